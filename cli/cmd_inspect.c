@@ -1,0 +1,236 @@
+/* weft inspect - what a model file holds, and what running it takes. */
+#include "cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static load_options load;
+static shape_options shape;
+static bool json, tensors, metadata;
+
+static const option options[] = {
+    { 'm', "model", OPT_TEXT, &load.path, "PATH", "WEFT_MODEL",
+      "GGUF file or Hugging Face directory" },
+    { 0, "tensors", OPT_FLAG, &tensors, NULL, NULL, "list every tensor" },
+    { 0, "metadata", OPT_FLAG, &metadata, NULL, NULL, "list every metadata entry" },
+    { 'c', "ctx-size", OPT_INT, &shape.n_ctx, "N", "WEFT_CTX_SIZE",
+      "plan for positions (model's, up to 4096)" },
+    { 'b', "batch-size", OPT_INT, &shape.n_batch, "N", "WEFT_BATCH_SIZE",
+      "plan for rows in one forward (256)" },
+    { 0, "kv-type", OPT_TEXT, &shape.kv_type, "TYPE", "WEFT_KV_TYPE",
+      "plan for cache: f32, f16, bf16, q8_0 (f32)" },
+    { 0, "ram-max", OPT_SIZE, &load.ram_max, "SIZE", "WEFT_RAM_MAX",
+      "take no more memory than this" },
+    { 0, "json", OPT_FLAG, &json, NULL, NULL, "print one JSON object" },
+    { 0 },
+};
+
+static const char examples[] = "  weft inspect model.gguf\n"
+                               "  weft inspect ./model-directory --tensors -c 8192\n";
+
+typedef struct view {
+    weft_model *model;
+    weft_model_info info;
+    weft_memory_plan plan;
+    int64_t n_ctx; /* that the plan is for */
+} view;
+
+static weft_tensor_info tensor_at(const view *v, int64_t i)
+{
+    weft_tensor_info t = { .struct_size = sizeof t };
+    weft_model_get_tensor(v->model, i, &t);
+    return t;
+}
+
+static size_t weight_bytes(const view *v)
+{
+    size_t bytes = 0;
+    for (int64_t i = 0; i < v->info.n_tensor; i++)
+        bytes += tensor_at(v, i).bytes;
+    return bytes;
+}
+
+static void print_shape(const weft_tensor_info *t, const char *comma)
+{
+    putchar('[');
+    for (int d = 0; d < t->n_dim; d++)
+        printf("%s%lld", d ? comma : "", (long long)t->shape[d]);
+    putchar(']');
+}
+
+/* The whole value, which the caller frees; NULL without memory. */
+static char *metadata_at(const view *v, int64_t i, const char **key)
+{
+    for (size_t size = 256;; size *= 2) {
+        char *value = malloc(size);
+        if (!value)
+            return NULL;
+        weft_model_get_metadata(v->model, i, key, value, size);
+        if (strlen(value) + 1 < size)
+            return value;
+        free(value);
+    }
+}
+
+/* ---- for reading ----------------------------------------------------------------------------- */
+
+static void print_text(const view *v)
+{
+    const weft_model_info *i = &v->info;
+    char a[32], b[32];
+    printf("architecture  %s (%s)\n", i->architecture, i->format);
+    printf("parameters    %lld in %lld tensors, %s\n", (long long)i->n_parameter,
+           (long long)i->n_tensor, cli_bytes(weight_bytes(v), a, sizeof a));
+    printf("layers        %lld, d_model %lld, d_ff %lld\n", (long long)i->n_layer,
+           (long long)i->d_model, (long long)i->d_ff);
+    printf("heads         %lld of %lld numbers, %lld for keys and values\n", (long long)i->n_head,
+           (long long)i->d_head, (long long)i->n_head_kv);
+    printf("vocabulary    %lld\n", (long long)i->n_vocab);
+    printf("context       %lld positions\n", (long long)i->n_ctx);
+    printf("memory        %s for keys and values of %lld positions, %s for a step\n",
+           cli_bytes(v->plan.kv_bytes, a, sizeof a), (long long)v->n_ctx,
+           cli_bytes(v->plan.step_bytes, b, sizeof b));
+}
+
+static void print_tensors(const view *v)
+{
+    puts("\ntensors");
+    for (int64_t i = 0; i < v->info.n_tensor; i++) {
+        const weft_tensor_info t = tensor_at(v, i);
+        printf("  %-32s %-5s ", t.name, t.type);
+        print_shape(&t, ", ");
+        putchar('\n');
+    }
+}
+
+/* At most `most` bytes on one line: a template's line ends would break the list, an escape the
+ * screen. */
+static void print_line(const char *text, size_t most)
+{
+    const size_t length = strlen(text);
+    size_t i = 0;
+    while (i < length && i < most) {
+        const size_t n = cli_utf8(text + i, length - i);
+        const unsigned char c = (unsigned char)text[i], next = (unsigned char)text[i + (n > 1)];
+        if (n == 0 || c < 0x20 || c == 0x7F || (c == 0xC2 && next < 0xA0))
+            putchar(n && c == '\n' ? ' ' : '?');
+        else
+            fwrite(text + i, 1, n, stdout);
+        i += n ? n : 1;
+    }
+    puts(i < length ? "..." : "");
+}
+
+static bool print_metadata(const view *v)
+{
+    puts("\nmetadata");
+    for (int64_t i = 0; i < v->info.n_metadata; i++) {
+        const char *key;
+        char *value = metadata_at(v, i, &key);
+        if (!value)
+            return false;
+        printf("  %-40s ", key);
+        print_line(value, 160);
+        free(value);
+    }
+    return true;
+}
+
+static bool print_all(const view *v)
+{
+    print_text(v);
+    if (tensors)
+        print_tensors(v);
+    return !metadata || print_metadata(v);
+}
+
+/* ---- for programs ---------------------------------------------------------------------------- */
+
+static void json_tensors(const view *v)
+{
+    fputs(",\"tensors\":[", stdout);
+    for (int64_t i = 0; i < v->info.n_tensor; i++) {
+        const weft_tensor_info t = tensor_at(v, i);
+        printf("%s{\"name\":\"%s\",\"type\":\"%s\",\"shape\":", i ? "," : "", t.name, t.type);
+        print_shape(&t, ",");
+        printf(",\"bytes\":%zu}", t.bytes);
+    }
+    putchar(']');
+}
+
+static bool json_metadata(const view *v)
+{
+    fputs(",\"metadata\":{", stdout);
+    for (int64_t i = 0; i < v->info.n_metadata; i++) {
+        const char *key;
+        char *value = metadata_at(v, i, &key);
+        if (!value)
+            return false;
+        fputs(i ? "," : "", stdout);
+        cli_json_text(key, strlen(key));
+        putchar(':');
+        cli_json_text(value, strlen(value));
+        free(value);
+    }
+    putchar('}');
+    return true;
+}
+
+static bool print_json(const view *v)
+{
+    const weft_model_info *i = &v->info;
+    printf("{\"architecture\":\"%s\",\"format\":\"%s\",\"n_parameter\":%lld,\"weight_bytes\":%zu,"
+           "\"n_layer\":%lld,\"n_head\":%lld,\"n_head_kv\":%lld,\"d_model\":%lld,\"d_head\":%lld,"
+           "\"d_ff\":%lld,\"n_vocab\":%lld,\"n_ctx\":%lld,\"eos_id\":%d,"
+           "\"plan\":{\"n_ctx\":%lld,\"kv_bytes\":%zu,\"step_bytes\":%zu}",
+           i->architecture, i->format, (long long)i->n_parameter, weight_bytes(v),
+           (long long)i->n_layer, (long long)i->n_head, (long long)i->n_head_kv,
+           (long long)i->d_model, (long long)i->d_head, (long long)i->d_ff, (long long)i->n_vocab,
+           (long long)i->n_ctx, (int)i->eos_id, (long long)v->n_ctx, v->plan.kv_bytes,
+           v->plan.step_bytes);
+    if (tensors)
+        json_tensors(v);
+    if (metadata && !json_metadata(v))
+        return false;
+    puts("}");
+    return true;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static int inspect_main(void)
+{
+    weft_error err = { 0 };
+    weft_engine_options o;
+    if (!load.path)
+        return cli_usage(&command_inspect,
+                         "which model? Give a GGUF file or a Hugging Face directory");
+    int code = cli_engine_options(&command_inspect, &shape, &o);
+    if (code)
+        return code;
+    view v = { .model = cli_open(&load, &err), .info = { .struct_size = sizeof v.info } };
+    if (!v.model)
+        return cli_fail(&err);
+    weft_model_get_info(v.model, &v.info);
+    v.n_ctx = o.n_ctx ? o.n_ctx : v.info.n_ctx < 4096 ? v.info.n_ctx : 4096;
+    o.n_ctx = v.n_ctx;
+    v.plan.struct_size = sizeof v.plan;
+    if (weft_engine_plan(v.model, &o, &v.plan, &err) != WEFT_OK)
+        code = cli_fail(&err);
+    else if (!(json ? print_json(&v) : print_all(&v)))
+        code = cli_no_memory();
+    weft_model_close(v.model);
+    return code;
+}
+
+const command command_inspect = {
+    .name = "inspect",
+    .arguments = "MODEL",
+    .summary = "show a model's shape, tensors and memory",
+    .examples = examples,
+    .options = options,
+    .n_positional = 1,
+    .positional = &load.path,
+    .main = inspect_main,
+};

@@ -1,0 +1,243 @@
+/* weft run - generate from a prompt. */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static load_options load;
+static shape_options shape;
+static const char *ids_text;
+static int64_t n_predict = 64;
+static double temperature;
+static bool json, ignore_eos;
+
+static const option options[] = {
+    { 'm', "model", OPT_TEXT, &load.path, "PATH", "WEFT_MODEL",
+      "GGUF file or Hugging Face directory" },
+    { 0, "ids", OPT_TEXT, &ids_text, "N,N,...", NULL, "prompt as token ids" },
+    { 'n', "predict", OPT_INT, &n_predict, "N", NULL, "most tokens to generate (64)" },
+    { 0, "temp", OPT_REAL, &temperature, "T", NULL, "0 is greedy, and the only one so far (0)" },
+    { 0, "ignore-eos", OPT_FLAG, &ignore_eos, NULL, NULL,
+      "go on after the token that ends a text" },
+    { 'c', "ctx-size", OPT_INT, &shape.n_ctx, "N", "WEFT_CTX_SIZE",
+      "positions (the model's, up to 4096)" },
+    { 'b', "batch-size", OPT_INT, &shape.n_batch, "N", "WEFT_BATCH_SIZE",
+      "most rows in one forward (256)" },
+    { 't', "threads", OPT_INT, &shape.threads, "N", "WEFT_THREADS", "threads (one per processor)" },
+    { 0, "kv-type", OPT_TEXT, &shape.kv_type, "TYPE", "WEFT_KV_TYPE",
+      "cache: f32, f16, bf16, q8_0 (f32)" },
+    { 0, "ram-max", OPT_SIZE, &load.ram_max, "SIZE", "WEFT_RAM_MAX",
+      "take no more memory than this" },
+    { 0, "no-mmap", OPT_FLAG, &load.no_mmap, NULL, NULL, "copy the weights, do not map the file" },
+    { 0, "json", OPT_FLAG, &json, NULL, NULL, "print one JSON object at the end" },
+    { 0 },
+};
+
+static const char examples[] = "  weft run stories.gguf --ids 1 -n 200\n"
+                               "  weft run ./model-directory --ids 1,403,407 --json\n";
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* One id of a list, up to the comma or the end; NULL if there is none. */
+static const char *parse_id(const char *text, int32_t *id)
+{
+    char *end;
+    errno = 0;
+    const long n = strtol(text, &end, 10);
+    *id = (int32_t)n;
+    return end != text && !errno && n >= 0 && n <= INT32_MAX && (!*end || *end == ',') ? end : NULL;
+}
+
+/* "1,2,3" -> ids, which the caller frees. Returns 0, or an exit code after saying what is wrong. */
+static int parse_ids(const char *text, int32_t **ids, int64_t *n)
+{
+    size_t room = 1;
+    for (const char *s = text; *s; s++)
+        room += *s == ',';
+    *ids = malloc(room * sizeof **ids);
+    if (!*ids)
+        return cli_no_memory();
+    *n = 0;
+    const char *s = text;
+    do {
+        s = parse_id(*n ? s + 1 : s, &(*ids)[*n]);
+        ++*n;
+    } while (s && *s);
+    if (s)
+        return 0;
+    free(*ids);
+    return cli_usage(&command_run, "--ids: \"%s\" is not a list such as 1,403,407", text);
+}
+
+/* ---- what has been generated: printed as it comes, or kept for the JSON object --------------- */
+
+typedef struct output {
+    const weft_model *model;
+    bool has_text; /* the model carries a vocabulary */
+    int32_t *ids;
+    int64_t n;
+    char *text; /* the pieces' bytes, one after the other; no space is added or taken away */
+    size_t length;
+} output;
+
+static bool output_add(output *o, int32_t id)
+{
+    const int64_t n = o->has_text ? weft_model_piece(o->model, id, NULL, 0) : 0;
+    o->ids[o->n++] = id;
+    if (n <= 0)
+        return true;
+    char *longer = realloc(o->text, o->length + (size_t)n);
+    if (!longer)
+        return false;
+    weft_model_piece(o->model, id, longer + o->length, (size_t)n);
+    o->text = longer;
+    o->length += (size_t)n;
+    return true;
+}
+
+/* Prints what came after the first `shown` bytes of text, or the last id. False if it cannot. */
+static bool output_show(const output *o, size_t shown)
+{
+    if (json)
+        return true;
+    if (o->has_text)
+        fwrite(o->text + shown, 1, o->length - shown, stdout);
+    else
+        printf("%s%d", o->n > 1 ? "," : "", (int)o->ids[o->n - 1]);
+    return fflush(stdout) == 0;
+}
+
+static void output_end(const output *o, const char *stop)
+{
+    if (!json) {
+        putchar('\n');
+        return;
+    }
+    printf("{\"ids\":[");
+    for (int64_t i = 0; i < o->n; i++)
+        printf("%s%d", i ? "," : "", (int)o->ids[i]);
+    putchar(']');
+    if (o->has_text) {
+        fputs(",\"text\":", stdout);
+        cli_json_text(o->text ? o->text : "", o->length);
+    }
+    printf(",\"finish_reason\":\"%s\"}\n", stop);
+}
+
+static const char *tokens(int64_t n)
+{
+    return n == 1 ? "token" : "tokens";
+}
+
+static void report(int64_t n_prompt, double prompt, int64_t n, double generate)
+{
+    fprintf(stderr, "weft: prompt %lld %s, %.1f tok/s; generated %lld %s, %.1f tok/s\n",
+            (long long)n_prompt, tokens(n_prompt), prompt > 0 ? (double)n_prompt / prompt : 0,
+            (long long)n, tokens(n), generate > 0 ? (double)n / generate : 0);
+}
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
+/* Generates into o and returns why it stopped; NULL on an error, which err names unless it is that
+ * memory or standard output gave out. */
+static const char *generate(weft_session *s, output *o, int32_t eos, int64_t most, weft_error *err)
+{
+    while (o->n < most) {
+        const int32_t id = weft_session_greedy(s);
+        const size_t shown = o->length;
+        if (cli_interrupted())
+            return "interrupted";
+        if (id == eos && !ignore_eos)
+            return "stop";
+        if (!output_add(o, id) || !output_show(o, shown))
+            return NULL;
+        if (o->n < most && weft_session_eval(s, &id, 1, err) != WEFT_OK)
+            return err->code == WEFT_ECONTEXT ? "length" : NULL;
+    }
+    return "length";
+}
+
+static int run_session(output *o, weft_session *s, const int32_t *ids, int64_t n)
+{
+    weft_error err = { 0 };
+    weft_model_info info = { .struct_size = sizeof info };
+    weft_model_get_info(o->model, &info);
+    const int64_t most = n_predict <= info.n_ctx ? n_predict
+                                                 : info.n_ctx + 1; /* full before that */
+    o->ids = malloc((size_t)(most + 1) * sizeof *o->ids);
+    if (!o->ids)
+        return cli_no_memory();
+
+    const double start = now();
+    if (weft_session_eval(s, ids, n, &err) != WEFT_OK)
+        return cli_fail(&err);
+    const double ready = now();
+    const char *stop = generate(s, o, info.eos_id, most, &err);
+    if (!stop)
+        return err.code ? cli_fail(&err) : ferror(stdout) ? 1 : cli_no_memory();
+    output_end(o, stop);
+    fflush(stdout);
+    report(n, ready - start, o->n, now() - ready);
+    if (err.code)
+        fprintf(stderr, "weft: stopped: %s\n", err.message);
+    return strcmp(stop, "interrupted") == 0 ? EXIT_INTERRUPTED : 0;
+}
+
+static int run_model(const weft_engine_options *engine_options, const int32_t *ids, int64_t n)
+{
+    weft_error err = { 0 };
+    weft_model *model = cli_open(&load, &err);
+    weft_engine *engine = model ? weft_engine_new(model, engine_options, &err) : NULL;
+    weft_session *session = engine ? weft_session_new(engine, &err) : NULL;
+    output o = { .model = model, .has_text = session && weft_model_piece(model, 0, NULL, 0) >= 0 };
+    const int code = session ? run_session(&o, session, ids, n) : cli_fail(&err);
+    free(o.text);
+    free(o.ids);
+    weft_session_free(session);
+    weft_engine_free(engine);
+    weft_model_close(model);
+    return code;
+}
+
+static int run_main(void)
+{
+    weft_engine_options engine_options;
+    int32_t *ids = NULL;
+    int64_t n = 0;
+    if (!load.path)
+        return cli_usage(&command_run, "which model? Give a GGUF file or a Hugging Face directory");
+    if (!ids_text)
+        return cli_usage(&command_run, "what to continue? Give token ids: --ids 1,403,407");
+    if (temperature != 0)
+        return cli_usage(&command_run, "--temp %g: only greedy (0) exists so far", temperature);
+    if (n_predict < 0)
+        return cli_usage(&command_run, "--predict: %lld is out of range", (long long)n_predict);
+    int code = cli_engine_options(&command_run, &shape, &engine_options);
+    if (!code)
+        code = parse_ids(ids_text, &ids, &n);
+    if (code)
+        return code;
+    cli_catch_interrupt();
+    code = run_model(&engine_options, ids, n);
+    free(ids);
+    return code;
+}
+
+const command command_run = {
+    .name = "run",
+    .arguments = "MODEL",
+    .summary = "continue a prompt",
+    .examples = examples,
+    .options = options,
+    .n_positional = 1,
+    .positional = &load.path,
+    .main = run_main,
+};

@@ -1,0 +1,236 @@
+/* weft.h - transformers on CPUs. The only header of libweft.
+ *
+ * A complete program: twenty tokens, greedily, after token 1.
+ *
+ *     #include <weft.h>
+ *     #include <stdio.h>
+ *
+ *     int main(int argc, char **argv)
+ *     {
+ *         weft_error err = { 0 };
+ *         weft_model *model = weft_model_open(argc > 1 ? argv[1] : "model.gguf", NULL, &err);
+ *         weft_engine *engine = model ? weft_engine_new(model, NULL, &err) : NULL;
+ *         weft_session *session = engine ? weft_session_new(engine, &err) : NULL;
+ *         int32_t id = 1;
+ *         for (int i = 0; session && i < 20; i++) {
+ *             if (weft_session_eval(session, &id, 1, &err) != WEFT_OK)
+ *                 break;
+ *             id = weft_session_greedy(session);
+ *             printf("%d ", id);
+ *         }
+ *         if (err.code)
+ *             fprintf(stderr, "%s\n", err.message);
+ *         weft_session_free(session);
+ *         weft_engine_free(engine);
+ *         weft_model_close(model);
+ *         return err.code != WEFT_OK;
+ *     }
+ *
+ * Rules that hold everywhere:
+ *   - The library never prints, exits or aborts on input. What the world does wrong comes back as a
+ *     status and a weft_error; the error pointer is always last and may be NULL.
+ *   - A model is immutable and may be shared by threads. An engine and its sessions belong to one
+ *     thread at a time. Close in reverse: sessions, engine, model. Every free accepts NULL.
+ *   - All anonymous memory is counted against the model's `ram_max` before it is taken.
+ *   - The logits of a token depend on the model and on the tokens before it in its session, and on
+ *     nothing else: not on batch mates, chunking or the number of threads. The same bits always.
+ *   - Option structs begin with their size, so that a program built against an older header keeps
+ *     working: `weft_engine_options o = { .struct_size = sizeof o };`. Zero means the default. */
+#ifndef WEFT_H
+#define WEFT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(WEFT_BUILD)
+#define WEFT_API __attribute__((visibility("default")))
+#else
+#define WEFT_API
+#endif
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+typedef enum weft_status {
+    WEFT_OK = 0,
+    WEFT_EINVAL,       /* the caller asked for something that does not exist or is out of range */
+    WEFT_EIO,          /* the file could not be opened or read */
+    WEFT_EFORMAT,      /* the file is not what it says it is */
+    WEFT_EUNSUPPORTED, /* the file is fine, but weft does not know this kind */
+    WEFT_ENOMEM,       /* the system refused memory */
+    WEFT_ELIMIT,       /* the memory cap would be passed */
+    WEFT_ECONTEXT,     /* the context or the page pool is full */
+    WEFT_ESYSTEM,      /* threads or other services of the system could not be had */
+} weft_status;
+
+typedef struct weft_error {
+    weft_status code;
+    char message[508];
+} weft_error;
+
+/* ---- library --------------------------------------------------------------------------------- */
+
+#define WEFT_VERSION     "0.1.0"
+#define WEFT_ABI_VERSION 0
+
+WEFT_API const char *weft_version(void);
+WEFT_API int weft_abi_version(void);
+
+/* One line on what this build contains and what it found: parts, kernel table, threads. */
+WEFT_API const char *weft_build_parts(void);
+WEFT_API const char *weft_kernels_name(void);
+WEFT_API int weft_cpu_count(void);
+
+typedef enum weft_log_level { WEFT_LOG_INFO, WEFT_LOG_WARN } weft_log_level;
+typedef void weft_log_fn(void *ud, weft_log_level level, const char *line);
+
+/* ---- model ----------------------------------------------------------------------------------- */
+
+typedef struct weft_model weft_model;
+
+/* A copy cannot be hurt by a file that changes; a map is shared with other processes and loads as
+ * it is touched, but a file that shrinks under it kills the process with SIGBUS. */
+typedef enum weft_load { WEFT_LOAD_COPY, WEFT_LOAD_MAP } weft_load;
+
+typedef struct weft_model_options {
+    size_t struct_size;
+    weft_load load;
+    size_t ram_max; /* cap on anonymous memory of the model and all made from it; 0: none */
+    weft_log_fn *log;
+    void *log_ud;
+} weft_model_options;
+
+/* path: a GGUF file, or a Hugging Face directory with config.json and model.safetensors. */
+WEFT_API weft_model *weft_model_open(const char *path, const weft_model_options *options,
+                                     weft_error *err);
+WEFT_API void weft_model_close(weft_model *model);
+
+typedef struct weft_model_info {
+    size_t struct_size;
+    const char *architecture; /* "llama" */
+    const char *format;       /* "gguf" or "safetensors" */
+    int64_t n_layer, n_head, n_head_kv, d_model, d_head, d_ff, n_vocab, n_ctx;
+    int64_t n_tensor, n_metadata;
+    int64_t n_parameter;    /* numbers in the weights, tied ones once */
+    size_t bytes_mapped;    /* weights mapped from files */
+    size_t bytes_anonymous; /* memory taken so far, counted against ram_max */
+    int32_t eos_id;         /* token that ends a text, -1 if the file names none */
+} weft_model_info;
+
+WEFT_API void weft_model_get_info(const weft_model *model, weft_model_info *info);
+
+typedef struct weft_tensor_info {
+    size_t struct_size;
+    const char *name; /* weft's name, which is GGUF's: "blk.0.attn_q.weight" */
+    const char *type; /* "f32", "bf16", "q8_0" ... */
+    int n_dim;
+    int64_t shape[4]; /* outermost first */
+    size_t bytes;
+} weft_tensor_info;
+
+/* Weight i of n_tensor, in file order. */
+WEFT_API weft_status weft_model_get_tensor(const weft_model *model, int64_t i,
+                                           weft_tensor_info *info);
+
+/* Metadata entry i of n_metadata as text; value is cut at `size` bytes, terminator included. */
+WEFT_API weft_status weft_model_get_metadata(const weft_model *model, int64_t i, const char **key,
+                                             char *value, size_t size);
+
+/* The exact bytes that a token stands for in running text, without terminator. Returns how many
+ * there are (more than `size` if the buffer is too small, which is then left alone), or -1 if the
+ * model carries no vocabulary, or no such token. Control tokens stand for nothing: 0. */
+WEFT_API int64_t weft_model_piece(const weft_model *model, int32_t id, char *bytes, size_t size);
+
+/* ---- engine: where forwards happen ----------------------------------------------------------- */
+
+typedef struct weft_engine weft_engine;
+
+typedef enum weft_kv_type {
+    WEFT_KV_DEFAULT,
+    WEFT_KV_F32,
+    WEFT_KV_F16,
+    WEFT_KV_BF16,
+    WEFT_KV_Q8_0,
+} weft_kv_type;
+
+typedef struct weft_engine_options {
+    size_t struct_size;
+    int threads;          /* 0: one per processor of this process */
+    int n_session;        /* contexts the cache has room for, whichever sessions fill it; 0: 1 */
+    int n_batch;          /* most rows in one forward; 0: 256 */
+    int64_t n_ctx;        /* positions per session; 0: the model's own, at most 4096 */
+    weft_kv_type kv_type; /* how keys and values are kept; default f32 */
+} weft_engine_options;
+
+WEFT_API weft_engine *weft_engine_new(weft_model *model, const weft_engine_options *options,
+                                      weft_error *err);
+WEFT_API void weft_engine_free(weft_engine *engine);
+
+/* What an engine with these options will take, found by a dry run: nothing is allocated for it. */
+typedef struct weft_memory_plan {
+    size_t struct_size;
+    size_t kv_bytes;   /* pages for keys and values */
+    size_t step_bytes; /* both arenas of a step, exact */
+} weft_memory_plan;
+
+WEFT_API weft_status weft_engine_plan(weft_model *model, const weft_engine_options *options,
+                                      weft_memory_plan *plan, weft_error *err);
+
+/* Every named tensor of a forward, as it is made. data is row-major [rows, cols] and valid during
+ * the call. With `attention_maps`, attention also shows its scores and probabilities: that costs
+ * rows x keys of memory and is the only thing that does. */
+typedef struct weft_trace_tensor {
+    size_t struct_size;
+    const char *name; /* "blk.3.attn_q.rope" */
+    const char *op;   /* "rope" */
+    int64_t rows, cols;
+    const float *data;
+} weft_trace_tensor;
+
+typedef void weft_trace_fn(void *ud, const weft_trace_tensor *tensor);
+
+WEFT_API weft_status weft_engine_trace(weft_engine *engine, weft_trace_fn *fn, void *ud,
+                                       bool attention_maps, weft_error *err);
+
+/* ---- session: one timeline of tokens --------------------------------------------------------- */
+
+typedef struct weft_session weft_session;
+
+WEFT_API weft_session *weft_session_new(weft_engine *engine, weft_error *err);
+WEFT_API void weft_session_free(weft_session *session);
+
+/* Appends n tokens and computes the logits that follow the last of them. On error the session is as
+ * it was before the call. */
+WEFT_API weft_status weft_session_eval(weft_session *session, const int32_t *ids, int64_t n,
+                                       weft_error *err);
+
+/* Forgets all tokens from position `length` on. */
+WEFT_API weft_status weft_session_rewind(weft_session *session, int64_t length, weft_error *err);
+WEFT_API int64_t weft_session_length(const weft_session *session);
+
+/* n_vocab numbers, valid until the next eval or rewind; NULL before the first eval and after a
+ * rewind. */
+WEFT_API const float *weft_session_logits(const weft_session *session);
+
+/* The most likely next token (the lowest id among equals), or -1 where there are no logits. */
+WEFT_API int32_t weft_session_greedy(const weft_session *session);
+
+/* One step of several sessions of one engine in one forward. */
+typedef struct weft_work {
+    weft_session *session;
+    const int32_t *ids;
+    int64_t n;
+} weft_work;
+
+WEFT_API weft_status weft_engine_eval(weft_engine *engine, const weft_work *work, int n,
+                                      weft_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,136 @@
+#include "base/io.h"
+
+#include "base/host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int system_open(void *ud, const char *path)
+{
+    (void)ud;
+    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang us */
+}
+
+static int system_size(void *ud, int fd, uint64_t *size)
+{
+    (void)ud;
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return -1;
+    if (!S_ISREG(st.st_mode)) {
+        errno = S_ISDIR(st.st_mode) ? EISDIR : ENOTSUP;
+        return -1;
+    }
+    *size = (uint64_t)st.st_size;
+    return 0;
+}
+
+static ssize_t system_read(void *ud, int fd, void *to, size_t size)
+{
+    (void)ud;
+    return read(fd, to, size);
+}
+
+static void *system_map(void *ud, int fd, size_t size)
+{
+    (void)ud;
+    void *at = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static void system_unmap(void *ud, void *at, size_t size)
+{
+    (void)ud;
+    munmap(at, size);
+}
+
+static void system_close(void *ud, int fd)
+{
+    (void)ud;
+    close(fd);
+}
+
+const io_hooks io_system = { system_open,  system_size,  system_read, system_map,
+                             system_unmap, system_close, NULL };
+
+static weft_status fail_errno(weft_error *err, const char *path, const char *verb)
+{
+    return weft_fail(err, WEFT_EIO, "%s: cannot %s: %s", path, verb, strerror(errno));
+}
+
+static weft_status read_all(const io_hooks *io, int fd, uint8_t *to, size_t size, const char *path,
+                            weft_error *err)
+{
+    for (size_t at = 0; at < size;) {
+        ssize_t n = io->read(io->ud, fd, to + at, size - at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return fail_errno(err, path, "read");
+        if (n == 0)
+            return weft_fail(err, WEFT_EIO, "%s: ended after %zu of %zu bytes while being read",
+                             path, at, size);
+        at += (size_t)n;
+    }
+    return WEFT_OK;
+}
+
+static weft_status copy_in(file *f, int fd, host *h, weft_error *err)
+{
+    uint8_t *copy = mem_alloc(&h->mem, f->size, f->path, err);
+    if (!copy)
+        return WEFT_ENOMEM;
+    if (read_all(&h->io, fd, copy, f->size, f->path, err) != WEFT_OK) {
+        mem_free(&h->mem, copy);
+        return WEFT_EIO;
+    }
+    f->data = copy;
+    return WEFT_OK;
+}
+
+static weft_status fill(file *f, int fd, weft_load load, host *h, weft_error *err)
+{
+    uint64_t size;
+    if (h->io.size(h->io.ud, fd, &size) != 0)
+        return fail_errno(err, f->path, "read");
+    if (size == 0)
+        return weft_fail(err, WEFT_EFORMAT, "%s: the file is empty", f->path);
+    if (size > SIZE_MAX)
+        return weft_fail(err, WEFT_ENOMEM, "%s: too large for this address space", f->path);
+    f->size = (size_t)size;
+
+    if (load == WEFT_LOAD_COPY)
+        return copy_in(f, fd, h, err);
+    f->data = h->io.map(h->io.ud, fd, f->size);
+    f->mapped = true;
+    return f->data ? WEFT_OK : fail_errno(err, f->path, "map");
+}
+
+weft_status file_open(file *f, const char *path, weft_load load, host *h, weft_error *err)
+{
+    *f = (file){ .path = mem_strdup(&h->mem, path, err) };
+    if (!f->path)
+        return WEFT_ENOMEM;
+
+    int fd = h->io.open(h->io.ud, path);
+    weft_status status = fd < 0 ? fail_errno(err, path, "open") : fill(f, fd, load, h, err);
+    if (fd >= 0)
+        h->io.close(h->io.ud, fd);
+    if (status != WEFT_OK)
+        file_close(f, h);
+    return status;
+}
+
+void file_close(file *f, host *h)
+{
+    if (f->data && f->mapped)
+        h->io.unmap(h->io.ud, (void *)f->data, f->size);
+    else
+        mem_free(&h->mem, (void *)f->data);
+    mem_free(&h->mem, (void *)f->path);
+    *f = (file){ 0 };
+}

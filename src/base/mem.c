@@ -1,0 +1,117 @@
+#include "base/mem.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Each block is preceded by one aligned cell that remembers its size. */
+#define HEADER MEM_ALIGN
+
+static _Thread_local int guarded;
+
+static void *system_alloc(void *ud, size_t align, size_t size)
+{
+    (void)ud;
+    return aligned_alloc(align, size);
+}
+
+static void system_release(void *ud, void *block)
+{
+    (void)ud;
+    free(block);
+}
+
+void mem_init(mem *m, size_t cap, const mem_hooks *hooks)
+{
+    *m = (mem){ .cap = cap, .hooks = { system_alloc, system_release, NULL } };
+    if (hooks)
+        m->hooks = *hooks;
+}
+
+bool mem_charge(mem *m, size_t size)
+{
+    size_t used = atomic_load_explicit(&m->used, memory_order_relaxed), total;
+    do {
+        if (__builtin_add_overflow(used, size, &total) || (m->cap && total > m->cap))
+            return false;
+    } while (!atomic_compare_exchange_weak(&m->used, &used, total));
+
+    size_t peak = atomic_load_explicit(&m->peak, memory_order_relaxed);
+    while (total > peak && !atomic_compare_exchange_weak(&m->peak, &peak, total)) {}
+    return true;
+}
+
+void mem_uncharge(mem *m, size_t size)
+{
+    size_t before = atomic_fetch_sub(&m->used, size);
+    assert(before >= size);
+    (void)before;
+}
+
+void *mem_alloc(mem *m, size_t size, const char *what, weft_error *err)
+{
+    assert(!guarded && "no allocation inside an op");
+    size_t whole;
+    if (__builtin_add_overflow(size, 2 * (size_t)HEADER - 1, &whole)) {
+        weft_fail(err, WEFT_ENOMEM, "%s: %zu bytes are more than memory can hold", what, size);
+        return NULL;
+    }
+    whole &= ~((size_t)HEADER - 1);
+    if (!mem_charge(m, whole)) {
+        weft_fail(err, WEFT_ELIMIT,
+                  "%s: needs %zu bytes, but %zu of the %zu byte memory cap are in use", what, whole,
+                  atomic_load(&m->used), m->cap);
+        return NULL;
+    }
+    atomic_fetch_add(&m->n_alloc, 1);
+    char *block = m->hooks.alloc(m->hooks.ud, HEADER, whole);
+    if (!block) {
+        mem_uncharge(m, whole);
+        weft_fail(err, WEFT_ENOMEM, "%s: the system has no %zu bytes to give", what, whole);
+        return NULL;
+    }
+    memcpy(block, &whole, sizeof whole);
+    return block + HEADER;
+}
+
+void *mem_zalloc(mem *m, size_t n, size_t size, const char *what, weft_error *err)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(n, size, &bytes)) {
+        weft_fail(err, WEFT_ENOMEM, "%s: %zu x %zu bytes are more than memory can hold", what, n,
+                  size);
+        return NULL;
+    }
+    void *block = mem_alloc(m, bytes, what, err);
+    return block ? memset(block, 0, bytes) : NULL;
+}
+
+void mem_free(mem *m, void *block)
+{
+    if (!block)
+        return;
+    char *header = (char *)block - HEADER;
+    size_t whole;
+    memcpy(&whole, header, sizeof whole);
+    m->hooks.release(m->hooks.ud, header);
+    mem_uncharge(m, whole);
+}
+
+char *mem_strdup(mem *m, const char *text, weft_error *err)
+{
+    size_t n = strlen(text) + 1;
+    char *copy = mem_alloc(m, n, "a string", err);
+    if (copy)
+        memcpy(copy, text, n);
+    return copy;
+}
+
+void mem_guard_begin(void)
+{
+    guarded++;
+}
+
+void mem_guard_end(void)
+{
+    guarded--;
+}

@@ -1,0 +1,35 @@
+#include "base/rng.h"
+
+#include <math.h>
+
+rng_block rng_draw(uint64_t key, uint64_t stream, uint64_t counter)
+{
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    uint32_t c0 = (uint32_t)counter, c1 = (uint32_t)(counter >> 32);
+    uint32_t c2 = (uint32_t)stream, c3 = (uint32_t)(stream >> 32);
+
+    for (int round = 0; round < 10; round++) {
+        const uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c1 = (uint32_t)p1;
+        c3 = (uint32_t)p0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return (rng_block){ { c0, c1, c2, c3 } };
+}
+
+float rng_uniform(uint64_t key, uint64_t stream, uint64_t i)
+{
+    const rng_block b = rng_draw(key, stream, i >> 2);
+    return (float)(b.word[i & 3] >> 8) * 0x1p-24f;
+}
+
+double rng_normal(uint64_t key, uint64_t stream, uint64_t i)
+{
+    const rng_block b = rng_draw(key, stream, i);
+    const double u = ((double)b.word[0] + 1) * 0x1p-32; /* (0, 1]: log is finite */
+    const double v = (double)b.word[1] * 0x1p-32;
+    return sqrt(-2 * log(u)) * cos(2 * 3.14159265358979323846 * v);
+}

@@ -1,0 +1,23 @@
+/* rng.h - counter-based random numbers: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, SC'11).
+ *
+ * A draw is a pure function of (key, counter), so dropout can be recomputed, a sample depends on
+ * its seed and position only, and nothing has state to save. */
+#ifndef WEFT_BASE_RNG_H
+#define WEFT_BASE_RNG_H
+
+#include <stdint.h>
+
+typedef struct rng_block {
+    uint32_t word[4];
+} rng_block;
+
+/* The 128 random bits at `counter` of the stream `key`. */
+rng_block rng_draw(uint64_t key, uint64_t stream, uint64_t counter);
+
+/* Uniform in [0, 1), 24 bits; element i of a stream. */
+float rng_uniform(uint64_t key, uint64_t stream, uint64_t i);
+
+/* Standard normal (Box-Muller on one block); element i of a stream. */
+double rng_normal(uint64_t key, uint64_t stream, uint64_t i);
+
+#endif

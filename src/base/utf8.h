@@ -1,0 +1,20 @@
+/* utf8.h - code points in and out of bytes. Strict: no overlong forms, no surrogates, nothing above
+ * U+10FFFF. */
+#ifndef WEFT_BASE_UTF8_H
+#define WEFT_BASE_UTF8_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Reads one code point from text[0..length). Returns the bytes it takes, or 0 if they are not
+ * UTF-8. */
+size_t utf8_decode(const char *text, size_t length, uint32_t *point);
+
+/* Writes a code point, at most four bytes; returns how many, or 0 if it is not one. */
+size_t utf8_encode(uint32_t point, char *to);
+
+/* How many bytes at the end of text are a code point that has only begun: what a stream holds
+ * back. */
+size_t utf8_unfinished(const char *text, size_t length);
+
+#endif

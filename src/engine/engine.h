@@ -1,0 +1,68 @@
+/* engine.h - where a model evaluates sessions: threads, the arenas of a step, the pool of pages.
+ *
+ * One engine, one thread at a time. All memory is taken when it is made; a step takes none. */
+#ifndef WEFT_ENGINE_ENGINE_H
+#define WEFT_ENGINE_ENGINE_H
+
+#include "engine/pages.h"
+
+typedef struct engine_options {
+    int n_thread, n_session, n_batch;
+    int64_t n_ctx;
+    const dtype *kv;
+} engine_options;
+
+typedef struct engine_plan {
+    size_t meta, data; /* peaks of the two arenas of the largest step */
+    size_t kv;         /* all pages */
+    int64_t n_page;
+} engine_plan;
+
+typedef struct engine {
+    const model *model;
+    engine_options opt;
+    const kernels *kern;
+    pool *pool;
+    run run;
+    pages pages;
+    batch batch; /* room for n_batch rows of n_session sequences */
+    int n_open;  /* sessions alive */
+} engine;
+
+/* One timeline of tokens. */
+typedef struct session {
+    engine *engine;
+    cache cache;
+    float *logits; /* [V] after the last token */
+    bool has_logits;
+    int64_t planned; /* rows that the running eval still owes it */
+} session;
+
+typedef struct work {
+    session *session;
+    const int32_t *ids;
+    int64_t n;
+} work;
+
+/* Checks options against the model and fills defaults. */
+weft_status engine_resolve(const model *m, engine_options *o, weft_error *err);
+
+/* A dry run of the largest step: what it will take, without taking it. */
+weft_status engine_predict(const model *m, const engine_options *o, bool maps, engine_plan *plan,
+                           weft_error *err);
+
+engine *engine_new(const model *m, const engine_options *o, weft_error *err);
+void engine_free(engine *e);
+
+/* Tells every named tensor from now on; with maps the arenas are made anew for them. */
+weft_status engine_trace(engine *e, trace_fn *fn, void *ud, bool maps, weft_error *err);
+
+/* Appends each work's tokens to its session. Either all of it happens or none. */
+weft_status engine_eval(engine *e, const work *w, int n, weft_error *err);
+
+session *session_new(engine *e, weft_error *err);
+void session_free(session *s);
+weft_status session_rewind(session *s, int64_t length, weft_error *err);
+int32_t session_greedy(const session *s);
+
+#endif

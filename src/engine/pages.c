@@ -1,0 +1,90 @@
+#include "engine/pages.h"
+
+#include <assert.h>
+
+weft_status pages_layout(cache_layout *l, const model *m, const dtype *type, weft_error *err)
+{
+    *l = (cache_layout){ .type = type, .n_layer = (int)m->n_layer, .n_stream = m->n_stream };
+    l->stream = mem_zalloc(&m->host->mem, (size_t)(m->n_layer * m->n_stream), sizeof *l->stream,
+                           "cache layout", err);
+    if (!l->stream)
+        return WEFT_ENOMEM;
+    size_t at = 0;
+    for (int64_t i = 0; i < m->n_layer * m->n_stream; i++) {
+        const stream_spec *s = &m->stream[i % m->n_stream];
+        if (s->width % type->block != 0) {
+            pages_layout_free(l, m);
+            return weft_fail(
+                err, WEFT_EUNSUPPORTED,
+                "a cache of type %s needs rows in blocks of %d, but stream %s has %lld numbers",
+                type->name, type->block, s->name, (long long)s->width);
+        }
+        const size_t row_bytes = dtype_row_bytes(type, s->width);
+        l->stream[i] = (stream){ s->name, s->width, at, row_bytes };
+        at += (row_bytes * PAGE_ROWS + MEM_ALIGN - 1) & ~(size_t)(MEM_ALIGN - 1);
+    }
+    l->page_bytes = at;
+    return WEFT_OK;
+}
+
+void pages_layout_free(cache_layout *l, const model *m)
+{
+    mem_free(&m->host->mem, l->stream);
+    *l = (cache_layout){ 0 };
+}
+
+bool pages_bytes(const cache_layout *l, int64_t n, size_t *bytes)
+{
+    return !__builtin_mul_overflow(l->page_bytes, (size_t)n, bytes);
+}
+
+weft_status pages_init(pages *p, const model *m, const dtype *type, int64_t n, weft_error *err)
+{
+    *p = (pages){ .mem = &m->host->mem, .n_page = n, .n_free = n };
+    weft_status status = pages_layout(&p->layout, m, type, err);
+    if (status != WEFT_OK)
+        return status;
+    size_t bytes;
+    if (n > INT32_MAX || !pages_bytes(&p->layout, n, &bytes)) {
+        pages_free(p, m);
+        return weft_fail(err, WEFT_EINVAL, "a cache of %lld pages is too large", (long long)n);
+    }
+    p->slab = mem_alloc(p->mem, bytes, "cache for keys and values", err);
+    p->free = mem_zalloc(p->mem, (size_t)n, sizeof *p->free, "cache pages", err);
+    p->refs = mem_zalloc(p->mem, (size_t)n, sizeof *p->refs, "cache pages", err);
+    if (!p->slab || !p->free || !p->refs) {
+        pages_free(p, m);
+        return WEFT_ENOMEM;
+    }
+    for (int64_t i = 0; i < n; i++)
+        p->free[i] = (int32_t)(n - 1 - i); /* page 0 on top */
+    return WEFT_OK;
+}
+
+void pages_free(pages *p, const model *m)
+{
+    if (!p->mem)
+        return;
+    mem_free(p->mem, p->slab);
+    mem_free(p->mem, p->free);
+    mem_free(p->mem, p->refs);
+    pages_layout_free(&p->layout, m);
+    *p = (pages){ 0 };
+}
+
+char *pages_take(pages *p)
+{
+    if (p->n_free == 0)
+        return NULL;
+    const int32_t i = p->free[--p->n_free];
+    p->refs[i] = 1;
+    return p->slab + (size_t)i * p->layout.page_bytes;
+}
+
+void pages_drop(pages *p, char *page)
+{
+    const int32_t i = (int32_t)((size_t)(page - p->slab) / p->layout.page_bytes);
+    assert(p->refs[i] > 0);
+    if (--p->refs[i] == 0)
+        p->free[p->n_free++] = i;
+}

@@ -1,0 +1,86 @@
+/* container.h - a model file, whatever its format: named tensors and named metadata.
+ *
+ * GGUF files and Hugging Face directories both become this. Parsing decides nothing about models;
+ * it checks that every tensor lies inside its file, has a size that follows from its shape, and
+ * overlaps no other. */
+#ifndef WEFT_FORMATS_CONTAINER_H
+#define WEFT_FORMATS_CONTAINER_H
+
+#include "base/arena.h"
+#include "base/host.h"
+#include "tensor/tensor.h"
+
+typedef enum meta_type { META_BOOL, META_INT, META_REAL, META_TEXT, META_ARRAY } meta_type;
+
+/* One entry of metadata. Objects and lists of a config.json are flattened: "rope_scaling.factor",
+ * "architectures.0". An array is GGUF's, left where it lies in the file; its strings have been
+ * checked. */
+typedef struct meta {
+    const char *key;
+    meta_type type;
+    bool flag;         /* META_BOOL */
+    int64_t integer;   /* META_INT */
+    double number;     /* META_INT and META_REAL */
+    const char *text;  /* META_TEXT: terminated, and may contain NUL before the end */
+    uint64_t length;   /* META_TEXT: bytes; META_ARRAY: elements */
+    uint32_t element;  /* META_ARRAY: GGUF type of the elements */
+    const uint8_t *at; /* META_ARRAY: the first of them */
+} meta;
+
+/* A tensor as the file holds it. */
+typedef struct stored {
+    const char *name;
+    const dtype *type;
+    int n_dim;
+    int64_t shape[MAX_DIM]; /* outermost first */
+    const uint8_t *data;
+    uint64_t bytes;
+} stored;
+
+typedef struct container {
+    const char *format;    /* "gguf" or "safetensors" */
+    const char *path;      /* the file that holds the tensors */
+    const char *meta_path; /* the file that holds the metadata: the same, or config.json */
+    file file[2];          /* the weights; config.json beside safetensors */
+    stored *tensor;
+    int64_t n_tensor;
+    meta *entry;
+    int64_t n_entry;
+    stored **by_name; /* sorted */
+    meta **by_key;    /* sorted */
+    arena store;
+    host *host;
+} container;
+
+/* Opens a GGUF file or a Hugging Face directory. */
+weft_status container_open(container *c, const char *path, weft_load load, host *h,
+                           weft_error *err);
+void container_close(container *c);
+
+/* NULL where there is none. */
+const stored *container_tensor(const container *c, const char *name);
+const meta *container_meta(const container *c, const char *key);
+
+/* For the parsers: an empty container, and the finish that sorts names and refuses duplicates. */
+weft_status container_begin(container *c, const char *format, const char *path, host *h,
+                            weft_error *err);
+weft_status container_index(container *c, weft_error *err);
+
+/* Bytes of a tensor: false where its row does not fill whole blocks or the product passes 64
+ * bits. */
+bool stored_bytes(const dtype *t, int n_dim, const int64_t *shape, uint64_t *bytes);
+
+/* The parsers, over bytes that outlive the container. */
+weft_status gguf_parse(container *c, const uint8_t *data, uint64_t size, weft_error *err);
+weft_status safetensors_parse(container *c, const uint8_t *data, uint64_t size, weft_error *err);
+weft_status config_parse(container *c, const uint8_t *data, uint64_t size, weft_error *err);
+
+/* Walks an array of GGUF strings: *at moves past one, which is returned with its length. */
+const char *gguf_string(const uint8_t **at, uint64_t *length);
+
+/* Element i of a GGUF array of numbers. */
+double gguf_number(const meta *array, uint64_t i);
+
+#define GGUF_STRING 8u
+
+#endif

@@ -1,0 +1,121 @@
+#include "formats/json.h"
+
+#include "base/checked.h"
+
+#include <pthread.h>
+#include <string.h>
+
+/* What malloc adds to a block; charged so that many small nodes are not counted too low. */
+#define OVERHEAD 16
+
+static pthread_mutex_t borrowed = PTHREAD_MUTEX_INITIALIZER;
+static json_malloc_t outer_malloc;
+static json_free_t outer_free;
+static _Thread_local mem *budget;
+static _Thread_local size_t charged;
+static _Thread_local weft_status refused; /* why memory was refused; jansson itself cannot tell */
+
+static void *counted_malloc(size_t size)
+{
+    if (!budget)
+        return outer_malloc(size);
+    uint64_t whole;
+    if (!checked_add(size, 2 * OVERHEAD - 1, &whole)) /* bounded: constants */
+        return NULL;
+    whole &= ~(uint64_t)(OVERHEAD - 1);
+    if (!mem_charge(budget, whole)) {
+        refused = WEFT_ELIMIT;
+        return NULL;
+    }
+    void *block = budget->hooks.alloc(budget->hooks.ud, OVERHEAD, whole);
+    if (!block) {
+        refused = WEFT_ENOMEM;
+        mem_uncharge(budget, whole);
+        return NULL;
+    }
+    charged += whole; /* bounded: by what mem_charge accepted */
+    return block;
+}
+
+static void counted_free(void *block)
+{
+    if (!budget)
+        outer_free(block);
+    else if (block)
+        budget->hooks.release(budget->hooks.ud, block);
+}
+
+void json_section_begin(mem *m)
+{
+    pthread_mutex_lock(&borrowed);
+    json_get_alloc_funcs(&outer_malloc, &outer_free);
+    budget = m;
+    charged = 0;
+    refused = WEFT_OK;
+    json_set_alloc_funcs(counted_malloc, counted_free);
+}
+
+void json_section_end(void)
+{
+    json_set_alloc_funcs(outer_malloc, outer_free);
+    mem_uncharge(budget, charged);
+    budget = NULL;
+    pthread_mutex_unlock(&borrowed);
+}
+
+/* The deepest nesting of brackets outside strings. jansson recurses, so depth is limited before it
+ * runs. */
+static int depth_of(const uint8_t *data, uint64_t size)
+{
+    int depth = 0, deepest = 0;
+    bool quoted = false;
+    for (uint64_t i = 0; i < size; i++) {
+        const uint8_t c = data[i];
+        if (quoted && c == '\\')
+            i++;
+        else if (c == '"')
+            quoted = !quoted;
+        else if (!quoted && (c == '{' || c == '['))
+            deepest = ++depth > deepest ? depth : deepest;
+        else if (!quoted && (c == '}' || c == ']'))
+            depth--;
+        if (deepest > JSON_DEPTH)
+            break;
+    }
+    return deepest;
+}
+
+json_t *json_read(const uint8_t *data, uint64_t size, bool big_integers, const char *path,
+                  weft_error *err)
+{
+    if (size > JSON_MAX_BYTES) {
+        weft_fail(err, WEFT_EFORMAT, "%s: JSON of %llu bytes, more than the %u allowed", path,
+                  (unsigned long long)size, JSON_MAX_BYTES);
+        return NULL;
+    }
+    if (depth_of(data, size) > JSON_DEPTH) {
+        weft_fail(err, WEFT_EFORMAT, "%s: JSON nested deeper than %d", path, JSON_DEPTH);
+        return NULL;
+    }
+    json_error_t why = { 0 };
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
+    json_t *root = json_loadb((const char *)data, size, flags, &why);
+    if (!root && big_integers && json_error_code(&why) == json_error_numeric_overflow)
+        root = json_loadb((const char *)data, size, flags | JSON_DECODE_INT_AS_REAL, &why);
+    if (refused !=
+        WEFT_OK) { /* jansson may go on with a string that lacks letters: nothing of it is used */
+        json_decref(root);
+        root = NULL;
+        weft_fail(err, refused, "%s: %s no memory to read its %llu bytes of JSON", path,
+                  refused == WEFT_ELIMIT ? "the memory cap leaves" : "the system gives",
+                  (unsigned long long)size);
+    } else if (!root) {
+        weft_fail(err, WEFT_EFORMAT, "%s: line %d column %d: %s", path, why.line, why.column,
+                  why.text);
+    } else if (!json_is_object(root)) {
+        weft_fail(err, WEFT_EFORMAT, "%s: JSON is not an object", path);
+        json_decref(root);
+        root = NULL;
+    }
+    return root;
+}

@@ -1,0 +1,26 @@
+/* json.h - jansson, kept on a leash: sizes and depth limited, duplicates refused, memory counted.
+ *
+ * jansson's allocator is a global of the process. A section borrows it: between begin and end, what
+ * this thread allocates through jansson is charged to the host's budget and passes its seam; other
+ * threads that use jansson for themselves see no difference. The tree must be freed before the
+ * section ends. */
+#ifndef WEFT_FORMATS_JSON_H
+#define WEFT_FORMATS_JSON_H
+
+#include "base/host.h"
+
+#include <jansson.h>
+
+#define JSON_MAX_BYTES 100000000u
+#define JSON_DEPTH     64
+
+void json_section_begin(mem *m);
+void json_section_end(void);
+
+/* Parses one JSON document whose root is an object. NULL with err filled on failure. Integers
+ * beyond 64 bits become reals where `big_integers` allows them (model_max_length = 1e30 is
+ * real). */
+json_t *json_read(const uint8_t *data, uint64_t size, bool big_integers, const char *path,
+                  weft_error *err);
+
+#endif

@@ -1,0 +1,79 @@
+#include "models/arch.h"
+
+#include "models/bind.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const arch archs[] = {
+    { "llama", "llama", &llama_family, ROPE_ADJACENT },
+    { "llama", "mistral", &llama_family, ROPE_ADJACENT },
+    { "qwen2", "qwen2", &llama_family, ROPE_HALVES },
+    { "qwen3", "qwen3", &llama_family, ROPE_HALVES },
+    { "gpt2", "gpt2", &gpt2_family, ROPE_HALVES },
+};
+const int n_arch = sizeof archs / sizeof *archs;
+
+static weft_status find_arch(model *m, bool gguf, weft_error *err)
+{
+    const char *key = gguf ? "general.architecture" : "model_type";
+    const meta *entry = container_meta(&m->file, key);
+    if (!entry || entry->type != META_TEXT)
+        return weft_fail(err, WEFT_EFORMAT, "%s: %s is missing or not text", m->file.meta_path,
+                         key);
+    char known[160] = "";
+    for (int i = 0; i < n_arch; i++) {
+        const char *name = gguf ? archs[i].gguf : archs[i].hf;
+        if (name && strcmp(name, entry->text) == 0) {
+            m->arch = &archs[i];
+            m->name = name;
+            return WEFT_OK;
+        }
+        if (name && !strstr(known, name)) {
+            const size_t at = strlen(known);
+            snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", name);
+        }
+    }
+    return weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s \"%.60s\"; weft knows %s", m->file.meta_path,
+                     key, entry->text, known);
+}
+
+static weft_status bind_all(model *m, bool gguf, weft_error *err)
+{
+    bind b = { .m = m, .gguf = gguf, .layer = -1, .err = err, .hf_prefix = "" };
+    const size_t n = (size_t)m->file.n_tensor;
+    b.used = mem_zalloc(&m->host->mem, n + 1, sizeof *b.used, "binding", err);
+    m->param = arena_alloc(&m->store, (n + 1) * sizeof *m->param, err);
+    if (b.used && m->param) {
+        m->self = m->arch->family->bind(&b);
+        bind_finish(&b);
+    } else {
+        b.status = WEFT_ENOMEM;
+    }
+    mem_free(&m->host->mem, b.used);
+    return b.status;
+}
+
+weft_status model_open(model *m, const char *path, weft_load load, host *h, weft_error *err)
+{
+    *m = (model){ .host = h };
+    weft_status status = container_open(&m->file, path, load, h, err);
+    if (status != WEFT_OK)
+        return status;
+    const bool gguf = strcmp(m->file.format, "gguf") == 0;
+    status = arena_init(&m->store, ARENA_GROWING, &h->mem, 0, "", err);
+    if (status == WEFT_OK)
+        status = find_arch(m, gguf, err);
+    if (status == WEFT_OK)
+        status = bind_all(m, gguf, err);
+    if (status != WEFT_OK)
+        model_close(m);
+    return status;
+}
+
+void model_close(model *m)
+{
+    arena_free(&m->store);
+    container_close(&m->file);
+    *m = (model){ 0 };
+}

@@ -1,0 +1,455 @@
+#include "models/bind.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static weft_status keep_first(bind *b, weft_status code, const char *path, const char *format,
+                              va_list args) __attribute__((format(printf, 4, 0)));
+
+static weft_status keep_first(bind *b, weft_status code, const char *path, const char *format,
+                              va_list args)
+{
+    if (b->status != WEFT_OK)
+        return b->status;
+    char text[400];
+    vsnprintf(text, sizeof text, format, args);
+    b->status = weft_fail(b->err, code, "%s: %s", path, text);
+    return b->status;
+}
+
+weft_status bind_fail(bind *b, weft_status code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    keep_first(b, code, b->m->file.meta_path, format, args);
+    va_end(args);
+    return b->status;
+}
+
+/* The same for a tensor, which may be in another file. */
+__attribute__((format(printf, 3, 4))) static void misfit(bind *b, weft_status code,
+                                                         const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    keep_first(b, code, b->m->file.path, format, args);
+    va_end(args);
+}
+
+/* ---- configuration --------------------------------------------------------------------------- */
+
+typedef struct found {
+    const meta *entry; /* NULL: absent */
+    char key[128];
+} found;
+
+static found find(const bind *b, const char *gguf, const char *hf)
+{
+    found f = { 0 };
+    const char *key = b->gguf ? gguf : hf;
+    if (!key)
+        return f;
+    if (b->gguf)
+        snprintf(f.key, sizeof f.key, "%s.%s", b->m->name, key);
+    else
+        snprintf(f.key, sizeof f.key, "%s", key);
+    f.entry = container_meta(&b->m->file, f.key);
+    return f;
+}
+
+int64_t bind_int(bind *b, const char *gguf, const char *hf, int64_t otherwise, int64_t lo,
+                 int64_t hi)
+{
+    const found f = find(b, gguf, hf);
+    if (!f.entry && otherwise == REQUIRED) {
+        bind_fail(b, WEFT_EFORMAT, "%s is missing from the configuration", f.key);
+        return lo;
+    }
+    if (f.entry && f.entry->type != META_INT) {
+        bind_fail(b, WEFT_EFORMAT, "%s is not an integer", f.key);
+        return lo;
+    }
+    const int64_t x = f.entry ? f.entry->integer : otherwise;
+    if (x >= lo && x <= hi)
+        return x;
+    bind_fail(b, WEFT_EFORMAT, "%s is %lld%s, expected %lld to %lld", f.key, (long long)x,
+              f.entry ? "" : " by default", (long long)lo, (long long)hi);
+    return lo;
+}
+
+double bind_real(bind *b, const char *gguf, const char *hf, double otherwise)
+{
+    const found f = find(b, gguf, hf);
+    if (!f.entry)
+        return otherwise;
+    if (f.entry->type != META_INT && f.entry->type != META_REAL)
+        bind_fail(b, WEFT_EFORMAT, "%s is not a number", f.key);
+    else if (!isfinite(f.entry->number))
+        bind_fail(b, WEFT_EFORMAT, "%s is not finite", f.key);
+    else
+        return f.entry->number;
+    return otherwise;
+}
+
+const char *bind_text(bind *b, const char *gguf, const char *hf)
+{
+    const found f = find(b, gguf, hf);
+    if (!f.entry)
+        return NULL;
+    if (f.entry->type != META_TEXT)
+        bind_fail(b, WEFT_EFORMAT, "%s is not text", f.key);
+    return f.entry->type == META_TEXT ? f.entry->text : NULL;
+}
+
+bool bind_flag(bind *b, const char *gguf, const char *hf, bool otherwise)
+{
+    const found f = find(b, gguf, hf);
+    if (!f.entry)
+        return otherwise;
+    if (f.entry->type != META_BOOL)
+        bind_fail(b, WEFT_EFORMAT, "%s is not true or false", f.key);
+    return f.entry->flag;
+}
+
+act_kind bind_act(bind *b, const char *hf, act_kind otherwise)
+{
+    static const struct {
+        const char *name;
+        act_kind kind;
+    } known[] = {
+        { "silu", ACT_SILU }, { "swish", ACT_SILU },
+        { "gelu", ACT_GELU }, { "gelu_new", ACT_GELU_TANH },
+        { "relu", ACT_RELU }, { "gelu_pytorch_tanh", ACT_GELU_TANH },
+    };
+    const char *name = bind_text(b, NULL, hf);
+    if (!name)
+        return otherwise;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i].name, name) == 0)
+            return known[i].kind;
+    bind_fail(b, WEFT_EUNSUPPORTED, "%s is \"%.40s\", an activation weft does not know", hf, name);
+    return otherwise;
+}
+
+static rope_scaling scaling_by_name(bind *b, const char *name)
+{
+    if (!name || strcmp(name, "default") == 0 || strcmp(name, "none") == 0)
+        return ROPE_PLAIN;
+    if (strcmp(name, "linear") == 0)
+        return ROPE_LINEAR;
+    if (strcmp(name, "llama3") == 0)
+        return ROPE_LLAMA3;
+    if (strcmp(name, "yarn") == 0)
+        return ROPE_YARN;
+    bind_fail(b, WEFT_EUNSUPPORTED,
+              "rope scaling \"%.40s\"; none, linear, llama3 and yarn are known", name);
+    return ROPE_PLAIN;
+}
+
+/* Hugging Face has kept these under three roofs: rope_parameters.rope_type, rope_scaling.rope_type
+ * and rope_scaling.type. */
+static void rope_hf(bind *b, rope_spec *s)
+{
+    const bool new_roof = container_meta(&b->m->file, "rope_parameters.rope_theta") ||
+                          container_meta(&b->m->file, "rope_parameters.rope_type");
+    const char *roof = new_roof ? "rope_parameters" : "rope_scaling";
+    char key[64];
+#define UNDER(name) (snprintf(key, sizeof key, "%s.%s", roof, name), key)
+    const char *kind = bind_text(b, NULL, UNDER("rope_type"));
+    s->scaling = scaling_by_name(b, kind ? kind : bind_text(b, NULL, UNDER("type")));
+    s->theta = bind_real(b, NULL, new_roof ? UNDER("rope_theta") : "rope_theta", 10000);
+    s->factor = bind_real(b, NULL, UNDER("factor"), 1);
+    s->low_freq = bind_real(b, NULL, UNDER("low_freq_factor"), 1);
+    s->high_freq = bind_real(b, NULL, UNDER("high_freq_factor"), 4);
+    s->beta_fast = bind_real(b, NULL, UNDER("beta_fast"), 32);
+    s->beta_slow = bind_real(b, NULL, UNDER("beta_slow"), 1);
+    s->attn_factor = bind_real(b, NULL, UNDER("attention_factor"), 0);
+    s->old_ctx = bind_real(b, NULL, UNDER("original_max_position_embeddings"), (double)b->m->n_ctx);
+#undef UNDER
+}
+
+static void rope_gguf(bind *b, rope_spec *s)
+{
+    s->scaling = scaling_by_name(b, bind_text(b, "rope.scaling.type", NULL));
+    s->theta = bind_real(b, "rope.freq_base", NULL, 10000);
+    s->factor = bind_real(b, "rope.scaling.factor", NULL, 1);
+    s->beta_fast = bind_real(b, "rope.scaling.yarn_beta_fast", NULL, 32);
+    s->beta_slow = bind_real(b, "rope.scaling.yarn_beta_slow", NULL, 1);
+    s->low_freq = 1;
+    s->high_freq = 4;
+    s->old_ctx = bind_real(b, "rope.scaling.original_context_length", NULL, (double)b->m->n_ctx);
+    const double factor = bind_real(b, "rope.scaling.attn_factor", NULL, 1);
+    if (s->scaling == ROPE_YARN && factor != 1)
+        s->attn_factor = factor * (0.1 * log(s->factor) + 1);
+}
+
+void bind_rope(bind *b, rope_spec *s)
+{
+    s->pairing = b->gguf ? b->m->arch->gguf_pairing : ROPE_HALVES;
+    if (b->gguf)
+        rope_gguf(b, s);
+    else
+        rope_hf(b, s);
+    if (s->theta <= 0 || s->factor <= 0 || s->old_ctx <= 0 || s->low_freq <= 0 ||
+        s->high_freq <= s->low_freq || s->beta_slow <= 0 || s->beta_fast <= s->beta_slow ||
+        (s->scaling == ROPE_YARN && s->theta == 1))
+        bind_fail(b, WEFT_EFORMAT,
+                  "rope parameters out of range (theta %g, factor %g, original context %g)",
+                  s->theta, s->factor, s->old_ctx);
+}
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+void *bind_alloc(bind *b, int64_t n, size_t size)
+{
+    size_t bytes;
+    if (b->status != WEFT_OK)
+        return NULL;
+    if (__builtin_mul_overflow((size_t)n, size, &bytes)) {
+        bind_fail(b, WEFT_ENOMEM, "%lld objects are more than memory can hold", (long long)n);
+        return NULL;
+    }
+    void *p = arena_alloc(&b->m->store, bytes, b->err);
+    if (!p)
+        b->status = WEFT_ENOMEM;
+    return p ? memset(p, 0, bytes) : NULL;
+}
+
+/* "blk.3.attn_q" */
+static void full_stem(const bind *b, const char *stem, char *name)
+{
+    if (b->layer >= 0)
+        snprintf(name, NAME_BYTES, "blk.%d.%s", b->layer, stem);
+    else
+        snprintf(name, NAME_BYTES, "%s", stem);
+}
+
+static const char *hf_stem(const bind *b, const char *stem)
+{
+    for (const bind_name *n = b->names; n->stem; n++)
+        if (strcmp(n->stem, stem) == 0)
+            return n->hf;
+    return NULL;
+}
+
+/* The file's tensor for stem + suffix (".weight"), and the name it would have. */
+static const stored *look_up(bind *b, const char *stem, const char *suffix, char *file_name)
+{
+    if (b->gguf) {
+        char name[NAME_BYTES];
+        full_stem(b, stem, name);
+        snprintf(file_name, 2 * NAME_BYTES, "%s%s", name, suffix);
+        return container_tensor(&b->m->file, file_name);
+    }
+    const char *hf = hf_stem(b, stem);
+    if (!hf)
+        return NULL;
+    char layer[16], inner[NAME_BYTES];
+    snprintf(layer, sizeof layer, "%d", b->layer);
+    const char *at = strstr(hf, "%d");
+    if (at)
+        snprintf(inner, sizeof inner, "%.*s%s%s", (int)(at - hf), hf, layer, at + 2);
+    else
+        snprintf(inner, sizeof inner, "%s", hf);
+    snprintf(file_name, 2 * NAME_BYTES, "%s%s", inner, suffix);
+    const stored *t = container_tensor(&b->m->file, file_name);
+    if (t)
+        return t;
+    snprintf(file_name, 2 * NAME_BYTES, "%s%s%s", b->hf_prefix, inner, suffix);
+    return container_tensor(&b->m->file, file_name);
+}
+
+static void describe(char *text, size_t size, int n_dim, const int64_t *shape)
+{
+    size_t at = (size_t)snprintf(text, size, "[");
+    for (int d = 0; d < n_dim && at < size; d++)
+        at += (size_t)snprintf(text + at, size - at, "%s%lld", d ? ", " : "", (long long)shape[d]);
+    if (at < size)
+        snprintf(text + at, size - at, "]");
+}
+
+static bool shape_is(bind *b, const stored *t, const char *name, int n_dim, const int64_t *want)
+{
+    bool same = t->n_dim == n_dim;
+    for (int d = 0; same && d < n_dim; d++)
+        same = t->shape[d] == want[d];
+    if (!same) {
+        char got[96], expected[96];
+        describe(got, sizeof got, t->n_dim, t->shape);
+        describe(expected, sizeof expected, n_dim, want);
+        misfit(b, WEFT_EFORMAT, "tensor %s is %s %s, expected %s", name, t->type->name, got,
+               expected);
+    }
+    return same;
+}
+
+/* Finds, checks and registers a tensor; NULL if it is absent (an error unless `optional`) or does
+ * not fit. */
+static const stored *claim(bind *b, const char *stem, const char *suffix, int n_dim,
+                           const int64_t *want, bool optional)
+{
+    char name[2 * NAME_BYTES] = "";
+    if (b->status != WEFT_OK)
+        return NULL;
+    const stored *t = look_up(b, stem, suffix, name);
+    if (!t && !optional)
+        misfit(b, WEFT_EFORMAT, "tensor %s is missing", name);
+    if (!t || !shape_is(b, t, name, n_dim, want))
+        return NULL;
+    b->used[t - b->m->file.tensor] = true;
+    if (!t->type->decode)
+        misfit(b, WEFT_EUNSUPPORTED, "tensor %s is %s, which weights cannot be", name,
+               t->type->name);
+    return t->type->decode ? t : NULL;
+}
+
+static tensor *header(bind *b, const char *stem, const char *suffix, const dtype *type, int n_dim,
+                      const int64_t *shape)
+{
+    tensor *w = bind_alloc(b, 1, sizeof *w);
+    if (!w)
+        return NULL;
+    char name[NAME_BYTES];
+    full_stem(b, stem, name);
+    snprintf(w->name, NAME_BYTES, "%.*s%s", (int)(NAME_BYTES - 8), name, suffix);
+    w->type = type;
+    w->n_dim = n_dim;
+    memcpy(w->shape, shape, (size_t)n_dim * sizeof *shape);
+    w->stride = shape[n_dim - 1];
+
+    model *m = b->m;
+    m->param[m->n_param++] = w;
+    m->n_parameter += shape[0] * (n_dim > 1 ? shape[1] : 1);
+    return w;
+}
+
+/* Weights stay where they lie in the file, unless a kernel could not read them there. */
+static void *in_place(bind *b, const stored *t)
+{
+    const size_t align = t->type->block > 1 ? 1 : (size_t)t->type->bytes;
+    if ((uintptr_t)t->data % align == 0)
+        return (void *)t->data;
+    void *copy = bind_alloc(b, (int64_t)t->bytes, 1);
+    return copy ? memcpy(copy, t->data, t->bytes) : NULL;
+}
+
+/* A vector becomes real numbers, whatever the file holds: it is small, and ops read it as it is. */
+static tensor *vector(bind *b, const char *stem, const char *suffix, int64_t n, bool optional)
+{
+    const stored *t = claim(b, stem, suffix, 1, &n, optional);
+    if (!t)
+        return NULL;
+    tensor *w = header(b, stem, suffix, &dtype_real, 1, &n);
+    real *x = bind_alloc(b, n, sizeof *x);
+    const void *from = in_place(b, t);
+    if (!w || !x || !from)
+        return NULL;
+    t->type->decode(x, from, 0, n);
+    w->data = x;
+    return w;
+}
+
+/* [I, O] -> [O, I], number by number; stored types with blocks are never transposed. */
+static void *transposed(bind *b, const stored *t, int64_t O, int64_t I)
+{
+    const size_t size = (size_t)t->type->bytes;
+    char *to = bind_alloc(b, O, (size_t)I * size);
+    for (int64_t o = 0; to && o < O; o++)
+        for (int64_t i = 0; i < I; i++)
+            memcpy(to + (size_t)(o * I + i) * size, t->data + (size_t)(i * O + o) * size, size);
+    return to;
+}
+
+static tensor *matrix(bind *b, const char *stem, int64_t O, int64_t I, bool flip)
+{
+    const int64_t shape[] = { O, I }, flipped[] = { I, O };
+    const stored *t = claim(b, stem, ".weight", 2, flip ? flipped : shape, false);
+    tensor *w = t ? header(b, stem, ".weight", t->type, 2, shape) : NULL;
+    if (!w)
+        return NULL;
+    w->data = flip ? transposed(b, t, O, I) : in_place(b, t);
+    return w;
+}
+
+static const char *stem_text(bind *b, const char *stem)
+{
+    char name[NAME_BYTES];
+    full_stem(b, stem, name);
+    char *text = bind_alloc(b, NAME_BYTES, 1);
+    return text ? memcpy(text, name, NAME_BYTES) : "";
+}
+
+weight bind_linear(bind *b, const char *stem, int64_t O, int64_t I)
+{
+    weight w = { .name = stem_text(b, stem) };
+    w.w = matrix(b, stem, O, I, !b->gguf && b->hf_transposed);
+    w.b = vector(b, stem, ".bias", O, true);
+    return w;
+}
+
+weight bind_tied(bind *b, const char *stem, tensor *table)
+{
+    return (weight){ .name = stem_text(b, stem), .w = table };
+}
+
+weight bind_norm(bind *b, const char *stem, int64_t n, bool bias)
+{
+    weight w = { .name = stem_text(b, stem) };
+    w.w = vector(b, stem, ".weight", n, false);
+    if (bias)
+        w.b = vector(b, stem, ".bias", n, false);
+    return w;
+}
+
+tensor *bind_table(bind *b, const char *stem, int64_t n, int64_t d)
+{
+    return matrix(b, stem, n, d, false);
+}
+
+bool bind_has(bind *b, const char *stem)
+{
+    char name[2 * NAME_BYTES];
+    return look_up(b, stem, ".weight", name) != NULL;
+}
+
+int64_t bind_rows_of(bind *b, const char *stem)
+{
+    char name[2 * NAME_BYTES];
+    const stored *t = look_up(b, stem, ".weight", name);
+    return t && t->n_dim == 2 ? t->shape[0] : 0;
+}
+
+const float *bind_optional_vector(bind *b, const char *stem, int64_t n)
+{
+    const stored *t = claim(b, stem, ".weight", 1, &n, true);
+    const void *from = t ? in_place(b, t) : NULL;
+    float *x = from ? bind_alloc(b, n, sizeof *x) : NULL;
+    for (int64_t i = 0; x && i < n; i++) {
+        real value;
+        t->type->decode(&value, from, i, 1);
+        x[i] = (float)value;
+    }
+    return x;
+}
+
+void bind_ignore(bind *b, const char *hf_suffix)
+{
+    const container *c = &b->m->file;
+    const size_t n = strlen(hf_suffix);
+    for (int64_t i = 0; !b->gguf && i < c->n_tensor; i++) {
+        const size_t length = strlen(c->tensor[i].name);
+        if (length >= n && strcmp(c->tensor[i].name + length - n, hf_suffix) == 0)
+            b->used[i] = true;
+    }
+}
+
+weft_status bind_finish(bind *b)
+{
+    const container *c = &b->m->file;
+    for (int64_t i = 0; i < c->n_tensor && b->status == WEFT_OK; i++)
+        if (!b->used[i])
+            misfit(b, WEFT_EUNSUPPORTED, "tensor %s is not part of a %s model as weft knows it",
+                   c->tensor[i].name, b->m->name);
+    return b->status;
+}

@@ -1,0 +1,86 @@
+/* bind.h - where a file meets a struct: the configuration is read, every tensor is looked up by
+ * name and its shape checked against what the configuration promises. After this, shapes are
+ * trusted.
+ *
+ * Errors stick: the first one is kept, later calls return zeros, and the family's code stays
+ * straight-line. What is left over in the file is an error too; nothing is dropped in silence. */
+#ifndef WEFT_MODELS_BIND_H
+#define WEFT_MODELS_BIND_H
+
+#include "models/arch.h"
+
+/* weft's stem (which is GGUF's) and Hugging Face's, with %d for the layer. */
+typedef struct bind_name {
+    const char *stem, *hf;
+} bind_name;
+
+struct bind {
+    model *m;
+    bool gguf;
+    int layer;              /* of the tensors being bound, -1 outside */
+    const bind_name *names; /* the family's table, ends with { NULL, NULL } */
+    const char *hf_prefix;  /* "model.": present or not, depending on which class saved the file */
+    bool hf_transposed;     /* matrices are stored [I, O] (GPT-2's Conv1D) */
+    bool *used;             /* [n_tensor] */
+    weft_status status;
+    weft_error *err;
+};
+
+/* ---- configuration --------------------------------------------------------------------------- */
+
+/* GGUF keys are relative to the architecture; a NULL key means that the format has none. */
+
+#define REQUIRED INT64_MIN
+
+/* An integer in [lo, hi]; `otherwise` where the file has none, or an error if that is REQUIRED. */
+int64_t bind_int(bind *b, const char *gguf, const char *hf, int64_t otherwise, int64_t lo,
+                 int64_t hi);
+double bind_real(bind *b, const char *gguf, const char *hf, double otherwise);
+
+/* NULL where the file has none. */
+const char *bind_text(bind *b, const char *gguf, const char *hf);
+bool bind_flag(bind *b, const char *gguf, const char *hf, bool otherwise);
+
+/* The activation named by the file's key; an unknown name is an error. */
+act_kind bind_act(bind *b, const char *hf, act_kind otherwise);
+
+/* What both formats say about rotary positions. */
+void bind_rope(bind *b, rope_spec *s);
+
+/* Keeps the first error about the configuration. */
+weft_status bind_fail(bind *b, weft_status code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+bool bind_has(bind *b, const char *stem);
+
+/* A matrix [O, I] with its bias [O] where the file has one. */
+weight bind_linear(bind *b, const char *stem, int64_t O, int64_t I);
+
+/* The head of a model whose file has none because it shares the embedding. */
+weight bind_tied(bind *b, const char *stem, tensor *w);
+
+/* A gain [n] as real numbers, with its bias where `bias` asks for one. */
+weight bind_norm(bind *b, const char *stem, int64_t n, bool bias);
+
+/* A table [n, d] to be looked up in. */
+tensor *bind_table(bind *b, const char *stem, int64_t n, int64_t d);
+
+/* Rows of a stored matrix, or 0 where there is none: how the vocabulary is found where no key tells
+ * it. */
+int64_t bind_rows_of(bind *b, const char *stem);
+
+/* A vector of n numbers as floats in the model's store, or NULL where the file has none. */
+const float *bind_optional_vector(bind *b, const char *stem, int64_t n);
+
+/* Zeroed memory of the model. */
+void *bind_alloc(bind *b, int64_t n, size_t size);
+
+/* Marks tensors that files carry but no model needs: the stem, with %d for any layer. */
+void bind_ignore(bind *b, const char *hf_suffix);
+
+/* Everything left over is an error. */
+weft_status bind_finish(bind *b);
+
+#endif

@@ -1,0 +1,48 @@
+/* act: y = f(x), one op per function so that a trace says which.
+ *
+ *   relu       max(x, 0)
+ *   silu       x / (1 + e^-x)
+ *   gelu       x Phi(x) = x/2 (1 + erf(x / sqrt 2))
+ *   gelu_tanh  x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+ *   tanh       */
+#include "ops/ops.h"
+
+#include <assert.h>
+
+static void act_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+{
+    for (int64_t i = i0; i < i1; i++)
+        r->kern->act(row(n->out, i), row(n->in[0], i), (act_kind)n->i[0], cols(n->out));
+}
+
+static void forward(run *r, const node *n)
+{
+    /* A transcendental costs about as much as eight numbers moved. */
+    parallel(r, n, rows(n->out), 8 * cols(n->out), act_rows);
+}
+
+static cost act_cost(const run *r, const node *n)
+{
+    (void)r;
+    return cost_streaming(n, 8);
+}
+
+extern const op relu_op, silu_op, gelu_op, gelu_tanh_op, tanh_op;
+const op relu_op = { "relu", forward, act_cost };
+const op silu_op = { "silu", forward, act_cost };
+const op gelu_op = { "gelu", forward, act_cost };
+const op gelu_tanh_op = { "gelu_tanh", forward, act_cost };
+const op tanh_op = { "tanh", forward, act_cost };
+
+static const op *const by_kind[] = {
+    [ACT_RELU] = &relu_op,           [ACT_SILU] = &silu_op, [ACT_GELU] = &gelu_op,
+    [ACT_GELU_TANH] = &gelu_tanh_op, [ACT_TANH] = &tanh_op,
+};
+
+tensor *act(run *r, tensor *x, act_kind kind)
+{
+    assert(kind > ACT_NONE && kind <= ACT_TANH);
+    node n = { .op = by_kind[kind], .in = { x }, .i = { kind } };
+    n.out = tensor_new(r, rows(x), cols(x));
+    return apply(r, &n);
+}

@@ -1,0 +1,134 @@
+/* ops.h - the vocabulary models are written in, in the order of a transformer.
+ *
+ * N rows, D model width, H heads, K kv heads, E head size, F hidden width, V vocabulary
+ * (docs/NOTATION.md). Every op returns a new tensor, named after its weight or its input, and runs
+ * through apply(). At most one op call per argument list: C does not order the evaluation of
+ * arguments. */
+#ifndef WEFT_OPS_OPS_H
+#define WEFT_OPS_OPS_H
+
+#include "tensor/run.h"
+
+/* A matrix W [O, I] or a gain w [D], with an optional bias, and the name of what it makes. */
+typedef struct weight {
+    const char *name; /* "blk.3.attn_q"; a tied head keeps its own: "output" */
+    tensor *w, *b;    /* b may be NULL */
+} weight;
+
+/* ---- in -------------------------------------------------------------------------------------- */
+
+typedef enum embed_by { EMBED_TOKEN, EMBED_POSITION, EMBED_TYPE } embed_by;
+
+/* y_i = table[index of row i]                                                             [N, D] */
+tensor *embed(run *r, tensor *table, embed_by by);
+
+/* ---- norms ----------------------------------------------------------------------------------- */
+
+/* y = x / sqrt(mean x^2 + eps) * w    over groups as wide as w: whole rows, or heads of q and k */
+tensor *rmsnorm(run *r, tensor *x, tensor *w, real eps);
+
+/* y = (x - mean) / sqrt(var + eps) * w + b */
+tensor *layernorm(run *r, tensor *x, const weight *w, real eps);
+
+/* ---- attention ------------------------------------------------------------------------------- */
+
+/* y = x W^T + b                                                                 [N, I] -> [N, O] */
+tensor *linear(run *r, tensor *x, const weight *w);
+
+/* Columns [c0, c0 + n) of x under a name of its own: a view, nothing is copied. */
+tensor *slice(run *r, tensor *x, const char *name, int64_t c0, int64_t n);
+
+typedef enum rope_scaling { ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN } rope_scaling;
+
+/* What a model file says about its rotary positions. */
+typedef struct rope_spec {
+    rope_pairing pairing;
+    int64_t n_rot;  /* numbers of a head that turn, even */
+    int64_t d_head; /* numbers of a head */
+    double theta;
+    rope_scaling scaling;
+    double factor;               /* linear, llama3, yarn */
+    double low_freq, high_freq;  /* llama3 */
+    double beta_fast, beta_slow; /* yarn */
+    double attn_factor;          /* yarn: multiplies cos and sin; 0: 0.1 ln(factor) + 1 */
+    double old_ctx;              /* llama3, yarn: the context before scaling */
+    const float *divisor;        /* [n_rot / 2] by which frequencies are divided, or NULL */
+} rope_spec;
+
+typedef struct rope_table rope_table; /* angles of all positions, see rope.c */
+
+/* The table lives in `store`. NULL with err filled when memory is refused. */
+const rope_table *rope_new(const rope_spec *spec, int64_t n_ctx, arena *store, weft_error *err);
+
+/* Frequencies after scaling, in double, for tests and for inspection; returns what multiplies cos
+ * and sin. */
+double rope_frequencies(const rope_spec *spec, double *freq);
+
+/* Turns the pairs of every head of row i by pos_i times their frequencies.              [N, H E] */
+tensor *rope(run *r, tensor *x, const rope_table *table);
+
+typedef enum attn_kind {
+    ATTN_CAUSAL, /* keys of the same sequence up to the query's position, cached ones included */
+    ATTN_FULL,   /* all keys of the same sequence in this batch */
+    ATTN_CROSS,  /* all keys of the source sequence, from run.src's rows or its cache */
+} attn_kind;
+
+/* T5's relative positions: score += table[bucket(j - i), h]. */
+typedef struct attn_bias {
+    tensor *table; /* [buckets, H], as files store it */
+    bool two_sided;
+    int64_t max_distance;
+} attn_bias;
+
+typedef struct attn {
+    attn_kind kind;
+    int64_t n_head, n_head_kv;
+    int64_t d_key, d_value; /* per head */
+    real scale;
+    int64_t window; /* a query sees at most this many keys, itself included; 0: all */
+    attn_bias bias; /* table NULL: none */
+} attn;
+
+#define MAX_HEAD 1024 /* largest d_key or d_value */
+
+/* y_i,h = sum_j softmax_j(scale q_i,h . k_j,h' + bias) v_j,h',   h' = h K / H             [N, H
+ * d_value] With ATTN_CROSS, k and v are NULL once the source is in its cache. */
+tensor *attention(run *r, tensor *q, tensor *k, tensor *v, const attn *a, int layer);
+
+/* x += h. In place where x was made in this block and nothing is recorded; a new tensor
+ * otherwise. */
+void residual(run *r, tensor **x, tensor *h);
+
+/* ---- feed forward ---------------------------------------------------------------------------- */
+
+tensor *act(run *r, tensor *x, act_kind kind);
+
+/* y = act(x Wg^T + bg) * (x Wu^T + bu)                                                    [N, F] */
+tensor *glu(run *r, tensor *x, const weight *gate, const weight *up, act_kind kind);
+
+/* ---- out ------------------------------------------------------------------------------------- */
+
+/* The rows whose logits are wanted, in order.                            [N, D] -> [n_wanted, D] */
+tensor *take_rows(run *r, tensor *x);
+
+typedef enum pool_kind { POOL_MEAN, POOL_MAX, POOL_FIRST, POOL_LAST } pool_kind;
+
+/* One row per sequence.                                                     [N, D] -> [n_seq, D] */
+tensor *pool_rows(run *r, tensor *x, pool_kind kind);
+
+/* The end of a model: what is asked of the wanted rows, which is their logits.  [n_wanted, V] */
+tensor *head(run *r, tensor *x, const weight *w);
+
+tensor *softmax(run *r, tensor *x);
+
+/* ---- the list, for tests and tools ----------------------------------------------------------- */
+
+extern const op *const all_ops[]; /* ends with NULL */
+
+/* Cost of an op that touches its inputs and output once and does `per` flops a number of output. */
+cost cost_streaming(const node *n, double per);
+
+/* Splits the rows of n->out among the threads. */
+void parallel_rows(const run *r, const node *n, range_fn *fn);
+
+#endif

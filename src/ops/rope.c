@@ -1,0 +1,155 @@
+/* rope: rotary positions. Pair k of a head, (a, b), turns by the angle pos * f_k:
+ *
+ *     a' = a cos - b sin          f_k = theta^(-2k/n_rot),   k = 0 .. n_rot/2 - 1
+ *     b' = a sin + b cos
+ *
+ * so the norm stays, and q_m . k_n depends on m - n only. Which numbers form a pair is the
+ * architecture's choice (rope_pairing). Models that stretch their context change the frequencies,
+ * by wavelength lambda = 2 pi / f:
+ *
+ *   linear   f / s
+ *   llama3   f                   lambda < old / high          the three branches of seed and paper
+ *            f / s               lambda > old / low
+ *            (1-t) f/s + t f     between, t = (old / lambda - low) / (high - low)
+ *   yarn     (1-g) f/s + g f     g falls from 1 to 0 between the pairs that turn beta_fast and
+ *                                beta_slow times within the old context; cos and sin are multiplied
+ *                                by 0.1 ln s + 1
+ *
+ * Angles are made in double: at position 100,000 a float has lost the turn's third digit. A table
+ * of all positions would be 64 MiB for 128k positions, so position p = 256 i + j combines two small
+ * tables, cos(x + y) = cos x cos y - sin x sin y, in double, and only the result is rounded. */
+#include "ops/ops.h"
+
+#include <assert.h>
+
+#define LOW 256 /* positions in the table of j */
+
+struct rope_table {
+    rope_pairing pairing;
+    int64_t n_pair, d_head, n_ctx;
+    double *high, *low; /* [n_ctx / 256 + 1, n_pair] and [256, n_pair] of (cos, sin) */
+};
+
+static const double pi = 3.14159265358979323846;
+
+static double scale_llama3(const rope_spec *s, double f)
+{
+    const double wave = 2 * pi / f;
+    if (wave < s->old_ctx / s->high_freq)
+        return f;
+    if (wave > s->old_ctx / s->low_freq)
+        return f / s->factor;
+    const double t = (s->old_ctx / wave - s->low_freq) / (s->high_freq - s->low_freq);
+    return (1 - t) * f / s->factor + t * f;
+}
+
+/* The pair that turns `turns` times within the old context. */
+static double yarn_pair(const rope_spec *s, double turns)
+{
+    const double n = (double)s->n_rot;
+    return n * log(s->old_ctx / (turns * 2 * pi)) / (2 * log(s->theta));
+}
+
+static double scale_yarn(const rope_spec *s, double f, int64_t k)
+{
+    const double low = fmax(floor(yarn_pair(s, s->beta_fast)), 0);
+    double high = fmin(ceil(yarn_pair(s, s->beta_slow)), (double)(s->n_rot - 1));
+    if (high == low)
+        high += 0.001; /* as the reference does: a step instead of a division by zero */
+    const double ramp = fmin(fmax(((double)k - low) / (high - low), 0), 1);
+    return ramp * f / s->factor + (1 - ramp) * f;
+}
+
+double rope_frequencies(const rope_spec *s, double *freq)
+{
+    for (int64_t k = 0; k < s->n_rot / 2; k++) {
+        double f = pow(s->theta, -2.0 * (double)k / (double)s->n_rot);
+        if (s->scaling == ROPE_LINEAR)
+            f /= s->factor;
+        else if (s->scaling == ROPE_LLAMA3)
+            f = scale_llama3(s, f);
+        else if (s->scaling == ROPE_YARN)
+            f = scale_yarn(s, f, k);
+        freq[k] = s->divisor ? f / (double)s->divisor[k] : f;
+    }
+    if (s->scaling != ROPE_YARN)
+        return 1;
+    return s->attn_factor != 0 ? s->attn_factor : s->factor > 1 ? 0.1 * log(s->factor) + 1 : 1;
+}
+
+static double *turns(arena *store, int64_t n, int64_t step, const double *freq, int64_t n_pair,
+                     double magnitude, weft_error *err)
+{
+    double *t = arena_alloc(store, (size_t)n * (size_t)n_pair * 2 * sizeof *t, err);
+    for (int64_t p = 0; t && p < n; p++)
+        for (int64_t k = 0; k < n_pair; k++) {
+            const double angle = (double)(p * step) * freq[k];
+            t[(p * n_pair + k) * 2] = magnitude * cos(angle);
+            t[(p * n_pair + k) * 2 + 1] = magnitude * sin(angle);
+        }
+    return t;
+}
+
+const rope_table *rope_new(const rope_spec *s, int64_t n_ctx, arena *store, weft_error *err)
+{
+    assert(s->n_rot % 2 == 0 && s->n_rot <= s->d_head && s->d_head <= MAX_HEAD);
+    double freq[MAX_HEAD / 2];
+    const double magnitude = rope_frequencies(s, freq);
+    rope_table *t = arena_alloc(store, sizeof *t, err);
+    if (!t)
+        return NULL;
+    *t = (rope_table){ s->pairing, s->n_rot / 2, s->d_head, n_ctx, NULL, NULL };
+    t->high = turns(store, n_ctx / LOW + 1, LOW, freq, t->n_pair, 1, err);
+    t->low = turns(store, LOW, 1, freq, t->n_pair, magnitude, err);
+    return t->high && t->low ? t : NULL;
+}
+
+/* (cos, sin) of every pair at position pos. */
+static void turn_at(const rope_table *t, int64_t pos, real *turn)
+{
+    const double *x = t->high + pos / LOW * t->n_pair * 2, *y = t->low + pos % LOW * t->n_pair * 2;
+    for (int64_t k = 0; k < t->n_pair * 2; k += 2) {
+        turn[k] = (real)(x[k] * y[k] - x[k + 1] * y[k + 1]);
+        turn[k + 1] = (real)(x[k + 1] * y[k] + x[k] * y[k + 1]);
+    }
+}
+
+static void turn_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+{
+    const rope_table *t = n->arg;
+    real turn[MAX_HEAD];
+    for (int64_t i = i0; i < i1; i++) {
+        const int64_t pos = r->batch->row[i].pos;
+        assert(pos >= 0 && pos < t->n_ctx);
+        turn_at(t, pos, turn);
+        for (int64_t c = 0; c < cols(n->out); c += t->d_head) {
+            const real *x = row(n->in[0], i) + c;
+            real *y = row(n->out, i) + c;
+            r->kern->rope(y, x, turn, t->n_pair, t->pairing);
+            for (int64_t k = 2 * t->n_pair; k < t->d_head; k++)
+                y[k] = x[k];
+        }
+    }
+}
+
+static void forward(run *r, const node *n)
+{
+    parallel_rows(r, n, turn_rows);
+}
+
+static cost rope_cost(const run *r, const node *n)
+{
+    (void)r;
+    return cost_streaming(n, 3);
+}
+
+extern const op rope_op;
+const op rope_op = { "rope", forward, rope_cost };
+
+tensor *rope(run *r, tensor *x, const rope_table *t)
+{
+    assert(cols(x) % t->d_head == 0);
+    node n = { .op = &rope_op, .in = { x }, .arg = t };
+    n.out = tensor_new(r, rows(x), cols(x));
+    return apply(r, &n);
+}

@@ -1,0 +1,30 @@
+/* slice: y = x[:, c0 .. c0 + n), a view with the stride of x. Splits a fused projection into q, k
+ * and v. */
+#include "ops/ops.h"
+
+#include <assert.h>
+
+static void forward(run *r, const node *n)
+{
+    (void)r;
+    n->out->data = row(n->in[0], 0) + n->i[0];
+}
+
+static cost slice_cost(const run *r, const node *n)
+{
+    (void)r, (void)n;
+    return (cost){ 0, 0 };
+}
+
+extern const op slice_op;
+const op slice_op = { "slice", forward, slice_cost };
+
+tensor *slice(run *r, tensor *x, const char *name, int64_t c0, int64_t width)
+{
+    assert(c0 >= 0 && width > 0 && c0 + width <= cols(x));
+    node n = { .op = &slice_op, .local = name, .in = { x }, .i = { c0 } };
+    n.out = tensor_new(r, rows(x), 0);
+    n.out->shape[1] = width;
+    n.out->stride = x->stride;
+    return apply(r, &n);
+}

@@ -1,0 +1,36 @@
+/* softmax: y_k = exp(x_k - max x) / sum, over each row. */
+#include "ops/ops.h"
+
+#include <string.h>
+
+static void softmax_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+{
+    for (int64_t i = i0; i < i1; i++) {
+        real *y = row(n->out, i), max;
+        memcpy(y, row(n->in[0], i), (size_t)cols(n->out) * sizeof *y);
+        const real sum = r->kern->exp_block(y, cols(n->out), &max);
+        for (int64_t k = 0; k < cols(n->out); k++)
+            y[k] /= sum;
+    }
+}
+
+static void forward(run *r, const node *n)
+{
+    parallel(r, n, rows(n->out), 8 * cols(n->out), softmax_rows);
+}
+
+static cost softmax_cost(const run *r, const node *n)
+{
+    (void)r;
+    return cost_streaming(n, 10);
+}
+
+extern const op softmax_op;
+const op softmax_op = { "softmax", forward, softmax_cost };
+
+tensor *softmax(run *r, tensor *x)
+{
+    node n = { .op = &softmax_op, .in = { x } };
+    n.out = tensor_new(r, rows(x), cols(x));
+    return apply(r, &n);
+}

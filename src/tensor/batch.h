@@ -1,0 +1,43 @@
+/* batch.h - which rows a forward computes.
+ *
+ * There is no batch dimension. A row is one token (or image patch) of one sequence; rows of one
+ * sequence are neighbours in ascending, gapless positions. Training is B sequences of T rows;
+ * serving is any mix of prompt chunks and single tokens. Only embed, rope, attention and pooling
+ * look here. */
+#ifndef WEFT_TENSOR_BATCH_H
+#define WEFT_TENSOR_BATCH_H
+
+#include "tensor/cache.h"
+
+#define NO_TARGET (-100)
+
+typedef enum row_role { ROW_PROMPT, ROW_GENERATED } row_role;
+
+typedef struct batch_row {
+    int32_t id;     /* token, where the model takes tokens */
+    int32_t seq;    /* index into batch.seq */
+    int32_t pos;    /* position in its sequence */
+    int32_t type;   /* token type (BERT's segments) */
+    int32_t target; /* what the loss wants next, or NO_TARGET */
+    real weight;    /* of this row's loss */
+    uint8_t role;   /* row_role: generated rows may use another arithmetic */
+    bool wanted;    /* its logits are asked for */
+} batch_row;
+
+struct adapter;
+
+typedef struct sequence {
+    int32_t first, n; /* its rows in this batch; n may be 0 for a source that was encoded before */
+    int32_t source;   /* the sequence of run.src that cross-attention reads, or -1 */
+    cache *cache;     /* NULL: the sequence is only what is in this batch */
+    const struct adapter *adapter;
+} sequence;
+
+typedef struct batch {
+    int32_t n_row, n_seq, n_wanted;
+    batch_row *row;
+    sequence *seq;
+    const real *features; /* [n_row, d] where the model takes vectors instead of tokens, or NULL */
+} batch;
+
+#endif

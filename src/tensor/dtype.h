@@ -1,0 +1,47 @@
+/* dtype.h - one table of the number formats that weights and caches are stored in.
+ *
+ * A row of n numbers is n / block blocks of `bytes` bytes. A type that gives `tile` can be
+ * multiplied with; one that gives none is only known by its size, for the counters and indices that
+ * files carry beside their weights. Adding a format is one file and one line in dtype.c. */
+#ifndef WEFT_TENSOR_DTYPE_H
+#define WEFT_TENSOR_DTYPE_H
+
+#include "kernels/kernels.h"
+
+typedef struct dtype {
+    const char *name;        /* "q8_0" */
+    const char *safetensors; /* "BF16", or NULL where that format has no such type */
+    int gguf;                /* the number GGUF gives it, -1 for none */
+    int block;               /* numbers per block */
+    int bytes;               /* bytes per block */
+
+    /* Columns [k0, k0 + n) of a stored row, any k0. NULL, as the next two, for a type that is no
+     * weight's. */
+    void (*decode)(real *to, const void *row, int64_t k0, int64_t n);
+    tile_fn *tile;
+
+    /* A whole row; n is a multiple of the block. */
+    void (*encode)(void *row, const real *from, int64_t n);
+} dtype;
+
+extern const dtype dtype_f32, dtype_f16, dtype_bf16, dtype_q8_0, dtype_i32;
+
+/* What activations are made of. */
+#ifdef WEFT_REAL_DOUBLE
+extern const dtype dtype_f64;
+#define dtype_real dtype_f64
+#else
+#define dtype_real dtype_f32
+#endif
+
+const dtype *dtype_by_name(const char *name);
+const dtype *dtype_by_gguf(uint32_t number);
+const dtype *dtype_by_safetensors(const char *name);
+
+/* Bytes of one row of n numbers; n must be a multiple of the block. */
+static inline size_t dtype_row_bytes(const dtype *t, int64_t n)
+{
+    return (size_t)(n / t->block) * (size_t)t->bytes;
+}
+
+#endif

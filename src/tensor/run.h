@@ -1,0 +1,115 @@
+/* run.h - where a forward happens, and the one place where an op executes.
+ *
+ * A model is a straight-line function that calls ops. Each op describes itself as a node and hands
+ * it to apply(), which names the output, and then runs, records or merely counts it:
+ *
+ *     model -> op -> apply -+- name it            "blk.3.attn_q.rope"
+ *                           +- dry run?           stop here: the arenas have counted
+ *                           +- forward            under the no-allocation guard, timed
+ *                           +- hunt for NaN       if asked
+ *                           +- trace              if anyone listens
+ *
+ * Two arenas: headers are always real, data has no memory behind it in a dry run. So the same
+ * function, called on a batch that does not exist, predicts to the byte what a step takes. */
+#ifndef WEFT_TENSOR_RUN_H
+#define WEFT_TENSOR_RUN_H
+
+#include "base/arena.h"
+#include "base/comm.h"
+#include "base/pool.h"
+#include "tensor/batch.h"
+
+#define MAX_INPUT 6
+
+typedef struct run run;
+typedef struct node node;
+
+typedef struct cost {
+    double flops, bytes;
+} cost;
+
+typedef struct op {
+    const char *name;
+    void (*forward)(run *r, const node *n);
+    cost (*cost)(const run *r, const node *n);
+} op;
+
+struct node {
+    const op *op;
+    const char
+        *label; /* the weight that names its output: "blk.3.attn_q" or "blk.3.attn_norm.weight" */
+    const char
+        *local; /* without one, a name inside the scope: "attention"; without both, input.op */
+    tensor *in[MAX_INPUT], *out;
+    real f[2];
+    int64_t i[3];
+    const void *arg; /* the op's own parameters; outlives the step */
+};
+
+typedef struct op_profile {
+    const op *op;
+    int64_t calls;
+    double seconds, flops, bytes;
+} op_profile;
+
+#define MAX_PROFILE 48
+
+typedef struct profile {
+    int n;
+    op_profile entry[MAX_PROFILE];
+} profile;
+
+typedef void trace_fn(void *ud, const tensor *t, const op *by);
+
+struct run {
+    arena meta, data;
+    const batch *batch; /* the rows ops work on now */
+    const batch *src;   /* encoder rows, for cross-attention */
+    const kernels *kern;
+    pool *pool; /* NULL: the calling thread alone */
+    comm *comm; /* NULL: this process alone */
+
+    char scope[32];    /* "blk.3" */
+    int64_t block;     /* how many blocks have begun: tensors carry it as `born` */
+    int64_t fork_cost; /* work below this stays on the calling thread */
+    uint64_t key;      /* of this step's random numbers */
+
+    trace_fn *trace;
+    void *trace_ud;
+    bool trace_maps;            /* attention also shows scores and probabilities */
+    profile *profile;           /* per-op cost and time, or NULL */
+    bool hunt_nan;              /* remember the first tensor that is not finite ... */
+    char first_nan[NAME_BYTES]; /* ... here */
+};
+
+static inline bool is_dry(const run *r)
+{
+    return r->data.kind == ARENA_COUNTING;
+}
+
+/* Arenas sized for `meta` and `data` bytes; a dry run takes its headers' bound and counts the
+ * data. */
+weft_status run_init(run *r, mem *m, size_t meta, size_t data, weft_error *err);
+weft_status run_init_dry(run *r, mem *m, int n_layer, weft_error *err);
+void run_free(run *r);
+
+/* Begins a step: both arenas empty, peaks forgotten. */
+void run_begin(run *r, const batch *b);
+
+/* A new activation. */
+tensor *tensor_new(run *r, int64_t n_row, int64_t n_col);
+
+/* Executes n and returns n->out. */
+tensor *apply(run *r, node *n);
+
+/* Calls a block of a model. Between blocks only x survives: its successor takes its place in
+ * memory. */
+typedef tensor *block_fn(run *r, const void *model, int layer, tensor *x);
+tensor *run_block(run *r, block_fn *fn, const void *model, int layer, tensor *x);
+
+/* Cuts [0, n) among the threads. `each` is the work of one item, in numbers touched. fn must write
+ * only what belongs to its items. */
+typedef void range_fn(const run *r, const node *n, int64_t i0, int64_t i1);
+void parallel(const run *r, const node *n, int64_t items, int64_t each, range_fn *fn);
+
+#endif

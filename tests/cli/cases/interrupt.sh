@@ -1,0 +1,22 @@
+# Ctrl-C ends a run with what there is so far, whole, and exit 130. The context is made long, so that the run is.
+mkdir long
+sed 's/"max_position_embeddings": 512/"max_position_embeddings": 200000/' "$GOLDEN/llama-gqa/config.json" >long/config.json
+ln -s "$GOLDEN/llama-gqa/model.safetensors" long/model.safetensors
+
+"$WEFT" run long --ids 1 -n 200000 -c 200000 --ignore-eos >out 2>err &
+pid=$!
+while [ ! -s out ] && kill -0 $pid; do sleep 0.02; done
+kill -INT $pid
+wait $pid
+echo "-> $?"
+grep -Ec '^[0-9]+(,[0-9]+)*$' out
+sed 's/generated [0-9]* tokens*/generated N tokens/' err
+
+"$WEFT" run long --ids 1 -n 200000 -c 200000 --ignore-eos --json >out 2>/dev/null &
+pid=$!
+until grep -q '^SigCgt:.*[2367abef]$' /proc/$pid/status; do sleep 0.02; done # it listens to SIGINT
+sleep 0.1
+kill -INT $pid
+wait $pid
+echo "-> $?"
+sed 's/\[[0-9,]*\]/[IDS]/' out

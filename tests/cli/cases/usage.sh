@@ -1,0 +1,23 @@
+# Wrong usage: a sentence on stderr, nothing on stdout, exit 2.
+try "$WEFT" run
+try "$WEFT" inspect
+try "$WEFT" rnu
+try "$WEFT" frobnicate
+try "$WEFT" run "$GOLDEN/llama-gqa"
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --theads 2
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --ctx=8
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --temperature 0
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --frobnicate
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -p hello
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n many
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n -1
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n 99999999999999999999
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --temp 0.7
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --json=yes
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --kv-type f8
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --ram-max lots
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --threads -2
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --batch-size 70000
+try "$WEFT" run "$GOLDEN/llama-gqa" another --ids 1
+try "$WEFT" version now

@@ -1,0 +1,125 @@
+/* fuzz_model.c - bytes as a model, a GGUF file or a directory: if it opens, one token is evaluated
+ * and every piece of its vocabulary is spelled. What passes the parsers may still lie to the model:
+ * heads, widths, contexts. */
+#include "engine/engine.h"
+#include "hostile.h"
+#include "text/pieces.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- a file system of one model -------------------------------------------------------------- */
+
+typedef struct part {
+    const uint8_t *data;
+    size_t size, at;
+} part;
+
+enum { WHOLE, CONFIG, WEIGHTS, N_PART }; /* descriptors */
+
+/* A directory is written as its config.json, a NUL, and its model.safetensors. */
+static void cut(part *p, const uint8_t *data, size_t size)
+{
+    const uint8_t *end = size && data[0] == '{' ? memchr(data, 0, size) : NULL;
+    p[WHOLE] = (part){ data, size, 0 };
+    if (!end)
+        return;
+    p[WHOLE].data = NULL;
+    p[CONFIG] = (part){ data, (size_t)(end - data), 0 };
+    p[WEIGHTS] = (part){ end + 1, size - p[CONFIG].size - 1, 0 };
+}
+
+static int serve_open(void *ud, const char *path)
+{
+    const int fd = strstr(path, "/config.json")         ? CONFIG
+                   : strstr(path, "/model.safetensors") ? WEIGHTS
+                                                        : WHOLE;
+    ((part *)ud)[fd].at = 0;
+    return fd;
+}
+
+static int serve_size(void *ud, int fd, uint64_t *size)
+{
+    const part *p = (const part *)ud + fd;
+    *size = p->size;
+    errno = EISDIR;
+    return p->data ? 0 : -1;
+}
+
+static ssize_t serve_read(void *ud, int fd, void *to, size_t size)
+{
+    part *p = (part *)ud + fd;
+    const size_t left = p->size - p->at, n = size < left ? size : left;
+    memcpy(to, p->data + p->at, n);
+    p->at += n;
+    return (ssize_t)n;
+}
+
+static void serve_close(void *ud, int fd)
+{
+    (void)ud, (void)fd;
+}
+
+/* ---- the life of a model --------------------------------------------------------------------- */
+
+static void must(bool holds, const char *what, const weft_error *err)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "%s (%d: %s)\n", what, (int)err->code, err->message);
+    abort();
+}
+
+static void spell(model *m, weft_error *err)
+{
+    pieces p;
+    char text[16];
+    if (pieces_init(&p, &m->file, &m->store, err) != WEFT_OK)
+        return;
+    for (int32_t id = -1; id <= p.n; id++)
+        pieces_bytes(&p, id, text, sizeof text);
+}
+
+static bool evaluate(engine *e, weft_error *err)
+{
+    session *s = session_new(e, err);
+    if (!s)
+        return false;
+    const weft_status status = engine_eval(e, &(work){ s, &(int32_t){ 0 }, 1 }, 1, err);
+    if (status == WEFT_OK)
+        session_greedy(s);
+    session_free(s);
+    return status == WEFT_OK;
+}
+
+static bool live(model *m, weft_error *err)
+{
+    spell(m, err);
+    const engine_options o = { .n_thread = 1, .n_batch = 1, .n_ctx = m->n_ctx < 8 ? m->n_ctx : 8 };
+    engine *e = engine_new(m, &o, err);
+    const bool done = e && evaluate(e, err);
+    engine_free(e);
+    return done;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    part parts[N_PART] = { 0 };
+    host h = { .io = { serve_open, serve_size, serve_read, NULL, NULL, serve_close, parts } };
+    weft_error err = { 0 };
+    model m;
+    cut(parts, data, size);
+    json_object_seed(1); /* hashing is random by default, findings must repeat */
+    mem_init(&h.mem, 64 << 20, NULL);
+    bool done = model_open(&m, "input", WEFT_LOAD_COPY, &h, &err) == WEFT_OK;
+    if (done) {
+        done = live(&m, &err);
+        model_close(&m);
+    }
+    must(done || (err.code != WEFT_OK && err.message[0]), "a failure without a message", &err);
+    must(atomic_load(&h.mem.used) == 0, "memory is left behind", &err);
+    return 0;
+}

@@ -1,0 +1,55 @@
+#!/bin/sh
+# install.sh SOURCE BUILD CC LIBDIR - installs into an empty prefix, moves it, and builds the program of weft.h's
+# first comment against it in every way that is offered: pkg-config, pkg-config --static, find_package.
+set -u
+source=$1 build=$2 cc=$3 libdir=$4
+. "$source/tests/host/say.sh"
+
+model=$source/tests/golden/llama-gqa
+header_program "$source/include/weft.h" >"$work/program.c"
+check "install: cmake --install succeeds" cmake --install "$build" --prefix "$work/made"
+mv "$work/made" "$work/moved"
+prefix=$work/moved
+PKG_CONFIG_PATH=$prefix/$libdir/pkgconfig
+LD_LIBRARY_PATH=$prefix/$libdir
+export PKG_CONFIG_PATH LD_LIBRARY_PATH
+
+check "install: the only header is weft.h" [ "$(ls "$prefix/include")" = weft.h ]
+check "install: the installed weft runs" "$prefix/bin/weft" inspect "$model"
+
+# shellcheck disable=SC2046 # one word per flag
+build_shared() { "$cc" "$work/program.c" $(pkg-config --cflags --libs weft) -o "$work/shared"; }
+check "install: builds with pkg-config" build_shared
+check "install: runs with pkg-config" prints_ids "$work/shared" "$model"
+cp "$work/ids" "$work/ids.shared"
+
+# shellcheck disable=SC2046
+build_static() { "$cc" -static "$work/program.c" $(pkg-config --static --cflags --libs weft) -o "$work/static"; }
+echo 'int main(void) { return 0; }' >"$work/empty.c"
+if "$cc" -static "$work/empty.c" -ljansson -o "$work/empty" 2>/dev/null; then
+    check "install: builds with pkg-config --static" build_static
+    check "install: runs with pkg-config --static" prints_ids "$work/static" "$model"
+    check "install: static and shared print the same ids" cmp "$work/ids" "$work/ids.shared"
+else
+    skip "install: builds with pkg-config --static" "no static libc or jansson here"
+fi
+
+mkdir "$work/project"
+cp "$work/program.c" "$work/project/"
+cat >"$work/project/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.20)
+project(user LANGUAGES C)
+find_package(weft 0.1 REQUIRED)
+add_executable(by_shared program.c)
+target_link_libraries(by_shared PRIVATE weft::weft)
+add_executable(by_static program.c)
+target_link_libraries(by_static PRIVATE weft::static)
+END
+configure() { cmake -S "$work/project" -B "$work/project/build" -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix"; }
+check "install: find_package(weft) finds it" configure
+check "install: builds with find_package" cmake --build "$work/project/build"
+for target in by_shared by_static; do
+    check "install: runs with find_package, $target" prints_ids "$work/project/build/$target" "$model"
+    check "install: $target prints the same ids" cmp "$work/ids" "$work/ids.shared"
+done
+exit $n_failed

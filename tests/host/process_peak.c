@@ -1,0 +1,123 @@
+/* process_peak.c - what a process takes at its peak is what was planned: weights, cache, step, and
+ * no more than 32 MiB for everything else. And what does not fit under ram_max is refused before it
+ * is taken.
+ *
+ * Each in a process of its own, as a peak hides all lower ones. With WEFT_ASSETS the model is a
+ * trained one (llama-stories260K), otherwise a golden one. */
+#include "say.h"
+
+#define SLACK ((size_t)32 << 20)
+
+static const char *model_path(void)
+{
+    static char path[4096];
+    const char *assets = getenv("WEFT_ASSETS");
+    if (!assets || !*assets)
+        return golden("llama-gqa");
+    snprintf(path, sizeof path, "%s/llama-stories260K", assets);
+    return path;
+}
+
+static double mib(size_t n)
+{
+    return (double)n / (1 << 20);
+}
+
+/* A cap under which neither the model nor many contexts fit. */
+static void refuses(void)
+{
+    weft_error err = { 0 };
+    weft_model_options o = { .struct_size = sizeof o, .ram_max = 32 << 10 };
+    const size_t start = status_bytes("VmHWM");
+    weft_model *model = weft_model_open(model_path(), &o, &err);
+    check(!model && err.code == WEFT_ELIMIT,
+          "memory: a model larger than ram_max is refused with WEFT_ELIMIT", "%s, code %d: %s",
+          model ? "opened" : "refused", (int)err.code, err.message);
+    weft_model_close(model);
+
+    o.ram_max = 64 << 20;
+    model = weft_model_open(model_path(), &o, &err);
+    must(model, "memory: the model opens under a larger cap", &err);
+    const weft_engine_options many = { .struct_size = sizeof many,
+                                       .n_session = 1024,
+                                       .threads = 2 };
+    weft_memory_plan plan = { .struct_size = sizeof plan };
+    must(weft_engine_plan(model, &many, &plan, &err) == WEFT_OK,
+         "memory: 1024 contexts are planned", &err);
+    must(plan.kv_bytes > o.ram_max, "memory: 1024 contexts need more than the cap", NULL);
+    const size_t before = status_bytes("VmHWM");
+    weft_engine *engine = weft_engine_new(model, &many, &err);
+    const size_t after = status_bytes("VmHWM");
+    check(!engine && err.code == WEFT_ELIMIT,
+          "memory: contexts larger than ram_max are refused with WEFT_ELIMIT", "%s, code %d: %s",
+          engine ? "made" : "refused", (int)err.code, err.message);
+    printf("memory: %.1f MiB of contexts under a cap of %.0f MiB: peak %.2f MiB before the "
+           "refusal, %.2f after\n",
+           mib(plan.kv_bytes), mib(o.ram_max), mib(before), mib(after));
+    check(after - before <= 1 << 20 && before - start <= 8 << 20,
+          "memory: a refusal takes no memory first", "the peak rose by %zu KiB",
+          (after - before) >> 10);
+    weft_engine_free(engine);
+    weft_model_close(model);
+}
+
+static void fill_context(weft_session *s, const weft_model_info *info)
+{
+    weft_error err = { 0 };
+    int32_t ids[100];
+    for (int64_t left = info->n_ctx; left > 0;) {
+        const int64_t n = left < 100 ? left : 100;
+        for (int64_t i = 0; i < n; i++)
+            ids[i] = (int32_t)((left + 3 * i) % info->n_vocab);
+        must(weft_session_eval(s, ids, n, &err) == WEFT_OK, "memory: a full context is evaluated",
+             &err);
+        left -= n;
+    }
+}
+
+static void keeps_to_plan(void)
+{
+    weft_error err = { 0 };
+    const size_t start = status_bytes("VmHWM");
+    const weft_model_options copy = { .struct_size = sizeof copy, .load = WEFT_LOAD_COPY };
+    weft_model *model = weft_model_open(model_path(), &copy, &err);
+    must(model, "memory: the model opens", &err);
+    weft_model_info info = { .struct_size = sizeof info };
+    weft_model_get_info(model, &info);
+    const weft_engine_options o = { .struct_size = sizeof o, .n_ctx = info.n_ctx, .n_batch = 256 };
+    weft_memory_plan plan = { .struct_size = sizeof plan };
+    must(weft_engine_plan(model, &o, &plan, &err) == WEFT_OK, "memory: the engine is planned",
+         &err);
+    weft_engine *engine = weft_engine_new(model, &o, &err);
+    must(engine, "memory: the engine is made", &err);
+    weft_session *session = weft_session_new(engine, &err);
+    must(session, "memory: the session is made", &err);
+    fill_context(session, &info);
+    const size_t taken = status_bytes("VmHWM") - start;
+
+    weft_model_info full = { .struct_size = sizeof full };
+    weft_model_get_info(model, &full);
+    const size_t planned = info.bytes_anonymous + plan.kv_bytes + plan.step_bytes;
+    printf(
+        "memory: peak %.2f MiB above the start; planned %.2f: model %.2f, cache %.2f, step %.2f\n",
+        mib(taken), mib(planned), mib(info.bytes_anonymous), mib(plan.kv_bytes),
+        mib(plan.step_bytes));
+    check(taken <= planned + SLACK,
+          "memory: the peak of a process is what was planned, within 32 MiB",
+          "%zu bytes taken, %zu planned", taken, planned);
+    printf("memory: counted %.2f MiB, %zu bytes beside the plan\n", mib(full.bytes_anonymous),
+           full.bytes_anonymous - planned);
+    weft_session_free(session);
+    weft_engine_free(engine);
+    weft_model_close(model);
+}
+
+int main(int argc, char **argv)
+{
+    must(argc == 2, "memory: told what to do", NULL);
+    if (strcmp(argv[1], "refuse") == 0)
+        refuses();
+    else
+        keeps_to_plan();
+    return n_failed > 0;
+}

@@ -1,0 +1,35 @@
+/* golden.h - compares the tensors of a forward, as they are made, with those a reference
+ * implementation made. */
+#ifndef WEFT_TESTS_GOLDEN_H
+#define WEFT_TESTS_GOLDEN_H
+
+#include "engine/engine.h"
+
+/* An opened safetensors file of reference tensors. */
+typedef struct golden {
+    host host;
+    container file;
+    double tolerance;       /* of max|a-b| / max|b| */
+    bool *met;              /* [n_tensor]: compared at least once */
+    char first[NAME_BYTES]; /* the first tensor that diverged, in the order of the forward */
+    double first_error;
+    double worst; /* over all tensors */
+    char worst_name[NAME_BYTES];
+    int compared;
+} golden;
+
+void golden_open(golden *g, const char *path, double tolerance);
+void golden_close(golden *g);
+const stored *golden_tensor(const golden *g, const char *name);
+
+/* A trace_fn whose ud is a golden: looks the tensor up by name. */
+void golden_compare(void *ud, const tensor *t, const op *by);
+
+/* Compares rows of `data` with reference numbers under a name, and books the result. */
+void golden_check(golden *g, const char *name, const real *a, int64_t stride, const float *b,
+                  int64_t n_row, int64_t n_col);
+
+/* Fails, naming the first divergence, unless every reference tensor was met and all agree. */
+void golden_finish(const golden *g, const char *what);
+
+#endif

@@ -1,0 +1,199 @@
+#include "support.h"
+
+#include "base/rng.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <unistd.h>
+
+static const char *joined(const char *root, const char *relative)
+{
+    static char text[8][1024];
+    static unsigned next;
+    char *to = text[next++ % 8];
+    snprintf(to, sizeof text[0], "%s/%s", root, relative);
+    return to;
+}
+
+const char *asset(const char *relative)
+{
+    const char *root = getenv("WEFT_ASSETS");
+    if (!root) {
+        print_message("skipped: WEFT_ASSETS is not set\n");
+        skip();
+    }
+    return joined(root, relative);
+}
+
+bool quick(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return true;
+#else
+    return getenv("WEFT_TEST_QUICK") != NULL;
+#endif
+}
+
+const char *fixture(const char *relative)
+{
+    return joined(WEFT_TESTS_DIR, relative);
+}
+
+static char temp_root[64];
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    (void)st, (void)flag, (void)ftw;
+    return remove(path);
+}
+
+static pid_t temp_owner;
+
+static void remove_temp(void)
+{
+    if (getpid() == temp_owner)
+        nftw(temp_root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+const char *temp_file(const char *name, const void *bytes, size_t size)
+{
+    if (!temp_root[0]) {
+        strcpy(temp_root, "/tmp/weft-test-XXXXXX");
+        assert_non_null(mkdtemp(temp_root));
+        temp_owner = getpid();
+        atexit(remove_temp);
+    }
+    const char *path = joined(temp_root, name);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+    return path;
+}
+
+char *read_whole(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        fail_msg("%s: %s", path, strerror(errno));
+    fseek(f, 0, SEEK_END);
+    *size = (size_t)ftell(f);
+    rewind(f);
+    char *bytes = malloc(*size + 1);
+    assert_non_null(bytes);
+    assert_int_equal(fread(bytes, 1, *size, f), *size);
+    bytes[*size] = '\0';
+    fclose(f);
+    return bytes;
+}
+
+void host_plain(host *h)
+{
+    *h = (host){ .io = io_system };
+    mem_init(&h->mem, 0, NULL);
+}
+
+static bool failing(faults *f)
+{
+    f->calls++;
+    return f->fail_at && (f->sticky ? f->calls >= f->fail_at : f->calls == f->fail_at);
+}
+
+static void *faulty_alloc(void *ud, size_t align, size_t size)
+{
+    faults *f = ud;
+    if (failing(f))
+        return NULL;
+    f->live++;
+    return aligned_alloc(align, size);
+}
+
+static void faulty_release(void *ud, void *block)
+{
+    ((faults *)ud)->live--;
+    free(block);
+}
+
+static int faulty_open(void *ud, const char *path)
+{
+    faults *f = ud;
+    if (failing(f))
+        return errno = EMFILE, -1;
+    const int fd = io_system.open(NULL, path);
+    f->live += fd >= 0;
+    return fd;
+}
+
+static int faulty_size(void *ud, int fd, uint64_t *size)
+{
+    return failing(ud) ? (errno = EIO, -1) : io_system.size(NULL, fd, size);
+}
+
+/* Reads are short on purpose: at most 4096 bytes, as a network file system may give. */
+static ssize_t faulty_read(void *ud, int fd, void *to, size_t size)
+{
+    faults *f = ud;
+    if (failing(f))
+        return errno = f->calls % 2 ? EIO : 0,
+               f->calls % 2 ? -1 : 0; /* an error, or an early end */
+    return io_system.read(NULL, fd, to, size < 4096 ? size : 4096);
+}
+
+static void *faulty_map(void *ud, int fd, size_t size)
+{
+    faults *f = ud;
+    if (failing(f))
+        return errno = ENOMEM, NULL;
+    void *at = io_system.map(NULL, fd, size);
+    f->live += at != NULL;
+    return at;
+}
+
+static void faulty_unmap(void *ud, void *at, size_t size)
+{
+    ((faults *)ud)->live--;
+    io_system.unmap(NULL, at, size);
+}
+
+static void faulty_close(void *ud, int fd)
+{
+    ((faults *)ud)->live--;
+    io_system.close(NULL, fd);
+}
+
+void host_faulty(host *h, faults *memory, faults *io)
+{
+    host_plain(h);
+    if (memory)
+        h->mem.hooks = (mem_hooks){ faulty_alloc, faulty_release, memory };
+    if (io)
+        h->io = (io_hooks){ faulty_open,  faulty_size,  faulty_read, faulty_map,
+                            faulty_unmap, faulty_close, io };
+}
+
+void fill_normal(real *x, int64_t n, uint64_t key, uint64_t stream, double scale)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (real)(scale * rng_normal(key, stream, (uint64_t)i));
+}
+
+double assert_close(const char *name, const real *a, const real *b, int64_t n, double tolerance)
+{
+    double largest = 0, worst = 0;
+    int64_t at = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double e = fabs((double)a[i] - (double)b[i]);
+        if (fabs((double)b[i]) > largest)
+            largest = fabs((double)b[i]);
+        if (!(e <= worst)) { /* NaN is the worst of all */
+            worst = e;
+            at = i;
+        }
+    }
+    if (!(worst <= tolerance * largest))
+        fail_msg("%s: element %lld is %.9g, expected %.9g: off by %.3g of the largest (%.3g), "
+                 "allowed %.3g",
+                 name, (long long)at, (double)a[at], (double)b[at], worst / largest, largest,
+                 tolerance);
+    return largest > 0 ? worst / largest : 0;
+}

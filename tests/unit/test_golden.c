@@ -1,0 +1,117 @@
+/* Every named intermediate of small random models equals what Hugging Face transformers computes
+ * (tools/golden.py): max|a-b| <= 1e-5 max|b|, tensor by tensor; the first divergence is reported by
+ * name. */
+#include "golden.h"
+#include "support.h"
+
+#define TOLERANCE 1e-5
+
+/* All positions are wanted, so the batch is built by hand: one sequence, no cache. */
+static void forward_all(const model *m, const golden *g, run *r, golden *watch)
+{
+    const stored *ids = golden_tensor(g, "ids");
+    const int32_t n = (int32_t)ids->shape[0];
+    batch_row *rows_of = calloc((size_t)n, sizeof *rows_of);
+    sequence seq = { .first = 0, .n = n, .source = -1 };
+    for (int32_t i = 0; i < n; i++)
+        rows_of[i] = (batch_row){ .id = ((const int32_t *)ids->data)[i], .pos = i, .wanted = true };
+    const batch b = { .n_row = n, .n_seq = 1, .n_wanted = n, .row = rows_of, .seq = &seq };
+
+    weft_error err = { 0 };
+    run dry;
+    assert_int_equal(run_init_dry(&dry, &m->host->mem, (int)m->n_layer, &err), WEFT_OK);
+    dry.trace_maps = true;
+    run_begin(&dry, &b);
+    m->arch->family->forward(&dry, m);
+
+    assert_int_equal(run_init(r, &m->host->mem, dry.meta.peak, dry.data.peak, &err), WEFT_OK);
+    r->kern = &kernels_scalar;
+    r->trace_maps = true;
+    r->trace = golden_compare;
+    r->trace_ud = watch;
+    run_begin(r, &b);
+    m->arch->family->forward(r, m);
+    assert_int_equal(r->data.peak, dry.data.peak);
+    assert_int_equal(r->meta.peak, dry.meta.peak);
+    run_free(&dry);
+    run_free(r);
+    free(rows_of);
+}
+
+static void check(const char *name)
+{
+    char path[256];
+    host h;
+    model m;
+    golden g;
+    run r;
+    weft_error err = { 0 };
+    host_plain(&h);
+    snprintf(path, sizeof path, "golden/%s", name);
+    if (model_open(&m, fixture(path), WEFT_LOAD_COPY, &h, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    snprintf(path, sizeof path, "golden/%s/trace.safetensors", name);
+    golden_open(&g, fixture(path), TOLERANCE);
+    forward_all(&m, &g, &r, &g);
+    golden_finish(&g, name);
+    golden_close(&g);
+    model_close(&m);
+    assert_int_equal(h.mem.used, 0);
+}
+
+#define GOLDEN(fn, name)                                                                           \
+    static void fn(void **state)                                                                   \
+    {                                                                                              \
+        (void)state;                                                                               \
+        check(name);                                                                               \
+    }
+
+GOLDEN(llama_gqa, "llama-gqa")
+GOLDEN(llama_mqa, "llama-mqa")
+GOLDEN(llama_linear, "llama-linear")
+GOLDEN(llama_yarn, "llama-yarn")
+GOLDEN(mistral_window, "mistral-window")
+GOLDEN(qwen2, "qwen2")
+GOLDEN(qwen3, "qwen3")
+GOLDEN(gpt2, "gpt2")
+GOLDEN(gpt2_rope, "gpt2-rope")
+
+/* A golden test that cannot fail is worth nothing: one weight changed by a thousandth must be
+ * found, and by name. */
+static void planted_defect(void **state)
+{
+    (void)state;
+    host h;
+    model m;
+    golden g;
+    run r;
+    weft_error err = { 0 };
+    host_plain(&h);
+    assert_int_equal(model_open(&m, fixture("golden/llama-gqa"), WEFT_LOAD_COPY, &h, &err),
+                     WEFT_OK);
+    for (int64_t i = 0; i < m.n_param; i++)
+        if (strcmp(m.param[i]->name, "blk.1.attn_k.weight") == 0)
+            ((float *)m.param[i]->data)[5] += 1e-2f;
+    golden_open(&g, fixture("golden/llama-gqa/trace.safetensors"), TOLERANCE);
+    forward_all(&m, &g, &r, &g);
+    assert_string_equal(g.first, "blk.1.attn_k");
+    golden_close(&g);
+    model_close(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST("golden: Llama with grouped heads and llama3 scaling equals transformers", llama_gqa),
+        TEST("golden: Llama with one key-value head, H E != D, equals transformers", llama_mqa),
+        TEST("golden: Llama with linear scaling and biases equals transformers", llama_linear),
+        TEST("golden: Llama with YaRN equals transformers", llama_yarn),
+        TEST("golden: Mistral with a sliding window equals transformers", mistral_window),
+        TEST("golden: Qwen2 with biases equals transformers", qwen2),
+        TEST("golden: Qwen3 with norms on q and k equals transformers", qwen3),
+        TEST("golden: GPT-2 equals transformers", gpt2),
+        TEST("golden: GPT with fused c_attn and rotary positions equals PyTorch", gpt2_rope),
+        TEST("golden: a planted defect is found and named", planted_defect),
+    };
+    return RUN(tests);
+}

@@ -1,0 +1,343 @@
+/* A whole life - open, engine, session, one token - with each allocation and each file call failed
+ * in turn. */
+#include "engine/engine.h"
+#include "gguf_build.h"
+#include "hostile.h"
+#include "support.h"
+
+#include <sys/stat.h>
+
+/* OK, or err filled. Whatever happens, nothing is left. */
+static weft_status life(const char *path, weft_load load, host *h, weft_error *err)
+{
+    model m;
+    *err = (weft_error){ 0 };
+    if (model_open(&m, path, load, h, err) != WEFT_OK)
+        return err->code;
+    engine *e = engine_new(&m, &(engine_options){ .n_thread = 1, .n_batch = 4, .n_ctx = 16 }, err);
+    session *s = e ? session_new(e, err) : NULL;
+    if (s && engine_eval(e, &(work){ s, &(int32_t){ 3 }, 1 }, 1, err) == WEFT_OK)
+        assert_true(session_greedy(s) >= 0);
+    session_free(s);
+    engine_free(e);
+    model_close(&m);
+    return err->code;
+}
+
+static const char *gguf_file(void)
+{
+    static const llama_shape shape = { .n_layer = 2,
+                                       .d_model = 32,
+                                       .n_head = 4,
+                                       .n_head_kv = 2,
+                                       .d_ff = 64,
+                                       .n_vocab = 40,
+                                       .n_ctx = 64,
+                                       .type = &dtype_q8_0 };
+    const bytes b = gguf_llama(&shape);
+    const char *path = temp_file("model.gguf", b.at, b.n);
+    free(b.at);
+    return path;
+}
+
+typedef struct tally {
+    int64_t points, survived;
+} tally;
+
+/* One life in which the k-th call of one kind fails. False when there were fewer calls. */
+static bool fault(const char *path, weft_load load, bool files, int64_t k, bool sticky, tally *n)
+{
+    host h;
+    faults memory = { 0 }, io = { 0 }, *chosen = files ? &io : &memory;
+    weft_error err;
+    *chosen = (faults){ .fail_at = k, .sticky = sticky };
+    host_faulty(&h, &memory, &io);
+    const weft_status status = life(path, load, &h, &err);
+    const weft_status want = files ? WEFT_EIO : WEFT_ENOMEM;
+    if (status != WEFT_OK && (status != want || !err.message[0]))
+        fail_msg("%s: call %lld failed: got %d \"%s\", expected %d", path, (long long)k,
+                 (int)status, err.message, (int)want);
+    if (memory.live || io.live || atomic_load(&h.mem.used))
+        fail_msg("%s: call %lld failed: %lld blocks, %lld files and %zu bytes are left", path,
+                 (long long)k, (long long)memory.live, (long long)io.live,
+                 (size_t)atomic_load(&h.mem.used));
+    if (chosen->calls < k)
+        return false;
+    n->points++;
+    n->survived += status == WEFT_OK;
+    return true;
+}
+
+static void all_faults(const char *path)
+{
+    for (int load = WEFT_LOAD_COPY; load <= WEFT_LOAD_MAP; load++)
+        for (int files = 0; files < 2; files++) {
+            tally n = { 0 };
+            for (int sticky = 0; sticky < 2; sticky++)
+                for (int64_t k = 1; fault(path, (weft_load)load, files, k, sticky, &n); k++) {}
+            print_message("%s, %s: %lld fault points in %s, %lld survived\n",
+                          strrchr(path, '/') + 1, load == WEFT_LOAD_COPY ? "copied" : "mapped",
+                          (long long)n.points, files ? "files" : "memory", (long long)n.survived);
+            assert_true(n.points > 0 && n.survived < n.points);
+        }
+}
+
+static void faults_gguf(void **state)
+{
+    (void)state;
+    all_faults(gguf_file());
+}
+
+static void faults_llama(void **state)
+{
+    (void)state;
+    all_faults(fixture("golden/llama-gqa"));
+}
+
+static void faults_gpt2(void **state)
+{
+    (void)state;
+    all_faults(fixture("golden/gpt2"));
+}
+
+/* ---- parsers whose memory ends at each of their allocations ---------------------------------- */
+
+/* What a growing arena takes at once: most allocations of a parser meet no hook. */
+#define CHUNK 65536
+#define CELLS (CHUNK / MEM_ALIGN + 1)
+
+/* Fills the arena up to its last `room` cells. */
+static void cram(arena *a, int room)
+{
+    arena_mark mark[CELLS + 1];
+    int n = 0;
+    do
+        mark[n++] = arena_at(a);
+    while (arena_alloc(a, 1, NULL));
+    arena_reset(a, mark[n - 1 - room]);
+}
+
+static void *no_chunks(void *ud, size_t align, size_t size)
+{
+    return *(bool *)ud && size >= CHUNK ? NULL : aligned_alloc(align, size);
+}
+
+static void plain_release(void *ud, void *block)
+{
+    (void)ud;
+    free(block);
+}
+
+/* Parses with `room` cells left in the arena and no others to be had. */
+static weft_status cramped(parser_fn *parser, const void *data, size_t size, int room,
+                           weft_error *err)
+{
+    bool full = false;
+    host h;
+    container c;
+    *err = (weft_error){ 0 };
+    host_plain(&h);
+    mem_init(&h.mem, 0, &(mem_hooks){ no_chunks, plain_release, &full });
+    assert_int_equal(container_begin(&c, "test", "input", &h, err), WEFT_OK);
+    full = true;
+    cram(&c.store, room);
+    if (parser(&c, data, size, err) == WEFT_OK)
+        container_index(&c, err);
+    container_close(&c);
+    assert_int_equal(atomic_load(&h.mem.used), 0);
+    return err->code;
+}
+
+static void cramped_parsers(void **state)
+{
+    (void)state;
+    static const char config[] = "{\"a\": 1, \"b\": \"text\"}";
+    static const char tensors[] =
+        "\x6e\0\0\0\0\0\0\0{\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+        "\"y\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[4,8]}}   12345678";
+    size_t n_gguf;
+    char *gguf = read_whole(gguf_file(), &n_gguf);
+    const struct {
+        parser_fn *parser;
+        const void *data;
+        size_t size;
+    } input[] = {
+        { gguf_parse, gguf, n_gguf },
+        { config_parse, config, sizeof config - 1 },
+        { safetensors_parse, tensors, sizeof tensors - 1 },
+    };
+    for (size_t i = 0; i < sizeof input / sizeof *input; i++) {
+        weft_error err;
+        int room = 0;
+        for (; cramped(input[i].parser, input[i].data, input[i].size, room, &err) != WEFT_OK;
+             room++)
+            if (err.code != WEFT_ENOMEM || !err.message[0])
+                fail_msg("%d \"%s\", expected %d", (int)err.code, err.message, (int)WEFT_ENOMEM);
+        assert_true(room > 0);
+    }
+    free(gguf);
+}
+
+/* ---- the cap --------------------------------------------------------------------------------- */
+
+typedef struct watch {
+    size_t largest; /* request */
+} watch;
+
+static void *watched_alloc(void *ud, size_t align, size_t size)
+{
+    watch *w = ud;
+    if (size > w->largest)
+        w->largest = size;
+    return aligned_alloc(align, size);
+}
+
+static weft_status capped(const char *path, weft_load load, size_t cap, size_t *peak)
+{
+    host h;
+    watch w = { 0 };
+    weft_error err;
+    host_plain(&h);
+    mem_init(&h.mem, cap, &(mem_hooks){ watched_alloc, plain_release, &w });
+    const weft_status status = life(path, load, &h, &err);
+    *peak = atomic_load(&h.mem.peak);
+    if (cap && (w.largest > cap || *peak > cap))
+        fail_msg("a cap of %zu, but %zu were asked for and %zu in use", cap, w.largest, *peak);
+    if (status != WEFT_OK && !strstr(err.message, "memory cap"))
+        fail_msg("a cap of %zu: %d \"%s\"", cap, (int)status, err.message);
+    assert_int_equal(atomic_load(&h.mem.used), 0);
+    return status;
+}
+
+static void cap(void **state)
+{
+    (void)state;
+    const char *path[] = { gguf_file(), fixture("golden/llama-gqa"), fixture("golden/gpt2") };
+    for (size_t i = 0; i < sizeof path / sizeof *path; i++)
+        for (int load = WEFT_LOAD_COPY; load <= WEFT_LOAD_MAP; load++) {
+            size_t need, peak;
+            int refusals = 0;
+            assert_int_equal(capped(path[i], (weft_load)load, 0, &need), WEFT_OK);
+            for (size_t room = 1; room < need; room += need / 200, refusals++)
+                assert_int_equal(capped(path[i], (weft_load)load, room, &peak), WEFT_ELIMIT);
+            assert_int_equal(capped(path[i], (weft_load)load, need - 1, &peak), WEFT_ELIMIT);
+            assert_int_equal(capped(path[i], (weft_load)load, need, &peak), WEFT_OK);
+            print_message("%s, %s: needs %zu bytes; %d smaller caps were refused\n",
+                          strrchr(path[i], '/') + 1, load == WEFT_LOAD_COPY ? "copied" : "mapped",
+                          need, refusals + 1);
+        }
+}
+
+/* ---- files that are not what they should be -------------------------------------------------- */
+
+static void refused(const char *path, weft_status code, const char *says)
+{
+    host h;
+    weft_error err;
+    host_plain(&h);
+    const weft_status status = life(path, WEFT_LOAD_COPY, &h, &err);
+    if (status != code || !strstr(err.message, says) ||
+        strncmp(err.message, path, strlen(path)) != 0)
+        fail_msg("got %d \"%s\", expected %d \"%s: ... %s\"", (int)status, err.message, (int)code,
+                 path, says);
+    assert_int_equal(atomic_load(&h.mem.used), 0);
+}
+
+static void wrong_files(void **state)
+{
+    (void)state;
+    refused("/nonexistent/model.gguf", WEFT_EIO, "cannot open: No such file or directory");
+    refused(temp_file("empty.gguf", "", 0), WEFT_EFORMAT, "the file is empty");
+    refused(temp_file("text.gguf", "hello", 5), WEFT_EFORMAT, "not a GGUF file");
+    refused(temp_file("model.pt", "PK\3\4....", 8), WEFT_EUNSUPPORTED, "PyTorch pickle");
+    refused(temp_file("old.bin", "\x80\2}q", 4), WEFT_EUNSUPPORTED, "PyTorch pickle");
+    refused(temp_file("model.safetensors", "\2\0\0\0\0\0\0\0{}", 10), WEFT_EUNSUPPORTED,
+            "config.json");
+    refused("/dev/null", WEFT_EIO, "cannot read");
+}
+
+static const char *directory(const char *name)
+{
+    static char path[1024];
+    snprintf(path, sizeof path, "%s", temp_file(name, "", 0));
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    return path;
+}
+
+static void wrong_directories(void **state)
+{
+    (void)state;
+    const char *dir = directory("hf");
+    refused(dir, WEFT_EIO, "/config.json: cannot open");
+    temp_file("hf/config.json", "{}", 2);
+    refused(dir, WEFT_EIO, "/model.safetensors: cannot open");
+    temp_file("hf/model.safetensors", "\2\0\0\0\0\0\0\0{}", 10);
+    refused(dir, WEFT_EFORMAT, "model_type is missing or not text");
+    temp_file("hf/config.json", "{\"model_type\": \"zebra\"}", 23);
+    refused(dir, WEFT_EUNSUPPORTED, "model_type \"zebra\"; weft knows llama");
+    temp_file("hf/config.json", "{", 1);
+    refused(dir, WEFT_EFORMAT, "/config.json: line 1");
+    temp_file("hf/config.json", "{}", 2);
+    temp_file("hf/model.safetensors", "\1\0\0\0\0\0\0\0{}", 10);
+    refused(dir, WEFT_EFORMAT, "/model.safetensors: line 1");
+
+    char deep[4096]; /* the longest path the system opens: none is left for what lies in it */
+    host h;
+    weft_error err;
+    memset(deep, '/', sizeof deep);
+    strcpy(deep + sizeof deep - 1 - strlen(dir), dir);
+    host_plain(&h);
+    assert_int_equal(life(deep, WEFT_LOAD_COPY, &h, &err), WEFT_EINVAL);
+    assert_non_null(strstr(err.message, "the path is too long"));
+}
+
+/* Headers of any length put the data anywhere; kernels want numbers where numbers belong. */
+static void unaligned(void **state)
+{
+    (void)state;
+    size_t n_config, n_weights;
+    char *config = read_whole(fixture("golden/llama-gqa/config.json"), &n_config);
+    char *weights = read_whole(fixture("golden/llama-gqa/model.safetensors"), &n_weights);
+    const char *dir = directory("odd");
+    temp_file("odd/config.json", config, n_config);
+    for (int pad = 0; pad < 4; pad++) {
+        bytes b = { 0 };
+        uint64_t n;
+        host h;
+        weft_error err;
+        memcpy(&n, weights, sizeof n);
+        put_u64(&b, n + (uint64_t)pad);
+        put(&b, weights + 8, n);
+        put(&b, "   ", (size_t)pad);
+        put(&b, weights + 8 + n, n_weights - 8 - n);
+        temp_file("odd/model.safetensors", b.at, b.n);
+        host_plain(&h);
+        assert_int_equal(life(dir, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+        assert_int_equal(life(dir, WEFT_LOAD_MAP, &h, &err), WEFT_OK);
+        free(b.at);
+    }
+    free(config);
+    free(weights);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST("load: a GGUF file with any allocation or file call failed is a clean error",
+             faults_gguf),
+        TEST("load: a Llama directory with any allocation or file call failed is a clean error",
+             faults_llama),
+        TEST("load: a GPT-2 directory with any allocation or file call failed is a clean error",
+             faults_gpt2),
+        TEST("load: parsers without memory at any of their allocations fail cleanly",
+             cramped_parsers),
+        TEST("load: a memory cap refuses before memory is asked for, and its least value is exact",
+             cap),
+        TEST("load: files that are no models are refused for what they are", wrong_files),
+        TEST("load: directories that are no models are refused by the file at fault",
+             wrong_directories),
+        TEST("load: weights at any address are read", unaligned),
+    };
+    return RUN(tests);
+}

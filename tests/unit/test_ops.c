@@ -1,0 +1,883 @@
+/* Every op against its formula written again, naively, in long double; and the properties that must
+ * hold exactly. The file is built twice, over float and over double: what float merely
+ * approximates, double must hit. */
+#include "support.h"
+
+#include "base/rng.h"
+#include "ops/ops.h"
+
+#define EXACT (sizeof(real) == 8)
+#define TIGHT (EXACT ? 1e-12 : 2e-6) /* relative to the largest number */
+
+/* ---- a run with ample arenas ----------------------------------------------------------------- */
+
+typedef struct bench {
+    host host;
+    run run;
+    batch batch;
+    batch_row row[2048];
+    sequence seq[8];
+    pool *pool;
+} bench;
+
+static void bench_init(bench *b, int threads)
+{
+    weft_error err = { 0 };
+    host_plain(&b->host);
+    assert_int_equal(run_init(&b->run, &b->host.mem, 1 << 20, 64 << 20, &err), WEFT_OK);
+    b->run.kern = &kernels_scalar;
+    b->pool = pool_new(threads, &b->host.mem, &err);
+    b->run.pool = b->pool;
+    b->run.fork_cost = 0; /* every op forks */
+    b->batch = (batch){ .row = b->row, .seq = b->seq };
+}
+
+static void bench_free(bench *b)
+{
+    run_free(&b->run);
+    pool_free(b->pool);
+    assert_int_equal(b->host.mem.used, 0);
+}
+
+/* n sequences of `length` rows each, positions from `start`. */
+static void bench_rows(bench *b, int n, int length, int start)
+{
+    b->batch.n_row = n * length;
+    b->batch.n_seq = n;
+    b->batch.n_wanted = 0;
+    for (int i = 0; i < n * length; i++)
+        b->row[i] = (batch_row){ .seq = i / length, .pos = start + i % length };
+    for (int s = 0; s < n; s++)
+        b->seq[s] = (sequence){ .first = s * length, .n = length, .source = -1 };
+    run_begin(&b->run, &b->batch);
+}
+
+static tensor *normal(bench *b, const char *name, int64_t n_row, int64_t n_col, uint64_t key)
+{
+    tensor *t = tensor_new(&b->run, n_row, n_col);
+    snprintf(t->name, sizeof t->name, "%s", name);
+    fill_normal(row(t, 0), n_row * n_col, 11, key, 1);
+    return t;
+}
+
+/* A stored matrix of some type, malloc'ed. */
+static weight stored_weight(const dtype *type, int64_t O, int64_t I, bool bias)
+{
+    tensor *w = calloc(1, sizeof *w), *b = bias ? calloc(1, sizeof *b) : NULL;
+    *w = (tensor){ .name = "w.weight", .type = type, .n_dim = 2, .shape = { O, I }, .stride = I };
+    const size_t bytes = dtype_row_bytes(type, I);
+    w->data = malloc((size_t)O * bytes);
+    real *x = malloc((size_t)(O > I ? O : I) * sizeof *x);
+    for (int64_t o = 0; o < O; o++) {
+        fill_normal(x, I, 12, (uint64_t)o, 1);
+        type->encode((char *)w->data + (size_t)o * bytes, x, I);
+    }
+    if (b) {
+        *b = (tensor){
+            .name = "w.bias", .type = &dtype_real, .n_dim = 1, .shape = { O }, .stride = O
+        };
+        b->data = malloc((size_t)O * sizeof(real));
+        fill_normal(b->data, O, 13, 0, 1);
+    }
+    free(x);
+    return (weight){ "w", w, b };
+}
+
+static void weight_free(weight *w)
+{
+    free(w->w->data);
+    free(w->w);
+    if (w->b)
+        free(w->b->data);
+    free(w->b);
+}
+
+static const dtype *const types[] = { &dtype_real, &dtype_f16, &dtype_bf16, &dtype_q8_0 };
+#define N_TYPE ((int)(sizeof types / sizeof *types))
+
+/* ---- linear ---------------------------------------------------------------------------------- */
+
+/* |e| <= 4 sqrt(K) eps sum|a b|: the policy of docs/NUMERICS.md. */
+static void check_linear(bench *b, const dtype *type, int64_t N, int64_t I, int64_t O, bool bias)
+{
+    weight w = stored_weight(type, O, I, bias);
+    bench_rows(b, 1, (int)N, 0);
+    tensor *x = normal(b, "x", N, I, 1);
+    tensor *y = linear(&b->run, x, &w);
+    real *decoded = malloc((size_t)I * sizeof *decoded);
+    const double eps = EXACT ? 0x1p-53 : 0x1p-24;
+    for (int64_t o = 0; o < O; o++) {
+        type->decode(decoded, (const char *)w.w->data + (size_t)o * dtype_row_bytes(type, I), 0, I);
+        for (int64_t i = 0; i < N; i++) {
+            long double sum = 0, size = 0;
+            for (int64_t k = 0; k < I; k++) {
+                sum += (long double)row(x, i)[k] * decoded[k];
+                size += fabsl((long double)row(x, i)[k] * decoded[k]);
+            }
+            if (bias) {
+                sum += values(w.b)[o];
+                size += fabsl((long double)values(w.b)[o]);
+            }
+            const long double e = fabsl(row(y, i)[o] - sum);
+            if (!(e <= 4 * sqrtl((long double)I) * eps * size))
+                fail_msg("linear %s [%lld, %lld] x [%lld]: off by %Lg", type->name, (long long)O,
+                         (long long)I, (long long)N, e);
+        }
+    }
+    free(decoded);
+    weight_free(&w);
+}
+
+static void linear_formula(void **state)
+{
+    (void)state;
+    bench b;
+    bench_init(&b, 2);
+    for (int t = 0; t < N_TYPE; t++)
+        for (int bias = 0; bias < 2; bias++) {
+            const int64_t block = types[t]->block;
+            check_linear(&b, types[t], 1, block, 1, bias);
+            check_linear(&b, types[t], 3, 7 * block, 5, bias);
+            check_linear(&b, types[t], 17, block == 1 ? 1027 : 1056, 33,
+                         bias); /* more than a tile */
+            check_linear(&b, types[t], 2, 2080, 3, bias);
+        }
+    bench_free(&b);
+}
+
+/* The same row alone, in a crowd, and on any number of threads: the same bits. */
+static void linear_rows_alone(void **state)
+{
+    (void)state;
+    enum { N = 19, I = 1120, O = 37 };
+    for (int t = 0; t < N_TYPE; t++) {
+        weight w = stored_weight(types[t], O, I, true);
+        real *first = malloc(sizeof(real[N][O]));
+        for (int threads = 1; threads <= 4; threads *= 2) {
+            bench b;
+            bench_init(&b, threads);
+            bench_rows(&b, 1, N, 0);
+            tensor *x = normal(&b, "x", N, I, 2), *y = linear(&b.run, x, &w);
+            if (threads == 1)
+                memcpy(first, y->data, sizeof(real[N][O]));
+            assert_memory_equal(y->data, first, sizeof(real[N][O]));
+            for (int i = 0; i < N; i++) {
+                tensor one = *x;
+                one.shape[0] = 1;
+                one.data = row(x, i);
+                assert_memory_equal(linear(&b.run, &one, &w)->data, row(y, i), sizeof(real[O]));
+            }
+            bench_free(&b);
+        }
+        free(first);
+        weight_free(&w);
+    }
+}
+
+/* ---- norms, activations, small ops ----------------------------------------------------------- */
+
+static void norm_formulas(void **state)
+{
+    (void)state;
+    bench b;
+    bench_init(&b, 2);
+    const int widths[] = { 1, 2, 3, 15, 16, 17, 64, 257 };
+    for (size_t c = 0; c < sizeof widths / sizeof *widths; c++) {
+        const int n = widths[c], groups = 3, N = 5;
+        bench_rows(&b, 1, N, 0);
+        tensor *x = normal(&b, "x", N, n * groups, 3), *w = normal(&b, "w.weight", 1, n, 4);
+        tensor *wide = normal(&b, "v.weight", 1, n * groups, 5),
+               *shift = normal(&b, "v.bias", 1, n * groups, 6);
+        const weight v = { "v", wide, shift };
+        real *want = malloc(sizeof(real) * (size_t)(N * n * groups));
+
+        for (int i = 0; i < N * groups; i++) {
+            long double squares = 0;
+            for (int k = 0; k < n; k++)
+                squares += (long double)row(x, 0)[i * n + k] * row(x, 0)[i * n + k];
+            for (int k = 0; k < n; k++)
+                want[i * n + k] = (real)(row(x, 0)[i * n + k] / sqrtl(squares / n + 1e-5L) *
+                                         values(w)[k]);
+        }
+        assert_close("rmsnorm", rmsnorm(&b.run, x, w, (real)1e-5)->data, want, N * n * groups,
+                     TIGHT);
+
+        const int D = n * groups;
+        for (int i = 0; i < N; i++) {
+            long double mean = 0, var = 0;
+            for (int k = 0; k < D; k++)
+                mean += row(x, i)[k] / (long double)D;
+            for (int k = 0; k < D; k++)
+                var += (row(x, i)[k] - mean) * (row(x, i)[k] - mean) / D;
+            for (int k = 0; k < D; k++)
+                want[i * D + k] = (real)((row(x, i)[k] - mean) / sqrtl(var + 1e-5L) *
+                                             values(wide)[k] +
+                                         values(shift)[k]);
+        }
+        assert_close("layernorm", layernorm(&b.run, x, &v, (real)1e-5)->data, want, N * D, TIGHT);
+        free(want);
+    }
+    bench_free(&b);
+}
+
+/* Scaling x by 1000 changes nothing but the weight of eps. */
+static void rmsnorm_scale_law(void **state)
+{
+    (void)state;
+    bench b;
+    bench_init(&b, 1);
+    bench_rows(&b, 1, 4, 0);
+    tensor *x = normal(&b, "x", 4, 96, 3), *w = normal(&b, "w.weight", 1, 96, 4);
+    tensor *y = rmsnorm(&b.run, x, w, 0), *big = tensor_new(&b.run, 4, 96);
+    for (int k = 0; k < 4 * 96; k++)
+        row(big, 0)[k] = 1024 * row(x, 0)[k];
+    tensor *z = rmsnorm(&b.run, big, w, 0);
+    assert_close("rmsnorm(1024 x)", z->data, y->data, 4 * 96, TIGHT);
+    bench_free(&b);
+}
+
+static void act_formulas(void **state)
+{
+    (void)state;
+    bench b;
+    bench_init(&b, 2);
+    bench_rows(&b, 1, 1, 0);
+    enum { N = 4001 };
+    tensor *x = tensor_new(&b.run, 1, N);
+    strcpy(x->name, "x");
+    for (int i = 0; i < N; i++)
+        row(x, 0)[i] = (real)((i - N / 2) / 100.0);
+    const act_kind kinds[] = { ACT_RELU, ACT_SILU, ACT_GELU, ACT_GELU_TANH, ACT_TANH };
+    for (size_t k = 0; k < 5; k++) {
+        real want[N];
+        for (int i = 0; i < N; i++) {
+            const long double v = row(x, 0)[i];
+            const long double inner = sqrtl(2 / 3.14159265358979323846264338327950288L) *
+                                      (v + 0.044715L * v * v * v);
+            want[i] = (real)(kinds[k] == ACT_RELU        ? fmaxl(v, 0)
+                             : kinds[k] == ACT_SILU      ? v / (1 + expl(-v))
+                             : kinds[k] == ACT_GELU      ? v / 2 * erfcl(-v / sqrtl(2))
+                             : kinds[k] == ACT_GELU_TANH ? v / 2 * (1 + tanhl(inner))
+                                                         : tanhl(v));
+        }
+        tensor *y = act(&b.run, x, kinds[k]);
+        assert_close(y->name, y->data, want, N, TIGHT);
+    }
+    bench_free(&b);
+}
+
+static void glu_is_its_parts(void **state)
+{
+    (void)state;
+    enum { N = 5, I = 96, F = 41 };
+    for (int t = 0; t < N_TYPE; t++) {
+        bench b;
+        bench_init(&b, 3);
+        bench_rows(&b, 1, N, 0);
+        weight gate = stored_weight(types[t], F, I, true),
+               up = stored_weight(types[t], F, I, false);
+        tensor *x = normal(&b, "x", N, I, 5);
+        tensor *y = glu(&b.run, x, &gate, &up, ACT_SILU);
+        tensor *g = linear(&b.run, x, &gate);
+        tensor *u = linear(&b.run, x, &up);
+        g = act(&b.run, g, ACT_SILU);
+        real want[N * F];
+        for (int k = 0; k < N * F; k++)
+            want[k] = row(g, 0)[k] * row(u, 0)[k];
+        assert_memory_equal(y->data, want, sizeof want);
+        bench_free(&b);
+        weight_free(&gate);
+        weight_free(&up);
+    }
+}
+
+static void softmax_properties(void **state)
+{
+    (void)state;
+    bench b;
+    bench_init(&b, 2);
+    for (int n = 1; n < 600; n = 2 * n + 1) {
+        bench_rows(&b, 1, 3, 0);
+        tensor *x = normal(&b, "x", 3, n, 6), *shifted = tensor_new(&b.run, 3, n);
+        for (int k = 0; k < n; k++) {
+            row(x, 1)[k] *= 10000; /* does not overflow */
+            if (k % 3 == 1)
+                row(x, 2)[k] = -INFINITY; /* gets nothing */
+        }
+        for (int k = 0; k < 3 * n; k++)
+            row(shifted, 0)[k] = row(x, 0)[k] + 64;
+        tensor *y = softmax(&b.run, x), *z = softmax(&b.run, shifted);
+        for (int i = 0; i < 3; i++) {
+            double sum = 0;
+            for (int k = 0; k < n; k++) {
+                sum += row(y, i)[k];
+                assert_true(row(y, i)[k] >= 0);
+                if (i == 2 && k % 3 == 1)
+                    assert_true(row(y, i)[k] == 0);
+            }
+            assert_true(fabs(sum - 1) < (EXACT ? 1e-12 : n * 1e-7 + 1e-6));
+        }
+        assert_close("softmax(x + 64)", row(z, 0), row(y, 0), n, EXACT ? 1e-12 : 2e-5);
+    }
+    bench_free(&b);
+}
+
+static void embed_take_pool(void **state)
+{
+    (void)state;
+    enum { V = 7, D = 33 };
+    bench b;
+    bench_init(&b, 2);
+    bench_rows(&b, 2, 3, 2); /* rows 0-2 and 3-5, positions 2-4 */
+    for (int i = 0; i < 6; i++) {
+        b.row[i].id = (i * 5) % V;
+        b.row[i].type = i & 1;
+        b.row[i].wanted = i % 2;
+    }
+    b.batch.n_wanted = 3;
+    tensor *table = normal(&b, "token_embd.weight", V, D, 7);
+    tensor *by_token = embed(&b.run, table, EMBED_TOKEN),
+           *by_pos = embed(&b.run, table, EMBED_POSITION);
+    tensor *by_type = embed(&b.run, table, EMBED_TYPE), *taken = take_rows(&b.run, by_token);
+    assert_string_equal(by_token->name, "token_embd");
+    for (int i = 0; i < 6; i++) {
+        assert_memory_equal(row(by_token, i), row(table, b.row[i].id), sizeof(real[D]));
+        assert_memory_equal(row(by_pos, i), row(table, b.row[i].pos), sizeof(real[D]));
+        assert_memory_equal(row(by_type, i), row(table, b.row[i].type), sizeof(real[D]));
+        if (i % 2)
+            assert_memory_equal(row(taken, i / 2), row(by_token, i), sizeof(real[D]));
+    }
+    b.seq[2] = (sequence){ .first = 6, .n = 0 };
+    b.batch.n_seq = 3;
+    tensor *mean = pool_rows(&b.run, by_token, POOL_MEAN),
+           *max = pool_rows(&b.run, by_token, POOL_MAX);
+    tensor *first = pool_rows(&b.run, by_token, POOL_FIRST),
+           *last = pool_rows(&b.run, by_token, POOL_LAST);
+    for (int s = 0; s < 2; s++)
+        for (int k = 0; k < D; k++) {
+            const real x = row(by_token, 3 * s)[k], y = row(by_token, 3 * s + 1)[k],
+                       z = row(by_token, 3 * s + 2)[k];
+            assert_true(row(mean, s)[k] == (x + y + z) / 3);
+            assert_true(row(max, s)[k] == fmax(fmax(x, y), z));
+            assert_true(row(first, s)[k] == x && row(last, s)[k] == z);
+        }
+    for (int k = 0; k < D; k++)
+        assert_true(row(mean, 2)[k] == 0 && row(last, 2)[k] == 0);
+    bench_free(&b);
+}
+
+static void residual_keeps_what_entered(void **state)
+{
+    (void)state;
+    bench b;
+    bench_init(&b, 2);
+    bench_rows(&b, 1, 3, 0);
+    tensor *entered = normal(&b, "x", 3, 20, 8), *h = normal(&b, "h", 3, 20, 9), *x = entered;
+    real before[60];
+    memcpy(before, entered->data, sizeof before);
+    b.run.block = 1; /* a block begins */
+    residual(&b.run, &x, h);
+    assert_true(x->data != entered->data);
+    assert_memory_equal(entered->data, before, sizeof before);
+    assert_string_equal(x->name, "h.residual");
+    const void *place = x->data;
+    residual(&b.run, &x, h);
+    assert_true(x->data == place); /* made in this block: in place */
+    for (int k = 0; k < 60; k++)
+        assert_true(row(x, 0)[k] == row(h, 0)[k] + (row(h, 0)[k] + before[k]));
+    bench_free(&b);
+}
+
+/* ---- rotary positions ------------------------------------------------------------------------ */
+
+static const rope_table *table_of(bench *b, rope_spec s, int64_t n_ctx, arena *store)
+{
+    weft_error err = { 0 };
+    assert_int_equal(arena_init(store, ARENA_GROWING, &b->host.mem, 0, "", &err), WEFT_OK);
+    const rope_table *t = rope_new(&s, n_ctx, store, &err);
+    assert_non_null(t);
+    return t;
+}
+
+static const rope_pairing pairings[] = { ROPE_ADJACENT, ROPE_HALVES };
+
+/* Against cosl and sinl of pos f, at positions up to 131071, where a float angle has lost three
+ * digits. */
+static void rope_long_positions(void **state)
+{
+    (void)state;
+    enum { E = 64, ROT = 48 };
+    double worst = 0;
+    for (int p = 0; p < 2; p++) {
+        bench b;
+        arena store;
+        bench_init(&b, 2);
+        const rope_spec s = { .pairing = pairings[p], .n_rot = ROT, .d_head = E, .theta = 500000 };
+        const rope_table *t = table_of(&b, s, 131072, &store);
+        for (int start = 0; start < 131072; start += 8191) {
+            bench_rows(&b, 1, 2, start);
+            tensor *x = normal(&b, "q", 2, 2 * E, 10), *y = rope(&b.run, x, t);
+            real want[2 * E];
+            for (int i = 0; i < 2; i++) {
+                memcpy(want, row(x, i), sizeof want);
+                for (int h = 0; h < 2 * E; h += E)
+                    for (int k = 0; k < ROT / 2; k++) {
+                        const long double angle = (long double)(start + i) *
+                                                  powl(500000, -2.0L * k / ROT);
+                        const int at = h + (p ? k : 2 * k), other = at + (p ? ROT / 2 : 1);
+                        const long double c = cosl(angle), sn = sinl(angle), u = row(x, i)[at],
+                                          v = row(x, i)[other];
+                        want[at] = (real)(u * c - v * sn);
+                        want[other] = (real)(u * sn + v * c);
+                    }
+                worst = fmax(worst,
+                             assert_close("rope", row(y, i), want, 2 * E, EXACT ? 1e-10 : 1e-6));
+            }
+        }
+        arena_free(&store);
+        bench_free(&b);
+    }
+    print_message("positions to 131071: worst %.2e of the largest\n", worst);
+}
+
+/* The rotation keeps the norm, and q_m . k_n depends on m - n only. */
+static void rope_is_a_rotation(void **state)
+{
+    (void)state;
+    enum { E = 32, T = 200 };
+    for (int p = 0; p < 2; p++) {
+        bench b;
+        arena store;
+        bench_init(&b, 1);
+        const rope_spec s = { .pairing = pairings[p], .n_rot = E, .d_head = E, .theta = 10000 };
+        const rope_table *t = table_of(&b, s, 1024, &store);
+        real q0[E], k0[E], by_distance[T];
+        fill_normal(q0, E, 14, 0, 1);
+        fill_normal(k0, E, 14, 1, 1);
+        bench_rows(&b, 1, T, 300);
+        tensor *q = tensor_new(&b.run, T, E), *k = tensor_new(&b.run, T, E);
+        for (int i = 0; i < T; i++) {
+            memcpy(row(q, i), q0, sizeof q0);
+            memcpy(row(k, i), k0, sizeof k0);
+        }
+        tensor *tq = rope(&b.run, q, t), *tk = rope(&b.run, k, t);
+        const kernels *kern = &kernels_scalar;
+        const double norm = sqrt((double)kern->dot(q0, q0, E)),
+                     size = norm * sqrt((double)kern->dot(k0, k0, E));
+        for (int m = 0; m < T; m++) {
+            assert_true(fabs(sqrt((double)kern->dot(row(tq, m), row(tq, m), E)) - norm) <
+                        1e-5 * norm);
+            for (int n = 0; n <= m; n++) {
+                const real score = kern->dot(row(tq, m), row(tk, n), E);
+                if (n == 0)
+                    by_distance[m] = score;
+                assert_true(fabs((double)(score - by_distance[m - n])) <
+                            (EXACT ? 1e-12 : 2e-6) * size);
+            }
+        }
+        arena_free(&store);
+        bench_free(&b);
+    }
+}
+
+/* The three branches of the seed, with Llama 3.1's numbers: 8, 1, 4, 8192. */
+static void rope_llama3_branches(void **state)
+{
+    (void)state;
+    enum { E = 128 };
+    const rope_spec plain = { .n_rot = E, .d_head = E, .theta = 500000 };
+    rope_spec scaled = plain;
+    scaled.scaling = ROPE_LLAMA3;
+    scaled.factor = 8;
+    scaled.low_freq = 1;
+    scaled.high_freq = 4;
+    scaled.old_ctx = 8192;
+    double f[E / 2], g[E / 2];
+    int kept = 0, divided = 0, between = 0;
+    assert_true(rope_frequencies(&plain, f) == 1);
+    assert_true(rope_frequencies(&scaled, g) == 1);
+    for (int k = 0; k < E / 2; k++) {
+        assert_true(fabs(f[k] / pow(500000, -2.0 * k / E) - 1) <
+                    1e-14); /* theta^(-2k/d), not -k/d */
+        const double wave = 2 * 3.14159265358979323846 / f[k];
+        if (wave < 2048)
+            kept += g[k] == f[k];
+        else if (wave > 8192)
+            divided += g[k] == f[k] / 8;
+        else
+            between += g[k] > f[k] / 8 && g[k] < f[k];
+    }
+    print_message("%d frequencies kept, %d between, %d divided by 8\n", kept, between, divided);
+    assert_int_equal(kept + divided + between, E / 2);
+    assert_true(kept > 0 && divided > 0 && between > 0);
+}
+
+/* ---- attention ------------------------------------------------------------------------------- */
+
+typedef struct attention_case {
+    attn a;
+    int n_seq, length;
+    int64_t n_bucket;
+} attention_case;
+
+/* The textbook: all scores of a row, masked with -1e9 instead of by index, softmax, weighted
+ * sum. */
+static void naive_attention(const attention_case *c, const tensor *q, const tensor *k,
+                            const tensor *v, const real *bias, real *y)
+{
+    const attn *a = &c->a;
+    const int T = c->length;
+    long double *s = malloc(sizeof *s * (size_t)T);
+    for (int i = 0; i < c->n_seq * T; i++)
+        for (int64_t h = 0; h < a->n_head; h++) {
+            const int64_t g = h / (a->n_head / a->n_head_kv);
+            long double max = -INFINITY, sum = 0;
+            for (int j = 0; j < T; j++) {
+                const int at = i / T * T + j, p = i % T;
+                s[j] = 0;
+                for (int64_t e = 0; e < a->d_key; e++)
+                    s[j] += (long double)row(q, i)[h * a->d_key + e] * row(k, at)[g * a->d_key + e];
+                s[j] *= a->scale;
+                if (bias) { /* one bucket a distance up to n - 1 */
+                    const int64_t d = p - j < 0 ? 0 : p - j,
+                                  b = d < c->n_bucket - 1 ? d : c->n_bucket - 1;
+                    s[j] += bias[b * a->n_head + h];
+                }
+                const bool hidden = (a->kind == ATTN_CAUSAL && j > p) ||
+                                    (a->window && p - j >= a->window);
+                if (hidden)
+                    s[j] += -1e9L;
+                max = fmaxl(max, s[j]);
+            }
+            for (int j = 0; j < T; j++)
+                sum += s[j] = expl(s[j] - max);
+            for (int64_t e = 0; e < a->d_value; e++) {
+                long double o = 0;
+                for (int j = 0; j < T; j++)
+                    o += s[j] / sum * row(v, i / T * T + j)[g * a->d_value + e];
+                y[(i * a->n_head + h) * a->d_value + e] = (real)o;
+            }
+        }
+    free(s);
+}
+
+static void check_attention(const attention_case *c)
+{
+    bench b;
+    const attn *a = &c->a;
+    bench_init(&b, 2);
+    bench_rows(&b, c->n_seq, c->length, 0);
+    const int64_t N = b.batch.n_row, size = N * a->n_head * a->d_value;
+    tensor *q = normal(&b, "q", N, a->n_head * a->d_key, 20),
+           *k = normal(&b, "k", N, a->n_head_kv * a->d_key, 21);
+    tensor *v = normal(&b, "v", N, a->n_head_kv * a->d_value, 22);
+    tensor *y = attention(&b.run, q, k, v, a, 0);
+    real *want = malloc((size_t)size * sizeof *want);
+    naive_attention(c, q, k, v, NULL, want);
+    assert_close("attention", y->data, want, size, EXACT ? 1e-13 : 3e-6);
+    free(want);
+    bench_free(&b);
+}
+
+static void attention_formula(void **state)
+{
+    (void)state;
+    const attention_case cases[] = {
+        { { ATTN_CAUSAL, 1, 1, 1, 1, 1, 0, { 0 } }, 1, 1, 0 },
+        { { ATTN_CAUSAL, 4, 4, 8, 8, (real)0.35, 0, { 0 } }, 1, 70, 0 },
+        { { ATTN_CAUSAL, 4, 2, 8, 8, (real)0.35, 0, { 0 } }, 3, 33, 0 },
+        { { ATTN_CAUSAL, 6, 1, 5, 7, (real)0.4, 0, { 0 } },
+          2,
+          41,
+          0 }, /* MQA, values wider than keys */
+        { { ATTN_CAUSAL, 2, 2, 16, 16, (real)0.25, 0, { 0 } },
+          1,
+          600,
+          0 }, /* three blocks of keys */
+        { { ATTN_CAUSAL, 2, 1, 16, 16, (real)0.25, 300, { 0 } },
+          1,
+          600,
+          0 }, /* a window across blocks */
+        { { ATTN_CAUSAL, 2, 1, 16, 16, (real)0.25, 1, { 0 } }, 1, 30, 0 }, /* only itself */
+        { { ATTN_FULL, 3, 3, 9, 9, (real)0.33, 0, { 0 } }, 4, 29, 0 },
+        { { ATTN_FULL, 2, 2, 8, 8, (real)0.35, 0, { 0 } }, 1, 520, 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_attention(&cases[i]);
+}
+
+/* Cross-attention: queries of two sequences, keys of sources of other lengths; and a source without
+ * rows gives zeros. */
+static void attention_cross(void **state)
+{
+    (void)state;
+    bench b;
+    bench_init(&b, 2);
+    const attn a = { ATTN_CROSS, 4, 2, 8, 6, (real)0.35, 0, { 0 } };
+    batch_row src_row[12];
+    sequence src_seq[3] = { { 0, 5, -1, NULL, NULL },
+                            { 5, 7, -1, NULL, NULL },
+                            { 12, 0, -1, NULL, NULL } };
+    for (int i = 0; i < 12; i++)
+        src_row[i] = (batch_row){ .seq = i >= 5, .pos = i < 5 ? i : i - 5 };
+    const batch src = { .n_row = 12, .n_seq = 3, .row = src_row, .seq = src_seq };
+    bench_rows(&b, 3, 4, 10);
+    for (int s = 0; s < 3; s++)
+        b.seq[s].source = s;
+    b.run.src = &src;
+    tensor *q = normal(&b, "q", 12, 32, 20), *k = normal(&b, "k", 12, 16, 21),
+           *v = normal(&b, "v", 12, 12, 22);
+    tensor *y = attention(&b.run, q, k, v, &a, 0);
+    for (int i = 0; i < 12; i++)
+        for (int h = 0; h < 4; h++) {
+            const sequence *s = &src_seq[i / 4];
+            long double weight_of[7], sum = 0;
+            for (int j = 0; j < s->n; j++) {
+                long double x = 0;
+                for (int e = 0; e < 8; e++)
+                    x += (long double)row(q, i)[h * 8 + e] * row(k, s->first + j)[h / 2 * 8 + e];
+                sum += weight_of[j] = expl(x * a.scale);
+            }
+            for (int e = 0; e < 6; e++) {
+                long double o = 0;
+                for (int j = 0; j < s->n; j++)
+                    o += weight_of[j] / sum * row(v, s->first + j)[h / 2 * 6 + e];
+                assert_true(fabsl(o - row(y, i)[h * 6 + e]) < (EXACT ? 1e-13L : 2e-6L));
+                if (s->n == 0)
+                    assert_true(row(y, i)[h * 6 + e] == 0);
+            }
+        }
+    bench_free(&b);
+}
+
+/* The relative-position table of T5, with buckets wide enough to be one a distance. */
+static void attention_bias_table(void **state)
+{
+    (void)state;
+    bench b;
+    bench_init(&b, 2);
+    enum { T = 9, BUCKETS = 32, H2 = 2, E = 4 };
+    bench_rows(&b, 2, T, 0);
+    tensor *table = normal(&b, "rel", BUCKETS, H2, 23);
+    attention_case c = {
+        { ATTN_CAUSAL, H2, H2, E, E, 1, 0, { table, false, 128 } }, 2, T, BUCKETS
+    };
+    tensor *q = normal(&b, "q", 2 * T, H2 * E, 20), *k = normal(&b, "k", 2 * T, H2 * E, 21);
+    tensor *v = normal(&b, "v", 2 * T, H2 * E, 22);
+    real want[2 * T * H2 * E];
+    naive_attention(&c, q, k, v, row(table, 0), want);
+    assert_close("attention with bias", attention(&b.run, q, k, v, &c.a, 0)->data, want,
+                 2 * T * H2 * E, EXACT ? 1e-13 : 3e-6);
+    bench_free(&b);
+}
+
+/* Where transformers' T5 changes buckets, for 32 buckets and a greatest distance of 128: { key -
+ * query, bucket from there on }. The scores of a query of zeros are the table itself, and the table
+ * holds its own indices. */
+static const int two_sided[][2] = {
+    { -300, 15 }, { -90, 14 }, { -63, 13 }, { -45, 12 }, { -31, 11 }, { -22, 10 }, { -15, 9 },
+    { -11, 8 },   { -7, 7 },   { -6, 6 },   { -5, 5 },   { -4, 4 },   { -3, 3 },   { -2, 2 },
+    { -1, 1 },    { 0, 0 },    { 1, 17 },   { 2, 18 },   { 3, 19 },   { 4, 20 },   { 5, 21 },
+    { 6, 22 },    { 7, 23 },   { 8, 24 },   { 12, 25 },  { 16, 26 },  { 23, 27 },  { 32, 28 },
+    { 46, 29 },   { 64, 30 },  { 91, 31 },  { 301, 0 },
+};
+static const int one_sided[][2] = {
+    { -300, 31 }, { -112, 30 }, { -98, 29 }, { -86, 28 }, { -76, 27 }, { -66, 26 }, { -58, 25 },
+    { -51, 24 },  { -45, 23 },  { -39, 22 }, { -34, 21 }, { -30, 20 }, { -26, 19 }, { -23, 18 },
+    { -20, 17 },  { -18, 16 },  { -15, 15 }, { -14, 14 }, { -13, 13 }, { -12, 12 }, { -11, 11 },
+    { -10, 10 },  { -9, 9 },    { -8, 8 },   { -7, 7 },   { -6, 6 },   { -5, 5 },   { -4, 4 },
+    { -3, 3 },    { -2, 2 },    { -1, 1 },   { 0, 0 },    { 301, 0 },
+};
+
+static const int (*expected)[2];
+
+static void check_buckets(void *ud, const tensor *t, const op *by)
+{
+    (void)by;
+    if (!strstr(t->name, "scores"))
+        return;
+    int *checked = ud;
+    for (int64_t i = 0; i < rows(t); i++)
+        for (int64_t j = 0; j < cols(t); j++) {
+            const int64_t distance = j - i;
+            int at = 0;
+            while (expected[at + 1][0] <= distance)
+                at++;
+            if (isfinite(row(t, i)[j]))
+                assert_int_equal((int)row(t, i)[j], expected[at][1]);
+            *checked += isfinite(row(t, i)[j]);
+        }
+}
+
+static void attention_buckets(void **state)
+{
+    (void)state;
+    for (int two = 0; two < 2; two++) {
+        bench b;
+        int checked = 0;
+        bench_init(&b, 1);
+        bench_rows(&b, 1, 300, 0);
+        tensor *table = tensor_new(&b.run, 32, 1), *zero = tensor_new(&b.run, 300, 2);
+        memset(zero->data, 0, sizeof(real[600]));
+        for (int i = 0; i < 32; i++)
+            row(table, i)[0] = (real)i;
+        const attn a = { two ? ATTN_FULL : ATTN_CAUSAL, 1, 1, 2, 2, 1, 0, { table, two, 128 } };
+        expected = two ? two_sided : one_sided;
+        b.run.trace_maps = true;
+        b.run.trace = check_buckets;
+        b.run.trace_ud = &checked;
+        attention(&b.run, zero, zero, zero, &a, 0);
+        assert_int_equal(checked, two ? 300 * 300 : 300 * 301 / 2);
+        bench_free(&b);
+    }
+}
+
+/* Sharing heads is indexing, nothing else: the same bits as attention over keys and values that
+ * were repeated. */
+static void attention_groups_are_indices(void **state)
+{
+    (void)state;
+    enum { H = 6, E = 8, T = 40 };
+    for (int K = 1; K <= H; K++) {
+        if (H % K)
+            continue;
+        bench b;
+        bench_init(&b, 2);
+        bench_rows(&b, 1, T, 0);
+        const attn shared = { ATTN_CAUSAL, H, K, E, E, (real)0.35, 0, { 0 } };
+        const attn full = { ATTN_CAUSAL, H, H, E, E, (real)0.35, 0, { 0 } };
+        tensor *q = normal(&b, "q", T, H * E, 20), *k = normal(&b, "k", T, K * E, 21),
+               *v = normal(&b, "v", T, K * E, 22);
+        tensor *k_all = tensor_new(&b.run, T, H * E), *v_all = tensor_new(&b.run, T, H * E);
+        for (int i = 0; i < T; i++)
+            for (int h = 0; h < H; h++) {
+                memcpy(row(k_all, i) + h * E, row(k, i) + h / (H / K) * E, sizeof(real[E]));
+                memcpy(row(v_all, i) + h * E, row(v, i) + h / (H / K) * E, sizeof(real[E]));
+            }
+        const tensor *y = attention(&b.run, q, k, v, &shared, 0),
+                     *z = attention(&b.run, q, k_all, v_all, &full, 0);
+        assert_memory_equal(y->data, z->data, sizeof(real[T * H * E]));
+        bench_free(&b);
+    }
+}
+
+static void attention_properties(void **state)
+{
+    (void)state;
+    enum { H = 2, E = 16, T = 300, CHANGED = 280 };
+    bench b;
+    bench_init(&b, 2);
+    bench_rows(&b, 1, T, 0);
+    const attn a = { ATTN_CAUSAL, H, H, E, E, (real)0.25, 0, { 0 } };
+    tensor *q = normal(&b, "q", T, H * E, 20), *k = normal(&b, "k", T, H * E, 21),
+           *v = normal(&b, "v", T, H * E, 22);
+    tensor *ones = tensor_new(&b.run, T, H * E);
+    for (int i = 0; i < T * H * E; i++)
+        row(ones, 0)[i] = 3;
+    tensor *constant = attention(&b.run, q, k, ones, &a, 0),
+           *before = attention(&b.run, q, k, v, &a, 0);
+    for (int i = 0; i < T * H * E; i++)
+        assert_true(fabs((double)row(constant, 0)[i] - 3) < 1e-5);
+    for (int i = CHANGED; i < T; i++) /* the future changes */
+        fill_normal(row(k, i), H * E, 99, (uint64_t)i, 100);
+    tensor *after = attention(&b.run, q, k, v, &a, 0);
+    assert_memory_equal(before->data, after->data, sizeof(real[CHANGED * H * E]));
+    assert_true(memcmp(row(before, T - 1), row(after, T - 1), sizeof(real[H * E])) != 0);
+    bench_free(&b);
+}
+
+/* ---- apply ----------------------------------------------------------------------------------- */
+
+typedef struct seen {
+    int n;
+    char name[16][NAME_BYTES];
+} seen;
+
+static void see(void *ud, const tensor *t, const op *by)
+{
+    (void)by;
+    seen *s = ud;
+    memcpy(s->name[s->n++ % 16], t->name, NAME_BYTES);
+}
+
+static void apply_names_profiles_and_hunts(void **state)
+{
+    (void)state;
+    bench b;
+    seen s = { 0 };
+    profile p = { 0 };
+    bench_init(&b, 2);
+    bench_rows(&b, 1, 4, 0);
+    arena store;
+    const rope_spec spec = { .n_rot = 8, .d_head = 8, .theta = 10000 };
+    const rope_table *t = table_of(&b, spec, 16, &store);
+    weight w = stored_weight(&dtype_real, 8, 16, false);
+    w.name = "blk.3.attn_q";
+    b.run.trace = see;
+    b.run.trace_ud = &s;
+    b.run.profile = &p;
+    b.run.hunt_nan = true;
+    strcpy(b.run.scope, "blk.3");
+    tensor *x = normal(&b, "x", 4, 16, 1), *q = linear(&b.run, x, &w);
+    q = rope(&b.run, q, t);
+    slice(&b.run, q, "attn_k", 0, 4);
+    assert_string_equal(s.name[0], "blk.3.attn_q");
+    assert_string_equal(s.name[1], "blk.3.attn_q.rope");
+    assert_string_equal(s.name[2], "blk.3.attn_k");
+    assert_int_equal(p.n, 3);
+    assert_true(p.entry[0].flops == 2.0 * 4 * 8 * 16 && p.entry[0].calls == 1 &&
+                p.entry[0].seconds >= 0);
+    assert_string_equal(b.run.first_nan, "");
+    row(x, 2)[3] = NAN;
+    tensor *bad = linear(&b.run, x, &w);
+    softmax(&b.run, bad);
+    assert_string_equal(b.run.first_nan, "blk.3.attn_q");
+    weight_free(&w);
+    arena_free(&store);
+    bench_free(&b);
+}
+
+static void every_op_is_whole(void **state)
+{
+    (void)state;
+    int n = 0;
+    for (; all_ops[n]; n++) {
+        assert_non_null(all_ops[n]->name);
+        assert_non_null(all_ops[n]->forward);
+        assert_non_null(all_ops[n]->cost);
+        for (int k = 0; k < n; k++)
+            assert_string_not_equal(all_ops[n]->name, all_ops[k]->name);
+    }
+    assert_true(n >= 19);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST("linear: equals its formula for every stored type, odd shapes, more than a tile",
+             linear_formula),
+        TEST("linear: a row alone, in a crowd and on 1, 2, 4 threads is the same bits",
+             linear_rows_alone),
+        TEST("rmsnorm, layernorm: equal their formulas at every width", norm_formulas),
+        TEST("rmsnorm: scaling the input changes nothing", rmsnorm_scale_law),
+        TEST("act: relu, silu, gelu exact and tanh equal their formulas", act_formulas),
+        TEST("glu: equals linear, linear, act, multiply bit by bit", glu_is_its_parts),
+        TEST("softmax: sums to one, ignores a shift, survives 1e4 and -inf", softmax_properties),
+        TEST("embed, take_rows, pool_rows: pick the right rows", embed_take_pool),
+        TEST("residual: what entered the block stays as it was", residual_keeps_what_entered),
+        TEST("rope: positions to 131071 equal the double reference, both pairings",
+             rope_long_positions),
+        TEST("rope: keeps the norm, and q.k depends on the distance only", rope_is_a_rotation),
+        TEST("rope: llama3 scaling keeps, blends and divides by wavelength", rope_llama3_branches),
+        TEST("attention: equals the padded textbook softmax, all masks", attention_formula),
+        TEST("attention: cross reads its source, and an empty source gives zeros", attention_cross),
+        TEST("attention: the bias table is added by distance", attention_bias_table),
+        TEST("attention: buckets of distances are those of transformers' T5", attention_buckets),
+        TEST("attention: GQA with g = H is MHA and g = 1 is MQA, bit by bit",
+             attention_groups_are_indices),
+        TEST("attention: a constant stays, the future does not matter", attention_properties),
+        TEST("apply: names, profiles, and finds the first NaN", apply_names_profiles_and_hunts),
+        TEST("ops: every op has a name of its own, a forward and a cost", every_op_is_whole),
+    };
+    return RUN(tests);
+}

@@ -1,0 +1,142 @@
+#!/bin/sh
+# check-layers.sh [ROOT] - who may include whom. Reads the #include lines of src/, cli/ and server/ and names every
+# breach as file:line: rule. The law, room by room:
+#
+#     base <- kernels <- tensor <- ops <- models <- engine, train, explain <- api (src/*.c)
+#
+#   - formats and text see base and tensor (kernels only through tensor); text sees formats; models, engine, train,
+#     explain and api see both. dist sees base; train and api see dist. engine and train never see each other.
+#   - cli and server see <weft.h> and their own headers. Anyone in src may see weft.h.
+#   - Only kernels/dnnl.c includes dnnl. Headers do not include each other in a circle.
+#   - A file of models, bind.c and arch.c apart, never touches a tensor's data: that is what ops are for.
+set -u
+cd "${1:-$(dirname "$0")/..}" || exit 2
+
+files=$(find src cli server -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
+if [ -z "$files" ]; then
+    echo "check-layers: no sources under $(pwd)" >&2
+    exit 2
+fi
+
+# shellcheck disable=SC2086 # one word per file
+awk '
+BEGIN {
+    sees["base"]    = "base"
+    sees["kernels"] = "base kernels"
+    sees["tensor"]  = "base kernels tensor"
+    sees["ops"]     = "base kernels tensor ops"
+    sees["formats"] = "base tensor formats"
+    sees["text"]    = "base tensor formats text"
+    sees["dist"]    = "base dist"
+    sees["models"]  = "base kernels tensor ops formats text models"
+    sees["engine"]  = sees["models"] " engine"
+    sees["explain"] = sees["models"] " explain"
+    sees["train"]   = sees["models"] " dist train"
+    sees["api"]     = sees["models"] " engine explain dist train api"
+}
+
+function breach(at, rule) { print at ": " rule; breaches++ }
+
+# src/ops/rope.c -> ops; src/api.c -> api; cli/main.c -> cli
+function room_of(path,    part, n) {
+    n = split(path, part, "/")
+    if (part[1] != "src")
+        return part[1]
+    return n == 2 ? "api" : part[2]
+}
+
+function judge(at, from, name,    to) {
+    if (name == "weft.h")
+        return
+    if (from == "cli" || from == "server") {
+        if (name ~ /\// || !((from "/" name) in known))
+            breach(at, from " sees only <weft.h> and its own headers, not \"" name "\"")
+        return
+    }
+    if (!(("src/" name) in known)) {
+        breach(at, "\"" name "\" is no header under src")
+        return
+    }
+    to = room_of("src/" name)
+    if (!(from in sees))
+        breach(at, "the law knows no room " from)
+    else if ((" " sees[from] " ") !~ (" " to " "))
+        breach(at, from " may not see " to " (\"" name "\")")
+}
+
+# The line without its comments; a comment may go on from line to line.
+function code_of(line,    code, end) {
+    code = ""
+    while (line != "") {
+        if (in_comment) {
+            end = index(line, "*/")
+            if (!end)
+                return code
+            line = substr(line, end + 2)
+            in_comment = 0
+        } else {
+            end = index(line, "/*")
+            if (!end)
+                return code line
+            code = code substr(line, 1, end - 1) " "
+            line = substr(line, end + 2)
+            in_comment = 1
+        }
+    }
+    return code
+}
+
+# Depth first: a header met again while it is still open closes a circle. The include that closes it is blamed.
+function visit(header, trail,    i, n, next_of) {
+    state[header] = "open"
+    n = split(edges[header], next_of, " ")
+    for (i = 1; i <= n; i++) {
+        if (state[next_of[i]] == "open")
+            breach(edge_line[header, next_of[i]], "headers include each other in a circle: " \
+                   trail " -> " next_of[i])
+        else if (state[next_of[i]] != "done")
+            visit(next_of[i], trail " -> " next_of[i])
+    }
+    state[header] = "done"
+}
+
+NR == 1 { for (i = 1; i < ARGC; i++) known[ARGV[i]] = 1 }
+FNR == 1 { in_comment = 0; room = room_of(FILENAME); base = FILENAME; sub(/.*\//, "", base) }
+
+{
+    code = code_of($0)
+    at = FILENAME ":" FNR
+}
+
+code ~ /^[ \t]*#[ \t]*include/ {
+    name = code
+    sub(/^[ \t]*#[ \t]*include[ \t]*/, "", name)
+    quoted = name ~ /^"/
+    sub(/^["<]/, "", name)
+    sub(/[">].*/, "", name)
+    if (name ~ /dnnl/ && FILENAME != "src/kernels/dnnl.c")
+        breach(at, "only src/kernels/dnnl.c includes dnnl")
+    else if (quoted)
+        judge(at, room, name)
+    target = (room == "cli" || room == "server" ? room : "src") "/" name
+    if (quoted && FILENAME ~ /\.h$/ && target in known) {
+        edges[FILENAME] = edges[FILENAME] " " target
+        edge_line[FILENAME, target] = at
+    }
+}
+
+room == "models" && base ~ /\.c$/ && base != "bind.c" && base != "arch.c" &&
+code ~ /(->|\.)data([^A-Za-z0-9_]|$)/ {
+    breach(at, "a model file never touches data: make it an op")
+}
+
+END {
+    for (i = 1; i < ARGC; i++)
+        if (ARGV[i] ~ /\.h$/ && !(ARGV[i] in state))
+            visit(ARGV[i], ARGV[i])
+    if (breaches)
+        print "check-layers: " breaches " breaches of the law in " (ARGC - 1) " files"
+    else
+        print "check-layers: " (ARGC - 1) " files keep the law"
+    exit (breaches > 0)
+}' $files

@@ -1,0 +1,108 @@
+#!/bin/sh
+# fuzz.sh - runs every fuzz target, or measures what their inputs and the parser tests reach.
+#
+#   tools/fuzz.sh [SECONDS]    each target for so long (default 60)
+#   tools/fuzz.sh --runs N     each target for N inputs
+#   tools/fuzz.sh --coverage   branches of src/formats reached by all inputs and by the parser tests
+#
+# What is found is kept in build-fuzz: inputs/ grows from run to run, findings/ holds what broke. Exit status 1 on a
+# finding, on fewer inputs than asked for, or on less coverage than LEAST. JOBS sets the number of compilers (1).
+set -eu
+cd "$(dirname "$0")/.."
+TARGETS="safetensors gguf config model"
+TESTS="test_gguf test_safetensors test_config test_load_faults"
+LEAST=90
+FUZZ=${FUZZ_BUILD:-build-fuzz}
+COVERAGE=${COVERAGE_BUILD:-build-coverage}
+
+build() { # PRESET DIRECTORY TARGET...
+    preset=$1 directory=$2
+    shift 2
+    cmake --preset "$preset" -B "$directory" -DWEFT_WERROR=ON >/dev/null
+    cmake --build "$directory" -j "${JOBS:-1}" --target "$@" >"$directory/build.log" 2>&1 || {
+        grep -v Building "$directory/build.log"
+        exit 1
+    }
+}
+
+dictionary() { # TARGET
+    case $1 in
+    gguf | model) echo tests/fuzz/gguf.dict ;;
+    *) echo tests/fuzz/json.dict ;;
+    esac
+}
+
+longest() { # TARGET: bytes of an input
+    case $1 in
+    model) echo 16384 ;;
+    *) echo 4096 ;;
+    esac
+}
+
+stat_of() { # NAME LOG
+    sed -n "s/^stat::$1: *//p" "$2"
+}
+
+fuzz() { # TARGET LIMIT-OPTION LEAST-INPUTS
+    inputs=$FUZZ/inputs/$1 findings=$FUZZ/findings log=$FUZZ/$1.log
+    mkdir -p "$inputs" "$findings"
+    before=$(find "$findings" -name "$1-*" | wc -l)
+    passed=1
+    "$FUZZ/tests/fuzz/fuzz_$1" "$2" -max_len="$(longest "$1")" -dict="$(dictionary "$1")" -use_value_profile=1 \
+        -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$findings/$1-" \
+        "$inputs" "tests/fuzz/corpus/$1" >"$log" 2>&1 || passed=0
+    found=$(($(find "$findings" -name "$1-*" | wc -l) - before))
+    count=$(stat_of number_of_executed_units "$log")
+    printf '%-12s %10s inputs %8s exec/s %4d findings\n' "$1" "${count:-0}" "$(stat_of average_exec_per_sec "$log")" \
+        "$found"
+    if [ $passed = 0 ] || [ "$found" -gt 0 ]; then
+        tail -40 "$log"
+        return 1
+    fi
+    [ "${count:-0}" -ge "$3" ]
+}
+
+fuzz_all() { # LIMIT-OPTION LEAST-INPUTS
+    build fuzz "$FUZZ" fuzz_targets
+    failed=0
+    for target in $TARGETS; do
+        fuzz "$target" "$1" "$2" || failed=1
+    done
+    return $failed
+}
+
+coverage() {
+    # shellcheck disable=SC2086
+    build coverage "$COVERAGE" fuzz_targets $TESTS
+    rm -rf "$COVERAGE/profiles"
+    LLVM_PROFILE_FILE="$(cd "$COVERAGE" && pwd)/profiles/%p.profraw"
+    export LLVM_PROFILE_FILE
+    objects=
+    for target in $TARGETS; do
+        program=$COVERAGE/tests/fuzz/replay_$target
+        "$program" "$target" "tests/fuzz/corpus/$target" "$FUZZ/inputs/$target"
+        objects="$objects ${objects:+-object }$program"
+    done
+    for test in $TESTS; do
+        "$COVERAGE/tests/$test" >"$COVERAGE/$test.log" 2>&1 || { cat "$COVERAGE/$test.log"; return 1; }
+        objects="$objects -object $COVERAGE/tests/$test"
+    done
+    llvm-profdata merge -o "$COVERAGE/all.profdata" "$COVERAGE"/profiles/*.profraw
+    # shellcheck disable=SC2086
+    llvm-cov report $objects -instr-profile="$COVERAGE/all.profdata" -show-branch-summary -show-region-summary=false \
+        src/formats/gguf.c src/formats/safetensors.c src/formats/config.c src/formats/json.c src/formats/container.c |
+        tee "$COVERAGE/report.txt"
+    awk -v least=$LEAST '
+        /^(.*\/)?(gguf|safetensors|config)\.c / {
+            n++
+            if ($NF + 0 < least) { print $1 " is below " least " %"; bad = 1 }
+        }
+        END { exit bad || n != 3 }' "$COVERAGE/report.txt"
+}
+
+case ${1:-60} in
+--coverage) coverage ;;
+--runs) fuzz_all "-runs=$2" "$2" ;;
+-* | *[!0-9]*) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
+*) fuzz_all "-max_total_time=${1:-60}" 1 ;;
+esac

@@ -1,0 +1,542 @@
+#!/usr/bin/env python3
+"""golden.py - what Hugging Face transformers computes, for weft's tests to compare with.
+
+    golden.py [NAME ...]        regenerate all goldens, or the named ones
+
+Each golden is a small random model in tests/golden/NAME, laid out as Hugging Face lays it out
+(config.json, model.safetensors), and trace.safetensors: the token ids of one sequence and every
+intermediate of its forward pass, under the names that weft gives its tensors. The goldens called
+train-* have train.safetensors instead: some steps of AdamW from those weights, with the batches,
+losses and gradients.
+
+Nothing here computes a reference value. Taps on the modules, and on the attention function of
+the modeling file, copy what transformers computes; the tables below say which tap has which
+name. The weights come from numpy, since torch draws normals differently with and without AVX2;
+the traces are sums in torch, and may differ in the last bits on another processor. Training runs
+in f64 and is rounded to f32 at the end, so that it has no noise of its own.
+"""
+
+import argparse
+import json
+import math
+import sys
+import zlib
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import safetensors
+import safetensors.torch
+import torch
+import transformers
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers import GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM
+from transformers import Qwen2ForCausalLM, Qwen3ForCausalLM
+from transformers.masking_utils import eager_mask
+from transformers.models.gpt2 import modeling_gpt2
+from transformers.models.llama import LlamaConfig
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
+from transformers.pytorch_utils import Conv1D
+
+GOLDEN_DIR = Path(__file__).resolve().parents[1] / "tests" / "golden"
+MAX_BYTES = 300_000  # of one golden; they live in git
+
+
+# Taps: (module, its input or output, weft's name). {l} is the layer.
+
+LLAMA_TAPS = (
+    ("model.embed_tokens", "out", "token_embd"),
+    ("model.layers.{l}.input_layernorm", "out", "blk.{l}.attn_norm"),
+    ("model.layers.{l}.self_attn.q_proj", "out", "blk.{l}.attn_q"),
+    ("model.layers.{l}.self_attn.k_proj", "out", "blk.{l}.attn_k"),
+    ("model.layers.{l}.self_attn.v_proj", "out", "blk.{l}.attn_v"),
+    ("model.layers.{l}.self_attn.o_proj", "in", "blk.{l}.attention"),
+    ("model.layers.{l}.self_attn.o_proj", "out", "blk.{l}.attn_output"),
+    ("model.layers.{l}.post_attention_layernorm", "in", "blk.{l}.attn_output.residual"),
+    ("model.layers.{l}.post_attention_layernorm", "out", "blk.{l}.ffn_norm"),
+    ("model.layers.{l}.mlp.down_proj", "in", "blk.{l}.glu"),
+    ("model.layers.{l}.mlp.down_proj", "out", "blk.{l}.ffn_down"),
+    ("model.layers.{l}", "out", "blk.{l}.ffn_down.residual"),
+    ("model.norm", "out", "output_norm"),
+    ("lm_head", "out", "output"),
+)
+
+LLAMA_TRAIN_TAPS = LLAMA_TAPS + (
+    ("model.layers.{l}.mlp.gate_proj", "out", "blk.{l}.ffn_gate"),
+    ("model.layers.{l}.mlp.up_proj", "out", "blk.{l}.ffn_up"),
+)
+
+QWEN3_TAPS = LLAMA_TAPS + (
+    ("model.layers.{l}.self_attn.q_norm", "out", "blk.{l}.attn_q_norm"),
+    ("model.layers.{l}.self_attn.k_norm", "out", "blk.{l}.attn_k_norm"),
+)
+
+GPT2_ROPE_TAPS = (
+    ("transformer.wte", "out", "token_embd"),
+    ("transformer.h.{l}.ln_1", "out", "blk.{l}.attn_norm"),
+    ("transformer.h.{l}.attn.c_attn", "out", "blk.{l}.attn_qkv"),
+    ("transformer.h.{l}.attn.c_proj", "in", "blk.{l}.attention"),
+    ("transformer.h.{l}.attn.c_proj", "out", "blk.{l}.attn_output"),
+    ("transformer.h.{l}.ln_2", "in", "blk.{l}.attn_output.residual"),
+    ("transformer.h.{l}.ln_2", "out", "blk.{l}.ffn_norm"),
+    ("transformer.h.{l}.mlp.c_fc", "out", "blk.{l}.ffn_up"),
+    ("transformer.h.{l}.mlp.act", "out", "blk.{l}.ffn_up.gelu_tanh"),
+    ("transformer.h.{l}.mlp.c_proj", "out", "blk.{l}.ffn_down"),
+    ("transformer.h.{l}", "out", "blk.{l}.ffn_down.residual"),
+    ("transformer.ln_f", "out", "output_norm"),
+    ("lm_head", "out", "output"),
+)
+
+GPT2_TAPS = GPT2_ROPE_TAPS + (
+    ("transformer.wpe", "out", "position_embd"),
+    ("transformer.h.0", "in", "position_embd.residual"),
+)
+
+
+@dataclass(frozen=True)
+class Golden:
+    """A model to make, the length of its sequence, and where its intermediates are found."""
+
+    model: type
+    n_token: int
+    config: dict
+    taps: tuple = LLAMA_TAPS
+    rotated: tuple = ("attn_q.rope", "attn_k.rope")  # what q and k are called inside attention
+    embd_std: float = 1.0
+    gain: float = 1.5  # of matrices
+
+
+# Sizes are small and mutually odd, so that a wrong stride or a transposed index shows.
+
+GOLDENS = {
+    # Wavelengths 6, 30, 140, 664 against bounds of 16 and 64: kept, interpolated, scaled twice.
+    "llama-gqa": Golden(LlamaForCausalLM, 23, dict(
+        vocab_size=67, hidden_size=48, intermediate_size=53, num_hidden_layers=2,
+        num_attention_heads=6, num_key_value_heads=2, max_position_embeddings=512,
+        tie_word_embeddings=True, rope_parameters=dict(
+            rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0,
+            high_freq_factor=4.0, original_max_position_embeddings=64))),
+
+    "llama-mqa": Golden(LlamaForCausalLM, 22, dict(
+        vocab_size=71, hidden_size=35, intermediate_size=58, num_hidden_layers=2,
+        num_attention_heads=5, num_key_value_heads=1, head_dim=10, max_position_embeddings=64,
+        rms_norm_eps=1e-5)),
+
+    "llama-linear": Golden(LlamaForCausalLM, 25, dict(
+        vocab_size=66, hidden_size=40, intermediate_size=51, num_hidden_layers=2,
+        num_attention_heads=5, max_position_embeddings=256, attention_bias=True, mlp_bias=True,
+        rope_parameters=dict(rope_type="linear", rope_theta=10000.0, factor=4.0))),
+
+    # The ramp over six frequencies is 0, 1/2, 1, 1, 1, 1; the sequence outgrows the original 32.
+    "llama-yarn": Golden(LlamaForCausalLM, 37, dict(
+        vocab_size=65, hidden_size=36, intermediate_size=45, num_hidden_layers=2,
+        num_attention_heads=3, num_key_value_heads=1, max_position_embeddings=128,
+        rope_parameters=dict(rope_type="yarn", rope_theta=10000.0, factor=4.0,
+                             original_max_position_embeddings=32))),
+
+    "mistral-window": Golden(MistralForCausalLM, 40, dict(
+        vocab_size=65, hidden_size=32, intermediate_size=46, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
+        sliding_window=7)),
+
+    "qwen2": Golden(Qwen2ForCausalLM, 26, dict(
+        vocab_size=83, hidden_size=40, intermediate_size=57, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
+        tie_word_embeddings=True)),
+
+    "qwen3": Golden(Qwen3ForCausalLM, 24, dict(
+        vocab_size=77, hidden_size=45, intermediate_size=50, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=64),
+        taps=QWEN3_TAPS, rotated=("attn_q_norm.rope", "attn_k_norm.rope")),
+
+    "gpt2": Golden(GPT2LMHeadModel, 21, dict(
+        vocab_size=69, n_positions=29, n_embd=33, n_layer=2, n_head=3,
+        bos_token_id=0, eos_token_id=0),
+        taps=GPT2_TAPS, rotated=(), embd_std=0.5),
+
+    "gpt2-rope": Golden(GPT2LMHeadModel, 19, dict(
+        vocab_size=73, n_positions=64, n_embd=40, n_layer=2, n_head=5, n_inner=90,
+        bos_token_id=0, eos_token_id=0, position_embedding_type="rope", rope_theta=10000.0),
+        taps=GPT2_ROPE_TAPS, embd_std=0.5),
+}
+
+
+@dataclass(frozen=True)
+class Training:
+    """A model to train, and how."""
+
+    model: type
+    config: dict
+    taps: tuple  # the names of the modules' outputs are the names of their parameters
+    smoothing: float
+    clip: float
+    embd_std: float = 0.3  # the heads are tied: small, for a first loss near ln V
+    gain: float = 1.0
+    peak_lr: float = 0.02
+
+
+N_STEP = 10
+LENGTHS = (17, 23, 10)  # of the sequences packed into every batch
+BETAS = (0.9, 0.95)
+EPS = 1e-8
+DECAY = 0.1  # of matrices; vectors do not decay
+
+TRAININGS = {
+    # Wavelengths 6, 50, 396 against bounds of 16 and 64, as in llama-gqa.
+    "train-llama": Training(LlamaForCausalLM, dict(
+        vocab_size=41, hidden_size=12, intermediate_size=21, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=6, max_position_embeddings=512,
+        tie_word_embeddings=True, rope_parameters=dict(
+            rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0,
+            high_freq_factor=4.0, original_max_position_embeddings=64)),
+        taps=LLAMA_TRAIN_TAPS, smoothing=0.1, clip=1.0),
+
+    # Positions 23 and 24 do not occur, and 22 is always a last row: those three only decay.
+    "train-gpt2": Training(GPT2LMHeadModel, dict(
+        vocab_size=43, n_positions=25, n_embd=15, n_layer=2, n_head=3, n_inner=22,
+        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0),
+        taps=GPT2_TAPS, smoothing=0.0, clip=math.inf),
+}
+
+
+# The GPT that transformers lacks: GPT-2 without learned positions, q and k rotated as in Llama.
+
+class NoPositions(nn.Module):
+    """Stands where wpe stood: adds nothing to the stream and has no weights to save."""
+
+    def forward(self, position_ids):
+        return torch.zeros(*position_ids.shape, 1)
+
+
+def rope_attention(module, query, key, value, mask, **kwargs):
+    """GPT-2's attention on q and k [1, H, T, E] that Llama's functions rotated first."""
+    rotary = LlamaRotaryEmbedding(LlamaConfig(
+        head_dim=module.head_dim,
+        rope_parameters=dict(rope_type="default", rope_theta=module.config.rope_theta)))
+    cos, sin = rotary(query, torch.arange(query.shape[2])[None])
+    query, key = apply_rotary_pos_emb(query, key, cos, sin)
+    return modeling_gpt2.eager_attention_forward(module, query, key, value, mask, **kwargs)
+
+
+AttentionInterface.register("rope", rope_attention)
+AttentionMaskInterface.register("rope", eager_mask)
+
+
+def is_rope_gpt(config):
+    """Whether config asks for that GPT, by the two keys weft reads and transformers ignores."""
+    return getattr(config, "position_embedding_type", None) == "rope"
+
+
+# The model.
+
+def random_weights(model, rng, embd_std, gain):
+    """Fill the parameters; larger than an initialisation, so that every nonlinearity bends."""
+    for name, p in model.named_parameters():
+        x = torch.from_numpy(rng.standard_normal(p.shape, dtype=np.float32))
+        owner = model.get_submodule(name.rpartition(".")[0])
+        if name.endswith("bias"):
+            x *= 0.1
+        elif isinstance(owner, nn.Embedding):
+            x *= embd_std
+        elif isinstance(owner, nn.Linear):
+            x *= gain / p.shape[1] ** 0.5
+        elif isinstance(owner, Conv1D):
+            x *= gain / p.shape[0] ** 0.5
+        else:
+            x = 1 + 0.2 * x
+        p.data.copy_(x)
+
+
+def build(golden, rng):
+    """The golden's model with random weights, in evaluation mode."""
+    config = golden.model.config_class(**golden.config)
+    config._attn_implementation = "rope" if is_rope_gpt(config) else "eager"
+    model = golden.model(config).float().eval()
+    if is_rope_gpt(config):
+        model.transformer.wpe = NoPositions()
+    random_weights(model, rng, golden.embd_std, golden.gain)
+    return model
+
+
+# The trace.
+
+def rows(x):
+    """A copy of x [1, T, ...] as [T, cols]."""
+    return x.detach().reshape(x.shape[1], -1).clone()
+
+
+def all_layers(model, taps):
+    """The taps with every layer for {l}."""
+    layers = range(model.config.num_hidden_layers)
+    return dict.fromkeys(tuple(s.format(l=l) for s in tap) for l in layers for tap in taps)
+
+
+def tap_modules(model, taps, trace):
+    """Hook the modules so that a forward pass leaves what they take or give in trace."""
+    def record(module, args, output, side, name):
+        trace[name] = rows(output if side == "out" else args[0])
+
+    for path, side, name in all_layers(model, taps):
+        model.get_submodule(path).register_forward_hook(partial(record, side=side, name=name))
+
+
+def tap_attention(golden, trace):
+    """Patch the attention function of the modeling file: only it sees the rotated q and k."""
+    modeling = sys.modules[golden.model.__module__]
+    attend = modeling.eager_attention_forward
+
+    def tapped(module, query, key, value, mask, **kwargs):
+        output, probs = attend(module, query, key, value, mask, **kwargs)
+        block = f"blk.{module.layer_idx}"
+        for name, x in zip(golden.rotated, (query, key)):
+            trace[f"{block}.{name}"] = rows(x.transpose(1, 2))
+        by_query = probs[0].transpose(0, 1)  # [T, H, T]
+        trace[f"{block}.attention.probs"] = by_query.flatten(0, 1).detach().clone()
+        return output, probs
+
+    return mock.patch.object(modeling, "eager_attention_forward", tapped)
+
+
+def split_qkv(trace):
+    """Name the three thirds of GPT-2's fused projection."""
+    for name in [name for name in trace if name.endswith(".attn_qkv")]:
+        for x, part in zip("qkv", trace[name].chunk(3, dim=1)):
+            trace[name.replace("attn_qkv", f"attn_{x}")] = part.contiguous()
+
+
+def trace_forward(golden, model, ids):
+    """Every named intermediate of one forward pass over ids [T]."""
+    trace = {}
+    tap_modules(model, golden.taps, trace)
+    with tap_attention(golden, trace), torch.no_grad():
+        model(input_ids=ids[None].long(), use_cache=False)
+    split_qkv(trace)
+    return trace
+
+
+def check_trace(name, trace):
+    """Stop on a trace that could not be a reference."""
+    for tensor, x in trace.items():
+        assert x.dtype == torch.float32 and x.dim() == 2, f"{name}: {tensor} is not F32 2-D"
+        assert x.isfinite().all(), f"{name}: {tensor} is not finite"
+        if tensor.endswith(".probs"):
+            assert (x.sum(1) - 1).abs().max() < 1e-5, f"{name}: {tensor} does not sum to 1"
+
+
+# The training.
+
+@contextmanager
+def wide():
+    """Patch torch so that those who ask for f32 get f64: Llama's rope, RMSNorm and softmax."""
+    with (mock.patch.multiple(torch, float=torch.float64, float32=torch.float64),
+          mock.patch.object(torch.Tensor, "float", torch.Tensor.double)):
+        yield
+
+
+class OnlyDouble(TorchDispatchMode):
+    """Stop on an op whose result is a float other than f64."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        output = func(*args, **(kwargs or {}))
+        for x in tree_leaves(output):
+            if isinstance(x, torch.Tensor) and x.is_floating_point():
+                assert x.dtype == torch.float64, f"{func} gives {x.dtype}"
+        return output
+
+
+def widen(model):
+    """The model again, in f64, its rope frequencies computed in f64."""
+    with wide():
+        reference = type(model)(model.config).double().eval()
+    reference.load_state_dict(model.state_dict())
+    return reference
+
+
+def random_batches(n_vocab, rng):
+    """ids, target and weight [N_STEP, N]. Small ids are frequent: something to learn quickly."""
+    shape = N_STEP, sum(LENGTHS)
+    ids = (n_vocab * rng.random(shape) ** 3).astype(np.int32)
+    ignored = rng.random(shape) < 0.1
+    ignored[:, np.cumsum(LENGTHS) - 1] = True
+    target = np.where(ignored, -100, np.roll(ids, -1, axis=1)).astype(np.int32)
+    weight = rng.choice(np.float32([0.5, 1, 2]), shape, p=[0.15, 0.7, 0.15])
+    return tuple(torch.from_numpy(x) for x in (ids, target, weight))
+
+
+def learning_rates(peak):
+    """[N_STEP, 1]: three steps up, then half a cosine down to a tenth of the peak."""
+    step = torch.arange(N_STEP, dtype=torch.float64)
+    cosine = 0.55 + 0.45 * torch.cos(math.pi * (step - 2) / (N_STEP - 3))
+    return (peak * torch.where(step < 2, (step + 1) / 3, cosine)).float()[:, None]
+
+
+def packed_loss(model, ids, target, weight, smoothing):
+    """The mean cross entropy of the rows that have a target, each with its weight."""
+    with wide():
+        logits = torch.cat([model(input_ids=s[None], use_cache=False).logits[0]
+                            for s in ids.long().split(LENGTHS)])
+    entropy = nn.functional.cross_entropy(
+        logits, target.long(), label_smoothing=smoothing, reduction="none")
+    weight = weight * (target != -100)
+    return (weight * entropy).sum() / weight.sum()
+
+
+def by_weft_name(model, taps, value):
+    """value of every parameter as weft keeps it: matrices [out, in], vectors [1, n], f32."""
+    tensors = {}
+    for path, side, name in all_layers(model, taps):
+        if side == "in" or path == "lm_head":
+            continue
+        module = model.get_submodule(path)
+        for kind, p in module.named_parameters(recurse=False):
+            x = value(p).detach().to(torch.float32, copy=True)
+            if isinstance(module, Conv1D) and x.dim() == 2:
+                x = x.T.contiguous()
+            tensors[f"{name}.{kind}"] = x.reshape(-1, x.shape[-1])
+    return tensors
+
+
+def train(training, model, ids, target, weight):
+    """N_STEP steps of AdamW on the model: the schedule, every loss and gradient, the weights."""
+    params = list(model.parameters())
+    matrices = [p for p in params if p.dim() >= 2]
+    vectors = [p for p in params if p.dim() < 2]
+    adamw = torch.optim.AdamW([dict(params=matrices), dict(params=vectors, weight_decay=0.0)],
+                              betas=BETAS, eps=EPS, weight_decay=DECAY)
+    lr = learning_rates(training.peak_lr)
+    losses, norms, tensors = [], [], {}
+    for k, batch in enumerate(zip(ids, target, weight.double())):
+        adamw.zero_grad()
+        with OnlyDouble():
+            loss = packed_loss(model, *batch, training.smoothing)
+            loss.backward()
+        gradients = by_weft_name(model, training.taps, lambda p: p.grad)
+        tensors.update({f"step.{k}.{name}": x for name, x in gradients.items()})
+        losses.append(loss.item())
+        norms.append(nn.utils.clip_grad_norm_(params, training.clip).item())
+        for group in adamw.param_groups:
+            group["lr"] = lr[k].item()
+        adamw.step()
+
+    weights = by_weft_name(model, training.taps, lambda p: p)
+    tensors.update({f"final.{name}": x for name, x in weights.items()})
+    return dict(lr=lr, loss=torch.tensor(losses)[:, None], norm=torch.tensor(norms)[:, None],
+                **tensors)
+
+
+def check_training(name, model, tensors):
+    """Stop on a training that could not be a reference."""
+    for tensor, x in tensors.items():
+        assert x.dtype == torch.float32 and x.dim() == 2, f"{name}: {tensor} is not F32 2-D"
+        assert x.isfinite().all(), f"{name}: {tensor} is not finite"
+    for prefix in ("step.0.", f"step.{N_STEP - 1}.", "final."):
+        n = sum(x.numel() for tensor, x in tensors.items() if tensor.startswith(prefix))
+        assert n == sum(p.numel() for p in model.parameters()), f"{name}: {prefix}* has {n} values"
+    uniform = math.log(model.config.vocab_size)
+    assert tensors["loss"][0] < 1.5 * uniform, f"{name}: the first loss is far from ln V"
+    assert tensors["loss"][-1] < tensors["loss"][0], f"{name}: the loss does not fall"
+
+
+# The files.
+
+def save_model(model, path):
+    """What save_pretrained writes, without generation_config.json, which no test reads."""
+    model.save_pretrained(path)
+    (path / "generation_config.json").unlink(missing_ok=True)
+
+
+def save_with_metadata(tensors, path, metadata):
+    """What save_file writes, which orders metadata differently each time, with it in order."""
+    safetensors.torch.save_file(tensors, path, {key: str(x) for key, x in metadata.items()})
+    data = path.read_bytes()
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:end])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":")).encode().ljust(end - 8)
+    assert len(text) == end - 8, f"{path}: the header grew"
+    path.write_bytes(data[:8] + text + data[end:])
+
+
+def check_size(path):
+    """The size of a golden in bytes; a directory over the limit is an error."""
+    size = sum(file.stat().st_size for file in path.iterdir())
+    if size > MAX_BYTES:
+        sys.exit(f"golden: {path.name} has {size} bytes, more than {MAX_BYTES}")
+    return size
+
+
+def print_row(name, model, tensors):
+    """Its line of the table."""
+    n_parameter = sum(p.numel() for p in model.parameters())
+    print(f"{name:16} {n_parameter:10} {len(tensors):8} {check_size(GOLDEN_DIR / name):8}")
+
+
+def make_trace(name, rng):
+    """Write one golden with a trace."""
+    golden = GOLDENS[name]
+    model = build(golden, rng)
+    ids = torch.from_numpy(rng.integers(0, golden.config["vocab_size"], golden.n_token, np.int32))
+    trace = trace_forward(golden, model, ids)
+    check_trace(name, trace)
+
+    path = GOLDEN_DIR / name
+    save_model(model, path)
+    safetensors.torch.save_file({"ids": ids, **trace}, path / "trace.safetensors")
+    print_row(name, model, trace)
+
+
+def make_training(name, rng):
+    """Write one golden with a training; print its losses and gradient norms too."""
+    training = TRAININGS[name]
+    model = build(training, rng)
+    ids, target, weight = random_batches(model.config.vocab_size, rng)
+    tensors = train(training, widen(model), ids, target, weight)
+    check_training(name, model, tensors)
+
+    path = GOLDEN_DIR / name
+    save_model(model, path)
+    batches = dict(ids=ids, target=target, weight=weight,
+                   length=torch.tensor(LENGTHS, dtype=torch.int32))
+    metadata = dict(beta1=BETAS[0], beta2=BETAS[1], eps=EPS, decay=DECAY, clip=training.clip,
+                    smoothing=training.smoothing)
+    save_with_metadata({**batches, **tensors}, path / "train.safetensors", metadata)
+    print_row(name, model, tensors)
+    for row in ("loss", "norm"):
+        print(f"  {row}", *(f"{x:.4f}" for x in tensors[row].flatten().tolist()))
+
+
+def make(name):
+    """Write one golden and print its line of the table."""
+    rng = np.random.default_rng(zlib.crc32(name.encode()))  # its own, whatever else is made
+    if name in TRAININGS:
+        make_training(name, rng)
+    else:
+        make_trace(name, rng)
+
+
+def main():
+    known = [*GOLDENS, *TRAININGS]
+    parser = argparse.ArgumentParser(description="Make golden traces with transformers.")
+    parser.add_argument("name", nargs="*", help=f"one of: {', '.join(known)}")
+    names = parser.parse_args().name or known
+    for name in names:
+        if name not in known:
+            parser.error(f"no golden is called {name}")
+
+    torch.set_num_threads(1)
+    transformers.utils.logging.disable_progress_bar()
+    print(f"torch {torch.__version__}, transformers {transformers.__version__}, "
+          f"safetensors {safetensors.__version__}, numpy {np.__version__}")
+    print(f"{'name':16} {'parameters':>10} {'tensors':>8} {'bytes':>8}")
+    for name in names:
+        make(name)
+
+
+if __name__ == "__main__":
+    main()
