@@ -55,6 +55,15 @@ typedef struct kernels {
                    const void *w, size_t w_bytes, tile_fn *tile, const real *bias, int64_t o0,
                    int64_t o1);
 
+    /* dx[i, k] (+)= sum_o dy[i, o] W[o, k]  for i0 <= i < i1; adds where `add`. */
+    void (*matmul_dx)(real *dx, int64_t dx_stride, bool add, const real *dy, int64_t dy_stride,
+                      int64_t i0, int64_t i1, int64_t O, int64_t K, const void *w, size_t w_bytes,
+                      tile_fn *tile);
+
+    /* dw[o, k] (+)= sum_i dy[i, o] x[i, k]  for o0 <= o < o1, rows of dw K apart. */
+    void (*matmul_dw)(real *dw, bool add, const real *dy, int64_t dy_stride, const real *x,
+                      int64_t x_stride, int64_t N, int64_t K, int64_t o0, int64_t o1);
+
     /* y = x / sqrt(mean x^2 + eps) * w */
     void (*rmsnorm)(real *y, const real *x, const real *w, real eps, int64_t n);
 
@@ -63,6 +72,9 @@ typedef struct kernels {
 
     /* y = act(x) */
     void (*act)(real *y, const real *x, act_kind kind, int64_t n);
+
+    /* dx = dy act'(x) */
+    void (*act_back)(real *dx, const real *x, const real *dy, act_kind kind, int64_t n);
 
     /* y = a + b */
     void (*add)(real *y, const real *a, const real *b, int64_t n);

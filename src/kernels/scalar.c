@@ -70,6 +70,38 @@ static void matmul(real *y, int64_t y_stride, const real *x, int64_t x_stride, i
     }
 }
 
+/* Rows of dx collect the rows of W in ascending order of the output they belong to. */
+static void matmul_dx(real *dx, int64_t dx_stride, bool add, const real *dy, int64_t dy_stride,
+                      int64_t i0, int64_t i1, int64_t O, int64_t K, const void *w, size_t w_bytes,
+                      tile_fn *tile)
+{
+    real buffer[TILE_COLS];
+    for (int64_t i = i0; !add && i < i1; i++)
+        for (int64_t k = 0; k < K; k++)
+            dx[i * dx_stride + k] = 0;
+    for (int64_t k = 0; k < K; k += TILE_COLS) {
+        const int64_t n = K - k < TILE_COLS ? K - k : TILE_COLS;
+        for (int64_t o = 0; o < O; o++) {
+            const real *t = tile(buffer, (const char *)w + (size_t)o * w_bytes, k, n);
+            for (int64_t i = i0; i < i1; i++)
+                axpy(dx + i * dx_stride + k, dy[i * dy_stride + o], t, n);
+        }
+    }
+}
+
+/* Rows of dw collect the rows of x in ascending order. */
+static void matmul_dw(real *dw, bool add, const real *dy, int64_t dy_stride, const real *x,
+                      int64_t x_stride, int64_t N, int64_t K, int64_t o0, int64_t o1)
+{
+    for (int64_t o = o0; o < o1; o++) {
+        real *to = dw + o * K;
+        for (int64_t k = 0; !add && k < K; k++)
+            to[k] = 0;
+        for (int64_t i = 0; i < N; i++)
+            axpy(to, dy[i * dy_stride + o], x + i * x_stride, K);
+    }
+}
+
 static void rmsnorm(real *y, const real *x, const real *w, real eps, int64_t n)
 {
     const real scale = 1 / sqrt(dot(x, x, n) / (real)n + eps);
@@ -130,6 +162,53 @@ static void act(real *y, const real *x, act_kind kind, int64_t n)
     }
 }
 
+/* d/dx x Phi(x) = Phi(x) + x phi(x) */
+static real gelu_slope(real x)
+{
+    const real phi = (real)0.39894228040143267794 * exp((real)-0.5 * x * x);
+    return (real)0.5 * (1 + erf(x * (real)0.70710678118654752440)) + x * phi;
+}
+
+static real gelu_tanh_slope(real x)
+{
+    const real c = (real)0.79788456080286535588;
+    const real t = tanh(c * (x + (real)0.044715 * x * x * x));
+    return (real)0.5 * (1 + t) + (real)0.5 * x * (1 - t * t) * c * (1 + 3 * (real)0.044715 * x * x);
+}
+
+static real silu_slope(real x)
+{
+    const real s = 1 / (1 + exp(-x));
+    return s * (1 + x * (1 - s));
+}
+
+static void act_back(real *dx, const real *x, const real *dy, act_kind kind, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++) {
+        real slope = 1;
+        switch (kind) {
+        case ACT_NONE:
+            break;
+        case ACT_RELU:
+            slope = x[k] > 0 ? 1 : 0;
+            break;
+        case ACT_SILU:
+            slope = silu_slope(x[k]);
+            break;
+        case ACT_GELU:
+            slope = gelu_slope(x[k]);
+            break;
+        case ACT_GELU_TANH:
+            slope = gelu_tanh_slope(x[k]);
+            break;
+        case ACT_TANH:
+            slope = 1 - tanh(x[k]) * tanh(x[k]);
+            break;
+        }
+        dx[k] = dy[k] * slope;
+    }
+}
+
 static void add(real *y, const real *a, const real *b, int64_t n)
 {
     for (int64_t k = 0; k < n; k++)
@@ -170,9 +249,12 @@ const kernels kernels_scalar = {
     .dot = dot,
     .axpy = axpy,
     .matmul = matmul,
+    .matmul_dx = matmul_dx,
+    .matmul_dw = matmul_dw,
     .rmsnorm = rmsnorm,
     .layernorm = layernorm,
     .act = act,
+    .act_back = act_back,
     .add = add,
     .mul = mul,
     .rope = rope,

@@ -7,6 +7,8 @@
  *   tanh       */
 #include "ops/ops.h"
 
+#include "tensor/tape.h"
+
 #include <assert.h>
 
 static void act_rows(const run *r, const node *n, int64_t i0, int64_t i1)
@@ -21,6 +23,24 @@ static void forward(run *r, const node *n)
     parallel(r, n, rows(n->out), 8 * cols(n->out), act_rows);
 }
 
+static void slope_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+{
+    const tensor *x = n->in[0];
+    real slope[256];
+    for (int64_t i = i0; i < i1; i++)
+        for (int64_t c = 0; c < cols(x); c += 256) {
+            const int64_t w = cols(x) - c < 256 ? cols(x) - c : 256;
+            r->kern->act_back(slope, row(x, i) + c, grad_row(n->out, i) + c, (act_kind)n->i[0], w);
+            for (int64_t k = 0; k < w; k++)
+                grad_put(grad_row(x, i) + c + k, x->grad_written, slope[k]);
+        }
+}
+
+static void backward(run *r, const node *n)
+{
+    parallel(r, n, rows(n->out), 8 * cols(n->out), slope_rows);
+}
+
 static cost act_cost(const run *r, const node *n)
 {
     (void)r;
@@ -28,11 +48,11 @@ static cost act_cost(const run *r, const node *n)
 }
 
 extern const op relu_op, silu_op, gelu_op, gelu_tanh_op, tanh_op;
-const op relu_op = { "relu", forward, act_cost };
-const op silu_op = { "silu", forward, act_cost };
-const op gelu_op = { "gelu", forward, act_cost };
-const op gelu_tanh_op = { "gelu_tanh", forward, act_cost };
-const op tanh_op = { "tanh", forward, act_cost };
+const op relu_op = { "relu", forward, backward, act_cost };
+const op silu_op = { "silu", forward, backward, act_cost };
+const op gelu_op = { "gelu", forward, backward, act_cost };
+const op gelu_tanh_op = { "gelu_tanh", forward, backward, act_cost };
+const op tanh_op = { "tanh", forward, backward, act_cost };
 
 static const op *const by_kind[] = {
     [ACT_RELU] = &relu_op,           [ACT_SILU] = &silu_op, [ACT_GELU] = &gelu_op,

@@ -14,6 +14,8 @@
  * out of sight are never touched: masking is by index. A query that sees no key gives zeros. */
 #include "ops/ops.h"
 
+#include "tensor/tape.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -21,6 +23,7 @@
 
 enum { Q, K, V, BIAS };
 enum { STREAM_K, STREAM_V };
+enum { LSE, DELTA }; /* saved when recording, [N, H]: log sum exp of the scores; dy . y */
 
 /* ---- which keys a query sees, and where they are --------------------------------------------- */
 
@@ -152,6 +155,8 @@ static void attend(const run *r, const node *n, int64_t i, int64_t h)
     }
     for (int64_t k = 0; l > 0 && k < E; k++)
         o[k] /= l;
+    if (n->save[LSE])
+        row(n->save[LSE], i)[h] = m + log(l);
 }
 
 static void queries(const run *r, const node *n, int64_t u0, int64_t u1)
@@ -177,6 +182,129 @@ static void remember(const run *r, const node *n)
     }
 }
 
+/* ---- backward -------------------------------------------------------------------------------- */
+
+/* With p_j = exp(s_j - lse) made again block by block and delta = dy . y, for every query and key
+ *
+ *     ds_j = p_j (dy . v_j - delta)   dv_j += p_j dy   dq += scale ds_j k_j   dk_j += scale ds_j q
+ *
+ * Queries own dq and keys own dk and dv, so there are two passes and no two threads add to one
+ * number; the bias table, summed over all pairs, is a third, a head to a thread. */
+
+/* p and ds of query (i, h) for keys [j0, j1). */
+static void slopes(const run *r, const node *n, int64_t i, int64_t h, const sight *g, int64_t j0,
+                   int64_t j1, real *p, real *ds)
+{
+    const attn *a = n->arg;
+    const real *dy = grad_row(n->out, i) + h * a->d_value;
+    const int64_t at = h * a->n_head_kv / a->n_head * a->d_value;
+    score(r, n, i, h, &g->k, j0, j1, p);
+    for (int64_t j = j0; j < j1; j++) {
+        const real *v = (const real *)view_row(&g->v, j) + at;
+        p[j - j0] = exp(p[j - j0] - row(n->save[LSE], i)[h]);
+        ds[j - j0] = p[j - j0] * (r->kern->dot(dy, v, a->d_value) - row(n->save[DELTA], i)[h]);
+    }
+}
+
+static void query_grad(const run *r, const node *n, int64_t i, int64_t h)
+{
+    const attn *a = n->arg;
+    const tensor *q = n->in[Q];
+    const sight g = look(r, n, &r->batch->row[i]);
+    const int64_t at = h * a->n_head_kv / a->n_head * a->d_key;
+    real p[KEY_BLOCK], ds[KEY_BLOCK], dq[MAX_HEAD] = { 0 };
+    for (int64_t j0 = g.lo; j0 < g.hi; j0 += KEY_BLOCK) {
+        const int64_t j1 = j0 + KEY_BLOCK < g.hi ? j0 + KEY_BLOCK : g.hi;
+        slopes(r, n, i, h, &g, j0, j1, p, ds);
+        for (int64_t j = j0; j < j1; j++)
+            r->kern->axpy(dq, a->scale * ds[j - j0], (const real *)view_row(&g.k, j) + at,
+                          a->d_key);
+    }
+    for (int64_t e = 0; e < a->d_key; e++)
+        grad_put(grad_row(q, i) + h * a->d_key + e, q->grad_written, dq[e]);
+}
+
+static void query_grads(const run *r, const node *n, int64_t u0, int64_t u1)
+{
+    const int64_t H = ((const attn *)n->arg)->n_head;
+    for (int64_t u = u0; u < u1; u++)
+        query_grad(r, n, u / H, u % H);
+}
+
+static void deltas(const run *r, const node *n, int64_t u0, int64_t u1)
+{
+    const attn *a = n->arg;
+    for (int64_t u = u0; u < u1; u++) {
+        const int64_t i = u / a->n_head, h = u % a->n_head, at = h * a->d_value;
+        row(n->save[DELTA], i)[h] = r->kern->dot(grad_row(n->out, i) + at, row(n->out, i) + at,
+                                                 a->d_value);
+    }
+}
+
+/* Adds what query (i, h) sends to the key and value of row k_row, if it sees them. */
+static void collect(const run *r, const node *n, int64_t i, int64_t h, int64_t pos, real *dk,
+                    real *dv)
+{
+    const attn *a = n->arg;
+    const sight g = look(r, n, &r->batch->row[i]);
+    real p, ds;
+    if (pos < g.lo || pos >= g.hi)
+        return;
+    slopes(r, n, i, h, &g, pos, pos + 1, &p, &ds);
+    r->kern->axpy(dk, a->scale * ds, row(n->in[Q], i) + h * a->d_key, a->d_key);
+    r->kern->axpy(dv, p, grad_row(n->out, i) + h * a->d_value, a->d_value);
+}
+
+/* Key and value head g of row k_row, from all queries in ascending order. */
+static void key_grad(const run *r, const node *n, int64_t k_row, int64_t g)
+{
+    const attn *a = n->arg;
+    const batch_row *key = &key_batch(r, a)->row[k_row];
+    const tensor *k = n->in[K], *v = n->in[V];
+    const int64_t group = a->n_head / a->n_head_kv;
+    real dk[MAX_HEAD] = { 0 }, dv[MAX_HEAD] = { 0 };
+    for (int64_t i = 0; i < r->batch->n_row; i++) {
+        const sequence *s = key_sequence(r, a, &r->batch->row[i]);
+        if (s != &key_batch(r, a)->seq[key->seq])
+            continue;
+        for (int64_t h = g * group; h < (g + 1) * group; h++)
+            collect(r, n, i, h, key->pos, dk, dv);
+    }
+    for (int64_t e = 0; k->needs_grad && e < a->d_key; e++)
+        grad_put(grad_row(k, k_row) + g * a->d_key + e, k->grad_written, dk[e]);
+    for (int64_t e = 0; v->needs_grad && e < a->d_value; e++)
+        grad_put(grad_row(v, k_row) + g * a->d_value + e, v->grad_written, dv[e]);
+}
+
+static void key_grads(const run *r, const node *n, int64_t u0, int64_t u1)
+{
+    const int64_t heads = ((const attn *)n->arg)->n_head_kv;
+    for (int64_t u = u0; u < u1; u++)
+        key_grad(r, n, u / heads, u % heads);
+}
+
+static void bias_grads(const run *r, const node *n, int64_t h0, int64_t h1)
+{
+    const attn *a = n->arg;
+    const tensor *t = n->in[BIAS];
+    real p[KEY_BLOCK], ds[KEY_BLOCK];
+    for (int64_t h = h0; h < h1; h++) {
+        for (int64_t b = 0; !t->grad_written && b < rows(t); b++)
+            t->grad[b * a->n_head + h] = 0;
+        for (int64_t i = 0; i < rows(n->out); i++) {
+            const sight g = look(r, n, &r->batch->row[i]);
+            for (int64_t j0 = g.lo; j0 < g.hi; j0 += KEY_BLOCK) {
+                const int64_t j1 = j0 + KEY_BLOCK < g.hi ? j0 + KEY_BLOCK : g.hi;
+                slopes(r, n, i, h, &g, j0, j1, p, ds);
+                for (int64_t j = j0; j < j1; j++) {
+                    const int64_t b = bucket(j - r->batch->row[i].pos, rows(t), &a->bias);
+                    t->grad[b * a->n_head + h] += ds[j - j0];
+                }
+            }
+        }
+    }
+}
+
 /* Keys seen by all queries together. */
 static double keys_seen(const run *r, const attn *a)
 {
@@ -198,6 +326,22 @@ static void forward(run *r, const node *n)
     parallel(r, n, rows(n->out) * a->n_head, (int64_t)each, queries);
 }
 
+static void backward(run *r, const node *n)
+{
+    const attn *a = n->arg;
+    const int64_t N = rows(n->out), keys = rows(n->in[K]);
+    if (N == 0)
+        return;
+    const int64_t each = (int64_t)(keys_seen(r, a) / (double)N) * 2 * (a->d_key + a->d_value);
+    parallel(r, n, N * a->n_head, a->d_value, deltas);
+    if (n->in[Q]->needs_grad)
+        parallel(r, n, N * a->n_head, each, query_grads);
+    if (n->in[K]->needs_grad || n->in[V]->needs_grad)
+        parallel(r, n, keys * a->n_head_kv, each, key_grads);
+    if (n->in[BIAS] && n->in[BIAS]->needs_grad)
+        parallel(r, n, a->n_head, N * each, bias_grads);
+}
+
 static cost attention_cost(const run *r, const node *n)
 {
     const attn *a = n->arg;
@@ -208,7 +352,7 @@ static cost attention_cost(const run *r, const node *n)
 }
 
 extern const op attention_op;
-const op attention_op = { "attention", forward, attention_cost };
+const op attention_op = { "attention", forward, backward, attention_cost };
 
 /* ---- maps, only for a trace ------------------------------------------------------------------ */
 
@@ -242,8 +386,8 @@ static cost map_cost(const run *r, const node *n)
 }
 
 extern const op attention_scores_op, attention_probs_op;
-const op attention_scores_op = { "scores", scores_forward, map_cost };
-const op attention_probs_op = { "probs", probs_forward, map_cost };
+const op attention_scores_op = { "scores", scores_forward, NULL, map_cost };
+const op attention_probs_op = { "probs", probs_forward, NULL, map_cost };
 
 /* Scores and probabilities as [N H, T]: row i H + h is query i, head h; column j is the key at
  * position j. */
@@ -255,6 +399,8 @@ static void show_maps(run *r, const node *of)
         const int64_t end = key_end(r, a, &r->batch->row[i]);
         T = end > T ? end : T;
     }
+    tape *recording = r->tape; /* maps are looked at, not learned from */
+    r->tape = NULL;
     node scores = *of;
     scores.op = &attention_scores_op;
     scores.local = "attention.scores";
@@ -264,6 +410,7 @@ static void show_maps(run *r, const node *of)
     node probs = { .op = &attention_probs_op, .local = "attention.probs", .in = { s } };
     probs.out = tensor_new(r, rows(s), cols(s));
     apply(r, &probs);
+    r->tape = recording;
 }
 
 tensor *attention(run *r, tensor *q, tensor *k, tensor *v, const attn *a, int layer)
@@ -277,6 +424,10 @@ tensor *attention(run *r, tensor *q, tensor *k, tensor *v, const attn *a, int la
     };
     n.i[0] = layer;
     n.out = tensor_new(r, rows(q), a->n_head * a->d_value);
+    if (r->tape) {
+        n.save[LSE] = tensor_new(r, rows(q), a->n_head);
+        n.save[DELTA] = tensor_new(r, rows(q), a->n_head);
+    }
     tensor *y = apply(r, &n);
     if (r->trace_maps)
         show_maps(r, &n);

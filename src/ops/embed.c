@@ -1,5 +1,9 @@
-/* embed: y_i = table[index_i], the index being the row's token, position or type. */
+/* embed: y_i = table[index_i], the index being the row's token, position or type.
+ *
+ *     dtable[v] = sum of dy_i over the rows i with index_i = v, in ascending order */
 #include "ops/ops.h"
+
+#include "tensor/tape.h"
 
 #include <assert.h>
 
@@ -25,6 +29,24 @@ static void forward(run *r, const node *n)
     parallel_rows(r, n, embed_rows);
 }
 
+/* Threads split the columns, so that a token that occurs twice is summed by one of them. */
+static void collect_columns(const run *r, const node *n, int64_t c0, int64_t c1)
+{
+    tensor *table = n->in[0];
+    for (int64_t v = 0; !table->grad_written && v < rows(table); v++)
+        for (int64_t c = c0; c < c1; c++)
+            grad_row(table, v)[c] = 0;
+    for (int64_t i = 0; i < rows(n->out); i++) {
+        real *to = grad_row(table, index_of(&r->batch->row[i], (embed_by)n->i[0]));
+        r->kern->axpy(to + c0, 1, grad_row(n->out, i) + c0, c1 - c0);
+    }
+}
+
+static void backward(run *r, const node *n)
+{
+    parallel(r, n, cols(n->out), rows(n->out) + rows(n->in[0]), collect_columns);
+}
+
 static cost embed_cost(const run *r, const node *n)
 {
     (void)r;
@@ -32,7 +54,7 @@ static cost embed_cost(const run *r, const node *n)
 }
 
 extern const op embed_op;
-const op embed_op = { "embed", forward, embed_cost };
+const op embed_op = { "embed", forward, backward, embed_cost };
 
 tensor *embed(run *r, tensor *table, embed_by by)
 {

@@ -95,6 +95,9 @@ typedef struct attn {
  * d_value] With ATTN_CROSS, k and v are NULL once the source is in its cache. */
 tensor *attention(run *r, tensor *q, tensor *k, tensor *v, const attn *a, int layer);
 
+/* y = x m / (1 - p), m = 0 with probability p, drawn from the run's key. Called by residual. */
+tensor *dropout(run *r, tensor *x, real p);
+
 /* x += h. In place where x was made in this block and nothing is recorded; a new tensor
  * otherwise. */
 void residual(run *r, tensor **x, tensor *h);
@@ -116,7 +119,14 @@ typedef enum pool_kind { POOL_MEAN, POOL_MAX, POOL_FIRST, POOL_LAST } pool_kind;
 /* One row per sequence.                                                     [N, D] -> [n_seq, D] */
 tensor *pool_rows(run *r, tensor *x, pool_kind kind);
 
-/* The end of a model: what is asked of the wanted rows, which is their logits.  [n_wanted, V] */
+/* loss = sum_i w_i l_i / sum_i w_i over the wanted rows that have a target; l is the cross entropy
+ * of their logits with the target smoothed over the vocabulary. [1, 1] */
+tensor *cross_entropy(run *r, tensor *logits, real smoothing);
+
+/* The same from what enters the head, without the logits ever existing all at once. */
+tensor *linear_cross_entropy(run *r, tensor *x, const weight *w, real smoothing);
+
+/* The end of a model: the wanted rows' logits [n_wanted, V], or in training their loss [1, 1]. */
 tensor *head(run *r, tensor *x, const weight *w);
 
 tensor *softmax(run *r, tensor *x);

@@ -1,6 +1,10 @@
 /* pool_rows: one row per sequence: the mean or maximum of its rows, its first, or its last. Rows
- * are taken in ascending order; a sequence without rows gives zeros. */
+ * are taken in ascending order; a sequence without rows gives zeros.
+ *
+ *     dx_i = dy / n (mean), dy where row i was the largest (max), dy for the one row taken, or 0 */
 #include "ops/ops.h"
+
+#include "tensor/tape.h"
 
 #include <string.h>
 
@@ -31,6 +35,38 @@ static void forward(run *r, const node *n)
         pool_one(r, n, s, row(n->out, s));
 }
 
+/* The row of a sequence whose number k was the largest: the first of equals. */
+static int64_t winner(const tensor *x, const sequence *s, int64_t k)
+{
+    int64_t best = s->first;
+    for (int64_t i = s->first + 1; i < s->first + s->n; i++)
+        if (row(x, i)[k] > row(x, best)[k])
+            best = i;
+    return best;
+}
+
+static void backward(run *r, const node *n)
+{
+    const tensor *x = n->in[0];
+    const pool_kind kind = (pool_kind)n->i[0];
+    for (int64_t s = 0; s < rows(n->out); s++) {
+        const sequence *seq = &r->batch->seq[s];
+        const int64_t last = seq->first + seq->n - 1;
+        for (int64_t i = seq->first; i <= last; i++)
+            for (int64_t k = 0; k < cols(x); k++) {
+                const real dy = grad_row(n->out, s)[k];
+                const bool takes = kind == POOL_FIRST  ? i == seq->first
+                                   : kind == POOL_LAST ? i == last
+                                   : kind == POOL_MAX  ? i == winner(x, seq, k)
+                                                       : true;
+                grad_put(grad_row(x, i) + k, x->grad_written,
+                         !takes              ? 0
+                         : kind == POOL_MEAN ? dy / (real)seq->n
+                                             : dy);
+            }
+    }
+}
+
 static cost pool_cost(const run *r, const node *n)
 {
     (void)r;
@@ -38,7 +74,7 @@ static cost pool_cost(const run *r, const node *n)
 }
 
 extern const op pool_rows_op;
-const op pool_rows_op = { "pool_rows", forward, pool_cost };
+const op pool_rows_op = { "pool_rows", forward, backward, pool_cost };
 
 tensor *pool_rows(run *r, tensor *x, pool_kind kind)
 {

@@ -1,8 +1,12 @@
-/* residual: x += h, the only op that may write where its input lies.
+/* residual: x += h, the only op that may write where its input lies.      dx = dy, dh = dy
  *
  * In place where x was made inside this block: then nobody outside holds it, and the block's caller
- * still has its own x. Otherwise a new tensor, so that what entered the block stays as it was. */
+ * still has its own x. Otherwise a new tensor, so that what entered the block stays as it was.
+ *
+ * In training the branch drops out before it is added, as every family of transformers does it. */
 #include "ops/ops.h"
+
+#include "tensor/tape.h"
 
 #include <assert.h>
 
@@ -17,6 +21,21 @@ static void forward(run *r, const node *n)
     parallel_rows(r, n, add_rows);
 }
 
+static void pass_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+{
+    (void)r;
+    for (int64_t i = i0; i < i1; i++)
+        for (int in = 0; in < 2; in++)
+            for (int64_t k = 0; n->in[in]->needs_grad && k < cols(n->out); k++)
+                grad_put(grad_row(n->in[in], i) + k, n->in[in]->grad_written,
+                         grad_row(n->out, i)[k]);
+}
+
+static void backward(run *r, const node *n)
+{
+    parallel_rows(r, n, pass_rows);
+}
+
 static cost add_cost(const run *r, const node *n)
 {
     (void)r;
@@ -24,12 +43,14 @@ static cost add_cost(const run *r, const node *n)
 }
 
 extern const op residual_op;
-const op residual_op = { "residual", forward, add_cost };
+const op residual_op = { "residual", forward, backward, add_cost };
 
 void residual(run *r, tensor **x, tensor *h)
 {
     assert(rows(*x) == rows(h) && cols(*x) == cols(h));
-    const bool in_place = (*x)->born == r->block;
+    if (r->training && r->dropout > 0)
+        h = dropout(r, h, r->dropout);
+    const bool in_place = (*x)->born == r->block && !r->tape;
     node n = { .op = &residual_op, .in = { h, *x } };
     n.out = tensor_new(r, rows(h), in_place ? 0 : cols(h));
     if (in_place) {

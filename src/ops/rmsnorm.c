@@ -1,8 +1,12 @@
-/* rmsnorm: y = x / sqrt(mean x^2 + eps) * w.
+/* rmsnorm: y = x s w,  s = 1 / sqrt(mean x^2 + eps)
+ *
+ *     dx = s (w dy - x s^2 mean(w dy x))          dw = sum over rows of dy x s
  *
  * The mean runs over groups of as many numbers as w has: the whole row for a block's norm, one head
  * at a time for the norms of q and k. */
 #include "ops/ops.h"
+
+#include "tensor/tape.h"
 
 #include <assert.h>
 
@@ -20,6 +24,53 @@ static void forward(run *r, const node *n)
     parallel_rows(r, n, norm_rows);
 }
 
+static real scale_of(const run *r, const node *n, const real *x)
+{
+    const int64_t width = cols(n->in[1]);
+    return 1 / sqrt(r->kern->dot(x, x, width) / (real)width + n->f[0]);
+}
+
+/* Also leaves every group's s in save[0], where the sum over rows finds it. */
+static void input_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+{
+    const tensor *in = n->in[0], *w = n->in[1];
+    const int64_t width = cols(w);
+    for (int64_t i = i0; i < i1; i++)
+        for (int64_t c = 0; c < cols(in); c += width) {
+            const real *x = row(in, i) + c, *dy = grad_row(n->out, i) + c;
+            const real s = scale_of(r, n, x);
+            real mean = 0;
+            row(n->save[0], i)[c / width] = s;
+            for (int64_t k = 0; k < width; k++)
+                mean += values(w)[k] * dy[k] * x[k] / (real)width;
+            for (int64_t k = 0; in->needs_grad && k < width; k++)
+                grad_put(grad_row(in, i) + c + k, in->grad_written,
+                         s * (values(w)[k] * dy[k] - x[k] * s * s * mean));
+        }
+}
+
+static void gain_columns(const run *r, const node *n, int64_t k0, int64_t k1)
+{
+    (void)r;
+    const tensor *x = n->in[0], *w = n->in[1];
+    const int64_t width = cols(w);
+    for (int64_t k = k0; k < k1; k++) {
+        real sum = 0;
+        for (int64_t i = 0; i < rows(x); i++)
+            for (int64_t c = 0; c < cols(x); c += width)
+                sum += grad_row(n->out, i)[c + k] * row(x, i)[c + k] *
+                       row(n->save[0], i)[c / width];
+        grad_put(&w->grad[k], w->grad_written, sum);
+    }
+}
+
+static void backward(run *r, const node *n)
+{
+    parallel_rows(r, n, input_rows);
+    if (n->in[1]->needs_grad)
+        parallel(r, n, cols(n->in[1]), rows(n->out), gain_columns);
+}
+
 static cost norm_cost(const run *r, const node *n)
 {
     (void)r;
@@ -27,12 +78,14 @@ static cost norm_cost(const run *r, const node *n)
 }
 
 extern const op rmsnorm_op;
-const op rmsnorm_op = { "rmsnorm", forward, norm_cost };
+const op rmsnorm_op = { "rmsnorm", forward, backward, norm_cost };
 
 tensor *rmsnorm(run *r, tensor *x, tensor *w, real eps)
 {
     assert(cols(x) % cols(w) == 0);
     node n = { .op = &rmsnorm_op, .label = w->name, .in = { x, w }, .f = { eps } };
     n.out = tensor_new(r, rows(x), cols(x));
+    if (r->tape)
+        n.save[0] = tensor_new(r, rows(x), cols(x) / cols(w));
     return apply(r, &n);
 }

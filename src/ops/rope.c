@@ -20,6 +20,8 @@
  * tables, cos(x + y) = cos x cos y - sin x sin y, in double, and only the result is rounded. */
 #include "ops/ops.h"
 
+#include "tensor/tape.h"
+
 #include <assert.h>
 
 #define LOW 256 /* positions in the table of j */
@@ -137,6 +139,32 @@ static void forward(run *r, const node *n)
     parallel_rows(r, n, turn_rows);
 }
 
+/* The gradient turns back. */
+static void turn_back_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+{
+    const rope_table *t = n->arg;
+    const tensor *x = n->in[0];
+    real turn[MAX_HEAD], back[MAX_HEAD];
+    for (int64_t i = i0; i < i1; i++) {
+        turn_at(t, r->batch->row[i].pos, turn);
+        for (int64_t k = 1; k < 2 * t->n_pair; k += 2)
+            turn[k] = -turn[k];
+        for (int64_t c = 0; c < cols(x); c += t->d_head) {
+            const real *dy = grad_row(n->out, i) + c;
+            r->kern->rope(back, dy, turn, t->n_pair, t->pairing);
+            for (int64_t k = 2 * t->n_pair; k < t->d_head; k++)
+                back[k] = dy[k];
+            for (int64_t k = 0; k < t->d_head; k++)
+                grad_put(grad_row(x, i) + c + k, x->grad_written, back[k]);
+        }
+    }
+}
+
+static void backward(run *r, const node *n)
+{
+    parallel_rows(r, n, turn_back_rows);
+}
+
 static cost rope_cost(const run *r, const node *n)
 {
     (void)r;
@@ -144,7 +172,7 @@ static cost rope_cost(const run *r, const node *n)
 }
 
 extern const op rope_op;
-const op rope_op = { "rope", forward, rope_cost };
+const op rope_op = { "rope", forward, backward, rope_cost };
 
 tensor *rope(run *r, tensor *x, const rope_table *t)
 {

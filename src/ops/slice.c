@@ -1,5 +1,5 @@
 /* slice: y = x[:, c0 .. c0 + n), a view with the stride of x. Splits a fused projection into q, k
- * and v. */
+ * and v. dy lies inside dx as y lies inside x, so backward has nothing to do. */
 #include "ops/ops.h"
 
 #include <assert.h>
@@ -10,6 +10,11 @@ static void forward(run *r, const node *n)
     n->out->data = row(n->in[0], 0) + n->i[0];
 }
 
+static void backward(run *r, const node *n)
+{
+    (void)r, (void)n;
+}
+
 static cost slice_cost(const run *r, const node *n)
 {
     (void)r, (void)n;
@@ -17,7 +22,7 @@ static cost slice_cost(const run *r, const node *n)
 }
 
 extern const op slice_op;
-const op slice_op = { "slice", forward, slice_cost };
+const op slice_op = { "slice", forward, backward, slice_cost };
 
 tensor *slice(run *r, tensor *x, const char *name, int64_t c0, int64_t width)
 {
@@ -26,5 +31,6 @@ tensor *slice(run *r, tensor *x, const char *name, int64_t c0, int64_t width)
     n.out = tensor_new(r, rows(x), 0);
     n.out->shape[1] = width;
     n.out->stride = x->stride;
+    n.out->whole = x;
     return apply(r, &n);
 }

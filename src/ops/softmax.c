@@ -1,5 +1,7 @@
-/* softmax: y_k = exp(x_k - max x) / sum, over each row. */
+/* softmax: y_k = exp(x_k - max x) / sum, over each row.        dx = y (dy - sum(dy y)) */
 #include "ops/ops.h"
+
+#include "tensor/tape.h"
 
 #include <string.h>
 
@@ -19,6 +21,22 @@ static void forward(run *r, const node *n)
     parallel(r, n, rows(n->out), 8 * cols(n->out), softmax_rows);
 }
 
+static void back_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+{
+    const tensor *x = n->in[0];
+    for (int64_t i = i0; i < i1; i++) {
+        const real *y = row(n->out, i), *dy = grad_row(n->out, i);
+        const real sum = r->kern->dot(y, dy, cols(x));
+        for (int64_t k = 0; k < cols(x); k++)
+            grad_put(grad_row(x, i) + k, x->grad_written, y[k] * (dy[k] - sum));
+    }
+}
+
+static void backward(run *r, const node *n)
+{
+    parallel_rows(r, n, back_rows);
+}
+
 static cost softmax_cost(const run *r, const node *n)
 {
     (void)r;
@@ -26,7 +44,7 @@ static cost softmax_cost(const run *r, const node *n)
 }
 
 extern const op softmax_op;
-const op softmax_op = { "softmax", forward, softmax_cost };
+const op softmax_op = { "softmax", forward, backward, softmax_cost };
 
 tensor *softmax(run *r, tensor *x)
 {

@@ -1,5 +1,9 @@
-/* take_rows: the rows whose logits are wanted, so that the head is not computed for the others. */
+/* take_rows: the rows whose logits are wanted, so that the head is not computed for the others.
+ *
+ *     dx_i = dy of the row it became, or 0 */
 #include "ops/ops.h"
+
+#include "tensor/tape.h"
 
 #include <assert.h>
 #include <string.h>
@@ -13,6 +17,18 @@ static void forward(run *r, const node *n)
     assert(to == rows(n->out));
 }
 
+static void backward(run *r, const node *n)
+{
+    const tensor *x = n->in[0];
+    int64_t from = 0;
+    for (int64_t i = 0; i < rows(x); i++) {
+        const bool wanted = r->batch->row[i].wanted;
+        for (int64_t k = 0; k < cols(x); k++)
+            grad_put(grad_row(x, i) + k, x->grad_written, wanted ? grad_row(n->out, from)[k] : 0);
+        from += wanted;
+    }
+}
+
 static cost take_cost(const run *r, const node *n)
 {
     (void)r;
@@ -20,7 +36,7 @@ static cost take_cost(const run *r, const node *n)
 }
 
 extern const op take_rows_op;
-const op take_rows_op = { "take_rows", forward, take_cost };
+const op take_rows_op = { "take_rows", forward, backward, take_cost };
 
 tensor *take_rows(run *r, tensor *x)
 {

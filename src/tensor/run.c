@@ -1,5 +1,7 @@
 #include "tensor/run.h"
 
+#include "tensor/tape.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,7 +53,7 @@ void run_begin(run *r, const batch *b)
     arena_clear(&r->meta);
     arena_clear(&r->data);
     r->batch = b;
-    r->block = 0;
+    r->block = r->n_drop = 0;
     r->scope[0] = '\0';
     r->first_nan[0] = '\0';
 }
@@ -121,6 +123,10 @@ static void hunt_nan(run *r, const tensor *t)
 tensor *apply(run *r, node *n)
 {
     name_output(r, n);
+    if (r->counting)
+        tape_count(n);
+    if (r->tape)
+        tape_record(r, n);
     if (is_dry(r))
         return n->out;
 
@@ -140,7 +146,13 @@ tensor *apply(run *r, node *n)
 tensor *run_block(run *r, block_fn *fn, const void *model, int layer, tensor *x)
 {
     snprintf(r->scope, sizeof r->scope, "blk.%d", layer);
+    if (r->tape) {
+        tensor *out = tape_block(r, fn, model, layer, x);
+        r->scope[0] = '\0';
+        return out;
+    }
     r->block++;
+    r->n_drop = 0;
     const arena_mark meta = arena_at(&r->meta), data = arena_at(&r->data);
 
     tensor *y = fn(r, model, layer, x);

@@ -6,6 +6,7 @@
  *     model -> op -> apply -+- name it            "blk.3.attn_q.rope"
  *                           +- dry run?           stop here: the arenas have counted
  *                           +- forward            under the no-allocation guard, timed
+ *                           +- record             if a tape is there
  *                           +- hunt for NaN       if asked
  *                           +- trace              if anyone listens
  *
@@ -31,6 +32,10 @@ typedef struct cost {
 typedef struct op {
     const char *name;
     void (*forward)(run *r, const node *n);
+
+    /* Stores into, or adds to, the gradients of those inputs that need one, from the gradient of
+     * the output. NULL for what only a trace asks for. */
+    void (*backward)(run *r, const node *n);
     cost (*cost)(const run *r, const node *n);
 } op;
 
@@ -44,6 +49,8 @@ struct node {
     real f[2];
     int64_t i[3];
     const void *arg; /* the op's own parameters; outlives the step */
+    tensor *save[2]; /* what backward needs beside inputs and output; made only when recording */
+    node *before;    /* on the tape */
 };
 
 typedef struct op_profile {
@@ -59,6 +66,8 @@ typedef struct profile {
     op_profile entry[MAX_PROFILE];
 } profile;
 
+typedef struct tape tape;
+
 typedef void trace_fn(void *ud, const tensor *t, const op *by);
 
 struct run {
@@ -68,6 +77,13 @@ struct run {
     const kernels *kern;
     pool *pool; /* NULL: the calling thread alone */
     comm *comm; /* NULL: this process alone */
+
+    tape *tape;     /* records for backward, or NULL */
+    bool counting;  /* uses of parameters are counted: this forward will be unwound */
+    bool training;  /* the model's end is a loss, and residual branches drop out */
+    real dropout;   /* rate, in training */
+    real smoothing; /* of the loss's targets */
+    int64_t n_drop; /* dropouts so far in this block: part of their key */
 
     char scope[32];    /* "blk.3" */
     int64_t block;     /* how many blocks have begun: tensors carry it as `born` */

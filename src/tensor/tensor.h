@@ -15,7 +15,15 @@ typedef struct tensor {
     int64_t stride; /* numbers from one row to the next: more than cols in a view of columns */
     int64_t born;   /* the block it was made in; see residual */
     void *data;     /* NULL in a dry run */
-    real *grad;
+
+    /* For training; see tape.h. A parameter's gradient lies in the flat block of all gradients. */
+    real *grad;           /* rows are `stride` apart, as in data */
+    bool needs_grad;      /* a parameter that learns, or something made from one */
+    bool is_param;        /* lives longer than a step */
+    bool grad_taken;      /* the memory of grad has been taken (in a dry run: counted) */
+    bool grad_written;    /* somebody has stored into it: the next one adds */
+    int32_t uses;         /* of a parameter: nodes whose backward is still to come */
+    struct tensor *whole; /* of a view: what it is a view of */
 } tensor;
 
 static inline int64_t rows(const tensor *t)
@@ -32,6 +40,11 @@ static inline int64_t cols(const tensor *t)
 static inline real *row(const tensor *t, int64_t i)
 {
     return (real *)t->data + i * t->stride;
+}
+
+static inline real *grad_row(const tensor *t, int64_t i)
+{
+    return t->grad + i * t->stride;
 }
 
 /* All numbers of a small weight (a norm, a bias), which is stored as real numbers: bind sees to

@@ -1,0 +1,262 @@
+/* cross_entropy: loss = sum_i w_i l_i / sum_i w_i over the rows i that have a target t_i,
+ *
+ *     l_i = (1 - e) (-log p_i,t) + e / V sum_k (-log p_i,k)         p_i = softmax(z_i), e smoothing
+ *     dz_i,k = w_i / sum w (p_i,k - (1 - e) [k = t_i] - e / V)
+ *
+ * linear_cross_entropy is the same with z = x W^T + b made inside, a chunk of rows at a time and
+ * again in backward: logits of all rows would be the largest thing in training (4096 rows of a
+ * vocabulary of 128256 are 2 GB), and they never exist. A chunk has as many rows as fit into 2^22
+ * numbers, one at least. */
+#include "ops/ops.h"
+
+#include "tensor/tape.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define CHUNK_NUMBERS ((int64_t)1 << 22)
+
+/* ---- one row --------------------------------------------------------------------------------- */
+
+/* Row k of the logits belongs to the k-th wanted row of the batch: index[k], written in forward. */
+static int32_t *index_new(run *r)
+{
+    return arena_alloc(&r->data, (size_t)r->batch->n_wanted * sizeof(int32_t), NULL);
+}
+
+static void index_rows(const run *r, int32_t *index)
+{
+    int32_t k = 0;
+    for (int32_t i = 0; i < r->batch->n_row; i++)
+        if (r->batch->row[i].wanted)
+            index[k++] = i;
+    assert(k == r->batch->n_wanted);
+}
+
+static double total_weight(const run *r)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < r->batch->n_row; i++)
+        if (r->batch->row[i].wanted && r->batch->row[i].target != NO_TARGET)
+            sum += (double)r->batch->row[i].weight;
+    return sum;
+}
+
+static real log_sum_exp(const real *z, int64_t V)
+{
+    real max = z[0], sum = 0;
+    for (int64_t k = 1; k < V; k++)
+        max = z[k] > max ? z[k] : max;
+    for (int64_t k = 0; k < V; k++)
+        sum += exp(z[k] - max);
+    return max + log(sum);
+}
+
+/* w_i l_i */
+static double row_loss(const batch_row *b, const real *z, int64_t V, real smoothing)
+{
+    if (b->target == NO_TARGET)
+        return 0;
+    const double lse = (double)log_sum_exp(z, V), e = (double)smoothing;
+    double even = 0;
+    for (int64_t k = 0; e > 0 && k < V; k++)
+        even += (lse - (double)z[k]) / (double)V;
+    return (double)b->weight * ((1 - e) * (lse - (double)z[b->target]) + e * even);
+}
+
+/* dz, which may lie where z lies. */
+static void row_slope(const batch_row *b, const real *z, real *dz, int64_t V, real smoothing,
+                      double scale)
+{
+    if (b->target == NO_TARGET) {
+        memset(dz, 0, (size_t)V * sizeof *dz);
+        return;
+    }
+    const real lse = log_sum_exp(z, V), w = (real)(scale * (double)b->weight);
+    const real even = smoothing / (real)V;
+    for (int64_t k = 0; k < V; k++)
+        dz[k] = w * (exp(z[k] - lse) - even - (k == b->target ? 1 - smoothing : 0));
+}
+
+/* ---- logits that exist ----------------------------------------------------------------------- */
+
+static void forward(run *r, const node *n)
+{
+    const tensor *z = n->in[0];
+    const double total = total_weight(r);
+    int32_t *index = (int32_t *)n->arg;
+    double sum = 0;
+    index_rows(r, index);
+    for (int64_t i = 0; i < rows(z); i++)
+        sum += row_loss(&r->batch->row[index[i]], row(z, i), cols(z), n->f[0]);
+    row(n->out, 0)[0] = (real)(total > 0 ? sum / total : 0);
+}
+
+static void slope_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+{
+    const tensor *z = n->in[0];
+    const int32_t *index = n->arg;
+    const double total = total_weight(r), scale = total > 0 ? (double)*n->out->grad / total : 0;
+    assert(!z->grad_written && "the loss is the only reader of its logits");
+    for (int64_t i = i0; i < i1; i++)
+        row_slope(&r->batch->row[index[i]], row(z, i), grad_row(z, i), cols(z), n->f[0], scale);
+}
+
+static void backward(run *r, const node *n)
+{
+    parallel(r, n, rows(n->in[0]), 8 * cols(n->in[0]), slope_rows);
+}
+
+static cost loss_cost(const run *r, const node *n)
+{
+    (void)r;
+    return (cost){ 10.0 * (double)(rows(n->in[0]) * cols(n->in[0])),
+                   (double)(rows(n->in[0]) * cols(n->in[0])) * sizeof(real) };
+}
+
+extern const op cross_entropy_op;
+const op cross_entropy_op = { "cross_entropy", forward, backward, loss_cost };
+
+tensor *cross_entropy(run *r, tensor *z, real smoothing)
+{
+    assert(rows(z) == r->batch->n_wanted);
+    node n = { .op = &cross_entropy_op, .local = "loss", .in = { z }, .f = { smoothing } };
+    n.out = tensor_new(r, 1, 1);
+    n.arg = index_new(r);
+    return apply(r, &n);
+}
+
+/* ---- logits in chunks ------------------------------------------------------------------------ */
+
+enum { X, W, BIAS };
+enum { LOGITS, SUMS }; /* a chunk of logits; the loss of each of its rows */
+
+/* One chunk of rows, as the functions that run in parallel see it. */
+typedef struct chunk {
+    const int32_t *index; /* of its rows */
+    int64_t first, count;
+    double scale; /* dloss / sum w, in backward */
+} chunk;
+
+static void logit_columns(const run *r, const node *n, int64_t o0, int64_t o1)
+{
+    const chunk *c = n->arg;
+    const tensor *x = n->in[X], *w = n->in[W], *z = n->save[LOGITS];
+    r->kern->matmul(row(z, 0), z->stride, row(x, c->first), x->stride, c->count, cols(x), w->data,
+                    dtype_row_bytes(w->type, cols(w)), w->type->tile, values(n->in[BIAS]), o0, o1);
+}
+
+static void loss_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+{
+    const chunk *c = n->arg;
+    const tensor *z = n->save[LOGITS];
+    for (int64_t i = i0; i < i1; i++)
+        row(n->save[SUMS], i)[0] = (real)row_loss(&r->batch->row[c->index[i]], row(z, i), cols(z),
+                                                  n->f[0]);
+}
+
+static void chunk_slopes(const run *r, const node *n, int64_t i0, int64_t i1)
+{
+    const chunk *c = n->arg;
+    const tensor *z = n->save[LOGITS];
+    for (int64_t i = i0; i < i1; i++)
+        row_slope(&r->batch->row[c->index[i]], row(z, i), row(z, i), cols(z), n->f[0], c->scale);
+}
+
+static void input_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+{
+    const chunk *c = n->arg;
+    const tensor *x = n->in[X], *w = n->in[W], *dz = n->save[LOGITS];
+    r->kern->matmul_dx(grad_row(x, c->first), x->stride, x->grad_written, row(dz, 0), dz->stride,
+                       i0, i1, cols(dz), cols(x), w->data, dtype_row_bytes(w->type, cols(w)),
+                       w->type->tile);
+}
+
+static void weight_rows(const run *r, const node *n, int64_t o0, int64_t o1)
+{
+    const chunk *c = n->arg;
+    const tensor *x = n->in[X], *w = n->in[W], *b = n->in[BIAS], *dz = n->save[LOGITS];
+    const bool add = w->grad_written || c->first > 0;
+    if (w->needs_grad)
+        r->kern->matmul_dw(w->grad, add, row(dz, 0), dz->stride, row(x, c->first), x->stride,
+                           c->count, cols(x), o0, o1);
+    for (int64_t o = o0; b && b->needs_grad && o < o1; o++) {
+        real sum = 0;
+        for (int64_t i = 0; i < c->count; i++)
+            sum += row(dz, i)[o];
+        grad_put(&b->grad[o], b->grad_written || c->first > 0, sum);
+    }
+}
+
+/* Calls each(r, n) for every chunk, with n->arg a chunk whose logits have been made. */
+static void over_chunks(run *r, const node *n, double scale, void (*each)(run *r, const node *n))
+{
+    const tensor *x = n->in[X], *z = n->save[LOGITS];
+    chunk c = { .scale = scale };
+    node part = *n;
+    part.arg = &c;
+    for (c.first = 0; c.first < rows(x); c.first += c.count) {
+        c.count = rows(x) - c.first < rows(z) ? rows(x) - c.first : rows(z);
+        c.index = (const int32_t *)n->arg + c.first;
+        parallel(r, &part, cols(z), c.count * cols(x), logit_columns);
+        each(r, &part);
+    }
+}
+
+static void add_losses(run *r, const node *n)
+{
+    const chunk *c = n->arg;
+    parallel(r, n, c->count, 8 * cols(n->save[LOGITS]), loss_rows);
+    for (int64_t i = 0; i < c->count; i++)
+        row(n->out, 0)[0] += row(n->save[SUMS], i)[0];
+}
+
+static void chunked_forward(run *r, const node *n)
+{
+    const double total = total_weight(r);
+    index_rows(r, (int32_t *)n->arg);
+    row(n->out, 0)[0] = 0;
+    over_chunks(r, n, 0, add_losses);
+    row(n->out, 0)[0] = total > 0 ? (real)((double)row(n->out, 0)[0] / total) : 0;
+}
+
+static void push_back(run *r, const node *n)
+{
+    const chunk *c = n->arg;
+    const int64_t V = cols(n->save[LOGITS]), D = cols(n->in[X]);
+    parallel(r, n, c->count, 8 * V, chunk_slopes);
+    if (n->in[X]->needs_grad)
+        parallel(r, n, c->count, V * D, input_rows);
+    parallel(r, n, V, c->count * D, weight_rows);
+}
+
+static void chunked_backward(run *r, const node *n)
+{
+    const double total = total_weight(r);
+    over_chunks(r, n, total > 0 ? (double)*n->out->grad / total : 0, push_back);
+}
+
+static cost chunked_cost(const run *r, const node *n)
+{
+    (void)r;
+    const double x = (double)rows(n->in[X]), V = (double)rows(n->in[W]), D = (double)cols(n->in[X]);
+    return (cost){ 2 * x * V * D + 10 * x * V, (x * D + V * D) * sizeof(real) };
+}
+
+extern const op linear_cross_entropy_op;
+const op linear_cross_entropy_op = { "linear_cross_entropy", chunked_forward, chunked_backward,
+                                     chunked_cost };
+
+tensor *linear_cross_entropy(run *r, tensor *x, const weight *w, real smoothing)
+{
+    assert(rows(x) == r->batch->n_wanted && cols(x) == cols(w->w));
+    const int64_t V = rows(w->w), fit = CHUNK_NUMBERS / V > 1 ? CHUNK_NUMBERS / V : 1;
+    const int64_t count = rows(x) < fit ? rows(x) : fit;
+    node n = { .op = &linear_cross_entropy_op, .local = "loss", .in = { x, w->w, w->b } };
+    n.f[0] = smoothing;
+    n.out = tensor_new(r, 1, 1);
+    n.save[LOGITS] = tensor_new(r, count, V);
+    n.save[SUMS] = tensor_new(r, count, 1);
+    n.arg = index_new(r);
+    return apply(r, &n);
+}

@@ -1,0 +1,179 @@
+#include "tensor/tape.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* A block's call, to be unwound or repeated. */
+typedef struct block_call {
+    block_fn *fn;
+    const void *model;
+    int layer;
+    int64_t block; /* run.block when it ran: the key of its dropouts */
+    node *inner;   /* its nodes, newest first; NULL when they are to be made again */
+} block_call;
+
+static void block_backward(run *r, const node *n);
+
+static const op block_op = { .name = "block", .backward = block_backward };
+
+static void append(run *r, const node *n)
+{
+    node *copy = arena_alloc(&r->meta, sizeof *copy, NULL);
+    *copy = *n;
+    copy->before = r->tape->last;
+    r->tape->last = copy;
+}
+
+void tape_begin(run *r, tape *t)
+{
+    t->last = NULL;
+    r->tape = t;
+    r->counting = true;
+}
+
+void tape_count(const node *n)
+{
+    for (int i = 0; i < MAX_INPUT; i++)
+        if (n->in[i] && n->in[i]->is_param)
+            n->in[i]->uses++;
+}
+
+void tape_record(run *r, node *n)
+{
+    for (int i = 0; i < MAX_INPUT; i++) {
+        tensor *t = n->in[i];
+        if (!t)
+            continue;
+        for (int k = 0; k < i; k++)
+            assert(n->in[k] != t && "an op's inputs are distinct");
+        n->out->needs_grad |= t->needs_grad;
+    }
+    if (!n->out->needs_grad)
+        return; /* its parameters, if any, are frozen */
+    assert(n->op->backward && "every op that learns has a backward");
+    append(r, n);
+}
+
+/* ---- unwinding ------------------------------------------------------------------------------- */
+
+/* Gives t a gradient to be written, once. A view's lies inside the gradient of the whole, which is
+ * cleared because other parts of it may never be written. */
+static void take_grad(run *r, tensor *t)
+{
+    if (t->grad_taken || !t->needs_grad)
+        return;
+    t->grad_taken = true;
+    if (t->whole) {
+        take_grad(r, t->whole);
+        tensor *w = t->whole;
+        if (!w->grad_written && !is_dry(r))
+            for (int64_t i = 0; i < rows(w); i++)
+                memset(grad_row(w, i), 0, (size_t)cols(w) * sizeof(real));
+        w->grad_written = t->grad_written = true;
+        t->grad = is_dry(r) ? NULL : w->grad + ((real *)t->data - (real *)w->data);
+        return;
+    }
+    assert(!t->is_param && t->stride == cols(t));
+    t->grad = arena_alloc(&r->data, (size_t)(rows(t) * cols(t)) * sizeof(real), NULL);
+}
+
+static void finish_uses(const run *r, const node *n)
+{
+    for (int i = 0; i < MAX_INPUT; i++) {
+        tensor *t = n->in[i];
+        if (t && t->is_param && --t->uses == 0 && t->needs_grad && r->tape->ready)
+            r->tape->ready(r->tape->ud, t);
+    }
+}
+
+static void unwind(run *r, node *last)
+{
+    for (node *n = last; n; n = n->before) {
+        if (n->out->grad_taken) {
+            for (int i = 0; i < MAX_INPUT; i++)
+                if (n->in[i])
+                    take_grad(r, n->in[i]);
+            if (!is_dry(r) || n->op == &block_op)
+                n->op->backward(r, n);
+            for (int i = 0; i < MAX_INPUT; i++)
+                if (n->in[i] && n->in[i]->needs_grad)
+                    n->in[i]->grad_written = true;
+        }
+        if (n->op != &block_op)
+            finish_uses(r, n);
+    }
+}
+
+void tape_backward(run *r, tensor *y, const real *dy)
+{
+    take_grad(r, y);
+    y->grad_written = true;
+    if (!is_dry(r))
+        for (int64_t i = 0; i < rows(y); i++)
+            memcpy(grad_row(y, i), dy + i * cols(y), (size_t)cols(y) * sizeof(real));
+    r->counting = false;
+    unwind(r, r->tape->last);
+    r->tape->last = NULL;
+    r->tape = NULL;
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+static tensor *enter(run *r, const block_call *c, tensor *x)
+{
+    r->block = c->block;
+    r->n_drop = 0;
+    return c->fn(r, c->model, c->layer, x);
+}
+
+/* Without recording; only a copy of the output survives. */
+static tensor *call_and_forget(run *r, const block_call *c, tensor *x)
+{
+    tensor *y = tensor_new(r, rows(x), cols(x));
+    const arena_mark meta = arena_at(&r->meta), data = arena_at(&r->data);
+    tape *t = r->tape;
+    r->tape = NULL;
+    const tensor *inner = enter(r, c, x);
+    r->tape = t;
+    memcpy(y->name, inner->name, NAME_BYTES);
+    if (!is_dry(r))
+        memcpy(y->data, inner->data, (size_t)(rows(y) * cols(y)) * sizeof(real));
+    arena_reset(&r->meta, meta);
+    arena_reset(&r->data, data);
+    y->needs_grad = true;
+    return y;
+}
+
+static tensor *call_and_record(run *r, block_call *c, tensor *x)
+{
+    node *outer = r->tape->last;
+    r->tape->last = NULL;
+    tensor *y = enter(r, c, x);
+    c->inner = r->tape->last;
+    r->tape->last = outer;
+    return y;
+}
+
+tensor *tape_block(run *r, block_fn *fn, const void *model, int layer, tensor *x)
+{
+    block_call *c = arena_alloc(&r->meta, sizeof *c, NULL);
+    *c = (block_call){ fn, model, layer, r->block + 1, NULL };
+    node n = { .op = &block_op, .in = { x }, .arg = c };
+    n.out = r->tape->recompute ? call_and_forget(r, c, x) : call_and_record(r, c, x);
+    append(r, &n);
+    return n.out;
+}
+
+static void block_backward(run *r, const node *n)
+{
+    block_call c = *(const block_call *)n->arg;
+    const arena_mark meta = arena_at(&r->meta), data = arena_at(&r->data);
+    if (!c.inner) {
+        tensor *y = call_and_record(r, &c, n->in[0]);
+        y->grad = n->out->grad;
+        y->grad_taken = y->grad_written = true;
+    }
+    unwind(r, c.inner);
+    arena_reset(&r->meta, meta);
+    arena_reset(&r->data, data);
+}

@@ -1,0 +1,76 @@
+#include "train/adamw.h"
+
+weft_status adamw_init(adamw *a, params *p, const adamw_options *o, weft_error *err)
+{
+    *a = (adamw){ .opt = *o, .p = p };
+    a->m = mem_zalloc(p->mem, (size_t)p->n, sizeof *a->m, "optimiser state", err);
+    a->v = a->m ? mem_zalloc(p->mem, (size_t)p->n, sizeof *a->v, "optimiser state", err) : NULL;
+    if (a->v)
+        return WEFT_OK;
+    adamw_free(a);
+    return WEFT_ENOMEM;
+}
+
+void adamw_free(adamw *a)
+{
+    if (!a->p)
+        return;
+    mem_free(a->p->mem, a->m);
+    mem_free(a->p->mem, a->v);
+    *a = (adamw){ 0 };
+}
+
+/* The step's numbers, the same for all parameters. */
+typedef struct update {
+    const adamw *a;
+    real scale;         /* of the gradient: clipping */
+    real shrink;        /* lr decay */
+    real first, second; /* lr / (1 - b1^t) and 1 / sqrt(1 - b2^t) */
+} update;
+
+static void update_range(const update *u, int64_t k0, int64_t k1, bool decays)
+{
+    const adamw_options *o = &u->a->opt;
+    const real b1 = (real)o->beta1, b2 = (real)o->beta2, eps = (real)o->eps;
+    const real keep = decays ? 1 - u->shrink : 1;
+    real *w = u->a->p->value, *m = u->a->m, *v = u->a->v;
+    const real *grad = u->a->p->grad;
+    for (int64_t k = k0; k < k1; k++) {
+        const real g = grad[k] * u->scale;
+        m[k] = b1 * m[k] + (1 - b1) * g;
+        v[k] = b2 * v[k] + (1 - b2) * g * g;
+        w[k] = w[k] * keep - u->first * m[k] / (sqrt(v[k]) * u->second + eps);
+    }
+}
+
+/* A chunk may hold several tensors, and a tensor several chunks. */
+static void update_chunk(void *arg, int64_t chunk)
+{
+    const update *u = arg;
+    const params *p = u->a->p;
+    const int64_t k0 = chunk * PARAM_CHUNK, k1 = k0 + PARAM_CHUNK < p->n ? k0 + PARAM_CHUNK : p->n;
+    int64_t i = 0;
+    while (p->at[i + 1] <= k0)
+        i++;
+    for (; i < p->n_tensor && p->at[i] < k1; i++) {
+        const int64_t from = p->at[i] > k0 ? p->at[i] : k0;
+        const int64_t to = p->at[i + 1] < k1 ? p->at[i + 1] : k1;
+        if (p->tensor[i]->needs_grad)
+            update_range(u, from, to, p->tensor[i]->n_dim > 1);
+    }
+}
+
+double adamw_step(adamw *a, double lr, pool *threads)
+{
+    const adamw_options *o = &a->opt;
+    const double norm = params_norm(a->p, threads);
+    const double t = (double)++a->step;
+    const double limit = o->clip > 0 ? o->clip / (norm + 1e-6) : 1;
+    update u = { .a = a,
+                 .scale = (real)(limit < 1 ? limit : 1),
+                 .shrink = (real)(lr * o->decay),
+                 .first = (real)(lr / (1 - pow(o->beta1, t))),
+                 .second = (real)(1 / sqrt(1 - pow(o->beta2, t))) };
+    pool_run(threads, (a->p->n + PARAM_CHUNK - 1) / PARAM_CHUNK, update_chunk, &u);
+    return norm;
+}

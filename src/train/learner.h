@@ -1,0 +1,50 @@
+/* learner.h - a model that learns: forward on a tape, backward, one step of the optimiser.
+ *
+ * The model's forward is the one that runs; nothing in it knows that it is recorded. A learner owns
+ * the arenas of a step, sized by a dry run of the largest batch it will see, both directions. */
+#ifndef WEFT_TRAIN_LEARNER_H
+#define WEFT_TRAIN_LEARNER_H
+
+#include "tensor/tape.h"
+#include "train/adamw.h"
+
+typedef struct learner_options {
+    int n_thread;
+    bool recompute;
+    real dropout, smoothing;
+    uint64_t seed; /* of dropout */
+    adamw_options adamw;
+} learner_options;
+
+typedef struct learner {
+    model *model;
+    learner_options opt;
+    params params;
+    adamw adamw;
+    tape tape;
+    run run;
+    pool *pool;
+} learner;
+
+/* Bytes of both arenas for a step over this batch. */
+typedef struct learner_plan {
+    size_t meta, data;
+} learner_plan;
+
+/* m belongs to the learner until it is freed; its weights move into the learner's blocks. `largest`
+ * is the largest batch there will be: its tokens do not matter. After learner_free, m can only be
+ * closed. */
+weft_status learner_init(learner *l, model *m, const learner_options *o, const batch *largest,
+                         weft_error *err);
+void learner_free(learner *l);
+
+weft_status learner_predict(learner *l, const batch *b, learner_plan *plan, weft_error *err);
+
+/* Adds the gradient of the batch's loss to what learner_begin started; returns the loss. */
+void learner_begin(learner *l);
+real learner_backward(learner *l, const batch *b);
+
+/* Ends the step: clips, updates; returns the norm of the gradients. */
+double learner_update(learner *l, double lr);
+
+#endif

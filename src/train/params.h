@@ -1,0 +1,39 @@
+/* params.h - all weights of a model in one flat block, and their gradients in another.
+ *
+ *     value  | token_embd | output_norm | blk.0.attn_norm | blk.0.attn_q | ...
+ *     grad   | the same, in the order of binding
+ *
+ * Each tensor begins at a multiple of 64 bytes; the space between is zero and stays zero. What
+ * optimises, clips, reduces over processes or saves works on ranges of the blocks and needs to know
+ * no model. */
+#ifndef WEFT_TRAIN_PARAMS_H
+#define WEFT_TRAIN_PARAMS_H
+
+#include "models/arch.h"
+
+typedef struct params {
+    mem *mem;
+    real *value, *grad;
+    int64_t n; /* numbers in a block, the space between included */
+    tensor **tensor;
+    int64_t n_tensor;
+    int64_t *at; /* where tensor i begins; at[n_tensor] = n */
+} params;
+
+/* Moves the weights of m, which nobody else may be using, into a block of real numbers. */
+weft_status params_init(params *p, model *m, weft_error *err);
+void params_free(params *p);
+
+/* Before the first backward of a step: gradients are forgotten, the next writer stores. */
+void params_begin(params *p);
+
+/* After the last backward: the gradients of weights that were not used are zero. */
+void params_end(params *p);
+
+/* sqrt(sum g^2), in double, in an order that does not depend on the threads. */
+double params_norm(const params *p, pool *threads);
+
+/* Numbers a thread takes at a time; fixed, because sums over chunks are part of the arithmetic. */
+#define PARAM_CHUNK 65536
+
+#endif

@@ -1,0 +1,604 @@
+/* Models that run also train, from the same definition: against PyTorch, bit by bit against
+ * themselves, and until they have learned a batch by heart. */
+#include "support.h"
+
+#include "base/rng.h"
+#include "engine/engine.h"
+#include "gguf_build.h"
+#include "golden.h"
+#include "train/learner.h"
+
+/* ---- batches --------------------------------------------------------------------------------- */
+
+typedef struct lesson {
+    batch batch;
+    batch_row row[512];
+    sequence seq[16];
+} lesson;
+
+static void lesson_init(lesson *l, int n_seq, const int32_t *length)
+{
+    int32_t at = 0;
+    l->batch = (batch){ .n_seq = n_seq, .row = l->row, .seq = l->seq };
+    for (int s = 0; s < n_seq; s++) {
+        l->seq[s] = (sequence){ .first = at, .n = length[s], .source = -1 };
+        for (int32_t i = 0; i < length[s]; i++)
+            l->row[at++] = (batch_row){ .seq = s, .pos = i, .target = NO_TARGET, .weight = 1 };
+    }
+    l->batch.n_row = at;
+}
+
+/* Rows with a target are wanted. */
+static void lesson_want(lesson *l)
+{
+    l->batch.n_wanted = 0;
+    for (int i = 0; i < l->batch.n_row; i++) {
+        l->row[i].wanted = l->row[i].target != NO_TARGET;
+        l->batch.n_wanted += l->row[i].wanted;
+    }
+}
+
+/* Random tokens, each row's target the next token of its sequence. */
+static void lesson_random(lesson *l, int n_seq, int length, int64_t n_vocab, uint64_t seed)
+{
+    int32_t lengths[16];
+    for (int s = 0; s < n_seq; s++)
+        lengths[s] = length + s % 3;
+    lesson_init(l, n_seq, lengths);
+    for (int i = 0; i < l->batch.n_row; i++)
+        l->row[i].id = (int32_t)(rng_draw(41, seed, (uint64_t)i).word[0] % (uint32_t)n_vocab);
+    for (int i = 0; i + 1 < l->batch.n_row; i++)
+        if (l->row[i].seq == l->row[i + 1].seq)
+            l->row[i].target = l->row[i + 1].id;
+    lesson_want(l);
+}
+
+static void open_for_learning(host *h, model *m, const char *path)
+{
+    weft_error err = { 0 };
+    host_plain(h);
+    if (model_open(m, path, WEFT_LOAD_COPY, h, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+}
+
+static const adamw_options plain_adamw = { 0.9, 0.95, 1e-8, 0.1, 1.0 };
+
+static void start(learner *l, model *m, learner_options o, const lesson *largest)
+{
+    weft_error err = { 0 };
+    if (learner_init(l, m, &o, &largest->batch, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+}
+
+static real step(learner *l, const lesson *s, double lr, double *norm)
+{
+    learner_begin(l);
+    const real loss = learner_backward(l, &s->batch);
+    const double g = learner_update(l, lr);
+    if (norm)
+        *norm = g;
+    return loss;
+}
+
+/* ---- PyTorch --------------------------------------------------------------------------------- */
+
+typedef struct reference {
+    golden g;
+    const int32_t *ids, *target, *length;
+    const float *weight, *lr, *loss, *norm;
+    int32_t n_row;
+} reference;
+
+static const void *data_of(const golden *g, const char *name)
+{
+    const stored *s = golden_tensor(g, name);
+    if (!s)
+        fail_msg("the reference has no %s", name);
+    return s->data;
+}
+
+static void reference_open(reference *r, const char *path)
+{
+    golden_open(&r->g, fixture(path), 1e-5);
+    r->ids = data_of(&r->g, "ids");
+    r->target = data_of(&r->g, "target");
+    r->length = data_of(&r->g, "length");
+    r->weight = data_of(&r->g, "weight");
+    r->lr = data_of(&r->g, "lr");
+    r->loss = data_of(&r->g, "loss");
+    r->norm = data_of(&r->g, "norm");
+    r->n_row = (int32_t)golden_tensor(&r->g, "ids")->shape[1];
+}
+
+static void reference_lesson(const reference *r, lesson *l, int at)
+{
+    lesson_init(l, 3, r->length);
+    assert_int_equal(l->batch.n_row, r->n_row);
+    for (int i = 0; i < r->n_row; i++) {
+        l->row[i].id = r->ids[at * r->n_row + i];
+        l->row[i].target = r->target[at * r->n_row + i];
+        l->row[i].weight = r->weight[at * r->n_row + i];
+    }
+    lesson_want(l);
+}
+
+/* The key part of a fused bias: its gradient is zero in exact arithmetic, so only its size is
+ * judged. */
+static bool is_key_bias(const tensor *t, int64_t k)
+{
+    return strstr(t->name, "attn_qkv.bias") && k >= cols(t) / 3 && k < 2 * cols(t) / 3;
+}
+
+/* max|a-b| <= 1e-5 max|b| of one tensor; `largest` is the largest gradient of all, for those that
+ * are zero. */
+static void compare(reference *r, const char *prefix, const tensor *t, const real *a,
+                    double largest, double *worst)
+{
+    char name[2 * NAME_BYTES];
+    snprintf(name, sizeof name, "%s%s", prefix, t->name);
+    const float *b = data_of(&r->g, name);
+    const int64_t n = t->n_dim > 1 ? rows(t) * cols(t) : cols(t);
+    double max = 0, error = 0;
+    for (int64_t k = 0; k < n; k++)
+        max = fmax(max, fabs((double)b[k]));
+    for (int64_t k = 0; k < n; k++) {
+        if (is_key_bias(t, k)) {
+            if (largest > 0 && fabs((double)a[k]) > 1e-6 * largest)
+                fail_msg("%s[%lld] is %g, but its exact gradient is zero", name, (long long)k,
+                         (double)a[k]);
+            continue;
+        }
+        error = fmax(error, fabs((double)a[k] - (double)b[k]));
+    }
+    if (!(error <= 1e-5 * max))
+        fail_msg("%s: off by %.3g of its largest, allowed 1e-5", name, error / max);
+    *worst = max > 0 ? fmax(*worst, error / max) : *worst;
+}
+
+static double largest_gradient(const params *p)
+{
+    double largest = 0;
+    for (int64_t k = 0; k < p->n; k++)
+        largest = fmax(largest, fabs((double)p->grad[k]));
+    return largest;
+}
+
+static void against_pytorch(const char *name, double clip, real smoothing)
+{
+    host h;
+    model m;
+    learner l;
+    lesson s;
+    reference r;
+    char path[256];
+    double worst_grad = 0, worst_final = 0, worst_loss = 0;
+    snprintf(path, sizeof path, "golden/%s", name);
+    open_for_learning(&h, &m, fixture(path));
+    snprintf(path, sizeof path, "golden/%s/train.safetensors", name);
+    reference_open(&r, path);
+    reference_lesson(&r, &s, 0);
+    for (int i = 0; i < s.batch.n_row; i++)
+        s.row[i].wanted = true; /* the largest batch: every row has a target */
+    s.batch.n_wanted = s.batch.n_row;
+    start(&l, &m,
+          (learner_options){
+              .n_thread = 2, .smoothing = smoothing, .adamw = { 0.9, 0.95, 1e-8, 0.1, clip } },
+          &s);
+    for (int k = 0; k < 10; k++) {
+        reference_lesson(&r, &s, k);
+        learner_begin(&l);
+        const real loss = learner_backward(&l, &s.batch);
+        params_end(&l.params);
+        char prefix[24];
+        snprintf(prefix, sizeof prefix, "step.%d.", k);
+        for (int64_t i = 0; i < m.n_param; i++)
+            compare(&r, prefix, m.param[i], m.param[i]->grad, largest_gradient(&l.params),
+                    &worst_grad);
+        const double norm = learner_update(&l, (double)r.lr[k]);
+        worst_loss = fmax(worst_loss, fabs((double)loss / (double)r.loss[k] - 1));
+        assert_true(fabs((double)loss / (double)r.loss[k] - 1) <= 1e-5);
+        assert_true(fabs(norm / (double)r.norm[k] - 1) <= 1e-5);
+    }
+    for (int64_t i = 0; i < m.n_param; i++)
+        compare(&r, "final.", m.param[i], m.param[i]->data, 0, &worst_final);
+    print_message("%s: 10 steps, worst of loss %.1e, gradients %.1e, final weights %.1e\n", name,
+                  worst_loss, worst_grad, worst_final);
+    learner_free(&l);
+    golden_close(&r.g);
+    model_close(&m);
+    assert_int_equal(h.mem.used, 0);
+}
+
+static void llama_trains_as_pytorch(void **state)
+{
+    (void)state;
+    against_pytorch("train-llama", 1.0, 0.1f);
+}
+
+static void gpt2_trains_as_pytorch(void **state)
+{
+    (void)state;
+    against_pytorch("train-gpt2", 0, 0);
+}
+
+/* ---- the same bits --------------------------------------------------------------------------- */
+
+static const kernels *kern = &kernels_scalar;
+
+/* Three steps; the weights afterwards and the last gradients are the result. */
+static real *three_steps_with(const char *path, learner_options o,
+                              void (*defect)(void *ud, tensor *param), int64_t *n, size_t *peak)
+{
+    host h;
+    model m;
+    learner l;
+    lesson s;
+    learner_plan plan;
+    weft_error err = { 0 };
+    open_for_learning(&h, &m, path);
+    lesson_random(&s, 3, 20, m.n_vocab, 1);
+    start(&l, &m, o, &s);
+    l.run.fork_cost = 0;
+    l.run.kern = kern;
+    l.tape.ready = defect;
+    l.tape.ud = &l;
+    assert_int_equal(learner_predict(&l, &s.batch, &plan, &err), WEFT_OK);
+    for (int k = 0; k < 3; k++) {
+        step(&l, &s, 1e-2, NULL);
+        assert_int_equal(l.run.data.peak, plan.data);
+        assert_int_equal(l.run.meta.peak, plan.meta);
+    }
+    *n = 2 * l.params.n;
+    *peak = plan.data;
+    real *result = malloc((size_t)*n * sizeof *result);
+    memcpy(result, l.params.value, (size_t)l.params.n * sizeof *result);
+    memcpy(result + l.params.n, l.params.grad, (size_t)l.params.n * sizeof *result);
+    learner_free(&l);
+    model_close(&m);
+    assert_int_equal(h.mem.used, 0);
+    return result;
+}
+
+static real *three_steps(const char *path, learner_options o, int64_t *n, size_t *peak)
+{
+    return three_steps_with(path, o, NULL, n, peak);
+}
+
+/* A Llama of twelve layers, as a file; the two golden families. */
+static const char *sample(int i)
+{
+    if (i > 0)
+        return fixture(i == 1 ? "golden/llama-gqa" : "golden/gpt2");
+    const llama_shape s = { .n_layer = 12,
+                            .d_model = 32,
+                            .n_head = 4,
+                            .n_head_kv = 2,
+                            .d_ff = 48,
+                            .n_vocab = 50,
+                            .n_ctx = 64,
+                            .type = &dtype_f32 };
+    bytes b = gguf_llama(&s);
+    const char *path = temp_file("twelve.gguf", b.at, b.n);
+    free(b.at);
+    return path;
+}
+#define N_SAMPLE 3
+
+/* What recomputation must not depend on: something that has changed since the forward. */
+static void spoil_key(void *ud, tensor *param)
+{
+    (void)param;
+    ((learner *)ud)->run.key += 1;
+}
+
+/* What a parallel sum over rows is tempted to do: an order that depends on how the work was cut. */
+static void tempted_dw(real *dw, bool add, const real *dy, int64_t dy_stride, const real *x,
+                       int64_t x_stride, int64_t N, int64_t K, int64_t o0, int64_t o1)
+{
+    kernels_scalar.matmul_dw(dw, add, dy, dy_stride, x, x_stride, N, K, o0, o1);
+    for (int64_t o = o0; (o1 - o0) % 4 != 0 && !add && o < o1; o++)
+        for (int64_t k = 0; k < K; k++) {
+            real sum = 0;
+            for (int64_t i = N - 1; i >= 0; i--)
+                sum += dy[i * dy_stride + o] * x[i * x_stride + k];
+            dw[o * K + k] = sum;
+        }
+}
+
+static void threads_do_not_matter(void **state)
+{
+    (void)state;
+    for (int f = 0; f < N_SAMPLE; f++) {
+        int64_t n;
+        size_t peak;
+        learner_options o = { .n_thread = 1, .dropout = 0.1f, .adamw = plain_adamw };
+        real *one = three_steps(sample(f), o, &n, &peak);
+        for (o.n_thread = 2; o.n_thread <= 4; o.n_thread *= 2) {
+            real *more = three_steps(sample(f), o, &n, &peak);
+            assert_memory_equal(one, more, (size_t)n * sizeof *one);
+            free(more);
+        }
+        free(one);
+    }
+}
+
+static void planted_order_is_seen(void **state)
+{
+    (void)state;
+    int64_t n;
+    size_t peak;
+    kernels tempted = kernels_scalar;
+    tempted.matmul_dw = tempted_dw;
+    kern = &tempted;
+    learner_options o = { .n_thread = 1, .adamw = plain_adamw };
+    real *one = three_steps(sample(0), o, &n, &peak);
+    o.n_thread = 4;
+    real *four = three_steps(sample(0), o, &n, &peak);
+    kern = &kernels_scalar;
+    assert_true(memcmp(one, four, (size_t)n * sizeof *one) != 0);
+    free(one);
+    free(four);
+}
+
+static void recomputation_does_not_matter(void **state)
+{
+    (void)state;
+    for (int f = 0; f < N_SAMPLE; f++) {
+        int64_t n;
+        size_t kept_peak, again_peak;
+        learner_options o = { .n_thread = 2, .dropout = 0.1f, .adamw = plain_adamw };
+        real *kept = three_steps(sample(f), o, &n, &kept_peak);
+        o.recompute = true;
+        real *again = three_steps(sample(f), o, &n, &again_peak);
+        assert_memory_equal(kept, again, (size_t)n * sizeof *kept);
+        print_message("%s: activations and their gradients take %zu KiB kept, %zu KiB recomputed\n",
+                      f == 0 ? "12 layers" : "2 layers", kept_peak >> 10, again_peak >> 10);
+        assert_true(again_peak < kept_peak);
+        free(again);
+        again = three_steps_with(sample(f), o, spoil_key, &n, &again_peak);
+        assert_true(memcmp(kept, again, (size_t)n * sizeof *kept) !=
+                    0); /* the comparison can fail */
+        free(kept);
+        free(again);
+    }
+}
+
+/* Dropout must matter, or the two tests above say nothing about its keys. */
+static void dropout_matters(void **state)
+{
+    (void)state;
+    int64_t n;
+    size_t peak;
+    learner_options o = { .n_thread = 1, .adamw = plain_adamw };
+    real *without = three_steps(sample(1), o, &n, &peak);
+    o.dropout = 0.1f;
+    real *with = three_steps(sample(1), o, &n, &peak);
+    o.seed = 1;
+    real *other = three_steps(sample(1), o, &n, &peak);
+    assert_true(memcmp(without, with, (size_t)n * sizeof *with) != 0);
+    assert_true(memcmp(other, with, (size_t)n * sizeof *with) != 0);
+    free(without);
+    free(with);
+    free(other);
+}
+
+/* A forward on a tape and a forward through a cache: the same logits. */
+static void recording_equals_caching(void **state)
+{
+    (void)state;
+    for (int f = 0; f < N_SAMPLE; f++) {
+        host h;
+        model m;
+        lesson s;
+        run r;
+        tape t = { 0 };
+        weft_error err = { 0 };
+        open_for_learning(&h, &m, sample(f));
+        lesson_random(&s, 1, 20, m.n_vocab, 2);
+        for (int i = 0; i < s.batch.n_row; i++)
+            s.row[i].wanted = true;
+        s.batch.n_wanted = s.batch.n_row;
+        for (int64_t i = 0; i < m.n_param; i++)
+            m.param[i]->needs_grad = m.param[i]->is_param = true;
+        assert_int_equal(run_init(&r, &h.mem, 1 << 20, 16 << 20, &err), WEFT_OK);
+        r.kern = &kernels_scalar;
+        run_begin(&r, &s.batch);
+        tape_begin(&r, &t);
+        const tensor *recorded = m.arch->family->forward(&r, &m);
+
+        engine *e = engine_new(&m, &(engine_options){ .n_thread = 2 }, &err);
+        session *one = session_new(e, &err);
+        for (int i = 0; i < s.batch.n_row; i++) {
+            assert_int_equal(engine_eval(e, &(work){ one, &s.row[i].id, 1 }, 1, &err), WEFT_OK);
+            assert_memory_equal(one->logits, row(recorded, i), (size_t)m.n_vocab * sizeof(float));
+        }
+        session_free(one);
+        engine_free(e);
+        run_free(&r);
+        model_close(&m);
+    }
+}
+
+/* ---- gradients as they complete -------------------------------------------------------------- */
+
+typedef struct told {
+    const params *p;
+    int n;
+    bool seen[256];
+} told;
+
+static void on_ready(void *ud, tensor *param)
+{
+    told *t = ud;
+    for (int64_t i = 0; i < t->p->n_tensor; i++)
+        if (t->p->tensor[i] == param) {
+            assert_false(t->seen[i]);
+            t->seen[i] = true;
+        }
+    t->n++;
+}
+
+/* Every parameter is told exactly once, and after that its gradient does not change, tied weights
+ * included. */
+static void ready_once_and_final(void **state)
+{
+    (void)state;
+    for (int recompute = 0; recompute < 2; recompute++) {
+        host h;
+        model m;
+        learner l;
+        lesson s;
+        open_for_learning(&h, &m, sample(1));
+        lesson_random(&s, 2, 10, m.n_vocab, 3);
+        start(&l, &m,
+              (learner_options){ .n_thread = 1, .recompute = recompute, .adamw = plain_adamw }, &s);
+        told t = { .p = &l.params };
+        l.tape.ready = on_ready;
+        l.tape.ud = &t;
+        learner_begin(&l);
+        learner_backward(&l, &s.batch);
+        assert_int_equal(t.n, m.n_param);
+        learner_free(&l);
+        model_close(&m);
+    }
+}
+
+/* ---- learning -------------------------------------------------------------------------------- */
+
+/* The same batch again and again until it is known by heart. */
+static void overfit(const char *path, int n_seq, int length, double lr, int most)
+{
+    host h;
+    model m;
+    learner l;
+    lesson s;
+    open_for_learning(&h, &m, path);
+    lesson_random(&s, n_seq, length, m.n_vocab, 4);
+    start(&l, &m, (learner_options){ .n_thread = 2, .adamw = { 0.9, 0.99, 1e-8, 0, 1.0 } }, &s);
+    real first = 0, loss = 0;
+    int k = 0;
+    for (; k < most && (k == 0 || loss >= 0.05f); k++) {
+        loss = step(&l, &s, lr, NULL);
+        first = k == 0 ? loss : first;
+    }
+    print_message("%s: loss %.3f -> %.3f in %d steps\n",
+                  path + (strlen(path) > 40 ? strlen(path) - 40 : 0), (double)first, (double)loss,
+                  k);
+    assert_true(loss < 0.05f);
+    learner_free(&l);
+    model_close(&m);
+}
+
+static void gpt2_overfits(void **state)
+{
+    (void)state;
+    overfit(fixture("golden/gpt2"), 3, 20, 1e-2, 400);
+}
+
+static void stories_overfit(void **state)
+{
+    (void)state;
+    overfit(asset("llama-stories260K"), 2, quick() ? 16 : 32, 3e-3, 400);
+}
+
+/* Three steps of every line of the arch table; a line without a model to try fails. */
+static void every_architecture_trains(void **state)
+{
+    (void)state;
+    static const char *const goldens[] = { "llama-gqa", "mistral-window", "qwen2", "qwen3",
+                                           "gpt2" };
+    for (int i = 0; i < n_arch; i++) {
+        bool tried = false;
+        for (size_t g = 0; g < sizeof goldens / sizeof *goldens && !tried; g++) {
+            host h;
+            model m;
+            char path[128];
+            snprintf(path, sizeof path, "golden/%s", goldens[g]);
+            open_for_learning(&h, &m, fixture(path));
+            tried = m.arch == &archs[i];
+            if (tried) {
+                learner l;
+                lesson s;
+                lesson_random(&s, 3, 12, m.n_vocab, 5);
+                start(&l, &m, (learner_options){ .n_thread = 2, .adamw = plain_adamw }, &s);
+                const real before = step(&l, &s, 1e-2, NULL);
+                step(&l, &s, 1e-2, NULL);
+                const real after = step(&l, &s, 1e-2, NULL);
+                print_message("%-8s loss %.3f -> %.3f in three steps\n", archs[i].hf,
+                              (double)before, (double)after);
+                assert_true(after < before);
+                learner_free(&l);
+            }
+            model_close(&m);
+        }
+        if (!tried)
+            fail_msg("no model to train for architecture %s", archs[i].hf);
+    }
+}
+
+/* ---- the loss's memory ----------------------------------------------------------------------- */
+
+static size_t loss_peak(int64_t n_row, int64_t V)
+{
+    host h;
+    run r;
+    tape t = { 0 };
+    weft_error err = { 0 };
+    host_plain(&h);
+    assert_int_equal(run_init_dry(&r, &h.mem, 1, &err), WEFT_OK);
+    const batch b = { .n_row = (int32_t)n_row, .n_wanted = (int32_t)n_row };
+    tensor table = { .name = "output.weight",
+                     .type = &dtype_real,
+                     .n_dim = 2,
+                     .shape = { V, 64 },
+                     .stride = 64,
+                     .needs_grad = true,
+                     .is_param = true,
+                     .grad_taken = true };
+    const weight w = { "output", &table, NULL };
+    run_begin(&r, &b);
+    tensor *x = tensor_new(&r, n_row, 64);
+    const size_t before = r.data.peak;
+    tape_begin(&r, &t);
+    tensor *loss = linear_cross_entropy(&r, x, &w, 0);
+    tape_backward(&r, loss, NULL);
+    const size_t peak = r.data.peak - before;
+    run_free(&r);
+    return peak;
+}
+
+static void loss_memory_is_bounded(void **state)
+{
+    (void)state;
+    const int64_t V = 128256;
+    const size_t some = loss_peak(512, V), many = loss_peak(16384, V);
+    print_message("V = %lld: %.1f MiB for 512 rows, %.1f MiB for 16384 (all logits: %.1f MiB)\n",
+                  (long long)V, (double)some / 0x1p20, (double)many / 0x1p20,
+                  16384.0 * (double)V * 4 / 0x1p20);
+    assert_true(many <= some + (16384 - 512) * sizeof(int32_t)); /* which row is which */
+    assert_true(many < (32 << 20));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST("train: Llama, ten steps of losses, gradients and weights equal PyTorch",
+             llama_trains_as_pytorch),
+        TEST("train: GPT-2, ten steps of losses, gradients and weights equal PyTorch",
+             gpt2_trains_as_pytorch),
+        TEST("train: 1, 2 and 4 threads give the same bits", threads_do_not_matter),
+        TEST("train: a planted order that depends on the threads is seen", planted_order_is_seen),
+        TEST("train: recomputation gives the same bits in less memory",
+             recomputation_does_not_matter),
+        TEST("train: dropout matters, and so does its seed", dropout_matters),
+        TEST("train: a forward on a tape equals a forward through a cache",
+             recording_equals_caching),
+        TEST("train: every parameter is told ready once", ready_once_and_final),
+        TEST("train: a tiny GPT-2 learns a batch by heart", gpt2_overfits),
+        TEST("train: stories260K learns a batch by heart", stories_overfit),
+        TEST("train: every architecture of the table learns in three steps",
+             every_architecture_trains),
+        TEST("train: the loss's memory does not grow with the rows", loss_memory_is_bounded),
+    };
+    return RUN(tests);
+}

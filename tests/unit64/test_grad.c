@@ -1,0 +1,531 @@
+/* The derivative of every op against central differences, in double:
+ *
+ *     |a - n| <= 1e-6 max(|a|, |n|, 1e-3 max|g|)
+ *
+ * at odd shapes, away from kinks. A case is a function that builds a small expression from leaves;
+ * its output is weighted with fixed random numbers to make a scalar. */
+#include "support.h"
+
+#include "base/rng.h"
+#include "ops/ops.h"
+#include "tensor/tape.h"
+
+_Static_assert(sizeof(real) == 8, "gradients are checked in double");
+
+#define STEP      1e-5
+#define TOLERANCE 1e-6
+#define MAX_LEAF  8
+
+typedef struct rig {
+    host host;
+    run run;
+    tape tape;
+    batch batch, src;
+    batch_row row[64], src_row[64];
+    sequence seq[8], src_seq[8];
+    pool *pool;
+    arena leaves; /* live longer than a step */
+    tensor *leaf[MAX_LEAF];
+    int n_leaf;
+    const rope_table *rope;
+    real *dy;
+} rig;
+
+typedef tensor *build_fn(rig *g);
+
+/* ---- leaves: inputs and weights alike, with gradients of their own --------------------------- */
+
+static void *take(rig *g, size_t bytes)
+{
+    weft_error err = { 0 };
+    void *p = arena_alloc(&g->leaves, bytes, &err);
+    assert_non_null(p);
+    return p;
+}
+
+/* Leaf number g->n_leaf: made at the first build, found again at the later ones. */
+static tensor *leaf(rig *g, int64_t n_row, int64_t n_col)
+{
+    tensor *t = g->leaf[g->n_leaf];
+    if (!t) {
+        t = take(g, sizeof *t);
+        *t = (tensor){
+            .type = &dtype_real, .n_dim = 2, .shape = { n_row, n_col }, .stride = n_col
+        };
+        snprintf(t->name, sizeof t->name, "leaf%d", g->n_leaf);
+        t->data = take(g, (size_t)(n_row * n_col) * sizeof(real));
+        t->grad = take(g, (size_t)(n_row * n_col) * sizeof(real));
+        t->needs_grad = t->is_param = t->grad_taken = true;
+        t->born = -1;
+        fill_normal(t->data, n_row * n_col, 31, (uint64_t)g->n_leaf, 1);
+        g->leaf[g->n_leaf] = t;
+    }
+    g->n_leaf++;
+    return t;
+}
+
+static tensor *vector_leaf(rig *g, int64_t n)
+{
+    tensor *t = leaf(g, 1, n);
+    t->n_dim = 1;
+    t->shape[0] = n;
+    return t;
+}
+
+static void rows_of(rig *g, int n_seq, const int *length, int start)
+{
+    int at = 0;
+    g->batch = (batch){ .n_seq = n_seq, .row = g->row, .seq = g->seq };
+    for (int s = 0; s < n_seq; s++) {
+        g->seq[s] = (sequence){ .first = at, .n = length[s], .source = -1 };
+        for (int i = 0; i < length[s]; i++, at++)
+            g->row[at] = (batch_row){ .seq = s,
+                                      .pos = start + i,
+                                      .id = (at * 3) % 5,
+                                      .type = at % 2,
+                                      .wanted = at % 3 != 1,
+                                      .target = at % 4 == 3 ? NO_TARGET : at % 6,
+                                      .weight = (real)(0.5 + at % 3) };
+    }
+    g->batch.n_row = at;
+    for (int i = 0; i < at; i++)
+        g->batch.n_wanted += g->row[i].wanted;
+}
+
+/* ---- the cases ------------------------------------------------------------------------------- */
+
+static tensor *build_embed(rig *g)
+{
+    return embed(&g->run, leaf(g, 5, 3), EMBED_TOKEN);
+}
+
+static tensor *build_rmsnorm(rig *g)
+{
+    tensor *x = leaf(g, 7, 15);
+    return rmsnorm(&g->run, x, vector_leaf(g, 5), 1e-5); /* three groups a row */
+}
+
+static tensor *build_layernorm(rig *g)
+{
+    tensor *x = leaf(g, 7, 9);
+    weight w = { "w", vector_leaf(g, 9), NULL };
+    w.b = vector_leaf(g, 9);
+    return layernorm(&g->run, x, &w, 1e-5);
+}
+
+static tensor *build_linear(rig *g)
+{
+    tensor *x = leaf(g, 7, 5);
+    weight w = { "w", leaf(g, 11, 5), NULL };
+    w.b = vector_leaf(g, 11);
+    return linear(&g->run, x, &w);
+}
+
+/* One weight used twice, as a tied embedding is. */
+static tensor *build_shared(rig *g)
+{
+    tensor *x = leaf(g, 7, 5);
+    weight w = { "w", leaf(g, 5, 5), NULL };
+    tensor *y = linear(&g->run, x, &w);
+    y = linear(&g->run, y, &w);
+    residual(&g->run, &y, x);
+    return y;
+}
+
+static tensor *build_slice(rig *g)
+{
+    weight w = { "w", leaf(g, 9, 4), NULL };
+    tensor *x = linear(&g->run, leaf(g, 7, 4), &w);
+    tensor *y = slice(&g->run, x, "b", 2, 3);
+    tensor *z = slice(&g->run, x, "c", 5, 3);
+    y = act(&g->run, y, ACT_SILU);
+    residual(&g->run, &y, z);
+    return y;
+}
+
+static tensor *build_rope(rig *g)
+{
+    return rope(&g->run, leaf(g, 7, 20), g->rope);
+}
+
+static tensor *with_attention(rig *g, attn a, int64_t keys, attn_bias bias)
+{
+    static attn kept; /* outlives the call, as an op's parameters must */
+    kept = a;
+    kept.bias = bias;
+    tensor *q = leaf(g, g->batch.n_row, a.n_head * a.d_key),
+           *k = leaf(g, keys, a.n_head_kv * a.d_key);
+    tensor *v = leaf(g, keys, a.n_head_kv * a.d_value);
+    return attention(&g->run, q, k, v, &kept, 0);
+}
+
+static tensor *build_attention(rig *g)
+{
+    return with_attention(g, (attn){ ATTN_CAUSAL, 4, 2, 3, 5, 0.6, 0, { 0 } }, g->batch.n_row,
+                          (attn_bias){ 0 });
+}
+
+static tensor *build_window(rig *g)
+{
+    return with_attention(g, (attn){ ATTN_CAUSAL, 3, 1, 3, 3, 0.6, 2, { 0 } }, g->batch.n_row,
+                          (attn_bias){ 0 });
+}
+
+static tensor *build_full(rig *g)
+{
+    return with_attention(g, (attn){ ATTN_FULL, 2, 2, 3, 3, 0.6, 0, { 0 } }, g->batch.n_row,
+                          (attn_bias){ 0 });
+}
+
+static tensor *build_bias(rig *g)
+{
+    tensor *table = leaf(g, 8, 3);
+    return with_attention(g, (attn){ ATTN_FULL, 3, 3, 3, 3, 1, 0, { 0 } }, g->batch.n_row,
+                          (attn_bias){ table, true, 6 });
+}
+
+static tensor *build_cross(rig *g)
+{
+    int at = 0;
+    const int length[] = { 4, 3 };
+    g->src = (batch){ .n_seq = 2, .n_row = 7, .row = g->src_row, .seq = g->src_seq };
+    for (int s = 0; s < 2; s++) {
+        g->src_seq[s] = (sequence){ .first = at, .n = length[s], .source = -1 };
+        for (int i = 0; i < length[s]; i++)
+            g->src_row[at++] = (batch_row){ .seq = s, .pos = i };
+        g->seq[s].source = 1 - s;
+    }
+    g->run.src = &g->src;
+    return with_attention(g, (attn){ ATTN_CROSS, 4, 2, 3, 2, 0.6, 0, { 0 } }, 7, (attn_bias){ 0 });
+}
+
+static tensor *build_residual(rig *g)
+{
+    tensor *x = leaf(g, 7, 4);
+    residual(&g->run, &x, leaf(g, 7, 4));
+    return x;
+}
+
+#define BUILD_ACT(name, kind)                                                                      \
+    static tensor *build_##name(rig *g)                                                            \
+    {                                                                                              \
+        return act(&g->run, leaf(g, 7, 9), kind);                                                  \
+    }
+
+BUILD_ACT(relu, ACT_RELU)
+BUILD_ACT(silu, ACT_SILU)
+BUILD_ACT(gelu, ACT_GELU)
+BUILD_ACT(gelu_tanh, ACT_GELU_TANH)
+BUILD_ACT(tanh, ACT_TANH)
+
+static tensor *build_glu(rig *g)
+{
+    tensor *x = leaf(g, 7, 5);
+    weight gate = { "g", leaf(g, 6, 5), NULL }, up = { "u", leaf(g, 6, 5), NULL };
+    gate.b = vector_leaf(g, 6);
+    up.b = vector_leaf(g, 6);
+    return glu(&g->run, x, &gate, &up, ACT_GELU_TANH);
+}
+
+static tensor *build_take(rig *g)
+{
+    return take_rows(&g->run, leaf(g, 7, 4));
+}
+
+#define BUILD_POOL(name, kind)                                                                     \
+    static tensor *build_pool_##name(rig *g)                                                       \
+    {                                                                                              \
+        return pool_rows(&g->run, leaf(g, 7, 4), kind);                                            \
+    }
+
+BUILD_POOL(mean, POOL_MEAN)
+BUILD_POOL(max, POOL_MAX)
+BUILD_POOL(first, POOL_FIRST)
+BUILD_POOL(last, POOL_LAST)
+
+static tensor *build_softmax(rig *g)
+{
+    return softmax(&g->run, leaf(g, 7, 9));
+}
+
+static tensor *build_dropout(rig *g)
+{
+    g->run.key = 5;
+    g->run.block = 3;
+    g->run.n_drop = 0;
+    return dropout(&g->run, leaf(g, 7, 9), 0.3);
+}
+
+static tensor *build_cross_entropy(rig *g)
+{
+    return cross_entropy(&g->run, leaf(g, g->batch.n_wanted, 6), 0.1);
+}
+
+static tensor *build_linear_cross_entropy(rig *g)
+{
+    tensor *x = leaf(g, g->batch.n_wanted, 4);
+    weight w = { "w", leaf(g, 6, 4), NULL };
+    w.b = vector_leaf(g, 6);
+    return linear_cross_entropy(&g->run, x, &w, 0.1);
+}
+
+static const struct {
+    const char *op, *name;
+    build_fn *build;
+} cases[] = {
+    { "embed", "embed", build_embed },
+    { "rmsnorm", "rmsnorm by groups", build_rmsnorm },
+    { "layernorm", "layernorm", build_layernorm },
+    { "linear", "linear", build_linear },
+    { "linear", "linear, weight shared", build_shared },
+    { "slice", "slice", build_slice },
+    { "rope", "rope", build_rope },
+    { "attention", "attention, grouped heads", build_attention },
+    { "attention", "attention, window", build_window },
+    { "attention", "attention, both ways", build_full },
+    { "attention", "attention, bias table", build_bias },
+    { "attention", "attention, cross", build_cross },
+    { "residual", "residual", build_residual },
+    { "relu", "relu", build_relu },
+    { "silu", "silu", build_silu },
+    { "gelu", "gelu", build_gelu },
+    { "gelu_tanh", "gelu_tanh", build_gelu_tanh },
+    { "tanh", "tanh", build_tanh },
+    { "glu", "glu", build_glu },
+    { "take_rows", "take_rows", build_take },
+    { "pool_rows", "pool_rows, mean", build_pool_mean },
+    { "pool_rows", "pool_rows, max", build_pool_max },
+    { "pool_rows", "pool_rows, first", build_pool_first },
+    { "pool_rows", "pool_rows, last", build_pool_last },
+    { "softmax", "softmax", build_softmax },
+    { "dropout", "dropout", build_dropout },
+    { "cross_entropy", "cross_entropy, smoothed", build_cross_entropy },
+    { "linear_cross_entropy", "linear_cross_entropy, smoothed", build_linear_cross_entropy },
+};
+#define N_CASE (sizeof cases / sizeof *cases)
+
+/* ---- the check ------------------------------------------------------------------------------- */
+
+static void rig_init(rig *g, int threads)
+{
+    weft_error err = { 0 };
+    const int length[] = { 4, 3 };
+    *g = (rig){ 0 };
+    host_plain(&g->host);
+    assert_int_equal(run_init(&g->run, &g->host.mem, 1 << 20, 1 << 20, &err), WEFT_OK);
+    assert_int_equal(arena_init(&g->leaves, ARENA_GROWING, &g->host.mem, 0, "", &err), WEFT_OK);
+    g->run.kern = &kernels_scalar;
+    g->pool = pool_new(threads, &g->host.mem, &err);
+    g->run.pool = g->pool;
+    g->run.fork_cost = 0;
+    rows_of(g, 2, length, 2);
+    const rope_spec s = { .pairing = ROPE_HALVES, .n_rot = 8, .d_head = 10, .theta = 100 };
+    g->rope = rope_new(&s, 16, &g->leaves, &err);
+}
+
+static void rig_free(rig *g)
+{
+    run_free(&g->run);
+    arena_free(&g->leaves);
+    pool_free(g->pool);
+    free(g->dy);
+    assert_int_equal(g->host.mem.used, 0);
+}
+
+static tensor *build_again(rig *g, build_fn *build)
+{
+    run_begin(&g->run, &g->batch);
+    g->run.block = 1; /* leaves are not of this block: residual leaves them alone */
+    g->n_leaf = 0;
+    return build(g);
+}
+
+static double scalar(rig *g, build_fn *build)
+{
+    const tensor *y = build_again(g, build);
+    double sum = 0;
+    for (int64_t i = 0; i < rows(y); i++)
+        for (int64_t k = 0; k < cols(y); k++)
+            sum += g->dy[i * cols(y) + k] * row(y, i)[k];
+    return sum;
+}
+
+/* A defective op: the derivative of the first input has the wrong sign. */
+static const op *broken_of;
+
+static void broken_backward(run *r, const node *n)
+{
+    broken_of->backward(r, n);
+    for (int64_t i = 0; i < rows(n->in[0]); i++)
+        for (int64_t k = 0; k < cols(n->in[0]); k++)
+            grad_row(n->in[0], i)[k] *= -1;
+}
+
+static void differentiate(rig *g, build_fn *build, bool break_it)
+{
+    op broken = { .name = "broken", .backward = broken_backward };
+    for (int i = 0; i < MAX_LEAF; i++)
+        if (g->leaf[i])
+            g->leaf[i]->grad_written = false;
+    run_begin(&g->run, &g->batch);
+    tape_begin(&g->run, &g->tape);
+    g->run.block = 1;
+    g->n_leaf = 0;
+    tensor *y = build(g);
+    if (break_it) {
+        broken_of = g->tape.last->op;
+        g->tape.last->op = &broken;
+    }
+    tape_backward(&g->run, y, g->dy);
+}
+
+static int64_t numbers(const tensor *t)
+{
+    return t->n_dim > 1 ? rows(t) * cols(t) : cols(t);
+}
+
+/* Worst error over tolerance, over all leaves. */
+static double check_case(build_fn *build, bool break_it, int *n_checked)
+{
+    rig g;
+    rig_init(&g, 2);
+    const tensor *y = build_again(&g, build);
+    g.dy = malloc((size_t)(rows(y) * cols(y)) * sizeof *g.dy);
+    fill_normal(g.dy, rows(y) * cols(y), 32, 0, 1);
+    differentiate(&g, build, break_it);
+
+    double worst = 0;
+    for (int l = 0; g.leaf[l]; l++) {
+        tensor *t = g.leaf[l];
+        const int64_t n = numbers(t);
+        real *x = t->data, largest = 0;
+        for (int64_t k = 0; k < n; k++)
+            largest = fmax(largest, fabs(t->grad[k]));
+        for (int64_t k = 0; k < n; k++, (*n_checked)++) {
+            const real kept = x[k];
+            x[k] = kept + STEP;
+            const double up = scalar(&g, build);
+            x[k] = kept - STEP;
+            const double down = scalar(&g, build);
+            x[k] = kept;
+            const double numeric = (up - down) / (2 * STEP), a = t->grad[k];
+            const double scale = fmax(fmax(fabs(a), fabs(numeric)), 1e-3 * largest);
+            const double error = fabs(a - numeric) / fmax(scale, 1e-30);
+            worst = error <= worst ? worst : error;
+        }
+        assert_int_equal(t->uses, 0);
+    }
+    rig_free(&g);
+    return worst;
+}
+
+static void every_derivative(void **state)
+{
+    (void)state;
+    bool right = true;
+    print_message("%-34s %12s %10s\n", "case", "derivatives", "worst");
+    for (size_t i = 0; i < N_CASE; i++) {
+        int n = 0;
+        const double worst = check_case(cases[i].build, false, &n);
+        print_message("%-34s %12d %10.1e%s\n", cases[i].name, n, worst,
+                      worst <= TOLERANCE ? "" : "  WRONG");
+        right = right && worst <= TOLERANCE;
+    }
+    assert_true(right);
+}
+
+/* Split by output, never by reduction: the same gradients on any number of threads. */
+static void threads_do_not_matter(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_CASE; i++) {
+        real first[MAX_LEAF][256];
+        for (int threads = 1; threads <= 4; threads *= 2) {
+            rig g;
+            rig_init(&g, threads);
+            const tensor *y = build_again(&g, cases[i].build);
+            g.dy = malloc((size_t)(rows(y) * cols(y)) * sizeof *g.dy);
+            fill_normal(g.dy, rows(y) * cols(y), 32, 0, 1);
+            differentiate(&g, cases[i].build, false);
+            for (int l = 0; g.leaf[l]; l++) {
+                const size_t bytes = (size_t)numbers(g.leaf[l]) * sizeof(real);
+                assert_true(bytes <= sizeof first[l]);
+                if (threads == 1)
+                    memcpy(first[l], g.leaf[l]->grad, bytes);
+                assert_memory_equal(first[l], g.leaf[l]->grad, bytes);
+            }
+            rig_free(&g);
+        }
+    }
+}
+
+static void planted_sign(void **state)
+{
+    (void)state;
+    int n = 0;
+    assert_true(check_case(build_linear, true, &n) > 0.1);
+    assert_true(check_case(build_attention, true, &n) > 0.1);
+    assert_true(check_case(build_rmsnorm, true, &n) > 0.1);
+}
+
+/* No op is forgotten: all but those that only a trace asks for have a backward and a case above. */
+static void no_op_without_a_case(void **state)
+{
+    (void)state;
+    for (int i = 0; all_ops[i]; i++) {
+        bool found = false;
+        for (size_t k = 0; k < N_CASE; k++)
+            found = found || strcmp(cases[k].op, all_ops[i]->name) == 0;
+        if (!all_ops[i]->backward)
+            assert_true(strcmp(all_ops[i]->name, "scores") == 0 ||
+                        strcmp(all_ops[i]->name, "probs") == 0);
+        else if (!found)
+            fail_msg("%s has no gradient check", all_ops[i]->name);
+    }
+}
+
+/* A loss in chunks is the loss of the logits: the same value and the same gradients. */
+static void chunked_loss_is_the_loss(void **state)
+{
+    (void)state;
+    rig g;
+    rig_init(&g, 2);
+    real grads[2][100], loss[2];
+    for (int how = 0; how < 2; how++) {
+        for (int i = 0; i < MAX_LEAF; i++)
+            if (g.leaf[i])
+                g.leaf[i]->grad_written = false;
+        run_begin(&g.run, &g.batch);
+        tape_begin(&g.run, &g.tape);
+        g.n_leaf = 0;
+        tensor *x = leaf(&g, g.batch.n_wanted, 4), *z;
+        weight w = { "w", leaf(&g, 6, 4), NULL };
+        if (how == 0) {
+            z = linear(&g.run, x, &w);
+            z = cross_entropy(&g.run, z, 0.2);
+        } else {
+            z = linear_cross_entropy(&g.run, x, &w, 0.2);
+        }
+        loss[how] = *row(z, 0);
+        const real one = 1;
+        tape_backward(&g.run, z, &one);
+        memcpy(grads[how], g.leaf[0]->grad, sizeof(real[16]));
+        memcpy(grads[how] + 16, g.leaf[1]->grad, sizeof(real[24]));
+    }
+    assert_true(fabs(loss[0] - loss[1]) < 1e-14);
+    assert_close("gradients", grads[1], grads[0], 40, 1e-13);
+    rig_free(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST("gradients: every op equals central differences", every_derivative),
+        TEST("gradients: 1, 2 and 4 threads give the same bits for every op",
+             threads_do_not_matter),
+        TEST("gradients: a planted wrong sign is found", planted_sign),
+        TEST("gradients: no op is without a case", no_op_without_a_case),
+        TEST("cross_entropy: in chunks it is the loss of the logits", chunked_loss_is_the_loss),
+    };
+    return RUN(tests);
+}
