@@ -21,7 +21,7 @@ static const option options[] = {
     { 0, "kv-type", OPT_TEXT, &shape.kv_type, "TYPE", "WEFT_KV_TYPE",
       "plan for cache: f32, f16, bf16, q8_0 (f32)" },
     { 0, "ram-max", OPT_SIZE, &load.ram_max, "SIZE", "WEFT_RAM_MAX",
-      "take no more memory than this" },
+      "take no more memory than this (0: no cap)" },
     { 0, "json", OPT_FLAG, &json, NULL, NULL, "print one JSON object" },
     { 0 },
 };
@@ -104,9 +104,9 @@ static void print_tensors(const view *v)
     }
 }
 
-/* At most `most` bytes on one line: a template's line ends would break the list, an escape the
- * screen. */
-static void print_line(const char *text, size_t most)
+/* At most `most` bytes, on one line: a template's line ends would break the list, an escape the
+ * screen. Returns how many were shown. */
+static int print_clean(const char *text, size_t most)
 {
     const size_t length = strlen(text);
     size_t i = 0;
@@ -119,7 +119,8 @@ static void print_line(const char *text, size_t most)
             fwrite(text + i, 1, n, stdout);
         i += n ? n : 1;
     }
-    puts(i < length ? "..." : "");
+    fputs(i < length ? "..." : "", stdout);
+    return (int)i;
 }
 
 static bool print_metadata(const view *v)
@@ -130,8 +131,11 @@ static bool print_metadata(const view *v)
         char *value = metadata_at(v, i, &key);
         if (!value)
             return false;
-        printf("  %-40s ", key);
-        print_line(value, 160);
+        fputs("  ", stdout);
+        const int width = print_clean(key, 128);
+        printf("%*s", width < 40 ? 41 - width : 1, "");
+        print_clean(value, 160);
+        putchar('\n');
         free(value);
     }
     return true;

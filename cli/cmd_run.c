@@ -30,7 +30,7 @@ static const option options[] = {
     { 0, "kv-type", OPT_TEXT, &shape.kv_type, "TYPE", "WEFT_KV_TYPE",
       "cache: f32, f16, bf16, q8_0 (f32)" },
     { 0, "ram-max", OPT_SIZE, &load.ram_max, "SIZE", "WEFT_RAM_MAX",
-      "take no more memory than this" },
+      "take no more memory than this (0: no cap)" },
     { 0, "no-mmap", OPT_FLAG, &load.no_mmap, NULL, NULL, "copy the weights, do not map the file" },
     { 0, "json", OPT_FLAG, &json, NULL, NULL, "print one JSON object at the end" },
     { 0 },
@@ -165,6 +165,18 @@ static const char *generate(weft_session *s, output *o, int32_t eos, int64_t mos
     return "length";
 }
 
+/* In pieces, so that Ctrl-C does not wait for a long prompt: the bits are the same. A prompt that
+ * cannot fit goes whole, for an error with its true length. */
+static weft_status read_prompt(weft_session *s, const int32_t *ids, int64_t n, int64_t room,
+                               weft_error *err)
+{
+    const int64_t piece = n > room ? n : 256;
+    weft_status status = WEFT_OK;
+    for (int64_t at = 0; at < n && status == WEFT_OK && !cli_interrupted(); at += piece)
+        status = weft_session_eval(s, ids + at, n - at < piece ? n - at : piece, err);
+    return status;
+}
+
 static int run_session(output *o, weft_session *s, const int32_t *ids, int64_t n)
 {
     weft_error err = { 0 };
@@ -177,10 +189,11 @@ static int run_session(output *o, weft_session *s, const int32_t *ids, int64_t n
         return cli_no_memory();
 
     const double start = now();
-    if (weft_session_eval(s, ids, n, &err) != WEFT_OK)
+    const int64_t fits = info.n_ctx < 4096 ? info.n_ctx : 4096;
+    if (read_prompt(s, ids, n, shape.n_ctx ? shape.n_ctx : fits, &err) != WEFT_OK)
         return cli_fail(&err);
     const double ready = now();
-    const char *stop = generate(s, o, info.eos_id, most, &err);
+    const char *stop = cli_interrupted() ? "interrupted" : generate(s, o, info.eos_id, most, &err);
     if (!stop)
         return err.code ? cli_fail(&err) : ferror(stdout) ? 1 : cli_no_memory();
     output_end(o, stop);

@@ -159,16 +159,18 @@ static int take_option(const command *c, int argc, char **argv, int *i)
     const char *arg = argv[*i];
     const bool lengthy = arg[1] == '-';
     const size_t length = lengthy ? strcspn(arg + 2, "=") : 0;
-    const char *equals = lengthy && arg[2 + length] ? arg + 2 + length : NULL;
-    const option *o = lengthy ? by_name(c, arg + 2, length) : arg[2] ? NULL : by_letter(c, arg[1]);
-    if (!o)
+    const option *o = lengthy ? by_name(c, arg + 2, length) : by_letter(c, arg[1]);
+    const char *attached = lengthy && arg[2 + length] ? arg + 3 + length /* --predict=5 */
+                           : !lengthy && arg[2]       ? arg + 2          /* -n5 */
+                                                      : NULL;
+    if (!o || (!lengthy && attached && o->kind == OPT_FLAG))
         return unknown(c, arg);
-    const char *value = equals                ? equals + 1
+    const char *value = attached              ? attached
                         : o->kind == OPT_FLAG ? "1"
                         : *i + 1 < argc       ? argv[++*i]
                                               : NULL;
     if (!value)
-        return cli_usage(c, "%s needs a value: %s", arg, kinds[o->kind]);
+        return cli_usage(c, "%s needs a value: %s", arg, o->value);
     if (!store(o, value))
         return cli_usage(c, "--%s: \"%s\" is not %s", o->name, value, kinds[o->kind]);
     return 0;

@@ -65,6 +65,7 @@ typedef enum weft_status {
     WEFT_ELIMIT,       /* the memory cap would be passed */
     WEFT_ECONTEXT,     /* the context or the page pool is full */
     WEFT_ESYSTEM,      /* threads or other services of the system could not be had */
+    WEFT_ENUMERIC,     /* the model's numbers are not finite */
 } weft_status;
 
 typedef struct weft_error {
@@ -132,7 +133,7 @@ typedef struct weft_tensor_info {
     size_t bytes;
 } weft_tensor_info;
 
-/* Weight i of n_tensor, in file order. */
+/* Weight i of n_tensor, in the order in which the model binds them. */
 WEFT_API weft_status weft_model_get_tensor(const weft_model *model, int64_t i,
                                            weft_tensor_info *info);
 
@@ -170,7 +171,7 @@ WEFT_API weft_engine *weft_engine_new(weft_model *model, const weft_engine_optio
                                       weft_error *err);
 WEFT_API void weft_engine_free(weft_engine *engine);
 
-/* What an engine with these options will take, found by a dry run: nothing is allocated for it. */
+/* What an engine with these options will take, found by a dry run before any of it is taken. */
 typedef struct weft_memory_plan {
     size_t struct_size;
     size_t kv_bytes;   /* pages for keys and values */
@@ -180,14 +181,14 @@ typedef struct weft_memory_plan {
 WEFT_API weft_status weft_engine_plan(weft_model *model, const weft_engine_options *options,
                                       weft_memory_plan *plan, weft_error *err);
 
-/* Every named tensor of a forward, as it is made. data is row-major [rows, cols] and valid during
- * the call. With `attention_maps`, attention also shows its scores and probabilities: that costs
- * rows x keys of memory and is the only thing that does. */
+/* Every named tensor of a forward, as it is made: rows of numbers, valid during the call. With
+ * `attention_maps`, attention also shows its scores and probabilities: that costs rows x keys of
+ * memory and is the only thing that does. */
 typedef struct weft_trace_tensor {
     size_t struct_size;
-    const char *name; /* "blk.3.attn_q.rope" */
-    const char *op;   /* "rope" */
-    int64_t rows, cols;
+    const char *name;           /* "blk.3.attn_q.rope" */
+    const char *op;             /* "rope" */
+    int64_t rows, cols, stride; /* numbers; rows begin `stride` apart */
     const float *data;
 } weft_trace_tensor;
 
@@ -203,8 +204,8 @@ typedef struct weft_session weft_session;
 WEFT_API weft_session *weft_session_new(weft_engine *engine, weft_error *err);
 WEFT_API void weft_session_free(weft_session *session);
 
-/* Appends n tokens and computes the logits that follow the last of them. On error the session is as
- * it was before the call. */
+/* Appends n tokens and computes the logits that follow the last of them. On error the session has
+ * the tokens it had before the call. */
 WEFT_API weft_status weft_session_eval(weft_session *session, const int32_t *ids, int64_t n,
                                        weft_error *err);
 
@@ -219,7 +220,8 @@ WEFT_API const float *weft_session_logits(const weft_session *session);
 /* The most likely next token (the lowest id among equals), or -1 where there are no logits. */
 WEFT_API int32_t weft_session_greedy(const weft_session *session);
 
-/* One step of several sessions of one engine in one forward. */
+/* Evaluates for several sessions of one engine, at most 1024, in as few forwards as their rows
+ * fit into. */
 typedef struct weft_work {
     weft_session *session;
     const int32_t *ids;

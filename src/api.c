@@ -110,6 +110,9 @@ weft_model *weft_model_open(const char *path, const weft_model_options *options,
         release(m);
         return NULL;
     }
+    if (container_meta(&m->model.file, "eos_token_id.1"))
+        log_write(&m->host.log, WEFT_LOG_WARN,
+                  "%s: several eos_token_id; only the first ends a text", m->model.file.meta_path);
     if (pieces_init(&m->pieces, &m->model.file, &m->model.store, err) != WEFT_OK) {
         weft_model_close(m);
         return NULL;
@@ -228,6 +231,10 @@ weft_engine *weft_engine_new(weft_model *m, const weft_engine_options *options, 
     engine_options o;
     err = err ? err : &local;
     *err = (weft_error){ 0 };
+    if (!m) {
+        weft_fail(err, WEFT_EINVAL, "no model given");
+        return NULL;
+    }
     if (!translate(options, &o, err))
         return NULL;
     weft_engine *e = mem_zalloc(&m->host.mem, 1, sizeof *e, "engine", err);
@@ -258,6 +265,8 @@ weft_status weft_engine_plan(weft_model *m, const weft_engine_options *options,
     engine_plan p;
     err = err ? err : &local;
     *err = (weft_error){ 0 };
+    if (!m)
+        return weft_fail(err, WEFT_EINVAL, "no model given");
     if (!translate(options, &o, err) || engine_resolve(&m->model, &o, err) != WEFT_OK ||
         engine_predict(&m->model, &o, false, &p, err) != WEFT_OK)
         return err->code;
@@ -270,14 +279,12 @@ weft_status weft_engine_plan(weft_model *m, const weft_engine_options *options,
 #error "the public library is built over float"
 #endif
 
-/* A view of columns is shown row by row only if its rows are dense; the others have been shown
- * whole. */
 static void show(void *ud, const tensor *t, const op *by)
 {
     weft_engine *e = ud;
-    if (t->stride != cols(t))
-        return;
-    const weft_trace_tensor out = { sizeof out, t->name, by->name, rows(t), cols(t), t->data };
+    const weft_trace_tensor out = {
+        sizeof out, t->name, by->name, rows(t), cols(t), t->stride, t->data,
+    };
     e->trace(e->trace_ud, &out);
 }
 
@@ -301,6 +308,10 @@ weft_session *weft_session_new(weft_engine *e, weft_error *err)
     weft_error local;
     err = err ? err : &local;
     *err = (weft_error){ 0 };
+    if (!e) {
+        weft_fail(err, WEFT_EINVAL, "no engine given");
+        return NULL;
+    }
     mem *from = &e->model->host.mem;
     weft_session *s = mem_zalloc(from, 1, sizeof *s, "session", err);
     if (!s)
@@ -325,7 +336,7 @@ void weft_session_free(weft_session *s)
 weft_status weft_session_eval(weft_session *s, const int32_t *ids, int64_t n, weft_error *err)
 {
     const weft_work w = { s, ids, n };
-    return weft_engine_eval(s->engine, &w, 1, err);
+    return weft_engine_eval(s ? s->engine : NULL, &w, 1, err);
 }
 
 #define MAX_WORK 1024
@@ -338,8 +349,12 @@ weft_status weft_engine_eval(weft_engine *e, const weft_work *w, int n, weft_err
     *err = (weft_error){ 0 };
     if (n < 1 || n > MAX_WORK)
         return weft_fail(err, WEFT_EINVAL, "%d pieces of work, expected 1 to %d", n, MAX_WORK);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        if (!e || !w[i].session || !w[i].ids)
+            return weft_fail(err, WEFT_EINVAL, "work %d: no %s given", i,
+                             w[i].session ? "tokens" : "session");
         inner[i] = (work){ w[i].session->inner, w[i].ids, w[i].n };
+    }
     return engine_eval(e->inner, inner, n, err) == WEFT_OK ? WEFT_OK : err->code;
 }
 

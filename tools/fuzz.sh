@@ -90,7 +90,8 @@ coverage() {
     llvm-profdata merge -o "$COVERAGE/all.profdata" "$COVERAGE"/profiles/*.profraw
     # shellcheck disable=SC2086
     llvm-cov report $objects -instr-profile="$COVERAGE/all.profdata" -show-branch-summary -show-region-summary=false \
-        src/formats/gguf.c src/formats/safetensors.c src/formats/config.c src/formats/json.c src/formats/container.c |
+        src/formats/gguf.c src/formats/safetensors.c src/formats/config.c src/formats/json.c src/formats/container.c \
+        src/formats/open.c |
         tee "$COVERAGE/report.txt"
     awk -v least=$LEAST '
         /^(.*\/)?(gguf|safetensors|config)\.c / {

@@ -7,8 +7,8 @@
  *      64-byte aligned; rz = red zone, present and poisoned under AddressSanitizer
  *
  * Three kinds:
- *   fixed     one chunk of a size known from a dry run. Running out is a bug, and asserts.
- *   growing   a list of chunks, for headers during a dry run and for what a parser keeps.
+ *   fixed     one chunk of a size known from a dry run. Running out is a bug, and stops.
+ *   growing   a list of chunks, for what a parser or a model keeps.
  *   counting  no memory at all: alloc returns NULL, only `used` and `peak` move. For dry runs.
  *
  * `used` and `peak` count the same bytes in all three, which is what makes a dry run exact. */

@@ -7,7 +7,9 @@
 /* Each block is preceded by one aligned cell that remembers its size. */
 #define HEADER MEM_ALIGN
 
+#ifndef NDEBUG
 static _Thread_local int guarded;
+#endif
 
 static void *system_alloc(void *ud, size_t align, size_t size)
 {
@@ -108,10 +110,14 @@ char *mem_strdup(mem *m, const char *text, weft_error *err)
 
 void mem_guard_begin(void)
 {
+#ifndef NDEBUG
     guarded++;
+#endif
 }
 
 void mem_guard_end(void)
 {
+#ifndef NDEBUG
     guarded--;
+#endif
 }

@@ -46,6 +46,7 @@ char *mem_strdup(mem *m, const char *text, weft_error *err);
 bool mem_charge(mem *m, size_t size);
 void mem_uncharge(mem *m, size_t size);
 
+/* Between these the calling thread may not allocate; held in builds with assertions. */
 void mem_guard_begin(void);
 void mem_guard_end(void);
 

@@ -72,7 +72,7 @@ static void futex_wake(_Atomic uint32_t *at)
 }
 
 /* Claims and runs chunks until none is left. */
-static void work(pool *p)
+static void run_chunks(pool *p)
 {
     uint64_t ticket = atomic_load(&p->ticket);
     for (;;) {
@@ -108,7 +108,7 @@ static void *worker_main(void *ud)
             continue;
         }
         heard = bell;
-        work(p);
+        run_chunks(p);
     }
     return NULL;
 }
@@ -120,11 +120,15 @@ static void ring(pool *p)
         futex_wake(&p->bell);
 }
 
-/* Signals belong to the host's threads: workers are born with all of them blocked. */
+/* Signals belong to the host's threads: workers are born with all of them blocked, except those a
+ * thread brings upon itself, for which the host may have a handler. */
 static weft_status start_workers(pool *p, weft_error *err)
 {
     sigset_t all, before;
     sigfillset(&all);
+    const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT };
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        sigdelset(&all, own[i]);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = 0;
     while (p->n_worker < p->n_thread - 1 && !failed) {
@@ -214,13 +218,19 @@ weft_status pool_ready(pool *p, weft_error *err)
     if (!forked(p))
         return WEFT_OK;
     p->n_worker = 0;
-    p->owner = getpid();
-    if (p->alive)
-        atomic_store(p->alive, 1);
     atomic_store(&p->ticket, CLOSED);
     atomic_store(&p->bell, 0);
     atomic_store(&p->asleep, 0);
-    return start_workers(p, err);
+    atomic_store(&p->stop, false);
+    const weft_status status = start_workers(p, err);
+    if (status != WEFT_OK) {
+        stop_workers(p); /* those that did start; the next call tries again */
+        return status;
+    }
+    p->owner = getpid();
+    if (p->alive)
+        atomic_store(p->alive, 1);
+    return WEFT_OK;
 }
 
 static void wait_done(pool *p, uint32_t n)
@@ -248,7 +258,7 @@ void pool_run(pool *p, int64_t n_chunk, pool_fn *fn, void *arg)
     atomic_store(&p->done, 0);
     atomic_store(&p->ticket, generation << 32);
     ring(p);
-    work(p);
+    run_chunks(p);
     wait_done(p, (uint32_t)n_chunk);
     atomic_store(&p->ticket, generation << 32 | CLOSED);
 }

@@ -30,7 +30,14 @@ weft_status engine_resolve(const model *m, engine_options *o, weft_error *err)
     if (o->n_ctx < 1 || o->n_ctx > m->n_ctx)
         return weft_fail(err, WEFT_EINVAL, "n_ctx is %lld, the model was made for 1 to %lld",
                          (long long)o->n_ctx, (long long)m->n_ctx);
+    if (o->n_batch > o->n_session * o->n_ctx)
+        o->n_batch = (int)(o->n_session * o->n_ctx); /* there will never be more rows */
     return WEFT_OK;
+}
+
+static int64_t pages_for(int64_t length)
+{
+    return (length + PAGE_ROWS - 1) / PAGE_ROWS;
 }
 
 static weft_status batch_init(batch *b, const engine_options *o, mem *m, weft_error *err)
@@ -68,7 +75,7 @@ weft_status engine_predict(const model *m, const engine_options *o, bool maps, e
     weft_status status = pages_layout(&layout, m, o->kv, err);
     if (status != WEFT_OK)
         return status;
-    *plan = (engine_plan){ .n_page = (o->n_ctx + PAGE_ROWS - 1) / PAGE_ROWS * o->n_session };
+    *plan = (engine_plan){ .n_page = pages_for(o->n_ctx) * o->n_session };
     const bool fits = pages_bytes(&layout, plan->n_page, &plan->kv);
     pages_layout_free(&layout, m);
     if (!fits)
@@ -78,7 +85,7 @@ weft_status engine_predict(const model *m, const engine_options *o, bool maps, e
     batch b;
     status = batch_init(&b, o, from, err);
     if (status == WEFT_OK)
-        status = run_init_dry(&dry, from, (int)m->n_layer, err);
+        status = run_init_dry(&dry, from, 1, err);
     if (status == WEFT_OK) {
         batch_largest(&b, o);
         dry.trace_maps = maps;
@@ -119,12 +126,11 @@ engine *engine_new(const model *m, const engine_options *o, weft_error *err)
     e->model = m;
     e->opt = *o;
     e->kern = kernels_select(&m->host->log);
-    engine_plan plan;
     if (engine_resolve(m, &e->opt, err) == WEFT_OK &&
-        engine_predict(m, &e->opt, false, &plan, err) == WEFT_OK &&
         (e->pool = pool_new(e->opt.n_thread, from, err)) != NULL &&
         batch_init(&e->batch, &e->opt, from, err) == WEFT_OK &&
-        pages_init(&e->pages, m, e->opt.kv, plan.n_page, err) == WEFT_OK &&
+        pages_init(&e->pages, m, e->opt.kv, pages_for(e->opt.n_ctx) * e->opt.n_session, err) ==
+            WEFT_OK &&
         make_run(e, false, err) == WEFT_OK)
         return e;
     engine_free(e);
@@ -181,11 +187,6 @@ static weft_status check_work(engine *e, const work *w, int n, weft_error *err)
                                  (long long)k, (int)w[i].ids[k], (long long)V);
     }
     return WEFT_OK;
-}
-
-static int64_t pages_for(int64_t length)
-{
-    return (length + PAGE_ROWS - 1) / PAGE_ROWS;
 }
 
 static void give_back(session *s, int64_t length)
@@ -260,6 +261,33 @@ static void settle(engine *e, const work *w, int n, const tensor *logits)
     }
 }
 
+static bool all_finite(const tensor *t)
+{
+    for (int64_t i = 0; i < rows(t); i++)
+        for (int64_t k = 0; k < cols(t); k++)
+            if (!isfinite(row(t, i)[k]))
+                return false;
+    return true;
+}
+
+/* The same batch once more, looking at every tensor: which one was the first? */
+static weft_status not_numbers(engine *e, const work *w, int n, weft_error *err)
+{
+    e->run.hunt_nan = true;
+    run_begin(&e->run, &e->batch);
+    e->model->arch->family->forward(&e->run, e->model);
+    e->run.hunt_nan = false;
+    for (int i = 0; i < n; i++) {
+        session *s = w[i].session;
+        s->cache.length -= w[i].n - s->planned;
+        give_back(s, s->cache.length);
+        s->has_logits = false;
+    }
+    return weft_fail(err, WEFT_ENUMERIC,
+                     "%s: the logits are not numbers; %s is the first tensor of which this is so",
+                     e->model->file.path, e->run.first_nan);
+}
+
 weft_status engine_eval(engine *e, const work *w, int n, weft_error *err)
 {
     weft_status status = check_work(e, w, n, err);
@@ -279,6 +307,8 @@ weft_status engine_eval(engine *e, const work *w, int n, weft_error *err)
             return WEFT_OK;
         run_begin(&e->run, &e->batch);
         const tensor *logits = e->model->arch->family->forward(&e->run, e->model);
+        if (!all_finite(logits))
+            return not_numbers(e, w, n, err);
         settle(e, w, n, logits);
     }
 }

@@ -57,7 +57,8 @@ void engine_free(engine *e);
 /* Tells every named tensor from now on; with maps the arenas are made anew for them. */
 weft_status engine_trace(engine *e, trace_fn *fn, void *ud, bool maps, weft_error *err);
 
-/* Appends each work's tokens to its session. Either all of it happens or none. */
+/* Appends each work's tokens to its session. Either all of it happens or none; logits that are not
+ * numbers are an error that names the tensor where it began, and cost the sessions theirs. */
 weft_status engine_eval(engine *e, const work *w, int n, weft_error *err);
 
 session *session_new(engine *e, weft_error *err);

@@ -45,9 +45,28 @@ static void counted_free(void *block)
         budget->hooks.release(budget->hooks.ud, block);
 }
 
-void json_section_begin(mem *m)
+/* A fork while a section is open elsewhere must not leave the child with a lock that nobody
+ * holds. */
+static void lock(void)
 {
     pthread_mutex_lock(&borrowed);
+}
+
+static void unlock(void)
+{
+    pthread_mutex_unlock(&borrowed);
+}
+
+static void watch_fork(void)
+{
+    pthread_atfork(lock, unlock, unlock);
+}
+
+void json_section_begin(mem *m)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_fork);
+    lock();
     json_get_alloc_funcs(&outer_malloc, &outer_free);
     budget = m;
     charged = 0;
@@ -60,7 +79,7 @@ void json_section_end(void)
     json_set_alloc_funcs(outer_malloc, outer_free);
     mem_uncharge(budget, charged);
     budget = NULL;
-    pthread_mutex_unlock(&borrowed);
+    unlock();
 }
 
 /* The deepest nesting of brackets outside strings. jansson recurses, so depth is limited before it

@@ -25,6 +25,9 @@
  * k0 a multiple of it. */
 typedef const real *tile_fn(real *to, const void *row, int64_t k0, int64_t n);
 
+/* The stored formats that a processor may have its own producer for. */
+typedef enum tile_kind { TILE_PLAIN, TILE_F16, TILE_BF16, TILE_Q8_0, N_TILE } tile_kind;
+
 typedef enum act_kind {
     ACT_NONE,
     ACT_RELU,
@@ -87,9 +90,15 @@ typedef struct kernels {
 
     /* s becomes exp(s - max s); returns the sum and stores the maximum. n >= 1, max finite. */
     real (*exp_block)(real *s, int64_t n, real *max);
+
+    /* Faster producers than the formats' own; the same numbers. NULL where there is none. */
+    tile_fn *tile[N_TILE];
 } kernels;
 
-extern const kernels kernels_scalar;
+extern const kernels kernels_scalar, kernels_avx2, kernels_avx512;
+
+/* The tables this processor can run, best first; NULL after the last, which is scalar. */
+const kernels *kernels_table(int i);
 
 /* The best table for this processor. WEFT_ISA=scalar in the environment forces the portable one; a
  * name that is unknown or that this processor cannot run is said to the log and ignored. */

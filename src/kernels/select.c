@@ -1,19 +1,46 @@
 #include "kernels/kernels.h"
 
+#include "base/cpu.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-/* Best first. Each entry runs wherever its table's name promises; scalar runs everywhere. */
+#ifdef WEFT_X86_KERNELS
+static bool runs(const kernels *k, const cpu_features *f)
+{
+    return k == &kernels_avx512 ? f->avx512 : k == &kernels_avx2 ? f->avx2 : true;
+}
+
+static const kernels *const tables[] = { &kernels_avx512, &kernels_avx2, &kernels_scalar };
+#else
+static bool runs(const kernels *k, const cpu_features *f)
+{
+    (void)k, (void)f;
+    return true;
+}
+
 static const kernels *const tables[] = { &kernels_scalar };
+#endif
+
+const kernels *kernels_table(int i)
+{
+    const cpu_features f = cpu_detect();
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+        if (runs(tables[t], &f) && i-- == 0)
+            return tables[t];
+    return NULL;
+}
 
 const kernels *kernels_select(const log_sink *log)
 {
     const char *wish = getenv("WEFT_ISA");
-    for (size_t i = 0; wish && i < sizeof tables / sizeof *tables; i++)
-        if (strcmp(wish, tables[i]->name) == 0)
-            return tables[i];
-    if (wish && *wish)
-        log_write(log, WEFT_LOG_WARN, "WEFT_ISA=%s is not a kernel table here; using %s", wish,
-                  tables[0]->name);
-    return tables[0];
+    const kernels *best = kernels_table(0);
+    if (!wish || !*wish)
+        return best;
+    for (int i = 0; kernels_table(i); i++)
+        if (strcmp(wish, kernels_table(i)->name) == 0)
+            return kernels_table(i);
+    log_write(log, WEFT_LOG_WARN, "WEFT_ISA=%s is not a kernel table of this processor; using %s",
+              wish, best->name);
+    return best;
 }

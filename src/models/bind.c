@@ -92,6 +92,14 @@ double bind_real(bind *b, const char *gguf, const char *hf, double otherwise)
     return otherwise;
 }
 
+double bind_epsilon(bind *b, const char *gguf, const char *hf, double otherwise)
+{
+    const double eps = bind_real(b, gguf, hf, otherwise);
+    if (eps < 0)
+        bind_fail(b, WEFT_EFORMAT, "%s is %g, expected 0 or more", b->gguf ? gguf : hf, eps);
+    return eps;
+}
+
 const char *bind_text(bind *b, const char *gguf, const char *hf)
 {
     const found f = find(b, gguf, hf);
@@ -420,7 +428,7 @@ int64_t bind_rows_of(bind *b, const char *stem)
     return t && t->n_dim == 2 ? t->shape[0] : 0;
 }
 
-const float *bind_optional_vector(bind *b, const char *stem, int64_t n)
+const float *bind_divisors(bind *b, const char *stem, int64_t n)
 {
     const stored *t = claim(b, stem, ".weight", 1, &n, true);
     const void *from = t ? in_place(b, t) : NULL;
@@ -429,6 +437,9 @@ const float *bind_optional_vector(bind *b, const char *stem, int64_t n)
         real value;
         t->type->decode(&value, from, i, 1);
         x[i] = (float)value;
+        if (!(x[i] > 0) || !isfinite(x[i]))
+            misfit(b, WEFT_EFORMAT, "tensor %s holds %g, expected numbers above 0", t->name,
+                   (double)x[i]);
     }
     return x;
 }

@@ -37,6 +37,9 @@ int64_t bind_int(bind *b, const char *gguf, const char *hf, int64_t otherwise, i
                  int64_t hi);
 double bind_real(bind *b, const char *gguf, const char *hf, double otherwise);
 
+/* What a norm adds to its variance: not negative. */
+double bind_epsilon(bind *b, const char *gguf, const char *hf, double otherwise);
+
 /* NULL where the file has none. */
 const char *bind_text(bind *b, const char *gguf, const char *hf);
 bool bind_flag(bind *b, const char *gguf, const char *hf, bool otherwise);
@@ -71,8 +74,8 @@ tensor *bind_table(bind *b, const char *stem, int64_t n, int64_t d);
  * it. */
 int64_t bind_rows_of(bind *b, const char *stem);
 
-/* A vector of n numbers as floats in the model's store, or NULL where the file has none. */
-const float *bind_optional_vector(bind *b, const char *stem, int64_t n);
+/* n numbers above 0 as floats in the model's store, or NULL where the file has none. */
+const float *bind_divisors(bind *b, const char *stem, int64_t n);
 
 /* Zeroed memory of the model. */
 void *bind_alloc(bind *b, int64_t n, size_t size);

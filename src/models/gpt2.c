@@ -153,7 +153,7 @@ static void *bind_gpt2(bind *b)
     if (!m)
         return NULL;
     m->layer = bind_alloc(b, of->n_layer, sizeof *m->layer);
-    m->eps = (real)bind_real(b, "attention.layer_norm_epsilon", "layer_norm_epsilon", 1e-5);
+    m->eps = (real)bind_epsilon(b, "attention.layer_norm_epsilon", "layer_norm_epsilon", 1e-5);
     m->act = bind_act(b, "activation_function", ACT_GELU_TANH);
     m->attn = (attn){ ATTN_CAUSAL, of->n_head, of->n_head,
                       of->d_head,  of->d_head, 1 / sqrt((real)of->d_head),

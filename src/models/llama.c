@@ -130,7 +130,7 @@ static void read_rope(bind *b, llama *m)
                   (long long)s.n_rot);
     if (bind_real(b, NULL, "partial_rotary_factor", 1) != 1)
         bind_fail(b, WEFT_EUNSUPPORTED, "partial_rotary_factor other than 1");
-    s.divisor = bind_optional_vector(b, "rope_freqs", s.n_rot / 2);
+    s.divisor = bind_divisors(b, "rope_freqs", s.n_rot / 2);
     if (b->status != WEFT_OK)
         return;
     m->rope = rope_new(&s, of->n_ctx, &b->m->store, b->err);
@@ -167,7 +167,7 @@ static void *bind_llama(bind *b)
     if (!m)
         return NULL;
     m->layer = bind_alloc(b, of->n_layer, sizeof *m->layer);
-    m->eps = (real)bind_real(b, "attention.layer_norm_rms_epsilon", "rms_norm_eps", 1e-6);
+    m->eps = (real)bind_epsilon(b, "attention.layer_norm_rms_epsilon", "rms_norm_eps", 1e-6);
     if (bind_act(b, "hidden_act", ACT_SILU) != ACT_SILU)
         bind_fail(b, WEFT_EUNSUPPORTED, "hidden_act other than silu");
     m->attn = (attn){ ATTN_CAUSAL,    of->n_head, of->n_head_kv,

@@ -111,8 +111,8 @@ static void score(const run *r, const node *n, int64_t i, int64_t h, const view 
     const int64_t at = h * a->n_head_kv / a->n_head * a->d_key;
     real buffer[MAX_HEAD];
     for (int64_t j = j0; j < j1; j++) {
-        k->type->decode(buffer, view_row(k, j), at, a->d_key);
-        s[j - j0] = a->scale * r->kern->dot(q, buffer, a->d_key);
+        const real *key = k->type->tile(buffer, view_row(k, j), at, a->d_key);
+        s[j - j0] = a->scale * r->kern->dot(q, key, a->d_key);
         if (n->in[BIAS]) {
             const int64_t b = bucket(j - r->batch->row[i].pos, rows(n->in[BIAS]), &a->bias);
             s[j - j0] += values(n->in[BIAS])[b * a->n_head + h];
@@ -148,8 +148,8 @@ static void attend(const run *r, const node *n, int64_t i, int64_t h)
         const real l_b = r->kern->exp_block(s, j1 - j0, &m_b);
         memset(o_b, 0, (size_t)E * sizeof *o_b);
         for (int64_t j = j0; j < j1; j++) {
-            g.v.type->decode(buffer, view_row(&g.v, j), at, E);
-            r->kern->axpy(o_b, s[j - j0], buffer, E);
+            const real *v = g.v.type->tile(buffer, view_row(&g.v, j), at, E);
+            r->kern->axpy(o_b, s[j - j0], v, E);
         }
         merge(o, &l, &m, o_b, l_b, m_b, E);
     }

@@ -143,7 +143,8 @@ static void logit_columns(const run *r, const node *n, int64_t o0, int64_t o1)
     const chunk *c = n->arg;
     const tensor *x = n->in[X], *w = n->in[W], *z = n->save[LOGITS];
     r->kern->matmul(row(z, 0), z->stride, row(x, c->first), x->stride, c->count, cols(x), w->data,
-                    dtype_row_bytes(w->type, cols(w)), w->type->tile, values(n->in[BIAS]), o0, o1);
+                    dtype_row_bytes(w->type, cols(w)), dtype_tile(w->type, r->kern),
+                    values(n->in[BIAS]), o0, o1);
 }
 
 static void loss_rows(const run *r, const node *n, int64_t i0, int64_t i1)
@@ -169,7 +170,7 @@ static void input_rows(const run *r, const node *n, int64_t i0, int64_t i1)
     const tensor *x = n->in[X], *w = n->in[W], *dz = n->save[LOGITS];
     r->kern->matmul_dx(grad_row(x, c->first), x->stride, x->grad_written, row(dz, 0), dz->stride,
                        i0, i1, cols(dz), cols(x), w->data, dtype_row_bytes(w->type, cols(w)),
-                       w->type->tile);
+                       dtype_tile(w->type, r->kern));
 }
 
 static void weight_rows(const run *r, const node *n, int64_t o0, int64_t o1)

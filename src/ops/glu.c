@@ -18,7 +18,7 @@ static void product(const run *r, const node *n, tensor *y, int w, int64_t o0, i
 {
     const tensor *x = n->in[X];
     r->kern->matmul(row(y, 0), y->stride, row(x, 0), x->stride, rows(x), cols(x), n->in[w]->data,
-                    dtype_row_bytes(n->in[w]->type, cols(x)), n->in[w]->type->tile,
+                    dtype_row_bytes(n->in[w]->type, cols(x)), dtype_tile(n->in[w]->type, r->kern),
                     values(n->in[w + 1]), o0, o1);
 }
 
@@ -61,7 +61,7 @@ static void product_back(const run *r, const node *n, int which, int w, int64_t 
     const tensor *x = n->in[X], *d = n->save[which];
     r->kern->matmul_dx(x->grad, x->stride, add, row(d, 0), d->stride, i0, i1, cols(d), cols(x),
                        n->in[w]->data, dtype_row_bytes(n->in[w]->type, cols(x)),
-                       n->in[w]->type->tile);
+                       dtype_tile(n->in[w]->type, r->kern));
 }
 
 static void input_rows(const run *r, const node *n, int64_t i0, int64_t i1)

@@ -14,7 +14,8 @@ static void outputs(const run *r, const node *n, int64_t o0, int64_t o1)
 {
     const tensor *x = n->in[0], *w = n->in[1];
     r->kern->matmul(row(n->out, 0), n->out->stride, row(x, 0), x->stride, rows(x), cols(x), w->data,
-                    dtype_row_bytes(w->type, cols(w)), w->type->tile, values(n->in[2]), o0, o1);
+                    dtype_row_bytes(w->type, cols(w)), dtype_tile(w->type, r->kern),
+                    values(n->in[2]), o0, o1);
 }
 
 static void forward(run *r, const node *n)
@@ -26,7 +27,8 @@ static void input_rows(const run *r, const node *n, int64_t i0, int64_t i1)
 {
     const tensor *x = n->in[0], *w = n->in[1], *y = n->out;
     r->kern->matmul_dx(x->grad, x->stride, x->grad_written, y->grad, y->stride, i0, i1, cols(y),
-                       cols(x), w->data, dtype_row_bytes(w->type, cols(w)), w->type->tile);
+                       cols(x), w->data, dtype_row_bytes(w->type, cols(w)),
+                       dtype_tile(w->type, r->kern));
 }
 
 static void weight_rows(const run *r, const node *n, int64_t o0, int64_t o1)

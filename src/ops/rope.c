@@ -16,20 +16,19 @@
  *                                by 0.1 ln s + 1
  *
  * Angles are made in double: at position 100,000 a float has lost the turn's third digit. A table
- * of all positions would be 64 MiB for 128k positions, so position p = 256 i + j combines two small
- * tables, cos(x + y) = cos x cos y - sin x sin y, in double, and only the result is rounded. */
+ * of all positions would be 64 MiB for 128k positions, so position 65536 i + 256 j + k combines
+ * three small ones, cos(x + y) = cos x cos y - sin x sin y, in double, and only the result is
+ * rounded. */
 #include "ops/ops.h"
 
 #include "tensor/tape.h"
 
 #include <assert.h>
 
-#define LOW 256 /* positions in the table of j */
-
 struct rope_table {
     rope_pairing pairing;
     int64_t n_pair, d_head, n_ctx;
-    double *high, *low; /* [n_ctx / 256 + 1, n_pair] and [256, n_pair] of (cos, sin) */
+    double *table[3]; /* (cos, sin) of every pair at the positions 65536 i, 256 j and k */
 };
 
 static const double pi = 3.14159265358979323846;
@@ -100,19 +99,24 @@ const rope_table *rope_new(const rope_spec *s, int64_t n_ctx, arena *store, weft
     rope_table *t = arena_alloc(store, sizeof *t, err);
     if (!t)
         return NULL;
-    *t = (rope_table){ s->pairing, s->n_rot / 2, s->d_head, n_ctx, NULL, NULL };
-    t->high = turns(store, n_ctx / LOW + 1, LOW, freq, t->n_pair, 1, err);
-    t->low = turns(store, LOW, 1, freq, t->n_pair, magnitude, err);
-    return t->high && t->low ? t : NULL;
+    *t = (rope_table){ s->pairing, s->n_rot / 2, s->d_head, n_ctx, { NULL } };
+    t->table[0] = turns(store, (n_ctx >> 16) + 1, 1 << 16, freq, t->n_pair, 1, err);
+    t->table[1] = turns(store, 256, 1 << 8, freq, t->n_pair, 1, err);
+    t->table[2] = turns(store, 256, 1, freq, t->n_pair, magnitude, err);
+    return t->table[0] && t->table[1] && t->table[2] ? t : NULL;
 }
 
 /* (cos, sin) of every pair at position pos. */
 static void turn_at(const rope_table *t, int64_t pos, real *turn)
 {
-    const double *x = t->high + pos / LOW * t->n_pair * 2, *y = t->low + pos % LOW * t->n_pair * 2;
-    for (int64_t k = 0; k < t->n_pair * 2; k += 2) {
-        turn[k] = (real)(x[k] * y[k] - x[k + 1] * y[k + 1]);
-        turn[k + 1] = (real)(x[k + 1] * y[k] + x[k] * y[k + 1]);
+    const int64_t row = 2 * t->n_pair;
+    const double *x = t->table[0] + (pos >> 16) * row, *y = t->table[1] + (pos >> 8 & 255) * row;
+    const double *z = t->table[2] + (pos & 255) * row;
+    for (int64_t k = 0; k < row; k += 2) {
+        const double c = x[k] * y[k] - x[k + 1] * y[k + 1];
+        const double s = x[k + 1] * y[k] + x[k] * y[k + 1];
+        turn[k] = (real)(c * z[k] - s * z[k + 1]);
+        turn[k + 1] = (real)(s * z[k] + c * z[k + 1]);
     }
 }
 

@@ -14,6 +14,7 @@ typedef struct dtype {
     int gguf;                /* the number GGUF gives it, -1 for none */
     int block;               /* numbers per block */
     int bytes;               /* bytes per block */
+    tile_kind kind;          /* which producer of a processor fits, TILE_PLAIN for none */
 
     /* Columns [k0, k0 + n) of a stored row, any k0. NULL, as the next two, for a type that is no
      * weight's. */
@@ -37,6 +38,12 @@ extern const dtype dtype_f64;
 const dtype *dtype_by_name(const char *name);
 const dtype *dtype_by_gguf(uint32_t number);
 const dtype *dtype_by_safetensors(const char *name);
+
+/* The producer to multiply with: the processor's if it has one. */
+static inline tile_fn *dtype_tile(const dtype *t, const kernels *k)
+{
+    return k->tile[t->kind] ? k->tile[t->kind] : t->tile;
+}
 
 /* Bytes of one row of n numbers; n must be a multiple of the block. */
 static inline size_t dtype_row_bytes(const dtype *t, int64_t n)

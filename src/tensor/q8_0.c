@@ -5,7 +5,8 @@
  *     | d  | q[0] q[1] ...           q[31] |    d: f16 = max|x| / 127    q: round(x / d), half away
  *     +----+-------------------------------+
  *
- * 34 bytes a block, 8.5 bits a number; |x - d q| <= max|x| / 254 + max|x| 2^-11. */
+ * 34 bytes a block, 8.5 bits a number; |x - d q| <= max|x| / 254 + max|x| 2^-11 + 127 2^-25; a
+ * block with something that is no number becomes all NaN. */
 #include "tensor/dtype.h"
 
 #include "kernels/half.h"
@@ -36,15 +37,20 @@ static const real *tile(real *to, const void *row, int64_t k0, int64_t n)
 static void encode_block(uint8_t *block, const real *x)
 {
     float max = 0;
-    for (int k = 0; k < BLOCK; k++)
-        max = fabsf((float)x[k]) > max ? fabsf((float)x[k]) : max;
+    for (int k = 0; k < BLOCK; k++) {
+        const float size = fabsf((float)x[k]);
+        max = size > max || isnan(size) ? size : max; /* NaN wins and stays */
+    }
+    const float d = max / 127;
+    const uint16_t scale = f16_encode(isfinite(max) ? d : NAN);
+    float inverse = d != 0 ? 1 / d : 0;
+    if (!isfinite(inverse) || !isfinite(max))
+        inverse = 0; /* too small to be told from zero, or no number at all */
 
-    const float d = max / 127, inverse = d != 0 ? 1 / d : 0;
-    const uint16_t scale = f16_encode(d);
     memcpy(block, &scale, sizeof scale);
     int8_t *q = (int8_t *)(block + sizeof scale);
     for (int k = 0; k < BLOCK; k++)
-        q[k] = (int8_t)roundf((float)x[k] * inverse);
+        q[k] = inverse == 0 ? 0 : (int8_t)roundf((float)x[k] * inverse);
 }
 
 static void encode(void *row, const real *from, int64_t n)
@@ -53,4 +59,4 @@ static void encode(void *row, const real *from, int64_t n)
         encode_block((uint8_t *)row + k / BLOCK * BYTES, from + k);
 }
 
-const dtype dtype_q8_0 = { "q8_0", NULL, 8, BLOCK, BYTES, decode, tile, encode };
+const dtype dtype_q8_0 = { "q8_0", NULL, 8, BLOCK, BYTES, TILE_Q8_0, decode, tile, encode };

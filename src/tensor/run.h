@@ -103,10 +103,10 @@ static inline bool is_dry(const run *r)
     return r->data.kind == ARENA_COUNTING;
 }
 
-/* Arenas sized for `meta` and `data` bytes; a dry run takes its headers' bound and counts the
- * data. */
+/* Arenas sized for `meta` and `data` bytes. A dry run counts the data and takes headers for as many
+ * blocks as it holds at once: one, or all when it records. */
 weft_status run_init(run *r, mem *m, size_t meta, size_t data, weft_error *err);
-weft_status run_init_dry(run *r, mem *m, int n_layer, weft_error *err);
+weft_status run_init_dry(run *r, mem *m, int n_block, weft_error *err);
 void run_free(run *r);
 
 /* Begins a step: both arenas empty, peaks forgotten. */

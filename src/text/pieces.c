@@ -104,20 +104,25 @@ static void spell(const pieces *p, const char *text, size_t length, sink *s)
     }
 }
 
+static void spell_token(const pieces *p, int32_t id, bool is_byte, sink *s)
+{
+    char byte;
+    if (is_byte && hex_byte(p->text[id], p->length[id], &byte))
+        put(s, &byte, 1);
+    else
+        spell(p, p->text[id], p->length[id], s);
+}
+
 int64_t pieces_bytes(const pieces *p, int32_t id, char *bytes, size_t size)
 {
     if (id < 0 || id >= p->n)
         return -1;
     const double type = p->type ? gguf_number(p->type, (uint64_t)id) : 0;
-    const char *text = p->text[id];
-    const size_t length = p->length[id];
-    sink s = { bytes, size, 0 };
-    char byte;
     if (type == TYPE_CONTROL)
         return 0;
-    if (type == TYPE_BYTE && hex_byte(text, length, &byte))
-        put(&s, &byte, 1);
-    else
-        spell(p, text, length, &s);
-    return s.n;
+    sink measure = { NULL, 0, 0 }, s = { bytes, size, 0 };
+    spell_token(p, id, type == TYPE_BYTE, &measure);
+    if (measure.n > 0 && (size_t)measure.n <= size)
+        spell_token(p, id, type == TYPE_BYTE, &s);
+    return measure.n;
 }

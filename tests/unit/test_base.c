@@ -263,7 +263,9 @@ static void pool_survives_fork(void **state)
         alarm(20);
         const bool ready = pool_ready(p, &err) == WEFT_OK;
         check_pool(p, 100);
+#if !defined(__SANITIZE_THREAD__) /* gcc 12's dies when a forked child joins a thread of its own */
         pool_free(p);
+#endif
         _exit(ready ? 0 : 1);
     }
     int status;

@@ -123,6 +123,28 @@ static void q8_0_bound(void **state)
     check_block(edge);
 }
 
+/* What is no number must not look like one afterwards, and what is too small becomes zero. */
+static void q8_0_strange_numbers(void **state)
+{
+    (void)state;
+    const float strange[] = { NAN, INFINITY, -INFINITY };
+    float x[32], back[32];
+    uint8_t block[34];
+    for (int i = 0; i < 3; i++) {
+        fill_normal(x, 32, 24, 0, 1);
+        x[7] = strange[i];
+        dtype_q8_0.encode(block, x, 32);
+        dtype_q8_0.decode(back, block, 0, 32);
+        assert_true(isnan(back[7]));
+    }
+    for (int k = 0; k < 32; k++)
+        x[k] = k % 2 ? 1e-40f : -1e-38f;
+    dtype_q8_0.encode(block, x, 32);
+    dtype_q8_0.decode(back, block, 0, 32);
+    for (int k = 0; k < 32; k++)
+        assert_true(back[k] == 0);
+}
+
 /* Any piece of a row decodes to what the whole row gives: attention reads heads out of the middle
  * of blocks. */
 static void pieces_equal_the_whole(void **state)
@@ -159,6 +181,7 @@ int main(void)
         TEST("bf16: all 65536 codes decode by definition and encode back", bf16_all_codes),
         TEST("f16, bf16: encoding rounds to nearest, ties to even", halves_round_to_nearest),
         TEST("q8_0: no number moves further than its bound", q8_0_bound),
+        TEST("q8_0: NaN and infinity become NaN, the smallest numbers zero", q8_0_strange_numbers),
         TEST("dtype: a piece of a row equals the same piece of the whole", pieces_equal_the_whole),
         TEST("llama: hidden widths are 11008, 14336 and 8192", hidden_widths),
     };

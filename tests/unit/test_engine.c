@@ -179,20 +179,25 @@ static void same_answer_every_time(void **state)
     const dtype *const weights[] = { &dtype_f32, &dtype_bf16, &dtype_q8_0 };
     const dtype *const caches[] = { &dtype_f32, &dtype_f16, &dtype_bf16, &dtype_q8_0 };
     int tried = 0;
-    const int each = quick() ? 5 : 15, step = quick() ? 2 : 1;
+    const int each = quick() ? 5 : 10, step = quick() ? 2 : 1;
     for (int w = 0; w < 3; w += step) {
         fixture_model f;
         open_typed(&f, weights[w]);
-        for (int c = 0; c < 4; c += step + (step == 2)) {
-            const int distinct = distinct_answers(&f, caches[c], &kernels_scalar, each, &tried);
-            if (distinct != 1)
-                fail_msg("%s weights, %s cache: %d distinct answers", weights[w]->name,
-                         caches[c]->name, distinct);
-        }
+        for (int t = 0; kernels_table(t); t++)
+            for (int c = 0; c < 4; c += step + (step == 2)) {
+                const kernels *kern = kernels_table(t);
+                const int distinct = distinct_answers(&f, caches[c], kern, each, &tried);
+                if (distinct != 1)
+                    fail_msg("%s, %s weights, %s cache: %d distinct answers", kern->name,
+                             weights[w]->name, caches[c]->name, distinct);
+            }
         close_llama(&f);
     }
-    print_message("%d arrangements (%s, %s, %s, %s, %s), 1, 2, 4 threads: 1 distinct answer each\n",
-                  tried, manner[0], manner[1], manner[2], manner[3], manner[4]);
+    print_message("%d arrangements (%s, %s, %s, %s, %s), 1, 2, 4 threads, kernels", tried,
+                  manner[0], manner[1], manner[2], manner[3], manner[4]);
+    for (int t = 0; kernels_table(t); t++)
+        print_message(" %s", kernels_table(t)->name);
+    print_message(": 1 distinct answer each\n");
     assert_true(quick() || tried >= 500);
 }
 
@@ -212,6 +217,39 @@ static void tempted_matmul(real *y, int64_t y_stride, const real *x, int64_t x_s
                 sum += x[i * x_stride + k] * t[k];
             y[i * y_stride + o] = sum;
         }
+}
+
+/* And what threads are tempted to do: an order that depends on how the work was cut among them. */
+static void hasty_matmul(real *y, int64_t y_stride, const real *x, int64_t x_stride, int64_t N,
+                         int64_t K, const void *w, size_t w_bytes, tile_fn *tile, const real *bias,
+                         int64_t o0, int64_t o1)
+{
+    (o1 - o0 > 16 ? kernels_scalar.matmul : tempted_matmul)(y, y_stride, x, x_stride, N, K, w,
+                                                            w_bytes, tile, bias, o0, o1);
+}
+
+static void planted_thread_defect_is_seen(void **state)
+{
+    (void)state;
+    fixture_model f;
+    kernels defective = kernels_scalar;
+    defective.matmul = hasty_matmul;
+    float answer[2][V];
+    int32_t ids[100];
+    story(ids, 100, 8);
+    open_typed(&f, &dtype_f32);
+    for (int i = 0; i < 2; i++) {
+        engine *e = make_engine(&f, (engine_options){ .n_thread = i ? 4 : 1 });
+        e->run.kern = &defective;
+        e->run.fork_cost = 0;
+        session *s = make_session(e);
+        must_eval(e, &(work){ s, ids, 100 }, 1);
+        memcpy(answer[i], s->logits, sizeof answer[i]);
+        session_free(s);
+        engine_free(e);
+    }
+    assert_true(memcmp(answer[0], answer[1], sizeof answer[0]) != 0);
+    close_llama(&f);
 }
 
 static void planted_defect_is_seen(void **state)
@@ -239,7 +277,7 @@ static void same_answer_with_a_window(void **state)
     s.window = 70;
     int tried = 0;
     open_llama(&f, s);
-    assert_int_equal(distinct_answers(&f, &dtype_f32, &kernels_scalar, 5, &tried), 1);
+    assert_int_equal(distinct_answers(&f, &dtype_f32, kernels_table(0), 5, &tried), 1);
     close_llama(&f);
 }
 
@@ -290,7 +328,7 @@ static void cached_equals_uncached(void **state)
     const batch b = { .n_row = 100, .n_seq = 1, .n_wanted = 100, .row = rows_of, .seq = &seq };
     run r;
     assert_int_equal(run_init(&r, &f.host.mem, 1 << 20, 16 << 20, &err), WEFT_OK);
-    r.kern = &kernels_scalar;
+    r.kern = kernels_table(0);
     run_begin(&r, &b);
     const tensor *all = f.model.arch->family->forward(&r, &f.model);
     for (int i = 0; i < 100; i++) {
@@ -488,6 +526,52 @@ static void errors_change_nothing(void **state)
     close_llama(&f);
 }
 
+/* A weight that is no number: an error that names where it began, and the session keeps its
+ * tokens. */
+static void nan_is_an_error(void **state)
+{
+    (void)state;
+    fixture_model f;
+    weft_error err = { 0 };
+    int32_t ids[100];
+    story(ids, 100, 10);
+    open_typed(&f, &dtype_f32);
+    engine *e = make_engine(&f, (engine_options){ .n_thread = 1, .n_batch = 16 });
+    session *s = make_session(e);
+    must_eval(e, &(work){ s, ids, 20 }, 1);
+    real *gain = NULL;
+    for (int64_t i = 0; i < f.model.n_param; i++)
+        if (strcmp(f.model.param[i]->name, "blk.1.ffn_norm.weight") == 0)
+            gain = f.model.param[i]->data;
+    const real kept = gain[3];
+    gain[3] = NAN;
+    assert_int_equal(engine_eval(e, &(work){ s, ids, 50 }, 1, &err), WEFT_ENUMERIC);
+    assert_non_null(strstr(err.message, "blk.1.ffn_norm"));
+    assert_int_equal(s->cache.length, 20);
+    assert_int_equal(session_greedy(s), -1);
+    gain[3] = kept;
+    must_eval(e, &(work){ s, ids, 50 }, 1);
+    assert_true(session_greedy(s) >= 0);
+    session_free(s);
+    engine_free(e);
+    close_llama(&f);
+}
+
+/* A file may claim a context of 2^24 positions; opening it must not cost what that would. */
+static void long_contexts_are_cheap_to_claim(void **state)
+{
+    (void)state;
+    fixture_model f;
+    llama_shape s = shape;
+    s.type = &dtype_f32;
+    s.n_ctx = 1 << 24;
+    open_llama(&f, s);
+    print_message("2^24 positions: %zu KiB beside the file\n",
+                  (f.host.mem.used - f.model.file.file[0].size) >> 10);
+    assert_true(f.host.mem.used - f.model.file.file[0].size < (1 << 20));
+    close_llama(&f);
+}
+
 static void options_out_of_range(void **state)
 {
     (void)state;
@@ -521,6 +605,8 @@ int main(void)
         TEST("engine: whole = chunks = token by token = among strangers, by memcmp",
              same_answer_every_time),
         TEST("engine: a planted defect in the order of sums is seen", planted_defect_is_seen),
+        TEST("engine: a planted defect in the cut among threads is seen",
+             planted_thread_defect_is_seen),
         TEST("engine: the same answer with a sliding window", same_answer_with_a_window),
         TEST("engine: with a cache and without one, the same bits at every position",
              cached_equals_uncached),
@@ -533,6 +619,9 @@ int main(void)
              cap_refuses_engines),
         TEST("engine: errors leave sessions and pages as they were, with both counts",
              errors_change_nothing),
+        TEST("engine: logits that are not numbers are an error that names the tensor",
+             nan_is_an_error),
+        TEST("model: a long context is cheap to claim", long_contexts_are_cheap_to_claim),
         TEST("engine: options out of range are refused with a sentence", options_out_of_range),
     };
     return RUN(tests);

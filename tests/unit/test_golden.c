@@ -7,7 +7,7 @@
 #define TOLERANCE 1e-5
 
 /* All positions are wanted, so the batch is built by hand: one sequence, no cache. */
-static void forward_all(const model *m, const golden *g, run *r, golden *watch)
+static void forward_all(const model *m, const golden *g, const kernels *kern, run *r, golden *watch)
 {
     const stored *ids = golden_tensor(g, "ids");
     const int32_t n = (int32_t)ids->shape[0];
@@ -25,7 +25,7 @@ static void forward_all(const model *m, const golden *g, run *r, golden *watch)
     m->arch->family->forward(&dry, m);
 
     assert_int_equal(run_init(r, &m->host->mem, dry.meta.peak, dry.data.peak, &err), WEFT_OK);
-    r->kern = &kernels_scalar;
+    r->kern = kern;
     r->trace_maps = true;
     r->trace = golden_compare;
     r->trace_ud = watch;
@@ -51,10 +51,14 @@ static void check(const char *name)
     if (model_open(&m, fixture(path), WEFT_LOAD_COPY, &h, &err) != WEFT_OK)
         fail_msg("%s", err.message);
     snprintf(path, sizeof path, "golden/%s/trace.safetensors", name);
-    golden_open(&g, fixture(path), TOLERANCE);
-    forward_all(&m, &g, &r, &g);
-    golden_finish(&g, name);
-    golden_close(&g);
+    for (int i = 0; kernels_table(i); i++) {
+        char what[64];
+        snprintf(what, sizeof what, "%s, %s", name, kernels_table(i)->name);
+        golden_open(&g, fixture(path), TOLERANCE);
+        forward_all(&m, &g, kernels_table(i), &r, &g);
+        golden_finish(&g, what);
+        golden_close(&g);
+    }
     model_close(&m);
     assert_int_equal(h.mem.used, 0);
 }
@@ -93,7 +97,7 @@ static void planted_defect(void **state)
         if (strcmp(m.param[i]->name, "blk.1.attn_k.weight") == 0)
             ((float *)m.param[i]->data)[5] += 1e-2f;
     golden_open(&g, fixture("golden/llama-gqa/trace.safetensors"), TOLERANCE);
-    forward_all(&m, &g, &r, &g);
+    forward_all(&m, &g, &kernels_scalar, &r, &g);
     assert_string_equal(g.first, "blk.1.attn_k");
     golden_close(&g);
     model_close(&m);

@@ -6,6 +6,8 @@
 #include "base/rng.h"
 #include "ops/ops.h"
 
+static const kernels *kern; /* the table under test: all that this processor can run, in turn */
+
 #define EXACT (sizeof(real) == 8)
 #define TIGHT (EXACT ? 1e-12 : 2e-6) /* relative to the largest number */
 
@@ -25,7 +27,7 @@ static void bench_init(bench *b, int threads)
     weft_error err = { 0 };
     host_plain(&b->host);
     assert_int_equal(run_init(&b->run, &b->host.mem, 1 << 20, 64 << 20, &err), WEFT_OK);
-    b->run.kern = &kernels_scalar;
+    b->run.kern = kern;
     b->pool = pool_new(threads, &b->host.mem, &err);
     b->run.pool = b->pool;
     b->run.fork_cost = 0; /* every op forks */
@@ -461,7 +463,6 @@ static void rope_is_a_rotation(void **state)
             memcpy(row(k, i), k0, sizeof k0);
         }
         tensor *tq = rope(&b.run, q, t), *tk = rope(&b.run, k, t);
-        const kernels *kern = &kernels_scalar;
         const double norm = sqrt((double)kern->dot(q0, q0, E)),
                      size = norm * sqrt((double)kern->dot(k0, k0, E));
         for (int m = 0; m < T; m++) {
@@ -879,5 +880,10 @@ int main(void)
         TEST("apply: names, profiles, and finds the first NaN", apply_names_profiles_and_hunts),
         TEST("ops: every op has a name of its own, a forward and a cost", every_op_is_whole),
     };
-    return RUN(tests);
+    int failed = 0;
+    for (int i = 0; (kern = kernels_table(i)) != NULL; i++) {
+        print_message("kernels: %s\n", kern->name);
+        failed += RUN(tests);
+    }
+    return failed;
 }

@@ -1,0 +1,105 @@
+/* apply.c - where an op executes: nowhere else. */
+#include "tensor/run.h"
+#include "tensor/tape.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* A weight gives its name to what it makes; else the op gives one inside the scope; else the output
+ * continues its input's name. */
+static void name_output(const run *r, const node *n)
+{
+    char *name = n->out->name;
+    if (n->label) {
+        const size_t length = strlen(n->label), suffix = sizeof ".weight" - 1;
+        const bool full = length > suffix && strcmp(n->label + length - suffix, ".weight") == 0;
+        snprintf(name, NAME_BYTES, "%.*s", (int)(full ? length - suffix : length), n->label);
+    } else if (n->local) {
+        snprintf(name, NAME_BYTES, "%s%s%s", r->scope, r->scope[0] ? "." : "", n->local);
+    } else {
+        snprintf(name, NAME_BYTES, "%.*s.%s", NAME_BYTES - 16, n->in[0]->name, n->op->name);
+    }
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void note_profile(const run *r, const node *n, double seconds)
+{
+    profile *p = r->profile;
+    int i = 0;
+    while (i < p->n && p->entry[i].op != n->op)
+        i++;
+    if (i == MAX_PROFILE)
+        return;
+    if (i == p->n)
+        p->entry[p->n++] = (op_profile){ .op = n->op };
+    const cost c = n->op->cost(r, n);
+    p->entry[i].calls++;
+    p->entry[i].seconds += seconds;
+    p->entry[i].flops += c.flops;
+    p->entry[i].bytes += c.bytes;
+}
+
+static void hunt_nan(run *r, const tensor *t)
+{
+    for (int64_t i = 0; i < rows(t) && !r->first_nan[0]; i++)
+        for (int64_t k = 0; k < cols(t); k++)
+            if (!isfinite(row(t, i)[k])) {
+                memcpy(r->first_nan, t->name, NAME_BYTES);
+                return;
+            }
+}
+
+tensor *apply(run *r, node *n)
+{
+    name_output(r, n);
+    if (r->counting)
+        tape_count(n);
+    if (r->tape)
+        tape_record(r, n);
+    if (is_dry(r))
+        return n->out;
+
+    const double start = r->profile ? now() : 0;
+    mem_guard_begin();
+    n->op->forward(r, n);
+    mem_guard_end();
+    if (r->profile)
+        note_profile(r, n, now() - start);
+    if (r->hunt_nan)
+        hunt_nan(r, n->out);
+    if (r->trace)
+        r->trace(r->trace_ud, n->out, n->op);
+    return n->out;
+}
+
+tensor *run_block(run *r, block_fn *fn, const void *model, int layer, tensor *x)
+{
+    snprintf(r->scope, sizeof r->scope, "blk.%d", layer);
+    if (r->tape) {
+        tensor *out = tape_block(r, fn, model, layer, x);
+        r->scope[0] = '\0';
+        return out;
+    }
+    r->block++;
+    r->n_drop = 0;
+    const arena_mark meta = arena_at(&r->meta), data = arena_at(&r->data);
+
+    tensor *y = fn(r, model, layer, x);
+    assert(rows(y) == rows(x) && cols(y) == cols(x) && y->stride == x->stride);
+
+    memcpy(x->name, y->name, NAME_BYTES);
+    if (!is_dry(r))
+        memcpy(x->data, y->data, (size_t)(rows(x) * cols(x)) * sizeof(real));
+    arena_reset(&r->meta, meta);
+    arena_reset(&r->data, data);
+    r->scope[0] = '\0';
+    return x;
+}

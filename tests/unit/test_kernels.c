@@ -1,0 +1,277 @@
+/* Every kernel of every table this processor can run against the scalar one, within the policy of
+ * docs/NUMERICS.md; and the promise that a row's result does not depend on its company. */
+#include "support.h"
+
+#include "base/rng.h"
+#include "tensor/dtype.h"
+
+enum { MOST = 3000 };
+
+static const int lengths[] = { 1,  2,  7,   8,   9,    15,   16,   17,  31,
+                               33, 64, 100, 257, 1023, 1024, 1025, 2080 };
+#define N_LENGTH (sizeof lengths / sizeof *lengths)
+
+static real *numbers(int64_t n, uint64_t stream)
+{
+    real *x = malloc((size_t)n * sizeof *x);
+    fill_normal(x, n, 51, stream, 1);
+    return x;
+}
+
+/* 4 sqrt(n) 2^-24 sum |a b|, for either of two sums. */
+static double dot_bound(const real *a, const real *b, int64_t n)
+{
+    double size = 0;
+    for (int64_t k = 0; k < n; k++)
+        size += fabs((double)a[k] * (double)b[k]);
+    return 8 * sqrt((double)n) * 0x1p-24 * size;
+}
+
+static void check_near(const char *what, const kernels *t, const real *a, const real *b, int64_t n,
+                       double tolerance)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s of %s", what, t->name);
+    assert_close(name, a, b, n, tolerance);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static void rows_of_numbers(const kernels *t, int64_t n)
+{
+    const kernels *s = &kernels_scalar;
+    real *a = numbers(n, 1), *b = numbers(n, 2), *y = numbers(n, 3), *z = numbers(n, 3);
+    assert_true(fabs((double)(t->dot(a, b, n) - s->dot(a, b, n))) <= dot_bound(a, b, n));
+    t->axpy(y, 0.7f, a, n), s->axpy(z, 0.7f, a, n);
+    check_near("axpy", t, y, z, n, 2e-7);
+    t->add(y, a, b, n), s->add(z, a, b, n);
+    assert_memory_equal(y, z, (size_t)n * sizeof *y);
+    t->mul(y, a, b, n), s->mul(z, a, b, n);
+    assert_memory_equal(y, z, (size_t)n * sizeof *y);
+    t->rmsnorm(y, a, b, 1e-5f, n), s->rmsnorm(z, a, b, 1e-5f, n);
+    check_near("rmsnorm", t, y, z, n, 2e-6);
+    t->layernorm(y, a, b, a, 1e-5f, n), s->layernorm(z, a, b, a, 1e-5f, n);
+    check_near("layernorm", t, y, z, n, 4e-6);
+    t->layernorm(y, a, b, NULL, 1e-5f, n), s->layernorm(z, a, b, NULL, 1e-5f, n);
+    check_near("layernorm", t, y, z, n, 4e-6);
+    real max, want;
+    memcpy(y, a, (size_t)n * sizeof *y), memcpy(z, a, (size_t)n * sizeof *z);
+    const real sum = t->exp_block(y, n, &max), want_sum = s->exp_block(z, n, &want);
+    assert_true(max == want);
+    assert_true(fabs((double)(sum / want_sum) - 1) < 2e-6);
+    check_near("exp_block", t, y, z, n, 3e-7);
+    free(a), free(b), free(y), free(z);
+}
+
+static void rows_equal_scalar(void **state)
+{
+    (void)state;
+    for (int i = 0; kernels_table(i); i++)
+        for (size_t k = 0; k < N_LENGTH; k++)
+            rows_of_numbers(kernels_table(i), lengths[k]);
+}
+
+/* Each number on its own: relative error where the function is not near zero, and the ends of the
+ * range. */
+static void activations_equal_scalar(void **state)
+{
+    (void)state;
+    const act_kind kinds[] = { ACT_NONE, ACT_RELU, ACT_SILU, ACT_GELU, ACT_GELU_TANH, ACT_TANH };
+    enum { N = 20001 };
+    real *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y), *z = malloc(N * sizeof *z),
+         one = 1;
+    for (int i = 0; i < N; i++)
+        x[i] = (real)(i - N / 2) / 100; /* -100 to 100 */
+    for (int t = 0; kernels_table(t); t++)
+        for (size_t k = 0; k < 6; k++) {
+            kernels_table(t)->act(y, x, kinds[k], N);
+            kernels_scalar.act(z, x, kinds[k], N);
+            for (int i = 0; i < N; i++)
+                if (!(fabs((double)(y[i] - z[i])) <= 1e-6 * fabs((double)z[i]) + 3e-7))
+                    fail_msg("%s: activation %d of %g is %.9g, expected %.9g",
+                             kernels_table(t)->name, (int)kinds[k], (double)x[i], (double)y[i],
+                             (double)z[i]);
+            real nan = NAN, out = 0, slope[2];
+            kernels_table(t)->act(&out, &nan, kinds[k], 1);
+            assert_true(isnan(out) || kinds[k] == ACT_RELU);
+            kernels_table(t)->act_back(&slope[0], &x[N / 2 + 77], &one, kinds[k], 1);
+            kernels_scalar.act_back(&slope[1], &x[N / 2 + 77], &one, kinds[k], 1);
+            assert_true(fabs((double)(slope[0] - slope[1])) < 1e-6);
+        }
+    free(x), free(y), free(z);
+}
+
+static void exponentials_at_the_ends(void **state)
+{
+    (void)state;
+    for (int t = 0; kernels_table(t); t++) {
+        real s[40], max;
+        for (int k = 0; k < 40; k++)
+            s[k] = k == 3 ? 0 : k % 4 == 1 ? -INFINITY : (real)(-3 * k);
+        kernels_table(t)->exp_block(s, 40, &max);
+        assert_true(max == 0 && s[3] == 1);
+        for (int k = 0; k < 40; k++) {
+            const double want = k == 3 ? 1 : k % 4 == 1 ? 0 : exp(-3.0 * k);
+            assert_true(fabs((double)s[k] - want) <= 3e-7 * want + 1e-37);
+        }
+    }
+}
+
+static void ropes_equal_scalar(void **state)
+{
+    (void)state;
+    for (int t = 0; kernels_table(t); t++)
+        for (int pairs = 1; pairs < 70; pairs += 3)
+            for (int p = ROPE_ADJACENT; p <= ROPE_HALVES; p++) {
+                real *x = numbers(2 * pairs, 4), *turn = numbers(2 * pairs, 5), y[140], z[140];
+                kernels_table(t)->rope(y, x, turn, pairs, (rope_pairing)p);
+                kernels_scalar.rope(z, x, turn, pairs, (rope_pairing)p);
+                check_near("rope", kernels_table(t), y, z, 2 * pairs, 3e-7);
+                free(x), free(turn);
+            }
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+static const dtype *const types[] = { &dtype_f32, &dtype_f16, &dtype_bf16, &dtype_q8_0 };
+
+/* Producers give the very numbers of the format's own decoder. */
+static void producers_are_exact(void **state)
+{
+    (void)state;
+    for (int t = 0; kernels_table(t); t++)
+        for (int d = 0; d < 4; d++) {
+            real *x = numbers(MOST, 6), want[TILE_COLS], buffer[TILE_COLS];
+            uint8_t *row = malloc(MOST * 4);
+            const int64_t n = MOST / types[d]->block * types[d]->block;
+            types[d]->encode(row, x, n);
+            for (int64_t k = 0; k < n; k += TILE_COLS) {
+                const int64_t width = n - k < TILE_COLS ? n - k : TILE_COLS;
+                types[d]->decode(want, row, k, width);
+                const real *got = dtype_tile(types[d], kernels_table(t))(buffer, row, k, width);
+                assert_memory_equal(got, want, (size_t)width * sizeof *want);
+            }
+            free(x), free(row);
+        }
+}
+
+typedef struct product {
+    int64_t N, K, O;
+    real *x, *bias, *dy;
+    uint8_t *w;
+    size_t w_bytes;
+    const dtype *type;
+} product;
+
+static void product_init(product *p, const dtype *type, int64_t N, int64_t K, int64_t O)
+{
+    *p = (product){ N,
+                    K,
+                    O,
+                    numbers(N * K, 7),
+                    numbers(O, 8),
+                    numbers(N * O, 9),
+                    NULL,
+                    dtype_row_bytes(type, K),
+                    type };
+    p->w = malloc((size_t)O * p->w_bytes);
+    for (int64_t o = 0; o < O; o++) {
+        real *row = numbers(K, 100 + (uint64_t)o);
+        type->encode(p->w + (size_t)o * p->w_bytes, row, K);
+        free(row);
+    }
+}
+
+static void product_free(product *p)
+{
+    free(p->x), free(p->bias), free(p->dy), free(p->w);
+}
+
+static void multiply(const kernels *t, const product *p, int64_t i, int64_t N, int64_t o0,
+                     int64_t o1, real *y)
+{
+    t->matmul(y, p->O, p->x + i * p->K, p->K, N, p->K, p->w, p->w_bytes, dtype_tile(p->type, t),
+              p->bias, o0, o1);
+}
+
+/* Against scalar; then every row alone, and every cut of the outputs: the same bits as all at
+ * once. */
+static void check_product(const kernels *t, const product *p)
+{
+    const int64_t n = p->N * p->O;
+    real *y = numbers(n, 1), *z = numbers(n, 1), *alone = numbers(n, 1);
+    multiply(t, p, 0, p->N, 0, p->O, y);
+    multiply(&kernels_scalar, p, 0, p->N, 0, p->O, z);
+    check_near("matmul", t, y, z, n, 4e-6);
+    for (int64_t i = 0; i < p->N; i++)
+        multiply(t, p, i, 1, 0, p->O, alone + i * p->O);
+    assert_memory_equal(alone, y, (size_t)n * sizeof *y);
+    for (int64_t o = 0; o < p->O; o += 3)
+        multiply(t, p, 0, p->N, o, o + 3 < p->O ? o + 3 : p->O, alone);
+    assert_memory_equal(alone, y, (size_t)n * sizeof *y);
+    free(y), free(z), free(alone);
+}
+
+static void products_equal_scalar(void **state)
+{
+    (void)state;
+    const int64_t shapes[][3] = { { 1, 32, 1 },   { 3, 64, 5 },   { 4, 96, 4 },
+                                  { 7, 1056, 9 }, { 9, 2080, 6 }, { 1, 2080, 13 } };
+    for (int t = 0; kernels_table(t); t++)
+        for (int d = 0; d < 4; d++)
+            for (size_t s = 0; s < 6; s++) {
+                product p;
+                product_init(&p, types[d], shapes[s][0], shapes[s][1], shapes[s][2]);
+                check_product(kernels_table(t), &p);
+                product_free(&p);
+            }
+}
+
+static void gradients_equal_scalar(void **state)
+{
+    (void)state;
+    const int64_t shapes[][3] = { { 1, 5, 3 }, { 3, 33, 5 }, { 5, 70, 4 }, { 9, 1030, 7 } };
+    for (int t = 0; kernels_table(t); t++)
+        for (int add = 0; add < 2; add++)
+            for (size_t s = 0; s < 4; s++) {
+                const kernels *table[] = { kernels_table(t), &kernels_scalar };
+                const int64_t N = shapes[s][0], K = shapes[s][1], O = shapes[s][2];
+                real *dx[2], *dw[2];
+                product p;
+                product_init(&p, &dtype_f32, N, K, O);
+                for (int i = 0; i < 2; i++) {
+                    dx[i] = numbers(N * K, 20);
+                    dw[i] = numbers(O * K, 21);
+                    table[i]->matmul_dx(dx[i], K, add, p.dy, O, 0, N, O, K, p.w, p.w_bytes,
+                                        dtype_f32.tile);
+                    table[i]->matmul_dw(dw[i], add, p.dy, O, p.x, K, N, K, 0, O);
+                }
+                check_near("matmul_dx", table[0], dx[0], dx[1], N * K, 2e-6);
+                check_near("matmul_dw", table[0], dw[0], dw[1], O * K, 2e-6);
+                for (int i = 0; i < 2; i++)
+                    free(dx[i]), free(dw[i]);
+                product_free(&p);
+            }
+}
+
+int main(void)
+{
+    for (int t = 0; kernels_table(t); t++)
+        print_message("%s%s", t ? ", " : "kernels here: ", kernels_table(t)->name);
+    print_message("\n");
+    const struct CMUnitTest tests[] = {
+        TEST("kernels: sums, norms and exponentials of every table equal scalar",
+             rows_equal_scalar),
+        TEST("kernels: activations of every table equal scalar, NaN stays",
+             activations_equal_scalar),
+        TEST("kernels: exponentials are right at the ends of their range",
+             exponentials_at_the_ends),
+        TEST("kernels: rotations of every table equal scalar", ropes_equal_scalar),
+        TEST("kernels: producers of every table give the format's own numbers",
+             producers_are_exact),
+        TEST("kernels: products of every table equal scalar, and a row alone is the same bits",
+             products_equal_scalar),
+        TEST("kernels: gradients of products of every table equal scalar", gradients_equal_scalar),
+    };
+    return RUN(tests);
+}
