@@ -6,7 +6,7 @@
 #include <immintrin.h>
 
 #define WIDTH 8
-#define ROWS  2
+#define ROWS  3
 #define OUTS  4
 #define TABLE kernels_avx2
 #define NAME  "avx2"

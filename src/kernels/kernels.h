@@ -18,7 +18,7 @@
 
 /* Columns of W that are produced at a time. Part of the arithmetic: see NUMERICS.md, "one
  * order". */
-#define TILE_COLS 1024
+#define TILE_COLS 512
 
 /* Produces columns [k0, k0 + n) of one stored row of weights as real numbers: returns `to` after
  * filling it, or a pointer into the row itself where it already holds real numbers. n <= TILE_COLS,

@@ -85,33 +85,46 @@ static void axpy(real *y, real a, const real *x, int64_t n)
     }
 }
 
-/* OUTS rows of W are produced a tile at a time and multiplied with every row of x. */
+/* Rows of x that stay in the second cache while the weights of a tile pass by. */
+#define ROW_BLOCK 256
+
+/* One tile of columns for some rows: OUTS rows of W are produced at a time, and multiplied with all
+ * of them. */
+static void tile_product(real *y, int64_t y_stride, const real *x, int64_t x_stride, int64_t N,
+                         const char *w, size_t w_bytes, tile_fn *tile, int64_t k, int64_t n,
+                         int64_t o0, int64_t o1)
+{
+    _Alignas(64) real buffer[OUTS][TILE_COLS];
+    real out[ROWS][OUTS];
+    const real *t[OUTS];
+    for (int64_t o = o0; o < o1; o += OUTS) {
+        const int O = (int)least(OUTS, o1 - o);
+        for (int c = 0; c < O; c++)
+            t[c] = tile(buffer[c], w + (size_t)(o + c) * w_bytes, k, n);
+        for (int64_t i = 0; i < N; i += ROWS) {
+            const int R = (int)least(ROWS, N - i);
+            block_dots(R, O, x + i * x_stride + k, x_stride, t, n, out);
+            for (int r = 0; r < R; r++)
+                for (int c = 0; c < O; c++) {
+                    real *to = &y[(i + r) * y_stride + o + c];
+                    *to = k == 0 ? out[r][c] : *to + out[r][c];
+                }
+        }
+    }
+}
+
 static void matmul(real *y, int64_t y_stride, const real *x, int64_t x_stride, int64_t N, int64_t K,
                    const void *w, size_t w_bytes, tile_fn *tile, const real *bias, int64_t o0,
                    int64_t o1)
 {
-    real buffer[OUTS][TILE_COLS], out[ROWS][OUTS];
-    const real *t[OUTS];
-    for (int64_t o = o0; o < o1; o += OUTS) {
-        const int O = (int)least(OUTS, o1 - o);
-        for (int64_t k = 0; k < K; k += TILE_COLS) {
-            const int64_t n = least(TILE_COLS, K - k);
-            for (int c = 0; c < O; c++)
-                t[c] = tile(buffer[c], (const char *)w + (size_t)(o + c) * w_bytes, k, n);
-            for (int64_t i = 0; i < N; i += ROWS) {
-                const int R = (int)least(ROWS, N - i);
-                block_dots(R, O, x + i * x_stride + k, x_stride, t, n, out);
-                for (int r = 0; r < R; r++)
-                    for (int c = 0; c < O; c++) {
-                        real *to = &y[(i + r) * y_stride + o + c];
-                        *to = k == 0 ? out[r][c] : *to + out[r][c];
-                    }
-            }
-        }
-        for (int64_t i = 0; bias && i < N; i++)
-            for (int c = 0; c < O; c++)
-                y[i * y_stride + o + c] += bias[o + c];
-    }
+    for (int64_t i = 0; i < N; i += ROW_BLOCK)
+        for (int64_t k = 0; k < K; k += TILE_COLS)
+            tile_product(y + i * y_stride, y_stride, x + i * x_stride, x_stride,
+                         least(ROW_BLOCK, N - i), w, w_bytes, tile, k, least(TILE_COLS, K - k), o0,
+                         o1);
+    for (int64_t i = 0; bias && i < N; i++)
+        for (int64_t o = o0; o < o1; o++)
+            y[i * y_stride + o] += bias[o];
 }
 
 /* sum_j a[j a_step + i a_stride] b[j b_stride + k] for R values of i and up to two vectors of k:
