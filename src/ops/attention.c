@@ -241,7 +241,7 @@ static void deltas(const run *r, const node *n, int64_t u0, int64_t u1)
     }
 }
 
-/* Adds what query (i, h) sends to the key and value of row k_row, if it sees them. */
+/* Adds what query (i, h) sends to the key and value at position pos, if it sees them. */
 static void collect(const run *r, const node *n, int64_t i, int64_t h, int64_t pos, real *dk,
                     real *dv)
 {
@@ -330,8 +330,11 @@ static void backward(run *r, const node *n)
 {
     const attn *a = n->arg;
     const int64_t N = rows(n->out), keys = rows(n->in[K]);
-    if (N == 0)
+    if (N == 0) {
+        for (int i = K; i <= BIAS; i++)
+            grad_clear(n->in[i]);
         return;
+    }
     const int64_t each = (int64_t)(keys_seen(r, a) / (double)N) * 2 * (a->d_key + a->d_value);
     parallel(r, n, N * a->n_head, a->d_value, deltas);
     if (n->in[Q]->needs_grad)
@@ -400,7 +403,9 @@ static void show_maps(run *r, const node *of)
         T = end > T ? end : T;
     }
     tape *recording = r->tape; /* maps are looked at, not learned from */
+    const bool counting = r->counting;
     r->tape = NULL;
+    r->counting = false;
     node scores = *of;
     scores.op = &attention_scores_op;
     scores.local = "attention.scores";
@@ -411,6 +416,7 @@ static void show_maps(run *r, const node *of)
     probs.out = tensor_new(r, rows(s), cols(s));
     apply(r, &probs);
     r->tape = recording;
+    r->counting = counting;
 }
 
 tensor *attention(run *r, tensor *q, tensor *k, tensor *v, const attn *a, int layer)
@@ -419,6 +425,7 @@ tensor *attention(run *r, tensor *q, tensor *k, tensor *v, const attn *a, int la
     assert(!k || cols(k) == a->n_head_kv * a->d_key);
     assert(!v || cols(v) == a->n_head_kv * a->d_value);
     assert(k || a->kind == ATTN_CROSS);
+    assert(!r->tape || r->batch->n_seq == 0 || !r->batch->seq[0].cache);
     node n = {
         .op = &attention_op, .local = "attention", .in = { q, k, v, a->bias.table }, .arg = a
     };

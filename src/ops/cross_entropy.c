@@ -14,7 +14,7 @@
 #include <assert.h>
 #include <string.h>
 
-#define CHUNK_NUMBERS ((int64_t)1 << 22)
+#define CHUNK_NUMBERS ((int64_t)1 << 22) /* unless the run says otherwise */
 
 /* ---- one row --------------------------------------------------------------------------------- */
 
@@ -57,6 +57,7 @@ static double row_loss(const batch_row *b, const real *z, int64_t V, real smooth
 {
     if (b->target == NO_TARGET)
         return 0;
+    assert(b->target >= 0 && b->target < V);
     const double lse = (double)log_sum_exp(z, V), e = (double)smoothing;
     double even = 0;
     for (int64_t k = 0; e > 0 && k < V; k++)
@@ -136,6 +137,7 @@ typedef struct chunk {
     const int32_t *index; /* of its rows */
     int64_t first, count;
     double scale; /* dloss / sum w, in backward */
+    double total; /* of the losses so far, in forward */
 } chunk;
 
 static void logit_columns(const run *r, const node *n, int64_t o0, int64_t o1)
@@ -190,35 +192,34 @@ static void weight_rows(const run *r, const node *n, int64_t o0, int64_t o1)
 }
 
 /* Calls each(r, n) for every chunk, with n->arg a chunk whose logits have been made. */
-static void over_chunks(run *r, const node *n, double scale, void (*each)(run *r, const node *n))
+static void over_chunks(run *r, const node *n, chunk *c, void (*each)(run *r, const node *n))
 {
     const tensor *x = n->in[X], *z = n->save[LOGITS];
-    chunk c = { .scale = scale };
     node part = *n;
-    part.arg = &c;
-    for (c.first = 0; c.first < rows(x); c.first += c.count) {
-        c.count = rows(x) - c.first < rows(z) ? rows(x) - c.first : rows(z);
-        c.index = (const int32_t *)n->arg + c.first;
-        parallel(r, &part, cols(z), c.count * cols(x), logit_columns);
+    part.arg = c;
+    for (c->first = 0; c->first < rows(x); c->first += c->count) {
+        c->count = rows(x) - c->first < rows(z) ? rows(x) - c->first : rows(z);
+        c->index = (const int32_t *)n->arg + c->first;
+        parallel(r, &part, cols(z), c->count * cols(x), logit_columns);
         each(r, &part);
     }
 }
 
 static void add_losses(run *r, const node *n)
 {
-    const chunk *c = n->arg;
+    chunk *c = (chunk *)n->arg;
     parallel(r, n, c->count, 8 * cols(n->save[LOGITS]), loss_rows);
     for (int64_t i = 0; i < c->count; i++)
-        row(n->out, 0)[0] += row(n->save[SUMS], i)[0];
+        c->total += (double)row(n->save[SUMS], i)[0];
 }
 
 static void chunked_forward(run *r, const node *n)
 {
     const double total = total_weight(r);
+    chunk c = { 0 };
     index_rows(r, (int32_t *)n->arg);
-    row(n->out, 0)[0] = 0;
-    over_chunks(r, n, 0, add_losses);
-    row(n->out, 0)[0] = total > 0 ? (real)((double)row(n->out, 0)[0] / total) : 0;
+    over_chunks(r, n, &c, add_losses);
+    row(n->out, 0)[0] = total > 0 ? (real)(c.total / total) : 0;
 }
 
 static void push_back(run *r, const node *n)
@@ -234,7 +235,12 @@ static void push_back(run *r, const node *n)
 static void chunked_backward(run *r, const node *n)
 {
     const double total = total_weight(r);
-    over_chunks(r, n, total > 0 ? (double)*n->out->grad / total : 0, push_back);
+    chunk c = { .scale = total > 0 ? (double)*n->out->grad / total : 0 };
+    over_chunks(r, n, &c, push_back);
+    if (rows(n->in[X]) == 0) { /* no row has a target */
+        grad_clear(n->in[W]);
+        grad_clear(n->in[BIAS]);
+    }
 }
 
 static cost chunked_cost(const run *r, const node *n)
@@ -251,7 +257,8 @@ const op linear_cross_entropy_op = { "linear_cross_entropy", chunked_forward, ch
 tensor *linear_cross_entropy(run *r, tensor *x, const weight *w, real smoothing)
 {
     assert(rows(x) == r->batch->n_wanted && cols(x) == cols(w->w));
-    const int64_t V = rows(w->w), fit = CHUNK_NUMBERS / V > 1 ? CHUNK_NUMBERS / V : 1;
+    const int64_t most = r->loss_numbers ? r->loss_numbers : CHUNK_NUMBERS;
+    const int64_t V = rows(w->w), fit = most / V > 1 ? most / V : 1;
     const int64_t count = rows(x) < fit ? rows(x) : fit;
     node n = { .op = &linear_cross_entropy_op, .local = "loss", .in = { x, w->w, w->b } };
     n.f[0] = smoothing;

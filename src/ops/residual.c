@@ -3,7 +3,7 @@
  * In place where x was made inside this block: then nobody outside holds it, and the block's caller
  * still has its own x. Otherwise a new tensor, so that what entered the block stays as it was.
  *
- * In training the branch drops out before it is added, as every family of transformers does it. */
+ * In training a block's branch drops out before it is added, as every family of transformers does it. */
 #include "ops/ops.h"
 
 #include "tensor/tape.h"
@@ -48,7 +48,7 @@ const op residual_op = { "residual", forward, backward, add_cost };
 void residual(run *r, tensor **x, tensor *h)
 {
     assert(rows(*x) == rows(h) && cols(*x) == cols(h));
-    if (r->training && r->dropout > 0)
+    if (r->training && r->dropout > 0 && r->block > 0)
         h = dropout(r, h, r->dropout);
     const bool in_place = (*x)->born == r->block && !r->tape;
     node n = { .op = &residual_op, .in = { h, *x } };

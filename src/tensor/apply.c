@@ -82,12 +82,9 @@ tensor *apply(run *r, node *n)
 
 tensor *run_block(run *r, block_fn *fn, const void *model, int layer, tensor *x)
 {
+    if (r->tape)
+        return tape_block(r, fn, model, layer, x);
     snprintf(r->scope, sizeof r->scope, "blk.%d", layer);
-    if (r->tape) {
-        tensor *out = tape_block(r, fn, model, layer, x);
-        r->scope[0] = '\0';
-        return out;
-    }
     r->block++;
     r->n_drop = 0;
     const arena_mark meta = arena_at(&r->meta), data = arena_at(&r->data);

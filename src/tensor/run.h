@@ -78,12 +78,13 @@ struct run {
     pool *pool; /* NULL: the calling thread alone */
     comm *comm; /* NULL: this process alone */
 
-    tape *tape;     /* records for backward, or NULL */
-    bool counting;  /* uses of parameters are counted: this forward will be unwound */
-    bool training;  /* the model's end is a loss, and residual branches drop out */
-    real dropout;   /* rate, in training */
-    real smoothing; /* of the loss's targets */
-    int64_t n_drop; /* dropouts so far in this block: part of their key */
+    tape *tape;           /* records for backward, or NULL */
+    bool counting;        /* uses of parameters are counted: this forward will be unwound */
+    bool training;        /* the model's end is a loss, and residual branches drop out */
+    real dropout;         /* rate, in training */
+    real smoothing;       /* of the loss's targets */
+    int64_t loss_numbers; /* logits of the loss that exist at once; 0: 2^22 */
+    int64_t n_drop;       /* dropouts so far in this block: part of their key */
 
     char scope[32];    /* "blk.3" */
     int64_t block;     /* how many blocks have begun: tensors carry it as `born` */

@@ -1,6 +1,7 @@
 #include "tensor/tape.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 /* A block's call, to be unwound or repeated. */
@@ -27,6 +28,7 @@ static void append(run *r, const node *n)
 void tape_begin(run *r, tape *t)
 {
     t->last = NULL;
+    t->block = 0;
     r->tape = t;
     r->counting = true;
 }
@@ -74,6 +76,7 @@ static void take_grad(run *r, tensor *t)
         return;
     }
     assert(!t->is_param && t->stride == cols(t));
+    assert(t->born >= r->tape->block && "a block reads nothing from outside but its x");
     t->grad = arena_alloc(&r->data, (size_t)(rows(t) * cols(t)) * sizeof(real), NULL);
 }
 
@@ -81,8 +84,27 @@ static void finish_uses(const run *r, const node *n)
 {
     for (int i = 0; i < MAX_INPUT; i++) {
         tensor *t = n->in[i];
-        if (t && t->is_param && --t->uses == 0 && t->needs_grad && r->tape->ready)
+        if (t && t->is_param && --t->uses == 0 && t->needs_grad && r->tape->ready && !is_dry(r))
             r->tape->ready(r->tape->ud, t);
+    }
+}
+
+void grad_clear(tensor *t)
+{
+    for (int64_t i = 0; t && t->needs_grad && !t->grad_written && i < (t->n_dim > 1 ? rows(t) : 1);
+         i++)
+        memset(grad_row(t, i), 0, (size_t)cols(t) * sizeof(real));
+}
+
+/* A block is unwound in a dry run too, for what it takes; an op has nothing to take. */
+static void step_back(run *r, const node *n)
+{
+    if (n->op == &block_op) {
+        block_backward(r, n);
+    } else if (!is_dry(r)) {
+        mem_guard_begin();
+        n->op->backward(r, n);
+        mem_guard_end();
     }
 }
 
@@ -93,10 +115,9 @@ static void unwind(run *r, node *last)
             for (int i = 0; i < MAX_INPUT; i++)
                 if (n->in[i])
                     take_grad(r, n->in[i]);
-            if (!is_dry(r) || n->op == &block_op)
-                n->op->backward(r, n);
+            step_back(r, n);
             for (int i = 0; i < MAX_INPUT; i++)
-                if (n->in[i] && n->in[i]->needs_grad)
+                if (n->in[i] && n->in[i]->needs_grad && !(is_dry(r) && n->in[i]->is_param))
                     n->in[i]->grad_written = true;
         }
         if (n->op != &block_op)
@@ -108,7 +129,7 @@ void tape_backward(run *r, tensor *y, const real *dy)
 {
     take_grad(r, y);
     y->grad_written = true;
-    if (!is_dry(r))
+    if (!is_dry(r) && y->needs_grad)
         for (int64_t i = 0; i < rows(y); i++)
             memcpy(grad_row(y, i), dy + i * cols(y), (size_t)cols(y) * sizeof(real));
     r->counting = false;
@@ -121,9 +142,13 @@ void tape_backward(run *r, tensor *y, const real *dy)
 
 static tensor *enter(run *r, const block_call *c, tensor *x)
 {
+    snprintf(r->scope, sizeof r->scope, "blk.%d", c->layer);
     r->block = c->block;
     r->n_drop = 0;
-    return c->fn(r, c->model, c->layer, x);
+    tensor *y = c->fn(r, c->model, c->layer, x);
+    assert(rows(y) == rows(x) && cols(y) == cols(x) && y->stride == x->stride);
+    r->scope[0] = '\0';
+    return y;
 }
 
 /* Without recording; only a copy of the output survives. */
@@ -173,7 +198,9 @@ static void block_backward(run *r, const node *n)
         y->grad = n->out->grad;
         y->grad_taken = y->grad_written = true;
     }
+    r->tape->block = c.block;
     unwind(r, c.inner);
+    r->tape->block = 0;
     arena_reset(&r->meta, meta);
     arena_reset(&r->data, data);
 }

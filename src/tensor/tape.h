@@ -27,6 +27,7 @@ struct tape {
     bool recompute; /* blocks are called again in backward instead of kept */
     void (*ready)(void *ud, tensor *param);
     void *ud;
+    int64_t block; /* the block being unwound: what it reads from outside is its x alone */
 };
 
 /* From here on, forwards of r are recorded on t. */
@@ -42,6 +43,9 @@ tensor *tape_block(run *r, block_fn *fn, const void *model, int layer, tensor *x
 /* Unwinds everything from y back, starting with dy as the gradient of y (rows(y) x cols(y) numbers;
  * NULL in a dry run). Afterwards the tape is empty and r no longer records. */
 void tape_backward(run *r, tensor *y, const real *dy);
+
+/* For an op that had nothing to add: the gradient is zero unless somebody has written it. */
+void grad_clear(tensor *t);
 
 /* dst = v, or dst += v. */
 static inline void grad_put(real *dst, bool add, real v)

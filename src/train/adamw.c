@@ -32,13 +32,14 @@ static void update_range(const update *u, int64_t k0, int64_t k1, bool decays)
 {
     const adamw_options *o = &u->a->opt;
     const real b1 = (real)o->beta1, b2 = (real)o->beta2, eps = (real)o->eps;
+    const real new1 = (real)(1 - o->beta1), new2 = (real)(1 - o->beta2);
     const real keep = decays ? 1 - u->shrink : 1;
     real *w = u->a->p->value, *m = u->a->m, *v = u->a->v;
     const real *grad = u->a->p->grad;
     for (int64_t k = k0; k < k1; k++) {
         const real g = grad[k] * u->scale;
-        m[k] = b1 * m[k] + (1 - b1) * g;
-        v[k] = b2 * v[k] + (1 - b2) * g * g;
+        m[k] = b1 * m[k] + new1 * g;
+        v[k] = b2 * v[k] + new2 * g * g;
         w[k] = w[k] * keep - u->first * m[k] / (sqrt(v[k]) * u->second + eps);
     }
 }
@@ -64,6 +65,8 @@ double adamw_step(adamw *a, double lr, pool *threads)
 {
     const adamw_options *o = &a->opt;
     const double norm = params_norm(a->p, threads);
+    if (!isfinite(norm))
+        return norm;
     const double t = (double)++a->step;
     const double limit = o->clip > 0 ? o->clip / (norm + 1e-6) : 1;
     update u = { .a = a,

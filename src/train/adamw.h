@@ -26,7 +26,8 @@ typedef struct adamw {
 weft_status adamw_init(adamw *a, params *p, const adamw_options *o, weft_error *err);
 void adamw_free(adamw *a);
 
-/* One step with the gradients as they are; returns their norm before clipping. */
+/* One step with the gradients as they are; returns their norm before clipping. Where that is no
+ * number, nothing is changed and no step is counted. */
 double adamw_step(adamw *a, double lr, pool *threads);
 
 #endif

@@ -1,5 +1,7 @@
 #include "train/learner.h"
 
+#include "base/rng.h"
+
 static void prepare(learner *l, run *r)
 {
     r->kern = kernels_select(&l->model->host->log);
@@ -55,15 +57,17 @@ void learner_free(learner *l)
     *l = (learner){ 0 };
 }
 
-void learner_begin(learner *l)
+weft_status learner_begin(learner *l, weft_error *err)
 {
     params_begin(&l->params);
+    return pool_ready(l->pool, err);
 }
 
 real learner_backward(learner *l, const batch *b)
 {
     const real one = 1;
-    l->run.key = l->opt.seed ^ (uint64_t)l->adamw.step << 32;
+    const rng_block key = rng_draw(l->opt.seed, 0, l->n_backward++);
+    l->run.key = (uint64_t)key.word[0] << 32 | key.word[1];
     tensor *loss = record(l, &l->run, b);
     const real value = *row(loss, 0);
     tape_backward(&l->run, loss, &one);

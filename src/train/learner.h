@@ -24,6 +24,7 @@ typedef struct learner {
     tape tape;
     run run;
     pool *pool;
+    uint64_t n_backward; /* so far: each has random numbers of its own */
 } learner;
 
 /* Bytes of both arenas for a step over this batch. */
@@ -40,8 +41,10 @@ void learner_free(learner *l);
 
 weft_status learner_predict(learner *l, const batch *b, learner_plan *plan, weft_error *err);
 
-/* Adds the gradient of the batch's loss to what learner_begin started; returns the loss. */
-void learner_begin(learner *l);
+/* Begins a step: gradients are forgotten, and the threads are there (after a fork they were not). */
+weft_status learner_begin(learner *l, weft_error *err);
+
+/* Adds the gradient of the batch's loss, the mean over its targets; returns the loss. */
 real learner_backward(learner *l, const batch *b);
 
 /* Ends the step: clips, updates; returns the norm of the gradients. */

@@ -72,7 +72,7 @@ static void start(learner *l, model *m, learner_options o, const lesson *largest
 
 static real step(learner *l, const lesson *s, double lr, double *norm)
 {
-    learner_begin(l);
+    assert_int_equal(learner_begin(l, NULL), WEFT_OK);
     const real loss = learner_backward(l, &s->batch);
     const double g = learner_update(l, lr);
     if (norm)
@@ -186,7 +186,7 @@ static void against_pytorch(const char *name, double clip, real smoothing)
           &s);
     for (int k = 0; k < 10; k++) {
         reference_lesson(&r, &s, k);
-        learner_begin(&l);
+        assert_int_equal(learner_begin(&l, NULL), WEFT_OK);
         const real loss = learner_backward(&l, &s.batch);
         params_end(&l.params);
         char prefix[24];
@@ -283,6 +283,7 @@ static const char *sample(int i)
     return path;
 }
 #define N_SAMPLE 3
+#define N_TABLE  8 /* more than there are */
 
 /* What recomputation must not depend on: something that has changed since the forward. */
 static void spoil_key(void *ud, tensor *param)
@@ -308,18 +309,21 @@ static void tempted_dw(real *dw, bool add, const real *dy, int64_t dy_stride, co
 static void threads_do_not_matter(void **state)
 {
     (void)state;
-    for (int f = 0; f < N_SAMPLE; f++) {
+    for (int f = 0; f < N_SAMPLE * N_TABLE; f++) {
         int64_t n;
         size_t peak;
         learner_options o = { .n_thread = 1, .dropout = 0.1f, .adamw = plain_adamw };
-        real *one = three_steps(sample(f), o, &n, &peak);
+        if (!(kern = kernels_table(f / N_SAMPLE)))
+            break;
+        real *one = three_steps(sample(f % N_SAMPLE), o, &n, &peak);
         for (o.n_thread = 2; o.n_thread <= 4; o.n_thread *= 2) {
-            real *more = three_steps(sample(f), o, &n, &peak);
+            real *more = three_steps(sample(f % N_SAMPLE), o, &n, &peak);
             assert_memory_equal(one, more, (size_t)n * sizeof *one);
             free(more);
         }
         free(one);
     }
+    kern = &kernels_scalar;
 }
 
 static void planted_order_is_seen(void **state)
@@ -343,24 +347,27 @@ static void planted_order_is_seen(void **state)
 static void recomputation_does_not_matter(void **state)
 {
     (void)state;
-    for (int f = 0; f < N_SAMPLE; f++) {
+    for (int f = 0; f < N_SAMPLE * N_TABLE; f++) {
         int64_t n;
         size_t kept_peak, again_peak;
+        if (!(kern = kernels_table(f / N_SAMPLE)))
+            break;
         learner_options o = { .n_thread = 2, .dropout = 0.1f, .adamw = plain_adamw };
-        real *kept = three_steps(sample(f), o, &n, &kept_peak);
+        real *kept = three_steps(sample(f % N_SAMPLE), o, &n, &kept_peak);
         o.recompute = true;
-        real *again = three_steps(sample(f), o, &n, &again_peak);
+        real *again = three_steps(sample(f % N_SAMPLE), o, &n, &again_peak);
         assert_memory_equal(kept, again, (size_t)n * sizeof *kept);
         print_message("%s: activations and their gradients take %zu KiB kept, %zu KiB recomputed\n",
-                      f == 0 ? "12 layers" : "2 layers", kept_peak >> 10, again_peak >> 10);
+                      f % N_SAMPLE ? "2 layers" : "12 layers", kept_peak >> 10, again_peak >> 10);
         assert_true(again_peak < kept_peak);
         free(again);
-        again = three_steps_with(sample(f), o, spoil_key, &n, &again_peak);
+        again = three_steps_with(sample(f % N_SAMPLE), o, spoil_key, &n, &again_peak);
         assert_true(memcmp(kept, again, (size_t)n * sizeof *kept) !=
                     0); /* the comparison can fail */
         free(kept);
         free(again);
     }
+    kern = &kernels_scalar;
 }
 
 /* Dropout must matter, or the two tests above say nothing about its keys. */
@@ -401,7 +408,7 @@ static void recording_equals_caching(void **state)
         for (int64_t i = 0; i < m.n_param; i++)
             m.param[i]->needs_grad = m.param[i]->is_param = true;
         assert_int_equal(run_init(&r, &h.mem, 1 << 20, 16 << 20, &err), WEFT_OK);
-        r.kern = kernels_table(0);
+        r.kern = kernels_select(&(log_sink){ 0 });
         run_begin(&r, &s.batch);
         tape_begin(&r, &t);
         const tensor *recorded = m.arch->family->forward(&r, &m);
@@ -425,6 +432,7 @@ typedef struct told {
     const params *p;
     int n;
     bool seen[256];
+    real *then; /* every gradient as it was when it was told */
 } told;
 
 static void on_ready(void *ud, tensor *param)
@@ -434,6 +442,8 @@ static void on_ready(void *ud, tensor *param)
         if (t->p->tensor[i] == param) {
             assert_false(t->seen[i]);
             t->seen[i] = true;
+            memcpy(t->then + t->p->at[i], param->grad,
+                   (size_t)(t->p->at[i + 1] - t->p->at[i]) * sizeof(real));
         }
     t->n++;
 }
@@ -452,15 +462,175 @@ static void ready_once_and_final(void **state)
         lesson_random(&s, 2, 10, m.n_vocab, 3);
         start(&l, &m,
               (learner_options){ .n_thread = 1, .recompute = recompute, .adamw = plain_adamw }, &s);
-        told t = { .p = &l.params };
+        told t = { .p = &l.params, .then = calloc((size_t)l.params.n, sizeof(real)) };
         l.tape.ready = on_ready;
         l.tape.ud = &t;
-        learner_begin(&l);
+        assert_int_equal(learner_begin(&l, NULL), WEFT_OK);
         learner_backward(&l, &s.batch);
         assert_int_equal(t.n, m.n_param);
+        assert_memory_equal(t.then, l.params.grad, (size_t)l.params.n * sizeof(real));
+        free(t.then);
         learner_free(&l);
         model_close(&m);
     }
+}
+
+/* ---- steps that are not like others ----------------------------------------------------------- */
+
+/* A batch without a target after one with many: no loss, no gradient, nothing left from before. */
+static void no_target_no_gradient(void **state)
+{
+    (void)state;
+    host h;
+    model m;
+    learner l;
+    lesson s;
+    double norm;
+    open_for_learning(&h, &m, sample(1));
+    lesson_random(&s, 3, 12, m.n_vocab, 6);
+    start(&l, &m, (learner_options){ .n_thread = 2, .adamw = plain_adamw }, &s);
+    step(&l, &s, 1e-3, &norm);
+    assert_true(norm > 0);
+    for (int i = 0; i < s.batch.n_row; i++)
+        s.row[i].target = NO_TARGET;
+    lesson_want(&s);
+    assert_true(step(&l, &s, 1e-3, &norm) == 0);
+    assert_true(norm == 0);
+    learner_free(&l);
+    model_close(&m);
+}
+
+/* Two backwards add up, and a dry run between them changes nothing. */
+static void backwards_add_up(void **state)
+{
+    (void)state;
+    host h;
+    model m;
+    learner l;
+    lesson s;
+    learner_plan plan;
+    weft_error err = { 0 };
+    open_for_learning(&h, &m, sample(1));
+    lesson_random(&s, 3, 12, m.n_vocab, 7);
+    start(&l, &m, (learner_options){ .n_thread = 2, .adamw = plain_adamw }, &s);
+    assert_int_equal(learner_begin(&l, &err), WEFT_OK);
+    learner_backward(&l, &s.batch);
+    const double once = params_norm(&l.params, l.pool);
+    assert_int_equal(learner_predict(&l, &s.batch, &plan, &err), WEFT_OK);
+    learner_backward(&l, &s.batch);
+    assert_true(fabs(params_norm(&l.params, l.pool) / once - 2) < 1e-5);
+    assert_int_equal(learner_begin(&l, &err), WEFT_OK);
+    assert_int_equal(learner_predict(&l, &s.batch, &plan, &err), WEFT_OK);
+    learner_backward(&l, &s.batch);
+    assert_true(params_norm(&l.params, l.pool) == once);
+
+    learner_free(&l);
+    model_close(&m);
+}
+
+static void micro_batches_drop_differently(void **state)
+{
+    (void)state;
+    host h;
+    model m;
+    learner l;
+    lesson s;
+    open_for_learning(&h, &m, sample(1));
+    lesson_random(&s, 3, 12, m.n_vocab, 7);
+    start(&l, &m, (learner_options){ .n_thread = 2, .dropout = 0.2f, .adamw = plain_adamw }, &s);
+    assert_int_equal(learner_begin(&l, NULL), WEFT_OK);
+    const real first = learner_backward(&l, &s.batch), second = learner_backward(&l, &s.batch);
+    assert_true(first != second);
+    learner_free(&l);
+    model_close(&m);
+}
+
+/* Frozen weights stay, the others learn, and recomputation agrees. */
+static void frozen_weights_stay(void **state)
+{
+    (void)state;
+    real *result[2];
+    int64_t n = 0;
+    for (int recompute = 0; recompute < 2; recompute++) {
+        host h;
+        model m;
+        learner l;
+        lesson s;
+        open_for_learning(&h, &m, sample(1));
+        lesson_random(&s, 3, 12, m.n_vocab, 8);
+        start(&l, &m,
+              (learner_options){ .n_thread = 2, .recompute = recompute, .adamw = plain_adamw }, &s);
+        for (int64_t i = 0; i < m.n_param; i += 2)
+            m.param[i]->needs_grad = false;
+        n = l.params.n;
+        real *before = malloc((size_t)n * sizeof *before);
+        memcpy(before, l.params.value, (size_t)n * sizeof *before);
+        step(&l, &s, 1e-2, NULL);
+        for (int64_t i = 0; i < m.n_param; i++) {
+            const size_t size = (size_t)(l.params.at[i + 1] - l.params.at[i]) * sizeof(real);
+            const int same = memcmp(before + l.params.at[i], m.param[i]->data, size);
+            assert_true(i % 2 ? same != 0 : same == 0);
+        }
+        result[recompute] = before;
+        memcpy(before, l.params.value, (size_t)n * sizeof *before);
+        learner_free(&l);
+        model_close(&m);
+    }
+    assert_memory_equal(result[0], result[1], (size_t)n * sizeof(real));
+    free(result[0]);
+    free(result[1]);
+}
+
+/* A norm that is no number: the step is not taken. */
+static void nan_is_not_learned(void **state)
+{
+    (void)state;
+    host h;
+    model m;
+    learner l;
+    lesson s;
+    double norm;
+    open_for_learning(&h, &m, sample(1));
+    lesson_random(&s, 3, 12, m.n_vocab, 9);
+    start(&l, &m, (learner_options){ .n_thread = 1, .adamw = plain_adamw }, &s);
+    s.row[3].weight = NAN;
+    real *before = malloc((size_t)l.params.n * sizeof *before);
+    memcpy(before, l.params.value, (size_t)l.params.n * sizeof *before);
+    step(&l, &s, 1e-2, &norm);
+    assert_false(isfinite(norm));
+    assert_memory_equal(before, l.params.value, (size_t)l.params.n * sizeof *before);
+    assert_int_equal(l.adamw.step, 0);
+    free(before);
+    learner_free(&l);
+    model_close(&m);
+}
+
+/* The loss in chunks of one, two ... rows is the loss in one chunk. */
+static void chunks_do_not_matter(void **state)
+{
+    (void)state;
+    host h;
+    model m;
+    learner l;
+    lesson s;
+    open_for_learning(&h, &m, sample(1));
+    lesson_random(&s, 3, 12, m.n_vocab, 10);
+    start(&l, &m, (learner_options){ .n_thread = 2, .smoothing = 0.1f, .adamw = plain_adamw }, &s);
+    real *whole = malloc((size_t)l.params.n * sizeof *whole), loss = 0;
+    for (int64_t fit = 0; fit < 8; fit += fit ? 3 : 1) {
+        l.run.loss_numbers = fit * m.n_vocab;
+        assert_int_equal(learner_begin(&l, NULL), WEFT_OK);
+        const real now = learner_backward(&l, &s.batch);
+        if (fit == 0) {
+            loss = now;
+            memcpy(whole, l.params.grad, (size_t)l.params.n * sizeof *whole);
+        }
+        assert_true(fabs((double)(now / loss) - 1) < 1e-6);
+        assert_close("gradients", l.params.grad, whole, l.params.n, 1e-6);
+    }
+    free(whole);
+    learner_free(&l);
+    model_close(&m);
 }
 
 /* ---- learning -------------------------------------------------------------------------------- */
@@ -594,6 +764,14 @@ int main(void)
         TEST("train: a forward on a tape equals a forward through a cache",
              recording_equals_caching),
         TEST("train: every parameter is told ready once", ready_once_and_final),
+        TEST("train: a batch without targets has no gradient", no_target_no_gradient),
+        TEST("train: two backwards add up, and a dry run between changes nothing",
+             backwards_add_up),
+        TEST("train: two backwards of one step drop out differently",
+             micro_batches_drop_differently),
+        TEST("train: frozen weights stay as they are", frozen_weights_stay),
+        TEST("train: a norm that is no number is not learned from", nan_is_not_learned),
+        TEST("train: the loss in chunks of any size is the loss", chunks_do_not_matter),
         TEST("train: a tiny GPT-2 learns a batch by heart", gpt2_overfits),
         TEST("train: stories260K learns a batch by heart", stories_overfit),
         TEST("train: every architecture of the table learns in three steps",

@@ -121,6 +121,22 @@ static tensor *build_linear(rig *g)
     return linear(&g->run, x, &w);
 }
 
+/* Quantised weights do not learn, but what goes through them does. */
+static tensor *build_frozen(rig *g)
+{
+    static uint8_t blocks[3][34];
+    static tensor frozen = { .name = "w.weight", .n_dim = 2, .shape = { 3, 32 }, .stride = 32 };
+    real x[32];
+    for (int o = 0; o < 3; o++) {
+        fill_normal(x, 32, 33, (uint64_t)o, 1);
+        dtype_q8_0.encode(blocks[o], x, 32);
+    }
+    frozen.type = &dtype_q8_0;
+    frozen.data = blocks;
+    const weight w = { "w", &frozen, NULL };
+    return linear(&g->run, leaf(g, 7, 32), &w);
+}
+
 /* One weight used twice, as a tied embedding is. */
 static tensor *build_shared(rig *g)
 {
@@ -278,6 +294,7 @@ static const struct {
     { "layernorm", "layernorm", build_layernorm },
     { "linear", "linear", build_linear },
     { "linear", "linear, weight shared", build_shared },
+    { "linear", "linear, q8_0 weight", build_frozen },
     { "slice", "slice", build_slice },
     { "rope", "rope", build_rope },
     { "attention", "attention, grouped heads", build_attention },
@@ -459,6 +476,34 @@ static void threads_do_not_matter(void **state)
     }
 }
 
+/* Later writers add: a second backward onto the same gradients doubles them. */
+static void twice_is_double(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_CASE; i++) {
+        if (strcmp(cases[i].op, "cross_entropy") == 0)
+            continue; /* is the only reader of its logits */
+        rig g;
+        real once[MAX_LEAF][256];
+        rig_init(&g, 2);
+        const tensor *y = build_again(&g, cases[i].build);
+        g.dy = malloc((size_t)(rows(y) * cols(y)) * sizeof *g.dy);
+        fill_normal(g.dy, rows(y) * cols(y), 32, 0, 1);
+        differentiate(&g, cases[i].build, false);
+        for (int l = 0; g.leaf[l]; l++)
+            for (int64_t k = 0; k < numbers(g.leaf[l]); k++)
+                once[l][k] = 2 * g.leaf[l]->grad[k];
+        run_begin(&g.run, &g.batch);
+        tape_begin(&g.run, &g.tape);
+        g.run.block = 1;
+        g.n_leaf = 0;
+        tape_backward(&g.run, cases[i].build(&g), g.dy);
+        for (int l = 0; g.leaf[l]; l++)
+            assert_close(cases[i].name, g.leaf[l]->grad, once[l], numbers(g.leaf[l]), 1e-13);
+        rig_free(&g);
+    }
+}
+
 static void planted_sign(void **state)
 {
     (void)state;
@@ -523,6 +568,7 @@ int main(void)
         TEST("gradients: every op equals central differences", every_derivative),
         TEST("gradients: 1, 2 and 4 threads give the same bits for every op",
              threads_do_not_matter),
+        TEST("gradients: a second backward adds to the first", twice_is_double),
         TEST("gradients: a planted wrong sign is found", planted_sign),
         TEST("gradients: no op is without a case", no_op_without_a_case),
         TEST("cross_entropy: in chunks it is the loss of the logits", chunked_loss_is_the_loss),
