@@ -3,7 +3,8 @@
  * In place where x was made inside this block: then nobody outside holds it, and the block's caller
  * still has its own x. Otherwise a new tensor, so that what entered the block stays as it was.
  *
- * In training a block's branch drops out before it is added, as every family of transformers does it. */
+ * In training a block's branch drops out before it is added, as every family of transformers does
+ * it. */
 #include "ops/ops.h"
 
 #include "tensor/tape.h"

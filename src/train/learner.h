@@ -41,7 +41,8 @@ void learner_free(learner *l);
 
 weft_status learner_predict(learner *l, const batch *b, learner_plan *plan, weft_error *err);
 
-/* Begins a step: gradients are forgotten, and the threads are there (after a fork they were not). */
+/* Begins a step: gradients are forgotten, and the threads are there (after a fork they were
+ * not). */
 weft_status learner_begin(learner *l, weft_error *err);
 
 /* Adds the gradient of the batch's loss, the mean over its targets; returns the loss. */

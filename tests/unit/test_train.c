@@ -475,7 +475,7 @@ static void ready_once_and_final(void **state)
     }
 }
 
-/* ---- steps that are not like others ----------------------------------------------------------- */
+/* ---- steps that are not like others ---------------------------------------------------------- */
 
 /* A batch without a target after one with many: no loss, no gradient, nothing left from before. */
 static void no_target_no_gradient(void **state)
