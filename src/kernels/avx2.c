@@ -1,5 +1,6 @@
 /* avx2.c - the vector kernels, 8 numbers wide, with FMA and F16C: Haswell (2013), Zen (2017) and
  * later. */
+#include "kernels/half.h"
 #include "kernels/kernels.h"
 
 #if defined(__AVX2__) && !defined(WEFT_REAL_DOUBLE)
@@ -61,42 +62,14 @@ static inline vec v_keep(vec v, vec x, vec floor)
     return _mm256_and_ps(v, _mm256_cmp_ps(x, floor, _CMP_NLT_UQ));
 }
 
-static const real *produce_f16(real *to, const void *row, int64_t k0, int64_t n)
-{
-    const uint16_t *h = (const uint16_t *)row + k0;
-    int64_t k = 0;
-    for (; k + WIDTH <= n; k += WIDTH)
-        v_store(to + k, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(h + k))));
-    for (; k < n; k++)
-        to[k] = _cvtsh_ss(h[k]);
-    return to;
-}
+#define v_half(h)     _cvtsh_ss(h)
+#define v_from_f16(p) _mm256_cvtph_ps(_mm_loadu_si128((const void *)(p)))
+#define v_from_i8(p)  _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(p))))
 
-static const real *produce_bf16(real *to, const void *row, int64_t k0, int64_t n)
+static inline vec v_from_bf16(const uint16_t *p)
 {
-    const uint16_t *h = (const uint16_t *)row + k0;
-    int64_t k = 0;
-    for (; k + WIDTH <= n; k += WIDTH) {
-        const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)(h + k)));
-        v_store(to + k, _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16)));
-    }
-    for (; k < n; k++)
-        to[k] = _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128((int)((uint32_t)h[k] << 16))));
-    return to;
-}
-
-/* 34 bytes a block of 32: see tensor/q8_0.c. Tiles begin and end with whole blocks. */
-static const real *produce_q8_0(real *to, const void *row, int64_t k0, int64_t n)
-{
-    const uint8_t *block = (const uint8_t *)row + k0 / 32 * 34;
-    for (int64_t k = 0; k < n; k += 32, block += 34) {
-        const vec d = v_set(_cvtsh_ss((unsigned short)(block[0] | block[1] << 8)));
-        for (int part = 0; part < 32; part += 8) {
-            const __m128i q = _mm_loadl_epi64((const void *)(block + 2 + part));
-            v_store(to + k + part, v_mul(d, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q))));
-        }
-    }
-    return to;
+    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
 
 #include "kernels/vector.h"

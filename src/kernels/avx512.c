@@ -1,5 +1,6 @@
 /* avx512.c - the vector kernels, 16 numbers wide: Skylake-X (2017) and later, Zen 4 (2022) and
  * later. */
+#include "kernels/half.h"
 #include "kernels/kernels.h"
 
 #if defined(__AVX512F__) && !defined(WEFT_REAL_DOUBLE)
@@ -48,42 +49,14 @@ static inline vec v_keep(vec v, vec x, vec floor)
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, floor, _CMP_NLT_UQ), v);
 }
 
-static const real *produce_f16(real *to, const void *row, int64_t k0, int64_t n)
-{
-    const uint16_t *h = (const uint16_t *)row + k0;
-    int64_t k = 0;
-    for (; k + WIDTH <= n; k += WIDTH)
-        v_store(to + k, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(h + k))));
-    for (; k < n; k++)
-        to[k] = _cvtsh_ss(h[k]);
-    return to;
-}
+#define v_half(h)     _cvtsh_ss(h)
+#define v_from_f16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(p)))
+#define v_from_i8(p)  _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(p))))
 
-static const real *produce_bf16(real *to, const void *row, int64_t k0, int64_t n)
+static inline vec v_from_bf16(const uint16_t *p)
 {
-    const uint16_t *h = (const uint16_t *)row + k0;
-    int64_t k = 0;
-    for (; k + WIDTH <= n; k += WIDTH) {
-        const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)(h + k)));
-        v_store(to + k, _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16)));
-    }
-    for (; k < n; k++)
-        to[k] = _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128((int)((uint32_t)h[k] << 16))));
-    return to;
-}
-
-/* 34 bytes a block of 32: see tensor/q8_0.c. Tiles begin and end with whole blocks. */
-static const real *produce_q8_0(real *to, const void *row, int64_t k0, int64_t n)
-{
-    const uint8_t *block = (const uint8_t *)row + k0 / 32 * 34;
-    for (int64_t k = 0; k < n; k += 32, block += 34) {
-        const vec d = v_set(_cvtsh_ss((unsigned short)(block[0] | block[1] << 8)));
-        for (int half = 0; half < 32; half += 16) {
-            const __m128i q = _mm_loadu_si128((const void *)(block + 2 + half));
-            v_store(to + k + half, v_mul(d, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(q))));
-        }
-    }
-    return to;
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 
 #include "kernels/vector.h"

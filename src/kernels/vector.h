@@ -5,7 +5,8 @@
  *     WIDTH, ROWS, OUTS      numbers in a vector; rows and outputs of a register block
  *     vec, v_load v_store v_load_part v_store_part v_set v_zero
  *     v_add v_sub v_mul v_div v_fma v_min v_max v_sum v_top v_round v_pow2 v_keep
- *     produce_f16 produce_bf16 produce_q8_0
+ *     v_half                 one 16-bit float
+ *     v_from_f16 v_from_bf16 v_from_i8      WIDTH stored numbers, made real
  *     TABLE, NAME            the table to fill and what it is called
  *
  * Order, as in scalar.c: an output of a product is one vector of partial sums, lane j taking the
@@ -326,6 +327,42 @@ static void rope(real *y, const real *x, const real *turn, int64_t n_pair, rope_
 static void act_back(real *dx, const real *x, const real *dy, act_kind kind, int64_t n)
 {
     kernels_scalar.act_back(dx, x, dy, kind, n);
+}
+
+/* ---- producers ------------------------------------------------------------------------------- */
+
+static const real *produce_f16(real *to, const void *row, int64_t k0, int64_t n)
+{
+    const uint16_t *h = (const uint16_t *)row + k0;
+    int64_t k = 0;
+    for (; k + WIDTH <= n; k += WIDTH)
+        v_store(to + k, v_from_f16(h + k));
+    for (; k < n; k++)
+        to[k] = f16_decode(h[k]);
+    return to;
+}
+
+static const real *produce_bf16(real *to, const void *row, int64_t k0, int64_t n)
+{
+    const uint16_t *h = (const uint16_t *)row + k0;
+    int64_t k = 0;
+    for (; k + WIDTH <= n; k += WIDTH)
+        v_store(to + k, v_from_bf16(h + k));
+    for (; k < n; k++)
+        to[k] = bf16_decode(h[k]);
+    return to;
+}
+
+/* 34 bytes a block of 32: see tensor/q8_0.c. Tiles begin and end with whole blocks. */
+static const real *produce_q8_0(real *to, const void *row, int64_t k0, int64_t n)
+{
+    const uint8_t *block = (const uint8_t *)row + k0 / 32 * 34;
+    for (int64_t k = 0; k < n; k += 32, block += 34) {
+        const vec d = v_set(v_half((uint16_t)(block[0] | block[1] << 8)));
+        for (int part = 0; part < 32; part += WIDTH)
+            v_store(to + k + part, v_mul(d, v_from_i8(block + 2 + part)));
+    }
+    return to;
 }
 
 const kernels TABLE = {
