@@ -33,7 +33,6 @@ typedef struct view {
     weft_model *model;
     weft_model_info info;
     weft_memory_plan plan;
-    int64_t n_ctx; /* that the plan is for */
 } view;
 
 static weft_tensor_info tensor_at(const view *v, int64_t i)
@@ -89,7 +88,7 @@ static void print_text(const view *v)
     printf("vocabulary    %lld\n", (long long)i->n_vocab);
     printf("context       %lld positions\n", (long long)i->n_ctx);
     printf("memory        %s for keys and values of %lld positions, %s for a step\n",
-           cli_bytes(v->plan.kv_bytes, a, sizeof a), (long long)v->n_ctx,
+           cli_bytes(v->plan.kv_bytes, a, sizeof a), (long long)v->plan.n_ctx,
            cli_bytes(v->plan.step_bytes, b, sizeof b));
 }
 
@@ -191,7 +190,7 @@ static bool print_json(const view *v)
            i->architecture, i->format, (long long)i->n_parameter, weight_bytes(v),
            (long long)i->n_layer, (long long)i->n_head, (long long)i->n_head_kv,
            (long long)i->d_model, (long long)i->d_head, (long long)i->d_ff, (long long)i->n_vocab,
-           (long long)i->n_ctx, (int)i->eos_id, (long long)v->n_ctx, v->plan.kv_bytes,
+           (long long)i->n_ctx, (int)i->eos_id, (long long)v->plan.n_ctx, v->plan.kv_bytes,
            v->plan.step_bytes);
     if (tensors)
         json_tensors(v);
@@ -217,8 +216,6 @@ static int inspect_main(void)
     if (!v.model)
         return cli_fail(&err);
     weft_model_get_info(v.model, &v.info);
-    v.n_ctx = o.n_ctx ? o.n_ctx : v.info.n_ctx < 4096 ? v.info.n_ctx : 4096;
-    o.n_ctx = v.n_ctx;
     v.plan.struct_size = sizeof v.plan;
     if (weft_engine_plan(v.model, &o, &v.plan, &err) != WEFT_OK)
         code = cli_fail(&err);

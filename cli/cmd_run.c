@@ -177,7 +177,7 @@ static weft_status read_prompt(weft_session *s, const int32_t *ids, int64_t n, i
     return status;
 }
 
-static int run_session(output *o, weft_session *s, const int32_t *ids, int64_t n)
+static int run_session(output *o, weft_session *s, const int32_t *ids, int64_t n, int64_t room)
 {
     weft_error err = { 0 };
     weft_model_info info = { .struct_size = sizeof info };
@@ -189,8 +189,7 @@ static int run_session(output *o, weft_session *s, const int32_t *ids, int64_t n
         return cli_no_memory();
 
     const double start = now();
-    const int64_t fits = info.n_ctx < 4096 ? info.n_ctx : 4096;
-    if (read_prompt(s, ids, n, shape.n_ctx ? shape.n_ctx : fits, &err) != WEFT_OK)
+    if (read_prompt(s, ids, n, room, &err) != WEFT_OK)
         return cli_fail(&err);
     const double ready = now();
     const char *stop = cli_interrupted() ? "interrupted" : generate(s, o, info.eos_id, most, &err);
@@ -211,7 +210,9 @@ static int run_model(const weft_engine_options *engine_options, const int32_t *i
     weft_engine *engine = model ? weft_engine_new(model, engine_options, &err) : NULL;
     weft_session *session = engine ? weft_session_new(engine, &err) : NULL;
     output o = { .model = model, .has_text = session && weft_model_piece(model, 0, NULL, 0) >= 0 };
-    const int code = session ? run_session(&o, session, ids, n) : cli_fail(&err);
+    weft_memory_plan plan = { .struct_size = sizeof plan };
+    const bool ready = session && weft_engine_plan(model, engine_options, &plan, &err) == WEFT_OK;
+    const int code = ready ? run_session(&o, session, ids, n, plan.n_ctx) : cli_fail(&err);
     free(o.text);
     free(o.ids);
     weft_session_free(session);

@@ -176,6 +176,7 @@ typedef struct weft_memory_plan {
     size_t struct_size;
     size_t kv_bytes;   /* pages for keys and values */
     size_t step_bytes; /* both arenas of a step, exact */
+    int64_t n_ctx;     /* positions per session, defaults filled in */
 } weft_memory_plan;
 
 WEFT_API weft_status weft_engine_plan(weft_model *model, const weft_engine_options *options,

@@ -29,15 +29,16 @@ static weft_status open_part(container *c, int i, const char *name, weft_load lo
 /* Errors name the file that is wrong, not the directory. */
 static weft_status open_directory(container *c, weft_load load, weft_error *err)
 {
-    weft_status status = open_part(c, 1, "config.json", WEFT_LOAD_COPY, err);
+    weft_error why = { 0 };
+    weft_status status = open_part(c, 1, "config.json", WEFT_LOAD_COPY, &why);
     if (status == WEFT_EIO)
-        return weft_fail(
-            err, WEFT_EIO,
-            "%s: no config.json to be read here; a model is a GGUF file or a directory "
-            "with config.json and model.safetensors",
-            c->path);
-    if (status == WEFT_OK)
-        status = open_part(c, 0, "model.safetensors", load, err);
+        return weft_fail(err, WEFT_EIO,
+                         "%.300s; a model is a GGUF file or a directory with config.json and "
+                         "model.safetensors",
+                         why.message);
+    if (status != WEFT_OK)
+        return weft_fail(err, why.code, "%s", why.message);
+    status = open_part(c, 0, "model.safetensors", load, err);
     if (status == WEFT_EIO &&
         open_part(c, 0, "model.safetensors.index.json", load, NULL) == WEFT_OK)
         return weft_fail(

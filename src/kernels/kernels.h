@@ -76,7 +76,7 @@ typedef struct kernels {
     /* y = act(x) */
     void (*act)(real *y, const real *x, act_kind kind, int64_t n);
 
-    /* dx = dy act'(x) */
+    /* dx = dy act'(x); dx may be x */
     void (*act_back)(real *dx, const real *x, const real *dy, act_kind kind, int64_t n);
 
     /* y = a + b */

@@ -39,18 +39,22 @@ static void forward(run *r, const node *n)
     parallel(r, n, cols(n->out), 2 * rows(n->out) * cols(n->in[X]), outputs);
 }
 
+#define PIECE 256 /* columns at a time, on the stack */
+
 /* g and u become dg and du. */
 static void split_rows(const run *r, const node *n, int64_t i0, int64_t i1)
 {
     const act_kind kind = (act_kind)n->i[0];
     for (int64_t i = i0; i < i1; i++) {
-        real *g = row(n->save[G], i), *u = row(n->save[U], i), *dy = grad_row(n->out, i);
-        for (int64_t k = 0; k < cols(n->out); k++) {
-            const real gate = g[k], du = dy[k] * u[k];
-            real a;
-            r->kern->act(&a, &gate, kind, 1);
-            r->kern->act_back(&g[k], &gate, &du, kind, 1);
-            u[k] = dy[k] * a;
+        for (int64_t c = 0; c < cols(n->out); c += PIECE) {
+            real *g = row(n->save[G], i) + c, *u = row(n->save[U], i) + c;
+            const real *dy = grad_row(n->out, i) + c;
+            const int64_t w = cols(n->out) - c < PIECE ? cols(n->out) - c : PIECE;
+            real a[PIECE], through[PIECE];
+            r->kern->act(a, g, kind, w);
+            r->kern->mul(through, dy, u, w);
+            r->kern->act_back(g, g, through, kind, w);
+            r->kern->mul(u, dy, a, w);
         }
     }
 }

@@ -48,7 +48,7 @@ struct node {
     tensor *in[MAX_INPUT], *out;
     real f[2];
     int64_t i[3];
-    const void *arg; /* the op's own parameters; outlives the step */
+    const void *arg; /* the op's own parameters; lives until the node is unwound */
     tensor *save[2]; /* what backward needs beside inputs and output; made only when recording */
     node *before;    /* on the tape */
 };

@@ -269,7 +269,7 @@ static void wrong_directories(void **state)
 {
     (void)state;
     const char *dir = directory("hf");
-    refused(dir, WEFT_EIO, "no config.json to be read here");
+    refused(dir, WEFT_EIO, "/config.json: cannot open");
     temp_file("hf/config.json", "{}", 2);
     refused(dir, WEFT_EIO, "/model.safetensors: cannot open");
     temp_file("hf/model.safetensors", "\2\0\0\0\0\0\0\0{}", 10);

@@ -80,6 +80,29 @@ static real step(learner *l, const lesson *s, double lr, double *norm)
     return loss;
 }
 
+/* A model, what it learns from, and the learner: most tests need one of each. */
+typedef struct pupil {
+    host h;
+    model m;
+    learner l;
+    lesson s;
+} pupil;
+
+static void enrol(pupil *p, const char *path, learner_options o, int n_seq, int length,
+                  uint64_t seed)
+{
+    open_for_learning(&p->h, &p->m, path);
+    lesson_random(&p->s, n_seq, length, p->m.n_vocab, seed);
+    start(&p->l, &p->m, o, &p->s);
+}
+
+static void leave(pupil *p)
+{
+    learner_free(&p->l);
+    model_close(&p->m);
+    assert_int_equal(p->h.mem.used, 0);
+}
+
 /* ---- PyTorch --------------------------------------------------------------------------------- */
 
 typedef struct reference {
@@ -454,24 +477,19 @@ static void ready_once_and_final(void **state)
 {
     (void)state;
     for (int recompute = 0; recompute < 2; recompute++) {
-        host h;
-        model m;
-        learner l;
-        lesson s;
-        open_for_learning(&h, &m, sample(1));
-        lesson_random(&s, 2, 10, m.n_vocab, 3);
-        start(&l, &m,
-              (learner_options){ .n_thread = 1, .recompute = recompute, .adamw = plain_adamw }, &s);
-        told t = { .p = &l.params, .then = calloc((size_t)l.params.n, sizeof(real)) };
-        l.tape.ready = on_ready;
-        l.tape.ud = &t;
-        assert_int_equal(learner_begin(&l, NULL), WEFT_OK);
-        learner_backward(&l, &s.batch);
-        assert_int_equal(t.n, m.n_param);
-        assert_memory_equal(t.then, l.params.grad, (size_t)l.params.n * sizeof(real));
+        pupil p;
+        enrol(&p, sample(1),
+              (learner_options){ .n_thread = 1, .recompute = recompute, .adamw = plain_adamw }, 2,
+              10, 3);
+        told t = { .p = &p.l.params, .then = calloc((size_t)p.l.params.n, sizeof(real)) };
+        p.l.tape.ready = on_ready;
+        p.l.tape.ud = &t;
+        assert_int_equal(learner_begin(&p.l, NULL), WEFT_OK);
+        learner_backward(&p.l, &p.s.batch);
+        assert_int_equal(t.n, p.m.n_param);
+        assert_memory_equal(t.then, p.l.params.grad, (size_t)p.l.params.n * sizeof(real));
         free(t.then);
-        learner_free(&l);
-        model_close(&m);
+        leave(&p);
     }
 }
 
@@ -481,68 +499,52 @@ static void ready_once_and_final(void **state)
 static void no_target_no_gradient(void **state)
 {
     (void)state;
-    host h;
-    model m;
-    learner l;
-    lesson s;
+    pupil p;
     double norm;
-    open_for_learning(&h, &m, sample(1));
-    lesson_random(&s, 3, 12, m.n_vocab, 6);
-    start(&l, &m, (learner_options){ .n_thread = 2, .adamw = plain_adamw }, &s);
-    step(&l, &s, 1e-3, &norm);
+    enrol(&p, sample(1), (learner_options){ .n_thread = 2, .adamw = plain_adamw }, 3, 12, 6);
+    step(&p.l, &p.s, 1e-3, &norm);
     assert_true(norm > 0);
-    for (int i = 0; i < s.batch.n_row; i++)
-        s.row[i].target = NO_TARGET;
-    lesson_want(&s);
-    assert_true(step(&l, &s, 1e-3, &norm) == 0);
+    for (int i = 0; i < p.s.batch.n_row; i++)
+        p.s.row[i].target = NO_TARGET;
+    lesson_want(&p.s);
+    assert_true(step(&p.l, &p.s, 1e-3, &norm) == 0);
     assert_true(norm == 0);
-    learner_free(&l);
-    model_close(&m);
+    leave(&p);
 }
 
 /* Two backwards add up, and a dry run between them changes nothing. */
 static void backwards_add_up(void **state)
 {
     (void)state;
-    host h;
-    model m;
-    learner l;
-    lesson s;
+    pupil p;
     learner_plan plan;
     weft_error err = { 0 };
-    open_for_learning(&h, &m, sample(1));
-    lesson_random(&s, 3, 12, m.n_vocab, 7);
-    start(&l, &m, (learner_options){ .n_thread = 2, .adamw = plain_adamw }, &s);
-    assert_int_equal(learner_begin(&l, &err), WEFT_OK);
-    learner_backward(&l, &s.batch);
-    const double once = params_norm(&l.params, l.pool);
-    assert_int_equal(learner_predict(&l, &s.batch, &plan, &err), WEFT_OK);
-    learner_backward(&l, &s.batch);
-    assert_true(fabs(params_norm(&l.params, l.pool) / once - 2) < 1e-5);
-    assert_int_equal(learner_begin(&l, &err), WEFT_OK);
-    assert_int_equal(learner_predict(&l, &s.batch, &plan, &err), WEFT_OK);
-    learner_backward(&l, &s.batch);
-    assert_true(params_norm(&l.params, l.pool) == once);
+    enrol(&p, sample(1), (learner_options){ .n_thread = 2, .adamw = plain_adamw }, 3, 12, 7);
+    assert_int_equal(learner_begin(&p.l, &err), WEFT_OK);
+    learner_backward(&p.l, &p.s.batch);
+    const double once = params_norm(&p.l.params, p.l.pool);
+    assert_int_equal(learner_predict(&p.l, &p.s.batch, &plan, &err), WEFT_OK);
+    learner_backward(&p.l, &p.s.batch);
+    assert_true(fabs(params_norm(&p.l.params, p.l.pool) / once - 2) < 1e-5);
+    assert_int_equal(learner_begin(&p.l, &err), WEFT_OK);
+    assert_int_equal(learner_predict(&p.l, &p.s.batch, &plan, &err), WEFT_OK);
+    learner_backward(&p.l, &p.s.batch);
+    assert_true(params_norm(&p.l.params, p.l.pool) == once);
 
-    learner_free(&l);
-    model_close(&m);
+    leave(&p);
 }
 
 static void micro_batches_drop_differently(void **state)
 {
     (void)state;
-    host h;
-    model m;
-    learner l;
-    lesson s;
-    open_for_learning(&h, &m, sample(1));
-    lesson_random(&s, 3, 12, m.n_vocab, 7);
-    start(&l, &m, (learner_options){ .n_thread = 2, .dropout = 0.2f, .adamw = plain_adamw }, &s);
-    assert_int_equal(learner_begin(&l, NULL), WEFT_OK);
-    const real first = learner_backward(&l, &s.batch), second = learner_backward(&l, &s.batch);
+    pupil p;
+    enrol(&p, sample(1), (learner_options){ .n_thread = 2, .dropout = 0.2f, .adamw = plain_adamw },
+          3, 12, 7);
+    assert_int_equal(learner_begin(&p.l, NULL), WEFT_OK);
+    const real first = learner_backward(&p.l, &p.s.batch),
+               second = learner_backward(&p.l, &p.s.batch);
     assert_true(first != second);
-    learner_free(&l);
-    model_close(&m);
+    leave(&p);
 }
 
 /* Frozen weights stay, the others learn, and recomputation agrees. */
@@ -552,29 +554,24 @@ static void frozen_weights_stay(void **state)
     real *result[2];
     int64_t n = 0;
     for (int recompute = 0; recompute < 2; recompute++) {
-        host h;
-        model m;
-        learner l;
-        lesson s;
-        open_for_learning(&h, &m, sample(1));
-        lesson_random(&s, 3, 12, m.n_vocab, 8);
-        start(&l, &m,
-              (learner_options){ .n_thread = 2, .recompute = recompute, .adamw = plain_adamw }, &s);
-        for (int64_t i = 0; i < m.n_param; i += 2)
-            m.param[i]->needs_grad = false;
-        n = l.params.n;
+        pupil p;
+        enrol(&p, sample(1),
+              (learner_options){ .n_thread = 2, .recompute = recompute, .adamw = plain_adamw }, 3,
+              12, 8);
+        for (int64_t i = 0; i < p.m.n_param; i += 2)
+            p.m.param[i]->needs_grad = false;
+        n = p.l.params.n;
         real *before = malloc((size_t)n * sizeof *before);
-        memcpy(before, l.params.value, (size_t)n * sizeof *before);
-        step(&l, &s, 1e-2, NULL);
-        for (int64_t i = 0; i < m.n_param; i++) {
-            const size_t size = (size_t)(l.params.at[i + 1] - l.params.at[i]) * sizeof(real);
-            const int same = memcmp(before + l.params.at[i], m.param[i]->data, size);
+        memcpy(before, p.l.params.value, (size_t)n * sizeof *before);
+        step(&p.l, &p.s, 1e-2, NULL);
+        for (int64_t i = 0; i < p.m.n_param; i++) {
+            const size_t size = (size_t)(p.l.params.at[i + 1] - p.l.params.at[i]) * sizeof(real);
+            const int same = memcmp(before + p.l.params.at[i], p.m.param[i]->data, size);
             assert_true(i % 2 ? same != 0 : same == 0);
         }
         result[recompute] = before;
-        memcpy(before, l.params.value, (size_t)n * sizeof *before);
-        learner_free(&l);
-        model_close(&m);
+        memcpy(before, p.l.params.value, (size_t)n * sizeof *before);
+        leave(&p);
     }
     assert_memory_equal(result[0], result[1], (size_t)n * sizeof(real));
     free(result[0]);
@@ -585,52 +582,41 @@ static void frozen_weights_stay(void **state)
 static void nan_is_not_learned(void **state)
 {
     (void)state;
-    host h;
-    model m;
-    learner l;
-    lesson s;
+    pupil p;
     double norm;
-    open_for_learning(&h, &m, sample(1));
-    lesson_random(&s, 3, 12, m.n_vocab, 9);
-    start(&l, &m, (learner_options){ .n_thread = 1, .adamw = plain_adamw }, &s);
-    s.row[3].weight = NAN;
-    real *before = malloc((size_t)l.params.n * sizeof *before);
-    memcpy(before, l.params.value, (size_t)l.params.n * sizeof *before);
-    step(&l, &s, 1e-2, &norm);
+    enrol(&p, sample(1), (learner_options){ .n_thread = 1, .adamw = plain_adamw }, 3, 12, 9);
+    p.s.row[3].weight = NAN;
+    real *before = malloc((size_t)p.l.params.n * sizeof *before);
+    memcpy(before, p.l.params.value, (size_t)p.l.params.n * sizeof *before);
+    step(&p.l, &p.s, 1e-2, &norm);
     assert_false(isfinite(norm));
-    assert_memory_equal(before, l.params.value, (size_t)l.params.n * sizeof *before);
-    assert_int_equal(l.adamw.step, 0);
+    assert_memory_equal(before, p.l.params.value, (size_t)p.l.params.n * sizeof *before);
+    assert_int_equal(p.l.adamw.step, 0);
     free(before);
-    learner_free(&l);
-    model_close(&m);
+    leave(&p);
 }
 
 /* The loss in chunks of one, two ... rows is the loss in one chunk. */
 static void chunks_do_not_matter(void **state)
 {
     (void)state;
-    host h;
-    model m;
-    learner l;
-    lesson s;
-    open_for_learning(&h, &m, sample(1));
-    lesson_random(&s, 3, 12, m.n_vocab, 10);
-    start(&l, &m, (learner_options){ .n_thread = 2, .smoothing = 0.1f, .adamw = plain_adamw }, &s);
-    real *whole = malloc((size_t)l.params.n * sizeof *whole), loss = 0;
+    pupil p;
+    enrol(&p, sample(1),
+          (learner_options){ .n_thread = 2, .smoothing = 0.1f, .adamw = plain_adamw }, 3, 12, 10);
+    real *whole = malloc((size_t)p.l.params.n * sizeof *whole), loss = 0;
     for (int64_t fit = 0; fit < 8; fit += fit ? 3 : 1) {
-        l.run.loss_numbers = fit * m.n_vocab;
-        assert_int_equal(learner_begin(&l, NULL), WEFT_OK);
-        const real now = learner_backward(&l, &s.batch);
+        p.l.run.loss_numbers = fit * p.m.n_vocab;
+        assert_int_equal(learner_begin(&p.l, NULL), WEFT_OK);
+        const real now = learner_backward(&p.l, &p.s.batch);
         if (fit == 0) {
             loss = now;
-            memcpy(whole, l.params.grad, (size_t)l.params.n * sizeof *whole);
+            memcpy(whole, p.l.params.grad, (size_t)p.l.params.n * sizeof *whole);
         }
         assert_true(fabs((double)(now / loss) - 1) < 1e-6);
-        assert_close("gradients", l.params.grad, whole, l.params.n, 1e-6);
+        assert_close("gradients", p.l.params.grad, whole, p.l.params.n, 1e-6);
     }
     free(whole);
-    learner_free(&l);
-    model_close(&m);
+    leave(&p);
 }
 
 /* ---- learning -------------------------------------------------------------------------------- */

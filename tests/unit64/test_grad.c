@@ -396,6 +396,16 @@ static void differentiate(rig *g, build_fn *build, bool break_it)
     tape_backward(&g->run, y, g->dy);
 }
 
+/* A rig in which a case has been built and differentiated once. */
+static void rig_case(rig *g, int threads, build_fn *build, bool break_it)
+{
+    rig_init(g, threads);
+    const tensor *y = build_again(g, build);
+    g->dy = malloc((size_t)(rows(y) * cols(y)) * sizeof *g->dy);
+    fill_normal(g->dy, rows(y) * cols(y), 32, 0, 1);
+    differentiate(g, build, break_it);
+}
+
 static int64_t numbers(const tensor *t)
 {
     return t->n_dim > 1 ? rows(t) * cols(t) : cols(t);
@@ -405,11 +415,7 @@ static int64_t numbers(const tensor *t)
 static double check_case(build_fn *build, bool break_it, int *n_checked)
 {
     rig g;
-    rig_init(&g, 2);
-    const tensor *y = build_again(&g, build);
-    g.dy = malloc((size_t)(rows(y) * cols(y)) * sizeof *g.dy);
-    fill_normal(g.dy, rows(y) * cols(y), 32, 0, 1);
-    differentiate(&g, build, break_it);
+    rig_case(&g, 2, build, break_it);
 
     double worst = 0;
     for (int l = 0; g.leaf[l]; l++) {
@@ -459,11 +465,7 @@ static void threads_do_not_matter(void **state)
         real first[MAX_LEAF][256];
         for (int threads = 1; threads <= 4; threads *= 2) {
             rig g;
-            rig_init(&g, threads);
-            const tensor *y = build_again(&g, cases[i].build);
-            g.dy = malloc((size_t)(rows(y) * cols(y)) * sizeof *g.dy);
-            fill_normal(g.dy, rows(y) * cols(y), 32, 0, 1);
-            differentiate(&g, cases[i].build, false);
+            rig_case(&g, threads, cases[i].build, false);
             for (int l = 0; g.leaf[l]; l++) {
                 const size_t bytes = (size_t)numbers(g.leaf[l]) * sizeof(real);
                 assert_true(bytes <= sizeof first[l]);
@@ -485,11 +487,7 @@ static void twice_is_double(void **state)
             continue; /* is the only reader of its logits */
         rig g;
         real once[MAX_LEAF][256];
-        rig_init(&g, 2);
-        const tensor *y = build_again(&g, cases[i].build);
-        g.dy = malloc((size_t)(rows(y) * cols(y)) * sizeof *g.dy);
-        fill_normal(g.dy, rows(y) * cols(y), 32, 0, 1);
-        differentiate(&g, cases[i].build, false);
+        rig_case(&g, 2, cases[i].build, false);
         for (int l = 0; g.leaf[l]; l++)
             for (int64_t k = 0; k < numbers(g.leaf[l]); k++)
                 once[l][k] = 2 * g.leaf[l]->grad[k];
