@@ -127,6 +127,9 @@ typedef struct kernels {
     /* Rotates the first 2 n_pair numbers of x by angles given as (cos, sin) pairs. */
     void (*rope)(real *y, const real *x, const real *turn, int64_t n_pair, rope_pairing pairing);
 
+    /* s becomes exp(s - by); returns the sum. */
+    real (*exp_less)(real *s, int64_t n, real by);
+
     /* s becomes exp(s - max s); returns the sum and stores the maximum. n >= 1, max finite. */
     real (*exp_block)(real *s, int64_t n, real *max);
 

@@ -153,6 +153,12 @@ static void mul(real *y, const real *a, const real *b, int64_t n)
     EACH(n, y, a, b, v_mul(A, B));
 }
 
+static real exp_less(real *s, int64_t n, real by)
+{
+    EACH(n, s, s, s, v_exp(v_sub(A, v_set(by))));
+    return sum(s, n);
+}
+
 static real exp_block(real *s, int64_t n, real *max)
 {
     real m = s[0];
@@ -166,8 +172,7 @@ static real exp_block(real *s, int64_t n, real *max)
     for (; k < n; k++)
         m = s[k] > m ? s[k] : m;
     *max = m;
-    EACH(n, s, s, s, v_exp(v_sub(A, v_set(m))));
-    return sum(s, n);
+    return exp_less(s, n, m);
 }
 
 static void rope(real *y, const real *x, const real *turn, int64_t n_pair, rope_pairing pairing)
@@ -237,7 +242,7 @@ static const real *produce_q4_0(real *to, const void *row, int64_t k0, int64_t n
 #define VECTOR_KERNELS                                                                             \
     .dot = dot, .axpy = axpy, .rows = ROWS, .panel = PANEL, .pack = pack, .product = product,      \
     .rmsnorm = rmsnorm, .layernorm = layernorm, .act = act, .act_back = act_back, .add = add,      \
-    .mul = mul, .rope = rope, .exp_block = exp_block,                                              \
+    .mul = mul, .rope = rope, .exp_less = exp_less, .exp_block = exp_block,                        \
     .tile = {                                                                                      \
         [TILE_F16] = produce_f16,                                                                  \
         [TILE_BF16] = produce_bf16,                                                                \
