@@ -30,21 +30,29 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void note_profile(const run *r, const node *n, double seconds)
+double profile_begin(const run *r)
+{
+    return r->profile ? now() : 0;
+}
+
+void profile_end(const run *r, const node *n, bool backward, double began)
 {
     profile *p = r->profile;
+    if (!p)
+        return;
+    const double seconds = now() - began, times = backward ? 2 : 1;
     int i = 0;
-    while (i < p->n && p->entry[i].op != n->op)
+    while (i < p->n && (p->entry[i].op != n->op || p->entry[i].backward != backward))
         i++;
     if (i == MAX_PROFILE)
         return;
     if (i == p->n)
-        p->entry[p->n++] = (op_profile){ .op = n->op };
+        p->entry[p->n++] = (op_profile){ .op = n->op, .backward = backward };
     const cost c = n->op->cost(r, n);
     p->entry[i].calls++;
     p->entry[i].seconds += seconds;
-    p->entry[i].flops += c.flops;
-    p->entry[i].bytes += c.bytes;
+    p->entry[i].flops += times * c.flops;
+    p->entry[i].bytes += times * c.bytes;
 }
 
 static void hunt_nan(run *r, const tensor *t)
@@ -67,12 +75,11 @@ tensor *apply(run *r, node *n)
     if (is_dry(r))
         return n->out;
 
-    const double start = r->profile ? now() : 0;
+    const double began = profile_begin(r);
     mem_guard_begin();
     n->op->forward(r, n);
     mem_guard_end();
-    if (r->profile)
-        note_profile(r, n, now() - start);
+    profile_end(r, n, false, began);
     if (r->hunt_nan)
         hunt_nan(r, n->out);
     if (r->trace)
