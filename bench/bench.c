@@ -1,11 +1,14 @@
 #include "bench.h"
 
 #include "base/cpu.h"
+#include "base/rng.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+bool bench_smoke;
 
 double bench_now(void)
 {
@@ -161,6 +164,43 @@ pool *bench_pool(int64_t n_thread, mem *m)
 {
     weft_error err = { 0 };
     return bench_must(pool_new(n_thread > 0 ? (int)n_thread : cpu_count(), m, &err), &err);
+}
+
+tensor *bench_tensor(const char *name, int64_t n_row, int64_t n_col)
+{
+    tensor *t = bench_must(calloc(1, sizeof *t), NULL);
+    *t = (tensor){ .type = &dtype_real, .n_dim = 2, .shape = { n_row, n_col }, .stride = n_col };
+    snprintf(t->name, sizeof t->name, "%s", name);
+    const size_t n = (size_t)(n_row * n_col), bytes = (n * sizeof(real) + 63) & ~(size_t)63;
+    t->data = bench_must(aligned_alloc(64, bytes), NULL);
+    real *x = t->data;
+    for (size_t i = 0; i < n; i++) /* a thousand differ; the rest repeats them, which is faster */
+        x[i] = i < 1021 ? (real)rng_normal(5, strlen(name), i) : x[i - 1021];
+    return t;
+}
+
+void bench_tensor_free(tensor *t)
+{
+    free(t->data);
+    free(t->grad);
+    free(t);
+}
+
+batch bench_batch(int64_t n_row, int64_t start, cache *of)
+{
+    batch b = { .n_row = (int32_t)n_row, .n_seq = 1 };
+    b.row = bench_must(calloc((size_t)n_row, sizeof *b.row), NULL);
+    b.seq = bench_must(calloc(1, sizeof *b.seq), NULL);
+    for (int64_t i = 0; i < n_row; i++)
+        b.row[i] = (batch_row){ .pos = (int32_t)(start + i), .target = NO_TARGET };
+    b.seq[0] = (sequence){ .n = (int32_t)n_row, .source = -1, .cache = of };
+    return b;
+}
+
+void bench_batch_free(batch *b)
+{
+    free(b->row);
+    free(b->seq);
 }
 
 void bench_print_machine(pool *threads, const char *table, bool json)

@@ -15,6 +15,9 @@
 
 double bench_now(void);
 
+/* True where a bench only has to show that it runs: limits are measured in a moment, roughly. */
+extern bool bench_smoke;
+
 /* Numbers a second. */
 double limit_read(pool *threads);  /* bytes read from memory */
 double limit_flops(pool *threads); /* f32 multiply-adds in registers, counted as two */
@@ -66,6 +69,14 @@ limits timings_limits(const timings *t);                 /* the medians */
 void *bench_must(void *p, const weft_error *err);
 void bench_check(weft_status status, const weft_error *err);
 pool *bench_pool(int64_t n_thread, mem *m); /* 0: as many as there are processors */
+
+/* An activation of normal numbers that lives outside of any run; freed by bench_tensor_free. */
+tensor *bench_tensor(const char *name, int64_t n_row, int64_t n_col);
+void bench_tensor_free(tensor *t);
+
+/* A batch of one sequence: n rows at positions from `start`. */
+batch bench_batch(int64_t n_row, int64_t start, cache *of);
+void bench_batch_free(batch *b);
 
 /* Time by op, longest first, of work that took `seconds`; the rest is shown as such. */
 void bench_print_profile(const profile *p, const char *work, double seconds, bool json);

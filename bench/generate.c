@@ -29,6 +29,7 @@ static const arg args[] = {
     { "kv", ARG_TEXT, &kv_name, "TYPE", "of cached keys and values (the engine's default)", 0, 0 },
     { "by-op", ARG_FLAG, &by_op, NULL, "show where the time of a last prompt and token went", 0,
       0 },
+    { "smoke", ARG_FLAG, &bench_smoke, NULL, "see only that it runs: rough limits", 0, 0 },
     { "json", ARG_FLAG, &json, NULL, "one JSON object a line", 0, 0 },
     { 0 },
 };

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define READ_BYTES ((size_t)128 << 20) /* a thread; more than caches hold */
-#define STREAMS    4                   /* one is not enough to keep memory busy */
+#define READ_BYTES ((size_t)(bench_smoke ? 4 : 128) << 20) /* a thread; more than caches hold */
+#define STREAMS    4 /* one is not enough to keep memory busy */
 
 typedef struct reading {
     uint64_t *at;
@@ -65,7 +65,8 @@ double limit_read(pool *threads)
     return (double)READ_BYTES * n / (bench_now() - start);
 }
 
-#define FMA_ROUNDS 400000
+/* Rounds of each loop of products: some milliseconds. */
+#define ROUNDS (bench_smoke ? 4000 : 400000)
 
 #if defined(__x86_64__)
 __attribute__((target("avx512f"))) static void fma_512(void *arg, int64_t part)
@@ -73,7 +74,7 @@ __attribute__((target("avx512f"))) static void fma_512(void *arg, int64_t part)
     __m512 sum[12], a = _mm512_set1_ps(0.999f), b = _mm512_set1_ps(0.001f);
     for (int i = 0; i < 12; i++)
         sum[i] = _mm512_set1_ps((float)i);
-    for (int k = 0; k < FMA_ROUNDS; k++)
+    for (int k = 0; k < ROUNDS; k++)
         for (int i = 0; i < 12; i++)
             sum[i] = _mm512_fmadd_ps(sum[i], a, b);
     for (int i = 0; i < 12; i++)
@@ -85,7 +86,7 @@ __attribute__((target("avx2,fma"))) static void fma_256(void *arg, int64_t part)
     __m256 sum[12], a = _mm256_set1_ps(0.999f), b = _mm256_set1_ps(0.001f);
     for (int i = 0; i < 12; i++)
         sum[i] = _mm256_set1_ps((float)i);
-    for (int k = 0; k < FMA_ROUNDS; k++)
+    for (int k = 0; k < ROUNDS; k++)
         for (int i = 0; i < 12; i++)
             sum[i] = _mm256_fmadd_ps(sum[i], a, b);
     for (int i = 0; i < 12; i++)
@@ -98,7 +99,7 @@ static void fma_plain(void *arg, int64_t part)
     float sum[16];
     for (int i = 0; i < 16; i++)
         sum[i] = (float)i;
-    for (int k = 0; k < FMA_ROUNDS; k++)
+    for (int k = 0; k < ROUNDS; k++)
         for (int i = 0; i < 16; i++)
             sum[i] = sum[i] * 0.999f + 0.001f;
     for (int i = 0; i < 16; i++)
@@ -109,14 +110,14 @@ double limit_flops(pool *threads)
 {
     static float sink[64];
     pool_fn *work = fma_plain;
-    double each = 2.0 * 16 * FMA_ROUNDS;
+    double each = 2.0 * 16 * ROUNDS;
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512f")) {
         work = fma_512;
-        each = 2.0 * 12 * 16 * FMA_ROUNDS;
+        each = 2.0 * 12 * 16 * ROUNDS;
     } else if (__builtin_cpu_supports("avx2")) {
         work = fma_256;
-        each = 2.0 * 12 * 8 * FMA_ROUNDS;
+        each = 2.0 * 12 * 8 * ROUNDS;
     }
 #endif
     const int n = pool_threads(threads);
@@ -124,8 +125,6 @@ double limit_flops(pool *threads)
     pool_run(threads, n, work, sink);
     return each * n / (bench_now() - start);
 }
-
-#define DOT_ROUNDS 400000
 
 #if defined(__x86_64__)
 /* 64 products of 8-bit numbers an instruction, summed by fours, into twelve sums. Written out,
@@ -135,7 +134,7 @@ __attribute__((target("avx512f"))) static void dot_512(void *arg, int64_t part)
     const __m512i a = _mm512_set1_epi32((int)part), b = _mm512_set1_epi32(0x01010101);
     __m512i s0 = a, s1 = a, s2 = a, s3 = a, s4 = a, s5 = a;
     __m512i s6 = a, s7 = a, s8 = a, s9 = a, s10 = a, s11 = a;
-    for (int k = 0; k < DOT_ROUNDS; k++)
+    for (int k = 0; k < ROUNDS; k++)
         __asm__("vpdpbusd %13, %12, %0\n vpdpbusd %13, %12, %1\n vpdpbusd %13, %12, %2\n"
                 "vpdpbusd %13, %12, %3\n vpdpbusd %13, %12, %4\n vpdpbusd %13, %12, %5\n"
                 "vpdpbusd %13, %12, %6\n vpdpbusd %13, %12, %7\n vpdpbusd %13, %12, %8\n"
@@ -154,7 +153,7 @@ __attribute__((target("avx2"))) static void dot_256(void *arg, int64_t part)
     const __m256i ones = _mm256_set1_epi16(1);
     for (int i = 0; i < 8; i++)
         sum[i] = _mm256_set1_epi32(i);
-    for (int k = 0; k < DOT_ROUNDS; k++)
+    for (int k = 0; k < ROUNDS; k++)
         for (int i = 0; i < 8; i++) {
             __asm__ volatile("" : "+x"(a));
             const __m256i pairs = _mm256_maddubs_epi16(a, b);
@@ -168,7 +167,7 @@ __attribute__((target("avx2"))) static void dot_256(void *arg, int64_t part)
 static void dot_plain(void *arg, int64_t part)
 {
     int32_t sum[16] = { 0 };
-    for (int k = 0; k < DOT_ROUNDS; k++)
+    for (int k = 0; k < ROUNDS; k++)
         for (int i = 0; i < 16; i++)
             sum[i] += (int8_t)(k + i) * (int8_t)(k - i);
     for (int i = 0; i < 16; i++)
@@ -179,14 +178,14 @@ double limit_int8(pool *threads)
 {
     static float sink[64];
     pool_fn *work = dot_plain;
-    double each = 2.0 * 16 * DOT_ROUNDS;
+    double each = 2.0 * 16 * ROUNDS;
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512vnni")) {
         work = dot_512;
-        each = 2.0 * 12 * 64 * DOT_ROUNDS;
+        each = 2.0 * 12 * 64 * ROUNDS;
     } else if (__builtin_cpu_supports("avx2")) {
         work = dot_256;
-        each = 2.0 * 8 * 32 * DOT_ROUNDS;
+        each = 2.0 * 8 * 32 * ROUNDS;
     }
 #endif
     const int n = pool_threads(threads);

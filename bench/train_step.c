@@ -31,6 +31,7 @@ static const arg args[] = {
     { "recompute", ARG_FLAG, &recompute, NULL, "blocks are computed again in backward", 0, 0 },
     { "threads", ARG_INT, &n_thread, "N", "threads (all processors)", 1, 1024 },
     { "repeat", ARG_INT, &n_repeat, "N", "steady samples (3)", 1, 20 },
+    { "smoke", ARG_FLAG, &bench_smoke, NULL, "see only that it runs: rough limits", 0, 0 },
     { "json", ARG_FLAG, &json, NULL, "one JSON object a line", 0, 0 },
     { 0 },
 };
