@@ -9,7 +9,8 @@
 
 #define ALIGNMENT 32
 #define STD       0.02
-#define BANK      (1 << 20) /* numbers that rows are cut from, beside the longest row */
+#define UNIT      256       /* numbers: a whole number of blocks of every type */
+#define BANK      (1 << 20) /* numbers that rows are cut from, unless the model is smaller */
 
 const random_shape random_shapes[] = {
     { "1b", "llama", 16, 2048, 8192, 32, 8, 128256, 131072, false, 500000 },
@@ -260,10 +261,16 @@ static void put_head(writer *w)
 
 /* ---- the data -------------------------------------------------------------------------------- */
 
+/* Where rows may begin. Behind it the bank has room for the longest. */
+static int64_t bank_numbers(const random_shape *s)
+{
+    const int64_t n = s->n_vocab * s->d_model / UNIT * UNIT;
+    return n > BANK ? BANK : n < 16 * UNIT ? 16 * UNIT : n;
+}
+
 static int64_t longest_row(const random_shape *s)
 {
-    const int64_t D = 3 * s->d_model;
-    return D > s->d_ff ? D : s->d_ff;
+    return s->d_model > s->d_ff ? s->d_model : s->d_ff;
 }
 
 /* Makes the bank of a type: its numbers are the same normals whatever the type. */
@@ -271,23 +278,20 @@ static bool fill_bank(writer *w, const dtype *type)
 {
     if (w->banked == type)
         return true;
-    const int64_t unit = 256; /* a whole number of blocks of every type */
-    const int64_t n = (BANK + longest_row(w->shape) + unit - 1) / unit * unit;
-    real *x = malloc((size_t)unit * sizeof *x);
+    real x[UNIT];
+    const int64_t n = bank_numbers(w->shape) + (longest_row(w->shape) + UNIT - 1) / UNIT * UNIT;
     free(w->bank);
     w->bank = malloc(dtype_row_bytes(type, n));
     w->banked = type;
-    if (!x || !w->bank) {
+    if (!w->bank) {
         w->why = ENOMEM;
-        free(x);
         return false;
     }
-    for (int64_t k = 0; k < n; k += unit) {
-        for (int64_t i = 0; i < unit; i++)
+    for (int64_t k = 0; k < n; k += UNIT) {
+        for (int64_t i = 0; i < UNIT; i++)
             x[i] = (real)(STD * rng_normal(w->seed, 0, (uint64_t)(k + i)));
-        type->encode(w->bank + dtype_row_bytes(type, k), x, unit);
+        type->encode(w->bank + dtype_row_bytes(type, k), x, UNIT);
     }
-    free(x);
     return true;
 }
 
@@ -309,7 +313,7 @@ static void put_data(writer *w, const char *name, const dtype *type, const part 
         return;
     for (int64_t i = 0; i < p->rows; i++) {
         const rng_block r = rng_draw(w->seed, w->n_tensor, (uint64_t)i);
-        const uint64_t block = r.word[0] % (uint32_t)(BANK / type->block);
+        const uint64_t block = r.word[0] % (uint32_t)(bank_numbers(w->shape) / type->block);
         put(w, w->bank + block * (uint64_t)type->bytes, dtype_row_bytes(type, p->cols));
     }
     if (p->rows == 0)
