@@ -111,7 +111,8 @@ static void measure(job *j, pool *threads, int n_row, bool json)
 
 int main(int argc, char **argv)
 {
-    static const dtype *const types[] = { &dtype_f32, &dtype_bf16, &dtype_f16, &dtype_q8_0 };
+    static const dtype *const types[] = { &dtype_f32, &dtype_bf16, &dtype_f16, &dtype_q8_0,
+                                          &dtype_q4_0 };
     static const int n_rows[] = { 1, 16, 512 };
     weft_error err = { 0 };
     bool json = false;
@@ -124,7 +125,7 @@ int main(int argc, char **argv)
     mem_init(&m, 0, NULL);
     pool *threads = must(pool_new(n_thread > 0 ? n_thread : cpu_count(), &m, &err));
     job j = { 0 };
-    if (run_init(&j.run, &m, 1 << 16, 16 << 20, &err) != WEFT_OK)
+    if (run_init(&j.run, &m, 1 << 16, 16 << 20, 64 << 20, &err) != WEFT_OK)
         return 1;
     j.run.pool = threads;
     j.x = (tensor){

@@ -93,6 +93,7 @@ weft_status engine_predict(const model *m, const engine_options *o, bool maps, e
         m->arch->family->forward(&dry, m);
         plan->meta = dry.meta.peak;
         plan->data = dry.data.peak;
+        plan->scratch = dry.scratch_peak;
         run_free(&dry);
     }
     batch_free(&b, from);
@@ -106,7 +107,7 @@ static weft_status make_run(engine *e, bool maps, weft_error *err)
     run fresh;
     weft_status status = engine_predict(e->model, &e->opt, maps, &plan, err);
     if (status == WEFT_OK)
-        status = run_init(&fresh, &e->model->host->mem, plan.meta, plan.data, err);
+        status = run_init(&fresh, &e->model->host->mem, plan.meta, plan.data, plan.scratch, err);
     if (status != WEFT_OK)
         return status;
     run_free(&e->run);

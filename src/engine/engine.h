@@ -13,7 +13,8 @@ typedef struct engine_options {
 } engine_options;
 
 typedef struct engine_plan {
-    size_t meta, data; /* peaks of the two arenas of the largest step */
+    size_t meta, data; /* peaks of the two arenas of the largest step ... */
+    size_t scratch;    /* ... and of what an op takes while it runs */
     size_t kv;         /* all pages */
     int64_t n_page;
 } engine_plan;

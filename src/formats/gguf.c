@@ -290,8 +290,8 @@ static weft_status take_tensor(cursor *p, stored *t, uint64_t *offset)
     if (!t->type)
         return weft_fail(
             p->err, WEFT_EUNSUPPORTED,
-            "%s: tensor %s is %s (type %u); this version reads F32, F16, BF16 and Q8_0", p->c->path,
-            t->name, type_name(number), number);
+            "%s: tensor %s is %s (type %u); this version reads F32, F16, BF16, Q8_0 and Q4_0",
+            p->c->path, t->name, type_name(number), number);
     if (!stored_bytes(t->type, t->n_dim, t->shape, &t->bytes))
         return weft_fail(
             p->err, WEFT_EFORMAT,

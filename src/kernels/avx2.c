@@ -7,10 +7,8 @@
 #include <immintrin.h>
 
 #define WIDTH 8
-#define ROWS  3
-#define OUTS  4
-#define TABLE kernels_avx2
-#define NAME  "avx2"
+#define ROWS  6
+#define VECS  2
 
 typedef __m256 vec;
 
@@ -72,5 +70,128 @@ static inline vec v_from_bf16(const uint16_t *p)
     return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
 
+#define v_abs(v) _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v)
+
+/* 8 x 8: pairs, then fours, then halves. */
+static inline void v_transpose(vec v[8])
+{
+    vec p[8], q[8];
+    for (int i = 0; i < 8; i += 2) {
+        p[i] = _mm256_unpacklo_ps(v[i], v[i + 1]);
+        p[i + 1] = _mm256_unpackhi_ps(v[i], v[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4)
+        for (int k = 0; k < 2; k++) {
+            q[i + 2 * k] = _mm256_shuffle_ps(p[i + k], p[i + k + 2], 0x44);
+            q[i + 2 * k + 1] = _mm256_shuffle_ps(p[i + k], p[i + k + 2], 0xEE);
+        }
+    for (int i = 0; i < 4; i++) {
+        v[i] = _mm256_permute2f128_ps(q[i], q[i + 4], 0x20);
+        v[i + 4] = _mm256_permute2f128_ps(q[i], q[i + 4], 0x31);
+    }
+}
+
+static inline void v_to_i8(int8_t *to, vec v)
+{
+    const __m256i i = _mm256_cvtps_epi32(v);
+    const __m128i h = _mm_packs_epi32(_mm256_castsi256_si128(i), _mm256_extracti128_si256(i, 1));
+    _mm_storel_epi64((void *)to, _mm_packs_epi16(h, h));
+}
+
 #include "kernels/vector.h"
+
+#include "kernels/panels.h"
+
+/* ---- whole numbers: |w| times x with w's sign, so that no sum of two overflows 16 bits ------- */
+
+#define ROWS_I8 4
+#define VECS_I8 1
+#define BIAS    0
+#define I8
+
+typedef __m256i ivec;
+
+#define i_load(p)      _mm256_load_si256((const void *)(p))
+#define i_begin(sum)   ((void)(sum), _mm256_setzero_si256())
+#define i_real(t)      _mm256_cvtepi32_ps(t)
+#define i_pairs(sixes) _mm256_madd_epi16(sixes, _mm256_set1_epi16(1))
+
+static inline ivec i_four(const int8_t *p)
+{
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    return _mm256_set1_epi32(four);
+}
+
+static inline ivec i_products(ivec w, ivec x)
+{
+    return i_pairs(_mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w)));
+}
+
+static inline ivec i_dot(ivec t, ivec w, ivec x)
+{
+    return _mm256_add_epi32(t, i_products(w, x));
+}
+
+/* The sums of eight vectors, in order. */
+static inline ivec i_sums(const ivec t[8])
+{
+    const ivec a = _mm256_hadd_epi32(_mm256_hadd_epi32(t[0], t[1]), _mm256_hadd_epi32(t[2], t[3]));
+    const ivec b = _mm256_hadd_epi32(_mm256_hadd_epi32(t[4], t[5]), _mm256_hadd_epi32(t[6], t[7]));
+    return _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20),
+                            _mm256_permute2x128_si256(a, b, 0x31));
+}
+
+static inline ivec i_q8_0(const uint8_t *w, size_t step, const int8_t *q, int32_t sum_of)
+{
+    (void)sum_of;
+    const ivec x = _mm256_loadu_si256((const void *)q);
+    ivec t[8];
+    for (size_t i = 0; i < 8; i++)
+        t[i] = i_products(_mm256_loadu_si256((const void *)(w + i * step)), x);
+    return i_sums(t);
+}
+
+/* Stored numbers are 0 to 15, eight too many. */
+static inline ivec i_q4_0(const uint8_t *w, size_t step, const int8_t *q, int32_t sum_of)
+{
+    const ivec x = _mm256_loadu_si256((const void *)q), low = _mm256_set1_epi8(15);
+    ivec t[8];
+    for (size_t i = 0; i < 8; i++) {
+        const __m128i b = _mm_loadu_si128((const void *)(w + i * step));
+        const ivec u = _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(b, 4), b), low);
+        t[i] = i_pairs(_mm256_maddubs_epi16(u, x));
+    }
+    return _mm256_sub_epi32(i_sums(t), _mm256_set1_epi32(8 * sum_of));
+}
+
+static inline vec v_scales(const uint8_t *w, size_t step)
+{
+    uint16_t h[8];
+    for (size_t i = 0; i < 8; i++)
+        memcpy(&h[i], w + i * step, sizeof h[i]);
+    return v_from_f16(h);
+}
+
+#include "kernels/int8.h"
+
+const kernels kernels_avx2 = {
+    .name = "avx2",
+    VECTOR_KERNELS,
+    .rows_i8 = ROWS_I8,
+    .pack_i8 = pack_i8,
+    .product_i8 = product_i8,
+};
+
+void avx2_pack_i8(void *to, const real *x, int64_t x_stride, int64_t N, int64_t K, int64_t block0,
+                  int64_t block1)
+{
+    pack_i8(to, x, x_stride, N, K, block0, block1);
+}
+
+void avx2_product_i8(real *y, int64_t y_stride, const void *x, int64_t N, int64_t K,
+                     const row_set *w, int64_t o0, int64_t o1)
+{
+    product_i8(y, y_stride, x, N, K, w, o0, o1);
+}
 #endif

@@ -7,10 +7,8 @@
 #include <immintrin.h>
 
 #define WIDTH 16
-#define ROWS  4
-#define OUTS  4
-#define TABLE kernels_avx512
-#define NAME  "avx512"
+#define ROWS  12
+#define VECS  2
 
 typedef __m512 vec;
 
@@ -59,5 +57,132 @@ static inline vec v_from_bf16(const uint16_t *p)
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 
+#define v_abs(v)       _mm512_abs_ps(v)
+#define v_to_i8(to, v) _mm_storeu_si128((void *)(to), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v)))
+
+/* 16 x 16: pairs, fours, quarters, halves. */
+static inline void v_transpose(vec v[16])
+{
+    vec p[16], q[16];
+    for (int i = 0; i < 16; i += 2) {
+        p[i] = _mm512_unpacklo_ps(v[i], v[i + 1]);
+        p[i + 1] = _mm512_unpackhi_ps(v[i], v[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4)
+        for (int k = 0; k < 2; k++) {
+            q[i + 2 * k] = _mm512_shuffle_ps(p[i + k], p[i + k + 2], 0x44);
+            q[i + 2 * k + 1] = _mm512_shuffle_ps(p[i + k], p[i + k + 2], 0xEE);
+        }
+    for (int i = 0; i < 4; i++) {
+        p[i] = _mm512_shuffle_f32x4(q[i], q[i + 4], 0x88);
+        p[i + 4] = _mm512_shuffle_f32x4(q[i], q[i + 4], 0xDD);
+        p[i + 8] = _mm512_shuffle_f32x4(q[i + 8], q[i + 12], 0x88);
+        p[i + 12] = _mm512_shuffle_f32x4(q[i + 8], q[i + 12], 0xDD);
+    }
+    for (int i = 0; i < 8; i++) {
+        v[i] = _mm512_shuffle_f32x4(p[i], p[i + 8], 0x88);
+        v[i + 8] = _mm512_shuffle_f32x4(p[i], p[i + 8], 0xDD);
+    }
+}
+
 #include "kernels/vector.h"
+
+#include "kernels/panels.h"
+
+/* ---- whole numbers: biased to be positive, as VNNI wants its left side ----------------------- */
+
+#define ROWS_I8 6
+#define VECS_I8 2
+#define BIAS    0x80
+#define I8      __attribute__((target("avx512vnni")))
+
+typedef __m512i ivec;
+
+#define i_load(p)      _mm512_load_si512((const void *)(p))
+#define i_begin(sum)   _mm512_set1_epi32(-128 * (sum))
+#define i_dot(t, w, x) _mm512_dpbusd_epi32(t, w, x)
+#define i_real(t)      _mm512_cvtepi32_ps(t)
+#define i_lows(a, b)   _mm512_unpacklo_epi32(a, b)
+#define i_highs(a, b)  _mm512_unpackhi_epi32(a, b)
+
+static inline ivec i_four(const int8_t *p)
+{
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    return _mm512_set1_epi32(four);
+}
+
+/* In each quarter, the sums of four vectors' quarters. */
+static inline ivec i_quarters(const ivec t[4])
+{
+    const ivec a = _mm512_add_epi32(i_lows(t[0], t[1]), i_highs(t[0], t[1]));
+    const ivec b = _mm512_add_epi32(i_lows(t[2], t[3]), i_highs(t[2], t[3]));
+    return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+}
+
+/* Two rows of weights share a vector: 4 apart, so that the sums come out in order. */
+static inline I8 ivec i_q8_0(const uint8_t *w, size_t step, const int8_t *q, int32_t sum_of)
+{
+    const ivec x = _mm512_broadcast_i64x4(_mm256_loadu_si256((const void *)q));
+    const ivec bias = _mm512_set1_epi8((char)BIAS);
+    ivec half[2];
+    for (size_t h = 0; h < 2; h++) {
+        ivec t[4];
+        for (size_t i = 0; i < 4; i++) {
+            const uint8_t *at = w + (8 * h + i) * step;
+            const ivec two = _mm512_inserti64x4(
+                _mm512_castsi256_si512(_mm256_loadu_si256((const void *)at)),
+                _mm256_loadu_si256((const void *)(at + 4 * step)), 1);
+            t[i] = i_dot(_mm512_setzero_si512(), _mm512_xor_si512(two, bias), x);
+        }
+        half[h] = i_quarters(t);
+    }
+    const ivec all = _mm512_add_epi32(_mm512_shuffle_i32x4(half[0], half[1], 0x88),
+                                      _mm512_shuffle_i32x4(half[0], half[1], 0xDD));
+    return _mm512_add_epi32(all, i_begin(sum_of));
+}
+
+/* Four rows share a vector. Stored numbers are 0 to 15, eight too many. */
+static inline I8 ivec i_q4_0(const uint8_t *w, size_t step, const int8_t *q, int32_t sum_of)
+{
+    const ivec low = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)q));
+    const ivec high = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)(q + 16)));
+    const ivec nibble = _mm512_set1_epi8(15);
+    ivec t[4];
+    for (size_t i = 0; i < 4; i++) {
+        ivec b = _mm512_castsi128_si512(_mm_loadu_si128((const void *)(w + i * step)));
+        b = _mm512_inserti32x4(b, _mm_loadu_si128((const void *)(w + (i + 4) * step)), 1);
+        b = _mm512_inserti32x4(b, _mm_loadu_si128((const void *)(w + (i + 8) * step)), 2);
+        b = _mm512_inserti32x4(b, _mm_loadu_si128((const void *)(w + (i + 12) * step)), 3);
+        t[i] = i_dot(_mm512_setzero_si512(), _mm512_and_si512(b, nibble), low);
+        t[i] = i_dot(t[i], _mm512_and_si512(_mm512_srli_epi16(b, 4), nibble), high);
+    }
+    return _mm512_sub_epi32(i_quarters(t), _mm512_set1_epi32(8 * sum_of));
+}
+
+static inline vec v_scales(const uint8_t *w, size_t step)
+{
+    const ivec order = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const ivec at = _mm512_mullo_epi32(order, _mm512_set1_epi32((int)step));
+    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_i32gather_epi32(at, (const void *)w, 1)));
+}
+
+#include "kernels/int8.h"
+
+const kernels kernels_avx512_vnni = {
+    .name = "avx512_vnni",
+    VECTOR_KERNELS,
+    .rows_i8 = ROWS_I8,
+    .pack_i8 = pack_i8,
+    .product_i8 = product_i8,
+};
+
+/* Without VNNI (2017 to 2019), whole numbers are multiplied as AVX2 does it. */
+const kernels kernels_avx512 = {
+    .name = "avx512",
+    VECTOR_KERNELS,
+    .rows_i8 = 4,
+    .pack_i8 = avx2_pack_i8,
+    .product_i8 = avx2_product_i8,
+};
 #endif

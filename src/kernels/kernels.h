@@ -15,18 +15,43 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
-/* Columns of W that are produced at a time. Part of the arithmetic: see NUMERICS.md, "one
- * order". */
-#define TILE_COLS 512
+/* Terms of a product that are summed in one chain, and so part of the arithmetic: see NUMERICS.md,
+ * "one order". */
+#define TILE 512
+
+/* Numbers that share a scale in class i8. */
+#define BLOCK_I8 32
 
 /* Produces columns [k0, k0 + n) of one stored row of weights as real numbers: returns `to` after
- * filling it, or a pointer into the row itself where it already holds real numbers. n <= TILE_COLS,
- * k0 a multiple of it. */
+ * filling it, or a pointer into the row itself where it already holds real numbers. n <= TILE; k0 a
+ * multiple of the format's block, and n too unless the row ends there. */
 typedef const real *tile_fn(real *to, const void *row, int64_t k0, int64_t n);
 
+/* Produces block b of a stored row as 32 whole numbers and returns their scale. */
+typedef real quants_fn(int8_t *to, const void *row, int64_t b);
+
 /* The stored formats that a processor may have its own producer for. */
-typedef enum tile_kind { TILE_PLAIN, TILE_F16, TILE_BF16, TILE_Q8_0, N_TILE } tile_kind;
+typedef enum tile_kind {
+    TILE_OTHER,
+    TILE_F32,
+    TILE_F16,
+    TILE_BF16,
+    TILE_Q8_0,
+    TILE_Q4_0,
+    N_TILE
+} tile_kind;
+
+/* Rows of numbers as they are stored. */
+typedef struct row_set {
+    const void *data;
+    size_t row_bytes;
+    int64_t k0;        /* the column that counts as the first */
+    tile_fn *tile;     /* its producer in class f32 ... */
+    quants_fn *quants; /* ... and in class i8, or NULL */
+    tile_kind kind;
+} row_set;
 
 typedef enum act_kind {
     ACT_NONE,
@@ -52,20 +77,34 @@ typedef struct kernels {
     /* y += a x */
     void (*axpy)(real *y, real a, const real *x, int64_t n);
 
-    /* y[i, o] = sum_k x[i, k] W[o, k] (+ bias[o])  for i < N and o0 <= o < o1. W's rows are
-     * `w_bytes` apart. */
-    void (*matmul)(real *y, int64_t y_stride, const real *x, int64_t x_stride, int64_t N, int64_t K,
-                   const void *w, size_t w_bytes, tile_fn *tile, const real *bias, int64_t o0,
-                   int64_t o1);
+    /* ---- products, class f32 ----
+     *
+     *     y[i, c] (+)= sum_j a[i, j] b[j, c]      i < N, j < J, c0 <= c < c1
+     *
+     * The left side is packed first: blocks of up to `rows` rows, which `pack` makes one by one from
+     * numbers at a[i i_step + j j_step]; N J numbers in all. The right side is stored rows: b[j, c]
+     * is row j, column c of w, or, `across`, row c, column j. Every sum is cut into tiles of TILE
+     * terms; a tile is one chain of multiply-adds in ascending order of j, and tiles are added to y
+     * in ascending order. Threads take whole panels of columns where they can. */
+    int rows, panel;
+    void (*pack)(real *to, const real *a, int64_t i_step, int64_t j_step, int64_t N, int64_t J,
+                 int64_t block0, int64_t block1);
+    void (*product)(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
+                    const row_set *w, bool across, int64_t c0, int64_t c1);
 
-    /* dx[i, k] (+)= sum_o dy[i, o] W[o, k]  for i0 <= i < i1; adds where `add`. */
-    void (*matmul_dx)(real *dx, int64_t dx_stride, bool add, const real *dy, int64_t dy_stride,
-                      int64_t i0, int64_t i1, int64_t O, int64_t K, const void *w, size_t w_bytes,
-                      tile_fn *tile);
-
-    /* dw[o, k] (+)= sum_i dy[i, o] x[i, k]  for o0 <= o < o1, rows of dw K apart. */
-    void (*matmul_dw)(real *dw, bool add, const real *dy, int64_t dy_stride, const real *x,
-                      int64_t x_stride, int64_t N, int64_t K, int64_t o0, int64_t o1);
+    /* ---- products, class i8 ----
+     *
+     *     y[i, o] = sum_b s_b,   s_b = (q_x . q_w) d_w d_x       over blocks b of 32 columns
+     *
+     * `pack_i8` makes whole numbers of the rows of x, -127 to 127 with one scale for every 32; the
+     * sum over a block is exact, and y collects (sum d_w) d_x by fused multiply-adds in ascending
+     * order. That is one answer on every processor and for every number of rows. K is a multiple
+     * of 32; packed rows take pack_i8_bytes(). */
+    int rows_i8;
+    void (*pack_i8)(void *to, const real *x, int64_t x_stride, int64_t N, int64_t K, int64_t block0,
+                    int64_t block1);
+    void (*product_i8)(real *y, int64_t y_stride, const void *x, int64_t N, int64_t K,
+                       const row_set *w, int64_t o0, int64_t o1);
 
     /* y = x / sqrt(mean x^2 + eps) * w */
     void (*rmsnorm)(real *y, const real *x, const real *w, real eps, int64_t n);
@@ -95,7 +134,53 @@ typedef struct kernels {
     tile_fn *tile[N_TILE];
 } kernels;
 
-extern const kernels kernels_scalar, kernels_avx2, kernels_avx512;
+extern const kernels kernels_scalar, kernels_avx2, kernels_avx512, kernels_avx512_vnni;
+
+/* Class i8 for processors with AVX-512 but without its whole-number products. */
+void avx2_pack_i8(void *to, const real *x, int64_t x_stride, int64_t N, int64_t K, int64_t block0,
+                  int64_t block1);
+void avx2_product_i8(real *y, int64_t y_stride, const void *x, int64_t N, int64_t K,
+                     const row_set *w, int64_t o0, int64_t o1);
+
+/* ---- how packed rows lie in memory ---------------------------------------------------------- */
+
+/* N rows make this many blocks of at most `most`, as even as can be. */
+static inline int64_t row_blocks(int64_t N, int64_t most)
+{
+    return (N + most - 1) / most;
+}
+
+/* The first row of block b of n. */
+static inline int64_t block_row(int64_t N, int64_t n, int64_t b)
+{
+    return N * b / n;
+}
+
+/* Class f32: tile by tile, in each its blocks, in each its columns of R numbers. */
+static inline int64_t packed_at(int64_t N, int64_t j0, int64_t tile, int64_t i0)
+{
+    return j0 * N + i0 * tile;
+}
+
+/* Class i8: the bytes of all blocks (four columns of each row side by side), then the scales, then
+ * the sums of 32 bytes. */
+typedef struct rows_i8 {
+    int8_t *q;
+    real *scale;
+    int32_t *sum;
+} rows_i8;
+
+static inline rows_i8 packed_i8(const void *at, int64_t N, int64_t K)
+{
+    int8_t *q = (int8_t *)at;
+    real *scale = (real *)(void *)(q + N * K);
+    return (rows_i8){ q, scale, (int32_t *)(void *)(scale + N * (K / BLOCK_I8)) };
+}
+
+static inline size_t pack_i8_bytes(int64_t N, int64_t K)
+{
+    return (size_t)(N * K) + (size_t)(N * (K / BLOCK_I8)) * (sizeof(real) + sizeof(int32_t));
+}
 
 /* The tables this processor can run, best first; NULL after the last, which is scalar. */
 const kernels *kernels_table(int i);

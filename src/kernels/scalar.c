@@ -47,60 +47,122 @@ static void axpy(real *y, real a, const real *x, int64_t n)
         y[k] += a * x[k];
 }
 
-/* A tile of one output's weights is produced once and multiplied with every row of x. Tiles are
- * summed in ascending order into y itself. */
-static void matmul(real *y, int64_t y_stride, const real *x, int64_t x_stride, int64_t N, int64_t K,
-                   const void *w, size_t w_bytes, tile_fn *tile, const real *bias, int64_t o0,
-                   int64_t o1)
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* A block is one row, so packed rows are plain rows, tile by tile. */
+static void pack(real *to, const real *a, int64_t i_step, int64_t j_step, int64_t N, int64_t J,
+                 int64_t i0, int64_t i1)
 {
-    real buffer[TILE_COLS];
+    for (int64_t j0 = 0; j0 < J; j0 += TILE) {
+        const int64_t n = J - j0 < TILE ? J - j0 : TILE;
+        for (int64_t i = i0; i < i1; i++)
+            for (int64_t j = 0; j < n; j++)
+                to[packed_at(N, j0, n, i) + j] = a[i * i_step + (j0 + j) * j_step];
+    }
+}
+
+static void put(real *to, bool add, real x)
+{
+    *to = add ? *to + x : x;
+}
+
+/* One row of W gives column c of the sums. */
+static void product_across(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
+                           const row_set *w, int64_t c)
+{
+    real buffer[TILE];
+    const void *row = (const char *)w->data + (size_t)c * w->row_bytes;
+    for (int64_t j0 = 0; j0 < J; j0 += TILE) {
+        const int64_t n = J - j0 < TILE ? J - j0 : TILE;
+        const real *t = w->tile(buffer, row, w->k0 + j0, n);
+        for (int64_t i = 0; i < N; i++)
+            put(&y[i * y_stride + c], add || j0 > 0, dot(a + packed_at(N, j0, n, i), t, n));
+    }
+}
+
+/* Rows of W are added up, columns [c, c + width) at a time. */
+static void product_along(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
+                          const row_set *w, int64_t c, int64_t width)
+{
+    real buffer[TILE], part[TILE];
+    for (int64_t i = 0; i < N; i++)
+        for (int64_t j0 = 0; j0 < J; j0 += TILE) {
+            const int64_t n = J - j0 < TILE ? J - j0 : TILE;
+            const real *x = a + packed_at(N, j0, n, i);
+            for (int64_t k = 0; k < width; k++)
+                part[k] = 0;
+            for (int64_t j = 0; j < n; j++) {
+                const char *row = (const char *)w->data + (size_t)(j0 + j) * w->row_bytes;
+                axpy(part, x[j], w->tile(buffer, row, w->k0 + c, width), width);
+            }
+            for (int64_t k = 0; k < width; k++)
+                put(&y[i * y_stride + c + k], add || j0 > 0, part[k]);
+        }
+}
+
+static void product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
+                    const row_set *w, bool across, int64_t c0, int64_t c1)
+{
+    for (int64_t c = c0; across && c < c1; c++)
+        product_across(y, y_stride, add, a, N, J, w, c);
+    for (int64_t c = c0; !across && c < c1; c += TILE)
+        product_along(y, y_stride, add, a, N, J, w, c, c1 - c < TILE ? c1 - c : TILE);
+}
+
+/* What is too small to be told from zero becomes zero; with something that is no number among them,
+ * the scale is NaN, and so is every sum that meets it. */
+static void quantise(int8_t *q, real *scale, int32_t *sum, const real *x)
+{
+    real most = 0, poison = 0;
+    for (int k = 0; k < BLOCK_I8; k++) {
+        const real size = fabs(x[k]);
+        most = size > most ? size : most;
+        poison += x[k] * 0;
+    }
+    const real up = most > (real)1e-30 ? 127 / most : 0;
+    *scale = (up > 0 ? most / 127 : 0) + poison;
+    *sum = 0;
+    for (int k = 0; k < BLOCK_I8; k++) {
+        q[k] = poison == 0 ? (int8_t)rint(x[k] * up) : 0;
+        *sum += q[k];
+    }
+}
+
+static void pack_i8(void *to, const real *x, int64_t x_stride, int64_t N, int64_t K, int64_t i0,
+                    int64_t i1)
+{
+    const rows_i8 p = packed_i8(to, N, K);
+    const int64_t n = K / BLOCK_I8;
+    for (int64_t i = i0; i < i1; i++)
+        for (int64_t b = 0; b < n; b++)
+            quantise(p.q + i * K + b * BLOCK_I8, p.scale + i * n + b, p.sum + i * n + b,
+                     x + i * x_stride + b * BLOCK_I8);
+}
+
+static void product_i8(real *y, int64_t y_stride, const void *x, int64_t N, int64_t K,
+                       const row_set *w, int64_t o0, int64_t o1)
+{
+    const rows_i8 p = packed_i8(x, N, K);
+    const int64_t n = K / BLOCK_I8;
     for (int64_t o = o0; o < o1; o++) {
-        const void *row = (const char *)w + (size_t)o * w_bytes;
-        for (int64_t k = 0; k < K; k += TILE_COLS) {
-            const int64_t n = K - k < TILE_COLS ? K - k : TILE_COLS;
-            const real *t = tile(buffer, row, k, n);
+        for (int64_t i = 0; i < N; i++)
+            y[i * y_stride + o] = 0;
+        for (int64_t b = 0; b < n; b++) {
+            int8_t q[BLOCK_I8];
+            const real d = w->quants(q, (const char *)w->data + (size_t)o * w->row_bytes, b);
             for (int64_t i = 0; i < N; i++) {
-                const real part = dot(x + i * x_stride + k, t, n);
+                const int8_t *u = p.q + i * K + b * BLOCK_I8;
+                int32_t s = 0;
+                for (int k = 0; k < BLOCK_I8; k++)
+                    s += (int32_t)u[k] * q[k];
                 real *to = &y[i * y_stride + o];
-                *to = k == 0 ? part : *to + part;
+                *to = fma((real)s * d, p.scale[i * n + b], *to);
             }
         }
-        for (int64_t i = 0; bias && i < N; i++)
-            y[i * y_stride + o] += bias[o];
     }
 }
 
-/* Rows of dx collect the rows of W in ascending order of the output they belong to. */
-static void matmul_dx(real *dx, int64_t dx_stride, bool add, const real *dy, int64_t dy_stride,
-                      int64_t i0, int64_t i1, int64_t O, int64_t K, const void *w, size_t w_bytes,
-                      tile_fn *tile)
-{
-    real buffer[TILE_COLS];
-    for (int64_t i = i0; !add && i < i1; i++)
-        for (int64_t k = 0; k < K; k++)
-            dx[i * dx_stride + k] = 0;
-    for (int64_t k = 0; k < K; k += TILE_COLS) {
-        const int64_t n = K - k < TILE_COLS ? K - k : TILE_COLS;
-        for (int64_t o = 0; o < O; o++) {
-            const real *t = tile(buffer, (const char *)w + (size_t)o * w_bytes, k, n);
-            for (int64_t i = i0; i < i1; i++)
-                axpy(dx + i * dx_stride + k, dy[i * dy_stride + o], t, n);
-        }
-    }
-}
-
-/* Rows of dw collect the rows of x in ascending order. */
-static void matmul_dw(real *dw, bool add, const real *dy, int64_t dy_stride, const real *x,
-                      int64_t x_stride, int64_t N, int64_t K, int64_t o0, int64_t o1)
-{
-    for (int64_t o = o0; o < o1; o++) {
-        real *to = dw + o * K;
-        for (int64_t k = 0; !add && k < K; k++)
-            to[k] = 0;
-        for (int64_t i = 0; i < N; i++)
-            axpy(to, dy[i * dy_stride + o], x + i * x_stride, K);
-    }
-}
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static void rmsnorm(real *y, const real *x, const real *w, real eps, int64_t n)
 {
@@ -248,9 +310,13 @@ const kernels kernels_scalar = {
     .name = "scalar",
     .dot = dot,
     .axpy = axpy,
-    .matmul = matmul,
-    .matmul_dx = matmul_dx,
-    .matmul_dw = matmul_dw,
+    .rows = 1,
+    .panel = 1,
+    .pack = pack,
+    .product = product,
+    .rows_i8 = 1,
+    .pack_i8 = pack_i8,
+    .product_i8 = product_i8,
     .rmsnorm = rmsnorm,
     .layernorm = layernorm,
     .act = act,

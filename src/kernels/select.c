@@ -8,10 +8,14 @@
 #ifdef WEFT_X86_KERNELS
 static bool runs(const kernels *k, const cpu_features *f)
 {
-    return k == &kernels_avx512 ? f->avx512 : k == &kernels_avx2 ? f->avx2 : true;
+    return k == &kernels_avx512_vnni ? f->avx512 && f->vnni
+           : k == &kernels_avx512    ? f->avx512
+           : k == &kernels_avx2      ? f->avx2
+                                     : true;
 }
 
-static const kernels *const tables[] = { &kernels_avx512, &kernels_avx2, &kernels_scalar };
+static const kernels *const tables[] = { &kernels_avx512_vnni, &kernels_avx512, &kernels_avx2,
+                                         &kernels_scalar };
 #else
 static bool runs(const kernels *k, const cpu_features *f)
 {

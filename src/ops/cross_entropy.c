@@ -8,6 +8,7 @@
  * vocabulary of 128256 are 2 GB), and they never exist. A chunk has as many rows as fit into 2^22
  * numbers, one at least. */
 #include "ops/ops.h"
+#include "ops/product.h"
 
 #include "tensor/tape.h"
 
@@ -140,15 +141,6 @@ typedef struct chunk {
     double total; /* of the losses so far, in forward */
 } chunk;
 
-static void logit_columns(const run *r, const node *n, int64_t o0, int64_t o1)
-{
-    const chunk *c = n->arg;
-    const tensor *x = n->in[X], *w = n->in[W], *z = n->save[LOGITS];
-    r->kern->matmul(row(z, 0), z->stride, row(x, c->first), x->stride, c->count, cols(x), w->data,
-                    dtype_row_bytes(w->type, cols(w)), dtype_tile(w->type, r->kern),
-                    values(n->in[BIAS]), o0, o1);
-}
-
 static void loss_rows(const run *r, const node *n, int64_t i0, int64_t i1)
 {
     const chunk *c = n->arg;
@@ -166,31 +158,6 @@ static void chunk_slopes(const run *r, const node *n, int64_t i0, int64_t i1)
         row_slope(&r->batch->row[c->index[i]], row(z, i), row(z, i), cols(z), n->f[0], c->scale);
 }
 
-static void input_rows(const run *r, const node *n, int64_t i0, int64_t i1)
-{
-    const chunk *c = n->arg;
-    const tensor *x = n->in[X], *w = n->in[W], *dz = n->save[LOGITS];
-    r->kern->matmul_dx(grad_row(x, c->first), x->stride, x->grad_written, row(dz, 0), dz->stride,
-                       i0, i1, cols(dz), cols(x), w->data, dtype_row_bytes(w->type, cols(w)),
-                       dtype_tile(w->type, r->kern));
-}
-
-static void weight_rows(const run *r, const node *n, int64_t o0, int64_t o1)
-{
-    const chunk *c = n->arg;
-    const tensor *x = n->in[X], *w = n->in[W], *b = n->in[BIAS], *dz = n->save[LOGITS];
-    const bool add = w->grad_written || c->first > 0;
-    if (w->needs_grad)
-        r->kern->matmul_dw(w->grad, add, row(dz, 0), dz->stride, row(x, c->first), x->stride,
-                           c->count, cols(x), o0, o1);
-    for (int64_t o = o0; b && b->needs_grad && o < o1; o++) {
-        real sum = 0;
-        for (int64_t i = 0; i < c->count; i++)
-            sum += row(dz, i)[o];
-        grad_put(&b->grad[o], b->grad_written || c->first > 0, sum);
-    }
-}
-
 /* Calls each(r, n) for every chunk, with n->arg a chunk whose logits have been made. */
 static void over_chunks(run *r, const node *n, chunk *c, void (*each)(run *r, const node *n))
 {
@@ -200,7 +167,8 @@ static void over_chunks(run *r, const node *n, chunk *c, void (*each)(run *r, co
     for (c->first = 0; c->first < rows(x); c->first += c->count) {
         c->count = rows(x) - c->first < rows(z) ? rows(x) - c->first : rows(z);
         c->index = (const int32_t *)n->arg + c->first;
-        parallel(r, &part, cols(z), c->count * cols(x), logit_columns);
+        product(r, some_rows(whole(z), 0, c->count), some_rows(whole(x), c->first, c->count),
+                n->in[W], n->in[BIAS]);
         each(r, &part);
     }
 }
@@ -225,11 +193,16 @@ static void chunked_forward(run *r, const node *n)
 static void push_back(run *r, const node *n)
 {
     const chunk *c = n->arg;
-    const int64_t V = cols(n->save[LOGITS]), D = cols(n->in[X]);
-    parallel(r, n, c->count, 8 * V, chunk_slopes);
-    if (n->in[X]->needs_grad)
-        parallel(r, n, c->count, V * D, input_rows);
-    parallel(r, n, V, c->count * D, weight_rows);
+    const tensor *x = n->in[X], *w = n->in[W], *b = n->in[BIAS];
+    const matrix dz = some_rows(whole(n->save[LOGITS]), 0, c->count);
+    parallel(r, n, c->count, 8 * cols(n->save[LOGITS]), chunk_slopes);
+    if (x->needs_grad)
+        product_dx(r, some_rows(whole_grad(x), c->first, c->count), x->grad_written, dz, w);
+    if (w->needs_grad)
+        product_dw(r, w, w->grad_written || c->first > 0, dz,
+                   some_rows(whole(x), c->first, c->count));
+    if (b && b->needs_grad)
+        product_db(r, b, b->grad_written || c->first > 0, dz);
 }
 
 static void chunked_backward(run *r, const node *n)
@@ -265,6 +238,7 @@ tensor *linear_cross_entropy(run *r, tensor *x, const weight *w, real smoothing)
     n.out = tensor_new(r, 1, 1);
     n.save[LOGITS] = tensor_new(r, count, V);
     n.save[SUMS] = tensor_new(r, count, 1);
+    product_plan(r, count, w->w);
     n.arg = index_new(r);
     return apply(r, &n);
 }

@@ -2,41 +2,31 @@
  *
  *     dg = dy u a'(g)     du = dy a(g)     dx = dg Wg + du Wu     dWg = dg^T x     dWu = du^T x
  *
- * One op, because a thread that owns some output features can make both products and combine them
- * without waiting for anybody. Equal to linear, linear, act, multiply (a test holds it to that).
- * Backward writes dg and du over g and u, which nobody needs any more. */
+ * Equal to linear, linear, act, multiply (a test holds it to that). Backward writes dg and du over g
+ * and u, which nobody needs any more. */
 #include "ops/ops.h"
-
-#include "tensor/tape.h"
+#include "ops/product.h"
 
 #include <assert.h>
 
 enum { X, GATE, GATE_BIAS, UP, UP_BIAS };
 enum { G, U }; /* saved; without recording, g is made where y goes */
 
-static void product(const run *r, const node *n, tensor *y, int w, int64_t o0, int64_t o1)
+static void combine(const run *r, const node *n, int64_t i0, int64_t i1)
 {
-    const tensor *x = n->in[X];
-    r->kern->matmul(row(y, 0), y->stride, row(x, 0), x->stride, rows(x), cols(x), n->in[w]->data,
-                    dtype_row_bytes(n->in[w]->type, cols(x)), dtype_tile(n->in[w]->type, r->kern),
-                    values(n->in[w + 1]), o0, o1);
-}
-
-static void outputs(const run *r, const node *n, int64_t o0, int64_t o1)
-{
-    tensor *g = n->save[G] ? n->save[G] : n->out, *u = n->save[U];
-    product(r, n, g, GATE, o0, o1);
-    product(r, n, u, UP, o0, o1);
-    for (int64_t i = 0; i < rows(n->out); i++) {
-        real *y = row(n->out, i) + o0;
-        r->kern->act(y, row(g, i) + o0, (act_kind)n->i[0], o1 - o0);
-        r->kern->mul(y, y, row(u, i) + o0, o1 - o0);
+    const tensor *g = n->save[G] ? n->save[G] : n->out;
+    for (int64_t i = i0; i < i1; i++) {
+        r->kern->act(row(n->out, i), row(g, i), (act_kind)n->i[0], cols(n->out));
+        r->kern->mul(row(n->out, i), row(n->out, i), row(n->save[U], i), cols(n->out));
     }
 }
 
 static void forward(run *r, const node *n)
 {
-    parallel(r, n, cols(n->out), 2 * rows(n->out) * cols(n->in[X]), outputs);
+    const tensor *g = n->save[G] ? n->save[G] : n->out;
+    product(r, whole(g), whole(n->in[X]), n->in[GATE], n->in[GATE_BIAS]);
+    product(r, whole(n->save[U]), whole(n->in[X]), n->in[UP], n->in[UP_BIAS]);
+    parallel(r, n, rows(n->out), 8 * cols(n->out), combine);
 }
 
 #define PIECE 256 /* columns at a time, on the stack */
@@ -59,46 +49,25 @@ static void split_rows(const run *r, const node *n, int64_t i0, int64_t i1)
     }
 }
 
-static void product_back(const run *r, const node *n, int which, int w, int64_t i0, int64_t i1,
-                         bool add)
+/* dg or du goes back through its product. */
+static void product_back(run *r, const node *n, int which, bool add)
 {
-    const tensor *x = n->in[X], *d = n->save[which];
-    r->kern->matmul_dx(x->grad, x->stride, add, row(d, 0), d->stride, i0, i1, cols(d), cols(x),
-                       n->in[w]->data, dtype_row_bytes(n->in[w]->type, cols(x)),
-                       dtype_tile(n->in[w]->type, r->kern));
-}
-
-static void input_rows(const run *r, const node *n, int64_t i0, int64_t i1)
-{
-    product_back(r, n, G, GATE, i0, i1, n->in[X]->grad_written);
-    product_back(r, n, U, UP, i0, i1, true);
-}
-
-static void weight_rows(const run *r, const node *n, int64_t o0, int64_t o1)
-{
-    const tensor *x = n->in[X];
-    for (int which = G; which <= U; which++) {
-        const tensor *d = n->save[which], *w = n->in[which == G ? GATE : UP];
-        const tensor *b = n->in[which == G ? GATE_BIAS : UP_BIAS];
-        if (w->needs_grad)
-            r->kern->matmul_dw(w->grad, w->grad_written, row(d, 0), d->stride, row(x, 0), x->stride,
-                               rows(x), cols(x), o0, o1);
-        for (int64_t o = o0; b && b->needs_grad && o < o1; o++) {
-            real sum = 0;
-            for (int64_t i = 0; i < rows(d); i++)
-                sum += row(d, i)[o];
-            grad_put(&b->grad[o], b->grad_written, sum);
-        }
-    }
+    const tensor *x = n->in[X], *w = n->in[which == G ? GATE : UP];
+    const tensor *b = n->in[which == G ? GATE_BIAS : UP_BIAS];
+    const matrix d = some_rows(whole(n->save[which]), 0, rows(n->out));
+    if (x->needs_grad)
+        product_dx(r, whole_grad(x), add, d, w);
+    if (w->needs_grad)
+        product_dw(r, w, w->grad_written, d, whole(x));
+    if (b && b->needs_grad)
+        product_db(r, b, b->grad_written, d);
 }
 
 static void backward(run *r, const node *n)
 {
-    const int64_t D = cols(n->in[X]), F = cols(n->out), N = rows(n->out);
-    parallel(r, n, N, 16 * F, split_rows);
-    if (n->in[X]->needs_grad)
-        parallel(r, n, N, 2 * D * F, input_rows);
-    parallel(r, n, F, 2 * D * N, weight_rows);
+    parallel(r, n, rows(n->out), 16 * cols(n->out), split_rows);
+    product_back(r, n, G, n->in[X]->grad_written);
+    product_back(r, n, U, true);
 }
 
 static cost glu_cost(const run *r, const node *n)
@@ -119,6 +88,8 @@ tensor *glu(run *r, tensor *x, const weight *gate, const weight *up, act_kind ki
         n.in[i] = in[i];
     n.out = tensor_new(r, rows(x), rows(gate->w));
     n.save[U] = tensor_new(r, rows(x), rows(up->w));
+    product_plan(r, rows(x), gate->w);
+    product_plan(r, rows(x), up->w);
     if (r->tape)
         n.save[G] = tensor_new(r, rows(x), rows(gate->w));
     return apply(r, &n);

@@ -113,6 +113,7 @@ tensor *run_block(run *r, block_fn *fn, const void *model, int layer, tensor *x)
     assert(rows(y) == rows(x) && cols(y) == cols(x) && y->stride == x->stride);
 
     memcpy(x->name, y->name, NAME_BYTES);
+    x->id = y->id;
     if (!is_dry(r))
         memcpy(x->data, y->data, (size_t)(rows(x) * cols(x)) * sizeof(real));
     arena_reset(&r->meta, meta);

@@ -39,7 +39,9 @@ static const real *f64_tile(real *to, const void *row, int64_t k0, int64_t n)
     return (const real *)row + k0;
 }
 
-const dtype dtype_f64 = { "f64", "F64", 28, 1, 8, TILE_PLAIN, f64_decode, f64_tile, f64_encode };
+const dtype dtype_f64 = {
+    "f64", "F64", 28, 1, 8, TILE_OTHER, f64_decode, f64_tile, f64_encode, NULL
+};
 #else
 static const real *f32_tile(real *to, const void *row, int64_t k0, int64_t n)
 {
@@ -88,12 +90,11 @@ static void bf16_encode_row(void *row, const real *from, int64_t n)
         to[k] = bf16_encode((float)from[k]);
 }
 
-const dtype dtype_f32 = { "f32", "F32", 0, 1, 4, TILE_PLAIN, f32_decode, f32_tile, f32_encode };
-const dtype dtype_f16 = {
-    "f16", "F16", 1, 1, 2, TILE_F16, f16_decode_row, f16_tile, f16_encode_row
-};
-const dtype dtype_bf16 = { "bf16",    "BF16",         30, 1, 2, TILE_BF16, bf16_decode_row,
-                           bf16_tile, bf16_encode_row };
+const dtype dtype_f32 = { "f32", "F32", 0, 1, 4, TILE_F32, f32_decode, f32_tile, f32_encode, NULL };
+const dtype dtype_f16 = { "f16",    "F16",          1,   1, 2, TILE_F16, f16_decode_row,
+                          f16_tile, f16_encode_row, NULL };
+const dtype dtype_bf16 = { "bf16",    "BF16",          30,  1, 2, TILE_BF16, bf16_decode_row,
+                           bf16_tile, bf16_encode_row, NULL };
 
 const dtype dtype_i32 = { .name = "i32", .safetensors = "I32", .gguf = 26, .block = 1, .bytes = 4 };
 static const dtype dtype_i8 = {
@@ -110,7 +111,7 @@ static const dtype dtype_bool = {
 };
 
 static const dtype *const table[] = {
-    &dtype_f32, &dtype_f16, &dtype_bf16, &dtype_q8_0, /* weights */
+    &dtype_f32, &dtype_f16, &dtype_bf16, &dtype_q8_0, &dtype_q4_0, /* weights */
     &dtype_i8,  &dtype_i32, &dtype_i64,  &dtype_u8,   &dtype_bool,
 };
 #define N_TYPE (sizeof table / sizeof *table)

@@ -14,7 +14,7 @@ typedef struct dtype {
     int gguf;                /* the number GGUF gives it, -1 for none */
     int block;               /* numbers per block */
     int bytes;               /* bytes per block */
-    tile_kind kind;          /* which producer of a processor fits, TILE_PLAIN for none */
+    tile_kind kind;          /* which producer of a processor fits, TILE_OTHER for none */
 
     /* Columns [k0, k0 + n) of a stored row, any k0. NULL, as the next two, for a type that is no
      * weight's. */
@@ -23,9 +23,12 @@ typedef struct dtype {
 
     /* A whole row; n is a multiple of the block. */
     void (*encode)(void *row, const real *from, int64_t n);
+
+    /* Class i8, for formats that are whole numbers with a scale for 32; NULL for others. */
+    quants_fn *quants;
 } dtype;
 
-extern const dtype dtype_f32, dtype_f16, dtype_bf16, dtype_q8_0, dtype_i32;
+extern const dtype dtype_f32, dtype_f16, dtype_bf16, dtype_q8_0, dtype_q4_0, dtype_i32;
 
 /* What activations are made of. */
 #ifdef WEFT_REAL_DOUBLE
@@ -39,16 +42,20 @@ const dtype *dtype_by_name(const char *name);
 const dtype *dtype_by_gguf(uint32_t number);
 const dtype *dtype_by_safetensors(const char *name);
 
-/* The producer to multiply with: the processor's if it has one. */
-static inline tile_fn *dtype_tile(const dtype *t, const kernels *k)
-{
-    return k->tile[t->kind] ? k->tile[t->kind] : t->tile;
-}
-
 /* Bytes of one row of n numbers; n must be a multiple of the block. */
 static inline size_t dtype_row_bytes(const dtype *t, int64_t n)
 {
     return (size_t)(n / t->block) * (size_t)t->bytes;
+}
+
+/* Rows of n numbers, as kernels want them: with the processor's own producer if it has one. */
+static inline row_set dtype_rows(const dtype *t, const kernels *k, const void *data, int64_t n)
+{
+    return (row_set){ .data = data,
+                      .row_bytes = dtype_row_bytes(t, n),
+                      .tile = k->tile[t->kind] ? k->tile[t->kind] : t->tile,
+                      .quants = t->quants,
+                      .kind = t->kind };
 }
 
 #endif

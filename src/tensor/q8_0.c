@@ -34,6 +34,15 @@ static const real *tile(real *to, const void *row, int64_t k0, int64_t n)
     return to;
 }
 
+static real quants(int8_t *to, const void *row, int64_t b)
+{
+    const uint8_t *block = (const uint8_t *)row + b * BYTES;
+    uint16_t d;
+    memcpy(&d, block, sizeof d);
+    memcpy(to, block + sizeof d, BLOCK);
+    return f16_decode(d);
+}
+
 static void encode_block(uint8_t *block, const real *x)
 {
     float max = 0;
@@ -59,4 +68,4 @@ static void encode(void *row, const real *from, int64_t n)
         encode_block((uint8_t *)row + k / BLOCK * BYTES, from + k);
 }
 
-const dtype dtype_q8_0 = { "q8_0", NULL, 8, BLOCK, BYTES, TILE_Q8_0, decode, tile, encode };
+const dtype dtype_q8_0 = { "q8_0", NULL, 8, BLOCK, BYTES, TILE_Q8_0, decode, tile, encode, quants };

@@ -1,20 +1,23 @@
 #include "tensor/run.h"
 
+#include <assert.h>
+
 /* Below about 16k numbers a fork costs more than it saves (0.15-1 us against 1 number a ns). */
 #define FORK_COST 16384
 
 /* A block's headers: some thirty tensors. Generous, because exceeding it is a bug that asserts. */
 #define META_PER_BLOCK ((size_t)32 << 10)
 
-weft_status run_init(run *r, mem *m, size_t meta, size_t data, weft_error *err)
+weft_status run_init(run *r, mem *m, size_t meta, size_t data, size_t scratch, weft_error *err)
 {
     *r = (run){ .fork_cost = FORK_COST };
-    if (arena_init(&r->meta, ARENA_FIXED, m, meta, "tensor headers of a step", err) != WEFT_OK)
-        return WEFT_ENOMEM;
-    if (arena_init(&r->data, ARENA_FIXED, m, data, "activations of a step", err) != WEFT_OK) {
-        arena_free(&r->meta);
+    if (arena_init(&r->meta, ARENA_FIXED, m, meta, "tensor headers of a step", err) != WEFT_OK ||
+        arena_init(&r->data, ARENA_FIXED, m, data, "activations of a step", err) != WEFT_OK ||
+        !(r->work = mem_alloc(m, scratch, "scratch of a step", err))) {
+        run_free(r);
         return WEFT_ENOMEM;
     }
+    r->work_bytes = scratch;
     return WEFT_OK;
 }
 
@@ -29,8 +32,18 @@ weft_status run_init_dry(run *r, mem *m, int n_block, weft_error *err)
 
 void run_free(run *r)
 {
+    if (r->work)
+        mem_free(r->meta.mem, r->work);
+    r->work = NULL;
     arena_free(&r->meta);
     arena_free(&r->data);
+}
+
+void scratch_need(run *r, size_t bytes)
+{
+    if (bytes > r->scratch_peak)
+        r->scratch_peak = bytes;
+    assert(is_dry(r) || bytes <= r->work_bytes);
 }
 
 static void arena_clear(arena *a)
@@ -47,6 +60,7 @@ void run_begin(run *r, const batch *b)
     arena_clear(&r->data);
     r->batch = b;
     r->block = r->n_drop = 0;
+    r->scratch_holds = 0;
     r->scope[0] = '\0';
     r->first_nan[0] = '\0';
 }
@@ -58,6 +72,7 @@ tensor *tensor_new(run *r, int64_t n_row, int64_t n_col)
                    .n_dim = 2,
                    .shape = { n_row, n_col },
                    .stride = n_col,
+                   .id = ++r->n_tensor,
                    .born = r->block };
     t->data = arena_alloc(&r->data, (size_t)(n_row * n_col) * sizeof(real), NULL);
     return t;

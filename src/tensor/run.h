@@ -74,8 +74,13 @@ typedef void trace_fn(void *ud, const tensor *t, const op *by);
 
 struct run {
     arena meta, data;
-    const batch *batch; /* the rows ops work on now */
-    const batch *src;   /* encoder rows, for cross-attention */
+    void *work; /* what an op uses while it runs, so large ... */
+    size_t work_bytes;
+    size_t scratch_peak;   /* ... as the hungriest op said so far */
+    int64_t scratch_holds; /* whose packed form is still there, see ops/product.c; 0: nobody's */
+    int64_t n_tensor;      /* made so far: the last id */
+    const batch *batch;    /* the rows ops work on now */
+    const batch *src;      /* encoder rows, for cross-attention */
     const kernels *kern;
     pool *pool; /* NULL: the calling thread alone */
     comm *comm; /* NULL: this process alone */
@@ -106,9 +111,9 @@ static inline bool is_dry(const run *r)
     return r->data.kind == ARENA_COUNTING;
 }
 
-/* Arenas sized for `meta` and `data` bytes. A dry run counts the data and takes headers for as many
- * blocks as it holds at once: one, or all when it records. */
-weft_status run_init(run *r, mem *m, size_t meta, size_t data, weft_error *err);
+/* Arenas sized for `meta` and `data` bytes, and scratch memory. A dry run counts the data and takes
+ * headers for as many blocks as it holds at once: one, or all when it records. */
+weft_status run_init(run *r, mem *m, size_t meta, size_t data, size_t scratch, weft_error *err);
 weft_status run_init_dry(run *r, mem *m, int n_block, weft_error *err);
 void run_free(run *r);
 
@@ -117,6 +122,9 @@ void run_begin(run *r, const batch *b);
 
 /* A new activation. */
 tensor *tensor_new(run *r, int64_t n_row, int64_t n_col);
+
+/* Said by an op when it is called: executing it, in either direction, takes so much scratch. */
+void scratch_need(run *r, size_t bytes);
 
 /* Executes n and returns n->out. */
 tensor *apply(run *r, node *n);

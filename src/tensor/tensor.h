@@ -13,6 +13,7 @@ typedef struct tensor {
     int n_dim;
     int64_t shape[MAX_DIM]; /* outermost first; an activation is [rows, cols] */
     int64_t stride; /* numbers from one row to the next: more than cols in a view of columns */
+    int64_t id;     /* of its contents: no two of a run are the same */
     int64_t born;   /* the block it was made in; see residual */
     void *data;     /* NULL in a dry run */
 

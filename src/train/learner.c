@@ -26,7 +26,7 @@ weft_status learner_predict(learner *l, const batch *b, learner_plan *plan, weft
     prepare(l, &dry);
     tensor *loss = record(l, &dry, b);
     tape_backward(&dry, loss, NULL);
-    *plan = (learner_plan){ dry.meta.peak, dry.data.peak };
+    *plan = (learner_plan){ dry.meta.peak, dry.data.peak, dry.scratch_peak };
     run_free(&dry);
     return WEFT_OK;
 }
@@ -40,7 +40,7 @@ weft_status learner_init(learner *l, model *m, const learner_options *o, const b
     if (l->pool && params_init(&l->params, m, err) == WEFT_OK &&
         adamw_init(&l->adamw, &l->params, &o->adamw, err) == WEFT_OK &&
         learner_predict(l, largest, &plan, err) == WEFT_OK &&
-        run_init(&l->run, &m->host->mem, plan.meta, plan.data, err) == WEFT_OK) {
+        run_init(&l->run, &m->host->mem, plan.meta, plan.data, plan.scratch, err) == WEFT_OK) {
         prepare(l, &l->run);
         return WEFT_OK;
     }

@@ -27,9 +27,9 @@ typedef struct learner {
     uint64_t n_backward; /* so far: each has random numbers of its own */
 } learner;
 
-/* Bytes of both arenas for a step over this batch. */
+/* Bytes of both arenas and of scratch for a step over this batch. */
 typedef struct learner_plan {
-    size_t meta, data;
+    size_t meta, data, scratch;
 } learner_plan;
 
 /* m belongs to the learner until it is freed; its weights move into the learner's blocks. `largest`

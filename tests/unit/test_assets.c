@@ -114,7 +114,8 @@ static void story_gguf(void **state)
 }
 
 /* The bound: 198 of the 200 choices stay (an independent implementation of the same file agrees on
- * 0.990 of them), and no logit moves by more than 0.4. */
+ * 0.990 of them), and no logit moves by more than 0.5: weights and, in class i8, rows are rounded
+ * to 8 bits. */
 static void story_q8_0(void **state)
 {
     (void)state;
@@ -122,7 +123,7 @@ static void story_q8_0(void **state)
     const double worst = tell(asset("llama-stories260K/stories260K-q8_0.gguf"), false, &agree);
     print_message("q8_0: %d of 200 greedy tokens equal, logits within %.3f\n", agree, worst);
     assert_true(agree >= 198);
-    assert_true(worst <= 0.4);
+    assert_true(worst <= 0.5);
 }
 
 /* ---- GPT-2 nano that sorts ------------------------------------------------------------------- */
@@ -225,7 +226,7 @@ static void sort_activations(void **state)
         seq[b] = (sequence){ .first = b * T, .n = T, .source = -1 };
     const batch b = { .n_row = B * T, .n_seq = B, .n_wanted = B * T, .row = row_of, .seq = seq };
 
-    assert_int_equal(run_init(&r, &h.mem, 1 << 20, 8 << 20, &err), WEFT_OK);
+    assert_int_equal(run_init(&r, &h.mem, 1 << 20, 8 << 20, 64 << 20, &err), WEFT_OK);
     r.kern = &kernels_scalar;
     r.trace = watch_sort;
     r.trace_ud = &w;

@@ -176,11 +176,11 @@ static int distinct_answers(fixture_model *f, const dtype *kv, const kernels *ke
 static void same_answer_every_time(void **state)
 {
     (void)state;
-    const dtype *const weights[] = { &dtype_f32, &dtype_bf16, &dtype_q8_0 };
+    const dtype *const weights[] = { &dtype_f32, &dtype_bf16, &dtype_q8_0, &dtype_q4_0 };
     const dtype *const caches[] = { &dtype_f32, &dtype_f16, &dtype_bf16, &dtype_q8_0 };
     int tried = 0;
     const int each = quick() ? 5 : 10, step = quick() ? 2 : 1;
-    for (int w = 0; w < 3; w += step) {
+    for (int w = 0; w < 4; w += step) {
         fixture_model f;
         open_typed(&f, weights[w]);
         for (int t = 0; kernels_table(t); t++)
@@ -203,29 +203,49 @@ static void same_answer_every_time(void **state)
 
 /* What a fast matrix product is tempted to do: another order of summation when there are many
  * rows. */
-static void tempted_matmul(real *y, int64_t y_stride, const real *x, int64_t x_stride, int64_t N,
-                           int64_t K, const void *w, size_t w_bytes, tile_fn *tile,
-                           const real *bias, int64_t o0, int64_t o1)
+static void tempted_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N,
+                            int64_t J, const row_set *w, bool across, int64_t c0, int64_t c1)
 {
-    kernels_scalar.matmul(y, y_stride, x, x_stride, N, K, w, w_bytes, tile, bias, o0, o1);
-    real buffer[TILE_COLS];
-    for (int64_t o = o0; N >= 8 && o < o1; o++)
+    kernels_scalar.product(y, y_stride, add, a, N, J, w, across, c0, c1);
+    real buffer[TILE];
+    for (int64_t c = c0; across && N >= 8 && c < c1; c++)
         for (int64_t i = 0; i < N; i++) {
-            const real *t = tile(buffer, (const char *)w + (size_t)o * w_bytes, 0, K);
-            real sum = bias ? bias[o] : 0;
-            for (int64_t k = 0; k < K; k++)
-                sum += x[i * x_stride + k] * t[k];
-            y[i * y_stride + o] = sum;
+            const real *t = w->tile(buffer, (const char *)w->data + (size_t)c * w->row_bytes, 0, J);
+            real sum = 0;
+            for (int64_t k = 0; k < J; k++)
+                sum += a[i * J + k] * t[k];
+            y[i * y_stride + c] = sum;
         }
 }
 
 /* And what threads are tempted to do: an order that depends on how the work was cut among them. */
-static void hasty_matmul(real *y, int64_t y_stride, const real *x, int64_t x_stride, int64_t N,
-                         int64_t K, const void *w, size_t w_bytes, tile_fn *tile, const real *bias,
-                         int64_t o0, int64_t o1)
+static void hasty_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
+                          const row_set *w, bool across, int64_t c0, int64_t c1)
 {
-    (o1 - o0 > 16 ? kernels_scalar.matmul : tempted_matmul)(y, y_stride, x, x_stride, N, K, w,
-                                                            w_bytes, tile, bias, o0, o1);
+    (c1 - c0 > 16 ? kernels_scalar.product : tempted_product)(y, y_stride, add, a, N, J, w, across,
+                                                              c0, c1);
+}
+
+/* In class i8 only the sum over blocks has an order; here many rows sum from the end. */
+static void tempted_product_i8(real *y, int64_t y_stride, const void *x, int64_t N, int64_t K,
+                               const row_set *w, int64_t o0, int64_t o1)
+{
+    kernels_scalar.product_i8(y, y_stride, x, N, K, w, o0, o1);
+    const rows_i8 p = packed_i8(x, N, K);
+    const int64_t n = K / BLOCK_I8;
+    for (int64_t u = 0; N >= 8 && u < N * (o1 - o0); u++) {
+        const int64_t i = u % N, o = o0 + u / N;
+        real *to = &y[i * y_stride + o];
+        *to = 0;
+        for (int64_t b = n - 1; b >= 0; b--) {
+            int8_t q[BLOCK_I8];
+            int32_t sum = 0;
+            const real d = w->quants(q, (const char *)w->data + (size_t)o * w->row_bytes, b);
+            for (int k = 0; k < BLOCK_I8; k++)
+                sum += (int32_t)p.q[i * K + b * BLOCK_I8 + k] * q[k];
+            *to = fmaf((real)sum * d, p.scale[i * n + b], *to);
+        }
+    }
 }
 
 static void planted_thread_defect_is_seen(void **state)
@@ -233,7 +253,7 @@ static void planted_thread_defect_is_seen(void **state)
     (void)state;
     fixture_model f;
     kernels defective = kernels_scalar;
-    defective.matmul = hasty_matmul;
+    defective.product = hasty_product;
     float answer[2][V];
     int32_t ids[100];
     story(ids, 100, 8);
@@ -255,16 +275,21 @@ static void planted_thread_defect_is_seen(void **state)
 static void planted_defect_is_seen(void **state)
 {
     (void)state;
-    fixture_model f;
-    int tried = 0;
-    kernels defective = kernels_scalar;
-    defective.matmul = tempted_matmul;
-    open_typed(&f, &dtype_f32);
-    const int distinct = distinct_answers(&f, &dtype_f32, &defective, 5, &tried);
-    print_message("a product that sums many rows in another order: %d of %d arrangements differ\n",
-                  distinct - 1, tried);
-    assert_true(distinct > 1);
-    close_llama(&f);
+    static const dtype *const types[] = { &dtype_f32, &dtype_q8_0 };
+    for (int t = 0; t < 2; t++) {
+        fixture_model f;
+        int tried = 0;
+        kernels defective = kernels_scalar;
+        defective.product = tempted_product;
+        defective.product_i8 = tempted_product_i8;
+        open_typed(&f, types[t]);
+        const int distinct = distinct_answers(&f, &dtype_f32, &defective, 5, &tried);
+        print_message("%s, a product that sums many rows in another order: %d of %d arrangements "
+                      "differ\n",
+                      types[t]->name, distinct - 1, tried);
+        assert_true(distinct > 1);
+        close_llama(&f);
+    }
 }
 
 /* Windows cut the keys a query sees; the answer must still not depend on the feeding. */
@@ -327,7 +352,7 @@ static void cached_equals_uncached(void **state)
         rows_of[i] = (batch_row){ .id = ids[i], .pos = i, .wanted = true };
     const batch b = { .n_row = 100, .n_seq = 1, .n_wanted = 100, .row = rows_of, .seq = &seq };
     run r;
-    assert_int_equal(run_init(&r, &f.host.mem, 1 << 20, 16 << 20, &err), WEFT_OK);
+    assert_int_equal(run_init(&r, &f.host.mem, 1 << 20, 16 << 20, 64 << 20, &err), WEFT_OK);
     r.kern = kernels_table(0);
     run_begin(&r, &b);
     const tensor *all = f.model.arch->family->forward(&r, &f.model);
@@ -413,6 +438,7 @@ static void check_plan(fixture_model *f, engine_options o, bool maps)
     }
     must_eval(e, w, o.n_session);
     assert_int_equal(e->run.data.peak, plan.data);
+    assert_int_equal(e->run.scratch_peak, plan.scratch);
     assert_int_equal(e->run.meta.peak, plan.meta);
     print_message("%d rows, %d sessions%s: predicted and used %zu + %zu bytes\n", o.n_batch,
                   o.n_session, maps ? ", maps" : "", plan.meta, plan.data);

@@ -358,7 +358,7 @@ static void unknown_dtype(void **state)
         uint32_t number;
         const char *says;
     } type[] = {
-        { Q4_0, "tensor a is Q4_0 (type 2); this version reads F32, F16, BF16 and Q8_0" },
+        { 6, "tensor a is Q5_0 (type 6); this version reads F32, F16, BF16, Q8_0 and Q4_0" },
         { Q4_K, "tensor a is Q4_K (type 12)" },
         { 31, "tensor a is an unknown type (type 31)" },
         { UINT32_MAX, "tensor a is an unknown type (type 4294967295)" },

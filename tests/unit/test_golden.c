@@ -24,7 +24,8 @@ static void forward_all(const model *m, const golden *g, const kernels *kern, ru
     run_begin(&dry, &b);
     m->arch->family->forward(&dry, m);
 
-    assert_int_equal(run_init(r, &m->host->mem, dry.meta.peak, dry.data.peak, &err), WEFT_OK);
+    assert_int_equal(
+        run_init(r, &m->host->mem, dry.meta.peak, dry.data.peak, dry.scratch_peak, &err), WEFT_OK);
     r->kern = kern;
     r->trace_maps = true;
     r->trace = golden_compare;

@@ -133,22 +133,25 @@ static void ropes_equal_scalar(void **state)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-static const dtype *const types[] = { &dtype_f32, &dtype_f16, &dtype_bf16, &dtype_q8_0 };
+static const dtype *const types[] = { &dtype_f32, &dtype_f16, &dtype_bf16, &dtype_q8_0,
+                                      &dtype_q4_0 };
+#define N_TYPE 5
 
 /* Producers give the very numbers of the format's own decoder. */
 static void producers_are_exact(void **state)
 {
     (void)state;
     for (int t = 0; kernels_table(t); t++)
-        for (int d = 0; d < 4; d++) {
-            real *x = numbers(MOST, 6), want[TILE_COLS], buffer[TILE_COLS];
+        for (int d = 0; d < N_TYPE; d++) {
+            real *x = numbers(MOST, 6), want[TILE], buffer[TILE];
             uint8_t *row = malloc(MOST * 4);
             const int64_t n = MOST / types[d]->block * types[d]->block;
             types[d]->encode(row, x, n);
-            for (int64_t k = 0; k < n; k += TILE_COLS) {
-                const int64_t width = n - k < TILE_COLS ? n - k : TILE_COLS;
+            for (int64_t k = 0; k < n; k += TILE) {
+                const int64_t width = n - k < TILE ? n - k : TILE;
                 types[d]->decode(want, row, k, width);
-                const real *got = dtype_tile(types[d], kernels_table(t))(buffer, row, k, width);
+                const real *got =
+                    dtype_rows(types[d], kernels_table(t), row, n).tile(buffer, row, k, width);
                 assert_memory_equal(got, want, (size_t)width * sizeof *want);
             }
             free(x), free(row);
@@ -187,27 +190,63 @@ static void product_free(product *p)
     free(p->x), free(p->bias), free(p->dy), free(p->w);
 }
 
-static void multiply(const kernels *t, const product *p, int64_t i, int64_t N, int64_t o0,
+/* Rows [i, i + N) of x times outputs [o0, o1), in the format's class or in class f32. */
+static void multiply(const kernels *t, const product *p, bool i8, int64_t i, int64_t N, int64_t o0,
                      int64_t o1, real *y)
 {
-    t->matmul(y, p->O, p->x + i * p->K, p->K, N, p->K, p->w, p->w_bytes, dtype_tile(p->type, t),
-              p->bias, o0, o1);
+    const row_set w = dtype_rows(p->type, t, p->w, p->K);
+    const real *x = p->x + i * p->K;
+    void *packed = aligned_alloc(64, (size_t)(N * p->K) * sizeof(real) + 4096);
+    if (i8) {
+        t->pack_i8(packed, x, p->K, N, p->K, 0, row_blocks(N, t->rows_i8));
+        t->product_i8(y, p->O, packed, N, p->K, &w, o0, o1);
+    } else {
+        t->pack(packed, x, p->K, 1, N, p->K, 0, row_blocks(N, t->rows));
+        t->product(y, p->O, false, packed, N, p->K, &w, true, o0, o1);
+    }
+    free(packed);
 }
 
-/* Against scalar; then every row alone, and every cut of the outputs: the same bits as all at
- * once. */
-static void check_product(const kernels *t, const product *p)
+/* What whole numbers for x may cost: half a step of each block's scale for every weight. */
+static void check_i8(const product *p, const real *y, const real *z)
+{
+    real w[TILE];
+    for (int64_t u = 0; u < p->N * p->O; u++) {
+        const int64_t i = u / p->O, o = u % p->O;
+        double bound = 1e-5;
+        for (int64_t k = 0; k < p->K; k += BLOCK_I8) {
+            double most = 0, size = 0;
+            p->type->decode(w, p->w + (size_t)o * p->w_bytes, k, BLOCK_I8);
+            for (int j = 0; j < BLOCK_I8; j++) {
+                most = fmax(most, fabs((double)p->x[i * p->K + k + j]));
+                size += fabs((double)w[j]);
+            }
+            bound += 0.5001 * most / 127 * size;
+        }
+        assert_true(fabs((double)(y[u] - z[u])) <= bound);
+    }
+}
+
+/* Against scalar: within the bound of a sum in class f32, bit for bit in class i8. Then every row
+ * alone, and every cut of the outputs: the same bits as all at once. */
+static void check_product(const kernels *t, const product *p, bool i8)
 {
     const int64_t n = p->N * p->O;
     real *y = numbers(n, 1), *z = numbers(n, 1), *alone = numbers(n, 1);
-    multiply(t, p, 0, p->N, 0, p->O, y);
-    multiply(&kernels_scalar, p, 0, p->N, 0, p->O, z);
-    check_near("matmul", t, y, z, n, 4e-6);
+    multiply(t, p, i8, 0, p->N, 0, p->O, y);
+    multiply(&kernels_scalar, p, i8, 0, p->N, 0, p->O, z);
+    if (i8) {
+        assert_memory_equal(y, z, (size_t)n * sizeof *y);
+        multiply(&kernels_scalar, p, false, 0, p->N, 0, p->O, z);
+        check_i8(p, y, z);
+    } else {
+        check_near("product", t, y, z, n, 4e-6);
+    }
     for (int64_t i = 0; i < p->N; i++)
-        multiply(t, p, i, 1, 0, p->O, alone + i * p->O);
+        multiply(t, p, i8, i, 1, 0, p->O, alone + i * p->O);
     assert_memory_equal(alone, y, (size_t)n * sizeof *y);
     for (int64_t o = 0; o < p->O; o += 3)
-        multiply(t, p, 0, p->N, o, o + 3 < p->O ? o + 3 : p->O, alone);
+        multiply(t, p, i8, 0, p->N, o, o + 3 < p->O ? o + 3 : p->O, alone);
     assert_memory_equal(alone, y, (size_t)n * sizeof *y);
     free(y), free(z), free(alone);
 }
@@ -215,14 +254,18 @@ static void check_product(const kernels *t, const product *p)
 static void products_equal_scalar(void **state)
 {
     (void)state;
-    const int64_t shapes[][3] = { { 1, 32, 1 },   { 3, 64, 5 },   { 4, 96, 4 },
-                                  { 7, 1056, 9 }, { 9, 2080, 6 }, { 1, 2080, 13 } };
+    const int64_t shapes[][3] = {
+        { 1, 32, 1 },   { 3, 64, 5 },    { 4, 96, 4 },   { 7, 1056, 9 },
+        { 9, 2080, 6 }, { 1, 2080, 13 }, { 25, 64, 70 }, { 2, 1120, 33 }
+    };
     for (int t = 0; kernels_table(t); t++)
-        for (int d = 0; d < 4; d++)
-            for (size_t s = 0; s < 6; s++) {
+        for (int d = 0; d < N_TYPE; d++)
+            for (size_t s = 0; s < 8; s++) {
                 product p;
                 product_init(&p, types[d], shapes[s][0], shapes[s][1], shapes[s][2]);
-                check_product(kernels_table(t), &p);
+                check_product(kernels_table(t), &p, false);
+                if (types[d]->quants)
+                    check_product(kernels_table(t), &p, true);
                 product_free(&p);
             }
 }
@@ -230,7 +273,7 @@ static void products_equal_scalar(void **state)
 static void gradients_equal_scalar(void **state)
 {
     (void)state;
-    const int64_t shapes[][3] = { { 1, 5, 3 }, { 3, 33, 5 }, { 5, 70, 4 }, { 9, 1030, 7 } };
+    const int64_t shapes[][3] = { { 1, 5, 3 }, { 3, 33, 5 }, { 5, 70, 4 }, { 30, 1030, 7 } };
     for (int t = 0; kernels_table(t); t++)
         for (int add = 0; add < 2; add++)
             for (size_t s = 0; s < 4; s++) {
@@ -242,12 +285,17 @@ static void gradients_equal_scalar(void **state)
                 for (int i = 0; i < 2; i++) {
                     dx[i] = numbers(N * K, 20);
                     dw[i] = numbers(O * K, 21);
-                    table[i]->matmul_dx(dx[i], K, add, p.dy, O, 0, N, O, K, p.w, p.w_bytes,
-                                        dtype_f32.tile);
-                    table[i]->matmul_dw(dw[i], add, p.dy, O, p.x, K, N, K, 0, O);
+                    const row_set w = dtype_rows(&dtype_f32, table[i], p.w, K);
+                    const row_set x = dtype_rows(&dtype_f32, table[i], p.x, K);
+                    real *packed = numbers(N * O, 1);
+                    table[i]->pack(packed, p.dy, O, 1, N, O, 0, row_blocks(N, table[i]->rows));
+                    table[i]->product(dx[i], K, add, packed, N, O, &w, false, 0, K);
+                    table[i]->pack(packed, p.dy, 1, O, O, N, 0, row_blocks(O, table[i]->rows));
+                    table[i]->product(dw[i], K, add, packed, O, N, &x, false, 0, K);
+                    free(packed);
                 }
-                check_near("matmul_dx", table[0], dx[0], dx[1], N * K, 2e-6);
-                check_near("matmul_dw", table[0], dw[0], dw[1], O * K, 2e-6);
+                check_near("dx", table[0], dx[0], dx[1], N * K, 2e-6);
+                check_near("dw", table[0], dw[0], dw[1], O * K, 2e-6);
                 for (int i = 0; i < 2; i++)
                     free(dx[i]), free(dw[i]);
                 product_free(&p);

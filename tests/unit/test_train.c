@@ -269,6 +269,7 @@ static real *three_steps_with(const char *path, learner_options o,
     for (int k = 0; k < 3; k++) {
         step(&l, &s, 1e-2, NULL);
         assert_int_equal(l.run.data.peak, plan.data);
+        assert_int_equal(l.run.scratch_peak, plan.scratch);
         assert_int_equal(l.run.meta.peak, plan.meta);
     }
     *n = 2 * l.params.n;
@@ -316,16 +317,17 @@ static void spoil_key(void *ud, tensor *param)
 }
 
 /* What a parallel sum over rows is tempted to do: an order that depends on how the work was cut. */
-static void tempted_dw(real *dw, bool add, const real *dy, int64_t dy_stride, const real *x,
-                       int64_t x_stride, int64_t N, int64_t K, int64_t o0, int64_t o1)
+static void tempted_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N,
+                            int64_t J, const row_set *w, bool across, int64_t c0, int64_t c1)
 {
-    kernels_scalar.matmul_dw(dw, add, dy, dy_stride, x, x_stride, N, K, o0, o1);
-    for (int64_t o = o0; (o1 - o0) % 4 != 0 && !add && o < o1; o++)
-        for (int64_t k = 0; k < K; k++) {
+    kernels_scalar.product(y, y_stride, add, a, N, J, w, across, c0, c1);
+    for (int64_t c = c0; (c1 - c0) % 4 != 0 && !across && !add && J <= TILE && c < c1; c++)
+        for (int64_t i = 0; i < N; i++) {
             real sum = 0;
-            for (int64_t i = N - 1; i >= 0; i--)
-                sum += dy[i * dy_stride + o] * x[i * x_stride + k];
-            dw[o * K + k] = sum;
+            for (int64_t j = J - 1; j >= 0; j--)
+                sum += a[i * J + j] *
+                       ((const real *)((const char *)w->data + (size_t)j * w->row_bytes))[c];
+            y[i * y_stride + c] = sum;
         }
 }
 
@@ -355,7 +357,7 @@ static void planted_order_is_seen(void **state)
     int64_t n;
     size_t peak;
     kernels tempted = kernels_scalar;
-    tempted.matmul_dw = tempted_dw;
+    tempted.product = tempted_product;
     kern = &tempted;
     learner_options o = { .n_thread = 1, .adamw = plain_adamw };
     real *one = three_steps(sample(0), o, &n, &peak);
@@ -430,7 +432,7 @@ static void recording_equals_caching(void **state)
         s.batch.n_wanted = s.batch.n_row;
         for (int64_t i = 0; i < m.n_param; i++)
             m.param[i]->needs_grad = m.param[i]->is_param = true;
-        assert_int_equal(run_init(&r, &h.mem, 1 << 20, 16 << 20, &err), WEFT_OK);
+        assert_int_equal(run_init(&r, &h.mem, 1 << 20, 16 << 20, 64 << 20, &err), WEFT_OK);
         r.kern = kernels_select(&(log_sink){ 0 });
         run_begin(&r, &s.batch);
         tape_begin(&r, &t);

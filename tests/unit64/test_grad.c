@@ -329,7 +329,7 @@ static void rig_init(rig *g, int threads)
     const int length[] = { 4, 3 };
     *g = (rig){ 0 };
     host_plain(&g->host);
-    assert_int_equal(run_init(&g->run, &g->host.mem, 1 << 20, 1 << 20, &err), WEFT_OK);
+    assert_int_equal(run_init(&g->run, &g->host.mem, 1 << 20, 1 << 20, 64 << 20, &err), WEFT_OK);
     assert_int_equal(arena_init(&g->leaves, ARENA_GROWING, &g->host.mem, 0, "", &err), WEFT_OK);
     g->run.kern = &kernels_scalar;
     g->pool = pool_new(threads, &g->host.mem, &err);

@@ -1,0 +1,251 @@
+/* int8.h - products in class i8, over the vectors of vector.h and these of whole numbers:
+ *
+ *     ROWS_I8, VECS_I8       rows and vectors of outputs of a register block
+ *     BIAS                   what bytes of weights are xor'ed with, to suit i_dot
+ *     ivec, i_load i_four    32-bit lanes; four bytes in all of them
+ *     i_begin(sum) i_dot     a sum of 32 products in each lane, four at a time, which begins with
+ *                            what takes the bias back
+ *     i_real                 lanes made real
+ *     i_q8_0 i_q4_0          WIDTH rows of weights times one block of x, straight from the file
+ *     v_scales               the scales of WIDTH stored blocks
+ *     I8                     what the functions here need of the compiler
+ *
+ * Many rows: panels of weights as in panels.h, four columns of an output in a lane. One row: WIDTH
+ * outputs at a time from where they are stored, at the speed of memory. Sums of a block are exact
+ * either way, so both give the same bits, and so does scalar.c. */
+
+#define PANEL_I8  (VECS_I8 * WIDTH)
+#define BLOCKS_I8 32 /* blocks of columns in a panel: 1024 columns stay in the second cache */
+
+typedef struct panel_i8 {
+    _Alignas(64) uint8_t q[BLOCKS_I8 * BLOCK_I8 * PANEL_I8];
+    _Alignas(64) real scale[BLOCKS_I8 * PANEL_I8];
+} panel_i8;
+
+/* R rows of a packed block, columns of n blocks of 32, times a panel: y is added to unless it
+ * begins. R is a constant where it is inlined. */
+static inline __attribute__((always_inline)) I8 void
+multiply_i8_rows(int R, real *sums, bool begin, const int8_t *x, const real *x_scale,
+                 const int32_t *x_sum, const panel_i8 *p, int64_t n)
+{
+    vec s[ROWS_I8][VECS_I8];
+    for (int i = 0; i < R; i++)
+        for (int v = 0; v < VECS_I8; v++)
+            s[i][v] = begin ? v_zero() : v_load(sums + i * PANEL_I8 + v * WIDTH);
+    for (int64_t b = 0; b < n; b++) {
+        ivec t[ROWS_I8][VECS_I8];
+        for (int i = 0; i < R; i++)
+            for (int v = 0; v < VECS_I8; v++)
+                t[i][v] = i_begin(x_sum[b * R + i]);
+        for (int k = 0; k < BLOCK_I8 / 4; k++) {
+            ivec w[VECS_I8];
+            for (int v = 0; v < VECS_I8; v++)
+                w[v] = i_load(p->q + ((b * (BLOCK_I8 / 4) + k) * PANEL_I8 + v * WIDTH) * 4);
+            for (int i = 0; i < R; i++) {
+                const ivec four = i_four(x + (b * BLOCK_I8 / 4 + k) * 4 * R + 4 * i);
+                for (int v = 0; v < VECS_I8; v++)
+                    t[i][v] = i_dot(t[i][v], w[v], four);
+            }
+        }
+        for (int v = 0; v < VECS_I8; v++) {
+            const vec d = v_load(p->scale + b * PANEL_I8 + v * WIDTH);
+            for (int i = 0; i < R; i++)
+                s[i][v] = v_fma(v_mul(i_real(t[i][v]), d), v_set(x_scale[b * R + i]), s[i][v]);
+        }
+    }
+    for (int i = 0; i < R; i++)
+        for (int v = 0; v < VECS_I8; v++)
+            v_store(sums + i * PANEL_I8 + v * WIDTH, s[i][v]);
+}
+
+typedef void multiply_i8_fn(real *sums, bool begin, const int8_t *x, const real *x_scale,
+                            const int32_t *x_sum, const panel_i8 *p, int64_t n);
+
+#define HEIGHT(R)                                                                                  \
+    static I8 void multiply_i8_##R(real *sums, bool begin, const int8_t *x, const real *x_scale,   \
+                                   const int32_t *x_sum, const panel_i8 *p, int64_t n)             \
+    {                                                                                              \
+        multiply_i8_rows(R, sums, begin, x, x_scale, x_sum, p, n);                                 \
+    }
+HEIGHT(1)
+HEIGHT(2)
+HEIGHT(3)
+HEIGHT(4)
+#if ROWS_I8 == 6
+HEIGHT(5)
+HEIGHT(6)
+#endif
+#undef HEIGHT
+
+static multiply_i8_fn *const multiply_i8[ROWS_I8 + 1] = {
+    NULL,          multiply_i8_1, multiply_i8_2, multiply_i8_3, multiply_i8_4,
+#if ROWS_I8 == 6
+    multiply_i8_5, multiply_i8_6,
+#endif
+};
+
+/* ---- rows of x ------------------------------------------------------------------------------- */
+
+/* As in scalar.c. */
+static void quantise(int8_t *q, real *scale, int32_t *sum_of, const real *x)
+{
+    vec most = v_zero(), poison = v_zero();
+    for (int k = 0; k < BLOCK_I8; k += WIDTH) {
+        most = v_max(v_abs(v_load(x + k)), most);
+        poison = v_fma(v_load(x + k), v_zero(), poison);
+    }
+    const real top = v_top(most), bad = v_sum(poison);
+    const real up = top > 1e-30f && bad == 0 ? 127 / top : 0;
+    *scale = (top > 1e-30f ? top / 127 : 0) + bad;
+    for (int k = 0; k < BLOCK_I8; k += WIDTH)
+        v_to_i8(q + k, bad == 0 ? v_mul(v_load(x + k), v_set(up)) : v_zero());
+    int32_t s = 0;
+    for (int k = 0; k < BLOCK_I8; k++)
+        s += q[k];
+    *sum_of = s;
+}
+
+static void pack_i8(void *to, const real *x, int64_t x_stride, int64_t N, int64_t K, int64_t block0,
+                    int64_t block1)
+{
+    const rows_i8 p = packed_i8(to, N, K);
+    const int64_t n = K / BLOCK_I8, n_block = row_blocks(N, ROWS_I8);
+    for (int64_t rb = block0; rb < block1; rb++) {
+        const int64_t i0 = block_row(N, n_block, rb), R = block_row(N, n_block, rb + 1) - i0;
+        for (int64_t i = 0; i < R; i++)
+            for (int64_t b = 0; b < n; b++) {
+                const int64_t at = i0 * n + b * R + i;
+                int32_t q[BLOCK_I8 / 4];
+                quantise((int8_t *)q, p.scale + at, p.sum + at,
+                         x + (i0 + i) * x_stride + b * BLOCK_I8);
+                int8_t *four = p.q + i0 * K + (b * BLOCK_I8 / 4 * R + i) * 4;
+                for (int k = 0; k < BLOCK_I8 / 4; k++)
+                    memcpy(four + k * R * 4, &q[k], 4);
+            }
+    }
+}
+
+/* ---- panels of weights ----------------------------------------------------------------------- */
+
+/* 32 biased bytes and their scale. */
+static inline real unpack(uint8_t *to, const row_set *w, const uint8_t *row, int64_t b)
+{
+    const __m256i bias = _mm256_set1_epi8((char)BIAS);
+    if (w->kind == TILE_Q8_0) {
+        const uint8_t *block = row + b * 34;
+        const __m256i q = _mm256_loadu_si256((const void *)(block + 2));
+        _mm256_store_si256((void *)to, _mm256_xor_si256(q, bias));
+        return v_half((uint16_t)(block[0] | block[1] << 8));
+    }
+    if (w->kind == TILE_Q4_0) {
+        const uint8_t *block = row + b * 18;
+        const __m128i two = _mm_loadu_si128((const void *)(block + 2));
+        const __m256i q = _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(two, 4), two),
+                                           _mm256_set1_epi8(15));
+        const __m256i less = _mm256_sub_epi8(q, _mm256_set1_epi8(8));
+        _mm256_store_si256((void *)to, _mm256_xor_si256(less, bias));
+        return v_half((uint16_t)(block[0] | block[1] << 8));
+    }
+    const real d = w->quants((int8_t *)to, row, b);
+    for (int k = 0; k < BLOCK_I8; k++)
+        to[k] ^= BIAS;
+    return d;
+}
+
+/* n blocks from block b0 of rows [o0, o0 + width): WIDTH rows of 4 WIDTH bytes are turned at a
+ * time. */
+static void produce_i8(panel_i8 *p, const row_set *w, int64_t b0, int64_t n, int64_t o0,
+                       int64_t width)
+{
+    enum { STEP = 4 * WIDTH / BLOCK_I8 }; /* blocks turned at a time */
+    _Alignas(64) uint8_t bytes[WIDTH][4 * WIDTH];
+    for (int64_t b = 0; b < n; b += STEP)
+        for (int v = 0; v < VECS_I8; v++) {
+            for (int i = 0; i < WIDTH; i++)
+                for (int64_t s = 0; s < least(STEP, n - b); s++) {
+                    const int64_t o = v * WIDTH + i;
+                    real *scale = &p->scale[(b + s) * PANEL_I8 + o];
+                    *scale = 0;
+                    if (o < width)
+                        *scale = unpack(bytes[i] + s * BLOCK_I8, w,
+                                        (const uint8_t *)w->data + (size_t)(o0 + o) * w->row_bytes,
+                                        b0 + b + s);
+                    else
+                        memset(bytes[i] + s * BLOCK_I8, 0, BLOCK_I8);
+                }
+            vec turn[WIDTH];
+            for (int i = 0; i < WIDTH; i++)
+                turn[i] = v_load((const real *)(const void *)bytes[i]);
+            v_transpose(turn);
+            for (int64_t k = 0; k < least(STEP, n - b) * (BLOCK_I8 / 4); k++)
+                v_store(
+                    (real *)(void *)(p->q + ((b * (BLOCK_I8 / 4) + k) * PANEL_I8 + v * WIDTH) * 4),
+                    turn[k]);
+        }
+}
+
+/* Outputs [o, o + width) of all rows. */
+static void strip_i8(real *y, int64_t y_stride, const rows_i8 *x, int64_t N, int64_t K,
+                     const row_set *w, int64_t o, int64_t width)
+{
+    _Alignas(64) real sums[ROWS_I8 * PANEL_I8];
+    panel_i8 p;
+    const int64_t n_block = row_blocks(N, ROWS_I8);
+    for (int64_t b = 0; b < K / BLOCK_I8; b += BLOCKS_I8) {
+        const int64_t n = least(BLOCKS_I8, K / BLOCK_I8 - b);
+        produce_i8(&p, w, b, n, o, width);
+        for (int64_t rb = 0; rb < n_block; rb++) {
+            const int64_t i0 = block_row(N, n_block, rb), R = block_row(N, n_block, rb + 1) - i0;
+            const int64_t at = i0 * (K / BLOCK_I8) + b * R;
+            for (int64_t i = 0; b > 0 && i < R; i++)
+                memcpy(sums + i * PANEL_I8, y + (i0 + i) * y_stride + o,
+                       (size_t)width * sizeof(real));
+            multiply_i8[R](sums, b == 0, x->q + i0 * K + b * BLOCK_I8 * R, x->scale + at,
+                           x->sum + at, &p, n);
+            for (int64_t i = 0; i < R; i++)
+                memcpy(y + (i0 + i) * y_stride + o, sums + i * PANEL_I8,
+                       (size_t)width * sizeof(real));
+        }
+    }
+}
+
+/* ---- one row --------------------------------------------------------------------------------- */
+
+/* WIDTH outputs of one row of x, as the weights are stored in blocks of `bytes`. */
+static inline __attribute__((always_inline)) I8 vec one_row(tile_kind kind, const rows_i8 *x,
+                                                            int64_t n, const uint8_t *w,
+                                                            size_t row_bytes)
+{
+    const int bytes = kind == TILE_Q8_0 ? 34 : 18;
+    vec s = v_zero();
+    for (int64_t b = 0; b < n; b++, w += bytes) {
+        const ivec t = kind == TILE_Q8_0 ? i_q8_0(w + 2, row_bytes, x->q + b * BLOCK_I8, x->sum[b])
+                                         : i_q4_0(w + 2, row_bytes, x->q + b * BLOCK_I8, x->sum[b]);
+        s = v_fma(v_mul(i_real(t), v_scales(w, row_bytes)), v_set(x->scale[b]), s);
+    }
+    return s;
+}
+
+static I8 int64_t strips_of_one(real *y, const rows_i8 *x, int64_t K, const row_set *w, int64_t o0,
+                                int64_t o1)
+{
+    int64_t o = o0;
+    for (; o + WIDTH <= o1; o += WIDTH) {
+        const uint8_t *at = (const uint8_t *)w->data + (size_t)o * w->row_bytes;
+        v_store(y + o, w->kind == TILE_Q8_0
+                           ? one_row(TILE_Q8_0, x, K / BLOCK_I8, at, w->row_bytes)
+                           : one_row(TILE_Q4_0, x, K / BLOCK_I8, at, w->row_bytes));
+    }
+    return o;
+}
+
+static void product_i8(real *y, int64_t y_stride, const void *packed, int64_t N, int64_t K,
+                       const row_set *w, int64_t o0, int64_t o1)
+{
+    const rows_i8 x = packed_i8(packed, N, K);
+    const bool known = w->kind == TILE_Q8_0 || w->kind == TILE_Q4_0;
+    if (N == 1 && known && w->row_bytes < (1u << 26))
+        o0 = strips_of_one(y, &x, K, w, o0, o1);
+    for (int64_t o = o0; o < o1; o += PANEL_I8)
+        strip_i8(y, y_stride, &x, N, K, w, o, least(PANEL_I8, o1 - o));
+}

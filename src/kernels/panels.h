@@ -1,0 +1,233 @@
+/* panels.h - products in class f32, over the vectors of vector.h.
+ *
+ *     a: blocks of up to ROWS rows        w: panels of PANEL columns        y: ROWS x VECS vectors
+ *
+ *            j ->                               c ->
+ *          +-----------+                      +------------+
+ *        i | packed    |                    j | produced   |        each number is one chain of
+ *          +-----------+                      |            |        multiply-adds along j
+ *                                             +------------+
+ *
+ * Outputs lie in the lanes, so no sum is ever taken across a vector, and which rows and columns
+ * share a block decides nothing but speed. A panel is produced from its stored format once for all
+ * rows of x; when there are few, in short pieces that stay in the first cache. */
+
+#define PANEL (VECS * WIDTH)
+#define PIECE 64 /* columns of W produced at a time */
+
+/* sums[i][c] (+)= sum_j a[j, i] p[j, c] for R rows. R is a constant where it is inlined. */
+static inline __attribute__((always_inline)) void
+multiply_rows(int R, real *sums, bool begin, const real *a, const real *p, int64_t n)
+{
+    vec s[ROWS][VECS];
+    for (int i = 0; i < R; i++)
+        for (int v = 0; v < VECS; v++)
+            s[i][v] = begin ? v_zero() : v_load(sums + i * PANEL + v * WIDTH);
+    for (int64_t j = 0; j < n; j++) {
+        vec w[VECS];
+        for (int v = 0; v < VECS; v++)
+            w[v] = v_load(p + j * PANEL + v * WIDTH);
+        for (int i = 0; i < R; i++) {
+            const vec x = v_set(a[j * R + i]);
+            for (int v = 0; v < VECS; v++)
+                s[i][v] = v_fma(x, w[v], s[i][v]);
+        }
+    }
+    for (int i = 0; i < R; i++)
+        for (int v = 0; v < VECS; v++)
+            v_store(sums + i * PANEL + v * WIDTH, s[i][v]);
+}
+
+/* A function for each height of a block. */
+typedef void multiply_fn(real *sums, bool begin, const real *a, const real *p, int64_t n);
+
+#define HEIGHT(R)                                                                                  \
+    static void multiply_##R(real *sums, bool begin, const real *a, const real *p, int64_t n)      \
+    {                                                                                              \
+        multiply_rows(R, sums, begin, a, p, n);                                                    \
+    }
+HEIGHT(1)
+HEIGHT(2)
+HEIGHT(3)
+HEIGHT(4)
+HEIGHT(5)
+HEIGHT(6)
+#if ROWS == 12
+HEIGHT(7)
+HEIGHT(8)
+HEIGHT(9)
+HEIGHT(10)
+HEIGHT(11)
+HEIGHT(12)
+#endif
+#undef HEIGHT
+
+static multiply_fn *const multiply[ROWS + 1] = {
+    NULL,       multiply_1, multiply_2, multiply_3,  multiply_4,  multiply_5,  multiply_6,
+#if ROWS == 12
+    multiply_7, multiply_8, multiply_9, multiply_10, multiply_11, multiply_12,
+#endif
+};
+
+/* R rows of n numbers, turned: WIDTH columns at a time in registers. */
+static void pack_turned(real *to, const real *from, int64_t step, int64_t n, int64_t R)
+{
+    for (int64_t j = 0; j < n; j += WIDTH) {
+        const int part = (int)least(WIDTH, n - j);
+        vec block[WIDTH];
+        for (int i = 0; i < WIDTH; i++)
+            block[i] = i < R ? v_load_part(from + i * step + j, part) : v_zero();
+        v_transpose(block);
+        for (int i = 0; i < part; i++)
+            v_store_part(to + (j + i) * R, block[i], (int)R);
+    }
+}
+
+/* Rows or columns of a lie side by side: one of the steps is 1, and WIDTH is no less than ROWS. */
+static void pack(real *to, const real *a, int64_t i_step, int64_t j_step, int64_t N, int64_t J,
+                 int64_t block0, int64_t block1)
+{
+    const int64_t n_block = row_blocks(N, ROWS);
+    for (int64_t j0 = 0; j0 < J; j0 += TILE) {
+        const int64_t n = least(TILE, J - j0);
+        for (int64_t b = block0; b < block1; b++) {
+            const int64_t i0 = block_row(N, n_block, b), R = block_row(N, n_block, b + 1) - i0;
+            const real *from = a + i0 * i_step + j0 * j_step;
+            real *at = to + packed_at(N, j0, n, i0);
+            if (j_step == 1)
+                pack_turned(at, from, i_step, n, R);
+            else
+                for (int64_t j = 0; j < n; j++)
+                    v_store_part(at + j * R, v_load_part(from + j * j_step, (int)R), (int)R);
+        }
+    }
+}
+
+/* WIDTH numbers of a stored row from column k. */
+static inline __attribute__((always_inline)) vec v_stored(tile_kind kind, const void *row,
+                                                          int64_t k)
+{
+    return kind == TILE_F16    ? v_from_f16((const uint16_t *)row + k)
+           : kind == TILE_BF16 ? v_from_bf16((const uint16_t *)row + k)
+                               : v_load((const real *)row + k);
+}
+
+/* WIDTH rows of n numbers, turned: p[j, i] = row i, column k + j. */
+static inline __attribute__((always_inline)) void
+turn(tile_kind kind, real *p, const void *const row[WIDTH], int64_t k, int64_t n)
+{
+    for (int64_t j = 0; j < n; j += WIDTH) {
+        vec block[WIDTH];
+        for (int i = 0; i < WIDTH; i++)
+            block[i] = v_stored(kind, row[i], k + j);
+        v_transpose(block);
+        for (int i = 0; i < WIDTH; i++)
+            v_store(p + (j + i) * PANEL, block[i]);
+    }
+}
+
+/* The same for any format and any n: what is short of a vector goes through memory. */
+static void turn_any(real *p, const row_set *w, const void *const row[WIDTH], int64_t k, int64_t n)
+{
+    _Alignas(64) real buffer[WIDTH][PIECE];
+    const void *made[WIDTH];
+    const int64_t even = n / WIDTH * WIDTH;
+    for (int i = 0; i < WIDTH; i++)
+        made[i] = w->tile(buffer[i], row[i], k, n);
+    turn(TILE_F32, p, made, 0, even);
+    for (int64_t j = even; j < n; j++)
+        for (int i = 0; i < WIDTH; i++)
+            p[j * PANEL + i] = ((const real *)made[i])[j];
+}
+
+/* p[j, c] from row c0 + c of w, column j0 + j. Beyond the width a panel repeats the last row, and
+ * nobody looks. */
+static void panel_across(real *p, const row_set *w, int64_t j0, int64_t n, int64_t c0,
+                         int64_t width)
+{
+    for (int v = 0; v * WIDTH < width; v++) {
+        const void *row[WIDTH];
+        for (int i = 0; i < WIDTH; i++)
+            row[i] = (const char *)w->data +
+                     (size_t)(c0 + least(v * WIDTH + i, width - 1)) * w->row_bytes;
+        for (int64_t j = 0; j < n; j += PIECE) {
+            real *to = p + j * PANEL + v * WIDTH;
+            const int64_t m = least(PIECE, n - j), k = w->k0 + j0 + j;
+            if (m % WIDTH != 0)
+                turn_any(to, w, row, k, m);
+            else if (w->kind == TILE_F32)
+                turn(TILE_F32, to, row, k, m);
+            else if (w->kind == TILE_F16)
+                turn(TILE_F16, to, row, k, m);
+            else if (w->kind == TILE_BF16)
+                turn(TILE_BF16, to, row, k, m);
+            else
+                turn_any(to, w, row, k, m);
+        }
+    }
+}
+
+/* p[j, c] from row j0 + j of w, column c0 + c. Formats in blocks are produced from a block's
+ * beginning. */
+static void panel_along(real *p, const row_set *w, int64_t j0, int64_t n, int64_t c0, int64_t width)
+{
+    real buffer[PANEL + 2 * BLOCK_I8];
+    const int64_t first = (w->k0 + c0) % BLOCK_I8;
+    for (int64_t j = 0; j < n; j++) {
+        const char *row = (const char *)w->data + (size_t)(j0 + j) * w->row_bytes;
+        const real *t = w->tile(buffer, row, w->k0 + c0 - first, width + first) + first;
+        for (int v = 0; v < VECS; v++) {
+            const int part = (int)(width - v * WIDTH);
+            v_store(p + j * PANEL + v * WIDTH,
+                    part >= WIDTH ? v_load(t + v * WIDTH)
+                                  : v_load_part(t + v * WIDTH, part > 0 ? part : 0));
+        }
+    }
+}
+
+static void add_sums(real *y, int64_t y_stride, bool add, const real *sums, int64_t R,
+                     int64_t width)
+{
+    for (int64_t i = 0; i < R; i++)
+        for (int64_t c = 0; c < width; c += WIDTH) {
+            real *to = y + i * y_stride + c;
+            const int part = (int)least(WIDTH, width - c);
+            const vec s = v_load(sums + i * PANEL + c);
+            v_store_part(to, add ? v_add(v_load_part(to, part), s) : s, part);
+        }
+}
+
+/* One tile of one panel for all rows. */
+static void tile_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t j0,
+                         int64_t n, const row_set *w, bool across, int64_t c, int64_t width)
+{
+    _Alignas(64) real panel[TILE * PANEL];
+    _Alignas(64) real sums[ROWS * PANEL];
+    void (*produce)(real *, const row_set *, int64_t, int64_t, int64_t,
+                    int64_t) = across ? panel_across : panel_along;
+    const int64_t n_block = row_blocks(N, ROWS);
+    if (n_block == 1) {
+        for (int64_t j = 0; j < n; j += PIECE) {
+            const int64_t m = least(PIECE, n - j);
+            produce(panel, w, j0 + j, m, c, width);
+            multiply[N](sums, j == 0, a + packed_at(N, j0, n, 0) + j * N, panel, m);
+        }
+        add_sums(y + c, y_stride, add, sums, N, width);
+        return;
+    }
+    produce(panel, w, j0, n, c, width);
+    for (int64_t b = 0; b < n_block; b++) {
+        const int64_t i0 = block_row(N, n_block, b), R = block_row(N, n_block, b + 1) - i0;
+        multiply[R](sums, true, a + packed_at(N, j0, n, i0), panel, n);
+        add_sums(y + i0 * y_stride + c, y_stride, add, sums, R, width);
+    }
+}
+
+static void product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
+                    const row_set *w, bool across, int64_t c0, int64_t c1)
+{
+    for (int64_t j0 = 0; j0 < J; j0 += TILE)
+        for (int64_t c = c0; c < c1; c += PANEL)
+            tile_product(y, y_stride, add || j0 > 0, a, N, j0, least(TILE, J - j0), w, across, c,
+                         least(PANEL, c1 - c));
+}

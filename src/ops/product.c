@@ -1,0 +1,173 @@
+#include "ops/product.h"
+
+#include "tensor/tape.h"
+
+#include <assert.h>
+
+/* One product, as the functions that run in parallel see it. */
+typedef struct job {
+    matrix y, x; /* what is made; the left side */
+    row_set w;
+    const real *bias;
+    int64_t i_step, j_step; /* of the left side's rows and terms */
+    int64_t N, J, C;        /* rows, terms of a sum, columns of y */
+    bool add, across;
+} job;
+
+/* Formats of whole numbers multiply in class i8; over double, which is there to be exact, nothing
+ * does. */
+static bool in_i8(const tensor *w)
+{
+    return w->type->quants != NULL && sizeof(real) == sizeof(float);
+}
+
+void product_plan(run *r, int64_t n_row, const tensor *w)
+{
+    const int64_t widest = cols(w) > rows(w) ? cols(w) : rows(w);
+    const bool back = r->tape != NULL;
+    const size_t f32 = (size_t)(n_row * (back ? widest : cols(w))) * sizeof(real);
+    const size_t i8 = in_i8(w) ? pack_i8_bytes(n_row, cols(w)) : 0;
+    scratch_need(r, in_i8(w) && !back ? i8 : f32 > i8 ? f32 : i8);
+}
+
+/* ---- on one thread --------------------------------------------------------------------------- */
+
+static void pack_blocks(const run *r, const node *n, int64_t b0, int64_t b1)
+{
+    const job *j = n->arg;
+    r->kern->pack(r->work, j->x.at, j->i_step, j->j_step, j->N, j->J, b0, b1);
+}
+
+static void pack_i8_blocks(const run *r, const node *n, int64_t b0, int64_t b1)
+{
+    const job *j = n->arg;
+    r->kern->pack_i8(r->work, j->x.at, j->x.stride, j->N, j->J, b0, b1);
+}
+
+static int64_t panel_start(const run *r, const job *j, int64_t p)
+{
+    return p * r->kern->panel < j->C ? p * r->kern->panel : j->C;
+}
+
+static void multiply_panels(const run *r, const node *n, int64_t p0, int64_t p1)
+{
+    const job *j = n->arg;
+    r->kern->product(j->y.at, j->y.stride, j->add, r->work, j->N, j->J, &j->w, j->across,
+                     panel_start(r, j, p0), panel_start(r, j, p1));
+}
+
+static void multiply_i8_panels(const run *r, const node *n, int64_t p0, int64_t p1)
+{
+    const job *j = n->arg;
+    r->kern->product_i8(j->y.at, j->y.stride, r->work, j->N, j->J, &j->w, panel_start(r, j, p0),
+                        panel_start(r, j, p1));
+}
+
+static void add_bias(const run *r, const node *n, int64_t p0, int64_t p1)
+{
+    const job *j = n->arg;
+    const int64_t c0 = panel_start(r, j, p0), c1 = panel_start(r, j, p1);
+    for (int64_t i = 0; j->bias && i < j->N; i++) {
+        real *y = j->y.at + i * j->y.stride + c0;
+        r->kern->add(y, y, j->bias + c0, c1 - c0);
+    }
+}
+
+static void outputs(const run *r, const node *n, int64_t p0, int64_t p1)
+{
+    multiply_panels(r, n, p0, p1);
+    add_bias(r, n, p0, p1);
+}
+
+static void outputs_i8(const run *r, const node *n, int64_t p0, int64_t p1)
+{
+    multiply_i8_panels(r, n, p0, p1);
+    add_bias(r, n, p0, p1);
+}
+
+/* ---- on all threads -------------------------------------------------------------------------- */
+
+static void multiply(run *r, const job *j, range_fn *pack, int rows, range_fn *fn)
+{
+    const node n = { .arg = j };
+    const int64_t form = 2 * j->x.id + (pack == pack_i8_blocks);
+    if (j->N == 0)
+        return;
+    if (!j->x.id || r->scratch_holds != form) {
+        const int64_t blocks = row_blocks(j->N, rows);
+        parallel(r, &n, blocks, j->N * j->J / blocks, pack);
+        r->scratch_holds = j->x.id ? form : 0;
+    }
+    const int64_t panels = row_blocks(j->C, r->kern->panel);
+    parallel(r, &n, panels, j->N * j->J * r->kern->panel, fn);
+}
+
+void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
+{
+    const job j = { .y = y,
+                    .x = x,
+                    .w = dtype_rows(w->type, r->kern, w->data, cols(w)),
+                    .bias = values(bias),
+                    .i_step = x.stride,
+                    .j_step = 1,
+                    .N = x.rows,
+                    .J = x.cols,
+                    .C = rows(w),
+                    .across = true };
+    if (in_i8(w))
+        multiply(r, &j, pack_i8_blocks, r->kern->rows_i8, outputs_i8);
+    else
+        multiply(r, &j, pack_blocks, r->kern->rows, outputs);
+}
+
+void product_dx(run *r, matrix dx, bool add, matrix dy, const tensor *w)
+{
+    const job j = { .y = dx,
+                    .x = dy,
+                    .w = dtype_rows(w->type, r->kern, w->data, cols(w)),
+                    .i_step = dy.stride,
+                    .j_step = 1,
+                    .N = dy.rows,
+                    .J = dy.cols,
+                    .C = cols(w),
+                    .add = add };
+    multiply(r, &j, pack_blocks, r->kern->rows, multiply_panels);
+}
+
+/* Rows of dW are the columns of dy; the sum runs over the rows of both. */
+void product_dw(run *r, const tensor *w, bool add, matrix dy, matrix x)
+{
+    job j = { .y = { w->grad, rows(w), cols(w), cols(w), 0 },
+              .x = dy,
+              .w = dtype_rows(&dtype_real, r->kern, x.at, x.cols),
+              .i_step = 1,
+              .j_step = dy.stride,
+              .N = dy.cols,
+              .J = dy.rows,
+              .C = x.cols,
+              .add = add };
+    j.w.row_bytes = (size_t)x.stride * sizeof(real);
+    if (dy.rows == 0 && !add)
+        grad_clear((tensor *)w);
+    else if (dy.rows > 0)
+        multiply(r, &j, pack_blocks, r->kern->rows, multiply_panels);
+}
+
+static void bias_columns(const run *r, const node *n, int64_t o0, int64_t o1)
+{
+    (void)r;
+    const job *j = n->arg;
+    for (int64_t o = o0; o < o1; o++) {
+        real sum = 0;
+        for (int64_t i = 0; i < j->x.rows; i++)
+            sum += j->x.at[i * j->x.stride + o];
+        grad_put(&j->y.at[o], j->add, sum);
+    }
+}
+
+void product_db(run *r, const tensor *b, bool add, matrix dy)
+{
+    const job j = { .y = { .at = b->grad }, .x = dy, .add = add };
+    const node n = { .arg = &j };
+    parallel(r, &n, dy.cols, dy.rows, bias_columns);
+}
