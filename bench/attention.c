@@ -49,7 +49,7 @@ typedef struct job {
     cache cache;
     batch batch;
     attn attn;
-    tensor *q, *k, *v, *dy;
+    tensor *q, *k, *v, *y, *dy;
 } job;
 
 /* ---- the cache ------------------------------------------------------------------------------- */
@@ -84,21 +84,51 @@ static void cache_free(job *j)
 
 /* ---- the work -------------------------------------------------------------------------------- */
 
-static void inputs_new(job *j, int64_t n, int64_t start, cache *of)
+/* Forward on the tape, with queries, keys and values that learn. */
+static void record(job *j, run *r)
+{
+    tensor *const in[] = { j->q, j->k, j->v };
+    tape_begin(r, &j->tape);
+    for (int i = 0; i < 3; i++) {
+        in[i]->needs_grad = true;
+        in[i]->grad_taken = in[i]->grad_written = false;
+    }
+    j->y = attention(r, j->q, j->k, j->v, &j->attn, 0);
+}
+
+/* Makes the run, as large as a dry one says. */
+static void run_new(job *j, bool learns)
 {
     weft_error err = { 0 };
+    pool *threads = j->run.pool;
+    const kernels *kern = j->run.kern;
+    run dry;
+    bench_check(run_init_dry(&dry, &j->host.mem, 1, &err), &err);
+    dry.pool = threads;
+    dry.kern = kern;
+    run_begin(&dry, &j->batch);
+    if (learns) {
+        record(j, &dry);
+        tape_backward(&dry, j->y, NULL);
+    } else {
+        attention(&dry, j->q, j->k, j->v, &j->attn, 0);
+    }
+    bench_check(
+        run_init(&j->run, &j->host.mem, dry.meta.peak, dry.data.peak, dry.scratch_peak, &err),
+        &err);
+    j->run.pool = threads;
+    j->run.kern = kern;
+    run_free(&dry);
+}
+
+static void inputs_new(job *j, int64_t n, int64_t start, cache *of)
+{
     j->batch = bench_batch(n, start, of);
     j->q = bench_tensor("q", n, n_head * d_head);
     j->k = bench_tensor("k", n, n_head_kv * d_head);
     j->v = bench_tensor("v", n, n_head_kv * d_head);
     j->dy = bench_tensor("dy", n, n_head * d_head);
-    pool *threads = j->run.pool;
-    const kernels *kern = j->run.kern;
-    const size_t numbers = (size_t)(n * (5 * n_head + 2 * n_head_kv) * (d_head + 4));
-    bench_check(run_init(&j->run, &j->host.mem, 1 << 20, numbers * sizeof(real) + (1 << 20), &err),
-                &err);
-    j->run.pool = threads;
-    j->run.kern = kern;
+    run_new(j, of == NULL);
 }
 
 static void inputs_free(job *j)
@@ -128,19 +158,11 @@ static double backward(void *ud)
 {
     job *j = ud;
     run_begin(&j->run, &j->batch);
-    tape_begin(&j->run, &j->tape);
-    tensor *const in[] = { j->q, j->k, j->v };
-    for (int i = 0; i < 3; i++) {
-        in[i]->needs_grad = true;
-        in[i]->grad_taken = in[i]->grad_written = false;
-        in[i]->grad = NULL;
-    }
-    tensor *y = attention(&j->run, j->q, j->k, j->v, &j->attn, 0);
+    record(j, &j->run);
     const double start = bench_now();
-    tape_backward(&j->run, y, j->dy->data);
+    tape_backward(&j->run, j->y, j->dy->data);
     const double seconds = bench_now() - start;
-    for (int i = 0; i < 3; i++)
-        in[i]->grad = NULL; /* it was the run's */
+    j->q->grad = j->k->grad = j->v->grad = NULL; /* they were the run's */
     return seconds;
 }
 

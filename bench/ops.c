@@ -252,7 +252,7 @@ int main(int argc, char **argv)
     static job j;
     pool *threads = bench_pool(n_thread, &m);
     const size_t data = (size_t)(n_row * n_col) * sizeof(real) + ((size_t)4 << 20);
-    bench_check(run_init(&j.run, &m, CALLS * (sizeof(tensor) + 256), data, &err), &err);
+    bench_check(run_init(&j.run, &m, CALLS * (sizeof(tensor) + 256), data, 1 << 20, &err), &err);
     j.run.pool = threads;
     j.run.kern = kernels_select(&(log_sink){ 0 });
     bench_print_machine(threads, j.run.kern->name, json);
