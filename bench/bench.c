@@ -1,136 +1,20 @@
 #include "bench.h"
 
+#include "base/cpu.h"
+#include "base/rng.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+bool bench_smoke;
 
 double bench_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* ---- limits ---------------------------------------------------------------------------------- */
-
-#define READ_BYTES ((size_t)128 << 20) /* a thread; more than caches hold */
-#define STREAMS    4                   /* one is not enough to keep memory busy */
-
-typedef struct reading {
-    uint64_t *at;
-    volatile uint64_t sink[64];
-} reading;
-
-static void read_plain(void *arg, int64_t part)
-{
-    reading *r = arg;
-    const size_t stream = READ_BYTES / STREAMS / sizeof *r->at;
-    const uint64_t *x = r->at + (size_t)part * STREAMS * stream;
-    uint64_t sum[STREAMS][8] = { 0 };
-    for (size_t k = 0; k < stream; k += 8)
-        for (size_t s = 0; s < STREAMS; s++)
-            for (size_t i = 0; i < 8; i++)
-                sum[s][i] |= x[s * stream + k + i];
-    for (int s = 0; s < STREAMS; s++)
-        for (int i = 0; i < 8; i++)
-            r->sink[part % 64] = sum[s][i];
-}
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-
-/* A whole line at a time. */
-__attribute__((target("avx512f"))) static void read_512(void *arg, int64_t part)
-{
-    reading *r = arg;
-    const size_t stream = READ_BYTES / STREAMS / sizeof *r->at;
-    const uint64_t *x = r->at + (size_t)part * STREAMS * stream;
-    __m512i sum = _mm512_setzero_si512();
-    for (size_t k = 0; k < stream; k += 8)
-        for (size_t s = 0; s < STREAMS; s++)
-            sum = _mm512_or_si512(sum, _mm512_loadu_si512(x + s * stream + k));
-    r->sink[part % 64] = (uint64_t)_mm512_reduce_add_epi64(sum);
-}
-#endif
-
-double limit_read(pool *threads)
-{
-    static reading r;
-    const int n = pool_threads(threads);
-    pool_fn *work = read_plain;
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f"))
-        work = read_512;
-#endif
-    if (!r.at) {
-        r.at = aligned_alloc(64, READ_BYTES * (size_t)n);
-        if (!r.at)
-            abort();
-        memset(r.at, 1, READ_BYTES * (size_t)n);
-    }
-    const double start = bench_now();
-    pool_run(threads, n, work, &r);
-    return (double)READ_BYTES * n / (bench_now() - start);
-}
-
-#define FMA_ROUNDS 400000
-
-#if defined(__x86_64__)
-__attribute__((target("avx512f"))) static void fma_512(void *arg, int64_t part)
-{
-    __m512 sum[12], a = _mm512_set1_ps(0.999f), b = _mm512_set1_ps(0.001f);
-    for (int i = 0; i < 12; i++)
-        sum[i] = _mm512_set1_ps((float)i);
-    for (int k = 0; k < FMA_ROUNDS; k++)
-        for (int i = 0; i < 12; i++)
-            sum[i] = _mm512_fmadd_ps(sum[i], a, b);
-    for (int i = 0; i < 12; i++)
-        ((volatile float *)arg)[part % 64] = _mm512_reduce_add_ps(sum[i]);
-}
-
-__attribute__((target("avx2,fma"))) static void fma_256(void *arg, int64_t part)
-{
-    __m256 sum[12], a = _mm256_set1_ps(0.999f), b = _mm256_set1_ps(0.001f);
-    for (int i = 0; i < 12; i++)
-        sum[i] = _mm256_set1_ps((float)i);
-    for (int k = 0; k < FMA_ROUNDS; k++)
-        for (int i = 0; i < 12; i++)
-            sum[i] = _mm256_fmadd_ps(sum[i], a, b);
-    for (int i = 0; i < 12; i++)
-        ((volatile float *)arg)[part % 64] = _mm256_cvtss_f32(sum[i]);
-}
-#endif
-
-static void fma_plain(void *arg, int64_t part)
-{
-    float sum[16];
-    for (int i = 0; i < 16; i++)
-        sum[i] = (float)i;
-    for (int k = 0; k < FMA_ROUNDS; k++)
-        for (int i = 0; i < 16; i++)
-            sum[i] = sum[i] * 0.999f + 0.001f;
-    for (int i = 0; i < 16; i++)
-        ((volatile float *)arg)[part % 64] = sum[i];
-}
-
-double limit_flops(pool *threads)
-{
-    static float sink[64];
-    pool_fn *work = fma_plain;
-    double each = 2.0 * 16 * FMA_ROUNDS;
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f")) {
-        work = fma_512;
-        each = 2.0 * 12 * 16 * FMA_ROUNDS;
-    } else if (__builtin_cpu_supports("avx2")) {
-        work = fma_256;
-        each = 2.0 * 12 * 8 * FMA_ROUNDS;
-    }
-#endif
-    const int n = pool_threads(threads);
-    const double start = bench_now();
-    pool_run(threads, n, work, sink);
-    return each * n / (bench_now() - start);
 }
 
 /* ---- samples --------------------------------------------------------------------------------- */
@@ -170,4 +54,200 @@ double bench_share(pool *threads, limit_fn *limit, work_fn *work, void *ud, int 
     }
     *median = samples_median(&speed);
     return samples_median(&share);
+}
+
+double demand_seconds(const demand *d, const limits *at)
+{
+    return d->bytes / at->read + d->flops / at->flops + d->int8 / at->int8;
+}
+
+static limits measure_limits(pool *threads)
+{
+    return (limits){ limit_read(threads), limit_flops(threads), limit_int8(threads) };
+}
+
+static bool near(double a, double b)
+{
+    return a < 1.15 * b && b < 1.15 * a;
+}
+
+static limits mean(const limits *a, const limits *b)
+{
+    return (limits){ (a->read + b->read) / 2, (a->flops + b->flops) / 2, (a->int8 + b->int8) / 2 };
+}
+
+void bench_time(timings *t, pool *threads, work_fn *work, void *ud, int n)
+{
+    timings all = { 0 };
+    *t = (timings){ 0 };
+    limits before = measure_limits(threads);
+    const int most = 3 * n < MAX_SAMPLE ? 3 * n : MAX_SAMPLE;
+    while (all.n < most && t->n < n) {
+        const double seconds = work(ud);
+        const limits after = measure_limits(threads), at = mean(&before, &after);
+        all.seconds[all.n] = seconds;
+        all.limit[all.n++] = at;
+        if (near(before.read, after.read) && near(before.flops, after.flops)) {
+            t->seconds[t->n] = seconds;
+            t->limit[t->n++] = at;
+        }
+        before = after;
+    }
+    const int steady = t->n;
+    if (steady == 0)
+        *t = all;
+    t->steady = steady;
+    t->thrown = all.n - steady;
+}
+
+static double median(const double *x, int n)
+{
+    samples s = { .n = n };
+    memcpy(s.value, x, (size_t)n * sizeof *x);
+    return samples_median(&s);
+}
+
+double timings_seconds(const timings *t)
+{
+    return median(t->seconds, t->n);
+}
+
+double timings_spread(const timings *t)
+{
+    double least = t->seconds[0], most = t->seconds[0];
+    for (int i = 1; i < t->n; i++) {
+        least = t->seconds[i] < least ? t->seconds[i] : least;
+        most = t->seconds[i] > most ? t->seconds[i] : most;
+    }
+    return (most - least) / timings_seconds(t);
+}
+
+double timings_share(const timings *t, const demand *d)
+{
+    double share[MAX_SAMPLE];
+    for (int i = 0; i < t->n; i++)
+        share[i] = demand_seconds(d, &t->limit[i]) / t->seconds[i];
+    return median(share, t->n);
+}
+
+limits timings_limits(const timings *t)
+{
+    double read[MAX_SAMPLE], flops[MAX_SAMPLE], int8[MAX_SAMPLE];
+    for (int i = 0; i < t->n; i++) {
+        read[i] = t->limit[i].read;
+        flops[i] = t->limit[i].flops;
+        int8[i] = t->limit[i].int8;
+    }
+    return (limits){ median(read, t->n), median(flops, t->n), median(int8, t->n) };
+}
+
+/* ---- the start of a bench -------------------------------------------------------------------- */
+
+void *bench_must(void *p, const weft_error *err)
+{
+    if (!p) {
+        fprintf(stderr, "bench: %s\n", err && err->message[0] ? err->message : "out of memory");
+        exit(1);
+    }
+    return p;
+}
+
+void bench_check(weft_status status, const weft_error *err)
+{
+    if (status == WEFT_OK)
+        return;
+    fprintf(stderr, "bench: %s\n", err->message);
+    exit(status == WEFT_EINVAL ? 2 : 1);
+}
+
+pool *bench_pool(int64_t n_thread, mem *m)
+{
+    weft_error err = { 0 };
+    return bench_must(pool_new(n_thread > 0 ? (int)n_thread : cpu_count(), m, &err), &err);
+}
+
+tensor *bench_tensor(const char *name, int64_t n_row, int64_t n_col)
+{
+    tensor *t = bench_must(calloc(1, sizeof *t), NULL);
+    *t = (tensor){ .type = &dtype_real, .n_dim = 2, .shape = { n_row, n_col }, .stride = n_col };
+    snprintf(t->name, sizeof t->name, "%s", name);
+    const size_t n = (size_t)(n_row * n_col), bytes = (n * sizeof(real) + 63) & ~(size_t)63;
+    t->data = bench_must(aligned_alloc(64, bytes), NULL);
+    real *x = t->data;
+    for (size_t i = 0; i < n; i++) /* a thousand differ; the rest repeats them, which is faster */
+        x[i] = i < 1021 ? (real)rng_normal(5, strlen(name), i) : x[i - 1021];
+    return t;
+}
+
+void bench_tensor_free(tensor *t)
+{
+    free(t->data);
+    free(t->grad);
+    free(t);
+}
+
+batch bench_batch(int64_t n_row, int64_t start, cache *of)
+{
+    batch b = { .n_row = (int32_t)n_row, .n_seq = 1 };
+    b.row = bench_must(calloc((size_t)n_row, sizeof *b.row), NULL);
+    b.seq = bench_must(calloc(1, sizeof *b.seq), NULL);
+    for (int64_t i = 0; i < n_row; i++)
+        b.row[i] = (batch_row){ .pos = (int32_t)(start + i), .target = NO_TARGET };
+    b.seq[0] = (sequence){ .n = (int32_t)n_row, .source = -1, .cache = of };
+    return b;
+}
+
+void bench_batch_free(batch *b)
+{
+    free(b->row);
+    free(b->seq);
+}
+
+void bench_print_machine(pool *threads, const char *table, bool json)
+{
+    const limits at = measure_limits(threads);
+    const int n = pool_threads(threads);
+    if (json)
+        printf("{\"threads\":%d,\"kernels\":\"%s\",\"read_bytes_per_second\":%.4g,"
+               "\"f32_flops_per_second\":%.4g,\"int8_ops_per_second\":%.4g}\n",
+               n, table, at.read, at.flops, at.int8);
+    else
+        printf("%d threads, %s; memory %.1f GB/s, f32 %.0f GFLOP/s, int8 %.0f GOP/s\n", n, table,
+               at.read / 1e9, at.flops / 1e9, at.int8 / 1e9);
+    fflush(stdout);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const op_profile *x = a, *y = b;
+    return (x->seconds < y->seconds) - (x->seconds > y->seconds);
+}
+
+void bench_print_profile(const profile *p, const char *work, double seconds, bool json)
+{
+    profile sorted = *p;
+    double rest = seconds;
+    qsort(sorted.entry, (size_t)sorted.n, sizeof *sorted.entry, by_time);
+    for (int i = 0; i < sorted.n; i++) {
+        const op_profile *e = &sorted.entry[i];
+        char name[64];
+        snprintf(name, sizeof name, "%s%s", e->op->name, e->backward ? " backward" : "");
+        rest -= e->seconds;
+        if (json)
+            printf("{\"work\":\"%s\",\"op\":\"%s\",\"calls\":%lld,\"seconds\":%.4g,"
+                   "\"part\":%.4f,\"flops_per_second\":%.4g,\"bytes_per_second\":%.4g}\n",
+                   work, name, (long long)e->calls, e->seconds, e->seconds / seconds,
+                   e->flops / e->seconds, e->bytes / e->seconds);
+        else
+            printf("  %-30s %6lld calls %10.2f ms %5.1f %%  %8.2f GFLOP/s %8.2f GB/s\n", name,
+                   (long long)e->calls, 1e3 * e->seconds, 100 * e->seconds / seconds,
+                   e->flops / e->seconds / 1e9, e->bytes / e->seconds / 1e9);
+    }
+    if (json)
+        printf("{\"work\":\"%s\",\"op\":\"\",\"seconds\":%.4g,\"part\":%.4f}\n", work, rest,
+               rest / seconds);
+    else
+        printf("  %-30s %12s %10.2f ms %5.1f %%\n", "outside of ops", "", 1e3 * rest,
+               100 * rest / seconds);
+    fflush(stdout);
 }

@@ -1,19 +1,38 @@
 /* bench.h - what the benches share: the machine's limits, measured in the same process, with the
  * same threads, between the samples of the work. A sample whose two neighbouring limits differ by
  * more than 15 % is thrown away: the machine was doing something else. Medians are reported, as
- * shares of the limit, never against another run. */
+ * shares of the limit, never against another run.
+ *
+ *     limits  work  limits  work  limits ...
+ *         \_____|_____/ \_____|_____/
+ *           sample 0      sample 1 */
 #ifndef WEFT_BENCH_BENCH_H
 #define WEFT_BENCH_BENCH_H
 
-#include "base/pool.h"
+#include "tensor/run.h"
 
 #include <stdbool.h>
 
 double bench_now(void);
 
+/* True where a bench only has to show that it runs: limits are measured in a moment, roughly. */
+extern bool bench_smoke;
+
 /* Numbers a second. */
 double limit_read(pool *threads);  /* bytes read from memory */
 double limit_flops(pool *threads); /* f32 multiply-adds in registers, counted as two */
+double limit_int8(pool *threads);  /* 8-bit multiply-adds in registers, counted as two */
+
+typedef struct limits {
+    double read, flops, int8;
+} limits;
+
+/* What a piece of work needs of each. At the limits it takes the sum of what each takes. */
+typedef struct demand {
+    double bytes, flops, int8;
+} demand;
+
+double demand_seconds(const demand *d, const limits *at);
 
 typedef struct samples {
     double value[64];
@@ -28,5 +47,41 @@ double samples_median(samples *s);
 typedef double work_fn(void *ud);
 typedef double limit_fn(pool *threads);
 double bench_share(pool *threads, limit_fn *limit, work_fn *work, void *ud, int n, double *median);
+
+/* Runs work(ud), which returns the seconds it took, between measurements of the limits, until n
+ * samples were steady or 3 n were taken. Where none was steady all of them are kept, and `steady`
+ * is 0. */
+#define MAX_SAMPLE 64
+
+typedef struct timings {
+    int n, steady, thrown;
+    double seconds[MAX_SAMPLE];
+    limits limit[MAX_SAMPLE];
+} timings;
+
+void bench_time(timings *t, pool *threads, work_fn *work, void *ud, int n);
+double timings_seconds(const timings *t);                /* the median */
+double timings_spread(const timings *t);                 /* (max - min) / median */
+double timings_share(const timings *t, const demand *d); /* the median share of the limits */
+limits timings_limits(const timings *t);                 /* the medians */
+
+/* What every bench starts with. Ends the program, saying why, where it cannot be had. */
+void *bench_must(void *p, const weft_error *err);
+void bench_check(weft_status status, const weft_error *err);
+pool *bench_pool(int64_t n_thread, mem *m); /* 0: as many as there are processors */
+
+/* An activation of normal numbers that lives outside of any run; freed by bench_tensor_free. */
+tensor *bench_tensor(const char *name, int64_t n_row, int64_t n_col);
+void bench_tensor_free(tensor *t);
+
+/* A batch of one sequence: n rows at positions from `start`. */
+batch bench_batch(int64_t n_row, int64_t start, cache *of);
+void bench_batch_free(batch *b);
+
+/* Time by op, longest first, of work that took `seconds`; the rest is shown as such. */
+void bench_print_profile(const profile *p, const char *work, double seconds, bool json);
+
+/* "2 threads, avx512; memory 20.1 GB/s, ..." on one line, or as JSON. */
+void bench_print_machine(pool *threads, const char *table, bool json);
 
 #endif

@@ -12,7 +12,7 @@ if [ -z "$tool" ]; then
     exit 2
 fi
 
-files=$(find src include cli server tests bench examples -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
+files=$(find src include cli server tests bench examples tools -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
 failed=0
 # shellcheck disable=SC2086 # one word per file
 "$tool" --dry-run -Werror $files || failed=1

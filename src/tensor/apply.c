@@ -7,20 +7,33 @@
 #include <string.h>
 #include <time.h>
 
+/* Puts text behind the first `at` letters of name, as much as fits; returns the new length. */
+static size_t append(char *name, size_t at, const char *text, size_t length)
+{
+    const size_t room = NAME_BYTES - 1 - at, n = length < room ? length : room;
+    memcpy(name + at, text, n);
+    name[at + n] = '\0';
+    return at + n;
+}
+
 /* A weight gives its name to what it makes; else the op gives one inside the scope; else the output
- * continues its input's name. */
+ * continues its input's name. By hand, because printf would take half of an op's overhead. */
 static void name_output(const run *r, const node *n)
 {
     char *name = n->out->name;
     if (n->label) {
         const size_t length = strlen(n->label), suffix = sizeof ".weight" - 1;
         const bool full = length > suffix && strcmp(n->label + length - suffix, ".weight") == 0;
-        snprintf(name, NAME_BYTES, "%.*s", (int)(full ? length - suffix : length), n->label);
-    } else if (n->local) {
-        snprintf(name, NAME_BYTES, "%s%s%s", r->scope, r->scope[0] ? "." : "", n->local);
-    } else {
-        snprintf(name, NAME_BYTES, "%.*s.%s", NAME_BYTES - 16, n->in[0]->name, n->op->name);
+        append(name, 0, n->label, full ? length - suffix : length);
+        return;
     }
+    const char *from = n->local ? r->scope : n->in[0]->name,
+               *own = n->local ? n->local : n->op->name;
+    const size_t length = strlen(from), most = NAME_BYTES - 16; /* something is left for its own */
+    size_t at = append(name, 0, from, length < most ? length : most);
+    if (at > 0)
+        at = append(name, at, ".", 1);
+    append(name, at, own, strlen(own));
 }
 
 static double now(void)
@@ -30,21 +43,29 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void note_profile(const run *r, const node *n, double seconds)
+double profile_begin(const run *r)
+{
+    return r->profile ? now() : 0;
+}
+
+void profile_end(const run *r, const node *n, bool backward, double began)
 {
     profile *p = r->profile;
+    if (!p)
+        return;
+    const double seconds = now() - began, times = backward ? 2 : 1;
     int i = 0;
-    while (i < p->n && p->entry[i].op != n->op)
+    while (i < p->n && (p->entry[i].op != n->op || p->entry[i].backward != backward))
         i++;
     if (i == MAX_PROFILE)
         return;
     if (i == p->n)
-        p->entry[p->n++] = (op_profile){ .op = n->op };
+        p->entry[p->n++] = (op_profile){ .op = n->op, .backward = backward };
     const cost c = n->op->cost(r, n);
     p->entry[i].calls++;
     p->entry[i].seconds += seconds;
-    p->entry[i].flops += c.flops;
-    p->entry[i].bytes += c.bytes;
+    p->entry[i].flops += times * c.flops;
+    p->entry[i].bytes += times * c.bytes;
 }
 
 static void hunt_nan(run *r, const tensor *t)
@@ -67,12 +88,11 @@ tensor *apply(run *r, node *n)
     if (is_dry(r))
         return n->out;
 
-    const double start = r->profile ? now() : 0;
+    const double began = profile_begin(r);
     mem_guard_begin();
     n->op->forward(r, n);
     mem_guard_end();
-    if (r->profile)
-        note_profile(r, n, now() - start);
+    profile_end(r, n, false, began);
     if (r->hunt_nan)
         hunt_nan(r, n->out);
     if (r->trace)

@@ -53,8 +53,10 @@ struct node {
     node *before;    /* on the tape */
 };
 
+/* Both directions of an op have an entry each. Backward's cost is counted as twice forward's. */
 typedef struct op_profile {
     const op *op;
+    bool backward;
     int64_t calls;
     double seconds, flops, bytes;
 } op_profile;
@@ -126,6 +128,11 @@ void scratch_need(run *r, size_t bytes);
 
 /* Executes n and returns n->out. */
 tensor *apply(run *r, node *n);
+
+/* For the profile, around an op: the time before it, and the note after it. Without a profile
+ * neither does anything. */
+double profile_begin(const run *r);
+void profile_end(const run *r, const node *n, bool backward, double began);
 
 /* Calls a block of a model. Between blocks only x survives: its successor takes its place in
  * memory. */

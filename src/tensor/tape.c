@@ -102,9 +102,11 @@ static void step_back(run *r, const node *n)
     if (n->op == &block_op) {
         block_backward(r, n);
     } else if (!is_dry(r)) {
+        const double began = profile_begin(r);
         mem_guard_begin();
         n->op->backward(r, n);
         mem_guard_end();
+        profile_end(r, n, true, began);
     }
 }
 

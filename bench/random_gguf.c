@@ -1,0 +1,376 @@
+#include "random_gguf.h"
+
+#include "base/rng.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALIGNMENT 32
+#define STD       0.02
+#define UNIT      256       /* numbers: a whole number of blocks of every type */
+#define BANK      (1 << 20) /* numbers that rows are cut from, unless the model is smaller */
+
+const random_shape random_shapes[] = {
+    { "1b", "llama", 16, 2048, 8192, 32, 8, 128256, 131072, false, 500000 },
+    { "135m", "llama", 30, 576, 1536, 9, 3, 49152, 8192, false, 100000 },
+    { "124m", "gpt2", 12, 768, 3072, 12, 12, 50257, 1024, false, 0 },
+    { 0 },
+};
+
+const random_shape *random_shape_by_name(const char *name)
+{
+    for (const random_shape *s = random_shapes; s->name; s++)
+        if (strcmp(s->name, name) == 0)
+            return s;
+    return NULL;
+}
+
+/* A file under construction. The numbers of a type are drawn once, into a bank of encoded blocks;
+ * a row of a matrix is the run of blocks that begins at a random place in it. So rows differ, and
+ * writing costs little more than copying. */
+typedef struct writer {
+    FILE *file;
+    const random_shape *shape;
+    uint64_t seed;
+    const dtype *type, *head;
+    uint64_t at;       /* of the next tensor, in the data */
+    uint64_t n_tensor; /* so far */
+    const dtype *banked;
+    char *bank;
+    int why; /* errno of the first write that failed, or ENOMEM */
+} writer;
+
+/* ---- the list of tensors --------------------------------------------------------------------- */
+
+/* A matrix [rows, cols]; a vector has no rows. */
+typedef struct part {
+    const char *stem, *suffix;
+    int64_t rows, cols;
+} part;
+
+typedef void part_fn(writer *w, const char *name, const dtype *type, const part *p);
+
+static void each_part(writer *w, part_fn *fn, const char *prefix, const part *list)
+{
+    for (const part *p = list; p->stem; p++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s%s.%s", prefix, p->stem, p->suffix);
+        const dtype *type = p->rows && strcmp(p->stem, "position_embd") != 0 ? w->type : &dtype_f32;
+        const char *maker = w->shape->untied ? "output" : "token_embd"; /* of the logits */
+        fn(w, name, strcmp(p->stem, maker) == 0 ? w->head : type, p);
+    }
+}
+
+static void each_llama(writer *w, part_fn *fn)
+{
+    const random_shape *s = w->shape;
+    const int64_t D = s->d_model, F = s->d_ff, KE = D / s->n_head * s->n_head_kv;
+    const part layer[] = {
+        { "attn_norm", "weight", 0, D },   { "attn_q", "weight", D, D },
+        { "attn_k", "weight", KE, D },     { "attn_v", "weight", KE, D },
+        { "attn_output", "weight", D, D }, { "ffn_norm", "weight", 0, D },
+        { "ffn_gate", "weight", F, D },    { "ffn_up", "weight", F, D },
+        { "ffn_down", "weight", D, F },    { 0 },
+    };
+    const part rest[] = {
+        { "token_embd", "weight", s->n_vocab, D },
+        { "output_norm", "weight", 0, D },
+        { s->untied ? "output" : NULL, "weight", s->n_vocab, D },
+        { 0 },
+    };
+    each_part(w, fn, "", rest);
+    for (int64_t l = 0; l < s->n_layer; l++) {
+        char prefix[32];
+        snprintf(prefix, sizeof prefix, "blk.%lld.", (long long)l);
+        each_part(w, fn, prefix, layer);
+    }
+}
+
+static void each_gpt2(writer *w, part_fn *fn)
+{
+    const random_shape *s = w->shape;
+    const int64_t D = s->d_model, F = s->d_ff;
+    const part layer[] = {
+        { "attn_norm", "weight", 0, D },
+        { "attn_norm", "bias", 0, D },
+        { "attn_qkv", "weight", 3 * D, D },
+        { "attn_qkv", "bias", 0, 3 * D },
+        { "attn_output", "weight", D, D },
+        { "attn_output", "bias", 0, D },
+        { "ffn_norm", "weight", 0, D },
+        { "ffn_norm", "bias", 0, D },
+        { "ffn_up", "weight", F, D },
+        { "ffn_up", "bias", 0, F },
+        { "ffn_down", "weight", D, F },
+        { "ffn_down", "bias", 0, D },
+        { 0 },
+    };
+    const part rest[] = {
+        { "token_embd", "weight", s->n_vocab, D },
+        { "position_embd", "weight", s->n_ctx, D },
+        { "output_norm", "weight", 0, D },
+        { "output_norm", "bias", 0, D },
+        { s->untied ? "output" : NULL, "weight", s->n_vocab, D },
+        { 0 },
+    };
+    each_part(w, fn, "", rest);
+    for (int64_t l = 0; l < s->n_layer; l++) {
+        char prefix[32];
+        snprintf(prefix, sizeof prefix, "blk.%lld.", (long long)l);
+        each_part(w, fn, prefix, layer);
+    }
+}
+
+static void each_tensor(writer *w, part_fn *fn)
+{
+    w->at = w->n_tensor = 0;
+    if (strcmp(w->shape->arch, "llama") == 0)
+        each_llama(w, fn);
+    else
+        each_gpt2(w, fn);
+}
+
+static uint64_t aligned(uint64_t n)
+{
+    return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static uint64_t part_bytes(const dtype *type, const part *p)
+{
+    return (uint64_t)(p->rows ? p->rows : 1) * dtype_row_bytes(type, p->cols);
+}
+
+/* ---- the head of the file -------------------------------------------------------------------- */
+
+static void put(writer *w, const void *x, size_t n)
+{
+    if (w->why == 0 && fwrite(x, 1, n, w->file) != n)
+        w->why = errno;
+}
+
+static void put_u32(writer *w, uint32_t x)
+{
+    put(w, &x, sizeof x);
+}
+
+static void put_u64(writer *w, uint64_t x)
+{
+    put(w, &x, sizeof x);
+}
+
+static void put_text(writer *w, const char *text)
+{
+    put_u64(w, strlen(text));
+    put(w, text, strlen(text));
+}
+
+static void put_zeros(writer *w, uint64_t n)
+{
+    static const char zeros[ALIGNMENT];
+    put(w, zeros, n);
+}
+
+enum { GGUF_U32 = 4, GGUF_F32 = 6, GGUF_TEXT = 8 };
+
+static void key_text(writer *w, const char *key, const char *text)
+{
+    put_text(w, key);
+    put_u32(w, GGUF_TEXT);
+    put_text(w, text);
+}
+
+static void key(writer *w, const char *name, uint32_t kind)
+{
+    char full[96];
+    snprintf(full, sizeof full, "%s.%s", w->shape->arch, name);
+    put_text(w, full);
+    put_u32(w, kind);
+}
+
+static void key_u32(writer *w, const char *name, int64_t x)
+{
+    key(w, name, GGUF_U32);
+    put_u32(w, (uint32_t)x);
+}
+
+static void key_f32(writer *w, const char *name, double x)
+{
+    key(w, name, GGUF_F32);
+    put(w, &(float){ (float)x }, sizeof(float));
+}
+
+static void put_keys(writer *w)
+{
+    const random_shape *s = w->shape;
+    key_text(w, "general.architecture", s->arch);
+    key_text(w, "general.name", s->name ? s->name : "random weights");
+    key_text(w, "tokenizer.ggml.model", "no_vocab");
+    key_u32(w, "vocab_size", s->n_vocab);
+    key_u32(w, "context_length", s->n_ctx);
+    key_u32(w, "embedding_length", s->d_model);
+    key_u32(w, "block_count", s->n_layer);
+    key_u32(w, "feed_forward_length", s->d_ff);
+    key_u32(w, "attention.head_count", s->n_head);
+    if (strcmp(s->arch, "llama") == 0) {
+        key_u32(w, "attention.head_count_kv", s->n_head_kv);
+        key_u32(w, "rope.dimension_count", s->d_model / s->n_head);
+        key_f32(w, "rope.freq_base", s->theta);
+        key_f32(w, "attention.layer_norm_rms_epsilon", 1e-5);
+    } else {
+        key_f32(w, "attention.layer_norm_epsilon", 1e-5);
+    }
+}
+
+static uint64_t count_keys(const random_shape *s)
+{
+    return strcmp(s->arch, "llama") == 0 ? 13 : 10;
+}
+
+static void count_part(writer *w, const char *name, const dtype *type, const part *p)
+{
+    (void)name, (void)type, (void)p;
+    w->n_tensor++;
+}
+
+static void put_part(writer *w, const char *name, const dtype *type, const part *p)
+{
+    put_text(w, name);
+    put_u32(w, p->rows ? 2 : 1);
+    put_u64(w, (uint64_t)p->cols);
+    if (p->rows)
+        put_u64(w, (uint64_t)p->rows);
+    put_u32(w, (uint32_t)type->gguf);
+    put_u64(w, w->at);
+    w->at += aligned(part_bytes(type, p));
+}
+
+static void put_head(writer *w)
+{
+    each_tensor(w, count_part);
+    put(w, "GGUF", 4);
+    put_u32(w, 3);
+    put_u64(w, w->n_tensor);
+    put_u64(w, count_keys(w->shape));
+    put_keys(w);
+    each_tensor(w, put_part);
+    const uint64_t at = (uint64_t)ftello(w->file);
+    put_zeros(w, aligned(at) - at);
+}
+
+/* ---- the data -------------------------------------------------------------------------------- */
+
+/* Where rows may begin. Behind it the bank has room for the longest. */
+static int64_t bank_numbers(const random_shape *s)
+{
+    const int64_t n = s->n_vocab * s->d_model / UNIT * UNIT;
+    return n > BANK ? BANK : n < 16 * UNIT ? 16 * UNIT : n;
+}
+
+static int64_t longest_row(const random_shape *s)
+{
+    return s->d_model > s->d_ff ? s->d_model : s->d_ff;
+}
+
+/* Makes the bank of a type: its numbers are the same normals whatever the type. */
+static bool fill_bank(writer *w, const dtype *type)
+{
+    if (w->banked == type)
+        return true;
+    real x[UNIT];
+    const int64_t n = bank_numbers(w->shape) + (longest_row(w->shape) + UNIT - 1) / UNIT * UNIT;
+    free(w->bank);
+    w->bank = malloc(dtype_row_bytes(type, n));
+    w->banked = type;
+    if (!w->bank) {
+        w->why = ENOMEM;
+        return false;
+    }
+    for (int64_t k = 0; k < n; k += UNIT) {
+        for (int64_t i = 0; i < UNIT; i++)
+            x[i] = (real)(STD * rng_normal(w->seed, 0, (uint64_t)(k + i)));
+        type->encode(w->bank + dtype_row_bytes(type, k), x, UNIT);
+    }
+    return true;
+}
+
+/* Norms begin at one, biases at zero, as in a model that has not learnt yet. */
+static void put_vector(writer *w, const part *p)
+{
+    const bool norm = strcmp(p->suffix, "weight") == 0;
+    for (int64_t k = 0; k < p->cols; k++) {
+        const double x = STD * rng_normal(w->seed, w->n_tensor, (uint64_t)k);
+        put(w, &(float){ (float)(norm + x) }, sizeof(float));
+    }
+}
+
+static void put_data(writer *w, const char *name, const dtype *type, const part *p)
+{
+    (void)name;
+    w->n_tensor++;
+    if (w->why != 0 || (p->rows && !fill_bank(w, type)))
+        return;
+    for (int64_t i = 0; i < p->rows; i++) {
+        const rng_block r = rng_draw(w->seed, w->n_tensor, (uint64_t)i);
+        const uint64_t block = r.word[0] % (uint32_t)(bank_numbers(w->shape) / type->block);
+        put(w, w->bank + block * (uint64_t)type->bytes, dtype_row_bytes(type, p->cols));
+    }
+    if (p->rows == 0)
+        put_vector(w, p);
+    const uint64_t bytes = part_bytes(type, p);
+    put_zeros(w, aligned(bytes) - bytes);
+}
+
+static weft_status check_shape(const random_shape *s, const dtype *type, const dtype *head,
+                               weft_error *err)
+{
+    const bool llama = strcmp(s->arch, "llama") == 0;
+    if (!llama && strcmp(s->arch, "gpt2") != 0)
+        return weft_fail(err, WEFT_EINVAL, "the architecture is \"%s\", expected llama or gpt2",
+                         s->arch);
+    if (s->d_model % s->n_head != 0 || (llama && s->d_model / s->n_head % 2 != 0))
+        return weft_fail(err, WEFT_EINVAL, "%lld heads cannot divide a width of %lld%s",
+                         (long long)s->n_head, (long long)s->d_model,
+                         llama ? " into even parts, which turn in pairs" : "");
+    if (llama && s->n_head % s->n_head_kv != 0)
+        return weft_fail(err, WEFT_EINVAL, "%lld heads cannot share %lld key-value heads",
+                         (long long)s->n_head, (long long)s->n_head_kv);
+    if (!type->encode || type->gguf < 0 || !head->encode || head->gguf < 0)
+        return weft_fail(err, WEFT_EINVAL, "%s is no type of weights in GGUF files",
+                         type->encode && type->gguf >= 0 ? head->name : type->name);
+    const dtype *wider = head->block > type->block ? head : type;
+    if (s->d_model % wider->block != 0 || s->d_ff % type->block != 0)
+        return weft_fail(
+            err, WEFT_EINVAL,
+            "rows of %lld and %lld numbers do not make whole %s blocks of %d; choose widths that "
+            "do, or another type",
+            (long long)s->d_model, (long long)s->d_ff, wider->name, wider->block);
+    return WEFT_OK;
+}
+
+weft_status random_gguf_write(const char *path, const random_shape *s, const dtype *type,
+                              const dtype *head, uint64_t seed, uint64_t *bytes, weft_error *err)
+{
+    if (!head)
+        head = type->block > 1 ? &dtype_q8_0 : type;
+    const weft_status status = check_shape(s, type, head, err);
+    if (status != WEFT_OK)
+        return status;
+    writer w = { .shape = s, .seed = seed, .type = type, .head = head };
+    w.file = fopen(path, "wb");
+    if (!w.file)
+        return weft_fail(err, WEFT_EIO, "%s: cannot be written: %s", path, strerror(errno));
+    put_head(&w);
+    each_tensor(&w, put_data);
+    if (bytes)
+        *bytes = (uint64_t)ftello(w.file);
+    free(w.bank);
+    if (fclose(w.file) != 0 && w.why == 0)
+        w.why = errno;
+    if (w.why == 0)
+        return WEFT_OK;
+    remove(path);
+    return weft_fail(err, w.why == ENOMEM ? WEFT_ENOMEM : WEFT_EIO, "%s: cannot be written: %s",
+                     path, strerror(w.why));
+}

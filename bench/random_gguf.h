@@ -1,0 +1,34 @@
+/* random_gguf.h - writes GGUF models of any shape with random weights: what a model weighs and how
+ * fast it runs does not depend on what it has learnt.
+ *
+ * Matrices are of one stored type; norms and biases are f32; learned positions too. Where the type
+ * is quantised, the matrix that makes the logits is Q8_0 (the embedding, when it is tied, as
+ * llama.cpp keeps it finer than the rest). There is no vocabulary ("no_vocab" with a size), which
+ * weft and llama.cpp both read. */
+#ifndef WEFT_BENCH_RANDOM_GGUF_H
+#define WEFT_BENCH_RANDOM_GGUF_H
+
+#include "base/err.h"
+#include "tensor/dtype.h"
+
+#include <stdbool.h>
+
+typedef struct random_shape {
+    const char *name; /* "1b" */
+    const char *arch; /* "llama" or "gpt2" */
+    int64_t n_layer, d_model, d_ff, n_head, n_head_kv, n_vocab, n_ctx;
+    bool untied;  /* the logits have a matrix of their own */
+    double theta; /* of rotary positions */
+} random_shape;
+
+extern const random_shape random_shapes[]; /* the named ones; ends with a NULL name */
+
+const random_shape *random_shape_by_name(const char *name);
+
+/* Numbers are a function of seed, shape and type. What cannot be written leaves no file behind.
+ * `head` is the type of the matrix that makes the logits; NULL: as above. `bytes`, unless NULL,
+ * becomes the size of the file. */
+weft_status random_gguf_write(const char *path, const random_shape *s, const dtype *type,
+                              const dtype *head, uint64_t seed, uint64_t *bytes, weft_error *err);
+
+#endif

@@ -1,0 +1,206 @@
+/* train_step - one step of training: forward, backward, AdamW.
+ *
+ *     build/bench/train_step [--shape 124m] [--sequences 4] [--tokens 256] [--threads N] [--json]
+ *
+ * The limit: 6 flops a parameter and token (2 forward, 4 backward) at the speed of multiply-adds in
+ * registers, then 28 bytes a parameter of AdamW's traffic at the speed of memory. The weights are
+ * random and come from a temporary file, or from the model that is given. */
+#include "args.h"
+#include "bench.h"
+#include "random_gguf.h"
+
+#include "base/cpu.h"
+#include "base/rng.h"
+#include "train/learner.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *shape_name = "124m", *path, *type = "f32";
+static int64_t n_thread, n_sequence = 4, n_token = 256, n_repeat = 3;
+static bool json, recompute;
+
+static const arg args[] = {
+    { "shape", ARG_TEXT, &shape_name, "NAME", "1b, 135m or 124m (124m)", 0, 0 },
+    { "model", ARG_TEXT, &path, "PATH", "a model file or directory instead of a shape", 0, 0 },
+    { "sequences", ARG_INT, &n_sequence, "N", "of a batch (4)", 1, 4096 },
+    { "tokens", ARG_INT, &n_token, "N", "of a sequence (256)", 1, 1 << 20 },
+    { "type", ARG_TEXT, &type, "TYPE", "that products are computed in: f32 (f32)", 0, 0 },
+    { "recompute", ARG_FLAG, &recompute, NULL, "blocks are computed again in backward", 0, 0 },
+    { "threads", ARG_INT, &n_thread, "N", "threads (all processors)", 1, 1024 },
+    { "repeat", ARG_INT, &n_repeat, "N", "steady samples (3)", 1, 20 },
+    { "smoke", ARG_FLAG, &bench_smoke, NULL, "see only that it runs: rough limits", 0, 0 },
+    { "json", ARG_FLAG, &json, NULL, "one JSON object a line", 0, 0 },
+    { 0 },
+};
+
+static const program self = {
+    "train_step",
+    NULL,
+    "Measures a step of training (forward, backward, AdamW): seconds, share of what the\n"
+    "machine's multiply-adds and memory allow in the same minutes, and time by op.\n",
+    args,
+    0,
+    NULL
+};
+
+/* ---- the model ------------------------------------------------------------------------------- */
+
+/* A random model of the shape, whose file is gone once it is mapped. */
+static void open_random(model *m, const random_shape *s, host *h)
+{
+    const char *dir = getenv("TMPDIR");
+    char name[1024];
+    weft_error err = { 0 };
+    snprintf(name, sizeof name, "%s/weft-bench-XXXXXX", dir && *dir ? dir : "/tmp");
+    const int fd = mkstemp(name);
+    if (fd < 0) {
+        fprintf(stderr, "train_step: no temporary file %s; set TMPDIR\n", name);
+        exit(1);
+    }
+    close(fd);
+    weft_status status = random_gguf_write(name, s, &dtype_f32, NULL, 1, NULL, &err);
+    if (status == WEFT_OK)
+        status = model_open(m, name, WEFT_LOAD_MAP, h, &err);
+    unlink(name);
+    bench_check(status, &err);
+}
+
+static batch batch_new(const model *m)
+{
+    const int64_t n = n_sequence * n_token;
+    batch b = { .n_row = (int32_t)n, .n_seq = (int32_t)n_sequence, .n_wanted = (int32_t)n };
+    b.row = bench_must(calloc((size_t)n, sizeof *b.row), NULL);
+    b.seq = bench_must(calloc((size_t)n_sequence, sizeof *b.seq), NULL);
+    for (int64_t i = 0; i < n; i++) {
+        const rng_block r = rng_draw(3, 0, (uint64_t)i);
+        b.row[i] = (batch_row){ .id = (int32_t)(r.word[0] % (uint32_t)m->n_vocab),
+                                .seq = (int32_t)(i / n_token),
+                                .pos = (int32_t)(i % n_token),
+                                .target = (int32_t)(r.word[1] % (uint32_t)m->n_vocab),
+                                .weight = 1,
+                                .wanted = true };
+    }
+    for (int64_t s = 0; s < n_sequence; s++)
+        b.seq[s] = (sequence){ .first = (int32_t)(s * n_token),
+                               .n = (int32_t)n_token,
+                               .source = -1 };
+    return b;
+}
+
+/* ---- the work -------------------------------------------------------------------------------- */
+
+typedef struct job {
+    learner learner;
+    batch batch;
+    profile profile;
+    int n_step;
+    double seconds, update; /* of all steps; of AdamW in them */
+    double loss;
+} job;
+
+static double step(void *ud)
+{
+    job *j = ud;
+    weft_error err = { 0 };
+    const double start = bench_now();
+    bench_check(learner_begin(&j->learner, &err), &err);
+    j->loss = (double)learner_backward(&j->learner, &j->batch);
+    const double before = bench_now();
+    learner_update(&j->learner, 1e-4);
+    const double end = bench_now();
+    j->update += end - before;
+    j->seconds += end - start;
+    j->n_step++;
+    return end - start;
+}
+
+/* The sums over all steps as the mean of one, with AdamW among the ops. */
+static void print_profile(job *j, double adamw_bytes)
+{
+    static const op update = { .name = "adamw" };
+    profile *p = &j->profile;
+    for (int i = 0; i < p->n; i++) {
+        op_profile *e = &p->entry[i];
+        e->calls /= j->n_step;
+        e->seconds /= j->n_step;
+        e->flops /= j->n_step;
+        e->bytes /= j->n_step;
+    }
+    if (p->n < MAX_PROFILE)
+        p->entry[p->n++] = (op_profile){
+            .op = &update, .calls = 1, .seconds = j->update / j->n_step, .bytes = adamw_bytes
+        };
+    bench_print_profile(p, "step", j->seconds / j->n_step, json);
+}
+
+static void report(job *j, const timings *t, const demand *d)
+{
+    const double seconds = timings_seconds(t), share = timings_share(t, d);
+    const limits at = timings_limits(t);
+    const double tokens = (double)(n_sequence * n_token);
+    if (json)
+        printf("{\"work\":\"train_step\",\"type\":\"%s\",\"sequences\":%lld,\"tokens\":%lld,"
+               "\"seconds\":%.4g,\"tokens_per_second\":%.4g,\"spread\":%.3f,\"samples\":%d,"
+               "\"steady\":%d,\"thrown\":%d,\"share\":%.4f,\"loss\":%.5g,"
+               "\"read_bytes_per_second\":%.4g,\"f32_flops_per_second\":%.4g}\n",
+               type, (long long)n_sequence, (long long)n_token, seconds, tokens / seconds,
+               timings_spread(t), t->n, t->steady, t->thrown, share, j->loss, at.read, at.flops);
+    else
+        printf("%s step of %lld x %lld tokens  %.3f s  %.1f tok/s  %.1f %% of the limit "
+               "(%.2f s)  loss %.4f  spread %.0f %%%s\n",
+               type, (long long)n_sequence, (long long)n_token, seconds, tokens / seconds,
+               100 * share, demand_seconds(d, &at), j->loss, 100 * timings_spread(t),
+               t->steady ? "" : "  (unsteady machine)");
+}
+
+int main(int argc, char **argv)
+{
+    const int code = args_parse(&self, argc, argv);
+    if (code >= 0)
+        return code;
+    const random_shape *s = random_shape_by_name(shape_name);
+    if (!s && !path)
+        return args_usage(&self, "--shape is \"%s\", expected 1b, 135m or 124m", shape_name);
+    if (strcmp(type, "f32") != 0)
+        return args_usage(&self, "--type is \"%s\", products of training are computed in f32",
+                          type);
+    weft_error err = { 0 };
+    host h = { .io = io_system };
+    mem_init(&h.mem, 0, NULL);
+    static model m;
+    if (path)
+        bench_check(model_open(&m, path, WEFT_LOAD_MAP, &h, &err), &err);
+    else
+        open_random(&m, s, &h);
+    if (n_token > m.n_ctx)
+        return args_usage(&self, "--tokens is %lld, the model has %lld positions",
+                          (long long)n_token, (long long)m.n_ctx);
+
+    const double n = (double)m.n_parameter;
+    const demand d = { .flops = 6 * n * (double)(n_sequence * n_token), .bytes = 28 * n };
+    static job j;
+    const learner_options o = {
+        .n_thread = n_thread ? (int)n_thread : cpu_count(),
+        .recompute = recompute,
+        .adamw = { .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .decay = 0.1, .clip = 1 },
+    };
+    j.batch = batch_new(&m);
+    bench_check(learner_init(&j.learner, &m, &o, &j.batch, &err), &err);
+    bench_print_machine(j.learner.pool, j.learner.run.kern->name, json);
+    step(&j); /* memory is touched, and forgotten from the sums */
+    j.seconds = j.update = j.n_step = 0;
+    j.learner.run.profile = &j.profile;
+    timings t;
+    bench_time(&t, j.learner.pool, step, &j, (int)n_repeat);
+    report(&j, &t, &d);
+    print_profile(&j, d.bytes);
+
+    learner_free(&j.learner);
+    model_close(&m);
+    free(j.batch.row);
+    free(j.batch.seq);
+    return 0;
+}

@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""versus.py - weft and a peer on the same work in one run, A B A B ..., and their ratio.
+
+    versus.py llama --peer PATH/llama-bench --model FILE.gguf [--threads 2] [--rounds 3]
+    versus.py torch --peer PATH/python [--type f32|bf16] [--threads 2] [--rounds 3]
+
+A machine that others share is never as fast twice, so only ratios of neighbours in one run are
+worth keeping: a round is weft, then the peer, and gives one ratio; what is reported is the median
+of the ratios and their range. llama compares build/bench/generate with llama.cpp's llama-bench on
+one model file (prompt and generation, each from an empty context); torch compares
+build/bench/train_step with tools/torch_step.py. The peer's version and flags are printed. Exit
+codes: 0 done, 1 a program failed, 2 usage.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def fail(text):
+    print(f"versus: {text}", file=sys.stderr)
+    sys.exit(1)
+
+
+def output(command):
+    """What a program prints; the end of its stderr is shown if it fails."""
+    try:
+        done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    except OSError as e:
+        fail(f"{command[0]}: {e.strerror}; give its path with --weft or --peer")
+    if done.returncode != 0:
+        fail(f"{command[0]} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def lines(text):
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+# ---- the two peers ------------------------------------------------------------------------------
+#
+# Each gives a dictionary {work: speed} for a run of weft and of the peer, more is faster.
+
+
+def build_flags(binary):
+    """What CMake was told, where the program still lies in the directory it was built in."""
+    keep = ("CMAKE_BUILD_TYPE", "CMAKE_C_COMPILER", "CMAKE_CXX_COMPILER", "CMAKE_C_FLAGS",
+            "CMAKE_CXX_FLAGS", "GGML_NATIVE", "GGML_OPENMP", "GGML_BLAS", "GGML_LLAMAFILE",
+            "GGML_CPU_REPACK")
+    for directory in Path(binary).resolve().parents:
+        cache = directory / "CMakeCache.txt"
+        if cache.is_file():
+            entries = (line.partition("=") for line in cache.read_text().splitlines())
+            found = {k.partition(":")[0]: v for k, _, v in entries}
+            return " ".join(f"{k}={found[k]}" for k in keep if found.get(k))
+    return "unknown: no CMakeCache.txt above the program"
+
+
+class Llama:
+    unit = "tok/s"
+
+    def __init__(self, a):
+        self.shares = {}
+        self.weft_command = [a.weft or ROOT / "build/bench/generate", a.model, "--json",
+                             "--repeat", 1, "--threads", a.threads, "--prompt", a.prompt,
+                             "--generate", a.generate]
+        if a.kv:
+            self.weft_command += ["--kv", a.kv]
+        self.peer_command = [a.peer, "-m", a.model, "-o", "json", "-r", 1, "-t", a.threads,
+                             "-p", a.prompt, "-n", a.generate]
+        self.about = None
+
+    def weft(self):
+        runs = [x for x in lines(output(self.weft_command)) if "tokens_per_second" in x]
+        for x in runs:
+            share = "share_of_f32" if x["work"] == "prompt" else "share_of_memory"
+            self.shares.setdefault(x["work"], []).append((share, x[share]))
+        return {x["work"]: x["tokens_per_second"] for x in runs}
+
+    def peer(self):
+        tests = json.loads(output(self.peer_command))
+        x = tests[0]
+        self.about = (f"llama.cpp {x['build_commit']} ({x['build_number']}), {x['backends']}, "
+                      f"{x['cpu_info']}; cache {x['type_k']}/{x['type_v']}, batch "
+                      f"{x['n_batch']}/{x['n_ubatch']}; {build_flags(self.peer_command[0])}")
+        return {"prompt" if t["n_prompt"] else "generate": t["avg_ts"] for t in tests}
+
+
+class Torch:
+    unit = "steps/s"
+
+    def __init__(self, a):
+        self.shares = {}
+        sizes = ["--type", a.type, "--threads", a.threads, "--sequences", a.sequences,
+                 "--tokens", a.tokens, "--repeat", 1]
+        self.weft_command = [a.weft or ROOT / "build/bench/train_step", "--json", *sizes]
+        self.peer_command = [a.peer, ROOT / "tools/torch_step.py", *sizes]
+        self.about = None
+
+    def weft(self):
+        steps = [x for x in lines(output(self.weft_command)) if x.get("work") == "train_step"]
+        self.shares.setdefault("train_step", []).append(("share", steps[0]["share"]))
+        return {"train_step": 1 / steps[0]["seconds"]}
+
+    def peer(self):
+        x = lines(output(self.peer_command))[-1]
+        self.about = (f"{x['version']}, {x['capability']}, oneDNN {x['mkldnn']}, "
+                      f"{x['threads']} threads, {x['type']}")
+        return {"train_step": 1 / x["seconds"]}
+
+
+# ---- rounds and report --------------------------------------------------------------------------
+
+
+def report(pair, rounds, as_json):
+    for work in rounds[0][0]:
+        weft = [a[work] for a, _ in rounds]
+        peer = [b[work] for _, b in rounds]
+        ratio = [a / b for a, b in zip(weft, peer)]
+        share = pair.shares.get(work)
+        result = {"work": work, "unit": pair.unit, "weft": statistics.median(weft),
+                  "peer": statistics.median(peer), "ratio": statistics.median(ratio),
+                  "least": min(ratio), "most": max(ratio), "rounds": len(rounds)}
+        if share:
+            result[share[0][0]] = statistics.median(s for _, s in share)
+        if as_json:
+            print(json.dumps(result))
+            continue
+        limit = f", weft at {100 * result[share[0][0]]:.1f} % ({share[0][0]})" if share else ""
+        print(f"{work:10s} weft {result['weft']:.4g} {pair.unit}, peer {result['peer']:.4g}; "
+              f"ratio {result['ratio']:.3f} ({result['least']:.3f} to {result['most']:.3f}, "
+              f"{len(rounds)} rounds){limit}")
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    kinds = p.add_subparsers(dest="kind", required=True)
+    llama = kinds.add_parser("llama", help="llama.cpp's llama-bench")
+    llama.add_argument("--peer", required=True, help="path of llama-bench")
+    llama.add_argument("--model", required=True, help="a GGUF file, of tools/random_model perhaps")
+    llama.add_argument("--prompt", type=int, default=512)
+    llama.add_argument("--generate", type=int, default=32)
+    llama.add_argument("--kv", help="weft's cache type")
+    torch = kinds.add_parser("torch", help="PyTorch through tools/torch_step.py")
+    torch.add_argument("--peer", required=True, help="path of a python that has torch")
+    torch.add_argument("--type", choices=["f32", "bf16"], default="f32")
+    torch.add_argument("--sequences", type=int, default=4)
+    torch.add_argument("--tokens", type=int, default=256)
+    for kind in llama, torch:
+        kind.add_argument("--weft", help="path of weft's bench, if not under build/")
+        kind.add_argument("--threads", type=int, default=2)
+        kind.add_argument("--rounds", type=int, default=3)
+        kind.add_argument("--json", action="store_true")
+    a = p.parse_args()
+    if a.rounds < 1:
+        p.error("--rounds: at least 1")
+    pair = Llama(a) if a.kind == "llama" else Torch(a)
+
+    rounds = []
+    for i in range(a.rounds):
+        rounds.append((pair.weft(), pair.peer()))
+        if i == 0:
+            print(f"peer: {pair.about}", file=sys.stderr)
+            print(f"weft: {' '.join(map(str, pair.weft_command))}", file=sys.stderr)
+            print(f"peer: {' '.join(map(str, pair.peer_command))}", file=sys.stderr)
+        said = "; ".join(f"{w} {rounds[i][0][w]:.4g} / {rounds[i][1][w]:.4g}" for w in rounds[i][0])
+        print(f"round {i + 1}: {said}", file=sys.stderr)
+    report(pair, rounds, a.json)
+
+
+if __name__ == "__main__":
+    main()

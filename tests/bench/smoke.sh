@@ -1,0 +1,59 @@
+# smoke.sh SOURCE RANDOM_MODEL BENCH_DIR - every bench once on next to nothing, and what command lines are refused.
+set -u
+source=$1
+random_model=$2
+bench=$3
+. "$source/tests/host/say.sh"
+
+# refused WORD COMMAND...: ends with 2 and says WORD on stderr.
+refused()
+{
+    word=$1
+    shift
+    "$@" >"$work/out" 2>"$work/err"
+    code=$?
+    cat "$work/err"
+    [ $code -eq 2 ] && grep -q -e "$word" "$work/err"
+}
+
+# objects COMMAND...: every line it prints is a JSON object.
+objects()
+{
+    "$@" >"$work/json" || return 1
+    cat "$work/json"
+    [ -s "$work/json" ] && ! grep -v '^{".*}$' "$work/json"
+}
+
+model=$work/model.gguf
+check "random_model: sizes make a model" "$random_model" --layers 2 --width 64 --hidden 128 --heads 4 --kv-heads 2 \
+    --vocab 200 --context 64 --type q8_0 "$model"
+check "random_model: a named shape can be changed" "$random_model" --shape 124m --layers 1 --width 48 --hidden 64 \
+    --vocab 100 --context 32 --type f16 "$work/gpt2.gguf"
+check "random_model: a size that is missing is named" refused "--width is missing" "$random_model" --layers 2 "$model.x"
+check "random_model: an unknown type is refused" refused '--type is "q9"' "$random_model" --shape 1b --type q9 "$model.x"
+check "random_model: an unknown shape is refused" refused 'expected 1b' "$random_model" --shape 2b "$model.x"
+check "random_model: an unknown option is refused" refused "unknown option --depth" "$random_model" --depth 3 "$model.x"
+check "random_model: a size out of range is refused" refused "expected 1 to" "$random_model" --layers 0 "$model.x"
+check "random_model: no file name is refused" refused "expected FILE" "$random_model" --shape 1b
+check "random_model: what was refused left no file" test ! -e "$model.x"
+
+check "generate: runs" "$bench/generate" "$model" --smoke --prompt 8 --generate 2 --repeat 1 --by-op
+check "generate: prints JSON" objects "$bench/generate" "$model" --smoke --prompt 8 --generate 2 --repeat 1 --json
+check "generate: a file that is not there fails" sh -c "! '$bench/generate' '$work/none'"
+check "train_step: runs" "$bench/train_step" --model "$work/gpt2.gguf" --smoke --sequences 2 --tokens 8 --repeat 1
+check "train_step: prints JSON" objects "$bench/train_step" --model "$model" --smoke --sequences 1 --tokens 8 --repeat 1 \
+    --recompute --json
+check "train_step: more tokens than positions are refused" refused "has 32 positions" \
+    "$bench/train_step" --model "$work/gpt2.gguf" --tokens 33
+check "ops: runs" "$bench/ops" --smoke --rows 4 --width 64 --repeat 1
+check "ops: prints JSON" objects "$bench/ops" --smoke --rows 4 --width 64 --repeat 1 --json
+check "attention: runs" "$bench/attention" --smoke --most 64 --heads 4 --kv-heads 2 --repeat 1
+check "attention: prints JSON" objects "$bench/attention" --smoke --most 64 --heads 4 --kv-heads 1 --repeat 1 --json
+if command -v python3 >/dev/null 2>&1; then
+    check "versus: a peer that is not there is said" sh -c "
+        python3 '$source/bench/versus.py' llama --weft '$bench/generate' --prompt 8 --generate 2 --model '$model' \
+            --peer '$work/none' 2>&1 | grep -q 'No such file'"
+else
+    skip "versus: a peer that is not there is said" "no python3"
+fi
+exit $n_failed
