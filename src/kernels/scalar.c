@@ -320,6 +320,16 @@ static real exp_block(real *s, int64_t n, real *max)
     return exp_less(s, n, m);
 }
 
+static real log_sum_exp(const real *x, int64_t n)
+{
+    real max = x[0], total = 0;
+    for (int64_t k = 1; k < n; k++)
+        max = x[k] > max ? x[k] : max;
+    for (int64_t k = 0; k < n; k++)
+        total += exp(x[k] - max);
+    return max + log(total);
+}
+
 const kernels kernels_scalar = {
     .name = "scalar",
     .dot = dot,
@@ -340,4 +350,5 @@ const kernels kernels_scalar = {
     .rope = rope,
     .exp_less = exp_less,
     .exp_block = exp_block,
+    .log_sum_exp = log_sum_exp,
 };
