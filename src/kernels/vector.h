@@ -156,12 +156,13 @@ static inline vec v_silu_slope(vec x)
     return v_mul(s, v_fma(x, v_sub(v_set(1), s), v_set(1)));
 }
 
-/* p + 2 x p (1 - p) u', p = sigmoid(2u) */
+/* p + 2 x p (1 - p) u', p = sigmoid(2u) and 1 - p = p e^(-2u), which does not cancel */
 static inline vec v_gelu_tanh_slope(vec x)
 {
-    const vec p = v_phi_tanh(x), square = v_mul(x, x);
-    const vec twice = v_mul(v_set(1.59576912f), v_fma(v_set(0.134145f), square, v_set(1)));
-    return v_fma(v_mul(x, v_mul(p, v_sub(v_set(1), p))), twice, p);
+    const vec square = v_mul(x, x), twice = v_mul(v_set(1.59576912f), x);
+    const vec e = v_exp(v_sub(v_zero(), v_mul(twice, v_fma(v_set(0.044715f), square, v_set(1)))));
+    const vec p = v_div(v_set(1), v_add(v_set(1), e)), both = v_mul(p, v_mul(p, e));
+    return v_fma(v_mul(twice, both), v_fma(v_set(0.134145f), square, v_set(1)), p);
 }
 
 /* Phi(x) + x e^(-x^2/2) / sqrt(2 pi) */
