@@ -85,7 +85,7 @@ static void pack_turned(real *to, const real *from, int64_t step, int64_t n, int
 
 /* Rows or columns of a lie side by side: one of the steps is 1, and WIDTH is no less than ROWS. */
 static void pack(real *to, const real *a, int64_t i_step, int64_t j_step, int64_t N, int64_t J,
-                 int64_t block0, int64_t block1)
+                 bool bf16, int64_t block0, int64_t block1)
 {
     const int64_t n_block = row_blocks(N, ROWS);
     for (int64_t j0 = 0; j0 < J; j0 += TILE) {
@@ -99,6 +99,8 @@ static void pack(real *to, const real *a, int64_t i_step, int64_t j_step, int64_
             else
                 for (int64_t j = 0; j < n; j++)
                     v_store_part(at + j * R, v_load_part(from + j * j_step, (int)R), (int)R);
+            if (bf16)
+                produce_rounded(at, at, 0, n * R);
         }
     }
 }

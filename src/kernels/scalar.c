@@ -5,6 +5,7 @@
  * k with k mod LANES = j in ascending order; the lanes are then added in a balanced tree. That is
  * one fixed order, so one row and many rows, one thread and four, give the same bits, and compilers
  * can map it to whatever vectors the target has without being allowed to reorder anything. */
+#include "kernels/half.h"
 #include "kernels/kernels.h"
 
 #define LANES 16
@@ -51,13 +52,15 @@ static void axpy(real *y, real a, const real *x, int64_t n)
 
 /* A block is one row, so packed rows are plain rows, tile by tile. */
 static void pack(real *to, const real *a, int64_t i_step, int64_t j_step, int64_t N, int64_t J,
-                 int64_t i0, int64_t i1)
+                 bool bf16, int64_t i0, int64_t i1)
 {
     for (int64_t j0 = 0; j0 < J; j0 += TILE) {
         const int64_t n = J - j0 < TILE ? J - j0 : TILE;
         for (int64_t i = i0; i < i1; i++)
-            for (int64_t j = 0; j < n; j++)
-                to[packed_at(N, j0, n, i) + j] = a[i * i_step + (j0 + j) * j_step];
+            for (int64_t j = 0; j < n; j++) {
+                const real x = a[i * i_step + (j0 + j) * j_step];
+                to[packed_at(N, j0, n, i) + j] = bf16 ? bf16_decode(bf16_encode((float)x)) : x;
+            }
     }
 }
 

@@ -300,6 +300,18 @@ static const real *produce_bf16(real *to, const void *row, int64_t k0, int64_t n
     return to;
 }
 
+/* A loop that the compiler maps to vectors by itself. `to` may be the row. */
+static const real *produce_rounded(real *to, const void *row, int64_t k0, int64_t n)
+{
+    const real *x = (const real *)row + k0;
+    for (int64_t k = 0; k < n; k++) {
+        const uint32_t u = float_bits(x[k]), even = u + 0x7FFFu + (u >> 16 & 1);
+        const bool nan = (u & 0x7FFFFFFFu) > 0x7F800000u;
+        to[k] = bits_float((nan ? u | 0x400000u : even) & 0xFFFF0000u);
+    }
+    return to;
+}
+
 /* 34 bytes a block of 32: see tensor/q8_0.c. */
 static const real *produce_q8_0(real *to, const void *row, int64_t k0, int64_t n)
 {
@@ -336,8 +348,6 @@ static const real *produce_q4_0(real *to, const void *row, int64_t k0, int64_t n
     .mul = mul, .rope = rope, .exp_less = exp_less, .exp_block = exp_block,                        \
     .log_sum_exp = log_sum_exp,                                                                    \
     .tile = {                                                                                      \
-        [TILE_F16] = produce_f16,                                                                  \
-        [TILE_BF16] = produce_bf16,                                                                \
-        [TILE_Q8_0] = produce_q8_0,                                                                \
-        [TILE_Q4_0] = produce_q4_0,                                                                \
+        [TILE_F16] = produce_f16,   [TILE_BF16] = produce_bf16,       [TILE_Q8_0] = produce_q8_0,  \
+        [TILE_Q4_0] = produce_q4_0, [TILE_ROUNDED] = produce_rounded,                              \
     }

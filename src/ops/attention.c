@@ -164,7 +164,8 @@ static void pack_pairs(const run *r, const crowd *c, const real *t, int64_t stri
     for (int64_t p = 0; p < c->n; p++)
         memcpy(rows_of + p * width, t + pair_row(c, p) * stride + pair_head(c, p) * width,
                (size_t)width * sizeof(real));
-    r->kern->pack(packed, rows_of, width, 1, c->n, width, 0, row_blocks(c->n, r->kern->rows));
+    r->kern->pack(packed, rows_of, width, 1, c->n, width, false, 0,
+                  row_blocks(c->n, r->kern->rows));
 }
 
 /* Positions from pos on, columns from `at`, as the right side of a product. A head that begins
@@ -252,7 +253,7 @@ static void attend_block(const run *r, const node *n, const crowd *c, const real
     for (int64_t k0 = first; k0 < end; k0 = page_end(k0, end)) {
         const int64_t keys = page_end(k0, end) - k0;
         const row_set v = view_rows(r, &c->v, k0, c->v_at, E);
-        r->kern->pack(packed, s + (k0 - b), KEY_BLOCK, 1, c->n, keys, 0, R);
+        r->kern->pack(packed, s + (k0 - b), KEY_BLOCK, 1, c->n, keys, false, 0, R);
         r->kern->product(o, E, k0 > first, packed, c->n, keys, &v, false, 0, E);
     }
     for (int64_t p = 0; p < c->n; p++)
@@ -390,7 +391,7 @@ static void query_grad(const run *r, const node *n, const crowd *c)
         const int64_t k1 = page_end(k0, c->most);
         slopes(r, n, c, k0, k1, p, ds);
         const row_set k = view_rows(r, &c->k, k0, c->k_at, E);
-        r->kern->pack(packed, ds, PAGE_ROWS, 1, c->n, k1 - k0, 0, R);
+        r->kern->pack(packed, ds, PAGE_ROWS, 1, c->n, k1 - k0, false, 0, R);
         r->kern->product(dq, E, true, packed, c->n, k1 - k0, &k, false, 0, E);
     }
     for (int64_t i = 0; i < c->n; i++)
@@ -422,7 +423,7 @@ static void send(const run *r, const tensor *t, int64_t k_row, int64_t at, const
     real packed[CROWD * PAGE_ROWS];
     row_set x_rows = dtype_rows(&dtype_real, r->kern, x, width);
     x_rows.row_bytes = (size_t)x_stride * sizeof(real);
-    r->kern->pack(packed, w, 1, PAGE_ROWS, keys, c->n, 0, row_blocks(keys, r->kern->rows));
+    r->kern->pack(packed, w, 1, PAGE_ROWS, keys, c->n, false, 0, row_blocks(keys, r->kern->rows));
     r->kern->product(grad_row(t, k_row) + at, t->stride, true, packed, keys, c->n, &x_rows, false,
                      0, width);
 }

@@ -11,7 +11,7 @@ typedef struct job {
     const real *bias;
     int64_t i_step, j_step; /* of the left side's rows and terms */
     int64_t N, J, C;        /* rows, terms of a sum, columns of y */
-    bool add, across;
+    bool add, across, bf16;
 } job;
 
 /* Formats of whole numbers multiply in class i8; over double, which is there to be exact, nothing
@@ -35,7 +35,7 @@ void product_plan(run *r, int64_t n_row, const tensor *w)
 static void pack_blocks(const run *r, const node *n, int64_t b0, int64_t b1)
 {
     const job *j = n->arg;
-    r->kern->pack(r->work, j->x.at, j->i_step, j->j_step, j->N, j->J, b0, b1);
+    r->kern->pack(r->work, j->x.at, j->i_step, j->j_step, j->N, j->J, j->bf16, b0, b1);
 }
 
 static void pack_i8_blocks(const run *r, const node *n, int64_t b0, int64_t b1)
@@ -90,7 +90,7 @@ static void outputs_i8(const run *r, const node *n, int64_t p0, int64_t p1)
 static void multiply(run *r, const job *j, range_fn *pack, int rows, range_fn *fn)
 {
     const node n = { .arg = j };
-    const int64_t form = 2 * j->x.id + (pack == pack_i8_blocks);
+    const int64_t form = 3 * j->x.id + (pack == pack_i8_blocks ? 2 : j->bf16);
     if (j->N == 0)
         return;
     if (!j->x.id || r->scratch_holds != form) {
@@ -102,18 +102,33 @@ static void multiply(run *r, const job *j, range_fn *pack, int rows, range_fn *f
     parallel(r, &n, panels, j->N * j->J * r->kern->panel, fn);
 }
 
+static row_set weight_rows(const run *r, const tensor *w)
+{
+    return w->low ? dtype_rows(&dtype_bf16, r->kern, w->low, cols(w))
+                  : dtype_rows(w->type, r->kern, w->data, cols(w));
+}
+
+/* Rows of x as they are, or rounded. */
+static row_set number_rows(const run *r, matrix x, bool bf16)
+{
+    row_set s = dtype_rows(bf16 ? &dtype_rounded : &dtype_real, r->kern, x.at, x.cols);
+    s.row_bytes = (size_t)x.stride * sizeof(real);
+    return s;
+}
+
 void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
 {
     const job j = { .y = y,
                     .x = x,
-                    .w = dtype_rows(w->type, r->kern, w->data, cols(w)),
+                    .w = weight_rows(r, w),
                     .bias = values(bias),
                     .i_step = x.stride,
                     .j_step = 1,
                     .N = x.rows,
                     .J = x.cols,
                     .C = rows(w),
-                    .across = true };
+                    .across = true,
+                    .bf16 = w->low != NULL };
     if (in_i8(w))
         multiply(r, &j, pack_i8_blocks, r->kern->rows_i8, outputs_i8);
     else
@@ -124,29 +139,30 @@ void product_dx(run *r, matrix dx, bool add, matrix dy, const tensor *w)
 {
     const job j = { .y = dx,
                     .x = dy,
-                    .w = dtype_rows(w->type, r->kern, w->data, cols(w)),
+                    .w = weight_rows(r, w),
                     .i_step = dy.stride,
                     .j_step = 1,
                     .N = dy.rows,
                     .J = dy.cols,
                     .C = cols(w),
-                    .add = add };
+                    .add = add,
+                    .bf16 = w->low != NULL };
     multiply(r, &j, pack_blocks, r->kern->rows, multiply_panels);
 }
 
 /* Rows of dW are the columns of dy; the sum runs over the rows of both. */
 void product_dw(run *r, const tensor *w, bool add, matrix dy, matrix x)
 {
-    job j = { .y = { w->grad, rows(w), cols(w), cols(w), 0 },
-              .x = dy,
-              .w = dtype_rows(&dtype_real, r->kern, x.at, x.cols),
-              .i_step = 1,
-              .j_step = dy.stride,
-              .N = dy.cols,
-              .J = dy.rows,
-              .C = x.cols,
-              .add = add };
-    j.w.row_bytes = (size_t)x.stride * sizeof(real);
+    const job j = { .y = { w->grad, rows(w), cols(w), cols(w), 0 },
+                    .x = dy,
+                    .w = number_rows(r, x, w->low != NULL),
+                    .i_step = 1,
+                    .j_step = dy.stride,
+                    .N = dy.cols,
+                    .J = dy.rows,
+                    .C = x.cols,
+                    .add = add,
+                    .bf16 = w->low != NULL };
     if (dy.rows == 0 && !add)
         grad_clear((tensor *)w);
     else if (dy.rows > 0)

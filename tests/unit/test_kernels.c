@@ -210,7 +210,7 @@ static void multiply(const kernels *t, const product *p, bool i8, int64_t i, int
         t->pack_i8(packed, x, p->K, N, p->K, 0, row_blocks(N, t->rows_i8));
         t->product_i8(y, p->O, packed, N, p->K, &w, o0, o1);
     } else {
-        t->pack(packed, x, p->K, 1, N, p->K, 0, row_blocks(N, t->rows));
+        t->pack(packed, x, p->K, 1, N, p->K, false, 0, row_blocks(N, t->rows));
         t->product(y, p->O, false, packed, N, p->K, &w, true, o0, o1);
     }
     free(packed);
@@ -297,9 +297,11 @@ static void gradients_equal_scalar(void **state)
                     const row_set w = dtype_rows(&dtype_f32, table[i], p.w, K);
                     const row_set x = dtype_rows(&dtype_f32, table[i], p.x, K);
                     real *packed = numbers(N * O, 1);
-                    table[i]->pack(packed, p.dy, O, 1, N, O, 0, row_blocks(N, table[i]->rows));
+                    table[i]->pack(packed, p.dy, O, 1, N, O, false, 0,
+                                   row_blocks(N, table[i]->rows));
                     table[i]->product(dx[i], K, add, packed, N, O, &w, false, 0, K);
-                    table[i]->pack(packed, p.dy, 1, O, O, N, 0, row_blocks(O, table[i]->rows));
+                    table[i]->pack(packed, p.dy, 1, O, O, N, false, 0,
+                                   row_blocks(O, table[i]->rows));
                     table[i]->product(dw[i], K, add, packed, O, N, &x, false, 0, K);
                     free(packed);
                 }
