@@ -124,11 +124,17 @@ typedef struct kernels {
     /* y = a b */
     void (*mul)(real *y, const real *a, const real *b, int64_t n);
 
-    /* Rotates the first 2 n_pair numbers of x by angles given as (cos, sin) pairs. */
+    /* Rotates the first 2 n_pair numbers of x by angles given as (cos, sin) pairs; y is not x. */
     void (*rope)(real *y, const real *x, const real *turn, int64_t n_pair, rope_pairing pairing);
+
+    /* s becomes exp(s - by); returns the sum. */
+    real (*exp_less)(real *s, int64_t n, real by);
 
     /* s becomes exp(s - max s); returns the sum and stores the maximum. n >= 1, max finite. */
     real (*exp_block)(real *s, int64_t n, real *max);
+
+    /* log sum_k exp(x[k]) */
+    real (*log_sum_exp)(const real *x, int64_t n);
 
     /* Faster producers than the formats' own; the same numbers. NULL where there is none. */
     tile_fn *tile[N_TILE];

@@ -80,24 +80,30 @@ static void product_across(real *y, int64_t y_stride, bool add, const real *a, i
     }
 }
 
-/* Rows of W are added up, columns [c, c + width) at a time. */
-static void product_along(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
-                          const row_set *w, int64_t c, int64_t width)
+/* Rows of W are added up, columns [c, c + width) at a time, for some rows of sums together. */
+#define TOGETHER 8
+static void product_along(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t i0,
+                          int64_t R, int64_t j0, int64_t n, const row_set *w, int64_t c,
+                          int64_t width)
 {
-    real buffer[TILE], part[TILE];
-    for (int64_t i = 0; i < N; i++)
-        for (int64_t j0 = 0; j0 < J; j0 += TILE) {
-            const int64_t n = J - j0 < TILE ? J - j0 : TILE;
-            const real *x = a + packed_at(N, j0, n, i);
-            for (int64_t k = 0; k < width; k++)
-                part[k] = 0;
-            for (int64_t j = 0; j < n; j++) {
-                const char *row = (const char *)w->data + (size_t)(j0 + j) * w->row_bytes;
-                axpy(part, x[j], w->tile(buffer, row, w->k0 + c, width), width);
-            }
-            for (int64_t k = 0; k < width; k++)
-                put(&y[i * y_stride + c + k], add || j0 > 0, part[k]);
-        }
+    real buffer[TILE], part[TOGETHER][TILE];
+    for (int64_t i = 0; i < R; i++)
+        for (int64_t k = 0; k < width; k++)
+            part[i][k] = 0;
+    for (int64_t j = 0; j < n; j++) {
+        const char *row = (const char *)w->data + (size_t)(j0 + j) * w->row_bytes;
+        const real *t = w->tile(buffer, row, w->k0 + c, width);
+        for (int64_t i = 0; i < R; i++)
+            axpy(part[i], a[packed_at(N, j0, n, i0 + i) + j], t, width);
+    }
+    for (int64_t i = 0; i < R; i++)
+        for (int64_t k = 0; k < width; k++)
+            put(&y[(i0 + i) * y_stride + c + k], add, part[i][k]);
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
 }
 
 static void product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
@@ -105,8 +111,11 @@ static void product(real *y, int64_t y_stride, bool add, const real *a, int64_t 
 {
     for (int64_t c = c0; across && c < c1; c++)
         product_across(y, y_stride, add, a, N, J, w, c);
-    for (int64_t c = c0; !across && c < c1; c += TILE)
-        product_along(y, y_stride, add, a, N, J, w, c, c1 - c < TILE ? c1 - c : TILE);
+    for (int64_t j0 = 0; !across && j0 < J; j0 += TILE)
+        for (int64_t c = c0; c < c1; c += TILE)
+            for (int64_t i = 0; i < N; i += TOGETHER)
+                product_along(y, y_stride, add || j0 > 0, a, N, i, least(TOGETHER, N - i), j0,
+                              least(TILE, J - j0), w, c, least(TILE, c1 - c));
 }
 
 /* What is too small to be told from zero becomes zero; with something that is no number among them,
@@ -295,15 +304,30 @@ static void rope(real *y, const real *x, const real *turn, int64_t n_pair, rope_
     }
 }
 
+static real exp_less(real *s, int64_t n, real by)
+{
+    for (int64_t k = 0; k < n; k++)
+        s[k] = exp(s[k] - by);
+    return sum(s, n);
+}
+
 static real exp_block(real *s, int64_t n, real *max)
 {
     real m = s[0];
     for (int64_t k = 1; k < n; k++)
         m = s[k] > m ? s[k] : m;
-    for (int64_t k = 0; k < n; k++)
-        s[k] = exp(s[k] - m);
     *max = m;
-    return sum(s, n);
+    return exp_less(s, n, m);
+}
+
+static real log_sum_exp(const real *x, int64_t n)
+{
+    real max = x[0], total = 0;
+    for (int64_t k = 1; k < n; k++)
+        max = x[k] > max ? x[k] : max;
+    for (int64_t k = 0; k < n; k++)
+        total += exp(x[k] - max);
+    return max + log(total);
 }
 
 const kernels kernels_scalar = {
@@ -324,5 +348,7 @@ const kernels kernels_scalar = {
     .add = add,
     .mul = mul,
     .rope = rope,
+    .exp_less = exp_less,
     .exp_block = exp_block,
+    .log_sum_exp = log_sum_exp,
 };

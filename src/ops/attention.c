@@ -8,10 +8,14 @@
  *
  *     m' = max(m, m_b)    l' = l e^(m - m') + l_b e^(m_b - m')    o' likewise
  *
- * and y = o / l. No row of scores longer than a block exists, and the order of every sum depends on
- * positions only: a prompt at once, in chunks, or token by token gives the same bits. Keys and
- * values are read through the cache's format, this call's rows included, for the same reason. Keys
- * out of sight are never touched: masking is by index. A query that sees no key gives zeros. */
+ * and y = o / l. Within a block, values are summed by pages of 64 positions. No row of scores longer
+ * than a block exists, and the order of every sum depends on positions only: a prompt at once, in
+ * chunks, or token by token gives the same bits. Keys and values are read through the cache's
+ * format, this call's rows included, for the same reason.
+ *
+ * Queries are worked on in crowds, the heads of a group together, as products of matrices: scores Q
+ * K^T and outputs P V of a page. What a query does not see gets probability 0. A query that sees no
+ * key gives zeros. */
 #include "ops/ops.h"
 
 #include "tensor/tape.h"
@@ -20,6 +24,8 @@
 #include <string.h>
 
 #define KEY_BLOCK 256
+#define CROWD     24         /* pairs of query and head that are worked on together, at most ... */
+#define NUMBERS   (24 * 128) /* ... and their numbers, MAX_HEAD of which must fit */
 
 enum { Q, K, V, BIAS };
 enum { STREAM_K, STREAM_V };
@@ -102,25 +108,109 @@ static int64_t bucket(int64_t distance, int64_t n_bucket, const attn_bias *b)
     return at + (far_at < n_bucket - 1 ? far_at : n_bucket - 1);
 }
 
-/* Scores of query (row i, head h) with keys [j0, j1). */
-static void score(const run *r, const node *n, int64_t i, int64_t h, const view *k, int64_t j0,
-                  int64_t j1, real *s)
+/* ---- crowds ---------------------------------------------------------------------------------- */
+
+/* Pairs of a query and one of the `group` heads from h0, all of one sequence: pair p is row first +
+ * p / group, head h0 + p % group. */
+typedef struct crowd {
+    int64_t first, group, h0, p0, n;
+    int64_t lo[CROWD], hi[CROWD]; /* what each sees */
+    int64_t least, most;          /* what any of them sees */
+    view k, v;
+    int64_t k_at, v_at; /* the first column of their head of keys and values */
+} crowd;
+
+static int64_t pair_row(const crowd *c, int64_t p)
+{
+    return c->first + (c->p0 + p) / c->group;
+}
+
+static int64_t pair_head(const crowd *c, int64_t p)
+{
+    return c->h0 + (c->p0 + p) % c->group;
+}
+
+static int64_t crowd_size(const attn *a)
+{
+    const int64_t width = a->d_key > a->d_value ? a->d_key : a->d_value;
+    return NUMBERS / width < CROWD ? NUMBERS / width : CROWD;
+}
+
+static crowd gather(const run *r, const node *n, int64_t first, int64_t group, int64_t h0,
+                    int64_t p0, int64_t count)
 {
     const attn *a = n->arg;
-    const real *q = row(n->in[Q], i) + h * a->d_key;
-    const int64_t at = h * a->n_head_kv / a->n_head * a->d_key;
-    real buffer[MAX_HEAD];
-    for (int64_t j = j0; j < j1; j++) {
-        const real *key = k->type->tile(buffer, view_row(k, j), at, a->d_key);
-        s[j - j0] = a->scale * r->kern->dot(q, key, a->d_key);
-        if (n->in[BIAS]) {
-            const int64_t b = bucket(j - r->batch->row[i].pos, rows(n->in[BIAS]), &a->bias);
-            s[j - j0] += values(n->in[BIAS])[b * a->n_head + h];
-        }
+    const int64_t kv = h0 * a->n_head_kv / a->n_head;
+    crowd c = { first, group, h0, p0, count, .least = INT64_MAX };
+    for (int64_t p = 0; p < count; p++) {
+        const sight g = look(r, n, &r->batch->row[pair_row(&c, p)]);
+        c.lo[p] = g.lo;
+        c.hi[p] = g.hi;
+        c.least = g.lo < c.least ? g.lo : c.least;
+        c.most = g.hi > c.most ? g.hi : c.most;
+        c.k = g.k;
+        c.v = g.v;
+    }
+    c.k_at = kv * a->d_key;
+    c.v_at = kv * a->d_value;
+    return c;
+}
+
+/* Their rows of t, `width` numbers a head, packed. */
+static void pack_pairs(const run *r, const crowd *c, const real *t, int64_t stride, int64_t width,
+                       real *packed)
+{
+    real rows_of[NUMBERS];
+    for (int64_t p = 0; p < c->n; p++)
+        memcpy(rows_of + p * width, t + pair_row(c, p) * stride + pair_head(c, p) * width,
+               (size_t)width * sizeof(real));
+    r->kern->pack(packed, rows_of, width, 1, c->n, width, 0, row_blocks(c->n, r->kern->rows));
+}
+
+/* Positions from pos on, columns from `at`, as the right side of a product. A head that begins
+ * inside a stored block is produced by the format itself. */
+static row_set view_rows(const run *r, const view *v, int64_t pos, int64_t at, int64_t width)
+{
+    row_set s = dtype_rows(v->type, r->kern, view_row(v, pos), v->type->block);
+    s.row_bytes = v->row_bytes;
+    s.k0 = at;
+    if (at % v->type->block != 0 || width % v->type->block != 0) {
+        s.tile = v->type->tile;
+        s.kind = TILE_OTHER;
+    }
+    return s;
+}
+
+static int64_t page_end(int64_t pos, int64_t most)
+{
+    const int64_t end = pos / PAGE_ROWS * PAGE_ROWS + PAGE_ROWS;
+    return end < most ? end : most;
+}
+
+/* Scores with the keys [k0, k1) of one page, rows `stride` apart. */
+static void score(const run *r, const node *n, const crowd *c, const real *packed_q, int64_t k0,
+                  int64_t k1, real *s, int64_t stride)
+{
+    const attn *a = n->arg;
+    const tensor *bias = n->in[BIAS];
+    const row_set keys = view_rows(r, &c->k, k0, c->k_at, a->d_key);
+    r->kern->product(s, stride, false, packed_q, c->n, a->d_key, &keys, true, 0, k1 - k0);
+    for (int64_t p = 0; p < c->n; p++) {
+        real *row_of = s + p * stride;
+        for (int64_t j = 0; j < k1 - k0; j++)
+            row_of[j] *= a->scale;
+        const int64_t pos = r->batch->row[pair_row(c, p)].pos, h = pair_head(c, p);
+        for (int64_t j = 0; bias && j < k1 - k0; j++)
+            row_of[j] += values(bias)[bucket(k0 + j - pos, rows(bias), &a->bias) * a->n_head + h];
     }
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
+
+/* What a crowd has collected so far. */
+typedef struct collected {
+    real o[NUMBERS], m[CROWD], l[CROWD];
+} collected;
 
 static void merge(real *o, real *l, real *m, const real *o_b, real l_b, real m_b, int64_t n)
 {
@@ -132,38 +222,111 @@ static void merge(real *o, real *l, real *m, const real *o_b, real l_b, real m_b
     *m = top;
 }
 
-static void attend(const run *r, const node *n, int64_t i, int64_t h)
+/* Scores of the block [b, end) become e^(s - max), 0 where a pair does not look; l and m are filled.
+ * A pair that sees nothing here has l = 0. */
+static void weigh(const run *r, const crowd *c, int64_t b, int64_t end, real *s, real *l, real *m)
 {
-    const attn *a = n->arg;
-    const sight g = look(r, n, &r->batch->row[i]);
-    const int64_t E = a->d_value, at = h * a->n_head_kv / a->n_head * E;
-    real s[KEY_BLOCK], o_b[MAX_HEAD], buffer[MAX_HEAD], m = -INFINITY, l = 0;
-    real *o = row(n->out, i) + h * E;
-    memset(o, 0, (size_t)E * sizeof *o);
-
-    for (int64_t b = g.lo / KEY_BLOCK * KEY_BLOCK; b < g.hi; b += KEY_BLOCK) {
-        const int64_t j0 = b > g.lo ? b : g.lo, j1 = b + KEY_BLOCK < g.hi ? b + KEY_BLOCK : g.hi;
-        real m_b;
-        score(r, n, i, h, &g.k, j0, j1, s);
-        const real l_b = r->kern->exp_block(s, j1 - j0, &m_b);
-        memset(o_b, 0, (size_t)E * sizeof *o_b);
-        for (int64_t j = j0; j < j1; j++) {
-            const real *v = g.v.type->tile(buffer, view_row(&g.v, j), at, E);
-            r->kern->axpy(o_b, s[j - j0], v, E);
-        }
-        merge(o, &l, &m, o_b, l_b, m_b, E);
+    for (int64_t p = 0; p < c->n; p++) {
+        const int64_t j0 = (c->lo[p] > b ? c->lo[p] : b) - b;
+        const int64_t j1 = (c->hi[p] < end ? c->hi[p] : end) - b;
+        real *row_of = s + p * KEY_BLOCK;
+        l[p] = j0 < j1 ? r->kern->exp_block(row_of + j0, j1 - j0, &m[p]) : 0;
+        for (int64_t j = 0; j < end - b; j++)
+            row_of[j] = j >= j0 && j < j1 ? row_of[j] : 0;
     }
-    for (int64_t k = 0; l > 0 && k < E; k++)
-        o[k] /= l;
-    if (n->save[LSE])
-        row(n->save[LSE], i)[h] = m + log(l);
 }
 
-static void queries(const run *r, const node *n, int64_t u0, int64_t u1)
+/* One block of keys for all pairs. */
+static void attend_block(const run *r, const node *n, const crowd *c, const real *packed_q,
+                         int64_t b, collected *all)
 {
-    const int64_t H = ((const attn *)n->arg)->n_head;
-    for (int64_t u = u0; u < u1; u++)
-        attend(r, n, u / H, u % H);
+    const attn *a = n->arg;
+    const int64_t E = a->d_value, R = row_blocks(c->n, r->kern->rows);
+    const int64_t page = c->least / PAGE_ROWS * PAGE_ROWS, begin = b > page ? b : page;
+    const int64_t first = begin > c->k.first ? begin : c->k.first;
+    const int64_t end = b + KEY_BLOCK < c->most ? b + KEY_BLOCK : c->most;
+    real s[CROWD * KEY_BLOCK], packed[CROWD * PAGE_ROWS], o[NUMBERS], l[CROWD], m[CROWD];
+    for (int64_t k0 = first; k0 < end; k0 = page_end(k0, end))
+        score(r, n, c, packed_q, k0, page_end(k0, end), s + (k0 - b), KEY_BLOCK);
+    weigh(r, c, b, end, s, l, m);
+    for (int64_t k0 = first; k0 < end; k0 = page_end(k0, end)) {
+        const int64_t keys = page_end(k0, end) - k0;
+        const row_set v = view_rows(r, &c->v, k0, c->v_at, E);
+        r->kern->pack(packed, s + (k0 - b), KEY_BLOCK, 1, c->n, keys, 0, R);
+        r->kern->product(o, E, k0 > first, packed, c->n, keys, &v, false, 0, E);
+    }
+    for (int64_t p = 0; p < c->n; p++)
+        if (l[p] > 0 || isnan(l[p]))
+            merge(all->o + p * E, &all->l[p], &all->m[p], o + p * E, l[p], m[p], E);
+}
+
+static void attend(const run *r, const node *n, const crowd *c)
+{
+    const attn *a = n->arg;
+    const int64_t E = a->d_value;
+    real packed_q[NUMBERS];
+    collected all;
+    for (int64_t p = 0; p < c->n; p++) {
+        memset(all.o + p * E, 0, (size_t)E * sizeof(real));
+        all.m[p] = -INFINITY;
+        all.l[p] = 0;
+    }
+    pack_pairs(r, c, row(n->in[Q], 0), n->in[Q]->stride, a->d_key, packed_q);
+    for (int64_t b = c->least / KEY_BLOCK * KEY_BLOCK; b < c->most; b += KEY_BLOCK)
+        attend_block(r, n, c, packed_q, b, &all);
+    for (int64_t p = 0; p < c->n; p++) {
+        const int64_t i = pair_row(c, p), h = pair_head(c, p);
+        real *y = row(n->out, i) + h * E;
+        const real l = all.l[p];
+        for (int64_t k = 0; k < E; k++)
+            y[k] = l > 0 || isnan(l) ? all.o[p * E + k] / l : 0;
+        if (n->save[LSE])
+            row(n->save[LSE], i)[h] = all.m[p] + log(l);
+    }
+}
+
+/* ---- work in parts: crowds of each sequence, for each head of keys --------------------------- */
+
+typedef void crowd_fn(const run *r, const node *n, const crowd *c);
+
+static int64_t n_crowd(const attn *a, const sequence *s)
+{
+    return row_blocks(s->n * (a->n_head / a->n_head_kv), crowd_size(a));
+}
+
+static int64_t all_crowds(const run *r, const attn *a)
+{
+    int64_t all = 0;
+    for (int64_t s = 0; s < r->batch->n_seq; s++)
+        all += n_crowd(a, &r->batch->seq[s]) * a->n_head_kv;
+    return all;
+}
+
+/* Calls fn for crowds [u0, u1). Later queries see more: they come first. */
+static void over_crowds(const run *r, const node *n, int64_t u0, int64_t u1, crowd_fn *fn)
+{
+    const attn *a = n->arg;
+    const int64_t group = a->n_head / a->n_head_kv;
+    int64_t before = 0;
+    for (int64_t i = 0; i < r->batch->n_seq; i++) {
+        const sequence *s = &r->batch->seq[i];
+        const int64_t crowds = n_crowd(a, s), pairs = s->n * group;
+        for (int64_t u = 0; u < crowds * a->n_head_kv; u++) {
+            if (before + u < u0 || before + u >= u1)
+                continue;
+            const int64_t at = crowds - 1 - u / a->n_head_kv, kv = u % a->n_head_kv;
+            const int64_t p0 = block_row(pairs, crowds, at);
+            const crowd c = gather(r, n, s->first, group, kv * group, p0,
+                                   block_row(pairs, crowds, at + 1) - p0);
+            fn(r, n, &c);
+        }
+        before += crowds * a->n_head_kv;
+    }
+}
+
+static void attend_crowds(const run *r, const node *n, int64_t u0, int64_t u1)
+{
+    over_crowds(r, n, u0, u1, attend);
 }
 
 /* This call's keys and values go into the caches before anybody looks. */
@@ -184,51 +347,61 @@ static void remember(const run *r, const node *n)
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-/* With p_j = exp(s_j - lse) made again block by block and delta = dy . y, for every query and key
+/* With p_j = exp(s_j - lse) made again page by page and delta = dy . y, for every query and key
  *
  *     ds_j = p_j (dy . v_j - delta)   dv_j += p_j dy   dq += scale ds_j k_j   dk_j += scale ds_j q
  *
  * Queries own dq and keys own dk and dv, so there are two passes and no two threads add to one
  * number; the bias table, summed over all pairs, is a third, a head to a thread. */
 
-/* p and ds of query (i, h) for keys [j0, j1). */
-static void slopes(const run *r, const node *n, int64_t i, int64_t h, const sight *g, int64_t j0,
-                   int64_t j1, real *p, real *ds)
+/* p and ds of a crowd for the keys [k0, k1) of one page, rows PAGE_ROWS apart. */
+static void slopes(const run *r, const node *n, const crowd *c, int64_t k0, int64_t k1, real *p,
+                   real *ds)
 {
     const attn *a = n->arg;
-    const real *dy = grad_row(n->out, i) + h * a->d_value;
-    const int64_t at = h * a->n_head_kv / a->n_head * a->d_value;
-    score(r, n, i, h, &g->k, j0, j1, p);
-    for (int64_t j = j0; j < j1; j++) {
-        const real *v = (const real *)view_row(&g->v, j) + at;
-        p[j - j0] = exp(p[j - j0] - row(n->save[LSE], i)[h]);
-        ds[j - j0] = p[j - j0] * (r->kern->dot(dy, v, a->d_value) - row(n->save[DELTA], i)[h]);
+    real packed[NUMBERS];
+    pack_pairs(r, c, row(n->in[Q], 0), n->in[Q]->stride, a->d_key, packed);
+    score(r, n, c, packed, k0, k1, p, PAGE_ROWS);
+    pack_pairs(r, c, grad_row(n->out, 0), n->out->stride, a->d_value, packed);
+    const row_set v = view_rows(r, &c->v, k0, c->v_at, a->d_value);
+    r->kern->product(ds, PAGE_ROWS, false, packed, c->n, a->d_value, &v, true, 0, k1 - k0);
+    for (int64_t i = 0; i < c->n; i++) {
+        const int64_t h = pair_head(c, i);
+        const real lse = row(n->save[LSE], pair_row(c, i))[h];
+        const real delta = row(n->save[DELTA], pair_row(c, i))[h];
+        real *p_i = p + i * PAGE_ROWS, *ds_i = ds + i * PAGE_ROWS;
+        r->kern->exp_less(p_i, k1 - k0, lse);
+        for (int64_t j = 0; j < k1 - k0; j++) {
+            const bool seen = k0 + j >= c->lo[i] && k0 + j < c->hi[i];
+            p_i[j] = seen ? p_i[j] : 0;
+            ds_i[j] = seen ? p_i[j] * (ds_i[j] - delta) : 0;
+        }
     }
 }
 
-static void query_grad(const run *r, const node *n, int64_t i, int64_t h)
+static void query_grad(const run *r, const node *n, const crowd *c)
 {
     const attn *a = n->arg;
     const tensor *q = n->in[Q];
-    const sight g = look(r, n, &r->batch->row[i]);
-    const int64_t at = h * a->n_head_kv / a->n_head * a->d_key;
-    real p[KEY_BLOCK], ds[KEY_BLOCK], dq[MAX_HEAD] = { 0 };
-    for (int64_t j0 = g.lo; j0 < g.hi; j0 += KEY_BLOCK) {
-        const int64_t j1 = j0 + KEY_BLOCK < g.hi ? j0 + KEY_BLOCK : g.hi;
-        slopes(r, n, i, h, &g, j0, j1, p, ds);
-        for (int64_t j = j0; j < j1; j++)
-            r->kern->axpy(dq, a->scale * ds[j - j0], (const real *)view_row(&g.k, j) + at,
-                          a->d_key);
+    const int64_t E = a->d_key, R = row_blocks(c->n, r->kern->rows);
+    real p[CROWD * PAGE_ROWS], ds[CROWD * PAGE_ROWS], packed[CROWD * PAGE_ROWS],
+        dq[NUMBERS] = { 0 };
+    for (int64_t k0 = c->least; k0 < c->most; k0 = page_end(k0, c->most)) {
+        const int64_t k1 = page_end(k0, c->most);
+        slopes(r, n, c, k0, k1, p, ds);
+        const row_set k = view_rows(r, &c->k, k0, c->k_at, E);
+        r->kern->pack(packed, ds, PAGE_ROWS, 1, c->n, k1 - k0, 0, R);
+        r->kern->product(dq, E, true, packed, c->n, k1 - k0, &k, false, 0, E);
     }
-    for (int64_t e = 0; e < a->d_key; e++)
-        grad_put(grad_row(q, i) + h * a->d_key + e, q->grad_written, dq[e]);
+    for (int64_t i = 0; i < c->n; i++)
+        for (int64_t e = 0; e < E; e++)
+            grad_put(grad_row(q, pair_row(c, i)) + pair_head(c, i) * E + e, q->grad_written,
+                     a->scale * dq[i * E + e]);
 }
 
 static void query_grads(const run *r, const node *n, int64_t u0, int64_t u1)
 {
-    const int64_t H = ((const attn *)n->arg)->n_head;
-    for (int64_t u = u0; u < u1; u++)
-        query_grad(r, n, u / H, u % H);
+    over_crowds(r, n, u0, u1, query_grad);
 }
 
 static void deltas(const run *r, const node *n, int64_t u0, int64_t u1)
@@ -241,64 +414,91 @@ static void deltas(const run *r, const node *n, int64_t u0, int64_t u1)
     }
 }
 
-/* Adds what query (i, h) sends to the key and value at position pos, if it sees them. */
-static void collect(const run *r, const node *n, int64_t i, int64_t h, int64_t pos, real *dk,
-                    real *dv)
+/* grad of t[first key + j, at + e] += sum over the crowd of w[i, j] x[i, e]: what queries of one head send
+ * to the keys of a page. */
+static void send(const run *r, const tensor *t, int64_t k_row, int64_t at, const real *w,
+                 const crowd *c, int64_t keys, const real *x, int64_t x_stride, int64_t width)
 {
-    const attn *a = n->arg;
-    const sight g = look(r, n, &r->batch->row[i]);
-    real p, ds;
-    if (pos < g.lo || pos >= g.hi)
-        return;
-    slopes(r, n, i, h, &g, pos, pos + 1, &p, &ds);
-    r->kern->axpy(dk, a->scale * ds, row(n->in[Q], i) + h * a->d_key, a->d_key);
-    r->kern->axpy(dv, p, grad_row(n->out, i) + h * a->d_value, a->d_value);
+    real packed[CROWD * PAGE_ROWS];
+    row_set x_rows = dtype_rows(&dtype_real, r->kern, x, width);
+    x_rows.row_bytes = (size_t)x_stride * sizeof(real);
+    r->kern->pack(packed, w, 1, PAGE_ROWS, keys, c->n, 0, row_blocks(keys, r->kern->rows));
+    r->kern->product(grad_row(t, k_row) + at, t->stride, true, packed, keys, c->n, &x_rows, false,
+                     0, width);
 }
 
-/* Key and value head g of row k_row, from all queries in ascending order. */
-static void key_grad(const run *r, const node *n, int64_t k_row, int64_t g)
+/* What the queries of one sequence send to key and value head kv of the page [k0, k1), in ascending
+ * order; `first` is the row of its first key. */
+static void collect(const run *r, const node *n, const sequence *s, int64_t kv, int64_t first,
+                    int64_t k0, int64_t k1)
 {
     const attn *a = n->arg;
-    const batch_row *key = &key_batch(r, a)->row[k_row];
     const tensor *k = n->in[K], *v = n->in[V];
-    const int64_t group = a->n_head / a->n_head_kv;
-    real dk[MAX_HEAD] = { 0 }, dv[MAX_HEAD] = { 0 };
-    for (int64_t i = 0; i < r->batch->n_row; i++) {
-        const sequence *s = key_sequence(r, a, &r->batch->row[i]);
-        if (s != &key_batch(r, a)->seq[key->seq])
+    const int64_t group = a->n_head / a->n_head_kv, most = crowd_size(a);
+    real p[CROWD * PAGE_ROWS], ds[CROWD * PAGE_ROWS];
+    for (int64_t u = 0; u < group * row_blocks(s->n, most); u++) {
+        const int64_t h = kv * group + u % group, i = u / group * most, q_row = s->first + i;
+        const crowd c = gather(r, n, q_row, 1, h, 0, s->n - i < most ? s->n - i : most);
+        const int64_t end = k1 < c.most ? k1 : c.most;
+        if (end <= k0 || c.least >= k1)
             continue;
-        for (int64_t h = g * group; h < (g + 1) * group; h++)
-            collect(r, n, i, h, key->pos, dk, dv);
+        slopes(r, n, &c, k0, end, p, ds);
+        for (int64_t j = 0; j < c.n * (end - k0); j++)
+            ds[j / (end - k0) * PAGE_ROWS + j % (end - k0)] *= a->scale;
+        if (k->needs_grad)
+            send(r, k, first, kv * a->d_key, ds, &c, end - k0, row(n->in[Q], q_row) + h * a->d_key,
+                 n->in[Q]->stride, a->d_key);
+        if (v->needs_grad)
+            send(r, v, first, kv * a->d_value, p, &c, end - k0,
+                 grad_row(n->out, q_row) + h * a->d_value, n->out->stride, a->d_value);
     }
-    for (int64_t e = 0; k->needs_grad && e < a->d_key; e++)
-        grad_put(grad_row(k, k_row) + g * a->d_key + e, k->grad_written, dk[e]);
-    for (int64_t e = 0; v->needs_grad && e < a->d_value; e++)
-        grad_put(grad_row(v, k_row) + g * a->d_value + e, v->grad_written, dv[e]);
 }
 
-static void key_grads(const run *r, const node *n, int64_t u0, int64_t u1)
+/* Columns [at, at + width) of some rows' gradient, empty unless somebody has stored there. */
+static void clear_columns(const tensor *t, int64_t first, int64_t count, int64_t at, int64_t width)
 {
-    const int64_t heads = ((const attn *)n->arg)->n_head_kv;
-    for (int64_t u = u0; u < u1; u++)
-        key_grad(r, n, u / heads, u % heads);
+    for (int64_t i = 0; t->needs_grad && !t->grad_written && i < count; i++)
+        memset(grad_row(t, first + i) + at, 0, (size_t)width * sizeof(real));
+}
+
+static void page_grads(const run *r, const node *n, int64_t u0, int64_t u1)
+{
+    const attn *a = n->arg;
+    const batch *b = key_batch(r, a);
+    int64_t u = 0; /* pages of all sequences of keys, a head each */
+    for (const sequence *ks = b->seq; ks < b->seq + b->n_seq; ks++)
+        for (int64_t page = 0; page < row_blocks(ks->n, PAGE_ROWS); page++)
+            for (int64_t kv = 0; kv < a->n_head_kv; kv++, u++) {
+                if (u < u0 || u >= u1)
+                    continue;
+                const int64_t first = ks->first + page * PAGE_ROWS, k0 = b->row[first].pos;
+                const int64_t left = ks->n - page * PAGE_ROWS;
+                const int64_t keys = left < PAGE_ROWS ? left : PAGE_ROWS;
+                clear_columns(n->in[K], first, keys, kv * a->d_key, a->d_key);
+                clear_columns(n->in[V], first, keys, kv * a->d_value, a->d_value);
+                for (int64_t s = 0; s < r->batch->n_seq; s++) {
+                    const sequence *q = &r->batch->seq[s];
+                    if (q->n > 0 && key_sequence(r, a, &r->batch->row[q->first]) == ks)
+                        collect(r, n, q, kv, first, k0, k0 + keys);
+                }
+            }
 }
 
 static void bias_grads(const run *r, const node *n, int64_t h0, int64_t h1)
 {
     const attn *a = n->arg;
     const tensor *t = n->in[BIAS];
-    real p[KEY_BLOCK], ds[KEY_BLOCK];
+    real p[PAGE_ROWS], ds[PAGE_ROWS];
     for (int64_t h = h0; h < h1; h++) {
         for (int64_t b = 0; !t->grad_written && b < rows(t); b++)
             t->grad[b * a->n_head + h] = 0;
         for (int64_t i = 0; i < rows(n->out); i++) {
-            const sight g = look(r, n, &r->batch->row[i]);
-            for (int64_t j0 = g.lo; j0 < g.hi; j0 += KEY_BLOCK) {
-                const int64_t j1 = j0 + KEY_BLOCK < g.hi ? j0 + KEY_BLOCK : g.hi;
-                slopes(r, n, i, h, &g, j0, j1, p, ds);
-                for (int64_t j = j0; j < j1; j++) {
-                    const int64_t b = bucket(j - r->batch->row[i].pos, rows(t), &a->bias);
-                    t->grad[b * a->n_head + h] += ds[j - j0];
+            const crowd c = gather(r, n, i, 1, h, 0, 1);
+            for (int64_t k0 = c.least; k0 < c.most; k0 = page_end(k0, c.most)) {
+                slopes(r, n, &c, k0, page_end(k0, c.most), p, ds);
+                for (int64_t j = 0; j < page_end(k0, c.most) - k0; j++) {
+                    const int64_t away = k0 + j - r->batch->row[i].pos;
+                    t->grad[bucket(away, rows(t), &a->bias) * a->n_head + h] += ds[j];
                 }
             }
         }
@@ -320,29 +520,34 @@ static void forward(run *r, const node *n)
 {
     const attn *a = n->arg;
     remember(r, n);
-    if (rows(n->out) == 0)
+    const int64_t crowds = all_crowds(r, a);
+    if (crowds == 0)
         return;
-    const double each = keys_seen(r, a) * (double)(a->d_key + a->d_value) / (double)rows(n->out);
-    parallel(r, n, rows(n->out) * a->n_head, (int64_t)each, queries);
+    const double each = keys_seen(r, a) * (double)(a->d_key + a->d_value) * (double)a->n_head;
+    parallel(r, n, crowds, (int64_t)(each / (double)crowds), attend_crowds);
 }
 
 static void backward(run *r, const node *n)
 {
     const attn *a = n->arg;
-    const int64_t N = rows(n->out), keys = rows(n->in[K]);
-    if (N == 0) {
+    const batch *b = key_batch(r, a);
+    if (rows(n->out) == 0) {
         for (int i = K; i <= BIAS; i++)
             grad_clear(n->in[i]);
         return;
     }
-    const int64_t each = (int64_t)(keys_seen(r, a) / (double)N) * 2 * (a->d_key + a->d_value);
-    parallel(r, n, N * a->n_head, a->d_value, deltas);
+    const double work = 3 * keys_seen(r, a) * (double)(a->d_key + a->d_value) * (double)a->n_head;
+    const int64_t crowds = all_crowds(r, a);
+    int64_t pages = 0;
+    for (const sequence *s = b->seq; s < b->seq + b->n_seq; s++)
+        pages += row_blocks(s->n, PAGE_ROWS) * a->n_head_kv;
+    parallel(r, n, rows(n->out) * a->n_head, a->d_value, deltas);
     if (n->in[Q]->needs_grad)
-        parallel(r, n, N * a->n_head, each, query_grads);
+        parallel(r, n, crowds, (int64_t)(work / (double)crowds), query_grads);
     if (n->in[K]->needs_grad || n->in[V]->needs_grad)
-        parallel(r, n, keys * a->n_head_kv, each, key_grads);
+        parallel(r, n, pages, (int64_t)(work / (double)pages), page_grads);
     if (n->in[BIAS] && n->in[BIAS]->needs_grad)
-        parallel(r, n, a->n_head, N * each, bias_grads);
+        parallel(r, n, a->n_head, (int64_t)(work / (double)a->n_head), bias_grads);
 }
 
 static cost attention_cost(const run *r, const node *n)
@@ -361,13 +566,18 @@ const op attention_op = { "attention", forward, backward, attention_cost };
 
 static void scores_forward(run *r, const node *n)
 {
-    const int64_t H = ((const attn *)n->arg)->n_head;
+    const attn *a = n->arg;
+    const int64_t H = a->n_head;
     for (int64_t u = 0; u < rows(n->out); u++) {
         const sight g = look(r, n, &r->batch->row[u / H]);
         real *s = row(n->out, u);
         for (int64_t j = 0; j < cols(n->out); j++)
             s[j] = -INFINITY;
-        score(r, n, u / H, u % H, &g.k, g.lo, g.hi, s + g.lo);
+        real packed[NUMBERS];
+        const crowd c = gather(r, n, u / H, 1, u % H, 0, 1);
+        pack_pairs(r, &c, row(n->in[Q], 0), n->in[Q]->stride, a->d_key, packed);
+        for (int64_t k0 = g.lo; k0 < g.hi; k0 = page_end(k0, g.hi))
+            score(r, n, &c, packed, k0, page_end(k0, g.hi), s + k0, cols(n->out));
     }
 }
 
