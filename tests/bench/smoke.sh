@@ -44,6 +44,9 @@ check "generate: a file that is not there fails" sh -c "! '$bench/generate' '$wo
 check "train_step: runs" "$bench/train_step" --model "$work/gpt2.gguf" --smoke --sequences 2 --tokens 8 --repeat 1
 check "train_step: prints JSON" objects "$bench/train_step" --model "$model" --smoke --sequences 1 --tokens 8 \
     --repeat 1 --recompute --json
+check "train_step: runs in bf16" "$bench/train_step" --model "$work/gpt2.gguf" --type bf16 --smoke --sequences 2 \
+    --tokens 8 --repeat 1
+check "train_step: an unknown type is refused" refused "expected f32 or bf16" "$bench/train_step" --type f8
 check "train_step: more tokens than positions are refused" refused "has 32 positions" \
     "$bench/train_step" --model "$work/gpt2.gguf" --tokens 33
 check "matmul: runs and prints JSON" objects "$bench/matmul" --smoke --width 256 --repeat 1 --json
