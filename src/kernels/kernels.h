@@ -86,12 +86,14 @@ typedef struct kernels {
      * numbers at a[i i_step + j j_step], in class bf16 rounded to that; N J numbers in all. The right side is stored rows: b[j, c]
      * is row j, column c of w, or, `across`, row c, column j. Every sum is cut into tiles of TILE
      * terms; a tile is one chain of multiply-adds in ascending order of j, and tiles are added to y
-     * in ascending order. Threads take whole panels of columns where they can. */
+     * in ascending order. Threads take whole panels of columns, or whole blocks of rows: a call makes
+     * the columns [c0, c1) of blocks [block0, block1). */
     int rows, panel;
     void (*pack)(real *to, const real *a, int64_t i_step, int64_t j_step, int64_t N, int64_t J,
                  bool bf16, int64_t block0, int64_t block1);
     void (*product)(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
-                    const row_set *w, bool across, int64_t c0, int64_t c1);
+                    const row_set *w, bool across, int64_t block0, int64_t block1, int64_t c0,
+                    int64_t c1);
 
     /* ---- products, class i8 ----
      *

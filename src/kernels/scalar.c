@@ -70,15 +70,15 @@ static void put(real *to, bool add, real x)
 }
 
 /* One row of W gives column c of the sums. */
-static void product_across(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
-                           const row_set *w, int64_t c)
+static void product_across(real *y, int64_t y_stride, bool add, const real *a, int64_t N,
+                           int64_t i0, int64_t i1, int64_t J, const row_set *w, int64_t c)
 {
     real buffer[TILE];
     const void *row = (const char *)w->data + (size_t)c * w->row_bytes;
     for (int64_t j0 = 0; j0 < J; j0 += TILE) {
         const int64_t n = J - j0 < TILE ? J - j0 : TILE;
         const real *t = w->tile(buffer, row, w->k0 + j0, n);
-        for (int64_t i = 0; i < N; i++)
+        for (int64_t i = i0; i < i1; i++)
             put(&y[i * y_stride + c], add || j0 > 0, dot(a + packed_at(N, j0, n, i), t, n));
     }
 }
@@ -110,14 +110,14 @@ static int64_t least(int64_t a, int64_t b)
 }
 
 static void product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
-                    const row_set *w, bool across, int64_t c0, int64_t c1)
+                    const row_set *w, bool across, int64_t i0, int64_t i1, int64_t c0, int64_t c1)
 {
     for (int64_t c = c0; across && c < c1; c++)
-        product_across(y, y_stride, add, a, N, J, w, c);
+        product_across(y, y_stride, add, a, N, i0, i1, J, w, c);
     for (int64_t j0 = 0; !across && j0 < J; j0 += TILE)
         for (int64_t c = c0; c < c1; c += TILE)
-            for (int64_t i = 0; i < N; i += TOGETHER)
-                product_along(y, y_stride, add || j0 > 0, a, N, i, least(TOGETHER, N - i), j0,
+            for (int64_t i = i0; i < i1; i += TOGETHER)
+                product_along(y, y_stride, add || j0 > 0, a, N, i, least(TOGETHER, i1 - i), j0,
                               least(TILE, J - j0), w, c, least(TILE, c1 - c));
 }
 

@@ -49,11 +49,11 @@ static int64_t panel_start(const run *r, const job *j, int64_t p)
     return p * r->kern->panel < j->C ? p * r->kern->panel : j->C;
 }
 
-static void multiply_panels(const run *r, const node *n, int64_t p0, int64_t p1)
+static void multiply_blocks(const run *r, const node *n, int64_t b0, int64_t b1)
 {
     const job *j = n->arg;
-    r->kern->product(j->y.at, j->y.stride, j->add, r->work, j->N, j->J, &j->w, j->across,
-                     panel_start(r, j, p0), panel_start(r, j, p1));
+    r->kern->product(j->y.at, j->y.stride, j->add, r->work, j->N, j->J, &j->w, j->across, b0, b1, 0,
+                     j->C);
 }
 
 static void multiply_i8_panels(const run *r, const node *n, int64_t p0, int64_t p1)
@@ -75,7 +75,9 @@ static void add_bias(const run *r, const node *n, int64_t p0, int64_t p1)
 
 static void outputs(const run *r, const node *n, int64_t p0, int64_t p1)
 {
-    multiply_panels(r, n, p0, p1);
+    const job *j = n->arg;
+    r->kern->product(j->y.at, j->y.stride, false, r->work, j->N, j->J, &j->w, true, 0,
+                     row_blocks(j->N, r->kern->rows), panel_start(r, j, p0), panel_start(r, j, p1));
     add_bias(r, n, p0, p1);
 }
 
@@ -87,19 +89,32 @@ static void outputs_i8(const run *r, const node *n, int64_t p0, int64_t p1)
 
 /* ---- on all threads -------------------------------------------------------------------------- */
 
-static void multiply(run *r, const job *j, range_fn *pack, int rows, range_fn *fn)
+static void pack(run *r, const job *j, range_fn *fn, int rows)
 {
     const node n = { .arg = j };
-    const int64_t form = 3 * j->x.id + (pack == pack_i8_blocks ? 2 : j->bf16);
-    if (j->N == 0)
+    const int64_t form = 3 * j->x.id + (fn == pack_i8_blocks ? 2 : j->bf16);
+    if (j->x.id && r->scratch_holds == form)
         return;
-    if (!j->x.id || r->scratch_holds != form) {
-        const int64_t blocks = row_blocks(j->N, rows);
-        parallel(r, &n, blocks, j->N * j->J / blocks, pack);
-        r->scratch_holds = j->x.id ? form : 0;
-    }
+    const int64_t blocks = row_blocks(j->N, rows);
+    parallel(r, &n, blocks, j->N * j->J / blocks, fn);
+    r->scratch_holds = j->x.id ? form : 0;
+}
+
+/* Forward, a panel of weights is produced once, so threads share the outputs ... */
+static void by_outputs(run *r, const job *j, range_fn *fn)
+{
+    const node n = { .arg = j };
     const int64_t panels = row_blocks(j->C, r->kern->panel);
     parallel(r, &n, panels, j->N * j->J * r->kern->panel, fn);
+}
+
+/* ... backward, a gradient's rows lie together in memory, so they share the rows. */
+static void by_rows(run *r, const job *j)
+{
+    const node n = { .arg = j };
+    const int64_t blocks = row_blocks(j->N, r->kern->rows);
+    pack(r, j, pack_blocks, r->kern->rows);
+    parallel(r, &n, blocks, j->N * j->J * j->C / blocks, multiply_blocks);
 }
 
 static row_set weight_rows(const run *r, const tensor *w)
@@ -129,10 +144,15 @@ void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
                     .C = rows(w),
                     .across = true,
                     .bf16 = w->low != NULL };
-    if (in_i8(w))
-        multiply(r, &j, pack_i8_blocks, r->kern->rows_i8, outputs_i8);
-    else
-        multiply(r, &j, pack_blocks, r->kern->rows, outputs);
+    if (x.rows == 0)
+        return;
+    if (in_i8(w)) {
+        pack(r, &j, pack_i8_blocks, r->kern->rows_i8);
+        by_outputs(r, &j, outputs_i8);
+    } else {
+        pack(r, &j, pack_blocks, r->kern->rows);
+        by_outputs(r, &j, outputs);
+    }
 }
 
 void product_dx(run *r, matrix dx, bool add, matrix dy, const tensor *w)
@@ -147,7 +167,8 @@ void product_dx(run *r, matrix dx, bool add, matrix dy, const tensor *w)
                     .C = cols(w),
                     .add = add,
                     .bf16 = w->low != NULL };
-    multiply(r, &j, pack_blocks, r->kern->rows, multiply_panels);
+    if (dy.rows > 0)
+        by_rows(r, &j);
 }
 
 /* Rows of dW are the columns of dy; the sum runs over the rows of both. */
@@ -166,7 +187,7 @@ void product_dw(run *r, const tensor *w, bool add, matrix dy, matrix x)
     if (dy.rows == 0 && !add)
         grad_clear((tensor *)w);
     else if (dy.rows > 0)
-        multiply(r, &j, pack_blocks, r->kern->rows, multiply_panels);
+        by_rows(r, &j);
 }
 
 #define COLUMNS 64 /* summed side by side, over the rows in ascending order */

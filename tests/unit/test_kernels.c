@@ -211,7 +211,7 @@ static void multiply(const kernels *t, const product *p, bool i8, int64_t i, int
         t->product_i8(y, p->O, packed, N, p->K, &w, o0, o1);
     } else {
         t->pack(packed, x, p->K, 1, N, p->K, false, 0, row_blocks(N, t->rows));
-        t->product(y, p->O, false, packed, N, p->K, &w, true, o0, o1);
+        t->product(y, p->O, false, packed, N, p->K, &w, true, 0, row_blocks(N, t->rows), o0, o1);
     }
     free(packed);
 }
@@ -299,10 +299,12 @@ static void gradients_equal_scalar(void **state)
                     real *packed = numbers(N * O, 1);
                     table[i]->pack(packed, p.dy, O, 1, N, O, false, 0,
                                    row_blocks(N, table[i]->rows));
-                    table[i]->product(dx[i], K, add, packed, N, O, &w, false, 0, K);
+                    table[i]->product(dx[i], K, add, packed, N, O, &w, false, 0,
+                                      row_blocks(N, table[i]->rows), 0, K);
                     table[i]->pack(packed, p.dy, 1, O, O, N, false, 0,
                                    row_blocks(O, table[i]->rows));
-                    table[i]->product(dw[i], K, add, packed, O, N, &x, false, 0, K);
+                    table[i]->product(dw[i], K, add, packed, O, N, &x, false, 0,
+                                      row_blocks(O, table[i]->rows), 0, K);
                     free(packed);
                 }
                 check_near("dx", table[0], dx[0], dx[1], N * K, 2e-6);

@@ -322,11 +322,12 @@ static void spoil_key(void *ud, tensor *param)
 
 /* What a parallel sum over rows is tempted to do: an order that depends on how the work was cut. */
 static void tempted_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N,
-                            int64_t J, const row_set *w, bool across, int64_t c0, int64_t c1)
+                            int64_t J, const row_set *w, bool across, int64_t i0, int64_t i1,
+                            int64_t c0, int64_t c1)
 {
-    kernels_scalar.product(y, y_stride, add, a, N, J, w, across, c0, c1);
-    for (int64_t c = c0; (c1 - c0) % 4 != 0 && !across && !add && J <= TILE && c < c1; c++)
-        for (int64_t i = 0; i < N; i++) {
+    kernels_scalar.product(y, y_stride, add, a, N, J, w, across, i0, i1, c0, c1);
+    for (int64_t c = c0; (i1 - i0) % 4 != 0 && !across && !add && J <= TILE && c < c1; c++)
+        for (int64_t i = i0; i < i1; i++) {
             real sum = 0;
             for (int64_t j = J - 1; j >= 0; j--)
                 sum += a[i * J + j] *
