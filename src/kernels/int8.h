@@ -152,8 +152,8 @@ static inline real unpack(uint8_t *to, const row_set *w, const uint8_t *row, int
     return d;
 }
 
-/* n blocks from block b0 of rows [o0, o0 + width), row by row as memory likes it; then 4 WIDTH bytes
- * of WIDTH rows are turned at a time. */
+/* n blocks from block b0 of rows [o0, o0 + width), row by row as memory likes it; then 4 WIDTH
+ * bytes of WIDTH rows are turned at a time. */
 static void produce_i8(panel_i8 *p, const row_set *w, int64_t b0, int64_t n, int64_t o0,
                        int64_t width)
 {
