@@ -16,6 +16,7 @@
 
 #define PANEL_I8  (VECS_I8 * WIDTH)
 #define BLOCKS_I8 32 /* blocks of columns in a panel: 1024 columns stay in the second cache */
+#define STEP_I8   (WIDTH <= BLOCK_I8 / 4 ? 1 : 4 * WIDTH / BLOCK_I8) /* blocks turned at a time */
 
 typedef struct panel_i8 {
     _Alignas(64) uint8_t q[BLOCKS_I8 * BLOCK_I8 * PANEL_I8];
@@ -127,24 +128,31 @@ static void pack_i8(void *to, const real *x, int64_t x_stride, int64_t N, int64_
 
 /* ---- panels of weights ----------------------------------------------------------------------- */
 
+typedef uint8_t half_block __attribute__((vector_size(BLOCK_I8 / 2)));
+
+static inline real scale_at(const uint8_t *block)
+{
+    return v_half((uint16_t)(block[0] | block[1] << 8));
+}
+
 /* 32 biased bytes and their scale. */
 static inline real unpack(uint8_t *to, const row_set *w, const uint8_t *row, int64_t b)
 {
-    const __m256i bias = _mm256_set1_epi8((char)BIAS);
+    half_block q[2];
     if (w->kind == TILE_Q8_0) {
         const uint8_t *block = row + b * 34;
-        const __m256i q = _mm256_loadu_si256((const void *)(block + 2));
-        _mm256_store_si256((void *)to, _mm256_xor_si256(q, bias));
-        return v_half((uint16_t)(block[0] | block[1] << 8));
+        memcpy(q, block + 2, sizeof q);
+        q[0] ^= BIAS, q[1] ^= BIAS;
+        memcpy(to, q, sizeof q);
+        return scale_at(block);
     }
     if (w->kind == TILE_Q4_0) {
         const uint8_t *block = row + b * 18;
-        const __m128i two = _mm_loadu_si128((const void *)(block + 2));
-        const __m256i q = _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(two, 4), two),
-                                           _mm256_set1_epi8(15));
-        const __m256i less = _mm256_sub_epi8(q, _mm256_set1_epi8(8));
-        _mm256_store_si256((void *)to, _mm256_xor_si256(less, bias));
-        return v_half((uint16_t)(block[0] | block[1] << 8));
+        memcpy(&q[1], block + 2, sizeof q[1]);
+        q[0] = ((q[1] & 15) - 8) ^ BIAS;
+        q[1] = ((q[1] >> 4) - 8) ^ BIAS;
+        memcpy(to, q, sizeof q);
+        return scale_at(block);
     }
     const real d = w->quants((int8_t *)to, row, b);
     for (int k = 0; k < BLOCK_I8; k++)
@@ -152,17 +160,29 @@ static inline real unpack(uint8_t *to, const row_set *w, const uint8_t *row, int
     return d;
 }
 
-/* n blocks from block b0 of rows [o0, o0 + width): WIDTH rows of 4 WIDTH bytes are turned at a
- * time. */
+/* Four columns of WIDTH rows in a vector, n vectors: bytes that lie row by row, turned. */
+static inline void turn_i8(uint8_t *to, uint8_t (*bytes)[STEP_I8 * BLOCK_I8], int64_t n)
+{
+    for (int64_t k0 = 0; k0 < n; k0 += WIDTH) {
+        vec block[WIDTH];
+        for (int i = 0; i < WIDTH; i++)
+            block[i] = v_load((const real *)(const void *)(bytes[i] + 4 * k0));
+        v_transpose(block);
+        for (int64_t k = k0; k < least(n, k0 + WIDTH); k++)
+            v_store((real *)(void *)(to + k * PANEL_I8 * 4), block[k - k0]);
+    }
+}
+
+/* n blocks from block b0 of rows [o0, o0 + width). */
 static void produce_i8(panel_i8 *p, const row_set *w, int64_t b0, int64_t n, int64_t o0,
                        int64_t width)
 {
-    enum { STEP = 4 * WIDTH / BLOCK_I8 }; /* blocks turned at a time */
-    _Alignas(64) uint8_t bytes[WIDTH][4 * WIDTH];
-    for (int64_t b = 0; b < n; b += STEP)
+    _Alignas(64) uint8_t bytes[WIDTH][STEP_I8 * BLOCK_I8];
+    for (int64_t b = 0; b < n; b += STEP_I8)
         for (int v = 0; v < VECS_I8; v++) {
+            const int64_t step = least(STEP_I8, n - b);
             for (int i = 0; i < WIDTH; i++)
-                for (int64_t s = 0; s < least(STEP, n - b); s++) {
+                for (int64_t s = 0; s < step; s++) {
                     const int64_t o = v * WIDTH + i;
                     real *scale = &p->scale[(b + s) * PANEL_I8 + o];
                     *scale = 0;
@@ -173,14 +193,8 @@ static void produce_i8(panel_i8 *p, const row_set *w, int64_t b0, int64_t n, int
                     else
                         memset(bytes[i] + s * BLOCK_I8, 0, BLOCK_I8);
                 }
-            vec turn[WIDTH];
-            for (int i = 0; i < WIDTH; i++)
-                turn[i] = v_load((const real *)(const void *)bytes[i]);
-            v_transpose(turn);
-            for (int64_t k = 0; k < least(STEP, n - b) * (BLOCK_I8 / 4); k++)
-                v_store(
-                    (real *)(void *)(p->q + ((b * (BLOCK_I8 / 4) + k) * PANEL_I8 + v * WIDTH) * 4),
-                    turn[k]);
+            turn_i8(p->q + (b * (BLOCK_I8 / 4) * PANEL_I8 + v * WIDTH) * 4, bytes,
+                    step * (BLOCK_I8 / 4));
         }
 }
 
