@@ -39,23 +39,6 @@ double samples_median(samples *s)
     return s->value[s->n / 2];
 }
 
-double bench_share(pool *threads, limit_fn *limit, work_fn *work, void *ud, int n, double *median)
-{
-    samples share = { 0 }, speed = { 0 };
-    double before = limit(threads);
-    for (int tries = 0; share.n < n && tries < 8 * n; tries++) {
-        const double did = work(ud), after = limit(threads);
-        const bool steady = before < 1.15 * after && after < 1.15 * before;
-        if (steady) {
-            samples_add(&share, did / ((before + after) / 2));
-            samples_add(&speed, did);
-        }
-        before = after;
-    }
-    *median = samples_median(&speed);
-    return samples_median(&share);
-}
-
 double demand_seconds(const demand *d, const limits *at)
 {
     return d->bytes / at->read + d->flops / at->flops + d->int8 / at->int8;

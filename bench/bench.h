@@ -36,17 +36,13 @@ double demand_seconds(const demand *d, const limits *at);
 
 typedef struct samples {
     double value[64];
-    int n, thrown;
+    int n;
 } samples;
 
 void samples_add(samples *s, double x);
 double samples_median(samples *s);
 
-/* Runs work(ud), which returns what it did a second, between measurements of a limit; gives the
- * median share of that limit and the median itself. */
 typedef double work_fn(void *ud);
-typedef double limit_fn(pool *threads);
-double bench_share(pool *threads, limit_fn *limit, work_fn *work, void *ud, int n, double *median);
 
 /* Runs work(ud), which returns the seconds it took, between measurements of the limits, until n
  * samples were steady or 3 n were taken. Where none was steady all of them are kept, and `steady`

@@ -1,111 +1,114 @@
 /* matmul - products of a matrix of 2048 x 2048 weights with 1, 16 and 512 rows, for every stored
  * type and kernel table of this processor. One row is measured against the bandwidth of memory,
- * many rows against multiply-adds in registers, both in this process, between the samples.
+ * many rows against multiply-adds in registers.
  *
- *     build/bench/matmul [THREADS] [--json] */
+ *     build/bench/matmul [--threads N] [--json] */
+#include "args.h"
 #include "bench.h"
 
-#include "base/cpu.h"
-#include "base/rng.h"
 #include "ops/ops.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    I_WIDTH = 2048,
-    O_WIDTH = 2048,
-    COPIES = 16
-}; /* so many matrices that one row reads memory, not cache */
+static int64_t n_thread, n_repeat = 5, width = 2048;
+static bool json;
+
+static const arg args[] = {
+    { "width", ARG_INT, &width, "N", "inputs and outputs, a multiple of 256 (2048)", 256, 16384 },
+    { "threads", ARG_INT, &n_thread, "N", "threads (all processors)", 1, 1024 },
+    { "repeat", ARG_INT, &n_repeat, "N", "steady samples of each (5)", 1, 20 },
+    { "smoke", ARG_FLAG, &bench_smoke, NULL, "see only that it runs: rough limits", 0, 0 },
+    { "json", ARG_FLAG, &json, NULL, "one JSON object a line", 0, 0 },
+    { 0 },
+};
+
+static const program self = {
+    "matmul",
+    NULL,
+    "Measures products with weights of every type on every kernel table: one row as share of\n"
+    "memory bandwidth, 16 and 512 rows as shares of multiply-adds.\n",
+    args,
+    0,
+    NULL
+};
+
+/* So many matrices that one row reads memory, not cache. */
+#define COPIES    (bench_smoke ? 1 : MOST_COPY)
+#define MOST_COPY 16
+#define MOST_ROW  512
 
 typedef struct job {
     run run;
     batch batch;
-    weight w[COPIES];
-    tensor x;
-    int next;
+    weight w[MOST_COPY];
+    tensor *x;
 } job;
-
-static void *must(void *p)
-{
-    if (!p) {
-        fputs("matmul: out of memory\n", stderr);
-        exit(1);
-    }
-    return p;
-}
 
 static void weights_init(job *j, const dtype *type)
 {
-    const size_t bytes = dtype_row_bytes(type, I_WIDTH) * O_WIDTH;
-    real *row_of = must(malloc(I_WIDTH * sizeof *row_of));
+    const size_t row_bytes = dtype_row_bytes(type, width);
+    tensor *numbers = bench_tensor("w", 64, width);
     for (int c = 0; c < COPIES; c++) {
-        tensor *t = must(calloc(1, sizeof *t));
+        tensor *t = bench_must(calloc(1, sizeof *t), NULL);
         *t = (tensor){
-            .name = "w", .type = type, .n_dim = 2, .shape = { O_WIDTH, I_WIDTH }, .stride = I_WIDTH
+            .name = "w", .type = type, .n_dim = 2, .shape = { width, width }, .stride = width
         };
-        t->data = must(aligned_alloc(64, bytes));
-        for (int64_t o = 0; o < O_WIDTH; o++) {
-            for (int k = 0; k < I_WIDTH; k++)
-                row_of[k] = rng_uniform(1, (uint64_t)(c * O_WIDTH + o), (uint64_t)k) - 0.5f;
-            type->encode((char *)t->data + (size_t)o * dtype_row_bytes(type, I_WIDTH), row_of,
-                         I_WIDTH);
-        }
+        t->data = bench_must(aligned_alloc(64, row_bytes * (size_t)width), NULL);
+        for (int64_t o = 0; o < width; o++)
+            type->encode((char *)t->data + (size_t)o * row_bytes, row(numbers, (o + c) % 64),
+                         width);
         j->w[c] = (weight){ "w", t, NULL };
     }
-    free(row_of);
+    bench_tensor_free(numbers);
 }
 
 static void weights_free(job *j)
 {
-    for (int c = 0; c < COPIES; c++) {
-        free(j->w[c].w->data);
-        free(j->w[c].w);
-    }
+    for (int c = 0; c < COPIES; c++)
+        bench_tensor_free(j->w[c].w);
 }
 
 /* All copies once; seconds. */
-static double pass(job *j)
+static double pass(void *ud)
 {
+    job *j = ud;
     const double start = bench_now();
     for (int c = 0; c < COPIES; c++) {
         run_begin(&j->run, &j->batch);
-        linear(&j->run, &j->x, &j->w[c]);
+        linear(&j->run, j->x, &j->w[c]);
     }
     return bench_now() - start;
 }
 
-static double bytes_a_second(void *ud)
+static void measure(job *j, int n_row)
 {
-    job *j = ud;
-    return (double)COPIES * O_WIDTH * (double)dtype_row_bytes(j->w[0].w->type, I_WIDTH) / pass(j);
-}
-
-static double flops_a_second(void *ud)
-{
-    job *j = ud;
-    return 2.0 * COPIES * O_WIDTH * I_WIDTH * (double)rows(&j->x) / pass(j);
-}
-
-static void measure(job *j, pool *threads, int n_row, bool json)
-{
-    j->x.shape[0] = n_row;
+    const dtype *type = j->w[0].w->type;
+    const double numbers = (double)COPIES * (double)width * (double)width;
+    const demand read = { .bytes = numbers / type->block * type->bytes };
+    const demand f32 = { .flops = 2 * numbers * n_row }, int8 = { .int8 = 2 * numbers * n_row };
+    j->x->shape[0] = n_row;
     j->batch.n_row = n_row;
-    const bool few = n_row == 1;
-    double speed;
-    const double share = bench_share(threads, few ? limit_read : limit_flops,
-                                     few ? bytes_a_second : flops_a_second, j, n_row > 100 ? 3 : 7,
-                                     &speed);
-    const char *type = j->w[0].w->type->name;
+    timings t;
+    bench_time(&t, j->run.pool, pass, j, (int)n_repeat);
+    const double seconds = timings_seconds(&t);
     if (json)
-        printf("{\"kernels\":\"%s\",\"type\":\"%s\",\"rows\":%d,\"%s\":%.4g,\"share\":%.3f}\n",
-               j->run.kern->name, type, n_row, few ? "bytes_per_second" : "flops_per_second", speed,
-               share);
+        printf("{\"kernels\":\"%s\",\"type\":\"%s\",\"rows\":%d,\"seconds\":%.4g,"
+               "\"bytes_per_second\":%.4g,\"flops_per_second\":%.4g,\"share_of_memory\":%.3f,"
+               "\"share_of_f32\":%.3f,\"share_of_int8\":%.3f}\n",
+               j->run.kern->name, type->name, n_row, seconds / COPIES, read.bytes / seconds,
+               f32.flops / seconds, timings_share(&t, &read), timings_share(&t, &f32),
+               timings_share(&t, &int8));
+    else if (n_row == 1)
+        printf("%-11s %-5s %4d rows  %8.2f GB/s     %5.1f %% of memory bandwidth\n",
+               j->run.kern->name, type->name, n_row, read.bytes / seconds / 1e9,
+               100 * timings_share(&t, &read));
     else
-        printf("%-8s %-5s %4d rows  %8.2f %s  %5.1f %% of %s\n", j->run.kern->name, type, n_row,
-               speed / 1e9, few ? "GB/s   " : "GFLOP/s", 100 * share,
-               few ? "memory bandwidth" : "f32 multiply-adds");
+        printf(
+            "%-11s %-5s %4d rows  %8.2f GFLOP/s  %5.1f %% of f32 multiply-adds  %5.1f %% of int8\n",
+            j->run.kern->name, type->name, n_row, f32.flops / seconds / 1e9,
+            100 * timings_share(&t, &f32), 100 * timings_share(&t, &int8));
     fflush(stdout);
 }
 
@@ -113,41 +116,37 @@ int main(int argc, char **argv)
 {
     static const dtype *const types[] = { &dtype_f32, &dtype_bf16, &dtype_f16, &dtype_q8_0,
                                           &dtype_q4_0 };
-    static const int n_rows[] = { 1, 16, 512 };
+    static const int n_rows[] = { 1, 16, MOST_ROW };
+    const int code = args_parse(&self, argc, argv);
+    if (code >= 0)
+        return code;
+    if (width % 256 != 0)
+        return args_usage(&self, "--width is %lld, expected a multiple of 256", (long long)width);
     weft_error err = { 0 };
-    bool json = false;
-    int n_thread = 0;
-    for (int i = 1; i < argc; i++) {
-        json = json || strcmp(argv[i], "--json") == 0;
-        n_thread = argv[i][0] == '-' ? n_thread : atoi(argv[i]);
-    }
     mem m;
     mem_init(&m, 0, NULL);
-    pool *threads = must(pool_new(n_thread > 0 ? n_thread : cpu_count(), &m, &err));
-    job j = { 0 };
-    if (run_init(&j.run, &m, 1 << 16, 16 << 20, 64 << 20, &err) != WEFT_OK)
-        return 1;
+    pool *threads = bench_pool(n_thread, &m);
+    static job j;
+    const size_t room = (size_t)(MOST_ROW * width) * sizeof(real);
+    bench_check(run_init(&j.run, &m, 1 << 16, room + (1 << 20), 4 * room + (64 << 20), &err), &err);
     j.run.pool = threads;
-    j.x = (tensor){
-        .name = "x", .type = &dtype_real, .n_dim = 2, .shape = { 512, I_WIDTH }, .stride = I_WIDTH
-    };
-    j.x.data = must(aligned_alloc(64, sizeof(real[512][I_WIDTH])));
-    for (int64_t k = 0; k < 512 * I_WIDTH; k++)
-        ((real *)j.x.data)[k] = rng_uniform(2, 0, (uint64_t)k) - 0.5f;
-
-    if (!json)
-        printf("%d threads; memory %.1f GB/s, f32 %.0f GFLOP/s\n", pool_threads(threads),
-               limit_read(threads) / 1e9, limit_flops(threads) / 1e9);
+    j.x = bench_tensor("x", MOST_ROW, width);
+    j.batch = bench_batch(MOST_ROW, 0, NULL);
+    bench_print_machine(threads, kernels_select(&(log_sink){ 0 })->name, json);
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         weights_init(&j, types[t]);
         for (int k = 0; kernels_table(k); k++)
-            for (size_t n = 0; n < 3; n++) {
+            for (size_t n = 0; n < sizeof n_rows / sizeof *n_rows; n++) {
                 j.run.kern = kernels_table(k);
-                if (n_rows[n] == 512 && j.run.kern == &kernels_scalar)
+                if (n_rows[n] == MOST_ROW && (j.run.kern == &kernels_scalar || bench_smoke))
                     continue; /* minutes */
-                measure(&j, threads, n_rows[n], json);
+                measure(&j, n_rows[n]);
             }
         weights_free(&j);
     }
+    bench_batch_free(&j.batch);
+    bench_tensor_free(j.x);
+    run_free(&j.run);
+    pool_free(threads);
     return 0;
 }

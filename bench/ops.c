@@ -2,10 +2,10 @@
  *
  *     build/bench/ops [--rows 4096] [--width 4096] [--threads N] [--json]
  *
- * Overhead: nanoseconds of one op through apply() at eight numbers, its name, its header and its node
- * included. Speed: bytes a second by the op's own count of them, once with tensors much larger than
- * the caches and once with small ones, as ratio to the best loop there is, a copy of the same rows
- * by the same threads, which is timed after every sample of the op. */
+ * Overhead: nanoseconds of one op through apply() at eight numbers; its name, its header and its
+ * node included. Speed: bytes a second by the op's own count of them, once with tensors much larger
+ * than the caches and once with small ones, as ratio to the best loop there is, a copy of the same
+ * rows by the same threads, which is timed after every sample of the op. */
 #include "args.h"
 #include "bench.h"
 

@@ -27,7 +27,7 @@ static const arg args[] = {
     { "model", ARG_TEXT, &path, "PATH", "a model file or directory instead of a shape", 0, 0 },
     { "sequences", ARG_INT, &n_sequence, "N", "of a batch (4)", 1, 4096 },
     { "tokens", ARG_INT, &n_token, "N", "of a sequence (256)", 1, 1 << 20 },
-    { "type", ARG_TEXT, &type, "TYPE", "that products are computed in: f32 (f32)", 0, 0 },
+    { "type", ARG_TEXT, &type, "TYPE", "that products are computed in: f32 or bf16 (f32)", 0, 0 },
     { "recompute", ARG_FLAG, &recompute, NULL, "blocks are computed again in backward", 0, 0 },
     { "threads", ARG_INT, &n_thread, "N", "threads (all processors)", 1, 1024 },
     { "repeat", ARG_INT, &n_repeat, "N", "steady samples (3)", 1, 20 },
@@ -164,9 +164,8 @@ int main(int argc, char **argv)
     const random_shape *s = random_shape_by_name(shape_name);
     if (!s && !path)
         return args_usage(&self, "--shape is \"%s\", expected 1b, 135m or 124m", shape_name);
-    if (strcmp(type, "f32") != 0)
-        return args_usage(&self, "--type is \"%s\", products of training are computed in f32",
-                          type);
+    if (strcmp(type, "f32") != 0 && strcmp(type, "bf16") != 0)
+        return args_usage(&self, "--type is \"%s\", expected f32 or bf16", type);
     weft_error err = { 0 };
     host h = { .io = io_system };
     mem_init(&h.mem, 0, NULL);
@@ -185,6 +184,7 @@ int main(int argc, char **argv)
     const learner_options o = {
         .n_thread = n_thread ? (int)n_thread : cpu_count(),
         .recompute = recompute,
+        .bf16 = strcmp(type, "bf16") == 0,
         .adamw = { .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .decay = 0.1, .clip = 1 },
     };
     j.batch = batch_new(&m);

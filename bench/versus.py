@@ -5,11 +5,15 @@
     versus.py torch --peer PATH/python [--type f32|bf16] [--threads 2] [--rounds 3]
 
 A machine that others share is never as fast twice, so only ratios of neighbours in one run are
-worth keeping: a round is weft, then the peer, and gives one ratio; what is reported is the median
-of the ratios and their range. llama compares build/bench/generate with llama.cpp's llama-bench on
-one model file (prompt and generation, each from an empty context); torch compares
-build/bench/train_step with tools/torch_step.py. The peer's version and flags are printed. Exit
-codes: 0 done, 1 a program failed, 2 usage.
+worth keeping: the peer runs between two runs of weft and is compared with their mean. A round in
+which the limits that weft measured before and after it differ by more than 15 % is thrown away,
+unless all do. Reported are the median of the ratios and their range.
+
+llama compares build/bench/generate with llama.cpp's llama-bench on one model file (prompt and
+generation, each from an empty context); torch compares build/bench/train_step with
+tools/torch_step.py. The peer's version and flags are printed. Nothing else should run meanwhile:
+a peer on OpenMP spins while it waits, and falls behind when it has to share. Exit codes: 0 done,
+1 a program failed, 2 usage.
 """
 
 import argparse
@@ -44,7 +48,8 @@ def lines(text):
 
 # ---- the two peers ------------------------------------------------------------------------------
 #
-# Each gives a dictionary {work: speed} for a run of weft and of the peer, more is faster.
+# Each gives a dictionary {work: speed} for a run of weft and of the peer, more is faster, and keeps
+# the machine's limits at weft's runs.
 
 
 def build_flags(binary):
@@ -61,11 +66,15 @@ def build_flags(binary):
     return "unknown: no CMakeCache.txt above the program"
 
 
+def limits(x):
+    return x["read_bytes_per_second"], x["f32_flops_per_second"]
+
+
 class Llama:
     unit = "tok/s"
 
     def __init__(self, a):
-        self.shares = {}
+        self.shares, self.limits = {}, []
         self.weft_command = [a.weft or ROOT / "build/bench/generate", a.model, "--json",
                              "--repeat", 1, "--threads", a.threads, "--prompt", a.prompt,
                              "--generate", a.generate]
@@ -80,6 +89,7 @@ class Llama:
         for x in runs:
             share = "share_of_f32" if x["work"] == "prompt" else "share_of_memory"
             self.shares.setdefault(x["work"], []).append((share, x[share]))
+        self.limits.append(limits(runs[-1]))
         return {x["work"]: x["tokens_per_second"] for x in runs}
 
     def peer(self):
@@ -95,7 +105,7 @@ class Torch:
     unit = "steps/s"
 
     def __init__(self, a):
-        self.shares = {}
+        self.shares, self.limits = {}, []
         sizes = ["--type", a.type, "--threads", a.threads, "--sequences", a.sequences,
                  "--tokens", a.tokens, "--repeat", 1]
         self.weft_command = [a.weft or ROOT / "build/bench/train_step", "--json", *sizes]
@@ -105,6 +115,7 @@ class Torch:
     def weft(self):
         steps = [x for x in lines(output(self.weft_command)) if x.get("work") == "train_step"]
         self.shares.setdefault("train_step", []).append(("share", steps[0]["share"]))
+        self.limits.append(limits(steps[0]))
         return {"train_step": 1 / steps[0]["seconds"]}
 
     def peer(self):
@@ -117,24 +128,37 @@ class Torch:
 # ---- rounds and report --------------------------------------------------------------------------
 
 
-def report(pair, rounds, as_json):
-    for work in rounds[0][0]:
-        weft = [a[work] for a, _ in rounds]
-        peer = [b[work] for _, b in rounds]
-        ratio = [a / b for a, b in zip(weft, peer)]
-        share = pair.shares.get(work)
-        result = {"work": work, "unit": pair.unit, "weft": statistics.median(weft),
-                  "peer": statistics.median(peer), "ratio": statistics.median(ratio),
-                  "least": min(ratio), "most": max(ratio), "rounds": len(rounds)}
-        if share:
-            result[share[0][0]] = statistics.median(s for _, s in share)
+def steady(before, after):
+    return all(a < 1.15 * b and b < 1.15 * a for a, b in zip(before, after))
+
+
+def report(pair, weft, peer, as_json):
+    kept = [i for i in range(len(peer)) if steady(pair.limits[i], pair.limits[i + 1])]
+    used = kept or range(len(peer))
+    for work in peer[0]:
+        ratio = [(weft[i][work] + weft[i + 1][work]) / 2 / peer[i][work] for i in used]
+        share = pair.shares[work]
+        result = {
+            "work": work,
+            "unit": pair.unit,
+            "weft": statistics.median(a[work] for a in weft),
+            "peer": statistics.median(b[work] for b in peer),
+            "ratio": statistics.median(ratio),
+            "least": min(ratio),
+            "most": max(ratio),
+            "rounds": len(peer),
+            "steady": len(kept),
+            share[0][0]: statistics.median(s for _, s in share),
+        }
         if as_json:
             print(json.dumps(result))
             continue
-        limit = f", weft at {100 * result[share[0][0]]:.1f} % ({share[0][0]})" if share else ""
-        print(f"{work:10s} weft {result['weft']:.4g} {pair.unit}, peer {result['peer']:.4g}; "
-              f"ratio {result['ratio']:.3f} ({result['least']:.3f} to {result['most']:.3f}, "
-              f"{len(rounds)} rounds){limit}")
+        print(
+            f"{work:10s} weft {result['weft']:.4g} {pair.unit}, peer {result['peer']:.4g}; "
+            f"ratio {result['ratio']:.3f} ({result['least']:.3f} to {result['most']:.3f}; "
+            f"{len(kept)} of {len(peer)} rounds steady); "
+            f"weft's {share[0][0].replace('_', ' ')} {100 * result[share[0][0]]:.1f} %"
+        )
 
 
 def main():
@@ -161,16 +185,19 @@ def main():
         p.error("--rounds: at least 1")
     pair = Llama(a) if a.kind == "llama" else Torch(a)
 
-    rounds = []
+    weft, peer = [pair.weft()], []
     for i in range(a.rounds):
-        rounds.append((pair.weft(), pair.peer()))
+        peer.append(pair.peer())
+        weft.append(pair.weft())
         if i == 0:
             print(f"peer: {pair.about}", file=sys.stderr)
             print(f"weft: {' '.join(map(str, pair.weft_command))}", file=sys.stderr)
             print(f"peer: {' '.join(map(str, pair.peer_command))}", file=sys.stderr)
-        said = "; ".join(f"{w} {rounds[i][0][w]:.4g} / {rounds[i][1][w]:.4g}" for w in rounds[i][0])
-        print(f"round {i + 1}: {said}", file=sys.stderr)
-    report(pair, rounds, a.json)
+        said = "; ".join(
+            f"{w} {weft[i][w]:.4g}, {weft[i + 1][w]:.4g} / {peer[i][w]:.4g}" for w in peer[i]
+        )
+        print(f"round {i + 1}: weft before, after / peer: {said}", file=sys.stderr)
+    report(pair, weft, peer, a.json)
 
 
 if __name__ == "__main__":

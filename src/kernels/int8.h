@@ -16,7 +16,6 @@
 
 #define PANEL_I8  (VECS_I8 * WIDTH)
 #define BLOCKS_I8 32 /* blocks of columns in a panel: 1024 columns stay in the second cache */
-#define STEP_I8   (WIDTH <= BLOCK_I8 / 4 ? 1 : 4 * WIDTH / BLOCK_I8) /* blocks turned at a time */
 
 typedef struct panel_i8 {
     _Alignas(64) uint8_t q[BLOCKS_I8 * BLOCK_I8 * PANEL_I8];
@@ -160,65 +159,77 @@ static inline real unpack(uint8_t *to, const row_set *w, const uint8_t *row, int
     return d;
 }
 
-/* Four columns of WIDTH rows in a vector, n vectors: bytes that lie row by row, turned. */
-static inline void turn_i8(uint8_t *to, uint8_t (*bytes)[STEP_I8 * BLOCK_I8], int64_t n)
-{
-    for (int64_t k0 = 0; k0 < n; k0 += WIDTH) {
-        vec block[WIDTH];
-        for (int i = 0; i < WIDTH; i++)
-            block[i] = v_load((const real *)(const void *)(bytes[i] + 4 * k0));
-        v_transpose(block);
-        for (int64_t k = k0; k < least(n, k0 + WIDTH); k++)
-            v_store((real *)(void *)(to + k * PANEL_I8 * 4), block[k - k0]);
-    }
-}
-
-/* n blocks from block b0 of rows [o0, o0 + width). */
+/* n blocks from block b0 of rows [o0, o0 + width), row by row as memory likes it; then 4 WIDTH bytes
+ * of WIDTH rows are turned at a time. */
 static void produce_i8(panel_i8 *p, const row_set *w, int64_t b0, int64_t n, int64_t o0,
                        int64_t width)
 {
-    _Alignas(64) uint8_t bytes[WIDTH][STEP_I8 * BLOCK_I8];
-    for (int64_t b = 0; b < n; b += STEP_I8)
-        for (int v = 0; v < VECS_I8; v++) {
-            const int64_t step = least(STEP_I8, n - b);
+    _Alignas(64) uint8_t bytes[WIDTH][BLOCKS_I8 * BLOCK_I8];
+    for (int v = 0; v * WIDTH < width; v++) {
+        for (int i = 0; i < WIDTH; i++) {
+            const int64_t o = least(v * WIDTH + i, width - 1); /* beyond it, nobody looks */
+            const uint8_t *row = (const uint8_t *)w->data + (size_t)(o0 + o) * w->row_bytes;
+            for (int64_t b = 0; b < n; b++)
+                p->scale[b * PANEL_I8 + v * WIDTH + i] = unpack(bytes[i] + b * BLOCK_I8, w, row,
+                                                                b0 + b);
+        }
+        for (int64_t at = 0; at < n * BLOCK_I8; at += 4 * WIDTH) {
+            vec turned[WIDTH];
             for (int i = 0; i < WIDTH; i++)
-                for (int64_t s = 0; s < step; s++) {
-                    const int64_t o = v * WIDTH + i;
-                    real *scale = &p->scale[(b + s) * PANEL_I8 + o];
-                    *scale = 0;
-                    if (o < width)
-                        *scale = unpack(bytes[i] + s * BLOCK_I8, w,
-                                        (const uint8_t *)w->data + (size_t)(o0 + o) * w->row_bytes,
-                                        b0 + b + s);
-                    else
-                        memset(bytes[i] + s * BLOCK_I8, 0, BLOCK_I8);
-                }
-            turn_i8(p->q + (b * (BLOCK_I8 / 4) * PANEL_I8 + v * WIDTH) * 4, bytes,
-                    step * (BLOCK_I8 / 4));
+                turned[i] = v_load((const real *)(const void *)(bytes[i] + at));
+            v_transpose(turned);
+            for (int64_t k = 0; k < least(WIDTH, (n * BLOCK_I8 - at) / 4); k++)
+                v_store((real *)(void *)(p->q + (at / 4 + k) * PANEL_I8 * 4 + v * WIDTH * 4),
+                        turned[k]);
+        }
+    }
+}
+
+/* What the next panel will be made of is asked for while this one multiplies. */
+static void fetch(const row_set *w, int64_t byte0, int64_t bytes, int64_t o0, int64_t width)
+{
+    for (int64_t o = 0; o < width; o++) {
+        const char *row = (const char *)w->data + (size_t)(o0 + o) * w->row_bytes + byte0;
+        for (int64_t at = 0; at < bytes; at += 64)
+            __builtin_prefetch(row + at, 0, 2);
+    }
+}
+
+static void copy_rows(real *to, int64_t to_stride, const real *from, int64_t from_stride, int64_t R,
+                      int64_t width)
+{
+    for (int64_t i = 0; i < R; i++)
+        for (int64_t c = 0; c < width; c += WIDTH) {
+            const int part = (int)least(WIDTH, width - c);
+            v_store_part(to + i * to_stride + c, v_load_part(from + i * from_stride + c, part),
+                         part);
         }
 }
 
-/* Outputs [o, o + width) of all rows. */
+/* Outputs [o, o + width) of all rows; `next` outputs come after them. */
 static void strip_i8(real *y, int64_t y_stride, const rows_i8 *x, int64_t N, int64_t K,
-                     const row_set *w, int64_t o, int64_t width)
+                     const row_set *w, int64_t o, int64_t width, int64_t next)
 {
     _Alignas(64) real sums[ROWS_I8 * PANEL_I8];
     panel_i8 p;
-    const int64_t n_block = row_blocks(N, ROWS_I8);
-    for (int64_t b = 0; b < K / BLOCK_I8; b += BLOCKS_I8) {
-        const int64_t n = least(BLOCKS_I8, K / BLOCK_I8 - b);
+    const int64_t n_block = row_blocks(N, ROWS_I8), all = K / BLOCK_I8;
+    for (int64_t b = 0; b < all; b += BLOCKS_I8) {
+        const int64_t n = least(BLOCKS_I8, all - b), end = b + n;
+        const int64_t bytes = (int64_t)w->row_bytes / all;
         produce_i8(&p, w, b, n, o, width);
+        if (end < all)
+            fetch(w, end * bytes, least(BLOCKS_I8, all - end) * bytes, o, width);
+        else
+            fetch(w, 0, least(BLOCKS_I8, all) * bytes, o + width, next);
         for (int64_t rb = 0; rb < n_block; rb++) {
             const int64_t i0 = block_row(N, n_block, rb), R = block_row(N, n_block, rb + 1) - i0;
-            const int64_t at = i0 * (K / BLOCK_I8) + b * R;
-            for (int64_t i = 0; b > 0 && i < R; i++)
-                memcpy(sums + i * PANEL_I8, y + (i0 + i) * y_stride + o,
-                       (size_t)width * sizeof(real));
+            const int64_t at = i0 * all + b * R;
+            real *to = y + i0 * y_stride + o;
+            if (b > 0)
+                copy_rows(sums, PANEL_I8, to, y_stride, R, width);
             multiply_i8[R](sums, b == 0, x->q + i0 * K + b * BLOCK_I8 * R, x->scale + at,
                            x->sum + at, &p, n);
-            for (int64_t i = 0; i < R; i++)
-                memcpy(y + (i0 + i) * y_stride + o, sums + i * PANEL_I8,
-                       (size_t)width * sizeof(real));
+            copy_rows(to, y_stride, sums, PANEL_I8, R, width);
         }
     }
 }
@@ -260,6 +271,8 @@ static void product_i8(real *y, int64_t y_stride, const void *packed, int64_t N,
     const bool known = w->kind == TILE_Q8_0 || w->kind == TILE_Q4_0;
     if (N == 1 && known && w->row_bytes < (1u << 26))
         o0 = strips_of_one(y, &x, K, w, o0, o1);
-    for (int64_t o = o0; o < o1; o += PANEL_I8)
-        strip_i8(y, y_stride, &x, N, K, w, o, least(PANEL_I8, o1 - o));
+    for (int64_t o = o0; o < o1; o += PANEL_I8) {
+        const int64_t width = least(PANEL_I8, o1 - o);
+        strip_i8(y, y_stride, &x, N, K, w, o, width, least(PANEL_I8, o1 - o - width));
+    }
 }

@@ -40,6 +40,7 @@ typedef enum tile_kind {
     TILE_BF16,
     TILE_Q8_0,
     TILE_Q4_0,
+    TILE_ROUNDED, /* real numbers that are to be rounded to bf16 */
     N_TILE
 } tile_kind;
 
@@ -82,15 +83,17 @@ typedef struct kernels {
      *     y[i, c] (+)= sum_j a[i, j] b[j, c]      i < N, j < J, c0 <= c < c1
      *
      * The left side is packed first: blocks of up to `rows` rows, which `pack` makes one by one from
-     * numbers at a[i i_step + j j_step]; N J numbers in all. The right side is stored rows: b[j, c]
+     * numbers at a[i i_step + j j_step], in class bf16 rounded to that; N J numbers in all. The right side is stored rows: b[j, c]
      * is row j, column c of w, or, `across`, row c, column j. Every sum is cut into tiles of TILE
      * terms; a tile is one chain of multiply-adds in ascending order of j, and tiles are added to y
-     * in ascending order. Threads take whole panels of columns where they can. */
+     * in ascending order. Threads take whole panels of columns, or whole blocks of rows: a call makes
+     * the columns [c0, c1) of blocks [block0, block1). */
     int rows, panel;
     void (*pack)(real *to, const real *a, int64_t i_step, int64_t j_step, int64_t N, int64_t J,
-                 int64_t block0, int64_t block1);
+                 bool bf16, int64_t block0, int64_t block1);
     void (*product)(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
-                    const row_set *w, bool across, int64_t c0, int64_t c1);
+                    const row_set *w, bool across, int64_t block0, int64_t block1, int64_t c0,
+                    int64_t c1);
 
     /* ---- products, class i8 ----
      *
@@ -124,7 +127,7 @@ typedef struct kernels {
     /* y = a b */
     void (*mul)(real *y, const real *a, const real *b, int64_t n);
 
-    /* Rotates the first 2 n_pair numbers of x by angles given as (cos, sin) pairs. */
+    /* Rotates the first 2 n_pair numbers of x by angles given as (cos, sin) pairs; y is not x. */
     void (*rope)(real *y, const real *x, const real *turn, int64_t n_pair, rope_pairing pairing);
 
     /* s becomes exp(s - by); returns the sum. */
@@ -132,6 +135,9 @@ typedef struct kernels {
 
     /* s becomes exp(s - max s); returns the sum and stores the maximum. n >= 1, max finite. */
     real (*exp_block)(real *s, int64_t n, real *max);
+
+    /* log sum_k exp(x[k]) */
+    real (*log_sum_exp)(const real *x, int64_t n);
 
     /* Faster producers than the formats' own; the same numbers. NULL where there is none. */
     tile_fn *tile[N_TILE];

@@ -102,7 +102,7 @@ static void pack_plain(real *to, const real *from, int64_t step, int64_t n, int6
 
 /* Rows or columns of a lie side by side: one of the steps is 1. */
 static void pack(real *to, const real *a, int64_t i_step, int64_t j_step, int64_t N, int64_t J,
-                 int64_t block0, int64_t block1)
+                 bool bf16, int64_t block0, int64_t block1)
 {
     const int64_t n_block = row_blocks(N, ROWS);
     for (int64_t j0 = 0; j0 < J; j0 += TILE) {
@@ -115,6 +115,8 @@ static void pack(real *to, const real *a, int64_t i_step, int64_t j_step, int64_
                 pack_turned(at, from, i_step, n, R);
             else
                 pack_plain(at, from, j_step, n, R);
+            if (bf16)
+                produce_rounded(at, at, 0, n * R);
         }
     }
 }
@@ -213,37 +215,39 @@ static void add_sums(real *y, int64_t y_stride, bool add, const real *sums, int6
         }
 }
 
-/* One tile of one panel for all rows. */
+/* One tile of one panel for the blocks [block0, block1). */
 static void tile_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t j0,
-                         int64_t n, const row_set *w, bool across, int64_t c, int64_t width)
+                         int64_t n, const row_set *w, bool across, int64_t block0, int64_t block1,
+                         int64_t c, int64_t width)
 {
     _Alignas(64) real panel[TILE * PANEL];
     _Alignas(64) real sums[ROWS * PANEL];
     void (*produce)(real *, const row_set *, int64_t, int64_t, int64_t,
                     int64_t) = across ? panel_across : panel_along;
     const int64_t n_block = row_blocks(N, ROWS);
-    if (n_block == 1) {
-        for (int64_t j = 0; j < n; j += PIECE) {
-            const int64_t m = least(PIECE, n - j);
-            produce(panel, w, j0 + j, m, c, width);
-            multiply[N](sums, j == 0, a + packed_at(N, j0, n, 0) + j * N, panel, m);
-        }
-        add_sums(y + c, y_stride, add, sums, N, width);
-        return;
-    }
-    produce(panel, w, j0, n, c, width);
-    for (int64_t b = 0; b < n_block; b++) {
+    const int64_t piece = block1 - block0 == 1 ? PIECE : n;
+    for (int64_t b = block0; b < block1; b++) {
         const int64_t i0 = block_row(N, n_block, b), R = block_row(N, n_block, b + 1) - i0;
-        multiply[R](sums, true, a + packed_at(N, j0, n, i0), panel, n);
+        for (int64_t j = 0; j < n; j += piece) {
+            const int64_t m = least(piece, n - j);
+            if (b == block0)
+                produce(panel, w, j0 + j, m, c, width);
+            multiply[R](sums, j == 0, a + packed_at(N, j0, n, i0) + j * R, panel, m);
+        }
         add_sums(y + i0 * y_stride + c, y_stride, add, sums, R, width);
     }
 }
 
+/* Blocks of rows whose sums, and tile of the left side, stay in the second cache. */
+#define GROUP (252 / ROWS)
+
 static void product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
-                    const row_set *w, bool across, int64_t c0, int64_t c1)
+                    const row_set *w, bool across, int64_t block0, int64_t block1, int64_t c0,
+                    int64_t c1)
 {
-    for (int64_t j0 = 0; j0 < J; j0 += TILE)
-        for (int64_t c = c0; c < c1; c += PANEL)
-            tile_product(y, y_stride, add || j0 > 0, a, N, j0, least(TILE, J - j0), w, across, c,
-                         least(PANEL, c1 - c));
+    for (int64_t b = block0; b < block1; b += GROUP)
+        for (int64_t j0 = 0; j0 < J; j0 += TILE)
+            for (int64_t c = c0; c < c1; c += PANEL)
+                tile_product(y, y_stride, add || j0 > 0, a, N, j0, least(TILE, J - j0), w, across,
+                             b, least(b + GROUP, block1), c, least(PANEL, c1 - c));
 }

@@ -5,6 +5,7 @@
  * k with k mod LANES = j in ascending order; the lanes are then added in a balanced tree. That is
  * one fixed order, so one row and many rows, one thread and four, give the same bits, and compilers
  * can map it to whatever vectors the target has without being allowed to reorder anything. */
+#include "kernels/half.h"
 #include "kernels/kernels.h"
 
 #define LANES 16
@@ -51,13 +52,15 @@ static void axpy(real *y, real a, const real *x, int64_t n)
 
 /* A block is one row, so packed rows are plain rows, tile by tile. */
 static void pack(real *to, const real *a, int64_t i_step, int64_t j_step, int64_t N, int64_t J,
-                 int64_t i0, int64_t i1)
+                 bool bf16, int64_t i0, int64_t i1)
 {
     for (int64_t j0 = 0; j0 < J; j0 += TILE) {
         const int64_t n = J - j0 < TILE ? J - j0 : TILE;
         for (int64_t i = i0; i < i1; i++)
-            for (int64_t j = 0; j < n; j++)
-                to[packed_at(N, j0, n, i) + j] = a[i * i_step + (j0 + j) * j_step];
+            for (int64_t j = 0; j < n; j++) {
+                const real x = a[i * i_step + (j0 + j) * j_step];
+                to[packed_at(N, j0, n, i) + j] = bf16 ? bf16_decode(bf16_encode((float)x)) : x;
+            }
     }
 }
 
@@ -67,15 +70,15 @@ static void put(real *to, bool add, real x)
 }
 
 /* One row of W gives column c of the sums. */
-static void product_across(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
-                           const row_set *w, int64_t c)
+static void product_across(real *y, int64_t y_stride, bool add, const real *a, int64_t N,
+                           int64_t i0, int64_t i1, int64_t J, const row_set *w, int64_t c)
 {
     real buffer[TILE];
     const void *row = (const char *)w->data + (size_t)c * w->row_bytes;
     for (int64_t j0 = 0; j0 < J; j0 += TILE) {
         const int64_t n = J - j0 < TILE ? J - j0 : TILE;
         const real *t = w->tile(buffer, row, w->k0 + j0, n);
-        for (int64_t i = 0; i < N; i++)
+        for (int64_t i = i0; i < i1; i++)
             put(&y[i * y_stride + c], add || j0 > 0, dot(a + packed_at(N, j0, n, i), t, n));
     }
 }
@@ -107,14 +110,14 @@ static int64_t least(int64_t a, int64_t b)
 }
 
 static void product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
-                    const row_set *w, bool across, int64_t c0, int64_t c1)
+                    const row_set *w, bool across, int64_t i0, int64_t i1, int64_t c0, int64_t c1)
 {
     for (int64_t c = c0; across && c < c1; c++)
-        product_across(y, y_stride, add, a, N, J, w, c);
+        product_across(y, y_stride, add, a, N, i0, i1, J, w, c);
     for (int64_t j0 = 0; !across && j0 < J; j0 += TILE)
         for (int64_t c = c0; c < c1; c += TILE)
-            for (int64_t i = 0; i < N; i += TOGETHER)
-                product_along(y, y_stride, add || j0 > 0, a, N, i, least(TOGETHER, N - i), j0,
+            for (int64_t i = i0; i < i1; i += TOGETHER)
+                product_along(y, y_stride, add || j0 > 0, a, N, i, least(TOGETHER, i1 - i), j0,
                               least(TILE, J - j0), w, c, least(TILE, c1 - c));
 }
 
@@ -320,6 +323,16 @@ static real exp_block(real *s, int64_t n, real *max)
     return exp_less(s, n, m);
 }
 
+static real log_sum_exp(const real *x, int64_t n)
+{
+    real max = x[0], total = 0;
+    for (int64_t k = 1; k < n; k++)
+        max = x[k] > max ? x[k] : max;
+    for (int64_t k = 0; k < n; k++)
+        total += exp(x[k] - max);
+    return max + log(total);
+}
+
 const kernels kernels_scalar = {
     .name = "scalar",
     .dot = dot,
@@ -340,4 +353,5 @@ const kernels kernels_scalar = {
     .rope = rope,
     .exp_less = exp_less,
     .exp_block = exp_block,
+    .log_sum_exp = log_sum_exp,
 };

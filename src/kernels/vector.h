@@ -116,14 +116,60 @@ static inline vec v_silu(vec x)
     return v_div(x, v_add(v_set(1), v_exp(v_sub(v_zero(), x))));
 }
 
-/* tanh u = 1 - 2 / (e^2u + 1) */
-static inline vec v_gelu_tanh(vec x)
+static inline vec v_sigmoid(vec x)
+{
+    return v_div(v_set(1), v_add(v_set(1), v_exp(v_sub(v_zero(), x))));
+}
+
+/* (1 + tanh u) / 2 = sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3) */
+static inline vec v_phi_tanh(vec x)
 {
     const vec cube = v_mul(v_mul(x, x), x);
-    const vec u = v_mul(v_set(0.79788456f), v_fma(v_set(0.044715f), cube, x));
-    const vec e = v_exp(v_add(u, u));
-    const vec t = v_sub(v_set(1), v_div(v_set(2), v_add(e, v_set(1))));
-    return v_mul(v_mul(v_set(0.5f), x), v_add(v_set(1), t));
+    return v_sigmoid(v_mul(v_set(1.59576912f), v_fma(v_set(0.044715f), cube, x)));
+}
+
+/* Phi(x) = (1 + erf(x / sqrt 2)) / 2; erf by a rational function of degree 13 over 8 on
+ * [-4, 4]. Below -5.4, where Phi(x) is 3e-8, it is 0. */
+static inline vec v_phi(vec x)
+{
+    static const real top[] = { -2.72614225801306e-10f, 2.77068142495902e-08f,
+                                -2.10102402082508e-06f, -5.69250639462346e-05f,
+                                -7.34990630326855e-04f, -2.95459980854025e-03f,
+                                -1.60960333262415e-02f };
+    static const real low[] = { -1.45660718464996e-05f, -2.13374055278905e-04f,
+                                -1.68282697438203e-03f, -7.37332916720468e-03f,
+                                -1.42647390514189e-02f };
+    const vec u = v_max(v_set(-4), v_min(v_set(4), v_mul(x, v_set(0.70710678f))));
+    const vec v = v_mul(u, u);
+    vec p = v_set(top[0]), q = v_set(low[0]);
+    for (int k = 1; k < 7; k++)
+        p = v_fma(p, v, v_set(top[k]));
+    for (int k = 1; k < 5; k++)
+        q = v_fma(q, v, v_set(low[k]));
+    return v_keep(v_fma(v_set(0.5f), v_div(v_mul(u, p), q), v_set(0.5f)), x, v_set(-5.4f));
+}
+
+/* s (1 + x (1 - s)), s = sigmoid(x) */
+static inline vec v_silu_slope(vec x)
+{
+    const vec s = v_sigmoid(x);
+    return v_mul(s, v_fma(x, v_sub(v_set(1), s), v_set(1)));
+}
+
+/* p + 2 x p (1 - p) u', p = sigmoid(2u) and 1 - p = p e^(-2u), which does not cancel */
+static inline vec v_gelu_tanh_slope(vec x)
+{
+    const vec square = v_mul(x, x), twice = v_mul(v_set(1.59576912f), x);
+    const vec e = v_exp(v_sub(v_zero(), v_mul(twice, v_fma(v_set(0.044715f), square, v_set(1)))));
+    const vec p = v_div(v_set(1), v_add(v_set(1), e)), both = v_mul(p, v_mul(p, e));
+    return v_fma(v_mul(twice, both), v_fma(v_set(0.134145f), square, v_set(1)), p);
+}
+
+/* Phi(x) + x e^(-x^2/2) / sqrt(2 pi) */
+static inline vec v_gelu_slope(vec x)
+{
+    const vec bell = v_exp(v_mul(v_set(-0.5f), v_mul(x, x)));
+    return v_fma(v_mul(x, v_set(0.39894228f)), bell, v_phi(x));
 }
 
 static void act(real *y, const real *x, act_kind kind, int64_t n)
@@ -135,8 +181,11 @@ static void act(real *y, const real *x, act_kind kind, int64_t n)
     case ACT_SILU:
         EACH(n, y, x, x, v_silu(A));
         break;
+    case ACT_GELU:
+        EACH(n, y, x, x, v_mul(A, v_phi(A)));
+        break;
     case ACT_GELU_TANH:
-        EACH(n, y, x, x, v_gelu_tanh(A));
+        EACH(n, y, x, x, v_mul(A, v_phi_tanh(A)));
         break;
     default:
         kernels_scalar.act(y, x, kind, n);
@@ -159,30 +208,72 @@ static real exp_less(real *s, int64_t n, real by)
     return sum(s, n);
 }
 
-static real exp_block(real *s, int64_t n, real *max)
+static real top(const real *x, int64_t n)
 {
-    real m = s[0];
+    real m = x[0];
     int64_t k = 0;
     if (n >= WIDTH) {
-        vec top = v_load(s);
+        vec most = v_load(x);
         for (k = WIDTH; k + WIDTH <= n; k += WIDTH)
-            top = v_max(top, v_load(s + k));
-        m = v_top(top);
+            most = v_max(most, v_load(x + k));
+        m = v_top(most);
     }
     for (; k < n; k++)
-        m = s[k] > m ? s[k] : m;
-    *max = m;
-    return exp_less(s, n, m);
+        m = x[k] > m ? x[k] : m;
+    return m;
 }
 
-static void rope(real *y, const real *x, const real *turn, int64_t n_pair, rope_pairing pairing)
+static real exp_block(real *s, int64_t n, real *max)
 {
-    kernels_scalar.rope(y, x, turn, n_pair, pairing);
+    *max = top(s, n);
+    return exp_less(s, n, *max);
+}
+
+static real log_sum_exp(const real *x, int64_t n)
+{
+    const real max = top(x, n);
+    const vec m = v_set(max);
+    vec s = v_zero();
+    int64_t k = 0;
+    for (; k + WIDTH <= n; k += WIDTH)
+        s = v_add(s, v_exp(v_sub(v_load(x + k), m)));
+    real total = v_sum(s);
+    for (; k < n; k++)
+        total += expf(x[k] - max);
+    return max + logf(total);
+}
+
+/* As in scalar.c: two loops that the compiler maps to vectors by itself. */
+static void rope(real *restrict y, const real *restrict x, const real *restrict turn,
+                 int64_t n_pair, rope_pairing pairing)
+{
+    for (int64_t k = 0; pairing == ROPE_ADJACENT && k < n_pair; k++) {
+        const real c = turn[2 * k], s = turn[2 * k + 1], a = x[2 * k], b = x[2 * k + 1];
+        y[2 * k] = a * c - b * s;
+        y[2 * k + 1] = a * s + b * c;
+    }
+    for (int64_t k = 0; pairing == ROPE_HALVES && k < n_pair; k++) {
+        const real c = turn[2 * k], s = turn[2 * k + 1], a = x[k], b = x[k + n_pair];
+        y[k] = a * c - b * s;
+        y[k + n_pair] = a * s + b * c;
+    }
 }
 
 static void act_back(real *dx, const real *x, const real *dy, act_kind kind, int64_t n)
 {
-    kernels_scalar.act_back(dx, x, dy, kind, n);
+    switch (kind) {
+    case ACT_SILU:
+        EACH(n, dx, x, dy, v_mul(B, v_silu_slope(A)));
+        break;
+    case ACT_GELU:
+        EACH(n, dx, x, dy, v_mul(B, v_gelu_slope(A)));
+        break;
+    case ACT_GELU_TANH:
+        EACH(n, dx, x, dy, v_mul(B, v_gelu_tanh_slope(A)));
+        break;
+    default:
+        kernels_scalar.act_back(dx, x, dy, kind, n);
+    }
 }
 
 /* ---- producers ------------------------------------------------------------------------------- */
@@ -206,6 +297,18 @@ static const real *produce_bf16(real *to, const void *row, int64_t k0, int64_t n
         v_store(to + k, v_from_bf16(h + k));
     for (; k < n; k++)
         to[k] = bf16_decode(h[k]);
+    return to;
+}
+
+/* A loop that the compiler maps to vectors by itself. `to` may be the row. */
+static const real *produce_rounded(real *to, const void *row, int64_t k0, int64_t n)
+{
+    const real *x = (const real *)row + k0;
+    for (int64_t k = 0; k < n; k++) {
+        const uint32_t u = float_bits(x[k]), even = u + 0x7FFFu + (u >> 16 & 1);
+        const bool nan = (u & 0x7FFFFFFFu) > 0x7F800000u;
+        to[k] = bits_float((nan ? u | 0x400000u : even) & 0xFFFF0000u);
+    }
     return to;
 }
 
@@ -243,9 +346,8 @@ static const real *produce_q4_0(real *to, const void *row, int64_t k0, int64_t n
     .dot = dot, .axpy = axpy, .rows = ROWS, .panel = PANEL, .pack = pack, .product = product,      \
     .rmsnorm = rmsnorm, .layernorm = layernorm, .act = act, .act_back = act_back, .add = add,      \
     .mul = mul, .rope = rope, .exp_less = exp_less, .exp_block = exp_block,                        \
+    .log_sum_exp = log_sum_exp,                                                                    \
     .tile = {                                                                                      \
-        [TILE_F16] = produce_f16,                                                                  \
-        [TILE_BF16] = produce_bf16,                                                                \
-        [TILE_Q8_0] = produce_q8_0,                                                                \
-        [TILE_Q4_0] = produce_q4_0,                                                                \
+        [TILE_F16] = produce_f16,   [TILE_BF16] = produce_bf16,       [TILE_Q8_0] = produce_q8_0,  \
+        [TILE_Q4_0] = produce_q4_0, [TILE_ROUNDED] = produce_rounded,                              \
     }

@@ -164,7 +164,8 @@ static void pack_pairs(const run *r, const crowd *c, const real *t, int64_t stri
     for (int64_t p = 0; p < c->n; p++)
         memcpy(rows_of + p * width, t + pair_row(c, p) * stride + pair_head(c, p) * width,
                (size_t)width * sizeof(real));
-    r->kern->pack(packed, rows_of, width, 1, c->n, width, 0, row_blocks(c->n, r->kern->rows));
+    r->kern->pack(packed, rows_of, width, 1, c->n, width, false, 0,
+                  row_blocks(c->n, r->kern->rows));
 }
 
 /* Positions from pos on, columns from `at`, as the right side of a product. A head that begins
@@ -194,7 +195,8 @@ static void score(const run *r, const node *n, const crowd *c, const real *packe
     const attn *a = n->arg;
     const tensor *bias = n->in[BIAS];
     const row_set keys = view_rows(r, &c->k, k0, c->k_at, a->d_key);
-    r->kern->product(s, stride, false, packed_q, c->n, a->d_key, &keys, true, 0, k1 - k0);
+    r->kern->product(s, stride, false, packed_q, c->n, a->d_key, &keys, true, 0,
+                     row_blocks(c->n, r->kern->rows), 0, k1 - k0);
     for (int64_t p = 0; p < c->n; p++) {
         real *row_of = s + p * stride;
         for (int64_t j = 0; j < k1 - k0; j++)
@@ -252,8 +254,8 @@ static void attend_block(const run *r, const node *n, const crowd *c, const real
     for (int64_t k0 = first; k0 < end; k0 = page_end(k0, end)) {
         const int64_t keys = page_end(k0, end) - k0;
         const row_set v = view_rows(r, &c->v, k0, c->v_at, E);
-        r->kern->pack(packed, s + (k0 - b), KEY_BLOCK, 1, c->n, keys, 0, R);
-        r->kern->product(o, E, k0 > first, packed, c->n, keys, &v, false, 0, E);
+        r->kern->pack(packed, s + (k0 - b), KEY_BLOCK, 1, c->n, keys, false, 0, R);
+        r->kern->product(o, E, k0 > first, packed, c->n, keys, &v, false, 0, R, 0, E);
     }
     for (int64_t p = 0; p < c->n; p++)
         if (l[p] > 0 || isnan(l[p]))
@@ -364,7 +366,8 @@ static void slopes(const run *r, const node *n, const crowd *c, int64_t k0, int6
     score(r, n, c, packed, k0, k1, p, PAGE_ROWS);
     pack_pairs(r, c, grad_row(n->out, 0), n->out->stride, a->d_value, packed);
     const row_set v = view_rows(r, &c->v, k0, c->v_at, a->d_value);
-    r->kern->product(ds, PAGE_ROWS, false, packed, c->n, a->d_value, &v, true, 0, k1 - k0);
+    r->kern->product(ds, PAGE_ROWS, false, packed, c->n, a->d_value, &v, true, 0,
+                     row_blocks(c->n, r->kern->rows), 0, k1 - k0);
     for (int64_t i = 0; i < c->n; i++) {
         const int64_t h = pair_head(c, i);
         const real lse = row(n->save[LSE], pair_row(c, i))[h];
@@ -390,8 +393,8 @@ static void query_grad(const run *r, const node *n, const crowd *c)
         const int64_t k1 = page_end(k0, c->most);
         slopes(r, n, c, k0, k1, p, ds);
         const row_set k = view_rows(r, &c->k, k0, c->k_at, E);
-        r->kern->pack(packed, ds, PAGE_ROWS, 1, c->n, k1 - k0, 0, R);
-        r->kern->product(dq, E, true, packed, c->n, k1 - k0, &k, false, 0, E);
+        r->kern->pack(packed, ds, PAGE_ROWS, 1, c->n, k1 - k0, false, 0, R);
+        r->kern->product(dq, E, true, packed, c->n, k1 - k0, &k, false, 0, R, 0, E);
     }
     for (int64_t i = 0; i < c->n; i++)
         for (int64_t e = 0; e < E; e++)
@@ -422,9 +425,9 @@ static void send(const run *r, const tensor *t, int64_t k_row, int64_t at, const
     real packed[CROWD * PAGE_ROWS];
     row_set x_rows = dtype_rows(&dtype_real, r->kern, x, width);
     x_rows.row_bytes = (size_t)x_stride * sizeof(real);
-    r->kern->pack(packed, w, 1, PAGE_ROWS, keys, c->n, 0, row_blocks(keys, r->kern->rows));
+    r->kern->pack(packed, w, 1, PAGE_ROWS, keys, c->n, false, 0, row_blocks(keys, r->kern->rows));
     r->kern->product(grad_row(t, k_row) + at, t->stride, true, packed, keys, c->n, &x_rows, false,
-                     0, width);
+                     0, row_blocks(keys, r->kern->rows), 0, width);
 }
 
 /* What the queries of one sequence send to key and value head kv of the page [k0, k1), in ascending

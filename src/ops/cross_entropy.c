@@ -43,23 +43,14 @@ static double total_weight(const run *r)
     return sum;
 }
 
-static real log_sum_exp(const real *z, int64_t V)
-{
-    real max = z[0], sum = 0;
-    for (int64_t k = 1; k < V; k++)
-        max = z[k] > max ? z[k] : max;
-    for (int64_t k = 0; k < V; k++)
-        sum += exp(z[k] - max);
-    return max + log(sum);
-}
-
 /* w_i l_i */
-static double row_loss(const batch_row *b, const real *z, int64_t V, real smoothing)
+static double row_loss(const kernels *kern, const batch_row *b, const real *z, int64_t V,
+                       real smoothing)
 {
     if (b->target == NO_TARGET)
         return 0;
     assert(b->target >= 0 && b->target < V);
-    const double lse = (double)log_sum_exp(z, V), e = (double)smoothing;
+    const double lse = (double)kern->log_sum_exp(z, V), e = (double)smoothing;
     double even = 0;
     for (int64_t k = 0; e > 0 && k < V; k++)
         even += (lse - (double)z[k]) / (double)V;
@@ -67,17 +58,21 @@ static double row_loss(const batch_row *b, const real *z, int64_t V, real smooth
 }
 
 /* dz, which may lie where z lies. */
-static void row_slope(const batch_row *b, const real *z, real *dz, int64_t V, real smoothing,
-                      double scale)
+static void row_slope(const kernels *kern, const batch_row *b, const real *z, real *dz, int64_t V,
+                      real smoothing, double scale)
 {
     if (b->target == NO_TARGET) {
         memset(dz, 0, (size_t)V * sizeof *dz);
         return;
     }
-    const real lse = log_sum_exp(z, V), w = (real)(scale * (double)b->weight);
+    const real lse = kern->log_sum_exp(z, V), w = (real)(scale * (double)b->weight);
     const real even = smoothing / (real)V;
+    if (dz != z)
+        memcpy(dz, z, (size_t)V * sizeof *dz);
+    kern->exp_less(dz, V, lse);
+    dz[b->target] -= 1 - smoothing;
     for (int64_t k = 0; k < V; k++)
-        dz[k] = w * (exp(z[k] - lse) - even - (k == b->target ? 1 - smoothing : 0));
+        dz[k] = w * (dz[k] - even);
 }
 
 /* ---- logits that exist ----------------------------------------------------------------------- */
@@ -90,7 +85,7 @@ static void forward(run *r, const node *n)
     double sum = 0;
     index_rows(r, index);
     for (int64_t i = 0; i < rows(z); i++)
-        sum += row_loss(&r->batch->row[index[i]], row(z, i), cols(z), n->f[0]);
+        sum += row_loss(r->kern, &r->batch->row[index[i]], row(z, i), cols(z), n->f[0]);
     row(n->out, 0)[0] = (real)(total > 0 ? sum / total : 0);
 }
 
@@ -101,7 +96,8 @@ static void slope_rows(const run *r, const node *n, int64_t i0, int64_t i1)
     const double total = total_weight(r), scale = total > 0 ? (double)*n->out->grad / total : 0;
     assert(!z->grad_written && "the loss is the only reader of its logits");
     for (int64_t i = i0; i < i1; i++)
-        row_slope(&r->batch->row[index[i]], row(z, i), grad_row(z, i), cols(z), n->f[0], scale);
+        row_slope(r->kern, &r->batch->row[index[i]], row(z, i), grad_row(z, i), cols(z), n->f[0],
+                  scale);
 }
 
 static void backward(run *r, const node *n)
@@ -146,8 +142,8 @@ static void loss_rows(const run *r, const node *n, int64_t i0, int64_t i1)
     const chunk *c = n->arg;
     const tensor *z = n->save[LOGITS];
     for (int64_t i = i0; i < i1; i++)
-        row(n->save[SUMS], i)[0] = (real)row_loss(&r->batch->row[c->index[i]], row(z, i), cols(z),
-                                                  n->f[0]);
+        row(n->save[SUMS], i)[0] = (real)row_loss(r->kern, &r->batch->row[c->index[i]], row(z, i),
+                                                  cols(z), n->f[0]);
 }
 
 static void chunk_slopes(const run *r, const node *n, int64_t i0, int64_t i1)
@@ -155,7 +151,8 @@ static void chunk_slopes(const run *r, const node *n, int64_t i0, int64_t i1)
     const chunk *c = n->arg;
     const tensor *z = n->save[LOGITS];
     for (int64_t i = i0; i < i1; i++)
-        row_slope(&r->batch->row[c->index[i]], row(z, i), row(z, i), cols(z), n->f[0], c->scale);
+        row_slope(r->kern, &r->batch->row[c->index[i]], row(z, i), row(z, i), cols(z), n->f[0],
+                  c->scale);
 }
 
 /* Calls each(r, n) for every chunk, with n->arg a chunk whose logits have been made. */

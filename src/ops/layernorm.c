@@ -24,44 +24,58 @@ static void forward(run *r, const node *n)
 /* Also leaves every row's mean and s in save[0], where the sums over rows find them. */
 static void input_rows(const run *r, const node *n, int64_t i0, int64_t i1)
 {
-    (void)r;
-    const tensor *in = n->in[0], *w = n->in[1];
+    const tensor *in = n->in[0];
+    const real *w = values(n->in[1]);
     const int64_t D = cols(in);
+    const real share = 1 / (real)D;
     for (int64_t i = i0; i < i1; i++) {
         const real *x = row(in, i), *dy = grad_row(n->out, i);
-        real mean = 0, var = 0, g_mean = 0, gz_mean = 0;
+        real mean = 0, var = 0;
         for (int64_t k = 0; k < D; k++)
-            mean += x[k] / (real)D;
+            mean += x[k];
+        mean *= share;
         for (int64_t k = 0; k < D; k++)
-            var += (x[k] - mean) * (x[k] - mean) / (real)D;
-        const real s = 1 / sqrt(var + n->f[0]);
+            var += (x[k] - mean) * (x[k] - mean);
+        const real s = 1 / sqrt(var * share + n->f[0]);
         row(n->save[0], i)[0] = mean;
         row(n->save[0], i)[1] = s;
-        for (int64_t k = 0; k < D; k++) {
-            g_mean += values(w)[k] * dy[k] / (real)D;
-            gz_mean += values(w)[k] * dy[k] * (x[k] - mean) * s / (real)D;
-        }
-        for (int64_t k = 0; in->needs_grad && k < D; k++)
-            grad_put(grad_row(in, i) + k, in->grad_written,
-                     s * (values(w)[k] * dy[k] - g_mean - (x[k] - mean) * s * gz_mean));
+        if (!in->needs_grad)
+            continue;
+        const real g_mean = r->kern->dot(w, dy, D) * share;
+        real gz_mean = 0;
+        for (int64_t k = 0; k < D; k++)
+            gz_mean += w[k] * dy[k] * (x[k] - mean);
+        gz_mean *= s * share;
+        real *dx = grad_row(in, i);
+        for (int64_t k = 0; k < D; k++)
+            grad_put(&dx[k], in->grad_written,
+                     s * (w[k] * dy[k] - g_mean - (x[k] - mean) * s * gz_mean));
     }
 }
+
+#define COLUMNS 64 /* summed side by side, over the rows in ascending order */
 
 static void gain_columns(const run *r, const node *n, int64_t k0, int64_t k1)
 {
     (void)r;
     const tensor *x = n->in[0], *w = n->in[1], *b = n->in[2];
-    for (int64_t k = k0; k < k1; k++) {
-        real dw = 0, db = 0;
+    for (int64_t at = k0; at < k1; at += COLUMNS) {
+        const int64_t width = k1 - at < COLUMNS ? k1 - at : COLUMNS;
+        real dw[COLUMNS] = { 0 }, db[COLUMNS] = { 0 };
         for (int64_t i = 0; i < rows(x); i++) {
-            const real dy = grad_row(n->out, i)[k];
-            dw += dy * (row(x, i)[k] - row(n->save[0], i)[0]) * row(n->save[0], i)[1];
-            db += dy;
+            const real *dy = grad_row(n->out, i) + at, *from = row(x, i) + at;
+            const real mean = row(n->save[0], i)[0], s = row(n->save[0], i)[1];
+            for (int64_t k = 0; k < width; k++) {
+                dw[k] += dy[k] * (from[k] - mean) * s;
+                db[k] += dy[k];
+            }
         }
-        if (w->needs_grad)
-            grad_put(&w->grad[k], w->grad_written, dw);
-        if (b && b->needs_grad)
-            grad_put(&b->grad[k], b->grad_written, db);
+        for (int64_t k = 0; k < width; k++) {
+            if (w->needs_grad)
+                grad_put(&w->grad[at + k], w->grad_written, dw[k]);
+            if (b && b->needs_grad)
+                grad_put(&b->grad[at + k], b->grad_written, db[k]);
+        }
     }
 }
 

@@ -11,7 +11,7 @@ typedef struct job {
     const real *bias;
     int64_t i_step, j_step; /* of the left side's rows and terms */
     int64_t N, J, C;        /* rows, terms of a sum, columns of y */
-    bool add, across;
+    bool add, across, bf16;
 } job;
 
 /* Formats of whole numbers multiply in class i8; over double, which is there to be exact, nothing
@@ -35,7 +35,7 @@ void product_plan(run *r, int64_t n_row, const tensor *w)
 static void pack_blocks(const run *r, const node *n, int64_t b0, int64_t b1)
 {
     const job *j = n->arg;
-    r->kern->pack(r->work, j->x.at, j->i_step, j->j_step, j->N, j->J, b0, b1);
+    r->kern->pack(r->work, j->x.at, j->i_step, j->j_step, j->N, j->J, j->bf16, b0, b1);
 }
 
 static void pack_i8_blocks(const run *r, const node *n, int64_t b0, int64_t b1)
@@ -49,11 +49,11 @@ static int64_t panel_start(const run *r, const job *j, int64_t p)
     return p * r->kern->panel < j->C ? p * r->kern->panel : j->C;
 }
 
-static void multiply_panels(const run *r, const node *n, int64_t p0, int64_t p1)
+static void multiply_blocks(const run *r, const node *n, int64_t b0, int64_t b1)
 {
     const job *j = n->arg;
-    r->kern->product(j->y.at, j->y.stride, j->add, r->work, j->N, j->J, &j->w, j->across,
-                     panel_start(r, j, p0), panel_start(r, j, p1));
+    r->kern->product(j->y.at, j->y.stride, j->add, r->work, j->N, j->J, &j->w, j->across, b0, b1, 0,
+                     j->C);
 }
 
 static void multiply_i8_panels(const run *r, const node *n, int64_t p0, int64_t p1)
@@ -75,7 +75,9 @@ static void add_bias(const run *r, const node *n, int64_t p0, int64_t p1)
 
 static void outputs(const run *r, const node *n, int64_t p0, int64_t p1)
 {
-    multiply_panels(r, n, p0, p1);
+    const job *j = n->arg;
+    r->kern->product(j->y.at, j->y.stride, false, r->work, j->N, j->J, &j->w, true, 0,
+                     row_blocks(j->N, r->kern->rows), panel_start(r, j, p0), panel_start(r, j, p1));
     add_bias(r, n, p0, p1);
 }
 
@@ -87,81 +89,121 @@ static void outputs_i8(const run *r, const node *n, int64_t p0, int64_t p1)
 
 /* ---- on all threads -------------------------------------------------------------------------- */
 
-static void multiply(run *r, const job *j, range_fn *pack, int rows, range_fn *fn)
+static void pack(run *r, const job *j, range_fn *fn, int rows)
 {
     const node n = { .arg = j };
-    const int64_t form = 2 * j->x.id + (pack == pack_i8_blocks);
-    if (j->N == 0)
+    const int64_t form = 3 * j->x.id + (fn == pack_i8_blocks ? 2 : j->bf16);
+    if (j->x.id && r->scratch_holds == form)
         return;
-    if (!j->x.id || r->scratch_holds != form) {
-        const int64_t blocks = row_blocks(j->N, rows);
-        parallel(r, &n, blocks, j->N * j->J / blocks, pack);
-        r->scratch_holds = j->x.id ? form : 0;
-    }
+    const int64_t blocks = row_blocks(j->N, rows);
+    parallel(r, &n, blocks, j->N * j->J / blocks, fn);
+    r->scratch_holds = j->x.id ? form : 0;
+}
+
+/* Forward, a panel of weights is produced once, so threads share the outputs ... */
+static void by_outputs(run *r, const job *j, range_fn *fn)
+{
+    const node n = { .arg = j };
     const int64_t panels = row_blocks(j->C, r->kern->panel);
     parallel(r, &n, panels, j->N * j->J * r->kern->panel, fn);
+}
+
+/* ... backward, a gradient's rows lie together in memory, so they share the rows. */
+static void by_rows(run *r, const job *j)
+{
+    const node n = { .arg = j };
+    const int64_t blocks = row_blocks(j->N, r->kern->rows);
+    pack(r, j, pack_blocks, r->kern->rows);
+    parallel(r, &n, blocks, j->N * j->J * j->C / blocks, multiply_blocks);
+}
+
+static row_set weight_rows(const run *r, const tensor *w)
+{
+    return w->low ? dtype_rows(&dtype_bf16, r->kern, w->low, cols(w))
+                  : dtype_rows(w->type, r->kern, w->data, cols(w));
+}
+
+/* Rows of x as they are, or rounded. */
+static row_set number_rows(const run *r, matrix x, bool bf16)
+{
+    row_set s = dtype_rows(bf16 ? &dtype_rounded : &dtype_real, r->kern, x.at, x.cols);
+    s.row_bytes = (size_t)x.stride * sizeof(real);
+    return s;
 }
 
 void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
 {
     const job j = { .y = y,
                     .x = x,
-                    .w = dtype_rows(w->type, r->kern, w->data, cols(w)),
+                    .w = weight_rows(r, w),
                     .bias = values(bias),
                     .i_step = x.stride,
                     .j_step = 1,
                     .N = x.rows,
                     .J = x.cols,
                     .C = rows(w),
-                    .across = true };
-    if (in_i8(w))
-        multiply(r, &j, pack_i8_blocks, r->kern->rows_i8, outputs_i8);
-    else
-        multiply(r, &j, pack_blocks, r->kern->rows, outputs);
+                    .across = true,
+                    .bf16 = w->low != NULL };
+    if (x.rows == 0)
+        return;
+    if (in_i8(w)) {
+        pack(r, &j, pack_i8_blocks, r->kern->rows_i8);
+        by_outputs(r, &j, outputs_i8);
+    } else {
+        pack(r, &j, pack_blocks, r->kern->rows);
+        by_outputs(r, &j, outputs);
+    }
 }
 
 void product_dx(run *r, matrix dx, bool add, matrix dy, const tensor *w)
 {
     const job j = { .y = dx,
                     .x = dy,
-                    .w = dtype_rows(w->type, r->kern, w->data, cols(w)),
+                    .w = weight_rows(r, w),
                     .i_step = dy.stride,
                     .j_step = 1,
                     .N = dy.rows,
                     .J = dy.cols,
                     .C = cols(w),
-                    .add = add };
-    multiply(r, &j, pack_blocks, r->kern->rows, multiply_panels);
+                    .add = add,
+                    .bf16 = w->low != NULL };
+    if (dy.rows > 0)
+        by_rows(r, &j);
 }
 
 /* Rows of dW are the columns of dy; the sum runs over the rows of both. */
 void product_dw(run *r, const tensor *w, bool add, matrix dy, matrix x)
 {
-    job j = { .y = { w->grad, rows(w), cols(w), cols(w), 0 },
-              .x = dy,
-              .w = dtype_rows(&dtype_real, r->kern, x.at, x.cols),
-              .i_step = 1,
-              .j_step = dy.stride,
-              .N = dy.cols,
-              .J = dy.rows,
-              .C = x.cols,
-              .add = add };
-    j.w.row_bytes = (size_t)x.stride * sizeof(real);
+    const job j = { .y = { w->grad, rows(w), cols(w), cols(w), 0 },
+                    .x = dy,
+                    .w = number_rows(r, x, w->low != NULL),
+                    .i_step = 1,
+                    .j_step = dy.stride,
+                    .N = dy.cols,
+                    .J = dy.rows,
+                    .C = x.cols,
+                    .add = add,
+                    .bf16 = w->low != NULL };
     if (dy.rows == 0 && !add)
         grad_clear((tensor *)w);
     else if (dy.rows > 0)
-        multiply(r, &j, pack_blocks, r->kern->rows, multiply_panels);
+        by_rows(r, &j);
 }
+
+#define COLUMNS 64 /* summed side by side, over the rows in ascending order */
 
 static void bias_columns(const run *r, const node *n, int64_t o0, int64_t o1)
 {
     (void)r;
     const job *j = n->arg;
-    for (int64_t o = o0; o < o1; o++) {
-        real sum = 0;
+    for (int64_t o = o0; o < o1; o += COLUMNS) {
+        const int64_t width = o1 - o < COLUMNS ? o1 - o : COLUMNS;
+        real sum[COLUMNS] = { 0 };
         for (int64_t i = 0; i < j->x.rows; i++)
-            sum += j->x.at[i * j->x.stride + o];
-        grad_put(&j->y.at[o], j->add, sum);
+            for (int64_t k = 0; k < width; k++)
+                sum[k] += j->x.at[i * j->x.stride + o + k];
+        for (int64_t k = 0; k < width; k++)
+            grad_put(&j->y.at[o + k], j->add, sum[k]);
     }
 }
 

@@ -4,7 +4,8 @@
  *     y = x W^T + b        dx (+)= dy W        dW (+)= dy^T x
  *
  * The left side is packed into the run's scratch memory first. Which compute class multiplies is
- * decided here, by the stored format (docs/NUMERICS.md). */
+ * decided here (docs/NUMERICS.md): i8 for formats of whole numbers, bf16 for parameters that keep
+ * such a copy of themselves, f32 for all others. */
 #ifndef WEFT_OPS_PRODUCT_H
 #define WEFT_OPS_PRODUCT_H
 

@@ -33,8 +33,9 @@ static real scale_of(const run *r, const node *n, const real *x)
 /* Also leaves every group's s in save[0], where the sum over rows finds it. */
 static void input_rows(const run *r, const node *n, int64_t i0, int64_t i1)
 {
-    const tensor *in = n->in[0], *w = n->in[1];
-    const int64_t width = cols(w);
+    const tensor *in = n->in[0];
+    const real *w = values(n->in[1]);
+    const int64_t width = cols(n->in[1]);
     for (int64_t i = i0; i < i1; i++)
         for (int64_t c = 0; c < cols(in); c += width) {
             const real *x = row(in, i) + c, *dy = grad_row(n->out, i) + c;
@@ -42,25 +43,33 @@ static void input_rows(const run *r, const node *n, int64_t i0, int64_t i1)
             real mean = 0;
             row(n->save[0], i)[c / width] = s;
             for (int64_t k = 0; k < width; k++)
-                mean += values(w)[k] * dy[k] * x[k] / (real)width;
+                mean += w[k] * dy[k] * x[k];
+            mean *= s * s / (real)width;
             for (int64_t k = 0; in->needs_grad && k < width; k++)
                 grad_put(grad_row(in, i) + c + k, in->grad_written,
-                         s * (values(w)[k] * dy[k] - x[k] * s * s * mean));
+                         s * (w[k] * dy[k] - x[k] * mean));
         }
 }
+
+#define COLUMNS 64 /* summed side by side, over the rows in ascending order */
 
 static void gain_columns(const run *r, const node *n, int64_t k0, int64_t k1)
 {
     (void)r;
     const tensor *x = n->in[0], *w = n->in[1];
-    const int64_t width = cols(w);
-    for (int64_t k = k0; k < k1; k++) {
-        real sum = 0;
+    const int64_t group = cols(w);
+    for (int64_t at = k0; at < k1; at += COLUMNS) {
+        const int64_t width = k1 - at < COLUMNS ? k1 - at : COLUMNS;
+        real sum[COLUMNS] = { 0 };
         for (int64_t i = 0; i < rows(x); i++)
-            for (int64_t c = 0; c < cols(x); c += width)
-                sum += grad_row(n->out, i)[c + k] * row(x, i)[c + k] *
-                       row(n->save[0], i)[c / width];
-        grad_put(&w->grad[k], w->grad_written, sum);
+            for (int64_t c = 0; c < cols(x); c += group) {
+                const real *dy = grad_row(n->out, i) + c + at, *from = row(x, i) + c + at;
+                const real s = row(n->save[0], i)[c / group];
+                for (int64_t k = 0; k < width; k++)
+                    sum[k] += dy[k] * from[k] * s;
+            }
+        for (int64_t k = 0; k < width; k++)
+            grad_put(&w->grad[at + k], w->grad_written, sum[k]);
     }
 }
 

@@ -96,6 +96,21 @@ const dtype dtype_f16 = { "f16",    "F16",          1,   1, 2, TILE_F16, f16_dec
 const dtype dtype_bf16 = { "bf16",    "BF16",          30,  1, 2, TILE_BF16, bf16_decode_row,
                            bf16_tile, bf16_encode_row, NULL };
 
+static const real *rounded_tile(real *to, const void *row, int64_t k0, int64_t n)
+{
+    const real *x = (const real *)row + k0;
+    for (int64_t k = 0; k < n; k++)
+        to[k] = bf16_decode(bf16_encode((float)x[k]));
+    return to;
+}
+
+const dtype dtype_rounded = { .name = "rounded",
+                              .gguf = -1,
+                              .block = 1,
+                              .bytes = sizeof(real),
+                              .kind = TILE_ROUNDED,
+                              .tile = rounded_tile };
+
 const dtype dtype_i32 = { .name = "i32", .safetensors = "I32", .gguf = 26, .block = 1, .bytes = 4 };
 static const dtype dtype_i8 = {
     .name = "i8", .safetensors = "I8", .gguf = 24, .block = 1, .bytes = 1

@@ -28,6 +28,9 @@ typedef struct dtype {
     quants_fn *quants;
 } dtype;
 
+/* Real numbers that count as their bf16 neighbours: only ever the right side of a product. */
+extern const dtype dtype_rounded;
+
 extern const dtype dtype_f32, dtype_f16, dtype_bf16, dtype_q8_0, dtype_q4_0, dtype_i32;
 
 /* What activations are made of. */

@@ -23,6 +23,7 @@ typedef struct tensor {
     bool is_param;        /* lives longer than a step */
     bool grad_taken;      /* the memory of grad has been taken (in a dry run: counted) */
     bool grad_written;    /* somebody has stored into it: the next one adds */
+    const uint16_t *low;  /* of a parameter: its numbers as bf16, which products take; or NULL */
     int32_t uses;         /* of a parameter: nodes whose backward is still to come */
     struct tensor *whole; /* of a view: what it is a view of */
 } tensor;

@@ -59,6 +59,7 @@ static void update_chunk(void *arg, int64_t chunk)
         if (p->tensor[i]->needs_grad)
             update_range(u, from, to, p->tensor[i]->n_dim > 1);
     }
+    params_round(u->a->p, k0, k1);
 }
 
 double adamw_step(adamw *a, double lr, pool *threads)

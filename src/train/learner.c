@@ -37,7 +37,7 @@ weft_status learner_init(learner *l, model *m, const learner_options *o, const b
     *l = (learner){ .model = m, .opt = *o, .tape = { .recompute = o->recompute } };
     learner_plan plan;
     l->pool = pool_new(o->n_thread, &m->host->mem, err);
-    if (l->pool && params_init(&l->params, m, err) == WEFT_OK &&
+    if (l->pool && params_init(&l->params, m, o->bf16, err) == WEFT_OK &&
         adamw_init(&l->adamw, &l->params, &o->adamw, err) == WEFT_OK &&
         learner_predict(l, largest, &plan, err) == WEFT_OK &&
         run_init(&l->run, &m->host->mem, plan.meta, plan.data, plan.scratch, err) == WEFT_OK) {

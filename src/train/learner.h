@@ -11,6 +11,7 @@
 typedef struct learner_options {
     int n_thread;
     bool recompute;
+    bool bf16; /* products of matrices in class bf16: f32 weights with bf16 copies, f32 sums */
     real dropout, smoothing;
     uint64_t seed; /* of dropout */
     adamw_options adamw;

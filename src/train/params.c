@@ -1,5 +1,7 @@
 #include "train/params.h"
 
+#include "kernels/half.h"
+
 #include <string.h>
 
 #define ALIGN (MEM_ALIGN / (int64_t)sizeof(real))
@@ -22,9 +24,10 @@ static void move_in(params *p, int64_t i)
     t->type = &dtype_real;
     t->grad = p->grad + p->at[i];
     t->is_param = t->needs_grad = t->grad_taken = true;
+    t->low = p->low && t->n_dim > 1 ? p->low + p->at[i] : NULL;
 }
 
-weft_status params_init(params *p, model *m, weft_error *err)
+weft_status params_init(params *p, model *m, bool bf16, weft_error *err)
 {
     mem *from = &m->host->mem;
     *p = (params){ .mem = from, .tensor = m->param, .n_tensor = m->n_param };
@@ -36,12 +39,15 @@ weft_status params_init(params *p, model *m, weft_error *err)
     p->n = p->at[m->n_param];
     p->value = mem_zalloc(from, (size_t)p->n, sizeof *p->value, "parameters", err);
     p->grad = p->value ? mem_zalloc(from, (size_t)p->n, sizeof *p->grad, "gradients", err) : NULL;
-    if (!p->grad) {
+    if (p->grad && bf16)
+        p->low = mem_zalloc(from, (size_t)p->n, sizeof *p->low, "bf16 parameters", err);
+    if (!p->grad || (bf16 && !p->low)) {
         params_free(p);
         return WEFT_ENOMEM;
     }
     for (int64_t i = 0; i < m->n_param; i++)
         move_in(p, i);
+    params_round(p, 0, p->n);
     return WEFT_OK;
 }
 
@@ -52,7 +58,14 @@ void params_free(params *p)
     mem_free(p->mem, p->at);
     mem_free(p->mem, p->value);
     mem_free(p->mem, p->grad);
+    mem_free(p->mem, p->low);
     *p = (params){ 0 };
+}
+
+void params_round(params *p, int64_t k0, int64_t k1)
+{
+    for (int64_t k = k0; p->low && k < k1; k++)
+        p->low[k] = bf16_encode((float)p->value[k]);
 }
 
 void params_begin(params *p)

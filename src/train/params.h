@@ -14,14 +14,16 @@
 typedef struct params {
     mem *mem;
     real *value, *grad;
-    int64_t n; /* numbers in a block, the space between included */
+    uint16_t *low; /* the values as bf16, for products; or NULL */
+    int64_t n;     /* numbers in a block, the space between included */
     tensor **tensor;
     int64_t n_tensor;
     int64_t *at; /* where tensor i begins; at[n_tensor] = n */
 } params;
 
-/* Moves the weights of m, which nobody else may be using, into a block of real numbers. */
-weft_status params_init(params *p, model *m, weft_error *err);
+/* Moves the weights of m, which nobody else may be using, into a block of real numbers. With bf16,
+ * products use copies of the matrices in that format, made anew after every step. */
+weft_status params_init(params *p, model *m, bool bf16, weft_error *err);
 void params_free(params *p);
 
 /* Before the first backward of a step: gradients are forgotten, the next writer stores. */
@@ -29,6 +31,9 @@ void params_begin(params *p);
 
 /* After the last backward: the gradients of weights that were not used are zero. */
 void params_end(params *p);
+
+/* Makes the copies of values [k0, k1) anew. */
+void params_round(params *p, int64_t k0, int64_t k1);
 
 /* sqrt(sum g^2), in double, in an order that does not depend on the threads. */
 double params_norm(const params *p, pool *threads);

@@ -30,7 +30,8 @@ check "random_model: sizes make a model" "$random_model" --layers 2 --width 64 -
 check "random_model: a named shape can be changed" "$random_model" --shape 124m --layers 1 --width 48 --hidden 64 \
     --vocab 100 --context 32 --type f16 "$work/gpt2.gguf"
 check "random_model: a size that is missing is named" refused "--width is missing" "$random_model" --layers 2 "$model.x"
-check "random_model: an unknown type is refused" refused '--type is "q9"' "$random_model" --shape 1b --type q9 "$model.x"
+check "random_model: an unknown type is refused" refused '--type is "q9"' \
+    "$random_model" --shape 1b --type q9 "$model.x"
 check "random_model: an unknown shape is refused" refused 'expected 1b' "$random_model" --shape 2b "$model.x"
 check "random_model: an unknown option is refused" refused "unknown option --depth" "$random_model" --depth 3 "$model.x"
 check "random_model: a size out of range is refused" refused "expected 1 to" "$random_model" --layers 0 "$model.x"
@@ -41,10 +42,14 @@ check "generate: runs" "$bench/generate" "$model" --smoke --prompt 8 --generate 
 check "generate: prints JSON" objects "$bench/generate" "$model" --smoke --prompt 8 --generate 2 --repeat 1 --json
 check "generate: a file that is not there fails" sh -c "! '$bench/generate' '$work/none'"
 check "train_step: runs" "$bench/train_step" --model "$work/gpt2.gguf" --smoke --sequences 2 --tokens 8 --repeat 1
-check "train_step: prints JSON" objects "$bench/train_step" --model "$model" --smoke --sequences 1 --tokens 8 --repeat 1 \
-    --recompute --json
+check "train_step: prints JSON" objects "$bench/train_step" --model "$model" --smoke --sequences 1 --tokens 8 \
+    --repeat 1 --recompute --json
+check "train_step: runs in bf16" "$bench/train_step" --model "$work/gpt2.gguf" --type bf16 --smoke --sequences 2 \
+    --tokens 8 --repeat 1
+check "train_step: an unknown type is refused" refused "expected f32 or bf16" "$bench/train_step" --type f8
 check "train_step: more tokens than positions are refused" refused "has 32 positions" \
     "$bench/train_step" --model "$work/gpt2.gguf" --tokens 33
+check "matmul: runs and prints JSON" objects "$bench/matmul" --smoke --width 256 --repeat 1 --json
 check "ops: runs" "$bench/ops" --smoke --rows 4 --width 64 --repeat 1
 check "ops: prints JSON" objects "$bench/ops" --smoke --rows 4 --width 64 --repeat 1 --json
 check "attention: runs" "$bench/attention" --smoke --most 64 --heads 4 --kv-heads 2 --repeat 1

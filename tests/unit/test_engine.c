@@ -204,12 +204,13 @@ static void same_answer_every_time(void **state)
 /* What a fast matrix product is tempted to do: another order of summation when there are many
  * rows. */
 static void tempted_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N,
-                            int64_t J, const row_set *w, bool across, int64_t c0, int64_t c1)
+                            int64_t J, const row_set *w, bool across, int64_t i0, int64_t i1,
+                            int64_t c0, int64_t c1)
 {
-    kernels_scalar.product(y, y_stride, add, a, N, J, w, across, c0, c1);
+    kernels_scalar.product(y, y_stride, add, a, N, J, w, across, i0, i1, c0, c1);
     real buffer[TILE];
     for (int64_t c = c0; across && N >= 8 && c < c1; c++)
-        for (int64_t i = 0; i < N; i++) {
+        for (int64_t i = i0; i < i1; i++) {
             const real *t = w->tile(buffer, (const char *)w->data + (size_t)c * w->row_bytes, 0, J);
             real sum = 0;
             for (int64_t k = 0; k < J; k++)
@@ -220,10 +221,11 @@ static void tempted_product(real *y, int64_t y_stride, bool add, const real *a, 
 
 /* And what threads are tempted to do: an order that depends on how the work was cut among them. */
 static void hasty_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
-                          const row_set *w, bool across, int64_t c0, int64_t c1)
+                          const row_set *w, bool across, int64_t i0, int64_t i1, int64_t c0,
+                          int64_t c1)
 {
     (c1 - c0 > 16 ? kernels_scalar.product : tempted_product)(y, y_stride, add, a, N, J, w, across,
-                                                              c0, c1);
+                                                              i0, i1, c0, c1);
 }
 
 /* In class i8 only the sum over blocks has an order; here many rows sum from the end. */

@@ -288,23 +288,27 @@ static real *three_steps(const char *path, learner_options o, int64_t *n, size_t
     return three_steps_with(path, o, NULL, n, peak);
 }
 
-/* A Llama of twelve layers, as a file; the two golden families. */
-static const char *sample(int i)
+/* A random Llama, as a file. */
+static const char *fresh_llama(int n_layer, int d_model, int n_vocab)
 {
-    if (i > 0)
-        return fixture(i == 1 ? "golden/llama-gqa" : "golden/gpt2");
-    const llama_shape s = { .n_layer = 12,
-                            .d_model = 32,
+    const llama_shape s = { .n_layer = n_layer,
+                            .d_model = d_model,
                             .n_head = 4,
                             .n_head_kv = 2,
-                            .d_ff = 48,
-                            .n_vocab = 50,
+                            .d_ff = 3 * d_model / 2,
+                            .n_vocab = n_vocab,
                             .n_ctx = 64,
                             .type = &dtype_f32 };
     bytes b = gguf_llama(&s);
-    const char *path = temp_file("twelve.gguf", b.at, b.n);
+    const char *path = temp_file("fresh.gguf", b.at, b.n);
     free(b.at);
     return path;
+}
+
+/* A Llama of twelve layers; the two golden families. */
+static const char *sample(int i)
+{
+    return i > 0 ? fixture(i == 1 ? "golden/llama-gqa" : "golden/gpt2") : fresh_llama(12, 32, 50);
 }
 #define N_SAMPLE 3
 #define N_TABLE  8 /* more than there are */
@@ -318,11 +322,12 @@ static void spoil_key(void *ud, tensor *param)
 
 /* What a parallel sum over rows is tempted to do: an order that depends on how the work was cut. */
 static void tempted_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N,
-                            int64_t J, const row_set *w, bool across, int64_t c0, int64_t c1)
+                            int64_t J, const row_set *w, bool across, int64_t i0, int64_t i1,
+                            int64_t c0, int64_t c1)
 {
-    kernels_scalar.product(y, y_stride, add, a, N, J, w, across, c0, c1);
-    for (int64_t c = c0; (c1 - c0) % 4 != 0 && !across && !add && J <= TILE && c < c1; c++)
-        for (int64_t i = 0; i < N; i++) {
+    kernels_scalar.product(y, y_stride, add, a, N, J, w, across, i0, i1, c0, c1);
+    for (int64_t c = c0; (i1 - i0) % 4 != 0 && !across && !add && J <= TILE && c < c1; c++)
+        for (int64_t i = i0; i < i1; i++) {
             real sum = 0;
             for (int64_t j = J - 1; j >= 0; j--)
                 sum += a[i * J + j] *
@@ -340,13 +345,17 @@ static void threads_do_not_matter(void **state)
         learner_options o = { .n_thread = 1, .dropout = 0.1f, .adamw = plain_adamw };
         if (!(kern = kernels_table(f / N_SAMPLE)))
             break;
-        real *one = three_steps(sample(f % N_SAMPLE), o, &n, &peak);
-        for (o.n_thread = 2; o.n_thread <= 4; o.n_thread *= 2) {
-            real *more = three_steps(sample(f % N_SAMPLE), o, &n, &peak);
-            assert_memory_equal(one, more, (size_t)n * sizeof *one);
-            free(more);
+        for (int bf16 = 0; bf16 < 2; bf16++) {
+            o.bf16 = bf16;
+            o.n_thread = 1;
+            real *one = three_steps(sample(f % N_SAMPLE), o, &n, &peak);
+            for (o.n_thread = 2; o.n_thread <= 4; o.n_thread *= 2) {
+                real *more = three_steps(sample(f % N_SAMPLE), o, &n, &peak);
+                assert_memory_equal(one, more, (size_t)n * sizeof *one);
+                free(more);
+            }
+            free(one);
         }
-        free(one);
     }
     kern = &kernels_scalar;
 }
@@ -694,6 +703,67 @@ static void every_architecture_trains(void **state)
     }
 }
 
+/* Four pieces of a text, character by character. */
+static void lesson_text(lesson *l, const unsigned char *text, size_t n, int at)
+{
+    const int32_t lengths[4] = { 64, 64, 64, 64 };
+    lesson_init(l, 4, lengths);
+    for (int i = 0; i < l->batch.n_row; i++) {
+        const size_t from = rng_draw(43, (uint64_t)at, (uint64_t)l->row[i].seq).word[0] % (n - 65);
+        l->row[i].id = text[from + (size_t)l->row[i].pos];
+        l->row[i].target = text[from + (size_t)l->row[i].pos + 1];
+    }
+    lesson_want(l);
+}
+
+enum { CURVE = 200 };
+
+static void curve(const char *path, const unsigned char *text, size_t n, bool bf16, double *loss)
+{
+    host h;
+    model m;
+    learner l;
+    lesson s;
+    open_for_learning(&h, &m, path);
+    lesson_text(&s, text, n, 0);
+    start(&l, &m, (learner_options){ .n_thread = 2, .bf16 = bf16, .adamw = plain_adamw }, &s);
+    l.run.kern = kernels_table(0);
+    for (int64_t i = 0; i < m.n_param; i++) /* small weights, as a model begins to learn with */
+        if (m.param[i]->n_dim > 1)
+            fill_normal(m.param[i]->data, rows(m.param[i]) * cols(m.param[i]), 44, (uint64_t)i,
+                        0.05f);
+    params_round(&l.params, 0, l.params.n);
+    for (int k = 0; k < CURVE; k++) {
+        lesson_text(&s, text, n, k);
+        loss[k] = (double)step(&l, &s, 2e-3, NULL);
+    }
+    learner_free(&l);
+    model_close(&m);
+}
+
+/* The same 200 batches in both classes: no loss of the curve is further apart than a hundredth. */
+static void bf16_learns_as_f32(void **state)
+{
+    (void)state;
+    static unsigned char text[1 << 20];
+    static double loss[2][CURVE];
+    FILE *f = fopen(asset("data/tinyshakespeare/input.txt"), "rb");
+    const size_t n = f ? fread(text, 1, sizeof text, f) : 0;
+    if (f)
+        fclose(f);
+    assert_true(n > 100000);
+    const char *path = fresh_llama(2, 64, 128);
+    double worst = 0;
+    for (int c = 0; c < 2; c++)
+        curve(path, text, n, c == 1, loss[c]);
+    for (int k = 0; k < CURVE; k++)
+        worst = fmax(worst, fabs(loss[1][k] / loss[0][k] - 1));
+    print_message("200 steps: f32 %.3f -> %.3f, bf16 %.3f -> %.3f, curves within %.2f %%\n",
+                  loss[0][0], loss[0][CURVE - 1], loss[1][0], loss[1][CURVE - 1], 100 * worst);
+    assert_true(worst > 0 && worst < 0.01);
+    assert_true(loss[0][CURVE - 1] < 0.7 * loss[0][0]);
+}
+
 /* ---- the loss's memory ----------------------------------------------------------------------- */
 
 static size_t loss_peak(int64_t n_row, int64_t V)
@@ -764,6 +834,7 @@ int main(void)
         TEST("train: stories260K learns a batch by heart", stories_overfit),
         TEST("train: every architecture of the table learns in three steps",
              every_architecture_trains),
+        TEST("train: 200 steps in class bf16 learn as in f32", bf16_learns_as_f32),
         TEST("train: the loss's memory does not grow with the rows", loss_memory_is_bounded),
     };
     return RUN(tests);
