@@ -127,7 +127,9 @@ static void pack_i8(void *to, const real *x, int64_t x_stride, int64_t N, int64_
 
 /* ---- panels of weights ----------------------------------------------------------------------- */
 
-typedef uint8_t half_block __attribute__((vector_size(BLOCK_I8 / 2)));
+/* Bytes of a block, and of half a block, which the compiler maps to vectors. */
+typedef uint8_t bytes32 __attribute__((vector_size(BLOCK_I8)));
+typedef uint8_t bytes16 __attribute__((vector_size(BLOCK_I8 / 2)));
 
 static inline real scale_at(const uint8_t *block)
 {
@@ -137,20 +139,21 @@ static inline real scale_at(const uint8_t *block)
 /* 32 biased bytes and their scale. */
 static inline real unpack(uint8_t *to, const row_set *w, const uint8_t *row, int64_t b)
 {
-    half_block q[2];
     if (w->kind == TILE_Q8_0) {
         const uint8_t *block = row + b * 34;
-        memcpy(q, block + 2, sizeof q);
-        q[0] ^= BIAS, q[1] ^= BIAS;
-        memcpy(to, q, sizeof q);
+        bytes32 q;
+        memcpy(&q, block + 2, sizeof q);
+        q ^= BIAS;
+        memcpy(to, &q, sizeof q);
         return scale_at(block);
     }
     if (w->kind == TILE_Q4_0) {
         const uint8_t *block = row + b * 18;
-        memcpy(&q[1], block + 2, sizeof q[1]);
-        q[0] = ((q[1] & 15) - 8) ^ BIAS;
-        q[1] = ((q[1] >> 4) - 8) ^ BIAS;
-        memcpy(to, q, sizeof q);
+        bytes16 two;
+        memcpy(&two, block + 2, sizeof two);
+        const bytes16 low = ((two & 15) - 8) ^ BIAS, high = ((two >> 4) - 8) ^ BIAS;
+        memcpy(to, &low, sizeof low);
+        memcpy(to + sizeof low, &high, sizeof high);
         return scale_at(block);
     }
     const real d = w->quants((int8_t *)to, row, b);

@@ -93,11 +93,11 @@ static void pack_turned(real *to, const real *from, int64_t step, int64_t n, int
 /* R rows of n numbers that lie turned already. */
 static void pack_plain(real *to, const real *from, int64_t step, int64_t n, int64_t R)
 {
-    for (int64_t j = 0; j < n; j++)
-        for (int64_t i = 0; i < R; i += WIDTH) {
-            const int part = (int)least(WIDTH, R - i);
-            v_store_part(to + j * R + i, v_load_part(from + j * step + i, part), part);
-        }
+    for (int64_t i = 0; i < R; i += WIDTH) {
+        const int rows = (int)least(WIDTH, R - i);
+        for (int64_t j = 0; j < n; j++)
+            v_store_part(to + j * R + i, v_load_part(from + j * step + i, rows), rows);
+    }
 }
 
 /* Rows or columns of a lie side by side: one of the steps is 1. */
