@@ -270,7 +270,9 @@ weft_status weft_engine_plan(weft_model *m, const weft_engine_options *options,
     if (!translate(options, &o, err) || engine_resolve(&m->model, &o, err) != WEFT_OK ||
         engine_predict(&m->model, &o, false, &p, err) != WEFT_OK)
         return err->code;
-    weft_memory_plan out = { .kv_bytes = p.kv, .step_bytes = p.meta + p.data + p.scratch, .n_ctx = o.n_ctx };
+    weft_memory_plan out = { .kv_bytes = p.kv,
+                             .step_bytes = p.meta + p.data + p.scratch,
+                             .n_ctx = o.n_ctx };
     give(plan, plan->struct_size, &out, sizeof out);
     return WEFT_OK;
 }

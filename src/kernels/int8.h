@@ -162,8 +162,8 @@ static inline real unpack(uint8_t *to, const row_set *w, const uint8_t *row, int
     return d;
 }
 
-/* n blocks from block b0 of rows [o0, o0 + width), row by row as memory likes it; then 4 WIDTH bytes
- * of WIDTH rows are turned at a time. */
+/* n blocks from block b0 of rows [o0, o0 + width), row by row as memory likes it; then 4 WIDTH
+ * bytes of WIDTH rows are turned at a time. */
 static void produce_i8(panel_i8 *p, const row_set *w, int64_t b0, int64_t n, int64_t o0,
                        int64_t width)
 {
@@ -188,16 +188,6 @@ static void produce_i8(panel_i8 *p, const row_set *w, int64_t b0, int64_t n, int
     }
 }
 
-/* What the next panel will be made of is asked for while this one multiplies. */
-static void fetch(const row_set *w, int64_t byte0, int64_t bytes, int64_t o0, int64_t width)
-{
-    for (int64_t o = 0; o < width; o++) {
-        const char *row = (const char *)w->data + (size_t)(o0 + o) * w->row_bytes + byte0;
-        for (int64_t at = 0; at < bytes; at += 64)
-            __builtin_prefetch(row + at, 0, 2);
-    }
-}
-
 static void copy_rows(real *to, int64_t to_stride, const real *from, int64_t from_stride, int64_t R,
                       int64_t width)
 {
@@ -218,12 +208,11 @@ static void strip_i8(real *y, int64_t y_stride, const rows_i8 *x, int64_t N, int
     const int64_t n_block = row_blocks(N, ROWS_I8), all = K / BLOCK_I8;
     for (int64_t b = 0; b < all; b += BLOCKS_I8) {
         const int64_t n = least(BLOCKS_I8, all - b), end = b + n;
-        const int64_t bytes = (int64_t)w->row_bytes / all;
         produce_i8(&p, w, b, n, o, width);
         if (end < all)
-            fetch(w, end * bytes, least(BLOCKS_I8, all - end) * bytes, o, width);
+            fetch(w, o, width, end * BLOCK_I8, least(BLOCKS_I8, all - end) * BLOCK_I8);
         else
-            fetch(w, 0, least(BLOCKS_I8, all) * bytes, o + width, next);
+            fetch(w, o + width, next, 0, least(BLOCKS_I8, all) * BLOCK_I8);
         for (int64_t rb = 0; rb < n_block; rb++) {
             const int64_t i0 = block_row(N, n_block, rb), R = block_row(N, n_block, rb + 1) - i0;
             const int64_t at = i0 * all + b * R;

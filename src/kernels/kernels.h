@@ -48,6 +48,7 @@ typedef enum tile_kind {
 typedef struct row_set {
     const void *data;
     size_t row_bytes;
+    int block, bytes;  /* numbers in a stored block, and their bytes */
     int64_t k0;        /* the column that counts as the first */
     tile_fn *tile;     /* its producer in class f32 ... */
     quants_fn *quants; /* ... and in class i8, or NULL */
@@ -82,12 +83,13 @@ typedef struct kernels {
      *
      *     y[i, c] (+)= sum_j a[i, j] b[j, c]      i < N, j < J, c0 <= c < c1
      *
-     * The left side is packed first: blocks of up to `rows` rows, which `pack` makes one by one from
-     * numbers at a[i i_step + j j_step], in class bf16 rounded to that; N J numbers in all. The right side is stored rows: b[j, c]
-     * is row j, column c of w, or, `across`, row c, column j. Every sum is cut into tiles of TILE
-     * terms; a tile is one chain of multiply-adds in ascending order of j, and tiles are added to y
-     * in ascending order. Threads take whole panels of columns, or whole blocks of rows: a call makes
-     * the columns [c0, c1) of blocks [block0, block1). */
+     * The left side is packed first: blocks of up to `rows` rows, which `pack` makes one by one
+     * from numbers at a[i i_step + j j_step], in class bf16 rounded to that; N J numbers in all.
+     * The right side is stored rows: b[j, c] is row j, column c of w, or, `across`, row c, column
+     * j. Every sum is cut into tiles of TILE terms; a tile is one chain of multiply-adds in
+     * ascending order of j, and tiles are added to y in ascending order. Threads take whole panels
+     * of columns, or whole blocks of rows: a call makes the columns [c0, c1) of blocks [block0,
+     * block1). */
     int rows, panel;
     void (*pack)(real *to, const real *a, int64_t i_step, int64_t j_step, int64_t N, int64_t J,
                  bool bf16, int64_t block0, int64_t block1);
@@ -152,7 +154,7 @@ void avx2_pack_i8(void *to, const real *x, int64_t x_stride, int64_t N, int64_t 
 void avx2_product_i8(real *y, int64_t y_stride, const void *x, int64_t N, int64_t K,
                      const row_set *w, int64_t o0, int64_t o1);
 
-/* ---- how packed rows lie in memory ---------------------------------------------------------- */
+/* ---- how packed rows lie in memory ----------------------------------------------------------- */
 
 /* N rows make this many blocks of at most `most`, as even as can be. */
 static inline int64_t row_blocks(int64_t N, int64_t most)

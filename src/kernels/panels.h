@@ -90,14 +90,22 @@ static void pack_turned(real *to, const real *from, int64_t step, int64_t n, int
     }
 }
 
-/* R rows of n numbers that lie turned already. */
-static void pack_plain(real *to, const real *from, int64_t step, int64_t n, int64_t R)
+/* Columns of a are rows of the left side, R of them a block: all blocks go through a row of a
+ * together, as memory likes it. */
+static void pack_along(real *to, const real *a, int64_t j_step, int64_t N, int64_t j0, int64_t n,
+                       int64_t block0, int64_t block1)
 {
-    for (int64_t i = 0; i < R; i += WIDTH) {
-        const int rows = (int)least(WIDTH, R - i);
-        for (int64_t j = 0; j < n; j++)
-            v_store_part(to + j * R + i, v_load_part(from + j * step + i, rows), rows);
-    }
+    const int64_t n_block = row_blocks(N, ROWS);
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t b = block0; b < block1; b++) {
+            const int64_t i0 = block_row(N, n_block, b), R = block_row(N, n_block, b + 1) - i0;
+            const real *from = a + (j0 + j) * j_step + i0;
+            real *at = to + packed_at(N, j0, n, i0) + j * R;
+            for (int64_t i = 0; i < R; i += WIDTH) {
+                const int part = (int)least(WIDTH, R - i);
+                v_store_part(at + i, v_load_part(from + i, part), part);
+            }
+        }
 }
 
 /* Rows or columns of a lie side by side: one of the steps is 1. */
@@ -107,14 +115,13 @@ static void pack(real *to, const real *a, int64_t i_step, int64_t j_step, int64_
     const int64_t n_block = row_blocks(N, ROWS);
     for (int64_t j0 = 0; j0 < J; j0 += TILE) {
         const int64_t n = least(TILE, J - j0);
+        for (int64_t b = block0; j_step != 1 && b < block1; b += 64)
+            pack_along(to, a, j_step, N, j0, n, b, least(b + 64, block1));
         for (int64_t b = block0; b < block1; b++) {
             const int64_t i0 = block_row(N, n_block, b), R = block_row(N, n_block, b + 1) - i0;
-            const real *from = a + i0 * i_step + j0 * j_step;
             real *at = to + packed_at(N, j0, n, i0);
             if (j_step == 1)
-                pack_turned(at, from, i_step, n, R);
-            else
-                pack_plain(at, from, j_step, n, R);
+                pack_turned(at, a + i0 * i_step + j0, i_step, n, R);
             if (bf16)
                 produce_rounded(at, at, 0, n * R);
         }
@@ -125,9 +132,10 @@ static void pack(real *to, const real *a, int64_t i_step, int64_t j_step, int64_
 static inline __attribute__((always_inline)) vec v_stored(tile_kind kind, const void *row,
                                                           int64_t k)
 {
-    return kind == TILE_F16    ? v_from_f16((const uint16_t *)row + k)
-           : kind == TILE_BF16 ? v_from_bf16((const uint16_t *)row + k)
-                               : v_load((const real *)row + k);
+    return kind == TILE_F16       ? v_from_f16((const uint16_t *)row + k)
+           : kind == TILE_BF16    ? v_from_bf16((const uint16_t *)row + k)
+           : kind == TILE_ROUNDED ? v_bf16(v_load((const real *)row + k))
+                                  : v_load((const real *)row + k);
 }
 
 /* WIDTH rows of n numbers, turned: p[j, i] = row i, column k + j. */
@@ -185,22 +193,37 @@ static void panel_across(real *p, const row_set *w, int64_t j0, int64_t n, int64
     }
 }
 
-/* p[j, c] from row j0 + j of w, column c0 + c. Formats in blocks are produced from a block's
- * beginning. */
+/* p[j, c] from row j0 + j of w, column c0 + c: whole panels of numbers that stand alone ... */
+static inline __attribute__((always_inline)) void lift(tile_kind kind, real *p, const row_set *w,
+                                                       int64_t j0, int64_t n, int64_t c0)
+{
+    const char *row = (const char *)w->data + (size_t)j0 * w->row_bytes;
+    for (int64_t j = 0; j < n; j++, row += w->row_bytes)
+        for (int v = 0; v < VECS; v++)
+            v_store(p + j * PANEL + v * WIDTH, v_stored(kind, row, w->k0 + c0 + v * WIDTH));
+}
+
+/* ... and anything else. Formats in blocks are produced from a block's beginning. */
 static void panel_along(real *p, const row_set *w, int64_t j0, int64_t n, int64_t c0, int64_t width)
 {
     real buffer[PANEL + 2 * BLOCK_I8];
     const int64_t first = (w->k0 + c0) % BLOCK_I8;
-    for (int64_t j = 0; j < n; j++) {
-        const char *row = (const char *)w->data + (size_t)(j0 + j) * w->row_bytes;
-        const real *t = w->tile(buffer, row, w->k0 + c0 - first, width + first) + first;
-        for (int v = 0; v < VECS; v++) {
-            const int part = (int)(width - v * WIDTH);
-            v_store(p + j * PANEL + v * WIDTH,
-                    part >= WIDTH ? v_load(t + v * WIDTH)
-                                  : v_load_part(t + v * WIDTH, part > 0 ? part : 0));
+    if (width == PANEL && w->kind == TILE_F32)
+        lift(TILE_F32, p, w, j0, n, c0);
+    else if (width == PANEL && w->kind == TILE_F16)
+        lift(TILE_F16, p, w, j0, n, c0);
+    else if (width == PANEL && w->kind == TILE_BF16)
+        lift(TILE_BF16, p, w, j0, n, c0);
+    else if (width == PANEL && w->kind == TILE_ROUNDED)
+        lift(TILE_ROUNDED, p, w, j0, n, c0);
+    else
+        for (int64_t j = 0; j < n; j++) {
+            const char *row = (const char *)w->data + (size_t)(j0 + j) * w->row_bytes;
+            const real *t = w->tile(buffer, row, w->k0 + c0 - first, width + first) + first;
+            for (int64_t c = 0; c < PANEL; c += WIDTH)
+                v_store(p + j * PANEL + c,
+                        v_load_part(t + c, (int)least(WIDTH, width > c ? width - c : 0)));
         }
-    }
 }
 
 static void add_sums(real *y, int64_t y_stride, bool add, const real *sums, int64_t R,
@@ -215,10 +238,10 @@ static void add_sums(real *y, int64_t y_stride, bool add, const real *sums, int6
         }
 }
 
-/* One tile of one panel for the blocks [block0, block1). */
+/* One tile of one panel for the blocks [block0, block1); `next` columns come after it. */
 static void tile_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t j0,
                          int64_t n, const row_set *w, bool across, int64_t block0, int64_t block1,
-                         int64_t c, int64_t width)
+                         int64_t c, int64_t width, int64_t next)
 {
     _Alignas(64) real panel[TILE * PANEL];
     _Alignas(64) real sums[ROWS * PANEL];
@@ -232,6 +255,10 @@ static void tile_product(real *y, int64_t y_stride, bool add, const real *a, int
             const int64_t m = least(piece, n - j);
             if (b == block0)
                 produce(panel, w, j0 + j, m, c, width);
+            if (b == block0 && block1 - block0 > 1 && across)
+                fetch(w, c + width, next, j0, n);
+            else if (b == block0 && block1 - block0 > 1)
+                fetch(w, j0, n, c + width, next);
             multiply[R](sums, j == 0, a + packed_at(N, j0, n, i0) + j * R, panel, m);
         }
         add_sums(y + i0 * y_stride + c, y_stride, add, sums, R, width);
@@ -249,5 +276,6 @@ static void product(real *y, int64_t y_stride, bool add, const real *a, int64_t 
         for (int64_t j0 = 0; j0 < J; j0 += TILE)
             for (int64_t c = c0; c < c1; c += PANEL)
                 tile_product(y, y_stride, add || j0 > 0, a, N, j0, least(TILE, J - j0), w, across,
-                             b, least(b + GROUP, block1), c, least(PANEL, c1 - c));
+                             b, least(b + GROUP, block1), c, least(PANEL, c1 - c),
+                             least(PANEL, c1 - c - least(PANEL, c1 - c)));
 }

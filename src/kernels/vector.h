@@ -19,6 +19,18 @@ static inline int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Asks for columns [k, k + n) of rows [i, i + count) of w, which will be wanted soon. */
+static inline void fetch(const row_set *w, int64_t i, int64_t count, int64_t k, int64_t n)
+{
+    const int64_t first = (w->k0 + k) / w->block * w->bytes;
+    const int64_t end = (w->k0 + k + n) / w->block * w->bytes;
+    for (int64_t at = i; at < i + count; at++) {
+        const char *row = (const char *)w->data + (size_t)at * w->row_bytes;
+        for (int64_t byte = first; byte < end; byte += 64)
+            __builtin_prefetch(row + byte, 0, 2);
+    }
+}
+
 /* ---- sums ------------------------------------------------------------------------------------ */
 
 static real dot(const real *a, const real *b, int64_t n)
@@ -300,15 +312,20 @@ static const real *produce_bf16(real *to, const void *row, int64_t k0, int64_t n
     return to;
 }
 
-/* A loop that the compiler maps to vectors by itself. `to` may be the row. */
+/* Rounded to bf16, as half.h does it. */
+static inline vec v_bf16(vec x)
+{
+    typedef uint32_t bits __attribute__((vector_size(sizeof(vec))));
+    const bits u = (bits)x, even = u + 0x7FFFu + (u >> 16 & 1);
+    const bits nan = (bits)((u & 0x7FFFFFFFu) > 0x7F800000u);
+    return (vec)(((nan & (u | 0x400000u)) | (~nan & even)) & 0xFFFF0000u);
+}
+
+/* `to` may be the row. */
 static const real *produce_rounded(real *to, const void *row, int64_t k0, int64_t n)
 {
     const real *x = (const real *)row + k0;
-    for (int64_t k = 0; k < n; k++) {
-        const uint32_t u = float_bits(x[k]), even = u + 0x7FFFu + (u >> 16 & 1);
-        const bool nan = (u & 0x7FFFFFFFu) > 0x7F800000u;
-        to[k] = bits_float((nan ? u | 0x400000u : even) & 0xFFFF0000u);
-    }
+    EACH(n, to, x, x, v_bf16(A));
     return to;
 }
 

@@ -8,10 +8,10 @@
  *
  *     m' = max(m, m_b)    l' = l e^(m - m') + l_b e^(m_b - m')    o' likewise
  *
- * and y = o / l. Within a block, values are summed by pages of 64 positions. No row of scores longer
- * than a block exists, and the order of every sum depends on positions only: a prompt at once, in
- * chunks, or token by token gives the same bits. Keys and values are read through the cache's
- * format, this call's rows included, for the same reason.
+ * and y = o / l. Within a block, values are summed by pages of 64 positions. No row of scores
+ * longer than a block exists, and the order of every sum depends on positions only: a prompt at
+ * once, in chunks, or token by token gives the same bits. Keys and values are read through the
+ * cache's format, this call's rows included, for the same reason.
  *
  * Queries are worked on in crowds, the heads of a group together, as products of matrices: scores Q
  * K^T and outputs P V of a page. What a query does not see gets probability 0. A query that sees no
@@ -224,8 +224,8 @@ static void merge(real *o, real *l, real *m, const real *o_b, real l_b, real m_b
     *m = top;
 }
 
-/* Scores of the block [b, end) become e^(s - max), 0 where a pair does not look; l and m are filled.
- * A pair that sees nothing here has l = 0. */
+/* Scores of the block [b, end) become e^(s - max), 0 where a pair does not look; l and m are
+ * filled. A pair that sees nothing here has l = 0. */
 static void weigh(const run *r, const crowd *c, int64_t b, int64_t end, real *s, real *l, real *m)
 {
     for (int64_t p = 0; p < c->n; p++) {
@@ -417,8 +417,8 @@ static void deltas(const run *r, const node *n, int64_t u0, int64_t u1)
     }
 }
 
-/* grad of t[first key + j, at + e] += sum over the crowd of w[i, j] x[i, e]: what queries of one head send
- * to the keys of a page. */
+/* grad of t[first key + j, at + e] += sum over the crowd of w[i, j] x[i, e]: what queries of one
+ * head send to the keys of a page. */
 static void send(const run *r, const tensor *t, int64_t k_row, int64_t at, const real *w,
                  const crowd *c, int64_t keys, const real *x, int64_t x_stride, int64_t width)
 {

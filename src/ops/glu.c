@@ -2,8 +2,8 @@
  *
  *     dg = dy u a'(g)     du = dy a(g)     dx = dg Wg + du Wu     dWg = dg^T x     dWu = du^T x
  *
- * Equal to linear, linear, act, multiply (a test holds it to that). Backward writes dg and du over g
- * and u, which nobody needs any more. */
+ * Equal to linear, linear, act, multiply (a test holds it to that). Backward writes dg and du over
+ * g and u, which nobody needs any more. */
 #include "ops/ops.h"
 #include "ops/product.h"
 
