@@ -127,24 +127,34 @@ static void pack_i8(void *to, const real *x, int64_t x_stride, int64_t N, int64_
 
 /* ---- panels of weights ----------------------------------------------------------------------- */
 
+/* Bytes of a block, and of half a block, which the compiler maps to vectors. */
+typedef uint8_t bytes32 __attribute__((vector_size(BLOCK_I8)));
+typedef uint8_t bytes16 __attribute__((vector_size(BLOCK_I8 / 2)));
+
+static inline real scale_at(const uint8_t *block)
+{
+    return v_half((uint16_t)(block[0] | block[1] << 8));
+}
+
 /* 32 biased bytes and their scale. */
 static inline real unpack(uint8_t *to, const row_set *w, const uint8_t *row, int64_t b)
 {
-    const __m256i bias = _mm256_set1_epi8((char)BIAS);
     if (w->kind == TILE_Q8_0) {
         const uint8_t *block = row + b * 34;
-        const __m256i q = _mm256_loadu_si256((const void *)(block + 2));
-        _mm256_store_si256((void *)to, _mm256_xor_si256(q, bias));
-        return v_half((uint16_t)(block[0] | block[1] << 8));
+        bytes32 q;
+        memcpy(&q, block + 2, sizeof q);
+        q ^= BIAS;
+        memcpy(to, &q, sizeof q);
+        return scale_at(block);
     }
     if (w->kind == TILE_Q4_0) {
         const uint8_t *block = row + b * 18;
-        const __m128i two = _mm_loadu_si128((const void *)(block + 2));
-        const __m256i q = _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(two, 4), two),
-                                           _mm256_set1_epi8(15));
-        const __m256i less = _mm256_sub_epi8(q, _mm256_set1_epi8(8));
-        _mm256_store_si256((void *)to, _mm256_xor_si256(less, bias));
-        return v_half((uint16_t)(block[0] | block[1] << 8));
+        bytes16 two;
+        memcpy(&two, block + 2, sizeof two);
+        const bytes16 low = ((two & 15) - 8) ^ BIAS, high = ((two >> 4) - 8) ^ BIAS;
+        memcpy(to, &low, sizeof low);
+        memcpy(to + sizeof low, &high, sizeof high);
+        return scale_at(block);
     }
     const real d = w->quants((int8_t *)to, row, b);
     for (int k = 0; k < BLOCK_I8; k++)

@@ -145,7 +145,8 @@ typedef struct kernels {
     tile_fn *tile[N_TILE];
 } kernels;
 
-extern const kernels kernels_scalar, kernels_avx2, kernels_avx512, kernels_avx512_vnni;
+extern const kernels kernels_scalar, kernels_avx2, kernels_avx512, kernels_avx512_vnni,
+    kernels_neon;
 
 /* Class i8 for processors with AVX-512 but without its whole-number products. */
 void avx2_pack_i8(void *to, const real *x, int64_t x_stride, int64_t N, int64_t K, int64_t block0,

@@ -15,11 +15,14 @@
 #define PANEL (VECS * WIDTH)
 #define PIECE 64 /* columns of W produced at a time */
 
-/* sums[i][c] (+)= sum_j a[j, i] p[j, c] for R rows. R is a constant where it is inlined. */
+/* sums[i][c] (+)= sum_j a[j, i] p[j, c] for R rows. R is a constant where it is inlined. The
+ * outer loops ask to be unrolled so that sums are registers from the start: without it gcc 12 for
+ * Arm also stores every sum in every turn. */
 static inline __attribute__((always_inline)) void
 multiply_rows(int R, real *sums, bool begin, const real *a, const real *p, int64_t n)
 {
     vec s[ROWS][VECS];
+#pragma GCC unroll 16
     for (int i = 0; i < R; i++)
         for (int v = 0; v < VECS; v++)
             s[i][v] = begin ? v_zero() : v_load(sums + i * PANEL + v * WIDTH);
@@ -33,6 +36,7 @@ multiply_rows(int R, real *sums, bool begin, const real *a, const real *p, int64
                 s[i][v] = v_fma(x, w[v], s[i][v]);
         }
     }
+#pragma GCC unroll 16
     for (int i = 0; i < R; i++)
         for (int v = 0; v < VECS; v++)
             v_store(sums + i * PANEL + v * WIDTH, s[i][v]);
@@ -69,17 +73,20 @@ static multiply_fn *const multiply[ROWS + 1] = {
 #endif
 };
 
-/* R rows of n numbers, turned: WIDTH columns at a time in registers. */
+/* R rows of n numbers, turned: WIDTH rows of WIDTH columns at a time in registers. */
 static void pack_turned(real *to, const real *from, int64_t step, int64_t n, int64_t R)
 {
-    for (int64_t j = 0; j < n; j += WIDTH) {
-        const int part = (int)least(WIDTH, n - j);
-        vec block[WIDTH];
-        for (int i = 0; i < WIDTH; i++)
-            block[i] = i < R ? v_load_part(from + i * step + j, part) : v_zero();
-        v_transpose(block);
-        for (int i = 0; i < part; i++)
-            v_store_part(to + (j + i) * R, block[i], (int)R);
+    for (int64_t i0 = 0; i0 < R; i0 += WIDTH) {
+        const int rows = (int)least(WIDTH, R - i0);
+        for (int64_t j = 0; j < n; j += WIDTH) {
+            const int part = (int)least(WIDTH, n - j);
+            vec block[WIDTH];
+            for (int i = 0; i < WIDTH; i++)
+                block[i] = i < rows ? v_load_part(from + (i0 + i) * step + j, part) : v_zero();
+            v_transpose(block);
+            for (int i = 0; i < part; i++)
+                v_store_part(to + (j + i) * R + i0, block[i], rows);
+        }
     }
 }
 
@@ -91,14 +98,17 @@ static void pack_along(real *to, const real *a, int64_t j_step, int64_t N, int64
     const int64_t n_block = row_blocks(N, ROWS);
     for (int64_t j = 0; j < n; j++)
         for (int64_t b = block0; b < block1; b++) {
-            const int64_t i0 = block_row(N, n_block, b);
-            const int R = (int)(block_row(N, n_block, b + 1) - i0);
-            v_store_part(to + packed_at(N, j0, n, i0) + j * R,
-                         v_load_part(a + (j0 + j) * j_step + i0, R), R);
+            const int64_t i0 = block_row(N, n_block, b), R = block_row(N, n_block, b + 1) - i0;
+            const real *from = a + (j0 + j) * j_step + i0;
+            real *at = to + packed_at(N, j0, n, i0) + j * R;
+            for (int64_t i = 0; i < R; i += WIDTH) {
+                const int part = (int)least(WIDTH, R - i);
+                v_store_part(at + i, v_load_part(from + i, part), part);
+            }
         }
 }
 
-/* Rows or columns of a lie side by side: one of the steps is 1, and WIDTH is no less than ROWS. */
+/* Rows or columns of a lie side by side: one of the steps is 1. */
 static void pack(real *to, const real *a, int64_t i_step, int64_t j_step, int64_t N, int64_t J,
                  bool bf16, int64_t block0, int64_t block1)
 {

@@ -16,6 +16,13 @@ static bool runs(const kernels *k, const cpu_features *f)
 
 static const kernels *const tables[] = { &kernels_avx512_vnni, &kernels_avx512, &kernels_avx2,
                                          &kernels_scalar };
+#elif defined(__aarch64__) && !defined(WEFT_REAL_DOUBLE)
+static bool runs(const kernels *k, const cpu_features *f)
+{
+    return k != &kernels_neon || f->neon;
+}
+
+static const kernels *const tables[] = { &kernels_neon, &kernels_scalar };
 #else
 static bool runs(const kernels *k, const cpu_features *f)
 {

@@ -540,6 +540,14 @@ typedef struct attention_case {
     int64_t n_bucket;
 } attention_case;
 
+/* Twice as precise as real: where long double is made by software, sums over all pairs of rows are
+ * dear. */
+#ifdef WEFT_REAL_DOUBLE
+typedef long double wide;
+#else
+typedef double wide;
+#endif
+
 /* The textbook: all scores of a row, masked with -1e9 instead of by index, softmax, weighted
  * sum. */
 static void naive_attention(const attention_case *c, const tensor *q, const tensor *k,
@@ -547,16 +555,16 @@ static void naive_attention(const attention_case *c, const tensor *q, const tens
 {
     const attn *a = &c->a;
     const int T = c->length;
-    long double *s = malloc(sizeof *s * (size_t)T);
+    wide *s = malloc(sizeof *s * (size_t)T);
     for (int i = 0; i < c->n_seq * T; i++)
         for (int64_t h = 0; h < a->n_head; h++) {
             const int64_t g = h / (a->n_head / a->n_head_kv);
-            long double max = -INFINITY, sum = 0;
+            wide max = -INFINITY, sum = 0;
             for (int j = 0; j < T; j++) {
                 const int at = i / T * T + j, p = i % T;
                 s[j] = 0;
                 for (int64_t e = 0; e < a->d_key; e++)
-                    s[j] += (long double)row(q, i)[h * a->d_key + e] * row(k, at)[g * a->d_key + e];
+                    s[j] += (wide)row(q, i)[h * a->d_key + e] * row(k, at)[g * a->d_key + e];
                 s[j] *= a->scale;
                 if (bias) { /* one bucket a distance up to n - 1 */
                     const int64_t d = p - j < 0 ? 0 : p - j,
@@ -566,16 +574,16 @@ static void naive_attention(const attention_case *c, const tensor *q, const tens
                 const bool hidden = (a->kind == ATTN_CAUSAL && j > p) ||
                                     (a->window && p - j >= a->window);
                 if (hidden)
-                    s[j] += -1e9L;
-                max = fmaxl(max, s[j]);
+                    s[j] += (wide)-1e9;
+                max = fmax(max, s[j]);
             }
             for (int j = 0; j < T; j++)
-                sum += s[j] = expl(s[j] - max);
+                sum += s[j] = exp(s[j] - max);
             for (int64_t e = 0; e < a->d_value; e++) {
-                long double o = 0;
+                wide o = 0;
                 for (int j = 0; j < T; j++)
-                    o += s[j] / sum * row(v, i / T * T + j)[g * a->d_value + e];
-                y[(i * a->n_head + h) * a->d_value + e] = (real)o;
+                    o += s[j] * row(v, i / T * T + j)[g * a->d_value + e];
+                y[(i * a->n_head + h) * a->d_value + e] = (real)(o / sum);
             }
         }
     free(s);
