@@ -1,0 +1,316 @@
+#!/usr/bin/env python3
+"""unicode.py - writes src/text/unicode_tables.c and src/text/regex_tables.c.
+
+Asks Hugging Face's tokenizers, code point by code point, what each class holds: its normalizers and
+pre-tokenizers ask libraries of five Unicode versions, so there is no file of the standard to copy from.
+A property in a pattern is what PCRE2 of Unicode 14 says plus what Oniguruma inside tokenizers adds. Where
+PCRE2 has what tokenizers has not, a category is spelled out whole; any other property is left out, so that
+a pattern which names it is refused.
+
+    tools/unicode.py [FILE]            writes both files, or one (about six minutes)
+    tools/unicode.py --check [FILE]    says whether they are what it would write
+
+Needs Python's tokenizers, libpcre2-8 and libonig (for the names of its properties only).
+"""
+import ctypes
+import os
+import re
+import sys
+import unicodedata
+
+import tokenizers
+from tokenizers import Regex, normalizers, pre_tokenizers
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "src", "text")
+POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+ALL = "".join(map(chr, POINTS))
+
+
+def ranges(points):
+    """Sorted code points as [first, last] pairs; surrogates do not interrupt a range."""
+    out = []
+    for c in sorted(points):
+        if out and (c == out[-1][1] + 1 or (out[-1][1] == 0xD7FF and c == 0xE000)):
+            out[-1][1] = c
+        else:
+            out.append([c, c])
+    return out
+
+
+# ---- patterns ---------------------------------------------------------------------------------
+
+def onig(pattern):
+    """The code points that a pattern of one character matches in tokenizers; None if it is none."""
+    try:
+        erase = normalizers.Replace(Regex(pattern), "")
+    except Exception:
+        return None
+    out = set()
+    for i in range(0, len(ALL), 65536):
+        part = ALL[i:i + 65536]
+        out |= set(map(ord, part)) - set(map(ord, erase.normalize_str(part)))
+    return out
+
+
+class Pcre:
+    """The same through PCRE2: runs of a class over the text of all code points."""
+
+    def __init__(self):
+        self.lib = ctypes.CDLL("libpcre2-8.so.0")
+        for name, result in (("compile", ctypes.c_void_p), ("match_data_create_from_pattern", ctypes.c_void_p),
+                             ("get_ovector_pointer", ctypes.POINTER(ctypes.c_size_t))):
+            getattr(self.lib, f"pcre2_{name}_8").restype = result
+        self.text = ALL.encode()
+        at, self.point_at = 0, {}
+        for c in POINTS:
+            self.point_at[at] = c
+            at += len(chr(c).encode())
+        self.point_at[at] = 0x110000
+
+    def members(self, items):
+        """The code points of the class [items]; None if it does not compile."""
+        pattern = f"[{items}]+".encode()
+        error, offset = ctypes.c_int(), ctypes.c_size_t()
+        code = self.lib.pcre2_compile_8(pattern, ctypes.c_size_t(len(pattern)), 0x000A0000, ctypes.byref(error),
+                                        ctypes.byref(offset), None)  # PCRE2_UTF | PCRE2_UCP
+        if not code:
+            return None
+        code = ctypes.c_void_p(code)
+        data = ctypes.c_void_p(self.lib.pcre2_match_data_create_from_pattern_8(code, None))
+        out, at = set(), 0
+        while self.lib.pcre2_match_8(code, self.text, ctypes.c_size_t(len(self.text)), ctypes.c_size_t(at),
+                                     0x40000000, data, None) > 0:  # PCRE2_NO_UTF_CHECK
+            v = self.lib.pcre2_get_ovector_pointer_8(data)
+            out.update(range(self.point_at[v[0]], self.point_at[v[1]]))
+            at = v[1]
+        return {c for c in out if not 0xD800 <= c < 0xE000}
+
+
+CATEGORIES = """
+c other, cc control, cf format, cn unassigned, co privateuse, l letter, lc casedletter, ll lowercaseletter,
+lm modifierletter, lo otherletter, lt titlecaseletter, lu uppercaseletter, m mark combiningmark,
+mc spacingmark, me enclosingmark, mn nonspacingmark, n number, nd decimalnumber, nl letternumber,
+no othernumber, p punctuation, pc connectorpunctuation, pd dashpunctuation, pe closepunctuation,
+pf finalpunctuation, pi initialpunctuation, po otherpunctuation, ps openpunctuation, s symbol,
+sc currencysymbol, sk modifiersymbol, sm mathsymbol, so othersymbol, z separator, zl lineseparator,
+zp paragraphseparator, zs spaceseparator"""
+
+# What PCRE2 calls the names that are Oniguruma's own. \x{...} of a table follows.
+OWN = {
+    "alnum": r"\p{Alphabetic}\p{Nd}", "alpha": r"\p{Alphabetic}", "blank": r"\p{Zs}\t", "cntrl": r"\p{Cc}",
+    "digit": r"\p{Nd}", "graph": r"\p{L}\p{M}\p{N}\p{P}\p{S}\p{Cf}\p{Co}", "lower": r"\p{Lowercase}",
+    "print": r"\p{L}\p{M}\p{N}\p{P}\p{S}\p{Cf}\p{Co}\p{Zs}", "punct": r"\p{P}", "space": "",
+    "upper": r"\p{Uppercase}", "xdigit": "", "word": r"\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}", "ascii": "",
+    "any": r"\x{0}-\x{10FFFF}", "assigned": r"\p{L}\p{M}\p{N}\p{P}\p{S}\p{Z}\p{Cc}\p{Cf}\p{Co}",
+}
+
+
+def onig_names():
+    """Every word in libonig that may name a property."""
+    import subprocess
+    path = subprocess.run(["sh", "-c", "ls /usr/lib/*/libonig.so.5"], capture_output=True, text=True).stdout.split()[0]
+    words = set(re.findall(rb"[a-z][a-z0-9]{1,40}", open(path, "rb").read()))
+    return sorted(w.decode() for w in words)
+
+
+def properties():
+    """name -> (PCRE2 class items without the extra ranges, extra ranges)."""
+    pcre, found, categories = Pcre(), {}, set()
+    wanted = dict(OWN)
+    for group in CATEGORIES.split(","):
+        names = group.split()
+        for name in names:
+            categories.add(name)
+            category = names[0].capitalize()
+            wanted[name] = r"\p{Lu}\p{Ll}\p{Lt}" if category == "Lc" else r"\p{%s}" % category
+    for name in onig_names():
+        if name in wanted or name.startswith("in") or name == "cs" or re.fullmatch(r"age.*", name):
+            continue
+        for base in (r"\p{sc:%s}" % name, r"\p{%s}" % name):
+            if pcre.members(base) is not None:
+                wanted[name] = base
+                break
+    memo = {}
+    for name, base in sorted(wanted.items()):
+        theirs = onig(r"[\p{%s}]" % name)  # \p{word} without brackets has six code points more
+        if theirs is None:
+            continue
+        if base not in memo:
+            memo[base] = pcre.members(base) if base else set()
+        ours = memo[base]
+        ascii_part = "".join(r"\x%02X-\x%02X" % (a, b) if a != b else r"\x%02X" % a
+                             for a, b in ranges(c for c in theirs if c < 128)) if name != "any" else ""
+        if not ours - theirs:
+            found[name] = (ascii_part + base, ranges(c for c in theirs - ours if c >= 128))
+        elif name in categories:
+            found[name] = (ascii_part, ranges(c for c in theirs if c >= 128))
+        else:
+            print("left out: \\p{%s}" % name)
+    return found
+
+
+def regex_tables():
+    extra, index, rows = [], {}, []
+    for name, (items, more) in sorted(properties().items()):
+        key = tuple(map(tuple, more))
+        if key not in index:
+            index[key] = len(extra)
+            extra += more
+        rows.append('    { "%s", "%s", %d, %d },' % (name, items.replace("\\", "\\\\"), index[key], len(more)))
+    out = ["/* Written by tools/unicode.py; clang-format stays off it. */", '#include "text/regex_tables.h"', "",
+           "/* clang-format off */", "const regex_property regex_properties[] = {"]
+    out += rows + ["};", "", "const int n_regex_properties = %d;" % len(rows), "",
+                   "/* [first, last]: what Unicode added after the fourteenth version, or Oniguruma by itself. */",
+                   "const uint32_t regex_extra[][2] = {"]
+    out += wrap("{ 0x%X, 0x%X }" % tuple(r) for r in extra)
+    return "\n".join(out + ["};", "/* clang-format on */", ""])
+
+
+def wrap(cells):
+    """Cells as lines of at most 100 columns."""
+    lines, line = [], "   "
+    for cell in cells:
+        if len(line) + len(cell) + 2 > 100:
+            lines.append(line)
+            line = "   "
+        line += " " + cell + ","
+    return lines + [line]
+
+
+# ---- classes of normalizers and pre-tokenizers -----------------------------------------------------
+
+def erased_by(normalizer):
+    return {c for c in POINTS if normalizer.normalize_str("a" + chr(c)) == "a"}
+
+
+def pieces(pre_tokenizer, text):
+    return [p for p, _ in pre_tokenizer.pre_tokenize_str(text)]
+
+
+def classes():
+    """bit -> set; the bits are those of unicode.c."""
+    bert = dict(clean_text=False, handle_chinese_chars=False, strip_accents=False, lowercase=False)
+    nfd = normalizers.NFD()
+    digits, punctuation, white = (pre_tokenizers.Digits(), pre_tokenizers.Punctuation(),
+                                  pre_tokenizers.Whitespace())
+    accents = normalizers.BertNormalizer(**{**bert, "strip_accents": True})
+    return {
+        1: {c for c in POINTS if len(pieces(digits, "a" + chr(c))) > 1},
+        2: {c for c in POINTS if pieces(white, "a" + chr(c)) == ["a" + chr(c)]},
+        4: erased_by(normalizers.BertNormalizer(**{**bert, "clean_text": True})) - {0xFFFD},
+        8: {c for c in POINTS if len(pieces(punctuation, "a" + chr(c))) > 1},
+        16: {c for c in POINTS if nfd.normalize_str(chr(c)) == chr(c) and accents.normalize_str("a" + chr(c)) == "a"},
+        32: erased_by(normalizers.StripAccents()),
+        64: inert(),
+    }
+
+
+def inert():
+    """What has no meaning to the normal forms of tokenizers, whatever a newer utf8proc says."""
+    nfkd = normalizers.NFKD()
+    out = set()
+    for c in POINTS:
+        s = chr(c)
+        if unicodedata.category(s) == "Cn":
+            out.add(c)
+        elif unicodedata.combining(s) or unicodedata.decomposition(s):
+            # a mark of class 240 goes behind any other mark, one of class 1 before it
+            known = (nfkd.normalize_str(s) != s or nfkd.normalize_str("\u0345" + s) != "\u0345" + s
+                     or nfkd.normalize_str(s + "\u0334") != s + "\u0334")
+            if not known:
+                out.add(c)
+    return out - {0x0345, 0x0334}
+
+
+def scripts():
+    """[first code point, script] where the script changes; 0 is any."""
+    split = pre_tokenizers.UnicodeScripts()
+
+    def joined(a, b):
+        return len(pieces(split, chr(a) + chr(b))) < 2
+
+    def is_any(c):
+        return joined(0x41, c) and joined(0x4E00, c)
+
+    representative, out, last = [], [], None
+    for c in POINTS:
+        if is_any(c):
+            number = 0
+        elif last and out[-1][1] and joined(last, c):
+            number = out[-1][1]
+        else:
+            same = [i for i, r in enumerate(representative) if joined(r, c)]
+            if not same:
+                representative.append(c)
+                same = [len(representative) - 1]
+            number = same[0] + 1
+        if not out or out[-1][1] != number:
+            out.append([c, number])
+        last = c
+    return out
+
+
+def lower_cases():
+    """[first, last, step, difference] for the lower cases that are one code point."""
+    lower = normalizers.Lowercase()
+    out = []
+    for c in POINTS:
+        to = lower.normalize_str(chr(c))
+        if to == chr(c):
+            continue
+        if len(to) > 1:
+            assert c == 0x130 and to == "i\u0307", hex(c)
+            continue
+        d = ord(to) - c
+        if out and out[-1][3] == d and c - out[-1][1] in (1, 2) and out[-1][2] in (0, c - out[-1][1]):
+            out[-1][1:3] = c, c - out[-1][1]
+        else:
+            out.append([c, c, 0, d])
+    return [[a, b, s or 1, d] for a, b, s, d in out]
+
+
+def unicode_tables():
+    bits = [0] * 0x110000
+    for bit, members in classes().items():
+        for c in members:
+            bits[c] |= bit
+    for c in range(0xD800, 0xE000):
+        bits[c] = bits[0xD7FF]
+    edges = [(c, bits[c]) for c in range(0x110000) if c == 0 or bits[c] != bits[c - 1]]
+    index, at = [], 0
+    for block in range(0, 0x20000, 0x100):
+        while at + 1 < len(edges) and edges[at + 1][0] <= block:
+            at += 1
+        index.append(at)
+    script, lower = scripts(), lower_cases()
+
+    out = ["/* Written by tools/unicode.py from what tokenizers %s answers; clang-format stays off it. */" %
+           tokenizers.__version__, '#include "text/unicode_tables.h"', "", "/* clang-format off */",
+           "const uint32_t unicode_edges[] = {"]
+    out += wrap("0x%X" % (c << 8 | b) for c, b in edges)
+    out += ["};", "", "const int n_unicode_edges = %d;" % len(edges), "", "const uint16_t unicode_index[512] = {"]
+    out += wrap(map(str, index))
+    out += ["};", "", "const uint32_t unicode_scripts[] = {"]
+    out += wrap("0x%X" % (c << 8 | n) for c, n in script)
+    out += ["};", "", "const int n_unicode_scripts = %d;" % len(script), "", "const unicode_case unicode_lowers[] = {"]
+    out += wrap("{ 0x%X, 0x%X, %d, %d }" % tuple(row) for row in lower)
+    out += ["};", "", "const int n_unicode_lowers = %d;" % len(lower), "/* clang-format on */", ""]
+    return "\n".join(out)
+
+
+def main():
+    same = True
+    for name, make in (("unicode_tables.c", unicode_tables), ("regex_tables.c", regex_tables)):
+        if any(a.endswith(".c") and a != name for a in sys.argv[1:]):
+            continue
+        path, text = os.path.join(ROOT, name), make()
+        if "--check" in sys.argv:
+            known = open(path).read() == text
+            print(name, "is as tokenizers answers" if known else "differs")
+            same = same and known
+        else:
+            open(path, "w").write(text)
+    sys.exit(0 if same else 1)
+
+
+main()
