@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-const command *const commands[] = { &command_run, &command_inspect, &command_version, NULL };
+const command *const commands[] = { &command_run, &command_inspect, &command_tokenize,
+                                    &command_version, NULL };
 
 /* ---- what commands share --------------------------------------------------------------------- */
 

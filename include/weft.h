@@ -146,6 +146,100 @@ WEFT_API weft_status weft_model_get_metadata(const weft_model *model, int64_t i,
  * model carries no vocabulary, or no such token. Control tokens stand for nothing: 0. */
 WEFT_API int64_t weft_model_piece(const weft_model *model, int32_t id, char *bytes, size_t size);
 
+/* ---- tokenizer: text to ids and back --------------------------------------------------------- */
+
+/* What a model was trained with, executed as its file says. A step that this library does not know
+ * is an error with its name and place, never a guess. Immutable, and may be shared by threads. */
+typedef struct weft_tokenizer weft_tokenizer;
+
+typedef struct weft_tokenizer_options {
+    size_t struct_size;
+    weft_load load;
+    size_t ram_max;  /* cap on its memory and on that of all that is encoded with it; 0: none */
+    const char *pre; /* how text is split, where the file does not say: "llama-bpe", "qwen2" ... */
+} weft_tokenizer_options;
+
+/* path: a GGUF file, a tokenizer.json, a SentencePiece .model, a tiktoken file, BERT's vocab.txt, a
+ * vocab.json with merges.txt beside it, llama2.c's tokenizer.bin, or a directory with one of them.
+ * Test vectors that are stored with it (weft.tokenizer.selftest) are checked. */
+WEFT_API weft_tokenizer *weft_tokenizer_load(const char *path,
+                                             const weft_tokenizer_options *options,
+                                             weft_error *err);
+WEFT_API void weft_tokenizer_free(weft_tokenizer *tokenizer);
+
+typedef struct weft_tokenizer_info {
+    size_t struct_size;
+    const char *source; /* "tokenizer.json", "gguf", "sentencepiece" ... */
+    const char *model;  /* "BPE", "Unigram", "WordPiece" or "WordLevel" */
+    int32_t n_vocab;    /* ids are below this; some may be unused */
+    int32_t bos_id, eos_id; /* -1 if the file names none */
+    bool byte_level;        /* any bytes have ids, and come back from them unchanged */
+    size_t bytes_anonymous; /* memory taken so far */
+} weft_tokenizer_info;
+
+WEFT_API void weft_tokenizer_get_info(const weft_tokenizer *tokenizer, weft_tokenizer_info *info);
+
+typedef struct weft_encode_options {
+    size_t struct_size;
+    bool no_special;    /* leave out the tokens that the model wants around a text (BOS, EOS ...) */
+    bool parse_special; /* special tokens spelled in the text become those tokens; otherwise they
+                           are letters like others, as they must be for text of strangers */
+    bool spans;         /* tell where each token comes from */
+    bool fit;           /* truncate and pad as the file says; otherwise neither is ever done */
+    const char *pair;   /* a second text, for models of pairs */
+    size_t pair_length;
+} weft_encode_options;
+
+/* The bytes [from, to) of the text, of the second one where types say so. */
+typedef struct weft_span {
+    uint32_t from, to;
+} weft_span;
+
+typedef struct weft_tokens {
+    int64_t n;
+    const int32_t *ids;
+    const weft_span *spans; /* both 0 for tokens that stand for no text; NULL if not asked for */
+    const uint8_t *types;   /* 0 or 1, for models of pairs; NULL where all are 0 */
+} weft_tokens;
+
+/* The tokenizer is the only one who puts BOS and EOS, here and once. Text that is not UTF-8 is not
+ * refused: a byte-level tokenizer takes bytes as they are, others see U+FFFD for each bad byte.
+ * NULL with err filled on failure. */
+WEFT_API weft_tokens *weft_tokenizer_encode(const weft_tokenizer *tokenizer, const char *text,
+                                            size_t length, const weft_encode_options *options,
+                                            weft_error *err);
+WEFT_API void weft_tokens_free(weft_tokens *tokens);
+
+/* The exact bytes that a token stands for in running text: as weft_model_piece. */
+WEFT_API int64_t weft_tokenizer_piece(const weft_tokenizer *tokenizer, int32_t id, char *bytes,
+                                      size_t size);
+
+/* A token as its file spells it ("\xC4\xA0world", "##ing", "<s>"), special ones too; NULL for no
+ * such token. And back: -1 for no such spelling. */
+WEFT_API const char *weft_tokenizer_token(const weft_tokenizer *tokenizer, int32_t id,
+                                          size_t *length);
+WEFT_API int32_t weft_tokenizer_id(const weft_tokenizer *tokenizer, const char *token,
+                                   size_t length);
+
+/* True for tokens that stand for no text. */
+WEFT_API bool weft_tokenizer_is_special(const weft_tokenizer *tokenizer, int32_t id);
+
+/* Ids to text while they come: what is given out is whole code points, and is never taken back.
+ * Special tokens are left out unless kept. Belongs to one thread at a time; free it before the
+ * tokenizer. */
+typedef struct weft_decoder weft_decoder;
+
+WEFT_API weft_decoder *weft_decoder_new(const weft_tokenizer *tokenizer, bool keep_special,
+                                        weft_error *err);
+WEFT_API void weft_decoder_free(weft_decoder *decoder);
+
+/* *bytes, *length: what is new, good until the next call; often nothing yet. */
+WEFT_API weft_status weft_decoder_push(weft_decoder *decoder, int32_t id, const char **bytes,
+                                       size_t *length, weft_error *err);
+
+/* At the end: what was held back because a code point was not finished. */
+WEFT_API void weft_decoder_flush(weft_decoder *decoder, const char **bytes, size_t *length);
+
 /* ---- engine: where forwards happen ----------------------------------------------------------- */
 
 typedef struct weft_engine weft_engine;
