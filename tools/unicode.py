@@ -3,9 +3,9 @@
 
 Asks Hugging Face's tokenizers, code point by code point, what each class holds: its normalizers and
 pre-tokenizers ask libraries of five Unicode versions, so there is no file of the standard to copy from.
-A property in a pattern is what PCRE2 of Unicode 14 says plus what Oniguruma inside tokenizers adds. Where
-PCRE2 has what tokenizers has not, a category is spelled out whole; any other property is left out, so that
-a pattern which names it is refused.
+A property in a pattern is written down twice: as PCRE2 of Unicode 14 spells it, with the ranges that
+Oniguruma inside tokenizers adds, for classes that PCRE2 can hold; and as categories, a script and ranges,
+for those that have to be worked out. Where PCRE2 has what tokenizers has not, only the ranges are left.
 
     tools/unicode.py [FILE]            writes both files, or one (about six minutes)
     tools/unicode.py --check [FILE]    says whether they are what it would write
@@ -95,13 +95,17 @@ pf finalpunctuation, pi initialpunctuation, po otherpunctuation, ps openpunctuat
 sc currencysymbol, sk modifiersymbol, sm mathsymbol, so othersymbol, z separator, zl lineseparator,
 zp paragraphseparator, zs spaceseparator"""
 
-# What PCRE2 calls the names that are Oniguruma's own. \x{...} of a table follows.
+# What PCRE2 calls the names that are Oniguruma's own, as far as it has them; ranges make up the rest.
 OWN = {
-    "alnum": r"\p{Alphabetic}\p{Nd}", "alpha": r"\p{Alphabetic}", "blank": r"\p{Zs}\t", "cntrl": r"\p{Cc}",
+    "alnum": r"\p{Alphabetic}\p{Nd}", "alpha": r"\p{Alphabetic}", "blank": r"\p{Zs}", "cntrl": r"\p{Cc}",
     "digit": r"\p{Nd}", "graph": r"\p{L}\p{M}\p{N}\p{P}\p{S}\p{Cf}\p{Co}", "lower": r"\p{Lowercase}",
     "print": r"\p{L}\p{M}\p{N}\p{P}\p{S}\p{Cf}\p{Co}\p{Zs}", "punct": r"\p{P}", "space": "",
     "upper": r"\p{Uppercase}", "xdigit": "", "word": r"\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}", "ascii": "",
     "any": r"\x{0}-\x{10FFFF}", "assigned": r"\p{L}\p{M}\p{N}\p{P}\p{S}\p{Z}\p{Cc}\p{Cf}\p{Co}",
+    "alphabetic": r"\p{Alphabetic}", "lowercase": r"\p{Lowercase}", "uppercase": r"\p{Uppercase}",
+    "whitespace": "", "ideographic": r"\p{Ideographic}", "emoji": r"\p{Emoji}",
+    "emojipresentation": r"\p{Emoji_Presentation}", "emojimodifier": r"\p{Emoji_Modifier}",
+    "extendedpictographic": r"\p{Extended_Pictographic}",
 }
 
 
@@ -113,57 +117,97 @@ def onig_names():
     return sorted(w.decode() for w in words)
 
 
-def properties():
-    """name -> (PCRE2 class items without the extra ranges, extra ranges)."""
-    pcre, found, categories = Pcre(), {}, set()
-    wanted = dict(OWN)
-    for group in CATEGORIES.split(","):
-        names = group.split()
-        for name in names:
-            categories.add(name)
+def edges(number_of):
+    """[first code point << 8 | number] where the number changes; surrogates go with what is before them."""
+    out = []
+    for c in POINTS:
+        if not out or out[-1] & 0xFF != number_of.get(c, 0):
+            out.append(c << 8 | number_of.get(c, 0))
+    return out
+
+
+class Properties:
+    """Everything a pattern may name."""
+
+    def __init__(self):
+        self.pcre, self.base_sets = Pcre(), {}
+        self.sets, self.items, self.categories, self.scripts = {}, {}, [], {}
+        bases = dict(OWN)
+        for group in CATEGORIES.split(","):
+            names = group.split()
             category = names[0].capitalize()
-            wanted[name] = r"\p{Lu}\p{Ll}\p{Lt}" if category == "Lc" else r"\p{%s}" % category
-    for name in onig_names():
-        if name in wanted or name.startswith("in") or name == "cs" or re.fullmatch(r"age.*", name):
-            continue
-        for base in (r"\p{sc:%s}" % name, r"\p{%s}" % name):
-            if pcre.members(base) is not None:
-                wanted[name] = base
-                break
-    memo = {}
-    for name, base in sorted(wanted.items()):
-        theirs = onig(r"[\p{%s}]" % name)  # \p{word} without brackets has six code points more
-        if theirs is None:
-            continue
-        if base not in memo:
-            memo[base] = pcre.members(base) if base else set()
-        ours = memo[base]
+            for name in names:
+                bases[name] = r"\p{Lu}\p{Ll}\p{Lt}" if category == "Lc" else r"\p{%s}" % category
+            if len(category) == 2 and category != "Lc":
+                self.categories.append(names[0])
+        for name in onig_names():
+            if name not in bases and self.pcre.members(r"\p{sc:%s}" % name) is not None:
+                bases[name] = r"\p{sc:%s}" % name
+        for name, base in sorted(bases.items()):
+            members = onig(r"[\p{%s}]" % name)  # \p{word} without brackets has six code points more
+            if members is not None and not name.startswith("zzzz") and name != "unknown":
+                self.sets[name], self.items[name] = members, self.spell(base, members)
+                if base.startswith(r"\p{sc:"):
+                    self.scripts.setdefault(frozenset(members), len(self.scripts) + 1)
+
+    def spell(self, base, members):
+        """Items of a class of PCRE2, and the ranges they lack."""
+        if base not in self.base_sets:
+            self.base_sets[base] = self.pcre.members(base) if base else set()
+        theirs = self.base_sets[base]
+        if theirs - members:
+            base, theirs = "", set()
         ascii_part = "".join(r"\x%02X-\x%02X" % (a, b) if a != b else r"\x%02X" % a
-                             for a, b in ranges(c for c in theirs if c < 128)) if name != "any" else ""
-        if not ours - theirs:
-            found[name] = (ascii_part + base, ranges(c for c in theirs - ours if c >= 128))
-        elif name in categories:
-            found[name] = (ascii_part, ranges(c for c in theirs if c >= 128))
-        else:
-            print("left out: \\p{%s}" % name)
-    return found
+                             for a, b in ranges(c for c in members if c < 128))
+        return ascii_part + base, ranges(c for c in members - theirs if c >= 128)
+
+    def parts(self, name):
+        """Categories as bits, a script, and the ranges that are in neither."""
+        members = self.sets[name]
+        script = self.scripts.get(frozenset(members), 0)
+        if script:
+            return 0, script, []
+        mask, rest = 0, set(members)
+        for i, category in enumerate(self.categories):
+            if self.sets[category] <= members:
+                mask |= 1 << i
+                rest -= self.sets[category]
+        return mask, 0, ranges(rest)
 
 
 def regex_tables():
+    known = Properties()
     extra, index, rows = [], {}, []
-    for name, (items, more) in sorted(properties().items()):
+
+    def place(more):
         key = tuple(map(tuple, more))
         if key not in index:
             index[key] = len(extra)
-            extra += more
-        rows.append('    { "%s", "%s", %d, %d },' % (name, items.replace("\\", "\\\\"), index[key], len(more)))
-    out = ["/* Written by tools/unicode.py; clang-format stays off it. */", '#include "text/regex_tables.h"', "",
-           "/* clang-format off */", "const regex_property regex_properties[] = {"]
+            extra.extend(more)
+        return index[key] if more else 0, len(more)
+
+    for name in sorted(known.sets):
+        items, more = known.items[name]
+        mask, script, rest = known.parts(name)
+        rows.append('    { "%s", "%s", %d, %d, 0x%X, %d, %d, %d },' %
+                    (name, items.replace("\\", "\\\\"), *place(more), mask, script, *place(rest)))
+    category_of, script_of = {}, {}
+    for i, category in enumerate(known.categories):
+        category_of.update((c, i) for c in known.sets[category])
+    for members, number in known.scripts.items():
+        script_of.update((c, number) for c in members)
+    out = ["/* Written by tools/unicode.py from what tokenizers %s answers; clang-format stays off it. */" %
+           tokenizers.__version__, '#include "text/regex_tables.h"', "", "/* clang-format off */",
+           "const regex_property regex_properties[] = {"]
     out += rows + ["};", "", "const int n_regex_properties = %d;" % len(rows), "",
-                   "/* [first, last]: what Unicode added after the fourteenth version, or Oniguruma by itself. */",
                    "const uint32_t regex_extra[][2] = {"]
     out += wrap("{ 0x%X, 0x%X }" % tuple(r) for r in extra)
-    return "\n".join(out + ["};", "/* clang-format on */", ""])
+    out += ["};", ""]
+    for name, table in (("categories", edges(category_of)), ("scripts", edges(script_of))):
+        out += ["const uint32_t regex_%s[] = {" % name]
+        out += wrap("0x%X" % e for e in table)
+        out += ["};", "", "const int n_regex_%s = %d;" % (name, len(table)), ""]
+    return "\n".join(out[:-1] + ["/* clang-format on */", ""])
 
 
 def wrap(cells):

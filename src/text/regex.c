@@ -100,7 +100,7 @@ static weft_status compile_jit(regex *re, weft_error *err)
     return WEFT_OK;
 }
 
-regex *regex_compile(const char *translated, size_t n, mem *m, weft_error *err)
+static regex *compile_all(const char *translated, size_t n, mem *m, weft_error *err)
 {
     regex *re = mem_zalloc(m, 1, sizeof *re, "a pattern", err);
     if (!re)
@@ -121,7 +121,7 @@ regex *regex_new(const char *pattern, size_t length, mem *m, weft_error *err)
     regex_text out = { .mem = m, .err = err };
     regex *re = NULL;
     if (regex_translate(pattern, length, &out, m, err) == WEFT_OK)
-        re = regex_compile(out.text, out.n, m, err);
+        re = compile_all(out.text, out.n, m, err);
     regex_text_free(&out);
     return re;
 }

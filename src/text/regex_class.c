@@ -5,13 +5,9 @@
  *
  *     [\p{L}&&[^\p{Han}]]     letters that are not Han          [\D\n]     \n or what is no digit
  *
- * Such a set is written down as look-aheads and alternatives, tried on every code point once, and
- * becomes a list of ranges. A repeated class needs no memory to go back into, a repeated group
- * does: that is why the list is worth making. */
-#include "base/utf8.h"
-#include "text/regex.h"
-#include "text/regex_tables.h"
-#include "text/regex_translate.h"
+ * So a class is read twice at once: as items, which are fast and short, and as a set of code
+ * points. Where items cannot say it, the ranges of the set are put in their place. */
+#include "text/regex_set.h"
 
 #include <string.h>
 
@@ -19,12 +15,12 @@
 
 /* ---- properties ------------------------------------------------------------------------------ */
 
-static const regex_property *find_property(const char *name)
+static const regex_property *find_key(const char *key)
 {
     int low = 0, high = n_regex_properties;
     while (low < high) {
         const int middle = (low + high) / 2;
-        const int order = strcmp(name, regex_properties[middle].name);
+        const int order = strcmp(key, regex_properties[middle].name);
         if (order == 0)
             return &regex_properties[middle];
         if (order < 0)
@@ -35,7 +31,7 @@ static const regex_property *find_property(const char *name)
     return NULL;
 }
 
-bool regex_put_property(regex_text *t, const char *name, size_t n)
+const regex_property *regex_find_property(const char *name, size_t n)
 {
     char key[64];
     size_t length = 0;
@@ -43,18 +39,18 @@ bool regex_put_property(regex_text *t, const char *name, size_t n)
         if (name[i] == ' ' || name[i] == '_' || name[i] == '-')
             continue;
         if (length == sizeof key - 1)
-            return false;
+            return NULL;
         key[length++] = (char)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] - 'A' + 'a' : name[i]);
     }
     key[length] = 0;
-    const regex_property *p = find_property(key);
-    if (!p)
-        return false;
+    return find_key(key);
+}
+
+void regex_put_property(regex_text *t, const regex_property *p)
+{
     regex_puts(t, p->items);
-    t->word = t->word || strcmp(p->name, "word") == 0;
     for (int i = p->first; i < p->first + p->n; i++)
         regex_put_range(t, regex_extra[i][0], regex_extra[i][1]);
-    return true;
 }
 
 /* ---- escapes --------------------------------------------------------------------------------- */
@@ -96,13 +92,13 @@ static weft_status read_code(regex_source *s, char kind, size_t from, uint32_t *
 }
 
 /* "{Han}", "{^L}", behind the p or P. */
-static weft_status read_property(regex_source *s, size_t from, regex_set *set)
+static weft_status read_property(regex_source *s, size_t from, regex_escape *e)
 {
     if (regex_peek(s, 0) != '{')
         return regex_refuse(s, from, WEFT_EUNSUPPORTED, "a property without braces");
     s->at++;
     if (regex_peek(s, 0) == '^') {
-        set->negated = !set->negated;
+        e->negated = !e->negated;
         s->at++;
     }
     const char *name = s->pattern + s->at;
@@ -110,326 +106,308 @@ static weft_status read_property(regex_source *s, size_t from, regex_set *set)
     if (!close)
         return regex_refuse(s, from, WEFT_EFORMAT, "a property without its '}'");
     s->at += (size_t)(close - name) + 1;
-    if (!regex_put_property(&set->items, name, (size_t)(close - name)))
+    e->property = regex_find_property(name, (size_t)(close - name));
+    if (!e->property)
         return regex_refuse(s, from, WEFT_EUNSUPPORTED, "unknown property");
     return WEFT_OK;
 }
 
-bool regex_read_escape(regex_source *s, regex_set *set, uint32_t *c, weft_status *status)
+/* \d \s \w \h in small or capital letters; NULL for any other letter. */
+static const char *shorthand(char kind)
+{
+    switch (kind | 0x20) {
+    case 'd':
+        return "digit";
+    case 's':
+        return "space";
+    case 'w':
+        return "word";
+    case 'h':
+        return "xdigit";
+    default:
+        return NULL;
+    }
+}
+
+bool regex_read_escape(regex_source *s, regex_escape *e, weft_status *status)
 {
     static const char letters[] = "tnrfvae", meant[] = "\t\n\r\f\v\a\x1B";
-    static const char *const shorthand[] = {
-        ['d'] = "digit", ['s'] = "space", ['w'] = "word", ['h'] = "xdigit"
-    };
     const size_t from = s->at - 1;
-    const char kind = regex_peek(s, 0);
-    const char small = (char)(kind | 0x20);
+    const char kind = regex_peek(s, 0), small = (char)(kind | 0x20);
     const bool letter = small >= 'a' && small <= 'z';
     *status = WEFT_OK;
-    *c = REGEX_CLASS;
+    *e = (regex_escape){ 0 };
     if (kind && strchr(letters, kind)) {
         s->at++;
-        *c = (uint8_t)meant[strchr(letters, kind) - letters];
+        e->point = (uint8_t)meant[strchr(letters, kind) - letters];
     } else if (kind == 'x' || kind == 'u') {
         s->at++;
-        *status = read_code(s, kind, from, c);
+        *status = read_code(s, kind, from, &e->point);
     } else if (small == 'p') {
         s->at++;
-        set->negated = kind == 'P';
-        *status = read_property(s, from, set);
-    } else if (letter && small <= 'w' && shorthand[(int)small]) {
+        e->negated = kind == 'P';
+        *status = read_property(s, from, e);
+    } else if (letter && shorthand(kind)) {
         s->at++;
-        set->negated = kind != small;
-        regex_put_property(&set->items, shorthand[(int)small], strlen(shorthand[(int)small]));
+        e->negated = kind != small;
+        e->property = find_key(shorthand(kind));
     } else if (letter || (kind >= '0' && kind <= '9')) {
         return false;
-    } else if (!regex_read(s, c)) {
+    } else if (!regex_read(s, &e->point)) {
         *status = regex_refuse(s, from, WEFT_EFORMAT, "a '\\' before nothing");
     }
     return true;
 }
 
-/* ---- sets that PCRE2 cannot spell ------------------------------------------------------------- */
-
-#define CHUNK 1024 /* code points tried at a time */
-
-/* Appends to `to` the ranges of what `re`, which matches runs of a set, finds in [first, first +
- * CHUNK). */
-static weft_status list_chunk(const regex *re, regex_scratch *scratch, uint32_t first,
-                              uint32_t last[2], regex_text *to, weft_error *err)
-{
-    char text[4 * CHUNK];
-    size_t n = 0;
-    for (uint32_t c = first; c < first + CHUNK; c++)
-        n += utf8_encode(c, text + n); /* a surrogate writes nothing */
-    for (size_t at = 0, start, end; at < n; at = end) {
-        const int rc = regex_find(re, scratch, text, n, at, &start, &end, err);
-        if (rc < 0)
-            return WEFT_ELIMIT;
-        if (rc == 0)
-            break;
-        uint32_t a, b;
-        size_t back = 1;
-        utf8_decode(text + start, n - start, &a);
-        while (((uint8_t)text[end - back] & 0xC0) == 0x80)
-            back++;
-        utf8_decode(text + end - back, back, &b);
-        if (last[0] <= last[1] && a == last[1] + 1) {
-            last[1] = b;
-            continue;
-        }
-        if (last[0] <= last[1])
-            regex_put_range(to, last[0], last[1]);
-        last[0] = a;
-        last[1] = b;
-    }
-    return WEFT_OK;
-}
-
-/* The items of the set whose members `expression` matches. */
-static weft_status list_members(const regex_source *s, const regex_text *expression,
-                                regex_text *items)
-{
-    regex_text runs = { .mem = s->mem, .err = s->err };
-    regex_puts(&runs, "(?:");
-    regex_put(&runs, expression->text, expression->n);
-    regex_puts(&runs, ")++");
-    regex *re = runs.failed ? NULL : regex_compile(runs.text, runs.n, s->mem, s->err);
-    regex_scratch *scratch = re ? regex_scratch_new(s->mem, s->err) : NULL;
-    weft_status status = scratch ? WEFT_OK : WEFT_ENOMEM;
-    uint32_t last[2] = { 1, 0 }; /* the range that may still grow; none yet */
-    for (uint32_t first = 0; first < 0x110000 && status == WEFT_OK; first += CHUNK)
-        status = list_chunk(re, scratch, first, last, items, s->err);
-    if (last[0] <= last[1])
-        regex_put_range(items, last[0], last[1]);
-    regex_scratch_free(scratch);
-    regex_free(re);
-    regex_text_free(&runs);
-    return status;
-}
-
 /* ---- classes --------------------------------------------------------------------------------- */
 
-/* A class as it is read: (items or others) and all of met. */
-typedef struct parts {
-    regex_text items;  /* inside [ ] */
-    regex_text others; /* "|[^...]" for each member set that is a negation */
-    regex_text met;    /* "(?=...)" for each operand of && that is complete */
-} parts;
+/* A class as it is read. */
+typedef struct level {
+    regex_text items; /* the operand of && that is being read, as PCRE2 spells it, */
+    uint64_t *some;   /* and bit by bit */
+    uint64_t *common; /* what the operands before it have in common; NULL if it is the first */
+    bool spelled;     /* items say it all */
+    bool empty;       /* nothing was read yet */
+    bool negated;
+} level;
 
-static bool failed(const parts *p)
+static weft_status level_init(level *l, regex_source *s)
 {
-    return p->items.failed || p->others.failed || p->met.failed;
+    *l = (level){ .items = { .mem = s->mem, .err = s->err }, .spelled = true, .empty = true };
+    l->some = points_new(s->mem, s->err);
+    return l->some ? WEFT_OK : WEFT_ENOMEM;
 }
 
-static void add_set(parts *p, const regex_set *set)
+static void level_free(level *l)
 {
-    p->items.failed = p->items.failed || set->items.failed;
-    if (!set->negated) {
-        regex_put(&p->items, set->items.text, set->items.n);
-        return;
-    }
-    regex_puts(&p->others, "|[^");
-    regex_put(&p->others, set->items.text, set->items.n);
-    regex_puts(&p->others, "]");
+    mem *m = l->items.mem;
+    mem_free(m, l->some);
+    mem_free(m, l->common);
+    regex_text_free(&l->items);
 }
 
-/* The operand read so far as one expression: "[items]|[^...]" */
-static void put_operand(const parts *p, regex_text *to)
+/* What has one property or the other, which may be NULL, or has neither. */
+static weft_status add_property(level *l, const regex_property *p, const regex_property *other,
+                                bool negated)
 {
-    if (p->items.n > 0) {
-        regex_puts(to, "[");
-        regex_put(to, p->items.text, p->items.n);
-        regex_puts(to, "]");
-    }
-    const size_t skip = p->items.n > 0 || p->others.n == 0 ? 0 : 1; /* the first bar */
-    regex_put(to, p->others.text + skip, p->others.n - skip);
-}
-
-static weft_status end_operand(regex_source *s, size_t from, parts *p)
-{
-    if (failed(p))
+    uint64_t *set = points_new(l->items.mem, l->items.err);
+    if (!set)
         return WEFT_ENOMEM;
-    if (p->items.n == 0 && p->others.n == 0)
-        return regex_refuse(s, from, WEFT_EFORMAT, "an empty class");
-    regex_puts(&p->met, "(?=");
-    put_operand(p, &p->met);
-    regex_puts(&p->met, ")");
-    p->items.n = p->others.n = 0;
+    points_add_property(set, p);
+    if (other)
+        points_add_property(set, other);
+    points_unite(l->some, set, negated);
+    mem_free(l->items.mem, set);
+    l->empty = false;
+    l->spelled = l->spelled && !negated;
+    regex_put_property(&l->items, p);
+    if (other)
+        regex_put_property(&l->items, other);
     return WEFT_OK;
 }
 
-static weft_status end_class(regex_source *s, size_t from, parts *p, regex_text *items)
+static void add_level(level *l, const level *nested)
 {
-    if (failed(p))
-        return WEFT_ENOMEM;
-    if (p->items.n == 0 && p->others.n == 0)
+    l->empty = false;
+    points_unite(l->some, nested->some, nested->negated);
+    if (nested->spelled && !nested->negated)
+        regex_put(&l->items, nested->items.text, nested->items.n);
+    else
+        l->spelled = false;
+    l->items.failed = l->items.failed || nested->items.failed;
+}
+
+/* Behind an operand of &&, and at the end of the class. */
+static weft_status end_operand(regex_source *s, size_t from, level *l)
+{
+    if (l->empty)
         return regex_refuse(s, from, WEFT_EFORMAT, "an empty class");
-    if (p->others.n == 0 && p->met.n == 0) {
-        regex_put(items, p->items.text, p->items.n);
-        return WEFT_OK;
-    }
-    regex_puts(&p->met, "(?:");
-    put_operand(p, &p->met);
-    regex_puts(&p->met, ")");
-    if (failed(p))
-        return WEFT_ENOMEM;
-    const size_t before = items->n;
-    const weft_status status = list_members(s, &p->met, items);
-    if (status == WEFT_OK && items->n == before && !items->failed)
-        return regex_refuse(s, from, WEFT_EUNSUPPORTED, "a class that nothing is in");
-    return status;
+    if (l->common)
+        points_keep(l->some, l->common);
+    return WEFT_OK;
+}
+
+static weft_status begin_operand(regex_source *s, level *l)
+{
+    mem_free(s->mem, l->common);
+    l->common = l->some;
+    l->some = points_new(s->mem, s->err);
+    l->spelled = false;
+    l->empty = true;
+    return l->some ? WEFT_OK : WEFT_ENOMEM;
 }
 
 /* "[:alpha:]" or "[:^alpha:]" at s->at. */
-static weft_status read_posix(regex_source *s, regex_set *set)
+static weft_status read_posix(regex_source *s, level *l)
 {
     static const char *const names[] = { "alnum", "alpha", "ascii", "blank", "cntrl",
                                          "digit", "graph", "lower", "print", "punct",
                                          "space", "upper", "word",  "xdigit" };
     const size_t from = s->at;
     s->at += 2;
-    set->negated = regex_peek(s, 0) == '^';
-    s->at += set->negated;
+    const bool negated = regex_peek(s, 0) == '^';
+    s->at += negated;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const size_t n = strlen(names[i]);
-        if (s->n - s->at >= n + 2 && memcmp(s->pattern + s->at, names[i], n) == 0 &&
-            memcmp(s->pattern + s->at + n, ":]", 2) == 0) {
-            s->at += n + 2;
-            regex_put_property(&set->items, names[i], n);
-            if (strcmp(names[i], "punct") == 0) /* symbols too, unlike \p{punct} */
-                regex_put_property(&set->items, "s", 1);
-            return WEFT_OK;
-        }
+        if (s->n - s->at < n + 2 || memcmp(s->pattern + s->at, names[i], n) != 0 ||
+            memcmp(s->pattern + s->at + n, ":]", 2) != 0)
+            continue;
+        s->at += n + 2;
+        const bool punct = strcmp(names[i], "punct") == 0; /* with symbols, unlike \p{punct} */
+        return add_property(l, find_key(names[i]), punct ? find_key("s") : NULL, negated);
     }
     return regex_refuse(s, from, WEFT_EUNSUPPORTED, "unknown POSIX bracket");
 }
 
-/* One code point of a class, or with *c = REGEX_CLASS a set of them. */
-static weft_status read_member(regex_source *s, regex_set *set, uint32_t *c)
+/* One code point of a class, or a property. */
+static weft_status read_member(regex_source *s, regex_escape *e)
 {
     const size_t from = s->at;
     weft_status status = WEFT_OK;
-    if (!regex_read(s, c))
+    *e = (regex_escape){ 0 };
+    if (!regex_read(s, &e->point))
         return regex_refuse(s, from, WEFT_EFORMAT, "a class without its ']'");
-    if (*c != '\\')
+    if (e->point != '\\')
         return WEFT_OK;
     if (regex_peek(s, 0) == 'b') {
         s->at++;
-        *c = '\b';
-    } else if (!regex_read_escape(s, set, c, &status)) {
+        e->point = '\b';
+    } else if (!regex_read_escape(s, e, &status)) {
         status = regex_refuse(s, from, WEFT_EUNSUPPORTED, "unknown escape in a class");
     }
     return status;
 }
 
-/* A code point, a range, or an escape that is a set. */
-static weft_status read_range(regex_source *s, parts *p, bool plain)
+/* Behind the first code point: "-z", where it is the beginning of a range. */
+static weft_status read_last(regex_source *s, size_t from, uint32_t first, uint32_t *last)
 {
-    const size_t from = s->at;
-    const bool dash = regex_peek(s, 0) == '-', first = regex_peek(s, 1) == '-' || p->items.n == 0;
-    regex_set set = { .items = { .mem = s->mem, .err = s->err } };
-    uint32_t a, b;
-    weft_status status = read_member(s, &set, &a);
-    if (status == WEFT_OK && a == REGEX_CLASS) {
-        add_set(p, &set);
-        if (plain)
-            status = regex_refuse(s, from, WEFT_EUNSUPPORTED, "a set without regard to case");
-        else if (regex_peek(s, 0) == '-' && regex_peek(s, 1) != ']')
-            status = regex_refuse(s, from, WEFT_EUNSUPPORTED, "a range that begins with a set");
-    } else if (status == WEFT_OK) {
-        if (dash && !first && regex_peek(s, 0) != ']')
-            status = regex_refuse(s, from, WEFT_EUNSUPPORTED, "a '-' that is not a range");
-        b = a;
-        if (status == WEFT_OK && regex_peek(s, 0) == '-' && regex_peek(s, 1) != ']') {
-            s->at++;
-            if (regex_peek(s, 0) == '[')
-                status = regex_refuse(s, from, WEFT_EUNSUPPORTED, "a range that ends in a set");
-            else
-                status = read_member(s, &set, &b);
-        }
-        if (status == WEFT_OK && b == REGEX_CLASS)
-            status = regex_refuse(s, from, WEFT_EUNSUPPORTED, "a range that ends in a set");
-        else if (status == WEFT_OK && b < a)
-            status = regex_refuse(s, from, WEFT_EFORMAT, "a range that runs backwards");
-        else if (status == WEFT_OK && plain && b >= 0x80)
-            status = regex_refuse(s, from, WEFT_EUNSUPPORTED,
-                                  "more than ASCII without regard to case");
-        else if (status == WEFT_OK)
-            regex_put_range(&p->items, a, b);
-    }
-    regex_text_free(&set.items);
-    return status;
+    *last = first;
+    if (regex_peek(s, 0) != '-' || regex_peek(s, 1) == ']')
+        return WEFT_OK;
+    s->at++;
+    const bool nested = regex_peek(s, 0) == '[';
+    regex_escape e;
+    const weft_status status = read_member(s, &e);
+    if (status != WEFT_OK)
+        return status;
+    if (e.property || nested)
+        return regex_refuse(s, from, WEFT_EUNSUPPORTED, "a range that ends in a set");
+    if (e.point < first)
+        return regex_refuse(s, from, WEFT_EFORMAT, "a range that runs backwards");
+    *last = e.point;
+    return WEFT_OK;
 }
 
-static weft_status read_class(regex_source *s, regex_set *to, bool plain, int depth);
+/* A code point, a range, or an escape that is a set. */
+static weft_status read_range(regex_source *s, level *l, bool plain)
+{
+    const size_t from = s->at;
+    const bool dash = regex_peek(s, 0) == '-' && regex_peek(s, 1) != '-' && !l->empty;
+    regex_escape e;
+    weft_status status = read_member(s, &e);
+    if (status != WEFT_OK)
+        return status;
+    if (e.property) {
+        if (plain)
+            return regex_refuse(s, from, WEFT_EUNSUPPORTED, "a set without regard to case");
+        if (regex_peek(s, 0) == '-' && regex_peek(s, 1) != ']')
+            return regex_refuse(s, from, WEFT_EUNSUPPORTED, "a range that begins with a set");
+        return add_property(l, e.property, NULL, e.negated);
+    }
+    if (dash && regex_peek(s, 0) != ']')
+        return regex_refuse(s, from, WEFT_EUNSUPPORTED, "a '-' that is not a range");
+    uint32_t last;
+    status = read_last(s, from, e.point, &last);
+    if (status != WEFT_OK)
+        return status;
+    if (plain && last >= 0x80)
+        return regex_refuse(s, from, WEFT_EUNSUPPORTED, "more than ASCII without regard to case");
+    l->empty = false;
+    regex_put_range(&l->items, e.point, last);
+    points_add(l->some, e.point, last);
+    return WEFT_OK;
+}
+
+static weft_status read_class(regex_source *s, level *l, bool plain, int depth);
 
 /* A nested class or a POSIX bracket. */
-static weft_status read_nested(regex_source *s, parts *p, bool plain, int depth)
+static weft_status read_nested(regex_source *s, level *l, bool plain, int depth)
 {
-    const size_t from = s->at;
     if (plain)
-        return regex_refuse(s, from, WEFT_EUNSUPPORTED, "a set without regard to case");
-    regex_set set = { .items = { .mem = s->mem, .err = s->err } };
-    weft_status status;
-    if (regex_peek(s, 1) == ':') {
-        status = read_posix(s, &set);
-    } else if (depth == CLASS_DEPTH) {
-        status = regex_refuse(s, from, WEFT_EUNSUPPORTED, "a class nested too deep");
-    } else {
-        s->at++;
-        status = read_class(s, &set, false, depth + 1);
-    }
+        return regex_refuse(s, s->at, WEFT_EUNSUPPORTED, "a set without regard to case");
+    if (regex_peek(s, 1) == ':')
+        return read_posix(s, l);
+    if (depth == CLASS_DEPTH)
+        return regex_refuse(s, s->at, WEFT_EUNSUPPORTED, "a class nested too deep");
+    s->at++;
+    level nested;
+    weft_status status = level_init(&nested, s);
     if (status == WEFT_OK)
-        add_set(p, &set);
-    regex_text_free(&set.items);
-    return status;
-}
-
-static weft_status read_parts(regex_source *s, parts *p, bool plain, int depth)
-{
-    const size_t from = s->at;
-    weft_status status = WEFT_OK;
-    for (bool first = true; status == WEFT_OK; first = false) {
-        const char c = regex_peek(s, 0);
-        if (s->at == s->n)
-            return regex_refuse(s, from - 1, WEFT_EFORMAT, "a class without its ']'");
-        if (c == ']' && !first)
-            break;
-        if (c == '[') {
-            status = read_nested(s, p, plain, depth);
-        } else if (c == '&' && regex_peek(s, 1) == '&') {
-            s->at += 2;
-            status = end_operand(s, from - 1, p);
-        } else {
-            status = read_range(s, p, plain);
-        }
-    }
+        status = read_class(s, &nested, false, depth + 1);
+    if (status == WEFT_OK)
+        add_level(l, &nested);
+    level_free(&nested);
     return status;
 }
 
 /* Behind the '['. Recurses by the nesting of classes in the pattern, which CLASS_DEPTH bounds. */
-static weft_status read_class(regex_source *s, regex_set *to, bool plain, int depth)
+static weft_status read_class(regex_source *s, level *l, bool plain, int depth)
 {
     const size_t from = s->at - 1;
-    to->negated = regex_peek(s, 0) == '^';
-    s->at += to->negated;
-    if (plain && to->negated)
+    weft_status status = WEFT_OK;
+    l->negated = regex_peek(s, 0) == '^';
+    s->at += l->negated;
+    if (plain && l->negated)
         return regex_refuse(s, from, WEFT_EUNSUPPORTED, "a negation without regard to case");
-    const regex_text empty = { .mem = s->mem, .err = s->err };
-    parts p = { empty, empty, empty };
-    weft_status status = read_parts(s, &p, plain, depth);
-    if (status == WEFT_OK) {
-        s->at++; /* the ']' */
-        status = end_class(s, from, &p, &to->items);
+    for (bool first = true; status == WEFT_OK; first = false) {
+        const char c = regex_peek(s, 0);
+        if (s->at == s->n)
+            return regex_refuse(s, from, WEFT_EFORMAT, "a class without its ']'");
+        if (c == ']' && !first)
+            break;
+        if (c == '[') {
+            status = read_nested(s, l, plain, depth);
+        } else if (c == '&' && regex_peek(s, 1) == '&') {
+            s->at += 2;
+            status = end_operand(s, from, l);
+            if (status == WEFT_OK)
+                status = begin_operand(s, l);
+        } else {
+            status = read_range(s, l, plain);
+        }
     }
-    regex_text_free(&p.items);
-    regex_text_free(&p.others);
-    regex_text_free(&p.met);
-    return status;
+    if (status != WEFT_OK)
+        return status;
+    s->at++; /* the ']' */
+    return end_operand(s, from, l);
 }
 
-weft_status regex_read_class(regex_source *s, regex_set *set, bool plain)
+/* The class in the words of PCRE2. */
+static weft_status put_class(regex_source *s, size_t from, level *l, regex_text *to)
 {
-    return read_class(s, set, plain, 0);
+    if (!l->spelled) {
+        l->items.n = 0;
+        points_put(l->some, &l->items);
+        if (l->items.n == 0 && !l->items.failed)
+            return regex_refuse(s, from, WEFT_EUNSUPPORTED, "a class that nothing is in");
+    }
+    if (l->items.failed)
+        return WEFT_ENOMEM;
+    regex_puts(to, l->negated ? "[^" : "[");
+    regex_put(to, l->items.text, l->items.n);
+    regex_puts(to, "]");
+    return WEFT_OK;
+}
+
+weft_status regex_read_class(regex_source *s, bool plain, regex_text *to)
+{
+    const size_t from = s->at - 1;
+    level l;
+    weft_status status = level_init(&l, s);
+    if (status == WEFT_OK)
+        status = read_class(s, &l, plain, 0);
+    if (status == WEFT_OK)
+        status = put_class(s, from, &l, to);
+    level_free(&l);
+    return status;
 }

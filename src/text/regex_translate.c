@@ -192,26 +192,13 @@ static weft_status literal(translation *t, size_t from, uint32_t c)
 
 /* Outside of brackets Oniguruma looks up the first 256 code points in a table of ISO 8859-1, whose
  * words have superscripts and fractions too. */
-static const char latin_words[] = "\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}";
-
-static void put_set(translation *t, const regex_set *set)
+static void put_property(translation *t, const regex_property *p, bool negated)
 {
-    begin_atom(t, true);
-    regex_puts(t->out, set->negated ? "[^" : "[");
-    regex_put(t->out, set->items.text, set->items.n);
+    regex_puts(t->out, negated ? "[^" : "[");
+    regex_put_property(t->out, p);
+    if (strcmp(p->name, "word") == 0)
+        regex_puts(t->out, "\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}");
     regex_puts(t->out, "]");
-}
-
-static weft_status bracket(translation *t)
-{
-    regex_set set = { .items = { .mem = t->in.mem, .err = t->in.err } };
-    weft_status status = regex_read_class(&t->in, &set, t->now.any_case);
-    if (set.items.failed)
-        status = WEFT_ENOMEM;
-    if (status == WEFT_OK)
-        put_set(t, &set);
-    regex_text_free(&set.items);
-    return status;
 }
 
 /* \b and \B: between a word character and another, or not. */
@@ -222,12 +209,8 @@ static void boundary(translation *t, bool at_edge)
     begin_atom(t, false);
     for (int i = 0; i < 5; i++) {
         regex_puts(t->out, at_edge ? edge[i] : inner[i]);
-        if (i == 4)
-            break;
-        regex_puts(t->out, "[");
-        regex_put_property(t->out, "word", 4);
-        regex_puts(t->out, latin_words);
-        regex_puts(t->out, "]");
+        if (i < 4)
+            put_property(t, regex_find_property("word", 4), false);
     }
 }
 
@@ -253,23 +236,19 @@ static weft_status escape(translation *t)
         regex_puts(t->out, "(?>\\r\\n|[\\n-\\r\\x{85}\\x{2028}\\x{2029}])");
         return WEFT_OK;
     }
-    regex_set set = { .items = { .mem = t->in.mem, .err = t->in.err } };
-    uint32_t c = 0;
+    regex_escape e;
     weft_status status;
-    if (!regex_read_escape(&t->in, &set, &c, &status)) {
-        status = refuse(t, from, "unknown escape");
-    } else if (status == WEFT_OK && c != REGEX_CLASS) {
-        status = literal(t, from, c);
-    } else if (status == WEFT_OK && t->now.any_case && !strchr("dshDSH", kind)) {
-        status = refuse(t, from, "a set without regard to case");
-    } else if (status == WEFT_OK) {
-        if (set.items.word)
-            regex_puts(&set.items, latin_words);
-        put_set(t, &set);
-        status = set.items.failed ? WEFT_ENOMEM : WEFT_OK;
-    }
-    regex_text_free(&set.items);
-    return status;
+    if (!regex_read_escape(&t->in, &e, &status))
+        return refuse(t, from, "unknown escape");
+    if (status != WEFT_OK)
+        return status;
+    if (!e.property)
+        return literal(t, from, e.point);
+    if (t->now.any_case && !strchr("dshDSH", kind))
+        return refuse(t, from, "a set without regard to case");
+    begin_atom(t, true);
+    put_property(t, e.property, e.negated);
+    return WEFT_OK;
 }
 
 /* ---- groups ---------------------------------------------------------------------------------- */
@@ -495,7 +474,8 @@ static weft_status item(translation *t)
     case ')':
         return close_group(t);
     case '[':
-        return bracket(t);
+        begin_atom(t, true);
+        return regex_read_class(&t->in, t->now.any_case, t->out);
     case '\\':
         return escape(t);
     case '|':

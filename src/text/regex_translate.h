@@ -3,13 +3,13 @@
 #define WEFT_TEXT_REGEX_TRANSLATE_H
 
 #include "base/mem.h"
+#include "text/regex_tables.h"
 
 /* Text that grows. Once memory is refused it stays as it is and `failed` says so. */
 typedef struct regex_text {
     char *text;
     size_t n, room;
     bool failed;
-    bool word; /* it names the property word */
     mem *mem;
     weft_error *err;
 } regex_text;
@@ -36,29 +36,27 @@ bool regex_read(regex_source *s, uint32_t *c);
 /* The ASCII character at s->at + ahead, or 0. */
 char regex_peek(const regex_source *s, size_t ahead);
 
-/* What stands for one code point. */
-typedef struct regex_set {
-    regex_text items; /* inside [ ] */
+/* What an escape stands for: one code point, or those that have a property or do not. */
+typedef struct regex_escape {
+    uint32_t point;
+    const regex_property *property; /* NULL for a code point */
     bool negated;
-} regex_set;
+} regex_escape;
 
-/* Reads behind a '\' an escape that stands for one code point, true with *c set, or for a class of
- * them, true with *c = REGEX_CLASS and its items put into `set` (as negated there). False with
- * *status == WEFT_OK, and nothing read, if it is neither. */
-#define REGEX_CLASS UINT32_MAX
-bool regex_read_escape(regex_source *s, regex_set *set, uint32_t *c, weft_status *status);
+/* Reads an escape behind its '\'. False, with nothing read, if it stands for neither. */
+bool regex_read_escape(regex_source *s, regex_escape *e, weft_status *status);
 
-/* Reads a class behind its '['. With `plain` set only ASCII and no negation is taken. */
-weft_status regex_read_class(regex_source *s, regex_set *set, bool plain);
+/* By its name in any spelling; NULL if there is none. */
+const regex_property *regex_find_property(const char *name, size_t n);
 
-/* The items of a property by its name in any spelling; false if there is none. */
-bool regex_put_property(regex_text *t, const char *name, size_t n);
+/* What it is inside a class of PCRE2. */
+void regex_put_property(regex_text *t, const regex_property *p);
+
+/* Reads a class behind its '[' and puts it as PCRE2 spells it, brackets included. With `plain` set
+ * only ASCII and no negation is taken. */
+weft_status regex_read_class(regex_source *s, bool plain, regex_text *to);
 
 weft_status regex_translate(const char *pattern, size_t n, regex_text *out, mem *m,
                             weft_error *err);
-
-/* As regex_new, for what is PCRE2's syntax already. */
-struct regex;
-struct regex *regex_compile(const char *translated, size_t n, mem *m, weft_error *err);
 
 #endif
