@@ -186,23 +186,32 @@ static void level_free(level *l)
     regex_text_free(&l->items);
 }
 
+static void unite_properties(uint64_t *set, const regex_property *p, const regex_property *other)
+{
+    points_add_property(set, p);
+    if (other)
+        points_add_property(set, other);
+}
+
 /* What has one property or the other, which may be NULL, or has neither. */
 static weft_status add_property(level *l, const regex_property *p, const regex_property *other,
                                 bool negated)
 {
+    l->empty = false;
+    if (!negated) {
+        unite_properties(l->some, p, other);
+        regex_put_property(&l->items, p);
+        if (other)
+            regex_put_property(&l->items, other);
+        return WEFT_OK;
+    }
     uint64_t *set = points_new(l->items.mem, l->items.err);
     if (!set)
         return WEFT_ENOMEM;
-    points_add_property(set, p);
-    if (other)
-        points_add_property(set, other);
-    points_unite(l->some, set, negated);
+    unite_properties(set, p, other);
+    points_unite(l->some, set, true);
     mem_free(l->items.mem, set);
-    l->empty = false;
-    l->spelled = l->spelled && !negated;
-    regex_put_property(&l->items, p);
-    if (other)
-        regex_put_property(&l->items, other);
+    l->spelled = false;
     return WEFT_OK;
 }
 

@@ -14,14 +14,15 @@ uint64_t *points_new(mem *m, weft_error *err)
 void points_add(uint64_t *set, uint32_t first, uint32_t last)
 {
     const uint32_t a = first / 64, b = last / 64;
-    const uint64_t from = ~0ull << first % 64, to = ~0ull >> (63 - last % 64);
+    const uint64_t from = UINT64_MAX - ((1ull << first % 64) - 1);
+    const uint64_t to = UINT64_MAX >> (63 - last % 64);
     if (a == b) {
         set[a] |= from & to;
         return;
     }
     set[a] |= from;
     for (uint32_t i = a + 1; i < b; i++)
-        set[i] = ~0ull;
+        set[i] = UINT64_MAX;
     set[b] |= to;
 }
 
@@ -53,8 +54,9 @@ void points_add_property(uint64_t *set, const regex_property *p)
 
 void points_unite(uint64_t *set, const uint64_t *other, bool negated)
 {
+    const uint64_t flip = negated ? UINT64_MAX : 0;
     for (int i = 0; i < WORDS; i++)
-        set[i] |= negated ? ~other[i] : other[i];
+        set[i] |= other[i] ^ flip;
 }
 
 void points_keep(uint64_t *set, const uint64_t *other)
@@ -63,23 +65,31 @@ void points_keep(uint64_t *set, const uint64_t *other)
         set[i] &= other[i];
 }
 
-static bool has(const uint64_t *set, uint32_t c)
+/* The first code point from c on that is in the set or, with `in` false, is not; a word at a time
+ * where a word is all the same. */
+static uint32_t next_point(const uint64_t *set, uint32_t c, bool in)
 {
-    return c < 0x110000 && (c < 0xD800 || c > 0xDFFF) && (set[c / 64] >> c % 64 & 1);
+    while (c < 0x110000) {
+        const uint64_t word = in ? set[c / 64] : ~set[c / 64];
+        const uint64_t rest = word >> c % 64;
+        if (rest)
+            return c + (uint32_t)__builtin_ctzll(rest);
+        c += 64 - c % 64;
+    }
+    return 0x110000;
+}
+
+static void put_between(const uint64_t *set, uint32_t c, uint32_t end, regex_text *items)
+{
+    while ((c = next_point(set, c, true)) < end) {
+        const uint32_t first = c, after = next_point(set, c, false);
+        c = after < end ? after : end;
+        regex_put_range(items, first, c - 1);
+    }
 }
 
 void points_put(const uint64_t *set, regex_text *items)
 {
-    for (uint32_t c = 0; c < 0x110000; c++) {
-        if (c % 64 == 0 && set[c / 64] == 0) {
-            c += 63;
-            continue;
-        }
-        if (!has(set, c))
-            continue;
-        const uint32_t first = c;
-        while (has(set, c + 1))
-            c++;
-        regex_put_range(items, first, c);
-    }
+    put_between(set, 0, 0xD800, items); /* no surrogates */
+    put_between(set, 0xE000, 0x110000, items);
 }
