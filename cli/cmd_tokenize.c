@@ -226,8 +226,8 @@ static int do_decode(const weft_tokenizer *t, const char *text)
         const long id = strtol(s, &end, 10);
         if (end == s || errno || id < 0 || id > INT32_MAX) {
             free(ids);
-            return cli_usage(&command_tokenize, "--decode: \"%.40s\" is not a list such as 15496,995",
-                             s);
+            return cli_usage(&command_tokenize,
+                             "--decode: \"%.40s\" is not a list such as 15496,995", s);
         }
         ids[n++] = (int32_t)id;
         s = end + strspn(end, ", \t\r\n");

@@ -162,16 +162,15 @@ typedef struct weft_tokenizer_options {
 /* path: a GGUF file, a tokenizer.json, a SentencePiece .model, a tiktoken file, BERT's vocab.txt, a
  * vocab.json with merges.txt beside it, llama2.c's tokenizer.bin, or a directory with one of them.
  * Test vectors that are stored with it (weft.tokenizer.selftest) are checked. */
-WEFT_API weft_tokenizer *weft_tokenizer_load(const char *path,
-                                             const weft_tokenizer_options *options,
-                                             weft_error *err);
+WEFT_API weft_tokenizer *
+weft_tokenizer_load(const char *path, const weft_tokenizer_options *options, weft_error *err);
 WEFT_API void weft_tokenizer_free(weft_tokenizer *tokenizer);
 
 typedef struct weft_tokenizer_info {
     size_t struct_size;
-    const char *source; /* "tokenizer.json", "gguf", "sentencepiece" ... */
-    const char *model;  /* "BPE", "Unigram", "WordPiece" or "WordLevel" */
-    int32_t n_vocab;    /* ids are below this; some may be unused */
+    const char *source;     /* "tokenizer.json", "gguf", "sentencepiece" ... */
+    const char *model;      /* "BPE", "Unigram", "WordPiece" or "WordLevel" */
+    int32_t n_vocab;        /* ids are below this; some may be unused */
     int32_t bos_id, eos_id; /* -1 if the file names none */
     bool byte_level;        /* any bytes have ids, and come back from them unchanged */
     size_t bytes_anonymous; /* memory taken so far */

@@ -87,9 +87,8 @@ weft_status bpe_cut(bpe_cuts *c, const vocab *v, uint32_t id, uint32_t rank, boo
         if (characters && ((uint8_t)text[cut] & 0xC0) == 0x80)
             continue;
         const uint32_t left = symbol_of(c, v, text, cut, characters);
-        const uint32_t right = left == NO_ID
-                                   ? NO_ID
-                                   : symbol_of(c, v, text + cut, n - cut, characters);
+        const uint32_t right = left == NO_ID ? NO_ID
+                                             : symbol_of(c, v, text + cut, n - cut, characters);
         if (right == NO_ID)
             continue;
         pair *p = scratch_grow(&c->pairs, (c->n + 1) * sizeof *p, c->mem, err);
@@ -159,9 +158,8 @@ static uint32_t find_character(const bpe *m, const char *c, size_t n, bool first
 {
     const bool prefix = m->prefix && !first, suffix = m->suffix && last;
     if (!prefix && !suffix)
-        return n == 1 && (uint8_t)*c < 128 && !m->prefix && !m->suffix
-                   ? m->byte[(uint8_t)*c]
-                   : vocab_find(m->vocab, c, n);
+        return n == 1 && (uint8_t)*c < 128 && !m->prefix && !m->suffix ? m->byte[(uint8_t)*c]
+                                                                       : vocab_find(m->vocab, c, n);
     char text[2 * BPE_AFFIX + 4];
     size_t at = 0;
     if (prefix)
@@ -395,15 +393,13 @@ static bool encode_long(const bpe *m, bpe_scratch *k, const char *word, size_t n
     uint64_t *entry = room ? scratch_grow(&k->heap, 2 * n * sizeof *entry, out->mem, err) : NULL;
     if (!entry)
         return false;
-    symbols s = { room,         room + n,     room + 2 * n, room + 3 * n,
-                  room + 4 * n, room + 5 * n, 0 };
+    symbols s = { room, room + n, room + 2 * n, room + 3 * n, room + 4 * n, room + 5 * n, 0 };
     split(m, word, n, &s);
     merge_long(m, &s, &(heap){ entry, 0 });
     return put_ids(m, &s, word, n, out, err);
 }
 
-bool bpe_encode(const bpe *m, bpe_scratch *k, const char *word, size_t n, ids *out,
-                weft_error *err)
+bool bpe_encode(const bpe *m, bpe_scratch *k, const char *word, size_t n, ids *out, weft_error *err)
 {
     if (n == 0)
         return true;

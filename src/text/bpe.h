@@ -28,8 +28,8 @@ typedef struct bpe {
     pair *pair;
     uint64_t mask;
     uint64_t n_pair;
-    bool bytes;          /* byte level */
-    bool whole_words;    /* ignore_merges: a word that is a token is that token */
+    bool bytes;       /* byte level */
+    bool whole_words; /* ignore_merges: a word that is a token is that token */
     bool fuse_unk;
     bool fallback;       /* bytes of what is unknown, where all of them have an id */
     bool piece_unk;      /* SentencePiece: what is unknown is resolved after merging */

@@ -2,8 +2,7 @@
 
 #include <string.h>
 
-weft_status charsmap_init(charsmap *c, arena *store, const uint8_t *blob, size_t n,
-                          weft_error *err)
+weft_status charsmap_init(charsmap *c, arena *store, const uint8_t *blob, size_t n, weft_error *err)
 {
     uint32_t bytes = 0;
     *c = (charsmap){ 0 };

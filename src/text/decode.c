@@ -104,9 +104,9 @@ static void metaspace(writer *w, const piece *p, const decoder_step *s, bool fir
 static void cleanup(writer *w, const piece *p)
 {
     static const char *const rules[][2] = {
-        { " .", "." },     { " ?", "?" },     { " !", "!" },           { " ,", "," },
-        { " ' ", "'" },    { " n't", "n't" }, { " 'm", "'m" },         { " do not", " don't" },
-        { " 's", "'s" },   { " 've", "'ve" }, { " 're", "'re" },
+        { " .", "." },   { " ?", "?" },     { " !", "!" },     { " ,", "," },
+        { " ' ", "'" },  { " n't", "n't" }, { " 'm", "'m" },   { " do not", " don't" },
+        { " 's", "'s" }, { " 've", "'ve" }, { " 're", "'re" },
     };
     char from[256], to[256];
     if (p->n >= sizeof from / 2) { /* no rule makes a token longer than one letter more */
@@ -286,7 +286,7 @@ weft_status decode_push(decode_stream *d, uint32_t id, const char **bytes, size_
     if (skipped(d, id))
         return WEFT_OK;
     piece p;
-    if (t->byte_level && t->decoder.n == 1 && t->decoder.step[0].kind == DECODE_BYTE_LEVEL)
+    if (t->bpe.bytes && t->decoder.n == 1 && t->decoder.step[0].kind == DECODE_BYTE_LEVEL)
         p = (piece){ .s = vocab_text(&t->bytes, id), .n = t->bytes.length[id] };
     else if (spell(d, id, true, &p, err) != WEFT_OK)
         return err->code;

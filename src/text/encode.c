@@ -21,7 +21,7 @@ struct encoder {
     const tokenizer *t;
     mem *mem;
     cached *cache;
-    ids ids;           /* of the word; or all, where no spans are wanted */
+    ids ids; /* of the word; or all, where no spans are wanted */
     scratch from, to, type;
     size_t n_span;
     bpe_scratch bpe;
@@ -543,8 +543,7 @@ static void begin(encoder *e, const encode_options *o, weft_error *err)
 }
 
 weft_status encoder_encode(encoder *e, const char *a, size_t a_length, const char *b,
-                           size_t b_length, const encode_options *o, encoding *out,
-                           weft_error *err)
+                           size_t b_length, const encode_options *o, encoding *out, weft_error *err)
 {
     weft_error local;
     err = err ? err : &local;

@@ -69,10 +69,9 @@ static weft_status load_padding(tokenizer *t, const json_t *j, weft_error *err)
     return WEFT_OK;
 }
 
-static weft_status part(tokenizer *t, const json_t *root, const char *field,
-                        weft_status (*load)(tokenizer *, const json_t *, const place *,
-                                            weft_error *),
-                        weft_error *err)
+static weft_status
+part(tokenizer *t, const json_t *root, const char *field,
+     weft_status (*load)(tokenizer *, const json_t *, const place *, weft_error *), weft_error *err)
 {
     const json_t *j = json_object_get(root, field);
     place at = { .t = t };

@@ -30,7 +30,8 @@ weft_status hf_vocab(tokenizer *t, const json_t *vocab, const json_t *added, con
 typedef const char *merge_fn(void *ud, size_t *length);
 weft_status bpe_from_lines(tokenizer *t, uint64_t n, merge_fn *next, void *ud, weft_error *err);
 
-/* Byte level: the words of exact bytes. False where some byte has no token. */
+/* Byte level: the model looks at exact bytes. False where some byte has no token: such bytes are
+ * left out, as Hugging Face leaves them out, and the tokenizer does not count as byte level. */
 bool bpe_take_bytes(tokenizer *t);
 
 weft_status hf_wrong(const place *at, const char *field, const char *expected, weft_error *err);

@@ -1,5 +1,5 @@
 /* hf_model.c - the rest of a tokenizer.json: its model, added tokens, truncation and padding. */
-#include "base/checked.h"
+#include "base/utf8.h"
 #include "text/hf.h"
 
 #include <math.h>
@@ -171,14 +171,14 @@ weft_status hf_vocab(tokenizer *t, const json_t *table, const json_t *list, cons
 
 bool bpe_take_bytes(tokenizer *t)
 {
+    t->byte_level = true;
     for (int b = 0; b < 256; b++) {
         t->bpe.byte[b] = vocab_find(&t->bytes, &(char){ (char)b }, 1);
-        if (t->bpe.byte[b] == NO_ID)
-            return false;
+        t->byte_level &= t->bpe.byte[b] != NO_ID;
     }
     t->bpe.bytes = true;
     t->bpe.vocab = &t->bytes;
-    return true;
+    return t->byte_level;
 }
 
 /* The token that two make: the second without the prefix of inner symbols. */
@@ -322,13 +322,18 @@ static weft_status skip_letters(tokenizer *t, weft_error *err)
     for (int i = 0; i + 1 < s->n; i++)
         if (s->step[i].kind == SPLIT_BYTES)
             return WEFT_OK;
+    if (t->bpe.unk != NO_ID || t->bpe.fallback)
+        for (int b = 0; b < 256; b++) { /* what is unknown is found letter by letter */
+            char letter[4];
+            const size_t n = utf8_encode(byte_stand_in((uint8_t)b), letter);
+            if (vocab_find(&t->vocab, letter, n) == NO_ID)
+                return WEFT_OK;
+        }
     const weft_status status = bytes_from_stand_ins(t, err);
     if (status != WEFT_OK)
         return status;
-    if (bpe_take_bytes(t))
-        s->n--;
-    else
-        t->byte_level = false;
+    bpe_take_bytes(t);
+    s->n--;
     return WEFT_OK;
 }
 
@@ -336,8 +341,9 @@ static weft_status load_bpe(tokenizer *t, const json_t *j, const place *at, weft
 {
     bpe *m = &t->bpe;
     const json_t *dropout = json_object_get(j, "dropout"), *merges = json_object_get(j, "merges");
-    if (!hf_keys(j, "type dropout unk_token continuing_subword_prefix end_of_word_suffix fuse_unk "
-                    "byte_fallback ignore_merges vocab merges",
+    if (!hf_keys(j,
+                 "type dropout unk_token continuing_subword_prefix end_of_word_suffix fuse_unk "
+                 "byte_fallback ignore_merges vocab merges",
                  at, err))
         return err->code;
     if (dropout && !json_is_null(dropout) && json_number_value(dropout) != 0)
@@ -435,9 +441,8 @@ static weft_status load_wordlevel(tokenizer *t, const json_t *j, const place *at
 {
     t->kind = MODEL_WORDLEVEL;
     t->wordlevel.vocab = &t->vocab;
-    return hf_keys(j, "type unk_token vocab", at, err)
-               ? find_unk(t, j, at, &t->wordlevel.unk, err)
-               : err->code;
+    return hf_keys(j, "type unk_token vocab", at, err) ? find_unk(t, j, at, &t->wordlevel.unk, err)
+                                                       : err->code;
 }
 
 weft_status hf_model(tokenizer *t, const json_t *j, weft_error *err)
@@ -445,10 +450,10 @@ weft_status hf_model(tokenizer *t, const json_t *j, weft_error *err)
     const place at = { .t = t, .at = "model" };
     const char *type = json_string_value(json_object_get(j, "type"));
     if (!type) /* files from before types were written */
-        type = json_object_get(j, "merges")                         ? "BPE"
-               : json_is_array(json_object_get(j, "vocab"))          ? "Unigram"
-               : json_object_get(j, "max_input_chars_per_word")      ? "WordPiece"
-                                                                     : "WordLevel";
+        type = json_object_get(j, "merges")                     ? "BPE"
+               : json_is_array(json_object_get(j, "vocab"))     ? "Unigram"
+               : json_object_get(j, "max_input_chars_per_word") ? "WordPiece"
+                                                                : "WordLevel";
     const bool pieces = json_is_array(json_object_get(j, "vocab"));
     if (pieces != (strcmp(type, "Unigram") == 0))
         return hf_wrong(&at, "vocab", pieces ? "an object of ids" : "a list of pieces", err);

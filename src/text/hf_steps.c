@@ -485,7 +485,8 @@ static weft_status add_slot(template *m, slot s, const place *at, weft_error *er
 static weft_status template_slot(tokenizer *t, template *m, const json_t *j, const json_t *tokens,
                                  const place *at, weft_error *err)
 {
-    const json_t *token = json_object_get(j, "SpecialToken"), *text = json_object_get(j, "Sequence");
+    const json_t *token = json_object_get(j, "SpecialToken"),
+                 *text = json_object_get(j, "Sequence");
     const json_t *x = token ? token : text;
     const char *id = json_string_value(json_object_get(x, "id"));
     int64_t type = 0;

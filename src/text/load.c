@@ -254,10 +254,11 @@ static weft_status open_any(file *f, const char *path, bool *directory, weft_loa
         *directory = true;
         return WEFT_OK;
     }
-    return weft_fail(err, why.code,
-                     "%.300s; a tokenizer is a GGUF file, a tokenizer.json, a SentencePiece .model, "
-                     "a vocabulary, or a directory with one of them",
-                     why.message);
+    return weft_fail(
+        err, why.code,
+        "%.300s; a tokenizer is a GGUF file, a tokenizer.json, a SentencePiece .model, "
+        "a vocabulary, or a directory with one of them",
+        why.message);
 }
 
 weft_status tokenizer_load(tokenizer *t, const char *path, const char *pre, weft_load load, host *h,

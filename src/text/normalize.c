@@ -26,9 +26,10 @@ int byte_of_stand_in(uint32_t point)
     if (point < 0x100)
         return printable(point) ? (int)point : -1;
     point -= 0x100;
-    return point <= 0x20 ? (int)point : point <= 0x42 ? (int)(point - 0x21 + 0x7F)
-                                      : point == 0x43 ? 0xAD
-                                                      : -1;
+    return point <= 0x20   ? (int)point
+           : point <= 0x42 ? (int)(point - 0x21 + 0x7F)
+           : point == 0x43 ? 0xAD
+                           : -1;
 }
 
 /* ---- passes ---------------------------------------------------------------------------------- */
@@ -174,8 +175,11 @@ static bool replace_pattern(const pass *q)
                                q->err)) > 0) {
         writer_copy(q->out, p, at, begin);
         if (begin < end || p->n > 0)
-            writer_replace(q->out, s->content, s->content_length, p, begin < p->n ? begin : p->n - 1,
-                           end > begin ? end : begin < p->n ? begin + 1 : p->n);
+            writer_replace(q->out, s->content, s->content_length, p,
+                           begin < p->n ? begin : p->n - 1,
+                           end > begin    ? end
+                           : begin < p->n ? begin + 1
+                                          : p->n);
         at = end;
     }
     writer_copy(q->out, p, at, p->n);
@@ -192,7 +196,8 @@ static void bert_clean(const pass *q, const piece *p)
         n = point_at(p, at, &point);
         if (s->clean && (point == 0 || point == 0xFFFD || unicode_is_control(point)))
             continue;
-        const bool space = s->clean && unicode_is_space(point), han = s->han && unicode_is_han(point);
+        const bool space = s->clean && unicode_is_space(point),
+                   han = s->han && unicode_is_han(point);
         if (han)
             writer_replace(q->out, " ", 1, p, at, at + n);
         if (space)

@@ -26,15 +26,15 @@ typedef enum normalizer_kind {
 typedef struct normalizer_step {
     normalizer_kind kind;
     unicode_form form;
-    bool left, right;                       /* STRIP */
-    bool clean, han, strip_accents, lower;  /* BERT */
-    bool prefix, suffix, squeeze, escape;   /* SENTENCEPIECE: where the extra space is put, if
+    bool left, right;                      /* STRIP */
+    bool clean, han, strip_accents, lower; /* BERT */
+    bool prefix, suffix, squeeze, escape;  /* SENTENCEPIECE: where the extra space is put, if
                                                anywhere; runs of spaces are one; spaces are bars */
-    const char *text, *content;             /* PREPEND, REPLACE */
+    const char *text, *content;            /* PREPEND, REPLACE */
     size_t text_length, content_length;
-    regex *pattern;                         /* REPLACE, or NULL */
-    const charsmap *map;                    /* PRECOMPILED, SENTENCEPIECE, or NULL */
-    const trie *user;                       /* SENTENCEPIECE: what is left as it is, or NULL */
+    regex *pattern;      /* REPLACE, or NULL */
+    const charsmap *map; /* PRECOMPILED, SENTENCEPIECE, or NULL */
+    const trie *user;    /* SENTENCEPIECE: what is left as it is, or NULL */
 } normalizer_step;
 
 #define MAX_STEP 32

@@ -106,14 +106,11 @@ static weft_status make_unigram(tokenizer *t, const sp_spec *s, weft_error *err)
     m->user = arena_alloc(&t->store, n, err);
     if (!m->score || !m->user)
         return WEFT_ENOMEM;
-    m->most = -INFINITY;
     for (size_t i = 0; i < n; i++) {
         m->score[i] = (double)s->score[i];
         m->user[i] = s->type[i] == PIECE_USER;
-        if (s->type[i] == PIECE_NORMAL) {
-            m->least = m->score[i] < m->least ? m->score[i] : m->least;
-            m->most = m->score[i] > m->most ? m->score[i] : m->most;
-        }
+        if (s->type[i] == PIECE_NORMAL && m->score[i] < m->least)
+            m->least = m->score[i];
     }
     t->kind = MODEL_UNIGRAM;
     weft_status status = spellings(t, s, m->spell, err);
@@ -168,11 +165,9 @@ static weft_status make_steps(tokenizer *t, const sp_spec *s, weft_error *err)
         z.user = &t->user;
     if (status == WEFT_OK)
         status = add_normalizer(t, &z, err);
-    const decoder_step bar = { .kind = DECODE_REPLACE,
-                               .text = BAR,
-                               .text_length = 3,
-                               .content = " ",
-                               .content_length = 1 };
+    const decoder_step bar = {
+        .kind = DECODE_REPLACE, .text = BAR, .text_length = 3, .content = " ", .content_length = 1
+    };
     if (status == WEFT_OK && s->escape)
         status = add_decoder(t, &bar, err);
     if (status == WEFT_OK)

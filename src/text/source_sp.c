@@ -115,8 +115,9 @@ static weft_status read_piece(model_file *m, const field *f, weft_error *err)
         else if (g.number == 3 && g.kind == 0 && g.value >= PIECE_NORMAL && g.value <= PIECE_BYTE)
             m->type[m->n] = (uint8_t)g.value;
         else if (g.number <= 3)
-            return weft_fail(err, WEFT_EFORMAT, "%s: field %u of piece %u has a wrong type or value",
-                             m->t->path, g.number, m->n);
+            return weft_fail(err, WEFT_EFORMAT,
+                             "%s: field %u of piece %u has a wrong type or value", m->t->path,
+                             g.number, m->n);
     }
     if (got < 0)
         return broken(m->t, &w, "a piece", err);
@@ -231,9 +232,10 @@ weft_status source_sentencepiece(tokenizer *t, const uint8_t *data, size_t size,
     if (status != WEFT_OK)
         return status;
     if (m.kind != 1 && m.kind != 2)
-        return weft_fail(err, WEFT_EUNSUPPORTED,
-                         "%s: a SentencePiece model of kind %llu; unigram (1) and BPE (2) are known",
-                         t->path, (unsigned long long)m.kind);
+        return weft_fail(
+            err, WEFT_EUNSUPPORTED,
+            "%s: a SentencePiece model of kind %llu; unigram (1) and BPE (2) are known", t->path,
+            (unsigned long long)m.kind);
     if (m.spec.unk == NO_ID)
         return weft_fail(err, WEFT_EFORMAT, "%s: no piece is marked as the unknown one", t->path);
     m.spec.suffix = m.spec.suffix && m.spec.prefix;

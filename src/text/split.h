@@ -13,10 +13,10 @@ typedef enum splitter_kind {
     SPLIT_SPACE,   /* by white space */
     SPLIT_PUNCTUATION,
     SPLIT_NUMERIC,
-    SPLIT_POINT,        /* by one code point */
-    SPLIT_WORDS,        /* pre-tokenizer Whitespace: runs of \w, runs of what is neither \w nor \s */
-    SPLIT_BERT,         /* white space goes, punctuation stands alone */
-    SPLIT_METASPACE,    /* spaces become `text`; cut before each */
+    SPLIT_POINT,     /* by one code point */
+    SPLIT_WORDS,     /* pre-tokenizer Whitespace: runs of \w, runs of what is neither \w nor \s */
+    SPLIT_BERT,      /* white space goes, punctuation stands alone */
+    SPLIT_METASPACE, /* spaces become `text`; cut before each */
     SPLIT_PREFIX_SPACE, /* first half of ByteLevel */
     SPLIT_BYTES,        /* second half of ByteLevel: bytes become letters */
     SPLIT_SCRIPTS,

@@ -127,7 +127,6 @@ weft_status bytes_from_stand_ins(tokenizer *t, weft_error *err)
             return weft_fail(err, WEFT_EFORMAT, "%s: token %u stands for the same bytes as another",
                              t->path, id);
     }
-    t->byte_level = true;
     return WEFT_OK;
 }
 
@@ -228,7 +227,7 @@ weft_status tokenizer_finish(tokenizer *t, weft_error *err)
     if (t->single.n == 0)
         template_simple(t, NO_ID, NO_ID);
     weft_status status = build_added(t, err);
-    if (status == WEFT_OK && !t->byte_level)
+    if (status == WEFT_OK && t->bytes.n == 0)
         status = bytes_from_decoder(t, err);
     return status;
 }

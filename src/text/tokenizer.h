@@ -43,10 +43,12 @@ typedef struct slot {
 
 #define MAX_SLOT 32
 
-typedef struct template {
+typedef struct template
+{
     slot slot[MAX_SLOT];
     int n;
-} template;
+}
+template;
 
 /* ---- decoding -------------------------------------------------------------------------------- */
 
@@ -76,7 +78,7 @@ typedef struct decoder {
     int n;
     size_t strip_start;   /* how often `strip_point` is taken from the start of the whole text */
     uint32_t strip_point; /* (Strip behind Fuse) */
-    bool spaced;        /* no decoder: tokens are joined by spaces, as Hugging Face does */
+    bool spaced;          /* no decoder: tokens are joined by spaces, as Hugging Face does */
 } decoder;
 
 /* ---- the tokenizer --------------------------------------------------------------------------- */
@@ -89,9 +91,9 @@ typedef struct tokenizer {
     const char *path;
     vocab vocab; /* tokens as the file spells them */
     vocab bytes; /* the exact bytes of each, without a hash entry where text cannot give them */
-    uint8_t *special;   /* [n_id] tokens that stand for no text */
-    uint8_t *is_byte;   /* [n_id] "<0x0A>" of SentencePiece, or NULL */
-    uint32_t n_id;      /* ids are below this */
+    uint8_t *special; /* [n_id] tokens that stand for no text */
+    uint8_t *is_byte; /* [n_id] "<0x0A>" of SentencePiece, or NULL */
+    uint32_t n_id;    /* ids are below this */
 
     added *added;
     int n_added;
@@ -120,7 +122,7 @@ typedef struct tokenizer {
         uint32_t pad_id, pad_type;
         bool pad_left;
     } fit;
-    int32_t bos, eos; /* -1: none */
+    int32_t bos, eos;   /* -1: none */
     const char *source; /* "tokenizer.json" */
 } tokenizer;
 
@@ -162,10 +164,10 @@ typedef struct decode_stream {
     const tokenizer *t;
     bool keep_special;
     bool begun;
-    uint32_t last;      /* id before, for CTC */
-    bool space_due;     /* DECODE_SUFFIX: a space, if anything follows */
-    size_t strip;       /* spaces still to be taken from the start */
-    writer a, b, out;   /* out: bytes not yet taken */
+    uint32_t last;    /* id before, for CTC */
+    bool space_due;   /* DECODE_SUFFIX: a space, if anything follows */
+    size_t strip;     /* spaces still to be taken from the start */
+    writer a, b, out; /* out: bytes not yet taken */
     regex_scratch *regex;
     mem *mem;
 } decode_stream;

@@ -3,6 +3,7 @@
 #include "base/utf8.h"
 
 #define UNK_PENALTY 10.0
+#define RESET       100000.0f
 
 /* The best path that ends before a byte: its sum, its last piece and where that begins. */
 typedef struct node {
@@ -12,21 +13,36 @@ typedef struct node {
 
 static void offer(const unigram *m, node *end, double sum, uint32_t id, size_t begin)
 {
-    if (end->begin != NO_ID && !(sum > end->sum))
-        return;
-    *end = (node){ m->in_float ? (double)(float)sum : sum, id, (uint32_t)begin };
+    sum = m->in_float ? (double)(float)sum : sum;
+    if (end->begin == NO_ID || sum > end->sum)
+        *end = (node){ sum, id, (uint32_t)begin };
 }
 
 static double score_of(const unigram *m, uint32_t id, size_t length)
 {
-    if (m->user && m->user[id])
-        return (double)((float)length * (float)m->most) - 0.1;
+    if (m->user && m->user[id]) /* above all others: such a piece is always taken */
+        return (double)(float)(0.1 * (double)(length - 1));
     return m->score[id];
 }
 
-static void offer_pieces(const unigram *m, node *best, const char *word, size_t n, size_t at,
-                         size_t step)
+/* Sums in float lose their small digits as they grow, so SentencePiece starts them anew: what is
+ * known so far, up to `reach`, is counted from here on. */
+static void rebase(node *best, size_t at, size_t reach)
 {
+    const float here = (float)best[at].sum;
+    if (here >= -RESET && here <= RESET)
+        return;
+    for (size_t i = at; i <= reach; i++)
+        if (i == at || best[i].begin != NO_ID)
+            best[i].sum = (double)((float)best[i].sum - here);
+    best[at].sum = 0;
+}
+
+static void offer_pieces(const unigram *m, node *best, const char *word, size_t n, size_t at,
+                         size_t step, size_t *reach)
+{
+    if (m->in_float)
+        rebase(best, at, *reach);
     const double here = best[at].sum;
     bool single = false;
     uint32_t walk = 0;
@@ -38,6 +54,7 @@ static void offer_pieces(const unigram *m, node *best, const char *word, size_t 
         if (id == NO_ID)
             continue;
         offer(m, &best[i + 1], score_of(m, id, i + 1 - at) + here, id, at);
+        *reach = i + 1 > *reach ? i + 1 : *reach;
         single |= i + 1 - at == step;
     }
     if (!single) {
@@ -45,6 +62,7 @@ static void offer_pieces(const unigram *m, node *best, const char *word, size_t 
                                        : m->least - UNK_PENALTY;
         const double sum = m->in_float ? (double)((float)unk + (float)here) : unk + here;
         offer(m, &best[at + step], sum, m->unk, at);
+        *reach = at + step > *reach ? at + step : *reach;
     }
 }
 
@@ -53,8 +71,9 @@ static bool put_piece(const unigram *m, const char *word, uint32_t id, size_t be
 {
     const bool bytes = id == m->unk && m->fallback;
     if (!bytes && id == NO_ID) {
-        weft_fail(err, WEFT_EINVAL, "the text has a character outside the vocabulary, which names "
-                                    "no token for what is unknown");
+        weft_fail(err, WEFT_EINVAL,
+                  "the text has a character outside the vocabulary, which names "
+                  "no token for what is unknown");
         return false;
     }
     if (!ids_reserve(out, bytes ? end - begin : 1, err))
@@ -98,11 +117,11 @@ bool unigram_encode(const unigram *m, unigram_scratch *s, const char *word, size
         return false;
     for (size_t i = 0; i <= n; i++)
         best[i] = (node){ 0, NO_ID, NO_ID };
-    for (size_t at = 0, step; at < n; at += step) {
+    for (size_t at = 0, step, reach = 0; at < n; at += step) {
         uint32_t point;
         step = utf8_decode(word + at, n - at, &point);
         step = step ? step : 1;
-        offer_pieces(m, best, word, n, at, step);
+        offer_pieces(m, best, word, n, at, step, &reach);
     }
     turn(best, n);
     for (size_t at = 0; at < n;) {

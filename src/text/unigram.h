@@ -14,7 +14,7 @@ typedef struct unigram {
     trie trie;
     double *score; /* [n_vocab] */
     uint8_t *user; /* [n_vocab] SentencePiece: user-defined pieces win always; or NULL */
-    double least, most;
+    double least;
     uint32_t unk; /* or NO_ID */
     bool in_float;
     bool fallback;

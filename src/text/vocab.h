@@ -10,9 +10,9 @@
 
 typedef struct vocab {
     char *pool;
-    size_t used, room;           /* of the pool */
-    uint32_t *at, *length;       /* [n] of the pool; length NO_ID where there is no such token */
-    uint32_t *slot;              /* ids by hash; NO_ID where free */
+    size_t used, room;     /* of the pool */
+    uint32_t *at, *length; /* [n] of the pool; length NO_ID where there is no such token */
+    uint32_t *slot;        /* ids by hash; NO_ID where free */
     uint64_t mask;
     uint32_t n;     /* one more than the largest id */
     uint32_t count; /* strings */

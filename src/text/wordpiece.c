@@ -22,8 +22,9 @@ static size_t characters(const char *word, size_t n)
 static bool put_one(uint32_t id, size_t n, ids *out, weft_error *err)
 {
     if (id == NO_ID) {
-        weft_fail(err, WEFT_EINVAL, "the text has a word outside the vocabulary, which names no "
-                                    "token for what is unknown");
+        weft_fail(err, WEFT_EINVAL,
+                  "the text has a word outside the vocabulary, which names no "
+                  "token for what is unknown");
         return false;
     }
     if (!ids_reserve(out, 1, err))
@@ -44,9 +45,8 @@ bool wordpiece_encode(const wordpiece *m, const char *word, size_t n, ids *out, 
     for (size_t at = 0; at < n;) {
         uint32_t id = NO_ID;
         const uint32_t node = at == 0 ? 0 : m->inner;
-        const size_t length = node == NO_ID
-                                  ? 0
-                                  : trie_longest(&m->trie, node, word + at, n - at, &id);
+        const size_t length = node == NO_ID ? 0
+                                            : trie_longest(&m->trie, node, word + at, n - at, &id);
         if (length == 0) {
             out->n = before;
             return put_one(m->unk, n, out, err);

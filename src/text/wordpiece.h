@@ -8,9 +8,9 @@
 
 typedef struct wordpiece {
     trie trie;
-    uint32_t inner;  /* node behind the prefix; NO_ID if no piece has it */
-    uint32_t unk;    /* or NO_ID */
-    size_t longest;  /* characters of a word; longer ones are unknown */
+    uint32_t inner; /* node behind the prefix; NO_ID if no piece has it */
+    uint32_t unk;   /* or NO_ID */
+    size_t longest; /* characters of a word; longer ones are unknown */
 } wordpiece;
 
 /* The node behind the prefix. */

@@ -1,0 +1,178 @@
+/* Real tokenizers against what their makers' programs give. */
+#include "sha256.h"
+#include "support.h"
+#include "weft.h"
+
+#include <jansson.h>
+
+static weft_tokenizer *load(const char *path, const char *pre)
+{
+    weft_error err = { 0 };
+    const weft_tokenizer_options o = { .struct_size = sizeof o, .load = WEFT_LOAD_MAP, .pre = pre };
+    weft_tokenizer *t = weft_tokenizer_load(path, &o, &err);
+    if (!t)
+        fail_msg("%s", err.message);
+    return t;
+}
+
+static weft_tokens *encode(const weft_tokenizer *t, const char *text, size_t n)
+{
+    weft_error err = { 0 };
+    const weft_encode_options o = { .struct_size = sizeof o, .no_special = true };
+    weft_tokens *k = weft_tokenizer_encode(t, text, n, &o, &err);
+    if (!k)
+        fail_msg("%s", err.message);
+    return k;
+}
+
+/* ---- llama.cpp's vocabularies ---------------------------------------------------------------- */
+
+static void compare_line(const char *name, int test, const weft_tokens *k, const char *line)
+{
+    int64_t i = 0;
+    for (;; i++) {
+        char *end;
+        const long want = strtol(line, &end, 10);
+        if (end == line || *line == '\n' ||
+            (*line == ' ' && memchr(line, '\n', (size_t)(end - line))))
+            break;
+        if (i >= k->n || k->ids[i] != want)
+            fail_msg("%s, test %d: token %lld is %d, expected %ld", name, test, (long long)i,
+                     i < k->n ? (int)k->ids[i] : -1, want);
+        line = end;
+    }
+    if (i != k->n)
+        fail_msg("%s, test %d: %lld tokens, expected %lld", name, test, (long long)k->n,
+                 (long long)i);
+}
+
+static void compare_file(const char *name)
+{
+    static const char mark[] = "\n__ggml_vocab_test__\n";
+    char path[128];
+    size_t n_in, n_out;
+    snprintf(path, sizeof path, "tokenizers/llama.cpp-vocab/ggml-vocab-%s.gguf", name);
+    weft_tokenizer *t = load(asset(path), NULL);
+    snprintf(path, sizeof path, "tokenizers/llama.cpp-vocab/ggml-vocab-%s.gguf.inp", name);
+    char *in = read_whole(asset(path), &n_in);
+    snprintf(path, sizeof path, "tokenizers/llama.cpp-vocab/ggml-vocab-%s.gguf.out", name);
+    char *out = read_whole(asset(path), &n_out);
+    in = realloc(in, n_in + 1);
+    out = realloc(out, n_out + 1);
+    in[n_in] = out[n_out] = '\0';
+    const char *text = in, *line = out;
+    int test = 0;
+    for (; line < out + n_out; test++) {
+        const char *end = memmem(text, (size_t)(in + n_in - text), mark, sizeof mark - 1);
+        const char *stop = end ? end : in + n_in;
+        weft_tokens *k = encode(t, text, (size_t)(stop - text));
+        char *newline = strchr(line, '\n');
+        if (newline)
+            *newline = '\0';
+        compare_line(name, test, k, line);
+        weft_tokens_free(k);
+        line = newline ? newline + 1 : out + n_out;
+        text = end ? end + sizeof mark - 1 : stop;
+        if (!end)
+            break;
+    }
+    assert_true(test > 40);
+    free(in);
+    free(out);
+    weft_tokenizer_free(t);
+}
+
+static void llama_cpp(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "bert-bge", "command-r", "deepseek-coder", "deepseek-llm", "falcon",
+        "gemma-4",  "gpt-2",     "llama-bpe",      "llama-spm",    "mpt",
+        "phi-3",    "qwen2",     "qwen35",         "refact",       "starcoder",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        compare_file(names[i]);
+}
+
+/* ---- reference encodings --------------------------------------------------------------------- */
+
+static void compare_reference(const char *source, const char *pre, const json_t *want)
+{
+    weft_tokenizer *t = load(asset(source), pre);
+    const json_t *strings = json_object_get(want, "strings");
+    for (size_t i = 0; i < json_array_size(strings); i++) {
+        const json_t *text = json_object_get(json_array_get(strings, i), "text");
+        const json_t *list = json_object_get(json_array_get(strings, i), "ids");
+        weft_tokens *k = encode(t, json_string_value(text), json_string_length(text));
+        if ((size_t)k->n != json_array_size(list))
+            fail_msg("%s, string %zu: %lld tokens, expected %zu", source, i, (long long)k->n,
+                     json_array_size(list));
+        for (int64_t j = 0; j < k->n; j++)
+            if (k->ids[j] != json_integer_value(json_array_get(list, (size_t)j)))
+                fail_msg("%s, string %zu: token %lld is %d, expected %lld", source, i, (long long)j,
+                         (int)k->ids[j],
+                         (long long)json_integer_value(json_array_get(list, (size_t)j)));
+        weft_tokens_free(k);
+    }
+    const json_t *whole = json_object_get(want, "tinyshakespeare");
+    size_t n;
+    char *text = read_whole(asset("data/tinyshakespeare/input.txt"), &n), hex[65];
+    weft_tokens *k = encode(t, text, n);
+    assert_int_equal(k->n, json_integer_value(json_object_get(whole, "tokens")));
+    sha256_hex(k->ids, (size_t)k->n * sizeof *k->ids, hex);
+    assert_string_equal(hex, json_string_value(json_object_get(whole, "sha256_of_uint32le_ids")));
+    weft_tokens_free(k);
+    free(text);
+    weft_tokenizer_free(t);
+}
+
+static void references(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *entry, *source, *pre;
+    } all[] = {
+        { "tiktoken:gpt2", "tokenizers/gpt2/vocab.json", NULL },
+        { "tiktoken:gpt2", "tokenizers/tiktoken/r50k_base.tiktoken", NULL },
+        { "tiktoken:gpt2", "tokenizers/llama.cpp-vocab/ggml-vocab-gpt-2.gguf", NULL },
+        { "tiktoken:cl100k_base", "tokenizers/tiktoken/cl100k_base.tiktoken", NULL },
+        { "tiktoken:o200k_base", "tokenizers/tiktoken/o200k_base.tiktoken", NULL },
+        { "hf:llama3", "tokenizers/llama3", NULL },
+        { "hf:llama3", "tokenizers/llama.cpp-vocab/ggml-vocab-llama-bpe.gguf", NULL },
+        { "hf:qwen2.5", "tokenizers/qwen2.5/tokenizer.json", NULL },
+        { "hf:qwen2.5", "tokenizers/llama.cpp-vocab/ggml-vocab-qwen2.gguf", NULL },
+        { "hf:bert-uncased", "tokenizers/bert-uncased/tokenizer.json", NULL },
+        { "hf:bert-uncased", "tokenizers/bert-uncased/vocab.txt", NULL },
+        { "hf:bert-uncased", "tokenizers/llama.cpp-vocab/ggml-vocab-bert-bge.gguf", NULL },
+        { "hf:t5-small", "tokenizers/t5/tokenizer.json", NULL },
+        { "hf:t5-small", "tokenizers/t5/spiece.model", NULL },
+    };
+    json_error_t why;
+    json_t *root = json_load_file(asset("tokenizers/reference-encodings/encodings.json"), 0, &why);
+    assert_non_null(root);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        compare_reference(all[i].source, all[i].pre, json_object_get(root, all[i].entry));
+    json_decref(root);
+}
+
+static void no_splitting_is_refused(void **state)
+{
+    (void)state;
+    weft_error err = { 0 };
+    const char *path = asset("tokenizers/llama.cpp-vocab/ggml-vocab-gpt-neox.gguf");
+    assert_null(weft_tokenizer_load(path, NULL, &err));
+    assert_int_equal(err.code, WEFT_EUNSUPPORTED);
+    assert_non_null(strstr(err.message, "tokenizer.ggml.pre is missing"));
+    weft_tokenizer_free(load(path, "gpt-2"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST("tokenizers: the fifteen vocabularies of llama.cpp give its ids", llama_cpp),
+        TEST("tokenizers: every source gives the reference encodings", references),
+        TEST("tokenizers: a vocabulary that does not say how it splits is refused",
+             no_splitting_is_refused),
+    };
+    return RUN(tests);
+}
