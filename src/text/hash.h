@@ -25,13 +25,26 @@ WRAPS static inline uint64_t hash_mix(uint64_t a, uint64_t b)
     return h ^ (h >> 32);
 }
 
-/* The bytes of s as two numbers, the last of them n; for n of at most 15. */
+/* The bytes of s and their number as two numbers, for n of at most 15: no two texts have the same.
+ * Without a copy through memory, whose bytes could not be read back at once. */
 static inline void hash_key(const char *s, size_t n, uint64_t key[2])
 {
-    char b[16] = { 0 };
-    memcpy(b, s, n);
-    b[15] = (char)n;
-    memcpy(key, b, sizeof b);
+    uint64_t a = 0, b = 0;
+    if (n >= 8) {
+        memcpy(&a, s, 8);
+        memcpy(&b, s + n - 8, 8);
+        b = n > 8 ? b >> (8 * (16 - n)) : 0;
+    } else if (n >= 4) {
+        uint32_t lo, hi;
+        memcpy(&lo, s, 4);
+        memcpy(&hi, s + n - 4, 4);
+        a = (uint64_t)hi << 32 | lo;
+    } else if (n > 0) {
+        a = (uint64_t)(uint8_t)s[0] | (uint64_t)(uint8_t)s[n / 2] << 8 |
+            (uint64_t)(uint8_t)s[n - 1] << 16;
+    }
+    key[0] = a;
+    key[1] = b | (uint64_t)n << 56;
 }
 
 WRAPS static inline uint64_t hash_bytes(const char *s, size_t n)

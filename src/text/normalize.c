@@ -57,23 +57,58 @@ static size_t point_at(const piece *p, size_t at, uint32_t *point)
     return n;
 }
 
+/* The end of the ASCII that begins at a byte. */
+static size_t ascii_run(const char *s, size_t n, size_t at)
+{
+    uint64_t x;
+    for (; n - at >= 8; at += 8) {
+        memcpy(&x, s + at, 8);
+        if (x & 0x8080808080808080u)
+            break;
+    }
+    while (at < n && (uint8_t)s[at] < 0x80)
+        at++;
+    return at;
+}
+
+/* p[begin, end) in a normal form, behind what has been written. */
+static bool append_form(const pass *q, unicode_form form, const piece *p, size_t begin, size_t end)
+{
+    unicode_text *t = &q->scratch->form;
+    if (unicode_is_normal(form, p->s + begin, end - begin)) {
+        writer_copy(q->out, p, begin, end);
+        return true;
+    }
+    if (unicode_normalize(form, p->s + begin, end - begin, t, q->err) != WEFT_OK)
+        return false;
+    for (size_t i = 0, next; i < t->n; i = next) {
+        for (next = i + 1; next < t->n && t->from[next] == t->from[i]; next++) {}
+        const bool more = next < t->n && t->from[next] > t->from[i];
+        writer_replace(q->out, t->text + i, next - i, p, begin + t->from[i],
+                       more ? begin + t->from[next] : end);
+    }
+    return true;
+}
+
+/* Only stretches with other letters than ASCII can change. Such a stretch begins with the ASCII
+ * letter before it, as that may take accents, and ends before the next: no ASCII letter joins what
+ * is before it. */
 static bool to_form(const pass *q, unicode_form form, const piece *p, piece *result)
 {
     if (unicode_is_normal(form, p->s, p->n)) {
         *result = *p;
         return true;
     }
-    unicode_text *t = &q->scratch->form;
-    if (unicode_normalize(form, p->s, p->n, t, q->err) != WEFT_OK)
-        return false;
-    writer *w = q->out;
-    for (size_t i = 0, end; i < t->n; i = end) {
-        for (end = i + 1; end < t->n && t->from[end] == t->from[i]; end++) {}
-        const size_t source_end = end < t->n && t->from[end] > t->from[i] ? t->from[end] : p->n;
-        writer_replace(w, t->text + i, end - i, p, t->from[i], source_end);
+    for (size_t at = 0, end; at < p->n; at = end) {
+        const size_t run = ascii_run(p->s, p->n, at);
+        const size_t begin = run > at && run < p->n ? run - 1 : run;
+        writer_copy(q->out, p, at, begin);
+        for (end = run; end < p->n && (uint8_t)p->s[end] >= 0x80; end++) {}
+        if (begin < end && !append_form(q, form, p, begin, end))
+            return false;
     }
-    *result = writer_piece(w);
-    return !w->failed;
+    *result = writer_piece(q->out);
+    return !q->out->failed;
 }
 
 static void lowercase(const pass *q, const piece *p)
@@ -226,68 +261,63 @@ static void bert_strip(const pass *q, const piece *p)
     }
 }
 
-static bool all_ascii(const char *s, size_t n)
-{
-    uint64_t x, any = 0;
-    for (; n >= 8; s += 8, n -= 8) {
-        memcpy(&x, s, 8);
-        any |= x;
-    }
-    for (; n > 0; s++, n--)
-        any |= (uint8_t)*s;
-    return (any & 0x8080808080808080u) == 0;
-}
-
-static void bert_ascii(const pass *q)
+static void bert_ascii(const pass *q, const piece *p, size_t begin, size_t end)
 {
     const normalizer_step *s = q->step;
-    const piece *p = q->in;
     writer *w = q->out;
-    if (w->room < p->n)
-        writer_grow(w, p->n);
+    if (w->room - w->n < end - begin)
+        writer_grow(w, end - begin);
     if (w->failed)
         return;
-    for (size_t i = 0; i < p->n; i++) {
+    char *to = w->s + w->n;
+    for (size_t i = begin; i < end; i++) {
         char c = p->s[i];
         if (s->clean && (uint8_t)c <= 0x20)
             c = c == ' ' || c == '\t' || c == '\n' || c == '\r' ? ' ' : 0;
         if (s->clean && (c == 0 || c == 0x7F))
             continue;
-        w->s[w->n] = s->lower && c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
         if (w->maps) {
-            w->from[w->n] = piece_from(p, i);
-            w->to[w->n] = piece_to(p, i);
+            w->from[to - w->s] = piece_from(p, i);
+            w->to[to - w->s] = piece_to(p, i);
         }
-        w->n++;
+        *to++ = s->lower && c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
     }
+    w->n = (size_t)(to - w->s);
 }
 
-static bool bert(const pass *q, piece *p)
+/* A run without ASCII, through the stages; the last one appends to what there is. */
+static bool bert_run(const pass *q, const piece *run)
 {
-    if (all_ascii(p->s, p->n)) {
-        bert_ascii(q);
-        *p = writer_piece(q->out);
-        return !q->out->failed;
-    }
+    piece p = *run;
     pass stage = *q;
-    writer *spare = q->out == &q->scratch->writer[0] ? &q->scratch->writer[1]
-                                                     : &q->scratch->writer[0];
-    /* The input may lie in `spare`: each stage reads one writer and writes the other. */
-    bert_clean(&stage, p);
-    *p = writer_piece(stage.out);
-    if (q->step->strip_accents && !stage.out->failed) {
-        stage.out = spare;
-        writer_begin(spare, q->out->maps, q->out->mem, q->err);
-        if (!to_form(&stage, UNICODE_NFD, p, p))
+    for (int i = 0; i < 2; i++)
+        writer_begin(&q->scratch->stage[i], q->out->maps, q->out->mem, q->err);
+    stage.out = &q->scratch->stage[0];
+    bert_clean(&stage, &p);
+    if (stage.out->failed)
+        return false;
+    p = writer_piece(stage.out);
+    stage.out = &q->scratch->stage[1];
+    if (q->step->strip_accents && !to_form(&stage, UNICODE_NFD, &p, &p))
+        return false;
+    bert_strip(q, &p);
+    return !q->out->failed;
+}
+
+static bool bert(const pass *q)
+{
+    const piece *p = q->in;
+    for (size_t at = 0, end; at < p->n; at = end) {
+        end = ascii_run(p->s, p->n, at);
+        bert_ascii(q, p, at, end);
+        at = end;
+        while (end < p->n && (uint8_t)p->s[end] >= 0x80)
+            end++;
+        const piece run = piece_cut(p, at, end);
+        if (at < end && !bert_run(q, &run))
             return false;
     }
-    stage.out = p->s == q->out->s ? spare : q->out;
-    if (q->out->failed || stage.out->failed)
-        return false;
-    writer_begin(stage.out, q->out->maps, q->out->mem, q->err);
-    bert_strip(&stage, p);
-    *p = writer_piece(stage.out);
-    return !stage.out->failed;
+    return !q->out->failed;
 }
 
 /* Hugging Face's Precompiled: clusters of up to five bytes as a whole, then letter by letter. */
@@ -403,7 +433,9 @@ static bool run(const pass *q, piece *p)
     case NORM_FORM:
         return to_form(q, q->step->form, p, p);
     case NORM_BERT:
-        return bert(q, p);
+        if (!bert(q))
+            return false;
+        break;
     case NORM_LOWERCASE:
         lowercase(q, p);
         break;
@@ -459,5 +491,7 @@ void normalize_scratch_free(normalize_scratch *s, mem *m)
 {
     writer_free(&s->writer[0], m);
     writer_free(&s->writer[1], m);
+    writer_free(&s->stage[0], m);
+    writer_free(&s->stage[1], m);
     unicode_text_free(&s->form);
 }

@@ -45,7 +45,7 @@ typedef struct normalizer {
 } normalizer;
 
 typedef struct normalize_scratch {
-    writer writer[2];
+    writer writer[2], stage[2];
     unicode_text form;
     regex_scratch *regex; /* lent */
 } normalize_scratch;

@@ -194,18 +194,15 @@ static bool by_words(const frame *f)
     return !before || hand_on(f, begin, p->n);
 }
 
-/* What ASCII is to BertPreTokenizer: 0 part of a word, 1 space, 2 punctuation. */
+/* What a code point is to BertPreTokenizer: 0 part of a word, 1 space, 2 punctuation. */
+static const uint8_t bert_ascii[128] = {
+    [9 ... 13] = 1,    [' '] = 1,         ['!' ... '/'] = 2,
+    [':' ... '@'] = 2, ['[' ... '`'] = 2, ['{' ... '~'] = 2,
+};
+
 static int bert_kind(uint32_t c)
 {
-    if (c < 0x80) {
-        if (c == ' ' || (c >= 9 && c <= 13))
-            return 1;
-        return (c >= 0x21 && c <= 0x2F) || (c >= 0x3A && c <= 0x40) || (c >= 0x5B && c <= 0x60) ||
-                       (c >= 0x7B && c <= 0x7E)
-                   ? 2
-                   : 0;
-    }
-    return unicode_is_space(c) ? 1 : unicode_is_punctuation(c) ? 2 : 0;
+    return c < 128 ? bert_ascii[c] : unicode_is_space(c) ? 1 : unicode_is_punctuation(c) ? 2 : 0;
 }
 
 static bool by_bert(const frame *f)
