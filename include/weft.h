@@ -239,6 +239,47 @@ WEFT_API weft_status weft_decoder_push(weft_decoder *decoder, int32_t id, const 
 /* At the end: what was held back because a code point was not finished. */
 WEFT_API void weft_decoder_flush(weft_decoder *decoder, const char **bytes, size_t *length);
 
+/* ---- training a tokenizer -------------------------------------------------------------------- */
+
+typedef enum weft_token_model { WEFT_TOKENS_BPE, WEFT_TOKENS_WORDPIECE } weft_token_model;
+
+/* Which of two equally frequent pairs becomes a token first: the one whose tokens have the smaller
+ * ids, as in Hugging Face's trainers, or the one that is greater in bytes. */
+typedef enum weft_ties { WEFT_TIES_IDS, WEFT_TIES_BYTES } weft_ties;
+
+typedef struct weft_tokenizer_train_options {
+    size_t struct_size;
+    weft_token_model model; /* byte-level BPE, or WordPiece as BERT has it */
+    weft_ties ties;
+    int32_t n_vocab;       /* tokens, special ones included; 0: 8192 */
+    int64_t min_frequency; /* pairs that occur less often are not merged; 0: 2 */
+    bool lines;            /* each line is a text by itself, as Hugging Face reads files; otherwise
+                              each file is. A text ends at special tokens too, which are not
+                              learned from */
+    bool cased;            /* WordPiece: keep case and accents */
+    const char *pattern;   /* BPE: what splits text into words; NULL: GPT-2's */
+    const char *const *special; /* tokens that get the first ids */
+    int n_special;
+    int threads;    /* 0: one per processor of this process */
+    weft_load load; /* of the text */
+    size_t ram_max; /* cap on memory; 0: none */
+} weft_tokenizer_train_options;
+
+typedef struct weft_tokenizer_train_info {
+    size_t struct_size;
+    int32_t n_vocab; /* fewer than asked for where the text has no more to merge */
+    int64_t n_merge;
+    int64_t n_word; /* different words of the text, and words in all */
+    int64_t n_occurrence;
+    size_t bytes_peak; /* memory taken at most */
+} weft_tokenizer_train_info;
+
+/* Learns a tokenizer from files of UTF-8 text and writes it to `to` as a tokenizer.json. The result
+ * depends on the text and the options, never on threads. info may be NULL. */
+WEFT_API weft_status weft_tokenizer_train(const char *const *paths, int n_path, const char *to,
+                                          const weft_tokenizer_train_options *options,
+                                          weft_tokenizer_train_info *info, weft_error *err);
+
 /* ---- engine: where forwards happen ----------------------------------------------------------- */
 
 typedef struct weft_engine weft_engine;

@@ -223,13 +223,13 @@ static weft_status cut_file(corpus *c, const file *f, weft_error *err)
 
 /* ---- symbols --------------------------------------------------------------------------------- */
 
-static bool add_token(learner *l, const char *s, size_t n, weft_error *err)
+static bool add_token(merger *l, const char *s, size_t n, weft_error *err)
 {
     return tokens_add(&l->tokens, s, n, err) != NO_ID;
 }
 
 /* Bytes have their ids in the order of their stand-ins: the printable ones first. */
-static bool byte_alphabet(learner *l, weft_error *err)
+static bool byte_alphabet(merger *l, weft_error *err)
 {
     for (uint32_t c = 0; c < 0x200; c++) {
         const int byte = byte_of_stand_in(c);
@@ -239,7 +239,7 @@ static bool byte_alphabet(learner *l, weft_error *err)
     return true;
 }
 
-static bool byte_words(learner *l, const words *w, word *const *sorted, weft_error *err)
+static bool byte_words(merger *l, const words *w, word *const *sorted, weft_error *err)
 {
     uint32_t id[256];
     for (int byte = 0; byte < 256; byte++)
@@ -247,9 +247,9 @@ static bool byte_words(learner *l, const words *w, word *const *sorted, weft_err
     for (uint64_t i = 0; i < w->n; i++) {
         const char *s = w->text + sorted[i]->at;
         for (size_t k = 0; k < sorted[i]->n; k++)
-            if (!learner_put(l, id[(uint8_t)s[k]], err))
+            if (!merger_put(l, id[(uint8_t)s[k]], err))
                 return false;
-        if (!learner_end_word(l, sorted[i]->count, err))
+        if (!merger_end_word(l, sorted[i]->count, err))
             return false;
     }
     return true;
@@ -264,9 +264,9 @@ static size_t inside_word(char to[6], const char *s, size_t n)
 }
 
 /* Calls add for every code point of every word, with whether it begins the word. */
-typedef bool point_fn(learner *l, const char *s, size_t n, bool begins, void *ud, weft_error *err);
+typedef bool point_fn(merger *l, const char *s, size_t n, bool begins, void *ud, weft_error *err);
 
-static bool each_point(learner *l, const words *w, word *const *sorted, point_fn *add, void *ud,
+static bool each_point(merger *l, const words *w, word *const *sorted, point_fn *add, void *ud,
                        bool ends, weft_error *err)
 {
     for (uint64_t i = 0; i < w->n; i++) {
@@ -277,14 +277,14 @@ static bool each_point(learner *l, const words *w, word *const *sorted, point_fn
             if (n == 0 || !add(l, s + at, n, at == 0, ud, err))
                 return false;
         }
-        if (ends && !learner_end_word(l, sorted[i]->count, err))
+        if (ends && !merger_end_word(l, sorted[i]->count, err))
             return false;
     }
     return true;
 }
 
 /* Bit 0: the code point occurs; bit 1: inside a word. */
-static bool mark_point(learner *l, const char *s, size_t n, bool begins, void *ud, weft_error *err)
+static bool mark_point(merger *l, const char *s, size_t n, bool begins, void *ud, weft_error *err)
 {
     (void)l, (void)err;
     uint32_t c;
@@ -293,17 +293,17 @@ static bool mark_point(learner *l, const char *s, size_t n, bool begins, void *u
     return true;
 }
 
-static bool put_point(learner *l, const char *s, size_t n, bool begins, void *ud, weft_error *err)
+static bool put_point(merger *l, const char *s, size_t n, bool begins, void *ud, weft_error *err)
 {
     (void)ud;
     char inside[6];
     const size_t m = begins ? n : inside_word(inside, s, n);
-    return learner_put(l, tokens_find(&l->tokens, begins ? s : inside, m), err);
+    return merger_put(l, tokens_find(&l->tokens, begins ? s : inside, m), err);
 }
 
 /* First every code point, then those inside of words. Hugging Face gives the latter their ids in
  * the order of a hash table that is seeded anew in every run; here it is that of code points. */
-static bool point_words(learner *l, const words *w, word *const *sorted, weft_error *err)
+static bool point_words(merger *l, const words *w, word *const *sorted, weft_error *err)
 {
     uint8_t *seen = mem_zalloc(l->mem, 0x110000, 1, "code points", err);
     bool good = seen && each_point(l, w, sorted, mark_point, seen, false, err);
@@ -319,7 +319,7 @@ static bool point_words(learner *l, const words *w, word *const *sorted, weft_er
     return good && each_point(l, w, sorted, put_point, NULL, true, err);
 }
 
-static bool make_symbols(learner *l, const train_options *o, const words *w, weft_error *err)
+static bool make_symbols(merger *l, const train_options *o, const words *w, weft_error *err)
 {
     for (int i = 0; i < o->n_special; i++)
         if (!add_token(l, o->special[i], strlen(o->special[i]), err))
@@ -365,7 +365,7 @@ static weft_status check_options(const train_options *o, int n_path, weft_error 
 
 static weft_status learn_words(trained *t, const train_options *o, const words *w, weft_error *err)
 {
-    learner *l = &t->learner;
+    merger *l = &t->merger;
     l->n_vocab = o->n_vocab;
     l->least = o->least;
     l->by_bytes = o->by_bytes;
@@ -373,7 +373,7 @@ static weft_status learn_words(trained *t, const train_options *o, const words *
     t->n_word = w->n;
     for (uint64_t i = 0; i < w->size; i++)
         t->n_occurrence += w->slot[i].count;
-    return make_symbols(l, o, w, err) ? learn(l, err) : err->code;
+    return make_symbols(l, o, w, err) ? merger_run(l, err) : err->code;
 }
 
 static weft_status train_on(trained *t, corpus *c, weft_error *err)
@@ -399,7 +399,7 @@ static weft_status train_on(trained *t, corpus *c, weft_error *err)
 weft_status train_tokenizer(trained *t, const char *const *path, int n_path, const train_options *o,
                             host *h, weft_error *err)
 {
-    *t = (trained){ .learner = { .mem = &h->mem, .tokens = { .mem = &h->mem } } };
+    *t = (trained){ .merger = { .mem = &h->mem, .tokens = { .mem = &h->mem } } };
     weft_status status = check_options(o, n_path, err);
     if (status != WEFT_OK)
         return status;
@@ -430,5 +430,5 @@ weft_status train_tokenizer(trained *t, const char *const *path, int n_path, con
 
 void trained_free(trained *t)
 {
-    learner_free(&t->learner);
+    merger_free(&t->merger);
 }

@@ -3,7 +3,7 @@
 #define WEFT_TEXT_TRAIN_H
 
 #include "base/host.h"
-#include "text/learn.h"
+#include "text/merger.h"
 
 typedef struct train_options {
     bool wordpiece;      /* otherwise byte-level BPE */
@@ -25,7 +25,7 @@ typedef struct train_options {
 
 /* What was learned, in counted memory. */
 typedef struct trained {
-    learner learner;
+    merger merger;
     uint64_t n_word;       /* different ones */
     uint64_t n_occurrence; /* words in all */
 } trained;

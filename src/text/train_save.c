@@ -60,7 +60,7 @@ static void put_text(sink *s, const char *text, size_t n)
 static void put_token(sink *s, const trained *t, const train_options *o, uint32_t id)
 {
     size_t n;
-    const char *bytes = tokens_get(&t->learner.tokens, id, &n);
+    const char *bytes = tokens_get(&t->merger.tokens, id, &n);
     if (o->wordpiece || id < (uint32_t)o->n_special) {
         put_text(s, bytes, n);
         return;
@@ -93,7 +93,7 @@ static void put_special(sink *s, const train_options *o)
 static void put_vocab(sink *s, const trained *t, const train_options *o)
 {
     puts_to(s, "    \"vocab\": {");
-    for (uint32_t id = 0; id < t->learner.tokens.n; id++) {
+    for (uint32_t id = 0; id < t->merger.tokens.n; id++) {
         puts_to(s, id ? ",\n      " : "\n      ");
         put_token(s, t, o, id);
         puts_to(s, ": ");
@@ -125,14 +125,14 @@ static void put_bpe(sink *s, const trained *t, const train_options *o)
                "    \"byte_fallback\": false,\n    \"ignore_merges\": false,\n");
     put_vocab(s, t, o);
     puts_to(s, ",\n    \"merges\": [");
-    for (size_t i = 0; i < t->learner.n_merge; i++) {
+    for (size_t i = 0; i < t->merger.n_merge; i++) {
         puts_to(s, i ? ",\n      [" : "\n      [");
-        put_token(s, t, o, t->learner.merges[i].a);
+        put_token(s, t, o, t->merger.merges[i].a);
         puts_to(s, ", ");
-        put_token(s, t, o, t->learner.merges[i].b);
+        put_token(s, t, o, t->merger.merges[i].b);
         puts_to(s, "]");
     }
-    puts_to(s, t->learner.n_merge ? "\n    ]\n  }\n}\n" : "]\n  }\n}\n");
+    puts_to(s, t->merger.n_merge ? "\n    ]\n  }\n}\n" : "]\n  }\n}\n");
 }
 
 static int special_id(const train_options *o, const char *name)
@@ -177,7 +177,7 @@ static void put_wordpiece(sink *s, const trained *t, const train_options *o)
 weft_status trained_save(const trained *t, const train_options *o, const char *path,
                          weft_error *err)
 {
-    sink s = { .mem = t->learner.mem, .err = err };
+    sink s = { .mem = t->merger.mem, .err = err };
     puts_to(&s, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n");
     put_special(&s, o);
     if (o->wordpiece)

@@ -1,4 +1,4 @@
-/* learn.c - merges, most frequent first.
+/* merger.c - merges, most frequent first.
  *
  *     words     l o w e r   x 3          pairs   (e,r) 3 + 2   in words 0, 1
  *               w i d e r   x 2                  (l,o) 3       in word 0 ...
@@ -10,17 +10,17 @@
  * Order and ties are Hugging Face's to the letter, which includes this: where two ways lead to one
  * token, a pair with it may get a second entry for the words found later, and be merged in two
  * steps. The later step is its rank. */
-#include "text/learn.h"
+#include "text/merger.h"
 
 #include "text/hash.h"
 
 #define NONE UINT32_MAX
 
-typedef struct learner_word {
+typedef struct merger_word {
     size_t at; /* first symbol */
     size_t n;
     uint64_t count;
-} learner_word;
+} merger_word;
 
 /* A word of an entry's list. */
 typedef struct node {
@@ -42,7 +42,7 @@ typedef struct pair_slot {
 } pair_slot;
 
 typedef struct work {
-    learner *l;
+    merger *l;
     weft_error *err;
     bool failed;
 
@@ -135,7 +135,7 @@ void tokens_free(token_list *t)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-bool learner_put(learner *l, uint32_t symbol, weft_error *err)
+bool merger_put(merger *l, uint32_t symbol, weft_error *err)
 {
     uint32_t *s = scratch_grow(&l->symbol_room, (l->n_symbol + 1) * sizeof *s, l->mem, err);
     if (!s)
@@ -145,10 +145,10 @@ bool learner_put(learner *l, uint32_t symbol, weft_error *err)
     return true;
 }
 
-bool learner_end_word(learner *l, uint64_t count, weft_error *err)
+bool merger_end_word(merger *l, uint64_t count, weft_error *err)
 {
     const size_t n = (size_t)l->n_word + 1;
-    learner_word *w = scratch_grow(&l->word_room, n * sizeof *w, l->mem, err);
+    merger_word *w = scratch_grow(&l->word_room, n * sizeof *w, l->mem, err);
     if (!w || n >= NONE) {
         if (w)
             weft_fail(err, WEFT_EUNSUPPORTED, "more than %u different words", NONE - 1);
@@ -156,11 +156,11 @@ bool learner_end_word(learner *l, uint64_t count, weft_error *err)
     }
     l->word = w;
     const size_t at = l->n_word ? w[l->n_word - 1].at + w[l->n_word - 1].n : 0;
-    w[l->n_word++] = (learner_word){ at, l->n_symbol - at, count };
+    w[l->n_word++] = (merger_word){ at, l->n_symbol - at, count };
     return true;
 }
 
-void learner_free(learner *l)
+void merger_free(merger *l)
 {
     tokens_free(&l->tokens);
     scratch_free(&l->symbol_room, l->mem);
@@ -335,7 +335,7 @@ static void push_touched(work *k)
 
 static void count_pairs(work *k)
 {
-    const learner *l = k->l;
+    const merger *l = k->l;
     for (uint32_t w = 0; w < l->n_word && !k->failed; w++) {
         const uint32_t *s = l->symbol + l->word[w].at;
         for (size_t i = 0; i + 1 < l->word[w].n && !k->failed; i++)
@@ -346,7 +346,7 @@ static void count_pairs(work *k)
 
 static void merge_in_word(work *k, uint32_t w, const merge *m)
 {
-    learner_word *x = &k->l->word[w];
+    merger_word *x = &k->l->word[w];
     uint32_t *s = k->l->symbol + x->at;
     size_t out = 0;
     for (size_t i = 0; i < x->n; i++) {
@@ -371,7 +371,7 @@ static void merge_in_word(work *k, uint32_t w, const merge *m)
 /* The token that a and b make together. */
 static uint32_t join(work *k, uint32_t a, uint32_t b)
 {
-    learner *l = k->l;
+    merger *l = k->l;
     size_t n, m, prefix = l->prefix ? strlen(l->prefix) : 0;
     const char *x = tokens_get(&l->tokens, a, &n), *y = tokens_get(&l->tokens, b, &m);
     if (prefix > 0 && m >= prefix && memcmp(y, l->prefix, prefix) == 0) {
@@ -390,7 +390,7 @@ static uint32_t join(work *k, uint32_t a, uint32_t b)
 
 static void merge_everywhere(work *k, const entry *top)
 {
-    learner *l = k->l;
+    merger *l = k->l;
     merge *merges = scratch_grow(&l->merge_room, (l->n_merge + 1) * sizeof *merges, l->mem, k->err);
     const merge m = { top->a, top->b, merges ? join(k, top->a, top->b) : NO_ID };
     if (m.made == NO_ID) {
@@ -410,7 +410,7 @@ static void merge_everywhere(work *k, const entry *top)
 }
 
 /* A pair that was merged twice keeps its later rank. */
-static weft_status drop_repeats(learner *l, weft_error *err)
+static weft_status drop_repeats(merger *l, weft_error *err)
 {
     const uint64_t size = hash_size(l->n_merge);
     uint32_t *last = mem_zalloc(l->mem, size, sizeof *last, "ranks of pairs", err);
@@ -433,7 +433,7 @@ static weft_status drop_repeats(learner *l, weft_error *err)
     return WEFT_OK;
 }
 
-weft_status learn(learner *l, weft_error *err)
+weft_status merger_run(merger *l, weft_error *err)
 {
     work k = { .l = l, .err = err, .free_node = NONE };
     count_pairs(&k);

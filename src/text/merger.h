@@ -1,6 +1,6 @@
-/* learn.h - byte pair encoding, learned: which two neighbours become one, and in which order. */
-#ifndef WEFT_TEXT_LEARN_H
-#define WEFT_TEXT_LEARN_H
+/* merger.h - byte pair encoding, learned: which two neighbours become one, and in which order. */
+#ifndef WEFT_TEXT_MERGER_H
+#define WEFT_TEXT_MERGER_H
 
 #include "text/words.h"
 
@@ -27,13 +27,13 @@ typedef struct merge {
 } merge;
 
 /* Words as numbers of tokens, and what is learned from them. */
-typedef struct learner {
+typedef struct merger {
     token_list tokens;
 
     scratch symbol_room, word_room, merge_room;
     uint32_t *symbol;
     size_t n_symbol;
-    struct learner_word *word;
+    struct merger_word *word;
     uint32_t n_word;
     merge *merges;
     size_t n_merge;
@@ -45,13 +45,13 @@ typedef struct learner {
     const char *prefix; /* of tokens inside a word, dropped when they are joined to what is before;
                            or NULL */
     mem *mem;
-} learner;
+} merger;
 
 /* Symbols are put one by one; the word ends with its count. */
-bool learner_put(learner *l, uint32_t symbol, weft_error *err);
-bool learner_end_word(learner *l, uint64_t count, weft_error *err);
+bool merger_put(merger *l, uint32_t symbol, weft_error *err);
+bool merger_end_word(merger *l, uint64_t count, weft_error *err);
 
-weft_status learn(learner *l, weft_error *err);
-void learner_free(learner *l);
+weft_status merger_run(merger *l, weft_error *err);
+void merger_free(merger *l);
 
 #endif
