@@ -9,11 +9,13 @@ for those that have to be worked out. Where PCRE2 has what tokenizers has not, o
 
     tools/unicode.py [FILE]            writes both files, or one (about six minutes)
     tools/unicode.py --check [FILE]    says whether they are what it would write
+    tools/unicode.py --golden          remakes tests/golden/unicode: normal forms, and where each byte came from
 
 Needs Python's tokenizers, libpcre2-8 and libonig (for the names of its properties only).
 """
 import ctypes
 import os
+import random
 import re
 import sys
 import unicodedata
@@ -342,7 +344,33 @@ def unicode_tables():
     return "\n".join(out)
 
 
+# ---- normal forms -----------------------------------------------------------------------------------
+
+def golden():
+    """Lines of: form, text, normal form, and for each of its bytes the byte of the text it came from."""
+    r = random.Random(1)
+    blocks = [(0x20, 0x7F), (0xA0, 0x250), (0x300, 0x370), (0x300, 0x346), (0x591, 0x5F5), (0x900, 0xE00),
+              (0x1100, 0x1200), (0x1E00, 0x2000), (0x2000, 0x2200), (0x3000, 0x3100), (0xAC00, 0xD7A4),
+              (0xF900, 0xFFF0), (0x11000, 0x12000), (0x1D100, 0x1D200), (0x10000, 0x20000)]
+    out = []
+    for i in range(320):
+        form = (normalizers.NFC, normalizers.NFD, normalizers.NFKC, normalizers.NFKD)[i % 4]()
+        text = "".join(chr(r.randrange(*r.choice(blocks))) for _ in range(r.randint(1, 12)))
+        t = tokenizers.Tokenizer(tokenizers.models.WordLevel({"x": 0}, unk_token="x"))
+        t.normalizer, t.pre_tokenizer = form, pre_tokenizers.Split(Regex("(?m)."), "isolated")
+        normal = form.normalize_str(text)
+        origin = [len(text[:begin].encode()) for begin, _ in t.encode(text).offsets]
+        each = ",".join(str(o) for c, o in zip(normal, origin) for _ in c.encode())
+        out.append("%d %s %s %s\n" % (i % 4, text.encode().hex(), normal.encode().hex(), each))
+    where = os.path.join(ROOT, "..", "..", "tests", "golden", "unicode")
+    os.makedirs(where, exist_ok=True)
+    open(os.path.join(where, "forms.txt"), "w").writelines(out)
+
+
 def main():
+    if "--golden" in sys.argv:
+        golden()
+        return
     same = True
     for name, make in (("unicode_tables.c", unicode_tables), ("regex_tables.c", regex_tables)):
         if any(a.endswith(".c") and a != name for a in sys.argv[1:]):
