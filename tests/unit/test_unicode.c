@@ -55,11 +55,11 @@ static void edges(void **state)
 }
 
 /* Numbers and lower case are of a newer version than utf8proc's: what it knows must be the same.
- * Marks are of an older one: some that it knows are not yet there. */
+ * Marks are of an older one: some that it knows are not yet there, and few have ceased to be. */
 static void tables_beside_utf8proc(void **state)
 {
     (void)state;
-    int missing = 0, known = 0;
+    int missing = 0, gone = 0, known = 0;
     for (uint32_t c = 0; c < 0x110000; c++) {
         const utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)c);
         if (k == UTF8PROC_CATEGORY_CN || k == UTF8PROC_CATEGORY_CS)
@@ -69,8 +69,8 @@ static void tables_beside_utf8proc(void **state)
                           k == UTF8PROC_CATEGORY_ME;
         const bool number = k == UTF8PROC_CATEGORY_ND || k == UTF8PROC_CATEGORY_NL ||
                             k == UTF8PROC_CATEGORY_NO;
-        assert_false(unicode_is_mark(c) && !mark);
-        missing += unicode_is_mark(c) != mark;
+        missing += unicode_is_mark(c) < mark;
+        gone += unicode_is_mark(c) > mark;
         assert_int_equal(unicode_is_numeric(c), number);
         uint32_t lower[3];
         if (unicode_lower(c, lower) == 1)
@@ -79,7 +79,7 @@ static void tables_beside_utf8proc(void **state)
     assert_true(known > 280000);
     print_message("%d of the marks of Unicode %s are not yet there\n", missing,
                   utf8proc_unicode_version());
-    assert_true(missing < 500);
+    assert_true(missing < 500 && gone < 10);
 }
 
 static void lower_case(void **state)
