@@ -237,6 +237,9 @@ static weft_status spell(decode_stream *d, uint32_t id, bool in_text, piece *p, 
 {
     const tokenizer *t = d->t;
     *p = (piece){ .s = vocab_text(&t->vocab, id), .n = t->vocab.length[id] };
+    for (int i = 0; i < t->n_added && t->folded.n > 0; i++) /* as Hugging Face shows them */
+        if (t->added[i].id == id && t->added[i].folded)
+            *p = (piece){ .s = t->added[i].folded, .n = t->added[i].folded_length };
     for (int i = 0; i < t->decoder.n; i++) {
         writer *w = i % 2 ? &d->b : &d->a;
         const piece in = *p;

@@ -184,7 +184,7 @@ uint32_t tokenizer_find(const tokenizer *t, const char *text, size_t length)
 /* ---- added tokens ---------------------------------------------------------------------------- */
 
 /* Tokens matched in normalised text are looked for in their normalised form. */
-static weft_status folded_text(tokenizer *t, normalize_scratch *s, const added *a, trie_entry *e,
+static weft_status folded_text(tokenizer *t, normalize_scratch *s, added *a, trie_entry *e,
                                weft_error *err)
 {
     piece p = { .s = a->content, .n = a->length };
@@ -192,6 +192,8 @@ static weft_status folded_text(tokenizer *t, normalize_scratch *s, const added *
         return err->code;
     e->text = tokenizer_text(t, p.s, p.n, err);
     e->length = (uint32_t)p.n;
+    a->folded = e->text;
+    a->folded_length = p.n;
     return e->text ? WEFT_OK : WEFT_ENOMEM;
 }
 
@@ -204,7 +206,7 @@ static weft_status build_added(tokenizer *t, weft_error *err)
         status = err->code;
     int n[2] = { 0, 0 };
     for (int i = 0; i < t->n_added && status == WEFT_OK; i++) {
-        const added *a = &t->added[i];
+        added *a = &t->added[i];
         trie_entry *to = a->normalized ? &e[t->n_added + n[1]++] : &e[n[0]++];
         *to = (trie_entry){ a->content, (uint32_t)a->length, (uint32_t)i };
         if (a->normalized)

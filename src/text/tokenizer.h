@@ -23,6 +23,8 @@ typedef struct added {
     size_t length;
     uint32_t id;
     bool special, single_word, left, right, normalized;
+    const char *folded; /* normalised: what it is decoded to; or NULL */
+    size_t folded_length;
 } added;
 
 typedef struct added_set {

@@ -145,7 +145,6 @@ static void references(void **state)
         { "hf:bert-uncased", "tokenizers/bert-uncased/vocab.txt", NULL },
         { "hf:bert-uncased", "tokenizers/llama.cpp-vocab/ggml-vocab-bert-bge.gguf", NULL },
         { "hf:t5-small", "tokenizers/t5/tokenizer.json", NULL },
-        { "hf:t5-small", "tokenizers/t5/spiece.model", NULL },
     };
     json_error_t why;
     json_t *root = json_load_file(asset("tokenizers/reference-encodings/encodings.json"), 0, &why);
@@ -153,6 +152,42 @@ static void references(void **state)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         compare_reference(all[i].source, all[i].pre, json_object_get(root, all[i].entry));
     json_decref(root);
+}
+
+/* Counts and hashes as the sentencepiece library 0.2.2 gives them. */
+static void sentencepiece_models(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model;
+        int n;
+        const char *hash;
+    } all[] = {
+        { "tokenizers/llama2/tokenizer.model", 78912,
+          "64992f95213b3570a29cab08c4c16f97ac933bc05ee9b9b393428f3758053c06" },
+        { "tokenizers/mistral/tokenizer.model", 77098,
+          "3d0336f7c7f2ff2f379086fbba46ef4830514685f489f978b129b3e27f65eb18" },
+        { "tokenizers/gemma/tokenizer.model", 71145,
+          "7406f6838d882f1d27b45861d38c197b9c41aba19578ff4160c42d7a6a4ac40a" },
+        { "tokenizers/t5/spiece.model", 71737,
+          "2fe12bfb8957b48eb87edc002b37db90bb609f3cdc43f550b08708a8c67c9cd0" },
+        { "tokenizers/sentencepiece-test/test_model.model", 104466,
+          "af8bf3f3b31844caea97cdd8229df74cd601b15ab3b63e2f65784ed9d438e9eb" },
+        { "tokenizers/sentencepiece-test/test_ja_model.model", 254144,
+          "7e185f1ec061fa7683c9f7aa0b1cb22acf2f22d67dfa1ad0f04396bd16040033" },
+    };
+    size_t n;
+    char *text = read_whole(asset("tokenizers/sentencepiece-test/botchan.txt"), &n), hex[65];
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        weft_tokenizer *t = load(asset(all[i].model), NULL);
+        weft_tokens *k = encode(t, text, n);
+        assert_int_equal(k->n, all[i].n);
+        sha256_hex(k->ids, (size_t)k->n * sizeof *k->ids, hex);
+        assert_string_equal(hex, all[i].hash);
+        weft_tokens_free(k);
+        weft_tokenizer_free(t);
+    }
+    free(text);
 }
 
 static void no_splitting_is_refused(void **state)
@@ -171,6 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST("tokenizers: the fifteen vocabularies of llama.cpp give its ids", llama_cpp),
         TEST("tokenizers: every source gives the reference encodings", references),
+        TEST("tokenizers: SentencePiece's models give its ids", sentencepiece_models),
         TEST("tokenizers: a vocabulary that does not say how it splits is refused",
              no_splitting_is_refused),
     };
