@@ -51,7 +51,7 @@ def wordpiece(n_vocab, min_frequency, path):
 def corpus():
     """Text of made-up words, some frequent and most rare, in several scripts."""
     r = random.Random(5)
-    parts = ["ba", "ke", "lo", "mi", "nu", "ra", "the", "ing", "st", "er", "on", "é", "ß", "ли", "ма", "語", "か"]
+    parts = "ba ke lo mi nu ra the ing st er on é ß ли ма 語 か".split()
     lexicon = ["".join(r.choice(parts) for _ in range(r.randint(1, 4))) for _ in range(400)]
     lines = []
     for _ in range(220):

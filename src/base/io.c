@@ -157,7 +157,7 @@ weft_status file_write(const char *path, const void *data, size_t size, weft_err
         return weft_fail(err, WEFT_EINVAL, "%s: the path is too long", path);
     const int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
-        return fail_errno(err, beside, "create");
+        return fail_errno(err, path, "create");
     const bool written = write_all(fd, data, size);
     const int why = errno;
     if ((close(fd) != 0 && written) || !written || rename(beside, path) != 0) {
