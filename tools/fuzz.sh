@@ -9,8 +9,9 @@
 # finding, on fewer inputs than asked for, or on less coverage than LEAST. JOBS sets the number of compilers (1).
 set -eu
 cd "$(dirname "$0")/.."
-TARGETS="safetensors gguf config model regex"
-TESTS="test_gguf test_safetensors test_config test_load_faults test_regex test_unicode"
+TARGETS="safetensors gguf config model regex tokenizer"
+TESTS="test_gguf test_safetensors test_config test_load_faults test_regex test_unicode test_tokenizer
+    test_tokenizer_files"
 LEAST=90
 FUZZ=${FUZZ_BUILD:-build-fuzz}
 COVERAGE=${COVERAGE_BUILD:-build-coverage}
@@ -35,7 +36,7 @@ dictionary() { # TARGET
 
 longest() { # TARGET: bytes of an input
     case $1 in
-    model) echo 16384 ;;
+    model | tokenizer) echo 16384 ;;
     regex) echo 1024 ;;
     *) echo 4096 ;;
     esac
