@@ -5,8 +5,8 @@
  *
  *     [\p{L}&&[^\p{Han}]]     letters that are not Han          [\D\n]     \n or what is no digit
  *
- * So a class is read twice at once: as items, which are fast and short, and as a set of code
- * points. Where items cannot say it, the ranges of the set are put in their place. */
+ * So a class is read as items, which are fast and short. Where they cannot say it, it is read once
+ * more, as a set of code points, and the ranges of the set are put in their place. */
 #include "text/regex_set.h"
 
 #include <string.h>
@@ -164,18 +164,20 @@ bool regex_read_escape(regex_source *s, regex_escape *e, weft_status *status)
 /* A class as it is read. */
 typedef struct level {
     regex_text items; /* the operand of && that is being read, as PCRE2 spells it, */
-    uint64_t *some;   /* and bit by bit */
+    bool sets;        /* or, in the second reading, */
+    uint64_t *some;   /* bit by bit */
     uint64_t *common; /* what the operands before it have in common; NULL if it is the first */
     bool spelled;     /* items say it all */
     bool empty;       /* nothing was read yet */
     bool negated;
 } level;
 
-static weft_status level_init(level *l, regex_source *s)
+static weft_status level_init(level *l, bool sets, regex_source *s)
 {
     *l = (level){ .items = { .mem = s->mem, .err = s->err }, .spelled = true, .empty = true };
-    l->some = points_new(s->mem, s->err);
-    return l->some ? WEFT_OK : WEFT_ENOMEM;
+    l->sets = sets;
+    l->some = sets ? points_new(s->mem, s->err) : NULL;
+    return l->some || !sets ? WEFT_OK : WEFT_ENOMEM;
 }
 
 static void level_free(level *l)
@@ -186,43 +188,48 @@ static void level_free(level *l)
     regex_text_free(&l->items);
 }
 
-static void unite_properties(uint64_t *set, const regex_property *p, const regex_property *other)
-{
-    points_add_property(set, p);
-    if (other)
-        points_add_property(set, other);
-}
-
 /* What has one property or the other, which may be NULL, or has neither. */
 static weft_status add_property(level *l, const regex_property *p, const regex_property *other,
                                 bool negated)
 {
     l->empty = false;
-    if (!negated) {
-        unite_properties(l->some, p, other);
+    l->spelled = l->spelled && !negated;
+    if (!l->sets) {
         regex_put_property(&l->items, p);
         if (other)
             regex_put_property(&l->items, other);
         return WEFT_OK;
     }
-    uint64_t *set = points_new(l->items.mem, l->items.err);
+    uint64_t *set = negated ? points_new(l->items.mem, l->items.err) : l->some;
     if (!set)
         return WEFT_ENOMEM;
-    unite_properties(set, p, other);
-    points_unite(l->some, set, true);
-    mem_free(l->items.mem, set);
-    l->spelled = false;
+    points_add_property(set, p);
+    if (other)
+        points_add_property(set, other);
+    if (negated) {
+        points_unite(l->some, set, true);
+        mem_free(l->items.mem, set);
+    }
     return WEFT_OK;
+}
+
+static void add_range(level *l, uint32_t first, uint32_t last)
+{
+    l->empty = false;
+    if (l->sets)
+        points_add(l->some, first, last);
+    else
+        regex_put_range(&l->items, first, last);
 }
 
 static void add_level(level *l, const level *nested)
 {
     l->empty = false;
-    points_unite(l->some, nested->some, nested->negated);
-    if (nested->spelled && !nested->negated)
-        regex_put(&l->items, nested->items.text, nested->items.n);
+    l->spelled = l->spelled && nested->spelled && !nested->negated;
+    if (l->sets)
+        points_unite(l->some, nested->some, nested->negated);
     else
-        l->spelled = false;
+        regex_put(&l->items, nested->items.text, nested->items.n);
     l->items.failed = l->items.failed || nested->items.failed;
 }
 
@@ -238,11 +245,13 @@ static weft_status end_operand(regex_source *s, size_t from, level *l)
 
 static weft_status begin_operand(regex_source *s, level *l)
 {
+    l->spelled = false;
+    l->empty = true;
+    if (!l->sets)
+        return WEFT_OK;
     mem_free(s->mem, l->common);
     l->common = l->some;
     l->some = points_new(s->mem, s->err);
-    l->spelled = false;
-    l->empty = true;
     return l->some ? WEFT_OK : WEFT_ENOMEM;
 }
 
@@ -331,9 +340,7 @@ static weft_status read_range(regex_source *s, level *l, bool plain)
         return status;
     if (plain && last >= 0x80)
         return regex_refuse(s, from, WEFT_EUNSUPPORTED, "more than ASCII without regard to case");
-    l->empty = false;
-    regex_put_range(&l->items, e.point, last);
-    points_add(l->some, e.point, last);
+    add_range(l, e.point, last);
     return WEFT_OK;
 }
 
@@ -350,7 +357,7 @@ static weft_status read_nested(regex_source *s, level *l, bool plain, int depth)
         return regex_refuse(s, s->at, WEFT_EUNSUPPORTED, "a class nested too deep");
     s->at++;
     level nested;
-    weft_status status = level_init(&nested, s);
+    weft_status status = level_init(&nested, l->sets, s);
     if (status == WEFT_OK)
         status = read_class(s, &nested, false, depth + 1);
     if (status == WEFT_OK)
@@ -394,14 +401,12 @@ static weft_status read_class(regex_source *s, level *l, bool plain, int depth)
 /* The class in the words of PCRE2. */
 static weft_status put_class(regex_source *s, size_t from, level *l, regex_text *to)
 {
-    if (!l->spelled) {
-        l->items.n = 0;
+    if (l->sets)
         points_put(l->some, &l->items);
-        if (l->items.n == 0 && !l->items.failed)
-            return regex_refuse(s, from, WEFT_EUNSUPPORTED, "a class that nothing is in");
-    }
     if (l->items.failed)
         return WEFT_ENOMEM;
+    if (l->items.n == 0)
+        return regex_refuse(s, from, WEFT_EUNSUPPORTED, "a class that nothing is in");
     regex_puts(to, l->negated ? "[^" : "[");
     regex_put(to, l->items.text, l->items.n);
     regex_puts(to, "]");
@@ -410,13 +415,21 @@ static weft_status put_class(regex_source *s, size_t from, level *l, regex_text 
 
 weft_status regex_read_class(regex_source *s, bool plain, regex_text *to)
 {
-    const size_t from = s->at - 1;
-    level l;
-    weft_status status = level_init(&l, s);
-    if (status == WEFT_OK)
-        status = read_class(s, &l, plain, 0);
-    if (status == WEFT_OK)
-        status = put_class(s, from, &l, to);
-    level_free(&l);
+    const size_t from = s->at;
+    weft_status status = WEFT_OK;
+    bool spelled = false;
+    for (int sets = 0; sets < 2 && status == WEFT_OK && !spelled; sets++) {
+        level l;
+        s->at = from;
+        status = level_init(&l, sets, s);
+        if (status == WEFT_OK)
+            status = read_class(s, &l, plain, 0);
+        spelled = l.spelled;
+        if (status == WEFT_OK && l.items.failed)
+            status = WEFT_ENOMEM;
+        if (status == WEFT_OK && (spelled || sets))
+            status = put_class(s, from - 1, &l, to);
+        level_free(&l);
+    }
     return status;
 }
