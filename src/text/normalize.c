@@ -265,6 +265,8 @@ static void bert_ascii(const pass *q, const piece *p, size_t begin, size_t end)
 {
     const normalizer_step *s = q->step;
     writer *w = q->out;
+    if (begin == end)
+        return;
     if (w->room - w->n < end - begin)
         writer_grow(w, end - begin);
     if (w->failed)
