@@ -6,11 +6,12 @@
 
 /* ---- words already seen ---------------------------------------------------------------------- */
 
-/* Words of up to 15 bytes and 4 ids, in pairs of slots that share a cache line. 2 MiB: larger ones
- * were slower, as they leave the second-level cache. */
-#define CACHE_BITS 16
-#define CACHE_IDS  4
-#define CACHE_WORD 15
+/* Words of up to 15 bytes and 4 ids, in pairs of slots that share a cache line: four for each token,
+ * up to 2 MiB. Larger ones were slower, as they leave the second-level cache. */
+#define CACHE_MOST  65536u
+#define CACHE_LEAST 256u
+#define CACHE_IDS   4
+#define CACHE_WORD  15
 
 typedef struct cached {
     uint64_t key[2]; /* the bytes, and their number in the last; all zero: free */
@@ -21,7 +22,8 @@ struct encoder {
     const tokenizer *t;
     mem *mem;
     cached *cache;
-    ids ids; /* of the word; or all, where no spans are wanted */
+    uint64_t cache_mask; /* of lines of two */
+    ids ids;             /* of the word; or all, where no spans are wanted */
     scratch from, to, type;
     size_t n_span;
     bpe_scratch bpe;
@@ -46,9 +48,11 @@ encoder *encoder_new(const tokenizer *t, mem *m, weft_error *err)
     e->mem = m;
     e->ids.mem = m;
     e->regex = regex_scratch_new(m, err);
-    e->cache = e->regex ? mem_zalloc(m, (size_t)1 << CACHE_BITS, sizeof *e->cache,
-                                     "an encoder's cache", err)
-                        : NULL;
+    uint32_t slots = CACHE_LEAST;
+    while (slots < CACHE_MOST && slots / 4 < t->vocab.n)
+        slots *= 2;
+    e->cache_mask = slots - 2;
+    e->cache = e->regex ? mem_zalloc(m, slots, sizeof *e->cache, "an encoder's cache", err) : NULL;
     e->normalize.regex = e->regex;
     if (!e->cache) {
         encoder_free(e);
@@ -102,7 +106,7 @@ static bool cached_word(encoder *e, const char *word, size_t n)
     uint64_t key[2];
     hash_key(word, n, key);
     const uint64_t h = hash_mix(key[0], key[1]);
-    cached *line = &e->cache[(h & (((uint64_t)1 << CACHE_BITS) - 1)) & ~(uint64_t)1];
+    cached *line = &e->cache[h & e->cache_mask];
     if (!ids_reserve(out, CACHE_IDS, e->err))
         return false;
     for (int way = 0; way < 2; way++) {

@@ -124,7 +124,8 @@ static weft_status make_bpe(tokenizer *t, const sp_spec *s, weft_error *err)
     uint32_t spell[256];
     weft_status status = spellings(t, s, spell, err);
     if (status == WEFT_OK)
-        status = vocab_init(&cuts.extra, &t->store, 65536, 262144, err);
+        status = vocab_init(&cuts.extra, &t->store, v->used < 65536 ? v->used : 65536,
+                            v->used < 262144 ? v->used : 262144, err);
     for (uint32_t i = 0; i < v->n && status == WEFT_OK; i++) {
         if (s->type[i] == PIECE_UNUSED)
             status = weft_fail(err, WEFT_EUNSUPPORTED,

@@ -12,6 +12,12 @@
  *     \b          by Oniguruma's \w                                  look-around
  *     \v          the character 11                                   \x{B}
  *
+ * And one thing for speed. Where \s+$ fails at the first of many spaces it fails at all of them, but
+ * both engines try each, to the end of the spaces. A pattern that begins with a repeated class and
+ * has no alternatives gets one more, which jumps over the run and fails:
+ *
+ *     \s+$                                                           (?:\s+$|\s+(*SKIP)(*FAIL))
+ *
  * Letters without regard to case: Oniguruma also lets "ss" match a sharp s, so only ASCII is taken,
  * and none of the pairs that a ligature stands for. */
 #include "text/regex_translate.h"
@@ -148,7 +154,13 @@ typedef struct translation {
     bool repeatable; /* what was read last may be repeated */
     size_t atom;     /* and begins here in the translation */
     uint32_t letter; /* the literal before, without regard to case; 0 if none */
+    bool single;     /* what was read last stands for one code point */
+    size_t lead;     /* where what begins the pattern ends, if it is such and repeated; 0 if not */
+    size_t rest;     /* and where the rest begins */
+    bool parted;     /* there are alternatives, or options that hold to the end */
 } translation;
+
+#define BEGIN 3 /* of the translation, behind "(?:" */
 
 static weft_status refuse(translation *t, size_t from, const char *what)
 {
@@ -159,6 +171,7 @@ static void begin_atom(translation *t, bool repeatable)
 {
     t->atom = t->out->n;
     t->repeatable = repeatable;
+    t->single = repeatable;
     t->letter = 0;
 }
 
@@ -233,6 +246,7 @@ static weft_status escape(translation *t)
     if (kind == 'R') {
         t->in.at++;
         begin_atom(t, true);
+        t->single = false;
         regex_puts(t->out, "(?>\\r\\n|[\\n-\\r\\x{85}\\x{2028}\\x{2029}])");
         return WEFT_OK;
     }
@@ -291,6 +305,7 @@ static weft_status change_options(translation *t, size_t from)
         return status;
     }
     t->open[t->depth - 1].closes++; /* the pattern itself is a group */
+    t->parted = true;
     regex_puts(t->out, opening);
     t->now = to;
     t->repeatable = false;
@@ -356,6 +371,7 @@ static weft_status close_group(translation *t)
     t->now = g->outside;
     t->atom = g->begins;
     t->repeatable = g->repeatable;
+    t->single = false;
     t->letter = 0;
     return WEFT_OK;
 }
@@ -447,15 +463,31 @@ static weft_status repeat(translation *t, bool again)
     return WEFT_OK;
 }
 
+/* Remembers a repeat without end of what begins the pattern. */
+static void note_lead(translation *t, size_t end)
+{
+    const char *sign = t->out->text + end;
+    const size_t n = t->out->n - end;
+    const bool endless = n == 1 ? *sign != '?' : sign[n - 1] == '}' && sign[n - 2] == ',';
+    if (!t->out->failed && t->depth == 1 && t->atom == BEGIN && t->single && endless) {
+        t->lead = end;
+        t->rest = t->out->n;
+    }
+}
+
 static weft_status repeats(translation *t)
 {
     weft_status status = WEFT_OK;
+    const size_t end = t->out->n;
     for (bool again = false; status == WEFT_OK && at_repeat(&t->in); again = true) {
         if (!t->repeatable)
             return regex_refuse(&t->in, t->in.at, WEFT_EUNSUPPORTED,
                                 "a repeat of nothing that can be repeated");
         t->letter = 0;
+        t->lead = 0;
         status = repeat(t, again);
+        if (status == WEFT_OK && !again)
+            note_lead(t, end);
     }
     return status;
 }
@@ -480,6 +512,7 @@ static weft_status item(translation *t)
         return escape(t);
     case '|':
         begin_atom(t, false);
+        t->parted = t->parted || t->depth == 1;
         regex_puts(t->out, "|");
         return WEFT_OK;
     case '^':
@@ -491,6 +524,19 @@ static weft_status item(translation *t)
     default:
         return literal(t, from, c);
     }
+}
+
+/* "|C+(*SKIP)(*FAIL)" for a pattern that begins with C+. */
+static void put_jump(translation *t)
+{
+    regex_text *out = t->out;
+    const size_t n = t->lead - BEGIN;
+    regex_puts(out, "|");
+    if (!grow(out, n))
+        return;
+    memcpy(out->text + out->n, out->text + BEGIN, n);
+    out->n += n;
+    regex_puts(out, "+(*SKIP)(*FAIL)");
 }
 
 weft_status regex_translate(const char *pattern, size_t n, regex_text *out, mem *m, weft_error *err)
@@ -509,6 +555,8 @@ weft_status regex_translate(const char *pattern, size_t n, regex_text *out, mem 
         return WEFT_ENOMEM;
     if (status == WEFT_OK && t.depth > 1)
         status = regex_refuse(&t.in, n, WEFT_EFORMAT, "a '(' without its ')'");
+    if (status == WEFT_OK && t.lead > 0 && !t.parted && out->n > t.rest)
+        put_jump(&t);
     for (int i = 0; status == WEFT_OK && i < t.open[0].closes; i++)
         regex_puts(out, ")");
     return out->failed ? WEFT_ENOMEM : status;

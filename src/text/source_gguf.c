@@ -228,11 +228,11 @@ static weft_status load_byte_level(gguf_vocab *g, const char *pre, weft_error *e
     tokenizer *t = g->t;
     weft_status status = splitting(g, &pre, err);
     if (status == WEFT_OK)
-        status = pre_apply(t, pre, err);
-    if (status == WEFT_OK)
         status = load_merges(g, err);
     if (status == WEFT_OK)
         status = bytes_from_stand_ins(t, err);
+    if (status == WEFT_OK)
+        status = pre_apply(t, pre, err);
     if (status != WEFT_OK)
         return status;
     bpe_take_bytes(t);

@@ -190,6 +190,60 @@ static void sentencepiece_models(void **state)
     free(text);
 }
 
+/* ---- nothing is lost ------------------------------------------------------------------------- */
+
+static uint64_t draw(uint64_t *x)
+{
+    *x ^= *x << 13;
+    *x ^= *x >> 7;
+    return *x ^= *x << 17;
+}
+
+/* Bytes at random, letters, and pieces of letters. */
+static size_t random_bytes(uint64_t *x, char *to, size_t most)
+{
+    static const char letters[] =
+        "the of 's\n  123 \xC3\xA9\xE4\xBD\xA0\xF0\x9F\x99\x82<|endoftext|>";
+    const size_t n = draw(x) % most;
+    size_t at = 0;
+    while (at < n)
+        if (draw(x) & 1)
+            to[at++] = (char)(draw(x) >> 32);
+        else
+            for (size_t i = draw(x) % sizeof letters; at < n && i < sizeof letters && draw(x) & 7;)
+                to[at++] = letters[i++];
+    return n;
+}
+
+static void every_byte_string(void **state)
+{
+    (void)state;
+    static const char *const files[] = { "tokenizers/gpt2/vocab.json", "tokenizers/llama3",
+                                         "tokenizers/tiktoken/cl100k_base.tiktoken",
+                                         "tokenizers/tiktoken/o200k_base.tiktoken" };
+    const int rounds = getenv("WEFT_TEST_LONG") ? 1000000 : quick() ? 500 : 20000;
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+        weft_tokenizer *t = load(asset(files[f]), NULL);
+        uint64_t x = 88172645463325252u;
+        for (int round = 0; round < rounds; round++) {
+            char text[64], back[64 + 8];
+            const size_t n = random_bytes(&x, text, sizeof text);
+            weft_tokens *k = encode(t, text, n);
+            size_t at = 0;
+            for (int64_t i = 0; i < k->n; i++) {
+                const int64_t more = weft_tokenizer_piece(t, k->ids[i], back + at,
+                                                          sizeof back - at);
+                assert_true(more > 0 && at + (size_t)more <= n);
+                at += (size_t)more;
+            }
+            assert_int_equal(at, n);
+            assert_memory_equal(back, text, n);
+            weft_tokens_free(k);
+        }
+        weft_tokenizer_free(t);
+    }
+}
+
 static void no_splitting_is_refused(void **state)
 {
     (void)state;
@@ -207,6 +261,7 @@ int main(void)
         TEST("tokenizers: the fifteen vocabularies of llama.cpp give its ids", llama_cpp),
         TEST("tokenizers: every source gives the reference encodings", references),
         TEST("tokenizers: SentencePiece's models give its ids", sentencepiece_models),
+        TEST("tokenizers: byte level loses nothing of any bytes", every_byte_string),
         TEST("tokenizers: a vocabulary that does not say how it splits is refused",
              no_splitting_is_refused),
     };
