@@ -99,6 +99,11 @@ static const struct {
     { "(?<n>a)+", "aab", "0-2" },
     { "(?#c)a", "a", "0-1" },
     { "(a)(b)?", "ab\320\260", "0-2" },
+    { "\\s+$", "a  b \012  \012 c  ", "4-8 11-13" },
+    { "a+b", "aaacaab", "4-7" },
+    { "a{2,}b", "aaacaabab", "4-7" },
+    { "a*b|a", "aacb", "0-1 1-2 3-4" },
+    { "a+(?=b)a*b", "aaaab", "0-5" },
     { "", "ab", "" },
     { "x*", "axb", "1-2" },
     { "a|", "ab", "0-1" },
@@ -388,6 +393,26 @@ static void time_is_linear(void **state)
     regex_scratch_free(s);
 }
 
+/* Spaces that do not end the line: the pattern fails at each of them. */
+static void a_run_is_left_at_once(void **state)
+{
+    (void)state;
+    const size_t n = quick() ? 1 << 16 : 1 << 20;
+    host h;
+    host_plain(&h);
+    weft_error err = { 0 };
+    regex *re = regex_new("\\s+$", 4, &h.mem, &err);
+    regex_scratch *s = regex_scratch_new(&h.mem, &err);
+    char *text = malloc(n);
+    memset(text, ' ', n);
+    text[n / 2 - 1] = text[n - 1] = 'x';
+    const double one = seconds_for(re, s, text, n / 2), two = seconds_for(re, s, text, n);
+    assert_true(two < 2.5 * one + 0.01);
+    free(text);
+    regex_free(re);
+    regex_scratch_free(s);
+}
+
 /* ---- sharing ----------------------------------------------------------------------------------- */
 
 static void *search_often(void *arg)
@@ -437,6 +462,7 @@ int main(void)
         TEST("regex: a search that takes too long gives up", a_search_gives_up),
         TEST("regex: the stack grows under the cap", a_stack_grows_under_the_cap),
         TEST("regex: time grows with the text", time_is_linear),
+        TEST("regex: a run that cannot match is left at once", a_run_is_left_at_once),
         TEST("regex: one regex in many threads", one_regex_in_many_threads),
     };
     return RUN(tests);

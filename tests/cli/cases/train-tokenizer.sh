@@ -16,6 +16,6 @@ try $WEFT train-tokenizer bad.txt --vocab-size 0
 try $WEFT train-tokenizer bad.txt --cased
 try $WEFT train-tokenizer bad.txt --model wordpiece --pattern a
 try $WEFT train-tokenizer "$GOLDEN/train-tokenizer/corpus.txt" --pattern '[a'
-try $WEFT train-tokenizer "$GOLDEN/train-tokenizer/corpus.txt" --ram-max 64K
+try $WEFT train-tokenizer "$GOLDEN/train-tokenizer/corpus.txt" --ram-max 100
 try $WEFT train-tokenizer "$GOLDEN/train-tokenizer/corpus.txt" -o nowhere/tokenizer.json
 ls
