@@ -54,6 +54,31 @@ static void edges(void **state)
     assert_int_equal(unicode_script(UINT32_MAX), 0);
 }
 
+static bool in_ranges(const uint32_t (*r)[2], size_t n, uint32_t c)
+{
+    for (size_t i = 0; i < n; i++)
+        if (c >= r[i][0] && c <= r[i][1])
+            return true;
+    return false;
+}
+
+static void spaces_and_han(void **state)
+{
+    (void)state;
+    static const uint32_t space[][2] = { { 9, 13 },          { ' ', ' ' },       { 0x85, 0x85 },
+                                         { 0xA0, 0xA0 },     { 0x1680, 0x1680 }, { 0x2000, 0x200A },
+                                         { 0x2028, 0x2029 }, { 0x202F, 0x202F }, { 0x205F, 0x205F },
+                                         { 0x3000, 0x3000 } };
+    static const uint32_t han[][2] = { { 0x3400, 0x4DBF },   { 0x4E00, 0x9FFF },
+                                       { 0xF900, 0xFAFF },   { 0x20000, 0x2A6DF },
+                                       { 0x2A700, 0x2B81F }, { 0x2B920, 0x2CEAF },
+                                       { 0x2F800, 0x2FA1F } };
+    for (uint32_t c = 0; c < 0x111000; c++) {
+        assert_int_equal(unicode_is_space(c), in_ranges(space, 10, c));
+        assert_int_equal(unicode_is_han(c), in_ranges(han, 7, c));
+    }
+}
+
 /* Numbers and lower case are of a newer version than utf8proc's: what it knows must be the same.
  * Marks are of an older one: some that it knows are not yet there, and few have ceased to be. */
 static void tables_beside_utf8proc(void **state)
@@ -333,6 +358,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST("unicode: ASCII is in the classes it should be in", ascii),
         TEST("unicode: classes begin and end where they should", edges),
+        TEST("unicode: white space and Han are what they are", spaces_and_han),
         TEST("unicode: the tables agree with utf8proc's but for versions", tables_beside_utf8proc),
         TEST("unicode: lower case is one code point but for one", lower_case),
         TEST("unicode: kana and Han are one script, a space is any", scripts),
