@@ -44,6 +44,32 @@ bool hf_text(const json_t *j, const char *field, const char **to, size_t *n, con
 bool hf_integer(const json_t *j, const char *field, int64_t *to, int64_t most, const place *at,
                 weft_error *err);
 
+/* One of n names as its number. */
+bool hf_choice(const json_t *j, const char *field, const char *const *names, int n, int *to,
+               const place *at, weft_error *err);
+
+/* Text that must be there, copied into the tokenizer's store; exactly one code point. */
+weft_status hf_keep_text(tokenizer *t, const json_t *j, const char *field, const char **to,
+                         size_t *n, const place *at, weft_error *err);
+weft_status hf_point(const json_t *j, const char *field, uint32_t *point, const place *at,
+                     weft_error *err);
+
+/* "pattern": { "String": "..." } or { "Regex": "..." }; *pattern stays NULL for the former. */
+weft_status hf_pattern(tokenizer *t, const json_t *j, const place *at, const char **text, size_t *n,
+                       regex **pattern, weft_error *err);
+
+/* The type of a step; NULL with err filled where it has none. */
+const char *hf_type(const json_t *j, const place *at, weft_error *err);
+weft_status hf_unknown(const place *at, const char *type, weft_error *err);
+
+/* Runs `step` on all steps of a Sequence. */
+typedef weft_status step_fn(tokenizer *t, const json_t *j, const place *at, weft_error *err);
+weft_status hf_each(tokenizer *t, const json_t *j, const char *field, step_fn *step,
+                    const place *at, weft_error *err);
+
+/* What Metaspace says as a pre-tokenizer and as a decoder. */
+bool hf_metaspace(const json_t *j, int *scheme, bool *cut, const place *at, weft_error *err);
+
 /* Every key of j is among `keys`, which are parted by spaces. */
 bool hf_keys(const json_t *j, const char *keys, const place *at, weft_error *err);
 
