@@ -234,9 +234,20 @@ static void shorthands(void **state)
         "\\R",
     };
     int differ = 0;
-    for (size_t i = 0; i < sizeof spelled / sizeof *spelled; i++)
+    for (size_t i = 0; i < sizeof spelled / sizeof *spelled; i += quick() ? 6 : 1)
         differ += compare_class(spelled[i]);
     assert_int_equal(differ, 0);
+}
+
+/* Another name of one that was compared before? */
+static bool is_alias(int i)
+{
+    const regex_property *p = &regex_properties[i];
+    for (const regex_property *q = regex_properties; q < p; q++)
+        if (q->categories == p->categories && q->script == p->script && q->rest == p->rest &&
+            q->n_rest == p->n_rest)
+            return true;
+    return false;
 }
 
 static void properties(void **state)
@@ -244,9 +255,10 @@ static void properties(void **state)
     (void)state;
     int differ = 0;
     char spelled[96];
-    for (int i = 0; i < n_regex_properties; i += quick() ? 37 : 1) {
+    for (int i = 0; i < n_regex_properties; i += quick() ? 61 : 1) {
         snprintf(spelled, sizeof spelled, "\\p{%s}", regex_properties[i].name);
-        differ += compare_class(spelled);
+        if (!is_alias(i))
+            differ += compare_class(spelled);
     }
     assert_int_equal(differ, 0);
 }
@@ -256,7 +268,7 @@ static void letters_of_either_case(void **state)
     (void)state;
     int differ = 0;
     char spelled[32];
-    for (int c = 0x20; c < 0x7F; c++) {
+    for (int c = 0x20; c < 0x7F; c += quick() ? 11 : 1) {
         snprintf(spelled, sizeof spelled, "(?i:\\x%02X)", c);
         differ += compare_class(spelled);
         snprintf(spelled, sizeof spelled, "(?i:[\\x%02X_])", c);
@@ -345,7 +357,7 @@ static void compare_pattern(const char *pattern, uint64_t key)
     if (!pair_new(&p, pattern, &err))
         fail_msg("%s: %s", pattern, p.ours ? "not in this Oniguruma" : err.message);
     static char text[1024];
-    const int rounds = quick() ? 40 : 3000;
+    const int rounds = quick() ? 40 : 2000;
     for (int i = 0; i < rounds; i++) {
         maker m = { key, (uint64_t)i << 32 };
         const size_t n = make_text(&m, text, sizeof text);
