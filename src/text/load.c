@@ -2,6 +2,7 @@
  * promises stored with it. */
 #include "text/source.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -102,11 +103,25 @@ static void take_template(tokenizer *t, const json_t *root)
                         eos && t->eos >= 0 ? (uint32_t)t->eos : NO_ID);
 }
 
+/* A file that is not there says nothing; one that cannot be read is an error. */
+static bool exists(const char *path, host *h)
+{
+    errno = 0;
+    const int fd = h->io.open(h->io.ud, path);
+    if (fd < 0)
+        return errno != ENOENT && errno != ENOTDIR;
+    h->io.close(h->io.ud, fd);
+    return true;
+}
+
 static weft_status read_config(tokenizer *t, const char *path, weft_error *err)
 {
     file f = { 0 };
-    if (file_open(&f, path, WEFT_LOAD_COPY, t->host, NULL) != WEFT_OK)
-        return WEFT_OK; /* none there */
+    if (!exists(path, t->host))
+        return WEFT_OK;
+    const weft_status opened = file_open(&f, path, WEFT_LOAD_COPY, t->host, err);
+    if (opened != WEFT_OK)
+        return opened;
     json_section_begin(&t->host->mem);
     json_t *root = json_read(f.data, f.size, true, path, err);
     weft_status status = root ? WEFT_OK : err->code;
@@ -248,11 +263,10 @@ static weft_status open_any(file *f, const char *path, bool *directory, weft_loa
         return WEFT_OK;
     for (size_t i = 0; i < sizeof names / sizeof *names && why.code == WEFT_EIO; i++) {
         char inner[4096];
-        if (!beside(inner, sizeof inner, path, true, names[i]) ||
-            file_open(f, inner, load, h, NULL) != WEFT_OK)
+        if (!beside(inner, sizeof inner, path, true, names[i]) || !exists(inner, h))
             continue;
         *directory = true;
-        return WEFT_OK;
+        return file_open(f, inner, load, h, err);
     }
     return weft_fail(
         err, why.code,

@@ -1,7 +1,7 @@
 /* Every step of a tokenizer.json against Hugging Face's ids (tools/tokenizer_golden.py); what is refused; what may
  * never happen to a stranger's text; and memory that runs out. */
 #include "support.h"
-#include "weft.h"
+#include "text/source.h"
 
 #include <jansson.h>
 
@@ -24,7 +24,7 @@ static weft_tokens *encode(const weft_tokenizer *t, const char *text, size_t n, 
 }
 
 /* All ids as text, malloc'ed; of valid text every part must be whole code points. */
-static char *decode(const weft_tokenizer *t, const int32_t *ids, int64_t n, bool valid,
+static char *decode(const weft_tokenizer *t, const int32_t *id, int64_t n, bool valid,
                     size_t *length)
 {
     weft_error err = { 0 };
@@ -36,7 +36,7 @@ static char *decode(const weft_tokenizer *t, const int32_t *ids, int64_t n, bool
         size_t more;
         if (i == n)
             weft_decoder_flush(d, &bytes, &more);
-        else if (weft_decoder_push(d, ids[i], &bytes, &more, &err) != WEFT_OK)
+        else if (weft_decoder_push(d, id[i], &bytes, &more, &err) != WEFT_OK)
             fail_msg("%s", err.message);
         if (i < n && valid) /* no lead byte without the bytes it announces */
             for (size_t back = 1; back <= 3 && back <= more; back++) {
@@ -204,6 +204,106 @@ static void wrong_values(void **state)
             "Hugging Face's rule gives it 2");
     refused("{\"added_tokens\":[{\"id\":2,\"content\":\"\"}]," MODEL "}", WEFT_EFORMAT,
             "added_tokens[0].content");
+}
+
+/* ---- every field with a value of every type -------------------------------------------------- */
+
+static int confused; /* files tried */
+
+static void try_json(const json_t *root)
+{
+    host h;
+    tokenizer t = { 0 };
+    weft_error err = { 0 };
+    char *text = json_dumps(root, 0);
+    host_plain(&h);
+    weft_status status = tokenizer_begin(&t, "input", "tokenizer.json", &h, &err);
+    if (status == WEFT_OK)
+        status = source_json(&t, (const uint8_t *)text, strlen(text), &err);
+    if (status == WEFT_OK)
+        status = tokenizer_finish(&t, &err);
+    if (status != WEFT_OK && !err.message[0])
+        fail_msg("an error without a message: %.200s", text);
+    tokenizer_free(&t);
+    assert_int_equal(atomic_load(&h.mem.used), 0);
+    free(text);
+    confused++;
+}
+
+static void confuse(const json_t *root, json_t *j, int depth)
+{
+    static const char *const values[] = { "null", "7",  "-1",    "0.5", "\"x\"",
+                                          "\"\"", "[]", "[1,2]", "{}",  "true" };
+    void *at = json_object_iter(j);
+    for (; at && depth < 6; at = json_object_iter_next(j, at)) {
+        json_t *old = json_incref(json_object_iter_value(at));
+        const char *key = json_object_iter_key(at);
+        const bool large = strcmp(key, "vocab") == 0 || strcmp(key, "merges") == 0;
+        for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+            json_object_iter_set_new(j, at, json_loads(values[v], JSON_DECODE_ANY, NULL));
+            try_json(root);
+        }
+        json_object_iter_set(j, at, old);
+        if (!large && json_is_object(old))
+            confuse(root, old, depth + 1);
+        for (size_t i = 0; !large && i < json_array_size(old); i++)
+            confuse(root, json_array_get(old, i), depth + 1);
+        json_decref(old);
+    }
+}
+
+static void every_type(void **state)
+{
+    (void)state;
+    json_t *root = steps();
+    const json_t *list = json_object_get(root, "tokenizers");
+    for (size_t i = 0; i < json_array_size(list); i += quick() ? 7 : 1) {
+        json_t *t = json_object_get(json_array_get(list, i), "tokenizer");
+        if (json_object_size(json_object_get(json_object_get(t, "model"), "vocab")) < 200)
+            confuse(t, t, 0);
+    }
+    assert_true(confused > 500);
+    json_decref(root);
+}
+
+/* ---- files and memory that fail -------------------------------------------------------------- */
+
+static void files_fail(void **state)
+{
+    (void)state;
+    static const char json[] = "{" MODEL "}";
+    static const char config[] = "{\"bos_token\":\"a\",\"eos_token\":{\"content\":\"u\"},"
+                                 "\"weft.tokenizer.selftest\":{\"vectors\":[{\"text\":\"a\","
+                                 "\"ids\":[1]}]}}";
+    const char *path = temp_file("tokenizer.json", json, sizeof json - 1);
+    temp_file("tokenizer_config.json", config, sizeof config - 1);
+    char directory[512];
+    snprintf(directory, sizeof directory, "%s", path);
+    *strrchr(directory, '/') = '\0';
+    for (int files = 0; files < 2; files++)
+        for (int64_t k = 1;; k++) {
+            faults memory = { 0 }, io = { 0 };
+            faults *chosen = files ? &io : &memory;
+            host h;
+            tokenizer t;
+            weft_error err = { 0 };
+            chosen->fail_at = k;
+            host_faulty(&h, &memory, &io);
+            const weft_status status = tokenizer_load(&t, directory, NULL, WEFT_LOAD_COPY, &h,
+                                                      &err);
+            if (status == WEFT_OK) {
+                assert_true(files || t.bos == 1);
+                tokenizer_free(&t);
+            } else {
+                assert_true(err.message[0]);
+            }
+            if (memory.live || io.live || atomic_load(&h.mem.used))
+                fail_msg("call %lld: %lld blocks and %lld files are left", (long long)k,
+                         (long long)memory.live, (long long)io.live);
+            if (chosen->calls < k)
+                break;
+        }
+    temp_file("tokenizer_config.json", "{}", 2);
 }
 
 static void stored_vectors(void **state)
@@ -375,6 +475,9 @@ int main(void)
         TEST("tokenizer.json: every step gives Hugging Face's ids and text", every_step),
         TEST("tokenizer.json: what is not known is refused by name and place", unknown_steps),
         TEST("tokenizer.json: wrong values are named", wrong_values),
+        TEST("tokenizer.json: a value of the wrong type anywhere is refused or harmless",
+             every_type),
+        TEST("tokenizer: files and memory that fail leave nothing behind", files_fail),
         TEST("tokenizer: test vectors stored with it are checked", stored_vectors),
         TEST("tokenizer: text becomes a special token only when asked", strangers_text),
         TEST("tokenizer: byte level gives back every byte string", bytes_come_back),
