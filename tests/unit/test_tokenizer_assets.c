@@ -190,6 +190,46 @@ static void sentencepiece_models(void **state)
     free(text);
 }
 
+/* ---- pairs ----------------------------------------------------------------------------------- */
+
+/* Two texts, cut and padded to 128 as the file says: ids and types as Hugging Face gives them. */
+static void pairs_fit(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t a, b;
+        const char *hash;
+    } all[] = {
+        { 600, 900, "ba7ba637e435c095b70412a3a538d812753e5a98114dde4b537f119658dd2c30" },
+        { 100, 900, "945c2740cc8a8990eafd40d89e4f8027e7884aeb9ff1d89c3ff7e23cd8a8caaf" },
+        { 900, 100, "7c156ad15859b549f8663738c7a00a89bde6348579ae45ed50029f7922a65fb8" },
+        { 50, 60, "f92e016d671c8d07f5eed176967b4fd9a9592c1490e63bb76472bad21ba8fa99" },
+    };
+    size_t n;
+    char *text = read_whole(asset("data/tinyshakespeare/input.txt"), &n), hex[65];
+    weft_tokenizer *t = load(asset("tokenizers/bert-uncased/tokenizer.json"), NULL);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        weft_error err = { 0 };
+        const weft_encode_options o = { .struct_size = sizeof o,
+                                        .fit = true,
+                                        .spans = i % 2,
+                                        .pair = text + all[i].a,
+                                        .pair_length = all[i].b };
+        weft_tokens *k = weft_tokenizer_encode(t, text, all[i].a, &o, &err);
+        if (!k)
+            fail_msg("%s", err.message);
+        char both[128 * 5];
+        assert_int_equal(k->n, 128);
+        memcpy(both, k->ids, 128 * 4);
+        memcpy(both + 128 * 4, k->types, 128);
+        sha256_hex(both, sizeof both, hex);
+        assert_string_equal(hex, all[i].hash);
+        weft_tokens_free(k);
+    }
+    weft_tokenizer_free(t);
+    free(text);
+}
+
 /* ---- nothing is lost ------------------------------------------------------------------------- */
 
 static uint64_t draw(uint64_t *x)
@@ -261,6 +301,7 @@ int main(void)
         TEST("tokenizers: the fifteen vocabularies of llama.cpp give its ids", llama_cpp),
         TEST("tokenizers: every source gives the reference encodings", references),
         TEST("tokenizers: SentencePiece's models give its ids", sentencepiece_models),
+        TEST("tokenizers: two texts are cut and padded as the file says", pairs_fit),
         TEST("tokenizers: byte level loses nothing of any bytes", every_byte_string),
         TEST("tokenizers: a vocabulary that does not say how it splits is refused",
              no_splitting_is_refused),
