@@ -13,8 +13,8 @@
  *     \v          the character 11                                   \x{B}
  *
  * And one thing for speed. Where \s+$ fails at the first of many spaces it fails at all of them,
- * but both engines try each, to the end of the spaces. A pattern that begins with a repeated class and
- * has no alternatives gets one more, which jumps over the run and fails:
+ * but both engines try each, to the end of the spaces. A pattern that begins with a repeated class
+ * and has no alternatives gets one more, which jumps over the run and fails:
  *
  *     \s+$                                                           (?:\s+$|\s+(*SKIP)(*FAIL))
  *
