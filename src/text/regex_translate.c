@@ -12,9 +12,9 @@
  *     \b          by Oniguruma's \w                                  look-around
  *     \v          the character 11                                   \x{B}
  *
- * And one thing for speed. Where \s+$ fails at the first of many spaces it fails at all of them, but
- * both engines try each, to the end of the spaces. A pattern that begins with a repeated class and
- * has no alternatives gets one more, which jumps over the run and fails:
+ * And one thing for speed. Where \s+$ fails at the first of many spaces it fails at all of them,
+ * but both engines try each, to the end of the spaces. A pattern that begins with a repeated class
+ * and has no alternatives gets one more, which jumps over the run and fails:
  *
  *     \s+$                                                           (?:\s+$|\s+(*SKIP)(*FAIL))
  *
@@ -492,7 +492,7 @@ static weft_status repeats(translation *t)
     return status;
 }
 
-/* ---- one item after the other ------------------------------------------------------------------ */
+/* ---- one item after the other ---------------------------------------------------------------- */
 
 static weft_status item(translation *t)
 {

@@ -1,4 +1,5 @@
-/* train_save.c - what was learned as a tokenizer.json, in the words of Hugging Face's tokenizers. */
+/* train_save.c - what was learned as a tokenizer.json, in the words of Hugging Face's
+ * tokenizers. */
 #include "base/utf8.h"
 #include "text/normalize.h"
 #include "text/split.h"

@@ -104,7 +104,7 @@ void unicode_text_free(unicode_text *t)
     *t = (unicode_text){ .mem = t->mem };
 }
 
-/* ---- out: the way back ------------------------------------------------------------------------- */
+/* ---- out: the way back ----------------------------------------------------------------------- */
 
 static size_t length_at(const stream *s, size_t at)
 {

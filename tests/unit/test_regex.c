@@ -135,7 +135,7 @@ static void constructs(void **state)
     assert_int_equal(h.mem.used, 0);
 }
 
-/* ---- what is refused --------------------------------------------------------------------------- */
+/* ---- what is refused ------------------------------------------------------------------------- */
 
 static const struct {
     const char *pattern;
@@ -226,7 +226,7 @@ static void refused_by_name(void **state)
     assert_int_equal(h.mem.used, 0);
 }
 
-/* ---- memory ------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static const char llama3[] =
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
@@ -301,7 +301,8 @@ static void a_search_gives_up(void **state)
     regex_scratch_free(s);
 }
 
-/* A repeated group keeps its way back: the stack grows as far as the cap allows, then it says so. */
+/* A repeated group keeps its way back: the stack grows as far as the cap allows, then it says
+ * so. */
 static void a_stack_grows_under_the_cap(void **state)
 {
     (void)state;
@@ -413,7 +414,7 @@ static void a_run_is_left_at_once(void **state)
     regex_scratch_free(s);
 }
 
-/* ---- sharing ----------------------------------------------------------------------------------- */
+/* ---- sharing --------------------------------------------------------------------------------- */
 
 static void *search_often(void *arg)
 {

@@ -329,10 +329,90 @@ static void memory_fails(void **state)
     }
 }
 
+/* Loads a file of this name, as the program would; what it was taken for, or the error. */
+static const char *taken_for(const char *name, const bytes *b, const char *pre, weft_error *err)
+{
+    host h;
+    tokenizer t;
+    *err = (weft_error){ 0 };
+    host_plain(&h);
+    const char *path = temp_file(name, b->at, b->n);
+    const weft_status status = tokenizer_load(&t, path, pre, WEFT_LOAD_MAP, &h, err);
+    const char *source = status == WEFT_OK ? t.source : err->message;
+    if (status == WEFT_OK)
+        tokenizer_free(&t);
+    assert_int_equal(atomic_load(&h.mem.used), 0);
+    return source;
+}
+
+static void told_apart(void **state)
+{
+    (void)state;
+    sample s[N_SAMPLE];
+    weft_error err;
+    make_samples(s);
+    const bytes ranks = s[3].file, merges = s[11].file;
+    const size_t table = strlen((const char *)merges.at);
+    const bytes first = { merges.at, table, 0 };
+    const bytes second = { merges.at + table + 1, merges.n - table - 1, 0 };
+    assert_string_equal(taken_for("a.json", &s[0].file, NULL, &err), "tokenizer.json");
+    assert_string_equal(taken_for("a.model", &s[1].file, NULL, &err), "sentencepiece");
+    assert_string_equal(taken_for("a.tiktoken", &ranks, "cl100k", &err), "tiktoken");
+    assert_string_equal(taken_for("tokenizer.model", &ranks, "llama-bpe", &err), "tiktoken");
+    assert_string_equal(taken_for("cl100k_base.tiktoken", &ranks, NULL, &err), "tiktoken");
+    assert_non_null(strstr(taken_for("b.tiktoken", &ranks, NULL, &err), "without a splitting"));
+    assert_non_null(strstr(taken_for("a.tiktoken", &ranks, "magic", &err), "\"magic\""));
+    assert_string_equal(taken_for("vocab.txt", &s[4].file, NULL, &err), "vocab.txt");
+    assert_string_equal(taken_for("vocab.txt", &s[4].file, "bert-cased", &err), "vocab.txt");
+    assert_non_null(strstr(taken_for("vocab.txt", &s[4].file, "gpt-2", &err), "bert-uncased"));
+    assert_string_equal(taken_for("a.bin", &s[5].file, NULL, &err), "llama2.c");
+    for (int i = 6; i < 11; i++)
+        assert_string_equal(taken_for("a.gguf", &s[i].file, NULL, &err), "gguf");
+    assert_non_null(strstr(taken_for("vocab.json", &first, NULL, &err), "merges.txt"));
+    temp_file("merges.txt", second.at, second.n);
+    assert_string_equal(taken_for("vocab.json", &first, NULL, &err), "vocab.json");
+    assert_non_null(
+        strstr(taken_for("a.model", &(bytes){ (uint8_t *)"\xFF\xFF", 2, 0 }, NULL, &err),
+               "not a SentencePiece model"));
+    for (int i = 0; i < N_SAMPLE; i++)
+        free(s[i].file.at);
+}
+
+/* The vectors that a GGUF file carries. */
+static void stored_in_gguf(void **state)
+{
+    (void)state;
+    static const char *const values[] = {
+        "{\"vectors\":[{\"text\":\"low\",\"ids\":[7]}]}",
+        "{\"vectors\":[{\"text\":\"low\",\"ids\":[7,7]}]}",
+        "{\"vectors\":[{\"text\":5}]}",
+        "{\"vectors\":5}",
+        "[",
+    };
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        weft_error err;
+        gguf_build g = { 0 };
+        static const char *const tokens[] = { "<unk>", "<s>", "</s>", "l", "o", "w", "lo", "low" };
+        static const char *const merges[] = { "l o", "lo w" };
+        gguf_text(&g, "tokenizer.ggml.model", "gpt2");
+        gguf_text(&g, "tokenizer.ggml.pre", "gpt-2");
+        gguf_texts(&g, "tokenizer.ggml.tokens", tokens, 8);
+        gguf_texts(&g, "tokenizer.ggml.merges", merges, 2);
+        gguf_text(&g, "weft.tokenizer.selftest", values[i]);
+        bytes b = gguf_finish(&g);
+        const char *said = taken_for("a.gguf", &b, NULL, &err);
+        if ((i == 0) != (strcmp(said, "gguf") == 0))
+            fail_msg("%s: %s", values[i], said);
+        free(b.at);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("vocabularies: every kind of file loads and is used", all_load),
+        TEST("vocabularies: files are told apart", told_apart),
+        TEST("vocabularies: vectors stored in GGUF are checked", stored_in_gguf),
         TEST("vocabularies: a file cut off anywhere ends in an error or a smaller vocabulary",
              cut_anywhere),
         TEST("vocabularies: hostile numbers anywhere do no harm", hostile_numbers),

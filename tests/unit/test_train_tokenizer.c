@@ -124,7 +124,7 @@ static void golden_of_words(void **state)
     done(&t, &h);
 }
 
-/* ---- the same for every number of threads ------------------------------------------------------ */
+/* ---- the same for every number of threads ---------------------------------------------------- */
 
 static char *saved(const trained *t, const train_options *o, size_t *size)
 {
