@@ -9,7 +9,7 @@
 
 static load_options load;
 static shape_options shape;
-static const char *ids_text;
+static const char *ids_text, *prompt_text, *pre;
 static int64_t n_predict = 64;
 static double temperature;
 static bool json, ignore_eos;
@@ -17,7 +17,9 @@ static bool json, ignore_eos;
 static const option options[] = {
     { 'm', "model", OPT_TEXT, &load.path, "PATH", "WEFT_MODEL",
       "GGUF file or Hugging Face directory" },
+    { 'p', "prompt", OPT_TEXT, &prompt_text, "TEXT", NULL, "text to continue" },
     { 0, "ids", OPT_TEXT, &ids_text, "N,N,...", NULL, "prompt as token ids" },
+    { 0, "pre", OPT_TEXT, &pre, "NAME", NULL, "how text is split, where the file does not say" },
     { 'n', "predict", OPT_INT, &n_predict, "N", NULL, "most tokens to generate (64)" },
     { 0, "temp", OPT_REAL, &temperature, "T", NULL, "0 is greedy, and the only one so far (0)" },
     { 0, "ignore-eos", OPT_FLAG, &ignore_eos, NULL, NULL,
@@ -36,7 +38,7 @@ static const option options[] = {
     { 0 },
 };
 
-static const char examples[] = "  weft run stories.gguf --ids 1 -n 200\n"
+static const char examples[] = "  weft run stories.gguf -p \"Once upon a time\" -n 200\n"
                                "  weft run ./model-directory --ids 1,403,407 --json\n";
 
 static double now(void)
@@ -74,6 +76,7 @@ static int parse_ids(const char *text, int32_t **ids, int64_t *n)
     if (s)
         return 0;
     free(*ids);
+    *ids = NULL;
     return cli_usage(&command_run, "--ids: \"%s\" is not a list such as 1,403,407", text);
 }
 
@@ -81,23 +84,30 @@ static int parse_ids(const char *text, int32_t **ids, int64_t *n)
 
 typedef struct output {
     const weft_model *model;
-    bool has_text; /* the model carries a vocabulary */
+    const weft_tokenizer *tokenizer; /* NULL where the prompt was ids */
+    bool has_text;                   /* the model carries a vocabulary */
     int32_t *ids;
     int64_t n;
     char *text; /* the pieces' bytes, one after the other; no space is added or taken away */
     size_t length;
 } output;
 
+static int64_t piece_of(const output *o, int32_t id, char *bytes, size_t size)
+{
+    return o->tokenizer ? weft_tokenizer_piece(o->tokenizer, id, bytes, size)
+                        : weft_model_piece(o->model, id, bytes, size);
+}
+
 static bool output_add(output *o, int32_t id)
 {
-    const int64_t n = o->has_text ? weft_model_piece(o->model, id, NULL, 0) : 0;
+    const int64_t n = o->has_text ? piece_of(o, id, NULL, 0) : 0;
     o->ids[o->n++] = id;
     if (n <= 0)
         return true;
     char *longer = realloc(o->text, o->length + (size_t)n);
     if (!longer)
         return false;
-    weft_model_piece(o->model, id, longer + o->length, (size_t)n);
+    piece_of(o, id, longer + o->length, (size_t)n);
     o->text = longer;
     o->length += (size_t)n;
     return true;
@@ -203,13 +213,15 @@ static int run_session(output *o, weft_session *s, const int32_t *ids, int64_t n
     return strcmp(stop, "interrupted") == 0 ? EXIT_INTERRUPTED : 0;
 }
 
-static int run_model(const weft_engine_options *engine_options, const int32_t *ids, int64_t n)
+static int run_model(const weft_engine_options *engine_options, const weft_tokenizer *tokenizer,
+                     const int32_t *ids, int64_t n)
 {
     weft_error err = { 0 };
     weft_model *model = cli_open(&load, &err);
     weft_engine *engine = model ? weft_engine_new(model, engine_options, &err) : NULL;
     weft_session *session = engine ? weft_session_new(engine, &err) : NULL;
-    output o = { .model = model, .has_text = session && weft_model_piece(model, 0, NULL, 0) >= 0 };
+    output o = { .model = model, .tokenizer = tokenizer };
+    o.has_text = session && piece_of(&o, 0, NULL, 0) >= 0;
     weft_memory_plan plan = { .struct_size = sizeof plan };
     const bool ready = session && weft_engine_plan(model, engine_options, &plan, &err) == WEFT_OK;
     const int code = ready ? run_session(&o, session, ids, n, plan.n_ctx) : cli_fail(&err);
@@ -221,28 +233,58 @@ static int run_model(const weft_engine_options *engine_options, const int32_t *i
     return code;
 }
 
+/* The model's own tokenizer turns the text into ids; it is the only one who puts BOS before. */
+static int run_prompt(const weft_engine_options *engine_options)
+{
+    weft_error err = { 0 };
+    const weft_tokenizer_options o = {
+        .struct_size = sizeof o, .load = WEFT_LOAD_MAP, .ram_max = load.ram_max, .pre = pre
+    };
+    weft_tokenizer *t = weft_tokenizer_load(load.path, &o, &err);
+    weft_tokens *k = t ? weft_tokenizer_encode(t, prompt_text, strlen(prompt_text), NULL, &err)
+                       : NULL;
+    int code;
+    if (!k)
+        code = cli_fail(&err);
+    else if (k->n == 0)
+        code = cli_usage(&command_run,
+                         "--prompt: the text gives no tokens, and nothing to go on from");
+    else
+        code = run_model(engine_options, t, k->ids, k->n);
+    weft_tokens_free(k);
+    weft_tokenizer_free(t);
+    return code;
+}
+
+static int run_ids(const weft_engine_options *engine_options)
+{
+    int32_t *ids = NULL;
+    int64_t n = 0;
+    int code = parse_ids(ids_text, &ids, &n);
+    if (!code)
+        code = run_model(engine_options, NULL, ids, n);
+    free(ids);
+    return code;
+}
+
 static int run_main(void)
 {
     weft_engine_options engine_options;
-    int32_t *ids = NULL;
-    int64_t n = 0;
     if (!load.path)
         return cli_usage(&command_run, "which model? Give a GGUF file or a Hugging Face directory");
-    if (!ids_text)
-        return cli_usage(&command_run, "what to continue? Give token ids: --ids 1,403,407");
+    if (!ids_text && !prompt_text)
+        return cli_usage(&command_run, "what to continue? Give a text: -p \"Once upon a time\"");
+    if (ids_text && prompt_text)
+        return cli_usage(&command_run, "--prompt and --ids: give one of them");
     if (temperature != 0)
         return cli_usage(&command_run, "--temp %g: only greedy (0) exists so far", temperature);
     if (n_predict < 0)
         return cli_usage(&command_run, "--predict: %lld is out of range", (long long)n_predict);
-    int code = cli_engine_options(&command_run, &shape, &engine_options);
-    if (!code)
-        code = parse_ids(ids_text, &ids, &n);
+    const int code = cli_engine_options(&command_run, &shape, &engine_options);
     if (code)
         return code;
     cli_catch_interrupt();
-    code = run_model(&engine_options, ids, n);
-    free(ids);
-    return code;
+    return prompt_text ? run_prompt(&engine_options) : run_ids(&engine_options);
 }
 
 const command command_run = {

@@ -7,7 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-const command *const commands[] = { &command_run, &command_inspect, &command_version, NULL };
+const command *const commands[] = { &command_run,      &command_inspect,
+                                    &command_tokenize, &command_train_tokenizer,
+                                    &command_version,  NULL };
 
 /* ---- what commands share --------------------------------------------------------------------- */
 
@@ -170,7 +172,8 @@ static void help(void)
     puts("weft - transformers on CPUs\n\n"
          "Examples:\n"
          "  weft inspect model.gguf\n"
-         "  weft run model.gguf --ids 1,403,407 -n 64\n\n"
+         "  weft run model.gguf -p \"Once upon a time\" -n 64\n"
+         "  weft tokenize model.gguf \"Hello world\"\n\n"
          "Commands:");
     for (int i = 0; commands[i]; i++)
         printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);

@@ -146,6 +146,140 @@ WEFT_API weft_status weft_model_get_metadata(const weft_model *model, int64_t i,
  * model carries no vocabulary, or no such token. Control tokens stand for nothing: 0. */
 WEFT_API int64_t weft_model_piece(const weft_model *model, int32_t id, char *bytes, size_t size);
 
+/* ---- tokenizer: text to ids and back --------------------------------------------------------- */
+
+/* What a model was trained with, executed as its file says. A step that this library does not know
+ * is an error with its name and place, never a guess. Immutable, and may be shared by threads. */
+typedef struct weft_tokenizer weft_tokenizer;
+
+typedef struct weft_tokenizer_options {
+    size_t struct_size;
+    weft_load load;
+    size_t ram_max;  /* cap on its memory and on that of all that is encoded with it; 0: none */
+    const char *pre; /* how text is split, where the file does not say: "llama-bpe", "qwen2" ... */
+} weft_tokenizer_options;
+
+/* path: a GGUF file, a tokenizer.json, a SentencePiece .model, a tiktoken file, BERT's vocab.txt, a
+ * vocab.json with merges.txt beside it, llama2.c's tokenizer.bin, or a directory with one of them.
+ * Test vectors that are stored with it (weft.tokenizer.selftest) are checked. */
+WEFT_API weft_tokenizer *
+weft_tokenizer_load(const char *path, const weft_tokenizer_options *options, weft_error *err);
+WEFT_API void weft_tokenizer_free(weft_tokenizer *tokenizer);
+
+typedef struct weft_tokenizer_info {
+    size_t struct_size;
+    const char *source;     /* "tokenizer.json", "gguf", "sentencepiece" ... */
+    const char *model;      /* "BPE", "Unigram", "WordPiece" or "WordLevel" */
+    int32_t n_vocab;        /* ids are below this; some may be unused */
+    int32_t bos_id, eos_id; /* -1 if the file names none */
+    bool byte_level;        /* any bytes have ids, and come back from them unchanged */
+    size_t bytes_anonymous; /* memory taken so far */
+} weft_tokenizer_info;
+
+WEFT_API void weft_tokenizer_get_info(const weft_tokenizer *tokenizer, weft_tokenizer_info *info);
+
+typedef struct weft_encode_options {
+    size_t struct_size;
+    bool no_special;    /* leave out the tokens that the model wants around a text (BOS, EOS ...) */
+    bool parse_special; /* special tokens spelled in the text become those tokens; otherwise they
+                           are letters like others, as they must be for text of strangers */
+    bool spans;         /* tell where each token comes from */
+    bool fit;           /* truncate and pad as the file says; otherwise neither is ever done */
+    const char *pair;   /* a second text, for models of pairs */
+    size_t pair_length;
+} weft_encode_options;
+
+/* The bytes [from, to) of the text, of the second one where types say so. */
+typedef struct weft_span {
+    uint32_t from, to;
+} weft_span;
+
+typedef struct weft_tokens {
+    int64_t n;
+    const int32_t *ids;
+    const weft_span *spans; /* both 0 for tokens that stand for no text; NULL if not asked for */
+    const uint8_t *types;   /* 0 or 1, for models of pairs; NULL where all are 0 */
+} weft_tokens;
+
+/* The tokenizer is the only one who puts BOS and EOS, here and once. Text that is not UTF-8 is not
+ * refused: a byte-level tokenizer takes bytes as they are, others see U+FFFD for each bad byte.
+ * NULL with err filled on failure. */
+WEFT_API weft_tokens *weft_tokenizer_encode(const weft_tokenizer *tokenizer, const char *text,
+                                            size_t length, const weft_encode_options *options,
+                                            weft_error *err);
+WEFT_API void weft_tokens_free(weft_tokens *tokens);
+
+/* The exact bytes that a token stands for in running text: as weft_model_piece. */
+WEFT_API int64_t weft_tokenizer_piece(const weft_tokenizer *tokenizer, int32_t id, char *bytes,
+                                      size_t size);
+
+/* A token as its file spells it ("\xC4\xA0world", "##ing", "<s>"), special ones too; NULL for no
+ * such token. And back: -1 for no such spelling. */
+WEFT_API const char *weft_tokenizer_token(const weft_tokenizer *tokenizer, int32_t id,
+                                          size_t *length);
+WEFT_API int32_t weft_tokenizer_id(const weft_tokenizer *tokenizer, const char *token,
+                                   size_t length);
+
+/* True for tokens that stand for no text. */
+WEFT_API bool weft_tokenizer_is_special(const weft_tokenizer *tokenizer, int32_t id);
+
+/* Ids to text while they come: what is given out is whole code points, and is never taken back.
+ * Special tokens are left out unless kept. Belongs to one thread at a time; free it before the
+ * tokenizer. */
+typedef struct weft_decoder weft_decoder;
+
+WEFT_API weft_decoder *weft_decoder_new(const weft_tokenizer *tokenizer, bool keep_special,
+                                        weft_error *err);
+WEFT_API void weft_decoder_free(weft_decoder *decoder);
+
+/* *bytes, *length: what is new, good until the next call; often nothing yet. */
+WEFT_API weft_status weft_decoder_push(weft_decoder *decoder, int32_t id, const char **bytes,
+                                       size_t *length, weft_error *err);
+
+/* At the end: what was held back because a code point was not finished. */
+WEFT_API void weft_decoder_flush(weft_decoder *decoder, const char **bytes, size_t *length);
+
+/* ---- training a tokenizer -------------------------------------------------------------------- */
+
+typedef enum weft_token_model { WEFT_TOKENS_BPE, WEFT_TOKENS_WORDPIECE } weft_token_model;
+
+/* Which of two equally frequent pairs becomes a token first: the one whose tokens have the smaller
+ * ids, as in Hugging Face's trainers, or the one that is greater in bytes. */
+typedef enum weft_ties { WEFT_TIES_IDS, WEFT_TIES_BYTES } weft_ties;
+
+typedef struct weft_tokenizer_train_options {
+    size_t struct_size;
+    weft_token_model model; /* byte-level BPE, or WordPiece as BERT has it */
+    weft_ties ties;
+    int32_t n_vocab;       /* tokens, special ones included; 0: 8192 */
+    int64_t min_frequency; /* pairs that occur less often are not merged; 0: 2 */
+    bool lines;            /* each line is a text by itself, as Hugging Face reads files; otherwise
+                              each file is. A text ends at special tokens too, which are not
+                              learned from */
+    bool cased;            /* WordPiece: keep case and accents */
+    const char *pattern;   /* BPE: what splits text into words; NULL: GPT-2's */
+    const char *const *special; /* tokens that get the first ids */
+    int n_special;
+    int threads;    /* 0: one per processor of this process */
+    weft_load load; /* of the text */
+    size_t ram_max; /* cap on memory; 0: none */
+} weft_tokenizer_train_options;
+
+typedef struct weft_tokenizer_train_info {
+    size_t struct_size;
+    int32_t n_vocab; /* fewer than asked for where the text has no more to merge */
+    int64_t n_merge;
+    int64_t n_word; /* different words of the text, and words in all */
+    int64_t n_occurrence;
+    size_t bytes_peak; /* memory taken at most */
+} weft_tokenizer_train_info;
+
+/* Learns a tokenizer from files of UTF-8 text and writes it to `to` as a tokenizer.json. The result
+ * depends on the text and the options, never on threads. info may be NULL. */
+WEFT_API weft_status weft_tokenizer_train(const char *const *paths, int n_path, const char *to,
+                                          const weft_tokenizer_train_options *options,
+                                          weft_tokenizer_train_info *info, weft_error *err);
+
 /* ---- engine: where forwards happen ----------------------------------------------------------- */
 
 typedef struct weft_engine weft_engine;

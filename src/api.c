@@ -1,4 +1,6 @@
 /* api.c - the public functions: check, translate, delegate. */
+#include "api.h"
+
 #include "base/cpu.h"
 #include "engine/engine.h"
 #include "text/pieces.h"
@@ -39,7 +41,7 @@ int weft_abi_version(void)
 
 const char *weft_build_parts(void)
 {
-    return "gguf safetensors llama gpt2";
+    return "gguf safetensors llama gpt2 text";
 }
 
 const char *weft_kernels_name(void)
@@ -52,10 +54,8 @@ int weft_cpu_count(void)
     return cpu_count();
 }
 
-/* A caller's option struct may be shorter than ours (an older header) but not longer (a newer
- * one). */
-static bool take_options(void *to, size_t size, const void *from, size_t from_size,
-                         const char *what, weft_error *err)
+bool take_options(void *to, size_t size, const void *from, size_t from_size, const char *what,
+                  weft_error *err)
 {
     memset(to, 0, size);
     if (!from)
@@ -69,8 +69,7 @@ static bool take_options(void *to, size_t size, const void *from, size_t from_si
     return true;
 }
 
-/* Gives a caller as much of a result struct as it knows. */
-static void give(void *to, size_t to_size, void *from, size_t size)
+void give(void *to, size_t to_size, void *from, size_t size)
 {
     const size_t n = to_size < size ? to_size : size;
     memcpy(from, &to_size, sizeof to_size);

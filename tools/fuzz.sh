@@ -3,14 +3,15 @@
 #
 #   tools/fuzz.sh [SECONDS]    each target for so long (default 60)
 #   tools/fuzz.sh --runs N     each target for N inputs
-#   tools/fuzz.sh --coverage   branches of src/formats reached by all inputs and by the parser tests
+#   tools/fuzz.sh --coverage   branches of the parsers reached by all inputs and by the parser tests
 #
 # What is found is kept in build-fuzz: inputs/ grows from run to run, findings/ holds what broke. Exit status 1 on a
 # finding, on fewer inputs than asked for, or on less coverage than LEAST. JOBS sets the number of compilers (1).
 set -eu
 cd "$(dirname "$0")/.."
-TARGETS="safetensors gguf config model"
-TESTS="test_gguf test_safetensors test_config test_load_faults"
+TARGETS="safetensors gguf config model regex tokenizer"
+TESTS="test_gguf test_safetensors test_config test_load_faults test_regex test_unicode test_tokenizer
+    test_tokenizer_files"
 LEAST=90
 FUZZ=${FUZZ_BUILD:-build-fuzz}
 COVERAGE=${COVERAGE_BUILD:-build-coverage}
@@ -28,13 +29,15 @@ build() { # PRESET DIRECTORY TARGET...
 dictionary() { # TARGET
     case $1 in
     gguf | model) echo tests/fuzz/gguf.dict ;;
+    regex) echo tests/fuzz/regex.dict ;;
     *) echo tests/fuzz/json.dict ;;
     esac
 }
 
 longest() { # TARGET: bytes of an input
     case $1 in
-    model) echo 16384 ;;
+    model | tokenizer) echo 16384 ;;
+    regex) echo 1024 ;;
     *) echo 4096 ;;
     esac
 }
@@ -91,14 +94,15 @@ coverage() {
     # shellcheck disable=SC2086
     llvm-cov report $objects -instr-profile="$COVERAGE/all.profdata" -show-branch-summary -show-region-summary=false \
         src/formats/gguf.c src/formats/safetensors.c src/formats/config.c src/formats/json.c src/formats/container.c \
-        src/formats/open.c |
+        src/formats/open.c src/text/regex.c src/text/regex_class.c src/text/regex_translate.c src/text/unicode.c \
+        src/text/unicode_normal.c |
         tee "$COVERAGE/report.txt"
     awk -v least=$LEAST '
-        /^(.*\/)?(gguf|safetensors|config)\.c / {
+        /^(.*\/)?(gguf|safetensors|config|regex|regex_class|regex_translate|unicode|unicode_normal)\.c / {
             n++
             if ($NF + 0 < least) { print $1 " is below " least " %"; bad = 1 }
         }
-        END { exit bad || n != 3 }' "$COVERAGE/report.txt"
+        END { exit bad || n != 8 }' "$COVERAGE/report.txt"
 }
 
 case ${1:-60} in

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -133,4 +134,37 @@ void file_close(file *f, host *h)
         mem_free(&h->mem, (void *)f->data);
     mem_free(&h->mem, (void *)f->path);
     *f = (file){ 0 };
+}
+
+static bool write_all(int fd, const char *data, size_t size)
+{
+    while (size > 0) {
+        const ssize_t n = write(fd, data, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        data += n;
+        size -= (size_t)n;
+    }
+    return fsync(fd) == 0;
+}
+
+weft_status file_write(const char *path, const void *data, size_t size, weft_error *err)
+{
+    char beside[4096];
+    if (snprintf(beside, sizeof beside, "%s.%ld.part", path, (long)getpid()) >= (int)sizeof beside)
+        return weft_fail(err, WEFT_EINVAL, "%s: the path is too long", path);
+    const int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return fail_errno(err, path, "create");
+    const bool written = write_all(fd, data, size);
+    const int why = errno;
+    if ((close(fd) != 0 && written) || !written || rename(beside, path) != 0) {
+        errno = written ? errno : why;
+        const weft_status status = fail_errno(err, path, "write");
+        unlink(beside);
+        return status;
+    }
+    return WEFT_OK;
 }

@@ -589,6 +589,68 @@ static void naive_attention(const attention_case *c, const tensor *q, const tens
     free(s);
 }
 
+/* The same in real numbers, every sum one after the other: what nobody would call wrong. */
+static void plain_attention(const attention_case *c, const tensor *q, const tensor *k,
+                            const tensor *v, real *y)
+{
+    const attn *a = &c->a;
+    real *s = malloc(sizeof *s * (size_t)c->length);
+    for (int u = 0; u < c->length * (int)a->n_head; u++) {
+        const int64_t i = u / a->n_head, h = u % a->n_head, g = h * a->n_head_kv / a->n_head;
+        real max = -INFINITY, sum = 0;
+        for (int64_t j = 0; j <= i; j++) {
+            s[j] = 0;
+            for (int64_t e = 0; e < a->d_key; e++)
+                s[j] += row(q, i)[h * a->d_key + e] * row(k, j)[g * a->d_key + e];
+            s[j] *= a->scale;
+            max = s[j] > max ? s[j] : max;
+        }
+        for (int64_t j = 0; j <= i; j++)
+            sum += s[j] = exp(s[j] - max);
+        for (int64_t e = 0; e < a->d_value; e++) {
+            real o = 0;
+            for (int64_t j = 0; j <= i; j++)
+                o += s[j] / sum * row(v, j)[g * a->d_value + e];
+            y[u * a->d_value + e] = o;
+        }
+    }
+    free(s);
+}
+
+static double rms(const real *a, const real *b, int64_t n)
+{
+    double sum = 0;
+    for (int64_t k = 0; k < n; k++)
+        sum += (double)(a[k] - b[k]) * (double)(a[k] - b[k]);
+    return sqrt(sum / (double)n);
+}
+
+/* Blocks, pages and merging cost no precision: at most twice the error of the plain formula. */
+static void attention_no_worse_than_plain(void **state)
+{
+    (void)state;
+    attention_case c = { .a = { ATTN_CAUSAL, 4, 2, 64, 64, 0.125f, 0, { 0 } }, 1, 600, 0 };
+    for (int t = 0; kernels_table(t); t++) {
+        bench b;
+        bench_init(&b, 2);
+        b.run.kern = kernels_table(t);
+        bench_rows(&b, 1, c.length, 0);
+        const int64_t N = b.batch.n_row, size = N * 256;
+        tensor *q = normal(&b, "q", N, 256, 20), *k = normal(&b, "k", N, 128, 21);
+        tensor *v = normal(&b, "v", N, 128, 22), *y = attention(&b.run, q, k, v, &c.a, 0);
+        real *want = malloc((size_t)size * sizeof *want),
+             *plain = malloc((size_t)size * sizeof *want);
+        naive_attention(&c, q, k, v, NULL, want);
+        plain_attention(&c, q, k, v, plain);
+        const double fused = rms(y->data, want, size), naive = rms(plain, want, size);
+        print_message("%s: error %.2e, of the plain formula %.2e\n", b.run.kern->name, fused,
+                      naive);
+        assert_true(fused <= 2 * naive);
+        free(want), free(plain);
+        bench_free(&b);
+    }
+}
+
 static void check_attention(const attention_case *c)
 {
     bench b;
@@ -898,6 +960,8 @@ int main(void)
              rope_long_positions),
         TEST("rope: keeps the norm, and q.k depends on the distance only", rope_is_a_rotation),
         TEST("rope: llama3 scaling keeps, blends and divides by wavelength", rope_llama3_branches),
+        TEST("attention: errs at most twice as much as the plain formula",
+             attention_no_worse_than_plain),
         TEST("attention: equals the padded textbook softmax, all masks", attention_formula),
         TEST("attention: cross reads its source, and an empty source gives zeros", attention_cross),
         TEST("attention: the bias table is added by distance", attention_bias_table),

@@ -1,0 +1,343 @@
+/* weft tokenize - text to ids and back, with the tokenizer of a model. */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *positional[2]; /* MODEL, TEXT */
+static const char *model, *file_name, *pre, *pair;
+static bool json, no_special, parse_special, count, check, decode, keep_special, fit, pieces;
+static size_t ram_max;
+
+static const option options[] = {
+    { 'm', "model", OPT_TEXT, &model, "PATH", "WEFT_MODEL",
+      "model, tokenizer.json, .model, vocabulary, directory" },
+    { 'f', "file", OPT_TEXT, &file_name, "PATH", NULL, "text of a file" },
+    { 0, "no-special", OPT_FLAG, &no_special, NULL, NULL, "no BOS, EOS and the like" },
+    { 0, "parse-special", OPT_FLAG, &parse_special, NULL, NULL,
+      "special tokens spelled in the text are meant" },
+    { 0, "pieces", OPT_FLAG, &pieces, NULL, NULL, "a line for each token: id, bytes, place" },
+    { 0, "count", OPT_FLAG, &count, NULL, NULL, "how many tokens" },
+    { 0, "check", OPT_FLAG, &check, NULL, NULL, "do ids give back the text? Fails if not" },
+    { 0, "pair", OPT_TEXT, &pair, "TEXT", NULL, "a second text" },
+    { 0, "fit", OPT_FLAG, &fit, NULL, NULL, "truncate and pad as the file says" },
+    { 'd', "decode", OPT_FLAG, &decode, NULL, NULL, "ids to text; TEXT is ids" },
+    { 0, "keep-special", OPT_FLAG, &keep_special, NULL, NULL, "show special tokens when decoding" },
+    { 0, "pre", OPT_TEXT, &pre, "NAME", NULL, "how text is split, where the file does not say" },
+    { 0, "ram-max", OPT_SIZE, &ram_max, "SIZE", "WEFT_RAM_MAX",
+      "take no more memory than this (0: no cap)" },
+    { 0, "json", OPT_FLAG, &json, NULL, NULL, "print one JSON object" },
+    { 0 },
+};
+
+static const char examples[] = "  weft tokenize model.gguf \"Hello world\"\n"
+                               "  weft tokenize tokenizer.json --pieces - < text.txt\n"
+                               "  weft tokenize model.gguf --decode 15496,995\n";
+
+/* ---- input ----------------------------------------------------------------------------------- */
+
+static bool slurp(FILE *f, char **text, size_t *n)
+{
+    size_t room = 1 << 16;
+    *n = 0;
+    *text = malloc(room);
+    while (*text) {
+        *n += fread(*text + *n, 1, room - *n, f);
+        if (*n < room)
+            return !ferror(f);
+        char *longer = realloc(*text, room *= 2);
+        if (!longer)
+            free(*text);
+        *text = longer;
+    }
+    return false;
+}
+
+/* The text that was given, which the caller frees. Returns 0, or an exit code after saying what is
+ * wrong. */
+static int take_text(const char *given, char **text, size_t *n)
+{
+    const char *path = file_name ? file_name : NULL;
+    if (!path && given && strcmp(given, "-") != 0) {
+        *n = strlen(given);
+        *text = malloc(*n + 1);
+        if (!*text)
+            return cli_no_memory();
+        memcpy(*text, given, *n + 1);
+        return 0;
+    }
+    FILE *f = path ? fopen(path, "rb") : stdin;
+    if (!f) {
+        fprintf(stderr, "weft: %s: %s\n", path, strerror(errno));
+        return 1;
+    }
+    const bool got = slurp(f, text, n);
+    if (path)
+        fclose(f);
+    if (got)
+        return 0;
+    fprintf(stderr, "weft: cannot read %s\n", path ? path : "standard input");
+    free(*text);
+    return 1;
+}
+
+/* ---- output ---------------------------------------------------------------------------------- */
+
+/* Bytes in quotes: letters as they are, the others as \n, \t or \xFF. */
+static void print_bytes(const char *s, size_t n)
+{
+    putchar('"');
+    for (size_t i = 0; i < n;) {
+        const size_t step = cli_utf8(s + i, n - i);
+        const unsigned char c = (unsigned char)s[i], next = (unsigned char)s[i + (step > 1)];
+        if (c == '"' || c == '\\')
+            printf("\\%c", c);
+        else if (c == '\n')
+            fputs("\\n", stdout);
+        else if (c == '\t')
+            fputs("\\t", stdout);
+        else if (step == 0 || c < 0x20 || c == 0x7F || (c == 0xC2 && next < 0xA0))
+            for (size_t k = 0; k < (step ? step : 1); k++)
+                printf("\\x%02X", (unsigned char)s[i + k]);
+        else
+            fwrite(s + i, 1, step, stdout);
+        i += step ? step : 1;
+    }
+    putchar('"');
+}
+
+static void print_pieces(const weft_tokenizer *t, const weft_tokens *k)
+{
+    for (int64_t i = 0; i < k->n; i++) {
+        char room[256], *bytes = room;
+        const int64_t n = weft_tokenizer_piece(t, k->ids[i], room, sizeof room);
+        if (n > (int64_t)sizeof room) {
+            bytes = malloc((size_t)n);
+            if (bytes)
+                weft_tokenizer_piece(t, k->ids[i], bytes, (size_t)n);
+        }
+        printf("%d\t", (int)k->ids[i]);
+        size_t length = 0;
+        const char *token = weft_tokenizer_token(t, k->ids[i], &length);
+        if (weft_tokenizer_is_special(t, k->ids[i]))
+            fwrite(token, 1, length, stdout);
+        else
+            print_bytes(bytes ? bytes : "", bytes && n > 0 ? (size_t)n : 0);
+        printf("\t%u-%u\n", k->spans[i].from, k->spans[i].to);
+        if (bytes != room)
+            free(bytes);
+    }
+}
+
+static void print_hex(const weft_tokenizer *t, int32_t id)
+{
+    char bytes[4096];
+    const int64_t n = weft_tokenizer_piece(t, id, bytes, sizeof bytes);
+    putchar('"');
+    for (int64_t i = 0; i < n && n <= (int64_t)sizeof bytes; i++)
+        printf("%02x", (unsigned char)bytes[i]);
+    putchar('"');
+}
+
+static void print_json(const weft_tokenizer *t, const weft_tokens *k)
+{
+    printf("{\"n\":%lld,\"ids\":[", (long long)k->n);
+    for (int64_t i = 0; i < k->n; i++)
+        printf("%s%d", i ? "," : "", (int)k->ids[i]);
+    if (k->types) {
+        fputs("],\"types\":[", stdout);
+        for (int64_t i = 0; i < k->n; i++)
+            printf("%s%d", i ? "," : "", k->types[i]);
+    }
+    if (pieces) {
+        fputs("],\"tokens\":[", stdout);
+        for (int64_t i = 0; i < k->n; i++) {
+            size_t n = 0;
+            const char *token = weft_tokenizer_token(t, k->ids[i], &n);
+            fputs(i ? "," : "", stdout);
+            cli_json_text(token ? token : "", n);
+        }
+        fputs("],\"bytes\":[", stdout);
+        for (int64_t i = 0; i < k->n; i++) {
+            fputs(i ? "," : "", stdout);
+            print_hex(t, k->ids[i]);
+        }
+        fputs("],\"offsets\":[", stdout);
+        for (int64_t i = 0; i < k->n; i++)
+            printf("%s[%u,%u]", i ? "," : "", k->spans[i].from, k->spans[i].to);
+    }
+    puts("]}");
+}
+
+static void print_ids(const weft_tokens *k)
+{
+    for (int64_t i = 0; i < k->n; i++)
+        printf("%s%d", i ? "," : "", (int)k->ids[i]);
+    putchar('\n');
+}
+
+/* ---- the ways -------------------------------------------------------------------------------- */
+
+/* All of ids as text, which the caller frees. */
+static char *decode_all(const weft_tokenizer *t, const int32_t *ids, int64_t n, size_t *length,
+                        weft_error *err)
+{
+    weft_decoder *d = weft_decoder_new(t, keep_special, err);
+    size_t room = 256, more = 0;
+    char *text = d ? malloc(room) : NULL;
+    *length = 0;
+    for (int64_t i = 0; text && i <= n; i++) {
+        const char *bytes = "";
+        if (i == n)
+            weft_decoder_flush(d, &bytes, &more);
+        else if (weft_decoder_push(d, ids[i], &bytes, &more, err) != WEFT_OK) {
+            free(text);
+            text = NULL;
+            break;
+        }
+        char *longer = text;
+        while (longer && room - *length < more + 1)
+            longer = realloc(text, room *= 2), text = longer ? longer : text;
+        if (!longer) {
+            free(text);
+            text = NULL;
+            break;
+        }
+        memcpy(text + *length, bytes, more);
+        *length += more;
+    }
+    weft_decoder_free(d);
+    return text;
+}
+
+static int do_decode(const weft_tokenizer *t, const char *text)
+{
+    weft_error err = { 0 };
+    size_t room = strlen(text) / 2 + 1, length;
+    int32_t *ids = malloc((room + 1) * sizeof *ids);
+    int64_t n = 0;
+    if (!ids)
+        return cli_no_memory();
+    for (const char *s = text; *s;) {
+        char *end;
+        errno = 0;
+        const long id = strtol(s, &end, 10);
+        if (end == s || errno || id < 0 || id > INT32_MAX) {
+            free(ids);
+            return cli_usage(&command_tokenize,
+                             "--decode: \"%.40s\" is not a list such as 15496,995", s);
+        }
+        ids[n++] = (int32_t)id;
+        s = end + strspn(end, ", \t\r\n");
+    }
+    char *out = decode_all(t, ids, n, &length, &err);
+    free(ids);
+    if (!out)
+        return err.code ? cli_fail(&err) : cli_no_memory();
+    if (json) {
+        fputs("{\"text\":", stdout);
+        cli_json_text(out, length);
+        puts("}");
+    } else {
+        fwrite(out, 1, length, stdout);
+        putchar('\n');
+    }
+    free(out);
+    return 0;
+}
+
+static int do_check(const weft_tokenizer *t, const weft_tokens *k, const char *text, size_t n)
+{
+    weft_error err = { 0 };
+    size_t length, same = 0;
+    char *back = decode_all(t, k->ids, k->n, &length, &err);
+    if (!back)
+        return err.code ? cli_fail(&err) : cli_no_memory();
+    while (same < n && same < length && text[same] == back[same])
+        same++;
+    const bool equal = same == n && same == length;
+    if (equal)
+        printf("%zu bytes, %lld tokens: the text comes back\n", n, (long long)k->n);
+    else
+        printf("%zu bytes, %lld tokens: the text comes back different at byte %zu\n", n,
+               (long long)k->n, same);
+    free(back);
+    return equal ? 0 : 1;
+}
+
+static int do_encode(const weft_tokenizer *t, const char *text, size_t n)
+{
+    weft_error err = { 0 };
+    const weft_encode_options o = { .struct_size = sizeof o,
+                                    .no_special = no_special || check,
+                                    .parse_special = parse_special,
+                                    .spans = pieces,
+                                    .fit = fit,
+                                    .pair = pair,
+                                    .pair_length = pair ? strlen(pair) : 0 };
+    weft_tokens *k = weft_tokenizer_encode(t, text, n, &o, &err);
+    int code = 0;
+    if (!k)
+        return cli_fail(&err);
+    if (check)
+        code = do_check(t, k, text, n);
+    else if (count && json)
+        printf("{\"n\":%lld}\n", (long long)k->n);
+    else if (count)
+        printf("%lld\n", (long long)k->n);
+    else if (json)
+        print_json(t, k);
+    else if (pieces)
+        print_pieces(t, k);
+    else
+        print_ids(k);
+    weft_tokens_free(k);
+    return code;
+}
+
+static int tokenize_main(void)
+{
+    weft_error err = { 0 };
+    const char *path = model ? model : positional[0];
+    const char *given = model ? positional[0] : positional[1];
+    if (model && positional[1])
+        return cli_usage(&command_tokenize, "unexpected argument \"%s\"", positional[1]);
+    if (!path)
+        return cli_usage(&command_tokenize, "which tokenizer? Give a model or a tokenizer.json");
+    if (!given && !file_name)
+        return cli_usage(&command_tokenize, "which text? Give it, or - for standard input");
+    const weft_tokenizer_options o = {
+        .struct_size = sizeof o, .load = WEFT_LOAD_MAP, .ram_max = ram_max, .pre = pre
+    };
+    weft_tokenizer *t = weft_tokenizer_load(path, &o, &err);
+    if (!t)
+        return cli_fail(&err);
+    char *text = NULL;
+    size_t n = 0;
+    int code = take_text(given, &text, &n);
+    if (!code && decode) {
+        char *ended = realloc(text, n + 1);
+        text = ended ? ended : text;
+        if (ended)
+            text[n] = '\0';
+        code = ended ? do_decode(t, text) : cli_no_memory();
+    } else if (!code) {
+        code = do_encode(t, text, n);
+    }
+    free(text);
+    weft_tokenizer_free(t);
+    return code;
+}
+
+const command command_tokenize = {
+    .name = "tokenize",
+    .arguments = "MODEL [TEXT|-]",
+    .summary = "turn text into ids, or ids into text",
+    .examples = examples,
+    .options = options,
+    .n_positional = 2,
+    .positional = positional,
+    .main = tokenize_main,
+};

@@ -1,0 +1,15 @@
+/* api.h - what the public functions share. */
+#ifndef WEFT_API_H
+#define WEFT_API_H
+
+#include "base/err.h"
+
+/* A caller's option struct may be shorter than ours (an older header) but not longer (a newer
+ * one). */
+bool take_options(void *to, size_t size, const void *from, size_t from_size, const char *what,
+                  weft_error *err);
+
+/* Gives a caller as much of a result struct as it knows. */
+void give(void *to, size_t to_size, void *from, size_t size);
+
+#endif

@@ -1,0 +1,218 @@
+/* api_text.c - the public functions of tokenizers: check, translate, delegate. */
+#include "api.h"
+#include "text/source.h"
+
+#include <string.h>
+
+struct weft_tokenizer {
+    host host;
+    tokenizer inner;
+    _Atomic(encoder *) spare; /* one that nobody uses now, so that a thread alone makes one only */
+};
+
+struct weft_decoder {
+    decode_stream inner;
+    mem *mem;
+};
+
+weft_tokenizer *weft_tokenizer_load(const char *path, const weft_tokenizer_options *options,
+                                    weft_error *err)
+{
+    weft_error local;
+    weft_tokenizer_options o;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!path) {
+        weft_fail(err, WEFT_EINVAL, "no path given");
+        return NULL;
+    }
+    if (!take_options(&o, sizeof o, options, options ? options->struct_size : 0,
+                      "weft_tokenizer_options", err))
+        return NULL;
+    host h = { .io = io_system };
+    mem_init(&h.mem, o.ram_max, NULL);
+    weft_tokenizer *t = mem_zalloc(&h.mem, 1, sizeof *t, "tokenizer", err);
+    if (!t)
+        return NULL;
+    t->host = h;
+    if (tokenizer_load(&t->inner, path, o.pre, o.load, &t->host, err) != WEFT_OK) {
+        h = t->host;
+        mem_free(&h.mem, t);
+        return NULL;
+    }
+    return t;
+}
+
+void weft_tokenizer_free(weft_tokenizer *t)
+{
+    if (!t)
+        return;
+    encoder_free(atomic_load(&t->spare));
+    tokenizer_free(&t->inner);
+    host h = t->host; /* the block is freed through the host that lies in it */
+    mem_free(&h.mem, t);
+}
+
+void weft_tokenizer_get_info(const weft_tokenizer *t, weft_tokenizer_info *info)
+{
+    static const char *const models[] = { "BPE", "Unigram", "WordPiece", "WordLevel" };
+    weft_tokenizer_info i = {
+        .source = t->inner.source,
+        .model = models[t->inner.kind],
+        .n_vocab = (int32_t)t->inner.n_id,
+        .bos_id = t->inner.bos,
+        .eos_id = t->inner.eos,
+        .byte_level = t->inner.byte_level,
+        .bytes_anonymous = atomic_load(&t->host.mem.used),
+    };
+    give(info, info->struct_size, &i, sizeof i);
+}
+
+/* ---- encoding -------------------------------------------------------------------------------- */
+
+/* weft_tokens and its arrays in one block, behind where it came from. */
+typedef struct tokens_block {
+    mem *mem;
+    weft_tokens tokens;
+    _Alignas(8) char data[];
+} tokens_block;
+
+static weft_tokens *copy_out(const encoding *e, mem *m, weft_error *err)
+{
+    const size_t id_bytes = e->n * sizeof(int32_t), spans = e->from ? e->n * sizeof(weft_span) : 0;
+    const size_t types = e->type ? e->n : 0; /* bounded: as many lie in the encoder */
+    tokens_block *b = mem_alloc(m, sizeof *b + id_bytes + spans + types, "tokens", err);
+    if (!b)
+        return NULL;
+    *b = (tokens_block){ .mem = m, .tokens = { .n = (int64_t)e->n } };
+    if (e->n > 0)
+        memcpy(b->data, e->id, id_bytes);
+    b->tokens.ids = (const int32_t *)b->data;
+    weft_span *span = (weft_span *)(b->data + id_bytes);
+    for (size_t i = 0; e->from && i < e->n; i++)
+        span[i] = (weft_span){ e->from[i], e->to[i] };
+    if (e->from)
+        b->tokens.spans = span;
+    if (e->type) {
+        memcpy(b->data + id_bytes + spans, e->type, types);
+        b->tokens.types = (const uint8_t *)b->data + id_bytes + spans;
+    }
+    return &b->tokens;
+}
+
+weft_tokens *weft_tokenizer_encode(const weft_tokenizer *shared, const char *text, size_t length,
+                                   const weft_encode_options *options, weft_error *err)
+{
+    weft_error local;
+    weft_encode_options o;
+    encoding found;
+    weft_tokenizer *t = (weft_tokenizer *)shared; /* its spare encoder and budget change, no more */
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!t || (!text && length > 0)) {
+        weft_fail(err, WEFT_EINVAL, "no %s given", t ? "text" : "tokenizer");
+        return NULL;
+    }
+    if (!take_options(&o, sizeof o, options, options ? options->struct_size : 0,
+                      "weft_encode_options", err))
+        return NULL;
+    encoder *e = atomic_exchange(&t->spare, NULL);
+    if (!e)
+        e = encoder_new(&t->inner, &t->host.mem, err);
+    if (!e)
+        return NULL;
+    const encode_options inner = { o.no_special, o.parse_special, o.spans, o.fit };
+    weft_tokens *tokens = NULL;
+    if (encoder_encode(e, text ? text : "", length, o.pair, o.pair_length, &inner, &found, err) ==
+        WEFT_OK)
+        tokens = copy_out(&found, &t->host.mem, err);
+    encoder_free(atomic_exchange(&t->spare, e));
+    return tokens;
+}
+
+void weft_tokens_free(weft_tokens *tokens)
+{
+    if (!tokens)
+        return;
+    tokens_block *b = (tokens_block *)((char *)tokens - offsetof(tokens_block, tokens));
+    mem_free(b->mem, b);
+}
+
+/* ---- tokens ---------------------------------------------------------------------------------- */
+
+int64_t weft_tokenizer_piece(const weft_tokenizer *t, int32_t id, char *bytes, size_t size)
+{
+    const char *text;
+    const int64_t n = id < 0 ? -1 : tokenizer_piece(&t->inner, (uint32_t)id, &text);
+    if (n > 0 && (size_t)n <= size)
+        memcpy(bytes, text, (size_t)n);
+    return n;
+}
+
+const char *weft_tokenizer_token(const weft_tokenizer *t, int32_t id, size_t *length)
+{
+    if (id < 0 || !vocab_has(&t->inner.vocab, (uint32_t)id))
+        return NULL;
+    *length = t->inner.vocab.length[id];
+    return vocab_text(&t->inner.vocab, (uint32_t)id);
+}
+
+int32_t weft_tokenizer_id(const weft_tokenizer *t, const char *token, size_t length)
+{
+    const uint32_t id = tokenizer_find(&t->inner, token, length);
+    return id == NO_ID ? -1 : (int32_t)id;
+}
+
+bool weft_tokenizer_is_special(const weft_tokenizer *t, int32_t id)
+{
+    return id >= 0 && vocab_has(&t->inner.vocab, (uint32_t)id) && t->inner.special[id];
+}
+
+/* ---- decoding -------------------------------------------------------------------------------- */
+
+weft_decoder *weft_decoder_new(const weft_tokenizer *shared, bool keep_special, weft_error *err)
+{
+    weft_error local;
+    weft_tokenizer *t = (weft_tokenizer *)shared;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!t) {
+        weft_fail(err, WEFT_EINVAL, "no tokenizer given");
+        return NULL;
+    }
+    weft_decoder *d = mem_zalloc(&t->host.mem, 1, sizeof *d, "a decoder", err);
+    if (!d)
+        return NULL;
+    d->mem = &t->host.mem;
+    if (decode_begin(&d->inner, &t->inner, keep_special, d->mem, err) != WEFT_OK) {
+        mem_free(d->mem, d);
+        return NULL;
+    }
+    return d;
+}
+
+void weft_decoder_free(weft_decoder *d)
+{
+    if (!d)
+        return;
+    decode_end(&d->inner);
+    mem_free(d->mem, d);
+}
+
+weft_status weft_decoder_push(weft_decoder *d, int32_t id, const char **bytes, size_t *length,
+                              weft_error *err)
+{
+    weft_error local;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    *bytes = "";
+    *length = 0;
+    if (id < 0)
+        return weft_fail(err, WEFT_EINVAL, "there is no token %d", (int)id);
+    return decode_push(&d->inner, (uint32_t)id, bytes, length, err);
+}
+
+void weft_decoder_flush(weft_decoder *d, const char **bytes, size_t *length)
+{
+    decode_flush(&d->inner, bytes, length);
+}

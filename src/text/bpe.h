@@ -1,0 +1,79 @@
+/* bpe.h - byte pair encoding: of all adjacent pairs that the table knows, the one of least rank is
+ * merged, the leftmost of equals first, until none is left.
+ *
+ * What the field's forms have in common is the table (left, right) -> (rank, id). They differ in
+ * where it comes from, and in what a word's first symbols are:
+ *
+ *   merges        Hugging Face, GGUF    rank = line of the merge
+ *   ranks         tiktoken              every cut of a token into two tokens; rank = its number
+ *   scores        SentencePiece         the same; rank = order of the score, highest first
+ *
+ *   bytes         byte level            every byte has an id
+ *   characters    the others            known ones have an id, others fall back to bytes or unk */
+#ifndef WEFT_TEXT_BPE_H
+#define WEFT_TEXT_BPE_H
+
+#include "text/scratch.h"
+#include "text/vocab.h"
+
+typedef struct pair {
+    uint32_t left, right, rank, id; /* id NO_ID: a free slot */
+} pair;
+
+#define BPE_AFFIX 64 /* bytes of a prefix or suffix */
+
+typedef struct bpe {
+    const vocab *vocab; /* byte level: of exact bytes */
+    vocab extra;        /* characters that are part of tokens only; ids from vocab->n on */
+    pair *pair;
+    uint64_t mask;
+    uint64_t n_pair;
+    bool bytes;       /* byte level */
+    bool whole_words; /* ignore_merges: a word that is a token is that token */
+    bool fuse_unk;
+    bool fallback;       /* bytes of what is unknown, where all of them have an id */
+    bool piece_unk;      /* SentencePiece: what is unknown is resolved after merging */
+    bool cut_at_bar;     /* no token has U+2581 behind another letter: words may be cut before it */
+    uint32_t unk;        /* or NO_ID */
+    uint32_t byte[256];  /* byte level: ids of bytes; otherwise of ASCII characters */
+    uint32_t spell[256]; /* fallback: ids of "<0x00>" to "<0xFF>" */
+    const char *prefix, *suffix; /* of inner and last symbols; NULL: none */
+    size_t prefix_length, suffix_length;
+} bpe;
+
+/* An empty table for n pairs. */
+weft_status bpe_init(bpe *m, const vocab *v, arena *store, uint64_t n, weft_error *err);
+
+/* A pair that is there already keeps its rank, unless `last` says that the last one counts. */
+void bpe_add(bpe *m, uint32_t left, uint32_t right, uint32_t rank, uint32_t id, bool last);
+
+/* For ranks and scores: every cut of token id into two symbols. Characters that are no token of
+ * their own get numbers from *n_symbol on, which `extra` keeps. */
+typedef struct bpe_cuts {
+    scratch pairs;
+    size_t n;
+    vocab extra; /* such characters; its ids count from vocab->n */
+    mem *mem;
+} bpe_cuts;
+
+weft_status bpe_cut(bpe_cuts *c, const vocab *v, uint32_t id, uint32_t rank, bool characters,
+                    weft_error *err);
+weft_status bpe_from_cuts(bpe *m, bpe_cuts *c, const vocab *v, arena *store, weft_error *err);
+
+/* The order of a score as a rank: the higher the score, the lower the rank. */
+uint32_t bpe_rank_of_score(float score);
+
+/* After the table is filled: what is looked up often. */
+void bpe_finish(bpe *m);
+
+typedef struct bpe_scratch {
+    scratch symbols, heap;
+} bpe_scratch;
+
+void bpe_scratch_free(bpe_scratch *s, mem *m);
+
+/* Appends the ids of one word. */
+bool bpe_encode(const bpe *m, bpe_scratch *s, const char *word, size_t n, ids *out,
+                weft_error *err);
+
+#endif

@@ -1,0 +1,586 @@
+/* encode.c - one text through all stages. */
+#include "base/utf8.h"
+#include "text/tokenizer.h"
+
+#include <string.h>
+
+/* ---- words already seen ---------------------------------------------------------------------- */
+
+/* Words of up to 15 bytes and 4 ids, in pairs of slots that share a cache line: four for each token,
+ * up to 2 MiB. Larger ones were slower, as they leave the second-level cache. */
+#define CACHE_MOST  65536u
+#define CACHE_LEAST 256u
+#define CACHE_IDS   4
+#define CACHE_WORD  15
+
+typedef struct cached {
+    uint64_t key[2]; /* the bytes, and their number in the last; all zero: free */
+    uint32_t id[CACHE_IDS];
+} cached;
+
+struct encoder {
+    const tokenizer *t;
+    mem *mem;
+    cached *cache;
+    uint64_t cache_mask; /* of lines of two */
+    ids ids;             /* of the word; or all, where no spans are wanted */
+    scratch from, to, type;
+    size_t n_span;
+    bpe_scratch bpe;
+    unigram_scratch unigram;
+    normalize_scratch normalize;
+    regex_scratch *regex;
+    writer writer[MAX_STEP];
+    writer clean; /* text whose bad bytes were replaced */
+    split_run run;
+    bool spans;
+    bool parse_special;
+    uint32_t *span_from, *span_to;
+    weft_error *err;
+};
+
+encoder *encoder_new(const tokenizer *t, mem *m, weft_error *err)
+{
+    encoder *e = mem_zalloc(m, 1, sizeof *e, "an encoder", err);
+    if (!e)
+        return NULL;
+    e->t = t;
+    e->mem = m;
+    e->ids.mem = m;
+    e->regex = regex_scratch_new(m, err);
+    uint32_t slots = CACHE_LEAST;
+    while (slots < CACHE_MOST && slots / 4 < t->vocab.n)
+        slots *= 2;
+    e->cache_mask = slots - 2;
+    e->cache = e->regex ? mem_zalloc(m, slots, sizeof *e->cache, "an encoder's cache", err) : NULL;
+    e->normalize.regex = e->regex;
+    if (!e->cache) {
+        encoder_free(e);
+        return NULL;
+    }
+    return e;
+}
+
+void encoder_free(encoder *e)
+{
+    if (!e)
+        return;
+    mem *m = e->mem;
+    regex_scratch_free(e->regex);
+    normalize_scratch_free(&e->normalize, m);
+    for (int i = 0; i < MAX_STEP; i++)
+        writer_free(&e->writer[i], m);
+    writer_free(&e->clean, m);
+    bpe_scratch_free(&e->bpe, m);
+    scratch_free(&e->unigram.nodes, m);
+    scratch_free(&e->from, m);
+    scratch_free(&e->to, m);
+    scratch_free(&e->type, m);
+    ids_free(&e->ids);
+    mem_free(m, e->cache);
+    mem_free(m, e);
+}
+
+/* ---- the model ------------------------------------------------------------------------------- */
+
+static bool model_word(encoder *e, const char *word, size_t n)
+{
+    const tokenizer *t = e->t;
+    switch (t->kind) {
+    case MODEL_BPE:
+        return bpe_encode(&t->bpe, &e->bpe, word, n, &e->ids, e->err);
+    case MODEL_UNIGRAM:
+        return unigram_encode(&t->unigram, &e->unigram, word, n, &e->ids, e->err);
+    case MODEL_WORDPIECE:
+        return wordpiece_encode(&t->wordpiece, word, n, &e->ids, e->err);
+    case MODEL_WORDLEVEL:
+        return wordlevel_encode(&t->wordlevel, word, n, &e->ids, e->err);
+    }
+    return false;
+}
+
+/* The ids of a word seen before, or of one that is remembered now. */
+static bool cached_word(encoder *e, const char *word, size_t n)
+{
+    ids *out = &e->ids;
+    uint64_t key[2];
+    hash_key(word, n, key);
+    const uint64_t h = hash_mix(key[0], key[1]);
+    cached *line = &e->cache[h & e->cache_mask];
+    if (!ids_reserve(out, CACHE_IDS, e->err))
+        return false;
+    for (int way = 0; way < 2; way++) {
+        const cached *c = &line[way];
+        if (c->key[0] != key[0] || c->key[1] != key[1])
+            continue;
+        uint32_t *id = out->id + out->n;
+        memcpy(id, c->id, sizeof c->id);
+        int count = 1;
+        while (count < CACHE_IDS && c->id[count] != NO_ID)
+            count++;
+        out->n += (size_t)count;
+        return true;
+    }
+    const size_t before = out->n;
+    if (!model_word(e, word, n))
+        return false;
+    const size_t count = out->n - before;
+    if (count == 0 || count > CACHE_IDS)
+        return true;
+    line[1] = line[0];
+    line[0].key[0] = key[0];
+    line[0].key[1] = key[1];
+    for (size_t i = 0; i < CACHE_IDS; i++)
+        line[0].id[i] = i < count ? out->id[before + i] : NO_ID;
+    return true;
+}
+
+static bool put_span(encoder *e, uint32_t from, uint32_t to)
+{
+    const size_t bytes = (e->n_span + 1) * sizeof *e->span_from;
+    e->span_from = scratch_grow(&e->from, bytes, e->mem, e->err);
+    e->span_to = e->span_from ? scratch_grow(&e->to, bytes, e->mem, e->err) : NULL;
+    if (!e->span_to)
+        return false;
+    e->span_from[e->n_span] = from;
+    e->span_to[e->n_span] = to;
+    e->n_span++;
+    return true;
+}
+
+/* A word with the place of each of its ids in the text: no short cut through the cache. */
+static bool spanned_word(encoder *e, const piece *p)
+{
+    const size_t before = e->ids.n;
+    if (!model_word(e, p->s, p->n))
+        return false;
+    size_t at = 0;
+    for (size_t i = before; i < e->ids.n; i++) {
+        const size_t end = e->ids.end[i];
+        const bool some = end > at;
+        const size_t first = some ? at : at < p->n ? at : p->n - 1;
+        if (!put_span(e, piece_from(p, first), some ? piece_to(p, end - 1) : piece_to(p, first)))
+            return false;
+        at = end;
+    }
+    return true;
+}
+
+static inline bool put_word(encoder *e, const piece *p)
+{
+    if (e->spans)
+        return spanned_word(e, p);
+    if (p->n <= CACHE_WORD)
+        return cached_word(e, p->s, p->n);
+    return model_word(e, p->s, p->n);
+}
+
+/* The start of the next bar that follows another letter, or the end. */
+static size_t next_cut(const char *s, size_t n, size_t at)
+{
+    bool other = false;
+    for (; at < n; at++) {
+        const bool bar = (uint8_t)s[at] == 0xE2 && n - at >= 3 && (uint8_t)s[at + 1] == 0x96 &&
+                         (uint8_t)s[at + 2] == 0x81;
+        if (bar && other)
+            return at;
+        other |= !bar;
+        at += bar ? 2 : 0;
+    }
+    return n;
+}
+
+/* SentencePiece's user-defined pieces are never part of another, so the text falls apart at
+ * them. */
+static bool put_around_user(encoder *e, const piece *p, bool (*rest)(encoder *, const piece *))
+{
+    size_t begin = 0, at = 0;
+    while (at < p->n) {
+        uint32_t id = NO_ID;
+        const size_t n = trie_longest(&e->t->user, 0, p->s + at, p->n - at, &id);
+        if (n == 0) {
+            at++;
+            while (at < p->n && ((uint8_t)p->s[at] & 0xC0) == 0x80)
+                at++;
+            continue;
+        }
+        const piece before = piece_cut(p, begin, at);
+        if ((begin < at && !rest(e, &before)) || !ids_reserve(&e->ids, 1, e->err))
+            return false;
+        ids_put(&e->ids, id, 0);
+        if (e->spans && !put_span(e, piece_from(p, at), piece_to(p, at + n - 1)))
+            return false;
+        begin = at += n;
+    }
+    const piece last = piece_cut(p, begin, p->n);
+    return begin == p->n || rest(e, &last);
+}
+
+/* Long texts that no splitter cuts are cut where no token can cross. */
+static bool put_cut(encoder *e, const piece *p)
+{
+    for (size_t at = 0, end; at < p->n; at = end) {
+        end = next_cut(p->s, p->n, at);
+        const piece word = piece_cut(p, at, end);
+        if (!put_word(e, &word))
+            return false;
+    }
+    return true;
+}
+
+static bool emit(void *ud, const piece *p)
+{
+    encoder *e = ud;
+    if (e->t->kind != MODEL_BPE)
+        return put_word(e, p);
+    if (e->t->has_user)
+        return put_around_user(e, p, e->t->bpe.cut_at_bar ? put_cut : put_word);
+    return e->t->bpe.cut_at_bar ? put_cut(e, p) : put_word(e, p);
+}
+
+/* ---- added tokens ---------------------------------------------------------------------------- */
+
+static size_t spaces_before(const char *s, size_t floor, size_t at)
+{
+    while (at > floor) {
+        size_t begin = at - 1;
+        uint32_t point;
+        while (begin > floor && ((uint8_t)s[begin] & 0xC0) == 0x80)
+            begin--;
+        if (utf8_decode(s + begin, at - begin, &point) != at - begin || !unicode_is_space(point))
+            break;
+        at = begin;
+    }
+    return at;
+}
+
+static size_t spaces_after(const char *s, size_t n, size_t at)
+{
+    for (size_t step; at < n; at += step) {
+        uint32_t point;
+        step = utf8_decode(s + at, n - at, &point);
+        if (step == 0 || !unicode_is_space(point))
+            break;
+    }
+    return at;
+}
+
+static bool word_before(const char *s, size_t at)
+{
+    size_t begin = at;
+    uint32_t point;
+    while (begin > 0 && at - begin < 4 && ((uint8_t)s[--begin] & 0xC0) == 0x80) {}
+    return begin < at && utf8_decode(s + begin, at - begin, &point) && unicode_is_word(point);
+}
+
+static bool word_after(const char *s, size_t n, size_t at)
+{
+    uint32_t point;
+    return at < n && utf8_decode(s + at, n - at, &point) && unicode_is_word(point);
+}
+
+/* The next place at or after `at` where a token of the set begins: the longest there. */
+static const added *next_added(const tokenizer *t, const added_set *set, const piece *p, size_t *at,
+                               size_t *length)
+{
+    for (; *at < p->n; ++*at) {
+        if (!set->trie.first[(uint8_t)p->s[*at]])
+            continue;
+        uint32_t which;
+        *length = trie_longest(&set->trie, 0, p->s + *at, p->n - *at, &which);
+        if (*length)
+            return &t->added[which];
+    }
+    return NULL;
+}
+
+static bool counts(const encoder *e, const added *a, const piece *p, size_t at, size_t end)
+{
+    if (a->special && !e->parse_special)
+        return false;
+    return !a->single_word || (!word_before(p->s, at) && !word_after(p->s, p->n, end));
+}
+
+static bool put_added(encoder *e, const added *a, const piece *p, size_t begin, size_t end)
+{
+    if (!ids_reserve(&e->ids, 1, e->err))
+        return false;
+    ids_put(&e->ids, a->id, 0);
+    return !e->spans || put_span(e, piece_from(p, begin), piece_to(p, end - 1));
+}
+
+/* Cuts added tokens out of p and gives what is between them to `rest`. */
+static bool around_added(encoder *e, const added_set *set, const piece *p,
+                         bool (*rest)(encoder *, const piece *))
+{
+    size_t begin = 0, at = 0, length = 0;
+    const added *a;
+    while (set->n > 0 && (a = next_added(e->t, set, p, &at, &length)) != NULL) {
+        const size_t found = at;
+        at += length;
+        if (!counts(e, a, p, found, at))
+            continue;
+        size_t first = a->left ? spaces_before(p->s, begin, found) : found;
+        const size_t last = a->right ? spaces_after(p->s, p->n, at) : at;
+        first = first < begin ? begin : first;
+        const piece before = piece_cut(p, begin, first);
+        if ((before.n > 0 && !rest(e, &before)) || !put_added(e, a, p, first, last))
+            return false;
+        begin = last;
+    }
+    const piece behind = piece_cut(p, begin, p->n);
+    return behind.n == 0 || rest(e, &behind);
+}
+
+/* ---- stages ---------------------------------------------------------------------------------- */
+
+static bool split_stage(encoder *e, const piece *p)
+{
+    return split_text(&e->run, p);
+}
+
+static bool normalize_stage(encoder *e, const piece *p)
+{
+    piece q = *p;
+    if (!normalize(&e->t->normalizer, &e->normalize, &q, e->spans, e->mem, e->err))
+        return false;
+    return around_added(e, &e->t->folded, &q, split_stage);
+}
+
+static bool valid_stage(encoder *e, const piece *p)
+{
+    return p->n == 0 || around_added(e, &e->t->plain, p, normalize_stage);
+}
+
+/* How many bytes from `at` on are valid UTF-8. */
+static size_t valid_run(const char *s, size_t n, size_t at)
+{
+    size_t i = at;
+    while (i < n) {
+        uint64_t x;
+        if (n - i >= 8) {
+            memcpy(&x, s + i, 8);
+            if ((x & 0x8080808080808080u) == 0) {
+                i += 8;
+                continue;
+            }
+        }
+        uint32_t point;
+        const size_t step = utf8_decode(s + i, n - i, &point);
+        if (step == 0)
+            break;
+        i += step;
+    }
+    return i - at;
+}
+
+/* Bytes that are no text are bytes: they go to the model as they are. */
+static bool encode_bytes(encoder *e, const piece *p)
+{
+    for (size_t at = 0, end; at < p->n; at = end) {
+        end = at + valid_run(p->s, p->n, at);
+        const piece text = piece_cut(p, at, end);
+        if (!valid_stage(e, &text))
+            return false;
+        const size_t bad = end;
+        while (end < p->n && valid_run(p->s, p->n, end) == 0)
+            end++;
+        const piece rest = piece_cut(p, bad, end);
+        if (bad < end && !put_word(e, &rest))
+            return false;
+    }
+    return true;
+}
+
+static bool encode_replaced(encoder *e, const piece *p)
+{
+    writer *w = &e->clean;
+    writer_begin(w, e->spans, e->mem, e->err);
+    for (size_t at = 0, end; at < p->n; at = end) {
+        end = at + valid_run(p->s, p->n, at);
+        writer_copy(w, p, at, end);
+        for (; end < p->n && valid_run(p->s, p->n, end) == 0; end++)
+            writer_replace(w, "\xEF\xBF\xBD", 3, p, end, end + 1);
+    }
+    const piece q = writer_piece(w);
+    return !w->failed && valid_stage(e, &q);
+}
+
+static bool encode_text(encoder *e, const char *text, size_t n)
+{
+    const piece p = { .s = text, .n = n };
+    if (valid_run(text, n, 0) == n)
+        return valid_stage(e, &p);
+    return e->t->byte_level ? encode_bytes(e, &p) : encode_replaced(e, &p);
+}
+
+/* ---- template, truncation, padding ----------------------------------------------------------- */
+
+/* Room for n more at the front of everything, which moves back. */
+static bool insert(encoder *e, size_t at, uint32_t id)
+{
+    if (!ids_reserve(&e->ids, 1, e->err) || (e->spans && !put_span(e, 0, 0)))
+        return false;
+    uint32_t *x = e->ids.id;
+    memmove(x + at + 1, x + at, (e->ids.n - at) * sizeof *x);
+    x[at] = id;
+    if (e->spans) {
+        const size_t bytes = (e->n_span - 1 - at) * sizeof *x;
+        memmove(e->span_from + at + 1, e->span_from + at, bytes);
+        memmove(e->span_to + at + 1, e->span_to + at, bytes);
+        e->span_from[at] = e->span_to[at] = 0;
+    }
+    e->ids.n++;
+    return true;
+}
+
+static void drop(encoder *e, size_t at, size_t n)
+{
+    uint32_t *x = e->ids.id;
+    const size_t bytes = (e->ids.n - at - n) * sizeof *x;
+    memmove(x + at, x + at + n, bytes);
+    if (e->spans) {
+        memmove(e->span_from + at, e->span_from + at + n, bytes);
+        memmove(e->span_to + at, e->span_to + at + n, bytes);
+        e->n_span -= n;
+    }
+    e->ids.n -= n;
+}
+
+static int count_added(const template *m)
+{
+    int n = 0;
+    for (int i = 0; i < m->n; i++)
+        n += m->slot[i].kind == SLOT_TOKEN;
+    return n;
+}
+
+/* Longest first, as Hugging Face cuts: the shorter of two keeps what it has while there is
+ * room. */
+static void truncate(encoder *e, size_t *n_a, size_t *n_b, size_t most)
+{
+    size_t a = *n_a, b = *n_b;
+    if (a + b <= most)
+        return;
+    if (b == 0) {
+        a = most;
+    } else if (a <= b) {
+        b = a > most ? a : most - a > a ? most - a : a;
+        if (a + b > most)
+            b = (a = most / 2) + most % 2;
+    } else {
+        a = b > most ? b : most - b > b ? most - b : b;
+        if (a + b > most)
+            a = (b = most / 2) + most % 2;
+    }
+    const bool left = e->t->fit.from_left;
+    drop(e, left ? *n_a : *n_a + b, *n_b - b);
+    drop(e, left ? 0 : a, *n_a - a);
+    *n_a = a;
+    *n_b = b;
+}
+
+/* Puts the template's tokens around the ids of a and b, and tells their types. */
+static bool apply(encoder *e, const template *m, size_t n_a, size_t n_b, bool tokens)
+{
+    size_t at = 0;
+    uint8_t *type = scratch_grow(&e->type, n_a + n_b + MAX_SLOT, e->mem, e->err);
+    if (!type)
+        return false;
+    for (int i = 0; i < m->n; i++) {
+        const slot *s = &m->slot[i];
+        const size_t n = s->kind == SLOT_TOKEN ? tokens : s->kind == SLOT_A ? n_a : n_b;
+        if (s->kind == SLOT_TOKEN && tokens && !insert(e, at, s->id))
+            return false;
+        memset(type + at, s->type, n);
+        at += n;
+    }
+    return true;
+}
+
+static bool pad(encoder *e)
+{
+    const size_t n = e->ids.n;
+    size_t want = (size_t)e->t->fit.pad_to, multiple = (size_t)e->t->fit.pad_multiple;
+    if (e->t->fit.pad_to == 0)
+        return true;
+    if (multiple && want % multiple)
+        want += multiple - want % multiple;
+    uint8_t *type = scratch_grow(&e->type, want > n ? want : n, e->mem, e->err);
+    if (!type)
+        return false;
+    const bool left = e->t->fit.pad_left;
+    if (left && want > n)
+        memmove(type + want - n, type, n);
+    if (want > n)
+        memset(left ? type : type + n, (int)e->t->fit.pad_type, want - n);
+    while (e->ids.n < want)
+        if (!insert(e, left ? 0 : e->ids.n, e->t->fit.pad_id))
+            return false;
+    return true;
+}
+
+static bool has_types(const template *m)
+{
+    for (int i = 0; i < m->n; i++)
+        if (m->slot[i].type)
+            return true;
+    return false;
+}
+
+static void begin(encoder *e, const encode_options *o, weft_error *err)
+{
+    e->err = err;
+    e->spans = o->spans;
+    e->parse_special = o->parse_special;
+    e->ids.n = 0;
+    e->ids.ends = o->spans;
+    e->n_span = 0;
+    e->run = (split_run){ .steps = &e->t->splitters,
+                          .regex = e->regex,
+                          .writer = e->writer,
+                          .maps = o->spans,
+                          .mem = e->mem,
+                          .emit = emit,
+                          .ud = e,
+                          .err = err };
+}
+
+weft_status encoder_encode(encoder *e, const char *a, size_t a_length, const char *b,
+                           size_t b_length, const encode_options *o, encoding *out, weft_error *err)
+{
+    weft_error local;
+    err = err ? err : &local;
+    if (a_length >= UINT32_MAX / 4 || b_length >= UINT32_MAX / 4)
+        return weft_fail(err, WEFT_ELIMIT, "a text of %zu bytes, at most %u are encoded at once",
+                         a_length > b_length ? a_length : b_length, UINT32_MAX / 4);
+    begin(e, o, err);
+    const template *m = b ? &e->t->pair : &e->t->single;
+    if (b && m->n == 0)
+        return weft_fail(err, WEFT_EUNSUPPORTED,
+                         "%s: this tokenizer has no template for pairs of texts", e->t->path);
+    if (!encode_text(e, a, a_length))
+        return err->code;
+    size_t n_a = e->ids.n, n_b = 0;
+    if (b && !encode_text(e, b, b_length))
+        return err->code;
+    n_b = e->ids.n - n_a;
+    if (o->fit && e->t->fit.max_length) {
+        const int extra = o->no_template ? 0 : count_added(m);
+        if (e->t->fit.max_length < extra)
+            return weft_fail(err, WEFT_EFORMAT,
+                             "%s: cuts at %lld tokens, but its template alone has %d", e->t->path,
+                             (long long)e->t->fit.max_length, extra);
+        truncate(e, &n_a, &n_b, (size_t)(e->t->fit.max_length - extra));
+    }
+    if (!apply(e, m, n_a, n_b, !o->no_template) || (o->fit && !pad(e)))
+        return err->code;
+    *out = (encoding){ .n = e->ids.n, .id = e->ids.id };
+    if (o->spans) {
+        out->from = e->span_from;
+        out->to = e->span_to;
+    }
+    if (has_types(m) || o->fit)
+        out->type = e->type.data;
+    return WEFT_OK;
+}

@@ -1,0 +1,81 @@
+/* text.h - a stretch of text that knows where it came from, and the room in which new text is
+ * written with its origin. */
+#ifndef WEFT_TEXT_TEXT_H
+#define WEFT_TEXT_TEXT_H
+
+#include "text/scratch.h"
+
+/* Bytes [s, s + n). Where from is NULL they are the input's from `shift` on; otherwise byte i
+ * stands for the input's bytes [from[i], to[i]). Nobody asked for origins where neither from is
+ * set nor maps were wanted: then shift means nothing. */
+typedef struct piece {
+    const char *s;
+    size_t n;
+    const uint32_t *from, *to;
+    uint32_t shift;
+} piece;
+
+static inline uint32_t piece_from(const piece *p, size_t i)
+{
+    return p->from ? p->from[i] : p->shift + (uint32_t)i;
+}
+
+/* The end of what byte i stands for. */
+static inline uint32_t piece_to(const piece *p, size_t i)
+{
+    return p->from ? p->to[i] : p->shift + (uint32_t)i + 1;
+}
+
+static inline piece piece_cut(const piece *p, size_t begin, size_t end)
+{
+    return (piece){ p->s + begin, end - begin, p->from ? p->from + begin : NULL,
+                    p->from ? p->to + begin : NULL, p->shift + (uint32_t)begin };
+}
+
+typedef struct writer {
+    scratch s_room, from_room, to_room;
+    char *s;
+    uint32_t *from, *to;
+    size_t n, room;
+    bool maps; /* origins are wanted */
+    mem *mem;
+    weft_error *err;
+    bool failed; /* err is filled; what is put is dropped */
+} writer;
+
+void writer_begin(writer *w, bool maps, mem *m, weft_error *err);
+void writer_grow(writer *w, size_t n);
+void writer_free(writer *w, mem *m);
+
+/* n bytes that stand for the input's [from, to). */
+static inline void writer_put(writer *w, const char *s, size_t n, uint32_t from, uint32_t to)
+{
+    if (w->room - w->n < n)
+        writer_grow(w, n);
+    if (w->failed)
+        return;
+    for (size_t i = 0; i < n; i++)
+        w->s[w->n + i] = s[i];
+    for (size_t i = 0; w->maps && i < n; i++) {
+        w->from[w->n + i] = from;
+        w->to[w->n + i] = to;
+    }
+    w->n += n;
+}
+
+/* Bytes [begin, end) of p as they are. */
+void writer_copy(writer *w, const piece *p, size_t begin, size_t end);
+
+/* n bytes in place of p's [begin, end), which is not empty. */
+static inline void writer_replace(writer *w, const char *s, size_t n, const piece *p, size_t begin,
+                                  size_t end)
+{
+    writer_put(w, s, n, w->maps ? piece_from(p, begin) : 0, w->maps ? piece_to(p, end - 1) : 0);
+}
+
+void writer_point(writer *w, uint32_t point, const piece *p, size_t begin, size_t end);
+
+/* What has been written; good until the writer begins again. */
+piece writer_piece(const writer *w);
+
+#endif

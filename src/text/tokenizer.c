@@ -1,0 +1,235 @@
+#include "text/tokenizer.h"
+
+#include "base/utf8.h"
+
+#include <string.h>
+
+weft_status tokenizer_begin(tokenizer *t, const char *path, const char *source, host *h,
+                            weft_error *err)
+{
+    *t = (tokenizer){ .host = h, .source = source, .bos = -1, .eos = -1 };
+    if (arena_init(&t->store, ARENA_GROWING, &h->mem, 0, "", err) != WEFT_OK)
+        return WEFT_ENOMEM;
+    t->path = tokenizer_text(t, path, strlen(path), err);
+    return t->path ? WEFT_OK : WEFT_ENOMEM;
+}
+
+void tokenizer_free(tokenizer *t)
+{
+    for (int i = 0; i < t->normalizer.n; i++)
+        regex_free(t->normalizer.step[i].pattern);
+    for (int i = 0; i < t->splitters.n; i++)
+        regex_free(t->splitters.step[i].pattern);
+    for (int i = 0; i < t->decoder.n; i++)
+        regex_free(t->decoder.step[i].pattern);
+    arena_free(&t->store);
+    *t = (tokenizer){ 0 };
+}
+
+const char *tokenizer_text(tokenizer *t, const char *text, size_t length, weft_error *err)
+{
+    return arena_text(&t->store, text, length, err);
+}
+
+static weft_status too_many(const tokenizer *t, const char *what, weft_error *err)
+{
+    return weft_fail(err, WEFT_EUNSUPPORTED, "%s: more than %d steps in its %s", t->path, MAX_STEP,
+                     what);
+}
+
+weft_status add_splitter(tokenizer *t, const splitter *s, weft_error *err)
+{
+    if (t->splitters.n == MAX_STEP) {
+        regex_free(s->pattern);
+        return too_many(t, "pre_tokenizer", err);
+    }
+    t->splitters.step[t->splitters.n++] = *s;
+    return WEFT_OK;
+}
+
+weft_status add_normalizer(tokenizer *t, const normalizer_step *s, weft_error *err)
+{
+    if (t->normalizer.n == MAX_STEP) {
+        regex_free(s->pattern);
+        return too_many(t, "normalizer", err);
+    }
+    t->normalizer.step[t->normalizer.n++] = *s;
+    return WEFT_OK;
+}
+
+weft_status add_decoder(tokenizer *t, const decoder_step *s, weft_error *err)
+{
+    if (t->decoder.n == MAX_STEP) {
+        regex_free(s->pattern);
+        return too_many(t, "decoder", err);
+    }
+    t->decoder.step[t->decoder.n++] = *s;
+    return WEFT_OK;
+}
+
+weft_status add_pattern(tokenizer *t, const char *pattern, size_t n, split_behavior behavior,
+                        bool invert, weft_error *err)
+{
+    splitter s = { .kind = SPLIT_PATTERN, .behavior = behavior, .invert = invert };
+    s.pattern = regex_new(pattern, n, &t->host->mem, err);
+    if (!s.pattern)
+        return err->code;
+    if (behavior == SPLIT_ISOLATED)
+        s.scan = scan_of_pattern(pattern, n);
+    return add_splitter(t, &s, err);
+}
+
+void template_simple(tokenizer *t, uint32_t before, uint32_t after)
+{
+    template *m = &t->single;
+    *m = (template){ 0 };
+    if (before != NO_ID)
+        m->slot[m->n++] = (slot){ SLOT_TOKEN, before, 0 };
+    m->slot[m->n++] = (slot){ SLOT_A, 0, 0 };
+    if (after != NO_ID)
+        m->slot[m->n++] = (slot){ SLOT_TOKEN, after, 0 };
+}
+
+/* ---- the bytes of tokens --------------------------------------------------------------------- */
+
+/* False where the spelling has a letter that stands for no byte. */
+static bool to_bytes(const char *text, size_t n, char *to, size_t *length)
+{
+    *length = 0;
+    for (size_t at = 0, step; at < n; at += step) {
+        uint32_t point;
+        step = utf8_decode(text + at, n - at, &point);
+        const int byte = step ? byte_of_stand_in(point) : -1;
+        if (byte < 0)
+            return false;
+        to[(*length)++] = (char)byte;
+    }
+    return true;
+}
+
+weft_status bytes_from_stand_ins(tokenizer *t, weft_error *err)
+{
+    vocab *v = &t->vocab;
+    char *room = arena_alloc(&t->store, (size_t)v->longest + 1, err);
+    weft_status status = vocab_init(&t->bytes, &t->store, v->n, v->used, err);
+    if (!room || status != WEFT_OK)
+        return err->code;
+    for (uint32_t id = 0; id < v->n; id++) {
+        size_t n;
+        if (!vocab_has(v, id))
+            continue;
+        const char *text = vocab_text(v, id);
+        const bool plain = to_bytes(text, v->length[id], room, &n);
+        if (!plain || t->special[id] || vocab_find(v, text, v->length[id]) != id)
+            vocab_name(&t->bytes, id, plain && !t->special[id] ? room : text,
+                       plain && !t->special[id] ? n : v->length[id]);
+        else if (vocab_add(&t->bytes, id, room, n) != VOCAB_OK)
+            return weft_fail(err, WEFT_EFORMAT, "%s: token %u stands for the same bytes as another",
+                             t->path, id);
+    }
+    return WEFT_OK;
+}
+
+/* All other models: what the decoder makes of a token in the middle of a text. */
+static weft_status bytes_from_decoder(tokenizer *t, weft_error *err)
+{
+    decode_stream d;
+    weft_status status = decode_begin(&d, t, true, &t->host->mem, err);
+    scratch pool = { 0 };
+    uint32_t *end = arena_alloc(&t->store, (size_t)t->vocab.n * sizeof *end, err);
+    size_t used = 0;
+    if (!end)
+        status = WEFT_ENOMEM;
+    for (uint32_t id = 0; id < t->vocab.n && status == WEFT_OK; id++) {
+        piece p = { 0 };
+        if (vocab_has(&t->vocab, id))
+            status = decode_token(&d, id, &p, err);
+        char *to = status == WEFT_OK ? scratch_grow(&pool, used + p.n, d.mem, err) : NULL;
+        if (!to) {
+            status = err->code;
+            break;
+        }
+        if (p.n)
+            memcpy(to + used, p.s, p.n);
+        end[id] = (uint32_t)(used += p.n);
+    }
+    if (status == WEFT_OK)
+        status = vocab_init(&t->bytes, &t->store, t->vocab.n, used, err);
+    for (uint32_t id = 0; id < t->vocab.n && status == WEFT_OK; id++)
+        if (vocab_has(&t->vocab, id)) {
+            const uint32_t at = id ? end[id - 1] : 0;
+            vocab_name(&t->bytes, id, (char *)pool.data + at, end[id] - at);
+        }
+    scratch_free(&pool, &t->host->mem);
+    decode_end(&d);
+    return status;
+}
+
+int64_t tokenizer_piece(const tokenizer *t, uint32_t id, const char **bytes)
+{
+    if (!vocab_has(&t->vocab, id))
+        return -1;
+    *bytes = vocab_text(&t->bytes, id);
+    return t->special[id] ? 0 : (int64_t)t->bytes.length[id];
+}
+
+uint32_t tokenizer_find(const tokenizer *t, const char *text, size_t length)
+{
+    for (int i = 0; i < t->n_added; i++)
+        if (t->added[i].length == length && memcmp(t->added[i].content, text, length) == 0)
+            return t->added[i].id;
+    return vocab_find(&t->vocab, text, length);
+}
+
+/* ---- added tokens ---------------------------------------------------------------------------- */
+
+/* Tokens matched in normalised text are looked for in their normalised form. */
+static weft_status folded_text(tokenizer *t, normalize_scratch *s, added *a, trie_entry *e,
+                               weft_error *err)
+{
+    piece p = { .s = a->content, .n = a->length };
+    if (!normalize(&t->normalizer, s, &p, false, &t->host->mem, err))
+        return err->code;
+    e->text = tokenizer_text(t, p.s, p.n, err);
+    e->length = (uint32_t)p.n;
+    a->folded = e->text;
+    a->folded_length = p.n;
+    return e->text ? WEFT_OK : WEFT_ENOMEM;
+}
+
+static weft_status build_added(tokenizer *t, weft_error *err)
+{
+    weft_status status = WEFT_OK;
+    normalize_scratch s = { .regex = regex_scratch_new(&t->host->mem, err) };
+    trie_entry *e = arena_alloc(&t->store, (size_t)t->n_added * 2 * sizeof *e, err);
+    if (!e || !s.regex)
+        status = err->code;
+    int n[2] = { 0, 0 };
+    for (int i = 0; i < t->n_added && status == WEFT_OK; i++) {
+        added *a = &t->added[i];
+        trie_entry *to = a->normalized ? &e[t->n_added + n[1]++] : &e[n[0]++];
+        *to = (trie_entry){ a->content, (uint32_t)a->length, (uint32_t)i };
+        if (a->normalized)
+            status = folded_text(t, &s, a, to, err);
+    }
+    t->plain.n = n[0];
+    t->folded.n = n[1];
+    if (status == WEFT_OK)
+        status = trie_init(&t->plain.trie, &t->store, e, (size_t)n[0], err);
+    if (status == WEFT_OK)
+        status = trie_init(&t->folded.trie, &t->store, e + t->n_added, (size_t)n[1], err);
+    normalize_scratch_free(&s, &t->host->mem);
+    regex_scratch_free(s.regex);
+    return status;
+}
+
+weft_status tokenizer_finish(tokenizer *t, weft_error *err)
+{
+    t->n_id = t->vocab.n;
+    if (t->single.n == 0)
+        template_simple(t, NO_ID, NO_ID);
+    weft_status status = build_added(t, err);
+    if (status == WEFT_OK && t->bytes.n == 0)
+        status = bytes_from_decoder(t, err);
+    return status;
+}

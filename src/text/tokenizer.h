@@ -1,0 +1,215 @@
+/* tokenizer.h - text to ids and back, whatever file the tokenizer came from.
+ *
+ *     text -> added tokens -> normalizer -> added tokens -> splitters -> model -> template -> ids
+ *             (as written)                  (normalised)
+ *
+ * Every loader fills this one type; nothing here knows where it came from. A tokenizer never
+ * changes after loading and may be shared between threads; what encoding writes lies in an encoder,
+ * one per thread. */
+#ifndef WEFT_TEXT_TOKENIZER_H
+#define WEFT_TEXT_TOKENIZER_H
+
+#include "base/host.h"
+#include "text/bpe.h"
+#include "text/split.h"
+#include "text/unigram.h"
+#include "text/wordpiece.h"
+
+/* ---- added tokens ---------------------------------------------------------------------------- */
+
+/* Tokens that are cut out of the text before anything else looks at it. */
+typedef struct added {
+    const char *content; /* as written */
+    size_t length;
+    uint32_t id;
+    bool special, single_word, left, right, normalized;
+    const char *folded; /* normalised: what it is decoded to; or NULL */
+    size_t folded_length;
+} added;
+
+typedef struct added_set {
+    trie trie; /* of contents; the values number `added` */
+    int n;
+} added_set;
+
+/* ---- the template ---------------------------------------------------------------------------- */
+
+typedef enum slot_kind { SLOT_TOKEN, SLOT_A, SLOT_B } slot_kind;
+
+/* A text, or a token that is put beside it. */
+typedef struct slot {
+    slot_kind kind;
+    uint32_t id;
+    int type; /* token type, 0 or 1 */
+} slot;
+
+#define MAX_SLOT 32
+
+typedef struct template
+{
+    slot slot[MAX_SLOT];
+    int n;
+}
+template;
+
+/* ---- decoding -------------------------------------------------------------------------------- */
+
+typedef enum decoder_kind {
+    DECODE_REPLACE, /* text or a pattern, in every token */
+    DECODE_BYTE_FALLBACK,
+    DECODE_BYTE_LEVEL,
+    DECODE_METASPACE, /* `text` becomes a space; none at the start, if `start` */
+    DECODE_WORDPIECE, /* `text` joins; otherwise a space before each but the first */
+    DECODE_SUFFIX,    /* `text` becomes a space, but not in the last */
+    DECODE_STRIP,     /* up to `start` and `stop` times `point` from the ends of every token */
+    DECODE_CTC,
+} decoder_kind;
+
+typedef struct decoder_step {
+    decoder_kind kind;
+    const char *text, *content;
+    size_t text_length, content_length;
+    regex *pattern;
+    uint32_t point;
+    size_t start, stop;
+    bool cleanup;
+} decoder_step;
+
+typedef struct decoder {
+    decoder_step step[MAX_STEP];
+    int n;
+    size_t strip_start;   /* how often `strip_point` is taken from the start of the whole text */
+    uint32_t strip_point; /* (Strip behind Fuse) */
+    bool spaced;          /* no decoder: tokens are joined by spaces, as Hugging Face does */
+} decoder;
+
+/* ---- the tokenizer --------------------------------------------------------------------------- */
+
+typedef enum model_kind { MODEL_BPE, MODEL_UNIGRAM, MODEL_WORDPIECE, MODEL_WORDLEVEL } model_kind;
+
+typedef struct tokenizer {
+    host *host;
+    arena store;
+    const char *path;
+    vocab vocab; /* tokens as the file spells them */
+    vocab bytes; /* the exact bytes of each, without a hash entry where text cannot give them */
+    uint8_t *special; /* [n_id] tokens that stand for no text */
+    uint8_t *is_byte; /* [n_id] "<0x0A>" of SentencePiece, or NULL */
+    uint32_t n_id;    /* ids are below this */
+
+    added *added;
+    int n_added;
+    added_set plain, folded; /* matched in the text as written, and in the normalised text */
+
+    normalizer normalizer;
+    splitters splitters;
+    model_kind kind;
+    bpe bpe;
+    unigram unigram;
+    wordpiece wordpiece;
+    wordlevel wordlevel;
+    charsmap map;
+    trie user; /* SentencePiece's user-defined pieces */
+    bool has_user;
+    bool byte_level; /* every byte string has ids, and ids have bytes: encoding loses nothing */
+
+    template single, pair;
+    decoder decoder;
+
+    /* What the file says of lengths. Applied only when asked for. */
+    struct {
+        int64_t max_length; /* 0: none */
+        bool from_left;
+        int64_t pad_to, pad_multiple; /* pad_to 0: none */
+        uint32_t pad_id, pad_type;
+        bool pad_left;
+    } fit;
+    int32_t bos, eos;   /* -1: none */
+    const char *source; /* "tokenizer.json" */
+} tokenizer;
+
+typedef struct encode_options {
+    bool no_template;   /* the text's own ids only */
+    bool parse_special; /* special tokens written in the text become those tokens */
+    bool spans;
+    bool fit; /* truncate and pad as the file says */
+} encode_options;
+
+/* One thread's working memory. */
+typedef struct encoder encoder;
+
+encoder *encoder_new(const tokenizer *t, mem *m, weft_error *err);
+void encoder_free(encoder *e);
+
+typedef struct encoding {
+    size_t n;
+    const uint32_t *id;
+    const uint32_t *from, *to; /* bytes of the text, both 0 for tokens of the template; or NULL */
+    const uint8_t *type;       /* token types, or NULL where all are 0 */
+} encoding;
+
+/* Encodes one text, or two where b is not NULL. What `out` points to lives until the encoder's next
+ * call. Bytes that are not UTF-8 are bytes to a byte-level tokenizer and U+FFFD, each of them, to
+ * all others. */
+weft_status encoder_encode(encoder *e, const char *a, size_t a_length, const char *b,
+                           size_t b_length, const encode_options *o, encoding *out,
+                           weft_error *err);
+
+/* The exact bytes of a token, as they stand in running text; -1 for no such id. */
+int64_t tokenizer_piece(const tokenizer *t, uint32_t id, const char **bytes);
+uint32_t tokenizer_find(const tokenizer *t, const char *text, size_t length);
+
+/* ---- streaming decoder ----------------------------------------------------------------------- */
+
+/* Ids in, bytes out: what is out at any time is whole code points, and never taken back. */
+typedef struct decode_stream {
+    const tokenizer *t;
+    bool keep_special;
+    bool begun;
+    uint32_t last;    /* id before, for CTC */
+    bool space_due;   /* DECODE_SUFFIX: a space, if anything follows */
+    size_t strip;     /* spaces still to be taken from the start */
+    writer a, b, out; /* out: bytes not yet taken */
+    regex_scratch *regex;
+    mem *mem;
+} decode_stream;
+
+weft_status decode_begin(decode_stream *d, const tokenizer *t, bool keep_special, mem *m,
+                         weft_error *err);
+
+/* Adds one id. *bytes, *n are what is new and whole; good until the next call. */
+weft_status decode_push(decode_stream *d, uint32_t id, const char **bytes, size_t *n,
+                        weft_error *err);
+
+/* What is held back, whole or not. */
+void decode_flush(decode_stream *d, const char **bytes, size_t *n);
+void decode_end(decode_stream *d);
+
+/* ---- for loaders ----------------------------------------------------------------------------- */
+
+/* The bytes of a token as the steps of the decoder leave them in the middle of a text. */
+weft_status decode_token(decode_stream *d, uint32_t id, piece *result, weft_error *err);
+
+/* Lower halves of a loader: memory, and what all loaders do at the end. */
+weft_status tokenizer_begin(tokenizer *t, const char *path, const char *source, host *h,
+                            weft_error *err);
+weft_status tokenizer_finish(tokenizer *t, weft_error *err);
+void tokenizer_free(tokenizer *t);
+
+/* Copies text into the tokenizer's store. */
+const char *tokenizer_text(tokenizer *t, const char *text, size_t length, weft_error *err);
+
+/* Adds a step; WEFT_EUNSUPPORTED where there are too many. */
+weft_status add_splitter(tokenizer *t, const splitter *s, weft_error *err);
+weft_status add_normalizer(tokenizer *t, const normalizer_step *s, weft_error *err);
+weft_status add_decoder(tokenizer *t, const decoder_step *s, weft_error *err);
+weft_status add_pattern(tokenizer *t, const char *pattern, size_t n, split_behavior behavior,
+                        bool invert, weft_error *err);
+
+/* [prefix ids] text [suffix ids]; ids of NO_ID are left out. */
+void template_simple(tokenizer *t, uint32_t before, uint32_t after);
+
+/* Byte-level models: the exact bytes of tokens spelled in stand-ins, hashed for lookups. */
+weft_status bytes_from_stand_ins(tokenizer *t, weft_error *err);
+
+#endif

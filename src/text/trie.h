@@ -1,0 +1,52 @@
+/* trie.h - strings as paths of bytes, for finding all or the longest that begin at a place. */
+#ifndef WEFT_TEXT_TRIE_H
+#define WEFT_TEXT_TRIE_H
+
+#include "text/scratch.h"
+#include "text/vocab.h"
+
+typedef struct trie_edge {
+    uint32_t node; /* << 8 | byte; NO_ID: a free slot */
+    uint32_t child;
+} trie_edge;
+
+/* Edges by hash; the root's by byte, as most walks end there. Node 0 is the root. */
+typedef struct trie {
+    trie_edge *edge;
+    uint64_t mask;
+    uint32_t n;          /* nodes */
+    uint32_t first[256]; /* children of the root, 0 where there is none */
+    uint32_t *value;     /* [n] NO_ID where no string ends */
+    uint32_t longest;
+} trie;
+
+typedef struct trie_entry {
+    const char *text;
+    uint32_t length, value;
+} trie_entry;
+
+/* Of equal strings the last one counts; empty ones are left out. */
+weft_status trie_init(trie *t, arena *store, const trie_entry *entry, size_t n, weft_error *err);
+
+#define TRIE_MAX_NODE ((uint32_t)1 << 24)
+
+/* The node one byte further, or 0. */
+static inline uint32_t trie_step(const trie *t, uint32_t node, uint8_t byte)
+{
+    if (node == 0)
+        return t->first[byte];
+    const uint32_t key = node << 8 | byte;
+    uint64_t i = hash_mix(key, 0) & t->mask;
+    while (t->edge[i].node != NO_ID) {
+        if (t->edge[i].node == key)
+            return t->edge[i].child;
+        i = (i + 1) & t->mask;
+    }
+    return 0;
+}
+
+/* The longest string that text begins with, walking on from `node`: its bytes, 0 if there is
+ * none. */
+size_t trie_longest(const trie *t, uint32_t node, const char *text, size_t n, uint32_t *value);
+
+#endif

@@ -1,0 +1,46 @@
+/* vocab.h - the strings of a model and their ids, both ways. Ids may have holes; a string has one
+ * id, an id one string. */
+#ifndef WEFT_TEXT_VOCAB_H
+#define WEFT_TEXT_VOCAB_H
+
+#include "base/arena.h"
+#include "text/hash.h"
+
+#define VOCAB_MAX ((uint64_t)1 << 24) /* ids */
+
+typedef struct vocab {
+    char *pool;
+    size_t used, room;     /* of the pool */
+    uint32_t *at, *length; /* [n] of the pool; length NO_ID where there is no such token */
+    uint32_t *slot;        /* ids by hash; NO_ID where free */
+    uint64_t mask;
+    uint32_t n;     /* one more than the largest id */
+    uint32_t count; /* strings */
+    uint32_t longest;
+} vocab;
+
+typedef enum vocab_added { VOCAB_OK, VOCAB_SAME_TEXT, VOCAB_SAME_ID } vocab_added;
+
+/* Room for ids below n whose strings have `bytes` bytes in all. */
+weft_status vocab_init(vocab *v, arena *store, uint64_t n, uint64_t bytes, weft_error *err);
+
+/* Nothing is added where the text or the id exists already. */
+vocab_added vocab_add(vocab *v, uint32_t id, const char *text, size_t length);
+
+/* A token that is not found by its text. */
+void vocab_name(vocab *v, uint32_t id, const char *text, size_t length);
+
+/* NO_ID if there is none. */
+uint32_t vocab_find(const vocab *v, const char *text, size_t length);
+
+static inline bool vocab_has(const vocab *v, uint32_t id)
+{
+    return id < v->n && v->length[id] != NO_ID;
+}
+
+static inline const char *vocab_text(const vocab *v, uint32_t id)
+{
+    return v->pool + v->at[id];
+}
+
+#endif

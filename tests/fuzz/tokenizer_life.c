@@ -1,0 +1,121 @@
+#include "tokenizer_life.h"
+
+#include "text/source.h"
+
+#include <string.h>
+
+static weft_status load_gguf(tokenizer *t, const uint8_t *data, size_t size, host *h,
+                             weft_error *err)
+{
+    container c = { 0 };
+    weft_status status = container_begin(&c, "gguf", "input", h, err);
+    if (status == WEFT_OK)
+        status = gguf_parse(&c, data, size, err);
+    if (status == WEFT_OK)
+        status = container_index(&c, err);
+    if (status == WEFT_OK)
+        status = source_gguf(t, &c, NULL, err);
+    if (status == WEFT_OK)
+        status = tokenizer_finish(t, err);
+    container_close(&c);
+    return status;
+}
+
+static weft_status load(tokenizer *t, life_kind kind, const uint8_t *data, size_t size, host *h,
+                        weft_error *err)
+{
+    const uint8_t *zero = size ? memchr(data, 0, size) : NULL;
+    const size_t first = zero ? (size_t)(zero - data) : size;
+    weft_status status = tokenizer_begin(t, "input", "", h, err);
+    if (status != WEFT_OK)
+        return status;
+    switch (kind) {
+    case LIFE_JSON:
+        status = source_json(t, data, size, err);
+        break;
+    case LIFE_SENTENCEPIECE:
+        status = source_sentencepiece(t, data, size, err);
+        break;
+    case LIFE_TIKTOKEN:
+        status = source_tiktoken(t, data, size, "cl100k", err);
+        break;
+    case LIFE_BERT:
+        status = source_bert(t, data, size, NULL, err);
+        break;
+    case LIFE_LLAMA2C:
+        status = source_llama2c(t, data, size, err);
+        break;
+    case LIFE_MERGES:
+        status = source_merges(t, data, first, zero ? zero + 1 : data, zero ? size - first - 1 : 0,
+                               NULL, err);
+        break;
+    default:
+        return load_gguf(t, data, size, h, err);
+    }
+    return status == WEFT_OK ? tokenizer_finish(t, err) : status;
+}
+
+static const char *check_ids(const tokenizer *t, const encoding *k, size_t n)
+{
+    for (size_t i = 0; i < k->n; i++) {
+        if (!vocab_has(&t->vocab, k->id[i]))
+            return "an id that is no token";
+        if (k->from && (k->from[i] > k->to[i] || k->to[i] > n))
+            return "a token from outside the text";
+    }
+    return NULL;
+}
+
+static weft_status decode_ids(const tokenizer *t, const encoding *k, host *h, weft_error *err)
+{
+    decode_stream d;
+    const char *bytes;
+    size_t n;
+    weft_status status = decode_begin(&d, t, true, &h->mem, err);
+    for (size_t i = 0; i < k->n && status == WEFT_OK; i++)
+        status = decode_push(&d, k->id[i], &bytes, &n, err);
+    if (status == WEFT_OK)
+        decode_flush(&d, &bytes, &n);
+    decode_end(&d);
+    return status;
+}
+
+static weft_status use(const tokenizer *t, const char *text, size_t n, host *h, const char **wrong,
+                       weft_error *err)
+{
+    encoder *e = encoder_new(t, &h->mem, err);
+    weft_status status = e ? WEFT_OK : err->code;
+    for (unsigned way = 0; way < 8 && status == WEFT_OK && !*wrong; way++) {
+        const encode_options o = {
+            .no_template = way & 1, .parse_special = way & 2, .spans = way & 4, .fit = way == 7
+        };
+        encoding k;
+        status = encoder_encode(e, text, n, NULL, 0, &o, &k, err);
+        if (status == WEFT_EINVAL || status == WEFT_ELIMIT || status == WEFT_EFORMAT) {
+            status = WEFT_OK; /* no token for what is unknown; a pattern that took too long */
+            continue;
+        }
+        if (status == WEFT_OK)
+            *wrong = check_ids(t, &k, n);
+        if (status == WEFT_OK && way == 0)
+            status = decode_ids(t, &k, h, err);
+    }
+    encoder_free(e);
+    return status;
+}
+
+weft_status tokenizer_life(life_kind kind, const uint8_t *data, size_t size, const char *text,
+                           size_t n, host *h, const char **wrong, weft_error *err)
+{
+    tokenizer t = { 0 };
+    *wrong = NULL;
+    *err = (weft_error){ 0 };
+    weft_status status = load(&t, kind, data, size, h, err);
+    if (status != WEFT_OK && !err->message[0])
+        *wrong = "an error without a message";
+    if (status == WEFT_OK)
+        status = use(&t, text, n, h, wrong, err);
+    if (t.host)
+        tokenizer_free(&t);
+    return status;
+}

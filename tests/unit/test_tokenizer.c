@@ -1,0 +1,489 @@
+/* Every step of a tokenizer.json against Hugging Face's ids (tools/tokenizer_golden.py); what is refused; what may
+ * never happen to a stranger's text; and memory that runs out. */
+#include "support.h"
+#include "text/source.h"
+
+#include <jansson.h>
+
+static weft_tokenizer *load_json(const char *json, weft_error *err)
+{
+    return weft_tokenizer_load(temp_file("tokenizer.json", json, strlen(json)), NULL, err);
+}
+
+static weft_tokens *encode(const weft_tokenizer *t, const char *text, size_t n, bool special,
+                           bool parse)
+{
+    weft_error err = { 0 };
+    const weft_encode_options o = {
+        .struct_size = sizeof o, .no_special = !special, .parse_special = parse, .spans = true
+    };
+    weft_tokens *k = weft_tokenizer_encode(t, text, n, &o, &err);
+    if (!k)
+        fail_msg("%s", err.message);
+    return k;
+}
+
+/* All ids as text, malloc'ed; of valid text every part must be whole code points. */
+static char *decode(const weft_tokenizer *t, const int32_t *id, int64_t n, bool valid,
+                    size_t *length)
+{
+    weft_error err = { 0 };
+    weft_decoder *d = weft_decoder_new(t, false, &err);
+    char *text = malloc(1);
+    *length = 0;
+    for (int64_t i = 0; i <= n; i++) {
+        const char *bytes;
+        size_t more;
+        if (i == n)
+            weft_decoder_flush(d, &bytes, &more);
+        else if (weft_decoder_push(d, id[i], &bytes, &more, &err) != WEFT_OK)
+            fail_msg("%s", err.message);
+        if (i < n && valid) /* no lead byte without the bytes it announces */
+            for (size_t back = 1; back <= 3 && back <= more; back++) {
+                const unsigned char b = (unsigned char)bytes[more - back];
+                const size_t wants = b >= 0xF0 && b < 0xF5 ? 4 : b >= 0xE0 ? 3 : b >= 0xC2 ? 2 : 1;
+                if ((b & 0xC0) == 0x80)
+                    continue;
+                assert_false(b >= 0xC2 && b < 0xF5 && wants > back);
+                break;
+            }
+        text = realloc(text, *length + more + 1);
+        memcpy(text + *length, bytes, more);
+        *length += more;
+    }
+    weft_decoder_free(d);
+    return text;
+}
+
+static void compare(const char *name, size_t test, const char *what, const weft_tokens *k,
+                    const json_t *want)
+{
+    for (int64_t i = 0; i < k->n || (size_t)i < json_array_size(want); i++) {
+        const json_t *x = json_array_get(want, (size_t)i);
+        if (i >= k->n || !x || k->ids[i] != json_integer_value(x))
+            fail_msg("%s, text %zu, %s: token %lld is %d, expected %lld", name, test, what,
+                     (long long)i, i < k->n ? (int)k->ids[i] : -1,
+                     x ? (long long)json_integer_value(x) : -1LL);
+    }
+}
+
+/* Spans lie inside the text and do not go back. */
+static void check_spans(const weft_tokens *k, size_t n)
+{
+    for (int64_t i = 0; i < k->n; i++) {
+        assert_true(k->spans[i].from <= k->spans[i].to);
+        assert_true(k->spans[i].to <= n);
+    }
+}
+
+static void check_case(const char *name, size_t i, const weft_tokenizer *t, const json_t *c)
+{
+    const char *text = json_string_value(json_object_get(c, "text"));
+    const size_t n = json_string_length(json_object_get(c, "text"));
+    const json_t *decoded = json_object_get(c, "decoded");
+    weft_error err = { 0 };
+    const weft_encode_options fast = { .struct_size = sizeof fast,
+                                       .no_special = true,
+                                       .parse_special = true };
+    weft_tokens *k = encode(t, text, n, false, true), *all = encode(t, text, n, true, true);
+    weft_tokens *f = weft_tokenizer_encode(t, text, n, &fast, &err);
+    compare(name, i, "with places", k, json_object_get(c, "ids"));
+    compare(name, i, "with template", all, json_object_get(c, "all"));
+    compare(name, i, "ids only", f, json_object_get(c, "ids"));
+    check_spans(all, n);
+    size_t length;
+    char *back = decode(t, k->ids, k->n, true, &length);
+    if (length != json_string_length(decoded) ||
+        memcmp(back, json_string_value(decoded), length) != 0)
+        if (!strstr(json_string_value(decoded), "\xEF\xBF\xBD"))
+            fail_msg("%s, text %zu: decoded to \"%.*s\", expected \"%s\"", name, i, (int)length,
+                     back, json_string_value(decoded));
+    free(back);
+    weft_tokens_free(k);
+    weft_tokens_free(all);
+    weft_tokens_free(f);
+}
+
+static json_t *steps(void)
+{
+    json_error_t why;
+    json_t *root = json_load_file(fixture("golden/text/steps.json"), JSON_ALLOW_NUL, &why);
+    if (!root)
+        fail_msg("%s", why.text);
+    return root;
+}
+
+static void every_step(void **state)
+{
+    (void)state;
+    json_t *root = steps();
+    const json_t *list = json_object_get(root, "tokenizers");
+    assert_true(json_array_size(list) > 60);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *x = json_array_get(list, i);
+        const char *name = json_string_value(json_object_get(x, "name"));
+        char *text = json_dumps(json_object_get(x, "tokenizer"), 0);
+        weft_error err = { 0 };
+        weft_tokenizer *t = load_json(text, &err);
+        if (!t)
+            fail_msg("%s: %s", name, err.message);
+        const json_t *cases = json_object_get(x, "cases");
+        for (size_t c = 0; c < json_array_size(cases); c++)
+            check_case(name, c, t, json_array_get(cases, c));
+        weft_tokenizer_free(t);
+        free(text);
+    }
+    json_decref(root);
+}
+
+/* ---- what is refused ------------------------------------------------------------------------- */
+
+#define MODEL "\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"u\",\"vocab\":{\"u\":0,\"a\":1}}"
+
+static void refused(const char *json, weft_status code, const char *says)
+{
+    weft_error err = { 0 };
+    weft_tokenizer *t = load_json(json, &err);
+    if (t || err.code != code || !strstr(err.message, says))
+        fail_msg("%.60s: got %d \"%s\", expected %d \"%s\"", json, (int)err.code, err.message,
+                 (int)code, says);
+}
+
+static void unknown_steps(void **state)
+{
+    (void)state;
+    refused("{\"normalizer\":{\"type\":\"Magic\"}," MODEL "}", WEFT_EUNSUPPORTED,
+            "normalizer is of type \"Magic\"");
+    refused(
+        "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Whitespace\"},"
+        "{\"type\":\"Magic\"}]}," MODEL "}",
+        WEFT_EUNSUPPORTED, "pre_tokenizer.pretokenizers[1] is of type \"Magic\"");
+    refused("{\"pre_tokenizer\":{\"type\":\"Whitespace\",\"spell\":1}," MODEL "}",
+            WEFT_EUNSUPPORTED, "pre_tokenizer has a field spell");
+    refused("{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a(?<=b+)\"},"
+            "\"behavior\":\"Isolated\",\"invert\":false}," MODEL "}",
+            WEFT_EUNSUPPORTED, "pre_tokenizer.pattern");
+    refused("{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},"
+            "\"behavior\":\"Sometimes\",\"invert\":false}," MODEL "}",
+            WEFT_EUNSUPPORTED, "\"Sometimes\"");
+    refused("{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},"
+            "{\"type\":\"ByteFallback\"}]}," MODEL "}",
+            WEFT_EUNSUPPORTED, "decoder.decoders[1]");
+    refused("{\"post_processor\":{\"type\":\"Magic\"}," MODEL "}", WEFT_EUNSUPPORTED, "Magic");
+    refused("{\"model\":{\"type\":\"Magic\",\"vocab\":{\"a\":0}}}", WEFT_EUNSUPPORTED, "Magic");
+    refused("{\"version\":\"2.0\"," MODEL "}", WEFT_EUNSUPPORTED, "version \"2.0\"");
+    refused("{\"truncation\":{\"max_length\":5,\"strategy\":\"OnlyFirst\",\"stride\":0}," MODEL "}",
+            WEFT_EUNSUPPORTED, "OnlyFirst");
+    refused("{\"model\":{\"type\":\"BPE\",\"dropout\":0.1,\"vocab\":{\"a\":0},\"merges\":[]}}",
+            WEFT_EUNSUPPORTED, "model.dropout is 0.1");
+}
+
+static void wrong_values(void **state)
+{
+    (void)state;
+    refused("{}", WEFT_EFORMAT, "has no model");
+    refused("{\"model\":{\"type\":\"WordLevel\"}}", WEFT_EFORMAT, "model.vocab");
+    refused("{\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"a\":-1}}}", WEFT_EFORMAT, "not an id");
+    refused("{\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"a\":16777216}}}", WEFT_EFORMAT,
+            "not an id");
+    refused("{\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"a\":0,\"b\":0}}}", WEFT_EFORMAT,
+            "id 0 is given twice");
+    refused("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"a b\"]}}",
+            WEFT_EFORMAT, "merge 0 joins \"a\" and \"b\"");
+    refused("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"aa\"]}}", WEFT_EFORMAT,
+            "merge 0 is not two tokens");
+    refused("{\"model\":{\"type\":\"BPE\",\"unk_token\":\"z\",\"vocab\":{\"a\":0},\"merges\":[]}}",
+            WEFT_EFORMAT, "unk_token \"z\"");
+    refused("{\"model\":{\"type\":\"Unigram\",\"unk_id\":7,\"vocab\":[[\"a\",0]]}}", WEFT_EFORMAT,
+            "unk_id");
+    refused("{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\"]]}}", WEFT_EFORMAT, "vocab[0]");
+    refused("{\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"}," MODEL
+            "}",
+            WEFT_EFORMAT, "precompiled_charsmap");
+    refused("{\"added_tokens\":[{\"id\":5,\"content\":\"x\"}]," MODEL "}", WEFT_EFORMAT,
+            "Hugging Face's rule gives it 2");
+    refused("{\"added_tokens\":[{\"id\":2,\"content\":\"\"}]," MODEL "}", WEFT_EFORMAT,
+            "added_tokens[0].content");
+}
+
+/* ---- every field with a value of every type -------------------------------------------------- */
+
+static int confused; /* files tried */
+
+static void try_json(const json_t *root)
+{
+    host h;
+    tokenizer t = { 0 };
+    weft_error err = { 0 };
+    char *text = json_dumps(root, 0);
+    host_plain(&h);
+    weft_status status = tokenizer_begin(&t, "input", "tokenizer.json", &h, &err);
+    if (status == WEFT_OK)
+        status = source_json(&t, (const uint8_t *)text, strlen(text), &err);
+    if (status == WEFT_OK)
+        status = tokenizer_finish(&t, &err);
+    if (status != WEFT_OK && !err.message[0])
+        fail_msg("an error without a message: %.200s", text);
+    tokenizer_free(&t);
+    assert_int_equal(atomic_load(&h.mem.used), 0);
+    free(text);
+    confused++;
+}
+
+static void confuse(const json_t *root, json_t *j, int depth)
+{
+    static const char *const values[] = { "null", "7",  "-1",    "0.5", "\"x\"",
+                                          "\"\"", "[]", "[1,2]", "{}",  "true" };
+    void *at = json_object_iter(j);
+    for (; at && depth < 6; at = json_object_iter_next(j, at)) {
+        json_t *old = json_incref(json_object_iter_value(at));
+        const char *key = json_object_iter_key(at);
+        const bool large = strcmp(key, "vocab") == 0 || strcmp(key, "merges") == 0;
+        for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+            json_object_iter_set_new(j, at, json_loads(values[v], JSON_DECODE_ANY, NULL));
+            try_json(root);
+        }
+        json_object_iter_set(j, at, old);
+        if (!large && json_is_object(old))
+            confuse(root, old, depth + 1);
+        for (size_t i = 0; !large && i < json_array_size(old); i++)
+            confuse(root, json_array_get(old, i), depth + 1);
+        json_decref(old);
+    }
+}
+
+static void every_type(void **state)
+{
+    (void)state;
+    json_t *root = steps();
+    const json_t *list = json_object_get(root, "tokenizers");
+    for (size_t i = 0; i < json_array_size(list); i += quick() ? 7 : 1) {
+        json_t *t = json_object_get(json_array_get(list, i), "tokenizer");
+        if (json_object_size(json_object_get(json_object_get(t, "model"), "vocab")) < 200)
+            confuse(t, t, 0);
+    }
+    assert_true(confused > 500);
+    json_decref(root);
+}
+
+/* ---- files and memory that fail -------------------------------------------------------------- */
+
+static void files_fail(void **state)
+{
+    (void)state;
+    static const char json[] = "{" MODEL "}";
+    static const char config[] = "{\"bos_token\":\"a\",\"eos_token\":{\"content\":\"u\"},"
+                                 "\"weft.tokenizer.selftest\":{\"vectors\":[{\"text\":\"a\","
+                                 "\"ids\":[1]}]}}";
+    const char *path = temp_file("tokenizer.json", json, sizeof json - 1);
+    temp_file("tokenizer_config.json", config, sizeof config - 1);
+    char directory[512];
+    snprintf(directory, sizeof directory, "%s", path);
+    *strrchr(directory, '/') = '\0';
+    for (int files = 0; files < 2; files++)
+        for (int64_t k = 1;; k++) {
+            faults memory = { 0 }, io = { 0 };
+            faults *chosen = files ? &io : &memory;
+            host h;
+            tokenizer t;
+            weft_error err = { 0 };
+            chosen->fail_at = k;
+            host_faulty(&h, &memory, &io);
+            const weft_status status = tokenizer_load(&t, directory, NULL, WEFT_LOAD_COPY, &h,
+                                                      &err);
+            if (status == WEFT_OK) {
+                assert_true(files || t.bos == 1);
+                tokenizer_free(&t);
+            } else {
+                assert_true(err.message[0]);
+            }
+            if (memory.live || io.live || atomic_load(&h.mem.used))
+                fail_msg("call %lld: %lld blocks and %lld files are left", (long long)k,
+                         (long long)memory.live, (long long)io.live);
+            if (chosen->calls < k)
+                break;
+        }
+    temp_file("tokenizer_config.json", "{}", 2);
+}
+
+static void stored_vectors(void **state)
+{
+    (void)state;
+    static const char json[] = "{" MODEL "}";
+    static const char good[] =
+        "{\"weft.tokenizer.selftest\":{\"vectors\":[{\"text\":\"a\",\"ids\":[1]}]}}";
+    static const char bad[] =
+        "{\"weft.tokenizer.selftest\":{\"vectors\":[{\"text\":\"a\",\"ids\":[0]}]}}";
+    weft_error err = { 0 };
+    const char *path = temp_file("tokenizer.json", json, sizeof json - 1);
+    temp_file("tokenizer_config.json", good, sizeof good - 1);
+    weft_tokenizer *t = weft_tokenizer_load(path, NULL, &err);
+    assert_non_null(t);
+    weft_tokenizer_free(t);
+    temp_file("tokenizer_config.json", bad, sizeof bad - 1);
+    assert_null(weft_tokenizer_load(path, NULL, &err));
+    assert_int_equal(err.code, WEFT_EFORMAT);
+    assert_non_null(strstr(err.message, "token 0 is 1, but the model was made with 0"));
+    temp_file("tokenizer_config.json", "{}", 2);
+}
+
+/* ---- the contract ---------------------------------------------------------------------------- */
+
+static const char special_json[] =
+    "{\"added_tokens\":[{\"id\":4,\"content\":\"<s>\",\"special\":true,\"normalized\":false}],"
+    "\"model\":{\"type\":\"BPE\",\"unk_token\":null,\"vocab\":{\"<\":0,\"s\":1,\">\":2,\"<s\":3,"
+    "\"<s>\":4},\"merges\":[\"< s\",\"<s >\"]}}";
+
+static void strangers_text(void **state)
+{
+    (void)state;
+    weft_error err = { 0 };
+    weft_tokenizer *t = load_json(special_json, &err);
+    if (!t)
+        fail_msg("%s", err.message);
+    weft_tokens *k = encode(t, "<s>", 3, false, false);
+    assert_int_equal(k->n, 2); /* "<s" and ">": not even merges lead to the special token */
+    assert_int_equal(k->ids[0], 3);
+    assert_int_equal(k->ids[1], 2);
+    weft_tokens_free(k);
+    k = encode(t, "<s>", 3, false, true);
+    assert_int_equal(k->n, 1);
+    assert_int_equal(k->ids[0], 4);
+    assert_true(weft_tokenizer_is_special(t, 4));
+    assert_int_equal(weft_tokenizer_piece(t, 4, NULL, 0), 0);
+    weft_tokens_free(k);
+    weft_tokenizer_free(t);
+}
+
+/* A byte-level tokenizer from the golden file: all 256 bytes. */
+static weft_tokenizer *byte_level(void)
+{
+    json_t *root = steps();
+    const json_t *list = json_object_get(root, "tokenizers");
+    weft_tokenizer *t = NULL;
+    for (size_t i = 0; i < json_array_size(list) && !t; i++) {
+        const json_t *x = json_array_get(list, i);
+        if (strcmp(json_string_value(json_object_get(x, "name")), "byte level") != 0)
+            continue;
+        char *text = json_dumps(json_object_get(x, "tokenizer"), 0);
+        t = load_json(text, NULL);
+        free(text);
+    }
+    json_decref(root);
+    assert_non_null(t);
+    return t;
+}
+
+static void bytes_come_back(void **state)
+{
+    (void)state;
+    weft_tokenizer *t = byte_level();
+    weft_tokenizer_info info = { .struct_size = sizeof info };
+    weft_tokenizer_get_info(t, &info);
+    assert_true(info.byte_level);
+    assert_string_equal(info.model, "BPE");
+    uint64_t x = 88172645463325252u;
+    for (int round = 0; round < (quick() ? 2000 : 20000); round++) {
+        char text[48];
+        size_t n = 0, length;
+        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+        const size_t want = x % sizeof text;
+        while (n < want) {
+            x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+            text[n++] = x >> 20 & 3 ? (char)(x >> 40) : "lower \xC3\xA9\xF0\x9F\x99\x82"[x % 12];
+        }
+        weft_tokens *k = encode(t, text, n, false, false);
+        check_spans(k, n);
+        char *back = decode(t, k->ids, k->n, false, &length);
+        assert_int_equal(length, n);
+        assert_memory_equal(back, text, n);
+        free(back);
+        weft_tokens_free(k);
+    }
+    weft_tokenizer_free(t);
+}
+
+/* Everyone else sees U+FFFD for each byte that is no text. */
+static void bad_bytes_are_replaced(void **state)
+{
+    (void)state;
+    weft_error err = { 0 };
+    weft_tokenizer *t = load_json(
+        "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"\xEF\xBF\xBD\":1},"
+        "\"merges\":[]}}",
+        &err);
+    if (!t)
+        fail_msg("%s", err.message);
+    weft_tokens *k = encode(t, "a\xFF\xE2\x82z", 5, false, false);
+    const int32_t want[] = { 0, 1, 1, 1 }; /* z is unknown, and nothing stands for what is */
+    assert_int_equal(k->n, 4);
+    assert_memory_equal(k->ids, want, sizeof want);
+    assert_int_equal(k->spans[1].from, 1);
+    assert_int_equal(k->spans[1].to, 2);
+    weft_tokens_free(k);
+    weft_tokenizer_free(t);
+}
+
+static void fits_when_asked(void **state)
+{
+    (void)state;
+    weft_error err = { 0 };
+    weft_tokenizer *t = load_json(
+        "{\"truncation\":{\"direction\":\"Right\",\"max_length\":3,\"strategy\":\"LongestFirst\","
+        "\"stride\":0},\"padding\":{\"strategy\":{\"Fixed\":5},\"direction\":\"Right\",\"pad_id\":"
+        "0,"
+        "\"pad_type_id\":0,\"pad_token\":\"u\",\"pad_to_multiple_of\":null},"
+        "\"pre_tokenizer\":{\"type\":\"Whitespace\"}," MODEL "}",
+        &err);
+    if (!t)
+        fail_msg("%s", err.message);
+    weft_tokens *k = encode(t, "a a a a", 7, true, false);
+    assert_int_equal(k->n, 4); /* never in silence */
+    weft_tokens_free(k);
+    const weft_encode_options fit = { .struct_size = sizeof fit, .fit = true };
+    k = weft_tokenizer_encode(t, "a a a a", 7, &fit, &err);
+    const int32_t want[] = { 1, 1, 1, 0, 0 };
+    assert_int_equal(k->n, 5);
+    assert_memory_equal(k->ids, want, sizeof want);
+    weft_tokens_free(k);
+    weft_tokenizer_free(t);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------ */
+
+static void under_a_cap(void **state)
+{
+    (void)state;
+    weft_error err = { 0 };
+    const char *path = temp_file("tokenizer.json", special_json, sizeof special_json - 1);
+    bool loaded = false;
+    for (size_t cap = 4096; !loaded; cap *= 2) {
+        const weft_tokenizer_options o = { .struct_size = sizeof o, .ram_max = cap };
+        weft_tokenizer *t = weft_tokenizer_load(path, &o, &err);
+        weft_tokens *k = t ? weft_tokenizer_encode(t, "<s>", 3, NULL, &err) : NULL;
+        loaded = k != NULL;
+        if (!k)
+            assert_int_equal(err.code, WEFT_ELIMIT);
+        weft_tokens_free(k);
+        weft_tokenizer_free(t);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST("tokenizer.json: every step gives Hugging Face's ids and text", every_step),
+        TEST("tokenizer.json: what is not known is refused by name and place", unknown_steps),
+        TEST("tokenizer.json: wrong values are named", wrong_values),
+        TEST("tokenizer.json: a value of the wrong type anywhere is refused or harmless",
+             every_type),
+        TEST("tokenizer: files and memory that fail leave nothing behind", files_fail),
+        TEST("tokenizer: test vectors stored with it are checked", stored_vectors),
+        TEST("tokenizer: text becomes a special token only when asked", strangers_text),
+        TEST("tokenizer: byte level gives back every byte string", bytes_come_back),
+        TEST("tokenizer: other tokenizers see U+FFFD for bad bytes", bad_bytes_are_replaced),
+        TEST("tokenizer: truncates and pads only when asked", fits_when_asked),
+        TEST("tokenizer: a memory cap is kept", under_a_cap),
+    };
+    return RUN(tests);
+}
