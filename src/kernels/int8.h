@@ -109,9 +109,10 @@ static void pack_i8(void *to, const real *x, int64_t x_stride, int64_t N, int64_
                     int64_t block1)
 {
     const rows_i8 p = packed_i8(to, N, K);
-    const int64_t n = K / BLOCK_I8, n_block = row_blocks(N, ROWS_I8);
+    const int64_t n = K / BLOCK_I8;
+    const row_cut rows_of = cut_rows(N, ROWS_I8);
     for (int64_t rb = block0; rb < block1; rb++) {
-        const int64_t i0 = block_row(N, n_block, rb), R = block_row(N, n_block, rb + 1) - i0;
+        const int64_t i0 = block_row(&rows_of, rb), R = block_row(&rows_of, rb + 1) - i0;
         for (int64_t i = 0; i < R; i++)
             for (int64_t b = 0; b < n; b++) {
                 const int64_t at = i0 * n + b * R + i;
@@ -205,7 +206,8 @@ static void strip_i8(real *y, int64_t y_stride, const rows_i8 *x, int64_t N, int
 {
     _Alignas(64) real sums[ROWS_I8 * PANEL_I8];
     panel_i8 p;
-    const int64_t n_block = row_blocks(N, ROWS_I8), all = K / BLOCK_I8;
+    const int64_t all = K / BLOCK_I8;
+    const row_cut rows_of = cut_rows(N, ROWS_I8);
     for (int64_t b = 0; b < all; b += BLOCKS_I8) {
         const int64_t n = least(BLOCKS_I8, all - b), end = b + n;
         produce_i8(&p, w, b, n, o, width);
@@ -213,8 +215,8 @@ static void strip_i8(real *y, int64_t y_stride, const rows_i8 *x, int64_t N, int
             fetch(w, o, width, end * BLOCK_I8, least(BLOCKS_I8, all - end) * BLOCK_I8);
         else
             fetch(w, o + width, next, 0, least(BLOCKS_I8, all) * BLOCK_I8);
-        for (int64_t rb = 0; rb < n_block; rb++) {
-            const int64_t i0 = block_row(N, n_block, rb), R = block_row(N, n_block, rb + 1) - i0;
+        for (int64_t rb = 0; rb < rows_of.n; rb++) {
+            const int64_t i0 = block_row(&rows_of, rb), R = block_row(&rows_of, rb + 1) - i0;
             const int64_t at = i0 * all + b * R;
             real *to = y + i0 * y_stride + o;
             if (b > 0)

@@ -162,10 +162,20 @@ static inline int64_t row_blocks(int64_t N, int64_t most)
     return (N + most - 1) / most;
 }
 
-/* The first row of block b of n. */
-static inline int64_t block_row(int64_t N, int64_t n, int64_t b)
+typedef struct row_cut {
+    int64_t n, each, more; /* blocks; rows of each; the first so many have one row more */
+} row_cut;
+
+static inline row_cut cut_rows(int64_t N, int64_t most)
 {
-    return N * b / n;
+    const int64_t n = row_blocks(N, most);
+    return n ? (row_cut){ n, N / n, N % n } : (row_cut){ 0 };
+}
+
+/* The first row of block b. A division here would cost as much as a hundred multiply-adds. */
+static inline int64_t block_row(const row_cut *c, int64_t b)
+{
+    return b * c->each + (b < c->more ? b : c->more);
 }
 
 /* Class f32: tile by tile, in each its blocks, in each its columns of R numbers. */

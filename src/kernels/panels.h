@@ -95,10 +95,10 @@ static void pack_turned(real *to, const real *from, int64_t step, int64_t n, int
 static void pack_along(real *to, const real *a, int64_t j_step, int64_t N, int64_t j0, int64_t n,
                        int64_t block0, int64_t block1)
 {
-    const int64_t n_block = row_blocks(N, ROWS);
+    const row_cut rows_of = cut_rows(N, ROWS);
     for (int64_t j = 0; j < n; j++)
         for (int64_t b = block0; b < block1; b++) {
-            const int64_t i0 = block_row(N, n_block, b), R = block_row(N, n_block, b + 1) - i0;
+            const int64_t i0 = block_row(&rows_of, b), R = block_row(&rows_of, b + 1) - i0;
             const real *from = a + (j0 + j) * j_step + i0;
             real *at = to + packed_at(N, j0, n, i0) + j * R;
             for (int64_t i = 0; i < R; i += WIDTH) {
@@ -112,13 +112,13 @@ static void pack_along(real *to, const real *a, int64_t j_step, int64_t N, int64
 static void pack(real *to, const real *a, int64_t i_step, int64_t j_step, int64_t N, int64_t J,
                  bool bf16, int64_t block0, int64_t block1)
 {
-    const int64_t n_block = row_blocks(N, ROWS);
+    const row_cut rows_of = cut_rows(N, ROWS);
     for (int64_t j0 = 0; j0 < J; j0 += TILE) {
         const int64_t n = least(TILE, J - j0);
         for (int64_t b = block0; j_step != 1 && b < block1; b += 64)
             pack_along(to, a, j_step, N, j0, n, b, least(b + 64, block1));
         for (int64_t b = block0; b < block1; b++) {
-            const int64_t i0 = block_row(N, n_block, b), R = block_row(N, n_block, b + 1) - i0;
+            const int64_t i0 = block_row(&rows_of, b), R = block_row(&rows_of, b + 1) - i0;
             real *at = to + packed_at(N, j0, n, i0);
             if (j_step == 1)
                 pack_turned(at, a + i0 * i_step + j0, i_step, n, R);
@@ -249,7 +249,7 @@ static void tile_product(real *y, int64_t y_stride, bool add, const real *a, int
 {
     _Alignas(64) real panel[PIECE * PANEL];
     _Alignas(64) real sums[GROUP * ROWS * PANEL];
-    const int64_t n_block = row_blocks(N, ROWS);
+    const row_cut rows_of = cut_rows(N, ROWS);
     for (int64_t j = 0; j < n; j += PIECE) {
         const int64_t m = least(PIECE, n - j);
         if (across)
@@ -261,13 +261,13 @@ static void tile_product(real *y, int64_t y_stride, bool add, const real *a, int
         else if (block1 - block0 > 1)
             fetch(w, j0 + j, m, c + width, next);
         for (int64_t b = block0; b < block1; b++) {
-            const int64_t i0 = block_row(N, n_block, b), R = block_row(N, n_block, b + 1) - i0;
+            const int64_t i0 = block_row(&rows_of, b), R = block_row(&rows_of, b + 1) - i0;
             multiply[R](sums + (b - block0) * ROWS * PANEL, j == 0,
                         a + packed_at(N, j0, n, i0) + j * R, panel, m);
         }
     }
     for (int64_t b = block0; b < block1; b++) {
-        const int64_t i0 = block_row(N, n_block, b), R = block_row(N, n_block, b + 1) - i0;
+        const int64_t i0 = block_row(&rows_of, b), R = block_row(&rows_of, b + 1) - i0;
         add_sums(y + i0 * y_stride + c, y_stride, add, sums + (b - block0) * ROWS * PANEL, R,
                  width);
     }
@@ -277,12 +277,11 @@ static void product(real *y, int64_t y_stride, bool add, const real *a, int64_t 
                     const row_set *w, bool across, int64_t block0, int64_t block1, int64_t c0,
                     int64_t c1)
 {
-    const int64_t blocks = block1 - block0, groups = row_blocks(blocks, GROUP);
-    for (int64_t g = 0; g < groups; g++)
+    const row_cut groups = cut_rows(block1 - block0, GROUP);
+    for (int64_t g = 0; g < groups.n; g++)
         for (int64_t j0 = 0; j0 < J; j0 += TILE)
             for (int64_t c = c0; c < c1; c += PANEL)
                 tile_product(y, y_stride, add || j0 > 0, a, N, j0, least(TILE, J - j0), w, across,
-                             block0 + block_row(blocks, groups, g),
-                             block0 + block_row(blocks, groups, g + 1), c, least(PANEL, c1 - c),
-                             least(PANEL, c1 - c - least(PANEL, c1 - c)));
+                             block0 + block_row(&groups, g), block0 + block_row(&groups, g + 1), c,
+                             least(PANEL, c1 - c), least(PANEL, c1 - c - least(PANEL, c1 - c)));
 }

@@ -317,9 +317,10 @@ static void over_crowds(const run *r, const node *n, int64_t u0, int64_t u1, cro
             if (before + u < u0 || before + u >= u1)
                 continue;
             const int64_t at = crowds - 1 - u / a->n_head_kv, kv = u % a->n_head_kv;
-            const int64_t p0 = block_row(pairs, crowds, at);
+            const row_cut even = cut_rows(pairs, crowd_size(a));
+            const int64_t p0 = block_row(&even, at);
             const crowd c = gather(r, n, s->first, group, kv * group, p0,
-                                   block_row(pairs, crowds, at + 1) - p0);
+                                   block_row(&even, at + 1) - p0);
             fn(r, n, &c);
         }
         before += crowds * a->n_head_kv;
