@@ -13,7 +13,7 @@
  * rows of x; when there are few, in short pieces that stay in the first cache. */
 
 #define PANEL (VECS * WIDTH)
-#define PIECE 64 /* columns of W produced at a time */
+#define PIECE 128 /* columns of W produced at a time */
 
 /* sums[i][c] (+)= sum_j a[j, i] p[j, c] for R rows. R is a constant where it is inlined. The
  * outer loops ask to be unrolled so that sums are registers from the start: without it gcc 12 for
@@ -238,44 +238,51 @@ static void add_sums(real *y, int64_t y_stride, bool add, const real *sums, int6
         }
 }
 
-/* One tile of one panel for the blocks [block0, block1); `next` columns come after it. */
+/* Blocks of rows whose left side and sums stay in the second cache. */
+#define GROUP (264 / ROWS)
+
+/* One tile of one panel for the blocks [block0, block1), at most GROUP; `next` columns come after
+ * it. A piece of the panel stays in the first cache while the blocks pass by. */
 static void tile_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t j0,
                          int64_t n, const row_set *w, bool across, int64_t block0, int64_t block1,
                          int64_t c, int64_t width, int64_t next)
 {
-    _Alignas(64) real panel[TILE * PANEL];
-    _Alignas(64) real sums[ROWS * PANEL];
-    void (*produce)(real *, const row_set *, int64_t, int64_t, int64_t,
-                    int64_t) = across ? panel_across : panel_along;
+    _Alignas(64) real panel[PIECE * PANEL];
+    _Alignas(64) real sums[GROUP * ROWS * PANEL];
     const int64_t n_block = row_blocks(N, ROWS);
-    const int64_t piece = block1 - block0 == 1 ? PIECE : n;
+    for (int64_t j = 0; j < n; j += PIECE) {
+        const int64_t m = least(PIECE, n - j);
+        if (across)
+            panel_across(panel, w, j0 + j, m, c, width);
+        else
+            panel_along(panel, w, j0 + j, m, c, width);
+        if (across && block1 - block0 > 1)
+            fetch(w, c + width, next, j0 + j, m);
+        else if (block1 - block0 > 1)
+            fetch(w, j0 + j, m, c + width, next);
+        for (int64_t b = block0; b < block1; b++) {
+            const int64_t i0 = block_row(N, n_block, b), R = block_row(N, n_block, b + 1) - i0;
+            multiply[R](sums + (b - block0) * ROWS * PANEL, j == 0,
+                        a + packed_at(N, j0, n, i0) + j * R, panel, m);
+        }
+    }
     for (int64_t b = block0; b < block1; b++) {
         const int64_t i0 = block_row(N, n_block, b), R = block_row(N, n_block, b + 1) - i0;
-        for (int64_t j = 0; j < n; j += piece) {
-            const int64_t m = least(piece, n - j);
-            if (b == block0)
-                produce(panel, w, j0 + j, m, c, width);
-            if (b == block0 && block1 - block0 > 1 && across)
-                fetch(w, c + width, next, j0, n);
-            else if (b == block0 && block1 - block0 > 1)
-                fetch(w, j0, n, c + width, next);
-            multiply[R](sums, j == 0, a + packed_at(N, j0, n, i0) + j * R, panel, m);
-        }
-        add_sums(y + i0 * y_stride + c, y_stride, add, sums, R, width);
+        add_sums(y + i0 * y_stride + c, y_stride, add, sums + (b - block0) * ROWS * PANEL, R,
+                 width);
     }
 }
-
-/* Blocks of rows whose sums, and tile of the left side, stay in the second cache. */
-#define GROUP (252 / ROWS)
 
 static void product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
                     const row_set *w, bool across, int64_t block0, int64_t block1, int64_t c0,
                     int64_t c1)
 {
-    for (int64_t b = block0; b < block1; b += GROUP)
+    const int64_t blocks = block1 - block0, groups = row_blocks(blocks, GROUP);
+    for (int64_t g = 0; g < groups; g++)
         for (int64_t j0 = 0; j0 < J; j0 += TILE)
             for (int64_t c = c0; c < c1; c += PANEL)
                 tile_product(y, y_stride, add || j0 > 0, a, N, j0, least(TILE, J - j0), w, across,
-                             b, least(b + GROUP, block1), c, least(PANEL, c1 - c),
+                             block0 + block_row(blocks, groups, g),
+                             block0 + block_row(blocks, groups, g + 1), c, least(PANEL, c1 - c),
                              least(PANEL, c1 - c - least(PANEL, c1 - c)));
 }
