@@ -166,6 +166,15 @@ static void turn_any(real *p, const row_set *w, const void *const row[WIDTH], in
             p[j * PANEL + i] = ((const real *)made[i])[j];
 }
 
+/* Rows c0 + v WIDTH and on; beyond the width the last one again, and nobody looks. */
+static void strip_rows(const void *row[WIDTH], const row_set *w, int64_t c0, int64_t v,
+                       int64_t width)
+{
+    for (int i = 0; i < WIDTH; i++)
+        row[i] = (const char *)w->data +
+                 (size_t)(c0 + least(v * WIDTH + i, width - 1)) * w->row_bytes;
+}
+
 /* p[j, c] from row c0 + c of w, column j0 + j. Beyond the width a panel repeats the last row, and
  * nobody looks. */
 static void panel_across(real *p, const row_set *w, int64_t j0, int64_t n, int64_t c0,
@@ -173,9 +182,7 @@ static void panel_across(real *p, const row_set *w, int64_t j0, int64_t n, int64
 {
     for (int v = 0; v * WIDTH < width; v++) {
         const void *row[WIDTH];
-        for (int i = 0; i < WIDTH; i++)
-            row[i] = (const char *)w->data +
-                     (size_t)(c0 + least(v * WIDTH + i, width - 1)) * w->row_bytes;
+        strip_rows(row, w, c0, v, width);
         for (int64_t j = 0; j < n; j += PIECE) {
             real *to = p + j * PANEL + v * WIDTH;
             const int64_t m = least(PIECE, n - j), k = w->k0 + j0 + j;
@@ -238,6 +245,51 @@ static void add_sums(real *y, int64_t y_stride, bool add, const real *sums, int6
         }
 }
 
+/* ---- one row of x: what is turned is multiplied at once ------------------------------------- */
+
+/* The sums of WIDTH stored rows with n numbers of x, in the same order as multiply_rows. Two bf16
+ * are turned as one: a lane's lower half comes first. */
+static inline __attribute__((always_inline)) vec one_strip(tile_kind kind, const row_set *w,
+                                                           int64_t c, int64_t v, int64_t width,
+                                                           int64_t k, int64_t n, const real *x)
+{
+    typedef uint32_t bits __attribute__((vector_size(sizeof(vec))));
+    const int step = kind == TILE_BF16 ? 2 * WIDTH : WIDTH, bytes = kind == TILE_BF16 ? 2 : 4;
+    const void *row[WIDTH];
+    vec s = v_zero();
+    strip_rows(row, w, c, v, width);
+    for (int64_t j = 0; j < n; j += step) {
+        vec t[WIDTH];
+        for (int i = 0; i < WIDTH; i++)
+            t[i] = v_load((const real *)(const void *)((const char *)row[i] + (k + j) * bytes));
+        v_transpose(t);
+        for (int i = 0; i < WIDTH; i++) {
+            if (kind != TILE_BF16) {
+                s = v_fma(v_set(x[j + i]), t[i], s);
+                continue;
+            }
+            const bits u = (bits)t[i];
+            s = v_fma(v_set(x[j + 2 * i]), (vec)(u << 16), s);
+            s = v_fma(v_set(x[j + 2 * i + 1]), (vec)(u & 0xFFFF0000u), s);
+        }
+    }
+    return s;
+}
+
+static void one_row_across(real *y, bool add, const real *x, int64_t j0, int64_t n,
+                           const row_set *w, int64_t c, int64_t width)
+{
+    for (int64_t v = 0; v * WIDTH < width; v++) {
+        const vec s = w->kind == TILE_BF16 ? one_strip(TILE_BF16, w, c, v, width, w->k0 + j0, n, x)
+                                           : one_strip(TILE_F32, w, c, v, width, w->k0 + j0, n, x);
+        const int part = (int)least(WIDTH, width - v * WIDTH);
+        real *to = y + v * WIDTH;
+        v_store_part(to, add ? v_add(v_load_part(to, part), s) : s, part);
+    }
+}
+
+/* ---- any number of rows ---------------------------------------------------------------------- */
+
 /* Blocks of rows whose left side and sums stay in the second cache. */
 #define GROUP (264 / ROWS)
 
@@ -277,6 +329,14 @@ static void product(real *y, int64_t y_stride, bool add, const real *a, int64_t 
                     const row_set *w, bool across, int64_t block0, int64_t block1, int64_t c0,
                     int64_t c1)
 {
+    const bool direct = w->kind == TILE_F32 || w->kind == TILE_BF16;
+    if (across && N == 1 && direct && J % (2 * WIDTH) == 0) {
+        for (int64_t c = c0; c < c1; c += PANEL)
+            for (int64_t j0 = 0; j0 < J; j0 += TILE)
+                one_row_across(y + c, add || j0 > 0, a + j0, j0, least(TILE, J - j0), w, c,
+                               least(PANEL, c1 - c));
+        return;
+    }
     const row_cut groups = cut_rows(block1 - block0, GROUP);
     for (int64_t g = 0; g < groups.n; g++)
         for (int64_t j0 = 0; j0 < J; j0 += TILE)
