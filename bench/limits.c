@@ -4,9 +4,19 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define READ_BYTES ((size_t)(bench_smoke ? 4 : 128) << 20) /* a thread; more than caches hold */
 #define STREAMS    4 /* one is not enough to keep memory busy */
+
+bool bench_smoke;
+
+double bench_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 typedef struct reading {
     uint64_t *at;

@@ -1,7 +1,7 @@
 /* products - the three products of training, y = x W^T, dx = dy W and dW = dy^T x, in classes f32
- * and bf16, beside the same products by oneDNN called bare: one after the other, again and again, on
- * as many threads. oneDNN's operands are converted beforehand; weft's conversions are part of its
- * time.
+ * and bf16, beside the same products by oneDNN called bare: one after the other, again and again,
+ * on as many threads. oneDNN's operands are converted beforehand; weft's conversions are part of
+ * its time.
  *
  *     build/bench/products [--rows 1024] [--inputs 768] [--outputs 3072] [--json]
  *

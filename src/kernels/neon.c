@@ -107,7 +107,7 @@ static inline void v_to_i8(int8_t *to, vec v)
 
 #include "kernels/panels.h"
 
-/* ---- whole numbers: two products fit 16 bits, 2 x 128 x 127 < 2^15, and so does no third ------ */
+/* ---- whole numbers: two products fit 16 bits, 2 x 128 x 127 < 2^15, and so does no third ----- */
 
 #define ROWS_I8 4
 #define VECS_I8 2

@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 /* Puts text behind the first `at` letters of name, as much as fits; returns the new length. */
 static size_t append(char *name, size_t at, const char *text, size_t length)
@@ -34,38 +33,6 @@ static void name_output(const run *r, const node *n)
     if (at > 0)
         at = append(name, at, ".", 1);
     append(name, at, own, strlen(own));
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-double profile_begin(const run *r)
-{
-    return r->profile ? now() : 0;
-}
-
-void profile_end(const run *r, const node *n, bool backward, double began)
-{
-    profile *p = r->profile;
-    if (!p)
-        return;
-    const double seconds = now() - began, times = backward ? 2 : 1;
-    int i = 0;
-    while (i < p->n && (p->entry[i].op != n->op || p->entry[i].backward != backward))
-        i++;
-    if (i == MAX_PROFILE)
-        return;
-    if (i == p->n)
-        p->entry[p->n++] = (op_profile){ .op = n->op, .backward = backward };
-    const cost c = n->op->cost(r, n);
-    p->entry[i].calls++;
-    p->entry[i].seconds += seconds;
-    p->entry[i].flops += times * c.flops;
-    p->entry[i].bytes += times * c.bytes;
 }
 
 static void hunt_nan(run *r, const tensor *t)

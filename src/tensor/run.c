@@ -1,6 +1,7 @@
 #include "tensor/run.h"
 
 #include <assert.h>
+#include <time.h>
 
 /* Below about 16k numbers a fork costs more than it saves (0.15-1 us against 1 number a ns). */
 #define FORK_COST 16384
@@ -76,6 +77,38 @@ tensor *tensor_new(run *r, int64_t n_row, int64_t n_col)
                    .born = r->block };
     t->data = arena_alloc(&r->data, (size_t)(n_row * n_col) * sizeof(real), NULL);
     return t;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double profile_begin(const run *r)
+{
+    return r->profile ? now() : 0;
+}
+
+void profile_end(const run *r, const node *n, bool backward, double began)
+{
+    profile *p = r->profile;
+    if (!p)
+        return;
+    const double seconds = now() - began, times = backward ? 2 : 1;
+    int i = 0;
+    while (i < p->n && (p->entry[i].op != n->op || p->entry[i].backward != backward))
+        i++;
+    if (i == MAX_PROFILE)
+        return;
+    if (i == p->n)
+        p->entry[p->n++] = (op_profile){ .op = n->op, .backward = backward };
+    const cost c = n->op->cost(r, n);
+    p->entry[i].calls++;
+    p->entry[i].seconds += seconds;
+    p->entry[i].flops += times * c.flops;
+    p->entry[i].bytes += times * c.bytes;
 }
 
 typedef struct slices {

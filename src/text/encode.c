@@ -6,8 +6,8 @@
 
 /* ---- words already seen ---------------------------------------------------------------------- */
 
-/* Words of up to 15 bytes and 4 ids, in pairs of slots that share a cache line: four for each token,
- * up to 2 MiB. Larger ones were slower, as they leave the second-level cache. */
+/* Words of up to 15 bytes and 4 ids, in pairs of slots that share a cache line: four for each
+ * token, up to 2 MiB. Larger ones were slower, as they leave the second-level cache. */
 #define CACHE_MOST  65536u
 #define CACHE_LEAST 256u
 #define CACHE_IDS   4

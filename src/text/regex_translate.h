@@ -17,6 +17,12 @@ typedef struct regex_text {
 void regex_put(regex_text *t, const char *text, size_t n);
 void regex_puts(regex_text *t, const char *text);
 void regex_put_range(regex_text *t, uint32_t first, uint32_t last);
+
+/* Makes room for so many bytes more. False, with the error filled, where there is none. */
+bool regex_grow(regex_text *t, size_t more);
+
+/* Puts "(?:" before what begins at `from`, and ")" behind it. */
+void regex_wrap(regex_text *t, size_t from);
 void regex_text_free(regex_text *t);
 
 /* What is being read. */

@@ -384,7 +384,11 @@ static void time_is_linear(void **state)
         const size_t unit = strlen(alphabets[i]), half = n / unit * unit;
         for (size_t k = 0; k < 2 * half; k++)
             text[k] = alphabets[i][k % unit];
-        const double one = seconds_for(re, s, text, half), two = seconds_for(re, s, text, 2 * half);
+        double one = 1e9, two = 1e9; /* the best of some tries: a busy machine is not the program */
+        for (int again = 0; again < 12 && (again == 0 || two > 2.5 * one + 0.01); again++) {
+            one = fmin(one, seconds_for(re, s, text, half));
+            two = fmin(two, seconds_for(re, s, text, 2 * half));
+        }
         if (two > 2.5 * one + 0.01)
             fail_msg("\"%s\": %zu bytes take %.3f s, twice as many %.3f s", alphabets[i], half, one,
                      two);
@@ -407,7 +411,11 @@ static void a_run_is_left_at_once(void **state)
     char *text = malloc(n);
     memset(text, ' ', n);
     text[n / 2 - 1] = text[n - 1] = 'x';
-    const double one = seconds_for(re, s, text, n / 2), two = seconds_for(re, s, text, n);
+    double one = 1e9, two = 1e9;
+    for (int again = 0; again < 12 && (again == 0 || two >= 2.5 * one + 0.01); again++) {
+        one = fmin(one, seconds_for(re, s, text, n / 2));
+        two = fmin(two, seconds_for(re, s, text, n));
+    }
     assert_true(two < 2.5 * one + 0.01);
     free(text);
     regex_free(re);

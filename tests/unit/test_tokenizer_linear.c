@@ -88,7 +88,7 @@ static void *measure(void *ud)
         j->text[i] = j->alphabet[i % unit];
     for (size_t n = largest / 2; n < largest; n *= 2) {
         double ratio = 1e9;
-        for (int again = 0; again < 4 && ratio >= 2.5; again++) {
+        for (int again = 0; again < 16 && ratio >= 2.5; again++) {
             const double once = time_of(j, n), twice = time_of(j, 2 * n);
             const double now = once > 0 ? twice / once : 1;
             ratio = now < ratio ? now : ratio;

@@ -311,8 +311,10 @@ static void marks_without_end(void **state)
     unicode_text t = { .mem = &h.mem };
     const size_t n = quick() ? 1 << 16 : 1 << 21;
     char *text = malloc(n + 1);
-    double seconds[2];
-    for (int twice = 0; twice < 2; twice++) {
+    double seconds[2] = { 1e9,
+                          1e9 }; /* the best of some tries: a busy machine is not the program */
+    for (int again = 0; again < 16; again++) {
+        const int twice = again % 2;
         const size_t length = twice ? n : n / 2;
         for (size_t i = 0; i < length; i += 4)
             memcpy(text + i, "\314\201\314\243", 4);
@@ -322,7 +324,8 @@ static void marks_without_end(void **state)
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &b);
         assert_int_equal(t.n, length);
         assert_memory_equal(t.text, "\314\243\314\243", 4);
-        seconds[twice] = (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec);
+        seconds[twice] = fmin(seconds[twice], (double)(b.tv_sec - a.tv_sec) +
+                                                  1e-9 * (double)(b.tv_nsec - a.tv_nsec));
     }
     assert_true(seconds[1] < 2.5 * seconds[0] + 0.01);
     free(text);
