@@ -101,27 +101,31 @@ static void measure(job *j, int n_row)
                f32.flops / seconds, timings_share(&t, &read), timings_share(&t, &f32),
                timings_share(&t, &int8));
     else if (n_row == 1)
-        printf("%-11s %-5s %4d rows  %8.2f GB/s     %5.1f %% of memory bandwidth\n",
+        printf("%-11s %-11s %4d rows  %8.2f GB/s     %5.1f %% of memory bandwidth\n",
                j->run.kern->name, type->name, n_row, read.bytes / seconds / 1e9,
                100 * timings_share(&t, &read));
     else
-        printf(
-            "%-11s %-5s %4d rows  %8.2f GFLOP/s  %5.1f %% of f32 multiply-adds  %5.1f %% of int8\n",
-            j->run.kern->name, type->name, n_row, f32.flops / seconds / 1e9,
-            100 * timings_share(&t, &f32), 100 * timings_share(&t, &int8));
+        printf("%-11s %-11s %4d rows  %8.2f GFLOP/s  %5.1f %% of f32 multiply-adds  %5.1f %% of "
+               "int8\n",
+               j->run.kern->name, type->name, n_row, f32.flops / seconds / 1e9,
+               100 * timings_share(&t, &f32), 100 * timings_share(&t, &int8));
     fflush(stdout);
 }
 
 int main(int argc, char **argv)
 {
-    static const dtype *const types[] = { &dtype_f32, &dtype_bf16, &dtype_f16, &dtype_q8_0,
-                                          &dtype_q4_0 };
+    static dtype q8_0_f32, q4_0_f32; /* the same formats in class f32, for comparison */
+    static const dtype *const types[] = { &dtype_f32,  &dtype_bf16, &dtype_f16, &dtype_q8_0,
+                                          &dtype_q4_0, &q8_0_f32,   &q4_0_f32 };
     static const int n_rows[] = { 1, 16, MOST_ROW };
     const int code = args_parse(&self, argc, argv);
     if (code >= 0)
         return code;
     if (width % 256 != 0)
         return args_usage(&self, "--width is %lld, expected a multiple of 256", (long long)width);
+    q8_0_f32 = dtype_q8_0, q4_0_f32 = dtype_q4_0;
+    q8_0_f32.name = "q8_0 in f32", q4_0_f32.name = "q4_0 in f32";
+    q8_0_f32.quants = q4_0_f32.quants = NULL;
     weft_error err = { 0 };
     mem m;
     mem_init(&m, 0, NULL);
