@@ -11,7 +11,7 @@ typedef struct job {
     const real *bias;
     int64_t i_step, j_step; /* of the left side's rows and terms */
     int64_t N, J, C;        /* rows, terms of a sum, columns of y */
-    bool add, across, bf16;
+    bool add, bf16;
 } job;
 
 /* Formats of whole numbers multiply in class i8; over double, which is there to be exact, nothing
@@ -25,9 +25,10 @@ void product_plan(run *r, int64_t n_row, const tensor *w)
 {
     const int64_t widest = cols(w) > rows(w) ? cols(w) : rows(w);
     const bool back = r->tape != NULL;
-    const size_t f32 = (size_t)(n_row * (back ? widest : cols(w))) * sizeof(real);
-    const size_t i8 = in_i8(w) ? pack_i8_bytes(n_row, cols(w)) : 0;
-    scratch_need(r, in_i8(w) && !back ? i8 : f32 > i8 ? f32 : i8);
+    if (in_i8(w))
+        scratch_need(r, pack_i8_bytes(n_row, cols(w)));
+    if (back || !in_i8(w))
+        scratch_need(r, (size_t)(n_row * (back ? widest : cols(w))) * sizeof(real));
 }
 
 /* ---- on one thread --------------------------------------------------------------------------- */
@@ -52,15 +53,8 @@ static int64_t panel_start(const run *r, const job *j, int64_t p)
 static void multiply_blocks(const run *r, const node *n, int64_t b0, int64_t b1)
 {
     const job *j = n->arg;
-    r->kern->product(j->y.at, j->y.stride, j->add, r->work, j->N, j->J, &j->w, j->across, b0, b1, 0,
+    r->kern->product(j->y.at, j->y.stride, j->add, r->work, j->N, j->J, &j->w, false, b0, b1, 0,
                      j->C);
-}
-
-static void multiply_i8_panels(const run *r, const node *n, int64_t p0, int64_t p1)
-{
-    const job *j = n->arg;
-    r->kern->product_i8(j->y.at, j->y.stride, r->work, j->N, j->J, &j->w, panel_start(r, j, p0),
-                        panel_start(r, j, p1));
 }
 
 static void add_bias(const run *r, const node *n, int64_t p0, int64_t p1)
@@ -83,7 +77,9 @@ static void outputs(const run *r, const node *n, int64_t p0, int64_t p1)
 
 static void outputs_i8(const run *r, const node *n, int64_t p0, int64_t p1)
 {
-    multiply_i8_panels(r, n, p0, p1);
+    const job *j = n->arg;
+    r->kern->product_i8(j->y.at, j->y.stride, r->work, j->N, j->J, &j->w, panel_start(r, j, p0),
+                        panel_start(r, j, p1));
     add_bias(r, n, p0, p1);
 }
 
@@ -142,7 +138,6 @@ void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
                     .N = x.rows,
                     .J = x.cols,
                     .C = rows(w),
-                    .across = true,
                     .bf16 = w->low != NULL };
     if (x.rows == 0)
         return;

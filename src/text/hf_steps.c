@@ -1,19 +1,10 @@
 /* hf_steps.c - normalizer and pre_tokenizer of a tokenizer.json. */
+#include "text/base64.h"
 #include "text/hf.h"
 
 #include <string.h>
 
 /* ---- normalizers ----------------------------------------------------------------------------- */
-
-static int base64_digit(char c)
-{
-    return c >= 'A' && c <= 'Z'   ? c - 'A'
-           : c >= 'a' && c <= 'z' ? c - 'a' + 26
-           : c >= '0' && c <= '9' ? c - '0' + 52
-           : c == '+'             ? 62
-           : c == '/'             ? 63
-                                  : -1;
-}
 
 static weft_status load_charsmap(tokenizer *t, const json_t *j, const place *at, weft_error *err)
 {

@@ -7,6 +7,7 @@
  *     llama2.c      i32 longest; then f32 score, i32 length, bytes, for each token */
 #include "base/checked.h"
 #include "base/utf8.h"
+#include "text/base64.h"
 #include "text/source.h"
 
 #include <string.h>
@@ -85,16 +86,6 @@ static int encoding_of(const char *path)
     return -1;
 }
 
-static int digit(char c)
-{
-    return c >= 'A' && c <= 'Z'   ? c - 'A'
-           : c >= 'a' && c <= 'z' ? c - 'a' + 26
-           : c >= '0' && c <= '9' ? c - '0' + 52
-           : c == '+'             ? 62
-           : c == '/'             ? 63
-                                  : -1;
-}
-
 /* "YWI= 17": writes the bytes, at most 3/4 of the line. */
 static bool rank_line(const char *line, size_t n, char *to, size_t *length, uint32_t *rank)
 {
@@ -107,7 +98,7 @@ static bool rank_line(const char *line, size_t n, char *to, size_t *length, uint
     uint32_t bits = 0;
     *length = 0;
     for (size_t i = 0; i < k; i++) {
-        const int d = digit(line[i]);
+        const int d = base64_digit(line[i]);
         if (d < 0)
             return false;
         bits = (bits & 0xFFFFFF) << 6 | (uint32_t)d;
