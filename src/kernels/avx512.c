@@ -7,8 +7,8 @@
 #include <immintrin.h>
 
 #define WIDTH 16
-#define ROWS  12
-#define VECS  2
+#define ROWS  6
+#define VECS  4
 
 typedef __m512 vec;
 

@@ -10,26 +10,30 @@
  *
  * Outputs lie in the lanes, so no sum is ever taken across a vector, and which rows and columns
  * share a block decides nothing but speed. A panel is produced from its stored format once for all
- * rows of x; when there are few, in short pieces that stay in the first cache. */
+ * rows of x, a whole tile at a time: long runs of the stored rows are what memory likes to give, and
+ * the second cache keeps what is made of them. */
 
 #define PANEL (VECS * WIDTH)
-#define PIECE 128 /* columns of W produced at a time */
+#define PIECE 128 /* numbers of a stored row that are produced at a time */
+#define AHEAD 8   /* rows of a panel that are asked for in advance */
 
-/* sums[i][c] (+)= sum_j a[j, i] p[j, c] for R rows. R is a constant where it is inlined. The
+/* sums[i][c] = sum_j a[j, i] p[j, c] for R rows. R is a constant where it is inlined. The
  * outer loops ask to be unrolled so that sums are registers from the start: without it gcc 12 for
  * Arm also stores every sum in every turn. */
 static inline __attribute__((always_inline)) void
-multiply_rows(int R, real *sums, bool begin, const real *a, const real *p, int64_t n)
+multiply_rows(int R, real *sums, const real *a, const real *p, int64_t n)
 {
     vec s[ROWS][VECS];
 #pragma GCC unroll 16
     for (int i = 0; i < R; i++)
         for (int v = 0; v < VECS; v++)
-            s[i][v] = begin ? v_zero() : v_load(sums + i * PANEL + v * WIDTH);
+            s[i][v] = v_zero();
     for (int64_t j = 0; j < n; j++) {
         vec w[VECS];
-        for (int v = 0; v < VECS; v++)
+        for (int v = 0; v < VECS; v++) {
             w[v] = v_load(p + j * PANEL + v * WIDTH);
+            __builtin_prefetch(p + (j + AHEAD) * PANEL + v * WIDTH);
+        }
         for (int i = 0; i < R; i++) {
             const vec x = v_set(a[j * R + i]);
             for (int v = 0; v < VECS; v++)
@@ -43,12 +47,12 @@ multiply_rows(int R, real *sums, bool begin, const real *a, const real *p, int64
 }
 
 /* A function for each height of a block. */
-typedef void multiply_fn(real *sums, bool begin, const real *a, const real *p, int64_t n);
+typedef void multiply_fn(real *sums, const real *a, const real *p, int64_t n);
 
 #define HEIGHT(R)                                                                                  \
-    static void multiply_##R(real *sums, bool begin, const real *a, const real *p, int64_t n)      \
+    static void multiply_##R(real *sums, const real *a, const real *p, int64_t n)                  \
     {                                                                                              \
-        multiply_rows(R, sums, begin, a, p, n);                                                    \
+        multiply_rows(R, sums, a, p, n);                                                           \
     }
 HEIGHT(1)
 HEIGHT(2)
@@ -56,21 +60,10 @@ HEIGHT(3)
 HEIGHT(4)
 HEIGHT(5)
 HEIGHT(6)
-#if ROWS == 12
-HEIGHT(7)
-HEIGHT(8)
-HEIGHT(9)
-HEIGHT(10)
-HEIGHT(11)
-HEIGHT(12)
-#endif
 #undef HEIGHT
 
 static multiply_fn *const multiply[ROWS + 1] = {
-    NULL,       multiply_1, multiply_2, multiply_3,  multiply_4,  multiply_5,  multiply_6,
-#if ROWS == 12
-    multiply_7, multiply_8, multiply_9, multiply_10, multiply_11, multiply_12,
-#endif
+    NULL, multiply_1, multiply_2, multiply_3, multiply_4, multiply_5, multiply_6,
 };
 
 /* R rows of n numbers, turned: WIDTH rows of WIDTH columns at a time in registers. */
@@ -90,22 +83,32 @@ static void pack_turned(real *to, const real *from, int64_t step, int64_t n, int
     }
 }
 
-/* Columns of a are rows of the left side, R of them a block: all blocks go through a row of a
- * together, as memory likes it. */
+/* Columns of a are rows of the left side. Some rows of a at a time go through a buffer: every line
+ * of memory is read once and written once, whatever power of two lies between them. */
+#define STAGE 16 /* rows of a */
+#define SIDE  16 /* blocks of columns */
+
 static void pack_along(real *to, const real *a, int64_t j_step, int64_t N, int64_t j0, int64_t n,
                        int64_t block0, int64_t block1)
 {
+    real stage[STAGE][SIDE * ROWS + WIDTH];
     const row_cut rows_of = cut_rows(N, ROWS);
-    for (int64_t j = 0; j < n; j++)
+    const int64_t first = block_row(&rows_of, block0), end = block_row(&rows_of, block1);
+    for (int64_t j = 0; j < n; j += STAGE) {
+        const int64_t count = least(STAGE, n - j);
+        for (int64_t k = 0; k < count; k++)
+            for (int64_t i = first; i < end; i += WIDTH)
+                v_store(stage[k] + i - first, v_load_part(a + (j0 + j + k) * j_step + i,
+                                                          (int)least(WIDTH, end - i)));
         for (int64_t b = block0; b < block1; b++) {
             const int64_t i0 = block_row(&rows_of, b), R = block_row(&rows_of, b + 1) - i0;
-            const real *from = a + (j0 + j) * j_step + i0;
             real *at = to + packed_at(N, j0, n, i0) + j * R;
-            for (int64_t i = 0; i < R; i += WIDTH) {
-                const int part = (int)least(WIDTH, R - i);
-                v_store_part(at + i, v_load_part(from + i, part), part);
-            }
+            for (int64_t i = 0; i < R; i += WIDTH)
+                for (int64_t k = 0; k < count; k++)
+                    v_store_part(at + k * R + i, v_load(stage[k] + i0 - first + i),
+                                 (int)least(WIDTH, R - i));
         }
+    }
 }
 
 /* Rows or columns of a lie side by side: one of the steps is 1. */
@@ -115,8 +118,8 @@ static void pack(real *to, const real *a, int64_t i_step, int64_t j_step, int64_
     const row_cut rows_of = cut_rows(N, ROWS);
     for (int64_t j0 = 0; j0 < J; j0 += TILE) {
         const int64_t n = least(TILE, J - j0);
-        for (int64_t b = block0; j_step != 1 && b < block1; b += 64)
-            pack_along(to, a, j_step, N, j0, n, b, least(b + 64, block1));
+        for (int64_t b = block0; j_step != 1 && b < block1; b += SIDE)
+            pack_along(to, a, j_step, N, j0, n, b, least(b + SIDE, block1));
         for (int64_t b = block0; b < block1; b++) {
             const int64_t i0 = block_row(&rows_of, b), R = block_row(&rows_of, b + 1) - i0;
             real *at = to + packed_at(N, j0, n, i0);
@@ -290,38 +293,28 @@ static void one_row_across(real *y, bool add, const real *x, int64_t j0, int64_t
 
 /* ---- any number of rows ---------------------------------------------------------------------- */
 
-/* Blocks of rows whose left side and sums stay in the second cache. */
-#define GROUP (264 / ROWS)
+static void fetch_sums(const real *y, int64_t y_stride, int64_t R, int64_t width)
+{
+    for (int64_t i = 0; i < R; i++)
+        for (int64_t c = 0; c < width; c += WIDTH)
+            __builtin_prefetch(y + i * y_stride + c, 1);
+}
 
-/* One tile of one panel for the blocks [block0, block1), at most GROUP; `next` columns come after
- * it. A piece of the panel stays in the first cache while the blocks pass by. */
+/* What n terms of every sum, which are a tile, add to a panel of the blocks [block0, block1). */
 static void tile_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t j0,
                          int64_t n, const row_set *w, bool across, int64_t block0, int64_t block1,
-                         int64_t c, int64_t width, int64_t next)
+                         int64_t c, int64_t width)
 {
-    _Alignas(64) real panel[PIECE * PANEL];
-    _Alignas(64) real sums[GROUP * ROWS * PANEL];
+    _Alignas(64) real panel[TILE * PANEL];
+    _Alignas(64) real sums[ROWS * PANEL];
     const row_cut rows_of = cut_rows(N, ROWS);
-    for (int64_t j = 0; j < n; j += PIECE) {
-        const int64_t m = least(PIECE, n - j);
-        if (across)
-            panel_across(panel, w, j0 + j, m, c, width);
-        else
-            panel_along(panel, w, j0 + j, m, c, width);
-        if (across && block1 - block0 > 1)
-            fetch(w, c + width, next, j0 + j, m);
-        else if (block1 - block0 > 1)
-            fetch(w, j0 + j, m, c + width, next);
-        for (int64_t b = block0; b < block1; b++) {
-            const int64_t i0 = block_row(&rows_of, b), R = block_row(&rows_of, b + 1) - i0;
-            multiply[R](sums + (b - block0) * ROWS * PANEL, j == 0,
-                        a + packed_at(N, j0, n, i0) + j * R, panel, m);
-        }
-    }
+    (across ? panel_across : panel_along)(panel, w, j0, n, c, width);
     for (int64_t b = block0; b < block1; b++) {
         const int64_t i0 = block_row(&rows_of, b), R = block_row(&rows_of, b + 1) - i0;
-        add_sums(y + i0 * y_stride + c, y_stride, add, sums + (b - block0) * ROWS * PANEL, R,
-                 width);
+        real *to = y + i0 * y_stride + c;
+        fetch_sums(to, y_stride, R, width);
+        multiply[R](sums, a + packed_at(N, j0, n, i0), panel, n);
+        add_sums(to, y_stride, add, sums, R, width);
     }
 }
 
@@ -329,19 +322,14 @@ static void product(real *y, int64_t y_stride, bool add, const real *a, int64_t 
                     const row_set *w, bool across, int64_t block0, int64_t block1, int64_t c0,
                     int64_t c1)
 {
-    const bool direct = w->kind == TILE_F32 || w->kind == TILE_BF16;
-    if (across && N == 1 && direct && J % (2 * WIDTH) == 0) {
-        for (int64_t c = c0; c < c1; c += PANEL)
-            for (int64_t j0 = 0; j0 < J; j0 += TILE)
-                one_row_across(y + c, add || j0 > 0, a + j0, j0, least(TILE, J - j0), w, c,
-                               least(PANEL, c1 - c));
-        return;
-    }
-    const row_cut groups = cut_rows(block1 - block0, GROUP);
-    for (int64_t g = 0; g < groups.n; g++)
-        for (int64_t j0 = 0; j0 < J; j0 += TILE)
-            for (int64_t c = c0; c < c1; c += PANEL)
-                tile_product(y, y_stride, add || j0 > 0, a, N, j0, least(TILE, J - j0), w, across,
-                             block0 + block_row(&groups, g), block0 + block_row(&groups, g + 1), c,
-                             least(PANEL, c1 - c), least(PANEL, c1 - c - least(PANEL, c1 - c)));
+    const bool one = across && N == 1 && (w->kind == TILE_F32 || w->kind == TILE_BF16);
+    for (int64_t c = c0; c < c1; c += PANEL)
+        for (int64_t j0 = 0; j0 < J; j0 += TILE) {
+            const int64_t n = least(TILE, J - j0), width = least(PANEL, c1 - c);
+            if (one && n % (2 * WIDTH) == 0)
+                one_row_across(y + c, add || j0 > 0, a + j0, j0, n, w, c, width);
+            else
+                tile_product(y, y_stride, add || j0 > 0, a, N, j0, n, w, across, block0, block1, c,
+                             width);
+        }
 }
