@@ -95,7 +95,13 @@ coverage() {
     llvm-cov report $objects -instr-profile="$COVERAGE/all.profdata" -show-branch-summary -show-region-summary=false \
         src/formats/gguf.c src/formats/safetensors.c src/formats/config.c src/formats/json.c src/formats/container.c \
         src/formats/open.c src/text/regex.c src/text/regex_class.c src/text/regex_translate.c src/text/unicode.c \
-        src/text/unicode_normal.c |
+        src/text/unicode_normal.c \
+        src/text/load.c src/text/source_gguf.c src/text/source_files.c src/text/source_sp.c src/text/hf.c \
+        src/text/hf_fields.c src/text/hf_model.c src/text/hf_steps.c src/text/hf_after.c src/text/encode.c \
+        src/text/bpe.c src/text/unigram.c src/text/wordpiece.c src/text/normalize.c src/text/split.c src/text/decode.c \
+        src/text/pieces.c src/text/pieces_sp.c src/text/charsmap.c src/text/tokenizer.c src/text/vocab.c \
+        src/text/trie.c src/text/pre.c src/text/scan.c src/text/merger.c src/text/words.c src/text/text.c \
+        src/text/scratch.c |
         tee "$COVERAGE/report.txt"
     awk -v least=$LEAST '
         /^(.*\/)?(gguf|safetensors|config|regex|regex_class|regex_translate|unicode|unicode_normal)\.c / {

@@ -1,6 +1,7 @@
 /* source_gguf.c - the vocabularies of GGUF files.
  *
  *     tokenizer.ggml.model   gpt2     byte-level BPE; the splitting is a name, tokenizer.ggml.pre
+ *                                     (some names mean what gemma4 is)
  *                            llama    SentencePiece BPE with scores
  *                            t5       SentencePiece unigram
  *                            bert     WordPiece: words begin with U+2581, what goes on is bare
@@ -226,9 +227,7 @@ static weft_status splitting(const gguf_vocab *g, const char **pre, weft_error *
 static weft_status load_byte_level(gguf_vocab *g, const char *pre, weft_error *err)
 {
     tokenizer *t = g->t;
-    weft_status status = splitting(g, &pre, err);
-    if (status == WEFT_OK)
-        status = load_merges(g, err);
+    weft_status status = load_merges(g, err);
     if (status == WEFT_OK)
         status = bytes_from_stand_ins(t, err);
     if (status == WEFT_OK)
@@ -236,14 +235,14 @@ static weft_status load_byte_level(gguf_vocab *g, const char *pre, weft_error *e
     if (status != WEFT_OK)
         return status;
     bpe_take_bytes(t);
-    t->bpe.whole_words = pre_keeps_words(pre);
+    t->bpe.whole_words = pre_flags(pre) & PRE_WORDS;
     bpe_finish(&t->bpe);
     status = add_decoder(t, &(decoder_step){ .kind = DECODE_BYTE_LEVEL }, err);
-    return status == WEFT_OK ? make_template(g, pre_adds_bos(pre), false, NO_ID, NO_ID, err)
+    return status == WEFT_OK ? make_template(g, pre_flags(pre) & PRE_BOS, false, NO_ID, NO_ID, err)
                              : status;
 }
 
-static weft_status load_gemma(gguf_vocab *g, weft_error *err)
+static weft_status load_letters(gguf_vocab *g, const char *pre, weft_error *err)
 {
     tokenizer *t = g->t;
     const normalizer_step bars = {
@@ -252,7 +251,7 @@ static weft_status load_gemma(gguf_vocab *g, weft_error *err)
     const decoder_step spaces = {
         .kind = DECODE_REPLACE, .text = BAR, .text_length = 3, .content = " ", .content_length = 1
     };
-    weft_status status = pre_apply(t, "gemma4", err);
+    weft_status status = pre_apply(t, pre, err);
     if (status == WEFT_OK)
         status = load_merges(g, err);
     if (status == WEFT_OK)
@@ -271,7 +270,16 @@ static weft_status load_gemma(gguf_vocab *g, weft_error *err)
     }
     status = token_id(g, "tokenizer.ggml.unknown_token_id", NO_ID, &t->bpe.unk, err);
     bpe_finish(&t->bpe);
-    return status == WEFT_OK ? make_template(g, true, false, NO_ID, NO_ID, err) : status;
+    return status == WEFT_OK ? make_template(g, pre_flags(pre) & PRE_BOS, false, NO_ID, NO_ID, err)
+                             : status;
+}
+
+static weft_status load_gpt2(gguf_vocab *g, const char *pre, weft_error *err)
+{
+    const weft_status status = splitting(g, &pre, err);
+    if (status != WEFT_OK)
+        return status;
+    return pre_flags(pre) & PRE_LETTERS ? load_letters(g, pre, err) : load_byte_level(g, pre, err);
 }
 
 /* ---- WordPiece ------------------------------------------------------------------------------- */
@@ -339,7 +347,7 @@ weft_status source_gguf(tokenizer *t, const container *c, const char *pre, weft_
     if (status != WEFT_OK)
         return status;
     if (strcmp(kind->text, "gpt2") == 0)
-        return load_byte_level(&g, pre, err);
+        return load_gpt2(&g, pre, err);
     if (strcmp(kind->text, "llama") == 0)
         return load_pieces(&g, false, err);
     if (strcmp(kind->text, "t5") == 0)
@@ -347,7 +355,7 @@ weft_status source_gguf(tokenizer *t, const container *c, const char *pre, weft_
     if (strcmp(kind->text, "bert") == 0)
         return load_bert(&g, err);
     if (strcmp(kind->text, "gemma4") == 0)
-        return load_gemma(&g, err);
+        return load_letters(&g, "gemma4", err);
     return weft_fail(err, WEFT_EUNSUPPORTED,
                      "%s: tokenizer.ggml.model is \"%.64s\"; gpt2, llama, t5, bert and gemma4 are "
                      "known",

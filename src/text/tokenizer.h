@@ -80,6 +80,7 @@ typedef struct decoder {
     int n;
     size_t strip_start;   /* how often `strip_point` is taken from the start of the whole text */
     uint32_t strip_point; /* (Strip behind Fuse) */
+    bool fused;           /* behind Fuse: what is left to do sees the whole text */
     bool spaced;          /* no decoder: tokens are joined by spaces, as Hugging Face does */
 } decoder;
 
