@@ -11,7 +11,7 @@ set -eu
 cd "$(dirname "$0")/.."
 TARGETS="safetensors gguf config model regex tokenizer"
 TESTS="test_gguf test_safetensors test_config test_load_faults test_regex test_unicode test_tokenizer
-    test_tokenizer_files"
+    test_tokenizer_files test_tokenizer_gguf"
 LEAST=90
 FUZZ=${FUZZ_BUILD:-build-fuzz}
 COVERAGE=${COVERAGE_BUILD:-build-coverage}

@@ -39,8 +39,10 @@ static weft_status template_slot(tokenizer *t, template *m, const json_t *j, con
     if (!hf_keys(j, token ? "SpecialToken" : "Sequence", at, err) ||
         !hf_keys(x, "id type_id", at, err) || !hf_integer(x, "type_id", &type, 255, at, err))
         return err->code;
+    if (!token && strcmp(id, "A") != 0 && strcmp(id, "B") != 0)
+        return hf_wrong(at, "id", "A or B", err);
     if (!token)
-        return add_slot(m, (slot){ strcmp(id, "A") == 0 ? SLOT_A : SLOT_B, 0, (int)type }, at, err);
+        return add_slot(m, (slot){ *id == 'A' ? SLOT_A : SLOT_B, 0, (int)type }, at, err);
     const json_t *special = json_object_get(tokens, id), *list = json_object_get(special, "ids");
     if (!json_is_array(list))
         return weft_fail(err, WEFT_EFORMAT, "%s: %s: token %.64s is not among special_tokens",
@@ -68,16 +70,19 @@ static weft_status template_of(tokenizer *t, template *m, const json_t *j, const
     for (size_t i = 0; i < json_array_size(list) && status == WEFT_OK; i++)
         status = template_slot(t, m, json_array_get(list, i), json_object_get(j, "special_tokens"),
                                at, err);
-    int texts = 0;
-    for (int i = 0; i < m->n; i++)
-        texts += m->slot[i].kind != SLOT_TOKEN;
     const bool two = strcmp(field, "pair") == 0;
-    if (status == WEFT_OK && !two && (texts != 1 || m->n == 0))
+    int texts = 0;
+    bool in_order = true;
+    for (int i = 0; i < m->n; i++)
+        if (m->slot[i].kind != SLOT_TOKEN)
+            in_order &= m->slot[i].kind == (texts++ ? SLOT_B : SLOT_A);
+    if (status != WEFT_OK || (in_order && texts == 1 + two))
+        return status;
+    if (!two)
         return weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s.%s does not have its text once", t->path,
                          at->at, field);
-    if (status == WEFT_OK && two && texts != 2)
-        *m = (template){ 0 }; /* such a template cannot be used, and Hugging Face does not mind */
-    return status;
+    *m = (template){ 0 }; /* cannot be used, which does no harm until someone encodes a pair */
+    return WEFT_OK;
 }
 
 static bool alone(const tokenizer *t, const place *at, weft_error *err)

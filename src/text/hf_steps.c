@@ -177,7 +177,7 @@ static weft_status byte_level_step(tokenizer *t, const json_t *j, int which, con
     if (prefix)
         status = add_splitter(t, &(splitter){ .kind = SPLIT_PREFIX_SPACE }, err);
     if (status == WEFT_OK && use_regex)
-        status = add_pattern(t, pattern_gpt2, strlen(pattern_gpt2), SPLIT_ISOLATED, false, err);
+        status = add_pattern(t, pattern_gpt2, err);
     if (status == WEFT_OK)
         status = add_splitter(t, &(splitter){ .kind = SPLIT_BYTES }, err);
     return status;

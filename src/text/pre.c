@@ -48,7 +48,7 @@
 
 typedef struct pre {
     const char *names;      /* parted by spaces */
-    const char *pattern[6]; /* each cuts what the one before left */
+    const char *pattern[7]; /* each cuts what the one before left; the last is NULL */
     int flags;
 } pre;
 
@@ -163,7 +163,7 @@ weft_status pre_apply(tokenizer *t, const char *name, weft_error *err)
                          "of a model that is (llama-bpe, qwen2, gpt-2, ...)",
                          t->path, name);
     weft_status status = WEFT_OK;
-    for (int i = 0; i < 6 && p->pattern[i] && status == WEFT_OK; i++)
-        status = add_pattern(t, p->pattern[i], strlen(p->pattern[i]), SPLIT_ISOLATED, false, err);
+    for (int i = 0; p->pattern[i] && status == WEFT_OK; i++)
+        status = add_pattern(t, p->pattern[i], err);
     return status;
 }

@@ -48,7 +48,9 @@ static weft_status token_id(const gguf_vocab *g, const char *key, uint32_t fallb
     *id = fallback < g->tokens->length ? fallback : NO_ID;
     if (!m)
         return WEFT_OK;
-    if (m->type != META_INT || m->integer < 0 || (uint64_t)m->integer >= g->tokens->length)
+    if (m->type != META_INT)
+        return wrong(g, key, "a number", err);
+    if ((uint64_t)m->integer >= g->tokens->length)
         return weft_fail(err, WEFT_EFORMAT, "%s: %s is %lld, but there are %llu tokens", g->t->path,
                          key, (long long)m->integer, (unsigned long long)g->tokens->length);
     *id = (uint32_t)m->integer;
@@ -111,7 +113,7 @@ static weft_status make_template(const gguf_vocab *g, bool bos, bool eos, uint32
     eos = flag(g, "tokenizer.ggml.add_eos_token", eos);
     if ((bos && first == NO_ID) || (eos && last == NO_ID))
         return weft_fail(err, WEFT_EFORMAT, "%s: asks for a token %s each text, but names none",
-                         g->t->path, bos && first == NO_ID ? "before" : "behind");
+                         g->t->path, first == NO_ID && bos ? "before" : "behind");
     g->t->bos = first == NO_ID ? -1 : (int32_t)first;
     g->t->eos = last == NO_ID ? -1 : (int32_t)last;
     template_simple(g->t, bos ? first : NO_ID, eos ? last : NO_ID);
@@ -215,12 +217,12 @@ static weft_status splitting(const gguf_vocab *g, const char **pre, weft_error *
     const meta *m = container_meta(g->c, "tokenizer.ggml.pre");
     if (*pre)
         return WEFT_OK;
-    if (!m || m->type != META_TEXT || strcmp(m->text, "default") == 0)
+    *pre = m && m->type == META_TEXT ? m->text : NULL;
+    if (!*pre || strcmp(*pre, "default") == 0)
         return weft_fail(err, WEFT_EUNSUPPORTED,
                          "%s: does not say how its text is split (tokenizer.ggml.pre is %s); name "
                          "the way of a model that does (llama-bpe, qwen2, gpt-2, ...)",
-                         g->t->path, m ? "\"default\"" : "missing");
-    *pre = m->text;
+                         g->t->path, *pre ? "\"default\"" : "missing");
     return WEFT_OK;
 }
 

@@ -137,7 +137,7 @@ static weft_status cramped(parser_fn *parser, const void *data, size_t size, int
     container c;
     *err = (weft_error){ 0 };
     host_plain(&h);
-    mem_init(&h.mem, 0, &(mem_hooks){ no_chunks, plain_release, &full });
+    mem_init(&h.mem, 0, &(mem_hooks){ no_chunks, plain_release, &full, 0 });
     assert_int_equal(container_begin(&c, "test", "input", &h, err), WEFT_OK);
     full = true;
     cram(&c.store, room);
@@ -198,7 +198,7 @@ static weft_status capped(const char *path, weft_load load, size_t cap, size_t *
     watch w = { 0 };
     weft_error err;
     host_plain(&h);
-    mem_init(&h.mem, cap, &(mem_hooks){ watched_alloc, plain_release, &w });
+    mem_init(&h.mem, cap, &(mem_hooks){ watched_alloc, plain_release, &w, 0 });
     const weft_status status = life(path, load, &h, &err);
     *peak = atomic_load(&h.mem.peak);
     if (cap && (w.largest > cap || *peak > cap))
