@@ -453,23 +453,10 @@ static const char *piece_ids(const bytes *model, const char *words, weft_error *
 static void spaces_of_pieces(void **state)
 {
     (void)state;
-    static const char *const texts[] = { "a b",
-                                         "  a   b ",
-                                         "auserb",
-                                         " user a",
-                                         "   ",
-                                         "",
-                                         "q\xC3\xA9"
-                                         "a" };
-    static const char *const pieces[] = { "\xE2\x96\x81",
-                                          "a",
-                                          "b",
-                                          "ab",
-                                          "\xE2\x96\x81"
-                                          "a",
-                                          "a\xE2\x96\x81",
-                                          " ",
-                                          "x" };
+    static const char *const texts[] = { "a b", "  a   b ", "auserb",    " user a",
+                                         "   ", "",         "q\303\251a" };
+    static const char *const pieces[] = { "\342\226\201",  "a", "b", "ab", "\342\226\201a",
+                                          "a\342\226\201", " ", "x" };
     static const struct {
         int kind, prefix, squeeze, escape, suffix;
         const char *want[7];
@@ -635,10 +622,7 @@ static void wrong_pieces(void **state)
         { 1, "", 0, "piece 2 is empty or not UTF-8" },
         { 1, "\x0A\x01\xFF", 3, "piece 2 is empty or not UTF-8" },
         { 1, "\x0A\x01z\x15\x00\x00\xC0\x7F", 8, "the score of piece 2 is not finite" },
-        { 1,
-          "\x0A\x01"
-          "a",
-          3, "piece 2 \"a\" occurs twice" },
+        { 1, "\12\1a", 3, "piece 2 \"a\" occurs twice" },
         { 2, "\x18\x03", 2, "kind 3; unigram (1) and BPE (2) are known" },
         { 2, "\x18", 1, "the trainer's part breaks off at byte 1" },
         { 2, "\x0A\x01x\xC8\x02\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01", 15, "0.1" }, /* bos -1 */
