@@ -104,11 +104,22 @@ coverage() {
         src/text/scratch.c |
         tee "$COVERAGE/report.txt"
     awk -v least=$LEAST '
-        /^(.*\/)?(gguf|safetensors|config|regex|regex_class|regex_translate|unicode|unicode_normal)\.c / {
-            n++
+        BEGIN {
+            n = split("gguf safetensors config regex regex_class regex_translate unicode unicode_normal load " \
+                "source_gguf source_files source_sp hf hf_fields hf_model hf_steps hf_after encode bpe unigram " \
+                "wordpiece normalize split decode pieces pieces_sp charsmap tokenizer vocab trie pre scan", name, " ")
+            for (i = 1; i <= n; i++)
+                gated[name[i] ".c"] = 1
+        }
+        {
+            file = $1
+            sub(/.*\//, "", file)
+            if (!(file in gated))
+                next
+            n--
             if ($NF + 0 < least) { print $1 " is below " least " %"; bad = 1 }
         }
-        END { exit bad || n != 8 }' "$COVERAGE/report.txt"
+        END { exit bad || n != 0 }' "$COVERAGE/report.txt"
 }
 
 case ${1:-60} in

@@ -15,10 +15,14 @@ static _Thread_local mem *budget;
 static _Thread_local size_t charged;
 static _Thread_local weft_status refused; /* why memory was refused; jansson itself cannot tell */
 
+/* jansson's lexer goes on where the text of a token could not grow, and then reads behind what it
+ * has. So once memory has been refused, all is, and the value of that token cannot be made. */
 static void *counted_malloc(size_t size)
 {
     if (!budget)
         return outer_malloc(size);
+    if (refused != WEFT_OK)
+        return NULL;
     uint64_t whole;
     if (!checked_add(size, 2 * OVERHEAD - 1, &whole)) /* bounded: constants */
         return NULL;

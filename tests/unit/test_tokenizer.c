@@ -896,6 +896,106 @@ static void added_tokens(void **state)
     weft_tokenizer_free(t);
 }
 
+/* What decoders make of tokens that look like something else. */
+static const char *joined_by(const char *steps_json, const char *const *tokens, int n)
+{
+    static char joined[512];
+    json_t *root = json_pack("{s:{s:s,s:{}},s:o}", "model", "type", "WordLevel", "vocab", "decoder",
+                             json_loads(steps_json, 0, NULL));
+    json_t *table = json_object_get(json_object_get(root, "model"), "vocab");
+    for (int i = 0; i < n; i++)
+        json_object_set_new(table, tokens[i], json_integer(2 * i)); /* every other id is free */
+    char *json = json_dumps(root, 0);
+    weft_error err = { 0 };
+    weft_tokenizer *t = load_json(json, &err);
+    if (!t)
+        fail_msg("%s", err.message);
+    int32_t id[32];
+    for (int i = 0; i < n; i++)
+        id[i] = 2 * i;
+    size_t length;
+    char *out = decode(t, id, n, false, &length);
+    snprintf(joined, sizeof joined, "%.*s", (int)length, out);
+    free(out);
+    weft_decoder *d = weft_decoder_new(t, false, &err);
+    const char *bytes;
+    assert_int_equal(weft_decoder_push(d, 1, &bytes, &length, &err), WEFT_EINVAL);
+    assert_non_null(strstr(err.message, "there is no token 1"));
+    assert_int_equal(weft_decoder_push(d, 1, &bytes, &length, NULL), WEFT_EINVAL);
+    weft_decoder_free(d);
+    weft_tokenizer_free(t);
+    free(json);
+    json_decref(root);
+    return joined;
+}
+
+static void odd_tokens(void **state)
+{
+    (void)state;
+    static const char *const hex[] = { "<0x41>", "<0x4a>", "<0x4Ax", "<0x/0>", "<0x:0>",
+                                       "<0x@0>", "<0xG0>", "<0x`0>", "<0xg0>", "<0x0g>" };
+    assert_string_equal(joined_by("{\"type\":\"ByteFallback\"}", hex, 10),
+                        "AJ<0x4Ax<0x/0><0x:0><0x@0><0xG0><0x`0><0xg0><0x0g>");
+    static const char *const letters[] = { "\304\240a", "\342\202\254a" };
+    assert_string_equal(joined_by("{\"type\":\"ByteLevel\"}", letters, 2), " a\342\202\254a");
+    static const char *const bars[] = { "\342\226\201", "\342\226\201a", "b" };
+    assert_string_equal(
+        joined_by(
+            "{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":"
+            "\"\342\226\201\"},\"content\":\" \"},{\"type\":\"Sequence\",\"decoders\":[{\"type\":"
+            "\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \",\"start\":9,\"stop\":0}]}]}",
+            bars, 3),
+        "ab");
+    char longer[200];
+    memset(longer, 'x', sizeof longer);
+    strcpy(longer + 190, " .y");
+    const char *const words[] = { "a", longer, "##b", "n't" };
+    assert_true(
+        strncmp(joined_by("{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}", words, 4),
+                "a xx", 4) == 0);
+    assert_non_null(
+        strstr(joined_by("{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}", words, 4),
+               "xx.ybn't"));
+}
+
+/* Byte-level models whose bytes can, and cannot, be looked at directly. */
+static void letters_for_bytes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *parts, *model, *ids;
+    } cases[] = {
+        { "", "", "0.1" },
+        { "\"normalizer\":{\"type\":\"NFC\"},", "", "0.1" },
+        { "\"normalizer\":{\"type\":\"ByteLevel\"},", "", "0" },
+        { "", "\"end_of_word_suffix\":\"x\",", "0.5" },
+        { "", "\"continuing_subword_prefix\":\"x\",", "0" },
+        { "", "\"unk_token\":\"a\",", "0.1" },
+        { "", "\"byte_fallback\":true,", "0.1" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char json[1024], got[64] = "";
+        weft_error err = { 0 };
+        snprintf(json, sizeof json,
+                 "{%s\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_"
+                 "regex\":false},"
+                 "\"model\":{\"type\":\"BPE\",%s\"vocab\":{\"a\":0,\"\304\240\":1,\"\304\240x\":5},"
+                 "\"merges\":[]}}",
+                 cases[i].parts, cases[i].model);
+        weft_tokenizer *t = load_json(json, &err);
+        if (!t)
+            fail_msg("%s", err.message);
+        weft_tokens *k = encode(t, "a ", 2, false, false);
+        for (int64_t j = 0; j < k->n; j++)
+            snprintf(got + strlen(got), sizeof got - strlen(got), "%s%d", j ? "." : "",
+                     (int)k->ids[j]);
+        if (strcmp(got, cases[i].ids) != 0)
+            fail_msg("case %zu: got %s, expected %s", i, got, cases[i].ids);
+        weft_tokens_free(k);
+        weft_tokenizer_free(t);
+    }
+}
+
 /* ---- memory ------------------------------------------------------------------------------------ */
 
 static void under_a_cap(void **state)
@@ -935,6 +1035,8 @@ int main(void)
         TEST("tokenizer: truncates and pads only when asked", fits_when_asked),
         TEST("tokenizer: pairs are cut and padded as Hugging Face does it", pairs_fit),
         TEST("tokenizer: added tokens take the white space they ask for", added_tokens),
+        TEST("tokenizer: decoders take tokens for what they are", odd_tokens),
+        TEST("tokenizer: bytes as letters", letters_for_bytes),
         TEST("tokenizer: a memory cap is kept", under_a_cap),
     };
     return RUN(tests);

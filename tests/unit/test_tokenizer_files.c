@@ -771,6 +771,184 @@ static void told_by_configuration(void **state)
     free(words.at);
 }
 
+/* ---- every step of tokenizer.json -------------------------------------------------------------- */
+
+static json_t *steps(void)
+{
+    json_error_t why;
+    json_t *root = json_load_file(fixture("golden/text/steps.json"), JSON_ALLOW_NUL, &why);
+    if (!root)
+        fail_msg("%s", why.text);
+    return root;
+}
+
+/* Loading, encoding and decoding, with the k-th allocation refused, for each k. */
+static void steps_without_memory(void **state)
+{
+    (void)state;
+    json_t *root = steps();
+    const json_t *list = json_object_get(root, "tokenizers");
+    for (size_t i = 0; i < json_array_size(list); i += quick() ? 5 : 1) {
+        const json_t *x = json_array_get(list, i);
+        const char *name = json_string_value(json_object_get(x, "name"));
+        char *json = json_dumps(json_object_get(x, "tokenizer"), 0);
+        const size_t n = strlen(json);
+        for (int64_t k = 1;; k += n > 4000 ? 1 + k / 16 : 1) {
+            faults memory = { .fail_at = k };
+            host h;
+            weft_error err;
+            const char *wrong;
+            host_faulty(&h, &memory, NULL);
+            const weft_status status = tokenizer_life(LIFE_JSON, (uint8_t *)json, n, text,
+                                                      sizeof text - 1, &h, &wrong, &err);
+            if (wrong || (status != WEFT_OK && status != WEFT_ENOMEM))
+                fail_msg("%s, allocation %lld: %d %s %s", name, (long long)k, (int)status,
+                         wrong ? wrong : "", err.message);
+            if (memory.live || atomic_load(&h.mem.used))
+                fail_msg("%s, allocation %lld: %lld blocks are left", name, (long long)k,
+                         (long long)memory.live);
+            if (memory.calls < k)
+                break;
+        }
+        free(json);
+    }
+    json_decref(root);
+}
+
+/* A word that has no token ends the encoding wherever it stands, whatever found it. */
+static void steps_without_words(void **state)
+{
+    (void)state;
+    static const char *const texts[] = { "a",
+                                         "b",
+                                         "a b",
+                                         "b a",
+                                         "a.b",
+                                         "a1b",
+                                         "1",
+                                         " a  b ",
+                                         "aab",
+                                         "a\xCE\xB1"
+                                         "b" };
+    json_t *root = steps();
+    json_t *model = json_pack("{s:s,s:{s:i,s:i}}", "type", "WordLevel", "vocab", "a", 0,
+                              "\xE2\x96\x81"
+                              "a",
+                              1);
+    const json_t *list = json_object_get(root, "tokenizers");
+    int refused = 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        json_t *t = json_pack("{s:O}", "model", model);
+        json_t *cutting = json_object_get(json_object_get(json_array_get(list, i), "tokenizer"),
+                                          "pre_tokenizer");
+        json_object_set(t, "pre_tokenizer", cutting);
+        char *json = json_dumps(t, 0);
+        for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+            host h;
+            tokenizer z = { 0 };
+            encoding out;
+            weft_error err = { 0 };
+            host_plain(&h);
+            assert_int_equal(tokenizer_begin(&z, "input", "", &h, &err), WEFT_OK);
+            assert_int_equal(source_json(&z, (uint8_t *)json, strlen(json), &err), WEFT_OK);
+            assert_int_equal(tokenizer_finish(&z, &err), WEFT_OK);
+            encoder *e = encoder_new(&z, &h.mem, &err);
+            const weft_status status = encoder_encode(e, texts[k], strlen(texts[k]), NULL, 0,
+                                                      &(encode_options){ 0 }, &out, &err);
+            if (status != WEFT_OK)
+                assert_non_null(strstr(err.message, "a word outside the vocabulary"));
+            refused += status != WEFT_OK;
+            encoder_free(e);
+            tokenizer_free(&z);
+        }
+        free(json);
+        json_decref(t);
+    }
+    assert_true(refused > 100);
+    json_decref(model);
+    json_decref(root);
+}
+
+/* ---- SentencePiece's compiled map -------------------------------------------------------------- */
+
+/* A double array by hand: x is A, xy is BC, v is a space, z has no text, w leads outside. */
+static bytes compiled_map(void)
+{
+    enum { ROOT = 256, VALUE = 1 << 8 };
+    uint32_t unit[512] = { (uint32_t)ROOT << 10 };
+    const uint32_t x = ROOT ^ 'x', z = ROOT ^ 'z', w = ROOT ^ 'w', v = ROOT ^ 'v', xy = 511 ^ 'y';
+    unit[x] = (x ^ 511) << 10 | VALUE | 'x';
+    unit[511] = 1u << 31 | 0;
+    unit[xy] = (xy ^ 510) << 10 | VALUE | 'y';
+    unit[510] = 1u << 31 | 2;
+    unit[z] = (z ^ 509) << 10 | VALUE | 'z';
+    unit[509] = 1u << 31 | 99;
+    unit[w] = (w ^ 1000) << 10 | VALUE | 'w';
+    unit[v] = (v ^ 508) << 10 | VALUE | 'v';
+    unit[508] = 1u << 31 | 5;
+    bytes b = { 0 };
+    put_u32(&b, sizeof unit);
+    put(&b, unit, sizeof unit);
+    put(&b, "A\0BC\0 \0", 7);
+    return b;
+}
+
+static const char *mapped(const charsmap *c, const char *s, size_t n, bool longest)
+{
+    static char out[32];
+    const char *to = "";
+    size_t length = 0;
+    const size_t taken = longest ? charsmap_longest(c, s, n, &to, &length)
+                                 : charsmap_shortest(c, s, n, &to, &length);
+    snprintf(out, sizeof out, "%zu:%.*s", taken, (int)length, to);
+    return out;
+}
+
+static void compiled_maps(void **state)
+{
+    (void)state;
+    host h;
+    arena store;
+    charsmap c;
+    weft_error err = { 0 };
+    bytes b = compiled_map();
+    host_plain(&h);
+    arena_init(&store, ARENA_GROWING, &h.mem, 0, "", &err);
+    assert_int_equal(charsmap_init(&c, &store, b.at, b.n, &err), WEFT_OK);
+    assert_string_equal(mapped(&c, "xyz", 3, true), "2:BC");
+    assert_string_equal(mapped(&c, "xyz", 3, false), "1:A");
+    assert_string_equal(mapped(&c, "x", 1, true), "1:A");
+    assert_string_equal(mapped(&c, "xa", 2, true), "1:A");
+    assert_string_equal(mapped(&c, "z", 1, true), "1:"); /* its text lies behind the end */
+    assert_string_equal(mapped(&c, "w", 1, true), "0:");
+    assert_string_equal(mapped(&c, "q", 1, true), "0:");
+    assert_string_equal(mapped(&c, "", 1, true), "0:");
+    for (size_t n = 0; n < 4; n++)
+        assert_int_equal(charsmap_init(&c, &store, b.at, n, &err), WEFT_EFORMAT);
+    static const uint8_t odd[] = { 3, 0, 0, 0, 0, 0, 0 }, none[] = { 0, 0, 0, 0 };
+    assert_int_equal(charsmap_init(&c, &store, odd, sizeof odd, &err), WEFT_EFORMAT);
+    assert_int_equal(charsmap_init(&c, &store, none, sizeof none, &err), WEFT_EFORMAT);
+    assert_non_null(
+        strstr(err.message, "a precompiled_charsmap of 4 bytes that announces a trie of 0"));
+    arena_free(&store);
+
+    bytes model = { 0 }, rules = { 0 };
+    put_piece(&model, "<unk>", 0, PIECE_UNKNOWN);
+    static const char *const pieces[] = { "A", "BC", "\342\226\201", "a" };
+    for (int i = 0; i < 4; i++)
+        put_piece(&model, pieces[i], -1, PIECE_NORMAL);
+    put_part(&rules, 2, b.at, b.n);
+    put_field(&rules, 3, 0);
+    put_part(&model, 3, rules.at, rules.n);
+    assert_string_equal(piece_ids(&model, "xxya", &err), "1.2.4");
+    assert_string_equal(piece_ids(&model, "vv xv va zv", &err), "1.3.4");
+    assert_string_equal(piece_ids(&model, "vv", &err), "");
+    assert_string_equal(piece_ids(&model, "zz", &err), "");
+    free(model.at);
+    free(rules.at);
+    free(b.at);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -781,6 +959,10 @@ int main(void)
         TEST("vocabularies: what is wrong in a plain file is named", plain_files),
         TEST("vocabularies: merges beside a table", merges_and_tables),
         TEST("vocabularies: BOS and EOS as the configuration says", told_by_configuration),
+        TEST("SentencePiece: a compiled map replaces", compiled_maps),
+        TEST("tokenizer.json: memory that fails at any point of any step leaves nothing behind",
+             steps_without_memory),
+        TEST("tokenizer.json: a word without a token ends the encoding", steps_without_words),
         TEST("vocabularies: vectors stored in GGUF are checked", stored_in_gguf),
         TEST("vocabularies: a file cut off anywhere ends in an error or a smaller vocabulary",
              cut_anywhere),

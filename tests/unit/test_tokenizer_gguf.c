@@ -340,6 +340,50 @@ static void ways_of_splitting(void **state)
     assert_int_equal(pre_flags("sarvam-moe"), PRE_LETTERS);
 }
 
+/* The patterns that are cut by hand, against the patterns themselves. */
+static void cut_by_hand(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "gpt-2", "llama-bpe", "qwen2" };
+    static const char *const parts[] = {
+        "a",        "B",        "'",        "s",       "'ll",      "'RE",
+        "1",        "23",       " ",        "  ",      "\n",       "\r",
+        "\t",       ".",        "-",        "/",       "\xC3\xA9", "\xE2\x82\xAC",
+        "\xD9\xA3", "\xC2\xA0", "\xC5\xBF", "\xCC\x81"
+    };
+    uint64_t x = 88172645463325252u;
+    for (int i = 0; i < 3; i++) {
+        host h;
+        tokenizer t;
+        weft_error err = { 0 };
+        writer writers[MAX_STEP] = { 0 };
+        host_plain(&h);
+        assert_int_equal(tokenizer_begin(&t, "test", "", &h, &err), WEFT_OK);
+        assert_int_equal(pre_apply(&t, names[i], &err), WEFT_OK);
+        assert_non_null(t.splitters.step[0].scan);
+        regex_scratch *room = regex_scratch_new(&h.mem, &err);
+        splitters slow = t.splitters;
+        slow.step[0].scan = NULL;
+        for (int round = 0; round < (quick() ? 2000 : 20000); round++) {
+            char s[64] = "", cut[2][512] = { "", "" };
+            do {
+                x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+                strcat(s, parts[(x >> 20) % (sizeof parts / sizeof *parts)]);
+            } while (strlen(s) < 48 && x % 16);
+            for (int k = 0; k < 2; k++) {
+                const split_run run = {
+                    k ? &slow : &t.splitters, room, writers, false, &h.mem, note, cut[k], &err
+                };
+                assert_true(split_text(&run, &(piece){ .s = s, .n = strlen(s) }));
+            }
+            if (strcmp(cut[0], cut[1]) != 0)
+                fail_msg("%s: cut \"%s\", the pattern cuts \"%s\"", names[i], cut[0], cut[1]);
+        }
+        regex_scratch_free(room);
+        tokenizer_free(&t);
+    }
+}
+
 /* ---- pieces without a tokenizer ---------------------------------------------------------------- */
 
 /* The bytes of token id, or what is the matter. */
@@ -485,6 +529,7 @@ int main(void)
         TEST("GGUF: of equal tokens the first is meant; Gemma falls back to bytes", ids_of_merges),
         TEST("GGUF: BERT's pieces are respelled", ids_of_words),
         TEST("GGUF: ways of splitting cut as their models do", ways_of_splitting),
+        TEST("splitting by hand is splitting by pattern", cut_by_hand),
         TEST("GGUF: pieces are spelled without a tokenizer", bare_pieces),
         TEST("tokenizer: a path is a file or a directory with one", paths),
         TEST("tokenizer: a file is told by its bytes", told_by_bytes),
