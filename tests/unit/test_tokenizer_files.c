@@ -819,17 +819,8 @@ static void steps_without_memory(void **state)
 static void steps_without_words(void **state)
 {
     (void)state;
-    static const char *const texts[] = { "a",
-                                         "b",
-                                         "a b",
-                                         "b a",
-                                         "a.b",
-                                         "a1b",
-                                         "1",
-                                         " a  b ",
-                                         "aab",
-                                         "a\xCE\xB1"
-                                         "b" };
+    static const char *const texts[] = { "a",   "b", "a b",    "b a", "a.b",
+                                         "a1b", "1", " a  b ", "aab", "a\316\261b" };
     json_t *root = steps();
     json_t *model = json_pack("{s:s,s:{s:i,s:i}}", "type", "WordLevel", "vocab", "a", 0,
                               "\xE2\x96\x81"
