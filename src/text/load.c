@@ -63,7 +63,6 @@ static weft_status check_stored(const tokenizer *t, const container *c, weft_err
     json_section_begin(&t->host->mem);
     json_t *root = json_read((const uint8_t *)m->text, m->length, false, t->path, err);
     const weft_status status = root ? check_vectors(t, root, err) : err->code;
-    json_decref(root);
     json_section_end();
     return status;
 }
@@ -139,7 +138,6 @@ static weft_status read_config(tokenizer *t, const char *path, weft_error *err)
         if (vectors)
             status = check_vectors(t, vectors, err);
     }
-    json_decref(root);
     json_section_end();
     file_close(&f, t->host);
     return status;
@@ -165,7 +163,6 @@ weft_status source_json(tokenizer *t, const uint8_t *data, size_t size, weft_err
     json_section_begin(&t->host->mem);
     json_t *root = json_read(data, size, true, t->path, err);
     const weft_status status = root ? hf_load(t, root, err) : err->code;
-    json_decref(root);
     json_section_end();
     return status;
 }

@@ -267,7 +267,6 @@ weft_status source_merges(tokenizer *t, const uint8_t *table, size_t table_size,
     json_section_begin(&t->host->mem);
     json_t *root = json_read(table, table_size, false, t->path, err);
     weft_status status = root ? hf_vocab(t, root, NULL, "vocab", err) : err->code;
-    json_decref(root);
     json_section_end();
     if (status == WEFT_OK)
         status = mark_end_of_text(t, err);
