@@ -12,6 +12,7 @@ static _Thread_local weft_status refused; /* why memory was refused; jansson its
 /* A text becomes many small blocks that all go together: they are cut from chunks. */
 #define CHUNK ((size_t)64 << 10)
 #define ALIGN 16u
+#define MOST  ((size_t)1 << 31) /* twice the table of a list of as many numbers as a text can hold */
 
 typedef struct chunk {
     struct chunk *older;
@@ -26,7 +27,7 @@ static bool add_chunk(size_t size)
     weft_error why = { 0 };
     const size_t least = budget->hooks.chunk ? budget->hooks.chunk : CHUNK;
     size = size < least ? least : size;
-    chunk *c = mem_alloc(budget, sizeof *c + size, "JSON", &why);
+    chunk *c = mem_alloc(budget, sizeof *c + size, "JSON", &why); /* bounded: MOST */
     if (!c) {
         refused = why.code;
         return false;
@@ -42,13 +43,15 @@ static void *counted_malloc(size_t size)
 {
     if (!budget)
         return outer_malloc(size);
-    if (refused != WEFT_OK || size > JSON_MAX_BYTES * (size_t)4) /* no text makes such a block */
+    if (size > MOST)
+        refused = WEFT_ENOMEM;
+    if (refused != WEFT_OK)
         return NULL;
-    size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1); /* bounded: above */
+    size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1); /* bounded: MOST */
     if ((!newest || size > newest->size - newest->at) && !add_chunk(size))
         return NULL;
-    void *block = newest->bytes + newest->at;
-    newest->at += size;
+    void *block = newest->bytes + newest->at; /* bounded: by the chunk, as the next */
+    newest->at += size;                       /* bounded: above */
     return block;
 }
 
