@@ -11,7 +11,12 @@ set -eu
 cd "$(dirname "$0")/.."
 TARGETS="safetensors gguf config model regex tokenizer"
 TESTS="test_gguf test_safetensors test_config test_load_faults test_regex test_unicode test_tokenizer
-    test_tokenizer_files"
+    test_tokenizer_files test_tokenizer_gguf"
+GATED="formats/gguf formats/safetensors formats/config text/regex text/regex_class text/regex_translate text/unicode
+    text/unicode_normal text/load text/source_gguf text/source_files text/source_sp text/hf text/hf_fields text/hf_model
+    text/hf_steps text/hf_after text/encode text/bpe text/unigram text/wordpiece text/normalize text/split text/scan
+    text/decode text/pieces text/pieces_sp text/charsmap text/tokenizer text/vocab text/trie text/pre"
+SHOWN="formats/json formats/container formats/open text/text text/scratch"
 LEAST=90
 FUZZ=${FUZZ_BUILD:-build-fuzz}
 COVERAGE=${COVERAGE_BUILD:-build-coverage}
@@ -91,18 +96,25 @@ coverage() {
         objects="$objects -object $COVERAGE/tests/$test"
     done
     llvm-profdata merge -o "$COVERAGE/all.profdata" "$COVERAGE"/profiles/*.profraw
+    sources=
+    for name in $GATED $SHOWN; do
+        sources="$sources src/$name.c"
+    done
     # shellcheck disable=SC2086
     llvm-cov report $objects -instr-profile="$COVERAGE/all.profdata" -show-branch-summary -show-region-summary=false \
-        src/formats/gguf.c src/formats/safetensors.c src/formats/config.c src/formats/json.c src/formats/container.c \
-        src/formats/open.c src/text/regex.c src/text/regex_class.c src/text/regex_translate.c src/text/unicode.c \
-        src/text/unicode_normal.c |
-        tee "$COVERAGE/report.txt"
-    awk -v least=$LEAST '
-        /^(.*\/)?(gguf|safetensors|config|regex|regex_class|regex_translate|unicode|unicode_normal)\.c / {
-            n++
+        $sources | tee "$COVERAGE/report.txt"
+    awk -v least=$LEAST -v names="$GATED" '
+        BEGIN {
+            n = split(names, name)
+            for (i = 1; i <= n; i++)
+                gated[name[i] ".c"] = 1
+        }
+        { sub(/^.*src\//, "", $1) }
+        $1 in gated {
+            n--
             if ($NF + 0 < least) { print $1 " is below " least " %"; bad = 1 }
         }
-        END { exit bad || n != 8 }' "$COVERAGE/report.txt"
+        END { exit bad || n != 0 }' "$COVERAGE/report.txt"
 }
 
 case ${1:-60} in

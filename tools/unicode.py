@@ -9,11 +9,13 @@ for those that have to be worked out. Where PCRE2 has what tokenizers has not, o
 
     tools/unicode.py [FILE]            writes both files, or one (about six minutes)
     tools/unicode.py --check [FILE]    says whether they are what it would write
-    tools/unicode.py --golden          remakes tests/golden/unicode: normal forms, and where each byte came from
+    tools/unicode.py --golden          remakes tests/golden/unicode: normal forms and where each byte came from; what
+                                       each class and some patterns hold, as hashes (about two minutes)
 
 Needs Python's tokenizers, libpcre2-8 and libonig (for the names of its properties only).
 """
 import ctypes
+import hashlib
 import os
 import random
 import re
@@ -344,6 +346,46 @@ def unicode_tables():
     return "\n".join(out)
 
 
+# ---- classes as hashes: asked again, of the library and not of the tables ----------------------------
+
+PATTERNS = r"""\s \S \d \D \w \W \h \p{L} \p{Lu} \p{Ll} \p{Lt} \p{Lm} \p{Lo} \p{M} \p{Mn} \p{Mc} \p{Me} \p{N} \p{Nd} \p{Nl} \p{No}
+    \p{P} \p{Pc} \p{Pd} \p{Ps} \p{Pe} \p{Pi} \p{Pf} \p{Po} \p{S} \p{Sm} \p{Sc} \p{Sk} \p{So} \p{Z} \p{Zs} \p{C} \p{Cc} \p{Cf}
+    \p{Co} \P{L} \p{^N} \p{Han} \p{Hiragana} \p{Katakana} \p{Hangul} \p{Latin} \p{Greek} \p{Cyrillic} \p{Arabic}
+    \p{Devanagari} \p{Thai} \p{Alpha} \p{Upper} \p{Lower} \p{Alnum} \p{Punct} \p{Space} \p{Word} \p{Graph} \p{Print}
+    \p{Cntrl} \p{Blank} [[:punct:]] [[:alpha:]] [[:^alnum:]] [[:cntrl:]] [[:space:]] [^\s\p{L}\p{N}] [^\r\n\p{L}\p{N}]
+    [\p{L}&&[^\p{Han}]] [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"""
+
+
+def bitmap(members):
+    out = bytearray(0x110000 // 8)
+    for c in members:
+        out[c >> 3] |= 1 << (c & 7)
+    return out
+
+
+def class_hashes():
+    """Lines of: kind, name, members, SHA-256 of a bit (script: a byte; lower: pairs of u32) for each code point."""
+    known = classes()
+    white = pre_tokenizers.WhitespaceSplit()
+    han = normalizers.BertNormalizer(clean_text=False, handle_chinese_chars=True, strip_accents=False, lowercase=False)
+    sets = {"numeric": known[1], "word": known[2], "control": known[4], "punctuation": known[8], "accent": known[16],
+            "mark": known[32], "space": {c for c in POINTS if pieces(white, "a" + chr(c) + "a") == ["a", "a"]},
+            "han": {c for c in POINTS if han.normalize_str(chr(c)) == " " + chr(c) + " "}}
+    rows = [("class", name, len(x), bitmap(x)) for name, x in sorted(sets.items())]
+    script, edges = bytearray(0x110000), scripts() + [[0x110000, 0]]
+    for (first, number), (end, _) in zip(edges, edges[1:]):
+        script[first:end] = bytes([number]) * (end - first)
+    script[0xD800:0xE000] = bytes(0x800)
+    rows.append(("script", "-", sum(b > 0 for b in script), script))
+    lower = normalizers.Lowercase()
+    pairs = [(c, ord(d)) for c in POINTS if lower.normalize_str(chr(c)) != chr(c) for d in lower.normalize_str(chr(c))]
+    rows.append(("lower", "-", len(pairs), b"".join(x.to_bytes(4, "little") for pair in pairs for x in pair)))
+    for pattern in PATTERNS.split():
+        members = onig(pattern)
+        rows.append(("pattern", pattern, len(members), bitmap(members)))
+    return ["%s %s %d %s\n" % (kind, name, n, hashlib.sha256(data).hexdigest()) for kind, name, n, data in rows]
+
+
 # ---- normal forms -----------------------------------------------------------------------------------
 
 def golden():
@@ -365,6 +407,7 @@ def golden():
     where = os.path.join(ROOT, "..", "..", "tests", "golden", "unicode")
     os.makedirs(where, exist_ok=True)
     open(os.path.join(where, "forms.txt"), "w").writelines(out)
+    open(os.path.join(where, "classes.txt"), "w").writelines(class_hashes())
 
 
 def main():

@@ -91,7 +91,8 @@ void *arena_alloc(arena *a, size_t size, weft_error *err)
     whole &= ~((size_t)MEM_ALIGN - 1);
 
     if (a->kind == ARENA_GROWING && !room(a->chunk, whole)) {
-        arena_chunk *c = chunk_new(a->mem, whole > CHUNK ? whole : CHUNK, a->chunk,
+        const size_t least = a->mem->hooks.chunk ? a->mem->hooks.chunk : CHUNK;
+        arena_chunk *c = chunk_new(a->mem, whole > least ? whole : least, a->chunk,
                                    "working memory", err);
         if (!c)
             return NULL;

@@ -126,6 +126,18 @@ weft_status file_open(file *f, const char *path, weft_load load, host *h, weft_e
     return status;
 }
 
+bool path_is_directory(const char *path, host *h)
+{
+    uint64_t size;
+    const int fd = h->io.open(h->io.ud, path);
+    if (fd < 0)
+        return false;
+    errno = 0;
+    const bool is = h->io.size(h->io.ud, fd, &size) != 0 && errno == EISDIR;
+    h->io.close(h->io.ud, fd);
+    return is;
+}
+
 void file_close(file *f, host *h)
 {
     if (f->data && f->mapped)

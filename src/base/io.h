@@ -35,6 +35,9 @@ struct host;
 weft_status file_open(file *f, const char *path, weft_load load, struct host *h, weft_error *err);
 void file_close(file *f, struct host *h);
 
+/* False also where there is nothing. */
+bool path_is_directory(const char *path, struct host *h);
+
 /* Writes a file whole: beside its place first, then moved there, so that nobody ever sees half of
  * it and a failure leaves what was there. */
 weft_status file_write(const char *path, const void *data, size_t size, weft_error *err);

@@ -25,7 +25,7 @@ static void system_release(void *ud, void *block)
 
 void mem_init(mem *m, size_t cap, const mem_hooks *hooks)
 {
-    *m = (mem){ .cap = cap, .hooks = { system_alloc, system_release, NULL } };
+    *m = (mem){ .cap = cap, .hooks = { system_alloc, system_release, NULL, 0 } };
     if (hooks)
         m->hooks = *hooks;
 }

@@ -22,6 +22,8 @@ typedef struct mem_hooks {
     void *(*alloc)(void *ud, size_t align, size_t size); /* NULL when there is none */
     void (*release)(void *ud, void *block);
     void *ud;
+    size_t
+        chunk; /* the least a growing arena asks for; 0: 64 KiB. 1 shows every block to the hooks */
 } mem_hooks;
 
 typedef struct mem {

@@ -121,7 +121,6 @@ weft_status config_parse(container *c, const uint8_t *data, uint64_t size, weft_
     json_section_begin(&c->host->mem);
     json_t *root = json_read(data, size, true, c->path, err);
     const weft_status status = root ? flatten_root(&f, root) : WEFT_EFORMAT;
-    json_decref(root);
     json_section_end();
     return status;
 }

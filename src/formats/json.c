@@ -1,39 +1,57 @@
 #include "formats/json.h"
 
-#include "base/checked.h"
-
 #include <pthread.h>
 #include <string.h>
-
-/* What malloc adds to a block; charged so that many small nodes are not counted too low. */
-#define OVERHEAD 16
 
 static pthread_mutex_t borrowed = PTHREAD_MUTEX_INITIALIZER;
 static json_malloc_t outer_malloc;
 static json_free_t outer_free;
 static _Thread_local mem *budget;
-static _Thread_local size_t charged;
 static _Thread_local weft_status refused; /* why memory was refused; jansson itself cannot tell */
 
+/* A text becomes many small blocks that all go together: they are cut from chunks. */
+#define CHUNK ((size_t)64 << 10)
+#define ALIGN 16u
+#define MOST  ((size_t)1 << 31) /* twice the table of a list of as many numbers as a text can hold */
+
+typedef struct chunk {
+    struct chunk *older;
+    size_t size, at;
+    _Alignas(ALIGN) char bytes[];
+} chunk;
+
+static _Thread_local chunk *newest;
+
+static bool add_chunk(size_t size)
+{
+    weft_error why = { 0 };
+    const size_t least = budget->hooks.chunk ? budget->hooks.chunk : CHUNK;
+    size = size < least ? least : size;
+    chunk *c = mem_alloc(budget, sizeof *c + size, "JSON", &why); /* bounded: MOST */
+    if (!c) {
+        refused = why.code;
+        return false;
+    }
+    *c = (chunk){ .older = newest, .size = size };
+    newest = c;
+    return true;
+}
+
+/* jansson's lexer goes on where the text of a token could not grow, and then reads behind what it
+ * has. So once memory has been refused, all is, and the value of that token cannot be made. */
 static void *counted_malloc(size_t size)
 {
     if (!budget)
         return outer_malloc(size);
-    uint64_t whole;
-    if (!checked_add(size, 2 * OVERHEAD - 1, &whole)) /* bounded: constants */
-        return NULL;
-    whole &= ~(uint64_t)(OVERHEAD - 1);
-    if (!mem_charge(budget, whole)) {
-        refused = WEFT_ELIMIT;
-        return NULL;
-    }
-    void *block = budget->hooks.alloc(budget->hooks.ud, OVERHEAD, whole);
-    if (!block) {
+    if (size > MOST)
         refused = WEFT_ENOMEM;
-        mem_uncharge(budget, whole);
+    if (refused != WEFT_OK)
         return NULL;
-    }
-    charged += whole; /* bounded: by what mem_charge accepted */
+    size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1); /* bounded: MOST */
+    if ((!newest || size > newest->size - newest->at) && !add_chunk(size))
+        return NULL;
+    void *block = newest->bytes + newest->at; /* bounded: by the chunk, as the next */
+    newest->at += size;                       /* bounded: above */
     return block;
 }
 
@@ -41,8 +59,6 @@ static void counted_free(void *block)
 {
     if (!budget)
         outer_free(block);
-    else if (block)
-        budget->hooks.release(budget->hooks.ud, block);
 }
 
 /* A fork while a section is open elsewhere must not leave the child with a lock that nobody
@@ -69,7 +85,6 @@ void json_section_begin(mem *m)
     lock();
     json_get_alloc_funcs(&outer_malloc, &outer_free);
     budget = m;
-    charged = 0;
     refused = WEFT_OK;
     json_set_alloc_funcs(counted_malloc, counted_free);
 }
@@ -77,7 +92,11 @@ void json_section_begin(mem *m)
 void json_section_end(void)
 {
     json_set_alloc_funcs(outer_malloc, outer_free);
-    mem_uncharge(budget, charged);
+    while (newest) {
+        chunk *older = newest->older;
+        mem_free(budget, newest);
+        newest = older;
+    }
     budget = NULL;
     unlock();
 }

@@ -2,8 +2,8 @@
  *
  * jansson's allocator is a global of the process. A section borrows it: between begin and end, what
  * this thread allocates through jansson is charged to the host's budget and passes its seam; other
- * threads that use jansson meanwhile get their memory from where they would have. The tree must be
- * freed before the section ends. */
+ * threads that use jansson meanwhile get their memory from where they would have. A tree
+ * lives until the section ends, and needs no json_decref. */
 #ifndef WEFT_FORMATS_JSON_H
 #define WEFT_FORMATS_JSON_H
 

@@ -1,21 +1,8 @@
 /* open.c - which format a path is, and which files belong to it. */
 #include "formats/container.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-static bool is_directory(const char *path, host *h)
-{
-    uint64_t size;
-    const int fd = h->io.open(h->io.ud, path);
-    if (fd < 0)
-        return false;
-    errno = 0;
-    const bool is = h->io.size(h->io.ud, fd, &size) != 0 && errno == EISDIR;
-    h->io.close(h->io.ud, fd);
-    return is;
-}
 
 static weft_status open_part(container *c, int i, const char *name, weft_load load, weft_error *err)
 {
@@ -82,7 +69,7 @@ static weft_status open_file(container *c, const char *path, weft_load load, wef
 
 weft_status container_open(container *c, const char *path, weft_load load, host *h, weft_error *err)
 {
-    const bool directory = is_directory(path, h);
+    const bool directory = path_is_directory(path, h);
     weft_status status = container_begin(c, directory ? "safetensors" : "gguf", path, h, err);
     if (status == WEFT_OK)
         status = directory ? open_directory(c, load, err) : open_file(c, path, load, err);

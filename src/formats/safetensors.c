@@ -194,7 +194,6 @@ weft_status safetensors_parse(container *c, const uint8_t *data, uint64_t size, 
     json_section_begin(&c->host->mem);
     json_t *root = json_read(header, n, false, c->path, err);
     weft_status status = root ? read_header(&r, root) : WEFT_EFORMAT;
-    json_decref(root);
     json_section_end();
     return status == WEFT_OK ? check_tiling(&r) : status;
 }

@@ -401,8 +401,6 @@ static bool encode_long(const bpe *m, bpe_scratch *k, const char *word, size_t n
 
 bool bpe_encode(const bpe *m, bpe_scratch *k, const char *word, size_t n, ids *out, weft_error *err)
 {
-    if (n == 0)
-        return true;
     if (m->whole_words) {
         const uint32_t id = vocab_find(m->vocab, word, n);
         if (id != NO_ID) {

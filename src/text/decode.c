@@ -108,25 +108,19 @@ static void cleanup(writer *w, const piece *p)
         { " ' ", "'" },  { " n't", "n't" }, { " 'm", "'m" },   { " do not", " don't" },
         { " 's", "'s" }, { " 've", "'ve" }, { " 're", "'re" },
     };
-    char from[256], to[256];
-    if (p->n >= sizeof from / 2) { /* no rule makes a token longer than one letter more */
-        writer_copy(w, p, 0, p->n);
-        return;
-    }
-    size_t n = p->n;
-    memcpy(from, p->s, n);
-    for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
-        const size_t length = strlen(rules[r][0]), by = strlen(rules[r][1]);
-        size_t k = 0;
-        for (size_t i = 0; i < n;) {
-            const bool hit = n - i >= length && memcmp(from + i, rules[r][0], length) == 0;
-            memcpy(to + k, hit ? rules[r][1] : from + i, hit ? by : 1);
+    const size_t mark = w->n;
+    writer_copy(w, p, 0, p->n);
+    for (size_t r = 0; r < sizeof rules / sizeof *rules && !w->failed; r++) {
+        const size_t length = strlen(rules[r][0]), by = strlen(rules[r][1]); /* which is less */
+        size_t k = mark;
+        for (size_t i = mark; i < w->n;) {
+            const bool hit = w->n - i >= length && memcmp(w->s + i, rules[r][0], length) == 0;
+            memmove(w->s + k, hit ? rules[r][1] : w->s + i, hit ? by : 1);
             k += hit ? by : 1;
             i += hit ? length : 1;
         }
-        memcpy(from, to, n = k);
+        w->n = k;
     }
-    writer_put(w, from, n, 0, 0);
 }
 
 static void strip(writer *w, const piece *p, const decoder_step *s)

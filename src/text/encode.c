@@ -269,7 +269,7 @@ static bool word_before(const char *s, size_t at)
 {
     size_t begin = at;
     uint32_t point;
-    while (begin > 0 && at - begin < 4 && ((uint8_t)s[--begin] & 0xC0) == 0x80) {}
+    while (begin > 0 && ((uint8_t)s[--begin] & 0xC0) == 0x80) {}
     return begin < at && utf8_decode(s + begin, at - begin, &point) && unicode_is_word(point);
 }
 
@@ -320,10 +320,10 @@ static bool around_added(encoder *e, const added_set *set, const piece *p,
         at += length;
         if (!counts(e, a, p, found, at))
             continue;
-        size_t first = a->left ? spaces_before(p->s, begin, found) : found;
+        const size_t first = a->left ? spaces_before(p->s, begin, found) : found;
         const size_t last = a->right ? spaces_after(p->s, p->n, at) : at;
-        first = first < begin ? begin : first;
-        const piece before = piece_cut(p, begin, first);
+        /* a token that begins with spaces can begin inside those that the last one took */
+        const piece before = piece_cut(p, begin, first < begin ? begin : first);
         if ((before.n > 0 && !rest(e, &before)) || !put_added(e, a, p, first, last))
             return false;
         begin = last;
@@ -416,21 +416,26 @@ static bool encode_text(encoder *e, const char *text, size_t n)
 
 /* ---- template, truncation, padding ----------------------------------------------------------- */
 
-/* Room for n more at the front of everything, which moves back. */
-static bool insert(encoder *e, size_t at, uint32_t id)
+/* Puts an id in n times; what is behind moves back. */
+static bool insert(encoder *e, size_t at, uint32_t id, size_t n)
 {
-    if (!ids_reserve(&e->ids, 1, e->err) || (e->spans && !put_span(e, 0, 0)))
+    if (!ids_reserve(&e->ids, n, e->err))
         return false;
+    for (size_t i = 0; e->spans && i < n; i++)
+        if (!put_span(e, 0, 0))
+            return false;
     uint32_t *x = e->ids.id;
-    memmove(x + at + 1, x + at, (e->ids.n - at) * sizeof *x);
-    x[at] = id;
+    const size_t bytes = (e->ids.n - at) * sizeof *x;
+    memmove(x + at + n, x + at, bytes);
+    for (size_t i = 0; i < n; i++)
+        x[at + i] = id;
     if (e->spans) {
-        const size_t bytes = (e->n_span - 1 - at) * sizeof *x;
-        memmove(e->span_from + at + 1, e->span_from + at, bytes);
-        memmove(e->span_to + at + 1, e->span_to + at, bytes);
-        e->span_from[at] = e->span_to[at] = 0;
+        memmove(e->span_from + at + n, e->span_from + at, bytes);
+        memmove(e->span_to + at + n, e->span_to + at, bytes);
+        memset(e->span_from + at, 0, n * sizeof *x);
+        memset(e->span_to + at, 0, n * sizeof *x);
     }
-    e->ids.n++;
+    e->ids.n += n;
     return true;
 }
 
@@ -490,7 +495,7 @@ static bool apply(encoder *e, const template *m, size_t n_a, size_t n_b, bool to
     for (int i = 0; i < m->n; i++) {
         const slot *s = &m->slot[i];
         const size_t n = s->kind == SLOT_TOKEN ? tokens : s->kind == SLOT_A ? n_a : n_b;
-        if (s->kind == SLOT_TOKEN && tokens && !insert(e, at, s->id))
+        if (s->kind == SLOT_TOKEN && tokens && !insert(e, at, s->id, 1))
             return false;
         memset(type + at, s->type, n);
         at += n;
@@ -498,26 +503,23 @@ static bool apply(encoder *e, const template *m, size_t n_a, size_t n_b, bool to
     return true;
 }
 
+/* One text is the longest of its batch. */
 static bool pad(encoder *e)
 {
-    const size_t n = e->ids.n;
-    size_t want = (size_t)e->t->fit.pad_to, multiple = (size_t)e->t->fit.pad_multiple;
-    if (e->t->fit.pad_to == 0)
-        return true;
+    const size_t n = e->ids.n, multiple = (size_t)e->t->fit.pad_multiple;
+    const bool left = e->t->fit.pad_left;
+    size_t want = e->t->fit.pad_to ? (size_t)e->t->fit.pad_to : n;
     if (multiple && want % multiple)
         want += multiple - want % multiple;
-    uint8_t *type = scratch_grow(&e->type, want > n ? want : n, e->mem, e->err);
+    if (want <= n)
+        return true;
+    uint8_t *type = scratch_grow(&e->type, want, e->mem, e->err);
     if (!type)
         return false;
-    const bool left = e->t->fit.pad_left;
-    if (left && want > n)
+    if (left)
         memmove(type + want - n, type, n);
-    if (want > n)
-        memset(left ? type : type + n, (int)e->t->fit.pad_type, want - n);
-    while (e->ids.n < want)
-        if (!insert(e, left ? 0 : e->ids.n, e->t->fit.pad_id))
-            return false;
-    return true;
+    memset(left ? type : type + n, (int)e->t->fit.pad_type, want - n);
+    return insert(e, left ? 0 : n, e->t->fit.pad_id, want - n);
 }
 
 static bool has_types(const template *m)

@@ -95,6 +95,12 @@ weft_status hf_load(tokenizer *t, json_t *root, weft_error *err)
     if (!json_is_object(model))
         return weft_fail(err, WEFT_EFORMAT, "%s: has no model, so it is no tokenizer.json",
                          t->path);
+    const place top = { .t = t, .at = "the file" };
+    if (!hf_keys(root,
+                 "version truncation padding added_tokens normalizer pre_tokenizer post_processor "
+                 "decoder model",
+                 &top, err))
+        return err->code;
     weft_status status = check_version(t, root, err);
     if (status == WEFT_OK)
         status = hf_vocab(t, json_object_get(model, "vocab"), list, "model.vocab", err);

@@ -58,16 +58,29 @@ weft_status hf_point(const json_t *j, const char *field, uint32_t *point, const 
 weft_status hf_pattern(tokenizer *t, const json_t *j, const place *at, const char **text, size_t *n,
                        regex **pattern, weft_error *err);
 
-/* The type of a step; NULL with err filled where it has none. */
-const char *hf_type(const json_t *j, const place *at, weft_error *err);
-weft_status hf_unknown(const place *at, const char *type, weft_error *err);
+/* A type of step: its name, all fields it may have, and what reads it. `which` tells types apart
+ * that are read by the same function. */
+typedef weft_status read_fn(tokenizer *t, const json_t *j, int which, const place *at,
+                            weft_error *err);
+typedef struct step_type {
+    const char *name, *fields;
+    read_fn *read;
+    int which;
+} step_type;
+
+/* Reads a step of one of these types, the last of which has no name. Another type or another field
+ * is refused by name and place. */
+weft_status hf_step(tokenizer *t, const json_t *j, const step_type *types, const place *at,
+                    weft_error *err);
 
 /* Runs `step` on all steps of a Sequence. */
 typedef weft_status step_fn(tokenizer *t, const json_t *j, const place *at, weft_error *err);
 weft_status hf_each(tokenizer *t, const json_t *j, const char *field, step_fn *step,
                     const place *at, weft_error *err);
 
-/* What Metaspace says as a pre-tokenizer and as a decoder. */
+/* ByteLevel, Metaspace: what they may say wherever they stand. */
+#define BYTE_LEVEL_FIELDS "type add_prefix_space trim_offsets use_regex"
+#define METASPACE_FIELDS  "type replacement str_rep add_prefix_space prepend_scheme split"
 bool hf_metaspace(const json_t *j, int *scheme, bool *cut, const place *at, weft_error *err);
 
 /* Every key of j is among `keys`, which are parted by spaces. */

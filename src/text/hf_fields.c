@@ -83,12 +83,6 @@ bool hf_keys(const json_t *j, const char *keys, const place *at, weft_error *err
     return true;
 }
 
-weft_status hf_unknown(const place *at, const char *type, weft_error *err)
-{
-    return weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s is of type \"%.64s\", which is not known",
-                     at->t->path, at->at, type);
-}
-
 /* One of `names`, which are parted by spaces, as its number. */
 bool hf_choice(const json_t *j, const char *field, const char *const *names, int n, int *to,
                const place *at, weft_error *err)
@@ -108,12 +102,19 @@ bool hf_choice(const json_t *j, const char *field, const char *const *names, int
     return !text;
 }
 
-const char *hf_type(const json_t *j, const place *at, weft_error *err)
+weft_status hf_step(tokenizer *t, const json_t *j, const step_type *types, const place *at,
+                    weft_error *err)
 {
-    const char *type = json_string_value(json_object_get(j, "type"));
-    if (!type)
-        hf_wrong(at, "type", "text", err);
-    return type;
+    const char *name = json_string_value(json_object_get(j, "type"));
+    if (!name)
+        return hf_wrong(at, "type", "text", err);
+    while (types->name && strcmp(types->name, name) != 0)
+        types++;
+    if (!types->name)
+        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s is of type \"%.64s\", which is not known",
+                         t->path, at->at, name);
+    return hf_keys(j, types->fields, at, err) ? types->read(t, j, types->which, at, err)
+                                              : err->code;
 }
 
 /* The steps of a Sequence. */

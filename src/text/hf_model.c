@@ -36,8 +36,7 @@ static weft_status measure_list(const tokenizer *t, const json_t *table, size *z
     for (size_t i = 0; i < json_array_size(table); i++) {
         const json_t *entry = json_array_get(table, i);
         const json_t *score = json_array_get(entry, 1);
-        if (!json_is_string(json_array_get(entry, 0)) || !json_is_number(score) ||
-            !isfinite(json_number_value(score)))
+        if (!json_is_string(json_array_get(entry, 0)) || !json_is_number(score))
             return weft_fail(err, WEFT_EFORMAT, "%s: model.vocab[%zu] is not a piece and its score",
                              t->path, i);
         z->bytes += json_string_length(json_array_get(entry, 0)); /* bounded: by the file */

@@ -30,22 +30,23 @@ static weft_status load_charsmap(tokenizer *t, const json_t *j, const place *at,
     return charsmap_init(&t->map, &t->store, blob, length, err);
 }
 
-static weft_status replace_step(tokenizer *t, const json_t *j, const place *at, weft_error *err)
+static weft_status replace_step(tokenizer *t, const json_t *j, int which, const place *at,
+                                weft_error *err)
 {
+    (void)which;
     normalizer_step s = { .kind = NORM_REPLACE };
-    if (!hf_keys(j, "type pattern content", at, err))
-        return err->code;
     weft_status status = hf_keep_text(t, j, "content", &s.content, &s.content_length, at, err);
     if (status == WEFT_OK)
         status = hf_pattern(t, j, at, &s.text, &s.text_length, &s.pattern, err);
     return status == WEFT_OK ? add_normalizer(t, &s, err) : status;
 }
 
-static weft_status bert_step(tokenizer *t, const json_t *j, const place *at, weft_error *err)
+static weft_status bert_step(tokenizer *t, const json_t *j, int which, const place *at,
+                             weft_error *err)
 {
+    (void)which;
     normalizer_step s = { .kind = NORM_BERT };
-    if (!hf_keys(j, "type clean_text handle_chinese_chars strip_accents lowercase", at, err) ||
-        !hf_bool(j, "clean_text", &s.clean, at, err) ||
+    if (!hf_bool(j, "clean_text", &s.clean, at, err) ||
         !hf_bool(j, "handle_chinese_chars", &s.han, at, err) ||
         !hf_bool(j, "lowercase", &s.lower, at, err))
         return err->code;
@@ -55,10 +56,10 @@ static weft_status bert_step(tokenizer *t, const json_t *j, const place *at, wef
     return add_normalizer(t, &s, err);
 }
 
-static weft_status charsmap_step(tokenizer *t, const json_t *j, const place *at, weft_error *err)
+static weft_status charsmap_step(tokenizer *t, const json_t *j, int which, const place *at,
+                                 weft_error *err)
 {
-    if (!hf_keys(j, "type precompiled_charsmap", at, err))
-        return err->code;
+    (void)which;
     if (t->map.unit)
         return weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s: a second Precompiled", t->path, at->at);
     const weft_status status = load_charsmap(t, j, at, err);
@@ -66,51 +67,69 @@ static weft_status charsmap_step(tokenizer *t, const json_t *j, const place *at,
     return status == WEFT_OK ? add_normalizer(t, &s, err) : status;
 }
 
+static weft_status strip_step(tokenizer *t, const json_t *j, int which, const place *at,
+                              weft_error *err)
+{
+    normalizer_step s = { .kind = NORM_STRIP };
+    (void)which;
+    return hf_bool(j, "strip_left", &s.left, at, err) &&
+                   hf_bool(j, "strip_right", &s.right, at, err)
+               ? add_normalizer(t, &s, err)
+               : err->code;
+}
+
+static weft_status prepend_step(tokenizer *t, const json_t *j, int which, const place *at,
+                                weft_error *err)
+{
+    normalizer_step s = { .kind = NORM_PREPEND };
+    (void)which;
+    const weft_status status = hf_keep_text(t, j, "prepend", &s.text, &s.text_length, at, err);
+    return status == WEFT_OK ? add_normalizer(t, &s, err) : status;
+}
+
+static weft_status form_step(tokenizer *t, const json_t *j, int which, const place *at,
+                             weft_error *err)
+{
+    (void)j, (void)at;
+    return add_normalizer(t, &(normalizer_step){ .kind = NORM_FORM, .form = (unicode_form)which },
+                          err);
+}
+
+static weft_status plain_step(tokenizer *t, const json_t *j, int which, const place *at,
+                              weft_error *err)
+{
+    (void)j, (void)at;
+    return add_normalizer(t, &(normalizer_step){ .kind = (normalizer_kind)which }, err);
+}
+
+static weft_status all_normalizers(tokenizer *t, const json_t *j, int which, const place *at,
+                                   weft_error *err)
+{
+    (void)which;
+    return hf_each(t, j, "normalizers", hf_normalizer, at, err);
+}
+
 weft_status hf_normalizer(tokenizer *t, const json_t *j, const place *at, weft_error *err)
 {
-    static const struct {
-        const char *type;
-        normalizer_step step;
-    } plain[] = {
-        { "NFC", { .kind = NORM_FORM, .form = UNICODE_NFC } },
-        { "NFD", { .kind = NORM_FORM, .form = UNICODE_NFD } },
-        { "NFKC", { .kind = NORM_FORM, .form = UNICODE_NFKC } },
-        { "NFKD", { .kind = NORM_FORM, .form = UNICODE_NFKD } },
-        { "Lowercase", { .kind = NORM_LOWERCASE } },
-        { "StripAccents", { .kind = NORM_STRIP_ACCENTS } },
-        { "Nmt", { .kind = NORM_NMT } },
-        { "ByteLevel", { .kind = NORM_BYTE_LEVEL } },
+    static const step_type types[] = {
+        { "Sequence", "type normalizers", all_normalizers, 0 },
+        { "NFC", "type", form_step, UNICODE_NFC },
+        { "NFD", "type", form_step, UNICODE_NFD },
+        { "NFKC", "type", form_step, UNICODE_NFKC },
+        { "NFKD", "type", form_step, UNICODE_NFKD },
+        { "Lowercase", "type", plain_step, NORM_LOWERCASE },
+        { "StripAccents", "type", plain_step, NORM_STRIP_ACCENTS },
+        { "Nmt", "type", plain_step, NORM_NMT },
+        { "ByteLevel", "type", plain_step, NORM_BYTE_LEVEL },
+        { "BertNormalizer", "type clean_text handle_chinese_chars strip_accents lowercase",
+          bert_step, 0 },
+        { "Precompiled", "type precompiled_charsmap", charsmap_step, 0 },
+        { "Replace", "type pattern content", replace_step, 0 },
+        { "Strip", "type strip_left strip_right", strip_step, 0 },
+        { "Prepend", "type prepend", prepend_step, 0 },
+        { 0 },
     };
-    const char *type = hf_type(j, at, err);
-    if (!type)
-        return err->code;
-    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-        if (strcmp(type, plain[i].type) == 0)
-            return hf_keys(j, "type", at, err) ? add_normalizer(t, &plain[i].step, err) : err->code;
-    if (strcmp(type, "Sequence") == 0)
-        return hf_keys(j, "type normalizers", at, err)
-                   ? hf_each(t, j, "normalizers", hf_normalizer, at, err)
-                   : err->code;
-    if (strcmp(type, "BertNormalizer") == 0)
-        return bert_step(t, j, at, err);
-    if (strcmp(type, "Precompiled") == 0)
-        return charsmap_step(t, j, at, err);
-    if (strcmp(type, "Replace") == 0)
-        return replace_step(t, j, at, err);
-    if (strcmp(type, "Strip") == 0) {
-        normalizer_step s = { .kind = NORM_STRIP };
-        return hf_keys(j, "type strip_left strip_right", at, err) &&
-                       hf_bool(j, "strip_left", &s.left, at, err) &&
-                       hf_bool(j, "strip_right", &s.right, at, err)
-                   ? add_normalizer(t, &s, err)
-                   : err->code;
-    }
-    if (strcmp(type, "Prepend") == 0) {
-        normalizer_step s = { .kind = NORM_PREPEND };
-        const weft_status status = hf_keep_text(t, j, "prepend", &s.text, &s.text_length, at, err);
-        return status == WEFT_OK ? add_normalizer(t, &s, err) : status;
-    }
-    return hf_unknown(at, type, err);
+    return hf_step(t, j, types, at, err);
 }
 
 /* ---- pre-tokenizers -------------------------------------------------------------------------- */
@@ -126,11 +145,12 @@ static bool behavior_of(const json_t *j, split_behavior *to, const place *at, we
     return known;
 }
 
-static weft_status split_step(tokenizer *t, const json_t *j, const place *at, weft_error *err)
+static weft_status split_step(tokenizer *t, const json_t *j, int which, const place *at,
+                              weft_error *err)
 {
+    (void)which;
     splitter s = { .kind = SPLIT_TEXT };
-    if (!hf_keys(j, "type pattern behavior invert", at, err) ||
-        !hf_bool(j, "invert", &s.invert, at, err) || !behavior_of(j, &s.behavior, at, err))
+    if (!hf_bool(j, "invert", &s.invert, at, err) || !behavior_of(j, &s.behavior, at, err))
         return err->code;
     if (!json_object_get(j, "behavior"))
         return hf_wrong(at, "behavior", "text", err);
@@ -144,11 +164,12 @@ static weft_status split_step(tokenizer *t, const json_t *j, const place *at, we
     return add_splitter(t, &s, err);
 }
 
-static weft_status byte_level_step(tokenizer *t, const json_t *j, const place *at, weft_error *err)
+static weft_status byte_level_step(tokenizer *t, const json_t *j, int which, const place *at,
+                                   weft_error *err)
 {
+    (void)which;
     bool prefix = true, trim = true, use_regex = true;
-    if (!hf_keys(j, "type add_prefix_space trim_offsets use_regex", at, err) ||
-        !hf_bool(j, "add_prefix_space", &prefix, at, err) ||
+    if (!hf_bool(j, "add_prefix_space", &prefix, at, err) ||
         !hf_bool(j, "trim_offsets", &trim, at, err) ||
         !hf_bool(j, "use_regex", &use_regex, at, err))
         return err->code;
@@ -156,7 +177,7 @@ static weft_status byte_level_step(tokenizer *t, const json_t *j, const place *a
     if (prefix)
         status = add_splitter(t, &(splitter){ .kind = SPLIT_PREFIX_SPACE }, err);
     if (status == WEFT_OK && use_regex)
-        status = add_pattern(t, pattern_gpt2, strlen(pattern_gpt2), SPLIT_ISOLATED, false, err);
+        status = add_pattern(t, pattern_gpt2, err);
     if (status == WEFT_OK)
         status = add_splitter(t, &(splitter){ .kind = SPLIT_BYTES }, err);
     return status;
@@ -168,8 +189,7 @@ bool hf_metaspace(const json_t *j, int *scheme, bool *cut, const place *at, weft
     bool prefix = true;
     *cut = true;
     *scheme = PREPEND_ALWAYS;
-    if (!hf_keys(j, "type replacement str_rep add_prefix_space prepend_scheme split", at, err) ||
-        !hf_bool(j, "add_prefix_space", &prefix, at, err) || !hf_bool(j, "split", cut, at, err) ||
+    if (!hf_bool(j, "add_prefix_space", &prefix, at, err) || !hf_bool(j, "split", cut, at, err) ||
         !hf_choice(j, "prepend_scheme", schemes, 3, scheme, at, err))
         return false;
     if (!prefix && json_object_get(j, "prepend_scheme") && *scheme != PREPEND_NEVER) {
@@ -182,8 +202,10 @@ bool hf_metaspace(const json_t *j, int *scheme, bool *cut, const place *at, weft
     return true;
 }
 
-static weft_status metaspace_step(tokenizer *t, const json_t *j, const place *at, weft_error *err)
+static weft_status metaspace_step(tokenizer *t, const json_t *j, int which, const place *at,
+                                  weft_error *err)
 {
+    (void)which;
     splitter s = { .kind = SPLIT_METASPACE };
     int scheme;
     uint32_t point;
@@ -195,77 +217,78 @@ static weft_status metaspace_step(tokenizer *t, const json_t *j, const place *at
     return status == WEFT_OK ? add_splitter(t, &s, err) : status;
 }
 
-static weft_status digits_step(tokenizer *t, const json_t *j, const place *at, weft_error *err)
+static weft_status digits_step(tokenizer *t, const json_t *j, int which, const place *at,
+                               weft_error *err)
 {
+    (void)which;
     bool single = false;
-    if (!hf_keys(j, "type individual_digits", at, err) ||
-        !hf_bool(j, "individual_digits", &single, at, err))
+    if (!hf_bool(j, "individual_digits", &single, at, err))
         return err->code;
     const splitter s = { .kind = SPLIT_NUMERIC,
                          .behavior = single ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS };
     return add_splitter(t, &s, err);
 }
 
-static weft_status other_splits(tokenizer *t, const json_t *j, const char *type, const place *at,
-                                weft_error *err)
+static weft_status punctuation_step(tokenizer *t, const json_t *j, int which, const place *at,
+                                    weft_error *err)
 {
-    splitter s = { .behavior = SPLIT_ISOLATED };
-    if (strcmp(type, "Punctuation") == 0) {
-        s.kind = SPLIT_PUNCTUATION;
-        return hf_keys(j, "type behavior", at, err) && behavior_of(j, &s.behavior, at, err)
-                   ? add_splitter(t, &s, err)
-                   : err->code;
-    }
-    if (strcmp(type, "CharDelimiterSplit") == 0 || strcmp(type, "Delimiter") == 0) {
-        s.kind = SPLIT_POINT;
-        s.behavior = SPLIT_REMOVED;
-        return hf_keys(j, "type delimiter", at, err) &&
-                       hf_point(j, "delimiter", &s.point, at, err) == WEFT_OK
-                   ? add_splitter(t, &s, err)
-                   : err->code;
-    }
-    if (strcmp(type, "FixedLength") == 0) {
-        int64_t length = 5;
-        s.kind = SPLIT_LENGTH;
-        if (!hf_keys(j, "type length", at, err) ||
-            !hf_integer(j, "length", &length, INT32_MAX, at, err))
-            return err->code;
-        if (length == 0)
-            return hf_wrong(at, "length", "above 0", err);
-        s.length = (size_t)length;
-        return add_splitter(t, &s, err);
-    }
-    return hf_unknown(at, type, err);
+    splitter s = { .kind = SPLIT_PUNCTUATION, .behavior = SPLIT_ISOLATED };
+    (void)which;
+    return behavior_of(j, &s.behavior, at, err) ? add_splitter(t, &s, err) : err->code;
+}
+
+static weft_status delimiter_step(tokenizer *t, const json_t *j, int which, const place *at,
+                                  weft_error *err)
+{
+    splitter s = { .kind = SPLIT_POINT, .behavior = SPLIT_REMOVED };
+    (void)which;
+    const weft_status status = hf_point(j, "delimiter", &s.point, at, err);
+    return status == WEFT_OK ? add_splitter(t, &s, err) : status;
+}
+
+static weft_status length_step(tokenizer *t, const json_t *j, int which, const place *at,
+                               weft_error *err)
+{
+    int64_t length = 5;
+    (void)which;
+    if (!hf_integer(j, "length", &length, INT32_MAX, at, err))
+        return err->code;
+    if (length == 0)
+        return hf_wrong(at, "length", "above 0", err);
+    return add_splitter(t, &(splitter){ .kind = SPLIT_LENGTH, .length = (size_t)length }, err);
+}
+
+static weft_status plain_split(tokenizer *t, const json_t *j, int which, const place *at,
+                               weft_error *err)
+{
+    (void)j, (void)at;
+    return add_splitter(t, &(splitter){ .kind = (splitter_kind)which }, err);
+}
+
+static weft_status all_splits(tokenizer *t, const json_t *j, int which, const place *at,
+                              weft_error *err)
+{
+    (void)which;
+    return hf_each(t, j, "pretokenizers", hf_pre_tokenizer, at, err);
 }
 
 weft_status hf_pre_tokenizer(tokenizer *t, const json_t *j, const place *at, weft_error *err)
 {
-    static const struct {
-        const char *type;
-        splitter step;
-    } plain[] = {
-        { "BertPreTokenizer", { .kind = SPLIT_BERT } },
-        { "Whitespace", { .kind = SPLIT_WORDS } },
-        { "WhitespaceSplit", { .kind = SPLIT_SPACE, .behavior = SPLIT_REMOVED } },
-        { "UnicodeScripts", { .kind = SPLIT_SCRIPTS } },
+    static const step_type types[] = {
+        { "Sequence", "type pretokenizers", all_splits, 0 },
+        { "BertPreTokenizer", "type", plain_split, SPLIT_BERT },
+        { "Whitespace", "type", plain_split, SPLIT_WORDS },
+        { "WhitespaceSplit", "type", plain_split, SPLIT_SPACE }, /* which it removes */
+        { "UnicodeScripts", "type", plain_split, SPLIT_SCRIPTS },
+        { "Split", "type pattern behavior invert", split_step, 0 },
+        { "ByteLevel", BYTE_LEVEL_FIELDS, byte_level_step, 0 },
+        { "Metaspace", METASPACE_FIELDS, metaspace_step, 0 },
+        { "Digits", "type individual_digits", digits_step, 0 },
+        { "Punctuation", "type behavior", punctuation_step, 0 },
+        { "CharDelimiterSplit", "type delimiter", delimiter_step, 0 },
+        { "Delimiter", "type delimiter", delimiter_step, 0 },
+        { "FixedLength", "type length", length_step, 0 },
+        { 0 },
     };
-    const char *type = hf_type(j, at, err);
-    if (!type)
-        return err->code;
-    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-        if (strcmp(type, plain[i].type) == 0)
-            return hf_keys(j, "type", at, err) ? add_splitter(t, &plain[i].step, err) : err->code;
-    if (strcmp(type, "Sequence") == 0)
-        return hf_keys(j, "type pretokenizers", at, err)
-                   ? hf_each(t, j, "pretokenizers", hf_pre_tokenizer, at, err)
-                   : err->code;
-    if (strcmp(type, "Split") == 0)
-        return split_step(t, j, at, err);
-    if (strcmp(type, "ByteLevel") == 0)
-        return byte_level_step(t, j, at, err);
-    if (strcmp(type, "Metaspace") == 0)
-        return metaspace_step(t, j, at, err);
-    if (strcmp(type, "Digits") == 0)
-        return digits_step(t, j, at, err);
-    return other_splits(t, j, type, at, err);
+    return hf_step(t, j, types, at, err);
 }

@@ -63,19 +63,24 @@ static weft_status check_stored(const tokenizer *t, const container *c, weft_err
     json_section_begin(&t->host->mem);
     json_t *root = json_read((const uint8_t *)m->text, m->length, false, t->path, err);
     const weft_status status = root ? check_vectors(t, root, err) : err->code;
-    json_decref(root);
     json_section_end();
     return status;
 }
 
 /* ---- what lies beside a tokenizer ------------------------------------------------------------ */
 
-static bool beside(char *to, size_t size, const char *path, bool directory, const char *name)
+#define PATH_MOST 4096
+
+/* The file of this name in the directory of a file, or in the directory itself. */
+static weft_status beside(char to[PATH_MOST], const char *path, bool directory, const char *name,
+                          weft_error *err)
 {
     const char *slash = strrchr(path, '/');
     const int n = directory ? (int)strlen(path) : slash ? (int)(slash - path) : 1;
-    const int length = snprintf(to, size, "%.*s/%s", n, directory || slash ? path : ".", name);
-    return length > 0 && (size_t)length < size;
+    if (snprintf(to, PATH_MOST, "%.*s/%s", n, directory || slash ? path : ".", name) >= PATH_MOST)
+        return weft_fail(err, WEFT_EINVAL, "%.200s...: with %s behind it the path is too long",
+                         path, name);
+    return WEFT_OK;
 }
 
 /* "<s>", or { "content": "<s>", ... } */
@@ -94,13 +99,13 @@ static void named_token(const tokenizer *t, const json_t *root, const char *fiel
  * have no template of their own are told by the configuration. */
 static void take_template(tokenizer *t, const json_t *root)
 {
-    const bool bos = json_is_true(json_object_get(root, "add_bos_token"));
-    const bool eos = json_is_true(json_object_get(root, "add_eos_token"));
+    const json_t *bos = json_object_get(root, "add_bos_token");
+    const json_t *eos = json_object_get(root, "add_eos_token");
     if (strcmp(t->source, "tokenizer.json") == 0 || t->kind == MODEL_WORDPIECE)
         return;
-    if (json_object_get(root, "add_bos_token") || json_object_get(root, "add_eos_token"))
-        template_simple(t, bos && t->bos >= 0 ? (uint32_t)t->bos : NO_ID,
-                        eos && t->eos >= 0 ? (uint32_t)t->eos : NO_ID);
+    if (bos || eos) /* -1 is NO_ID */
+        template_simple(t, json_is_true(bos) ? (uint32_t)t->bos : NO_ID,
+                        json_is_true(eos) ? (uint32_t)t->eos : NO_ID);
 }
 
 /* A file that is not there says nothing; one that cannot be read is an error. */
@@ -109,7 +114,7 @@ static bool exists(const char *path, host *h)
     errno = 0;
     const int fd = h->io.open(h->io.ud, path);
     if (fd < 0)
-        return errno != ENOENT && errno != ENOTDIR;
+        return errno != ENOENT;
     h->io.close(h->io.ud, fd);
     return true;
 }
@@ -133,7 +138,6 @@ static weft_status read_config(tokenizer *t, const char *path, weft_error *err)
         if (vectors)
             status = check_vectors(t, vectors, err);
     }
-    json_decref(root);
     json_section_end();
     file_close(&f, t->host);
     return status;
@@ -144,8 +148,9 @@ static weft_status read_configs(tokenizer *t, weft_error *err)
     static const char *const names[] = { "special_tokens_map.json", "tokenizer_config.json" };
     weft_status status = WEFT_OK;
     for (int i = 0; i < 2 && status == WEFT_OK; i++) {
-        char path[4096];
-        if (beside(path, sizeof path, t->path, false, names[i]))
+        char path[PATH_MOST];
+        status = beside(path, t->path, false, names[i], err);
+        if (status == WEFT_OK)
             status = read_config(t, path, err);
     }
     return status;
@@ -158,7 +163,6 @@ weft_status source_json(tokenizer *t, const uint8_t *data, size_t size, weft_err
     json_section_begin(&t->host->mem);
     json_t *root = json_read(data, size, true, t->path, err);
     const weft_status status = root ? hf_load(t, root, err) : err->code;
-    json_decref(root);
     json_section_end();
     return status;
 }
@@ -172,7 +176,7 @@ static bool ends_with(const char *s, const char *tail)
 static bool looks_like_json(const file *f)
 {
     size_t at = 0;
-    while (at < f->size && strchr(" \t\r\n", f->data[at]) && f->data[at])
+    while (at < f->size && memchr(" \t\r\n", f->data[at], 4))
         at++;
     return at < f->size && f->data[at] == '{';
 }
@@ -191,11 +195,11 @@ static bool looks_like_ranks(const file *f)
 
 static weft_status load_pair(tokenizer *t, const file *table, const char *pre, weft_error *err)
 {
-    char path[4096];
+    char path[PATH_MOST];
     file merges = { 0 };
-    if (!beside(path, sizeof path, table->path, false, "merges.txt"))
-        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", table->path);
-    weft_status status = file_open(&merges, path, WEFT_LOAD_COPY, t->host, err);
+    weft_status status = beside(path, table->path, false, "merges.txt", err);
+    if (status == WEFT_OK)
+        status = file_open(&merges, path, WEFT_LOAD_COPY, t->host, err);
     if (status != WEFT_OK)
         return status;
     t->source = "vocab.json";
@@ -236,11 +240,10 @@ static weft_status load_file(tokenizer *t, const file *f, const char *pre, weft_
     return status == WEFT_OK ? read_configs(t, err) : status;
 }
 
-static weft_status load_gguf(tokenizer *t, const char *path, const char *pre, weft_load load,
-                             weft_error *err)
+static weft_status load_gguf(tokenizer *t, const char *pre, weft_load load, weft_error *err)
 {
     container c = { 0 };
-    weft_status status = container_open(&c, path, load, t->host, err);
+    weft_status status = container_open(&c, t->path, load, t->host, err);
     t->source = "gguf";
     if (status == WEFT_OK)
         status = source_gguf(t, &c, pre, err);
@@ -252,22 +255,29 @@ static weft_status load_gguf(tokenizer *t, const char *path, const char *pre, we
     return status;
 }
 
-static weft_status open_any(file *f, const char *path, bool *directory, weft_load load, host *h,
-                            weft_error *err)
+static weft_status open_inside(file *f, const char *path, weft_load load, host *h, weft_error *err)
 {
     static const char *const names[] = { "tokenizer.json", "tokenizer.model", "spiece.model",
                                          "vocab.json", "vocab.txt" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char inner[PATH_MOST];
+        const weft_status status = beside(inner, path, true, names[i], err);
+        if (status != WEFT_OK)
+            return status;
+        if (exists(inner, h))
+            return file_open(f, inner, load, h, err);
+    }
+    return weft_fail(err, WEFT_EIO,
+                     "%s: no tokenizer.json, tokenizer.model, spiece.model, vocab.json or "
+                     "vocab.txt here; put the one that came with the model beside its weights",
+                     path);
+}
+
+static weft_status open_file(file *f, const char *path, weft_load load, host *h, weft_error *err)
+{
     weft_error why = { 0 };
-    *directory = false;
     if (file_open(f, path, load, h, &why) == WEFT_OK)
         return WEFT_OK;
-    for (size_t i = 0; i < sizeof names / sizeof *names && why.code == WEFT_EIO; i++) {
-        char inner[4096];
-        if (!beside(inner, sizeof inner, path, true, names[i]) || !exists(inner, h))
-            continue;
-        *directory = true;
-        return file_open(f, inner, load, h, err);
-    }
     return weft_fail(
         err, why.code,
         "%.300s; a tokenizer is a GGUF file, a tokenizer.json, a SentencePiece .model, "
@@ -279,19 +289,19 @@ weft_status tokenizer_load(tokenizer *t, const char *path, const char *pre, weft
                            weft_error *err)
 {
     file f = { 0 };
-    bool directory;
     weft_error local;
     err = err ? err : &local;
     *t = (tokenizer){ 0 };
-    weft_status status = open_any(&f, path, &directory, load, h, err);
+    weft_status status = path_is_directory(path, h) ? open_inside(&f, path, load, h, err)
+                                                    : open_file(&f, path, load, h, err);
     if (status != WEFT_OK)
         return status;
     const bool gguf = f.size >= 4 && memcmp(f.data, "GGUF", 4) == 0;
-    status = tokenizer_begin(t, directory ? f.path : path, "", h, err);
+    status = tokenizer_begin(t, f.path, "", h, err);
     if (gguf) /* opened again by its parser: not two copies at once */
         file_close(&f, h);
     if (status == WEFT_OK)
-        status = gguf ? load_gguf(t, path, pre, load, err) : load_file(t, &f, pre, err);
+        status = gguf ? load_gguf(t, pre, load, err) : load_file(t, &f, pre, err);
     file_close(&f, h);
     if (status != WEFT_OK)
         tokenizer_free(t);

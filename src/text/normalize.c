@@ -42,21 +42,6 @@ typedef struct pass {
     weft_error *err;
 } pass;
 
-/* The code point at a byte, and how long it is. */
-static size_t point_at(const piece *p, size_t at, uint32_t *point)
-{
-    if ((uint8_t)p->s[at] < 0x80) {
-        *point = (uint8_t)p->s[at];
-        return 1;
-    }
-    const size_t n = utf8_decode(p->s + at, p->n - at, point);
-    if (n == 0) {
-        *point = 0xFFFD; /* p is valid; this keeps a slip from becoming an endless loop */
-        return 1;
-    }
-    return n;
-}
-
 /* The end of the ASCII that begins at a byte. */
 static size_t ascii_run(const char *s, size_t n, size_t at)
 {
@@ -115,7 +100,7 @@ static void lowercase(const pass *q, const piece *p)
 {
     for (size_t at = 0, n; at < p->n; at += n) {
         uint32_t point, lower[3];
-        n = point_at(p, at, &point);
+        n = piece_point(p, at, &point);
         const int count = unicode_lower(point, lower);
         for (int i = 0; i < count; i++)
             writer_point(q->out, lower[i], p, at, at + n);
@@ -129,7 +114,7 @@ static void strip(const pass *q)
     uint32_t point;
     bool found = false;
     for (size_t at = 0, n; at < p->n; at += n) {
-        n = point_at(p, at, &point);
+        n = piece_point(p, at, &point);
         if (unicode_is_space(point))
             continue;
         begin = found ? begin : at;
@@ -145,7 +130,7 @@ static void strip_accents(const pass *q)
 {
     for (size_t at = 0, n; at < q->in->n; at += n) {
         uint32_t point;
-        n = point_at(q->in, at, &point);
+        n = piece_point(q->in, at, &point);
         if (!unicode_is_mark(point))
             writer_copy(q->out, q->in, at, at + n);
     }
@@ -168,7 +153,7 @@ static void nmt(const pass *q)
 {
     for (size_t at = 0, n; at < q->in->n; at += n) {
         uint32_t point;
-        n = point_at(q->in, at, &point);
+        n = piece_point(q->in, at, &point);
         if (nmt_is_space(point))
             writer_replace(q->out, " ", 1, q->in, at, at + n);
         else if (!nmt_drops(point))
@@ -228,7 +213,7 @@ static void bert_clean(const pass *q, const piece *p)
     const normalizer_step *s = q->step;
     for (size_t at = 0, n; at < p->n; at += n) {
         uint32_t point;
-        n = point_at(p, at, &point);
+        n = piece_point(p, at, &point);
         if (s->clean && (point == 0 || point == 0xFFFD || unicode_is_control(point)))
             continue;
         const bool space = s->clean && unicode_is_space(point),
@@ -248,7 +233,7 @@ static void bert_strip(const pass *q, const piece *p)
 {
     for (size_t at = 0, n; at < p->n; at += n) {
         uint32_t point, lower[3];
-        n = point_at(p, at, &point);
+        n = piece_point(p, at, &point);
         if (q->step->strip_accents && unicode_is_accent(point))
             continue;
         if (!q->step->lower) {
@@ -338,7 +323,7 @@ static void precompiled(const pass *q)
         }
         for (size_t i = at, k; i < at + n; i += k) {
             uint32_t point;
-            k = point_at(p, i, &point);
+            k = piece_point(p, i, &point);
             if (charsmap_shortest(map, p->s + i, k, &to, &length))
                 writer_replace(q->out, to, length, p, i, i + k);
             else
@@ -351,7 +336,7 @@ static void byte_level(const pass *q)
 {
     for (size_t at = 0, n; at < q->in->n; at += n) {
         uint32_t point;
-        n = point_at(q->in, at, &point);
+        n = piece_point(q->in, at, &point);
         for (size_t i = 0; i < n; i++)
             writer_point(q->out, byte_stand_in((uint8_t)q->in->s[at + i]), q->in, at, at + n);
     }
@@ -372,7 +357,7 @@ static size_t spm_prefix(const normalizer_step *s, const piece *p, size_t at, co
             return n;
     }
     *to = p->s + at;
-    return *length = n > 0 ? n : point_at(p, at, &point);
+    return *length = n > 0 ? n : piece_point(p, at, &point);
 }
 
 static void spm_space(const pass *q, size_t begin, size_t end)

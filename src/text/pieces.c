@@ -6,26 +6,9 @@
 #include "text/pieces.h"
 
 #include "base/utf8.h"
+#include "text/source.h"
 
 #include <string.h>
-
-enum { TYPE_CONTROL = 3, TYPE_BYTE = 6 };
-
-static bool printable(uint32_t byte)
-{
-    return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
-}
-
-/* The byte that a stand-in means, or -1. */
-static int byte_of(uint32_t point)
-{
-    if (point < 0x100)
-        return printable(point) ? (int)point : -1;
-    for (uint32_t byte = 0, n = 0x100; byte < 0x100; byte++)
-        if (!printable(byte) && n++ == point)
-            return (int)byte;
-    return -1;
-}
 
 static weft_status index_strings(pieces *p, const meta *tokens, arena *store, weft_error *err)
 {
@@ -75,25 +58,12 @@ static void put(sink *s, const char *bytes, size_t n)
     s->n += (int64_t)n;
 }
 
-/* "<0x0A>" */
-static bool hex_byte(const char *text, size_t length, char *byte)
-{
-    static const char digits[] = "0123456789ABCDEF";
-    if (length != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>')
-        return false;
-    const char *hi = memchr(digits, text[3], 16), *lo = memchr(digits, text[4], 16);
-    if (!hi || !lo)
-        return false;
-    *byte = (char)((hi - digits) << 4 | (lo - digits));
-    return true;
-}
-
 static void spell(const pieces *p, const char *text, size_t length, sink *s)
 {
     for (size_t at = 0; at < length;) {
         uint32_t point;
         size_t n = utf8_decode(text + at, length - at, &point);
-        const int byte = n > 0 && p->byte_level ? byte_of(point) : -1;
+        const int byte = n > 0 && p->byte_level ? byte_of_stand_in(point) : -1;
         if (byte >= 0)
             put(s, &(char){ (char)byte }, 1);
         else if (n > 0 && !p->byte_level && point == 0x2581)
@@ -106,9 +76,9 @@ static void spell(const pieces *p, const char *text, size_t length, sink *s)
 
 static void spell_token(const pieces *p, int32_t id, bool is_byte, sink *s)
 {
-    char byte;
-    if (is_byte && hex_byte(p->text[id], p->length[id], &byte))
-        put(s, &byte, 1);
+    const int byte = is_byte ? byte_of_spelling(p->text[id], p->length[id]) : -1;
+    if (byte >= 0)
+        put(s, &(char){ (char)byte }, 1);
     else
         spell(p, p->text[id], p->length[id], s);
 }
@@ -118,11 +88,11 @@ int64_t pieces_bytes(const pieces *p, int32_t id, char *bytes, size_t size)
     if (id < 0 || id >= p->n)
         return -1;
     const double type = p->type ? gguf_number(p->type, (uint64_t)id) : 0;
-    if (type == TYPE_CONTROL)
+    if (type == PIECE_CONTROL)
         return 0;
     sink measure = { NULL, 0, 0 }, s = { bytes, size, 0 };
-    spell_token(p, id, type == TYPE_BYTE, &measure);
+    spell_token(p, id, type == PIECE_BYTE, &measure);
     if (measure.n > 0 && (size_t)measure.n <= size)
-        spell_token(p, id, type == TYPE_BYTE, &s);
+        spell_token(p, id, type == PIECE_BYTE, &s);
     return measure.n;
 }

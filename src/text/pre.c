@@ -17,6 +17,9 @@
 #define O200K(contraction, digits)                                                                 \
     "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" contraction "|[^\\r\\n\\p{L}\\p{N}]?" UPPER       \
     "+" LOWER "*" contraction "|" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" TAIL
+#define NOT_HAN(class) "[" class "&&[^\\p{Han}]]"
+#define KIMI_UPPER     NOT_HAN("\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}")
+#define KIMI_LOWER     NOT_HAN("\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}")
 #define DEEPSEEK3                                                                                  \
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?"           \
     "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*" TAIL
@@ -43,11 +46,9 @@
     "\\x{104D8}-\\x{104FB}\\x{10C80}-\\x{10CB2}\\x{10CC0}-\\x{10CF2}"                              \
     "\\x{118A0}-\\x{118DF}\\x{1E900}-\\x{1E943}]+"
 
-enum { KEEP_WORDS = 1, ADD_BOS = 2 };
-
 typedef struct pre {
     const char *names;      /* parted by spaces */
-    const char *pattern[6]; /* each cuts what the one before left */
+    const char *pattern[7]; /* each cuts what the one before left; the last is NULL */
     int flags;
 } pre;
 
@@ -58,7 +59,7 @@ static const pre table[] = {
       0 },
     { "llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano",
       { CL100K("\\p{N}{1,3}") },
-      KEEP_WORDS | ADD_BOS },
+      PRE_WORDS | PRE_BOS },
     { "cl100k dbrx smaug-bpe glm4 chatglm-bpe", { CL100K("\\p{N}{1,3}") }, 0 },
     { "qwen2 deepseek-r1-qwen kormo f2llmv2 stablelm2 hunyuan solar-open megrez grok-2",
       { CL100K("\\p{N}") },
@@ -70,7 +71,36 @@ static const pre table[] = {
     { "gpt-4o llama4 kanana2 talkie minimax-m2 o200k",
       { O200K(APOSTROPHE "?", "\\p{N}{1,3}") },
       0 },
-    { "tekken", { O200K("", "\\p{N}") }, KEEP_WORDS | ADD_BOS },
+    { "granite-embed-multi-97m", { O200K(APOSTROPHE "?", "\\p{N}{1,3}") }, PRE_WORDS },
+    { "tiny_aya cohere2moe",
+      { "\\d{1,3}(?=(?:\\d{3})*\\b)", O200K(APOSTROPHE "?", "\\p{N}{1,3}") },
+      0 },
+    { "youtu",
+      { "[\\x{AC00}-\\x{D7A3}\\x{3131}-\\x{318E}]+|[\\x{FF01}\\x{2026}\\x{201C}\\x{201D}\\x{2018}"
+        "\\x{2019}\\x{2014}\\x{FF1A}\\x{FF1B}\\x{FF0C}\\x{3001}-\\x{303F}\\x{FE30}-\\x{FE4F}]+|"
+        "[\\x{3105}-\\x{312F}]+|[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}]+",
+        O200K(APOSTROPHE "?", "\\p{N}") },
+      PRE_WORDS },
+    { "kimi-k2",
+      { "[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?" KIMI_UPPER "*" KIMI_LOWER "+" APOSTROPHE
+        "?|[^\\r\\n\\p{L}\\p{N}]?" KIMI_UPPER "+" KIMI_LOWER "*" APOSTROPHE
+        "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" TAIL },
+      0 },
+    { "tekken", { O200K("", "\\p{N}") }, PRE_WORDS | PRE_BOS },
+    { "jais-2",
+      { APOSTROPHE
+        "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
+        "\\s*[\\r\\n]+|\\s{512}(?!\\S)|\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)|"
+        "\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s{1}" },
+      0 },
+    { "exaone-moe",
+      { APOSTROPHE "|[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}|"
+                   " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+" },
+      0 },
+    { "chameleon",
+      { "<sentinel:[0-9]+>", "(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z", "([\\t\\n]|    |  )", "\\p{N}",
+        "[\\p{P}!-/:-@\\[-`{-~]", GPT2 },
+      PRE_BOS },
     { "starcoder refact command-r smollm codeshell exaone minerva-7b mellum2",
       { "\\p{N}", GPT2 },
       0 },
@@ -100,9 +130,10 @@ static const pre table[] = {
     { "minicpm5",
       { "\\p{N}{1,3}",
         APOSTROPHE "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}+| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" TAIL },
-      KEEP_WORDS },
+      PRE_WORDS },
     { "laguna", { "[^\\n]+|[\\n]+", CL100K("\\p{N}") }, 0 },
-    { "gemma4", { "[^\\n]+|[\\n]+" }, ADD_BOS },
+    { "gemma4", { "[^\\n]+|[\\n]+" }, PRE_BOS | PRE_LETTERS },
+    { "granite-embed-multi-311m sarvam-moe", { "[^\\n]+|[\\n]+" }, PRE_LETTERS },
 };
 
 static const pre *find(const char *name)
@@ -117,16 +148,10 @@ static const pre *find(const char *name)
     return NULL;
 }
 
-bool pre_keeps_words(const char *name)
+int pre_flags(const char *name)
 {
     const pre *p = find(name);
-    return p && p->flags & KEEP_WORDS;
-}
-
-bool pre_adds_bos(const char *name)
-{
-    const pre *p = find(name);
-    return p && p->flags & ADD_BOS;
+    return p ? p->flags : 0;
 }
 
 weft_status pre_apply(tokenizer *t, const char *name, weft_error *err)
@@ -138,7 +163,7 @@ weft_status pre_apply(tokenizer *t, const char *name, weft_error *err)
                          "of a model that is (llama-bpe, qwen2, gpt-2, ...)",
                          t->path, name);
     weft_status status = WEFT_OK;
-    for (int i = 0; i < 6 && p->pattern[i] && status == WEFT_OK; i++)
-        status = add_pattern(t, p->pattern[i], strlen(p->pattern[i]), SPLIT_ISOLATED, false, err);
+    for (int i = 0; p->pattern[i] && status == WEFT_OK; i++)
+        status = add_pattern(t, p->pattern[i], err);
     return status;
 }

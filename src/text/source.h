@@ -28,8 +28,14 @@ weft_status source_merges(tokenizer *t, const uint8_t *table, size_t table_size,
 
 /* Adds the splitters that a name stands for; WEFT_EUNSUPPORTED where it is not known. */
 weft_status pre_apply(tokenizer *t, const char *name, weft_error *err);
-bool pre_keeps_words(const char *name); /* ignore_merges */
-bool pre_adds_bos(const char *name);    /* where the file does not say */
+
+/* What else it says; 0 where it is not known. */
+enum {
+    PRE_WORDS = 1,   /* a word that is a token is that token: ignore_merges */
+    PRE_BOS = 2,     /* BOS before every text, where the file does not say */
+    PRE_LETTERS = 4, /* not byte level: spaces are U+2581, unknown letters bytes, as Gemma has it */
+};
+int pre_flags(const char *name);
 
 /* ---- SentencePiece's pieces, from whichever file --------------------------------------------- */
 

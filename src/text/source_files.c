@@ -110,7 +110,7 @@ static bool rank_line(const char *line, size_t n, char *to, size_t *length, uint
     for (; s < end && *s >= '0' && *s <= '9' && number < VOCAB_MAX; s++)
         number = number * 10 + (uint64_t)(*s - '0');
     *rank = (uint32_t)number;
-    return s == end && s > space + 1 && number<VOCAB_MAX && * length> 0;
+    return s == end && s > space + 1 && (number < VOCAB_MAX) && (*length > 0);
 }
 
 typedef struct ranks {
@@ -161,7 +161,7 @@ static weft_status tiktoken_specials(tokenizer *t, int which, weft_error *err)
     for (int i = 0; which >= 0 && i < 5 && encodings[which].special[i].text; i++) {
         const uint32_t id = encodings[which].special[i].id;
         const char *text = encodings[which].special[i].text;
-        if (id >= t->vocab.n || vocab_has(&t->vocab, id))
+        if (vocab_has(&t->vocab, id))
             continue;
         vocab_name(&t->vocab, id, text, strlen(text));
         t->special[id] = 1;
@@ -267,7 +267,6 @@ weft_status source_merges(tokenizer *t, const uint8_t *table, size_t table_size,
     json_section_begin(&t->host->mem);
     json_t *root = json_read(table, table_size, false, t->path, err);
     weft_status status = root ? hf_vocab(t, root, NULL, "vocab", err) : err->code;
-    json_decref(root);
     json_section_end();
     if (status == WEFT_OK)
         status = mark_end_of_text(t, err);
@@ -299,7 +298,7 @@ weft_status bert_model(tokenizer *t, const uint8_t *type, weft_error *err)
         if (!t->special[i] && t->vocab.length[i] > 0)
             e[n++] = (trie_entry){ vocab_text(&t->vocab, i), t->vocab.length[i], i };
     weft_status status = trie_init(&m->trie, &t->store, e, n, err);
-    if (status == WEFT_OK && !t->added)
+    if (status == WEFT_OK)
         status = sp_added(t, type, false, err);
     if (status == WEFT_OK)
         status = add_decoder(

@@ -1,6 +1,7 @@
 /* source_gguf.c - the vocabularies of GGUF files.
  *
  *     tokenizer.ggml.model   gpt2     byte-level BPE; the splitting is a name, tokenizer.ggml.pre
+ *                                     (some names mean what gemma4 is)
  *                            llama    SentencePiece BPE with scores
  *                            t5       SentencePiece unigram
  *                            bert     WordPiece: words begin with U+2581, what goes on is bare
@@ -47,7 +48,9 @@ static weft_status token_id(const gguf_vocab *g, const char *key, uint32_t fallb
     *id = fallback < g->tokens->length ? fallback : NO_ID;
     if (!m)
         return WEFT_OK;
-    if (m->type != META_INT || m->integer < 0 || (uint64_t)m->integer >= g->tokens->length)
+    if (m->type != META_INT)
+        return wrong(g, key, "a number", err);
+    if ((uint64_t)m->integer >= g->tokens->length)
         return weft_fail(err, WEFT_EFORMAT, "%s: %s is %lld, but there are %llu tokens", g->t->path,
                          key, (long long)m->integer, (unsigned long long)g->tokens->length);
     *id = (uint32_t)m->integer;
@@ -110,7 +113,7 @@ static weft_status make_template(const gguf_vocab *g, bool bos, bool eos, uint32
     eos = flag(g, "tokenizer.ggml.add_eos_token", eos);
     if ((bos && first == NO_ID) || (eos && last == NO_ID))
         return weft_fail(err, WEFT_EFORMAT, "%s: asks for a token %s each text, but names none",
-                         g->t->path, bos && first == NO_ID ? "before" : "behind");
+                         g->t->path, first == NO_ID && bos ? "before" : "behind");
     g->t->bos = first == NO_ID ? -1 : (int32_t)first;
     g->t->eos = last == NO_ID ? -1 : (int32_t)last;
     template_simple(g->t, bos ? first : NO_ID, eos ? last : NO_ID);
@@ -214,21 +217,19 @@ static weft_status splitting(const gguf_vocab *g, const char **pre, weft_error *
     const meta *m = container_meta(g->c, "tokenizer.ggml.pre");
     if (*pre)
         return WEFT_OK;
-    if (!m || m->type != META_TEXT || strcmp(m->text, "default") == 0)
+    *pre = m && m->type == META_TEXT ? m->text : NULL;
+    if (!*pre || strcmp(*pre, "default") == 0)
         return weft_fail(err, WEFT_EUNSUPPORTED,
                          "%s: does not say how its text is split (tokenizer.ggml.pre is %s); name "
                          "the way of a model that does (llama-bpe, qwen2, gpt-2, ...)",
-                         g->t->path, m ? "\"default\"" : "missing");
-    *pre = m->text;
+                         g->t->path, *pre ? "\"default\"" : "missing");
     return WEFT_OK;
 }
 
 static weft_status load_byte_level(gguf_vocab *g, const char *pre, weft_error *err)
 {
     tokenizer *t = g->t;
-    weft_status status = splitting(g, &pre, err);
-    if (status == WEFT_OK)
-        status = load_merges(g, err);
+    weft_status status = load_merges(g, err);
     if (status == WEFT_OK)
         status = bytes_from_stand_ins(t, err);
     if (status == WEFT_OK)
@@ -236,14 +237,14 @@ static weft_status load_byte_level(gguf_vocab *g, const char *pre, weft_error *e
     if (status != WEFT_OK)
         return status;
     bpe_take_bytes(t);
-    t->bpe.whole_words = pre_keeps_words(pre);
+    t->bpe.whole_words = pre_flags(pre) & PRE_WORDS;
     bpe_finish(&t->bpe);
     status = add_decoder(t, &(decoder_step){ .kind = DECODE_BYTE_LEVEL }, err);
-    return status == WEFT_OK ? make_template(g, pre_adds_bos(pre), false, NO_ID, NO_ID, err)
+    return status == WEFT_OK ? make_template(g, pre_flags(pre) & PRE_BOS, false, NO_ID, NO_ID, err)
                              : status;
 }
 
-static weft_status load_gemma(gguf_vocab *g, weft_error *err)
+static weft_status load_letters(gguf_vocab *g, const char *pre, weft_error *err)
 {
     tokenizer *t = g->t;
     const normalizer_step bars = {
@@ -252,7 +253,7 @@ static weft_status load_gemma(gguf_vocab *g, weft_error *err)
     const decoder_step spaces = {
         .kind = DECODE_REPLACE, .text = BAR, .text_length = 3, .content = " ", .content_length = 1
     };
-    weft_status status = pre_apply(t, "gemma4", err);
+    weft_status status = pre_apply(t, pre, err);
     if (status == WEFT_OK)
         status = load_merges(g, err);
     if (status == WEFT_OK)
@@ -271,7 +272,16 @@ static weft_status load_gemma(gguf_vocab *g, weft_error *err)
     }
     status = token_id(g, "tokenizer.ggml.unknown_token_id", NO_ID, &t->bpe.unk, err);
     bpe_finish(&t->bpe);
-    return status == WEFT_OK ? make_template(g, true, false, NO_ID, NO_ID, err) : status;
+    return status == WEFT_OK ? make_template(g, pre_flags(pre) & PRE_BOS, false, NO_ID, NO_ID, err)
+                             : status;
+}
+
+static weft_status load_gpt2(gguf_vocab *g, const char *pre, weft_error *err)
+{
+    const weft_status status = splitting(g, &pre, err);
+    if (status != WEFT_OK)
+        return status;
+    return pre_flags(pre) & PRE_LETTERS ? load_letters(g, pre, err) : load_byte_level(g, pre, err);
 }
 
 /* ---- WordPiece ------------------------------------------------------------------------------- */
@@ -339,7 +349,7 @@ weft_status source_gguf(tokenizer *t, const container *c, const char *pre, weft_
     if (status != WEFT_OK)
         return status;
     if (strcmp(kind->text, "gpt2") == 0)
-        return load_byte_level(&g, pre, err);
+        return load_gpt2(&g, pre, err);
     if (strcmp(kind->text, "llama") == 0)
         return load_pieces(&g, false, err);
     if (strcmp(kind->text, "t5") == 0)
@@ -347,7 +357,7 @@ weft_status source_gguf(tokenizer *t, const container *c, const char *pre, weft_
     if (strcmp(kind->text, "bert") == 0)
         return load_bert(&g, err);
     if (strcmp(kind->text, "gemma4") == 0)
-        return load_gemma(&g, err);
+        return load_letters(&g, "gemma4", err);
     return weft_fail(err, WEFT_EUNSUPPORTED,
                      "%s: tokenizer.ggml.model is \"%.64s\"; gpt2, llama, t5, bert and gemma4 are "
                      "known",

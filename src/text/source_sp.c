@@ -27,7 +27,7 @@ typedef struct field {
 static bool varint(wire *w, uint64_t *value)
 {
     *value = 0;
-    for (unsigned shift = 0; shift < 64 && w->at < w->size; shift += 7) {
+    for (unsigned shift = 0; w->at < w->size; shift += 7) {
         const uint8_t b = w->data[w->at++];
         if (shift == 63 && b > 1)
             return false;

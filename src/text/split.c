@@ -1,7 +1,5 @@
 #include "text/split.h"
 
-#include "base/utf8.h"
-
 #include <string.h>
 
 typedef struct frame {
@@ -19,18 +17,6 @@ static bool hand_on(const frame *f, size_t begin, size_t end)
         return true;
     const piece p = piece_cut(f->in, begin, end);
     return step_from(f->run, f->at + 1, &p);
-}
-
-static size_t point_at(const piece *p, size_t at, uint32_t *point)
-{
-    if ((uint8_t)p->s[at] < 0x80) {
-        *point = (uint8_t)p->s[at];
-        return 1;
-    }
-    const size_t n = utf8_decode(p->s + at, p->n - at, point);
-    if (n == 0)
-        *point = 0xFFFD;
-    return n ? n : 1;
 }
 
 /* ---- what is found, and what becomes of it --------------------------------------------------- */
@@ -163,7 +149,7 @@ static bool by_point(const frame *f)
     size_t last = 0;
     for (size_t at = 0, n; at < p->n; at += n) {
         uint32_t point;
-        n = point_at(p, at, &point);
+        n = piece_point(p, at, &point);
         if (!is_found(f->step, point))
             continue;
         if ((last < at && !fold_push(&g, last, at, false)) || !fold_push(&g, at, at + n, true))
@@ -182,7 +168,7 @@ static bool by_words(const frame *f)
     int before = 0; /* 1 in a word, 2 in other letters, 0 between */
     for (size_t at = 0, n; at < p->n; at += n) {
         uint32_t point;
-        n = point_at(p, at, &point);
+        n = piece_point(p, at, &point);
         const int now = unicode_is_word(point) ? 1 : unicode_is_space(point) ? 0 : 2;
         if (now == before)
             continue;
@@ -211,7 +197,7 @@ static bool by_bert(const frame *f)
     size_t begin = 0;
     for (size_t at = 0, n; at < p->n; at += n) {
         uint32_t point;
-        n = point_at(p, at, &point);
+        n = piece_point(p, at, &point);
         const int now = bert_kind(point);
         if (now == 0)
             continue;
@@ -230,7 +216,7 @@ static bool by_scripts(const frame *f)
     int before = -1;
     for (size_t at = 0, n; at < p->n; at += n) {
         uint32_t point;
-        n = point_at(p, at, &point);
+        n = piece_point(p, at, &point);
         const int script = unicode_script(point);
         if (script == 0)
             continue;
@@ -250,7 +236,7 @@ static bool by_length(const frame *f)
     size_t begin = 0, count = 0;
     for (size_t at = 0, n; at < p->n; at += n) {
         uint32_t point;
-        n = point_at(p, at, &point);
+        n = piece_point(p, at, &point);
         if (++count < f->step->length)
             continue;
         if (!hand_on(f, begin, at + n))
@@ -360,5 +346,5 @@ static bool step_from(const split_run *run, int at, const piece *p)
 
 bool split_text(const split_run *run, const piece *p)
 {
-    return p->n == 0 || step_from(run, 0, p);
+    return step_from(run, 0, p);
 }

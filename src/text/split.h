@@ -76,7 +76,7 @@ typedef struct split_run {
     weft_error *err;
 } split_run;
 
-/* Hands every word of p to run->emit. */
+/* Hands every word of p, which is not empty, to run->emit; no word is. */
 bool split_text(const split_run *run, const piece *p);
 
 #endif

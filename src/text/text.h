@@ -3,6 +3,7 @@
 #ifndef WEFT_TEXT_TEXT_H
 #define WEFT_TEXT_TEXT_H
 
+#include "base/utf8.h"
 #include "text/scratch.h"
 
 /* Bytes [s, s + n). Where from is NULL they are the input's from `shift` on; otherwise byte i
@@ -30,6 +31,16 @@ static inline piece piece_cut(const piece *p, size_t begin, size_t end)
 {
     return (piece){ p->s + begin, end - begin, p->from ? p->from + begin : NULL,
                     p->from ? p->to + begin : NULL, p->shift + (uint32_t)begin };
+}
+
+/* The code point at a byte of valid text, and how long it is. */
+static inline size_t piece_point(const piece *p, size_t at, uint32_t *point)
+{
+    *point = (uint8_t)p->s[at];
+    if (*point < 0x80)
+        return 1;
+    const size_t n = utf8_decode(p->s + at, p->n - at, point);
+    return n + !n; /* a slip must not become an endless loop */
 }
 
 typedef struct writer {

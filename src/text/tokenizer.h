@@ -80,6 +80,7 @@ typedef struct decoder {
     int n;
     size_t strip_start;   /* how often `strip_point` is taken from the start of the whole text */
     uint32_t strip_point; /* (Strip behind Fuse) */
+    bool fused;           /* behind Fuse: what is left to do sees the whole text */
     bool spaced;          /* no decoder: tokens are joined by spaces, as Hugging Face does */
 } decoder;
 
@@ -120,7 +121,7 @@ typedef struct tokenizer {
     struct {
         int64_t max_length; /* 0: none */
         bool from_left;
-        int64_t pad_to, pad_multiple; /* pad_to 0: none */
+        int64_t pad_to, pad_multiple; /* pad_to 0: the text's own length */
         uint32_t pad_id, pad_type;
         bool pad_left;
     } fit;
@@ -203,8 +204,7 @@ const char *tokenizer_text(tokenizer *t, const char *text, size_t length, weft_e
 weft_status add_splitter(tokenizer *t, const splitter *s, weft_error *err);
 weft_status add_normalizer(tokenizer *t, const normalizer_step *s, weft_error *err);
 weft_status add_decoder(tokenizer *t, const decoder_step *s, weft_error *err);
-weft_status add_pattern(tokenizer *t, const char *pattern, size_t n, split_behavior behavior,
-                        bool invert, weft_error *err);
+weft_status add_pattern(tokenizer *t, const char *pattern, weft_error *err); /* isolated */
 
 /* [prefix ids] text [suffix ids]; ids of NO_ID are left out. */
 void template_simple(tokenizer *t, uint32_t before, uint32_t after);

@@ -106,8 +106,6 @@ static void turn(node *best, size_t n)
 bool unigram_encode(const unigram *m, unigram_scratch *s, const char *word, size_t n, ids *out,
                     weft_error *err)
 {
-    if (n == 0)
-        return true;
     if (n >= UINT32_MAX / sizeof(node)) {
         weft_fail(err, WEFT_ELIMIT, "a text of %zu bytes is more than this encoder takes", n);
         return false;

@@ -35,8 +35,6 @@ static bool put_one(uint32_t id, size_t n, ids *out, weft_error *err)
 
 bool wordpiece_encode(const wordpiece *m, const char *word, size_t n, ids *out, weft_error *err)
 {
-    if (n == 0)
-        return true;
     if (n > m->longest && characters(word, n) > m->longest)
         return put_one(m->unk, n, out, err);
     if (!ids_reserve(out, n, err))
@@ -60,5 +58,5 @@ bool wordpiece_encode(const wordpiece *m, const char *word, size_t n, ids *out, 
 bool wordlevel_encode(const wordlevel *m, const char *word, size_t n, ids *out, weft_error *err)
 {
     const uint32_t id = vocab_find(m->vocab, word, n);
-    return n == 0 || put_one(id != NO_ID ? id : m->unk, n, out, err);
+    return put_one(id != NO_ID ? id : m->unk, n, out, err);
 }

@@ -165,7 +165,7 @@ void host_faulty(host *h, faults *memory, faults *io)
 {
     host_plain(h);
     if (memory)
-        h->mem.hooks = (mem_hooks){ faulty_alloc, faulty_release, memory };
+        h->mem.hooks = (mem_hooks){ faulty_alloc, faulty_release, memory, .chunk = 1 };
     if (io)
         h->io = (io_hooks){ faulty_open,  faulty_size,  faulty_read, faulty_map,
                             faulty_unmap, faulty_close, io };

@@ -100,84 +100,6 @@ static void faults_gpt2(void **state)
     all_faults(fixture("golden/gpt2"));
 }
 
-/* ---- parsers whose memory ends at each of their allocations ---------------------------------- */
-
-/* What a growing arena takes at once: most allocations of a parser meet no hook. */
-#define CHUNK 65536
-#define CELLS (CHUNK / MEM_ALIGN + 1)
-
-/* Fills the arena up to its last `room` cells. */
-static void cram(arena *a, int room)
-{
-    arena_mark mark[CELLS + 1];
-    int n = 0;
-    do
-        mark[n++] = arena_at(a);
-    while (arena_alloc(a, 1, NULL));
-    arena_reset(a, mark[n - 1 - room]);
-}
-
-static void *no_chunks(void *ud, size_t align, size_t size)
-{
-    return *(bool *)ud && size >= CHUNK ? NULL : aligned_alloc(align, size);
-}
-
-static void plain_release(void *ud, void *block)
-{
-    (void)ud;
-    free(block);
-}
-
-/* Parses with `room` cells left in the arena and no others to be had. */
-static weft_status cramped(parser_fn *parser, const void *data, size_t size, int room,
-                           weft_error *err)
-{
-    bool full = false;
-    host h;
-    container c;
-    *err = (weft_error){ 0 };
-    host_plain(&h);
-    mem_init(&h.mem, 0, &(mem_hooks){ no_chunks, plain_release, &full });
-    assert_int_equal(container_begin(&c, "test", "input", &h, err), WEFT_OK);
-    full = true;
-    cram(&c.store, room);
-    if (parser(&c, data, size, err) == WEFT_OK)
-        container_index(&c, err);
-    container_close(&c);
-    assert_int_equal(atomic_load(&h.mem.used), 0);
-    return err->code;
-}
-
-static void cramped_parsers(void **state)
-{
-    (void)state;
-    static const char config[] = "{\"a\": 1, \"b\": \"text\"}";
-    static const char tensors[] =
-        "\x6e\0\0\0\0\0\0\0{\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
-        "\"y\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[4,8]}}   12345678";
-    size_t n_gguf;
-    char *gguf = read_whole(gguf_file(), &n_gguf);
-    const struct {
-        parser_fn *parser;
-        const void *data;
-        size_t size;
-    } input[] = {
-        { gguf_parse, gguf, n_gguf },
-        { config_parse, config, sizeof config - 1 },
-        { safetensors_parse, tensors, sizeof tensors - 1 },
-    };
-    for (size_t i = 0; i < sizeof input / sizeof *input; i++) {
-        weft_error err;
-        int room = 0;
-        for (; cramped(input[i].parser, input[i].data, input[i].size, room, &err) != WEFT_OK;
-             room++)
-            if (err.code != WEFT_ENOMEM || !err.message[0])
-                fail_msg("%d \"%s\", expected %d", (int)err.code, err.message, (int)WEFT_ENOMEM);
-        assert_true(room > 0);
-    }
-    free(gguf);
-}
-
 /* ---- the cap --------------------------------------------------------------------------------- */
 
 typedef struct watch {
@@ -192,13 +114,19 @@ static void *watched_alloc(void *ud, size_t align, size_t size)
     return aligned_alloc(align, size);
 }
 
+static void plain_release(void *ud, void *block)
+{
+    (void)ud;
+    free(block);
+}
+
 static weft_status capped(const char *path, weft_load load, size_t cap, size_t *peak)
 {
     host h;
     watch w = { 0 };
     weft_error err;
     host_plain(&h);
-    mem_init(&h.mem, cap, &(mem_hooks){ watched_alloc, plain_release, &w });
+    mem_init(&h.mem, cap, &(mem_hooks){ watched_alloc, plain_release, &w, 0 });
     const weft_status status = life(path, load, &h, &err);
     *peak = atomic_load(&h.mem.peak);
     if (cap && (w.largest > cap || *peak > cap))
@@ -330,8 +258,6 @@ int main(void)
              faults_llama),
         TEST("load: a GPT-2 directory with any allocation or file call failed is a clean error",
              faults_gpt2),
-        TEST("load: parsers without memory at any of their allocations fail cleanly",
-             cramped_parsers),
         TEST("load: a memory cap refuses before memory is asked for, and its least value is exact",
              cap),
         TEST("load: files that are no models are refused for what they are", wrong_files),

@@ -206,6 +206,296 @@ static void wrong_values(void **state)
             "added_tokens[0].content");
 }
 
+static void unknown_fields(void **state)
+{
+    (void)state;
+    refused("{\"extra\":1," MODEL "}", WEFT_EUNSUPPORTED, "the file has a field extra");
+    refused("{\"post_processor\":{\"type\":\"ByteLevel\",\"x\":1}," MODEL "}", WEFT_EUNSUPPORTED,
+            "post_processor has a field x");
+    refused("{\"post_processor\":{\"type\":\"Sequence\",\"processors\":[],\"x\":1}," MODEL "}",
+            WEFT_EUNSUPPORTED, "post_processor has a field x");
+    refused("{\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"a\",1],\"cls\":[\"a\",1],"
+            "\"x\":1}," MODEL "}",
+            WEFT_EUNSUPPORTED, "post_processor has a field x");
+    refused("{\"post_processor\":{\"type\":\"RobertaProcessing\",\"sep\":[\"a\",1],\"cls\":[\"a\","
+            "1],\"x\":1}," MODEL "}",
+            WEFT_EUNSUPPORTED, "post_processor has a field x");
+    refused("{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[],\"pair\":[],\"x\":"
+            "1}," MODEL "}",
+            WEFT_EUNSUPPORTED, "post_processor has a field x");
+    refused("{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{"
+            "\"id\":\"A\",\"x\":1}}],\"pair\":[]}," MODEL "}",
+            WEFT_EUNSUPPORTED, "post_processor has a field x");
+    refused("{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{"
+            "\"id\":\"A\"},\"x\":1}],\"pair\":[]}," MODEL "}",
+            WEFT_EUNSUPPORTED, "post_processor has a field x");
+    refused("{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{"
+            "\"id\":\"a\"}}],\"pair\":[],\"special_tokens\":{\"a\":{\"ids\":[1],\"x\":1}}}," MODEL
+            "}",
+            WEFT_EUNSUPPORTED, "post_processor has a field x");
+    refused("{\"decoder\":{\"type\":\"Fuse\",\"x\":1}," MODEL "}", WEFT_EUNSUPPORTED,
+            "decoder has a field x");
+    refused("{\"decoder\":{\"type\":\"ByteFallback\",\"x\":1}," MODEL "}", WEFT_EUNSUPPORTED,
+            "decoder has a field x");
+    refused("{\"decoder\":{\"type\":\"ByteLevel\",\"x\":1}," MODEL "}", WEFT_EUNSUPPORTED,
+            "decoder has a field x");
+    refused("{\"decoder\":{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"b\","
+            "\"x\":1}," MODEL "}",
+            WEFT_EUNSUPPORTED, "decoder has a field x");
+    refused(
+        "{\"decoder\":{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0,\"x\":1}," MODEL
+        "}",
+        WEFT_EUNSUPPORTED, "decoder has a field x");
+    refused("{\"decoder\":{\"type\":\"CTC\",\"pad_token\":\"a\",\"word_delimiter_token\":\"b\","
+            "\"x\":1}," MODEL "}",
+            WEFT_EUNSUPPORTED, "decoder has a field x");
+    refused("{\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"_\",\"x\":1}," MODEL "}",
+            WEFT_EUNSUPPORTED, "decoder has a field x");
+    refused("{\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"#\",\"x\":1}," MODEL "}",
+            WEFT_EUNSUPPORTED, "decoder has a field x");
+    refused("{\"decoder\":{\"type\":\"BPEDecoder\",\"suffix\":\"#\",\"x\":1}," MODEL "}",
+            WEFT_EUNSUPPORTED, "decoder has a field x");
+    refused("{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[],\"x\":1}," MODEL "}",
+            WEFT_EUNSUPPORTED, "decoder has a field x");
+    refused("{\"normalizer\":{\"type\":\"Prepend\",\"prepend\":\"a\",\"x\":1}," MODEL "}",
+            WEFT_EUNSUPPORTED, "normalizer has a field x");
+    refused("{\"normalizer\":{\"type\":\"NFC\",\"x\":1}," MODEL "}", WEFT_EUNSUPPORTED,
+            "normalizer has a field x");
+    refused("{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":"
+            "\"Fuse\",\"x\":1}]}," MODEL "}",
+            WEFT_EUNSUPPORTED, "decoder.decoders[1] has a field x");
+    refused("{\"normalizer\":{\"type\":\"Strip\",\"strip\":true}," MODEL "}", WEFT_EUNSUPPORTED,
+            "normalizer has a field strip");
+    refused("{\"model\":{\"type\":\"WordLevel\",\"x\":1,\"vocab\":{\"a\":0}}}", WEFT_EUNSUPPORTED,
+            "model has a field x");
+    refused("{\"model\":{\"type\":\"WordPiece\",\"x\":1,\"vocab\":{\"a\":0}}}", WEFT_EUNSUPPORTED,
+            "model has a field x");
+    refused("{\"model\":{\"type\":\"Unigram\",\"x\":1,\"vocab\":[[\"a\",0]]}}", WEFT_EUNSUPPORTED,
+            "model has a field x");
+    refused("{\"padding\":{\"strategy\":{\"Fixed\":4,\"x\":1}}," MODEL "}", WEFT_EUNSUPPORTED,
+            "padding has a field x");
+    refused("{\"added_tokens\":[{\"id\":1,\"content\":\"a\",\"x\":1}]," MODEL "}",
+            WEFT_EUNSUPPORTED, "added_tokens[0] has a field x");
+}
+
+static void wrong_places(void **state)
+{
+    (void)state;
+    refused("{\"truncation\":{\"direction\":5}," MODEL "}", WEFT_EFORMAT, "truncation.direction");
+    refused("{\"truncation\":{\"direction\":\"Up\"}," MODEL "}", WEFT_EFORMAT,
+            "truncation.direction is missing or not Left or Right");
+    refused("{\"truncation\":{\"strategy\":5}," MODEL "}", WEFT_EFORMAT, "truncation.strategy");
+    refused("{\"truncation\":{\"stride\":-1}," MODEL "}", WEFT_EFORMAT,
+            "truncation.stride is not an integer from 0");
+    refused("{\"truncation\":{\"max_length\":\"x\"}," MODEL "}", WEFT_EFORMAT,
+            "truncation.max_length");
+    refused("{\"truncation\":{\"stride\":1}," MODEL "}", WEFT_EUNSUPPORTED,
+            "LongestFirst with stride 1");
+    refused("{\"padding\":{}," MODEL "}", WEFT_EFORMAT,
+            "padding.strategy is missing or not BatchLongest or Fixed");
+    refused("{\"padding\":{\"strategy\":\"Sometimes\"}," MODEL "}", WEFT_EFORMAT,
+            "padding.strategy");
+    refused("{\"padding\":{\"strategy\":{\"Fixed\":-1}}," MODEL "}", WEFT_EFORMAT, "padding.Fixed");
+    refused("{\"padding\":{\"pad_id\":2}," MODEL "}", WEFT_EFORMAT,
+            "padding.pad_id is not an integer from 0 to 1");
+    refused("{\"padding\":{\"pad_type_id\":256}," MODEL "}", WEFT_EFORMAT, "padding.pad_type_id");
+    refused("{\"padding\":{\"pad_to_multiple_of\":65537}," MODEL "}", WEFT_EFORMAT,
+            "padding.pad_to_multiple_of");
+    refused("{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\",\"Regex\":\"b\"},"
+            "\"behavior\":\"Isolated\"}," MODEL "}",
+            WEFT_EFORMAT, "pre_tokenizer.pattern is missing or not a String or a Regex");
+    refused("{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"}}," MODEL "}",
+            WEFT_EFORMAT, "pre_tokenizer.behavior is missing");
+    refused("{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"\"},\"behavior\":"
+            "\"Isolated\"}," MODEL "}",
+            WEFT_EUNSUPPORTED, "pre_tokenizer.pattern is empty");
+    refused("{\"pre_tokenizer\":{\"type\":\"CharDelimiterSplit\",\"delimiter\":\"ab\"}," MODEL "}",
+            WEFT_EFORMAT, "pre_tokenizer.delimiter is missing or not one character");
+    refused("{\"pre_tokenizer\":{\"type\":\"CharDelimiterSplit\",\"delimiter\":\"\"}," MODEL "}",
+            WEFT_EFORMAT, "pre_tokenizer.delimiter is missing or not one character");
+    refused("{\"pre_tokenizer\":{\"type\":\"FixedLength\",\"length\":0}," MODEL "}", WEFT_EFORMAT,
+            "pre_tokenizer.length is missing or not above 0");
+    refused("{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\",\"add_prefix_space\":"
+            "5}," MODEL "}",
+            WEFT_EFORMAT, "pre_tokenizer.add_prefix_space");
+    refused("{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\",\"add_prefix_space\":"
+            "false,\"prepend_scheme\":\"first\"}," MODEL "}",
+            WEFT_EFORMAT, "add_prefix_space and prepend_scheme disagree");
+    refused("{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":5}," MODEL "}",
+            WEFT_EFORMAT, "pre_tokenizer.add_prefix_space is missing or not true or false");
+    refused("{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"trim_offsets\":5}," MODEL "}",
+            WEFT_EFORMAT, "pre_tokenizer.trim_offsets is missing or not true or false");
+    refused("{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"use_regex\":5}," MODEL "}", WEFT_EFORMAT,
+            "pre_tokenizer.use_regex is missing or not true or false");
+    refused("{\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"A*\"}," MODEL "}",
+            WEFT_EFORMAT, "normalizer.precompiled_charsmap is missing or not base64");
+    refused("{\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"====\"}," MODEL
+            "}",
+            WEFT_EFORMAT, "precompiled_charsmap of 0 bytes");
+    refused("{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Precompiled\","
+            "\"precompiled_charsmap\":\"BAAAAAAAAAA=\"},{\"type\":\"Precompiled\",\"precompiled_"
+            "charsmap\":\"BAAAAAAAAAA=\"}]}," MODEL "}",
+            WEFT_EUNSUPPORTED, "normalizer.normalizers[1]: a second Precompiled");
+    refused("{\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"a\",2],\"cls\":[\"a\",1]}"
+            "," MODEL "}",
+            WEFT_EFORMAT, "post_processor puts in a token that is not in the vocabulary");
+    refused("{\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"a\",1],\"cls\":[\"a\",-1]}"
+            "," MODEL "}",
+            WEFT_EFORMAT, "post_processor puts in a token that is not in the vocabulary");
+    refused("{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{"
+            "\"id\":\"C\"}}],\"pair\":[]}," MODEL "}",
+            WEFT_EFORMAT, "post_processor.id is missing or not A or B");
+    refused("{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{"
+            "\"id\":\"A\",\"type_id\":256}}],\"pair\":[]}," MODEL "}",
+            WEFT_EFORMAT, "post_processor.type_id is not an integer from 0 to 255");
+    refused("{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{"
+            "\"id\":\"B\"}}],\"pair\":[]}," MODEL "}",
+            WEFT_EUNSUPPORTED, "post_processor.single does not have its text once");
+    refused("{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[],\"pair\":[]}," MODEL
+            "}",
+            WEFT_EUNSUPPORTED, "post_processor.single does not have its text once");
+    refused("{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{"
+            "\"id\":\"a\"}}],\"pair\":[],\"special_tokens\":{\"a\":{\"ids\":[1,7]}}}," MODEL "}",
+            WEFT_EFORMAT, "post_processor puts in a token that is not in the vocabulary");
+    refused("{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{"
+            "\"id\":\"b\"}}],\"pair\":[]}," MODEL "}",
+            WEFT_EFORMAT, "post_processor: token b is not among special_tokens");
+    refused("{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{"
+            "\"id\":\"a\"}}],\"pair\":[],\"special_tokens\":{\"a\":{\"ids\":[1,1,1,1,1,1,1,1,1,1,1,"
+            "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}}}," MODEL "}",
+            WEFT_EUNSUPPORTED, "post_processor puts in more than 32 tokens");
+    refused("{\"post_processor\":{\"type\":\"Sequence\",\"processors\":[{\"type\":"
+            "\"BertProcessing\",\"sep\":[\"a\",1],\"cls\":[\"a\",1]},{\"type\":\"BertProcessing\","
+            "\"sep\":[\"a\",1],\"cls\":[\"a\",1]}]}," MODEL "}",
+            WEFT_EUNSUPPORTED, "post_processor.processors[1]: a second step that puts in tokens");
+    refused("{\"post_processor\":{\"type\":\"Sequence\",\"processors\":[{\"type\":"
+            "\"BertProcessing\",\"sep\":[\"a\",1],\"cls\":[\"a\",1]},{\"type\":"
+            "\"TemplateProcessing\",\"single\":[],\"pair\":[]}]}," MODEL "}",
+            WEFT_EUNSUPPORTED, "post_processor.processors[1]: a second step that puts in tokens");
+    refused("{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"ByteFallback\"},{"
+            "\"type\":\"CTC\",\"pad_token\":\"a\",\"word_delimiter_token\":\"b\"}]}," MODEL "}",
+            WEFT_EUNSUPPORTED, "decoder.decoders[1]: CTC without its tokens, or not first");
+    refused("{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":"
+            "\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \",\"start\":0,\"stop\":1}]}," MODEL "}",
+            WEFT_EUNSUPPORTED, "decoder.decoders[2] takes away from the end");
+    refused("{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"ByteFallback\"},{"
+            "\"type\":\"ByteFallback\"},{\"type\":\"ByteFallback\"},{\"type\":\"ByteFallback\"},{"
+            "\"type\":\"ByteFallback\"},{\"type\":\"ByteFallback\"},{\"type\":\"ByteFallback\"},{"
+            "\"type\":\"ByteFallback\"},{\"type\":\"ByteFallback\"},{\"type\":\"ByteFallback\"},{"
+            "\"type\":\"ByteFallback\"},{\"type\":\"ByteFallback\"},{\"type\":\"ByteFallback\"},{"
+            "\"type\":\"ByteFallback\"},{\"type\":\"ByteFallback\"},{\"type\":\"ByteFallback\"},{"
+            "\"type\":\"ByteFallback\"},{\"type\":\"ByteFallback\"},{\"type\":\"ByteFallback\"},{"
+            "\"type\":\"ByteFallback\"},{\"type\":\"ByteFallback\"},{\"type\":\"ByteFallback\"},{"
+            "\"type\":\"ByteFallback\"},{\"type\":\"ByteFallback\"},{\"type\":\"ByteFallback\"},{"
+            "\"type\":\"ByteFallback\"},{\"type\":\"ByteFallback\"},{\"type\":\"ByteFallback\"},{"
+            "\"type\":\"ByteFallback\"},{\"type\":\"ByteFallback\"},{\"type\":\"ByteFallback\"},{"
+            "\"type\":\"ByteFallback\"},{\"type\":\"ByteFallback\"}]}," MODEL "}",
+            WEFT_EUNSUPPORTED, "more than 32 steps in its decoder");
+    refused(
+        "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Replace\",\"pattern\":"
+        "{\"Regex\":\"a\"},\"content\":\"b\"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\"},"
+        "\"content\":\"b\"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\"},\"content\":\"b\"},"
+        "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\"},\"content\":\"b\"},{\"type\":"
+        "\"Replace\",\"pattern\":{\"Regex\":\"a\"},\"content\":\"b\"},{\"type\":\"Replace\","
+        "\"pattern\":{\"Regex\":\"a\"},\"content\":\"b\"},{\"type\":\"Replace\",\"pattern\":{"
+        "\"Regex\":\"a\"},\"content\":\"b\"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\"},"
+        "\"content\":\"b\"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\"},\"content\":\"b\"},"
+        "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\"},\"content\":\"b\"},{\"type\":"
+        "\"Replace\",\"pattern\":{\"Regex\":\"a\"},\"content\":\"b\"},{\"type\":\"Replace\","
+        "\"pattern\":{\"Regex\":\"a\"},\"content\":\"b\"},{\"type\":\"Replace\",\"pattern\":{"
+        "\"Regex\":\"a\"},\"content\":\"b\"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\"},"
+        "\"content\":\"b\"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\"},\"content\":\"b\"},"
+        "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\"},\"content\":\"b\"},{\"type\":"
+        "\"Replace\",\"pattern\":{\"Regex\":\"a\"},\"content\":\"b\"},{\"type\":\"Replace\","
+        "\"pattern\":{\"Regex\":\"a\"},\"content\":\"b\"},{\"type\":\"Replace\",\"pattern\":{"
+        "\"Regex\":\"a\"},\"content\":\"b\"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\"},"
+        "\"content\":\"b\"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\"},\"content\":\"b\"},"
+        "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\"},\"content\":\"b\"},{\"type\":"
+        "\"Replace\",\"pattern\":{\"Regex\":\"a\"},\"content\":\"b\"},{\"type\":\"Replace\","
+        "\"pattern\":{\"Regex\":\"a\"},\"content\":\"b\"},{\"type\":\"Replace\",\"pattern\":{"
+        "\"Regex\":\"a\"},\"content\":\"b\"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\"},"
+        "\"content\":\"b\"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\"},\"content\":\"b\"},"
+        "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\"},\"content\":\"b\"},{\"type\":"
+        "\"Replace\",\"pattern\":{\"Regex\":\"a\"},\"content\":\"b\"},{\"type\":\"Replace\","
+        "\"pattern\":{\"Regex\":\"a\"},\"content\":\"b\"},{\"type\":\"Replace\",\"pattern\":{"
+        "\"Regex\":\"a\"},\"content\":\"b\"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\"},"
+        "\"content\":\"b\"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\"},\"content\":\"b\"}]"
+        "}," MODEL "}",
+        WEFT_EUNSUPPORTED, "more than 32 steps in its normalizer");
+    refused(
+        "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","
+        "\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Isolated\"},{\"type\":\"Split\",\"pattern\":{"
+        "\"Regex\":\"a\"},\"behavior\":\"Isolated\"},{\"type\":\"Split\",\"pattern\":{\"Regex\":"
+        "\"a\"},\"behavior\":\"Isolated\"},{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},"
+        "\"behavior\":\"Isolated\"},{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":"
+        "\"Isolated\"},{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Isolated\"}"
+        ",{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Isolated\"},{\"type\":"
+        "\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Isolated\"},{\"type\":\"Split\","
+        "\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Isolated\"},{\"type\":\"Split\",\"pattern\":{"
+        "\"Regex\":\"a\"},\"behavior\":\"Isolated\"},{\"type\":\"Split\",\"pattern\":{\"Regex\":"
+        "\"a\"},\"behavior\":\"Isolated\"},{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},"
+        "\"behavior\":\"Isolated\"},{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":"
+        "\"Isolated\"},{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Isolated\"}"
+        ",{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Isolated\"},{\"type\":"
+        "\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Isolated\"},{\"type\":\"Split\","
+        "\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Isolated\"},{\"type\":\"Split\",\"pattern\":{"
+        "\"Regex\":\"a\"},\"behavior\":\"Isolated\"},{\"type\":\"Split\",\"pattern\":{\"Regex\":"
+        "\"a\"},\"behavior\":\"Isolated\"},{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},"
+        "\"behavior\":\"Isolated\"},{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":"
+        "\"Isolated\"},{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Isolated\"}"
+        ",{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Isolated\"},{\"type\":"
+        "\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Isolated\"},{\"type\":\"Split\","
+        "\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Isolated\"},{\"type\":\"Split\",\"pattern\":{"
+        "\"Regex\":\"a\"},\"behavior\":\"Isolated\"},{\"type\":\"Split\",\"pattern\":{\"Regex\":"
+        "\"a\"},\"behavior\":\"Isolated\"},{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},"
+        "\"behavior\":\"Isolated\"},{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":"
+        "\"Isolated\"},{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Isolated\"}"
+        ",{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Isolated\"},{\"type\":"
+        "\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Isolated\"},{\"type\":\"Split\","
+        "\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Isolated\"}]}," MODEL "}",
+        WEFT_EUNSUPPORTED, "more than 32 steps in its pre_tokenizer");
+    refused("{\"added_tokens\":[{\"id\":16777216,\"content\":\"x\"}]," MODEL "}", WEFT_EFORMAT,
+            "added_tokens[0].id is not an id");
+    refused("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[[\"a\","
+            "\"b\",\"c\"]]}}",
+            WEFT_EFORMAT, "merge 0 is not two tokens");
+    refused("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"#"
+            "version: 0.2\",\"a b\",\"b c\"]}}",
+            WEFT_EFORMAT, "merge 1 joins \"b\" and \"c\", but the vocabulary lacks the second");
+    refused("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,"
+            "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\":1},"
+            "\"merges\":[\"a "
+            "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\","
+            "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx b\"]}}",
+            WEFT_EFORMAT,
+            "merge 0 joins \"a\" and "
+            "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\", but the "
+            "vocabulary lacks what they make");
+    refused(
+        "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,"
+        "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\":1},\"merges\":["
+        "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx b\"]}}",
+        WEFT_EFORMAT,
+        "merge 0 joins \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\" and "
+        "\"b\", but the vocabulary lacks the second");
+    refused("{\"model\":{\"type\":\"BPE\",\"continuing_subword_prefix\":\"##\",\"vocab\":{\"a\":0,"
+            "\"b\":1},\"merges\":[\"a b\"]}}",
+            WEFT_EFORMAT, "but the vocabulary lacks what they make");
+    refused("{\"model\":{\"type\":\"BPE\",\"end_of_word_suffix\":"
+            "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\",\"vocab\":{"
+            "\"a\":0},\"merges\":[]}}",
+            WEFT_EFORMAT, "model.end_of_word_suffix is missing or not at most 64 bytes");
+    refused("{\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"end_of_word_suffix\":\"x\","
+            "\"vocab\":{\"a\":0},\"merges\":[]}}",
+            WEFT_EUNSUPPORTED, "byte_fallback together with a prefix or suffix");
+    char json[70000];
+    const int n = snprintf(json, sizeof json,
+                           "{" MODEL ",\"added_tokens\":[{\"id\":2,\"content\":\"");
+    memset(json + n, 'x', 65537);
+    strcpy(json + n + 65537, "\"}]}");
+    refused(json, WEFT_EFORMAT, "added_tokens[0].content is not text of 1 to 65536 bytes");
+}
+
 /* ---- every field with a value of every type -------------------------------------------------- */
 
 static int confused; /* files tried */
@@ -449,6 +739,263 @@ static void fits_when_asked(void **state)
     weft_tokenizer_free(t);
 }
 
+/* ---- ids as letters -------------------------------------------------------------------------- */
+
+#define LETTERS                                                                                    \
+    "\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"u\",\"vocab\":{\"u\":0,\"a\":1,\"b\":2,"    \
+    "\"c\":3,"                                                                                     \
+    "\"d\":4,\"e\":5,\"f\":6,\"g\":7,\"h\":8,\"C\":9,\"S\":10}}"
+#define WHITESPACE "\"pre_tokenizer\":{\"type\":\"Whitespace\"},"
+#define TEMPLATES                                                                                  \
+    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":"   \
+    "\"C\","                                                                                       \
+    "\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":0}},{\"SpecialToken\":{\"id\":\"S\"," \
+    "\"type_id\":0}}],\"pair\":[{\"SpecialToken\":{\"id\":\"C\",\"type_id\":0}},{\"Sequence\":{"   \
+    "\"id\":"                                                                                      \
+    "\"A\",\"type_id\":0}},{\"SpecialToken\":{\"id\":\"S\",\"type_id\":0}},{\"Sequence\":{\"id\":" \
+    "\"B\","                                                                                       \
+    "\"type_id\":1}},{\"SpecialToken\":{\"id\":\"S\",\"type_id\":1}}],\"special_tokens\":{\"C\":{" \
+    "\"id\":"                                                                                      \
+    "\"C\",\"ids\":[9],\"tokens\":[\"C\"]},\"S\":{\"id\":\"S\",\"ids\":[10],\"tokens\":[\"S\"]}}}" \
+    ","
+
+/* The tokens of a text, or of two, as one word, and their types behind it. */
+static const char *spelled(const char *json, const char *a, const char *b, bool spans)
+{
+    static char text[128];
+    host h;
+    tokenizer t = { 0 };
+    encoding k = { 0 };
+    weft_error err = { 0 };
+    host_plain(&h);
+    weft_status status = tokenizer_begin(&t, "input", "tokenizer.json", &h, &err);
+    if (status == WEFT_OK)
+        status = source_json(&t, (const uint8_t *)json, strlen(json), &err);
+    if (status == WEFT_OK)
+        status = tokenizer_finish(&t, &err);
+    encoder *e = status == WEFT_OK ? encoder_new(&t, &h.mem, &err) : NULL;
+    const encode_options o = { .fit = true, .spans = spans };
+    if (e)
+        status = encoder_encode(e, a, strlen(a), b, b ? strlen(b) : 0, &o, &k, &err);
+    int n = snprintf(text, sizeof text, "%s", status == WEFT_OK ? "" : err.message);
+    for (size_t i = 0; i < k.n; i++)
+        n += snprintf(text + n, sizeof text - (size_t)n, "%.*s", (int)t.vocab.length[k.id[i]],
+                      vocab_text(&t.vocab, k.id[i]));
+    for (size_t i = 0; i < k.n && k.type; i++)
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s%d", i ? "" : " ", k.type[i]);
+    encoder_free(e);
+    tokenizer_free(&t);
+    assert_int_equal(atomic_load(&h.mem.used), 0);
+    return text;
+}
+
+/* What Hugging Face's tokenizers give for these. */
+static void pairs_fit(void **state)
+{
+    (void)state;
+    static const struct {
+        int most;
+        const char *a, *b, *right, *left;
+    } cut[] = {
+        { 5, "a b c d e", "f g", "CaSfS 00011", "CeSgS 00011" },
+        { 6, "a b c d e", "f g", "CabSfS 000011", "CdeSgS 000011" },
+        { 7, "a b c d e", "f g", "CabSfgS 0000111", "CdeSfgS 0000111" },
+        { 8, "a b c d e", "f g", "CabcSfgS 00000111", "CcdeSfgS 00000111" },
+        { 4, "a b c d e", "f g", "CaSS 0001", "CeSS 0001" },
+        { 3, "a b c d e", "f g", "CSS 001", "CSS 001" },
+        { 4, "a", "b c d e f", "CSbS 0011", "CSfS 0011" },
+        { 5, "a", "b c d e f", "CaSbS 00011", "CaSfS 00011" },
+        { 7, "a", "b c d e f", "CaSbcdS 0001111", "CaSdefS 0001111" },
+        { 6, "a b c d", "e f g h", "CaSefS 000111", "CdSghS 000111" },
+        { 8, "a b c d", "e f g h", "CabSefgS 00001111", "CcdSfghS 00001111" },
+        { 3, "a b c d", "e f g h", "CSS 001", "CSS 001" },
+        { 5, "a b c d e f", NULL, "CabcS 00000", "CdefS 00000" },
+        { 8, "a b", "c d", "CabScdS 0000111", "CabScdS 0000111" },
+        { 2, "a b", "c d", "input: cuts at 2 tokens, but its template alone has 3",
+          "input: cuts at 2 tokens, but its template alone has 3" },
+    };
+    static const char *const padded[][3] = {
+        { "{\"Fixed\":8},\"pad_to_multiple_of\":null", "CaSbSuuu 00011222", "uuuCaSbS 22200011" },
+        { "\"BatchLongest\",\"pad_to_multiple_of\":4", "CaSbSuuu 00011222", "uuuCaSbS 22200011" },
+        { "\"BatchLongest\",\"pad_to_multiple_of\":5", "CaSbS 00011", "CaSbS 00011" },
+        { "{\"Fixed\":3},\"pad_to_multiple_of\":4", "CaSbS 00011", "CaSbS 00011" },
+        { "{\"Fixed\":5},\"pad_to_multiple_of\":3", "CaSbSu 000112", "uCaSbS 200011" },
+    };
+    char json[2048];
+    for (int left = 0; left < 2; left++)
+        for (int spans = 0; spans < 2; spans++) {
+            for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
+                snprintf(json, sizeof json,
+                         "{\"truncation\":{\"direction\":\"%s\",\"max_length\":%d,\"strategy\":"
+                         "\"LongestFirst\",\"stride\":0}," WHITESPACE TEMPLATES LETTERS "}",
+                         left ? "Left" : "Right", cut[i].most);
+                assert_string_equal(spelled(json, cut[i].a, cut[i].b, spans),
+                                    left ? cut[i].left : cut[i].right);
+            }
+            for (size_t i = 0; i < sizeof padded / sizeof *padded; i++) {
+                snprintf(json, sizeof json,
+                         "{\"padding\":{\"strategy\":%s,\"direction\":\"%s\",\"pad_id\":0,"
+                         "\"pad_type_id\":2,\"pad_token\":\"u\"}," WHITESPACE TEMPLATES LETTERS "}",
+                         padded[i][0], left ? "Left" : "Right");
+                assert_string_equal(spelled(json, "a", "b", spans), padded[i][1 + left]);
+            }
+        }
+    assert_string_equal(spelled("{" WHITESPACE LETTERS "}", "a b", "c", true), "abc 001");
+    assert_string_equal(spelled("{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{"
+                                "\"Sequence\":{\"id\":"
+                                "\"A\"}}],\"pair\":[{\"Sequence\":{\"id\":\"B\"}},{\"Sequence\":{"
+                                "\"id\":\"A\"}}]}," LETTERS "}",
+                                "a", "b", false),
+                        "input: this tokenizer has no template for pairs of texts");
+}
+
+/* Ids and spans of added tokens with white space and words around them, as Hugging Face's. */
+static void added_tokens(void **state)
+{
+    (void)state;
+    static const char json[] =
+        "{\"added_tokens\":[{\"id\":3,\"content\":\"<s>\",\"rstrip\":true,\"normalized\":false},"
+        "{\"id\":4,\"content\":\" x\",\"normalized\":false},{\"id\":5,\"content\":\"   "
+        "\",\"normalized\":"
+        "false},{\"id\":6,\"content\":\"<w>\",\"single_word\":true,\"normalized\":false},{\"id\":7,"
+        "\"content\":\"<l>\",\"lstrip\":true,\"normalized\":false}],"
+        "\"pre_tokenizer\":{\"type\":\"Whitespace\"},"
+        "\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"u\",\"vocab\":{\"u\":0,\"a\":1,\"b\":2}}"
+        "}";
+    static const struct {
+        const char *text, *want; /* id:from-to ... */
+    } cases[] = {
+        { "<s>  x", "3:0-5 4:4-6 " },
+        { "<s>   ", "3:0-6 5:3-6 " },
+        { "<s>   b", "3:0-6 5:3-6 2:6-7 " },
+        { "a<s>     xb", "1:0-1 3:1-9 5:4-7 4:8-10 2:10-11 " },
+        { "a<w>", "1:0-1 0:1-2 0:2-3 0:3-4 " },
+        { "a <w> b", "1:0-1 6:2-5 2:6-7 " },
+        { "<w>", "6:0-3 " },
+        { "<w>\xC3\xA9", "0:0-1 0:1-2 0:2-3 0:3-5 " },
+        { "\xC3\xA9<w>", "0:0-2 0:2-3 0:3-4 0:4-5 " },
+        { "<w>-", "6:0-3 0:3-4 " },
+        { "a \xE3\x80\x80<l>b", "1:0-1 7:1-8 2:8-9 " },
+        { "<l>", "7:0-3 " },
+        { "\xE3\x80\x80<l>", "7:0-6 " },
+        { "<s>\xE3\x80\x80", "3:0-6 " },
+    };
+    weft_error err = { 0 };
+    weft_tokenizer *t = load_json(json, &err);
+    if (!t)
+        fail_msg("%s", err.message);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char got[128] = "";
+        weft_tokens *k = encode(t, cases[i].text, strlen(cases[i].text), false, false);
+        for (int64_t j = 0, n = 0; j < k->n; j++)
+            n += snprintf(got + n, sizeof got - (size_t)n, "%d:%d-%d ", (int)k->ids[j],
+                          (int)k->spans[j].from, (int)k->spans[j].to);
+        assert_string_equal(got, cases[i].want);
+        weft_tokens_free(k);
+    }
+    weft_tokenizer_free(t);
+}
+
+/* What decoders make of tokens that look like something else. */
+static const char *joined_by(const char *steps_json, const char *const *tokens, int n)
+{
+    static char joined[512];
+    json_t *root = json_pack("{s:{s:s,s:{}},s:o}", "model", "type", "WordLevel", "vocab", "decoder",
+                             json_loads(steps_json, 0, NULL));
+    json_t *table = json_object_get(json_object_get(root, "model"), "vocab");
+    for (int i = 0; i < n; i++)
+        json_object_set_new(table, tokens[i], json_integer(2 * i)); /* every other id is free */
+    char *json = json_dumps(root, 0);
+    weft_error err = { 0 };
+    weft_tokenizer *t = load_json(json, &err);
+    if (!t)
+        fail_msg("%s", err.message);
+    int32_t id[32];
+    for (int i = 0; i < n; i++)
+        id[i] = 2 * i;
+    size_t length;
+    char *out = decode(t, id, n, false, &length);
+    snprintf(joined, sizeof joined, "%.*s", (int)length, out);
+    free(out);
+    weft_decoder *d = weft_decoder_new(t, false, &err);
+    const char *bytes;
+    assert_int_equal(weft_decoder_push(d, 1, &bytes, &length, &err), WEFT_EINVAL);
+    assert_non_null(strstr(err.message, "there is no token 1"));
+    assert_int_equal(weft_decoder_push(d, 1, &bytes, &length, NULL), WEFT_EINVAL);
+    weft_decoder_free(d);
+    weft_tokenizer_free(t);
+    free(json);
+    json_decref(root);
+    return joined;
+}
+
+static void odd_tokens(void **state)
+{
+    (void)state;
+    static const char *const hex[] = { "<0x41>", "<0x4a>", "<0x4Ax", "<0x/0>", "<0x:0>",
+                                       "<0x@0>", "<0xG0>", "<0x`0>", "<0xg0>", "<0x0g>" };
+    assert_string_equal(joined_by("{\"type\":\"ByteFallback\"}", hex, 10),
+                        "AJ<0x4Ax<0x/0><0x:0><0x@0><0xG0><0x`0><0xg0><0x0g>");
+    static const char *const letters[] = { "\304\240a", "\342\202\254a" };
+    assert_string_equal(joined_by("{\"type\":\"ByteLevel\"}", letters, 2), " a\342\202\254a");
+    static const char *const bars[] = { "\342\226\201", "\342\226\201a", "b" };
+    assert_string_equal(
+        joined_by(
+            "{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":"
+            "\"\342\226\201\"},\"content\":\" \"},{\"type\":\"Sequence\",\"decoders\":[{\"type\":"
+            "\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \",\"start\":9,\"stop\":0}]}]}",
+            bars, 3),
+        "ab");
+    char longer[200];
+    memset(longer, 'x', sizeof longer);
+    strcpy(longer + 190, " .y");
+    const char *const words[] = { "a", longer, "##b", "n't" };
+    assert_true(
+        strncmp(joined_by("{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}", words, 4),
+                "a xx", 4) == 0);
+    assert_non_null(
+        strstr(joined_by("{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}", words, 4),
+               "xx.ybn't"));
+}
+
+/* Byte-level models whose bytes can, and cannot, be looked at directly. */
+static void letters_for_bytes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *parts, *model, *ids;
+    } cases[] = {
+        { "", "", "0.1" },
+        { "\"normalizer\":{\"type\":\"NFC\"},", "", "0.1" },
+        { "\"normalizer\":{\"type\":\"ByteLevel\"},", "", "0" },
+        { "", "\"end_of_word_suffix\":\"x\",", "0.5" },
+        { "", "\"continuing_subword_prefix\":\"x\",", "0" },
+        { "", "\"unk_token\":\"a\",", "0.1" },
+        { "", "\"byte_fallback\":true,", "0.1" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char json[1024], got[64] = "";
+        weft_error err = { 0 };
+        snprintf(json, sizeof json,
+                 "{%s\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_"
+                 "regex\":false},"
+                 "\"model\":{\"type\":\"BPE\",%s\"vocab\":{\"a\":0,\"\304\240\":1,\"\304\240x\":5},"
+                 "\"merges\":[]}}",
+                 cases[i].parts, cases[i].model);
+        weft_tokenizer *t = load_json(json, &err);
+        if (!t)
+            fail_msg("%s", err.message);
+        weft_tokens *k = encode(t, "a ", 2, false, false);
+        for (int64_t j = 0; j < k->n; j++)
+            snprintf(got + strlen(got), sizeof got - strlen(got), "%s%d", j ? "." : "",
+                     (int)k->ids[j]);
+        if (strcmp(got, cases[i].ids) != 0)
+            fail_msg("case %zu: got %s, expected %s", i, got, cases[i].ids);
+        weft_tokens_free(k);
+        weft_tokenizer_free(t);
+    }
+}
+
 /* ---- memory ------------------------------------------------------------------------------------ */
 
 static void under_a_cap(void **state)
@@ -474,7 +1021,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST("tokenizer.json: every step gives Hugging Face's ids and text", every_step),
         TEST("tokenizer.json: what is not known is refused by name and place", unknown_steps),
+        TEST("tokenizer.json: a field that is not known is refused wherever it stands",
+             unknown_fields),
         TEST("tokenizer.json: wrong values are named", wrong_values),
+        TEST("tokenizer.json: wrong values are named with their place", wrong_places),
         TEST("tokenizer.json: a value of the wrong type anywhere is refused or harmless",
              every_type),
         TEST("tokenizer: files and memory that fail leave nothing behind", files_fail),
@@ -483,6 +1033,10 @@ int main(void)
         TEST("tokenizer: byte level gives back every byte string", bytes_come_back),
         TEST("tokenizer: other tokenizers see U+FFFD for bad bytes", bad_bytes_are_replaced),
         TEST("tokenizer: truncates and pads only when asked", fits_when_asked),
+        TEST("tokenizer: pairs are cut and padded as Hugging Face does it", pairs_fit),
+        TEST("tokenizer: added tokens take the white space they ask for", added_tokens),
+        TEST("tokenizer: decoders take tokens for what they are", odd_tokens),
+        TEST("tokenizer: bytes as letters", letters_for_bytes),
         TEST("tokenizer: a memory cap is kept", under_a_cap),
     };
     return RUN(tests);

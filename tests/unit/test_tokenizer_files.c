@@ -407,11 +407,553 @@ static void stored_in_gguf(void **state)
     }
 }
 
+/* ---- SentencePiece: what a model says, and what is wrong with it ------------------------------- */
+
+static void put_field(bytes *b, uint32_t number, uint64_t value)
+{
+    put_varint(b, number << 3);
+    put_varint(b, value);
+}
+
+static void put_part(bytes *b, uint32_t number, const void *data, size_t n)
+{
+    put_varint(b, number << 3 | 2);
+    put_varint(b, n);
+    put(b, data, n);
+}
+
+/* The ids of a text, "1.2.3"; or the error. */
+static const char *piece_ids(const bytes *model, const char *words, weft_error *err)
+{
+    static char list[256];
+    host h;
+    tokenizer t = { 0 };
+    encoding k = { 0 };
+    *err = (weft_error){ 0 };
+    host_plain(&h);
+    weft_status status = tokenizer_begin(&t, "input", "sentencepiece", &h, err);
+    if (status == WEFT_OK)
+        status = source_sentencepiece(&t, model->at, model->n, err);
+    if (status == WEFT_OK)
+        status = tokenizer_finish(&t, err);
+    encoder *e = status == WEFT_OK ? encoder_new(&t, &h.mem, err) : NULL;
+    if (e)
+        encoder_encode(e, words, strlen(words), NULL, 0, &(encode_options){ .spans = true }, &k,
+                       err);
+    int n = snprintf(list, sizeof list, "%s", err->message);
+    for (size_t i = 0; i < k.n; i++)
+        n += snprintf(list + n, sizeof list - (size_t)n, "%s%u", i ? "." : "", k.id[i]);
+    encoder_free(e);
+    tokenizer_free(&t);
+    assert_int_equal(atomic_load(&h.mem.used), 0);
+    return list;
+}
+
+/* All ways to treat spaces, as the library of SentencePiece 0.2.2 does. */
+static void spaces_of_pieces(void **state)
+{
+    (void)state;
+    static const char *const texts[] = { "a b", "  a   b ", "auserb",    " user a",
+                                         "   ", "",         "q\303\251a" };
+    static const char *const pieces[] = { "\342\226\201",  "a", "b", "ab", "\342\226\201a",
+                                          "a\342\226\201", " ", "x" };
+    static const struct {
+        int kind, prefix, squeeze, escape, suffix;
+        const char *want[7];
+    } ways[] = {
+        { 1, 1, 1, 1, 0, { "4.5.4.6", "4.5.4.6", "4.5.3.6", "4.3.4.5", "", "", "4.0.5" } },
+        { 1, 1, 1, 1, 1, { "5.4.6.4", "5.4.6.4", "5.3.6.4", "3.4.5.4", "", "", "0.5.4" } },
+        { 1, 1, 1, 0, 0, { "10.5.10.6", "10.5.10.6", "10.5.3.6", "10.3.10.5", "", "", "10.0.5" } },
+        { 1, 1, 1, 0, 1, { "5.10.6.10", "5.10.6.10", "5.3.6.10", "3.10.5.10", "", "", "0.5.10" } },
+        { 1,
+          1,
+          0,
+          1,
+          0,
+          { "4.5.4.6", "4.4.4.5.4.4.4.6.4", "4.5.3.6", "4.4.3.4.5", "4.4.4.4", "", "4.0.5" } },
+        { 1,
+          1,
+          0,
+          1,
+          1,
+          { "5.4.6.4", "4.4.5.4.4.4.6.4.4", "5.3.6.4", "4.3.4.5.4", "4.4.4.4", "", "0.5.4" } },
+        { 1,
+          1,
+          0,
+          0,
+          0,
+          { "10.5.10.6", "10.10.10.5.10.10.10.6.10", "10.5.3.6", "10.10.3.10.5", "10.10.10.10", "",
+            "10.0.5" } },
+        { 1,
+          1,
+          0,
+          0,
+          1,
+          { "5.10.6.10", "10.10.5.10.10.10.6.10.10", "5.3.6.10", "10.3.10.5.10", "10.10.10.10", "",
+            "0.5.10" } },
+        { 1, 0, 1, 1, 0, { "5.4.6", "5.4.6", "5.3.6", "3.4.5", "", "", "0.5" } },
+        { 1, 0, 1, 1, 1, { "5.4.6", "5.4.6", "5.3.6", "3.4.5", "", "", "0.5" } },
+        { 1, 0, 1, 0, 0, { "5.10.6", "5.10.6", "5.3.6", "3.10.5", "", "", "0.5" } },
+        { 1, 0, 1, 0, 1, { "5.10.6", "5.10.6", "5.3.6", "3.10.5", "", "", "0.5" } },
+        { 1, 0, 0, 1, 0, { "5.4.6", "4.4.5.4.4.4.6.4", "5.3.6", "4.3.4.5", "4.4.4", "", "0.5" } },
+        { 1, 0, 0, 1, 1, { "5.4.6", "4.4.5.4.4.4.6.4", "5.3.6", "4.3.4.5", "4.4.4", "", "0.5" } },
+        { 1,
+          0,
+          0,
+          0,
+          0,
+          { "5.10.6", "10.10.5.10.10.10.6.10", "5.3.6", "10.3.10.5", "10.10.10", "", "0.5" } },
+        { 1,
+          0,
+          0,
+          0,
+          1,
+          { "5.10.6", "10.10.5.10.10.10.6.10", "5.3.6", "10.3.10.5", "10.10.10", "", "0.5" } },
+        { 2, 1, 1, 1, 0, { "8.4.6", "8.4.6", "8.3.6", "4.3.8", "", "", "4.0.5" } },
+        { 2, 1, 1, 1, 1, { "9.6.4", "9.6.4", "5.3.6.4", "3.8.4", "", "", "0.9" } },
+        { 2, 1, 1, 0, 0, { "10.5.10.6", "10.5.10.6", "10.5.3.6", "10.3.10.5", "", "", "10.0.5" } },
+        { 2, 1, 1, 0, 1, { "5.10.6.10", "5.10.6.10", "5.3.6.10", "3.10.5.10", "", "", "0.5.10" } },
+        { 2,
+          1,
+          0,
+          1,
+          0,
+          { "8.4.6", "4.4.8.4.4.4.6.4", "8.3.6", "4.4.3.8", "4.4.4.4", "", "4.0.5" } },
+        { 2,
+          1,
+          0,
+          1,
+          1,
+          { "9.6.4", "4.8.4.4.4.6.4.4", "5.3.6.4", "4.3.8.4", "4.4.4.4", "", "0.9" } },
+        { 2,
+          1,
+          0,
+          0,
+          0,
+          { "10.5.10.6", "10.10.10.5.10.10.10.6.10", "10.5.3.6", "10.10.3.10.5", "10.10.10.10", "",
+            "10.0.5" } },
+        { 2,
+          1,
+          0,
+          0,
+          1,
+          { "5.10.6.10", "10.10.5.10.10.10.6.10.10", "5.3.6.10", "10.3.10.5.10", "10.10.10.10", "",
+            "0.5.10" } },
+        { 2, 0, 1, 1, 0, { "9.6", "9.6", "5.3.6", "3.8", "", "", "0.5" } },
+        { 2, 0, 1, 1, 1, { "9.6", "9.6", "5.3.6", "3.8", "", "", "0.5" } },
+        { 2, 0, 1, 0, 0, { "5.10.6", "5.10.6", "5.3.6", "3.10.5", "", "", "0.5" } },
+        { 2, 0, 1, 0, 1, { "5.10.6", "5.10.6", "5.3.6", "3.10.5", "", "", "0.5" } },
+        { 2, 0, 0, 1, 0, { "9.6", "4.8.4.4.4.6.4", "5.3.6", "4.3.8", "4.4.4", "", "0.5" } },
+        { 2, 0, 0, 1, 1, { "9.6", "4.8.4.4.4.6.4", "5.3.6", "4.3.8", "4.4.4", "", "0.5" } },
+        { 2,
+          0,
+          0,
+          0,
+          0,
+          { "5.10.6", "10.10.5.10.10.10.6.10", "5.3.6", "10.3.10.5", "10.10.10", "", "0.5" } },
+        { 2,
+          0,
+          0,
+          0,
+          1,
+          { "5.10.6", "10.10.5.10.10.10.6.10", "5.3.6", "10.3.10.5", "10.10.10", "", "0.5" } },
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        bytes b = { 0 }, trainer = { 0 }, rules = { 0 };
+        put_piece(&b, "<unk>", 0, PIECE_UNKNOWN);
+        put_piece(&b, "<s>", 0, PIECE_CONTROL);
+        put_piece(&b, "</s>", 0, PIECE_CONTROL);
+        put_piece(&b, "user", 0, PIECE_USER);
+        for (size_t k = 0; k < 8; k++)
+            put_piece(&b, pieces[k], -1 - (float)k, PIECE_NORMAL);
+        put_field(&trainer, 3, (uint64_t)ways[i].kind);
+        put_field(&trainer, 24, (uint64_t)ways[i].suffix);
+        put_part(&b, 2, trainer.at, trainer.n);
+        put_part(&rules, 2, "", 0);
+        put_field(&rules, 3, (uint64_t)ways[i].prefix);
+        put_field(&rules, 4, (uint64_t)ways[i].squeeze);
+        put_field(&rules, 5, (uint64_t)ways[i].escape);
+        put_part(&b, 3, rules.at, rules.n);
+        for (size_t k = 0; k < 7; k++) {
+            weft_error err;
+            const char *got = piece_ids(&b, texts[k], &err);
+            if (strcmp(got, ways[i].want[k]) != 0)
+                fail_msg("way %zu, \"%s\": got %s, expected %s", i, texts[k], got, ways[i].want[k]);
+        }
+        free(b.at);
+        free(trainer.at);
+        free(rules.at);
+    }
+}
+
+/* A model with one more field behind its two pieces. */
+static const char *with_field(uint32_t number, const char *data, size_t n, weft_error *err)
+{
+    bytes b = { 0 };
+    put_piece(&b, "<unk>", 0, PIECE_UNKNOWN);
+    put_piece(&b, "a", 0, PIECE_NORMAL);
+    put_part(&b, number, data, n);
+    const char *got = piece_ids(&b, "a", err);
+    free(b.at);
+    return got;
+}
+
+static void wrong_pieces(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t number;
+        const char *data;
+        size_t n;
+        const char *says;
+    } cases[] = {
+        { 1, "\x08\x01", 2, "field 1 of piece 2 has a wrong type or value" },
+        { 1, "\x10\x01", 2, "field 2 of piece 2 has a wrong type or value" },
+        { 1, "\x1A\x01x", 3, "field 3 of piece 2 has a wrong type or value" },
+        { 1, "\x18\x00", 2, "field 3 of piece 2 has a wrong type or value" },
+        { 1, "\x18\x07", 2, "field 3 of piece 2 has a wrong type or value" },
+        { 1, "\x0A\x01z\x20\x05", 5, "0.1" }, /* field 4 is nobody's */
+        { 1, "\x0A\x01", 2, "a piece breaks off at byte 2" },
+        { 1, "\x15\x00\x00\x00", 4, "a piece breaks off at byte 1" },
+        { 1, "\x11\x00\x00\x00", 4, "a piece breaks off at byte 1" },
+        { 1, "\x0B", 1, "a piece breaks off at byte 1" },
+        { 1, "\x00\x01", 2, "a piece breaks off at byte 1" },
+        { 1, "\x80", 1, "a piece breaks off at byte 1" },
+        { 1, "", 0, "piece 2 is empty or not UTF-8" },
+        { 1, "\x0A\x01\xFF", 3, "piece 2 is empty or not UTF-8" },
+        { 1, "\x0A\x01z\x15\x00\x00\xC0\x7F", 8, "the score of piece 2 is not finite" },
+        { 1, "\12\1a", 3, "piece 2 \"a\" occurs twice" },
+        { 2, "\x18\x03", 2, "kind 3; unigram (1) and BPE (2) are known" },
+        { 2, "\x18", 1, "the trainer's part breaks off at byte 1" },
+        { 2, "\x0A\x01x\xC8\x02\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01", 15, "0.1" }, /* bos -1 */
+        { 2, "\xD0\x02\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x02", 12, "part breaks off at byte 12" },
+        { 2, "\xC8\x02\x01\xD0\x02\x00", 6, "0.1" }, /* neither is a control piece */
+        { 2, "\x98\x02\x01", 3, "falls back to bytes, but has pieces for 0 of 256" },
+        { 3, "\x10\x01\x1A\x01x\x22\x01x\x2A\x01x\x30\x01", 13,
+          "0.1" }, /* of other types: skipped */
+        { 3, "\x12\x02x", 3, "the normalizer's part breaks off at byte 2" },
+        { 3, "\x12\x02xx", 4, "precompiled_charsmap of 2 bytes" },
+        { 4, "x", 1, "0.1" },
+    };
+    weft_error err;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *got = with_field(cases[i].number, cases[i].data, cases[i].n, &err);
+        if (!strstr(got, cases[i].says))
+            fail_msg("case %zu: got \"%s\", expected \"%s\"", i, got, cases[i].says);
+    }
+    bytes b = { 0 };
+    put_piece(&b, "a", 0, PIECE_NORMAL);
+    assert_non_null(strstr(piece_ids(&b, "", &err), "no piece is marked as the unknown one"));
+    put_piece(&b, "<unk>", 0, PIECE_UNKNOWN);
+    put_varint(&b, 7 << 3);
+    put_varint(&b, 1); /* a number is no part of a model, and skipped */
+    assert_string_equal(piece_ids(&b, "a", &err), "1.0");
+    put_varint(&b, 1 << 3 | 3);
+    assert_non_null(strstr(piece_ids(&b, "", &err), "the file breaks off"));
+    b.n = 0;
+    put_piece(&b, "<unk>", 0, PIECE_UNKNOWN);
+    put_piece(&b, "a", 0, PIECE_UNUSED);
+    put_part(&b, 2, "\x18\x02", 2);
+    assert_non_null(strstr(piece_ids(&b, "", &err), "piece 1 is marked unused"));
+    b.n = 0;
+    for (size_t i = 0; i <= VOCAB_MAX; i++)
+        put(&b, "\x0A", 2);
+    assert_non_null(strstr(piece_ids(&b, "", &err), "16777217 pieces"));
+    free(b.at);
+}
+
+/* ---- plain files ------------------------------------------------------------------------------- */
+
+static void plain_files(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *text, *pre, *says;
+    } cases[] = {
+        { "x.tiktoken", "YQ== 0\nYg== 1\n\n", "cl100k", "tiktoken" },
+        { "x.tiktoken", "YQ== 0\n\nYg== 1\n", "cl100k", "line 2 is not base64 and a rank" },
+        { "x.tiktoken", " 0\n", "cl100k", "line 1 is not base64 and a rank" },
+        { "x.tiktoken", "==== 0\n", "cl100k", "line 1 is not base64 and a rank" },
+        { "x.tiktoken", "A 0\n", "cl100k", "line 1 is not base64 and a rank" },
+        { "x.tiktoken", "Y*== 0\n", "cl100k", "line 1 is not base64 and a rank" },
+        { "x.tiktoken", "YQ==\n", "cl100k", "line 1 is not base64 and a rank" },
+        { "x.tiktoken", "YQ== \n", "cl100k", "line 1 is not base64 and a rank" },
+        { "x.tiktoken", "YQ== 1x\n", "cl100k", "line 1 is not base64 and a rank" },
+        { "x.tiktoken", "YQ== 16777216\n", "cl100k", "line 1 is not base64 and a rank" },
+        { "x.tiktoken", "YQ== 99999999999999999999\n", "cl100k",
+          "line 1 is not base64 and a rank" },
+        { "x.tiktoken", "YQ== 0\nYQ== 1\n", "cl100k", "rank 1 or its bytes occur twice" },
+        { "o200k_base.tiktoken", "YQ== 0\n", NULL, "tiktoken" },
+        { "r50k_base.tiktoken", "YQ== 50256\n", NULL, "tiktoken" },
+        { "r50k_base.tiktoken", "YQ== 50257\n", NULL, "tiktoken" },
+        { "vocab.txt", "[MASK]\n[UNK]\n[CLS]\n[SEP]\na\n", "bert-uncased", "vocab.txt" },
+        { "vocab.txt", "[UNK]\na\nb\xFF\n", NULL, "line 3 is not UTF-8" },
+        { "vocab.txt", "a\na\n", NULL, "piece 1 \"a\" occurs twice" },
+        { "x.bin", "\1\1\1\1\1", NULL, "token 0 breaks off at byte 4" },
+        { "x.bin", "\1\1\1\1", NULL, "not a tokenizer of llama2.c: 0 tokens" },
+        { "x.bin", "\1\1\1\1\1\1\1\1\xFF\xFF\xFF\xFF", NULL, "token 0 breaks off at byte 4" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weft_error err;
+        const bytes b = { (uint8_t *)cases[i].text, strlen(cases[i].text), 0 };
+        const char *got = taken_for(cases[i].name, &b, cases[i].pre, &err);
+        if (!strstr(got, cases[i].says))
+            fail_msg("case %zu: got \"%s\", expected \"%s\"", i, got, cases[i].says);
+    }
+}
+
+static const char *with_merges(const char *table, const char *merges, const char *pre)
+{
+    static weft_error err;
+    const bytes b = { (uint8_t *)table, strlen(table), 0 };
+    temp_file("merges.txt", merges, strlen(merges));
+    return taken_for("vocab.json", &b, pre, &err);
+}
+
+static void merges_and_tables(void **state)
+{
+    (void)state;
+    static const char table[] = "{\"a\":0,\"b\":1,\"ab\":2}";
+    assert_string_equal(with_merges(table, "#version: 0.2\na b\n\n", NULL), "vocab.json");
+    assert_string_equal(with_merges(table, "a b", "qwen2"), "vocab.json");
+    assert_string_equal(with_merges(table, "#version: 0.2", NULL), "vocab.json");
+    assert_non_null(strstr(with_merges(table, "a b\n\nb a\n", NULL), "merge 1 is not two tokens"));
+    assert_non_null(strstr(with_merges(table, "#vers b\n", NULL), "merge 0 joins \"#vers\""));
+    assert_non_null(strstr(with_merges(table, "a\n", NULL), "merge 0 is not two tokens"));
+    assert_non_null(strstr(with_merges(table, "a \n", NULL), "merge 0 is not two tokens"));
+    assert_non_null(strstr(with_merges(table, "a b b\n", NULL), "merge 0 is not two tokens"));
+    assert_non_null(strstr(with_merges(table, "a b\n", "magic"), "\"magic\""));
+    assert_non_null(strstr(with_merges("{\"a\":\"b\"}", "a b", NULL), "vocab[\"a\"] is not an id"));
+}
+
+/* Files without a template are told by the configuration beside them. */
+static void told_by_configuration(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *config, *ids;
+    } cases[] = {
+        { "{}", "8" },
+        { "{\"add_bos_token\":true}", "1.8" },
+        { "{\"add_eos_token\":true,\"add_bos_token\":false}", "8.2" },
+        { "{\"add_bos_token\":true,\"bos_token\":\"lo\"}", "8.8" },
+        { "{\"add_bos_token\":true,\"bos_token\":{\"content\":\"none\"},\"eos_token\":5}", "1.8" },
+    };
+    bytes b = model_file(2, true);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        host h;
+        tokenizer t;
+        weft_error err = { 0 };
+        encoding k;
+        char list[64] = "";
+        host_plain(&h);
+        temp_file("tokenizer_config.json", cases[i].config, strlen(cases[i].config));
+        const char *path = temp_file("a.model", b.at, b.n);
+        if (tokenizer_load(&t, path, NULL, WEFT_LOAD_COPY, &h, &err) != WEFT_OK)
+            fail_msg("%s", err.message);
+        t.normalizer.step[0].prefix = false;
+        encoder *e = encoder_new(&t, &h.mem, &err);
+        assert_int_equal(encoder_encode(e, "lo", 2, NULL, 0, &(encode_options){ 0 }, &k, &err),
+                         WEFT_OK);
+        for (size_t j = 0; j < k.n; j++)
+            sprintf(list + strlen(list), "%s%u", j ? "." : "", k.id[j]);
+        assert_string_equal(list, cases[i].ids);
+        encoder_free(e);
+        tokenizer_free(&t);
+    }
+    free(b.at);
+    weft_error err;
+    bytes words = bert_file();
+    assert_string_equal(taken_for("vocab.txt", &words, NULL, &err), "vocab.txt"); /* has its own */
+    temp_file("tokenizer_config.json", "[", 1);
+    assert_non_null(strstr(taken_for("vocab.txt", &words, NULL, &err), "tokenizer_config.json"));
+    temp_file("tokenizer_config.json", "{}", 2);
+    free(words.at);
+}
+
+/* ---- every step of tokenizer.json -------------------------------------------------------------- */
+
+static json_t *steps(void)
+{
+    json_error_t why;
+    json_t *root = json_load_file(fixture("golden/text/steps.json"), JSON_ALLOW_NUL, &why);
+    if (!root)
+        fail_msg("%s", why.text);
+    return root;
+}
+
+/* Loading, encoding and decoding, with the k-th allocation refused, for each k. */
+static void steps_without_memory(void **state)
+{
+    (void)state;
+    json_t *root = steps();
+    const json_t *list = json_object_get(root, "tokenizers");
+    for (size_t i = 0; i < json_array_size(list); i += quick() ? 5 : 1) {
+        const json_t *x = json_array_get(list, i);
+        const char *name = json_string_value(json_object_get(x, "name"));
+        char *json = json_dumps(json_object_get(x, "tokenizer"), 0);
+        const size_t n = strlen(json);
+        for (int64_t k = 1;; k += n > 4000 ? 1 + k / 16 : 1) {
+            faults memory = { .fail_at = k };
+            host h;
+            weft_error err;
+            const char *wrong;
+            host_faulty(&h, &memory, NULL);
+            const weft_status status = tokenizer_life(LIFE_JSON, (uint8_t *)json, n, text,
+                                                      sizeof text - 1, &h, &wrong, &err);
+            if (wrong || (status != WEFT_OK && status != WEFT_ENOMEM))
+                fail_msg("%s, allocation %lld: %d %s %s", name, (long long)k, (int)status,
+                         wrong ? wrong : "", err.message);
+            if (memory.live || atomic_load(&h.mem.used))
+                fail_msg("%s, allocation %lld: %lld blocks are left", name, (long long)k,
+                         (long long)memory.live);
+            if (memory.calls < k)
+                break;
+        }
+        free(json);
+    }
+    json_decref(root);
+}
+
+/* A word that has no token ends the encoding wherever it stands, whatever found it. */
+static void steps_without_words(void **state)
+{
+    (void)state;
+    static const char *const texts[] = { "a",   "b", "a b",    "b a", "a.b",
+                                         "a1b", "1", " a  b ", "aab", "a\316\261b" };
+    json_t *root = steps();
+    json_t *model = json_pack("{s:s,s:{s:i,s:i}}", "type", "WordLevel", "vocab", "a", 0,
+                              "\xE2\x96\x81"
+                              "a",
+                              1);
+    const json_t *list = json_object_get(root, "tokenizers");
+    int refused = 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        json_t *t = json_pack("{s:O}", "model", model);
+        json_t *cutting = json_object_get(json_object_get(json_array_get(list, i), "tokenizer"),
+                                          "pre_tokenizer");
+        json_object_set(t, "pre_tokenizer", cutting);
+        char *json = json_dumps(t, 0);
+        for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+            host h;
+            tokenizer z = { 0 };
+            encoding out;
+            weft_error err = { 0 };
+            host_plain(&h);
+            assert_int_equal(tokenizer_begin(&z, "input", "", &h, &err), WEFT_OK);
+            assert_int_equal(source_json(&z, (uint8_t *)json, strlen(json), &err), WEFT_OK);
+            assert_int_equal(tokenizer_finish(&z, &err), WEFT_OK);
+            encoder *e = encoder_new(&z, &h.mem, &err);
+            const weft_status status = encoder_encode(e, texts[k], strlen(texts[k]), NULL, 0,
+                                                      &(encode_options){ 0 }, &out, &err);
+            if (status != WEFT_OK)
+                assert_non_null(strstr(err.message, "a word outside the vocabulary"));
+            refused += status != WEFT_OK;
+            encoder_free(e);
+            tokenizer_free(&z);
+        }
+        free(json);
+        json_decref(t);
+    }
+    assert_true(refused > 100);
+    json_decref(model);
+    json_decref(root);
+}
+
+/* ---- SentencePiece's compiled map -------------------------------------------------------------- */
+
+/* A double array by hand: x is A, xy is BC, v is a space, z has no text, w leads outside. */
+static bytes compiled_map(void)
+{
+    enum { ROOT = 256, VALUE = 1 << 8 };
+    uint32_t unit[512] = { (uint32_t)ROOT << 10 };
+    const uint32_t x = ROOT ^ 'x', z = ROOT ^ 'z', w = ROOT ^ 'w', v = ROOT ^ 'v', xy = 511 ^ 'y';
+    unit[x] = (x ^ 511) << 10 | VALUE | 'x';
+    unit[511] = 1u << 31 | 0;
+    unit[xy] = (xy ^ 510) << 10 | VALUE | 'y';
+    unit[510] = 1u << 31 | 2;
+    unit[z] = (z ^ 509) << 10 | VALUE | 'z';
+    unit[509] = 1u << 31 | 99;
+    unit[w] = (w ^ 1000) << 10 | VALUE | 'w';
+    unit[v] = (v ^ 508) << 10 | VALUE | 'v';
+    unit[508] = 1u << 31 | 5;
+    bytes b = { 0 };
+    put_u32(&b, sizeof unit);
+    put(&b, unit, sizeof unit);
+    put(&b, "A\0BC\0 \0", 7);
+    return b;
+}
+
+static const char *mapped(const charsmap *c, const char *s, size_t n, bool longest)
+{
+    static char out[32];
+    const char *to = "";
+    size_t length = 0;
+    const size_t taken = longest ? charsmap_longest(c, s, n, &to, &length)
+                                 : charsmap_shortest(c, s, n, &to, &length);
+    snprintf(out, sizeof out, "%zu:%.*s", taken, (int)length, to);
+    return out;
+}
+
+static void compiled_maps(void **state)
+{
+    (void)state;
+    host h;
+    arena store;
+    charsmap c;
+    weft_error err = { 0 };
+    bytes b = compiled_map();
+    host_plain(&h);
+    arena_init(&store, ARENA_GROWING, &h.mem, 0, "", &err);
+    assert_int_equal(charsmap_init(&c, &store, b.at, b.n, &err), WEFT_OK);
+    assert_string_equal(mapped(&c, "xyz", 3, true), "2:BC");
+    assert_string_equal(mapped(&c, "xyz", 3, false), "1:A");
+    assert_string_equal(mapped(&c, "x", 1, true), "1:A");
+    assert_string_equal(mapped(&c, "xa", 2, true), "1:A");
+    assert_string_equal(mapped(&c, "z", 1, true), "1:"); /* its text lies behind the end */
+    assert_string_equal(mapped(&c, "w", 1, true), "0:");
+    assert_string_equal(mapped(&c, "q", 1, true), "0:");
+    assert_string_equal(mapped(&c, "", 1, true), "0:");
+    for (size_t n = 0; n < 4; n++)
+        assert_int_equal(charsmap_init(&c, &store, b.at, n, &err), WEFT_EFORMAT);
+    static const uint8_t odd[] = { 3, 0, 0, 0, 0, 0, 0 }, none[] = { 0, 0, 0, 0 };
+    assert_int_equal(charsmap_init(&c, &store, odd, sizeof odd, &err), WEFT_EFORMAT);
+    assert_int_equal(charsmap_init(&c, &store, none, sizeof none, &err), WEFT_EFORMAT);
+    assert_non_null(
+        strstr(err.message, "a precompiled_charsmap of 4 bytes that announces a trie of 0"));
+    arena_free(&store);
+
+    bytes model = { 0 }, rules = { 0 };
+    put_piece(&model, "<unk>", 0, PIECE_UNKNOWN);
+    static const char *const pieces[] = { "A", "BC", "\342\226\201", "a" };
+    for (int i = 0; i < 4; i++)
+        put_piece(&model, pieces[i], -1, PIECE_NORMAL);
+    put_part(&rules, 2, b.at, b.n);
+    put_field(&rules, 3, 0);
+    put_part(&model, 3, rules.at, rules.n);
+    assert_string_equal(piece_ids(&model, "xxya", &err), "1.2.4");
+    assert_string_equal(piece_ids(&model, "vv xv va zv", &err), "1.3.4");
+    assert_string_equal(piece_ids(&model, "vv", &err), "");
+    assert_string_equal(piece_ids(&model, "zz", &err), "");
+    free(model.at);
+    free(rules.at);
+    free(b.at);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("vocabularies: every kind of file loads and is used", all_load),
         TEST("vocabularies: files are told apart", told_apart),
+        TEST("SentencePiece: spaces are treated in every way there is", spaces_of_pieces),
+        TEST("SentencePiece: what is wrong in a model is named", wrong_pieces),
+        TEST("vocabularies: what is wrong in a plain file is named", plain_files),
+        TEST("vocabularies: merges beside a table", merges_and_tables),
+        TEST("vocabularies: BOS and EOS as the configuration says", told_by_configuration),
+        TEST("SentencePiece: a compiled map replaces", compiled_maps),
+        TEST("tokenizer.json: memory that fails at any point of any step leaves nothing behind",
+             steps_without_memory),
+        TEST("tokenizer.json: a word without a token ends the encoding", steps_without_words),
         TEST("vocabularies: vectors stored in GGUF are checked", stored_in_gguf),
         TEST("vocabularies: a file cut off anywhere ends in an error or a smaller vocabulary",
              cut_anywhere),
