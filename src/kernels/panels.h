@@ -20,8 +20,8 @@
 /* sums[i][c] = sum_j a[j, i] p[j, c] for R rows. R is a constant where it is inlined. The
  * outer loops ask to be unrolled so that sums are registers from the start: without it gcc 12 for
  * Arm also stores every sum in every turn. */
-static inline __attribute__((always_inline)) void
-multiply_rows(int R, real *sums, const real *a, const real *p, int64_t n)
+static inline __attribute__((always_inline)) void multiply_rows(int R, real *sums, const real *a,
+                                                                const real *p, int64_t n)
 {
     vec s[ROWS][VECS];
 #pragma GCC unroll 16
@@ -98,8 +98,8 @@ static void pack_along(real *to, const real *a, int64_t j_step, int64_t N, int64
         const int64_t count = least(STAGE, n - j);
         for (int64_t k = 0; k < count; k++)
             for (int64_t i = first; i < end; i += WIDTH)
-                v_store(stage[k] + i - first, v_load_part(a + (j0 + j + k) * j_step + i,
-                                                          (int)least(WIDTH, end - i)));
+                v_store(stage[k] + i - first,
+                        v_load_part(a + (j0 + j + k) * j_step + i, (int)least(WIDTH, end - i)));
         for (int64_t b = block0; b < block1; b++) {
             const int64_t i0 = block_row(&rows_of, b), R = block_row(&rows_of, b + 1) - i0;
             real *at = to + packed_at(N, j0, n, i0) + j * R;
