@@ -7,7 +7,7 @@
  *
  * 20 bytes a block, 5 bits a number. Half a step, and what rounding d and m to f16 moves: with R =
  * max - min, |x - (d q + m)| <= R / 30 + (R + |min|) 2^-11 + 16 2^-25. A block with something that
- * is no number becomes all NaN. */
+ * is no number becomes all NaN; one whose m is beyond 65504, infinite. */
 #include "tensor/blocks.h"
 
 #define BYTES 20

@@ -358,8 +358,8 @@ static void unknown_dtype(void **state)
         uint32_t number;
         const char *says;
     } type[] = {
-        { 6, "tensor a is Q5_0 (type 6); this version reads F32, F16, BF16, Q8_0 and Q4_0" },
-        { Q4_K, "tensor a is Q4_K (type 12)" },
+        { 9, "tensor a is Q8_1 (type 9), which this version does not read" },
+        { 20, "tensor a is IQ4_NL (type 20)" },
         { 31, "tensor a is an unknown type (type 31)" },
         { UINT32_MAX, "tensor a is an unknown type (type 4294967295)" },
     };
