@@ -422,6 +422,9 @@ static void broken_block(void **state)
     tensor_at(&g, "t", 2, (const uint64_t[]){ 48, 2 }, Q8_0, 0);
     data(&g, 256);
     refused(&g, WEFT_EFORMAT, "tensor t: rows of 48 numbers do not make whole q8_0 blocks");
+    tensor_at(&g, "t", 2, (const uint64_t[]){ 288, 2 }, Q4_K, 0);
+    data(&g, 512);
+    refused(&g, WEFT_EFORMAT, "tensor t: rows of 288 numbers do not make whole q4_k blocks");
 }
 
 static void bad_alignment(void **state)
