@@ -56,10 +56,17 @@ static inline void take_nibbles(uint8_t *q, const uint8_t *from)
     }
 }
 
+/* Eight bits become bit 4 of eight bytes at a time: copied to every byte of a word, each bit stays
+ * in the byte of its number, and is then carried to the top of it. */
 static inline void take_fifth_bits(uint8_t *q, const uint8_t *from)
 {
-    for (int k = 0; k < GROUP; k++)
-        q[k] |= (uint8_t)((from[k / 8] >> k % 8 & 1) << 4);
+    for (int i = 0; i < GROUP / 8; i++) {
+        uint64_t word, eight = from[i] * 0x0101010101010101u & 0x8040201008040201u;
+        eight = (eight + 0x00406070787C7E7Fu) & 0x8080808080808080u;
+        memcpy(&word, q + 8 * i, sizeof word);
+        word |= eight >> 3;
+        memcpy(q + 8 * i, &word, sizeof word);
+    }
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
