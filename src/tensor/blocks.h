@@ -1,7 +1,7 @@
 /* blocks.h - what the formats in blocks have in common.
  *
- * A format gives group(), which makes 32 numbers of a block real; decode_groups() walks over a row
- * with it. The 4-bit and 5-bit formats for 32 numbers share how their codes lie:
+ * A format's file gives BYTES of a block, group(), which makes 32 of its numbers real, and, if it is
+ * written, put_block(); DECODES and ENCODES make decode() and encode() of whole rows from them. The 4-bit and 5-bit formats for 32 numbers share how their codes lie:
  *
  *     bytes of codes    | q[0] | q[16] << 4 | q[1] | q[17] << 4 | ... q[15] | q[31] << 4 |
  *     fifth bits        bit k of a 32-bit number is bit 4 of q[k] */
@@ -48,12 +48,46 @@ static inline __attribute__((always_inline)) const real *decode_groups(group_fn 
     return to;
 }
 
+#define DECODES(block)                                                                             \
+    static const real *decode(real *to, const void *row, int64_t k0, int64_t n)                    \
+    {                                                                                              \
+        return decode_groups(group, block, BYTES, to, row, k0, n);                                 \
+    }
+
+#define ENCODES(block)                                                                             \
+    static void encode(void *row, const real *from, int64_t n)                                     \
+    {                                                                                              \
+        for (int64_t b = 0; b < n / (block); b++)                                                  \
+            put_block((uint8_t *)row + b * BYTES, from + b * (block));                             \
+    }
+
 static inline void take_nibbles(uint8_t *q, const uint8_t *from)
 {
     for (int k = 0; k < GROUP / 2; k++) {
         q[k] = from[k] & 15;
         q[k + GROUP / 2] = from[k] >> 4;
     }
+}
+
+/* Codes around `half` as whole numbers around zero, and those times their scale ... */
+static inline void center(int8_t *to, const uint8_t *q, int half)
+{
+    for (int k = 0; k < GROUP; k++)
+        to[k] = (int8_t)(q[k] - half);
+}
+
+static inline void scale_codes(real *to, const int8_t *q, real d)
+{
+    for (int k = 0; k < GROUP; k++)
+        to[k] = d * (real)q[k];
+}
+
+/* ... and codes above a minimum, d and m being stored one after the other. */
+static inline void lift_codes(real *to, const uint8_t *q, const uint8_t *d_and_m)
+{
+    const real d = f16_at(d_and_m), m = f16_at(d_and_m + 2);
+    for (int k = 0; k < GROUP; k++)
+        to[k] = d * (real)q[k] + m;
 }
 
 /* Eight bits become bit 4 of eight bytes at a time: copied to every byte of a word, each bit stays
@@ -118,7 +152,7 @@ static inline void put_fifth_bits(uint8_t *to, const uint8_t *q)
 
 /* Codes from 0 to 2 half - 1 of x = d (q - half), as the 4-bit and 5-bit formats choose them: the
  * scale takes the sign of the largest number, which so becomes -half d. Writes d. */
-static inline void signed_codes(uint8_t *q, uint8_t *d, const real *x, int half)
+static inline void find_signed(uint8_t *q, uint8_t *d, const real *x, int half)
 {
     const float inverse = put_scale(d, largest(x) / (float)-half);
     for (int k = 0; k < GROUP; k++) {
@@ -129,7 +163,7 @@ static inline void signed_codes(uint8_t *q, uint8_t *d, const real *x, int half)
 
 /* Codes from 0 to `top` of x = d q + m: m is the least number, m + top d the greatest. Writes d and
  * m, both NaN where something is no number. */
-static inline void lifted_codes(uint8_t *q, uint8_t *d_and_m, const real *x, int top)
+static inline void find_lifted(uint8_t *q, uint8_t *d_and_m, const real *x, int top)
 {
     float min = (float)x[0], max = (float)x[0], poison = 0;
     for (int k = 0; k < GROUP; k++) {

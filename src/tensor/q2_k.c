@@ -25,9 +25,6 @@ static void group(real *to, const uint8_t *block, int g)
     }
 }
 
-static const real *decode(real *to, const void *row, int64_t k0, int64_t n)
-{
-    return decode_groups(group, LONG, BYTES, to, row, k0, n);
-}
+DECODES(LONG)
 
 const dtype dtype_q2_k = { "q2_k", NULL, 10, LONG, BYTES, TILE_OTHER, decode, decode, NULL, NULL };

@@ -17,8 +17,7 @@ static real quants(int8_t *to, const void *row, int64_t b)
     const uint8_t *block = (const uint8_t *)row + b * BYTES;
     uint8_t q[GROUP];
     take_nibbles(q, block + 2);
-    for (int k = 0; k < GROUP; k++)
-        to[k] = (int8_t)(q[k] - 8);
+    center(to, q, 8);
     return f16_at(block);
 }
 
@@ -26,23 +25,18 @@ static void group(real *to, const uint8_t *block, int g)
 {
     int8_t q[GROUP];
     const real d = quants(q, block, g);
-    for (int k = 0; k < GROUP; k++)
-        to[k] = d * (real)q[k];
+    scale_codes(to, q, d);
 }
 
-static const real *decode(real *to, const void *row, int64_t k0, int64_t n)
+static void put_block(uint8_t *block, const real *x)
 {
-    return decode_groups(group, GROUP, BYTES, to, row, k0, n);
+    uint8_t q[GROUP];
+    find_signed(q, block, x, 8);
+    put_nibbles(block + 2, q);
 }
 
-static void encode(void *row, const real *from, int64_t n)
-{
-    uint8_t *block = row, q[GROUP];
-    for (int64_t k = 0; k < n; k += GROUP, block += BYTES) {
-        signed_codes(q, block, from + k, 8);
-        put_nibbles(block + 2, q);
-    }
-}
+DECODES(GROUP)
+ENCODES(GROUP)
 
 const dtype dtype_q4_0 = {
     "q4_0", NULL, 2, GROUP, BYTES, TILE_Q4_0, decode, decode, encode, quants

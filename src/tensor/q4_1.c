@@ -17,24 +17,18 @@ static void group(real *to, const uint8_t *block, int g)
     (void)g;
     uint8_t q[GROUP];
     take_nibbles(q, block + 4);
-    const real d = f16_at(block), m = f16_at(block + 2);
-    for (int k = 0; k < GROUP; k++)
-        to[k] = d * (real)q[k] + m;
+    lift_codes(to, q, block);
 }
 
-static const real *decode(real *to, const void *row, int64_t k0, int64_t n)
+static void put_block(uint8_t *block, const real *x)
 {
-    return decode_groups(group, GROUP, BYTES, to, row, k0, n);
+    uint8_t q[GROUP];
+    find_lifted(q, block, x, 15);
+    put_nibbles(block + 4, q);
 }
 
-static void encode(void *row, const real *from, int64_t n)
-{
-    uint8_t *block = row, q[GROUP];
-    for (int64_t k = 0; k < n; k += GROUP, block += BYTES) {
-        lifted_codes(q, block, from + k, 15);
-        put_nibbles(block + 4, q);
-    }
-}
+DECODES(GROUP)
+ENCODES(GROUP)
 
 const dtype dtype_q4_1 = {
     "q4_1", NULL, 3, GROUP, BYTES, TILE_OTHER, decode, decode, encode, NULL

@@ -23,21 +23,16 @@ static void group(real *to, const uint8_t *block, int g)
         to[k] = scale * (real)(q[k] >> 4 * (g % 2) & 15) - minimum;
 }
 
-static const real *decode(real *to, const void *row, int64_t k0, int64_t n)
+static void put_block(uint8_t *block, const real *x)
 {
-    return decode_groups(group, LONG, BYTES, to, row, k0, n);
+    lifted_fit f;
+    fit_lifted(&f, x, 15);
+    put_lifted_head(block, &f);
+    put_nibble_pairs(block + 16, f.q);
 }
 
-static void encode(void *row, const real *from, int64_t n)
-{
-    uint8_t *block = row;
-    for (int64_t k0 = 0; k0 < n; k0 += LONG, block += BYTES) {
-        lifted_fit f;
-        fit_lifted(&f, from + k0, 15);
-        put_lifted_head(block, &f);
-        put_nibble_pairs(block + 16, f.q);
-    }
-}
+DECODES(LONG)
+ENCODES(LONG)
 
 const dtype dtype_q4_k = {
     "q4_k", NULL, 12, LONG, BYTES, TILE_OTHER, decode, decode, encode, NULL

@@ -17,8 +17,7 @@ static real quants(int8_t *to, const void *row, int64_t b)
     uint8_t q[GROUP];
     take_nibbles(q, block + 6);
     take_fifth_bits(q, block + 2);
-    for (int k = 0; k < GROUP; k++)
-        to[k] = (int8_t)(q[k] - 16);
+    center(to, q, 16);
     return f16_at(block);
 }
 
@@ -26,24 +25,19 @@ static void group(real *to, const uint8_t *block, int g)
 {
     int8_t q[GROUP];
     const real d = quants(q, block, g);
-    for (int k = 0; k < GROUP; k++)
-        to[k] = d * (real)q[k];
+    scale_codes(to, q, d);
 }
 
-static const real *decode(real *to, const void *row, int64_t k0, int64_t n)
+static void put_block(uint8_t *block, const real *x)
 {
-    return decode_groups(group, GROUP, BYTES, to, row, k0, n);
+    uint8_t q[GROUP];
+    find_signed(q, block, x, 16);
+    put_fifth_bits(block + 2, q);
+    put_nibbles(block + 6, q);
 }
 
-static void encode(void *row, const real *from, int64_t n)
-{
-    uint8_t *block = row, q[GROUP];
-    for (int64_t k = 0; k < n; k += GROUP, block += BYTES) {
-        signed_codes(q, block, from + k, 16);
-        put_fifth_bits(block + 2, q);
-        put_nibbles(block + 6, q);
-    }
-}
+DECODES(GROUP)
+ENCODES(GROUP)
 
 const dtype dtype_q5_0 = {
     "q5_0", NULL, 6, GROUP, BYTES, TILE_OTHER, decode, decode, encode, quants

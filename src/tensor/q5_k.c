@@ -25,24 +25,19 @@ static void group(real *to, const uint8_t *block, int g)
     }
 }
 
-static const real *decode(real *to, const void *row, int64_t k0, int64_t n)
+static void put_block(uint8_t *block, const real *x)
 {
-    return decode_groups(group, LONG, BYTES, to, row, k0, n);
+    lifted_fit f;
+    fit_lifted(&f, x, 31);
+    put_lifted_head(block, &f);
+    memset(block + 16, 0, GROUP);
+    for (int k = 0; k < LONG; k++)
+        block[16 + k % GROUP] |= (uint8_t)((f.q[k] >> 4) << k / GROUP);
+    put_nibble_pairs(block + 48, f.q);
 }
 
-static void encode(void *row, const real *from, int64_t n)
-{
-    uint8_t *block = row;
-    for (int64_t k0 = 0; k0 < n; k0 += LONG, block += BYTES) {
-        lifted_fit f;
-        fit_lifted(&f, from + k0, 31);
-        put_lifted_head(block, &f);
-        memset(block + 16, 0, GROUP);
-        for (int k = 0; k < LONG; k++)
-            block[16 + k % GROUP] |= (uint8_t)((f.q[k] >> 4) << k / GROUP);
-        put_nibble_pairs(block + 48, f.q);
-    }
-}
+DECODES(LONG)
+ENCODES(LONG)
 
 const dtype dtype_q5_k = {
     "q5_k", NULL, 13, LONG, BYTES, TILE_OTHER, decode, decode, encode, NULL

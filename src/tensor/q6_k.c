@@ -30,27 +30,22 @@ static void group(real *to, const uint8_t *block, int g)
     }
 }
 
-static const real *decode(real *to, const void *row, int64_t k0, int64_t n)
+static void put_block(uint8_t *block, const real *x)
 {
-    return decode_groups(group, LONG, BYTES, to, row, k0, n);
+    signed_fit f;
+    fit_signed(&f, x);
+    memset(block, 0, 192);
+    for (int k = 0; k < LONG; k++) {
+        const int h = k / 128, part = k % 128 / 32, q = f.q[k] + 32;
+        block[64 * h + k % 64] |= (uint8_t)((q & 15) << 4 * (part / 2));
+        block[128 + 32 * h + k % 32] |= (uint8_t)((q >> 4) << 2 * part);
+    }
+    memcpy(block + 192, f.s, sizeof f.s);
+    put_f16(block + 208, f.d);
 }
 
-static void encode(void *row, const real *from, int64_t n)
-{
-    uint8_t *block = row;
-    for (int64_t k0 = 0; k0 < n; k0 += LONG, block += BYTES) {
-        signed_fit f;
-        fit_signed(&f, from + k0);
-        memset(block, 0, 192);
-        for (int k = 0; k < LONG; k++) {
-            const int h = k / 128, part = k % 128 / 32, q = f.q[k] + 32;
-            block[64 * h + k % 64] |= (uint8_t)((q & 15) << 4 * (part / 2));
-            block[128 + 32 * h + k % 32] |= (uint8_t)((q >> 4) << 2 * part);
-        }
-        memcpy(block + 192, f.s, sizeof f.s);
-        put_f16(block + 208, f.d);
-    }
-}
+DECODES(LONG)
+ENCODES(LONG)
 
 const dtype dtype_q6_k = {
     "q6_k", NULL, 14, LONG, BYTES, TILE_OTHER, decode, decode, encode, NULL

@@ -21,28 +21,19 @@ static real quants(int8_t *to, const void *row, int64_t b)
 static void group(real *to, const uint8_t *block, int g)
 {
     (void)g;
-    const real d = f16_at(block);
-    const int8_t *q = (const int8_t *)(block + 2);
+    scale_codes(to, (const int8_t *)(block + 2), f16_at(block));
+}
+
+static void put_block(uint8_t *block, const real *x)
+{
+    const float inverse = put_scale(block, fabsf(largest(x)) / 127);
+    int8_t *q = (int8_t *)(block + 2);
     for (int k = 0; k < GROUP; k++)
-        to[k] = d * (real)q[k];
+        q[k] = inverse == 0 ? 0 : (int8_t)roundf((float)x[k] * inverse);
 }
 
-static const real *decode(real *to, const void *row, int64_t k0, int64_t n)
-{
-    return decode_groups(group, GROUP, BYTES, to, row, k0, n);
-}
-
-static void encode(void *row, const real *from, int64_t n)
-{
-    uint8_t *block = row;
-    for (int64_t k0 = 0; k0 < n; k0 += GROUP, block += BYTES) {
-        const real *x = from + k0;
-        const float inverse = put_scale(block, fabsf(largest(x)) / 127);
-        int8_t *q = (int8_t *)(block + 2);
-        for (int k = 0; k < GROUP; k++)
-            q[k] = inverse == 0 ? 0 : (int8_t)roundf((float)x[k] * inverse);
-    }
-}
+DECODES(GROUP)
+ENCODES(GROUP)
 
 const dtype dtype_q8_0 = {
     "q8_0", NULL, 8, GROUP, BYTES, TILE_Q8_0, decode, decode, encode, quants
