@@ -210,14 +210,14 @@ static void same_answer_in_every_format(void **state)
                                      &dtype_q4_k, &dtype_q5_k, &dtype_q6_k };
     const int n = (int)(sizeof weights / sizeof *weights);
     int tried = 0;
-    for (int w = 0; w < n; w += quick() ? 3 : 1) {
+    for (int w = quick() ? 4 : 0; w < n; w += quick() ? 4 : 1) {
         fixture_model f;
         llama_shape s = shape;
         s.n_layer = 1;
         s.d_model = s.d_ff = 256;
         s.type = weights[w];
         open_llama(&f, s);
-        for (int t = 0; t < 2; t++) {
+        for (int t = 0; t < (quick() ? 1 : 2); t++) {
             const kernels *kern = t ? &kernels_scalar : kernels_table(0);
             const int distinct = distinct_answers(&f, &dtype_f16, kern, N_MANNER, &tried);
             if (distinct != 1)
@@ -226,7 +226,7 @@ static void same_answer_in_every_format(void **state)
         }
         close_llama(&f);
     }
-    print_message("%d arrangements of %d formats: 1 distinct answer each\n", tried, n);
+    print_message("%d arrangements of other formats: 1 distinct answer each\n", tried);
 }
 
 /* What a fast matrix product is tempted to do: another order of summation when there are many
