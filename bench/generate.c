@@ -187,7 +187,7 @@ int main(int argc, char **argv)
     model m;
     engine_options o = { .n_thread = (int)n_thread, .n_batch = (int)n_batch };
     o.kv = kv_name ? dtype_by_name(kv_name) : NULL;
-    if (kv_name && (!o.kv || !o.kv->decode))
+    if (kv_name && (!o.kv || !o.kv->encode))
         return args_usage(&self, "--kv is \"%s\", a type that weft does not cache in", kv_name);
     const int64_t n = n_prompt > n_generate ? n_prompt : n_generate;
     o.n_ctx = n > 0 ? n : 1;

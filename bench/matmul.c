@@ -116,7 +116,8 @@ int main(int argc, char **argv)
 {
     static dtype q8_0_f32, q4_0_f32; /* the same formats in class f32, for comparison */
     static const dtype *const types[] = { &dtype_f32,  &dtype_bf16, &dtype_f16, &dtype_q8_0,
-                                          &dtype_q4_0, &q8_0_f32,   &q4_0_f32 };
+                                          &dtype_q4_0, &dtype_q5_0, &q8_0_f32,  &q4_0_f32,
+                                          &dtype_q4_k, &dtype_q6_k };
     static const int n_rows[] = { 1, 16, MOST_ROW };
     const int code = args_parse(&self, argc, argv);
     if (code >= 0)

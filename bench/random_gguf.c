@@ -11,6 +11,7 @@
 #define STD       0.02
 #define UNIT      256       /* numbers: a whole number of blocks of every type */
 #define BANK      (1 << 20) /* numbers that rows are cut from, unless the model is smaller */
+#define N_BANK    8         /* types in a model */
 
 const random_shape random_shapes[] = {
     { "1b", "llama", 16, 2048, 8192, 32, 8, 128256, 131072, false, 500000 },
@@ -34,11 +35,14 @@ typedef struct writer {
     FILE *file;
     const random_shape *shape;
     uint64_t seed;
-    const dtype *type, *head;
+    const dtype *type, *head; /* or, where these are NULL, */
+    const quant_target *mix;
     uint64_t at;       /* of the next tensor, in the data */
     uint64_t n_tensor; /* so far */
-    const dtype *banked;
-    char *bank;
+    struct {
+        const dtype *type;
+        char *at;
+    } bank[N_BANK];
     int why; /* errno of the first write that failed, or ENOMEM */
 } writer;
 
@@ -52,14 +56,24 @@ typedef struct part {
 
 typedef void part_fn(writer *w, const char *name, const dtype *type, const part *p);
 
+static const dtype *type_of(const writer *w, const char *name, const part *p)
+{
+    const random_shape *s = w->shape;
+    if (w->mix) {
+        const quant_tensor of = { name, p->rows ? 2 : 1, p->cols, s->n_layer, !s->untied };
+        return quant_fitting(quant_wanted(w->mix, &of), p->cols);
+    }
+    if (strcmp(p->stem, s->untied ? "output" : "token_embd") == 0)
+        return w->head; /* it makes the logits */
+    return p->rows && strcmp(p->stem, "position_embd") != 0 ? w->type : &dtype_f32;
+}
+
 static void each_part(writer *w, part_fn *fn, const char *prefix, const part *list)
 {
     for (const part *p = list; p->stem; p++) {
         char name[64];
         snprintf(name, sizeof name, "%s%s.%s", prefix, p->stem, p->suffix);
-        const dtype *type = p->rows && strcmp(p->stem, "position_embd") != 0 ? w->type : &dtype_f32;
-        const char *maker = w->shape->untied ? "output" : "token_embd"; /* of the logits */
-        fn(w, name, strcmp(p->stem, maker) == 0 ? w->head : type, p);
+        fn(w, name, type_of(w, name, p), p);
     }
 }
 
@@ -273,26 +287,30 @@ static int64_t longest_row(const random_shape *s)
     return s->d_model > s->d_ff ? s->d_model : s->d_ff;
 }
 
-/* Makes the bank of a type: its numbers are the same normals whatever the type. */
-static bool fill_bank(writer *w, const dtype *type)
+/* The bank of a type, made when it is first asked for: its numbers are the same normals whatever
+ * the type. */
+static const char *bank_of(writer *w, const dtype *type)
 {
-    if (w->banked == type)
-        return true;
+    int i = 0;
+    while (w->bank[i].type && w->bank[i].type != type)
+        i++;
+    if (w->bank[i].type)
+        return w->bank[i].at;
     real x[UNIT];
     const int64_t n = bank_numbers(w->shape) + (longest_row(w->shape) + UNIT - 1) / UNIT * UNIT;
-    free(w->bank);
-    w->bank = malloc(dtype_row_bytes(type, n));
-    w->banked = type;
-    if (!w->bank) {
+    char *bank = malloc(dtype_row_bytes(type, n));
+    if (!bank) {
         w->why = ENOMEM;
-        return false;
+        return NULL;
     }
     for (int64_t k = 0; k < n; k += UNIT) {
-        for (int64_t i = 0; i < UNIT; i++)
-            x[i] = (real)(STD * rng_normal(w->seed, 0, (uint64_t)(k + i)));
-        type->encode(w->bank + dtype_row_bytes(type, k), x, UNIT);
+        for (int64_t j = 0; j < UNIT; j++)
+            x[j] = (real)(STD * rng_normal(w->seed, 0, (uint64_t)(k + j)));
+        type->encode(bank + dtype_row_bytes(type, k), x, UNIT);
     }
-    return true;
+    w->bank[i].type = type;
+    w->bank[i].at = bank;
+    return bank;
 }
 
 /* Norms begin at one, biases at zero, as in a model that has not learnt yet. */
@@ -309,12 +327,13 @@ static void put_data(writer *w, const char *name, const dtype *type, const part 
 {
     (void)name;
     w->n_tensor++;
-    if (w->why != 0 || (p->rows && !fill_bank(w, type)))
+    const char *bank = w->why == 0 && p->rows ? bank_of(w, type) : NULL;
+    if (w->why != 0)
         return;
     for (int64_t i = 0; i < p->rows; i++) {
         const rng_block r = rng_draw(w->seed, w->n_tensor, (uint64_t)i);
         const uint64_t block = r.word[0] % (uint32_t)(bank_numbers(w->shape) / type->block);
-        put(w, w->bank + block * (uint64_t)type->bytes, dtype_row_bytes(type, p->cols));
+        put(w, bank + block * (uint64_t)type->bytes, dtype_row_bytes(type, p->cols));
     }
     if (p->rows == 0)
         put_vector(w, p);
@@ -322,8 +341,7 @@ static void put_data(writer *w, const char *name, const dtype *type, const part 
     put_zeros(w, aligned(bytes) - bytes);
 }
 
-static weft_status check_shape(const random_shape *s, const dtype *type, const dtype *head,
-                               weft_error *err)
+static weft_status check_shape(const random_shape *s, weft_error *err)
 {
     const bool llama = strcmp(s->arch, "llama") == 0;
     if (!llama && strcmp(s->arch, "gpt2") != 0)
@@ -336,8 +354,15 @@ static weft_status check_shape(const random_shape *s, const dtype *type, const d
     if (llama && s->n_head % s->n_head_kv != 0)
         return weft_fail(err, WEFT_EINVAL, "%lld heads cannot share %lld key-value heads",
                          (long long)s->n_head, (long long)s->n_head_kv);
+    return WEFT_OK;
+}
+
+static weft_status check_types(const random_shape *s, const dtype *type, const dtype *head,
+                               weft_error *err)
+{
     if (!type->encode || type->gguf < 0 || !head->encode || head->gguf < 0)
-        return weft_fail(err, WEFT_EINVAL, "%s is no type of weights in GGUF files",
+        return weft_fail(err, WEFT_EINVAL,
+                         "%s is no type of weights that weft writes in GGUF files",
                          type->encode && type->gguf >= 0 ? head->name : type->name);
     const dtype *wider = head->block > type->block ? head : type;
     if (s->d_model % wider->block != 0 || s->d_ff % type->block != 0)
@@ -349,28 +374,42 @@ static weft_status check_shape(const random_shape *s, const dtype *type, const d
     return WEFT_OK;
 }
 
+static weft_status write_file(writer *w, const char *path, uint64_t *bytes, weft_error *err)
+{
+    w->file = fopen(path, "wb");
+    if (!w->file)
+        return weft_fail(err, WEFT_EIO, "%s: cannot be written: %s", path, strerror(errno));
+    put_head(w);
+    each_tensor(w, put_data);
+    if (bytes)
+        *bytes = (uint64_t)ftello(w->file);
+    for (int i = 0; i < N_BANK; i++)
+        free(w->bank[i].at);
+    if (fclose(w->file) != 0 && w->why == 0)
+        w->why = errno;
+    if (w->why == 0)
+        return WEFT_OK;
+    remove(path);
+    return weft_fail(err, w->why == ENOMEM ? WEFT_ENOMEM : WEFT_EIO, "%s: cannot be written: %s",
+                     path, strerror(w->why));
+}
+
 weft_status random_gguf_write(const char *path, const random_shape *s, const dtype *type,
                               const dtype *head, uint64_t seed, uint64_t *bytes, weft_error *err)
 {
     if (!head)
         head = type->block > 1 ? &dtype_q8_0 : type;
-    const weft_status status = check_shape(s, type, head, err);
-    if (status != WEFT_OK)
-        return status;
+    weft_status status = check_shape(s, err);
+    if (status == WEFT_OK)
+        status = check_types(s, type, head, err);
     writer w = { .shape = s, .seed = seed, .type = type, .head = head };
-    w.file = fopen(path, "wb");
-    if (!w.file)
-        return weft_fail(err, WEFT_EIO, "%s: cannot be written: %s", path, strerror(errno));
-    put_head(&w);
-    each_tensor(&w, put_data);
-    if (bytes)
-        *bytes = (uint64_t)ftello(w.file);
-    free(w.bank);
-    if (fclose(w.file) != 0 && w.why == 0)
-        w.why = errno;
-    if (w.why == 0)
-        return WEFT_OK;
-    remove(path);
-    return weft_fail(err, w.why == ENOMEM ? WEFT_ENOMEM : WEFT_EIO, "%s: cannot be written: %s",
-                     path, strerror(w.why));
+    return status == WEFT_OK ? write_file(&w, path, bytes, err) : status;
+}
+
+weft_status random_gguf_write_mix(const char *path, const random_shape *s, const quant_target *mix,
+                                  uint64_t seed, uint64_t *bytes, weft_error *err)
+{
+    const weft_status status = check_shape(s, err);
+    writer w = { .shape = s, .seed = seed, .mix = mix };
+    return status == WEFT_OK ? write_file(&w, path, bytes, err) : status;
 }

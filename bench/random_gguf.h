@@ -9,7 +9,7 @@
 #define WEFT_BENCH_RANDOM_GGUF_H
 
 #include "base/err.h"
-#include "tensor/dtype.h"
+#include "formats/quant_mix.h"
 
 #include <stdbool.h>
 
@@ -30,5 +30,9 @@ const random_shape *random_shape_by_name(const char *name);
  * becomes the size of the file. */
 weft_status random_gguf_write(const char *path, const random_shape *s, const dtype *type,
                               const dtype *head, uint64_t seed, uint64_t *bytes, weft_error *err);
+
+/* The same with the types that `weft quantize` would choose. */
+weft_status random_gguf_write_mix(const char *path, const random_shape *s, const quant_target *mix,
+                                  uint64_t seed, uint64_t *bytes, weft_error *err);
 
 #endif

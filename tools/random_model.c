@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *path, *shape_name, *arch, *type_name = "bf16", *head_name;
+static const char *path, *shape_name, *arch, *type_name = "bf16", *head_name, *mix_name;
 static random_shape given; /* zeros where nothing was said */
 static int64_t seed = 1;
 static bool untied;
@@ -18,6 +18,8 @@ static bool untied;
 static const arg args[] = {
     { "shape", ARG_TEXT, &shape_name, "NAME", "1b, 135m (Llamas) or 124m (GPT-2)", 0, 0 },
     { "type", ARG_TEXT, &type_name, "TYPE", "of the matrices: f32 f16 bf16 q8_0 ... (bf16)", 0, 0 },
+    { "mix", ARG_TEXT, &mix_name, "MIX", "as weft quantize chooses types: q4_k_m q5_k_m ...", 0,
+      0 },
     { "head-type", ARG_TEXT, &head_name, "TYPE", "of the matrix that makes the logits", 0, 0 },
     { "arch", ARG_TEXT, &arch, "NAME", "llama or gpt2", 0, 0 },
     { "layers", ARG_INT, &given.n_layer, "N", "blocks", 1, 4096 },
@@ -83,10 +85,19 @@ static int find_type(const char *option, const char *name, const dtype **type)
     return args_usage(&self, "--%s is \"%s\", a type that weft does not know", option, name);
 }
 
+static int find_mix(const quant_target **mix)
+{
+    *mix = mix_name ? quant_target_by_name(mix_name) : NULL;
+    if (!mix_name || *mix)
+        return -1;
+    return args_usage(&self, "--mix is \"%s\", a mix that weft does not know", mix_name);
+}
+
 int main(int argc, char **argv)
 {
     random_shape s;
     const dtype *type, *head;
+    const quant_target *mix;
     weft_error err = { 0 };
     uint64_t bytes;
     int code = args_parse(&self, argc, argv);
@@ -96,12 +107,16 @@ int main(int argc, char **argv)
         code = find_type("type", type_name, &type);
     if (code < 0)
         code = find_type("head-type", head_name, &head);
+    if (code < 0)
+        code = find_mix(&mix);
     if (code >= 0)
         return code;
 
     const double start = bench_now();
-    const weft_status status = random_gguf_write(path, &s, type, head, (uint64_t)seed, &bytes,
-                                                 &err);
+    const weft_status status = mix ? random_gguf_write_mix(path, &s, mix, (uint64_t)seed, &bytes,
+                                                           &err)
+                                   : random_gguf_write(path, &s, type, head, (uint64_t)seed, &bytes,
+                                                       &err);
     if (status != WEFT_OK) {
         fprintf(stderr, "random_model: %s\n", err.message);
         return status == WEFT_EINVAL ? EXIT_USAGE : 1;

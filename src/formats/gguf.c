@@ -288,10 +288,9 @@ static weft_status take_tensor(cursor *p, stored *t, uint64_t *offset)
         return ends(p, t->name);
     t->type = dtype_by_gguf(number);
     if (!t->type)
-        return weft_fail(
-            p->err, WEFT_EUNSUPPORTED,
-            "%s: tensor %s is %s (type %u); this version reads F32, F16, BF16, Q8_0 and Q4_0",
-            p->c->path, t->name, type_name(number), number);
+        return weft_fail(p->err, WEFT_EUNSUPPORTED,
+                         "%s: tensor %s is %s (type %u), which this version does not read",
+                         p->c->path, t->name, type_name(number), number);
     if (!stored_bytes(t->type, t->n_dim, t->shape, &t->bytes))
         return weft_fail(
             p->err, WEFT_EFORMAT,

@@ -25,8 +25,10 @@
 #define BLOCK_I8 32
 
 /* Produces columns [k0, k0 + n) of one stored row of weights as real numbers: returns `to` after
- * filling it, or a pointer into the row itself where it already holds real numbers. n <= TILE; k0 a
- * multiple of the format's block, and n too unless the row ends there. */
+ * filling it, or a pointer into the row itself where it already holds real numbers. n <= TILE. A
+ * format's own producer takes any k0 and n. Of a format in blocks, a processor's wants k0 at the
+ * beginning of a block and may write past n, to the end of one; blocks of those are 32 long, so
+ * that products, which go in multiples of 32, need not know how long blocks are. */
 typedef const real *tile_fn(real *to, const void *row, int64_t k0, int64_t n);
 
 /* Produces block b of a stored row as 32 whole numbers and returns their scale. */

@@ -2,11 +2,12 @@
 
 #include "kernels/half.h"
 
-static void f32_decode(real *to, const void *row, int64_t k0, int64_t n)
+static const real *f32_decode(real *to, const void *row, int64_t k0, int64_t n)
 {
     const float *x = (const float *)row + k0;
     for (int64_t k = 0; k < n; k++)
         to[k] = x[k];
+    return to;
 }
 
 static void f32_encode(void *row, const real *from, int64_t n)
@@ -16,16 +17,19 @@ static void f32_encode(void *row, const real *from, int64_t n)
         to[k] = (float)from[k];
 }
 
-#ifdef WEFT_REAL_DOUBLE
-static const real *f32_tile(real *to, const void *row, int64_t k0, int64_t n)
+/* Real numbers stay where they are. */
+static const real *real_tile(real *to, const void *row, int64_t k0, int64_t n)
 {
-    f32_decode(to, row, k0, n);
-    return to;
+    (void)to, (void)n;
+    return (const real *)row + k0;
 }
 
-static void f64_decode(real *to, const void *row, int64_t k0, int64_t n)
+#ifdef WEFT_REAL_DOUBLE
+#define f32_tile f32_decode
+
+static const real *f64_decode(real *to, const void *row, int64_t k0, int64_t n)
 {
-    memcpy(to, (const real *)row + k0, (size_t)n * sizeof *to);
+    return memcpy(to, (const real *)row + k0, (size_t)n * sizeof *to);
 }
 
 static void f64_encode(void *row, const real *from, int64_t n)
@@ -33,33 +37,17 @@ static void f64_encode(void *row, const real *from, int64_t n)
     memcpy(row, from, (size_t)n * sizeof *from);
 }
 
-static const real *f64_tile(real *to, const void *row, int64_t k0, int64_t n)
-{
-    (void)to, (void)n;
-    return (const real *)row + k0;
-}
-
-const dtype dtype_f64 = {
-    "f64", "F64", 28, 1, 8, TILE_OTHER, f64_decode, f64_tile, f64_encode, NULL
-};
+const dtype dtype_f64 = { "f64",      "F64",      28,        1,          8,
+                          TILE_OTHER, f64_decode, real_tile, f64_encode, NULL };
 #else
-static const real *f32_tile(real *to, const void *row, int64_t k0, int64_t n)
-{
-    (void)to, (void)n;
-    return (const real *)row + k0;
-}
+#define f32_tile real_tile
 #endif
 
-static void f16_decode_row(real *to, const void *row, int64_t k0, int64_t n)
+static const real *f16_decode_row(real *to, const void *row, int64_t k0, int64_t n)
 {
     const uint16_t *h = (const uint16_t *)row + k0;
     for (int64_t k = 0; k < n; k++)
         to[k] = f16_decode(h[k]);
-}
-
-static const real *f16_tile(real *to, const void *row, int64_t k0, int64_t n)
-{
-    f16_decode_row(to, row, k0, n);
     return to;
 }
 
@@ -70,16 +58,11 @@ static void f16_encode_row(void *row, const real *from, int64_t n)
         to[k] = f16_encode((float)from[k]);
 }
 
-static void bf16_decode_row(real *to, const void *row, int64_t k0, int64_t n)
+static const real *bf16_decode_row(real *to, const void *row, int64_t k0, int64_t n)
 {
     const uint16_t *h = (const uint16_t *)row + k0;
     for (int64_t k = 0; k < n; k++)
         to[k] = bf16_decode(h[k]);
-}
-
-static const real *bf16_tile(real *to, const void *row, int64_t k0, int64_t n)
-{
-    bf16_decode_row(to, row, k0, n);
     return to;
 }
 
@@ -91,10 +74,10 @@ static void bf16_encode_row(void *row, const real *from, int64_t n)
 }
 
 const dtype dtype_f32 = { "f32", "F32", 0, 1, 4, TILE_F32, f32_decode, f32_tile, f32_encode, NULL };
-const dtype dtype_f16 = { "f16",    "F16",          1,   1, 2, TILE_F16, f16_decode_row,
-                          f16_tile, f16_encode_row, NULL };
-const dtype dtype_bf16 = { "bf16",    "BF16",          30,  1, 2, TILE_BF16, bf16_decode_row,
-                           bf16_tile, bf16_encode_row, NULL };
+const dtype dtype_f16 = { "f16",          "F16",          1,   1, 2, TILE_F16, f16_decode_row,
+                          f16_decode_row, f16_encode_row, NULL };
+const dtype dtype_bf16 = { "bf16",          "BF16",          30,  1, 2, TILE_BF16, bf16_decode_row,
+                           bf16_decode_row, bf16_encode_row, NULL };
 
 static const real *rounded_tile(real *to, const void *row, int64_t k0, int64_t n)
 {
@@ -126,8 +109,26 @@ static const dtype dtype_bool = {
 };
 
 static const dtype *const table[] = {
-    &dtype_f32, &dtype_f16, &dtype_bf16, &dtype_q8_0, &dtype_q4_0, /* weights */
-    &dtype_i8,  &dtype_i32, &dtype_i64,  &dtype_u8,   &dtype_bool,
+    /* weights */
+    &dtype_f32,
+    &dtype_f16,
+    &dtype_bf16,
+    &dtype_q8_0,
+    &dtype_q4_0,
+    &dtype_q4_1,
+    &dtype_q5_0,
+    &dtype_q5_1,
+    &dtype_q2_k,
+    &dtype_q3_k,
+    &dtype_q4_k,
+    &dtype_q5_k,
+    &dtype_q6_k,
+    /* what else files carry */
+    &dtype_i8,
+    &dtype_i32,
+    &dtype_i64,
+    &dtype_u8,
+    &dtype_bool,
 };
 #define N_TYPE (sizeof table / sizeof *table)
 

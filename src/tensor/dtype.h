@@ -16,12 +16,11 @@ typedef struct dtype {
     int bytes;               /* bytes per block */
     tile_kind kind;          /* which producer of a processor fits, TILE_OTHER for none */
 
-    /* Columns [k0, k0 + n) of a stored row, any k0. NULL, as the next two, for a type that is no
-     * weight's. */
-    void (*decode)(real *to, const void *row, int64_t k0, int64_t n);
-    tile_fn *tile;
+    /* Columns [k0, k0 + n) of a stored row, any of them: decode always fills `to`. NULL, both, for
+     * a type that is no weight's. */
+    tile_fn *decode, *tile;
 
-    /* A whole row; n is a multiple of the block. */
+    /* A whole row; n is a multiple of the block. NULL for a type that is only read. */
     void (*encode)(void *row, const real *from, int64_t n);
 
     /* Class i8, for formats that are whole numbers with a scale for 32; NULL for others. */
@@ -31,7 +30,8 @@ typedef struct dtype {
 /* Real numbers that count as their bf16 neighbours: only ever the right side of a product. */
 extern const dtype dtype_rounded;
 
-extern const dtype dtype_f32, dtype_f16, dtype_bf16, dtype_q8_0, dtype_q4_0, dtype_i32;
+extern const dtype dtype_f32, dtype_f16, dtype_bf16, dtype_q8_0, dtype_q4_0, dtype_q4_1, dtype_q5_0,
+    dtype_q5_1, dtype_q2_k, dtype_q3_k, dtype_q4_k, dtype_q5_k, dtype_q6_k, dtype_i32;
 
 /* What activations are made of. */
 #ifdef WEFT_REAL_DOUBLE

@@ -8,7 +8,8 @@
 static const random_shape tiny_llama = { "tiny", "llama", 2, 64, 96, 4, 2, 300, 32, false, 10000 };
 static const random_shape tiny_gpt2 = { "tiny", "gpt2", 2, 64, 128, 4, 4, 300, 32, false, 0 };
 
-static const char *const type_names[] = { "f32", "f16", "bf16", "q8_0", "q4_0" };
+static const char *const type_names[] = { "f32",  "f16",  "bf16", "q8_0", "q4_0", "q4_1",
+                                          "q5_0", "q5_1", "q4_k", "q5_k", "q6_k" };
 #define N_TYPE (sizeof type_names / sizeof *type_names)
 
 /* A path in the test's own directory, with nothing there yet. */
@@ -63,8 +64,8 @@ static void all_types_run(void **state)
             const dtype *type = dtype_by_name(type_names[t]);
             random_shape s = k < 2 ? tiny_llama : tiny_gpt2;
             s.untied = k % 2;
-            if (!type)
-                continue; /* not in the table of this version */
+            if (type->block > 32)
+                s.d_model = s.d_ff = 256;
             const char *path = fresh("model.gguf");
             uint64_t bytes = 0;
             if (random_gguf_write(path, &s, type, NULL, 1, &bytes, &err) != WEFT_OK)
@@ -74,6 +75,24 @@ static void all_types_run(void **state)
             assert_int_equal(size, bytes);
             check_runs(path, &s, type);
         }
+}
+
+/* Rows of 256 in the mix's own types, rows of 64 in what it falls back to. */
+static void mixes_run(void **state)
+{
+    (void)state;
+    weft_error err = { 0 };
+    for (int wide = 0; wide < 2; wide++) {
+        random_shape s = tiny_llama;
+        s.untied = true;
+        s.d_model = wide ? 256 : 64;
+        s.d_ff = wide ? 512 : 96;
+        const char *path = fresh("model.gguf");
+        if (random_gguf_write_mix(path, &s, quant_target_by_name("q4_k_m"), 1, NULL, &err) !=
+            WEFT_OK)
+            fail_msg("%s", err.message);
+        check_runs(path, &s, wide ? &dtype_q4_k : &dtype_q5_0);
+    }
 }
 
 static void function_of_seed(void **state)
@@ -148,7 +167,9 @@ static void refuses(void **state)
     s = tiny_llama;
     s.arch = "mamba";
     check_refused(s, &dtype_f32, "\"mamba\", expected llama or gpt2");
+    check_refused(tiny_llama, &dtype_q4_k, "do not make whole q4_k blocks of 256");
     check_refused(tiny_llama, &dtype_i32, "i32 is no type of weights");
+    check_refused(tiny_llama, &dtype_q2_k, "q2_k is no type of weights");
 }
 
 static void cannot_write(void **state)
@@ -165,6 +186,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("random model: both architectures run in every type, tied and untied", all_types_run),
+        TEST("random model: a mix runs, with rows that fit and rows that do not", mixes_run),
         TEST("random model: the file is a function of the seed", function_of_seed),
         TEST("random model: rows differ, with a deviation of 0.02", rows_differ),
         TEST("random model: shapes that cannot be are refused with a reason", refuses),

@@ -201,6 +201,34 @@ static void same_answer_every_time(void **state)
     assert_true(quick() || tried >= 500);
 }
 
+/* Every other format that is read, in a model whose rows are one block of 256. */
+static void same_answer_in_every_format(void **state)
+{
+    (void)state;
+    const dtype *const weights[] = { &dtype_f16,  &dtype_q4_1, &dtype_q5_0,
+                                     &dtype_q5_1, &dtype_q2_k, &dtype_q3_k,
+                                     &dtype_q4_k, &dtype_q5_k, &dtype_q6_k };
+    const int n = (int)(sizeof weights / sizeof *weights);
+    int tried = 0;
+    for (int w = quick() ? 4 : 0; w < n; w += quick() ? 4 : 1) {
+        fixture_model f;
+        llama_shape s = shape;
+        s.n_layer = 1;
+        s.d_model = s.d_ff = 256;
+        s.type = weights[w];
+        open_llama(&f, s);
+        for (int t = 0; t < (quick() ? 1 : 2); t++) {
+            const kernels *kern = t ? &kernels_scalar : kernels_table(0);
+            const int distinct = distinct_answers(&f, &dtype_f16, kern, N_MANNER, &tried);
+            if (distinct != 1)
+                fail_msg("%s, %s weights: %d distinct answers", kern->name, weights[w]->name,
+                         distinct);
+        }
+        close_llama(&f);
+    }
+    print_message("%d arrangements of other formats: 1 distinct answer each\n", tried);
+}
+
 /* What a fast matrix product is tempted to do: another order of summation when there are many
  * rows. */
 static void tempted_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N,
@@ -632,6 +660,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST("engine: whole = chunks = token by token = among strangers, by memcmp",
              same_answer_every_time),
+        TEST("engine: the same in every format that is read", same_answer_in_every_format),
         TEST("engine: a planted defect in the order of sums is seen", planted_defect_is_seen),
         TEST("engine: a planted defect in the cut among threads is seen",
              planted_thread_defect_is_seen),

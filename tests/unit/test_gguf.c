@@ -358,8 +358,8 @@ static void unknown_dtype(void **state)
         uint32_t number;
         const char *says;
     } type[] = {
-        { 6, "tensor a is Q5_0 (type 6); this version reads F32, F16, BF16, Q8_0 and Q4_0" },
-        { Q4_K, "tensor a is Q4_K (type 12)" },
+        { 9, "tensor a is Q8_1 (type 9), which this version does not read" },
+        { 20, "tensor a is IQ4_NL (type 20)" },
         { 31, "tensor a is an unknown type (type 31)" },
         { UINT32_MAX, "tensor a is an unknown type (type 4294967295)" },
     };
@@ -422,6 +422,9 @@ static void broken_block(void **state)
     tensor_at(&g, "t", 2, (const uint64_t[]){ 48, 2 }, Q8_0, 0);
     data(&g, 256);
     refused(&g, WEFT_EFORMAT, "tensor t: rows of 48 numbers do not make whole q8_0 blocks");
+    tensor_at(&g, "t", 2, (const uint64_t[]){ 288, 2 }, Q4_K, 0);
+    data(&g, 512);
+    refused(&g, WEFT_EFORMAT, "tensor t: rows of 288 numbers do not make whole q4_k blocks");
 }
 
 static void bad_alignment(void **state)

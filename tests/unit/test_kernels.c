@@ -142,9 +142,15 @@ static void ropes_equal_scalar(void **state)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-static const dtype *const types[] = { &dtype_f32, &dtype_f16, &dtype_bf16, &dtype_q8_0,
-                                      &dtype_q4_0 };
-#define N_TYPE 5
+static const dtype *const types[] = { &dtype_f32,  &dtype_f16,  &dtype_bf16, &dtype_q8_0,
+                                      &dtype_q4_0, &dtype_q5_0, &dtype_q4_k, &dtype_q6_k };
+#define N_TYPE (int)(sizeof types / sizeof *types)
+
+/* n numbers or more: whole blocks. */
+static int64_t whole_blocks(const dtype *type, int64_t n)
+{
+    return (n + type->block - 1) / type->block * type->block;
+}
 
 /* Producers give the very numbers of the format's own decoder. */
 static void producers_are_exact(void **state)
@@ -271,7 +277,8 @@ static void products_equal_scalar(void **state)
         for (int d = 0; d < N_TYPE; d++)
             for (size_t s = 0; s < 8; s++) {
                 product p;
-                product_init(&p, types[d], shapes[s][0], shapes[s][1], shapes[s][2]);
+                product_init(&p, types[d], shapes[s][0], whole_blocks(types[d], shapes[s][1]),
+                             shapes[s][2]);
                 check_product(kernels_table(t), &p, false);
                 if (types[d]->quants)
                     check_product(kernels_table(t), &p, true);
@@ -279,40 +286,44 @@ static void products_equal_scalar(void **state)
             }
 }
 
+/* dx and dW of one shape by a table and by scalar. */
+static void check_gradients(const kernels *t, const dtype *type, const int64_t shape[3], bool add)
+{
+    const kernels *table[] = { t, &kernels_scalar };
+    const int64_t N = shape[0], K = whole_blocks(type, shape[1]), O = shape[2];
+    real *dx[2], *dw[2];
+    product p;
+    product_init(&p, type, N, K, O);
+    for (int i = 0; i < 2; i++) {
+        dx[i] = numbers(N * K, 20);
+        dw[i] = numbers(O * K, 21);
+        const row_set w = dtype_rows(type, table[i], p.w, K);
+        const row_set x = dtype_rows(&dtype_f32, table[i], p.x, K);
+        real *packed = numbers(N * O, 1);
+        table[i]->pack(packed, p.dy, O, 1, N, O, false, 0, row_blocks(N, table[i]->rows));
+        table[i]->product(dx[i], K, add, packed, N, O, &w, false, 0, row_blocks(N, table[i]->rows),
+                          0, K);
+        table[i]->pack(packed, p.dy, 1, O, O, N, false, 0, row_blocks(O, table[i]->rows));
+        table[i]->product(dw[i], K, add, packed, O, N, &x, false, 0, row_blocks(O, table[i]->rows),
+                          0, K);
+        free(packed);
+    }
+    check_near("dx", t, dx[0], dx[1], N * K, 2e-6);
+    check_near("dw", t, dw[0], dw[1], O * K, 2e-6);
+    for (int i = 0; i < 2; i++)
+        free(dx[i]), free(dw[i]);
+    product_free(&p);
+}
+
 static void gradients_equal_scalar(void **state)
 {
     (void)state;
     const int64_t shapes[][3] = { { 1, 5, 3 }, { 3, 33, 5 }, { 5, 70, 4 }, { 30, 1030, 7 } };
     for (int t = 0; kernels_table(t); t++)
-        for (int add = 0; add < 2; add++)
-            for (size_t s = 0; s < 4; s++) {
-                const kernels *table[] = { kernels_table(t), &kernels_scalar };
-                const int64_t N = shapes[s][0], K = shapes[s][1], O = shapes[s][2];
-                real *dx[2], *dw[2];
-                product p;
-                product_init(&p, &dtype_f32, N, K, O);
-                for (int i = 0; i < 2; i++) {
-                    dx[i] = numbers(N * K, 20);
-                    dw[i] = numbers(O * K, 21);
-                    const row_set w = dtype_rows(&dtype_f32, table[i], p.w, K);
-                    const row_set x = dtype_rows(&dtype_f32, table[i], p.x, K);
-                    real *packed = numbers(N * O, 1);
-                    table[i]->pack(packed, p.dy, O, 1, N, O, false, 0,
-                                   row_blocks(N, table[i]->rows));
-                    table[i]->product(dx[i], K, add, packed, N, O, &w, false, 0,
-                                      row_blocks(N, table[i]->rows), 0, K);
-                    table[i]->pack(packed, p.dy, 1, O, O, N, false, 0,
-                                   row_blocks(O, table[i]->rows));
-                    table[i]->product(dw[i], K, add, packed, O, N, &x, false, 0,
-                                      row_blocks(O, table[i]->rows), 0, K);
-                    free(packed);
-                }
-                check_near("dx", table[0], dx[0], dx[1], N * K, 2e-6);
-                check_near("dw", table[0], dw[0], dw[1], O * K, 2e-6);
-                for (int i = 0; i < 2; i++)
-                    free(dx[i]), free(dw[i]);
-                product_free(&p);
-            }
+        for (int d = 0; d < N_TYPE; d++)
+            for (int add = 0; add < 2; add++)
+                for (size_t s = 0; s < 4; s++)
+                    check_gradients(kernels_table(t), types[d], shapes[s], add);
 }
 
 int main(void)

@@ -162,6 +162,9 @@ static void linear_formula(void **state)
                          bias); /* more than a tile */
             check_linear(&b, types[t], 2, 2080, 3, bias);
         }
+    check_linear(&b, &dtype_q5_0, 3, 1056, 5, true);
+    check_linear(&b, &dtype_q4_k, 3, 1280, 5, true); /* blocks of 256, tiles of 512 */
+    check_linear(&b, &dtype_q6_k, 17, 768, 33, true);
     bench_free(&b);
 }
 

@@ -1,0 +1,40 @@
+/* q3_k.c - 256 numbers as 3-bit integers, 16 groups of 16 with a 6-bit scale each: x = d (s - 32)
+ * (q - 4).
+ *
+ *      0            32                     96            108  110
+ *     +------------+----------------------+-------------+----+
+ *     | bit 2 of q | bits 0, 1, 4 numbers | s           | d  |    d: f16
+ *     | 8 a byte   | a byte               |             |    |
+ *     +------------+----------------------+-------------+----+
+ *
+ * Byte k of the first part holds bit 2 of the numbers k + 32 i at its bit i. Byte 32 + 32 h + k
+ * holds the numbers 128 h + k + { 0, 32, 64, 96 }, the first in its lowest bits. Of the scales,
+ * byte 96 + i has the lower four bits of s[i] and, above them, of s[i + 8], i < 8; byte 104 + i has
+ * the upper two bits of s[i + { 0, 4, 8, 12 }], i < 4. 110 bytes a block, 3.4375 bits a number.
+ * Read, not written. */
+#include "tensor/blocks.h"
+
+#define BYTES 110
+
+static int scale_of(const uint8_t *s, int i)
+{
+    const int low = s[i % 8] >> 4 * (i / 8) & 15, high = s[8 + i % 4] >> 2 * (i / 4) & 3;
+    return (low | high << 4) - 32;
+}
+
+static void group(real *to, const uint8_t *block, int g)
+{
+    const uint8_t *low = block + 32 + g / 4 * 32;
+    const real d = f16_at(block + 108);
+    for (int half = 0; half < 2; half++) {
+        const real scale = d * (real)scale_of(block + 96, 2 * g + half);
+        for (int k = 16 * half; k < 16 * half + 16; k++) {
+            const int q = (low[k] >> 2 * (g % 4) & 3) | (block[k] >> g & 1) << 2;
+            to[k] = scale * (real)(q - 4);
+        }
+    }
+}
+
+DECODES(LONG)
+
+const dtype dtype_q3_k = { "q3_k", NULL, 11, LONG, BYTES, TILE_OTHER, decode, decode, NULL, NULL };

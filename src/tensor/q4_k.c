@@ -1,0 +1,39 @@
+/* q4_k.c - 256 numbers as 4-bit steps, eight groups of 32 with a 6-bit scale and a 6-bit minimum
+ * each: x = d s q - e m.
+ *
+ *      0    2    4            16                          144
+ *     +----+----+------------+----------------------------+
+ *     | d  | e  | s, m       | q[0] | q[32] << 4   ...    |    d, e: f16
+ *     |    |    | (blocks.h) | 64 numbers in 32 bytes     |
+ *     +----+----+------------+----------------------------+
+ *
+ * 144 bytes a block, 4.5 bits a number. Codes, scales and minima are those that fit.c finds; the
+ * root mean square error of a group is at most (R + M / 62) 1.017 / 30 + 2^-24, R being the largest
+ * range of a group, zero included, and M the largest size of a number below zero. */
+#include "tensor/fit.h"
+
+#define BYTES 144
+
+static void group(real *to, const uint8_t *block, int g)
+{
+    const real scale = f16_at(block) * (real)scale_at(block + 4, g);
+    const real minimum = f16_at(block + 2) * (real)minimum_at(block + 4, g);
+    const uint8_t *q = block + 16 + g / 2 * GROUP;
+    for (int k = 0; k < GROUP; k++)
+        to[k] = scale * (real)(q[k] >> 4 * (g % 2) & 15) - minimum;
+}
+
+static void put_block(uint8_t *block, const real *x)
+{
+    lifted_fit f;
+    fit_lifted(&f, x, 15);
+    put_lifted_head(block, &f);
+    put_nibble_pairs(block + 16, f.q);
+}
+
+DECODES(LONG)
+ENCODES(LONG)
+
+const dtype dtype_q4_k = {
+    "q4_k", NULL, 12, LONG, BYTES, TILE_OTHER, decode, decode, encode, NULL
+};

@@ -1,0 +1,44 @@
+/* q5_0.c - 32 numbers as 5-bit integers with one 16-bit scale: x = d (q - 16).
+ *
+ *      0    2        6                        22
+ *     +----+--------+-------------------------+
+ *     | d  | bit 4  | q[0] | q[16] << 4   ... |    d: f16 = m / -16, m the number of largest size
+ *     +----+--------+-------------------------+    q: x / d + 16.5 cut off, at most 31
+ *
+ * 22 bytes a block, 5.5 bits a number. As in q4_0.c, |x - d (q - 16)| <= |m| / 16 + |m| 2^-11 +
+ * 16 2^-25, and a block with something that is no number becomes all NaN. */
+#include "tensor/blocks.h"
+
+#define BYTES 22
+
+static real quants(int8_t *to, const void *row, int64_t b)
+{
+    const uint8_t *block = (const uint8_t *)row + b * BYTES;
+    uint8_t q[GROUP];
+    take_nibbles(q, block + 6);
+    take_fifth_bits(q, block + 2);
+    center(to, q, 16);
+    return f16_at(block);
+}
+
+static void group(real *to, const uint8_t *block, int g)
+{
+    int8_t q[GROUP];
+    const real d = quants(q, block, g);
+    scale_codes(to, q, d);
+}
+
+static void put_block(uint8_t *block, const real *x)
+{
+    uint8_t q[GROUP];
+    find_signed(q, block, x, 16);
+    put_fifth_bits(block + 2, q);
+    put_nibbles(block + 6, q);
+}
+
+DECODES(GROUP)
+ENCODES(GROUP)
+
+const dtype dtype_q5_0 = {
+    "q5_0", NULL, 6, GROUP, BYTES, TILE_OTHER, decode, decode, encode, quants
+};

@@ -1,0 +1,36 @@
+/* q5_1.c - 32 numbers as 5-bit steps above the least of them: x = d q + m.
+ *
+ *      0    2    4        8                        24
+ *     +----+----+--------+-------------------------+    d: f16 = (max - min) / 31    m: f16 = min
+ *     | d  | m  | bit 4  | q[0] | q[16] << 4   ... |    q: (x - min) / d + 0.5 cut off
+ *     +----+----+--------+-------------------------+
+ *
+ * 24 bytes a block, 6 bits a number. As in q4_1.c, with R = max - min, |x - (d q + m)| <= R / 62 +
+ * (R + |min|) 2^-11 + 32 2^-25, and a block with something that is no number becomes all NaN. */
+#include "tensor/blocks.h"
+
+#define BYTES 24
+
+static void group(real *to, const uint8_t *block, int g)
+{
+    (void)g;
+    uint8_t q[GROUP];
+    take_nibbles(q, block + 8);
+    take_fifth_bits(q, block + 4);
+    lift_codes(to, q, block);
+}
+
+static void put_block(uint8_t *block, const real *x)
+{
+    uint8_t q[GROUP];
+    find_lifted(q, block, x, 31);
+    put_fifth_bits(block + 4, q);
+    put_nibbles(block + 8, q);
+}
+
+DECODES(GROUP)
+ENCODES(GROUP)
+
+const dtype dtype_q5_1 = {
+    "q5_1", NULL, 7, GROUP, BYTES, TILE_OTHER, decode, decode, encode, NULL
+};

@@ -1,0 +1,52 @@
+/* q6_k.c - 256 numbers as 6-bit integers, 16 groups of 16 with an 8-bit scale each: x = d s (q -
+ * 32).
+ *
+ *      0                           128                     192         208  210
+ *     +---------------------------+-----------------------+-----------+----+
+ *     | bits 0 to 3 of q,         | bits 4, 5,            | s[0] ...  | d  |    d: f16
+ *     | q[0] | q[64] << 4    ...  | 4 numbers a byte      |     s[15] |    |    s: signed
+ *     +---------------------------+-----------------------+-----------+----+
+ *
+ * Byte 64 h + k of the first part holds the numbers 128 h + k + { 0, 64 }, k < 64; byte 32 h + k of
+ * the second the numbers 128 h + k + { 0, 32, 64, 96 }, k < 32, the first in its lowest bits. 210
+ * bytes a block, 6.5625 bits a number. Codes and scales are those that fit.c finds; the root mean
+ * square error of a group is at most A / 61 + 2^-25, A being the largest size of the block. */
+#include "tensor/fit.h"
+
+#define BYTES 210
+
+static void group(real *to, const uint8_t *block, int g)
+{
+    const int h = g / 4, part = g % 4;
+    const uint8_t *low = block + 64 * h + 32 * (part % 2), *high = block + 128 + 32 * h;
+    const int8_t *s = (const int8_t *)(block + 192);
+    const real d = f16_at(block + 208);
+    for (int half = 0; half < 2; half++) {
+        const real scale = d * (real)s[2 * g + half];
+        for (int k = 16 * half; k < 16 * half + 16; k++) {
+            const int q = (low[k] >> 4 * (part / 2) & 15) | (high[k] >> 2 * part & 3) << 4;
+            to[k] = scale * (real)(q - 32);
+        }
+    }
+}
+
+static void put_block(uint8_t *block, const real *x)
+{
+    signed_fit f;
+    fit_signed(&f, x);
+    memset(block, 0, 192);
+    for (int k = 0; k < LONG; k++) {
+        const int h = k / 128, part = k % 128 / 32, q = f.q[k] + 32;
+        block[64 * h + k % 64] |= (uint8_t)((q & 15) << 4 * (part / 2));
+        block[128 + 32 * h + k % 32] |= (uint8_t)((q >> 4) << 2 * part);
+    }
+    memcpy(block + 192, f.s, sizeof f.s);
+    put_f16(block + 208, f.d);
+}
+
+DECODES(LONG)
+ENCODES(LONG)
+
+const dtype dtype_q6_k = {
+    "q6_k", NULL, 14, LONG, BYTES, TILE_OTHER, decode, decode, encode, NULL
+};

@@ -1,0 +1,372 @@
+/* Formats in blocks: the bits of the gguf package (tools/quant_golden.py) for all that are read and
+ * for those that are written by its rule, and no error above the bound that each format's file
+ * proves. With WEFT_TEST_LONG, over 10^7 groups of numbers of each format. */
+#include "support.h"
+
+#include "base/rng.h"
+#include "tensor/blocks.h"
+
+/* The formats, and where a block has 16-bit floats. */
+static const struct {
+    const dtype *type;
+    int halves[2], n_half;
+} formats[] = {
+    { &dtype_q8_0, { 0 }, 1 },   { &dtype_q4_0, { 0 }, 1 },    { &dtype_q4_1, { 0, 2 }, 2 },
+    { &dtype_q5_0, { 0 }, 1 },   { &dtype_q5_1, { 0, 2 }, 2 }, { &dtype_q2_k, { 80, 82 }, 2 },
+    { &dtype_q3_k, { 108 }, 1 }, { &dtype_q4_k, { 0, 2 }, 2 }, { &dtype_q5_k, { 0, 2 }, 2 },
+    { &dtype_q6_k, { 208 }, 1 },
+};
+#define N_FORMAT (int)(sizeof formats / sizeof *formats)
+
+/* ---- the bits of the gguf package ------------------------------------------------------------ */
+
+enum { N_SAME = 256, N_RANDOM = 768, N_ENCODED = 8000 };
+
+static uint64_t draw(uint64_t stream, uint64_t i)
+{
+    uint64_t z = stream + (i + 1) * 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return z ^ z >> 31;
+}
+
+static void hash(uint64_t *h, uint32_t word)
+{
+    *h = (*h ^ word) * 1099511628211u;
+}
+
+static void check_golden(const char *what, const dtype *type, uint64_t got)
+{
+    size_t size;
+    char want[64], *golden = read_whole(fixture("golden/quants/hashes.txt"), &size);
+    char *text = calloc(size + 1, 1);
+    memcpy(text, golden, size);
+    snprintf(want, sizeof want, "%s %s %016llx\n", what, type->name, (unsigned long long)got);
+    if (!strstr(text, want))
+        fail_msg("not in tests/golden/quants/hashes.txt: %s", want);
+    free(golden);
+    free(text);
+}
+
+/* Block i of the generator's: the same byte everywhere, or random ones. */
+static void make_block(uint8_t *block, int format, int i)
+{
+    const dtype *t = formats[format].type;
+    for (int k = 0; k < t->bytes; k++)
+        block[k] = (uint8_t)(i < N_SAME ? (uint64_t)i
+                                        : draw((uint64_t)t->gguf,
+                                               (uint64_t)((i - N_SAME) * t->bytes + k)) >>
+                                              56);
+    for (int h = 0; h < formats[format].n_half; h++) {
+        uint8_t *half = block + formats[format].halves[h];
+        if (i < N_SAME)
+            half[0] = 0, half[1] = 0x3C;
+        else if ((half[1] & 0x7C) == 0x7C)
+            half[1] &= 0xBF;
+    }
+}
+
+static void decodes_as_gguf(void **state)
+{
+    (void)state;
+    for (int f = 0; f < N_FORMAT; f++) {
+        const dtype *t = formats[f].type;
+        uint64_t h = 14695981039346656037u;
+        for (int i = 0; i < N_SAME + N_RANDOM; i++) {
+            uint8_t block[256];
+            real x[LONG];
+            make_block(block, f, i);
+            t->decode(x, block, 0, t->block);
+            for (int k = 0; k < t->block; k++)
+                hash(&h, float_bits(x[k]));
+        }
+        check_golden("decode", t, h);
+    }
+}
+
+/* Numbers of block i: bell-shaped; small whole ones, full of ties; all the same; one alone. */
+static void make_numbers(float *x, int i)
+{
+    const int e = (int)(draw(1001, (uint64_t)i) % 32) - 34;
+    int bell[GROUP], small[GROUP];
+    for (int k = 0; k < GROUP; k++) {
+        const uint64_t d = draw(1000, (uint64_t)(i * GROUP + k));
+        bell[k] = (int)((d & 0xFFFF) + (d >> 16 & 0xFFFF) + (d >> 32 & 0xFFFF) + (d >> 48)) -
+                  131072;
+        small[k] = ((int)(d >> 60) - 8) * 4096;
+    }
+    const int at = (int)(draw(1000, (uint64_t)(i * GROUP)) >> 59);
+    for (int k = 0; k < GROUP; k++)
+        x[k] = ldexpf((float)(i % 4 == 0   ? bell[k]
+                              : i % 4 == 1 ? small[k]
+                              : i % 4 == 2 ? bell[0]
+                              : k == at    ? bell[1]
+                                           : 0),
+                      e);
+}
+
+static void encodes_as_gguf(void **state)
+{
+    (void)state;
+    for (int f = 0; f < N_FORMAT; f++) {
+        const dtype *t = formats[f].type;
+        uint64_t h = 14695981039346656037u;
+        if (t->block != GROUP)
+            continue;
+        for (int i = 0; i < N_ENCODED; i++) {
+            uint8_t block[64];
+            float x[GROUP];
+            make_numbers(x, i);
+            t->encode(block, x, GROUP);
+            for (int k = 0; k < t->bytes; k++)
+                hash(&h, block[k]);
+        }
+        check_golden("encode", t, h);
+    }
+}
+
+/* ---- bounds ---------------------------------------------------------------------------------- */
+
+/* What a bound is made of. */
+typedef struct extent {
+    double min, max, size;  /* of the block; size: of the largest number */
+    double widest, deepest; /* of its groups, zero included: see fit.h */
+} extent;
+
+static extent measure(const float *x, int n)
+{
+    extent e = { (double)x[0], (double)x[0], 0, 0, 0 };
+    for (int k0 = 0; k0 < n; k0 += GROUP) {
+        double low = 0, high = 0;
+        for (int k = k0; k < k0 + GROUP; k++) {
+            const double v = (double)x[k];
+            e.min = fmin(e.min, v), e.max = fmax(e.max, v), e.size = fmax(e.size, fabs(v));
+            low = fmin(low, v), high = fmax(high, v);
+        }
+        e.widest = fmax(e.widest, high - low);
+        e.deepest = fmax(e.deepest, -low);
+    }
+    return e;
+}
+
+/* The files of the formats derive these. Arithmetic in floats has some 2^-20 of its own. */
+static double bound_of(const dtype *t, const extent *e)
+{
+    const double range = e->max - e->min, shift = (range + fabs(e->min)) * 0x1p-11;
+    const double lifted = (e->widest + e->deepest / 62) * 1.017;
+    return t == &dtype_q8_0   ? e->size / 254 + e->size * 0x1p-11 + 127 * 0x1p-25
+           : t == &dtype_q4_0 ? e->size / 8 + e->size * 0x1p-11 + 8 * 0x1p-25
+           : t == &dtype_q5_0 ? e->size / 16 + e->size * 0x1p-11 + 16 * 0x1p-25
+           : t == &dtype_q4_1 ? (range / 30 + shift) * (1 + 0x1p-20) + 16 * 0x1p-25
+           : t == &dtype_q5_1 ? (range / 62 + shift) * (1 + 0x1p-20) + 32 * 0x1p-25
+           : t == &dtype_q4_k ? lifted / 30 + 0x1p-24
+           : t == &dtype_q5_k ? lifted / 62 + 0x1p-24
+                              : e->size / 61 + 0x1p-25;
+}
+
+/* Numbers whose error the bound holds for: one alone, or a group's root mean square. */
+static int bound_span(const dtype *t)
+{
+    return t->block == GROUP ? 1 : t == &dtype_q6_k ? 16 : GROUP;
+}
+
+/* Returns the largest error over its bound. */
+static double check_block(const dtype *t, const float *x)
+{
+    uint8_t block[256];
+    float back[LONG];
+    t->encode(block, x, t->block);
+    t->decode(back, block, 0, t->block);
+    const extent e = measure(x, t->block);
+    const double bound = bound_of(t, &e);
+    double worst = 0;
+    for (int k0 = 0, span = bound_span(t); k0 < t->block; k0 += span) {
+        double sum = 0;
+        for (int k = k0; k < k0 + span; k++)
+            sum += ((double)x[k] - (double)back[k]) * ((double)x[k] - (double)back[k]);
+        const double error = sqrt(sum / span);
+        if (!(error <= bound))
+            fail_msg("%s: numbers from %d, the first %g, became %g: error %g, bound %g", t->name,
+                     k0, (double)x[k0], (double)back[k0], error, bound);
+        worst = fmax(worst, error / bound);
+    }
+    return worst;
+}
+
+#define POOL (1 << 18)
+
+/* Block i: normal numbers, of one sign, with long tails, with a few large ones, or on and between
+ * the codes of a scale, in any of 40 sizes. */
+static void make_block_of(float *x, int n, const float *pool, uint64_t i)
+{
+    const rng_block r = rng_draw(22, 1, i);
+    const float scale = exp2f((float)(r.word[0] % 40) - 31),
+                *from = pool + r.word[1] % (POOL - LONG);
+    const int levels[] = { 15, 31, 63, 255 }, level = levels[r.word[2] % 4];
+    for (int k = 0; k < n; k++) {
+        const float v = from[k];
+        const int code = (int)((r.word[2] >> 8) + (uint32_t)k * 7) % (level + 1) - level / 2;
+        const float between[] = { 0, 0.5f, -0.5f, 0.499f, -0.499f };
+        x[k] = scale * (i % 5 == 0   ? v
+                        : i % 5 == 1 ? fabsf(v) + (r.word[2] & 1 ? 0 : 3)
+                        : i % 5 == 2 ? v * v * v
+                        : i % 5 == 3 ? v * (k % 37 == 5 ? 30 : 1)
+                                     : ((float)code + between[(r.word[3] + (uint32_t)k) % 5]) /
+                                           (float)level);
+    }
+}
+
+/* Every 16-bit scale but the largest, numbers on and between all codes. */
+static double check_scales(const dtype *t)
+{
+    const int top = t == &dtype_q8_0 ? 255 : t == &dtype_q6_k ? 63 : t->name[1] == '5' ? 31 : 15;
+    const int step = quick() ? 97 : t->block == GROUP ? 1 : 7;
+    const int end = t->block == GROUP && t->name[3] == '1' ? 0x6800 : 0x7800; /* m is an f16 too */
+    double worst = 0;
+    for (int h = 1; h < end; h += step) {
+        const float d = f16_decode((uint16_t)h);
+        float x[LONG];
+        for (int k = 0; k < t->block; k++) {
+            const int code = (k * 5 + h) % (top + 1) - (top + 1) / 2;
+            x[k] = d * ((float)code + (float)(h % 3 - 1) * 0.5f);
+        }
+        worst = fmax(worst, check_block(t, x));
+    }
+    return worst;
+}
+
+static void bounds_hold(void **state)
+{
+    (void)state;
+    float *pool = malloc(POOL * sizeof *pool), x[LONG];
+    fill_normal(pool, POOL, 22, 0, 1);
+    const int groups = getenv("WEFT_TEST_LONG") ? 10000000 : quick() ? 4000 : 200000;
+    for (int f = 0; f < N_FORMAT; f++) {
+        const dtype *t = formats[f].type;
+        if (!t->encode)
+            continue;
+        double worst = check_scales(t);
+        const int n = groups / (t->block / GROUP);
+        for (int i = 0; i < n; i++) {
+            make_block_of(x, t->block, pool, (uint64_t)i);
+            worst = fmax(worst, check_block(t, x));
+        }
+        print_message("%s: %d blocks, the largest error is %.3f of its bound\n", t->name, n, worst);
+    }
+    free(pool);
+}
+
+/* The largest numbers that a format's scale can reach. */
+static void bounds_hold_at_the_edge(void **state)
+{
+    (void)state;
+    const struct {
+        const dtype *type;
+        float most;
+    } edge[] = {
+        { &dtype_q8_0, 65504.0f * 127 }, { &dtype_q4_0, 65504.0f * 8 },
+        { &dtype_q5_0, 65504.0f * 16 },  { &dtype_q4_1, 65504.0f },
+        { &dtype_q5_1, 65504.0f },       { &dtype_q4_k, 65504.0f * 63 },
+        { &dtype_q5_k, 65504.0f * 63 },  { &dtype_q6_k, 65504.0f * 31 * 127 },
+    };
+    for (size_t i = 0; i < sizeof edge / sizeof *edge; i++) {
+        float x[LONG] = { 0 };
+        check_block(edge[i].type, x);
+        for (int k = 0; k < LONG; k++)
+            x[k] = k % 2 ? edge[i].most : -edge[i].most;
+        check_block(edge[i].type, x);
+    }
+}
+
+/* What is no number must not look like one afterwards, and what is too small becomes zero. */
+static void strange_numbers(void **state)
+{
+    (void)state;
+    const float strange[] = { NAN, INFINITY, -INFINITY };
+    float x[LONG], back[LONG];
+    uint8_t block[256];
+    for (int f = 0; f < N_FORMAT; f++) {
+        const dtype *t = formats[f].type;
+        if (!t->encode)
+            continue;
+        for (int i = 0; i < 3; i++) {
+            fill_normal(x, LONG, 24, 0, 1);
+            x[7] = strange[i];
+            t->encode(block, x, t->block);
+            t->decode(back, block, 0, t->block);
+            for (int k = 0; k < t->block; k++)
+                assert_true(isnan(back[k]));
+        }
+        for (int k = 0; k < LONG; k++)
+            x[k] = k % 2 ? 1e-40f : -1e-38f;
+        t->encode(block, x, t->block);
+        t->decode(back, block, 0, t->block);
+        for (int k = 0; k < t->block; k++)
+            assert_true(back[k] == 0);
+    }
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* Attention reads heads out of the middle of blocks, products pieces of them. */
+static void check_pieces(const dtype *t, const uint8_t *stored, int64_t n)
+{
+    float whole[2 * LONG], piece[2 * LONG];
+    t->decode(whole, stored, 0, n);
+    for (int64_t k0 = 0; k0 < n; k0 += 7)
+        for (int64_t width = 1; k0 + width <= n; width += 13) {
+            assert_ptr_equal(t->decode(piece, stored, k0, width), piece);
+            assert_memory_equal(piece, whole + k0, (size_t)width * sizeof *piece);
+        }
+}
+
+static void pieces_equal_the_whole(void **state)
+{
+    (void)state;
+    const dtype *const single[] = { &dtype_f32, &dtype_f16, &dtype_bf16 };
+    uint8_t stored_row[2 * LONG * sizeof(float)];
+    float x[2 * LONG];
+    fill_normal(x, 2 * LONG, 23, 0, 1);
+    for (int t = 0; t < 3; t++) {
+        single[t]->encode(stored_row, x, 320);
+        check_pieces(single[t], stored_row, 320);
+    }
+    for (int f = 0; f < N_FORMAT; f++) {
+        const dtype *t = formats[f].type;
+        for (int b = 0; b < 2 * LONG / t->block; b++)
+            make_block(stored_row + b * t->bytes, f, N_SAME + b);
+        check_pieces(t, stored_row, 2 * LONG);
+    }
+}
+
+/* Class i8 multiplies the very numbers that class f32 does. */
+static void quants_are_the_numbers(void **state)
+{
+    (void)state;
+    for (int f = 0; f < N_FORMAT; f++)
+        for (int i = 0; formats[f].type->quants && i < N_SAME + N_RANDOM; i++) {
+            uint8_t block[64];
+            int8_t q[GROUP];
+            real x[GROUP];
+            make_block(block, f, i);
+            const real d = formats[f].type->quants(q, block, 0);
+            formats[f].type->decode(x, block, 0, GROUP);
+            for (int k = 0; k < GROUP; k++)
+                assert_true(x[k] == d * (real)q[k]);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST("quants: every format decodes to the bits of the gguf package", decodes_as_gguf),
+        TEST("quants: formats for 32 numbers encode to the bits of the gguf package",
+             encodes_as_gguf),
+        TEST("quants: no number moves further than its bound", bounds_hold),
+        TEST("quants: nor do the largest numbers", bounds_hold_at_the_edge),
+        TEST("quants: NaN and infinity become NaN, the smallest numbers zero", strange_numbers),
+        TEST("quants: a piece of a row equals the same piece of the whole", pieces_equal_the_whole),
+        TEST("quants: whole numbers times their scale are what decodes", quants_are_the_numbers),
+    };
+    return RUN(tests);
+}
