@@ -37,6 +37,7 @@ multiply_i8_rows(int R, real *sums, bool begin, const int8_t *x, const real *x_s
         for (int i = 0; i < R; i++)
             for (int v = 0; v < VECS_I8; v++)
                 t[i][v] = i_begin(x_sum[b * R + i]);
+#pragma GCC unroll 8 /* as a loop, gcc 12 moves every sum to another register and back */
         for (int k = 0; k < BLOCK_I8 / 4; k++) {
             ivec w[VECS_I8];
             for (int v = 0; v < VECS_I8; v++)
@@ -200,21 +201,17 @@ static void copy_rows(real *to, int64_t to_stride, const real *from, int64_t fro
         }
 }
 
-/* Outputs [o, o + width) of all rows; `next` outputs come after them. */
+/* Outputs [o, o + width) of all rows. */
 static void strip_i8(real *y, int64_t y_stride, const rows_i8 *x, int64_t N, int64_t K,
-                     const row_set *w, int64_t o, int64_t width, int64_t next)
+                     const row_set *w, int64_t o, int64_t width)
 {
     _Alignas(64) real sums[ROWS_I8 * PANEL_I8];
     panel_i8 p;
     const int64_t all = K / BLOCK_I8;
     const row_cut rows_of = cut_rows(N, ROWS_I8);
     for (int64_t b = 0; b < all; b += BLOCKS_I8) {
-        const int64_t n = least(BLOCKS_I8, all - b), end = b + n;
+        const int64_t n = least(BLOCKS_I8, all - b);
         produce_i8(&p, w, b, n, o, width);
-        if (end < all)
-            fetch(w, o, width, end * BLOCK_I8, least(BLOCKS_I8, all - end) * BLOCK_I8);
-        else
-            fetch(w, o + width, next, 0, least(BLOCKS_I8, all) * BLOCK_I8);
         for (int64_t rb = 0; rb < rows_of.n; rb++) {
             const int64_t i0 = block_row(&rows_of, rb), R = block_row(&rows_of, rb + 1) - i0;
             const int64_t at = i0 * all + b * R;
@@ -265,8 +262,6 @@ static void product_i8(real *y, int64_t y_stride, const void *packed, int64_t N,
     const bool known = w->kind == TILE_Q8_0 || w->kind == TILE_Q4_0;
     if (N == 1 && known && w->row_bytes < (1u << 26))
         o0 = strips_of_one(y, &x, K, w, o0, o1);
-    for (int64_t o = o0; o < o1; o += PANEL_I8) {
-        const int64_t width = least(PANEL_I8, o1 - o);
-        strip_i8(y, y_stride, &x, N, K, w, o, width, least(PANEL_I8, o1 - o - width));
-    }
+    for (int64_t o = o0; o < o1; o += PANEL_I8)
+        strip_i8(y, y_stride, &x, N, K, w, o, least(PANEL_I8, o1 - o));
 }

@@ -19,18 +19,6 @@ static inline int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Asks for columns [k, k + n) of rows [i, i + count) of w, which will be wanted soon. */
-static inline void fetch(const row_set *w, int64_t i, int64_t count, int64_t k, int64_t n)
-{
-    const int64_t first = (w->k0 + k) * w->bytes / w->block;
-    const int64_t end = (w->k0 + k + n) * w->bytes / w->block;
-    for (int64_t at = i; at < i + count; at++) {
-        const char *row = (const char *)w->data + (size_t)at * w->row_bytes;
-        for (int64_t byte = first; byte < end; byte += 64)
-            __builtin_prefetch(row + byte, 0, 2);
-    }
-}
-
 /* ---- sums ------------------------------------------------------------------------------------ */
 
 static real dot(const real *a, const real *b, int64_t n)
