@@ -50,7 +50,6 @@ typedef enum tile_kind {
 typedef struct row_set {
     const void *data;
     size_t row_bytes;
-    int block, bytes;  /* numbers in a stored block, and their bytes */
     int64_t k0;        /* the column that counts as the first */
     tile_fn *tile;     /* its producer in class f32 ... */
     quants_fn *quants; /* ... and in class i8, or NULL */

@@ -56,8 +56,6 @@ static inline row_set dtype_rows(const dtype *t, const kernels *k, const void *d
 {
     return (row_set){ .data = data,
                       .row_bytes = dtype_row_bytes(t, n),
-                      .block = t->block,
-                      .bytes = t->bytes,
                       .tile = k->tile[t->kind] ? k->tile[t->kind] : t->tile,
                       .quants = t->quants,
                       .kind = t->kind };
