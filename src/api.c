@@ -159,7 +159,7 @@ void weft_model_get_info(const weft_model *w, weft_model_info *info)
         .bytes_anonymous = atomic_load(&w->host.mem.used),
         .eos_id = eos_of(m),
     };
-    for (int f = 0; f < 2; f++)
+    for (int f = 0; f < m->file.n_file; f++)
         i.bytes_mapped += m->file.file[f].mapped ? m->file.file[f].size : 0;
     give(info, info->struct_size, &i, sizeof i);
 }

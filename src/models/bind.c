@@ -27,13 +27,13 @@ weft_status bind_fail(bind *b, weft_status code, const char *format, ...)
     return b->status;
 }
 
-/* The same for a tensor, which may be in another file. */
-__attribute__((format(printf, 3, 4))) static void misfit(bind *b, weft_status code,
+/* The same for a tensor, which may be in another file; NULL for one that is in none. */
+__attribute__((format(printf, 4, 5))) static void misfit(bind *b, const stored *t, weft_status code,
                                                          const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    keep_first(b, code, b->m->file.path, format, args);
+    keep_first(b, code, t ? t->path : b->m->file.path, format, args);
     va_end(args);
 }
 
@@ -286,7 +286,7 @@ static bool shape_is(bind *b, const stored *t, const char *name, int n_dim, cons
         char got[96], expected[96];
         describe(got, sizeof got, t->n_dim, t->shape);
         describe(expected, sizeof expected, n_dim, want);
-        misfit(b, WEFT_EFORMAT, "tensor %s is %s %s, expected %s", name, t->type->name, got,
+        misfit(b, t, WEFT_EFORMAT, "tensor %s is %s %s, expected %s", name, t->type->name, got,
                expected);
     }
     return same;
@@ -302,12 +302,12 @@ static const stored *claim(bind *b, const char *stem, const char *suffix, int n_
         return NULL;
     const stored *t = look_up(b, stem, suffix, name);
     if (!t && !optional)
-        misfit(b, WEFT_EFORMAT, "tensor %s is missing", name);
+        misfit(b, NULL, WEFT_EFORMAT, "tensor %s is missing", name);
     if (!t || !shape_is(b, t, name, n_dim, want))
         return NULL;
     b->used[t - b->m->file.tensor] = true;
     if (!t->type->decode)
-        misfit(b, WEFT_EUNSUPPORTED, "tensor %s is %s, which weights cannot be", name,
+        misfit(b, t, WEFT_EUNSUPPORTED, "tensor %s is %s, which weights cannot be", name,
                t->type->name);
     return t->type->decode ? t : NULL;
 }
@@ -438,7 +438,7 @@ const float *bind_divisors(bind *b, const char *stem, int64_t n)
         t->type->decode(&value, from, i, 1);
         x[i] = (float)value;
         if (!(x[i] > 0) || !isfinite(x[i]))
-            misfit(b, WEFT_EFORMAT, "tensor %s holds %g, expected numbers above 0", t->name,
+            misfit(b, t, WEFT_EFORMAT, "tensor %s holds %g, expected numbers above 0", t->name,
                    (double)x[i]);
     }
     return x;
@@ -460,7 +460,8 @@ weft_status bind_finish(bind *b)
     const container *c = &b->m->file;
     for (int64_t i = 0; i < c->n_tensor && b->status == WEFT_OK; i++)
         if (!b->used[i])
-            misfit(b, WEFT_EUNSUPPORTED, "tensor %s is not part of a %s model as weft knows it",
-                   c->tensor[i].name, b->m->name);
+            misfit(b, &c->tensor[i], WEFT_EUNSUPPORTED,
+                   "tensor %s is not part of a %s model as weft knows it", c->tensor[i].name,
+                   b->m->name);
     return b->status;
 }
