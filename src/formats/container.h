@@ -18,13 +18,15 @@ typedef enum meta_type { META_BOOL, META_INT, META_REAL, META_TEXT, META_ARRAY }
 typedef struct meta {
     const char *key;
     meta_type type;
-    bool flag;         /* META_BOOL */
-    int64_t integer;   /* META_INT */
-    double number;     /* META_INT and META_REAL */
-    const char *text;  /* META_TEXT: terminated, and may contain NUL before the end */
-    uint64_t length;   /* META_TEXT: bytes; META_ARRAY: elements */
-    uint32_t element;  /* META_ARRAY: GGUF type of the elements */
-    const uint8_t *at; /* META_ARRAY: the first of them */
+    bool flag;          /* META_BOOL */
+    int64_t integer;    /* META_INT */
+    double number;      /* META_INT and META_REAL */
+    const char *text;   /* META_TEXT: terminated, and may contain NUL before the end */
+    uint64_t length;    /* META_TEXT: bytes; META_ARRAY: elements */
+    uint32_t element;   /* META_ARRAY: GGUF type of the elements */
+    const uint8_t *at;  /* META_ARRAY: the first of them */
+    const uint8_t *raw; /* GGUF: type and value as they are in the file */
+    uint64_t raw_bytes;
 } meta;
 
 /* A tensor as the file holds it. */

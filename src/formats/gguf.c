@@ -209,12 +209,9 @@ static weft_status take_array(cursor *p, meta *m)
     return WEFT_OK;
 }
 
-static weft_status take_entry(cursor *p, meta *m)
+static weft_status take_value(cursor *p, meta *m)
 {
     uint32_t kind;
-    weft_status status = take_name(p, "a key", MAX_KEY, &m->key);
-    if (status != WEFT_OK)
-        return status;
     if (!take_u32(p, &kind))
         return ends(p, m->key);
     if (kind >= N_KIND)
@@ -225,7 +222,7 @@ static weft_status take_entry(cursor *p, meta *m)
     if (kind == STRING) {
         const uint8_t *text;
         m->type = META_TEXT;
-        status = take_text(p, m->key, MAX_TEXT, &text, &m->length);
+        const weft_status status = take_text(p, m->key, MAX_TEXT, &text, &m->length);
         if (status == WEFT_OK)
             m->text = arena_text(&p->c->store, (const char *)text, m->length, p->err);
         return status != WEFT_OK ? status : m->text ? WEFT_OK : WEFT_ENOMEM;
@@ -235,6 +232,17 @@ static weft_status take_entry(cursor *p, meta *m)
         return ends(p, m->key);
     decode_number(m, kind, b);
     return WEFT_OK;
+}
+
+static weft_status take_entry(cursor *p, meta *m)
+{
+    weft_status status = take_name(p, "a key", MAX_KEY, &m->key);
+    const uint64_t begin = p->at;
+    if (status == WEFT_OK)
+        status = take_value(p, m);
+    m->raw = &p->data[begin];
+    m->raw_bytes = p->at - begin;
+    return status;
 }
 
 static weft_status take_entries(cursor *p, uint64_t n)

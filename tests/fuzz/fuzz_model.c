@@ -108,7 +108,11 @@ static bool live(model *m, weft_error *err)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     part parts[N_PART] = { 0 };
-    host h = { .io = { serve_open, serve_size, serve_read, NULL, NULL, serve_close, parts } };
+    host h = { .io = { .open = serve_open,
+                       .size = serve_size,
+                       .read = serve_read,
+                       .close = serve_close,
+                       .ud = parts } };
     weft_error err = { 0 };
     model m;
     cut(parts, data, size);
