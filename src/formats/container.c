@@ -16,6 +16,12 @@ bool stored_bytes(const dtype *t, int n_dim, const int64_t *shape, uint64_t *byt
     return row % t->block == 0 && checked_mul(n / (uint64_t)t->block, (uint64_t)t->bytes, bytes);
 }
 
+const uint8_t *stored_row(const stored *t, int64_t i, int64_t n)
+{
+    const size_t row = dtype_row_bytes(t->type, n);
+    return &t->data[(size_t)i * row]; /* bounded: inside the tensor */
+}
+
 static int order_tensor(const void *a, const void *b)
 {
     return strcmp(((const stored *)a)->name, ((const stored *)b)->name);

@@ -87,6 +87,9 @@ weft_status container_index(container *c, weft_error *err);
  * bits. */
 bool stored_bytes(const dtype *t, int n_dim, const int64_t *shape, uint64_t *bytes);
 
+/* Row i of rows of `cols` numbers each, which may begin at any address. */
+const uint8_t *stored_row(const stored *t, int64_t i, int64_t cols);
+
 /* The parsers, over bytes that outlive the container. Tensors are added to those that are there,
  * entries take the place of those that were. */
 weft_status gguf_parse(container *c, const uint8_t *data, uint64_t size, weft_error *err);
@@ -103,6 +106,7 @@ const char *gguf_string(const uint8_t **at, uint64_t *length);
 /* Element i of a GGUF array of numbers. */
 double gguf_number(const meta *array, uint64_t i);
 
-#define GGUF_STRING 8u
+#define GGUF_STRING   8u
+#define GGUF_MAX_TEXT (16u << 20) /* bytes of a text or a token */
 
 #endif

@@ -17,7 +17,6 @@
 
 #define MAX_ENTRY     65536u
 #define MAX_KEY       65535u
-#define MAX_TEXT      (16u << 20)
 #define MAX_ALIGNMENT 65536u
 #define MAX_NAME      64u
 #define LEAST_ENTRY   14u /* bytes of the shortest entry: u64, one letter, u32, one byte */
@@ -202,7 +201,8 @@ static weft_status take_array(cursor *p, meta *m)
     for (uint64_t i = 0; i < m->length; i++) {
         const uint8_t *text;
         uint64_t length;
-        const weft_status status = take_text(p, "a string of an array", MAX_TEXT, &text, &length);
+        const weft_status status = take_text(p, "a string of an array", GGUF_MAX_TEXT, &text,
+                                             &length);
         if (status != WEFT_OK)
             return status;
     }
@@ -222,7 +222,7 @@ static weft_status take_value(cursor *p, meta *m)
     if (kind == STRING) {
         const uint8_t *text;
         m->type = META_TEXT;
-        const weft_status status = take_text(p, m->key, MAX_TEXT, &text, &m->length);
+        const weft_status status = take_text(p, m->key, GGUF_MAX_TEXT, &text, &m->length);
         if (status == WEFT_OK)
             m->text = arena_text(&p->c->store, (const char *)text, m->length, p->err);
         return status != WEFT_OK ? status : m->text ? WEFT_OK : WEFT_ENOMEM;

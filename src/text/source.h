@@ -31,6 +31,10 @@ weft_status pre_apply(tokenizer *t, const char *name, weft_error *err);
 bool pre_keeps_words(const char *name); /* ignore_merges */
 bool pre_adds_bos(const char *name);    /* where the file does not say */
 
+/* The name that files use for these n patterns, one after the other; false where they have none. */
+#define PRE_NAME 32
+bool pre_of_patterns(const char *const *pattern, int n, bool keeps_words, char name[PRE_NAME]);
+
 /* ---- SentencePiece's pieces, from whichever file --------------------------------------------- */
 
 enum { PIECE_NORMAL = 1, PIECE_UNKNOWN, PIECE_CONTROL, PIECE_USER, PIECE_UNUSED, PIECE_BYTE };
