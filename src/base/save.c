@@ -16,7 +16,8 @@ struct saved {
     saved *next, *before;
     char *path, *beside;
     saved_kind kind;
-    bool made; /* something is at `beside`, or is the directory that was made */
+    bool made;  /* something is at `beside`, or is the directory that was made */
+    bool moved; /* from there to `path` */
 };
 
 void save_begin(save *s, host *h, weft_error *err)
@@ -194,7 +195,7 @@ static void move_files(save *s)
         if (f->kind == SAVED_FILE && io->rename(io->ud, f->beside, f->path) != 0)
             fail_errno(s, f->path, "replace");
         else if (f->kind == SAVED_FILE)
-            f->made = false;
+            f->moved = true;
         else if (f->kind == SAVED_RETIRED && io->remove(io->ud, f->path) != 0 && errno != ENOENT)
             fail_errno(s, f->path, "remove");
     }
@@ -203,14 +204,34 @@ static void move_files(save *s)
             sync_directory_of(s, f->path);
 }
 
-/* In reverse, so that directories are empty by then; a directory that took a file stays. */
-static void take_back(save *s)
+/* Is f in a directory of the set that was not there before? */
+static bool is_in_new(const save *s, const saved *f)
+{
+    for (const saved *d = s->first; d; d = d->next) {
+        const size_t n = strlen(d->path);
+        if (d->kind == SAVED_DIRECTORY && d->made && strncmp(f->path, d->path, n) == 0 &&
+            (f->path[n] == '/' || (n > 0 && d->path[n - 1] == '/')))
+            return true;
+    }
+    return false;
+}
+
+static void undo(const save *s, const saved *f)
 {
     const io_hooks *io = &s->host->io;
+    if (f->made && !f->moved)
+        io->remove(io->ud, f->beside ? f->beside : f->path);
+    else if (f->moved && is_in_new(s, f))
+        io->remove(io->ud, f->path);
+}
+
+/* In reverse, so that directories are empty when they go. */
+static void take_back(save *s)
+{
+    for (const saved *f = s->last; f && s->status != WEFT_OK; f = f->before)
+        undo(s, f);
     for (saved *f = s->last, *before; f; f = before) {
         before = f->before;
-        if (s->status != WEFT_OK && f->made)
-            io->remove(io->ud, f->beside ? f->beside : f->path);
         mem_free(&s->host->mem, f->beside);
         mem_free(&s->host->mem, f->path);
         mem_free(&s->host->mem, f);

@@ -103,6 +103,7 @@ weft_status container_index(container *c, weft_error *err)
     c->by_key = (meta **)sorted(&c->store, c->entry, sizeof *c->entry, c->n_entry, order_meta, err);
     if (!c->by_name || !c->by_key)
         return WEFT_ENOMEM;
+    c->n_key = c->n_entry;
     for (int64_t i = 1; i < c->n_tensor; i++)
         if (order_tensor(c->by_name[i - 1], c->by_name[i]) == 0)
             return weft_fail(err, WEFT_EFORMAT, "%s: tensor %s occurs twice", c->path,
@@ -123,7 +124,7 @@ const stored *container_tensor(const container *c, const char *name)
 const meta *container_meta(const container *c, const char *key)
 {
     const meta want = { .key = key };
-    return find_pointer((void *const *)c->by_key, c->n_entry, &want, order_meta);
+    return find_pointer((void *const *)c->by_key, c->n_key, &want, order_meta);
 }
 
 void container_close(container *c)

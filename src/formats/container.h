@@ -57,7 +57,8 @@ typedef struct container {
     meta *entry;
     int64_t n_entry;
     stored **by_name; /* sorted */
-    meta **by_key;    /* sorted */
+    meta **by_key;    /* sorted: as many as there were when they were sorted */
+    int64_t n_key;
     placed **place;   /* what the index of a directory says, or NULL */
     int64_t n_place;
     arena store;

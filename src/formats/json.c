@@ -3,6 +3,7 @@
 #include "base/checked.h"
 
 #include <pthread.h>
+#include <setjmp.h>
 #include <string.h>
 
 /* What malloc adds to a block; charged so that many small nodes are not counted too low. */
@@ -15,34 +16,58 @@ static _Thread_local mem *budget;
 static _Thread_local size_t charged;
 static _Thread_local weft_status refused; /* why memory was refused; jansson itself cannot tell */
 
+/* jansson's lexer ignores that a buffer could not grow, and then writes behind the string that it
+ * makes of it. So its parser never sees memory refused: we jump out of it, and free its blocks
+ * ourselves, which are chained for that. */
+typedef struct block {
+    struct block *next, *before;
+} block;
+static _Thread_local block *blocks; /* the newest first */
+static _Thread_local jmp_buf *parsing;
+
+static void *refuse(weft_status why)
+{
+    refused = why;
+    if (parsing)
+        longjmp(*parsing, 1);
+    return NULL;
+}
+
 static void *counted_malloc(size_t size)
 {
     if (!budget)
         return outer_malloc(size);
     uint64_t whole;
-    if (!checked_add(size, 2 * OVERHEAD - 1, &whole)) /* bounded: constants */
-        return NULL;
+    if (!checked_add(size, sizeof(block) + 2 * OVERHEAD - 1, &whole)) /* bounded: constants */
+        return refuse(WEFT_ENOMEM);
     whole &= ~(uint64_t)(OVERHEAD - 1);
-    if (!mem_charge(budget, whole)) {
-        refused = WEFT_ELIMIT;
-        return NULL;
-    }
-    void *block = budget->hooks.alloc(budget->hooks.ud, OVERHEAD, whole);
-    if (!block) {
-        refused = WEFT_ENOMEM;
+    if (!mem_charge(budget, whole))
+        return refuse(WEFT_ELIMIT);
+    block *b = budget->hooks.alloc(budget->hooks.ud, OVERHEAD, whole);
+    if (!b) {
         mem_uncharge(budget, whole);
-        return NULL;
+        return refuse(WEFT_ENOMEM);
     }
+    *b = (block){ .next = blocks };
+    if (blocks)
+        blocks->before = b;
+    blocks = b;
     charged += whole; /* bounded: by what mem_charge accepted */
-    return block;
+    return &b[1];
 }
 
-static void counted_free(void *block)
+static void counted_free(void *memory)
 {
-    if (!budget)
-        outer_free(block);
-    else if (block)
-        budget->hooks.release(budget->hooks.ud, block);
+    if (!budget || !memory) {
+        if (!budget)
+            outer_free(memory);
+        return;
+    }
+    block *b = (block *)memory - 1;
+    *(b->before ? &b->before->next : &blocks) = b->next;
+    if (b->next)
+        b->next->before = b->before;
+    budget->hooks.release(budget->hooks.ud, b);
 }
 
 /* A fork while a section is open elsewhere must not leave the child with a lock that nobody
@@ -69,6 +94,7 @@ void json_section_begin(mem *m)
     lock();
     json_get_alloc_funcs(&outer_malloc, &outer_free);
     budget = m;
+    blocks = NULL;
     charged = 0;
     refused = WEFT_OK;
     json_set_alloc_funcs(counted_malloc, counted_free);
@@ -104,6 +130,23 @@ static int depth_of(const uint8_t *data, uint64_t size)
     return deepest;
 }
 
+/* NULL where memory was refused, and nothing is left then. */
+static json_t *load(const uint8_t *data, uint64_t size, size_t flags, json_error_t *why)
+{
+    jmp_buf out;
+    block *const mark = blocks;
+    if (setjmp(out) != 0) {
+        parsing = NULL;
+        while (blocks != mark)
+            counted_free(&blocks[1]);
+        return NULL;
+    }
+    parsing = &out;
+    json_t *root = json_loadb((const char *)data, size, flags, why);
+    parsing = NULL;
+    return root;
+}
+
 json_t *json_read(const uint8_t *data, uint64_t size, bool big_integers, const char *path,
                   weft_error *err)
 {
@@ -118,13 +161,11 @@ json_t *json_read(const uint8_t *data, uint64_t size, bool big_integers, const c
     }
     json_error_t why = { 0 };
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
-    json_t *root = json_loadb((const char *)data, size, flags, &why);
-    if (!root && big_integers && json_error_code(&why) == json_error_numeric_overflow)
-        root = json_loadb((const char *)data, size, flags | JSON_DECODE_INT_AS_REAL, &why);
-    if (refused !=
-        WEFT_OK) { /* jansson may go on with a string that lacks letters: nothing of it is used */
-        json_decref(root);
-        root = NULL;
+    json_t *root = load(data, size, flags, &why);
+    if (!root && refused == WEFT_OK && big_integers &&
+        json_error_code(&why) == json_error_numeric_overflow)
+        root = load(data, size, flags | JSON_DECODE_INT_AS_REAL, &why);
+    if (refused != WEFT_OK) {
         weft_fail(err, refused, "%s: %s no memory to read its %llu bytes of JSON", path,
                   refused == WEFT_ELIMIT ? "the memory cap leaves" : "the system gives",
                   (unsigned long long)size);

@@ -35,18 +35,20 @@ void size_label(int64_t n_parameter, char *to, size_t size)
 
 /* ---- paths ----------------------------------------------------------------------------------- */
 
-typedef enum path_kind { PATH_ABSENT, PATH_FILE, PATH_DIRECTORY } path_kind;
+/* Unknown: it is there, but cannot be opened. */
+typedef enum path_kind { PATH_ABSENT, PATH_FILE, PATH_DIRECTORY, PATH_UNKNOWN } path_kind;
 
 static path_kind kind_of(const char *path, host *h)
 {
     uint64_t size;
     const int fd = h->io.open(h->io.ud, path);
     if (fd < 0)
-        return errno == ENOENT || errno == ENOTDIR ? PATH_ABSENT : PATH_FILE;
+        return errno == ENOENT || errno == ENOTDIR ? PATH_ABSENT : PATH_UNKNOWN;
     errno = 0;
-    const bool is_file = h->io.size(h->io.ud, fd, &size) == 0 || errno != EISDIR;
+    const bool regular = h->io.size(h->io.ud, fd, &size) == 0;
+    const int why = errno;
     h->io.close(h->io.ud, fd);
-    return is_file ? PATH_FILE : PATH_DIRECTORY;
+    return regular || why == ENOTSUP ? PATH_FILE : why == EISDIR ? PATH_DIRECTORY : PATH_UNKNOWN;
 }
 
 static bool ends_with(const char *s, const char *tail)

@@ -89,24 +89,26 @@ static void add_id(gguf_writer *w, const char *key, int32_t id)
 }
 
 /* A template of its own file, or the one in the configuration. */
-static void add_template(const conversion *c, gguf_writer *w)
+static weft_status add_template(const conversion *c, gguf_writer *w)
 {
     static const char key[] = "tokenizer.chat_template";
     const small_text *own = &c->text[TEXT_TEMPLATE], *config = &c->text[TEXT_TOKENIZER_CONFIG];
     if (own->text) {
         gguf_add_text(w, key, own->text, own->length);
-        return;
+        return WEFT_OK;
     }
     if (!config->text)
-        return;
+        return WEFT_OK;
     json_section_begin(&c->host->mem);
     json_t *root = json_read((const uint8_t *)config->text, config->length, true,
-                             text_files[TEXT_TOKENIZER_CONFIG], NULL);
+                             text_files[TEXT_TOKENIZER_CONFIG], c->err);
+    const weft_status status = root ? WEFT_OK : WEFT_EFORMAT;
     const json_t *text = json_object_get(root, "chat_template");
     if (json_is_string(text))
         gguf_add_text(w, key, json_string_value(text), json_string_length(text));
     json_decref(root);
     json_section_end();
+    return status;
 }
 
 static weft_status describe(const conversion *c, gguf_writer *w, tokenizer *t)
@@ -150,8 +152,7 @@ static weft_status add_tokenizer(const conversion *c, gguf_writer *w)
     status = describe(c, w, &t);
     tokenizer_free(&t);
     add_id(w, "tokenizer.ggml.padding_token_id", config_id(c, "pad_token_id"));
-    add_template(c, w);
-    return status;
+    return status == WEFT_OK ? add_template(c, w) : status;
 }
 
 /* ---- the directory, for the way back --------------------------------------------------------- */
