@@ -106,7 +106,8 @@ static void name_of_path(const char *path, char *to, size_t size)
 
 static weft_status refuse_existing(const conversion *c, const char *path)
 {
-    return weft_fail(c->err, WEFT_EIO, "%s: is there already; --force replaces it", path);
+    return weft_fail(c->err, WEFT_EIO, "%s: is there already; nothing is replaced without force",
+                     path);
 }
 
 /* "model.gguf" -> "model-00001-of-00003.gguf", where there are several. */

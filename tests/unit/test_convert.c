@@ -535,9 +535,9 @@ static void wrong_wishes(void **state)
     (void)state;
     const char *from = golden_path("gpt2"), *gguf = at_temp("wishes.gguf");
     converted(from, gguf, (convert_options){ 0 });
-    refused(from, gguf, (convert_options){ 0 }, WEFT_EIO, "is there already; --force replaces it");
-    refused(gguf, from, (convert_options){ 0 }, WEFT_EIO,
-            "config.json: is there already; --force replaces it");
+    refused(from, gguf, (convert_options){ 0 }, WEFT_EIO,
+            "is there already; nothing is replaced without force");
+    refused(gguf, from, (convert_options){ 0 }, WEFT_EIO, "config.json: is there already");
     refused(from, at_temp("wishes.bin"), (convert_options){ 0 }, WEFT_EINVAL, "ends in .gguf");
     refused(gguf, at_temp("wishes.gguf/x"), (convert_options){ 0 }, WEFT_EIO, "cannot create");
     refused(from, at_temp("nowhere/wishes.gguf"), (convert_options){ 0 }, WEFT_EIO,
