@@ -43,4 +43,10 @@ struct host;
 weft_status file_open(file *f, const char *path, weft_load load, struct host *h, weft_error *err);
 void file_close(file *f, struct host *h);
 
+/* Its bytes as text, which is not terminated. */
+static inline const char *file_text(const file *f)
+{
+    return (const char *)f->data;
+}
+
 #endif

@@ -59,7 +59,7 @@ typedef struct container {
     stored **by_name; /* sorted */
     meta **by_key;    /* sorted: as many as there were when they were sorted */
     int64_t n_key;
-    placed **place;   /* what the index of a directory says, or NULL */
+    placed **place; /* what the index of a directory says, or NULL */
     int64_t n_place;
     arena store;
     host *host;

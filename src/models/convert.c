@@ -170,7 +170,7 @@ static weft_status read_texts(conversion *c)
             kind_of(path, c->host) == PATH_ABSENT)
             continue;
         status = file_open(&c->text_file[i], path, WEFT_LOAD_COPY, c->host, c->err);
-        c->text[i] = (small_text){ (const char *)c->text_file[i].data, c->text_file[i].size };
+        c->text[i] = (small_text){ file_text(&c->text_file[i]), c->text_file[i].size };
     }
     return status;
 }

@@ -55,14 +55,29 @@ static void remove_temp(void)
         nftw(temp_root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
+static void make_temp(void)
+{
+    if (temp_root[0])
+        return;
+    strcpy(temp_root, "/tmp/weft-test-XXXXXX");
+    assert_non_null(mkdtemp(temp_root));
+    temp_owner = getpid();
+    atexit(remove_temp);
+}
+
+const char *temp_path(const char *name)
+{
+    static char text[16][256];
+    static unsigned next;
+    char *to = text[next++ % 16];
+    make_temp();
+    snprintf(to, sizeof text[0], "%s/%s", temp_root, name);
+    return to;
+}
+
 const char *temp_file(const char *name, const void *bytes, size_t size)
 {
-    if (!temp_root[0]) {
-        strcpy(temp_root, "/tmp/weft-test-XXXXXX");
-        assert_non_null(mkdtemp(temp_root));
-        temp_owner = getpid();
-        atexit(remove_temp);
-    }
+    make_temp();
     const char *path = joined(temp_root, name);
     FILE *f = fopen(path, "wb");
     assert_non_null(f);

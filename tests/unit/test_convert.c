@@ -15,19 +15,6 @@
 
 /* ---- models, their logits, their tensors ----------------------------------------------------- */
 
-static const char *at_temp(const char *name)
-{
-    static char root[1024], text[16][1100];
-    static unsigned next;
-    char *to = text[next++ % 16];
-    if (!root[0]) {
-        snprintf(root, sizeof root, "%s", temp_file("x", "", 0));
-        root[strlen(root) - 1] = '\0';
-    }
-    snprintf(to, sizeof text[0], "%s%s", root, name);
-    return to;
-}
-
 /* A golden model's directory. */
 static const char *golden_path(const char *name)
 {
@@ -154,7 +141,7 @@ static const char *variant(const char *golden, const char *name, const char *fro
     put(&b, config, (size_t)(at - config));
     put(&b, to ? to : "", to ? strlen(to) : 0);
     put(&b, at + (from ? strlen(from) : 0), n - (size_t)(at - config) - (from ? strlen(from) : 0));
-    const char *directory = at_temp(name);
+    const char *directory = temp_path(name);
     mkdir(directory, 0700);
     snprintf(copy, sizeof copy, "%s/config.json", name);
     temp_file(copy, b.at, b.n);
@@ -196,9 +183,9 @@ static void there_and_back(void **state)
         char name[64];
         const char *from = golden_path(lines[i]);
         snprintf(name, sizeof name, "%s.gguf", lines[i]);
-        const char *gguf = at_temp(name);
+        const char *gguf = temp_path(name);
         snprintf(name, sizeof name, "%s.hf", lines[i]);
-        const char *back = at_temp(name);
+        const char *back = temp_path(name);
         converted(from, gguf, (convert_options){ .load = WEFT_LOAD_MAP });
         converted(gguf, back, (convert_options){ .load = WEFT_LOAD_MAP });
         same_tensors(from, back);
@@ -220,22 +207,22 @@ static void configuration_from_facts(void **state)
         char name[64];
         const char *from = golden_path(lines[i]);
         snprintf(name, sizeof name, "%s-facts.gguf", lines[i]);
-        const char *gguf = at_temp(name);
+        const char *gguf = temp_path(name);
         snprintf(name, sizeof name, "%s-facts", lines[i]);
-        const char *back = at_temp(name);
+        const char *back = temp_path(name);
         converted(from, gguf, (convert_options){ 0 });
         forget(gguf);
         converted(gguf, back, (convert_options){ 0 });
         same_tensors(from, back);
         same_logits(from, back, 1e-5);
     }
-    const char *odd = at_temp("odd.gguf");
+    const char *odd = temp_path("odd.gguf");
     converted(golden_path("llama-gqa"), odd, (convert_options){ 0 });
     forget(odd);
-    refused(odd, at_temp("odd"), (convert_options){ 0 }, WEFT_EUNSUPPORTED, "rope_freqs");
+    refused(odd, temp_path("odd"), (convert_options){ 0 }, WEFT_EUNSUPPORTED, "rope_freqs");
 
     const char *known = variant("llama-gqa", "llama32", "embeddings\": 64", "embeddings\": 8192");
-    const char *gguf = at_temp("llama32.gguf"), *back = at_temp("llama32-back");
+    const char *gguf = temp_path("llama32.gguf"), *back = temp_path("llama32-back");
     converted(known, gguf, (convert_options){ 0 });
     forget(gguf);
     converted(gguf, back, (convert_options){ 0 });
@@ -253,7 +240,8 @@ static void types_come_back(void **state)
         const dtype *type;
     } cases[] = { { "llama-gqa", &dtype_bf16 }, { "qwen2", &dtype_f16 }, { "gpt2", &dtype_bf16 } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *low = at_temp("low"), *gguf = at_temp("low.gguf"), *back = at_temp("low-back");
+        const char *low = temp_path("low"), *gguf = temp_path("low.gguf"),
+                   *back = temp_path("low-back");
         const convert_options to_low = { .to = WEFT_FORMAT_HF, .type = cases[i].type };
         assert_ptr_equal(converted(golden_path(cases[i].golden), low, to_low).type, cases[i].type);
         converted(low, gguf, (convert_options){ 0 });
@@ -278,7 +266,7 @@ static void blocks_or_f16(void **state)
                                 .n_ctx = 64,
                                 .type = &dtype_f32 };
     const bytes b = gguf_llama(&shape);
-    const char *from = temp_file("plain.gguf", b.at, b.n), *to = at_temp("q8.gguf");
+    const char *from = temp_file("plain.gguf", b.at, b.n), *to = temp_path("q8.gguf");
     free(b.at);
     assert_ptr_equal(converted(from, to, (convert_options){ .type = &dtype_q8_0 }).type,
                      &dtype_q8_0);
@@ -293,7 +281,7 @@ static void blocks_or_f16(void **state)
     assert_int_equal(container_meta(&c, "general.file_type")->integer, 7);
     container_close(&c);
     same_logits(from, to, 0.05);
-    const char *back = at_temp("q8-hf"); /* numbers of blocks become f32, exactly */
+    const char *back = temp_path("q8-hf"); /* numbers of blocks become f32, exactly */
     assert_ptr_equal(converted(to, back, (convert_options){ 0 }).type, &dtype_f32);
     same_logits(to, back, 0.02);
 }
@@ -312,7 +300,7 @@ static void numbers_that_do_not_fit(void **state)
     memcpy(weights + 8 + head, &large, 4); /* of the first tensor, a matrix */
     temp_file("large/model.safetensors", weights, n);
     free(weights);
-    const char *to = at_temp("large.gguf");
+    const char *to = temp_path("large.gguf");
     refused(from, to, (convert_options){ .type = &dtype_f16 }, WEFT_ENUMERIC,
             "holds 70000, which f16 cannot");
     assert_int_equal(access(to, F_OK), -1);
@@ -327,21 +315,21 @@ static void parts(void **state)
     for (size_t i = 0; i < N_LINE; i += 4) {
         const char *from = golden_path(lines[i]);
         const convert_options small = { .max_shard = 30000, .load = WEFT_LOAD_MAP };
-        convert_report r = converted(from, at_temp("parts.gguf"), small);
+        convert_report r = converted(from, temp_path("parts.gguf"), small);
         assert_true(r.n_file > 2);
         assert_non_null(strstr(r.path, "-00001-of-"));
         same_logits(from, r.path, 1e-5);
         convert_options shards = small;
         shards.to = WEFT_FORMAT_HF;
-        const char *dir = at_temp("shards");
+        const char *dir = temp_path("shards");
         converted(r.path, dir, shards);
         same_tensors(from, dir);
         same_logits(from, dir, 0);
-        assert_int_equal(access(at_temp("shards/model.safetensors.index.json"), F_OK), 0);
-        assert_int_equal(access(at_temp("shards/model.safetensors"), F_OK), -1);
+        assert_int_equal(access(temp_path("shards/model.safetensors.index.json"), F_OK), 0);
+        assert_int_equal(access(temp_path("shards/model.safetensors"), F_OK), -1);
         shards.max_shard = 0; /* one file again: the index would be wrong now */
         converted(r.path, dir, shards);
-        assert_int_equal(access(at_temp("shards/model.safetensors.index.json"), F_OK), -1);
+        assert_int_equal(access(temp_path("shards/model.safetensors.index.json"), F_OK), -1);
         same_tensors(from, dir);
     }
 }
@@ -351,7 +339,7 @@ static void onto_itself(void **state)
     (void)state;
     const char *from = golden_path("gpt2");
     for (int load = WEFT_LOAD_COPY; load <= WEFT_LOAD_MAP; load++) {
-        const char *gguf = at_temp("self.gguf"), *dir = at_temp("self");
+        const char *gguf = temp_path("self.gguf"), *dir = temp_path("self");
         const convert_options o = { .load = (weft_load)load },
                               hf = { .to = WEFT_FORMAT_HF, .load = (weft_load)load };
         converted(from, gguf, o);
@@ -434,7 +422,7 @@ static const char *directory_with(const char *name, const bytes *tokenizer_json,
                                 .n_ctx = 64,
                                 .type = &dtype_f32 };
     const bytes b = gguf_llama(&shape);
-    const char *gguf = temp_file("vocabulary.gguf", b.at, b.n), *directory = at_temp(name);
+    const char *gguf = temp_file("vocabulary.gguf", b.at, b.n), *directory = temp_path(name);
     char path[128];
     free(b.at);
     converted(gguf, directory, (convert_options){ 0 });
@@ -481,7 +469,8 @@ static void tokenizers(void **state)
     (void)state;
     size_t n;
     const bytes pieces = piece_tokenizer();
-    const char *directory = directory_with("pieces", &pieces, 300), *gguf = at_temp("pieces.gguf");
+    const char *directory = directory_with("pieces", &pieces, 300),
+               *gguf = temp_path("pieces.gguf");
     converted(directory, gguf, (convert_options){ 0 });
     static const char *const texts[] = { "abc ab", "", " ", "a\xC3\xA9 cab abcabc", "<s> b" };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
@@ -502,11 +491,11 @@ static void tokenizers(void **state)
     assert_false(container_meta(&c, "tokenizer.ggml.add_eos_token")->flag);
     assert_string_equal(container_meta(&c, "tokenizer.chat_template")->text, "{{ messages }}");
     container_close(&c);
-    const char *back = at_temp("pieces-back");
+    const char *back = temp_path("pieces-back");
     converted(gguf, back, (convert_options){ 0 });
-    same_file(at_temp("pieces/tokenizer.json"), at_temp("pieces-back/tokenizer.json"));
-    same_file(at_temp("pieces/tokenizer_config.json"),
-              at_temp("pieces-back/tokenizer_config.json"));
+    same_file(temp_path("pieces/tokenizer.json"), temp_path("pieces-back/tokenizer.json"));
+    same_file(temp_path("pieces/tokenizer_config.json"),
+              temp_path("pieces-back/tokenizer_config.json"));
     refused(directory_with("pieces", &pieces, 260), gguf, (convert_options){ .force = true },
             WEFT_EFORMAT, "267 tokens, but the model has 260");
     free(pieces.at);
@@ -516,13 +505,13 @@ static void tokenizers(void **state)
                                        .n_vocab = 400,
                                        .special = (const char *[]){ "<s>", "</s>" },
                                        .n_special = 2 };
-    assert_int_equal(weft_tokenizer_train(corpus, 1, at_temp("learned.json"), &o, NULL, &err),
+    assert_int_equal(weft_tokenizer_train(corpus, 1, temp_path("learned.json"), &o, NULL, &err),
                      WEFT_OK);
     bytes learned = { 0 };
-    learned.at = (uint8_t *)read_whole(at_temp("learned.json"), &n);
+    learned.at = (uint8_t *)read_whole(temp_path("learned.json"), &n);
     learned.n = n;
     directory = directory_with("learned", &learned, 400);
-    gguf = at_temp("learned.gguf");
+    gguf = temp_path("learned.gguf");
     converted(directory, gguf, (convert_options){ 0 });
     same_ids(directory, gguf, "the baker's bread, 12 loaves \xC3\xA9", "gpt-2");
     free(learned.at);
@@ -533,22 +522,22 @@ static void tokenizers(void **state)
 static void wrong_wishes(void **state)
 {
     (void)state;
-    const char *from = golden_path("gpt2"), *gguf = at_temp("wishes.gguf");
+    const char *from = golden_path("gpt2"), *gguf = temp_path("wishes.gguf");
     converted(from, gguf, (convert_options){ 0 });
     refused(from, gguf, (convert_options){ 0 }, WEFT_EIO,
             "is there already; nothing is replaced without force");
     refused(gguf, from, (convert_options){ 0 }, WEFT_EIO, "config.json: is there already");
-    refused(from, at_temp("wishes.bin"), (convert_options){ 0 }, WEFT_EINVAL, "ends in .gguf");
-    refused(gguf, at_temp("wishes.gguf/x"), (convert_options){ 0 }, WEFT_EIO, "cannot create");
-    refused(from, at_temp("nowhere/wishes.gguf"), (convert_options){ 0 }, WEFT_EIO,
+    refused(from, temp_path("wishes.bin"), (convert_options){ 0 }, WEFT_EINVAL, "ends in .gguf");
+    refused(gguf, temp_path("wishes.gguf/x"), (convert_options){ 0 }, WEFT_EIO, "cannot create");
+    refused(from, temp_path("nowhere/wishes.gguf"), (convert_options){ 0 }, WEFT_EIO,
             "cannot create: No such file");
-    refused(gguf, at_temp("wishes.d"), (convert_options){ .type = &dtype_q8_0 }, WEFT_EINVAL,
+    refused(gguf, temp_path("wishes.d"), (convert_options){ .type = &dtype_q8_0 }, WEFT_EINVAL,
             "not a type of weights in safetensors");
-    refused(at_temp("absent"), gguf, (convert_options){ .force = true }, WEFT_EIO, "cannot open");
+    refused(temp_path("absent"), gguf, (convert_options){ .force = true }, WEFT_EIO, "cannot open");
     const char *gelu = variant("gpt2", "gelu", "\"gelu_new\"", "\"gelu\"");
-    refused(gelu, at_temp("gelu.gguf"), (convert_options){ 0 }, WEFT_EUNSUPPORTED,
+    refused(gelu, temp_path("gelu.gguf"), (convert_options){ 0 }, WEFT_EUNSUPPORTED,
             "GGUF has no key for activation_function");
-    const char *dir = at_temp("named");
+    const char *dir = temp_path("named");
     mkdir(dir, 0700);
     const convert_report r = converted(from, dir, (convert_options){ .type = &dtype_f16 });
     assert_string_equal(strrchr(r.path, '/') + 1, "gpt2-30K-F16.gguf");
@@ -557,7 +546,7 @@ static void wrong_wishes(void **state)
 static void changed_behind_its_back(void **state)
 {
     (void)state;
-    const char *gguf = at_temp("changed.gguf");
+    const char *gguf = temp_path("changed.gguf");
     size_t n;
     converted(golden_path("gpt2"), gguf, (convert_options){ 0 });
     char *data = read_whole(gguf, &n);
@@ -566,7 +555,7 @@ static void changed_behind_its_back(void **state)
     memcpy(key + 18 + 4, &(float){ 0.5f }, 4);
     gguf = temp_file("changed.gguf", data, n);
     free(data);
-    refused(gguf, at_temp("changed"), (convert_options){ 0 }, WEFT_EFORMAT,
+    refused(gguf, temp_path("changed"), (convert_options){ 0 }, WEFT_EFORMAT,
             "attention.layer_norm_epsilon is 0.5, but in the config.json");
 }
 
@@ -580,7 +569,7 @@ static void stopped(void **state)
 {
     (void)state;
     int calls = 0;
-    const char *gguf = at_temp("stopped.gguf");
+    const char *gguf = temp_path("stopped.gguf");
     refused(golden_path("gpt2"), gguf,
             (convert_options){ .progress = stop_at_half, .progress_ud = &calls }, WEFT_ESTOPPED,
             "stopped");
@@ -592,7 +581,7 @@ static void stopped(void **state)
 
 static void no_leftovers(void)
 {
-    DIR *d = opendir(at_temp("faults"));
+    DIR *d = opendir(temp_path("faults"));
     assert_non_null(d);
     for (struct dirent *e; (e = readdir(d)) != NULL;)
         if (strstr(e->d_name, ".part"))
@@ -676,15 +665,15 @@ static void faults_everywhere(void **state)
     char from[1024], gguf[1024];
     snprintf(from, sizeof from, "%s", directory_with("faulty", &json, 300));
     free(json.at);
-    mkdir(at_temp("faults"), 0700);
+    mkdir(temp_path("faults"), 0700);
     snprintf(gguf, sizeof gguf, "%s", temp_file("faults/model.gguf", "old", 3));
     all_faults(from, gguf, (convert_options){ .force = true, .load = WEFT_LOAD_MAP },
                "a directory into GGUF");
     converted(from, gguf, (convert_options){ .type = &dtype_f16 });
     all_faults(gguf, gguf, (convert_options){ .force = true, .load = WEFT_LOAD_MAP },
                "a mapped GGUF file onto itself");
-    converted(from, at_temp("faulty.gguf"), (convert_options){ 0 });
-    all_faults(at_temp("faulty.gguf"), at_temp("faults/hf"),
+    converted(from, temp_path("faulty.gguf"), (convert_options){ 0 });
+    all_faults(temp_path("faulty.gguf"), temp_path("faults/hf"),
                (convert_options){ .to = WEFT_FORMAT_HF, .force = true, .max_shard = 4000 },
                "GGUF into a directory");
 }
@@ -693,7 +682,7 @@ static void faults_everywhere(void **state)
 static void no_half_directories(void **state)
 {
     (void)state;
-    const char *from = at_temp("whole.gguf"), *to = at_temp("half");
+    const char *from = temp_path("whole.gguf"), *to = temp_path("half");
     converted(golden_path("qwen2"), from, (convert_options){ 0 });
     for (int64_t k = 1;; k++) {
         host h;

@@ -12,19 +12,6 @@
 #define FIRST "shards/model-00001-of-00003.safetensors"
 #define LAST  "shards/model-00003-of-00003.safetensors"
 
-static const char *temp_path(const char *name)
-{
-    static char root[512], text[8][640];
-    static unsigned next;
-    char *to = text[next++ % 8];
-    if (!root[0]) {
-        snprintf(root, sizeof root, "%s", temp_file("x", "", 0));
-        root[strlen(root) - 1] = '\0';
-    }
-    snprintf(to, sizeof text[0], "%s%s", root, name);
-    return to;
-}
-
 static void make(const char *to, weft_format form, uint64_t most)
 {
     host h;
