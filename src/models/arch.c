@@ -6,11 +6,11 @@
 #include <string.h>
 
 const arch archs[] = {
-    { "llama", "llama", "LlamaForCausalLM", &llama_family, ROPE_ADJACENT, false },
-    { "llama", "mistral", "MistralForCausalLM", &llama_family, ROPE_ADJACENT, true },
-    { "qwen2", "qwen2", "Qwen2ForCausalLM", &llama_family, ROPE_HALVES, false },
-    { "qwen3", "qwen3", "Qwen3ForCausalLM", &llama_family, ROPE_HALVES, false },
-    { "gpt2", "gpt2", "GPT2LMHeadModel", &gpt2_family, ROPE_HALVES, false },
+    { "llama", "llama", "LlamaForCausalLM", &llama_family, ROPE_ADJACENT, false, false },
+    { "llama", "mistral", "MistralForCausalLM", &llama_family, ROPE_ADJACENT, true, false },
+    { "qwen2", "qwen2", "Qwen2ForCausalLM", &llama_family, ROPE_HALVES, false, true },
+    { "qwen3", "qwen3", "Qwen3ForCausalLM", &llama_family, ROPE_HALVES, false, false },
+    { "gpt2", "gpt2", "GPT2LMHeadModel", &gpt2_family, ROPE_HALVES, false, false },
 };
 const int n_arch = sizeof archs / sizeof *archs;
 

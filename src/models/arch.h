@@ -38,6 +38,7 @@ typedef struct arch {
     const family *family;
     rope_pairing gguf_pairing; /* Hugging Face always pairs halves */
     bool hf_window;            /* sliding_window in config.json counts, for all layers */
+    bool hf_qkv_bias;          /* q, k and v have biases, whatever config.json says */
 } arch;
 
 /* What binding learns and running does not need; kept by model_plan for those who write models. */
@@ -81,7 +82,7 @@ struct model {
     fact *fact;
     int n_fact;
     rope_spec rope;        /* n_rot 0: the model does not turn */
-    const char *unsayable; /* what GGUF has no key for, or NULL */
+    const char *unsayable; /* what the other form has no key for, or NULL */
     const char *hf_prefix; /* of names in a Hugging Face file, most of them */
     bool hf_bare;          /* the file's names lack it */
     int64_t n_ignored;     /* tensors that no model needs */

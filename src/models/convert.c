@@ -377,10 +377,10 @@ static weft_status check_target(const conversion *c)
     if (type && (!type->encode || (gguf ? type->gguf < 0 : !type->safetensors)))
         return weft_fail(c->err, WEFT_EINVAL, "%s: not a type of weights in %s", type->name,
                          gguf ? "GGUF" : "safetensors; f32, f16 and bf16 are");
-    if (gguf && !c->from_gguf && m->unsayable)
+    if (gguf != c->from_gguf && m->unsayable)
         return weft_fail(c->err, WEFT_EUNSUPPORTED,
-                         "%s: GGUF has no key for %s, which is not what it is by default",
-                         m->file.meta_path, m->unsayable);
+                         "%s: %s has no key for %s, which is not what it is by default",
+                         m->file.meta_path, gguf ? "GGUF" : "config.json", m->unsayable);
     if (!gguf && m->rope.n_rot != 0 && m->rope.n_rot != m->rope.d_head)
         return weft_fail(c->err, WEFT_EUNSUPPORTED,
                          "%s: %lld of %lld numbers of a head turn; config.json cannot say that",

@@ -149,6 +149,15 @@ static void bind_layer(bind *b, llama_layer *w)
     w->down = bind_linear(b, "ffn_down", D, F);
 }
 
+/* config.json has one word for the biases of attention, and one for those behind it. */
+static void imply_biases(bind *b, const llama_layer *w)
+{
+    bind_implied(b, "attention_bias", w->o.b);
+    bind_implied(b, "mlp_bias", w->up.b);
+    if (b->gguf && !w->q.b == (w->o.b || b->m->arch->hf_qkv_bias))
+        b->m->unsayable = "biases on some of q, k, v and o";
+}
+
 static void *bind_llama(bind *b)
 {
     model *of = b->m;
@@ -178,10 +187,8 @@ static void *bind_llama(bind *b)
     for (b->layer = 0; b->layer < of->n_layer && b->status == WEFT_OK; b->layer++)
         bind_layer(b, &m->layer[b->layer]);
     b->layer = -1;
-    if (b->status == WEFT_OK) {
-        bind_implied(b, "attention_bias", m->layer[0].o.b);
-        bind_implied(b, "mlp_bias", m->layer[0].up.b);
-    }
+    if (b->status == WEFT_OK)
+        imply_biases(b, &m->layer[0]);
     bind_ignore(b, ".rotary_emb.inv_freq");
     if (tied)
         bind_ignore(b, "lm_head.weight");

@@ -537,6 +537,10 @@ static void wrong_wishes(void **state)
     const char *gelu = variant("gpt2", "gelu", "\"gelu_new\"", "\"gelu\"");
     refused(gelu, temp_path("gelu.gguf"), (convert_options){ 0 }, WEFT_EUNSUPPORTED,
             "GGUF has no key for activation_function");
+    const bytes b = gguf_llama(&(llama_shape){ 1, 32, 4, 2, 32, 40, 64, 0, &dtype_f32, "qwen2" });
+    refused(temp_file("no-biases.gguf", b.at, b.n), temp_path("no-biases"), (convert_options){ 0 },
+            WEFT_EUNSUPPORTED, "config.json has no key for biases on some");
+    free(b.at);
     const char *dir = temp_path("named");
     mkdir(dir, 0700);
     const convert_report r = converted(from, dir, (convert_options){ .type = &dtype_f16 });
