@@ -121,10 +121,14 @@ typedef struct weft_model_info {
     int64_t n_parameter;    /* numbers in the weights, tied ones once */
     size_t bytes_mapped;    /* weights mapped from files */
     size_t bytes_anonymous; /* memory taken so far, counted against ram_max */
-    int32_t eos_id;         /* token that ends a text, -1 if the file names none */
+    int32_t eos_id;         /* the first token that ends a text, -1 if the file names none */
 } weft_model_info;
 
 WEFT_API void weft_model_get_info(const weft_model *model, weft_model_info *info);
+
+/* Does this token end a text? A chat model has several that do, which generation_config.json
+ * names. */
+WEFT_API bool weft_model_is_end(const weft_model *model, int32_t id);
 
 typedef struct weft_tensor_info {
     size_t struct_size;

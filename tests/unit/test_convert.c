@@ -3,6 +3,7 @@
 #include "engine/engine.h"
 #include "gguf_build.h"
 #include "models/convert.h"
+#include "models/ends.h"
 #include "support.h"
 #include "text/source.h"
 
@@ -517,6 +518,53 @@ static void tokenizers(void **state)
     free(learned.at);
 }
 
+/* ---- tokens that end a text ------------------------------------------------------------------ */
+
+static void ends_of_texts(void **state)
+{
+    (void)state;
+    static const char generation[] = "{\"eos_token_id\": [2, 5, 9, 99999], \"temperature\": 0.6}";
+    char dir[256], gguf[256];
+    snprintf(dir, sizeof dir, "%s",
+             variant("llama-gqa", "ends", "\"eos_token_id\": 2", "\"eos_token_id\": [7, 2]"));
+    snprintf(gguf, sizeof gguf, "%s", temp_path("ends.gguf"));
+    temp_file("ends/generation_config.json", generation, sizeof generation - 1);
+    converted(dir, gguf, (convert_options){ 0 });
+    const char *path[] = { dir, gguf };
+    for (int i = 0; i < 2; i++) {
+        weft_error err;
+        weft_model *m = weft_model_open(path[i], NULL, &err);
+        assert_non_null(m);
+        weft_model_info info = { .struct_size = sizeof info };
+        weft_model_get_info(m, &info);
+        assert_int_equal(info.eos_id, 7);
+        for (int32_t id = -1; id < 20; id++)
+            assert_int_equal(weft_model_is_end(m, id), id == 2 || id == 5 || id == 7 || id == 9);
+        weft_model_close(m);
+    }
+    for (int64_t k = 1;; k++) {
+        host h;
+        model m;
+        ends e;
+        faults memory = { 0 };
+        weft_error err = { 0 };
+        host_faulty(&h, &memory, NULL);
+        assert_int_equal(model_open(&m, dir, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+        memory.fail_at = memory.calls + k;
+        const weft_status status = ends_read(&e, &m, &err);
+        const bool last = memory.calls < memory.fail_at;
+        assert_true(last ? status == WEFT_OK : err.code == WEFT_ENOMEM);
+        model_close(&m);
+        assert_int_equal(memory.live, 0);
+        if (last)
+            break;
+    }
+    temp_file("ends/generation_config.json", "{", 1);
+    weft_error err;
+    assert_null(weft_model_open(dir, NULL, &err));
+    assert_non_null(strstr(err.message, "generation_config.json: line 1"));
+}
+
 /* ---- what cannot be -------------------------------------------------------------------------- */
 
 static void wrong_wishes(void **state)
@@ -718,6 +766,7 @@ int main(void)
         TEST("convert: several files hold what one holds", parts),
         TEST("convert: onto the file that is read", onto_itself),
         TEST("convert: tokenizers give the same ids by both ways, and come back", tokenizers),
+        TEST("convert: all tokens that end a text are known in both forms", ends_of_texts),
         TEST("convert: what cannot be is refused by name", wrong_wishes),
         TEST("convert: a file whose keys were changed does not get its old config.json",
              changed_behind_its_back),
