@@ -45,7 +45,7 @@ weft_status container_begin(container *c, const char *format, const char *path, 
 /* Where an array of n objects is full: at n = 0 and at powers of two. */
 static bool full(uint64_t n)
 {
-    return (n & (n - 1)) == 0;
+    return n == 0 || (n & (n - 1)) == 0;
 }
 
 file *container_file(container *c, weft_error *err)

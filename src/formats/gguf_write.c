@@ -136,11 +136,13 @@ void gguf_add_tensor(gguf_writer *w, const char *name, const dtype *type, int n_
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* Zeros up to a multiple of the alignment. */
-static void pad(gguf_writer *w, uint64_t n)
+/* Zeros from n up to a multiple of the alignment; how many. */
+static uint64_t pad(gguf_writer *w, uint64_t n)
 {
     static const uint8_t zeros[ALIGNMENT];
-    save_put(w->save, zeros, (size_t)(-n & (ALIGNMENT - 1)));
+    const uint64_t more = (ALIGNMENT - n % ALIGNMENT) % ALIGNMENT;
+    save_put(w->save, zeros, (size_t)more);
+    return more;
 }
 
 void gguf_writer_head(gguf_writer *w, const char *path)
@@ -171,8 +173,7 @@ void gguf_writer_data(gguf_writer *w, const void *bytes, size_t n)
     w->at += n; /* bounded: by what was announced */
     if (w->at < end)
         return;
-    pad(w, w->at);
-    w->at += -w->at & (ALIGNMENT - 1); /* bounded: checked when the next was announced */
+    w->at += pad(w, w->at); /* bounded: checked when the next was announced */
     w->i++;
 }
 

@@ -186,18 +186,18 @@ static weft_status put_scores(const description *d, float *score)
     buffer_begin(&joined, &d->host->mem, d->err);
     for (int64_t id = 0; id < d->n_vocab; id++)
         score[id] = vocab_has(v, (uint32_t)id) && !d->t->special[id] ? -1e9f : 0;
-    for (size_t i = json_array_size(list); i-- > 0;) {
+    for (size_t i = json_array_size(list); i > 0; i--) {
         const char *a, *b;
         size_t n_a, n_b;
         joined.n = 0;
-        if (!halves(json_array_get(list, i), &a, &n_a, &b, &n_b))
+        if (!halves(json_array_get(list, i - 1), &a, &n_a, &b, &n_b))
             continue;
         buffer_put(&joined, a, n_a);
         buffer_put(&joined, b, n_b);
         const uint32_t id = joined.failed ? NO_ID
                                           : vocab_find(v, (const char *)joined.at, joined.n);
         if (id != NO_ID)
-            score[id] = -(float)i;
+            score[id] = -(float)(i - 1);
     }
     const bool failed = joined.failed;
     buffer_end(&joined);
