@@ -37,8 +37,8 @@ typedef struct command {
     int (*main)(void);
 } command;
 
-extern const command command_run, command_inspect, command_tokenize, command_train_tokenizer,
-    command_version;
+extern const command command_run, command_inspect, command_convert, command_tokenize,
+    command_train_tokenizer, command_version;
 extern const command *const commands[]; /* ends with NULL */
 
 /* Reads the environment, then argv. Returns 0, or EXIT_USAGE after saying on stderr what is
@@ -82,6 +82,20 @@ typedef struct shape_options {
 } shape_options;
 
 weft_model *cli_open(const load_options *o, weft_error *err);
+
+/* What the library says, on stderr. */
+void cli_log(void *ud, weft_log_level level, const char *line);
+
+/* A bar on stderr where that is a terminal, from the second second on. Begin with a zeroed one and
+ * a label. */
+typedef struct cli_bar {
+    const char *label;
+    double start, shown; /* seconds */
+    bool drawn;
+} cli_bar;
+
+void cli_bar_show(cli_bar *b, uint64_t done, uint64_t total);
+void cli_bar_end(cli_bar *b);
 
 /* Returns 0, or EXIT_USAGE after saying what is out of range. */
 int cli_engine_options(const command *c, const shape_options *from, weft_engine_options *to);

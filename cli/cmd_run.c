@@ -158,14 +158,14 @@ static void report(int64_t n_prompt, double prompt, int64_t n, double generate)
 
 /* Generates into o and returns why it stopped; NULL on an error, which err names unless it is that
  * memory or standard output gave out. */
-static const char *generate(weft_session *s, output *o, int32_t eos, int64_t most, weft_error *err)
+static const char *generate(weft_session *s, output *o, int64_t most, weft_error *err)
 {
     while (o->n < most) {
         const int32_t id = weft_session_greedy(s);
         const size_t shown = o->length;
         if (cli_interrupted())
             return "interrupted";
-        if (id == eos && !ignore_eos)
+        if (!ignore_eos && weft_model_is_end(o->model, id))
             return "stop";
         if (!output_add(o, id) || !output_show(o, shown))
             return NULL;
@@ -202,7 +202,7 @@ static int run_session(output *o, weft_session *s, const int32_t *ids, int64_t n
     if (read_prompt(s, ids, n, room, &err) != WEFT_OK)
         return cli_fail(&err);
     const double ready = now();
-    const char *stop = cli_interrupted() ? "interrupted" : generate(s, o, info.eos_id, most, &err);
+    const char *stop = cli_interrupted() ? "interrupted" : generate(s, o, most, &err);
     if (!stop)
         return err.code ? cli_fail(&err) : ferror(stdout) ? 1 : cli_no_memory();
     output_end(o, stop);

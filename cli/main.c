@@ -5,11 +5,16 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-const command *const commands[] = { &command_run,      &command_inspect,
-                                    &command_tokenize, &command_train_tokenizer,
-                                    &command_version,  NULL };
+const command *const commands[] = { &command_run,
+                                    &command_inspect,
+                                    &command_convert,
+                                    &command_tokenize,
+                                    &command_train_tokenizer,
+                                    &command_version,
+                                    NULL };
 
 /* ---- what commands share --------------------------------------------------------------------- */
 
@@ -96,7 +101,38 @@ void cli_json_text(const char *text, size_t length)
     putchar('"');
 }
 
-static void log_line(void *ud, weft_log_level level, const char *line)
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+void cli_bar_show(cli_bar *b, uint64_t done, uint64_t total)
+{
+    static const char bar[] = "########################################";
+    const int width = sizeof bar - 1;
+    const double t = now();
+    b->start = b->start > 0 ? b->start : t;
+    if (t - b->start < 1 || t - b->shown < 0.1 || total == 0 || !isatty(STDERR_FILENO))
+        return;
+    const double share = (double)done / (double)total;
+    char a[32], z[32];
+    fprintf(stderr, "\r%s [%-*.*s] %3.0f %%  %s of %s\x1b[K", b->label, width, (int)(share * width),
+            bar, share * 100, cli_bytes((size_t)done, a, sizeof a),
+            cli_bytes((size_t)total, z, sizeof z));
+    b->shown = t;
+    b->drawn = true;
+}
+
+void cli_bar_end(cli_bar *b)
+{
+    if (b->drawn)
+        fputs("\r\x1b[K", stderr);
+    b->drawn = false;
+}
+
+void cli_log(void *ud, weft_log_level level, const char *line)
 {
     (void)ud;
     fprintf(stderr, "weft: %s%s\n", level == WEFT_LOG_WARN ? "warning: " : "", line);
@@ -107,7 +143,7 @@ weft_model *cli_open(const load_options *o, weft_error *err)
     const weft_model_options options = { .struct_size = sizeof options,
                                          .load = o->no_mmap ? WEFT_LOAD_COPY : WEFT_LOAD_MAP,
                                          .ram_max = o->ram_max,
-                                         .log = log_line };
+                                         .log = cli_log };
     return weft_model_open(o->path, &options, err);
 }
 
@@ -173,10 +209,11 @@ static void help(void)
          "Examples:\n"
          "  weft inspect model.gguf\n"
          "  weft run model.gguf -p \"Once upon a time\" -n 64\n"
+         "  weft convert ./model-directory model.gguf --type f16\n"
          "  weft tokenize model.gguf \"Hello world\"\n\n"
          "Commands:");
     for (int i = 0; commands[i]; i++)
-        printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
+        printf("  %-15s %s\n", commands[i]->name, commands[i]->summary);
     puts("\n'weft help COMMAND' tells its options.");
 }
 

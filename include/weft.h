@@ -65,7 +65,8 @@ typedef enum weft_status {
     WEFT_ELIMIT,       /* the memory cap would be passed */
     WEFT_ECONTEXT,     /* the context or the page pool is full */
     WEFT_ESYSTEM,      /* threads or other services of the system could not be had */
-    WEFT_ENUMERIC,     /* the model's numbers are not finite */
+    WEFT_ENUMERIC,     /* the model's numbers are not finite, or do not fit */
+    WEFT_ESTOPPED,     /* the caller's callback said so */
 } weft_status;
 
 typedef struct weft_error {
@@ -105,7 +106,8 @@ typedef struct weft_model_options {
     void *log_ud;
 } weft_model_options;
 
-/* path: a GGUF file, or a Hugging Face directory with config.json and model.safetensors. */
+/* path: a GGUF file, or the first of its parts; or a Hugging Face directory with config.json and
+ * model.safetensors, or model.safetensors.index.json and the files it names. */
 WEFT_API weft_model *weft_model_open(const char *path, const weft_model_options *options,
                                      weft_error *err);
 WEFT_API void weft_model_close(weft_model *model);
@@ -119,10 +121,14 @@ typedef struct weft_model_info {
     int64_t n_parameter;    /* numbers in the weights, tied ones once */
     size_t bytes_mapped;    /* weights mapped from files */
     size_t bytes_anonymous; /* memory taken so far, counted against ram_max */
-    int32_t eos_id;         /* token that ends a text, -1 if the file names none */
+    int32_t eos_id;         /* the first token that ends a text, -1 if the file names none */
 } weft_model_info;
 
 WEFT_API void weft_model_get_info(const weft_model *model, weft_model_info *info);
+
+/* Does this token end a text? A chat model has several that do, which generation_config.json
+ * names. */
+WEFT_API bool weft_model_is_end(const weft_model *model, int32_t id);
 
 typedef struct weft_tensor_info {
     size_t struct_size;
@@ -145,6 +151,53 @@ WEFT_API weft_status weft_model_get_metadata(const weft_model *model, int64_t i,
  * there are (more than `size` if the buffer is too small, which is then left alone), or -1 if the
  * model carries no vocabulary, or no such token. Control tokens stand for nothing: 0. */
 WEFT_API int64_t weft_model_piece(const weft_model *model, int32_t id, char *bytes, size_t size);
+
+/* ---- files: from one form into another ------------------------------------------------------- */
+
+typedef enum weft_format {
+    WEFT_FORMAT_OTHER, /* the one that the source is not */
+    WEFT_FORMAT_GGUF,
+    WEFT_FORMAT_HF, /* a Hugging Face directory */
+} weft_format;
+
+/* Bytes of weights written so far, and in all; false stops. */
+typedef bool weft_progress_fn(void *ud, uint64_t done, uint64_t total);
+
+typedef struct weft_convert_options {
+    size_t struct_size;
+    weft_format to;     /* a path that ends in .gguf is one, whatever this says */
+    const char *type;   /* of the matrices: "f32", "f16", "bf16", and in GGUF "q8_0" ...; NULL: as
+                           they are, or as they were in the directory that a GGUF file came from */
+    uint64_t max_shard; /* most bytes of weights in one file; 0: one file for all */
+    bool force;         /* replace what is there, which may be what is read */
+    weft_load load;
+    size_t ram_max;
+    weft_progress_fn *progress;
+    void *progress_ud;
+    weft_log_fn *log;
+    void *log_ud;
+} weft_convert_options;
+
+typedef struct weft_convert_info {
+    size_t struct_size;
+    weft_format format;
+    int64_t n_tensor, n_file;
+    int64_t n_left_out; /* tensors of the source that no model needs */
+    uint64_t bytes;     /* of all files */
+    size_t bytes_peak;  /* memory taken at most */
+    char architecture[64];
+    char type[16];   /* of most numbers */
+    char path[4096]; /* what was written: a file, the first of several, or a directory */
+} weft_convert_info;
+
+/* Writes the model at `from` to `to`: a path that ends in .gguf; a directory, in which a GGUF file
+ * gets a name from its contents and a Hugging Face model lies as it is. What was there is replaced
+ * when all of the new has reached the disk, or stays. Configuration, tokenizer and number formats
+ * of a directory are kept in the GGUF file, so that the way back leads to the same bytes of weights.
+ * info may be NULL. */
+WEFT_API weft_status weft_convert(const char *from, const char *to,
+                                  const weft_convert_options *options, weft_convert_info *info,
+                                  weft_error *err);
 
 /* ---- tokenizer: text to ids and back --------------------------------------------------------- */
 

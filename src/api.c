@@ -3,6 +3,7 @@
 
 #include "base/cpu.h"
 #include "engine/engine.h"
+#include "models/ends.h"
 #include "text/pieces.h"
 
 #include <stdio.h>
@@ -13,6 +14,7 @@ struct weft_model {
     host host;
     model model;
     pieces pieces;
+    ends ends;
 };
 
 struct weft_engine {
@@ -109,10 +111,8 @@ weft_model *weft_model_open(const char *path, const weft_model_options *options,
         release(m);
         return NULL;
     }
-    if (container_meta(&m->model.file, "eos_token_id.1"))
-        log_write(&m->host.log, WEFT_LOG_WARN,
-                  "%s: several eos_token_id; only the first ends a text", m->model.file.meta_path);
-    if (pieces_init(&m->pieces, &m->model.file, &m->model.store, err) != WEFT_OK) {
+    if (ends_read(&m->ends, &m->model, err) != WEFT_OK ||
+        pieces_init(&m->pieces, &m->model.file, &m->model.store, err) != WEFT_OK) {
         weft_model_close(m);
         return NULL;
     }
@@ -127,16 +127,12 @@ void weft_model_close(weft_model *m)
     release(m);
 }
 
-static int32_t eos_of(const model *m)
+bool weft_model_is_end(const weft_model *m, int32_t id)
 {
-    const meta *e = container_meta(&m->file, "tokenizer.ggml.eos_token_id");
-    if (!e)
-        e = container_meta(&m->file, "eos_token_id");
-    if (!e)
-        e = container_meta(&m->file, "eos_token_id.0");
-    return e && e->type == META_INT && e->integer >= 0 && e->integer < m->n_vocab
-               ? (int32_t)e->integer
-               : -1;
+    for (int i = 0; i < m->ends.n; i++)
+        if (m->ends.id[i] == id)
+            return true;
+    return false;
 }
 
 void weft_model_get_info(const weft_model *w, weft_model_info *info)
@@ -157,9 +153,9 @@ void weft_model_get_info(const weft_model *w, weft_model_info *info)
         .n_metadata = m->file.n_entry,
         .n_parameter = m->n_parameter,
         .bytes_anonymous = atomic_load(&w->host.mem.used),
-        .eos_id = eos_of(m),
+        .eos_id = w->ends.n > 0 ? w->ends.id[0] : -1,
     };
-    for (int f = 0; f < 2; f++)
+    for (int f = 0; f < m->file.n_file; f++)
         i.bytes_mapped += m->file.file[f].mapped ? m->file.file[f].size : 0;
     give(info, info->struct_size, &i, sizeof i);
 }

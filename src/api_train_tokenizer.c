@@ -63,7 +63,7 @@ weft_status weft_tokenizer_train(const char *const *paths, int n_path, const cha
     status = train_tokenizer(&t, paths, n_path, &inner, &h, err);
     if (status != WEFT_OK)
         return status;
-    status = trained_save(&t, &inner, to, err);
+    status = trained_save(&t, &inner, to, &h, err);
     weft_tokenizer_train_info i = {
         .n_vocab = (int32_t)t.merger.tokens.n,
         .n_merge = (int64_t)t.merger.n_merge,

@@ -55,8 +55,56 @@ static void system_close(void *ud, int fd)
     close(fd);
 }
 
-const io_hooks io_system = { system_open,  system_size,  system_read, system_map,
-                             system_unmap, system_close, NULL };
+static int system_create(void *ud, const char *path)
+{
+    (void)ud;
+    return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+}
+
+static ssize_t system_write(void *ud, int fd, const void *from, size_t size)
+{
+    (void)ud;
+    return write(fd, from, size);
+}
+
+static int system_sync(void *ud, int fd)
+{
+    (void)ud;
+    return fsync(fd);
+}
+
+static int system_rename(void *ud, const char *from, const char *to)
+{
+    (void)ud;
+    return rename(from, to);
+}
+
+static int system_remove(void *ud, const char *path)
+{
+    (void)ud;
+    return remove(path);
+}
+
+static int system_mkdir(void *ud, const char *path)
+{
+    (void)ud;
+    return mkdir(path, 0777);
+}
+
+const io_hooks io_system = {
+    .open = system_open,
+    .size = system_size,
+    .read = system_read,
+    .map = system_map,
+    .unmap = system_unmap,
+    .close = system_close,
+    .create = system_create,
+    .write = system_write,
+    .sync = system_sync,
+    .rename = system_rename,
+    .remove = system_remove,
+    .mkdir = system_mkdir,
+};
 
 static weft_status fail_errno(weft_error *err, const char *path, const char *verb)
 {
@@ -146,37 +194,4 @@ void file_close(file *f, host *h)
         mem_free(&h->mem, (void *)f->data);
     mem_free(&h->mem, (void *)f->path);
     *f = (file){ 0 };
-}
-
-static bool write_all(int fd, const char *data, size_t size)
-{
-    while (size > 0) {
-        const ssize_t n = write(fd, data, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        data += n;
-        size -= (size_t)n;
-    }
-    return fsync(fd) == 0;
-}
-
-weft_status file_write(const char *path, const void *data, size_t size, weft_error *err)
-{
-    char beside[4096];
-    if (snprintf(beside, sizeof beside, "%s.%ld.part", path, (long)getpid()) >= (int)sizeof beside)
-        return weft_fail(err, WEFT_EINVAL, "%s: the path is too long", path);
-    const int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return fail_errno(err, path, "create");
-    const bool written = write_all(fd, data, size);
-    const int why = errno;
-    if ((close(fd) != 0 && written) || !written || rename(beside, path) != 0) {
-        errno = written ? errno : why;
-        const weft_status status = fail_errno(err, path, "write");
-        unlink(beside);
-        return status;
-    }
-    return WEFT_OK;
 }

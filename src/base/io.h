@@ -1,4 +1,5 @@
-/* io.h - files, read whole: mapped, or copied into counted memory.
+/* io.h - files, read whole: mapped, or copied into counted memory; and the calls by which they are
+ * written (save.h).
  *
  * A map costs nothing until it is touched and is shared between processes, but a file that shrinks
  * under it kills the process with SIGBUS; a copy cannot be hurt from outside. The program maps, the
@@ -18,6 +19,13 @@ typedef struct io_hooks {
     void *(*map)(void *ud, int fd, size_t size);
     void (*unmap)(void *ud, void *at, size_t size);
     void (*close)(void *ud, int fd);
+
+    int (*create)(void *ud, const char *path); /* fails where there is something already */
+    ssize_t (*write)(void *ud, int fd, const void *from, size_t size);
+    int (*sync)(void *ud, int fd); /* of a directory too, opened as a file */
+    int (*rename)(void *ud, const char *from, const char *to);
+    int (*remove)(void *ud, const char *path); /* a file or an empty directory */
+    int (*mkdir)(void *ud, const char *path);
     void *ud;
 } io_hooks;
 
@@ -38,8 +46,10 @@ void file_close(file *f, struct host *h);
 /* False also where there is nothing. */
 bool path_is_directory(const char *path, struct host *h);
 
-/* Writes a file whole: beside its place first, then moved there, so that nobody ever sees half of
- * it and a failure leaves what was there. */
-weft_status file_write(const char *path, const void *data, size_t size, weft_error *err);
+/* Its bytes as text, which is not terminated. */
+static inline const char *file_text(const file *f)
+{
+    return (const char *)f->data;
+}
 
 #endif

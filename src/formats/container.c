@@ -16,6 +16,12 @@ bool stored_bytes(const dtype *t, int n_dim, const int64_t *shape, uint64_t *byt
     return row % t->block == 0 && checked_mul(n / (uint64_t)t->block, (uint64_t)t->bytes, bytes);
 }
 
+const uint8_t *stored_row(const stored *t, int64_t i, int64_t n)
+{
+    const size_t row = dtype_row_bytes(t->type, n);
+    return &t->data[(size_t)i * row]; /* bounded: inside the tensor */
+}
+
 static int order_tensor(const void *a, const void *b)
 {
     return strcmp(((const stored *)a)->name, ((const stored *)b)->name);
@@ -36,6 +42,49 @@ weft_status container_begin(container *c, const char *format, const char *path, 
     return c->path ? WEFT_OK : WEFT_ENOMEM;
 }
 
+/* Where an array of n objects is full: at n = 0 and at powers of two. */
+static bool full(uint64_t n)
+{
+    return n == 0 || (n & (n - 1)) == 0;
+}
+
+file *container_file(container *c, weft_error *err)
+{
+    const size_t n = (size_t)c->n_file;
+    if (full(n)) {
+        const size_t room = n ? 2 * n : 1; /* bounded: n files are open */
+        file *more = arena_alloc(&c->store, room * sizeof *more, err); /* bounded: likewise */
+        if (!more)
+            return NULL;
+        if (n)
+            memcpy(more, c->file, n * sizeof *more); /* bounded: likewise */
+        c->file = more;
+    }
+    c->file[n] = (file){ 0 };
+    return &c->file[c->n_file++];
+}
+
+/* The array is twice as long as it must be where it grows: many files do not make many copies. */
+weft_status container_room(container *c, uint64_t n, weft_error *err)
+{
+    const uint64_t have = (uint64_t)c->n_tensor;
+    if (n > MAX_TENSOR - have)
+        return weft_fail(err, WEFT_EFORMAT, "%s: with it there are more than %d tensors", c->path,
+                         MAX_TENSOR);
+    if (!c->tensor || n > c->room - have) {
+        const uint64_t room = have ? 2 * (have + n) : n; /* bounded: by MAX_TENSOR */
+        stored *more = arena_alloc(&c->store, room * sizeof *more, err); /* bounded: likewise */
+        if (!more)
+            return WEFT_ENOMEM;
+        if (have)
+            memcpy(more, c->tensor, have * sizeof *more); /* bounded: likewise */
+        c->tensor = more;
+        c->room = room;
+    }
+    memset(&c->tensor[have], 0, n * sizeof(stored)); /* bounded: likewise */
+    return WEFT_OK;
+}
+
 static void **sorted(arena *store, void *first, size_t size, int64_t n, order_fn *order,
                      weft_error *err)
 {
@@ -54,6 +103,7 @@ weft_status container_index(container *c, weft_error *err)
     c->by_key = (meta **)sorted(&c->store, c->entry, sizeof *c->entry, c->n_entry, order_meta, err);
     if (!c->by_name || !c->by_key)
         return WEFT_ENOMEM;
+    c->n_key = c->n_entry;
     for (int64_t i = 1; i < c->n_tensor; i++)
         if (order_tensor(c->by_name[i - 1], c->by_name[i]) == 0)
             return weft_fail(err, WEFT_EFORMAT, "%s: tensor %s occurs twice", c->path,
@@ -74,14 +124,14 @@ const stored *container_tensor(const container *c, const char *name)
 const meta *container_meta(const container *c, const char *key)
 {
     const meta want = { .key = key };
-    return find_pointer((void *const *)c->by_key, c->n_entry, &want, order_meta);
+    return find_pointer((void *const *)c->by_key, c->n_key, &want, order_meta);
 }
 
 void container_close(container *c)
 {
     if (!c->host)
         return;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < c->n_file; i++)
         file_close(&c->file[i], c->host);
     arena_free(&c->store);
     *c = (container){ 0 };

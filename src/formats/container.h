@@ -18,13 +18,15 @@ typedef enum meta_type { META_BOOL, META_INT, META_REAL, META_TEXT, META_ARRAY }
 typedef struct meta {
     const char *key;
     meta_type type;
-    bool flag;         /* META_BOOL */
-    int64_t integer;   /* META_INT */
-    double number;     /* META_INT and META_REAL */
-    const char *text;  /* META_TEXT: terminated, and may contain NUL before the end */
-    uint64_t length;   /* META_TEXT: bytes; META_ARRAY: elements */
-    uint32_t element;  /* META_ARRAY: GGUF type of the elements */
-    const uint8_t *at; /* META_ARRAY: the first of them */
+    bool flag;          /* META_BOOL */
+    int64_t integer;    /* META_INT */
+    double number;      /* META_INT and META_REAL */
+    const char *text;   /* META_TEXT: terminated, and may contain NUL before the end */
+    uint64_t length;    /* META_TEXT: bytes; META_ARRAY: elements */
+    uint32_t element;   /* META_ARRAY: GGUF type of the elements */
+    const uint8_t *at;  /* META_ARRAY: the first of them */
+    const uint8_t *raw; /* GGUF: type and value as they are in the file */
+    uint64_t raw_bytes;
 } meta;
 
 /* A tensor as the file holds it. */
@@ -35,24 +37,37 @@ typedef struct stored {
     int64_t shape[MAX_DIM]; /* outermost first */
     const uint8_t *data;
     uint64_t bytes;
+    const char *path; /* the file that holds it */
 } stored;
+
+/* Where an index says that a tensor is. */
+typedef struct placed {
+    const char *tensor, *file; /* the file's name, without directory */
+} placed;
 
 typedef struct container {
     const char *format;    /* "gguf" or "safetensors" */
-    const char *path;      /* the file that holds the tensors */
+    const char *path;      /* the file that holds the tensors, or tells which files do */
     const char *meta_path; /* the file that holds the metadata: the same, or config.json */
-    file file[2];          /* the weights; config.json beside safetensors */
+    file *file;            /* all of them; see container_file */
+    int n_file;
     stored *tensor;
     int64_t n_tensor;
+    uint64_t room; /* of tensor */
     meta *entry;
     int64_t n_entry;
     stored **by_name; /* sorted */
-    meta **by_key;    /* sorted */
+    meta **by_key;    /* sorted: as many as there were when they were sorted */
+    int64_t n_key;
+    placed **place; /* what the index of a directory says, or NULL */
+    int64_t n_place;
     arena store;
     host *host;
 } container;
 
-/* Opens a GGUF file or a Hugging Face directory. */
+#define MAX_TENSOR 65536 /* in all files together */
+
+/* Opens a GGUF file, the first of a split one, or a Hugging Face directory. */
 weft_status container_open(container *c, const char *path, weft_load load, host *h,
                            weft_error *err);
 void container_close(container *c);
@@ -61,19 +76,30 @@ void container_close(container *c);
 const stored *container_tensor(const container *c, const char *name);
 const meta *container_meta(const container *c, const char *key);
 
-/* For the parsers: an empty container, and the finish that sorts names and refuses duplicates. */
+/* For the parsers: an empty container, a slot for one file or room for n tensors more, zeroed, and
+ * the finish that sorts names and refuses duplicates. */
 weft_status container_begin(container *c, const char *format, const char *path, host *h,
                             weft_error *err);
+file *container_file(container *c, weft_error *err);
+weft_status container_room(container *c, uint64_t n, weft_error *err);
 weft_status container_index(container *c, weft_error *err);
 
 /* Bytes of a tensor: false where its row does not fill whole blocks or the product passes 64
  * bits. */
 bool stored_bytes(const dtype *t, int n_dim, const int64_t *shape, uint64_t *bytes);
 
-/* The parsers, over bytes that outlive the container. */
+/* Row i of rows of `cols` numbers each, which may begin at any address. */
+const uint8_t *stored_row(const stored *t, int64_t i, int64_t cols);
+
+/* The parsers, over bytes that outlive the container. Tensors are added to those that are there,
+ * entries take the place of those that were. */
 weft_status gguf_parse(container *c, const uint8_t *data, uint64_t size, weft_error *err);
 weft_status safetensors_parse(container *c, const uint8_t *data, uint64_t size, weft_error *err);
 weft_status config_parse(container *c, const uint8_t *data, uint64_t size, weft_error *err);
+weft_status index_parse(container *c, const uint8_t *data, uint64_t size, weft_error *err);
+
+/* Every tensor is where the index says, and the index knows every tensor. After container_index. */
+weft_status index_check(container *c, weft_error *err);
 
 /* Walks an array of GGUF strings: *at moves past one, which is returned with its length. */
 const char *gguf_string(const uint8_t **at, uint64_t *length);
@@ -81,6 +107,7 @@ const char *gguf_string(const uint8_t **at, uint64_t *length);
 /* Element i of a GGUF array of numbers. */
 double gguf_number(const meta *array, uint64_t i);
 
-#define GGUF_STRING 8u
+#define GGUF_STRING   8u
+#define GGUF_MAX_TEXT (16u << 20) /* bytes of a text or a token */
 
 #endif

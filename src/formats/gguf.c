@@ -16,9 +16,7 @@
 #include <string.h>
 
 #define MAX_ENTRY     65536u
-#define MAX_TENSOR    65536u
 #define MAX_KEY       65535u
-#define MAX_TEXT      (16u << 20)
 #define MAX_ALIGNMENT 65536u
 #define MAX_NAME      64u
 #define LEAST_ENTRY   14u /* bytes of the shortest entry: u64, one letter, u32, one byte */
@@ -203,19 +201,17 @@ static weft_status take_array(cursor *p, meta *m)
     for (uint64_t i = 0; i < m->length; i++) {
         const uint8_t *text;
         uint64_t length;
-        const weft_status status = take_text(p, "a string of an array", MAX_TEXT, &text, &length);
+        const weft_status status = take_text(p, "a string of an array", GGUF_MAX_TEXT, &text,
+                                             &length);
         if (status != WEFT_OK)
             return status;
     }
     return WEFT_OK;
 }
 
-static weft_status take_entry(cursor *p, meta *m)
+static weft_status take_value(cursor *p, meta *m)
 {
     uint32_t kind;
-    weft_status status = take_name(p, "a key", MAX_KEY, &m->key);
-    if (status != WEFT_OK)
-        return status;
     if (!take_u32(p, &kind))
         return ends(p, m->key);
     if (kind >= N_KIND)
@@ -226,7 +222,7 @@ static weft_status take_entry(cursor *p, meta *m)
     if (kind == STRING) {
         const uint8_t *text;
         m->type = META_TEXT;
-        status = take_text(p, m->key, MAX_TEXT, &text, &m->length);
+        const weft_status status = take_text(p, m->key, GGUF_MAX_TEXT, &text, &m->length);
         if (status == WEFT_OK)
             m->text = arena_text(&p->c->store, (const char *)text, m->length, p->err);
         return status != WEFT_OK ? status : m->text ? WEFT_OK : WEFT_ENOMEM;
@@ -236,6 +232,17 @@ static weft_status take_entry(cursor *p, meta *m)
         return ends(p, m->key);
     decode_number(m, kind, b);
     return WEFT_OK;
+}
+
+static weft_status take_entry(cursor *p, meta *m)
+{
+    weft_status status = take_name(p, "a key", MAX_KEY, &m->key);
+    const uint64_t begin = p->at;
+    if (status == WEFT_OK)
+        status = take_value(p, m);
+    m->raw = &p->data[begin];
+    m->raw_bytes = p->at - begin;
+    return status;
 }
 
 static weft_status take_entries(cursor *p, uint64_t n)
@@ -265,6 +272,7 @@ static weft_status take_entries(cursor *p, uint64_t n)
 static weft_status take_tensor(cursor *p, stored *t, uint64_t *offset)
 {
     uint32_t n_dim, number;
+    t->path = p->c->path;
     weft_status status = take_name(p, "a tensor's name", MAX_NAME, &t->name);
     if (status != WEFT_OK)
         return status;
@@ -323,15 +331,14 @@ static int order_place(const void *a, const void *b)
     return (x->data > y->data) - (x->data < y->data);
 }
 
-static weft_status check_overlap(cursor *p, stored **order)
+static weft_status check_overlap(cursor *p, stored *t, int64_t n, stored **order)
 {
-    container *c = p->c;
-    for (int64_t i = 0; i < c->n_tensor; i++)
-        order[i] = &c->tensor[i];
-    sort_pointers((void **)order, c->n_tensor, order_place);
-    for (int64_t i = 1; i < c->n_tensor; i++)
+    for (int64_t i = 0; i < n; i++)
+        order[i] = &t[i];
+    sort_pointers((void **)order, n, order_place);
+    for (int64_t i = 1; i < n; i++)
         if ((uint64_t)(order[i]->data - order[i - 1]->data) < order[i - 1]->bytes)
-            return weft_fail(p->err, WEFT_EFORMAT, "%s: tensors %s and %s overlap", c->path,
+            return weft_fail(p->err, WEFT_EFORMAT, "%s: tensors %s and %s overlap", p->c->path,
                              order[i - 1]->name, order[i]->name);
     return WEFT_OK;
 }
@@ -347,14 +354,16 @@ static void *objects(cursor *p, uint64_t n, uint64_t size)
 static weft_status take_tensors(cursor *p, uint64_t n)
 {
     container *c = p->c;
-    c->tensor = objects(p, n, sizeof(stored));
+    weft_status status = container_room(c, n, p->err);
+    if (status != WEFT_OK)
+        return status;
+    stored *t = &c->tensor[c->n_tensor];
     uint64_t *offset = objects(p, n, sizeof *offset);
     stored **order = objects(p, n, sizeof *order);
-    if (!c->tensor || !offset || !order)
+    if (!offset || !order)
         return WEFT_ENOMEM;
-    weft_status status = WEFT_OK;
     for (uint64_t i = 0; i < n && status == WEFT_OK; i++)
-        status = take_tensor(p, &c->tensor[i], &offset[i]);
+        status = take_tensor(p, &t[i], &offset[i]);
     if (status != WEFT_OK)
         return status;
 
@@ -362,9 +371,9 @@ static weft_status take_tensors(cursor *p, uint64_t n)
     if (!checked_align(p->at, p->alignment, &start) || start > p->size)
         start = p->size; /* no data section: only a file without tensors passes what follows */
     for (uint64_t i = 0; i < n && status == WEFT_OK; i++)
-        status = place_tensor(p, &c->tensor[i], offset[i], &p->data[start], p->size - start);
-    c->n_tensor = (int64_t)n;
-    return status == WEFT_OK ? check_overlap(p, order) : status;
+        status = place_tensor(p, &t[i], offset[i], &p->data[start], p->size - start);
+    c->n_tensor += (int64_t)n; /* bounded: there was room */
+    return status == WEFT_OK ? check_overlap(p, t, (int64_t)n, order) : status;
 }
 
 weft_status gguf_parse(container *c, const uint8_t *data, uint64_t size, weft_error *err)
@@ -384,11 +393,12 @@ weft_status gguf_parse(container *c, const uint8_t *data, uint64_t size, weft_er
         return ends(&p, "its header");
     if (n_tensor > MAX_TENSOR || n_entry > MAX_ENTRY)
         return weft_fail(err, WEFT_EFORMAT,
-                         "%s: %llu tensors and %llu keys, at most %u and %u are read", c->path,
+                         "%s: %llu tensors and %llu keys, at most %d and %u are read", c->path,
                          (unsigned long long)n_tensor, (unsigned long long)n_entry, MAX_TENSOR,
                          MAX_ENTRY);
     if (n_entry > (size - p.at) / LEAST_ENTRY || n_tensor > (size - p.at) / LEAST_TENSOR)
         return ends(&p, "the keys and tensors it announces");
+    c->n_entry = 0;
     c->entry = objects(&p, n_entry, sizeof(meta));
     if (!c->entry)
         return WEFT_ENOMEM;

@@ -1,6 +1,7 @@
 #include "formats/json.h"
 
 #include <pthread.h>
+#include <setjmp.h>
 #include <string.h>
 
 static pthread_mutex_t borrowed = PTHREAD_MUTEX_INITIALIZER;
@@ -22,31 +23,38 @@ typedef struct chunk {
 
 static _Thread_local chunk *newest;
 
+/* jansson's lexer ignores that the text of a token could not grow, and then asserts, or reads behind
+ * what it has. So its parser never sees memory refused: we jump out of it, and what it made goes
+ * with the chunks. */
+static _Thread_local jmp_buf *parsing;
+
+static void *refuse(weft_status why)
+{
+    refused = why;
+    if (parsing)
+        longjmp(*parsing, 1);
+    return NULL;
+}
+
 static bool add_chunk(size_t size)
 {
     weft_error why = { 0 };
     const size_t least = budget->hooks.chunk ? budget->hooks.chunk : CHUNK;
     size = size < least ? least : size;
     chunk *c = mem_alloc(budget, sizeof *c + size, "JSON", &why); /* bounded: MOST */
-    if (!c) {
-        refused = why.code;
-        return false;
-    }
+    if (!c)
+        return refuse(why.code);
     *c = (chunk){ .older = newest, .size = size };
     newest = c;
     return true;
 }
 
-/* jansson's lexer goes on where the text of a token could not grow, and then reads behind what it
- * has. So once memory has been refused, all is, and the value of that token cannot be made. */
 static void *counted_malloc(size_t size)
 {
     if (!budget)
         return outer_malloc(size);
     if (size > MOST)
-        refused = WEFT_ENOMEM;
-    if (refused != WEFT_OK)
-        return NULL;
+        return refuse(WEFT_ENOMEM);
     size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1); /* bounded: MOST */
     if ((!newest || size > newest->size - newest->at) && !add_chunk(size))
         return NULL;
@@ -123,6 +131,19 @@ static int depth_of(const uint8_t *data, uint64_t size)
     return deepest;
 }
 
+/* NULL also where memory was refused. */
+static json_t *load(const uint8_t *data, uint64_t size, size_t flags, json_error_t *why)
+{
+    jmp_buf out;
+    json_t *root = NULL;
+    if (setjmp(out) == 0) {
+        parsing = &out;
+        root = json_loadb((const char *)data, size, flags, why);
+    }
+    parsing = NULL;
+    return refused == WEFT_OK ? root : NULL;
+}
+
 json_t *json_read(const uint8_t *data, uint64_t size, bool big_integers, const char *path,
                   weft_error *err)
 {
@@ -137,13 +158,10 @@ json_t *json_read(const uint8_t *data, uint64_t size, bool big_integers, const c
     }
     json_error_t why = { 0 };
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
-    json_t *root = json_loadb((const char *)data, size, flags, &why);
+    json_t *root = load(data, size, flags, &why);
     if (!root && big_integers && json_error_code(&why) == json_error_numeric_overflow)
-        root = json_loadb((const char *)data, size, flags | JSON_DECODE_INT_AS_REAL, &why);
-    if (refused !=
-        WEFT_OK) { /* jansson may go on with a string that lacks letters: nothing of it is used */
-        json_decref(root);
-        root = NULL;
+        root = load(data, size, flags | JSON_DECODE_INT_AS_REAL, &why);
+    if (refused != WEFT_OK) {
         weft_fail(err, refused, "%s: %s no memory to read its %llu bytes of JSON", path,
                   refused == WEFT_ELIMIT ? "the memory cap leaves" : "the system gives",
                   (unsigned long long)size);
@@ -152,7 +170,6 @@ json_t *json_read(const uint8_t *data, uint64_t size, bool big_integers, const c
                   why.text);
     } else if (!json_is_object(root)) {
         weft_fail(err, WEFT_EFORMAT, "%s: JSON is not an object", path);
-        json_decref(root);
         root = NULL;
     }
     return root;

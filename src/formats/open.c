@@ -4,20 +4,79 @@
 #include <stdio.h>
 #include <string.h>
 
-static weft_status open_part(container *c, int i, const char *name, weft_load load, weft_error *err)
+#define MAX_PATH 4096
+
+/* One file more of the container, which *f is then. The slot of one that could not be opened stays
+ * empty. */
+static weft_status add_file(container *c, const char *path, weft_load load, file **f,
+                            weft_error *err)
 {
-    char path[4096];
-    const int n = snprintf(path, sizeof path, "%s/%s", c->path, name);
+    *f = container_file(c, err);
+    return *f ? file_open(*f, path, load, c->host, err) : WEFT_ENOMEM;
+}
+
+/* ---- directories ----------------------------------------------------------------------------- */
+
+static weft_status add_inner(container *c, const char *directory, const char *name, weft_load load,
+                             file **f, weft_error *err)
+{
+    char path[MAX_PATH];
+    const int n = snprintf(path, sizeof path, "%s/%s", directory, name);
     if (n < 0 || (size_t)n >= sizeof path)
-        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", c->path);
-    return file_open(&c->file[i], path, load, c->host, err);
+        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", directory);
+    return add_file(c, path, load, f, err);
+}
+
+static weft_status parse_weights(container *c, const file *f, weft_error *err)
+{
+    c->path = f->path;
+    return safetensors_parse(c, f->data, f->size, err);
+}
+
+/* Weights in the files that an index names, each opened once. */
+static weft_status open_shards(container *c, const char *directory, const file *index,
+                               weft_load load, weft_error *err)
+{
+    const char *const index_path = c->path = index->path;
+    weft_status status = index_parse(c, index->data, index->size, err);
+    for (int64_t i = 0; i < c->n_place && status == WEFT_OK; i++) {
+        if (i > 0 && strcmp(c->place[i]->file, c->place[i - 1]->file) == 0)
+            continue;
+        file *f;
+        status = add_inner(c, directory, c->place[i]->file, load, &f, err);
+        if (status == WEFT_OK)
+            status = parse_weights(c, f, err);
+    }
+    c->path = index_path;
+    if (status == WEFT_OK)
+        status = container_index(c, err);
+    return status == WEFT_OK ? index_check(c, err) : status;
+}
+
+/* One file of weights, or several where there is no such file but an index. */
+static weft_status open_weights(container *c, const char *directory, weft_load load,
+                                weft_error *err)
+{
+    weft_error why = { 0 }, none = { 0 };
+    file *f;
+    weft_status status = add_inner(c, directory, "model.safetensors", load, &f, &why);
+    if (status == WEFT_OK)
+        return parse_weights(c, f, err);
+    if (status == WEFT_EIO)
+        status = add_inner(c, directory, "model.safetensors.index.json", WEFT_LOAD_COPY, &f, &none);
+    if (status == WEFT_OK)
+        return open_shards(c, directory, f, load, err);
+    const weft_error *first = none.code == WEFT_OK || none.code == WEFT_EIO ? &why : &none;
+    return weft_fail(err, first->code, "%s", first->message);
 }
 
 /* Errors name the file that is wrong, not the directory. */
 static weft_status open_directory(container *c, weft_load load, weft_error *err)
 {
     weft_error why = { 0 };
-    weft_status status = open_part(c, 1, "config.json", WEFT_LOAD_COPY, &why);
+    const char *directory = c->path;
+    file *config;
+    weft_status status = add_inner(c, directory, "config.json", WEFT_LOAD_COPY, &config, &why);
     if (status == WEFT_EIO)
         return weft_fail(err, WEFT_EIO,
                          "%.300s; a model is a GGUF file or a directory with config.json and "
@@ -25,32 +84,145 @@ static weft_status open_directory(container *c, weft_load load, weft_error *err)
                          why.message);
     if (status != WEFT_OK)
         return weft_fail(err, why.code, "%s", why.message);
-    status = open_part(c, 0, "model.safetensors", load, err);
-    if (status == WEFT_EIO &&
-        open_part(c, 0, "model.safetensors.index.json", load, NULL) == WEFT_OK)
-        return weft_fail(
-            err, WEFT_EUNSUPPORTED,
-            "%s: weights in several files (model.safetensors.index.json) are not read yet",
-            c->path);
+    c->path = c->meta_path = config->path;
+    status = config_parse(c, config->data, config->size, err);
+    return status == WEFT_OK ? open_weights(c, directory, load, err) : status;
+}
+
+/* ---- GGUF files in parts --------------------------------------------------------------------- */
+
+#define MAX_PART 65535
+
+/* NULL where the file has no such key. Before the keys are sorted. */
+static const meta *entry_of(const container *c, const char *key)
+{
+    for (int64_t i = 0; i < c->n_entry; i++)
+        if (strcmp(c->entry[i].key, key) == 0)
+            return &c->entry[i];
+    return NULL;
+}
+
+/* "model-00002-of-00003.gguf"; part 1 where `path` itself is to be checked. */
+static bool part_path(const char *path, int64_t part, int64_t count, char *to, size_t size)
+{
+    char tail[40], first[40];
+    snprintf(first, sizeof first, "-00001-of-%05lld.gguf", (long long)count);
+    snprintf(tail, sizeof tail, "-%05lld-of-%05lld.gguf", (long long)part, (long long)count);
+    const size_t n = strlen(path), k = strlen(first);
+    if (n < k || strcmp(&path[n - k], first) != 0)
+        return false;
+    const int length = snprintf(to, size, "%.*s%s", (int)(n - k), path, tail);
+    return length > 0 && (size_t)length < size;
+}
+
+static bool same_value(const meta *a, const meta *b)
+{
+    if (a->type != b->type || a->type == META_ARRAY)
+        return false;
+    if (a->type == META_TEXT)
+        return a->length == b->length && memcmp(a->text, b->text, a->length) == 0;
+    return a->type == META_BOOL ? a->flag == b->flag : a->number == b->number;
+}
+
+/* The keys of a later part, which are now c's entries: its number, and what the first part says
+ * too. */
+static weft_status check_part(const container *c, int64_t part, int64_t count, weft_error *err)
+{
+    const meta *number = entry_of(c, "split.no");
+    if (!number || number->type != META_INT || number->integer != part - 1)
+        return weft_fail(err, WEFT_EFORMAT,
+                         "%s: does not say that it is part %lld of %lld "
+                         "(split.no)",
+                         c->path, (long long)part, (long long)count);
+    for (int64_t i = 0; i < c->n_entry; i++) {
+        const meta *m = &c->entry[i], *first = container_meta(c, m->key);
+        if (m != number && (!first || !same_value(m, first)))
+            return weft_fail(err, WEFT_EFORMAT, "%s: %.64s is not what the first part says",
+                             c->path, m->key);
+    }
+    return WEFT_OK;
+}
+
+static weft_status open_part(container *c, const char *path, int64_t part, int64_t count,
+                             weft_load load, weft_error *err)
+{
+    meta *const entry = c->entry;
+    const int64_t n_entry = c->n_entry;
+    file *f;
+    weft_status status = add_file(c, path, load, &f, err);
     if (status != WEFT_OK)
         return status;
-    c->path = c->meta_path = c->file[1].path;
-    status = config_parse(c, c->file[1].data, c->file[1].size, err);
-    if (status == WEFT_OK) {
-        c->path = c->file[0].path;
-        status = safetensors_parse(c, c->file[0].data, c->file[0].size, err);
-    }
+    c->path = f->path;
+    status = gguf_parse(c, f->data, f->size, err);
+    if (status == WEFT_OK)
+        status = check_part(c, part, count, err);
+    c->entry = entry;
+    c->n_entry = n_entry;
     return status;
 }
 
+static weft_status read_split(const container *c, int64_t *count, int64_t *n_tensor,
+                              weft_error *err)
+{
+    const meta *number = entry_of(c, "split.no"), *parts = entry_of(c, "split.count");
+    const meta *tensors = entry_of(c, "split.tensors.count");
+    if (!number || number->type != META_INT || parts->type != META_INT || parts->integer < 1 ||
+        parts->integer > MAX_PART || number->integer < 0 || number->integer >= parts->integer)
+        return weft_fail(err, WEFT_EFORMAT,
+                         "%s: split.no and split.count are not a part and their number, 1 to %d",
+                         c->path, MAX_PART);
+    if (parts->integer > 1 && (!tensors || tensors->type != META_INT))
+        return weft_fail(err, WEFT_EFORMAT, "%s: split.tensors.count is missing or no integer",
+                         c->path);
+    if (number->integer != 0)
+        return weft_fail(err, WEFT_EINVAL,
+                         "%s: part %lld of %lld; give the first one, whose name ends in "
+                         "-00001-of-%05lld.gguf",
+                         c->path, (long long)number->integer + 1, /* bounded: by the count */
+                         (long long)parts->integer, (long long)parts->integer);
+    *count = parts->integer;
+    *n_tensor = tensors ? tensors->integer : c->n_tensor;
+    return WEFT_OK;
+}
+
+/* The other parts of a file whose first part has been parsed. */
+static weft_status open_parts(container *c, weft_load load, weft_error *err)
+{
+    char path[MAX_PATH];
+    int64_t count = 0, n_tensor = 0;
+    const char *const first = c->path;
+    weft_status status = read_split(c, &count, &n_tensor, err);
+    if (status == WEFT_OK && count > 1 && !part_path(first, 1, count, path, sizeof path))
+        return weft_fail(err, WEFT_EFORMAT,
+                         "%s: the first of %lld parts, but its name does not end in "
+                         "-00001-of-%05lld.gguf",
+                         first, (long long)count, (long long)count);
+    if (status == WEFT_OK)
+        status = container_index(c, err);
+    for (int64_t part = 2; part <= count && status == WEFT_OK; part++) {
+        part_path(first, part, count, path, sizeof path);
+        status = open_part(c, path, part, count, load, err);
+    }
+    c->path = first;
+    if (status == WEFT_OK && c->n_tensor != n_tensor)
+        status = weft_fail(err, WEFT_EFORMAT,
+                           "%s: its %lld parts hold %lld tensors, split.tensors.count says %lld",
+                           first, (long long)count, (long long)c->n_tensor, (long long)n_tensor);
+    return status;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
 static weft_status open_file(container *c, const char *path, weft_load load, weft_error *err)
 {
-    weft_status status = file_open(&c->file[0], path, load, c->host, err);
+    file *f;
+    weft_status status = add_file(c, path, load, &f, err);
     if (status != WEFT_OK)
         return status;
-    const file *f = &c->file[0];
-    if (f->size >= 4 && memcmp(f->data, "GGUF", 4) == 0)
-        return gguf_parse(c, f->data, f->size, err);
+    if (f->size >= 4 && memcmp(f->data, "GGUF", 4) == 0) {
+        status = gguf_parse(c, f->data, f->size, err);
+        return status == WEFT_OK && entry_of(c, "split.count") ? open_parts(c, load, err) : status;
+    }
     if (f->size >= 4 && (memcmp(f->data, "PK\3\4", 4) == 0 || f->data[0] == 0x80))
         return weft_fail(
             err, WEFT_EUNSUPPORTED,

@@ -17,13 +17,13 @@
 
 #include <string.h>
 
-#define MAX_TENSOR 65536
-#define MAX_NAME   (NAME_BYTES - 1)
+#define MAX_NAME (NAME_BYTES - 1)
 
 typedef struct reading {
     container *c;
     const uint8_t *data; /* the data section */
     uint64_t size;
+    int64_t first; /* of this file's tensors */
     weft_error *err;
 } reading;
 
@@ -74,7 +74,8 @@ static weft_status read_tensor(const reading *r, const char *name, const json_t 
     if (length == 0 || length > MAX_NAME)
         return weft_fail(r->err, WEFT_EFORMAT, "%s: a tensor name of %zu bytes; 1 to %d are read",
                          c->path, length, MAX_NAME);
-    *t = (stored){ .name = arena_text(&c->store, name, length, r->err) };
+    t->path = c->path;
+    t->name = arena_text(&c->store, name, length, r->err);
     if (!t->name)
         return WEFT_ENOMEM;
     if (!json_is_object(spec) || json_object_size(spec) != 3)
@@ -127,18 +128,19 @@ static int order_extent(const void *a, const void *b)
 static weft_status check_tiling(const reading *r)
 {
     container *c = r->c;
-    const size_t bytes = (size_t)c->n_tensor * sizeof(stored *); /* bounded: by MAX_TENSOR */
+    const int64_t n = c->n_tensor - r->first;
+    const size_t bytes = (size_t)n * sizeof(stored *); /* bounded: by MAX_TENSOR */
     const arena_mark mark = arena_at(&c->store);
     stored **order = arena_alloc(&c->store, bytes, r->err);
     if (!order)
         return WEFT_ENOMEM;
-    for (int64_t i = 0; i < c->n_tensor; i++)
-        order[i] = &c->tensor[i];
-    sort_pointers((void **)order, c->n_tensor, order_extent);
+    for (int64_t i = 0; i < n; i++)
+        order[i] = &c->tensor[r->first + i]; /* bounded: by n_tensor */
+    sort_pointers((void **)order, n, order_extent);
 
     uint64_t at = 0;
     weft_status status = WEFT_OK;
-    for (int64_t i = 0; i < c->n_tensor && status == WEFT_OK; i++) {
+    for (int64_t i = 0; i < n && status == WEFT_OK; i++) {
         const uint64_t begin = (uint64_t)(order[i]->data - r->data);
         if (begin != at)
             status = weft_fail(
@@ -162,10 +164,8 @@ static weft_status read_header(const reading *r, json_t *root)
     if (n > MAX_TENSOR)
         return weft_fail(r->err, WEFT_EFORMAT, "%s: %zu tensors, at most %d are read", c->path, n,
                          MAX_TENSOR);
-    c->tensor = arena_alloc(&c->store, n * sizeof(stored), r->err); /* bounded: n <= MAX_TENSOR */
-    if (!c->tensor)
-        return WEFT_ENOMEM;
-    weft_status status = WEFT_OK;
+    const size_t tensors = n - (json_object_get(root, "__metadata__") != NULL);
+    weft_status status = container_room(c, tensors, r->err);
     for (void *i = json_object_iter(root); i && status == WEFT_OK;
          i = json_object_iter_next(root, i)) {
         const char *name = json_object_iter_key(i);
@@ -190,7 +190,7 @@ weft_status safetensors_parse(container *c, const uint8_t *data, uint64_t size, 
     if (n == 0 || header[0] != '{')
         return weft_fail(err, WEFT_EFORMAT, "%s: the header does not begin with '{'", c->path);
 
-    reading r = { c, &header[n], size - sizeof n - n, err };
+    reading r = { c, &header[n], size - sizeof n - n, c->n_tensor, err };
     json_section_begin(&c->host->mem);
     json_t *root = json_read(header, n, false, c->path, err);
     weft_status status = root ? read_header(&r, root) : WEFT_EFORMAT;

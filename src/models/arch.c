@@ -6,11 +6,11 @@
 #include <string.h>
 
 const arch archs[] = {
-    { "llama", "llama", &llama_family, ROPE_ADJACENT },
-    { "llama", "mistral", &llama_family, ROPE_ADJACENT },
-    { "qwen2", "qwen2", &llama_family, ROPE_HALVES },
-    { "qwen3", "qwen3", &llama_family, ROPE_HALVES },
-    { "gpt2", "gpt2", &gpt2_family, ROPE_HALVES },
+    { "llama", "llama", "LlamaForCausalLM", &llama_family, ROPE_ADJACENT, false, false },
+    { "llama", "mistral", "MistralForCausalLM", &llama_family, ROPE_ADJACENT, true, false },
+    { "qwen2", "qwen2", "Qwen2ForCausalLM", &llama_family, ROPE_HALVES, false, true },
+    { "qwen3", "qwen3", "Qwen3ForCausalLM", &llama_family, ROPE_HALVES, false, false },
+    { "gpt2", "gpt2", "GPT2LMHeadModel", &gpt2_family, ROPE_HALVES, false, false },
 };
 const int n_arch = sizeof archs / sizeof *archs;
 
@@ -38,14 +38,19 @@ static weft_status find_arch(model *m, bool gguf, weft_error *err)
                      key, entry->text, known);
 }
 
-static weft_status bind_all(model *m, bool gguf, weft_error *err)
+static weft_status bind_all(model *m, bool gguf, bool plan, weft_error *err)
 {
-    bind b = { .m = m, .gguf = gguf, .layer = -1, .err = err, .hf_prefix = "" };
+    bind b = { .m = m, .gguf = gguf, .plan = plan, .layer = -1, .err = err, .hf_prefix = "" };
     const size_t n = (size_t)m->file.n_tensor;
     b.used = mem_zalloc(&m->host->mem, n + 1, sizeof *b.used, "binding", err);
     m->param = arena_alloc(&m->store, (n + 1) * sizeof *m->param, err);
-    if (b.used && m->param) {
+    if (plan) {
+        m->origin = arena_alloc(&m->store, (n + 1) * sizeof *m->origin, err);
+        m->fact = arena_alloc(&m->store, MAX_FACT * sizeof *m->fact, err);
+    }
+    if (b.used && m->param && (!plan || (m->origin && m->fact))) {
         m->self = m->arch->family->bind(&b);
+        m->hf_prefix = b.hf_prefix;
         bind_finish(&b);
     } else {
         b.status = WEFT_ENOMEM;
@@ -54,7 +59,8 @@ static weft_status bind_all(model *m, bool gguf, weft_error *err)
     return b.status;
 }
 
-weft_status model_open(model *m, const char *path, weft_load load, host *h, weft_error *err)
+static weft_status open_as(model *m, const char *path, weft_load load, bool plan, host *h,
+                           weft_error *err)
 {
     *m = (model){ .host = h };
     weft_status status = container_open(&m->file, path, load, h, err);
@@ -65,10 +71,20 @@ weft_status model_open(model *m, const char *path, weft_load load, host *h, weft
     if (status == WEFT_OK)
         status = find_arch(m, gguf, err);
     if (status == WEFT_OK)
-        status = bind_all(m, gguf, err);
+        status = bind_all(m, gguf, plan, err);
     if (status != WEFT_OK)
         model_close(m);
     return status;
+}
+
+weft_status model_open(model *m, const char *path, weft_load load, host *h, weft_error *err)
+{
+    return open_as(m, path, load, false, h, err);
+}
+
+weft_status model_plan(model *m, const char *path, weft_load load, host *h, weft_error *err)
+{
+    return open_as(m, path, load, true, h, err);
 }
 
 void model_close(model *m)

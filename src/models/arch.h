@@ -32,11 +32,35 @@ typedef struct family {
 } family;
 
 typedef struct arch {
-    const char *gguf; /* general.architecture, or NULL */
-    const char *hf;   /* model_type in config.json, or NULL */
+    const char *gguf;     /* general.architecture, or NULL */
+    const char *hf;       /* model_type in config.json, or NULL */
+    const char *hf_class; /* of transformers */
     const family *family;
     rope_pairing gguf_pairing; /* Hugging Face always pairs halves */
+    bool hf_window;            /* sliding_window in config.json counts, for all layers */
+    bool hf_qkv_bias;          /* q, k and v have biases, whatever config.json says */
 } arch;
+
+/* What binding learns and running does not need; kept by model_plan for those who write models. */
+
+/* Of a weight: where it is, and what another file would call it and make of it. */
+typedef struct origin {
+    const stored *from;
+    const char *hf; /* its name in a Hugging Face file */
+    bool flip;      /* such a file has it [I, O] */
+    int64_t heads;  /* its rows are so many heads that turn with the position, so that their order
+                       follows the pairing; 0: they do not */
+} origin;
+
+/* Of the configuration: a value and both its keys, NULL where a format has none. GGUF's is relative
+ * to the architecture. */
+typedef struct fact {
+    const char *gguf, *hf;
+    meta value;
+    bool said; /* by the file; otherwise it is the default */
+} fact;
+
+#define MAX_FACT 64
 
 struct model {
     host *host;
@@ -52,10 +76,24 @@ struct model {
     tensor **param; /* every weight once, in the order of binding */
     int64_t n_param;
     void *self; /* the family's struct */
+
+    /* Only after model_plan: */
+    origin *origin; /* [n_param] */
+    fact *fact;
+    int n_fact;
+    rope_spec rope;        /* n_rot 0: the model does not turn */
+    const char *unsayable; /* what the other form has no key for, or NULL */
+    const char *hf_prefix; /* of names in a Hugging Face file, most of them */
+    bool hf_bare;          /* the file's names lack it */
+    int64_t n_ignored;     /* tensors that no model needs */
 };
 
 /* h must outlive the model. */
 weft_status model_open(model *m, const char *path, weft_load load, host *h, weft_error *err);
+
+/* The same without weights: every tensor is found and its shape checked, but none is read. What
+ * comes out cannot run. */
+weft_status model_plan(model *m, const char *path, weft_load load, host *h, weft_error *err);
 void model_close(model *m);
 
 /* The hidden width that Meta's code gives a Llama, integer steps included: 11008 for Llama-2-7B

@@ -27,13 +27,13 @@ weft_status bind_fail(bind *b, weft_status code, const char *format, ...)
     return b->status;
 }
 
-/* The same for a tensor, which may be in another file. */
-__attribute__((format(printf, 3, 4))) static void misfit(bind *b, weft_status code,
+/* The same for a tensor, which may be in another file; NULL for one that is in none. */
+__attribute__((format(printf, 4, 5))) static void misfit(bind *b, const stored *t, weft_status code,
                                                          const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    keep_first(b, code, b->m->file.path, format, args);
+    keep_first(b, code, t ? t->path : b->m->file.path, format, args);
     va_end(args);
 }
 
@@ -58,6 +58,19 @@ static found find(const bind *b, const char *gguf, const char *hf)
     return f;
 }
 
+/* Keeps a value and its keys, which are constants of the program. */
+static void learn(bind *b, const char *gguf, const char *hf, bool said, meta value)
+{
+    model *m = b->m;
+    if (!b->plan || b->status != WEFT_OK)
+        return;
+    if (m->n_fact == MAX_FACT) {
+        bind_fail(b, WEFT_EUNSUPPORTED, "a configuration of more than %d values", MAX_FACT);
+        return;
+    }
+    m->fact[m->n_fact++] = (fact){ gguf, hf, value, said };
+}
+
 int64_t bind_int(bind *b, const char *gguf, const char *hf, int64_t otherwise, int64_t lo,
                  int64_t hi)
 {
@@ -71,6 +84,7 @@ int64_t bind_int(bind *b, const char *gguf, const char *hf, int64_t otherwise, i
         return lo;
     }
     const int64_t x = f.entry ? f.entry->integer : otherwise;
+    learn(b, gguf, hf, f.entry, (meta){ .type = META_INT, .integer = x, .number = (double)x });
     if (x >= lo && x <= hi)
         return x;
     bind_fail(b, WEFT_EFORMAT, "%s is %lld%s, expected %lld to %lld", f.key, (long long)x,
@@ -78,7 +92,7 @@ int64_t bind_int(bind *b, const char *gguf, const char *hf, int64_t otherwise, i
     return lo;
 }
 
-double bind_real(bind *b, const char *gguf, const char *hf, double otherwise)
+static double read_real(bind *b, const char *gguf, const char *hf, double otherwise)
 {
     const found f = find(b, gguf, hf);
     if (!f.entry)
@@ -92,6 +106,13 @@ double bind_real(bind *b, const char *gguf, const char *hf, double otherwise)
     return otherwise;
 }
 
+double bind_real(bind *b, const char *gguf, const char *hf, double otherwise)
+{
+    const double x = read_real(b, gguf, hf, otherwise);
+    learn(b, gguf, hf, find(b, gguf, hf).entry, (meta){ .type = META_REAL, .number = x });
+    return x;
+}
+
 double bind_epsilon(bind *b, const char *gguf, const char *hf, double otherwise)
 {
     const double eps = bind_real(b, gguf, hf, otherwise);
@@ -100,7 +121,7 @@ double bind_epsilon(bind *b, const char *gguf, const char *hf, double otherwise)
     return eps;
 }
 
-const char *bind_text(bind *b, const char *gguf, const char *hf)
+static const char *read_text(bind *b, const char *gguf, const char *hf)
 {
     const found f = find(b, gguf, hf);
     if (!f.entry)
@@ -110,14 +131,38 @@ const char *bind_text(bind *b, const char *gguf, const char *hf)
     return f.entry->type == META_TEXT ? f.entry->text : NULL;
 }
 
+const char *bind_text(bind *b, const char *gguf, const char *hf)
+{
+    const char *text = read_text(b, gguf, hf);
+    if (text)
+        learn(b, gguf, hf, true, (meta){ .type = META_TEXT, .text = text, .length = strlen(text) });
+    return text;
+}
+
 bool bind_flag(bind *b, const char *gguf, const char *hf, bool otherwise)
 {
     const found f = find(b, gguf, hf);
-    if (!f.entry)
-        return otherwise;
-    if (f.entry->type != META_BOOL)
+    if (f.entry && f.entry->type != META_BOOL)
         bind_fail(b, WEFT_EFORMAT, "%s is not true or false", f.key);
-    return f.entry->flag;
+    const bool flag = f.entry ? f.entry->flag : otherwise;
+    learn(b, gguf, hf, f.entry, (meta){ .type = META_BOOL, .flag = flag });
+    return flag;
+}
+
+void bind_implied(bind *b, const char *hf, bool flag)
+{
+    if (b->gguf)
+        learn(b, NULL, hf, true, (meta){ .type = META_BOOL, .flag = flag });
+}
+
+bool bind_ties_head(bind *b, bool otherwise)
+{
+    static const char key[] = "tie_word_embeddings";
+    if (!b->gguf)
+        return bind_flag(b, NULL, key, otherwise);
+    const bool tied = !bind_has(b, "output");
+    bind_implied(b, key, tied);
+    return tied;
 }
 
 act_kind bind_act(bind *b, const char *hf, act_kind otherwise)
@@ -134,29 +179,59 @@ act_kind bind_act(bind *b, const char *hf, act_kind otherwise)
     if (!name)
         return otherwise;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(known[i].name, name) == 0)
+        if (strcmp(known[i].name, name) == 0) {
+            if (known[i].kind != otherwise)
+                b->m->unsayable = hf;
             return known[i].kind;
+        }
     bind_fail(b, WEFT_EUNSUPPORTED, "%s is \"%.40s\", an activation weft does not know", hf, name);
     return otherwise;
 }
 
+/* The numbers of a rope_spec under both their names. Hugging Face has kept its own under three
+ * roofs: rope_parameters.rope_type, rope_scaling.rope_type and rope_scaling.type. */
+static const struct {
+    size_t at; /* in rope_spec */
+    const char *gguf, *hf;
+    double otherwise;
+    unsigned scalings; /* that use it */
+} rope_numbers[] = {
+    { offsetof(rope_spec, factor), "rope.scaling.factor", "rope_scaling.factor", 1,
+      1 << ROPE_LINEAR | 1 << ROPE_LLAMA3 | 1 << ROPE_YARN },
+    { offsetof(rope_spec, low_freq), NULL, "rope_scaling.low_freq_factor", 1, 1 << ROPE_LLAMA3 },
+    { offsetof(rope_spec, high_freq), NULL, "rope_scaling.high_freq_factor", 4, 1 << ROPE_LLAMA3 },
+    { offsetof(rope_spec, beta_fast), "rope.scaling.yarn_beta_fast", "rope_scaling.beta_fast", 32,
+      1 << ROPE_YARN },
+    { offsetof(rope_spec, beta_slow), "rope.scaling.yarn_beta_slow", "rope_scaling.beta_slow", 1,
+      1 << ROPE_YARN },
+    { offsetof(rope_spec, attn_factor), NULL, "rope_scaling.attention_factor", 0, 1 << ROPE_YARN },
+    { offsetof(rope_spec, old_ctx), "rope.scaling.original_context_length",
+      "rope_scaling.original_max_position_embeddings", 0, 1 << ROPE_LLAMA3 | 1 << ROPE_YARN },
+};
+#define N_ROPE_NUMBER (sizeof rope_numbers / sizeof *rope_numbers)
+
+static const char *const rope_names[] = { [ROPE_PLAIN] = "default",
+                                          [ROPE_LINEAR] = "linear",
+                                          [ROPE_LLAMA3] = "llama3",
+                                          [ROPE_YARN] = "yarn" };
+
+static double *rope_number(rope_spec *s, size_t i)
+{
+    return (double *)(void *)((char *)s + rope_numbers[i].at);
+}
+
 static rope_scaling scaling_by_name(bind *b, const char *name)
 {
-    if (!name || strcmp(name, "default") == 0 || strcmp(name, "none") == 0)
+    if (!name || strcmp(name, "none") == 0)
         return ROPE_PLAIN;
-    if (strcmp(name, "linear") == 0)
-        return ROPE_LINEAR;
-    if (strcmp(name, "llama3") == 0)
-        return ROPE_LLAMA3;
-    if (strcmp(name, "yarn") == 0)
-        return ROPE_YARN;
+    for (int i = 0; i < (int)(sizeof rope_names / sizeof *rope_names); i++)
+        if (strcmp(rope_names[i], name) == 0)
+            return (rope_scaling)i;
     bind_fail(b, WEFT_EUNSUPPORTED,
               "rope scaling \"%.40s\"; none, linear, llama3 and yarn are known", name);
     return ROPE_PLAIN;
 }
 
-/* Hugging Face has kept these under three roofs: rope_parameters.rope_type, rope_scaling.rope_type
- * and rope_scaling.type. */
 static void rope_hf(bind *b, rope_spec *s)
 {
     const bool new_roof = container_meta(&b->m->file, "rope_parameters.rope_theta") ||
@@ -164,47 +239,81 @@ static void rope_hf(bind *b, rope_spec *s)
     const char *roof = new_roof ? "rope_parameters" : "rope_scaling";
     char key[64];
 #define UNDER(name) (snprintf(key, sizeof key, "%s.%s", roof, name), key)
-    const char *kind = bind_text(b, NULL, UNDER("rope_type"));
-    s->scaling = scaling_by_name(b, kind ? kind : bind_text(b, NULL, UNDER("type")));
-    s->theta = bind_real(b, NULL, new_roof ? UNDER("rope_theta") : "rope_theta", 10000);
-    s->factor = bind_real(b, NULL, UNDER("factor"), 1);
-    s->low_freq = bind_real(b, NULL, UNDER("low_freq_factor"), 1);
-    s->high_freq = bind_real(b, NULL, UNDER("high_freq_factor"), 4);
-    s->beta_fast = bind_real(b, NULL, UNDER("beta_fast"), 32);
-    s->beta_slow = bind_real(b, NULL, UNDER("beta_slow"), 1);
-    s->attn_factor = bind_real(b, NULL, UNDER("attention_factor"), 0);
-    s->old_ctx = bind_real(b, NULL, UNDER("original_max_position_embeddings"), (double)b->m->n_ctx);
+    const char *kind = read_text(b, NULL, UNDER("rope_type"));
+    s->scaling = scaling_by_name(b, kind ? kind : read_text(b, NULL, UNDER("type")));
+    s->theta = read_real(b, NULL, new_roof ? UNDER("rope_theta") : "rope_theta", 10000);
+    for (size_t i = 0; i < N_ROPE_NUMBER; i++)
+        *rope_number(s, i) = read_real(b, NULL, UNDER(strchr(rope_numbers[i].hf, '.') + 1),
+                                       *rope_number(s, i));
 #undef UNDER
 }
 
+static const char attn_key[] = "rope.scaling.attn_factor";
+
 static void rope_gguf(bind *b, rope_spec *s)
 {
-    s->scaling = scaling_by_name(b, bind_text(b, "rope.scaling.type", NULL));
-    s->theta = bind_real(b, "rope.freq_base", NULL, 10000);
-    s->factor = bind_real(b, "rope.scaling.factor", NULL, 1);
-    s->beta_fast = bind_real(b, "rope.scaling.yarn_beta_fast", NULL, 32);
-    s->beta_slow = bind_real(b, "rope.scaling.yarn_beta_slow", NULL, 1);
-    s->low_freq = 1;
-    s->high_freq = 4;
-    s->old_ctx = bind_real(b, "rope.scaling.original_context_length", NULL, (double)b->m->n_ctx);
-    const double factor = bind_real(b, "rope.scaling.attn_factor", NULL, 1);
+    s->scaling = scaling_by_name(b, read_text(b, "rope.scaling.type", NULL));
+    s->theta = read_real(b, "rope.freq_base", NULL, 10000);
+    for (size_t i = 0; i < N_ROPE_NUMBER; i++)
+        if (rope_numbers[i].gguf)
+            *rope_number(s, i) = read_real(b, rope_numbers[i].gguf, NULL, *rope_number(s, i));
+    const double factor = read_real(b, attn_key, NULL, 1);
     if (s->scaling == ROPE_YARN && factor != 1)
         s->attn_factor = factor * (0.1 * log(s->factor) + 1);
 }
 
-void bind_rope(bind *b, rope_spec *s)
+/* For those who write: what the scaling in force needs, and no more. GGUF has no word for llama3:
+ * its frequencies are a tensor there. */
+static void learn_rope(bind *b, rope_spec *s)
 {
-    s->pairing = b->gguf ? b->m->arch->gguf_pairing : ROPE_HALVES;
-    if (b->gguf)
-        rope_gguf(b, s);
-    else
-        rope_hf(b, s);
+    const bool named = s->scaling != ROPE_PLAIN, sayable = s->scaling != ROPE_LLAMA3;
+    const char *name = rope_names[s->scaling];
+    learn(b, "rope.freq_base", "rope_theta", true, (meta){ .type = META_REAL, .number = s->theta });
+    if (named)
+        learn(b, sayable ? "rope.scaling.type" : NULL, "rope_scaling.rope_type", true,
+              (meta){ .type = META_TEXT, .text = name, .length = strlen(name) });
+    for (size_t i = 0; i < N_ROPE_NUMBER; i++)
+        if (rope_numbers[i].scalings >> s->scaling & 1 && *rope_number(s, i) != 0)
+            learn(b, sayable ? rope_numbers[i].gguf : NULL, rope_numbers[i].hf, true,
+                  (meta){ .type = META_REAL, .number = *rope_number(s, i) });
+    if (s->scaling == ROPE_YARN && s->attn_factor != 0)
+        learn(b, attn_key, NULL, true,
+              (meta){ .type = META_REAL, .number = s->attn_factor / (0.1 * log(s->factor) + 1) });
+}
+
+static void check_rope(bind *b, const rope_spec *s)
+{
     if (s->theta <= 0 || s->factor <= 0 || s->old_ctx <= 0 || s->low_freq <= 0 ||
         s->high_freq <= s->low_freq || s->beta_slow <= 0 || s->beta_fast <= s->beta_slow ||
         (s->scaling == ROPE_YARN && s->theta == 1))
         bind_fail(b, WEFT_EFORMAT,
                   "rope parameters out of range (theta %g, factor %g, original context %g)",
                   s->theta, s->factor, s->old_ctx);
+    if (s->n_rot % 2 != 0)
+        bind_fail(b, WEFT_EFORMAT, "rotary positions need an even number, not %lld",
+                  (long long)s->n_rot);
+}
+
+const rope_table *bind_rope(bind *b, rope_spec *s)
+{
+    for (size_t i = 0; i < N_ROPE_NUMBER; i++)
+        *rope_number(s, i) = rope_numbers[i].otherwise;
+    s->old_ctx = (double)b->m->n_ctx;
+    s->pairing = b->gguf ? b->m->arch->gguf_pairing : ROPE_HALVES;
+    if (b->gguf)
+        rope_gguf(b, s);
+    else
+        rope_hf(b, s);
+    check_rope(b, s);
+    s->divisor = bind_divisors(b, "rope_freqs", s->n_rot / 2);
+    learn_rope(b, s);
+    if (b->status != WEFT_OK)
+        return NULL;
+    b->m->rope = *s;
+    const rope_table *t = rope_new(s, b->m->n_ctx, &b->m->store, b->err);
+    if (!t)
+        b->status = WEFT_ENOMEM;
+    return t;
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */
@@ -233,15 +342,22 @@ static void full_stem(const bind *b, const char *stem, char *name)
         snprintf(name, NAME_BYTES, "%s", stem);
 }
 
-static const char *hf_stem(const bind *b, const char *stem)
+/* The name in a Hugging Face file of stem + suffix (".weight"); false where it has none. */
+static bool hf_name(const bind *b, const char *stem, const char *suffix, char *name)
 {
-    for (const bind_name *n = b->names; n->stem; n++)
-        if (strcmp(n->stem, stem) == 0)
-            return n->hf;
-    return NULL;
+    const bind_name *n = b->names;
+    while (n->stem && strcmp(n->stem, stem) != 0)
+        n++;
+    const char *at = n->stem ? strstr(n->hf, "%d") : NULL;
+    if (at)
+        snprintf(name, 2 * NAME_BYTES, "%.*s%d%s%s", (int)(at - n->hf), n->hf, b->layer, at + 2,
+                 suffix);
+    else if (n->stem)
+        snprintf(name, 2 * NAME_BYTES, "%s%s", n->hf, suffix);
+    return n->stem;
 }
 
-/* The file's tensor for stem + suffix (".weight"), and the name it would have. */
+/* The file's tensor for stem + suffix, and the name it would have. */
 static const stored *look_up(bind *b, const char *stem, const char *suffix, char *file_name)
 {
     if (b->gguf) {
@@ -250,22 +366,15 @@ static const stored *look_up(bind *b, const char *stem, const char *suffix, char
         snprintf(file_name, 2 * NAME_BYTES, "%s%s", name, suffix);
         return container_tensor(&b->m->file, file_name);
     }
-    const char *hf = hf_stem(b, stem);
-    if (!hf)
+    if (!hf_name(b, stem, suffix, file_name))
         return NULL;
-    char layer[16], inner[NAME_BYTES];
-    snprintf(layer, sizeof layer, "%d", b->layer);
-    const char *at = strstr(hf, "%d");
-    if (at)
-        snprintf(inner, sizeof inner, "%.*s%s%s", (int)(at - hf), hf, layer, at + 2);
-    else
-        snprintf(inner, sizeof inner, "%s", hf);
-    snprintf(file_name, 2 * NAME_BYTES, "%s%s", inner, suffix);
     const stored *t = container_tensor(&b->m->file, file_name);
-    if (t)
+    const size_t n = strlen(b->hf_prefix);
+    if (t || strncmp(file_name, b->hf_prefix, n) != 0)
         return t;
-    snprintf(file_name, 2 * NAME_BYTES, "%s%s%s", b->hf_prefix, inner, suffix);
-    return container_tensor(&b->m->file, file_name);
+    t = container_tensor(&b->m->file, file_name + n);
+    b->m->hf_bare |= t != NULL;
+    return t;
 }
 
 static void describe(char *text, size_t size, int n_dim, const int64_t *shape)
@@ -286,7 +395,7 @@ static bool shape_is(bind *b, const stored *t, const char *name, int n_dim, cons
         char got[96], expected[96];
         describe(got, sizeof got, t->n_dim, t->shape);
         describe(expected, sizeof expected, n_dim, want);
-        misfit(b, WEFT_EFORMAT, "tensor %s is %s %s, expected %s", name, t->type->name, got,
+        misfit(b, t, WEFT_EFORMAT, "tensor %s is %s %s, expected %s", name, t->type->name, got,
                expected);
     }
     return same;
@@ -302,19 +411,35 @@ static const stored *claim(bind *b, const char *stem, const char *suffix, int n_
         return NULL;
     const stored *t = look_up(b, stem, suffix, name);
     if (!t && !optional)
-        misfit(b, WEFT_EFORMAT, "tensor %s is missing", name);
+        misfit(b, NULL, WEFT_EFORMAT, "tensor %s is missing", name);
     if (!t || !shape_is(b, t, name, n_dim, want))
         return NULL;
     b->used[t - b->m->file.tensor] = true;
     if (!t->type->decode)
-        misfit(b, WEFT_EUNSUPPORTED, "tensor %s is %s, which weights cannot be", name,
+        misfit(b, t, WEFT_EUNSUPPORTED, "tensor %s is %s, which weights cannot be", name,
                t->type->name);
     return t->type->decode ? t : NULL;
 }
 
-static tensor *header(bind *b, const char *stem, const char *suffix, const dtype *type, int n_dim,
-                      const int64_t *shape)
+/* For those who write: where the weight that is registered next comes from. */
+static void trace_origin(bind *b, const char *stem, const char *suffix, const stored *from,
+                         bool flip)
 {
+    char name[2 * NAME_BYTES];
+    origin *o = &b->m->origin[b->m->n_param];
+    *o = (origin){ .from = from, .flip = flip, .heads = b->heads };
+    if (!hf_name(b, stem, suffix, name))
+        return;
+    o->hf = arena_text(&b->m->store, name, strlen(name), b->err);
+    if (!o->hf)
+        b->status = WEFT_ENOMEM;
+}
+
+static tensor *header(bind *b, const char *stem, const char *suffix, const dtype *type, int n_dim,
+                      const int64_t *shape, const stored *from, bool flip)
+{
+    if (b->plan)
+        trace_origin(b, stem, suffix, from, flip);
     tensor *w = bind_alloc(b, 1, sizeof *w);
     if (!w)
         return NULL;
@@ -348,7 +473,9 @@ static tensor *vector(bind *b, const char *stem, const char *suffix, int64_t n, 
     const stored *t = claim(b, stem, suffix, 1, &n, optional);
     if (!t)
         return NULL;
-    tensor *w = header(b, stem, suffix, &dtype_real, 1, &n);
+    tensor *w = header(b, stem, suffix, &dtype_real, 1, &n, t, false);
+    if (b->plan)
+        return w;
     real *x = bind_alloc(b, n, sizeof *x);
     const void *from = in_place(b, t);
     if (!w || !x || !from)
@@ -369,14 +496,15 @@ static void *transposed(bind *b, const stored *t, int64_t O, int64_t I)
     return to;
 }
 
-static tensor *matrix(bind *b, const char *stem, int64_t O, int64_t I, bool flip)
+/* hf_flip: a Hugging Face file has it [I, O]. */
+static tensor *matrix(bind *b, const char *stem, int64_t O, int64_t I, bool hf_flip)
 {
     const int64_t shape[] = { O, I }, flipped[] = { I, O };
+    const bool flip = hf_flip && !b->gguf;
     const stored *t = claim(b, stem, ".weight", 2, flip ? flipped : shape, false);
-    tensor *w = t ? header(b, stem, ".weight", t->type, 2, shape) : NULL;
-    if (!w)
-        return NULL;
-    w->data = flip ? transposed(b, t, O, I) : in_place(b, t);
+    tensor *w = t ? header(b, stem, ".weight", t->type, 2, shape, t, hf_flip) : NULL;
+    if (w && !b->plan)
+        w->data = flip ? transposed(b, t, O, I) : in_place(b, t);
     return w;
 }
 
@@ -391,8 +519,16 @@ static const char *stem_text(bind *b, const char *stem)
 weight bind_linear(bind *b, const char *stem, int64_t O, int64_t I)
 {
     weight w = { .name = stem_text(b, stem) };
-    w.w = matrix(b, stem, O, I, !b->gguf && b->hf_transposed);
+    w.w = matrix(b, stem, O, I, b->hf_transposed);
     w.b = vector(b, stem, ".bias", O, true);
+    return w;
+}
+
+weight bind_heads(bind *b, const char *stem, int64_t n_head, int64_t E, int64_t I)
+{
+    b->heads = n_head;
+    const weight w = bind_linear(b, stem, n_head * E, I);
+    b->heads = 0;
     return w;
 }
 
@@ -407,6 +543,14 @@ weight bind_norm(bind *b, const char *stem, int64_t n, bool bias)
     w.w = vector(b, stem, ".weight", n, false);
     if (bias)
         w.b = vector(b, stem, ".bias", n, false);
+    return w;
+}
+
+tensor *bind_head_norm(bind *b, const char *stem, int64_t E)
+{
+    b->heads = 1;
+    tensor *w = bind_norm(b, stem, E, false).w;
+    b->heads = 0;
     return w;
 }
 
@@ -438,7 +582,7 @@ const float *bind_divisors(bind *b, const char *stem, int64_t n)
         t->type->decode(&value, from, i, 1);
         x[i] = (float)value;
         if (!(x[i] > 0) || !isfinite(x[i]))
-            misfit(b, WEFT_EFORMAT, "tensor %s holds %g, expected numbers above 0", t->name,
+            misfit(b, t, WEFT_EFORMAT, "tensor %s holds %g, expected numbers above 0", t->name,
                    (double)x[i]);
     }
     return x;
@@ -451,7 +595,7 @@ void bind_ignore(bind *b, const char *hf_suffix)
     for (int64_t i = 0; !b->gguf && i < c->n_tensor; i++) {
         const size_t length = strlen(c->tensor[i].name);
         if (length >= n && strcmp(c->tensor[i].name + length - n, hf_suffix) == 0)
-            b->used[i] = true;
+            b->m->n_ignored += !b->used[i], b->used[i] = true;
     }
 }
 
@@ -460,7 +604,8 @@ weft_status bind_finish(bind *b)
     const container *c = &b->m->file;
     for (int64_t i = 0; i < c->n_tensor && b->status == WEFT_OK; i++)
         if (!b->used[i])
-            misfit(b, WEFT_EUNSUPPORTED, "tensor %s is not part of a %s model as weft knows it",
-                   c->tensor[i].name, b->m->name);
+            misfit(b, &c->tensor[i], WEFT_EUNSUPPORTED,
+                   "tensor %s is not part of a %s model as weft knows it", c->tensor[i].name,
+                   b->m->name);
     return b->status;
 }

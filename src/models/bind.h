@@ -9,7 +9,8 @@
 
 #include "models/arch.h"
 
-/* weft's stem (which is GGUF's) and Hugging Face's, with %d for the layer. */
+/* weft's stem (which is GGUF's) and Hugging Face's, with %d for the layer and the prefix of the
+ * class that has a head. */
 typedef struct bind_name {
     const char *stem, *hf;
 } bind_name;
@@ -17,10 +18,12 @@ typedef struct bind_name {
 struct bind {
     model *m;
     bool gguf;
+    bool plan;              /* nothing is read, but all that is learned is kept */
     int layer;              /* of the tensors being bound, -1 outside */
     const bind_name *names; /* the family's table, ends with { NULL, NULL } */
-    const char *hf_prefix;  /* "model.": present or not, depending on which class saved the file */
+    const char *hf_prefix;  /* "model.": missing where a class without a head saved the file */
     bool hf_transposed;     /* matrices are stored [I, O] (GPT-2's Conv1D) */
+    int64_t heads;          /* see origin */
     bool *used;             /* [n_tensor] */
     weft_status status;
     weft_error *err;
@@ -47,8 +50,14 @@ bool bind_flag(bind *b, const char *gguf, const char *hf, bool otherwise);
 /* The activation named by the file's key; an unknown name is an error. */
 act_kind bind_act(bind *b, const char *hf, act_kind otherwise);
 
-/* What both formats say about rotary positions. */
-void bind_rope(bind *b, rope_spec *s);
+/* Does the head share the embedding? */
+bool bind_ties_head(bind *b, bool otherwise);
+
+/* A flag that config.json has and that the weights decide, for those who write one. */
+void bind_implied(bind *b, const char *hf, bool flag);
+
+/* What both formats say about rotary positions; d_head and n_rot are given. NULL after an error. */
+const rope_table *bind_rope(bind *b, rope_spec *s);
 
 /* Keeps the first error about the configuration. */
 weft_status bind_fail(bind *b, weft_status code, const char *format, ...)
@@ -61,11 +70,17 @@ bool bind_has(bind *b, const char *stem);
 /* A matrix [O, I] with its bias [O] where the file has one. */
 weight bind_linear(bind *b, const char *stem, int64_t O, int64_t I);
 
+/* The same where the rows are heads of E numbers that turn with the position. */
+weight bind_heads(bind *b, const char *stem, int64_t n_head, int64_t E, int64_t I);
+
 /* The head of a model whose file has none because it shares the embedding. */
 weight bind_tied(bind *b, const char *stem, tensor *w);
 
 /* A gain [n] as real numbers, with its bias where `bias` asks for one. */
 weight bind_norm(bind *b, const char *stem, int64_t n, bool bias);
+
+/* The gain of a norm over one head that turns with the position. */
+tensor *bind_head_norm(bind *b, const char *stem, int64_t E);
 
 /* A table [n, d] to be looked up in. */
 tensor *bind_table(bind *b, const char *stem, int64_t n, int64_t d);

@@ -69,16 +69,16 @@ static tensor *forward(run *r, const model *of)
 /* ---- from the file --------------------------------------------------------------------------- */
 
 static const bind_name names[] = {
-    { "token_embd", "wte" },
-    { "position_embd", "wpe" },
-    { "output_norm", "ln_f" },
+    { "token_embd", "transformer.wte" },
+    { "position_embd", "transformer.wpe" },
+    { "output_norm", "transformer.ln_f" },
     { "output", "lm_head" },
-    { "attn_norm", "h.%d.ln_1" },
-    { "attn_qkv", "h.%d.attn.c_attn" },
-    { "attn_output", "h.%d.attn.c_proj" },
-    { "ffn_norm", "h.%d.ln_2" },
-    { "ffn_up", "h.%d.mlp.c_fc" },
-    { "ffn_down", "h.%d.mlp.c_proj" },
+    { "attn_norm", "transformer.h.%d.ln_1" },
+    { "attn_qkv", "transformer.h.%d.attn.c_attn" },
+    { "attn_output", "transformer.h.%d.attn.c_proj" },
+    { "ffn_norm", "transformer.h.%d.ln_2" },
+    { "ffn_up", "transformer.h.%d.mlp.c_fc" },
+    { "ffn_down", "transformer.h.%d.mlp.c_proj" },
     { NULL, NULL },
 };
 
@@ -118,17 +118,11 @@ static void bind_positions(bind *b, gpt2 *m)
         m->position_embd = bind_table(b, "position_embd", of->n_ctx, of->d_model);
         return;
     }
-    rope_spec s = { .d_head = of->d_head, .n_rot = of->d_head };
-    bind_rope(b, &s);
-    if (strcmp(kind, "rope") != 0 || s.n_rot % 2 != 0)
+    if (strcmp(kind, "rope") != 0 || of->d_head % 2 != 0)
         bind_fail(b, WEFT_EUNSUPPORTED,
                   "position_embedding_type \"%.40s\" with heads of %lld numbers", kind,
                   (long long)of->d_head);
-    if (b->status != WEFT_OK)
-        return;
-    m->rope = rope_new(&s, of->n_ctx, &b->m->store, b->err);
-    if (!m->rope)
-        b->status = WEFT_ENOMEM;
+    m->rope = bind_rope(b, &(rope_spec){ .d_head = of->d_head, .n_rot = of->d_head });
 }
 
 static void bind_layer(bind *b, gpt2_layer *w)
@@ -165,8 +159,7 @@ static void *bind_gpt2(bind *b)
     m->token_embd = bind_table(b, "token_embd", of->n_vocab, of->d_model);
     bind_positions(b, m);
     m->output_norm = bind_norm(b, "output_norm", of->d_model, true);
-    const bool tied = b->gguf ? !bind_has(b, "output")
-                              : bind_flag(b, NULL, "tie_word_embeddings", true);
+    const bool tied = bind_ties_head(b, true);
     m->output = tied ? bind_tied(b, "output", m->token_embd)
                      : bind_linear(b, "output", of->n_vocab, of->d_model);
     b->hf_transposed = true; /* the layers' matrices, not the head */

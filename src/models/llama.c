@@ -72,20 +72,20 @@ int64_t llama_hidden_width(int64_t d_model, double multiplier, int64_t multiple_
 /* ---- from the file --------------------------------------------------------------------------- */
 
 static const bind_name names[] = {
-    { "token_embd", "embed_tokens" },
-    { "output_norm", "norm" },
+    { "token_embd", "model.embed_tokens" },
+    { "output_norm", "model.norm" },
     { "output", "lm_head" },
-    { "attn_norm", "layers.%d.input_layernorm" },
-    { "attn_q", "layers.%d.self_attn.q_proj" },
-    { "attn_k", "layers.%d.self_attn.k_proj" },
-    { "attn_v", "layers.%d.self_attn.v_proj" },
-    { "attn_output", "layers.%d.self_attn.o_proj" },
-    { "attn_q_norm", "layers.%d.self_attn.q_norm" },
-    { "attn_k_norm", "layers.%d.self_attn.k_norm" },
-    { "ffn_norm", "layers.%d.post_attention_layernorm" },
-    { "ffn_gate", "layers.%d.mlp.gate_proj" },
-    { "ffn_up", "layers.%d.mlp.up_proj" },
-    { "ffn_down", "layers.%d.mlp.down_proj" },
+    { "attn_norm", "model.layers.%d.input_layernorm" },
+    { "attn_q", "model.layers.%d.self_attn.q_proj" },
+    { "attn_k", "model.layers.%d.self_attn.k_proj" },
+    { "attn_v", "model.layers.%d.self_attn.v_proj" },
+    { "attn_output", "model.layers.%d.self_attn.o_proj" },
+    { "attn_q_norm", "model.layers.%d.self_attn.q_norm" },
+    { "attn_k_norm", "model.layers.%d.self_attn.k_norm" },
+    { "ffn_norm", "model.layers.%d.post_attention_layernorm" },
+    { "ffn_gate", "model.layers.%d.mlp.gate_proj" },
+    { "ffn_up", "model.layers.%d.mlp.up_proj" },
+    { "ffn_down", "model.layers.%d.mlp.down_proj" },
     { NULL, NULL },
 };
 
@@ -100,6 +100,7 @@ static void read_sizes(bind *b)
                             m->n_head);
     m->d_head = bind_int(b, "attention.key_length", "head_dim", m->d_model / m->n_head, 2,
                          MAX_HEAD);
+    bind_int(b, "attention.value_length", NULL, m->d_head, m->d_head, m->d_head);
     m->d_ff = bind_int(b, "feed_forward_length", "intermediate_size", REQUIRED, 1, max);
     m->n_ctx = bind_int(b, "context_length", "max_position_embeddings", REQUIRED, 1, 1 << 24);
     m->n_vocab = bind_int(b, "vocab_size", "vocab_size", bind_rows_of(b, "token_embd"), 1, max);
@@ -111,7 +112,7 @@ static void read_sizes(bind *b)
 /* Only Mistral uses its window for all layers; elsewhere the key exists but is switched off. */
 static int64_t read_window(bind *b)
 {
-    if (!b->gguf && strcmp(b->m->name, "mistral") != 0) {
+    if (!b->gguf && !b->m->arch->hf_window) {
         if (bind_flag(b, NULL, "use_sliding_window", false))
             bind_fail(b, WEFT_EUNSUPPORTED, "use_sliding_window: windows on some layers only");
         return 0;
@@ -119,42 +120,42 @@ static int64_t read_window(bind *b)
     return bind_int(b, "attention.sliding_window", "sliding_window", 0, 0, INT32_MAX);
 }
 
-static void read_rope(bind *b, llama *m)
+static const rope_table *read_rope(bind *b)
 {
-    const model *of = b->m;
-    rope_spec s = { .d_head = of->d_head };
-    s.n_rot = bind_int(b, "rope.dimension_count", NULL, of->d_head, 2, of->d_head);
-    bind_rope(b, &s);
-    if (s.n_rot % 2 != 0)
-        bind_fail(b, WEFT_EFORMAT, "rotary positions need an even number, not %lld",
-                  (long long)s.n_rot);
+    const int64_t E = b->m->d_head;
+    rope_spec s = { .d_head = E };
+    s.n_rot = bind_int(b, "rope.dimension_count", NULL, E, 2, E);
     if (bind_real(b, NULL, "partial_rotary_factor", 1) != 1)
         bind_fail(b, WEFT_EUNSUPPORTED, "partial_rotary_factor other than 1");
-    s.divisor = bind_divisors(b, "rope_freqs", s.n_rot / 2);
-    if (b->status != WEFT_OK)
-        return;
-    m->rope = rope_new(&s, of->n_ctx, &b->m->store, b->err);
-    if (!m->rope)
-        b->status = WEFT_ENOMEM;
+    return bind_rope(b, &s);
 }
 
 static void bind_layer(bind *b, llama_layer *w)
 {
     const int64_t D = b->m->d_model, E = b->m->d_head, F = b->m->d_ff;
-    const int64_t HE = b->m->n_head * E, KE = b->m->n_head_kv * E;
+    const int64_t H = b->m->n_head, K = b->m->n_head_kv;
     w->attn_norm = bind_norm(b, "attn_norm", D, false).w;
-    w->q = bind_linear(b, "attn_q", HE, D);
-    w->k = bind_linear(b, "attn_k", KE, D);
-    w->v = bind_linear(b, "attn_v", KE, D);
-    w->o = bind_linear(b, "attn_output", D, HE);
+    w->q = bind_heads(b, "attn_q", H, E, D);
+    w->k = bind_heads(b, "attn_k", K, E, D);
+    w->v = bind_linear(b, "attn_v", K * E, D);
+    w->o = bind_linear(b, "attn_output", D, H * E);
     if (bind_has(b, "attn_q_norm")) {
-        w->q_norm = bind_norm(b, "attn_q_norm", E, false).w;
-        w->k_norm = bind_norm(b, "attn_k_norm", E, false).w;
+        w->q_norm = bind_head_norm(b, "attn_q_norm", E);
+        w->k_norm = bind_head_norm(b, "attn_k_norm", E);
     }
     w->ffn_norm = bind_norm(b, "ffn_norm", D, false).w;
     w->gate = bind_linear(b, "ffn_gate", F, D);
     w->up = bind_linear(b, "ffn_up", F, D);
     w->down = bind_linear(b, "ffn_down", D, F);
+}
+
+/* config.json has one word for the biases of attention, and one for those behind it. */
+static void imply_biases(bind *b, const llama_layer *w)
+{
+    bind_implied(b, "attention_bias", w->o.b);
+    bind_implied(b, "mlp_bias", w->up.b);
+    if (b->gguf && !w->q.b == (w->o.b || b->m->arch->hf_qkv_bias))
+        b->m->unsayable = "biases on some of q, k, v and o";
 }
 
 static void *bind_llama(bind *b)
@@ -176,17 +177,18 @@ static void *bind_llama(bind *b)
     of->stream[0] = (stream_spec){ "k", of->n_head_kv * of->d_head };
     of->stream[1] = (stream_spec){ "v", of->n_head_kv * of->d_head };
     of->n_stream = 2;
-    read_rope(b, m);
+    m->rope = read_rope(b);
 
     m->token_embd = bind_table(b, "token_embd", of->n_vocab, of->d_model);
     m->output_norm = bind_norm(b, "output_norm", of->d_model, false).w;
-    const bool tied = b->gguf ? !bind_has(b, "output")
-                              : bind_flag(b, NULL, "tie_word_embeddings", false);
+    const bool tied = bind_ties_head(b, false);
     m->output = tied ? bind_tied(b, "output", m->token_embd)
                      : bind_linear(b, "output", of->n_vocab, of->d_model);
     for (b->layer = 0; b->layer < of->n_layer && b->status == WEFT_OK; b->layer++)
         bind_layer(b, &m->layer[b->layer]);
     b->layer = -1;
+    if (b->status == WEFT_OK)
+        imply_biases(b, &m->layer[0]);
     bind_ignore(b, ".rotary_emb.inv_freq");
     if (tied)
         bind_ignore(b, "lm_head.weight");

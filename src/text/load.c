@@ -240,13 +240,36 @@ static weft_status load_file(tokenizer *t, const file *f, const char *pre, weft_
     return status == WEFT_OK ? read_configs(t, err) : status;
 }
 
+static void stored_id(const container *c, const char *key, uint32_t n, int32_t *id)
+{
+    const meta *m = container_meta(c, key);
+    if (m && m->type == META_INT && m->integer >= 0 && m->integer < n)
+        *id = (int32_t)m->integer;
+}
+
+/* A tokenizer.json that lies in the file is the reference, unless a splitting is asked for by
+ * name. */
+static weft_status from_container(tokenizer *t, const container *c, const char *pre,
+                                  weft_error *err)
+{
+    const meta *json = container_meta(c, "tokenizer.huggingface.json");
+    if (!json || pre)
+        return source_gguf(t, c, pre, err);
+    if (json->type != META_TEXT)
+        return weft_fail(err, WEFT_EFORMAT, "%s: tokenizer.huggingface.json is not text", t->path);
+    const weft_status status = source_json(t, (const uint8_t *)json->text, json->length, err);
+    stored_id(c, "tokenizer.ggml.bos_token_id", t->vocab.n, &t->bos);
+    stored_id(c, "tokenizer.ggml.eos_token_id", t->vocab.n, &t->eos);
+    return status;
+}
+
 static weft_status load_gguf(tokenizer *t, const char *pre, weft_load load, weft_error *err)
 {
     container c = { 0 };
     weft_status status = container_open(&c, t->path, load, t->host, err);
     t->source = "gguf";
     if (status == WEFT_OK)
-        status = source_gguf(t, &c, pre, err);
+        status = from_container(t, &c, pre, err);
     if (status == WEFT_OK)
         status = tokenizer_finish(t, err);
     if (status == WEFT_OK)

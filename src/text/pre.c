@@ -5,6 +5,7 @@
  * a tenth of a model's quality, in silence. */
 #include "text/source.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define APOSTROPHE "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -46,9 +47,11 @@
     "\\x{104D8}-\\x{104FB}\\x{10C80}-\\x{10CB2}\\x{10CC0}-\\x{10CF2}"                              \
     "\\x{118A0}-\\x{118DF}\\x{1E900}-\\x{1E943}]+"
 
+#define MAX_PATTERN 6
+
 typedef struct pre {
-    const char *names;      /* parted by spaces */
-    const char *pattern[7]; /* each cuts what the one before left; the last is NULL */
+    const char *names;                    /* parted by spaces; the first is the one to write */
+    const char *pattern[MAX_PATTERN + 1]; /* each cuts what the one before left; then NULL */
     int flags;
 } pre;
 
@@ -57,10 +60,10 @@ static const pre table[] = {
       "olmo jais trillion granite-docling exaone4 jina-v1-en jina-v2-code roberta-bpe",
       { GPT2 },
       0 },
-    { "llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano",
+    { "llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano",
       { CL100K("\\p{N}{1,3}") },
       PRE_WORDS | PRE_BOS },
-    { "cl100k dbrx smaug-bpe glm4 chatglm-bpe", { CL100K("\\p{N}{1,3}") }, 0 },
+    { "dbrx cl100k smaug-bpe glm4 chatglm-bpe", { CL100K("\\p{N}{1,3}") }, 0 },
     { "qwen2 deepseek-r1-qwen kormo f2llmv2 stablelm2 hunyuan solar-open megrez grok-2",
       { CL100K("\\p{N}") },
       0 },
@@ -152,6 +155,24 @@ int pre_flags(const char *name)
 {
     const pre *p = find(name);
     return p ? p->flags : 0;
+}
+
+static bool cuts_by(const pre *p, const char *const *pattern, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!p->pattern[i] || strcmp(p->pattern[i], pattern[i]) != 0)
+            return false;
+    return !p->pattern[n];
+}
+
+bool pre_of_patterns(const char *const *pattern, int n, bool keeps_words, char name[PRE_NAME])
+{
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (cuts_by(&table[i], pattern, n) && keeps_words == !!(table[i].flags & PRE_WORDS)) {
+            snprintf(name, PRE_NAME, "%.*s", (int)strcspn(table[i].names, " "), table[i].names);
+            return true;
+        }
+    return false;
 }
 
 weft_status pre_apply(tokenizer *t, const char *name, weft_error *err)

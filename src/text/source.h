@@ -37,6 +37,10 @@ enum {
 };
 int pre_flags(const char *name);
 
+/* The name that files use for these n patterns, one after the other; false where they have none. */
+#define PRE_NAME 32
+bool pre_of_patterns(const char *const *pattern, int n, bool keeps_words, char name[PRE_NAME]);
+
 /* ---- SentencePiece's pieces, from whichever file --------------------------------------------- */
 
 enum { PIECE_NORMAL = 1, PIECE_UNKNOWN, PIECE_CONTROL, PIECE_USER, PIECE_UNUSED, PIECE_BYTE };

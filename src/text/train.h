@@ -35,7 +35,7 @@ weft_status train_tokenizer(trained *t, const char *const *path, int n_path, con
 void trained_free(trained *t);
 
 /* Writes it down. */
-weft_status trained_save(const trained *t, const train_options *o, const char *path,
+weft_status trained_save(const trained *t, const train_options *o, const char *path, host *h,
                          weft_error *err);
 
 #endif

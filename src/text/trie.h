@@ -31,11 +31,11 @@ weft_status trie_init(trie *t, arena *store, const trie_entry *entry, size_t n, 
 #define TRIE_MAX_NODE ((uint32_t)1 << 24)
 
 /* The node one byte further, or 0. */
-static inline uint32_t trie_step(const trie *t, uint32_t node, uint8_t byte)
+static inline uint32_t trie_step(const trie *t, uint32_t from, uint8_t byte)
 {
-    if (node == 0)
+    if (from == 0)
         return t->first[byte];
-    const uint32_t key = node << 8 | byte;
+    const uint32_t key = from << 8 | byte;
     uint64_t i = hash_mix(key, 0) & t->mask;
     while (t->edge[i].node != NO_ID) {
         if (t->edge[i].node == key)

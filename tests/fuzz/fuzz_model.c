@@ -1,4 +1,4 @@
-/* fuzz_model.c - bytes as a model, a GGUF file or a directory: if it opens, one token is evaluated
+/* fuzz_model.c - bytes as a model, a GGUF file or a directory, in one file or two: if it opens, one token is evaluated
  * and every piece of its vocabulary is spelled. What passes the parsers may still lie to the model:
  * heads, widths, contexts. */
 #include "engine/engine.h"
@@ -18,26 +18,60 @@ typedef struct part {
     size_t size, at;
 } part;
 
-enum { WHOLE, CONFIG, WEIGHTS, N_PART }; /* descriptors */
+enum { WHOLE, CONFIG, WEIGHTS, INDEX, SECOND, N_PART }; /* descriptors */
 
-/* A directory is written as its config.json, a NUL, and its model.safetensors. */
+/* Two files: the length of the first in four bytes, and both. */
+static void cut_two(part *first, part *second, const uint8_t *data, size_t size)
+{
+    uint32_t n = 0;
+    if (size >= sizeof n)
+        memcpy(&n, data, sizeof n);
+    const size_t begin = size >= sizeof n ? sizeof n : size;
+    const size_t length = n < size - begin ? n : size - begin;
+    *first = (part){ data + begin, length, 0 };
+    *second = (part){ data + begin + length, size - begin - length, 0 };
+}
+
+/* A text that begins with a brace and ends with a NUL; what is behind it is left. */
+static bool cut_text(part *p, const uint8_t **data, size_t *size)
+{
+    const uint8_t *end = *size && (*data)[0] == '{' ? memchr(*data, 0, *size) : NULL;
+    if (!end)
+        return false;
+    *p = (part){ *data, (size_t)(end - *data), 0 };
+    *size -= p->size + 1;
+    *data = end + 1;
+    return true;
+}
+
+/* A directory is written as its config.json, a NUL, and its model.safetensors; or, instead of the
+ * latter, an index, a NUL and two files. A GGUF file in two parts begins with "SPLT". */
 static void cut(part *p, const uint8_t *data, size_t size)
 {
-    const uint8_t *end = size && data[0] == '{' ? memchr(data, 0, size) : NULL;
-    p[WHOLE] = (part){ data, size, 0 };
-    if (!end)
-        return;
-    p[WHOLE].data = NULL;
-    p[CONFIG] = (part){ data, (size_t)(end - data), 0 };
-    p[WEIGHTS] = (part){ end + 1, size - p[CONFIG].size - 1, 0 };
+    if (size >= 4 && memcmp(data, "SPLT", 4) == 0) {
+        cut_two(&p[WHOLE], &p[SECOND], data + 4, size - 4);
+    } else if (!cut_text(&p[CONFIG], &data, &size)) {
+        p[WHOLE] = (part){ data, size, 0 };
+    } else if (cut_text(&p[INDEX], &data, &size)) {
+        cut_two(&p[WEIGHTS], &p[SECOND], data, size);
+    } else {
+        p[WEIGHTS] = (part){ data, size, 0 };
+    }
 }
 
 static int serve_open(void *ud, const char *path)
 {
-    const int fd = strstr(path, "/config.json")         ? CONFIG
-                   : strstr(path, "/model.safetensors") ? WEIGHTS
-                                                        : WHOLE;
-    ((part *)ud)[fd].at = 0;
+    part *p = ud;
+    const bool second = strstr(path, "-00002-of-") != NULL;
+    const int fd = strstr(path, "/config.json")                          ? CONFIG
+                   : strstr(path, ".index.json")                         ? INDEX
+                   : strstr(path, "/model.safetensors") && p[INDEX].data ? -1
+                   : second                                              ? SECOND
+                   : strstr(path, ".safetensors")                        ? WEIGHTS
+                                                                         : WHOLE;
+    errno = ENOENT;
+    if (fd >= 0)
+        p[fd].at = 0;
     return fd;
 }
 
@@ -108,13 +142,19 @@ static bool live(model *m, weft_error *err)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     part parts[N_PART] = { 0 };
-    host h = { .io = { serve_open, serve_size, serve_read, NULL, NULL, serve_close, parts } };
+    host h = { .io = { .open = serve_open,
+                       .size = serve_size,
+                       .read = serve_read,
+                       .close = serve_close,
+                       .ud = parts } };
     weft_error err = { 0 };
     model m;
     cut(parts, data, size);
     json_object_seed(1); /* hashing is random by default, findings must repeat */
     mem_init(&h.mem, 64 << 20, NULL);
-    bool done = model_open(&m, "input", WEFT_LOAD_COPY, &h, &err) == WEFT_OK;
+    const char *path = parts[SECOND].data && !parts[CONFIG].data ? "input-00001-of-00002.gguf"
+                                                                 : "input";
+    bool done = model_open(&m, path, WEFT_LOAD_COPY, &h, &err) == WEFT_OK;
     if (done) {
         done = live(&m, &err);
         model_close(&m);

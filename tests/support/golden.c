@@ -12,7 +12,7 @@ void golden_open(golden *g, const char *path, double tolerance)
     if (file_open(&f, path, WEFT_LOAD_COPY, &g->host, &err) != WEFT_OK)
         fail_msg("%s", err.message);
     assert_int_equal(container_begin(c, "safetensors", path, &g->host, &err), WEFT_OK);
-    c->file[0] = f;
+    *container_file(c, &err) = f;
     if (safetensors_parse(c, f.data, f.size, &err) != WEFT_OK ||
         container_index(c, &err) != WEFT_OK)
         fail_msg("%s", err.message);

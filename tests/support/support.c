@@ -55,14 +55,29 @@ static void remove_temp(void)
         nftw(temp_root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
+static void make_temp(void)
+{
+    if (temp_root[0])
+        return;
+    strcpy(temp_root, "/tmp/weft-test-XXXXXX");
+    assert_non_null(mkdtemp(temp_root));
+    temp_owner = getpid();
+    atexit(remove_temp);
+}
+
+const char *temp_path(const char *name)
+{
+    static char text[16][256];
+    static unsigned next;
+    char *to = text[next++ % 16];
+    make_temp();
+    snprintf(to, sizeof text[0], "%s/%s", temp_root, name);
+    return to;
+}
+
 const char *temp_file(const char *name, const void *bytes, size_t size)
 {
-    if (!temp_root[0]) {
-        strcpy(temp_root, "/tmp/weft-test-XXXXXX");
-        assert_non_null(mkdtemp(temp_root));
-        temp_owner = getpid();
-        atexit(remove_temp);
-    }
+    make_temp();
     const char *path = joined(temp_root, name);
     FILE *f = fopen(path, "wb");
     assert_non_null(f);
@@ -161,14 +176,64 @@ static void faulty_close(void *ud, int fd)
     io_system.close(NULL, fd);
 }
 
+static int faulty_create(void *ud, const char *path)
+{
+    faults *f = ud;
+    if (failing(f))
+        return errno = ENOSPC, -1;
+    const int fd = io_system.create(NULL, path);
+    f->live += fd >= 0;
+    return fd;
+}
+
+/* Writes are short on purpose too, and the disk is full where they fail. */
+static ssize_t faulty_write(void *ud, int fd, const void *from, size_t size)
+{
+    return failing(ud) ? (errno = ENOSPC, -1)
+                       : io_system.write(NULL, fd, from, size < 4096 ? size : 4096);
+}
+
+static int faulty_sync(void *ud, int fd)
+{
+    return failing(ud) ? (errno = EIO, -1) : io_system.sync(NULL, fd);
+}
+
+static int faulty_rename(void *ud, const char *from, const char *to)
+{
+    return failing(ud) ? (errno = EACCES, -1) : io_system.rename(NULL, from, to);
+}
+
+static int faulty_mkdir(void *ud, const char *path)
+{
+    return failing(ud) ? (errno = EACCES, -1) : io_system.mkdir(NULL, path);
+}
+
+/* Never fails: what is to be taken back could not be. */
+static int faulty_remove(void *ud, const char *path)
+{
+    (void)ud;
+    return io_system.remove(NULL, path);
+}
+
 void host_faulty(host *h, faults *memory, faults *io)
 {
     host_plain(h);
     if (memory)
         h->mem.hooks = (mem_hooks){ faulty_alloc, faulty_release, memory, .chunk = 1 };
     if (io)
-        h->io = (io_hooks){ faulty_open,  faulty_size,  faulty_read, faulty_map,
-                            faulty_unmap, faulty_close, io };
+        h->io = (io_hooks){ .open = faulty_open,
+                            .size = faulty_size,
+                            .read = faulty_read,
+                            .map = faulty_map,
+                            .unmap = faulty_unmap,
+                            .close = faulty_close,
+                            .create = faulty_create,
+                            .write = faulty_write,
+                            .sync = faulty_sync,
+                            .rename = faulty_rename,
+                            .remove = faulty_remove,
+                            .mkdir = faulty_mkdir,
+                            .ud = io };
 }
 
 void fill_normal(real *x, int64_t n, uint64_t key, uint64_t stream, double scale)

@@ -39,6 +39,9 @@ const char *fixture(const char *relative);
  * exits. */
 const char *temp_file(const char *name, const void *bytes, size_t size);
 
+/* A path in that directory, where nothing need be; the text lives until the next sixteen calls. */
+const char *temp_path(const char *name);
+
 /* The whole file, malloc'ed; fails the test if it cannot be read. */
 char *read_whole(const char *path, size_t *size);
 

@@ -129,8 +129,10 @@ static void golden_of_words(void **state)
 static char *saved(const trained *t, const train_options *o, size_t *size)
 {
     weft_error err = { 0 };
+    host h;
     const char *path = temp_file("tokenizer.json", "", 0);
-    assert_int_equal(trained_save(t, o, path, &err), WEFT_OK);
+    host_plain(&h);
+    assert_int_equal(trained_save(t, o, path, &h, &err), WEFT_OK);
     return read_whole(path, size);
 }
 
@@ -245,7 +247,7 @@ static void the_file_loads(void **state)
         train(&t, fixture("golden/train-tokenizer/corpus.txt"), &o, &h);
         weft_error err = { 0 };
         const char *path = temp_file("tokenizer.json", "", 0);
-        assert_int_equal(trained_save(&t, &o, path, &err), WEFT_OK);
+        assert_int_equal(trained_save(&t, &o, path, &h, &err), WEFT_OK);
         host_plain(&g);
         tokenizer loaded;
         if (tokenizer_load(&loaded, path, NULL, WEFT_LOAD_COPY, &g, &err) != WEFT_OK)
@@ -311,7 +313,7 @@ static void errors_have_names(void **state)
     trained t;
     weft_error err = { 0 };
     train(&t, good, &o, &h);
-    assert_int_equal(trained_save(&t, &o, "/nonexistent/tokenizer.json", &err), WEFT_EIO);
+    assert_int_equal(trained_save(&t, &o, "/nonexistent/tokenizer.json", &h, &err), WEFT_EIO);
     done(&t, &h);
 }
 

@@ -1,0 +1,54 @@
+/* api_convert.c - the public function that converts models: check, translate, delegate. */
+#include "api.h"
+#include "models/convert.h"
+
+#include <stdio.h>
+
+static weft_status translate(const weft_convert_options *o, convert_options *to, weft_error *err)
+{
+    const dtype *type = o->type ? dtype_by_name(o->type) : NULL;
+    if (o->type && (!type || !type->encode))
+        return weft_fail(
+            err, WEFT_EINVAL,
+            "\"%.40s\" is no type that weights are written in; f32, f16 and bf16 are, and in "
+            "GGUF q8_0 and others",
+            o->type);
+    if ((unsigned)o->to > WEFT_FORMAT_HF)
+        return weft_fail(err, WEFT_EINVAL, "no format has the number %d", (int)o->to);
+    *to = (convert_options){ o->to,   type,        o->max_shard,  o->force,
+                             o->load, o->progress, o->progress_ud };
+    return WEFT_OK;
+}
+
+weft_status weft_convert(const char *from, const char *to, const weft_convert_options *options,
+                         weft_convert_info *info, weft_error *err)
+{
+    weft_error local;
+    weft_convert_options o;
+    convert_options inner;
+    convert_report r;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!from || !to || !*from || !*to)
+        return weft_fail(err, WEFT_EINVAL, "no path %s given", from && *from ? "to" : "from");
+    if (!take_options(&o, sizeof o, options, options ? options->struct_size : 0,
+                      "weft_convert_options", err) ||
+        translate(&o, &inner, err) != WEFT_OK)
+        return err->code;
+    host h = { .io = io_system, .log = { o.log, o.log_ud } };
+    mem_init(&h.mem, o.ram_max, NULL);
+    if (convert_model(from, to, &inner, &r, &h, err) != WEFT_OK)
+        return err->code;
+    weft_convert_info i = { .format = r.to,
+                            .n_tensor = r.n_tensor,
+                            .n_file = r.n_file,
+                            .n_left_out = r.n_left_out,
+                            .bytes = r.bytes,
+                            .bytes_peak = h.mem.peak };
+    snprintf(i.architecture, sizeof i.architecture, "%s", r.architecture);
+    snprintf(i.type, sizeof i.type, "%s", r.type->name);
+    snprintf(i.path, sizeof i.path, "%s", r.path);
+    if (info)
+        give(info, info->struct_size, &i, sizeof i);
+    return WEFT_OK;
+}

@@ -1,0 +1,260 @@
+#include "base/save.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ROOM     (1 << 20)
+#define MAX_PATH 4096
+
+typedef enum saved_kind { SAVED_FILE, SAVED_DIRECTORY, SAVED_RETIRED } saved_kind;
+
+struct saved {
+    saved *next, *before;
+    char *path, *beside;
+    saved_kind kind;
+    bool made;  /* something is at `beside`, or is the directory that was made */
+    bool moved; /* from there to `path` */
+};
+
+void save_begin(save *s, host *h, weft_error *err)
+{
+    *s = (save){ .host = h, .fd = -1, .err = err };
+}
+
+weft_status save_fail(save *s, weft_status code, const char *format, ...)
+{
+    char text[sizeof s->err->message];
+    if (s->status != WEFT_OK)
+        return s->status;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return s->status = weft_fail(s->err, code, "%s", text);
+}
+
+static void fail_errno(save *s, const char *path, const char *verb)
+{
+    save_fail(s, WEFT_EIO, "%.400s: cannot %s: %s", path, verb, strerror(errno));
+}
+
+static void write_all(save *s, const uint8_t *data, size_t size)
+{
+    const io_hooks *io = &s->host->io;
+    while (size > 0 && s->status == WEFT_OK) {
+        const ssize_t n = io->write(io->ud, s->fd, data, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            errno = n < 0 ? errno : ENOSPC; /* a write of nothing would repeat for ever */
+            fail_errno(s, s->last->path, "write");
+            return;
+        }
+        data += n;
+        size -= (size_t)n;
+    }
+}
+
+static void flush(save *s)
+{
+    write_all(s, s->room, s->n);
+    s->n = 0;
+}
+
+void save_put(save *s, const void *data, size_t size)
+{
+    assert(s->status != WEFT_OK || s->fd >= 0);
+    if (s->status != WEFT_OK)
+        return;
+    s->bytes += size;
+    s->total += size;
+    if (size <= ROOM - s->n) {
+        memcpy(s->room + s->n, data, size);
+        s->n += size;
+        return;
+    }
+    flush(s);
+    if (size >= ROOM) {
+        write_all(s, data, size);
+    } else {
+        memcpy(s->room, data, size);
+        s->n = size;
+    }
+}
+
+/* What is written reaches the disk before any name points to it. */
+static void finish_file(save *s)
+{
+    const io_hooks *io = &s->host->io;
+    if (s->fd < 0)
+        return;
+    flush(s);
+    if (s->status == WEFT_OK && io->sync(io->ud, s->fd) != 0)
+        fail_errno(s, s->last->path, "write");
+    io->close(io->ud, s->fd);
+    s->fd = -1;
+    s->bytes = 0;
+}
+
+static saved *append(save *s, const char *path, saved_kind kind)
+{
+    saved *f = mem_zalloc(&s->host->mem, 1, sizeof *f, "saving", s->err);
+    if (f)
+        f->path = mem_strdup(&s->host->mem, path, s->err);
+    if (!f || !f->path) {
+        mem_free(&s->host->mem, f);
+        s->status = WEFT_ENOMEM;
+        return NULL;
+    }
+    f->kind = kind;
+    f->before = s->last;
+    *(s->last ? &s->last->next : &s->first) = f;
+    s->last = f;
+    return f;
+}
+
+void save_file(save *s, const char *path)
+{
+    const io_hooks *io = &s->host->io;
+    char beside[MAX_PATH];
+    finish_file(s);
+    if (s->status != WEFT_OK)
+        return;
+    const int n = snprintf(beside, sizeof beside, "%s.%ld.part", path, (long)getpid());
+    if (n < 0 || (size_t)n >= sizeof beside) {
+        save_fail(s, WEFT_EINVAL, "%.200s...: the path is too long", path);
+        return;
+    }
+    saved *f = append(s, path, SAVED_FILE);
+    if (f && !s->room)
+        s->room = mem_alloc(&s->host->mem, ROOM, "saving", s->err);
+    if (f && s->room)
+        f->beside = mem_strdup(&s->host->mem, beside, s->err);
+    if (!f || !s->room || !f->beside) {
+        s->status = WEFT_ENOMEM;
+        return;
+    }
+    s->fd = io->create(io->ud, beside);
+    f->made = s->fd >= 0;
+    if (!f->made)
+        fail_errno(s, errno == EEXIST ? beside : path, "create");
+}
+
+void save_directory(save *s, const char *path)
+{
+    const io_hooks *io = &s->host->io;
+    finish_file(s);
+    saved *f = s->status == WEFT_OK ? append(s, path, SAVED_DIRECTORY) : NULL;
+    if (!f)
+        return;
+    f->made = io->mkdir(io->ud, path) == 0;
+    if (!f->made && errno != EEXIST)
+        fail_errno(s, path, "create");
+}
+
+void save_retire(save *s, const char *path)
+{
+    finish_file(s);
+    if (s->status == WEFT_OK)
+        append(s, path, SAVED_RETIRED);
+}
+
+/* The names in a directory reach the disk. Not every file system can do that, and says EINVAL. */
+static void sync_directory_of(save *s, const char *path)
+{
+    const io_hooks *io = &s->host->io;
+    char directory[MAX_PATH];
+    const char *slash = strrchr(path, '/');
+    const int n = slash ? (int)(slash - path) : 0;
+    snprintf(directory, sizeof directory, "%.*s", n, path);
+    const int fd = io->open(io->ud, n > 0 ? directory : slash ? "/" : ".");
+    if (fd < 0) {
+        fail_errno(s, path, "reach the directory of");
+        return;
+    }
+    if (io->sync(io->ud, fd) != 0 && errno != EINVAL)
+        fail_errno(s, path, "write the directory of");
+    io->close(io->ud, fd);
+}
+
+static bool same_directory(const char *a, const char *b)
+{
+    const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
+    const size_t n = x ? (size_t)(x - a) : 0, m = y ? (size_t)(y - b) : 0;
+    return n == m && memcmp(a, b, n) == 0;
+}
+
+static void move_files(save *s)
+{
+    const io_hooks *io = &s->host->io;
+    for (saved *f = s->first; f && s->status == WEFT_OK; f = f->next) {
+        if (f->kind == SAVED_FILE && io->rename(io->ud, f->beside, f->path) != 0)
+            fail_errno(s, f->path, "replace");
+        else if (f->kind == SAVED_FILE)
+            f->moved = true;
+        else if (f->kind == SAVED_RETIRED && io->remove(io->ud, f->path) != 0 && errno != ENOENT)
+            fail_errno(s, f->path, "remove");
+    }
+    for (const saved *f = s->first; f && s->status == WEFT_OK; f = f->next)
+        if (!f->next || !same_directory(f->path, f->next->path))
+            sync_directory_of(s, f->path);
+}
+
+/* Is f in a directory of the set that was not there before? */
+static bool is_in_new(const save *s, const saved *f)
+{
+    for (const saved *d = s->first; d; d = d->next) {
+        const size_t n = strlen(d->path);
+        if (d->kind == SAVED_DIRECTORY && d->made && strncmp(f->path, d->path, n) == 0 &&
+            (f->path[n] == '/' || (n > 0 && d->path[n - 1] == '/')))
+            return true;
+    }
+    return false;
+}
+
+static void undo(const save *s, const saved *f)
+{
+    const io_hooks *io = &s->host->io;
+    if (f->made && !f->moved)
+        io->remove(io->ud, f->beside ? f->beside : f->path);
+    else if (f->moved && is_in_new(s, f))
+        io->remove(io->ud, f->path);
+}
+
+/* In reverse, so that directories are empty when they go. */
+static void take_back(save *s)
+{
+    for (const saved *f = s->last; f && s->status != WEFT_OK; f = f->before)
+        undo(s, f);
+    for (saved *f = s->last, *before; f; f = before) {
+        before = f->before;
+        mem_free(&s->host->mem, f->beside);
+        mem_free(&s->host->mem, f->path);
+        mem_free(&s->host->mem, f);
+    }
+}
+
+weft_status save_commit(save *s)
+{
+    finish_file(s);
+    if (s->status == WEFT_OK)
+        move_files(s);
+    take_back(s);
+    mem_free(&s->host->mem, s->room);
+    s->first = s->last = NULL;
+    s->room = NULL;
+    return s->status;
+}
+
+weft_status save_whole(const char *path, const void *data, size_t size, host *h, weft_error *err)
+{
+    save s;
+    save_begin(&s, h, err);
+    save_file(&s, path);
+    save_put(&s, data, size);
+    return save_commit(&s);
+}

@@ -1,0 +1,57 @@
+/* gguf_write.h - a GGUF file, version 3, as it is drawn in gguf.c.
+ *
+ *     gguf_writer w;
+ *     gguf_writer_begin(&w, &set);
+ *     gguf_add_text(&w, "general.architecture", "llama", 5);      keys, in the order of the file
+ *     gguf_add_tensor(&w, "token_embd.weight", type, 2, shape);   tensors, likewise
+ *     gguf_writer_head(&w, path);                                 opens the file, writes the above
+ *     gguf_writer_data(&w, bytes, n);                             all bytes of the first tensor ...
+ *     gguf_writer_end(&w);
+ *
+ * What is said about tensors is kept until the head is written, their numbers never are. Errors
+ * stick to the set of files. */
+#ifndef WEFT_FORMATS_GGUF_WRITE_H
+#define WEFT_FORMATS_GGUF_WRITE_H
+
+#include "base/buffer.h"
+#include "base/save.h"
+#include "formats/container.h"
+
+typedef struct gguf_writer {
+    save *save;
+    buffer entries, tensors;
+    buffer ends; /* of each tensor in the data: u64 */
+    uint64_t n_entry, n_tensor;
+    uint64_t size;  /* of the data, as announced */
+    uint64_t at, i; /* bytes of data so far, and the tensor that they belong to */
+} gguf_writer;
+
+void gguf_writer_begin(gguf_writer *w, save *s);
+
+void gguf_add_u16(gguf_writer *w, const char *key, uint16_t x);
+void gguf_add_u32(gguf_writer *w, const char *key, uint32_t x);
+void gguf_add_i32(gguf_writer *w, const char *key, int32_t x);
+void gguf_add_f32(gguf_writer *w, const char *key, float x);
+void gguf_add_bool(gguf_writer *w, const char *key, bool x);
+void gguf_add_text(gguf_writer *w, const char *key, const char *text, size_t length);
+void gguf_add_i32s(gguf_writer *w, const char *key, const int32_t *x, uint64_t n);
+void gguf_add_f32s(gguf_writer *w, const char *key, const float *x, uint64_t n);
+
+/* An array of text: n times an element after the head. */
+void gguf_add_texts(gguf_writer *w, const char *key, uint64_t n);
+void gguf_add_element(gguf_writer *w, const char *text, size_t length);
+
+/* An entry of another file, as it is. */
+void gguf_add_meta(gguf_writer *w, const meta *m);
+
+/* shape: outermost first. */
+void gguf_add_tensor(gguf_writer *w, const char *name, const dtype *type, int n_dim,
+                     const int64_t *shape);
+
+void gguf_writer_head(gguf_writer *w, const char *path);
+void gguf_writer_data(gguf_writer *w, const void *bytes, size_t n);
+
+/* Frees the writer; the file is in the set, which is not committed yet. */
+void gguf_writer_end(gguf_writer *w);
+
+#endif

@@ -1,0 +1,455 @@
+/* convert.c - what is to be written, and where. */
+#include "models/convert.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *const text_files[N_TEXT] = {
+    [TEXT_CONFIG] = "config.json",
+    [TEXT_GENERATION] = "generation_config.json",
+    [TEXT_TOKENIZER] = "tokenizer.json",
+    [TEXT_TOKENIZER_CONFIG] = "tokenizer_config.json",
+    [TEXT_SPECIAL] = "special_tokens_map.json",
+    [TEXT_TEMPLATE] = "chat_template.jinja",
+};
+
+const char *const text_keys[N_TEXT] = {
+    [TEXT_CONFIG] = "weft.huggingface.config",
+    [TEXT_GENERATION] = "weft.huggingface.generation_config",
+    [TEXT_TOKENIZER] = "tokenizer.huggingface.json",
+    [TEXT_TOKENIZER_CONFIG] = "weft.huggingface.tokenizer_config",
+    [TEXT_SPECIAL] = "weft.huggingface.special_tokens_map",
+    [TEXT_TEMPLATE] = "weft.huggingface.chat_template",
+};
+
+void size_label(int64_t n_parameter, char *to, size_t size)
+{
+    static const char units[] = "KMBT";
+    double x = (double)n_parameter / 1e3;
+    int unit = 0;
+    for (; x >= 1000 && unit < 3; unit++)
+        x /= 1000;
+    snprintf(to, size, "%.*f%c", x < 9.95 ? 1 : 0, x, units[unit]);
+}
+
+/* ---- paths ----------------------------------------------------------------------------------- */
+
+/* Unknown: it is there, but cannot be opened. */
+typedef enum path_kind { PATH_ABSENT, PATH_FILE, PATH_DIRECTORY, PATH_UNKNOWN } path_kind;
+
+static path_kind kind_of(const char *path, host *h)
+{
+    uint64_t size;
+    const int fd = h->io.open(h->io.ud, path);
+    if (fd < 0)
+        return errno == ENOENT || errno == ENOTDIR ? PATH_ABSENT : PATH_UNKNOWN;
+    errno = 0;
+    const bool regular = h->io.size(h->io.ud, fd, &size) == 0;
+    const int why = errno;
+    h->io.close(h->io.ud, fd);
+    return regular || why == ENOTSUP ? PATH_FILE : why == EISDIR ? PATH_DIRECTORY : PATH_UNKNOWN;
+}
+
+static bool ends_with(const char *s, const char *tail)
+{
+    const size_t n = strlen(s), k = strlen(tail);
+    return n >= k && strcmp(s + n - k, tail) == 0;
+}
+
+bool convert_join(char *to, size_t size, const char *directory, const char *name)
+{
+    const int n = snprintf(to, size, "%s%s%s", directory, ends_with(directory, "/") ? "" : "/",
+                           name);
+    return n > 0 && (size_t)n < size;
+}
+
+/* Does a name tell its size already, as "Llama-3.2-1B" does? */
+static bool tells_size(const char *name)
+{
+    for (const char *s = name; *s; s++)
+        if (*s >= '0' && *s <= '9' && strchr("KMBTkmbt", s[1]) && s[1] &&
+            (s[2] == '-' || s[2] == '_' || s[2] == '.' || !s[2]))
+            return true;
+    return false;
+}
+
+/* "stories-260K-F32.gguf": name, size and encoding, as the GGUF convention has them. */
+static void conventional_name(const conversion *c, char *to, size_t size)
+{
+    char label[16], encoding[16];
+    size_label(c->m.n_parameter, label, sizeof label);
+    snprintf(encoding, sizeof encoding, "%s", c->report->type->name);
+    for (char *s = encoding; *s; s++)
+        *s = *s >= 'a' && *s <= 'z' ? (char)(*s - 'a' + 'A') : *s;
+    const bool told = tells_size(c->name);
+    snprintf(to, size, "%.200s%s%s-%s.gguf", c->name, told ? "" : "-", told ? "" : label, encoding);
+    for (char *s = to; *s; s++)
+        *s = *s == ' ' ? '-' : *s;
+}
+
+/* The last part of a path, without the tail of a file; "model" where it has none. */
+static void name_of_path(const char *path, char *to, size_t size)
+{
+    size_t n = strlen(path);
+    while (n > 0 && path[n - 1] == '/')
+        n--;
+    size_t begin = n;
+    while (begin > 0 && path[begin - 1] != '/')
+        begin--;
+    if (n - begin > 5 && memcmp(path + n - 5, ".gguf", 5) == 0)
+        n -= 5;
+    snprintf(to, size, "%.*s", (int)(n - begin), path + begin);
+    if (!to[0] || strcmp(to, ".") == 0 || strcmp(to, "..") == 0)
+        snprintf(to, size, "model");
+}
+
+static weft_status refuse_existing(const conversion *c, const char *path)
+{
+    return weft_fail(c->err, WEFT_EIO, "%s: is there already; nothing is replaced without force",
+                     path);
+}
+
+/* "model.gguf" -> "model-00001-of-00003.gguf", where there are several. */
+bool convert_part_name(const conversion *c, const char *path, int part, char *to, size_t size)
+{
+    const int stem = (int)strlen(path) - (ends_with(path, ".gguf") ? 5 : 0);
+    const int n = c->n_part == 1 ? snprintf(to, size, "%s", path)
+                                 : snprintf(to, size, "%.*s-%05d-of-%05d.gguf", stem, path,
+                                            part + 1, c->n_part);
+    return n > 0 && (size_t)n < size;
+}
+
+static weft_status place_gguf(conversion *c, const char *to, char *path, size_t size)
+{
+    char file_name[512];
+    const path_kind kind = kind_of(to, c->host);
+    conventional_name(c, file_name, sizeof file_name);
+    if (kind != PATH_DIRECTORY && !ends_with(to, ".gguf"))
+        return weft_fail(c->err, WEFT_EINVAL,
+                         "%s: no directory, and a GGUF file's name ends in .gguf", to);
+    const bool fits = kind == PATH_DIRECTORY ? convert_join(path, size, to, file_name)
+                                             : snprintf(path, size, "%s", to) < (int)size;
+    if (!fits || !convert_part_name(c, path, 0, c->report->path, sizeof c->report->path))
+        return weft_fail(c->err, WEFT_EINVAL, "%.200s...: the path is too long", to);
+    if (!c->o->force && kind_of(c->report->path, c->host) != PATH_ABSENT)
+        return refuse_existing(c, c->report->path);
+    return WEFT_OK;
+}
+
+static weft_status place_hf(conversion *c, const char *to)
+{
+    static const char *const ours[] = { "config.json", "model.safetensors",
+                                        "model.safetensors.index.json" };
+    if (snprintf(c->report->path, sizeof c->report->path, "%s", to) >= (int)sizeof c->report->path)
+        return weft_fail(c->err, WEFT_EINVAL, "%.200s...: the path is too long", to);
+    if (kind_of(to, c->host) == PATH_FILE)
+        return weft_fail(c->err, WEFT_EINVAL, "%s: a file; the target is a directory", to);
+    for (size_t i = 0; i < sizeof ours / sizeof *ours && !c->o->force; i++) {
+        char path[4096];
+        if (convert_join(path, sizeof path, to, ours[i]) && kind_of(path, c->host) != PATH_ABSENT)
+            return refuse_existing(c, path);
+    }
+    return WEFT_OK;
+}
+
+/* ---- the small texts of the source ----------------------------------------------------------- */
+
+static weft_status read_texts(conversion *c)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < N_TEXT && status == WEFT_OK; i++) {
+        char path[4096];
+        if (c->from_gguf) {
+            const meta *m = container_meta(&c->m.file, text_keys[i]);
+            if (m && m->type == META_TEXT)
+                c->text[i] = (small_text){ m->text, (size_t)m->length };
+            continue;
+        }
+        if (!convert_join(path, sizeof path, c->from, text_files[i]) ||
+            kind_of(path, c->host) == PATH_ABSENT)
+            continue;
+        status = file_open(&c->text_file[i], path, WEFT_LOAD_COPY, c->host, c->err);
+        c->text[i] = (small_text){ file_text(&c->text_file[i]), c->text_file[i].size };
+    }
+    return status;
+}
+
+/* ---- tensors --------------------------------------------------------------------------------- */
+
+/* What a GGUF file remembers of the directory it came from: the type of most tensors, and "NAME
+ * TYPE" for each of the others. */
+static const dtype *type_before(const conversion *c, const char *name)
+{
+    const meta *most = container_meta(&c->m.file, DTYPE_KEY);
+    const meta *others = container_meta(&c->m.file, DTYPES_KEY);
+    const size_t n = strlen(name);
+    const uint8_t *at = others && others->type == META_ARRAY && others->element == GGUF_STRING
+                            ? others->at
+                            : NULL;
+    for (uint64_t i = 0; at && i < others->length; i++) {
+        uint64_t length;
+        const char *text = gguf_string(&at, &length);
+        char type[16];
+        if (length <= n + 1 || memcmp(text, name, n) != 0 || text[n] != ' ')
+            continue;
+        snprintf(type, sizeof type, "%.*s", (int)(length - n - 1 < 15 ? length - n - 1 : 15),
+                 text + n + 1);
+        return dtype_by_safetensors(type);
+    }
+    return most && most->type == META_TEXT ? dtype_by_safetensors(most->text) : NULL;
+}
+
+/* Readers of GGUF want vectors and learned positions in f32. */
+static bool stays_f32(const tensor *w)
+{
+    return w->n_dim == 1 || strncmp(w->name, "position_embd", 13) == 0;
+}
+
+static const dtype *type_for_gguf(const conversion *c, const tensor *w, const stored *from)
+{
+    if (stays_f32(w))
+        return &dtype_f32;
+    const dtype *type = c->o->type ? c->o->type : from->type;
+    if (cols(w) % type->block == 0)
+        return type;
+    log_write(&c->host->log, WEFT_LOG_WARN, "%s: rows of %lld numbers make no %s blocks; f16",
+              w->name, (long long)cols(w), type->name);
+    return &dtype_f16;
+}
+
+static const dtype *type_for_hf(const conversion *c, const tensor *w, const stored *from)
+{
+    const dtype *before = c->o->type ? c->o->type : type_before(c, w->name);
+    if (before && before->decode)
+        return before;
+    return from->type->safetensors ? from->type : &dtype_f32;
+}
+
+static weft_status add_tensor(conversion *c, int64_t i, outgoing *t)
+{
+    const model *m = &c->m;
+    const tensor *w = m->param[i];
+    const origin *o = &m->origin[i];
+    const bool gguf = c->report->to == WEFT_FORMAT_GGUF;
+    const rope_pairing before = c->from_gguf ? m->arch->gguf_pairing : ROPE_HALVES;
+    const rope_pairing after = gguf ? m->arch->gguf_pairing : ROPE_HALVES;
+    const bool flip = o->flip && c->from_gguf != gguf;
+    *t = (outgoing){ .name = gguf ? w->name : o->hf,
+                     .from = o->from,
+                     .n_dim = w->n_dim,
+                     .shape = { w->shape[0], w->n_dim > 1 ? w->shape[1] : 0 },
+                     .flip = flip,
+                     .turned = o->heads && before != after ? w->shape[0] / o->heads : 0,
+                     .to_adjacent = after == ROPE_ADJACENT };
+    t->type = gguf ? type_for_gguf(c, w, o->from) : type_for_hf(c, w, o->from);
+    if (!gguf && o->flip) {
+        t->shape[0] = w->shape[1];
+        t->shape[1] = w->shape[0];
+    }
+    const size_t prefix = strlen(m->hf_prefix);
+    if (!gguf && c->bare && strncmp(t->name, m->hf_prefix, prefix) == 0)
+        t->name += prefix;
+    if (!stored_bytes(t->type, t->n_dim, t->shape, &t->bytes))
+        return weft_fail(c->err, WEFT_EFORMAT, "tensor %s is too large", t->name);
+    return WEFT_OK;
+}
+
+/* GGUF has llama3's scaling as numbers by which the frequencies are divided. */
+static weft_status add_rope_freqs(conversion *c, outgoing *t)
+{
+    const stored *from = c->from_gguf ? container_tensor(&c->m.file, "rope_freqs.weight") : NULL;
+    const int64_t n = c->m.rope.n_rot / 2;
+    *t = (outgoing){ .name = "rope_freqs.weight",
+                     .from = from,
+                     .type = &dtype_f32,
+                     .n_dim = 1,
+                     .shape = { n },
+                     .bytes = (uint64_t)n * sizeof(float) };
+    if (from)
+        return WEFT_OK;
+    double plain[MAX_HEAD / 2], scaled[MAX_HEAD / 2];
+    rope_spec s = c->m.rope;
+    rope_frequencies(&s, scaled);
+    s.scaling = ROPE_PLAIN;
+    rope_frequencies(&s, plain);
+    float *made = arena_alloc(&c->store, (size_t)n * sizeof *made, c->err);
+    for (int64_t k = 0; made && k < n; k++)
+        made[k] = (float)(plain[k] / scaled[k]);
+    t->made = made;
+    return made ? WEFT_OK : WEFT_ENOMEM;
+}
+
+static weft_status list_tensors(conversion *c)
+{
+    const model *m = &c->m;
+    weft_status status = WEFT_OK;
+    c->tensor = arena_alloc(&c->store, (size_t)(m->n_param + 1) * sizeof *c->tensor, c->err);
+    if (!c->tensor)
+        return WEFT_ENOMEM;
+    for (int64_t i = 0; i < m->n_param && status == WEFT_OK; i++)
+        status = add_tensor(c, i, &c->tensor[c->n_tensor++]);
+    const bool freqs = c->from_gguf ? m->rope.divisor != NULL : m->rope.scaling == ROPE_LLAMA3;
+    if (status == WEFT_OK && c->report->to == WEFT_FORMAT_GGUF && freqs)
+        status = add_rope_freqs(c, &c->tensor[c->n_tensor++]);
+    uint64_t in_part = 0;
+    for (int64_t i = 0; i < c->n_tensor; i++) {
+        outgoing *t = &c->tensor[i];
+        if (c->o->max_shard && in_part > 0 && t->bytes > c->o->max_shard - in_part) {
+            c->n_part++;
+            in_part = 0;
+        }
+        t->part = c->n_part;
+        in_part = t->bytes > UINT64_MAX - in_part ? UINT64_MAX : in_part + t->bytes;
+        if (c->o->max_shard && in_part > c->o->max_shard)
+            in_part = c->o->max_shard;
+        c->bytes += t->bytes;
+    }
+    c->n_part++;
+    if (c->n_part > 65535)
+        return weft_fail(c->err, WEFT_EINVAL, "files of %llu bytes would be %d; 65535 are the most",
+                         (unsigned long long)c->o->max_shard, c->n_part);
+    return status;
+}
+
+/* The type of the largest share of the matrices. */
+static const dtype *most_type(const conversion *c)
+{
+    struct {
+        const dtype *type;
+        uint64_t bytes;
+    } seen[32] = { { &dtype_f32, 0 } };
+    size_t n = 1, best = 0;
+    for (int64_t i = 0; i < c->n_tensor; i++) {
+        const outgoing *t = &c->tensor[i];
+        size_t k = 0;
+        while (k < n && seen[k].type != t->type)
+            k++;
+        if (k == n && n < sizeof seen / sizeof *seen)
+            seen[n++].type = t->type;
+        if (k < n && t->n_dim > 1)
+            seen[k].bytes += t->bytes;
+        if (k < n && seen[k].bytes > seen[best].bytes)
+            best = k;
+    }
+    return seen[best].type;
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+typedef struct counted {
+    conversion *c;
+    rows_fn *put;
+    void *ud;
+} counted;
+
+static bool put_counted(void *ud, const void *bytes, size_t n)
+{
+    counted *k = ud;
+    conversion *c = k->c;
+    k->put(k->ud, bytes, n);
+    c->done += n;
+    if (c->o->progress && !c->o->progress(c->o->progress_ud, c->done, c->bytes))
+        save_fail(&c->save, WEFT_ESTOPPED, "%s: stopped", c->report->path);
+    return c->save.status == WEFT_OK;
+}
+
+void convert_data(conversion *c, int part, rows_fn *put, void *ud)
+{
+    counted k = { c, put, ud };
+    for (int64_t i = 0; i < c->n_tensor && c->save.status == WEFT_OK; i++) {
+        if (c->tensor[i].part != part)
+            continue;
+        const weft_status status = outgoing_rows(&c->tensor[i], &c->host->mem, put_counted, &k,
+                                                 c->err);
+        if (status != WEFT_OK && c->save.status == WEFT_OK)
+            c->save.status = status;
+    }
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static weft_status check_target(const conversion *c)
+{
+    const model *m = &c->m;
+    const dtype *type = c->o->type;
+    const bool gguf = c->report->to == WEFT_FORMAT_GGUF;
+    if (type && (!type->encode || (gguf ? type->gguf < 0 : !type->safetensors)))
+        return weft_fail(c->err, WEFT_EINVAL, "%s: not a type of weights in %s", type->name,
+                         gguf ? "GGUF" : "safetensors; f32, f16 and bf16 are");
+    if (gguf != c->from_gguf && m->unsayable)
+        return weft_fail(c->err, WEFT_EUNSUPPORTED,
+                         "%s: %s has no key for %s, which is not what it is by default",
+                         m->file.meta_path, gguf ? "GGUF" : "config.json", m->unsayable);
+    if (!gguf && m->rope.n_rot != 0 && m->rope.n_rot != m->rope.d_head)
+        return weft_fail(c->err, WEFT_EUNSUPPORTED,
+                         "%s: %lld of %lld numbers of a head turn; config.json cannot say that",
+                         m->file.meta_path, (long long)m->rope.n_rot, (long long)m->rope.d_head);
+    return WEFT_OK;
+}
+
+static weft_status write_all(conversion *c, const char *to)
+{
+    char path[4096];
+    weft_status status = c->report->to == WEFT_FORMAT_GGUF ? place_gguf(c, to, path, sizeof path)
+                                                           : place_hf(c, to);
+    if (status != WEFT_OK)
+        return status;
+    save_begin(&c->save, c->host, c->err);
+    if (c->report->to == WEFT_FORMAT_GGUF)
+        convert_to_gguf(c, path);
+    else
+        convert_to_hf(c, to);
+    c->report->bytes = c->save.total;
+    return save_commit(&c->save);
+}
+
+static weft_status convert(conversion *c, const char *to)
+{
+    weft_status status = arena_init(&c->store, ARENA_GROWING, &c->host->mem, 0, "", c->err);
+    if (status == WEFT_OK)
+        status = check_target(c);
+    if (status == WEFT_OK)
+        status = read_texts(c);
+    if (status == WEFT_OK)
+        status = list_tensors(c);
+    if (status != WEFT_OK)
+        return status;
+    c->report->type = most_type(c);
+    c->report->n_tensor = c->n_tensor;
+    c->report->n_left_out = c->m.n_ignored;
+    snprintf(c->report->architecture, sizeof c->report->architecture, "%s", c->m.name);
+    return write_all(c, to);
+}
+
+static weft_format target_of(const conversion *c, const char *to)
+{
+    if (ends_with(to, ".gguf") && kind_of(to, c->host) != PATH_DIRECTORY)
+        return WEFT_FORMAT_GGUF;
+    if (c->o->to != WEFT_FORMAT_OTHER)
+        return c->o->to;
+    return c->from_gguf ? WEFT_FORMAT_HF : WEFT_FORMAT_GGUF;
+}
+
+weft_status convert_model(const char *from, const char *to, const convert_options *o,
+                          convert_report *report, host *h, weft_error *err)
+{
+    conversion c = { .o = o, .host = h, .report = report, .err = err };
+    *report = (convert_report){ 0 };
+    weft_status status = model_plan(&c.m, from, o->load, h, err);
+    if (status != WEFT_OK)
+        return status;
+    c.from = from;
+    c.from_gguf = strcmp(c.m.file.format, "gguf") == 0;
+    const meta *bare = container_meta(&c.m.file, BARE_KEY);
+    c.bare = c.from_gguf ? bare && bare->type == META_BOOL && bare->flag : c.m.hf_bare;
+    name_of_path(from, c.name, sizeof c.name);
+    report->to = target_of(&c, to);
+    status = convert(&c, to);
+    for (int i = 0; i < N_TEXT; i++)
+        if (c.text_file[i].path)
+            file_close(&c.text_file[i], h);
+    arena_free(&c.store);
+    model_close(&c.m);
+    return status;
+}

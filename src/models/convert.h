@@ -1,0 +1,120 @@
+/* convert.h - a model from one form into another: a Hugging Face directory into a GGUF file and
+ * back.
+ *
+ * What a tensor is called in both, and what its shape is, comes from where models are bound
+ * (model_plan). The forms differ in three ways beside names: GPT-2's matrices are [I, O] in
+ * a directory; the rows of q and k that turn together are E/2 apart in a directory and neighbours in
+ * a GGUF file of some architectures; and vectors are f32 in GGUF.
+ *
+ * Tensors pass through a megabyte at a time; only the heads of files are ever in memory. */
+#ifndef WEFT_MODELS_CONVERT_H
+#define WEFT_MODELS_CONVERT_H
+
+#include "base/save.h"
+#include "models/arch.h"
+
+typedef struct convert_options {
+    weft_format to;     /* WEFT_FORMAT_OTHER: the one that the source is not */
+    const dtype *type;  /* of matrices; NULL: as they are, or were in the directory */
+    uint64_t max_shard; /* bytes of tensors in a file; 0: one file */
+    bool force;         /* replace what is there */
+    weft_load load;
+    weft_progress_fn *progress;
+    void *progress_ud;
+} convert_options;
+
+typedef struct convert_report {
+    weft_format to;
+    char path[4096]; /* the file, the first of several, or the directory */
+    char architecture[64];
+    const dtype *type; /* of most numbers */
+    int64_t n_tensor, n_file, n_left_out;
+    uint64_t bytes; /* written */
+} convert_report;
+
+weft_status convert_model(const char *from, const char *to, const convert_options *o,
+                          convert_report *report, host *h, weft_error *err);
+
+/* ---- inside ---------------------------------------------------------------------------------- */
+
+/* A tensor as it will be written. */
+typedef struct outgoing {
+    const char *name;
+    const stored *from; /* NULL: `made` */
+    const float *made;  /* numbers that no file has */
+    const dtype *type;
+    int n_dim;
+    int64_t shape[2]; /* outermost first */
+    bool flip;        /* from is [cols, rows] */
+    int64_t turned;   /* numbers of a head whose rows are to be reordered; 0: none are */
+    bool to_adjacent; /* from halves; otherwise back */
+    uint64_t bytes;
+    int part;
+} outgoing;
+
+/* The small files of a directory, which a GGUF file keeps as text. */
+enum {
+    TEXT_CONFIG,
+    TEXT_GENERATION,
+    TEXT_TOKENIZER,
+    TEXT_TOKENIZER_CONFIG,
+    TEXT_SPECIAL,
+    TEXT_TEMPLATE,
+    N_TEXT
+};
+
+typedef struct small_text {
+    const char *text; /* NULL: there is none; not always terminated */
+    size_t length;
+} small_text;
+
+extern const char *const text_files[N_TEXT];
+extern const char *const text_keys[N_TEXT];
+
+/* What a GGUF file keeps of the directory beside texts: the type of most tensors, "NAME TYPE" for
+ * each of the others, and whether names lack their prefix. */
+#define DTYPE_KEY  "weft.huggingface.dtype"
+#define DTYPES_KEY "weft.huggingface.dtypes"
+#define BARE_KEY   "weft.huggingface.bare_names"
+
+typedef struct conversion {
+    const convert_options *o;
+    model m;
+    const char *from;
+    char name[256]; /* of the model, after its path */
+    bool from_gguf;
+    bool bare; /* names in the directory lack the prefix of a class */
+    host *host;
+    arena store;
+    small_text text[N_TEXT];
+    file text_file[N_TEXT];
+    outgoing *tensor;
+    int64_t n_tensor;
+    int n_part;
+    uint64_t bytes; /* of all tensors */
+    uint64_t done;
+    rope_spec llama3; /* what a table of frequencies was made from, where it had to be found out */
+    save save;
+    convert_report *report;
+    weft_error *err;
+} conversion;
+
+/* The numbers of a tensor in the order and the type of the target, handed on in pieces. */
+typedef bool rows_fn(void *ud, const void *bytes, size_t n);
+weft_status outgoing_rows(const outgoing *t, mem *m, rows_fn *put, void *ud, weft_error *err);
+
+/* Both write all files of their form into c->save. */
+void convert_to_gguf(conversion *c, const char *path);
+void convert_to_hf(conversion *c, const char *directory);
+
+/* Writes the numbers of part `part`, tensor by tensor. */
+void convert_data(conversion *c, int part, rows_fn *put, void *ud);
+
+/* A path in a directory, and that of a part of a GGUF file; false where it is too long. */
+bool convert_join(char *to, size_t size, const char *directory, const char *name);
+bool convert_part_name(const conversion *c, const char *path, int part, char *to, size_t size);
+
+/* "1.2B" */
+void size_label(int64_t n_parameter, char *to, size_t size);
+
+#endif

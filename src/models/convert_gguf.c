@@ -1,0 +1,268 @@
+/* convert_gguf.c - what a GGUF file says of a model: the facts of its configuration, its tokenizer,
+ * and the texts of the directory it comes from. */
+#include "formats/gguf_write.h"
+#include "models/convert.h"
+#include "text/describe.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* general.file_type, which tells the type of most tensors. */
+static const struct {
+    const char *type;
+    uint32_t number;
+} file_types[] = {
+    { "f32", 0 },   { "f16", 1 },   { "q4_0", 2 },  { "q4_1", 3 },  { "q8_0", 7 },
+    { "q5_0", 8 },  { "q5_1", 9 },  { "q2_k", 10 }, { "q3_k", 12 }, { "q4_k", 15 },
+    { "q5_k", 17 }, { "q6_k", 18 }, { "bf16", 32 },
+};
+
+static void add_text(gguf_writer *w, const char *key, const char *text)
+{
+    gguf_add_text(w, key, text, strlen(text));
+}
+
+static void add_types(const conversion *c, gguf_writer *w)
+{
+    const dtype *type = c->report->type;
+    for (size_t i = 0; i < sizeof file_types / sizeof *file_types; i++)
+        if (strcmp(file_types[i].type, type->name) == 0)
+            gguf_add_u32(w, "general.file_type", file_types[i].number);
+    if (type->block > 1)
+        gguf_add_u32(w, "general.quantization_version", 2);
+}
+
+static void add_general(const conversion *c, gguf_writer *w)
+{
+    char label[16];
+    size_label(c->m.n_parameter, label, sizeof label);
+    add_text(w, "general.architecture", c->m.arch->gguf);
+    add_text(w, "general.type", "model");
+    add_text(w, "general.name", c->name);
+    add_text(w, "general.size_label", label);
+    add_types(c, w);
+}
+
+static void add_fact(const conversion *c, gguf_writer *w, const fact *f)
+{
+    const meta *v = &f->value;
+    char key[128];
+    snprintf(key, sizeof key, "%s.%s", c->m.arch->gguf, f->gguf);
+    if (v->type == META_TEXT)
+        gguf_add_text(w, key, v->text, v->length);
+    else if (v->type == META_BOOL)
+        gguf_add_bool(w, key, v->flag);
+    else if (v->type == META_REAL && strcmp(f->gguf, "rope.scaling.original_context_length") != 0)
+        gguf_add_f32(w, key, (float)v->number);
+    else
+        gguf_add_u32(w, key, (uint32_t)v->number);
+}
+
+/* What is not said and nothing by default stays unsaid. */
+static void add_facts(const conversion *c, gguf_writer *w)
+{
+    for (int i = 0; i < c->m.n_fact; i++) {
+        const fact *f = &c->m.fact[i];
+        if (f->gguf && (f->said || f->value.number != 0))
+            add_fact(c, w, f);
+    }
+}
+
+/* ---- tokenizer ------------------------------------------------------------------------------- */
+
+/* An id, or the first of a list. */
+static int32_t config_id(const conversion *c, const char *key)
+{
+    char first[64];
+    snprintf(first, sizeof first, "%s.0", key);
+    const meta *m = container_meta(&c->m.file, key);
+    m = m ? m : container_meta(&c->m.file, first);
+    return m && m->type == META_INT && m->integer >= 0 && m->integer < c->m.n_vocab
+               ? (int32_t)m->integer
+               : -1;
+}
+
+static void add_id(gguf_writer *w, const char *key, int32_t id)
+{
+    if (id >= 0)
+        gguf_add_u32(w, key, (uint32_t)id);
+}
+
+/* A template of its own file, or the one in the configuration. */
+static weft_status add_template(const conversion *c, gguf_writer *w)
+{
+    static const char key[] = "tokenizer.chat_template";
+    const small_text *own = &c->text[TEXT_TEMPLATE], *config = &c->text[TEXT_TOKENIZER_CONFIG];
+    if (own->text) {
+        gguf_add_text(w, key, own->text, own->length);
+        return WEFT_OK;
+    }
+    if (!config->text)
+        return WEFT_OK;
+    json_section_begin(&c->host->mem);
+    json_t *root = json_read((const uint8_t *)config->text, config->length, true,
+                             text_files[TEXT_TOKENIZER_CONFIG], c->err);
+    const weft_status status = root ? WEFT_OK : WEFT_EFORMAT;
+    const json_t *text = json_object_get(root, "chat_template");
+    if (json_is_string(text))
+        gguf_add_text(w, key, json_string_value(text), json_string_length(text));
+    json_section_end();
+    return status;
+}
+
+static weft_status describe(const conversion *c, gguf_writer *w, tokenizer *t)
+{
+    const small_text *json = &c->text[TEXT_TOKENIZER];
+    const char *lacks = NULL;
+    if (t->bos < 0)
+        t->bos = config_id(c, "bos_token_id");
+    if (t->eos < 0)
+        t->eos = config_id(c, "eos_token_id");
+    const weft_status status = tokenizer_describe(w, t, json->text, json->length, c->m.n_vocab,
+                                                  &lacks, c->err);
+    if (lacks)
+        log_write(&c->host->log, WEFT_LOG_WARN,
+                  "%s: GGUF has no word for %s; weft executes the tokenizer.json in the file, "
+                  "others may not",
+                  t->path, lacks);
+    return status;
+}
+
+/* A tokenizer that weft cannot run is carried along as it is. */
+static weft_status add_tokenizer(const conversion *c, gguf_writer *w)
+{
+    weft_error why = { 0 };
+    tokenizer t;
+    char path[4096];
+    if (!c->text[TEXT_TOKENIZER].text) {
+        add_id(w, "tokenizer.ggml.bos_token_id", config_id(c, "bos_token_id"));
+        add_id(w, "tokenizer.ggml.eos_token_id", config_id(c, "eos_token_id"));
+        return WEFT_OK;
+    }
+    convert_join(path, sizeof path, c->from, text_files[TEXT_TOKENIZER]);
+    weft_status status = tokenizer_load(&t, path, NULL, WEFT_LOAD_COPY, c->host, &why);
+    if (status == WEFT_EUNSUPPORTED || status == WEFT_EFORMAT) {
+        log_write(&c->host->log, WEFT_LOG_WARN, "%s; the file is kept, but its tokens are not",
+                  why.message);
+        return WEFT_OK;
+    }
+    if (status != WEFT_OK)
+        return weft_fail(c->err, why.code, "%s", why.message);
+    status = describe(c, w, &t);
+    tokenizer_free(&t);
+    add_id(w, "tokenizer.ggml.padding_token_id", config_id(c, "pad_token_id"));
+    return status == WEFT_OK ? add_template(c, w) : status;
+}
+
+/* ---- the directory, for the way back --------------------------------------------------------- */
+
+static void add_texts(const conversion *c, gguf_writer *w)
+{
+    for (int i = 0; i < N_TEXT; i++) {
+        if (c->text[i].text && c->text[i].length > GGUF_MAX_TEXT)
+            log_write(&c->host->log, WEFT_LOG_WARN,
+                      "%s: %zu bytes are too many for a key; it is left out", text_files[i],
+                      c->text[i].length);
+        else if (c->text[i].text)
+            gguf_add_text(w, text_keys[i], c->text[i].text, c->text[i].length);
+    }
+}
+
+static void add_dtypes(const conversion *c, gguf_writer *w)
+{
+    const model *m = &c->m;
+    const dtype *most = m->origin[0].from->type;
+    uint64_t n = 0;
+    for (int64_t i = 0; i < m->n_param; i++)
+        n += m->origin[i].from->type != most;
+    add_text(w, DTYPE_KEY, most->safetensors);
+    if (n > 0)
+        gguf_add_texts(w, DTYPES_KEY, n);
+    for (int64_t i = 0; i < m->n_param && n > 0; i++) {
+        char line[2 * NAME_BYTES];
+        const dtype *type = m->origin[i].from->type;
+        if (type != most)
+            gguf_add_element(
+                w, line,
+                (size_t)snprintf(line, sizeof line, "%s %s", m->param[i]->name, type->safetensors));
+    }
+}
+
+static weft_status add_directory(const conversion *c, gguf_writer *w)
+{
+    add_general(c, w);
+    add_facts(c, w);
+    const weft_status status = add_tokenizer(c, w);
+    add_text(w, "weft.converted_by", "weft " WEFT_VERSION);
+    add_texts(c, w);
+    add_dtypes(c, w);
+    if (c->bare)
+        gguf_add_bool(w, BARE_KEY, true);
+    return status;
+}
+
+/* From GGUF to GGUF all keys stay, but those that tell of the types and of parts. */
+static void add_entries(const conversion *c, gguf_writer *w)
+{
+    static const char *const ours[] = { "general.file_type", "general.quantization_version",
+                                        "general.alignment", "split.no",
+                                        "split.count",       "split.tensors.count" };
+    const container *from = &c->m.file;
+    for (int64_t i = 0; i < from->n_entry; i++) {
+        bool skip = false;
+        for (size_t k = 0; k < sizeof ours / sizeof *ours; k++)
+            skip |= strcmp(from->entry[i].key, ours[k]) == 0;
+        if (!skip)
+            gguf_add_meta(w, &from->entry[i]);
+    }
+    add_types(c, w);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static void add_split(const conversion *c, gguf_writer *w, int part)
+{
+    if (c->n_part == 1)
+        return;
+    gguf_add_u16(w, "split.no", (uint16_t)part);
+    gguf_add_u16(w, "split.count", (uint16_t)c->n_part);
+    gguf_add_i32(w, "split.tensors.count", (int32_t)c->n_tensor);
+}
+
+static bool put_data(void *ud, const void *bytes, size_t n)
+{
+    gguf_writer_data(ud, bytes, n);
+    return true;
+}
+
+static void write_part(conversion *c, const char *path, int part)
+{
+    gguf_writer w;
+    char name[4096];
+    weft_status status = WEFT_OK;
+    gguf_writer_begin(&w, &c->save);
+    if (part == 0 && c->from_gguf)
+        add_entries(c, &w);
+    else if (part == 0)
+        status = add_directory(c, &w);
+    add_split(c, &w, part);
+    for (int64_t i = 0; i < c->n_tensor; i++) {
+        const outgoing *t = &c->tensor[i];
+        if (t->part == part)
+            gguf_add_tensor(&w, t->name, t->type, t->n_dim, t->shape);
+    }
+    if (status != WEFT_OK && c->save.status == WEFT_OK)
+        c->save.status = status;
+    if (!convert_part_name(c, path, part, name, sizeof name))
+        save_fail(&c->save, WEFT_EINVAL, "%.200s...: the path is too long", path);
+    gguf_writer_head(&w, name);
+    convert_data(c, part, put_data, &w);
+    gguf_writer_end(&w);
+}
+
+void convert_to_gguf(conversion *c, const char *path)
+{
+    for (int part = 0; part < c->n_part && c->save.status == WEFT_OK; part++)
+        write_part(c, path, part);
+    c->report->n_file = c->n_part;
+}

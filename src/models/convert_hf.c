@@ -1,0 +1,365 @@
+/* convert_hf.c - a model as a Hugging Face directory: weights with their index, config.json and the
+ * other small files, as they were kept or as the facts give them. */
+#include "base/buffer.h"
+#include "formats/json.h"
+#include "formats/safetensors_write.h"
+#include "models/convert.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+static void shard_name(const conversion *c, int part, char *to, size_t size)
+{
+    if (c->n_part == 1)
+        snprintf(to, size, "model.safetensors");
+    else
+        snprintf(to, size, "model-%05d-of-%05d.safetensors", part + 1, c->n_part);
+}
+
+static bool put_data(void *ud, const void *bytes, size_t n)
+{
+    safetensors_writer_data(ud, bytes, n);
+    return true;
+}
+
+/* A file of the directory; NULL where its path is too long. */
+static const char *inside(conversion *c, const char *directory, const char *name, char *path,
+                          size_t size)
+{
+    if (!convert_join(path, size, directory, name))
+        save_fail(&c->save, WEFT_EINVAL, "%.200s...: the path is too long", directory);
+    return path;
+}
+
+static void write_shard(conversion *c, const char *directory, int part)
+{
+    safetensors_writer w;
+    char name[64], path[4096];
+    safetensors_writer_begin(&w, &c->save);
+    for (int64_t i = 0; i < c->n_tensor; i++) {
+        const outgoing *t = &c->tensor[i];
+        if (t->part == part)
+            safetensors_add(&w, t->name, t->type, t->n_dim, t->shape);
+    }
+    shard_name(c, part, name, sizeof name);
+    safetensors_writer_head(&w, inside(c, directory, name, path, sizeof path));
+    convert_data(c, part, put_data, &w);
+    safetensors_writer_end(&w);
+}
+
+/* Writes what was put together as a file of the directory; frees it. */
+static void write_buffer(conversion *c, const char *directory, const char *name, buffer *b)
+{
+    char path[4096];
+    if (b->failed && c->save.status == WEFT_OK)
+        c->save.status = WEFT_ENOMEM;
+    save_file(&c->save, inside(c, directory, name, path, sizeof path));
+    save_put(&c->save, b->at, b->n);
+    buffer_end(b);
+    c->report->n_file++;
+}
+
+static void write_index(conversion *c, const char *directory)
+{
+    buffer b;
+    char name[64];
+    buffer_begin(&b, &c->host->mem, c->err);
+    buffer_format(&b, "{\n  \"metadata\": {\n    \"total_size\": %llu\n  },\n  \"weight_map\": {",
+                  (unsigned long long)c->bytes);
+    for (int64_t i = 0; i < c->n_tensor; i++) {
+        shard_name(c, c->tensor[i].part, name, sizeof name);
+        buffer_text(&b, i ? ",\n    " : "\n    ");
+        buffer_quote(&b, c->tensor[i].name, strlen(c->tensor[i].name));
+        buffer_format(&b, ": \"%s\"", name);
+    }
+    buffer_text(&b, "\n  }\n}\n");
+    write_buffer(c, directory, "model.safetensors.index.json", &b);
+}
+
+/* ---- config.json from facts ------------------------------------------------------------------ */
+
+/* The shortest spelling of a number that a float holds. */
+static void put_real(buffer *b, double x)
+{
+    char text[32];
+    for (int digits = 1; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, x);
+        if ((float)strtod(text, NULL) == (float)x)
+            break;
+    }
+    buffer_text(b, text);
+    if (!strpbrk(text, ".e"))
+        buffer_text(b, ".0");
+}
+
+static void put_value(buffer *b, const meta *v)
+{
+    if (v->type == META_TEXT)
+        buffer_quote(b, v->text, v->length);
+    else if (v->type == META_BOOL)
+        buffer_text(b, v->flag ? "true" : "false");
+    else if (v->type == META_INT)
+        buffer_format(b, "%lld", (long long)v->integer);
+    else
+        put_real(b, v->number);
+}
+
+static bool is_whole(const fact *f)
+{
+    return strstr(f->hf, "max_position_embeddings") != NULL;
+}
+
+static void put_fact(buffer *b, const fact *f, const char *key)
+{
+    buffer_format(b, "\"%s\": ", key);
+    if (f->value.type == META_REAL && is_whole(f))
+        buffer_format(b, "%lld", (long long)f->value.number);
+    else
+        put_value(b, &f->value);
+}
+
+/* "rope_scaling.factor" is "factor" in the object "rope_scaling". */
+static const char *under_rope(const fact *f)
+{
+    static const char roof[] = "rope_scaling.";
+    const bool under = f->hf && strncmp(f->hf, roof, sizeof roof - 1) == 0;
+    return under ? f->hf + sizeof roof - 1 : NULL;
+}
+
+static void put_rope(const conversion *c, buffer *b)
+{
+    int n = 0;
+    for (int i = 0; i < c->m.n_fact; i++) {
+        const char *key = under_rope(&c->m.fact[i]);
+        if (!key)
+            continue;
+        buffer_text(b, n++ ? ", " : ",\n  \"rope_scaling\": { ");
+        put_fact(b, &c->m.fact[i], key);
+    }
+    if (n)
+        buffer_text(b, " }");
+}
+
+static void put_ids(const conversion *c, buffer *b, const char *comma)
+{
+    static const char *const keys[][2] = {
+        { "tokenizer.ggml.bos_token_id", "bos_token_id" },
+        { "tokenizer.ggml.eos_token_id", "eos_token_id" },
+        { "tokenizer.ggml.padding_token_id", "pad_token_id" },
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const meta *m = container_meta(&c->m.file, keys[i][0]);
+        if (m && m->type == META_INT) {
+            buffer_format(b, "%s\n  \"%s\": %lld", comma, keys[i][1], (long long)m->integer);
+            comma = ",";
+        }
+    }
+}
+
+/* The line of the table that can say what the file says: of two with one GGUF name, the one whose
+ * window counts where there is a window. */
+static const arch *arch_for(const conversion *c)
+{
+    bool window = false;
+    for (int i = 0; i < c->m.n_fact; i++)
+        window |= c->m.fact[i].hf && strcmp(c->m.fact[i].hf, "sliding_window") == 0 &&
+                  c->m.fact[i].value.integer > 0;
+    for (int i = 0; i < n_arch; i++)
+        if (archs[i].gguf && strcmp(archs[i].gguf, c->m.arch->gguf) == 0 &&
+            archs[i].hf_window == window)
+            return &archs[i];
+    return NULL;
+}
+
+static const char *dtype_word(const dtype *t)
+{
+    return t == &dtype_bf16 ? "bfloat16" : t == &dtype_f16 ? "float16" : "float32";
+}
+
+/* GGUF keeps llama3's scaling as a table. The numbers that Llama 3.1 and 3.2 made it from are tried;
+ * another table cannot be put into words. */
+static weft_status find_llama3(conversion *c)
+{
+    rope_spec *s = &c->m.rope;
+    if (!s->divisor || c->text[TEXT_CONFIG].text)
+        return WEFT_OK;
+    const int64_t n = s->n_rot / 2;
+    rope_spec guess = *s;
+    double plain[MAX_HEAD / 2], scaled[MAX_HEAD / 2];
+    guess.divisor = NULL;
+    guess.scaling = ROPE_PLAIN;
+    rope_frequencies(&guess, plain);
+    guess.scaling = ROPE_LLAMA3;
+    guess.factor = (double)s->divisor[n - 1];
+    guess.low_freq = 1;
+    guess.high_freq = 4;
+    guess.old_ctx = 8192;
+    rope_frequencies(&guess, scaled);
+    for (int64_t k = 0; k < n; k++)
+        if ((float)(plain[k] / scaled[k]) < s->divisor[k] * (1 - 1e-5f) ||
+            (float)(plain[k] / scaled[k]) > s->divisor[k] * (1 + 1e-5f))
+            return weft_fail(c->err, WEFT_EUNSUPPORTED,
+                             "%s: rope_freqs is not the table of Llama 3.1 or 3.2, and no "
+                             "config.json was kept: its scaling cannot be put into words",
+                             c->m.file.path);
+    c->llama3 = guess;
+    return WEFT_OK;
+}
+
+static void put_llama3(const conversion *c, buffer *b)
+{
+    const rope_spec *s = &c->llama3;
+    if (s->scaling != ROPE_LLAMA3)
+        return;
+    buffer_text(b, ",\n  \"rope_scaling\": { \"rope_type\": \"llama3\", \"factor\": ");
+    put_real(b, s->factor);
+    buffer_text(b, ", \"low_freq_factor\": ");
+    put_real(b, s->low_freq);
+    buffer_text(b, ", \"high_freq_factor\": ");
+    put_real(b, s->high_freq);
+    buffer_format(b, ", \"original_max_position_embeddings\": %lld }", (long long)s->old_ctx);
+}
+
+static void write_config(conversion *c, const char *directory)
+{
+    buffer b;
+    const arch *a = arch_for(c);
+    if (!a) {
+        save_fail(&c->save, WEFT_EUNSUPPORTED,
+                  "%s: no architecture of Hugging Face has this one's sliding window",
+                  c->m.file.meta_path);
+        return;
+    }
+    buffer_begin(&b, &c->host->mem, c->err);
+    buffer_format(&b, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n", a->hf_class,
+                  a->hf);
+    buffer_format(&b, "  \"dtype\": \"%s\"", dtype_word(c->report->type));
+    for (int i = 0; i < c->m.n_fact; i++) {
+        const fact *f = &c->m.fact[i];
+        if (!f->hf || under_rope(f) || (!f->said && (!f->gguf || f->value.number == 0)))
+            continue;
+        buffer_text(&b, ",\n  ");
+        put_fact(&b, f, f->hf);
+    }
+    put_rope(c, &b);
+    put_llama3(c, &b);
+    put_ids(c, &b, ",");
+    buffer_text(&b, "\n}\n");
+    write_buffer(c, directory, text_files[TEXT_CONFIG], &b);
+}
+
+/* ---- texts that were kept -------------------------------------------------------------------- */
+
+static void write_text(conversion *c, const char *directory, int i)
+{
+    char path[4096];
+    save_file(&c->save, inside(c, directory, text_files[i], path, sizeof path));
+    save_put(&c->save, c->text[i].text, c->text[i].length);
+    c->report->n_file++;
+}
+
+static int put_piece(const char *text, size_t n, void *ud)
+{
+    buffer_put(ud, text, n);
+    return 0;
+}
+
+/* A configuration that tells another type than the weights now have would be believed. */
+static void write_config_typed(conversion *c, const char *directory)
+{
+    buffer b;
+    const small_text *t = &c->text[TEXT_CONFIG];
+    buffer_begin(&b, &c->host->mem, c->err);
+    json_section_begin(&c->host->mem);
+    json_t *root = json_read((const uint8_t *)t->text, t->length, true, text_files[TEXT_CONFIG],
+                             c->err);
+    const char *key = json_object_get(root, "torch_dtype") ? "torch_dtype" : "dtype";
+    if (root && (json_object_set_new(root, key, json_string(dtype_word(c->report->type))) != 0 ||
+                 json_dump_callback(root, put_piece, &b, JSON_INDENT(2)) != 0))
+        b.failed = weft_fail(c->err, WEFT_ENOMEM, "%s: no memory to write it",
+                             text_files[TEXT_CONFIG]) != WEFT_OK;
+    if (!root)
+        save_fail(&c->save, WEFT_EFORMAT, "%s", c->err ? c->err->message : "");
+    json_section_end();
+    buffer_text(&b, "\n");
+    write_buffer(c, directory, text_files[TEXT_CONFIG], &b);
+}
+
+/* What was kept must mean what the file says; somebody may have changed one of the two. */
+static weft_status check_config(conversion *c)
+{
+    const small_text *t = &c->text[TEXT_CONFIG];
+    container kept;
+    if (!t->text || !c->from_gguf)
+        return WEFT_OK;
+    weft_status status = container_begin(&kept, "json", text_keys[TEXT_CONFIG], c->host, c->err);
+    if (status == WEFT_OK)
+        status = config_parse(&kept, (const uint8_t *)t->text, t->length, c->err);
+    if (status == WEFT_OK)
+        status = container_index(&kept, c->err);
+    for (int i = 0; i < c->m.n_fact && status == WEFT_OK; i++) {
+        const fact *f = &c->m.fact[i];
+        const meta *m = f->hf && f->gguf && !under_rope(f) ? container_meta(&kept, f->hf) : NULL;
+        if (m && (m->type == META_INT || m->type == META_REAL) && f->value.type != META_TEXT &&
+            (float)m->number != (float)f->value.number)
+            status = weft_fail(c->err, WEFT_EFORMAT,
+                               "%s: %s is %g, but in the config.json that was kept with it %g",
+                               c->m.file.path, f->gguf, f->value.number, m->number);
+    }
+    container_close(&kept);
+    return status;
+}
+
+/* Only a file that never was a directory needs one. */
+static void write_generation(conversion *c, const char *directory)
+{
+    buffer b;
+    if (!c->from_gguf || c->text[TEXT_CONFIG].text || c->text[TEXT_GENERATION].text)
+        return;
+    buffer_begin(&b, &c->host->mem, c->err);
+    buffer_text(&b, "{");
+    put_ids(c, &b, "");
+    buffer_text(&b, "\n}\n");
+    write_buffer(c, directory, text_files[TEXT_GENERATION], &b);
+}
+
+/* ---- the directory --------------------------------------------------------------------------- */
+
+/* config.json comes last: without it, nobody takes the directory for a model. */
+void convert_to_hf(conversion *c, const char *directory)
+{
+    char path[4096];
+    const bool whole = c->n_part == 1;
+    weft_status status = check_config(c);
+    if (status == WEFT_OK)
+        status = find_llama3(c);
+    if (status != WEFT_OK)
+        c->save.status = status;
+    save_directory(&c->save, directory);
+    for (int part = 0; part < c->n_part && c->save.status == WEFT_OK; part++)
+        write_shard(c, directory, part);
+    c->report->n_file = c->n_part;
+    if (!whole)
+        write_index(c, directory);
+    save_retire(&c->save,
+                inside(c, directory, whole ? "model.safetensors.index.json" : "model.safetensors",
+                       path, sizeof path));
+    write_generation(c, directory);
+    for (int i = N_TEXT - 1; i > TEXT_CONFIG; i--)
+        if (c->text[i].text)
+            write_text(c, directory, i);
+    if (!c->text[TEXT_TOKENIZER].text && container_meta(&c->m.file, "tokenizer.ggml.tokens"))
+        log_write(&c->host->log, WEFT_LOG_WARN,
+                  "%s: keeps no tokenizer.json (tokenizer.huggingface.json); the directory has no "
+                  "tokenizer",
+                  c->m.file.path);
+    if (!c->text[TEXT_CONFIG].text)
+        write_config(c, directory);
+    else if (c->o->type)
+        write_config_typed(c, directory);
+    else
+        write_text(c, directory, TEXT_CONFIG);
+}

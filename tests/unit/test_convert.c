@@ -1,0 +1,779 @@
+/* Conversion: every line of the table of architectures through both forms, bit by bit; types, parts,
+ * tokenizers; and every call that can fail. */
+#include "engine/engine.h"
+#include "gguf_build.h"
+#include "models/convert.h"
+#include "models/ends.h"
+#include "support.h"
+#include "text/source.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define N_TOKEN 9
+
+/* ---- models, their logits, their tensors ----------------------------------------------------- */
+
+/* A golden model's directory. */
+static const char *golden_path(const char *name)
+{
+    static char text[4][1024];
+    static unsigned next;
+    char *to = text[next++ % 4];
+    snprintf(to, sizeof text[0], "%s/golden/%s", WEFT_TESTS_DIR, name);
+    return to;
+}
+
+static weft_status try_with(const char *from, const char *to, convert_options o, host *h,
+                            convert_report *r, weft_error *err)
+{
+    *err = (weft_error){ 0 };
+    return convert_model(from, to, &o, r, h, err);
+}
+
+static convert_report converted(const char *from, const char *to, convert_options o)
+{
+    host h;
+    weft_error err;
+    static convert_report r;
+    host_plain(&h);
+    o.force = true;
+    if (try_with(from, to, o, &h, &r, &err) != WEFT_OK)
+        fail_msg("%s -> %s: %s", from, to, err.message);
+    assert_int_equal(atomic_load(&h.mem.used), 0);
+    return r;
+}
+
+static void refused(const char *from, const char *to, convert_options o, weft_status code,
+                    const char *says)
+{
+    host h;
+    weft_error err;
+    convert_report r;
+    host_plain(&h);
+    const weft_status status = try_with(from, to, o, &h, &r, &err);
+    if (status != code || err.code != code || !strstr(err.message, says))
+        fail_msg("got %d \"%s\", expected %d \"%s\"", (int)status, err.message, (int)code, says);
+    assert_int_equal(atomic_load(&h.mem.used), 0);
+}
+
+static float *logits(const char *path, int64_t *n)
+{
+    static const int32_t prompt[N_TOKEN] = { 1, 5, 3, 2, 7, 7, 30, 11, 4 };
+    host h;
+    model m;
+    weft_error err = { 0 };
+    host_plain(&h);
+    if (model_open(&m, path, WEFT_LOAD_MAP, &h, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    engine *e = engine_new(&m, &(engine_options){ .n_thread = 1, .n_ctx = 16 }, &err);
+    session *s = session_new(e, &err);
+    float *all = calloc((size_t)(N_TOKEN * m.n_vocab), sizeof *all);
+    for (int i = 0; i < N_TOKEN; i++) {
+        assert_int_equal(engine_eval(e, &(work){ s, &prompt[i], 1 }, 1, &err), WEFT_OK);
+        memcpy(all + i * m.n_vocab, s->logits, (size_t)m.n_vocab * sizeof *all);
+    }
+    *n = N_TOKEN * m.n_vocab;
+    session_free(s);
+    engine_free(e);
+    model_close(&m);
+    assert_int_equal(atomic_load(&h.mem.used), 0);
+    return all;
+}
+
+static double same_logits(const char *a, const char *b, double tolerance)
+{
+    int64_t n, k;
+    float *x = logits(a, &n), *y = logits(b, &k);
+    assert_int_equal(n, k);
+    const double worst = assert_close(b, y, x, n, tolerance);
+    free(x);
+    free(y);
+    return worst;
+}
+
+/* Every tensor of both, by name: type, shape and bytes. */
+static void same_tensors(const char *a, const char *b)
+{
+    host h;
+    container x, y;
+    weft_error err = { 0 };
+    host_plain(&h);
+    assert_int_equal(container_open(&x, a, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+    if (container_open(&y, b, WEFT_LOAD_COPY, &h, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    if (x.n_tensor != y.n_tensor)
+        fail_msg("%s has %d tensors, %s has %d", a, (int)x.n_tensor, b, (int)y.n_tensor);
+    for (int64_t i = 0; i < x.n_tensor; i++) {
+        const stored *s = &x.tensor[i], *t = container_tensor(&y, s->name);
+        if (!t || t->type != s->type || t->n_dim != s->n_dim || t->bytes != s->bytes ||
+            memcmp(t->shape, s->shape, sizeof t->shape) != 0 ||
+            memcmp(t->data, s->data, s->bytes) != 0)
+            fail_msg("%s: tensor %s is missing or not what it is in %s", b, s->name, a);
+    }
+    container_close(&x);
+    container_close(&y);
+}
+
+static void same_file(const char *a, const char *b)
+{
+    size_t n, k;
+    char *x = read_whole(a, &n), *y = read_whole(b, &k);
+    if (n != k || memcmp(x, y, n) != 0)
+        fail_msg("%s and %s differ", a, b);
+    free(x);
+    free(y);
+}
+
+/* A copy of a golden model in which `from` in config.json is replaced by `to`. */
+static const char *variant(const char *golden, const char *name, const char *from, const char *to)
+{
+    char path[256], copy[256];
+    size_t n, k;
+    snprintf(path, sizeof path, "golden/%s/config.json", golden);
+    char *config = read_whole(fixture(path), &n);
+    snprintf(path, sizeof path, "golden/%s/model.safetensors", golden);
+    char *weights = read_whole(fixture(path), &k);
+    char *at = from ? strstr(config, from) : config;
+    assert_non_null(at);
+    bytes b = { 0 };
+    put(&b, config, (size_t)(at - config));
+    put(&b, to ? to : "", to ? strlen(to) : 0);
+    put(&b, at + (from ? strlen(from) : 0), n - (size_t)(at - config) - (from ? strlen(from) : 0));
+    const char *directory = temp_path(name);
+    mkdir(directory, 0700);
+    snprintf(copy, sizeof copy, "%s/config.json", name);
+    temp_file(copy, b.at, b.n);
+    snprintf(copy, sizeof copy, "%s/model.safetensors", name);
+    temp_file(copy, weights, k);
+    free(b.at);
+    free(config);
+    free(weights);
+    return directory;
+}
+
+/* The file as one that never was a directory: its keys are called otherwise. */
+static void forget(const char *path)
+{
+    size_t n;
+    char *data = read_whole(path, &n);
+    for (size_t i = 0; i + 5 < n; i++)
+        if (memcmp(data + i, "weft.", 5) == 0)
+            data[i] = 'x';
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+    free(data);
+}
+
+/* ---- there and back -------------------------------------------------------------------------- */
+
+static const char *const lines[] = {
+    "llama-gqa", "llama-mqa", "llama-linear", "llama-yarn", "mistral-window",
+    "qwen2",     "qwen3",     "gpt2",         "gpt2-rope",
+};
+#define N_LINE (sizeof lines / sizeof *lines)
+
+static void there_and_back(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_LINE; i++) {
+        char name[64];
+        const char *from = golden_path(lines[i]);
+        snprintf(name, sizeof name, "%s.gguf", lines[i]);
+        const char *gguf = temp_path(name);
+        snprintf(name, sizeof name, "%s.hf", lines[i]);
+        const char *back = temp_path(name);
+        converted(from, gguf, (convert_options){ .load = WEFT_LOAD_MAP });
+        converted(gguf, back, (convert_options){ .load = WEFT_LOAD_MAP });
+        same_tensors(from, back);
+        char a[1200], b[1200];
+        snprintf(a, sizeof a, "%s/config.json", from);
+        snprintf(b, sizeof b, "%s/config.json", back);
+        same_file(a, b);
+        same_logits(from, back, 0);
+        print_message("%s: logits through GGUF differ by %.1e\n", lines[i],
+                      same_logits(from, gguf, 1e-5));
+    }
+}
+
+/* Where nothing but GGUF's own keys is known, config.json is made from them. */
+static void configuration_from_facts(void **state)
+{
+    (void)state;
+    for (size_t i = 1; i < N_LINE; i++) { /* the first has a scaling that GGUF cannot name */
+        char name[64];
+        const char *from = golden_path(lines[i]);
+        snprintf(name, sizeof name, "%s-facts.gguf", lines[i]);
+        const char *gguf = temp_path(name);
+        snprintf(name, sizeof name, "%s-facts", lines[i]);
+        const char *back = temp_path(name);
+        converted(from, gguf, (convert_options){ 0 });
+        forget(gguf);
+        converted(gguf, back, (convert_options){ 0 });
+        same_tensors(from, back);
+        same_logits(from, back, 1e-5);
+    }
+    const char *odd = temp_path("odd.gguf");
+    converted(golden_path("llama-gqa"), odd, (convert_options){ 0 });
+    forget(odd);
+    refused(odd, temp_path("odd"), (convert_options){ 0 }, WEFT_EUNSUPPORTED, "rope_freqs");
+
+    const char *known = variant("llama-gqa", "llama32", "embeddings\": 64", "embeddings\": 8192");
+    const char *gguf = temp_path("llama32.gguf"), *back = temp_path("llama32-back");
+    converted(known, gguf, (convert_options){ 0 });
+    forget(gguf);
+    converted(gguf, back, (convert_options){ 0 });
+    same_tensors(known, back);
+    same_logits(known, back, 1e-5);
+}
+
+/* ---- types ----------------------------------------------------------------------------------- */
+
+static void types_come_back(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *golden;
+        const dtype *type;
+    } cases[] = { { "llama-gqa", &dtype_bf16 }, { "qwen2", &dtype_f16 }, { "gpt2", &dtype_bf16 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *low = temp_path("low"), *gguf = temp_path("low.gguf"),
+                   *back = temp_path("low-back");
+        const convert_options to_low = { .to = WEFT_FORMAT_HF, .type = cases[i].type };
+        assert_ptr_equal(converted(golden_path(cases[i].golden), low, to_low).type, cases[i].type);
+        converted(low, gguf, (convert_options){ 0 });
+        converted(gguf, back, (convert_options){ 0 });
+        same_tensors(low, back); /* vectors were f32 on the way */
+        same_logits(low, gguf, 1e-5);
+        converted(low, gguf, (convert_options){ .type = &dtype_f32 });
+        converted(gguf, back, (convert_options){ 0 });
+        same_tensors(low, back);
+    }
+}
+
+static void blocks_or_f16(void **state)
+{
+    (void)state;
+    const llama_shape shape = { .n_layer = 1,
+                                .d_model = 32,
+                                .n_head = 4,
+                                .n_head_kv = 2,
+                                .d_ff = 40,
+                                .n_vocab = 40,
+                                .n_ctx = 64,
+                                .type = &dtype_f32 };
+    const bytes b = gguf_llama(&shape);
+    const char *from = temp_file("plain.gguf", b.at, b.n), *to = temp_path("q8.gguf");
+    free(b.at);
+    assert_ptr_equal(converted(from, to, (convert_options){ .type = &dtype_q8_0 }).type,
+                     &dtype_q8_0);
+    host h;
+    container c;
+    weft_error err;
+    host_plain(&h);
+    assert_int_equal(container_open(&c, to, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+    assert_ptr_equal(container_tensor(&c, "blk.0.attn_q.weight")->type, &dtype_q8_0);
+    assert_ptr_equal(container_tensor(&c, "blk.0.ffn_down.weight")->type, &dtype_f16);
+    assert_ptr_equal(container_tensor(&c, "blk.0.attn_norm.weight")->type, &dtype_f32);
+    assert_int_equal(container_meta(&c, "general.file_type")->integer, 7);
+    container_close(&c);
+    same_logits(from, to, 0.05);
+    const char *back = temp_path("q8-hf"); /* numbers of blocks become f32, exactly */
+    assert_ptr_equal(converted(to, back, (convert_options){ 0 }).type, &dtype_f32);
+    same_logits(to, back, 0.02);
+}
+
+static void numbers_that_do_not_fit(void **state)
+{
+    (void)state;
+    const char *from = variant("qwen2", "large", NULL, NULL);
+    char path[1200];
+    size_t n;
+    snprintf(path, sizeof path, "%s/model.safetensors", from);
+    char *weights = read_whole(path, &n);
+    const float large = 70000;
+    uint64_t head;
+    memcpy(&head, weights, sizeof head);
+    memcpy(weights + 8 + head, &large, 4); /* of the first tensor, a matrix */
+    temp_file("large/model.safetensors", weights, n);
+    free(weights);
+    const char *to = temp_path("large.gguf");
+    refused(from, to, (convert_options){ .type = &dtype_f16 }, WEFT_ENUMERIC,
+            "holds 70000, which f16 cannot");
+    assert_int_equal(access(to, F_OK), -1);
+    converted(from, to, (convert_options){ .type = &dtype_bf16 });
+}
+
+/* ---- several files --------------------------------------------------------------------------- */
+
+static void parts(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_LINE; i += 4) {
+        const char *from = golden_path(lines[i]);
+        const convert_options small = { .max_shard = 30000, .load = WEFT_LOAD_MAP };
+        convert_report r = converted(from, temp_path("parts.gguf"), small);
+        assert_true(r.n_file > 2);
+        assert_non_null(strstr(r.path, "-00001-of-"));
+        same_logits(from, r.path, 1e-5);
+        convert_options shards = small;
+        shards.to = WEFT_FORMAT_HF;
+        const char *dir = temp_path("shards");
+        converted(r.path, dir, shards);
+        same_tensors(from, dir);
+        same_logits(from, dir, 0);
+        assert_int_equal(access(temp_path("shards/model.safetensors.index.json"), F_OK), 0);
+        assert_int_equal(access(temp_path("shards/model.safetensors"), F_OK), -1);
+        shards.max_shard = 0; /* one file again: the index would be wrong now */
+        converted(r.path, dir, shards);
+        assert_int_equal(access(temp_path("shards/model.safetensors.index.json"), F_OK), -1);
+        same_tensors(from, dir);
+    }
+}
+
+static void onto_itself(void **state)
+{
+    (void)state;
+    const char *from = golden_path("gpt2");
+    for (int load = WEFT_LOAD_COPY; load <= WEFT_LOAD_MAP; load++) {
+        const char *gguf = temp_path("self.gguf"), *dir = temp_path("self");
+        const convert_options o = { .load = (weft_load)load },
+                              hf = { .to = WEFT_FORMAT_HF, .load = (weft_load)load };
+        converted(from, gguf, o);
+        converted(gguf, gguf, o);
+        same_logits(from, gguf, 1e-5);
+        converted(from, dir, hf);
+        converted(dir, dir, hf);
+        same_tensors(from, dir);
+    }
+}
+
+/* ---- tokenizers ------------------------------------------------------------------------------ */
+
+static void put_json(bytes *b, const char *text)
+{
+    put(b, text, strlen(text));
+}
+
+/* Three special tokens, 256 bytes, the bar and some letters, and merges: SentencePiece's kind. */
+static bytes piece_tokenizer(void)
+{
+    static const char *const more[] = { "\xE2\x96\x81",
+                                        "a",
+                                        "b",
+                                        "c",
+                                        "ab",
+                                        "\xE2\x96\x81"
+                                        "a",
+                                        "abc",
+                                        "\xE2\x96\x81"
+                                        "ab" };
+    bytes b = { 0 };
+    char line[64];
+    put_json(&b, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[");
+    static const char *const special[] = { "<unk>", "<s>", "</s>" };
+    for (int i = 0; i < 3; i++) {
+        snprintf(line, sizeof line, "%s{\"id\":%d,\"content\":\"%s\"", i ? "," : "", i, special[i]);
+        put_json(&b, line);
+        put_json(&b, ",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,"
+                     "\"normalized\":false,\"special\":true}");
+    }
+    put_json(&b,
+             "],\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\","
+             "\"prepend\":\"\xE2\x96\x81\"},{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},"
+             "\"content\":\"\xE2\x96\x81\"}]},\"pre_tokenizer\":null,\"post_processor\":"
+             "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\","
+             "\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],\"pair\":[{\"Sequence\":"
+             "{\"id\":\"A\",\"type_id\":0}},{\"Sequence\":{\"id\":\"B\",\"type_id\":1}}],"
+             "\"special_tokens\":{\"<s>\":{\"id\":\"<s>\",\"ids\":[1],\"tokens\":[\"<s>\"]}}},"
+             "\"decoder\":null,\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":"
+             "\"<unk>\",\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,"
+             "\"fuse_unk\":true,\"byte_fallback\":true,\"vocab\":{");
+    for (int i = 0; i < 3; i++) {
+        snprintf(line, sizeof line, "\"%s\":%d,", special[i], i);
+        put_json(&b, line);
+    }
+    for (int i = 0; i < 256; i++) {
+        snprintf(line, sizeof line, "\"<0x%02X>\":%d,", (unsigned)i, 3 + i);
+        put_json(&b, line);
+    }
+    for (int i = 0; i < 8; i++) {
+        snprintf(line, sizeof line, "%s\"%s\":%d", i ? "," : "", more[i], 259 + i);
+        put_json(&b, line);
+    }
+    put_json(&b, "},\"merges\":[[\"a\",\"b\"],[\"\xE2\x96\x81\",\"a\"],[\"ab\",\"c\"],"
+                 "[\"\xE2\x96\x81\",\"ab\"],[\"\xE2\x96\x81"
+                 "a\",\"b\"]]}}");
+    return b;
+}
+
+/* A model with room for n tokens as a directory. */
+static const char *directory_with(const char *name, const bytes *tokenizer_json, int64_t n)
+{
+    const llama_shape shape = { .n_layer = 1,
+                                .d_model = 8,
+                                .n_head = 2,
+                                .n_head_kv = 1,
+                                .d_ff = 8,
+                                .n_vocab = n,
+                                .n_ctx = 64,
+                                .type = &dtype_f32 };
+    const bytes b = gguf_llama(&shape);
+    const char *gguf = temp_file("vocabulary.gguf", b.at, b.n), *directory = temp_path(name);
+    char path[128];
+    free(b.at);
+    converted(gguf, directory, (convert_options){ 0 });
+    snprintf(path, sizeof path, "%s/tokenizer.json", name);
+    temp_file(path, tokenizer_json->at, tokenizer_json->n);
+    snprintf(path, sizeof path, "%s/tokenizer_config.json", name);
+    static const char config[] = "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\", "
+                                 "\"model_max_length\": 1000000000000000019884624838656, "
+                                 "\"chat_template\": \"{{ messages }}\"}";
+    temp_file(path, config, sizeof config - 1);
+    return directory;
+}
+
+/* Both ways into a GGUF file's tokenizer: as it is kept, and by GGUF's own keys. */
+static void same_ids(const char *directory, const char *gguf, const char *text, const char *pre)
+{
+    const char *path[] = { directory, gguf, gguf }, *how[] = { NULL, NULL, pre };
+    uint32_t id[3][64];
+    size_t n[3];
+    for (int i = 0; i < 3; i++) {
+        host h;
+        tokenizer t;
+        encoding k;
+        weft_error err = { 0 };
+        host_plain(&h);
+        if (tokenizer_load(&t, path[i], how[i], WEFT_LOAD_COPY, &h, &err) != WEFT_OK)
+            fail_msg("%s", err.message);
+        encoder *e = encoder_new(&t, &h.mem, &err);
+        assert_int_equal(
+            encoder_encode(e, text, strlen(text), NULL, 0, &(encode_options){ 0 }, &k, &err),
+            WEFT_OK);
+        n[i] = k.n;
+        assert_true(k.n <= 64);
+        memcpy(id[i], k.id, k.n * sizeof *k.id);
+        encoder_free(e);
+        tokenizer_free(&t);
+        if (n[i] != n[0] || memcmp(id[i], id[0], n[0] * sizeof *k.id) != 0)
+            fail_msg("\"%s\" gives other ids (%zu and %zu) in way %d", text, n[0], n[i], i);
+    }
+}
+
+static void tokenizers(void **state)
+{
+    (void)state;
+    size_t n;
+    const bytes pieces = piece_tokenizer();
+    const char *directory = directory_with("pieces", &pieces, 300),
+               *gguf = temp_path("pieces.gguf");
+    converted(directory, gguf, (convert_options){ 0 });
+    static const char *const texts[] = { "abc ab", "", " ", "a\xC3\xA9 cab abcabc", "<s> b" };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        same_ids(directory, gguf, texts[i], NULL);
+    host h;
+    container c;
+    weft_error err;
+    host_plain(&h);
+    assert_int_equal(container_open(&c, gguf, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+    const meta *type = container_meta(&c, "tokenizer.ggml.token_type");
+    assert_int_equal(type->length, 300);
+    assert_true(gguf_number(type, 0) == PIECE_UNKNOWN && gguf_number(type, 1) == PIECE_CONTROL &&
+                gguf_number(type, 3) == PIECE_BYTE && gguf_number(type, 259) == PIECE_NORMAL &&
+                gguf_number(type, 299) == PIECE_UNUSED);
+    assert_string_equal(container_meta(&c, "tokenizer.ggml.model")->text, "llama");
+    assert_int_equal(container_meta(&c, "tokenizer.ggml.eos_token_id")->integer, 2);
+    assert_true(container_meta(&c, "tokenizer.ggml.add_bos_token")->flag);
+    assert_false(container_meta(&c, "tokenizer.ggml.add_eos_token")->flag);
+    assert_string_equal(container_meta(&c, "tokenizer.chat_template")->text, "{{ messages }}");
+    container_close(&c);
+    const char *back = temp_path("pieces-back");
+    converted(gguf, back, (convert_options){ 0 });
+    same_file(temp_path("pieces/tokenizer.json"), temp_path("pieces-back/tokenizer.json"));
+    same_file(temp_path("pieces/tokenizer_config.json"),
+              temp_path("pieces-back/tokenizer_config.json"));
+    refused(directory_with("pieces", &pieces, 260), gguf, (convert_options){ .force = true },
+            WEFT_EFORMAT, "267 tokens, but the model has 260");
+    free(pieces.at);
+
+    const char *corpus[] = { fixture("golden/train-tokenizer/corpus.txt") };
+    weft_tokenizer_train_options o = { .struct_size = sizeof o,
+                                       .n_vocab = 400,
+                                       .special = (const char *[]){ "<s>", "</s>" },
+                                       .n_special = 2 };
+    assert_int_equal(weft_tokenizer_train(corpus, 1, temp_path("learned.json"), &o, NULL, &err),
+                     WEFT_OK);
+    bytes learned = { 0 };
+    learned.at = (uint8_t *)read_whole(temp_path("learned.json"), &n);
+    learned.n = n;
+    directory = directory_with("learned", &learned, 400);
+    gguf = temp_path("learned.gguf");
+    converted(directory, gguf, (convert_options){ 0 });
+    same_ids(directory, gguf, "the baker's bread, 12 loaves \xC3\xA9", "gpt-2");
+    free(learned.at);
+}
+
+/* ---- tokens that end a text ------------------------------------------------------------------ */
+
+static void ends_of_texts(void **state)
+{
+    (void)state;
+    static const char generation[] = "{\"eos_token_id\": [2, 5, 9, 99999], \"temperature\": 0.6}";
+    char dir[256], gguf[256];
+    snprintf(dir, sizeof dir, "%s",
+             variant("llama-gqa", "ends", "\"eos_token_id\": 2", "\"eos_token_id\": [7, 2]"));
+    snprintf(gguf, sizeof gguf, "%s", temp_path("ends.gguf"));
+    temp_file("ends/generation_config.json", generation, sizeof generation - 1);
+    converted(dir, gguf, (convert_options){ 0 });
+    const char *path[] = { dir, gguf };
+    for (int i = 0; i < 2; i++) {
+        weft_error err;
+        weft_model *m = weft_model_open(path[i], NULL, &err);
+        assert_non_null(m);
+        weft_model_info info = { .struct_size = sizeof info };
+        weft_model_get_info(m, &info);
+        assert_int_equal(info.eos_id, 7);
+        for (int32_t id = -1; id < 20; id++)
+            assert_int_equal(weft_model_is_end(m, id), id == 2 || id == 5 || id == 7 || id == 9);
+        weft_model_close(m);
+    }
+    for (int64_t k = 1;; k++) {
+        host h;
+        model m;
+        ends e;
+        faults memory = { 0 };
+        weft_error err = { 0 };
+        host_faulty(&h, &memory, NULL);
+        assert_int_equal(model_open(&m, dir, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+        memory.fail_at = memory.calls + k;
+        const weft_status status = ends_read(&e, &m, &err);
+        const bool last = memory.calls < memory.fail_at;
+        assert_true(last ? status == WEFT_OK : err.code == WEFT_ENOMEM);
+        model_close(&m);
+        assert_int_equal(memory.live, 0);
+        if (last)
+            break;
+    }
+    temp_file("ends/generation_config.json", "{", 1);
+    weft_error err;
+    assert_null(weft_model_open(dir, NULL, &err));
+    assert_non_null(strstr(err.message, "generation_config.json: line 1"));
+}
+
+/* ---- what cannot be -------------------------------------------------------------------------- */
+
+static void wrong_wishes(void **state)
+{
+    (void)state;
+    const char *from = golden_path("gpt2"), *gguf = temp_path("wishes.gguf");
+    converted(from, gguf, (convert_options){ 0 });
+    refused(from, gguf, (convert_options){ 0 }, WEFT_EIO,
+            "is there already; nothing is replaced without force");
+    refused(gguf, from, (convert_options){ 0 }, WEFT_EIO, "config.json: is there already");
+    refused(from, temp_path("wishes.bin"), (convert_options){ 0 }, WEFT_EINVAL, "ends in .gguf");
+    refused(gguf, temp_path("wishes.gguf/x"), (convert_options){ 0 }, WEFT_EIO, "cannot create");
+    refused(from, temp_path("nowhere/wishes.gguf"), (convert_options){ 0 }, WEFT_EIO,
+            "cannot create: No such file");
+    refused(gguf, temp_path("wishes.d"), (convert_options){ .type = &dtype_q8_0 }, WEFT_EINVAL,
+            "not a type of weights in safetensors");
+    refused(temp_path("absent"), gguf, (convert_options){ .force = true }, WEFT_EIO, "cannot open");
+    const char *gelu = variant("gpt2", "gelu", "\"gelu_new\"", "\"gelu\"");
+    refused(gelu, temp_path("gelu.gguf"), (convert_options){ 0 }, WEFT_EUNSUPPORTED,
+            "GGUF has no key for activation_function");
+    const bytes b = gguf_llama(&(llama_shape){ 1, 32, 4, 2, 32, 40, 64, 0, &dtype_f32, "qwen2" });
+    refused(temp_file("no-biases.gguf", b.at, b.n), temp_path("no-biases"), (convert_options){ 0 },
+            WEFT_EUNSUPPORTED, "config.json has no key for biases on some");
+    free(b.at);
+    const char *dir = temp_path("named");
+    mkdir(dir, 0700);
+    const convert_report r = converted(from, dir, (convert_options){ .type = &dtype_f16 });
+    assert_string_equal(strrchr(r.path, '/') + 1, "gpt2-30K-F16.gguf");
+}
+
+static void changed_behind_its_back(void **state)
+{
+    (void)state;
+    const char *gguf = temp_path("changed.gguf");
+    size_t n;
+    converted(golden_path("gpt2"), gguf, (convert_options){ 0 });
+    char *data = read_whole(gguf, &n);
+    char *key = memmem(data, n, "layer_norm_epsilon", 18);
+    assert_non_null(key);
+    memcpy(key + 18 + 4, &(float){ 0.5f }, 4);
+    gguf = temp_file("changed.gguf", data, n);
+    free(data);
+    refused(gguf, temp_path("changed"), (convert_options){ 0 }, WEFT_EFORMAT,
+            "attention.layer_norm_epsilon is 0.5, but in the config.json");
+}
+
+static bool stop_at_half(void *ud, uint64_t done, uint64_t total)
+{
+    *(int *)ud += 1;
+    return done < total / 2;
+}
+
+static void stopped(void **state)
+{
+    (void)state;
+    int calls = 0;
+    const char *gguf = temp_path("stopped.gguf");
+    refused(golden_path("gpt2"), gguf,
+            (convert_options){ .progress = stop_at_half, .progress_ud = &calls }, WEFT_ESTOPPED,
+            "stopped");
+    assert_true(calls > 1);
+    assert_int_equal(access(gguf, F_OK), -1);
+}
+
+/* ---- every call that can fail ---------------------------------------------------------------- */
+
+static void no_leftovers(void)
+{
+    DIR *d = opendir(temp_path("faults"));
+    assert_non_null(d);
+    for (struct dirent *e; (e = readdir(d)) != NULL;)
+        if (strstr(e->d_name, ".part"))
+            fail_msg("%s is left behind", e->d_name);
+    closedir(d);
+}
+
+typedef struct tally {
+    int64_t points, survived;
+} tally;
+
+/* A failure leaves the old file; only the fsync of its directory comes after the new one is in
+ * place. Puts the old one back. */
+static void old_or_new(const char *path, const char *old, size_t n_old, weft_status status,
+                       const weft_error *err)
+{
+    size_t n;
+    char *now = read_whole(path, &n);
+    const bool is_old = n == n_old && memcmp(now, old, n_old) == 0;
+    free(now);
+    if (status != WEFT_OK && !is_old && !strstr(err->message, "the directory of"))
+        fail_msg("%s: the old file is gone (%s)", path, err->message);
+    if (is_old)
+        return;
+    FILE *f = fopen(path, "wb");
+    assert_int_equal(fwrite(old, 1, n_old, f), n_old);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* One conversion in which the k-th call fails, onto a file that is there. */
+static bool fault(const char *from, const char *to, convert_options o, bool files, int64_t k,
+                  bool sticky, const char *old, size_t n_old, tally *n)
+{
+    host h;
+    weft_error err;
+    convert_report r;
+    faults memory = { 0 }, io = { 0 }, *chosen = files ? &io : &memory;
+    *chosen = (faults){ .fail_at = k, .sticky = sticky };
+    host_faulty(&h, &memory, &io);
+    const weft_status status = try_with(from, to, o, &h, &r, &err);
+    const weft_status want = files ? WEFT_EIO : WEFT_ENOMEM;
+    if (status != WEFT_OK && (err.code != want || !err.message[0]))
+        fail_msg("%s: call %lld failed: got %d \"%s\", expected %d", to, (long long)k,
+                 (int)err.code, err.message, (int)want);
+    if (memory.live || io.live || atomic_load(&h.mem.used))
+        fail_msg("%s: call %lld failed: %lld blocks, %lld files are left", to, (long long)k,
+                 (long long)memory.live, (long long)io.live);
+    if (old)
+        old_or_new(to, old, n_old, status, &err);
+    no_leftovers();
+    if (chosen->calls < k)
+        return false;
+    n->points++;
+    n->survived += status == WEFT_OK;
+    return true;
+}
+
+static void all_faults(const char *source, const char *target, convert_options o, const char *what)
+{
+    char from[1024], to[1024];
+    snprintf(from, sizeof from, "%s", source);
+    snprintf(to, sizeof to, "%s", target);
+    size_t n_old = 0;
+    char *old = o.to == WEFT_FORMAT_HF ? NULL : read_whole(to, &n_old);
+    for (int files = 0; files < 2; files++) {
+        tally n = { 0 };
+        for (int sticky = 0; sticky < 2; sticky++)
+            for (int64_t k = 1; fault(from, to, o, files, k, sticky, old, n_old, &n);
+                 k += quick() ? 7 : 1) {}
+        print_message("%s: %lld fault points in %s, %lld survived\n", what, (long long)n.points,
+                      files ? "files" : "memory", (long long)n.survived);
+        assert_true(n.points > 0 && n.survived < n.points);
+    }
+    free(old);
+}
+
+static void faults_everywhere(void **state)
+{
+    (void)state;
+    const bytes json = piece_tokenizer();
+    char from[1024], gguf[1024];
+    snprintf(from, sizeof from, "%s", directory_with("faulty", &json, 300));
+    free(json.at);
+    mkdir(temp_path("faults"), 0700);
+    snprintf(gguf, sizeof gguf, "%s", temp_file("faults/model.gguf", "old", 3));
+    all_faults(from, gguf, (convert_options){ .force = true, .load = WEFT_LOAD_MAP },
+               "a directory into GGUF");
+    converted(from, gguf, (convert_options){ .type = &dtype_f16 });
+    all_faults(gguf, gguf, (convert_options){ .force = true, .load = WEFT_LOAD_MAP },
+               "a mapped GGUF file onto itself");
+    converted(from, temp_path("faulty.gguf"), (convert_options){ 0 });
+    all_faults(temp_path("faulty.gguf"), temp_path("faults/hf"),
+               (convert_options){ .to = WEFT_FORMAT_HF, .force = true, .max_shard = 4000 },
+               "GGUF into a directory");
+}
+
+/* A directory that did not exist is taken back when anything fails. */
+static void no_half_directories(void **state)
+{
+    (void)state;
+    const char *from = temp_path("whole.gguf"), *to = temp_path("half");
+    converted(golden_path("qwen2"), from, (convert_options){ 0 });
+    for (int64_t k = 1;; k++) {
+        host h;
+        weft_error err;
+        convert_report r;
+        faults io = { .fail_at = k, .sticky = true };
+        host_faulty(&h, NULL, &io);
+        const weft_status status = try_with(from, to, (convert_options){ .max_shard = 50000 }, &h,
+                                            &r, &err);
+        if (status == WEFT_OK)
+            break;
+        if (access(to, F_OK) == 0 && !strstr(err.message, "the directory of"))
+            fail_msg("call %lld failed (%s), and the directory is left", (long long)k, err.message);
+        if (access(to, F_OK) == 0)
+            break;
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST("convert: each line of the table comes back bit by bit, and computes the same",
+             there_and_back),
+        TEST("convert: config.json is made from GGUF's keys where none was kept",
+             configuration_from_facts),
+        TEST("convert: number formats come back, vectors too", types_come_back),
+        TEST("convert: rows that make no blocks become f16", blocks_or_f16),
+        TEST("convert: a number that f16 cannot hold is an error", numbers_that_do_not_fit),
+        TEST("convert: several files hold what one holds", parts),
+        TEST("convert: onto the file that is read", onto_itself),
+        TEST("convert: tokenizers give the same ids by both ways, and come back", tokenizers),
+        TEST("convert: all tokens that end a text are known in both forms", ends_of_texts),
+        TEST("convert: what cannot be is refused by name", wrong_wishes),
+        TEST("convert: a file whose keys were changed does not get its old config.json",
+             changed_behind_its_back),
+        TEST("convert: the caller can stop it, and nothing is left", stopped),
+        TEST("convert: any call failed leaves the old file whole and no new one",
+             faults_everywhere),
+        TEST("convert: a directory is there whole or not at all", no_half_directories),
+    };
+    return RUN(tests);
+}
