@@ -233,8 +233,11 @@ static inline __attribute__((always_inline)) I8 vec one_row(tile_kind kind, cons
                                                             size_t row_bytes)
 {
     const int bytes = kind == TILE_Q8_0 ? 34 : 18;
+    const uint8_t *next = w + WIDTH * row_bytes; /* the rows after these, in the order of memory */
     vec s = v_zero();
     for (int64_t b = 0; b < n; b++, w += bytes) {
+        for (int line = 0; line < WIDTH * bytes; line += 64)
+            __builtin_prefetch(next + b * WIDTH * bytes + line);
         const ivec t = kind == TILE_Q8_0 ? i_q8_0(w + 2, row_bytes, x->q + b * BLOCK_I8, x->sum[b])
                                          : i_q4_0(w + 2, row_bytes, x->q + b * BLOCK_I8, x->sum[b]);
         s = v_fma(v_mul(i_real(t), v_scales(w, row_bytes)), v_set(x->scale[b]), s);

@@ -253,18 +253,21 @@ static void add_sums(real *y, int64_t y_stride, bool add, const real *sums, int6
 /* The sums of WIDTH stored rows with n numbers of x, in the same order as multiply_rows. Two bf16
  * are turned as one: a lane's lower half comes first. */
 static inline __attribute__((always_inline)) vec one_strip(tile_kind kind, const row_set *w,
-                                                           int64_t c, int64_t v, int64_t width,
-                                                           int64_t k, int64_t n, const real *x)
+                                                           int64_t c, int64_t width, int64_t k,
+                                                           int64_t n, const real *x)
 {
     typedef uint32_t bits __attribute__((vector_size(sizeof(vec))));
     const int step = kind == TILE_BF16 ? 2 * WIDTH : WIDTH, bytes = kind == TILE_BF16 ? 2 : 4;
     const void *row[WIDTH];
     vec s = v_zero();
-    strip_rows(row, w, c, v, width);
+    strip_rows(row, w, c, 0, width);
     for (int64_t j = 0; j < n; j += step) {
         vec t[WIDTH];
-        for (int i = 0; i < WIDTH; i++)
-            t[i] = v_load((const real *)(const void *)((const char *)row[i] + (k + j) * bytes));
+        for (int i = 0; i < WIDTH; i++) {
+            const char *at = (const char *)row[i] + (k + j) * bytes;
+            t[i] = v_load((const real *)(const void *)at);
+            __builtin_prefetch(at + 256);
+        }
         v_transpose(t);
         for (int i = 0; i < WIDTH; i++) {
             if (kind != TILE_BF16) {
@@ -279,15 +282,20 @@ static inline __attribute__((always_inline)) vec one_strip(tile_kind kind, const
     return s;
 }
 
-static void one_row_across(real *y, bool add, const real *x, int64_t j0, int64_t n,
-                           const row_set *w, int64_t c, int64_t width)
+/* Columns [c0, c1) of y. Every stored row is read from end to end, WIDTH of them side by side. */
+static void one_row_across(real *y, bool add, const real *x, int64_t J, const row_set *w,
+                           int64_t c0, int64_t c1)
 {
-    for (int64_t v = 0; v * WIDTH < width; v++) {
-        const vec s = w->kind == TILE_BF16 ? one_strip(TILE_BF16, w, c, v, width, w->k0 + j0, n, x)
-                                           : one_strip(TILE_F32, w, c, v, width, w->k0 + j0, n, x);
-        const int part = (int)least(WIDTH, width - v * WIDTH);
-        real *to = y + v * WIDTH;
-        v_store_part(to, add ? v_add(v_load_part(to, part), s) : s, part);
+    for (int64_t c = c0; c < c1; c += WIDTH) {
+        const int part = (int)least(WIDTH, c1 - c);
+        vec sum = add ? v_load_part(y + c, part) : v_zero();
+        for (int64_t j0 = 0; j0 < J; j0 += TILE) {
+            const int64_t n = least(TILE, J - j0), k = w->k0 + j0;
+            const vec s = w->kind == TILE_BF16 ? one_strip(TILE_BF16, w, c, part, k, n, x + j0)
+                                               : one_strip(TILE_F32, w, c, part, k, n, x + j0);
+            sum = add || j0 > 0 ? v_add(sum, s) : s;
+        }
+        v_store_part(y + c, sum, part);
     }
 }
 
@@ -322,14 +330,13 @@ static void product(real *y, int64_t y_stride, bool add, const real *a, int64_t 
                     const row_set *w, bool across, int64_t block0, int64_t block1, int64_t c0,
                     int64_t c1)
 {
-    const bool one = across && N == 1 && (w->kind == TILE_F32 || w->kind == TILE_BF16);
+    const bool alone = w->kind == TILE_F32 || w->kind == TILE_BF16;
+    if (across && N == 1 && alone && J % (2 * WIDTH) == 0) {
+        one_row_across(y, add, a, J, w, c0, c1);
+        return;
+    }
     for (int64_t c = c0; c < c1; c += PANEL)
-        for (int64_t j0 = 0; j0 < J; j0 += TILE) {
-            const int64_t n = least(TILE, J - j0), width = least(PANEL, c1 - c);
-            if (one && n % (2 * WIDTH) == 0)
-                one_row_across(y + c, add || j0 > 0, a + j0, j0, n, w, c, width);
-            else
-                tile_product(y, y_stride, add || j0 > 0, a, N, j0, n, w, across, block0, block1, c,
-                             width);
-        }
+        for (int64_t j0 = 0; j0 < J; j0 += TILE)
+            tile_product(y, y_stride, add || j0 > 0, a, N, j0, least(TILE, J - j0), w, across,
+                         block0, block1, c, least(PANEL, c1 - c));
 }
