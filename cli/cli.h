@@ -37,8 +37,8 @@ typedef struct command {
     int (*main)(void);
 } command;
 
-extern const command command_run, command_inspect, command_convert, command_tokenize,
-    command_train_tokenizer, command_version;
+extern const command command_run, command_inspect, command_convert, command_quantize,
+    command_tokenize, command_train_tokenizer, command_version;
 extern const command *const commands[]; /* ends with NULL */
 
 /* Reads the environment, then argv. Returns 0, or EXIT_USAGE after saying on stderr what is

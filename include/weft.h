@@ -163,11 +163,22 @@ typedef enum weft_format {
 /* Bytes of weights written so far, and in all; false stops. */
 typedef bool weft_progress_fn(void *ud, uint64_t done, uint64_t total);
 
+/* A tensor that has been written. */
+typedef struct weft_converted {
+    const char *name, *from, *to; /* the types: "bf16", "q4_k" */
+    uint64_t numbers, bytes;
+    double error; /* root of the mean square of what is lost, relative to that of the numbers */
+    bool instead; /* another type than the one asked for, whose blocks do not fit its rows */
+} weft_converted;
+
+typedef void weft_converted_fn(void *ud, const weft_converted *tensor);
+
 typedef struct weft_convert_options {
     size_t struct_size;
-    weft_format to;     /* a path that ends in .gguf is one, whatever this says */
-    const char *type;   /* of the matrices: "f32", "f16", "bf16", and in GGUF "q8_0" ...; NULL: as
-                           they are, or as they were in the directory that a GGUF file came from */
+    weft_format to;   /* a path that ends in .gguf is one, whatever this says */
+    const char *type; /* of the matrices: "f32", "f16", "bf16"; in GGUF also "q8_0", "q4_0", "q4_1",
+                           "q5_0", "q5_1", "q6_k" and the mixes "q4_k_m", "q5_k_m"; NULL: as they
+                           are, or as they were in the directory that a GGUF file came from */
     uint64_t max_shard; /* most bytes of weights in one file; 0: one file for all */
     bool force;         /* replace what is there, which may be what is read */
     weft_load load;
@@ -176,6 +187,9 @@ typedef struct weft_convert_options {
     void *progress_ud;
     weft_log_fn *log;
     void *log_ud;
+    int n_thread;                 /* 0: one for each processor */
+    weft_converted_fn *converted; /* called after each tensor, or NULL */
+    void *converted_ud;
 } weft_convert_options;
 
 typedef struct weft_convert_info {
@@ -186,7 +200,7 @@ typedef struct weft_convert_info {
     uint64_t bytes;     /* of all files */
     size_t bytes_peak;  /* memory taken at most */
     char architecture[64];
-    char type[16];   /* of most numbers */
+    char type[16];   /* that was asked for, or of most numbers */
     char path[4096]; /* what was written: a file, the first of several, or a directory */
 } weft_convert_info;
 

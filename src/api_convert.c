@@ -6,17 +6,28 @@
 
 static weft_status translate(const weft_convert_options *o, convert_options *to, weft_error *err)
 {
-    const dtype *type = o->type ? dtype_by_name(o->type) : NULL;
-    if (o->type && (!type || !type->encode))
+    const quant_target *target = o->type ? quant_target_by_name(o->type) : NULL;
+    if (o->type && !target)
         return weft_fail(
             err, WEFT_EINVAL,
             "\"%.40s\" is no type that weights are written in; f32, f16 and bf16 are, and in "
-            "GGUF q8_0 and others",
+            "GGUF q8_0, q4_0, q4_1, q5_0, q5_1, q6_k, q4_k_m and q5_k_m",
             o->type);
+    if (o->n_thread < 0 || o->n_thread > 1024)
+        return weft_fail(err, WEFT_EINVAL, "%d threads; 1 to 1024, or 0 for one a processor",
+                         o->n_thread);
     if ((unsigned)o->to > WEFT_FORMAT_HF)
         return weft_fail(err, WEFT_EINVAL, "no format has the number %d", (int)o->to);
-    *to = (convert_options){ o->to,   type,        o->max_shard,  o->force,
-                             o->load, o->progress, o->progress_ud };
+    *to = (convert_options){ .to = o->to,
+                             .target = target,
+                             .max_shard = o->max_shard,
+                             .force = o->force,
+                             .load = o->load,
+                             .n_thread = o->n_thread,
+                             .progress = o->progress,
+                             .progress_ud = o->progress_ud,
+                             .converted = o->converted,
+                             .converted_ud = o->converted_ud };
     return WEFT_OK;
 }
 
@@ -46,7 +57,7 @@ weft_status weft_convert(const char *from, const char *to, const weft_convert_op
                             .bytes = r.bytes,
                             .bytes_peak = h.mem.peak };
     snprintf(i.architecture, sizeof i.architecture, "%s", r.architecture);
-    snprintf(i.type, sizeof i.type, "%s", r.type->name);
+    snprintf(i.type, sizeof i.type, "%s", convert_type_name(&r));
     snprintf(i.path, sizeof i.path, "%s", r.path);
     if (info)
         give(info, info->struct_size, &i, sizeof i);

@@ -49,8 +49,10 @@ static bool ends_in(const char *text, const char *with)
 }
 
 /* Tensors that are read number by number, or so small that nothing is gained. */
-static bool stays_f32(const quant_tensor *of, const char *rest)
+bool quant_stays_f32(const quant_tensor *of)
 {
+    const char *rest;
+    split_layer(of->name, &rest);
     static const char *const small[] = { "position_embd.weight", "token_types.weight",
                                          "attn_rel_b.weight", "ffn_gate_inp.weight" };
     for (size_t i = 0; i < sizeof small / sizeof *small; i++)
@@ -70,7 +72,7 @@ const dtype *quant_wanted(const quant_target *t, const quant_tensor *of)
 {
     const char *rest;
     const int64_t layer = split_layer(of->name, &rest);
-    if (stays_f32(of, rest))
+    if (quant_stays_f32(of))
         return &dtype_f32;
     if (strcmp(rest, of->tied ? "token_embd.weight" : "output.weight") == 0)
         return t->logits;

@@ -32,6 +32,9 @@ typedef struct quant_tensor {
     bool tied;       /* the embedding makes the logits */
 } quant_tensor;
 
+/* Vectors, norms and tables of positions. */
+bool quant_stays_f32(const quant_tensor *of);
+
 /* The format that the target asks for ... */
 const dtype *quant_wanted(const quant_target *t, const quant_tensor *of);
 

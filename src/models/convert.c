@@ -1,7 +1,10 @@
 /* convert.c - what is to be written, and where. */
 #include "models/convert.h"
 
+#include "base/cpu.h"
+
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,6 +25,11 @@ const char *const text_keys[N_TEXT] = {
     [TEXT_SPECIAL] = "weft.huggingface.special_tokens_map",
     [TEXT_TEMPLATE] = "weft.huggingface.chat_template",
 };
+
+const char *convert_type_name(const convert_report *r)
+{
+    return r->mix ? r->mix->name : r->type->name;
+}
 
 void size_label(int64_t n_parameter, char *to, size_t size)
 {
@@ -79,7 +87,7 @@ static void conventional_name(const conversion *c, char *to, size_t size)
 {
     char label[16], encoding[16];
     size_label(c->m.n_parameter, label, sizeof label);
-    snprintf(encoding, sizeof encoding, "%s", c->report->type->name);
+    snprintf(encoding, sizeof encoding, "%s", convert_type_name(c->report));
     for (char *s = encoding; *s; s++)
         *s = *s >= 'a' && *s <= 'z' ? (char)(*s - 'a' + 'A') : *s;
     const bool told = tells_size(c->name);
@@ -200,27 +208,34 @@ static const dtype *type_before(const conversion *c, const char *name)
     return most && most->type == META_TEXT ? dtype_by_safetensors(most->text) : NULL;
 }
 
-/* Readers of GGUF want vectors and learned positions in f32. */
-static bool stays_f32(const tensor *w)
+static bool is_tied(const model *m)
 {
-    return w->n_dim == 1 || strncmp(w->name, "position_embd", 13) == 0;
+    for (int64_t i = 0; i < m->n_param; i++)
+        if (strcmp(m->param[i]->name, "output.weight") == 0)
+            return false;
+    return true;
 }
 
-static const dtype *type_for_gguf(const conversion *c, const tensor *w, const stored *from)
+/* Readers of GGUF want vectors and learned positions in f32, whatever they were. */
+static const dtype *type_for_gguf(const conversion *c, const tensor *w, const stored *from,
+                                  bool *instead)
 {
-    if (stays_f32(w))
-        return &dtype_f32;
-    const dtype *type = c->o->type ? c->o->type : from->type;
-    if (cols(w) % type->block == 0)
-        return type;
-    log_write(&c->host->log, WEFT_LOG_WARN, "%s: rows of %lld numbers make no %s blocks; f16",
-              w->name, (long long)cols(w), type->name);
-    return &dtype_f16;
+    const quant_target *target = c->o->target;
+    const quant_tensor of = { w->name, w->n_dim, cols(w), c->m.n_layer, is_tied(&c->m) };
+    const dtype *wanted = quant_stays_f32(&of) ? &dtype_f32
+                          : target             ? quant_wanted(target, &of)
+                                               : from->type;
+    const dtype *type = w->n_dim == 1 ? wanted : quant_fitting(wanted, cols(w));
+    *instead = type != wanted;
+    if (*instead && !c->o->converted) /* who is told of each tensor knows it from there */
+        log_write(&c->host->log, WEFT_LOG_WARN, "%s: rows of %lld numbers make no %s blocks; %s",
+                  w->name, (long long)cols(w), wanted->name, type->name);
+    return type;
 }
 
 static const dtype *type_for_hf(const conversion *c, const tensor *w, const stored *from)
 {
-    const dtype *before = c->o->type ? c->o->type : type_before(c, w->name);
+    const dtype *before = c->o->target ? c->o->target->most : type_before(c, w->name);
     if (before && before->decode)
         return before;
     return from->type->safetensors ? from->type : &dtype_f32;
@@ -242,7 +257,7 @@ static weft_status add_tensor(conversion *c, int64_t i, outgoing *t)
                      .flip = flip,
                      .turned = o->heads && before != after ? w->shape[0] / o->heads : 0,
                      .to_adjacent = after == ROPE_ADJACENT };
-    t->type = gguf ? type_for_gguf(c, w, o->from) : type_for_hf(c, w, o->from);
+    t->type = gguf ? type_for_gguf(c, w, o->from, &t->instead) : type_for_hf(c, w, o->from);
     if (!gguf && o->flip) {
         t->shape[0] = w->shape[1];
         t->shape[1] = w->shape[0];
@@ -354,16 +369,33 @@ static bool put_counted(void *ud, const void *bytes, size_t n)
     return c->save.status == WEFT_OK;
 }
 
+static void tell(const conversion *c, const outgoing *t, const loss_sums *lost)
+{
+    const weft_converted done = {
+        .name = t->name,
+        .from = t->from ? t->from->type->name : t->type->name,
+        .to = t->type->name,
+        .numbers = t->bytes / (uint64_t)t->type->bytes * (uint64_t)t->type->block,
+        .bytes = t->bytes,
+        .error = lost->all > 0 ? sqrt(lost->wrong / lost->all) : 0,
+        .instead = t->instead,
+    };
+    c->o->converted(c->o->converted_ud, &done);
+}
+
 void convert_data(conversion *c, int part, rows_fn *put, void *ud)
 {
     counted k = { c, put, ud };
     for (int64_t i = 0; i < c->n_tensor && c->save.status == WEFT_OK; i++) {
         if (c->tensor[i].part != part)
             continue;
-        const weft_status status = outgoing_rows(&c->tensor[i], &c->host->mem, put_counted, &k,
-                                                 c->err);
+        loss_sums lost = { 0 };
+        const weft_status status = outgoing_rows(&c->tensor[i], c->pool, &c->host->mem, put_counted,
+                                                 &k, c->o->converted ? &lost : NULL, c->err);
         if (status != WEFT_OK && c->save.status == WEFT_OK)
             c->save.status = status;
+        if (c->save.status == WEFT_OK && c->o->converted)
+            tell(c, &c->tensor[i], &lost);
     }
 }
 
@@ -372,11 +404,12 @@ void convert_data(conversion *c, int part, rows_fn *put, void *ud)
 static weft_status check_target(const conversion *c)
 {
     const model *m = &c->m;
-    const dtype *type = c->o->type;
+    const dtype *type = c->o->target ? c->o->target->most : NULL;
     const bool gguf = c->report->to == WEFT_FORMAT_GGUF;
-    if (type && (!type->encode || (gguf ? type->gguf < 0 : !type->safetensors)))
-        return weft_fail(c->err, WEFT_EINVAL, "%s: not a type of weights in %s", type->name,
-                         gguf ? "GGUF" : "safetensors; f32, f16 and bf16 are");
+    if (type && !gguf && !type->safetensors)
+        return weft_fail(c->err, WEFT_EINVAL,
+                         "%s: not a type of weights in safetensors; f32, f16 and bf16 are",
+                         c->o->target->name);
     if (gguf != c->from_gguf && m->unsayable)
         return weft_fail(c->err, WEFT_EUNSUPPORTED,
                          "%s: %s has no key for %s, which is not what it is by default",
@@ -413,9 +446,15 @@ static weft_status convert(conversion *c, const char *to)
         status = read_texts(c);
     if (status == WEFT_OK)
         status = list_tensors(c);
+    const int n_thread = c->o->n_thread ? c->o->n_thread : cpu_count();
+    if (status == WEFT_OK && !(c->pool = pool_new(n_thread, &c->host->mem, c->err)))
+        status = c->err->code;
+    if (status == WEFT_OK)
+        status = pool_ready(c->pool, c->err);
     if (status != WEFT_OK)
         return status;
     c->report->type = most_type(c);
+    c->report->mix = c->o->target ? c->o->target : quant_target_by_name(c->report->type->name);
     c->report->n_tensor = c->n_tensor;
     c->report->n_left_out = c->m.n_ignored;
     snprintf(c->report->architecture, sizeof c->report->architecture, "%s", c->m.name);
@@ -449,6 +488,7 @@ weft_status convert_model(const char *from, const char *to, const convert_option
     for (int i = 0; i < N_TEXT; i++)
         if (c.text_file[i].path)
             file_close(&c.text_file[i], h);
+    pool_free(c.pool);
     arena_free(&c.store);
     model_close(&c.m);
     return status;

@@ -10,27 +10,36 @@
 #ifndef WEFT_MODELS_CONVERT_H
 #define WEFT_MODELS_CONVERT_H
 
+#include "base/pool.h"
 #include "base/save.h"
+#include "formats/quant_mix.h"
 #include "models/arch.h"
 
 typedef struct convert_options {
-    weft_format to;     /* WEFT_FORMAT_OTHER: the one that the source is not */
-    const dtype *type;  /* of matrices; NULL: as they are, or were in the directory */
-    uint64_t max_shard; /* bytes of tensors in a file; 0: one file */
-    bool force;         /* replace what is there */
+    weft_format to;             /* WEFT_FORMAT_OTHER: the one that the source is not */
+    const quant_target *target; /* of matrices; NULL: as they are, or were in the directory */
+    uint64_t max_shard;         /* bytes of tensors in a file; 0: one file */
+    bool force;                 /* replace what is there */
     weft_load load;
+    int n_thread; /* 0: one for each processor */
     weft_progress_fn *progress;
     void *progress_ud;
+    weft_converted_fn *converted;
+    void *converted_ud;
 } convert_options;
 
 typedef struct convert_report {
     weft_format to;
     char path[4096]; /* the file, the first of several, or the directory */
     char architecture[64];
-    const dtype *type; /* of most numbers */
+    const dtype *type;       /* of most numbers */
+    const quant_target *mix; /* what the file is called after: the target, or that type's */
     int64_t n_tensor, n_file, n_left_out;
     uint64_t bytes; /* written */
 } convert_report;
+
+/* "q4_k_m", or what most numbers are. */
+const char *convert_type_name(const convert_report *r);
 
 weft_status convert_model(const char *from, const char *to, const convert_options *o,
                           convert_report *report, host *h, weft_error *err);
@@ -48,6 +57,7 @@ typedef struct outgoing {
     bool flip;        /* from is [cols, rows] */
     int64_t turned;   /* numbers of a head whose rows are to be reordered; 0: none are */
     bool to_adjacent; /* from halves; otherwise back */
+    bool instead;     /* the type asked for does not fit */
     uint64_t bytes;
     int part;
 } outgoing;
@@ -85,6 +95,7 @@ typedef struct conversion {
     bool from_gguf;
     bool bare; /* names in the directory lack the prefix of a class */
     host *host;
+    pool *pool;
     arena store;
     small_text text[N_TEXT];
     file text_file[N_TEXT];
@@ -99,9 +110,14 @@ typedef struct conversion {
     weft_error *err;
 } conversion;
 
-/* The numbers of a tensor in the order and the type of the target, handed on in pieces. */
+/* The numbers of a tensor in the order and the type of the target, handed on in pieces; and what
+ * they lose by it, if `lost` is given. */
 typedef bool rows_fn(void *ud, const void *bytes, size_t n);
-weft_status outgoing_rows(const outgoing *t, mem *m, rows_fn *put, void *ud, weft_error *err);
+typedef struct loss_sums {
+    double wrong, all; /* sums of squares: of differences, of numbers */
+} loss_sums;
+weft_status outgoing_rows(const outgoing *t, pool *p, mem *m, rows_fn *put, void *ud,
+                          loss_sums *lost, weft_error *err);
 
 /* Both write all files of their form into c->save. */
 void convert_to_gguf(conversion *c, const char *path);

@@ -7,16 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* general.file_type, which tells the type of most tensors. */
-static const struct {
-    const char *type;
-    uint32_t number;
-} file_types[] = {
-    { "f32", 0 },   { "f16", 1 },   { "q4_0", 2 },  { "q4_1", 3 },  { "q8_0", 7 },
-    { "q5_0", 8 },  { "q5_1", 9 },  { "q2_k", 10 }, { "q3_k", 12 }, { "q4_k", 15 },
-    { "q5_k", 17 }, { "q6_k", 18 }, { "bf16", 32 },
-};
-
 static void add_text(gguf_writer *w, const char *key, const char *text)
 {
     gguf_add_text(w, key, text, strlen(text));
@@ -24,11 +14,9 @@ static void add_text(gguf_writer *w, const char *key, const char *text)
 
 static void add_types(const conversion *c, gguf_writer *w)
 {
-    const dtype *type = c->report->type;
-    for (size_t i = 0; i < sizeof file_types / sizeof *file_types; i++)
-        if (strcmp(file_types[i].type, type->name) == 0)
-            gguf_add_u32(w, "general.file_type", file_types[i].number);
-    if (type->block > 1)
+    if (c->report->mix)
+        gguf_add_u32(w, "general.file_type", c->report->mix->file_type);
+    if (c->report->type->block > 1)
         gguf_add_u32(w, "general.quantization_version", 2);
 }
 

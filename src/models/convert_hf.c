@@ -358,7 +358,7 @@ void convert_to_hf(conversion *c, const char *directory)
                   c->m.file.path);
     if (!c->text[TEXT_CONFIG].text)
         write_config(c, directory);
-    else if (c->o->type)
+    else if (c->o->target)
         write_config_typed(c, directory);
     else
         write_text(c, directory, TEXT_CONFIG);

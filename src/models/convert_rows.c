@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define PIECE (1 << 20) /* bytes */
+#define LOOK  256       /* numbers of a row that are looked at together */
 
 typedef struct rows_job {
     const outgoing *t;
@@ -14,6 +15,8 @@ typedef struct rows_job {
     real *x;       /* the same as numbers; only where types differ */
     uint8_t *in;   /* one row of the source, where it can be read */
     bool same;     /* the source's type is the target's: bytes are moved, not numbers */
+    pool *pool;
+    loss_sums *lost; /* of each row of this piece, or NULL */
     weft_error *err;
 } rows_job;
 
@@ -55,19 +58,50 @@ static weft_status check_range(const rows_job *j, const real *x)
     return WEFT_OK;
 }
 
-static weft_status encode(const rows_job *j)
+static loss_sums loss_of(const dtype *type, const uint8_t *row, const real *x, int64_t n)
 {
-    const size_t row = dtype_row_bytes(j->t->type, j->n_col);
-    weft_status status = WEFT_OK;
-    for (int64_t i = 0; i < j->n && status == WEFT_OK; i++) {
-        const real *x = j->x + i * j->n_col;
-        status = check_range(j, x);
-        j->t->type->encode(j->out + (size_t)i * row, x, j->n_col);
+    real back[LOOK];
+    loss_sums s = { 0 };
+    for (int64_t k0 = 0; k0 < n; k0 += LOOK) {
+        const int64_t count = n - k0 < LOOK ? n - k0 : LOOK;
+        type->decode(back, row, k0, count);
+        for (int64_t k = 0; k < count; k++) {
+            const double d = (double)back[k] - (double)x[k0 + k];
+            s.wrong += d * d;
+            s.all += (double)x[k0 + k] * (double)x[k0 + k];
+        }
     }
-    return status;
+    return s;
 }
 
-static weft_status straight(const rows_job *j)
+static void encode_row(void *arg, int64_t i)
+{
+    const rows_job *j = arg;
+    const dtype *type = j->t->type;
+    uint8_t *row = j->out + (size_t)i * dtype_row_bytes(type, j->n_col);
+    const real *x = j->x + i * j->n_col;
+    type->encode(row, x, j->n_col);
+    if (j->lost)
+        j->lost[i] = loss_of(type, row, x, j->n_col);
+}
+
+/* Rows on all threads; their losses are added up in the order of rows. */
+static weft_status encode(rows_job *j, loss_sums *lost)
+{
+    for (int64_t i = 0; i < j->n; i++) {
+        const weft_status status = check_range(j, j->x + i * j->n_col);
+        if (status != WEFT_OK)
+            return status;
+    }
+    pool_run(j->pool, j->n, encode_row, j);
+    for (int64_t i = 0; j->lost && i < j->n; i++) {
+        lost->wrong += j->lost[i].wrong;
+        lost->all += j->lost[i].all;
+    }
+    return WEFT_OK;
+}
+
+static void straight(const rows_job *j)
 {
     const outgoing *t = j->t;
     const size_t row = dtype_row_bytes(t->type, j->n_col);
@@ -78,12 +112,11 @@ static weft_status straight(const rows_job *j)
         else
             t->from->type->decode(j->x + i * j->n_col, aligned_row(j, from, j->n_col), 0, j->n_col);
     }
-    return j->same ? WEFT_OK : encode(j);
 }
 
 /* Row k of the source holds column k of the target; of it the numbers of this piece's rows are
  * taken. Types with blocks are never moved number by number: bind refuses them there. */
-static weft_status flipped(const rows_job *j, real *column)
+static void flipped(const rows_job *j, real *column)
 {
     const outgoing *t = j->t;
     const size_t size = (size_t)t->type->bytes;
@@ -98,23 +131,29 @@ static weft_status flipped(const rows_job *j, real *column)
         for (int64_t i = 0; i < j->n; i++)
             j->x[i * j->n_col + k] = column[i];
     }
-    return j->same ? WEFT_OK : encode(j);
 }
 
-static weft_status each_piece(rows_job *j, int64_t step, real *column, rows_fn *put, void *ud)
+static weft_status each_piece(rows_job *j, int64_t step, real *column, rows_fn *put, void *ud,
+                              loss_sums *lost)
 {
     const size_t row = dtype_row_bytes(j->t->type, j->n_col);
     weft_status status = WEFT_OK;
     for (j->at = 0; j->at < j->n_row && status == WEFT_OK; j->at += step) {
         j->n = j->n_row - j->at < step ? j->n_row - j->at : step;
-        status = j->t->flip ? flipped(j, column) : straight(j);
+        if (j->t->flip)
+            flipped(j, column);
+        else
+            straight(j);
+        if (!j->same)
+            status = encode(j, lost);
         if (status == WEFT_OK && !put(ud, j->out, (size_t)j->n * row))
             return WEFT_EIO;
     }
     return status;
 }
 
-weft_status outgoing_rows(const outgoing *t, mem *m, rows_fn *put, void *ud, weft_error *err)
+weft_status outgoing_rows(const outgoing *t, pool *p, mem *m, rows_fn *put, void *ud,
+                          loss_sums *lost, weft_error *err)
 {
     if (t->made)
         return put(ud, t->made, (size_t)t->bytes) ? WEFT_OK : WEFT_EIO;
@@ -123,6 +162,7 @@ weft_status outgoing_rows(const outgoing *t, mem *m, rows_fn *put, void *ud, wef
                    .n_row = vector ? (t->turned ? t->shape[0] : 1) : t->shape[0],
                    .n_col = vector ? (t->turned ? 1 : t->shape[0]) : t->shape[1],
                    .same = t->from->type == t->type && (!t->flip || t->type->block == 1),
+                   .pool = p,
                    .err = err };
     const int64_t fit = PIECE / (j.n_col * (int64_t)sizeof(real));
     const int64_t step = fit < 1 ? 1 : fit < j.n_row ? fit : j.n_row;
@@ -131,11 +171,14 @@ weft_status outgoing_rows(const outgoing *t, mem *m, rows_fn *put, void *ud, wef
     j.out = mem_alloc(m, dtype_row_bytes(t->type, j.n_col) * (size_t)step, "converting", err);
     j.in = mem_alloc(m, in, "converting", err);
     j.x = j.same ? NULL : mem_alloc(m, numbers * sizeof *j.x, "converting", err);
+    j.lost = lost && !j.same ? mem_alloc(m, (size_t)step * sizeof *j.lost, "converting", err)
+                             : NULL;
     real *column = mem_alloc(m, (size_t)step * sizeof *column, "converting", err);
     weft_status status = WEFT_ENOMEM;
-    if (j.out && j.in && column && (j.same || j.x))
-        status = each_piece(&j, step, column, put, ud);
+    if (j.out && j.in && column && (j.same || (j.x && (!lost || j.lost))))
+        status = each_piece(&j, step, column, put, ud, lost);
     mem_free(m, column);
+    mem_free(m, j.lost);
     mem_free(m, j.x);
     mem_free(m, j.in);
     mem_free(m, j.out);

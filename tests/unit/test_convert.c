@@ -243,13 +243,14 @@ static void types_come_back(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *low = temp_path("low"), *gguf = temp_path("low.gguf"),
                    *back = temp_path("low-back");
-        const convert_options to_low = { .to = WEFT_FORMAT_HF, .type = cases[i].type };
+        const convert_options to_low = { .to = WEFT_FORMAT_HF,
+                                         .target = quant_target_by_name(cases[i].type->name) };
         assert_ptr_equal(converted(golden_path(cases[i].golden), low, to_low).type, cases[i].type);
         converted(low, gguf, (convert_options){ 0 });
         converted(gguf, back, (convert_options){ 0 });
         same_tensors(low, back); /* vectors were f32 on the way */
         same_logits(low, gguf, 1e-5);
-        converted(low, gguf, (convert_options){ .type = &dtype_f32 });
+        converted(low, gguf, (convert_options){ .target = quant_target_by_name("f32") });
         converted(gguf, back, (convert_options){ 0 });
         same_tensors(low, back);
     }
@@ -269,8 +270,9 @@ static void blocks_or_f16(void **state)
     const bytes b = gguf_llama(&shape);
     const char *from = temp_file("plain.gguf", b.at, b.n), *to = temp_path("q8.gguf");
     free(b.at);
-    assert_ptr_equal(converted(from, to, (convert_options){ .type = &dtype_q8_0 }).type,
-                     &dtype_q8_0);
+    assert_ptr_equal(
+        converted(from, to, (convert_options){ .target = quant_target_by_name("q8_0") }).type,
+        &dtype_q8_0);
     host h;
     container c;
     weft_error err;
@@ -285,6 +287,59 @@ static void blocks_or_f16(void **state)
     const char *back = temp_path("q8-hf"); /* numbers of blocks become f32, exactly */
     assert_ptr_equal(converted(to, back, (convert_options){ 0 }).type, &dtype_f32);
     same_logits(to, back, 0.02);
+}
+
+typedef struct losses {
+    int n;
+    double worst[4]; /* q4_k, q6_k, f32, others */
+} losses;
+
+static void note_loss(void *ud, const weft_converted *t)
+{
+    losses *l = ud;
+    const int k = strcmp(t->to, "q4_k") == 0   ? 0
+                  : strcmp(t->to, "q6_k") == 0 ? 1
+                  : strcmp(t->to, "f32") == 0  ? 2
+                                               : 3;
+    l->worst[k] = t->error > l->worst[k] ? t->error : l->worst[k];
+    l->n++;
+}
+
+/* A mix, whatever the number of threads; and what it loses is what the formats lose. */
+static void a_mix(void **state)
+{
+    (void)state;
+    const llama_shape shape = { 2, 256, 4, 2, 256, 40, 64, 0, &dtype_f32, "llama" };
+    const bytes b = gguf_llama(&shape);
+    const char *from = temp_file("mix.gguf", b.at, b.n);
+    free(b.at);
+    char *first = NULL;
+    size_t size = 0;
+    for (int threads = 1; threads <= 4; threads *= 2) {
+        losses l = { 0 };
+        const char *to = temp_path("mix-q.gguf");
+        const convert_report r = converted(from, to,
+                                           (convert_options){
+                                               .target = quant_target_by_name("q4_k_m"),
+                                               .to = WEFT_FORMAT_GGUF,
+                                               .force = true,
+                                               .n_thread = threads,
+                                               .converted = note_loss,
+                                               .converted_ud = &l,
+                                           });
+        assert_string_equal(convert_type_name(&r), "q4_k_m");
+        assert_int_equal(l.n, r.n_tensor);
+        assert_true(l.worst[0] > 0.03 && l.worst[0] < 0.09);
+        assert_true(l.worst[1] > 0.008 && l.worst[1] < 0.02);
+        assert_true(l.worst[2] == 0 && l.worst[3] == 0);
+        size_t n;
+        char *bytes_now = read_whole(to, &n);
+        assert_true(!first || (n == size && memcmp(first, bytes_now, n) == 0));
+        free(first);
+        first = bytes_now;
+        size = n;
+    }
+    free(first);
 }
 
 static void numbers_that_do_not_fit(void **state)
@@ -302,10 +357,10 @@ static void numbers_that_do_not_fit(void **state)
     temp_file("large/model.safetensors", weights, n);
     free(weights);
     const char *to = temp_path("large.gguf");
-    refused(from, to, (convert_options){ .type = &dtype_f16 }, WEFT_ENUMERIC,
+    refused(from, to, (convert_options){ .target = quant_target_by_name("f16") }, WEFT_ENUMERIC,
             "holds 70000, which f16 cannot");
     assert_int_equal(access(to, F_OK), -1);
-    converted(from, to, (convert_options){ .type = &dtype_bf16 });
+    converted(from, to, (convert_options){ .target = quant_target_by_name("bf16") });
 }
 
 /* ---- several files --------------------------------------------------------------------------- */
@@ -579,7 +634,8 @@ static void wrong_wishes(void **state)
     refused(gguf, temp_path("wishes.gguf/x"), (convert_options){ 0 }, WEFT_EIO, "cannot create");
     refused(from, temp_path("nowhere/wishes.gguf"), (convert_options){ 0 }, WEFT_EIO,
             "cannot create: No such file");
-    refused(gguf, temp_path("wishes.d"), (convert_options){ .type = &dtype_q8_0 }, WEFT_EINVAL,
+    refused(gguf, temp_path("wishes.d"),
+            (convert_options){ .target = quant_target_by_name("q8_0") }, WEFT_EINVAL,
             "not a type of weights in safetensors");
     refused(temp_path("absent"), gguf, (convert_options){ .force = true }, WEFT_EIO, "cannot open");
     const char *gelu = variant("gpt2", "gelu", "\"gelu_new\"", "\"gelu\"");
@@ -591,7 +647,8 @@ static void wrong_wishes(void **state)
     free(b.at);
     const char *dir = temp_path("named");
     mkdir(dir, 0700);
-    const convert_report r = converted(from, dir, (convert_options){ .type = &dtype_f16 });
+    const convert_report r = converted(from, dir,
+                                       (convert_options){ .target = quant_target_by_name("f16") });
     assert_string_equal(strrchr(r.path, '/') + 1, "gpt2-30K-F16.gguf");
 }
 
@@ -721,7 +778,7 @@ static void faults_everywhere(void **state)
     snprintf(gguf, sizeof gguf, "%s", temp_file("faults/model.gguf", "old", 3));
     all_faults(from, gguf, (convert_options){ .force = true, .load = WEFT_LOAD_MAP },
                "a directory into GGUF");
-    converted(from, gguf, (convert_options){ .type = &dtype_f16 });
+    converted(from, gguf, (convert_options){ .target = quant_target_by_name("f16") });
     all_faults(gguf, gguf, (convert_options){ .force = true, .load = WEFT_LOAD_MAP },
                "a mapped GGUF file onto itself");
     converted(from, temp_path("faulty.gguf"), (convert_options){ 0 });
@@ -762,6 +819,7 @@ int main(void)
              configuration_from_facts),
         TEST("convert: number formats come back, vectors too", types_come_back),
         TEST("convert: rows that make no blocks become f16", blocks_or_f16),
+        TEST("convert: a mix loses what its formats lose, on any number of threads", a_mix),
         TEST("convert: a number that f16 cannot hold is an error", numbers_that_do_not_fit),
         TEST("convert: several files hold what one holds", parts),
         TEST("convert: onto the file that is read", onto_itself),
