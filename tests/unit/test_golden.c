@@ -1,7 +1,9 @@
 /* Every named intermediate of small random models equals what Hugging Face transformers computes
  * (tools/golden.py): max|a-b| <= 1e-5 max|b|, tensor by tensor; the first divergence is reported by
- * name. */
+ * name. The same from the directory that transformers wrote and from the GGUF file that it is
+ * converted into. */
 #include "golden.h"
+#include "models/convert.h"
 #include "support.h"
 
 #define TOLERANCE 1e-5
@@ -39,29 +41,45 @@ static void forward_all(const model *m, const golden *g, const kernels *kern, ru
     free(rows_of);
 }
 
-static void check(const char *name)
+static void check_form(const char *name, const char *path, const char *form, host *h)
 {
-    char path[256];
-    host h;
+    char trace[256];
     model m;
     golden g;
     run r;
     weft_error err = { 0 };
-    host_plain(&h);
-    snprintf(path, sizeof path, "golden/%s", name);
-    if (model_open(&m, fixture(path), WEFT_LOAD_COPY, &h, &err) != WEFT_OK)
+    if (model_open(&m, path, WEFT_LOAD_COPY, h, &err) != WEFT_OK)
         fail_msg("%s", err.message);
-    snprintf(path, sizeof path, "golden/%s/trace.safetensors", name);
+    const bool adjacent = strcmp(form, "gguf") == 0 && m.arch->gguf_pairing == ROPE_ADJACENT;
+    snprintf(trace, sizeof trace, "golden/%s/trace.safetensors", name);
     for (int i = 0; kernels_table(i); i++) {
         char what[64];
-        snprintf(what, sizeof what, "%s, %s", name, kernels_table(i)->name);
-        golden_open(&g, fixture(path), TOLERANCE);
+        snprintf(what, sizeof what, "%s, %s, %s", name, form, kernels_table(i)->name);
+        golden_open(&g, fixture(trace), TOLERANCE);
+        g.adjacent = adjacent ? m.d_head : 0;
         forward_all(&m, &g, kernels_table(i), &r, &g);
         golden_finish(&g, what);
         golden_close(&g);
     }
     model_close(&m);
-    assert_int_equal(h.mem.used, 0);
+    assert_int_equal(h->mem.used, 0);
+}
+
+static void check(const char *name)
+{
+    char path[256];
+    host h;
+    weft_error err = { 0 };
+    static convert_report report;
+    host_plain(&h);
+    snprintf(path, sizeof path, "golden/%s", name);
+    const char *directory = fixture(path);
+    check_form(name, directory, "directory", &h);
+    const char *gguf = temp_path("golden.gguf");
+    const convert_options o = { .force = true, .n_thread = 1 };
+    if (convert_model(directory, gguf, &o, &report, &h, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    check_form(name, gguf, "gguf", &h);
 }
 
 #define GOLDEN(fn, name)                                                                           \
