@@ -62,7 +62,16 @@ static inline vec v_keep(vec v, vec x, vec floor)
 
 #define v_half(h)     _cvtsh_ss(h)
 #define v_from_f16(p) _mm256_cvtph_ps(_mm_loadu_si128((const void *)(p)))
-#define v_from_i8(p)  _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(p))))
+/* The lower halves of 32-bit lanes. */
+static inline __m256 low_f16(__m256i u)
+{
+    const __m256i low = _mm256_and_si256(u, _mm256_set1_epi32(0xFFFF));
+    return _mm256_cvtph_ps(
+        _mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1)));
+}
+
+#define v_low_f16(u) low_f16((__m256i)(u))
+#define v_from_i8(p) _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(p))))
 
 static inline vec v_from_bf16(const uint16_t *p)
 {

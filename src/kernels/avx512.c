@@ -49,6 +49,7 @@ static inline vec v_keep(vec v, vec x, vec floor)
 
 #define v_half(h)     _cvtsh_ss(h)
 #define v_from_f16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(p)))
+#define v_low_f16(u)  _mm512_cvtph_ps(_mm512_cvtepi32_epi16((__m512i)(u)))
 #define v_from_i8(p)  _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(p))))
 
 static inline vec v_from_bf16(const uint16_t *p)

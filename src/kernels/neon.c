@@ -85,6 +85,7 @@ static inline void v_transpose(vec v[4])
 
 #define v_half(h)      vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(h))), 0)
 #define v_from_f16(p)  vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))
+#define v_low_f16(u)   vcvt_f32_f16(vreinterpret_f16_u16(vmovn_u32((uint32x4_t)(u))))
 #define v_from_bf16(p) vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16))
 
 static inline vec v_from_i8(const void *p)

@@ -250,14 +250,14 @@ static void add_sums(real *y, int64_t y_stride, bool add, const real *sums, int6
 
 /* ---- one row of x: what is turned is multiplied at once ------------------------------------- */
 
-/* The sums of WIDTH stored rows with n numbers of x, in the same order as multiply_rows. Two bf16
- * are turned as one: a lane's lower half comes first. */
+/* The sums of WIDTH stored rows with n numbers of x, in the same order as multiply_rows. Two numbers
+ * of 16 bits are turned as one: a lane's lower half comes first. */
 static inline __attribute__((always_inline)) vec one_strip(tile_kind kind, const row_set *w,
                                                            int64_t c, int64_t width, int64_t k,
                                                            int64_t n, const real *x)
 {
     typedef uint32_t bits __attribute__((vector_size(sizeof(vec))));
-    const int step = kind == TILE_BF16 ? 2 * WIDTH : WIDTH, bytes = kind == TILE_BF16 ? 2 : 4;
+    const int step = kind == TILE_F32 ? WIDTH : 2 * WIDTH, bytes = kind == TILE_F32 ? 4 : 2;
     const void *row[WIDTH];
     vec s = v_zero();
     strip_rows(row, w, c, 0, width);
@@ -270,13 +270,15 @@ static inline __attribute__((always_inline)) vec one_strip(tile_kind kind, const
         }
         v_transpose(t);
         for (int i = 0; i < WIDTH; i++) {
-            if (kind != TILE_BF16) {
+            if (kind == TILE_F32) {
                 s = v_fma(v_set(x[j + i]), t[i], s);
                 continue;
             }
             const bits u = (bits)t[i];
-            s = v_fma(v_set(x[j + 2 * i]), (vec)(u << 16), s);
-            s = v_fma(v_set(x[j + 2 * i + 1]), (vec)(u & 0xFFFF0000u), s);
+            const vec low = kind == TILE_F16 ? v_low_f16(u) : (vec)(u << 16);
+            const vec high = kind == TILE_F16 ? v_low_f16(u >> 16) : (vec)(u & 0xFFFF0000u);
+            s = v_fma(v_set(x[j + 2 * i]), low, s);
+            s = v_fma(v_set(x[j + 2 * i + 1]), high, s);
         }
     }
     return s;
@@ -291,8 +293,9 @@ static void one_row_across(real *y, bool add, const real *x, int64_t J, const ro
         vec sum = add ? v_load_part(y + c, part) : v_zero();
         for (int64_t j0 = 0; j0 < J; j0 += TILE) {
             const int64_t n = least(TILE, J - j0), k = w->k0 + j0;
-            const vec s = w->kind == TILE_BF16 ? one_strip(TILE_BF16, w, c, part, k, n, x + j0)
-                                               : one_strip(TILE_F32, w, c, part, k, n, x + j0);
+            const vec s = w->kind == TILE_BF16  ? one_strip(TILE_BF16, w, c, part, k, n, x + j0)
+                          : w->kind == TILE_F16 ? one_strip(TILE_F16, w, c, part, k, n, x + j0)
+                                                : one_strip(TILE_F32, w, c, part, k, n, x + j0);
             sum = add || j0 > 0 ? v_add(sum, s) : s;
         }
         v_store_part(y + c, sum, part);
@@ -330,7 +333,7 @@ static void product(real *y, int64_t y_stride, bool add, const real *a, int64_t 
                     const row_set *w, bool across, int64_t block0, int64_t block1, int64_t c0,
                     int64_t c1)
 {
-    const bool alone = w->kind == TILE_F32 || w->kind == TILE_BF16;
+    const bool alone = w->kind == TILE_F32 || w->kind == TILE_F16 || w->kind == TILE_BF16;
     if (across && N == 1 && alone && J % (2 * WIDTH) == 0) {
         one_row_across(y, add, a, J, w, c0, c1);
         return;

@@ -9,6 +9,7 @@
  *     v_transpose            WIDTH vectors, in place
  *     v_half                 one 16-bit float
  *     v_from_f16 v_from_bf16 v_from_i8      WIDTH stored numbers, made real
+ *     v_low_f16              16-bit floats in the lower halves of 32-bit lanes, made real
  *     v_to_i8                WIDTH whole numbers, stored as bytes
  *
  * A sum over a row is one vector of partial sums, lane j taking the elements k with k mod WIDTH = j
