@@ -72,6 +72,9 @@ typedef struct tape tape;
 
 typedef void trace_fn(void *ud, const tensor *t, const op *by);
 
+/* Logits of the wanted rows from `first` on, as they are made. */
+typedef void logits_fn(void *ud, const tensor *z, int64_t first);
+
 struct run {
     arena meta, data;
     void *work; /* what an op uses while it runs, so large ... */
@@ -90,13 +93,16 @@ struct run {
     bool training;        /* the model's end is a loss, and residual branches drop out */
     real dropout;         /* rate, in training */
     real smoothing;       /* of the loss's targets */
-    int64_t loss_numbers; /* logits of the loss that exist at once; 0: 2^22 */
+    int64_t loss_numbers; /* logits that exist at once, of the loss or of `read`; 0: 2^22 */
     int64_t n_drop;       /* dropouts so far in this block: part of their key */
 
     char scope[32];    /* "blk.3" */
     int64_t block;     /* how many blocks have begun: tensors carry it as `born` */
     int64_t fork_cost; /* work below this stays on the calling thread */
     uint64_t key;      /* of this step's random numbers */
+
+    logits_fn *read; /* takes the logits a part at a time; NULL: they are all made at once */
+    void *read_ud;
 
     trace_fn *trace;
     void *trace_ud;
