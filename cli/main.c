@@ -5,11 +5,17 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-const command *const commands[] = { &command_run,      &command_inspect,
-                                    &command_tokenize, &command_train_tokenizer,
-                                    &command_version,  NULL };
+const command *const commands[] = { &command_run,
+                                    &command_inspect,
+                                    &command_eval,
+                                    &command_verify,
+                                    &command_tokenize,
+                                    &command_train_tokenizer,
+                                    &command_version,
+                                    NULL };
 
 /* ---- what commands share --------------------------------------------------------------------- */
 
@@ -96,6 +102,45 @@ void cli_json_text(const char *text, size_t length)
     putchar('"');
 }
 
+double cli_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static const char *amount(const cli_bar *b, uint64_t n, char *text, size_t size)
+{
+    if (!b->unit)
+        return cli_bytes((size_t)n, text, size);
+    snprintf(text, size, "%llu", (unsigned long long)n);
+    return text;
+}
+
+void cli_bar_show(cli_bar *b, uint64_t done, uint64_t total)
+{
+    static const char bar[] = "########################################";
+    const int width = sizeof bar - 1;
+    const double t = cli_now();
+    b->start = b->start > 0 ? b->start : t;
+    if (t - b->start < 1 || t - b->shown < 0.1 || total == 0 || !isatty(STDERR_FILENO))
+        return;
+    const double share = (double)done / (double)total;
+    char a[32], z[32];
+    fprintf(stderr, "\r%s [%-*.*s] %3.0f %%  %s of %s%s%s\x1b[K", b->label, width,
+            (int)(share * width), bar, share * 100, amount(b, done, a, sizeof a),
+            amount(b, total, z, sizeof z), b->unit ? " " : "", b->unit ? b->unit : "");
+    b->shown = t;
+    b->drawn = true;
+}
+
+void cli_bar_end(cli_bar *b)
+{
+    if (b->drawn)
+        fputs("\r\x1b[K", stderr);
+    b->drawn = false;
+}
+
 static void log_line(void *ud, weft_log_level level, const char *line)
 {
     (void)ud;
@@ -173,10 +218,11 @@ static void help(void)
          "Examples:\n"
          "  weft inspect model.gguf\n"
          "  weft run model.gguf -p \"Once upon a time\" -n 64\n"
-         "  weft tokenize model.gguf \"Hello world\"\n\n"
+         "  weft tokenize model.gguf \"Hello world\"\n"
+         "  weft eval model-q4_0.gguf text.txt --against model-f32.gguf\n\n"
          "Commands:");
     for (int i = 0; commands[i]; i++)
-        printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
+        printf("  %-15s %s\n", commands[i]->name, commands[i]->summary);
     puts("\n'weft help COMMAND' tells its options.");
 }
 

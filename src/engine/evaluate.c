@@ -265,8 +265,15 @@ weft_status evaluate(const model *m, const model *against, const document *d, in
                          "%s has %lld tokens, %s %lld: only models of one vocabulary compare",
                          m->file.path, (long long)m->n_vocab, against->file.path,
                          (long long)against->n_vocab);
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t k = 0; k < d[i].n; k++) /* the last ones are only foretold, never read */
+            if (d[i].ids[k] < 0 || d[i].ids[k] >= m->n_vocab)
+                return weft_fail(err, WEFT_EINVAL,
+                                 "token %lld of document %lld is %d, the vocabulary has %lld",
+                                 (long long)k, (long long)i, (int)d[i].ids[k],
+                                 (long long)m->n_vocab);
         result->n_total += d[i].n > 1 ? d[i].n - 1 : 0;
+    }
     if (result->n_total == 0)
         return weft_fail(err, WEFT_EINVAL,
                          "no document has two tokens: there is nothing to foretell");
