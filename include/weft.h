@@ -316,6 +316,38 @@ typedef struct weft_memory_plan {
 WEFT_API weft_status weft_engine_plan(weft_model *model, const weft_engine_options *options,
                                       weft_memory_plan *plan, weft_error *err);
 
+/* What a part of a model holds, and the floating-point operations of one token. A head that is tied
+ * to the embedding has operations, but no parameters of its own. */
+typedef struct weft_part {
+    int64_t n_parameter;
+    size_t bytes;
+    double flops;
+} weft_part;
+
+typedef struct weft_model_cost {
+    size_t struct_size;
+    weft_part embedding, attention, feed_forward, head;
+} weft_model_cost;
+
+/* Of the token at the end of a context of n_ctx positions; 0: as an engine would have. */
+WEFT_API weft_status weft_model_get_cost(weft_model *model, int64_t n_ctx, weft_model_cost *cost,
+                                         weft_error *err);
+
+typedef struct weft_speed {
+    size_t struct_size;
+    int64_t n_prompt;    /* tokens of the prompt: 512, or the context */
+    double prompt;       /* tokens a second; */
+    double generate;     /* the same of generated ones, at the beginning of a context */
+    double read_rate;    /* bytes of weights that one row goes through, a second */
+    double product_rate; /* operations of many rows, a second */
+    double seconds;      /* that measuring took */
+} weft_speed;
+
+/* How fast an engine with these options will be. Measures this machine for part of a second, with
+ * weights of the model's formats that are made for it: the model's own are not touched. */
+WEFT_API weft_status weft_engine_estimate(weft_model *model, const weft_engine_options *options,
+                                          weft_speed *speed, weft_error *err);
+
 /* Every named tensor of a forward, as it is made: rows of numbers, valid during the call. With
  * `attention_maps`, attention also shows its scores and probabilities: that costs rows x keys of
  * memory and is the only thing that does. */

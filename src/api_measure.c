@@ -1,5 +1,6 @@
 /* api_measure.c - the public functions that measure models: check, translate, delegate. */
 #include "api_model.h"
+#include "engine/estimate.h"
 #include "engine/evaluate.h"
 
 #include <math.h>
@@ -72,5 +73,51 @@ weft_status weft_evaluate(weft_model *m, weft_model *against, const weft_documen
         return status;
     weft_evaluation s = summary(&sum);
     give(result, result->struct_size, &s, sizeof s);
+    return WEFT_OK;
+}
+
+/* ---- cost and speed -------------------------------------------------------------------------- */
+
+weft_status weft_model_get_cost(weft_model *m, int64_t n_ctx, weft_model_cost *result,
+                                weft_error *err)
+{
+    weft_error local;
+    part_cost found[N_PART];
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!m)
+        return weft_fail(err, WEFT_EINVAL, "no model given");
+    engine_options o = { .n_ctx = n_ctx };
+    if (engine_resolve(&m->model, &o, err) != WEFT_OK ||
+        model_cost(&m->model, o.n_ctx, found, err) != WEFT_OK)
+        return err->code;
+    weft_model_cost out = { 0 };
+    weft_part *const to[N_PART] = { &out.embedding, &out.attention, &out.feed_forward, &out.head };
+    for (int i = 0; i < N_PART; i++)
+        *to[i] = (weft_part){ found[i].n_parameter, found[i].bytes, found[i].flops };
+    give(result, result->struct_size, &out, sizeof out);
+    return WEFT_OK;
+}
+
+weft_status weft_engine_estimate(weft_model *m, const weft_engine_options *options,
+                                 weft_speed *result, weft_error *err)
+{
+    weft_error local;
+    engine_options o;
+    speed s;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!m)
+        return weft_fail(err, WEFT_EINVAL, "no model given");
+    if (!take_engine_options(options, &o, err) || engine_resolve(&m->model, &o, err) != WEFT_OK ||
+        engine_estimate(&m->model, &o, &s, err) != WEFT_OK)
+        return err->code;
+    weft_speed out = { .n_prompt = s.n_prompt,
+                       .prompt = s.prompt,
+                       .generate = s.generate,
+                       .read_rate = s.read,
+                       .product_rate = s.products,
+                       .seconds = s.seconds };
+    give(result, result->struct_size, &out, sizeof out);
     return WEFT_OK;
 }

@@ -104,6 +104,35 @@ weft_status engine_predict(const model *m, const engine_options *o, bool maps, e
     return status;
 }
 
+weft_status engine_tally(const model *m, int n_row, int64_t last, int n_wanted,
+                         void (*tally)(void *ud, const run *r, const node *n), void *ud,
+                         weft_error *err)
+{
+    mem *from = &m->host->mem;
+    const engine_options o = { .n_batch = n_row, .n_session = 1 };
+    run dry;
+    batch b;
+    weft_status status = batch_init(&b, &o, from, err);
+    if (status == WEFT_OK)
+        status = run_init_dry(&dry, from, 1, err);
+    if (status == WEFT_OK) {
+        b.n_row = n_row;
+        b.n_seq = 1;
+        b.n_wanted = n_wanted;
+        for (int i = 0; i < n_row; i++)
+            b.row[i] = (batch_row){ .pos = (int32_t)(last - n_row + 1 + i),
+                                    .wanted = i >= n_row - n_wanted };
+        b.seq[0] = (sequence){ .n = n_row, .source = -1 };
+        dry.tally = tally;
+        dry.tally_ud = ud;
+        run_begin(&dry, &b);
+        m->arch->family->forward(&dry, m);
+        run_free(&dry);
+    }
+    batch_free(&b, from);
+    return status;
+}
+
 /* (Re)makes the arenas for steps with or without attention maps. */
 static weft_status make_run(engine *e, bool maps, weft_error *err)
 {

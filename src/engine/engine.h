@@ -59,6 +59,12 @@ weft_status engine_resolve(const model *m, engine_options *o, weft_error *err);
 weft_status engine_predict(const model *m, const engine_options *o, bool maps, engine_plan *plan,
                            weft_error *err);
 
+/* A batch of one sequence that does not exist: n rows up to position `last`, of which the last
+ * n_wanted are wanted. tally sees every op of its forward. */
+weft_status engine_tally(const model *m, int n_row, int64_t last, int n_wanted,
+                         void (*tally)(void *ud, const run *r, const node *n), void *ud,
+                         weft_error *err);
+
 engine *engine_new(const model *m, const engine_options *o, weft_error *err);
 void engine_free(engine *e);
 

@@ -4,7 +4,8 @@
  * it to apply(), which names the output, and then runs, records or merely counts it:
  *
  *     model -> op -> apply -+- name it            "blk.3.attn_q.rope"
- *                           +- dry run?           stop here: the arenas have counted
+ *                           +- dry run?           stop here: the arenas have counted, and so
+ *                                                 may whoever asks what an op costs
  *                           +- forward            under the no-allocation guard, timed
  *                           +- record             if a tape is there
  *                           +- hunt for NaN       if asked
@@ -106,6 +107,8 @@ struct run {
 
     trace_fn *trace;
     void *trace_ud;
+    void (*tally)(void *ud, const run *r, const node *n); /* in a dry run: every op, or NULL */
+    void *tally_ud;
     bool trace_maps;            /* attention also shows scores and probabilities */
     profile *profile;           /* per-op cost and time, or NULL */
     bool hunt_nan;              /* remember the first tensor that is not finite ... */
