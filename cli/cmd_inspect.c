@@ -129,7 +129,7 @@ static const char *count(double x, char *text, size_t size)
     int unit = 0;
     for (; x >= 1000 && unit < 5; unit++)
         x /= 1000;
-    snprintf(text, size, unit ? "%.2f %s" : "%.0f%s", x, units[unit]);
+    snprintf(text, size, unit ? "%.2f %s" : "%.0f %s", x, units[unit]);
     return text;
 }
 

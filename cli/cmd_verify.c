@@ -273,10 +273,16 @@ static void compare_tokens(finding *f, const weft_tokens *a, const weft_tokens *
     f->token_b = i < b->n ? b->ids[i] : -1;
 }
 
+static int64_t shorter_context(const finding *f)
+{
+    return f->of_a.n_ctx < f->of_b.n_ctx ? f->of_a.n_ctx : f->of_b.n_ctx;
+}
+
 /* 32 tokens from all over the vocabulary, for models without a tokenizer. */
 static int spread_ids(finding *f)
 {
-    f->n = 32;
+    const int64_t least = shorter_context(f);
+    f->n = least < 32 ? least : 32;
     f->ids = malloc((size_t)f->n * sizeof *f->ids);
     if (!f->ids)
         return cli_no_memory();
@@ -448,18 +454,17 @@ static void print_json(const finding *f, const entry *first)
 
 static int verify(finding *f)
 {
-    int code = choose_tokens(f);
-    if (code)
-        return code;
-    const int64_t least = f->of_a.n_ctx < f->of_b.n_ctx ? f->of_a.n_ctx : f->of_b.n_ctx;
-    if (f->n > least)
-        return cli_usage(&command_verify, "%lld tokens do not fit into a context of %lld",
-                         (long long)f->n, (long long)least);
     if (f->of_a.n_vocab != f->of_b.n_vocab) {
         fprintf(stderr, "weft: A has %lld tokens, B %lld: not the same model\n",
                 (long long)f->of_a.n_vocab, (long long)f->of_b.n_vocab);
         return 1;
     }
+    int code = choose_tokens(f);
+    if (code)
+        return code;
+    if (f->n > shorter_context(f))
+        return cli_usage(&command_verify, "%lld tokens do not fit into a context of %lld",
+                         (long long)f->n, (long long)shorter_context(f));
     code = read_tensors(f);
     if (!code && f->n > 1)
         code = read_logits(f);

@@ -41,6 +41,8 @@ check "random_model: what was refused left no file" test ! -e "$model.x"
 check "generate: runs" "$bench/generate" "$model" --smoke --prompt 8 --generate 2 --repeat 1 --by-op
 check "generate: prints JSON" objects "$bench/generate" "$model" --smoke --prompt 8 --generate 2 --repeat 1 --json
 check "generate: a file that is not there fails" sh -c "! '$bench/generate' '$work/none'"
+check "predict: runs" "$bench/predict" "$model" --smoke --threads 1 --repeat 1
+check "predict: prints JSON" objects "$bench/predict" "$work/gpt2.gguf" --smoke --threads 1 --repeat 1 --json
 check "train_step: runs" "$bench/train_step" --model "$work/gpt2.gguf" --smoke --sequences 2 --tokens 8 --repeat 1
 check "train_step: prints JSON" objects "$bench/train_step" --model "$model" --smoke --sequences 1 --tokens 8 \
     --repeat 1 --recompute --json

@@ -1,5 +1,6 @@
 /* Evaluation: the numbers of an independent implementation, and the same bits however it is cut. */
 #include "base/rng.h"
+#include "engine/estimate.h"
 #include "engine/evaluate.h"
 #include "gguf_build.h"
 #include "support.h"
@@ -520,9 +521,9 @@ static void wide_types(void **state)
 {
     (void)state;
     static const expectation types[] = {
-        { &dtype_q8_0, 3e-4, 2e-3 }, { &dtype_q6_k, 1.2e-3, 5e-3 }, { &dtype_q5_k, 5e-3, 0.01 },
-        { &dtype_q5_1, 6e-3, 0.01 }, { &dtype_q5_0, 8e-3, 0.01 },   { &dtype_q4_k, 0.02, 0.02 },
-        { &dtype_q4_1, 0.03, 0.03 }, { &dtype_q4_0, 0.03, 0.03 },
+        { &dtype_q8_0, 1.2e-4, 0.01 }, { &dtype_q6_k, 5e-4, 0.01 }, { &dtype_q5_k, 2e-3, 0.01 },
+        { &dtype_q5_1, 2.4e-3, 0.01 }, { &dtype_q5_0, 3e-3, 0.01 }, { &dtype_q4_k, 8e-3, 0.02 },
+        { &dtype_q4_1, 0.01, 0.02 },   { &dtype_q4_0, 0.013, 0.02 },
     };
     opened m;
     library l = stories(MAX_DOCUMENT);
@@ -532,6 +533,62 @@ static void wide_types(void **state)
     compare_types(&m, &held, types, sizeof types / sizeof *types);
     library_free(&l);
     close_model(&m);
+}
+
+/* ---- cost and speed -------------------------------------------------------------------------- */
+
+/* By the formulas of the paper: two flops a number of a matrix, and four a number of keys seen. */
+static void costs(void **state)
+{
+    (void)state;
+    opened m;
+    weft_error err = { 0 };
+    part_cost c[N_PART];
+    const int64_t D = 64, V = 301, F = 128, L = 2, T = 320, KE = 32;
+    open_model(&m, random_llama("f32.gguf", D, &dtype_f32));
+    assert_int_equal(model_cost(&m.model, T, c, &err), WEFT_OK);
+    assert_int_equal(c[PART_EMBEDDING].n_parameter, V * D);
+    assert_int_equal(c[PART_ATTENTION].n_parameter, L * (D + 2 * D * D + 2 * KE * D));
+    assert_int_equal(c[PART_FEED_FORWARD].n_parameter, L * (D + 3 * D * F));
+    assert_int_equal(c[PART_HEAD].n_parameter, D);
+    assert_int_equal(c[PART_EMBEDDING].bytes, V * D * 4);
+    const double attention = (double)(L * (2 * (2 * D * D + 2 * KE * D) + 4 * D * T));
+    const double forward = (double)(L * 6 * D * F), head = (double)(2 * V * D);
+    assert_true(c[PART_EMBEDDING].flops == 0);
+    assert_true(c[PART_ATTENTION].flops >= attention && c[PART_ATTENTION].flops <= 1.02 * attention);
+    assert_true(c[PART_FEED_FORWARD].flops >= forward && c[PART_FEED_FORWARD].flops <= 1.05 * forward);
+    assert_true(c[PART_HEAD].flops >= head && c[PART_HEAD].flops <= 1.02 * head);
+    close_model(&m);
+}
+
+/* Numbers come out, memory goes back; every allocation may fail. */
+static void speeds(void **state)
+{
+    (void)state;
+    host h;
+    model m;
+    faults f = { 0 };
+    weft_error err = { 0 };
+    speed s;
+    host_faulty(&h, &f, NULL);
+    assert_int_equal(model_open(&m, random_llama("q4_k.gguf", 256, &dtype_q4_k), WEFT_LOAD_COPY, &h,
+                                &err),
+                     WEFT_OK);
+    engine_options o = { .n_thread = 2 };
+    assert_int_equal(engine_resolve(&m, &o, &err), WEFT_OK);
+    const int64_t live = f.live;
+    weft_status status = WEFT_ENOMEM;
+    for (int64_t k = 1; status != WEFT_OK; k += quick() ? 7 : 1) {
+        f.calls = 0;
+        f.fail_at = k;
+        status = engine_estimate(&m, &o, &s, &err);
+        assert_int_equal(f.live, live);
+        assert_true(status == WEFT_OK || status == WEFT_ENOMEM);
+    }
+    assert_int_equal(s.n_prompt, 320);
+    assert_true(s.prompt > 0 && s.generate > 0 && s.read > 0 && s.products > 0);
+    f.fail_at = 0;
+    model_close(&m);
 }
 
 int main(void)
@@ -544,6 +601,8 @@ int main(void)
         TEST("eval: a caller that stops gets what there is", stops),
         TEST("eval: what cannot be scored is refused", refuses),
         TEST("eval: every allocation may fail", allocations),
+        TEST("inspect: costs are those of the formulas", costs),
+        TEST("inspect: speeds are numbers, and every allocation may fail", speeds),
         TEST("eval: stories260K in every format that it admits", story_types),
         TEST("eval: a model of width 256 in every format that is written", wide_types),
     };
