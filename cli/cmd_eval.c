@@ -154,7 +154,8 @@ static int split(documents *d, const weft_tokenizer *t, const char *text, size_t
         while (parts && from < to && blank(to[-1]))
             to--;
         if (from < to)
-            code = t ? add_text(d, t, from, (size_t)(to - from)) : add_ids(d, from, (size_t)(to - from));
+            code = t ? add_text(d, t, from, (size_t)(to - from))
+                     : add_ids(d, from, (size_t)(to - from));
     }
     return code;
 }

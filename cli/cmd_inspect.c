@@ -154,10 +154,11 @@ static void print_speed(const view *v)
 {
     char a[32], b[32];
     if (v->speed.prompt > 0)
-        printf("speed         prompt of %lld %.1f tok/s, generation %.1f tok/s (predicted: %sflop/s, "
-               "%sB/s)\n",
-               (long long)v->speed.n_prompt, v->speed.prompt, v->speed.generate,
-               count(v->speed.product_rate, a, sizeof a), count(v->speed.read_rate, b, sizeof b));
+        printf(
+            "speed         prompt of %lld %.1f tok/s, generation %.1f tok/s (predicted: %sflop/s, "
+            "%sB/s)\n",
+            (long long)v->speed.n_prompt, v->speed.prompt, v->speed.generate,
+            count(v->speed.product_rate, a, sizeof a), count(v->speed.read_rate, b, sizeof b));
 }
 
 static void print_text(const view *v)

@@ -72,9 +72,9 @@ typedef struct finding {
     weft_model_info of_a, of_b;
     int32_t *ids;
     int64_t n;
-    bool has_tokens[2];      /* A and B have a tokenizer */
-    int64_t n_other;         /* tokens that B's tokenizer makes of the text */
-    int64_t token;           /* the first that differs, or -1 */
+    bool has_tokens[2];       /* A and B have a tokenizer */
+    int64_t n_other;          /* tokens that B's tokenizer makes of the text */
+    int64_t token;            /* the first that differs, or -1 */
     int32_t token_a, token_b; /* -1: that text has ended */
     entry *entry;
     int64_t n_entry, room;
@@ -152,7 +152,8 @@ static void compare(void *ud, const weft_trace_tensor *t)
         return;
     const int64_t E = f->of_a.d_head;
     const bool heads = (strstr(t->name, ".attn_q") || strstr(t->name, ".attn_k")) &&
-                       strcmp(f->of_a.format, f->of_b.format) != 0 && E % 2 == 0 && e->cols % E == 0;
+                       strcmp(f->of_a.format, f->of_b.format) != 0 && E % 2 == 0 &&
+                       e->cols % E == 0;
     const bool a_gguf = strcmp(f->of_a.format, "gguf") == 0;
     for (int64_t i = 0; i < e->rows; i++) {
         const float *a = e->data + i * e->cols, *b = t->data + i * t->stride;
@@ -197,10 +198,9 @@ static int read_tensors(finding *f)
 {
     weft_error err = { 0 };
     reader a = { 0 }, b = { 0 };
-    const weft_engine_options o = { .struct_size = sizeof o,
-                                    .threads = (int)shape.threads,
-                                    .n_batch = ROWS,
-                                    .n_ctx = f->n };
+    const weft_engine_options o = {
+        .struct_size = sizeof o, .threads = (int)shape.threads, .n_batch = ROWS, .n_ctx = f->n
+    };
     bool good = reader_open(&a, f->a, &o, keep, f, &err) &&
                 reader_open(&b, f->b, &o, compare, f, &err);
     for (int64_t at = 0, n; at < f->n && good && !f->no_memory && !cli_interrupted(); at += n) {
@@ -240,9 +240,9 @@ static int read_logits(finding *f)
 
 static weft_tokens *encode(const char *path, const char *text, size_t length, weft_error *err)
 {
-    const weft_tokenizer_options o = {
-        .struct_size = sizeof o, .load = WEFT_LOAD_MAP, .ram_max = load.ram_max
-    };
+    const weft_tokenizer_options o = { .struct_size = sizeof o,
+                                       .load = WEFT_LOAD_MAP,
+                                       .ram_max = load.ram_max };
     weft_tokenizer *t = weft_tokenizer_load(path, &o, err);
     weft_tokens *k = t ? weft_tokenizer_encode(t, text, length, NULL, err) : NULL;
     if (!k) {
@@ -491,7 +491,8 @@ static int verify_main(void)
     if (code)
         return code;
     cli_catch_interrupt();
-    finding f = { .of_a = { .struct_size = sizeof f.of_a }, .of_b = { .struct_size = sizeof f.of_b } };
+    finding f = { .of_a = { .struct_size = sizeof f.of_a },
+                  .of_b = { .struct_size = sizeof f.of_b } };
     load.path = positional[0];
     f.a = cli_open(&load, &err);
     load.path = positional[1];

@@ -423,10 +423,10 @@ typedef bool weft_evaluate_fn(void *ud, const weft_evaluation *so_far);
 
 typedef struct weft_evaluate_options {
     size_t struct_size;
-    int threads;     /* 0: one per processor of this process */
-    int n_batch;     /* most rows in one forward; 0: 256 */
-    int64_t n_ctx;   /* tokens of a window; 0: the model's own, at most 4096 */
-    int64_t stride;  /* from the start of a window to that of the next; 0: half of n_ctx */
+    int threads;    /* 0: one per processor of this process */
+    int n_batch;    /* most rows in one forward; 0: 256 */
+    int64_t n_ctx;  /* tokens of a window; 0: the model's own, at most 4096 */
+    int64_t stride; /* from the start of a window to that of the next; 0: half of n_ctx */
     weft_kv_type kv_type;
     weft_evaluate_fn *progress; /* or NULL */
     void *progress_ud;

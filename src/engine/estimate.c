@@ -43,10 +43,10 @@ weft_status model_cost(const model *m, int64_t n_ctx, part_cost to[N_PART], weft
 
 /* ---- rates of this machine ------------------------------------------------------------------- */
 
-#define MANY       256 /* rows that stand for a prompt */
+#define MANY       256                 /* rows that stand for a prompt */
 #define WORKING    ((size_t)128 << 20) /* bytes of weights that one row meets: more than caches hold */
-#define FEW_ROWS   1024 /* of the weights that many rows meet */
-#define MOMENT     0.06 /* seconds for a rate */
+#define FEW_ROWS   1024                /* of the weights that many rows meet */
+#define MOMENT     0.06                /* seconds for a rate */
 #define MAX_TYPE   8
 #define MAX_SAMPLE 32
 

@@ -9,7 +9,13 @@
 
 #include "engine/engine.h"
 
-typedef enum model_part { PART_EMBEDDING, PART_ATTENTION, PART_FEED_FORWARD, PART_HEAD, N_PART } model_part;
+typedef enum model_part {
+    PART_EMBEDDING,
+    PART_ATTENTION,
+    PART_FEED_FORWARD,
+    PART_HEAD,
+    N_PART
+} model_part;
 
 typedef struct part_cost {
     int64_t n_parameter;

@@ -18,8 +18,8 @@ typedef struct side {
 } side;
 
 typedef struct evaluator {
-    side model, against;    /* the latter empty where a model is scored alone */
-    int64_t n_ctx, stride;  /* of windows */
+    side model, against;   /* the latter empty where a model is scored alone */
+    int64_t n_ctx, stride; /* of windows */
     int64_t n_vocab;
     float *kept;            /* [rows of a step, V], the reference's logits of this step */
     score *score;           /* [rows of a step] */
@@ -80,8 +80,7 @@ static void keep_logits(void *ud, const tensor *z, int64_t first)
 {
     evaluator *e = ud;
     for (int64_t i = 0; i < rows(z); i++)
-        memcpy(e->kept + (first + i) * e->n_vocab, row(z, i),
-               (size_t)e->n_vocab * sizeof *e->kept);
+        memcpy(e->kept + (first + i) * e->n_vocab, row(z, i), (size_t)e->n_vocab * sizeof *e->kept);
 }
 
 /* A part of the model's logits, as the threads that score its rows see it. */
@@ -261,17 +260,15 @@ weft_status evaluate(const model *m, const model *against, const document *d, in
     evaluator e = { .mem = &m->host->mem, .sum = result };
     *result = (evaluation){ 0 };
     if (against && against->n_vocab != m->n_vocab)
-        return weft_fail(err, WEFT_EINVAL,
-                         "%s has %lld tokens, %s %lld: only models of one vocabulary compare",
-                         m->file.path, (long long)m->n_vocab, against->file.path,
-                         (long long)against->n_vocab);
+        return weft_fail(
+            err, WEFT_EINVAL, "%s has %lld tokens, %s %lld: only models of one vocabulary compare",
+            m->file.path, (long long)m->n_vocab, against->file.path, (long long)against->n_vocab);
     for (int64_t i = 0; i < n; i++) {
         for (int64_t k = 0; k < d[i].n; k++) /* the last ones are only foretold, never read */
             if (d[i].ids[k] < 0 || d[i].ids[k] >= m->n_vocab)
-                return weft_fail(err, WEFT_EINVAL,
-                                 "token %lld of document %lld is %d, the vocabulary has %lld",
-                                 (long long)k, (long long)i, (int)d[i].ids[k],
-                                 (long long)m->n_vocab);
+                return weft_fail(
+                    err, WEFT_EINVAL, "token %lld of document %lld is %d, the vocabulary has %lld",
+                    (long long)k, (long long)i, (int)d[i].ids[k], (long long)m->n_vocab);
         result->n_total += d[i].n > 1 ? d[i].n - 1 : 0;
     }
     if (result->n_total == 0)

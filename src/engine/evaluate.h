@@ -26,12 +26,12 @@ typedef struct document {
 /* Sums over the tokens scored so far. `against` is the model that the other is measured against:
  * the reference. */
 typedef struct evaluation {
-    int64_t n_token, n_total;   /* scored, and to be scored in all */
-    double nll, against_nll;    /* sum of -log p(token), in nats */
-    double kl, kl_max;          /* sum and largest of KL(reference || model) of a token */
-    double kl_p99;              /* 99 of 100 tokens have no more; known at the end only */
-    int64_t n_same;             /* tokens where both hold the same one most likely */
-    bool stopped;               /* by the caller, before all were scored */
+    int64_t n_token, n_total; /* scored, and to be scored in all */
+    double nll, against_nll;  /* sum of -log p(token), in nats */
+    double kl, kl_max;        /* sum and largest of KL(reference || model) of a token */
+    double kl_p99;            /* 99 of 100 tokens have no more; known at the end only */
+    int64_t n_same;           /* tokens where both hold the same one most likely */
+    bool stopped;             /* by the caller, before all were scored */
 } evaluation;
 
 /* After every step; false stops. */

@@ -248,8 +248,8 @@ static void windows(void **state)
     opened m;
     open_model(&m, random_llama("f32.gguf", 64, &dtype_f32));
     library l = random_library(1, 301, 150);
-    static const int64_t cut[][2] = { { 200, 0 }, { 64, 0 }, { 64, 64 }, { 64, 1 }, { 17, 5 },
-                                      { 149, 0 }, { 150, 0 }, { 148, 148 } };
+    static const int64_t cut[][2] = { { 200, 0 }, { 64, 0 },  { 64, 64 }, { 64, 1 },
+                                      { 17, 5 },  { 149, 0 }, { 150, 0 }, { 148, 148 } };
     for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
         const int64_t n_ctx = cut[i][0], stride = cut[i][1];
         const evaluate_options o = { .engine = { .n_thread = 1, .n_ctx = n_ctx },
@@ -316,12 +316,12 @@ static void refuses(void **state)
     assert_int_equal(evaluate(&m.model, NULL, &one, 1, &(evaluate_options){ 0 }, &e, &err),
                      WEFT_EINVAL);
     assert_string_equal(err.message, "no document has two tokens: there is nothing to foretell");
-    assert_int_equal(evaluate(&m.model, NULL, &good, 1, &(evaluate_options){ .stride = 321 }, &e,
-                              &err),
-                     WEFT_EINVAL);
-    assert_int_equal(evaluate(&m.model, NULL, &good, 1,
-                              &(evaluate_options){ .engine.n_ctx = 321 }, &e, &err),
-                     WEFT_EINVAL);
+    assert_int_equal(
+        evaluate(&m.model, NULL, &good, 1, &(evaluate_options){ .stride = 321 }, &e, &err),
+        WEFT_EINVAL);
+    assert_int_equal(
+        evaluate(&m.model, NULL, &good, 1, &(evaluate_options){ .engine.n_ctx = 321 }, &e, &err),
+        WEFT_EINVAL);
     assert_int_equal(evaluate(&m.model, NULL, &wrong, 1, &(evaluate_options){ 0 }, &e, &err),
                      WEFT_EINVAL);
     assert_string_equal(err.message, "token 3 of document 0 is 301, the vocabulary has 301");
@@ -389,7 +389,10 @@ static const char *quantised(const char *name, const model *m, const dtype *type
         const tensor *t = m->param[i];
         const bool matrix = t->n_dim > 1, fits = cols(t) % type->block == 0;
         assert_ptr_equal(t->type, &dtype_f32);
-        gguf_values(&g, t->name, !matrix ? &dtype_f32 : fits ? type : &dtype_f16,
+        gguf_values(&g, t->name,
+                    !matrix ? &dtype_f32
+                    : fits  ? type
+                            : &dtype_f16,
                     matrix ? rows(t) : 0, cols(t), t->data);
     }
     const bytes b = gguf_finish(&g);
@@ -426,7 +429,7 @@ static void story_types(void **state)
 {
     (void)state;
     static const expectation types[] = {
-        { &dtype_f32, 0, 0 },          { &dtype_f16, 2e-6, 1e-4 }, { &dtype_bf16, 1e-4, 5e-4 },
+        { &dtype_f32, 0, 0 },          { &dtype_f16, 2e-6, 1e-4 },  { &dtype_bf16, 1e-4, 5e-4 },
         { &dtype_q8_0, 1.2e-3, 1e-3 }, { &dtype_q5_1, 0.03, 0.04 }, { &dtype_q5_0, 0.04, 0.06 },
         { &dtype_q4_1, 0.12, 0.15 },   { &dtype_q4_0, 0.15, 0.15 },
     };
@@ -487,12 +490,15 @@ static const char *wide_model(const library *l, int n_step)
     lesson s;
     weft_error err = { 0 };
     host_plain(&h);
-    assert_int_equal(model_open(&m, temp_file("fresh.gguf", fresh.at, fresh.n), WEFT_LOAD_COPY, &h,
-                                &err),
-                     WEFT_OK);
+    assert_int_equal(
+        model_open(&m, temp_file("fresh.gguf", fresh.at, fresh.n), WEFT_LOAD_COPY, &h, &err),
+        WEFT_OK);
     free(fresh.at);
-    batch largest = { .n_row = N_SEQ * LENGTH, .n_seq = N_SEQ, .n_wanted = N_SEQ * LENGTH,
-                      .row = s.row, .seq = s.seq };
+    batch largest = { .n_row = N_SEQ * LENGTH,
+                      .n_seq = N_SEQ,
+                      .n_wanted = N_SEQ * LENGTH,
+                      .row = s.row,
+                      .seq = s.seq };
     for (int i = 0; i < N_SEQ * LENGTH; i++)
         s.row[i] = (batch_row){ .seq = i / LENGTH, .pos = i % LENGTH, .wanted = true };
     for (int i = 0; i < N_SEQ; i++)
@@ -521,8 +527,8 @@ static void wide_types(void **state)
 {
     (void)state;
     static const expectation types[] = {
-        { &dtype_q8_0, 1.2e-4, 0.01 }, { &dtype_q6_k, 5e-4, 0.01 }, { &dtype_q5_k, 2e-3, 0.01 },
-        { &dtype_q5_1, 2.4e-3, 0.01 }, { &dtype_q5_0, 3e-3, 0.01 }, { &dtype_q4_k, 8e-3, 0.02 },
+        { &dtype_q8_0, 1.2e-4, 0.01 }, { &dtype_q6_k, 5e-4, 0.01 },  { &dtype_q5_k, 2e-3, 0.01 },
+        { &dtype_q5_1, 2.4e-3, 0.01 }, { &dtype_q5_0, 3e-3, 0.01 },  { &dtype_q4_k, 8e-3, 0.02 },
         { &dtype_q4_1, 0.01, 0.02 },   { &dtype_q4_0, 0.013, 0.02 },
     };
     opened m;
@@ -555,8 +561,10 @@ static void costs(void **state)
     const double attention = (double)(L * (2 * (2 * D * D + 2 * KE * D) + 4 * D * T));
     const double forward = (double)(L * 6 * D * F), head = (double)(2 * V * D);
     assert_true(c[PART_EMBEDDING].flops == 0);
-    assert_true(c[PART_ATTENTION].flops >= attention && c[PART_ATTENTION].flops <= 1.02 * attention);
-    assert_true(c[PART_FEED_FORWARD].flops >= forward && c[PART_FEED_FORWARD].flops <= 1.05 * forward);
+    assert_true(c[PART_ATTENTION].flops >= attention &&
+                c[PART_ATTENTION].flops <= 1.02 * attention);
+    assert_true(c[PART_FEED_FORWARD].flops >= forward &&
+                c[PART_FEED_FORWARD].flops <= 1.05 * forward);
     assert_true(c[PART_HEAD].flops >= head && c[PART_HEAD].flops <= 1.02 * head);
     close_model(&m);
 }
@@ -571,9 +579,9 @@ static void speeds(void **state)
     weft_error err = { 0 };
     speed s;
     host_faulty(&h, &f, NULL);
-    assert_int_equal(model_open(&m, random_llama("q4_k.gguf", 256, &dtype_q4_k), WEFT_LOAD_COPY, &h,
-                                &err),
-                     WEFT_OK);
+    assert_int_equal(
+        model_open(&m, random_llama("q4_k.gguf", 256, &dtype_q4_k), WEFT_LOAD_COPY, &h, &err),
+        WEFT_OK);
     engine_options o = { .n_thread = 2 };
     assert_int_equal(engine_resolve(&m, &o, &err), WEFT_OK);
     const int64_t live = f.live;
