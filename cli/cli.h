@@ -37,8 +37,8 @@ typedef struct command {
     int (*main)(void);
 } command;
 
-extern const command command_run, command_inspect, command_convert, command_quantize,
-    command_tokenize, command_train_tokenizer, command_version;
+extern const command command_run, command_inspect, command_eval, command_verify, command_convert,
+    command_quantize, command_tokenize, command_train_tokenizer, command_version;
 extern const command *const commands[]; /* ends with NULL */
 
 /* Reads the environment, then argv. Returns 0, or EXIT_USAGE after saying on stderr what is
@@ -68,6 +68,28 @@ size_t cli_utf8(const char *text, size_t length);
 /* Writes text as a JSON string, quotes included; bytes that are not UTF-8 become U+FFFD. */
 void cli_json_text(const char *text, size_t length);
 
+/* Seconds on a clock that only goes forward. */
+double cli_now(void);
+
+/* A whole file, or standard input for "-", which the caller frees. Returns 0, or an exit code after
+ * saying what is wrong. */
+int cli_read(const char *path, char **text, size_t *n);
+
+/* "1,2,3" -> ids, which the caller frees. Returns 0, or an exit code after saying what is wrong. */
+int cli_parse_ids(const command *c, const char *text, int32_t **ids, int64_t *n);
+
+/* A bar on stderr where that is a terminal, from the second second on. Begin with a zeroed one and
+ * a label. */
+typedef struct cli_bar {
+    const char *label;
+    const char *unit;    /* what is counted: "tokens"; NULL: bytes */
+    double start, shown; /* seconds */
+    bool drawn;
+} cli_bar;
+
+void cli_bar_show(cli_bar *b, uint64_t done, uint64_t total);
+void cli_bar_end(cli_bar *b);
+
 /* The options by which commands load a model and lay out an engine; each takes those that it names
  * in its table. */
 typedef struct load_options {
@@ -85,17 +107,6 @@ weft_model *cli_open(const load_options *o, weft_error *err);
 
 /* What the library says, on stderr. */
 void cli_log(void *ud, weft_log_level level, const char *line);
-
-/* A bar on stderr where that is a terminal, from the second second on. Begin with a zeroed one and
- * a label. */
-typedef struct cli_bar {
-    const char *label;
-    double start, shown; /* seconds */
-    bool drawn;
-} cli_bar;
-
-void cli_bar_show(cli_bar *b, uint64_t done, uint64_t total);
-void cli_bar_end(cli_bar *b);
 
 /* Returns 0, or EXIT_USAGE after saying what is out of range. */
 int cli_engine_options(const command *c, const shape_options *from, weft_engine_options *to);

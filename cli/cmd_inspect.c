@@ -7,7 +7,7 @@
 
 static load_options load;
 static shape_options shape;
-static bool json, tensors, metadata;
+static bool json, tensors, metadata, no_speed;
 
 static const option options[] = {
     { 'm', "model", OPT_TEXT, &load.path, "PATH", "WEFT_MODEL",
@@ -18,10 +18,13 @@ static const option options[] = {
       "plan for positions (model's, up to 4096)" },
     { 'b', "batch-size", OPT_INT, &shape.n_batch, "N", "WEFT_BATCH_SIZE",
       "plan for rows in one forward (256)" },
+    { 't', "threads", OPT_INT, &shape.threads, "N", "WEFT_THREADS",
+      "predict for threads (one per processor)" },
     { 0, "kv-type", OPT_TEXT, &shape.kv_type, "TYPE", "WEFT_KV_TYPE",
       "plan for cache: f32, f16, bf16, q8_0 (f32)" },
     { 0, "ram-max", OPT_SIZE, &load.ram_max, "SIZE", "WEFT_RAM_MAX",
       "take no more memory than this (0: no cap)" },
+    { 0, "no-speed", OPT_FLAG, &no_speed, NULL, NULL, "do not measure this machine" },
     { 0, "json", OPT_FLAG, &json, NULL, NULL, "print one JSON object" },
     { 0 },
 };
@@ -33,6 +36,8 @@ typedef struct view {
     weft_model *model;
     weft_model_info info;
     weft_memory_plan plan;
+    weft_model_cost cost;
+    weft_speed speed; /* prompt 0: not known */
 } view;
 
 static weft_tensor_info tensor_at(const view *v, int64_t i)
@@ -48,6 +53,49 @@ static size_t weight_bytes(const view *v)
     for (int64_t i = 0; i < v->info.n_tensor; i++)
         bytes += tensor_at(v, i).bytes;
     return bytes;
+}
+
+typedef struct type_total {
+    const char *type;
+    int64_t n_tensor;
+    size_t bytes;
+} type_total;
+
+#define MAX_TYPE 16
+
+/* Sums by type, in the order in which types appear; returns how many there are. */
+static int by_type(const view *v, type_total total[MAX_TYPE])
+{
+    int n = 0;
+    for (int64_t i = 0; i < v->info.n_tensor; i++) {
+        const weft_tensor_info t = tensor_at(v, i);
+        int at = 0;
+        while (at < n && strcmp(total[at].type, t.type) != 0)
+            at++;
+        if (at == n && n == MAX_TYPE)
+            continue; /* there are not so many */
+        if (at == n)
+            total[n++] = (type_total){ t.type, 0, 0 };
+        total[at].n_tensor++;
+        total[at].bytes += t.bytes;
+    }
+    return n;
+}
+
+typedef struct named_part {
+    const char *label, *name;
+    const weft_part *part;
+} named_part;
+
+#define N_PART 4
+
+static void parts_of(const view *v, named_part part[N_PART])
+{
+    const weft_model_cost *c = &v->cost;
+    part[0] = (named_part){ "embedding", "embedding", &c->embedding };
+    part[1] = (named_part){ "attention", "attention", &c->attention };
+    part[2] = (named_part){ "feed forward", "feed_forward", &c->feed_forward };
+    part[3] = (named_part){ "head", "head", &c->head };
 }
 
 static void print_shape(const weft_tensor_info *t, const char *comma)
@@ -74,10 +122,49 @@ static char *metadata_at(const view *v, int64_t i, const char **key)
 
 /* ---- for reading ----------------------------------------------------------------------------- */
 
+/* "1.24 G" */
+static const char *count(double x, char *text, size_t size)
+{
+    static const char *const units[] = { "", "k", "M", "G", "T", "P" };
+    int unit = 0;
+    for (; x >= 1000 && unit < 5; unit++)
+        x /= 1000;
+    snprintf(text, size, unit ? "%.2f %s" : "%.0f %s", x, units[unit]);
+    return text;
+}
+
+static void print_costs(const view *v)
+{
+    named_part part[N_PART];
+    type_total total[MAX_TYPE];
+    const int n = by_type(v, total);
+    char a[32], b[32];
+    fputs("types        ", stdout);
+    for (int i = 0; i < n; i++)
+        printf("%s %s %s", i ? "," : "", total[i].type, cli_bytes(total[i].bytes, a, sizeof a));
+    putchar('\n');
+    parts_of(v, part);
+    for (int i = 0; i < N_PART; i++)
+        printf("%-13s %lld parameters, %s, %sflop a token\n", part[i].label,
+               (long long)part[i].part->n_parameter, cli_bytes(part[i].part->bytes, a, sizeof a),
+               count(part[i].part->flops, b, sizeof b));
+}
+
+static void print_speed(const view *v)
+{
+    char a[32], b[32];
+    if (v->speed.prompt > 0)
+        printf(
+            "speed         prompt of %lld %.1f tok/s, generation %.1f tok/s (predicted: %sflop/s, "
+            "%sB/s)\n",
+            (long long)v->speed.n_prompt, v->speed.prompt, v->speed.generate,
+            count(v->speed.product_rate, a, sizeof a), count(v->speed.read_rate, b, sizeof b));
+}
+
 static void print_text(const view *v)
 {
     const weft_model_info *i = &v->info;
-    char a[32], b[32];
+    char a[32], b[32], c[32], d[32];
     printf("architecture  %s (%s)\n", i->architecture, i->format);
     printf("parameters    %lld in %lld tensors, %s\n", (long long)i->n_parameter,
            (long long)i->n_tensor, cli_bytes(weight_bytes(v), a, sizeof a));
@@ -87,9 +174,13 @@ static void print_text(const view *v)
            (long long)i->d_head, (long long)i->n_head_kv);
     printf("vocabulary    %lld\n", (long long)i->n_vocab);
     printf("context       %lld positions\n", (long long)i->n_ctx);
-    printf("memory        %s for keys and values of %lld positions, %s for a step\n",
-           cli_bytes(v->plan.kv_bytes, a, sizeof a), (long long)v->plan.n_ctx,
-           cli_bytes(v->plan.step_bytes, b, sizeof b));
+    print_costs(v);
+    const size_t weights = weight_bytes(v);
+    printf("memory        %s: weights %s, keys and values of %lld positions %s, a step %s\n",
+           cli_bytes(weights + v->plan.kv_bytes + v->plan.step_bytes, a, sizeof a),
+           cli_bytes(weights, b, sizeof b), (long long)v->plan.n_ctx,
+           cli_bytes(v->plan.kv_bytes, c, sizeof c), cli_bytes(v->plan.step_bytes, d, sizeof d));
+    print_speed(v);
 }
 
 static void print_tensors(const view *v)
@@ -99,7 +190,7 @@ static void print_tensors(const view *v)
         const weft_tensor_info t = tensor_at(v, i);
         printf("  %-32s %-5s ", t.name, t.type);
         print_shape(&t, ", ");
-        putchar('\n');
+        printf(" %zu bytes\n", t.bytes);
     }
 }
 
@@ -180,6 +271,29 @@ static bool json_metadata(const view *v)
     return true;
 }
 
+static void json_costs(const view *v)
+{
+    named_part part[N_PART];
+    type_total total[MAX_TYPE];
+    const int n = by_type(v, total);
+    parts_of(v, part);
+    fputs(",\"types\":{", stdout);
+    for (int i = 0; i < n; i++)
+        printf("%s\"%s\":{\"n_tensor\":%lld,\"bytes\":%zu}", i ? "," : "", total[i].type,
+               (long long)total[i].n_tensor, total[i].bytes);
+    fputs("},\"parts\":{", stdout);
+    for (int i = 0; i < N_PART; i++)
+        printf("%s\"%s\":{\"n_parameter\":%lld,\"bytes\":%zu,\"flops\":%.0f}", i ? "," : "",
+               part[i].name, (long long)part[i].part->n_parameter, part[i].part->bytes,
+               part[i].part->flops);
+    putchar('}');
+    if (v->speed.prompt > 0)
+        printf(",\"speed\":{\"n_prompt\":%lld,\"prompt\":%.4g,\"generate\":%.4g,"
+               "\"flops_per_second\":%.4g,\"bytes_per_second\":%.4g,\"seconds\":%.2f}",
+               (long long)v->speed.n_prompt, v->speed.prompt, v->speed.generate,
+               v->speed.product_rate, v->speed.read_rate, v->speed.seconds);
+}
+
 static bool print_json(const view *v)
 {
     const weft_model_info *i = &v->info;
@@ -192,11 +306,30 @@ static bool print_json(const view *v)
            (long long)i->d_model, (long long)i->d_head, (long long)i->d_ff, (long long)i->n_vocab,
            (long long)i->n_ctx, (int)i->eos_id, (long long)v->plan.n_ctx, v->plan.kv_bytes,
            v->plan.step_bytes);
+    json_costs(v);
     if (tensors)
         json_tensors(v);
     if (metadata && !json_metadata(v))
         return false;
     puts("}");
+    return true;
+}
+
+/* What the file alone does not tell. A machine that cannot be measured, for want of memory, is not
+ * an error of the file: it is said, and no speed is shown. */
+static bool calculate(view *v, const weft_engine_options *o, weft_error *err)
+{
+    v->plan.struct_size = sizeof v->plan;
+    v->cost.struct_size = sizeof v->cost;
+    if (weft_engine_plan(v->model, o, &v->plan, err) != WEFT_OK ||
+        weft_model_get_cost(v->model, v->plan.n_ctx, &v->cost, err) != WEFT_OK)
+        return false;
+    v->speed.struct_size = sizeof v->speed;
+    weft_error no_speed_because;
+    if (!no_speed && weft_engine_estimate(v->model, o, &v->speed, &no_speed_because) != WEFT_OK) {
+        v->speed.prompt = 0;
+        fprintf(stderr, "weft: speed is not predicted: %s\n", no_speed_because.message);
+    }
     return true;
 }
 
@@ -216,8 +349,7 @@ static int inspect_main(void)
     if (!v.model)
         return cli_fail(&err);
     weft_model_get_info(v.model, &v.info);
-    v.plan.struct_size = sizeof v.plan;
-    if (weft_engine_plan(v.model, &o, &v.plan, &err) != WEFT_OK)
+    if (!calculate(&v, &o, &err))
         code = cli_fail(&err);
     else if (!(json ? print_json(&v) : print_all(&v)))
         code = cli_no_memory();
@@ -228,7 +360,7 @@ static int inspect_main(void)
 const command command_inspect = {
     .name = "inspect",
     .arguments = "MODEL",
-    .summary = "show a model's shape, tensors and memory",
+    .summary = "show a model's shape, tensors, memory and speed",
     .examples = examples,
     .options = options,
     .n_positional = 1,

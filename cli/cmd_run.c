@@ -1,11 +1,9 @@
 /* weft run - generate from a prompt. */
 #include "cli.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static load_options load;
 static shape_options shape;
@@ -40,45 +38,6 @@ static const option options[] = {
 
 static const char examples[] = "  weft run stories.gguf -p \"Once upon a time\" -n 200\n"
                                "  weft run ./model-directory --ids 1,403,407 --json\n";
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* One id of a list, up to the comma or the end; NULL if there is none. */
-static const char *parse_id(const char *text, int32_t *id)
-{
-    char *end;
-    errno = 0;
-    const long n = strtol(text, &end, 10);
-    *id = (int32_t)n;
-    return end != text && !errno && n >= 0 && n <= INT32_MAX && (!*end || *end == ',') ? end : NULL;
-}
-
-/* "1,2,3" -> ids, which the caller frees. Returns 0, or an exit code after saying what is wrong. */
-static int parse_ids(const char *text, int32_t **ids, int64_t *n)
-{
-    size_t room = 1;
-    for (const char *s = text; *s; s++)
-        room += *s == ',';
-    *ids = malloc(room * sizeof **ids);
-    if (!*ids)
-        return cli_no_memory();
-    *n = 0;
-    const char *s = text;
-    do {
-        s = parse_id(*n ? s + 1 : s, &(*ids)[*n]);
-        ++*n;
-    } while (s && *s);
-    if (s)
-        return 0;
-    free(*ids);
-    *ids = NULL;
-    return cli_usage(&command_run, "--ids: \"%s\" is not a list such as 1,403,407", text);
-}
 
 /* ---- what has been generated: printed as it comes, or kept for the JSON object --------------- */
 
@@ -198,16 +157,16 @@ static int run_session(output *o, weft_session *s, const int32_t *ids, int64_t n
     if (!o->ids)
         return cli_no_memory();
 
-    const double start = now();
+    const double start = cli_now();
     if (read_prompt(s, ids, n, room, &err) != WEFT_OK)
         return cli_fail(&err);
-    const double ready = now();
+    const double ready = cli_now();
     const char *stop = cli_interrupted() ? "interrupted" : generate(s, o, most, &err);
     if (!stop)
         return err.code ? cli_fail(&err) : ferror(stdout) ? 1 : cli_no_memory();
     output_end(o, stop);
     fflush(stdout);
-    report(n, ready - start, o->n, now() - ready);
+    report(n, ready - start, o->n, cli_now() - ready);
     if (err.code)
         fprintf(stderr, "weft: stopped: %s\n", err.message);
     return strcmp(stop, "interrupted") == 0 ? EXIT_INTERRUPTED : 0;
@@ -260,7 +219,7 @@ static int run_ids(const weft_engine_options *engine_options)
 {
     int32_t *ids = NULL;
     int64_t n = 0;
-    int code = parse_ids(ids_text, &ids, &n);
+    int code = cli_parse_ids(&command_run, ids_text, &ids, &n);
     if (!code)
         code = run_model(engine_options, NULL, ids, n);
     free(ids);

@@ -38,23 +38,6 @@ static const char examples[] = "  weft tokenize model.gguf \"Hello world\"\n"
 
 /* ---- input ----------------------------------------------------------------------------------- */
 
-static bool slurp(FILE *f, char **text, size_t *n)
-{
-    size_t room = 1 << 16;
-    *n = 0;
-    *text = malloc(room);
-    while (*text) {
-        *n += fread(*text + *n, 1, room - *n, f);
-        if (*n < room)
-            return !ferror(f);
-        char *longer = realloc(*text, room *= 2);
-        if (!longer)
-            free(*text);
-        *text = longer;
-    }
-    return false;
-}
-
 /* The text that was given, which the caller frees. Returns 0, or an exit code after saying what is
  * wrong. */
 static int take_text(const char *given, char **text, size_t *n)
@@ -68,19 +51,7 @@ static int take_text(const char *given, char **text, size_t *n)
         memcpy(*text, given, *n + 1);
         return 0;
     }
-    FILE *f = path ? fopen(path, "rb") : stdin;
-    if (!f) {
-        fprintf(stderr, "weft: %s: %s\n", path, strerror(errno));
-        return 1;
-    }
-    const bool got = slurp(f, text, n);
-    if (path)
-        fclose(f);
-    if (got)
-        return 0;
-    fprintf(stderr, "weft: cannot read %s\n", path ? path : "standard input");
-    free(*text);
-    return 1;
+    return cli_read(path ? path : "-", text, n);
 }
 
 /* ---- output ---------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 const command *const commands[] = { &command_run,      &command_inspect,
+                                    &command_eval,     &command_verify,
                                     &command_convert,  &command_quantize,
                                     &command_tokenize, &command_train_tokenizer,
                                     &command_version,  NULL };
@@ -98,26 +99,34 @@ void cli_json_text(const char *text, size_t length)
     putchar('"');
 }
 
-static double now(void)
+double cli_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static const char *amount(const cli_bar *b, uint64_t n, char *text, size_t size)
+{
+    if (!b->unit)
+        return cli_bytes((size_t)n, text, size);
+    snprintf(text, size, "%llu", (unsigned long long)n);
+    return text;
 }
 
 void cli_bar_show(cli_bar *b, uint64_t done, uint64_t total)
 {
     static const char bar[] = "########################################";
     const int width = sizeof bar - 1;
-    const double t = now();
+    const double t = cli_now();
     b->start = b->start > 0 ? b->start : t;
     if (t - b->start < 1 || t - b->shown < 0.1 || total == 0 || !isatty(STDERR_FILENO))
         return;
     const double share = (double)done / (double)total;
     char a[32], z[32];
-    fprintf(stderr, "\r%s [%-*.*s] %3.0f %%  %s of %s\x1b[K", b->label, width, (int)(share * width),
-            bar, share * 100, cli_bytes((size_t)done, a, sizeof a),
-            cli_bytes((size_t)total, z, sizeof z));
+    fprintf(stderr, "\r%s [%-*.*s] %3.0f %%  %s of %s%s%s\x1b[K", b->label, width,
+            (int)(share * width), bar, share * 100, amount(b, done, a, sizeof a),
+            amount(b, total, z, sizeof z), b->unit ? " " : "", b->unit ? b->unit : "");
     b->shown = t;
     b->drawn = true;
 }
@@ -207,7 +216,8 @@ static void help(void)
          "  weft inspect model.gguf\n"
          "  weft run model.gguf -p \"Once upon a time\" -n 64\n"
          "  weft convert ./model-directory model.gguf --type f16\n"
-         "  weft tokenize model.gguf \"Hello world\"\n\n"
+         "  weft tokenize model.gguf \"Hello world\"\n"
+         "  weft eval model-q4_0.gguf text.txt --against model-f32.gguf\n\n"
          "Commands:");
     for (int i = 0; commands[i]; i++)
         printf("  %-15s %s\n", commands[i]->name, commands[i]->summary);

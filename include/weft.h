@@ -383,6 +383,38 @@ typedef struct weft_memory_plan {
 WEFT_API weft_status weft_engine_plan(weft_model *model, const weft_engine_options *options,
                                       weft_memory_plan *plan, weft_error *err);
 
+/* What a part of a model holds, and the floating-point operations of one token. A head that is tied
+ * to the embedding has operations, but no parameters of its own. */
+typedef struct weft_part {
+    int64_t n_parameter;
+    size_t bytes;
+    double flops;
+} weft_part;
+
+typedef struct weft_model_cost {
+    size_t struct_size;
+    weft_part embedding, attention, feed_forward, head;
+} weft_model_cost;
+
+/* Of the token at the end of a context of n_ctx positions; 0: as an engine would have. */
+WEFT_API weft_status weft_model_get_cost(weft_model *model, int64_t n_ctx, weft_model_cost *cost,
+                                         weft_error *err);
+
+typedef struct weft_speed {
+    size_t struct_size;
+    int64_t n_prompt;    /* tokens of the prompt: 512, or the context */
+    double prompt;       /* tokens a second; */
+    double generate;     /* the same of generated ones, at the beginning of a context */
+    double read_rate;    /* bytes of weights that one row goes through, a second */
+    double product_rate; /* operations of many rows, a second */
+    double seconds;      /* that measuring took */
+} weft_speed;
+
+/* How fast an engine with these options will be. Measures this machine for part of a second, with
+ * weights of the model's formats that are made for it: the model's own are not touched. */
+WEFT_API weft_status weft_engine_estimate(weft_model *model, const weft_engine_options *options,
+                                          weft_speed *speed, weft_error *err);
+
 /* Every named tensor of a forward, as it is made: rows of numbers, valid during the call. With
  * `attention_maps`, attention also shows its scores and probabilities: that costs rows x keys of
  * memory and is the only thing that does. */
@@ -432,6 +464,51 @@ typedef struct weft_work {
 
 WEFT_API weft_status weft_engine_eval(weft_engine *engine, const weft_work *work, int n,
                                       weft_error *err);
+
+/* ---- evaluation: how well a model foretells texts -------------------------------------------- */
+
+typedef struct weft_document {
+    const int32_t *ids;
+    int64_t n;
+} weft_document;
+
+typedef struct weft_evaluation {
+    size_t struct_size;
+    int64_t n_token;   /* tokens scored: all but the first of each document */
+    int64_t n_total;   /* as many there are to score */
+    bool stopped;      /* by the caller, before all were */
+    double nll;        /* mean of -log p(token), in nats */
+    double perplexity; /* exp(nll) */
+    double against_nll, against_perplexity;
+    double kl_mean, kl_max; /* of KL(against || model) over the tokens */
+    double kl_p99;          /* 99 of 100 tokens have no more; 0 in what progress is told */
+    double same_top;        /* share of tokens where both hold the same one most likely */
+} weft_evaluation;
+
+/* Called after every forward, so that a caller can show how far it is; false stops. */
+typedef bool weft_evaluate_fn(void *ud, const weft_evaluation *so_far);
+
+typedef struct weft_evaluate_options {
+    size_t struct_size;
+    int threads;    /* 0: one per processor of this process */
+    int n_batch;    /* most rows in one forward; 0: 256 */
+    int64_t n_ctx;  /* tokens of a window; 0: the model's own, at most 4096 */
+    int64_t stride; /* from the start of a window to that of the next; 0: half of n_ctx */
+    weft_kv_type kv_type;
+    weft_evaluate_fn *progress; /* or NULL */
+    void *progress_ud;
+} weft_evaluate_options;
+
+/* Scores a model on documents and, unless `against` is NULL, compares it with another model of the
+ * same vocabulary on the same tokens: the one it was made from, when it is a quantised one. A
+ * document that is longer than a window is read in windows that overlap; every token is scored in
+ * the first window that reaches it. Logits are made in parts and never kept. The result depends on
+ * models, documents, n_ctx, stride and kv_type, never on threads or n_batch. A caller that stops
+ * gets what there is so far, with WEFT_OK. */
+WEFT_API weft_status weft_evaluate(weft_model *model, weft_model *against,
+                                   const weft_document *documents, int64_t n_document,
+                                   const weft_evaluate_options *options, weft_evaluation *result,
+                                   weft_error *err);
 
 #ifdef __cplusplus
 }

@@ -1,21 +1,11 @@
 /* api.c - the public functions: check, translate, delegate. */
-#include "api.h"
+#include "api_model.h"
 
 #include "base/cpu.h"
-#include "engine/engine.h"
-#include "models/ends.h"
-#include "text/pieces.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct weft_model {
-    host host;
-    model model;
-    pieces pieces;
-    ends ends;
-};
 
 struct weft_engine {
     engine *inner;
@@ -206,7 +196,7 @@ int64_t weft_model_piece(const weft_model *m, int32_t id, char *bytes, size_t si
 
 /* ---- engine ---------------------------------------------------------------------------------- */
 
-static bool translate(const weft_engine_options *from, engine_options *to, weft_error *err)
+bool take_engine_options(const weft_engine_options *from, engine_options *to, weft_error *err)
 {
     weft_engine_options o;
     if (!take_options(&o, sizeof o, from, from ? from->struct_size : 0, "weft_engine_options", err))
@@ -216,7 +206,11 @@ static bool translate(const weft_engine_options *from, engine_options *to, weft_
         weft_fail(err, WEFT_EINVAL, "kv_type %d does not exist", (int)o.kv_type);
         return false;
     }
-    *to = (engine_options){ o.threads, o.n_session, o.n_batch, o.n_ctx, kv[o.kv_type] };
+    *to = (engine_options){ .n_thread = o.threads,
+                            .n_session = o.n_session,
+                            .n_batch = o.n_batch,
+                            .n_ctx = o.n_ctx,
+                            .kv = kv[o.kv_type] };
     return true;
 }
 
@@ -230,7 +224,7 @@ weft_engine *weft_engine_new(weft_model *m, const weft_engine_options *options, 
         weft_fail(err, WEFT_EINVAL, "no model given");
         return NULL;
     }
-    if (!translate(options, &o, err))
+    if (!take_engine_options(options, &o, err))
         return NULL;
     weft_engine *e = mem_zalloc(&m->host.mem, 1, sizeof *e, "engine", err);
     if (!e)
@@ -262,7 +256,7 @@ weft_status weft_engine_plan(weft_model *m, const weft_engine_options *options,
     *err = (weft_error){ 0 };
     if (!m)
         return weft_fail(err, WEFT_EINVAL, "no model given");
-    if (!translate(options, &o, err) || engine_resolve(&m->model, &o, err) != WEFT_OK ||
+    if (!take_engine_options(options, &o, err) || engine_resolve(&m->model, &o, err) != WEFT_OK ||
         engine_predict(&m->model, &o, false, &p, err) != WEFT_OK)
         return err->code;
     weft_memory_plan out = { .kv_bytes = p.kv,

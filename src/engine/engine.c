@@ -3,6 +3,7 @@
 #include "base/cpu.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <string.h>
 
 #define DEFAULT_BATCH 256
@@ -56,16 +57,18 @@ static void batch_free(batch *b, mem *m)
 }
 
 /* The largest batch there can be: every row at the end of the context, as many wanted as there are
- * sessions. */
+ * sessions, or all. */
 static void batch_largest(batch *b, const engine_options *o)
 {
     b->n_row = o->n_batch;
     b->n_seq = 1;
-    b->n_wanted = o->n_session < o->n_batch ? o->n_session : o->n_batch;
+    b->n_wanted = !o->all_rows && o->n_session < o->n_batch ? o->n_session : o->n_batch;
     for (int i = 0; i < b->n_row; i++)
         b->row[i] = (batch_row){ .pos = (int32_t)(o->n_ctx - 1), .wanted = i < b->n_wanted };
     b->seq[0] = (sequence){ .n = b->n_row, .source = -1 };
 }
+
+static void take_logits(void *ud, const tensor *z, int64_t first);
 
 weft_status engine_predict(const model *m, const engine_options *o, bool maps, engine_plan *plan,
                            weft_error *err)
@@ -89,11 +92,41 @@ weft_status engine_predict(const model *m, const engine_options *o, bool maps, e
     if (status == WEFT_OK) {
         batch_largest(&b, o);
         dry.trace_maps = maps;
+        dry.read = take_logits;
         run_begin(&dry, &b);
         m->arch->family->forward(&dry, m);
         plan->meta = dry.meta.peak;
         plan->data = dry.data.peak;
         plan->scratch = dry.scratch_peak;
+        run_free(&dry);
+    }
+    batch_free(&b, from);
+    return status;
+}
+
+weft_status engine_tally(const model *m, int n_row, int64_t last, int n_wanted,
+                         void (*tally)(void *ud, const run *r, const node *n), void *ud,
+                         weft_error *err)
+{
+    mem *from = &m->host->mem;
+    const engine_options o = { .n_batch = n_row, .n_session = 1 };
+    run dry;
+    batch b;
+    weft_status status = batch_init(&b, &o, from, err);
+    if (status == WEFT_OK)
+        status = run_init_dry(&dry, from, 1, err);
+    if (status == WEFT_OK) {
+        b.n_row = n_row;
+        b.n_seq = 1;
+        b.n_wanted = n_wanted;
+        for (int i = 0; i < n_row; i++)
+            b.row[i] = (batch_row){ .pos = (int32_t)(last - n_row + 1 + i),
+                                    .wanted = i >= n_row - n_wanted };
+        b.seq[0] = (sequence){ .n = n_row, .source = -1 };
+        dry.tally = tally;
+        dry.tally_ud = ud;
+        run_begin(&dry, &b);
+        m->arch->family->forward(&dry, m);
         run_free(&dry);
     }
     batch_free(&b, from);
@@ -115,6 +148,8 @@ static weft_status make_run(engine *e, bool maps, weft_error *err)
     e->run.kern = e->kern;
     e->run.pool = e->pool;
     e->run.trace_maps = maps;
+    e->run.read = take_logits;
+    e->run.read_ud = e;
     return WEFT_OK;
 }
 
@@ -161,6 +196,14 @@ weft_status engine_trace(engine *e, trace_fn *fn, void *ud, bool maps, weft_erro
     e->run.trace = fn;
     e->run.trace_ud = ud;
     return WEFT_OK;
+}
+
+void engine_read(engine *e, logits_fn *fn, void *ud, int64_t n_row)
+{
+    assert(n_row <= 1 || e->opt.all_rows);
+    e->read = n_row > 0 ? fn : NULL;
+    e->read_ud = ud;
+    e->n_read = e->read ? n_row : 0;
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */
@@ -227,38 +270,36 @@ static void fill(engine *e, const work *w, int n)
                       take = s->planned < room ? s->planned : room;
         if (take == 0)
             continue;
+        const int64_t wanted = e->n_read > 1 ? e->n_read : 1;
         b->seq[b->n_seq] = (sequence){ b->n_row, (int32_t)take, -1, &s->cache, NULL };
         for (int64_t k = 0; k < take; k++) {
-            const bool last = s->planned - k == 1;
+            const bool asked = s->planned - k <= wanted;
             b->row[b->n_row++] = (batch_row){ .id = w[i].ids[w[i].n - s->planned + k],
                                               .seq = b->n_seq,
                                               .pos = (int32_t)(s->cache.length + k),
                                               .target = NO_TARGET,
                                               .role = ROW_PROMPT,
-                                              .wanted = last };
-            b->n_wanted += last;
+                                              .wanted = asked };
+            b->n_wanted += asked;
         }
         b->n_seq++;
     }
 }
 
-/* Books the rows that were computed and copies the logits out. */
-static void settle(engine *e, const work *w, int n, const tensor *logits)
+static session *session_of(const sequence *q)
+{
+    return (session *)(void *)((char *)q->cache - offsetof(session, cache));
+}
+
+/* Books the rows that were computed. */
+static void settle(engine *e)
 {
     const batch *b = &e->batch;
-    int64_t at = 0;
-    for (int q = 0, i = 0; q < b->n_seq; q++, i++) {
-        while (i < n && &w[i].session->cache != b->seq[q].cache)
-            i++;
-        session *s = w[i].session;
+    for (int q = 0; q < b->n_seq; q++) {
+        session *s = session_of(&b->seq[q]);
         s->cache.length += b->seq[q].n;
         s->planned -= b->seq[q].n;
-        if (s->planned > 0)
-            continue;
-        for (int64_t k = 0; k < e->model->n_vocab; k++)
-            s->logits[k] = (float)row(logits, at)[k];
-        s->has_logits = true;
-        at++;
+        s->has_logits = s->planned == 0;
     }
 }
 
@@ -269,6 +310,24 @@ static bool all_finite(const tensor *t)
             if (!isfinite(row(t, i)[k]))
                 return false;
     return true;
+}
+
+/* Logits of the next wanted rows: a session keeps those after its last row, the reader sees all. */
+static void take_logits(void *ud, const tensor *z, int64_t first)
+{
+    engine *e = ud;
+    e->finite = e->finite && all_finite(z);
+    for (int64_t i = 0; e->finite && i < rows(z); i++) {
+        while (!e->batch.row[e->next_row].wanted)
+            e->next_row++;
+        const sequence *q = &e->batch.seq[e->batch.row[e->next_row++].seq];
+        session *s = session_of(q);
+        const bool last = e->next_row == q->first + q->n && s->planned == q->n;
+        for (int64_t k = 0; last && k < cols(z); k++)
+            s->logits[k] = (float)row(z, i)[k];
+    }
+    if (e->finite && e->read)
+        e->read(e->read_ud, z, first);
 }
 
 /* The same batch once more, looking at every tensor: which one was the first? */
@@ -307,10 +366,12 @@ weft_status engine_eval(engine *e, const work *w, int n, weft_error *err)
         if (e->batch.n_row == 0)
             return WEFT_OK;
         run_begin(&e->run, &e->batch);
-        const tensor *logits = e->model->arch->family->forward(&e->run, e->model);
-        if (!all_finite(logits))
+        e->next_row = 0;
+        e->finite = true;
+        e->model->arch->family->forward(&e->run, e->model);
+        if (!e->finite)
             return not_numbers(e, w, n, err);
-        settle(e, w, n, logits);
+        settle(e);
     }
 }
 

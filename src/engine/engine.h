@@ -10,6 +10,7 @@ typedef struct engine_options {
     int n_thread, n_session, n_batch;
     int64_t n_ctx;
     const dtype *kv;
+    bool all_rows; /* logits of every row may be asked for, not of each session's last only */
 } engine_options;
 
 typedef struct engine_plan {
@@ -28,6 +29,12 @@ typedef struct engine {
     pages pages;
     batch batch; /* room for n_batch rows of n_session sequences */
     int n_open;  /* sessions alive */
+
+    logits_fn *read; /* sees the logits of a step while they exist, in order and in parts ... */
+    void *read_ud;
+    int64_t n_read;   /* ... of the last so many rows of every work, one at least */
+    int64_t next_row; /* of the batch: those before have given their logits */
+    bool finite;      /* so were all logits of this step so far */
 } engine;
 
 /* One timeline of tokens. */
@@ -52,11 +59,21 @@ weft_status engine_resolve(const model *m, engine_options *o, weft_error *err);
 weft_status engine_predict(const model *m, const engine_options *o, bool maps, engine_plan *plan,
                            weft_error *err);
 
+/* A batch of one sequence that does not exist: n rows up to position `last`, of which the last
+ * n_wanted are wanted. tally sees every op of its forward. */
+weft_status engine_tally(const model *m, int n_row, int64_t last, int n_wanted,
+                         void (*tally)(void *ud, const run *r, const node *n), void *ud,
+                         weft_error *err);
+
 engine *engine_new(const model *m, const engine_options *o, weft_error *err);
 void engine_free(engine *e);
 
 /* Tells every named tensor from now on; with maps the arenas are made anew for them. */
 weft_status engine_trace(engine *e, trace_fn *fn, void *ud, bool maps, weft_error *err);
+
+/* From now on fn sees the logits of the last n_row rows of every work, which an engine for
+ * `all_rows` can give. NULL: nobody does. */
+void engine_read(engine *e, logits_fn *fn, void *ud, int64_t n_row);
 
 /* Appends each work's tokens to its session. Either all of it happens or none; logits that are not
  * numbers are an error that names the tensor where it began, and cost the sessions theirs. */

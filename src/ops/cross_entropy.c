@@ -15,8 +15,6 @@
 #include <assert.h>
 #include <string.h>
 
-#define CHUNK_NUMBERS ((int64_t)1 << 22) /* unless the run says otherwise */
-
 /* ---- one row --------------------------------------------------------------------------------- */
 
 /* Row k of the logits belongs to the k-th wanted row of the batch: index[k], written in forward. */
@@ -227,8 +225,7 @@ const op linear_cross_entropy_op = { "linear_cross_entropy", chunked_forward, ch
 tensor *linear_cross_entropy(run *r, tensor *x, const weight *w, real smoothing)
 {
     assert(rows(x) == r->batch->n_wanted && cols(x) == cols(w->w));
-    const int64_t most = r->loss_numbers ? r->loss_numbers : CHUNK_NUMBERS;
-    const int64_t V = rows(w->w), fit = most / V > 1 ? most / V : 1;
+    const int64_t V = rows(w->w), fit = logits_at_once(r, V);
     const int64_t count = rows(x) < fit ? rows(x) : fit;
     node n = { .op = &linear_cross_entropy_op, .local = "loss", .in = { x, w->w, w->b } };
     n.f[0] = smoothing;

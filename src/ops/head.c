@@ -1,8 +1,46 @@
 /* head: the end of a model. What is asked of the wanted rows is their logits, or in training the
- * loss of their targets. */
+ * loss of their targets.
+ *
+ * Where someone reads the logits as they come, they are made for a part of the rows at a time, in
+ * the same memory: all of them could be the largest thing of a step (256 rows of a vocabulary of
+ * 128256 are 131 MB). What is left is the last part. */
 #include "ops/ops.h"
+
+#include <assert.h>
+
+/* Rows [first, first + count) of x. */
+static tensor part_of(run *r, const tensor *x, int64_t first, int64_t count)
+{
+    tensor part = *x;
+    part.shape[0] = count;
+    part.id = ++r->n_tensor;
+    part.data = is_dry(r) ? NULL : row(x, first);
+    return part;
+}
+
+static tensor *head_in_parts(run *r, tensor *x, const weight *w)
+{
+    assert(!r->tape && "parts overwrite each other");
+    const int64_t at_once = logits_at_once(r, rows(w->w));
+    const arena_mark meta = arena_at(&r->meta), data = arena_at(&r->data);
+    tensor *z = NULL;
+    int64_t first = 0;
+    do {
+        const int64_t left = rows(x) - first, count = left < at_once ? left : at_once;
+        arena_reset(&r->meta, meta);
+        arena_reset(&r->data, data);
+        tensor part = part_of(r, x, first, count);
+        z = linear(r, &part, w);
+        if (!is_dry(r))
+            r->read(r->read_ud, z, first);
+        first += count;
+    } while (first < rows(x));
+    return z;
+}
 
 tensor *head(run *r, tensor *x, const weight *w)
 {
-    return r->training ? linear_cross_entropy(r, x, w, r->smoothing) : linear(r, x, w);
+    if (r->training)
+        return linear_cross_entropy(r, x, w, r->smoothing);
+    return r->read ? head_in_parts(r, x, w) : linear(r, x, w);
 }

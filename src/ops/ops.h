@@ -126,8 +126,16 @@ tensor *cross_entropy(run *r, tensor *logits, real smoothing);
 /* The same from what enters the head, without the logits ever existing all at once. */
 tensor *linear_cross_entropy(run *r, tensor *x, const weight *w, real smoothing);
 
-/* The end of a model: the wanted rows' logits [n_wanted, V], or in training their loss [1, 1]. */
+/* The end of a model: the wanted rows' logits [n_wanted, V], or in training their loss [1, 1].
+ * Where the run has a reader, it gets them in parts, and the last part is returned. */
 tensor *head(run *r, tensor *x, const weight *w);
+
+/* Rows whose logits exist at once, for losses and readers. */
+static inline int64_t logits_at_once(const run *r, int64_t n_vocab)
+{
+    const int64_t fit = (r->loss_numbers ? r->loss_numbers : (int64_t)1 << 22) / n_vocab;
+    return fit > 1 ? fit : 1;
+}
 
 tensor *softmax(run *r, tensor *x);
 

@@ -52,8 +52,11 @@ tensor *apply(run *r, node *n)
         tape_count(n);
     if (r->tape)
         tape_record(r, n);
-    if (is_dry(r))
+    if (is_dry(r)) {
+        if (r->tally)
+            r->tally(r->tally_ud, r, n);
         return n->out;
+    }
 
     const double began = profile_begin(r);
     mem_guard_begin();

@@ -4,7 +4,8 @@
  * it to apply(), which names the output, and then runs, records or merely counts it:
  *
  *     model -> op -> apply -+- name it            "blk.3.attn_q.rope"
- *                           +- dry run?           stop here: the arenas have counted
+ *                           +- dry run?           stop here: the arenas have counted, and so
+ *                                                 may whoever asks what an op costs
  *                           +- forward            under the no-allocation guard, timed
  *                           +- record             if a tape is there
  *                           +- hunt for NaN       if asked
@@ -72,6 +73,9 @@ typedef struct tape tape;
 
 typedef void trace_fn(void *ud, const tensor *t, const op *by);
 
+/* Logits of the wanted rows from `first` on, as they are made. */
+typedef void logits_fn(void *ud, const tensor *z, int64_t first);
+
 struct run {
     arena meta, data;
     void *work; /* what an op uses while it runs, so large ... */
@@ -90,7 +94,7 @@ struct run {
     bool training;        /* the model's end is a loss, and residual branches drop out */
     real dropout;         /* rate, in training */
     real smoothing;       /* of the loss's targets */
-    int64_t loss_numbers; /* logits of the loss that exist at once; 0: 2^22 */
+    int64_t loss_numbers; /* logits that exist at once, of the loss or of `read`; 0: 2^22 */
     int64_t n_drop;       /* dropouts so far in this block: part of their key */
 
     char scope[32];    /* "blk.3" */
@@ -98,8 +102,13 @@ struct run {
     int64_t fork_cost; /* work below this stays on the calling thread */
     uint64_t key;      /* of this step's random numbers */
 
+    logits_fn *read; /* takes the logits a part at a time; NULL: they are all made at once */
+    void *read_ud;
+
     trace_fn *trace;
     void *trace_ud;
+    void (*tally)(void *ud, const run *r, const node *n); /* in a dry run: every op, or NULL */
+    void *tally_ud;
     bool trace_maps;            /* attention also shows scores and probabilities */
     profile *profile;           /* per-op cost and time, or NULL */
     bool hunt_nan;              /* remember the first tensor that is not finite ... */

@@ -43,6 +43,8 @@ check "generate: prints JSON" objects "$bench/generate" "$model" --smoke --promp
 check "generate: a file that is not there fails" sh -c "! '$bench/generate' '$work/none'"
 check "open: runs, warm and cold" sh -c "'$bench/open' '$model' --repeat 1 && '$bench/open' '$model' --repeat 1 --cold"
 check "open: prints JSON" objects "$bench/open" "$model" --repeat 1 --json
+check "predict: runs" "$bench/predict" "$model" --smoke --threads 1 --repeat 1
+check "predict: prints JSON" objects "$bench/predict" "$work/gpt2.gguf" --smoke --threads 1 --repeat 1 --json
 check "train_step: runs" "$bench/train_step" --model "$work/gpt2.gguf" --smoke --sequences 2 --tokens 8 --repeat 1
 check "train_step: prints JSON" objects "$bench/train_step" --model "$model" --smoke --sequences 1 --tokens 8 \
     --repeat 1 --recompute --json

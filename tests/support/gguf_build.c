@@ -118,8 +118,8 @@ static void put_codes(uint8_t *row, const dtype *type, int64_t n, uint64_t key, 
     }
 }
 
-void gguf_tensor(gguf_build *g, const char *name, const dtype *type, int64_t rows, int64_t cols,
-                 double scale, double shift)
+static void begin_tensor(gguf_build *g, const char *name, const dtype *type, int64_t rows,
+                         int64_t cols)
 {
     const uint64_t align = g->alignment ? g->alignment : 32;
     put_zeros_to(&g->data, align);
@@ -131,7 +131,27 @@ void gguf_tensor(gguf_build *g, const char *name, const dtype *type, int64_t row
     put_u32(&g->headers, (uint32_t)type->gguf);
     put_u64(&g->headers, g->data.n);
     g->n_tensor++;
+}
 
+void gguf_values(gguf_build *g, const char *name, const dtype *type, int64_t rows, int64_t cols,
+                 const real *x)
+{
+    const size_t row_bytes = dtype_row_bytes(type, cols);
+    uint8_t *row = malloc(row_bytes);
+    if (!row)
+        abort();
+    begin_tensor(g, name, type, rows, cols);
+    for (int64_t i = 0; i < (rows ? rows : 1); i++) {
+        type->encode(row, x + i * cols, cols);
+        put(&g->data, row, row_bytes);
+    }
+    free(row);
+}
+
+void gguf_tensor(gguf_build *g, const char *name, const dtype *type, int64_t rows, int64_t cols,
+                 double scale, double shift)
+{
+    begin_tensor(g, name, type, rows, cols);
     const size_t row_bytes = dtype_row_bytes(type, cols);
     real *x = malloc((size_t)cols * sizeof *x);
     uint8_t *row = malloc(row_bytes);

@@ -34,6 +34,10 @@ void gguf_i32s(gguf_build *g, const char *key, const int32_t *x, uint64_t n);
 void gguf_tensor(gguf_build *g, const char *name, const dtype *type, int64_t rows, int64_t cols,
                  double scale, double shift);
 
+/* A tensor of these numbers, encoded as `type`. */
+void gguf_values(gguf_build *g, const char *name, const dtype *type, int64_t rows, int64_t cols,
+                 const real *x);
+
 /* Joins the parts; frees them. The caller frees the result's `at`. */
 bytes gguf_finish(gguf_build *g);
 

@@ -150,7 +150,7 @@ static int distinct_answers(fixture_model *f, const dtype *kv, const kernels *ke
     story(others, LENGTH, 1);
     for (int threads = 1; threads <= 4; threads *= 2) {
         arrangement a = { 0 };
-        a.engine = make_engine(f, (engine_options){ threads, STRANGERS + 1, 128, 0, kv });
+        a.engine = make_engine(f, (engine_options){ threads, STRANGERS + 1, 128, 0, kv, false });
         a.engine->run.kern = kern;
         a.engine->run.fork_cost = 0;
         a.session = make_session(a.engine);

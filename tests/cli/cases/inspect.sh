@@ -1,6 +1,8 @@
-# The size of a step is the business of ops, and left out.
-inspect() { "$WEFT" inspect "$@" | sed 's/[0-9.]* KiB for a step/S for a step/'; }
+# The size of a step is the business of ops, the speed that of the machine: left out.
+inspect() { "$WEFT" inspect "$@" | sed 's/^memory        [0-9.]* [KM]iB/memory        M/; s/a step [0-9.]* [KM]iB/a step S/'; }
 try inspect "$GOLDEN/llama-gqa"
-try inspect "$GOLDEN/gpt2" --tensors
-try inspect "$GOLDEN/gpt2" --metadata
-try inspect "$GOLDEN/llama-gqa" -c 64 -b 8 --kv-type bf16
+try inspect "$GOLDEN/gpt2" --tensors --no-speed
+try inspect "$GOLDEN/gpt2" --metadata --no-speed
+try inspect "$GOLDEN/llama-gqa" -c 64 -b 8 --kv-type bf16 -t 1
+try inspect "$GOLDEN/llama-gqa" --ram-max 300K
+try inspect "$GOLDEN/llama-gqa" --threads -1

@@ -1,0 +1,291 @@
+/* weft eval - how well a model foretells a text, alone or beside another model. */
+#include "cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *positional[2]; /* MODEL, FILE */
+static load_options load;
+static shape_options shape;
+static const char *file_name, *against, *pre;
+static int64_t stride;
+static bool json, lines, paragraphs, ids;
+
+static const option options[] = {
+    { 'm', "model", OPT_TEXT, &load.path, "PATH", "WEFT_MODEL",
+      "GGUF file or Hugging Face directory" },
+    { 'f', "file", OPT_TEXT, &file_name, "FILE", NULL, "the text; - is standard input (-)" },
+    { 0, "against", OPT_TEXT, &against, "PATH", NULL, "compare with this model, token by token" },
+    { 0, "lines", OPT_FLAG, &lines, NULL, NULL, "each line is a document" },
+    { 0, "paragraphs", OPT_FLAG, &paragraphs, NULL, NULL,
+      "each part between empty lines is a document" },
+    { 0, "ids", OPT_FLAG, &ids, NULL, NULL, "a line is the ids of a document: 1,403,407" },
+    { 0, "pre", OPT_TEXT, &pre, "NAME", NULL, "how text is split, where the file does not say" },
+    { 'c', "ctx-size", OPT_INT, &shape.n_ctx, "N", "WEFT_CTX_SIZE",
+      "tokens of a window (model's, up to 4096)" },
+    { 0, "stride", OPT_INT, &stride, "N", NULL, "from window to window (half a window)" },
+    { 'b', "batch-size", OPT_INT, &shape.n_batch, "N", "WEFT_BATCH_SIZE",
+      "most rows in one forward (256)" },
+    { 't', "threads", OPT_INT, &shape.threads, "N", "WEFT_THREADS", "threads (one per processor)" },
+    { 0, "kv-type", OPT_TEXT, &shape.kv_type, "TYPE", "WEFT_KV_TYPE",
+      "cache: f32, f16, bf16, q8_0 (f32)" },
+    { 0, "ram-max", OPT_SIZE, &load.ram_max, "SIZE", "WEFT_RAM_MAX",
+      "no more memory for a model (0: no cap)" },
+    { 0, "no-mmap", OPT_FLAG, &load.no_mmap, NULL, NULL, "copy the weights, do not map the file" },
+    { 0, "json", OPT_FLAG, &json, NULL, NULL, "print one JSON object" },
+    { 0 },
+};
+
+static const char examples[] =
+    "  weft eval model.gguf text.txt\n"
+    "  weft eval model-q4_0.gguf text.txt --against model-f32.gguf\n"
+    "  weft eval model.gguf stories.txt --paragraphs -c 512 --stride 256 --json\n";
+
+static int eval_main(void);
+
+const command command_eval = {
+    .name = "eval",
+    .arguments = "MODEL [FILE]",
+    .summary = "measure perplexity, and divergence from another model",
+    .examples = examples,
+    .options = options,
+    .n_positional = 2,
+    .positional = positional,
+    .main = eval_main,
+};
+
+/* ---- documents ------------------------------------------------------------------------------- */
+
+typedef struct documents {
+    weft_document *at;
+    int64_t n, room;
+} documents;
+
+/* Takes a copy. */
+static bool add_document(documents *d, const int32_t *from, int64_t n)
+{
+    if (d->n == d->room) {
+        const int64_t room = d->room ? 2 * d->room : 64;
+        weft_document *longer = realloc(d->at, (size_t)room * sizeof *longer);
+        if (!longer)
+            return false;
+        d->at = longer;
+        d->room = room;
+    }
+    int32_t *copy = malloc((size_t)(n ? n : 1) * sizeof *copy);
+    if (!copy)
+        return false;
+    if (n > 0)
+        memcpy(copy, from, (size_t)n * sizeof *copy);
+    d->at[d->n++] = (weft_document){ copy, n };
+    return true;
+}
+
+static void free_documents(documents *d)
+{
+    for (int64_t i = 0; i < d->n; i++)
+        free((int32_t *)d->at[i].ids);
+    free(d->at);
+}
+
+static bool blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+/* Where the document that begins at text ends: at the end of its line, before an empty line, or
+ * never. */
+static size_t document_length(const char *text, size_t n)
+{
+    const char *end = text;
+    if (!lines && !ids && !paragraphs)
+        return n;
+    while ((end = memchr(end, '\n', n - (size_t)(end - text))) != NULL) {
+        const char *next = end + 1;
+        while (paragraphs && next < text + n && blank(*next) && *next != '\n')
+            next++;
+        if (!paragraphs || next == text + n || *next == '\n')
+            return (size_t)(end - text);
+        end++;
+    }
+    return n;
+}
+
+static int add_ids(documents *d, const char *text, size_t n)
+{
+    int32_t *list = NULL;
+    int64_t n_id = 0;
+    char *line = malloc(n + 1);
+    if (!line)
+        return cli_no_memory();
+    memcpy(line, text, n);
+    line[n] = '\0';
+    int code = cli_parse_ids(&command_eval, line, &list, &n_id);
+    if (!code && !add_document(d, list, n_id))
+        code = cli_no_memory();
+    free(list);
+    free(line);
+    return code;
+}
+
+static int add_text(documents *d, const weft_tokenizer *t, const char *text, size_t n)
+{
+    weft_error err = { 0 };
+    weft_tokens *k = weft_tokenizer_encode(t, text, n, NULL, &err);
+    if (!k)
+        return cli_fail(&err);
+    const bool added = add_document(d, k->ids, k->n);
+    weft_tokens_free(k);
+    return added ? 0 : cli_no_memory();
+}
+
+/* Cuts the text into documents; parts lose the space around them, a whole file does not. */
+static int split(documents *d, const weft_tokenizer *t, const char *text, size_t n)
+{
+    const bool parts = lines || paragraphs || ids;
+    int code = 0;
+    for (size_t at = 0, length; at < n && !code; at += length + 1) {
+        length = document_length(text + at, n - at);
+        const char *from = text + at, *to = from + length;
+        while (parts && from < to && blank(*from))
+            from++;
+        while (parts && from < to && blank(to[-1]))
+            to--;
+        if (from < to)
+            code = t ? add_text(d, t, from, (size_t)(to - from))
+                     : add_ids(d, from, (size_t)(to - from));
+    }
+    return code;
+}
+
+static int read_documents(documents *d)
+{
+    weft_error err = { 0 };
+    char *text = NULL;
+    size_t n = 0;
+    const weft_tokenizer_options o = {
+        .struct_size = sizeof o, .load = WEFT_LOAD_MAP, .ram_max = load.ram_max, .pre = pre
+    };
+    int code = cli_read(file_name, &text, &n);
+    if (code)
+        return code;
+    weft_tokenizer *t = ids ? NULL : weft_tokenizer_load(load.path, &o, &err);
+    if (!ids && !t)
+        code = cli_fail(&err);
+    else
+        code = split(d, t, text, n);
+    weft_tokenizer_free(t);
+    free(text);
+    if (!code && d->n == 0)
+        code = cli_usage(&command_eval, "%s: there is no text", file_name);
+    return code;
+}
+
+/* ---- the result ------------------------------------------------------------------------------ */
+
+static void print_text(const weft_evaluation *e, int64_t n_document)
+{
+    printf("tokens        %lld in %lld %s\n", (long long)e->n_token, (long long)n_document,
+           n_document == 1 ? "document" : "documents");
+    printf("NLL           %.6f a token\n", e->nll);
+    printf("perplexity    %.4f\n", e->perplexity);
+    if (!against)
+        return;
+    printf("against       NLL %.6f, perplexity %.4f\n", e->against_nll, e->against_perplexity);
+    printf("ratio         %.5f of perplexities\n", e->perplexity / e->against_perplexity);
+    printf("divergence    mean %.6f, p99 %.5f, max %.4f\n", e->kl_mean, e->kl_p99, e->kl_max);
+    printf("same top      %.2f %%\n", 100 * e->same_top);
+}
+
+static void print_json(const weft_evaluation *e, int64_t n_document)
+{
+    printf("{\"n_document\":%lld,\"n_token\":%lld,\"n_total\":%lld,\"stopped\":%s,\"nll\":%.9g,"
+           "\"perplexity\":%.9g",
+           (long long)n_document, (long long)e->n_token, (long long)e->n_total,
+           e->stopped ? "true" : "false", e->nll, e->perplexity);
+    if (against)
+        printf(",\"against\":{\"nll\":%.9g,\"perplexity\":%.9g,\"ratio\":%.9g,\"kl_mean\":%.9g,"
+               "\"kl_p99\":%.9g,\"kl_max\":%.9g,\"same_top\":%.9g}",
+               e->against_nll, e->against_perplexity, e->perplexity / e->against_perplexity,
+               e->kl_mean, e->kl_p99, e->kl_max, e->same_top);
+    puts("}");
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static bool show(void *ud, const weft_evaluation *so_far)
+{
+    cli_bar_show(ud, (uint64_t)so_far->n_token, (uint64_t)so_far->n_total);
+    return !cli_interrupted();
+}
+
+static int evaluate(const documents *d, weft_model *model, weft_model *other,
+                    const weft_engine_options *e)
+{
+    weft_error err = { 0 };
+    weft_evaluation result = { .struct_size = sizeof result };
+    cli_bar bar = { .label = "eval", .unit = "tokens" };
+    const weft_evaluate_options o = { .struct_size = sizeof o,
+                                      .threads = e->threads,
+                                      .n_batch = e->n_batch,
+                                      .n_ctx = e->n_ctx,
+                                      .kv_type = e->kv_type,
+                                      .stride = stride,
+                                      .progress = show,
+                                      .progress_ud = &bar };
+    const weft_status status = weft_evaluate(model, other, d->at, d->n, &o, &result, &err);
+    cli_bar_end(&bar);
+    if (status != WEFT_OK)
+        return cli_fail(&err);
+    (json ? print_json : print_text)(&result, d->n);
+    if (!result.stopped)
+        return 0;
+    fprintf(stderr, "weft: stopped after %lld of %lld tokens\n", (long long)result.n_token,
+            (long long)result.n_total);
+    return EXIT_INTERRUPTED;
+}
+
+static int with_models(const documents *d, const weft_engine_options *e)
+{
+    weft_error err = { 0 };
+    load_options other_load = load;
+    other_load.path = against;
+    weft_model *model = cli_open(&load, &err);
+    weft_model *other = model && against ? cli_open(&other_load, &err) : NULL;
+    const bool ready = model && (other || !against);
+    const int code = ready ? evaluate(d, model, other, e) : cli_fail(&err);
+    weft_model_close(other);
+    weft_model_close(model);
+    return code;
+}
+
+static int eval_main(void)
+{
+    const command *c = &command_eval;
+    weft_engine_options engine;
+    documents d = { 0 };
+    load.path = positional[0] ? positional[0] : load.path;
+    if (positional[1] && file_name)
+        return cli_usage(c, "--file and \"%s\": give one of them", positional[1]);
+    file_name = positional[1] ? positional[1] : file_name;
+    if (!load.path)
+        return cli_usage(c, "which model? Give a GGUF file or a Hugging Face directory");
+    if (!file_name && isatty(STDIN_FILENO))
+        return cli_usage(c, "which text? Give a file, or - for standard input");
+    if (lines + paragraphs + ids > 1)
+        return cli_usage(c, "--lines, --paragraphs and --ids: give one of them");
+    if (stride < 0)
+        return cli_usage(c, "--stride: %lld is out of range", (long long)stride);
+    file_name = file_name ? file_name : "-";
+    int code = cli_engine_options(c, &shape, &engine);
+    if (code)
+        return code;
+    cli_catch_interrupt();
+    code = read_documents(&d);
+    if (!code)
+        code = with_models(&d, &engine);
+    free_documents(&d);
+    return code;
+}

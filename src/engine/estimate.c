@@ -1,0 +1,300 @@
+#include "engine/estimate.h"
+
+#include <string.h>
+#include <time.h>
+
+/* ---- costs ----------------------------------------------------------------------------------- */
+
+static model_part part_of(const char *name)
+{
+    if (strstr(name, "attn") || strstr(name, "attention"))
+        return PART_ATTENTION;
+    if (strstr(name, "ffn") || strstr(name, "glu"))
+        return PART_FEED_FORWARD;
+    return strncmp(name, "output", 6) == 0 ? PART_HEAD : PART_EMBEDDING;
+}
+
+static void add_flops(void *ud, const run *r, const node *n)
+{
+    part_cost *to = ud;
+    to[part_of(n->out->name)].flops += n->op->cost(r, n).flops;
+}
+
+static int64_t numbers(const tensor *t)
+{
+    return (t->n_dim > 1 ? rows(t) : 1) * cols(t);
+}
+
+static size_t bytes_of(const tensor *t)
+{
+    return dtype_row_bytes(t->type, cols(t)) * (size_t)(t->n_dim > 1 ? rows(t) : 1);
+}
+
+weft_status model_cost(const model *m, int64_t n_ctx, part_cost to[N_PART], weft_error *err)
+{
+    memset(to, 0, N_PART * sizeof *to);
+    for (int64_t i = 0; i < m->n_param; i++) {
+        part_cost *c = &to[part_of(m->param[i]->name)];
+        c->n_parameter += numbers(m->param[i]);
+        c->bytes += bytes_of(m->param[i]);
+    }
+    return engine_tally(m, 1, n_ctx - 1, 1, add_flops, to, err);
+}
+
+/* ---- rates of this machine ------------------------------------------------------------------- */
+
+#define MANY       256                 /* rows that stand for a prompt */
+#define WORKING    ((size_t)128 << 20) /* bytes of weights that one row meets: more than caches hold */
+#define FEW_ROWS   1024                /* of the weights that many rows meet */
+#define MOMENT     0.06                /* seconds for a rate */
+#define MAX_TYPE   8
+#define MAX_SAMPLE 32
+
+/* Seconds for a unit of work, of products with weights of a format. */
+typedef struct rate {
+    const dtype *type;
+    double one;  /* row: a byte of weights */
+    double many; /* rows: a flop */
+} rate;
+
+typedef struct probe {
+    const model *model;
+    mem *mem;
+    pool *pool;
+    const kernels *kern;
+    run run;
+    batch batch; /* MANY rows of one sequence */
+    batch_row row[MANY];
+    sequence seq;
+    void *weights; /* zeros: how long a product takes does not depend on its numbers */
+    size_t size;
+} probe;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* One op over zeros. */
+typedef struct trial {
+    enum { PRODUCT, ATTEND, STREAM } what;
+    const dtype *type; /* of a product's weights ... */
+    int64_t n_row, n_out;
+} trial;
+
+/* A width that every format can have, near the model's. */
+static int64_t probe_cols(const model *m)
+{
+    const int64_t near = m->d_model / 256 * 256;
+    return near < 256 ? 256 : near > 4096 ? 4096 : near;
+}
+
+static tensor *zeros(run *r, int64_t n_row, int64_t n_col)
+{
+    tensor *t = tensor_new(r, n_row, n_col);
+    if (!is_dry(r))
+        memset(t->data, 0, (size_t)(n_row * n_col) * sizeof(real));
+    return t;
+}
+
+static void run_trial(const probe *p, run *r, const trial *t)
+{
+    const model *m = p->model;
+    const int64_t C = probe_cols(m);
+    tensor w = { .type = t->type, .n_dim = 2, .shape = { t->n_out, C }, .data = p->weights };
+    const attn a = { ATTN_CAUSAL, m->n_head, m->n_head_kv, m->d_head, m->d_head, 1, 0, { 0 } };
+    run_begin(r, &p->batch);
+    tensor *x = zeros(r, t->n_row, t->what == ATTEND ? m->n_head * m->d_head : C);
+    if (t->what == PRODUCT) {
+        linear(r, x, &(weight){ "probe", &w, NULL });
+    } else if (t->what == ATTEND) {
+        tensor *k = zeros(r, t->n_row, m->n_head_kv * m->d_head);
+        tensor *v = zeros(r, t->n_row, m->n_head_kv * m->d_head);
+        attention(r, x, k, v, &a, 0);
+    } else {
+        act(r, x, ACT_RELU);
+    }
+}
+
+/* Seconds of one execution, the median of those that a moment has room for; 0 on an error. */
+static double time_trial(probe *p, const trial *t, weft_error *err)
+{
+    double took[MAX_SAMPLE];
+    profile of = { 0 };
+    run dry, r;
+    if (run_init_dry(&dry, p->mem, 1, err) != WEFT_OK)
+        return 0;
+    run_trial(p, &dry, t);
+    const weft_status status = run_init(&r, p->mem, dry.meta.peak, dry.data.peak, dry.scratch_peak,
+                                        err);
+    run_free(&dry);
+    if (status != WEFT_OK)
+        return 0;
+    r.kern = p->kern;
+    r.pool = p->pool;
+    r.profile = &of;
+    run_trial(p, &r, t); /* memory is touched for the first time */
+    const double began = now();
+    int n = 0;
+    do {
+        of.n = 0;
+        run_trial(p, &r, t);
+        const double seconds = of.entry[0].seconds;
+        int at = n++;
+        for (; at > 0 && took[at - 1] > seconds; at--)
+            took[at] = took[at - 1];
+        took[at] = seconds;
+    } while (n < MAX_SAMPLE && (n < 3 || now() - began < MOMENT));
+    run_free(&r);
+    return took[n / 2];
+}
+
+static weft_status rate_of(probe *p, const dtype *type, rate *to, weft_error *err)
+{
+    const size_t row_bytes = dtype_row_bytes(type, probe_cols(p->model));
+    const int64_t all = (int64_t)(p->size / row_bytes), some = all < FEW_ROWS ? all : FEW_ROWS;
+    const double one = time_trial(p, &(trial){ PRODUCT, type, 1, all }, err);
+    const double many = one > 0 ? time_trial(p, &(trial){ PRODUCT, type, MANY, some }, err) : 0;
+    *to = (rate){ type, one / ((double)all * (double)row_bytes),
+                  many / (2.0 * MANY * (double)some * (double)probe_cols(p->model)) };
+    return many > 0 ? WEFT_OK : err->code;
+}
+
+/* ---- speed ----------------------------------------------------------------------------------- */
+
+typedef struct estimate {
+    probe probe;
+    rate product[MAX_TYPE];
+    int n_product;
+    double attention;  /* seconds of a flop */
+    double stream;     /* of a byte of rows that an op passes through */
+    double begin;      /* of beginning and ending an op */
+    double seconds;    /* so far */
+    double read, flop; /* bytes of weights that single rows have met, flops of many rows; ... */
+    double read_seconds, flop_seconds; /* ... and how long that takes */
+    weft_status status;
+    weft_error *err;
+} estimate;
+
+static const rate *find_rate(estimate *e, const dtype *type)
+{
+    for (int i = 0; i < e->n_product; i++)
+        if (e->product[i].type == type)
+            return &e->product[i];
+    rate *r = &e->product[e->n_product < MAX_TYPE - 1 ? e->n_product++ : MAX_TYPE - 1];
+    e->status = rate_of(&e->probe, type, r, e->err);
+    return r;
+}
+
+static void add_product(estimate *e, const tensor *w, int64_t n_row)
+{
+    if (e->status != WEFT_OK)
+        return;
+    const rate *r = find_rate(e, w->type);
+    const double bytes = (double)bytes_of(w), flops = 2 * (double)n_row * (double)numbers(w);
+    const double alone = bytes * r->one, together = flops * r->many;
+    if (n_row == 1) {
+        e->read += bytes;
+        e->read_seconds += alone;
+    } else {
+        e->flop += flops;
+        e->flop_seconds += together;
+    }
+    e->seconds += n_row == 1 || alone > together ? alone : together;
+}
+
+static void add_seconds(void *ud, const run *r, const node *n)
+{
+    estimate *e = ud;
+    bool product = false;
+    for (int i = 1; i < MAX_INPUT; i++)
+        if (n->in[i] && n->in[i]->id == 0 && n->in[i]->n_dim > 1) { /* a matrix of weights */
+            add_product(e, n->in[i], rows(n->out));
+            product = true;
+        }
+    const cost c = n->op->cost(r, n);
+    e->seconds += e->begin;
+    if (strcmp(n->op->name, "attention") == 0)
+        e->seconds += c.flops * e->attention;
+    else if (!product)
+        e->seconds += c.bytes * e->stream;
+}
+
+/* Seconds of n rows that end at position `last`; the last one's logits are wanted. */
+static double step_seconds(estimate *e, int n, int64_t last)
+{
+    e->seconds = 0;
+    if (e->status == WEFT_OK) {
+        const weft_status status = engine_tally(e->probe.model, n, last, 1, add_seconds, e, e->err);
+        e->status = e->status == WEFT_OK ? status : e->status;
+    }
+    return e->seconds;
+}
+
+static weft_status probe_init(probe *p, const model *m, const engine_options *o, weft_error *err)
+{
+    size_t all = 0;
+    *p = (probe){ .model = m, .mem = &m->host->mem, .kern = kernels_select(&m->host->log) };
+    for (int i = 0; i < MANY; i++)
+        p->row[i] = (batch_row){ .pos = i };
+    p->seq = (sequence){ .n = MANY, .source = -1 };
+    p->batch = (batch){ .n_row = MANY, .n_seq = 1, .row = p->row, .seq = &p->seq };
+    for (int64_t i = 0; i < m->n_param; i++)
+        all += bytes_of(m->param[i]);
+    const size_t least = (size_t)probe_cols(m) * sizeof(float) * 256;
+    p->size = all > WORKING ? WORKING : all < least ? least : all;
+    p->pool = pool_new(o->n_thread, p->mem, err);
+    p->weights = p->pool ? mem_alloc(p->mem, p->size, "weights to measure with", err) : NULL;
+    if (!p->weights)
+        return err->code;
+    memset(p->weights, 0, p->size);
+    return WEFT_OK;
+}
+
+static weft_status measure_ops(estimate *e, weft_error *err)
+{
+    probe *p = &e->probe;
+    const model *m = p->model;
+    const double flops = 4.0 * (double)(m->n_head * m->d_head) * MANY * (MANY + 1) / 2;
+    const double bytes = 2.0 * MANY * (double)probe_cols(m) * sizeof(real);
+    const double attend = time_trial(p, &(trial){ ATTEND, NULL, MANY, 0 }, err);
+    const double pass = attend > 0 ? time_trial(p, &(trial){ STREAM, NULL, MANY, 0 }, err) : 0;
+    const double little = pass > 0 ? time_trial(p, &(trial){ STREAM, NULL, 1, 0 }, err) : 0;
+    e->attention = attend / flops;
+    e->stream = pass / bytes;
+    e->begin = little;
+    return little > 0 ? WEFT_OK : err->code;
+}
+
+#define PROMPT   512
+#define GENERATE 32 /* positions over which generation is looked at */
+
+weft_status engine_estimate(const model *m, const engine_options *o, speed *s, weft_error *err)
+{
+    const double began = now();
+    estimate e = { .err = err };
+    *s = (speed){ .n_prompt = o->n_ctx < PROMPT ? o->n_ctx : PROMPT };
+    e.status = probe_init(&e.probe, m, o, err);
+    if (e.status == WEFT_OK)
+        e.status = measure_ops(&e, err);
+    double prompt = 0;
+    for (int64_t at = 0, n; at < s->n_prompt && e.status == WEFT_OK; at += n) {
+        n = s->n_prompt - at < o->n_batch ? s->n_prompt - at : o->n_batch;
+        prompt += step_seconds(&e, (int)n, at + n - 1);
+    }
+    const int64_t middle = (o->n_ctx < GENERATE ? o->n_ctx : GENERATE) / 2;
+    const double token = step_seconds(&e, 1, middle);
+    if (e.status == WEFT_OK) {
+        s->prompt = (double)s->n_prompt / prompt;
+        s->generate = 1 / token;
+        s->read = e.read / e.read_seconds;
+        s->products = e.flop_seconds > 0 ? e.flop / e.flop_seconds : 0;
+        s->seconds = now() - began;
+    }
+    mem_free(e.probe.mem, e.probe.weights);
+    if (e.probe.pool)
+        pool_free(e.probe.pool);
+    return e.status;
+}
