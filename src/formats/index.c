@@ -92,7 +92,7 @@ weft_status index_parse(container *c, const uint8_t *data, uint64_t size, weft_e
 /* The path is the directory's, a slash and the name. */
 static bool lies_in(const stored *t, const char *name)
 {
-    return strcmp(strrchr(t->path, '/') + 1, name) == 0;
+    return strcmp(&strrchr(t->path, '/')[1], name) == 0;
 }
 
 /* Both lists are sorted by name, and neither holds one twice. */
