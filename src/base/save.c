@@ -125,7 +125,7 @@ void save_file(save *s, const char *path)
     if (s->status != WEFT_OK)
         return;
     const int n = snprintf(beside, sizeof beside, "%s.%ld.part", path, (long)getpid());
-    if (n < 0 || (size_t)n >= sizeof beside) {
+    if ((size_t)n >= sizeof beside) {
         save_fail(s, WEFT_EINVAL, "%.200s...: the path is too long", path);
         return;
     }
@@ -181,10 +181,11 @@ static void sync_directory_of(save *s, const char *path)
     io->close(io->ud, fd);
 }
 
+/* With its slash: what is in "/" is not in ".". */
 static bool same_directory(const char *a, const char *b)
 {
     const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
-    const size_t n = x ? (size_t)(x - a) : 0, m = y ? (size_t)(y - b) : 0;
+    const size_t n = x ? (size_t)(x - a) + 1 : 0, m = y ? (size_t)(y - b) + 1 : 0;
     return n == m && memcmp(a, b, n) == 0;
 }
 
@@ -210,7 +211,7 @@ static bool is_in_new(const save *s, const saved *f)
     for (const saved *d = s->first; d; d = d->next) {
         const size_t n = strlen(d->path);
         if (d->kind == SAVED_DIRECTORY && d->made && strncmp(f->path, d->path, n) == 0 &&
-            (f->path[n] == '/' || (n > 0 && d->path[n - 1] == '/')))
+            (f->path[n] == '/' || d->path[n - 1] == '/'))
             return true;
     }
     return false;

@@ -29,7 +29,7 @@ static int order_tensor(const void *a, const void *b)
 static bool is_file_name(const char *name, size_t length)
 {
     static const char tail[] = ".safetensors";
-    return length > sizeof tail && length <= MAX_FILE_NAME && strlen(name) == length &&
+    return length >= sizeof tail && length <= MAX_FILE_NAME && strlen(name) == length &&
            name[0] != '.' && !strchr(name, '/') &&
            strcmp(&name[length - (sizeof tail - 1)], tail) == 0;
 }
@@ -89,10 +89,10 @@ weft_status index_parse(container *c, const uint8_t *data, uint64_t size, weft_e
     return status;
 }
 
+/* The path is the directory's, a slash and the name. */
 static bool lies_in(const stored *t, const char *name)
 {
-    const char *slash = strrchr(t->path, '/');
-    return strcmp(slash ? &slash[1] : t->path, name) == 0;
+    return strcmp(&strrchr(t->path, '/')[1], name) == 0;
 }
 
 /* Both lists are sorted by name, and neither holds one twice. */

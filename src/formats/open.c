@@ -21,8 +21,7 @@ static weft_status add_inner(container *c, const char *directory, const char *na
                              file **f, weft_error *err)
 {
     char path[MAX_PATH];
-    const int n = snprintf(path, sizeof path, "%s/%s", directory, name);
-    if (n < 0 || (size_t)n >= sizeof path)
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", directory, name) >= sizeof path)
         return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", directory);
     return add_file(c, path, load, f, err);
 }
@@ -102,17 +101,17 @@ static const meta *entry_of(const container *c, const char *key)
     return NULL;
 }
 
-/* "model-00002-of-00003.gguf"; part 1 where `path` itself is to be checked. */
-static bool part_path(const char *path, int64_t part, int64_t count, char *to, size_t size)
+/* "-00002-of-00003.gguf", which has the same length for every part. */
+static size_t part_tail(int64_t part, int64_t count, char tail[40])
 {
-    char tail[40], first[40];
-    snprintf(first, sizeof first, "-00001-of-%05lld.gguf", (long long)count);
-    snprintf(tail, sizeof tail, "-%05lld-of-%05lld.gguf", (long long)part, (long long)count);
-    const size_t n = strlen(path), k = strlen(first);
-    if (n < k || strcmp(&path[n - k], first) != 0)
-        return false;
-    const int length = snprintf(to, size, "%.*s%s", (int)(n - k), path, tail);
-    return length > 0 && (size_t)length < size;
+    return (size_t)snprintf(tail, 40, "-%05lld-of-%05lld.gguf", (long long)part, (long long)count);
+}
+
+static bool is_first_part(const char *path, int64_t count)
+{
+    char tail[40];
+    const size_t n = strlen(path), k = part_tail(1, count, tail);
+    return n >= k && strcmp(&path[n - k], tail) == 0;
 }
 
 static bool same_value(const meta *a, const meta *b)
@@ -143,11 +142,17 @@ static weft_status check_part(const container *c, int64_t part, int64_t count, w
     return WEFT_OK;
 }
 
-static weft_status open_part(container *c, const char *path, int64_t part, int64_t count,
+static weft_status open_part(container *c, const char *first, int64_t part, int64_t count,
                              weft_load load, weft_error *err)
 {
     meta *const entry = c->entry;
     const int64_t n_entry = c->n_entry;
+    char tail[40];
+    const size_t stem = strlen(first) - part_tail(part, count, tail);
+    char *path = arena_text(&c->store, first, strlen(first), err);
+    if (!path)
+        return WEFT_ENOMEM;
+    memcpy(&path[stem], tail, strlen(tail));
     file *f;
     weft_status status = add_file(c, path, load, &f, err);
     if (status != WEFT_OK)
@@ -171,7 +176,7 @@ static weft_status read_split(const container *c, int64_t *count, int64_t *n_ten
         return weft_fail(err, WEFT_EFORMAT,
                          "%s: split.no and split.count are not a part and their number, 1 to %d",
                          c->path, MAX_PART);
-    if (parts->integer > 1 && (!tensors || tensors->type != META_INT))
+    if (tensors ? tensors->type != META_INT : parts->integer > 1)
         return weft_fail(err, WEFT_EFORMAT, "%s: split.tensors.count is missing or no integer",
                          c->path);
     if (number->integer != 0)
@@ -188,21 +193,18 @@ static weft_status read_split(const container *c, int64_t *count, int64_t *n_ten
 /* The other parts of a file whose first part has been parsed. */
 static weft_status open_parts(container *c, weft_load load, weft_error *err)
 {
-    char path[MAX_PATH];
     int64_t count = 0, n_tensor = 0;
     const char *const first = c->path;
     weft_status status = read_split(c, &count, &n_tensor, err);
-    if (status == WEFT_OK && count > 1 && !part_path(first, 1, count, path, sizeof path))
+    if (status == WEFT_OK && count > 1 && !is_first_part(first, count))
         return weft_fail(err, WEFT_EFORMAT,
                          "%s: the first of %lld parts, but its name does not end in "
                          "-00001-of-%05lld.gguf",
                          first, (long long)count, (long long)count);
     if (status == WEFT_OK)
         status = container_index(c, err);
-    for (int64_t part = 2; part <= count && status == WEFT_OK; part++) {
-        part_path(first, part, count, path, sizeof path);
-        status = open_part(c, path, part, count, load, err);
-    }
+    for (int64_t part = 2; part <= count && status == WEFT_OK; part++)
+        status = open_part(c, first, part, count, load, err);
     c->path = first;
     if (status == WEFT_OK && c->n_tensor != n_tensor)
         status = weft_fail(err, WEFT_EFORMAT,

@@ -36,8 +36,7 @@ void safetensors_writer_head(safetensors_writer *w, const char *path)
 {
     save *s = w->save;
     buffer_text(&w->head, "}");
-    while (w->head.n % 8 != 0 && !w->head.failed)
-        buffer_text(&w->head, " ");
+    buffer_put(&w->head, "       ", (8 - w->head.n % 8) % 8);
     const uint64_t n = w->head.n;
     if (w->head.failed && s->status == WEFT_OK)
         s->status = WEFT_ENOMEM;

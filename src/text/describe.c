@@ -127,49 +127,46 @@ static void put_types(const description *d, int32_t *type)
 
 /* ---- merges ---------------------------------------------------------------------------------- */
 
-/* Both halves of a merge: of a pair, or of a text parted by a space. */
-static bool halves(const json_t *merge, const char **a, size_t *n, const char **b, size_t *m)
-{
-    const json_t *first = json_array_get(merge, 0), *second = json_array_get(merge, 1);
-    if (json_is_string(merge)) {
-        *a = json_string_value(merge);
-        const char *space = json_string_length(merge) > 1 ? strchr(*a + 1, ' ') : NULL;
-        if (!space)
-            return false;
-        *n = (size_t)(space - *a);
-        *b = space + 1;
-        *m = json_string_length(merge) - *n - 1;
-        return true;
-    }
-    *a = json_string_value(first);
-    *b = json_string_value(second);
-    *n = json_string_length(first);
-    *m = json_string_length(second);
-    return *a && *b;
-}
-
+/* The tokenizer has been loaded: each merge is a pair, a text parted by a space, or "#version...",
+ * which joins nothing. */
 static bool is_version(const json_t *merge)
 {
     return json_is_string(merge) && strncmp(json_string_value(merge), "#version", 8) == 0;
 }
 
-/* The tokenizer has been loaded: its merges are right. */
+/* Both halves, with `between` between them. */
+static void join(buffer *b, const json_t *merge, const char *between)
+{
+    const json_t *first = json_array_get(merge, 0), *second = json_array_get(merge, 1);
+    b->n = 0;
+    if (json_is_string(merge)) {
+        const char *text = json_string_value(merge);
+        const size_t n = json_string_length(merge);
+        const char *space = memchr(text + 1, ' ', n - 1);
+        buffer_put(b, text, (size_t)(space - text));
+        buffer_text(b, between);
+        buffer_put(b, space + 1, (size_t)(text + n - space) - 1);
+    } else {
+        buffer_put(b, json_string_value(first), json_string_length(first));
+        buffer_text(b, between);
+        buffer_put(b, json_string_value(second), json_string_length(second));
+    }
+}
+
 static void put_merges(const description *d)
 {
     const json_t *list = json_object_get(d->model, "merges");
-    const size_t n = json_array_size(list), first = n && is_version(json_array_get(list, 0));
+    size_t n = 0;
+    for (size_t i = 0; i < json_array_size(list); i++)
+        n += !is_version(json_array_get(list, i));
     buffer line;
     buffer_begin(&line, &d->host->mem, d->err);
-    gguf_add_texts(d->w, "tokenizer.ggml.merges", n - first);
-    for (size_t i = first; i < n; i++) {
-        const char *a, *b;
-        size_t n_a, n_b;
-        line.n = 0;
-        if (!halves(json_array_get(list, i), &a, &n_a, &b, &n_b))
+    gguf_add_texts(d->w, "tokenizer.ggml.merges", n);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *merge = json_array_get(list, i);
+        if (is_version(merge))
             continue;
-        buffer_put(&line, a, n_a);
-        buffer_text(&line, " ");
-        buffer_put(&line, b, n_b);
+        join(&line, merge, " ");
         gguf_add_element(d->w, (const char *)line.at, line.n);
     }
     d->w->entries.failed |= line.failed;
@@ -187,13 +184,10 @@ static weft_status put_scores(const description *d, float *score)
     for (int64_t id = 0; id < d->n_vocab; id++)
         score[id] = vocab_has(v, (uint32_t)id) && !d->t->special[id] ? -1e9f : 0;
     for (size_t i = json_array_size(list); i > 0; i--) {
-        const char *a, *b;
-        size_t n_a, n_b;
-        joined.n = 0;
-        if (!halves(json_array_get(list, i - 1), &a, &n_a, &b, &n_b))
+        const json_t *merge = json_array_get(list, i - 1);
+        if (is_version(merge))
             continue;
-        buffer_put(&joined, a, n_a);
-        buffer_put(&joined, b, n_b);
+        join(&joined, merge, "");
         const uint32_t id = joined.failed ? NO_ID
                                           : vocab_find(v, (const char *)joined.at, joined.n);
         if (id != NO_ID)

@@ -167,8 +167,10 @@ static bool cuts_by(const pre *p, const char *const *pattern, int n)
 
 bool pre_of_patterns(const char *const *pattern, int n, bool keeps_words, char name[PRE_NAME])
 {
+    const int flags = keeps_words ? PRE_WORDS : 0; /* and byte level */
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (cuts_by(&table[i], pattern, n) && keeps_words == !!(table[i].flags & PRE_WORDS)) {
+        if (cuts_by(&table[i], pattern, n) &&
+            (table[i].flags & (PRE_WORDS | PRE_LETTERS)) == flags) {
             snprintf(name, PRE_NAME, "%.*s", (int)strcspn(table[i].names, " "), table[i].names);
             return true;
         }

@@ -37,7 +37,8 @@ enum {
 };
 int pre_flags(const char *name);
 
-/* The name that files use for these n patterns, one after the other; false where they have none. */
+/* The name that files use for these n patterns over bytes, one after the other; false where they
+ * have none. */
 #define PRE_NAME 32
 bool pre_of_patterns(const char *const *pattern, int n, bool keeps_words, char name[PRE_NAME]);
 

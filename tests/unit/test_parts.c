@@ -115,6 +115,106 @@ static void index_and_files(void **state)
     make_shards();
 }
 
+/* A file of weights, one number each; their names are parted by spaces. */
+static void write_weights(const char *name, const char *tensors)
+{
+    bytes head = { 0 }, b = { 0 };
+    char line[128];
+    uint32_t at = 0;
+    for (const char *t = tensors; *t; t += strcspn(t, " "), t += *t == ' ', at += 4)
+        put(&head, line,
+            (size_t)snprintf(line, sizeof line,
+                             "%c\"%.*s\":{\"dtype\":\"F32\",\"shape\":[1],"
+                             "\"data_offsets\":[%u,%u]}",
+                             at ? ',' : '{', (int)strcspn(t, " "), t, at, at + 4));
+    put(&head, "}", 1);
+    put_u64(&b, head.n);
+    put(&b, head.at, head.n);
+    for (; at > 0; at -= 4)
+        put_u32(&b, 0);
+    temp_file(name, b.at, b.n);
+    free(head.at);
+    free(b.at);
+}
+
+/* What opening a path as a container says. */
+static void contains(const char *path, weft_status code, const char *says)
+{
+    host h;
+    container c;
+    weft_error err = { 0 };
+    host_plain(&h);
+    const weft_status status = container_open(&c, path, WEFT_LOAD_COPY, &h, &err);
+    if (status == WEFT_OK)
+        container_close(&c);
+    if (status != code || !strstr(err.message, says))
+        fail_msg("%s: got %d \"%s\", expected %d \"%s\"", path, (int)status, err.message, (int)code,
+                 says);
+    assert_int_equal(atomic_load(&h.mem.used), 0);
+}
+
+static void tensors_of_an_index(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *map, *a, *b; /* what a.safetensors and b.safetensors hold */
+        const char *says;        /* NULL: it opens */
+    } cases[] = {
+        { "\"t1\":\"a.safetensors\",\"t2\":\"b.safetensors\"", "t1", "t2", NULL },
+        { "\"t1\":\"a.safetensors\",\"t2\":\"b.safetensors\"", "t1 t3", "t2",
+          "a.safetensors: tensor t3 is not in the index" },
+        { "\"t1\":\"a.safetensors\",\"t2\":\"b.safetensors\"", "t0 t1", "t2",
+          "a.safetensors: tensor t0 is not in the index" },
+        { "\"t1\":\"a.safetensors\",\"t2\":\"b.safetensors\"", "t1", "t3",
+          "index.json: tensor t2 is not in b.safetensors" },
+        { "\"t1\":\"a.safetensors\",\"t2\":\"a.safetensors\"", "t1", "t2",
+          "index.json: tensor t2 is not in a.safetensors" },
+        { "\"t1\":\"b.safetensors\",\"t2\":\"a.safetensors\"", "t1", "t2",
+          "a.safetensors, the index says b.safetensors" },
+        { "\"\":\"a.safetensors\"", "t1", "t2", "weight_map holds a tensor without a name" },
+        { "\"t1\":\".safetensors\"", "t1", "t2", "puts t1 into something that is not the name" },
+        { "\"t1\":\"a.safetensor\"", "t1", "t2", "puts t1 into something that is not the name" },
+        { "\"t1\":\"weights.safetensors.bin\"", "t1", "t2", "something that is not the name" },
+    };
+    mkdir(temp_path("index"), 0700);
+    temp_file("index/config.json", "{}", 2);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512];
+        const int n = snprintf(text, sizeof text, "{\"weight_map\":{%s}}", cases[i].map);
+        temp_file("index/model.safetensors.index.json", text, (size_t)n);
+        write_weights("index/a.safetensors", cases[i].a);
+        write_weights("index/b.safetensors", cases[i].b);
+        contains(temp_path("index"), cases[i].says ? WEFT_EFORMAT : WEFT_OK,
+                 cases[i].says ? cases[i].says : "");
+    }
+    for (int length = 255; length <= 256; length++) { /* what a file system takes, and one more */
+        char text[512];
+        const int n = snprintf(text, sizeof text, "{\"weight_map\":{\"t\":\"%0*d.safetensors\"}}",
+                               length - 12, 0);
+        temp_file("index/model.safetensors.index.json", text, (size_t)n);
+        contains(temp_path("index"), length == 255 ? WEFT_EIO : WEFT_EFORMAT,
+                 length == 255 ? "cannot open: No such file" : "is not the name of a");
+    }
+}
+
+/* The directory can be opened, and what is in it cannot. */
+static void long_paths(void **state)
+{
+    (void)state;
+    char path[4096];
+    size_t n = 0;
+    mkdir(temp_path("long"), 0700);
+    temp_file("long/config.json", "{}", 2);
+    assert_int_equal(chdir(temp_path("long")), 0);
+    contains(".", WEFT_EIO, "./model.safetensors: cannot open");
+    while (n < 4090)
+        n += (size_t)sprintf(path + n, "./");
+    contains(path, WEFT_EINVAL, "...: the path is too long");
+    path[4080] = '\0'; /* room for config.json, not for the weights */
+    contains(path, WEFT_EINVAL, "...: the path is too long");
+    assert_int_equal(chdir("/"), 0);
+}
+
 /* A tensor in two files is one too many, wherever the index puts it. */
 static void twice(void **state)
 {
@@ -179,6 +279,154 @@ static void parts_agree(void **state)
     make_split();
     rename(temp_path(first), temp_path("other.gguf"));
     opens(temp_path("other.gguf"), WEFT_EFORMAT, "does not end in -00001-of-00003.gguf");
+}
+
+/* What a key holds. */
+typedef enum kind { NOTHING, U32, I32, F32, BOOL, TEXT, LIST } kind;
+
+typedef struct value {
+    kind kind;
+    int number;
+    const char *text;
+} value;
+
+static void write_key(gguf_build *g, const char *key, value v)
+{
+    switch (v.kind) {
+    case U32:
+        gguf_u32(g, key, (uint32_t)v.number);
+        break;
+    case I32:
+        put_text(&g->entries, key);
+        put_u32(&g->entries, 5);
+        put_u32(&g->entries, (uint32_t)v.number);
+        g->n_entry++;
+        break;
+    case F32:
+        gguf_f32(g, key, (float)v.number);
+        break;
+    case BOOL:
+        gguf_bool(g, key, v.number);
+        break;
+    case TEXT:
+        gguf_text(g, key, v.text);
+        break;
+    case LIST:
+        gguf_i32s(g, key, &v.number, 1);
+        break;
+    case NOTHING:
+        break;
+    }
+}
+
+/* A part with one tensor, and a key of which parts may have an opinion. */
+static void write_part(const char *name, value no, value count, value tensors, value opinion)
+{
+    gguf_build g = { 0 };
+    write_key(&g, "split.no", no);
+    write_key(&g, "split.count", count);
+    write_key(&g, "split.tensors.count", tensors);
+    write_key(&g, "opinion", opinion);
+    gguf_tensor(&g, name, &dtype_f32, 0, 4, 1, 0);
+    const bytes b = gguf_finish(&g);
+    temp_file(name, b.at, b.n);
+    free(b.at);
+}
+
+#define N(x)                                                                                       \
+    {                                                                                              \
+        U32, x, NULL                                                                               \
+    }
+#define NONE                                                                                       \
+    {                                                                                              \
+        NOTHING, 0, NULL                                                                           \
+    }
+
+/* The keys that make a file the first part of several. */
+static void keys_of_a_split(void **state)
+{
+    (void)state;
+    static const char *const numbers = "split.no and split.count are not a part and their number";
+    static const char *const missing = "split.tensors.count is missing or no integer";
+    static const struct {
+        value no, count, tensors;
+        const char *says; /* NULL: it opens */
+    } cases[] = {
+        { N(0), N(1), NONE, NULL },
+        { N(0), N(1), N(1), NULL },
+        { NONE, NONE, N(9), NULL }, /* it is none of several */
+        { N(0), N(1), N(2), "its 1 parts hold 1 tensors, split.tensors.count says 2" },
+        { N(0), N(1), { TEXT, 0, "1" }, missing },
+        { N(0), N(2), NONE, missing },
+        { N(0), N(2), { F32, 2, NULL }, missing },
+        { NONE, N(2), N(2), numbers },
+        { { TEXT, 0, "0" }, N(2), N(2), numbers },
+        { { F32, 0, NULL }, N(2), N(2), numbers },
+        { { I32, -1, NULL }, N(2), N(2), numbers },
+        { N(2), N(2), N(2), numbers },
+        { N(0), { TEXT, 0, "2" }, N(2), numbers },
+        { N(0), { BOOL, 1, NULL }, N(2), numbers },
+        { N(0), { I32, -2, NULL }, N(2), numbers },
+        { N(0), N(0), N(2), numbers },
+        { N(0), N(65536), N(2), numbers },
+        { N(0), N(65535), N(2), "the first of 65535 parts, but its name does not end in" },
+        { N(0), N(2), N(2), "s-00002-of-00002.gguf: cannot open" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_part("s-00001-of-00002.gguf", cases[i].no, cases[i].count, cases[i].tensors,
+                   (value)NONE);
+        const bool absent = i + 1 == sizeof cases / sizeof *cases;
+        contains(temp_path("s-00001-of-00002.gguf"),
+                 !cases[i].says ? WEFT_OK
+                 : absent       ? WEFT_EIO
+                                : WEFT_EFORMAT,
+                 cases[i].says ? cases[i].says : "");
+    }
+    write_part("s.gguf", (value)N(0), (value)N(2), (value)N(2), (value)NONE);
+    char root[256];
+    snprintf(root, sizeof root, "%s", temp_path("s.gguf"));
+    *strrchr(root, '/') = '\0';
+    assert_int_equal(chdir(root), 0); /* the name is shorter than its end should be */
+    contains("s.gguf", WEFT_EFORMAT, "but its name does not end in -00001-of-00002.gguf");
+    assert_int_equal(chdir("/"), 0);
+}
+
+/* What a later part says, the first says too. */
+static void opinions_of_parts(void **state)
+{
+    (void)state;
+    static const char *const number = "does not say that it is part 2 of 2 (split.no)";
+    static const char *const opinion = "s-00002-of-00002.gguf: opinion is not what the first part";
+    static const struct {
+        value no, first, second;
+        const char *says; /* NULL: it opens */
+    } cases[] = {
+        { N(1), NONE, NONE, NULL },
+        { N(1), N(7), NONE, NULL },
+        { N(1), N(7), N(7), NULL },
+        { N(1), N(7), { I32, 7, NULL }, NULL },
+        { N(1), { TEXT, 0, "yes" }, { TEXT, 0, "yes" }, NULL },
+        { N(1), { BOOL, 1, NULL }, { BOOL, 1, NULL }, NULL },
+        { N(1), NONE, N(7), opinion },
+        { N(1), N(7), N(8), opinion },
+        { N(1), N(7), { F32, 7, NULL }, opinion },
+        { N(1), { TEXT, 0, "yes" }, { TEXT, 0, "yet" }, opinion },
+        { N(1), { TEXT, 0, "yes" }, { TEXT, 0, "yes, but" }, opinion },
+        { N(1), { BOOL, 1, NULL }, { BOOL, 0, NULL }, opinion },
+        { N(1), { LIST, 7, NULL }, { LIST, 7, NULL }, opinion }, /* lists are not compared */
+        { NONE, NONE, NONE, number },
+        { N(0), NONE, NONE, number },
+        { N(2), NONE, NONE, number },
+        { { TEXT, 0, "1" }, NONE, NONE, number },
+        { { F32, 1, NULL }, NONE, NONE, number },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_part("s-00001-of-00002.gguf", (value)N(0), (value)N(2), (value)N(2), cases[i].first);
+        write_part("s-00002-of-00002.gguf", cases[i].no, (value)N(2), (value)N(2), cases[i].second);
+        contains(temp_path("s-00001-of-00002.gguf"), cases[i].says ? WEFT_EFORMAT : WEFT_OK,
+                 cases[i].says ? cases[i].says : "");
+    }
+    remove(temp_path("s-00002-of-00002.gguf"));
 }
 
 /* ---- cut anywhere, any call failed ----------------------------------------------------------- */
@@ -296,7 +544,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("parts: an index and its files must agree, and name files only", index_and_files),
+        TEST("parts: a tensor is in the file that the index names, and in the index",
+             tensors_of_an_index),
+        TEST("parts: a path that becomes too long is refused", long_paths),
         TEST("parts: a tensor in two files is refused", twice),
+        TEST("parts: keys that make no split are refused", keys_of_a_split),
+        TEST("parts: a later part says nothing that the first does not", opinions_of_parts),
         TEST("parts: the parts of a GGUF file must agree", parts_agree),
         TEST("parts: files cut anywhere are refused", cut_anywhere),
         TEST("parts: any allocation or file call failed is a clean error", any_call_fails),

@@ -340,6 +340,57 @@ static void ways_of_splitting(void **state)
     assert_int_equal(pre_flags("sarvam-moe"), PRE_LETTERS);
 }
 
+/* Patterns have a name where files have one for exactly these, in this order, over bytes. */
+static void names_of_patterns(void **state)
+{
+    (void)state;
+    static const char digit[] = "\\p{N}", lines[] = "[^\\n]+|[\\n]+", any[] = ".";
+    const char *const digits[] = { digit, pattern_gpt2, any }, *const turned[] = { pattern_gpt2,
+                                                                                   digit };
+    const char *const letters[] = { lines };
+    char name[PRE_NAME] = "";
+    assert_true(pre_of_patterns(digits, 2, false, name));
+    assert_string_equal(name, "starcoder");
+    assert_true(pre_of_patterns(digits + 1, 1, false, name));
+    assert_string_equal(name, "gpt-2");
+    assert_false(pre_of_patterns(digits, 0, false, name));
+    assert_false(pre_of_patterns(digits, 1, false, name));
+    assert_false(pre_of_patterns(digits, 3, false, name));
+    assert_false(pre_of_patterns(digits + 2, 1, false, name));
+    assert_false(pre_of_patterns(turned, 2, false, name));
+    assert_false(pre_of_patterns(digits, 2, true, name));   /* nobody keeps words and cuts so */
+    assert_false(pre_of_patterns(letters, 1, false, name)); /* Gemma's, which is not over bytes */
+    static const char cl100k[] =
+        "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
+        "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+    assert_true(pre_of_patterns(&(const char *){ cl100k }, 1, true, name));
+    assert_string_equal(name, "llama-bpe");
+    assert_true(pre_of_patterns(&(const char *){ cl100k }, 1, false, name));
+    assert_string_equal(name, "dbrx");
+}
+
+/* Any allocation that fails while patterns are added is reported. */
+static void patterns_without_memory(void **state)
+{
+    (void)state;
+    for (int64_t k = 1;; k++) {
+        host h;
+        tokenizer t;
+        faults memory = { 0 };
+        weft_error err = { 0 };
+        host_faulty(&h, &memory, NULL);
+        assert_int_equal(tokenizer_begin(&t, "test", "", &h, &err), WEFT_OK);
+        memory.fail_at = memory.calls + k;
+        const weft_status status = pre_apply(&t, "starcoder", &err);
+        const bool last = memory.calls < memory.fail_at;
+        assert_int_equal(status, last ? WEFT_OK : WEFT_ENOMEM);
+        tokenizer_free(&t);
+        assert_int_equal(memory.live, 0);
+        if (last)
+            break;
+    }
+}
+
 /* The patterns that are cut by hand, against the patterns themselves. */
 static void cut_by_hand(void **state)
 {
@@ -529,6 +580,8 @@ int main(void)
         TEST("GGUF: of equal tokens the first is meant; Gemma falls back to bytes", ids_of_merges),
         TEST("GGUF: BERT's pieces are respelled", ids_of_words),
         TEST("GGUF: ways of splitting cut as their models do", ways_of_splitting),
+        TEST("GGUF: patterns have the name that stands for exactly them", names_of_patterns),
+        TEST("GGUF: patterns that find no memory are a clean error", patterns_without_memory),
         TEST("splitting by hand is splitting by pattern", cut_by_hand),
         TEST("GGUF: pieces are spelled without a tokenizer", bare_pieces),
         TEST("tokenizer: a path is a file or a directory with one", paths),
