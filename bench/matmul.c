@@ -112,21 +112,31 @@ static void measure(job *j, int n_row)
     fflush(stdout);
 }
 
+static void in_f32(dtype *to, const dtype *type, const char *name)
+{
+    *to = *type;
+    to->name = name;
+    to->quants = NULL;
+}
+
 int main(int argc, char **argv)
 {
-    static dtype q8_0_f32, q4_0_f32; /* the same formats in class f32, for comparison */
-    static const dtype *const types[] = { &dtype_f32,  &dtype_bf16, &dtype_f16, &dtype_q8_0,
-                                          &dtype_q4_0, &dtype_q5_0, &q8_0_f32,  &q4_0_f32,
-                                          &dtype_q4_k, &dtype_q6_k };
+    /* the same formats in class f32, for comparison */
+    static dtype q8_0_f32, q4_0_f32, q4_k_f32, q6_k_f32;
+    static const dtype *const types[] = { &dtype_f32,  &dtype_bf16, &dtype_f16,  &dtype_q8_0,
+                                          &dtype_q4_0, &dtype_q4_1, &dtype_q5_0, &dtype_q5_1,
+                                          &dtype_q4_k, &dtype_q5_k, &dtype_q6_k, &q8_0_f32,
+                                          &q4_0_f32,   &q4_k_f32,   &q6_k_f32 };
     static const int n_rows[] = { 1, 16, MOST_ROW };
     const int code = args_parse(&self, argc, argv);
     if (code >= 0)
         return code;
     if (width % 256 != 0)
         return args_usage(&self, "--width is %lld, expected a multiple of 256", (long long)width);
-    q8_0_f32 = dtype_q8_0, q4_0_f32 = dtype_q4_0;
-    q8_0_f32.name = "q8_0 in f32", q4_0_f32.name = "q4_0 in f32";
-    q8_0_f32.quants = q4_0_f32.quants = NULL;
+    in_f32(&q8_0_f32, &dtype_q8_0, "q8_0 in f32");
+    in_f32(&q4_0_f32, &dtype_q4_0, "q4_0 in f32");
+    in_f32(&q4_k_f32, &dtype_q4_k, "q4_k in f32");
+    in_f32(&q6_k_f32, &dtype_q6_k, "q6_k in f32");
     weft_error err = { 0 };
     mem m;
     mem_init(&m, 0, NULL);
