@@ -168,16 +168,15 @@ static inline real scale_at(const uint8_t *block)
 /* Group g's number of one row of weights in a panel. */
 #define AT(g) ((g)*PANEL_I8)
 
-/* Six bits each of 8 scales, then of 8 minima: see tensor/blocks.h. */
-static inline void six_bits(uint32_t to[4], const uint8_t *from)
-{
-    uint32_t s[3];
-    memcpy(s, from, sizeof s);
-    to[0] = s[0] & 0x3F3F3F3F;
-    to[1] = (s[2] & 0x0F0F0F0F) | (s[0] >> 2 & 0x30303030);
-    to[2] = s[1] & 0x3F3F3F3F;
-    to[3] = (s[2] >> 4 & 0x0F0F0F0F) | (s[1] >> 2 & 0x30303030);
-}
+/* Of the twelve bytes a, b, c of a Q4_K or Q5_K block (tensor/blocks.h), eight scales, then eight
+ * minima, four to a word: of one row, or of one row a lane. */
+#define SIX_BITS(to, a, b, c)                                                                      \
+    do {                                                                                           \
+        (to)[0] = (a)&0x3F3F3F3F;                                                                  \
+        (to)[1] = ((c)&0x0F0F0F0F) | ((a) >> 2 & 0x30303030);                                      \
+        (to)[2] = (b)&0x3F3F3F3F;                                                                  \
+        (to)[3] = ((c) >> 4 & 0x0F0F0F0F) | ((b) >> 2 & 0x30303030);                               \
+    } while (0)
 
 /* 16 bytes, made real. */
 static inline void sixteen(real to[16], const void *from)
@@ -198,10 +197,11 @@ unpack_lifted(tile_kind kind, uint8_t *to, real *scale, real *least_of, const ui
 {
     const real d = scale_at(block), e = -scale_at(block + 2);
     bytes32 high = { 0 };
-    uint32_t packed[4];
+    uint32_t stored[3], six[4];
     real number[16];
-    six_bits(packed, block + 4);
-    sixteen(number, packed);
+    memcpy(stored, block + 4, sizeof stored);
+    SIX_BITS(six, stored[0], stored[1], stored[2]);
+    sixteen(number, six);
     for (int g = 0; g < 8; g++) {
         scale[AT(g)] = d * number[g];
         least_of[AT(g)] = e * number[g + 8];
@@ -368,7 +368,7 @@ typedef uint8_t octets __attribute__((vector_size(sizeof(ivec))));
 typedef uint16_t shorts __attribute__((vector_size(sizeof(ivec))));
 typedef uint32_t words __attribute__((vector_size(sizeof(ivec))));
 
-/* Bits [from, from + width) of every byte, at its bottom, and moved up from there. */
+/* Of every byte, its lower and its upper half; and its bits moved up by so many, those of `at`. */
 #define LOW4(v)         ((ivec)((octets)(v)&15))
 #define HIGH4(v)        ((ivec)((octets)((shorts)(v) >> 4) & 15))
 #define BITS(v, by, at) ((ivec)((octets)((shorts)(v) << (by)) & (at)))
@@ -380,7 +380,7 @@ static inline I8 void take16(ivec to[4], const uint8_t *w, size_t step)
         to[i] = i_rows16(w + i * step, step);
 }
 
-/* WIDTH outputs so far, and group g of them: a d + c m, times x's scale. */
+/* Adds block b of WIDTH outputs to s: (a d + c m) d_x, c being the sum of x. */
 static inline vec add_lifted(vec s, ivec a, vec d, vec m, const rows_i8 *x, int64_t b)
 {
     const vec c = i_real(i_set(x->sum[b]));
@@ -417,19 +417,6 @@ static inline __attribute__((always_inline)) I8 vec row_of_small(tile_kind kind,
     return s;
 }
 
-/* Eight groups' scales and minima of WIDTH rows, four to a lane: as six_bits(). */
-static inline I8 void take_six_bits(words to[4], const uint8_t *w, size_t step)
-{
-    ivec t[4];
-    take16(t, w, step);
-    i_turn(t);
-    const words a = (words)t[1], b = (words)t[2], c = (words)t[3];
-    to[0] = a & 0x3F3F3F3F;
-    to[1] = (c & 0x0F0F0F0F) | (a >> 2 & 0x30303030);
-    to[2] = b & 0x3F3F3F3F;
-    to[3] = (c >> 4 & 0x0F0F0F0F) | (b >> 2 & 0x30303030);
-}
-
 /* Q4_K and Q5_K: two groups of 32 in 32 bytes. */
 static inline __attribute__((always_inline)) I8 vec row_of_lifted(tile_kind kind, const rows_i8 *x,
                                                                   int64_t n, const uint8_t *w,
@@ -440,8 +427,10 @@ static inline __attribute__((always_inline)) I8 vec row_of_lifted(tile_kind kind
     for (int64_t b = 0; b < n; b += 8, w += fifth ? 176 : 144) {
         const vec d = row_halves(w, step), e = -row_halves(w + 2, step);
         words six[4];
-        ivec high[2][4];
-        take_six_bits(six, w, step);
+        ivec head[4], high[2][4];
+        take16(head, w, step);
+        i_turn(head);
+        SIX_BITS(six, (words)head[1], (words)head[2], (words)head[3]);
         for (int h = 0; fifth && h < 2; h++)
             take16(high[h], w + 16 + 16 * h, step);
         for (int g = 0; g < 8; g += 2) {

@@ -37,8 +37,8 @@ static void f64_encode(void *row, const real *from, int64_t n)
     memcpy(row, from, (size_t)n * sizeof *from);
 }
 
-const dtype dtype_f64 = { "f64",      "F64",      28,        1,          8,
-                          TILE_OTHER, f64_decode, real_tile, f64_encode, NULL };
+const dtype dtype_f64 = { "f64",      "F64",     28,         1,    8,        TILE_OTHER,
+                          f64_decode, real_tile, f64_encode, NULL, I8_SCALED };
 #else
 #define f32_tile real_tile
 #endif
