@@ -191,6 +191,16 @@ static inline void bytes_out(uint8_t *to, bytes32 q)
     memcpy(to, &q, sizeof q);
 }
 
+/* 32 codes of 4 bits, less `by`. */
+static inline void nibbles_out(uint8_t *to, const uint8_t *from, uint8_t by)
+{
+    bytes16 two;
+    memcpy(&two, from, sizeof two);
+    const bytes16 low = ((two & 15) - by) ^ BIAS, high = ((two >> 4) - by) ^ BIAS;
+    memcpy(to, &low, sizeof low);
+    memcpy(to + sizeof low, &high, sizeof high);
+}
+
 /* 256 biased bytes and their 8 or 16 scales and least numbers, from one block of a K format. */
 static inline __attribute__((always_inline)) void
 unpack_lifted(tile_kind kind, uint8_t *to, real *scale, real *least_of, const uint8_t *block)
@@ -254,12 +264,16 @@ static void unpack(uint8_t *to, real *scale, real *least_of, const row_set *w, c
     case TILE_Q4_0:
         for (int64_t b = 0; b < n; b++) {
             const uint8_t *block = row + (b0 + b) * 18;
-            bytes16 two;
-            memcpy(&two, block + 2, sizeof two);
-            const bytes16 low = ((two & 15) - 8) ^ BIAS, high = ((two >> 4) - 8) ^ BIAS;
-            memcpy(to + b * BLOCK_I8, &low, sizeof low);
-            memcpy(to + b * BLOCK_I8 + sizeof low, &high, sizeof high);
+            nibbles_out(to + b * BLOCK_I8, block + 2, 8);
             scale[AT(b)] = scale_at(block);
+        }
+        break;
+    case TILE_Q4_1:
+        for (int64_t b = 0; b < n; b++) {
+            const uint8_t *block = row + (b0 + b) * 20;
+            nibbles_out(to + b * BLOCK_I8, block + 4, 0);
+            scale[AT(b)] = scale_at(block);
+            least_of[AT(b)] = scale_at(block + 2);
         }
         break;
     case TILE_Q4_K:
