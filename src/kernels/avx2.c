@@ -122,7 +122,10 @@ typedef __m256i ivec;
 
 #define i_load(p)      _mm256_load_si256((const void *)(p))
 #define i_begin(sum)   ((void)(sum), _mm256_setzero_si256())
+#define i_set(n)       _mm256_set1_epi32(n)
+#define i_add(a, b)    _mm256_add_epi32(a, b)
 #define i_real(t)      _mm256_cvtepi32_ps(t)
+#define i_top8(t)      _mm256_srai_epi32(t, 24)
 #define i_pairs(sixes) _mm256_madd_epi16(sixes, _mm256_set1_epi16(1))
 
 static inline ivec i_four(const int8_t *p)
@@ -142,11 +145,40 @@ static inline ivec i_dot(ivec t, ivec w, ivec x)
     return _mm256_add_epi32(t, i_products(w, x));
 }
 
+static inline ivec i_rows16(const uint8_t *w, size_t step)
+{
+    return _mm256_set_m128i(_mm_loadu_si128((const void *)(w + 4 * step)),
+                            _mm_loadu_si128((const void *)w));
+}
+
+#define i_all16(x)    _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)(x)))
+#define i_codes(u, x) i_pairs(_mm256_maddubs_epi16(u, x))
+
+/* Four products of them fit 16 bits. */
+static inline ivec i_codes2(ivec u, ivec x, ivec u2, ivec x2)
+{
+    return i_pairs(_mm256_add_epi16(_mm256_maddubs_epi16(u, x), _mm256_maddubs_epi16(u2, x2)));
+}
+
+static inline ivec i_quarters(const ivec t[4])
+{
+    return _mm256_hadd_epi32(_mm256_hadd_epi32(t[0], t[1]), _mm256_hadd_epi32(t[2], t[3]));
+}
+
+static inline void i_turn(ivec t[4])
+{
+    const ivec a = _mm256_unpacklo_epi32(t[0], t[1]), b = _mm256_unpackhi_epi32(t[0], t[1]);
+    const ivec c = _mm256_unpacklo_epi32(t[2], t[3]), d = _mm256_unpackhi_epi32(t[2], t[3]);
+    t[0] = _mm256_unpacklo_epi64(a, c);
+    t[1] = _mm256_unpackhi_epi64(a, c);
+    t[2] = _mm256_unpacklo_epi64(b, d);
+    t[3] = _mm256_unpackhi_epi64(b, d);
+}
+
 /* The sums of eight vectors, in order. */
 static inline ivec i_sums(const ivec t[8])
 {
-    const ivec a = _mm256_hadd_epi32(_mm256_hadd_epi32(t[0], t[1]), _mm256_hadd_epi32(t[2], t[3]));
-    const ivec b = _mm256_hadd_epi32(_mm256_hadd_epi32(t[4], t[5]), _mm256_hadd_epi32(t[6], t[7]));
+    const ivec a = i_quarters(t), b = i_quarters(t + 4);
     return _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20),
                             _mm256_permute2x128_si256(a, b, 0x31));
 }
@@ -161,26 +193,7 @@ static inline ivec i_q8_0(const uint8_t *w, size_t step, const int8_t *q, int32_
     return i_sums(t);
 }
 
-/* Stored numbers are 0 to 15, eight too many. */
-static inline ivec i_q4_0(const uint8_t *w, size_t step, const int8_t *q, int32_t sum_of)
-{
-    const ivec x = _mm256_loadu_si256((const void *)q), low = _mm256_set1_epi8(15);
-    ivec t[8];
-    for (size_t i = 0; i < 8; i++) {
-        const __m128i b = _mm_loadu_si128((const void *)(w + i * step));
-        const ivec u = _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(b, 4), b), low);
-        t[i] = i_pairs(_mm256_maddubs_epi16(u, x));
-    }
-    return _mm256_sub_epi32(i_sums(t), _mm256_set1_epi32(8 * sum_of));
-}
-
-static inline vec v_scales(const uint8_t *w, size_t step)
-{
-    uint16_t h[8];
-    for (size_t i = 0; i < 8; i++)
-        memcpy(&h[i], w + i * step, sizeof h[i]);
-    return v_from_f16(h);
-}
+#define v_scales(w, step) row_halves(w, step)
 
 #include "kernels/int8.h"
 

@@ -102,7 +102,10 @@ typedef __m512i ivec;
 #define i_load(p)      _mm512_load_si512((const void *)(p))
 #define i_begin(sum)   _mm512_set1_epi32(-128 * (sum))
 #define i_dot(t, w, x) _mm512_dpbusd_epi32(t, w, x)
+#define i_set(n)       _mm512_set1_epi32(n)
+#define i_add(a, b)    _mm512_add_epi32(a, b)
 #define i_real(t)      _mm512_cvtepi32_ps(t)
+#define i_top8(t)      _mm512_srai_epi32(t, 24)
 #define i_lows(a, b)   _mm512_unpacklo_epi32(a, b)
 #define i_highs(a, b)  _mm512_unpackhi_epi32(a, b)
 
@@ -113,12 +116,33 @@ static inline ivec i_four(const int8_t *p)
     return _mm512_set1_epi32(four);
 }
 
-/* In each quarter, the sums of four vectors' quarters. */
+static inline ivec i_rows16(const uint8_t *w, size_t step)
+{
+    ivec b = _mm512_castsi128_si512(_mm_loadu_si128((const void *)w));
+    b = _mm512_inserti32x4(b, _mm_loadu_si128((const void *)(w + 4 * step)), 1);
+    b = _mm512_inserti32x4(b, _mm_loadu_si128((const void *)(w + 8 * step)), 2);
+    return _mm512_inserti32x4(b, _mm_loadu_si128((const void *)(w + 12 * step)), 3);
+}
+
+#define i_all16(x)             _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)(x)))
+#define i_codes(u, x)          i_dot(_mm512_setzero_si512(), u, x)
+#define i_codes2(u, x, u2, x2) i_dot(i_codes(u, x), u2, x2)
+
 static inline ivec i_quarters(const ivec t[4])
 {
     const ivec a = _mm512_add_epi32(i_lows(t[0], t[1]), i_highs(t[0], t[1]));
     const ivec b = _mm512_add_epi32(i_lows(t[2], t[3]), i_highs(t[2], t[3]));
     return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+}
+
+static inline void i_turn(ivec t[4])
+{
+    const ivec a = i_lows(t[0], t[1]), b = i_highs(t[0], t[1]);
+    const ivec c = i_lows(t[2], t[3]), d = i_highs(t[2], t[3]);
+    t[0] = _mm512_unpacklo_epi64(a, c);
+    t[1] = _mm512_unpackhi_epi64(a, c);
+    t[2] = _mm512_unpacklo_epi64(b, d);
+    t[3] = _mm512_unpackhi_epi64(b, d);
 }
 
 /* Two rows of weights share a vector: 4 apart, so that the sums come out in order. */
@@ -141,24 +165,6 @@ static inline I8 ivec i_q8_0(const uint8_t *w, size_t step, const int8_t *q, int
     const ivec all = _mm512_add_epi32(_mm512_shuffle_i32x4(half[0], half[1], 0x88),
                                       _mm512_shuffle_i32x4(half[0], half[1], 0xDD));
     return _mm512_add_epi32(all, i_begin(sum_of));
-}
-
-/* Four rows share a vector. Stored numbers are 0 to 15, eight too many. */
-static inline I8 ivec i_q4_0(const uint8_t *w, size_t step, const int8_t *q, int32_t sum_of)
-{
-    const ivec low = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)q));
-    const ivec high = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)(q + 16)));
-    const ivec nibble = _mm512_set1_epi8(15);
-    ivec t[4];
-    for (size_t i = 0; i < 4; i++) {
-        ivec b = _mm512_castsi128_si512(_mm_loadu_si128((const void *)(w + i * step)));
-        b = _mm512_inserti32x4(b, _mm_loadu_si128((const void *)(w + (i + 4) * step)), 1);
-        b = _mm512_inserti32x4(b, _mm_loadu_si128((const void *)(w + (i + 8) * step)), 2);
-        b = _mm512_inserti32x4(b, _mm_loadu_si128((const void *)(w + (i + 12) * step)), 3);
-        t[i] = i_dot(_mm512_setzero_si512(), _mm512_and_si512(b, nibble), low);
-        t[i] = i_dot(t[i], _mm512_and_si512(_mm512_srli_epi16(b, 4), nibble), high);
-    }
-    return _mm512_sub_epi32(i_quarters(t), _mm512_set1_epi32(8 * sum_of));
 }
 
 static inline vec v_scales(const uint8_t *w, size_t step)

@@ -5,13 +5,22 @@
  *     ivec, i_load i_four    32-bit lanes; four bytes in all of them
  *     i_begin(sum) i_dot     a sum of 32 products in each lane, four at a time, which begins with
  *                            what takes the bias back
- *     i_real                 lanes made real
- *     i_q8_0 i_q4_0          WIDTH rows of weights times one block of x, straight from the file
+ *     i_set i_add i_real     a whole number in all lanes; lanes added; lanes made real
+ *     i_rows16(w, step)      16 bytes of WIDTH / 4 rows that are 4 steps apart; a quarter is what
+ *                            one row has of a vector
+ *     i_all16(x)             16 bytes in all quarters
+ *     i_codes i_codes2       products of quarters of codes from 0 to 63 and of x, added up to 32-bit
+ *                            lanes; the same for two quarters, added
+ *     i_quarters(t)          the sums of the quarters of four vectors
+ *     i_turn(t)              four vectors whose quarters are turned as a matrix of 4 x 4
+ *     i_q8_0                 WIDTH rows of weights times one block of x, straight from the file
  *     v_scales               the scales of WIDTH stored blocks
  *     I8                     what the functions here need of the compiler
  *
+ * Rows i, i + 4, ... in vector i: what i_quarters and i_turn give lies in the order of the rows.
+ *
  * Many rows: panels of weights as in panels.h, four columns of an output in a lane. One row: WIDTH
- * outputs at a time from where they are stored, at the speed of memory. Sums of a block are exact
+ * outputs at a time from where they are stored, at the speed of memory. Sums of a group are exact
  * either way, so both give the same bits, and so does scalar.c. */
 
 #define PANEL_I8  (VECS_I8 * WIDTH)
@@ -19,39 +28,47 @@
 
 typedef struct panel_i8 {
     _Alignas(64) uint8_t q[BLOCKS_I8 * BLOCK_I8 * PANEL_I8];
-    _Alignas(64) real scale[BLOCKS_I8 * PANEL_I8];
+    _Alignas(64) real scale[BLOCKS_I8 * 2 * PANEL_I8]; /* of one or two groups a block */
+    _Alignas(64) real least[BLOCKS_I8 * 2 * PANEL_I8];
 } panel_i8;
 
 /* R rows of a packed block, columns of n blocks of 32, times a panel: y is added to unless it
- * begins. R is a constant where it is inlined. */
+ * begins. R and form are constants where it is inlined. */
 static inline __attribute__((always_inline)) I8 void
-multiply_i8_rows(int R, real *sums, bool begin, const int8_t *x, const real *x_scale,
+multiply_i8_rows(int R, i8_form form, real *sums, bool begin, const int8_t *x, const real *x_scale,
                  const int32_t *x_sum, const panel_i8 *p, int64_t n)
 {
+    const int groups = groups_i8(form), fours = BLOCK_I8 / 4 / groups;
     vec s[ROWS_I8][VECS_I8];
     for (int i = 0; i < R; i++)
         for (int v = 0; v < VECS_I8; v++)
             s[i][v] = begin ? v_zero() : v_load(sums + i * PANEL_I8 + v * WIDTH);
-    for (int64_t b = 0; b < n; b++) {
+    for (int64_t g = 0; g < n * groups; g++) {
         ivec t[ROWS_I8][VECS_I8];
         for (int i = 0; i < R; i++)
             for (int v = 0; v < VECS_I8; v++)
-                t[i][v] = i_begin(x_sum[b * R + i]);
+                t[i][v] = i_begin(x_sum[g * R + i]);
 #pragma GCC unroll 8 /* as a loop, gcc 12 moves every sum to another register and back */
-        for (int k = 0; k < BLOCK_I8 / 4; k++) {
+        for (int k = 0; k < fours; k++) {
             ivec w[VECS_I8];
             for (int v = 0; v < VECS_I8; v++)
-                w[v] = i_load(p->q + ((b * (BLOCK_I8 / 4) + k) * PANEL_I8 + v * WIDTH) * 4);
+                w[v] = i_load(p->q + ((g * fours + k) * PANEL_I8 + v * WIDTH) * 4);
             for (int i = 0; i < R; i++) {
-                const ivec four = i_four(x + (b * BLOCK_I8 / 4 + k) * 4 * R + 4 * i);
+                const ivec four = i_four(x + (g * fours + k) * 4 * R + 4 * i);
                 for (int v = 0; v < VECS_I8; v++)
                     t[i][v] = i_dot(t[i][v], w[v], four);
             }
         }
         for (int v = 0; v < VECS_I8; v++) {
-            const vec d = v_load(p->scale + b * PANEL_I8 + v * WIDTH);
-            for (int i = 0; i < R; i++)
-                s[i][v] = v_fma(v_mul(i_real(t[i][v]), d), v_set(x_scale[b * R + i]), s[i][v]);
+            const vec d = v_load(p->scale + g * PANEL_I8 + v * WIDTH);
+            for (int i = 0; i < R; i++) {
+                vec a = v_mul(i_real(t[i][v]), d);
+                if (form & I8_LIFTED) {
+                    const vec m = v_load(p->least + g * PANEL_I8 + v * WIDTH);
+                    a = v_fma(i_real(t[i][v]), d, v_mul(i_real(i_set(x_sum[g * R + i])), m));
+                }
+                s[i][v] = v_fma(a, v_set(x_scale[g / groups * R + i]), s[i][v]);
+            }
         }
     }
     for (int i = 0; i < R; i++)
@@ -62,33 +79,42 @@ multiply_i8_rows(int R, real *sums, bool begin, const int8_t *x, const real *x_s
 typedef void multiply_i8_fn(real *sums, bool begin, const int8_t *x, const real *x_scale,
                             const int32_t *x_sum, const panel_i8 *p, int64_t n);
 
-#define HEIGHT(R)                                                                                  \
-    static I8 void multiply_i8_##R(real *sums, bool begin, const int8_t *x, const real *x_scale,   \
-                                   const int32_t *x_sum, const panel_i8 *p, int64_t n)             \
+#define HEIGHT(R, form)                                                                            \
+    static I8 void multiply_i8_##R##_##form(real *sums, bool begin, const int8_t *x,               \
+                                            const real *x_scale, const int32_t *x_sum,             \
+                                            const panel_i8 *p, int64_t n)                          \
     {                                                                                              \
-        multiply_i8_rows(R, sums, begin, x, x_scale, x_sum, p, n);                                 \
+        multiply_i8_rows(R, (i8_form)form, sums, begin, x, x_scale, x_sum, p, n);                  \
     }
-HEIGHT(1)
-HEIGHT(2)
-HEIGHT(3)
-HEIGHT(4)
+#define HEIGHTS(R) HEIGHT(R, 0) HEIGHT(R, 1) HEIGHT(R, 2) HEIGHT(R, 3)
+HEIGHTS(1)
+HEIGHTS(2)
+HEIGHTS(3)
+HEIGHTS(4)
 #if ROWS_I8 == 6
-HEIGHT(5)
-HEIGHT(6)
+HEIGHTS(5)
+HEIGHTS(6)
 #endif
+#undef HEIGHTS
 #undef HEIGHT
 
-static multiply_i8_fn *const multiply_i8[ROWS_I8 + 1] = {
-    NULL,          multiply_i8_1, multiply_i8_2, multiply_i8_3, multiply_i8_4,
+/* By rows and form: scaled, lifted, scaled in halves, lifted in halves. */
+#define HEIGHTS(R)                                                                                 \
+    {                                                                                              \
+        multiply_i8_##R##_0, multiply_i8_##R##_1, multiply_i8_##R##_2, multiply_i8_##R##_3         \
+    }
+static multiply_i8_fn *const multiply_i8[ROWS_I8 + 1][N_I8_FORM] = {
+    { NULL },   HEIGHTS(1), HEIGHTS(2), HEIGHTS(3), HEIGHTS(4),
 #if ROWS_I8 == 6
-    multiply_i8_5, multiply_i8_6,
+    HEIGHTS(5), HEIGHTS(6),
 #endif
 };
+#undef HEIGHTS
 
 /* ---- rows of x ------------------------------------------------------------------------------- */
 
 /* As in scalar.c. */
-static void quantise(int8_t *q, real *scale, int32_t *sum_of, const real *x)
+static void quantise(int8_t *q, real *scale, int32_t half[2], const real *x)
 {
     vec most = v_zero(), poison = v_zero();
     for (int k = 0; k < BLOCK_I8; k += WIDTH) {
@@ -100,10 +126,9 @@ static void quantise(int8_t *q, real *scale, int32_t *sum_of, const real *x)
     *scale = (top > 1e-30f ? top / 127 : 0) + bad;
     for (int k = 0; k < BLOCK_I8; k += WIDTH)
         v_to_i8(q + k, bad == 0 ? v_mul(v_load(x + k), v_set(up)) : v_zero());
-    int32_t s = 0;
+    half[0] = half[1] = 0;
     for (int k = 0; k < BLOCK_I8; k++)
-        s += q[k];
-    *sum_of = s;
+        half[k / (BLOCK_I8 / 2)] += q[k];
 }
 
 static void pack_i8(void *to, const real *x, int64_t x_stride, int64_t N, int64_t K, int64_t block0,
@@ -117,9 +142,11 @@ static void pack_i8(void *to, const real *x, int64_t x_stride, int64_t N, int64_
         for (int64_t i = 0; i < R; i++)
             for (int64_t b = 0; b < n; b++) {
                 const int64_t at = i0 * n + b * R + i;
-                int32_t q[BLOCK_I8 / 4];
-                quantise((int8_t *)q, p.scale + at, p.sum + at,
-                         x + (i0 + i) * x_stride + b * BLOCK_I8);
+                int32_t q[BLOCK_I8 / 4], half[2];
+                quantise((int8_t *)q, p.scale + at, half, x + (i0 + i) * x_stride + b * BLOCK_I8);
+                p.sum[at] = half[0] + half[1];
+                p.half[2 * (at - i) + i] = half[0];
+                p.half[2 * (at - i) + R + i] = half[1];
                 int8_t *four = p.q + i0 * K + (b * BLOCK_I8 / 4 * R + i) * 4;
                 for (int k = 0; k < BLOCK_I8 / 4; k++)
                     memcpy(four + k * R * 4, &q[k], 4);
@@ -138,30 +165,144 @@ static inline real scale_at(const uint8_t *block)
     return v_half((uint16_t)(block[0] | block[1] << 8));
 }
 
-/* 32 biased bytes and their scale. */
-static inline real unpack(uint8_t *to, const row_set *w, const uint8_t *row, int64_t b)
+/* Group g's number of one row of weights in a panel. */
+#define AT(g) ((g)*PANEL_I8)
+
+/* Of the twelve bytes a, b, c of a Q4_K or Q5_K block (tensor/blocks.h), eight scales, then eight
+ * minima, four to a word: of one row, or of one row a lane. */
+#define SIX_BITS(to, a, b, c)                                                                      \
+    do {                                                                                           \
+        (to)[0] = (a)&0x3F3F3F3F;                                                                  \
+        (to)[1] = ((c)&0x0F0F0F0F) | ((a) >> 2 & 0x30303030);                                      \
+        (to)[2] = (b)&0x3F3F3F3F;                                                                  \
+        (to)[3] = ((c) >> 4 & 0x0F0F0F0F) | ((b) >> 2 & 0x30303030);                               \
+    } while (0)
+
+/* 16 bytes, made real. */
+static inline void sixteen(real to[16], const void *from)
 {
-    if (w->kind == TILE_Q8_0) {
-        const uint8_t *block = row + b * 34;
-        bytes32 q;
-        memcpy(&q, block + 2, sizeof q);
-        q ^= BIAS;
-        memcpy(to, &q, sizeof q);
-        return scale_at(block);
+    for (int k = 0; k < 16; k += WIDTH)
+        v_store(to + k, v_from_i8((const int8_t *)from + k));
+}
+
+static inline void bytes_out(uint8_t *to, bytes32 q)
+{
+    q ^= BIAS;
+    memcpy(to, &q, sizeof q);
+}
+
+/* 32 codes of 4 bits, less `by`. */
+static inline void nibbles_out(uint8_t *to, const uint8_t *from, uint8_t by)
+{
+    bytes16 two;
+    memcpy(&two, from, sizeof two);
+    const bytes16 low = ((two & 15) - by) ^ BIAS, high = ((two >> 4) - by) ^ BIAS;
+    memcpy(to, &low, sizeof low);
+    memcpy(to + sizeof low, &high, sizeof high);
+}
+
+/* 256 biased bytes and their 8 or 16 scales and least numbers, from one block of a K format. */
+static inline __attribute__((always_inline)) void
+unpack_lifted(tile_kind kind, uint8_t *to, real *scale, real *least_of, const uint8_t *block)
+{
+    const real d = scale_at(block), e = -scale_at(block + 2);
+    bytes32 high = { 0 };
+    uint32_t stored[3], six[4];
+    real number[16];
+    memcpy(stored, block + 4, sizeof stored);
+    SIX_BITS(six, stored[0], stored[1], stored[2]);
+    sixteen(number, six);
+    for (int g = 0; g < 8; g++) {
+        scale[AT(g)] = d * number[g];
+        least_of[AT(g)] = e * number[g + 8];
     }
-    if (w->kind == TILE_Q4_0) {
-        const uint8_t *block = row + b * 18;
-        bytes16 two;
-        memcpy(&two, block + 2, sizeof two);
-        const bytes16 low = ((two & 15) - 8) ^ BIAS, high = ((two >> 4) - 8) ^ BIAS;
-        memcpy(to, &low, sizeof low);
-        memcpy(to + sizeof low, &high, sizeof high);
-        return scale_at(block);
+    if (kind == TILE_Q5_K)
+        memcpy(&high, block + 16, sizeof high);
+    const uint8_t *low = block + (kind == TILE_Q5_K ? 48 : 16);
+    for (int g = 0; g < 8; g += 2, low += 32, high >>= 2) {
+        bytes32 two;
+        memcpy(&two, low, sizeof two);
+        bytes_out(to + g * BLOCK_I8, (two & 15) | (high << 4 & 16));
+        bytes_out(to + (g + 1) * BLOCK_I8, two >> 4 | (high << 3 & 16));
     }
-    const real d = w->quants((int8_t *)to, row, b);
-    for (int k = 0; k < BLOCK_I8; k++)
-        to[k] ^= BIAS;
-    return d;
+}
+
+static inline void unpack_q6_k(uint8_t *to, real *scale, const uint8_t *block)
+{
+    const real d = scale_at(block + 208);
+    real number[16];
+    sixteen(number, block + 192);
+    for (int g = 0; g < 16; g++)
+        scale[AT(g)] = d * number[g];
+    for (int h = 0; h < 2; h++, to += 128) {
+        bytes32 low[2], high;
+        memcpy(low, block + 64 * h, sizeof low);
+        memcpy(&high, block + 128 + 32 * h, sizeof high);
+        for (int part = 0; part < 2; part++, high >>= 2) {
+            bytes_out(to + part * 32, ((low[part] & 15) | (high << 4 & 48)) - 32);
+            bytes_out(to + part * 32 + 64, (low[part] >> 4 | (high & 48)) - 32);
+        }
+    }
+}
+
+/* Blocks [b0, b0 + n) of a row: biased bytes, scales and least numbers. Of a K format they are
+ * whole blocks of 256, as rows are. */
+static void unpack(uint8_t *to, real *scale, real *least_of, const row_set *w, const uint8_t *row,
+                   int64_t b0, int64_t n)
+{
+    const int groups = groups_i8(w->form);
+    switch (w->kind) {
+    case TILE_Q8_0:
+        for (int64_t b = 0; b < n; b++) {
+            const uint8_t *block = row + (b0 + b) * 34;
+            bytes32 q;
+            memcpy(&q, block + 2, sizeof q);
+            bytes_out(to + b * BLOCK_I8, q);
+            scale[AT(b)] = scale_at(block);
+        }
+        break;
+    case TILE_Q4_0:
+        for (int64_t b = 0; b < n; b++) {
+            const uint8_t *block = row + (b0 + b) * 18;
+            nibbles_out(to + b * BLOCK_I8, block + 2, 8);
+            scale[AT(b)] = scale_at(block);
+        }
+        break;
+    case TILE_Q4_1:
+        for (int64_t b = 0; b < n; b++) {
+            const uint8_t *block = row + (b0 + b) * 20;
+            nibbles_out(to + b * BLOCK_I8, block + 4, 0);
+            scale[AT(b)] = scale_at(block);
+            least_of[AT(b)] = scale_at(block + 2);
+        }
+        break;
+    case TILE_Q4_K:
+        for (int64_t b = 0; b < n; b += 8)
+            unpack_lifted(TILE_Q4_K, to + b * BLOCK_I8, scale + AT(b), least_of + AT(b),
+                          row + (b0 + b) / 8 * 144);
+        break;
+    case TILE_Q5_K:
+        for (int64_t b = 0; b < n; b += 8)
+            unpack_lifted(TILE_Q5_K, to + b * BLOCK_I8, scale + AT(b), least_of + AT(b),
+                          row + (b0 + b) / 8 * 176);
+        break;
+    case TILE_Q6_K:
+        for (int64_t b = 0; b < n; b += 8)
+            unpack_q6_k(to + b * BLOCK_I8, scale + AT(2 * b), row + (b0 + b) / 8 * 210);
+        break;
+    default:
+        for (int64_t b = 0; b < n; b++) {
+            block_i8 q;
+            w->quants(&q, row, b0 + b);
+            for (int k = 0; k < BLOCK_I8; k++)
+                to[b * BLOCK_I8 + k] = (uint8_t)q.q[k] ^ BIAS;
+            for (int g = 0; g < groups; g++) {
+                scale[AT(b * groups + g)] = q.scale[g];
+                if (w->form & I8_LIFTED)
+                    least_of[AT(b * groups + g)] = q.least[g];
+            }
+        }
+    }
 }
 
 /* n blocks from block b0 of rows [o0, o0 + width), row by row as memory likes it; then 4 WIDTH
@@ -174,9 +315,8 @@ static void produce_i8(panel_i8 *p, const row_set *w, int64_t b0, int64_t n, int
         for (int i = 0; i < WIDTH; i++) {
             const int64_t o = least(v * WIDTH + i, width - 1); /* beyond it, nobody looks */
             const uint8_t *row = (const uint8_t *)w->data + (size_t)(o0 + o) * w->row_bytes;
-            for (int64_t b = 0; b < n; b++)
-                p->scale[b * PANEL_I8 + v * WIDTH + i] = unpack(bytes[i] + b * BLOCK_I8, w, row,
-                                                                b0 + b);
+            const int64_t lane = v * WIDTH + i;
+            unpack(bytes[i], p->scale + lane, p->least + lane, w, row, b0, n);
         }
         for (int64_t at = 0; at < n * BLOCK_I8; at += 4 * WIDTH) {
             vec turned[WIDTH];
@@ -207,7 +347,8 @@ static void strip_i8(real *y, int64_t y_stride, const rows_i8 *x, int64_t N, int
 {
     _Alignas(64) real sums[ROWS_I8 * PANEL_I8];
     panel_i8 p;
-    const int64_t all = K / BLOCK_I8;
+    const int64_t all = K / BLOCK_I8, groups = groups_i8(w->form);
+    const int32_t *x_sum = w->form & I8_HALVES ? x->half : x->sum;
     const row_cut rows_of = cut_rows(N, ROWS_I8);
     for (int64_t b = 0; b < all; b += BLOCKS_I8) {
         const int64_t n = least(BLOCKS_I8, all - b);
@@ -218,8 +359,8 @@ static void strip_i8(real *y, int64_t y_stride, const rows_i8 *x, int64_t N, int
             real *to = y + i0 * y_stride + o;
             if (b > 0)
                 copy_rows(sums, PANEL_I8, to, y_stride, R, width);
-            multiply_i8[R](sums, b == 0, x->q + i0 * K + b * BLOCK_I8 * R, x->scale + at,
-                           x->sum + at, &p, n);
+            multiply_i8[R][w->form](sums, b == 0, x->q + i0 * K + b * BLOCK_I8 * R, x->scale + at,
+                                    x_sum + at * groups, &p, n);
             copy_rows(to, y_stride, sums, PANEL_I8, R, width);
         }
     }
@@ -227,44 +368,206 @@ static void strip_i8(real *y, int64_t y_stride, const rows_i8 *x, int64_t N, int
 
 /* ---- one row --------------------------------------------------------------------------------- */
 
-/* WIDTH outputs of one row of x, as the weights are stored in blocks of `bytes`. */
-static inline __attribute__((always_inline)) I8 vec one_row(tile_kind kind, const rows_i8 *x,
-                                                            int64_t n, const uint8_t *w,
-                                                            size_t row_bytes)
+/* 16-bit floats of WIDTH rows. */
+static inline vec row_halves(const uint8_t *w, size_t step)
 {
-    const int bytes = kind == TILE_Q8_0 ? 34 : 18;
-    const uint8_t *next = w + WIDTH * row_bytes; /* the rows after these, in the order of memory */
+    uint16_t h[WIDTH];
+    for (size_t i = 0; i < WIDTH; i++)
+        memcpy(&h[i], w + i * step, sizeof h[i]);
+    return v_from_f16(h);
+}
+
+/* Vectors as the compiler's own, which it knows how to shift and mask. */
+typedef uint8_t octets __attribute__((vector_size(sizeof(ivec))));
+typedef uint16_t shorts __attribute__((vector_size(sizeof(ivec))));
+typedef uint32_t words __attribute__((vector_size(sizeof(ivec))));
+
+/* Of every byte, its lower and its upper half; and its bits moved up by so many, those of `at`. */
+#define LOW4(v)         ((ivec)((octets)(v)&15))
+#define HIGH4(v)        ((ivec)((octets)((shorts)(v) >> 4) & 15))
+#define BITS(v, by, at) ((ivec)((octets)((shorts)(v) << (by)) & (at)))
+
+/* 16-byte pieces of WIDTH rows: rows i, i + 4, ... in vector i. */
+static inline I8 void take16(ivec to[4], const uint8_t *w, size_t step)
+{
+    for (size_t i = 0; i < 4; i++)
+        to[i] = i_rows16(w + i * step, step);
+}
+
+/* Asks for piece k, of so many bytes, of the WIDTH rows that come next, which lie one after the
+ * other: memory gives them faster in its own order than as they will be read. */
+static inline void ask(const uint8_t *next, int64_t k, int64_t bytes)
+{
+    for (int64_t line = 0; line < bytes; line += 64)
+        __builtin_prefetch(next + k * bytes + line);
+}
+
+/* Adds block b of WIDTH outputs to s: (a d + c m) d_x, c being the sum of x. */
+static inline vec add_lifted(vec s, ivec a, vec d, vec m, const rows_i8 *x, int64_t b)
+{
+    const vec c = i_real(i_set(x->sum[b]));
+    return v_fma(v_fma(i_real(a), d, v_mul(c, m)), v_set(x->scale[b]), s);
+}
+
+/* Blocks of 32 that begin with d, or d and m. */
+static inline __attribute__((always_inline)) I8 vec row_of_small(tile_kind kind, const rows_i8 *x,
+                                                                 int64_t n, const uint8_t *w,
+                                                                 size_t step)
+{
+    const int bytes = kind == TILE_Q8_0 ? 34 : kind == TILE_Q4_0 ? 18 : 20;
+    const uint8_t *next = w + WIDTH * step;
     vec s = v_zero();
     for (int64_t b = 0; b < n; b++, w += bytes) {
-        for (int line = 0; line < WIDTH * bytes; line += 64)
-            __builtin_prefetch(next + b * WIDTH * bytes + line);
-        const ivec t = kind == TILE_Q8_0 ? i_q8_0(w + 2, row_bytes, x->q + b * BLOCK_I8, x->sum[b])
-                                         : i_q4_0(w + 2, row_bytes, x->q + b * BLOCK_I8, x->sum[b]);
-        s = v_fma(v_mul(i_real(t), v_scales(w, row_bytes)), v_set(x->scale[b]), s);
+        ask(next, b, WIDTH * bytes);
+        const int8_t *q = x->q + b * BLOCK_I8;
+        const vec d = v_scales(w, step);
+        if (kind == TILE_Q8_0) {
+            const ivec a = i_q8_0(w + 2, step, q, x->sum[b]);
+            s = v_fma(v_mul(i_real(a), d), v_set(x->scale[b]), s);
+            continue;
+        }
+        const ivec first = i_all16(q), second = i_all16(q + 16);
+        ivec t[4];
+        for (size_t i = 0; i < 4; i++) {
+            const ivec two = i_rows16(w + bytes - 16 + i * step, step);
+            t[i] = i_codes2(LOW4(two), first, HIGH4(two), second);
+        }
+        const ivec a = i_quarters(t);
+        if (kind == TILE_Q4_0) /* stored numbers are eight too many */
+            s = v_fma(v_mul(i_real(i_add(a, i_set(-8 * x->sum[b]))), d), v_set(x->scale[b]), s);
+        else
+            s = add_lifted(s, a, d, v_scales(w + 2, step), x, b);
     }
     return s;
 }
 
-static I8 int64_t strips_of_one(real *y, const rows_i8 *x, int64_t K, const row_set *w, int64_t o0,
-                                int64_t o1)
+/* Q4_K and Q5_K: two groups of 32 in 32 bytes. */
+static inline __attribute__((always_inline)) I8 vec row_of_lifted(tile_kind kind, const rows_i8 *x,
+                                                                  int64_t n, const uint8_t *w,
+                                                                  size_t step)
 {
-    int64_t o = o0;
-    for (; o + WIDTH <= o1; o += WIDTH) {
-        const uint8_t *at = (const uint8_t *)w->data + (size_t)o * w->row_bytes;
-        v_store(y + o, w->kind == TILE_Q8_0
-                           ? one_row(TILE_Q8_0, x, K / BLOCK_I8, at, w->row_bytes)
-                           : one_row(TILE_Q4_0, x, K / BLOCK_I8, at, w->row_bytes));
+    const bool fifth = kind == TILE_Q5_K;
+    const int bytes = fifth ? 176 : 144;
+    const uint8_t *next = w + WIDTH * step;
+    vec s = v_zero();
+    for (int64_t b = 0; b < n; b += 8, w += bytes) {
+        const vec d = row_halves(w, step), e = -row_halves(w + 2, step);
+        words six[4];
+        ivec head[4], high[2][4];
+        take16(head, w, step);
+        i_turn(head);
+        SIX_BITS(six, (words)head[1], (words)head[2], (words)head[3]);
+        for (int h = 0; fifth && h < 2; h++)
+            take16(high[h], w + 16 + 16 * h, step);
+        for (int g = 0; g < 8; g += 2) {
+            const int8_t *q = x->q + (b + g) * BLOCK_I8;
+            const uint8_t *low = w + (fifth ? 48 : 16) + g * 16;
+            ivec t[2][4];
+            ask(next, (b + g) / 2, WIDTH * bytes / 4);
+            for (size_t i = 0; i < 4; i++) {
+                ivec even[2], odd[2];
+                for (int h = 0; h < 2; h++) {
+                    const ivec two = i_rows16(low + 16 * h + i * step, step);
+                    even[h] = LOW4(two);
+                    odd[h] = HIGH4(two);
+                    if (fifth) {
+                        even[h] |= BITS(high[h][i], 4, 16);
+                        odd[h] |= BITS(high[h][i], 3, 16);
+                        high[h][i] = (ivec)((shorts)high[h][i] >> 2);
+                    }
+                }
+                t[0][i] = i_codes2(even[0], i_all16(q), even[1], i_all16(q + 16));
+                t[1][i] = i_codes2(odd[0], i_all16(q + 32), odd[1], i_all16(q + 48));
+            }
+            for (int o = 0; o < 2; o++) {
+                const int by = 8 * (g % 4 + o);
+                const vec scale = v_mul(d, i_real((ivec)(six[g / 4] >> by & 255)));
+                const vec low_end = v_mul(e, i_real((ivec)(six[2 + g / 4] >> by & 255)));
+                s = add_lifted(s, i_quarters(t[o]), scale, low_end, x, b + g + o);
+            }
+        }
     }
-    return o;
+    return s;
+}
+
+/* Q6_K: four groups of 32 in 64 bytes of lower bits and 32 of upper ones; the first and the third
+ * share bytes, and so do the second and the fourth. */
+static inline I8 vec row_of_q6_k(const rows_i8 *x, int64_t n, const uint8_t *w, size_t step)
+{
+    const uint8_t *next = w + WIDTH * step;
+    vec s = v_zero();
+    for (int64_t b = 0; b < n; b += 8, w += 210) {
+        const vec d = row_halves(w + 208, step);
+        ivec scale[4];
+        take16(scale, w + 192, step);
+        i_turn(scale);
+        for (int quad = 0; quad < 2; quad++) {
+            const int8_t *q = x->q + (b + 4 * quad) * BLOCK_I8;
+            ivec a[8]; /* of groups of 16 */
+            ask(next, b / 4 + quad, WIDTH * 210 / 2);
+            for (int part = 0; part < 4; part++) {
+                const uint8_t *low = w + 64 * quad + 16 * part;
+                const uint8_t *high = w + 128 + 32 * quad + 16 * (part % 2);
+                ivec t[2][4];
+                for (size_t i = 0; i < 4; i++) {
+                    const ivec two = i_rows16(low + i * step, step);
+                    ivec up = i_rows16(high + i * step, step);
+                    up = part < 2 ? up : (ivec)((shorts)up >> 2);
+                    t[0][i] = i_codes(LOW4(two) | BITS(up, 4, 48), i_all16(q + 16 * part));
+                    t[1][i] = i_codes(HIGH4(two) | BITS(up, 0, 48), i_all16(q + 64 + 16 * part));
+                }
+                a[part] = i_quarters(t[0]);
+                a[part + 4] = i_quarters(t[1]);
+            }
+            for (int g = 0; g < 8; g++) {
+                const int64_t at = 2 * b + 8 * quad + g;
+                const ivec eight = (ivec)((words)scale[2 * quad + g / 4] << (24 - g % 4 * 8));
+                const vec by = v_mul(d, i_real(i_top8(eight)));
+                const ivec sum = i_add(a[g], i_set(-32 * x->half[at])); /* codes are 32 too many */
+                s = v_fma(v_mul(i_real(sum), by), v_set(x->scale[at / 2]), s);
+            }
+        }
+    }
+    return s;
+}
+
+/* WIDTH outputs of one row of x, as the weights are stored; false where that is not known. */
+static I8 bool strip_of_one(real *y, const rows_i8 *x, int64_t n, tile_kind kind, const uint8_t *w,
+                            size_t step)
+{
+    switch (kind) {
+    case TILE_Q8_0:
+        v_store(y, row_of_small(TILE_Q8_0, x, n, w, step));
+        return true;
+    case TILE_Q4_0:
+        v_store(y, row_of_small(TILE_Q4_0, x, n, w, step));
+        return true;
+    case TILE_Q4_1:
+        v_store(y, row_of_small(TILE_Q4_1, x, n, w, step));
+        return true;
+    case TILE_Q4_K:
+        v_store(y, row_of_lifted(TILE_Q4_K, x, n, w, step));
+        return true;
+    case TILE_Q5_K:
+        v_store(y, row_of_lifted(TILE_Q5_K, x, n, w, step));
+        return true;
+    case TILE_Q6_K:
+        v_store(y, row_of_q6_k(x, n, w, step));
+        return true;
+    default:
+        return false;
+    }
 }
 
 static void product_i8(real *y, int64_t y_stride, const void *packed, int64_t N, int64_t K,
                        const row_set *w, int64_t o0, int64_t o1)
 {
     const rows_i8 x = packed_i8(packed, N, K);
-    const bool known = w->kind == TILE_Q8_0 || w->kind == TILE_Q4_0;
-    if (N == 1 && known && w->row_bytes < (1u << 26))
-        o0 = strips_of_one(y, &x, K, w, o0, o1);
-    for (int64_t o = o0; o < o1; o += PANEL_I8)
+    int64_t o = o0;
+    for (; N == 1 && o + WIDTH <= o1 && w->row_bytes < (1u << 26); o += WIDTH)
+        if (!strip_of_one(y + o, &x, K / BLOCK_I8, w->kind,
+                          (const uint8_t *)w->data + (size_t)o * w->row_bytes, w->row_bytes))
+            break;
+    for (; o < o1; o += PANEL_I8)
         strip_i8(y, y_stride, &x, N, K, w, o, least(PANEL_I8, o1 - o));
 }

@@ -21,7 +21,7 @@
  * "one order". */
 #define TILE 512
 
-/* Numbers that share a scale in class i8. */
+/* Numbers of x that share a scale in class i8. */
 #define BLOCK_I8 32
 
 /* Produces columns [k0, k0 + n) of one stored row of weights as real numbers: returns `to` after
@@ -31,10 +31,26 @@
  * that products, which go in multiples of 32, need not know how long blocks are. */
 typedef const real *tile_fn(real *to, const void *row, int64_t k0, int64_t n);
 
-/* Produces block b of a stored row as 32 whole numbers and returns their scale. */
-typedef real quants_fn(int8_t *to, const void *row, int64_t b);
+/* 32 numbers of a stored row in class i8: w[k] = scale q[k] + least. What a format has beyond one
+ * scale is its form: a least number, and whether the second 16 numbers have a scale and a least
+ * number of their own. What it has not is not set. */
+typedef enum i8_form { I8_SCALED, I8_LIFTED = 1, I8_HALVES = 2, N_I8_FORM = 4 } i8_form;
 
-/* The stored formats that a processor may have its own producer for. */
+typedef struct block_i8 {
+    int8_t q[BLOCK_I8];
+    real scale[2], least[2];
+} block_i8;
+
+/* Produces block b of 32 columns of a stored row. */
+typedef void quants_fn(block_i8 *to, const void *row, int64_t b);
+
+/* Groups of numbers of a block that have a scale. */
+static inline int groups_i8(i8_form form)
+{
+    return form & I8_HALVES ? 2 : 1;
+}
+
+/* The stored formats that a processor may have its own way with. */
 typedef enum tile_kind {
     TILE_OTHER,
     TILE_F32,
@@ -42,6 +58,10 @@ typedef enum tile_kind {
     TILE_BF16,
     TILE_Q8_0,
     TILE_Q4_0,
+    TILE_Q4_1,
+    TILE_Q4_K,
+    TILE_Q5_K,
+    TILE_Q6_K,
     TILE_ROUNDED, /* real numbers that are to be rounded to bf16 */
     N_TILE
 } tile_kind;
@@ -53,6 +73,7 @@ typedef struct row_set {
     int64_t k0;        /* the column that counts as the first */
     tile_fn *tile;     /* its producer in class f32 ... */
     quants_fn *quants; /* ... and in class i8, or NULL */
+    i8_form form;
     tile_kind kind;
 } row_set;
 
@@ -100,12 +121,17 @@ typedef struct kernels {
 
     /* ---- products, class i8 ----
      *
-     *     y[i, o] = sum_b s_b,   s_b = (q_x . q_w) d_w d_x       over blocks b of 32 columns
+     *     y[i, o] = sum_g s_g,   s_g = ((q_x . q_w) d_w + (sum q_x) m_w) d_x
      *
-     * `pack_i8` makes whole numbers of the rows of x, -127 to 127 with one scale for every 32; the
-     * sum over a block is exact, and y collects (sum d_w) d_x by fused multiply-adds in ascending
-     * order. That is one answer on every processor and for every number of rows. K is a multiple
-     * of 32; packed rows take pack_i8_bytes(). */
+     * over groups g of 32 columns, or of 16 where a format has two scales for a block (form).
+     * `pack_i8` makes whole numbers of the rows of x, -127 to 127 with one scale for every 32. Both
+     * sums of whole numbers are exact, and y collects the groups in ascending order:
+     *
+     *     y = fma(a d_w, d_x, y)                      without a least number m_w
+     *     y = fma(fma(a, d_w, c m_w), d_x, y)         with one;  a = q_x . q_w,  c = sum q_x
+     *
+     * That is one answer on every processor and for every number of rows. K is a multiple of 32;
+     * packed rows take pack_i8_bytes(). */
     int rows_i8;
     void (*pack_i8)(void *to, const real *x, int64_t x_stride, int64_t N, int64_t K, int64_t block0,
                     int64_t block1);
@@ -186,23 +212,25 @@ static inline int64_t packed_at(int64_t N, int64_t j0, int64_t tile, int64_t i0)
 }
 
 /* Class i8: the bytes of all blocks (four columns of each row side by side), then the scales, then
- * the sums of 32 bytes. */
+ * the sums of 32 bytes, then those of 16. Within a block of R rows, group g of row i is at g R + i. */
 typedef struct rows_i8 {
     int8_t *q;
     real *scale;
-    int32_t *sum;
+    int32_t *sum, *half;
 } rows_i8;
 
 static inline rows_i8 packed_i8(const void *at, int64_t N, int64_t K)
 {
+    const int64_t n = N * (K / BLOCK_I8);
     int8_t *q = (int8_t *)at;
     real *scale = (real *)(void *)(q + N * K);
-    return (rows_i8){ q, scale, (int32_t *)(void *)(scale + N * (K / BLOCK_I8)) };
+    int32_t *sum = (int32_t *)(void *)(scale + n);
+    return (rows_i8){ q, scale, sum, sum + n };
 }
 
 static inline size_t pack_i8_bytes(int64_t N, int64_t K)
 {
-    return (size_t)(N * K) + (size_t)(N * (K / BLOCK_I8)) * (sizeof(real) + sizeof(int32_t));
+    return (size_t)(N * K) + (size_t)(N * (K / BLOCK_I8)) * (sizeof(real) + 3 * sizeof(int32_t));
 }
 
 /* The tables this processor can run, best first; NULL after the last, which is scalar. */

@@ -119,7 +119,10 @@ typedef int32x4_t ivec;
 
 #define i_load(p)    vreinterpretq_s32_u8(vld1q_u8(p))
 #define i_begin(sum) ((void)(sum), vdupq_n_s32(0))
+#define i_set(n)     vdupq_n_s32(n)
+#define i_add(a, b)  ((a) + (b))
 #define i_real(t)    vcvtq_f32_s32(t)
+#define i_top8(t)    vshrq_n_s32(t, 24)
 
 static inline ivec i_four(const int8_t *p)
 {
@@ -157,30 +160,31 @@ static inline ivec i_q8_0(const uint8_t *w, size_t step, const int8_t *q, int32_
     return i_sums(t);
 }
 
-/* Stored numbers are 0 to 15, eight too many; four products of them fit 16 bits. */
-static inline ivec i_q4_0(const uint8_t *w, size_t step, const int8_t *q, int32_t sum_of)
+#define i_rows16(w, step) ((void)(step), i_load(w))
+#define i_all16(x)        vreinterpretq_s32_s8(vld1q_s8(x))
+
+/* Products of codes and x as 16-bit numbers, added to `to`; four of them fit. */
+static inline int16x8_t add_codes(int16x8_t to, ivec u, ivec x)
 {
-    const int8x16_t x0 = vld1q_s8(q), x1 = vld1q_s8(q + 16);
-    ivec t[4];
-    for (size_t i = 0; i < 4; i++) {
-        const uint8x16_t two = vld1q_u8(w + i * step);
-        const int8x16_t w0 = vreinterpretq_s8_u8(two & 15), w1 = vreinterpretq_s8_u8(two >> 4);
-        int16x8_t s = vmull_s8(vget_low_s8(w0), vget_low_s8(x0));
-        s = vmlal_high_s8(s, w0, x0);
-        s = vmlal_s8(s, vget_low_s8(w1), vget_low_s8(x1));
-        s = vmlal_high_s8(s, w1, x1);
-        t[i] = vpaddlq_s16(s);
-    }
-    return i_sums(t) - 8 * sum_of;
+    const int8x16_t a = vreinterpretq_s8_s32(u), b = vreinterpretq_s8_s32(x);
+    return vmlal_high_s8(vmlal_s8(to, vget_low_s8(a), vget_low_s8(b)), a, b);
 }
 
-static inline vec v_scales(const uint8_t *w, size_t step)
+#define i_codes(u, x)          vpaddlq_s16(add_codes(vdupq_n_s16(0), u, x))
+#define i_codes2(u, x, u2, x2) vpaddlq_s16(add_codes(add_codes(vdupq_n_s16(0), u, x), u2, x2))
+#define i_quarters(t)          i_sums(t)
+
+static inline void i_turn(ivec t[4])
 {
-    uint16_t h[4];
-    for (size_t i = 0; i < 4; i++)
-        memcpy(&h[i], w + i * step, sizeof h[i]);
-    return v_from_f16(h);
+    vec v[4];
+    for (int i = 0; i < 4; i++)
+        v[i] = vreinterpretq_f32_s32(t[i]);
+    v_transpose(v);
+    for (int i = 0; i < 4; i++)
+        t[i] = vreinterpretq_s32_f32(v[i]);
 }
+
+#define v_scales(w, step) row_halves(w, step)
 
 #include "kernels/int8.h"
 

@@ -123,7 +123,7 @@ static void product(real *y, int64_t y_stride, bool add, const real *a, int64_t 
 
 /* What is too small to be told from zero becomes zero; with something that is no number among them,
  * the scale is NaN, and so is every sum that meets it. */
-static void quantise(int8_t *q, real *scale, int32_t *sum, const real *x)
+static void quantise(int8_t *q, real *scale, int32_t *sum, int32_t half[2], const real *x)
 {
     real most = 0, poison = 0;
     for (int k = 0; k < BLOCK_I8; k++) {
@@ -133,11 +133,12 @@ static void quantise(int8_t *q, real *scale, int32_t *sum, const real *x)
     }
     const real up = most > (real)1e-30 ? 127 / most : 0;
     *scale = (up > 0 ? most / 127 : 0) + poison;
-    *sum = 0;
+    half[0] = half[1] = 0;
     for (int k = 0; k < BLOCK_I8; k++) {
         q[k] = poison == 0 ? (int8_t)rint(x[k] * up) : 0;
-        *sum += q[k];
+        half[k / (BLOCK_I8 / 2)] += q[k];
     }
+    *sum = half[0] + half[1];
 }
 
 static void pack_i8(void *to, const real *x, int64_t x_stride, int64_t N, int64_t K, int64_t i0,
@@ -148,7 +149,23 @@ static void pack_i8(void *to, const real *x, int64_t x_stride, int64_t N, int64_
     for (int64_t i = i0; i < i1; i++)
         for (int64_t b = 0; b < n; b++)
             quantise(p.q + i * K + b * BLOCK_I8, p.scale + i * n + b, p.sum + i * n + b,
-                     x + i * x_stride + b * BLOCK_I8);
+                     p.half + 2 * (i * n + b), x + i * x_stride + b * BLOCK_I8);
+}
+
+/* One block of a row of x, of scale d and sums `sum`, one a group, times one of weights. */
+static real add_block_i8(real y, const int8_t *x, real d, const int32_t *sum, const block_i8 *w,
+                         i8_form form)
+{
+    const int groups = groups_i8(form), n = BLOCK_I8 / groups;
+    for (int g = 0; g < groups; g++) {
+        int32_t a = 0;
+        for (int k = g * n; k < (g + 1) * n; k++)
+            a += (int32_t)x[k] * w->q[k];
+        const real s = form & I8_LIFTED ? fma((real)a, w->scale[g], (real)sum[g] * w->least[g])
+                                        : (real)a * w->scale[g];
+        y = fma(s, d, y);
+    }
+    return y;
 }
 
 static void product_i8(real *y, int64_t y_stride, const void *x, int64_t N, int64_t K,
@@ -160,15 +177,13 @@ static void product_i8(real *y, int64_t y_stride, const void *x, int64_t N, int6
         for (int64_t i = 0; i < N; i++)
             y[i * y_stride + o] = 0;
         for (int64_t b = 0; b < n; b++) {
-            int8_t q[BLOCK_I8];
-            const real d = w->quants(q, (const char *)w->data + (size_t)o * w->row_bytes, b);
+            block_i8 block;
+            w->quants(&block, (const char *)w->data + (size_t)o * w->row_bytes, b);
             for (int64_t i = 0; i < N; i++) {
-                const int8_t *u = p.q + i * K + b * BLOCK_I8;
-                int32_t s = 0;
-                for (int k = 0; k < BLOCK_I8; k++)
-                    s += (int32_t)u[k] * q[k];
+                const int64_t at = i * n + b;
+                const int32_t *sum = w->form & I8_HALVES ? p.half + 2 * at : p.sum + at;
                 real *to = &y[i * y_stride + o];
-                *to = fma((real)s * d, p.scale[i * n + b], *to);
+                *to = add_block_i8(*to, p.q + at * BLOCK_I8, p.scale[at], sum, &block, w->form);
             }
         }
     }

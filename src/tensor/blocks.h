@@ -1,7 +1,9 @@
 /* blocks.h - what the formats in blocks have in common.
  *
- * A format's file gives BYTES of a block, group(), which makes 32 of its numbers real, and, if it is
- * written, put_block(); DECODES and ENCODES make decode() and encode() of whole rows from them. The 4-bit and 5-bit formats for 32 numbers share how their codes lie:
+ * A format's file gives BYTES of a block, quants(), which takes 32 of its numbers apart into whole
+ * numbers, scales and least numbers, and, if it is written, put_block(); DECODES and ENCODES make
+ * decode() and encode() of whole rows from them. The 4-bit and 5-bit formats for 32 numbers share
+ * how their codes lie:
  *
  *     bytes of codes    | q[0] | q[16] << 4 | q[1] | q[17] << 4 | ... q[15] | q[31] << 4 |
  *     fifth bits        bit k of a 32-bit number is bit 4 of q[k] */
@@ -11,8 +13,9 @@
 #include "kernels/half.h"
 #include "tensor/dtype.h"
 
-#define GROUP 32  /* numbers made real at a time, and of a small block */
-#define LONG  256 /* numbers of a block of the K formats */
+#define GROUP  32             /* numbers made real at a time, and of a small block */
+#define LONG   256            /* numbers of a block of the K formats */
+#define GROUPS (LONG / GROUP) /* groups of it */
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
@@ -21,37 +24,43 @@ static inline float f16_at(const uint8_t *at)
     return f16_decode((uint16_t)(at[0] | at[1] << 8));
 }
 
-/* Numbers [32 g, 32 g + 32) of a block. */
-typedef void group_fn(real *to, const uint8_t *block, int g);
+/* Block b of 32 numbers of a row, made real. */
+static inline __attribute__((always_inline)) void decode_block(quants_fn *quants, i8_form form,
+                                                               real *to, const void *row, int64_t b)
+{
+    block_i8 w;
+    quants(&w, row, b);
+    const int n = GROUP / groups_i8(form);
+    for (int g = 0; g < groups_i8(form); g++)
+        for (int k = g * n; k < (g + 1) * n; k++)
+            to[k] = form & I8_LIFTED ? w.scale[g] * (real)w.q[k] + w.least[g]
+                                     : w.scale[g] * (real)w.q[k];
+}
 
-/* Columns [k0, k0 + n) of a row, any of them; a group that is wanted in part is made beside. */
-static inline __attribute__((always_inline)) const real *decode_groups(group_fn *group, int block,
-                                                                       int bytes, real *to,
-                                                                       const void *row, int64_t k0,
-                                                                       int64_t n)
+/* Columns [k0, k0 + n) of a row, any of them; a block that is wanted in part is made beside. */
+static inline __attribute__((always_inline)) const real *
+decode_blocks(quants_fn *quants, i8_form form, real *to, const void *row, int64_t k0, int64_t n)
 {
     for (int64_t k = k0; k < k0 + n;) {
-        const uint8_t *at = (const uint8_t *)row + k / block * bytes;
-        const int g = (int)(k % block / GROUP), first = (int)(k % GROUP);
-        const int64_t left = k0 + n - k;
+        const int64_t first = k % GROUP, left = k0 + n - k;
         if (first == 0 && left >= GROUP) {
-            group(to + (k - k0), at, g);
+            decode_block(quants, form, to + (k - k0), row, k / GROUP);
             k += GROUP;
             continue;
         }
         const int64_t wanted = left < GROUP - first ? left : GROUP - first;
         real whole[GROUP];
-        group(whole, at, g);
+        decode_block(quants, form, whole, row, k / GROUP);
         memcpy(to + (k - k0), whole + first, (size_t)wanted * sizeof *to);
         k += wanted;
     }
     return to;
 }
 
-#define DECODES(block)                                                                             \
+#define DECODES(form)                                                                              \
     static const real *decode(real *to, const void *row, int64_t k0, int64_t n)                    \
     {                                                                                              \
-        return decode_groups(group, block, BYTES, to, row, k0, n);                                 \
+        return decode_blocks(quants, form, to, row, k0, n);                                        \
     }
 
 #define ENCODES(block)                                                                             \
@@ -69,25 +78,11 @@ static inline void take_nibbles(uint8_t *q, const uint8_t *from)
     }
 }
 
-/* Codes around `half` as whole numbers around zero, and those times their scale ... */
+/* Codes around `half` as whole numbers around zero. */
 static inline void center(int8_t *to, const uint8_t *q, int half)
 {
     for (int k = 0; k < GROUP; k++)
         to[k] = (int8_t)(q[k] - half);
-}
-
-static inline void scale_codes(real *to, const int8_t *q, real d)
-{
-    for (int k = 0; k < GROUP; k++)
-        to[k] = d * (real)q[k];
-}
-
-/* ... and codes above a minimum, d and m being stored one after the other. */
-static inline void lift_codes(real *to, const uint8_t *q, const uint8_t *d_and_m)
-{
-    const real d = f16_at(d_and_m), m = f16_at(d_and_m + 2);
-    for (int k = 0; k < GROUP; k++)
-        to[k] = d * (real)q[k] + m;
 }
 
 /* Eight bits become bit 4 of eight bytes at a time: copied to every byte of a word, each bit stays
@@ -198,6 +193,13 @@ static inline int scale_at(const uint8_t *from, int g)
 static inline int minimum_at(const uint8_t *from, int g)
 {
     return g < 4 ? from[g + 4] & 63 : from[g + 4] >> 4 | (from[g] >> 6) << 4;
+}
+
+/* The scale and the least number of group g of a Q4_K or Q5_K block. */
+static inline void take_lifted_head(block_i8 *to, const uint8_t *block, int g)
+{
+    to->scale[0] = f16_at(block) * (real)scale_at(block + 4, g);
+    to->least[0] = -(f16_at(block + 2) * (real)minimum_at(block + 4, g));
 }
 
 static inline void put_scales(uint8_t *to, const uint8_t *scale, const uint8_t *minimum)

@@ -37,8 +37,8 @@ static void f64_encode(void *row, const real *from, int64_t n)
     memcpy(row, from, (size_t)n * sizeof *from);
 }
 
-const dtype dtype_f64 = { "f64",      "F64",      28,        1,          8,
-                          TILE_OTHER, f64_decode, real_tile, f64_encode, NULL };
+const dtype dtype_f64 = { "f64",      "F64",     28,         1,    8,        TILE_OTHER,
+                          f64_decode, real_tile, f64_encode, NULL, I8_SCALED };
 #else
 #define f32_tile real_tile
 #endif
@@ -73,11 +73,15 @@ static void bf16_encode_row(void *row, const real *from, int64_t n)
         to[k] = bf16_encode((float)from[k]);
 }
 
-const dtype dtype_f32 = { "f32", "F32", 0, 1, 4, TILE_F32, f32_decode, f32_tile, f32_encode, NULL };
-const dtype dtype_f16 = { "f16",          "F16",          1,   1, 2, TILE_F16, f16_decode_row,
-                          f16_decode_row, f16_encode_row, NULL };
-const dtype dtype_bf16 = { "bf16",          "BF16",          30,  1, 2, TILE_BF16, bf16_decode_row,
-                           bf16_decode_row, bf16_encode_row, NULL };
+const dtype dtype_f32 = { "f32",      "F32",    0,          1,    4,        TILE_F32,
+                          f32_decode, f32_tile, f32_encode, NULL, I8_SCALED };
+const dtype dtype_f16 = {
+    "f16", "F16", 1, 1, 2, TILE_F16, f16_decode_row, f16_decode_row, f16_encode_row, NULL, I8_SCALED
+};
+const dtype dtype_bf16 = {
+    "bf16",          "BF16",          30,   1,        2, TILE_BF16, bf16_decode_row,
+    bf16_decode_row, bf16_encode_row, NULL, I8_SCALED
+};
 
 static const real *rounded_tile(real *to, const void *row, int64_t k0, int64_t n)
 {

@@ -23,8 +23,9 @@ typedef struct dtype {
     /* A whole row; n is a multiple of the block. NULL for a type that is only read. */
     void (*encode)(void *row, const real *from, int64_t n);
 
-    /* Class i8, for formats that are whole numbers with a scale for 32; NULL for others. */
+    /* Class i8, for formats in blocks; NULL for others. */
     quants_fn *quants;
+    i8_form form;
 } dtype;
 
 /* Real numbers that count as their bf16 neighbours: only ever the right side of a product. */
@@ -58,6 +59,7 @@ static inline row_set dtype_rows(const dtype *t, const kernels *k, const void *d
                       .row_bytes = dtype_row_bytes(t, n),
                       .tile = k->tile[t->kind] ? k->tile[t->kind] : t->tile,
                       .quants = t->quants,
+                      .form = t->form,
                       .kind = t->kind };
 }
 

@@ -13,18 +13,22 @@
 
 #define BYTES 84
 
-static void group(real *to, const uint8_t *block, int g)
+static void quants(block_i8 *to, const void *row, int64_t b)
 {
+    const uint8_t *block = (const uint8_t *)row + b / GROUPS * BYTES;
+    const int g = (int)(b % GROUPS);
     const uint8_t *q = block + 16 + g / 4 * 32;
-    const real d = f16_at(block + 80), e = f16_at(block + 82);
+    for (int k = 0; k < GROUP; k++)
+        to->q[k] = (int8_t)(q[k] >> 2 * (g % 4) & 3);
     for (int half = 0; half < 2; half++) {
         const uint8_t both = block[2 * g + half];
-        const real scale = d * (real)(both & 15), minimum = e * (real)(both >> 4);
-        for (int k = 16 * half; k < 16 * half + 16; k++)
-            to[k] = scale * (real)(q[k] >> 2 * (g % 4) & 3) - minimum;
+        to->scale[half] = f16_at(block + 80) * (real)(both & 15);
+        to->least[half] = -(f16_at(block + 82) * (real)(both >> 4));
     }
 }
 
-DECODES(LONG)
+DECODES(I8_LIFTED | I8_HALVES)
 
-const dtype dtype_q2_k = { "q2_k", NULL, 10, LONG, BYTES, TILE_OTHER, decode, decode, NULL, NULL };
+const dtype dtype_q2_k = {
+    "q2_k", NULL, 10, LONG, BYTES, TILE_OTHER, decode, decode, NULL, quants, I8_LIFTED | I8_HALVES
+};

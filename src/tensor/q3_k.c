@@ -22,19 +22,20 @@ static int scale_of(const uint8_t *s, int i)
     return (low | high << 4) - 32;
 }
 
-static void group(real *to, const uint8_t *block, int g)
+static void quants(block_i8 *to, const void *row, int64_t b)
 {
+    const uint8_t *block = (const uint8_t *)row + b / GROUPS * BYTES;
+    const int g = (int)(b % GROUPS);
     const uint8_t *low = block + 32 + g / 4 * 32;
-    const real d = f16_at(block + 108);
-    for (int half = 0; half < 2; half++) {
-        const real scale = d * (real)scale_of(block + 96, 2 * g + half);
-        for (int k = 16 * half; k < 16 * half + 16; k++) {
-            const int q = (low[k] >> 2 * (g % 4) & 3) | (block[k] >> g & 1) << 2;
-            to[k] = scale * (real)(q - 4);
-        }
+    for (int k = 0; k < GROUP; k++) {
+        const int q = (low[k] >> 2 * (g % 4) & 3) | (block[k] >> g & 1) << 2;
+        to->q[k] = (int8_t)(q - 4);
     }
+    for (int half = 0; half < 2; half++)
+        to->scale[half] = f16_at(block + 108) * (real)scale_of(block + 96, 2 * g + half);
 }
 
-DECODES(LONG)
+DECODES(I8_HALVES)
 
-const dtype dtype_q3_k = { "q3_k", NULL, 11, LONG, BYTES, TILE_OTHER, decode, decode, NULL, NULL };
+const dtype dtype_q3_k = { "q3_k", NULL,   11,   LONG,   BYTES,    TILE_OTHER,
+                           decode, decode, NULL, quants, I8_HALVES };

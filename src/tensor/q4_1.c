@@ -12,12 +12,12 @@
 
 #define BYTES 20
 
-static void group(real *to, const uint8_t *block, int g)
+static void quants(block_i8 *to, const void *row, int64_t b)
 {
-    (void)g;
-    uint8_t q[GROUP];
-    take_nibbles(q, block + 4);
-    lift_codes(to, q, block);
+    const uint8_t *block = (const uint8_t *)row + b * BYTES;
+    take_nibbles((uint8_t *)to->q, block + 4);
+    to->scale[0] = f16_at(block);
+    to->least[0] = f16_at(block + 2);
 }
 
 static void put_block(uint8_t *block, const real *x)
@@ -27,9 +27,8 @@ static void put_block(uint8_t *block, const real *x)
     put_nibbles(block + 4, q);
 }
 
-DECODES(GROUP)
+DECODES(I8_LIFTED)
 ENCODES(GROUP)
 
-const dtype dtype_q4_1 = {
-    "q4_1", NULL, 3, GROUP, BYTES, TILE_OTHER, decode, decode, encode, NULL
-};
+const dtype dtype_q4_1 = { "q4_1", NULL,   3,      GROUP,  BYTES,    TILE_Q4_1,
+                           decode, decode, encode, quants, I8_LIFTED };

@@ -14,13 +14,14 @@
 
 #define BYTES 144
 
-static void group(real *to, const uint8_t *block, int g)
+static void quants(block_i8 *to, const void *row, int64_t b)
 {
-    const real scale = f16_at(block) * (real)scale_at(block + 4, g);
-    const real minimum = f16_at(block + 2) * (real)minimum_at(block + 4, g);
+    const uint8_t *block = (const uint8_t *)row + b / GROUPS * BYTES;
+    const int g = (int)(b % GROUPS);
     const uint8_t *q = block + 16 + g / 2 * GROUP;
     for (int k = 0; k < GROUP; k++)
-        to[k] = scale * (real)(q[k] >> 4 * (g % 2) & 15) - minimum;
+        to->q[k] = (int8_t)(q[k] >> 4 * (g % 2) & 15);
+    take_lifted_head(to, block, g);
 }
 
 static void put_block(uint8_t *block, const real *x)
@@ -31,9 +32,8 @@ static void put_block(uint8_t *block, const real *x)
     put_nibble_pairs(block + 16, f.q);
 }
 
-DECODES(LONG)
+DECODES(I8_LIFTED)
 ENCODES(LONG)
 
-const dtype dtype_q4_k = {
-    "q4_k", NULL, 12, LONG, BYTES, TILE_OTHER, decode, decode, encode, NULL
-};
+const dtype dtype_q4_k = { "q4_k", NULL,   12,     LONG,   BYTES,    TILE_Q4_K,
+                           decode, decode, encode, quants, I8_LIFTED };

@@ -11,21 +11,14 @@
 
 #define BYTES 22
 
-static real quants(int8_t *to, const void *row, int64_t b)
+static void quants(block_i8 *to, const void *row, int64_t b)
 {
     const uint8_t *block = (const uint8_t *)row + b * BYTES;
     uint8_t q[GROUP];
     take_nibbles(q, block + 6);
     take_fifth_bits(q, block + 2);
-    center(to, q, 16);
-    return f16_at(block);
-}
-
-static void group(real *to, const uint8_t *block, int g)
-{
-    int8_t q[GROUP];
-    const real d = quants(q, block, g);
-    scale_codes(to, q, d);
+    center(to->q, q, 16);
+    to->scale[0] = f16_at(block);
 }
 
 static void put_block(uint8_t *block, const real *x)
@@ -36,9 +29,8 @@ static void put_block(uint8_t *block, const real *x)
     put_nibbles(block + 6, q);
 }
 
-DECODES(GROUP)
+DECODES(I8_SCALED)
 ENCODES(GROUP)
 
-const dtype dtype_q5_0 = {
-    "q5_0", NULL, 6, GROUP, BYTES, TILE_OTHER, decode, decode, encode, quants
-};
+const dtype dtype_q5_0 = { "q5_0", NULL,   6,      GROUP,  BYTES,    TILE_OTHER,
+                           decode, decode, encode, quants, I8_SCALED };

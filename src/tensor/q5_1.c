@@ -11,13 +11,13 @@
 
 #define BYTES 24
 
-static void group(real *to, const uint8_t *block, int g)
+static void quants(block_i8 *to, const void *row, int64_t b)
 {
-    (void)g;
-    uint8_t q[GROUP];
-    take_nibbles(q, block + 8);
-    take_fifth_bits(q, block + 4);
-    lift_codes(to, q, block);
+    const uint8_t *block = (const uint8_t *)row + b * BYTES;
+    take_nibbles((uint8_t *)to->q, block + 8);
+    take_fifth_bits((uint8_t *)to->q, block + 4);
+    to->scale[0] = f16_at(block);
+    to->least[0] = f16_at(block + 2);
 }
 
 static void put_block(uint8_t *block, const real *x)
@@ -28,9 +28,8 @@ static void put_block(uint8_t *block, const real *x)
     put_nibbles(block + 8, q);
 }
 
-DECODES(GROUP)
+DECODES(I8_LIFTED)
 ENCODES(GROUP)
 
-const dtype dtype_q5_1 = {
-    "q5_1", NULL, 7, GROUP, BYTES, TILE_OTHER, decode, decode, encode, NULL
-};
+const dtype dtype_q5_1 = { "q5_1", NULL,   7,      GROUP,  BYTES,    TILE_OTHER,
+                           decode, decode, encode, quants, I8_LIFTED };

@@ -14,15 +14,14 @@
 
 #define BYTES 176
 
-static void group(real *to, const uint8_t *block, int g)
+static void quants(block_i8 *to, const void *row, int64_t b)
 {
-    const real scale = f16_at(block) * (real)scale_at(block + 4, g);
-    const real minimum = f16_at(block + 2) * (real)minimum_at(block + 4, g);
+    const uint8_t *block = (const uint8_t *)row + b / GROUPS * BYTES;
+    const int g = (int)(b % GROUPS);
     const uint8_t *high = block + 16, *low = block + 48 + g / 2 * GROUP;
-    for (int k = 0; k < GROUP; k++) {
-        const int q = (low[k] >> 4 * (g % 2) & 15) | (high[k] >> g & 1) << 4;
-        to[k] = scale * (real)q - minimum;
-    }
+    for (int k = 0; k < GROUP; k++)
+        to->q[k] = (int8_t)((low[k] >> 4 * (g % 2) & 15) | (high[k] >> g & 1) << 4);
+    take_lifted_head(to, block, g);
 }
 
 static void put_block(uint8_t *block, const real *x)
@@ -36,9 +35,8 @@ static void put_block(uint8_t *block, const real *x)
     put_nibble_pairs(block + 48, f.q);
 }
 
-DECODES(LONG)
+DECODES(I8_LIFTED)
 ENCODES(LONG)
 
-const dtype dtype_q5_k = {
-    "q5_k", NULL, 13, LONG, BYTES, TILE_OTHER, decode, decode, encode, NULL
-};
+const dtype dtype_q5_k = { "q5_k", NULL,   13,     LONG,   BYTES,    TILE_Q5_K,
+                           decode, decode, encode, quants, I8_LIFTED };

@@ -15,19 +15,18 @@
 
 #define BYTES 210
 
-static void group(real *to, const uint8_t *block, int g)
+static void quants(block_i8 *to, const void *row, int64_t b)
 {
-    const int h = g / 4, part = g % 4;
+    const uint8_t *block = (const uint8_t *)row + b / GROUPS * BYTES;
+    const int g = (int)(b % GROUPS), h = g / 4, part = g % 4;
     const uint8_t *low = block + 64 * h + 32 * (part % 2), *high = block + 128 + 32 * h;
     const int8_t *s = (const int8_t *)(block + 192);
-    const real d = f16_at(block + 208);
-    for (int half = 0; half < 2; half++) {
-        const real scale = d * (real)s[2 * g + half];
-        for (int k = 16 * half; k < 16 * half + 16; k++) {
-            const int q = (low[k] >> 4 * (part / 2) & 15) | (high[k] >> 2 * part & 3) << 4;
-            to[k] = scale * (real)(q - 32);
-        }
+    for (int k = 0; k < GROUP; k++) {
+        const int q = (low[k] >> 4 * (part / 2) & 15) | (high[k] >> 2 * part & 3) << 4;
+        to->q[k] = (int8_t)(q - 32);
     }
+    for (int half = 0; half < 2; half++)
+        to->scale[half] = f16_at(block + 208) * (real)s[2 * g + half];
 }
 
 static void put_block(uint8_t *block, const real *x)
@@ -44,9 +43,8 @@ static void put_block(uint8_t *block, const real *x)
     put_f16(block + 208, f.d);
 }
 
-DECODES(LONG)
+DECODES(I8_HALVES)
 ENCODES(LONG)
 
-const dtype dtype_q6_k = {
-    "q6_k", NULL, 14, LONG, BYTES, TILE_OTHER, decode, decode, encode, NULL
-};
+const dtype dtype_q6_k = { "q6_k", NULL,   14,     LONG,   BYTES,    TILE_Q6_K,
+                           decode, decode, encode, quants, I8_HALVES };

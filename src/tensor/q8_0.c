@@ -11,17 +11,11 @@
 
 #define BYTES 34
 
-static real quants(int8_t *to, const void *row, int64_t b)
+static void quants(block_i8 *to, const void *row, int64_t b)
 {
     const uint8_t *block = (const uint8_t *)row + b * BYTES;
-    memcpy(to, block + 2, GROUP);
-    return f16_at(block);
-}
-
-static void group(real *to, const uint8_t *block, int g)
-{
-    (void)g;
-    scale_codes(to, (const int8_t *)(block + 2), f16_at(block));
+    memcpy(to->q, block + 2, GROUP);
+    to->scale[0] = f16_at(block);
 }
 
 static void put_block(uint8_t *block, const real *x)
@@ -32,9 +26,8 @@ static void put_block(uint8_t *block, const real *x)
         q[k] = inverse == 0 ? 0 : (int8_t)roundf((float)x[k] * inverse);
 }
 
-DECODES(GROUP)
+DECODES(I8_SCALED)
 ENCODES(GROUP)
 
-const dtype dtype_q8_0 = {
-    "q8_0", NULL, 8, GROUP, BYTES, TILE_Q8_0, decode, decode, encode, quants
-};
+const dtype dtype_q8_0 = { "q8_0", NULL,   8,      GROUP,  BYTES,    TILE_Q8_0,
+                           decode, decode, encode, quants, I8_SCALED };

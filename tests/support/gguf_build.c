@@ -100,9 +100,7 @@ static uint64_t hash(const char *name)
     return h;
 }
 
-/* A row of a format that is only read: any bytes are codes, and the scales make numbers of about
- * this size of them. */
-static void put_codes(uint8_t *row, const dtype *type, int64_t n, uint64_t key, double scale)
+void gguf_codes(uint8_t *row, const dtype *type, int64_t n, uint64_t key, double scale)
 {
     const size_t size = dtype_row_bytes(type, n);
     for (size_t i = 0; i < size; i++)
@@ -163,7 +161,7 @@ void gguf_tensor(gguf_build *g, const char *name, const dtype *type, int64_t row
         if (type->encode)
             type->encode(row, x, cols);
         else
-            put_codes(row, type, cols, hash(name) + (uint64_t)i, scale);
+            gguf_codes(row, type, cols, hash(name) + (uint64_t)i, scale);
         put(&g->data, row, row_bytes);
     }
     free(x);

@@ -268,12 +268,16 @@ static void tempted_product_i8(real *y, int64_t y_stride, const void *x, int64_t
         real *to = &y[i * y_stride + o];
         *to = 0;
         for (int64_t b = n - 1; b >= 0; b--) {
-            int8_t q[BLOCK_I8];
-            int32_t sum = 0;
-            const real d = w->quants(q, (const char *)w->data + (size_t)o * w->row_bytes, b);
-            for (int k = 0; k < BLOCK_I8; k++)
-                sum += (int32_t)p.q[i * K + b * BLOCK_I8 + k] * q[k];
-            *to = fmaf((real)sum * d, p.scale[i * n + b], *to);
+            block_i8 block;
+            real sum = 0;
+            w->quants(&block, (const char *)w->data + (size_t)o * w->row_bytes, b);
+            for (int k = 0; k < BLOCK_I8; k++) {
+                const int g = w->form & I8_HALVES ? k / 16 : 0;
+                const real least = w->form & I8_LIFTED ? block.least[g] : 0;
+                sum += (real)p.q[i * K + b * BLOCK_I8 + k] *
+                       (block.scale[g] * (real)block.q[k] + least);
+            }
+            *to = fmaf(sum, p.scale[i * n + b], *to);
         }
     }
 }
@@ -305,14 +309,18 @@ static void planted_thread_defect_is_seen(void **state)
 static void planted_defect_is_seen(void **state)
 {
     (void)state;
-    static const dtype *const types[] = { &dtype_f32, &dtype_q8_0 };
-    for (int t = 0; t < 2; t++) {
+    static const dtype *const types[] = { &dtype_f32, &dtype_q8_0, &dtype_q4_k };
+    for (int t = 0; t < (quick() ? 2 : 3); t++) {
         fixture_model f;
+        llama_shape s = shape;
         int tried = 0;
         kernels defective = kernels_scalar;
         defective.product = tempted_product;
         defective.product_i8 = tempted_product_i8;
-        open_typed(&f, types[t]);
+        s.type = types[t];
+        if (types[t]->block == 256)
+            s.n_layer = 1, s.d_model = s.d_ff = 256;
+        open_llama(&f, s);
         const int distinct = distinct_answers(&f, &dtype_f32, &defective, 5, &tried);
         print_message("%s, a product that sums many rows in another order: %d of %d arrangements "
                       "differ\n",

@@ -344,15 +344,21 @@ static void quants_are_the_numbers(void **state)
 {
     (void)state;
     for (int f = 0; f < N_FORMAT; f++)
-        for (int i = 0; formats[f].type->quants && i < N_SAME + N_RANDOM; i++) {
-            uint8_t block[64];
-            int8_t q[GROUP];
-            real x[GROUP];
+        for (int i = 0; i < N_SAME + N_RANDOM; i++) {
+            const dtype *t = formats[f].type;
+            uint8_t block[256];
+            real x[LONG];
             make_block(block, f, i);
-            const real d = formats[f].type->quants(q, block, 0);
-            formats[f].type->decode(x, block, 0, GROUP);
-            for (int k = 0; k < GROUP; k++)
-                assert_true(x[k] == d * (real)q[k]);
+            t->decode(x, block, 0, t->block);
+            for (int b = 0; b < t->block / BLOCK_I8; b++) {
+                block_i8 w;
+                t->quants(&w, block, b);
+                for (int k = 0; k < BLOCK_I8; k++) {
+                    const int g = t->form & I8_HALVES ? k / 16 : 0;
+                    const real least = t->form & I8_LIFTED ? w.least[g] : 0;
+                    assert_true(x[b * BLOCK_I8 + k] == w.scale[g] * (real)w.q[k] + least);
+                }
+            }
         }
 }
 
