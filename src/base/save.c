@@ -68,7 +68,7 @@ static void flush(save *s)
 void save_put(save *s, const void *data, size_t size)
 {
     assert(s->status != WEFT_OK || s->fd >= 0);
-    if (s->status != WEFT_OK)
+    if (s->status != WEFT_OK || size == 0) /* nothing may be NULL */
         return;
     s->bytes += size;
     s->total += size;
