@@ -1,7 +1,7 @@
 /* convert_gguf.c - what a GGUF file says of a model: the facts of its configuration, its tokenizer,
  * and the texts of the directory it comes from. */
 #include "formats/gguf_write.h"
-#include "models/convert.h"
+#include "models/conversion.h"
 #include "text/describe.h"
 
 #include <stdio.h>

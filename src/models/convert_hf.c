@@ -3,7 +3,7 @@
 #include "base/buffer.h"
 #include "formats/json.h"
 #include "formats/safetensors_write.h"
-#include "models/convert.h"
+#include "models/conversion.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,62 @@
-/* convert_rows.c - the numbers of one tensor, reordered and re-encoded, a megabyte at a time. */
-#include "models/convert.h"
+#include "models/conversion.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+
+const char *const text_files[N_TEXT] = {
+    [TEXT_CONFIG] = "config.json",
+    [TEXT_GENERATION] = "generation_config.json",
+    [TEXT_TOKENIZER] = "tokenizer.json",
+    [TEXT_TOKENIZER_CONFIG] = "tokenizer_config.json",
+    [TEXT_SPECIAL] = "special_tokens_map.json",
+    [TEXT_TEMPLATE] = "chat_template.jinja",
+};
+
+const char *const text_keys[N_TEXT] = {
+    [TEXT_CONFIG] = "weft.huggingface.config",
+    [TEXT_GENERATION] = "weft.huggingface.generation_config",
+    [TEXT_TOKENIZER] = "tokenizer.huggingface.json",
+    [TEXT_TOKENIZER_CONFIG] = "weft.huggingface.tokenizer_config",
+    [TEXT_SPECIAL] = "weft.huggingface.special_tokens_map",
+    [TEXT_TEMPLATE] = "weft.huggingface.chat_template",
+};
+
+const char *convert_type_name(const convert_report *r)
+{
+    return r->mix ? r->mix->name : r->type->name;
+}
+
+void size_label(int64_t n_parameter, char *to, size_t size)
+{
+    static const char units[] = "KMBT";
+    double x = (double)n_parameter / 1e3;
+    int unit = 0;
+    for (; x >= 1000 && unit < 3; unit++)
+        x /= 1000;
+    snprintf(to, size, "%.*f%c", x < 9.95 ? 1 : 0, x, units[unit]);
+}
+
+bool convert_join(char *to, size_t size, const char *directory, const char *name)
+{
+    const int n = snprintf(to, size, "%s%s%s", directory,
+                           *directory && directory[strlen(directory) - 1] == '/' ? "" : "/", name);
+    return n > 0 && (size_t)n < size;
+}
+
+/* "model.gguf" -> "model-00001-of-00003.gguf", where there are several. */
+bool convert_part_name(const conversion *c, const char *path, int part, char *to, size_t size)
+{
+    const size_t length = strlen(path);
+    const bool named = length > 5 && strcmp(path + length - 5, ".gguf") == 0;
+    const int stem = (int)length - (named ? 5 : 0);
+    const int n = c->n_part == 1 ? snprintf(to, size, "%s", path)
+                                 : snprintf(to, size, "%.*s-%05d-of-%05d.gguf", stem, path,
+                                            part + 1, c->n_part);
+    return n > 0 && (size_t)n < size;
+}
+
+/* ---- one tensor, reordered and re-encoded, a megabyte at a time ------------------------------ */
 
 #define PIECE (1 << 20) /* bytes */
 #define LOOK  256       /* numbers of a row that are looked at together */
@@ -183,4 +237,53 @@ weft_status outgoing_rows(const outgoing *t, pool *p, mem *m, rows_fn *put, void
     mem_free(m, j.in);
     mem_free(m, j.out);
     return status;
+}
+
+/* ---- all of a part --------------------------------------------------------------------------- */
+
+typedef struct counted {
+    conversion *c;
+    rows_fn *put;
+    void *ud;
+} counted;
+
+static bool put_counted(void *ud, const void *bytes, size_t n)
+{
+    counted *k = ud;
+    conversion *c = k->c;
+    k->put(k->ud, bytes, n);
+    c->done += n;
+    if (c->o->progress && !c->o->progress(c->o->progress_ud, c->done, c->bytes))
+        save_fail(&c->save, WEFT_ESTOPPED, "%s: stopped", c->report->path);
+    return c->save.status == WEFT_OK;
+}
+
+static void tell(const conversion *c, const outgoing *t, const loss_sums *lost)
+{
+    const weft_converted done = {
+        .name = t->name,
+        .from = t->from ? t->from->type->name : t->type->name,
+        .to = t->type->name,
+        .numbers = t->bytes / (uint64_t)t->type->bytes * (uint64_t)t->type->block,
+        .bytes = t->bytes,
+        .error = lost->all > 0 ? sqrt(lost->wrong / lost->all) : 0,
+        .instead = t->instead,
+    };
+    c->o->converted(c->o->converted_ud, &done);
+}
+
+void convert_data(conversion *c, int part, rows_fn *put, void *ud)
+{
+    counted k = { c, put, ud };
+    for (int64_t i = 0; i < c->n_tensor && c->save.status == WEFT_OK; i++) {
+        if (c->tensor[i].part != part)
+            continue;
+        loss_sums lost = { 0 };
+        const weft_status status = outgoing_rows(&c->tensor[i], c->pool, &c->host->mem, put_counted,
+                                                 &k, c->o->converted ? &lost : NULL, c->err);
+        if (status != WEFT_OK && c->save.status == WEFT_OK)
+            c->save.status = status;
+        if (c->save.status == WEFT_OK && c->o->converted)
+            tell(c, &c->tensor[i], &lost);
+    }
 }

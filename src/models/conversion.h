@@ -1,0 +1,124 @@
+/* conversion.h - a conversion under way: what is asked for, what will be written, and what the
+ * writers of both forms share. */
+#ifndef WEFT_MODELS_CONVERSION_H
+#define WEFT_MODELS_CONVERSION_H
+
+#include "base/pool.h"
+#include "base/save.h"
+#include "formats/quant_mix.h"
+#include "models/arch.h"
+
+typedef struct convert_options {
+    weft_format to;             /* WEFT_FORMAT_OTHER: the one that the source is not */
+    const quant_target *target; /* of matrices; NULL: as they are, or were in the directory */
+    uint64_t max_shard;         /* bytes of tensors in a file; 0: one file */
+    bool force;                 /* replace what is there */
+    weft_load load;
+    int n_thread; /* 0: one for each processor */
+    weft_progress_fn *progress;
+    void *progress_ud;
+    weft_converted_fn *converted;
+    void *converted_ud;
+} convert_options;
+
+typedef struct convert_report {
+    weft_format to;
+    char path[4096]; /* the file, the first of several, or the directory */
+    char architecture[64];
+    const dtype *type;       /* of most numbers */
+    const quant_target *mix; /* what the file is called after: the target, or that type's */
+    int64_t n_tensor, n_file, n_left_out;
+    uint64_t bytes; /* written */
+} convert_report;
+
+/* "q4_k_m", or what most numbers are. */
+const char *convert_type_name(const convert_report *r);
+
+/* A tensor as it will be written. */
+typedef struct outgoing {
+    const char *name;
+    const stored *from; /* NULL: `made` */
+    const float *made;  /* numbers that no file has */
+    const dtype *type;
+    int n_dim;
+    int64_t shape[2]; /* outermost first */
+    bool flip;        /* from is [cols, rows] */
+    int64_t turned;   /* numbers of a head whose rows are to be reordered; 0: none are */
+    bool to_adjacent; /* from halves; otherwise back */
+    bool instead;     /* the type asked for does not fit */
+    uint64_t bytes;
+    int part;
+} outgoing;
+
+/* The small files of a directory, which a GGUF file keeps as text. */
+enum {
+    TEXT_CONFIG,
+    TEXT_GENERATION,
+    TEXT_TOKENIZER,
+    TEXT_TOKENIZER_CONFIG,
+    TEXT_SPECIAL,
+    TEXT_TEMPLATE,
+    N_TEXT
+};
+
+typedef struct small_text {
+    const char *text; /* NULL: there is none; not always terminated */
+    size_t length;
+} small_text;
+
+extern const char *const text_files[N_TEXT];
+extern const char *const text_keys[N_TEXT];
+
+/* What a GGUF file keeps of the directory beside texts: the type of most tensors, "NAME TYPE" for
+ * each of the others, and whether names lack their prefix. */
+#define DTYPE_KEY  "weft.huggingface.dtype"
+#define DTYPES_KEY "weft.huggingface.dtypes"
+#define BARE_KEY   "weft.huggingface.bare_names"
+
+typedef struct conversion {
+    const convert_options *o;
+    model m;
+    const char *from;
+    char name[256]; /* of the model, after its path */
+    bool from_gguf;
+    bool bare; /* names in the directory lack the prefix of a class */
+    host *host;
+    pool *pool;
+    arena store;
+    small_text text[N_TEXT];
+    file text_file[N_TEXT];
+    outgoing *tensor;
+    int64_t n_tensor;
+    int n_part;
+    uint64_t bytes; /* of all tensors */
+    uint64_t done;
+    rope_spec llama3; /* what a table of frequencies was made from, where it had to be found out */
+    save save;
+    convert_report *report;
+    weft_error *err;
+} conversion;
+
+/* The numbers of a tensor in the order and the type of the target, handed on in pieces; and what
+ * they lose by it, if `lost` is given. */
+typedef bool rows_fn(void *ud, const void *bytes, size_t n);
+typedef struct loss_sums {
+    double wrong, all; /* sums of squares: of differences, of numbers */
+} loss_sums;
+weft_status outgoing_rows(const outgoing *t, pool *p, mem *m, rows_fn *put, void *ud,
+                          loss_sums *lost, weft_error *err);
+
+/* Both write all files of their form into c->save. */
+void convert_to_gguf(conversion *c, const char *path);
+void convert_to_hf(conversion *c, const char *directory);
+
+/* Writes the numbers of part `part`, tensor by tensor. */
+void convert_data(conversion *c, int part, rows_fn *put, void *ud);
+
+/* A path in a directory, and that of a part of a GGUF file; false where it is too long. */
+bool convert_join(char *to, size_t size, const char *directory, const char *name);
+bool convert_part_name(const conversion *c, const char *path, int part, char *to, size_t size);
+
+/* "1.2B" */
+void size_label(int64_t n_parameter, char *to, size_t size);
+
+#endif
