@@ -2,7 +2,16 @@
 #ifndef WEFT_API_H
 #define WEFT_API_H
 
-#include "base/err.h"
+#include "engine/engine.h"
+#include "models/ends.h"
+#include "text/pieces.h"
+
+struct weft_model {
+    host host;
+    model model;
+    pieces pieces;
+    ends ends;
+};
 
 /* A caller's option struct may be shorter than ours (an older header) but not longer (a newer
  * one). */
@@ -11,5 +20,8 @@ bool take_options(void *to, size_t size, const void *from, size_t from_size, con
 
 /* Gives a caller as much of a result struct as it knows. */
 void give(void *to, size_t to_size, void *from, size_t size);
+
+/* Checks that the options exist; whether they fit the model is engine_resolve's business. */
+bool take_engine_options(const weft_engine_options *from, engine_options *to, weft_error *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* api_measure.c - the public functions that measure models: check, translate, delegate. */
-#include "api_model.h"
+#include "api.h"
 #include "engine/estimate.h"
 #include "engine/evaluate.h"
 

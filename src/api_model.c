@@ -1,0 +1,332 @@
+/* api_model.c - the public functions of models, engines and sessions: check, translate, delegate. */
+#include "api.h"
+
+#include "base/cpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct weft_engine {
+    engine *inner;
+    weft_model *model;
+    weft_trace_fn *trace;
+    void *trace_ud;
+};
+
+struct weft_session {
+    session *inner;
+    weft_engine *engine;
+};
+
+/* ---- library --------------------------------------------------------------------------------- */
+
+const char *weft_version(void)
+{
+    return WEFT_VERSION;
+}
+
+int weft_abi_version(void)
+{
+    return WEFT_ABI_VERSION;
+}
+
+const char *weft_build_parts(void)
+{
+    return "gguf safetensors llama gpt2 text";
+}
+
+const char *weft_kernels_name(void)
+{
+    return kernels_select(&(log_sink){ 0 })->name;
+}
+
+int weft_cpu_count(void)
+{
+    return cpu_count();
+}
+
+/* ---- model ----------------------------------------------------------------------------------- */
+
+/* The block is freed through the host that lies in it. */
+static void release(weft_model *m)
+{
+    host h = m->host;
+    mem_free(&h.mem, m);
+}
+
+weft_model *weft_model_open(const char *path, const weft_model_options *options, weft_error *err)
+{
+    weft_error local;
+    weft_model_options o;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!path) {
+        weft_fail(err, WEFT_EINVAL, "no path given");
+        return NULL;
+    }
+    if (!take_options(&o, sizeof o, options, options ? options->struct_size : 0,
+                      "weft_model_options", err))
+        return NULL;
+    host h = { .io = io_system, .log = { o.log, o.log_ud } };
+    mem_init(&h.mem, o.ram_max, NULL);
+
+    weft_model *m = mem_zalloc(&h.mem, 1, sizeof *m, "model", err);
+    if (!m)
+        return NULL;
+    m->host = h;
+    if (model_open(&m->model, path, o.load, &m->host, err) != WEFT_OK) {
+        release(m);
+        return NULL;
+    }
+    if (ends_read(&m->ends, &m->model, err) != WEFT_OK ||
+        pieces_init(&m->pieces, &m->model.file, &m->model.store, err) != WEFT_OK) {
+        weft_model_close(m);
+        return NULL;
+    }
+    return m;
+}
+
+void weft_model_close(weft_model *m)
+{
+    if (!m)
+        return;
+    model_close(&m->model);
+    release(m);
+}
+
+bool weft_model_is_end(const weft_model *m, int32_t id)
+{
+    for (int i = 0; i < m->ends.n; i++)
+        if (m->ends.id[i] == id)
+            return true;
+    return false;
+}
+
+void weft_model_get_info(const weft_model *w, weft_model_info *info)
+{
+    const model *m = &w->model;
+    weft_model_info i = {
+        .architecture = m->name,
+        .format = m->file.format,
+        .n_layer = m->n_layer,
+        .n_head = m->n_head,
+        .n_head_kv = m->n_head_kv,
+        .d_model = m->d_model,
+        .d_head = m->d_head,
+        .d_ff = m->d_ff,
+        .n_vocab = m->n_vocab,
+        .n_ctx = m->n_ctx,
+        .n_tensor = m->n_param,
+        .n_metadata = m->file.n_entry,
+        .n_parameter = m->n_parameter,
+        .bytes_anonymous = atomic_load(&w->host.mem.used),
+        .eos_id = w->ends.n > 0 ? w->ends.id[0] : -1,
+    };
+    for (int f = 0; f < m->file.n_file; f++)
+        i.bytes_mapped += m->file.file[f].mapped ? m->file.file[f].size : 0;
+    give(info, info->struct_size, &i, sizeof i);
+}
+
+weft_status weft_model_get_tensor(const weft_model *w, int64_t at, weft_tensor_info *info)
+{
+    if (at < 0 || at >= w->model.n_param)
+        return WEFT_EINVAL;
+    const tensor *t = w->model.param[at];
+    weft_tensor_info i = { .name = t->name, .type = t->type->name, .n_dim = t->n_dim };
+    memcpy(i.shape, t->shape, sizeof i.shape);
+    i.bytes = dtype_row_bytes(t->type, cols(t)) * (size_t)(t->n_dim > 1 ? t->shape[0] : 1);
+    give(info, info->struct_size, &i, sizeof i);
+    return WEFT_OK;
+}
+
+weft_status weft_model_get_metadata(const weft_model *w, int64_t at, const char **key, char *value,
+                                    size_t size)
+{
+    if (at < 0 || at >= w->model.file.n_entry)
+        return WEFT_EINVAL;
+    const meta *m = &w->model.file.entry[at];
+    *key = m->key;
+    switch (m->type) {
+    case META_BOOL:
+        snprintf(value, size, "%s", m->flag ? "true" : "false");
+        break;
+    case META_INT:
+        snprintf(value, size, "%lld", (long long)m->integer);
+        break;
+    case META_REAL:
+        snprintf(value, size, "%g", m->number);
+        break;
+    case META_TEXT:
+        snprintf(value, size, "%s", m->text);
+        break;
+    case META_ARRAY:
+        snprintf(value, size, "[%llu values]", (unsigned long long)m->length);
+        break;
+    }
+    return WEFT_OK;
+}
+
+int64_t weft_model_piece(const weft_model *m, int32_t id, char *bytes, size_t size)
+{
+    return pieces_bytes(&m->pieces, id, bytes, size);
+}
+
+/* ---- engine ---------------------------------------------------------------------------------- */
+
+weft_engine *weft_engine_new(weft_model *m, const weft_engine_options *options, weft_error *err)
+{
+    weft_error local;
+    engine_options o;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!m) {
+        weft_fail(err, WEFT_EINVAL, "no model given");
+        return NULL;
+    }
+    if (!take_engine_options(options, &o, err))
+        return NULL;
+    weft_engine *e = mem_zalloc(&m->host.mem, 1, sizeof *e, "engine", err);
+    if (!e)
+        return NULL;
+    e->model = m;
+    e->inner = engine_new(&m->model, &o, err);
+    if (!e->inner) {
+        mem_free(&m->host.mem, e);
+        return NULL;
+    }
+    return e;
+}
+
+void weft_engine_free(weft_engine *e)
+{
+    if (!e)
+        return;
+    engine_free(e->inner);
+    mem_free(&e->model->host.mem, e);
+}
+
+weft_status weft_engine_plan(weft_model *m, const weft_engine_options *options,
+                             weft_memory_plan *plan, weft_error *err)
+{
+    weft_error local;
+    engine_options o;
+    engine_plan p;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!m)
+        return weft_fail(err, WEFT_EINVAL, "no model given");
+    if (!take_engine_options(options, &o, err) || engine_resolve(&m->model, &o, err) != WEFT_OK ||
+        engine_predict(&m->model, &o, false, &p, err) != WEFT_OK)
+        return err->code;
+    weft_memory_plan out = { .kv_bytes = p.kv,
+                             .step_bytes = p.meta + p.data + p.scratch,
+                             .n_ctx = o.n_ctx };
+    give(plan, plan->struct_size, &out, sizeof out);
+    return WEFT_OK;
+}
+
+#ifdef WEFT_REAL_DOUBLE
+#error "the public library is built over float"
+#endif
+
+static void show(void *ud, const tensor *t, const op *by)
+{
+    weft_engine *e = ud;
+    const weft_trace_tensor out = {
+        sizeof out, t->name, by->name, rows(t), cols(t), t->stride, t->data,
+    };
+    e->trace(e->trace_ud, &out);
+}
+
+weft_status weft_engine_trace(weft_engine *e, weft_trace_fn *fn, void *ud, bool attention_maps,
+                              weft_error *err)
+{
+    weft_error local;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (engine_trace(e->inner, fn ? show : NULL, e, fn && attention_maps, err) != WEFT_OK)
+        return err->code;
+    e->trace = fn;
+    e->trace_ud = ud;
+    return WEFT_OK;
+}
+
+/* ---- session --------------------------------------------------------------------------------- */
+
+weft_session *weft_session_new(weft_engine *e, weft_error *err)
+{
+    weft_error local;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!e) {
+        weft_fail(err, WEFT_EINVAL, "no engine given");
+        return NULL;
+    }
+    mem *from = &e->model->host.mem;
+    weft_session *s = mem_zalloc(from, 1, sizeof *s, "session", err);
+    if (!s)
+        return NULL;
+    s->engine = e;
+    s->inner = session_new(e->inner, err);
+    if (!s->inner) {
+        mem_free(from, s);
+        return NULL;
+    }
+    return s;
+}
+
+void weft_session_free(weft_session *s)
+{
+    if (!s)
+        return;
+    session_free(s->inner);
+    mem_free(&s->engine->model->host.mem, s);
+}
+
+weft_status weft_session_eval(weft_session *s, const int32_t *ids, int64_t n, weft_error *err)
+{
+    const weft_work w = { s, ids, n };
+    return weft_engine_eval(s ? s->engine : NULL, &w, 1, err);
+}
+
+#define MAX_WORK 1024
+
+weft_status weft_engine_eval(weft_engine *e, const weft_work *w, int n, weft_error *err)
+{
+    weft_error local;
+    work inner[MAX_WORK];
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (n < 1 || n > MAX_WORK)
+        return weft_fail(err, WEFT_EINVAL, "%d pieces of work, expected 1 to %d", n, MAX_WORK);
+    for (int i = 0; i < n; i++) {
+        if (!e || !w[i].session || !w[i].ids)
+            return weft_fail(err, WEFT_EINVAL, "work %d: no %s given", i,
+                             w[i].session ? "tokens" : "session");
+        inner[i] = (work){ w[i].session->inner, w[i].ids, w[i].n };
+    }
+    return engine_eval(e->inner, inner, n, err) == WEFT_OK ? WEFT_OK : err->code;
+}
+
+weft_status weft_session_rewind(weft_session *s, int64_t length, weft_error *err)
+{
+    if (err)
+        *err = (weft_error){ 0 };
+    return session_rewind(s->inner, length, err);
+}
+
+int64_t weft_session_length(const weft_session *s)
+{
+    return s->inner->cache.length;
+}
+
+const float *weft_session_logits(const weft_session *s)
+{
+    return s->inner->has_logits ? s->inner->logits : NULL;
+}
+
+int32_t weft_session_greedy(const weft_session *s)
+{
+    return session_greedy(s->inner);
+}
