@@ -435,8 +435,8 @@ static void story_types(void **state)
     };
     opened m;
     open_model(&m, asset("llama-stories260K/stories260K-f32.gguf"));
-    library l = stories(60);
-    compare_types(&m, &l, types, sizeof types / sizeof *types);
+    library l = stories(quick() ? 12 : 60);
+    compare_types(&m, &l, types, quick() ? 3 : sizeof types / sizeof *types);
     library_free(&l);
     close_model(&m);
 }
@@ -533,7 +533,7 @@ static void wide_types(void **state)
     };
     opened m;
     library l = stories(MAX_DOCUMENT);
-    open_model(&m, wide_model(&l, quick() ? 20 : 120));
+    open_model(&m, wide_model(&l, quick() ? 5 : 120));
     library held = l;
     held.n = quick() ? 4 : 60;
     compare_types(&m, &held, types, sizeof types / sizeof *types);
