@@ -110,6 +110,13 @@ static entry *find_entry(finding *f, const char *name)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
+/* The larger of a difference so far and that of a and b; what is no number stays. */
+static double farther(double so_far, float a, float b)
+{
+    const double d = a == b ? 0 : fabs((double)a - (double)b);
+    return isnan(so_far) || d <= so_far ? so_far : d;
+}
+
 static void keep(void *ud, const weft_trace_tensor *t)
 {
     finding *f = ud;
@@ -127,8 +134,9 @@ static void keep(void *ud, const weft_trace_tensor *t)
     e->data = longer;
     for (int64_t i = 0; i < t->rows; i++)
         for (int64_t k = 0; k < t->cols; k++) {
-            e->data[i * t->cols + k] = t->data[i * t->stride + k];
-            e->largest = fmax(e->largest, fabs((double)t->data[i * t->stride + k]));
+            const float x = t->data[i * t->stride + k];
+            e->data[i * t->cols + k] = x;
+            e->largest = isfinite(x) ? farther(e->largest, x, 0) : e->largest;
         }
 }
 
@@ -159,9 +167,9 @@ static void compare(void *ud, const weft_trace_tensor *t)
         const float *a = e->data + i * e->cols, *b = t->data + i * t->stride;
         for (int64_t k = 0; k < e->cols; k++) {
             const int64_t other = heads ? turned(k, E) : k;
-            e->off = fmax(e->off, fabs((double)a[k] - (double)b[k]));
-            e->turned = fmax(e->turned, fabs(a_gguf ? (double)a[k] - (double)b[other]
-                                                    : (double)a[other] - (double)b[k]));
+            e->off = farther(e->off, a[k], b[k]);
+            e->turned = a_gguf ? farther(e->turned, a[k], b[other])
+                               : farther(e->turned, a[other], b[k]);
         }
     }
 }

@@ -41,7 +41,7 @@ static weft_status open_shards(container *c, const char *directory, const file *
     for (int64_t i = 0; i < c->n_place && status == WEFT_OK; i++) {
         if (i > 0 && strcmp(c->place[i]->file, c->place[i - 1]->file) == 0)
             continue;
-        file *f;
+        file *f = NULL;
         status = add_inner(c, directory, c->place[i]->file, load, &f, err);
         if (status == WEFT_OK)
             status = parse_weights(c, f, err);
@@ -57,7 +57,7 @@ static weft_status open_weights(container *c, const char *directory, weft_load l
                                 weft_error *err)
 {
     weft_error why = { 0 }, none = { 0 };
-    file *f;
+    file *f = NULL;
     weft_status status = add_inner(c, directory, "model.safetensors", load, &f, &why);
     if (status == WEFT_OK)
         return parse_weights(c, f, err);
@@ -74,7 +74,7 @@ static weft_status open_directory(container *c, weft_load load, weft_error *err)
 {
     weft_error why = { 0 };
     const char *directory = c->path;
-    file *config;
+    file *config = NULL;
     weft_status status = add_inner(c, directory, "config.json", WEFT_LOAD_COPY, &config, &why);
     if (status == WEFT_EIO)
         return weft_fail(err, WEFT_EIO,
@@ -153,7 +153,7 @@ static weft_status open_part(container *c, const char *first, int64_t part, int6
     if (!path)
         return WEFT_ENOMEM;
     memcpy(&path[stem], tail, strlen(tail));
-    file *f;
+    file *f = NULL;
     weft_status status = add_file(c, path, load, &f, err);
     if (status != WEFT_OK)
         return status;
@@ -217,7 +217,7 @@ static weft_status open_parts(container *c, weft_load load, weft_error *err)
 
 static weft_status open_file(container *c, const char *path, weft_load load, weft_error *err)
 {
-    file *f;
+    file *f = NULL;
     weft_status status = add_file(c, path, load, &f, err);
     if (status != WEFT_OK)
         return status;
