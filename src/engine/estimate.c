@@ -43,12 +43,11 @@ weft_status model_cost(const model *m, int64_t n_ctx, part_cost to[N_PART], weft
 
 /* ---- rates of this machine ------------------------------------------------------------------- */
 
-#define MANY       256                 /* rows that stand for a prompt */
-#define WORKING    ((size_t)128 << 20) /* bytes of weights that one row meets: more than caches hold */
-#define FEW_ROWS   1024                /* of the weights that many rows meet */
-#define MOMENT     0.06                /* seconds for a rate */
-#define MAX_TYPE   8
-#define MAX_SAMPLE 32
+#define MANY     256                 /* rows that stand for a prompt */
+#define WORKING  ((size_t)128 << 20) /* bytes of weights that one row meets: more than caches hold */
+#define FEW_ROWS 1024                /* of the weights that many rows meet */
+#define MOMENT   0.06                /* seconds for a rate */
+#define MAX_TYPE 8
 
 /* Seconds for a unit of work, of products with weights of a format. */
 typedef struct rate {
@@ -84,11 +83,11 @@ typedef struct trial {
     int64_t n_row, n_out;
 } trial;
 
-/* A width that every format can have, near the model's. */
-static int64_t probe_cols(const model *m)
+/* The model's width, or one near it that fills blocks of the format. */
+static int64_t probe_cols(const model *m, const dtype *type)
 {
-    const int64_t near = m->d_model / 256 * 256;
-    return near < 256 ? 256 : near > 4096 ? 4096 : near;
+    const int64_t D = m->d_model, block = type ? type->block : 1, near = D / block * block;
+    return near > 0 ? near : block;
 }
 
 static tensor *zeros(run *r, int64_t n_row, int64_t n_col)
@@ -102,7 +101,7 @@ static tensor *zeros(run *r, int64_t n_row, int64_t n_col)
 static void run_trial(const probe *p, run *r, const trial *t)
 {
     const model *m = p->model;
-    const int64_t C = probe_cols(m);
+    const int64_t C = probe_cols(m, t->type);
     tensor w = { .type = t->type, .n_dim = 2, .shape = { t->n_out, C }, .data = p->weights };
     const attn a = { ATTN_CAUSAL, m->n_head, m->n_head_kv, m->d_head, m->d_head, 1, 0, { 0 } };
     run_begin(r, &p->batch);
@@ -118,10 +117,10 @@ static void run_trial(const probe *p, run *r, const trial *t)
     }
 }
 
-/* Seconds of one execution, the median of those that a moment has room for; 0 on an error. */
+/* Seconds of one execution, the mean of those that a moment has room for: a processor that others
+ * use too is slower for the model as well. 0 on an error. */
 static double time_trial(probe *p, const trial *t, weft_error *err)
 {
-    double took[MAX_SAMPLE];
     profile of = { 0 };
     run dry, r;
     if (run_init_dry(&dry, p->mem, 1, err) != WEFT_OK)
@@ -134,31 +133,23 @@ static double time_trial(probe *p, const trial *t, weft_error *err)
         return 0;
     r.kern = p->kern;
     r.pool = p->pool;
-    r.profile = &of;
     run_trial(p, &r, t); /* memory is touched for the first time */
-    const double began = now();
-    int n = 0;
-    do {
-        of.n = 0;
+    r.profile = &of;
+    do
         run_trial(p, &r, t);
-        const double seconds = of.entry[0].seconds;
-        int at = n++;
-        for (; at > 0 && took[at - 1] > seconds; at--)
-            took[at] = took[at - 1];
-        took[at] = seconds;
-    } while (n < MAX_SAMPLE && (n < 3 || now() - began < MOMENT));
+    while (of.entry[0].calls < 2 || of.entry[0].seconds < MOMENT);
     run_free(&r);
-    return took[n / 2];
+    return of.entry[0].seconds / (double)of.entry[0].calls;
 }
 
 static weft_status rate_of(probe *p, const dtype *type, rate *to, weft_error *err)
 {
-    const size_t row_bytes = dtype_row_bytes(type, probe_cols(p->model));
+    const size_t row_bytes = dtype_row_bytes(type, probe_cols(p->model, type));
     const int64_t all = (int64_t)(p->size / row_bytes), some = all < FEW_ROWS ? all : FEW_ROWS;
     const double one = time_trial(p, &(trial){ PRODUCT, type, 1, all }, err);
     const double many = one > 0 ? time_trial(p, &(trial){ PRODUCT, type, MANY, some }, err) : 0;
     *to = (rate){ type, one / ((double)all * (double)row_bytes),
-                  many / (2.0 * MANY * (double)some * (double)probe_cols(p->model)) };
+                  many / (2.0 * MANY * (double)some * (double)probe_cols(p->model, type)) };
     return many > 0 ? WEFT_OK : err->code;
 }
 
@@ -243,7 +234,7 @@ static weft_status probe_init(probe *p, const model *m, const engine_options *o,
     p->batch = (batch){ .n_row = MANY, .n_seq = 1, .row = p->row, .seq = &p->seq };
     for (int64_t i = 0; i < m->n_param; i++)
         all += bytes_of(m->param[i]);
-    const size_t least = (size_t)probe_cols(m) * sizeof(float) * 256;
+    const size_t least = (size_t)(m->d_model + 256) * sizeof(float) * 256;
     p->size = all > WORKING ? WORKING : all < least ? least : all;
     p->pool = pool_new(o->n_thread, p->mem, err);
     p->weights = p->pool ? mem_alloc(p->mem, p->size, "weights to measure with", err) : NULL;
@@ -258,7 +249,7 @@ static weft_status measure_ops(estimate *e, weft_error *err)
     probe *p = &e->probe;
     const model *m = p->model;
     const double flops = 4.0 * (double)(m->n_head * m->d_head) * MANY * (MANY + 1) / 2;
-    const double bytes = 2.0 * MANY * (double)probe_cols(m) * sizeof(real);
+    const double bytes = 2.0 * MANY * (double)m->d_model * sizeof(real);
     const double attend = time_trial(p, &(trial){ ATTEND, NULL, MANY, 0 }, err);
     const double pass = attend > 0 ? time_trial(p, &(trial){ STREAM, NULL, MANY, 0 }, err) : 0;
     const double little = pass > 0 ? time_trial(p, &(trial){ STREAM, NULL, 1, 0 }, err) : 0;

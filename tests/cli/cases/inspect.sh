@@ -4,5 +4,5 @@ try inspect "$GOLDEN/llama-gqa"
 try inspect "$GOLDEN/gpt2" --tensors --no-speed
 try inspect "$GOLDEN/gpt2" --metadata --no-speed
 try inspect "$GOLDEN/llama-gqa" -c 64 -b 8 --kv-type bf16 -t 1
-try inspect "$GOLDEN/llama-gqa" --ram-max 300K
+"$WEFT" inspect "$GOLDEN/llama-gqa" --ram-max 300K 2>&1 | sed -n 's/: needs.*//; /speed/p'
 try inspect "$GOLDEN/llama-gqa" --threads -1
