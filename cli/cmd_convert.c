@@ -11,7 +11,7 @@ static bool force, json, no_mmap;
 
 static const option options[] = {
     { 0, "type", OPT_TEXT, &type, "TYPE", NULL,
-      "of matrices: f32, f16, bf16, in GGUF q8_0 too (as they are)" },
+      "of matrices: f32, f16, bf16; in GGUF those of quantize too (as is)" },
     { 0, "to", OPT_TEXT, &form, "FORM", NULL, "gguf or hf (the one that IN is not)" },
     { 0, "max-shard-size", OPT_SIZE, &max_shard, "SIZE", NULL,
       "at most so many bytes of weights in a file" },

@@ -81,6 +81,8 @@ static int quantize_main(void)
         return cli_usage(c, !positional[0]   ? "which model, where to, and which type?"
                             : !positional[1] ? "where to? Give a .gguf file or a directory"
                                              : "which type? q4_k_m is the usual choice");
+    if (threads < 0 || threads > 1024)
+        return cli_usage(c, "--threads: %lld is outside 1 to 1024", (long long)threads);
     const weft_convert_options o = { .struct_size = sizeof o,
                                      .to = WEFT_FORMAT_GGUF,
                                      .type = positional[2],
