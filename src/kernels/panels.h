@@ -16,6 +16,7 @@
 #define PANEL (VECS * WIDTH)
 #define PIECE 128 /* numbers of a stored row that are produced at a time */
 #define AHEAD 8   /* rows of a panel that are asked for in advance */
+#define FAR   512 /* bytes of a stored row that are, where one row is multiplied */
 
 /* sums[i][c] = sum_j a[j, i] p[j, c] for R rows. R is a constant where it is inlined. The
  * outer loops ask to be unrolled so that sums are registers from the start: without it gcc 12 for
@@ -251,7 +252,8 @@ static void add_sums(real *y, int64_t y_stride, bool add, const real *sums, int6
 /* ---- one row of x: what is turned is multiplied at once ------------------------------------- */
 
 /* The sums of WIDTH stored rows with n numbers of x, in the same order as multiply_rows. Two numbers
- * of 16 bits are turned as one: a lane's lower half comes first. */
+ * of 16 bits are turned as one: a lane's lower half comes first. What is asked for beyond the end of
+ * a row is the beginning of the row that its lane takes up next. */
 static inline __attribute__((always_inline)) vec one_strip(tile_kind kind, const row_set *w,
                                                            int64_t c, int64_t width, int64_t k,
                                                            int64_t n, const real *x)
@@ -263,10 +265,11 @@ static inline __attribute__((always_inline)) vec one_strip(tile_kind kind, const
     strip_rows(row, w, c, 0, width);
     for (int64_t j = 0; j < n; j += step) {
         vec t[WIDTH];
+        const size_t at = (size_t)(k + j) * bytes, far = at + FAR;
+        const size_t wish = far < w->row_bytes ? far : far + (WIDTH - 1) * w->row_bytes;
         for (int i = 0; i < WIDTH; i++) {
-            const char *at = (const char *)row[i] + (k + j) * bytes;
-            t[i] = v_load((const real *)(const void *)at);
-            __builtin_prefetch(at + 256);
+            t[i] = v_load((const real *)(const void *)((const char *)row[i] + at));
+            __builtin_prefetch((const char *)row[i] + wish);
         }
         v_transpose(t);
         for (int i = 0; i < WIDTH; i++) {
