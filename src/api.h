@@ -13,6 +13,18 @@ struct weft_model {
     ends ends;
 };
 
+struct weft_engine {
+    engine *inner;
+    weft_model *model;
+    weft_trace_fn *trace;
+    void *trace_ud;
+};
+
+struct weft_session {
+    session *inner;
+    weft_engine *engine;
+};
+
 /* A caller's option struct may be shorter than ours (an older header) but not longer (a newer
  * one). */
 bool take_options(void *to, size_t size, const void *from, size_t from_size, const char *what,

@@ -7,18 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct weft_engine {
-    engine *inner;
-    weft_model *model;
-    weft_trace_fn *trace;
-    void *trace_ud;
-};
-
-struct weft_session {
-    session *inner;
-    weft_engine *engine;
-};
-
 /* ---- library --------------------------------------------------------------------------------- */
 
 const char *weft_version(void)
