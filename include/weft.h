@@ -66,7 +66,7 @@ typedef enum weft_status {
     WEFT_ECONTEXT,     /* the context or the page pool is full */
     WEFT_ESYSTEM,      /* threads or other services of the system could not be had */
     WEFT_ENUMERIC,     /* the model's numbers are not finite, or do not fit */
-    WEFT_ESTOPPED,     /* the caller's callback said so */
+    WEFT_ESTOPPED,     /* the caller said so: a callback, or a cancelled session */
 } weft_status;
 
 typedef struct weft_error {
@@ -362,10 +362,11 @@ typedef enum weft_kv_type {
 typedef struct weft_engine_options {
     size_t struct_size;
     int threads;          /* 0: one per processor of this process */
-    int n_session;        /* contexts the cache has room for, whichever sessions fill it; 0: 1 */
+    int n_session;        /* sessions in one forward, and contexts in the cache; 0: 1 */
     int n_batch;          /* most rows in one forward; 0: 256 */
     int64_t n_ctx;        /* positions per session; 0: the model's own, at most 4096 */
     weft_kv_type kv_type; /* how keys and values are kept; default f32 */
+    int64_t n_cache;      /* positions in the cache, shared ones once; 0: n_session contexts */
 } weft_engine_options;
 
 WEFT_API weft_engine *weft_engine_new(weft_model *model, const weft_engine_options *options,
@@ -433,19 +434,29 @@ WEFT_API weft_status weft_engine_trace(weft_engine *engine, weft_trace_fn *fn, v
 
 /* ---- session: one timeline of tokens --------------------------------------------------------- */
 
+/* Sessions of one engine share the pages of its cache: a fork takes none until it goes its own way,
+ * and a page goes back when the last session that holds it lets go. */
 typedef struct weft_session weft_session;
 
 WEFT_API weft_session *weft_session_new(weft_engine *engine, weft_error *err);
 WEFT_API void weft_session_free(weft_session *session);
 
+/* Another session of the same engine with the same tokens and logits. Both go on as if each were
+ * alone. */
+WEFT_API weft_session *weft_session_fork(const weft_session *session, weft_error *err);
+
 /* Appends n tokens and computes the logits that follow the last of them. On error the session has
- * the tokens it had before the call. */
+ * the tokens it had before the call. A context or a cache that is full is WEFT_ECONTEXT, before
+ * anything is computed. */
 WEFT_API weft_status weft_session_eval(weft_session *session, const int32_t *ids, int64_t n,
                                        weft_error *err);
 
 /* Forgets all tokens from position `length` on. */
 WEFT_API weft_status weft_session_rewind(weft_session *session, int64_t length, weft_error *err);
 WEFT_API int64_t weft_session_length(const weft_session *session);
+
+/* Its tokens so far, valid until the next call that changes it. */
+WEFT_API const int32_t *weft_session_tokens(const weft_session *session, int64_t *n);
 
 /* n_vocab numbers, valid until the next eval or rewind; NULL before the first eval and after a
  * rewind. */
@@ -454,16 +465,32 @@ WEFT_API const float *weft_session_logits(const weft_session *session);
 /* The most likely next token (the lowest id among equals), or -1 where there are no logits. */
 WEFT_API int32_t weft_session_greedy(const weft_session *session);
 
+/* From any thread: the session takes no part in its next forward, nor in those that the same eval
+ * would have gone on with, and has the tokens it had before that eval. A forward that runs already
+ * ends first, so that this takes one forward at most; an eval that ran its last one is not stopped,
+ * but the next eval is. */
+WEFT_API void weft_session_cancel(weft_session *session);
+
 /* Evaluates for several sessions of one engine, at most 1024, in as few forwards as their rows
  * fit into. */
 typedef struct weft_work {
     weft_session *session;
     const int32_t *ids;
     int64_t n;
+    int64_t done;       /* tokens that were appended */
+    weft_status status; /* WEFT_OK, or WEFT_ESTOPPED: its session was cancelled */
 } weft_work;
 
-WEFT_API weft_status weft_engine_eval(weft_engine *engine, const weft_work *work, int n,
-                                      weft_error *err);
+/* Until all is done. An error undoes all; a cancelled session alone is undone while the others
+ * finish, and WEFT_ESTOPPED is returned in the end. */
+WEFT_API weft_status weft_engine_eval(weft_engine *engine, weft_work *work, int n, weft_error *err);
+
+/* One forward of at most n_batch rows in at most n_session works, for those who let works come and
+ * go between forwards. Works with one token left come first, so that no long prompt keeps a session
+ * from its next token; the others share the room that is left. Works with done = n are passed over,
+ * and so are those with a status: a session that is cancelled has kept what was done. Begin with
+ * done and status 0. */
+WEFT_API weft_status weft_engine_step(weft_engine *engine, weft_work *work, int n, weft_error *err);
 
 /* What the model thinks of a token after the session's last one: the logarithm of its probability,
  * over the whole vocabulary and without temperature, in nats. */

@@ -2,7 +2,7 @@
 #ifndef WEFT_API_H
 #define WEFT_API_H
 
-#include "engine/engine.h"
+#include "engine/session.h"
 #include "models/ends.h"
 #include "text/pieces.h"
 
