@@ -515,6 +515,185 @@ WEFT_API weft_status weft_engine_eval(weft_engine *engine, weft_work *work, int 
  * done and status 0. */
 WEFT_API weft_status weft_engine_step(weft_engine *engine, weft_work *work, int n, weft_error *err);
 
+/* What the model thinks of a token after the session's last one: the logarithm of its probability,
+ * over the whole vocabulary and without temperature, in nats. */
+typedef struct weft_logprob {
+    int32_t id;
+    double logprob;
+} weft_logprob;
+
+/* The k most likely tokens, best first; among equals the lower id. Returns how many were written:
+ * fewer than k where the vocabulary ends, 0 where there are no logits. */
+WEFT_API int64_t weft_session_top(const weft_session *session, int64_t k, weft_logprob *out);
+
+/* Of n tokens that the caller names in out[i].id. */
+WEFT_API weft_status weft_session_logprobs(const weft_session *session, weft_logprob *out,
+                                           int64_t n, weft_error *err);
+
+/* ---- sampling: which token comes next -------------------------------------------------------- */
+
+/* A sampler is a chain of steps. The first of them change scores, which begin as the logits; the
+ * others leave tokens out; then one of those that are left is drawn by its probability among them.
+ *
+ *     bias         score += bias                                         of tokens that are named
+ *     penalties    score = score < 0 ? score * repetition : score / repetition, then
+ *                  score -= frequency * times + presence                 of tokens of the history
+ *     dry          score -= multiplier * base^(length - allowed_length)  of tokens that would go on
+ *                  repeating what the last `length` tokens repeat already
+ *     temperature  score /= temperature; 0 leaves the best token only
+ *     top_k        leaves the k best, and those that equal the last of them
+ *     top_p        leaves the fewest best ones that together have probability p
+ *     min_p        leaves those with at least p times the probability of the best
+ *     typical      leaves those whose surprise is nearest to the entropy and that together have
+ *                  probability p
+ *     xtc          with a probability, leaves out all that have at least the threshold, except for
+ *                  the last of them
+ *     mirostat     leaves those with a surprise of at most mu bits; mu begins at 2 tau and, after
+ *                  the draw, mu -= eta * (surprise of the token - tau)
+ *
+ * That is the default chain. top_k, top_p, min_p, typical and penalties leave what the processors of
+ * transformers leave. "The best" is by score, and the lower id among equals; where top_p cuts
+ * between equals the lower ids stay.
+ *
+ * The history is what the caller says it is: all tokens of a session, its prompt too. A draw is a
+ * function of (seed, length of the history) and of the scores: it does not depend on draws before,
+ * except through mirostat, which remembers mu. */
+typedef struct weft_sampler weft_sampler;
+
+typedef struct weft_bias {
+    int32_t id;
+    float bias; /* -INFINITY forbids the token */
+} weft_bias;
+
+/* All zero: greedy. A step whose option is 0 does nothing. */
+typedef struct weft_sampler_options {
+    size_t struct_size;
+    const char *chain;      /* names with ';' between them; NULL: "bias;penalties;dry;temperature;
+                                 top_k;top_p;min_p;typical;xtc;mirostat". What changes scores of
+                                 single tokens comes before temperature and what leaves out */
+    uint64_t seed;          /* 0 is a seed like others */
+    double temperature;     /* 0: greedy */
+    int64_t top_k;          /* 0: all */
+    double top_p;           /* 0 or 1: all */
+    double min_p;           /* 0: all */
+    double typical;         /* 0 or 1: all */
+    double repetition;      /* 0 or 1: none; 0.01 to 100 */
+    double frequency;       /* times it occurred; -100 to 100 */
+    double presence;        /* -100 to 100 */
+    int64_t penalty_last_n; /* tokens of the history that penalties count; 0: all */
+    double dry_multiplier;  /* 0: off; at most 100 */
+    double dry_base;        /* 0: 1.75; 1 to 10 */
+    int64_t dry_length;     /* a repetition that is shorter costs nothing; 0: 2 */
+    int64_t dry_last_n;     /* tokens of the history that it looks at; 0: 4096 */
+    double xtc_probability; /* 0: off */
+    double xtc_threshold;   /* 0: 0.1; at most 0.5 */
+    double mirostat_tau;    /* bits; 0: off */
+    double mirostat_eta;    /* 0: 0.1; at most 1 */
+    const weft_bias *bias;  /* [n_bias] */
+    int64_t n_bias;
+    const int32_t *breakers; /* [n_breaker]: tokens at which repetitions end for dry */
+    int64_t n_breaker;
+    int64_t n_vocab; /* of logits that come without a model */
+} weft_sampler_options;
+
+/* model: whose vocabulary it is and whose memory it counts against, or NULL with n_vocab given. An
+ * option out of range, or one that is set and whose step is not in the chain, is an error. */
+WEFT_API weft_sampler *weft_sampler_new(weft_model *model, const weft_sampler_options *options,
+                                        weft_error *err);
+WEFT_API void weft_sampler_free(weft_sampler *sampler);
+
+/* Every token whose bytes contain one of these strings ends repetitions for dry: "\n", ":", "\""
+ * and "*" are what others use. */
+WEFT_API weft_status weft_sampler_break(weft_sampler *sampler, const weft_tokenizer *tokenizer,
+                                        const char *const *strings, int n, weft_error *err);
+
+/* The steps that do something, in order: "penalties 1.1 over 64; temperature 0.8; top_k 40; seed
+ * 7". Lives as long as the sampler. */
+WEFT_API const char *weft_sampler_describe(const weft_sampler *sampler);
+
+/* The next token after logits [n_vocab] and a history of n tokens. Logits that are NaN or +inf are
+ * an error, and so is a vocabulary in which nothing is possible. Takes no memory. */
+WEFT_API weft_status weft_sampler_pick(weft_sampler *sampler, const float *logits, int64_t n_vocab,
+                                       const int32_t *ids, int64_t n, int32_t *id, weft_error *err);
+
+/* The same after a session's logits and all of its tokens. The token is not evaluated. */
+WEFT_API weft_status weft_sampler_next(weft_sampler *sampler, const weft_session *session,
+                                       int32_t *id, weft_error *err);
+
+/* The tokens that were left for the last draw, best first, with their probabilities in it. Writes at
+ * most k of them and returns how many there were. */
+typedef struct weft_chance {
+    int32_t id;
+    double p;
+} weft_chance;
+
+WEFT_API int64_t weft_sampler_kept(weft_sampler *sampler, int64_t k, weft_chance *out);
+
+/* Before another text: mirostat begins again. */
+WEFT_API void weft_sampler_reset(weft_sampler *sampler);
+
+/* ---- stop strings ---------------------------------------------------------------------------- */
+
+/* Ends a text where one of several strings occurs, however the text is cut into tokens: at the
+ * string that is complete first; of those that end together, the longest. */
+typedef struct weft_stop weft_stop;
+
+WEFT_API weft_stop *weft_stop_new(const char *const *strings, int n, weft_error *err);
+WEFT_API void weft_stop_free(weft_stop *stop);
+
+/* *out, *out_length: what can be given out now, good until the next call. What may be the beginning
+ * of a stop string is held back; of the string itself and what follows nothing is given. */
+WEFT_API weft_status weft_stop_push(weft_stop *stop, const char *bytes, size_t length,
+                                    const char **out, size_t *out_length, weft_error *err);
+
+/* Which string ended the text, or -1. */
+WEFT_API int weft_stop_hit(const weft_stop *stop);
+
+/* At the end of the text: what was held back. Then it is as new, for another text. */
+WEFT_API void weft_stop_flush(weft_stop *stop, const char **out, size_t *out_length);
+
+/* ---- beam search: the most likely texts ------------------------------------------------------ */
+
+#define WEFT_MAX_BEAM 256
+
+/* When does a search end that has found n_beam texts? The score of a text that goes on can only be
+ * guessed: as if it ended here, or (NEVER, where longer texts gain) as long as it may become. */
+typedef enum weft_early {
+    WEFT_EARLY_GUESS, /* when no live text would be better than the worst found, if it ended here */
+    WEFT_EARLY_FULL,  /* at once */
+    WEFT_EARLY_NEVER, /* when no live text can become better than the worst found */
+} weft_early;
+
+typedef struct weft_beam_options {
+    size_t struct_size;
+    int n_beam;            /* texts that are followed; 0: 4 */
+    int n_best;            /* texts that are given, at most n_beam; 0: 1 */
+    int64_t n_new;         /* most tokens of a text; 0: what the context has room for */
+    double length_penalty; /* scores are sum(log p) / length^this; 0: the sum; -10 to 10 */
+    weft_early early;
+    const int32_t *ends; /* [n_end] tokens that end a text; NULL: those of the model */
+    int n_end;
+} weft_beam_options;
+
+typedef struct weft_beam {
+    const int32_t *ids; /* behind the prompt, with the token that ended it */
+    int64_t n;
+    double score;
+    bool ended; /* by such a token, not by n_new */
+} weft_beam;
+
+typedef struct weft_beams {
+    int n;
+    const weft_beam *beam; /* best first */
+} weft_beams;
+
+/* Texts and scores are those of transformers' generate(num_beams=n_beam, do_sample=False). All live
+ * texts share the pages of what they have in common and go through one forward a step; the engine
+ * needs cache for n_beam sessions that part behind the prompt. NULL with err filled on failure. */
+WEFT_API weft_beams *weft_beam_search(weft_engine *engine, const int32_t *ids, int64_t n,
+                                      const weft_beam_options *options, weft_error *err);
+WEFT_API void weft_beams_free(weft_beams *beams);
+
 /* ---- evaluation: how well a model foretells texts -------------------------------------------- */
 
 typedef struct weft_document {
