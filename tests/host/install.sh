@@ -21,7 +21,7 @@ check "install: the installed weft runs" "$prefix/bin/weft" inspect "$model"
 # shellcheck disable=SC2046 # one word per flag
 build_shared() { "$cc" "$work/program.c" $(pkg-config --cflags --libs weft) -o "$work/shared"; }
 check "install: builds with pkg-config" build_shared
-check "install: runs with pkg-config" prints_text "$work/shared" "$model"
+check "install: runs with pkg-config" prints_text "$work/shared" "$model" abc
 cp "$work/text" "$work/text.shared"
 
 # shellcheck disable=SC2046
@@ -30,7 +30,7 @@ build_cxx() { "$cxx" -Wall -Wextra -pedantic -x c++ "$work/program.c" $(pkg-conf
 build_example() { "$cxx" "$source/examples/cpp.cpp" $(pkg-config --cflags --libs weft) -o "$work/example"; }
 if [ -n "$cxx" ]; then
     check "install: builds as C++ with pkg-config" build_cxx
-    check "install: runs as C++" prints_text "$work/cxx" "$model"
+    check "install: runs as C++" prints_text "$work/cxx" "$model" abc
     check "install: C and C++ print the same text" cmp "$work/text" "$work/text.shared"
     check "install: examples/cpp.cpp builds" build_example
     check "install: examples/cpp.cpp runs" "$work/example" "$model" "abc"
@@ -43,7 +43,7 @@ build_static() { "$cc" -static "$work/program.c" $(pkg-config --static --cflags 
 echo 'int main(void) { return 0; }' >"$work/empty.c"
 if "$cc" -static "$work/empty.c" -ljansson -lpcre2-8 -lutf8proc -o "$work/empty" 2>/dev/null; then
     check "install: builds with pkg-config --static" build_static
-    check "install: runs with pkg-config --static" prints_text "$work/static" "$model"
+    check "install: runs with pkg-config --static" prints_text "$work/static" "$model" abc
     check "install: static and shared print the same text" cmp "$work/text" "$work/text.shared"
 else
     skip "install: builds with pkg-config --static" "no static libc or libraries here"
@@ -64,7 +64,7 @@ configure() { cmake -S "$work/project" -B "$work/project/build" -DCMAKE_C_COMPIL
 check "install: find_package(weft) finds it" configure
 check "install: builds with find_package" cmake --build "$work/project/build"
 for target in by_shared by_static; do
-    check "install: runs with find_package, $target" prints_text "$work/project/build/$target" "$model"
+    check "install: runs with find_package, $target" prints_text "$work/project/build/$target" "$model" abc
     check "install: $target prints the same text" cmp "$work/text" "$work/text.shared"
 done
 exit $n_failed
