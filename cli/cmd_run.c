@@ -1,38 +1,33 @@
 /* weft run - generate from a prompt. */
 #include "cli.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static load_options load;
 static shape_options shape;
-static const char *ids_text, *prompt_text, *pre;
+static prompt_options prompt;
 static int64_t n_predict = 64;
 static double temperature;
 static bool json, ignore_eos;
 
 static const option options[] = {
-    { 'm', "model", OPT_TEXT, &load.path, "PATH", "WEFT_MODEL",
-      "GGUF file or Hugging Face directory" },
-    { 'p', "prompt", OPT_TEXT, &prompt_text, "TEXT", NULL, "text to continue" },
-    { 0, "ids", OPT_TEXT, &ids_text, "N,N,...", NULL, "prompt as token ids" },
-    { 0, "pre", OPT_TEXT, &pre, "NAME", NULL, "how text is split, where the file does not say" },
-    { 'n', "predict", OPT_INT, &n_predict, "N", NULL, "most tokens to generate (64)" },
-    { 0, "temp", OPT_REAL, &temperature, "T", NULL, "0 is greedy, and the only one so far (0)" },
-    { 0, "ignore-eos", OPT_FLAG, &ignore_eos, NULL, NULL,
+    OPTION_MODEL(load),
+    OPTION_PROMPT(prompt),
+    OPTION_FILE(prompt),
+    OPTION_IDS(prompt),
+    { 'n', "predict", OPT_INT, &n_predict, "N", SETTING, "most tokens to generate (64)" },
+    { 0, "temp", OPT_REAL, &temperature, "T", SETTING, "0 is greedy, and the only one so far (0)" },
+    { 0, "ignore-eos", OPT_FLAG, &ignore_eos, NULL, SETTING | RARE,
       "go on after the token that ends a text" },
-    { 'c', "ctx-size", OPT_INT, &shape.n_ctx, "N", "WEFT_CTX_SIZE",
-      "positions (the model's, up to 4096)" },
-    { 'b', "batch-size", OPT_INT, &shape.n_batch, "N", "WEFT_BATCH_SIZE",
-      "most rows in one forward (256)" },
-    { 't', "threads", OPT_INT, &shape.threads, "N", "WEFT_THREADS", "threads (one per processor)" },
-    { 0, "kv-type", OPT_TEXT, &shape.kv_type, "TYPE", "WEFT_KV_TYPE",
-      "cache: f32, f16, bf16, q8_0 (f32)" },
-    { 0, "ram-max", OPT_SIZE, &load.ram_max, "SIZE", "WEFT_RAM_MAX",
-      "take no more memory than this (0: no cap)" },
-    { 0, "no-mmap", OPT_FLAG, &load.no_mmap, NULL, NULL, "copy the weights, do not map the file" },
-    { 0, "json", OPT_FLAG, &json, NULL, NULL, "print one JSON object at the end" },
+    OPTION_CTX_SIZE(shape),
+    OPTION_BATCH_SIZE(shape),
+    OPTION_THREADS(shape.threads),
+    OPTION_KV_TYPE(shape),
+    OPTION_RAM_MAX(load.ram_max),
+    OPTION_NO_MMAP(load.no_mmap),
+    OPTION_PRE(prompt.pre),
+    OPTION_JSON(json, "print one JSON object at the end"),
     { 0 },
 };
 
@@ -106,11 +101,11 @@ static const char *tokens(int64_t n)
     return n == 1 ? "token" : "tokens";
 }
 
-static void report(int64_t n_prompt, double prompt, int64_t n, double generate)
+static void report(int64_t n_prompt, double reading, int64_t n, double generating)
 {
     fprintf(stderr, "weft: prompt %lld %s, %.1f tok/s; generated %lld %s, %.1f tok/s\n",
-            (long long)n_prompt, tokens(n_prompt), prompt > 0 ? (double)n_prompt / prompt : 0,
-            (long long)n, tokens(n), generate > 0 ? (double)n / generate : 0);
+            (long long)n_prompt, tokens(n_prompt), reading > 0 ? (double)n_prompt / reading : 0,
+            (long long)n, tokens(n), generating > 0 ? (double)n / generating : 0);
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
@@ -141,8 +136,12 @@ static weft_status read_prompt(weft_session *s, const int32_t *ids, int64_t n, i
 {
     const int64_t piece = n > room ? n : 256;
     weft_status status = WEFT_OK;
-    for (int64_t at = 0; at < n && status == WEFT_OK && !cli_interrupted(); at += piece)
+    cli_bar bar = { .label = "prompt", .unit = "tokens" };
+    for (int64_t at = 0; at < n && status == WEFT_OK && !cli_interrupted(); at += piece) {
+        cli_bar_show(&bar, (uint64_t)at, (uint64_t)n);
         status = weft_session_eval(s, ids + at, n - at < piece ? n - at : piece, err);
+    }
+    cli_bar_end(&bar);
     return status;
 }
 
@@ -192,58 +191,29 @@ static int run_model(const weft_engine_options *engine_options, const weft_token
     return code;
 }
 
-/* The model's own tokenizer turns the text into ids; it is the only one who puts BOS before. */
-static int run_prompt(const weft_engine_options *engine_options)
-{
-    weft_error err = { 0 };
-    const weft_tokenizer_options o = {
-        .struct_size = sizeof o, .load = WEFT_LOAD_MAP, .ram_max = load.ram_max, .pre = pre
-    };
-    weft_tokenizer *t = weft_tokenizer_load(load.path, &o, &err);
-    weft_tokens *k = t ? weft_tokenizer_encode(t, prompt_text, strlen(prompt_text), NULL, &err)
-                       : NULL;
-    int code;
-    if (!k)
-        code = cli_fail(&err);
-    else if (k->n == 0)
-        code = cli_usage(&command_run,
-                         "--prompt: the text gives no tokens, and nothing to go on from");
-    else
-        code = run_model(engine_options, t, k->ids, k->n);
-    weft_tokens_free(k);
-    weft_tokenizer_free(t);
-    return code;
-}
-
-static int run_ids(const weft_engine_options *engine_options)
-{
-    int32_t *ids = NULL;
-    int64_t n = 0;
-    int code = cli_parse_ids(&command_run, ids_text, &ids, &n);
-    if (!code)
-        code = run_model(engine_options, NULL, ids, n);
-    free(ids);
-    return code;
-}
-
 static int run_main(void)
 {
+    const command *c = &command_run;
     weft_engine_options engine_options;
+    weft_tokenizer *tokenizer = NULL;
+    int32_t *ids = NULL;
+    int64_t n = 0;
     if (!load.path)
-        return cli_usage(&command_run, "which model? Give a GGUF file or a Hugging Face directory");
-    if (!ids_text && !prompt_text)
-        return cli_usage(&command_run, "what to continue? Give a text: -p \"Once upon a time\"");
-    if (ids_text && prompt_text)
-        return cli_usage(&command_run, "--prompt and --ids: give one of them");
+        return cli_which_model(c);
     if (temperature != 0)
-        return cli_usage(&command_run, "--temp %g: only greedy (0) exists so far", temperature);
+        return cli_usage(c, "--temp %g: only greedy (0) exists so far", temperature);
     if (n_predict < 0)
-        return cli_usage(&command_run, "--predict: %lld is out of range", (long long)n_predict);
-    const int code = cli_engine_options(&command_run, &shape, &engine_options);
+        return cli_usage(c, "--predict: %lld is out of range", (long long)n_predict);
+    int code = cli_engine_options(c, &shape, &engine_options);
     if (code)
         return code;
     cli_catch_interrupt();
-    return prompt_text ? run_prompt(&engine_options) : run_ids(&engine_options);
+    code = cli_prompt(c, &prompt, &load, &tokenizer, &ids, &n);
+    if (!code)
+        code = run_model(&engine_options, tokenizer, ids, n);
+    free(ids);
+    weft_tokenizer_free(tokenizer);
+    return code;
 }
 
 const command command_run = {
