@@ -10,7 +10,7 @@
 #include "bench.h"
 
 #include "base/rng.h"
-#include "engine/engine.h"
+#include "engine/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,7 +92,7 @@ typedef struct job {
 static void append(job *j, const int32_t *ids, int64_t n)
 {
     weft_error err = { 0 };
-    const work w = { j->session, ids, n };
+    work w = { .session = j->session, .ids = ids, .n = n };
     bench_check(engine_eval(j->engine, &w, 1, &err), &err);
 }
 

@@ -9,7 +9,7 @@
 #include "args.h"
 #include "bench.h"
 
-#include "engine/engine.h"
+#include "engine/session.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -108,7 +108,7 @@ static double token(engine *e, session *s)
 {
     weft_error err = { 0 };
     const int32_t id = 1;
-    const work w = { s, &id, 1 };
+    work w = { .session = s, .ids = &id, .n = 1 };
     const double began = bench_now();
     bench_check(session_rewind(s, 0, &err), &err);
     bench_check(engine_eval(e, &w, 1, &err), &err);

@@ -11,6 +11,7 @@
 
 #include "base/rng.h"
 #include "engine/estimate.h"
+#include "engine/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +52,7 @@ static double take(job *j, int what, int64_t n)
     const double began = bench_now();
     const int64_t piece = what == PROMPT ? n : 1;
     for (int64_t at = 0; at < n; at += piece) {
-        const work w = { j->session, j->ids + at, piece };
+        work w = { .session = j->session, .ids = j->ids + at, .n = piece };
         bench_check(engine_eval(j->engine, &w, 1, &err), &err);
     }
     return bench_now() - began;

@@ -66,7 +66,7 @@ typedef enum weft_status {
     WEFT_ECONTEXT,     /* the context or the page pool is full */
     WEFT_ESYSTEM,      /* threads or other services of the system could not be had */
     WEFT_ENUMERIC,     /* the model's numbers are not finite, or do not fit */
-    WEFT_ESTOPPED,     /* the caller's callback said so */
+    WEFT_ESTOPPED,     /* the caller said so: a callback, or a cancelled session */
 } weft_status;
 
 typedef struct weft_error {
@@ -362,10 +362,11 @@ typedef enum weft_kv_type {
 typedef struct weft_engine_options {
     size_t struct_size;
     int threads;          /* 0: one per processor of this process */
-    int n_session;        /* contexts the cache has room for, whichever sessions fill it; 0: 1 */
+    int n_session;        /* sessions in one forward, and contexts in the cache; 0: 1 */
     int n_batch;          /* most rows in one forward; 0: 256 */
     int64_t n_ctx;        /* positions per session; 0: the model's own, at most 4096 */
     weft_kv_type kv_type; /* how keys and values are kept; default f32 */
+    int64_t n_cache;      /* positions in the cache, shared ones once; 0: n_session contexts */
 } weft_engine_options;
 
 WEFT_API weft_engine *weft_engine_new(weft_model *model, const weft_engine_options *options,
@@ -434,19 +435,29 @@ WEFT_API weft_status weft_engine_trace(weft_engine *engine, weft_trace_fn *fn, v
 
 /* ---- session: one timeline of tokens --------------------------------------------------------- */
 
+/* Sessions of one engine share the pages of its cache: a fork takes none until it goes its own way,
+ * and a page goes back when the last session that holds it lets go. */
 typedef struct weft_session weft_session;
 
 WEFT_API weft_session *weft_session_new(weft_engine *engine, weft_error *err);
 WEFT_API void weft_session_free(weft_session *session);
 
+/* Another session of the same engine with the same tokens and logits. Both go on as if each were
+ * alone. */
+WEFT_API weft_session *weft_session_fork(const weft_session *session, weft_error *err);
+
 /* Appends n tokens and computes the logits that follow the last of them. On error the session has
- * the tokens it had before the call. */
+ * the tokens it had before the call. A context or a cache that is full is WEFT_ECONTEXT, before
+ * anything is computed. */
 WEFT_API weft_status weft_session_eval(weft_session *session, const int32_t *ids, int64_t n,
                                        weft_error *err);
 
 /* Forgets all tokens from position `length` on. */
 WEFT_API weft_status weft_session_rewind(weft_session *session, int64_t length, weft_error *err);
 WEFT_API int64_t weft_session_length(const weft_session *session);
+
+/* Its tokens so far, valid until the next call that changes it. */
+WEFT_API const int32_t *weft_session_tokens(const weft_session *session, int64_t *n);
 
 /* n_vocab numbers, valid until the next eval or rewind; NULL before the first eval and after a
  * rewind. */
@@ -455,16 +466,165 @@ WEFT_API const float *weft_session_logits(const weft_session *session);
 /* The most likely next token (the lowest id among equals), or -1 where there are no logits. */
 WEFT_API int32_t weft_session_greedy(const weft_session *session);
 
+/* From any thread: the session takes no part in its next forward, nor in those that the same eval
+ * would have gone on with, and has the tokens it had before that eval. A forward that runs already
+ * ends first, so that this takes one forward at most; an eval that ran its last one is not stopped,
+ * but the next eval is. */
+WEFT_API void weft_session_cancel(weft_session *session);
+
 /* Evaluates for several sessions of one engine, at most 1024, in as few forwards as their rows
  * fit into. */
 typedef struct weft_work {
     weft_session *session;
     const int32_t *ids;
     int64_t n;
+    int64_t done;       /* tokens that were appended */
+    weft_status status; /* WEFT_OK, or WEFT_ESTOPPED: its session was cancelled */
 } weft_work;
 
-WEFT_API weft_status weft_engine_eval(weft_engine *engine, const weft_work *work, int n,
-                                      weft_error *err);
+/* Until all is done. An error undoes all; a cancelled session alone is undone while the others
+ * finish, and WEFT_ESTOPPED is returned in the end. */
+WEFT_API weft_status weft_engine_eval(weft_engine *engine, weft_work *work, int n, weft_error *err);
+
+/* One forward of at most n_batch rows in at most n_session works, for those who let works come and
+ * go between forwards. Works with one token left come first, so that no long prompt keeps a session
+ * from its next token; the others share the room that is left. Works with done = n are passed over,
+ * and so are those with a status: a session that is cancelled has kept what was done. Begin with
+ * done and status 0. */
+WEFT_API weft_status weft_engine_step(weft_engine *engine, weft_work *work, int n, weft_error *err);
+
+/* What the model thinks of a token after the session's last one: the logarithm of its probability,
+ * over the whole vocabulary and without temperature, in nats. */
+typedef struct weft_logprob {
+    int32_t id;
+    double logprob;
+} weft_logprob;
+
+/* The k most likely tokens, best first; among equals the lower id. Returns how many were written:
+ * fewer than k where the vocabulary ends, 0 where there are no logits. */
+WEFT_API int64_t weft_session_top(const weft_session *session, int64_t k, weft_logprob *out);
+
+/* Of n tokens that the caller names in out[i].id. */
+WEFT_API weft_status weft_session_logprobs(const weft_session *session, weft_logprob *out,
+                                           int64_t n, weft_error *err);
+
+/* ---- sampling: which token comes next -------------------------------------------------------- */
+
+/* A sampler is a chain of steps. The first of them change scores, which begin as the logits; the
+ * others leave tokens out; then one of those that are left is drawn by its probability among them.
+ *
+ *     bias         score += bias                                         of tokens that are named
+ *     penalties    score = score < 0 ? score * repetition : score / repetition, then
+ *                  score -= frequency * times + presence                 of tokens of the history
+ *     dry          score -= multiplier * base^(length - allowed_length)  of tokens that would go on
+ *                  repeating what the last `length` tokens repeat already
+ *     temperature  score /= temperature; 0 leaves the best token only
+ *     top_k        leaves the k best, and those that equal the last of them
+ *     top_p        leaves the fewest best ones that together have probability p
+ *     min_p        leaves those with at least p times the probability of the best
+ *     typical      leaves those whose surprise is nearest to the entropy and that together have
+ *                  probability p
+ *     xtc          with a probability, leaves out all that have at least the threshold, except for
+ *                  the last of them
+ *     mirostat     leaves those with a surprise of at most mu bits; mu begins at 2 tau and, after
+ *                  the draw, mu -= eta * (surprise of the token - tau)
+ *
+ * That is the default chain. top_k, top_p, min_p, typical and penalties leave what the processors of
+ * transformers leave. "The best" is by score, and the lower id among equals; where top_p cuts
+ * between equals the lower ids stay.
+ *
+ * The history is what the caller says it is: all tokens of a session, its prompt too. A draw is a
+ * function of (seed, length of the history) and of the scores: it does not depend on draws before,
+ * except through mirostat, which remembers mu. */
+typedef struct weft_sampler weft_sampler;
+
+typedef struct weft_bias {
+    int32_t id;
+    float bias; /* -INFINITY forbids the token */
+} weft_bias;
+
+/* All zero: greedy. A step whose option is 0 does nothing. */
+typedef struct weft_sampler_options {
+    size_t struct_size;
+    const char *chain;      /* names with ';' between them; NULL: "bias;penalties;dry;temperature;
+                                 top_k;top_p;min_p;typical;xtc;mirostat". What changes scores of
+                                 single tokens comes before temperature and what leaves out */
+    uint64_t seed;          /* 0 is a seed like others */
+    double temperature;     /* 0: greedy */
+    int64_t top_k;          /* 0: all */
+    double top_p;           /* 0 or 1: all */
+    double min_p;           /* 0: all */
+    double typical;         /* 0 or 1: all */
+    double repetition;      /* 0 or 1: none; 0.01 to 100 */
+    double frequency;       /* times it occurred; -100 to 100 */
+    double presence;        /* -100 to 100 */
+    int64_t penalty_last_n; /* tokens of the history that penalties count; 0: all */
+    double dry_multiplier;  /* 0: off; at most 100 */
+    double dry_base;        /* 0: 1.75; 1 to 10 */
+    int64_t dry_length;     /* a repetition that is shorter costs nothing; 0: 2 */
+    int64_t dry_last_n;     /* tokens of the history that it looks at; 0: 4096 */
+    double xtc_probability; /* 0: off */
+    double xtc_threshold;   /* 0: 0.1; at most 0.5 */
+    double mirostat_tau;    /* bits; 0: off */
+    double mirostat_eta;    /* 0: 0.1; at most 1 */
+    const weft_bias *bias;  /* [n_bias] */
+    int64_t n_bias;
+    const int32_t *breakers; /* [n_breaker]: tokens at which repetitions end for dry */
+    int64_t n_breaker;
+    int64_t n_vocab; /* of logits that come without a model */
+} weft_sampler_options;
+
+/* model: whose vocabulary it is and whose memory it counts against, or NULL with n_vocab given. An
+ * option out of range, or one that is set and whose step is not in the chain, is an error. */
+WEFT_API weft_sampler *weft_sampler_new(weft_model *model, const weft_sampler_options *options,
+                                        weft_error *err);
+WEFT_API void weft_sampler_free(weft_sampler *sampler);
+
+/* Every token whose bytes contain one of these strings ends repetitions for dry: "\n", ":", "\""
+ * and "*" are what others use. */
+WEFT_API weft_status weft_sampler_break(weft_sampler *sampler, const weft_tokenizer *tokenizer,
+                                        const char *const *strings, int n, weft_error *err);
+
+/* The steps that do something, in order: "penalties 1.1 over 64; temperature 0.8; top_k 40; seed
+ * 7". Lives as long as the sampler. */
+WEFT_API const char *weft_sampler_describe(const weft_sampler *sampler);
+
+/* The next token after logits [n_vocab] and a history of n tokens. Logits that are NaN or +inf are
+ * an error, and so is a vocabulary in which nothing is possible. Takes no memory. */
+WEFT_API weft_status weft_sampler_pick(weft_sampler *sampler, const float *logits, int64_t n_vocab,
+                                       const int32_t *ids, int64_t n, int32_t *id, weft_error *err);
+
+/* The tokens that were left for the last draw, best first, with their probabilities in it. Writes at
+ * most k of them and returns how many there were. */
+typedef struct weft_chance {
+    int32_t id;
+    double p;
+} weft_chance;
+
+WEFT_API int64_t weft_sampler_kept(weft_sampler *sampler, int64_t k, weft_chance *out);
+
+/* Before another text: mirostat begins again. */
+WEFT_API void weft_sampler_reset(weft_sampler *sampler);
+
+/* ---- stop strings ---------------------------------------------------------------------------- */
+
+/* Ends a text where one of several strings occurs, however the text is cut into tokens: at the
+ * string that is complete first; of those that end together, the longest. */
+typedef struct weft_stop weft_stop;
+
+WEFT_API weft_stop *weft_stop_new(const char *const *strings, int n, weft_error *err);
+WEFT_API void weft_stop_free(weft_stop *stop);
+
+/* *out, *out_length: what can be given out now, good until the next call. What may be the beginning
+ * of a stop string is held back; of the string itself and what follows nothing is given. */
+WEFT_API weft_status weft_stop_push(weft_stop *stop, const char *bytes, size_t length,
+                                    const char **out, size_t *out_length, weft_error *err);
+
+/* Which string ended the text, or -1. */
+WEFT_API int weft_stop_hit(const weft_stop *stop);
+
+/* At the end of the text: what was held back. Then it is as new, for another text. */
+WEFT_API void weft_stop_flush(weft_stop *stop, const char **out, size_t *out_length);
 
 /* ---- evaluation: how well a model foretells texts -------------------------------------------- */
 

@@ -38,6 +38,7 @@ bool take_engine_options(const weft_engine_options *from, engine_options *to, we
                             .n_session = o.n_session,
                             .n_batch = o.n_batch,
                             .n_ctx = o.n_ctx,
-                            .kv = kv[o.kv_type] };
+                            .kv = kv[o.kv_type],
+                            .n_cache = o.n_cache };
     return true;
 }

@@ -2,7 +2,7 @@
 #ifndef WEFT_API_H
 #define WEFT_API_H
 
-#include "engine/engine.h"
+#include "engine/session.h"
 #include "models/ends.h"
 #include "text/pieces.h"
 
@@ -11,6 +11,18 @@ struct weft_model {
     model model;
     pieces pieces;
     ends ends;
+};
+
+struct weft_engine {
+    engine *inner;
+    weft_model *model;
+    weft_trace_fn *trace;
+    void *trace_ud;
+};
+
+struct weft_session {
+    session *inner;
+    weft_engine *engine;
 };
 
 /* A caller's option struct may be shorter than ours (an older header) but not longer (a newer

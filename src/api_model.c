@@ -1,4 +1,4 @@
-/* api_model.c - the public functions of models, engines and sessions: check, translate, delegate. */
+/* api_model.c - the public functions of models and engines: check, translate, delegate. */
 #include "api.h"
 
 #include "base/cpu.h"
@@ -6,18 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct weft_engine {
-    engine *inner;
-    weft_model *model;
-    weft_trace_fn *trace;
-    void *trace_ud;
-};
-
-struct weft_session {
-    session *inner;
-    weft_engine *engine;
-};
 
 /* ---- library --------------------------------------------------------------------------------- */
 
@@ -250,83 +238,4 @@ weft_status weft_engine_trace(weft_engine *e, weft_trace_fn *fn, void *ud, bool 
     e->trace = fn;
     e->trace_ud = ud;
     return WEFT_OK;
-}
-
-/* ---- session --------------------------------------------------------------------------------- */
-
-weft_session *weft_session_new(weft_engine *e, weft_error *err)
-{
-    weft_error local;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
-    if (!e) {
-        weft_fail(err, WEFT_EINVAL, "no engine given");
-        return NULL;
-    }
-    mem *from = &e->model->host.mem;
-    weft_session *s = mem_zalloc(from, 1, sizeof *s, "session", err);
-    if (!s)
-        return NULL;
-    s->engine = e;
-    s->inner = session_new(e->inner, err);
-    if (!s->inner) {
-        mem_free(from, s);
-        return NULL;
-    }
-    return s;
-}
-
-void weft_session_free(weft_session *s)
-{
-    if (!s)
-        return;
-    session_free(s->inner);
-    mem_free(&s->engine->model->host.mem, s);
-}
-
-weft_status weft_session_eval(weft_session *s, const int32_t *ids, int64_t n, weft_error *err)
-{
-    const weft_work w = { s, ids, n };
-    return weft_engine_eval(s ? s->engine : NULL, &w, 1, err);
-}
-
-#define MAX_WORK 1024
-
-weft_status weft_engine_eval(weft_engine *e, const weft_work *w, int n, weft_error *err)
-{
-    weft_error local;
-    work inner[MAX_WORK];
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
-    if (n < 1 || n > MAX_WORK)
-        return weft_fail(err, WEFT_EINVAL, "%d pieces of work, expected 1 to %d", n, MAX_WORK);
-    for (int i = 0; i < n; i++) {
-        if (!e || !w[i].session || !w[i].ids)
-            return weft_fail(err, WEFT_EINVAL, "work %d: no %s given", i,
-                             w[i].session ? "tokens" : "session");
-        inner[i] = (work){ w[i].session->inner, w[i].ids, w[i].n };
-    }
-    return engine_eval(e->inner, inner, n, err) == WEFT_OK ? WEFT_OK : err->code;
-}
-
-weft_status weft_session_rewind(weft_session *s, int64_t length, weft_error *err)
-{
-    if (err)
-        *err = (weft_error){ 0 };
-    return session_rewind(s->inner, length, err);
-}
-
-int64_t weft_session_length(const weft_session *s)
-{
-    return s->inner->cache.length;
-}
-
-const float *weft_session_logits(const weft_session *s)
-{
-    return s->inner->has_logits ? s->inner->logits : NULL;
-}
-
-int32_t weft_session_greedy(const weft_session *s)
-{
-    return session_greedy(s->inner);
 }

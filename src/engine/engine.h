@@ -10,7 +10,8 @@ typedef struct engine_options {
     int n_thread, n_session, n_batch;
     int64_t n_ctx;
     const dtype *kv;
-    bool all_rows; /* logits of every row may be asked for, not of each session's last only */
+    bool all_rows;   /* logits of every row may be asked for, not of each session's last only */
+    int64_t n_cache; /* positions of the pool; 0: n_session contexts */
 } engine_options;
 
 typedef struct engine_plan {
@@ -27,8 +28,8 @@ typedef struct engine {
     pool *pool;
     run run;
     pages pages;
-    batch batch; /* room for n_batch rows of n_session sequences */
-    int n_open;  /* sessions alive */
+    batch batch;           /* room for n_batch rows of n_session sequences */
+    struct session *first; /* of the sessions alive */
 
     logits_fn *read; /* sees the logits of a step while they exist, in order and in parts ... */
     void *read_ud;
@@ -37,19 +38,14 @@ typedef struct engine {
     bool finite;      /* so were all logits of this step so far */
 } engine;
 
-/* One timeline of tokens. */
-typedef struct session {
-    engine *engine;
-    cache cache;
-    float *logits; /* [V] after the last token */
-    bool has_logits;
-    int64_t planned; /* rows that the running eval still owes it */
-} session;
-
+/* Tokens to append to a session, and how far that has come. */
 typedef struct work {
-    session *session;
+    struct session *session;
     const int32_t *ids;
     int64_t n;
+    int64_t done;       /* of them, by steps so far */
+    weft_status status; /* OK, or ESTOPPED: the session was cancelled */
+    int64_t take;       /* of them, in this step */
 } work;
 
 /* Checks options against the model and fills defaults. */
@@ -75,13 +71,20 @@ weft_status engine_trace(engine *e, trace_fn *fn, void *ud, bool maps, weft_erro
  * `all_rows` can give. NULL: nobody does. */
 void engine_read(engine *e, logits_fn *fn, void *ud, int64_t n_row);
 
-/* Appends each work's tokens to its session. Either all of it happens or none; logits that are not
- * numbers are an error that names the tensor where it began, and cost the sessions theirs. */
-weft_status engine_eval(engine *e, const work *w, int n, weft_error *err);
+/* One forward: at most n_batch rows of at most n_session works. Works of which one token is left come
+ * first, so that none waits for another's long prompt; the others share what room there is. `done`
+ * counts on; works that are done are passed over. Cancelled sessions take no part and keep what
+ * they have: theirs is the `status`, and no more is done for them.
+ *
+ * Either all of the forward happens or nothing does. Logits that are not numbers are an error that
+ * names the tensor where it began, and cost the sessions theirs. */
+weft_status engine_step(engine *e, work *w, int n, weft_error *err);
 
-session *session_new(engine *e, weft_error *err);
-void session_free(session *s);
-weft_status session_rewind(session *s, int64_t length, weft_error *err);
-int32_t session_greedy(const session *s);
+/* Steps until all is done. On error no work is: every session has the tokens it had before. A
+ * cancelled session has them too, while the others finish; then ESTOPPED is returned. */
+weft_status engine_eval(engine *e, work *w, int n, weft_error *err);
+
+/* The logits of wanted rows go where they are waited for; ud is the engine. */
+void engine_take_logits(void *ud, const tensor *z, int64_t first);
 
 #endif

@@ -1,5 +1,7 @@
 #include "engine/evaluate.h"
 
+#include "engine/session.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -118,7 +120,7 @@ static weft_status step(evaluator *e, const int32_t *ids, int64_t n, int64_t n_w
         if (!s->engine)
             continue;
         engine_read(s->engine, s == &e->against ? keep_logits : score_logits, e, n_wanted);
-        const work w = { s->session, ids, n };
+        work w = { .session = s->session, .ids = ids, .n = n };
         const weft_status status = engine_eval(s->engine, &w, 1, err);
         if (status != WEFT_OK)
             return status;

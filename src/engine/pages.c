@@ -1,6 +1,7 @@
 #include "engine/pages.h"
 
 #include <assert.h>
+#include <string.h>
 
 weft_status pages_layout(cache_layout *l, const model *m, const dtype *type, weft_error *err)
 {
@@ -74,17 +75,39 @@ void pages_free(pages *p, const model *m)
 
 char *pages_take(pages *p)
 {
-    if (p->n_free == 0)
-        return NULL;
+    assert(p->n_free > 0);
     const int32_t i = p->free[--p->n_free];
     p->refs[i] = 1;
     return p->slab + (size_t)i * p->layout.page_bytes;
 }
 
+static int32_t number_of(const pages *p, const char *page)
+{
+    return (int32_t)((size_t)(page - p->slab) / p->layout.page_bytes);
+}
+
 void pages_drop(pages *p, char *page)
 {
-    const int32_t i = (int32_t)((size_t)(page - p->slab) / p->layout.page_bytes);
+    const int32_t i = number_of(p, page);
     assert(p->refs[i] > 0);
     if (--p->refs[i] == 0)
         p->free[p->n_free++] = i;
+}
+
+void pages_hold(pages *p, char *page)
+{
+    p->refs[number_of(p, page)]++;
+}
+
+int64_t pages_holders(const pages *p, const char *page)
+{
+    return p->refs[number_of(p, page)];
+}
+
+void pages_copy(const pages *p, char *to, const char *from, int64_t n_row)
+{
+    for (int i = 0; i < p->layout.n_layer * p->layout.n_stream; i++) {
+        const stream *s = &p->layout.stream[i];
+        memcpy(to + s->offset, from + s->offset, (size_t)n_row * s->row_bytes);
+    }
 }

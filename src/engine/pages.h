@@ -1,6 +1,6 @@
 /* pages.h - the pool of cache pages, sized once. A page is counted by those who hold it: a session,
- * and later the sessions that share its prefix; it returns to the pool when the last one lets
- * go. */
+ * and the sessions that share its prefix; it returns to the pool when the last one lets go. Who
+ * writes into a page that others hold too copies it first. */
 #ifndef WEFT_ENGINE_PAGES_H
 #define WEFT_ENGINE_PAGES_H
 
@@ -26,8 +26,20 @@ bool pages_bytes(const cache_layout *l, int64_t n, size_t *bytes);
 weft_status pages_init(pages *p, const model *m, const dtype *type, int64_t n, weft_error *err);
 void pages_free(pages *p, const model *m);
 
-/* NULL when none is left. */
+static inline int64_t pages_for(int64_t length)
+{
+    return (length + PAGE_ROWS - 1) / PAGE_ROWS;
+}
+
+/* There must be one: see n_free. */
 char *pages_take(pages *p);
 void pages_drop(pages *p, char *page);
+
+/* One more holder; and how many there are. */
+void pages_hold(pages *p, char *page);
+int64_t pages_holders(const pages *p, const char *page);
+
+/* The first n_row rows of every stream. */
+void pages_copy(const pages *p, char *to, const char *from, int64_t n_row);
 
 #endif

@@ -2,7 +2,7 @@
  * is refused. */
 #include "support.h"
 
-#include "engine/engine.h"
+#include "engine/session.h"
 #include "random_gguf.h"
 
 static const random_shape tiny_llama = { "tiny", "llama", 2, 64, 96, 4, 2, 300, 32, false, 10000 };
@@ -43,7 +43,7 @@ static void check_runs(const char *path, const random_shape *s, const dtype *typ
     assert_non_null(e);
     session *one = session_new(e, &err);
     const int32_t ids[] = { 1, 299, 7 };
-    const work w = { one, ids, 3 };
+    work w = { .session = one, .ids = ids, .n = 3 };
     if (engine_eval(e, &w, 1, &err) != WEFT_OK)
         fail_msg("%s %s: %s", s->arch, type->name, err.message);
     bool differ = false;

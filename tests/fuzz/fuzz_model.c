@@ -1,7 +1,7 @@
 /* fuzz_model.c - bytes as a model, a GGUF file or a directory, in one file or two: if it opens, one token is evaluated
  * and every piece of its vocabulary is spelled. What passes the parsers may still lie to the model:
  * heads, widths, contexts. */
-#include "engine/engine.h"
+#include "engine/session.h"
 #include "hostile.h"
 #include "text/pieces.h"
 
@@ -122,7 +122,8 @@ static bool evaluate(engine *e, weft_error *err)
     session *s = session_new(e, err);
     if (!s)
         return false;
-    const weft_status status = engine_eval(e, &(work){ s, &(int32_t){ 0 }, 1 }, 1, err);
+    const weft_status status = engine_eval(
+        e, &(work){ .session = s, .ids = &(int32_t){ 0 }, .n = 1 }, 1, err);
     if (status == WEFT_OK)
         session_greedy(s);
     session_free(s);

@@ -73,7 +73,7 @@ static void fill_contexts(weft_engine *engine, weft_session **s, int64_t n_ctx, 
     for (int64_t i = 0; i < n_ctx; i++)
         ids[i] = (int32_t)(3 * i % n_vocab);
     for (int i = 0; i < SESSIONS; i++)
-        work[i] = (weft_work){ s[i], ids, n_ctx };
+        work[i] = (weft_work){ .session = s[i], .ids = ids, .n = n_ctx };
     must(weft_engine_eval(engine, work, SESSIONS, &err) == WEFT_OK,
          "memory: 64 full contexts are evaluated", &err);
     free(ids);

@@ -3,7 +3,7 @@
 #ifndef WEFT_TESTS_GOLDEN_H
 #define WEFT_TESTS_GOLDEN_H
 
-#include "engine/engine.h"
+#include "engine/session.h"
 
 /* An opened safetensors file of reference tensors. */
 typedef struct golden {

@@ -35,7 +35,7 @@ static void close_model(opened *o)
 static void eval(opened *o, const int32_t *ids, int64_t n)
 {
     weft_error err = { 0 };
-    const work w = { o->session, ids, n };
+    work w = { .session = o->session, .ids = ids, .n = n };
     if (engine_eval(o->engine, &w, 1, &err) != WEFT_OK)
         fail_msg("%s", err.message);
 }

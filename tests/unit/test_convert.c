@@ -1,6 +1,6 @@
 /* Conversion: every line of the table of architectures through both forms, bit by bit; types, parts,
  * tokenizers; and every call that can fail. */
-#include "engine/engine.h"
+#include "engine/session.h"
 #include "gguf_build.h"
 #include "models/convert.h"
 #include "models/ends.h"
@@ -72,7 +72,8 @@ static float *logits(const char *path, int64_t *n)
     session *s = session_new(e, &err);
     float *all = calloc((size_t)(N_TOKEN * m.n_vocab), sizeof *all);
     for (int i = 0; i < N_TOKEN; i++) {
-        assert_int_equal(engine_eval(e, &(work){ s, &prompt[i], 1 }, 1, &err), WEFT_OK);
+        assert_int_equal(
+            engine_eval(e, &(work){ .session = s, .ids = &prompt[i], .n = 1 }, 1, &err), WEFT_OK);
         memcpy(all + i * m.n_vocab, s->logits, (size_t)m.n_vocab * sizeof *all);
     }
     *n = N_TOKEN * m.n_vocab;

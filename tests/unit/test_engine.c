@@ -1,89 +1,10 @@
 /* The engine's promises: the same logits however a session's tokens are fed, memory predicted to
  * the byte, nothing allocated inside a step, all or nothing on error. */
-#include "support.h"
-
-#include "base/rng.h"
-#include "engine/engine.h"
-#include "gguf_build.h"
-
-/* ---- a small random Llama of any stored type ------------------------------------------------- */
-
-typedef struct fixture_model {
-    host host;
-    model model;
-} fixture_model;
-
-static const llama_shape shape = { .n_layer = 2,
-                                   .d_model = 64,
-                                   .n_head = 4,
-                                   .n_head_kv = 2,
-                                   .d_ff = 96,
-                                   .n_vocab = 61,
-                                   .n_ctx = 320 };
-
-static void open_llama(fixture_model *f, llama_shape s)
-{
-    weft_error err = { 0 };
-    bytes b = gguf_llama(&s);
-    const char *path = temp_file("model.gguf", b.at, b.n);
-    free(b.at);
-    host_plain(&f->host);
-    if (model_open(&f->model, path, WEFT_LOAD_COPY, &f->host, &err) != WEFT_OK)
-        fail_msg("%s", err.message);
-}
-
-static void open_typed(fixture_model *f, const dtype *type)
-{
-    llama_shape s = shape;
-    s.type = type;
-    open_llama(f, s);
-}
-
-static void close_llama(fixture_model *f)
-{
-    model_close(&f->model);
-    assert_int_equal(f->host.mem.used, 0);
-}
-
-static engine *make_engine(fixture_model *f, engine_options o)
-{
-    weft_error err = { 0 };
-    engine *e = engine_new(&f->model, &o, &err);
-    if (!e)
-        fail_msg("%s", err.message);
-    return e;
-}
-
-static session *make_session(engine *e)
-{
-    weft_error err = { 0 };
-    session *s = session_new(e, &err);
-    if (!s)
-        fail_msg("%s", err.message);
-    return s;
-}
-
-static void must_eval(engine *e, const work *w, int n)
-{
-    weft_error err = { 0 };
-    if (engine_eval(e, w, n, &err) != WEFT_OK)
-        fail_msg("%s", err.message);
-}
-
-static uint32_t draw(uint64_t seed, uint64_t i)
-{
-    return rng_draw(77, seed, i).word[0];
-}
+#include "small_model.h"
 
 /* ---- the same answer every time -------------------------------------------------------------- */
 
 enum { LENGTH = 270, STRANGERS = 3, V = 61 }; /* crosses pages of 64 and the block of 256 keys */
-
-static void story(int32_t *ids, int n, uint64_t who)
-{
-    for (int i = 0; i < n; i++)
-        ids[i] = (int32_t)(draw(1000 + who, (uint64_t)i) % V);
-}
 
 typedef struct arrangement {
     engine *engine;
@@ -109,7 +30,7 @@ static int add_strangers(arrangement *a, work *w, const int32_t *ids, int step)
             continue;
         if (s->cache.length + take > LENGTH)
             assert_int_equal(session_rewind(s, 0, &err), WEFT_OK);
-        w[n++] = (work){ s, ids + i, take };
+        w[n++] = (work){ .session = s, .ids = ids + i, .n = take };
     }
     return n;
 }
@@ -133,7 +54,7 @@ static void feed(arrangement *a, const int32_t *ids, int how, const int32_t *oth
         const int me = n ? (int)(draw(a->seed, (uint64_t)step) % (uint32_t)(n + 1)) : 0;
         for (int i = n; i > me; i--)
             w[i] = w[i - 1];
-        w[me] = (work){ a->session, ids + at, take };
+        w[me] = (work){ .session = a->session, .ids = ids + at, .n = take };
         must_eval(a->engine, w, n + 1);
         at += take;
     }
@@ -150,7 +71,9 @@ static int distinct_answers(fixture_model *f, const dtype *kv, const kernels *ke
     story(others, LENGTH, 1);
     for (int threads = 1; threads <= 4; threads *= 2) {
         arrangement a = { 0 };
-        a.engine = make_engine(f, (engine_options){ threads, STRANGERS + 1, 128, 0, kv, false });
+        a.engine = make_engine(
+            f, (engine_options){
+                   .n_thread = threads, .n_session = STRANGERS + 1, .n_batch = 128, .kv = kv });
         a.engine->run.kern = kern;
         a.engine->run.fork_cost = 0;
         a.session = make_session(a.engine);
@@ -212,7 +135,7 @@ static void same_answer_in_every_format(void **state)
     int tried = 0;
     for (int w = quick() ? 4 : 0; w < n; w += quick() ? 4 : 1) {
         fixture_model f;
-        llama_shape s = shape;
+        llama_shape s = small_shape;
         s.n_layer = 1;
         s.d_model = s.d_ff = 256;
         s.type = weights[w];
@@ -297,7 +220,7 @@ static void planted_thread_defect_is_seen(void **state)
         e->run.kern = &defective;
         e->run.fork_cost = 0;
         session *s = make_session(e);
-        must_eval(e, &(work){ s, ids, 100 }, 1);
+        must_feed(s, ids, 100);
         memcpy(answer[i], s->logits, sizeof answer[i]);
         session_free(s);
         engine_free(e);
@@ -312,7 +235,7 @@ static void planted_defect_is_seen(void **state)
     static const dtype *const types[] = { &dtype_f32, &dtype_q8_0, &dtype_q4_k };
     for (int t = 0; t < (quick() ? 2 : 3); t++) {
         fixture_model f;
-        llama_shape s = shape;
+        llama_shape s = small_shape;
         int tried = 0;
         kernels defective = kernels_scalar;
         defective.product = tempted_product;
@@ -335,7 +258,7 @@ static void same_answer_with_a_window(void **state)
 {
     (void)state;
     fixture_model f;
-    llama_shape s = shape;
+    llama_shape s = small_shape;
     s.type = &dtype_f32;
     s.window = 70;
     int tried = 0;
@@ -357,11 +280,11 @@ static void rewind_forgets(void **state)
     open_typed(&f, &dtype_f32);
     engine *e = make_engine(&f, (engine_options){ .n_thread = 1, .n_session = 2 });
     session *s = make_session(e), *fresh = make_session(e);
-    must_eval(e, &(work){ s, a, 100 }, 1);
+    must_feed(s, a, 100);
     assert_int_equal(session_rewind(s, 40, &err), WEFT_OK);
     assert_int_equal(session_greedy(s), -1);
-    must_eval(e, &(work){ s, b + 40, 60 }, 1);
-    must_eval(e, &(work){ fresh, b, 100 }, 1);
+    must_feed(s, b + 40, 60);
+    must_feed(fresh, b, 100);
     assert_memory_equal(s->logits, fresh->logits, sizeof(float[V]));
     assert_int_equal(session_rewind(s, 101, &err), WEFT_EINVAL);
     assert_int_equal(session_rewind(s, -1, &err), WEFT_EINVAL);
@@ -395,7 +318,7 @@ static void cached_equals_uncached(void **state)
     run_begin(&r, &b);
     const tensor *all = f.model.arch->family->forward(&r, &f.model);
     for (int i = 0; i < 100; i++) {
-        must_eval(e, &(work){ s, ids + i, 1 }, 1);
+        must_feed(s, ids + i, 1);
         assert_memory_equal(s->logits, row(all, i), sizeof(float[V]));
     }
     run_free(&r);
@@ -431,7 +354,7 @@ static void architecture_decides_pairing(void **state)
     story(ids, 50, 9);
     for (int i = 0; i < 3; i++) {
         fixture_model f;
-        llama_shape s = shape;
+        llama_shape s = small_shape;
         s.type = &dtype_f32;
         s.arch = i == 0 ? "qwen2" : "llama";
         open_llama(&f, s);
@@ -439,7 +362,7 @@ static void architecture_decides_pairing(void **state)
             permute_to_neighbours(&f.model);
         engine *e = make_engine(&f, (engine_options){ .n_thread = 1 });
         session *one = make_session(e);
-        must_eval(e, &(work){ one, ids, 50 }, 1);
+        must_feed(one, ids, 50);
         memcpy(logits[i], one->logits, sizeof logits[i]);
         session_free(one);
         engine_free(e);
@@ -471,8 +394,8 @@ static void check_plan(fixture_model *f, engine_options o, bool maps)
         /* the last batch must be the largest: full, all wanted, and at the end of the context */
         const int64_t each = o.n_batch / o.n_session;
         if (o.n_ctx > each)
-            must_eval(e, &(work){ s[i], ids, o.n_ctx - each }, 1);
-        w[i] = (work){ s[i], ids, each };
+            must_feed(s[i], ids, o.n_ctx - each);
+        w[i] = (work){ .session = s[i], .ids = ids, .n = each };
     }
     must_eval(e, w, o.n_session);
     assert_int_equal(e->run.data.peak, plan.data);
@@ -511,8 +434,8 @@ static void step_allocates_nothing(void **state)
     engine *e = make_engine(&f, (engine_options){ .n_thread = 2 });
     session *s = make_session(e);
     const uint64_t before = f.host.mem.n_alloc;
-    must_eval(e, &(work){ s, ids, 199 }, 1);
-    must_eval(e, &(work){ s, ids, 1 }, 1);
+    must_feed(s, ids, 199);
+    must_feed(s, ids, 1);
     assert_true(f.host.mem.n_alloc == before);
     session_free(s);
     engine_free(e);
@@ -562,27 +485,33 @@ static void errors_change_nothing(void **state)
     open_typed(&f, &dtype_f32);
     engine *e = make_engine(&f, (engine_options){ .n_thread = 1, .n_session = 1, .n_ctx = 320 });
     session *s = make_session(e), *other = make_session(e);
-    must_eval(e, &(work){ s, ids, 100 }, 1);
+    must_feed(s, ids, 100);
     float before[V];
     memcpy(before, s->logits, sizeof before);
 
-    assert_int_equal(engine_eval(e, &(work){ s, ids, 221 }, 1, &err), WEFT_ECONTEXT);
+    assert_int_equal(engine_eval(e, &(work){ .session = s, .ids = ids, .n = 221 }, 1, &err),
+                     WEFT_ECONTEXT);
     assert_non_null(strstr(err.message, "221"));
     assert_non_null(strstr(err.message, "100"));
     assert_non_null(strstr(err.message, "320"));
     const int32_t outside[] = { 3, V }, negative[] = { -1 };
-    assert_int_equal(engine_eval(e, &(work){ s, outside, 2 }, 1, &err), WEFT_EINVAL);
-    assert_int_equal(engine_eval(e, &(work){ s, negative, 1 }, 1, &err), WEFT_EINVAL);
-    assert_int_equal(engine_eval(e, &(work){ s, ids, 0 }, 1, &err), WEFT_EINVAL);
-    const work twice[] = { { s, ids, 1 }, { s, ids, 1 } };
+    assert_int_equal(engine_eval(e, &(work){ .session = s, .ids = outside, .n = 2 }, 1, &err),
+                     WEFT_EINVAL);
+    assert_int_equal(engine_eval(e, &(work){ .session = s, .ids = negative, .n = 1 }, 1, &err),
+                     WEFT_EINVAL);
+    assert_int_equal(engine_eval(e, &(work){ .session = s, .ids = ids, .n = 0 }, 1, &err),
+                     WEFT_EINVAL);
+    work twice[] = { { .session = s, .ids = ids, .n = 1 }, { .session = s, .ids = ids, .n = 1 } };
     assert_int_equal(engine_eval(e, twice, 2, &err), WEFT_EINVAL);
-    const work too_much[] = { { s, ids, 1 }, { other, ids, 250 } }; /* the pool holds one context */
+    work too_much[] = {
+        { .session = s, .ids = ids, .n = 1 }, { .session = other, .ids = ids, .n = 250 }
+    }; /* the pool holds one context */
     assert_int_equal(engine_eval(e, too_much, 2, &err), WEFT_ECONTEXT);
 
     assert_int_equal(s->cache.length, 100);
     assert_true(s->has_logits && memcmp(before, s->logits, sizeof before) == 0);
     assert_int_equal(e->pages.n_free, e->pages.n_page - 2);
-    must_eval(e, &(work){ s, ids, 220 }, 1);
+    must_feed(s, ids, 220);
     session_free(s);
     session_free(other);
     assert_int_equal(e->pages.n_free, e->pages.n_page);
@@ -602,19 +531,20 @@ static void nan_is_an_error(void **state)
     open_typed(&f, &dtype_f32);
     engine *e = make_engine(&f, (engine_options){ .n_thread = 1, .n_batch = 16 });
     session *s = make_session(e);
-    must_eval(e, &(work){ s, ids, 20 }, 1);
+    must_feed(s, ids, 20);
     real *gain = NULL;
     for (int64_t i = 0; i < f.model.n_param; i++)
         if (strcmp(f.model.param[i]->name, "blk.1.ffn_norm.weight") == 0)
             gain = f.model.param[i]->data;
     const real kept = gain[3];
     gain[3] = NAN;
-    assert_int_equal(engine_eval(e, &(work){ s, ids, 50 }, 1, &err), WEFT_ENUMERIC);
+    assert_int_equal(engine_eval(e, &(work){ .session = s, .ids = ids, .n = 50 }, 1, &err),
+                     WEFT_ENUMERIC);
     assert_non_null(strstr(err.message, "blk.1.ffn_norm"));
     assert_int_equal(s->cache.length, 20);
     assert_int_equal(session_greedy(s), -1);
     gain[3] = kept;
-    must_eval(e, &(work){ s, ids, 50 }, 1);
+    must_feed(s, ids, 50);
     assert_true(session_greedy(s) >= 0);
     session_free(s);
     engine_free(e);
@@ -626,7 +556,7 @@ static void long_contexts_are_cheap_to_claim(void **state)
 {
     (void)state;
     fixture_model f;
-    llama_shape s = shape;
+    llama_shape s = small_shape;
     s.type = &dtype_f32;
     s.n_ctx = 1 << 24;
     open_llama(&f, s);
@@ -653,7 +583,7 @@ static void options_out_of_range(void **state)
     }
     close_llama(&f);
 
-    llama_shape s = shape; /* 2 key-value heads of 8: rows of 16 do not fill a q8_0 block */
+    llama_shape s = small_shape; /* 2 key-value heads of 8: rows of 16 do not fill a q8_0 block */
     s.type = &dtype_f32;
     s.n_head = 8;
     weft_error err = { 0 };

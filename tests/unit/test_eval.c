@@ -2,6 +2,7 @@
 #include "base/rng.h"
 #include "engine/estimate.h"
 #include "engine/evaluate.h"
+#include "engine/session.h"
 #include "gguf_build.h"
 #include "support.h"
 #include "train/learner.h"
@@ -227,7 +228,9 @@ static double by_hand(const opened *m, const document *d, int64_t n_ctx, int64_t
     for (int64_t from = 0; scored + 1 < d->n; from += stride) {
         assert_int_equal(session_rewind(s, 0, &err), WEFT_OK);
         for (int64_t i = from; i < from + n_ctx && i + 1 < d->n; i++) {
-            assert_int_equal(engine_eval(e, &(work){ s, &d->ids[i], 1 }, 1, &err), WEFT_OK);
+            assert_int_equal(
+                engine_eval(e, &(work){ .session = s, .ids = &d->ids[i], .n = 1 }, 1, &err),
+                WEFT_OK);
             if (i < scored)
                 continue;
             double total = 0;

@@ -1,6 +1,6 @@
 /* A whole life - open, engine, session, one token - with each allocation and each file call failed
  * in turn. */
-#include "engine/engine.h"
+#include "engine/session.h"
 #include "gguf_build.h"
 #include "hostile.h"
 #include "support.h"
@@ -16,7 +16,8 @@ static weft_status life(const char *path, weft_load load, host *h, weft_error *e
         return err->code;
     engine *e = engine_new(&m, &(engine_options){ .n_thread = 1, .n_batch = 4, .n_ctx = 16 }, err);
     session *s = e ? session_new(e, err) : NULL;
-    if (s && engine_eval(e, &(work){ s, &(int32_t){ 3 }, 1 }, 1, err) == WEFT_OK)
+    if (s &&
+        engine_eval(e, &(work){ .session = s, .ids = &(int32_t){ 3 }, .n = 1 }, 1, err) == WEFT_OK)
         assert_true(session_greedy(s) >= 0);
     session_free(s);
     engine_free(e);

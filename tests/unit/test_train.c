@@ -3,7 +3,7 @@
 #include "support.h"
 
 #include "base/rng.h"
-#include "engine/engine.h"
+#include "engine/session.h"
 #include "gguf_build.h"
 #include "golden.h"
 #include "train/learner.h"
@@ -450,7 +450,9 @@ static void recording_equals_caching(void **state)
         engine *e = engine_new(&m, &(engine_options){ .n_thread = 2 }, &err);
         session *one = session_new(e, &err);
         for (int i = 0; i < s.batch.n_row; i++) {
-            assert_int_equal(engine_eval(e, &(work){ one, &s.row[i].id, 1 }, 1, &err), WEFT_OK);
+            assert_int_equal(
+                engine_eval(e, &(work){ .session = one, .ids = &s.row[i].id, .n = 1 }, 1, &err),
+                WEFT_OK);
             assert_memory_equal(one->logits, row(recorded, i), (size_t)m.n_vocab * sizeof(float));
         }
         session_free(one);

@@ -1,0 +1,196 @@
+/* api_sample.c - the public functions of samplers, log-probabilities and stop strings: check,
+ * translate, delegate. */
+#include "api.h"
+#include "engine/logprob.h"
+#include "engine/sampler.h"
+#include "text/stop.h"
+
+#include <string.h>
+
+/* ---- samplers -------------------------------------------------------------------------------- */
+
+struct weft_sampler {
+    sampler *inner;
+    mem *mem; /* the model's, or its own */
+    mem own;
+};
+
+weft_sampler *weft_sampler_new(weft_model *m, const weft_sampler_options *options, weft_error *err)
+{
+    weft_error local;
+    weft_sampler_options o;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!take_options(&o, sizeof o, options, options ? options->struct_size : 0,
+                      "weft_sampler_options", err))
+        return NULL;
+    if (m && o.n_vocab != 0 && o.n_vocab != m->model.n_vocab) {
+        weft_fail(err, WEFT_EINVAL, "n_vocab is %lld, but the model's vocabulary has %lld",
+                  (long long)o.n_vocab, (long long)m->model.n_vocab);
+        return NULL;
+    }
+    if ((o.n_bias > 0 && !o.bias) || (o.n_breaker > 0 && !o.breakers)) {
+        weft_fail(err, WEFT_EINVAL, "no %s given", o.n_bias > 0 && !o.bias ? "bias" : "breakers");
+        return NULL;
+    }
+    mem own;
+    mem_init(&own, 0, NULL);
+    weft_sampler *s = mem_zalloc(m ? &m->host.mem : &own, 1, sizeof *s, "a sampler", err);
+    if (!s)
+        return NULL;
+    s->own = own;
+    s->mem = m ? &m->host.mem : &s->own;
+    s->inner = sampler_new(s->mem, m ? m->model.n_vocab : o.n_vocab, &o, err);
+    if (s->inner)
+        return s;
+    weft_sampler_free(s);
+    return NULL;
+}
+
+void weft_sampler_free(weft_sampler *s)
+{
+    if (!s)
+        return;
+    sampler_free(s->inner);
+    mem own = s->own; /* the block is freed through the budget that lies in it */
+    mem_free(s->mem == &s->own ? &own : s->mem, s);
+}
+
+void weft_sampler_reset(weft_sampler *s)
+{
+    sampler_reset(s->inner);
+}
+
+const char *weft_sampler_describe(const weft_sampler *s)
+{
+    return s->inner->line;
+}
+
+/* The bytes of a token, in a buffer that most fit into; NULL for those that are longer or none. */
+static const char *piece_of(const weft_tokenizer *t, int32_t id, char *to, size_t size, size_t *n)
+{
+    const int64_t length = weft_tokenizer_piece(t, id, to, size);
+    *n = length > 0 ? (size_t)length : 0;
+    return length > 0 && (size_t)length <= size ? to : NULL;
+}
+
+weft_status weft_sampler_break(weft_sampler *s, const weft_tokenizer *t, const char *const *strings,
+                               int n, weft_error *err)
+{
+    weft_error local;
+    char bytes[1024];
+    size_t length;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!s || !t || (n > 0 && !strings))
+        return weft_fail(err, WEFT_EINVAL, "no %s given",
+                         !s   ? "sampler"
+                         : !t ? "tokenizer"
+                              : "strings");
+    for (int32_t id = 0; id < (int32_t)s->inner->n_vocab; id++) {
+        const char *piece = piece_of(t, id, bytes, sizeof bytes, &length);
+        for (int i = 0; i < n && piece; i++)
+            if (memmem(piece, length, strings[i], strlen(strings[i])))
+                s->inner->breaks[id] = true;
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_sampler_pick(weft_sampler *s, const float *logits, int64_t n_vocab,
+                              const int32_t *ids, int64_t n, int32_t *id, weft_error *err)
+{
+    weft_error local;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!s || !logits)
+        return weft_fail(err, WEFT_EINVAL, "no %s given", s ? "logits" : "sampler");
+    if (n_vocab != s->inner->n_vocab)
+        return weft_fail(err, WEFT_EINVAL, "%lld logits, but the sampler's vocabulary has %lld",
+                         (long long)n_vocab, (long long)s->inner->n_vocab);
+    return sampler_pick(s->inner, logits, ids, n, id, err);
+}
+
+int64_t weft_sampler_kept(weft_sampler *s, int64_t k, weft_chance *out)
+{
+    return sampler_kept(s->inner, k, out);
+}
+
+/* ---- log-probabilities ----------------------------------------------------------------------- */
+
+int64_t weft_session_top(const weft_session *s, int64_t k, weft_logprob *out)
+{
+    const float *z = weft_session_logits(s);
+    return z ? logprob_top(z, s->engine->model->model.n_vocab, k, out) : 0;
+}
+
+weft_status weft_session_logprobs(const weft_session *s, weft_logprob *out, int64_t n,
+                                  weft_error *err)
+{
+    weft_error local;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    const float *z = weft_session_logits(s);
+    const int64_t V = s->engine->model->model.n_vocab;
+    if (!z)
+        return weft_fail(err, WEFT_EINVAL, "the session has no logits: evaluate tokens first");
+    for (int64_t i = 0; i < n; i++)
+        if (out[i].id < 0 || out[i].id >= V)
+            return weft_fail(err, WEFT_EINVAL, "there is no token %d, the vocabulary has %lld",
+                             (int)out[i].id, (long long)V);
+    const double all = log_sum_exp(z, V);
+    for (int64_t i = 0; i < n; i++)
+        out[i].logprob = (double)z[out[i].id] - all;
+    return WEFT_OK;
+}
+
+/* ---- stop strings ---------------------------------------------------------------------------- */
+
+struct weft_stop {
+    stop inner;
+    mem mem;
+};
+
+weft_stop *weft_stop_new(const char *const *strings, int n, weft_error *err)
+{
+    weft_error local;
+    mem own;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    mem_init(&own, 0, NULL);
+    weft_stop *s = mem_zalloc(&own, 1, sizeof *s, "stop strings", err);
+    if (!s)
+        return NULL;
+    s->mem = own;
+    if (stop_init(&s->inner, &s->mem, strings, n, err) == WEFT_OK)
+        return s;
+    weft_stop_free(s);
+    return NULL;
+}
+
+void weft_stop_free(weft_stop *s)
+{
+    if (!s)
+        return;
+    stop_free(&s->inner);
+    mem own = s->mem; /* the block is freed through the budget that lies in it */
+    mem_free(&own, s);
+}
+
+weft_status weft_stop_push(weft_stop *s, const char *bytes, size_t length, const char **out,
+                           size_t *out_length, weft_error *err)
+{
+    weft_error local;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    return stop_push(&s->inner, bytes, length, out, out_length, err);
+}
+
+int weft_stop_hit(const weft_stop *s)
+{
+    return s->inner.hit;
+}
+
+void weft_stop_flush(weft_stop *s, const char **out, size_t *out_length)
+{
+    stop_flush(&s->inner, out, out_length);
+}

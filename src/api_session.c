@@ -1,0 +1,126 @@
+/* api_session.c - the public functions of sessions: check, translate, delegate. */
+#include "api.h"
+
+#define MAX_WORK 1024
+
+/* The public handle around a session, which is freed if there is no memory for it. */
+static weft_session *wrap(weft_engine *e, session *inner, weft_error *err)
+{
+    weft_session *s = inner ? mem_zalloc(&e->model->host.mem, 1, sizeof *s, "session", err) : NULL;
+    if (!s) {
+        session_free(inner);
+        return NULL;
+    }
+    *s = (weft_session){ inner, e };
+    return s;
+}
+
+weft_session *weft_session_new(weft_engine *e, weft_error *err)
+{
+    weft_error local;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!e) {
+        weft_fail(err, WEFT_EINVAL, "no engine given");
+        return NULL;
+    }
+    return wrap(e, session_new(e->inner, err), err);
+}
+
+weft_session *weft_session_fork(const weft_session *s, weft_error *err)
+{
+    weft_error local;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!s) {
+        weft_fail(err, WEFT_EINVAL, "no session given");
+        return NULL;
+    }
+    return wrap(s->engine, session_fork(s->inner, err), err);
+}
+
+void weft_session_free(weft_session *s)
+{
+    if (!s)
+        return;
+    session_free(s->inner);
+    mem_free(&s->engine->model->host.mem, s);
+}
+
+/* ---- evaluation ------------------------------------------------------------------------------ */
+
+typedef weft_status forward_fn(engine *e, work *w, int n, weft_error *err);
+
+/* Works in and out of the engine's own form. */
+static weft_status forward(forward_fn *fn, weft_engine *e, weft_work *w, int n, weft_error *err)
+{
+    weft_error local;
+    work inner[MAX_WORK];
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (n < 1 || n > MAX_WORK)
+        return weft_fail(err, WEFT_EINVAL, "%d pieces of work, expected 1 to %d", n, MAX_WORK);
+    for (int i = 0; i < n; i++) {
+        if (!e || !w[i].session || !w[i].ids)
+            return weft_fail(err, WEFT_EINVAL, "work %d: no %s given", i,
+                             w[i].session ? "tokens" : "session");
+        inner[i] = (work){ w[i].session->inner, w[i].ids, w[i].n, w[i].done, w[i].status, 0 };
+    }
+    const weft_status status = fn(e->inner, inner, n, err);
+    for (int i = 0; i < n; i++) {
+        w[i].done = inner[i].done;
+        w[i].status = inner[i].status;
+    }
+    return status;
+}
+
+weft_status weft_engine_eval(weft_engine *e, weft_work *w, int n, weft_error *err)
+{
+    return forward(engine_eval, e, w, n, err);
+}
+
+weft_status weft_engine_step(weft_engine *e, weft_work *w, int n, weft_error *err)
+{
+    return forward(engine_step, e, w, n, err);
+}
+
+weft_status weft_session_eval(weft_session *s, const int32_t *ids, int64_t n, weft_error *err)
+{
+    weft_work w = { .session = s, .ids = ids, .n = n };
+    return weft_engine_eval(s ? s->engine : NULL, &w, 1, err);
+}
+
+void weft_session_cancel(weft_session *s)
+{
+    atomic_store(&s->inner->cancelled, true);
+}
+
+/* ---- the timeline ---------------------------------------------------------------------------- */
+
+weft_status weft_session_rewind(weft_session *s, int64_t length, weft_error *err)
+{
+    if (err)
+        *err = (weft_error){ 0 };
+    return session_rewind(s->inner, length, err);
+}
+
+int64_t weft_session_length(const weft_session *s)
+{
+    return s->inner->cache.length;
+}
+
+const int32_t *weft_session_tokens(const weft_session *s, int64_t *n)
+{
+    *n = s->inner->cache.length;
+    return s->inner->ids;
+}
+
+const float *weft_session_logits(const weft_session *s)
+{
+    return s->inner->has_logits ? s->inner->logits : NULL;
+}
+
+int32_t weft_session_greedy(const weft_session *s)
+{
+    return session_greedy(s->inner);
+}

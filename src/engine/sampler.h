@@ -1,0 +1,81 @@
+/* sampler.h - from logits to the next token by a chain of steps; weft.h says what each step is.
+ *
+ * Every step that leaves tokens out leaves a stretch of the order from best to worst, so what is
+ * left is two numbers, and only the places that a step looks at are ever put in order:
+ *
+ *     best  . . o o o o o o o o o . . . . . . . .  worst
+ *               ^first            ^end
+ *
+ * Probabilities are made in double from score / temperature. All memory is taken when the sampler
+ * is made. */
+#ifndef WEFT_ENGINE_SAMPLER_H
+#define WEFT_ENGINE_SAMPLER_H
+
+#include "base/mem.h"
+#include "engine/order.h"
+
+#define SAMPLER_STEPS 10
+
+typedef struct sampler sampler;
+
+/* A step of the chain, by its name there. */
+typedef struct sampler_step {
+    const char *name;
+    bool scores; /* changes those of single tokens, for which all tokens must still be there */
+    bool (*on)(const weft_sampler_options *o);
+    void (*apply)(sampler *s);
+    int (*say)(const weft_sampler_options *o, char *to, size_t size); /* as snprintf */
+} sampler_step;
+
+extern const sampler_step sampler_steps[SAMPLER_STEPS]; /* in the order of the default chain */
+
+struct sampler {
+    weft_sampler_options opt; /* defaults filled in, without its pointers */
+    weft_bias *bias;          /* [n_bias] */
+    mem *mem;
+    int64_t n_vocab;
+    const sampler_step *chain[SAMPLER_STEPS]; /* those that do something */
+    int n_step;
+    char line[512]; /* what they are */
+    int64_t window; /* tokens of the history that they look at */
+
+    const int32_t *ids; /* the history of this pick */
+    int64_t n_id;
+    float *z; /* [V] scores */
+    order order;
+    uint64_t *places;   /* [V], the order's */
+    int64_t first, end; /* what is left of it */
+    double temperature; /* that scores are divided by, once it was its turn */
+    int32_t *times;     /* [V]: counts of tokens while a step needs them, otherwise 0 */
+    bool *breaks;       /* [V]: repetitions end here */
+    int32_t *repeats;   /* [dry_last_n] */
+    double mu;          /* mirostat's */
+};
+
+sampler *sampler_new(mem *m, int64_t n_vocab, const weft_sampler_options *o, weft_error *err);
+void sampler_free(sampler *s);
+void sampler_reset(sampler *s);
+
+weft_status sampler_pick(sampler *s, const float *logits, const int32_t *ids, int64_t n,
+                         int32_t *id, weft_error *err);
+
+/* What was left for the last draw: at most k, best first; returns how many there were. */
+int64_t sampler_kept(sampler *s, int64_t k, weft_chance *out);
+
+/* x = (score - best score) / temperature of a place, and exp(x). Both lead to it. */
+double sampler_x(sampler *s, int64_t i);
+double sampler_weight(sampler *s, int64_t i);
+
+/* Sums over what is left, of w = exp(x) and of w x. */
+typedef struct sampler_sums {
+    double w, wx;
+} sampler_sums;
+
+sampler_sums sampler_sum(sampler *s);
+
+/* Uniform in [0, 1), 53 bits: a function of the seed, the length of the history and the purpose. */
+typedef enum sampler_purpose { SAMPLER_DRAW, SAMPLER_XTC } sampler_purpose;
+
+double sampler_uniform(const sampler *s, sampler_purpose purpose);
+
+#endif

@@ -1,0 +1,102 @@
+#include "engine/session.h"
+
+#include <assert.h>
+#include <string.h>
+
+session *session_new(engine *e, weft_error *err)
+{
+    mem *from = &e->model->host->mem;
+    session *s = mem_zalloc(from, 1, sizeof *s, "session", err);
+    if (!s)
+        return NULL;
+    s->engine = e;
+    s->next = e->first;
+    if (s->next)
+        s->next->before = s;
+    e->first = s;
+    s->cache.layout = &e->pages.layout;
+    s->cache.page = mem_zalloc(from, (size_t)pages_for(e->opt.n_ctx), sizeof *s->cache.page,
+                               "session", err);
+    s->ids = mem_zalloc(from, (size_t)e->opt.n_ctx, sizeof *s->ids, "session", err);
+    s->logits = mem_zalloc(from, (size_t)e->model->n_vocab, sizeof *s->logits, "logits", err);
+    if (s->cache.page && s->ids && s->logits)
+        return s;
+    session_free(s);
+    return NULL;
+}
+
+void session_free(session *s)
+{
+    if (!s)
+        return;
+    mem *from = &s->engine->model->host->mem;
+    session_cut(s, 0);
+    *(s->before ? &s->before->next : &s->engine->first) = s->next;
+    if (s->next)
+        s->next->before = s->before;
+    mem_free(from, s->cache.page);
+    mem_free(from, s->ids);
+    mem_free(from, s->logits);
+    mem_free(from, s);
+}
+
+void session_cut(session *s, int64_t length)
+{
+    s->cache.length = length;
+    while (s->cache.n_page > pages_for(length))
+        pages_drop(&s->engine->pages, s->cache.page[--s->cache.n_page]);
+}
+
+weft_status session_rewind(session *s, int64_t length, weft_error *err)
+{
+    if (length < 0 || length > s->cache.length)
+        return weft_fail(err, WEFT_EINVAL, "cannot rewind to %lld: the session has %lld tokens",
+                         (long long)length, (long long)s->cache.length);
+    s->has_logits = false;
+    session_cut(s, length);
+    return WEFT_OK;
+}
+
+/* Holds the pages of the first `length` tokens of another, from where its own end. */
+static void share(session *s, const session *from, int64_t length)
+{
+    cache *c = &s->cache;
+    assert(c->length % PAGE_ROWS == 0 && length >= c->length);
+    for (; c->n_page < pages_for(length); c->n_page++) {
+        c->page[c->n_page] = from->cache.page[c->n_page];
+        pages_hold(&s->engine->pages, c->page[c->n_page]);
+    }
+    memcpy(s->ids + c->length, from->ids + c->length,
+           (size_t)(length - c->length) * sizeof *s->ids);
+    c->length = length;
+}
+
+void session_copy(session *to, const session *from)
+{
+    if (to == from)
+        return;
+    session_cut(to, 0);
+    share(to, from, from->cache.length);
+    to->has_logits = from->has_logits;
+    if (from->has_logits)
+        memcpy(to->logits, from->logits, (size_t)to->engine->model->n_vocab * sizeof *to->logits);
+}
+
+session *session_fork(const session *s, weft_error *err)
+{
+    session *fork = session_new(s->engine, err);
+    if (fork)
+        session_copy(fork, s);
+    return fork;
+}
+
+int32_t session_greedy(const session *s)
+{
+    if (!s->has_logits)
+        return -1;
+    int32_t best = 0;
+    for (int32_t i = 1; i < (int32_t)s->engine->model->n_vocab; i++)
+        if (s->logits[i] > s->logits[best])
+            best = i;
+    return best;
+}

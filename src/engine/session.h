@@ -1,0 +1,44 @@
+/* session.h - one timeline of tokens: the tokens, the pages that remember them, and the logits after
+ * the last one.
+ *
+ * Sessions of an engine share pages. A fork holds all pages of the session it came from, a session
+ * that is told to become a text holds the whole pages in which another has its beginning, and who
+ * writes into a shared page gets a copy of it first. Rows of a page depend on the tokens before
+ * them only, so that nobody can tell. */
+#ifndef WEFT_ENGINE_SESSION_H
+#define WEFT_ENGINE_SESSION_H
+
+#include "engine/engine.h"
+
+#include <stdatomic.h>
+
+typedef struct session session;
+
+struct session {
+    engine *engine;
+    session *next, *before; /* of the engine's sessions */
+    cache cache;            /* n_page is always what `length` needs */
+    int32_t *ids;           /* [n_ctx], `length` of them are there */
+    float *logits;          /* [V] after the last token */
+    bool has_logits;
+    atomic_bool cancelled; /* by any thread; the step that sees it takes it back */
+    int64_t planned;       /* rows that the running eval still owes it */
+};
+
+session *session_new(engine *e, weft_error *err);
+void session_free(session *s);
+
+/* Another session with the same tokens and logits; takes no page. */
+session *session_fork(const session *s, weft_error *err);
+
+/* The same, into a session of the same engine whose own timeline is forgotten. Cannot fail. */
+void session_copy(session *to, const session *from);
+
+weft_status session_rewind(session *s, int64_t length, weft_error *err);
+
+/* Gives back what lies behind `length`, which is no more than there is. */
+void session_cut(session *s, int64_t length);
+
+int32_t session_greedy(const session *s);
+
+#endif

@@ -1,0 +1,288 @@
+/* step.c - a forward for several sessions: which rows it takes, where they are kept, whose the logits
+ * are. */
+#include "engine/session.h"
+
+#include <stddef.h>
+
+static int64_t left(const work *w)
+{
+    return w->status == WEFT_OK ? w->n - w->done : 0;
+}
+
+static weft_status check_tokens(const engine *e, const work *w, weft_error *err)
+{
+    const int64_t V = e->model->n_vocab;
+    for (int64_t k = w->done; k < w->n; k++)
+        if (w->ids[k] < 0 || w->ids[k] >= V)
+            return weft_fail(err, WEFT_EINVAL,
+                             "token %lld of the input is %d, the vocabulary has %lld", (long long)k,
+                             (int)w->ids[k], (long long)V);
+    return WEFT_OK;
+}
+
+static weft_status check_work(const engine *e, const work *w, int n, weft_error *err)
+{
+    for (int i = 0; i < n; i++) {
+        const session *s = w[i].session;
+        if (s->engine != e || w[i].n < 1 || w[i].done < 0)
+            return weft_fail(err, WEFT_EINVAL, "work %d: %s", i,
+                             w[i].n < 1       ? "no tokens"
+                             : s->engine != e ? "the session belongs to another engine"
+                                              : "less than nothing is done");
+        for (int k = 0; k < i; k++)
+            if (w[k].session == s)
+                return weft_fail(err, WEFT_EINVAL, "work %d and %d are for the same session", k, i);
+        if (left(&w[i]) > e->opt.n_ctx - s->cache.length)
+            return weft_fail(
+                err, WEFT_ECONTEXT,
+                "the context of %lld positions holds %lld tokens; %lld more do not fit",
+                (long long)e->opt.n_ctx, (long long)s->cache.length, (long long)left(&w[i]));
+        const weft_status status = check_tokens(e, &w[i], err);
+        if (status != WEFT_OK)
+            return status;
+    }
+    return WEFT_OK;
+}
+
+/* ---- which rows ------------------------------------------------------------------------------ */
+
+/* A cancelled session is so once. */
+static void leave_cancelled(work *w, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (left(&w[i]) > 0 && atomic_exchange(&w[i].session->cancelled, false))
+            w[i].status = WEFT_ESTOPPED;
+}
+
+/* One row for each work that has one left, then equal parts of the room for the others. */
+static void share_rows(const engine *e, work *w, int n)
+{
+    int64_t room = e->opt.n_batch;
+    int seats = e->opt.n_session, waiting = 0;
+    for (int i = 0; i < n; i++) {
+        w[i].take = left(&w[i]) == 1 && room > 0 && seats > 0;
+        room -= w[i].take;
+        seats -= (int)w[i].take;
+        waiting += left(&w[i]) > 1;
+    }
+    waiting = waiting < seats ? waiting : seats;
+    for (int i = 0; i < n && waiting > 0; i++) {
+        if (left(&w[i]) <= 1)
+            continue;
+        const int64_t part = (room + waiting - 1) / waiting;
+        w[i].take = left(&w[i]) < part ? left(&w[i]) : part;
+        room -= w[i].take;
+        waiting--;
+    }
+}
+
+static void fill(engine *e, const work *w, int n)
+{
+    batch *b = &e->batch;
+    const int64_t wanted = e->n_read > 1 ? e->n_read : 1;
+    b->n_row = b->n_seq = b->n_wanted = 0;
+    for (int i = 0; i < n; i++) {
+        session *s = w[i].session;
+        if (w[i].take == 0)
+            continue;
+        s->planned = left(&w[i]);
+        s->has_logits = false;
+        b->seq[b->n_seq] = (sequence){ b->n_row, (int32_t)w[i].take, -1, &s->cache, NULL };
+        for (int64_t k = 0; k < w[i].take; k++) {
+            const bool asked = s->planned - k <= wanted;
+            b->row[b->n_row++] = (batch_row){ .id = w[i].ids[w[i].done + k],
+                                              .seq = b->n_seq,
+                                              .pos = (int32_t)(s->cache.length + k),
+                                              .target = NO_TARGET,
+                                              .role = ROW_PROMPT,
+                                              .wanted = asked };
+            b->n_wanted += asked;
+        }
+        b->n_seq++;
+    }
+}
+
+/* ---- where they are kept --------------------------------------------------------------------- */
+
+/* The page that the next row of a session goes into, if there are rows in it already. */
+static char **begun_page(const session *s)
+{
+    return s->cache.length % PAGE_ROWS ? &s->cache.page[s->cache.n_page - 1] : NULL;
+}
+
+/* Must work i copy the page it goes on in? Not if all others who hold it are before it and copy
+ * it. */
+static bool must_copy(const engine *e, const work *w, int i)
+{
+    char *const *page = begun_page(w[i].session);
+    if (!page || w[i].take == 0)
+        return false;
+    int64_t holders = pages_holders(&e->pages, *page);
+    for (int k = 0; k < i && holders > 1; k++) {
+        char *const *other = begun_page(w[k].session);
+        holders -= w[k].take > 0 && other && *other == *page;
+    }
+    return holders > 1;
+}
+
+/* Are there pages for what the works take? */
+static weft_status count_pages(const engine *e, const work *w, int n, weft_error *err)
+{
+    int64_t need = 0;
+    for (int i = 0; i < n; i++) {
+        const cache *c = &w[i].session->cache;
+        need += pages_for(c->length + w[i].take) - c->n_page + must_copy(e, w, i);
+    }
+    if (need <= e->pages.n_free)
+        return WEFT_OK;
+    return weft_fail(err, WEFT_ECONTEXT,
+                     "%lld cache pages are needed, but %lld of %lld are free; the engine was made "
+                     "for %lld positions in all sessions",
+                     (long long)need, (long long)e->pages.n_free, (long long)e->pages.n_page,
+                     (long long)e->opt.n_cache);
+}
+
+static void take_pages(engine *e, const work *w, int n)
+{
+    for (int i = 0; i < n; i++) {
+        cache *c = &w[i].session->cache;
+        char **begun = begun_page(w[i].session);
+        if (w[i].take > 0 && begun && pages_holders(&e->pages, *begun) > 1) {
+            char *own = pages_take(&e->pages);
+            pages_copy(&e->pages, own, *begun, c->length % PAGE_ROWS);
+            pages_drop(&e->pages, *begun);
+            *begun = own;
+        }
+        while (c->n_page < pages_for(c->length + w[i].take))
+            c->page[c->n_page++] = pages_take(&e->pages);
+    }
+}
+
+/* ---- what comes out -------------------------------------------------------------------------- */
+
+static session *session_of(const sequence *q)
+{
+    return (session *)(void *)((char *)q->cache - offsetof(session, cache));
+}
+
+static bool all_finite(const tensor *t)
+{
+    for (int64_t i = 0; i < rows(t); i++)
+        for (int64_t k = 0; k < cols(t); k++)
+            if (!isfinite(row(t, i)[k]))
+                return false;
+    return true;
+}
+
+/* A session keeps the logits after its last row, the reader sees all. */
+void engine_take_logits(void *ud, const tensor *z, int64_t first)
+{
+    engine *e = ud;
+    e->finite = e->finite && all_finite(z);
+    for (int64_t i = 0; e->finite && i < rows(z); i++) {
+        while (!e->batch.row[e->next_row].wanted)
+            e->next_row++;
+        const sequence *q = &e->batch.seq[e->batch.row[e->next_row++].seq];
+        session *s = session_of(q);
+        const bool last = e->next_row == q->first + q->n && s->planned == q->n;
+        for (int64_t k = 0; last && k < cols(z); k++)
+            s->logits[k] = (float)row(z, i)[k];
+    }
+    if (e->finite && e->read)
+        e->read(e->read_ud, z, first);
+}
+
+/* Books the rows that were computed. */
+static void settle(work *w, int n)
+{
+    for (int i = 0; i < n; i++) {
+        session *s = w[i].session;
+        for (int64_t k = 0; k < w[i].take; k++)
+            s->ids[s->cache.length++] = w[i].ids[w[i].done++];
+        if (w[i].take > 0)
+            s->has_logits = left(&w[i]) == 0;
+    }
+}
+
+/* The same batch once more, looking at every tensor: which one was the first? */
+static weft_status not_numbers(engine *e, const work *w, int n, weft_error *err)
+{
+    e->run.hunt_nan = true;
+    run_begin(&e->run, &e->batch);
+    e->model->arch->family->forward(&e->run, e->model);
+    e->run.hunt_nan = false;
+    for (int i = 0; i < n; i++)
+        session_cut(w[i].session, w[i].session->cache.length);
+    return weft_fail(err, WEFT_ENUMERIC,
+                     "%s: the logits are not numbers; %s is the first tensor of which this is so",
+                     e->model->file.path, e->run.first_nan);
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+weft_status engine_step(engine *e, work *w, int n, weft_error *err)
+{
+    weft_status status = check_work(e, w, n, err);
+    if (status == WEFT_OK)
+        status = pool_ready(e->pool, err);
+    if (status != WEFT_OK)
+        return status;
+    leave_cancelled(w, n);
+    share_rows(e, w, n);
+    status = count_pages(e, w, n, err);
+    if (status != WEFT_OK)
+        return status;
+    take_pages(e, w, n);
+    fill(e, w, n);
+    if (e->batch.n_row == 0)
+        return WEFT_OK;
+    run_begin(&e->run, &e->batch);
+    e->next_row = 0;
+    e->finite = true;
+    e->model->arch->family->forward(&e->run, e->model);
+    if (!e->finite)
+        return not_numbers(e, w, n, err);
+    settle(w, n);
+    return WEFT_OK;
+}
+
+/* The session has the tokens it had before the work. */
+static void undo(work *w)
+{
+    if (w->done > 0)
+        w->session->has_logits = false;
+    session_cut(w->session, w->session->cache.length - w->done);
+    w->done = 0;
+}
+
+static weft_status begin(engine *e, work *w, int n, weft_error *err)
+{
+    for (int i = 0; i < n; i++) {
+        w[i].done = 0;
+        w[i].status = WEFT_OK;
+        w[i].take = w[i].n;
+    }
+    const weft_status status = check_work(e, w, n, err);
+    return status == WEFT_OK ? count_pages(e, w, n, err) : status;
+}
+
+weft_status engine_eval(engine *e, work *w, int n, weft_error *err)
+{
+    weft_status status = begin(e, w, n, err);
+    int busy = n, stopped = -1;
+    while (status == WEFT_OK && busy > 0) {
+        status = engine_step(e, w, n, err);
+        busy = 0;
+        for (int i = 0; i < n; i++)
+            busy += left(&w[i]) > 0;
+    }
+    for (int i = 0; i < n; i++) {
+        if (w[i].status != WEFT_OK)
+            stopped = i;
+        if (status != WEFT_OK || w[i].status != WEFT_OK)
+            undo(&w[i]);
+    }
+    if (status == WEFT_OK && stopped >= 0)
+        return weft_fail(err, WEFT_ESTOPPED, "work %d: its session was cancelled", stopped);
+    return status;
+}

@@ -1,0 +1,33 @@
+/* small_model.h - a small random Llama of any stored type, its engine and sessions, for tests of what
+ * they promise. What cannot be had fails the test. */
+#ifndef WEFT_TESTS_SMALL_MODEL_H
+#define WEFT_TESTS_SMALL_MODEL_H
+
+#include "engine/session.h"
+#include "gguf_build.h"
+#include "support.h"
+
+typedef struct fixture_model {
+    host host;
+    model model;
+} fixture_model;
+
+/* Two layers of 64, 61 tokens, a context of 320; the type is to be set. */
+extern const llama_shape small_shape;
+
+void open_llama(fixture_model *f, llama_shape s);
+void open_typed(fixture_model *f, const dtype *type);
+
+/* Also that all of its memory was given back. */
+void close_llama(fixture_model *f);
+
+engine *make_engine(fixture_model *f, engine_options o);
+session *make_session(engine *e);
+void must_eval(engine *e, work *w, int n);
+void must_feed(session *s, const int32_t *ids, int64_t n);
+
+/* Random numbers and texts of tokens below 61, by their names. */
+uint32_t draw(uint64_t seed, uint64_t i);
+void story(int32_t *ids, int n, uint64_t who);
+
+#endif
