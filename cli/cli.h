@@ -54,6 +54,7 @@ typedef struct command {
     const char *examples;    /* lines, each ended by \n */
     const char *about;       /* lines that say more, or NULL */
     const option *options;   /* ends with { 0 } */
+    const option *more;      /* others that it shares with commands like it, or NULL */
     int n_positional;        /* at most this many ... */
     const char **positional; /* ... are put here */
     int (*main)(void);
@@ -74,6 +75,9 @@ int command_unknown(const char *name);
 
 /* Reads settings, then argv. Returns 0, or EXIT_USAGE after saying on stderr what is wrong. */
 int options_parse(const command *c, int argc, char **argv);
+
+/* The option after o, the first one after NULL; NULL after the last. */
+const option *option_next(const command *c, const option *o);
 
 /* The option of that name, or NULL. */
 const option *option_named(const command *c, const char *name, size_t length);
@@ -157,6 +161,9 @@ void cli_bar_end(cli_bar *b);
 void cli_wait_begin(const char *what);
 void cli_wait_end(void);
 
+/* Standard output goes to this file from now on. False after saying why not. */
+bool cli_write_to(const char *path);
+
 /* What the library says, on stderr. */
 void cli_log(void *ud, weft_log_level level, const char *line);
 
@@ -218,7 +225,7 @@ typedef struct prompt_options {
     }
 #define OPTION_KV_TYPE(shape)                                                                      \
     {                                                                                              \
-        0, "kv-type", OPT_CHOICE, &(shape).kv_type, "f32|f16|bf16|q8_0", SETTING,                  \
+        0, "kv-type", OPT_CHOICE, &(shape).kv_type, "f32|f16|bf16|q8_0", SETTING | RARE,           \
             "cached keys and values (f32)"                                                         \
     }
 #define OPTION_PRE(text)                                                                           \
@@ -252,10 +259,22 @@ weft_tokenizer *cli_tokenizer(const char *path, const load_options *o, const cha
 int cli_engine_options(const command *c, const shape_options *from, weft_engine_options *to);
 int cli_threads(const command *c, int64_t given, int *threads);
 
+/* Bytes of weights that a forward reads. */
+bool cli_weight_bytes(weft_model *model, double *bytes);
+
+/* True where there is a text or ids, standard input being one where it is a pipe or a file. */
+bool cli_has_prompt(const prompt_options *p);
+
 /* The ids of what was given, which the caller frees, and the tokenizer where that was text. Returns
  * 0, or an exit code after saying what is wrong. */
 int cli_prompt(const command *c, const prompt_options *p, const load_options *load,
                weft_tokenizer **tokenizer, int32_t **ids, int64_t *n);
+
+/* How the next token is chosen: the options, and what they make. NULL after saying what is wrong,
+ * with *code to exit with. */
+extern const option sampling_options[];
+weft_sampler *cli_sampler(const command *c, weft_model *model, const weft_tokenizer *tokenizer,
+                          int *code);
 
 /* Converts and says what was written. Fills in what is the same for all conversions. */
 int cli_convert(const char *from, const char *to, weft_convert_options *o, cli_bar *bar, bool json);

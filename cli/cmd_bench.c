@@ -263,19 +263,6 @@ static bool make_ids(bench *b)
     return b->ids != NULL;
 }
 
-/* A head that is tied to the embedding has no bytes of its own, and reads that. */
-static bool weigh(bench *b, weft_error *err)
-{
-    weft_model_cost cost = { .struct_size = sizeof cost };
-    if (weft_model_get_cost(b->model, 1, &cost, err) != WEFT_OK)
-        return false;
-    const double all = (double)(cost.embedding.bytes + cost.attention.bytes +
-                                cost.feed_forward.bytes + cost.head.bytes);
-    const bool tied = cost.head.n_parameter < b->info.n_vocab;
-    b->weights = tied ? all : all - (double)cost.embedding.bytes;
-    return true;
-}
-
 static bool open_sessions(bench *b, const weft_engine_options *o, weft_error *err)
 {
     b->engine = weft_engine_new(b->model, o, err);
@@ -295,7 +282,7 @@ static int run_bench(bench *b, weft_engine_options *o)
     if (!b->model)
         return cli_fail(&err);
     weft_model_get_info(b->model, &b->info);
-    if (!weigh(b, &err) || !make_ids(b) || !open_sessions(b, o, &err))
+    if (!cli_weight_bytes(b->model, &b->weights) || !make_ids(b) || !open_sessions(b, o, &err))
         return err.code ? cli_fail(&err) : cli_no_memory();
     const int code = measure_all(b, o);
     if (code)

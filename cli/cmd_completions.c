@@ -4,8 +4,12 @@
 
 #include <string.h>
 
-static const char *shell;
-static const option options[] = { { 0 } };
+static const char *shell, *file_name;
+
+static const option options[] = {
+    { 'o', "out", OPT_TEXT, &file_name, "FILE", 0, "write it there" },
+    { 0 },
+};
 
 /* Words parted by | as a list parted by blanks. */
 static void put_words(const char *words)
@@ -58,7 +62,7 @@ static void bash_value(const command *c, const option *o)
 static void bash_command(const command *c)
 {
     printf("        %s) words='", c->name);
-    for (const option *o = c->options; o->name; o++)
+    for (const option *o = NULL; (o = option_next(c, o));)
         printf("--%s ", o->name);
     puts("--help' ;;");
 }
@@ -78,7 +82,7 @@ static void bash(void)
          "    fi\n"
          "    case ${COMP_WORDS[1]}:$prev in");
     for (int i = 0; commands[i]; i++)
-        for (const option *o = commands[i]->options; o->name; o++)
+        for (const option *o = NULL; (o = option_next(commands[i], o));)
             bash_value(commands[i], o);
     puts("        *)\n"
          "        case $cur in\n"
@@ -176,7 +180,7 @@ static void zsh(void)
          "case $verb in");
     for (int i = 0; commands[i]; i++) {
         printf("    %s)\n        _arguments -s \\\n", commands[i]->name);
-        for (const option *o = commands[i]->options; o->name; o++)
+        for (const option *o = NULL; (o = option_next(commands[i], o));)
             zsh_option(o);
         fputs("            '--help[tell the options]' '*:argument:", stdout);
         if (takes_words(commands[i])) {
@@ -230,7 +234,7 @@ static void fish(void)
         printf("complete -c weft -n __fish_use_subcommand -f -a %s -d ", c->name);
         fish_text(c->summary);
         putchar('\n');
-        for (const option *o = c->options; o->name; o++)
+        for (const option *o = NULL; (o = option_next(c, o));)
             fish_option(c, o);
         if (!takes_words(c))
             continue;
@@ -242,15 +246,19 @@ static void fish(void)
 
 static int completions_main(void)
 {
-    if (shell && strcmp(shell, "bash") == 0)
-        bash();
-    else if (shell && strcmp(shell, "zsh") == 0)
-        zsh();
-    else if (shell && strcmp(shell, "fish") == 0)
-        fish();
-    else
-        return cli_usage(&command_completions, "which shell? There are bash, zsh and fish");
-    return 0;
+    static const struct {
+        const char *name;
+        void (*print)(void);
+    } shells[] = { { "bash", bash }, { "zsh", zsh }, { "fish", fish } };
+    for (size_t i = 0; shell && i < sizeof shells / sizeof *shells; i++) {
+        if (strcmp(shell, shells[i].name) != 0)
+            continue;
+        if (file_name && !cli_write_to(file_name))
+            return 1;
+        shells[i].print();
+        return 0;
+    }
+    return cli_usage(&command_completions, "which shell? There are bash, zsh and fish");
 }
 
 const command command_completions = {

@@ -19,19 +19,25 @@ const char *help_option(const option *o, char *text, size_t size)
     return text;
 }
 
+#define LEFT 22 /* columns of what is typed */
+
+/* What is too wide for its column has its explanation in the next line. */
 static void print_option(const option *o)
 {
     char left[96];
-    const char *bold = cli_style(stdout, STYLE_BOLD), *plain = cli_style(stdout, STYLE_PLAIN);
-    printf("%c %s%-22s%s %s\n", o->marks & SETTING ? '*' : ' ', bold,
-           help_option(o, left, sizeof left), plain, o->help);
+    const bool wide = strlen(help_option(o, left, sizeof left)) > LEFT;
+    printf("%c %s%-*s%s", o->marks & SETTING ? '*' : ' ', cli_style(stdout, STYLE_BOLD), LEFT, left,
+           cli_style(stdout, STYLE_PLAIN));
+    if (wide)
+        printf("\n  %*s", LEFT, "");
+    printf(" %s\n", o->help);
 }
 
 static void print_options(const command *c, bool all)
 {
     bool settings = false, rare = false;
     puts("\nOptions:");
-    for (const option *o = c->options; o->name; o++) {
+    for (const option *o = NULL; (o = option_next(c, o));) {
         rare = rare || o->marks & RARE;
         if (!all && o->marks & RARE)
             continue;

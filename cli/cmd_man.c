@@ -3,8 +3,12 @@
 
 #include <string.h>
 
-static const char *of_command;
-static const option options[] = { { 0 } };
+static const char *of_command, *directory;
+
+static const option options[] = {
+    { 'o', "out", OPT_TEXT, &directory, "DIR", 0, "write all pages to DIR, as weft.1 and so on" },
+    { 0 },
+};
 
 /* Text as it is: a hyphen that is typed, a backslash, and no line that begins a request. */
 static void put(const char *text)
@@ -101,7 +105,7 @@ static void page_of_command(const command *c)
     }
     if (c->options->name)
         puts(".SH OPTIONS");
-    for (const option *o = c->options; o->name; o++)
+    for (const option *o = NULL; (o = option_next(c, o));)
         put_option(o);
     put_lines("EXAMPLES", c->examples);
     end();
@@ -140,15 +144,36 @@ static void page_of_all(void)
     }
 }
 
+static void print_page(const command *c)
+{
+    if (c)
+        page_of_command(c);
+    else
+        page_of_all();
+}
+
+/* Standard output becomes one page after the other. */
+static int write_pages(void)
+{
+    for (int i = -1; i < 0 || commands[i]; i++) {
+        const command *c = i < 0 ? NULL : commands[i];
+        char path[4096];
+        snprintf(path, sizeof path, "%s/weft%s%s.1", directory, c ? "-" : "", c ? c->name : "");
+        if (!cli_write_to(path))
+            return 1;
+        print_page(c);
+    }
+    return 0;
+}
+
 static int man_main(void)
 {
     const command *c = of_command ? command_find(of_command) : NULL;
     if (of_command && !c)
         return command_unknown(of_command);
-    if (c)
-        page_of_command(c);
-    else
-        page_of_all();
+    if (directory)
+        return write_pages();
+    print_page(c);
     return 0;
 }
 

@@ -1,14 +1,16 @@
-/* weft run - generate from a prompt. */
+/* weft run - continue a prompt: text that comes as it is made, or one JSON object. */
 #include "cli.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#define MAX_TOP 100 /* alternatives that are told for a token */
+
 static load_options load;
 static shape_options shape;
 static prompt_options prompt;
-static int64_t n_predict = 64;
-static double temperature;
+static text_list stops;
+static int64_t n_predict = 64, n_top;
 static bool json, ignore_eos;
 
 static const option options[] = {
@@ -16,8 +18,12 @@ static const option options[] = {
     OPTION_PROMPT(prompt),
     OPTION_FILE(prompt),
     OPTION_IDS(prompt),
-    { 'n', "predict", OPT_INT, &n_predict, "N", SETTING, "most tokens to generate (64)" },
-    { 0, "temp", OPT_REAL, &temperature, "T", SETTING, "0 is greedy, and the only one so far (0)" },
+    { 'n', "predict", OPT_INT, &n_predict, "N", SETTING,
+      "most tokens to generate; -1: until the text ends (64)" },
+    { 0, "stop", OPT_LIST, &stops, "TEXT", SETTING, "end before this text; may be repeated" },
+    OPTION_JSON(json, "print one JSON object at the end"),
+    { 0, "logprobs", OPT_INT, &n_top, "K", RARE,
+      "with --json: of each token and of the K likeliest" },
     { 0, "ignore-eos", OPT_FLAG, &ignore_eos, NULL, SETTING | RARE,
       "go on after the token that ends a text" },
     OPTION_CTX_SIZE(shape),
@@ -27,59 +33,130 @@ static const option options[] = {
     OPTION_RAM_MAX(load.ram_max),
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_PRE(prompt.pre),
-    OPTION_JSON(json, "print one JSON object at the end"),
     { 0 },
 };
 
-static const char examples[] = "  weft run stories.gguf -p \"Once upon a time\" -n 200\n"
-                               "  weft run ./model-directory --ids 1,403,407 --json\n";
+static const char examples[] =
+    "  weft run stories.gguf -p \"Once upon a time\" -n 200\n"
+    "  weft run ./model-directory -f prompt.txt --temp 0.8 --top-p 0.95 --seed 7\n";
+
+typedef struct job {
+    weft_model *model;
+    weft_tokenizer *tokenizer; /* NULL where the prompt was ids */
+    weft_engine *engine;
+    weft_session *session;
+    weft_sampler *sampler;
+    weft_stop *stop; /* NULL: no stop strings */
+    int32_t *prompt;
+    int64_t n_prompt;
+    int64_t room; /* positions of the context */
+    int64_t n_vocab;
+} job;
 
 /* ---- what has been generated: printed as it comes, or kept for the JSON object --------------- */
 
 typedef struct output {
-    const weft_model *model;
-    const weft_tokenizer *tokenizer; /* NULL where the prompt was ids */
-    bool has_text;                   /* the model carries a vocabulary */
+    bool has_text; /* the model carries a vocabulary */
     int32_t *ids;
     int64_t n;
-    char *text; /* the pieces' bytes, one after the other; no space is added or taken away */
+    char *text; /* what was given out: no space is added or taken away */
     size_t length;
+    char *piece; /* bytes of the last token */
+    size_t piece_room;
+    weft_logprob *logprob; /* of each token, then n_top of its rivals; NULL: not asked for */
 } output;
 
-static int64_t piece_of(const output *o, int32_t id, char *bytes, size_t size)
+static int64_t piece_of(const job *j, int32_t id, char *bytes, size_t size)
 {
-    return o->tokenizer ? weft_tokenizer_piece(o->tokenizer, id, bytes, size)
-                        : weft_model_piece(o->model, id, bytes, size);
+    return j->tokenizer ? weft_tokenizer_piece(j->tokenizer, id, bytes, size)
+                        : weft_model_piece(j->model, id, bytes, size);
 }
 
-static bool output_add(output *o, int32_t id)
+/* The bytes of a token are in o->piece. Returns how many, or -1 without memory. */
+static int64_t take_piece(const job *j, output *o, int32_t id)
 {
-    const int64_t n = o->has_text ? piece_of(o, id, NULL, 0) : 0;
-    o->ids[o->n++] = id;
-    if (n <= 0)
-        return true;
-    char *longer = realloc(o->text, o->length + (size_t)n);
-    if (!longer)
+    int64_t n = piece_of(j, id, o->piece, o->piece_room);
+    if (n > (int64_t)o->piece_room) {
+        char *longer = realloc(o->piece, (size_t)n);
+        if (!longer)
+            return -1;
+        o->piece = longer;
+        o->piece_room = (size_t)n;
+        n = piece_of(j, id, o->piece, o->piece_room);
+    }
+    return n > 0 ? n : 0;
+}
+
+/* Gives out bytes. False if memory or standard output give out. */
+static bool put_text(output *o, const char *bytes, size_t n)
+{
+    char *longer = n ? realloc(o->text, o->length + n) : o->text;
+    if (n && !longer)
         return false;
-    piece_of(o, id, longer + o->length, (size_t)n);
     o->text = longer;
-    o->length += (size_t)n;
-    return true;
-}
-
-/* Prints what came after the first `shown` bytes of text, or the last id. False if it cannot. */
-static bool output_show(const output *o, size_t shown)
-{
+    if (n)
+        memcpy(o->text + o->length, bytes, n);
+    o->length += n;
     if (json)
         return true;
-    if (o->has_text)
-        fwrite(o->text + shown, 1, o->length - shown, stdout);
-    else
-        printf("%s%d", o->n > 1 ? "," : "", (int)o->ids[o->n - 1]);
+    fwrite(bytes, 1, n, stdout);
     return fflush(stdout) == 0;
 }
 
-static void output_end(const output *o, const char *stop)
+static bool put_token(const job *j, output *o, int32_t id, weft_error *err)
+{
+    o->ids[o->n++] = id;
+    if (!o->has_text) {
+        if (!json)
+            printf("%s%d", o->n > 1 ? "," : "", (int)id);
+        return json || fflush(stdout) == 0;
+    }
+    const int64_t n = take_piece(j, o, id);
+    const char *bytes = o->piece;
+    size_t length = (size_t)n;
+    if (n < 0 || (j->stop && weft_stop_push(j->stop, o->piece, (size_t)n, &bytes, &length, err)))
+        return false;
+    return put_text(o, bytes, length);
+}
+
+static bool stop_hit(const job *j)
+{
+    return j->stop && weft_stop_hit(j->stop) >= 0;
+}
+
+/* ---- the JSON object ------------------------------------------------------------------------- */
+
+static void json_logprob(const job *j, output *o, const weft_logprob *l)
+{
+    const int64_t n = o->has_text ? take_piece(j, o, l->id) : 0;
+    printf("{\"id\":%d,", (int)l->id);
+    if (o->has_text) {
+        fputs("\"token\":", stdout);
+        cli_json_text(o->piece, n > 0 ? (size_t)n : 0);
+        putchar(',');
+    }
+    printf("\"logprob\":%.6f", l->logprob);
+}
+
+static void json_logprobs(const job *j, output *o)
+{
+    fputs(",\"logprobs\":[", stdout);
+    for (int64_t i = 0; i < o->n; i++) {
+        const weft_logprob *l = o->logprob + i * (1 + n_top);
+        fputs(i ? "," : "", stdout);
+        json_logprob(j, o, l);
+        fputs(",\"top\":[", stdout);
+        for (int64_t k = 1; k <= n_top; k++) {
+            fputs(k > 1 ? "," : "", stdout);
+            json_logprob(j, o, l + k);
+            putchar('}');
+        }
+        fputs("]}", stdout);
+    }
+    putchar(']');
+}
+
+static void print_end(const job *j, output *o, const char *why)
 {
     if (!json) {
         putchar('\n');
@@ -93,126 +170,220 @@ static void output_end(const output *o, const char *stop)
         fputs(",\"text\":", stdout);
         cli_json_text(o->text ? o->text : "", o->length);
     }
-    printf(",\"finish_reason\":\"%s\"}\n", stop);
+    if (o->logprob)
+        json_logprobs(j, o);
+    printf(",\"finish_reason\":\"%s\"}\n", why);
 }
+
+/* ---- how long it took ------------------------------------------------------------------------ */
 
 static const char *tokens(int64_t n)
 {
     return n == 1 ? "token" : "tokens";
 }
 
-static void report(int64_t n_prompt, double reading, int64_t n, double generating)
+/* After a run of seconds, measuring the machine for a part of one is not felt: which share of the
+ * rate at which it can read the model's weights was reached? 0 where that is not known. */
+static double share_of_bandwidth(const job *j, const weft_engine_options *o, double rate,
+                                 double seconds)
 {
-    fprintf(stderr, "weft: prompt %lld %s, %.1f tok/s; generated %lld %s, %.1f tok/s\n",
-            (long long)n_prompt, tokens(n_prompt), reading > 0 ? (double)n_prompt / reading : 0,
-            (long long)n, tokens(n), generating > 0 ? (double)n / generating : 0);
+    double bytes;
+    weft_speed speed = { .struct_size = sizeof speed };
+    if (seconds < 2 || !cli_weight_bytes(j->model, &bytes) || cli_interrupted() ||
+        weft_engine_estimate(j->model, o, &speed, NULL) != WEFT_OK)
+        return 0;
+    return rate * bytes / speed.read_rate;
+}
+
+static void report(const job *j, const weft_engine_options *o, double reading, int64_t n,
+                   double generating)
+{
+    const double rate = generating > 0 ? (double)n / generating : 0,
+                 share = share_of_bandwidth(j, o, rate, generating);
+    fprintf(stderr, "weft: prompt %lld %s", (long long)j->n_prompt, tokens(j->n_prompt));
+    fprintf(stderr, ", %.1f tok/s; generated %lld %s, %.1f tok/s",
+            reading > 0 ? (double)j->n_prompt / reading : 0, (long long)n, tokens(n), rate);
+    if (share > 0)
+        fprintf(stderr, ", %.0f %% of bandwidth", 100 * share);
+    fputs("\n", stderr);
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
-/* Generates into o and returns why it stopped; NULL on an error, which err names unless it is that
- * memory or standard output gave out. */
-static const char *generate(weft_session *s, output *o, int64_t most, weft_error *err)
-{
-    while (o->n < most) {
-        const int32_t id = weft_session_greedy(s);
-        const size_t shown = o->length;
-        if (cli_interrupted())
-            return "interrupted";
-        if (!ignore_eos && weft_model_is_end(o->model, id))
-            return "stop";
-        if (!output_add(o, id) || !output_show(o, shown))
-            return NULL;
-        if (o->n < most && weft_session_eval(s, &id, 1, err) != WEFT_OK)
-            return err->code == WEFT_ECONTEXT ? "length" : NULL;
-    }
-    return "length";
-}
-
-/* In pieces, so that Ctrl-C does not wait for a long prompt: the bits are the same. A prompt that
+/* In pieces, so that Ctrl-C does not wait for a long one: the bits are the same. A prompt that
  * cannot fit goes whole, for an error with its true length. */
-static weft_status read_prompt(weft_session *s, const int32_t *ids, int64_t n, int64_t room,
-                               weft_error *err)
+static weft_status read_prompt(job *j, weft_error *err)
 {
-    const int64_t piece = n > room ? n : 256;
+    weft_session *s = j->session;
+    const int64_t n = j->n_prompt, piece = n > j->room ? n : 256;
     weft_status status = WEFT_OK;
     cli_bar bar = { .label = "prompt", .unit = "tokens" };
     for (int64_t at = 0; at < n && status == WEFT_OK && !cli_interrupted(); at += piece) {
         cli_bar_show(&bar, (uint64_t)at, (uint64_t)n);
-        status = weft_session_eval(s, ids + at, n - at < piece ? n - at : piece, err);
+        status = weft_session_eval(s, j->prompt + at, n - at < piece ? n - at : piece, err);
     }
     cli_bar_end(&bar);
     return status;
 }
 
-static int run_session(output *o, weft_session *s, const int32_t *ids, int64_t n, int64_t room)
+static weft_status note_logprobs(const job *j, output *o, int32_t id, weft_error *err)
+{
+    weft_logprob *l = o->logprob + o->n * (1 + n_top);
+    l->id = id;
+    weft_session_top(j->session, n_top, l + 1);
+    return weft_session_logprobs(j->session, l, 1, err);
+}
+
+static weft_status next_token(const job *j, int32_t *id, weft_error *err)
+{
+    int64_t n;
+    const int32_t *history = weft_session_tokens(j->session, &n);
+    return weft_sampler_pick(j->sampler, weft_session_logits(j->session), j->n_vocab, history, n,
+                             id, err);
+}
+
+/* Generates into o and returns why it stopped; NULL on an error, which err names unless it is that
+ * memory or standard output gave out. */
+static const char *generate(const job *j, output *o, int64_t most, weft_error *err)
+{
+    while (o->n < most) {
+        int32_t id;
+        if (cli_interrupted())
+            return "interrupted";
+        if (next_token(j, &id, err) != WEFT_OK)
+            return NULL;
+        if (!ignore_eos && weft_model_is_end(j->model, id))
+            return "stop";
+        if (o->logprob && note_logprobs(j, o, id, err) != WEFT_OK)
+            return NULL;
+        if (!put_token(j, o, id, err))
+            return NULL;
+        if (stop_hit(j))
+            return "stop";
+        if (o->n < most && weft_session_eval(j->session, &id, 1, err) != WEFT_OK)
+            return err->code == WEFT_ECONTEXT ? "length" : NULL;
+    }
+    return "length";
+}
+
+/* What may have been the beginning of a stop string was none. */
+static bool put_rest(const job *j, output *o)
+{
+    const char *bytes = "";
+    size_t n = 0;
+    if (j->stop && !stop_hit(j))
+        weft_stop_flush(j->stop, &bytes, &n);
+    return put_text(o, bytes, n);
+}
+
+static bool make_room(output *o, int64_t most)
+{
+    o->ids = malloc((size_t)(most + 1) * sizeof *o->ids);
+    if (n_top)
+        o->logprob = malloc((size_t)(most + 1) * (size_t)(1 + n_top) * sizeof *o->logprob);
+    return o->ids && (o->logprob || !n_top);
+}
+
+static int run_session(job *j, const weft_engine_options *engine_options, output *o)
 {
     weft_error err = { 0 };
-    weft_model_info info = { .struct_size = sizeof info };
-    weft_model_get_info(o->model, &info);
-    const int64_t most = n_predict <= info.n_ctx ? n_predict
-                                                 : info.n_ctx + 1; /* full before that */
-    o->ids = malloc((size_t)(most + 1) * sizeof *o->ids);
-    if (!o->ids)
+    const bool unlimited = n_predict < 0 || n_predict > j->room;
+    const int64_t most = unlimited ? j->room + 1 : n_predict; /* full before that */
+    if (!make_room(o, most))
         return cli_no_memory();
 
     const double start = cli_now();
-    if (read_prompt(s, ids, n, room, &err) != WEFT_OK)
+    if (read_prompt(j, &err) != WEFT_OK)
         return cli_fail(&err);
     const double ready = cli_now();
-    const char *stop = cli_interrupted() ? "interrupted" : generate(s, o, most, &err);
-    if (!stop)
+    const char *why = generate(j, o, most, &err);
+    if (!why || !put_rest(j, o))
         return err.code ? cli_fail(&err) : ferror(stdout) ? 1 : cli_no_memory();
-    output_end(o, stop);
+    const double done = cli_now();
+    print_end(j, o, why);
     fflush(stdout);
-    report(n, ready - start, o->n, cli_now() - ready);
+    if (strncmp(weft_sampler_describe(j->sampler), "greedy", 6) != 0)
+        fprintf(stderr, "weft: %s\n", weft_sampler_describe(j->sampler));
+    report(j, engine_options, ready - start, o->n, done - ready);
     if (err.code)
         fprintf(stderr, "weft: stopped: %s\n", err.message);
-    return strcmp(stop, "interrupted") == 0 ? EXIT_INTERRUPTED : 0;
+    return strcmp(why, "interrupted") == 0 ? EXIT_INTERRUPTED : 0;
 }
 
-static int run_model(const weft_engine_options *engine_options, const weft_tokenizer *tokenizer,
-                     const int32_t *ids, int64_t n)
+/* ---- before it ------------------------------------------------------------------------------- */
+
+static bool open_session(job *j, const weft_engine_options *o, weft_error *err)
+{
+    weft_memory_plan plan = { .struct_size = sizeof plan };
+    j->engine = weft_engine_new(j->model, o, err);
+    if (!j->engine || weft_engine_plan(j->model, o, &plan, err) != WEFT_OK)
+        return false;
+    weft_model_info info = { .struct_size = sizeof info };
+    weft_model_get_info(j->model, &info);
+    j->n_vocab = info.n_vocab;
+    j->room = plan.n_ctx;
+    j->session = weft_session_new(j->engine, err);
+    return j->session != NULL;
+}
+
+static int run_model(job *j, const weft_engine_options *engine_options)
 {
     weft_error err = { 0 };
-    weft_model *model = cli_open(&load, &err);
-    weft_engine *engine = model ? weft_engine_new(model, engine_options, &err) : NULL;
-    weft_session *session = engine ? weft_session_new(engine, &err) : NULL;
-    output o = { .model = model, .tokenizer = tokenizer };
-    o.has_text = session && piece_of(&o, 0, NULL, 0) >= 0;
-    weft_memory_plan plan = { .struct_size = sizeof plan };
-    const bool ready = session && weft_engine_plan(model, engine_options, &plan, &err) == WEFT_OK;
-    const int code = ready ? run_session(&o, session, ids, n, plan.n_ctx) : cli_fail(&err);
+    int code = 0;
+    j->model = cli_open(&load, &err);
+    if (!j->model || !open_session(j, engine_options, &err))
+        return cli_fail(&err);
+    output o = { .has_text = piece_of(j, 0, NULL, 0) >= 0 };
+    if (!code && stops.n && !o.has_text)
+        code = cli_usage(&command_run, "--stop: the model has no vocabulary, and makes no text");
+    if (!code)
+        j->sampler = cli_sampler(&command_run, j->model, j->tokenizer, &code);
+    if (!code && stops.n && !(j->stop = weft_stop_new(stops.at, stops.n, &err)))
+        code = cli_fail(&err);
+    if (!code)
+        code = run_session(j, engine_options, &o);
     free(o.text);
     free(o.ids);
-    weft_session_free(session);
-    weft_engine_free(engine);
-    weft_model_close(model);
+    free(o.piece);
+    free(o.logprob);
     return code;
+}
+
+static int check_options(void)
+{
+    const command *c = &command_run;
+    if (!load.path)
+        return cli_which_model(c);
+    if (n_predict < -1)
+        return cli_usage(c, "--predict: %lld is out of range", (long long)n_predict);
+    if (n_top < 0 || n_top > MAX_TOP)
+        return cli_usage(c, "--logprobs: %lld is not in 0 to %d", (long long)n_top, MAX_TOP);
+    if (n_top && !json)
+        return cli_usage(c, "--logprobs is for --json");
+    return 0;
 }
 
 static int run_main(void)
 {
     const command *c = &command_run;
     weft_engine_options engine_options;
-    weft_tokenizer *tokenizer = NULL;
-    int32_t *ids = NULL;
-    int64_t n = 0;
-    if (!load.path)
-        return cli_which_model(c);
-    if (temperature != 0)
-        return cli_usage(c, "--temp %g: only greedy (0) exists so far", temperature);
-    if (n_predict < 0)
-        return cli_usage(c, "--predict: %lld is out of range", (long long)n_predict);
-    int code = cli_engine_options(c, &shape, &engine_options);
+    job j = { 0 };
+    int code = check_options();
+    if (!code)
+        code = cli_engine_options(c, &shape, &engine_options);
     if (code)
         return code;
     cli_catch_interrupt();
-    code = cli_prompt(c, &prompt, &load, &tokenizer, &ids, &n);
+    code = cli_prompt(c, &prompt, &load, &j.tokenizer, &j.prompt, &j.n_prompt);
     if (!code)
-        code = run_model(&engine_options, tokenizer, ids, n);
-    free(ids);
-    weft_tokenizer_free(tokenizer);
+        code = run_model(&j, &engine_options);
+    weft_stop_free(j.stop);
+    weft_sampler_free(j.sampler);
+    weft_session_free(j.session);
+    weft_engine_free(j.engine);
+    weft_model_close(j.model);
+    free(j.prompt);
+    weft_tokenizer_free(j.tokenizer);
     return code;
 }
 
@@ -222,6 +393,7 @@ const command command_run = {
     .summary = "continue a prompt",
     .examples = examples,
     .options = options,
+    .more = sampling_options,
     .n_positional = 1,
     .positional = &load.path,
     .main = run_main,

@@ -126,6 +126,20 @@ int cli_engine_options(const command *c, const shape_options *from, weft_engine_
     return cli_threads(c, from->threads, &to->threads);
 }
 
+/* A head that is tied to the embedding has no bytes of its own, and reads that. */
+bool cli_weight_bytes(weft_model *model, double *bytes)
+{
+    weft_model_cost cost = { .struct_size = sizeof cost };
+    weft_model_info info = { .struct_size = sizeof info };
+    weft_model_get_info(model, &info);
+    if (weft_model_get_cost(model, 1, &cost, NULL) != WEFT_OK)
+        return false;
+    const bool tied = cost.head.n_parameter < info.n_vocab;
+    *bytes = (double)(cost.attention.bytes + cost.feed_forward.bytes + cost.head.bytes +
+                      (tied ? cost.embedding.bytes : 0));
+    return true;
+}
+
 /* ---- prompts --------------------------------------------------------------------------------- */
 
 /* Something comes in that is not the terminal, and not nothing. */
@@ -133,6 +147,11 @@ static bool is_piped(void)
 {
     struct stat s;
     return fstat(STDIN_FILENO, &s) == 0 && (S_ISFIFO(s.st_mode) || S_ISREG(s.st_mode));
+}
+
+bool cli_has_prompt(const prompt_options *p)
+{
+    return p->text || p->file || p->ids || is_piped();
 }
 
 /* The ids of a text, which the caller frees. */
@@ -177,7 +196,7 @@ int cli_prompt(const command *c, const prompt_options *p, const load_options *lo
     weft_error err = { 0 };
     if ((p->text != NULL) + (p->file != NULL) + (p->ids != NULL) > 1)
         return cli_usage(c, "--prompt, --file and --ids: give one of them");
-    if (!p->text && !p->file && !p->ids && !is_piped())
+    if (!cli_has_prompt(p))
         return cli_usage(c, "which text? Give it: -p \"Once upon a time\"");
     if (p->ids)
         return cli_parse_ids(c, p->ids, ids, n);

@@ -125,9 +125,19 @@ const char *option_takes(const option *o, char *text, size_t size)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
+const option *option_next(const command *c, const option *o)
+{
+    const option *end = c->options, *next = o ? o + 1 : c->options;
+    while (end->name)
+        end++;
+    if (next == end)
+        next = c->more;
+    return next && next->name ? next : NULL;
+}
+
 const option *option_named(const command *c, const char *name, size_t length)
 {
-    for (const option *o = c->options; o->name; o++)
+    for (const option *o = NULL; (o = option_next(c, o));)
         if (strlen(o->name) == length && memcmp(o->name, name, length) == 0)
             return o;
     return NULL;
@@ -135,7 +145,7 @@ const option *option_named(const command *c, const char *name, size_t length)
 
 static const option *by_letter(const command *c, char letter)
 {
-    for (const option *o = c->options; o->name; o++)
+    for (const option *o = NULL; (o = option_next(c, o));)
         if (o->letter == letter)
             return o;
     return NULL;
@@ -192,7 +202,7 @@ static int unknown(const command *c, const char *given)
     char stem[64];
     snprintf(stem, sizeof stem, "%.*s", (int)strcspn(name, "="), name);
     int least = INT_MAX;
-    for (const option *o = c->options; o->name; o++)
+    for (const option *o = NULL; (o = option_next(c, o));)
         if (cli_resembles(stem, o->name, &least))
             best = o->name;
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)

@@ -1,8 +1,10 @@
 /* screen.c - how numbers, bytes and progress look. */
 #include "cli.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -196,6 +198,15 @@ void cli_wait_end(void)
     pthread_mutex_unlock(&waiting.lock);
     pthread_join(waiting.thread, NULL);
     waiting.running = false;
+}
+
+bool cli_write_to(const char *path)
+{
+    const bool ended = fflush(stdout) == 0;
+    if (ended && freopen(path, "w", stdout))
+        return true;
+    fprintf(stderr, "weft: %s: %s\n", path, strerror(errno));
+    return false;
 }
 
 void cli_log(void *ud, weft_log_level level, const char *line)

@@ -83,7 +83,7 @@ static const char *near_setting(const command *only, const char *key)
     const char *best = NULL;
     int least = INT_MAX;
     for (int i = 0; commands[i]; i++)
-        for (const option *o = commands[i]->options; o->name; o++)
+        for (const option *o = NULL; (o = option_next(commands[i], o));)
             if ((!only || only == commands[i]) && o->marks & SETTING &&
                 cli_resembles(key, o->name, &least))
                 best = o->name;
@@ -203,11 +203,19 @@ static const char *in_force(const command *c, const option *o, char *from, size_
     return s->value;
 }
 
+static bool has_settings(const command *c)
+{
+    for (const option *o = NULL; (o = option_next(c, o));)
+        if (o->marks & SETTING)
+            return true;
+    return false;
+}
+
 int settings_apply(const command *c)
 {
     char from[sizeof config.path + 16], takes[128];
-    int code = config_read();
-    for (const option *o = c->options; o->name && !code; o++) {
+    int code = has_settings(c) ? config_read() : 0;
+    for (const option *o = NULL; !code && (o = option_next(c, o));) {
         const char *value = o->marks & SETTING ? in_force(c, o, from, sizeof from) : NULL;
         if (value && !option_store(o, value, false))
             code = cli_usage(c, "%s: \"%s\" is not %s", from, value,
@@ -287,7 +295,7 @@ static void print_settings(const command *only)
     int64_t n = 0;
     for (int i = 0; commands[i]; i++) {
         const command *c = commands[i];
-        for (const option *o = c->options; o->name; o++) {
+        for (const option *o = NULL; (o = option_next(c, o));) {
             if (!(o->marks & SETTING) || (only && c != only))
                 continue;
             const char *text = in_force(c, o, from, sizeof from);
