@@ -452,6 +452,18 @@ WEFT_API weft_session *weft_session_fork(const weft_session *session, weft_error
 WEFT_API weft_status weft_session_eval(weft_session *session, const int32_t *ids, int64_t n,
                                        weft_error *err);
 
+/* The timeline becomes these tokens; only what is new is computed. Kept is the longest beginning that
+ * the session has itself or that another session of the engine has, of the latter in whole pages of
+ * 64 tokens, which both then share. The last token is computed at least, unless the session stands
+ * at it with its logits. *reused, which may be NULL: tokens that were not computed. On error the
+ * session has those. */
+WEFT_API weft_status weft_session_sync(weft_session *session, const int32_t *ids, int64_t n,
+                                       int64_t *reused, weft_error *err);
+
+/* The first half of that, for those who evaluate the rest together with other sessions: the session
+ * now has the first of these tokens, as many as are returned. */
+WEFT_API int64_t weft_session_match(weft_session *session, const int32_t *ids, int64_t n);
+
 /* Forgets all tokens from position `length` on. */
 WEFT_API weft_status weft_session_rewind(weft_session *session, int64_t length, weft_error *err);
 WEFT_API int64_t weft_session_length(const weft_session *session);
@@ -471,6 +483,17 @@ WEFT_API int32_t weft_session_greedy(const weft_session *session);
  * ends first, so that this takes one forward at most; an eval that ran its last one is not stopped,
  * but the next eval is. */
 WEFT_API void weft_session_cancel(weft_session *session);
+
+/* Writes tokens, logits and the session's part of the cache to a file, which replaces the one that
+ * was there only when it is whole. */
+WEFT_API weft_status weft_session_save(const weft_session *session, const char *path,
+                                       weft_error *err);
+
+/* A session as it was saved, that goes on with the same bits. The model must have the same weights in
+ * the same format and the engine the same kv_type (WEFT_EINVAL otherwise), and the tokens must fit
+ * its context (WEFT_ECONTEXT). A damaged file is WEFT_EFORMAT. Kernels of another processor may have
+ * computed it: that is logged, as its last bits may be theirs. */
+WEFT_API weft_session *weft_session_restore(weft_engine *engine, const char *path, weft_error *err);
 
 /* Evaluates for several sessions of one engine, at most 1024, in as few forwards as their rows
  * fit into. */
