@@ -65,6 +65,7 @@ typedef struct bench {
     int n_session;
     int32_t *ids; /* as many as the longest test has */
     int64_t n_id;
+    int64_t n_cache; /* positions that the hungriest test needs at once, in whole pages */
     test test[MAX_TEST];
     int n_test;
     double read_rate[MAX_TURN]; /* bytes of weights a second */
@@ -79,6 +80,8 @@ static int add_test(bench *b, test t)
     const int64_t length = t.depth + t.n;
     b->n_id = length > b->n_id ? length : b->n_id;
     b->n_session = (int)(t.width > b->n_session ? t.width : b->n_session);
+    const int64_t cache = t.width * ((length + 63) / 64 * 64);
+    b->n_cache = cache > b->n_cache ? cache : b->n_cache;
     return 0;
 }
 
@@ -131,11 +134,12 @@ static weft_status step(const bench *b, int64_t width, int64_t at, weft_error *e
     return weft_engine_eval(b->engine, work, (int)width, err);
 }
 
-/* What goes before is read in pieces, so that Ctrl-C does not wait long. */
+/* All sessions let go of their pages. What goes before is read in pieces, so that Ctrl-C does not
+ * wait long. */
 static weft_status read_depth(const bench *b, const test *t, weft_error *err)
 {
     weft_status status = WEFT_OK;
-    for (int64_t i = 0; i < t->width && status == WEFT_OK; i++)
+    for (int i = 0; i < b->n_session && status == WEFT_OK; i++)
         status = weft_session_rewind(b->session[i], 0, err);
     for (int64_t at = 0, n; at < t->depth && status == WEFT_OK && !cli_interrupted(); at += n) {
         n = t->depth - at < 256 ? t->depth - at : 256;
@@ -278,6 +282,7 @@ static int run_bench(bench *b, weft_engine_options *o)
     weft_error err = { 0 };
     o->n_session = b->n_session;
     o->n_ctx = b->n_id;
+    o->n_cache = b->n_cache;
     b->model = cli_open(&load, &err);
     if (!b->model)
         return cli_fail(&err);

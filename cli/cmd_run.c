@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAX_TOP 100 /* alternatives that are told for a token */
 
@@ -10,6 +11,7 @@ static load_options load;
 static shape_options shape;
 static prompt_options prompt;
 static text_list stops;
+static const char *session_path;
 static int64_t n_predict = 64, n_top;
 static bool json, ignore_eos;
 
@@ -21,6 +23,8 @@ static const option options[] = {
     { 'n', "predict", OPT_INT, &n_predict, "N", SETTING,
       "most tokens to generate; -1: until the text ends (64)" },
     { 0, "stop", OPT_LIST, &stops, "TEXT", SETTING, "end before this text; may be repeated" },
+    { 0, "session", OPT_TEXT, &session_path, "FILE", 0,
+      "go on from what is kept there, and keep what comes" },
     OPTION_JSON(json, "print one JSON object at the end"),
     { 0, "logprobs", OPT_INT, &n_top, "K", RARE,
       "with --json: of each token and of the K likeliest" },
@@ -48,7 +52,7 @@ typedef struct job {
     weft_sampler *sampler;
     weft_stop *stop; /* NULL: no stop strings */
     int32_t *prompt;
-    int64_t n_prompt;
+    int64_t n_prompt, n_reused;
     int64_t room; /* positions of the context */
     int64_t n_vocab;
 } job;
@@ -200,9 +204,13 @@ static void report(const job *j, const weft_engine_options *o, double reading, i
 {
     const double rate = generating > 0 ? (double)n / generating : 0,
                  share = share_of_bandwidth(j, o, rate, generating);
+    const int64_t n_read = j->n_prompt - j->n_reused;
     fprintf(stderr, "weft: prompt %lld %s", (long long)j->n_prompt, tokens(j->n_prompt));
-    fprintf(stderr, ", %.1f tok/s; generated %lld %s, %.1f tok/s",
-            reading > 0 ? (double)j->n_prompt / reading : 0, (long long)n, tokens(n), rate);
+    if (j->n_reused)
+        fprintf(stderr, " (%lld reused)", (long long)j->n_reused);
+    if (n_read > 0 && reading > 0)
+        fprintf(stderr, ", %.1f tok/s", (double)n_read / reading);
+    fprintf(stderr, "; generated %lld %s, %.1f tok/s", (long long)n, tokens(n), rate);
     if (share > 0)
         fprintf(stderr, ", %.0f %% of bandwidth", 100 * share);
     fputs("\n", stderr);
@@ -210,15 +218,20 @@ static void report(const job *j, const weft_engine_options *o, double reading, i
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
-/* In pieces, so that Ctrl-C does not wait for a long one: the bits are the same. A prompt that
- * cannot fit goes whole, for an error with its true length. */
+/* The session gets the prompt, of which it may have a beginning. In pieces, so that Ctrl-C does not
+ * wait for a long one: the bits are the same. A prompt that cannot fit goes whole, for an error with
+ * its true length. */
 static weft_status read_prompt(job *j, weft_error *err)
 {
     weft_session *s = j->session;
     const int64_t n = j->n_prompt, piece = n > j->room ? n : 256;
     weft_status status = WEFT_OK;
+    int64_t at = weft_session_match(s, j->prompt, n);
+    if (at == n && !weft_session_logits(s))
+        status = weft_session_rewind(s, --at, err);
+    j->n_reused = at;
     cli_bar bar = { .label = "prompt", .unit = "tokens" };
-    for (int64_t at = 0; at < n && status == WEFT_OK && !cli_interrupted(); at += piece) {
+    for (; at < n && status == WEFT_OK && !cli_interrupted(); at += piece) {
         cli_bar_show(&bar, (uint64_t)at, (uint64_t)n);
         status = weft_session_eval(s, j->prompt + at, n - at < piece ? n - at : piece, err);
     }
@@ -243,7 +256,7 @@ static weft_status next_token(const job *j, int32_t *id, weft_error *err)
 }
 
 /* Generates into o and returns why it stopped; NULL on an error, which err names unless it is that
- * memory or standard output gave out. */
+ * memory or standard output gave out. A session that is kept has the last token too. */
 static const char *generate(const job *j, output *o, int64_t most, weft_error *err)
 {
     while (o->n < most) {
@@ -258,10 +271,11 @@ static const char *generate(const job *j, output *o, int64_t most, weft_error *e
             return NULL;
         if (!put_token(j, o, id, err))
             return NULL;
+        const bool more = o->n < most && !stop_hit(j);
+        if ((more || session_path) && weft_session_eval(j->session, &id, 1, err) != WEFT_OK)
+            return err->code == WEFT_ECONTEXT ? "length" : NULL;
         if (stop_hit(j))
             return "stop";
-        if (o->n < most && weft_session_eval(j->session, &id, 1, err) != WEFT_OK)
-            return err->code == WEFT_ECONTEXT ? "length" : NULL;
     }
     return "length";
 }
@@ -307,10 +321,33 @@ static int run_session(job *j, const weft_engine_options *engine_options, output
     report(j, engine_options, ready - start, o->n, done - ready);
     if (err.code)
         fprintf(stderr, "weft: stopped: %s\n", err.message);
+    if (session_path && weft_session_save(j->session, session_path, &err) != WEFT_OK)
+        return cli_fail(&err);
     return strcmp(why, "interrupted") == 0 ? EXIT_INTERRUPTED : 0;
 }
 
 /* ---- before it ------------------------------------------------------------------------------- */
+
+static bool session_exists(void)
+{
+    return session_path && access(session_path, F_OK) == 0;
+}
+
+/* Without a prompt, a kept session goes on where it is. */
+static int prompt_of_session(job *j)
+{
+    int64_t n;
+    const int32_t *kept = weft_session_tokens(j->session, &n);
+    if (n == 0)
+        return cli_usage(&command_run, "%s: the session has no tokens yet, and there is no prompt",
+                         session_path);
+    j->prompt = malloc((size_t)n * sizeof *kept);
+    if (!j->prompt)
+        return cli_no_memory();
+    memcpy(j->prompt, kept, (size_t)n * sizeof *kept);
+    j->n_prompt = n;
+    return 0;
+}
 
 static bool open_session(job *j, const weft_engine_options *o, weft_error *err)
 {
@@ -322,7 +359,8 @@ static bool open_session(job *j, const weft_engine_options *o, weft_error *err)
     weft_model_get_info(j->model, &info);
     j->n_vocab = info.n_vocab;
     j->room = plan.n_ctx;
-    j->session = weft_session_new(j->engine, err);
+    j->session = session_exists() ? weft_session_restore(j->engine, session_path, err)
+                                  : weft_session_new(j->engine, err);
     return j->session != NULL;
 }
 
@@ -333,6 +371,8 @@ static int run_model(job *j, const weft_engine_options *engine_options)
     j->model = cli_open(&load, &err);
     if (!j->model || !open_session(j, engine_options, &err))
         return cli_fail(&err);
+    if (!j->prompt)
+        code = prompt_of_session(j);
     output o = { .has_text = piece_of(j, 0, NULL, 0) >= 0 };
     if (!code && stops.n && !o.has_text)
         code = cli_usage(&command_run, "--stop: the model has no vocabulary, and makes no text");
@@ -367,6 +407,7 @@ static int run_main(void)
 {
     const command *c = &command_run;
     weft_engine_options engine_options;
+    weft_error err = { 0 };
     job j = { 0 };
     int code = check_options();
     if (!code)
@@ -374,7 +415,10 @@ static int run_main(void)
     if (code)
         return code;
     cli_catch_interrupt();
-    code = cli_prompt(c, &prompt, &load, &j.tokenizer, &j.prompt, &j.n_prompt);
+    if (session_exists() && !cli_has_prompt(&prompt))
+        j.tokenizer = cli_tokenizer(load.path, &load, prompt.pre, &err); /* NULL: ids are shown */
+    else
+        code = cli_prompt(c, &prompt, &load, &j.tokenizer, &j.prompt, &j.n_prompt);
     if (!code)
         code = run_model(&j, &engine_options);
     weft_stop_free(j.stop);

@@ -38,9 +38,16 @@ bool cli_interrupted(void)
     return interrupted;
 }
 
+static const char *advice(weft_status code)
+{
+    return code == WEFT_ELIMIT     ? "Allow more with --ram-max, or ask for less.\n"
+           : code == WEFT_ECONTEXT ? "Ask for a larger --ctx-size, if the model has it.\n"
+                                   : "";
+}
+
 int cli_fail(const weft_error *err)
 {
-    fprintf(stderr, "weft: %s\n", err->message);
+    fprintf(stderr, "weft: %s\n%s", err->message, advice(err->code));
     return err->code == WEFT_EINVAL ? EXIT_USAGE : 1;
 }
 
@@ -116,6 +123,8 @@ int command_unknown(const char *name)
     const char *best = command_near(name);
     if (best)
         fprintf(stderr, "weft: no command \"%s\"; did you mean %s?\n", name, best);
+    else if (strpbrk(name, "./"))
+        fprintf(stderr, "weft: no command \"%s\"; to run it: weft run %s -p TEXT\n", name, name);
     else
         fprintf(stderr, "weft: no command \"%s\"\n", name);
     fputs("Try 'weft help'.\n", stderr);

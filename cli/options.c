@@ -209,6 +209,8 @@ static int unknown(const command *c, const char *given)
         if (strcmp(stem, foreign[i][0]) == 0 &&
             option_named(c, foreign[i][1], strlen(foreign[i][1])))
             best = foreign[i][1];
+    if (stem[0] && !stem[1] && by_letter(c, stem[0]))
+        return cli_usage(c, "unknown option %.*s; did you mean -%s?", length, given, stem);
     if (best)
         return cli_usage(c, "unknown option %.*s; did you mean --%s?", length, given, best);
     return cli_usage(c, "unknown option %.*s", length, given);
@@ -272,7 +274,8 @@ int options_parse(const command *c, int argc, char **argv)
         else if (n_positional < c->n_positional)
             c->positional[n_positional++] = arg;
         else
-            bad = cli_usage(c, "unexpected argument \"%s\"", arg);
+            bad = cli_usage(c, "unexpected argument \"%s\"%s", arg,
+                            by_letter(c, 'p') ? "; a text is given with -p" : "");
     }
     return bad;
 }
