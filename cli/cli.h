@@ -144,22 +144,13 @@ int cli_columns(void);
 typedef enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_PALE } style;
 const char *cli_style(FILE *f, style s);
 
-/* A bar on stderr where that is a terminal, from the second second on. Begin with a zeroed one and
- * a label. */
-typedef struct cli_bar {
-    const char *label;
-    const char *unit;    /* what is counted: "tokens"; NULL: bytes */
-    double start, shown; /* seconds */
-    bool drawn;
-} cli_bar;
-
-void cli_bar_show(cli_bar *b, uint64_t done, uint64_t total);
-void cli_bar_end(cli_bar *b);
-
-/* The same where nobody tells how far it is: what is being done, and for how long. One at a
- * time. */
-void cli_wait_begin(const char *what);
-void cli_wait_end(void);
+/* What is being done and how far it is, on stderr where that is a terminal, from the second second
+ * on; one thing at a time. unit: what is counted, "tokens"; NULL: bytes. Until something is set, the
+ * seconds are shown. Clear before printing in between. */
+void cli_progress_begin(const char *label, const char *unit);
+void cli_progress_set(uint64_t done, uint64_t total);
+void cli_progress_clear(void);
+void cli_progress_end(void);
 
 /* Standard output goes to this file from now on. False after saying why not. */
 bool cli_write_to(const char *path);
@@ -277,6 +268,7 @@ weft_sampler *cli_sampler(const command *c, weft_model *model, const weft_tokeni
                           int *code);
 
 /* Converts and says what was written. Fills in what is the same for all conversions. */
-int cli_convert(const char *from, const char *to, weft_convert_options *o, cli_bar *bar, bool json);
+int cli_convert(const char *from, const char *to, weft_convert_options *o, const char *label,
+                bool json);
 
 #endif

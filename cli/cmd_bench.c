@@ -163,18 +163,18 @@ static weft_status measure(const bench *b, test *t, int64_t turn, weft_error *er
 static int measure_all(bench *b, const weft_engine_options *o)
 {
     weft_error err = { 0 };
-    cli_bar bar = { .label = "bench", .unit = "tests" };
+    cli_progress_begin("bench", "tests");
     weft_status status = WEFT_OK;
     for (int64_t turn = 0; turn < turns && status == WEFT_OK; turn++) {
         weft_speed speed = { .struct_size = sizeof speed };
         status = weft_engine_estimate(b->model, o, &speed, &err);
         b->read_rate[turn] = speed.read_rate;
         for (int i = 0; i < b->n_test && status == WEFT_OK && !cli_interrupted(); i++) {
-            cli_bar_show(&bar, (uint64_t)(turn * b->n_test + i), (uint64_t)(turns * b->n_test));
+            cli_progress_set((uint64_t)(turn * b->n_test + i), (uint64_t)(turns * b->n_test));
             status = measure(b, &b->test[i], turn, &err);
         }
     }
-    cli_bar_end(&bar);
+    cli_progress_end();
     return cli_interrupted() ? EXIT_INTERRUPTED : status == WEFT_OK ? 0 : cli_fail(&err);
 }
 
@@ -221,6 +221,8 @@ static void print_text(const bench *b)
         else if (t->kind == BATCH)
             snprintf(what, sizeof what, "generate, %lld context%s", (long long)t->width,
                      t->width == 1 ? "" : "s");
+        else if (t->depth == 0)
+            snprintf(what, sizeof what, "generate");
         else
             snprintf(what, sizeof what, "generate behind %lld", (long long)t->depth);
         snprintf(range, sizeof range, "%.1f to %.1f", t->rate[0], t->rate[turns - 1]);

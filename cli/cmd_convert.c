@@ -27,7 +27,6 @@ static const char examples[] = "  weft convert ./model-directory model.gguf\n"
 
 static int convert_main(void)
 {
-    cli_bar bar = { .label = "converting" };
     weft_convert_options o = { .to = (weft_format)form,
                                .type = type,
                                .max_shard = max_shard,
@@ -38,7 +37,7 @@ static int convert_main(void)
         return cli_usage(&command_convert, positional[0]
                                                ? "where to? Give a .gguf file or a directory"
                                                : "which model, and where to?");
-    return cli_convert(positional[0], positional[1], &o, &bar, json);
+    return cli_convert(positional[0], positional[1], &o, "converting", json);
 }
 
 const command command_convert = {

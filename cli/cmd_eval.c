@@ -208,7 +208,8 @@ static void print_json(const weft_evaluation *e, int64_t n_document)
 
 static bool show(void *ud, const weft_evaluation *so_far)
 {
-    cli_bar_show(ud, (uint64_t)so_far->n_token, (uint64_t)so_far->n_total);
+    (void)ud;
+    cli_progress_set((uint64_t)so_far->n_token, (uint64_t)so_far->n_total);
     return !cli_interrupted();
 }
 
@@ -217,17 +218,16 @@ static int evaluate(const documents *d, weft_model *model, weft_model *other,
 {
     weft_error err = { 0 };
     weft_evaluation result = { .struct_size = sizeof result };
-    cli_bar bar = { .label = "eval", .unit = "tokens" };
     const weft_evaluate_options o = { .struct_size = sizeof o,
                                       .threads = e->threads,
                                       .n_batch = e->n_batch,
                                       .n_ctx = e->n_ctx,
                                       .kv_type = e->kv_type,
                                       .stride = stride,
-                                      .progress = show,
-                                      .progress_ud = &bar };
+                                      .progress = show };
+    cli_progress_begin("eval", "tokens");
     const weft_status status = weft_evaluate(model, other, d->at, d->n, &o, &result, &err);
-    cli_bar_end(&bar);
+    cli_progress_end();
     if (status != WEFT_OK)
         return cli_fail(&err);
     (json ? print_json : print_text)(&result, d->n);

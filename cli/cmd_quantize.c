@@ -7,7 +7,7 @@ static const char *positional[3];
 static int64_t threads;
 static size_t max_shard;
 static load_options load;
-static bool force, json, quiet;
+static bool force, json, quiet, marked;
 
 static const option options[] = {
     OPTION_THREADS(threads),
@@ -28,18 +28,19 @@ static const char about[] =
     "TYPE is q4_k_m (the usual choice), q5_k_m, q6_k, q8_0, q5_1, q5_0, q4_1, q4_0, or\n"
     "bf16, f16, f32. Vectors and norms stay f32, the matrix that makes the logits is\n"
     "finer than the others. The error of a tensor is what it loses, relative to the size\n"
-    "of its numbers.\n";
+    "of its numbers; * marks another type than the one asked for, as its blocks do not\n"
+    "fit the rows.\n";
 
 static void show_tensor(void *ud, const weft_converted *t)
 {
-    cli_bar *bar = ud;
+    (void)ud;
     if (quiet)
         return;
-    cli_bar_end(bar);
+    cli_progress_clear();
     if (!json) {
-        printf("%-32s %5s -> %-5s %8.3f bits  error %.4f%s\n", t->name, t->from, t->to,
-               8.0 * (double)t->bytes / (double)t->numbers, t->error,
-               t->instead ? "  (rows do not fit the type asked for)" : "");
+        marked = marked || t->instead;
+        printf("%-32s %5s -> %-5s%c %7.3f bits  error %.4f\n", t->name, t->from, t->to,
+               t->instead ? '*' : ' ', 8.0 * (double)t->bytes / (double)t->numbers, t->error);
         return;
     }
     printf("{\"tensor\":");
@@ -53,7 +54,6 @@ static void show_tensor(void *ud, const weft_converted *t)
 static int quantize_main(void)
 {
     const command *c = &command_quantize;
-    cli_bar bar = { .label = "quantising" };
     if (!positional[0] || !positional[1] || !positional[2])
         return cli_usage(c, !positional[0]   ? "which model, where to, and which type?"
                             : !positional[1] ? "where to? Give a .gguf file or a directory"
@@ -64,10 +64,13 @@ static int quantize_main(void)
                                .force = force,
                                .load = load.no_mmap ? WEFT_LOAD_COPY : WEFT_LOAD_MAP,
                                .ram_max = load.ram_max,
-                               .converted = show_tensor,
-                               .converted_ud = &bar };
-    const int code = cli_threads(c, threads, &o.n_thread);
-    return code ? code : cli_convert(positional[0], positional[1], &o, &bar, json);
+                               .converted = show_tensor };
+    int code = cli_threads(c, threads, &o.n_thread);
+    if (!code)
+        code = cli_convert(positional[0], positional[1], &o, "quantising", json);
+    if (!code && marked)
+        printf("* rows do not fit blocks of %s\n", positional[2]);
+    return code;
 }
 
 const command command_quantize = {

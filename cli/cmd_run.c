@@ -181,11 +181,6 @@ static void print_end(const job *j, output *o, const char *why)
 
 /* ---- how long it took ------------------------------------------------------------------------ */
 
-static const char *tokens(int64_t n)
-{
-    return n == 1 ? "token" : "tokens";
-}
-
 /* After a run of seconds, measuring the machine for a part of one is not felt: which share of the
  * rate at which it can read the model's weights was reached? 0 where that is not known. */
 static double share_of_bandwidth(const job *j, const weft_engine_options *o, double rate,
@@ -205,12 +200,13 @@ static void report(const job *j, const weft_engine_options *o, double reading, i
     const double rate = generating > 0 ? (double)n / generating : 0,
                  share = share_of_bandwidth(j, o, rate, generating);
     const int64_t n_read = j->n_prompt - j->n_reused;
-    fprintf(stderr, "weft: prompt %lld %s", (long long)j->n_prompt, tokens(j->n_prompt));
+    fprintf(stderr, "weft: prompt %lld token%s", (long long)j->n_prompt,
+            j->n_prompt == 1 ? "" : "s");
     if (j->n_reused)
         fprintf(stderr, " (%lld reused)", (long long)j->n_reused);
     if (n_read > 0 && reading > 0)
         fprintf(stderr, ", %.1f tok/s", (double)n_read / reading);
-    fprintf(stderr, "; generated %lld %s, %.1f tok/s", (long long)n, tokens(n), rate);
+    fprintf(stderr, "; generated %lld, %.1f tok/s", (long long)n, rate);
     if (share > 0)
         fprintf(stderr, ", %.0f %% of bandwidth", 100 * share);
     fputs("\n", stderr);
@@ -230,12 +226,12 @@ static weft_status read_prompt(job *j, weft_error *err)
     if (at == n && !weft_session_logits(s))
         status = weft_session_rewind(s, --at, err);
     j->n_reused = at;
-    cli_bar bar = { .label = "prompt", .unit = "tokens" };
+    cli_progress_begin("prompt", "tokens");
     for (; at < n && status == WEFT_OK && !cli_interrupted(); at += piece) {
-        cli_bar_show(&bar, (uint64_t)at, (uint64_t)n);
+        cli_progress_set((uint64_t)at, (uint64_t)n);
         status = weft_session_eval(s, j->prompt + at, n - at < piece ? n - at : piece, err);
     }
-    cli_bar_end(&bar);
+    cli_progress_end();
     return status;
 }
 

@@ -339,10 +339,10 @@ static weft_status forward(weft_model *model, const weft_engine_options *o, cons
     weft_engine *engine = weft_engine_new(model, o, err);
     weft_session *session = engine ? weft_session_new(engine, err) : NULL;
     weft_status status = session ? weft_engine_trace(engine, look, s, maps, err) : err->code;
-    cli_wait_begin("tracing");
+    cli_progress_begin("tracing", NULL);
     if (status == WEFT_OK)
         status = weft_session_eval(session, ids, n, err);
-    cli_wait_end();
+    cli_progress_end();
     weft_session_free(session);
     weft_engine_free(engine);
     return status;

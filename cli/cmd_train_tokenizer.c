@@ -110,9 +110,9 @@ static int train_with(char *list)
         return code;
     weft_tokenizer_train_info info = { .struct_size = sizeof info };
     weft_error err = { 0 };
-    cli_wait_begin("training");
+    cli_progress_begin("training", NULL);
     const weft_status status = weft_tokenizer_train(positional, n_path, out, &o, &info, &err);
-    cli_wait_end();
+    cli_progress_end();
     if (status != WEFT_OK)
         return cli_fail(&err);
     print_info(&info, out);

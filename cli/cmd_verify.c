@@ -469,9 +469,11 @@ static int verify(finding *f)
     if (f->n > shorter_context(f))
         return cli_usage(&command_verify, "%lld tokens do not fit into a context of %lld",
                          (long long)f->n, (long long)shorter_context(f));
+    cli_progress_begin("comparing", NULL);
     code = read_tensors(f);
     if (!code && f->n > 1)
         code = read_logits(f);
+    cli_progress_end();
     if (!code && cli_interrupted())
         code = EXIT_INTERRUPTED;
     if (code)

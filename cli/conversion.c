@@ -25,21 +25,23 @@ static void print_info(const weft_convert_info *i, bool json)
 
 static bool show_progress(void *ud, uint64_t done, uint64_t total)
 {
-    cli_bar_show(ud, done, total);
+    (void)ud;
+    cli_progress_set(done, total);
     return !cli_interrupted();
 }
 
-int cli_convert(const char *from, const char *to, weft_convert_options *o, cli_bar *bar, bool json)
+int cli_convert(const char *from, const char *to, weft_convert_options *o, const char *label,
+                bool json)
 {
     weft_convert_info info = { .struct_size = sizeof info };
     weft_error err = { 0 };
     o->struct_size = sizeof *o;
     o->progress = show_progress;
-    o->progress_ud = bar;
     o->log = cli_log;
     cli_catch_interrupt();
+    cli_progress_begin(label, NULL);
     const weft_status status = weft_convert(from, to, o, &info, &err);
-    cli_bar_end(bar);
+    cli_progress_end();
     if (status == WEFT_ESTOPPED)
         return EXIT_INTERRUPTED;
     if (status != WEFT_OK)

@@ -86,9 +86,9 @@ weft_model *cli_open(const load_options *o, weft_error *err)
                                          .load = o->no_mmap ? WEFT_LOAD_COPY : WEFT_LOAD_MAP,
                                          .ram_max = o->ram_max,
                                          .log = cli_log };
-    cli_wait_begin("loading");
+    cli_progress_begin("loading", NULL);
     weft_model *model = weft_model_open(o->path, &options, err);
-    cli_wait_end();
+    cli_progress_end();
     return model;
 }
 

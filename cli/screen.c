@@ -119,85 +119,112 @@ void cli_print_bytes(const char *s, size_t n)
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
-static const char *amount(const cli_bar *b, uint64_t n, char *text, size_t size)
+#define PATIENCE 1    /* seconds in which nothing is shown */
+#define TICK     0.25 /* seconds from one picture to the next */
+
+static struct {
+    pthread_t thread;
+    pthread_mutex_t lock; /* of all that follows */
+    pthread_cond_t ended;
+    const char *label, *unit;
+    uint64_t done, total;
+    double start;
+    bool running, over, drawn;
+} progress = { .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER };
+
+static const char *amount(uint64_t n, char *text, size_t size)
 {
-    if (!b->unit)
+    if (!progress.unit)
         return cli_bytes((size_t)n, text, size);
     snprintf(text, size, "%llu", (unsigned long long)n);
     return text;
 }
 
-void cli_bar_show(cli_bar *b, uint64_t done, uint64_t total)
+static void draw(void)
 {
     static const char bar[] = "##############################";
     const int width = sizeof bar - 1;
-    const double t = cli_now();
-    b->start = b->start > 0 ? b->start : t;
-    if (t - b->start < 1 || t - b->shown < 0.1 || total == 0 || !isatty(STDERR_FILENO))
-        return;
-    const double share = (double)done / (double)total;
     char a[32], z[32];
-    fprintf(stderr, "\r%s [%-*.*s] %3.0f %%  %s of %s%s%s\x1b[K", b->label, width,
-            (int)(share * width), bar, share * 100, amount(b, done, a, sizeof a),
-            amount(b, total, z, sizeof z), b->unit ? " " : "", b->unit ? b->unit : "");
-    b->shown = t;
-    b->drawn = true;
+    if (progress.total == 0) {
+        fprintf(stderr, "\r%s ... %.0f s\x1b[K", progress.label, cli_now() - progress.start);
+    } else {
+        const double share = (double)progress.done / (double)progress.total;
+        fprintf(stderr, "\r%s [%-*.*s] %3.0f %%  %s of %s%s%s\x1b[K", progress.label, width,
+                (int)(share * width), bar, share * 100, amount(progress.done, a, sizeof a),
+                amount(progress.total, z, sizeof z), progress.unit ? " " : "",
+                progress.unit ? progress.unit : "");
+    }
+    progress.drawn = true;
 }
 
-void cli_bar_end(cli_bar *b)
+static void erase(void)
 {
-    if (b->drawn)
+    if (progress.drawn)
         fputs("\r\x1b[K", stderr);
-    b->drawn = false;
+    progress.drawn = false;
 }
 
-static struct {
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t ended;
-    const char *what;
-    bool running, over;
-} waiting = { .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER };
+/* Sleeps on a clock that can be waited for, until it is over at the latest. */
+static void sleep_for(double seconds)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    const long ns = t.tv_nsec + (long)((seconds - (double)(long)seconds) * 1e9);
+    t.tv_sec += (time_t)seconds + ns / 1000000000;
+    t.tv_nsec = ns % 1000000000;
+    while (!progress.over && pthread_cond_timedwait(&progress.ended, &progress.lock, &t) == 0)
+        continue;
+}
 
-/* Wakes once a second, and at once when it is over. */
-static void *tell_time(void *unused)
+/* A thread of its own shows that weft is alive even while nothing can be told. */
+static void *show_progress(void *unused)
 {
     (void)unused;
-    struct timespec next;
-    clock_gettime(CLOCK_REALTIME, &next);
-    pthread_mutex_lock(&waiting.lock);
-    for (int seconds = 1; !waiting.over; seconds++) {
-        next.tv_sec++;
-        while (!waiting.over && pthread_cond_timedwait(&waiting.ended, &waiting.lock, &next) == 0)
-            continue;
-        if (!waiting.over)
-            fprintf(stderr, "\r%s ... %d s\x1b[K", waiting.what, seconds);
-        else if (seconds > 1)
-            fputs("\r\x1b[K", stderr);
-    }
-    pthread_mutex_unlock(&waiting.lock);
+    pthread_mutex_lock(&progress.lock);
+    for (sleep_for(PATIENCE); !progress.over; sleep_for(TICK))
+        draw();
+    erase();
+    pthread_mutex_unlock(&progress.lock);
     return NULL;
 }
 
-void cli_wait_begin(const char *what)
+void cli_progress_begin(const char *label, const char *unit)
 {
-    if (!isatty(STDERR_FILENO) || waiting.running)
+    if (!isatty(STDERR_FILENO) || progress.running)
         return;
-    waiting.what = what;
-    waiting.over = false;
-    waiting.running = pthread_create(&waiting.thread, NULL, tell_time, NULL) == 0;
+    progress.label = label;
+    progress.unit = unit;
+    progress.done = progress.total = 0;
+    progress.start = cli_now();
+    progress.over = progress.drawn = false;
+    progress.running = pthread_create(&progress.thread, NULL, show_progress, NULL) == 0;
 }
 
-void cli_wait_end(void)
+void cli_progress_set(uint64_t done, uint64_t total)
 {
-    if (!waiting.running)
+    pthread_mutex_lock(&progress.lock);
+    progress.done = done;
+    progress.total = total;
+    pthread_mutex_unlock(&progress.lock);
+}
+
+void cli_progress_clear(void)
+{
+    pthread_mutex_lock(&progress.lock);
+    erase();
+    pthread_mutex_unlock(&progress.lock);
+}
+
+void cli_progress_end(void)
+{
+    if (!progress.running)
         return;
-    pthread_mutex_lock(&waiting.lock);
-    waiting.over = true;
-    pthread_cond_signal(&waiting.ended);
-    pthread_mutex_unlock(&waiting.lock);
-    pthread_join(waiting.thread, NULL);
-    waiting.running = false;
+    pthread_mutex_lock(&progress.lock);
+    progress.over = true;
+    pthread_cond_signal(&progress.ended);
+    pthread_mutex_unlock(&progress.lock);
+    pthread_join(progress.thread, NULL);
+    progress.running = false;
 }
 
 bool cli_write_to(const char *path)
