@@ -617,6 +617,10 @@ WEFT_API const char *weft_sampler_describe(const weft_sampler *sampler);
 WEFT_API weft_status weft_sampler_pick(weft_sampler *sampler, const float *logits, int64_t n_vocab,
                                        const int32_t *ids, int64_t n, int32_t *id, weft_error *err);
 
+/* The same after a session's logits and all of its tokens. The token is not evaluated. */
+WEFT_API weft_status weft_sampler_next(weft_sampler *sampler, const weft_session *session,
+                                       int32_t *id, weft_error *err);
+
 /* The tokens that were left for the last draw, best first, with their probabilities in it. Writes at
  * most k of them and returns how many there were. */
 typedef struct weft_chance {
@@ -648,6 +652,48 @@ WEFT_API int weft_stop_hit(const weft_stop *stop);
 
 /* At the end of the text: what was held back. Then it is as new, for another text. */
 WEFT_API void weft_stop_flush(weft_stop *stop, const char **out, size_t *out_length);
+
+/* ---- beam search: the most likely texts ------------------------------------------------------ */
+
+#define WEFT_MAX_BEAM 256
+
+/* When does a search end that has found n_beam texts? The score of a text that goes on can only be
+ * guessed: as if it ended here, or (NEVER, where longer texts gain) as long as it may become. */
+typedef enum weft_early {
+    WEFT_EARLY_GUESS, /* when no live text would be better than the worst found, if it ended here */
+    WEFT_EARLY_FULL,  /* at once */
+    WEFT_EARLY_NEVER, /* when no live text can become better than the worst found */
+} weft_early;
+
+typedef struct weft_beam_options {
+    size_t struct_size;
+    int n_beam;            /* texts that are followed; 0: 4 */
+    int n_best;            /* texts that are given, at most n_beam; 0: 1 */
+    int64_t n_new;         /* most tokens of a text; 0: what the context has room for */
+    double length_penalty; /* scores are sum(log p) / length^this; 0: the sum; -10 to 10 */
+    weft_early early;
+    const int32_t *ends; /* [n_end] tokens that end a text; NULL: those of the model */
+    int n_end;
+} weft_beam_options;
+
+typedef struct weft_beam {
+    const int32_t *ids; /* behind the prompt, with the token that ended it */
+    int64_t n;
+    double score;
+    bool ended; /* by such a token, not by n_new */
+} weft_beam;
+
+typedef struct weft_beams {
+    int n;
+    const weft_beam *beam; /* best first */
+} weft_beams;
+
+/* Texts and scores are those of transformers' generate(num_beams=n_beam, do_sample=False). All live
+ * texts share the pages of what they have in common and go through one forward a step; the engine
+ * needs cache for n_beam sessions that part behind the prompt. NULL with err filled on failure. */
+WEFT_API weft_beams *weft_beam_search(weft_engine *engine, const int32_t *ids, int64_t n,
+                                      const weft_beam_options *options, weft_error *err);
+WEFT_API void weft_beams_free(weft_beams *beams);
 
 /* ---- evaluation: how well a model foretells texts -------------------------------------------- */
 

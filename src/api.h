@@ -33,6 +33,9 @@ bool take_options(void *to, size_t size, const void *from, size_t from_size, con
 /* Gives a caller as much of a result struct as it knows. */
 void give(void *to, size_t to_size, void *from, size_t size);
 
+/* The bytes of a token where they lie, and how many: as weft_tokenizer_piece. */
+int64_t tokenizer_bytes(const weft_tokenizer *t, int32_t id, const char **bytes);
+
 /* Checks that the options exist; whether they fit the model is engine_resolve's business. */
 bool take_engine_options(const weft_engine_options *from, engine_options *to, weft_error *err);
 

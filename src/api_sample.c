@@ -1,6 +1,7 @@
-/* api_sample.c - the public functions of samplers, log-probabilities and stop strings: check,
- * translate, delegate. */
+/* api_sample.c - the public functions of samplers, log-probabilities, beam search and stop
+ * strings: check, translate, delegate. */
 #include "api.h"
+#include "engine/beam.h"
 #include "engine/logprob.h"
 #include "engine/sampler.h"
 #include "text/stop.h"
@@ -66,20 +67,11 @@ const char *weft_sampler_describe(const weft_sampler *s)
     return s->inner->line;
 }
 
-/* The bytes of a token, in a buffer that most fit into; NULL for those that are longer or none. */
-static const char *piece_of(const weft_tokenizer *t, int32_t id, char *to, size_t size, size_t *n)
-{
-    const int64_t length = weft_tokenizer_piece(t, id, to, size);
-    *n = length > 0 ? (size_t)length : 0;
-    return length > 0 && (size_t)length <= size ? to : NULL;
-}
-
 weft_status weft_sampler_break(weft_sampler *s, const weft_tokenizer *t, const char *const *strings,
                                int n, weft_error *err)
 {
     weft_error local;
-    char bytes[1024];
-    size_t length;
+    const char *bytes;
     err = err ? err : &local;
     *err = (weft_error){ 0 };
     if (!s || !t || (n > 0 && !strings))
@@ -88,9 +80,9 @@ weft_status weft_sampler_break(weft_sampler *s, const weft_tokenizer *t, const c
                          : !t ? "tokenizer"
                               : "strings");
     for (int32_t id = 0; id < (int32_t)s->inner->n_vocab; id++) {
-        const char *piece = piece_of(t, id, bytes, sizeof bytes, &length);
-        for (int i = 0; i < n && piece; i++)
-            if (memmem(piece, length, strings[i], strlen(strings[i])))
+        const int64_t length = tokenizer_bytes(t, id, &bytes);
+        for (int i = 0; i < n && length > 0; i++)
+            if (memmem(bytes, (size_t)length, strings[i], strlen(strings[i])))
                 s->inner->breaks[id] = true;
     }
     return WEFT_OK;
@@ -108,6 +100,19 @@ weft_status weft_sampler_pick(weft_sampler *s, const float *logits, int64_t n_vo
         return weft_fail(err, WEFT_EINVAL, "%lld logits, but the sampler's vocabulary has %lld",
                          (long long)n_vocab, (long long)s->inner->n_vocab);
     return sampler_pick(s->inner, logits, ids, n, id, err);
+}
+
+weft_status weft_sampler_next(weft_sampler *s, const weft_session *after, int32_t *id,
+                              weft_error *err)
+{
+    const float *logits = after ? weft_session_logits(after) : NULL;
+    if (!logits)
+        return weft_fail(err, WEFT_EINVAL, "%s",
+                         after ? "the session has no logits: evaluate tokens first"
+                               : "no session given");
+    int64_t n;
+    const int32_t *ids = weft_session_tokens(after, &n);
+    return weft_sampler_pick(s, logits, after->engine->model->model.n_vocab, ids, n, id, err);
 }
 
 int64_t weft_sampler_kept(weft_sampler *s, int64_t k, weft_chance *out)
@@ -141,6 +146,65 @@ weft_status weft_session_logprobs(const weft_session *s, weft_logprob *out, int6
     for (int64_t i = 0; i < n; i++)
         out[i].logprob = (double)z[out[i].id] - all;
     return WEFT_OK;
+}
+
+/* ---- beam search ----------------------------------------------------------------------------- */
+
+/* Checks what a search is asked for, and fills defaults. */
+static weft_status take_beam_options(weft_beam_options *o, const weft_engine *e, int64_t n,
+                                     weft_error *err)
+{
+    const int64_t n_ctx = e->inner->opt.n_ctx, V = e->model->model.n_vocab;
+    o->n_beam = o->n_beam ? o->n_beam : 4;
+    o->n_best = o->n_best ? o->n_best : 1;
+    o->n_new = o->n_new ? o->n_new : n_ctx - n + 1;
+    if (!o->ends) {
+        o->ends = e->model->ends.id;
+        o->n_end = e->model->ends.n;
+    }
+    if (o->n_beam < 1 || o->n_beam > WEFT_MAX_BEAM)
+        return weft_fail(err, WEFT_EINVAL, "n_beam is %d, expected 1 to %d", o->n_beam,
+                         WEFT_MAX_BEAM);
+    if (o->n_best < 1 || o->n_best > o->n_beam)
+        return weft_fail(err, WEFT_EINVAL, "n_best is %d, expected 1 to %d, which n_beam is",
+                         o->n_best, o->n_beam);
+    if (!(o->length_penalty >= -10 && o->length_penalty <= 10))
+        return weft_fail(err, WEFT_EINVAL, "length_penalty is %g, expected -10 to 10",
+                         o->length_penalty);
+    if ((unsigned)o->early > WEFT_EARLY_NEVER)
+        return weft_fail(err, WEFT_EINVAL, "early %d does not exist", (int)o->early);
+    if (o->n_new < 1 || o->n_new - 1 > n_ctx - n) /* the last token is not evaluated */
+        return weft_fail(err, WEFT_ECONTEXT,
+                         "a prompt of %lld tokens and %lld new ones do not fit into a context of "
+                         "%lld",
+                         (long long)n, (long long)o->n_new, (long long)n_ctx);
+    if (o->n_end < 0 || o->n_end > V)
+        return weft_fail(err, WEFT_EINVAL, "n_end is %d, expected 0 to %lld", o->n_end,
+                         (long long)V);
+    return WEFT_OK;
+}
+
+weft_beams *weft_beam_search(weft_engine *e, const int32_t *ids, int64_t n,
+                             const weft_beam_options *options, weft_error *err)
+{
+    weft_error local;
+    weft_beam_options o;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!e || !ids || n < 1) {
+        weft_fail(err, WEFT_EINVAL, "no %s given", e ? "tokens" : "engine");
+        return NULL;
+    }
+    if (!take_options(&o, sizeof o, options, options ? options->struct_size : 0,
+                      "weft_beam_options", err) ||
+        take_beam_options(&o, e, n, err) != WEFT_OK)
+        return NULL;
+    return beam_search(e->inner, ids, n, &o, err);
+}
+
+void weft_beams_free(weft_beams *beams)
+{
+    beams_free(beams);
 }
 
 /* ---- stop strings ---------------------------------------------------------------------------- */

@@ -140,10 +140,15 @@ void weft_tokens_free(weft_tokens *tokens)
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
 
+int64_t tokenizer_bytes(const weft_tokenizer *t, int32_t id, const char **bytes)
+{
+    return id < 0 ? -1 : tokenizer_piece(&t->inner, (uint32_t)id, bytes);
+}
+
 int64_t weft_tokenizer_piece(const weft_tokenizer *t, int32_t id, char *bytes, size_t size)
 {
     const char *text;
-    const int64_t n = id < 0 ? -1 : tokenizer_piece(&t->inner, (uint32_t)id, &text);
+    const int64_t n = tokenizer_bytes(t, id, &text);
     if (n > 0 && (size_t)n <= size)
         memcpy(bytes, text, (size_t)n);
     return n;

@@ -63,7 +63,7 @@ void order_lead(order *o, int64_t m)
 {
     if (m <= o->led || o->led == o->n)
         return;
-    m = m > 4 * o->led ? m : 4 * o->led;
+    m = m > 16 * o->led ? m : 16 * o->led;
     m = m > LEAST ? m : LEAST;
     m = m < o->n ? m : o->n;
     float least = -INFINITY;

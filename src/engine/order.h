@@ -9,7 +9,7 @@
  *     +---------------------+-------------------+
  *
  * Scores of -inf have no place. The first `led` places are known; asking for more scans the scores
- * again, for four times as many: forty of a vocabulary cost one pass over it. */
+ * again, for sixteen times as many: forty of a vocabulary cost one pass over it. */
 #ifndef WEFT_ENGINE_ORDER_H
 #define WEFT_ENGINE_ORDER_H
 

@@ -270,9 +270,9 @@ sampler_sums sampler_sum(sampler *s)
             add(&sums, x_of(s, order_score(&s->order, i)));
         return sums;
     }
-    const uint64_t from = s->order.at[s->first];
+    const uint64_t from = s->first > 0 ? s->order.at[s->first] : 0;
     for (int64_t i = 0; i < s->n_vocab; i++)
-        if (s->z[i] > -INFINITY && order_place(s->z[i], i) >= from)
+        if (s->z[i] > -INFINITY && (from == 0 || order_place(s->z[i], i) >= from))
             add(&sums, x_of(s, s->z[i]));
     return sums;
 }
@@ -301,11 +301,15 @@ static weft_status check_history(const sampler *s, const int32_t *ids, int64_t n
 
 static weft_status take_logits(sampler *s, const float *logits, weft_error *err)
 {
-    for (int64_t i = 0; i < s->n_vocab; i++)
+    int64_t bad = 0;
+    for (int64_t i = 0; i < s->n_vocab; i++) {
+        s->z[i] = logits[i];
+        bad += !(logits[i] < INFINITY);
+    }
+    for (int64_t i = 0; i < s->n_vocab && bad > 0; i++)
         if (!(logits[i] < INFINITY))
             return weft_fail(err, WEFT_ENUMERIC, "the logit of token %lld is %g", (long long)i,
                              (double)logits[i]);
-    memcpy(s->z, logits, (size_t)s->n_vocab * sizeof *s->z);
     return WEFT_OK;
 }
 
