@@ -267,6 +267,9 @@ extern const option sampling_options[];
 weft_sampler *cli_sampler(const command *c, weft_model *model, const weft_tokenizer *tokenizer,
                           int *code);
 
+/* True where an option asks for anything but the likeliest token. */
+bool cli_samples(void);
+
 /* Converts and says what was written. Fills in what is the same for all conversions. */
 int cli_convert(const char *from, const char *to, weft_convert_options *o, const char *label,
                 bool json);

@@ -12,7 +12,8 @@ static shape_options shape;
 static prompt_options prompt;
 static text_list stops;
 static const char *session_path;
-static int64_t n_predict = 64, n_top;
+static int64_t n_predict = 64, n_top, n_beam, n_best = 1;
+static double length_penalty = 1;
 static bool json, ignore_eos;
 
 static const option options[] = {
@@ -28,6 +29,10 @@ static const option options[] = {
     OPTION_JSON(json, "print one JSON object at the end"),
     { 0, "logprobs", OPT_INT, &n_top, "K", RARE,
       "with --json: of each token and of the K likeliest" },
+    { 0, "beams", OPT_INT, &n_beam, "N", RARE, "search the likeliest text, following N at a time" },
+    { 0, "n-best", OPT_INT, &n_best, "N", RARE, "with --beams: show the N best, with scores (1)" },
+    { 0, "length-penalty", OPT_REAL, &length_penalty, "X", RARE,
+      "with --beams: scores are divided by length^X (1)" },
     { 0, "ignore-eos", OPT_FLAG, &ignore_eos, NULL, SETTING | RARE,
       "go on after the token that ends a text" },
     OPTION_CTX_SIZE(shape),
@@ -54,7 +59,6 @@ typedef struct job {
     int32_t *prompt;
     int64_t n_prompt, n_reused;
     int64_t room; /* positions of the context */
-    int64_t n_vocab;
 } job;
 
 /* ---- what has been generated: printed as it comes, or kept for the JSON object --------------- */
@@ -123,6 +127,11 @@ static bool put_token(const job *j, output *o, int32_t id, weft_error *err)
     return put_text(o, bytes, length);
 }
 
+static bool has_text(const job *j)
+{
+    return piece_of(j, 0, NULL, 0) >= 0;
+}
+
 static bool stop_hit(const job *j)
 {
     return j->stop && weft_stop_hit(j->stop) >= 0;
@@ -160,12 +169,8 @@ static void json_logprobs(const job *j, output *o)
     putchar(']');
 }
 
-static void print_end(const job *j, output *o, const char *why)
+static void json_result(const job *j, output *o, const char *why)
 {
-    if (!json) {
-        putchar('\n');
-        return;
-    }
     printf("{\"ids\":[");
     for (int64_t i = 0; i < o->n; i++)
         printf("%s%d", i ? "," : "", (int)o->ids[i]);
@@ -176,7 +181,14 @@ static void print_end(const job *j, output *o, const char *why)
     }
     if (o->logprob)
         json_logprobs(j, o);
-    printf(",\"finish_reason\":\"%s\"}\n", why);
+    printf(",\"finish_reason\":\"%s\"", why);
+}
+
+static void print_end(const job *j, output *o, const char *why)
+{
+    if (json)
+        json_result(j, o, why);
+    puts(json ? "}" : "");
 }
 
 /* ---- how long it took ------------------------------------------------------------------------ */
@@ -243,14 +255,6 @@ static weft_status note_logprobs(const job *j, output *o, int32_t id, weft_error
     return weft_session_logprobs(j->session, l, 1, err);
 }
 
-static weft_status next_token(const job *j, int32_t *id, weft_error *err)
-{
-    int64_t n;
-    const int32_t *history = weft_session_tokens(j->session, &n);
-    return weft_sampler_pick(j->sampler, weft_session_logits(j->session), j->n_vocab, history, n,
-                             id, err);
-}
-
 /* Generates into o and returns why it stopped; NULL on an error, which err names unless it is that
  * memory or standard output gave out. A session that is kept has the last token too. */
 static const char *generate(const job *j, output *o, int64_t most, weft_error *err)
@@ -259,7 +263,7 @@ static const char *generate(const job *j, output *o, int64_t most, weft_error *e
         int32_t id;
         if (cli_interrupted())
             return "interrupted";
-        if (next_token(j, &id, err) != WEFT_OK)
+        if (weft_sampler_next(j->sampler, j->session, &id, err) != WEFT_OK)
             return NULL;
         if (!ignore_eos && weft_model_is_end(j->model, id))
             return "stop";
@@ -284,6 +288,14 @@ static bool put_rest(const job *j, output *o)
     if (j->stop && !stop_hit(j))
         weft_stop_flush(j->stop, &bytes, &n);
     return put_text(o, bytes, n);
+}
+
+static void output_free(output *o)
+{
+    free(o->text);
+    free(o->ids);
+    free(o->piece);
+    free(o->logprob);
 }
 
 static bool make_room(output *o, int64_t most)
@@ -322,6 +334,52 @@ static int run_session(job *j, const weft_engine_options *engine_options, output
     return strcmp(why, "interrupted") == 0 ? EXIT_INTERRUPTED : 0;
 }
 
+/* ---- beam search ----------------------------------------------------------------------------- */
+
+/* Without the token that ended it, as in a run. */
+static bool print_beam(const job *j, const weft_beam *b, bool first)
+{
+    const int64_t n = b->ended ? b->n - 1 : b->n;
+    output o = { .has_text = has_text(j) };
+    bool good = make_room(&o, n);
+    if (good && !json && n_best > 1)
+        printf("%.6f ", b->score);
+    for (int64_t i = 0; i < n && good; i++)
+        good = put_token(j, &o, b->ids[i], NULL);
+    if (good && json) {
+        fputs(first ? "{\"beams\":[" : ",", stdout);
+        json_result(j, &o, b->ended ? "stop" : "length");
+        printf(",\"score\":%.6f}", b->score);
+    }
+    fputs(good && !json ? "\n" : "", stdout);
+    output_free(&o);
+    return good;
+}
+
+static int run_beams(job *j)
+{
+    weft_error err = { 0 };
+    const weft_beam_options o = { .struct_size = sizeof o,
+                                  .n_beam = (int)n_beam,
+                                  .n_best = (int)n_best,
+                                  .n_new = n_predict < 0 ? 0 : n_predict,
+                                  .length_penalty = length_penalty };
+    const double start = cli_now();
+    cli_progress_begin("searching", NULL);
+    weft_beams *found = weft_beam_search(j->engine, j->prompt, j->n_prompt, &o, &err);
+    cli_progress_end();
+    if (!found)
+        return cli_fail(&err);
+    bool good = true;
+    for (int i = 0; i < found->n && good; i++)
+        good = print_beam(j, &found->beam[i], i == 0);
+    fputs(json ? "]}\n" : "", stdout);
+    fprintf(stderr, "weft: prompt %lld tokens; %lld beams in %.2f s\n", (long long)j->n_prompt,
+            (long long)n_beam, cli_now() - start);
+    weft_beams_free(found);
+    return good ? 0 : ferror(stdout) ? 1 : cli_no_memory();
+}
+
 /* ---- before it ------------------------------------------------------------------------------- */
 
 static bool session_exists(void)
@@ -351,38 +409,40 @@ static bool open_session(job *j, const weft_engine_options *o, weft_error *err)
     j->engine = weft_engine_new(j->model, o, err);
     if (!j->engine || weft_engine_plan(j->model, o, &plan, err) != WEFT_OK)
         return false;
-    weft_model_info info = { .struct_size = sizeof info };
-    weft_model_get_info(j->model, &info);
-    j->n_vocab = info.n_vocab;
     j->room = plan.n_ctx;
     j->session = session_exists() ? weft_session_restore(j->engine, session_path, err)
                                   : weft_session_new(j->engine, err);
     return j->session != NULL;
 }
 
-static int run_model(job *j, const weft_engine_options *engine_options)
+static int sample(job *j, const weft_engine_options *engine_options)
 {
     weft_error err = { 0 };
     int code = 0;
+    output o = { .has_text = has_text(j) };
+    if (stops.n && !o.has_text)
+        return cli_usage(&command_run, "--stop: the model has no vocabulary, and makes no text");
+    j->sampler = cli_sampler(&command_run, j->model, j->tokenizer, &code);
+    if (code)
+        return code;
+    if (stops.n && !(j->stop = weft_stop_new(stops.at, stops.n, &err)))
+        return cli_fail(&err);
+    code = run_session(j, engine_options, &o);
+    output_free(&o);
+    return code;
+}
+
+static int run_model(job *j, weft_engine_options *engine_options)
+{
+    weft_error err = { 0 };
+    int code = 0;
+    engine_options->n_session = n_beam ? (int)n_beam : 1;
     j->model = cli_open(&load, &err);
     if (!j->model || !open_session(j, engine_options, &err))
         return cli_fail(&err);
     if (!j->prompt)
         code = prompt_of_session(j);
-    output o = { .has_text = piece_of(j, 0, NULL, 0) >= 0 };
-    if (!code && stops.n && !o.has_text)
-        code = cli_usage(&command_run, "--stop: the model has no vocabulary, and makes no text");
-    if (!code)
-        j->sampler = cli_sampler(&command_run, j->model, j->tokenizer, &code);
-    if (!code && stops.n && !(j->stop = weft_stop_new(stops.at, stops.n, &err)))
-        code = cli_fail(&err);
-    if (!code)
-        code = run_session(j, engine_options, &o);
-    free(o.text);
-    free(o.ids);
-    free(o.piece);
-    free(o.logprob);
-    return code;
+    return code ? code : n_beam ? run_beams(j) : sample(j, engine_options);
 }
 
 static int check_options(void)
@@ -396,6 +456,15 @@ static int check_options(void)
         return cli_usage(c, "--logprobs: %lld is not in 0 to %d", (long long)n_top, MAX_TOP);
     if (n_top && !json)
         return cli_usage(c, "--logprobs is for --json");
+    if (n_beam < 0 || n_beam > WEFT_MAX_BEAM)
+        return cli_usage(c, "--beams: %lld is not in 0 to %d", (long long)n_beam, WEFT_MAX_BEAM);
+    if (n_best < 1 || n_best > (n_beam ? n_beam : 1))
+        return cli_usage(c, "--n-best: %lld is not in 1 to --beams", (long long)n_best);
+    if (n_beam && n_predict == 0)
+        return cli_usage(c, "--predict: 0 tokens leave nothing to search");
+    if (n_beam && (n_top || stops.n || session_path || ignore_eos || cli_samples()))
+        return cli_usage(c, "--beams goes without sampling, --stop, --session, --logprobs and "
+                            "--ignore-eos");
     return 0;
 }
 
@@ -410,7 +479,8 @@ static int run_main(void)
         code = cli_engine_options(c, &shape, &engine_options);
     if (code)
         return code;
-    cli_catch_interrupt();
+    if (!n_beam) /* a search cannot be stopped half way: Ctrl-C ends the program */
+        cli_catch_interrupt();
     if (session_exists() && !cli_has_prompt(&prompt))
         j.tokenizer = cli_tokenizer(load.path, &load, prompt.pre, &err); /* NULL: ids are shown */
     else

@@ -81,6 +81,13 @@ static const char *without_effect(void)
                                         : NULL;
 }
 
+bool cli_samples(void)
+{
+    return without_effect() || (!isnan(temperature) && temperature != 0) || biases.n ||
+           given.repetition != 0 || given.presence != 0 || given.frequency != 0 ||
+           given.dry_multiplier != 0;
+}
+
 static int check(const command *c, weft_bias *bias)
 {
     if (isnan(temperature) && without_effect())
