@@ -435,6 +435,7 @@ typedef struct weft_trace_tensor {
     const char *op;             /* "rope" */
     int64_t rows, cols, stride; /* numbers; rows begin `stride` apart */
     const float *data;
+    const char *formula; /* of the op: "y = x W^T + b" */
 } weft_trace_tensor;
 
 typedef void weft_trace_fn(void *ud, const weft_trace_tensor *tensor);

@@ -109,7 +109,8 @@ const io_hooks io_system = {
 
 static weft_status fail_errno(weft_error *err, const char *path, const char *verb)
 {
-    return weft_fail(err, WEFT_EIO, "%s: cannot %s: %s", path, verb, strerror(errno));
+    return weft_fail(err, WEFT_EIO, "%s: cannot %s: %s", path, verb,
+                     errno == ENOTSUP ? "not a regular file" : strerror(errno));
 }
 
 static weft_status read_all(const io_hooks *io, int fd, uint8_t *to, size_t size, const char *path,

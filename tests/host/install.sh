@@ -17,6 +17,10 @@ export PKG_CONFIG_PATH LD_LIBRARY_PATH
 
 check "install: the only header is weft.h" [ "$(ls "$prefix/include")" = weft.h ]
 check "install: the installed weft runs" "$prefix/bin/weft" inspect "$model"
+for file in man/man1/weft.1 man/man1/weft-run.1 bash-completion/completions/weft zsh/site-functions/_weft \
+    fish/vendor_completions.d/weft.fish; do
+    check "install: share/$file is there" [ -s "$prefix/share/$file" ]
+done
 
 # shellcheck disable=SC2046 # one word per flag
 build_shared() { "$cc" "$work/program.c" $(pkg-config --cflags --libs weft) -o "$work/shared"; }
