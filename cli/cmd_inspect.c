@@ -21,7 +21,7 @@ static const option options[] = {
     { 't', "threads", OPT_INT, &shape.threads, "N", "WEFT_THREADS",
       "predict for threads (one per processor)" },
     { 0, "kv-type", OPT_TEXT, &shape.kv_type, "TYPE", "WEFT_KV_TYPE",
-      "plan for cache: f32, f16, bf16, q8_0 (f32)" },
+      "plan for cache: f32, f16, bf16, q8_0 (f16)" },
     { 0, "ram-max", OPT_SIZE, &load.ram_max, "SIZE", "WEFT_RAM_MAX",
       "take no more memory than this (0: no cap)" },
     { 0, "no-speed", OPT_FLAG, &no_speed, NULL, NULL, "do not measure this machine" },

@@ -28,7 +28,7 @@ static const option options[] = {
       "most rows in one forward (256)" },
     { 't', "threads", OPT_INT, &shape.threads, "N", "WEFT_THREADS", "threads (one per processor)" },
     { 0, "kv-type", OPT_TEXT, &shape.kv_type, "TYPE", "WEFT_KV_TYPE",
-      "cache: f32, f16, bf16, q8_0 (f32)" },
+      "cache: f32, f16, bf16, q8_0 (f16)" },
     { 0, "ram-max", OPT_SIZE, &load.ram_max, "SIZE", "WEFT_RAM_MAX",
       "take no more memory than this (0: no cap)" },
     { 0, "no-mmap", OPT_FLAG, &load.no_mmap, NULL, NULL, "copy the weights, do not map the file" },

@@ -33,6 +33,12 @@ bool take_options(void *to, size_t size, const void *from, size_t from_size, con
 /* Gives a caller as much of a result struct as it knows. */
 void give(void *to, size_t to_size, void *from, size_t size);
 
+/* NULL for the default; an error where there is no such type. */
+bool take_kv_type(weft_kv_type from, const dtype **to, weft_error *err);
+
+/* NULL for the default; an error where there is no such type. */
+bool take_kv_type(weft_kv_type from, const dtype **to, weft_error *err);
+
 /* Checks that the options exist; whether they fit the model is engine_resolve's business. */
 bool take_engine_options(const weft_engine_options *from, engine_options *to, weft_error *err);
 

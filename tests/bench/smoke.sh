@@ -58,6 +58,10 @@ check "ops: runs" "$bench/ops" --smoke --rows 4 --width 64 --repeat 1
 check "ops: prints JSON" objects "$bench/ops" --smoke --rows 4 --width 64 --repeat 1 --json
 check "attention: runs" "$bench/attention" --smoke --most 64 --heads 4 --kv-heads 2 --repeat 1
 check "attention: prints JSON" objects "$bench/attention" --smoke --most 64 --heads 4 --kv-heads 1 --repeat 1 --json
+check "context: runs" "$bench/context" "$model" --smoke --longest 64 --generate 2
+check "context: prints JSON" objects "$bench/context" "$model" --smoke --longest 64 --generate 2 --json
+check "context: a type that is not cached in is refused" refused "does not cache in" \
+    "$bench/context" "$model" --kv q4_9
 if command -v python3 >/dev/null 2>&1; then
     check "versus: a peer that is not there is said" sh -c "
         python3 '$source/bench/versus.py' llama --weft '$bench/generate' --prompt 8 --generate 2 --model '$model' \
