@@ -205,9 +205,12 @@ static int read_tensors(finding *f)
 {
     weft_error err = { 0 };
     reader a = { 0 }, b = { 0 };
-    const weft_engine_options o = {
-        .struct_size = sizeof o, .threads = threads, .n_batch = ROWS, .n_ctx = f->n
-    };
+    /* f32: a coarser cache would make large differences of small ones, and hide others */
+    const weft_engine_options o = { .struct_size = sizeof o,
+                                    .threads = threads,
+                                    .n_batch = ROWS,
+                                    .n_ctx = f->n,
+                                    .kv_type = WEFT_KV_F32 };
     bool good = reader_open(&a, f->a, &o, keep, f, &err) &&
                 reader_open(&b, f->b, &o, compare, f, &err);
     for (int64_t at = 0, n; at < f->n && good && !f->no_memory && !cli_interrupted(); at += n) {

@@ -375,7 +375,7 @@ typedef struct weft_engine_options {
     int n_session;        /* sessions in one forward, and contexts in the cache; 0: 1 */
     int n_batch;          /* most rows in one forward; 0: 256 */
     int64_t n_ctx;        /* positions per session; 0: the model's own, at most 4096 */
-    weft_kv_type kv_type; /* how keys and values are kept; default f32 */
+    weft_kv_type kv_type; /* how keys and values are kept; default f16 */
     int64_t n_cache;      /* positions in the cache, shared ones once; 0: n_session contexts */
 } weft_engine_options;
 
@@ -386,9 +386,12 @@ WEFT_API void weft_engine_free(weft_engine *engine);
 /* What an engine with these options will take, found by a dry run before any of it is taken. */
 typedef struct weft_memory_plan {
     size_t struct_size;
-    size_t kv_bytes;   /* pages for keys and values */
-    size_t step_bytes; /* both arenas of a step, exact */
-    int64_t n_ctx;     /* positions per session, defaults filled in */
+    size_t kv_bytes;      /* pages for keys and values */
+    size_t step_bytes;    /* both arenas of a step, exact */
+    int64_t n_ctx;        /* positions per session, defaults filled in */
+    size_t session_bytes; /* one session beside its pages: tokens, logits */
+    size_t total_bytes;   /* engine and n_session sessions: no more is ever taken, unless attention
+                             maps are traced */
 } weft_memory_plan;
 
 WEFT_API weft_status weft_engine_plan(weft_model *model, const weft_engine_options *options,
@@ -730,13 +733,14 @@ typedef bool weft_evaluate_fn(void *ud, const weft_evaluation *so_far);
 
 typedef struct weft_evaluate_options {
     size_t struct_size;
-    int threads;    /* 0: one per processor of this process */
-    int n_batch;    /* most rows in one forward; 0: 256 */
-    int64_t n_ctx;  /* tokens of a window; 0: the model's own, at most 4096 */
-    int64_t stride; /* from the start of a window to that of the next; 0: half of n_ctx */
-    weft_kv_type kv_type;
+    int threads;          /* 0: one per processor of this process */
+    int n_batch;          /* most rows in one forward; 0: 256 */
+    int64_t n_ctx;        /* tokens of a window; 0: the model's own, at most 4096 */
+    int64_t stride;       /* from the start of a window to that of the next; 0: half of n_ctx */
+    weft_kv_type kv_type; /* default f32: the model is measured, not its cache */
     weft_evaluate_fn *progress; /* or NULL */
     void *progress_ud;
+    weft_kv_type against_kv_type; /* of `against`; default: as kv_type */
 } weft_evaluate_options;
 
 /* Scores a model on documents and, unless `against` is NULL, compares it with another model of the
@@ -744,7 +748,8 @@ typedef struct weft_evaluate_options {
  * document that is longer than a window is read in windows that overlap; every token is scored in
  * the first window that reaches it. Logits are made in parts and never kept. The result depends on
  * models, documents, n_ctx, stride and kv_type, never on threads or n_batch. A caller that stops
- * gets what there is so far, with WEFT_OK. */
+ * gets what there is so far, with WEFT_OK. A model may be compared with itself, with keys and values
+ * in another format. */
 WEFT_API weft_status weft_evaluate(weft_model *model, weft_model *against,
                                    const weft_document *documents, int64_t n_document,
                                    const weft_evaluate_options *options, weft_evaluation *result,

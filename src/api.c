@@ -24,21 +24,26 @@ void give(void *to, size_t to_size, void *from, size_t size)
     memcpy(to, from, n);
 }
 
+bool take_kv_type(weft_kv_type from, const dtype **to, weft_error *err)
+{
+    static const dtype *const kv[] = { NULL, &dtype_real, &dtype_f16, &dtype_bf16, &dtype_q8_0 };
+    if ((unsigned)from >= sizeof kv / sizeof *kv) {
+        weft_fail(err, WEFT_EINVAL, "kv_type %d does not exist", (int)from);
+        return false;
+    }
+    *to = kv[from];
+    return true;
+}
+
 bool take_engine_options(const weft_engine_options *from, engine_options *to, weft_error *err)
 {
     weft_engine_options o;
     if (!take_options(&o, sizeof o, from, from ? from->struct_size : 0, "weft_engine_options", err))
         return false;
-    static const dtype *const kv[] = { NULL, &dtype_real, &dtype_f16, &dtype_bf16, &dtype_q8_0 };
-    if ((unsigned)o.kv_type >= sizeof kv / sizeof *kv) {
-        weft_fail(err, WEFT_EINVAL, "kv_type %d does not exist", (int)o.kv_type);
-        return false;
-    }
     *to = (engine_options){ .n_thread = o.threads,
                             .n_session = o.n_session,
                             .n_batch = o.n_batch,
                             .n_ctx = o.n_ctx,
-                            .kv = kv[o.kv_type],
                             .n_cache = o.n_cache };
-    return true;
+    return take_kv_type(o.kv_type ? o.kv_type : WEFT_KV_F16, &to->kv, err);
 }

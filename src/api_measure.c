@@ -56,10 +56,11 @@ weft_status weft_evaluate(weft_model *m, weft_model *against, const weft_documen
                                         .threads = o.threads,
                                         .n_batch = o.n_batch,
                                         .n_ctx = o.n_ctx,
-                                        .kv_type = o.kv_type };
+                                        .kv_type = o.kv_type ? o.kv_type : WEFT_KV_F32 };
     listener l = { o.progress, o.progress_ud };
     evaluate_options inner = { .stride = o.stride, .progress = o.progress ? tell : NULL, .ud = &l };
-    if (!take_engine_options(&shape, &inner.engine, err))
+    if (!take_engine_options(&shape, &inner.engine, err) ||
+        !take_kv_type(o.against_kv_type, &inner.against_kv, err))
         return err->code;
     document *d = mem_zalloc(&m->host.mem, (size_t)n, sizeof *d, "documents", err);
     if (!d)

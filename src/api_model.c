@@ -209,7 +209,9 @@ weft_status weft_engine_plan(weft_model *m, const weft_engine_options *options,
         return err->code;
     weft_memory_plan out = { .kv_bytes = p.kv,
                              .step_bytes = p.meta + p.data + p.scratch,
-                             .n_ctx = o.n_ctx };
+                             .n_ctx = o.n_ctx,
+                             .session_bytes = p.session,
+                             .total_bytes = p.total };
     give(plan, plan->struct_size, &out, sizeof out);
     return WEFT_OK;
 }

@@ -7,6 +7,8 @@
 #define DEFAULT_BATCH 256
 #define DEFAULT_CTX   4096
 #define MAX_BATCH     65536
+#define ENGINE_BYTES  8192 /* an engine, its threads' list, and what surrounds its blocks */
+#define SESSION_BYTES 512  /* a session and its handle */
 #define MAX_CACHE     ((int64_t)INT32_MAX * PAGE_ROWS)
 
 weft_status engine_resolve(const model *m, engine_options *o, weft_error *err)
@@ -67,6 +69,27 @@ static void batch_largest(batch *b, const engine_options *o)
     b->seq[0] = (sequence){ .n = b->n_row, .source = -1 };
 }
 
+/* What an allocation of so many bytes counts, at most. */
+static size_t block(size_t bytes)
+{
+    return bytes + 2 * (size_t)MEM_ALIGN;
+}
+
+/* The lists beside pages and arenas are small, so that a bound will do. */
+static void add_up(engine_plan *p, const model *m, const engine_options *o)
+{
+    const size_t lists = (size_t)o->n_batch * sizeof(batch_row) +
+                         (size_t)o->n_session * sizeof(sequence) +
+                         (size_t)p->n_page * 2 * sizeof(int32_t) +
+                         (size_t)(m->n_layer * m->n_stream) * sizeof(stream) +
+                         (size_t)o->n_thread * sizeof(uint64_t);
+    p->session = block(SESSION_BYTES) + block((size_t)o->n_ctx * sizeof(int32_t)) +
+                 block((size_t)pages_for(o->n_ctx) * sizeof(char *)) +
+                 block((size_t)m->n_vocab * sizeof(float));
+    p->total = p->kv + p->meta + p->data + p->scratch + lists + ENGINE_BYTES +
+               (size_t)o->n_session * p->session;
+}
+
 weft_status engine_predict(const model *m, const engine_options *o, bool maps, engine_plan *plan,
                            weft_error *err)
 {
@@ -95,6 +118,7 @@ weft_status engine_predict(const model *m, const engine_options *o, bool maps, e
         plan->meta = dry.meta.peak;
         plan->data = dry.data.peak;
         plan->scratch = dry.scratch_peak;
+        add_up(plan, m, o);
         run_free(&dry);
     }
     batch_free(&b, from);

@@ -238,6 +238,8 @@ static weft_status prepare(evaluator *e, const model *m, const model *against,
         return weft_fail(err, WEFT_EINVAL, "stride is %lld, expected 1 to the %lld of a window",
                          (long long)o->stride, (long long)eo.n_ctx);
     status = side_init(&e->model, m, &eo, err);
+    if (o->against_kv)
+        eo.kv = o->against_kv;
     if (status == WEFT_OK && against)
         status = side_init(&e->against, against, &eo, err);
     if (status != WEFT_OK)

@@ -38,9 +38,10 @@ typedef struct evaluation {
 typedef bool evaluate_fn(void *ud, const evaluation *so_far);
 
 typedef struct evaluate_options {
-    engine_options engine; /* n_ctx: tokens of a window; n_session is ours */
-    int64_t stride;        /* 0: half a window */
-    int64_t loss_numbers;  /* logits that exist at once, as in run.h */
+    engine_options engine;   /* n_ctx: tokens of a window; n_session is ours */
+    const dtype *against_kv; /* of the reference; NULL: the same */
+    int64_t stride;          /* 0: half a window */
+    int64_t loss_numbers;    /* logits that exist at once, as in run.h */
     evaluate_fn *progress;
     void *ud;
 } evaluate_options;

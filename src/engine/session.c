@@ -73,6 +73,7 @@ static void share(session *s, const session *from, int64_t length)
 
 void session_copy(session *to, const session *from)
 {
+    assert(to->engine == from->engine);
     if (to == from)
         return;
     session_cut(to, 0);

@@ -60,6 +60,10 @@ check "attention: runs" "$bench/attention" --smoke --most 64 --heads 4 --kv-head
 check "attention: prints JSON" objects "$bench/attention" --smoke --most 64 --heads 4 --kv-heads 1 --repeat 1 --json
 check "sample: runs" "$bench/sample" --smoke --vocab 1000 --history 10 --repeat 1
 check "sample: prints JSON" objects "$bench/sample" --smoke --vocab 1000 --history 10 --repeat 1 --json
+check "context: runs" "$bench/context" "$model" --smoke --longest 64 --generate 2
+check "context: prints JSON" objects "$bench/context" "$model" --smoke --longest 64 --generate 2 --json
+check "context: a type that is not cached in is refused" refused "does not cache in" \
+    "$bench/context" "$model" --kv q4_9
 if command -v python3 >/dev/null 2>&1; then
     check "versus: a peer that is not there is said" sh -c "
         python3 '$source/bench/versus.py' llama --weft '$bench/generate' --prompt 8 --generate 2 --model '$model' \

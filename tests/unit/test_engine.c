@@ -124,6 +124,7 @@ static void check_plan(fixture_model *f, engine_options o, bool maps)
     story(ids, 320, 5);
     assert_int_equal(engine_resolve(&f->model, &o, &err), WEFT_OK);
     assert_int_equal(engine_predict(&f->model, &o, maps, &plan, &err), WEFT_OK);
+    const size_t before = f->host.mem.used;
     engine *e = make_engine(f, o);
     assert_int_equal(engine_trace(e, NULL, NULL, maps, &err), WEFT_OK);
     session *s[4];
@@ -137,6 +138,9 @@ static void check_plan(fixture_model *f, engine_options o, bool maps)
         w[i] = (work){ .session = s[i], .ids = ids, .n = each };
     }
     must_eval(e, w, o.n_session);
+    const size_t taken = f->host.mem.used - before;
+    if (!maps && (taken > plan.total || plan.total - taken > (32 << 10)))
+        fail_msg("%zu bytes were taken, %zu predicted", taken, plan.total);
     assert_int_equal(e->run.data.peak, plan.data);
     assert_int_equal(e->run.scratch_peak, plan.scratch);
     assert_int_equal(e->run.meta.peak, plan.meta);

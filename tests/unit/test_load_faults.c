@@ -1,5 +1,5 @@
-/* A whole life - open, engine, session, one token - with each allocation and each file call failed
- * in turn. */
+/* A whole life - open, engine, sessions that are evaluated, forked, saved and restored - with each
+ * allocation and each file call failed in turn. */
 #include "engine/session.h"
 #include "gguf_build.h"
 #include "hostile.h"
@@ -7,19 +7,37 @@
 
 #include <sys/stat.h>
 
+/* Evaluates, forks, lets both go on, saves one, takes it back and lets it become another text. */
+static void timelines(engine *e, weft_error *err)
+{
+    static const int32_t ids[] = { 3, 1, 4, 1, 5 };
+    const char *path = temp_path("life.session");
+    int64_t reused;
+    session *s = session_new(e, err), *fork = NULL, *back = NULL;
+    if (s && engine_eval(e, &(work){ .session = s, .ids = ids, .n = 3 }, 1, err) == WEFT_OK)
+        fork = session_fork(s, err);
+    work both[] = { { .session = s, .ids = ids + 3, .n = 1 },
+                    { .session = fork, .ids = ids + 4, .n = 1 } };
+    if (fork && engine_eval(e, both, 2, err) == WEFT_OK && session_save(s, path, err) == WEFT_OK)
+        back = session_restore(e, path, err);
+    if (back && session_sync(back, ids, 5, &reused, err) == WEFT_OK)
+        assert_true(reused == 4 && session_greedy(back) >= 0);
+    session_free(back);
+    session_free(fork);
+    session_free(s);
+}
+
 /* OK, or err filled. Whatever happens, nothing is left. */
 static weft_status life(const char *path, weft_load load, host *h, weft_error *err)
 {
+    const engine_options o = { .n_thread = 1, .n_batch = 4, .n_ctx = 16, .n_cache = 3 * 64 };
     model m;
     *err = (weft_error){ 0 };
     if (model_open(&m, path, load, h, err) != WEFT_OK)
         return err->code;
-    engine *e = engine_new(&m, &(engine_options){ .n_thread = 1, .n_batch = 4, .n_ctx = 16 }, err);
-    session *s = e ? session_new(e, err) : NULL;
-    if (s &&
-        engine_eval(e, &(work){ .session = s, .ids = &(int32_t){ 3 }, .n = 1 }, 1, err) == WEFT_OK)
-        assert_true(session_greedy(s) >= 0);
-    session_free(s);
+    engine *e = engine_new(&m, &o, err);
+    if (e)
+        timelines(e, err);
     engine_free(e);
     model_close(&m);
     return err->code;

@@ -385,6 +385,62 @@ static void cancelled_in_a_forward(void **state)
     close_llama(&f);
 }
 
+/* ---- the same from outside ------------------------------------------------------------------- */
+
+static void must(bool holds, const weft_error *err)
+{
+    if (!holds)
+        fail_msg("%s", err->message);
+}
+
+static void public_sessions(void **state)
+{
+    (void)state;
+    static const int32_t ids[] = { 1, 5, 9, 13, 17 };
+    const char *path = temp_path("public.session");
+    weft_error err = { 0 };
+    int64_t n, reused;
+    weft_model *m = weft_model_open(fixture("golden/llama-gqa"), NULL, &err);
+    must(m != NULL, &err);
+    weft_engine *e = weft_engine_new(
+        m, &(weft_engine_options){ .struct_size = sizeof(weft_engine_options), .n_session = 2 },
+        &err);
+    must(e != NULL, &err);
+    weft_session *s = weft_session_new(e, &err);
+    must(weft_session_eval(s, ids, 3, &err) == WEFT_OK, &err);
+    weft_session *fork = weft_session_fork(s, &err);
+    must(weft_session_sync(fork, ids, 5, &reused, &err) == WEFT_OK && reused == 3, &err);
+    assert_memory_equal(weft_session_tokens(fork, &n), ids, sizeof ids);
+    assert_int_equal(n, 5);
+    must(weft_session_save(fork, path, &err) == WEFT_OK, &err);
+    weft_session *back = weft_session_restore(e, path, &err);
+    must(back != NULL, &err);
+    const int32_t answer = weft_session_greedy(fork);
+    assert_int_equal(weft_session_greedy(back), answer);
+
+    weft_work w[] = { { .session = s, .ids = ids + 3, .n = 2 },
+                      { .session = fork, .ids = ids, .n = 1 } };
+    weft_session_cancel(fork);
+    must(weft_engine_step(e, w, 2, &err) == WEFT_OK, &err);
+    assert_true(w[0].done == 2 && w[0].status == WEFT_OK);
+    assert_true(w[1].done == 0 && w[1].status == WEFT_ESTOPPED);
+    assert_int_equal(weft_session_greedy(s), answer);
+    assert_int_equal(weft_session_match(s, ids, 2), 1);
+
+    assert_null(weft_session_fork(NULL, &err));
+    assert_null(weft_session_restore(e, NULL, &err));
+    assert_null(weft_session_restore(NULL, path, NULL));
+    assert_int_equal(weft_session_save(s, NULL, &err), WEFT_EINVAL);
+    assert_int_equal(weft_session_sync(NULL, ids, 1, NULL, &err), WEFT_EINVAL);
+    assert_int_equal(weft_session_sync(s, NULL, 1, NULL, &err), WEFT_EINVAL);
+    assert_int_equal(weft_session_sync(s, ids, -1, NULL, &err), WEFT_EINVAL);
+    weft_session_free(back);
+    weft_session_free(fork);
+    weft_session_free(s);
+    weft_engine_free(e);
+    weft_model_close(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -402,6 +458,7 @@ int main(void)
         TEST("step: prompts share the room of a forward", shared_room_is_fair),
         TEST("cancel: one session stops, its neighbour does not notice", cancelled_alone),
         TEST("cancel: in a forward, it takes effect at the next one", cancelled_in_a_forward),
+        TEST("api: fork, sync, save, restore, step and cancel from outside", public_sessions),
     };
     return RUN(tests);
 }

@@ -1,0 +1,225 @@
+/* context - what a long context costs: time for a generated token at one length after the other, as
+ * a straight line; memory against what was planned; how long a cancel takes.
+ *
+ *     build/bench/context MODEL [--longest 32768] [--generate 8] [--kv TYPE] [--json]
+ *
+ * One prompt grows to the longest context; on its way, at 128, 256, 512 ... tokens, forks of it
+ * generate. Files to measure with come from build/tools/random_model, whose --context must be as
+ * long. */
+#include "args.h"
+#include "bench.h"
+
+#include "base/rng.h"
+#include "engine/session.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+static const char *path, *kv_name = "f16";
+static int64_t n_thread, longest = 32768, n_generate = 8, n_batch;
+static bool json;
+
+static const arg args[] = {
+    { "threads", ARG_INT, &n_thread, "N", "threads (all processors)", 1, 1024 },
+    { "longest", ARG_INT, &longest, "N", "tokens of the context (32768)", 64, 1 << 24 },
+    { "generate", ARG_INT, &n_generate, "N", "tokens at each length (8)", 1, 64 },
+    { "batch", ARG_INT, &n_batch, "N", "rows of a forward (the engine's default)", 1, 65536 },
+    { "kv", ARG_TEXT, &kv_name, "TYPE", "of cached keys and values (f16)", 0, 0 },
+    { "smoke", ARG_FLAG, &bench_smoke, NULL, "see only that it runs: rough limits", 0, 0 },
+    { "json", ARG_FLAG, &json, NULL, "one JSON object a line", 0, 0 },
+    { 0 },
+};
+
+static const program self = { "context",
+                              "MODEL",
+                              "Measures time a generated token against the length of the context, "
+                              "memory of the longest,\nand how long a cancel takes.\n",
+                              args,
+                              1,
+                              &path };
+
+#define MAX_LENGTH 32
+
+typedef struct job {
+    engine *engine;
+    session *session;
+    int32_t *ids;
+    int n; /* lengths measured */
+    double length[MAX_LENGTH], seconds[MAX_LENGTH];
+} job;
+
+static void append(session *s, const int32_t *ids, int64_t n)
+{
+    weft_error err = { 0 };
+    work w = { .session = s, .ids = ids, .n = n };
+    bench_check(engine_eval(s->engine, &w, 1, &err), &err);
+}
+
+/* The median time of a token that a fork generates at the end of the context so far. */
+static void generate(job *j)
+{
+    weft_error err = { 0 };
+    samples t = { 0 };
+    session *fork = bench_must(session_fork(j->session, &err), &err);
+    const int64_t length = fork->cache.length;
+    for (int64_t i = 0; i < n_generate && length + i < longest; i++) {
+        const double began = bench_now();
+        append(fork, &j->ids[i], 1);
+        samples_add(&t, bench_now() - began);
+    }
+    session_free(fork);
+    j->length[j->n] = (double)length;
+    j->seconds[j->n] = samples_median(&t);
+    printf(json ? "{\"context\":%lld,\"ms_per_token\":%.4f}\n" : "%8lld tokens %10.3f ms a token\n",
+           (long long)length, 1e3 * j->seconds[j->n]);
+    fflush(stdout);
+    j->n++;
+}
+
+/* seconds = a + b length by least squares, and the share of the variance that it explains. */
+static void fit_line(const job *j)
+{
+    double x = 0, y = 0, xx = 0, xy = 0, yy = 0;
+    for (int i = 0; i < j->n; i++) {
+        x += j->length[i] / j->n;
+        y += j->seconds[i] / j->n;
+    }
+    for (int i = 0; i < j->n; i++) {
+        xx += (j->length[i] - x) * (j->length[i] - x);
+        xy += (j->length[i] - x) * (j->seconds[i] - y);
+        yy += (j->seconds[i] - y) * (j->seconds[i] - y);
+    }
+    const double slope = xy / xx, r2 = xy * xy / (xx * yy);
+    printf(json ? "{\"ms_at_0\":%.4f,\"us_per_position\":%.5f,\"r2\":%.5f}\n"
+                : "a straight line: %.3f ms + %.4f us a position, R2 %.4f\n",
+           1e3 * (y - slope * x), 1e6 * slope, r2);
+}
+
+static void report_memory(const engine_plan *plan, size_t taken)
+{
+    printf(json
+               ? "{\"kv_bytes\":%zu,\"step_bytes\":%zu,\"planned_bytes\":%zu,\"taken_bytes\":%zu}\n"
+               : "memory: cache %zu, step %zu; planned %zu, taken %zu bytes\n",
+           plan->kv, plan->meta + plan->data + plan->scratch, plan->total, taken);
+    if (taken > plan->total)
+        bench_check(WEFT_ELIMIT, &(weft_error){ WEFT_ELIMIT, "more was taken than planned" });
+}
+
+/* ---- cancelling ------------------------------------------------------------------------------ */
+
+typedef struct watcher {
+    session *session;
+    double wait, at; /* seconds before the cancel, and when it came */
+} watcher;
+
+static void *cancel_later(void *ud)
+{
+    watcher *w = ud;
+    const struct timespec t = { (time_t)w->wait,
+                                (long)(1e9 * (w->wait - (double)(time_t)w->wait)) };
+    nanosleep(&t, NULL);
+    w->at = bench_now();
+    atomic_store(&w->session->cancelled, true);
+    return NULL;
+}
+
+/* Reads a prompt one forward after the other: the time of all, and of the longest. */
+static double read_prompt(work todo, double *longest_forward)
+{
+    weft_error err = { 0 };
+    const double began = bench_now();
+    while (todo.done < todo.n) {
+        const double from = bench_now();
+        bench_check(engine_step(todo.session->engine, &todo, 1, &err), &err);
+        const double took = bench_now() - from;
+        *longest_forward = took > *longest_forward ? took : *longest_forward;
+    }
+    return bench_now() - began;
+}
+
+/* A prompt is cancelled somewhere in its forwards: the delay beside the time of a forward. */
+static void cancel(job *j)
+{
+    weft_error err = { 0 };
+    const int64_t n = longest < 4096 ? longest : 4096;
+    session *s = bench_must(session_new(j->engine, &err), &err);
+    const work todo = { .session = s, .ids = j->ids, .n = n };
+    double most = 0, forward = 0;
+    const double whole = read_prompt(todo, &forward);
+    bench_check(session_rewind(s, 0, &err), &err);
+    for (int i = 0; i < 5; i++) {
+        watcher w = { s, whole * (i + 0.5) / 6, 0 };
+        pthread_t thread;
+        work again = todo;
+        if (pthread_create(&thread, NULL, cancel_later, &w) != 0)
+            exit(1);
+        const weft_status status = engine_eval(j->engine, &again, 1, &err);
+        const double ended = bench_now();
+        pthread_join(thread, NULL);
+        if (status != WEFT_ESTOPPED)
+            atomic_store(&s->cancelled, false); /* it came too late */
+        else if (ended - w.at > most)
+            most = ended - w.at;
+        bench_check(session_rewind(s, 0, &err), &err);
+    }
+    printf(json ? "{\"cancel_ms\":%.3f,\"forward_ms\":%.3f}\n"
+                : "cancel: %.1f ms at most; the longest forward took %.1f ms\n",
+           1e3 * most, 1e3 * forward);
+    session_free(s);
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static void grow(job *j)
+{
+    for (int64_t length = longest < 256 ? longest / 4 : 128;;
+         length = 2 * length < longest ? 2 * length : longest) {
+        const int64_t to = length == longest ? longest - n_generate : length;
+        append(j->session, j->ids + j->session->cache.length, to - j->session->cache.length);
+        generate(j);
+        if (length == longest)
+            return;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const int code = args_parse(&self, argc, argv);
+    if (code >= 0)
+        return code;
+    weft_error err = { 0 };
+    host h = { .io = io_system };
+    model m;
+    engine_plan plan;
+    engine_options o = { .n_thread = (int)n_thread, .n_batch = (int)n_batch, .n_ctx = longest };
+    o.kv = dtype_by_name(kv_name);
+    if (!o.kv || !o.kv->encode)
+        return args_usage(&self, "--kv is \"%s\", a type that weft does not cache in", kv_name);
+    mem_init(&h.mem, 0, NULL);
+    bench_check(model_open(&m, path, WEFT_LOAD_MAP, &h, &err), &err);
+    bench_check(engine_resolve(&m, &o, &err), &err);
+    o.n_cache += 2 * PAGE_ROWS; /* what forks write into */
+    o.n_session = 2;
+    bench_check(engine_predict(&m, &o, false, &plan, &err), &err);
+    const size_t before = h.mem.used;
+    atomic_store(&h.mem.peak, before);
+
+    job j = { .engine = bench_must(engine_new(&m, &o, &err), &err) };
+    j.session = bench_must(session_new(j.engine, &err), &err);
+    j.ids = bench_must(calloc((size_t)longest, sizeof *j.ids), NULL);
+    for (int64_t i = 0; i < longest; i++)
+        j.ids[i] = (int32_t)(rng_draw(7, 0, (uint64_t)i).word[0] % (uint32_t)m.n_vocab);
+    bench_print_machine(j.engine->pool, j.engine->kern->name, json);
+    grow(&j);
+    fit_line(&j);
+    report_memory(&plan, h.mem.peak - before);
+    session_free(j.session);
+    cancel(&j);
+
+    free(j.ids);
+    engine_free(j.engine);
+    model_close(&m);
+    return 0;
+}
