@@ -1,8 +1,8 @@
 /* cli.h - the program's vocabulary: commands, options, and how it fails.
  *
- * One table describes everything a command takes; parsing, help and completions read it. stdout is
- * data, stderr is everything else. Exit codes: 0 done, 1 failed, 2 asked for something that does
- * not exist or is out of range, 130 interrupted. */
+ * One table describes everything a command takes; parsing, help, manual pages and completions read
+ * it. stdout is data, stderr is everything else. Exit codes: 0 done, 1 failed, 2 asked for something
+ * that does not exist or is out of range, 130 interrupted. */
 #ifndef WEFT_CLI_CLI_H
 #define WEFT_CLI_CLI_H
 
@@ -10,57 +10,119 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define EXIT_USAGE       2
 #define EXIT_INTERRUPTED 130
 
-typedef enum option_kind { OPT_FLAG, OPT_INT, OPT_REAL, OPT_TEXT, OPT_SIZE } option_kind;
+typedef enum option_kind {
+    OPT_FLAG,
+    OPT_INT,
+    OPT_REAL,
+    OPT_TEXT,
+    OPT_SIZE,
+    OPT_CHOICE, /* one of the words of `value`, which are parted by |: 1 for the first, and so on */
+    OPT_LIST,   /* text, each time it is given */
+} option_kind;
+
+/* What else there is to say of an option. */
+#define SETTING 1 /* comes from the environment and the config file too */
+#define RARE    2 /* only `weft help all` shows it */
 
 typedef struct option {
     char letter;      /* 'n', or 0 */
     const char *name; /* "ctx-size" */
     option_kind kind;
-    void *to;          /* bool, int64_t, double, const char * or size_t */
-    const char *value; /* what help calls it: "N" */
-    const char *env;   /* "WEFT_THREADS", or NULL */
-    const char *help;
+    void *to;          /* bool, int64_t, double, const char *, size_t, int or text_list */
+    const char *value; /* what help calls it: "N"; files are PATH, FILE or DIR */
+    unsigned marks;
+    const char *help; /* ends with the default, in parentheses, where there is one */
 } option;
+
+#define MAX_LIST 64
+
+typedef struct text_list {
+    const char *at[MAX_LIST];
+    int n;
+    bool flagged; /* from the command line, where the first replaces what settings say */
+} text_list;
 
 typedef struct command {
     const char *name;
     const char *arguments; /* "MODEL" */
     const char *summary;
     const char *examples;    /* lines, each ended by \n */
+    const char *about;       /* lines that say more, or NULL */
     const option *options;   /* ends with { 0 } */
+    const option *more;      /* others that it shares with commands like it, or NULL */
     int n_positional;        /* at most this many ... */
     const char **positional; /* ... are put here */
     int (*main)(void);
+    bool hidden; /* from the list of commands */
 } command;
 
-extern const command command_run, command_inspect, command_eval, command_verify, command_convert,
-    command_quantize, command_tokenize, command_train_tokenizer, command_version;
+extern const command command_run, command_inspect, command_trace, command_bench, command_eval,
+    command_verify, command_convert, command_quantize, command_tokenize, command_train_tokenizer,
+    command_config, command_version, command_help, command_man, command_completions;
 extern const command *const commands[]; /* ends with NULL */
 
-/* Reads the environment, then argv. Returns 0, or EXIT_USAGE after saying on stderr what is
- * wrong. */
+/* The command of that name, or NULL; and the name of the one that may have been meant, or NULL. */
+const command *command_find(const char *name);
+const char *command_near(const char *name);
+int command_unknown(const char *name);
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+/* Reads settings, then argv. Returns 0, or EXIT_USAGE after saying on stderr what is wrong. */
 int options_parse(const command *c, int argc, char **argv);
-void help_command(const command *c);
+
+/* The option after o, the first one after NULL; NULL after the last. */
+const option *option_next(const command *c, const option *o);
+
+/* The option of that name, or NULL. */
+const option *option_named(const command *c, const char *name, size_t length);
+
+/* Stores a value; false if it is not of the option's kind. */
+bool option_store(const option *o, const char *text, bool flag);
+
+/* "an integer": what the option takes, in text of at most `size` bytes where it must be made. */
+const char *option_takes(const option *o, char *text, size_t size);
+
+/* Where an option's value is a file or a directory. */
+bool option_is_path(const option *o);
+
+/* "WEFT_CTX_SIZE" */
+const char *setting_variable(const option *o, char *text, size_t size);
+
+/* Puts what the environment and the config file say into the options of a command. */
+int settings_apply(const command *c);
 
 /* True if `name` is near enough to `given` to be what was meant, and nearer than `*least`, which
  * starts at INT_MAX. */
 bool cli_resembles(const char *given, const char *name, int *least);
 
+void help_command(const command *c, bool all);
+
+/* "  -c, --ctx-size N" without the blanks before it. */
+const char *help_option(const option *o, char *text, size_t size);
+
+/* ---- failing --------------------------------------------------------------------------------- */
+
 /* Says the error on stderr and returns the exit code for it. */
 int cli_fail(const weft_error *err);
 int cli_no_memory(void);
 int cli_usage(const command *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int cli_which_model(const command *c);
 
 /* True once the user has pressed Ctrl-C; a second press kills the program at once. */
 bool cli_interrupted(void);
 void cli_catch_interrupt(void);
 
-/* "1.5 GiB" */
+/* ---- the screen ------------------------------------------------------------------------------ */
+
+/* "1.5 GiB", "1.24 G" */
 const char *cli_bytes(size_t n, char *text, size_t size);
+const char *cli_count(double x, char *text, size_t size);
 
 /* Length of the UTF-8 sequence that text begins with, or 0 if it begins with none. */
 size_t cli_utf8(const char *text, size_t length);
@@ -68,8 +130,35 @@ size_t cli_utf8(const char *text, size_t length);
 /* Writes text as a JSON string, quotes included; bytes that are not UTF-8 become U+FFFD. */
 void cli_json_text(const char *text, size_t length);
 
+/* Bytes in quotes: letters as they are, the others as \n, \t or \xFF. */
+void cli_print_bytes(const char *bytes, size_t n);
+
 /* Seconds on a clock that only goes forward. */
 double cli_now(void);
+
+/* Columns of the terminal that stdout is, or 100. */
+int cli_columns(void);
+
+/* What makes letters bold, pale, or plain again on a terminal; nothing elsewhere, and nothing where
+ * NO_COLOR is set. */
+typedef enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_PALE } style;
+const char *cli_style(FILE *f, style s);
+
+/* What is being done and how far it is, on stderr where that is a terminal, from the second second
+ * on; one thing at a time. unit: what is counted, "tokens"; NULL: bytes. Until something is set, the
+ * seconds are shown. Clear before printing in between. */
+void cli_progress_begin(const char *label, const char *unit);
+void cli_progress_set(uint64_t done, uint64_t total);
+void cli_progress_clear(void);
+void cli_progress_end(void);
+
+/* Standard output goes to this file from now on. False after saying why not. */
+bool cli_write_to(const char *path);
+
+/* What the library says, on stderr. */
+void cli_log(void *ud, weft_log_level level, const char *line);
+
+/* ---- what goes in ---------------------------------------------------------------------------- */
 
 /* A whole file, or standard input for "-", which the caller frees. Returns 0, or an exit code after
  * saying what is wrong. */
@@ -78,20 +167,8 @@ int cli_read(const char *path, char **text, size_t *n);
 /* "1,2,3" -> ids, which the caller frees. Returns 0, or an exit code after saying what is wrong. */
 int cli_parse_ids(const command *c, const char *text, int32_t **ids, int64_t *n);
 
-/* A bar on stderr where that is a terminal, from the second second on. Begin with a zeroed one and
- * a label. */
-typedef struct cli_bar {
-    const char *label;
-    const char *unit;    /* what is counted: "tokens"; NULL: bytes */
-    double start, shown; /* seconds */
-    bool drawn;
-} cli_bar;
-
-void cli_bar_show(cli_bar *b, uint64_t done, uint64_t total);
-void cli_bar_end(cli_bar *b);
-
-/* The options by which commands load a model and lay out an engine; each takes those that it names
- * in its table. */
+/* The options by which commands load a model, lay out an engine and take a text; each takes those
+ * that it names in its table. */
 typedef struct load_options {
     const char *path;
     bool no_mmap;
@@ -100,15 +177,101 @@ typedef struct load_options {
 
 typedef struct shape_options {
     int64_t n_ctx, n_batch, threads;
-    const char *kv_type;
+    int kv_type;
 } shape_options;
 
-weft_model *cli_open(const load_options *o, weft_error *err);
+typedef struct prompt_options {
+    const char *text, *file, *ids, *pre;
+} prompt_options;
 
-/* What the library says, on stderr. */
-void cli_log(void *ud, weft_log_level level, const char *line);
+#define OPTION_MODEL(load)                                                                         \
+    {                                                                                              \
+        'm', "model", OPT_TEXT, &(load).path, "PATH", SETTING,                                     \
+            "GGUF file or Hugging Face directory"                                                  \
+    }
+#define OPTION_NO_MMAP(flag)                                                                       \
+    {                                                                                              \
+        0, "no-mmap", OPT_FLAG, &(flag), NULL, SETTING | RARE,                                     \
+            "copy the file instead of mapping it"                                                  \
+    }
+#define OPTION_RAM_MAX(size)                                                                       \
+    {                                                                                              \
+        0, "ram-max", OPT_SIZE, &(size), "SIZE", SETTING,                                          \
+            "take no more memory than this (0: no cap)"                                            \
+    }
+#define OPTION_THREADS(n)                                                                          \
+    {                                                                                              \
+        't', "threads", OPT_INT, &(n), "N", SETTING,                                               \
+            "threads (OMP_NUM_THREADS, or one per processor)"                                      \
+    }
+#define OPTION_CTX_SIZE(shape)                                                                     \
+    {                                                                                              \
+        'c', "ctx-size", OPT_INT, &(shape).n_ctx, "N", SETTING,                                    \
+            "positions of a context (the model's, up to 4096)"                                     \
+    }
+#define OPTION_BATCH_SIZE(shape)                                                                   \
+    {                                                                                              \
+        'b', "batch-size", OPT_INT, &(shape).n_batch, "N", SETTING | RARE,                         \
+            "most rows in one forward (256)"                                                       \
+    }
+#define OPTION_KV_TYPE(shape)                                                                      \
+    {                                                                                              \
+        0, "kv-type", OPT_CHOICE, &(shape).kv_type, "f32|f16|bf16|q8_0", SETTING | RARE,           \
+            "cached keys and values (f32)"                                                         \
+    }
+#define OPTION_PRE(text)                                                                           \
+    {                                                                                              \
+        0, "pre", OPT_TEXT, &(text), "NAME", SETTING | RARE,                                       \
+            "how text is split, where the model does not say"                                      \
+    }
+#define OPTION_PROMPT(prompt)                                                                      \
+    {                                                                                              \
+        'p', "prompt", OPT_TEXT, &(prompt).text, "TEXT", 0, "the text"                             \
+    }
+#define OPTION_FILE(prompt)                                                                        \
+    {                                                                                              \
+        'f', "file", OPT_TEXT, &(prompt).file, "FILE", 0,                                          \
+            "the text, without its last line end (piped input)"                                    \
+    }
+#define OPTION_IDS(prompt)                                                                         \
+    {                                                                                              \
+        0, "ids", OPT_TEXT, &(prompt).ids, "N,N,...", 0, "token ids instead of a text"             \
+    }
+#define OPTION_JSON(flag, what)                                                                    \
+    {                                                                                              \
+        0, "json", OPT_FLAG, &(flag), NULL, 0, what                                                \
+    }
+
+weft_model *cli_open(const load_options *o, weft_error *err);
+weft_tokenizer *cli_tokenizer(const char *path, const load_options *o, const char *pre,
+                              weft_error *err);
 
 /* Returns 0, or EXIT_USAGE after saying what is out of range. */
 int cli_engine_options(const command *c, const shape_options *from, weft_engine_options *to);
+int cli_threads(const command *c, int64_t given, int *threads);
+
+/* Bytes of weights that a forward reads. */
+bool cli_weight_bytes(weft_model *model, double *bytes);
+
+/* True where there is a text or ids, standard input being one where it is a pipe or a file. */
+bool cli_has_prompt(const prompt_options *p);
+
+/* The ids of what was given, which the caller frees, and the tokenizer where that was text. Returns
+ * 0, or an exit code after saying what is wrong. */
+int cli_prompt(const command *c, const prompt_options *p, const load_options *load,
+               weft_tokenizer **tokenizer, int32_t **ids, int64_t *n);
+
+/* How the next token is chosen: the options, and what they make. NULL after saying what is wrong,
+ * with *code to exit with. */
+extern const option sampling_options[];
+weft_sampler *cli_sampler(const command *c, weft_model *model, const weft_tokenizer *tokenizer,
+                          int *code);
+
+/* True where an option asks for anything but the likeliest token. */
+bool cli_samples(void);
+
+/* Converts and says what was written. Fills in what is the same for all conversions. */
+int cli_convert(const char *from, const char *to, weft_convert_options *o, const char *label,
+                bool json);
 
 #endif

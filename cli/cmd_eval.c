@@ -1,7 +1,6 @@
 /* weft eval - how well a model foretells a text, alone or beside another model. */
 #include "cli.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,27 +13,22 @@ static int64_t stride;
 static bool json, lines, paragraphs, ids;
 
 static const option options[] = {
-    { 'm', "model", OPT_TEXT, &load.path, "PATH", "WEFT_MODEL",
-      "GGUF file or Hugging Face directory" },
-    { 'f', "file", OPT_TEXT, &file_name, "FILE", NULL, "the text; - is standard input (-)" },
-    { 0, "against", OPT_TEXT, &against, "PATH", NULL, "compare with this model, token by token" },
-    { 0, "lines", OPT_FLAG, &lines, NULL, NULL, "each line is a document" },
-    { 0, "paragraphs", OPT_FLAG, &paragraphs, NULL, NULL,
+    OPTION_MODEL(load),
+    { 'f', "file", OPT_TEXT, &file_name, "FILE", 0, "the text; - is standard input (-)" },
+    { 0, "against", OPT_TEXT, &against, "PATH", 0, "compare with this model, token by token" },
+    { 0, "lines", OPT_FLAG, &lines, NULL, 0, "each line is a document" },
+    { 0, "paragraphs", OPT_FLAG, &paragraphs, NULL, 0,
       "each part between empty lines is a document" },
-    { 0, "ids", OPT_FLAG, &ids, NULL, NULL, "a line is the ids of a document: 1,403,407" },
-    { 0, "pre", OPT_TEXT, &pre, "NAME", NULL, "how text is split, where the file does not say" },
-    { 'c', "ctx-size", OPT_INT, &shape.n_ctx, "N", "WEFT_CTX_SIZE",
-      "tokens of a window (model's, up to 4096)" },
-    { 0, "stride", OPT_INT, &stride, "N", NULL, "from window to window (half a window)" },
-    { 'b', "batch-size", OPT_INT, &shape.n_batch, "N", "WEFT_BATCH_SIZE",
-      "most rows in one forward (256)" },
-    { 't', "threads", OPT_INT, &shape.threads, "N", "WEFT_THREADS", "threads (one per processor)" },
-    { 0, "kv-type", OPT_TEXT, &shape.kv_type, "TYPE", "WEFT_KV_TYPE",
-      "cache: f32, f16, bf16, q8_0 (f32)" },
-    { 0, "ram-max", OPT_SIZE, &load.ram_max, "SIZE", "WEFT_RAM_MAX",
-      "no more memory for a model (0: no cap)" },
-    { 0, "no-mmap", OPT_FLAG, &load.no_mmap, NULL, NULL, "copy the weights, do not map the file" },
-    { 0, "json", OPT_FLAG, &json, NULL, NULL, "print one JSON object" },
+    { 0, "ids", OPT_FLAG, &ids, NULL, 0, "a line is the ids of a document: 1,403,407" },
+    { 0, "stride", OPT_INT, &stride, "N", 0, "from window to window (half a context)" },
+    OPTION_CTX_SIZE(shape),
+    OPTION_BATCH_SIZE(shape),
+    OPTION_THREADS(shape.threads),
+    OPTION_KV_TYPE(shape),
+    OPTION_RAM_MAX(load.ram_max),
+    OPTION_NO_MMAP(load.no_mmap),
+    OPTION_PRE(pre),
+    OPTION_JSON(json, "print one JSON object"),
     { 0 },
 };
 
@@ -165,13 +159,10 @@ static int read_documents(documents *d)
     weft_error err = { 0 };
     char *text = NULL;
     size_t n = 0;
-    const weft_tokenizer_options o = {
-        .struct_size = sizeof o, .load = WEFT_LOAD_MAP, .ram_max = load.ram_max, .pre = pre
-    };
     int code = cli_read(file_name, &text, &n);
     if (code)
         return code;
-    weft_tokenizer *t = ids ? NULL : weft_tokenizer_load(load.path, &o, &err);
+    weft_tokenizer *t = ids ? NULL : cli_tokenizer(load.path, &load, pre, &err);
     if (!ids && !t)
         code = cli_fail(&err);
     else
@@ -217,7 +208,8 @@ static void print_json(const weft_evaluation *e, int64_t n_document)
 
 static bool show(void *ud, const weft_evaluation *so_far)
 {
-    cli_bar_show(ud, (uint64_t)so_far->n_token, (uint64_t)so_far->n_total);
+    (void)ud;
+    cli_progress_set((uint64_t)so_far->n_token, (uint64_t)so_far->n_total);
     return !cli_interrupted();
 }
 
@@ -226,17 +218,16 @@ static int evaluate(const documents *d, weft_model *model, weft_model *other,
 {
     weft_error err = { 0 };
     weft_evaluation result = { .struct_size = sizeof result };
-    cli_bar bar = { .label = "eval", .unit = "tokens" };
     const weft_evaluate_options o = { .struct_size = sizeof o,
                                       .threads = e->threads,
                                       .n_batch = e->n_batch,
                                       .n_ctx = e->n_ctx,
                                       .kv_type = e->kv_type,
                                       .stride = stride,
-                                      .progress = show,
-                                      .progress_ud = &bar };
+                                      .progress = show };
+    cli_progress_begin("eval", "tokens");
     const weft_status status = weft_evaluate(model, other, d->at, d->n, &o, &result, &err);
-    cli_bar_end(&bar);
+    cli_progress_end();
     if (status != WEFT_OK)
         return cli_fail(&err);
     (json ? print_json : print_text)(&result, d->n);
@@ -271,7 +262,7 @@ static int eval_main(void)
         return cli_usage(c, "--file and \"%s\": give one of them", positional[1]);
     file_name = positional[1] ? positional[1] : file_name;
     if (!load.path)
-        return cli_usage(c, "which model? Give a GGUF file or a Hugging Face directory");
+        return cli_which_model(c);
     if (!file_name && isatty(STDIN_FILENO))
         return cli_usage(c, "which text? Give a file, or - for standard input");
     if (lines + paragraphs + ids > 1)

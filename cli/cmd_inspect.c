@@ -1,7 +1,6 @@
 /* weft inspect - what a model file holds, and what running it takes. */
 #include "cli.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,22 +9,16 @@ static shape_options shape;
 static bool json, tensors, metadata, no_speed;
 
 static const option options[] = {
-    { 'm', "model", OPT_TEXT, &load.path, "PATH", "WEFT_MODEL",
-      "GGUF file or Hugging Face directory" },
-    { 0, "tensors", OPT_FLAG, &tensors, NULL, NULL, "list every tensor" },
-    { 0, "metadata", OPT_FLAG, &metadata, NULL, NULL, "list every metadata entry" },
-    { 'c', "ctx-size", OPT_INT, &shape.n_ctx, "N", "WEFT_CTX_SIZE",
-      "plan for positions (model's, up to 4096)" },
-    { 'b', "batch-size", OPT_INT, &shape.n_batch, "N", "WEFT_BATCH_SIZE",
-      "plan for rows in one forward (256)" },
-    { 't', "threads", OPT_INT, &shape.threads, "N", "WEFT_THREADS",
-      "predict for threads (one per processor)" },
-    { 0, "kv-type", OPT_TEXT, &shape.kv_type, "TYPE", "WEFT_KV_TYPE",
-      "plan for cache: f32, f16, bf16, q8_0 (f32)" },
-    { 0, "ram-max", OPT_SIZE, &load.ram_max, "SIZE", "WEFT_RAM_MAX",
-      "take no more memory than this (0: no cap)" },
-    { 0, "no-speed", OPT_FLAG, &no_speed, NULL, NULL, "do not measure this machine" },
-    { 0, "json", OPT_FLAG, &json, NULL, NULL, "print one JSON object" },
+    OPTION_MODEL(load),
+    { 0, "tensors", OPT_FLAG, &tensors, NULL, 0, "list every tensor" },
+    { 0, "metadata", OPT_FLAG, &metadata, NULL, 0, "list every metadata entry" },
+    { 0, "no-speed", OPT_FLAG, &no_speed, NULL, 0, "do not measure this machine" },
+    OPTION_CTX_SIZE(shape),
+    OPTION_BATCH_SIZE(shape),
+    OPTION_THREADS(shape.threads),
+    OPTION_KV_TYPE(shape),
+    OPTION_RAM_MAX(load.ram_max),
+    OPTION_JSON(json, "print one JSON object"),
     { 0 },
 };
 
@@ -122,17 +115,6 @@ static char *metadata_at(const view *v, int64_t i, const char **key)
 
 /* ---- for reading ----------------------------------------------------------------------------- */
 
-/* "1.24 G" */
-static const char *count(double x, char *text, size_t size)
-{
-    static const char *const units[] = { "", "k", "M", "G", "T", "P" };
-    int unit = 0;
-    for (; x >= 1000 && unit < 5; unit++)
-        x /= 1000;
-    snprintf(text, size, unit ? "%.2f %s" : "%.0f %s", x, units[unit]);
-    return text;
-}
-
 static void print_costs(const view *v)
 {
     named_part part[N_PART];
@@ -147,7 +129,7 @@ static void print_costs(const view *v)
     for (int i = 0; i < N_PART; i++)
         printf("%-13s %lld parameters, %s, %sflop a token\n", part[i].label,
                (long long)part[i].part->n_parameter, cli_bytes(part[i].part->bytes, a, sizeof a),
-               count(part[i].part->flops, b, sizeof b));
+               cli_count(part[i].part->flops, b, sizeof b));
 }
 
 static void print_speed(const view *v)
@@ -158,7 +140,8 @@ static void print_speed(const view *v)
             "speed         prompt of %lld %.1f tok/s, generation %.1f tok/s (predicted: %sflop/s, "
             "%sB/s)\n",
             (long long)v->speed.n_prompt, v->speed.prompt, v->speed.generate,
-            count(v->speed.product_rate, a, sizeof a), count(v->speed.read_rate, b, sizeof b));
+            cli_count(v->speed.product_rate, a, sizeof a),
+            cli_count(v->speed.read_rate, b, sizeof b));
 }
 
 static void print_text(const view *v)
@@ -340,8 +323,7 @@ static int inspect_main(void)
     weft_error err = { 0 };
     weft_engine_options o;
     if (!load.path)
-        return cli_usage(&command_inspect,
-                         "which model? Give a GGUF file or a Hugging Face directory");
+        return cli_which_model(&command_inspect);
     int code = cli_engine_options(&command_inspect, &shape, &o);
     if (code)
         return code;

@@ -1,95 +1,176 @@
-/* weft run - generate from a prompt. */
+/* weft run - continue a prompt: text that comes as it is made, or one JSON object. */
 #include "cli.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#define MAX_TOP 100 /* alternatives that are told for a token */
 
 static load_options load;
 static shape_options shape;
-static const char *ids_text, *prompt_text, *pre;
-static int64_t n_predict = 64;
-static double temperature;
+static prompt_options prompt;
+static text_list stops;
+static const char *session_path;
+static int64_t n_predict = 64, n_top, n_beam, n_best = 1;
+static double length_penalty = 1;
 static bool json, ignore_eos;
 
 static const option options[] = {
-    { 'm', "model", OPT_TEXT, &load.path, "PATH", "WEFT_MODEL",
-      "GGUF file or Hugging Face directory" },
-    { 'p', "prompt", OPT_TEXT, &prompt_text, "TEXT", NULL, "text to continue" },
-    { 0, "ids", OPT_TEXT, &ids_text, "N,N,...", NULL, "prompt as token ids" },
-    { 0, "pre", OPT_TEXT, &pre, "NAME", NULL, "how text is split, where the file does not say" },
-    { 'n', "predict", OPT_INT, &n_predict, "N", NULL, "most tokens to generate (64)" },
-    { 0, "temp", OPT_REAL, &temperature, "T", NULL, "0 is greedy, and the only one so far (0)" },
-    { 0, "ignore-eos", OPT_FLAG, &ignore_eos, NULL, NULL,
+    OPTION_MODEL(load),
+    OPTION_PROMPT(prompt),
+    OPTION_FILE(prompt),
+    OPTION_IDS(prompt),
+    { 'n', "predict", OPT_INT, &n_predict, "N", SETTING,
+      "most tokens to generate; -1: until the text ends (64)" },
+    { 0, "stop", OPT_LIST, &stops, "TEXT", SETTING, "end before this text; may be repeated" },
+    { 0, "session", OPT_TEXT, &session_path, "FILE", 0,
+      "go on from what is kept there, and keep what comes" },
+    OPTION_JSON(json, "print one JSON object at the end"),
+    { 0, "logprobs", OPT_INT, &n_top, "K", RARE,
+      "with --json: of each token and of the K likeliest" },
+    { 0, "beams", OPT_INT, &n_beam, "N", RARE, "search the likeliest text, following N at a time" },
+    { 0, "n-best", OPT_INT, &n_best, "N", RARE, "with --beams: show the N best, with scores (1)" },
+    { 0, "length-penalty", OPT_REAL, &length_penalty, "X", RARE,
+      "with --beams: scores are divided by length^X (1)" },
+    { 0, "ignore-eos", OPT_FLAG, &ignore_eos, NULL, SETTING | RARE,
       "go on after the token that ends a text" },
-    { 'c', "ctx-size", OPT_INT, &shape.n_ctx, "N", "WEFT_CTX_SIZE",
-      "positions (the model's, up to 4096)" },
-    { 'b', "batch-size", OPT_INT, &shape.n_batch, "N", "WEFT_BATCH_SIZE",
-      "most rows in one forward (256)" },
-    { 't', "threads", OPT_INT, &shape.threads, "N", "WEFT_THREADS", "threads (one per processor)" },
-    { 0, "kv-type", OPT_TEXT, &shape.kv_type, "TYPE", "WEFT_KV_TYPE",
-      "cache: f32, f16, bf16, q8_0 (f32)" },
-    { 0, "ram-max", OPT_SIZE, &load.ram_max, "SIZE", "WEFT_RAM_MAX",
-      "take no more memory than this (0: no cap)" },
-    { 0, "no-mmap", OPT_FLAG, &load.no_mmap, NULL, NULL, "copy the weights, do not map the file" },
-    { 0, "json", OPT_FLAG, &json, NULL, NULL, "print one JSON object at the end" },
+    OPTION_CTX_SIZE(shape),
+    OPTION_BATCH_SIZE(shape),
+    OPTION_THREADS(shape.threads),
+    OPTION_KV_TYPE(shape),
+    OPTION_RAM_MAX(load.ram_max),
+    OPTION_NO_MMAP(load.no_mmap),
+    OPTION_PRE(prompt.pre),
     { 0 },
 };
 
-static const char examples[] = "  weft run stories.gguf -p \"Once upon a time\" -n 200\n"
-                               "  weft run ./model-directory --ids 1,403,407 --json\n";
+static const char examples[] =
+    "  weft run stories.gguf -p \"Once upon a time\" -n 200\n"
+    "  weft run ./model-directory -f prompt.txt --temp 0.8 --top-p 0.95 --seed 7\n";
+
+typedef struct job {
+    weft_model *model;
+    weft_tokenizer *tokenizer; /* NULL where the prompt was ids */
+    weft_engine *engine;
+    weft_session *session;
+    weft_sampler *sampler;
+    weft_stop *stop; /* NULL: no stop strings */
+    int32_t *prompt;
+    int64_t n_prompt, n_reused;
+    int64_t room; /* positions of the context */
+} job;
 
 /* ---- what has been generated: printed as it comes, or kept for the JSON object --------------- */
 
 typedef struct output {
-    const weft_model *model;
-    const weft_tokenizer *tokenizer; /* NULL where the prompt was ids */
-    bool has_text;                   /* the model carries a vocabulary */
+    bool has_text; /* the model carries a vocabulary */
     int32_t *ids;
     int64_t n;
-    char *text; /* the pieces' bytes, one after the other; no space is added or taken away */
+    char *text; /* what was given out: no space is added or taken away */
     size_t length;
+    char *piece; /* bytes of the last token */
+    size_t piece_room;
+    weft_logprob *logprob; /* of each token, then n_top of its rivals; NULL: not asked for */
 } output;
 
-static int64_t piece_of(const output *o, int32_t id, char *bytes, size_t size)
+static int64_t piece_of(const job *j, int32_t id, char *bytes, size_t size)
 {
-    return o->tokenizer ? weft_tokenizer_piece(o->tokenizer, id, bytes, size)
-                        : weft_model_piece(o->model, id, bytes, size);
+    return j->tokenizer ? weft_tokenizer_piece(j->tokenizer, id, bytes, size)
+                        : weft_model_piece(j->model, id, bytes, size);
 }
 
-static bool output_add(output *o, int32_t id)
+/* The bytes of a token are in o->piece. Returns how many, or -1 without memory. */
+static int64_t take_piece(const job *j, output *o, int32_t id)
 {
-    const int64_t n = o->has_text ? piece_of(o, id, NULL, 0) : 0;
-    o->ids[o->n++] = id;
-    if (n <= 0)
-        return true;
-    char *longer = realloc(o->text, o->length + (size_t)n);
-    if (!longer)
+    int64_t n = piece_of(j, id, o->piece, o->piece_room);
+    if (n > (int64_t)o->piece_room) {
+        char *longer = realloc(o->piece, (size_t)n);
+        if (!longer)
+            return -1;
+        o->piece = longer;
+        o->piece_room = (size_t)n;
+        n = piece_of(j, id, o->piece, o->piece_room);
+    }
+    return n > 0 ? n : 0;
+}
+
+/* Gives out bytes. False if memory or standard output give out. */
+static bool put_text(output *o, const char *bytes, size_t n)
+{
+    char *longer = n ? realloc(o->text, o->length + n) : o->text;
+    if (n && !longer)
         return false;
-    piece_of(o, id, longer + o->length, (size_t)n);
     o->text = longer;
-    o->length += (size_t)n;
-    return true;
-}
-
-/* Prints what came after the first `shown` bytes of text, or the last id. False if it cannot. */
-static bool output_show(const output *o, size_t shown)
-{
+    if (n)
+        memcpy(o->text + o->length, bytes, n);
+    o->length += n;
     if (json)
         return true;
-    if (o->has_text)
-        fwrite(o->text + shown, 1, o->length - shown, stdout);
-    else
-        printf("%s%d", o->n > 1 ? "," : "", (int)o->ids[o->n - 1]);
+    fwrite(bytes, 1, n, stdout);
     return fflush(stdout) == 0;
 }
 
-static void output_end(const output *o, const char *stop)
+static bool put_token(const job *j, output *o, int32_t id, weft_error *err)
 {
-    if (!json) {
-        putchar('\n');
-        return;
+    o->ids[o->n++] = id;
+    if (!o->has_text) {
+        if (!json)
+            printf("%s%d", o->n > 1 ? "," : "", (int)id);
+        return json || fflush(stdout) == 0;
     }
+    const int64_t n = take_piece(j, o, id);
+    const char *bytes = o->piece;
+    size_t length = (size_t)n;
+    if (n < 0 || (j->stop && weft_stop_push(j->stop, o->piece, (size_t)n, &bytes, &length, err)))
+        return false;
+    return put_text(o, bytes, length);
+}
+
+static bool has_text(const job *j)
+{
+    return piece_of(j, 0, NULL, 0) >= 0;
+}
+
+static bool stop_hit(const job *j)
+{
+    return j->stop && weft_stop_hit(j->stop) >= 0;
+}
+
+/* ---- the JSON object ------------------------------------------------------------------------- */
+
+static void json_logprob(const job *j, output *o, const weft_logprob *l)
+{
+    const int64_t n = o->has_text ? take_piece(j, o, l->id) : 0;
+    printf("{\"id\":%d,", (int)l->id);
+    if (o->has_text) {
+        fputs("\"token\":", stdout);
+        cli_json_text(o->piece, n > 0 ? (size_t)n : 0);
+        putchar(',');
+    }
+    printf("\"logprob\":%.6f", l->logprob);
+}
+
+static void json_logprobs(const job *j, output *o)
+{
+    fputs(",\"logprobs\":[", stdout);
+    for (int64_t i = 0; i < o->n; i++) {
+        const weft_logprob *l = o->logprob + i * (1 + n_top);
+        fputs(i ? "," : "", stdout);
+        json_logprob(j, o, l);
+        fputs(",\"top\":[", stdout);
+        for (int64_t k = 1; k <= n_top; k++) {
+            fputs(k > 1 ? "," : "", stdout);
+            json_logprob(j, o, l + k);
+            putchar('}');
+        }
+        fputs("]}", stdout);
+    }
+    putchar(']');
+}
+
+static void json_result(const job *j, output *o, const char *why)
+{
     printf("{\"ids\":[");
     for (int64_t i = 0; i < o->n; i++)
         printf("%s%d", i ? "," : "", (int)o->ids[i]);
@@ -98,152 +179,322 @@ static void output_end(const output *o, const char *stop)
         fputs(",\"text\":", stdout);
         cli_json_text(o->text ? o->text : "", o->length);
     }
-    printf(",\"finish_reason\":\"%s\"}\n", stop);
+    if (o->logprob)
+        json_logprobs(j, o);
+    printf(",\"finish_reason\":\"%s\"", why);
 }
 
-static const char *tokens(int64_t n)
+static void print_end(const job *j, output *o, const char *why)
 {
-    return n == 1 ? "token" : "tokens";
+    if (json)
+        json_result(j, o, why);
+    puts(json ? "}" : "");
 }
 
-static void report(int64_t n_prompt, double prompt, int64_t n, double generate)
+/* ---- how long it took ------------------------------------------------------------------------ */
+
+/* After a run of seconds, measuring the machine for a part of one is not felt: which share of the
+ * rate at which it can read the model's weights was reached? 0 where that is not known. */
+static double share_of_bandwidth(const job *j, const weft_engine_options *o, double rate,
+                                 double seconds)
 {
-    fprintf(stderr, "weft: prompt %lld %s, %.1f tok/s; generated %lld %s, %.1f tok/s\n",
-            (long long)n_prompt, tokens(n_prompt), prompt > 0 ? (double)n_prompt / prompt : 0,
-            (long long)n, tokens(n), generate > 0 ? (double)n / generate : 0);
+    double bytes;
+    weft_speed speed = { .struct_size = sizeof speed };
+    if (seconds < 2 || !cli_weight_bytes(j->model, &bytes) || cli_interrupted() ||
+        weft_engine_estimate(j->model, o, &speed, NULL) != WEFT_OK)
+        return 0;
+    return rate * bytes / speed.read_rate;
+}
+
+static void report(const job *j, const weft_engine_options *o, double reading, int64_t n,
+                   double generating)
+{
+    const double rate = generating > 0 ? (double)n / generating : 0,
+                 share = share_of_bandwidth(j, o, rate, generating);
+    const int64_t n_read = j->n_prompt - j->n_reused;
+    fprintf(stderr, "weft: prompt %lld token%s", (long long)j->n_prompt,
+            j->n_prompt == 1 ? "" : "s");
+    if (j->n_reused)
+        fprintf(stderr, " (%lld reused)", (long long)j->n_reused);
+    if (n_read > 0 && reading > 0)
+        fprintf(stderr, ", %.1f tok/s", (double)n_read / reading);
+    fprintf(stderr, "; generated %lld, %.1f tok/s", (long long)n, rate);
+    if (share > 0)
+        fprintf(stderr, ", %.0f %% of bandwidth", 100 * share);
+    fputs("\n", stderr);
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
+/* The session gets the prompt, of which it may have a beginning. In pieces, so that Ctrl-C does not
+ * wait for a long one: the bits are the same. A prompt that cannot fit goes whole, for an error with
+ * its true length. */
+static weft_status read_prompt(job *j, weft_error *err)
+{
+    weft_session *s = j->session;
+    const int64_t n = j->n_prompt, piece = n > j->room ? n : 256;
+    weft_status status = WEFT_OK;
+    int64_t at = weft_session_match(s, j->prompt, n);
+    if (at == n && !weft_session_logits(s))
+        status = weft_session_rewind(s, --at, err);
+    j->n_reused = at;
+    cli_progress_begin("prompt", "tokens");
+    for (; at < n && status == WEFT_OK && !cli_interrupted(); at += piece) {
+        cli_progress_set((uint64_t)at, (uint64_t)n);
+        status = weft_session_eval(s, j->prompt + at, n - at < piece ? n - at : piece, err);
+    }
+    cli_progress_end();
+    return status;
+}
+
+static weft_status note_logprobs(const job *j, output *o, int32_t id, weft_error *err)
+{
+    weft_logprob *l = o->logprob + o->n * (1 + n_top);
+    l->id = id;
+    weft_session_top(j->session, n_top, l + 1);
+    return weft_session_logprobs(j->session, l, 1, err);
+}
+
 /* Generates into o and returns why it stopped; NULL on an error, which err names unless it is that
- * memory or standard output gave out. */
-static const char *generate(weft_session *s, output *o, int64_t most, weft_error *err)
+ * memory or standard output gave out. A session that is kept has the last token too. */
+static const char *generate(const job *j, output *o, int64_t most, weft_error *err)
 {
     while (o->n < most) {
-        const int32_t id = weft_session_greedy(s);
-        const size_t shown = o->length;
+        int32_t id;
         if (cli_interrupted())
             return "interrupted";
-        if (!ignore_eos && weft_model_is_end(o->model, id))
-            return "stop";
-        if (!output_add(o, id) || !output_show(o, shown))
+        if (weft_sampler_next(j->sampler, j->session, &id, err) != WEFT_OK)
             return NULL;
-        if (o->n < most && weft_session_eval(s, &id, 1, err) != WEFT_OK)
+        if (!ignore_eos && weft_model_is_end(j->model, id))
+            return "stop";
+        if (o->logprob && note_logprobs(j, o, id, err) != WEFT_OK)
+            return NULL;
+        if (!put_token(j, o, id, err))
+            return NULL;
+        const bool more = o->n < most && !stop_hit(j);
+        if ((more || session_path) && weft_session_eval(j->session, &id, 1, err) != WEFT_OK)
             return err->code == WEFT_ECONTEXT ? "length" : NULL;
+        if (stop_hit(j))
+            return "stop";
     }
     return "length";
 }
 
-/* In pieces, so that Ctrl-C does not wait for a long prompt: the bits are the same. A prompt that
- * cannot fit goes whole, for an error with its true length. */
-static weft_status read_prompt(weft_session *s, const int32_t *ids, int64_t n, int64_t room,
-                               weft_error *err)
+/* What may have been the beginning of a stop string was none. */
+static bool put_rest(const job *j, output *o)
 {
-    const int64_t piece = n > room ? n : 256;
-    weft_status status = WEFT_OK;
-    for (int64_t at = 0; at < n && status == WEFT_OK && !cli_interrupted(); at += piece)
-        status = weft_session_eval(s, ids + at, n - at < piece ? n - at : piece, err);
-    return status;
+    const char *bytes = "";
+    size_t n = 0;
+    if (j->stop && !stop_hit(j))
+        weft_stop_flush(j->stop, &bytes, &n);
+    return put_text(o, bytes, n);
 }
 
-static int run_session(output *o, weft_session *s, const int32_t *ids, int64_t n, int64_t room)
+static void output_free(output *o)
+{
+    free(o->text);
+    free(o->ids);
+    free(o->piece);
+    free(o->logprob);
+}
+
+static bool make_room(output *o, int64_t most)
+{
+    o->ids = malloc((size_t)(most + 1) * sizeof *o->ids);
+    if (n_top)
+        o->logprob = malloc((size_t)(most + 1) * (size_t)(1 + n_top) * sizeof *o->logprob);
+    return o->ids && (o->logprob || !n_top);
+}
+
+static int run_session(job *j, const weft_engine_options *engine_options, output *o)
 {
     weft_error err = { 0 };
-    weft_model_info info = { .struct_size = sizeof info };
-    weft_model_get_info(o->model, &info);
-    const int64_t most = n_predict <= info.n_ctx ? n_predict
-                                                 : info.n_ctx + 1; /* full before that */
-    o->ids = malloc((size_t)(most + 1) * sizeof *o->ids);
-    if (!o->ids)
+    const bool unlimited = n_predict < 0 || n_predict > j->room;
+    const int64_t most = unlimited ? j->room + 1 : n_predict; /* full before that */
+    if (!make_room(o, most))
         return cli_no_memory();
 
     const double start = cli_now();
-    if (read_prompt(s, ids, n, room, &err) != WEFT_OK)
+    if (read_prompt(j, &err) != WEFT_OK)
         return cli_fail(&err);
     const double ready = cli_now();
-    const char *stop = cli_interrupted() ? "interrupted" : generate(s, o, most, &err);
-    if (!stop)
+    const char *why = generate(j, o, most, &err);
+    if (!why || !put_rest(j, o))
         return err.code ? cli_fail(&err) : ferror(stdout) ? 1 : cli_no_memory();
-    output_end(o, stop);
+    const double done = cli_now();
+    print_end(j, o, why);
     fflush(stdout);
-    report(n, ready - start, o->n, cli_now() - ready);
+    if (strncmp(weft_sampler_describe(j->sampler), "greedy", 6) != 0)
+        fprintf(stderr, "weft: %s\n", weft_sampler_describe(j->sampler));
+    report(j, engine_options, ready - start, o->n, done - ready);
     if (err.code)
         fprintf(stderr, "weft: stopped: %s\n", err.message);
-    return strcmp(stop, "interrupted") == 0 ? EXIT_INTERRUPTED : 0;
+    if (session_path && weft_session_save(j->session, session_path, &err) != WEFT_OK)
+        return cli_fail(&err);
+    return strcmp(why, "interrupted") == 0 ? EXIT_INTERRUPTED : 0;
 }
 
-static int run_model(const weft_engine_options *engine_options, const weft_tokenizer *tokenizer,
-                     const int32_t *ids, int64_t n)
+/* ---- beam search ----------------------------------------------------------------------------- */
+
+/* Without the token that ended it, as in a run. */
+static bool print_beam(const job *j, const weft_beam *b, bool first)
+{
+    const int64_t n = b->ended ? b->n - 1 : b->n;
+    output o = { .has_text = has_text(j) };
+    bool good = make_room(&o, n);
+    if (good && !json && n_best > 1)
+        printf("%.6f ", b->score);
+    for (int64_t i = 0; i < n && good; i++)
+        good = put_token(j, &o, b->ids[i], NULL);
+    if (good && json) {
+        fputs(first ? "{\"beams\":[" : ",", stdout);
+        json_result(j, &o, b->ended ? "stop" : "length");
+        printf(",\"score\":%.6f}", b->score);
+    }
+    fputs(good && !json ? "\n" : "", stdout);
+    output_free(&o);
+    return good;
+}
+
+static int run_beams(job *j)
 {
     weft_error err = { 0 };
-    weft_model *model = cli_open(&load, &err);
-    weft_engine *engine = model ? weft_engine_new(model, engine_options, &err) : NULL;
-    weft_session *session = engine ? weft_session_new(engine, &err) : NULL;
-    output o = { .model = model, .tokenizer = tokenizer };
-    o.has_text = session && piece_of(&o, 0, NULL, 0) >= 0;
+    const weft_beam_options o = { .struct_size = sizeof o,
+                                  .n_beam = (int)n_beam,
+                                  .n_best = (int)n_best,
+                                  .n_new = n_predict < 0 ? 0 : n_predict,
+                                  .length_penalty = length_penalty };
+    const double start = cli_now();
+    cli_progress_begin("searching", NULL);
+    weft_beams *found = weft_beam_search(j->engine, j->prompt, j->n_prompt, &o, &err);
+    cli_progress_end();
+    if (!found)
+        return cli_fail(&err);
+    bool good = true;
+    for (int i = 0; i < found->n && good; i++)
+        good = print_beam(j, &found->beam[i], i == 0);
+    fputs(json ? "]}\n" : "", stdout);
+    fprintf(stderr, "weft: prompt %lld tokens; %lld beams in %.2f s\n", (long long)j->n_prompt,
+            (long long)n_beam, cli_now() - start);
+    weft_beams_free(found);
+    return good ? 0 : ferror(stdout) ? 1 : cli_no_memory();
+}
+
+/* ---- before it ------------------------------------------------------------------------------- */
+
+static bool session_exists(void)
+{
+    return session_path && access(session_path, F_OK) == 0;
+}
+
+/* Without a prompt, a kept session goes on where it is. */
+static int prompt_of_session(job *j)
+{
+    int64_t n;
+    const int32_t *kept = weft_session_tokens(j->session, &n);
+    if (n == 0)
+        return cli_usage(&command_run, "%s: the session has no tokens yet, and there is no prompt",
+                         session_path);
+    j->prompt = malloc((size_t)n * sizeof *kept);
+    if (!j->prompt)
+        return cli_no_memory();
+    memcpy(j->prompt, kept, (size_t)n * sizeof *kept);
+    j->n_prompt = n;
+    return 0;
+}
+
+static bool open_session(job *j, const weft_engine_options *o, weft_error *err)
+{
     weft_memory_plan plan = { .struct_size = sizeof plan };
-    const bool ready = session && weft_engine_plan(model, engine_options, &plan, &err) == WEFT_OK;
-    const int code = ready ? run_session(&o, session, ids, n, plan.n_ctx) : cli_fail(&err);
-    free(o.text);
-    free(o.ids);
-    weft_session_free(session);
-    weft_engine_free(engine);
-    weft_model_close(model);
-    return code;
+    j->engine = weft_engine_new(j->model, o, err);
+    if (!j->engine || weft_engine_plan(j->model, o, &plan, err) != WEFT_OK)
+        return false;
+    j->room = plan.n_ctx;
+    j->session = session_exists() ? weft_session_restore(j->engine, session_path, err)
+                                  : weft_session_new(j->engine, err);
+    return j->session != NULL;
 }
 
-/* The model's own tokenizer turns the text into ids; it is the only one who puts BOS before. */
-static int run_prompt(const weft_engine_options *engine_options)
+static int sample(job *j, const weft_engine_options *engine_options)
 {
     weft_error err = { 0 };
-    const weft_tokenizer_options o = {
-        .struct_size = sizeof o, .load = WEFT_LOAD_MAP, .ram_max = load.ram_max, .pre = pre
-    };
-    weft_tokenizer *t = weft_tokenizer_load(load.path, &o, &err);
-    weft_tokens *k = t ? weft_tokenizer_encode(t, prompt_text, strlen(prompt_text), NULL, &err)
-                       : NULL;
-    int code;
-    if (!k)
-        code = cli_fail(&err);
-    else if (k->n == 0)
-        code = cli_usage(&command_run,
-                         "--prompt: the text gives no tokens, and nothing to go on from");
-    else
-        code = run_model(engine_options, t, k->ids, k->n);
-    weft_tokens_free(k);
-    weft_tokenizer_free(t);
+    int code = 0;
+    output o = { .has_text = has_text(j) };
+    if (stops.n && !o.has_text)
+        return cli_usage(&command_run, "--stop: the model has no vocabulary, and makes no text");
+    j->sampler = cli_sampler(&command_run, j->model, j->tokenizer, &code);
+    if (code)
+        return code;
+    if (stops.n && !(j->stop = weft_stop_new(stops.at, stops.n, &err)))
+        return cli_fail(&err);
+    code = run_session(j, engine_options, &o);
+    output_free(&o);
     return code;
 }
 
-static int run_ids(const weft_engine_options *engine_options)
+static int run_model(job *j, weft_engine_options *engine_options)
 {
-    int32_t *ids = NULL;
-    int64_t n = 0;
-    int code = cli_parse_ids(&command_run, ids_text, &ids, &n);
-    if (!code)
-        code = run_model(engine_options, NULL, ids, n);
-    free(ids);
-    return code;
+    weft_error err = { 0 };
+    int code = 0;
+    engine_options->n_session = n_beam ? (int)n_beam : 1;
+    j->model = cli_open(&load, &err);
+    if (!j->model || !open_session(j, engine_options, &err))
+        return cli_fail(&err);
+    if (!j->prompt)
+        code = prompt_of_session(j);
+    return code ? code : n_beam ? run_beams(j) : sample(j, engine_options);
+}
+
+static int check_options(void)
+{
+    const command *c = &command_run;
+    if (!load.path)
+        return cli_which_model(c);
+    if (n_predict < -1)
+        return cli_usage(c, "--predict: %lld is out of range", (long long)n_predict);
+    if (n_top < 0 || n_top > MAX_TOP)
+        return cli_usage(c, "--logprobs: %lld is not in 0 to %d", (long long)n_top, MAX_TOP);
+    if (n_top && !json)
+        return cli_usage(c, "--logprobs is for --json");
+    if (n_beam < 0 || n_beam > WEFT_MAX_BEAM)
+        return cli_usage(c, "--beams: %lld is not in 0 to %d", (long long)n_beam, WEFT_MAX_BEAM);
+    if (n_best < 1 || n_best > (n_beam ? n_beam : 1))
+        return cli_usage(c, "--n-best: %lld is not in 1 to --beams", (long long)n_best);
+    if (n_beam && n_predict == 0)
+        return cli_usage(c, "--predict: 0 tokens leave nothing to search");
+    if (n_beam && (n_top || stops.n || session_path || ignore_eos || cli_samples()))
+        return cli_usage(c, "--beams goes without sampling, --stop, --session, --logprobs and "
+                            "--ignore-eos");
+    return 0;
 }
 
 static int run_main(void)
 {
+    const command *c = &command_run;
     weft_engine_options engine_options;
-    if (!load.path)
-        return cli_usage(&command_run, "which model? Give a GGUF file or a Hugging Face directory");
-    if (!ids_text && !prompt_text)
-        return cli_usage(&command_run, "what to continue? Give a text: -p \"Once upon a time\"");
-    if (ids_text && prompt_text)
-        return cli_usage(&command_run, "--prompt and --ids: give one of them");
-    if (temperature != 0)
-        return cli_usage(&command_run, "--temp %g: only greedy (0) exists so far", temperature);
-    if (n_predict < 0)
-        return cli_usage(&command_run, "--predict: %lld is out of range", (long long)n_predict);
-    const int code = cli_engine_options(&command_run, &shape, &engine_options);
+    weft_error err = { 0 };
+    job j = { 0 };
+    int code = check_options();
+    if (!code)
+        code = cli_engine_options(c, &shape, &engine_options);
     if (code)
         return code;
-    cli_catch_interrupt();
-    return prompt_text ? run_prompt(&engine_options) : run_ids(&engine_options);
+    if (!n_beam) /* a search cannot be stopped half way: Ctrl-C ends the program */
+        cli_catch_interrupt();
+    if (session_exists() && !cli_has_prompt(&prompt))
+        j.tokenizer = cli_tokenizer(load.path, &load, prompt.pre, &err); /* NULL: ids are shown */
+    else
+        code = cli_prompt(c, &prompt, &load, &j.tokenizer, &j.prompt, &j.n_prompt);
+    if (!code)
+        code = run_model(&j, &engine_options);
+    weft_stop_free(j.stop);
+    weft_sampler_free(j.sampler);
+    weft_session_free(j.session);
+    weft_engine_free(j.engine);
+    weft_model_close(j.model);
+    free(j.prompt);
+    weft_tokenizer_free(j.tokenizer);
+    return code;
 }
 
 const command command_run = {
@@ -252,6 +503,7 @@ const command command_run = {
     .summary = "continue a prompt",
     .examples = examples,
     .options = options,
+    .more = sampling_options,
     .n_positional = 1,
     .positional = &load.path,
     .main = run_main,

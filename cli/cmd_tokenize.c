@@ -2,33 +2,31 @@
 #include "cli.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char *positional[2]; /* MODEL, TEXT */
-static const char *model, *file_name, *pre, *pair;
+static load_options load;
+static const char *file_name, *pre, *pair;
 static bool json, no_special, parse_special, count, check, decode, keep_special, fit, pieces;
-static size_t ram_max;
 
 static const option options[] = {
-    { 'm', "model", OPT_TEXT, &model, "PATH", "WEFT_MODEL",
+    { 'm', "model", OPT_TEXT, &load.path, "PATH", SETTING,
       "model, tokenizer.json, .model, vocabulary, directory" },
-    { 'f', "file", OPT_TEXT, &file_name, "PATH", NULL, "text of a file" },
-    { 0, "no-special", OPT_FLAG, &no_special, NULL, NULL, "no BOS, EOS and the like" },
-    { 0, "parse-special", OPT_FLAG, &parse_special, NULL, NULL,
+    { 'f', "file", OPT_TEXT, &file_name, "FILE", 0, "text of a file" },
+    { 0, "no-special", OPT_FLAG, &no_special, NULL, 0, "no BOS, EOS and the like" },
+    { 0, "parse-special", OPT_FLAG, &parse_special, NULL, 0,
       "special tokens spelled in the text are meant" },
-    { 0, "pieces", OPT_FLAG, &pieces, NULL, NULL, "a line for each token: id, bytes, place" },
-    { 0, "count", OPT_FLAG, &count, NULL, NULL, "how many tokens" },
-    { 0, "check", OPT_FLAG, &check, NULL, NULL, "do ids give back the text? Fails if not" },
-    { 0, "pair", OPT_TEXT, &pair, "TEXT", NULL, "a second text" },
-    { 0, "fit", OPT_FLAG, &fit, NULL, NULL, "truncate and pad as the file says" },
-    { 'd', "decode", OPT_FLAG, &decode, NULL, NULL, "ids to text; TEXT is ids" },
-    { 0, "keep-special", OPT_FLAG, &keep_special, NULL, NULL, "show special tokens when decoding" },
-    { 0, "pre", OPT_TEXT, &pre, "NAME", NULL, "how text is split, where the file does not say" },
-    { 0, "ram-max", OPT_SIZE, &ram_max, "SIZE", "WEFT_RAM_MAX",
-      "take no more memory than this (0: no cap)" },
-    { 0, "json", OPT_FLAG, &json, NULL, NULL, "print one JSON object" },
+    { 0, "pieces", OPT_FLAG, &pieces, NULL, 0, "a line for each token: id, bytes, place" },
+    { 0, "count", OPT_FLAG, &count, NULL, 0, "how many tokens" },
+    { 0, "check", OPT_FLAG, &check, NULL, 0, "do ids give back the text? Fails if not" },
+    { 0, "pair", OPT_TEXT, &pair, "TEXT", 0, "a second text" },
+    { 0, "fit", OPT_FLAG, &fit, NULL, 0, "truncate and pad as the file says" },
+    { 'd', "decode", OPT_FLAG, &decode, NULL, 0, "ids to text; TEXT is ids" },
+    { 0, "keep-special", OPT_FLAG, &keep_special, NULL, 0, "show special tokens when decoding" },
+    OPTION_PRE(pre),
+    OPTION_RAM_MAX(load.ram_max),
+    OPTION_JSON(json, "print one JSON object"),
     { 0 },
 };
 
@@ -56,29 +54,6 @@ static int take_text(const char *given, char **text, size_t *n)
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
-/* Bytes in quotes: letters as they are, the others as \n, \t or \xFF. */
-static void print_bytes(const char *s, size_t n)
-{
-    putchar('"');
-    for (size_t i = 0; i < n;) {
-        const size_t step = cli_utf8(s + i, n - i);
-        const unsigned char c = (unsigned char)s[i], next = (unsigned char)s[i + (step > 1)];
-        if (c == '"' || c == '\\')
-            printf("\\%c", c);
-        else if (c == '\n')
-            fputs("\\n", stdout);
-        else if (c == '\t')
-            fputs("\\t", stdout);
-        else if (step == 0 || c < 0x20 || c == 0x7F || (c == 0xC2 && next < 0xA0))
-            for (size_t k = 0; k < (step ? step : 1); k++)
-                printf("\\x%02X", (unsigned char)s[i + k]);
-        else
-            fwrite(s + i, 1, step, stdout);
-        i += step ? step : 1;
-    }
-    putchar('"');
-}
-
 static void print_pieces(const weft_tokenizer *t, const weft_tokens *k)
 {
     for (int64_t i = 0; i < k->n; i++) {
@@ -95,7 +70,7 @@ static void print_pieces(const weft_tokenizer *t, const weft_tokens *k)
         if (weft_tokenizer_is_special(t, k->ids[i]))
             fwrite(token, 1, length, stdout);
         else
-            print_bytes(bytes ? bytes : "", bytes && n > 0 ? (size_t)n : 0);
+            cli_print_bytes(bytes ? bytes : "", bytes && n > 0 ? (size_t)n : 0);
         printf("\t%u-%u\n", k->spans[i].from, k->spans[i].to);
         if (bytes != room)
             free(bytes);
@@ -271,18 +246,15 @@ static int do_encode(const weft_tokenizer *t, const char *text, size_t n)
 static int tokenize_main(void)
 {
     weft_error err = { 0 };
-    const char *path = model ? model : positional[0];
-    const char *given = model ? positional[0] : positional[1];
-    if (model && positional[1])
+    const char *path = load.path ? load.path : positional[0];
+    const char *given = load.path ? positional[0] : positional[1];
+    if (load.path && positional[1])
         return cli_usage(&command_tokenize, "unexpected argument \"%s\"", positional[1]);
     if (!path)
         return cli_usage(&command_tokenize, "which tokenizer? Give a model or a tokenizer.json");
     if (!given && !file_name)
         return cli_usage(&command_tokenize, "which text? Give it, or - for standard input");
-    const weft_tokenizer_options o = {
-        .struct_size = sizeof o, .load = WEFT_LOAD_MAP, .ram_max = ram_max, .pre = pre
-    };
-    weft_tokenizer *t = weft_tokenizer_load(path, &o, &err);
+    weft_tokenizer *t = cli_tokenizer(path, &load, pre, &err);
     if (!t)
         return cli_fail(&err);
     char *text = NULL;

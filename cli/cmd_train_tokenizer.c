@@ -1,7 +1,6 @@
 /* weft train-tokenizer - a tokenizer.json from text. */
 #include "cli.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,30 +8,31 @@
 #define MAX_SPECIAL 256
 
 static const char *positional[MAX_FILE];
-static const char *out, *model = "bpe", *ties = "ids", *special, *pattern;
+static const char *out, *special, *pattern;
+enum { BPE = 1, WORDPIECE };
+static int model = BPE, ties = 1;
 static int64_t n_vocab = 8192, min_frequency = 2, threads;
 static bool lines, cased, json, no_mmap;
 static size_t ram_max;
 
 static const option options[] = {
-    { 'o', "out", OPT_TEXT, &out, "PATH", NULL, "write here (tokenizer.json)" },
-    { 0, "model", OPT_TEXT, &model, "KIND", NULL, "bpe (of bytes) or wordpiece (bpe)" },
-    { 'v', "vocab-size", OPT_INT, &n_vocab, "N", NULL,
+    { 'o', "out", OPT_TEXT, &out, "FILE", 0, "write here (tokenizer.json)" },
+    { 0, "model", OPT_CHOICE, &model, "bpe|wordpiece", 0, "the kind (bpe, of bytes)" },
+    { 'v', "vocab-size", OPT_INT, &n_vocab, "N", 0,
       "tokens to have, special ones included (8192)" },
-    { 0, "min-frequency", OPT_INT, &min_frequency, "N", NULL,
+    { 0, "min-frequency", OPT_INT, &min_frequency, "N", 0,
       "merge no pair that occurs less often (2)" },
-    { 0, "special", OPT_TEXT, &special, "A,B", NULL,
-      "special tokens, which get the first ids (<|endoftext|>, or BERT's five)" },
-    { 0, "ties", OPT_TEXT, &ties, "RULE", NULL,
-      "of equally frequent pairs: ids (smallest) or bytes (greatest) (ids)" },
-    { 0, "lines", OPT_FLAG, &lines, NULL, NULL, "each line is a text, otherwise each file" },
-    { 0, "cased", OPT_FLAG, &cased, NULL, NULL, "wordpiece: keep case and accents" },
-    { 0, "pattern", OPT_TEXT, &pattern, "REGEX", NULL, "bpe: what splits text (GPT-2's)" },
-    { 't', "threads", OPT_INT, &threads, "N", "WEFT_THREADS", "threads (one per processor)" },
-    { 0, "no-mmap", OPT_FLAG, &no_mmap, NULL, NULL, "copy the text instead of mapping it" },
-    { 0, "ram-max", OPT_SIZE, &ram_max, "SIZE", "WEFT_RAM_MAX",
-      "take no more memory than this (0: no cap)" },
-    { 0, "json", OPT_FLAG, &json, NULL, NULL, "print one JSON object" },
+    { 0, "special", OPT_TEXT, &special, "A,B", 0,
+      "tokens for the first ids (<|endoftext|>, or BERT's five)" },
+    { 0, "ties", OPT_CHOICE, &ties, "ids|bytes", 0,
+      "of equal pairs: smallest ids, greatest bytes first (ids)" },
+    { 0, "lines", OPT_FLAG, &lines, NULL, 0, "each line is a text, otherwise each file" },
+    { 0, "cased", OPT_FLAG, &cased, NULL, 0, "wordpiece: keep case and accents" },
+    { 0, "pattern", OPT_TEXT, &pattern, "REGEX", 0, "bpe: what splits text (GPT-2's)" },
+    OPTION_THREADS(threads),
+    OPTION_NO_MMAP(no_mmap),
+    OPTION_RAM_MAX(ram_max),
+    OPTION_JSON(json, "print one JSON object"),
     { 0 },
 };
 
@@ -68,12 +68,6 @@ static int cut_list(char *list, const char **to)
     return n;
 }
 
-/* One of two words; 0 or 1, or -1. */
-static int either(const char *word, const char *first, const char *second)
-{
-    return strcmp(word, first) == 0 ? 0 : strcmp(word, second) == 0 ? 1 : -1;
-}
-
 static void print_info(const weft_tokenizer_train_info *i, const char *path)
 {
     if (json) {
@@ -97,8 +91,8 @@ static int train_with(char *list)
         n_path++;
     weft_tokenizer_train_options o = {
         .struct_size = sizeof o,
-        .model = (weft_token_model)either(model, "bpe", "wordpiece"),
-        .ties = (weft_ties)either(ties, "ids", "bytes"),
+        .model = (weft_token_model)(model - 1),
+        .ties = (weft_ties)(ties - 1),
         .n_vocab = (int32_t)n_vocab,
         .min_frequency = min_frequency,
         .lines = lines,
@@ -106,15 +100,20 @@ static int train_with(char *list)
         .pattern = pattern,
         .special = given,
         .n_special = cut_list(list, given),
-        .threads = (int)threads,
         .load = no_mmap ? WEFT_LOAD_COPY : WEFT_LOAD_MAP,
         .ram_max = ram_max,
     };
     if (o.n_special < 0)
         return cli_usage(&command_train_tokenizer, "--special: more than %d tokens", MAX_SPECIAL);
+    const int code = cli_threads(&command_train_tokenizer, threads, &o.threads);
+    if (code)
+        return code;
     weft_tokenizer_train_info info = { .struct_size = sizeof info };
     weft_error err = { 0 };
-    if (weft_tokenizer_train(positional, n_path, out, &o, &info, &err) != WEFT_OK)
+    cli_progress_begin("training", NULL);
+    const weft_status status = weft_tokenizer_train(positional, n_path, out, &o, &info, &err);
+    cli_progress_end();
+    if (status != WEFT_OK)
         return cli_fail(&err);
     print_info(&info, out);
     return 0;
@@ -126,23 +125,17 @@ static int train_tokenizer_main(void)
     out = out ? out : "tokenizer.json";
     if (!positional[0])
         return cli_usage(c, "no text given");
-    if (either(model, "bpe", "wordpiece") < 0)
-        return cli_usage(c, "--model: \"%s\" is neither bpe nor wordpiece", model);
-    if (either(ties, "ids", "bytes") < 0)
-        return cli_usage(c, "--ties: \"%s\" is neither ids nor bytes", ties);
     if (n_vocab < 1 || n_vocab > 1 << 24)
         return cli_usage(c, "--vocab-size: %lld is not in 1 to %d", (long long)n_vocab, 1 << 24);
     if (min_frequency < 1)
         return cli_usage(c, "--min-frequency: %lld is below 1", (long long)min_frequency);
-    if (threads < 0 || threads > 1024)
-        return cli_usage(c, "--threads: %lld is not in 0 to 1024", (long long)threads);
-    if (cased && strcmp(model, "bpe") == 0)
+    if (cased && model == BPE)
         return cli_usage(c, "--cased is for wordpiece; bpe always keeps case");
-    if (pattern && strcmp(model, "bpe") != 0)
+    if (pattern && model == WORDPIECE)
         return cli_usage(c, "--pattern is for bpe; wordpiece splits as BERT does");
-    const char *all = special                     ? special
-                      : strcmp(model, "bpe") == 0 ? "<|endoftext|>"
-                                                  : "[PAD],[UNK],[CLS],[SEP],[MASK]";
+    const char *all = special        ? special
+                      : model == BPE ? "<|endoftext|>"
+                                     : "[PAD],[UNK],[CLS],[SEP],[MASK]";
     char *list = malloc(strlen(all) + 1);
     if (!list)
         return cli_no_memory();

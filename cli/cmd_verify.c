@@ -6,7 +6,6 @@
 #include "cli.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,22 +13,22 @@
 
 static const char *positional[2]; /* A, B */
 static load_options load;
-static shape_options shape;
+static int64_t given_threads;
+static int threads;
 static const char *prompt_text, *file_name, *ids_text;
 static double tolerance = 1e-5;
 static bool json;
 
 static const option options[] = {
-    { 'p', "prompt", OPT_TEXT, &prompt_text, "TEXT", NULL, "text to read (a built-in one)" },
-    { 'f', "file", OPT_TEXT, &file_name, "FILE", NULL, "read the text from here" },
-    { 0, "ids", OPT_TEXT, &ids_text, "N,N,...", NULL, "token ids to read instead of text" },
-    { 0, "tolerance", OPT_REAL, &tolerance, "X", NULL,
+    { 'p', "prompt", OPT_TEXT, &prompt_text, "TEXT", 0, "text to read (a built-in one)" },
+    { 'f', "file", OPT_TEXT, &file_name, "FILE", 0, "read the text from here" },
+    { 0, "ids", OPT_TEXT, &ids_text, "N,N,...", 0, "token ids to read instead of text" },
+    { 0, "tolerance", OPT_REAL, &tolerance, "X", 0,
       "largest difference, of a tensor's largest (1e-5)" },
-    { 't', "threads", OPT_INT, &shape.threads, "N", "WEFT_THREADS", "threads (one per processor)" },
-    { 0, "ram-max", OPT_SIZE, &load.ram_max, "SIZE", "WEFT_RAM_MAX",
-      "no more memory for a model (0: no cap)" },
-    { 0, "no-mmap", OPT_FLAG, &load.no_mmap, NULL, NULL, "copy the weights, do not map the file" },
-    { 0, "json", OPT_FLAG, &json, NULL, NULL, "print one JSON object" },
+    OPTION_THREADS(given_threads),
+    OPTION_RAM_MAX(load.ram_max),
+    OPTION_NO_MMAP(load.no_mmap),
+    OPTION_JSON(json, "print one JSON object"),
     { 0 },
 };
 
@@ -207,7 +206,7 @@ static int read_tensors(finding *f)
     weft_error err = { 0 };
     reader a = { 0 }, b = { 0 };
     const weft_engine_options o = {
-        .struct_size = sizeof o, .threads = (int)shape.threads, .n_batch = ROWS, .n_ctx = f->n
+        .struct_size = sizeof o, .threads = threads, .n_batch = ROWS, .n_ctx = f->n
     };
     bool good = reader_open(&a, f->a, &o, keep, f, &err) &&
                 reader_open(&b, f->b, &o, compare, f, &err);
@@ -237,7 +236,7 @@ static int read_logits(finding *f)
     f->logits.struct_size = sizeof f->logits;
     const weft_document d = { f->ids, f->n };
     const weft_evaluate_options o = { .struct_size = sizeof o,
-                                      .threads = (int)shape.threads,
+                                      .threads = threads,
                                       .n_ctx = f->n,
                                       .stride = f->n,
                                       .progress = go_on };
@@ -248,10 +247,7 @@ static int read_logits(finding *f)
 
 static weft_tokens *encode(const char *path, const char *text, size_t length, weft_error *err)
 {
-    const weft_tokenizer_options o = { .struct_size = sizeof o,
-                                       .load = WEFT_LOAD_MAP,
-                                       .ram_max = load.ram_max };
-    weft_tokenizer *t = weft_tokenizer_load(path, &o, err);
+    weft_tokenizer *t = cli_tokenizer(path, &load, NULL, err);
     weft_tokens *k = t ? weft_tokenizer_encode(t, text, length, NULL, err) : NULL;
     if (!k) {
         weft_tokenizer_free(t);
@@ -473,9 +469,11 @@ static int verify(finding *f)
     if (f->n > shorter_context(f))
         return cli_usage(&command_verify, "%lld tokens do not fit into a context of %lld",
                          (long long)f->n, (long long)shorter_context(f));
+    cli_progress_begin("comparing", NULL);
     code = read_tensors(f);
     if (!code && f->n > 1)
         code = read_logits(f);
+    cli_progress_end();
     if (!code && cli_interrupted())
         code = EXIT_INTERRUPTED;
     if (code)
@@ -488,14 +486,13 @@ static int verify(finding *f)
 static int verify_main(void)
 {
     weft_error err = { 0 };
-    weft_engine_options unused;
     if (!positional[0] || !positional[1])
         return cli_usage(&command_verify, "which models? Give two of them");
     if ((prompt_text != NULL) + (file_name != NULL) + (ids_text != NULL) > 1)
         return cli_usage(&command_verify, "--prompt, --file and --ids: give one of them");
     if (!(tolerance >= 0))
         return cli_usage(&command_verify, "--tolerance: %g is out of range", tolerance);
-    int code = cli_engine_options(&command_verify, &shape, &unused);
+    int code = cli_threads(&command_verify, given_threads, &threads);
     if (code)
         return code;
     cli_catch_interrupt();

@@ -1,27 +1,37 @@
 /* weft.h - transformers on CPUs. The only header of libweft.
  *
- * A complete program: twenty tokens, greedily, after token 1.
+ * A complete program: a hundred tokens of text, the most likely ones.
  *
- *     #include <weft.h>
  *     #include <stdio.h>
+ *     #include <string.h>
+ *     #include <weft.h>
  *
  *     int main(int argc, char **argv)
  *     {
- *         weft_error err = { 0 };
- *         weft_model *model = weft_model_open(argc > 1 ? argv[1] : "model.gguf", NULL, &err);
- *         weft_engine *engine = model ? weft_engine_new(model, NULL, &err) : NULL;
+ *         weft_error err;
+ *         const char *path = argc > 1 ? argv[1] : "model.gguf", *text = argc > 2 ? argv[2] : "Once";
+ *         weft_model *model = weft_model_open(path, NULL, &err);
+ *         weft_tokenizer *tokenizer = model ? weft_tokenizer_load(path, NULL, &err) : NULL;
+ *         weft_engine *engine = tokenizer ? weft_engine_new(model, NULL, &err) : NULL;
  *         weft_session *session = engine ? weft_session_new(engine, &err) : NULL;
- *         int32_t id = 1;
- *         for (int i = 0; session && i < 20; i++) {
- *             if (weft_session_eval(session, &id, 1, &err) != WEFT_OK)
+ *         weft_tokens *prompt =
+ *             session ? weft_tokenizer_encode(tokenizer, text, strlen(text), NULL, &err) : NULL;
+ *         if (prompt)
+ *             weft_session_eval(session, prompt->ids, prompt->n, &err);
+ *         for (int i = 0; !err.code && i < 100; i++) {
+ *             char piece[256];
+ *             const int32_t id = weft_session_greedy(session);
+ *             const int64_t n = weft_tokenizer_piece(tokenizer, id, piece, sizeof piece);
+ *             if (weft_model_is_end(model, id))
  *                 break;
- *             id = weft_session_greedy(session);
- *             printf("%d ", id);
+ *             printf("%.*s", n <= (int64_t)sizeof piece ? (int)n : 0, piece);
+ *             weft_session_eval(session, &id, 1, &err);
  *         }
- *         if (err.code)
- *             fprintf(stderr, "%s\n", err.message);
+ *         fprintf(err.code ? stderr : stdout, "%s\n", err.code ? err.message : "");
+ *         weft_tokens_free(prompt);
  *         weft_session_free(session);
  *         weft_engine_free(engine);
+ *         weft_tokenizer_free(tokenizer);
  *         weft_model_close(model);
  *         return err.code != WEFT_OK;
  *     }
@@ -425,6 +435,7 @@ typedef struct weft_trace_tensor {
     const char *op;             /* "rope" */
     int64_t rows, cols, stride; /* numbers; rows begin `stride` apart */
     const float *data;
+    const char *formula; /* of the op: "y = x W^T + b" */
 } weft_trace_tensor;
 
 typedef void weft_trace_fn(void *ud, const weft_trace_tensor *tensor);
@@ -451,6 +462,18 @@ WEFT_API weft_session *weft_session_fork(const weft_session *session, weft_error
 WEFT_API weft_status weft_session_eval(weft_session *session, const int32_t *ids, int64_t n,
                                        weft_error *err);
 
+/* The timeline becomes these tokens; only what is new is computed. Kept is the longest beginning that
+ * the session has itself or that another session of the engine has, of the latter in whole pages of
+ * 64 tokens, which both then share. The last token is computed at least, unless the session stands
+ * at it with its logits. *reused, which may be NULL: tokens that were not computed. On error the
+ * session has those. */
+WEFT_API weft_status weft_session_sync(weft_session *session, const int32_t *ids, int64_t n,
+                                       int64_t *reused, weft_error *err);
+
+/* The first half of that, for those who evaluate the rest together with other sessions: the session
+ * now has the first of these tokens, as many as are returned. */
+WEFT_API int64_t weft_session_match(weft_session *session, const int32_t *ids, int64_t n);
+
 /* Forgets all tokens from position `length` on. */
 WEFT_API weft_status weft_session_rewind(weft_session *session, int64_t length, weft_error *err);
 WEFT_API int64_t weft_session_length(const weft_session *session);
@@ -470,6 +493,17 @@ WEFT_API int32_t weft_session_greedy(const weft_session *session);
  * ends first, so that this takes one forward at most; an eval that ran its last one is not stopped,
  * but the next eval is. */
 WEFT_API void weft_session_cancel(weft_session *session);
+
+/* Writes tokens, logits and the session's part of the cache to a file, which replaces the one that
+ * was there only when it is whole. */
+WEFT_API weft_status weft_session_save(const weft_session *session, const char *path,
+                                       weft_error *err);
+
+/* A session as it was saved, that goes on with the same bits. The model must have the same weights in
+ * the same format and the engine the same kv_type (WEFT_EINVAL otherwise), and the tokens must fit
+ * its context (WEFT_ECONTEXT). A damaged file is WEFT_EFORMAT. Kernels of another processor may have
+ * computed it: that is logged, as its last bits may be theirs. */
+WEFT_API weft_session *weft_session_restore(weft_engine *engine, const char *path, weft_error *err);
 
 /* Evaluates for several sessions of one engine, at most 1024, in as few forwards as their rows
  * fit into. */

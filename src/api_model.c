@@ -222,7 +222,7 @@ static void show(void *ud, const tensor *t, const op *by)
 {
     weft_engine *e = ud;
     const weft_trace_tensor out = {
-        sizeof out, t->name, by->name, rows(t), cols(t), t->stride, t->data,
+        sizeof out, t->name, by->name, rows(t), cols(t), t->stride, t->data, by->formula,
     };
     e->trace(e->trace_ud, &out);
 }

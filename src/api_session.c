@@ -95,6 +95,46 @@ void weft_session_cancel(weft_session *s)
     atomic_store(&s->inner->cancelled, true);
 }
 
+int64_t weft_session_match(weft_session *s, const int32_t *ids, int64_t n)
+{
+    return session_match(s->inner, ids, n);
+}
+
+weft_status weft_session_sync(weft_session *s, const int32_t *ids, int64_t n, int64_t *reused,
+                              weft_error *err)
+{
+    int64_t unasked;
+    if (err)
+        *err = (weft_error){ 0 };
+    if (!s || n < 0 || (n > 0 && !ids))
+        return weft_fail(err, WEFT_EINVAL, s ? "no tokens given" : "no session given");
+    return session_sync(s->inner, ids, n, reused ? reused : &unasked, err);
+}
+
+/* ---- to disk and back ------------------------------------------------------------------------ */
+
+weft_status weft_session_save(const weft_session *s, const char *path, weft_error *err)
+{
+    weft_error local;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!s || !path)
+        return weft_fail(err, WEFT_EINVAL, s ? "no path given" : "no session given");
+    return session_save(s->inner, path, err) == WEFT_OK ? WEFT_OK : err->code;
+}
+
+weft_session *weft_session_restore(weft_engine *e, const char *path, weft_error *err)
+{
+    weft_error local;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!e || !path) {
+        weft_fail(err, WEFT_EINVAL, e ? "no path given" : "no engine given");
+        return NULL;
+    }
+    return wrap(e, session_restore(e->inner, path, err), err);
+}
+
 /* ---- the timeline ---------------------------------------------------------------------------- */
 
 weft_status weft_session_rewind(weft_session *s, int64_t length, weft_error *err)

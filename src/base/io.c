@@ -2,6 +2,7 @@
 
 #include "base/host.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -108,7 +109,8 @@ const io_hooks io_system = {
 
 static weft_status fail_errno(weft_error *err, const char *path, const char *verb)
 {
-    return weft_fail(err, WEFT_EIO, "%s: cannot %s: %s", path, verb, strerror(errno));
+    return weft_fail(err, WEFT_EIO, "%s: cannot %s: %s", path, verb,
+                     errno == ENOTSUP ? "not a regular file" : strerror(errno));
 }
 
 static weft_status read_all(const io_hooks *io, int fd, uint8_t *to, size_t size, const char *path,
@@ -172,6 +174,31 @@ weft_status file_open(file *f, const char *path, weft_load load, host *h, weft_e
     if (status != WEFT_OK)
         file_close(f, h);
     return status;
+}
+
+weft_status reader_open(reader *r, const char *path, host *h, weft_error *err)
+{
+    *r = (reader){ .host = h, .path = path };
+    r->fd = h->io.open(h->io.ud, path);
+    if (r->fd < 0)
+        return fail_errno(err, path, "open");
+    if (h->io.size(h->io.ud, r->fd, &r->left) == 0)
+        return WEFT_OK;
+    const weft_status status = fail_errno(err, path, "read");
+    reader_close(r);
+    return status;
+}
+
+void reader_close(reader *r)
+{
+    r->host->io.close(r->host->io.ud, r->fd);
+}
+
+weft_status reader_get(reader *r, void *to, size_t size, weft_error *err)
+{
+    assert(size <= r->left);
+    r->left -= size;
+    return read_all(&r->host->io, r->fd, to, size, r->path, err);
 }
 
 bool path_is_directory(const char *path, host *h)

@@ -43,6 +43,20 @@ struct host;
 weft_status file_open(file *f, const char *path, weft_load load, struct host *h, weft_error *err);
 void file_close(file *f, struct host *h);
 
+/* A file that is read from front to end, a part at a time, into memory that is there already. */
+typedef struct reader {
+    struct host *host;
+    const char *path; /* the caller's */
+    int fd;
+    uint64_t left; /* bytes to come */
+} reader;
+
+weft_status reader_open(reader *r, const char *path, struct host *h, weft_error *err);
+void reader_close(reader *r);
+
+/* The next bytes, of which there must be so many left. */
+weft_status reader_get(reader *r, void *to, size_t size, weft_error *err);
+
 /* False also where there is nothing. */
 bool path_is_directory(const char *path, struct host *h);
 

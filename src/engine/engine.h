@@ -31,6 +31,8 @@ typedef struct engine {
     batch batch;           /* room for n_batch rows of n_session sequences */
     struct session *first; /* of the sessions alive */
 
+    uint64_t fingerprint; /* of the model, once it was asked for; 0 before */
+
     logits_fn *read; /* sees the logits of a step while they exist, in order and in parts ... */
     void *read_ud;
     int64_t n_read;   /* ... of the last so many rows of every work, one at least */

@@ -90,6 +90,49 @@ session *session_fork(const session *s, weft_error *err)
     return fork;
 }
 
+/* ---- becoming a text ------------------------------------------------------------------------- */
+
+static int64_t common(const session *s, const int32_t *ids, int64_t n)
+{
+    int64_t k = 0;
+    while (k < n && k < s->cache.length && s->ids[k] == ids[k])
+        k++;
+    return k;
+}
+
+int64_t session_match(session *s, const int32_t *ids, int64_t n)
+{
+    const int64_t own = common(s, ids, n);
+    if (own == n && s->cache.length == n && s->has_logits)
+        return n;
+    const session *giver = NULL;
+    int64_t most = own;
+    for (const session *other = s->engine->first; other; other = other->next) {
+        const int64_t whole = common(other, ids, n) / PAGE_ROWS * PAGE_ROWS;
+        if (whole > most) {
+            giver = other;
+            most = whole;
+        }
+    }
+    s->has_logits = false;
+    session_cut(s, giver ? own / PAGE_ROWS * PAGE_ROWS : own);
+    if (giver)
+        share(s, giver, most);
+    if (most == n && n > 0) /* the last one is computed for its logits */
+        session_cut(s, --most);
+    return most;
+}
+
+weft_status session_sync(session *s, const int32_t *ids, int64_t n, int64_t *reused,
+                         weft_error *err)
+{
+    *reused = session_match(s, ids, n);
+    if (*reused == n)
+        return WEFT_OK;
+    work w = { .session = s, .ids = ids + *reused, .n = n - *reused };
+    return engine_eval(s->engine, &w, 1, err);
+}
+
 int32_t session_greedy(const session *s)
 {
     if (!s->has_logits)

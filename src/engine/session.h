@@ -36,6 +36,21 @@ void session_copy(session *to, const session *from);
 
 weft_status session_rewind(session *s, int64_t length, weft_error *err);
 
+/* The timeline becomes one that begins with ids, as far as there is something to be had: what the
+ * session has of them itself, or the whole pages in which another session of the engine has more.
+ * Returns how many of the ids it then holds; one less than n at most, unless it has the logits after
+ * all of them. */
+int64_t session_match(session *s, const int32_t *ids, int64_t n);
+
+/* The same, and the rest is evaluated. On error the session has what was reused. */
+weft_status session_sync(session *s, const int32_t *ids, int64_t n, int64_t *reused,
+                         weft_error *err);
+
+/* To a file and back, as docs/SESSIONS.md draws it: tokens, logits, the rows of the cache. It fits
+ * engines of the same model with the same format of keys and values only. */
+weft_status session_save(const session *s, const char *path, weft_error *err);
+session *session_restore(engine *e, const char *path, weft_error *err);
+
 /* Gives back what lies behind `length`, which is no more than there is. */
 void session_cut(session *s, int64_t length);
 

@@ -74,6 +74,11 @@ static void share_rows(const engine *e, work *w, int n)
         room -= w[i].take;
         waiting--;
     }
+    for (int i = 0; i < n && room > 0; i++) { /* what short ones have left over */
+        const int64_t more = w[i].take > 0 ? left(&w[i]) - w[i].take : 0;
+        w[i].take += more < room ? more : room;
+        room -= more < room ? more : room;
+    }
 }
 
 static void fill(engine *e, const work *w, int n)

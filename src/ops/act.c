@@ -48,11 +48,12 @@ static cost act_cost(const run *r, const node *n)
 }
 
 extern const op relu_op, silu_op, gelu_op, gelu_tanh_op, tanh_op;
-const op relu_op = { "relu", forward, backward, act_cost };
-const op silu_op = { "silu", forward, backward, act_cost };
-const op gelu_op = { "gelu", forward, backward, act_cost };
-const op gelu_tanh_op = { "gelu_tanh", forward, backward, act_cost };
-const op tanh_op = { "tanh", forward, backward, act_cost };
+const op relu_op = { "relu", "y = max(x, 0)", forward, backward, act_cost };
+const op silu_op = { "silu", "y = x / (1 + exp(-x))", forward, backward, act_cost };
+const op gelu_op = { "gelu", "y = x/2 (1 + erf(x / sqrt 2))", forward, backward, act_cost };
+const op gelu_tanh_op = { "gelu_tanh", "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))", forward,
+                          backward, act_cost };
+const op tanh_op = { "tanh", "y = tanh x", forward, backward, act_cost };
 
 static const op *const by_kind[] = {
     [ACT_RELU] = &relu_op,           [ACT_SILU] = &silu_op, [ACT_GELU] = &gelu_op,

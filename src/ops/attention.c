@@ -564,7 +564,8 @@ static cost attention_cost(const run *r, const node *n)
 }
 
 extern const op attention_op;
-const op attention_op = { "attention", forward, backward, attention_cost };
+const op attention_op = { "attention", "y = sum_j p_j v_j,  p = softmax(scale q . k_j)", forward,
+                          backward, attention_cost };
 
 /* ---- maps, only for a trace ------------------------------------------------------------------ */
 
@@ -603,8 +604,8 @@ static cost map_cost(const run *r, const node *n)
 }
 
 extern const op attention_scores_op, attention_probs_op;
-const op attention_scores_op = { "scores", scores_forward, NULL, map_cost };
-const op attention_probs_op = { "probs", probs_forward, NULL, map_cost };
+const op attention_scores_op = { "scores", "s_j = scale q . k_j", scores_forward, NULL, map_cost };
+const op attention_probs_op = { "probs", "p = softmax(s)", probs_forward, NULL, map_cost };
 
 /* Scores and probabilities as [N H, T]: row i H + h is query i, head h; column j is the key at
  * position j. */

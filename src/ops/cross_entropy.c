@@ -111,7 +111,8 @@ static cost loss_cost(const run *r, const node *n)
 }
 
 extern const op cross_entropy_op;
-const op cross_entropy_op = { "cross_entropy", forward, backward, loss_cost };
+const op cross_entropy_op = { "cross_entropy", "loss = sum w (-log softmax(x)[target]) / sum w",
+                              forward, backward, loss_cost };
 
 tensor *cross_entropy(run *r, tensor *z, real smoothing)
 {
@@ -219,8 +220,9 @@ static cost chunked_cost(const run *r, const node *n)
 }
 
 extern const op linear_cross_entropy_op;
-const op linear_cross_entropy_op = { "linear_cross_entropy", chunked_forward, chunked_backward,
-                                     chunked_cost };
+const op linear_cross_entropy_op = { "linear_cross_entropy",
+                                     "loss = sum w (-log softmax(x W^T + b)[target]) / sum w",
+                                     chunked_forward, chunked_backward, chunked_cost };
 
 tensor *linear_cross_entropy(run *r, tensor *x, const weight *w, real smoothing)
 {

@@ -50,7 +50,8 @@ static cost drop_cost(const run *r, const node *n)
 }
 
 extern const op dropout_op;
-const op dropout_op = { "dropout", forward, backward, drop_cost };
+const op dropout_op = { "dropout", "y = x m / (1 - p),  m = 0 with probability p", forward,
+                        backward, drop_cost };
 
 tensor *dropout(run *r, tensor *x, real p)
 {

@@ -54,7 +54,7 @@ static cost embed_cost(const run *r, const node *n)
 }
 
 extern const op embed_op;
-const op embed_op = { "embed", forward, backward, embed_cost };
+const op embed_op = { "embed", "y = table[index]", forward, backward, embed_cost };
 
 tensor *embed(run *r, tensor *table, embed_by by)
 {

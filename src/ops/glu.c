@@ -77,7 +77,7 @@ static cost glu_cost(const run *r, const node *n)
 }
 
 extern const op glu_op;
-const op glu_op = { "glu", forward, backward, glu_cost };
+const op glu_op = { "glu", "y = act(x Wg^T + bg) * (x Wu^T + bu)", forward, backward, glu_cost };
 
 tensor *glu(run *r, tensor *x, const weight *gate, const weight *up, act_kind kind)
 {

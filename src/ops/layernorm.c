@@ -92,7 +92,8 @@ static cost norm_cost(const run *r, const node *n)
 }
 
 extern const op layernorm_op;
-const op layernorm_op = { "layernorm", forward, backward, norm_cost };
+const op layernorm_op = { "layernorm", "y = (x - mean) / sqrt(var + eps) * w + b", forward,
+                          backward, norm_cost };
 
 tensor *layernorm(run *r, tensor *x, const weight *w, real eps)
 {

@@ -34,7 +34,7 @@ static cost linear_cost(const run *r, const node *n)
 }
 
 extern const op linear_op;
-const op linear_op = { "linear", forward, backward, linear_cost };
+const op linear_op = { "linear", "y = x W^T + b", forward, backward, linear_cost };
 
 tensor *linear(run *r, tensor *x, const weight *w)
 {

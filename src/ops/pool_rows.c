@@ -74,7 +74,8 @@ static cost pool_cost(const run *r, const node *n)
 }
 
 extern const op pool_rows_op;
-const op pool_rows_op = { "pool_rows", forward, backward, pool_cost };
+const op pool_rows_op = { "pool_rows", "y = mean, max, first or last of the rows of a sequence",
+                          forward, backward, pool_cost };
 
 tensor *pool_rows(run *r, tensor *x, pool_kind kind)
 {

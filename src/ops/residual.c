@@ -44,7 +44,7 @@ static cost add_cost(const run *r, const node *n)
 }
 
 extern const op residual_op;
-const op residual_op = { "residual", forward, backward, add_cost };
+const op residual_op = { "residual", "y = x + h", forward, backward, add_cost };
 
 void residual(run *r, tensor **x, tensor *h)
 {

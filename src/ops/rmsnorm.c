@@ -87,7 +87,8 @@ static cost norm_cost(const run *r, const node *n)
 }
 
 extern const op rmsnorm_op;
-const op rmsnorm_op = { "rmsnorm", forward, backward, norm_cost };
+const op rmsnorm_op = { "rmsnorm", "y = x / sqrt(mean x^2 + eps) * w", forward, backward,
+                        norm_cost };
 
 tensor *rmsnorm(run *r, tensor *x, tensor *w, real eps)
 {

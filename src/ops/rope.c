@@ -176,7 +176,8 @@ static cost rope_cost(const run *r, const node *n)
 }
 
 extern const op rope_op;
-const op rope_op = { "rope", forward, backward, rope_cost };
+const op rope_op = { "rope", "(a, b) = (a cos t - b sin t, a sin t + b cos t),  t = pos f", forward,
+                     backward, rope_cost };
 
 tensor *rope(run *r, tensor *x, const rope_table *t)
 {

@@ -22,7 +22,7 @@ static cost slice_cost(const run *r, const node *n)
 }
 
 extern const op slice_op;
-const op slice_op = { "slice", forward, backward, slice_cost };
+const op slice_op = { "slice", "y = columns of x", forward, backward, slice_cost };
 
 tensor *slice(run *r, tensor *x, const char *name, int64_t c0, int64_t width)
 {

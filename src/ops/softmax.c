@@ -44,7 +44,7 @@ static cost softmax_cost(const run *r, const node *n)
 }
 
 extern const op softmax_op;
-const op softmax_op = { "softmax", forward, backward, softmax_cost };
+const op softmax_op = { "softmax", "y = exp(x) / sum exp(x)", forward, backward, softmax_cost };
 
 tensor *softmax(run *r, tensor *x)
 {

@@ -36,7 +36,8 @@ static cost take_cost(const run *r, const node *n)
 }
 
 extern const op take_rows_op;
-const op take_rows_op = { "take_rows", forward, backward, take_cost };
+const op take_rows_op = { "take_rows", "y = the rows of x whose logits are wanted", forward,
+                          backward, take_cost };
 
 tensor *take_rows(run *r, tensor *x)
 {

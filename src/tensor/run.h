@@ -32,6 +32,7 @@ typedef struct cost {
 
 typedef struct op {
     const char *name;
+    const char *formula; /* in one line, as a trace shows it */
     void (*forward)(run *r, const node *n);
 
     /* Stores into, or adds to, the gradients of those inputs that need one, from the gradient of

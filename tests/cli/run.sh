@@ -11,7 +11,9 @@ esac
 shift
 GOLDEN=$(cd "$here/../golden" && pwd)
 export WEFT GOLDEN
-unset WEFT_MODEL WEFT_CTX_SIZE WEFT_BATCH_SIZE WEFT_THREADS WEFT_KV_TYPE WEFT_RAM_MAX WEFT_ISA
+unset $(env | sed -n "s/^\(WEFT_[A-Z_]*\)=.*/\1/p" | grep -v -e "^WEFT_ASSETS$" -e "^WEFT$") OMP_NUM_THREADS XDG_CONFIG_HOME NO_COLOR
+HOME=/nonexistent
+export HOME
 LC_ALL=C
 export LC_ALL
 
@@ -37,7 +39,7 @@ END
 
 for name; do
     mkdir "$work/$name"
-    (cd "$work/$name" && sh -c '. ../try.sh; . "$1"' sh "$here/cases/$name.sh") 2>&1 |
+    (cd "$work/$name" && sh -c '. ../try.sh; . "$1"' sh "$here/cases/$name.sh" </dev/null) 2>&1 |
         sed "s|$GOLDEN|GOLDEN|g; s|[0-9.]* tok/s|X tok/s|g; s|(predicted: [^)]*)|(predicted)|" >"$work/$name.got"
     if grep -q '^SKIP ' "$work/$name.got"; then
         echo "[  SKIPPED ] cli: $name: $(sed -n 's/^SKIP //p' "$work/$name.got")"

@@ -137,6 +137,254 @@ static void a_full_pool_changes_nothing(void **state)
     close_llama(&f);
 }
 
+/* ---- becoming a text ------------------------------------------------------------------------- */
+
+static int64_t must_sync(session *s, const int32_t *ids, int64_t n)
+{
+    weft_error err = { 0 };
+    int64_t reused = -1;
+    if (session_sync(s, ids, n, &reused, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    return reused;
+}
+
+static void sync_keeps_what_is_the_same(void **state)
+{
+    (void)state;
+    fixture_model f;
+    int32_t a[200], b[200];
+    story(a, 200, 6);
+    story(b, 200, 7);
+    memcpy(b, a, 90 * sizeof *a);
+    b[90] = (a[90] + 1) % V;
+    open_typed(&f, &dtype_f32);
+    engine *e = make_engine(&f, (engine_options){ .n_thread = 1 });
+    session *s = make_session(e);
+    assert_int_equal(must_sync(s, a, 120), 0);
+    assert_as_alone(&f, s, a, 120);
+    assert_int_equal(must_sync(s, a, 120), 120); /* it is there already */
+    assert_int_equal(must_sync(s, a, 200), 120);
+    assert_as_alone(&f, s, a, 200);
+    assert_int_equal(must_sync(s, b, 200), 90);
+    assert_as_alone(&f, s, b, 200);
+    assert_int_equal(must_sync(s, b, 64), 63); /* only the logits after the last are missing */
+    assert_as_alone(&f, s, b, 64);
+    assert_int_equal(must_sync(s, b, 0), 0);
+    assert_int_equal(s->cache.length, 0);
+    assert_int_equal(session_greedy(s), -1);
+    session_free(s);
+    engine_free(e);
+    close_llama(&f);
+}
+
+/* A new session begins with the pages of others, in whole ones. */
+static void sync_takes_from_others(fixture_model *f)
+{
+    int32_t a[300], b[300];
+    story(a, 300, 8);
+    story(b, 300, 9);
+    memcpy(b, a, 200 * sizeof *a);
+    b[200] = (a[200] + 1) % V;
+    engine *e = make_engine(f, (engine_options){ .n_thread = 2, .n_session = 3 });
+    session *s = make_session(e), *t = make_session(e), *u = make_session(e);
+    must_feed(s, a, 150);
+    must_feed(t, a, 300);
+    assert_int_equal(must_sync(u, b, 300), 192); /* 3 pages of t, not 2 of s */
+    assert_as_alone(f, u, b, 300);
+    assert_int_equal(pages_used(e), 3 + 5 + 5 - 3);
+    assert_int_equal(must_sync(s, b, 150), 150); /* its own is as good */
+    assert_int_equal(must_sync(s, a, 256), 255); /* the fourth page of t, but for its last row */
+    assert_as_alone(f, s, a, 256);
+    assert_as_alone(f, t, a, 300);
+    assert_as_alone(f, u, b, 300);
+    session_free(t);
+    must_feed(s, a + 256, 44);
+    assert_as_alone(f, s, a, 300);
+    session_free(s);
+    session_free(u);
+    engine_free(e);
+}
+
+static void sync_shares_prefixes(void **state)
+{
+    (void)state;
+    fixture_model f;
+    llama_shape s = small_shape;
+    s.type = &dtype_f32;
+    open_llama(&f, s);
+    sync_takes_from_others(&f);
+    close_llama(&f);
+    s.window = 70;
+    open_llama(&f, s);
+    sync_takes_from_others(&f);
+    close_llama(&f);
+}
+
+static void sync_fails_with_what_was_reused(void **state)
+{
+    (void)state;
+    fixture_model f;
+    weft_error err = { 0 };
+    int32_t a[100];
+    int64_t reused = -1;
+    story(a, 100, 10);
+    open_typed(&f, &dtype_f32);
+    engine *e = make_engine(&f, (engine_options){ .n_thread = 1, .n_ctx = 96 });
+    session *s = make_session(e);
+    must_feed(s, a, 80);
+    assert_int_equal(session_sync(s, a, 97, &reused, &err), WEFT_ECONTEXT);
+    assert_int_equal(reused, 80);
+    a[70] = V;
+    assert_int_equal(session_sync(s, a, 90, &reused, &err), WEFT_EINVAL);
+    assert_int_equal(reused, 70);
+    assert_int_equal(s->cache.length, 70);
+    session_free(s);
+    engine_free(e);
+    close_llama(&f);
+}
+
+/* ---- many in one forward --------------------------------------------------------------------- */
+
+/* A prompt of 300 in forwards of 32 rows, beside sessions that generate: they get a token each
+ * forward, and nobody other bits than alone. */
+static void long_prompts_starve_nobody(void **state)
+{
+    (void)state;
+    fixture_model f;
+    weft_error err = { 0 };
+    int32_t a[300], b[300];
+    story(a, 300, 11);
+    story(b, 300, 12);
+    open_typed(&f, &dtype_q4_0);
+    engine *e = make_engine(&f, (engine_options){ .n_thread = 2, .n_session = 5, .n_batch = 32 });
+    session *s[5];
+    work w[5];
+    for (int i = 0; i < 5; i++)
+        s[i] = make_session(e);
+    w[0] = (work){ .session = s[0], .ids = a, .n = 300 };
+    w[1] = (work){ .session = s[1], .ids = b, .n = 250 };
+    int steps = 0;
+    for (; w[0].done < w[0].n || w[1].done < w[1].n; steps++) {
+        for (int i = 2; i < 5; i++)
+            w[i] = (work){ .session = s[i], .ids = b + i + steps, .n = 1 };
+        assert_int_equal(engine_step(e, w, 5, &err), WEFT_OK);
+        for (int i = 2; i < 5; i++)
+            assert_int_equal(w[i].done, 1);
+    }
+    assert_int_equal(steps, 19); /* 550 rows in the 29 that are left */
+    assert_as_alone(&f, s[0], a, 300);
+    assert_as_alone(&f, s[1], b, 250);
+    for (int i = 2; i < 5; i++)
+        assert_as_alone(&f, s[i], b + i, steps);
+    for (int i = 0; i < 5; i++)
+        session_free(s[i]);
+    engine_free(e);
+    close_llama(&f);
+}
+
+static void shared_room_is_fair(void **state)
+{
+    (void)state;
+    fixture_model f;
+    weft_error err = { 0 };
+    int32_t a[100];
+    story(a, 100, 13);
+    open_typed(&f, &dtype_f32);
+    engine *e = make_engine(&f, (engine_options){ .n_thread = 1, .n_session = 3, .n_batch = 32 });
+    session *s[4];
+    work w[4];
+    for (int i = 0; i < 4; i++) {
+        s[i] = make_session(e);
+        w[i] = (work){ .session = s[i], .ids = a, .n = i == 1 ? 5 : 100 };
+    }
+    assert_int_equal(engine_step(e, w, 4, &err), WEFT_OK);
+    assert_int_equal(w[0].done, 11);
+    assert_int_equal(w[1].done, 5);
+    assert_int_equal(w[2].done, 16);
+    assert_int_equal(w[3].done, 0); /* the engine was made for three in a forward */
+    assert_true(s[1]->has_logits && !s[0]->has_logits);
+    must_eval(e, w + 3, 1);
+    for (int i = 0; i < 4; i++)
+        session_free(s[i]);
+    engine_free(e);
+    close_llama(&f);
+}
+
+/* ---- cancelling ------------------------------------------------------------------------------ */
+
+static void cancelled_alone(void **state)
+{
+    (void)state;
+    fixture_model f;
+    weft_error err = { 0 };
+    int32_t a[200];
+    story(a, 200, 14);
+    open_typed(&f, &dtype_f32);
+    engine *e = make_engine(&f, (engine_options){ .n_thread = 1, .n_session = 2, .n_batch = 32 });
+    session *s = make_session(e), *t = make_session(e);
+    must_feed(s, a, 50);
+    atomic_store(&s->cancelled, true);
+    work w[] = { { .session = t, .ids = a, .n = 200 }, { .session = s, .ids = a + 50, .n = 150 } };
+    assert_int_equal(engine_eval(e, w, 2, &err), WEFT_ESTOPPED);
+    assert_string_equal(err.message, "work 1: its session was cancelled");
+    assert_int_equal(w[0].status, WEFT_OK);
+    assert_int_equal(w[0].done, 200);
+    assert_int_equal(w[1].status, WEFT_ESTOPPED);
+    assert_int_equal(w[1].done, 0);
+    assert_as_alone(&f, t, a, 200);
+    assert_as_alone(&f, s, a, 50); /* no forward had begun: not even its logits are lost */
+    must_feed(s, a + 50, 150);     /* a cancel stops one eval */
+    assert_as_alone(&f, s, a, 200);
+    session_free(s);
+    session_free(t);
+    engine_free(e);
+    close_llama(&f);
+}
+
+/* Cancels a session in its k-th forward, as another thread would. */
+typedef struct canceller {
+    session *session;
+    int64_t forwards, at;
+} canceller;
+
+static void cancel_in_forward(void *ud, const tensor *t, const op *by)
+{
+    canceller *c = ud;
+    (void)by;
+    c->forwards += strcmp(t->name, "token_embd") == 0;
+    if (c->forwards == c->at)
+        atomic_store(&c->session->cancelled, true);
+}
+
+static void cancelled_in_a_forward(void **state)
+{
+    (void)state;
+    fixture_model f;
+    weft_error err = { 0 };
+    int32_t a[250];
+    story(a, 250, 15);
+    open_typed(&f, &dtype_f32);
+    engine *e = make_engine(&f, (engine_options){ .n_thread = 1, .n_session = 2, .n_batch = 32 });
+    session *s = make_session(e), *t = make_session(e);
+    must_feed(s, a, 50);
+    canceller c = { s, 0, 3 };
+    assert_int_equal(engine_trace(e, cancel_in_forward, &c, false, &err), WEFT_OK);
+    work w[] = { { .session = s, .ids = a + 50, .n = 200 }, { .session = t, .ids = a, .n = 200 } };
+    assert_int_equal(engine_eval(e, w, 2, &err), WEFT_ESTOPPED);
+    assert_int_equal(c.forwards, 3 + 5); /* 48 of t's 200 rows were in the first three */
+    assert_int_equal(s->cache.length, 50);
+    assert_int_equal(s->cache.n_page, 1);
+    assert_int_equal(session_greedy(s), -1);
+    assert_as_alone(&f, t, a, 200);
+    c.at = -1;
+    must_feed(s, a + 50, 200);
+    assert_as_alone(&f, s, a, 250);
+    session_free(s);
+    session_free(t);
+    engine_free(e);
+    close_llama(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,6 +392,16 @@ int main(void)
         TEST("session: a rewound fork disturbs nobody", a_rewound_fork_disturbs_nobody),
         TEST("session: a full pool is an error with counts and changes nothing",
              a_full_pool_changes_nothing),
+        TEST("sync: what is the same is kept, and the answer is that of a fresh session",
+             sync_keeps_what_is_the_same),
+        TEST("sync: whole pages of other sessions are taken, with a sliding window too",
+             sync_shares_prefixes),
+        TEST("sync: on error there is what was reused", sync_fails_with_what_was_reused),
+        TEST("step: sessions that generate get a token in every forward beside long prompts",
+             long_prompts_starve_nobody),
+        TEST("step: prompts share the room of a forward", shared_room_is_fair),
+        TEST("cancel: one session stops, its neighbour does not notice", cancelled_alone),
+        TEST("cancel: in a forward, it takes effect at the next one", cancelled_in_a_forward),
     };
     return RUN(tests);
 }

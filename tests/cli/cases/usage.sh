@@ -11,9 +11,8 @@ try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --frobnicate
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -p hello
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n many
-try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n -1
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n -2
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n 99999999999999999999
-try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --temp 0.7
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --json=yes
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --kv-type f8
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --ram-max lots

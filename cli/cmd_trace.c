@@ -1,0 +1,402 @@
+/* weft trace - what every op of a forward makes: shapes, numbers, formulas.
+ *
+ * The whole prompt goes through the model in one forward, so that every tensor is seen whole. A
+ * tensor is looked at while it exists, in the callback; what is kept is a line. */
+#include "cli.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FIRST 8 /* numbers of a tensor that are kept */
+
+static load_options load;
+static shape_options shape;
+static prompt_options prompt;
+static text_list only;
+static const char *npy;
+static bool json, maps;
+
+static const option options[] = {
+    OPTION_MODEL(load),
+    OPTION_PROMPT(prompt),
+    OPTION_FILE(prompt),
+    OPTION_IDS(prompt),
+    { 0, "only", OPT_LIST, &only, "GLOB", 0, "tensors of such names: 'blk.0.*'; may be repeated" },
+    { 0, "maps", OPT_FLAG, &maps, NULL, 0, "scores and probabilities of attention too" },
+    { 0, "npy", OPT_TEXT, &npy, "DIR", 0, "write each tensor to DIR/NAME.npy" },
+    OPTION_THREADS(shape.threads),
+    OPTION_KV_TYPE(shape),
+    OPTION_RAM_MAX(load.ram_max),
+    OPTION_NO_MMAP(load.no_mmap),
+    OPTION_PRE(prompt.pre),
+    OPTION_JSON(json, "print a JSON object for each tensor, in a line"),
+    { 0 },
+};
+
+static const char examples[] = "  weft trace model.gguf -p \"Once upon a time\"\n"
+                               "  weft trace model.gguf -p \"Once upon\" --only 'blk.0.*' --maps\n"
+                               "  weft trace model.gguf --ids 1,403,407 --npy tensors --json\n";
+
+static const char about[] =
+    "Rows are tokens. Maps are [tokens, heads, positions]: how much a token looks at\n"
+    "each position. Mean, min and max are over the numbers that are finite.\n";
+
+/* ---- what is kept of a tensor ---------------------------------------------------------------- */
+
+typedef struct line {
+    char name[96];
+    const char *op, *formula; /* of the library, which outlive the forward */
+    int n_dim;
+    int64_t shape[3];
+    double mean, min, max;
+    float first[FIRST];
+    int n_first;
+} line;
+
+typedef struct seen {
+    line *at;
+    int64_t n, room;
+    int64_t n_head;
+    bool no_memory;
+    char failed[4096]; /* the file that could not be written, and why */
+} seen;
+
+static bool wanted(const char *name)
+{
+    for (int i = 0; i < only.n; i++)
+        if (fnmatch(only.at[i], name, 0) == 0)
+            return true;
+    return only.n == 0;
+}
+
+/* A map has a row for each head of a token: they are shown as what they are. */
+static void set_shape(line *l, const weft_trace_tensor *t, int64_t n_head)
+{
+    const bool map = strcmp(t->op, "scores") == 0 || strcmp(t->op, "probs") == 0;
+    if (map && n_head > 0 && t->rows % n_head == 0) {
+        l->n_dim = 3;
+        l->shape[0] = t->rows / n_head;
+        l->shape[1] = n_head;
+    } else {
+        l->n_dim = 2;
+        l->shape[0] = t->rows;
+    }
+    l->shape[l->n_dim - 1] = t->cols;
+}
+
+static void measure(line *l, const weft_trace_tensor *t)
+{
+    double sum = 0;
+    int64_t n = 0;
+    l->min = INFINITY;
+    l->max = -INFINITY;
+    for (int64_t i = 0; i < t->rows; i++)
+        for (int64_t k = 0; k < t->cols; k++) {
+            const float x = t->data[i * t->stride + k];
+            if (l->n_first < FIRST)
+                l->first[l->n_first++] = x;
+            if (!isfinite(x))
+                continue;
+            sum += x;
+            l->min = fmin(l->min, x);
+            l->max = fmax(l->max, x);
+            n++;
+        }
+    l->mean = n ? sum / (double)n : NAN;
+}
+
+/* ---- files for numpy ------------------------------------------------------------------------- */
+
+/* Names are the library's and harmless; a file's name is made to be. */
+static void npy_path(const char *name, char *path, size_t size)
+{
+    const size_t n = (size_t)snprintf(path, size, "%s/%s.npy", npy, name);
+    const size_t from = strlen(npy) + 1, to = n < size ? n - 4 : from;
+    for (size_t i = from; i < to; i++)
+        if (path[i] == '/' || (path[i] == '.' && i == from))
+            path[i] = '_';
+}
+
+/* Version 1 of the format: magic, version, length of a Python dictionary, the dictionary filled up
+ * with blanks so that numbers begin at a multiple of 64, numbers. */
+static bool npy_header(FILE *f, const line *l)
+{
+    const uint16_t probe = 1;
+    const char order = *(const uint8_t *)&probe ? '<' : '>';
+    char text[256];
+    int n = snprintf(text, sizeof text, "{'descr': '%cf4', 'fortran_order': False, 'shape': (",
+                     order);
+    for (int d = 0; d < l->n_dim; d++)
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s%lld", d ? ", " : "",
+                      (long long)l->shape[d]);
+    n += snprintf(text + n, sizeof text - (size_t)n, "), }");
+    const int padded = (10 + n + 1 + 63) / 64 * 64 - 10;
+    fwrite("\x93NUMPY\x01\x00", 1, 8, f);
+    putc(padded & 0xFF, f);
+    putc(padded >> 8, f);
+    return fprintf(f, "%-*s\n", padded - 1, text) == padded;
+}
+
+static void npy_write(seen *s, const line *l, const weft_trace_tensor *t)
+{
+    char path[4096];
+    npy_path(t->name, path, sizeof path);
+    FILE *f = s->failed[0] ? NULL : fopen(path, "wb");
+    bool good = f && npy_header(f, l);
+    for (int64_t i = 0; i < t->rows && good; i++)
+        good = fwrite(t->data + i * t->stride, sizeof *t->data, (size_t)t->cols, f) ==
+               (size_t)t->cols;
+    if (f)
+        good = fclose(f) == 0 && good;
+    if (!good && !s->failed[0])
+        snprintf(s->failed, sizeof s->failed, "%.3000s: %s", path, strerror(errno));
+}
+
+/* ---- during the forward ---------------------------------------------------------------------- */
+
+static void look(void *ud, const weft_trace_tensor *t)
+{
+    seen *s = ud;
+    if (!wanted(t->name) || s->no_memory)
+        return;
+    if (s->n == s->room) {
+        const int64_t room = s->room ? 2 * s->room : 256;
+        line *longer = realloc(s->at, (size_t)room * sizeof *longer);
+        s->no_memory = !longer;
+        if (!longer)
+            return;
+        s->at = longer;
+        s->room = room;
+    }
+    line *l = &s->at[s->n++];
+    *l = (line){ .op = t->op, .formula = t->formula };
+    snprintf(l->name, sizeof l->name, "%s", t->name);
+    set_shape(l, t, s->n_head);
+    measure(l, t);
+    if (npy)
+        npy_write(s, l, t);
+}
+
+/* ---- for reading ----------------------------------------------------------------------------- */
+
+static const char *shape_text(const line *l, char *text, size_t size)
+{
+    int n = 0;
+    for (int d = 0; d < l->n_dim; d++)
+        n += snprintf(text + n, size - (size_t)n, "%s%lld", d ? "x" : "", (long long)l->shape[d]);
+    return text;
+}
+
+typedef struct widths {
+    int name, op, shape;
+} widths;
+
+static widths measure_columns(const seen *s)
+{
+    widths w = { 4, 2, 5 };
+    char text[80];
+    for (const line *l = s->at; l < s->at + s->n; l++) {
+        const int name = (int)strlen(l->name), op = (int)strlen(l->op),
+                  dims = (int)strlen(shape_text(l, text, sizeof text));
+        w.name = name > w.name ? name : w.name;
+        w.op = op > w.op ? op : w.op;
+        w.shape = dims > w.shape ? dims : w.shape;
+    }
+    return w;
+}
+
+#define NUMBER 8 /* columns of a number: -0.00123 */
+
+/* Three digits, or what of them fits. */
+static void print_number(double x)
+{
+    char text[32];
+    if (snprintf(text, sizeof text, "%.3g", x) > NUMBER)
+        snprintf(text, sizeof text, "%.2g", x);
+    printf(" %*s", NUMBER, text);
+}
+
+static void print_line(const line *l, const widths *w, int n_first)
+{
+    char text[80];
+    printf("%s%-*s%s %-*s %*s", cli_style(stdout, STYLE_BOLD), w->name, l->name,
+           cli_style(stdout, STYLE_PLAIN), w->op, l->op, w->shape,
+           shape_text(l, text, sizeof text));
+    print_number(l->mean);
+    print_number(l->min);
+    print_number(l->max);
+    for (int i = 0; i < l->n_first && i < n_first; i++)
+        print_number((double)l->first[i]);
+    putchar('\n');
+}
+
+/* Each op once, in the order in which they came. */
+static void print_formulas(const seen *s, int width)
+{
+    for (const line *l = s->at; l < s->at + s->n; l++) {
+        const line *x = s->at;
+        while (x < l && strcmp(x->op, l->op) != 0)
+            x++;
+        if (x == l)
+            printf("%s%-*s%s  %s\n", cli_style(stdout, STYLE_BOLD), width, l->op,
+                   cli_style(stdout, STYLE_PLAIN), l->formula);
+    }
+}
+
+/* As many of the first numbers as the screen has room for, but one. */
+static void print_table(const seen *s)
+{
+    const widths w = measure_columns(s);
+    const int taken = w.name + 1 + w.op + 1 + w.shape + 3 * (NUMBER + 1);
+    const int fit = (cli_columns() - taken) / (NUMBER + 1);
+    const int n_first = fit < 1 ? 1 : fit > FIRST ? FIRST : fit;
+    printf("%s%-*s %-*s %*s %*s %*s %*s %*s%s\n", cli_style(stdout, STYLE_PALE), w.name, "name",
+           w.op, "op", w.shape, "shape", NUMBER, "mean", NUMBER, "min", NUMBER, "max", NUMBER,
+           "first", cli_style(stdout, STYLE_PLAIN));
+    for (const line *l = s->at; l < s->at + s->n; l++)
+        print_line(l, &w, n_first);
+    putchar('\n');
+    print_formulas(s, w.op);
+}
+
+static void print_tokens(const weft_tokenizer *t, const int32_t *ids, int64_t n)
+{
+    fputs("tokens", stdout);
+    for (int64_t i = 0; i < n; i++) {
+        char bytes[64];
+        printf(" %d", (int)ids[i]);
+        const int64_t length = t ? weft_tokenizer_piece(t, ids[i], bytes, sizeof bytes) : 0;
+        if (length > 0 && length <= (int64_t)sizeof bytes)
+            cli_print_bytes(bytes, (size_t)length);
+    }
+    fputs("\n\n", stdout);
+}
+
+/* ---- for programs ---------------------------------------------------------------------------- */
+
+/* JSON has no infinity. */
+static void json_number(double x)
+{
+    if (isfinite(x))
+        printf("%.9g", x);
+    else
+        fputs("null", stdout);
+}
+
+static void json_line(const line *l)
+{
+    fputs("{\"name\":", stdout);
+    cli_json_text(l->name, strlen(l->name));
+    printf(",\"op\":\"%s\",\"formula\":", l->op);
+    cli_json_text(l->formula, strlen(l->formula));
+    fputs(",\"shape\":[", stdout);
+    for (int d = 0; d < l->n_dim; d++)
+        printf("%s%lld", d ? "," : "", (long long)l->shape[d]);
+    fputs("],\"mean\":", stdout);
+    json_number(l->mean);
+    fputs(",\"min\":", stdout);
+    json_number(l->min);
+    fputs(",\"max\":", stdout);
+    json_number(l->max);
+    fputs(",\"first\":[", stdout);
+    for (int i = 0; i < l->n_first; i++) {
+        fputs(i ? "," : "", stdout);
+        json_number((double)l->first[i]);
+    }
+    puts("]}");
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static int show(const seen *s, const weft_tokenizer *t, const int32_t *ids, int64_t n)
+{
+    if (s->failed[0]) {
+        fprintf(stderr, "weft: %s\n", s->failed);
+        return 1;
+    }
+    if (s->no_memory)
+        return cli_no_memory();
+    if (s->n == 0)
+        return cli_usage(&command_trace, "--only %s: no tensor has such a name", only.at[0]);
+    if (!json) {
+        print_tokens(t, ids, n);
+        print_table(s);
+        return 0;
+    }
+    for (const line *l = s->at; l < s->at + s->n; l++)
+        json_line(l);
+    return 0;
+}
+
+static weft_status forward(weft_model *model, const weft_engine_options *o, const int32_t *ids,
+                           int64_t n, seen *s, weft_error *err)
+{
+    weft_engine *engine = weft_engine_new(model, o, err);
+    weft_session *session = engine ? weft_session_new(engine, err) : NULL;
+    weft_status status = session ? weft_engine_trace(engine, look, s, maps, err) : err->code;
+    cli_progress_begin("tracing", NULL);
+    if (status == WEFT_OK)
+        status = weft_session_eval(session, ids, n, err);
+    cli_progress_end();
+    weft_session_free(session);
+    weft_engine_free(engine);
+    return status;
+}
+
+static int trace(weft_engine_options *o, const weft_tokenizer *t, const int32_t *ids, int64_t n)
+{
+    weft_error err = { 0 };
+    weft_model_info info = { .struct_size = sizeof info };
+    weft_model *model = cli_open(&load, &err);
+    if (!model)
+        return cli_fail(&err);
+    weft_model_get_info(model, &info);
+    seen s = { .n_head = info.n_head };
+    o->n_ctx = n;
+    o->n_batch = n < INT_MAX ? (int)n : INT_MAX;
+    const weft_status status = forward(model, o, ids, n, &s, &err);
+    const int code = status == WEFT_OK ? show(&s, t, ids, n) : cli_fail(&err);
+    free(s.at);
+    weft_model_close(model);
+    return code;
+}
+
+static int trace_main(void)
+{
+    const command *c = &command_trace;
+    weft_engine_options o;
+    weft_tokenizer *tokenizer = NULL;
+    int32_t *ids = NULL;
+    int64_t n = 0;
+    if (!load.path)
+        return cli_which_model(c);
+    int code = cli_engine_options(c, &shape, &o);
+    if (!code)
+        code = cli_prompt(c, &prompt, &load, &tokenizer, &ids, &n);
+    if (!code && npy && mkdir(npy, 0777) != 0 && errno != EEXIST) {
+        fprintf(stderr, "weft: %s: %s\n", npy, strerror(errno));
+        code = 1;
+    }
+    if (!code)
+        code = trace(&o, tokenizer, ids, n);
+    free(ids);
+    weft_tokenizer_free(tokenizer);
+    return code;
+}
+
+const command command_trace = {
+    .name = "trace",
+    .arguments = "MODEL",
+    .summary = "show what every op makes of a prompt",
+    .examples = examples,
+    .about = about,
+    .options = options,
+    .n_positional = 1,
+    .positional = &load.path,
+    .main = trace_main,
+};

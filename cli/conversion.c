@@ -1,0 +1,51 @@
+/* conversion.c - what `weft convert` and `weft quantize` have in common: all but their options. */
+#include "cli.h"
+
+#include <string.h>
+
+static void print_info(const weft_convert_info *i, bool json)
+{
+    static const char *const forms[] = { "", "gguf", "hf" };
+    char size[32];
+    if (!json) {
+        printf("%s: %s, %lld tensors (%s), %s in %lld file%s\n", i->path, i->architecture,
+               (long long)i->n_tensor, i->type, cli_bytes((size_t)i->bytes, size, sizeof size),
+               (long long)i->n_file, i->n_file == 1 ? "" : "s");
+        if (i->n_left_out)
+            printf("%lld tensors that no model needs were left out\n", (long long)i->n_left_out);
+        return;
+    }
+    printf("{\"path\":");
+    cli_json_text(i->path, strlen(i->path));
+    printf(",\"format\":\"%s\",\"architecture\":\"%s\",\"type\":\"%s\",\"n_tensor\":%lld,"
+           "\"n_file\":%lld,\"n_left_out\":%lld,\"bytes\":%llu,\"bytes_peak\":%zu}\n",
+           forms[i->format], i->architecture, i->type, (long long)i->n_tensor, (long long)i->n_file,
+           (long long)i->n_left_out, (unsigned long long)i->bytes, i->bytes_peak);
+}
+
+static bool show_progress(void *ud, uint64_t done, uint64_t total)
+{
+    (void)ud;
+    cli_progress_set(done, total);
+    return !cli_interrupted();
+}
+
+int cli_convert(const char *from, const char *to, weft_convert_options *o, const char *label,
+                bool json)
+{
+    weft_convert_info info = { .struct_size = sizeof info };
+    weft_error err = { 0 };
+    o->struct_size = sizeof *o;
+    o->progress = show_progress;
+    o->log = cli_log;
+    cli_catch_interrupt();
+    cli_progress_begin(label, NULL);
+    const weft_status status = weft_convert(from, to, o, &info, &err);
+    cli_progress_end();
+    if (status == WEFT_ESTOPPED)
+        return EXIT_INTERRUPTED;
+    if (status != WEFT_OK)
+        return cli_fail(&err);
+    print_info(&info, json);
+    return 0;
+}

@@ -1,0 +1,132 @@
+/* sampling.c - how the next token is chosen, in the words that llama.cpp's users know. */
+#include "cli.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static weft_sampler_options given;
+static double temperature = NAN; /* NAN: nothing is said, which is greedy */
+static int64_t seed;
+static text_list biases, breakers;
+
+/* The steps whose names are options' too: see weft.h. */
+const option sampling_options[] = {
+    { 0, "temp", OPT_REAL, &temperature, "T", SETTING,
+      "0: the likeliest token, 1: each as likely as it is (0)" },
+    { 0, "top-k", OPT_INT, &given.top_k, "N", SETTING, "draw from the N likeliest (all)" },
+    { 0, "top-p", OPT_REAL, &given.top_p, "P", SETTING,
+      "draw from the likeliest that have P together (all)" },
+    { 0, "min-p", OPT_REAL, &given.min_p, "P", SETTING | RARE,
+      "draw from those that have P times the best's (all)" },
+    { 0, "repeat-penalty", OPT_REAL, &given.repetition, "X", SETTING,
+      "divide the score of tokens that were there (1)" },
+    { 's', "seed", OPT_INT, &seed, "N", SETTING, "another number, another text (0)" },
+    { 0, "typical", OPT_REAL, &given.typical, "P", SETTING | RARE,
+      "draw from the least surprising that have P together (all)" },
+    { 0, "presence-penalty", OPT_REAL, &given.presence, "X", SETTING | RARE,
+      "take X off the score of tokens that were there (0)" },
+    { 0, "frequency-penalty", OPT_REAL, &given.frequency, "X", SETTING | RARE,
+      "the same for each time (0)" },
+    { 0, "repeat-last-n", OPT_INT, &given.penalty_last_n, "N", SETTING | RARE,
+      "tokens that count for penalties, the prompt's too (all)" },
+    { 0, "dry-multiplier", OPT_REAL, &given.dry_multiplier, "X", SETTING | RARE,
+      "penalty for going on with a repetition (off)" },
+    { 0, "dry-base", OPT_REAL, &given.dry_base, "X", SETTING | RARE,
+      "its growth with each token (1.75)" },
+    { 0, "dry-allowed-length", OPT_INT, &given.dry_length, "N", SETTING | RARE,
+      "shorter repetitions are free (2)" },
+    { 0, "dry-penalty-last-n", OPT_INT, &given.dry_last_n, "N", SETTING | RARE,
+      "tokens that it looks at (4096)" },
+    { 0, "dry-sequence-breaker", OPT_LIST, &breakers, "TEXT", SETTING | RARE,
+      "ends repetitions; may be repeated (line end : \" *)" },
+    { 0, "xtc-probability", OPT_REAL, &given.xtc_probability, "P", SETTING | RARE,
+      "how often the likeliest are left out (0)" },
+    { 0, "xtc-threshold", OPT_REAL, &given.xtc_threshold, "P", SETTING | RARE,
+      "those with at least P, but the last of them (0.1)" },
+    { 0, "mirostat-ent", OPT_REAL, &given.mirostat_tau, "BITS", SETTING | RARE,
+      "keep surprise near this (off)" },
+    { 0, "mirostat-lr", OPT_REAL, &given.mirostat_eta, "X", SETTING | RARE,
+      "how fast it is steered there (0.1)" },
+    { 0, "logit-bias", OPT_LIST, &biases, "ID+X", SETTING | RARE,
+      "add to a token's score: 15043+1, 2-inf; may be repeated" },
+    { 0, "samplers", OPT_TEXT, &given.chain, "A;B", SETTING | RARE,
+      "the steps in their order; see weft.h" },
+    { 0 },
+};
+
+/* "15043+1", "2-inf" */
+static bool parse_bias(const char *text, weft_bias *to)
+{
+    char *sign, *end;
+    errno = 0;
+    const long id = strtol(text, &sign, 10);
+    if (sign == text || (*sign != '+' && *sign != '-') || errno || id < 0 || id > INT32_MAX)
+        return false;
+    to->id = (int32_t)id;
+    to->bias = strtof(sign, &end);
+    return end != sign && !*end && !isnan(to->bias);
+}
+
+/* An option that a greedy choice would pass over in silence. */
+static const char *without_effect(void)
+{
+    return given.top_k != 0             ? "top-k"
+           : given.top_p != 0           ? "top-p"
+           : given.min_p != 0           ? "min-p"
+           : given.typical != 0         ? "typical"
+           : given.xtc_probability != 0 ? "xtc-probability"
+           : given.mirostat_tau != 0    ? "mirostat-ent"
+                                        : NULL;
+}
+
+bool cli_samples(void)
+{
+    return without_effect() || (!isnan(temperature) && temperature != 0) || biases.n ||
+           given.repetition != 0 || given.presence != 0 || given.frequency != 0 ||
+           given.dry_multiplier != 0;
+}
+
+static int check(const command *c, weft_bias *bias)
+{
+    if (isnan(temperature) && without_effect())
+        return cli_usage(c, "--%s is for drawing tokens: give a temperature too, --temp 0.8",
+                         without_effect());
+    for (int i = 0; i < biases.n; i++)
+        if (!parse_bias(biases.at[i], &bias[i]))
+            return cli_usage(c, "--logit-bias: \"%s\" is not such as 15043+1 or 2-inf",
+                             biases.at[i]);
+    return 0;
+}
+
+/* Strings that end a repetition; what others use where nothing is said. */
+static weft_status set_breakers(weft_sampler *s, const weft_tokenizer *t, weft_error *err)
+{
+    static const char *const usual[] = { "\n", ":", "\"", "*" };
+    if (!t || given.dry_multiplier == 0)
+        return WEFT_OK;
+    return breakers.n ? weft_sampler_break(s, t, breakers.at, breakers.n, err)
+                      : weft_sampler_break(s, t, usual, 4, err);
+}
+
+weft_sampler *cli_sampler(const command *c, weft_model *model, const weft_tokenizer *tokenizer,
+                          int *code)
+{
+    weft_error err = { 0 };
+    weft_bias bias[MAX_LIST];
+    *code = check(c, bias);
+    if (*code)
+        return NULL;
+    given.struct_size = sizeof given;
+    given.temperature = isnan(temperature) ? 0 : temperature;
+    given.seed = (uint64_t)seed;
+    given.bias = bias;
+    given.n_bias = biases.n;
+    weft_sampler *s = weft_sampler_new(model, &given, &err);
+    if (s && set_breakers(s, tokenizer, &err) == WEFT_OK)
+        return s;
+    weft_sampler_free(s);
+    *code = cli_fail(&err);
+    return NULL;
+}

@@ -1,0 +1,243 @@
+/* screen.c - how numbers, bytes and progress look. */
+#include "cli.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+double cli_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+int cli_columns(void)
+{
+    struct winsize w = { 0 };
+    const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0;
+    return known ? w.ws_col : 100;
+}
+
+const char *cli_style(FILE *f, style s)
+{
+    static const char *const codes[] = { "\x1b[0m", "\x1b[1m", "\x1b[2m" };
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    const bool plain = (no_color && *no_color) || !term || !isatty(fileno(f));
+    return plain ? "" : codes[s];
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+const char *cli_bytes(size_t n, char *text, size_t size)
+{
+    static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
+    double x = (double)n;
+    int unit = 0;
+    for (; x >= 1024 && unit < 4; unit++)
+        x /= 1024;
+    snprintf(text, size, unit ? "%.1f %s" : "%.0f %s", x, units[unit]);
+    return text;
+}
+
+const char *cli_count(double x, char *text, size_t size)
+{
+    static const char *const units[] = { "", "k", "M", "G", "T", "P" };
+    int unit = 0;
+    for (; x >= 1000 && unit < 5; unit++)
+        x /= 1000;
+    snprintf(text, size, unit ? "%.2f %s" : "%.0f %s", x, units[unit]);
+    return text;
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+/* The second byte of some sequences has a narrower range: overlong forms and surrogates are no
+ * UTF-8. */
+size_t cli_utf8(const char *text, size_t length)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    if (length == 0 || s[0] < 0x80)
+        return length > 0;
+    const size_t n = s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : s[0] < 0xF5 ? 4 : 0;
+    if (n == 0 || n > length)
+        return 0;
+    const unsigned char lo = s[0] == 0xE0 ? 0xA0 : s[0] == 0xF0 ? 0x90 : 0x80;
+    const unsigned char hi = s[0] == 0xED ? 0x9F : s[0] == 0xF4 ? 0x8F : 0xBF;
+    if (s[1] < lo || s[1] > hi)
+        return 0;
+    for (size_t i = 2; i < n; i++)
+        if ((s[i] & 0xC0) != 0x80)
+            return 0;
+    return n;
+}
+
+void cli_json_text(const char *text, size_t length)
+{
+    putchar('"');
+    for (size_t i = 0; i < length;) {
+        const size_t n = cli_utf8(text + i, length - i);
+        const unsigned char c = (unsigned char)text[i];
+        if (n == 0)
+            fputs("\\ufffd", stdout);
+        else if (c == '"' || c == '\\')
+            printf("\\%c", c);
+        else if (c < 0x20 || c == 0x7F)
+            printf("\\u%04x", c);
+        else
+            fwrite(text + i, 1, n, stdout);
+        i += n ? n : 1;
+    }
+    putchar('"');
+}
+
+void cli_print_bytes(const char *s, size_t n)
+{
+    putchar('"');
+    for (size_t i = 0; i < n;) {
+        const size_t step = cli_utf8(s + i, n - i);
+        const unsigned char c = (unsigned char)s[i], next = (unsigned char)s[i + (step > 1)];
+        if (c == '"' || c == '\\')
+            printf("\\%c", c);
+        else if (c == '\n')
+            fputs("\\n", stdout);
+        else if (c == '\t')
+            fputs("\\t", stdout);
+        else if (step == 0 || c < 0x20 || c == 0x7F || (c == 0xC2 && next < 0xA0))
+            for (size_t k = 0; k < (step ? step : 1); k++)
+                printf("\\x%02X", (unsigned char)s[i + k]);
+        else
+            fwrite(s + i, 1, step, stdout);
+        i += step ? step : 1;
+    }
+    putchar('"');
+}
+
+/* ---- progress -------------------------------------------------------------------------------- */
+
+#define PATIENCE 1    /* seconds in which nothing is shown */
+#define TICK     0.25 /* seconds from one picture to the next */
+
+static struct {
+    pthread_t thread;
+    pthread_mutex_t lock; /* of all that follows */
+    pthread_cond_t ended;
+    const char *label, *unit;
+    uint64_t done, total;
+    double start;
+    bool running, over, drawn;
+} progress = { .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER };
+
+static const char *amount(uint64_t n, char *text, size_t size)
+{
+    if (!progress.unit)
+        return cli_bytes((size_t)n, text, size);
+    snprintf(text, size, "%llu", (unsigned long long)n);
+    return text;
+}
+
+static void draw(void)
+{
+    static const char bar[] = "##############################";
+    const int width = sizeof bar - 1;
+    char a[32], z[32];
+    if (progress.total == 0) {
+        fprintf(stderr, "\r%s ... %.0f s\x1b[K", progress.label, cli_now() - progress.start);
+    } else {
+        const double share = (double)progress.done / (double)progress.total;
+        fprintf(stderr, "\r%s [%-*.*s] %3.0f %%  %s of %s%s%s\x1b[K", progress.label, width,
+                (int)(share * width), bar, share * 100, amount(progress.done, a, sizeof a),
+                amount(progress.total, z, sizeof z), progress.unit ? " " : "",
+                progress.unit ? progress.unit : "");
+    }
+    progress.drawn = true;
+}
+
+static void erase(void)
+{
+    if (progress.drawn)
+        fputs("\r\x1b[K", stderr);
+    progress.drawn = false;
+}
+
+/* Sleeps on a clock that can be waited for, until it is over at the latest. */
+static void sleep_for(double seconds)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    const long ns = t.tv_nsec + (long)((seconds - (double)(long)seconds) * 1e9);
+    t.tv_sec += (time_t)seconds + ns / 1000000000;
+    t.tv_nsec = ns % 1000000000;
+    while (!progress.over && pthread_cond_timedwait(&progress.ended, &progress.lock, &t) == 0)
+        continue;
+}
+
+/* A thread of its own shows that weft is alive even while nothing can be told. */
+static void *show_progress(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&progress.lock);
+    for (sleep_for(PATIENCE); !progress.over; sleep_for(TICK))
+        draw();
+    erase();
+    pthread_mutex_unlock(&progress.lock);
+    return NULL;
+}
+
+void cli_progress_begin(const char *label, const char *unit)
+{
+    if (!isatty(STDERR_FILENO) || progress.running)
+        return;
+    progress.label = label;
+    progress.unit = unit;
+    progress.done = progress.total = 0;
+    progress.start = cli_now();
+    progress.over = progress.drawn = false;
+    progress.running = pthread_create(&progress.thread, NULL, show_progress, NULL) == 0;
+}
+
+void cli_progress_set(uint64_t done, uint64_t total)
+{
+    pthread_mutex_lock(&progress.lock);
+    progress.done = done;
+    progress.total = total;
+    pthread_mutex_unlock(&progress.lock);
+}
+
+void cli_progress_clear(void)
+{
+    pthread_mutex_lock(&progress.lock);
+    erase();
+    pthread_mutex_unlock(&progress.lock);
+}
+
+void cli_progress_end(void)
+{
+    if (!progress.running)
+        return;
+    pthread_mutex_lock(&progress.lock);
+    progress.over = true;
+    pthread_cond_signal(&progress.ended);
+    pthread_mutex_unlock(&progress.lock);
+    pthread_join(progress.thread, NULL);
+    progress.running = false;
+}
+
+bool cli_write_to(const char *path)
+{
+    const bool ended = fflush(stdout) == 0;
+    if (ended && freopen(path, "w", stdout))
+        return true;
+    fprintf(stderr, "weft: %s: %s\n", path, strerror(errno));
+    return false;
+}
+
+void cli_log(void *ud, weft_log_level level, const char *line)
+{
+    (void)ud;
+    fprintf(stderr, "weft: %s%s\n", level == WEFT_LOG_WARN ? "warning: " : "", line);
+}

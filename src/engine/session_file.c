@@ -1,0 +1,335 @@
+/* session_file.c - sessions on disk. All numbers are little-endian.
+ *
+ *     +----------------------------------------------------------------------+
+ *     | "WEFTSESS"   version 1   logits there? 0 or 1                8 4 4   |
+ *     | model   n tokens   V tokens of the vocabulary   B bytes a    8 8 8 8 |
+ *     |   position has in all streams                                        |
+ *     | format of keys and values, kernels that made them: names      16 16  |
+ *     +----------------------------------------------------------------------+
+ *     | tokens                                                         4 n   |
+ *     | logits after the last one, if there                            4 V   |
+ *     | pages: of each stream the rows in use                          B n   |
+ *     +----------------------------------------------------------------------+
+ *     | sum of all before (base/checksum.h)                             8    |
+ *     +----------------------------------------------------------------------+
+ *
+ * `model` is the sum of the configuration and of every weight's name, type, shape and bytes: weights
+ * that differ anywhere make another model, and so do the same ones in another format. Reading all of
+ * them is done once for an engine. */
+#include "engine/session.h"
+
+#include "base/checked.h"
+#include "base/checksum.h"
+#include "base/save.h"
+
+#include <string.h>
+
+#define VERSION 1
+
+static const char magic[8] = { 'W', 'E', 'F', 'T', 'S', 'E', 'S', 'S' };
+
+typedef struct header {
+    char magic[8];
+    uint32_t version, has_logits;
+    uint64_t model, n_token, n_vocab, row_bytes;
+    char cache[16], kernels[16];
+} header;
+
+_Static_assert(sizeof(header) == 80, "written as it lies in memory");
+
+/* ---- which model ----------------------------------------------------------------------------- */
+
+static void add_text(checksum *s, const char *text)
+{
+    checksum_add(s, text, strlen(text) + 1); /* bounded: a string */
+}
+
+/* What a file says of itself and of its vocabulary changes no logits. */
+static bool is_configuration(const meta *m)
+{
+    return strncmp(m->key, "general.", 8) != 0 && strncmp(m->key, "tokenizer.", 10) != 0;
+}
+
+static void add_configuration(checksum *s, const model *m)
+{
+    add_text(s, m->arch->family->name);
+    for (int64_t i = 0; i < m->file.n_entry; i++) {
+        const meta *e = &m->file.entry[i];
+        if (!is_configuration(e))
+            continue;
+        add_text(s, e->key);
+        checksum_add(s, &e->flag, sizeof e->flag);
+        checksum_add(s, &e->number, sizeof e->number);
+        if (e->type == META_TEXT)
+            checksum_add(s, e->text, e->length);
+    }
+}
+
+typedef struct weights {
+    const model *model;
+    uint64_t *sum; /* of each */
+} weights;
+
+static void sum_weight(void *arg, int64_t i)
+{
+    const weights *w = arg;
+    const tensor *t = w->model->param[i];
+    size_t bytes = dtype_row_bytes(t->type, cols(t));
+    for (int d = 0; d < t->n_dim - 1; d++)
+        bytes *= (size_t)t->shape[d]; /* bounded: it lies in memory */
+    checksum s;
+    checksum_begin(&s);
+    add_text(&s, t->name);
+    add_text(&s, t->type->name);
+    checksum_add(&s, t->shape, (size_t)t->n_dim * sizeof *t->shape); /* bounded: MAX_DIM */
+    checksum_add(&s, t->data, bytes);
+    w->sum[i] = checksum_end(&s);
+}
+
+/* Of an engine's model, remembered there. */
+static weft_status fingerprint(engine *e, uint64_t *print, weft_error *err)
+{
+    const model *m = e->model;
+    if (e->fingerprint == 0) {
+        weights w = { m,
+                      mem_zalloc(&m->host->mem, (size_t)m->n_param, sizeof *w.sum, "sums", err) };
+        if (!w.sum)
+            return WEFT_ENOMEM;
+        const weft_status status = pool_ready(e->pool, err);
+        if (status == WEFT_OK) {
+            checksum s;
+            pool_run(e->pool, m->n_param, sum_weight, &w);
+            checksum_begin(&s);
+            add_configuration(&s, m);
+            checksum_add(&s, w.sum, (size_t)m->n_param * sizeof *w.sum); /* bounded: allocated so */
+            e->fingerprint = checksum_end(&s) | 1;
+        }
+        mem_free(&m->host->mem, w.sum);
+        if (status != WEFT_OK)
+            return status;
+    }
+    *print = e->fingerprint;
+    return WEFT_OK;
+}
+
+/* ---- both ways ------------------------------------------------------------------------------- */
+
+/* What the header of a session of n tokens would say. */
+static weft_status describe(engine *e, uint64_t n, bool has_logits, header *h, weft_error *err)
+{
+    *h = (header){ .version = VERSION,
+                   .has_logits = has_logits,
+                   .n_token = n,
+                   .n_vocab = (uint64_t)e->model->n_vocab };
+    memcpy(h->magic, magic, sizeof magic);
+    strncpy(h->cache, e->opt.kv->name, sizeof h->cache - 1);
+    strncpy(h->kernels, e->kern->name, sizeof h->kernels - 1);
+    const cache_layout *l = &e->pages.layout;
+    for (int i = 0; i < l->n_layer * l->n_stream; i++) /* bounded: the layout is in memory */
+        h->row_bytes += l->stream[i].row_bytes;        /* bounded: by a page */
+    return fingerprint(e, &h->model, err);
+}
+
+/* The rows in use of one stream in one page. */
+static char *rows_of(const cache *c, int64_t page, int stream_of, size_t *bytes)
+{
+    const stream *s = &c->layout->stream[stream_of];
+    const int64_t rest = c->length - page * PAGE_ROWS; /* bounded: inside the session */
+    *bytes = (size_t)(rest < PAGE_ROWS ? rest : PAGE_ROWS) * s->row_bytes; /* bounded: by a page */
+    return c->page[page] + s->offset; /* bounded: inside the page */
+}
+
+static int n_stream(const cache *c)
+{
+    return c->layout->n_layer * c->layout->n_stream; /* bounded: the layout is in memory */
+}
+
+/* ---- to disk --------------------------------------------------------------------------------- */
+
+typedef struct writer {
+    save save;
+    checksum sum;
+} writer;
+
+static void put(writer *w, const void *bytes, size_t n)
+{
+    checksum_add(&w->sum, bytes, n);
+    save_put(&w->save, bytes, n);
+}
+
+weft_status session_save(const session *s, const char *path, weft_error *err)
+{
+    const cache *c = &s->cache;
+    writer w;
+    header h;
+    const weft_status status = describe(s->engine, (uint64_t)c->length, s->has_logits, &h, err);
+    if (status != WEFT_OK)
+        return status;
+    checksum_begin(&w.sum);
+    save_begin(&w.save, s->engine->model->host, err);
+    save_file(&w.save, path);
+    put(&w, &h, sizeof h);
+    put(&w, s->ids, (size_t)c->length * sizeof *s->ids); /* bounded: in memory */
+    if (s->has_logits)
+        put(&w, s->logits, (size_t)h.n_vocab * sizeof *s->logits); /* bounded: in memory */
+    for (int64_t p = 0; p < c->n_page; p++)
+        for (int i = 0; i < n_stream(c); i++) {
+            size_t bytes;
+            const char *rows_at = rows_of(c, p, i, &bytes);
+            put(&w, rows_at, bytes);
+        }
+    const uint64_t end = checksum_end(&w.sum);
+    save_put(&w.save, &end, sizeof end);
+    return save_commit(&w.save);
+}
+
+/* ---- and back -------------------------------------------------------------------------------- */
+
+typedef struct source {
+    reader reader;
+    checksum sum;
+    weft_error *err;
+} source;
+
+static weft_status get(source *s, void *to, size_t n)
+{
+    const weft_status status = reader_get(&s->reader, to, n, s->err);
+    if (status == WEFT_OK)
+        checksum_add(&s->sum, to, n);
+    return status;
+}
+
+/* Bytes behind the header: false where they pass 64 bits. */
+static bool body_bytes(const header *h, uint64_t *bytes)
+{
+    uint64_t ids, rows_all, logits = 0;
+    return checked_mul(h->n_token, sizeof(int32_t), &ids) &&
+           checked_mul(h->n_token, h->row_bytes, &rows_all) &&
+           (!h->has_logits || checked_mul(h->n_vocab, sizeof(float), &logits)) &&
+           checked_add(ids, rows_all, bytes) && checked_add(*bytes, logits, bytes) &&
+           checked_add(*bytes, sizeof(uint64_t), bytes);
+}
+
+/* What was found, h, against what this engine would write, own. */
+static weft_status check_header(const source *s, const engine *e, const header *h,
+                                const header *own)
+{
+    const char *path = s->reader.path;
+    if (memcmp(h->cache, own->cache, sizeof h->cache) != 0)
+        return weft_fail(s->err, WEFT_EINVAL,
+                         "%s: its keys and values are %.15s, those of this engine %s", path,
+                         h->cache, own->cache);
+    if (h->model != own->model)
+        return weft_fail(
+            s->err, WEFT_EINVAL, "%s: saved from another model (%016llx) than %s (%016llx)", path,
+            (unsigned long long)h->model, e->model->file.path, (unsigned long long)own->model);
+    if (h->n_vocab != own->n_vocab || h->row_bytes != own->row_bytes ||
+        h->has_logits > (h->n_token > 0))
+        return weft_fail(s->err, WEFT_EFORMAT, "%s: the header contradicts itself", path);
+    if (h->n_token > (uint64_t)e->opt.n_ctx)
+        return weft_fail(s->err, WEFT_ECONTEXT,
+                         "%s: has %llu tokens, the context of this engine %lld positions", path,
+                         (unsigned long long)h->n_token, (long long)e->opt.n_ctx);
+    uint64_t want;
+    if (!body_bytes(h, &want) || want != s->reader.left)
+        return weft_fail(s->err, WEFT_EFORMAT,
+                         "%s: %llu bytes follow the header, which %llu tokens do not have", path,
+                         (unsigned long long)s->reader.left, (unsigned long long)h->n_token);
+    if (memcmp(h->kernels, own->kernels, sizeof h->kernels) != 0)
+        log_write(&e->model->host->log, WEFT_LOG_WARN,
+                  "%s: computed by %.15s kernels; what follows may differ in the last bits from "
+                  "what %s ones alone would give",
+                  path, h->kernels, own->kernels);
+    return WEFT_OK;
+}
+
+static weft_status read_header(source *s, engine *e, header *h)
+{
+    const char *path = s->reader.path;
+    header own;
+    if (s->reader.left < sizeof *h)
+        return weft_fail(s->err, WEFT_EFORMAT, "%s: %llu bytes are no saved session", path,
+                         (unsigned long long)s->reader.left);
+    weft_status status = get(s, h, sizeof *h);
+    if (status != WEFT_OK)
+        return status;
+    if (memcmp(h->magic, magic, sizeof magic) != 0)
+        return weft_fail(s->err, WEFT_EFORMAT, "%s: not a saved session", path);
+    if (h->version != VERSION)
+        return weft_fail(s->err, WEFT_EUNSUPPORTED,
+                         "%s: version %u of saved sessions; weft knows version %d", path,
+                         (unsigned)h->version, VERSION);
+    status = describe(e, h->n_token, h->has_logits, &own, s->err);
+    return status == WEFT_OK ? check_header(s, e, h, &own) : status;
+}
+
+static weft_status check_numbers(const source *s, const session *t, const header *h)
+{
+    for (uint64_t i = 0; i < h->n_token; i++)
+        if (t->ids[i] < 0 || (uint64_t)t->ids[i] >= h->n_vocab)
+            return weft_fail(s->err, WEFT_EFORMAT, "%s: token %llu is %d, the vocabulary has %llu",
+                             s->reader.path, (unsigned long long)i, (int)t->ids[i],
+                             (unsigned long long)h->n_vocab);
+    for (uint64_t i = 0; h->has_logits && i < h->n_vocab; i++)
+        if (!isfinite(t->logits[i]))
+            return weft_fail(s->err, WEFT_EFORMAT, "%s: its logits are not numbers",
+                             s->reader.path);
+    return WEFT_OK;
+}
+
+static weft_status read_pages(source *s, session *t, int64_t n)
+{
+    cache *c = &t->cache;
+    pages *pool_of = &t->engine->pages;
+    if (pages_for(n) > pool_of->n_free)
+        return weft_fail(s->err, WEFT_ECONTEXT,
+                         "%s: %lld cache pages are needed, but %lld of %lld are free",
+                         s->reader.path, (long long)pages_for(n), (long long)pool_of->n_free,
+                         (long long)pool_of->n_page);
+    c->length = n;
+    while (c->n_page < pages_for(n))
+        c->page[c->n_page++] = pages_take(pool_of);
+    weft_status status = WEFT_OK;
+    for (int64_t p = 0; p < c->n_page; p++)
+        for (int i = 0; i < n_stream(c) && status == WEFT_OK; i++) {
+            size_t bytes;
+            char *rows_at = rows_of(c, p, i, &bytes);
+            status = get(s, rows_at, bytes);
+        }
+    return status;
+}
+
+static weft_status read_body(source *s, session *t, const header *h)
+{
+    weft_status status = get(s, t->ids, (size_t)h->n_token * sizeof *t->ids); /* bounded: n_ctx */
+    if (status == WEFT_OK && h->has_logits)
+        status = get(s, t->logits, (size_t)h->n_vocab * sizeof *t->logits); /* bounded: V */
+    if (status == WEFT_OK)
+        status = check_numbers(s, t, h);
+    if (status == WEFT_OK)
+        status = read_pages(s, t, (int64_t)h->n_token);
+    uint64_t end;
+    if (status == WEFT_OK)
+        status = reader_get(&s->reader, &end, sizeof end, s->err);
+    if (status == WEFT_OK && end != checksum_end(&s->sum))
+        status = weft_fail(s->err, WEFT_EFORMAT,
+                           "%s: damaged: the sum of its bytes is not what it was", s->reader.path);
+    t->has_logits = h->has_logits;
+    return status;
+}
+
+session *session_restore(engine *e, const char *path, weft_error *err)
+{
+    source s = { .err = err };
+    header h;
+    if (reader_open(&s.reader, path, e->model->host, err) != WEFT_OK)
+        return NULL;
+    checksum_begin(&s.sum);
+    session *t = read_header(&s, e, &h) == WEFT_OK ? session_new(e, err) : NULL;
+    if (t && read_body(&s, t, &h) != WEFT_OK) {
+        session_free(t);
+        t = NULL;
+    }
+    reader_close(&s.reader);
+    return t;
+}

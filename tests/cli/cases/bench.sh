@@ -1,0 +1,13 @@
+# The shape of the table; what it measures depends on the machine.
+shape() { "$@" | sed 's/[0-9][0-9.]* to [0-9.]*/A to B/; s/  *[0-9.]*  *A to B/ X A to B/; s/[0-9.]* [kMGT]*B\/s/Y B\/s/; s/  *[0-9.]* [kMGT]*B  *[0-9]* %/ Y Z %/; s/^\(machine *\)[^,]*/\1K/'; }
+try shape "$WEFT" bench "$GOLDEN/llama-gqa" -p 16 -n 4 -r 2 --depth 0,8 --batch 1,3 -t 1
+"$WEFT" bench "$GOLDEN/llama-gqa" -p 8 -n 2 -r 1 --json -t 1 |
+    sed 's/\("kernels":\)"[^"]*"/\1"K"/; s/\("bytes_per_second":\|"median":\|"share":\)[-+e0-9.]*/\1X/g; s/"turns":\[[-+e0-9.,]*\]/"turns":[X]/g'
+try "$WEFT" bench
+try "$WEFT" bench "$GOLDEN/llama-gqa" -p 0 -n 0
+try "$WEFT" bench "$GOLDEN/llama-gqa" -p -1
+try "$WEFT" bench "$GOLDEN/llama-gqa" --depth 1,x
+try "$WEFT" bench "$GOLDEN/llama-gqa" --batch 0
+try "$WEFT" bench "$GOLDEN/llama-gqa" --turns 0
+try "$WEFT" bench "$GOLDEN/llama-gqa" -p 600
+try "$WEFT" bench missing.gguf

@@ -1,0 +1,55 @@
+# Settings: the command line, then variables, then the file, its sections first.
+show() { sed "s|$PWD|HERE|g"; }
+mkdir -p home/.config/weft xdg/weft
+cat >home/.config/weft/config <<'END'
+# for every command
+threads = 2
+ctx-size=64
+
+[run]
+predict = 3
+[inspect]
+  ctx-size = 32
+END
+HOME=$PWD/home
+"$WEFT" config | show
+"$WEFT" config inspect | show
+WEFT_CTX_SIZE=16 "$WEFT" config inspect | show | grep ctx-size
+WEFT_PREDICT=2 "$WEFT" config --json | show
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1
+WEFT_PREDICT=2 "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 2>/dev/null
+WEFT_PREDICT=2 "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n 1 2>/dev/null
+"$WEFT" inspect "$GOLDEN/llama-gqa" --no-speed | grep ^memory
+WEFT_CTX_SIZE=16 "$WEFT" inspect "$GOLDEN/llama-gqa" --no-speed | grep ^memory
+"$WEFT" inspect "$GOLDEN/llama-gqa" --no-speed -c 8 | grep ^memory
+
+# Another place, none, and what is wrong in it.
+echo 'predict = 1' >xdg/weft/config
+XDG_CONFIG_HOME=xdg "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 2>/dev/null
+WEFT_CONFIG= "$WEFT" config
+try env WEFT_CONFIG=missing "$WEFT" config
+try env WEFT_CONFIG=home "$WEFT" config
+wrong()
+{
+    printf "$1\n" >wrong
+    try env WEFT_CONFIG=wrong "$WEFT" run "$GOLDEN/llama-gqa" --ids 1
+}
+wrong 'threads = 1\nthread = 2'
+wrong 'frobnicate = 2'
+wrong 'prompt = hello'
+wrong '\n[rnu]'
+wrong '[run'
+wrong 'threads'
+wrong 'threads = many'
+wrong '[inspect]\ntemp = 1'
+wrong '[run]\nkv-type = f8'
+wrong 'a\0b'
+try env WEFT_CONFIG=/dev/null "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n 1
+try "$WEFT" config rnu
+try "$WEFT" help config
+
+# Threads as other programs take them, and options of others.
+OMP_NUM_THREADS=1 "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n 1 2>/dev/null
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n 1 -ngl 99
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -ctk f16
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --n-predict 4

@@ -1,0 +1,14 @@
+# On a terminal letters are bold, unless NO_COLOR is set; elsewhere never. A bar comes after a second, and goes.
+command -v script >/dev/null || { echo "SKIP script is not here"; exit; }
+export TERM=xterm
+on_terminal() { script -qec "$*" /dev/null </dev/null | tr '\033' '^'; }
+on_terminal "$WEFT" help version | grep -c '^.*^\[1m'
+NO_COLOR=1 on_terminal "$WEFT" help version | grep -c '\^\['
+"$WEFT" help version | tr '\033' '^' | grep -c '\^\['
+
+mkdir long
+sed 's/"max_position_embeddings": 512/"max_position_embeddings": 200000/' "$GOLDEN/llama-gqa/config.json" >long/config.json
+ln -s "$GOLDEN/llama-gqa/model.safetensors" long/model.safetensors
+awk 'BEGIN { for (i = 0; i < 40000; i++) printf "%s%d", i ? "," : "", i % 60 }' >ids
+on_terminal timeout -s INT 2 "$WEFT" run long --ids '$(cat ids)' -n 1 -c 200000 -t 1 |
+    sed 's/^.*\r\(prompt \[\)#* *\(\]\) *[0-9]* %  [0-9]* of/\1\2 P % N of/; s/\^\[K.*//' | head -n 1

@@ -1,0 +1,353 @@
+/* Sessions on disk: what comes back goes on with the same bits, and what does not belong or is not
+ * whole is refused for what it is. */
+#include "hostile.h"
+#include "small_model.h"
+
+#include "base/checksum.h"
+
+enum { V = 61, HEADER = 80 };
+
+/* Where the numbers of a header are. */
+enum {
+    AT_VERSION = 8,
+    AT_HAS_LOGITS = 12,
+    AT_MODEL = 16,
+    AT_TOKENS = 24,
+    AT_VOCAB = 32,
+    AT_ROW_BYTES = 40,
+    AT_CACHE = 48,
+    AT_KERNELS = 64
+};
+
+static engine *engine_of(fixture_model *f, const dtype *kv)
+{
+    return make_engine(f, (engine_options){ .n_thread = 1, .n_ctx = 200, .kv = kv });
+}
+
+static session *must_restore(engine *e, const char *path)
+{
+    weft_error err = { 0 };
+    session *s = session_restore(e, path, &err);
+    if (!s)
+        fail_msg("%s", err.message);
+    return s;
+}
+
+static const char *must_save(const session *s)
+{
+    weft_error err = { 0 };
+    const char *path = temp_path("saved.session");
+    if (session_save(s, path, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    return path;
+}
+
+/* ---- there and back -------------------------------------------------------------------------- */
+
+static void round_trip(fixture_model *f, const dtype *kv, int n)
+{
+    int32_t ids[200];
+    story(ids, 200, 1);
+    engine *e = engine_of(f, kv), *later = engine_of(f, kv);
+    session *s = make_session(e);
+    if (n > 0)
+        must_feed(s, ids, n);
+    session *t = must_restore(later, must_save(s));
+    assert_int_equal(t->cache.length, n);
+    assert_int_equal(t->cache.n_page, pages_for(n));
+    assert_memory_equal(t->ids, ids, (size_t)n * sizeof *ids);
+    assert_int_equal(t->has_logits, n > 0);
+    assert_memory_equal(t->logits, s->logits, sizeof(float[V]));
+    must_feed(s, ids + n, 200 - n);
+    must_feed(t, ids + n, 200 - n);
+    assert_memory_equal(t->logits, s->logits, sizeof(float[V]));
+    session_free(s);
+    session_free(t);
+    engine_free(e);
+    engine_free(later);
+}
+
+static void there_and_back(void **state)
+{
+    (void)state;
+    const dtype *const caches[] = { &dtype_f32, &dtype_f16, &dtype_bf16, &dtype_q8_0 };
+    fixture_model f;
+    open_typed(&f, &dtype_q8_0);
+    for (int i = 0; i < 4; i++) {
+        round_trip(&f, caches[i], 0);
+        round_trip(&f, caches[i], 1);
+        round_trip(&f, caches[i], 64);
+        round_trip(&f, caches[i], 130);
+    }
+    close_llama(&f);
+}
+
+/* A session without logits comes back without, and keeps none of them in its file. */
+static void without_logits(void **state)
+{
+    (void)state;
+    fixture_model f;
+    weft_error err = { 0 };
+    int32_t ids[10];
+    size_t with, without;
+    story(ids, 10, 2);
+    open_typed(&f, &dtype_f32);
+    engine *e = engine_of(&f, NULL);
+    session *s = make_session(e);
+    must_feed(s, ids, 10);
+    must_feed(s, ids, 1);
+    free(read_whole(must_save(s), &with));
+    assert_int_equal(session_rewind(s, 10, &err), WEFT_OK);
+    free(read_whole(must_save(s), &without));
+    assert_int_equal(with - without, sizeof(float[V]) + 4 + 512); /* and a token's rows */
+    session *t = must_restore(e, must_save(s));
+    assert_false(t->has_logits);
+    session_free(s);
+    session_free(t);
+    engine_free(e);
+    close_llama(&f);
+}
+
+/* ---- what does not belong -------------------------------------------------------------------- */
+
+static void refused(engine *e, const char *path, weft_status code, const char *says)
+{
+    weft_error err = { 0 };
+    const size_t used = e->model->host->mem.used;
+    const int64_t n_free = e->pages.n_free;
+    if (session_restore(e, path, &err))
+        fail_msg("restored, expected \"%s\"", says);
+    if (err.code != code || !strstr(err.message, says) || !strstr(err.message, path))
+        fail_msg("got %d \"%s\", expected %d \"%s\"", (int)err.code, err.message, (int)code, says);
+    assert_int_equal(e->model->host->mem.used, used);
+    assert_int_equal(e->pages.n_free, n_free);
+}
+
+static const char *save_one(fixture_model *f, const dtype *kv, int n)
+{
+    int32_t ids[200];
+    story(ids, 200, 3);
+    engine *e = engine_of(f, kv);
+    session *s = make_session(e);
+    must_feed(s, ids, n);
+    const char *path = must_save(s);
+    session_free(s);
+    engine_free(e);
+    return path;
+}
+
+static void strangers_are_refused(void **state)
+{
+    (void)state;
+    fixture_model f, other;
+    open_typed(&f, &dtype_f32);
+    const char *path = save_one(&f, &dtype_f16, 150);
+    engine *e = engine_of(&f, &dtype_f32);
+    refused(e, path, WEFT_EINVAL, "its keys and values are f16, those of this engine f32");
+    refused(e, "/nonexistent/saved", WEFT_EIO, "cannot open");
+    refused(e, "/", WEFT_EIO, "cannot read");
+    engine_free(e);
+    e = make_engine(&f, (engine_options){ .n_thread = 1, .n_ctx = 149, .kv = &dtype_f16 });
+    refused(e, path, WEFT_ECONTEXT, "has 150 tokens, the context of this engine 149 positions");
+    engine_free(e);
+    e = make_engine(&f, (engine_options){ .n_thread = 1, .n_cache = 128, .kv = &dtype_f16 });
+    refused(e, path, WEFT_ECONTEXT, "3 cache pages are needed, but 2 of 2 are free");
+    engine_free(e);
+
+    real *gain = f.model.param[1]->data; /* one bit of one weight */
+    const real kept = gain[5];
+    gain[5] = nextafterf(kept, 2);
+    e = engine_of(&f, &dtype_f16);
+    refused(e, path, WEFT_EINVAL, "saved from another model");
+    engine_free(e);
+    gain[5] = kept;
+
+    llama_shape s = small_shape; /* the same weights, another window */
+    s.type = &dtype_f32;
+    s.window = 70;
+    open_llama(&other, s);
+    e = engine_of(&other, &dtype_f16);
+    refused(e, path, WEFT_EINVAL, "saved from another model");
+    engine_free(e);
+    close_llama(&other);
+    close_llama(&f);
+}
+
+/* ---- what is not whole ----------------------------------------------------------------------- */
+
+typedef struct image {
+    uint8_t *at;
+    size_t n;
+} image;
+
+static image image_of(fixture_model *f)
+{
+    image i;
+    i.at = (uint8_t *)read_whole(save_one(f, &dtype_q8_0, 3), &i.n);
+    return i;
+}
+
+static void resum(image *i)
+{
+    checksum s;
+    checksum_begin(&s);
+    checksum_add(&s, i->at, i->n - sizeof(uint64_t));
+    const uint64_t end = checksum_end(&s);
+    memcpy(i->at + i->n - sizeof end, &end, sizeof end);
+}
+
+static void truncated(void **state)
+{
+    (void)state;
+    fixture_model f;
+    open_typed(&f, &dtype_f32);
+    image i = image_of(&f);
+    engine *e = engine_of(&f, &dtype_q8_0);
+    for (size_t n = 0; n < i.n; n++)
+        refused(e, temp_file("cut", i.at, n), WEFT_EFORMAT,
+                n < HEADER ? "are no saved session" : "bytes follow the header");
+    uint8_t *longer = malloc(i.n + 1);
+    memcpy(longer, i.at, i.n);
+    longer[i.n] = 0;
+    refused(e, temp_file("cut", longer, i.n + 1), WEFT_EFORMAT, "bytes follow the header");
+    print_message("%zu lengths of a file of %zu bytes are refused\n", i.n + 1, i.n);
+    free(longer);
+    free(i.at);
+    engine_free(e);
+    close_llama(&f);
+}
+
+/* Every byte with one bit turned. */
+static void flipped(void **state)
+{
+    (void)state;
+    fixture_model f;
+    open_typed(&f, &dtype_f32);
+    image i = image_of(&f);
+    engine *e = engine_of(&f, &dtype_q8_0);
+    for (size_t at = 0; at < i.n; at++) {
+        weft_error err = { 0 };
+        const uint8_t kept = i.at[at];
+        i.at[at] ^= (uint8_t)(1 << draw(5, at) % 8);
+        assert_null(session_restore(e, temp_file("flipped", i.at, i.n), &err));
+        if (!err.message[0] || (at >= HEADER && err.code != WEFT_EFORMAT))
+            fail_msg("byte %zu: %d \"%s\"", at, (int)err.code, err.message);
+        i.at[at] = kept;
+    }
+    session_free(must_restore(e, temp_file("whole", i.at, i.n)));
+    print_message("a bit of each of %zu bytes: all seen\n", i.n);
+    free(i.at);
+    engine_free(e);
+    close_llama(&f);
+}
+
+/* One number of a file that is right otherwise, its sum included. */
+static void altered(engine *e, image *i, size_t at, const void *x, size_t n, weft_status code,
+                    const char *says)
+{
+    uint8_t kept[16];
+    memcpy(kept, i->at + at, n);
+    memcpy(i->at + at, x, n);
+    resum(i);
+    refused(e, temp_file("altered", i->at, i->n), code, says);
+    memcpy(i->at + at, kept, n);
+    resum(i);
+}
+
+static void hostile_numbers(void **state)
+{
+    (void)state;
+    fixture_model f;
+    open_typed(&f, &dtype_f32);
+    image i = image_of(&f);
+    engine *e = engine_of(&f, &dtype_q8_0);
+    for (int k = 0; k < N_HOSTILE; k++) {
+        const uint64_t x = hostile[k];
+        const uint32_t low = (uint32_t)x;
+        if (low != 1) {
+            altered(e, &i, AT_VERSION, &low, 4, WEFT_EUNSUPPORTED, "weft knows version 1");
+            altered(e, &i, AT_HAS_LOGITS, &low, 4, WEFT_EFORMAT, low ? "contradicts" : "follow");
+        }
+        altered(e, &i, AT_MODEL, &x, 8, WEFT_EINVAL, "another model");
+        altered(e, &i, AT_TOKENS, &x, 8, x > 200 ? WEFT_ECONTEXT : WEFT_EFORMAT,
+                x > 200 ? "positions"
+                : x     ? "follow"
+                        : "contradicts");
+        altered(e, &i, AT_VOCAB, &x, 8, WEFT_EFORMAT, "contradicts itself");
+        altered(e, &i, AT_ROW_BYTES, &x, 8, WEFT_EFORMAT, "contradicts itself");
+    }
+    altered(e, &i, 0, "WEFTSESt", 8, WEFT_EFORMAT, "not a saved session");
+    altered(e, &i, AT_CACHE, "q8_0.............", 16, WEFT_EINVAL, "keys and values are q8_0...");
+    altered(e, &i, HEADER + 4, &(int32_t){ V }, 4, WEFT_EFORMAT, "token 1 is 61");
+    altered(e, &i, HEADER + 8, &(int32_t){ -1 }, 4, WEFT_EFORMAT, "token 2 is -1");
+    altered(e, &i, HEADER + 12, &(float){ NAN }, 4, WEFT_EFORMAT, "logits are not numbers");
+    free(i.at);
+    engine_free(e);
+    close_llama(&f);
+}
+
+static void hear(void *ud, weft_log_level level, const char *line)
+{
+    (void)level;
+    snprintf(ud, 200, "%s", line);
+}
+
+/* Rows that another processor computed are taken, and it is said. */
+static void other_kernels_are_said(void **state)
+{
+    (void)state;
+    fixture_model f;
+    char heard[200] = "";
+    open_typed(&f, &dtype_f32);
+    image i = image_of(&f);
+    f.host.log = (log_sink){ hear, heard };
+    engine *e = engine_of(&f, &dtype_q8_0);
+    session_free(must_restore(e, temp_file("same", i.at, i.n)));
+    assert_string_equal(heard, "");
+    memcpy(i.at + AT_KERNELS, "abacus\0\0\0\0\0\0\0\0\0", 16);
+    resum(&i);
+    session_free(must_restore(e, temp_file("abacus", i.at, i.n)));
+    assert_non_null(strstr(heard, "computed by abacus kernels"));
+    free(i.at);
+    engine_free(e);
+    close_llama(&f);
+}
+
+static void sums_tell_bytes_apart(void **state)
+{
+    (void)state;
+    uint8_t x[200];
+    checksum whole, parts;
+    for (int i = 0; i < 200; i++)
+        x[i] = (uint8_t)draw(6, (uint64_t)i);
+    for (size_t n = 0; n <= 200; n++) {
+        checksum_begin(&whole);
+        checksum_add(&whole, x, n);
+        checksum_begin(&parts);
+        for (size_t at = 0, k = 0; at < n; k++) {
+            const size_t take = draw(7, 200 * n + k) % 50, rest = n - at;
+            checksum_add(&parts, x + at, take < rest ? take : rest);
+            at += take < rest ? take : rest;
+        }
+        assert_true(checksum_end(&whole) == checksum_end(&parts));
+        checksum_add(&parts, "", 1); /* a zero more is another text */
+        assert_true(checksum_end(&whole) != checksum_end(&parts));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST("file: a restored session goes on with the same bits, in every format of the cache",
+             there_and_back),
+        TEST("file: without logits", without_logits),
+        TEST("file: other models, caches and contexts are refused for what they are",
+             strangers_are_refused),
+        TEST("file: truncated anywhere", truncated),
+        TEST("file: any byte flipped", flipped),
+        TEST("file: hostile numbers under a right sum", hostile_numbers),
+        TEST("file: rows of other kernels are taken, and it is said", other_kernels_are_said),
+        TEST("sum: the same in parts, and another with a byte more", sums_tell_bytes_apart),
+    };
+    return RUN(tests);
+}
