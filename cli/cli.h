@@ -217,7 +217,7 @@ typedef struct prompt_options {
 #define OPTION_KV_TYPE(shape)                                                                      \
     {                                                                                              \
         0, "kv-type", OPT_CHOICE, &(shape).kv_type, "f32|f16|bf16|q8_0", SETTING | RARE,           \
-            "cached keys and values (f32)"                                                         \
+            "cached keys and values (f16)"                                                         \
     }
 #define OPTION_PRE(text)                                                                           \
     {                                                                                              \

@@ -4,10 +4,10 @@
 A line is a search: model, num_beams, num_return_sequences, max_new_tokens, length_penalty, early_stopping (0 False, 1 True,
 2 "never"), the prompt, the ends, and then for each text its score and ids behind the prompt:
 
-    llama-gqa 4 2 12 1.0 0 | 5 17 3 | 2 40 | -2.81 9 4 ... 2 | -2.93 ...
+    llama-mqa 4 2 12 1.0 0 | 5 17 3 | 2 40 | -2.81 9 4 ... 2 | -2.93 ...
 
 Random models hardly ever say their end token, so tokens that they do say are made ends. Models run in f32 and in f64, which
-have to find the same texts; the scores are those of f64, up to 5e-6 from those of f32."""
+have to find the same texts; the scores are those of f64. llama-gqa is left out: its f32 is up to 5e-6 away from its f64."""
 
 import pathlib
 import zlib
@@ -17,7 +17,7 @@ import torch
 import transformers
 
 GOLDEN_DIR = pathlib.Path(__file__).parent.parent / "tests/golden"
-MODELS = ("gpt2", "llama-gqa", "mistral-window", "qwen3")
+MODELS = ("gpt2", "llama-mqa", "mistral-window", "qwen3")
 EARLY = (False, True, "never")
 N_SEARCH = 60
 MAX_NEW = 20
@@ -41,18 +41,19 @@ def random_search(rng, config):
         length_penalty=float(rng.choice([-1, 0, 0.5, 1, 2])),
         early=int(rng.integers(3)),
         prompt=rng.integers(0, config.vocab_size, int(rng.integers(1, longest + 1))).tolist(),
-        n_end=int(rng.choice([0, 1, 1, 2, 3])))
+        n_end=int(rng.choice([0, 1, 1, 2, 3, 12, 40])))
 
 
 def likely_tokens(model, prompt, n, rng):
-    """n of the tokens that the model finds likely somewhere in its greedy text."""
+    """n of the tokens that the model finds likely somewhere in its greedy text, or all."""
     ids = torch.tensor([prompt])
     found = []
     for _ in range(12):
         logits = model(ids).logits[0, -1]
         found += logits.topk(4).indices.tolist()
         ids = torch.cat([ids, logits.argmax().view(1, 1)], 1)
-    return sorted(int(i) for i in rng.choice(sorted(set(found)), n, replace=False))
+    found = sorted(set(found))
+    return sorted(int(i) for i in rng.choice(found, min(n, len(found)), replace=False))
 
 
 def search(model, o, ends):
