@@ -374,6 +374,7 @@ static int run_beams(job *j)
     for (int i = 0; i < found->n && good; i++)
         good = print_beam(j, &found->beam[i], i == 0);
     fputs(json ? "]}\n" : "", stdout);
+    fflush(stdout);
     fprintf(stderr, "weft: prompt %lld tokens; %lld beams in %.2f s\n", (long long)j->n_prompt,
             (long long)n_beam, cli_now() - start);
     weft_beams_free(found);
