@@ -53,3 +53,17 @@ OMP_NUM_THREADS=1 "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n 1 2>/dev/null
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n 1 -ngl 99
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -ctk f16
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --n-predict 4
+
+# Cut off anywhere, a file is read or refused; and there may be too many lines.
+file=home/.config/weft/config
+codes=
+for i in $(seq 0 "$(wc -c <$file)"); do
+    head -c "$i" $file >cut
+    WEFT_CONFIG=cut "$WEFT" config >/dev/null 2>&1
+    codes="$codes $?"
+done
+echo $codes | tr ' ' '\n' | sort | uniq -c | awk '{ print $1 " files end with " $2 }'
+for i in $(seq 1 257); do echo "threads = $i"; done >many
+try env WEFT_CONFIG=many "$WEFT" config
+sed -i 1d many
+WEFT_CONFIG=many "$WEFT" config
