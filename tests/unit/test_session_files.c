@@ -3,7 +3,7 @@
 #include "hostile.h"
 #include "small_model.h"
 
-#include "base/sum.h"
+#include "base/checksum.h"
 
 enum { V = 61, HEADER = 80 };
 
@@ -189,10 +189,10 @@ static image image_of(fixture_model *f)
 
 static void resum(image *i)
 {
-    sum s;
-    sum_begin(&s);
-    sum_add(&s, i->at, i->n - sizeof(uint64_t));
-    const uint64_t end = sum_end(&s);
+    checksum s;
+    checksum_begin(&s);
+    checksum_add(&s, i->at, i->n - sizeof(uint64_t));
+    const uint64_t end = checksum_end(&s);
     memcpy(i->at + i->n - sizeof end, &end, sizeof end);
 }
 
@@ -317,21 +317,21 @@ static void sums_tell_bytes_apart(void **state)
 {
     (void)state;
     uint8_t x[200];
-    sum whole, parts;
+    checksum whole, parts;
     for (int i = 0; i < 200; i++)
         x[i] = (uint8_t)draw(6, (uint64_t)i);
     for (size_t n = 0; n <= 200; n++) {
-        sum_begin(&whole);
-        sum_add(&whole, x, n);
-        sum_begin(&parts);
+        checksum_begin(&whole);
+        checksum_add(&whole, x, n);
+        checksum_begin(&parts);
         for (size_t at = 0, k = 0; at < n; k++) {
             const size_t take = draw(7, 200 * n + k) % 50, rest = n - at;
-            sum_add(&parts, x + at, take < rest ? take : rest);
+            checksum_add(&parts, x + at, take < rest ? take : rest);
             at += take < rest ? take : rest;
         }
-        assert_true(sum_end(&whole) == sum_end(&parts));
-        sum_add(&parts, "", 1); /* a zero more is another text */
-        assert_true(sum_end(&whole) != sum_end(&parts));
+        assert_true(checksum_end(&whole) == checksum_end(&parts));
+        checksum_add(&parts, "", 1); /* a zero more is another text */
+        assert_true(checksum_end(&whole) != checksum_end(&parts));
     }
 }
 

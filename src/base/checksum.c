@@ -1,8 +1,8 @@
-#include "base/sum.h"
+#include "base/checksum.h"
 
 #include <string.h>
 
-#define BLOCK (SUM_LANES * sizeof(uint64_t))
+#define BLOCK (LANES * sizeof(uint64_t))
 
 /* For one h every x gives another number, and for one x every h. */
 static uint64_t stir(uint64_t h, uint64_t x)
@@ -11,20 +11,20 @@ static uint64_t stir(uint64_t h, uint64_t x)
     return h ^ h >> 32;
 }
 
-static void stir_block(sum *s, const void *block)
+static void stir_block(checksum *s, const void *block)
 {
-    uint64_t x[SUM_LANES];
+    uint64_t x[LANES];
     memcpy(x, block, BLOCK);
-    for (int i = 0; i < SUM_LANES; i++)
+    for (int i = 0; i < LANES; i++)
         s->lane[i] = stir(s->lane[i], x[i]);
 }
 
-void sum_begin(sum *s)
+void checksum_begin(checksum *s)
 {
-    *s = (sum){ .lane = { 1, 2, 3, 4 } };
+    *s = (checksum){ .lane = { 1, 2, 3, 4 } };
 }
 
-void sum_add(sum *s, const void *bytes, size_t n)
+void checksum_add(checksum *s, const void *bytes, size_t n)
 {
     const char *at = bytes;
     const size_t held = s->n % BLOCK;
@@ -45,10 +45,10 @@ void sum_add(sum *s, const void *bytes, size_t n)
         memcpy(s->rest, at, n);
 }
 
-uint64_t sum_end(const sum *s)
+uint64_t checksum_end(const checksum *s)
 {
     uint64_t h = s->n;
-    for (int i = 0; i < SUM_LANES; i++)
+    for (int i = 0; i < LANES; i++)
         h = stir(h, stir(s->lane[i], s->rest[i]));
     return h;
 }
