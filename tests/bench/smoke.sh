@@ -58,6 +58,8 @@ check "ops: runs" "$bench/ops" --smoke --rows 4 --width 64 --repeat 1
 check "ops: prints JSON" objects "$bench/ops" --smoke --rows 4 --width 64 --repeat 1 --json
 check "attention: runs" "$bench/attention" --smoke --most 64 --heads 4 --kv-heads 2 --repeat 1
 check "attention: prints JSON" objects "$bench/attention" --smoke --most 64 --heads 4 --kv-heads 1 --repeat 1 --json
+check "sample: runs" "$bench/sample" --smoke --vocab 1000 --history 10 --repeat 1
+check "sample: prints JSON" objects "$bench/sample" --smoke --vocab 1000 --history 10 --repeat 1 --json
 if command -v python3 >/dev/null 2>&1; then
     check "versus: a peer that is not there is said" sh -c "
         python3 '$source/bench/versus.py' llama --weft '$bench/generate' --prompt 8 --generate 2 --model '$model' \

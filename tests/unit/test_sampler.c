@@ -602,6 +602,99 @@ static void top_logprobs(void **state)
     assert_true(out[4].logprob == -INFINITY);
 }
 
+/* ---- the public functions -------------------------------------------------------------------- */
+
+/* Greedy sampling, the best log-probability and weft_session_greedy name the same token; a sampled
+ * text comes again with its seed, and its memory is the model's. */
+static void of_a_session(void **state)
+{
+    (void)state;
+    weft_error err = { 0 };
+    weft_model *m = weft_model_open(fixture("golden/llama-gqa"), NULL, &err);
+    weft_engine *e = weft_engine_new(m, NULL, &err);
+    weft_session *s = weft_session_new(e, &err);
+    const weft_sampler_options o = {
+        .struct_size = sizeof o, .temperature = 1, .repetition = 1.2, .seed = 3
+    };
+    weft_model_info before = { .struct_size = sizeof before }, after = before;
+    weft_model_get_info(m, &before);
+    weft_sampler *greedy = weft_sampler_new(m, NULL, &err), *warm = weft_sampler_new(m, &o, &err);
+    weft_model_get_info(m, &after);
+    if (!s || !greedy || !warm)
+        fail_msg("%s", err.message);
+    assert_true(after.bytes_anonymous > before.bytes_anonymous);
+    int32_t id = 1, text[2][20];
+    weft_logprob top[3], named[2] = { { .id = 5 }, { .id = 0 } };
+    assert_int_equal(weft_sampler_next(greedy, s, &id, &err), WEFT_EINVAL);
+    assert_int_equal(weft_session_logprobs(s, named, 2, &err), WEFT_EINVAL);
+    assert_int_equal(weft_session_top(s, 3, top), 0);
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(weft_session_rewind(s, 0, &err), WEFT_OK);
+        id = 1;
+        for (int i = 0; i < 20; i++) {
+            assert_int_equal(weft_session_eval(s, &id, 1, &err), WEFT_OK);
+            assert_int_equal(weft_sampler_next(greedy, s, &id, &err), WEFT_OK);
+            assert_int_equal(id, weft_session_greedy(s));
+            assert_int_equal(weft_session_top(s, 3, top), 3);
+            assert_int_equal(top[0].id, id);
+            named[1].id = id;
+            assert_int_equal(weft_session_logprobs(s, named, 2, &err), WEFT_OK);
+            assert_true(named[1].logprob == top[0].logprob && named[0].logprob < 0);
+            assert_int_equal(weft_sampler_next(warm, s, &id, &err), WEFT_OK);
+            text[again][i] = id;
+        }
+    }
+    assert_memory_equal(text[0], text[1], sizeof text[0]);
+    named[0].id = 67;
+    assert_int_equal(weft_session_logprobs(s, named, 1, &err), WEFT_EINVAL);
+    weft_sampler_free(greedy);
+    weft_sampler_free(warm);
+    weft_session_free(s);
+    weft_engine_free(e);
+    weft_model_close(m);
+}
+
+/* A sampler for logits that come from elsewhere; tokens in which a string occurs end repetitions. */
+static void without_a_model(void **state)
+{
+    (void)state;
+    static const char words[] =
+        "{\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"a\":0,\"b\":1,\"a.b\":2},"
+        "\"unk_token\":\"a\"}}";
+    weft_error err = { 0 };
+    weft_sampler_options o = { .struct_size = sizeof o, .dry_multiplier = 1, .n_vocab = 3 };
+    weft_sampler *s = weft_sampler_new(NULL, &o, &err);
+    weft_tokenizer *t = weft_tokenizer_load(temp_file("tokenizer.json", words, sizeof words - 1),
+                                            NULL, &err);
+    if (!s || !t)
+        fail_msg("%s", err.message);
+    const float z[] = { 1, 2, 1.5f };
+    const int32_t ids[] = { 2, 0, 1, 2, 0 };
+    int32_t id;
+    weft_chance kept;
+    assert_int_equal(weft_sampler_pick(s, z, 3, ids, 5, &id, &err), WEFT_OK);
+    assert_int_equal(id, 2); /* 1 would go on with "2 0 1" */
+    assert_int_equal(weft_sampler_break(s, t, (const char *const[]){ "." }, 1, &err), WEFT_OK);
+    assert_int_equal(weft_sampler_pick(s, z, 3, ids, 5, &id, &err), WEFT_OK);
+    assert_int_equal(id, 1); /* of which 2 is no part now */
+    assert_int_equal(weft_sampler_kept(s, 1, &kept), 1);
+    assert_true(kept.id == 1 && kept.p == 1);
+    assert_int_equal(weft_sampler_pick(s, z, 4, NULL, 0, &id, &err), WEFT_EINVAL);
+    assert_string_equal(err.message, "4 logits, but the sampler's vocabulary has 3");
+    weft_sampler_reset(s);
+    assert_non_null(strstr(weft_sampler_describe(s), "dry 1 * 1.75^(length - 2)"));
+    weft_sampler_free(s);
+    weft_sampler_free(NULL);
+    weft_tokenizer_free(t);
+    assert_null(weft_sampler_new(NULL, NULL, &err));
+    assert_string_equal(err.message, "n_vocab is 0, expected 1 to 2147483647");
+    o.struct_size = sizeof o + 1;
+    assert_null(weft_sampler_new(NULL, &o, NULL));
+    o = (weft_sampler_options){ .struct_size = sizeof o, .n_vocab = 3, .n_bias = 1 };
+    assert_null(weft_sampler_new(NULL, &o, &err));
+    assert_string_equal(err.message, "no bias given");
+}
+
 int main(void)
 {
     mem_init(&budget, 0, NULL);
@@ -620,6 +713,8 @@ int main(void)
         TEST("sampler: a pick takes no memory", takes_no_memory),
         TEST("sampler: memory that is refused leaves none behind", memory_faults),
         TEST("logprobs: the best of them, in order", top_logprobs),
+        TEST("sampler: after a session, with its model's memory", of_a_session),
+        TEST("sampler: without a model; strings that end repetitions", without_a_model),
     };
     return RUN(tests);
 }
