@@ -539,26 +539,26 @@ WEFT_API weft_status weft_session_logprobs(const weft_session *session, weft_log
  *     bias         score += bias                                         of tokens that are named
  *     penalties    score = score < 0 ? score * repetition : score / repetition, then
  *                  score -= frequency * times + presence                 of tokens of the history
- *     dry          score -= multiplier * base^(length - allowed_length)  of tokens that would go on
+ *     dry          score -= multiplier * base^(length - dry_length)      of tokens that would go on
  *                  repeating what the last `length` tokens repeat already
- *     temperature  score /= temperature; 0 leaves the best token only
- *     top_k        leaves the k best, and those that equal the last of them
- *     top_p        leaves the fewest best ones that together have probability p
- *     min_p        leaves those with at least p times the probability of the best
- *     typical      leaves those whose surprise is nearest to the entropy and that together have
+ *     temperature  score /= temperature; 0 keeps the best token only
+ *     top_k        keeps the k best, and those that equal the last of them
+ *     top_p        keeps the fewest best ones that together have probability p
+ *     min_p        keeps those with at least p times the probability of the best
+ *     typical      keeps those whose surprise is nearest to the entropy and that together have
  *                  probability p
  *     xtc          with a probability, leaves out all that have at least the threshold, except for
  *                  the last of them
- *     mirostat     leaves those with a surprise of at most mu bits; mu begins at 2 tau and, after
+ *     mirostat     keeps those with a surprise of at most mu bits; mu begins at 2 tau and, after
  *                  the draw, mu -= eta * (surprise of the token - tau)
  *
- * That is the default chain. top_k, top_p, min_p, typical and penalties leave what the processors of
- * transformers leave. "The best" is by score, and the lower id among equals; where top_p cuts
+ * That is the default chain. top_k, top_p, min_p, typical and penalties keep what the processors of
+ * transformers keep. "The best" is by score, and the lower id among equals; where top_p cuts
  * between equals the lower ids stay.
  *
  * The history is what the caller says it is: all tokens of a session, its prompt too. A draw is a
  * function of (seed, length of the history) and of the scores: it does not depend on draws before,
- * except through mirostat, which remembers mu. */
+ * except through mirostat, which remembers mu. A sampler belongs to one thread at a time. */
 typedef struct weft_sampler weft_sampler;
 
 typedef struct weft_bias {
@@ -608,8 +608,8 @@ WEFT_API void weft_sampler_free(weft_sampler *sampler);
 WEFT_API weft_status weft_sampler_break(weft_sampler *sampler, const weft_tokenizer *tokenizer,
                                         const char *const *strings, int n, weft_error *err);
 
-/* The steps that do something, in order: "penalties 1.1 over 64; temperature 0.8; top_k 40; seed
- * 7". Lives as long as the sampler. */
+/* The steps that do something, in order, in one line that lives as long as the sampler:
+ * "temperature 0.8; top_k 40; top_p 0.95; seed 7". */
 WEFT_API const char *weft_sampler_describe(const weft_sampler *sampler);
 
 /* The next token after logits [n_vocab] and a history of n tokens. Logits that are NaN or +inf are
@@ -656,6 +656,7 @@ WEFT_API void weft_stop_flush(weft_stop *stop, const char **out, size_t *out_len
 /* ---- beam search: the most likely texts ------------------------------------------------------ */
 
 #define WEFT_MAX_BEAM 256
+#define WEFT_MAX_END  256
 
 /* When does a search end that has found n_beam texts? The score of a text that goes on can only be
  * guessed: as if it ended here, or (NEVER, where longer texts gain) as long as it may become. */

@@ -154,7 +154,7 @@ weft_status weft_session_logprobs(const weft_session *s, weft_logprob *out, int6
 static weft_status take_beam_options(weft_beam_options *o, const weft_engine *e, int64_t n,
                                      weft_error *err)
 {
-    const int64_t n_ctx = e->inner->opt.n_ctx, V = e->model->model.n_vocab;
+    const int64_t n_ctx = e->inner->opt.n_ctx;
     o->n_beam = o->n_beam ? o->n_beam : 4;
     o->n_best = o->n_best ? o->n_best : 1;
     o->n_new = o->n_new ? o->n_new : n_ctx - n + 1;
@@ -178,9 +178,8 @@ static weft_status take_beam_options(weft_beam_options *o, const weft_engine *e,
                          "a prompt of %lld tokens and %lld new ones do not fit into a context of "
                          "%lld",
                          (long long)n, (long long)o->n_new, (long long)n_ctx);
-    if (o->n_end < 0 || o->n_end > V)
-        return weft_fail(err, WEFT_EINVAL, "n_end is %d, expected 0 to %lld", o->n_end,
-                         (long long)V);
+    if (o->n_end < 0 || o->n_end > WEFT_MAX_END)
+        return weft_fail(err, WEFT_EINVAL, "n_end is %d, expected 0 to %d", o->n_end, WEFT_MAX_END);
     return WEFT_OK;
 }
 

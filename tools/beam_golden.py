@@ -41,18 +41,19 @@ def random_search(rng, config):
         length_penalty=float(rng.choice([-1, 0, 0.5, 1, 2])),
         early=int(rng.integers(3)),
         prompt=rng.integers(0, config.vocab_size, int(rng.integers(1, longest + 1))).tolist(),
-        n_end=int(rng.choice([0, 1, 1, 2, 3])))
+        n_end=int(rng.choice([0, 1, 1, 2, 3, 12])))
 
 
 def likely_tokens(model, prompt, n, rng):
-    """n of the tokens that the model finds likely somewhere in its greedy text."""
+    """n of the tokens that the model finds likely somewhere in its greedy text, or all."""
     ids = torch.tensor([prompt])
     found = []
     for _ in range(12):
         logits = model(ids).logits[0, -1]
         found += logits.topk(4).indices.tolist()
         ids = torch.cat([ids, logits.argmax().view(1, 1)], 1)
-    return sorted(int(i) for i in rng.choice(sorted(set(found)), n, replace=False))
+    found = sorted(set(found))
+    return sorted(int(i) for i in rng.choice(found, min(n, len(found)), replace=False))
 
 
 def search(model, o, ends):

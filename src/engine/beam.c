@@ -41,16 +41,19 @@ typedef struct search {
 
 /* ---- what may follow ------------------------------------------------------------------------- */
 
-/* Among equals the one that came first stays first. */
-static void add_choice(search *s, choice c)
+/* False if there is no place for it. Among equals the one that came first stays first. */
+static bool add_choice(search *s, choice c)
 {
     int at = s->n_choice;
+    if (at == s->n_wide && s->choice[at - 1].score >= c.score)
+        return false;
     while (at > 0 && s->choice[at - 1].score < c.score) {
         s->choice[at] = s->choice[at - 1];
         at--;
     }
     s->choice[at] = c;
     s->n_choice += s->n_choice < s->n_wide;
+    return true;
 }
 
 static bool ends_text(const search *s, int32_t id)
@@ -61,23 +64,24 @@ static bool ends_text(const search *s, int32_t id)
     return false;
 }
 
-/* The best next tokens of all live texts together; of one text no more than that can be among
- * them. */
+/* The best next tokens of all live texts together. Those of one text come best first, so that where
+ * one has no place the others have none. */
 static void choose(search *s)
 {
     const int64_t V = s->engine->model->n_vocab;
+    const bool last = s->n_made + 1 == s->opt->n_new;
     s->n_choice = 0;
     for (int b = 0; b < s->n_live; b++) {
         const float *z = s->session[b]->logits;
-        const double all = log_sum_exp(z, V);
+        const double base = s->score[b] - log_sum_exp(z, V);
         order o;
         order_begin(&o, z, V, s->places);
         order_lead(&o, s->n_wide);
         for (int64_t i = 0; i < s->n_wide && i < o.n; i++) {
             const int32_t id = order_id(&o, i);
-            const bool last = s->n_made + 1 == s->opt->n_new;
-            add_choice(s, (choice){ s->score[b] + (double)order_score(&o, i) - all, b, id,
-                                    last || ends_text(s, id) });
+            const double score = base + (double)order_score(&o, i);
+            if (!add_choice(s, (choice){ score, b, id, last || ends_text(s, id) }))
+                break;
         }
     }
 }

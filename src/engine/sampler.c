@@ -113,7 +113,7 @@ static weft_status check_named(const sampler *s, const char *chain, const bool *
     for (int i = 0; i < SAMPLER_STEPS; i++)
         if (!named[i] && sampler_steps[i].on(&s->opt))
             return weft_fail(err, WEFT_EINVAL,
-                             "the chain \"%s\" has no %s, but its options are set", chain,
+                             "the chain \"%s\" has no %s, which the options ask for", chain,
                              sampler_steps[i].name);
     return WEFT_OK;
 }
@@ -148,8 +148,8 @@ static weft_status read_chain(sampler *s, weft_error *err)
 /* How many tokens of the history steps look at. */
 static int64_t find_window(const weft_sampler_options *o)
 {
-    const bool counts = o->repetition != 1 || o->frequency != 0 || o->presence != 0;
-    const int64_t counted = !counts ? 0 : o->penalty_last_n > 0 ? o->penalty_last_n : INT64_MAX;
+    const int64_t all = o->penalty_last_n > 0 ? o->penalty_last_n : INT64_MAX;
+    const int64_t counted = sampler_counts(o) ? all : 0;
     const int64_t compared = o->dry_multiplier > 0 ? o->dry_last_n : 0;
     return counted > compared ? counted : compared;
 }

@@ -27,6 +27,12 @@ typedef struct sampler_step {
     int (*say)(const weft_sampler_options *o, char *to, size_t size); /* as snprintf */
 } sampler_step;
 
+/* Are tokens of the history counted, for penalties? */
+static inline bool sampler_counts(const weft_sampler_options *o)
+{
+    return o->repetition != 1 || o->frequency != 0 || o->presence != 0;
+}
+
 extern const sampler_step sampler_steps[SAMPLER_STEPS]; /* in the order of the default chain */
 
 struct sampler {

@@ -38,11 +38,6 @@ static const int32_t *last_of(const sampler *s, int64_t n, int64_t *count)
     return s->n_id > 0 ? s->ids + s->n_id - *count : NULL;
 }
 
-static bool penalties_on(const weft_sampler_options *o)
-{
-    return o->repetition != 1 || o->frequency != 0 || o->presence != 0;
-}
-
 /* z = z < 0 ? z r : z / r;  z -= f times + p, once for each token that occurs. Repetition is in
  * float, as the tensors of transformers are. */
 static void penalties(sampler *s)
@@ -310,7 +305,7 @@ static int say_mirostat(const weft_sampler_options *o, char *to, size_t size)
 
 const sampler_step sampler_steps[SAMPLER_STEPS] = {
     { "bias", true, bias_on, bias, say_bias },
-    { "penalties", true, penalties_on, penalties, say_penalties },
+    { "penalties", true, sampler_counts, penalties, say_penalties },
     { "dry", true, dry_on, dry, say_dry },
     { "temperature", false, temperature_on, temperature, say_temperature },
     { "top_k", false, top_k_on, top_k, say_top_k },
