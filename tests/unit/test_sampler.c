@@ -209,18 +209,18 @@ static void as_transformers(void **state)
 
 /* ---- the oracle of DRY, XTC and mirostat ----------------------------------------------------- */
 
-typedef struct reader {
+typedef struct oracle {
     const char *at, *end;
-} reader;
+} oracle;
 
-static void take(reader *r, void *to, size_t n)
+static void take(oracle *r, void *to, size_t n)
 {
     assert_true((size_t)(r->end - r->at) >= n);
     memcpy(to, r->at, n);
     r->at += n;
 }
 
-static void check_dry(reader *r)
+static void check_dry(oracle *r)
 {
     int32_t head[4], ids[64];
     double of[2];
@@ -243,7 +243,7 @@ static void check_dry(reader *r)
     sampler_free(s);
 }
 
-static void check_xtc(reader *r)
+static void check_xtc(oracle *r)
 {
     int32_t head[4], want[64], history[256] = { 0 };
     int64_t seed;
@@ -266,7 +266,7 @@ static void check_xtc(reader *r)
     sampler_free(s);
 }
 
-static void check_mirostat(reader *r)
+static void check_mirostat(oracle *r)
 {
     int32_t head[2], want[64], history[64];
     int64_t seed;
@@ -297,7 +297,7 @@ static void as_the_oracle(void **state)
     (void)state;
     size_t size;
     char *golden = read_whole(fixture("golden/sampler/oracle.bin"), &size);
-    reader r = { golden, golden + size };
+    oracle r = { golden, golden + size };
     int32_t n[3];
     take(&r, n, sizeof n);
     for (int i = 0; i < n[0]; i++)
