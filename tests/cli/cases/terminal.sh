@@ -11,6 +11,7 @@ sed 's/"max_position_embeddings": 512/"max_position_embeddings": 200000/' "$GOLD
 ln -s "$GOLDEN/llama-gqa/model.safetensors" long/model.safetensors
 awk 'BEGIN { for (i = 0; i < 40000; i++) printf "%s%d", i ? "," : "", i % 60 }' >ids
 printf '%s\n' 'echo $$ >pid' 'exec "$WEFT" run long --ids "$(cat ids)" -n 1 -c 200000 -t 1' >long.sh
+: >typed
 script -qfec "sh long.sh" typed </dev/null >/dev/null &
 for i in $(seq 1 600); do
     tr '\r' '\n' <typed 2>/dev/null | grep -q '^prompt \[#* *\] *[0-9]* %  [0-9]* of 40000 tokens' && echo "a bar" && break
