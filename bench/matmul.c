@@ -52,7 +52,8 @@ static void weights_init(job *j, const dtype *type)
     const size_t row_bytes = dtype_row_bytes(type, width);
     tensor *numbers = bench_tensor("w", DISTINCT, width);
     char *stored = bench_must(malloc(row_bytes * DISTINCT), NULL);
-    for (int64_t o = 0; o < DISTINCT; o++)
+    memset(stored, 0, row_bytes * DISTINCT); /* what cannot be written is measured with zeros */
+    for (int64_t o = 0; type->encode && o < DISTINCT; o++)
         type->encode(stored + (size_t)o * row_bytes, row(numbers, o), width);
     for (int c = 0; c < COPIES; c++) {
         tensor *t = bench_must(calloc(1, sizeof *t), NULL);
@@ -130,8 +131,9 @@ int main(int argc, char **argv)
     static dtype q8_0_f32, q4_0_f32, q4_k_f32, q6_k_f32;
     static const dtype *const types[] = { &dtype_f32,  &dtype_bf16, &dtype_f16,  &dtype_q8_0,
                                           &dtype_q4_0, &dtype_q4_1, &dtype_q5_0, &dtype_q5_1,
-                                          &dtype_q4_k, &dtype_q5_k, &dtype_q6_k, &q8_0_f32,
-                                          &q4_0_f32,   &q4_k_f32,   &q6_k_f32 };
+                                          &dtype_q2_k, &dtype_q3_k, &dtype_q4_k, &dtype_q5_k,
+                                          &dtype_q6_k, &q8_0_f32,   &q4_0_f32,   &q4_k_f32,
+                                          &q6_k_f32 };
     static const int n_rows[] = { 1, 16, MOST_ROW };
     const int code = args_parse(&self, argc, argv);
     if (code >= 0)

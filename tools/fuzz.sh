@@ -6,10 +6,11 @@
 #   tools/fuzz.sh --coverage   branches of the parsers reached by all inputs and by the parser tests
 #
 # What is found is kept in build-fuzz: inputs/ grows from run to run, findings/ holds what broke. Exit status 1 on a
-# finding, on fewer inputs than asked for, or on less coverage than LEAST. JOBS sets the number of compilers (1).
+# finding, on fewer inputs than asked for, or on less coverage than LEAST. JOBS sets the number of compilers (1), TARGETS
+# which targets there are, PATIENCE the seconds that an input may take (20).
 set -eu
 cd "$(dirname "$0")/.."
-TARGETS="safetensors gguf config model regex tokenizer session"
+TARGETS=${TARGETS:-safetensors gguf config model regex tokenizer session}
 TESTS="test_gguf test_safetensors test_config test_load_faults test_parts test_convert test_save test_describe test_regex
     test_unicode test_tokenizer test_tokenizer_files test_tokenizer_gguf test_session_files"
 GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_write formats/config formats/open
@@ -58,7 +59,7 @@ fuzz() { # TARGET LIMIT-OPTION LEAST-INPUTS
     before=$(find "$findings" -name "$1-*" | wc -l)
     passed=1
     "$FUZZ/tests/fuzz/fuzz_$1" "$2" -max_len="$(longest "$1")" -dict="$(dictionary "$1")" -use_value_profile=1 \
-        -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$findings/$1-" \
+        -timeout="${PATIENCE:-20}" -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$findings/$1-" \
         "$inputs" "tests/fuzz/corpus/$1" >"$log" 2>&1 || passed=0
     found=$(($(find "$findings" -name "$1-*" | wc -l) - before))
     count=$(stat_of number_of_executed_units "$log")

@@ -160,6 +160,12 @@ static inline ivec i_codes2(ivec u, ivec x, ivec u2, ivec x2)
     return i_pairs(_mm256_add_epi16(_mm256_maddubs_epi16(u, x), _mm256_maddubs_epi16(u2, x2)));
 }
 
+static inline ivec i_eights(ivec v, int at)
+{
+    const __m128i from = _mm_set_epi64x(0x0101010101010101 * (at + 1), 0x0101010101010101 * at);
+    return _mm256_shuffle_epi8(v, _mm256_broadcastsi128_si256(from));
+}
+
 static inline ivec i_quarters(const ivec t[4])
 {
     return _mm256_hadd_epi32(_mm256_hadd_epi32(t[0], t[1]), _mm256_hadd_epi32(t[2], t[3]));

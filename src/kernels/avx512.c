@@ -128,6 +128,12 @@ static inline ivec i_rows16(const uint8_t *w, size_t step)
 #define i_codes(u, x)          i_dot(_mm512_setzero_si512(), u, x)
 #define i_codes2(u, x, u2, x2) i_dot(i_codes(u, x), u2, x2)
 
+static inline ivec i_eights(ivec v, int at)
+{
+    const __m128i from = _mm_set_epi64x(0x0101010101010101 * (at + 1), 0x0101010101010101 * at);
+    return _mm512_shuffle_epi8(v, _mm512_broadcast_i32x4(from));
+}
+
 static inline ivec i_quarters(const ivec t[4])
 {
     const ivec a = _mm512_add_epi32(i_lows(t[0], t[1]), i_highs(t[0], t[1]));

@@ -11,6 +11,7 @@
  *     i_all16(x)             16 bytes in all quarters
  *     i_codes i_codes2       products of quarters of codes from 0 to 63 and of x, added up to 32-bit
  *                            lanes; the same for two quarters, added
+ *     i_eights(v, at)        of every quarter, its byte `at` and the next one, eight times each
  *     i_quarters(t)          the sums of the quarters of four vectors
  *     i_turn(t)              four vectors whose quarters are turned as a matrix of 4 x 4
  *     i_q8_0                 WIDTH rows of weights times one block of x, straight from the file
@@ -402,41 +403,70 @@ static inline void ask(const uint8_t *next, int64_t k, int64_t bytes)
         __builtin_prefetch(next + k * bytes + line);
 }
 
-/* Adds block b of WIDTH outputs to s: (a d + c m) d_x, c being the sum of x. */
-static inline vec add_lifted(vec s, ivec a, vec d, vec m, const rows_i8 *x, int64_t b)
+/* Adds a group of WIDTH outputs to s: (a d + c m) d_x, c being the sum of x. */
+static inline vec add_lifted(vec s, ivec a, vec d, vec m, int32_t c, real x_scale)
 {
-    const vec c = i_real(i_set(x->sum[b]));
-    return v_fma(v_fma(i_real(a), d, v_mul(c, m)), v_set(x->scale[b]), s);
+    return v_fma(v_fma(i_real(a), d, v_mul(i_real(i_set(c)), m)), v_set(x_scale), s);
 }
 
-/* Blocks of 32 that begin with d, or d and m. */
-static inline __attribute__((always_inline)) I8 vec row_of_small(tile_kind kind, const rows_i8 *x,
-                                                                 int64_t n, const uint8_t *w,
-                                                                 size_t step)
+/* The same of weights without a least number: a d d_x. */
+static inline vec add_scaled(vec s, ivec a, vec d, real x_scale)
 {
-    const int bytes = kind == TILE_Q8_0 ? 34 : kind == TILE_Q4_0 ? 18 : 20;
+    return v_fma(v_mul(i_real(a), d), v_set(x_scale), s);
+}
+
+/* Bit k of the 16 at byte `at` of every quarter becomes bit 4 of byte k. */
+static inline I8 ivec fifth_bits(ivec v, int at)
+{
+    static const uint8_t bit[16] = { 1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128 };
+    const octets own = (octets)i_all16((const int8_t *)bit);
+    return (ivec)((octets)(((octets)i_eights(v, at) & own) == own) & 16);
+}
+
+/* Blocks of 32 that begin with d, or d and m, and end with 4 bits a number. */
+static inline __attribute__((always_inline)) I8 vec row_of_nibbles(tile_kind kind, const rows_i8 *x,
+                                                                   int64_t n, const uint8_t *w,
+                                                                   size_t step)
+{
+    const bool lifted = kind == TILE_Q4_1 || kind == TILE_Q5_1;
+    const bool fifth = kind == TILE_Q5_0 || kind == TILE_Q5_1;
+    const int bytes = 18 + 2 * lifted + 4 * fifth, middle = fifth ? 16 : 8;
     const uint8_t *next = w + WIDTH * step;
     vec s = v_zero();
     for (int64_t b = 0; b < n; b++, w += bytes) {
-        ask(next, b, WIDTH * bytes);
         const int8_t *q = x->q + b * BLOCK_I8;
-        const vec d = v_scales(w, step);
-        if (kind == TILE_Q8_0) {
-            const ivec a = i_q8_0(w + 2, step, q, x->sum[b]);
-            s = v_fma(v_mul(i_real(a), d), v_set(x->scale[b]), s);
-            continue;
-        }
         const ivec first = i_all16(q), second = i_all16(q + 16);
+        const vec d = v_scales(w, step);
         ivec t[4];
+        ask(next, b, WIDTH * bytes);
         for (size_t i = 0; i < 4; i++) {
-            const ivec two = i_rows16(w + bytes - 16 + i * step, step);
-            t[i] = i_codes2(LOW4(two), first, HIGH4(two), second);
+            const uint8_t *codes = w + bytes - 16 + i * step;
+            const ivec two = i_rows16(codes, step);
+            ivec low = LOW4(two), high = HIGH4(two);
+            if (fifth) {
+                const ivec bits = i_rows16(codes - 4, step);
+                low |= fifth_bits(bits, 0);
+                high |= fifth_bits(bits, 2);
+            }
+            t[i] = i_codes2(low, first, high, second);
         }
         const ivec a = i_quarters(t);
-        if (kind == TILE_Q4_0) /* stored numbers are eight too many */
-            s = v_fma(v_mul(i_real(i_add(a, i_set(-8 * x->sum[b]))), d), v_set(x->scale[b]), s);
-        else
-            s = add_lifted(s, a, d, v_scales(w + 2, step), x, b);
+        if (lifted)
+            s = add_lifted(s, a, d, v_scales(w + 2, step), x->sum[b], x->scale[b]);
+        else /* stored numbers are half their range too many */
+            s = add_scaled(s, i_add(a, i_set(-middle * x->sum[b])), d, x->scale[b]);
+    }
+    return s;
+}
+
+static inline I8 vec row_of_q8_0(const rows_i8 *x, int64_t n, const uint8_t *w, size_t step)
+{
+    const uint8_t *next = w + WIDTH * step;
+    vec s = v_zero();
+    for (int64_t b = 0; b < n; b++, w += 34) {
+        ask(next, b, WIDTH * 34);
+        const vec d = v_scales(w, step);
+        s = add_scaled(s, i_q8_0(w + 2, step, x->q + b * BLOCK_I8, x->sum[b]), d, x->scale[b]);
     }
     return s;
 }
@@ -483,7 +513,8 @@ static inline __attribute__((always_inline)) I8 vec row_of_lifted(tile_kind kind
                 const int by = 8 * (g % 4 + o);
                 const vec scale = v_mul(d, i_real((ivec)(six[g / 4] >> by & 255)));
                 const vec low_end = v_mul(e, i_real((ivec)(six[2 + g / 4] >> by & 255)));
-                s = add_lifted(s, i_quarters(t[o]), scale, low_end, x, b + g + o);
+                s = add_lifted(s, i_quarters(t[o]), scale, low_end, x->sum[b + g + o],
+                               x->scale[b + g + o]);
             }
         }
     }
@@ -524,38 +555,107 @@ static inline I8 vec row_of_q6_k(const rows_i8 *x, int64_t n, const uint8_t *w, 
                 const ivec eight = (ivec)((words)scale[2 * quad + g / 4] << (24 - g % 4 * 8));
                 const vec by = v_mul(d, i_real(i_top8(eight)));
                 const ivec sum = i_add(a[g], i_set(-32 * x->half[at])); /* codes are 32 too many */
-                s = v_fma(v_mul(i_real(sum), by), v_set(x->scale[at / 2]), s);
+                s = add_scaled(s, sum, by, x->scale[at / 2]);
             }
         }
     }
     return s;
 }
 
-/* WIDTH outputs of one row of x, as the weights are stored; false where that is not known. */
-static I8 bool strip_of_one(real *y, const rows_i8 *x, int64_t n, tile_kind kind, const uint8_t *w,
-                            size_t step)
+/* Of the twelve bytes that begin in the middle of word 0, 16 scales of six bits (tensor/q3_k.c). */
+static inline void q3_k_scales(words to[4], const ivec from[4])
+{
+    words part[3]; /* lower four bits of 0 to 3 and 8 to 11, of 4 to 7 and 12 to 15; upper two */
+    for (int i = 0; i < 3; i++)
+        part[i] = (words)from[i] >> 16 | (words)from[i + 1] << 16;
+    for (int i = 0; i < 4; i++)
+        to[i] = (part[i % 2] >> (4 * (i / 2)) & 0x0F0F0F0F) | (part[2] >> (2 * i) & 0x03030303)
+                                                                  << 4;
+}
+
+/* Q2_K and Q3_K: two bits of four groups of 32 in 32 bytes; Q3_K has a third one elsewhere, of eight
+ * groups in 32 bytes. */
+static inline __attribute__((always_inline)) I8 vec row_of_pairs(tile_kind kind, const rows_i8 *x,
+                                                                 int64_t n, const uint8_t *w,
+                                                                 size_t step)
+{
+    const bool third = kind == TILE_Q3_K;
+    const int bytes = third ? 110 : 84;
+    const uint8_t *next = w + WIDTH * step;
+    vec s = v_zero();
+    for (int64_t b = 0; b < n; b += 8, w += bytes) {
+        const vec d = row_halves(w + (third ? 108 : 80), step), e = -row_halves(w + 82, step);
+        ivec head[4], a[8]; /* a: of groups of 16 */
+        words scale[4];
+        take16(head, w + (third ? 94 : 0), step);
+        i_turn(head);
+        if (third)
+            q3_k_scales(scale, head);
+        else
+            memcpy(scale, head, sizeof scale);
+        for (int quad = 0; quad < 2; quad++) {
+            const int8_t *q = x->q + (b + 4 * quad) * BLOCK_I8;
+            ask(next, b / 4 + quad, WIDTH * bytes / 2);
+            for (int half = 0; half < 2; half++) {
+                const uint8_t *low = w + (third ? 32 : 16) + 32 * quad + 16 * half;
+                ivec t[4][4];
+                for (size_t i = 0; i < 4; i++) {
+                    const shorts two = (shorts)i_rows16(low + i * step, step);
+                    const shorts one = (shorts)i_rows16(w + 16 * half + i * step, step);
+                    for (int g = 0; g < 4; g++) {
+                        ivec code = (ivec)((octets)(two >> (2 * g)) & 3);
+                        if (third)
+                            code |= BITS(one >> (4 * quad + g), 2, 4);
+                        t[g][i] = i_codes(code, i_all16(q + 32 * g + 16 * half));
+                    }
+                }
+                for (int g = 0; g < 4; g++)
+                    a[2 * g + half] = i_quarters(t[g]);
+            }
+            for (int g = 0; g < 8; g++) {
+                const int64_t at = 2 * b + 8 * quad + g;
+                const words own = scale[2 * quad + g / 4] >> (8 * (g % 4)) & 255;
+                const int32_t sum = x->half[at];
+                if (third) /* codes are 4 too many, scales 32 */
+                    s = add_scaled(s, i_add(a[g], i_set(-4 * sum)),
+                                   v_mul(d, i_real(i_add((ivec)own, i_set(-32)))),
+                                   x->scale[at / 2]);
+                else
+                    s = add_lifted(s, a[g], v_mul(d, i_real((ivec)(own & 15))),
+                                   v_mul(e, i_real((ivec)(own >> 4))), sum, x->scale[at / 2]);
+            }
+        }
+    }
+    return s;
+}
+
+/* WIDTH outputs of one row of x, as the weights are stored. */
+static I8 vec strip_of_one(const rows_i8 *x, int64_t n, tile_kind kind, const uint8_t *w,
+                           size_t step)
 {
     switch (kind) {
     case TILE_Q8_0:
-        v_store(y, row_of_small(TILE_Q8_0, x, n, w, step));
-        return true;
+        return row_of_q8_0(x, n, w, step);
     case TILE_Q4_0:
-        v_store(y, row_of_small(TILE_Q4_0, x, n, w, step));
-        return true;
+        return row_of_nibbles(TILE_Q4_0, x, n, w, step);
     case TILE_Q4_1:
-        v_store(y, row_of_small(TILE_Q4_1, x, n, w, step));
-        return true;
+        return row_of_nibbles(TILE_Q4_1, x, n, w, step);
+    case TILE_Q5_0:
+        return row_of_nibbles(TILE_Q5_0, x, n, w, step);
+    case TILE_Q5_1:
+        return row_of_nibbles(TILE_Q5_1, x, n, w, step);
+    case TILE_Q2_K:
+        return row_of_pairs(TILE_Q2_K, x, n, w, step);
+    case TILE_Q3_K:
+        return row_of_pairs(TILE_Q3_K, x, n, w, step);
     case TILE_Q4_K:
-        v_store(y, row_of_lifted(TILE_Q4_K, x, n, w, step));
-        return true;
+        return row_of_lifted(TILE_Q4_K, x, n, w, step);
     case TILE_Q5_K:
-        v_store(y, row_of_lifted(TILE_Q5_K, x, n, w, step));
-        return true;
+        return row_of_lifted(TILE_Q5_K, x, n, w, step);
     case TILE_Q6_K:
-        v_store(y, row_of_q6_k(x, n, w, step));
-        return true;
+        return row_of_q6_k(x, n, w, step);
     default:
-        return false;
+        return v_zero();
     }
 }
 
@@ -564,10 +664,11 @@ static void product_i8(real *y, int64_t y_stride, const void *packed, int64_t N,
 {
     const rows_i8 x = packed_i8(packed, N, K);
     int64_t o = o0;
-    for (; N == 1 && o + WIDTH <= o1 && w->row_bytes < (1u << 26); o += WIDTH)
-        if (!strip_of_one(y + o, &x, K / BLOCK_I8, w->kind,
-                          (const uint8_t *)w->data + (size_t)o * w->row_bytes, w->row_bytes))
-            break;
+    const bool alone = N == 1 && w->kind != TILE_OTHER && w->row_bytes < (1u << 26);
+    for (; alone && o + WIDTH <= o1; o += WIDTH)
+        v_store(y + o,
+                strip_of_one(&x, K / BLOCK_I8, w->kind,
+                             (const uint8_t *)w->data + (size_t)o * w->row_bytes, w->row_bytes));
     for (; o < o1; o += PANEL_I8)
         strip_i8(y, y_stride, &x, N, K, w, o, least(PANEL_I8, o1 - o));
 }

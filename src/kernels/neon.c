@@ -174,6 +174,12 @@ static inline int16x8_t add_codes(int16x8_t to, ivec u, ivec x)
 #define i_codes2(u, x, u2, x2) vpaddlq_s16(add_codes(add_codes(vdupq_n_s16(0), u, x), u2, x2))
 #define i_quarters(t)          i_sums(t)
 
+static inline ivec i_eights(ivec v, int at)
+{
+    const uint8x16_t from = vcombine_u8(vdup_n_u8((uint8_t)at), vdup_n_u8((uint8_t)(at + 1)));
+    return vreinterpretq_s32_u8(vqtbl1q_u8(vreinterpretq_u8_s32(v), from));
+}
+
 static inline void i_turn(ivec t[4])
 {
     vec v[4];

@@ -125,6 +125,8 @@ static weft_status add_tokenizer(const conversion *c, gguf_writer *w)
     if (!c->text[TEXT_TOKENIZER].text) {
         add_id(w, "tokenizer.ggml.bos_token_id", config_id(c, "bos_token_id"));
         add_id(w, "tokenizer.ggml.eos_token_id", config_id(c, "eos_token_id"));
+        log_write(&c->host->log, WEFT_LOG_WARN,
+                  "%s: there is no tokenizer.json, so the GGUF file gets no vocabulary", c->from);
         return WEFT_OK;
     }
     convert_join(path, sizeof path, c->from, text_files[TEXT_TOKENIZER]);

@@ -30,5 +30,5 @@ static void quants(block_i8 *to, const void *row, int64_t b)
 DECODES(I8_LIFTED | I8_HALVES)
 
 const dtype dtype_q2_k = {
-    "q2_k", NULL, 10, LONG, BYTES, TILE_OTHER, decode, decode, NULL, quants, I8_LIFTED | I8_HALVES
+    "q2_k", NULL, 10, LONG, BYTES, TILE_Q2_K, decode, decode, NULL, quants, I8_LIFTED | I8_HALVES
 };

@@ -37,5 +37,5 @@ static void quants(block_i8 *to, const void *row, int64_t b)
 
 DECODES(I8_HALVES)
 
-const dtype dtype_q3_k = { "q3_k", NULL,   11,   LONG,   BYTES,    TILE_OTHER,
+const dtype dtype_q3_k = { "q3_k", NULL,   11,   LONG,   BYTES,    TILE_Q3_K,
                            decode, decode, NULL, quants, I8_HALVES };

@@ -32,5 +32,5 @@ static void put_block(uint8_t *block, const real *x)
 DECODES(I8_SCALED)
 ENCODES(GROUP)
 
-const dtype dtype_q5_0 = { "q5_0", NULL,   6,      GROUP,  BYTES,    TILE_OTHER,
+const dtype dtype_q5_0 = { "q5_0", NULL,   6,      GROUP,  BYTES,    TILE_Q5_0,
                            decode, decode, encode, quants, I8_SCALED };

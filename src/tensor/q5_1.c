@@ -31,5 +31,5 @@ static void put_block(uint8_t *block, const real *x)
 DECODES(I8_LIFTED)
 ENCODES(GROUP)
 
-const dtype dtype_q5_1 = { "q5_1", NULL,   7,      GROUP,  BYTES,    TILE_OTHER,
+const dtype dtype_q5_1 = { "q5_1", NULL,   7,      GROUP,  BYTES,    TILE_Q5_1,
                            decode, decode, encode, quants, I8_LIFTED };

@@ -1,11 +1,12 @@
 #!/bin/sh
-# install.sh SOURCE BUILD CC LIBDIR - installs into an empty prefix, moves it, and builds the program of weft.h's
-# first comment against it in every way that is offered: pkg-config, pkg-config --static, find_package.
+# install.sh SOURCE BUILD CC LIBDIR [CXX] - installs into an empty prefix, moves it, and builds the program of weft.h's
+# first comment against it in every way that is offered: pkg-config, pkg-config --static, find_package; as C and as C++.
 set -u
-source=$1 build=$2 cc=$3 libdir=$4
+source=$1 build=$2 cc=$3 libdir=$4 cxx=${5:-}
 . "$source/tests/host/say.sh"
 
-model=$source/tests/golden/llama-gqa
+model=$work/model
+speaking_model "$source/tests/golden" "$model"
 header_program "$source/include/weft.h" >"$work/program.c"
 check "install: cmake --install succeeds" cmake --install "$build" --prefix "$work/made"
 mv "$work/made" "$work/moved"
@@ -24,16 +25,30 @@ done
 # shellcheck disable=SC2046 # one word per flag
 build_shared() { "$cc" "$work/program.c" $(pkg-config --cflags --libs weft) -o "$work/shared"; }
 check "install: builds with pkg-config" build_shared
-check "install: runs with pkg-config" prints_ids "$work/shared" "$model"
-cp "$work/ids" "$work/ids.shared"
+check "install: runs with pkg-config" prints_text "$work/shared" "$model" abc
+cp "$work/text" "$work/text.shared"
+
+# shellcheck disable=SC2046
+build_cxx() { "$cxx" -Wall -Wextra -pedantic -x c++ "$work/program.c" $(pkg-config --cflags --libs weft) -o "$work/cxx"; }
+# shellcheck disable=SC2046
+build_example() { "$cxx" "$source/examples/cpp.cpp" $(pkg-config --cflags --libs weft) -o "$work/example"; }
+if [ -n "$cxx" ]; then
+    check "install: builds as C++ with pkg-config" build_cxx
+    check "install: runs as C++" prints_text "$work/cxx" "$model" abc
+    check "install: C and C++ print the same text" cmp "$work/text" "$work/text.shared"
+    check "install: examples/cpp.cpp builds" build_example
+    check "install: examples/cpp.cpp runs" "$work/example" "$model" "abc"
+else
+    skip "install: builds as C++ with pkg-config" "no C++ compiler here"
+fi
 
 # shellcheck disable=SC2046
 build_static() { "$cc" -static "$work/program.c" $(pkg-config --static --cflags --libs weft) -o "$work/static"; }
 echo 'int main(void) { return 0; }' >"$work/empty.c"
 if "$cc" -static "$work/empty.c" -ljansson -lpcre2-8 -lutf8proc -o "$work/empty" 2>/dev/null; then
     check "install: builds with pkg-config --static" build_static
-    check "install: runs with pkg-config --static" prints_ids "$work/static" "$model"
-    check "install: static and shared print the same ids" cmp "$work/ids" "$work/ids.shared"
+    check "install: runs with pkg-config --static" prints_text "$work/static" "$model" abc
+    check "install: static and shared print the same text" cmp "$work/text" "$work/text.shared"
 else
     skip "install: builds with pkg-config --static" "no static libc or libraries here"
 fi
@@ -53,7 +68,7 @@ configure() { cmake -S "$work/project" -B "$work/project/build" -DCMAKE_C_COMPIL
 check "install: find_package(weft) finds it" configure
 check "install: builds with find_package" cmake --build "$work/project/build"
 for target in by_shared by_static; do
-    check "install: runs with find_package, $target" prints_ids "$work/project/build/$target" "$model"
-    check "install: $target prints the same ids" cmp "$work/ids" "$work/ids.shared"
+    check "install: runs with find_package, $target" prints_text "$work/project/build/$target" "$model" abc
+    check "install: $target prints the same text" cmp "$work/text" "$work/text.shared"
 done
 exit $n_failed
