@@ -5,7 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_TOP 100 /* alternatives that are told for a token */
+#define MAX_TOP  100 /* alternatives that are told for a token */
+#define LONG_RUN 2   /* seconds of generating after which the machine is measured, too */
 
 static load_options load;
 static shape_options shape;
@@ -122,7 +123,9 @@ static bool put_token(const job *j, output *o, int32_t id, weft_error *err)
     const int64_t n = take_piece(j, o, id);
     const char *bytes = o->piece;
     size_t length = (size_t)n;
-    if (n < 0 || (j->stop && weft_stop_push(j->stop, o->piece, (size_t)n, &bytes, &length, err)))
+    if (n <= 0)
+        return n == 0;
+    if (j->stop && weft_stop_push(j->stop, bytes, length, &bytes, &length, err) != WEFT_OK)
         return false;
     return put_text(o, bytes, length);
 }
@@ -159,7 +162,7 @@ static void json_logprobs(const job *j, output *o)
         fputs(i ? "," : "", stdout);
         json_logprob(j, o, l);
         fputs(",\"top\":[", stdout);
-        for (int64_t k = 1; k <= n_top; k++) {
+        for (int64_t k = 1; k <= n_top && l[k].id >= 0; k++) {
             fputs(k > 1 ? "," : "", stdout);
             json_logprob(j, o, l + k);
             putchar('}');
@@ -193,14 +196,14 @@ static void print_end(const job *j, output *o, const char *why)
 
 /* ---- how long it took ------------------------------------------------------------------------ */
 
-/* After a run of seconds, measuring the machine for a part of one is not felt: which share of the
- * rate at which it can read the model's weights was reached? 0 where that is not known. */
+/* Which share of the rate at which this machine can read the model's weights was reached? Measuring
+ * that takes part of a second, which is not felt after some. 0 where it is not known. */
 static double share_of_bandwidth(const job *j, const weft_engine_options *o, double rate,
                                  double seconds)
 {
     double bytes;
     weft_speed speed = { .struct_size = sizeof speed };
-    if (seconds < 2 || !cli_weight_bytes(j->model, &bytes) || cli_interrupted() ||
+    if (seconds < LONG_RUN || !cli_weight_bytes(j->model, &bytes) || cli_interrupted() ||
         weft_engine_estimate(j->model, o, &speed, NULL) != WEFT_OK)
         return 0;
     return rate * bytes / speed.read_rate;
@@ -251,7 +254,8 @@ static weft_status note_logprobs(const job *j, output *o, int32_t id, weft_error
 {
     weft_logprob *l = o->logprob + o->n * (1 + n_top);
     l->id = id;
-    weft_session_top(j->session, n_top, l + 1);
+    for (int64_t k = weft_session_top(j->session, n_top, l + 1); k < n_top; k++)
+        l[1 + k].id = -1; /* the vocabulary ends before */
     return weft_session_logprobs(j->session, l, 1, err);
 }
 
@@ -374,6 +378,7 @@ static int run_beams(job *j)
     for (int i = 0; i < found->n && good; i++)
         good = print_beam(j, &found->beam[i], i == 0);
     fputs(json ? "]}\n" : "", stdout);
+    fflush(stdout);
     fprintf(stderr, "weft: prompt %lld tokens; %lld beams in %.2f s\n", (long long)j->n_prompt,
             (long long)n_beam, cli_now() - start);
     weft_beams_free(found);

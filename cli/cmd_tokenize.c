@@ -246,10 +246,10 @@ static int do_encode(const weft_tokenizer *t, const char *text, size_t n)
 static int tokenize_main(void)
 {
     weft_error err = { 0 };
-    const char *path = load.path ? load.path : positional[0];
-    const char *given = load.path ? positional[0] : positional[1];
-    if (load.path && positional[1])
-        return cli_usage(&command_tokenize, "unexpected argument \"%s\"", positional[1]);
+    /* A single argument is the text, where a setting names the model and no file the text. */
+    const bool only_text = load.path && !positional[1] && !file_name;
+    const char *path = positional[0] && !only_text ? positional[0] : load.path;
+    const char *given = only_text ? positional[0] : positional[1];
     if (!path)
         return cli_usage(&command_tokenize, "which tokenizer? Give a model or a tokenizer.json");
     if (!given && !file_name)

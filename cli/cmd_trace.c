@@ -264,16 +264,20 @@ static void print_table(const seen *s)
     print_formulas(s, w.op);
 }
 
+#define SHOWN 32 /* tokens of a prompt */
+
 static void print_tokens(const weft_tokenizer *t, const int32_t *ids, int64_t n)
 {
     fputs("tokens", stdout);
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && i < SHOWN; i++) {
         char bytes[64];
         printf(" %d", (int)ids[i]);
         const int64_t length = t ? weft_tokenizer_piece(t, ids[i], bytes, sizeof bytes) : 0;
         if (length > 0 && length <= (int64_t)sizeof bytes)
             cli_print_bytes(bytes, (size_t)length);
     }
+    if (n > SHOWN)
+        printf(" ... %lld in all", (long long)n);
     fputs("\n\n", stdout);
 }
 

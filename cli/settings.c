@@ -19,6 +19,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
@@ -203,6 +204,25 @@ static const char *in_force(const command *c, const option *o, char *from, size_
     return s->value;
 }
 
+/* A variable of ours that is nearly a setting was meant to be one. */
+static void warn_of_variables(void)
+{
+    for (char **e = environ; *e; e++) {
+        char name[64];
+        const size_t n = strcspn(*e, "=");
+        if (strncmp(*e, "WEFT_", 5) != 0 || n - 5 >= sizeof name)
+            continue;
+        for (size_t i = 5; i <= n; i++)
+            name[i - 5] = (char)(i == n           ? 0
+                                 : (*e)[i] == '_' ? '-'
+                                                  : tolower((unsigned char)(*e)[i]));
+        const char *meant = is_setting(NULL, name) ? NULL : near_setting(NULL, name);
+        if (meant)
+            fprintf(stderr, "weft: warning: %.*s is no setting; was that of --%s meant?\n", (int)n,
+                    *e, meant);
+    }
+}
+
 static bool has_settings(const command *c)
 {
     for (const option *o = NULL; (o = option_next(c, o));)
@@ -214,7 +234,10 @@ static bool has_settings(const command *c)
 int settings_apply(const command *c)
 {
     char from[sizeof config.path + 16], takes[128];
-    int code = has_settings(c) ? config_read() : 0;
+    if (!has_settings(c))
+        return 0;
+    warn_of_variables();
+    int code = config_read();
     for (const option *o = NULL; !code && (o = option_next(c, o));) {
         const char *value = o->marks & SETTING ? in_force(c, o, from, sizeof from) : NULL;
         if (value && !option_store(o, value, false))

@@ -938,6 +938,7 @@ static void every_op_is_whole(void **state)
     int n = 0;
     for (; all_ops[n]; n++) {
         assert_non_null(all_ops[n]->name);
+        assert_non_null(all_ops[n]->formula);
         assert_non_null(all_ops[n]->forward);
         assert_non_null(all_ops[n]->cost);
         for (int k = 0; k < n; k++)

@@ -19,9 +19,9 @@ WEFT_PREDICT=2 "$WEFT" config --json | show
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1
 WEFT_PREDICT=2 "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 2>/dev/null
 WEFT_PREDICT=2 "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n 1 2>/dev/null
-"$WEFT" inspect "$GOLDEN/llama-gqa" --no-speed | grep ^memory
-WEFT_CTX_SIZE=16 "$WEFT" inspect "$GOLDEN/llama-gqa" --no-speed | grep ^memory
-"$WEFT" inspect "$GOLDEN/llama-gqa" --no-speed -c 8 | grep ^memory
+"$WEFT" inspect "$GOLDEN/llama-gqa" --no-speed | sed -n 's|^memory.*\(keys and values of [0-9]* positions\).*|\1|p'
+WEFT_CTX_SIZE=16 "$WEFT" inspect "$GOLDEN/llama-gqa" --no-speed | sed -n 's|^memory.*\(keys and values of [0-9]* positions\).*|\1|p'
+"$WEFT" inspect "$GOLDEN/llama-gqa" --no-speed -c 8 | sed -n 's|^memory.*\(keys and values of [0-9]* positions\).*|\1|p'
 
 # Another place, none, and what is wrong in it.
 echo 'predict = 1' >xdg/weft/config
@@ -53,3 +53,25 @@ OMP_NUM_THREADS=1 "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n 1 2>/dev/null
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n 1 -ngl 99
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -ctk f16
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --n-predict 4
+
+# A model that is set is not in the way of one that is named.
+WEFT_MODEL=missing "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n 1 2>/dev/null
+try env WEFT_MODEL=missing "$WEFT" tokenize "$GOLDEN/train-tokenizer/missing" hello
+try env WEFT_MODEL=missing "$WEFT" tokenize hello
+
+# A variable that is nearly one.
+try env WEFT_THREAD=1 WEFT_ISA=scalar WEFT_FROBNICATE=1 "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n 1
+
+# Cut off anywhere, a file is read or refused; and there may be too many lines.
+file=home/.config/weft/config
+codes=
+for i in $(seq 0 "$(wc -c <$file)"); do
+    head -c "$i" $file >cut
+    WEFT_CONFIG=cut "$WEFT" config >/dev/null 2>&1
+    codes="$codes $?"
+done
+echo $codes | tr ' ' '\n' | sort | uniq -c | awk '{ print $1 " files end with " $2 }'
+for i in $(seq 1 257); do echo "threads = $i"; done >many
+try env WEFT_CONFIG=many "$WEFT" config
+sed -i 1d many
+WEFT_CONFIG=many "$WEFT" config

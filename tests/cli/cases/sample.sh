@@ -23,6 +23,7 @@ run --stop "re w" --stop "never" --json
 run --stop "zebra" --json
 run -n 2 --json --logprobs 2 | sed 's/\(\.[0-9][0-9][0-9]\)[0-9]*/\1/g'
 WEFT_TEMP=0.8 run --seed 1
+"$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n 1 --json --logprobs 100 2>/dev/null | tr '{' '\n' | grep -c logprob\":
 
 # Text from a file and through a pipe is the same text.
 echo "Once upon a time" >prompt.txt
