@@ -58,8 +58,8 @@ int main(int argc, char **argv)
     weft_sampler *sampler = session ? weft_sampler_new(model, &how, &err) : NULL;
     weft_decoder *decoder = sampler ? weft_decoder_new(tokenizer, false, &err) : NULL;
     weft_stop *stop = decoder ? weft_stop_new(&end, 1, &err) : NULL;
-    weft_tokens *prompt =
-        stop ? weft_tokenizer_encode(tokenizer, text, strlen(text), NULL, &err) : NULL;
+    weft_tokens *prompt = stop ? weft_tokenizer_encode(tokenizer, text, strlen(text), NULL, &err)
+                               : NULL;
     if (prompt) {
         signal(SIGINT, interrupt);
         if (weft_session_eval(session, prompt->ids, prompt->n, &err) == WEFT_OK)

@@ -28,8 +28,8 @@ int main(int argc, char **argv)
     weft_tokenizer *tokenizer = model ? weft_tokenizer_load(path, NULL, &err) : NULL;
     weft_engine *engine = tokenizer ? weft_engine_new(model, NULL, &err) : NULL;
     weft_session *session = engine ? weft_session_new(engine, &err) : NULL;
-    weft_tokens *prompt =
-        session ? weft_tokenizer_encode(tokenizer, text, strlen(text), NULL, &err) : NULL;
+    weft_tokens *prompt = session ? weft_tokenizer_encode(tokenizer, text, strlen(text), NULL, &err)
+                                  : NULL;
     if (prompt && weft_engine_trace(engine, show, NULL, false, &err) == WEFT_OK)
         weft_session_eval(session, prompt->ids, prompt->n, &err);
     if (err.code)
