@@ -361,6 +361,7 @@ static int trace(weft_engine_options *o, const weft_tokenizer *t, const int32_t 
         return cli_fail(&err);
     weft_model_get_info(model, &info);
     seen s = { .n_head = info.n_head };
+    o->kv_type = WEFT_KV_F32; /* numbers as others show them, who keep no cache */
     o->n_ctx = n;
     o->n_batch = n < INT_MAX ? (int)n : INT_MAX;
     const weft_status status = forward(model, o, ids, n, &s, &err);

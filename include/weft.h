@@ -1,6 +1,6 @@
 /* weft.h - transformers on CPUs. The only header of libweft.
  *
- * A complete program: a hundred tokens of text, the most likely ones.
+ * A complete program: a hundred tokens of text, each the most likely one.
  *
  *     #include <stdio.h>
  *     #include <string.h>
@@ -14,8 +14,8 @@
  *         weft_tokenizer *tokenizer = model ? weft_tokenizer_load(path, NULL, &err) : NULL;
  *         weft_engine *engine = tokenizer ? weft_engine_new(model, NULL, &err) : NULL;
  *         weft_session *session = engine ? weft_session_new(engine, &err) : NULL;
- *         weft_tokens *prompt =
- *             session ? weft_tokenizer_encode(tokenizer, text, strlen(text), NULL, &err) : NULL;
+ *         weft_tokens *prompt = session ? weft_tokenizer_encode(tokenizer, text, strlen(text), NULL, &err)
+ *                                       : NULL;
  *         if (prompt)
  *             weft_session_eval(session, prompt->ids, prompt->n, &err);
  *         for (int i = 0; !err.code && i < 100; i++) {
