@@ -1,0 +1,39 @@
+/* checksum.h - XXH64 (Collet, 2014), the 64-bit sum that `xxhsum -H1` prints, and the sums of a
+ * file's chunks: a byte that changed is told by file and chunk. Not against forgers. */
+#ifndef WEFT_BASE_CHECKSUM_H
+#define WEFT_BASE_CHECKSUM_H
+
+#include "base/mem.h"
+
+typedef struct xxh64 {
+    uint64_t lane[4];
+    uint8_t rest[32];
+    uint64_t n; /* bytes so far */
+} xxh64;
+
+void xxh64_begin(xxh64 *x);
+void xxh64_add(xxh64 *x, const void *data, size_t size);
+uint64_t xxh64_end(const xxh64 *x);
+uint64_t xxh64_of(const void *data, size_t size);
+
+#define CHUNK_BYTES ((size_t)4 << 20)
+
+/* The sums of a file's chunks while its bytes pass. Errors stick. */
+typedef struct chunk_sums {
+    mem *mem;
+    weft_error *err;
+    xxh64 now;
+    uint64_t *sum;
+    uint64_t n, room;
+    uint64_t bytes;
+    bool failed; /* for want of memory */
+} chunk_sums;
+
+void chunk_sums_begin(chunk_sums *c, mem *m, weft_error *err);
+void chunk_sums_add(chunk_sums *c, const void *data, size_t size);
+
+/* Closes the last chunk, which may be short. */
+void chunk_sums_end(chunk_sums *c);
+void chunk_sums_free(chunk_sums *c);
+
+#endif
