@@ -3,7 +3,7 @@
 #ifndef WEFT_BASE_CHECKSUM_H
 #define WEFT_BASE_CHECKSUM_H
 
-#include "base/mem.h"
+#include "base/buffer.h"
 
 typedef struct xxh64 {
     uint64_t lane[4];
@@ -20,20 +20,16 @@ uint64_t xxh64_of(const void *data, size_t size);
 
 /* The sums of a file's chunks while its bytes pass. Errors stick. */
 typedef struct chunk_sums {
-    mem *mem;
-    weft_error *err;
     xxh64 now;
-    uint64_t *sum;
-    uint64_t n, room;
+    buffer sums; /* of whole chunks */
     uint64_t bytes;
-    bool failed; /* for want of memory */
 } chunk_sums;
 
 void chunk_sums_begin(chunk_sums *c, mem *m, weft_error *err);
 void chunk_sums_add(chunk_sums *c, const void *data, size_t size);
 
-/* Closes the last chunk, which may be short. */
-void chunk_sums_end(chunk_sums *c);
+/* The last chunk may be short. Returns the sums, *n of them; NULL where memory was refused. */
+const uint64_t *chunk_sums_end(chunk_sums *c, uint64_t *n);
 void chunk_sums_free(chunk_sums *c);
 
 #endif

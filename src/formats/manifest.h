@@ -23,6 +23,7 @@
 #include "base/host.h"
 
 #define MANIFEST_VERSION 1
+#define STATE_FILE       "state.weft"
 
 typedef struct manifest_counters {
     int64_t step;       /* steps taken, those that were skipped included */

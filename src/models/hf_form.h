@@ -13,11 +13,12 @@ typedef struct hf_form {
     small_text text[N_TEXT];
 } hf_form;
 
-weft_status hf_form_init(hf_form *f, const char *from, host *h, weft_error *err);
+/* With WEFT_LOAD_COPY the weights at `from` are in memory once more for a moment. */
+weft_status hf_form_init(hf_form *f, const char *from, weft_load load, host *h, weft_error *err);
 void hf_form_free(hf_form *f);
 
-/* Puts model.safetensors into a set of files; weight[i]: the numbers of parameter i, as the model
+/* Puts model.safetensors into a set of files; numbers[i]: those of parameter i, as the model
  * has them. */
-void hf_form_weights(const hf_form *f, const float *const *weight, const char *path, save *s);
+void hf_form_weights(const hf_form *f, const float *const *numbers, const char *path, save *s);
 
 #endif

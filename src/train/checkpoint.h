@@ -27,18 +27,18 @@ typedef struct checkpoint_block {
 
 /* What is to be kept. */
 typedef struct checkpoint_view {
-    manifest_counters counters;     /* step, cursor, seed ... */
-    const char *options;            /* of the run, as text that only the trainer reads */
-    const hf_form *form;            /* the model as a directory */
-    const float *const *weight;     /* [form->n_tensor], in the order of the model's parameters */
-    const checkpoint_block *block;  /* the state */
+    manifest_counters counters;    /* step, cursor, seed ... */
+    const char *options;           /* of the run, as text that only the trainer reads */
+    const hf_form *form;           /* the model as a directory */
+    const float *const *weight;    /* [form->n_tensor], in the order of the model's parameters */
+    const checkpoint_block *block; /* the state */
     int n_block;
 } checkpoint_view;
 
-/* Writes a checkpoint into `run`, a directory that is made where there is none; then removes what
+/* Writes a checkpoint into `root`, a directory that is made where there is none; then removes what
  * came before, except the newest `keep` with this one (0: all stay). After an error everything that
  * was there still is, and nothing of the new one. */
-weft_status checkpoint_write(const char *run, const checkpoint_view *v, int keep, host *h,
+weft_status checkpoint_write(const char *root, const checkpoint_view *v, int keep, host *h,
                              weft_error *err);
 
 /* A checkpoint that was found. */
@@ -49,11 +49,11 @@ typedef struct checkpoint {
 
 /* The newest whose every byte is as it was written. One that is damaged is passed over with a
  * warning that names file and chunk; an error where all are. */
-weft_status checkpoint_find(checkpoint *c, const char *run, host *h, weft_error *err);
+weft_status checkpoint_find(checkpoint *c, const char *root, host *h, weft_error *err);
 
 /* Fills the blocks, which must have the names and sizes that were written. */
-weft_status checkpoint_read(const checkpoint *c, const checkpoint_block *block, int n_block, host *h,
-                            weft_error *err);
+weft_status checkpoint_read(const checkpoint *c, const checkpoint_block *block, int n_block,
+                            host *h, weft_error *err);
 void checkpoint_free(checkpoint *c);
 
 #endif
