@@ -308,7 +308,11 @@ WEFT_API void weft_decoder_flush(weft_decoder *decoder, const char **bytes, size
 
 /* ---- training a tokenizer -------------------------------------------------------------------- */
 
-typedef enum weft_token_model { WEFT_TOKENS_BPE, WEFT_TOKENS_WORDPIECE } weft_token_model;
+typedef enum weft_token_model {
+    WEFT_TOKENS_BPE,
+    WEFT_TOKENS_WORDPIECE,
+    WEFT_TOKENS_CHARACTERS, /* every code point of the text, in their order; nothing is merged */
+} weft_token_model;
 
 /* Which of two equally frequent pairs becomes a token first: the one whose tokens have the smaller
  * ids, as in Hugging Face's trainers, or the one that is greater in bytes. */
@@ -316,7 +320,7 @@ typedef enum weft_ties { WEFT_TIES_IDS, WEFT_TIES_BYTES } weft_ties;
 
 typedef struct weft_tokenizer_train_options {
     size_t struct_size;
-    weft_token_model model; /* byte-level BPE, or WordPiece as BERT has it */
+    weft_token_model model; /* byte-level BPE, WordPiece as BERT has it, or characters */
     weft_ties ties;
     int32_t n_vocab;       /* tokens, special ones included; 0: 8192 */
     int64_t min_frequency; /* pairs that occur less often are not merged; 0: 2 */

@@ -7,7 +7,7 @@
  *     20   4  0
  *     24   8  n_id
  *     32   8  n_document
- *     40   8  checksum of everything behind the head
+ *     40   8  XXH64 of everything behind the head
  *     48  16  0
  *     64      ids [n_id], and zeros up to a multiple of 8
  *             documents [n_document], 8 + 8 bytes each: end, quiet

@@ -50,6 +50,7 @@ typedef struct corpus {
     host *host;
     source *source;
     int64_t n_source;
+    scratch room; /* of sources */
     int64_t n_id, n_document;
     int64_t n_empty;   /* documents without text, which are left out */
     int64_t n_prompt;  /* documents of which a part is only read */
@@ -67,5 +68,8 @@ weft_status corpus_save(const corpus *c, const char *path, weft_error *err);
 
 /* The source that has id `at`. */
 const source *corpus_find(const corpus *c, int64_t at);
+
+/* Takes a source in, memory and file, or frees it. */
+weft_status corpus_add(corpus *c, source *s, weft_error *err);
 
 #endif

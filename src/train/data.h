@@ -68,6 +68,7 @@ typedef struct dataset {
     data_part train, validation;
 } dataset;
 
+/* d stays where it is: its parts know it. */
 weft_status data_open(dataset *d, const char *const *path, int n_path, const data_options *o,
                       host *h, weft_error *err);
 void data_close(dataset *d);
