@@ -1,10 +1,9 @@
 /* api_train.c - the public function that trains: check, translate, delegate. Here training and the
  * engine meet: the listener gets the model that learns, and may run it. */
-#include "api.h"
+#include "api_train.h"
 #include "base/cpu.h"
 #include "engine/estimate.h"
 #include "text/source.h"
-#include "text/train.h"
 #include "train/fresh.h"
 #include "train/trainer.h"
 
@@ -77,8 +76,6 @@ static weft_status check_numbers(const weft_train_options *o, weft_error *err)
 
 static weft_status check(const weft_train_options *o, weft_error *err)
 {
-    if (!o->out || !*o->out)
-        return weft_fail(err, WEFT_EINVAL, "no directory for the run given");
     if (!o->data || o->n_data < 1)
         return weft_fail(err, WEFT_EINVAL, "no data given");
     for (int i = 0; i < o->n_data; i++)
@@ -94,6 +91,16 @@ static weft_status check(const weft_train_options *o, weft_error *err)
         return weft_fail(err, WEFT_EINVAL, "no preset is called \"%.40s\"; %s are", o->preset,
                          FRESH_PRESETS);
     return check_numbers(o, err);
+}
+
+weft_status take_train_options(weft_train_options *to, const weft_train_options *from,
+                               weft_error *err)
+{
+    if (!from)
+        return weft_fail(err, WEFT_EINVAL, "no options given");
+    return take_options(to, sizeof *to, from, from->struct_size, "weft_train_options", err)
+               ? check(to, err)
+               : err->code;
 }
 
 static schedule schedule_of(const weft_train_options *o, bool fresh)
@@ -121,30 +128,79 @@ static bool ends_with(const char *s, const char *tail)
     return n >= k && strcmp(s + n - k, tail) == 0;
 }
 
-/* Learns a tokenizer from the data. */
-static weft_status make_tokenizer(const weft_train_options *o, const char *path, host *h,
-                                  weft_error *err)
+weft_status learn_tokenizer(trained *made, train_options *t, const weft_train_options *o, host *h,
+                            weft_error *err)
 {
-    static const char *const special[] = { "<|endoftext|>" };
-    const train_options t = { .characters = o->characters,
-                              .n_vocab = (uint32_t)o->n_vocab,
-                              .least = 2,
-                              .special = special,
-                              .n_special = 1,
-                              .n_thread = o->threads,
-                              .load = o->load };
-    trained made;
+    static const char *const special[] = { END_OF_TEXT };
+    *t = (train_options){ .characters = o->characters,
+                          .n_vocab = (uint32_t)o->n_vocab,
+                          .least = 2,
+                          .special = special,
+                          .n_special = 1,
+                          .n_thread = o->threads,
+                          .load = o->load };
     for (int i = 0; i < o->n_data; i++)
         if (o->data_kind > WEFT_DATA_TEXT ||
             (o->data_kind == WEFT_DATA_BY_NAME && ends_with(o->data[i], ".jsonl")))
             return weft_fail(err, WEFT_EINVAL,
                              "%s: no plain text, from which a tokenizer could be made; give one",
                              o->data[i]);
-    weft_status status = train_tokenizer(&made, o->data, o->n_data, &t, h, err);
+    return train_tokenizer(made, o->data, o->n_data, t, h, err);
+}
+
+/* tokenizer.json does not say which of its tokens ends a text; the file beside it does. */
+static weft_status make_tokenizer(const weft_train_options *o, const char *path, host *h,
+                                  weft_error *err)
+{
+    static const char config[] = "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n"
+                                 "  \"clean_up_tokenization_spaces\": false,\n"
+                                 "  \"eos_token\": \"" END_OF_TEXT "\"\n}\n";
+    char beside[4096];
+    trained made;
+    train_options t;
+    if (!join(beside, sizeof beside, o->out, "tokenizer_config.json"))
+        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", o->out);
+    weft_status status = learn_tokenizer(&made, &t, o, h, err);
     if (status != WEFT_OK)
         return status;
     status = trained_save(&made, &t, path, h, err);
     trained_free(&made);
+    return status == WEFT_OK ? save_whole(beside, config, sizeof config - 1, h, err) : status;
+}
+
+static weft_status copy_file(const char *from, const char *to, host *h, weft_error *err)
+{
+    file f;
+    weft_status status = file_open(&f, from, WEFT_LOAD_COPY, h, err);
+    if (status != WEFT_OK)
+        return status;
+    status = save_whole(to, f.data, f.size, h, err);
+    file_close(&f, h);
+    return status;
+}
+
+static bool is_there(const char *path, host *h)
+{
+    const int fd = h->io.open(h->io.ud, path);
+    if (fd >= 0)
+        h->io.close(h->io.ud, fd);
+    return fd >= 0;
+}
+
+/* What lies beside a tokenizer.json and says which of its tokens ends a text. */
+static weft_status copy_beside(const weft_train_options *o, const char *directory, int n, host *h,
+                               weft_error *err)
+{
+    static const char *const names[] = { "tokenizer_config.json", "special_tokens_map.json" };
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < 2 && status == WEFT_OK; i++) {
+        char from[4096], to[4096];
+        if (snprintf(from, sizeof from, "%.*s/%s", n, directory, names[i]) >= (int)sizeof from ||
+            !join(to, sizeof to, o->out, names[i]))
+            return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", o->tokenizer);
+        if (is_there(from, h))
+            status = copy_file(from, to, h, err);
+    }
     return status;
 }
 
@@ -153,18 +209,18 @@ static weft_status settle_tokenizer(const weft_train_options *o, const char *pat
                                     weft_error *err)
 {
     char from[4096];
-    file f;
     if (!o->tokenizer)
         return make_tokenizer(o, path, h, err);
-    if (snprintf(from, sizeof from, "%s%s", o->tokenizer,
-                 path_is_directory(o->tokenizer, h) ? "/tokenizer.json" : "") >= (int)sizeof from)
+    const bool directory = path_is_directory(o->tokenizer, h);
+    if (snprintf(from, sizeof from, "%s%s", o->tokenizer, directory ? "/tokenizer.json" : "") >=
+        (int)sizeof from)
         return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", o->tokenizer);
-    weft_status status = file_open(&f, from, WEFT_LOAD_COPY, h, err);
-    if (status != WEFT_OK)
+    const weft_status status = copy_file(from, path, h, err);
+    const char *slash = strrchr(from, '/');
+    if (status != WEFT_OK || !ends_with(from, "tokenizer.json"))
         return status;
-    status = save_whole(path, f.data, f.size, h, err);
-    file_close(&f, h);
-    return status;
+    return slash ? copy_beside(o, from, (int)(slash - from), h, err)
+                 : copy_beside(o, ".", 1, h, err);
 }
 
 static weft_status write_fresh(const weft_train_options *o, const tokenizer *t, host *h,
@@ -264,26 +320,36 @@ static weft_status open_model(training *t, const char *from, weft_error *err)
     return t->model ? refuse_quantised(&t->model->model, err) : err->code;
 }
 
+data_options data_of(const weft_train_options *o, const tokenizer *t, int64_t n_vocab,
+                     int64_t n_ctx)
+{
+    return (data_options){ .corpus = { .tokenizer = t,
+                                       .kind = (data_kind)o->data_kind,
+                                       .separator = o->separator,
+                                       .parse_special = o->parse_special,
+                                       .eos = t->eos,
+                                       .n_vocab = (uint32_t)n_vocab,
+                                       .n_thread = o->threads,
+                                       .load = o->load,
+                                       .progress = o->reading,
+                                       .progress_ud = o->reading_ud },
+                           .n_ctx = o->n_ctx       ? o->n_ctx
+                                    : n_ctx < 1024 ? n_ctx
+                                                   : 1024,
+                           .validation = o->validation };
+}
+
 static weft_status open_data(training *t, const char *from, weft_error *err)
 {
     const weft_train_options *o = t->o;
     host *h = &t->model->host;
-    const int64_t own = t->model->model.n_ctx < 1024 ? t->model->model.n_ctx : 1024;
     const char *text = !o->model ? from : o->tokenizer ? o->tokenizer : o->model;
     weft_status status = tokenizer_load(&t->tokenizer, text, NULL, o->load, h, err);
     t->has_tokenizer = status == WEFT_OK;
     if (status != WEFT_OK)
         return status;
-    const data_options d = { .corpus = { .tokenizer = &t->tokenizer,
-                                         .kind = (data_kind)o->data_kind,
-                                         .separator = o->separator,
-                                         .parse_special = o->parse_special,
-                                         .eos = t->tokenizer.eos,
-                                         .n_vocab = (uint32_t)t->model->model.n_vocab,
-                                         .n_thread = o->threads,
-                                         .load = o->load },
-                             .n_ctx = o->n_ctx ? o->n_ctx : own,
-                             .validation = o->validation };
+    const data_options d = data_of(o, &t->tokenizer, t->model->model.n_vocab,
+                                   t->model->model.n_ctx);
     status = data_open(&t->data, o->data, o->n_data, &d, h, err);
     t->has_data = status == WEFT_OK;
     return status;
@@ -470,11 +536,10 @@ weft_status weft_train(const weft_train_options *options, weft_train_info *info,
     checkpoint c = { 0 };
     err = err ? err : &local;
     *err = (weft_error){ 0 };
-    if (!options)
-        return weft_fail(err, WEFT_EINVAL, "no options given");
-    if (!take_options(&o, sizeof o, options, options->struct_size, "weft_train_options", err) ||
-        check(&o, err) != WEFT_OK)
+    if (take_train_options(&o, options, err) != WEFT_OK)
         return err->code;
+    if (!o.out || !*o.out)
+        return weft_fail(err, WEFT_EINVAL, "no directory for the run given");
     host h = { .io = io_system, .log = { o.log, o.log_ud } };
     mem_init(&h.mem, o.ram_max, NULL);
     weft_status status = find_start(&o, &c, &h, err);
