@@ -10,7 +10,8 @@
 
 /* Letters of ASCII are known, all others are <unk>. */
 static const char head[] =
-    "{\"version\": \"1.0\", \"added_tokens\": [{\"id\": 0, \"content\": \"<unk>\", \"single_word\": "
+    "{\"version\": \"1.0\", \"added_tokens\": [{\"id\": 0, \"content\": \"<unk>\", "
+    "\"single_word\": "
     "false, \"lstrip\": false, \"rstrip\": false, \"normalized\": false, \"special\": true}], "
     "\"normalizer\": null, \"pre_tokenizer\": null, \"post_processor\": null, \"decoder\": "
     "{\"type\": \"Fuse\"}, \"model\": {\"type\": \"BPE\", \"unk_token\": \"<unk>\", \"merges\": "
