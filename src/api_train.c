@@ -167,8 +167,8 @@ static weft_status settle_tokenizer(const weft_train_options *o, const char *pat
     return status;
 }
 
-static weft_status write_fresh(const weft_train_options *o, const tokenizer *t, host *h,
-                               weft_error *err)
+/* The shape that was asked for, but for its vocabulary. */
+static weft_status shape_of(const weft_train_options *o, fresh_shape *s, weft_error *err)
 {
     const fresh_shape over = { .arch = o->arch,
                                .n_layer = o->n_layer,
@@ -177,19 +177,19 @@ static weft_status write_fresh(const weft_train_options *o, const tokenizer *t, 
                                .n_head_kv = o->n_head_kv,
                                .d_ff = o->d_ff,
                                .n_ctx = o->n_ctx,
-                               .n_vocab = (int64_t)t->n_id,
-                               .tied = o->tied,
-                               .eos_id = t->eos };
-    fresh_shape s;
+                               .tied = o->tied };
+    return fresh_resolve(o->preset ? fresh_preset(o->preset) : NULL, &over, s, err);
+}
+
+static weft_status write_fresh(const weft_train_options *o, const fresh_shape *s, host *h,
+                               weft_error *err)
+{
     buffer config;
-    weft_status status = fresh_resolve(o->preset ? fresh_preset(o->preset) : NULL, &over, &s, err);
-    if (status != WEFT_OK)
-        return status;
     buffer_begin(&config, &h->mem, err);
-    fresh_config(&config, &s);
-    status = config.failed
-                 ? WEFT_ENOMEM
-                 : fresh_write(o->out, (const char *)config.at, config.n, o->seed, h, err);
+    fresh_config(&config, s);
+    const weft_status status = config.failed ? WEFT_ENOMEM
+                                             : fresh_write(o->out, (const char *)config.at,
+                                                           config.n, o->seed, h, err);
     buffer_end(&config);
     return status;
 }
@@ -199,8 +199,11 @@ static weft_status begin_fresh(const weft_train_options *o, host *h, weft_error 
 {
     char path[4096];
     tokenizer t;
+    fresh_shape shape;
     if (!join(path, sizeof path, o->out, "tokenizer.json"))
         return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", o->out);
+    if (shape_of(o, &shape, err) != WEFT_OK)
+        return err->code;
     if (!path_is_directory(o->out, h) && h->io.mkdir(h->io.ud, o->out) != 0)
         return weft_fail(err, WEFT_EIO, "%s: cannot be made", o->out);
     weft_status status = settle_tokenizer(o, path, h, err);
@@ -208,9 +211,10 @@ static weft_status begin_fresh(const weft_train_options *o, host *h, weft_error 
         status = tokenizer_load(&t, path, NULL, WEFT_LOAD_COPY, h, err);
     if (status != WEFT_OK)
         return status;
-    status = write_fresh(o, &t, h, err);
+    shape.n_vocab = (int64_t)t.n_id;
+    shape.eos_id = t.eos;
     tokenizer_free(&t);
-    return status;
+    return write_fresh(o, &shape, h, err);
 }
 
 /* ---- a run ----------------------------------------------------------------------------------- */
@@ -226,7 +230,7 @@ typedef struct training {
     bool has_tokenizer, has_data, has_form, has_trainer;
     double flops;        /* of a token, forward and backward */
     double product_rate; /* of this machine */
-    double started;
+    double predicted;    /* seconds for all steps */
     trainer_report last;
 } training;
 
@@ -314,7 +318,7 @@ static weft_train_progress progress_of(const training *t, const trainer_report *
         .n_token = r->n_row_all,
         .tokens_per_second = fast,
         .share = rate(t->flops * fast, t->product_rate),
-        .seconds_left = begun ? (double)(r->n_step - r->step) * r->seconds : r->predicted,
+        .seconds_left = r->left,
         .skipped = r->skipped,
         .n_skipped = r->n_skipped,
         .saved = r->saved,
@@ -327,7 +331,7 @@ static bool tell(void *ud, const trainer_report *r)
     training *t = ud;
     const weft_train_progress p = progress_of(t, r);
     if (r->n_row == 0)
-        t->started = r->predicted;
+        t->predicted = r->left;
     return !t->o->progress || t->o->progress(t->o->progress_ud, &p, t->model);
 }
 
@@ -412,7 +416,7 @@ static weft_train_info info_of(const training *t, int64_t from_step, bool stoppe
                               .n_skipped = p.n_skipped,
                               .n_token = p.n_token,
                               .stopped = stopped,
-                              .seconds = t->started,
+                              .seconds = t->predicted,
                               .bytes_peak = t->model->host.mem.peak };
 }
 
