@@ -110,6 +110,8 @@ static schedule schedule_of(const weft_train_options *o, bool fresh)
 
 /* ---- a new model ----------------------------------------------------------------------------- */
 
+#define END_OF_TEXT "<|endoftext|>"
+
 static bool join(char *to, size_t size, const char *directory, const char *name)
 {
     return (size_t)snprintf(to, size, "%s/%s", directory, name) < size;
@@ -125,7 +127,7 @@ static bool ends_with(const char *s, const char *tail)
 static weft_status make_tokenizer(const weft_train_options *o, const char *path, host *h,
                                   weft_error *err)
 {
-    static const char *const special[] = { "<|endoftext|>" };
+    static const char *const special[] = { END_OF_TEXT };
     const train_options t = { .characters = o->characters,
                               .n_vocab = (uint32_t)o->n_vocab,
                               .least = 2,
@@ -148,23 +150,55 @@ static weft_status make_tokenizer(const weft_train_options *o, const char *path,
     return status;
 }
 
-/* The run's tokenizer.json: the given one, or one made for it. */
-static weft_status settle_tokenizer(const weft_train_options *o, const char *path, host *h,
-                                    weft_error *err)
+static bool exists(const char *path, host *h)
 {
-    char from[4096];
+    const int fd = h->io.open(h->io.ud, path);
+    if (fd >= 0)
+        h->io.close(h->io.ud, fd);
+    return fd >= 0;
+}
+
+static weft_status copy_file(const char *from, const char *to, host *h, weft_error *err)
+{
     file f;
-    if (!o->tokenizer)
-        return make_tokenizer(o, path, h, err);
-    if (snprintf(from, sizeof from, "%s%s", o->tokenizer,
-                 path_is_directory(o->tokenizer, h) ? "/tokenizer.json" : "") >= (int)sizeof from)
-        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", o->tokenizer);
     weft_status status = file_open(&f, from, WEFT_LOAD_COPY, h, err);
     if (status != WEFT_OK)
         return status;
-    status = save_whole(path, f.data, f.size, h, err);
+    status = save_whole(to, f.data, f.size, h, err);
     file_close(&f, h);
     return status;
+}
+
+/* The given tokenizer, with the file beside it that says which token ends a text. */
+static weft_status take_tokenizer(const char *from, const char *path, const char *config, host *h,
+                                  weft_error *err)
+{
+    char file_path[4096], beside[4096];
+    const char *slash = strrchr(from, '/');
+    const int n = path_is_directory(from, h) ? (int)strlen(from) : slash ? (int)(slash - from) : 0;
+    const char *name = path_is_directory(from, h) ? "/tokenizer.json" : "";
+    if ((size_t)snprintf(file_path, sizeof file_path, "%s%s", from, name) >= sizeof file_path ||
+        (size_t)snprintf(beside, sizeof beside, "%.*s%stokenizer_config.json", n, from,
+                         n > 0 ? "/" : "") >= sizeof beside)
+        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", from);
+    const weft_status status = copy_file(file_path, path, h, err);
+    return status == WEFT_OK && exists(beside, h) ? copy_file(beside, config, h, err) : status;
+}
+
+/* The run's tokenizer: the given one, or one made for it. */
+static weft_status settle_tokenizer(const weft_train_options *o, host *h, weft_error *err)
+{
+    static const char says[] = "{\n  \"bos_token\": \"" END_OF_TEXT
+                               "\",\n  \"eos_token\": \"" END_OF_TEXT
+                               "\",\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n";
+    char path[4096], config[4096];
+    if (!join(path, sizeof path, o->out, "tokenizer.json") ||
+        !join(config, sizeof config, o->out, "tokenizer_config.json"))
+        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", o->out);
+    if (o->tokenizer)
+        return take_tokenizer(o->tokenizer, path, config, h, err);
+    const weft_status status = make_tokenizer(o, path, h, err);
+    return status == WEFT_OK ? save_whole(config, says, sizeof says - 1, h, err) : status;
 }
 
 /* The shape that was asked for, but for its vocabulary. */
@@ -197,18 +231,15 @@ static weft_status write_fresh(const weft_train_options *o, const fresh_shape *s
 /* A model that has learned nothing, in the run's directory. */
 static weft_status begin_fresh(const weft_train_options *o, host *h, weft_error *err)
 {
-    char path[4096];
     tokenizer t;
     fresh_shape shape;
-    if (!join(path, sizeof path, o->out, "tokenizer.json"))
-        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", o->out);
     if (shape_of(o, &shape, err) != WEFT_OK)
         return err->code;
     if (!path_is_directory(o->out, h) && h->io.mkdir(h->io.ud, o->out) != 0)
         return weft_fail(err, WEFT_EIO, "%s: cannot be made", o->out);
-    weft_status status = settle_tokenizer(o, path, h, err);
+    weft_status status = settle_tokenizer(o, h, err);
     if (status == WEFT_OK)
-        status = tokenizer_load(&t, path, NULL, WEFT_LOAD_COPY, h, err);
+        status = tokenizer_load(&t, o->out, NULL, WEFT_LOAD_COPY, h, err);
     if (status != WEFT_OK)
         return status;
     shape.n_vocab = (int64_t)t.n_id;
@@ -392,6 +423,9 @@ static weft_status prepare(training *t, const char *from, bool fresh, const chec
     if (status == WEFT_OK)
         status = hf_form_init(&t->form, from, t->o->load, &t->model->host, err);
     t->has_form = status == WEFT_OK;
+    if (status == WEFT_OK && !t->form.text[TEXT_TOKENIZER].text)
+        log_write(&t->model->host.log, WEFT_LOG_WARN,
+                  "%s: has no tokenizer.json, and so the run will have no tokenizer", from);
     if (status == WEFT_OK)
         status = trainer_init(&t->trainer, &t->model->model, &t->data, &inner, err);
     t->has_trainer = status == WEFT_OK;
@@ -443,10 +477,8 @@ static weft_status refuse_model(const char *out, host *h, weft_error *err)
     char path[4096];
     if (!join(path, sizeof path, out, "config.json"))
         return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", out);
-    const int fd = h->io.open(h->io.ud, path);
-    if (fd < 0)
+    if (!exists(path, h))
         return WEFT_OK;
-    h->io.close(h->io.ud, fd);
     return weft_fail(err, WEFT_EINVAL, "%s: there is a model already, and no checkpoint of a run",
                      out);
 }

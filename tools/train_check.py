@@ -29,17 +29,22 @@ def main():
     model = AutoModelForCausalLM.from_pretrained(o.run).eval()
     with open(o.text, encoding="utf-8", newline="") as f:
         ids = Tokenizer.from_file(o.run + "/tokenizer.json").encode(f.read()).ids
-    if model.config.eos_token_id is not None:
-        ids.append(model.config.eos_token_id)
+    eos = model.config.eos_token_id
+    if eos is not None and eos < model.config.vocab_size:
+        ids.append(eos)
     kept = torch.tensor(ids[int(len(ids) * (1 - o.validation)):])
 
-    total, count = 0.0, 0
+    count = len(kept) - 1
+    whole = count // o.ctx * o.ctx
+    parts = [(kept[:whole].view(-1, o.ctx), kept[1 : whole + 1].view(-1, o.ctx))]
+    parts.append((kept[None, whole:-1], kept[None, whole + 1 :]))
+    total = 0.0
     with torch.no_grad():
-        for at in range(0, len(kept) - 1, o.ctx):
-            x = kept[at : at + o.ctx + 1]
-            z = model(x[None, :-1]).logits[0]
-            total += F.cross_entropy(z, x[1:], reduction="sum").item()
-            count += len(x) - 1
+        for x, y in parts:
+            for x, y in zip(x.split(64), y.split(64)):
+                if x.numel() > 0:
+                    z = model(x).logits.flatten(0, 1)
+                    total += F.cross_entropy(z, y.flatten(), reduction="sum").item()
     loss = total / count
 
     with open(o.run + "/metrics.jsonl", encoding="utf-8") as f:
