@@ -84,6 +84,18 @@ uint64_t shard_find_stranger(const shard *s, uint32_t n_vocab)
     return i;
 }
 
+uint64_t shard_sum(const uint8_t *data, uint64_t size)
+{
+    xxh64 x;
+    head h;
+    memcpy(&h, data, sizeof h);
+    h.sum = 0;
+    xxh64_begin(&x);
+    xxh64_add(&x, &h, sizeof h);
+    xxh64_add(&x, data + SHARD_HEAD, (size_t)(size - SHARD_HEAD)); /* bounded: by the caller */
+    return xxh64_end(&x);
+}
+
 weft_status shard_parse(shard *s, const uint8_t *data, uint64_t size, const char *path,
                         weft_error *err)
 {
@@ -106,7 +118,7 @@ weft_status shard_parse(shard *s, const uint8_t *data, uint64_t size, const char
     status = check_documents(s, path, err);
     if (status != WEFT_OK)
         return status;
-    const uint64_t sum = xxh64_of(s->ids, (size_t)(size - SHARD_HEAD));
+    const uint64_t sum = shard_sum(data, size);
     if (sum != h.sum)
         return weft_fail(err, WEFT_EFORMAT, "%s: the checksum is %016llx, expected %016llx", path,
                          (unsigned long long)sum, (unsigned long long)h.sum);
@@ -119,7 +131,7 @@ weft_status shard_parse(shard *s, const uint8_t *data, uint64_t size, const char
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* What lies behind the head goes through here twice: to be summed, then to be written. */
+/* Every byte goes through here twice: to be summed, then to be written. */
 typedef struct sink {
     save *file; /* NULL: summed only */
     xxh64 sum;
@@ -135,8 +147,9 @@ static void sink_put(sink *to, const void *data, size_t size)
         xxh64_add(&to->sum, data, size);
 }
 
-static void put_parts(sink *to, const shard *const *s, int64_t n)
+static void put_all(sink *to, const head *top, const shard *const *s, int64_t n)
 {
+    sink_put(to, top, sizeof *top);
     for (int64_t k = 0; k < n; k++)
         sink_put(to, s[k]->ids, (size_t)(s[k]->n_id * s[k]->width)); /* bounded: in memory */
     while (to->n % 8 != 0)
@@ -163,13 +176,12 @@ weft_status shard_save(const shard *const *s, int64_t n, uint32_t n_vocab, const
     }
     sink sum = { 0 };
     xxh64_begin(&sum.sum);
-    put_parts(&sum, s, n);
+    put_all(&sum, &top, s, n);
     top.sum = xxh64_end(&sum.sum);
 
     save to;
     save_begin(&to, h, err);
     save_file(&to, path);
-    save_put(&to, &top, sizeof top);
-    put_parts(&(sink){ .file = &to }, s, n);
+    put_all(&(sink){ .file = &to }, &top, s, n);
     return save_commit(&to);
 }

@@ -7,7 +7,7 @@
  *     20   4  0
  *     24   8  n_id
  *     32   8  n_document
- *     40   8  XXH64 of everything behind the head
+ *     40   8  XXH64 of the file, these eight bytes as zeros
  *     48  16  0
  *     64      ids [n_id], and zeros up to a multiple of 8
  *             documents [n_document], 8 + 8 bytes each: end, quiet
@@ -53,6 +53,9 @@ bool shard_is(const uint8_t *data, uint64_t size);
  * checksum is right and every id is in the vocabulary when this returns. */
 weft_status shard_parse(shard *s, const uint8_t *data, uint64_t size, const char *path,
                         weft_error *err);
+
+/* The checksum that a file of these bytes, at least a head, should have. */
+uint64_t shard_sum(const uint8_t *data, uint64_t size);
 
 /* The first id that is not below n_vocab, or n_id. */
 uint64_t shard_find_stranger(const shard *s, uint32_t n_vocab);

@@ -392,4 +392,5 @@ void documents_end(documents *d)
     pool_free(d->pool);
     scratch_free(&d->job_room, d->mem);
     scratch_free(&d->text, d->mem);
+    *d = (documents){ .mem = d->mem };
 }
