@@ -1,7 +1,6 @@
 /* api_data.c - the data of a run, looked at before it begins: the public functions. */
 #include "api_train.h"
 #include "text/source.h"
-#include "train/fresh.h"
 
 struct weft_data {
     host host;
@@ -49,11 +48,9 @@ static weft_status find_sizes(weft_data *d, const weft_train_options *o, const c
         }
         return status;
     }
-    const fresh_shape over = { .n_ctx = o->n_ctx, .n_vocab = (int64_t)d->tokenizer.n_id };
     fresh_shape s = { 0 };
-    const weft_status status = fresh_resolve(o->preset ? fresh_preset(o->preset) : NULL, &over, &s,
-                                             err);
-    *n_vocab = over.n_vocab;
+    const weft_status status = shape_of(o, &s, err);
+    *n_vocab = (int64_t)d->tokenizer.n_id;
     *n_ctx = s.n_ctx;
     return status;
 }

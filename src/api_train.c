@@ -148,24 +148,25 @@ weft_status learn_tokenizer(trained *made, train_options *t, const weft_train_op
     return train_tokenizer(made, o->data, o->n_data, t, h, err);
 }
 
-/* tokenizer.json does not say which of its tokens ends a text; the file beside it does. */
 static weft_status make_tokenizer(const weft_train_options *o, const char *path, host *h,
                                   weft_error *err)
 {
-    static const char config[] = "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n"
-                                 "  \"clean_up_tokenization_spaces\": false,\n"
-                                 "  \"eos_token\": \"" END_OF_TEXT "\"\n}\n";
-    char beside[4096];
     trained made;
     train_options t;
-    if (!join(beside, sizeof beside, o->out, "tokenizer_config.json"))
-        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", o->out);
     weft_status status = learn_tokenizer(&made, &t, o, h, err);
     if (status != WEFT_OK)
         return status;
     status = trained_save(&made, &t, path, h, err);
     trained_free(&made);
-    return status == WEFT_OK ? save_whole(beside, config, sizeof config - 1, h, err) : status;
+    return status;
+}
+
+static bool exists(const char *path, host *h)
+{
+    const int fd = h->io.open(h->io.ud, path);
+    if (fd >= 0)
+        h->io.close(h->io.ud, fd);
+    return fd >= 0;
 }
 
 static weft_status copy_file(const char *from, const char *to, host *h, weft_error *err)
@@ -179,52 +180,39 @@ static weft_status copy_file(const char *from, const char *to, host *h, weft_err
     return status;
 }
 
-static bool is_there(const char *path, host *h)
+/* The given tokenizer, with the file beside it that says which token ends a text. */
+static weft_status take_tokenizer(const char *from, const char *path, const char *config, host *h,
+                                  weft_error *err)
 {
-    const int fd = h->io.open(h->io.ud, path);
-    if (fd >= 0)
-        h->io.close(h->io.ud, fd);
-    return fd >= 0;
-}
-
-/* What lies beside a tokenizer.json and says which of its tokens ends a text. */
-static weft_status copy_beside(const weft_train_options *o, const char *directory, int n, host *h,
-                               weft_error *err)
-{
-    static const char *const names[] = { "tokenizer_config.json", "special_tokens_map.json" };
-    weft_status status = WEFT_OK;
-    for (int i = 0; i < 2 && status == WEFT_OK; i++) {
-        char from[4096], to[4096];
-        if (snprintf(from, sizeof from, "%.*s/%s", n, directory, names[i]) >= (int)sizeof from ||
-            !join(to, sizeof to, o->out, names[i]))
-            return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", o->tokenizer);
-        if (is_there(from, h))
-            status = copy_file(from, to, h, err);
-    }
-    return status;
-}
-
-/* The run's tokenizer.json: the given one, or one made for it. */
-static weft_status settle_tokenizer(const weft_train_options *o, const char *path, host *h,
-                                    weft_error *err)
-{
-    char from[4096];
-    if (!o->tokenizer)
-        return make_tokenizer(o, path, h, err);
-    const bool directory = path_is_directory(o->tokenizer, h);
-    if (snprintf(from, sizeof from, "%s%s", o->tokenizer, directory ? "/tokenizer.json" : "") >=
-        (int)sizeof from)
-        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", o->tokenizer);
-    const weft_status status = copy_file(from, path, h, err);
+    char file_path[4096], beside[4096];
     const char *slash = strrchr(from, '/');
-    if (status != WEFT_OK || !ends_with(from, "tokenizer.json"))
-        return status;
-    return slash ? copy_beside(o, from, (int)(slash - from), h, err)
-                 : copy_beside(o, ".", 1, h, err);
+    const int n = path_is_directory(from, h) ? (int)strlen(from) : slash ? (int)(slash - from) : 0;
+    const char *name = path_is_directory(from, h) ? "/tokenizer.json" : "";
+    if ((size_t)snprintf(file_path, sizeof file_path, "%s%s", from, name) >= sizeof file_path ||
+        (size_t)snprintf(beside, sizeof beside, "%.*s%stokenizer_config.json", n, from,
+                         n > 0 ? "/" : "") >= sizeof beside)
+        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", from);
+    const weft_status status = copy_file(file_path, path, h, err);
+    return status == WEFT_OK && exists(beside, h) ? copy_file(beside, config, h, err) : status;
 }
 
-static weft_status write_fresh(const weft_train_options *o, const tokenizer *t, host *h,
-                               weft_error *err)
+/* The run's tokenizer: the given one, or one made for it. */
+static weft_status settle_tokenizer(const weft_train_options *o, host *h, weft_error *err)
+{
+    static const char says[] = "{\n  \"bos_token\": \"" END_OF_TEXT
+                               "\",\n  \"eos_token\": \"" END_OF_TEXT
+                               "\",\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n";
+    char path[4096], config[4096];
+    if (!join(path, sizeof path, o->out, "tokenizer.json") ||
+        !join(config, sizeof config, o->out, "tokenizer_config.json"))
+        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", o->out);
+    if (o->tokenizer)
+        return take_tokenizer(o->tokenizer, path, config, h, err);
+    const weft_status status = make_tokenizer(o, path, h, err);
+    return status == WEFT_OK ? save_whole(config, says, sizeof says - 1, h, err) : status;
+}
+
+weft_status shape_of(const weft_train_options *o, fresh_shape *s, weft_error *err)
 {
     const fresh_shape over = { .arch = o->arch,
                                .n_layer = o->n_layer,
@@ -233,19 +221,19 @@ static weft_status write_fresh(const weft_train_options *o, const tokenizer *t, 
                                .n_head_kv = o->n_head_kv,
                                .d_ff = o->d_ff,
                                .n_ctx = o->n_ctx,
-                               .n_vocab = (int64_t)t->n_id,
-                               .tied = o->tied,
-                               .eos_id = t->eos };
-    fresh_shape s;
+                               .tied = o->tied };
+    return fresh_resolve(o->preset ? fresh_preset(o->preset) : NULL, &over, s, err);
+}
+
+static weft_status write_fresh(const weft_train_options *o, const fresh_shape *s, host *h,
+                               weft_error *err)
+{
     buffer config;
-    weft_status status = fresh_resolve(o->preset ? fresh_preset(o->preset) : NULL, &over, &s, err);
-    if (status != WEFT_OK)
-        return status;
     buffer_begin(&config, &h->mem, err);
-    fresh_config(&config, &s);
-    status = config.failed
-                 ? WEFT_ENOMEM
-                 : fresh_write(o->out, (const char *)config.at, config.n, o->seed, h, err);
+    fresh_config(&config, s);
+    const weft_status status = config.failed ? WEFT_ENOMEM
+                                             : fresh_write(o->out, (const char *)config.at,
+                                                           config.n, o->seed, h, err);
     buffer_end(&config);
     return status;
 }
@@ -253,20 +241,21 @@ static weft_status write_fresh(const weft_train_options *o, const tokenizer *t, 
 /* A model that has learned nothing, in the run's directory. */
 static weft_status begin_fresh(const weft_train_options *o, host *h, weft_error *err)
 {
-    char path[4096];
     tokenizer t;
-    if (!join(path, sizeof path, o->out, "tokenizer.json"))
-        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", o->out);
+    fresh_shape shape;
+    if (shape_of(o, &shape, err) != WEFT_OK)
+        return err->code;
     if (!path_is_directory(o->out, h) && h->io.mkdir(h->io.ud, o->out) != 0)
         return weft_fail(err, WEFT_EIO, "%s: cannot be made", o->out);
-    weft_status status = settle_tokenizer(o, path, h, err);
+    weft_status status = settle_tokenizer(o, h, err);
     if (status == WEFT_OK)
-        status = tokenizer_load(&t, path, NULL, WEFT_LOAD_COPY, h, err);
+        status = tokenizer_load(&t, o->out, NULL, WEFT_LOAD_COPY, h, err);
     if (status != WEFT_OK)
         return status;
-    status = write_fresh(o, &t, h, err);
+    shape.n_vocab = (int64_t)t.n_id;
+    shape.eos_id = t.eos;
     tokenizer_free(&t);
-    return status;
+    return write_fresh(o, &shape, h, err);
 }
 
 /* ---- a run ----------------------------------------------------------------------------------- */
@@ -282,7 +271,7 @@ typedef struct training {
     bool has_tokenizer, has_data, has_form, has_trainer;
     double flops;        /* of a token, forward and backward */
     double product_rate; /* of this machine */
-    double started;
+    double predicted;    /* seconds for all steps */
     trainer_report last;
 } training;
 
@@ -380,7 +369,7 @@ static weft_train_progress progress_of(const training *t, const trainer_report *
         .n_token = r->n_row_all,
         .tokens_per_second = fast,
         .share = rate(t->flops * fast, t->product_rate),
-        .seconds_left = begun ? (double)(r->n_step - r->step) * r->seconds : r->predicted,
+        .seconds_left = r->left,
         .skipped = r->skipped,
         .n_skipped = r->n_skipped,
         .saved = r->saved,
@@ -393,7 +382,7 @@ static bool tell(void *ud, const trainer_report *r)
     training *t = ud;
     const weft_train_progress p = progress_of(t, r);
     if (r->n_row == 0)
-        t->started = r->predicted;
+        t->predicted = r->left;
     return !t->o->progress || t->o->progress(t->o->progress_ud, &p, t->model);
 }
 
@@ -454,6 +443,9 @@ static weft_status prepare(training *t, const char *from, bool fresh, const chec
     if (status == WEFT_OK)
         status = hf_form_init(&t->form, from, t->o->load, &t->model->host, err);
     t->has_form = status == WEFT_OK;
+    if (status == WEFT_OK && !t->form.text[TEXT_TOKENIZER].text)
+        log_write(&t->model->host.log, WEFT_LOG_WARN,
+                  "%s: has no tokenizer.json, and so the run will have no tokenizer", from);
     if (status == WEFT_OK)
         status = trainer_init(&t->trainer, &t->model->model, &t->data, &inner, err);
     t->has_trainer = status == WEFT_OK;
@@ -478,7 +470,7 @@ static weft_train_info info_of(const training *t, int64_t from_step, bool stoppe
                               .n_skipped = p.n_skipped,
                               .n_token = p.n_token,
                               .stopped = stopped,
-                              .seconds = t->started,
+                              .seconds = t->predicted,
                               .bytes_peak = t->model->host.mem.peak };
 }
 
@@ -505,10 +497,8 @@ static weft_status refuse_model(const char *out, host *h, weft_error *err)
     char path[4096];
     if (!join(path, sizeof path, out, "config.json"))
         return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", out);
-    const int fd = h->io.open(h->io.ud, path);
-    if (fd < 0)
+    if (!exists(path, h))
         return WEFT_OK;
-    h->io.close(h->io.ud, fd);
     return weft_fail(err, WEFT_EINVAL, "%s: there is a model already, and no checkpoint of a run",
                      out);
 }

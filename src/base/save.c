@@ -251,16 +251,22 @@ static bool same_directory(const char *a, const char *b)
     return n == m && memcmp(a, b, n) == 0;
 }
 
+static void move_file(save *s, saved *f)
+{
+    const io_hooks *io = &s->host->io;
+    f->moved = io->rename(io->ud, f->beside, f->path) == 0;
+    if (!f->moved)
+        fail_errno(s, f->path, "replace");
+    else if (f->linked) /* where both were names of one file already, rename leaves both */
+        io->remove(io->ud, f->beside);
+}
+
 static void move_files(save *s)
 {
     const io_hooks *io = &s->host->io;
     for (saved *f = s->first; f && s->status == WEFT_OK; f = f->next) {
-        if (f->kind == SAVED_FILE && io->rename(io->ud, f->beside, f->path) != 0)
-            fail_errno(s, f->path, "replace");
-        else if (f->kind == SAVED_FILE)
-            f->moved = true;
-        if (f->linked) /* rename leaves two names of one file as they are */
-            io->remove(io->ud, f->beside);
+        if (f->kind == SAVED_FILE)
+            move_file(s, f);
         else if (f->kind == SAVED_RETIRED && io->remove(io->ud, f->path) != 0 && errno != ENOENT)
             fail_errno(s, f->path, "remove");
     }

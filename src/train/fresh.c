@@ -45,9 +45,9 @@ weft_status fresh_resolve(const fresh_shape *preset, const fresh_shape *over, fr
         const char *what;
         int64_t given, *to;
     } sizes[] = {
-        { "layers", over->n_layer, &to->n_layer }, { "width", over->d_model, &to->d_model },
-        { "heads", over->n_head, &to->n_head },    { "key-value heads", over->n_head_kv, NULL },
-        { "hidden", over->d_ff, &to->d_ff },       { "context", over->n_ctx, &to->n_ctx },
+        { "layers", over->n_layer, &to->n_layer },     { "width", over->d_model, &to->d_model },
+        { "heads", over->n_head, &to->n_head },        { "key-value heads", over->n_head_kv, NULL },
+        { "hidden", over->d_ff, &to->d_ff },           { "context", over->n_ctx, &to->n_ctx },
         { "vocabulary", over->n_vocab, &to->n_vocab },
     };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {

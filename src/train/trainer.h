@@ -18,7 +18,7 @@
 #include "train/schedule.h"
 
 /* What is known after a step, or before the first: then only `step`, what a checkpoint had kept,
- * and `predicted` mean something. */
+ * and `left` mean something. */
 typedef struct trainer_report {
     int64_t step, n_step;
     double loss;     /* mean over the step's targets; not a number before the first */
@@ -34,7 +34,7 @@ typedef struct trainer_report {
     double best;       /* of all evaluations so far; INFINITY before the first */
     int64_t best_step;
     bool saved;
-    double predicted; /* seconds that all steps and evaluations will take */
+    double left; /* seconds until the end: first a prediction, then what steps took so far */
 } trainer_report;
 
 /* False stops after this step. The learner's model may be run meanwhile, and not be changed. */
@@ -74,6 +74,8 @@ typedef struct trainer {
     const dataset *data;
     batch batch; /* room for a part */
     trainer_state state;
+    int64_t first; /* steps that were taken before this life, */
+    double began;  /* and when it took its first */
 } trainer;
 
 /* m and d outlive the trainer; m belongs to its learner. */

@@ -176,18 +176,17 @@ static void wrong_shapes_are_refused(void **state)
     }
 }
 
-/* ---- a class that learns --------------------------------------------------------------------- */
+/* ---- a school --------------------------------------------------------------------- */
 
 /* Model, data and trainer, which most tests need one of each of. */
-typedef struct class
-{
+typedef struct school {
     host h;
     model m;
     tokenizer tokenizer;
     dataset d;
     hf_form form;
     trainer t;
-} class;
+} school;
 
 /* Paragraphs of words of different lengths. */
 static const char *some_text(void)
@@ -236,7 +235,7 @@ static trainer_options plain_options(void)
 }
 
 /* From a model's directory; documents where `packed`. */
-static void begin(class *c, const char *from, bool packed, trainer_options o)
+static void begin(school *c, const char *from, bool packed, trainer_options o)
 {
     weft_error err = { 0 };
     static char text_path[512], vocabulary[512];
@@ -245,7 +244,7 @@ static void begin(class *c, const char *from, bool packed, trainer_options o)
         snprintf(vocabulary, sizeof vocabulary, "%s", some_tokenizer(text_path));
     }
     const char *const text = text_path;
-    *c = (class){ 0 };
+    *c = (school){ 0 };
     host_plain(&c->h);
     const data_options d = { .corpus = { .tokenizer = &c->tokenizer,
                                          .separator = packed ? "" : NULL,
@@ -263,7 +262,7 @@ static void begin(class *c, const char *from, bool packed, trainer_options o)
     c->t.learner.run.fork_cost = 0;
 }
 
-static void finish(class *c)
+static void finish(school *c)
 {
     trainer_free(&c->t);
     hf_form_free(&c->form);
@@ -283,7 +282,7 @@ static const char *pupil(int i)
     return path[i];
 }
 
-static double step(class *c)
+static double step(school *c)
 {
     trainer_report r;
     weft_error err = { 0 };
@@ -301,7 +300,7 @@ typedef struct outcome {
     size_t bytes;
 } outcome;
 
-static void keep(outcome *o, const class *c)
+static void keep(outcome *o, const school *c)
 {
     o->bytes = (size_t)c->t.learner.params.n * sizeof(real);
     o->weights = malloc(o->bytes);
@@ -310,7 +309,7 @@ static void keep(outcome *o, const class *c)
 
 static outcome learn(int who, bool packed, trainer_options o)
 {
-    class c;
+    school c;
     outcome all = { 0 };
     begin(&c, pupil(who), packed, o);
     for (int k = 0; k < N_STEP; k++)
@@ -331,7 +330,7 @@ static bool same(const outcome *a, const outcome *b)
 /* The gradient of one step, cut into parts; the caller frees it. */
 static real *gradient(int who, int n_part, double *loss, int64_t *n)
 {
-    class c;
+    school c;
     trainer_options o = plain_options();
     o.n_part = n_part;
     o.n_sample = 12 / n_part;
@@ -395,7 +394,7 @@ static void threads_do_not_matter(void **state)
 /* Takes k steps, goes on in a new life, and takes the rest there. */
 static outcome interrupted(int who, int k, trainer_options o, bool forget)
 {
-    class c;
+    school c;
     outcome all = { 0 };
     checkpoint found;
     weft_error err = { 0 };
@@ -452,7 +451,7 @@ static void resumed_is_uninterrupted(void **state)
 static void other_runs_are_not_resumed(void **state)
 {
     (void)state;
-    class c;
+    school c;
     checkpoint found;
     host h;
     weft_error err = { 0 };
@@ -487,7 +486,7 @@ static void evaluation_is_even(void **state)
     for (int packed = 0; packed < 2; packed++) {
         double first = 0;
         for (int n = 1; n <= 9; n += 4) {
-            class c;
+            school c;
             double loss;
             trainer_options o = plain_options();
             o.n_sample = n;
@@ -519,7 +518,7 @@ static bool count_reports(void *ud, const trainer_report *r)
 static void patience_ends_a_run(void **state)
 {
     (void)state;
-    class c;
+    school c;
     trainer_report last;
     bool stopped;
     log_of_run l = { .stop_at = -1 };
@@ -542,7 +541,7 @@ static void patience_ends_a_run(void **state)
 static void a_listener_ends_a_run(void **state)
 {
     (void)state;
-    class c;
+    school c;
     trainer_report last;
     checkpoint found;
     bool stopped;
@@ -569,7 +568,7 @@ static void a_listener_ends_a_run(void **state)
 static void bad_numbers_are_skipped(void **state)
 {
     (void)state;
-    class c;
+    school c;
     trainer_report r;
     weft_error err = { 0 };
     trainer_options o = plain_options();
@@ -605,7 +604,7 @@ static void frozen_weights_stay(void **state)
                                            { "*norm*", "*attn*" },
                                            { "token_embd*", "blk.*" } };
     for (int i = 0; i < 16; i++) {
-        class c;
+        school c;
         trainer_options o = plain_options();
         o.learner.frozen = sets[i / 4];
         o.learner.n_frozen = 2;
