@@ -344,7 +344,7 @@ static weft_status add_line(documents *d, const char *s, size_t n, int64_t numbe
 weft_status documents_jsonl(documents *d, const file *f, weft_error *err)
 {
     d->path = f->path;
-    if (!scratch_grow(&d->text, ROUND_BYTES, d->mem, err))
+    if (!scratch_grow(&d->text, f->size < ROUND_BYTES ? f->size : ROUND_BYTES, d->mem, err))
         return err->code;
     int64_t number = 1;
     for (size_t at = mark_length(f), n; at < f->size; at += n + 1, number++) {
