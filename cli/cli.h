@@ -39,7 +39,7 @@ typedef struct option {
     const char *help; /* ends with the default, in parentheses, where there is one */
 } option;
 
-#define MAX_LIST 64
+#define MAX_LIST 256
 
 typedef struct text_list {
     const char *at[MAX_LIST];
@@ -62,8 +62,9 @@ typedef struct command {
 } command;
 
 extern const command command_run, command_inspect, command_trace, command_bench, command_eval,
-    command_verify, command_convert, command_quantize, command_tokenize, command_train_tokenizer,
-    command_config, command_version, command_help, command_man, command_completions;
+    command_verify, command_convert, command_quantize, command_tokenize, command_train,
+    command_train_tokenizer, command_config, command_version, command_help, command_man,
+    command_completions;
 extern const command *const commands[]; /* ends with NULL */
 
 /* The command of that name, or NULL; and the name of the one that may have been meant, or NULL. */
@@ -129,6 +130,7 @@ size_t cli_utf8(const char *text, size_t length);
 
 /* Writes text as a JSON string, quotes included; bytes that are not UTF-8 become U+FFFD. */
 void cli_json_text(const char *text, size_t length);
+void cli_json_put(FILE *to, const char *text, size_t length);
 
 /* Bytes in quotes: letters as they are, the others as \n, \t or \xFF. */
 void cli_print_bytes(const char *bytes, size_t n);
@@ -273,5 +275,9 @@ bool cli_samples(void);
 /* Converts and says what was written. Fills in what is the same for all conversions. */
 int cli_convert(const char *from, const char *to, weft_convert_options *o, const char *label,
                 bool json);
+
+/* What a run with these options would learn from, with n_show samples; written to a file of ids, if
+ * one is named. Returns an exit code. */
+int cli_check_data(const weft_train_options *o, int64_t n_show, const char *ids);
 
 #endif

@@ -17,7 +17,7 @@ static size_t ram_max;
 
 static const option options[] = {
     { 'o', "out", OPT_TEXT, &out, "FILE", 0, "write here (tokenizer.json)" },
-    { 0, "model", OPT_CHOICE, &model, "bpe|wordpiece", 0, "the kind (bpe, of bytes)" },
+    { 0, "model", OPT_CHOICE, &model, "bpe|wordpiece|characters", 0, "the kind (bpe, of bytes)" },
     { 'v', "vocab-size", OPT_INT, &n_vocab, "N", 0,
       "tokens to have, special ones included (8192)" },
     { 0, "min-frequency", OPT_INT, &min_frequency, "N", 0,
@@ -38,7 +38,8 @@ static const option options[] = {
 
 static const char examples[] =
     "  weft train-tokenizer input.txt --vocab-size 8192 -o tokenizer.json\n"
-    "  weft train-tokenizer a.txt b.txt --model wordpiece --lines --cased\n";
+    "  weft train-tokenizer a.txt b.txt --model wordpiece --lines --cased\n"
+    "  weft train-tokenizer input.txt --model characters --special \"\"\n";
 
 static int train_tokenizer_main(void);
 
@@ -129,13 +130,13 @@ static int train_tokenizer_main(void)
         return cli_usage(c, "--vocab-size: %lld is not in 1 to %d", (long long)n_vocab, 1 << 24);
     if (min_frequency < 1)
         return cli_usage(c, "--min-frequency: %lld is below 1", (long long)min_frequency);
-    if (cased && model == BPE)
-        return cli_usage(c, "--cased is for wordpiece; bpe always keeps case");
-    if (pattern && model == WORDPIECE)
-        return cli_usage(c, "--pattern is for bpe; wordpiece splits as BERT does");
-    const char *all = special        ? special
-                      : model == BPE ? "<|endoftext|>"
-                                     : "[PAD],[UNK],[CLS],[SEP],[MASK]";
+    if (cased && model != WORDPIECE)
+        return cli_usage(c, "--cased is for wordpiece; the others always keep case");
+    if (pattern && model != BPE)
+        return cli_usage(c, "--pattern is for bpe");
+    const char *all = special              ? special
+                      : model != WORDPIECE ? "<|endoftext|>"
+                                           : "[PAD],[UNK],[CLS],[SEP],[MASK]";
     char *list = malloc(strlen(all) + 1);
     if (!list)
         return cli_no_memory();

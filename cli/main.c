@@ -6,14 +6,23 @@
 #include <string.h>
 #include <unistd.h>
 
-const command *const commands[] = { &command_run,         &command_inspect,
-                                    &command_trace,       &command_bench,
-                                    &command_eval,        &command_verify,
-                                    &command_convert,     &command_quantize,
-                                    &command_tokenize,    &command_train_tokenizer,
-                                    &command_config,      &command_version,
-                                    &command_help,        &command_man,
-                                    &command_completions, NULL };
+const command *const commands[] = { &command_run,
+                                    &command_inspect,
+                                    &command_trace,
+                                    &command_bench,
+                                    &command_eval,
+                                    &command_verify,
+                                    &command_convert,
+                                    &command_quantize,
+                                    &command_tokenize,
+                                    &command_train,
+                                    &command_train_tokenizer,
+                                    &command_config,
+                                    &command_version,
+                                    &command_help,
+                                    &command_man,
+                                    &command_completions,
+                                    NULL };
 
 /* ---- stopping and failing -------------------------------------------------------------------- */
 

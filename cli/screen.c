@@ -76,23 +76,28 @@ size_t cli_utf8(const char *text, size_t length)
     return n;
 }
 
-void cli_json_text(const char *text, size_t length)
+void cli_json_put(FILE *to, const char *text, size_t length)
 {
-    putchar('"');
+    putc('"', to);
     for (size_t i = 0; i < length;) {
         const size_t n = cli_utf8(text + i, length - i);
         const unsigned char c = (unsigned char)text[i];
         if (n == 0)
-            fputs("\\ufffd", stdout);
+            fputs("\\ufffd", to);
         else if (c == '"' || c == '\\')
-            printf("\\%c", c);
+            fprintf(to, "\\%c", c);
         else if (c < 0x20 || c == 0x7F)
-            printf("\\u%04x", c);
+            fprintf(to, "\\u%04x", c);
         else
-            fwrite(text + i, 1, n, stdout);
+            fwrite(text + i, 1, n, to);
         i += n ? n : 1;
     }
-    putchar('"');
+    putc('"', to);
+}
+
+void cli_json_text(const char *text, size_t length)
+{
+    cli_json_put(stdout, text, length);
 }
 
 void cli_print_bytes(const char *s, size_t n)
@@ -239,5 +244,6 @@ bool cli_write_to(const char *path)
 void cli_log(void *ud, weft_log_level level, const char *line)
 {
     (void)ud;
+    cli_progress_clear();
     fprintf(stderr, "weft: %s%s\n", level == WEFT_LOG_WARN ? "warning: " : "", line);
 }

@@ -1,24 +1,35 @@
-/* checksum.h - 64 bits that stand for bytes: whether a file is as it was written, whether a model is the
- * one it was. A change of any eight bytes that lie together at a multiple of eight always shows,
- * others all but always. No defence against those who mean it. */
+/* checksum.h - XXH64 (Collet, 2014), the 64-bit sum that `xxhsum -H1` prints, and the sums of a
+ * file's chunks: a byte that changed is told by file and chunk. Not against forgers. */
 #ifndef WEFT_BASE_CHECKSUM_H
 #define WEFT_BASE_CHECKSUM_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "base/buffer.h"
 
-#define LANES 4 /* words that are summed side by side: one alone waits for its products */
-
-typedef struct checksum {
-    uint64_t lane[LANES];
+typedef struct xxh64 {
+    uint64_t lane[4];
+    uint8_t rest[32];
     uint64_t n; /* bytes so far */
-    uint64_t rest[LANES];
-} checksum;
+} xxh64;
 
-void checksum_begin(checksum *s);
+void xxh64_begin(xxh64 *x);
+void xxh64_add(xxh64 *x, const void *data, size_t size);
+uint64_t xxh64_end(const xxh64 *x);
+uint64_t xxh64_of(const void *data, size_t size);
 
-/* The same in one piece or in several. */
-void checksum_add(checksum *s, const void *bytes, size_t n);
-uint64_t checksum_end(const checksum *s);
+#define CHUNK_BYTES ((size_t)4 << 20)
+
+/* The sums of a file's chunks while its bytes pass. Errors stick. */
+typedef struct chunk_sums {
+    xxh64 now;
+    buffer sums; /* of whole chunks */
+    uint64_t bytes;
+} chunk_sums;
+
+void chunk_sums_begin(chunk_sums *c, mem *m, weft_error *err);
+void chunk_sums_add(chunk_sums *c, const void *data, size_t size);
+
+/* The last chunk may be short. Returns the sums, *n of them; NULL where memory was refused. */
+const uint64_t *chunk_sums_end(chunk_sums *c, uint64_t *n);
+void chunk_sums_free(chunk_sums *c);
 
 #endif

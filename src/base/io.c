@@ -3,6 +3,7 @@
 #include "base/host.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -92,6 +93,28 @@ static int system_mkdir(void *ud, const char *path)
     return mkdir(path, 0777);
 }
 
+static int system_link(void *ud, const char *from, const char *to)
+{
+    (void)ud;
+    return link(from, to);
+}
+
+static int system_list(void *ud, const char *path, io_name_fn *name, void *name_ud)
+{
+    (void)ud;
+    DIR *d = opendir(path);
+    if (!d)
+        return -1;
+    errno = 0;
+    for (const struct dirent *e = readdir(d); e; errno = 0, e = readdir(d))
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            name(name_ud, e->d_name);
+    const int why = errno;
+    closedir(d);
+    errno = why;
+    return why ? -1 : 0;
+}
+
 const io_hooks io_system = {
     .open = system_open,
     .size = system_size,
@@ -105,6 +128,8 @@ const io_hooks io_system = {
     .rename = system_rename,
     .remove = system_remove,
     .mkdir = system_mkdir,
+    .link = system_link,
+    .list = system_list,
 };
 
 static weft_status fail_errno(weft_error *err, const char *path, const char *verb)

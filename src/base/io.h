@@ -11,6 +11,8 @@
 
 #include <sys/types.h>
 
+typedef void io_name_fn(void *ud, const char *name);
+
 /* Each returns -1 or NULL with errno set on failure, as the system calls do. */
 typedef struct io_hooks {
     int (*open)(void *ud, const char *path);
@@ -26,6 +28,10 @@ typedef struct io_hooks {
     int (*rename)(void *ud, const char *from, const char *to);
     int (*remove)(void *ud, const char *path); /* a file or an empty directory */
     int (*mkdir)(void *ud, const char *path);
+    int (*link)(void *ud, const char *from, const char *to); /* a second name of a file */
+
+    /* Calls back with each name in a directory, "." and ".." left out. */
+    int (*list)(void *ud, const char *path, io_name_fn *name, void *name_ud);
     void *ud;
 } io_hooks;
 

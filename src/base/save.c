@@ -18,6 +18,7 @@ struct saved {
     saved_kind kind;
     bool made;  /* something is at `beside`, or is the directory that was made */
     bool moved; /* from there to `path` */
+    bool linked;
 };
 
 void save_begin(save *s, host *h, weft_error *err)
@@ -70,6 +71,8 @@ void save_put(save *s, const void *data, size_t size)
     assert(s->status != WEFT_OK || s->fd >= 0);
     if (s->status != WEFT_OK || size == 0) /* nothing may be NULL */
         return;
+    if (s->sums)
+        chunk_sums_add(s->sums, data, size);
     s->bytes += size;
     s->total += size;
     if (size <= ROOM - s->n) {
@@ -98,6 +101,7 @@ static void finish_file(save *s)
     io->close(io->ud, s->fd);
     s->fd = -1;
     s->bytes = 0;
+    s->sums = NULL;
 }
 
 static saved *append(save *s, const char *path, saved_kind kind)
@@ -117,31 +121,89 @@ static saved *append(save *s, const char *path, saved_kind kind)
     return f;
 }
 
-void save_file(save *s, const char *path)
+/* The next file, of which nothing is there yet; NULL after an error. */
+static saved *append_file(save *s, const char *path)
 {
-    const io_hooks *io = &s->host->io;
     char beside[MAX_PATH];
     finish_file(s);
     if (s->status != WEFT_OK)
-        return;
+        return NULL;
     const int n = snprintf(beside, sizeof beside, "%s.%ld.part", path, (long)getpid());
     if ((size_t)n >= sizeof beside) {
         save_fail(s, WEFT_EINVAL, "%.200s...: the path is too long", path);
-        return;
+        return NULL;
     }
     saved *f = append(s, path, SAVED_FILE);
     if (f && !s->room)
         s->room = mem_alloc(&s->host->mem, ROOM, "saving", s->err);
     if (f && s->room)
         f->beside = mem_strdup(&s->host->mem, beside, s->err);
-    if (!f || !s->room || !f->beside) {
-        s->status = WEFT_ENOMEM;
-        return;
-    }
-    s->fd = io->create(io->ud, beside);
+    if (f && s->room && f->beside)
+        return f;
+    s->status = WEFT_ENOMEM;
+    return NULL;
+}
+
+static void create(save *s, saved *f)
+{
+    const io_hooks *io = &s->host->io;
+    s->fd = io->create(io->ud, f->beside);
+    s->sums = s->next_sums;
+    s->next_sums = NULL;
     f->made = s->fd >= 0;
     if (!f->made)
-        fail_errno(s, errno == EEXIST ? beside : path, "create");
+        fail_errno(s, errno == EEXIST ? f->beside : f->path, "create");
+}
+
+void save_file(save *s, const char *path)
+{
+    saved *f = append_file(s, path);
+    if (f)
+        create(s, f);
+}
+
+void save_summed(save *s, chunk_sums *sums)
+{
+    s->next_sums = sums;
+}
+
+/* The buffer is empty: it is the file's first bytes that come. */
+static void copy_from(save *s, const char *from)
+{
+    const io_hooks *io = &s->host->io;
+    const int fd = io->open(io->ud, from);
+    if (fd < 0)
+        fail_errno(s, from, "open");
+    while (s->status == WEFT_OK) {
+        const ssize_t n = io->read(io->ud, fd, s->room, ROOM);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            fail_errno(s, from, "read");
+        if (n <= 0)
+            break;
+        write_all(s, s->room, (size_t)n);
+    }
+    if (fd >= 0)
+        io->close(io->ud, fd);
+}
+
+void save_link(save *s, const char *from, const char *path)
+{
+    const io_hooks *io = &s->host->io;
+    saved *f = append_file(s, path);
+    if (!f)
+        return;
+    f->made = f->linked = io->link(io->ud, from, f->beside) == 0;
+    if (f->made)
+        return;
+    if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS && errno != EMLINK) {
+        fail_errno(s, path, "create");
+        return;
+    }
+    create(s, f);
+    if (f->made)
+        copy_from(s, from);
 }
 
 void save_directory(save *s, const char *path)
@@ -189,14 +251,22 @@ static bool same_directory(const char *a, const char *b)
     return n == m && memcmp(a, b, n) == 0;
 }
 
+static void move_file(save *s, saved *f)
+{
+    const io_hooks *io = &s->host->io;
+    f->moved = io->rename(io->ud, f->beside, f->path) == 0;
+    if (!f->moved)
+        fail_errno(s, f->path, "replace");
+    else if (f->linked) /* where both were names of one file already, rename leaves both */
+        io->remove(io->ud, f->beside);
+}
+
 static void move_files(save *s)
 {
     const io_hooks *io = &s->host->io;
     for (saved *f = s->first; f && s->status == WEFT_OK; f = f->next) {
-        if (f->kind == SAVED_FILE && io->rename(io->ud, f->beside, f->path) != 0)
-            fail_errno(s, f->path, "replace");
-        else if (f->kind == SAVED_FILE)
-            f->moved = true;
+        if (f->kind == SAVED_FILE)
+            move_file(s, f);
         else if (f->kind == SAVED_RETIRED && io->remove(io->ud, f->path) != 0 && errno != ENOENT)
             fail_errno(s, f->path, "remove");
     }

@@ -13,6 +13,7 @@
 #ifndef WEFT_BASE_SAVE_H
 #define WEFT_BASE_SAVE_H
 
+#include "base/checksum.h"
 #include "base/host.h"
 
 typedef struct saved saved; /* one file of the set */
@@ -23,8 +24,9 @@ typedef struct save {
     int fd;        /* of the last one, while it is written; -1 otherwise */
     uint8_t *room; /* bytes that have not been written yet */
     size_t n;
-    uint64_t bytes; /* put into the last one so far */
-    uint64_t total; /* into all */
+    uint64_t bytes;               /* put into the last one so far */
+    uint64_t total;               /* into all */
+    chunk_sums *sums, *next_sums; /* of the last one and of the next, or NULL */
     weft_status status;
     weft_error *err;
 } save;
@@ -35,6 +37,13 @@ void save_begin(save *s, host *h, weft_error *err);
 /* The next file of the set; the one before it is finished. */
 void save_file(save *s, const char *path);
 void save_put(save *s, const void *data, size_t size);
+
+/* Every byte of the next file goes through `sums` too; the caller begins, ends and frees them. */
+void save_summed(save *s, chunk_sums *sums);
+
+/* A file that gets a second name. Where there can be none, because the file system knows no such
+ * thing, it is copied. */
+void save_link(save *s, const char *from, const char *path);
 
 /* A directory to save into; taken back if the set fails. One that is there already is fine. */
 void save_directory(save *s, const char *path);

@@ -10,7 +10,7 @@
  *     | logits after the last one, if there                            4 V   |
  *     | pages: of each stream the rows in use                          B n   |
  *     +----------------------------------------------------------------------+
- *     | sum of all before (base/checksum.h)                             8    |
+ *     | sum of all before (XXH64)                                      8    |
  *     +----------------------------------------------------------------------+
  *
  * `model` is the sum of the configuration and of every weight's name, type, shape and bytes: weights
@@ -39,9 +39,9 @@ _Static_assert(sizeof(header) == 80, "written as it lies in memory");
 
 /* ---- which model ----------------------------------------------------------------------------- */
 
-static void add_text(checksum *s, const char *text)
+static void add_text(xxh64 *s, const char *text)
 {
-    checksum_add(s, text, strlen(text) + 1); /* bounded: a string */
+    xxh64_add(s, text, strlen(text) + 1); /* bounded: a string */
 }
 
 /* What a file says of itself and of its vocabulary changes no logits. */
@@ -50,7 +50,7 @@ static bool is_configuration(const meta *m)
     return strncmp(m->key, "general.", 8) != 0 && strncmp(m->key, "tokenizer.", 10) != 0;
 }
 
-static void add_configuration(checksum *s, const model *m)
+static void add_configuration(xxh64 *s, const model *m)
 {
     add_text(s, m->arch->family->name);
     for (int64_t i = 0; i < m->file.n_entry; i++) {
@@ -58,10 +58,10 @@ static void add_configuration(checksum *s, const model *m)
         if (!is_configuration(e))
             continue;
         add_text(s, e->key);
-        checksum_add(s, &e->flag, sizeof e->flag);
-        checksum_add(s, &e->number, sizeof e->number);
+        xxh64_add(s, &e->flag, sizeof e->flag);
+        xxh64_add(s, &e->number, sizeof e->number);
         if (e->type == META_TEXT)
-            checksum_add(s, e->text, e->length);
+            xxh64_add(s, e->text, e->length);
     }
 }
 
@@ -77,13 +77,13 @@ static void sum_weight(void *arg, int64_t i)
     size_t bytes = dtype_row_bytes(t->type, cols(t));
     for (int d = 0; d < t->n_dim - 1; d++)
         bytes *= (size_t)t->shape[d]; /* bounded: it lies in memory */
-    checksum s;
-    checksum_begin(&s);
+    xxh64 s;
+    xxh64_begin(&s);
     add_text(&s, t->name);
     add_text(&s, t->type->name);
-    checksum_add(&s, t->shape, (size_t)t->n_dim * sizeof *t->shape); /* bounded: MAX_DIM */
-    checksum_add(&s, t->data, bytes);
-    w->sum[i] = checksum_end(&s);
+    xxh64_add(&s, t->shape, (size_t)t->n_dim * sizeof *t->shape); /* bounded: MAX_DIM */
+    xxh64_add(&s, t->data, bytes);
+    w->sum[i] = xxh64_end(&s);
 }
 
 /* Of an engine's model, remembered there. */
@@ -97,12 +97,12 @@ static weft_status fingerprint(engine *e, uint64_t *print, weft_error *err)
             return WEFT_ENOMEM;
         const weft_status status = pool_ready(e->pool, err);
         if (status == WEFT_OK) {
-            checksum s;
+            xxh64 s;
             pool_run(e->pool, m->n_param, sum_weight, &w);
-            checksum_begin(&s);
+            xxh64_begin(&s);
             add_configuration(&s, m);
-            checksum_add(&s, w.sum, (size_t)m->n_param * sizeof *w.sum); /* bounded: allocated so */
-            e->fingerprint = checksum_end(&s) | 1;
+            xxh64_add(&s, w.sum, (size_t)m->n_param * sizeof *w.sum); /* bounded: allocated so */
+            e->fingerprint = xxh64_end(&s) | 1;
         }
         mem_free(&m->host->mem, w.sum);
         if (status != WEFT_OK)
@@ -148,12 +148,12 @@ static int n_stream(const cache *c)
 
 typedef struct writer {
     save save;
-    checksum sum;
+    xxh64 sum;
 } writer;
 
 static void put(writer *w, const void *bytes, size_t n)
 {
-    checksum_add(&w->sum, bytes, n);
+    xxh64_add(&w->sum, bytes, n);
     save_put(&w->save, bytes, n);
 }
 
@@ -165,7 +165,7 @@ weft_status session_save(const session *s, const char *path, weft_error *err)
     const weft_status status = describe(s->engine, (uint64_t)c->length, s->has_logits, &h, err);
     if (status != WEFT_OK)
         return status;
-    checksum_begin(&w.sum);
+    xxh64_begin(&w.sum);
     save_begin(&w.save, s->engine->model->host, err);
     save_file(&w.save, path);
     put(&w, &h, sizeof h);
@@ -178,7 +178,7 @@ weft_status session_save(const session *s, const char *path, weft_error *err)
             const char *rows_at = rows_of(c, p, i, &bytes);
             put(&w, rows_at, bytes);
         }
-    const uint64_t end = checksum_end(&w.sum);
+    const uint64_t end = xxh64_end(&w.sum);
     save_put(&w.save, &end, sizeof end);
     return save_commit(&w.save);
 }
@@ -187,7 +187,7 @@ weft_status session_save(const session *s, const char *path, weft_error *err)
 
 typedef struct source {
     reader reader;
-    checksum sum;
+    xxh64 sum;
     weft_error *err;
 } source;
 
@@ -195,7 +195,7 @@ static weft_status get(source *s, void *to, size_t n)
 {
     const weft_status status = reader_get(&s->reader, to, n, s->err);
     if (status == WEFT_OK)
-        checksum_add(&s->sum, to, n);
+        xxh64_add(&s->sum, to, n);
     return status;
 }
 
@@ -311,7 +311,7 @@ static weft_status read_body(source *s, session *t, const header *h)
     uint64_t end;
     if (status == WEFT_OK)
         status = reader_get(&s->reader, &end, sizeof end, s->err);
-    if (status == WEFT_OK && end != checksum_end(&s->sum))
+    if (status == WEFT_OK && end != xxh64_end(&s->sum))
         status = weft_fail(s->err, WEFT_EFORMAT,
                            "%s: damaged: the sum of its bytes is not what it was", s->reader.path);
     t->has_logits = h->has_logits;
@@ -324,7 +324,7 @@ session *session_restore(engine *e, const char *path, weft_error *err)
     header h;
     if (reader_open(&s.reader, path, e->model->host, err) != WEFT_OK)
         return NULL;
-    checksum_begin(&s.sum);
+    xxh64_begin(&s.sum);
     session *t = read_header(&s, e, &h) == WEFT_OK ? session_new(e, err) : NULL;
     if (t && read_body(&s, t, &h) != WEFT_OK) {
         session_free(t);

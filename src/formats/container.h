@@ -91,6 +91,14 @@ bool stored_bytes(const dtype *t, int n_dim, const int64_t *shape, uint64_t *byt
 /* Row i of rows of `cols` numbers each, which may begin at any address. */
 const uint8_t *stored_row(const stored *t, int64_t i, int64_t cols);
 
+/* The same tensor in other memory. */
+static inline stored stored_over(const stored *t, const void *memory)
+{
+    stored s = *t;
+    s.data = memory;
+    return s;
+}
+
 /* The parsers, over bytes that outlive the container. Tensors are added to those that are there,
  * entries take the place of those that were. */
 weft_status gguf_parse(container *c, const uint8_t *data, uint64_t size, weft_error *err);

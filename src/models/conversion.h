@@ -3,6 +3,7 @@
 #ifndef WEFT_MODELS_CONVERSION_H
 #define WEFT_MODELS_CONVERSION_H
 
+#include "base/buffer.h"
 #include "base/pool.h"
 #include "base/save.h"
 #include "formats/quant_mix.h"
@@ -106,6 +107,17 @@ typedef struct loss_sums {
 } loss_sums;
 weft_status outgoing_rows(const outgoing *t, pool *p, mem *m, rows_fn *put, void *ud,
                           loss_sums *lost, weft_error *err);
+
+/* Opens what the model is converted from; lists texts and tensors of the form that c->report->to
+ * says; frees it all. */
+weft_status conversion_begin(conversion *c, const char *from);
+weft_status conversion_list(conversion *c);
+void conversion_end(conversion *c);
+
+/* Small file i of a directory, as it was kept or put together; nothing where there is none. Errors
+ * stick to b and to c->save. First the check, that what was kept means what the file says. */
+weft_status convert_check_texts(conversion *c);
+void convert_text(conversion *c, int i, buffer *b);
 
 /* Both write all files of their form into c->save. */
 void convert_to_gguf(conversion *c, const char *path);

@@ -337,7 +337,20 @@ static weft_status write_all(conversion *c, const char *to)
     return save_commit(&c->save);
 }
 
-static weft_status convert(conversion *c, const char *to)
+weft_status conversion_begin(conversion *c, const char *from)
+{
+    const weft_status status = model_plan(&c->m, from, c->o->load, c->host, c->err);
+    if (status != WEFT_OK)
+        return status;
+    c->from = from;
+    c->from_gguf = strcmp(c->m.file.format, "gguf") == 0;
+    const meta *bare = container_meta(&c->m.file, BARE_KEY);
+    c->bare = c->from_gguf ? bare && bare->type == META_BOOL && bare->flag : c->m.hf_bare;
+    name_of_path(from, c->name, sizeof c->name);
+    return WEFT_OK;
+}
+
+weft_status conversion_list(conversion *c)
 {
     weft_status status = arena_init(&c->store, ARENA_GROWING, &c->host->mem, 0, "", c->err);
     if (status == WEFT_OK)
@@ -346,6 +359,24 @@ static weft_status convert(conversion *c, const char *to)
         status = read_texts(c);
     if (status == WEFT_OK)
         status = list_tensors(c);
+    if (status == WEFT_OK)
+        c->report->type = most_type(c);
+    return status;
+}
+
+void conversion_end(conversion *c)
+{
+    for (int i = 0; i < N_TEXT; i++)
+        if (c->text_file[i].path)
+            file_close(&c->text_file[i], c->host);
+    pool_free(c->pool);
+    arena_free(&c->store);
+    model_close(&c->m);
+}
+
+static weft_status convert(conversion *c, const char *to)
+{
+    weft_status status = conversion_list(c);
     const int n_thread = c->o->n_thread ? c->o->n_thread : cpu_count();
     if (status == WEFT_OK && !(c->pool = pool_new(n_thread, &c->host->mem, c->err)))
         status = c->err->code;
@@ -353,7 +384,6 @@ static weft_status convert(conversion *c, const char *to)
         status = pool_ready(c->pool, c->err);
     if (status != WEFT_OK)
         return status;
-    c->report->type = most_type(c);
     c->report->mix = c->o->target ? c->o->target : quant_target_by_name(c->report->type->name);
     c->report->n_tensor = c->n_tensor;
     c->report->n_left_out = c->m.n_ignored;
@@ -375,21 +405,11 @@ weft_status convert_model(const char *from, const char *to, const convert_option
 {
     conversion c = { .o = o, .host = h, .report = report, .err = err };
     *report = (convert_report){ 0 };
-    weft_status status = model_plan(&c.m, from, o->load, h, err);
+    weft_status status = conversion_begin(&c, from);
     if (status != WEFT_OK)
         return status;
-    c.from = from;
-    c.from_gguf = strcmp(c.m.file.format, "gguf") == 0;
-    const meta *bare = container_meta(&c.m.file, BARE_KEY);
-    c.bare = c.from_gguf ? bare && bare->type == META_BOOL && bare->flag : c.m.hf_bare;
-    name_of_path(from, c.name, sizeof c.name);
     report->to = target_of(&c, to);
     status = convert(&c, to);
-    for (int i = 0; i < N_TEXT; i++)
-        if (c.text_file[i].path)
-            file_close(&c.text_file[i], h);
-    pool_free(c.pool);
-    arena_free(&c.store);
-    model_close(&c.m);
+    conversion_end(&c);
     return status;
 }

@@ -223,9 +223,8 @@ static void put_llama3(const conversion *c, buffer *b)
     buffer_format(b, ", \"original_max_position_embeddings\": %lld }", (long long)s->old_ctx);
 }
 
-static void write_config(conversion *c, const char *directory)
+static void make_config(conversion *c, buffer *b)
 {
-    buffer b;
     const arch *a = arch_for(c);
     if (!a) {
         save_fail(&c->save, WEFT_EUNSUPPORTED,
@@ -233,33 +232,23 @@ static void write_config(conversion *c, const char *directory)
                   c->m.file.meta_path);
         return;
     }
-    buffer_begin(&b, &c->host->mem, c->err);
-    buffer_format(&b, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n", a->hf_class,
+    buffer_format(b, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n", a->hf_class,
                   a->hf);
-    buffer_format(&b, "  \"dtype\": \"%s\"", dtype_word(c->report->type));
+    buffer_format(b, "  \"dtype\": \"%s\"", dtype_word(c->report->type));
     for (int i = 0; i < c->m.n_fact; i++) {
         const fact *f = &c->m.fact[i];
         if (!f->hf || under_rope(f) || (!f->said && (!f->gguf || f->value.number == 0)))
             continue;
-        buffer_text(&b, ",\n  ");
-        put_fact(&b, f, f->hf);
+        buffer_text(b, ",\n  ");
+        put_fact(b, f, f->hf);
     }
-    put_rope(c, &b);
-    put_llama3(c, &b);
-    put_ids(c, &b, ",");
-    buffer_text(&b, "\n}\n");
-    write_buffer(c, directory, text_files[TEXT_CONFIG], &b);
+    put_rope(c, b);
+    put_llama3(c, b);
+    put_ids(c, b, ",");
+    buffer_text(b, "\n}\n");
 }
 
 /* ---- texts that were kept -------------------------------------------------------------------- */
-
-static void write_text(conversion *c, const char *directory, int i)
-{
-    char path[4096];
-    save_file(&c->save, inside(c, directory, text_files[i], path, sizeof path));
-    save_put(&c->save, c->text[i].text, c->text[i].length);
-    c->report->n_file++;
-}
 
 static int put_piece(const char *text, size_t n, void *ud)
 {
@@ -268,24 +257,21 @@ static int put_piece(const char *text, size_t n, void *ud)
 }
 
 /* A configuration that tells another type than the weights now have would be believed. */
-static void write_config_typed(conversion *c, const char *directory)
+static void make_config_typed(conversion *c, buffer *b)
 {
-    buffer b;
     const small_text *t = &c->text[TEXT_CONFIG];
-    buffer_begin(&b, &c->host->mem, c->err);
     json_section_begin(&c->host->mem);
     json_t *root = json_read((const uint8_t *)t->text, t->length, true, text_files[TEXT_CONFIG],
                              c->err);
     const char *key = json_object_get(root, "torch_dtype") ? "torch_dtype" : "dtype";
     if (root && (json_object_set_new(root, key, json_string(dtype_word(c->report->type))) != 0 ||
-                 json_dump_callback(root, put_piece, &b, JSON_INDENT(2)) != 0))
-        b.failed = weft_fail(c->err, WEFT_ENOMEM, "%s: no memory to write it",
-                             text_files[TEXT_CONFIG]) != WEFT_OK;
+                 json_dump_callback(root, put_piece, b, JSON_INDENT(2)) != 0))
+        b->failed = weft_fail(c->err, WEFT_ENOMEM, "%s: no memory to write it",
+                              text_files[TEXT_CONFIG]) != WEFT_OK;
     if (!root)
         save_fail(&c->save, WEFT_EFORMAT, "%s", c->err ? c->err->message : "");
     json_section_end();
-    buffer_text(&b, "\n");
-    write_buffer(c, directory, text_files[TEXT_CONFIG], &b);
+    buffer_text(b, "\n");
 }
 
 /* What was kept must mean what the file says; somebody may have changed one of the two. */
@@ -313,17 +299,37 @@ static weft_status check_config(conversion *c)
     return status;
 }
 
-/* Only a file that never was a directory needs one. */
-static void write_generation(conversion *c, const char *directory)
+weft_status convert_check_texts(conversion *c)
+{
+    const weft_status status = check_config(c);
+    return status == WEFT_OK ? find_llama3(c) : status;
+}
+
+/* A generation_config.json is put together only where a file never was a directory. */
+void convert_text(conversion *c, int i, buffer *b)
+{
+    const small_text *t = &c->text[i];
+    if (i == TEXT_CONFIG && !t->text) {
+        make_config(c, b);
+    } else if (i == TEXT_CONFIG && c->o->target) {
+        make_config_typed(c, b);
+    } else if (t->text) {
+        buffer_put(b, t->text, t->length);
+    } else if (i == TEXT_GENERATION && c->from_gguf && !c->text[TEXT_CONFIG].text) {
+        buffer_text(b, "{");
+        put_ids(c, b, "");
+        buffer_text(b, "\n}\n");
+    }
+}
+
+static void write_text(conversion *c, const char *directory, int i)
 {
     buffer b;
-    if (!c->from_gguf || c->text[TEXT_CONFIG].text || c->text[TEXT_GENERATION].text)
-        return;
     buffer_begin(&b, &c->host->mem, c->err);
-    buffer_text(&b, "{");
-    put_ids(c, &b, "");
-    buffer_text(&b, "\n}\n");
-    write_buffer(c, directory, text_files[TEXT_GENERATION], &b);
+    convert_text(c, i, &b);
+    if (b.n > 0 || b.failed)
+        write_buffer(c, directory, text_files[i], &b);
+    buffer_end(&b);
 }
 
 /* ---- the directory --------------------------------------------------------------------------- */
@@ -333,9 +339,7 @@ void convert_to_hf(conversion *c, const char *directory)
 {
     char path[4096];
     const bool whole = c->n_part == 1;
-    weft_status status = check_config(c);
-    if (status == WEFT_OK)
-        status = find_llama3(c);
+    const weft_status status = convert_check_texts(c);
     if (status != WEFT_OK)
         c->save.status = status;
     save_directory(&c->save, directory);
@@ -347,19 +351,12 @@ void convert_to_hf(conversion *c, const char *directory)
     save_retire(&c->save,
                 inside(c, directory, whole ? "model.safetensors.index.json" : "model.safetensors",
                        path, sizeof path));
-    write_generation(c, directory);
     for (int i = N_TEXT - 1; i > TEXT_CONFIG; i--)
-        if (c->text[i].text)
-            write_text(c, directory, i);
+        write_text(c, directory, i);
     if (!c->text[TEXT_TOKENIZER].text && container_meta(&c->m.file, "tokenizer.ggml.tokens"))
         log_write(&c->host->log, WEFT_LOG_WARN,
                   "%s: keeps no tokenizer.json (tokenizer.huggingface.json); the directory has no "
                   "tokenizer",
                   c->m.file.path);
-    if (!c->text[TEXT_CONFIG].text)
-        write_config(c, directory);
-    else if (c->o->target)
-        write_config_typed(c, directory);
-    else
-        write_text(c, directory, TEXT_CONFIG);
+    write_text(c, directory, TEXT_CONFIG);
 }

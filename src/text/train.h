@@ -1,12 +1,15 @@
-/* train.h - a tokenizer made from text: byte-level BPE or WordPiece, as a tokenizer.json. */
+/* train.h - a tokenizer made from text: byte-level BPE, WordPiece or single characters, as a
+ * tokenizer.json. */
 #ifndef WEFT_TEXT_TRAIN_H
 #define WEFT_TEXT_TRAIN_H
 
+#include "base/buffer.h"
 #include "base/host.h"
 #include "text/merger.h"
 
 typedef struct train_options {
-    bool wordpiece;      /* otherwise byte-level BPE */
+    bool wordpiece;      /* otherwise byte-level BPE, or: */
+    bool characters;     /* every code point of the text is a token, and nothing else */
     uint32_t n_vocab;    /* tokens, special ones included */
     uint64_t least;      /* a pair that occurs less often is not merged */
     bool by_bytes;       /* ties go to the greatest bytes; otherwise to the smallest ids */
@@ -34,7 +37,8 @@ weft_status train_tokenizer(trained *t, const char *const *path, int n_path, con
                             host *h, weft_error *err);
 void trained_free(trained *t);
 
-/* Writes it down. */
+/* Its tokenizer.json. */
+void trained_put(const trained *t, const train_options *o, buffer *to);
 weft_status trained_save(const trained *t, const train_options *o, const char *path, host *h,
                          weft_error *err);
 

@@ -208,6 +208,16 @@ static int faulty_mkdir(void *ud, const char *path)
     return failing(ud) ? (errno = EACCES, -1) : io_system.mkdir(NULL, path);
 }
 
+static int faulty_link(void *ud, const char *from, const char *to)
+{
+    return failing(ud) ? (errno = EACCES, -1) : io_system.link(NULL, from, to);
+}
+
+static int faulty_list(void *ud, const char *path, io_name_fn *name, void *name_ud)
+{
+    return failing(ud) ? (errno = EMFILE, -1) : io_system.list(NULL, path, name, name_ud);
+}
+
 /* Never fails: what is to be taken back could not be. */
 static int faulty_remove(void *ud, const char *path)
 {
@@ -233,6 +243,8 @@ void host_faulty(host *h, faults *memory, faults *io)
                             .rename = faulty_rename,
                             .remove = faulty_remove,
                             .mkdir = faulty_mkdir,
+                            .link = faulty_link,
+                            .list = faulty_list,
                             .ud = io };
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include "base/checked.h"
+#include "base/checksum.h"
 #include "base/cpu.h"
 #include "base/pool.h"
 #include "base/rng.h"
@@ -404,6 +405,69 @@ static void cpu_is_known(void **state)
         assert_true(f.avx2);
 }
 
+/* ---- checksums: as libxxhash has them -------------------------------------------------------- */
+
+static void checksums(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t n;
+        uint64_t sum;
+    } known[] = {
+        { 0, 0xef46db3751d8e999 },   { 1, 0x1f25c8d0bc1f4bb6 },   { 3, 0x31d2363f52e564c9 },
+        { 4, 0x9bb64b7d66ee9fda },   { 7, 0x9a7b149959ce60d8 },   { 8, 0xdab99d95c6f90092 },
+        { 13, 0xf78b031308f5bfc8 },  { 31, 0xa2aa5f33cc4a6119 },  { 32, 0x23c3c17ef790fd97 },
+        { 33, 0x50a7cfc7ba588784 },  { 63, 0x5e3e54b431c7493c },  { 64, 0x0eb64b3ef6eeb01f },
+        { 100, 0xa61f8d4c170fe531 }, { 255, 0x39ae55a29989206f }, { 300, 0x240004dbee0ba6dc },
+    };
+    uint8_t data[300];
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (uint8_t)(i * 7 + 3);
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+        assert_true(xxh64_of(data, known[k].n) == known[k].sum);
+        for (size_t piece = 1; piece < 70; piece++) {
+            xxh64 x;
+            xxh64_begin(&x);
+            for (size_t at = 0; at < known[k].n; at += piece)
+                xxh64_add(&x, data + at, known[k].n - at < piece ? known[k].n - at : piece);
+            assert_true(xxh64_end(&x) == known[k].sum);
+        }
+    }
+}
+
+/* However the bytes come, a chunk's sum is that of its bytes. */
+static void sums_of_chunks(void **state)
+{
+    (void)state;
+    static const size_t size[] = {
+        0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 2 * CHUNK_BYTES, 2 * CHUNK_BYTES + 9
+    };
+    uint8_t *data = calloc(1, 3 * CHUNK_BYTES);
+    assert_non_null(data);
+    for (size_t i = 0; i < 3 * CHUNK_BYTES; i += 1021)
+        data[i] = (uint8_t)i;
+    for (size_t k = 0; k < sizeof size / sizeof *size; k++)
+        for (size_t piece = 1 << 16; piece <= 1 << 24; piece = piece * 5 / 2) {
+            host h;
+            chunk_sums c;
+            uint64_t n;
+            host_plain(&h);
+            chunk_sums_begin(&c, &h.mem, NULL);
+            for (size_t at = 0; at < size[k]; at += piece)
+                chunk_sums_add(&c, data + at, size[k] - at < piece ? size[k] - at : piece);
+            const uint64_t *sum = chunk_sums_end(&c, &n);
+            assert_int_equal(n, (size[k] + CHUNK_BYTES - 1) / CHUNK_BYTES);
+            assert_int_equal(c.bytes, size[k]);
+            for (size_t i = 0; i < n; i++) {
+                const size_t at = i * CHUNK_BYTES, left = size[k] - at;
+                assert_true(sum[i] == xxh64_of(data + at, left < CHUNK_BYTES ? left : CHUNK_BYTES));
+            }
+            chunk_sums_free(&c);
+            assert_int_equal(atomic_load(&h.mem.used), 0);
+        }
+    free(data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -426,6 +490,8 @@ int main(void)
         TEST("utf8: every code point survives a round trip and no prefix decodes", utf8_round_trip),
         TEST("utf8: overlong forms, surrogates and stray bytes are refused", utf8_refuses),
         TEST("sort: sorts and finds", sorting),
+        TEST("checksum: XXH64, in pieces of any size", checksums),
+        TEST("checksum: a file's chunks", sums_of_chunks),
         TEST("cpu: features imply what they build on", cpu_is_known),
     };
     return RUN(tests);

@@ -14,6 +14,7 @@ typedef struct disk {
     const char *fails; /* the call that does, as the log has it */
     int why;           /* errno; 0: a write of nothing */
     bool once;
+    int read; /* bytes */
 } disk;
 
 /* Writes a call down, the name of a file beside its place as "name.part"; true where it fails. */
@@ -73,6 +74,22 @@ static int disk_remove(void *ud, const char *path)
     return asked(ud, "remove", path) ? -1 : 0;
 }
 
+static int disk_link(void *ud, const char *from, const char *to)
+{
+    (void)from;
+    return asked(ud, "link", to) ? -1 : 0;
+}
+
+/* Three bytes, then the end. */
+static ssize_t disk_read(void *ud, int fd, void *to, size_t size)
+{
+    disk *d = ud;
+    (void)fd, (void)size;
+    memcpy(to, "abc", 3);
+    d->read += 3;
+    return asked(ud, "read", "some") ? -1 : d->read > 3 ? 0 : 3;
+}
+
 static int disk_mkdir(void *ud, const char *path)
 {
     return asked(ud, "mkdir", path) ? -1 : 0;
@@ -82,6 +99,7 @@ static void host_disk(host *h, disk *d)
 {
     host_plain(h);
     h->io = (io_hooks){ .open = disk_open,
+                        .read = disk_read,
                         .close = disk_close,
                         .create = disk_create,
                         .write = disk_write,
@@ -89,6 +107,7 @@ static void host_disk(host *h, disk *d)
                         .rename = disk_rename,
                         .remove = disk_remove,
                         .mkdir = disk_mkdir,
+                        .link = disk_link,
                         .ud = d };
 }
 
@@ -200,6 +219,123 @@ static void what_is_taken_back(void **state)
                                 ? "rename newer/b, remove newer/b.part"
                                 : "rename newer/b, remove newer/b.part, remove new/a, remove new");
     }
+}
+
+static int no_links(void *ud, const char *from, const char *to)
+{
+    (void)ud, (void)from, (void)to;
+    errno = EOPNOTSUPP;
+    return -1;
+}
+
+/* A second name; and where there can be none, a copy. */
+static void links(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *fails;
+        int why;
+        const char *says; /* NULL: it is saved all the same */
+        const char *log;
+    } cases[] = {
+        { NULL, 0, NULL, "link b.part, rename b, remove b.part, open ., sync directory" },
+        { "link b.part", EPERM, NULL,
+          "link b.part, create b.part, open a, read some, write 3, read some, sync file, rename b, "
+          "open ., sync directory" },
+        { "link b.part", ENOSPC, "b: cannot create: No space left", "link b.part" },
+        { "rename b", EACCES, "b: cannot replace: Permission",
+          "link b.part, rename b, remove b.part" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        host h;
+        save s;
+        weft_error err = { 0 };
+        disk d = { .log = "", .fails = cases[i].fails, .why = cases[i].why };
+        host_disk(&h, &d);
+        save_begin(&s, &h, &err);
+        save_link(&s, "a", "b");
+        const weft_status status = save_commit(&s);
+        if (status != (cases[i].says ? WEFT_EIO : WEFT_OK) || strcmp(d.log, cases[i].log) != 0 ||
+            !strstr(err.message, cases[i].says ? cases[i].says : ""))
+            fail_msg("%zu: %d \"%s\" after %s", i, (int)status, err.message, d.log);
+        assert_int_equal(atomic_load(&h.mem.used), 0);
+    }
+}
+
+/* The copy fails at every of its calls; a read that is interrupted is none. */
+static void failed_copies(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *fails;
+        int why;
+        const char *says;
+    } cases[] = { { "open a", ENOENT, "a: cannot open: No such file" },
+                  { "read some", EIO, "a: cannot read: Input/output" },
+                  { "write 3", ENOSPC, "b: cannot write: No space left" },
+                  { "create b.part", EACCES, "b: cannot create: Permission" },
+                  { "read some", EINTR, NULL } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        host h;
+        save s;
+        weft_error err = { 0 };
+        disk d = { .log = "", .fails = cases[i].fails, .why = cases[i].why, .once = true };
+        host_disk(&h, &d);
+        h.io.link = no_links;
+        save_begin(&s, &h, &err);
+        save_link(&s, "a", "b");
+        const weft_status status = save_commit(&s);
+        if (status != (cases[i].says ? WEFT_EIO : WEFT_OK) ||
+            !strstr(err.message, cases[i].says ? cases[i].says : ""))
+            fail_msg("%zu: %d \"%s\" after %s", i, (int)status, err.message, d.log);
+    }
+}
+
+/* Two names of one file: rename leaves both, and the one beside goes all the same. */
+static void link_again(void **state)
+{
+    (void)state;
+    host h;
+    save s;
+    weft_error err = { 0 };
+    const char *a = temp_file("linked-a", "a", 1), *b = temp_path("linked-b");
+    host_plain(&h);
+    for (int i = 0; i < 2; i++) {
+        char beside[512];
+        save_begin(&s, &h, &err);
+        save_link(&s, a, b);
+        assert_int_equal(save_commit(&s), WEFT_OK);
+        snprintf(beside, sizeof beside, "%s.%ld.part", b, (long)getpid());
+        assert_int_equal(access(beside, F_OK), -1);
+    }
+}
+
+/* Sums are of one file of the set, and of all its bytes. */
+static void summed(void **state)
+{
+    (void)state;
+    host h;
+    save s;
+    chunk_sums sums;
+    uint64_t n;
+    weft_error err = { 0 };
+    disk d = { .log = "" };
+    host_disk(&h, &d);
+    chunk_sums_begin(&sums, &h.mem, &err);
+    save_begin(&s, &h, &err);
+    save_file(&s, "a");
+    save_put(&s, "first", 5);
+    save_summed(&s, &sums);
+    save_put(&s, "first", 5);
+    save_file(&s, "b");
+    save_put(&s, "sec", 3);
+    save_put(&s, "ond", 3);
+    save_file(&s, "c");
+    save_put(&s, "third", 5);
+    assert_int_equal(save_commit(&s), WEFT_OK);
+    assert_true(*chunk_sums_end(&sums, &n) == xxh64_of("second", 6));
+    assert_int_equal(n, 1);
+    chunk_sums_free(&sums);
 }
 
 static void first_error_is_kept(void **state)
@@ -464,6 +600,10 @@ int main(void)
         TEST("save: every byte is on the disk before a name points to it", order_of_calls),
         TEST("save: a failure says which call, and takes back what was new", failures),
         TEST("save: what was there is not taken back", what_is_taken_back),
+        TEST("save: a second name, or a copy where there is none", links),
+        TEST("save: a copy may fail at every call", failed_copies),
+        TEST("save: the name beside goes even if nothing was moved", link_again),
+        TEST("save: sums of one file of a set", summed),
         TEST("save: the first error is kept, and nothing is done after it", first_error_is_kept),
         TEST("save: a path that is too long is refused", long_path),
         TEST("save: pieces of any size", sizes),

@@ -1,0 +1,114 @@
+#include "models/hf_form.h"
+
+#include "formats/safetensors_write.h"
+
+#include <string.h>
+
+/* A model in memory has its matrices as [O, I], and the pairing of the file that it came from. */
+static weft_status keep_tensor(hf_form *f, const conversion *c, int64_t i, weft_error *err)
+{
+    const tensor *w = c->m.param[i];
+    outgoing *t = &f->tensor[i];
+    stored *from = arena_alloc(&f->store, sizeof *from, err);
+    *t = c->tensor[i];
+    t->name = arena_text(&f->store, t->name, strlen(t->name), err);
+    t->type = &dtype_f32;
+    t->flip = c->m.origin[i].flip;
+    t->from = from;
+    if (!from || !t->name)
+        return WEFT_ENOMEM;
+    *from = (stored){ .name = t->name,
+                      .type = &dtype_f32,
+                      .n_dim = w->n_dim,
+                      .shape = { w->shape[0], w->n_dim > 1 ? w->shape[1] : 0 },
+                      .path = "memory" };
+    return WEFT_OK;
+}
+
+static weft_status keep_text(hf_form *f, conversion *c, int i)
+{
+    buffer b;
+    weft_status status = WEFT_OK;
+    buffer_begin(&b, &c->host->mem, c->err);
+    convert_text(c, i, &b);
+    if (c->save.status != WEFT_OK)
+        status = c->save.status;
+    else if (b.n > 0 && !b.failed)
+        f->text[i] = (small_text){ arena_text(&f->store, (char *)b.at, b.n, c->err), b.n };
+    if (status == WEFT_OK && (b.failed || (b.n > 0 && !f->text[i].text)))
+        status = WEFT_ENOMEM;
+    buffer_end(&b);
+    return status;
+}
+
+static weft_status keep(hf_form *f, conversion *c)
+{
+    weft_status status = conversion_list(c);
+    if (status == WEFT_OK)
+        status = convert_check_texts(c);
+    for (int i = 0; i < N_TEXT && status == WEFT_OK; i++)
+        status = keep_text(f, c, i);
+    if (status != WEFT_OK)
+        return status;
+    f->n_tensor = c->n_tensor;
+    f->tensor = arena_alloc(&f->store, (size_t)c->n_tensor * sizeof *f->tensor, c->err);
+    status = f->tensor ? WEFT_OK : WEFT_ENOMEM;
+    for (int64_t i = 0; i < c->n_tensor && status == WEFT_OK; i++)
+        status = keep_tensor(f, c, i, c->err);
+    return status;
+}
+
+weft_status hf_form_init(hf_form *f, const char *from, weft_load load, host *h, weft_error *err)
+{
+    const convert_options o = { .to = WEFT_FORMAT_HF,
+                                .target = quant_target_by_name("f32"),
+                                .load = load };
+    convert_report report = { .to = WEFT_FORMAT_HF };
+    conversion c = { .o = &o, .host = h, .report = &report, .err = err };
+    *f = (hf_form){ 0 };
+    weft_status status = conversion_begin(&c, from);
+    if (status != WEFT_OK)
+        return status;
+    save_begin(&c.save, h, err);
+    status = arena_init(&f->store, ARENA_GROWING, &h->mem, 0, "a model's form", err);
+    if (status == WEFT_OK)
+        status = keep(f, &c);
+    conversion_end(&c);
+    if (status != WEFT_OK)
+        hf_form_free(f);
+    return status;
+}
+
+void hf_form_free(hf_form *f)
+{
+    if (f->store.mem)
+        arena_free(&f->store);
+    *f = (hf_form){ 0 };
+}
+
+static bool put_data(void *ud, const void *bytes, size_t n)
+{
+    safetensors_writer *w = ud;
+    safetensors_writer_data(w, bytes, n);
+    return w->save->status == WEFT_OK;
+}
+
+/* Bytes are moved, never made, so that no threads are needed. */
+void hf_form_weights(const hf_form *f, const float *const *numbers, const char *path, save *s)
+{
+    safetensors_writer w;
+    safetensors_writer_begin(&w, s);
+    for (int64_t i = 0; i < f->n_tensor; i++)
+        safetensors_add(&w, f->tensor[i].name, &dtype_f32, f->tensor[i].n_dim, f->tensor[i].shape);
+    safetensors_writer_head(&w, path);
+    for (int64_t i = 0; i < f->n_tensor && s->status == WEFT_OK; i++) {
+        outgoing t = f->tensor[i];
+        const stored from = stored_over(t.from, numbers[i]);
+        t.from = &from;
+        const weft_status status = outgoing_rows(&t, NULL, &s->host->mem, put_data, &w, NULL,
+                                                 s->err);
+        if (status != WEFT_OK && s->status == WEFT_OK)
+            s->status = status;
+    }
+    safetensors_writer_end(&w);
+}

@@ -1,0 +1,59 @@
+/* checkpoint.h - a run on disk: what it takes to go on as if nothing had happened, and a model that
+ * others load.
+ *
+ *     RUN/config.json, tokenizer.json ...       the newest checkpoint's, as second names of the same
+ *     RUN/model.safetensors                     files: RUN is a Hugging Face model
+ *     RUN/step-00000200/model.safetensors       the weights, f32
+ *     RUN/step-00000200/config.json ...
+ *     RUN/step-00000200/state.weft              what else is needed: the optimiser's moments ...
+ *     RUN/step-00000200/manifest.json           comes last; see formats/manifest.h
+ *
+ * A directory with a manifest that fits its files is a checkpoint, one without is the rest of a
+ * crash. Every byte has reached the disk before the manifest's name is there, and nothing older is
+ * removed before that. A second checkpoint of a step goes to step-00000200-2, so that none is ever
+ * written over. Only one process may write to a run at a time. */
+#ifndef WEFT_TRAIN_CHECKPOINT_H
+#define WEFT_TRAIN_CHECKPOINT_H
+
+#include "formats/manifest.h"
+#include "models/hf_form.h"
+
+/* Bytes of the state under a name: written from `data`, or read into it. */
+typedef struct checkpoint_block {
+    const char *name; /* "adamw.m" */
+    void *data;
+    size_t bytes;
+} checkpoint_block;
+
+/* What is to be kept. */
+typedef struct checkpoint_view {
+    manifest_counters counters;    /* step, cursor, seed ... */
+    const char *options;           /* of the run, as text that only the trainer reads */
+    const hf_form *form;           /* the model as a directory */
+    const float *const *weight;    /* [form->n_tensor], in the order of the model's parameters */
+    const checkpoint_block *block; /* the state */
+    int n_block;
+} checkpoint_view;
+
+/* Writes a checkpoint into `root`, a directory that is made where there is none; then removes what
+ * came before, except the newest `keep` with this one (0: all stay). After an error everything that
+ * was there still is, and nothing of the new one. */
+weft_status checkpoint_write(const char *root, const checkpoint_view *v, int keep, host *h,
+                             weft_error *err);
+
+/* A checkpoint that was found. */
+typedef struct checkpoint {
+    char path[4096]; /* its directory, which model_open opens; "" where the run has none */
+    manifest manifest;
+} checkpoint;
+
+/* The newest whose every byte is as it was written. One that is damaged is passed over with a
+ * warning that names file and chunk; an error where all are. */
+weft_status checkpoint_find(checkpoint *c, const char *root, host *h, weft_error *err);
+
+/* Fills the blocks, which must have the names and sizes that were written. */
+weft_status checkpoint_read(const checkpoint *c, const checkpoint_block *block, int n_block,
+                            host *h, weft_error *err);
+void checkpoint_free(checkpoint *c);
+
+#endif
