@@ -10,17 +10,26 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define EXIT_USAGE       2
 #define EXIT_INTERRUPTED 130
 
-typedef enum option_kind { OPT_FLAG, OPT_INT, OPT_REAL, OPT_TEXT, OPT_SIZE } option_kind;
+typedef enum option_kind { OPT_FLAG, OPT_INT, OPT_REAL, OPT_TEXT, OPT_SIZE, OPT_LIST } option_kind;
+
+/* Values of an option that may be given several times. */
+#define MAX_LIST 256
+
+typedef struct text_list {
+    const char *at[MAX_LIST];
+    int n;
+} text_list;
 
 typedef struct option {
     char letter;      /* 'n', or 0 */
     const char *name; /* "ctx-size" */
     option_kind kind;
-    void *to;          /* bool, int64_t, double, const char * or size_t */
+    void *to;          /* bool, int64_t, double, const char *, size_t or text_list */
     const char *value; /* what help calls it: "N" */
     const char *env;   /* "WEFT_THREADS", or NULL */
     const char *help;
@@ -38,7 +47,8 @@ typedef struct command {
 } command;
 
 extern const command command_run, command_inspect, command_eval, command_verify, command_convert,
-    command_quantize, command_tokenize, command_train_tokenizer, command_report, command_version;
+    command_quantize, command_tokenize, command_train, command_train_tokenizer, command_report,
+    command_version;
 extern const command *const commands[]; /* ends with NULL */
 
 /* Reads the environment, then argv. Returns 0, or EXIT_USAGE after saying on stderr what is
@@ -67,6 +77,7 @@ size_t cli_utf8(const char *text, size_t length);
 
 /* Writes text as a JSON string, quotes included; bytes that are not UTF-8 become U+FFFD. */
 void cli_json_text(const char *text, size_t length);
+void cli_json_put(FILE *to, const char *text, size_t length);
 
 /* Seconds on a clock that only goes forward. */
 double cli_now(void);

@@ -16,7 +16,7 @@ static size_t ram_max;
 
 static const option options[] = {
     { 'o', "out", OPT_TEXT, &out, "PATH", NULL, "write here (tokenizer.json)" },
-    { 0, "model", OPT_TEXT, &model, "KIND", NULL, "bpe (of bytes) or wordpiece (bpe)" },
+    { 0, "model", OPT_TEXT, &model, "KIND", NULL, "bpe (of bytes), wordpiece or characters (bpe)" },
     { 'v', "vocab-size", OPT_INT, &n_vocab, "N", NULL,
       "tokens to have, special ones included (8192)" },
     { 0, "min-frequency", OPT_INT, &min_frequency, "N", NULL,
@@ -38,7 +38,8 @@ static const option options[] = {
 
 static const char examples[] =
     "  weft train-tokenizer input.txt --vocab-size 8192 -o tokenizer.json\n"
-    "  weft train-tokenizer a.txt b.txt --model wordpiece --lines --cased\n";
+    "  weft train-tokenizer a.txt b.txt --model wordpiece --lines --cased\n"
+    "  weft train-tokenizer input.txt --model characters --special \"\"\n";
 
 static int train_tokenizer_main(void);
 
@@ -74,6 +75,12 @@ static int either(const char *word, const char *first, const char *second)
     return strcmp(word, first) == 0 ? 0 : strcmp(word, second) == 0 ? 1 : -1;
 }
 
+static int model_number(void)
+{
+    const int k = either(model, "bpe", "wordpiece");
+    return k < 0 && strcmp(model, "characters") == 0 ? WEFT_TOKENS_CHARACTERS : k;
+}
+
 static void print_info(const weft_tokenizer_train_info *i, const char *path)
 {
     if (json) {
@@ -97,7 +104,7 @@ static int train_with(char *list)
         n_path++;
     weft_tokenizer_train_options o = {
         .struct_size = sizeof o,
-        .model = (weft_token_model)either(model, "bpe", "wordpiece"),
+        .model = (weft_token_model)model_number(),
         .ties = (weft_ties)either(ties, "ids", "bytes"),
         .n_vocab = (int32_t)n_vocab,
         .min_frequency = min_frequency,
@@ -126,8 +133,8 @@ static int train_tokenizer_main(void)
     out = out ? out : "tokenizer.json";
     if (!positional[0])
         return cli_usage(c, "no text given");
-    if (either(model, "bpe", "wordpiece") < 0)
-        return cli_usage(c, "--model: \"%s\" is neither bpe nor wordpiece", model);
+    if (model_number() < 0)
+        return cli_usage(c, "--model: \"%s\" is neither bpe nor wordpiece nor characters", model);
     if (either(ties, "ids", "bytes") < 0)
         return cli_usage(c, "--ties: \"%s\" is neither ids nor bytes", ties);
     if (n_vocab < 1 || n_vocab > 1 << 24)
@@ -136,13 +143,13 @@ static int train_tokenizer_main(void)
         return cli_usage(c, "--min-frequency: %lld is below 1", (long long)min_frequency);
     if (threads < 0 || threads > 1024)
         return cli_usage(c, "--threads: %lld is not in 0 to 1024", (long long)threads);
-    if (cased && strcmp(model, "bpe") == 0)
-        return cli_usage(c, "--cased is for wordpiece; bpe always keeps case");
+    if (cased && strcmp(model, "wordpiece") != 0)
+        return cli_usage(c, "--cased is for wordpiece; %s always keeps case", model);
     if (pattern && strcmp(model, "bpe") != 0)
-        return cli_usage(c, "--pattern is for bpe; wordpiece splits as BERT does");
-    const char *all = special                     ? special
-                      : strcmp(model, "bpe") == 0 ? "<|endoftext|>"
-                                                  : "[PAD],[UNK],[CLS],[SEP],[MASK]";
+        return cli_usage(c, "--pattern is for bpe");
+    const char *all = special                           ? special
+                      : strcmp(model, "wordpiece") != 0 ? "<|endoftext|>"
+                                                        : "[PAD],[UNK],[CLS],[SEP],[MASK]";
     char *list = malloc(strlen(all) + 1);
     if (!list)
         return cli_no_memory();

@@ -8,17 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
-const command *const commands[] = { &command_run,
-                                    &command_inspect,
-                                    &command_eval,
-                                    &command_verify,
-                                    &command_convert,
-                                    &command_quantize,
-                                    &command_tokenize,
-                                    &command_train_tokenizer,
-                                    &command_report,
-                                    &command_version,
-                                    NULL };
+const command *const commands[] = { &command_run,      &command_inspect, &command_eval,
+                                    &command_verify,   &command_convert, &command_quantize,
+                                    &command_tokenize, &command_train,   &command_train_tokenizer,
+                                    &command_report,   &command_version, NULL };
 
 /* ---- what commands share --------------------------------------------------------------------- */
 
@@ -86,23 +79,28 @@ size_t cli_utf8(const char *text, size_t length)
     return n;
 }
 
-void cli_json_text(const char *text, size_t length)
+void cli_json_put(FILE *to, const char *text, size_t length)
 {
-    putchar('"');
+    putc('"', to);
     for (size_t i = 0; i < length;) {
         const size_t n = cli_utf8(text + i, length - i);
         const unsigned char c = (unsigned char)text[i];
         if (n == 0)
-            fputs("\\ufffd", stdout);
+            fputs("\\ufffd", to);
         else if (c == '"' || c == '\\')
-            printf("\\%c", c);
+            fprintf(to, "\\%c", c);
         else if (c < 0x20 || c == 0x7F)
-            printf("\\u%04x", c);
+            fprintf(to, "\\u%04x", c);
         else
-            fwrite(text + i, 1, n, stdout);
+            fwrite(text + i, 1, n, to);
         i += n ? n : 1;
     }
-    putchar('"');
+    putc('"', to);
+}
+
+void cli_json_text(const char *text, size_t length)
+{
+    cli_json_put(stdout, text, length);
 }
 
 double cli_now(void)

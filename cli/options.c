@@ -65,12 +65,19 @@ static bool store(const option *o, const char *text)
     case OPT_TEXT:
         *(const char **)o->to = text;
         return true;
+    case OPT_LIST: {
+        text_list *list = o->to;
+        if (list->n == MAX_LIST)
+            return false;
+        list->at[list->n++] = text;
+        return true;
+    }
     }
     return false;
 }
 
-static const char *const kinds[] = { "0 or 1", "an integer", "a number", "text",
-                                     "a size such as 512M" };
+static const char *const kinds[] = { "0 or 1", "an integer",          "a number",
+                                     "text",   "a size such as 512M", "one of at most 256" };
 
 /* ---- names ----------------------------------------------------------------------------------- */
 

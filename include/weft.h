@@ -308,7 +308,11 @@ WEFT_API void weft_decoder_flush(weft_decoder *decoder, const char **bytes, size
 
 /* ---- training a tokenizer -------------------------------------------------------------------- */
 
-typedef enum weft_token_model { WEFT_TOKENS_BPE, WEFT_TOKENS_WORDPIECE } weft_token_model;
+typedef enum weft_token_model {
+    WEFT_TOKENS_BPE,
+    WEFT_TOKENS_WORDPIECE,
+    WEFT_TOKENS_CHARACTERS, /* every code point of the text, in their order; nothing is merged */
+} weft_token_model;
 
 /* Which of two equally frequent pairs becomes a token first: the one whose tokens have the smaller
  * ids, as in Hugging Face's trainers, or the one that is greater in bytes. */
@@ -316,7 +320,7 @@ typedef enum weft_ties { WEFT_TIES_IDS, WEFT_TIES_BYTES } weft_ties;
 
 typedef struct weft_tokenizer_train_options {
     size_t struct_size;
-    weft_token_model model; /* byte-level BPE, or WordPiece as BERT has it */
+    weft_token_model model; /* byte-level BPE, WordPiece as BERT has it, or characters */
     weft_ties ties;
     int32_t n_vocab;       /* tokens, special ones included; 0: 8192 */
     int64_t min_frequency; /* pairs that occur less often are not merged; 0: 2 */
@@ -509,6 +513,124 @@ WEFT_API weft_status weft_evaluate(weft_model *model, weft_model *against,
                                    const weft_document *documents, int64_t n_document,
                                    const weft_evaluate_options *options, weft_evaluation *result,
                                    weft_error *err);
+
+/* ---- training -------------------------------------------------------------------------------- */
+
+typedef enum weft_schedule {
+    WEFT_SCHEDULE_COSINE,
+    WEFT_SCHEDULE_LINEAR,
+    WEFT_SCHEDULE_CONSTANT,
+    WEFT_SCHEDULE_WSD, /* constant, and linear at the end */
+} weft_schedule;
+
+/* By name: ids by what the file begins with, JSONL by .jsonl, all others are text. RAW16: ids of two
+ * bytes and nothing else, as nanoGPT writes them. */
+typedef enum weft_data_kind {
+    WEFT_DATA_BY_NAME,
+    WEFT_DATA_TEXT,
+    WEFT_DATA_JSONL,
+    WEFT_DATA_IDS,
+    WEFT_DATA_RAW16,
+} weft_data_kind;
+
+/* Before the first step, and after every one. Numbers that there are none of are NaN. */
+typedef struct weft_train_progress {
+    size_t struct_size;
+    int64_t step, n_step;
+    double loss; /* of the step, and a mean of the last ones: */
+    double smoothed;
+    double lr, grad_norm;
+    double val_loss; /* where this step was followed by an evaluation */
+    double best_val_loss;
+    int64_t best_step;
+    int64_t n_token; /* learned from so far, those of this run and of the ones it goes on from */
+    double tokens_per_second;
+    double share;        /* of the speed at which this machine multiplies matrices in f32 */
+    double seconds_left; /* before the first step: a prediction */
+    bool skipped;        /* numbers were not finite: nothing was learned from this step */
+    int64_t n_skipped;
+    bool saved;   /* a checkpoint was written */
+    size_t bytes; /* memory taken at most so far: nearly all of it before the first step */
+} weft_train_progress;
+
+/* The model may be run meanwhile, for a sample of what it writes by now; what is made from it must
+ * be freed before the function returns. False: stop, with a checkpoint. */
+typedef bool weft_train_fn(void *ud, const weft_train_progress *progress, weft_model *model);
+
+typedef struct weft_train_options {
+    size_t struct_size;
+    const char *out;    /* the run's directory: checkpoints, and a model that others load */
+    bool resume;        /* go on from its newest checkpoint, if there is one */
+    const char *model;  /* to go on from: a Hugging Face directory or a GGUF file of floats. NULL: a
+                          new one, of this shape: */
+    const char *preset; /* "tiny", "mini", "small" or "base"; NULL: tiny */
+    const char *arch;   /* "llama", "gpt2" ...; sizes: 0 is the preset's */
+    int64_t n_layer, d_model, n_head, n_head_kv, d_ff;
+    int tied;              /* the head shares the embedding: 1, 0; -1: as the preset has it */
+    const char *tokenizer; /* NULL: the model's; for a new one it is made from the data: */
+    bool characters;       /* every character of the data a token; otherwise byte-level BPE of */
+    int32_t n_vocab;       /* ... so many tokens, at most */
+
+    const char *const *data;
+    int n_data;
+    weft_data_kind data_kind;
+    const char *separator; /* of documents in text; "": empty lines; NULL: a file is a document */
+    bool parse_special;
+    double validation; /* share of the data that is kept apart */
+    int64_t n_ctx;     /* tokens of a sample; 0: the model's, at most 1024 */
+    int n_sample;      /* samples that are computed at once, */
+    int n_part;        /* and how often, for a step */
+
+    int64_t n_step;
+    weft_schedule schedule;
+    double lr;        /* < 0: 1e-3 for a new model, 1e-4 for one that has learned */
+    double lr_min;    /* < 0: a tenth of lr */
+    int64_t n_warmup; /* steps; < 0: a tenth of them, 100 at most */
+    int64_t n_decay;  /* of WEFT_SCHEDULE_WSD; < 0: a fifth of the steps */
+    double beta1, beta2, eps, weight_decay;
+    double clip; /* largest norm of all gradients; 0: no limit */
+    double dropout, smoothing;
+    bool bf16;                 /* products in bf16, sums and weights in f32 */
+    bool recompute;            /* less memory, a third more work */
+    const char *const *frozen; /* patterns of names of weights that stay as they are: "blk.0.*" */
+    int n_frozen;
+
+    uint64_t seed;
+    int64_t eval_every, save_every; /* steps; 0: at the end only */
+    int keep;                       /* checkpoints; 0: all */
+    int patience;    /* evaluations in a row without a better loss after which it ends; 0: none */
+    int max_skipped; /* steps in a row without finite numbers, after which it is an error */
+
+    int threads;    /* 0: one per processor of this process */
+    size_t ram_max; /* cap on memory; 0: none */
+    weft_load load;
+    weft_train_fn *progress;
+    void *progress_ud;
+    weft_log_fn *log;
+    void *log_ud;
+} weft_train_options;
+
+/* What is sensible for a small model; struct_size is set. */
+WEFT_API void weft_train_defaults(weft_train_options *options, size_t struct_size);
+
+typedef struct weft_train_info {
+    size_t struct_size;
+    int64_t step;      /* steps taken in all, */
+    int64_t from_step; /* the first of which an earlier run had taken */
+    int64_t n_parameter;
+    double loss, smoothed, val_loss, best_val_loss;
+    int64_t best_step, n_skipped, n_token;
+    bool stopped;      /* by the caller, before all were taken */
+    double seconds;    /* predicted before the first step */
+    size_t bytes_peak; /* memory taken at most */
+} weft_train_info;
+
+/* Trains until there are n_step steps, or a caller or a validation loss that gets no better ends it;
+ * the run's directory then has a checkpoint of the last one. The same options on the same processor
+ * give the same bits, whatever the number of threads, and however often a run was stopped and gone
+ * on with. info may be NULL. */
+WEFT_API weft_status weft_train(const weft_train_options *options, weft_train_info *info,
+                                weft_error *err);
 
 /* ---- report: a run to look at ---------------------------------------------------------------- */
 

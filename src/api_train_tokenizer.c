@@ -9,7 +9,8 @@
 static weft_status translate(const weft_tokenizer_train_options *o, train_options *to,
                              weft_error *err)
 {
-    if (o->model != WEFT_TOKENS_BPE && o->model != WEFT_TOKENS_WORDPIECE)
+    if (o->model != WEFT_TOKENS_BPE && o->model != WEFT_TOKENS_WORDPIECE &&
+        o->model != WEFT_TOKENS_CHARACTERS)
         return weft_fail(err, WEFT_EINVAL, "no token model has the number %d", (int)o->model);
     if (o->ties != WEFT_TIES_IDS && o->ties != WEFT_TIES_BYTES)
         return weft_fail(err, WEFT_EINVAL, "no rule for ties has the number %d", (int)o->ties);
@@ -22,6 +23,7 @@ static weft_status translate(const weft_tokenizer_train_options *o, train_option
             return weft_fail(err, WEFT_EINVAL, "special token %d is NULL", i);
     *to = (train_options){
         .wordpiece = o->model == WEFT_TOKENS_WORDPIECE,
+        .characters = o->model == WEFT_TOKENS_CHARACTERS,
         .n_vocab = o->n_vocab ? (uint32_t)o->n_vocab : DEFAULT_VOCAB,
         .least = o->min_frequency ? (uint64_t)o->min_frequency : DEFAULT_FREQUENCY,
         .by_bytes = o->ties == WEFT_TIES_BYTES,

@@ -33,3 +33,33 @@ double rng_normal(uint64_t key, uint64_t stream, uint64_t i)
     const double v = (double)b.word[1] * 0x1p-32;
     return sqrt(-2 * log(u)) * cos(2 * 3.14159265358979323846 * v);
 }
+
+#define ROUNDS 8
+
+/* One way through a Feistel network: two halves of `bits` each, of which one is changed by a
+ * function of the other in every round. Each round can be undone, so it is a permutation. */
+static uint64_t feistel(uint64_t key, uint64_t stream, unsigned bits, uint64_t i)
+{
+    const uint64_t mask = ((uint64_t)1 << bits) - 1;
+    uint64_t left = i >> bits, right = i & mask;
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        const rng_block b = rng_draw(key, stream, round << 32 | right);
+        const uint64_t next = left ^ (b.word[0] & mask);
+        left = right;
+        right = next;
+    }
+    return left << bits | right;
+}
+
+/* The network permutes 0 ... 4^bits - 1, at most 4 n of them; what it takes outside of 0 ... n - 1
+ * goes through again until it is back. */
+uint64_t rng_permute(uint64_t key, uint64_t stream, uint64_t n, uint64_t i)
+{
+    unsigned bits = 1;
+    while (bits < 32 && (n - 1) >> (2 * bits) != 0)
+        bits++;
+    do
+        i = feistel(key, stream, bits, i);
+    while (i >= n);
+    return i;
+}

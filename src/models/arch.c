@@ -38,10 +38,16 @@ static weft_status find_arch(model *m, bool gguf, weft_error *err)
                      key, entry->text, known);
 }
 
-static weft_status bind_all(model *m, bool gguf, bool plan, weft_error *err)
+/* How a model is bound: to run, to be written in another form, or for the first time. */
+typedef enum bind_mode { BIND_RUN, BIND_PLAN, BIND_FRESH } bind_mode;
+
+static weft_status bind_all(model *m, bool gguf, bind_mode mode, weft_error *err)
 {
+    const bool plan = mode != BIND_RUN;
     bind b = { .m = m, .gguf = gguf, .plan = plan, .layer = -1, .err = err, .hf_prefix = "" };
-    const size_t n = (size_t)m->file.n_tensor;
+    b.fresh = mode == BIND_FRESH;
+    b.most = b.fresh ? MAX_TENSOR : m->file.n_tensor;
+    const size_t n = (size_t)b.most;
     b.used = mem_zalloc(&m->host->mem, n + 1, sizeof *b.used, "binding", err);
     m->param = arena_alloc(&m->store, (n + 1) * sizeof *m->param, err);
     if (plan) {
@@ -59,7 +65,7 @@ static weft_status bind_all(model *m, bool gguf, bool plan, weft_error *err)
     return b.status;
 }
 
-static weft_status open_as(model *m, const char *path, weft_load load, bool plan, host *h,
+static weft_status open_as(model *m, const char *path, weft_load load, bind_mode mode, host *h,
                            weft_error *err)
 {
     *m = (model){ .host = h };
@@ -71,7 +77,7 @@ static weft_status open_as(model *m, const char *path, weft_load load, bool plan
     if (status == WEFT_OK)
         status = find_arch(m, gguf, err);
     if (status == WEFT_OK)
-        status = bind_all(m, gguf, plan, err);
+        status = bind_all(m, gguf, mode, err);
     if (status != WEFT_OK)
         model_close(m);
     return status;
@@ -79,12 +85,31 @@ static weft_status open_as(model *m, const char *path, weft_load load, bool plan
 
 weft_status model_open(model *m, const char *path, weft_load load, host *h, weft_error *err)
 {
-    return open_as(m, path, load, false, h, err);
+    return open_as(m, path, load, BIND_RUN, h, err);
 }
 
 weft_status model_plan(model *m, const char *path, weft_load load, host *h, weft_error *err)
 {
-    return open_as(m, path, load, true, h, err);
+    return open_as(m, path, load, BIND_PLAN, h, err);
+}
+
+weft_status model_design(model *m, const char *config, size_t length, host *h, weft_error *err)
+{
+    *m = (model){ .host = h };
+    weft_status status = container_begin(&m->file, "safetensors", "config.json", h, err);
+    if (status == WEFT_OK)
+        status = config_parse(&m->file, (const uint8_t *)config, length, err);
+    if (status == WEFT_OK)
+        status = container_index(&m->file, err);
+    if (status == WEFT_OK)
+        status = arena_init(&m->store, ARENA_GROWING, &h->mem, 0, "", err);
+    if (status == WEFT_OK)
+        status = find_arch(m, false, err);
+    if (status == WEFT_OK)
+        status = bind_all(m, false, BIND_FRESH, err);
+    if (status != WEFT_OK)
+        model_close(m);
+    return status;
 }
 
 void model_close(model *m)

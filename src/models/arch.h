@@ -94,6 +94,9 @@ weft_status model_open(model *m, const char *path, weft_load load, host *h, weft
 /* The same without weights: every tensor is found and its shape checked, but none is read. What
  * comes out cannot run. */
 weft_status model_plan(model *m, const char *path, weft_load load, host *h, weft_error *err);
+
+/* The same of a model that has no file yet: what a config.json asks for. */
+weft_status model_design(model *m, const char *config, size_t length, host *h, weft_error *err);
 void model_close(model *m);
 
 /* The hidden width that Meta's code gives a Llama, integer steps included: 11008 for Llama-2-7B

@@ -401,6 +401,26 @@ static bool shape_is(bind *b, const stored *t, const char *name, int n_dim, cons
     return same;
 }
 
+/* A tensor that is still to be made. What is optional comes into being where it is asked for. */
+static const stored *conceive(bind *b, const char *stem, const char *suffix, int n_dim,
+                              const int64_t *want, bool optional)
+{
+    char name[2 * NAME_BYTES] = "";
+    const bool bias = strcmp(suffix, ".bias") == 0;
+    if ((optional && !(bias && b->fresh_bias)) || !hf_name(b, stem, suffix, name))
+        return NULL;
+    stored *t = bind_alloc(b, 1, sizeof *t);
+    if (!t)
+        return NULL;
+    *t = (stored){ .type = &dtype_f32, .n_dim = n_dim, .path = b->m->file.meta_path };
+    memcpy(t->shape, want, (size_t)n_dim * sizeof *want);
+    if (b->m->n_param == b->most || !stored_bytes(t->type, n_dim, t->shape, &t->bytes)) {
+        misfit(b, t, WEFT_EINVAL, "tensor %s is too large, or one too many", name);
+        return NULL;
+    }
+    return t;
+}
+
 /* Finds, checks and registers a tensor; NULL if it is absent (an error unless `optional`) or does
  * not fit. */
 static const stored *claim(bind *b, const char *stem, const char *suffix, int n_dim,
@@ -409,6 +429,8 @@ static const stored *claim(bind *b, const char *stem, const char *suffix, int n_
     char name[2 * NAME_BYTES] = "";
     if (b->status != WEFT_OK)
         return NULL;
+    if (b->fresh)
+        return conceive(b, stem, suffix, n_dim, want, optional);
     const stored *t = look_up(b, stem, suffix, name);
     if (!t && !optional)
         misfit(b, NULL, WEFT_EFORMAT, "tensor %s is missing", name);

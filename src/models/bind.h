@@ -19,6 +19,9 @@ struct bind {
     model *m;
     bool gguf;
     bool plan;              /* nothing is read, but all that is learned is kept */
+    bool fresh;             /* there is no file: tensors are as the configuration wants them, and */
+    bool fresh_bias;        /* ... the next matrices have biases */
+    int64_t most;           /* tensors there can be */
     int layer;              /* of the tensors being bound, -1 outside */
     const bind_name *names; /* the family's table, ends with { NULL, NULL } */
     const char *hf_prefix;  /* "model.": missing where a class without a head saved the file */

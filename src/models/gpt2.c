@@ -86,7 +86,7 @@ static void read_sizes(bind *b)
 {
     model *m = b->m;
     const int64_t max = INT32_MAX;
-    m->n_layer = bind_int(b, "block_count", "n_layer", REQUIRED, 1, m->file.n_tensor);
+    m->n_layer = bind_int(b, "block_count", "n_layer", REQUIRED, 1, b->most);
     m->d_model = bind_int(b, "embedding_length", "n_embd", REQUIRED, 1, max / 4);
     m->n_head = bind_int(b, "attention.head_count", "n_head", REQUIRED, 1, m->d_model);
     m->n_head_kv = m->n_head;
@@ -162,7 +162,7 @@ static void *bind_gpt2(bind *b)
     const bool tied = bind_ties_head(b, true);
     m->output = tied ? bind_tied(b, "output", m->token_embd)
                      : bind_linear(b, "output", of->n_vocab, of->d_model);
-    b->hf_transposed = true; /* the layers' matrices, not the head */
+    b->hf_transposed = b->fresh_bias = true; /* the layers' matrices, not the head */
     for (b->layer = 0; b->layer < of->n_layer && b->status == WEFT_OK; b->layer++)
         bind_layer(b, &m->layer[b->layer]);
     b->layer = -1;

@@ -93,7 +93,7 @@ static void read_sizes(bind *b)
 {
     model *m = b->m;
     const int64_t max = INT32_MAX;
-    m->n_layer = bind_int(b, "block_count", "num_hidden_layers", REQUIRED, 1, m->file.n_tensor);
+    m->n_layer = bind_int(b, "block_count", "num_hidden_layers", REQUIRED, 1, b->most);
     m->d_model = bind_int(b, "embedding_length", "hidden_size", REQUIRED, 1, max);
     m->n_head = bind_int(b, "attention.head_count", "num_attention_heads", REQUIRED, 1, 65536);
     m->n_head_kv = bind_int(b, "attention.head_count_kv", "num_key_value_heads", m->n_head, 1,
@@ -135,9 +135,11 @@ static void bind_layer(bind *b, llama_layer *w)
     const int64_t D = b->m->d_model, E = b->m->d_head, F = b->m->d_ff;
     const int64_t H = b->m->n_head, K = b->m->n_head_kv;
     w->attn_norm = bind_norm(b, "attn_norm", D, false).w;
+    b->fresh_bias = b->m->arch->hf_qkv_bias;
     w->q = bind_heads(b, "attn_q", H, E, D);
     w->k = bind_heads(b, "attn_k", K, E, D);
     w->v = bind_linear(b, "attn_v", K * E, D);
+    b->fresh_bias = false;
     w->o = bind_linear(b, "attn_output", D, H * E);
     if (bind_has(b, "attn_q_norm")) {
         w->q_norm = bind_head_norm(b, "attn_q_norm", E);

@@ -376,8 +376,53 @@ static weft_status learn_words(trained *t, const train_options *o, const words *
     return make_symbols(l, o, w, err) ? merger_run(l, err) : err->code;
 }
 
+/* Finds the code points of all texts, and counts them as words. */
+static void mark_characters(trained *t, const corpus *c, uint8_t *seen)
+{
+    for (size_t i = 0; i < c->n_chunk; i++) {
+        const char *s = c->chunks[i].s, *end = s + c->chunks[i].n;
+        while (s < end) {
+            size_t length;
+            const char *stop = find_special(c->o, s, (size_t)(end - s), &length);
+            for (; s < stop; t->n_occurrence++) {
+                uint32_t point;
+                s += utf8_decode(s, (size_t)(stop - s), &point); /* all is UTF-8 */
+                t->n_word += !seen[point];
+                seen[point] = 1;
+            }
+            s = stop + length;
+        }
+    }
+}
+
+/* Ids in the order of code points, behind the special tokens. */
+static weft_status learn_characters(trained *t, const corpus *c, weft_error *err)
+{
+    uint8_t *seen = mem_zalloc(&c->host->mem, 0x110000, 1, "code points", err);
+    if (!seen)
+        return err->code;
+    mark_characters(t, c, seen);
+    weft_status status = WEFT_OK;
+    if (t->n_word + (uint64_t)c->o->n_special > c->o->n_vocab)
+        status = weft_fail(err, WEFT_EINVAL,
+                           "%llu characters and %d special tokens in a vocabulary of %u",
+                           (unsigned long long)t->n_word, c->o->n_special, c->o->n_vocab);
+    for (int i = 0; i < c->o->n_special && status == WEFT_OK; i++)
+        if (!add_token(&t->merger, c->o->special[i], strlen(c->o->special[i]), err))
+            status = err->code;
+    for (uint32_t point = 0; point < 0x110000 && status == WEFT_OK; point++) {
+        char s[4];
+        if (seen[point] && !add_token(&t->merger, s, utf8_encode(point, s), err))
+            status = err->code;
+    }
+    mem_free(&c->host->mem, seen);
+    return status;
+}
+
 static weft_status train_on(trained *t, corpus *c, weft_error *err)
 {
+    if (c->o->characters)
+        return learn_characters(t, c, err);
     const int most = c->n_chunk < INT_MAX ? (int)c->n_chunk : INT_MAX;
     int n = c->o->n_thread > 0 ? c->o->n_thread : cpu_count();
     n = n < most ? n : most > 0 ? most : 1;

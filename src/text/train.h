@@ -1,4 +1,5 @@
-/* train.h - a tokenizer made from text: byte-level BPE or WordPiece, as a tokenizer.json. */
+/* train.h - a tokenizer made from text: byte-level BPE, WordPiece or single characters, as a
+ * tokenizer.json. */
 #ifndef WEFT_TEXT_TRAIN_H
 #define WEFT_TEXT_TRAIN_H
 
@@ -6,7 +7,8 @@
 #include "text/merger.h"
 
 typedef struct train_options {
-    bool wordpiece;      /* otherwise byte-level BPE */
+    bool wordpiece;      /* otherwise byte-level BPE, or: */
+    bool characters;     /* every code point of the text is a token, and nothing else */
     uint32_t n_vocab;    /* tokens, special ones included */
     uint64_t least;      /* a pair that occurs less often is not merged */
     bool by_bytes;       /* ties go to the greatest bytes; otherwise to the smallest ids */

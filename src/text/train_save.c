@@ -14,7 +14,7 @@ static void put_token(buffer *s, const trained *t, const train_options *o, uint3
 {
     size_t n;
     const char *bytes = tokens_get(&t->merger.tokens, id, &n);
-    if (o->wordpiece || id < (uint32_t)o->n_special) {
+    if (o->wordpiece || o->characters || id < (uint32_t)o->n_special) {
         buffer_quote(s, bytes, n);
         return;
     }
@@ -97,6 +97,22 @@ static int special_id(const train_options *o, const char *name)
     return -1;
 }
 
+/* Byte pair encoding without pairs. A character that the text did not have is <unk>, if that is one
+ * of the special tokens, and nothing otherwise. */
+static void put_characters(buffer *s, const trained *t, const train_options *o)
+{
+    buffer_text(s, "  \"normalizer\": null,\n  \"pre_tokenizer\": null,\n"
+                   "  \"post_processor\": null,\n  \"decoder\": { \"type\": \"Fuse\" },\n"
+                   "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n"
+                   "    \"unk_token\": ");
+    buffer_text(s, special_id(o, "<unk>") >= 0 ? "\"<unk>\"" : "null");
+    buffer_text(s, ",\n    \"continuing_subword_prefix\": null,\n"
+                   "    \"end_of_word_suffix\": null,\n    \"fuse_unk\": false,\n"
+                   "    \"byte_fallback\": false,\n    \"ignore_merges\": false,\n");
+    put_vocab(s, t, o);
+    buffer_text(s, ",\n    \"merges\": []\n  }\n}\n");
+}
+
 /* BERT's frame where both of its tokens are there. */
 static void put_frame(buffer *s, const train_options *o)
 {
@@ -137,6 +153,8 @@ weft_status trained_save(const trained *t, const train_options *o, const char *p
     put_special(&s, o);
     if (o->wordpiece)
         put_wordpiece(&s, t, o);
+    else if (o->characters)
+        put_characters(&s, t, o);
     else
         put_bpe(&s, t, o);
     const weft_status status = s.failed ? WEFT_ENOMEM : save_whole(path, s.at, s.n, h, err);

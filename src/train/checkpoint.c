@@ -153,9 +153,7 @@ static void sweep(const char *directory, bool parts, host *h)
     h->io.list(h->io.ud, directory, sweep_file, &s);
 }
 
-/* The manifest goes first: what is left of it is no checkpoint. Files that are not ours stay, and
- * their directory with them. */
-static void remove_step(const char *directory, host *h)
+void checkpoint_remove(const char *directory, host *h)
 {
     char path[MAX_PATH];
     if (join(path, directory, MANIFEST_FILE, NULL) == WEFT_OK)
@@ -185,7 +183,7 @@ static weft_status retire(const char *root, step_name newest, int keep, host *h,
             last = n.step;
             kept++;
         } else if (!whole || keep > 0) {
-            remove_step(path, h);
+            checkpoint_remove(path, h);
         }
     }
 }
@@ -315,7 +313,7 @@ static weft_status write_all(writing *w, const char *root)
     if (status == WEFT_OK)
         status = write_manifest(w);
     if (status != WEFT_OK)
-        remove_step(w->path, w->host);
+        checkpoint_remove(w->path, w->host);
     return status;
 }
 

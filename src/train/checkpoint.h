@@ -41,6 +41,10 @@ typedef struct checkpoint_view {
 weft_status checkpoint_write(const char *root, const checkpoint_view *v, int keep, host *h,
                              weft_error *err);
 
+/* Removes the files of a checkpoint in a directory, the manifest first, and the directory; if it
+ * holds other files, those stay, and it with them. */
+void checkpoint_remove(const char *directory, host *h);
+
 /* A checkpoint that was found. */
 typedef struct checkpoint {
     char path[4096]; /* its directory, which model_open opens; "" where the run has none */

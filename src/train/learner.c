@@ -31,21 +31,38 @@ weft_status learner_predict(learner *l, const batch *b, learner_plan *plan, weft
     return WEFT_OK;
 }
 
+static weft_status freeze(learner *l, weft_error *err)
+{
+    bool learns = false;
+    for (int i = 0; i < l->opt.n_frozen; i++)
+        if (params_freeze(&l->params, l->opt.frozen[i]) == 0)
+            return weft_fail(err, WEFT_EINVAL, "\"%.60s\": no weight has such a name",
+                             l->opt.frozen[i]);
+    for (int64_t i = 0; i < l->params.n_tensor; i++)
+        learns |= l->params.tensor[i]->needs_grad;
+    return learns ? WEFT_OK : weft_fail(err, WEFT_EINVAL, "all weights are frozen");
+}
+
 weft_status learner_init(learner *l, model *m, const learner_options *o, const batch *largest,
                          weft_error *err)
 {
     *l = (learner){ .model = m, .opt = *o, .tape = { .recompute = o->recompute } };
     learner_plan plan;
     l->pool = pool_new(o->n_thread, &m->host->mem, err);
-    if (l->pool && params_init(&l->params, m, o->bf16, err) == WEFT_OK &&
-        adamw_init(&l->adamw, &l->params, &o->adamw, err) == WEFT_OK &&
-        learner_predict(l, largest, &plan, err) == WEFT_OK &&
-        run_init(&l->run, &m->host->mem, plan.meta, plan.data, plan.scratch, err) == WEFT_OK) {
+    weft_status status = l->pool ? params_init(&l->params, m, o->bf16, err) : WEFT_ENOMEM;
+    if (status == WEFT_OK)
+        status = freeze(l, err);
+    if (status == WEFT_OK)
+        status = adamw_init(&l->adamw, &l->params, &o->adamw, err);
+    if (status == WEFT_OK)
+        status = learner_predict(l, largest, &plan, err);
+    if (status == WEFT_OK)
+        status = run_init(&l->run, &m->host->mem, plan.meta, plan.data, plan.scratch, err);
+    if (status == WEFT_OK)
         prepare(l, &l->run);
-        return WEFT_OK;
-    }
-    learner_free(l);
-    return WEFT_ENOMEM;
+    else
+        learner_free(l);
+    return status;
 }
 
 void learner_free(learner *l)
@@ -63,14 +80,29 @@ weft_status learner_begin(learner *l, weft_error *err)
     return pool_ready(l->pool, err);
 }
 
-real learner_backward(learner *l, const batch *b)
+real learner_add(learner *l, const batch *b, double share)
 {
-    const real one = 1;
+    const real slope = (real)share;
     const rng_block key = rng_draw(l->opt.seed, 0, l->n_backward++);
     l->run.key = (uint64_t)key.word[0] << 32 | key.word[1];
     tensor *loss = record(l, &l->run, b);
     const real value = *row(loss, 0);
-    tape_backward(&l->run, loss, &one);
+    tape_backward(&l->run, loss, &slope);
+    return value;
+}
+
+real learner_backward(learner *l, const batch *b)
+{
+    return learner_add(l, b, 1);
+}
+
+real learner_loss(learner *l, const batch *b)
+{
+    l->run.dropout = l->run.smoothing = 0;
+    run_begin(&l->run, b);
+    const real value = *row(l->model->arch->family->forward(&l->run, l->model), 0);
+    l->run.dropout = l->opt.dropout;
+    l->run.smoothing = l->opt.smoothing;
     return value;
 }
 

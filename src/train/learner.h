@@ -15,6 +15,8 @@ typedef struct learner_options {
     real dropout, smoothing;
     uint64_t seed; /* of dropout */
     adamw_options adamw;
+    const char *const *frozen; /* patterns of names of weights that do not learn */
+    int n_frozen;
 } learner_options;
 
 typedef struct learner {
@@ -48,6 +50,13 @@ weft_status learner_begin(learner *l, weft_error *err);
 
 /* Adds the gradient of the batch's loss, the mean over its targets; returns the loss. */
 real learner_backward(learner *l, const batch *b);
+
+/* The same of a batch that is a part of the step's: its gradient counts for so much of the whole.
+ * Returns the loss of this part alone. */
+real learner_add(learner *l, const batch *b, double share);
+
+/* The loss, without dropout and smoothing; nothing is learned from it. */
+real learner_loss(learner *l, const batch *b);
 
 /* Ends the step: clips, updates; returns the norm of the gradients. */
 double learner_update(learner *l, double lr);

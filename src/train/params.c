@@ -2,6 +2,7 @@
 
 #include "kernels/half.h"
 
+#include <fnmatch.h>
 #include <string.h>
 
 #define ALIGN (MEM_ALIGN / (int64_t)sizeof(real))
@@ -60,6 +61,17 @@ void params_free(params *p)
     mem_free(p->mem, p->grad);
     mem_free(p->mem, p->low);
     *p = (params){ 0 };
+}
+
+int64_t params_freeze(params *p, const char *pattern)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < p->n_tensor; i++)
+        if (fnmatch(pattern, p->tensor[i]->name, 0) == 0) {
+            p->tensor[i]->needs_grad = false;
+            n++;
+        }
+    return n;
 }
 
 void params_round(params *p, int64_t k0, int64_t k1)

@@ -26,6 +26,9 @@ typedef struct params {
 weft_status params_init(params *p, model *m, bool bf16, weft_error *err);
 void params_free(params *p);
 
+/* Weights whose names fit the pattern ("blk.0.*") stay as they are; returns how many these are. */
+int64_t params_freeze(params *p, const char *pattern);
+
 /* Before the first backward of a step: gradients are forgotten, the next writer stores. */
 void params_begin(params *p);
 

@@ -1,0 +1,459 @@
+/* weft train - a model from text: a new one, or one that goes on learning. */
+#include "cli.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define UNSET (-1) /* what the library's default stays in place of */
+
+static const char *positional[1]; /* MODEL */
+static const char *model, *out, *preset, *arch, *tokenizer, *separator, *schedule = "cosine";
+static const char *prompt = "\n", *format = "name";
+static text_list data, frozen;
+static int64_t n_layer, d_model, n_head, n_head_kv, d_ff, n_vocab = UNSET;
+static int64_t n_ctx, n_sample = UNSET, n_part = UNSET, n_step = UNSET, n_warmup = UNSET;
+static int64_t n_decay = UNSET, seed = UNSET, eval_every = UNSET, save_every = UNSET, keep = UNSET;
+static int64_t patience, max_skipped = UNSET, threads, sample_tokens = 100;
+static double validation = UNSET, lr = UNSET, lr_min = UNSET, beta1 = UNSET, beta2 = UNSET;
+static double weight_decay = UNSET, clip = UNSET, dropout, smoothing;
+static bool tied, untied, characters, parse_special, bf16, recompute, resume, no_mmap;
+static size_t ram_max;
+
+static const option options[] = {
+    { 'd', "data", OPT_LIST, &data, "FILE", NULL, "learn from this; may be given often" },
+    { 'o', "out", OPT_TEXT, &out, "RUN", NULL, "directory of checkpoints, metrics and the model" },
+    { 0, "resume", OPT_FLAG, &resume, NULL, NULL, "go on from the newest checkpoint in RUN" },
+    { 'm', "model", OPT_TEXT, &model, "PATH", NULL, "go on from this model; otherwise a new one:" },
+    { 0, "preset", OPT_TEXT, &preset, "NAME", NULL, "its shape: tiny, mini, small, base (tiny)" },
+    { 0, "arch", OPT_TEXT, &arch, "NAME", NULL, "llama or gpt2 (the preset's)" },
+    { 0, "layers", OPT_INT, &n_layer, "N", NULL, "blocks" },
+    { 0, "width", OPT_INT, &d_model, "N", NULL, "of the stream" },
+    { 0, "heads", OPT_INT, &n_head, "N", NULL, "of attention" },
+    { 0, "kv-heads", OPT_INT, &n_head_kv, "N", NULL, "that queries share (as many as heads)" },
+    { 0, "hidden", OPT_INT, &d_ff, "N", NULL, "width of the feed forward" },
+    { 0, "tied", OPT_FLAG, &tied, NULL, NULL, "the head is the embedding" },
+    { 0, "untied", OPT_FLAG, &untied, NULL, NULL, "the head has a matrix of its own" },
+    { 0, "tokenizer", OPT_TEXT, &tokenizer, "PATH", NULL, "otherwise one is made from the data:" },
+    { 0, "characters", OPT_FLAG, &characters, NULL, NULL, "every character is a token, or:" },
+    { 'v', "vocab-size", OPT_INT, &n_vocab, "N", NULL, "its tokens, at most (4096)" },
+    { 0, "format", OPT_TEXT, &format, "KIND", NULL, "of data: text, jsonl, ids, raw16 (by name)" },
+    { 0, "separator", OPT_TEXT, &separator, "TEXT", NULL,
+      "between documents in text; \"\": empty lines (a file is a document)" },
+    { 0, "parse-special", OPT_FLAG, &parse_special, NULL, NULL,
+      "special tokens spelled in the text are those tokens" },
+    { 0, "validation", OPT_REAL, &validation, "SHARE", NULL, "of the data kept apart (0.1)" },
+    { 'c', "ctx-size", OPT_INT, &n_ctx, "N", NULL, "tokens of a sample (model's, up to 1024)" },
+    { 'b', "batch-size", OPT_INT, &n_sample, "N", NULL, "samples computed at once (12)" },
+    { 0, "accumulate", OPT_INT, &n_part, "N", NULL, "so many batches make a step (1)" },
+    { 'n', "steps", OPT_INT, &n_step, "N", NULL, "steps (2000)" },
+    { 0, "schedule", OPT_TEXT, &schedule, "KIND", NULL, "cosine, linear, constant, wsd (cosine)" },
+    { 0, "lr", OPT_REAL, &lr, "X", NULL, "learning rate (1e-3; with a MODEL 1e-4)" },
+    { 0, "min-lr", OPT_REAL, &lr_min, "X", NULL, "at the end (a tenth of it)" },
+    { 0, "warmup", OPT_INT, &n_warmup, "N", NULL, "steps (a tenth of all, 100 at most)" },
+    { 0, "decay-steps", OPT_INT, &n_decay, "N", NULL, "of wsd (a fifth of all)" },
+    { 0, "beta1", OPT_REAL, &beta1, "X", NULL, "of AdamW (0.9)" },
+    { 0, "beta2", OPT_REAL, &beta2, "X", NULL, "of AdamW (0.99)" },
+    { 0, "weight-decay", OPT_REAL, &weight_decay, "X", NULL, "of matrices (0.1)" },
+    { 0, "clip", OPT_REAL, &clip, "X", NULL, "largest norm of the gradients (1; 0: none)" },
+    { 0, "dropout", OPT_REAL, &dropout, "X", NULL, "share of the branches dropped (0)" },
+    { 0, "label-smoothing", OPT_REAL, &smoothing, "X", NULL, "of targets (0)" },
+    { 0, "bf16", OPT_FLAG, &bf16, NULL, NULL, "multiply in bf16; weights stay f32" },
+    { 0, "recompute", OPT_FLAG, &recompute, NULL, NULL, "less memory, a third more work" },
+    { 0, "freeze", OPT_LIST, &frozen, "GLOB", NULL, "weights that stay: \"blk.0.*\"; often" },
+    { 0, "seed", OPT_INT, &seed, "N", NULL, "of weights, order and dropout (1337)" },
+    { 0, "eval-every", OPT_INT, &eval_every, "N", NULL, "steps (250; 0: at the end)" },
+    { 0, "save-every", OPT_INT, &save_every, "N", NULL, "steps (250; 0: at the end)" },
+    { 0, "keep", OPT_INT, &keep, "N", NULL, "checkpoints (2; 0: all)" },
+    { 0, "patience", OPT_INT, &patience, "N", NULL, "stop after N evaluations without gain (0)" },
+    { 0, "max-skipped", OPT_INT, &max_skipped, "N", NULL, "steps without numbers in a row (10)" },
+    { 'p', "prompt", OPT_TEXT, &prompt, "TEXT", NULL, "samples begin so (a line break)" },
+    { 0, "sample", OPT_INT, &sample_tokens, "N", NULL, "tokens at each evaluation (100; 0: none)" },
+    { 't', "threads", OPT_INT, &threads, "N", "WEFT_THREADS", "threads (one per processor)" },
+    { 0, "ram-max", OPT_SIZE, &ram_max, "SIZE", "WEFT_RAM_MAX", "no more memory (0: no cap)" },
+    { 0, "no-mmap", OPT_FLAG, &no_mmap, NULL, NULL, "copy files, do not map them" },
+    { 0 },
+};
+
+static const char examples[] =
+    "  weft train --data input.txt --out run\n"
+    "  weft train --preset mini --data stories.txt --separator '<|endoftext|>' -n 5000 -o run\n"
+    "  weft train model-directory --data notes.txt --lr 1e-5 -n 200 --out tuned\n"
+    "  weft train --data input.txt --out run --resume\n";
+
+static int train_main(void);
+
+const command command_train = {
+    .name = "train",
+    .arguments = "[MODEL]",
+    .summary = "train a model from text, or go on with one",
+    .examples = examples,
+    .options = options,
+    .n_positional = 1,
+    .positional = positional,
+    .main = train_main,
+};
+
+/* ---- what is shown --------------------------------------------------------------------------- */
+
+typedef struct show {
+    FILE *metrics;
+    weft_tokenizer *tokenizer; /* for samples; NULL: none are made */
+    bool live;                 /* the line is written over and over */
+    double shown;              /* when */
+    char *sample;              /* the latest, with its length */
+    size_t n_sample, room;
+} show;
+
+/* "1:02:03" */
+static const char *duration(double seconds, char *text, size_t size)
+{
+    const int64_t s = seconds < 1e9 ? (int64_t)(seconds + 0.5) : 0;
+    if (s >= 3600)
+        snprintf(text, size, "%lld:%02lld:%02lld", (long long)(s / 3600), (long long)(s / 60 % 60),
+                 (long long)(s % 60));
+    else
+        snprintf(text, size, "%lld:%02lld", (long long)(s / 60), (long long)(s % 60));
+    return text;
+}
+
+static void show_line(show *s, const weft_train_progress *p)
+{
+    char left[32];
+    fprintf(stderr,
+            "%sstep %lld/%lld  loss %.4f (%.4f)  lr %.2e  |g| %.2f  %.0f tokens/s  %.0f %% of "
+            "peak  %s left%s%s",
+            s->live ? "\r" : "", (long long)p->step, (long long)p->n_step, p->loss, p->smoothed,
+            p->lr, p->grad_norm, p->tokens_per_second, 100 * p->share,
+            duration(p->seconds_left, left, sizeof left), p->skipped ? "  SKIPPED" : "",
+            s->live ? "\x1b[K" : "\n");
+    s->shown = cli_now();
+}
+
+static void end_line(const show *s)
+{
+    if (s->live && s->shown > 0)
+        fputc('\n', stderr);
+}
+
+static void put_number(FILE *f, const char *key, double x)
+{
+    if (isfinite(x))
+        fprintf(f, ",\"%s\":%.9g", key, x);
+}
+
+/* One object a line, flushed, so that whoever watches the file sees it. */
+static void put_metrics(const show *s, const weft_train_progress *p)
+{
+    FILE *f = s->metrics;
+    fprintf(f, "{\"step\":%lld", (long long)p->step);
+    put_number(f, "loss", p->loss);
+    put_number(f, "smoothed", p->smoothed);
+    put_number(f, "lr", p->lr);
+    put_number(f, "grad_norm", p->grad_norm);
+    fprintf(f, ",\"tokens\":%lld", (long long)p->n_token);
+    put_number(f, "tokens_per_second", p->tokens_per_second);
+    put_number(f, "share", p->share);
+    put_number(f, "val_loss", p->val_loss);
+    if (p->skipped)
+        fputs(",\"skipped\":true", f);
+    if (s->n_sample > 0 && isfinite(p->val_loss)) {
+        fputs(",\"sample\":", f);
+        cli_json_put(f, s->sample, s->n_sample);
+    }
+    fputs("}\n", f);
+    fflush(f);
+}
+
+/* ---- samples --------------------------------------------------------------------------------- */
+
+static void add_piece(show *s, int32_t id)
+{
+    const int64_t n = weft_tokenizer_piece(s->tokenizer, id, s->sample + s->n_sample,
+                                           s->room - s->n_sample);
+    if (n > 0 && (size_t)n <= s->room - s->n_sample)
+        s->n_sample += (size_t)n;
+}
+
+static void write_sample(show *s, weft_model *m, weft_session *session)
+{
+    weft_tokens *k = weft_tokenizer_encode(s->tokenizer, prompt, strlen(prompt), NULL, NULL);
+    bool going = k && k->n > 0 && weft_session_eval(session, k->ids, k->n, NULL) == WEFT_OK;
+    s->n_sample = 0;
+    for (int64_t i = 0; k && i < k->n; i++)
+        add_piece(s, k->ids[i]);
+    weft_tokens_free(k);
+    for (int64_t i = 0; going && i < sample_tokens; i++) {
+        const int32_t id = weft_session_greedy(session);
+        if (id < 0 || weft_model_is_end(m, id))
+            break;
+        add_piece(s, id);
+        going = weft_session_eval(session, &id, 1, NULL) == WEFT_OK;
+    }
+}
+
+/* What the model writes by now. A sample that cannot be made, for a context that is too short, is
+ * no reason to stop. */
+static void take_sample(show *s, weft_model *m)
+{
+    const weft_engine_options o = { .struct_size = sizeof o, .threads = (int)threads };
+    if (!s->tokenizer || sample_tokens == 0)
+        return;
+    weft_engine *e = weft_engine_new(m, &o, NULL);
+    weft_session *session = e ? weft_session_new(e, NULL) : NULL;
+    if (session)
+        write_sample(s, m, session);
+    weft_session_free(session);
+    weft_engine_free(e);
+    if (s->n_sample > 0)
+        fprintf(stderr, "---\n%.*s\n---\n", (int)s->n_sample, s->sample);
+}
+
+/* ---- metrics.jsonl --------------------------------------------------------------------------- */
+
+/* Bytes of the lines up to and with this step; what a crash cut, or a run that went further than
+ * its checkpoints wrote, is left out. */
+static size_t lines_until(const char *text, size_t n, int64_t step)
+{
+    static const char head[] = "{\"step\":";
+    size_t at = 0;
+    for (const char *end; at < n && (end = memchr(text + at, '\n', n - at)) != NULL;
+         at = (size_t)(end - text) + 1)
+        if (n - at <= sizeof head || strncmp(text + at, head, sizeof head - 1) != 0 ||
+            strtoll(text + at + sizeof head - 1, NULL, 10) > step)
+            break;
+    return at;
+}
+
+static bool open_metrics(show *s, int64_t step)
+{
+    char path[4096];
+    char *text = NULL;
+    size_t n = 0;
+    snprintf(path, sizeof path, "%s/metrics.jsonl", out);
+    FILE *f = fopen(path, step > 0 ? "r+" : "w");
+    if (!f && errno == ENOENT)
+        f = fopen(path, "w");
+    if (!f || (step > 0 && cli_read(path, &text, &n) != 0)) {
+        fprintf(stderr, "weft: %s: %s\n", path, strerror(errno));
+        if (f)
+            fclose(f);
+        return false;
+    }
+    const size_t keep_bytes = lines_until(text, n, step);
+    free(text);
+    s->metrics = f;
+    return step == 0 ||
+           (ftruncate(fileno(f), (off_t)keep_bytes) == 0 && fseek(f, 0, SEEK_END) == 0);
+}
+
+/* ---- between steps --------------------------------------------------------------------------- */
+
+static void load_tokenizer(show *s)
+{
+    const weft_tokenizer_options o = { .struct_size = sizeof o, .load = WEFT_LOAD_COPY };
+    s->tokenizer = weft_tokenizer_load(out, &o, NULL);
+    if (!s->tokenizer && model)
+        s->tokenizer = weft_tokenizer_load(model, &o, NULL);
+}
+
+static bool begin(show *s, const weft_train_progress *p, const weft_model *m)
+{
+    char bytes[32], time[32];
+    weft_model_info info = { .struct_size = sizeof info };
+    weft_model_get_info(m, &info);
+    if (!open_metrics(s, p->step))
+        return false;
+    load_tokenizer(s);
+    fprintf(stderr, "weft: %s of %.3g M parameters; %s of memory, about %s for %lld steps\n",
+            info.architecture, (double)info.n_parameter / 1e6,
+            cli_bytes(p->bytes, bytes, sizeof bytes), duration(p->seconds_left, time, sizeof time),
+            (long long)(p->n_step - p->step));
+    if (p->step > 0)
+        fprintf(stderr, "weft: goes on from step %lld\n", (long long)p->step);
+    if (isfinite(p->val_loss))
+        fprintf(stderr, "step %lld  validation %.4f\n", (long long)p->step, p->val_loss);
+    return true;
+}
+
+static bool listen(void *ud, const weft_train_progress *p, weft_model *m)
+{
+    show *s = ud;
+    if (!s->metrics && !begin(s, p, m))
+        return false;
+    const bool first = isnan(p->lr), looked = isfinite(p->val_loss) && !first;
+    const double since = cli_now() - s->shown;
+    if (!first && (looked || p->skipped || p->step == p->n_step || since > (s->live ? 0.1 : 5)))
+        show_line(s, p);
+    if (looked) {
+        end_line(s);
+        fprintf(stderr, "step %lld  validation %.4f (best %.4f at step %lld)\n", (long long)p->step,
+                p->val_loss, p->best_val_loss, (long long)p->best_step);
+        take_sample(s, m);
+    }
+    if (!first || isfinite(p->val_loss))
+        put_metrics(s, p);
+    return !cli_interrupted();
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static int index_of(const char *word, const char *const *words, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(word, words[i]) == 0)
+            return i;
+    return -1;
+}
+
+static void over_int(int *to, int64_t from)
+{
+    if (from != UNSET)
+        *to = from > INT_MAX ? INT_MAX : from < INT_MIN ? INT_MIN : (int)from;
+}
+
+static void over_long(int64_t *to, int64_t from)
+{
+    if (from != UNSET)
+        *to = from;
+}
+
+static void over_real(double *to, double from)
+{
+    if (from != UNSET)
+        *to = from;
+}
+
+static void fill(weft_train_options *o)
+{
+    o->out = out;
+    o->resume = resume;
+    o->model = model;
+    o->preset = preset;
+    o->arch = arch;
+    o->n_layer = n_layer;
+    o->d_model = d_model;
+    o->n_head = n_head;
+    o->n_head_kv = n_head_kv;
+    o->d_ff = d_ff;
+    o->tied = tied ? 1 : untied ? 0 : -1;
+    o->tokenizer = tokenizer;
+    o->characters = characters;
+    o->data = data.at;
+    o->n_data = data.n;
+    o->separator = separator;
+    o->parse_special = parse_special;
+    o->n_ctx = n_ctx;
+    o->dropout = dropout;
+    o->smoothing = smoothing;
+    o->bf16 = bf16;
+    o->recompute = recompute;
+    o->frozen = frozen.at;
+    o->n_frozen = frozen.n;
+    o->ram_max = ram_max;
+    o->load = no_mmap ? WEFT_LOAD_COPY : WEFT_LOAD_MAP;
+    o->log = cli_log;
+}
+
+/* What has a default of its own in the library. */
+static void fill_over(weft_train_options *o)
+{
+    over_int(&o->n_vocab, n_vocab);
+    over_int(&o->n_sample, n_sample);
+    over_int(&o->n_part, n_part);
+    over_int(&o->keep, keep);
+    over_int(&o->patience, patience);
+    over_int(&o->max_skipped, max_skipped);
+    over_int(&o->threads, threads);
+    over_long(&o->n_step, n_step);
+    over_long(&o->n_warmup, n_warmup);
+    over_long(&o->n_decay, n_decay);
+    over_long(&o->eval_every, eval_every);
+    over_long(&o->save_every, save_every);
+    over_real(&o->validation, validation);
+    over_real(&o->lr, lr);
+    over_real(&o->lr_min, lr_min);
+    over_real(&o->beta1, beta1);
+    over_real(&o->beta2, beta2);
+    over_real(&o->weight_decay, weight_decay);
+    over_real(&o->clip, clip);
+    if (seed != UNSET)
+        o->seed = (uint64_t)seed;
+}
+
+static int finish(const weft_train_info *i, const show *s)
+{
+    char bytes[32];
+    if (ferror(s->metrics) || fclose(s->metrics) != 0) {
+        fprintf(stderr, "weft: %s/metrics.jsonl: %s\n", out, strerror(errno));
+        return 1;
+    }
+    printf("steps         %lld of %lld parameters, %lld tokens\n", (long long)i->step,
+           (long long)i->n_parameter, (long long)i->n_token);
+    printf("loss          %.4f, the last ones %.4f\n", i->loss, i->smoothed);
+    if (isfinite(i->best_val_loss))
+        printf("validation    %.4f, best %.4f at step %lld\n", i->val_loss, i->best_val_loss,
+               (long long)i->best_step);
+    if (i->n_skipped > 0)
+        printf("skipped       %lld steps, whose numbers were not finite\n",
+               (long long)i->n_skipped);
+    printf("memory        %s at most\n", cli_bytes(i->bytes_peak, bytes, sizeof bytes));
+    if (!i->stopped)
+        return 0;
+    fprintf(stderr,
+            "weft: stopped at step %lld; the same command with --resume goes on from there\n",
+            (long long)i->step);
+    return EXIT_INTERRUPTED;
+}
+
+static int run(weft_train_options *o)
+{
+    weft_error err = { 0 };
+    weft_train_info info = { .struct_size = sizeof info };
+    show s = { .live = isatty(STDERR_FILENO) };
+    s.room = (size_t)sample_tokens * 64 + 4 * strlen(prompt) + 64;
+    s.sample = malloc(s.room);
+    if (!s.sample)
+        return cli_no_memory();
+    o->progress = listen;
+    o->progress_ud = &s;
+    cli_catch_interrupt();
+    const weft_status status = weft_train(o, &info, &err);
+    end_line(&s);
+    const int code = status == WEFT_OK ? finish(&info, &s) : cli_fail(&err);
+    weft_tokenizer_free(s.tokenizer);
+    free(s.sample);
+    return code;
+}
+
+static int train_main(void)
+{
+    static const char *const schedules[] = { "cosine", "linear", "constant", "wsd" };
+    static const char *const formats[] = { "name", "text", "jsonl", "ids", "raw16" };
+    const command *c = &command_train;
+    weft_train_options o;
+    weft_train_defaults(&o, sizeof o);
+    model = positional[0] ? positional[0] : model;
+    const int kind = index_of(schedule, schedules, 4), as = index_of(format, formats, 5);
+    if (data.n == 0)
+        return cli_usage(c, "which text? Give --data FILE");
+    if (!out)
+        return cli_usage(c, "where to? Give a directory: --out RUN");
+    if (kind < 0)
+        return cli_usage(c, "--schedule: \"%s\" is none of cosine, linear, constant, wsd",
+                         schedule);
+    if (as < 0)
+        return cli_usage(c, "--format: \"%s\" is none of name, text, jsonl, ids, raw16", format);
+    if (sample_tokens < 0 || sample_tokens > 1 << 20)
+        return cli_usage(c, "--sample: %lld is out of range", (long long)sample_tokens);
+    if (model && (preset || arch || n_layer || d_model || n_head || n_head_kv || d_ff))
+        return cli_usage(c, "%s has a shape already; --preset and sizes are for new models", model);
+    fill(&o);
+    fill_over(&o);
+    o.schedule = (weft_schedule)kind;
+    o.data_kind = (weft_data_kind)as;
+    return run(&o);
+}

@@ -1,0 +1,541 @@
+/* api_train.c - the public function that trains: check, translate, delegate. Here training and the
+ * engine meet: the listener gets the model that learns, and may run it. */
+#include "api.h"
+#include "base/cpu.h"
+#include "engine/estimate.h"
+#include "text/source.h"
+#include "text/train.h"
+#include "train/fresh.h"
+#include "train/trainer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void weft_train_defaults(weft_train_options *options, size_t struct_size)
+{
+    weft_train_options o = { .tied = -1,
+                             .n_vocab = 4096,
+                             .validation = 0.1,
+                             .n_sample = 12,
+                             .n_part = 1,
+                             .n_step = 2000,
+                             .lr = -1,
+                             .lr_min = -1,
+                             .n_warmup = -1,
+                             .n_decay = -1,
+                             .beta1 = 0.9,
+                             .beta2 = 0.99,
+                             .eps = 1e-8,
+                             .weight_decay = 0.1,
+                             .clip = 1,
+                             .eval_every = 250,
+                             .save_every = 250,
+                             .keep = 2,
+                             .max_skipped = 10,
+                             .seed = 1337 };
+    give(options, struct_size, &o, sizeof o);
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+static weft_status check_numbers(const weft_train_options *o, weft_error *err)
+{
+    const struct {
+        const char *what;
+        double x, lo, hi;
+    } ranges[] = {
+        { "n_step", (double)o->n_step, 1, 1e12 },
+        { "n_sample", o->n_sample, 1, 1 << 20 },
+        { "n_part", o->n_part, 1, 1 << 20 },
+        { "n_ctx", (double)o->n_ctx, 0, 1 << 24 },
+        { "n_vocab", o->n_vocab, 0, 1 << 24 },
+        { "validation", o->validation, 0, 0.9 },
+        { "lr", o->lr, -1, 10 },
+        { "lr_min", o->lr_min, -1, 10 },
+        { "n_warmup", (double)o->n_warmup, -1, (double)o->n_step },
+        { "n_decay", (double)o->n_decay, -1, (double)o->n_step },
+        { "beta1", o->beta1, 0, 0.999999 },
+        { "beta2", o->beta2, 0, 0.999999 },
+        { "eps", o->eps, 0, 1 },
+        { "weight_decay", o->weight_decay, 0, 10 },
+        { "clip", o->clip, 0, 1e9 },
+        { "dropout", o->dropout, 0, 0.99 },
+        { "smoothing", o->smoothing, 0, 0.99 },
+        { "eval_every", (double)o->eval_every, 0, 1e12 },
+        { "save_every", (double)o->save_every, 0, 1e12 },
+        { "keep", o->keep, 0, 1e6 },
+        { "patience", o->patience, 0, 1e6 },
+        { "max_skipped", o->max_skipped, 1, 1e9 },
+        { "threads", o->threads, 0, 1024 },
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (!(ranges[i].x >= ranges[i].lo && ranges[i].x <= ranges[i].hi))
+            return weft_fail(err, WEFT_EINVAL, "%s is %g, expected %g to %g", ranges[i].what,
+                             ranges[i].x, ranges[i].lo, ranges[i].hi);
+    return WEFT_OK;
+}
+
+static weft_status check(const weft_train_options *o, weft_error *err)
+{
+    if (!o->out || !*o->out)
+        return weft_fail(err, WEFT_EINVAL, "no directory for the run given");
+    if (!o->data || o->n_data < 1)
+        return weft_fail(err, WEFT_EINVAL, "no data given");
+    for (int i = 0; i < o->n_data; i++)
+        if (!o->data[i])
+            return weft_fail(err, WEFT_EINVAL, "path %d is NULL", i);
+    if (o->n_frozen < 0 || (o->n_frozen > 0 && !o->frozen))
+        return weft_fail(err, WEFT_EINVAL, "no patterns of names given");
+    if ((unsigned)o->schedule >= N_SCHEDULE || (unsigned)o->data_kind > WEFT_DATA_RAW16)
+        return weft_fail(err, WEFT_EINVAL, "no schedule or kind of data has the number %d",
+                         (unsigned)o->schedule >= N_SCHEDULE ? (int)o->schedule
+                                                             : (int)o->data_kind);
+    if (o->preset && !fresh_preset(o->preset))
+        return weft_fail(err, WEFT_EINVAL, "no preset is called \"%.40s\"; %s are", o->preset,
+                         FRESH_PRESETS);
+    return check_numbers(o, err);
+}
+
+static schedule schedule_of(const weft_train_options *o, bool fresh)
+{
+    const int64_t n = o->n_step, tenth = n / 10 < 100 ? n / 10 : 100;
+    const double lr = o->lr >= 0 ? o->lr : fresh ? 1e-3 : 1e-4;
+    return (schedule){ .kind = (schedule_kind)o->schedule,
+                       .lr = lr,
+                       .least = o->lr_min >= 0 ? o->lr_min : lr / 10,
+                       .n_warmup = o->n_warmup >= 0 ? o->n_warmup : tenth,
+                       .n_step = n,
+                       .n_decay = o->n_decay >= 0 ? o->n_decay : n / 5 };
+}
+
+/* ---- a new model ----------------------------------------------------------------------------- */
+
+#define END_OF_TEXT "<|endoftext|>"
+
+static bool join(char *to, size_t size, const char *directory, const char *name)
+{
+    return (size_t)snprintf(to, size, "%s/%s", directory, name) < size;
+}
+
+static bool ends_with(const char *s, const char *tail)
+{
+    const size_t n = strlen(s), k = strlen(tail);
+    return n >= k && strcmp(s + n - k, tail) == 0;
+}
+
+/* Learns a tokenizer from the data. */
+static weft_status make_tokenizer(const weft_train_options *o, const char *path, host *h,
+                                  weft_error *err)
+{
+    static const char *const special[] = { END_OF_TEXT };
+    const train_options t = { .characters = o->characters,
+                              .n_vocab = (uint32_t)o->n_vocab,
+                              .least = 2,
+                              .special = special,
+                              .n_special = 1,
+                              .n_thread = o->threads,
+                              .load = o->load };
+    trained made;
+    for (int i = 0; i < o->n_data; i++)
+        if (o->data_kind > WEFT_DATA_TEXT ||
+            (o->data_kind == WEFT_DATA_BY_NAME && ends_with(o->data[i], ".jsonl")))
+            return weft_fail(err, WEFT_EINVAL,
+                             "%s: no plain text, from which a tokenizer could be made; give one",
+                             o->data[i]);
+    weft_status status = train_tokenizer(&made, o->data, o->n_data, &t, h, err);
+    if (status != WEFT_OK)
+        return status;
+    status = trained_save(&made, &t, path, h, err);
+    trained_free(&made);
+    return status;
+}
+
+static bool exists(const char *path, host *h)
+{
+    const int fd = h->io.open(h->io.ud, path);
+    if (fd >= 0)
+        h->io.close(h->io.ud, fd);
+    return fd >= 0;
+}
+
+static weft_status copy_file(const char *from, const char *to, host *h, weft_error *err)
+{
+    file f;
+    weft_status status = file_open(&f, from, WEFT_LOAD_COPY, h, err);
+    if (status != WEFT_OK)
+        return status;
+    status = save_whole(to, f.data, f.size, h, err);
+    file_close(&f, h);
+    return status;
+}
+
+/* The given tokenizer, with the file beside it that says which token ends a text. */
+static weft_status take_tokenizer(const char *from, const char *path, const char *config, host *h,
+                                  weft_error *err)
+{
+    char file_path[4096], beside[4096];
+    const char *slash = strrchr(from, '/');
+    const int n = path_is_directory(from, h) ? (int)strlen(from) : slash ? (int)(slash - from) : 0;
+    const char *name = path_is_directory(from, h) ? "/tokenizer.json" : "";
+    if ((size_t)snprintf(file_path, sizeof file_path, "%s%s", from, name) >= sizeof file_path ||
+        (size_t)snprintf(beside, sizeof beside, "%.*s%stokenizer_config.json", n, from,
+                         n > 0 ? "/" : "") >= sizeof beside)
+        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", from);
+    const weft_status status = copy_file(file_path, path, h, err);
+    return status == WEFT_OK && exists(beside, h) ? copy_file(beside, config, h, err) : status;
+}
+
+/* The run's tokenizer: the given one, or one made for it. */
+static weft_status settle_tokenizer(const weft_train_options *o, const char *in, host *h,
+                                    weft_error *err)
+{
+    static const char says[] = "{\n  \"bos_token\": \"" END_OF_TEXT
+                               "\",\n  \"eos_token\": \"" END_OF_TEXT
+                               "\",\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n";
+    char path[4096], config[4096];
+    if (!join(path, sizeof path, in, "tokenizer.json") ||
+        !join(config, sizeof config, in, "tokenizer_config.json"))
+        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", in);
+    if (o->tokenizer)
+        return take_tokenizer(o->tokenizer, path, config, h, err);
+    const weft_status status = make_tokenizer(o, path, h, err);
+    return status == WEFT_OK ? save_whole(config, says, sizeof says - 1, h, err) : status;
+}
+
+/* The shape that was asked for, but for its vocabulary. */
+static weft_status shape_of(const weft_train_options *o, fresh_shape *s, weft_error *err)
+{
+    const fresh_shape over = { .arch = o->arch,
+                               .n_layer = o->n_layer,
+                               .d_model = o->d_model,
+                               .n_head = o->n_head,
+                               .n_head_kv = o->n_head_kv,
+                               .d_ff = o->d_ff,
+                               .n_ctx = o->n_ctx,
+                               .tied = o->tied };
+    return fresh_resolve(o->preset ? fresh_preset(o->preset) : NULL, &over, s, err);
+}
+
+static weft_status write_fresh(const weft_train_options *o, const char *in, const fresh_shape *s,
+                               host *h, weft_error *err)
+{
+    buffer config;
+    buffer_begin(&config, &h->mem, err);
+    fresh_config(&config, s);
+    const weft_status status = config.failed ? WEFT_ENOMEM
+                                             : fresh_write(in, (const char *)config.at, config.n,
+                                                           o->seed, h, err);
+    buffer_end(&config);
+    return status;
+}
+
+static weft_status make_directory(const char *path, host *h, weft_error *err)
+{
+    if (path_is_directory(path, h) || h->io.mkdir(h->io.ud, path) == 0)
+        return WEFT_OK;
+    return weft_fail(err, WEFT_EIO, "%s: cannot be made", path);
+}
+
+/* A model that has learned nothing, in a directory of its own inside the run's, where it may break
+ * off at any time: what an earlier one has left is no obstacle. */
+static weft_status begin_fresh(const weft_train_options *o, const char *in, host *h,
+                               weft_error *err)
+{
+    tokenizer t;
+    fresh_shape shape;
+    if (shape_of(o, &shape, err) != WEFT_OK)
+        return err->code;
+    checkpoint_remove(in, h);
+    weft_status status = make_directory(o->out, h, err);
+    if (status == WEFT_OK)
+        status = make_directory(in, h, err);
+    if (status == WEFT_OK)
+        status = settle_tokenizer(o, in, h, err);
+    if (status == WEFT_OK)
+        status = tokenizer_load(&t, in, NULL, WEFT_LOAD_COPY, h, err);
+    if (status != WEFT_OK)
+        return status;
+    shape.n_vocab = (int64_t)t.n_id;
+    shape.eos_id = t.eos;
+    tokenizer_free(&t);
+    return write_fresh(o, in, &shape, h, err);
+}
+
+/* ---- a run ----------------------------------------------------------------------------------- */
+
+/* What a run is made of; zeroed where it has not come so far. */
+typedef struct training {
+    const weft_train_options *o;
+    weft_model *model; /* its host is everybody's */
+    tokenizer tokenizer;
+    dataset data;
+    hf_form form;
+    trainer trainer;
+    bool has_tokenizer, has_data, has_form, has_trainer;
+    double flops;        /* of a token, forward and backward */
+    double product_rate; /* of this machine */
+    double predicted;    /* seconds for all steps */
+    trainer_report last;
+} training;
+
+static void end(training *t)
+{
+    if (t->has_trainer)
+        trainer_free(&t->trainer);
+    if (t->has_form)
+        hf_form_free(&t->form);
+    if (t->has_data)
+        data_close(&t->data);
+    if (t->has_tokenizer)
+        tokenizer_free(&t->tokenizer);
+    weft_model_close(t->model);
+}
+
+static weft_status refuse_quantised(const model *m, weft_error *err)
+{
+    for (int64_t i = 0; i < m->n_param; i++)
+        if (m->param[i]->type->block > 1)
+            return weft_fail(err, WEFT_EUNSUPPORTED,
+                             "%s: %s is %s, and only floats learn; convert it to f32 first",
+                             m->file.path, m->param[i]->name, m->param[i]->type->name);
+    return WEFT_OK;
+}
+
+static weft_status open_model(training *t, const char *from, weft_error *err)
+{
+    const weft_model_options o = { .struct_size = sizeof o,
+                                   .load = t->o->load,
+                                   .ram_max = t->o->ram_max,
+                                   .log = t->o->log,
+                                   .log_ud = t->o->log_ud };
+    t->model = weft_model_open(from, &o, err);
+    return t->model ? refuse_quantised(&t->model->model, err) : err->code;
+}
+
+static weft_status open_data(training *t, const char *from, weft_error *err)
+{
+    const weft_train_options *o = t->o;
+    host *h = &t->model->host;
+    const int64_t own = t->model->model.n_ctx < 1024 ? t->model->model.n_ctx : 1024;
+    const char *text = !o->model ? from : o->tokenizer ? o->tokenizer : o->model;
+    weft_status status = tokenizer_load(&t->tokenizer, text, NULL, o->load, h, err);
+    t->has_tokenizer = status == WEFT_OK;
+    if (status != WEFT_OK)
+        return status;
+    const data_options d = { .corpus = { .tokenizer = &t->tokenizer,
+                                         .kind = (data_kind)o->data_kind,
+                                         .separator = o->separator,
+                                         .parse_special = o->parse_special,
+                                         .eos = t->tokenizer.eos,
+                                         .n_vocab = (uint32_t)t->model->model.n_vocab,
+                                         .n_thread = o->threads,
+                                         .load = o->load },
+                             .n_ctx = o->n_ctx ? o->n_ctx : own,
+                             .validation = o->validation };
+    status = data_open(&t->data, o->data, o->n_data, &d, h, err);
+    t->has_data = status == WEFT_OK;
+    return status;
+}
+
+/* ---- what the listener hears ----------------------------------------------------------------- */
+
+static double rate(double n, double seconds)
+{
+    return seconds > 0 ? n / seconds : NAN;
+}
+
+static weft_train_progress progress_of(const training *t, const trainer_report *r)
+{
+    const bool begun = r->n_row > 0;
+    const double fast = begun ? rate((double)r->n_row, r->seconds) : NAN;
+    return (weft_train_progress){
+        .struct_size = sizeof(weft_train_progress),
+        .step = r->step,
+        .n_step = r->n_step,
+        .loss = r->loss,
+        .smoothed = r->smoothed,
+        .lr = r->lr,
+        .grad_norm = r->norm,
+        .val_loss = r->evaluated ? r->val_loss : NAN,
+        .best_val_loss = isfinite(r->best) ? r->best : NAN,
+        .best_step = r->best_step,
+        .n_token = r->n_row_all,
+        .tokens_per_second = fast,
+        .share = rate(t->flops * fast, t->product_rate),
+        .seconds_left = r->left,
+        .skipped = r->skipped,
+        .n_skipped = r->n_skipped,
+        .saved = r->saved,
+        .bytes = t->model->host.mem.peak,
+    };
+}
+
+static bool tell(void *ud, const trainer_report *r)
+{
+    training *t = ud;
+    const weft_train_progress p = progress_of(t, r);
+    if (r->n_row == 0)
+        t->predicted = r->left;
+    return !t->o->progress || t->o->progress(t->o->progress_ud, &p, t->model);
+}
+
+/* How fast the machine could be: for the share of it that training gets. */
+static weft_status measure(training *t, int n_thread, weft_error *err)
+{
+    part_cost part[N_PART];
+    speed s;
+    const model *m = &t->model->model;
+    engine_options e = { .n_thread = n_thread, .n_ctx = t->data.n_ctx };
+    weft_status status = engine_resolve(m, &e, err);
+    if (status == WEFT_OK)
+        status = model_cost(m, (t->data.n_ctx + 1) / 2, part, err);
+    if (status == WEFT_OK)
+        status = engine_estimate(m, &e, &s, err);
+    if (status != WEFT_OK)
+        return status;
+    for (int i = 0; i < N_PART; i++)
+        t->flops += 3 * part[i].flops;
+    t->product_rate = s.products;
+    return WEFT_OK;
+}
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
+static weft_status prepare(training *t, const char *from, bool fresh, const checkpoint *c,
+                           weft_error *err)
+{
+    const weft_train_options *o = t->o;
+    const int n_thread = o->threads ? o->threads : cpu_count();
+    const trainer_options inner = {
+        .learner = { .n_thread = n_thread,
+                     .recompute = o->recompute,
+                     .bf16 = o->bf16,
+                     .dropout = (real)o->dropout,
+                     .smoothing = (real)o->smoothing,
+                     .adamw = { o->beta1, o->beta2, o->eps, o->weight_decay, o->clip },
+                     .frozen = o->frozen,
+                     .n_frozen = o->n_frozen },
+        .schedule = schedule_of(o, fresh),
+        .n_sample = o->n_sample,
+        .n_part = o->n_part,
+        .seed = o->seed,
+        .eval_every = o->eval_every,
+        .save_every = o->save_every,
+        .patience = o->patience,
+        .max_skipped = o->max_skipped,
+        .run = o->out,
+        .keep = o->keep,
+        .tell = tell,
+        .ud = t,
+    };
+    weft_status status = open_model(t, from, err);
+    if (status == WEFT_OK)
+        status = open_data(t, from, err);
+    if (status == WEFT_OK)
+        status = measure(t, n_thread, err);
+    if (status == WEFT_OK)
+        status = hf_form_init(&t->form, from, t->o->load, &t->model->host, err);
+    t->has_form = status == WEFT_OK;
+    if (status == WEFT_OK && !t->form.text[TEXT_TOKENIZER].text)
+        log_write(&t->model->host.log, WEFT_LOG_WARN,
+                  "%s: has no tokenizer.json, and so the run will have no tokenizer", from);
+    if (status == WEFT_OK)
+        status = trainer_init(&t->trainer, &t->model->model, &t->data, &inner, err);
+    t->has_trainer = status == WEFT_OK;
+    if (status == WEFT_OK && *c->path)
+        status = trainer_load(&t->trainer, c, err);
+    else if (status == WEFT_OK)
+        status = trainer_save(&t->trainer, &t->form, err);
+    if (status == WEFT_OK && fresh && !*c->path)
+        checkpoint_remove(from, &t->model->host);
+    return status;
+}
+
+static weft_train_info info_of(const training *t, int64_t from_step, bool stopped)
+{
+    const weft_train_progress p = progress_of(t, &t->last);
+    return (weft_train_info){ .step = p.step,
+                              .from_step = from_step,
+                              .n_parameter = t->model->model.n_parameter,
+                              .loss = p.loss,
+                              .smoothed = p.smoothed,
+                              .val_loss = p.val_loss,
+                              .best_val_loss = p.best_val_loss,
+                              .best_step = p.best_step,
+                              .n_skipped = p.n_skipped,
+                              .n_token = p.n_token,
+                              .stopped = stopped,
+                              .seconds = t->predicted,
+                              .bytes_peak = t->model->host.mem.peak };
+}
+
+static weft_status train(const weft_train_options *o, const char *from, bool fresh,
+                         const checkpoint *c, weft_train_info *info, weft_error *err)
+{
+    training t = { .o = o };
+    bool stopped = false;
+    weft_status status = prepare(&t, from, fresh, c, err);
+    const int64_t from_step = status == WEFT_OK ? t.trainer.state.step : 0;
+    if (status == WEFT_OK)
+        status = trainer_run(&t.trainer, &t.form, &t.last, &stopped, err);
+    if (status == WEFT_OK && info) {
+        weft_train_info i = info_of(&t, from_step, stopped);
+        give(info, info->struct_size, &i, sizeof i);
+    }
+    end(&t);
+    return status;
+}
+
+/* A directory that has a model, but no run of ours, is not written over. */
+static weft_status refuse_model(const char *out, host *h, weft_error *err)
+{
+    char path[4096];
+    if (!join(path, sizeof path, out, "config.json"))
+        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", out);
+    if (!exists(path, h))
+        return WEFT_OK;
+    return weft_fail(err, WEFT_EINVAL, "%s: there is a model already, and no checkpoint of a run",
+                     out);
+}
+
+/* Where the run begins: at its newest checkpoint, at the given model, or at a new one in `fresh`. */
+static weft_status find_start(const weft_train_options *o, checkpoint *c, const char *fresh,
+                              host *h, weft_error *err)
+{
+    weft_status status = checkpoint_find(c, o->out, h, err);
+    if (status != WEFT_OK)
+        return status;
+    if (*c->path && !o->resume)
+        return weft_fail(err, WEFT_EINVAL,
+                         "%s: has a checkpoint of step %lld; resume it, or give another directory",
+                         o->out, (long long)c->manifest.counters.step);
+    if (*c->path)
+        return WEFT_OK;
+    status = refuse_model(o->out, h, err);
+    return status == WEFT_OK && !o->model ? begin_fresh(o, fresh, h, err) : status;
+}
+
+weft_status weft_train(const weft_train_options *options, weft_train_info *info, weft_error *err)
+{
+    weft_error local;
+    weft_train_options o;
+    checkpoint c = { 0 };
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!options)
+        return weft_fail(err, WEFT_EINVAL, "no options given");
+    if (!take_options(&o, sizeof o, options, options->struct_size, "weft_train_options", err) ||
+        check(&o, err) != WEFT_OK)
+        return err->code;
+    host h = { .io = io_system, .log = { o.log, o.log_ud } };
+    mem_init(&h.mem, o.ram_max, NULL);
+    char fresh[4096];
+    if (!join(fresh, sizeof fresh, o.out, "start"))
+        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", o.out);
+    weft_status status = find_start(&o, &c, fresh, &h, err);
+    const char *from = *c.path ? c.path : o.model ? o.model : fresh;
+    if (status == WEFT_OK)
+        status = train(&o, from, !o.model, &c, info, err);
+    checkpoint_free(&c);
+    return status;
+}

@@ -1,0 +1,67 @@
+/* shard.h - text that has been turned into ids once, in a file that is mapped and used as it is.
+ *
+ *      0   8  "weft ids"
+ *      8   4  version: 1
+ *     12   4  bytes of an id: 2 or 4
+ *     16   4  n_vocab; every id is below
+ *     20   4  0
+ *     24   8  n_id
+ *     32   8  n_document
+ *     40   8  XXH64 of the file, these eight bytes as zeros
+ *     48  16  0
+ *     64      ids [n_id], and zeros up to a multiple of 8
+ *             documents [n_document], 8 + 8 bytes each: end, quiet
+ *
+ * Numbers are little-endian. Documents lie one behind the other and leave nothing over. */
+#ifndef WEFT_FORMATS_SHARD_H
+#define WEFT_FORMATS_SHARD_H
+
+#include "base/save.h"
+
+#define SHARD_MAGIC   "weft ids"
+#define SHARD_VERSION 1
+#define SHARD_HEAD    64
+
+/* As the file has it. */
+typedef struct document {
+    uint64_t end;   /* of its ids, counted from the first of the shard */
+    uint64_t quiet; /* so many of its ids are only read: a prompt. Those behind are to be learned */
+} document;
+
+typedef struct shard {
+    const void *ids; /* uint16_t or uint32_t */
+    uint32_t width;  /* bytes of an id */
+    uint32_t n_vocab;
+    uint64_t n_id, n_document;
+    const document *document;
+} shard;
+
+static inline uint32_t shard_id(const shard *s, uint64_t i)
+{
+    return s->width == 2 ? ((const uint16_t *)s->ids)[i] : ((const uint32_t *)s->ids)[i];
+}
+
+/* Where document i begins. */
+static inline uint64_t shard_begin(const shard *s, uint64_t i)
+{
+    return i > 0 ? s->document[i - 1].end : 0;
+}
+
+bool shard_is(const uint8_t *data, uint64_t size);
+
+/* Points into data, which is aligned to 8 bytes, as maps and copies are. Reads all of it: the
+ * checksum is right and every id is in the vocabulary when this returns. */
+weft_status shard_parse(shard *s, const uint8_t *data, uint64_t size, const char *path,
+                        weft_error *err);
+
+/* The checksum that a file of these bytes, at least a head, should have. */
+uint64_t shard_sum(const uint8_t *data, uint64_t size);
+
+/* The first id that is not below n_vocab, or n_id. */
+uint64_t shard_find_stranger(const shard *s, uint32_t n_vocab);
+
+/* Writes n shards of one width as one. */
+weft_status shard_save(const shard *const *s, int64_t n, uint32_t n_vocab, const char *path,
+                       host *h, weft_error *err);
+
+#endif

@@ -1,0 +1,189 @@
+#include "train/corpus.h"
+
+#include "train/documents.h"
+
+#include <string.h>
+
+/* ---- sources --------------------------------------------------------------------------------- */
+
+static void source_free(source *s, host *h)
+{
+    mem_free(&h->mem, s->ids);
+    mem_free(&h->mem, s->document);
+    file_close(&s->file, h);
+}
+
+weft_status corpus_add(corpus *c, source *s, weft_error *err)
+{
+    source *all = scratch_grow(&c->room, (size_t)(c->n_source + 1) * sizeof *all, &c->host->mem,
+                               err);
+    if (!all) {
+        source_free(s, c->host);
+        return err->code;
+    }
+    s->first_id = c->n_id;
+    s->first_document = c->n_document;
+    c->source = all;
+    all[c->n_source++] = *s;
+    c->n_id += (int64_t)s->shard.n_id;
+    c->n_document += (int64_t)s->shard.n_document;
+    return WEFT_OK;
+}
+
+const source *corpus_find(const corpus *c, int64_t at)
+{
+    int64_t low = 0, high = c->n_source; /* the answer is in [low, high) */
+    while (high - low > 1) {
+        const int64_t middle = low + (high - low) / 2;
+        if (c->source[middle].first_id <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &c->source[low];
+}
+
+/* ---- files of ids ---------------------------------------------------------------------------- */
+
+static weft_status add_ids(corpus *c, file *f, weft_error *err)
+{
+    source s = { .file = *f };
+    *f = (file){ 0 };
+    const char *path = s.file.path;
+    weft_status status = shard_parse(&s.shard, s.file.data, s.file.size, path, err);
+    if (status == WEFT_OK && s.shard.n_vocab > c->n_vocab)
+        status = weft_fail(err, WEFT_EINVAL, "%s: ids of a vocabulary of %u, expected at most %u",
+                           path, s.shard.n_vocab, c->n_vocab);
+    for (uint64_t i = 0; status == WEFT_OK && i < s.shard.n_document; i++)
+        c->n_prompt += s.shard.document[i].quiet > 0;
+    if (status == WEFT_OK && s.shard.n_id > 0)
+        return corpus_add(c, &s, err);
+    source_free(&s, c->host);
+    return status;
+}
+
+/* Ids of two bytes are one document: nothing says where one ends. */
+static weft_status add_raw16(corpus *c, file *f, weft_error *err)
+{
+    source s = { .file = *f, .shard = { .ids = f->data, .width = 2, .n_vocab = c->n_vocab } };
+    *f = (file){ 0 };
+    s.shard.n_id = s.file.size / 2;
+    const uint64_t stranger = shard_find_stranger(&s.shard, c->n_vocab);
+    weft_status status = WEFT_OK;
+    if (s.file.size % 2 != 0)
+        status = weft_fail(err, WEFT_EFORMAT, "%s: %zu bytes are no ids of two bytes", s.file.path,
+                           s.file.size);
+    else if (stranger < s.shard.n_id)
+        status = weft_fail(err, WEFT_EFORMAT, "%s: id %llu is %u, in a vocabulary of %u",
+                           s.file.path, (unsigned long long)stranger, shard_id(&s.shard, stranger),
+                           c->n_vocab);
+    s.document = status == WEFT_OK
+                     ? mem_zalloc(&c->host->mem, 1, sizeof *s.document, "documents", err)
+                     : NULL;
+    if (!s.document) {
+        source_free(&s, c->host);
+        return err->code;
+    }
+    s.document[0] = (document){ s.shard.n_id, 0 };
+    s.shard.document = s.document;
+    s.shard.n_document = 1;
+    return corpus_add(c, &s, err);
+}
+
+/* ---- all files ------------------------------------------------------------------------------- */
+
+static data_kind kind_of(const file *f, data_kind asked)
+{
+    const size_t n = strlen(f->path);
+    if (asked != DATA_BY_NAME)
+        return asked;
+    if (shard_is(f->data, f->size))
+        return DATA_IDS;
+    return n > 6 && strcmp(f->path + n - 6, ".jsonl") == 0 ? DATA_JSONL : DATA_TEXT;
+}
+
+/* Reads one file; d is made when the first text comes. */
+static weft_status add_file(corpus *c, documents *d, const char *path, const corpus_options *o,
+                            uint64_t total, weft_error *err)
+{
+    file f;
+    weft_status status = file_open(&f, path, o->load, c->host, err);
+    if (status != WEFT_OK)
+        return status;
+    const uint64_t size = f.size;
+    const data_kind kind = kind_of(&f, o->kind);
+    if (kind == DATA_IDS || kind == DATA_RAW16) {
+        status = kind == DATA_IDS ? add_ids(c, &f, err) : add_raw16(c, &f, err);
+        d->done += size;
+    } else if (!o->tokenizer) {
+        status = weft_fail(err, WEFT_EINVAL, "%s: text needs a tokenizer", path);
+    } else {
+        const uint64_t done = d->done;
+        if (!d->pool)
+            status = documents_begin(d, c, o, total, err);
+        d->done = done;
+        if (status == WEFT_OK)
+            status = kind == DATA_JSONL ? documents_jsonl(d, &f, err) : documents_text(d, &f, err);
+    }
+    file_close(&f, c->host);
+    return status;
+}
+
+/* Bytes of all files, so that progress has an end. */
+static uint64_t measure(const char *const *path, int n_path, host *h)
+{
+    uint64_t total = 0, size;
+    for (int i = 0; i < n_path; i++) {
+        const int fd = h->io.open(h->io.ud, path[i]);
+        if (fd >= 0 && h->io.size(h->io.ud, fd, &size) == 0)
+            total += size;
+        if (fd >= 0)
+            h->io.close(h->io.ud, fd);
+    }
+    return total;
+}
+
+weft_status corpus_open(corpus *c, const char *const *path, int n_path, const corpus_options *o,
+                        host *h, weft_error *err)
+{
+    const uint32_t n_vocab = o->n_vocab ? o->n_vocab : o->tokenizer ? o->tokenizer->n_id : 0;
+    *c = (corpus){ .host = h, .n_vocab = n_vocab, .eos = o->eos };
+    documents d = { .mem = &h->mem };
+    if (n_vocab == 0)
+        return weft_fail(err, WEFT_EINVAL, "ids need a tokenizer, or the size of the vocabulary");
+    const uint64_t total = o->progress ? measure(path, n_path, h) : 0;
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < n_path && status == WEFT_OK; i++)
+        status = add_file(c, &d, path[i], o, total, err);
+    documents_end(&d);
+    if (status != WEFT_OK)
+        corpus_close(c);
+    return status;
+}
+
+void corpus_close(corpus *c)
+{
+    for (int64_t i = 0; i < c->n_source; i++)
+        source_free(&c->source[i], c->host);
+    scratch_free(&c->room, &c->host->mem);
+    *c = (corpus){ .host = c->host };
+}
+
+weft_status corpus_save(const corpus *c, const char *path, weft_error *err)
+{
+    mem *m = &c->host->mem;
+    const shard **part = mem_alloc(m, ((size_t)c->n_source + 1) * sizeof *part, "sources", err);
+    if (!part)
+        return err->code;
+    weft_status status = WEFT_OK;
+    for (int64_t i = 0; i < c->n_source; i++) {
+        part[i] = &c->source[i].shard;
+        if (part[i]->width != part[0]->width)
+            status = weft_fail(err, WEFT_EINVAL, "%s: ids of two and of four bytes in one file",
+                               path);
+    }
+    if (status == WEFT_OK)
+        status = shard_save(part, c->n_source, c->n_vocab, path, c->host, err);
+    mem_free(m, part);
+    return status;
+}

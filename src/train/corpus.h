@@ -1,0 +1,75 @@
+/* corpus.h - files of text become documents, documents become ids.
+ *
+ *     text    a file is a document, or what lies between separators is
+ *     JSONL   a line is a document: { "text": ... }, or { "prompt": ..., "completion": ... }, which
+ *             is one text of which only the second part is learned
+ *     ids     as shard.h has them; mapped, nothing is done
+ *     raw16   ids of two bytes and nothing else, as nanoGPT writes them
+ *
+ * A document is encoded as `weft run` would encode it, with what its template puts around a text;
+ * then comes the end-of-text token, where there is one and it is not there yet. Documents are
+ * encoded by all threads, and what comes out depends on none of them. */
+#ifndef WEFT_TRAIN_CORPUS_H
+#define WEFT_TRAIN_CORPUS_H
+
+#include "formats/shard.h"
+#include "text/tokenizer.h"
+
+typedef enum data_kind {
+    DATA_BY_NAME, /* ids by what the file begins with, JSONL by .jsonl, all others are text */
+    DATA_TEXT,
+    DATA_JSONL,
+    DATA_IDS,
+    DATA_RAW16,
+} data_kind;
+
+typedef struct corpus_options {
+    const tokenizer *tokenizer; /* or NULL, where all files hold ids */
+    data_kind kind;
+    const char *separator; /* of documents in text: these bytes, and line breaks beside them; "":
+                              empty lines; NULL: a file is a document */
+    bool parse_special;    /* special tokens written in the text become those tokens */
+    int32_t eos;           /* goes behind every document; -1: none does */
+    uint32_t n_vocab;      /* of the model; 0: the tokenizer's */
+    int n_thread;          /* 0: one per processor */
+    weft_load load;
+    weft_progress_fn *progress; /* bytes of all files; or NULL */
+    void *progress_ud;
+} corpus_options;
+
+/* Ids in memory or in a map. */
+typedef struct source {
+    shard shard;
+    int64_t first_id, first_document; /* among those of the corpus */
+    file file;                        /* empty where memory is owned: */
+    void *ids;
+    document *document;
+} source;
+
+typedef struct corpus {
+    host *host;
+    source *source;
+    int64_t n_source;
+    scratch room; /* of sources */
+    int64_t n_id, n_document;
+    int64_t n_empty;   /* documents without text, which are left out */
+    int64_t n_prompt;  /* documents of which a part is only read */
+    int64_t n_astride; /* of these, those in which a token begins in the prompt and ends behind */
+    uint32_t n_vocab;
+    int32_t eos;
+} corpus;
+
+weft_status corpus_open(corpus *c, const char *const *path, int n_path, const corpus_options *o,
+                        host *h, weft_error *err);
+void corpus_close(corpus *c);
+
+/* All of it as one file of ids. */
+weft_status corpus_save(const corpus *c, const char *path, weft_error *err);
+
+/* The source that has id `at`. */
+const source *corpus_find(const corpus *c, int64_t at);
+
+/* Takes a source in, memory and file, or frees it. */
+weft_status corpus_add(corpus *c, source *s, weft_error *err);
+
+#endif

@@ -1,0 +1,396 @@
+#include "train/documents.h"
+
+#include "base/cpu.h"
+#include "base/utf8.h"
+#include "formats/json.h"
+
+#include <string.h>
+
+/* Text that is encoded in one go, if no document is longer: enough for all threads, little beside
+ * what comes of it. */
+#define ROUND_BYTES ((size_t)8 << 20)
+#define ROUND_JOBS  ((size_t)1 << 16)
+
+/* ---- a round --------------------------------------------------------------------------------- */
+
+/* What of the encoding is only read: everything up to the last token that ends in the prompt. A
+ * token that begins in it and ends behind is learned. */
+static void find_quiet(job *j, const encoding *e)
+{
+    j->quiet = 0;
+    for (size_t i = 0; i < e->n; i++) {
+        if (e->to[i] > 0 && e->to[i] <= j->prompt)
+            j->quiet = i + 1;
+        j->astride |= e->from[i] < j->prompt && e->to[i] > j->prompt;
+    }
+}
+
+static bool keep_ids(worker *w, job *j, const encoding *e)
+{
+    const int32_t eos = w->documents->o->eos;
+    uint32_t *id = scratch_grow(&w->room, (w->n + e->n + 1) * sizeof *id, w->documents->mem,
+                                &w->err);
+    if (!id)
+        return false;
+    w->id = id;
+    if (e->n > 0)
+        memcpy(id + w->n, e->id, e->n * sizeof *id);
+    j->at = w->n;
+    j->n_id = e->n;
+    if (eos >= 0 && e->n > 0 && id[j->at + e->n - 1] != (uint32_t)eos)
+        id[j->at + j->n_id++] = (uint32_t)eos;
+    w->n += j->n_id;
+    return true;
+}
+
+static bool encode_job(worker *w, job *j)
+{
+    const corpus_options *o = w->documents->o;
+    const encode_options how = { .parse_special = o->parse_special, .spans = j->has_prompt };
+    encoding e;
+    if (j->n == 0)
+        return true;
+    if (encoder_encode(w->encoder, j->text, j->n, NULL, 0, &how, &e, &w->err) != WEFT_OK)
+        return false;
+    if (j->has_prompt)
+        find_quiet(j, &e);
+    return keep_ids(w, j, &e);
+}
+
+/* One thread's share: jobs until there are no more. */
+static void encode_jobs(void *arg, int64_t i)
+{
+    documents *d = arg;
+    worker *w = &d->worker[i];
+    w->n = 0;
+    for (size_t k; !w->failed && (k = atomic_fetch_add(&d->next, 1)) < d->n_job;) {
+        d->job[k].worker = (int)i;
+        w->failed = !encode_job(w, &d->job[k]);
+    }
+}
+
+static void *new_ids(source *s, uint64_t n_id, uint64_t n_document, mem *m, weft_error *err)
+{
+    s->ids = mem_alloc(m, n_id * s->shard.width, "ids", err);
+    s->document = s->ids ? mem_alloc(m, n_document * sizeof *s->document, "documents", err) : NULL;
+    s->shard.ids = s->ids;
+    s->shard.document = s->document;
+    return s->document;
+}
+
+/* The ids of all jobs in the order of the text, whoever encoded them. */
+static weft_status gather(const documents *d, source *s, weft_error *err)
+{
+    for (size_t k = 0; k < d->n_job; k++) {
+        const job *j = &d->job[k];
+        const uint32_t *id = d->worker[j->worker].id + j->at;
+        if (j->n_id == 0)
+            continue;
+        for (size_t i = 0; i < j->n_id; i++) {
+            if (id[i] >= s->shard.n_vocab)
+                return weft_fail(err, WEFT_EINVAL, "%s: the text has id %u, in a vocabulary of %u",
+                                 d->path, id[i], s->shard.n_vocab);
+            if (s->shard.width == 2)
+                ((uint16_t *)s->ids)[s->shard.n_id++] = (uint16_t)id[i];
+            else
+                ((uint32_t *)s->ids)[s->shard.n_id++] = id[i];
+        }
+        s->document[s->shard.n_document++] = (document){ s->shard.n_id, j->quiet };
+    }
+    return WEFT_OK;
+}
+
+static void count_jobs(const documents *d, uint64_t *n_id, uint64_t *n_document)
+{
+    *n_id = *n_document = 0;
+    for (size_t k = 0; k < d->n_job; k++) {
+        const job *j = &d->job[k];
+        *n_id += j->n_id;
+        *n_document += j->n_id > 0;
+        d->corpus->n_empty += j->n_id == 0;
+        d->corpus->n_prompt += j->n_id > 0 && j->has_prompt;
+        d->corpus->n_astride += j->astride;
+    }
+}
+
+/* Encodes what waits, as a source of its own. */
+static weft_status encode_round(documents *d, weft_error *err)
+{
+    atomic_store(&d->next, 0);
+    pool_run(d->pool, d->n_worker, encode_jobs, d);
+    for (int i = 0; i < d->n_worker; i++)
+        if (d->worker[i].failed) {
+            *err = d->worker[i].err;
+            return err->code;
+        }
+    uint64_t n_id, n_document;
+    source s = { .shard = { .n_vocab = d->corpus->n_vocab } };
+    s.shard.width = s.shard.n_vocab <= 65536 ? 2 : 4;
+    count_jobs(d, &n_id, &n_document);
+    weft_status status = WEFT_OK;
+    if (n_document > 0) {
+        status = new_ids(&s, n_id, n_document, d->mem, err) ? gather(d, &s, err) : err->code;
+        if (status == WEFT_OK)
+            return corpus_add(d->corpus, &s, err);
+        mem_free(d->mem, s.ids);
+        mem_free(d->mem, s.document);
+    }
+    return status;
+}
+
+static weft_status end_round(documents *d, weft_error *err)
+{
+    const weft_status status = d->n_job > 0 ? encode_round(d, err) : WEFT_OK;
+    d->n_job = d->bytes = 0;
+    return status;
+}
+
+/* `done`: bytes of this file that lie behind. */
+static weft_status tell(const documents *d, uint64_t done, weft_error *err)
+{
+    if (d->o->progress && !d->o->progress(d->o->progress_ud, d->done + done, d->total))
+        return weft_fail(err, WEFT_ESTOPPED, "stopped while reading %s", d->path);
+    return WEFT_OK;
+}
+
+/* Before a text of n bytes: ends the round if that would be too much for it. */
+static weft_status make_room(documents *d, size_t n, uint64_t done, weft_error *err)
+{
+    if (d->n_job == 0 || (d->bytes + n <= ROUND_BYTES && d->n_job < ROUND_JOBS))
+        return WEFT_OK;
+    const weft_status status = end_round(d, err);
+    return status == WEFT_OK ? tell(d, done, err) : status;
+}
+
+static weft_status add_job(documents *d, const job *j, weft_error *err)
+{
+    job *jobs = scratch_grow(&d->job_room, (d->n_job + 1) * sizeof *jobs, d->mem, err);
+    if (!jobs)
+        return err->code;
+    d->job = jobs;
+    jobs[d->n_job++] = *j;
+    d->bytes += j->n;
+    return WEFT_OK;
+}
+
+static weft_status end_file(documents *d, const file *f, weft_error *err)
+{
+    weft_status status = end_round(d, err);
+    if (status == WEFT_OK)
+        status = tell(d, f->size, err);
+    d->done += f->size;
+    return status;
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+/* The mark that some editors put before UTF-8 is no text. */
+static size_t mark_length(const file *f)
+{
+    return f->size >= 3 && memcmp(f->data, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+}
+
+static weft_status check_utf8(const file *f, weft_error *err)
+{
+    const char *s = file_text(f);
+    for (size_t at = 0, n; at < f->size; at += n) {
+        uint32_t c;
+        n = (uint8_t)s[at] < 0x80 ? 1 : utf8_decode(s + at, f->size - at, &c);
+        if (n == 0)
+            return weft_fail(err, WEFT_EFORMAT, "%s: byte %zu is not UTF-8", f->path, at);
+    }
+    return WEFT_OK;
+}
+
+static bool is_break(char c)
+{
+    return c == '\n' || c == '\r';
+}
+
+/* The next line that holds nothing, and what it takes with the break before it; s + n if there is
+ * none. */
+static const char *find_empty_line(const char *s, size_t n, size_t *length)
+{
+    const char *end = s + n, *at = memchr(s, '\n', n);
+    for (; at; at = memchr(at + 1, '\n', (size_t)(end - at - 1))) {
+        const char *next = at + 1;
+        while (next < end && (*next == ' ' || *next == '\t' || *next == '\r'))
+            next++;
+        if (next < end && *next == '\n') {
+            *length = (size_t)(next - at);
+            return at;
+        }
+    }
+    *length = 0;
+    return end;
+}
+
+static const char *find_separator(const char *separator, const char *s, size_t n, size_t *length)
+{
+    if (!separator[0])
+        return find_empty_line(s, n, length);
+    *length = strlen(separator);
+    const char *at = memmem(s, n, separator, *length);
+    *length = at ? *length : 0;
+    return at ? at : s + n;
+}
+
+/* Documents between separators, without the line breaks at their ends. Nothing behind the last
+ * separator is no document, and between empty lines there is always something. */
+static weft_status cut_text(documents *d, const file *f, size_t at, weft_error *err)
+{
+    const char *s = file_text(f) + at, *end = file_text(f) + f->size;
+    while (s < end) {
+        size_t length;
+        const char *stop = find_separator(d->o->separator, s, (size_t)(end - s), &length);
+        const char *next = stop + length;
+        while (s < stop && is_break(*s))
+            s++;
+        while (stop > s && is_break(stop[-1]))
+            stop--;
+        const job j = { .text = s, .n = (size_t)(stop - s) };
+        const bool skip = j.n == 0 && (next == end || !d->o->separator[0]);
+        const uint64_t done = (uint64_t)(s - file_text(f));
+        if (!skip && (make_room(d, j.n, done, err) != WEFT_OK || add_job(d, &j, err) != WEFT_OK))
+            return err->code;
+        s = next;
+    }
+    return WEFT_OK;
+}
+
+weft_status documents_text(documents *d, const file *f, weft_error *err)
+{
+    const size_t at = mark_length(f);
+    d->path = f->path;
+    weft_status status = check_utf8(f, err);
+    if (status == WEFT_OK && d->o->separator)
+        status = cut_text(d, f, at, err);
+    else if (status == WEFT_OK)
+        status = add_job(d, &(job){ .text = file_text(f) + at, .n = f->size - at }, err);
+    return status == WEFT_OK ? end_file(d, f, err) : status;
+}
+
+/* ---- JSONL ----------------------------------------------------------------------------------- */
+
+/* One line: where it stands, what it says. */
+typedef struct entry {
+    char place[600]; /* "data.jsonl:17" */
+    const json_t *text, *prompt, *completion;
+} entry;
+
+static weft_status check_entry(const entry *e, weft_error *err)
+{
+    static const char *const name[] = { "text", "prompt", "completion" };
+    const json_t *const value[] = { e->text, e->prompt, e->completion };
+    for (int i = 0; i < 3; i++)
+        if (value[i] && !json_is_string(value[i]))
+            return weft_fail(err, WEFT_EFORMAT, "%s: \"%s\" is not a string", e->place, name[i]);
+    if (e->text && (e->prompt || e->completion))
+        return weft_fail(err, WEFT_EFORMAT, "%s: has both \"text\" and \"%s\"", e->place,
+                         e->prompt ? "prompt" : "completion");
+    if (!e->text && !(e->prompt && e->completion))
+        return weft_fail(err, WEFT_EFORMAT,
+                         "%s: has neither \"text\" nor \"prompt\" and \"completion\"", e->place);
+    return WEFT_OK;
+}
+
+/* The two strings as one text, where texts of a round lie; there is room. */
+static weft_status add_strings(documents *d, const json_t *a, const json_t *b, weft_error *err)
+{
+    const size_t na = json_string_length(a), nb = b ? json_string_length(b) : 0;
+    char *to = (char *)d->text.data + d->bytes;
+    if (na > 0)
+        memcpy(to, json_string_value(a), na);
+    if (nb > 0)
+        memcpy(to + na, json_string_value(b), nb);
+    return add_job(d, &(job){ to, na + nb, .prompt = b ? na : 0, .has_prompt = b }, err);
+}
+
+static weft_status read_line(documents *d, const char *s, size_t n, int64_t number, weft_error *err)
+{
+    entry e;
+    snprintf(e.place, sizeof e.place, "%.500s:%lld", d->path, (long long)number);
+    const json_t *root = json_read((const uint8_t *)s, n, true, e.place, err);
+    if (!root)
+        return err->code;
+    e.text = json_object_get(root, "text");
+    e.prompt = json_object_get(root, "prompt");
+    e.completion = json_object_get(root, "completion");
+    const weft_status status = check_entry(&e, err);
+    if (status != WEFT_OK)
+        return status;
+    return add_strings(d, e.text ? e.text : e.prompt, e.completion, err);
+}
+
+static bool is_blank(const char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (s[i] != ' ' && s[i] != '\t' && s[i] != '\r')
+            return false;
+    return true;
+}
+
+/* A string takes no more bytes than its line, so a round has room for it before it is parsed. */
+static weft_status add_line(documents *d, const char *s, size_t n, int64_t number, uint64_t done,
+                            weft_error *err)
+{
+    weft_status status = make_room(d, n, done, err);
+    if (status == WEFT_OK && n > d->text.room && !scratch_grow(&d->text, n, d->mem, err))
+        status = err->code;
+    if (status != WEFT_OK)
+        return status;
+    json_section_begin(d->mem);
+    status = read_line(d, s, n, number, err);
+    json_section_end();
+    return status;
+}
+
+weft_status documents_jsonl(documents *d, const file *f, weft_error *err)
+{
+    d->path = f->path;
+    if (!scratch_grow(&d->text, ROUND_BYTES, d->mem, err))
+        return err->code;
+    int64_t number = 1;
+    for (size_t at = mark_length(f), n; at < f->size; at += n + 1, number++) {
+        const char *s = file_text(f) + at, *line_end = memchr(s, '\n', f->size - at);
+        n = line_end ? (size_t)(line_end - s) : f->size - at;
+        if (!is_blank(s, n) && add_line(d, s, n, number, at, err) != WEFT_OK)
+            return err->code;
+    }
+    return end_file(d, f, err);
+}
+
+/* ---- a team ---------------------------------------------------------------------------------- */
+
+weft_status documents_begin(documents *d, corpus *c, const corpus_options *o, uint64_t total,
+                            weft_error *err)
+{
+    *d = (documents){ .corpus = c, .o = o, .mem = &c->host->mem, .total = total };
+    const int n = o->n_thread > 0 ? o->n_thread : cpu_count();
+    d->pool = pool_new(n, d->mem, err);
+    d->worker = d->pool ? mem_zalloc(d->mem, (size_t)n, sizeof *d->worker, "encoders", err) : NULL;
+    d->n_worker = d->worker ? n : 0;
+    bool good = d->worker;
+    for (int i = 0; i < n && good; i++) {
+        d->worker[i].documents = d;
+        d->worker[i].encoder = encoder_new(o->tokenizer, d->mem, err);
+        good = d->worker[i].encoder;
+    }
+    if (good)
+        return WEFT_OK;
+    documents_end(d);
+    return err->code;
+}
+
+void documents_end(documents *d)
+{
+    for (int i = 0; i < d->n_worker; i++) {
+        encoder_free(d->worker[i].encoder);
+        scratch_free(&d->worker[i].room, d->mem);
+    }
+    mem_free(d->mem, d->worker);
+    pool_free(d->pool);
+    scratch_free(&d->job_room, d->mem);
+    scratch_free(&d->text, d->mem);
+    *d = (documents){ .mem = d->mem };
+}

@@ -1,0 +1,211 @@
+#include "train/fresh.h"
+
+#include "base/rng.h"
+#include "base/save.h"
+#include "formats/safetensors_write.h"
+#include "text/hash.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+/* tiny is nanoGPT's recipe for a processor, base GPT-2 124M. */
+static const struct {
+    const char *name;
+    fresh_shape shape;
+} presets[] = {
+    { "tiny", { "gpt2", 4, 128, 4, 4, 512, 64, 0, -1, -1 } },
+    { "mini", { "llama", 6, 192, 6, 6, 512, 256, 0, 1, -1 } },
+    { "small", { "llama", 8, 384, 8, 8, 1024, 512, 0, 1, -1 } },
+    { "base", { "gpt2", 12, 768, 12, 12, 3072, 1024, 0, -1, -1 } },
+};
+
+const fresh_shape *fresh_preset(const char *name)
+{
+    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
+        if (strcmp(presets[i].name, name) == 0)
+            return &presets[i].shape;
+    return NULL;
+}
+
+/* The hidden width where none is given: four times the model's, or for gated ones 8/3 times, in
+ * steps of 64. */
+static int64_t default_ff(const fresh_shape *s)
+{
+    return strcmp(s->arch, "gpt2") == 0 ? 4 * s->d_model : (8 * s->d_model / 3 + 63) / 64 * 64;
+}
+
+weft_status fresh_resolve(const fresh_shape *preset, const fresh_shape *over, fresh_shape *to,
+                          weft_error *err)
+{
+    *to = preset ? *preset : presets[0].shape;
+    const bool wider = (over->arch && strcmp(over->arch, to->arch) != 0) || over->d_model > 0;
+    const struct {
+        const char *what;
+        int64_t given, *to;
+    } sizes[] = {
+        { "layers", over->n_layer, &to->n_layer },     { "width", over->d_model, &to->d_model },
+        { "heads", over->n_head, &to->n_head },        { "key-value heads", over->n_head_kv, NULL },
+        { "hidden", over->d_ff, &to->d_ff },           { "context", over->n_ctx, &to->n_ctx },
+        { "vocabulary", over->n_vocab, &to->n_vocab },
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (sizes[i].given < 0 || sizes[i].given > 1 << 24)
+            return weft_fail(err, WEFT_EINVAL, "%s: %lld is out of range", sizes[i].what,
+                             (long long)sizes[i].given);
+        if (sizes[i].given > 0 && sizes[i].to)
+            *sizes[i].to = sizes[i].given;
+    }
+    to->arch = over->arch ? over->arch : to->arch;
+    if (over->n_head > 0 || over->n_head_kv > 0)
+        to->n_head_kv = over->n_head_kv > 0 ? over->n_head_kv : to->n_head;
+    if (wider && over->d_ff == 0)
+        to->d_ff = default_ff(to);
+    to->tied = over->tied >= 0 ? over->tied : to->tied;
+    to->eos_id = over->eos_id;
+    return to->d_model % to->n_head == 0
+               ? WEFT_OK
+               : weft_fail(err, WEFT_EINVAL, "%lld heads cannot divide a width of %lld",
+                           (long long)to->n_head, (long long)to->d_model);
+}
+
+static const arch *arch_of(const fresh_shape *s)
+{
+    for (int i = 0; i < n_arch; i++)
+        if (archs[i].hf && strcmp(archs[i].hf, s->arch) == 0)
+            return &archs[i];
+    return NULL;
+}
+
+static void config_llama(buffer *b, const fresh_shape *s)
+{
+    buffer_format(b,
+                  "  \"num_hidden_layers\": %lld,\n  \"hidden_size\": %lld,\n"
+                  "  \"num_attention_heads\": %lld,\n  \"num_key_value_heads\": %lld,\n"
+                  "  \"intermediate_size\": %lld,\n  \"max_position_embeddings\": %lld,\n"
+                  "  \"hidden_act\": \"silu\",\n  \"rms_norm_eps\": 1e-05,\n"
+                  "  \"rope_theta\": 10000.0,\n",
+                  (long long)s->n_layer, (long long)s->d_model, (long long)s->n_head,
+                  (long long)s->n_head_kv, (long long)s->d_ff, (long long)s->n_ctx);
+}
+
+static void config_gpt2(buffer *b, const fresh_shape *s)
+{
+    buffer_format(b,
+                  "  \"n_layer\": %lld,\n  \"n_embd\": %lld,\n  \"n_head\": %lld,\n"
+                  "  \"n_inner\": %lld,\n  \"n_positions\": %lld,\n"
+                  "  \"activation_function\": \"gelu_new\",\n  \"layer_norm_epsilon\": 1e-05,\n",
+                  (long long)s->n_layer, (long long)s->d_model, (long long)s->n_head,
+                  (long long)s->d_ff, (long long)s->n_ctx);
+}
+
+/* An architecture that weft does not know is left to binding, which says which ones it does. */
+void fresh_config(buffer *b, const fresh_shape *s)
+{
+    const arch *a = arch_of(s);
+    const bool gpt2 = a && a->family == &gpt2_family, tied = s->tied < 0 ? gpt2 : s->tied;
+    buffer_format(b, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": ", a ? a->hf_class : "");
+    buffer_quote(b, s->arch, strlen(s->arch));
+    buffer_text(b, ",\n  \"dtype\": \"float32\",\n");
+    if (gpt2)
+        config_gpt2(b, s);
+    else
+        config_llama(b, s);
+    if (s->eos_id >= 0)
+        buffer_format(b, "  \"bos_token_id\": %d,\n  \"eos_token_id\": %d,\n", (int)s->eos_id,
+                      (int)s->eos_id);
+    buffer_format(b, "  \"tie_word_embeddings\": %s,\n  \"vocab_size\": %lld\n}\n",
+                  tied ? "true" : "false", (long long)s->n_vocab);
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+#define DEVIATION 0.02
+
+static bool ends_with(const char *s, const char *tail)
+{
+    const size_t n = strlen(s), k = strlen(tail);
+    return n >= k && strcmp(s + n - k, tail) == 0;
+}
+
+double fresh_number(const model *m, const tensor *w, uint64_t seed, int64_t r, int64_t c)
+{
+    if (w->n_dim == 1)
+        return ends_with(w->name, ".bias") ? 0 : 1;
+    const bool residual = ends_with(w->name, ".attn_output.weight") ||
+                          ends_with(w->name, ".ffn_down.weight");
+    const double scale = residual ? 1 / sqrt(2 * (double)m->n_layer) : 1;
+    const uint64_t of = hash_bytes(w->name, strlen(w->name));
+    return DEVIATION * scale * rng_normal(seed, of, (uint64_t)(r * cols(w) + c));
+}
+
+/* ---- the directory --------------------------------------------------------------------------- */
+
+/* Row by row, in the order of the file, which has some matrices turned over. */
+static void put_numbers(safetensors_writer *w, const model *m, int64_t i, uint64_t seed,
+                        float *room)
+{
+    const tensor *t = m->param[i];
+    const bool flip = m->origin[i].flip;
+    const int64_t R = t->n_dim > 1 ? rows(t) : 1, C = cols(t);
+    const int64_t n_row = flip ? C : R, n_col = flip ? R : C;
+    for (int64_t r = 0; r < n_row; r++) {
+        for (int64_t c = 0; c < n_col; c++)
+            room[c] = (float)fresh_number(m, t, seed, flip ? c : r, flip ? r : c);
+        safetensors_writer_data(w, room, (size_t)n_col * sizeof *room);
+    }
+}
+
+static int64_t longest_row(const model *m)
+{
+    int64_t n = 1;
+    for (int64_t i = 0; i < m->n_param; i++)
+        for (int d = 0; d < m->param[i]->n_dim; d++)
+            n = m->param[i]->shape[d] > n ? m->param[i]->shape[d] : n;
+    return n;
+}
+
+static void put_weights(save *to, const char *path, const model *m, uint64_t seed, float *room)
+{
+    safetensors_writer w;
+    safetensors_writer_begin(&w, to);
+    for (int64_t i = 0; i < m->n_param; i++) {
+        const tensor *t = m->param[i];
+        const bool flip = m->origin[i].flip;
+        const int64_t shape[2] = { t->shape[flip], t->n_dim > 1 ? t->shape[!flip] : 0 };
+        safetensors_add(&w, m->origin[i].hf, &dtype_f32, t->n_dim, shape);
+    }
+    safetensors_writer_head(&w, path);
+    for (int64_t i = 0; i < m->n_param; i++)
+        put_numbers(&w, m, i, seed, room);
+    safetensors_writer_end(&w);
+}
+
+weft_status fresh_write(const char *directory, const char *config, size_t length, uint64_t seed,
+                        host *h, weft_error *err)
+{
+    model m;
+    save s;
+    char path[4096];
+    weft_status status = model_design(&m, config, length, h, err);
+    if (status != WEFT_OK)
+        return status;
+    float *room = mem_zalloc(&h->mem, (size_t)longest_row(&m), sizeof *room, "a row", err);
+    if (!room) {
+        model_close(&m);
+        return WEFT_ENOMEM;
+    }
+    save_begin(&s, h, err);
+    save_directory(&s, directory);
+    if ((size_t)snprintf(path, sizeof path, "%s/model.safetensors", directory) >= sizeof path)
+        save_fail(&s, WEFT_EINVAL, "%.200s...: the path is too long", directory);
+    put_weights(&s, path, &m, seed, room);
+    snprintf(path, sizeof path, "%.4000s/config.json", directory);
+    save_file(&s, path);
+    save_put(&s, config, length);
+    status = save_commit(&s);
+    mem_free(&h->mem, room);
+    model_close(&m);
+    return status;
+}

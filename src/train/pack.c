@@ -1,0 +1,85 @@
+#include "train/pack.h"
+
+#include <string.h>
+
+void packer_begin(packer *k, data_part *part, mem *m)
+{
+    *k = (packer){ .part = part, .mem = m };
+}
+
+/* The open sample with the least room that is enough, or a new one. */
+static open_sample *choose(packer *k, int64_t n_row)
+{
+    open_sample *best = NULL, *fullest = k->open;
+    for (int i = 0; i < k->n_open; i++) {
+        open_sample *o = &k->open[i];
+        if (o->left >= n_row && (!best || o->left < best->left))
+            best = o;
+        if (o->left < fullest->left)
+            fullest = o;
+    }
+    if (best)
+        return best;
+    open_sample *o = k->n_open < PACK_OPEN ? &k->open[k->n_open++] : fullest;
+    *o = (open_sample){ k->part->n_sample++, k->part->set->n_ctx };
+    return o;
+}
+
+static bool place(packer *k, data_piece p, weft_error *err)
+{
+    placed *all = scratch_grow(&k->room, (size_t)(k->n + 1) * sizeof *all, k->mem, err);
+    if (!all)
+        return false;
+    open_sample *o = choose(k, p.n - 1);
+    k->placed = all;
+    all[k->n++] = (placed){ p, o->sample };
+    o->left -= p.n - 1;
+    return true;
+}
+
+bool packer_add(packer *k, int64_t at, int64_t n, int64_t quiet, weft_error *err)
+{
+    const int64_t T = k->part->set->n_ctx;
+    data_counts *c = &k->part->counts;
+    const bool cut = n - 1 > T, prompt = quiet > 0;
+    c->n_document++;
+    if (cut && prompt)
+        n = T + 1;
+    if (n < 2 || quiet >= n) {
+        c->n_mute++;
+        return true;
+    }
+    c->n_truncated += cut && prompt;
+    c->n_cut += cut && !prompt;
+    for (; n > 1; at += T, n -= T) {
+        const int32_t size = (int32_t)(n > T ? T + 1 : n);
+        if (!place(k, (data_piece){ at, size, (int32_t)quiet }, err))
+            return false;
+    }
+    return true;
+}
+
+/* Pieces in the order of samples, those of one sample in the order of documents. */
+bool packer_finish(packer *k, weft_error *err)
+{
+    data_part *p = k->part;
+    if (k->n == 0)
+        return true;
+    p->first = mem_zalloc(k->mem, (size_t)p->n_sample + 2, sizeof *p->first, "samples", err);
+    p->piece = p->first ? mem_alloc(k->mem, (size_t)k->n * sizeof *p->piece, "samples", err) : NULL;
+    if (!p->piece)
+        return false;
+    int64_t *next = p->first + 1; /* where the next piece of a sample goes */
+    for (int64_t i = 0; i < k->n; i++)
+        next[k->placed[i].sample + 1]++;
+    for (int64_t s = 0; s < p->n_sample; s++)
+        next[s + 1] += next[s];
+    for (int64_t i = 0; i < k->n; i++)
+        p->piece[next[k->placed[i].sample]++] = k->placed[i].piece;
+    return true;
+}
+
+void packer_end(packer *k)
+{
+    scratch_free(&k->room, k->mem);
+}

@@ -1,0 +1,26 @@
+#include "train/schedule.h"
+
+#include <math.h>
+
+/* How far `step` is on the way from one step to another: 0 to 1. */
+static double way(int64_t step, int64_t from, int64_t to)
+{
+    if (step >= to)
+        return 1;
+    return step <= from ? 0 : (double)(step - from) / (double)(to - from);
+}
+
+double schedule_lr(const schedule *s, int64_t step)
+{
+    if (step < s->n_warmup)
+        return s->lr * (double)step / (double)s->n_warmup;
+    const double gone = way(step, s->n_warmup, s->n_step);
+    double share = 1;
+    if (s->kind == SCHEDULE_COSINE)
+        share = 0.5 * (1 + cos(3.14159265358979323846 * gone));
+    else if (s->kind == SCHEDULE_LINEAR)
+        share = 1 - gone;
+    else if (s->kind == SCHEDULE_WSD)
+        share = 1 - way(step, s->n_step - s->n_decay, s->n_step);
+    return s->least + (s->lr - s->least) * share;
+}

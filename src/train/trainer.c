@@ -1,0 +1,311 @@
+#include "train/trainer.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define FADE 0.95
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+weft_status trainer_init(trainer *t, model *m, const dataset *d, const trainer_options *o,
+                         weft_error *err)
+{
+    *t = (trainer){ .opt = *o, .data = d, .state = { .best = INFINITY } };
+    t->opt.learner.seed = o->seed;
+    if (d->n_ctx > m->n_ctx)
+        return weft_fail(err, WEFT_EINVAL, "samples of %lld rows, but the model has %lld positions",
+                         (long long)d->n_ctx, (long long)m->n_ctx);
+    if (d->train.n_sample == 0)
+        return weft_fail(err, WEFT_EINVAL, "there is nothing to learn from");
+    weft_status status = data_room(&t->batch, d, o->n_sample, err);
+    if (status != WEFT_OK)
+        return status;
+    status = learner_init(&t->learner, m, &t->opt.learner, &t->batch, err);
+    if (status != WEFT_OK)
+        data_room_free(&t->batch, d);
+    return status;
+}
+
+void trainer_free(trainer *t)
+{
+    learner_free(&t->learner);
+    data_room_free(&t->batch, t->data);
+}
+
+/* ---- one step -------------------------------------------------------------------------------- */
+
+/* Adds up the gradients of all parts; the mean loss over all their targets. */
+static weft_status add_parts(trainer *t, trainer_report *r, weft_error *err)
+{
+    const trainer_options *o = &t->opt;
+    const data_part *from = &t->data->train;
+    const int64_t at = t->state.cursor, n = (int64_t)o->n_sample * o->n_part;
+    const double all = (double)data_targets(from, o->seed, at, n);
+    weft_status status = learner_begin(&t->learner, err);
+    for (int part = 0; part < o->n_part && status == WEFT_OK; part++) {
+        status = data_fill(&t->batch, from, o->seed, at + (int64_t)part * o->n_sample, o->n_sample,
+                           err);
+        if (status != WEFT_OK)
+            break;
+        const double share = all > 0 ? (double)t->batch.n_wanted / all : 0;
+        r->loss += share * (double)learner_add(&t->learner, &t->batch, share);
+        r->n_row += t->batch.n_row;
+    }
+    return status;
+}
+
+static void remember_loss(trainer_state *s, trainer_report *r)
+{
+    r->skipped = !isfinite(r->loss) || !isfinite(r->norm);
+    s->in_a_row = r->skipped ? s->in_a_row + 1 : 0;
+    s->n_skipped += r->skipped;
+    if (!r->skipped) {
+        s->faded = FADE * s->faded + r->loss;
+        s->n_loss++;
+    }
+    s->n_row += r->n_row;
+}
+
+/* What the report takes from the state. */
+static void tell_state(const trainer *t, trainer_report *r)
+{
+    const trainer_state *s = &t->state;
+    r->step = s->step;
+    r->n_step = t->opt.schedule.n_step;
+    r->smoothed = s->n_loss ? s->faded * (1 - FADE) / (1 - pow(FADE, (double)s->n_loss)) : NAN;
+    r->n_skipped = s->n_skipped;
+    r->n_row_all = s->n_row;
+    r->best = s->best;
+    r->best_step = s->best_step;
+    if (s->step > t->first)
+        r->left = (now() - t->began) / (double)(s->step - t->first) * (double)(r->n_step - s->step);
+}
+
+weft_status trainer_step(trainer *t, trainer_report *r, weft_error *err)
+{
+    trainer_state *s = &t->state;
+    const double began = now();
+    *r = (trainer_report){ .lr = schedule_lr(&t->opt.schedule, s->step + 1) };
+    weft_status status = add_parts(t, r, err);
+    if (status != WEFT_OK)
+        return status;
+    r->norm = isfinite(r->loss) ? learner_update(&t->learner, r->lr) : NAN;
+    s->step++;
+    s->cursor += (int64_t)t->opt.n_sample * t->opt.n_part;
+    remember_loss(s, r);
+    tell_state(t, r);
+    r->seconds = now() - began;
+    if (s->in_a_row < t->opt.max_skipped || s->in_a_row == 0)
+        return WEFT_OK;
+    return weft_fail(err, WEFT_ENUMERIC,
+                     "step %lld: loss %g, gradients of norm %g: no numbers to learn from, %lld "
+                     "times in a row; a smaller learning rate may help",
+                     (long long)s->step, r->loss, r->norm, (long long)s->in_a_row);
+}
+
+/* ---- evaluation ------------------------------------------------------------------------------ */
+
+weft_status trainer_evaluate(trainer *t, double *loss, weft_error *err)
+{
+    const data_part *p = &t->data->validation;
+    const int64_t most = t->opt.n_sample;
+    double sum = 0, n_target = 0;
+    weft_status status = pool_ready(t->learner.pool, err);
+    for (int64_t i = 0; i < p->n_in_order && status == WEFT_OK; i += most) {
+        const int64_t left = p->n_in_order - i;
+        status = data_fill_in_order(&t->batch, p, i, (int32_t)(left < most ? left : most), err);
+        if (status != WEFT_OK)
+            break;
+        const double n = (double)t->batch.n_wanted;
+        sum += n * (double)learner_loss(&t->learner, &t->batch);
+        n_target += n;
+    }
+    *loss = n_target > 0 ? sum / n_target : NAN;
+    return status;
+}
+
+static weft_status look(trainer *t, trainer_report *r, weft_error *err)
+{
+    trainer_state *s = &t->state;
+    const weft_status status = trainer_evaluate(t, &r->val_loss, err);
+    r->evaluated = status == WEFT_OK;
+    s->n_worse++;
+    if (r->val_loss < s->best) {
+        s->best = r->val_loss;
+        s->best_step = s->step;
+        s->n_worse = 0;
+    }
+    tell_state(t, r);
+    return status;
+}
+
+/* ---- prediction ------------------------------------------------------------------------------ */
+
+/* A norm reads a quarter of what an update reads and writes. */
+#define UPDATE_OVER_NORM 7
+
+/* The faster of two trials counts, after one that touches memory for the first time. An evaluation
+ * goes forward only, which is a third of the work. */
+weft_status trainer_predict(trainer *t, double *seconds, weft_error *err)
+{
+    learner *l = &t->learner;
+    const trainer_options *o = &t->opt;
+    const uint64_t n_backward = l->n_backward;
+    const data_part *v = &t->data->validation;
+    double part = 0;
+    weft_status status = learner_begin(l, err);
+    for (int trial = 0; trial < 3 && status == WEFT_OK; trial++) {
+        const double began = now();
+        status = data_fill(&t->batch, &t->data->train, o->seed, t->state.cursor, o->n_sample, err);
+        if (status == WEFT_OK)
+            learner_backward(l, &t->batch);
+        part = trial < 2 ? now() - began : fmin(part, now() - began);
+    }
+    l->n_backward = n_backward;
+    const double began = now();
+    params_norm(&l->params, l->pool);
+    const double update = UPDATE_OVER_NORM * (now() - began);
+    const double left = (double)(o->schedule.n_step - t->state.step);
+    const double looks = o->eval_every ? left / (double)o->eval_every + 1 : 1;
+    *seconds = left * ((double)o->n_part * part + update) +
+               looks * (double)v->n_in_order / (double)o->n_sample * part / 3;
+    return status;
+}
+
+/* ---- the loop -------------------------------------------------------------------------------- */
+
+static bool due(const trainer *t, int64_t every, bool last)
+{
+    return last || (every > 0 && t->state.step % every == 0);
+}
+
+/* Before the first step: how long it will take, and where a new run begins. */
+static weft_status begin(trainer *t, trainer_report *r, weft_error *err)
+{
+    const bool look_first = t->state.step == 0 && t->data->validation.n_sample > 0;
+    *r = (trainer_report){ .loss = NAN, .lr = NAN, .norm = NAN };
+    weft_status status = trainer_predict(t, &r->left, err);
+    if (status == WEFT_OK && look_first)
+        status = look(t, r, err);
+    tell_state(t, r);
+    return status;
+}
+
+/* What follows a step, or the wish to stop. */
+static weft_status after(trainer *t, const hf_form *form, trainer_report *r, bool last,
+                         weft_error *err)
+{
+    weft_status status = WEFT_OK;
+    if (t->data->validation.n_sample > 0 && due(t, t->opt.eval_every, last))
+        status = look(t, r, err);
+    if (status == WEFT_OK && t->opt.run && due(t, t->opt.save_every, last)) {
+        status = trainer_save(t, form, err);
+        r->saved = status == WEFT_OK;
+    }
+    return status;
+}
+
+weft_status trainer_run(trainer *t, const hf_form *form, trainer_report *last, bool *stopped,
+                        weft_error *err)
+{
+    const trainer_options *o = &t->opt;
+    t->first = t->state.step;
+    weft_status status = begin(t, last, err);
+    *stopped = status == WEFT_OK && o->tell && !o->tell(o->ud, last);
+    t->began = now();
+    bool patient = true;
+    while (status == WEFT_OK && !*stopped && patient && t->state.step < o->schedule.n_step) {
+        status = trainer_step(t, last, err);
+        if (status == WEFT_OK)
+            status = after(t, form, last, t->state.step == o->schedule.n_step, err);
+        if (status != WEFT_OK)
+            break;
+        *stopped = o->tell && !o->tell(o->ud, last);
+        patient = o->patience == 0 || t->state.n_worse < o->patience;
+    }
+    if (status == WEFT_OK && o->run && !last->saved && t->state.step > t->first)
+        status = trainer_save(t, form, err);
+    return status;
+}
+
+/* ---- checkpoints ----------------------------------------------------------------------------- */
+
+#define N_BLOCK 3
+
+static void blocks(trainer *t, checkpoint_block b[N_BLOCK])
+{
+    const size_t bytes = (size_t)t->learner.params.n * sizeof(real);
+    b[0] = (checkpoint_block){ "adamw.m", t->learner.adamw.m, bytes };
+    b[1] = (checkpoint_block){ "adamw.v", t->learner.adamw.v, bytes };
+    b[2] = (checkpoint_block){ "trainer", &t->state, sizeof t->state };
+}
+
+/* What must not change between the parts of a run. */
+static void describe(const trainer *t, char *text, size_t size)
+{
+    const dataset *d = t->data;
+    snprintf(text, size,
+             "samples of %lld rows, %d x %d a step, from %lld %s of %lld ids; dropout %g, "
+             "smoothing %g, %s",
+             (long long)d->n_ctx, (int)t->opt.n_part, (int)t->opt.n_sample,
+             (long long)d->train.n_sample, d->windows ? "windows" : "packs",
+             (long long)d->corpus.n_id, (double)t->opt.learner.dropout,
+             (double)t->opt.learner.smoothing, t->opt.learner.bf16 ? "bf16" : "f32");
+}
+
+weft_status trainer_save(trainer *t, const hf_form *form, weft_error *err)
+{
+    learner *l = &t->learner;
+    mem *from = l->params.mem;
+    checkpoint_block block[N_BLOCK];
+    char options[256];
+    const float **value = mem_zalloc(from, (size_t)l->params.n_tensor, sizeof *value,
+                                     "a checkpoint", err);
+    if (!value)
+        return WEFT_ENOMEM;
+    for (int64_t i = 0; i < l->params.n_tensor; i++)
+        value[i] = (const float *)l->params.value + l->params.at[i];
+    blocks(t, block);
+    describe(t, options, sizeof options);
+    const checkpoint_view v = { .counters = { .step = t->state.step,
+                                              .cursor = t->state.cursor,
+                                              .n_backward = (int64_t)l->n_backward,
+                                              .n_update = l->adamw.step,
+                                              .seed = t->opt.seed },
+                                .options = options,
+                                .form = form,
+                                .weight = value,
+                                .block = block,
+                                .n_block = N_BLOCK };
+    const weft_status status = checkpoint_write(t->opt.run, &v, t->opt.keep, l->model->host, err);
+    mem_free(from, value);
+    return status;
+}
+
+weft_status trainer_load(trainer *t, const checkpoint *c, weft_error *err)
+{
+    const manifest_counters *n = &c->manifest.counters;
+    checkpoint_block block[N_BLOCK];
+    char options[256];
+    describe(t, options, sizeof options);
+    if (n->seed != t->opt.seed || strcmp(options, c->manifest.options) != 0)
+        return weft_fail(err, WEFT_EINVAL,
+                         "%s: made with seed %llu, %.200s; this run has seed %llu, %s", c->path,
+                         (unsigned long long)n->seed, c->manifest.options,
+                         (unsigned long long)t->opt.seed, options);
+    blocks(t, block);
+    const weft_status status = checkpoint_read(c, block, N_BLOCK, t->learner.model->host, err);
+    if (status != WEFT_OK)
+        return status;
+    t->learner.n_backward = (uint64_t)n->n_backward;
+    t->learner.adamw.step = n->n_update;
+    t->state.step = n->step;
+    t->state.cursor = n->cursor;
+    return WEFT_OK;
+}
