@@ -33,7 +33,7 @@ while [ "$killed" -lt "$kills" ]; do
     sleep "$(awk -v a="$seed" -v t="$took" 'BEGIN { printf "%.3f", a / 2147483648 * t / 3000 }')"
     kill -9 "$child" 2>/dev/null || true
     code=0
-    wait "$child" || code=$?
+    wait "$child" 2>/dev/null || code=$?
     case $code in
     137) killed=$((killed + 1)) ;;
     0)
