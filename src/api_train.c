@@ -401,6 +401,14 @@ static weft_status measure(training *t, int n_thread, weft_error *err)
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
+static weft_status resume(training *t, const checkpoint *c, weft_error *err)
+{
+    const weft_status status = trainer_load(&t->trainer, c, err);
+    if (status == WEFT_OK)
+        checkpoint_publish(c, t->o->out, &t->model->host);
+    return status;
+}
+
 static weft_status prepare(training *t, const char *from, bool fresh, const checkpoint *c,
                            weft_error *err)
 {
@@ -443,7 +451,7 @@ static weft_status prepare(training *t, const char *from, bool fresh, const chec
         status = trainer_init(&t->trainer, &t->model->model, &t->data, &inner, err);
     t->has_trainer = status == WEFT_OK;
     if (status == WEFT_OK && *c->path)
-        status = trainer_load(&t->trainer, c, err);
+        status = resume(t, c, err);
     else if (status == WEFT_OK)
         status = trainer_save(&t->trainer, &t->form, err);
     if (status == WEFT_OK && fresh && !*c->path)

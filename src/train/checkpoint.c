@@ -283,23 +283,24 @@ static weft_status write_manifest(writing *w)
     return status;
 }
 
-/* The run's directory becomes the new model, file by file; config.json and the tokenizer are the
- * same in all checkpoints. If that fails, it stays an older one. */
-static void publish(const writing *w, const char *root)
+/* The run's directory becomes the model of a checkpoint, file by file; config.json and the tokenizer
+ * are the same in all of them. If that fails, it stays another one. */
+static void publish(const char *root, const char *directory, const manifest_file *f, int64_t n,
+                    host *h)
 {
     save s;
     weft_error err = { 0 };
     char from[MAX_PATH], to[MAX_PATH];
-    sweep(root, true, w->host);
-    save_begin(&s, w->host, &err);
-    for (int i = 0; i < w->n_file; i++)
-        if (strcmp(w->file[i].name, STATE_FILE) != 0 &&
-            join(from, w->path, w->file[i].name, NULL) == WEFT_OK &&
-            join(to, root, w->file[i].name, NULL) == WEFT_OK)
+    sweep(root, true, h);
+    save_begin(&s, h, &err);
+    for (int64_t i = 0; i < n; i++)
+        if (strcmp(f[i].name, STATE_FILE) != 0 &&
+            join(from, directory, f[i].name, NULL) == WEFT_OK &&
+            join(to, root, f[i].name, NULL) == WEFT_OK)
             save_link(&s, from, to);
     if (save_commit(&s) != WEFT_OK)
-        log_write(&w->host->log, WEFT_LOG_WARN, "%s: the model here stays that of another step: %s",
-                  root, err.message);
+        log_write(&h->log, WEFT_LOG_WARN, "%s: the model here stays that of another step: %s", root,
+                  err.message);
 }
 
 static weft_status write_all(writing *w, const char *root)
@@ -343,7 +344,7 @@ weft_status checkpoint_write(const char *root, const checkpoint_view *v, int kee
         chunk_sums_free(&w.sums[i]);
     if (status != WEFT_OK)
         return status;
-    publish(&w, root);
+    publish(root, w.path, w.file, w.n_file, h);
     if (retire(root, name, keep, h, &why) != WEFT_OK)
         log_write(&h->log, WEFT_LOG_WARN, "%s: old checkpoints stay: %s", root, why.message);
     return WEFT_OK;
@@ -497,6 +498,11 @@ weft_status checkpoint_find(checkpoint *c, const char *root, host *h, weft_error
         }
         log_write(&h->log, WEFT_LOG_WARN, "%s; an older checkpoint is looked for", why.message);
     }
+}
+
+void checkpoint_publish(const checkpoint *c, const char *root, host *h)
+{
+    publish(root, c->path, c->manifest.file, c->manifest.n_file, h);
 }
 
 static weft_status check_blocks(const checkpoint *c, const checkpoint_block *block, int n_block,

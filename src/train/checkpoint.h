@@ -55,6 +55,10 @@ typedef struct checkpoint {
  * warning that names file and chunk; an error where all are. */
 weft_status checkpoint_find(checkpoint *c, const char *root, host *h, weft_error *err);
 
+/* Makes the run's directory the model of this checkpoint: a crash may have left it the one before, or
+ * the one that is damaged. */
+void checkpoint_publish(const checkpoint *c, const char *root, host *h);
+
 /* Fills the blocks, which must have the names and sizes that were written. */
 weft_status checkpoint_read(const checkpoint *c, const checkpoint_block *block, int n_block,
                             host *h, weft_error *err);
