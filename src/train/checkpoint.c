@@ -28,13 +28,20 @@ static weft_status join(char *to, const char *directory, const char *name, weft_
     return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", directory);
 }
 
+#define NAME_SIZE 64
+
+static void spell(step_name n, char *to)
+{
+    if (n.turn == 1)
+        snprintf(to, NAME_SIZE, "step-%08" PRId64, n.step);
+    else
+        snprintf(to, NAME_SIZE, "step-%08" PRId64 "-%" PRId64, n.step, n.turn);
+}
+
 static weft_status step_path(char *to, const char *root, step_name n, weft_error *err)
 {
-    char name[64];
-    if (n.turn == 1)
-        snprintf(name, sizeof name, "step-%08" PRId64, n.step);
-    else
-        snprintf(name, sizeof name, "step-%08" PRId64 "-%" PRId64, n.step, n.turn);
+    char name[NAME_SIZE];
+    spell(n, name);
     return join(to, root, name, err);
 }
 
@@ -47,15 +54,18 @@ static int64_t read_digits(const char **at)
     return value;
 }
 
+/* Only as we spell it. */
 static bool read_step_name(const char *name, step_name *to)
 {
+    char again[NAME_SIZE];
+    const char *at = name + 5;
     if (strncmp(name, "step-", 5) != 0)
         return false;
-    name += 5;
-    *to = (step_name){ read_digits(&name), 1 };
-    if (*name == '-' && name++)
-        to->turn = read_digits(&name);
-    return !*name && to->step >= 0 && to->turn >= 1;
+    *to = (step_name){ read_digits(&at), 1 };
+    if (*at == '-' && at++)
+        to->turn = read_digits(&at);
+    spell(*to, again);
+    return to->step >= 0 && to->turn >= 1 && strcmp(name, again) == 0;
 }
 
 /* A file of a checkpoint, or one that was on its way to become it ("config.json.4711.part"). */

@@ -317,13 +317,25 @@ static void names_of_others(void **state)
     weft_error err;
     char path[512];
     const char *root = temp_path("others");
-    static const char *const no[] = { "step-",      "step-1x",
-                                      "step-1-",    "step-1-0",
-                                      "step-1-2-3", "steps-9",
-                                      "step--9",    "step-+9",
-                                      "step- 9",    "step-9 ",
-                                      "Step-9",     "step-1-2x",
-                                      "step-0x9",   "step-99999999999999999999" };
+    static const char *const no[] = { "step-",
+                                      "step-1x",
+                                      "step-1-",
+                                      "step-1-0",
+                                      "step-1-2-3",
+                                      "steps-9",
+                                      "step--9",
+                                      "step-+9",
+                                      "step- 9",
+                                      "step-9 ",
+                                      "Step-9",
+                                      "step-1-2x",
+                                      "step-0x9",
+                                      "step-9",
+                                      "step-000000009",
+                                      "step-00000009-1",
+                                      "step-00000009-0",
+                                      "step-00000009-02",
+                                      "step-99999999999999999999" };
     host_plain(&h);
     assert_int_equal(write_step(root, 3, 1, &h, &err), WEFT_OK);
     for (size_t i = 0; i < sizeof no / sizeof *no; i++) {
