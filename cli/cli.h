@@ -113,6 +113,10 @@ typedef struct shape_options {
     const char *kv_type;
 } shape_options;
 
+/* What a run with these options would learn from, with n_show samples; written to a file of ids, if
+ * one is named. Returns an exit code. */
+int cli_check_data(const weft_train_options *o, int64_t n_show, const char *ids);
+
 weft_model *cli_open(const load_options *o, weft_error *err);
 
 /* What the library says, on stderr. */

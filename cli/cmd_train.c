@@ -12,7 +12,7 @@
 
 static const char *positional[1]; /* MODEL */
 static const char *model, *out, *preset, *arch, *tokenizer, *separator, *schedule = "cosine";
-static const char *prompt = "\n", *format = "name";
+static const char *prompt = "\n", *format = "name", *save_ids;
 static text_list data, frozen;
 static int64_t n_layer, d_model, n_head, n_head_kv, d_ff, n_vocab = UNSET;
 static int64_t n_ctx, n_sample = UNSET, n_part = UNSET, n_step = UNSET, n_warmup = UNSET;
@@ -20,7 +20,8 @@ static int64_t n_decay = UNSET, seed = UNSET, eval_every = UNSET, save_every = U
 static int64_t patience, max_skipped = UNSET, threads, sample_tokens = 100;
 static double validation = UNSET, lr = UNSET, lr_min = UNSET, beta1 = UNSET, beta2 = UNSET;
 static double weight_decay = UNSET, clip = UNSET, dropout, smoothing;
-static bool tied, untied, characters, parse_special, bf16, recompute, resume, no_mmap;
+static bool tied, untied, characters, parse_special, bf16, recompute, resume, no_mmap, check_data;
+static int64_t show_data = 2;
 static size_t ram_max;
 
 static const option options[] = {
@@ -46,6 +47,9 @@ static const option options[] = {
     { 0, "parse-special", OPT_FLAG, &parse_special, NULL, NULL,
       "special tokens spelled in the text are those tokens" },
     { 0, "validation", OPT_REAL, &validation, "SHARE", NULL, "of the data kept apart (0.1)" },
+    { 0, "check-data", OPT_FLAG, &check_data, NULL, NULL, "do not train: count, and show samples" },
+    { 0, "show", OPT_INT, &show_data, "N", NULL, "samples that --check-data shows (2)" },
+    { 0, "save-ids", OPT_TEXT, &save_ids, "PATH", NULL, "do not train: write the data as ids" },
     { 'c', "ctx-size", OPT_INT, &n_ctx, "N", NULL, "tokens of a sample (model's, up to 1024)" },
     { 'b', "batch-size", OPT_INT, &n_sample, "N", NULL, "samples computed at once (12)" },
     { 0, "accumulate", OPT_INT, &n_part, "N", NULL, "so many batches make a step (1)" },
@@ -82,6 +86,7 @@ static const char examples[] =
     "  weft train --data input.txt --out run\n"
     "  weft train --preset mini --data stories.txt --separator '<|endoftext|>' -n 5000 -o run\n"
     "  weft train model-directory --data notes.txt --lr 1e-5 -n 200 --out tuned\n"
+    "  weft train model-directory --data chat.jsonl --check-data\n"
     "  weft train --data input.txt --out run --resume\n";
 
 static int train_main(void);
@@ -420,13 +425,21 @@ static int run(weft_train_options *o)
         return cli_no_memory();
     o->progress = listen;
     o->progress_ud = &s;
-    cli_catch_interrupt();
     const weft_status status = weft_train(o, &info, &err);
     end_line(&s);
     const int code = status == WEFT_OK ? finish(&info, &s) : cli_fail(&err);
     weft_tokenizer_free(s.tokenizer);
     free(s.sample);
     return code;
+}
+
+static bool show_reading(void *ud, uint64_t done, uint64_t total)
+{
+    cli_bar *bar = ud;
+    cli_bar_show(bar, done, total);
+    if (done == total || cli_interrupted())
+        cli_bar_end(bar);
+    return !cli_interrupted();
 }
 
 static int train_main(void)
@@ -440,8 +453,10 @@ static int train_main(void)
     const int kind = index_of(schedule, schedules, 4), as = index_of(format, formats, 5);
     if (data.n == 0)
         return cli_usage(c, "which text? Give --data FILE");
-    if (!out)
+    if (!out && !check_data && !save_ids)
         return cli_usage(c, "where to? Give a directory: --out RUN");
+    if (show_data < 0)
+        return cli_usage(c, "--show: %lld is below 0", (long long)show_data);
     if (kind < 0)
         return cli_usage(c, "--schedule: \"%s\" is none of cosine, linear, constant, wsd",
                          schedule);
@@ -455,5 +470,12 @@ static int train_main(void)
     fill_over(&o);
     o.schedule = (weft_schedule)kind;
     o.data_kind = (weft_data_kind)as;
-    return run(&o);
+    cli_bar bar = { .label = "reading" };
+    o.reading = show_reading;
+    o.reading_ud = &bar;
+    cli_catch_interrupt();
+    const int code = check_data || save_ids
+                         ? cli_check_data(&o, check_data ? show_data : 0, save_ids)
+                         : run(&o);
+    return code != 0 && cli_interrupted() ? EXIT_INTERRUPTED : code;
 }

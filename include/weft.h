@@ -608,6 +608,8 @@ typedef struct weft_train_options {
     void *progress_ud;
     weft_log_fn *log;
     void *log_ud;
+    weft_progress_fn *reading; /* of the data, in bytes, before progress begins; or NULL */
+    void *reading_ud;
 } weft_train_options;
 
 /* What is sensible for a small model; struct_size is set. */
@@ -631,6 +633,61 @@ typedef struct weft_train_info {
  * on with. info may be NULL. */
 WEFT_API weft_status weft_train(const weft_train_options *options, weft_train_info *info,
                                 weft_error *err);
+
+/* ---- data of a run, before it begins --------------------------------------------------------- */
+
+typedef struct weft_data weft_data;
+
+/* The data as weft_train would read them with these options, of which only those that speak of data,
+ * tokenizer and shape matter. Nothing is written. */
+WEFT_API weft_data *weft_data_open(const weft_train_options *options, weft_error *err);
+WEFT_API void weft_data_close(weft_data *data);
+
+typedef struct weft_data_counts {
+    int64_t n_sample;    /* different ones */
+    int64_t n_document;  /* of windows: those of all data */
+    int64_t n_cut;       /* documents that go on in another sequence */
+    int64_t n_truncated; /* documents with a prompt that lose their end */
+    int64_t n_mute;   /* documents that are left out, because there is nothing to learn in them */
+    int64_t n_row;    /* tokens that are read, */
+    int64_t n_target; /* those that are learned, */
+    int64_t n_end;    /* and of these the ends of texts */
+} weft_data_counts;
+
+typedef struct weft_data_info {
+    size_t struct_size;
+    bool windows; /* samples are windows of one stream, otherwise they are packed with documents */
+    int64_t n_ctx;
+    int32_t n_vocab, end_id; /* -1: no token ends a text */
+    int64_t n_token, n_document;
+    int64_t n_empty;   /* documents without text, left out */
+    int64_t n_prompt;  /* documents with a part that is only read; */
+    int64_t n_astride; /* those of them in which one token is part of both */
+    weft_data_counts train, validation;
+    size_t bytes; /* memory that is taken */
+} weft_data_info;
+
+WEFT_API void weft_data_get_info(const weft_data *data, weft_data_info *info);
+
+/* A token of a sample, good during the call. */
+typedef struct weft_data_token {
+    size_t struct_size;
+    int32_t sequence; /* within the sample: tokens of one do not see another */
+    int32_t id;
+    const char *text; /* not terminated; special tokens as they are spelled */
+    size_t length;
+    bool special;
+    bool learned; /* it is a target; others are only read */
+} weft_data_token;
+
+typedef void weft_data_fn(void *ud, const weft_data_token *token);
+
+/* The tokens of a sample for training, counted from 0, in the order that the seed gives. */
+WEFT_API weft_status weft_data_show(weft_data *data, uint64_t seed, int64_t sample,
+                                    weft_data_fn *fn, void *ud, weft_error *err);
+
+/* All data as one file of ids, which weft_train reads without a tokenizer's work. */
+WEFT_API weft_status weft_data_save(const weft_data *data, const char *path, weft_error *err);
 
 #ifdef __cplusplus
 }

@@ -1,10 +1,9 @@
 /* api_train.c - the public function that trains: check, translate, delegate. Here training and the
  * engine meet: the listener gets the model that learns, and may run it. */
-#include "api.h"
+#include "api_train.h"
 #include "base/cpu.h"
 #include "engine/estimate.h"
 #include "text/source.h"
-#include "text/train.h"
 #include "train/fresh.h"
 #include "train/trainer.h"
 
@@ -77,8 +76,6 @@ static weft_status check_numbers(const weft_train_options *o, weft_error *err)
 
 static weft_status check(const weft_train_options *o, weft_error *err)
 {
-    if (!o->out || !*o->out)
-        return weft_fail(err, WEFT_EINVAL, "no directory for the run given");
     if (!o->data || o->n_data < 1)
         return weft_fail(err, WEFT_EINVAL, "no data given");
     for (int i = 0; i < o->n_data; i++)
@@ -96,6 +93,16 @@ static weft_status check(const weft_train_options *o, weft_error *err)
     return check_numbers(o, err);
 }
 
+weft_status take_train_options(weft_train_options *to, const weft_train_options *from,
+                               weft_error *err)
+{
+    if (!from)
+        return weft_fail(err, WEFT_EINVAL, "no options given");
+    return take_options(to, sizeof *to, from, from->struct_size, "weft_train_options", err)
+               ? check(to, err)
+               : err->code;
+}
+
 static schedule schedule_of(const weft_train_options *o, bool fresh)
 {
     const int64_t n = o->n_step, tenth = n / 10 < 100 ? n / 10 : 100;
@@ -110,8 +117,6 @@ static schedule schedule_of(const weft_train_options *o, bool fresh)
 
 /* ---- a new model ----------------------------------------------------------------------------- */
 
-#define END_OF_TEXT "<|endoftext|>"
-
 static bool join(char *to, size_t size, const char *directory, const char *name)
 {
     return (size_t)snprintf(to, size, "%s/%s", directory, name) < size;
@@ -123,26 +128,32 @@ static bool ends_with(const char *s, const char *tail)
     return n >= k && strcmp(s + n - k, tail) == 0;
 }
 
-/* Learns a tokenizer from the data. */
-static weft_status make_tokenizer(const weft_train_options *o, const char *path, host *h,
-                                  weft_error *err)
+weft_status learn_tokenizer(trained *made, train_options *t, const weft_train_options *o, host *h,
+                            weft_error *err)
 {
     static const char *const special[] = { END_OF_TEXT };
-    const train_options t = { .characters = o->characters,
-                              .n_vocab = (uint32_t)o->n_vocab,
-                              .least = 2,
-                              .special = special,
-                              .n_special = 1,
-                              .n_thread = o->threads,
-                              .load = o->load };
-    trained made;
+    *t = (train_options){ .characters = o->characters,
+                          .n_vocab = (uint32_t)o->n_vocab,
+                          .least = 2,
+                          .special = special,
+                          .n_special = 1,
+                          .n_thread = o->threads,
+                          .load = o->load };
     for (int i = 0; i < o->n_data; i++)
         if (o->data_kind > WEFT_DATA_TEXT ||
             (o->data_kind == WEFT_DATA_BY_NAME && ends_with(o->data[i], ".jsonl")))
             return weft_fail(err, WEFT_EINVAL,
                              "%s: no plain text, from which a tokenizer could be made; give one",
                              o->data[i]);
-    weft_status status = train_tokenizer(&made, o->data, o->n_data, &t, h, err);
+    return train_tokenizer(made, o->data, o->n_data, t, h, err);
+}
+
+static weft_status make_tokenizer(const weft_train_options *o, const char *path, host *h,
+                                  weft_error *err)
+{
+    trained made;
+    train_options t;
+    weft_status status = learn_tokenizer(&made, &t, o, h, err);
     if (status != WEFT_OK)
         return status;
     status = trained_save(&made, &t, path, h, err);
@@ -201,8 +212,7 @@ static weft_status settle_tokenizer(const weft_train_options *o, host *h, weft_e
     return status == WEFT_OK ? save_whole(config, says, sizeof says - 1, h, err) : status;
 }
 
-/* The shape that was asked for, but for its vocabulary. */
-static weft_status shape_of(const weft_train_options *o, fresh_shape *s, weft_error *err)
+weft_status shape_of(const weft_train_options *o, fresh_shape *s, weft_error *err)
 {
     const fresh_shape over = { .arch = o->arch,
                                .n_layer = o->n_layer,
@@ -299,26 +309,36 @@ static weft_status open_model(training *t, const char *from, weft_error *err)
     return t->model ? refuse_quantised(&t->model->model, err) : err->code;
 }
 
+data_options data_of(const weft_train_options *o, const tokenizer *t, int64_t n_vocab,
+                     int64_t n_ctx)
+{
+    return (data_options){ .corpus = { .tokenizer = t,
+                                       .kind = (data_kind)o->data_kind,
+                                       .separator = o->separator,
+                                       .parse_special = o->parse_special,
+                                       .eos = t->eos,
+                                       .n_vocab = (uint32_t)n_vocab,
+                                       .n_thread = o->threads,
+                                       .load = o->load,
+                                       .progress = o->reading,
+                                       .progress_ud = o->reading_ud },
+                           .n_ctx = o->n_ctx       ? o->n_ctx
+                                    : n_ctx < 1024 ? n_ctx
+                                                   : 1024,
+                           .validation = o->validation };
+}
+
 static weft_status open_data(training *t, const char *from, weft_error *err)
 {
     const weft_train_options *o = t->o;
     host *h = &t->model->host;
-    const int64_t own = t->model->model.n_ctx < 1024 ? t->model->model.n_ctx : 1024;
     const char *text = !o->model ? from : o->tokenizer ? o->tokenizer : o->model;
     weft_status status = tokenizer_load(&t->tokenizer, text, NULL, o->load, h, err);
     t->has_tokenizer = status == WEFT_OK;
     if (status != WEFT_OK)
         return status;
-    const data_options d = { .corpus = { .tokenizer = &t->tokenizer,
-                                         .kind = (data_kind)o->data_kind,
-                                         .separator = o->separator,
-                                         .parse_special = o->parse_special,
-                                         .eos = t->tokenizer.eos,
-                                         .n_vocab = (uint32_t)t->model->model.n_vocab,
-                                         .n_thread = o->threads,
-                                         .load = o->load },
-                             .n_ctx = o->n_ctx ? o->n_ctx : own,
-                             .validation = o->validation };
+    const data_options d = data_of(o, &t->tokenizer, t->model->model.n_vocab,
+                                   t->model->model.n_ctx);
     status = data_open(&t->data, o->data, o->n_data, &d, h, err);
     t->has_data = status == WEFT_OK;
     return status;
@@ -508,11 +528,10 @@ weft_status weft_train(const weft_train_options *options, weft_train_info *info,
     checkpoint c = { 0 };
     err = err ? err : &local;
     *err = (weft_error){ 0 };
-    if (!options)
-        return weft_fail(err, WEFT_EINVAL, "no options given");
-    if (!take_options(&o, sizeof o, options, options->struct_size, "weft_train_options", err) ||
-        check(&o, err) != WEFT_OK)
+    if (take_train_options(&o, options, err) != WEFT_OK)
         return err->code;
+    if (!o.out || !*o.out)
+        return weft_fail(err, WEFT_EINVAL, "no directory for the run given");
     host h = { .io = io_system, .log = { o.log, o.log_ud } };
     mem_init(&h.mem, o.ram_max, NULL);
     weft_status status = find_start(&o, &c, &h, err);

@@ -61,3 +61,14 @@ size_t utf8_unfinished(const char *text, size_t length)
     }
     return 0;
 }
+
+size_t utf8_find_wrong(const char *text, size_t length)
+{
+    for (size_t at = 0, n; at < length; at += n) {
+        uint32_t c;
+        n = (uint8_t)text[at] < 0x80 ? 1 : utf8_decode(text + at, length - at, &c);
+        if (n == 0)
+            return at;
+    }
+    return length;
+}

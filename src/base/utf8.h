@@ -13,6 +13,9 @@ size_t utf8_decode(const char *text, size_t length, uint32_t *point);
 /* Writes a code point, at most four bytes; returns how many, or 0 if it is not one. */
 size_t utf8_encode(uint32_t point, char *to);
 
+/* The first byte of text that is not UTF-8, or length. */
+size_t utf8_find_wrong(const char *text, size_t length);
+
 /* How many bytes at the end of text are a code point that has only begun: what a stream holds
  * back. */
 size_t utf8_unfinished(const char *text, size_t length);

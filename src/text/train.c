@@ -179,13 +179,9 @@ static weft_status count_all(corpus *c, counter *k, int n, weft_error *err)
 
 static weft_status check_utf8(const file *f, weft_error *err)
 {
-    const char *s = (const char *)f->data;
-    for (size_t at = 0, n; at < f->size; at += n) {
-        uint32_t c;
-        n = (uint8_t)s[at] < 0x80 ? 1 : utf8_decode(s + at, f->size - at, &c);
-        if (n == 0)
-            return weft_fail(err, WEFT_EFORMAT, "%s: byte %zu is not UTF-8", f->path, at);
-    }
+    const size_t at = utf8_find_wrong(file_text(f), f->size);
+    if (at < f->size)
+        return weft_fail(err, WEFT_EFORMAT, "%s: byte %zu is not UTF-8", f->path, at);
     return WEFT_OK;
 }
 

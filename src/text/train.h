@@ -3,6 +3,7 @@
 #ifndef WEFT_TEXT_TRAIN_H
 #define WEFT_TEXT_TRAIN_H
 
+#include "base/buffer.h"
 #include "base/host.h"
 #include "text/merger.h"
 
@@ -36,7 +37,8 @@ weft_status train_tokenizer(trained *t, const char *const *path, int n_path, con
                             host *h, weft_error *err);
 void trained_free(trained *t);
 
-/* Writes it down. */
+/* Its tokenizer.json. */
+void trained_put(const trained *t, const train_options *o, buffer *to);
 weft_status trained_save(const trained *t, const train_options *o, const char *path, host *h,
                          weft_error *err);
 

@@ -144,19 +144,24 @@ static void put_wordpiece(buffer *s, const trained *t, const train_options *o)
     buffer_text(s, "\n  }\n}\n");
 }
 
+void trained_put(const trained *t, const train_options *o, buffer *to)
+{
+    buffer_text(to, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n");
+    put_special(to, o);
+    if (o->wordpiece)
+        put_wordpiece(to, t, o);
+    else if (o->characters)
+        put_characters(to, t, o);
+    else
+        put_bpe(to, t, o);
+}
+
 weft_status trained_save(const trained *t, const train_options *o, const char *path, host *h,
                          weft_error *err)
 {
     buffer s;
     buffer_begin(&s, t->merger.mem, err);
-    buffer_text(&s, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n");
-    put_special(&s, o);
-    if (o->wordpiece)
-        put_wordpiece(&s, t, o);
-    else if (o->characters)
-        put_characters(&s, t, o);
-    else
-        put_bpe(&s, t, o);
+    trained_put(t, o, &s);
     const weft_status status = s.failed ? WEFT_ENOMEM : save_whole(path, s.at, s.n, h, err);
     buffer_end(&s);
     return status;

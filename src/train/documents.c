@@ -192,13 +192,9 @@ static size_t mark_length(const file *f)
 
 static weft_status check_utf8(const file *f, weft_error *err)
 {
-    const char *s = file_text(f);
-    for (size_t at = 0, n; at < f->size; at += n) {
-        uint32_t c;
-        n = (uint8_t)s[at] < 0x80 ? 1 : utf8_decode(s + at, f->size - at, &c);
-        if (n == 0)
-            return weft_fail(err, WEFT_EFORMAT, "%s: byte %zu is not UTF-8", f->path, at);
-    }
+    const size_t at = utf8_find_wrong(file_text(f), f->size);
+    if (at < f->size)
+        return weft_fail(err, WEFT_EFORMAT, "%s: byte %zu is not UTF-8", f->path, at);
     return WEFT_OK;
 }
 
@@ -348,7 +344,7 @@ static weft_status add_line(documents *d, const char *s, size_t n, int64_t numbe
 weft_status documents_jsonl(documents *d, const file *f, weft_error *err)
 {
     d->path = f->path;
-    if (!scratch_grow(&d->text, ROUND_BYTES, d->mem, err))
+    if (!scratch_grow(&d->text, f->size < ROUND_BYTES ? f->size : ROUND_BYTES, d->mem, err))
         return err->code;
     int64_t number = 1;
     for (size_t at = mark_length(f), n; at < f->size; at += n + 1, number++) {

@@ -124,6 +124,71 @@ static void golden_of_words(void **state)
     done(&t, &h);
 }
 
+/* ---- characters ------------------------------------------------------------------------------ */
+
+static void expect_ids(const tokenizer *t, const char *text, const uint32_t *want, size_t n)
+{
+    weft_error err = { 0 };
+    encoding e;
+    encoder *k = encoder_new(t, &t->host->mem, &err);
+    const encode_options o = { .parse_special = true };
+    assert_int_equal(encoder_encode(k, text, strlen(text), NULL, 0, &o, &e, &err), WEFT_OK);
+    assert_int_equal(e.n, n);
+    assert_memory_equal(e.id, want, n * sizeof *want);
+    encoder_free(k);
+}
+
+/* Ids in the order of code points, as nanoGPT numbers them; special tokens come first and are not
+ * learned from. */
+static void characters(void **state)
+{
+    (void)state;
+    static const char text[] = "b\xC3\xA9"
+                               "a\n\"b<|endoftext|>\\\xF0\x9F\x98\x80";
+    static const char *const special[] = { "<|endoftext|>", "<unk>" };
+    const char *path = temp_file("text.txt", text, strlen(text));
+    for (int n_special = 1; n_special <= 2; n_special++) {
+        const train_options o = {
+            .characters = true, .n_vocab = 10, .special = special, .n_special = n_special
+        };
+        const uint32_t s = (uint32_t)n_special;
+        const uint32_t want[] = { s + 4, s + 5, s + 3, s, s + 1, s + 4, 0, s + 2, s + 6 };
+        weft_error err = { 0 };
+        host h;
+        trained t;
+        tokenizer made;
+        train(&t, path, &o, &h);
+        assert_int_equal(t.merger.tokens.n, s + 7);
+        assert_int_equal(t.n_occurrence, 8);
+        const char *json = temp_path("characters.json");
+        assert_int_equal(trained_save(&t, &o, json, &h, &err), WEFT_OK);
+        done(&t, &h);
+        if (tokenizer_load(&made, json, NULL, WEFT_LOAD_COPY, &h, &err) != WEFT_OK)
+            fail_msg("%s", err.message);
+        expect_ids(&made, text, want, 9);
+        expect_ids(&made, "axb", n_special == 2 ? (uint32_t[]){ 5, 1, 6 } : (uint32_t[]){ 4, 5 },
+                   n_special == 2 ? 3 : 2); /* x was not in the text */
+        tokenizer_free(&made);
+        assert_int_equal(h.mem.used, 0);
+    }
+}
+
+static void too_many_characters(void **state)
+{
+    (void)state;
+    const train_options o = {
+        .characters = true, .n_vocab = 2, .special = end_of_text, .n_special = 1
+    };
+    const char *path = temp_file("text.txt", "ab", 2);
+    weft_error err = { 0 };
+    host h;
+    trained t;
+    host_plain(&h);
+    assert_int_equal(train_tokenizer(&t, &path, 1, &o, &h, &err), WEFT_EINVAL);
+    assert_non_null(strstr(err.message, "2 characters and 1 special tokens in a vocabulary of 2"));
+    assert_int_equal(h.mem.used, 0);
+}
+
 /* ---- the same for every number of threads ---------------------------------------------------- */
 
 static char *saved(const trained *t, const train_options *o, size_t *size)
@@ -391,6 +456,8 @@ int main(void)
         TEST("train-tokenizer: errors have names", errors_have_names),
         TEST("train-tokenizer: the public call checks what it is given", the_public_call_checks),
         TEST("train-tokenizer: every allocation may fail", every_allocation_may_fail),
+        TEST("characters: ids in the order of code points", characters),
+        TEST("characters: more than the vocabulary may have", too_many_characters),
     };
     return RUN(tests);
 }

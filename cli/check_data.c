@@ -1,0 +1,133 @@
+/* check_data.c - what a run would learn from: counts, and samples in which the tokens that are
+ * learned are green, or between brackets where there is no colour. */
+#include "cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- samples --------------------------------------------------------------------------------- */
+
+typedef struct painter {
+    bool colour;
+    int32_t sequence;
+    bool begun, learned; /* what the last token was */
+} painter;
+
+static void change(painter *p, bool learned)
+{
+    if (p->colour)
+        fputs(learned ? "\x1b[0;32m" : "\x1b[0;2m", stdout);
+    else if (p->learned != learned)
+        fputs(learned ? "\xE2\x9F\xA6" : "\xE2\x9F\xA7", stdout); /* U+27E6, U+27E7 */
+    p->learned = learned;
+}
+
+/* Text as it is, but nothing that a terminal could take for a command. */
+static void put_bytes(const char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char c = (unsigned char)s[i];
+        if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7F)
+            printf("\\x%02x", c);
+        else
+            putchar(c);
+    }
+}
+
+static void end_sequence(painter *p)
+{
+    if (p->colour)
+        fputs("\x1b[0m", stdout);
+    else if (p->learned)
+        change(p, false);
+    p->learned = false;
+    putchar('\n');
+}
+
+static void paint(void *ud, const weft_data_token *t)
+{
+    painter *p = ud;
+    if (p->begun && t->sequence != p->sequence)
+        end_sequence(p);
+    if (!p->begun || t->sequence != p->sequence) {
+        printf("--- text %d\n", t->sequence + 1);
+        if (p->colour)
+            change(p, false);
+    }
+    p->begun = true;
+    p->sequence = t->sequence;
+    if (t->learned != p->learned)
+        change(p, t->learned);
+    put_bytes(t->text, t->length);
+}
+
+static int show_samples(weft_data *d, uint64_t seed, int64_t n)
+{
+    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+    const bool colour = isatty(STDOUT_FILENO) && !(no && *no) && !(term && !strcmp(term, "dumb"));
+    weft_error err = { 0 };
+    for (int64_t i = 0; i < n; i++) {
+        painter p = { .colour = colour };
+        printf("\nsample %lld\n", (long long)i);
+        if (weft_data_show(d, seed, i, paint, &p, &err) != WEFT_OK)
+            return cli_fail(&err);
+        end_sequence(&p);
+    }
+    return 0;
+}
+
+/* ---- counts ---------------------------------------------------------------------------------- */
+
+static void print_part(const char *name, const weft_data_counts *c)
+{
+    printf("%-13s %lld samples, %lld tokens, of which %.1f %% are learned, %lld ends of texts\n",
+           name, (long long)c->n_sample, (long long)c->n_row,
+           c->n_row > 0 ? 100 * (double)c->n_target / (double)c->n_row : 0, (long long)c->n_end);
+}
+
+/* A line only where there is something to say. */
+static void print_some(const char *name, int64_t n, const char *what)
+{
+    if (n > 0)
+        printf("%-13s %lld %s\n", name, (long long)n, what);
+}
+
+static void print_info(const weft_data_info *i)
+{
+    printf("data          %lld documents, %lld tokens of a vocabulary of %d\n",
+           (long long)i->n_document, (long long)i->n_token, i->n_vocab);
+    printf("samples       up to %lld tokens, %s\n", (long long)i->n_ctx,
+           i->windows ? "windows of one text" : "packed with documents that do not see each other");
+    print_part("training", &i->train);
+    if (i->validation.n_sample > 0)
+        print_part("validation", &i->validation);
+    if (i->end_id < 0)
+        printf("ends          none: no token ends a text\n");
+    print_some("empty", i->n_empty, "documents are left out");
+    print_some("prompts", i->n_prompt, "documents have a part that is only read");
+    print_some("astride", i->n_astride, "documents have a token that is prompt and completion");
+    print_some("cut", i->train.n_cut + i->validation.n_cut, "documents go on in another sequence");
+    print_some("truncated", i->train.n_truncated + i->validation.n_truncated,
+               "documents lose their end");
+    print_some("mute", i->train.n_mute + i->validation.n_mute,
+               "documents are left out, with nothing to learn in them");
+}
+
+int cli_check_data(const weft_train_options *o, int64_t n_show, const char *ids)
+{
+    weft_error err = { 0 };
+    weft_data_info info = { .struct_size = sizeof info };
+    weft_data *d = weft_data_open(o, &err);
+    if (!d)
+        return cli_fail(&err);
+    weft_data_get_info(d, &info);
+    print_info(&info);
+    int code = show_samples(d, o->seed,
+                            n_show < info.train.n_sample ? n_show : info.train.n_sample);
+    if (code == 0 && ids && weft_data_save(d, ids, &err) != WEFT_OK)
+        code = cli_fail(&err);
+    weft_data_close(d);
+    return code;
+}

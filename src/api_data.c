@@ -1,0 +1,191 @@
+/* api_data.c - the data of a run, looked at before it begins: the public functions. */
+#include "api_train.h"
+#include "text/source.h"
+
+struct weft_data {
+    host host;
+    tokenizer tokenizer;
+    dataset data;
+};
+
+/* The tokenizer that the run would make for itself, without a file. */
+static weft_status make_tokenizer(weft_data *d, const weft_train_options *o, weft_error *err)
+{
+    trained made;
+    train_options how;
+    buffer json;
+    weft_status status = learn_tokenizer(&made, &how, o, &d->host, err);
+    if (status != WEFT_OK)
+        return status;
+    buffer_begin(&json, &d->host.mem, err);
+    trained_put(&made, &how, &json);
+    trained_free(&made);
+    status = json.failed ? err->code
+                         : tokenizer_begin(&d->tokenizer, "the data", "data", &d->host, err);
+    if (status == WEFT_OK) {
+        status = source_json(&d->tokenizer, json.at, json.n, err);
+        if (status == WEFT_OK)
+            status = tokenizer_finish(&d->tokenizer, err);
+        d->tokenizer.eos = 0; /* the first of its special tokens */
+        if (status != WEFT_OK)
+            tokenizer_free(&d->tokenizer);
+    }
+    buffer_end(&json);
+    return status;
+}
+
+/* Vocabulary and context of the model that there is, or of the one that there would be. */
+static weft_status find_sizes(weft_data *d, const weft_train_options *o, const char *from,
+                              int64_t *n_vocab, int64_t *n_ctx, weft_error *err)
+{
+    if (from) {
+        model m;
+        const weft_status status = model_open(&m, from, WEFT_LOAD_MAP, &d->host, err);
+        if (status == WEFT_OK) {
+            *n_vocab = m.n_vocab;
+            *n_ctx = m.n_ctx;
+            model_close(&m);
+        }
+        return status;
+    }
+    fresh_shape s = { 0 };
+    const weft_status status = shape_of(o, &s, err);
+    *n_vocab = (int64_t)d->tokenizer.n_id;
+    *n_ctx = s.n_ctx;
+    return status;
+}
+
+static weft_status open_data(weft_data *d, const weft_train_options *o, weft_error *err)
+{
+    const char *from = o->resume ? o->out : o->model, *text = o->tokenizer ? o->tokenizer : from;
+    int64_t n_vocab, n_ctx;
+    weft_status status = text ? tokenizer_load(&d->tokenizer, text, NULL, o->load, &d->host, err)
+                              : make_tokenizer(d, o, err);
+    if (status != WEFT_OK)
+        return status;
+    status = find_sizes(d, o, from, &n_vocab, &n_ctx, err);
+    if (status == WEFT_OK) {
+        const data_options how = data_of(o, &d->tokenizer, n_vocab, n_ctx);
+        status = data_open(&d->data, o->data, o->n_data, &how, &d->host, err);
+    }
+    if (status != WEFT_OK)
+        tokenizer_free(&d->tokenizer);
+    return status;
+}
+
+weft_data *weft_data_open(const weft_train_options *options, weft_error *err)
+{
+    weft_error local;
+    weft_train_options o;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (take_train_options(&o, options, err) != WEFT_OK)
+        return NULL;
+    if (o.resume && !o.out) {
+        weft_fail(err, WEFT_EINVAL, "no directory for the run given");
+        return NULL;
+    }
+    host h = { .io = io_system, .log = { o.log, o.log_ud } };
+    mem_init(&h.mem, o.ram_max, NULL);
+    weft_data *d = mem_zalloc(&h.mem, 1, sizeof *d, "data", err);
+    if (!d)
+        return NULL;
+    d->host = h;
+    if (open_data(d, &o, err) == WEFT_OK)
+        return d;
+    h = d->host;
+    mem_free(&h.mem, d);
+    return NULL;
+}
+
+void weft_data_close(weft_data *d)
+{
+    if (!d)
+        return;
+    data_close(&d->data);
+    tokenizer_free(&d->tokenizer);
+    host h = d->host; /* the block is freed through the host that lies in it */
+    mem_free(&h.mem, d);
+}
+
+static weft_data_counts counts_of(const data_part *p)
+{
+    const data_counts *c = &p->counts;
+    return (weft_data_counts){ .n_sample = c->n_sample,
+                               .n_document = c->n_document,
+                               .n_cut = c->n_cut,
+                               .n_truncated = c->n_truncated,
+                               .n_mute = c->n_mute,
+                               .n_row = c->n_row,
+                               .n_target = c->n_target,
+                               .n_end = c->n_eos };
+}
+
+void weft_data_get_info(const weft_data *d, weft_data_info *info)
+{
+    const corpus *c = &d->data.corpus;
+    weft_data_info i = { .windows = d->data.windows,
+                         .n_ctx = d->data.n_ctx,
+                         .n_vocab = (int32_t)c->n_vocab,
+                         .end_id = c->eos,
+                         .n_token = c->n_id,
+                         .n_document = c->n_document,
+                         .n_empty = c->n_empty,
+                         .n_prompt = c->n_prompt,
+                         .n_astride = c->n_astride,
+                         .train = counts_of(&d->data.train),
+                         .validation = counts_of(&d->data.validation),
+                         .bytes = d->host.mem.used };
+    give(info, info->struct_size, &i, sizeof i);
+}
+
+/* What shows tokens inside as it is seen outside. */
+typedef struct viewer {
+    weft_data_fn *fn;
+    void *ud;
+} viewer;
+
+static void pass_on(void *ud, const data_token *t)
+{
+    const viewer *v = ud;
+    const weft_data_token k = { .struct_size = sizeof k,
+                                .sequence = t->seq,
+                                .id = t->id,
+                                .text = t->length > 0 ? t->text : "",
+                                .length = t->length,
+                                .special = t->special,
+                                .learned = t->target };
+    v->fn(v->ud, &k);
+}
+
+weft_status weft_data_show(weft_data *d, uint64_t seed, int64_t sample, weft_data_fn *fn, void *ud,
+                           weft_error *err)
+{
+    weft_error local;
+    batch b;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!d || !fn || sample < 0)
+        return weft_fail(err, WEFT_EINVAL, "no %s given",
+                         !d    ? "data"
+                         : !fn ? "callback"
+                               : "sample");
+    weft_status status = data_room(&b, &d->data, 1, err);
+    if (status != WEFT_OK)
+        return status;
+    status = data_fill(&b, &d->data.train, seed, sample, 1, err);
+    if (status == WEFT_OK)
+        data_show(&b, &d->tokenizer, pass_on, &(viewer){ fn, ud });
+    data_room_free(&b, &d->data);
+    return status;
+}
+
+weft_status weft_data_save(const weft_data *d, const char *path, weft_error *err)
+{
+    weft_error local;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!d || !path)
+        return weft_fail(err, WEFT_EINVAL, "no %s given", d ? "path" : "data");
+    return corpus_save(&d->data.corpus, path, err);
+}

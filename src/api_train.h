@@ -1,0 +1,27 @@
+/* api_train.h - what training and looking at its data share. */
+#ifndef WEFT_API_TRAIN_H
+#define WEFT_API_TRAIN_H
+
+#include "api.h"
+#include "text/train.h"
+#include "train/data.h"
+#include "train/fresh.h"
+
+/* What ends a text for tokenizers that are made for a run. */
+#define END_OF_TEXT "<|endoftext|>"
+
+weft_status take_train_options(weft_train_options *to, const weft_train_options *from,
+                               weft_error *err);
+
+/* Learns a tokenizer from the data of a run; t gets how. */
+weft_status learn_tokenizer(trained *made, train_options *t, const weft_train_options *o, host *h,
+                            weft_error *err);
+
+/* The shape of a new model that was asked for, but for its vocabulary. */
+weft_status shape_of(const weft_train_options *o, fresh_shape *s, weft_error *err);
+
+/* How a model with these sizes reads the data. */
+data_options data_of(const weft_train_options *o, const tokenizer *t, int64_t n_vocab,
+                     int64_t n_ctx);
+
+#endif

@@ -1,0 +1,96 @@
+/* fuzz_documents.c - bytes as JSONL or as text between separators, as the first of them says; and
+ * samples of what came of it. */
+#include "hostile.h"
+#include "text/source.h"
+#include "train/documents.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Letters of ASCII are known, all others are <unk>. */
+static const char head[] =
+    "{\"version\": \"1.0\", \"added_tokens\": [{\"id\": 0, \"content\": \"<unk>\", "
+    "\"single_word\": "
+    "false, \"lstrip\": false, \"rstrip\": false, \"normalized\": false, \"special\": true}], "
+    "\"normalizer\": null, \"pre_tokenizer\": null, \"post_processor\": null, \"decoder\": "
+    "{\"type\": \"Fuse\"}, \"model\": {\"type\": \"BPE\", \"unk_token\": \"<unk>\", \"merges\": "
+    "[[\"a\", \"b\"]], \"vocab\": {\"<unk>\": 0, \"ab\": 1, \"\\n\": 2";
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "%s\n", what);
+    abort();
+}
+
+/* Made once; lives as long as the process. */
+static const tokenizer *letters(void)
+{
+    static tokenizer t;
+    static host h;
+    static bool made;
+    char json[4096];
+    if (made)
+        return &t;
+    size_t n = (size_t)snprintf(json, sizeof json, "%s", head);
+    for (int c = 'A'; c <= 'z'; c++)
+        if (c != '\\')
+            n += (size_t)snprintf(json + n, sizeof json - n, ", \"%c\": %d", c, c);
+    n += (size_t)snprintf(json + n, sizeof json - n, "}}}");
+    h = (host){ .io = io_system };
+    mem_init(&h.mem, 0, NULL);
+    if (tokenizer_begin(&t, "letters", "tokenizer.json", &h, NULL) != WEFT_OK ||
+        source_json(&t, (const uint8_t *)json, n, NULL) != WEFT_OK ||
+        tokenizer_finish(&t, NULL) != WEFT_OK)
+        fail("the tokenizer is wrong");
+    made = true;
+    return &t;
+}
+
+static void check(const corpus *c)
+{
+    int64_t n_id = 0;
+    for (int64_t k = 0; k < c->n_source; k++) {
+        const shard *s = &c->source[k].shard;
+        if (c->source[k].first_id != n_id || shard_find_stranger(s, c->n_vocab) != s->n_id)
+            fail("a source has ids of others");
+        for (uint64_t i = 0; i < s->n_document; i++)
+            if (s->document[i].end <= shard_begin(s, i) ||
+                s->document[i].quiet > s->document[i].end - shard_begin(s, i))
+                fail("a document is empty, or its prompt too long");
+        n_id += (int64_t)s->n_id;
+    }
+    if (n_id != c->n_id)
+        fail("ids are lost");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char *const separators[] = { NULL, "", "<s>" };
+    if (size < 2)
+        return 0;
+    host h = { .io = io_system };
+    json_object_seed(1); /* hashing is random by default, findings must repeat */
+    mem_init(&h.mem, (size_t)256 << 20, NULL);
+    const file f = { .data = data + 1, .size = size - 1, .path = "fuzz" };
+    const corpus_options o = { .tokenizer = letters(),
+                               .separator = separators[data[0] % 3],
+                               .eos = data[0] & 8 ? 2 : -1,
+                               .parse_special = data[0] & 16,
+                               .n_thread = 1 };
+    corpus c = { .host = &h, .n_vocab = o.tokenizer->n_id, .eos = o.eos };
+    documents d;
+    weft_error err = { 0 };
+    if (documents_begin(&d, &c, &o, f.size, &err) != WEFT_OK)
+        fail("no memory");
+    const weft_status status = data[0] & 4 ? documents_jsonl(&d, &f, &err)
+                                           : documents_text(&d, &f, &err);
+    documents_end(&d);
+    if (status != WEFT_OK && !err.message[0])
+        fail("an error without a sentence");
+    check(&c);
+    corpus_close(&c);
+    if (h.mem.used != 0)
+        fail("memory was kept");
+    return 0;
+}
