@@ -47,7 +47,8 @@ typedef struct command {
 } command;
 
 extern const command command_run, command_inspect, command_eval, command_verify, command_convert,
-    command_quantize, command_tokenize, command_train, command_train_tokenizer, command_version;
+    command_quantize, command_tokenize, command_train, command_train_tokenizer, command_report,
+    command_version;
 extern const command *const commands[]; /* ends with NULL */
 
 /* Reads the environment, then argv. Returns 0, or EXIT_USAGE after saying on stderr what is

@@ -8,17 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
-const command *const commands[] = { &command_run,
-                                    &command_inspect,
-                                    &command_eval,
-                                    &command_verify,
-                                    &command_convert,
-                                    &command_quantize,
-                                    &command_tokenize,
-                                    &command_train,
-                                    &command_train_tokenizer,
-                                    &command_version,
-                                    NULL };
+const command *const commands[] = { &command_run,      &command_inspect, &command_eval,
+                                    &command_verify,   &command_convert, &command_quantize,
+                                    &command_tokenize, &command_train,   &command_train_tokenizer,
+                                    &command_report,   &command_version, NULL };
 
 /* ---- what commands share --------------------------------------------------------------------- */
 

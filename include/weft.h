@@ -689,6 +689,30 @@ WEFT_API weft_status weft_data_show(weft_data *data, uint64_t seed, int64_t samp
 /* All data as one file of ids, which weft_train reads without a tokenizer's work. */
 WEFT_API weft_status weft_data_save(const weft_data *data, const char *path, weft_error *err);
 
+/* ---- report: a run to look at ---------------------------------------------------------------- */
+
+typedef struct weft_report_options {
+    size_t struct_size;
+    const char *title; /* NULL: the name of the run's directory */
+    size_t ram_max;
+} weft_report_options;
+
+typedef struct weft_report_info {
+    size_t struct_size;
+    int64_t step;     /* the last */
+    int64_t n_point;  /* steps that are drawn */
+    int64_t n_sample; /* texts that the model wrote meanwhile */
+    uint64_t bytes;   /* of the page */
+    char path[4096];
+} weft_report_info;
+
+/* Makes a page of RUN/metrics.jsonl: loss and validation, learning rate, norm of the gradients,
+ * speed, samples. One HTML file that needs no other, nor a network or scripts. to: its path; NULL:
+ * RUN/report.html. info may be NULL. */
+WEFT_API weft_status weft_report(const char *run, const char *to,
+                                 const weft_report_options *options, weft_report_info *info,
+                                 weft_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -197,15 +197,16 @@ static weft_status take_tokenizer(const char *from, const char *path, const char
 }
 
 /* The run's tokenizer: the given one, or one made for it. */
-static weft_status settle_tokenizer(const weft_train_options *o, host *h, weft_error *err)
+static weft_status settle_tokenizer(const weft_train_options *o, const char *in, host *h,
+                                    weft_error *err)
 {
     static const char says[] = "{\n  \"bos_token\": \"" END_OF_TEXT
                                "\",\n  \"eos_token\": \"" END_OF_TEXT
                                "\",\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n";
     char path[4096], config[4096];
-    if (!join(path, sizeof path, o->out, "tokenizer.json") ||
-        !join(config, sizeof config, o->out, "tokenizer_config.json"))
-        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", o->out);
+    if (!join(path, sizeof path, in, "tokenizer.json") ||
+        !join(config, sizeof config, in, "tokenizer_config.json"))
+        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", in);
     if (o->tokenizer)
         return take_tokenizer(o->tokenizer, path, config, h, err);
     const weft_status status = make_tokenizer(o, path, h, err);
@@ -225,37 +226,49 @@ weft_status shape_of(const weft_train_options *o, fresh_shape *s, weft_error *er
     return fresh_resolve(o->preset ? fresh_preset(o->preset) : NULL, &over, s, err);
 }
 
-static weft_status write_fresh(const weft_train_options *o, const fresh_shape *s, host *h,
-                               weft_error *err)
+static weft_status write_fresh(const weft_train_options *o, const char *in, const fresh_shape *s,
+                               host *h, weft_error *err)
 {
     buffer config;
     buffer_begin(&config, &h->mem, err);
     fresh_config(&config, s);
     const weft_status status = config.failed ? WEFT_ENOMEM
-                                             : fresh_write(o->out, (const char *)config.at,
-                                                           config.n, o->seed, h, err);
+                                             : fresh_write(in, (const char *)config.at, config.n,
+                                                           o->seed, h, err);
     buffer_end(&config);
     return status;
 }
 
-/* A model that has learned nothing, in the run's directory. */
-static weft_status begin_fresh(const weft_train_options *o, host *h, weft_error *err)
+static weft_status make_directory(const char *path, host *h, weft_error *err)
+{
+    if (path_is_directory(path, h) || h->io.mkdir(h->io.ud, path) == 0)
+        return WEFT_OK;
+    return weft_fail(err, WEFT_EIO, "%s: cannot be made", path);
+}
+
+/* A model that has learned nothing, in a directory of its own inside the run's, where it may break
+ * off at any time: what an earlier one has left is no obstacle. */
+static weft_status begin_fresh(const weft_train_options *o, const char *in, host *h,
+                               weft_error *err)
 {
     tokenizer t;
     fresh_shape shape;
     if (shape_of(o, &shape, err) != WEFT_OK)
         return err->code;
-    if (!path_is_directory(o->out, h) && h->io.mkdir(h->io.ud, o->out) != 0)
-        return weft_fail(err, WEFT_EIO, "%s: cannot be made", o->out);
-    weft_status status = settle_tokenizer(o, h, err);
+    checkpoint_remove(in, h);
+    weft_status status = make_directory(o->out, h, err);
     if (status == WEFT_OK)
-        status = tokenizer_load(&t, o->out, NULL, WEFT_LOAD_COPY, h, err);
+        status = make_directory(in, h, err);
+    if (status == WEFT_OK)
+        status = settle_tokenizer(o, in, h, err);
+    if (status == WEFT_OK)
+        status = tokenizer_load(&t, in, NULL, WEFT_LOAD_COPY, h, err);
     if (status != WEFT_OK)
         return status;
     shape.n_vocab = (int64_t)t.n_id;
     shape.eos_id = t.eos;
     tokenizer_free(&t);
-    return write_fresh(o, &shape, h, err);
+    return write_fresh(o, in, &shape, h, err);
 }
 
 /* ---- a run ----------------------------------------------------------------------------------- */
@@ -410,6 +423,14 @@ static weft_status measure(training *t, int n_thread, weft_error *err)
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
+static weft_status resume(training *t, const checkpoint *c, weft_error *err)
+{
+    const weft_status status = trainer_load(&t->trainer, c, err);
+    if (status == WEFT_OK)
+        checkpoint_publish(c, t->o->out, &t->model->host);
+    return status;
+}
+
 static weft_status prepare(training *t, const char *from, bool fresh, const checkpoint *c,
                            weft_error *err)
 {
@@ -452,9 +473,11 @@ static weft_status prepare(training *t, const char *from, bool fresh, const chec
         status = trainer_init(&t->trainer, &t->model->model, &t->data, &inner, err);
     t->has_trainer = status == WEFT_OK;
     if (status == WEFT_OK && *c->path)
-        status = trainer_load(&t->trainer, c, err);
+        status = resume(t, c, err);
     else if (status == WEFT_OK)
         status = trainer_save(&t->trainer, &t->form, err);
+    if (status == WEFT_OK && fresh && !*c->path)
+        checkpoint_remove(from, &t->model->host);
     return status;
 }
 
@@ -505,8 +528,9 @@ static weft_status refuse_model(const char *out, host *h, weft_error *err)
                      out);
 }
 
-/* Where the run begins: at its newest checkpoint, at the given model, or at nothing. */
-static weft_status find_start(const weft_train_options *o, checkpoint *c, host *h, weft_error *err)
+/* Where the run begins: at its newest checkpoint, at the given model, or at a new one in `fresh`. */
+static weft_status find_start(const weft_train_options *o, checkpoint *c, const char *fresh,
+                              host *h, weft_error *err)
 {
     weft_status status = checkpoint_find(c, o->out, h, err);
     if (status != WEFT_OK)
@@ -518,7 +542,7 @@ static weft_status find_start(const weft_train_options *o, checkpoint *c, host *
     if (*c->path)
         return WEFT_OK;
     status = refuse_model(o->out, h, err);
-    return status == WEFT_OK && !o->model ? begin_fresh(o, h, err) : status;
+    return status == WEFT_OK && !o->model ? begin_fresh(o, fresh, h, err) : status;
 }
 
 weft_status weft_train(const weft_train_options *options, weft_train_info *info, weft_error *err)
@@ -534,8 +558,11 @@ weft_status weft_train(const weft_train_options *options, weft_train_info *info,
         return weft_fail(err, WEFT_EINVAL, "no directory for the run given");
     host h = { .io = io_system, .log = { o.log, o.log_ud } };
     mem_init(&h.mem, o.ram_max, NULL);
-    weft_status status = find_start(&o, &c, &h, err);
-    const char *from = *c.path ? c.path : o.model ? o.model : o.out;
+    char fresh[4096];
+    if (!join(fresh, sizeof fresh, o.out, "start"))
+        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", o.out);
+    weft_status status = find_start(&o, &c, fresh, &h, err);
+    const char *from = *c.path ? c.path : o.model ? o.model : fresh;
     if (status == WEFT_OK)
         status = train(&o, from, !o.model, &c, info, err);
     checkpoint_free(&c);

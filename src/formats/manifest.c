@@ -95,13 +95,15 @@ static int64_t read_count(reader *r, const json_t *in, const char *key)
 static bool hex_of(const char *text, size_t length, uint64_t *to)
 {
     *to = 0;
+    if (length != SUM_SIZE)
+        return false;
     for (size_t i = 0; i < length; i++) {
         const char *at = memchr("0123456789abcdef", text[i], 16);
         if (!at)
             return false;
         *to = *to << 4 | (uint64_t)(at - "0123456789abcdef");
     }
-    return length == SUM_SIZE;
+    return true;
 }
 
 static uint64_t read_sum(reader *r, const json_t *v)

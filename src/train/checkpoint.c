@@ -28,13 +28,20 @@ static weft_status join(char *to, const char *directory, const char *name, weft_
     return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", directory);
 }
 
+#define NAME_SIZE 64
+
+static void spell(step_name n, char *to)
+{
+    if (n.turn == 1)
+        snprintf(to, NAME_SIZE, "step-%08" PRId64, n.step);
+    else
+        snprintf(to, NAME_SIZE, "step-%08" PRId64 "-%" PRId64, n.step, n.turn);
+}
+
 static weft_status step_path(char *to, const char *root, step_name n, weft_error *err)
 {
-    char name[64];
-    if (n.turn == 1)
-        snprintf(name, sizeof name, "step-%08" PRId64, n.step);
-    else
-        snprintf(name, sizeof name, "step-%08" PRId64 "-%" PRId64, n.step, n.turn);
+    char name[NAME_SIZE];
+    spell(n, name);
     return join(to, root, name, err);
 }
 
@@ -47,15 +54,18 @@ static int64_t read_digits(const char **at)
     return value;
 }
 
+/* Only as we spell it. */
 static bool read_step_name(const char *name, step_name *to)
 {
+    char again[NAME_SIZE];
+    const char *at = name + 5;
     if (strncmp(name, "step-", 5) != 0)
         return false;
-    name += 5;
-    *to = (step_name){ read_digits(&name), 1 };
-    if (*name == '-' && name++)
-        to->turn = read_digits(&name);
-    return !*name && to->step >= 0 && to->turn >= 1;
+    *to = (step_name){ read_digits(&at), 1 };
+    if (*at == '-' && at++)
+        to->turn = read_digits(&at);
+    spell(*to, again);
+    return to->step >= 0 && to->turn >= 1 && strcmp(name, again) == 0;
 }
 
 /* A file of a checkpoint, or one that was on its way to become it ("config.json.4711.part"). */
@@ -153,9 +163,7 @@ static void sweep(const char *directory, bool parts, host *h)
     h->io.list(h->io.ud, directory, sweep_file, &s);
 }
 
-/* The manifest goes first: what is left of it is no checkpoint. Files that are not ours stay, and
- * their directory with them. */
-static void remove_step(const char *directory, host *h)
+void checkpoint_remove(const char *directory, host *h)
 {
     char path[MAX_PATH];
     if (join(path, directory, MANIFEST_FILE, NULL) == WEFT_OK)
@@ -185,7 +193,7 @@ static weft_status retire(const char *root, step_name newest, int keep, host *h,
             last = n.step;
             kept++;
         } else if (!whole || keep > 0) {
-            remove_step(path, h);
+            checkpoint_remove(path, h);
         }
     }
 }
@@ -285,23 +293,24 @@ static weft_status write_manifest(writing *w)
     return status;
 }
 
-/* The run's directory becomes the new model, file by file; config.json and the tokenizer are the
- * same in all checkpoints. If that fails, it stays an older one. */
-static void publish(const writing *w, const char *root)
+/* The run's directory becomes the model of a checkpoint, file by file; config.json and the tokenizer
+ * are the same in all of them. If that fails, it stays another one. */
+static void publish(const char *root, const char *directory, const manifest_file *f, int64_t n,
+                    host *h)
 {
     save s;
     weft_error err = { 0 };
     char from[MAX_PATH], to[MAX_PATH];
-    sweep(root, true, w->host);
-    save_begin(&s, w->host, &err);
-    for (int i = 0; i < w->n_file; i++)
-        if (strcmp(w->file[i].name, STATE_FILE) != 0 &&
-            join(from, w->path, w->file[i].name, NULL) == WEFT_OK &&
-            join(to, root, w->file[i].name, NULL) == WEFT_OK)
+    sweep(root, true, h);
+    save_begin(&s, h, &err);
+    for (int64_t i = 0; i < n; i++)
+        if (strcmp(f[i].name, STATE_FILE) != 0 &&
+            join(from, directory, f[i].name, NULL) == WEFT_OK &&
+            join(to, root, f[i].name, NULL) == WEFT_OK)
             save_link(&s, from, to);
     if (save_commit(&s) != WEFT_OK)
-        log_write(&w->host->log, WEFT_LOG_WARN, "%s: the model here stays that of another step: %s",
-                  root, err.message);
+        log_write(&h->log, WEFT_LOG_WARN, "%s: the model here stays that of another step: %s", root,
+                  err.message);
 }
 
 static weft_status write_all(writing *w, const char *root)
@@ -315,7 +324,7 @@ static weft_status write_all(writing *w, const char *root)
     if (status == WEFT_OK)
         status = write_manifest(w);
     if (status != WEFT_OK)
-        remove_step(w->path, w->host);
+        checkpoint_remove(w->path, w->host);
     return status;
 }
 
@@ -345,7 +354,7 @@ weft_status checkpoint_write(const char *root, const checkpoint_view *v, int kee
         chunk_sums_free(&w.sums[i]);
     if (status != WEFT_OK)
         return status;
-    publish(&w, root);
+    publish(root, w.path, w.file, w.n_file, h);
     if (retire(root, name, keep, h, &why) != WEFT_OK)
         log_write(&h->log, WEFT_LOG_WARN, "%s: old checkpoints stay: %s", root, why.message);
     return WEFT_OK;
@@ -499,6 +508,11 @@ weft_status checkpoint_find(checkpoint *c, const char *root, host *h, weft_error
         }
         log_write(&h->log, WEFT_LOG_WARN, "%s; an older checkpoint is looked for", why.message);
     }
+}
+
+void checkpoint_publish(const checkpoint *c, const char *root, host *h)
+{
+    publish(root, c->path, c->manifest.file, c->manifest.n_file, h);
 }
 
 static weft_status check_blocks(const checkpoint *c, const checkpoint_block *block, int n_block,

@@ -41,6 +41,10 @@ typedef struct checkpoint_view {
 weft_status checkpoint_write(const char *root, const checkpoint_view *v, int keep, host *h,
                              weft_error *err);
 
+/* Removes the files of a checkpoint in a directory, the manifest first, and the directory; if it
+ * holds other files, those stay, and it with them. */
+void checkpoint_remove(const char *directory, host *h);
+
 /* A checkpoint that was found. */
 typedef struct checkpoint {
     char path[4096]; /* its directory, which model_open opens; "" where the run has none */
@@ -50,6 +54,10 @@ typedef struct checkpoint {
 /* The newest whose every byte is as it was written. One that is damaged is passed over with a
  * warning that names file and chunk; an error where all are. */
 weft_status checkpoint_find(checkpoint *c, const char *root, host *h, weft_error *err);
+
+/* Makes the run's directory the model of this checkpoint: a crash may have left it the one before, or
+ * the one that is damaged. */
+void checkpoint_publish(const checkpoint *c, const char *root, host *h);
 
 /* Fills the blocks, which must have the names and sizes that were written. */
 weft_status checkpoint_read(const checkpoint *c, const checkpoint_block *block, int n_block,

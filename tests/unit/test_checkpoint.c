@@ -221,6 +221,32 @@ static void holds(const char *directory, const char *const *word, host *h)
         fail_msg("%s holds \"%s\"", directory, l.text);
 }
 
+/* After damage or a crash the run's directory is another model than the one that is found. */
+static void published_again(void **state)
+{
+    (void)state;
+    host h;
+    weft_error err;
+    checkpoint c;
+    char path[512];
+    const char *root = temp_path("again");
+    host_plain(&h);
+    assert_int_equal(write_step(root, 1, 2, &h, &err), WEFT_OK);
+    assert_int_equal(write_step(root, 2, 2, &h, &err), WEFT_OK);
+    snprintf(path, sizeof path, "%s/step-00000002/manifest.json", root);
+    assert_int_equal(unlink(path), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(checkpoint_find(&c, root, &h, &err), WEFT_OK);
+        checkpoint_publish(&c, root, &h);
+        checkpoint_free(&c);
+        assert_int_equal(step_of_model(root, 2, &h), 1);
+    }
+    holds(root,
+          (const char *const[]){ "step-00000001", "step-00000002", "config.json", "tokenizer.json",
+                                 "model.safetensors", NULL },
+          &h);
+}
+
 /* A run that crashed leaves files; those of others stay. */
 static void leftovers(void **state)
 {
@@ -291,13 +317,25 @@ static void names_of_others(void **state)
     weft_error err;
     char path[512];
     const char *root = temp_path("others");
-    static const char *const no[] = { "step-",      "step-1x",
-                                      "step-1-",    "step-1-0",
-                                      "step-1-2-3", "steps-9",
-                                      "step--9",    "step-+9",
-                                      "step- 9",    "step-9 ",
-                                      "Step-9",     "step-1-2x",
-                                      "step-0x9",   "step-99999999999999999999" };
+    static const char *const no[] = { "step-",
+                                      "step-1x",
+                                      "step-1-",
+                                      "step-1-0",
+                                      "step-1-2-3",
+                                      "steps-9",
+                                      "step--9",
+                                      "step-+9",
+                                      "step- 9",
+                                      "step-9 ",
+                                      "Step-9",
+                                      "step-1-2x",
+                                      "step-0x9",
+                                      "step-9",
+                                      "step-000000009",
+                                      "step-00000009-1",
+                                      "step-00000009-0",
+                                      "step-00000009-02",
+                                      "step-99999999999999999999" };
     host_plain(&h);
     assert_int_equal(write_step(root, 3, 1, &h, &err), WEFT_OK);
     for (size_t i = 0; i < sizeof no / sizeof *no; i++) {
@@ -794,6 +832,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("checkpoint: what is written is found, the newest few stay", written_and_found),
+        TEST("checkpoint: the run's directory follows the one that is found", published_again),
         TEST("checkpoint: the rest of a crash goes, files of others stay", leftovers),
         TEST("checkpoint: none is written over", same_step),
         TEST("checkpoint: directories with other names are not touched", names_of_others),

@@ -1,0 +1,47 @@
+/* weft report - what a run has learned so far, as a page to look at. */
+#include "cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *run, *out, *title;
+static bool json;
+
+static const option options[] = {
+    { 'o', "out", OPT_TEXT, &out, "PATH", NULL, "write the page here (RUN/report.html)" },
+    { 0, "title", OPT_TEXT, &title, "TEXT", NULL, "its heading (the name of the run)" },
+    { 0, "json", OPT_FLAG, &json, NULL, NULL, "print one JSON object" },
+    { 0 },
+};
+
+static int report_main(void)
+{
+    const weft_report_options o = { .struct_size = sizeof o, .title = title };
+    weft_report_info i = { .struct_size = sizeof i };
+    weft_error err = { 0 };
+    if (!run)
+        return cli_usage(&command_report, "which run? Give the directory that weft train wrote");
+    if (weft_report(run, out, &o, &i, &err) != WEFT_OK)
+        return cli_fail(&err);
+    if (!json) {
+        printf("%s: %lld steps, %lld samples\n", i.path, (long long)i.step, (long long)i.n_sample);
+        return 0;
+    }
+    printf("{\"path\":");
+    cli_json_text(i.path, strlen(i.path));
+    printf(",\"step\":%lld,\"n_point\":%lld,\"n_sample\":%lld,\"bytes\":%llu}\n", (long long)i.step,
+           (long long)i.n_point, (long long)i.n_sample, (unsigned long long)i.bytes);
+    return 0;
+}
+
+const command command_report = {
+    .name = "report",
+    .arguments = "RUN",
+    .summary = "make a page of a run: loss, speed, samples",
+    .examples = "  weft report shakespeare\n"
+                "  weft report shakespeare -o shakespeare.html --title \"Forty plays\"\n",
+    .options = options,
+    .n_positional = 1,
+    .positional = &run,
+    .main = report_main,
+};

@@ -1,0 +1,90 @@
+/* api_report.c - the public function that makes a page of a run: check, read, delegate. */
+#include "api.h"
+#include "base/save.h"
+#include "explain/report.h"
+#include "models/conversion.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The last name of a path, in `to`; "run" for "." and the like. */
+static void name_of(const char *path, char *to, size_t size)
+{
+    size_t n = strlen(path);
+    while (n > 0 && path[n - 1] == '/')
+        n--;
+    size_t begin = n;
+    while (begin > 0 && path[begin - 1] != '/')
+        begin--;
+    snprintf(to, size, "%.*s", (int)(n - begin), path + begin);
+    if (!to[0] || strcmp(to, ".") == 0 || strcmp(to, "..") == 0)
+        snprintf(to, size, "run");
+}
+
+static weft_status read_metrics(metrics *m, const char *directory, host *h, weft_error *err)
+{
+    char path[4096];
+    file f;
+    if (!convert_join(path, sizeof path, directory, "metrics.jsonl"))
+        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", directory);
+    weft_status status = file_open(&f, path, WEFT_LOAD_COPY, h, err);
+    if (status != WEFT_OK)
+        return status;
+    status = metrics_parse(m, f.data, f.size, path, h, err);
+    if (status == WEFT_OK && m->n == 0) {
+        metrics_free(m);
+        status = weft_fail(err, WEFT_EFORMAT, "%s: no step has been written yet", path);
+    }
+    file_close(&f, h);
+    return status;
+}
+
+static weft_status write_page(const char *directory, const metrics *m, const weft_report_options *o,
+                              weft_report_info *i, host *h, weft_error *err)
+{
+    char name[256], words[512];
+    buffer b;
+    name_of(directory, name, sizeof name);
+    const report_facts f = { .title = o->title ? o->title : name,
+                             .model = report_describe(directory, h, words, sizeof words) ? words
+                                                                                         : NULL };
+    buffer_begin(&b, &h->mem, err);
+    report_html(&f, m, &b);
+    if (!b.failed)
+        save_whole(i->path, b.at, b.n, h, err);
+    i->bytes = b.n;
+    buffer_end(&b);
+    return err->code;
+}
+
+weft_status weft_report(const char *directory, const char *to, const weft_report_options *options,
+                        weft_report_info *info, weft_error *err)
+{
+    weft_error local;
+    weft_report_options o;
+    weft_report_info i = { 0 };
+    metrics m;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!directory || !*directory)
+        return weft_fail(err, WEFT_EINVAL, "no run given");
+    if (!take_options(&o, sizeof o, options, options ? options->struct_size : 0,
+                      "weft_report_options", err))
+        return WEFT_EINVAL;
+    if (to ? snprintf(i.path, sizeof i.path, "%s", to) >= (int)sizeof i.path
+           : !convert_join(i.path, sizeof i.path, directory, "report.html"))
+        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", to ? to : directory);
+    host h = { .io = io_system };
+    mem_init(&h.mem, o.ram_max, NULL);
+    if (read_metrics(&m, directory, &h, err) != WEFT_OK)
+        return err->code;
+    i.step = (int64_t)m.at[m.n - 1].step;
+    i.n_point = m.n;
+    for (int64_t k = 0; k < m.n; k++)
+        i.n_sample += m.at[k].sample != NULL;
+    const weft_status status = write_page(directory, &m, &o, &i, &h, err);
+    metrics_free(&m);
+    if (info && status == WEFT_OK)
+        give(info, info->struct_size, &i, sizeof i);
+    return status;
+}
