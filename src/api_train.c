@@ -393,6 +393,8 @@ static weft_train_progress progress_of(const training *t, const trainer_report *
 static bool tell(void *ud, const trainer_report *r)
 {
     training *t = ud;
+    if (r->n_row > 0) /* a machine that others used while it was measured is faster than that */
+        t->product_rate = fmax(t->product_rate, rate(t->flops * (double)r->n_row, r->seconds));
     const weft_train_progress p = progress_of(t, r);
     if (r->n_row == 0)
         t->predicted = r->left;
