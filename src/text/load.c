@@ -296,18 +296,6 @@ static weft_status open_inside(file *f, const char *path, weft_load load, host *
                      path);
 }
 
-static weft_status open_file(file *f, const char *path, weft_load load, host *h, weft_error *err)
-{
-    weft_error why = { 0 };
-    if (file_open(f, path, load, h, &why) == WEFT_OK)
-        return WEFT_OK;
-    return weft_fail(
-        err, why.code,
-        "%.300s; a tokenizer is a GGUF file, a tokenizer.json, a SentencePiece .model, "
-        "a vocabulary, or a directory with one of them",
-        why.message);
-}
-
 weft_status tokenizer_load(tokenizer *t, const char *path, const char *pre, weft_load load, host *h,
                            weft_error *err)
 {
@@ -316,7 +304,7 @@ weft_status tokenizer_load(tokenizer *t, const char *path, const char *pre, weft
     err = err ? err : &local;
     *t = (tokenizer){ 0 };
     weft_status status = path_is_directory(path, h) ? open_inside(&f, path, load, h, err)
-                                                    : open_file(&f, path, load, h, err);
+                                                    : file_open(&f, path, load, h, err);
     if (status != WEFT_OK)
         return status;
     const bool gguf = f.size >= 4 && memcmp(f.data, "GGUF", 4) == 0;

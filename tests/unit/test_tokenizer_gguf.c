@@ -528,9 +528,9 @@ static void paths(void **state)
     assert_non_null(strstr(load_path(path, &err), "empty: no tokenizer.json, tokenizer.model,"));
     assert_int_equal(err.code, WEFT_EIO);
     assert_int_equal(rmdir(path), 0);
-    assert_non_null(strstr(load_path(path, &err), "No such file or directory; a tokenizer is a"));
+    assert_non_null(strstr(load_path(path, &err), "No such file or directory"));
     snprintf(path, sizeof path, "%s/words/more", root);
-    assert_non_null(strstr(load_path(path, &err), "Not a directory; a tokenizer is a"));
+    assert_non_null(strstr(load_path(path, &err), "Not a directory"));
 
     assert_int_equal(chdir(root), 0); /* a name without a directory */
     assert_string_equal(load_path("words", &err), "");
