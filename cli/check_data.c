@@ -3,9 +3,6 @@
 #include "cli.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
@@ -18,7 +15,8 @@ typedef struct painter {
 static void change(painter *p, bool learned)
 {
     if (p->colour)
-        fputs(learned ? "\x1b[0;32m" : "\x1b[0;2m", stdout);
+        printf("%s%s", cli_style(stdout, STYLE_PLAIN),
+               cli_style(stdout, learned ? STYLE_GREEN : STYLE_PALE));
     else if (p->learned != learned)
         fputs(learned ? "\xE2\x9F\xA6" : "\xE2\x9F\xA7", stdout); /* U+27E6, U+27E7 */
     p->learned = learned;
@@ -39,7 +37,7 @@ static void put_bytes(const char *s, size_t n)
 static void end_sequence(painter *p)
 {
     if (p->colour)
-        fputs("\x1b[0m", stdout);
+        fputs(cli_style(stdout, STYLE_PLAIN), stdout);
     else if (p->learned)
         change(p, false);
     p->learned = false;
@@ -65,8 +63,7 @@ static void paint(void *ud, const weft_data_token *t)
 
 static int show_samples(weft_data *d, uint64_t seed, int64_t n)
 {
-    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
-    const bool colour = isatty(STDOUT_FILENO) && !(no && *no) && !(term && !strcmp(term, "dumb"));
+    const bool colour = *cli_style(stdout, STYLE_GREEN);
     weft_error err = { 0 };
     for (int64_t i = 0; i < n; i++) {
         painter p = { .colour = colour };

@@ -138,12 +138,12 @@ void cli_print_bytes(const char *bytes, size_t n);
 /* Seconds on a clock that only goes forward. */
 double cli_now(void);
 
-/* Columns of the terminal that stdout is, or 100. */
-int cli_columns(void);
+/* Columns of the terminal that f is, or 100. */
+int cli_columns(FILE *f);
 
-/* What makes letters bold, pale, or plain again on a terminal; nothing elsewhere, and nothing where
- * NO_COLOR is set. */
-typedef enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_PALE } style;
+/* What makes letters bold, pale, green, or plain again on a terminal; nothing elsewhere, and nothing
+ * where NO_COLOR is set. */
+typedef enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_PALE, STYLE_GREEN } style;
 const char *cli_style(FILE *f, style s);
 
 /* What is being done and how far it is, on stderr where that is a terminal, from the second second

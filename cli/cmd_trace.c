@@ -253,7 +253,7 @@ static void print_table(const seen *s)
 {
     const widths w = measure_columns(s);
     const int taken = w.name + 1 + w.op + 1 + w.shape + 3 * (NUMBER + 1);
-    const int fit = (cli_columns() - taken) / (NUMBER + 1);
+    const int fit = (cli_columns(stdout) - taken) / (NUMBER + 1);
     const int n_first = fit < 1 ? 1 : fit > FIRST ? FIRST : fit;
     printf("%s%-*s %-*s %*s %*s %*s %*s %*s%s\n", cli_style(stdout, STYLE_PALE), w.name, "name",
            w.op, "op", w.shape, "shape", NUMBER, "mean", NUMBER, "min", NUMBER, "max", NUMBER,

@@ -134,16 +134,20 @@ static const char *duration(double seconds, char *text, size_t size)
     return text;
 }
 
+/* On a terminal it is cut where it would not fit: a line that has wrapped cannot be written over. */
 static void show_line(show *s, const weft_train_progress *p)
 {
-    char left[32];
-    fprintf(stderr,
-            "%sstep %lld/%lld  loss %.4f (%.4f)  lr %.2e  |g| %.2f  %.0f tokens/s  %.0f %% of "
-            "peak  %s left%s%s",
-            s->live ? "\r" : "", (long long)p->step, (long long)p->n_step, p->loss, p->smoothed,
-            p->lr, p->grad_norm, p->tokens_per_second, 100 * p->share,
-            duration(p->seconds_left, left, sizeof left), p->skipped ? "  SKIPPED" : "",
-            s->live ? "\x1b[K" : "\n");
+    char left[32], line[256];
+    snprintf(line, sizeof line,
+             "step %lld/%lld %s loss %.4f (%.4f)  %s left  %.0f tokens/s  lr %.2e  |g| %.2f  "
+             "%.0f %% of peak",
+             (long long)p->step, (long long)p->n_step, p->skipped ? " SKIPPED " : "", p->loss,
+             p->smoothed, duration(p->seconds_left, left, sizeof left), p->tokens_per_second, p->lr,
+             p->grad_norm, 100 * p->share);
+    if (s->live)
+        fprintf(stderr, "\r%.*s\x1b[K", cli_columns(stderr) - 1, line);
+    else
+        fprintf(stderr, "%s\n", line);
     s->shown = cli_now();
 }
 

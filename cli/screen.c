@@ -16,16 +16,16 @@ double cli_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-int cli_columns(void)
+int cli_columns(FILE *f)
 {
     struct winsize w = { 0 };
-    const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0;
+    const bool known = ioctl(fileno(f), TIOCGWINSZ, &w) == 0 && w.ws_col > 0;
     return known ? w.ws_col : 100;
 }
 
 const char *cli_style(FILE *f, style s)
 {
-    static const char *const codes[] = { "\x1b[0m", "\x1b[1m", "\x1b[2m" };
+    static const char *const codes[] = { "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[32m" };
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
     const bool plain = (no_color && *no_color) || !term || !isatty(fileno(f));
     return plain ? "" : codes[s];

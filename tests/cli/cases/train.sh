@@ -31,6 +31,11 @@ cmp whole/model.safetensors parts/model.safetensors && echo "the same weights"
 cut -d, -f1 parts/metrics.jsonl | tr '\n' ' '
 echo
 
+# What is set for running models says nothing here.
+# shellcheck disable=SC2086
+WEFT_MODEL=none WEFT_SEED=5 "$WEFT" train --data text.txt --out set $small -n 6 >/dev/null 2>&1
+cmp whole/model.safetensors set/model.safetensors && echo "the same weights"
+
 # One that goes on learning, with a part of it frozen.
 "$WEFT" train whole --data text.txt --out tuned -n 2 -b 2 --freeze 'blk.0.*' --freeze 'token_embd*' >/dev/null 2>&1
 echo "exit $?"
