@@ -124,16 +124,6 @@ int64_t session_match(session *s, const int32_t *ids, int64_t n)
     return most;
 }
 
-weft_status session_sync(session *s, const int32_t *ids, int64_t n, int64_t *reused,
-                         weft_error *err)
-{
-    *reused = session_match(s, ids, n);
-    if (*reused == n)
-        return WEFT_OK;
-    work w = { .session = s, .ids = ids + *reused, .n = n - *reused };
-    return engine_eval(s->engine, &w, 1, err);
-}
-
 int32_t session_greedy(const session *s)
 {
     if (!s->has_logits)

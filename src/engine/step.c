@@ -291,3 +291,13 @@ weft_status engine_eval(engine *e, work *w, int n, weft_error *err)
         return weft_fail(err, WEFT_ESTOPPED, "work %d: its session was cancelled", stopped);
     return status;
 }
+
+weft_status session_sync(session *s, const int32_t *ids, int64_t n, int64_t *reused,
+                         weft_error *err)
+{
+    *reused = session_match(s, ids, n);
+    if (*reused == n)
+        return WEFT_OK;
+    work w = { .session = s, .ids = ids + *reused, .n = n - *reused };
+    return engine_eval(s->engine, &w, 1, err);
+}
