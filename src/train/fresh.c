@@ -58,6 +58,9 @@ weft_status fresh_resolve(const fresh_shape *preset, const fresh_shape *over, fr
             *sizes[i].to = sizes[i].given;
     }
     to->arch = over->arch ? over->arch : to->arch;
+    if (strcmp(to->arch, "llama") != 0 && strcmp(to->arch, "gpt2") != 0)
+        return weft_fail(err, WEFT_EINVAL, "no new model is made as \"%.40s\"; llama and gpt2 are",
+                         to->arch);
     if (over->n_head > 0 || over->n_head_kv > 0)
         to->n_head_kv = over->n_head_kv > 0 ? over->n_head_kv : to->n_head;
     if (wider && over->d_ff == 0)

@@ -55,6 +55,7 @@ try $WEFT train --out nowhere
 try $WEFT train --data text.txt
 try $WEFT train --data text.txt --out bad --schedule sawtooth
 try $WEFT train --data text.txt --out bad --preset huge
+try $WEFT train --data text.txt --out bad --arch qwen3
 try $WEFT train --data text.txt --out bad --width 30 --heads 4
 try $WEFT train --data text.txt --out bad2 -n 0
 try $WEFT train --data text.txt --out bad2 --dropout 1
