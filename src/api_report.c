@@ -7,20 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The last name of a path, in `to`; "run" for "." and the like. */
-static void name_of(const char *path, char *to, size_t size)
-{
-    size_t n = strlen(path);
-    while (n > 0 && path[n - 1] == '/')
-        n--;
-    size_t begin = n;
-    while (begin > 0 && path[begin - 1] != '/')
-        begin--;
-    snprintf(to, size, "%.*s", (int)(n - begin), path + begin);
-    if (!to[0] || strcmp(to, ".") == 0 || strcmp(to, "..") == 0)
-        snprintf(to, size, "run");
-}
-
 static weft_status read_metrics(metrics *m, const char *directory, host *h, weft_error *err)
 {
     char path[4096];
@@ -44,7 +30,7 @@ static weft_status write_page(const char *directory, const metrics *m, const wef
 {
     char name[256], words[512];
     buffer b;
-    name_of(directory, name, sizeof name);
+    path_name(directory, "run", name, sizeof name);
     const report_facts f = { .title = o->title ? o->title : name,
                              .model = report_describe(directory, h, words, sizeof words) ? words
                                                                                          : NULL };

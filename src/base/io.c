@@ -238,6 +238,19 @@ bool path_is_directory(const char *path, host *h)
     return is;
 }
 
+void path_name(const char *path, const char *otherwise, char *to, size_t size)
+{
+    size_t n = strlen(path);
+    while (n > 0 && path[n - 1] == '/')
+        n--;
+    size_t begin = n;
+    while (begin > 0 && path[begin - 1] != '/')
+        begin--;
+    snprintf(to, size, "%.*s", (int)(n - begin), path + begin);
+    if (!to[0] || strcmp(to, ".") == 0 || strcmp(to, "..") == 0)
+        snprintf(to, size, "%s", otherwise);
+}
+
 void file_close(file *f, host *h)
 {
     if (f->data && f->mapped)

@@ -66,6 +66,9 @@ weft_status reader_get(reader *r, void *to, size_t size, weft_error *err);
 /* False also where there is nothing. */
 bool path_is_directory(const char *path, struct host *h);
 
+/* The last name of a path, in `to`; `otherwise` for "/", "." and the like. */
+void path_name(const char *path, const char *otherwise, char *to, size_t size);
+
 /* Its bytes as text, which is not terminated. */
 static inline const char *file_text(const file *f)
 {

@@ -55,20 +55,13 @@ static void conventional_name(const conversion *c, char *to, size_t size)
         *s = *s == ' ' ? '-' : *s;
 }
 
-/* The last part of a path, without the tail of a file; "model" where it has none. */
+/* The last name of a path, without the tail of a file; "model" where it has none. */
 static void name_of_path(const char *path, char *to, size_t size)
 {
-    size_t n = strlen(path);
-    while (n > 0 && path[n - 1] == '/')
-        n--;
-    size_t begin = n;
-    while (begin > 0 && path[begin - 1] != '/')
-        begin--;
-    if (n - begin > 5 && memcmp(path + n - 5, ".gguf", 5) == 0)
-        n -= 5;
-    snprintf(to, size, "%.*s", (int)(n - begin), path + begin);
-    if (!to[0] || strcmp(to, ".") == 0 || strcmp(to, "..") == 0)
-        snprintf(to, size, "model");
+    path_name(path, "model", to, size);
+    const size_t n = strlen(to);
+    if (n > 5 && strcmp(to + n - 5, ".gguf") == 0)
+        to[n - 5] = '\0';
 }
 
 static weft_status refuse_existing(const conversion *c, const char *path)
