@@ -4,7 +4,7 @@ if [ -z "${WEFT_ASSETS:-}" ]; then
     exit
 fi
 cp "$WEFT_ASSETS/llama-stories260K/stories260K-f32.gguf" stories.gguf
-run() { "$WEFT" run stories.gguf -p "Once upon a time" -n 12 "$@" 2>/dev/null | sed 's/\(\.[0-9][0-9][0-9]\)[0-9]*/\1/g'; }
+run() { "$WEFT" run stories.gguf -p "Once upon a time" -n 12 "$@" 2>/dev/null | sed 's/\(\.[0-9][0-9]\)[0-9]*/\1/g'; }
 run --beams 1
 run
 run --beams 4
