@@ -201,7 +201,7 @@ weft_status fresh_write(const char *directory, const char *config, size_t length
     }
     save_begin(&s, h, err);
     save_directory(&s, directory);
-    if ((size_t)snprintf(path, sizeof path, "%s/model.safetensors", directory) >= sizeof path)
+    if (!path_join(path, sizeof path, directory, "model.safetensors"))
         save_fail(&s, WEFT_EINVAL, "%.200s...: the path is too long", directory);
     put_weights(&s, path, &m, seed, room);
     snprintf(path, sizeof path, "%.4000s/config.json", directory);
