@@ -2,6 +2,7 @@
 #include "api.h"
 
 #include "base/cpu.h"
+#include "formats/image.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ int weft_abi_version(void)
 
 const char *weft_build_parts(void)
 {
-    return "gguf safetensors llama gpt2 text";
+    return "gguf safetensors llama gpt2 text" IMAGE_PNG IMAGE_JPEG;
 }
 
 const char *weft_kernels_name(void)
