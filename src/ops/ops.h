@@ -22,6 +22,12 @@ typedef enum embed_by { EMBED_TOKEN, EMBED_POSITION, EMBED_TYPE } embed_by;
 /* y_i = table[index of row i]                                                             [N, D] */
 tensor *embed(run *r, tensor *table, embed_by by);
 
+/* The vectors that rows bring instead of tokens, d numbers each.                          [N, d] */
+tensor *features(run *r, int64_t d);
+
+/* y_i = v where the row's position is pos, x_i elsewhere; v is one row.                   [N, D] */
+tensor *put_row(run *r, tensor *x, tensor *v, int64_t pos);
+
 /* ---- norms ----------------------------------------------------------------------------------- */
 
 /* y = x / sqrt(mean x^2 + eps) * w    over groups as wide as w: whole rows, or heads of q and k */

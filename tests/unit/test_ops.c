@@ -390,6 +390,26 @@ static void embed_take_pool(void **state)
     bench_free(&b);
 }
 
+static void features_put_row(void **state)
+{
+    (void)state;
+    enum { D = 5 };
+    bench b;
+    real given[6 * D];
+    bench_init(&b, 2);
+    bench_rows(&b, 2, 3, 0);
+    fill_normal(given, 6 * D, 17, 0, 1);
+    b.batch.features = given;
+    tensor *v = normal(&b, "class_embd", 1, D, 18);
+    tensor *x = features(&b.run, D);
+    tensor *y = put_row(&b.run, x, v, 1);
+    assert_memory_equal(x->data, given, sizeof given);
+    assert_string_equal(y->name, "class_embd");
+    for (int i = 0; i < 6; i++)
+        assert_memory_equal(row(y, i), i % 3 == 1 ? row(v, 0) : row(x, i), sizeof(real[D]));
+    bench_free(&b);
+}
+
 static void residual_keeps_what_entered(void **state)
 {
     (void)state;
@@ -960,6 +980,7 @@ int main(void)
         TEST("glu: equals linear, linear, act, multiply bit by bit", glu_is_its_parts),
         TEST("softmax: sums to one, ignores a shift, survives 1e4 and -inf", softmax_properties),
         TEST("embed, take_rows, pool_rows: pick the right rows", embed_take_pool),
+        TEST("features, put_row: rows are what the batch brings, or a vector", features_put_row),
         TEST("residual: what entered the block stays as it was", residual_keeps_what_entered),
         TEST("rope: positions to 131071 equal the double reference, both pairings",
              rope_long_positions),
