@@ -99,6 +99,11 @@ static tensor *build_embed(rig *g)
     return embed(&g->run, leaf(g, 5, 3), EMBED_TOKEN);
 }
 
+static tensor *build_embed_from(rig *g)
+{
+    return embed_from(&g->run, leaf(g, 7, 3), EMBED_POSITION, 2);
+}
+
 static tensor *build_rmsnorm(rig *g)
 {
     tensor *x = leaf(g, 7, 15);
@@ -259,6 +264,11 @@ BUILD_POOL(max, POOL_MAX)
 BUILD_POOL(first, POOL_FIRST)
 BUILD_POOL(last, POOL_LAST)
 
+static tensor *build_l2norm(rig *g)
+{
+    return l2norm(&g->run, leaf(g, 7, 5));
+}
+
 static tensor *build_softmax(rig *g)
 {
     return softmax(&g->run, leaf(g, 7, 9));
@@ -290,6 +300,7 @@ static const struct {
     build_fn *build;
 } cases[] = {
     { "embed", "embed", build_embed },
+    { "embed", "embed, from a row on", build_embed_from },
     { "rmsnorm", "rmsnorm by groups", build_rmsnorm },
     { "layernorm", "layernorm", build_layernorm },
     { "linear", "linear", build_linear },
@@ -314,6 +325,7 @@ static const struct {
     { "pool_rows", "pool_rows, max", build_pool_max },
     { "pool_rows", "pool_rows, first", build_pool_first },
     { "pool_rows", "pool_rows, last", build_pool_last },
+    { "l2norm", "l2norm", build_l2norm },
     { "softmax", "softmax", build_softmax },
     { "dropout", "dropout", build_dropout },
     { "cross_entropy", "cross_entropy, smoothed", build_cross_entropy },
