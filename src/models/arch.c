@@ -11,6 +11,9 @@ const arch archs[] = {
     { "qwen2", "qwen2", "Qwen2ForCausalLM", &llama_family, ROPE_HALVES, false, true },
     { "qwen3", "qwen3", "Qwen3ForCausalLM", &llama_family, ROPE_HALVES, false, false },
     { "gpt2", "gpt2", "GPT2LMHeadModel", &gpt2_family, ROPE_HALVES, false, false },
+    { "bert", "bert", "BertModel", &bert_family, ROPE_HALVES, false, false },
+    { NULL, "roberta", "RobertaModel", &bert_family, ROPE_HALVES, false, false },
+    { NULL, "distilbert", "DistilBertModel", &bert_family, ROPE_HALVES, false, false },
 };
 const int n_arch = sizeof archs / sizeof *archs;
 
@@ -57,6 +60,7 @@ static weft_status bind_all(model *m, bool gguf, bind_mode mode, weft_error *err
     if (b.used && m->param && (!plan || (m->origin && m->fact))) {
         m->self = m->arch->family->bind(&b);
         m->hf_prefix = b.hf_prefix;
+        m->n_out = m->n_out ? m->n_out : m->n_vocab;
         bind_finish(&b);
     } else {
         b.status = WEFT_ENOMEM;

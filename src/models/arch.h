@@ -27,8 +27,13 @@ typedef struct family {
      * to b. */
     void *(*bind)(bind *b);
 
-    /* Logits of the wanted rows.                                                   [n_wanted, V] */
+    /* What the model was made for, of the wanted rows: see model.task. In training their loss.
+     * [n_wanted, n_out] */
     tensor *(*forward)(run *r, const model *m);
+
+    /* Of models that read whole sequences: every row as it enters the head. NULL for others.
+     * [N, D] */
+    tensor *(*states)(run *r, const model *m);
 } family;
 
 typedef struct arch {
@@ -62,6 +67,12 @@ typedef struct fact {
 
 #define MAX_FACT 64
 
+/* How a sequence becomes one vector. */
+typedef struct pooling {
+    pool_kind kind;
+    bool normalize; /* it has length 1 */
+} pooling;
+
 struct model {
     host *host;
     const arch *arch;
@@ -72,6 +83,17 @@ struct model {
     int64_t n_layer, n_head, n_head_kv, d_model, d_head, d_ff, n_vocab, n_ctx;
     stream_spec stream[MAX_STREAM]; /* the same for every layer */
     int n_stream;
+
+    /* What forward gives. All tasks but WEFT_TASK_GENERATE read whole sequences at once, keep no
+     * cache and leave n_stream 0. Where the answer is one for the whole sequence, its first row is
+     * the wanted one, and has the target. */
+    weft_task task;
+    int64_t n_out;            /* numbers of a row of it */
+    const char *const *label; /* [n_out] their names, or NULL */
+    int64_t n_type;           /* token types there are; 0: rows have none */
+    int64_t d_feature; /* numbers of a row, where the model takes vectors; 0: it takes tokens */
+    pooling pool;
+
     int64_t n_parameter;
     tensor **param; /* every weight once, in the order of binding */
     int64_t n_param;
@@ -105,6 +127,6 @@ int64_t llama_hidden_width(int64_t d_model, double multiplier, int64_t multiple_
 
 extern const arch archs[];
 extern const int n_arch;
-extern const family llama_family, gpt2_family;
+extern const family llama_family, gpt2_family, bert_family;
 
 #endif

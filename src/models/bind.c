@@ -149,6 +149,11 @@ bool bind_flag(bind *b, const char *gguf, const char *hf, bool otherwise)
     return flag;
 }
 
+void bind_say(bind *b, const char *gguf, bool flag)
+{
+    learn(b, gguf, NULL, true, (meta){ .type = META_BOOL, .flag = flag });
+}
+
 void bind_implied(bind *b, const char *hf, bool flag)
 {
     if (b->gguf)
@@ -556,7 +561,10 @@ weight bind_heads(bind *b, const char *stem, int64_t n_head, int64_t E, int64_t 
 
 weight bind_tied(bind *b, const char *stem, tensor *table)
 {
-    return (weight){ .name = stem_text(b, stem), .w = table };
+    weight w = { .name = stem_text(b, stem), .w = table };
+    if (table)
+        w.b = vector(b, stem, ".bias", rows(table), true);
+    return w;
 }
 
 weight bind_norm(bind *b, const char *stem, int64_t n, bool bias)

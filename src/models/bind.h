@@ -59,8 +59,18 @@ bool bind_ties_head(bind *b, bool otherwise);
 /* A flag that config.json has and that the weights decide, for those who write one. */
 void bind_implied(bind *b, const char *hf, bool flag);
 
+/* A flag that a GGUF file should say, for those who write one. */
+void bind_say(bind *b, const char *gguf, bool flag);
+
 /* What both formats say about rotary positions; d_head and n_rot are given. NULL after an error. */
 const rope_table *bind_rope(bind *b, rope_spec *s);
+
+/* How many labels the matrix `stem` is for; the model gets their names. */
+int64_t bind_labels(bind *b, const char *stem);
+
+/* How a text becomes one vector: by modules.json and what it names, or by GGUF's keys; the mean where
+ * nobody says. */
+pooling bind_pooling(bind *b);
 
 /* Keeps the first error about the configuration. */
 weft_status bind_fail(bind *b, weft_status code, const char *format, ...)
@@ -76,7 +86,7 @@ weight bind_linear(bind *b, const char *stem, int64_t O, int64_t I);
 /* The same where the rows are heads of E numbers that turn with the position. */
 weight bind_heads(bind *b, const char *stem, int64_t n_head, int64_t E, int64_t I);
 
-/* The head of a model whose file has none because it shares the embedding. */
+/* The head of a model whose file has none because it shares the embedding; a bias it may have. */
 weight bind_tied(bind *b, const char *stem, tensor *w);
 
 /* A gain [n] as real numbers, with its bias where `bias` asks for one. */

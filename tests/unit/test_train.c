@@ -674,8 +674,9 @@ static void stories_overfit(void **state)
 static void every_architecture_trains(void **state)
 {
     (void)state;
-    static const char *const goldens[] = { "llama-gqa", "mistral-window", "qwen2", "qwen3",
-                                           "gpt2" };
+    static const char *const goldens[] = { "llama-gqa",    "mistral-window", "qwen2",
+                                           "qwen3",        "gpt2",           "bert-fill",
+                                           "roberta-fill", "distilbert-fill" };
     for (int i = 0; i < n_arch; i++) {
         bool tried = false;
         for (size_t g = 0; g < sizeof goldens / sizeof *goldens && !tried; g++) {

@@ -117,6 +117,11 @@ static tensor *build_features(rig *g)
     return linear(&g->run, x, &w);
 }
 
+static tensor *build_embed_from(rig *g)
+{
+    return embed_from(&g->run, leaf(g, 7, 3), EMBED_POSITION, 2);
+}
+
 static tensor *build_rmsnorm(rig *g)
 {
     tensor *x = leaf(g, 7, 15);
@@ -277,6 +282,11 @@ BUILD_POOL(max, POOL_MAX)
 BUILD_POOL(first, POOL_FIRST)
 BUILD_POOL(last, POOL_LAST)
 
+static tensor *build_l2norm(rig *g)
+{
+    return l2norm(&g->run, leaf(g, 7, 5));
+}
+
 static tensor *build_softmax(rig *g)
 {
     return softmax(&g->run, leaf(g, 7, 9));
@@ -310,6 +320,7 @@ static const struct {
     { "embed", "embed", build_embed },
     { "put_row", "put_row", build_put_row },
     { "features", "linear", build_features },
+    { "embed", "embed, from a row on", build_embed_from },
     { "rmsnorm", "rmsnorm by groups", build_rmsnorm },
     { "layernorm", "layernorm", build_layernorm },
     { "linear", "linear", build_linear },
@@ -334,6 +345,7 @@ static const struct {
     { "pool_rows", "pool_rows, max", build_pool_max },
     { "pool_rows", "pool_rows, first", build_pool_first },
     { "pool_rows", "pool_rows, last", build_pool_last },
+    { "l2norm", "l2norm", build_l2norm },
     { "softmax", "softmax", build_softmax },
     { "dropout", "dropout", build_dropout },
     { "cross_entropy", "cross_entropy, smoothed", build_cross_entropy },
