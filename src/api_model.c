@@ -22,7 +22,7 @@ int weft_abi_version(void)
 
 const char *weft_build_parts(void)
 {
-    return "gguf safetensors llama gpt2 bert text" IMAGE_PNG IMAGE_JPEG;
+    return "gguf safetensors llama gpt2 bert vit text" IMAGE_PNG IMAGE_JPEG;
 }
 
 const char *weft_kernels_name(void)

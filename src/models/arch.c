@@ -14,6 +14,8 @@ const arch archs[] = {
     { "bert", "bert", "BertModel", &bert_family, ROPE_HALVES, false, false },
     { NULL, "roberta", "RobertaModel", &bert_family, ROPE_HALVES, false, false },
     { NULL, "distilbert", "DistilBertModel", &bert_family, ROPE_HALVES, false, false },
+    { NULL, "vit", "ViTForImageClassification", &vit_family, ROPE_HALVES, false, false },
+    { NULL, "deit", "DeiTForImageClassification", &vit_family, ROPE_HALVES, false, false },
 };
 const int n_arch = sizeof archs / sizeof *archs;
 
@@ -114,6 +116,19 @@ weft_status model_design(model *m, const char *config, size_t length, host *h, w
     if (status != WEFT_OK)
         model_close(m);
     return status;
+}
+
+int origin_shape(const model *m, int64_t i, int64_t *shape)
+{
+    const tensor *w = m->param[i];
+    const origin *o = &m->origin[i];
+    const int n_dim = o->hf_dim ? o->hf_dim : w->n_dim;
+    memcpy(shape, o->hf_dim ? o->hf_shape : w->shape, MAX_DIM * sizeof *shape);
+    if (o->flip) {
+        shape[0] = w->shape[1];
+        shape[1] = w->shape[0];
+    }
+    return n_dim;
 }
 
 void model_close(model *m)

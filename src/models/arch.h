@@ -53,9 +53,14 @@ typedef struct origin {
     const stored *from;
     const char *hf; /* its name in a Hugging Face file */
     bool flip;      /* such a file has it [I, O] */
-    int64_t heads;  /* its rows are so many heads that turn with the position, so that their order
+    int hf_dim; /* ... or in another shape, of the same numbers in the same order; 0: as it is */
+    int64_t hf_shape[MAX_DIM];
+    int64_t heads; /* its rows are so many heads that turn with the position, so that their order
                        follows the pairing; 0: they do not */
 } origin;
+
+/* The shape that parameter i has in a Hugging Face file; returns the number of dimensions. */
+int origin_shape(const model *m, int64_t i, int64_t *shape);
 
 /* Of the configuration: a value and both its keys, NULL where a format has none. GGUF's is relative
  * to the architecture. */
@@ -66,6 +71,11 @@ typedef struct fact {
 } fact;
 
 #define MAX_FACT 64
+
+/* The pictures a model takes: their patches are its rows, behind n_lead that are learned. */
+typedef struct image_shape {
+    int64_t channels, height, width, patch, n_lead;
+} image_shape;
 
 /* How a sequence becomes one vector. */
 typedef struct pooling {
@@ -92,6 +102,7 @@ struct model {
     const char *const *label; /* [n_out] their names, or NULL */
     int64_t n_type;           /* token types there are; 0: rows have none */
     int64_t d_feature; /* numbers of a row, where the model takes vectors; 0: it takes tokens */
+    image_shape image; /* channels 0: it takes no pictures */
     pooling pool;
 
     int64_t n_parameter;
@@ -127,6 +138,6 @@ int64_t llama_hidden_width(int64_t d_model, double multiplier, int64_t multiple_
 
 extern const arch archs[];
 extern const int n_arch;
-extern const family llama_family, gpt2_family, bert_family;
+extern const family llama_family, gpt2_family, bert_family, vit_family;
 
 #endif

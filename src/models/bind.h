@@ -27,7 +27,9 @@ struct bind {
     const char *hf_prefix;  /* "model.": missing where a class without a head saved the file */
     bool hf_transposed;     /* matrices are stored [I, O] (GPT-2's Conv1D) */
     int64_t heads;          /* see origin */
-    bool *used;             /* [n_tensor] */
+    int hf_dim;             /* ... of the next matrix; 0: as weft has it */
+    int64_t hf_shape[MAX_DIM];
+    bool *used; /* [n_tensor] */
     weft_status status;
     weft_error *err;
 };
@@ -97,6 +99,12 @@ tensor *bind_head_norm(bind *b, const char *stem, int64_t E);
 
 /* A table [n, d] to be looked up in. */
 tensor *bind_table(bind *b, const char *stem, int64_t n, int64_t d);
+
+/* A table [n, d] that a Hugging Face file has as [1, n, d] and without ".weight" in its name. */
+tensor *bind_bare_table(bind *b, const char *stem, int64_t n, int64_t d);
+
+/* A matrix [O, C P P] with its bias, which a Hugging Face file has as a convolution [O, C, P, P]. */
+weight bind_patches(bind *b, const char *stem, int64_t O, int64_t C, int64_t P);
 
 /* Rows of a stored matrix, or 0 where there is none: how the vocabulary is found where no key tells
  * it. */

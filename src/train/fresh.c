@@ -174,10 +174,9 @@ static void put_weights(save *to, const char *path, const model *m, uint64_t see
     safetensors_writer w;
     safetensors_writer_begin(&w, to);
     for (int64_t i = 0; i < m->n_param; i++) {
-        const tensor *t = m->param[i];
-        const bool flip = m->origin[i].flip;
-        const int64_t shape[2] = { t->shape[flip], t->n_dim > 1 ? t->shape[!flip] : 0 };
-        safetensors_add(&w, m->origin[i].hf, &dtype_f32, t->n_dim, shape);
+        int64_t shape[MAX_DIM];
+        const int n_dim = origin_shape(m, i, shape);
+        safetensors_add(&w, m->origin[i].hf, &dtype_f32, n_dim, shape);
     }
     safetensors_writer_head(&w, path);
     for (int64_t i = 0; i < m->n_param; i++)
