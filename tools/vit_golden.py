@@ -137,7 +137,7 @@ def make_training(to, rng):
     adamw = torch.optim.AdamW([dict(params=[p for p in params if p.dim() >= 2]),
                                dict(params=[p for p in params if p.dim() < 2], weight_decay=0.0)],
                               betas=BETAS, eps=EPS, weight_decay=DECAY)
-    lr = learning_rates(0.02)
+    lr = learning_rates(0.005)
     losses, norms, tensors = [], [], {}
     for k in range(N_STEP):
         adamw.zero_grad()
