@@ -144,6 +144,7 @@ typedef struct weft_model_info {
     int32_t eos_id;         /* the first token that ends a text, -1 if the file names none */
     weft_task task;
     int64_t n_out; /* numbers that it gives of a token or of the whole: tokens, labels, d_model */
+    bool images;   /* it takes pictures, not texts */
 } weft_model_info;
 
 WEFT_API void weft_model_get_info(const weft_model *model, weft_model_info *info);
@@ -517,6 +518,23 @@ WEFT_API weft_status weft_encoder_eval(weft_encoder *encoder, const weft_input *
 /* As weft_engine_trace. */
 WEFT_API weft_status weft_encoder_trace(weft_encoder *encoder, weft_trace_fn *fn, void *ud,
                                         bool attention_maps, weft_error *err);
+
+/* ---- images ---------------------------------------------------------------------------------- */
+
+/* A picture as a model takes it: an input of an encoder. */
+typedef struct weft_image {
+    int64_t n; /* rows: patches, and those that the model has learned */
+    const float *features;
+} weft_image;
+
+/* Reads a PNG or a JPEG, from a file or from memory, and does with it what the
+ * preprocessor_config.json beside the model says, as transformers would: resize, crop, rescale,
+ * normalise. NULL with err filled on failure; weft_build_parts tells whether this build knows png
+ * and jpeg. Free it before the model. */
+WEFT_API weft_image *weft_image_open(weft_model *model, const char *path, weft_error *err);
+WEFT_API weft_image *weft_image_decode(weft_model *model, const void *data, size_t size,
+                                       weft_error *err);
+WEFT_API void weft_image_free(weft_image *image);
 
 /* ---- session: one timeline of tokens --------------------------------------------------------- */
 

@@ -113,6 +113,7 @@ void weft_model_get_info(const weft_model *w, weft_model_info *info)
         .eos_id = w->ends.n > 0 ? w->ends.id[0] : -1,
         .task = m->task,
         .n_out = m->n_out,
+        .images = m->image.channels > 0,
     };
     for (int f = 0; f < m->file.n_file; f++)
         i.bytes_mapped += m->file.file[f].mapped ? m->file.file[f].size : 0;

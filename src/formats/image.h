@@ -8,8 +8,8 @@
 #ifndef WEFT_FORMATS_IMAGE_H
 #define WEFT_FORMATS_IMAGE_H
 
-#include "base/host.h"
 #include "base/real.h"
+#include "formats/container.h"
 
 #define IMAGE_MAX_PIXEL ((uint64_t)1 << 27) /* of a picture: 384 MiB in colours */
 #define IMAGE_MAX_SIDE  65535
@@ -80,8 +80,7 @@ typedef struct image_recipe {
 
 /* Fields that are missing have transformers' defaults; what is unknown is an error. channels: of the
  * model, as many numbers mean and std must have. */
-weft_status recipe_parse(image_recipe *to, const uint8_t *data, uint64_t size, int64_t channels,
-                         const char *path, host *h, weft_error *err);
+weft_status recipe_read(image_recipe *to, const container *c, int64_t channels, weft_error *err);
 
 /* Converts, resizes and crops. */
 weft_status recipe_apply(const image_recipe *recipe, image *im, int64_t channels, host *h,

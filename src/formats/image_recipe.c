@@ -6,8 +6,7 @@
 
 /* Errors stick, so that fields are read one after the other. */
 typedef struct parse {
-    container c;
-    const char *path;
+    const container *c;
     weft_status status;
     weft_error *err;
 } parse;
@@ -15,12 +14,12 @@ typedef struct parse {
 static void wrong(parse *p, weft_status code, const char *key, const char *what)
 {
     if (p->status == WEFT_OK)
-        p->status = weft_fail(p->err, code, "%s: %s %s", p->path, key, what);
+        p->status = weft_fail(p->err, code, "%s: %s %s", p->c->path, key, what);
 }
 
 static bool read_flag(parse *p, const char *key, bool otherwise)
 {
-    const meta *m = container_meta(&p->c, key);
+    const meta *m = container_meta(p->c, key);
     if (m && m->type != META_BOOL)
         wrong(p, WEFT_EFORMAT, key, "is neither true nor false");
     return m && m->type == META_BOOL ? m->flag : otherwise;
@@ -28,7 +27,7 @@ static bool read_flag(parse *p, const char *key, bool otherwise)
 
 static double read_number(parse *p, const char *key, double otherwise)
 {
-    const meta *m = container_meta(&p->c, key);
+    const meta *m = container_meta(p->c, key);
     if (!m)
         return otherwise;
     if ((m->type != META_INT && m->type != META_REAL) || !isfinite(m->number))
@@ -49,14 +48,14 @@ static int64_t read_side(parse *p, const char *key, int64_t otherwise)
 static void read_size(parse *p, const char *key, int64_t *height, int64_t *width, int64_t otherwise)
 {
     char name[32];
-    if (container_meta(&p->c, key)) {
+    if (container_meta(p->c, key)) {
         *height = *width = read_side(p, key, otherwise);
         return;
     }
     static const char *const others[] = { "shortest_edge", "longest_edge", "max_height" };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         snprintf(name, sizeof name, "%s.%s", key, others[i]);
-        if (container_meta(&p->c, name))
+        if (container_meta(p->c, name))
             wrong(p, WEFT_EUNSUPPORTED, name, "is not known; weft knows height and width");
     }
     snprintf(name, sizeof name, "%s.height", key);
@@ -72,7 +71,7 @@ static void read_channels(parse *p, const char *key, int64_t channels, double *t
     int64_t n = 0;
     for (; n < 4; n++) {
         snprintf(name, sizeof name, "%s.%d", key, (int)n);
-        if (!container_meta(&p->c, name))
+        if (!container_meta(p->c, name))
             break;
         if (n < 3)
             to[n] = read_number(p, name, 0);
@@ -86,9 +85,9 @@ static void read_channels(parse *p, const char *key, int64_t channels, double *t
 /* Whose processor it is decides what is not said. */
 static bool is_deit(parse *p)
 {
-    const meta *kind = container_meta(&p->c, "image_processor_type");
+    const meta *kind = container_meta(p->c, "image_processor_type");
     if (!kind)
-        kind = container_meta(&p->c, "feature_extractor_type");
+        kind = container_meta(p->c, "feature_extractor_type");
     if (kind && kind->type == META_TEXT && strncmp(kind->text, "DeiT", 4) == 0)
         return true;
     if (!kind || kind->type != META_TEXT || strncmp(kind->text, "ViT", 3) != 0)
@@ -121,19 +120,11 @@ static void read_all(parse *p, image_recipe *to, int64_t channels)
             wrong(p, WEFT_EFORMAT, "image_std", "is zero");
 }
 
-weft_status recipe_parse(image_recipe *to, const uint8_t *data, uint64_t size, int64_t channels,
-                         const char *path, host *h, weft_error *err)
+weft_status recipe_read(image_recipe *to, const container *c, int64_t channels, weft_error *err)
 {
+    parse p = { .c = c, .err = err };
     *to = (image_recipe){ 0 };
-    parse p = { .path = path, .err = err };
-    p.status = container_begin(&p.c, "json", path, h, err);
-    if (p.status == WEFT_OK)
-        p.status = config_parse(&p.c, data, size, err);
-    if (p.status == WEFT_OK)
-        p.status = container_index(&p.c, err);
-    if (p.status == WEFT_OK)
-        read_all(&p, to, channels);
-    container_close(&p.c);
+    read_all(&p, to, channels);
     return p.status;
 }
 

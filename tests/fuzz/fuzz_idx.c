@@ -21,7 +21,16 @@ static void as_recipe(const uint8_t *data, size_t size)
     image_recipe recipe;
     weft_error err = { 0 };
     mem_init(&h.mem, (size_t)16 << 20, NULL);
-    if (recipe_parse(&recipe, data, size, size % 2 ? 1 : 3, "fuzz", &h, &err) == WEFT_OK) {
+    container c;
+    weft_status status = container_begin(&c, "json", "fuzz", &h, &err);
+    if (status == WEFT_OK)
+        status = config_parse(&c, data, size, &err);
+    if (status == WEFT_OK)
+        status = container_index(&c, &err);
+    if (status == WEFT_OK)
+        status = recipe_read(&recipe, &c, size % 2 ? 1 : 3, &err);
+    container_close(&c);
+    if (status == WEFT_OK) {
         holds(recipe.height > 0 && recipe.height <= IMAGE_MAX_SIDE, "a height is none");
         holds(recipe.crop_width > 0 && recipe.crop_width <= IMAGE_MAX_SIDE, "a width is none");
         holds(recipe.std[0] != 0, "a deviation is zero");

@@ -189,6 +189,60 @@ static void as_pytorch(void **state)
     assert_int_equal(h.mem.used, 0);
 }
 
+/* ---- pictures ---------------------------------------------------------------------------------- */
+
+/* From the file to the logits, through what a program sees. */
+static void classify(const char *name)
+{
+    char path[128];
+    golden g;
+    weft_error err = { 0 };
+    float out[3];
+    snprintf(path, sizeof path, "golden/%s/logits.safetensors", name);
+    golden_open(&g, fixture(path), TOLERANCE);
+    snprintf(path, sizeof path, "golden/%s", name);
+    weft_model *m = weft_model_open(fixture(path), NULL, &err);
+    weft_encoder *e = m ? weft_encoder_new(m, NULL, &err) : NULL;
+    weft_image *im = e ? weft_image_open(m, fixture("golden/images/photo.png"), &err) : NULL;
+    if (!im)
+        fail_msg("%s", err.message);
+    const weft_input in = { .features = im->features, .n = im->n, .out = out };
+    if (weft_encoder_eval(e, &in, 1, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    golden_check(&g, "logits", out, 3, (const float *)golden_tensor(&g, "logits")->data, 1, 3);
+    print_message("%s: logits of a picture within %.1e of max|b|\n", name, g.worst);
+    assert_true(g.worst <= TOLERANCE);
+    assert_string_equal(weft_model_label(m, 2), "neither");
+    weft_image_free(im);
+    weft_encoder_free(e);
+    weft_model_close(m);
+    golden_close(&g);
+}
+
+static void classify_pictures(void **state)
+{
+    (void)state;
+    classify("vit");
+    classify("deit");
+}
+
+static void wrong_pictures(void **state)
+{
+    (void)state;
+    weft_error err = { 0 };
+    weft_model *m = weft_model_open(fixture("golden/train-vit"), NULL, &err);
+    assert_non_null(m);
+    assert_null(weft_image_open(m, fixture("golden/images/photo.png"), &err));
+    assert_non_null(strstr(err.message, "no preprocessor_config.json beside it"));
+    assert_null(weft_image_decode(m, "GIF89a", 6, &err));
+    assert_int_equal(err.code, WEFT_EFORMAT);
+    weft_model_close(m);
+    m = weft_model_open(fixture("golden/gpt2"), NULL, &err);
+    assert_null(weft_image_open(m, fixture("golden/images/photo.png"), &err));
+    assert_non_null(strstr(err.message, "takes no pictures"));
+    weft_model_close(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,5 +251,9 @@ int main(void)
         TEST("vit: a wrong number is found by name", planted_defect),
         TEST("vit: ten steps of training are those of PyTorch", as_pytorch),
     };
-    return RUN(tests);
+    const struct CMUnitTest pngs[] = {
+        TEST("vit: logits of a picture are those of transformers", classify_pictures),
+        TEST("vit: what is no picture, or for no such model, is refused", wrong_pictures),
+    };
+    return RUN(tests) + (strstr(weft_build_parts(), " png") ? RUN(pngs) : 0);
 }
