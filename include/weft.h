@@ -942,6 +942,12 @@ typedef struct weft_train_options {
     void *log_ud;
     weft_progress_fn *reading; /* of the data, in bytes, before progress begins; or NULL */
     void *reading_ud;
+
+    /* Of models that see. Their data is a directory with one of PNG and JPEG files for each class,
+     * or IDX files: one of pictures, one of labels, and so on. */
+    int64_t image_size; /* side of the pictures of a new model; 0: that of IDX, 224 */
+    int64_t patch_size; /* of its patches; 0: a seventh of the side, at most 16 */
+    int64_t shift;      /* pixels by which pictures are moved at most while they are learned from */
 } weft_train_options;
 
 /* What is sensible for a small model; struct_size is set. */

@@ -5,6 +5,7 @@
 #include "engine/estimate.h"
 #include "text/source.h"
 #include "train/fresh.h"
+#include "train/pictures.h"
 #include "train/trainer.h"
 
 #include <stdio.h>
@@ -66,6 +67,9 @@ static weft_status check_numbers(const weft_train_options *o, weft_error *err)
         { "patience", o->patience, 0, 1e6 },
         { "max_skipped", o->max_skipped, 1, 1e9 },
         { "threads", o->threads, 0, 1024 },
+        { "image_size", (double)o->image_size, 0, 65535 },
+        { "patch_size", (double)o->patch_size, 0, 65535 },
+        { "shift", (double)o->shift, 0, 65535 },
     };
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         if (!(ranges[i].x >= ranges[i].lo && ranges[i].x <= ranges[i].hi))
@@ -246,6 +250,61 @@ static weft_status make_directory(const char *path, host *h, weft_error *err)
     return weft_fail(err, WEFT_EIO, "%s: cannot be made", path);
 }
 
+/* The shape of a new model that sees, from what it will see. */
+static void shape_pictures(const weft_train_options *o, const pictures *p, fresh_shape *s)
+{
+    image_shape *i = &s->image;
+    i->channels = p->channels ? p->channels : 3;
+    i->height = o->image_size ? o->image_size : p->height ? p->height : 224;
+    i->width = o->image_size ? o->image_size : p->width ? p->width : 224;
+    const int64_t seventh = i->height / 7 < 1 ? 1 : i->height / 7;
+    i->patch = o->patch_size ? o->patch_size : seventh < 16 ? seventh : 16;
+    s->label = p->class_name;
+    s->n_label = p->n_class;
+}
+
+static weft_status write_preprocessor(const char *in, const fresh_shape *s, host *h,
+                                      weft_error *err)
+{
+    char path[4096];
+    buffer b;
+    weft_status status = WEFT_ENOMEM;
+    if (!join(path, sizeof path, in, "preprocessor_config.json"))
+        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", in);
+    buffer_begin(&b, &h->mem, err);
+    fresh_preprocessor(&b, &s->image);
+    if (!b.failed)
+        status = save_whole(path, b.at, b.n, h, err);
+    buffer_end(&b);
+    return status;
+}
+
+/* As begin_fresh, where the data is pictures. */
+static weft_status begin_fresh_pictures(const weft_train_options *o, const char *in, host *h,
+                                        weft_error *err)
+{
+    fresh_shape shape;
+    pictures p;
+    weft_train_options seeing = *o;
+    seeing.arch = o->arch ? o->arch : "vit";
+    if (shape_of(&seeing, &shape, err) != WEFT_OK)
+        return err->code;
+    checkpoint_remove(in, h);
+    weft_status status = pictures_list(&p, o->data, o->n_data, o->load, h, err);
+    if (status != WEFT_OK)
+        return status;
+    shape_pictures(o, &p, &shape);
+    status = make_directory(o->out, h, err);
+    if (status == WEFT_OK)
+        status = make_directory(in, h, err);
+    if (status == WEFT_OK)
+        status = write_preprocessor(in, &shape, h, err);
+    if (status == WEFT_OK)
+        status = write_fresh(o, in, &shape, h, err);
+    pictures_close(&p);
+    return status;
+}
+
 /* A model that has learned nothing, in a directory of its own inside the run's, where it may break
  * off at any time: what an earlier one has left is no obstacle. */
 static weft_status begin_fresh(const weft_train_options *o, const char *in, host *h,
@@ -253,6 +312,8 @@ static weft_status begin_fresh(const weft_train_options *o, const char *in, host
 {
     tokenizer t;
     fresh_shape shape;
+    if (pictures_are_here(o->data[0], h))
+        return begin_fresh_pictures(o, in, h, err);
     if (shape_of(o, &shape, err) != WEFT_OK)
         return err->code;
     checkpoint_remove(in, h);
@@ -278,10 +339,11 @@ typedef struct training {
     const weft_train_options *o;
     weft_model *model; /* its host is everybody's */
     tokenizer tokenizer;
+    pictures pictures; /* of a model that sees: then there is no tokenizer */
     dataset data;
     hf_form form;
     trainer trainer;
-    bool has_tokenizer, has_data, has_form, has_trainer;
+    bool has_tokenizer, has_pictures, has_data, has_form, has_trainer;
     double flops;        /* of a token, forward and backward */
     double product_rate; /* of this machine */
     double predicted;    /* seconds for all steps */
@@ -296,6 +358,8 @@ static void end(training *t)
         hf_form_free(&t->form);
     if (t->has_data)
         data_close(&t->data);
+    if (t->has_pictures)
+        pictures_close(&t->pictures);
     if (t->has_tokenizer)
         tokenizer_free(&t->tokenizer);
     weft_model_close(t->model);
@@ -341,10 +405,28 @@ data_options data_of(const weft_train_options *o, const tokenizer *t, int64_t n_
                            .validation = o->validation };
 }
 
+static weft_status open_pictures(training *t, weft_error *err)
+{
+    const weft_train_options *o = t->o;
+    const model *m = &t->model->model;
+    weft_status status = pictures_list(&t->pictures, o->data, o->n_data, o->load, &t->model->host,
+                                       err);
+    t->has_pictures = status == WEFT_OK;
+    t->pictures.shift = o->shift;
+    if (status == WEFT_OK)
+        status = pictures_load(&t->pictures, m, err);
+    if (status == WEFT_OK)
+        status = data_open_pictures(&t->data, &t->pictures, m, o->validation, err);
+    t->has_data = status == WEFT_OK;
+    return status;
+}
+
 static weft_status open_data(training *t, const char *from, weft_error *err)
 {
     const weft_train_options *o = t->o;
     host *h = &t->model->host;
+    if (t->model->model.image.channels > 0)
+        return open_pictures(t, err);
     const char *text = !o->model ? from : o->tokenizer ? o->tokenizer : o->model;
     weft_status status = tokenizer_load(&t->tokenizer, text, NULL, o->load, h, err);
     t->has_tokenizer = status == WEFT_OK;
@@ -407,6 +489,8 @@ static weft_status measure(training *t, int n_thread, weft_error *err)
     part_cost part[N_PART];
     speed s;
     const model *m = &t->model->model;
+    if (m->task != WEFT_TASK_GENERATE) /* the engine that is measured does not run these */
+        return WEFT_OK;
     engine_options e = { .n_thread = n_thread, .n_ctx = t->data.n_ctx };
     weft_status status = engine_resolve(m, &e, err);
     if (status == WEFT_OK)
@@ -466,7 +550,7 @@ static weft_status prepare(training *t, const char *from, bool fresh, const chec
     if (status == WEFT_OK)
         status = hf_form_init(&t->form, from, t->o->load, &t->model->host, err);
     t->has_form = status == WEFT_OK;
-    if (status == WEFT_OK && !t->form.text[TEXT_TOKENIZER].text)
+    if (status == WEFT_OK && !t->form.text[TEXT_TOKENIZER].text && !t->has_pictures)
         log_write(&t->model->host.log, WEFT_LOG_WARN,
                   "%s: has no tokenizer.json, and so the run will have no tokenizer", from);
     if (status == WEFT_OK)

@@ -250,13 +250,21 @@ static void blocks(trainer *t, checkpoint_block b[N_BLOCK])
 static void describe(const trainer *t, char *text, size_t size)
 {
     const dataset *d = t->data;
-    snprintf(text, size,
-             "samples of %lld rows, %d x %d a step, from %lld %s of %lld ids; dropout %g, "
-             "smoothing %g, %s",
-             (long long)d->n_ctx, (int)t->opt.n_part, (int)t->opt.n_sample,
-             (long long)d->train.n_sample, d->windows ? "windows" : "packs",
-             (long long)d->corpus.n_id, (double)t->opt.learner.dropout,
-             (double)t->opt.learner.smoothing, t->opt.learner.bf16 ? "bf16" : "f32");
+    if (d->pictures)
+        snprintf(text, size,
+                 "%d x %d of %lld pictures a step, moved by %lld; dropout %g, "
+                 "smoothing %g, %s",
+                 (int)t->opt.n_part, (int)t->opt.n_sample, (long long)d->train.n_sample,
+                 (long long)d->pictures->shift, (double)t->opt.learner.dropout,
+                 (double)t->opt.learner.smoothing, t->opt.learner.bf16 ? "bf16" : "f32");
+    else
+        snprintf(text, size,
+                 "samples of %lld rows, %d x %d a step, from %lld %s of %lld ids; dropout %g, "
+                 "smoothing %g, %s",
+                 (long long)d->n_ctx, (int)t->opt.n_part, (int)t->opt.n_sample,
+                 (long long)d->train.n_sample, d->windows ? "windows" : "packs",
+                 (long long)d->corpus.n_id, (double)t->opt.learner.dropout,
+                 (double)t->opt.learner.smoothing, t->opt.learner.bf16 ? "bf16" : "f32");
 }
 
 weft_status trainer_save(trainer *t, const hf_form *form, weft_error *err)
