@@ -22,7 +22,7 @@ import math
 import sys
 import zlib
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from unittest import mock
@@ -196,10 +196,15 @@ class Golden:
     n_type: int = 0  # of tokens, which an encoder is told; a decoder has no cache instead
 
 
+def with_prefix(taps, prefix):
+    """The taps with it for {p}."""
+    return tuple((path.replace("{p}", prefix), side, name) for path, side, name in taps)
+
+
 def encoder(model, n_token, config, taps, prefix, n_type=1):
     """A golden of an encoder, whose tensors begin with a prefix."""
-    taps = tuple((path.replace("{p}", prefix), side, name) for path, side, name in taps)
-    return Golden(model, n_token, config, taps=taps, rotated=(), n_type=n_type)
+    return Golden(model, n_token, config, taps=with_prefix(taps, prefix), rotated=(),
+                  n_type=n_type)
 
 
 # Three heads of eight numbers; the norms of BERT would hide nothing at this size.
@@ -304,6 +309,8 @@ class Training:
     embd_std: float = 0.3  # the heads are tied: small, for a first loss near ln V
     gain: float = 1.0
     peak_lr: float = 0.02
+    n_label: int = 0  # of the whole sequence, whose first row has the target; 0: every row has one
+    kwargs: dict = field(default_factory=dict)  # of the forward
 
 
 N_STEP = 10
@@ -320,13 +327,24 @@ TRAININGS = {
         tie_word_embeddings=True, rope_parameters=dict(
             rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0,
             high_freq_factor=4.0, original_max_position_embeddings=64)),
-        taps=LLAMA_TRAIN_TAPS, smoothing=0.1, clip=1.0),
+        taps=LLAMA_TRAIN_TAPS, smoothing=0.1, clip=1.0, kwargs=dict(use_cache=False)),
 
     # Positions 23 and 24 do not occur, and 22 is always a last row: those three only decay.
     "train-gpt2": Training(GPT2LMHeadModel, dict(
         vocab_size=43, n_positions=25, n_embd=15, n_layer=2, n_head=3, n_inner=22,
         resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0),
-        taps=GPT2_TAPS, smoothing=0.0, clip=math.inf),
+        taps=GPT2_TAPS, smoothing=0.0, clip=math.inf, kwargs=dict(use_cache=False)),
+
+    "train-bert": Training(BertForMaskedLM, dict(
+        BERT, vocab_size=37, hidden_size=12, intermediate_size=19, num_attention_heads=2),
+        taps=with_prefix(BERT_TAPS + BERT_FILL, "bert."), smoothing=0.1, clip=1.0,
+        peak_lr=0.005),
+
+    "train-roberta": Training(RobertaForSequenceClassification, dict(
+        ROBERTA | THREE, vocab_size=37, hidden_size=12, intermediate_size=19,
+        num_attention_heads=2),
+        taps=with_prefix(BERT_TAPS + ROBERTA_CLASSIFY, "roberta."), smoothing=0.0, clip=math.inf,
+        peak_lr=0.01, n_label=3),
 }
 
 
@@ -494,15 +512,22 @@ def widen(model):
     return reference
 
 
-def random_batches(n_vocab, rng):
+def random_batches(n_vocab, rng, pad):
     """ids, target and weight [N_STEP, N]. Small ids are frequent: something to learn quickly."""
     shape = N_STEP, sum(LENGTHS)
-    ids = (n_vocab * rng.random(shape) ** 3).astype(np.int32)
+    least = 0 if pad is None else pad + 1  # torch does not learn the embedding of padding
+    ids = (least + (n_vocab - least) * rng.random(shape) ** 3).astype(np.int32)
     ignored = rng.random(shape) < 0.1
     ignored[:, np.cumsum(LENGTHS) - 1] = True
     target = np.where(ignored, -100, np.roll(ids, -1, axis=1)).astype(np.int32)
     weight = rng.choice(np.float32([0.5, 1, 2]), shape, p=[0.15, 0.7, 0.15])
     return tuple(torch.from_numpy(x) for x in (ids, target, weight))
+
+
+def label_sequences(target):
+    """In place of target: the first row of each sequence gets a label; 1 is the most frequent."""
+    target.fill_(-100)
+    target[:, [0, *np.cumsum(LENGTHS)[:-1]]] = torch.tensor([1, 2, 1], dtype=torch.int32)
 
 
 def learning_rates(peak):
@@ -512,25 +537,33 @@ def learning_rates(peak):
     return (peak * torch.where(step < 2, (step + 1) / 3, cosine)).float()[:, None]
 
 
-def packed_loss(model, ids, target, weight, smoothing):
+def packed_loss(training, model, ids, target, weight):
     """The mean cross entropy of the rows that have a target, each with its weight."""
     with wide():
-        logits = torch.cat([model(input_ids=s[None], use_cache=False).logits[0]
-                            for s in ids.long().split(LENGTHS)])
+        logits = [model(input_ids=s[None], **training.kwargs).logits
+                  for s in ids.long().split(LENGTHS)]
+    if training.n_label:
+        starts = [0, *np.cumsum(LENGTHS)[:-1]]
+        logits, target, weight = torch.cat(logits), target[starts], weight[starts]
+    else:
+        logits = torch.cat([z[0] for z in logits])
     entropy = nn.functional.cross_entropy(
-        logits, target.long(), label_smoothing=smoothing, reduction="none")
+        logits, target.long(), label_smoothing=training.smoothing, reduction="none")
     weight = weight * (target != -100)
     return (weight * entropy).sum() / weight.sum()
 
 
 def by_weft_name(model, taps, value):
     """value of every parameter as weft keeps it: matrices [out, in], vectors [1, n], f32."""
-    tensors = {}
+    tensors, seen = {}, set()
     for path, side, name in all_layers(model, taps):
-        if side == "in" or path == "lm_head":
+        if side == "in":
             continue
         module = model.get_submodule(path)
         for kind, p in module.named_parameters(recurse=False):
+            if p in seen:  # a head that is tied
+                continue
+            seen.add(p)
             x = value(p).detach().to(torch.float32, copy=True)
             if isinstance(module, Conv1D) and x.dim() == 2:
                 x = x.T.contiguous()
@@ -550,7 +583,7 @@ def train(training, model, ids, target, weight):
     for k, batch in enumerate(zip(ids, target, weight.double())):
         adamw.zero_grad()
         with OnlyDouble():
-            loss = packed_loss(model, *batch, training.smoothing)
+            loss = packed_loss(training, model, *batch)
             loss.backward()
         gradients = by_weft_name(model, training.taps, lambda p: p.grad)
         tensors.update({f"step.{k}.{name}": x for name, x in gradients.items()})
@@ -566,7 +599,7 @@ def train(training, model, ids, target, weight):
                 **tensors)
 
 
-def check_training(name, model, tensors):
+def check_training(name, training, model, tensors):
     """Stop on a training that could not be a reference."""
     for tensor, x in tensors.items():
         assert x.dtype == torch.float32 and x.dim() == 2, f"{name}: {tensor} is not F32 2-D"
@@ -574,7 +607,7 @@ def check_training(name, model, tensors):
     for prefix in ("step.0.", f"step.{N_STEP - 1}.", "final."):
         n = sum(x.numel() for tensor, x in tensors.items() if tensor.startswith(prefix))
         assert n == sum(p.numel() for p in model.parameters()), f"{name}: {prefix}* has {n} values"
-    uniform = math.log(model.config.vocab_size)
+    uniform = math.log(training.n_label or model.config.vocab_size)
     assert tensors["loss"][0] < 1.5 * uniform, f"{name}: the first loss is far from ln V"
     assert tensors["loss"][-1] < tensors["loss"][0], f"{name}: the loss does not fall"
 
@@ -634,9 +667,12 @@ def make_training(name, rng):
     """Write one golden with a training; print its losses and gradient norms too."""
     training = TRAININGS[name]
     model = build(training, rng)
-    ids, target, weight = random_batches(model.config.vocab_size, rng)
+    ids, target, weight = random_batches(
+        model.config.vocab_size, rng, None if training.kwargs else model.config.pad_token_id)
+    if training.n_label:
+        label_sequences(target)
     tensors = train(training, widen(model), ids, target, weight)
-    check_training(name, model, tensors)
+    check_training(name, training, model, tensors)
 
     path = GOLDEN_DIR / name
     save_model(model, path)

@@ -116,14 +116,25 @@ static weft_status flatten_root(flattening *f, json_t *root)
     return flatten(f, root, 0);
 }
 
-weft_status config_parse(container *c, const uint8_t *data, uint64_t size, weft_error *err)
+static weft_status parse(container *c, const uint8_t *data, uint64_t size, bool array,
+                         weft_error *err)
 {
     flattening f = { .c = c, .err = err };
     json_section_begin(&c->host->mem);
-    json_t *root = json_read(data, size, true, c->path, err);
+    json_t *root = json_read_root(data, size, true, array, c->path, err);
     const weft_status status = root ? flatten_root(&f, root) : WEFT_EFORMAT;
     json_section_end();
     return status;
+}
+
+weft_status config_parse(container *c, const uint8_t *data, uint64_t size, weft_error *err)
+{
+    return parse(c, data, size, false, err);
+}
+
+weft_status config_parse_list(container *c, const uint8_t *data, uint64_t size, weft_error *err)
+{
+    return parse(c, data, size, true, err);
 }
 
 weft_status config_beside(container *c, const char *path, const char *name, bool *there, host *h,
@@ -150,7 +161,7 @@ weft_status config_beside(container *c, const char *path, const char *name, bool
     *there = true;
     status = container_begin(c, "json", beside, h, err);
     if (status == WEFT_OK)
-        status = config_parse(c, f.data, f.size, err);
+        status = config_parse_list(c, f.data, f.size, err);
     if (status == WEFT_OK)
         status = container_index(c, err);
     file_close(&f, h);

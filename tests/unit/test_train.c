@@ -145,11 +145,12 @@ static void reference_lesson(const reference *r, lesson *l, int at)
     lesson_want(l);
 }
 
-/* The key part of a fused bias: its gradient is zero in exact arithmetic, so only its size is
- * judged. */
+/* The bias of keys, alone or as the middle of a fused one: its gradient is zero in exact arithmetic,
+ * so only its size is judged. */
 static bool is_key_bias(const tensor *t, int64_t k)
 {
-    return strstr(t->name, "attn_qkv.bias") && k >= cols(t) / 3 && k < 2 * cols(t) / 3;
+    return strstr(t->name, "attn_k.bias") ||
+           (strstr(t->name, "attn_qkv.bias") && k >= cols(t) / 3 && k < 2 * cols(t) / 3);
 }
 
 /* max|a-b| <= 1e-5 max|b| of one tensor; `largest` is the largest gradient of all, for those that
@@ -242,6 +243,18 @@ static void gpt2_trains_as_pytorch(void **state)
 {
     (void)state;
     against_pytorch("train-gpt2", 0, 0);
+}
+
+static void bert_trains_as_pytorch(void **state)
+{
+    (void)state;
+    against_pytorch("train-bert", 1.0, 0.1f);
+}
+
+static void roberta_trains_as_pytorch(void **state)
+{
+    (void)state;
+    against_pytorch("train-roberta", 0, 0);
 }
 
 /* ---- the same bits --------------------------------------------------------------------------- */
@@ -823,6 +836,8 @@ int main(void)
              llama_trains_as_pytorch),
         TEST("train: GPT-2, ten steps of losses, gradients and weights equal PyTorch",
              gpt2_trains_as_pytorch),
+        TEST("train: BERT that fills masks, ten steps equal PyTorch", bert_trains_as_pytorch),
+        TEST("train: RoBERTa that classifies, ten steps equal PyTorch", roberta_trains_as_pytorch),
         TEST("train: 1, 2 and 4 threads give the same bits", threads_do_not_matter),
         TEST("train: a planted order that depends on the threads is seen", planted_order_is_seen),
         TEST("train: recomputation gives the same bits in less memory",
