@@ -1,4 +1,4 @@
-/* weft classify - the labels of texts, or of their tokens. */
+/* weft classify - the labels of texts, of their tokens, or of pictures. */
 #include "texts.h"
 
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 static const char *positional[2]; /* MODEL, TEXT */
 static load_options load;
 static text_options lines;
+static text_list data;
 static int64_t top = 1;
 static bool json;
 
@@ -15,6 +16,7 @@ static const option options[] = {
     OPTION_LINES(lines),
     OPTION_PAIRS(lines),
     OPTION_TRUNCATE(lines),
+    { 'd', "data", OPT_LIST, &data, "PATH", 0, "pictures with classes: how many are right?" },
     { 'k', "top", OPT_INT, &top, "N", 0, "likeliest labels to show (1; 0: all)" },
     OPTION_THREADS(lines.threads),
     OPTION_RAM_MAX(load.ram_max),
@@ -24,12 +26,15 @@ static const option options[] = {
 };
 
 static const char examples[] = "  weft classify model \"A gripping film.\"\n"
-                               "  weft classify model -f reviews.txt --top 0 --json\n";
+                               "  weft classify model -f reviews.txt --top 0 --json\n"
+                               "  weft classify vit picture.png --top 5\n"
+                               "  weft classify vit --data pictures/\n";
 
 static const char about[] =
     "A line for each text, or for each token where the model labels tokens: labels and\n"
     "probabilities, the likeliest first. Where a text may have several labels, each has\n"
-    "a probability of its own; a model with one output gives a number.\n";
+    "a probability of its own; a model with one output gives a number. Where the model\n"
+    "sees, a text is the path of a PNG or JPEG file.\n";
 
 /* What the numbers of a text are. */
 typedef enum meaning { ONE_LABEL, SEVERAL_LABELS, NUMBER } meaning;
@@ -132,10 +137,40 @@ static int show_tokens(void *ud, int64_t i, const weft_tokens *tokens, const wef
     return 0;
 }
 
+/* Pictures whose classes are known. */
+static int score(void)
+{
+    weft_error err = { 0 };
+    weft_score s = { .struct_size = sizeof s };
+    int n_thread = 0;
+    const int code = cli_threads(&command_classify, lines.threads, &n_thread);
+    if (code)
+        return code;
+    weft_model *m = cli_open(&load, &err);
+    if (m)
+        weft_image_score(m, data.at, data.n, n_thread, &s, &err);
+    weft_model_close(m);
+    if (err.code)
+        return cli_fail(&err);
+    const double share = (double)s.n_right / (double)s.n;
+    if (json)
+        printf("{\"n\":%lld,\"right\":%lld,\"accuracy\":%.9g,\"loss\":%.9g}\n", (long long)s.n,
+               (long long)s.n_right, share, s.loss);
+    else
+        printf("right         %lld of %lld, %.2f %%\nloss          %.6f\n", (long long)s.n_right,
+               (long long)s.n, 100 * share, s.loss);
+    return 0;
+}
+
 static int classify_main(void)
 {
     labels l = { 0 };
     load.path = positional[0] ? positional[0] : load.path;
+    if (data.n > 0 && load.path && !positional[1])
+        return score();
+    if (data.n > 0)
+        return load.path ? cli_usage(&command_classify, "a text and --data: give one of them")
+                         : cli_which_model(&command_classify);
     if (top < 0)
         return cli_usage(&command_classify, "--top: %lld is less than 0", (long long)top);
     cli_catch_interrupt();
@@ -160,7 +195,7 @@ static int classify_main(void)
 const command command_classify = {
     .name = "classify",
     .arguments = "MODEL [TEXT|-]",
-    .summary = "tell the labels of texts or of their tokens",
+    .summary = "tell the labels of texts, of their tokens or of pictures",
     .examples = examples,
     .about = about,
     .options = options,

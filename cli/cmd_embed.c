@@ -35,13 +35,13 @@ typedef struct vectors {
 static int show(void *ud, int64_t i, const weft_tokens *tokens, const weft_input *in)
 {
     const vectors *v = ud;
+    (void)tokens;
     if (v->npy)
         return fwrite(in->out, sizeof *in->out, (size_t)v->width, v->npy) == (size_t)v->width
                    ? 0
                    : cli_cannot_write(npy);
     if (json)
-        printf("{\"index\":%lld,\"n_token\":%lld,\"embedding\":[", (long long)i,
-               (long long)tokens->n);
+        printf("{\"index\":%lld,\"n_token\":%lld,\"embedding\":[", (long long)i, (long long)in->n);
     for (int64_t k = 0; k < v->width; k++)
         printf("%s%.9g", k == 0 ? "" : json ? "," : " ", (double)in->out[k]);
     puts(json ? "]}" : "");

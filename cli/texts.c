@@ -136,8 +136,10 @@ int texts_open(texts *t, const command *c, const load_options *load, const text_
     t->n_ctx = t->info.n_ctx;
     if (!fits_task(t, tasks))
         return 1;
-    t->tokenizer = cli_tokenizer(load->path, load, NULL, &err);
-    t->encoder = t->tokenizer ? weft_encoder_new(t->model, &e, &err) : NULL;
+    if (t->info.images && (o->pairs || o->truncate))
+        return cli_usage(c, "%s takes pictures: --pairs and --truncate are for texts", t->path);
+    t->tokenizer = t->info.images ? NULL : cli_tokenizer(load->path, load, NULL, &err);
+    t->encoder = t->tokenizer || t->info.images ? weft_encoder_new(t->model, &e, &err) : NULL;
     return t->encoder ? 0 : cli_fail(&err);
 }
 
@@ -154,15 +156,38 @@ void texts_close(texts *t)
 
 typedef struct group {
     weft_tokens *tokens[TEXTS_AT_ONCE];
+    weft_image *image[TEXTS_AT_ONCE];
     weft_input input[TEXTS_AT_ONCE];
     int64_t n;
 } group;
+
+/* The picture at the path in line i. */
+static weft_image *open_image(const texts *t, int64_t i, weft_error *err)
+{
+    char *path = strndup(t->line[i].at, t->line[i].n);
+    weft_image *image = path ? weft_image_open(t->model, path, err) : NULL;
+    free(path);
+    return image;
+}
+
+/* Line i becomes an input. */
+static bool read_line(const texts *t, int64_t i, const text_options *o, group *g, weft_error *err)
+{
+    weft_input *in = &g->input[g->n];
+    weft_image *image = t->info.images ? open_image(t, i, err) : NULL;
+    weft_tokens *k = t->info.images ? NULL : texts_encode(t, i, o, err);
+    g->image[g->n] = image;
+    g->tokens[g->n] = k;
+    *in = image ? (weft_input){ .features = image->features, .n = image->n }
+          : k   ? (weft_input){ .ids = k->ids, .types = k->types, .n = k->n }
+                : (weft_input){ 0 };
+    return image || k;
+}
 
 /* Room for what comes out of an input; of all rows, or of those that `pick` names. */
 static bool prepare(const texts *t, weft_input *in, const weft_tokens *k, texts_pick_fn *pick,
                     void *ud)
 {
-    *in = (weft_input){ .ids = k->ids, .types = k->types, .n = k->n };
     if (pick) {
         int32_t *at = malloc((size_t)k->n * sizeof *at);
         if (!at)
@@ -181,6 +206,7 @@ static void release(group *g)
         free((int32_t *)g->input[i].at);
         free(g->input[i].out);
         weft_tokens_free(g->tokens[i]);
+        weft_image_free(g->image[i]);
     }
     g->n = 0;
 }
@@ -189,15 +215,14 @@ int texts_each(texts *t, const text_options *o, texts_pick_fn *pick, texts_show_
 {
     static group g;
     weft_error err = { 0 };
+    const int64_t most = t->info.images ? PICTURES_AT_ONCE : TEXTS_AT_ONCE;
     int code = 0;
-    for (int64_t at = 0; at < t->n && !code; at += TEXTS_AT_ONCE) {
-        const int64_t many = t->n - at < TEXTS_AT_ONCE ? t->n - at : TEXTS_AT_ONCE;
+    for (int64_t at = 0; at < t->n && !code; at += most) {
+        const int64_t many = t->n - at < most ? t->n - at : most;
         for (; g.n < many && !code; g.n++) {
-            weft_tokens *k = g.tokens[g.n] = texts_encode(t, at + g.n, o, &err);
-            g.input[g.n] = (weft_input){ 0 };
-            if (!k)
+            if (!read_line(t, at + g.n, o, &g, &err))
                 code = cli_fail(&err);
-            else if (!prepare(t, &g.input[g.n], k, pick, ud))
+            else if (!prepare(t, &g.input[g.n], g.tokens[g.n], pick, ud))
                 code = cli_no_memory();
         }
         if (!code && weft_encoder_eval(t->encoder, g.input, many, &err) != WEFT_OK)

@@ -1,4 +1,5 @@
-/* texts.h - what the commands share that read texts as wholes: embed, fill-mask, classify. */
+/* texts.h - what the commands share that read texts as wholes: embed, fill-mask, classify. Where the
+ * model sees, a text is the path of a picture. */
 #ifndef WEFT_CLI_TEXTS_H
 #define WEFT_CLI_TEXTS_H
 
@@ -6,7 +7,8 @@
 
 #include <math.h>
 
-#define TEXTS_AT_ONCE 256 /* lines that are kept as tokens and outputs together */
+#define TEXTS_AT_ONCE    256 /* lines that are kept as tokens and outputs together */
+#define PICTURES_AT_ONCE 16  /* each may have a megabyte of rows */
 
 typedef struct text_options {
     const char *file;
@@ -61,7 +63,8 @@ weft_tokens *texts_encode(const texts *t, int64_t i, const text_options *o, weft
 /* Which rows of a text are asked for; returns how many. */
 typedef int64_t texts_pick_fn(void *ud, const weft_tokens *tokens, int32_t *at);
 
-/* Line i, and what came out of it. Returns 0, or an exit code that ends it all. */
+/* Line i, and what came out of it; a picture has no tokens. Returns 0, or an exit code that ends it
+ * all. */
 typedef int texts_show_fn(void *ud, int64_t i, const weft_tokens *tokens, const weft_input *in);
 
 /* Reads all texts, many at a time, and shows them in order. pick NULL: all rows. */

@@ -536,6 +536,17 @@ WEFT_API weft_image *weft_image_decode(weft_model *model, const void *data, size
                                        weft_error *err);
 WEFT_API void weft_image_free(weft_image *image);
 
+/* How many of some pictures a model knows. */
+typedef struct weft_score {
+    size_t struct_size;
+    int64_t n, n_right;
+    double loss; /* mean of -log p of their classes */
+} weft_score;
+
+/* data: pictures with their classes, as weft_train takes them: [n_data] paths. */
+WEFT_API weft_status weft_image_score(weft_model *model, const char *const *data, int n_data,
+                                      int threads, weft_score *score, weft_error *err);
+
 /* ---- session: one timeline of tokens --------------------------------------------------------- */
 
 /* Sessions of one engine share the pages of its cache: a fork takes none until it goes its own way,
