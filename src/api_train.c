@@ -250,6 +250,8 @@ static weft_status make_directory(const char *path, host *h, weft_error *err)
     return weft_fail(err, WEFT_EIO, "%s: cannot be made", path);
 }
 
+static const char sees[] = "vit"; /* the architecture that learns from pictures */
+
 /* The shape of a new model that sees, from what it will see. */
 static void shape_pictures(const weft_train_options *o, const pictures *p, fresh_shape *s)
 {
@@ -286,7 +288,10 @@ static weft_status begin_fresh_pictures(const weft_train_options *o, const char 
     fresh_shape shape;
     pictures p;
     weft_train_options seeing = *o;
-    seeing.arch = o->arch ? o->arch : "vit";
+    seeing.arch = sees;
+    if (o->arch && strcmp(o->arch, sees) != 0)
+        return weft_fail(err, WEFT_EINVAL, "%s: pictures, from which no %.40s learns", o->data[0],
+                         o->arch);
     if (shape_of(&seeing, &shape, err) != WEFT_OK)
         return err->code;
     checkpoint_remove(in, h);
@@ -314,6 +319,10 @@ static weft_status begin_fresh(const weft_train_options *o, const char *in, host
     fresh_shape shape;
     if (pictures_are_here(o->data[0], h))
         return begin_fresh_pictures(o, in, h, err);
+    if (o->arch && strcmp(o->arch, sees) == 0)
+        return weft_fail(err, WEFT_EINVAL,
+                         "%s: no pictures; a %s learns from a directory of them, or from IDX files",
+                         o->data[0], sees);
     if (shape_of(o, &shape, err) != WEFT_OK)
         return err->code;
     checkpoint_remove(in, h);
