@@ -97,9 +97,7 @@ static const char examples[] =
     "  weft train --preset mini -d stories.txt --separator '<|endoftext|>' -o run\n"
     "  weft train model-directory --data notes.txt --lr 1e-5 -n 200 --out tuned\n"
     "  weft train model-directory --data chat.jsonl --check-data\n"
-    "  weft train --data input.txt --out run --resume\n"
-    "  weft train --data pictures/ --image-size 64 --out run\n"
-    "  weft train -d train-images-idx3-ubyte -d train-labels-idx1-ubyte -o run\n";
+    "  weft train --data pictures/ --image-size 64 --out run --resume\n";
 
 static int train_main(void);
 
