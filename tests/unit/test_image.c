@@ -430,7 +430,7 @@ static void unsupported(void **state)
     assert_int_equal(parse(data, size, &err), WEFT_EUNSUPPORTED);
     free(data);
     assert_int_equal(parse((const uint8_t *)"GIF89a", 6, &err), WEFT_EFORMAT);
-    assert_int_equal(parse(NULL, 0, &err), WEFT_EFORMAT);
+    assert_int_equal(parse((const uint8_t *)"", 0, &err), WEFT_EFORMAT);
 }
 
 /* Memory and files that fail at every call, one after the other: an error, and nothing is left. */

@@ -53,6 +53,18 @@ static void lesson_random(lesson *l, int n_seq, int length, int64_t n_vocab, uin
     lesson_want(l);
 }
 
+/* Random pictures, each with a class. */
+static void lesson_pictures(lesson *l, const model *m, real *features)
+{
+    const int32_t T = (int32_t)m->n_ctx, lengths[] = { T, T, T };
+    lesson_init(l, 3, lengths);
+    fill_normal(features, l->batch.n_row * m->d_feature, 43, 0, 1);
+    l->batch.features = features;
+    for (int s = 0; s < 3; s++)
+        l->row[s * T].target = (int32_t)(s % m->n_out);
+    lesson_want(l);
+}
+
 static void open_for_learning(host *h, model *m, const char *path)
 {
     weft_error err = { 0 };
@@ -687,9 +699,11 @@ static void stories_overfit(void **state)
 static void every_architecture_trains(void **state)
 {
     (void)state;
-    static const char *const goldens[] = { "llama-gqa",    "mistral-window", "qwen2",
-                                           "qwen3",        "gpt2",           "bert-fill",
-                                           "roberta-fill", "distilbert-fill" };
+    static const char *const goldens[] = {
+        "llama-gqa", "mistral-window", "qwen2",           "qwen3", "gpt2",
+        "bert-fill", "roberta-fill",   "distilbert-fill", "vit",   "deit"
+    };
+    static real features[3 * 16 * 80];
     for (int i = 0; i < n_arch; i++) {
         bool tried = false;
         for (size_t g = 0; g < sizeof goldens / sizeof *goldens && !tried; g++) {
@@ -702,7 +716,10 @@ static void every_architecture_trains(void **state)
             if (tried) {
                 learner l;
                 lesson s;
-                lesson_random(&s, 3, 12, m.n_vocab, 5);
+                if (m.d_feature > 0)
+                    lesson_pictures(&s, &m, features);
+                else
+                    lesson_random(&s, 3, 12, m.n_vocab, 5);
                 start(&l, &m, (learner_options){ .n_thread = 2, .adamw = plain_adamw }, &s);
                 const real before = step(&l, &s, 1e-2, NULL);
                 step(&l, &s, 1e-2, NULL);
