@@ -64,7 +64,7 @@ typedef struct command {
 extern const command command_run, command_inspect, command_trace, command_bench, command_eval,
     command_verify, command_convert, command_quantize, command_tokenize, command_train,
     command_train_tokenizer, command_report, command_config, command_version, command_help,
-    command_man, command_completions;
+    command_man, command_completions, command_embed, command_fill_mask, command_classify;
 extern const command *const commands[]; /* ends with NULL */
 
 /* The command of that name, or NULL; and the name of the one that may have been meant, or NULL. */
@@ -112,6 +112,7 @@ const char *help_option(const option *o, char *text, size_t size);
 /* Says the error on stderr and returns the exit code for it. */
 int cli_fail(const weft_error *err);
 int cli_no_memory(void);
+int cli_cannot_write(const char *path);
 int cli_usage(const command *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int cli_which_model(const command *c);
 
@@ -153,6 +154,9 @@ void cli_progress_begin(const char *label, const char *unit);
 void cli_progress_set(uint64_t done, uint64_t total);
 void cli_progress_clear(void);
 void cli_progress_end(void);
+
+/* The head of a NumPy file of float32 numbers in this shape; they follow it. */
+bool cli_npy_header(FILE *f, int n_dim, const int64_t *shape);
 
 /* Standard output goes to this file from now on. False after saying why not. */
 bool cli_write_to(const char *path);

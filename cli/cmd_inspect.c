@@ -144,11 +144,37 @@ static void print_speed(const view *v)
             cli_count(v->speed.read_rate, b, sizeof b));
 }
 
+static const char *const tasks[] = {
+    [WEFT_TASK_GENERATE] = "generate", [WEFT_TASK_FILL] = "fill",
+    [WEFT_TASK_CLASSIFY] = "classify", [WEFT_TASK_TAG] = "tag",
+    [WEFT_TASK_ANSWER] = "answer",     [WEFT_TASK_EMBED] = "embed",
+};
+
+static bool generates(const view *v)
+{
+    return v->info.task == WEFT_TASK_GENERATE;
+}
+
+static void print_memory(const view *v)
+{
+    const size_t weights = weight_bytes(v);
+    char a[32], b[32], c[32], d[32];
+    printf("memory        %s: weights %s, ",
+           cli_bytes(weights + v->plan.kv_bytes + v->plan.step_bytes, a, sizeof a),
+           cli_bytes(weights, b, sizeof b));
+    if (generates(v))
+        printf("keys and values of %lld positions %s, ", (long long)v->plan.n_ctx,
+               cli_bytes(v->plan.kv_bytes, c, sizeof c));
+    printf("a step %s\n", cli_bytes(v->plan.step_bytes, d, sizeof d));
+}
+
 static void print_text(const view *v)
 {
     const weft_model_info *i = &v->info;
-    char a[32], b[32], c[32], d[32];
+    char a[32];
     printf("architecture  %s (%s)\n", i->architecture, i->format);
+    if (!generates(v))
+        printf("task          %s, %lld numbers\n", tasks[i->task], (long long)i->n_out);
     printf("parameters    %lld in %lld tensors, %s\n", (long long)i->n_parameter,
            (long long)i->n_tensor, cli_bytes(weight_bytes(v), a, sizeof a));
     printf("layers        %lld, d_model %lld, d_ff %lld\n", (long long)i->n_layer,
@@ -158,11 +184,7 @@ static void print_text(const view *v)
     printf("vocabulary    %lld\n", (long long)i->n_vocab);
     printf("context       %lld positions\n", (long long)i->n_ctx);
     print_costs(v);
-    const size_t weights = weight_bytes(v);
-    printf("memory        %s: weights %s, keys and values of %lld positions %s, a step %s\n",
-           cli_bytes(weights + v->plan.kv_bytes + v->plan.step_bytes, a, sizeof a),
-           cli_bytes(weights, b, sizeof b), (long long)v->plan.n_ctx,
-           cli_bytes(v->plan.kv_bytes, c, sizeof c), cli_bytes(v->plan.step_bytes, d, sizeof d));
+    print_memory(v);
     print_speed(v);
 }
 
@@ -283,12 +305,13 @@ static bool print_json(const view *v)
     printf("{\"architecture\":\"%s\",\"format\":\"%s\",\"n_parameter\":%lld,\"weight_bytes\":%zu,"
            "\"n_layer\":%lld,\"n_head\":%lld,\"n_head_kv\":%lld,\"d_model\":%lld,\"d_head\":%lld,"
            "\"d_ff\":%lld,\"n_vocab\":%lld,\"n_ctx\":%lld,\"eos_id\":%d,"
+           "\"task\":\"%s\",\"n_out\":%lld,"
            "\"plan\":{\"n_ctx\":%lld,\"kv_bytes\":%zu,\"step_bytes\":%zu}",
            i->architecture, i->format, (long long)i->n_parameter, weight_bytes(v),
            (long long)i->n_layer, (long long)i->n_head, (long long)i->n_head_kv,
            (long long)i->d_model, (long long)i->d_head, (long long)i->d_ff, (long long)i->n_vocab,
-           (long long)i->n_ctx, (int)i->eos_id, (long long)v->plan.n_ctx, v->plan.kv_bytes,
-           v->plan.step_bytes);
+           (long long)i->n_ctx, (int)i->eos_id, tasks[i->task], (long long)i->n_out,
+           (long long)v->plan.n_ctx, v->plan.kv_bytes, v->plan.step_bytes);
     json_costs(v);
     if (tensors)
         json_tensors(v);
@@ -304,6 +327,13 @@ static bool calculate(view *v, const weft_engine_options *o, weft_error *err)
 {
     v->plan.struct_size = sizeof v->plan;
     v->cost.struct_size = sizeof v->cost;
+    if (!generates(v)) {
+        const weft_encoder_options e = {
+            .struct_size = sizeof e, .threads = o->threads, .n_batch = o->n_batch, .n_ctx = o->n_ctx
+        };
+        return weft_encoder_plan(v->model, &e, &v->plan, err) == WEFT_OK &&
+               weft_model_get_cost(v->model, v->plan.n_ctx, &v->cost, err) == WEFT_OK;
+    }
     if (weft_engine_plan(v->model, o, &v->plan, err) != WEFT_OK ||
         weft_model_get_cost(v->model, v->plan.n_ctx, &v->cost, err) != WEFT_OK)
         return false;

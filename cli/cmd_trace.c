@@ -122,32 +122,12 @@ static void npy_path(const char *name, char *path, size_t size)
             path[i] = '_';
 }
 
-/* Version 1 of the format: magic, version, length of a Python dictionary, the dictionary filled up
- * with blanks so that numbers begin at a multiple of 64, numbers. */
-static bool npy_header(FILE *f, const line *l)
-{
-    const uint16_t probe = 1;
-    const char order = *(const uint8_t *)&probe ? '<' : '>';
-    char text[256];
-    int n = snprintf(text, sizeof text, "{'descr': '%cf4', 'fortran_order': False, 'shape': (",
-                     order);
-    for (int d = 0; d < l->n_dim; d++)
-        n += snprintf(text + n, sizeof text - (size_t)n, "%s%lld", d ? ", " : "",
-                      (long long)l->shape[d]);
-    n += snprintf(text + n, sizeof text - (size_t)n, "), }");
-    const int padded = (10 + n + 1 + 63) / 64 * 64 - 10;
-    fwrite("\x93NUMPY\x01\x00", 1, 8, f);
-    putc(padded & 0xFF, f);
-    putc(padded >> 8, f);
-    return fprintf(f, "%-*s\n", padded - 1, text) == padded;
-}
-
 static void npy_write(seen *s, const line *l, const weft_trace_tensor *t)
 {
     char path[4096];
     npy_path(t->name, path, sizeof path);
     FILE *f = s->failed[0] ? NULL : fopen(path, "wb");
-    bool good = f && npy_header(f, l);
+    bool good = f && cli_npy_header(f, l->n_dim, l->shape);
     for (int64_t i = 0; i < t->rows && good; i++)
         good = fwrite(t->data + i * t->stride, sizeof *t->data, (size_t)t->cols, f) ==
                (size_t)t->cols;

@@ -1,4 +1,4 @@
-/* weft train - a model from text: a new one, or one that goes on learning. */
+/* weft train - a model from text or pictures: a new one, or one that goes on learning. */
 #include "cli.h"
 
 #include <errno.h>
@@ -22,23 +22,26 @@ static int64_t patience, max_skipped = UNSET, threads, sample_tokens = 100;
 static double validation = UNSET, lr = UNSET, lr_min = UNSET, beta1 = UNSET, beta2 = UNSET;
 static double weight_decay = UNSET, clip = UNSET, dropout, smoothing, temperature = 0.8;
 static bool tied, untied, characters, parse_special, bf16, recompute, resume, no_mmap, check_data;
-static int64_t show_data = 2;
+static int64_t show_data = 2, image_size, patch_size, shift;
 static size_t ram_max;
 
 /* The model, sizes and the seed are no settings here: what is usual for running models would change
  * what is learned, in silence. */
 static const option options[] = {
-    { 'd', "data", OPT_LIST, &data, "FILE", 0, "learn from this; may be repeated" },
+    { 'd', "data", OPT_LIST, &data, "PATH", 0, "learn from this; may be repeated" },
     { 'o', "out", OPT_TEXT, &out, "DIR", 0, "the run: checkpoints, metrics and the model" },
     { 0, "resume", OPT_FLAG, &resume, NULL, 0, "go on from the run's newest checkpoint" },
     { 'm', "model", OPT_TEXT, &model, "PATH", 0, "go on from this model; otherwise a new one:" },
     { 0, "preset", OPT_TEXT, &preset, "NAME", 0, "its shape: tiny, mini, small, base (tiny)" },
-    { 0, "arch", OPT_TEXT, &arch, "NAME", RARE, "llama or gpt2 (the preset's)" },
+    { 0, "arch", OPT_TEXT, &arch, "NAME", RARE, "llama, gpt2 or vit (the preset's)" },
     { 0, "layers", OPT_INT, &n_layer, "N", RARE, "blocks (the preset's)" },
     { 0, "width", OPT_INT, &d_model, "N", RARE, "of the stream (the preset's)" },
     { 0, "heads", OPT_INT, &n_head, "N", RARE, "of attention (the preset's)" },
     { 0, "kv-heads", OPT_INT, &n_head_kv, "N", RARE, "that queries share (as many as heads)" },
     { 0, "hidden", OPT_INT, &d_ff, "N", RARE, "width of the feed forward (the preset's)" },
+    { 0, "image-size", OPT_INT, &image_size, "N", RARE, "side of pictures (that of IDX, 224)" },
+    { 0, "patch-size", OPT_INT, &patch_size, "N", RARE, "of patches (a seventh, 16 at most)" },
+    { 0, "shift", OPT_INT, &shift, "N", RARE, "pixels that pictures are moved, at most (0)" },
     { 0, "tied", OPT_FLAG, &tied, NULL, RARE, "the head is the embedding" },
     { 0, "untied", OPT_FLAG, &untied, NULL, RARE, "the head has a matrix of its own" },
     { 0, "tokenizer", OPT_TEXT, &tokenizer, "PATH", RARE, "use this one (made from the data)" },
@@ -94,14 +97,14 @@ static const char examples[] =
     "  weft train --preset mini -d stories.txt --separator '<|endoftext|>' -o run\n"
     "  weft train model-directory --data notes.txt --lr 1e-5 -n 200 --out tuned\n"
     "  weft train model-directory --data chat.jsonl --check-data\n"
-    "  weft train --data input.txt --out run --resume\n";
+    "  weft train --data pictures/ --image-size 64 --out run --resume\n";
 
 static int train_main(void);
 
 const command command_train = {
     .name = "train",
     .arguments = "[MODEL]",
-    .summary = "train a model from text, or go on with one",
+    .summary = "train a model from text or pictures, or go on with one",
     .examples = examples,
     .options = options,
     .n_positional = 1,
@@ -137,13 +140,14 @@ static const char *duration(double seconds, char *text, size_t size)
 /* On a terminal it is cut where it would not fit: a line that has wrapped cannot be written over. */
 static void show_line(show *s, const weft_train_progress *p)
 {
-    char left[32], line[256];
+    char left[32], line[256], share[32] = "";
+    if (isfinite(p->share))
+        snprintf(share, sizeof share, "  %.0f %% of peak", 100 * p->share);
     snprintf(line, sizeof line,
-             "step %lld/%lld %s loss %.4f (%.4f)  %s left  %.0f tokens/s  lr %.2e  |g| %.2f  "
-             "%.0f %% of peak",
+             "step %lld/%lld %s loss %.4f (%.4f)  %s left  %.0f tokens/s  lr %.2e  |g| %.2f%s",
              (long long)p->step, (long long)p->n_step, p->skipped ? " SKIPPED " : "", p->loss,
              p->smoothed, duration(p->seconds_left, left, sizeof left), p->tokens_per_second, p->lr,
-             p->grad_norm, 100 * p->share);
+             p->grad_norm, share);
     if (s->live)
         fprintf(stderr, "\r%.*s\x1b[K", cli_columns(stderr) - 1, line);
     else
@@ -364,6 +368,9 @@ static void fill(weft_train_options *o)
     o->separator = separator;
     o->parse_special = parse_special;
     o->n_ctx = n_ctx;
+    o->image_size = image_size;
+    o->patch_size = patch_size;
+    o->shift = shift;
     o->schedule = (weft_schedule)(schedule - 1);
     o->dropout = dropout;
     o->smoothing = smoothing;
@@ -456,7 +463,7 @@ static bool show_reading(void *ud, uint64_t done, uint64_t total)
 static int check(const command *c)
 {
     if (data.n == 0)
-        return cli_usage(c, "which text? Give --data FILE");
+        return cli_usage(c, "which text or pictures? Give --data PATH");
     if (!out && !check_data && !save_ids)
         return cli_usage(c, "where to? Give a directory: --out RUN");
     if (tied && untied)

@@ -1,12 +1,16 @@
 /* weft - transformers on CPUs, from the command line. */
 #include "cli.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
 const command *const commands[] = { &command_run,
+                                    &command_embed,
+                                    &command_fill_mask,
+                                    &command_classify,
                                     &command_inspect,
                                     &command_trace,
                                     &command_bench,
@@ -64,6 +68,12 @@ int cli_fail(const weft_error *err)
 int cli_no_memory(void)
 {
     fputs("weft: out of memory\n", stderr);
+    return 1;
+}
+
+int cli_cannot_write(const char *path)
+{
+    fprintf(stderr, "weft: %s: %s\n", path, strerror(errno));
     return 1;
 }
 

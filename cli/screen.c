@@ -247,3 +247,23 @@ void cli_log(void *ud, weft_log_level level, const char *line)
     cli_progress_clear();
     fprintf(stderr, "weft: %s%s\n", level == WEFT_LOG_WARN ? "warning: " : "", line);
 }
+
+/* Version 1 of the format: magic, version, length of a Python dictionary, the dictionary filled up
+ * with blanks so that numbers begin at a multiple of 64, numbers. */
+bool cli_npy_header(FILE *f, int n_dim, const int64_t *shape)
+{
+    const uint16_t probe = 1;
+    const char order = *(const uint8_t *)&probe ? '<' : '>';
+    char text[256];
+    int n = snprintf(text, sizeof text, "{'descr': '%cf4', 'fortran_order': False, 'shape': (",
+                     order);
+    for (int d = 0; d < n_dim; d++)
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s%lld", d ? ", " : "",
+                      (long long)shape[d]);
+    n += snprintf(text + n, sizeof text - (size_t)n, "), }");
+    const int padded = (10 + n + 1 + 63) / 64 * 64 - 10;
+    fwrite("\x93NUMPY\x01\x00", 1, 8, f);
+    putc(padded & 0xFF, f);
+    putc(padded >> 8, f);
+    return fprintf(f, "%-*s\n", padded - 1, text) == padded;
+}

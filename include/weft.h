@@ -122,6 +122,16 @@ WEFT_API weft_model *weft_model_open(const char *path, const weft_model_options 
                                      weft_error *err);
 WEFT_API void weft_model_close(weft_model *model);
 
+/* What a model was made for. */
+typedef enum weft_task {
+    WEFT_TASK_GENERATE, /* after each token: which one is next */
+    WEFT_TASK_FILL,     /* in place of each token: which one belongs there */
+    WEFT_TASK_CLASSIFY, /* of the whole: which label it has */
+    WEFT_TASK_TAG,      /* of each token: which label it has */
+    WEFT_TASK_ANSWER,   /* of each token: whether the answer begins there, and whether it ends */
+    WEFT_TASK_EMBED,    /* a vector; there is no head */
+} weft_task;
+
 typedef struct weft_model_info {
     size_t struct_size;
     const char *architecture; /* "llama" */
@@ -132,6 +142,9 @@ typedef struct weft_model_info {
     size_t bytes_mapped;    /* weights mapped from files */
     size_t bytes_anonymous; /* memory taken so far, counted against ram_max */
     int32_t eos_id;         /* the first token that ends a text, -1 if the file names none */
+    weft_task task;
+    int64_t n_out; /* numbers that it gives of a token or of the whole: tokens, labels, d_model */
+    bool images;   /* it takes pictures, not texts */
 } weft_model_info;
 
 WEFT_API void weft_model_get_info(const weft_model *model, weft_model_info *info);
@@ -139,6 +152,9 @@ WEFT_API void weft_model_get_info(const weft_model *model, weft_model_info *info
 /* Does this token end a text? A chat model has several that do, which generation_config.json
  * names. */
 WEFT_API bool weft_model_is_end(const weft_model *model, int32_t id);
+
+/* The name of output i of n_out, for models that give labels; NULL where the file has none. */
+WEFT_API const char *weft_model_label(const weft_model *model, int64_t i);
 
 typedef struct weft_tensor_info {
     size_t struct_size;
@@ -449,6 +465,87 @@ typedef void weft_trace_fn(void *ud, const weft_trace_tensor *tensor);
 
 WEFT_API weft_status weft_engine_trace(weft_engine *engine, weft_trace_fn *fn, void *ud,
                                        bool attention_maps, weft_error *err);
+
+/* ---- encoder: whole texts, for models that do not generate ----------------------------------- */
+
+/* Reads texts, or images, as wholes: every token sees all others. Many go through the model
+ * together, none is filled up to the length of another, and each gets the same bits as alone. All
+ * memory is taken when it is made. Belongs to one thread at a time; free it before the model. */
+typedef struct weft_encoder weft_encoder;
+
+typedef enum weft_encode {
+    WEFT_ENCODE_OUTPUT, /* what the model was made for: logits of tokens or labels, as its task */
+    WEFT_ENCODE_STATES, /* the vector of every token, as it enters the head */
+    WEFT_ENCODE_POOLED, /* one vector for the whole, made as the model's files say: the mean of the
+                           states, their maximum, or the first; normalised or not */
+} weft_encode;
+
+typedef struct weft_encoder_options {
+    size_t struct_size;
+    int threads;   /* 0: one per processor of this process */
+    int n_batch;   /* most rows in one forward, and no fewer than n_ctx; 0: n_ctx, at least 256 */
+    int64_t n_ctx; /* most rows of one input; 0: the model's own */
+    weft_encode what;
+} weft_encoder_options;
+
+WEFT_API weft_encoder *weft_encoder_new(weft_model *model, const weft_encoder_options *options,
+                                        weft_error *err);
+WEFT_API void weft_encoder_free(weft_encoder *encoder);
+
+/* What an encoder with these options will take: kv_bytes and session_bytes are 0. */
+WEFT_API weft_status weft_encoder_plan(weft_model *model, const weft_encoder_options *options,
+                                       weft_memory_plan *plan, weft_error *err);
+
+/* One text or image, and where what comes out of it goes. */
+typedef struct weft_input {
+    const int32_t *ids;    /* [n], of models that take tokens; */
+    const float *features; /* [n, width], of models that take vectors */
+    const uint8_t *types;  /* [n], as weft_tokens has them; NULL: all 0 */
+    int64_t n;
+    const int32_t *at; /* the rows that are asked for, ascending; NULL: all */
+    int64_t n_at;
+    float *out; /* [rows, width]: one row for the whole (see weft_encoder_rows), n_at rows, or n */
+} weft_input;
+
+/* Numbers of a row of output, and how many rows an input gives. */
+WEFT_API int64_t weft_encoder_width(const weft_encoder *encoder);
+WEFT_API int64_t weft_encoder_rows(const weft_encoder *encoder, const weft_input *input);
+
+/* Fills `out` of all inputs. One that is too long is WEFT_ECONTEXT, before anything is computed. */
+WEFT_API weft_status weft_encoder_eval(weft_encoder *encoder, const weft_input *inputs, int64_t n,
+                                       weft_error *err);
+
+/* As weft_engine_trace. */
+WEFT_API weft_status weft_encoder_trace(weft_encoder *encoder, weft_trace_fn *fn, void *ud,
+                                        bool attention_maps, weft_error *err);
+
+/* ---- images ---------------------------------------------------------------------------------- */
+
+/* A picture as a model takes it: an input of an encoder. */
+typedef struct weft_image {
+    int64_t n; /* rows: patches, and those that the model has learned */
+    const float *features;
+} weft_image;
+
+/* Reads a PNG or a JPEG, from a file or from memory, and does with it what the
+ * preprocessor_config.json beside the model says, as transformers would: resize, crop, rescale,
+ * normalise. NULL with err filled on failure; weft_build_parts tells whether this build knows png
+ * and jpeg. Free it before the model. */
+WEFT_API weft_image *weft_image_open(weft_model *model, const char *path, weft_error *err);
+WEFT_API weft_image *weft_image_decode(weft_model *model, const void *data, size_t size,
+                                       weft_error *err);
+WEFT_API void weft_image_free(weft_image *image);
+
+/* How many of some pictures a model knows. */
+typedef struct weft_score {
+    size_t struct_size;
+    int64_t n, n_right;
+    double loss; /* mean of -log p of their classes */
+} weft_score;
+
+/* data: pictures with their classes, as weft_train takes them: [n_data] paths. */
+WEFT_API weft_status weft_image_score(weft_model *model, const char *const *data, int n_data,
+                                      int threads, weft_score *score, weft_error *err);
 
 /* ---- session: one timeline of tokens --------------------------------------------------------- */
 
@@ -856,6 +953,12 @@ typedef struct weft_train_options {
     void *log_ud;
     weft_progress_fn *reading; /* of the data, in bytes, before progress begins; or NULL */
     void *reading_ud;
+
+    /* Of models that see. Their data is a directory with one of PNG and JPEG files for each class,
+     * or IDX files: one of pictures, one of labels, and so on. */
+    int64_t image_size; /* side of the pictures of a new model; 0: that of IDX, 224 */
+    int64_t patch_size; /* of its patches; 0: a seventh of the side, at most 16 */
+    int64_t shift;      /* pixels by which pictures are moved at most while they are learned from */
 } weft_train_options;
 
 /* What is sensible for a small model; struct_size is set. */

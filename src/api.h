@@ -42,4 +42,7 @@ bool take_kv_type(weft_kv_type from, const dtype **to, weft_error *err);
 /* Checks that the options exist; whether they fit the model is engine_resolve's business. */
 bool take_engine_options(const weft_engine_options *from, engine_options *to, weft_error *err);
 
+/* A tensor as a caller sees it. */
+void trace_show(weft_trace_fn *fn, void *ud, const tensor *t, const op *by);
+
 #endif

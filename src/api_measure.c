@@ -1,5 +1,6 @@
 /* api_measure.c - the public functions that measure models: check, translate, delegate. */
 #include "api.h"
+#include "engine/encode.h"
 #include "engine/estimate.h"
 #include "engine/evaluate.h"
 
@@ -88,9 +89,12 @@ weft_status weft_model_get_cost(weft_model *m, int64_t n_ctx, weft_model_cost *r
     *err = (weft_error){ 0 };
     if (!m)
         return weft_fail(err, WEFT_EINVAL, "no model given");
-    engine_options o = { .n_ctx = n_ctx };
-    if (engine_resolve(&m->model, &o, err) != WEFT_OK ||
-        model_cost(&m->model, o.n_ctx, found, err) != WEFT_OK)
+    engine_options generating = { .n_ctx = n_ctx };
+    encode_engine_options reading = { .n_ctx = n_ctx };
+    const bool generates = m->model.task == WEFT_TASK_GENERATE;
+    if ((generates ? engine_resolve(&m->model, &generating, err)
+                   : encode_engine_resolve(&m->model, &reading, err)) != WEFT_OK ||
+        model_cost(&m->model, generates ? generating.n_ctx : reading.n_ctx, found, err) != WEFT_OK)
         return err->code;
     weft_model_cost out = { 0 };
     weft_part *const to[N_PART] = { &out.embedding, &out.attention, &out.feed_forward, &out.head };

@@ -2,6 +2,7 @@
 #include "api.h"
 
 #include "base/cpu.h"
+#include "formats/image.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ int weft_abi_version(void)
 
 const char *weft_build_parts(void)
 {
-    return "gguf safetensors llama gpt2 text";
+    return "gguf safetensors llama gpt2 bert vit text" IMAGE_PNG IMAGE_JPEG;
 }
 
 const char *weft_kernels_name(void)
@@ -110,10 +111,19 @@ void weft_model_get_info(const weft_model *w, weft_model_info *info)
         .n_parameter = m->n_parameter,
         .bytes_anonymous = atomic_load(&w->host.mem.used),
         .eos_id = w->ends.n > 0 ? w->ends.id[0] : -1,
+        .task = m->task,
+        .n_out = m->n_out,
+        .images = m->image.channels > 0,
     };
     for (int f = 0; f < m->file.n_file; f++)
         i.bytes_mapped += m->file.file[f].mapped ? m->file.file[f].size : 0;
     give(info, info->struct_size, &i, sizeof i);
+}
+
+const char *weft_model_label(const weft_model *w, int64_t i)
+{
+    const model *m = &w->model;
+    return m->label && i >= 0 && i < m->n_out ? m->label[i] : NULL;
 }
 
 weft_status weft_model_get_tensor(const weft_model *w, int64_t at, weft_tensor_info *info)
@@ -220,13 +230,18 @@ weft_status weft_engine_plan(weft_model *m, const weft_engine_options *options,
 #error "the public library is built over float"
 #endif
 
-static void show(void *ud, const tensor *t, const op *by)
+void trace_show(weft_trace_fn *fn, void *ud, const tensor *t, const op *by)
 {
-    weft_engine *e = ud;
     const weft_trace_tensor out = {
         sizeof out, t->name, by->name, rows(t), cols(t), t->stride, t->data, by->formula,
     };
-    e->trace(e->trace_ud, &out);
+    fn(ud, &out);
+}
+
+static void show(void *ud, const tensor *t, const op *by)
+{
+    const weft_engine *e = ud;
+    trace_show(e->trace, e->trace_ud, t, by);
 }
 
 weft_status weft_engine_trace(weft_engine *e, weft_trace_fn *fn, void *ud, bool attention_maps,

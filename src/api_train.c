@@ -5,6 +5,7 @@
 #include "engine/estimate.h"
 #include "text/source.h"
 #include "train/fresh.h"
+#include "train/pictures.h"
 #include "train/trainer.h"
 
 #include <stdio.h>
@@ -66,6 +67,9 @@ static weft_status check_numbers(const weft_train_options *o, weft_error *err)
         { "patience", o->patience, 0, 1e6 },
         { "max_skipped", o->max_skipped, 1, 1e9 },
         { "threads", o->threads, 0, 1024 },
+        { "image_size", (double)o->image_size, 0, 65535 },
+        { "patch_size", (double)o->patch_size, 0, 65535 },
+        { "shift", (double)o->shift, 0, 65535 },
     };
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         if (!(ranges[i].x >= ranges[i].lo && ranges[i].x <= ranges[i].hi))
@@ -122,10 +126,11 @@ typedef struct training {
     const weft_train_options *o;
     weft_model *model; /* its host is everybody's */
     tokenizer tokenizer;
+    pictures pictures; /* of a model that sees: then there is no tokenizer */
     dataset data;
     hf_form form;
     trainer trainer;
-    bool has_tokenizer, has_data, has_form, has_trainer;
+    bool has_tokenizer, has_pictures, has_data, has_form, has_trainer;
     double flops;        /* of a token, forward and backward */
     double product_rate; /* of this machine */
     double predicted;    /* seconds for all steps */
@@ -140,6 +145,8 @@ static void end(training *t)
         hf_form_free(&t->form);
     if (t->has_data)
         data_close(&t->data);
+    if (t->has_pictures)
+        pictures_close(&t->pictures);
     if (t->has_tokenizer)
         tokenizer_free(&t->tokenizer);
     weft_model_close(t->model);
@@ -185,10 +192,28 @@ data_options data_of(const weft_train_options *o, const tokenizer *t, int64_t n_
                            .validation = o->validation };
 }
 
+static weft_status open_pictures(training *t, weft_error *err)
+{
+    const weft_train_options *o = t->o;
+    const model *m = &t->model->model;
+    weft_status status = pictures_list(&t->pictures, o->data, o->n_data, o->load, &t->model->host,
+                                       err);
+    t->has_pictures = status == WEFT_OK;
+    t->pictures.shift = o->shift;
+    if (status == WEFT_OK)
+        status = pictures_load(&t->pictures, m, err);
+    if (status == WEFT_OK)
+        status = data_open_pictures(&t->data, &t->pictures, m, o->validation, err);
+    t->has_data = status == WEFT_OK;
+    return status;
+}
+
 static weft_status open_data(training *t, const char *from, weft_error *err)
 {
     const weft_train_options *o = t->o;
     host *h = &t->model->host;
+    if (t->model->model.image.channels > 0)
+        return open_pictures(t, err);
     const char *text = !o->model ? from : o->tokenizer ? o->tokenizer : o->model;
     weft_status status = tokenizer_load(&t->tokenizer, text, NULL, o->load, h, err);
     t->has_tokenizer = status == WEFT_OK;
@@ -251,6 +276,8 @@ static weft_status measure(training *t, int n_thread, weft_error *err)
     part_cost part[N_PART];
     speed s;
     const model *m = &t->model->model;
+    if (m->task != WEFT_TASK_GENERATE) /* the engine that is measured does not run these */
+        return WEFT_OK;
     engine_options e = { .n_thread = n_thread, .n_ctx = t->data.n_ctx };
     weft_status status = engine_resolve(m, &e, err);
     if (status == WEFT_OK)
@@ -310,7 +337,7 @@ static weft_status prepare(training *t, const char *from, bool fresh, const chec
     if (status == WEFT_OK)
         status = hf_form_init(&t->form, from, t->o->load, &t->model->host, err);
     t->has_form = status == WEFT_OK;
-    if (status == WEFT_OK && !t->form.text[TEXT_TOKENIZER].text)
+    if (status == WEFT_OK && !t->form.text[TEXT_TOKENIZER].text && !t->has_pictures)
         log_write(&t->model->host.log, WEFT_LOG_WARN,
                   "%s: has no tokenizer.json, and so the run will have no tokenizer", from);
     if (status == WEFT_OK)

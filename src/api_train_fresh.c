@@ -126,10 +126,76 @@ static weft_status make_directory(const char *path, host *h, weft_error *err)
     return weft_fail(err, WEFT_EIO, "%s: cannot be made", path);
 }
 
+static const char sees[] = "vit"; /* the architecture that learns from pictures */
+
+/* The shape of a new model that sees, from what it will see. */
+static void shape_pictures(const weft_train_options *o, const pictures *p, fresh_shape *s)
+{
+    image_shape *i = &s->image;
+    i->channels = p->channels ? p->channels : 3;
+    i->height = o->image_size ? o->image_size : p->height ? p->height : 224;
+    i->width = o->image_size ? o->image_size : p->width ? p->width : 224;
+    const int64_t seventh = i->height / 7 < 1 ? 1 : i->height / 7;
+    i->patch = o->patch_size ? o->patch_size : seventh < 16 ? seventh : 16;
+    s->label = p->class_name;
+    s->n_label = p->n_class;
+}
+
+static weft_status write_preprocessor(const char *in, const fresh_shape *s, host *h,
+                                      weft_error *err)
+{
+    char path[4096];
+    buffer b;
+    weft_status status = WEFT_ENOMEM;
+    if (!path_join(path, sizeof path, in, "preprocessor_config.json"))
+        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", in);
+    buffer_begin(&b, &h->mem, err);
+    fresh_preprocessor(&b, &s->image);
+    if (!b.failed)
+        status = save_whole(path, b.at, b.n, h, err);
+    buffer_end(&b);
+    return status;
+}
+
+/* As begin_fresh, where the data is pictures. */
+static weft_status begin_fresh_pictures(const weft_train_options *o, const char *in, host *h,
+                                        weft_error *err)
+{
+    fresh_shape shape;
+    pictures p;
+    weft_train_options seeing = *o;
+    seeing.arch = sees;
+    if (o->arch && strcmp(o->arch, sees) != 0)
+        return weft_fail(err, WEFT_EINVAL, "%s: pictures, from which no %.40s learns", o->data[0],
+                         o->arch);
+    if (shape_of(&seeing, &shape, err) != WEFT_OK)
+        return err->code;
+    checkpoint_remove(in, h);
+    weft_status status = pictures_list(&p, o->data, o->n_data, o->load, h, err);
+    if (status != WEFT_OK)
+        return status;
+    shape_pictures(o, &p, &shape);
+    status = make_directory(o->out, h, err);
+    if (status == WEFT_OK)
+        status = make_directory(in, h, err);
+    if (status == WEFT_OK)
+        status = write_preprocessor(in, &shape, h, err);
+    if (status == WEFT_OK)
+        status = write_fresh(o, in, &shape, h, err);
+    pictures_close(&p);
+    return status;
+}
+
 weft_status begin_fresh(const weft_train_options *o, const char *in, host *h, weft_error *err)
 {
     tokenizer t;
     fresh_shape shape;
+    if (pictures_are_here(o->data[0], h))
+        return begin_fresh_pictures(o, in, h, err);
+    if (o->arch && strcmp(o->arch, sees) == 0)
+        return weft_fail(err, WEFT_EINVAL,
+                         "%s: no pictures; a %s learns from a directory of them, or from IDX files",
+                         o->data[0], sees);
     if (shape_of(o, &shape, err) != WEFT_OK)
         return err->code;
     checkpoint_remove(in, h);

@@ -22,7 +22,7 @@ import math
 import sys
 import zlib
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from unittest import mock
@@ -36,8 +36,14 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import AttentionInterface, AttentionMaskInterface
+from transformers import BertForMaskedLM, BertForQuestionAnswering, BertForSequenceClassification
+from transformers import BertForTokenClassification, BertModel
+from transformers import DistilBertForMaskedLM, DistilBertForQuestionAnswering
+from transformers import DistilBertForSequenceClassification, DistilBertForTokenClassification
 from transformers import GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM
 from transformers import Qwen2ForCausalLM, Qwen3ForCausalLM
+from transformers import RobertaForMaskedLM, RobertaForQuestionAnswering
+from transformers import RobertaForSequenceClassification, RobertaForTokenClassification
 from transformers.masking_utils import eager_mask
 from transformers.models.gpt2 import modeling_gpt2
 from transformers.models.llama import LlamaConfig
@@ -98,6 +104,83 @@ GPT2_TAPS = GPT2_ROPE_TAPS + (
     ("transformer.h.0", "in", "position_embd.residual"),
 )
 
+# Encoders. {p} is the prefix of the class that has a head: "bert.", or nothing.
+
+BERT_TAPS = (
+    ("{p}embeddings.word_embeddings", "out", "token_embd"),
+    ("{p}embeddings.position_embeddings", "out", "position_embd"),
+    ("{p}embeddings.token_type_embeddings", "out", "token_types"),
+    ("{p}embeddings.LayerNorm", "in", "position_embd.residual"),
+    ("{p}embeddings.LayerNorm", "out", "token_embd_norm"),
+    ("{p}encoder.layer.{l}.attention.self.query", "out", "blk.{l}.attn_q"),
+    ("{p}encoder.layer.{l}.attention.self.key", "out", "blk.{l}.attn_k"),
+    ("{p}encoder.layer.{l}.attention.self.value", "out", "blk.{l}.attn_v"),
+    ("{p}encoder.layer.{l}.attention.output.dense", "in", "blk.{l}.attention"),
+    ("{p}encoder.layer.{l}.attention.output.dense", "out", "blk.{l}.attn_output"),
+    ("{p}encoder.layer.{l}.attention.output.LayerNorm", "in", "blk.{l}.attn_output.residual"),
+    ("{p}encoder.layer.{l}.attention.output.LayerNorm", "out", "blk.{l}.attn_output_norm"),
+    ("{p}encoder.layer.{l}.intermediate.dense", "out", "blk.{l}.ffn_up"),
+    ("{p}encoder.layer.{l}.output.dense", "in", "blk.{l}.ffn_up.gelu"),
+    ("{p}encoder.layer.{l}.output.dense", "out", "blk.{l}.ffn_down"),
+    ("{p}encoder.layer.{l}.output.LayerNorm", "in", "blk.{l}.ffn_down.residual"),
+    ("{p}encoder.layer.{l}.output.LayerNorm", "out", "blk.{l}.layer_output_norm"),
+)
+
+DISTILBERT_TAPS = (
+    ("{p}embeddings.word_embeddings", "out", "token_embd"),
+    ("{p}embeddings.position_embeddings", "out", "position_embd"),
+    ("{p}embeddings.LayerNorm", "in", "position_embd.residual"),
+    ("{p}embeddings.LayerNorm", "out", "token_embd_norm"),
+    ("{p}transformer.layer.{l}.attention.q_lin", "out", "blk.{l}.attn_q"),
+    ("{p}transformer.layer.{l}.attention.k_lin", "out", "blk.{l}.attn_k"),
+    ("{p}transformer.layer.{l}.attention.v_lin", "out", "blk.{l}.attn_v"),
+    ("{p}transformer.layer.{l}.attention.out_lin", "in", "blk.{l}.attention"),
+    ("{p}transformer.layer.{l}.attention.out_lin", "out", "blk.{l}.attn_output"),
+    ("{p}transformer.layer.{l}.sa_layer_norm", "in", "blk.{l}.attn_output.residual"),
+    ("{p}transformer.layer.{l}.sa_layer_norm", "out", "blk.{l}.attn_output_norm"),
+    ("{p}transformer.layer.{l}.ffn.lin1", "out", "blk.{l}.ffn_up"),
+    ("{p}transformer.layer.{l}.ffn.lin2", "in", "blk.{l}.ffn_up.gelu"),
+    ("{p}transformer.layer.{l}.ffn.lin2", "out", "blk.{l}.ffn_down"),
+    ("{p}transformer.layer.{l}.output_layer_norm", "in", "blk.{l}.ffn_down.residual"),
+    ("{p}transformer.layer.{l}.output_layer_norm", "out", "blk.{l}.layer_output_norm"),
+)
+
+BERT_FILL = (
+    ("cls.predictions.transform.dense", "out", "mlm"),
+    ("cls.predictions.transform.LayerNorm", "in", "mlm.gelu"),
+    ("cls.predictions.transform.LayerNorm", "out", "mlm_norm"),
+    ("cls.predictions.decoder", "out", "output"),
+)
+ROBERTA_FILL = (
+    ("lm_head.dense", "out", "mlm"),
+    ("lm_head.layer_norm", "in", "mlm.gelu"),
+    ("lm_head.layer_norm", "out", "mlm_norm"),
+    ("lm_head.decoder", "out", "output"),
+)
+DISTILBERT_FILL = (
+    ("vocab_transform", "out", "mlm"),
+    ("vocab_layer_norm", "in", "mlm.gelu"),
+    ("vocab_layer_norm", "out", "mlm_norm"),
+    ("vocab_projector", "out", "output"),
+)
+BERT_CLASSIFY = (
+    ("bert.pooler.dense", "out", "cls"),
+    ("bert.pooler", "out", "cls.tanh"),
+    ("classifier", "out", "cls.output"),
+)
+ROBERTA_CLASSIFY = (
+    ("classifier.dense", "out", "cls"),
+    ("classifier.out_proj", "in", "cls.tanh"),
+    ("classifier.out_proj", "out", "cls.output"),
+)
+DISTILBERT_CLASSIFY = (
+    ("pre_classifier", "out", "cls"),
+    ("classifier", "in", "cls.relu"),
+    ("classifier", "out", "cls.output"),
+)
+TAG = (("classifier", "out", "tag.output"),)
+ANSWER = (("qa_outputs", "out", "qa.output"),)
+
 
 @dataclass(frozen=True)
 class Golden:
@@ -110,7 +193,30 @@ class Golden:
     rotated: tuple = ("attn_q.rope", "attn_k.rope")  # what q and k are called inside attention
     embd_std: float = 1.0
     gain: float = 1.5  # of matrices
+    n_type: int = 0  # of tokens, which an encoder is told; a decoder has no cache instead
 
+
+def with_prefix(taps, prefix):
+    """The taps with it for {p}."""
+    return tuple((path.replace("{p}", prefix), side, name) for path, side, name in taps)
+
+
+def encoder(model, n_token, config, taps, prefix, n_type=1):
+    """A golden of an encoder, whose tensors begin with a prefix."""
+    return Golden(model, n_token, config, taps=with_prefix(taps, prefix), rotated=(),
+                  n_type=n_type)
+
+
+# Three heads of eight numbers; the norms of BERT would hide nothing at this size.
+
+BERT = dict(
+    vocab_size=67, hidden_size=24, intermediate_size=31, num_hidden_layers=2,
+    num_attention_heads=3, max_position_embeddings=29, type_vocab_size=2, pad_token_id=0)
+ROBERTA = dict(BERT, type_vocab_size=1, pad_token_id=1, layer_norm_eps=1e-5)
+DISTILBERT = dict(
+    vocab_size=67, dim=24, hidden_dim=31, n_layers=2, n_heads=3, max_position_embeddings=29,
+    pad_token_id=0)
+THREE = dict(id2label={0: "no", 1: "perhaps", 2: "yes"}, label2id=dict(no=0, perhaps=1, yes=2))
 
 # Sizes are small and mutually odd, so that a wrong stride or a transposed index shows.
 
@@ -164,6 +270,30 @@ GOLDENS = {
         vocab_size=73, n_positions=64, n_embd=40, n_layer=2, n_head=5, n_inner=90,
         bos_token_id=0, eos_token_id=0, position_embedding_type="rope", rope_theta=10000.0),
         taps=GPT2_ROPE_TAPS, embd_std=0.5),
+
+    "bert": encoder(BertModel, 19, BERT, BERT_TAPS, "", 2),
+    "bert-fill": encoder(BertForMaskedLM, 19, BERT, BERT_TAPS + BERT_FILL, "bert.", 2),
+    "bert-classify": encoder(BertForSequenceClassification, 20, BERT | THREE,
+                             BERT_TAPS + BERT_CLASSIFY, "bert.", 2),
+    "bert-tag": encoder(BertForTokenClassification, 17, BERT | THREE, BERT_TAPS + TAG, "bert.", 2),
+    "bert-answer": encoder(BertForQuestionAnswering, 16, BERT, BERT_TAPS + ANSWER, "bert.", 2),
+
+    "roberta-fill": encoder(RobertaForMaskedLM, 19, ROBERTA, BERT_TAPS + ROBERTA_FILL, "roberta."),
+    "roberta-classify": encoder(RobertaForSequenceClassification, 18, ROBERTA | THREE,
+                                BERT_TAPS + ROBERTA_CLASSIFY, "roberta."),
+    "roberta-tag": encoder(RobertaForTokenClassification, 17, ROBERTA | THREE,
+                           BERT_TAPS + TAG, "roberta."),
+    "roberta-answer": encoder(RobertaForQuestionAnswering, 16, ROBERTA, BERT_TAPS + ANSWER,
+                              "roberta."),
+
+    "distilbert-fill": encoder(DistilBertForMaskedLM, 19, DISTILBERT,
+                               DISTILBERT_TAPS + DISTILBERT_FILL, "distilbert."),
+    "distilbert-classify": encoder(DistilBertForSequenceClassification, 18, DISTILBERT | THREE,
+                                   DISTILBERT_TAPS + DISTILBERT_CLASSIFY, "distilbert."),
+    "distilbert-tag": encoder(DistilBertForTokenClassification, 17, DISTILBERT | THREE,
+                              DISTILBERT_TAPS + TAG, "distilbert."),
+    "distilbert-answer": encoder(DistilBertForQuestionAnswering, 16, DISTILBERT,
+                                 DISTILBERT_TAPS + ANSWER, "distilbert."),
 }
 
 
@@ -179,6 +309,8 @@ class Training:
     embd_std: float = 0.3  # the heads are tied: small, for a first loss near ln V
     gain: float = 1.0
     peak_lr: float = 0.02
+    n_label: int = 0  # of the whole sequence, whose first row has the target; 0: every row has one
+    kwargs: dict = field(default_factory=dict)  # of the forward
 
 
 N_STEP = 10
@@ -195,13 +327,24 @@ TRAININGS = {
         tie_word_embeddings=True, rope_parameters=dict(
             rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0,
             high_freq_factor=4.0, original_max_position_embeddings=64)),
-        taps=LLAMA_TRAIN_TAPS, smoothing=0.1, clip=1.0),
+        taps=LLAMA_TRAIN_TAPS, smoothing=0.1, clip=1.0, kwargs=dict(use_cache=False)),
 
     # Positions 23 and 24 do not occur, and 22 is always a last row: those three only decay.
     "train-gpt2": Training(GPT2LMHeadModel, dict(
         vocab_size=43, n_positions=25, n_embd=15, n_layer=2, n_head=3, n_inner=22,
         resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0),
-        taps=GPT2_TAPS, smoothing=0.0, clip=math.inf),
+        taps=GPT2_TAPS, smoothing=0.0, clip=math.inf, kwargs=dict(use_cache=False)),
+
+    "train-bert": Training(BertForMaskedLM, dict(
+        BERT, vocab_size=37, hidden_size=12, intermediate_size=19, num_attention_heads=2),
+        taps=with_prefix(BERT_TAPS + BERT_FILL, "bert."), smoothing=0.1, clip=1.0,
+        peak_lr=0.005),
+
+    "train-roberta": Training(RobertaForSequenceClassification, dict(
+        ROBERTA | THREE, vocab_size=37, hidden_size=12, intermediate_size=19,
+        num_attention_heads=2),
+        taps=with_prefix(BERT_TAPS + ROBERTA_CLASSIFY, "roberta."), smoothing=0.0, clip=math.inf,
+        peak_lr=0.01, n_label=3),
 }
 
 
@@ -267,8 +410,8 @@ def build(golden, rng):
 # The trace.
 
 def rows(x):
-    """A copy of x [1, T, ...] as [T, cols]."""
-    return x.detach().reshape(x.shape[1], -1).clone()
+    """A copy of x [1, T, ...] as [T, cols]; [1, cols] stays as it is."""
+    return x.detach().reshape(x.shape[1] if x.dim() > 2 else 1, -1).clone()
 
 
 def all_layers(model, taps):
@@ -286,14 +429,15 @@ def tap_modules(model, taps, trace):
         model.get_submodule(path).register_forward_hook(partial(record, side=side, name=name))
 
 
-def tap_attention(golden, trace):
+def tap_attention(golden, model, trace):
     """Patch the attention function of the modeling file: only it sees the rotated q and k."""
     modeling = sys.modules[golden.model.__module__]
     attend = modeling.eager_attention_forward
+    paths = {module: path for path, module in model.named_modules()}
 
     def tapped(module, query, key, value, mask, **kwargs):
         output, probs = attend(module, query, key, value, mask, **kwargs)
-        block = f"blk.{module.layer_idx}"
+        block = next(f"blk.{part}" for part in paths[module].split(".") if part.isdigit())
         for name, x in zip(golden.rotated, (query, key)):
             trace[f"{block}.{name}"] = rows(x.transpose(1, 2))
         by_query = probs[0].transpose(0, 1)  # [T, H, T]
@@ -310,12 +454,22 @@ def split_qkv(trace):
             trace[name.replace("attn_qkv", f"attn_{x}")] = part.contiguous()
 
 
+def token_types(golden, ids):
+    """What an encoder is told beside ids [T]: the second half is another sentence."""
+    return (torch.arange(len(ids)) >= len(ids) // 2).int() * (golden.n_type - 1)
+
+
 def trace_forward(golden, model, ids):
     """Every named intermediate of one forward pass over ids [T]."""
     trace = {}
+    kwargs = dict(use_cache=False)
+    if golden.n_type > 1:
+        kwargs = dict(token_type_ids=token_types(golden, ids)[None].long())
+    elif golden.n_type:
+        kwargs = {}
     tap_modules(model, golden.taps, trace)
-    with tap_attention(golden, trace), torch.no_grad():
-        model(input_ids=ids[None].long(), use_cache=False)
+    with tap_attention(golden, model, trace), torch.no_grad():
+        model(input_ids=ids[None].long(), **kwargs)
     split_qkv(trace)
     return trace
 
@@ -358,15 +512,22 @@ def widen(model):
     return reference
 
 
-def random_batches(n_vocab, rng):
+def random_batches(n_vocab, rng, pad):
     """ids, target and weight [N_STEP, N]. Small ids are frequent: something to learn quickly."""
     shape = N_STEP, sum(LENGTHS)
-    ids = (n_vocab * rng.random(shape) ** 3).astype(np.int32)
+    least = 0 if pad is None else pad + 1  # torch does not learn the embedding of padding
+    ids = (least + (n_vocab - least) * rng.random(shape) ** 3).astype(np.int32)
     ignored = rng.random(shape) < 0.1
     ignored[:, np.cumsum(LENGTHS) - 1] = True
     target = np.where(ignored, -100, np.roll(ids, -1, axis=1)).astype(np.int32)
     weight = rng.choice(np.float32([0.5, 1, 2]), shape, p=[0.15, 0.7, 0.15])
     return tuple(torch.from_numpy(x) for x in (ids, target, weight))
+
+
+def label_sequences(target):
+    """In place of target: the first row of each sequence gets a label; 1 is the most frequent."""
+    target.fill_(-100)
+    target[:, [0, *np.cumsum(LENGTHS)[:-1]]] = torch.tensor([1, 2, 1], dtype=torch.int32)
 
 
 def learning_rates(peak):
@@ -376,25 +537,33 @@ def learning_rates(peak):
     return (peak * torch.where(step < 2, (step + 1) / 3, cosine)).float()[:, None]
 
 
-def packed_loss(model, ids, target, weight, smoothing):
+def packed_loss(training, model, ids, target, weight):
     """The mean cross entropy of the rows that have a target, each with its weight."""
     with wide():
-        logits = torch.cat([model(input_ids=s[None], use_cache=False).logits[0]
-                            for s in ids.long().split(LENGTHS)])
+        logits = [model(input_ids=s[None], **training.kwargs).logits
+                  for s in ids.long().split(LENGTHS)]
+    if training.n_label:
+        starts = [0, *np.cumsum(LENGTHS)[:-1]]
+        logits, target, weight = torch.cat(logits), target[starts], weight[starts]
+    else:
+        logits = torch.cat([z[0] for z in logits])
     entropy = nn.functional.cross_entropy(
-        logits, target.long(), label_smoothing=smoothing, reduction="none")
+        logits, target.long(), label_smoothing=training.smoothing, reduction="none")
     weight = weight * (target != -100)
     return (weight * entropy).sum() / weight.sum()
 
 
 def by_weft_name(model, taps, value):
     """value of every parameter as weft keeps it: matrices [out, in], vectors [1, n], f32."""
-    tensors = {}
+    tensors, seen = {}, set()
     for path, side, name in all_layers(model, taps):
-        if side == "in" or path == "lm_head":
+        if side == "in":
             continue
         module = model.get_submodule(path)
         for kind, p in module.named_parameters(recurse=False):
+            if p in seen:  # a head that is tied
+                continue
+            seen.add(p)
             x = value(p).detach().to(torch.float32, copy=True)
             if isinstance(module, Conv1D) and x.dim() == 2:
                 x = x.T.contiguous()
@@ -414,7 +583,7 @@ def train(training, model, ids, target, weight):
     for k, batch in enumerate(zip(ids, target, weight.double())):
         adamw.zero_grad()
         with OnlyDouble():
-            loss = packed_loss(model, *batch, training.smoothing)
+            loss = packed_loss(training, model, *batch)
             loss.backward()
         gradients = by_weft_name(model, training.taps, lambda p: p.grad)
         tensors.update({f"step.{k}.{name}": x for name, x in gradients.items()})
@@ -430,7 +599,7 @@ def train(training, model, ids, target, weight):
                 **tensors)
 
 
-def check_training(name, model, tensors):
+def check_training(name, training, model, tensors):
     """Stop on a training that could not be a reference."""
     for tensor, x in tensors.items():
         assert x.dtype == torch.float32 and x.dim() == 2, f"{name}: {tensor} is not F32 2-D"
@@ -438,7 +607,7 @@ def check_training(name, model, tensors):
     for prefix in ("step.0.", f"step.{N_STEP - 1}.", "final."):
         n = sum(x.numel() for tensor, x in tensors.items() if tensor.startswith(prefix))
         assert n == sum(p.numel() for p in model.parameters()), f"{name}: {prefix}* has {n} values"
-    uniform = math.log(model.config.vocab_size)
+    uniform = math.log(training.n_label or model.config.vocab_size)
     assert tensors["loss"][0] < 1.5 * uniform, f"{name}: the first loss is far from ln V"
     assert tensors["loss"][-1] < tensors["loss"][0], f"{name}: the loss does not fall"
 
@@ -481,13 +650,16 @@ def make_trace(name, rng):
     """Write one golden with a trace."""
     golden = GOLDENS[name]
     model = build(golden, rng)
-    ids = torch.from_numpy(rng.integers(0, golden.config["vocab_size"], golden.n_token, np.int32))
+    least = 2 if golden.n_type else 0  # RoBERTa does not count the positions of padding
+    ids = torch.from_numpy(
+        rng.integers(least, golden.config["vocab_size"], golden.n_token, np.int32))
     trace = trace_forward(golden, model, ids)
     check_trace(name, trace)
 
     path = GOLDEN_DIR / name
     save_model(model, path)
-    safetensors.torch.save_file({"ids": ids, **trace}, path / "trace.safetensors")
+    told = {"ids": ids, "types": token_types(golden, ids)} if golden.n_type else {"ids": ids}
+    safetensors.torch.save_file({**told, **trace}, path / "trace.safetensors")
     print_row(name, model, trace)
 
 
@@ -495,9 +667,12 @@ def make_training(name, rng):
     """Write one golden with a training; print its losses and gradient norms too."""
     training = TRAININGS[name]
     model = build(training, rng)
-    ids, target, weight = random_batches(model.config.vocab_size, rng)
+    ids, target, weight = random_batches(
+        model.config.vocab_size, rng, None if training.kwargs else model.config.pad_token_id)
+    if training.n_label:
+        label_sequences(target)
     tensors = train(training, widen(model), ids, target, weight)
-    check_training(name, model, tensors)
+    check_training(name, training, model, tensors)
 
     path = GOLDEN_DIR / name
     save_model(model, path)

@@ -13,6 +13,10 @@
 
 weft_status engine_resolve(const model *m, engine_options *o, weft_error *err)
 {
+    if (m->task != WEFT_TASK_GENERATE)
+        return weft_fail(err, WEFT_EUNSUPPORTED,
+                         "%s: a %s reads texts as wholes and cannot go on with them", m->file.path,
+                         m->name);
     if (o->n_thread == 0)
         o->n_thread = cpu_count();
     if (o->n_session == 0)

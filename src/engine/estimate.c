@@ -9,9 +9,9 @@ static model_part part_of(const char *name)
 {
     if (strstr(name, "attn") || strstr(name, "attention"))
         return PART_ATTENTION;
-    if (strstr(name, "ffn") || strstr(name, "glu"))
+    if (strncmp(name, "blk.", 4) == 0)
         return PART_FEED_FORWARD;
-    return strncmp(name, "output", 6) == 0 ? PART_HEAD : PART_EMBEDDING;
+    return strstr(name, "embd") || strstr(name, "types") ? PART_EMBEDDING : PART_HEAD;
 }
 
 static void add_flops(void *ud, const run *r, const node *n)

@@ -7,6 +7,7 @@
 #include "formats/container.h"
 #include "formats/json.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -115,12 +116,54 @@ static weft_status flatten_root(flattening *f, json_t *root)
     return flatten(f, root, 0);
 }
 
-weft_status config_parse(container *c, const uint8_t *data, uint64_t size, weft_error *err)
+static weft_status parse(container *c, const uint8_t *data, uint64_t size, bool array,
+                         weft_error *err)
 {
     flattening f = { .c = c, .err = err };
     json_section_begin(&c->host->mem);
-    json_t *root = json_read(data, size, true, c->path, err);
+    json_t *root = json_read_root(data, size, true, array, c->path, err);
     const weft_status status = root ? flatten_root(&f, root) : WEFT_EFORMAT;
     json_section_end();
+    return status;
+}
+
+weft_status config_parse(container *c, const uint8_t *data, uint64_t size, weft_error *err)
+{
+    return parse(c, data, size, false, err);
+}
+
+weft_status config_parse_list(container *c, const uint8_t *data, uint64_t size, weft_error *err)
+{
+    return parse(c, data, size, true, err);
+}
+
+weft_status config_beside(container *c, const char *path, const char *name, bool *there, host *h,
+                          weft_error *err)
+{
+    char beside[4096];
+    const char *slash = strrchr(path, '/');
+    const int n = slash
+                      ? snprintf(beside, sizeof beside, "%.*s/%s", (int)(slash - path), path, name)
+                      : snprintf(beside, sizeof beside, "%s", name);
+    *c = (container){ .host = h };
+    *there = false;
+    if (n < 0 || (size_t)n >= sizeof beside)
+        return WEFT_OK;
+    const int fd = h->io.open(h->io.ud, beside);
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+        return WEFT_OK;
+    if (fd >= 0)
+        h->io.close(h->io.ud, fd);
+    file f;
+    weft_status status = file_open(&f, beside, WEFT_LOAD_COPY, h, err);
+    if (status != WEFT_OK)
+        return status;
+    *there = true;
+    status = container_begin(c, "json", beside, h, err);
+    if (status == WEFT_OK)
+        status = config_parse_list(c, f.data, f.size, err);
+    if (status == WEFT_OK)
+        status = container_index(c, err);
+    file_close(&f, h);
     return status;
 }

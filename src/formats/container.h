@@ -104,6 +104,14 @@ static inline stored stored_over(const stored *t, const void *memory)
 weft_status gguf_parse(container *c, const uint8_t *data, uint64_t size, weft_error *err);
 weft_status safetensors_parse(container *c, const uint8_t *data, uint64_t size, weft_error *err);
 weft_status config_parse(container *c, const uint8_t *data, uint64_t size, weft_error *err);
+
+/* The same where the root may be an array, whose elements are called 0, 1 ... */
+weft_status config_parse_list(container *c, const uint8_t *data, uint64_t size, weft_error *err);
+
+/* Reads the JSON file `name` in the directory of `path`; one that is not there says nothing. The
+ * container is to be closed either way. */
+weft_status config_beside(container *c, const char *path, const char *name, bool *there, host *h,
+                          weft_error *err);
 weft_status index_parse(container *c, const uint8_t *data, uint64_t size, weft_error *err);
 
 /* Every tensor is where the index says, and the index knows every tensor. After container_index. */

@@ -147,6 +147,12 @@ static json_t *load(const uint8_t *data, uint64_t size, size_t flags, json_error
 json_t *json_read(const uint8_t *data, uint64_t size, bool big_integers, const char *path,
                   weft_error *err)
 {
+    return json_read_root(data, size, big_integers, false, path, err);
+}
+
+json_t *json_read_root(const uint8_t *data, uint64_t size, bool big_integers, bool array,
+                       const char *path, weft_error *err)
+{
     if (size > JSON_MAX_BYTES) {
         weft_fail(err, WEFT_EFORMAT, "%s: JSON of %llu bytes, more than the %u allowed", path,
                   (unsigned long long)size, JSON_MAX_BYTES);
@@ -168,8 +174,8 @@ json_t *json_read(const uint8_t *data, uint64_t size, bool big_integers, const c
     } else if (!root) {
         weft_fail(err, WEFT_EFORMAT, "%s: line %d column %d: %s", path, why.line, why.column,
                   why.text);
-    } else if (!json_is_object(root)) {
-        weft_fail(err, WEFT_EFORMAT, "%s: JSON is not an object", path);
+    } else if (!json_is_object(root) && !(array && json_is_array(root))) {
+        weft_fail(err, WEFT_EFORMAT, "%s: JSON is not an object%s", path, array ? " or array" : "");
         root = NULL;
     }
     return root;

@@ -17,10 +17,12 @@
 void json_section_begin(mem *m);
 void json_section_end(void);
 
-/* Parses one JSON document whose root is an object. NULL with err filled on failure. Integers
+/* Parses one JSON document whose root is an object, or an array where `array` says so. NULL with err filled on failure. Integers
  * beyond 64 bits become reals where `big_integers` allows them (model_max_length = 1e30 is
  * real). */
 json_t *json_read(const uint8_t *data, uint64_t size, bool big_integers, const char *path,
                   weft_error *err);
+json_t *json_read_root(const uint8_t *data, uint64_t size, bool big_integers, bool array,
+                       const char *path, weft_error *err);
 
 #endif

@@ -11,6 +11,11 @@ const arch archs[] = {
     { "qwen2", "qwen2", "Qwen2ForCausalLM", &llama_family, ROPE_HALVES, false, true },
     { "qwen3", "qwen3", "Qwen3ForCausalLM", &llama_family, ROPE_HALVES, false, false },
     { "gpt2", "gpt2", "GPT2LMHeadModel", &gpt2_family, ROPE_HALVES, false, false },
+    { "bert", "bert", "BertModel", &bert_family, ROPE_HALVES, false, false },
+    { NULL, "roberta", "RobertaModel", &bert_family, ROPE_HALVES, false, false },
+    { NULL, "distilbert", "DistilBertModel", &bert_family, ROPE_HALVES, false, false },
+    { NULL, "vit", "ViTForImageClassification", &vit_family, ROPE_HALVES, false, false },
+    { NULL, "deit", "DeiTForImageClassification", &vit_family, ROPE_HALVES, false, false },
 };
 const int n_arch = sizeof archs / sizeof *archs;
 
@@ -57,6 +62,7 @@ static weft_status bind_all(model *m, bool gguf, bind_mode mode, weft_error *err
     if (b.used && m->param && (!plan || (m->origin && m->fact))) {
         m->self = m->arch->family->bind(&b);
         m->hf_prefix = b.hf_prefix;
+        m->n_out = m->n_out ? m->n_out : m->n_vocab;
         bind_finish(&b);
     } else {
         b.status = WEFT_ENOMEM;
@@ -110,6 +116,19 @@ weft_status model_design(model *m, const char *config, size_t length, host *h, w
     if (status != WEFT_OK)
         model_close(m);
     return status;
+}
+
+int origin_shape(const model *m, int64_t i, int64_t *shape)
+{
+    const tensor *w = m->param[i];
+    const origin *o = &m->origin[i];
+    const int n_dim = o->hf_dim ? o->hf_dim : w->n_dim;
+    memcpy(shape, o->hf_dim ? o->hf_shape : w->shape, MAX_DIM * sizeof *shape);
+    if (o->flip) {
+        shape[0] = w->shape[1];
+        shape[1] = w->shape[0];
+    }
+    return n_dim;
 }
 
 void model_close(model *m)

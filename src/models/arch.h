@@ -27,8 +27,13 @@ typedef struct family {
      * to b. */
     void *(*bind)(bind *b);
 
-    /* Logits of the wanted rows.                                                   [n_wanted, V] */
+    /* What the model was made for, of the wanted rows: see model.task. In training their loss.
+     * [n_wanted, n_out] */
     tensor *(*forward)(run *r, const model *m);
+
+    /* Of models that read whole sequences: every row as it enters the head. NULL for others.
+     * [N, D] */
+    tensor *(*states)(run *r, const model *m);
 } family;
 
 typedef struct arch {
@@ -48,9 +53,14 @@ typedef struct origin {
     const stored *from;
     const char *hf; /* its name in a Hugging Face file */
     bool flip;      /* such a file has it [I, O] */
-    int64_t heads;  /* its rows are so many heads that turn with the position, so that their order
+    int hf_dim; /* ... or in another shape, of the same numbers in the same order; 0: as it is */
+    int64_t hf_shape[MAX_DIM];
+    int64_t heads; /* its rows are so many heads that turn with the position, so that their order
                        follows the pairing; 0: they do not */
 } origin;
+
+/* The shape that parameter i has in a Hugging Face file; returns the number of dimensions. */
+int origin_shape(const model *m, int64_t i, int64_t *shape);
 
 /* Of the configuration: a value and both its keys, NULL where a format has none. GGUF's is relative
  * to the architecture. */
@@ -62,6 +72,17 @@ typedef struct fact {
 
 #define MAX_FACT 64
 
+/* The pictures a model takes: their patches are its rows, behind n_lead that are learned. */
+typedef struct image_shape {
+    int64_t channels, height, width, patch, n_lead;
+} image_shape;
+
+/* How a sequence becomes one vector. */
+typedef struct pooling {
+    pool_kind kind;
+    bool normalize; /* it has length 1 */
+} pooling;
+
 struct model {
     host *host;
     const arch *arch;
@@ -72,6 +93,18 @@ struct model {
     int64_t n_layer, n_head, n_head_kv, d_model, d_head, d_ff, n_vocab, n_ctx;
     stream_spec stream[MAX_STREAM]; /* the same for every layer */
     int n_stream;
+
+    /* What forward gives. All tasks but WEFT_TASK_GENERATE read whole sequences at once, keep no
+     * cache and leave n_stream 0. Where the answer is one for the whole sequence, its first row is
+     * the wanted one, and has the target. */
+    weft_task task;
+    int64_t n_out;            /* numbers of a row of it */
+    const char *const *label; /* [n_out] their names, or NULL */
+    int64_t n_type;           /* token types there are; 0: rows have none */
+    int64_t d_feature; /* numbers of a row, where the model takes vectors; 0: it takes tokens */
+    image_shape image; /* channels 0: it takes no pictures */
+    pooling pool;
+
     int64_t n_parameter;
     tensor **param; /* every weight once, in the order of binding */
     int64_t n_param;
@@ -105,6 +138,6 @@ int64_t llama_hidden_width(int64_t d_model, double multiplier, int64_t multiple_
 
 extern const arch archs[];
 extern const int n_arch;
-extern const family llama_family, gpt2_family;
+extern const family llama_family, gpt2_family, bert_family, vit_family;
 
 #endif

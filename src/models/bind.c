@@ -149,6 +149,11 @@ bool bind_flag(bind *b, const char *gguf, const char *hf, bool otherwise)
     return flag;
 }
 
+void bind_say(bind *b, const char *gguf, bool flag)
+{
+    learn(b, gguf, NULL, true, (meta){ .type = META_BOOL, .flag = flag });
+}
+
 void bind_implied(bind *b, const char *hf, bool flag)
 {
     if (b->gguf)
@@ -449,7 +454,8 @@ static void trace_origin(bind *b, const char *stem, const char *suffix, const st
 {
     char name[2 * NAME_BYTES];
     origin *o = &b->m->origin[b->m->n_param];
-    *o = (origin){ .from = from, .flip = flip, .heads = b->heads };
+    *o = (origin){ .from = from, .flip = flip, .heads = b->heads, .hf_dim = b->hf_dim };
+    memcpy(o->hf_shape, b->hf_shape, sizeof o->hf_shape);
     if (!hf_name(b, stem, suffix, name))
         return;
     o->hf = arena_text(&b->m->store, name, strlen(name), b->err);
@@ -518,6 +524,18 @@ static void *transposed(bind *b, const stored *t, int64_t O, int64_t I)
     return to;
 }
 
+/* A matrix that a Hugging Face file has in the shape that b says, and GGUF knows nothing of. */
+static tensor *reshaped(bind *b, const char *stem, const char *suffix, int64_t O, int64_t I)
+{
+    const int64_t shape[] = { O, I };
+    const stored *t = claim(b, stem, suffix, b->hf_dim, b->hf_shape, false);
+    tensor *w = t ? header(b, stem, suffix, t->type, 2, shape, t, false) : NULL;
+    if (w && !b->plan)
+        w->data = in_place(b, t);
+    b->hf_dim = 0;
+    return w;
+}
+
 /* hf_flip: a Hugging Face file has it [I, O]. */
 static tensor *matrix(bind *b, const char *stem, int64_t O, int64_t I, bool hf_flip)
 {
@@ -556,7 +574,10 @@ weight bind_heads(bind *b, const char *stem, int64_t n_head, int64_t E, int64_t 
 
 weight bind_tied(bind *b, const char *stem, tensor *table)
 {
-    return (weight){ .name = stem_text(b, stem), .w = table };
+    weight w = { .name = stem_text(b, stem), .w = table };
+    if (table)
+        w.b = vector(b, stem, ".bias", rows(table), true);
+    return w;
 }
 
 weight bind_norm(bind *b, const char *stem, int64_t n, bool bias)
@@ -579,6 +600,25 @@ tensor *bind_head_norm(bind *b, const char *stem, int64_t E)
 tensor *bind_table(bind *b, const char *stem, int64_t n, int64_t d)
 {
     return matrix(b, stem, n, d, false);
+}
+
+tensor *bind_bare_table(bind *b, const char *stem, int64_t n, int64_t d)
+{
+    const int64_t shape[MAX_DIM] = { 1, n, d };
+    b->hf_dim = 3;
+    memcpy(b->hf_shape, shape, sizeof shape);
+    return reshaped(b, stem, "", n, d);
+}
+
+weight bind_patches(bind *b, const char *stem, int64_t O, int64_t C, int64_t P)
+{
+    const int64_t shape[MAX_DIM] = { O, C, P, P };
+    weight w = { .name = stem_text(b, stem) };
+    b->hf_dim = 4;
+    memcpy(b->hf_shape, shape, sizeof shape);
+    w.w = reshaped(b, stem, ".weight", O, C * P * P);
+    w.b = vector(b, stem, ".bias", O, true);
+    return w;
 }
 
 bool bind_has(bind *b, const char *stem)

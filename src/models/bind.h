@@ -27,7 +27,9 @@ struct bind {
     const char *hf_prefix;  /* "model.": missing where a class without a head saved the file */
     bool hf_transposed;     /* matrices are stored [I, O] (GPT-2's Conv1D) */
     int64_t heads;          /* see origin */
-    bool *used;             /* [n_tensor] */
+    int hf_dim;             /* ... of the next matrix; 0: as weft has it */
+    int64_t hf_shape[MAX_DIM];
+    bool *used; /* [n_tensor] */
     weft_status status;
     weft_error *err;
 };
@@ -59,8 +61,18 @@ bool bind_ties_head(bind *b, bool otherwise);
 /* A flag that config.json has and that the weights decide, for those who write one. */
 void bind_implied(bind *b, const char *hf, bool flag);
 
+/* A flag that a GGUF file should say, for those who write one. */
+void bind_say(bind *b, const char *gguf, bool flag);
+
 /* What both formats say about rotary positions; d_head and n_rot are given. NULL after an error. */
 const rope_table *bind_rope(bind *b, rope_spec *s);
+
+/* How many labels the matrix `stem` is for; the model gets their names. */
+int64_t bind_labels(bind *b, const char *stem);
+
+/* How a text becomes one vector: by modules.json and what it names, or by GGUF's keys; the mean where
+ * nobody says. */
+pooling bind_pooling(bind *b);
 
 /* Keeps the first error about the configuration. */
 weft_status bind_fail(bind *b, weft_status code, const char *format, ...)
@@ -76,7 +88,7 @@ weight bind_linear(bind *b, const char *stem, int64_t O, int64_t I);
 /* The same where the rows are heads of E numbers that turn with the position. */
 weight bind_heads(bind *b, const char *stem, int64_t n_head, int64_t E, int64_t I);
 
-/* The head of a model whose file has none because it shares the embedding. */
+/* The head of a model whose file has none because it shares the embedding; a bias it may have. */
 weight bind_tied(bind *b, const char *stem, tensor *w);
 
 /* A gain [n] as real numbers, with its bias where `bias` asks for one. */
@@ -87,6 +99,12 @@ tensor *bind_head_norm(bind *b, const char *stem, int64_t E);
 
 /* A table [n, d] to be looked up in. */
 tensor *bind_table(bind *b, const char *stem, int64_t n, int64_t d);
+
+/* A table [n, d] that a Hugging Face file has as [1, n, d] and without ".weight" in its name. */
+tensor *bind_bare_table(bind *b, const char *stem, int64_t n, int64_t d);
+
+/* A matrix [O, C P P] with its bias, which a Hugging Face file has as a convolution [O, C, P, P]. */
+weight bind_patches(bind *b, const char *stem, int64_t O, int64_t C, int64_t P);
 
 /* Rows of a stored matrix, or 0 where there is none: how the vocabulary is found where no key tells
  * it. */

@@ -11,6 +11,7 @@ const char *const text_files[N_TEXT] = {
     [TEXT_TOKENIZER_CONFIG] = "tokenizer_config.json",
     [TEXT_SPECIAL] = "special_tokens_map.json",
     [TEXT_TEMPLATE] = "chat_template.jinja",
+    [TEXT_PREPROCESSOR] = "preprocessor_config.json",
 };
 
 const char *const text_keys[N_TEXT] = {
@@ -20,6 +21,7 @@ const char *const text_keys[N_TEXT] = {
     [TEXT_TOKENIZER_CONFIG] = "weft.huggingface.tokenizer_config",
     [TEXT_SPECIAL] = "weft.huggingface.special_tokens_map",
     [TEXT_TEMPLATE] = "weft.huggingface.chat_template",
+    [TEXT_PREPROCESSOR] = "weft.huggingface.preprocessor_config",
 };
 
 const char *convert_type_name(const convert_report *r)

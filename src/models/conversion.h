@@ -43,6 +43,8 @@ typedef struct outgoing {
     const dtype *type;
     int n_dim;
     int64_t shape[2]; /* outermost first */
+    int hf_dim;       /* what a Hugging Face file says of it, see origin_shape */
+    int64_t hf_shape[MAX_DIM];
     bool flip;        /* from is [cols, rows] */
     int64_t turned;   /* numbers of a head whose rows are to be reordered; 0: none are */
     bool to_adjacent; /* from halves; otherwise back */
@@ -59,6 +61,7 @@ enum {
     TEXT_TOKENIZER_CONFIG,
     TEXT_SPECIAL,
     TEXT_TEMPLATE,
+    TEXT_PREPROCESSOR,
     N_TEXT
 };
 

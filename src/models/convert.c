@@ -199,6 +199,7 @@ static weft_status add_tensor(conversion *c, int64_t i, outgoing *t)
                      .flip = flip,
                      .turned = o->heads && before != after ? w->shape[0] / o->heads : 0,
                      .to_adjacent = after == ROPE_ADJACENT };
+    t->hf_dim = origin_shape(m, i, t->hf_shape);
     t->type = gguf ? type_for_gguf(c, w, o->from, &t->instead) : type_for_hf(c, w, o->from);
     if (!gguf && o->flip) {
         t->shape[0] = w->shape[1];

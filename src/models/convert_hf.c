@@ -42,7 +42,7 @@ static void write_shard(conversion *c, const char *directory, int part)
     for (int64_t i = 0; i < c->n_tensor; i++) {
         const outgoing *t = &c->tensor[i];
         if (t->part == part)
-            safetensors_add(&w, t->name, t->type, t->n_dim, t->shape);
+            safetensors_add(&w, t->name, t->type, t->hf_dim, t->hf_shape);
     }
     shard_name(c, part, name, sizeof name);
     safetensors_writer_head(&w, inside(c, directory, name, path, sizeof path));

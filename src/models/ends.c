@@ -1,6 +1,5 @@
 #include "models/ends.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,24 +43,13 @@ static weft_status collect_text(ends *e, const model *m, const char *path, const
 /* A file that is not there says nothing. */
 static weft_status collect_file(ends *e, const model *m, weft_error *err)
 {
-    char path[4096];
-    const char *config = m->file.meta_path, *slash = strrchr(config, '/');
-    const int n = snprintf(path, sizeof path, "%.*sgeneration_config.json",
-                           slash ? (int)(slash - config + 1) : 0, config);
-    if (n < 0 || (size_t)n >= sizeof path)
-        return WEFT_OK;
-    const io_hooks *io = &m->host->io;
-    const int fd = io->open(io->ud, path);
-    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
-        return WEFT_OK;
-    if (fd >= 0)
-        io->close(io->ud, fd);
-    file f;
-    weft_status status = file_open(&f, path, WEFT_LOAD_COPY, m->host, err);
-    if (status != WEFT_OK)
-        return status;
-    status = collect_text(e, m, path, file_text(&f), f.size, err);
-    file_close(&f, m->host);
+    container c;
+    bool there;
+    const weft_status status = config_beside(&c, m->file.meta_path, "generation_config.json",
+                                             &there, m->host, err);
+    if (status == WEFT_OK && there)
+        collect(e, m, &c);
+    container_close(&c);
     return status;
 }
 

@@ -173,4 +173,4 @@ static void *bind_gpt2(bind *b)
     return m;
 }
 
-const family gpt2_family = { "gpt2", bind_gpt2, forward };
+const family gpt2_family = { "gpt2", bind_gpt2, forward, NULL };

@@ -98,8 +98,10 @@ void hf_form_weights(const hf_form *f, const float *const *numbers, const char *
 {
     safetensors_writer w;
     safetensors_writer_begin(&w, s);
-    for (int64_t i = 0; i < f->n_tensor; i++)
-        safetensors_add(&w, f->tensor[i].name, &dtype_f32, f->tensor[i].n_dim, f->tensor[i].shape);
+    for (int64_t i = 0; i < f->n_tensor; i++) {
+        const outgoing *t = &f->tensor[i];
+        safetensors_add(&w, t->name, &dtype_f32, t->hf_dim, t->hf_shape);
+    }
     safetensors_writer_head(&w, path);
     for (int64_t i = 0; i < f->n_tensor && s->status == WEFT_OK; i++) {
         outgoing t = f->tensor[i];

@@ -197,4 +197,4 @@ static void *bind_llama(bind *b)
     return m;
 }
 
-const family llama_family = { "llama", bind_llama, forward };
+const family llama_family = { "llama", bind_llama, forward, NULL };

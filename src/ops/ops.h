@@ -22,6 +22,15 @@ typedef enum embed_by { EMBED_TOKEN, EMBED_POSITION, EMBED_TYPE } embed_by;
 /* y_i = table[index of row i]                                                             [N, D] */
 tensor *embed(run *r, tensor *table, embed_by by);
 
+/* The vectors that rows bring instead of tokens, d numbers each.                          [N, d] */
+tensor *features(run *r, int64_t d);
+
+/* y_i = v where the row's position is pos, x_i elsewhere; v is one row.                   [N, D] */
+tensor *put_row(run *r, tensor *x, tensor *v, int64_t pos);
+
+/* The same of a table whose first rows belong to no index: y_i = table[first + index of row i] */
+tensor *embed_from(run *r, tensor *table, embed_by by, int64_t first);
+
 /* ---- norms ----------------------------------------------------------------------------------- */
 
 /* y = x / sqrt(mean x^2 + eps) * w    over groups as wide as w: whole rows, or heads of q and k */
@@ -118,6 +127,9 @@ typedef enum pool_kind { POOL_MEAN, POOL_MAX, POOL_FIRST, POOL_LAST } pool_kind;
 
 /* One row per sequence.                                                     [N, D] -> [n_seq, D] */
 tensor *pool_rows(run *r, tensor *x, pool_kind kind);
+
+/* y = x / |x|, row by row                                                                        */
+tensor *l2norm(run *r, tensor *x);
 
 /* loss = sum_i w_i l_i / sum_i w_i over the wanted rows that have a target; l is the cross entropy
  * of their logits with the target smoothed over the vocabulary. [1, 1] */

@@ -177,8 +177,50 @@ weft_status data_open(dataset *d, const char *const *path, int n_path, const dat
     return status;
 }
 
+/* Pictures here and there are kept apart, the same whatever the seed. */
+static weft_status split_pictures(dataset *d, double share, weft_error *err)
+{
+    mem *m = &d->corpus.host->mem;
+    const uint64_t n = (uint64_t)d->pictures->n;
+    const uint64_t n_kept = (uint64_t)((double)n * share + 0.5);
+    data_part *part[] = { &d->train, &d->validation };
+    d->train.n_sample = (int64_t)(n - n_kept);
+    d->validation.n_sample = (int64_t)n_kept;
+    if (d->train.n_sample == 0 || (share > 0 && n_kept == 0))
+        return weft_fail(err, WEFT_EINVAL, "%llu pictures are too few", (unsigned long long)n);
+    for (int k = 0; k < 2; k++) {
+        data_part *p = part[k];
+        p->picture = mem_zalloc(m, (size_t)p->n_sample + 1, sizeof *p->picture, "a list", err);
+        if (!p->picture)
+            return err->code;
+        p->most_seq = 1;
+        p->counts.n_sample = p->counts.n_target = p->n_sample;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        data_part *p = part[rng_permute(SPLIT_KEY, 0, n, i) < n_kept];
+        p->picture[p->n_in_order++] = (int64_t)i;
+    }
+    return WEFT_OK;
+}
+
+weft_status data_open_pictures(dataset *d, pictures *p, const model *m, double validation,
+                               weft_error *err)
+{
+    *d = (dataset){ .n_ctx = m->n_ctx,
+                    .d_feature = m->d_feature,
+                    .pictures = p,
+                    .corpus = { .host = p->host },
+                    .train = { .set = d },
+                    .validation = { .set = d } };
+    const weft_status status = split_pictures(d, validation, err);
+    if (status != WEFT_OK)
+        data_close(d);
+    return status;
+}
+
 static void part_free(data_part *p, mem *m)
 {
+    mem_free(m, p->picture);
     mem_free(m, p->piece);
     mem_free(m, p->first);
 }
@@ -254,7 +296,15 @@ static weft_status fill_sample(batch *b, const data_part *p, int64_t k, int64_t 
 
 static void empty_batch(batch *b)
 {
-    *b = (batch){ .row = b->row, .seq = b->seq };
+    *b = (batch){ .row = b->row, .seq = b->seq, .features = b->features };
+}
+
+/* Sample k of a part; its number is that of the seed's order. */
+static void fill_picture(batch *b, const data_part *p, int64_t k, bool learned, uint64_t seed,
+                         int64_t number)
+{
+    pictures_add(p->set->pictures, p->picture[k], learned, seed, (uint64_t)number, b,
+                 (real *)b->features); /* the room is ours */
 }
 
 weft_status data_fill(batch *b, const data_part *p, uint64_t seed, int64_t i, int32_t n,
@@ -264,7 +314,10 @@ weft_status data_fill(batch *b, const data_part *p, uint64_t seed, int64_t i, in
     empty_batch(b);
     for (int64_t end = i + n; i < end && status == WEFT_OK; i++) {
         const int64_t k = shuffled(p, seed, i);
-        status = fill_sample(b, p, k, p->begin + k, err);
+        if (p->picture)
+            fill_picture(b, p, k, true, seed, i);
+        else
+            status = fill_sample(b, p, k, p->begin + k, err);
     }
     return status;
 }
@@ -274,13 +327,18 @@ weft_status data_fill_in_order(batch *b, const data_part *p, int64_t i, int32_t 
     weft_status status = WEFT_OK;
     empty_batch(b);
     for (int64_t end = i + n; i < end && status == WEFT_OK; i++)
-        status = fill_sample(b, p, i, p->begin + i * p->set->n_ctx, err);
+        if (p->picture)
+            fill_picture(b, p, i, false, 0, i);
+        else
+            status = fill_sample(b, p, i, p->begin + i * p->set->n_ctx, err);
     return status;
 }
 
 int64_t data_targets(const data_part *p, uint64_t seed, int64_t i, int64_t n)
 {
     int64_t n_target = 0;
+    if (p->picture)
+        return n;
     for (const int64_t end = i + n; i < end; i++) {
         data_piece window;
         int64_t n_piece;
@@ -294,16 +352,19 @@ int64_t data_targets(const data_part *p, uint64_t seed, int64_t i, int64_t n)
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
-/* Rows that are all there and all learned from: nothing can be larger. */
-static void fill_largest(batch *b, int32_t n, int32_t n_ctx)
+/* Rows that are all there and all learned from, or of pictures the first: nothing can be larger. */
+static void fill_largest(batch *b, int32_t n, int32_t n_ctx, bool first_only)
 {
-    *b = (batch){
-        .row = b->row, .seq = b->seq, .n_seq = n, .n_row = n * n_ctx, .n_wanted = n * n_ctx
-    };
+    empty_batch(b);
+    b->n_seq = n;
+    b->n_row = n * n_ctx;
+    b->n_wanted = first_only ? n : b->n_row;
     for (int32_t s = 0; s < n; s++)
         b->seq[s] = (sequence){ .first = s * n_ctx, .n = n_ctx, .source = -1 };
     for (int32_t i = 0; i < b->n_row; i++)
-        b->row[i] = (batch_row){ .seq = i / n_ctx, .pos = i % n_ctx, .weight = 1, .wanted = true };
+        b->row[i] = (batch_row){
+            .seq = i / n_ctx, .pos = i % n_ctx, .weight = 1, .wanted = !first_only || i % n_ctx == 0
+        };
 }
 
 weft_status data_room(batch *b, const dataset *d, int32_t n, weft_error *err)
@@ -318,11 +379,14 @@ weft_status data_room(batch *b, const dataset *d, int32_t n, weft_error *err)
     b->row = mem_zalloc(m, (size_t)n * (size_t)d->n_ctx, sizeof *b->row, "rows of samples", err);
     b->seq = b->row ? mem_zalloc(m, (size_t)n * (size_t)most, sizeof *b->seq, "sequences", err)
                     : NULL;
-    if (!b->seq) {
+    if (b->seq && d->pictures)
+        b->features = mem_zalloc(m, (size_t)n * (size_t)d->n_ctx,
+                                 (size_t)d->d_feature * sizeof *b->features, "features", err);
+    if (!b->seq || (d->pictures && !b->features)) {
         data_room_free(b, d);
         return err->code;
     }
-    fill_largest(b, n, (int32_t)d->n_ctx);
+    fill_largest(b, n, (int32_t)d->n_ctx, d->pictures != NULL);
     return WEFT_OK;
 }
 
@@ -330,6 +394,7 @@ void data_room_free(batch *b, const dataset *d)
 {
     mem_free(&d->corpus.host->mem, b->row);
     mem_free(&d->corpus.host->mem, b->seq);
+    mem_free(&d->corpus.host->mem, (void *)b->features);
     *b = (batch){ 0 };
 }
 

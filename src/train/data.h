@@ -7,6 +7,8 @@
  *                 another; longer ones are cut and go on in the next piece with the id that was the
  *                 last target, or, where a part is only read, lose their end
  *
+ *     pictures    a sample is a picture, a sequence whose first row has its class as target
+ *
  * Numbers of samples go on for ever: sample i of n is in epoch i / n, and every epoch is a
  * permutation of its own. Whoever knows the seed and the number of the next sample knows
  * everything: there is no state to be saved. */
@@ -15,6 +17,7 @@
 
 #include "tensor/batch.h"
 #include "train/corpus.h"
+#include "train/pictures.h"
 
 typedef enum data_style {
     DATA_STYLE_BY_KIND, /* windows where every file is one document, otherwise documents */
@@ -57,6 +60,7 @@ typedef struct data_part {
     int64_t begin, end; /* windows: ids of the stream */
     data_piece *piece;  /* documents: by sample; */
     int64_t *first;     /* [n_sample + 1] the first piece of each */
+    int64_t *picture;   /* pictures: [n_sample] which ones */
     int32_t most_seq;   /* sequences in a sample, at most */
     data_counts counts;
 } data_part;
@@ -64,6 +68,8 @@ typedef struct data_part {
 typedef struct dataset {
     corpus corpus;
     bool windows;
+    pictures *pictures; /* then there is no corpus, but for its host */
+    int64_t d_feature;  /* numbers of a row of a picture */
     int64_t n_ctx;
     data_part train, validation;
 } dataset;
@@ -72,6 +78,10 @@ typedef struct dataset {
 weft_status data_open(dataset *d, const char *const *path, int n_path, const data_options *o,
                       host *h, weft_error *err);
 void data_close(dataset *d);
+
+/* The same of pictures that are loaded, for a model; they outlive d. */
+weft_status data_open_pictures(dataset *d, pictures *p, const model *m, double validation,
+                               weft_error *err);
 
 /* Room for n samples of either part, at first filled with the largest there can be. */
 weft_status data_room(batch *b, const dataset *d, int32_t n, weft_error *err);

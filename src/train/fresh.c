@@ -15,10 +15,10 @@ static const struct {
     const char *name;
     fresh_shape shape;
 } presets[] = {
-    { "tiny", { "gpt2", 4, 128, 4, 4, 512, 64, 0, -1, -1 } },
-    { "mini", { "llama", 6, 192, 6, 6, 512, 256, 0, 1, -1 } },
-    { "small", { "llama", 8, 384, 8, 8, 1024, 512, 0, 1, -1 } },
-    { "base", { "gpt2", 12, 768, 12, 12, 3072, 1024, 0, -1, -1 } },
+    { "tiny", { "gpt2", 4, 128, 4, 4, 512, 64, 0, -1, -1, { 0 }, NULL, 0 } },
+    { "mini", { "llama", 6, 192, 6, 6, 512, 256, 0, 1, -1, { 0 }, NULL, 0 } },
+    { "small", { "llama", 8, 384, 8, 8, 1024, 512, 0, 1, -1, { 0 }, NULL, 0 } },
+    { "base", { "gpt2", 12, 768, 12, 12, 3072, 1024, 0, -1, -1, { 0 }, NULL, 0 } },
 };
 
 const fresh_shape *fresh_preset(const char *name)
@@ -33,7 +33,7 @@ const fresh_shape *fresh_preset(const char *name)
  * steps of 64. */
 static int64_t default_ff(const fresh_shape *s)
 {
-    return strcmp(s->arch, "gpt2") == 0 ? 4 * s->d_model : (8 * s->d_model / 3 + 63) / 64 * 64;
+    return strcmp(s->arch, "llama") != 0 ? 4 * s->d_model : (8 * s->d_model / 3 + 63) / 64 * 64;
 }
 
 weft_status fresh_resolve(const fresh_shape *preset, const fresh_shape *over, fresh_shape *to,
@@ -58,9 +58,10 @@ weft_status fresh_resolve(const fresh_shape *preset, const fresh_shape *over, fr
             *sizes[i].to = sizes[i].given;
     }
     to->arch = over->arch ? over->arch : to->arch;
-    if (strcmp(to->arch, "llama") != 0 && strcmp(to->arch, "gpt2") != 0)
-        return weft_fail(err, WEFT_EINVAL, "no new model is made as \"%.40s\"; llama and gpt2 are",
-                         to->arch);
+    if (strcmp(to->arch, "llama") != 0 && strcmp(to->arch, "gpt2") != 0 &&
+        strcmp(to->arch, "vit") != 0)
+        return weft_fail(err, WEFT_EINVAL,
+                         "no new model is made as \"%.40s\"; llama, gpt2 and vit are", to->arch);
     if (over->n_head > 0 || over->n_head_kv > 0)
         to->n_head_kv = over->n_head_kv > 0 ? over->n_head_kv : to->n_head;
     if (wider && over->d_ff == 0)
@@ -103,6 +104,49 @@ static void config_gpt2(buffer *b, const fresh_shape *s)
                   (long long)s->d_ff, (long long)s->n_ctx);
 }
 
+/* "0": "cat", or "cat": 0 */
+static void put_label(buffer *b, const fresh_shape *s, int64_t i, bool by_id)
+{
+    buffer_text(b, i ? ", " : " ");
+    if (by_id)
+        buffer_format(b, "\"%lld\": ", (long long)i);
+    buffer_quote(b, s->label[i], strlen(s->label[i]));
+    if (!by_id)
+        buffer_format(b, ": %lld", (long long)i);
+}
+
+static void config_vit(buffer *b, const fresh_shape *s)
+{
+    const image_shape *i = &s->image;
+    buffer_format(b,
+                  "  \"num_hidden_layers\": %lld,\n  \"hidden_size\": %lld,\n"
+                  "  \"num_attention_heads\": %lld,\n  \"intermediate_size\": %lld,\n"
+                  "  \"image_size\": [%lld, %lld],\n  \"patch_size\": %lld,\n"
+                  "  \"num_channels\": %lld,\n  \"qkv_bias\": true,\n"
+                  "  \"hidden_act\": \"gelu\",\n  \"layer_norm_eps\": 1e-06,\n  \"id2label\": {",
+                  (long long)s->n_layer, (long long)s->d_model, (long long)s->n_head,
+                  (long long)s->d_ff, (long long)i->height, (long long)i->width,
+                  (long long)i->patch, (long long)i->channels);
+    for (int64_t k = 0; k < s->n_label; k++)
+        put_label(b, s, k, true);
+    buffer_text(b, " },\n  \"label2id\": {");
+    for (int64_t k = 0; k < s->n_label; k++)
+        put_label(b, s, k, false);
+    buffer_text(b, " }\n}\n");
+}
+
+void fresh_preprocessor(buffer *b, const image_shape *s)
+{
+    const char *half = s->channels == 1 ? "[0.5]" : "[0.5, 0.5, 0.5]";
+    buffer_format(b,
+                  "{\n  \"image_processor_type\": \"ViTImageProcessor\",\n"
+                  "  \"do_resize\": true,\n  \"size\": { \"height\": %lld, \"width\": %lld },\n"
+                  "  \"resample\": 2,\n  \"do_rescale\": true,\n"
+                  "  \"rescale_factor\": 0.00392156862745098,\n  \"do_normalize\": true,\n"
+                  "  \"image_mean\": %s,\n  \"image_std\": %s\n}\n",
+                  (long long)s->height, (long long)s->width, half, half);
+}
+
 /* An architecture that weft does not know is left to binding, which says which ones it does. */
 void fresh_config(buffer *b, const fresh_shape *s)
 {
@@ -111,6 +155,10 @@ void fresh_config(buffer *b, const fresh_shape *s)
     buffer_format(b, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": ", a ? a->hf_class : "");
     buffer_quote(b, s->arch, strlen(s->arch));
     buffer_text(b, ",\n  \"dtype\": \"float32\",\n");
+    if (a && a->family == &vit_family) {
+        config_vit(b, s);
+        return;
+    }
     if (gpt2)
         config_gpt2(b, s);
     else
@@ -174,10 +222,9 @@ static void put_weights(save *to, const char *path, const model *m, uint64_t see
     safetensors_writer w;
     safetensors_writer_begin(&w, to);
     for (int64_t i = 0; i < m->n_param; i++) {
-        const tensor *t = m->param[i];
-        const bool flip = m->origin[i].flip;
-        const int64_t shape[2] = { t->shape[flip], t->n_dim > 1 ? t->shape[!flip] : 0 };
-        safetensors_add(&w, m->origin[i].hf, &dtype_f32, t->n_dim, shape);
+        int64_t shape[MAX_DIM];
+        const int n_dim = origin_shape(m, i, shape);
+        safetensors_add(&w, m->origin[i].hf, &dtype_f32, n_dim, shape);
     }
     safetensors_writer_head(&w, path);
     for (int64_t i = 0; i < m->n_param; i++)

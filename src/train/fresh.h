@@ -11,10 +11,15 @@
 #include "models/arch.h"
 
 typedef struct fresh_shape {
-    const char *arch; /* "llama" or "gpt2", as config.json calls it */
+    const char *arch; /* "llama", "gpt2" or "vit", as config.json calls it */
     int64_t n_layer, d_model, n_head, n_head_kv, d_ff, n_ctx, n_vocab;
     int tied;       /* the head shares the embedding: 1, 0, or -1 for what the architecture does */
     int32_t eos_id; /* -1: none */
+
+    /* Of a model that sees: */
+    image_shape image;
+    const char *const *label; /* [n_label] names of classes */
+    int64_t n_label;
 } fresh_shape;
 
 /* A shape by name, without a vocabulary: "tiny" ...; NULL: there is none. */
@@ -29,6 +34,9 @@ weft_status fresh_resolve(const fresh_shape *preset, const fresh_shape *over, fr
 
 /* Its config.json. */
 void fresh_config(buffer *b, const fresh_shape *s);
+
+/* The preprocessor_config.json of one that sees: pictures are resized, numbers are -1 to 1. */
+void fresh_preprocessor(buffer *b, const image_shape *s);
 
 /* What the number at [row, col] of a weight is at first. */
 double fresh_number(const model *m, const tensor *w, uint64_t seed, int64_t row, int64_t col);

@@ -27,12 +27,12 @@ static open_sample *choose(packer *k, int64_t n_row)
 
 static bool place(packer *k, data_piece p, weft_error *err)
 {
-    placed *all = scratch_grow(&k->room, (size_t)(k->n + 1) * sizeof *all, k->mem, err);
+    packed *all = scratch_grow(&k->room, (size_t)(k->n + 1) * sizeof *all, k->mem, err);
     if (!all)
         return false;
     open_sample *o = choose(k, p.n - 1);
     k->placed = all;
-    all[k->n++] = (placed){ p, o->sample };
+    all[k->n++] = (packed){ p, o->sample };
     o->left -= p.n - 1;
     return true;
 }

@@ -16,16 +16,16 @@ typedef struct open_sample {
 } open_sample;
 
 /* A piece and the sample that has it. */
-typedef struct placed {
+typedef struct packed {
     data_piece piece;
     int64_t sample;
-} placed;
+} packed;
 
 typedef struct packer {
     data_part *part;
     mem *mem;
     scratch room;
-    placed *placed;
+    packed *placed;
     int64_t n;
     open_sample open[PACK_OPEN];
     int n_open;

@@ -252,16 +252,22 @@ static void describe(const trainer *t, char *text, size_t size)
     const dataset *d = t->data;
     const params *p = &t->learner.params;
     int64_t n_frozen = 0;
+    char data[128];
     for (int64_t i = 0; i < p->n_tensor; i++)
         n_frozen += !p->tensor[i]->needs_grad;
-    snprintf(text, size,
-             "samples of %lld rows, %d x %d a step, from %lld %s of %lld ids; dropout %g, "
-             "smoothing %g, %s, %lld of %lld weights frozen",
-             (long long)d->n_ctx, (int)t->opt.n_part, (int)t->opt.n_sample,
-             (long long)d->train.n_sample, d->windows ? "windows" : "packs",
-             (long long)d->corpus.n_id, (double)t->opt.learner.dropout,
-             (double)t->opt.learner.smoothing, t->opt.learner.bf16 ? "bf16" : "f32",
-             (long long)n_frozen, (long long)p->n_tensor);
+    if (d->pictures)
+        snprintf(data, sizeof data, "%d x %d of %lld pictures a step, moved by %lld",
+                 (int)t->opt.n_part, (int)t->opt.n_sample, (long long)d->train.n_sample,
+                 (long long)d->pictures->shift);
+    else
+        snprintf(data, sizeof data,
+                 "samples of %lld rows, %d x %d a step, from %lld %s of %lld ids",
+                 (long long)d->n_ctx, (int)t->opt.n_part, (int)t->opt.n_sample,
+                 (long long)d->train.n_sample, d->windows ? "windows" : "packs",
+                 (long long)d->corpus.n_id);
+    snprintf(text, size, "%s; dropout %g, smoothing %g, %s, %lld of %lld weights frozen", data,
+             (double)t->opt.learner.dropout, (double)t->opt.learner.smoothing,
+             t->opt.learner.bf16 ? "bf16" : "f32", (long long)n_frozen, (long long)p->n_tensor);
 }
 
 weft_status trainer_save(trainer *t, const hf_form *form, weft_error *err)

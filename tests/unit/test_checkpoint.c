@@ -49,8 +49,20 @@ static const stored matrix = {
 };
 static const stored vector = { .name = "g", .type = &dtype_f32, .n_dim = 1, .shape = { N_COL } };
 static outgoing tensors[] = {
-    { .name = "w", .from = &matrix, .type = &dtype_f32, .n_dim = 2, .shape = { N_ROW, N_COL } },
-    { .name = "g", .from = &vector, .type = &dtype_f32, .n_dim = 1, .shape = { N_COL } },
+    { .name = "w",
+      .from = &matrix,
+      .type = &dtype_f32,
+      .n_dim = 2,
+      .shape = { N_ROW, N_COL },
+      .hf_dim = 2,
+      .hf_shape = { N_ROW, N_COL } },
+    { .name = "g",
+      .from = &vector,
+      .type = &dtype_f32,
+      .n_dim = 1,
+      .shape = { N_COL },
+      .hf_dim = 1,
+      .hf_shape = { N_COL } },
 };
 static const hf_form form = {
     .tensor = tensors,

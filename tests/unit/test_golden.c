@@ -8,16 +8,24 @@
 
 #define TOLERANCE 1e-5
 
-/* All positions are wanted, so the batch is built by hand: one sequence, no cache. */
+/* All positions are wanted, or the first where a text has one label, so the batch is built by hand:
+ * one sequence, no cache. */
 static void forward_all(const model *m, const golden *g, const kernels *kern, run *r, golden *watch)
 {
     const stored *ids = golden_tensor(g, "ids");
+    const stored *types = golden_tensor(g, "types");
     const int32_t n = (int32_t)ids->shape[0];
+    const bool whole = m->task == WEFT_TASK_CLASSIFY;
     batch_row *rows_of = calloc((size_t)n, sizeof *rows_of);
     sequence seq = { .first = 0, .n = n, .source = -1 };
     for (int32_t i = 0; i < n; i++)
-        rows_of[i] = (batch_row){ .id = ((const int32_t *)ids->data)[i], .pos = i, .wanted = true };
-    const batch b = { .n_row = n, .n_seq = 1, .n_wanted = n, .row = rows_of, .seq = &seq };
+        rows_of[i] = (batch_row){ .id = ((const int32_t *)ids->data)[i],
+                                  .pos = i,
+                                  .type = types ? ((const int32_t *)types->data)[i] : 0,
+                                  .wanted = i == 0 || !whole };
+    const batch b = {
+        .n_row = n, .n_seq = 1, .n_wanted = whole ? 1 : n, .row = rows_of, .seq = &seq
+    };
 
     weft_error err = { 0 };
     run dry;
@@ -65,7 +73,8 @@ static void check_form(const char *name, const char *path, const char *form, hos
     assert_int_equal(h->mem.used, 0);
 }
 
-static void check(const char *name)
+/* form: "gguf", or NULL where GGUF has no words for the model. */
+static void check(const char *name, const char *form)
 {
     char path[256];
     host h;
@@ -75,19 +84,23 @@ static void check(const char *name)
     snprintf(path, sizeof path, "golden/%s", name);
     const char *directory = fixture(path);
     check_form(name, directory, "directory", &h);
+    if (!form)
+        return;
     const char *gguf = temp_path("golden.gguf");
     const convert_options o = { .force = true, .n_thread = 1 };
     if (convert_model(directory, gguf, &o, &report, &h, &err) != WEFT_OK)
         fail_msg("%s", err.message);
-    check_form(name, gguf, "gguf", &h);
+    check_form(name, gguf, form, &h);
 }
 
-#define GOLDEN(fn, name)                                                                           \
+#define GOLDEN_IN(fn, name, form)                                                                  \
     static void fn(void **state)                                                                   \
     {                                                                                              \
         (void)state;                                                                               \
-        check(name);                                                                               \
+        check(name, form);                                                                         \
     }
+#define GOLDEN(fn, name)           GOLDEN_IN(fn, name, "gguf")
+#define GOLDEN_DIRECTORY(fn, name) GOLDEN_IN(fn, name, NULL)
 
 GOLDEN(llama_gqa, "llama-gqa")
 GOLDEN(llama_mqa, "llama-mqa")
@@ -98,6 +111,19 @@ GOLDEN(qwen2, "qwen2")
 GOLDEN(qwen3, "qwen3")
 GOLDEN(gpt2, "gpt2")
 GOLDEN(gpt2_rope, "gpt2-rope")
+GOLDEN(bert, "bert")
+GOLDEN_DIRECTORY(bert_fill, "bert-fill")
+GOLDEN(bert_classify, "bert-classify")
+GOLDEN_DIRECTORY(bert_tag, "bert-tag")
+GOLDEN_DIRECTORY(bert_answer, "bert-answer")
+GOLDEN_DIRECTORY(roberta_fill, "roberta-fill")
+GOLDEN_DIRECTORY(roberta_classify, "roberta-classify")
+GOLDEN_DIRECTORY(roberta_tag, "roberta-tag")
+GOLDEN_DIRECTORY(roberta_answer, "roberta-answer")
+GOLDEN_DIRECTORY(distilbert_fill, "distilbert-fill")
+GOLDEN_DIRECTORY(distilbert_classify, "distilbert-classify")
+GOLDEN_DIRECTORY(distilbert_tag, "distilbert-tag")
+GOLDEN_DIRECTORY(distilbert_answer, "distilbert-answer")
 
 /* A golden test that cannot fail is worth nothing: one weight changed by a thousandth must be
  * found, and by name. */
@@ -134,6 +160,19 @@ int main(void)
         TEST("golden: Qwen3 with norms on q and k equals transformers", qwen3),
         TEST("golden: GPT-2 equals transformers", gpt2),
         TEST("golden: GPT with fused c_attn and rotary positions equals PyTorch", gpt2_rope),
+        TEST("golden: BERT without a head equals transformers", bert),
+        TEST("golden: BERT that fills masks equals transformers", bert_fill),
+        TEST("golden: BERT that classifies texts equals transformers", bert_classify),
+        TEST("golden: BERT that labels tokens equals transformers", bert_tag),
+        TEST("golden: BERT that answers questions equals transformers", bert_answer),
+        TEST("golden: RoBERTa that fills masks equals transformers", roberta_fill),
+        TEST("golden: RoBERTa that classifies texts equals transformers", roberta_classify),
+        TEST("golden: RoBERTa that labels tokens equals transformers", roberta_tag),
+        TEST("golden: RoBERTa that answers questions equals transformers", roberta_answer),
+        TEST("golden: DistilBERT that fills masks equals transformers", distilbert_fill),
+        TEST("golden: DistilBERT that classifies texts equals transformers", distilbert_classify),
+        TEST("golden: DistilBERT that labels tokens equals transformers", distilbert_tag),
+        TEST("golden: DistilBERT that answers questions equals transformers", distilbert_answer),
         TEST("golden: a planted defect is found and named", planted_defect),
     };
     return RUN(tests);

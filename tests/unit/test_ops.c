@@ -363,11 +363,13 @@ static void embed_take_pool(void **state)
     tensor *by_token = embed(&b.run, table, EMBED_TOKEN),
            *by_pos = embed(&b.run, table, EMBED_POSITION);
     tensor *by_type = embed(&b.run, table, EMBED_TYPE), *taken = take_rows(&b.run, by_token);
+    tensor *from = embed_from(&b.run, table, EMBED_POSITION, 2);
     assert_string_equal(by_token->name, "token_embd");
     for (int i = 0; i < 6; i++) {
         assert_memory_equal(row(by_token, i), row(table, b.row[i].id), sizeof(real[D]));
         assert_memory_equal(row(by_pos, i), row(table, b.row[i].pos), sizeof(real[D]));
         assert_memory_equal(row(by_type, i), row(table, b.row[i].type), sizeof(real[D]));
+        assert_memory_equal(row(from, i), row(table, 2 + b.row[i].pos), sizeof(real[D]));
         if (i % 2)
             assert_memory_equal(row(taken, i / 2), row(by_token, i), sizeof(real[D]));
     }
@@ -387,6 +389,55 @@ static void embed_take_pool(void **state)
         }
     for (int k = 0; k < D; k++)
         assert_true(row(mean, 2)[k] == 0 && row(last, 2)[k] == 0);
+    bench_free(&b);
+}
+
+static void features_put_row(void **state)
+{
+    (void)state;
+    enum { D = 5 };
+    bench b;
+    real given[6 * D];
+    bench_init(&b, 2);
+    bench_rows(&b, 2, 3, 0);
+    fill_normal(given, 6 * D, 17, 0, 1);
+    b.batch.features = given;
+    tensor *v = normal(&b, "class_embd", 1, D, 18);
+    tensor *x = features(&b.run, D);
+    tensor *y = put_row(&b.run, x, v, 1);
+    assert_memory_equal(x->data, given, sizeof given);
+    assert_string_equal(y->name, "class_embd");
+    for (int i = 0; i < 6; i++)
+        assert_memory_equal(row(y, i), i % 3 == 1 ? row(v, 0) : row(x, i), sizeof(real[D]));
+    bench_free(&b);
+}
+
+/* Rows of any length, one of nothing but zeros, and one so short that it is divided by eps. */
+static void l2norm_reference(void **state)
+{
+    (void)state;
+    static const int widths[] = { 1, 5, 64, 100 };
+    bench b;
+    bench_init(&b, 2);
+    bench_rows(&b, 1, 5, 0);
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+        const int n = widths[w];
+        tensor *x = normal(&b, "x", 5, n, 21);
+        memset(row(x, 1), 0, (size_t)n * sizeof(real));
+        for (int k = 0; k < n; k++)
+            row(x, 2)[k] *= (real)1e-15;
+        tensor *y = l2norm(&b.run, x);
+        assert_string_equal(y->name, "x.l2norm");
+        for (int i = 0; i < 5; i++) {
+            double sum = 0;
+            for (int k = 0; k < n; k++)
+                sum += (double)row(x, i)[k] * (double)row(x, i)[k];
+            const double by = fmax(sqrt(sum), 1e-12);
+            for (int k = 0; k < n; k++)
+                assert_true(fabs((double)row(y, i)[k] - (double)row(x, i)[k] / by) <=
+                            (EXACT ? 1e-14 : 1e-6));
+        }
+    }
     bench_free(&b);
 }
 
@@ -960,6 +1011,8 @@ int main(void)
         TEST("glu: equals linear, linear, act, multiply bit by bit", glu_is_its_parts),
         TEST("softmax: sums to one, ignores a shift, survives 1e4 and -inf", softmax_properties),
         TEST("embed, take_rows, pool_rows: pick the right rows", embed_take_pool),
+        TEST("features, put_row: rows are what the batch brings, or a vector", features_put_row),
+        TEST("l2norm: rows of length 1, and what is nothing stays nothing", l2norm_reference),
         TEST("residual: what entered the block stays as it was", residual_keeps_what_entered),
         TEST("rope: positions to 131071 equal the double reference, both pairings",
              rope_long_positions),

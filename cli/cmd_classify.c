@@ -1,0 +1,205 @@
+/* weft classify - the labels of texts, of their tokens, or of pictures. */
+#include "texts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *positional[2]; /* MODEL, TEXT */
+static load_options load;
+static text_options lines;
+static text_list data;
+static int64_t top = 1;
+static bool json;
+
+static const option options[] = {
+    OPTION_MODEL(load),
+    OPTION_LINES(lines),
+    OPTION_PAIRS(lines),
+    OPTION_TRUNCATE(lines),
+    { 'd', "data", OPT_LIST, &data, "PATH", 0, "pictures with classes: how many are right?" },
+    { 'k', "top", OPT_INT, &top, "N", 0, "likeliest labels to show (1; 0: all)" },
+    OPTION_THREADS(lines.threads),
+    OPTION_RAM_MAX(load.ram_max),
+    OPTION_NO_MMAP(load.no_mmap),
+    OPTION_JSON(json, "print a JSON object for each text, in a line"),
+    { 0 },
+};
+
+static const char examples[] = "  weft classify model \"A gripping film.\"\n"
+                               "  weft classify model -f reviews.txt --top 0 --json\n"
+                               "  weft classify vit picture.png --top 5\n"
+                               "  weft classify vit --data pictures/\n";
+
+static const char about[] =
+    "A line for each text, or for each token where the model labels tokens: labels and\n"
+    "probabilities, the likeliest first. Where a text may have several labels, each has\n"
+    "a probability of its own; a model with one output gives a number. Where the model\n"
+    "sees, a text is the path of a PNG or JPEG file.\n";
+
+/* What the numbers of a text are. */
+typedef enum meaning { ONE_LABEL, SEVERAL_LABELS, NUMBER } meaning;
+
+typedef struct labels {
+    texts t;
+    meaning meaning;
+    int64_t n;     /* there are */
+    double *p;     /* [n] */
+    int64_t *best; /* [n] */
+} labels;
+
+static meaning read_meaning(const labels *l)
+{
+    for (int64_t i = 0; i < l->t.info.n_metadata; i++) {
+        const char *key;
+        char value[64];
+        if (weft_model_get_metadata(l->t.model, i, &key, value, sizeof value) == WEFT_OK &&
+            strcmp(key, "problem_type") == 0)
+            return strcmp(value, "multi_label_classification") == 0 ? SEVERAL_LABELS
+                   : strcmp(value, "regression") == 0               ? NUMBER
+                                                                    : ONE_LABEL;
+    }
+    return l->n == 1 ? NUMBER : ONE_LABEL;
+}
+
+static void weigh(labels *l, const float *z)
+{
+    if (l->meaning == ONE_LABEL)
+        texts_softmax(z, l->n, l->p);
+    for (int64_t k = 0; l->meaning != ONE_LABEL && k < l->n; k++)
+        l->p[k] = l->meaning == NUMBER ? (double)z[k] : 1 / (1 + exp(-(double)z[k]));
+}
+
+static const char *name_of(const labels *l, int64_t i, char *text, size_t size)
+{
+    const char *name = weft_model_label(l->t.model, i);
+    if (name)
+        return name;
+    snprintf(text, size, "LABEL_%lld", (long long)i);
+    return text;
+}
+
+/* "yes 0.71  no 0.29", or the same as a JSON array. */
+static void show_labels(labels *l, const float *z)
+{
+    char made[32];
+    weigh(l, z);
+    const int64_t n = texts_best(l->p, l->n, top ? top : l->n, l->best);
+    for (int64_t k = 0; k < n; k++) {
+        const char *name = name_of(l, l->best[k], made, sizeof made);
+        if (!json) {
+            printf("%s%s\t%.6f", k ? "\t" : "", name, l->p[l->best[k]]);
+            continue;
+        }
+        printf("%s{\"label\":", k ? "," : "[");
+        cli_json_text(name, strlen(name));
+        printf(",\"%s\":%.9g}", l->meaning == NUMBER ? "value" : "p", l->p[l->best[k]]);
+    }
+    fputs(json ? "]" : "", stdout);
+}
+
+static int show_text(void *ud, int64_t i, const weft_tokens *tokens, const weft_input *in)
+{
+    (void)tokens;
+    if (json)
+        printf("{\"index\":%lld,\"labels\":", (long long)i);
+    show_labels(ud, in->out);
+    puts(json ? "}" : "");
+    return 0;
+}
+
+/* Tokens that stand for no text are passed over. */
+static int show_tokens(void *ud, int64_t i, const weft_tokens *tokens, const weft_input *in)
+{
+    labels *l = ud;
+    bool first = true;
+    if (json)
+        printf("{\"index\":%lld,\"tokens\":[", (long long)i);
+    else if (i > 0)
+        putchar('\n');
+    for (int64_t k = 0; k < tokens->n; k++) {
+        size_t n = 0;
+        if (weft_tokenizer_is_special(l->t.tokenizer, tokens->ids[k]))
+            continue;
+        const char *token = weft_tokenizer_token(l->t.tokenizer, tokens->ids[k], &n);
+        if (json) {
+            fputs(first ? "{\"token\":" : ",{\"token\":", stdout);
+            cli_json_text(token ? token : "", n);
+            fputs(",\"labels\":", stdout);
+        } else {
+            cli_print_bytes(token ? token : "", n);
+            putchar('\t');
+        }
+        show_labels(l, in->out + k * l->n);
+        fputs(json ? "}" : "\n", stdout);
+        first = false;
+    }
+    fputs(json ? "]}\n" : "", stdout);
+    return 0;
+}
+
+/* Pictures whose classes are known. */
+static int score(void)
+{
+    weft_error err = { 0 };
+    weft_score s = { .struct_size = sizeof s };
+    int n_thread = 0;
+    const int code = cli_threads(&command_classify, lines.threads, &n_thread);
+    if (code)
+        return code;
+    weft_model *m = cli_open(&load, &err);
+    if (m)
+        weft_image_score(m, data.at, data.n, n_thread, &s, &err);
+    weft_model_close(m);
+    if (err.code)
+        return cli_fail(&err);
+    const double share = (double)s.n_right / (double)s.n;
+    if (json)
+        printf("{\"n\":%lld,\"right\":%lld,\"accuracy\":%.9g,\"loss\":%.9g}\n", (long long)s.n,
+               (long long)s.n_right, share, s.loss);
+    else
+        printf("right         %lld of %lld, %.2f %%\nloss          %.6f\n", (long long)s.n_right,
+               (long long)s.n, 100 * share, s.loss);
+    return 0;
+}
+
+static int classify_main(void)
+{
+    labels l = { 0 };
+    load.path = positional[0] ? positional[0] : load.path;
+    if (data.n > 0 && load.path && !positional[1])
+        return score();
+    if (data.n > 0)
+        return load.path ? cli_usage(&command_classify, "a text and --data: give one of them")
+                         : cli_which_model(&command_classify);
+    if (top < 0)
+        return cli_usage(&command_classify, "--top: %lld is less than 0", (long long)top);
+    cli_catch_interrupt();
+    int code = texts_open(&l.t, &command_classify, &load, &lines, positional[1],
+                          1u << WEFT_TASK_CLASSIFY | 1u << WEFT_TASK_TAG, WEFT_ENCODE_OUTPUT);
+    if (!code) {
+        l.n = l.t.info.n_out;
+        l.meaning = read_meaning(&l);
+        l.p = malloc((size_t)l.n * sizeof *l.p);
+        l.best = malloc((size_t)(l.n + 1) * sizeof *l.best);
+        code = l.p && l.best ? 0 : cli_no_memory();
+    }
+    if (!code)
+        code = texts_each(&l.t, &lines, NULL,
+                          l.t.info.task == WEFT_TASK_TAG ? show_tokens : show_text, &l);
+    free(l.best);
+    free(l.p);
+    texts_close(&l.t);
+    return code;
+}
+
+const command command_classify = {
+    .name = "classify",
+    .arguments = "MODEL [TEXT|-]",
+    .summary = "tell the labels of texts, of their tokens or of pictures",
+    .examples = examples,
+    .about = about,
+    .options = options,
+    .n_positional = 2,
+    .positional = positional,
+    .main = classify_main,
+};

@@ -1,0 +1,89 @@
+/* weft embed - lines in, vectors out. */
+#include "texts.h"
+
+static const char *positional[2]; /* MODEL, TEXT */
+static load_options load;
+static text_options lines;
+static const char *npy;
+static bool json;
+
+static const option options[] = {
+    OPTION_MODEL(load),
+    OPTION_LINES(lines),
+    OPTION_TRUNCATE(lines),
+    { 0, "npy", OPT_TEXT, &npy, "FILE", 0, "write all vectors to a NumPy file" },
+    OPTION_THREADS(lines.threads),
+    OPTION_RAM_MAX(load.ram_max),
+    OPTION_NO_MMAP(load.no_mmap),
+    OPTION_JSON(json, "print a JSON object for each text, in a line"),
+    { 0 },
+};
+
+static const char examples[] = "  weft embed all-MiniLM-L6-v2 \"A man is playing a guitar\"\n"
+                               "  weft embed model.gguf -f lines.txt --npy vectors.npy\n";
+
+static const char about[] =
+    "A vector in a line for each text. How a text becomes one is said by the model:\n"
+    "the mean of its tokens' vectors, their maximum, or the first; normalised or not.\n";
+
+typedef struct vectors {
+    texts t;
+    FILE *npy;
+    int64_t width;
+} vectors;
+
+static int show(void *ud, int64_t i, const weft_tokens *tokens, const weft_input *in)
+{
+    const vectors *v = ud;
+    (void)tokens;
+    if (v->npy)
+        return fwrite(in->out, sizeof *in->out, (size_t)v->width, v->npy) == (size_t)v->width
+                   ? 0
+                   : cli_cannot_write(npy);
+    if (json)
+        printf("{\"index\":%lld,\"n_token\":%lld,\"embedding\":[", (long long)i, (long long)in->n);
+    for (int64_t k = 0; k < v->width; k++)
+        printf("%s%.9g", k == 0 ? "" : json ? "," : " ", (double)in->out[k]);
+    puts(json ? "]}" : "");
+    return 0;
+}
+
+static int embed(vectors *v)
+{
+    const int64_t shape[] = { v->t.n, v->width };
+    if (npy && !(v->npy = fopen(npy, "wb")))
+        return cli_cannot_write(npy);
+    int code = npy && !cli_npy_header(v->npy, 2, shape) ? cli_cannot_write(npy) : 0;
+    if (!code)
+        code = texts_each(&v->t, &lines, NULL, show, v);
+    if (v->npy && fclose(v->npy) != 0 && !code)
+        code = cli_cannot_write(npy);
+    return code;
+}
+
+static int embed_main(void)
+{
+    vectors v = { 0 };
+    load.path = positional[0] ? positional[0] : load.path;
+    cli_catch_interrupt();
+    int code = texts_open(&v.t, &command_embed, &load, &lines, positional[1],
+                          ~(1u << WEFT_TASK_GENERATE), WEFT_ENCODE_POOLED);
+    if (!code) {
+        v.width = weft_encoder_width(v.t.encoder);
+        code = embed(&v);
+    }
+    texts_close(&v.t);
+    return code;
+}
+
+const command command_embed = {
+    .name = "embed",
+    .arguments = "MODEL [TEXT|-]",
+    .summary = "turn texts into vectors",
+    .examples = examples,
+    .about = about,
+    .options = options,
+    .n_positional = 2,
+    .positional = positional,
+    .main = embed_main,
+};

@@ -1,0 +1,134 @@
+/* weft fill-mask - which token belongs where the text has a mask. */
+#include "texts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_TOP 100
+
+static const char *positional[2]; /* MODEL, TEXT */
+static load_options load;
+static text_options lines = { .parse_special = true };
+static int64_t top = 5;
+static bool json;
+
+static const option options[] = {
+    OPTION_MODEL(load),
+    OPTION_LINES(lines),
+    { 'k', "top", OPT_INT, &top, "N", 0, "likeliest tokens to show (5)" },
+    OPTION_THREADS(lines.threads),
+    OPTION_RAM_MAX(load.ram_max),
+    OPTION_NO_MMAP(load.no_mmap),
+    OPTION_JSON(json, "print a JSON object for each text, in a line"),
+    { 0 },
+};
+
+static const char examples[] =
+    "  weft fill-mask bert-base-uncased \"The capital of France is [MASK].\"\n"
+    "  weft fill-mask roberta-base \"The capital of France is <mask>.\" -k 1 --json\n";
+
+static const char about[] =
+    "The mask is spelled as the model's tokenizer has it, [MASK] or <mask>. A line for\n"
+    "each token: probability, id, token. Masks are parted by an empty line.\n";
+
+typedef struct masks {
+    texts t;
+    int32_t id;
+    double *p; /* [V] */
+} masks;
+
+static int64_t pick(void *ud, const weft_tokens *tokens, int32_t *at)
+{
+    const masks *m = ud;
+    int64_t n = 0;
+    for (int64_t k = 0; k < tokens->n; k++)
+        if (tokens->ids[k] == m->id)
+            at[n++] = (int32_t)k;
+    return n;
+}
+
+static void show_token(const masks *m, int64_t id, bool first)
+{
+    size_t n = 0;
+    const char *token = weft_tokenizer_token(m->t.tokenizer, (int32_t)id, &n);
+    if (!json) {
+        printf("%.6f\t%lld\t", m->p[id], (long long)id);
+        cli_print_bytes(token ? token : "", n);
+        putchar('\n');
+        return;
+    }
+    printf("%s{\"p\":%.9g,\"id\":%lld,\"token\":", first ? "" : ",", m->p[id], (long long)id);
+    cli_json_text(token ? token : "", n);
+    putchar('}');
+}
+
+static int show(void *ud, int64_t i, const weft_tokens *tokens, const weft_input *in)
+{
+    masks *m = ud;
+    const int64_t V = m->t.info.n_out;
+    (void)tokens;
+    if (in->n_at == 0) {
+        size_t n = 0;
+        const char *mask = weft_tokenizer_token(m->t.tokenizer, m->id, &n);
+        fprintf(stderr, "weft: line %lld has no %.*s to fill\n", (long long)i + 1, (int)n, mask);
+        return EXIT_USAGE;
+    }
+    if (json)
+        printf("{\"index\":%lld,\"masks\":[", (long long)i);
+    for (int64_t k = 0; k < in->n_at; k++) {
+        int64_t best[MAX_TOP];
+        texts_softmax(in->out + k * V, V, m->p);
+        const int64_t n = texts_best(m->p, V, top, best);
+        if (json)
+            printf("%s{\"at\":%d,\"tokens\":[", k ? "," : "", (int)in->at[k]);
+        else if (k > 0 || i > 0)
+            putchar('\n');
+        for (int64_t j = 0; j < n; j++)
+            show_token(m, best[j], j == 0);
+        fputs(json ? "]}" : "", stdout);
+    }
+    fputs(json ? "]}\n" : "", stdout);
+    return 0;
+}
+
+/* Two spellings are in use. */
+static int32_t mask_id(const weft_tokenizer *t)
+{
+    const int32_t bert = weft_tokenizer_id(t, "[MASK]", 6);
+    return bert >= 0 ? bert : weft_tokenizer_id(t, "<mask>", 6);
+}
+
+static int fill_mask_main(void)
+{
+    masks m = { 0 };
+    load.path = positional[0] ? positional[0] : load.path;
+    if (top < 1 || top > MAX_TOP)
+        return cli_usage(&command_fill_mask, "--top: %lld is not in 1 to %d", (long long)top,
+                         MAX_TOP);
+    cli_catch_interrupt();
+    int code = texts_open(&m.t, &command_fill_mask, &load, &lines, positional[1],
+                          1u << WEFT_TASK_FILL, WEFT_ENCODE_OUTPUT);
+    if (!code && (m.id = mask_id(m.t.tokenizer)) < 0) {
+        fprintf(stderr, "weft: %s: the tokenizer has neither [MASK] nor <mask>\n", load.path);
+        code = 1;
+    }
+    if (!code && !(m.p = malloc((size_t)m.t.info.n_out * sizeof *m.p)))
+        code = cli_no_memory();
+    if (!code)
+        code = texts_each(&m.t, &lines, pick, show, &m);
+    free(m.p);
+    texts_close(&m.t);
+    return code;
+}
+
+const command command_fill_mask = {
+    .name = "fill-mask",
+    .arguments = "MODEL [TEXT|-]",
+    .summary = "tell which token belongs in place of a mask",
+    .examples = examples,
+    .about = about,
+    .options = options,
+    .n_positional = 2,
+    .positional = positional,
+    .main = fill_mask_main,
+};

@@ -1,0 +1,267 @@
+/* texts.c - texts for models that read them as wholes: a line each, as tokens. */
+#include "texts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+static int64_t count_lines(const char *text, size_t n)
+{
+    int64_t lines = n > 0 && text[n - 1] != '\n';
+    for (size_t i = 0; i < n; i++)
+        lines += text[i] == '\n';
+    return lines;
+}
+
+/* Cuts what was read into lines; "\r\n" ends one too. */
+static bool cut(texts *t, size_t n)
+{
+    const bool one = !t->read_from;
+    t->n = one ? 1 : count_lines(t->text, n);
+    t->line = calloc((size_t)t->n + 1, sizeof *t->line);
+    if (!t->line)
+        return false;
+    size_t from = 0;
+    for (int64_t i = 0; i < t->n; i++) {
+        const char *end = one ? NULL : memchr(t->text + from, '\n', n - from);
+        const size_t to = end ? (size_t)(end - t->text) : n;
+        const bool cr = end && to > from && t->text[to - 1] == '\r';
+        t->line[i] = (text_line){ t->text + from, to - from - cr };
+        from = to + 1;
+    }
+    return true;
+}
+
+static int read_lines(texts *t, const command *c, const text_options *o, const char *given)
+{
+    size_t n = 0;
+    if (given && o->file)
+        return cli_usage(c, "a text and --file: give one of them");
+    if (!given && !o->file)
+        return cli_usage(c, "which text? Give it, or - for lines of standard input");
+    t->read_from = o->file ? o->file : strcmp(given, "-") == 0 ? "-" : NULL;
+    if (t->read_from) {
+        const int code = cli_read(t->read_from, &t->text, &n);
+        if (code)
+            return code;
+    } else {
+        t->text = strdup(given);
+        n = strlen(given);
+    }
+    return t->text && cut(t, n) ? 0 : cli_no_memory();
+}
+
+/* ---- tokens ---------------------------------------------------------------------------------- */
+
+/* The special tokens that a text ends with stay; those before them that are too many go. */
+static void shorten(const texts *t, weft_tokens *k, int64_t most)
+{
+    int64_t tail = 0;
+    while (tail < k->n && weft_tokenizer_is_special(t->tokenizer, k->ids[k->n - 1 - tail]))
+        tail++;
+    if (tail > most)
+        tail = most;
+    memmove((int32_t *)k->ids + most - tail, k->ids + k->n - tail, (size_t)tail * sizeof *k->ids);
+    k->n = most;
+}
+
+weft_tokens *texts_encode(const texts *t, int64_t i, const text_options *o, weft_error *err)
+{
+    const text_line *l = &t->line[i];
+    const char *tab = o->pairs ? memchr(l->at, '\t', l->n) : NULL;
+    const size_t first = tab ? (size_t)(tab - l->at) : l->n;
+    const weft_encode_options e = { .struct_size = sizeof e,
+                                    .parse_special = o->parse_special,
+                                    .pair = tab ? tab + 1 : NULL,
+                                    .pair_length = tab ? l->n - first - 1 : 0 };
+    weft_tokens *k = weft_tokenizer_encode(t->tokenizer, l->at, first, &e, err);
+    if (!k)
+        return NULL;
+    const int64_t most = t->n_ctx;
+    if (k->n > most && o->truncate)
+        shorten(t, k, most);
+    if (k->n >= 1 && k->n <= most)
+        return k;
+    *err = (weft_error){ .code = WEFT_EFORMAT };
+    if (k->n)
+        snprintf(err->message, sizeof err->message,
+                 "line %lld has %lld tokens, the model was made for %lld%s", (long long)i + 1,
+                 (long long)k->n, (long long)most,
+                 o->pairs ? "" : "; --truncate leaves out the rest");
+    else
+        snprintf(err->message, sizeof err->message, "line %lld gives no tokens", (long long)i + 1);
+    weft_tokens_free(k);
+    return NULL;
+}
+
+/* ---- a model that reads them ----------------------------------------------------------------- */
+
+static const char *const made_for[] = {
+    [WEFT_TASK_GENERATE] = "goes on with texts: weft run",
+    [WEFT_TASK_FILL] = "fills masks: weft fill-mask",
+    [WEFT_TASK_CLASSIFY] = "classifies texts: weft classify",
+    [WEFT_TASK_TAG] = "labels tokens: weft classify",
+    [WEFT_TASK_ANSWER] = "finds answers in texts",
+    [WEFT_TASK_EMBED] = "has no head: weft embed",
+};
+
+static bool fits_task(const texts *t, unsigned tasks)
+{
+    if (tasks >> t->info.task & 1)
+        return true;
+    fprintf(stderr, "weft: %s: this model %s\n", t->path, made_for[t->info.task]);
+    return false;
+}
+
+int texts_open(texts *t, const command *c, const load_options *load, const text_options *o,
+               const char *given, unsigned tasks, weft_encode what)
+{
+    weft_error err = { 0 };
+    weft_encoder_options e = { .struct_size = sizeof e, .what = what };
+    *t = (texts){ .path = load->path, .info = { .struct_size = sizeof t->info } };
+    if (!load->path)
+        return cli_which_model(c);
+    if (o->truncate && o->pairs)
+        return cli_usage(c, "--truncate and --pairs: which of the two texts would be cut?");
+    int code = cli_threads(c, o->threads, &e.threads);
+    if (!code)
+        code = read_lines(t, c, o, given);
+    if (code)
+        return code;
+    t->model = cli_open(load, &err);
+    if (!t->model)
+        return cli_fail(&err);
+    weft_model_get_info(t->model, &t->info);
+    t->n_ctx = t->info.n_ctx;
+    if (!fits_task(t, tasks))
+        return 1;
+    if (t->info.images && (o->pairs || o->truncate))
+        return cli_usage(c, "%s takes pictures: --pairs and --truncate are for texts", t->path);
+    t->tokenizer = t->info.images ? NULL : cli_tokenizer(load->path, load, NULL, &err);
+    t->encoder = t->tokenizer || t->info.images ? weft_encoder_new(t->model, &e, &err) : NULL;
+    return t->encoder ? 0 : cli_fail(&err);
+}
+
+void texts_close(texts *t)
+{
+    weft_encoder_free(t->encoder);
+    weft_tokenizer_free(t->tokenizer);
+    weft_model_close(t->model);
+    free(t->line);
+    free(t->text);
+}
+
+/* ---- some at a time -------------------------------------------------------------------------- */
+
+typedef struct group {
+    weft_tokens *tokens[TEXTS_AT_ONCE];
+    weft_image *image[TEXTS_AT_ONCE];
+    weft_input input[TEXTS_AT_ONCE];
+    int64_t n;
+} group;
+
+/* The picture at the path in line i. */
+static weft_image *open_image(const texts *t, int64_t i, weft_error *err)
+{
+    char *path = strndup(t->line[i].at, t->line[i].n);
+    weft_image *image = path ? weft_image_open(t->model, path, err) : NULL;
+    free(path);
+    return image;
+}
+
+/* Line i becomes an input. */
+static bool read_line(const texts *t, int64_t i, const text_options *o, group *g, weft_error *err)
+{
+    weft_input *in = &g->input[g->n];
+    weft_image *image = t->info.images ? open_image(t, i, err) : NULL;
+    weft_tokens *k = t->info.images ? NULL : texts_encode(t, i, o, err);
+    g->image[g->n] = image;
+    g->tokens[g->n] = k;
+    *in = image ? (weft_input){ .features = image->features, .n = image->n }
+          : k   ? (weft_input){ .ids = k->ids, .types = k->types, .n = k->n }
+                : (weft_input){ 0 };
+    return image || k;
+}
+
+/* Room for what comes out of an input; of all rows, or of those that `pick` names. */
+static bool prepare(const texts *t, weft_input *in, const weft_tokens *k, texts_pick_fn *pick,
+                    void *ud)
+{
+    if (pick) {
+        int32_t *at = malloc((size_t)k->n * sizeof *at);
+        if (!at)
+            return false;
+        in->n_at = pick(ud, k, at);
+        in->at = at;
+    }
+    const int64_t rows = weft_encoder_rows(t->encoder, in);
+    in->out = malloc((size_t)(rows * weft_encoder_width(t->encoder) + 1) * sizeof *in->out);
+    return in->out != NULL;
+}
+
+static void release(group *g)
+{
+    for (int64_t i = 0; i < g->n; i++) {
+        free((int32_t *)g->input[i].at);
+        free(g->input[i].out);
+        weft_tokens_free(g->tokens[i]);
+        weft_image_free(g->image[i]);
+    }
+    g->n = 0;
+}
+
+int texts_each(texts *t, const text_options *o, texts_pick_fn *pick, texts_show_fn *show, void *ud)
+{
+    static group g;
+    weft_error err = { 0 };
+    const int64_t most = t->info.images ? PICTURES_AT_ONCE : TEXTS_AT_ONCE;
+    int code = 0;
+    for (int64_t at = 0; at < t->n && !code; at += most) {
+        const int64_t many = t->n - at < most ? t->n - at : most;
+        for (; g.n < many && !code; g.n++) {
+            if (!read_line(t, at + g.n, o, &g, &err))
+                code = cli_fail(&err);
+            else if (!prepare(t, &g.input[g.n], g.tokens[g.n], pick, ud))
+                code = cli_no_memory();
+        }
+        if (!code && weft_encoder_eval(t->encoder, g.input, many, &err) != WEFT_OK)
+            code = cli_fail(&err);
+        for (int64_t i = 0; i < many && !code; i++)
+            code = show(ud, at + i, g.tokens[i], &g.input[i]);
+        release(&g);
+        if (cli_interrupted() && !code)
+            code = EXIT_INTERRUPTED;
+    }
+    return code;
+}
+
+/* ---- probabilities --------------------------------------------------------------------------- */
+
+void texts_softmax(const float *z, int64_t n, double *p)
+{
+    double most = (double)z[0], sum = 0;
+    for (int64_t k = 1; k < n; k++)
+        most = (double)z[k] > most ? (double)z[k] : most;
+    for (int64_t k = 0; k < n; k++)
+        sum += p[k] = exp((double)z[k] - most);
+    for (int64_t k = 0; k < n; k++)
+        p[k] /= sum;
+}
+
+int64_t texts_best(const double *p, int64_t n, int64_t most, int64_t *best)
+{
+    int64_t count = 0;
+    for (int64_t k = 0; k < n; k++) {
+        int64_t at = count;
+        while (at > 0 && p[best[at - 1]] < p[k])
+            at--;
+        if (at == most)
+            continue;
+        const int64_t last = count < most ? count : most - 1;
+        memmove(best + at + 1, best + at, (size_t)(last - at) * sizeof *best);
+        best[at] = k;
+        count = last + 1;
+    }
+    return count;
+}

@@ -1,0 +1,79 @@
+/* texts.h - what the commands share that read texts as wholes: embed, fill-mask, classify. Where the
+ * model sees, a text is the path of a picture. */
+#ifndef WEFT_CLI_TEXTS_H
+#define WEFT_CLI_TEXTS_H
+
+#include "cli.h"
+
+#include <math.h>
+
+#define TEXTS_AT_ONCE    256 /* lines that are kept as tokens and outputs together */
+#define PICTURES_AT_ONCE 16  /* each may have a megabyte of rows */
+
+typedef struct text_options {
+    const char *file;
+    bool pairs;         /* two texts in a line */
+    bool truncate;      /* a text that is too long loses its end */
+    bool parse_special; /* special tokens spelled in a text are meant */
+    int64_t threads;
+} text_options;
+
+#define OPTION_LINES(o)                                                                            \
+    {                                                                                              \
+        'f', "file", OPT_TEXT, &(o).file, "FILE", 0, "a text in each line of a file"               \
+    }
+#define OPTION_PAIRS(o)                                                                            \
+    {                                                                                              \
+        0, "pairs", OPT_FLAG, &(o).pairs, NULL, 0, "two texts in a line, parted by a tab"          \
+    }
+#define OPTION_TRUNCATE(o)                                                                         \
+    {                                                                                              \
+        0, "truncate", OPT_FLAG, &(o).truncate, NULL, 0,                                           \
+            "leave out the end of texts that are too long"                                         \
+    }
+
+typedef struct text_line {
+    const char *at;
+    size_t n;
+} text_line;
+
+/* The texts of a command and all it needs to read them. */
+typedef struct texts {
+    const char *path; /* of the model */
+    weft_model *model;
+    weft_model_info info;
+    weft_tokenizer *tokenizer;
+    weft_encoder *encoder;
+    int64_t n_ctx;         /* most tokens of a text */
+    const char *read_from; /* NULL: one text was given */
+    char *text;
+    text_line *line;
+    int64_t n;
+} texts;
+
+/* tasks: bits of those that the command can do. Returns 0, or an exit code after saying what is
+ * wrong. To be closed either way. */
+int texts_open(texts *t, const command *c, const load_options *load, const text_options *o,
+               const char *given, unsigned tasks, weft_encode what);
+void texts_close(texts *t);
+
+/* The tokens of line i, in the model's length. */
+weft_tokens *texts_encode(const texts *t, int64_t i, const text_options *o, weft_error *err);
+
+/* Which rows of a text are asked for; returns how many. */
+typedef int64_t texts_pick_fn(void *ud, const weft_tokens *tokens, int32_t *at);
+
+/* Line i, and what came out of it; a picture has no tokens. Returns 0, or an exit code that ends it
+ * all. */
+typedef int texts_show_fn(void *ud, int64_t i, const weft_tokens *tokens, const weft_input *in);
+
+/* Reads all texts, many at a time, and shows them in order. pick NULL: all rows. */
+int texts_each(texts *t, const text_options *o, texts_pick_fn *pick, texts_show_fn *show, void *ud);
+
+/* Logits as probabilities. */
+void texts_softmax(const float *z, int64_t n, double *p);
+
+/* The `most` largest of n, largest first, the lower index among equals; returns how many. */
+int64_t texts_best(const double *p, int64_t n, int64_t most, int64_t *best);
+
+#endif

@@ -1,0 +1,114 @@
+/* api_encode.c - the public functions of encoders: check, translate, delegate. */
+#include "api.h"
+
+#include "engine/encode.h"
+
+struct weft_encoder {
+    encode_engine *inner;
+    weft_model *model;
+    weft_trace_fn *trace;
+    void *trace_ud;
+};
+
+static bool take_encoder_options(const weft_encoder_options *from, encode_engine_options *to,
+                                 weft_error *err)
+{
+    weft_encoder_options o;
+    if (!take_options(&o, sizeof o, from, from ? from->struct_size : 0, "weft_encoder_options",
+                      err))
+        return false;
+    *to = (encode_engine_options){ o.threads, o.n_batch, o.n_ctx, o.what };
+    return true;
+}
+
+weft_encoder *weft_encoder_new(weft_model *m, const weft_encoder_options *options, weft_error *err)
+{
+    weft_error local;
+    encode_engine_options o;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!m) {
+        weft_fail(err, WEFT_EINVAL, "no model given");
+        return NULL;
+    }
+    if (!take_encoder_options(options, &o, err))
+        return NULL;
+    weft_encoder *e = mem_zalloc(&m->host.mem, 1, sizeof *e, "encoder", err);
+    if (!e)
+        return NULL;
+    e->model = m;
+    e->inner = encode_engine_new(&m->model, &o, err);
+    if (!e->inner) {
+        mem_free(&m->host.mem, e);
+        return NULL;
+    }
+    return e;
+}
+
+void weft_encoder_free(weft_encoder *e)
+{
+    if (!e)
+        return;
+    encode_engine_free(e->inner);
+    mem_free(&e->model->host.mem, e);
+}
+
+weft_status weft_encoder_plan(weft_model *m, const weft_encoder_options *options,
+                              weft_memory_plan *plan, weft_error *err)
+{
+    weft_error local;
+    encode_engine_options o;
+    encode_engine_plan p;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!m)
+        return weft_fail(err, WEFT_EINVAL, "no model given");
+    if (!take_encoder_options(options, &o, err) ||
+        encode_engine_resolve(&m->model, &o, err) != WEFT_OK ||
+        encode_engine_predict(&m->model, &o, false, &p, err) != WEFT_OK)
+        return err->code;
+    weft_memory_plan out = { .step_bytes = p.meta + p.data + p.scratch,
+                             .n_ctx = o.n_ctx,
+                             .total_bytes = p.total };
+    give(plan, plan->struct_size, &out, sizeof out);
+    return WEFT_OK;
+}
+
+int64_t weft_encoder_width(const weft_encoder *e)
+{
+    return encode_engine_width(e->inner);
+}
+
+int64_t weft_encoder_rows(const weft_encoder *e, const weft_input *input)
+{
+    return encode_engine_rows(e->inner, input);
+}
+
+weft_status weft_encoder_eval(weft_encoder *e, const weft_input *inputs, int64_t n, weft_error *err)
+{
+    weft_error local;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!e || n < 0 || (n > 0 && !inputs))
+        return weft_fail(err, WEFT_EINVAL, e ? "no inputs given" : "no encoder given");
+    return encode_engine_eval(e->inner, inputs, n, err);
+}
+
+static void show(void *ud, const tensor *t, const op *by)
+{
+    const weft_encoder *e = ud;
+    trace_show(e->trace, e->trace_ud, t, by);
+}
+
+weft_status weft_encoder_trace(weft_encoder *e, weft_trace_fn *fn, void *ud, bool attention_maps,
+                               weft_error *err)
+{
+    weft_error local;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (encode_engine_trace(e->inner, fn ? show : NULL, e, fn && attention_maps, err) != WEFT_OK)
+        return err->code;
+    e->trace = fn;
+    e->trace_ud = ud;
+    return WEFT_OK;
+}

@@ -1,0 +1,161 @@
+/* api_image.c - the public functions of pictures: check, translate, delegate. */
+#include "api.h"
+
+#include "engine/encode.h"
+#include "train/pictures.h"
+
+typedef struct image_block {
+    mem *mem;
+    weft_image image;
+    float features[];
+} image_block;
+
+static weft_image *make(weft_model *w, image *im, const char *path, weft_error *err)
+{
+    const model *m = &w->model;
+    image_recipe recipe;
+    image_block *b = NULL;
+    if (picture_recipe(&recipe, m, err) == WEFT_OK &&
+        picture_fit(im, &recipe, &m->image, path, &w->host, err) == WEFT_OK)
+        b = mem_alloc(&w->host.mem,
+                      sizeof *b + (size_t)(m->n_ctx * m->d_feature) * sizeof *b->features,
+                      "rows of a picture", err);
+    if (b) {
+        b->mem = &w->host.mem;
+        b->image = (weft_image){ m->n_ctx, b->features };
+        picture_rows(im, &recipe, &m->image, b->features);
+    }
+    image_free(im, &w->host);
+    return b ? &b->image : NULL;
+}
+
+weft_image *weft_image_open(weft_model *m, const char *path, weft_error *err)
+{
+    weft_error local;
+    image im;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!m || !path) {
+        weft_fail(err, WEFT_EINVAL, m ? "no path given" : "no model given");
+        return NULL;
+    }
+    return image_open(&im, path, &m->host, err) == WEFT_OK ? make(m, &im, path, err) : NULL;
+}
+
+weft_image *weft_image_decode(weft_model *m, const void *data, size_t size, weft_error *err)
+{
+    weft_error local;
+    image im;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!m || !data) {
+        weft_fail(err, WEFT_EINVAL, m ? "no picture given" : "no model given");
+        return NULL;
+    }
+    return image_parse(&im, data, size, "picture", &m->host, err) == WEFT_OK
+               ? make(m, &im, "picture", err)
+               : NULL;
+}
+
+void weft_image_free(weft_image *im)
+{
+    if (!im)
+        return;
+    image_block *b = (image_block *)((char *)im - offsetof(image_block, image));
+    mem_free(b->mem, b);
+}
+
+/* ---- how many a model knows ------------------------------------------------------------------ */
+
+#define AT_ONCE 64
+
+typedef struct scoring {
+    const model *model;
+    encode_engine *engine;
+    pictures pictures;
+    float *rows; /* [AT_ONCE, n_ctx, d_feature] */
+    float *out;  /* [AT_ONCE, n_out] */
+    weft_score score;
+} scoring;
+
+static void count_one(scoring *s, const float *z, int32_t label)
+{
+    const int64_t n = s->model->n_out;
+    double sum = 0;
+    int64_t best = 0;
+    for (int64_t k = 1; k < n; k++)
+        best = z[k] > z[best] ? k : best;
+    const double largest = (double)z[best];
+    for (int64_t k = 0; k < n; k++)
+        sum += exp((double)z[k] - largest);
+    s->score.n++;
+    s->score.n_right += best == label;
+    s->score.loss += log(sum) + largest - (double)z[label];
+}
+
+/* Pictures [i, i + n). */
+static weft_status score_some(scoring *s, int64_t i, int64_t n, weft_error *err)
+{
+    const model *m = s->model;
+    const pictures *p = &s->pictures;
+    const int64_t one = m->image.height * m->image.width * m->image.channels;
+    weft_input in[AT_ONCE];
+    for (int64_t k = 0; k < n; k++) {
+        float *to = s->rows + k * m->n_ctx * m->d_feature;
+        const image im = { m->image.height, m->image.width, m->image.channels,
+                           p->pixel + (i + k) * one };
+        picture_rows(&im, &p->recipe, &m->image, to);
+        in[k] = (weft_input){ .features = to, .n = m->n_ctx, .out = s->out + k * m->n_out };
+    }
+    const weft_status status = encode_engine_eval(s->engine, in, n, err);
+    for (int64_t k = 0; k < n && status == WEFT_OK; k++)
+        count_one(s, in[k].out, p->label[i + k]);
+    return status;
+}
+
+static weft_status score_all(scoring *s, weft_error *err)
+{
+    const model *m = s->model;
+    mem *from = &m->host->mem;
+    const int64_t n = s->pictures.n;
+    weft_status status = pictures_load(&s->pictures, m, err);
+    if (status != WEFT_OK)
+        return status;
+    s->rows = mem_zalloc(from, AT_ONCE, (size_t)(m->n_ctx * m->d_feature) * sizeof *s->rows,
+                         "rows of pictures", err);
+    s->out = s->rows ? mem_zalloc(from, AT_ONCE, (size_t)m->n_out * sizeof *s->out, "logits", err)
+                     : NULL;
+    if (!s->out)
+        return err->code;
+    for (int64_t i = 0; i < n && status == WEFT_OK; i += AT_ONCE)
+        status = score_some(s, i, n - i < AT_ONCE ? n - i : AT_ONCE, err);
+    s->score.loss /= (double)n;
+    return status;
+}
+
+weft_status weft_image_score(weft_model *w, const char *const *data, int n_data, int threads,
+                             weft_score *score, weft_error *err)
+{
+    weft_error local;
+    const encode_engine_options o = { .n_thread = threads };
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    if (!w || !data || n_data < 1 || !score)
+        return weft_fail(err, WEFT_EINVAL, w ? "no pictures given" : "no model given");
+    scoring s = { .model = &w->model };
+    if (s.model->image.channels == 0 || s.model->task != WEFT_TASK_CLASSIFY)
+        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: does not classify pictures",
+                         s.model->file.path);
+    weft_status status = pictures_list(&s.pictures, data, n_data, WEFT_LOAD_COPY, &w->host, err);
+    if (status != WEFT_OK)
+        return status;
+    s.engine = encode_engine_new(s.model, &o, err);
+    status = s.engine ? score_all(&s, err) : err->code;
+    if (status == WEFT_OK)
+        give(score, score->struct_size, &s.score, sizeof s.score);
+    encode_engine_free(s.engine);
+    mem_free(&w->host.mem, s.rows);
+    mem_free(&w->host.mem, s.out);
+    pictures_close(&s.pictures);
+    return status;
+}

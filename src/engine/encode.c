@@ -1,0 +1,328 @@
+#include "engine/encode.h"
+
+#include "base/cpu.h"
+
+#include <string.h>
+
+#define LEAST_BATCH  256
+#define MAX_BATCH    65536
+#define ENGINE_BYTES 8192 /* an encoder, its threads' list, and what surrounds its blocks */
+
+/* Is there one row of output for the whole sequence? */
+static bool gives_whole(const model *m, weft_encode what)
+{
+    return what == WEFT_ENCODE_POOLED ||
+           (what == WEFT_ENCODE_OUTPUT && m->task == WEFT_TASK_CLASSIFY);
+}
+
+weft_status encode_engine_resolve(const model *m, encode_engine_options *o, weft_error *err)
+{
+    if (!m->arch->family->states)
+        return weft_fail(err, WEFT_EUNSUPPORTED,
+                         "%s: a %s goes on with texts and does not read them as wholes",
+                         m->file.path, m->name);
+    if (o->n_thread == 0)
+        o->n_thread = cpu_count();
+    if (o->n_ctx == 0)
+        o->n_ctx = m->n_ctx;
+    if (o->n_batch == 0)
+        o->n_batch = o->n_ctx > LEAST_BATCH ? (int)o->n_ctx : LEAST_BATCH;
+    if ((unsigned)o->what > WEFT_ENCODE_POOLED)
+        return weft_fail(err, WEFT_EINVAL, "what is %d, which does not exist", (int)o->what);
+    if (o->n_ctx < 1 || o->n_ctx > m->n_ctx)
+        return weft_fail(err, WEFT_EINVAL, "n_ctx is %lld, the model was made for 1 to %lld",
+                         (long long)o->n_ctx, (long long)m->n_ctx);
+    if (o->n_batch < o->n_ctx || o->n_batch > MAX_BATCH)
+        return weft_fail(err, WEFT_EINVAL,
+                         "n_batch is %d, expected %lld, which one input may have, to %d",
+                         o->n_batch, (long long)o->n_ctx, MAX_BATCH);
+    return WEFT_OK;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static weft_status batch_init(batch *b, int n, mem *m, weft_error *err)
+{
+    *b = (batch){ 0 };
+    b->row = mem_zalloc(m, (size_t)n, sizeof *b->row, "rows of a batch", err);
+    b->seq = mem_zalloc(m, (size_t)n, sizeof *b->seq, "sequences of a batch", err);
+    return b->row && b->seq ? WEFT_OK : WEFT_ENOMEM;
+}
+
+static void batch_free(batch *b, mem *m)
+{
+    mem_free(m, b->row);
+    mem_free(m, b->seq);
+    *b = (batch){ 0 };
+}
+
+/* The largest batch there can be: as many sequences as rows, each of which sees a whole context, and
+ * all wanted. */
+static void batch_largest(batch *b, const encode_engine_options *o)
+{
+    b->n_row = b->n_seq = b->n_wanted = o->n_batch;
+    for (int i = 0; i < o->n_batch; i++) {
+        b->row[i] = (batch_row){ .seq = i, .pos = (int32_t)(o->n_ctx - 1), .wanted = true };
+        b->seq[i] = (sequence){ .first = i, .n = 1, .source = -1 };
+    }
+}
+
+/* What is asked for of the batch. Heads hand their logits to the run's reader as they make them;
+ * the rest is handed to it here. */
+static void forward(run *r, const model *m, weft_encode what)
+{
+    const family *f = m->arch->family;
+    if (what == WEFT_ENCODE_OUTPUT && m->task != WEFT_TASK_EMBED) {
+        f->forward(r, m);
+        return;
+    }
+    tensor *x = f->states(r, m);
+    x = what == WEFT_ENCODE_POOLED ? pool_rows(r, x, m->pool.kind) : take_rows(r, x);
+    if (what == WEFT_ENCODE_POOLED && m->pool.normalize)
+        x = l2norm(r, x);
+    if (!is_dry(r))
+        r->read(r->read_ud, x, 0);
+}
+
+static void take_output(void *ud, const tensor *z, int64_t first);
+
+weft_status encode_engine_predict(const model *m, const encode_engine_options *o, bool maps,
+                                  encode_engine_plan *plan, weft_error *err)
+{
+    mem *from = &m->host->mem;
+    run dry;
+    batch b;
+    weft_status status = batch_init(&b, o->n_batch, from, err);
+    if (status == WEFT_OK)
+        status = run_init_dry(&dry, from, 1, err);
+    if (status == WEFT_OK) {
+        batch_largest(&b, o);
+        dry.trace_maps = maps;
+        dry.read = take_output;
+        run_begin(&dry, &b);
+        forward(&dry, m, o->what);
+        const size_t lists = (size_t)o->n_batch * (sizeof(batch_row) + sizeof(sequence)) +
+                             (size_t)(o->n_batch * m->d_feature) * sizeof(float) +
+                             (size_t)o->n_thread * sizeof(uint64_t);
+        *plan = (encode_engine_plan){ dry.meta.peak, dry.data.peak, dry.scratch_peak,
+                                      dry.meta.peak + dry.data.peak + dry.scratch_peak + lists +
+                                          ENGINE_BYTES };
+        run_free(&dry);
+    }
+    batch_free(&b, from);
+    return status;
+}
+
+/* (Re)makes the arenas for forwards with or without attention maps. */
+static weft_status make_run(encode_engine *e, bool maps, weft_error *err)
+{
+    encode_engine_plan plan;
+    run fresh;
+    weft_status status = encode_engine_predict(e->model, &e->opt, maps, &plan, err);
+    if (status == WEFT_OK)
+        status = run_init(&fresh, &e->model->host->mem, plan.meta, plan.data, plan.scratch, err);
+    if (status != WEFT_OK)
+        return status;
+    run_free(&e->run);
+    e->run = fresh;
+    e->run.kern = kernels_select(&e->model->host->log);
+    e->run.pool = e->pool;
+    e->run.trace_maps = maps;
+    e->run.read = take_output;
+    e->run.read_ud = e;
+    return WEFT_OK;
+}
+
+encode_engine *encode_engine_new(const model *m, const encode_engine_options *o, weft_error *err)
+{
+    mem *from = &m->host->mem;
+    encode_engine *e = mem_zalloc(from, 1, sizeof *e, "encoder", err);
+    if (!e)
+        return NULL;
+    e->model = m;
+    e->opt = *o;
+    if (encode_engine_resolve(m, &e->opt, err) == WEFT_OK &&
+        (e->pool = pool_new(e->opt.n_thread, from, err)) != NULL &&
+        batch_init(&e->batch, e->opt.n_batch, from, err) == WEFT_OK &&
+        (m->d_feature == 0 ||
+         (e->features = mem_zalloc(from, (size_t)e->opt.n_batch,
+                                   (size_t)m->d_feature * sizeof *e->features, "features", err))) &&
+        make_run(e, false, err) == WEFT_OK)
+        return e;
+    encode_engine_free(e);
+    return NULL;
+}
+
+void encode_engine_free(encode_engine *e)
+{
+    if (!e)
+        return;
+    mem *from = &e->model->host->mem;
+    run_free(&e->run);
+    mem_free(from, e->features);
+    batch_free(&e->batch, from);
+    pool_free(e->pool);
+    mem_free(from, e);
+}
+
+weft_status encode_engine_trace(encode_engine *e, trace_fn *fn, void *ud, bool maps,
+                                weft_error *err)
+{
+    if (maps != e->run.trace_maps) {
+        const weft_status status = make_run(e, maps, err);
+        if (status != WEFT_OK)
+            return status;
+    }
+    e->run.trace = fn;
+    e->run.trace_ud = ud;
+    return WEFT_OK;
+}
+
+/* ---- what goes in ---------------------------------------------------------------------------- */
+
+int64_t encode_engine_width(const encode_engine *e)
+{
+    return e->opt.what == WEFT_ENCODE_OUTPUT ? e->model->n_out : e->model->d_model;
+}
+
+int64_t encode_engine_rows(const encode_engine *e, const weft_input *in)
+{
+    return gives_whole(e->model, e->opt.what) ? 1 : in->at ? in->n_at : in->n;
+}
+
+static weft_status check_rows(const encode_engine *e, const weft_input *in, int64_t i,
+                              weft_error *err)
+{
+    const model *m = e->model;
+    for (int64_t k = 0; k < in->n; k++) {
+        if (in->ids && (in->ids[k] < 0 || in->ids[k] >= m->n_vocab))
+            return weft_fail(err, WEFT_EINVAL,
+                             "token %lld of input %lld is %d, the vocabulary has %lld",
+                             (long long)k, (long long)i, (int)in->ids[k], (long long)m->n_vocab);
+        if (in->types && m->n_type > 0 && in->types[k] >= m->n_type)
+            return weft_fail(err, WEFT_EINVAL,
+                             "token %lld of input %lld is of type %d, the model has %lld types",
+                             (long long)k, (long long)i, in->types[k], (long long)m->n_type);
+    }
+    for (int64_t k = 0; in->at && k < in->n_at; k++)
+        if (in->at[k] < (k > 0 ? in->at[k - 1] + 1 : 0) || in->at[k] >= in->n)
+            return weft_fail(err, WEFT_EINVAL,
+                             "row %d of input %lld is asked for; there are %lld, and each is asked "
+                             "for once, in order",
+                             (int)in->at[k], (long long)i, (long long)in->n);
+    return WEFT_OK;
+}
+
+static weft_status check_input(const encode_engine *e, const weft_input *in, int64_t i,
+                               weft_error *err)
+{
+    const bool vectors = e->model->d_feature > 0;
+    if (in->n < 1 || !in->out || (vectors ? !in->features || in->ids : !in->ids || in->features))
+        return weft_fail(err, WEFT_EINVAL, "input %lld: %s", (long long)i,
+                         in->n < 1  ? "nothing is in it"
+                         : !in->out ? "nowhere to put what comes out"
+                         : vectors  ? "the model takes vectors, not tokens"
+                                    : "the model takes tokens, not vectors");
+    if (in->n > e->opt.n_ctx)
+        return weft_fail(err, WEFT_ECONTEXT,
+                         "input %lld has %lld tokens; %lld are the most, and none are left out",
+                         (long long)i, (long long)in->n, (long long)e->opt.n_ctx);
+    return check_rows(e, in, i, err);
+}
+
+/* Appends a sequence to the batch. */
+static void add_input(encode_engine *e, const weft_input *in)
+{
+    const model *m = e->model;
+    batch *b = &e->batch;
+    const bool whole = gives_whole(m, e->opt.what);
+    int64_t asked = 0; /* of in->at, so far */
+    b->seq[b->n_seq] = (sequence){ .first = b->n_row, .n = (int32_t)in->n, .source = -1 };
+    if (in->features)
+        memcpy(e->features + b->n_row * m->d_feature, in->features,
+               (size_t)(in->n * m->d_feature) * sizeof *e->features);
+    for (int64_t k = 0; k < in->n; k++) {
+        const bool wanted = whole ? k == 0 : in->at ? asked < in->n_at && in->at[asked] == k : true;
+        asked += wanted;
+        b->row[b->n_row++] = (batch_row){ .id = in->ids ? in->ids[k] : 0,
+                                          .seq = b->n_seq,
+                                          .pos = (int32_t)k,
+                                          .type = in->types && m->n_type > 0 ? in->types[k] : 0,
+                                          .target = NO_TARGET,
+                                          .role = ROW_PROMPT,
+                                          .wanted = wanted };
+        b->n_wanted += wanted;
+    }
+    b->n_seq++;
+}
+
+/* As many of the inputs as fit into one forward. */
+static int64_t fill(encode_engine *e, const weft_input *in, int64_t n)
+{
+    int64_t taken = 0;
+    e->batch.n_row = e->batch.n_seq = e->batch.n_wanted = 0;
+    e->batch.features = e->features;
+    while (taken < n && in[taken].n <= e->opt.n_batch - e->batch.n_row)
+        add_input(e, &in[taken++]);
+    return taken;
+}
+
+/* ---- what comes out -------------------------------------------------------------------------- */
+
+/* Rows come in the order of the inputs, in parts or all at once. */
+static void take_output(void *ud, const tensor *z, int64_t first)
+{
+    (void)first;
+    encode_engine *e = ud;
+    for (int64_t i = 0; i < rows(z); i++) {
+        while (e->at_row == encode_engine_rows(e, &e->input[e->at_input])) {
+            e->at_input++;
+            e->at_row = 0;
+        }
+        const weft_input *in = &e->input[e->at_input];
+        float *to = in->out + e->at_row++ * cols(z);
+        for (int64_t k = 0; k < cols(z); k++) {
+            to[k] = (float)row(z, i)[k];
+            e->finite = e->finite && isfinite(to[k]);
+        }
+    }
+}
+
+static void run_forward(encode_engine *e, const weft_input *in)
+{
+    e->input = in;
+    e->at_input = e->at_row = 0;
+    e->finite = true;
+    run_begin(&e->run, &e->batch);
+    forward(&e->run, e->model, e->opt.what);
+}
+
+/* The same batch once more, looking at every tensor: which one was the first? */
+static weft_status not_numbers(encode_engine *e, const weft_input *in, weft_error *err)
+{
+    e->run.hunt_nan = true;
+    run_forward(e, in);
+    e->run.hunt_nan = false;
+    return weft_fail(err, WEFT_ENUMERIC,
+                     "%s: what comes out is not numbers; %s is the first tensor of which this is "
+                     "so",
+                     e->model->file.path, e->run.first_nan);
+}
+
+weft_status encode_engine_eval(encode_engine *e, const weft_input *in, int64_t n, weft_error *err)
+{
+    weft_status status = WEFT_OK;
+    for (int64_t i = 0; i < n && status == WEFT_OK; i++)
+        status = check_input(e, &in[i], i, err);
+    if (status == WEFT_OK)
+        status = pool_ready(e->pool, err);
+    for (int64_t at = 0, taken; at < n && status == WEFT_OK; at += taken) {
+        taken = fill(e, in + at, n - at);
+        if (e->batch.n_wanted == 0)
+            continue;
+        run_forward(e, in + at);
+        if (!e->finite)
+            status = not_numbers(e, in + at, err);
+    }
+    return status;
+}

@@ -1,0 +1,41 @@
+#include "models/picture.h"
+
+#include <string.h>
+
+weft_status picture_recipe(image_recipe *to, const model *m, weft_error *err)
+{
+    static const char name[] = "preprocessor_config.json";
+    container c;
+    bool there;
+    if (m->image.channels == 0)
+        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: a %s takes no pictures", m->file.path,
+                         m->name);
+    weft_status status = config_beside(&c, m->file.meta_path, name, &there, m->host, err);
+    if (status == WEFT_OK && !there)
+        status = weft_fail(err, WEFT_EIO, "%s: no %s beside it, which says how it sees pictures",
+                           m->file.meta_path, name);
+    if (status == WEFT_OK)
+        status = recipe_read(to, &c, m->image.channels, err);
+    container_close(&c);
+    return status;
+}
+
+weft_status picture_fit(image *im, const image_recipe *recipe, const image_shape *s,
+                        const char *path, host *h, weft_error *err)
+{
+    const weft_status status = recipe_apply(recipe, im, s->channels, h, err);
+    if (status != WEFT_OK || (im->height == s->height && im->width == s->width))
+        return status;
+    return weft_fail(err, WEFT_EFORMAT,
+                     "%s: becomes %lld x %lld pixels by preprocessor_config.json, and the model "
+                     "takes %lld x %lld",
+                     path, (long long)im->width, (long long)im->height, (long long)s->width,
+                     (long long)s->height);
+}
+
+void picture_rows(const image *im, const image_recipe *recipe, const image_shape *s, real *to)
+{
+    const int64_t lead = s->n_lead * s->channels * s->patch * s->patch;
+    memset(to, 0, (size_t)lead * sizeof *to);
+    recipe_patches(recipe, im, s->patch, to + lead);
+}

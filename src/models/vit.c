@@ -1,0 +1,212 @@
+/* vit.c - images: patches are the rows of a pre-norm encoder in which all see each other. The first
+ * row is a learned vector, and what becomes of it is classified. DeiT has a second one, which its
+ * teacher spoke to. */
+#include "formats/image.h"
+#include "models/bind.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct vit_layer {
+    weight attn_norm;  /* [D] */
+    weight q, k, v, o; /* [D, D] */
+    weight ffn_norm;   /* [D] */
+    weight up, down;   /* [F, D]  [D, F] */
+} vit_layer;
+
+typedef struct vit {
+    weight patch_embd;     /* [D, C P P] */
+    tensor *class_embd;    /* [1, D] */
+    tensor *distill_embd;  /* [1, D], or NULL */
+    tensor *position_embd; /* [T, D] */
+    weight output_norm;    /* [D] */
+    weight output;         /* [n_out, D] */
+    vit_layer *layer;
+    attn attn;
+    act_kind act;
+    real eps;
+} vit;
+
+static tensor *block(run *r, const void *self, int l, tensor *x)
+{
+    const vit *m = self;
+    const vit_layer *w = &m->layer[l];
+
+    tensor *h = layernorm(r, x, &w->attn_norm, m->eps); /* [N, D] */
+    tensor *q = linear(r, h, &w->q);
+    tensor *k = linear(r, h, &w->k);
+    tensor *v = linear(r, h, &w->v);
+    h = attention(r, q, k, v, &m->attn, l);
+    h = linear(r, h, &w->o);
+    residual(r, &x, h);
+
+    h = layernorm(r, x, &w->ffn_norm, m->eps);
+    h = linear(r, h, &w->up); /* [N, F] */
+    h = act(r, h, m->act);
+    h = linear(r, h, &w->down);
+    residual(r, &x, h);
+    return x;
+}
+
+static tensor *body(run *r, const model *of)
+{
+    const vit *m = of->self;
+    tensor *x = features(r, of->d_feature); /* [N, C P P] */
+    x = linear(r, x, &m->patch_embd);       /* [N, D] */
+    x = put_row(r, x, m->class_embd, 0);
+    if (m->distill_embd)
+        x = put_row(r, x, m->distill_embd, 1);
+    tensor *p = embed(r, m->position_embd, EMBED_POSITION);
+    residual(r, &x, p);
+    for (int l = 0; l < of->n_layer; l++)
+        x = run_block(r, block, m, l, x);
+    return x;
+}
+
+static tensor *states(run *r, const model *of)
+{
+    const vit *m = of->self;
+    tensor *x = body(r, of);
+    return layernorm(r, x, &m->output_norm, m->eps);
+}
+
+static tensor *forward(run *r, const model *of)
+{
+    const vit *m = of->self;
+    tensor *x = body(r, of);
+    x = take_rows(r, x);
+    x = layernorm(r, x, &m->output_norm, m->eps);
+    return head(r, x, &m->output); /* [n_wanted, n_out] */
+}
+
+/* ---- from the file --------------------------------------------------------------------------- */
+
+#define NAMES(prefix)                                                                              \
+    {                                                                                              \
+        { "patch_embd", prefix "embeddings.patch_embeddings.projection" },                         \
+            { "class_embd", prefix "embeddings.cls_token" },                                       \
+            { "distill_embd", prefix "embeddings.distillation_token" },                            \
+            { "position_embd", prefix "embeddings.position_embeddings" },                          \
+            { "output_norm", prefix "layernorm" }, { "cls.output", "classifier" },                 \
+            { "attn_norm", prefix "encoder.layer.%d.layernorm_before" },                           \
+            { "attn_q", prefix "encoder.layer.%d.attention.attention.query" },                     \
+            { "attn_k", prefix "encoder.layer.%d.attention.attention.key" },                       \
+            { "attn_v", prefix "encoder.layer.%d.attention.attention.value" },                     \
+            { "attn_output", prefix "encoder.layer.%d.attention.output.dense" },                   \
+            { "ffn_norm", prefix "encoder.layer.%d.layernorm_after" },                             \
+            { "ffn_up", prefix "encoder.layer.%d.intermediate.dense" },                            \
+            { "ffn_down", prefix "encoder.layer.%d.output.dense" }, { NULL, NULL },                \
+    }
+
+static const bind_name vit_names[] = NAMES("vit."), deit_names[] = NAMES("deit.");
+
+/* A number for both sides, or a list of height and width. */
+static void read_sides(bind *b, const char *key, int64_t otherwise, int64_t *height, int64_t *width)
+{
+    char first[32], second[32];
+    snprintf(first, sizeof first, "%s.0", key);
+    snprintf(second, sizeof second, "%s.1", key);
+    const bool two = container_meta(&b->m->file, first) != NULL;
+    *height = bind_int(b, NULL, two ? first : key, otherwise, 1, IMAGE_MAX_SIDE);
+    *width = two ? bind_int(b, NULL, second, otherwise, 1, IMAGE_MAX_SIDE) : *height;
+}
+
+static void read_sizes(bind *b, int64_t n_lead)
+{
+    model *m = b->m;
+    image_shape *s = &m->image;
+    int64_t across;
+    m->n_layer = bind_int(b, NULL, "num_hidden_layers", REQUIRED, 1, 10000);
+    m->d_model = bind_int(b, NULL, "hidden_size", REQUIRED, 1, 1 << 24);
+    m->n_head = m->n_head_kv = bind_int(b, NULL, "num_attention_heads", REQUIRED, 1, 1 << 20);
+    m->d_ff = bind_int(b, NULL, "intermediate_size", REQUIRED, 1, 1 << 24);
+    s->channels = bind_int(b, NULL, "num_channels", 3, 1, 3);
+    read_sides(b, "image_size", 224, &s->height, &s->width);
+    read_sides(b, "patch_size", 16, &s->patch, &across);
+    if (b->status != WEFT_OK)
+        return;
+    if (m->d_model % m->n_head != 0 || m->d_model / m->n_head > MAX_HEAD)
+        bind_fail(b, WEFT_EFORMAT, "%lld heads cannot divide a width of %lld", (long long)m->n_head,
+                  (long long)m->d_model);
+    if (s->patch != across || s->channels == 2 || s->patch > s->height || s->patch > s->width)
+        bind_fail(b, WEFT_EUNSUPPORTED,
+                  "%lld channels in patches of %lld x %lld; grey or RGB in squares is expected",
+                  (long long)s->channels, (long long)across, (long long)s->patch);
+    m->d_head = m->d_model / m->n_head;
+    s->n_lead = n_lead;
+    m->n_ctx = n_lead + (s->height / s->patch) * (s->width / s->patch);
+    m->d_feature = s->channels * s->patch * s->patch;
+}
+
+static weft_task read_task(bind *b)
+{
+    static const char tail[] = "ForImageClassification";
+    const char *name = bind_text(b, NULL, "architectures.0");
+    const size_t n = name ? strlen(name) : 0, k = sizeof tail - 1;
+    if (name && n > k && strcmp(name + n - k, tail) == 0)
+        return WEFT_TASK_CLASSIFY;
+    if (name && (n < 5 || strcmp(name + n - 5, "Model") != 0))
+        bind_fail(b, WEFT_EUNSUPPORTED, "architecture \"%.60s\": weft does not know its head",
+                  name);
+    return !name && bind_has(b, "cls.output") ? WEFT_TASK_CLASSIFY : WEFT_TASK_EMBED;
+}
+
+static void bind_layer(bind *b, vit_layer *w)
+{
+    const int64_t D = b->m->d_model, F = b->m->d_ff;
+    w->attn_norm = bind_norm(b, "attn_norm", D, true);
+    w->q = bind_linear(b, "attn_q", D, D);
+    w->k = bind_linear(b, "attn_k", D, D);
+    w->v = bind_linear(b, "attn_v", D, D);
+    w->o = bind_linear(b, "attn_output", D, D);
+    w->ffn_norm = bind_norm(b, "ffn_norm", D, true);
+    w->up = bind_linear(b, "ffn_up", F, D);
+    w->down = bind_linear(b, "ffn_down", D, F);
+}
+
+static void bind_ends(bind *b, vit *m, bool deit)
+{
+    model *of = b->m;
+    m->patch_embd = bind_patches(b, "patch_embd", of->d_model, of->image.channels, of->image.patch);
+    m->class_embd = bind_bare_table(b, "class_embd", 1, of->d_model);
+    if (deit)
+        m->distill_embd = bind_bare_table(b, "distill_embd", 1, of->d_model);
+    m->position_embd = bind_bare_table(b, "position_embd", of->n_ctx, of->d_model);
+    m->output_norm = bind_norm(b, "output_norm", of->d_model, true);
+    of->n_out = of->d_model;
+    if (of->task != WEFT_TASK_CLASSIFY)
+        return;
+    of->n_out = bind_labels(b, "cls.output");
+    m->output = bind_linear(b, "cls.output", of->n_out, of->d_model);
+}
+
+static void *bind_vit(bind *b)
+{
+    model *of = b->m;
+    const bool deit = strcmp(of->name, "deit") == 0;
+    b->names = deit ? deit_names : vit_names;
+    b->hf_prefix = deit ? "deit." : "vit.";
+    b->fresh_bias = true;
+    vit *m = bind_alloc(b, 1, sizeof *m);
+    if (!m)
+        return NULL;
+    read_sizes(b, deit ? 2 : 1);
+    of->task = read_task(b);
+    of->pool = (pooling){ POOL_FIRST, false };
+    of->unsayable = "a model that sees"; /* in GGUF such are parts of others */
+    m->layer = bind_alloc(b, of->n_layer, sizeof *m->layer);
+    m->eps = (real)bind_epsilon(b, NULL, "layer_norm_eps", 1e-12);
+    m->act = bind_act(b, "hidden_act", ACT_GELU);
+    m->attn = (attn){ ATTN_FULL,  of->n_head, of->n_head,
+                      of->d_head, of->d_head, 1 / sqrt((real)of->d_head),
+                      0,          { 0 } };
+    bind_ends(b, m, deit);
+    for (b->layer = 0; b->layer < of->n_layer && b->status == WEFT_OK; b->layer++)
+        bind_layer(b, &m->layer[b->layer]);
+    b->layer = -1;
+    bind_ignore(b, "pooler.dense.weight");
+    bind_ignore(b, "pooler.dense.bias");
+    return m;
+}
+
+const family vit_family = { "vit", bind_vit, forward, states };
