@@ -606,6 +606,74 @@ static void raw_ids(void **state)
     assert_int_equal(try_paths(&l, &odd, 1, o), WEFT_EFORMAT);
 }
 
+static bool go_on(void *ud, uint64_t done, uint64_t total)
+{
+    (void)ud, (void)done, (void)total;
+    return true;
+}
+
+/* Ids need no tokenizer, only the size of the vocabulary; text needs one. */
+static void without_a_tokenizer(void **state)
+{
+    (void)state;
+    static const uint16_t three[] = { 40, 41, 42 };
+    const char *const raw = temp_file("a.bin", three, sizeof three),
+                      *text = temp_file("a.txt", "ab", 2);
+    const char *const none[] = { raw, temp_path("missing") };
+    corpus_options o = { .eos = EOS, .n_thread = 1, .kind = DATA_RAW16 };
+    weft_error err = { 0 };
+    corpus c;
+    host h;
+    host_plain(&h);
+    assert_int_equal(corpus_open(&c, &raw, 1, &o, &h, &err), WEFT_EINVAL);
+    o.n_vocab = 100;
+    assert_int_equal(corpus_open(&c, &raw, 1, &o, &h, &err), WEFT_OK);
+    assert_int_equal(c.n_id, 3);
+    corpus_close(&c);
+    o.progress = go_on;
+    assert_int_equal(corpus_open(&c, none, 2, &o, &h, &err), WEFT_EIO);
+    assert_non_null(strstr(err.message, "missing"));
+    o.kind = DATA_BY_NAME;
+    assert_int_equal(corpus_open(&c, &text, 1, &o, &h, &err), WEFT_EINVAL);
+    assert_non_null(strstr(err.message, "text needs a tokenizer"));
+    assert_int_equal(h.mem.used, 0);
+}
+
+/* Ids of two and of four bytes are learned from together, and not saved together. */
+static void two_widths(void **state)
+{
+    (void)state;
+    static const uint16_t narrow[] = { 40, 41, 42 };
+    static const uint32_t wide[] = { 50, 70000, 52 };
+    static const document all = { 3, 0 };
+    const shard of = {
+        .ids = wide, .width = 4, .n_id = 3, .n_document = 1, .document = &all, .n_vocab = 80000
+    };
+    const shard *const parts[] = { &of };
+    const char *const path[] = { temp_path("wide.ids"), temp_path("narrow.ids") };
+    weft_error err = { 0 };
+    corpus c;
+    host h;
+    host_plain(&h);
+    shard small = of;
+    small.ids = narrow;
+    small.width = 2;
+    small.n_vocab = 60;
+    const shard *const small_parts[] = { &small };
+    assert_int_equal(shard_save(parts, 1, 80000, path[0], &h, &err), WEFT_OK);
+    assert_int_equal(shard_save(small_parts, 1, 60, path[1], &h, &err), WEFT_OK);
+    const corpus_options o = { .eos = EOS, .n_thread = 1, .n_vocab = 80000 };
+    if (corpus_open(&c, path, 2, &o, &h, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(c.n_id, 6);
+    assert_int_equal(corpus_save(&c, temp_path("both.ids"), &err), WEFT_EINVAL);
+    assert_non_null(strstr(err.message, "two and of four bytes"));
+    h.mem.cap = h.mem.used; /* nothing more is given */
+    assert_int_equal(corpus_save(&c, temp_path("both.ids"), &err), WEFT_ELIMIT);
+    corpus_close(&c);
+    assert_int_equal(h.mem.used, 0);
+}
+
 /* ---- threads, faults, stopping --------------------------------------------------------------- */
 
 /* More documents than a round takes, on one to four threads: the same bytes. */
@@ -904,6 +972,8 @@ int main(void)
         TEST("text: bytes that are no text are named", not_utf8),
         TEST("ids: what was saved gives the same samples", saved_ids),
         TEST("ids: raw files are one stream", raw_ids),
+        TEST("data: ids need no tokenizer, text does", without_a_tokenizer),
+        TEST("data: ids of two widths are not saved together", two_widths),
         TEST("threads change nothing", threads_change_nothing),
         TEST("every fault is an error and leaves nothing", every_fault),
         TEST("the cap is kept", the_cap),
