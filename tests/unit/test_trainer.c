@@ -156,7 +156,7 @@ static void wrong_shapes_are_refused(void **state)
         const char *arch;
         int64_t n_layer, d_model, n_head, n_vocab;
     } wrong[] = {
-        { "bert", 2, 32, 4, 60 },         { "gpt2", 0, 32, 4, 60 }, { "gpt2", 2, 32, 5, 60 },
+        { "mamba", 2, 32, 4, 60 },        { "gpt2", 0, 32, 4, 60 }, { "gpt2", 2, 32, 5, 60 },
         { "llama", 1 << 20, 32, 4, 60 },  { "llama", 2, 32, 4, 0 }, { "gpt2", 2, -32, 4, 60 },
         { "llama", 2, INT32_MAX, 4, 60 },
     };
