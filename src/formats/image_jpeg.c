@@ -30,8 +30,7 @@ typedef struct reading {
 
 static _Noreturn void leave(reading *r, weft_status code, const char *why)
 {
-    if (r->status == WEFT_OK)
-        r->status = weft_fail(r->err, code, "%s: %s", r->path, why);
+    r->status = weft_fail(r->err, code, "%s: %s", r->path, why);
     longjmp(r->back, 1);
 }
 

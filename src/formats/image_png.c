@@ -25,7 +25,7 @@ static void *take(png_structp png, png_alloc_size_t size)
     reading *r = png_get_mem_ptr(png);
     weft_error why = { 0 };
     void *block = mem_alloc(&r->host->mem, size, r->path, &why);
-    if (!block && r->status == WEFT_OK)
+    if (!block)
         r->status = weft_fail(r->err, why.code, "%s", why.message);
     return block;
 }
