@@ -532,13 +532,10 @@ static weft_status measure(training *t, int n_thread, weft_error *err)
     const engine_options e = { .n_thread = n_thread,
                                .n_ctx = t->data.n_ctx,
                                .n_batch = t->data.n_ctx < 256 ? (int)t->data.n_ctx : 256 };
-    weft_status status = t->data.n_ctx <= m->n_ctx
-                             ? WEFT_OK
-                             : weft_fail(err, WEFT_EINVAL,
-                                         "n_ctx is %lld, the model was made for 1 to %lld",
-                                         (long long)e.n_ctx, (long long)m->n_ctx);
-    if (status == WEFT_OK)
-        status = model_cost(m, (t->data.n_ctx + 1) / 2, part, err);
+    if (e.n_ctx > m->n_ctx)
+        return weft_fail(err, WEFT_EINVAL, "n_ctx is %lld, the model was made for 1 to %lld",
+                         (long long)e.n_ctx, (long long)m->n_ctx);
+    weft_status status = model_cost(m, (t->data.n_ctx + 1) / 2, part, err);
     if (status == WEFT_OK)
         status = engine_estimate(m, &e, &s, err);
     if (status != WEFT_OK)

@@ -601,6 +601,26 @@ static void tokenizers(void **state)
     converted(directory, gguf, (convert_options){ 0 });
     same_ids(directory, gguf, "the baker's bread, 12 loaves \xC3\xA9", "gpt-2");
     free(learned.at);
+
+    static const char *const berts[] = { "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]" };
+    for (int cased = 0; cased < 2; cased++) {
+        weft_tokenizer_train_options words = { .struct_size = sizeof words,
+                                               .model = WEFT_TOKENS_WORDPIECE,
+                                               .n_vocab = 300,
+                                               .cased = cased,
+                                               .special = berts,
+                                               .n_special = 5 };
+        assert_int_equal(
+            weft_tokenizer_train(corpus, 1, temp_path("words.json"), &words, NULL, &err), WEFT_OK);
+        learned.at = (uint8_t *)read_whole(temp_path("words.json"), &n);
+        learned.n = n;
+        directory = directory_with(cased ? "cased" : "words", &learned, 310);
+        gguf = temp_path(cased ? "cased.gguf" : "words.gguf");
+        converted(directory, gguf, (convert_options){ 0 });
+        same_ids(directory, gguf, "The BAKER'S bread, 12 loaves \xC3\xA9 \xE6\x97\xA5", "default");
+        same_ids(directory, gguf, "[MASK] unbreadable", "default");
+        free(learned.at);
+    }
 }
 
 /* ---- tokens that end a text ------------------------------------------------------------------ */

@@ -245,6 +245,37 @@ static void heads(void **state)
     }
 }
 
+/* TensorFlow's names for the numbers of norms: the same model. */
+static void gamma_and_beta(void **state)
+{
+    (void)state;
+    host h, g;
+    model m, plain;
+    weft_error err;
+    char path[128];
+    size_t n;
+    const char *directory = copy_of("bert", "\"model_type\"", "\"model_type\"");
+    snprintf(path, sizeof path, "%s/model.safetensors", directory);
+    char *data = read_whole(temp_path(path), &n);
+    for (size_t i = 0; i + 17 < n; i++)
+        if (memcmp(data + i, "LayerNorm.weight\"", 17) == 0)
+            memcpy(data + i, "LayerNorm.gamma\" ", 17);
+        else if (memcmp(data + i, "LayerNorm.bias\"", 15) == 0)
+            memcpy(data + i, "LayerNorm.beta\"", 15);
+    temp_file(path, data, n);
+    free(data);
+    if (open_copy(directory, &m, &h, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    host_plain(&g);
+    assert_int_equal(model_open(&plain, fixture("golden/bert"), WEFT_LOAD_COPY, &g, &err), WEFT_OK);
+    assert_int_equal(m.n_param, plain.n_param);
+    for (int64_t i = 0; i < m.n_param; i++)
+        assert_memory_equal(m.param[i]->data, plain.param[i]->data,
+                            (size_t)cols(m.param[i]) * sizeof(float));
+    model_close(&m);
+    model_close(&plain);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +284,7 @@ int main(void)
         TEST("outputs: pooling goes through GGUF", through_gguf),
         TEST("outputs: labels have names, or none of them has", labels),
         TEST("outputs: a head that is not there, or not known, is named", heads),
+        TEST("outputs: norms with TensorFlow's names are norms", gamma_and_beta),
     };
     return RUN(tests);
 }

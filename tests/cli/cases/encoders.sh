@@ -24,7 +24,8 @@ try "$WEFT" classify bert-classify -f pairs.txt --pairs --top 2 | sed "$short"
 try "$WEFT" classify bert-tag "tea is hot" | sed "$short"
 try "$WEFT" classify bert-tag "tea" --top 0 --json | sed "$short"
 
-try "$WEFT" inspect bert-classify
+"$WEFT" inspect bert-classify | grep -v ^memory
+"$WEFT" trace bert-classify --ids 5,6,7 --only 'cls*' --json | cut -d, -f1-5
 
 for i in 1 2 3 4; do cat corpus.txt; done >texts.txt
 "$WEFT" train bert-fill --data texts.txt --out run --steps 4 -b 2 --save-every 2 >/dev/null 2>&1 && ls run
