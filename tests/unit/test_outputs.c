@@ -245,6 +245,41 @@ static void heads(void **state)
     }
 }
 
+/* Every allocation and every call to a file fails once; each is an error that says something. */
+static void every_fault(void **state)
+{
+    (void)state;
+    static const char list[] = "[" BERT "," POOLING "," NORMALIZE "]";
+    static const char mode[] = "{\"pooling_mode\":\"cls\"}";
+    const char *directory = copy_of("bert-classify", "\"model_type\"", "\"model_type\"");
+    char sub[64];
+    snprintf(sub, sizeof sub, "%s/1_Pooling", directory);
+    mkdir(temp_path(sub), 0700);
+    put(directory, "modules.json", list, sizeof list - 1);
+    put(directory, "1_Pooling/config.json", mode, sizeof mode - 1);
+    for (int kind = 0; kind < 2; kind++)
+        for (int64_t k = 1;; k++) {
+            host h;
+            model m;
+            faults f = { .fail_at = k };
+            weft_error err = { 0 };
+            host_faulty(&h, kind ? NULL : &f, kind ? &f : NULL);
+            const weft_status status = model_open(&m, temp_path(directory), WEFT_LOAD_COPY, &h,
+                                                  &err);
+            if (status == WEFT_OK)
+                model_close(&m);
+            else
+                assert_true(err.message[0] != '\0');
+            assert_int_equal(h.mem.used, 0);
+            assert_int_equal(f.live, 0);
+            if (f.calls < k) {
+                assert_int_equal(status, WEFT_OK);
+                print_message("outputs: %d faults in %s\n", (int)k - 1, kind ? "files" : "memory");
+                break;
+            }
+        }
+}
+
 /* TensorFlow's names for the numbers of norms: the same model. */
 static void gamma_and_beta(void **state)
 {
@@ -284,6 +319,7 @@ int main(void)
         TEST("outputs: pooling goes through GGUF", through_gguf),
         TEST("outputs: labels have names, or none of them has", labels),
         TEST("outputs: a head that is not there, or not known, is named", heads),
+        TEST("outputs: every failed allocation and file call is reported", every_fault),
         TEST("outputs: norms with TensorFlow's names are norms", gamma_and_beta),
     };
     return RUN(tests);
