@@ -289,7 +289,7 @@ static int run_bench(bench *b, weft_engine_options *o)
     if (!b->model)
         return cli_fail(&err);
     weft_model_get_info(b->model, &b->info);
-    if (!cli_weight_bytes(b->model, &b->weights) || !make_ids(b) || !open_sessions(b, o, &err))
+    if (!cli_weight_bytes(b->model, &b->weights) || !open_sessions(b, o, &err) || !make_ids(b))
         return err.code ? cli_fail(&err) : cli_no_memory();
     const int code = measure_all(b, o);
     if (code)

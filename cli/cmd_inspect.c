@@ -181,7 +181,10 @@ static void print_text(const view *v)
            (long long)i->d_model, (long long)i->d_ff);
     printf("heads         %lld of %lld numbers, %lld for keys and values\n", (long long)i->n_head,
            (long long)i->d_head, (long long)i->n_head_kv);
-    printf("vocabulary    %lld\n", (long long)i->n_vocab);
+    if (i->images)
+        puts("takes         pictures");
+    else
+        printf("vocabulary    %lld\n", (long long)i->n_vocab);
     printf("context       %lld positions\n", (long long)i->n_ctx);
     print_costs(v);
     print_memory(v);

@@ -332,6 +332,27 @@ static weft_status forward(weft_model *model, const weft_engine_options *o, cons
     return status;
 }
 
+/* The same for a model that reads the prompt as a whole. What comes out is seen on the way. */
+static weft_status forward_whole(weft_model *model, const weft_engine_options *o,
+                                 const int32_t *ids, int64_t n, seen *s, weft_error *err)
+{
+    const weft_encoder_options e = {
+        .struct_size = sizeof e, .threads = o->threads, .n_ctx = n, .n_batch = o->n_batch
+    };
+    weft_encoder *encoder = weft_encoder_new(model, &e, err);
+    weft_status status = encoder ? weft_encoder_trace(encoder, look, s, maps, err) : err->code;
+    weft_input in = { .ids = ids, .n = n };
+    if (status == WEFT_OK)
+        in.out = calloc((size_t)(weft_encoder_rows(encoder, &in) * weft_encoder_width(encoder)),
+                        sizeof *in.out);
+    s->no_memory = status == WEFT_OK && !in.out;
+    if (in.out)
+        status = weft_encoder_eval(encoder, &in, 1, err);
+    free(in.out);
+    weft_encoder_free(encoder);
+    return status;
+}
+
 static int trace(weft_engine_options *o, const weft_tokenizer *t, const int32_t *ids, int64_t n)
 {
     weft_error err = { 0 };
@@ -344,7 +365,9 @@ static int trace(weft_engine_options *o, const weft_tokenizer *t, const int32_t 
     o->kv_type = WEFT_KV_F32; /* numbers as others show them, who keep no cache */
     o->n_ctx = n;
     o->n_batch = n < INT_MAX ? (int)n : INT_MAX;
-    const weft_status status = forward(model, o, ids, n, &s, &err);
+    const bool whole = info.task != WEFT_TASK_GENERATE;
+    const weft_status status = whole ? forward_whole(model, o, ids, n, &s, &err)
+                                     : forward(model, o, ids, n, &s, &err);
     const int code = status == WEFT_OK ? show(&s, t, ids, n) : cli_fail(&err);
     free(s.at);
     weft_model_close(model);

@@ -289,6 +289,10 @@ static int64_t shorter_context(const finding *f)
 static int spread_ids(finding *f)
 {
     const int64_t least = shorter_context(f);
+    if (f->of_a.n_vocab == 0) {
+        fprintf(stderr, "weft: %s takes no tokens, by which models are compared\n", positional[0]);
+        return 1;
+    }
     f->n = least < 32 ? least : 32;
     f->ids = malloc((size_t)f->n * sizeof *f->ids);
     if (!f->ids)

@@ -484,7 +484,7 @@ typedef struct weft_encoder_options {
     size_t struct_size;
     int threads;   /* 0: one per processor of this process */
     int n_batch;   /* most rows in one forward, and no fewer than n_ctx; 0: n_ctx, at least 256 */
-    int64_t n_ctx; /* most rows of one input; 0: the model's own */
+    int64_t n_ctx; /* most rows of one input; 0: the model's own, at most 65536 */
     weft_encode what;
 } weft_encoder_options;
 

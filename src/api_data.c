@@ -34,40 +34,39 @@ static weft_status make_tokenizer(weft_data *d, const weft_train_options *o, wef
     return status;
 }
 
-/* Vocabulary and context of the model that there is, or of the one that there would be. */
+/* What matters of the model that there is, or of the one that there would be. */
 static weft_status find_sizes(weft_data *d, const weft_train_options *o, const char *from,
-                              int64_t *n_vocab, int64_t *n_ctx, weft_error *err)
+                              learned *of, weft_error *err)
 {
     if (from) {
         model m;
         const weft_status status = model_open(&m, from, WEFT_LOAD_MAP, &d->host, err);
         if (status == WEFT_OK) {
-            *n_vocab = m.n_vocab;
-            *n_ctx = m.n_ctx;
+            *of = (learned){ m.n_vocab, m.n_ctx, m.task };
             model_close(&m);
         }
         return status;
     }
     fresh_shape s = { 0 };
     const weft_status status = shape_of(o, &s, err);
-    *n_vocab = (int64_t)d->tokenizer.n_id;
-    *n_ctx = s.n_ctx;
+    *of = (learned){ (int64_t)d->tokenizer.n_id, s.n_ctx, WEFT_TASK_GENERATE };
     return status;
 }
 
 static weft_status open_data(weft_data *d, const weft_train_options *o, weft_error *err)
 {
     const char *from = o->resume ? o->out : o->model, *text = o->tokenizer ? o->tokenizer : from;
-    int64_t n_vocab, n_ctx;
+    learned of;
     weft_status status = text ? tokenizer_load(&d->tokenizer, text, NULL, o->load, &d->host, err)
                               : make_tokenizer(d, o, err);
     if (status != WEFT_OK)
         return status;
-    status = find_sizes(d, o, from, &n_vocab, &n_ctx, err);
-    if (status == WEFT_OK) {
-        const data_options how = data_of(o, &d->tokenizer, n_vocab, n_ctx);
+    data_options how;
+    status = find_sizes(d, o, from, &of, err);
+    if (status == WEFT_OK)
+        status = data_of(o, &d->tokenizer, &of, &how, err);
+    if (status == WEFT_OK)
         status = data_open(&d->data, o->data, o->n_data, &how, &d->host, err);
-    }
     if (status != WEFT_OK)
         tokenizer_free(&d->tokenizer);
     return status;
@@ -175,7 +174,7 @@ weft_status weft_data_show(weft_data *d, uint64_t seed, int64_t sample, weft_dat
         return status;
     status = data_fill(&b, &d->data.train, seed, sample, 1, err);
     if (status == WEFT_OK)
-        data_show(&b, &d->tokenizer, pass_on, &(viewer){ fn, ud });
+        data_show(&b, &d->data, &d->tokenizer, pass_on, &(viewer){ fn, ud });
     data_room_free(&b, &d->data);
     return status;
 }

@@ -173,23 +173,49 @@ static weft_status open_model(training *t, const char *from, weft_error *err)
     return t->model ? refuse_quantised(&t->model->model, err) : err->code;
 }
 
-data_options data_of(const weft_train_options *o, const tokenizer *t, int64_t n_vocab,
-                     int64_t n_ctx)
+/* Two spellings are in use; -1 for neither. */
+static int64_t mask_of(const tokenizer *t)
 {
-    return (data_options){ .corpus = { .tokenizer = t,
-                                       .kind = (data_kind)o->data_kind,
-                                       .separator = o->separator,
-                                       .parse_special = o->parse_special,
-                                       .eos = t->eos,
-                                       .n_vocab = (uint32_t)n_vocab,
-                                       .n_thread = o->threads,
-                                       .load = o->load,
-                                       .progress = o->reading,
-                                       .progress_ud = o->reading_ud },
-                           .n_ctx = o->n_ctx       ? o->n_ctx
-                                    : n_ctx < 1024 ? n_ctx
-                                                   : 1024,
-                           .validation = o->validation };
+    static const char *const spelled[] = { "[MASK]", "<mask>" };
+    for (int i = 0; i < 2; i++) {
+        const uint32_t id = tokenizer_find(t, spelled[i], strlen(spelled[i]));
+        if (id < t->n_id)
+            return id;
+    }
+    return -1;
+}
+
+weft_status data_of(const weft_train_options *o, const tokenizer *t, const learned *of,
+                    data_options *to, weft_error *err)
+{
+    const bool fills = of->task == WEFT_TASK_FILL;
+    const int64_t mask = fills ? mask_of(t) : 0;
+    if (of->task != WEFT_TASK_GENERATE && !fills)
+        return weft_fail(err, WEFT_EUNSUPPORTED,
+                         "%s: texts alone do not teach a model labels; one that goes on with them "
+                         "or fills masks they do",
+                         o->model);
+    if (fills && (mask < 1 || mask >= of->n_vocab))
+        return weft_fail(err, WEFT_EUNSUPPORTED,
+                         "%s: the tokenizer has neither [MASK] nor <mask>, or the model has no row "
+                         "for it",
+                         t->path);
+    *to = (data_options){ .corpus = { .tokenizer = t,
+                                      .kind = (data_kind)o->data_kind,
+                                      .separator = o->separator,
+                                      .parse_special = o->parse_special,
+                                      .eos = t->eos,
+                                      .n_vocab = (uint32_t)of->n_vocab,
+                                      .n_thread = o->threads,
+                                      .load = o->load,
+                                      .progress = o->reading,
+                                      .progress_ud = o->reading_ud },
+                          .n_ctx = o->n_ctx           ? o->n_ctx
+                                   : of->n_ctx < 1024 ? of->n_ctx
+                                                      : 1024,
+                          .validation = o->validation,
+                          .mask_id = (int32_t)mask };
+    return WEFT_OK;
 }
 
 static weft_status open_pictures(training *t, weft_error *err)
@@ -219,9 +245,12 @@ static weft_status open_data(training *t, const char *from, weft_error *err)
     t->has_tokenizer = status == WEFT_OK;
     if (status != WEFT_OK)
         return status;
-    const data_options d = data_of(o, &t->tokenizer, t->model->model.n_vocab,
-                                   t->model->model.n_ctx);
-    status = data_open(&t->data, o->data, o->n_data, &d, h, err);
+    const model *m = &t->model->model;
+    const learned of = { m->n_vocab, m->n_ctx, m->task };
+    data_options d;
+    status = data_of(o, &t->tokenizer, &of, &d, err);
+    if (status == WEFT_OK)
+        status = data_open(&t->data, o->data, o->n_data, &d, h, err);
     t->has_data = status == WEFT_OK;
     return status;
 }
@@ -276,12 +305,15 @@ static weft_status measure(training *t, int n_thread, weft_error *err)
     part_cost part[N_PART];
     speed s;
     const model *m = &t->model->model;
-    if (m->task != WEFT_TASK_GENERATE) /* the engine that is measured does not run these */
+    if (m->image.channels > 0) /* no tokens, by which costs are counted */
         return WEFT_OK;
-    engine_options e = { .n_thread = n_thread, .n_ctx = t->data.n_ctx };
-    weft_status status = engine_resolve(m, &e, err);
-    if (status == WEFT_OK)
-        status = model_cost(m, (t->data.n_ctx + 1) / 2, part, err);
+    const engine_options e = { .n_thread = n_thread,
+                               .n_ctx = t->data.n_ctx,
+                               .n_batch = t->data.n_ctx < 256 ? (int)t->data.n_ctx : 256 };
+    if (e.n_ctx > m->n_ctx)
+        return weft_fail(err, WEFT_EINVAL, "n_ctx is %lld, the model was made for 1 to %lld",
+                         (long long)e.n_ctx, (long long)m->n_ctx);
+    weft_status status = model_cost(m, (t->data.n_ctx + 1) / 2, part, err);
     if (status == WEFT_OK)
         status = engine_estimate(m, &e, &s, err);
     if (status != WEFT_OK)

@@ -21,8 +21,14 @@ weft_status begin_fresh(const weft_train_options *o, const char *in, host *h, we
 /* The shape of a new model that was asked for, but for its vocabulary. */
 weft_status shape_of(const weft_train_options *o, fresh_shape *s, weft_error *err);
 
-/* How a model with these sizes reads the data. */
-data_options data_of(const weft_train_options *o, const tokenizer *t, int64_t n_vocab,
-                     int64_t n_ctx);
+/* What matters of a model for the data that it learns from. */
+typedef struct learned {
+    int64_t n_vocab, n_ctx;
+    weft_task task;
+} learned;
+
+/* How such a model reads the data. Tasks that texts alone do not teach are refused. */
+weft_status data_of(const weft_train_options *o, const tokenizer *t, const learned *of,
+                    data_options *to, weft_error *err);
 
 #endif

@@ -21,8 +21,8 @@ GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_w
     text/encode text/bpe text/unigram text/wordpiece text/normalize text/split text/scan text/decode text/pieces
     text/pieces_sp text/charsmap text/tokenizer text/vocab text/trie text/pre text/describe engine/session_file
     formats/manifest train/checkpoint train/documents train/corpus explain/metrics explain/chart explain/report
-    formats/image formats/image_png formats/image_jpeg formats/image_resize formats/image_recipe formats/idx"
-SHOWN="formats/json formats/container text/text text/scratch"
+    formats/image formats/image_resize formats/image_recipe formats/idx"
+SHOWN="formats/json formats/container text/text text/scratch formats/image_png formats/image_jpeg"
 LEAST=90
 FUZZ=${FUZZ_BUILD:-build-fuzz}
 COVERAGE=${COVERAGE_BUILD:-build-coverage}

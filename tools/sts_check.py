@@ -5,7 +5,7 @@
 
 Embeds both sentences of every pair of STS-B (CSV: sentence, sentence, score from 0 to 5) with each
 model through `weft embed`, and prints Pearson's correlation of their cosines with the scores. With
---reference, sentence-transformers embeds the same sentences with that directory, one at a time, and
+--reference, sentence-transformers embeds the same sentences with that directory, and
 the largest difference of any number is printed too.
 """
 
@@ -60,7 +60,7 @@ def main():
     if args.reference:
         from sentence_transformers import SentenceTransformer
         reference = SentenceTransformer(args.reference, device="cpu")
-        known = reference.encode(one + other, batch_size=1, show_progress_bar=False)
+        known = reference.encode(one + other, show_progress_bar=False)
         n = len(one)
         print(f"{'sentence-transformers':40} Pearson {pearson(cosines(known[:n], known[n:]), score):.4f}")
     for model in args.model:

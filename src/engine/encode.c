@@ -24,7 +24,7 @@ weft_status encode_engine_resolve(const model *m, encode_engine_options *o, weft
     if (o->n_thread == 0)
         o->n_thread = cpu_count();
     if (o->n_ctx == 0)
-        o->n_ctx = m->n_ctx;
+        o->n_ctx = m->n_ctx < MAX_BATCH ? m->n_ctx : MAX_BATCH;
     if (o->n_batch == 0)
         o->n_batch = o->n_ctx > LEAST_BATCH ? (int)o->n_ctx : LEAST_BATCH;
     if ((unsigned)o->what > WEFT_ENCODE_POOLED)

@@ -1,7 +1,5 @@
 #include "formats/image.h"
 
-#include "base/checked.h"
-
 #include <string.h>
 #include <strings.h>
 
@@ -76,14 +74,13 @@ void image_free(image *im, host *h)
 weft_status image_take(image *im, uint64_t height, uint64_t width, uint64_t channels,
                        const char *path, host *h, weft_error *err)
 {
-    uint64_t pixels, bytes;
     if (height == 0 || width == 0 || height > IMAGE_MAX_SIDE || width > IMAGE_MAX_SIDE ||
-        !checked_mul(height, width, &pixels) || pixels > IMAGE_MAX_PIXEL ||
-        !checked_mul(pixels, channels, &bytes))
+        height > IMAGE_MAX_PIXEL / width)
         return weft_fail(err, WEFT_EUNSUPPORTED,
                          "%s: %llu x %llu pixels; weft takes sides up to %d and %llu pixels", path,
                          (unsigned long long)width, (unsigned long long)height, IMAGE_MAX_SIDE,
                          (unsigned long long)IMAGE_MAX_PIXEL);
+    const uint64_t bytes = height * width * channels; /* bounded: 3 x 2^27 */
     weft_error why = { 0 };
     *im = (image){ (int64_t)height, (int64_t)width, (int64_t)channels, NULL };
     im->pixel = mem_alloc(&h->mem, (size_t)bytes, path, &why);

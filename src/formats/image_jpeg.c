@@ -30,8 +30,7 @@ typedef struct reading {
 
 static _Noreturn void leave(reading *r, weft_status code, const char *why)
 {
-    if (r->status == WEFT_OK)
-        r->status = weft_fail(r->err, code, "%s: %s", r->path, why);
+    r->status = weft_fail(r->err, code, "%s: %s", r->path, why);
     longjmp(r->back, 1);
 }
 
@@ -129,6 +128,13 @@ static void decode(reading *r)
     jpeg_finish_decompress(jpeg);
 }
 
+/* What is changed before a longjmp must not be this function's own. */
+static void attempt(reading *r)
+{
+    if (setjmp(r->back) == 0)
+        decode(r);
+}
+
 weft_status jpeg_decode(image *im, const uint8_t *data, uint64_t size, const char *path, host *h,
                         weft_error *err)
 {
@@ -145,8 +151,7 @@ weft_status jpeg_decode(image *im, const uint8_t *data, uint64_t size, const cha
     r.jpeg.client_data = &r;
     r.errors.error_exit = on_error;
     r.errors.emit_message = on_message;
-    if (setjmp(r.back) == 0)
-        decode(&r);
+    attempt(&r);
     jpeg_destroy_decompress(&r.jpeg);
     mem_uncharge(&h->mem, (size_t)r.charged);
     return r.status;

@@ -25,7 +25,7 @@ static void *take(png_structp png, png_alloc_size_t size)
     reading *r = png_get_mem_ptr(png);
     weft_error why = { 0 };
     void *block = mem_alloc(&r->host->mem, size, r->path, &why);
-    if (!block && r->status == WEFT_OK)
+    if (!block)
         r->status = weft_fail(r->err, why.code, "%s", why.message);
     return block;
 }
@@ -96,6 +96,13 @@ static void decode(png_structp png, reading *r)
     png_read_end(png, NULL);
 }
 
+/* What is changed before a longjmp must not be this function's own. */
+static void attempt(png_structp png, reading *r)
+{
+    if (setjmp(png_jmpbuf(png)) == 0)
+        decode(png, r);
+}
+
 weft_status png_decode(image *im, const uint8_t *data, uint64_t size, const char *path, host *h,
                        weft_error *err)
 {
@@ -107,8 +114,8 @@ weft_status png_decode(image *im, const uint8_t *data, uint64_t size, const char
         r.status = r.status != WEFT_OK
                        ? r.status
                        : weft_fail(err, WEFT_ESYSTEM, "%s: libpng does not begin", path);
-    else if (setjmp(png_jmpbuf(png)) == 0)
-        decode(png, &r);
+    else
+        attempt(png, &r);
     if (png)
         png_destroy_read_struct(&png, &r.info, NULL);
     return r.status;

@@ -116,6 +116,7 @@ struct model {
     int n_fact;
     rope_spec rope;        /* n_rot 0: the model does not turn */
     const char *unsayable; /* what the other form has no key for, or NULL */
+    const char *hf_class;  /* of transformers, where it is not the table's */
     const char *hf_prefix; /* of names in a Hugging Face file, most of them */
     bool hf_bare;          /* the file's names lack it */
     int64_t n_ignored;     /* tensors that no model needs */

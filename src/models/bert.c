@@ -199,6 +199,8 @@ static void read_sizes(bind *b, const bert_kind *kind, bert *m)
                          m->first_position + 1, 1 << 24) -
                 m->first_position;
     of->n_type = bind_int(b, NULL, "type_vocab_size", bind_rows_of(b, "token_types"), 0, 256);
+    if (b->gguf)
+        bind_say_int(b, NULL, "type_vocab_size", of->n_type);
     if (of->d_model % of->n_head != 0 || of->d_head > MAX_HEAD)
         bind_fail(b, WEFT_EFORMAT, "%lld heads cannot divide a width of %lld, or are wider than %d",
                   (long long)of->n_head, (long long)of->d_model, MAX_HEAD);
@@ -214,7 +216,8 @@ static void refuse_options(bind *b)
         bind_fail(b, WEFT_EUNSUPPORTED, "is_decoder = true");
     if (bind_flag(b, NULL, "sinusoidal_pos_embds", false))
         bind_fail(b, WEFT_EUNSUPPORTED, "sinusoidal_pos_embds = true");
-    if (bind_flag(b, "attention.causal", NULL, false))
+    bind_say_flag(b, "attention.causal", NULL, false);
+    if (b->gguf && bind_flag(b, "attention.causal", NULL, false))
         bind_fail(b, WEFT_EUNSUPPORTED, "attention.causal = true");
 }
 
@@ -271,6 +274,7 @@ static void bind_head(bind *b, const bert_kind *kind, bert *m)
         m->dense = bind_linear(b, "cls", D, D);
         m->dense_act = kind->cls_act;
         m->output = bind_labels_of(b, "cls.output");
+        of->hf_class = "BertForSequenceClassification";
     } else if (of->task == WEFT_TASK_TAG) {
         m->output = bind_labels_of(b, "tag.output");
     } else if (of->task == WEFT_TASK_ANSWER) {

@@ -149,15 +149,21 @@ bool bind_flag(bind *b, const char *gguf, const char *hf, bool otherwise)
     return flag;
 }
 
-void bind_say(bind *b, const char *gguf, bool flag)
+void bind_say_flag(bind *b, const char *gguf, const char *hf, bool flag)
 {
-    learn(b, gguf, NULL, true, (meta){ .type = META_BOOL, .flag = flag });
+    if (!(b->gguf ? gguf : hf))
+        learn(b, gguf, hf, true, (meta){ .type = META_BOOL, .flag = flag });
+}
+
+void bind_say_int(bind *b, const char *gguf, const char *hf, int64_t x)
+{
+    if (!(b->gguf ? gguf : hf))
+        learn(b, gguf, hf, true, (meta){ .type = META_INT, .integer = x, .number = (double)x });
 }
 
 void bind_implied(bind *b, const char *hf, bool flag)
 {
-    if (b->gguf)
-        learn(b, NULL, hf, true, (meta){ .type = META_BOOL, .flag = flag });
+    bind_say_flag(b, NULL, hf, flag);
 }
 
 bool bind_ties_head(bind *b, bool otherwise)
@@ -362,7 +368,20 @@ static bool hf_name(const bind *b, const char *stem, const char *suffix, char *n
     return n->stem;
 }
 
-/* The file's tensor for stem + suffix, and the name it would have. */
+/* A tensor of a directory by its name, with or without the prefix. */
+static const stored *in_directory(bind *b, const char *name)
+{
+    const stored *t = container_tensor(&b->m->file, name);
+    const size_t n = strlen(b->hf_prefix);
+    if (t || strncmp(name, b->hf_prefix, n) != 0)
+        return t;
+    t = container_tensor(&b->m->file, name + n);
+    b->m->hf_bare |= t != NULL;
+    return t;
+}
+
+/* The file's tensor for stem + suffix, and the name it would have. Norms of BERT's first files have
+ * TensorFlow's names for their gains and biases. */
 static const stored *look_up(bind *b, const char *stem, const char *suffix, char *file_name)
 {
     if (b->gguf) {
@@ -373,13 +392,11 @@ static const stored *look_up(bind *b, const char *stem, const char *suffix, char
     }
     if (!hf_name(b, stem, suffix, file_name))
         return NULL;
-    const stored *t = container_tensor(&b->m->file, file_name);
-    const size_t n = strlen(b->hf_prefix);
-    if (t || strncmp(file_name, b->hf_prefix, n) != 0)
+    const stored *t = in_directory(b, file_name);
+    char old[2 * NAME_BYTES];
+    if (t || !hf_name(b, stem, strcmp(suffix, ".bias") == 0 ? ".beta" : ".gamma", old))
         return t;
-    t = container_tensor(&b->m->file, file_name + n);
-    b->m->hf_bare |= t != NULL;
-    return t;
+    return in_directory(b, old);
 }
 
 static void describe(char *text, size_t size, int n_dim, const int64_t *shape)

@@ -61,8 +61,9 @@ bool bind_ties_head(bind *b, bool otherwise);
 /* A flag that config.json has and that the weights decide, for those who write one. */
 void bind_implied(bind *b, const char *hf, bool flag);
 
-/* A flag that a GGUF file should say, for those who write one. */
-void bind_say(bind *b, const char *gguf, bool flag);
+/* What a file of the other form should say and this one has no key for; the key here is NULL. */
+void bind_say_flag(bind *b, const char *gguf, const char *hf, bool flag);
+void bind_say_int(bind *b, const char *gguf, const char *hf, int64_t x);
 
 /* What both formats say about rotary positions; d_head and n_rot are given. NULL after an error. */
 const rope_table *bind_rope(bind *b, rope_spec *s);

@@ -183,6 +183,6 @@ pooling bind_pooling(bind *b)
     if (b->gguf)
         p.normalize = bind_flag(b, "pooling_normalize", NULL, p.normalize);
     else
-        bind_say(b, "pooling_normalize", p.normalize);
+        bind_say_flag(b, "pooling_normalize", NULL, p.normalize);
     return p;
 }

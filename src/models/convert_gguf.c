@@ -56,6 +56,17 @@ static void add_facts(const conversion *c, gguf_writer *w)
     }
 }
 
+static void add_labels(const conversion *c, gguf_writer *w)
+{
+    char key[128];
+    if (!c->m.label)
+        return;
+    snprintf(key, sizeof key, "%s.classifier.output_labels", c->m.arch->gguf);
+    gguf_add_texts(w, key, (uint64_t)c->m.n_out);
+    for (int64_t i = 0; i < c->m.n_out; i++)
+        gguf_add_element(w, c->m.label[i], strlen(c->m.label[i]));
+}
+
 /* ---- tokenizer ------------------------------------------------------------------------------- */
 
 /* An id, or the first of a list. */
@@ -182,6 +193,9 @@ static weft_status add_directory(const conversion *c, gguf_writer *w)
 {
     add_general(c, w);
     add_facts(c, w);
+    add_labels(c, w);
+    if (c->m.n_type > 0)
+        gguf_add_u32(w, "tokenizer.ggml.token_type_count", (uint32_t)c->m.n_type);
     const weft_status status = add_tokenizer(c, w);
     add_text(w, "weft.converted_by", "weft " WEFT_VERSION);
     add_texts(c, w);

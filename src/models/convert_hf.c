@@ -223,6 +223,17 @@ static void put_llama3(const conversion *c, buffer *b)
     buffer_format(b, ", \"original_max_position_embeddings\": %lld }", (long long)s->old_ctx);
 }
 
+static void put_labels(const conversion *c, buffer *b)
+{
+    if (!c->m.label)
+        return;
+    for (int64_t i = 0; i < c->m.n_out; i++) {
+        buffer_format(b, "%s\"%lld\": ", i ? ", " : ",\n  \"id2label\": { ", (long long)i);
+        buffer_quote(b, c->m.label[i], strlen(c->m.label[i]));
+    }
+    buffer_text(b, " }");
+}
+
 static void make_config(conversion *c, buffer *b)
 {
     const arch *a = arch_for(c);
@@ -232,8 +243,8 @@ static void make_config(conversion *c, buffer *b)
                   c->m.file.meta_path);
         return;
     }
-    buffer_format(b, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n", a->hf_class,
-                  a->hf);
+    buffer_format(b, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n",
+                  c->m.hf_class ? c->m.hf_class : a->hf_class, a->hf);
     buffer_format(b, "  \"dtype\": \"%s\"", dtype_word(c->report->type));
     for (int i = 0; i < c->m.n_fact; i++) {
         const fact *f = &c->m.fact[i];
@@ -242,6 +253,7 @@ static void make_config(conversion *c, buffer *b)
         buffer_text(b, ",\n  ");
         put_fact(b, f, f->hf);
     }
+    put_labels(c, b);
     put_rope(c, b);
     put_llama3(c, b);
     put_ids(c, b, ",");

@@ -102,16 +102,34 @@ static int32_t kind_of(const description *d, uint32_t id)
     return PIECE_NORMAL;
 }
 
+/* WordPiece's pieces: what begins a word gets a bar, what goes on loses its "##". */
+static void put_word(const description *d, uint32_t id)
+{
+    const vocab *v = &d->t->vocab;
+    const char *text = vocab_text(v, id);
+    const size_t n = v->length[id];
+    char bar[512];
+    if (!d->t->special[id] && n > 2 && memcmp(text, "##", 2) == 0)
+        gguf_add_element(d->w, text + 2, n - 2);
+    else if (!d->t->special[id] && n < sizeof bar - 3)
+        gguf_add_element(d->w, bar,
+                         (size_t)snprintf(bar, sizeof bar, "\xE2\x96\x81%.*s", (int)n, text));
+    else
+        gguf_add_element(d->w, text, n);
+}
+
 static void put_tokens(const description *d)
 {
     const vocab *v = &d->t->vocab;
     gguf_add_texts(d->w, "tokenizer.ggml.tokens", (uint64_t)d->n_vocab);
     for (uint32_t id = 0; id < d->n_vocab; id++) {
         char filler[24];
-        if (vocab_has(v, id))
-            gguf_add_element(d->w, vocab_text(v, id), v->length[id]);
-        else
+        if (!vocab_has(v, id))
             gguf_add_element(d->w, filler, (size_t)snprintf(filler, sizeof filler, "[PAD%u]", id));
+        else if (d->t->kind == MODEL_WORDPIECE)
+            put_word(d, id);
+        else
+            gguf_add_element(d->w, vocab_text(v, id), v->length[id]);
     }
 }
 
@@ -222,7 +240,8 @@ static void put_ids(const description *d, bool prefix)
 static weft_status put_model(const description *d, const char *pre)
 {
     mem *m = &d->host->mem;
-    const char *kind = d->pieces ? "llama" : "gpt2";
+    const bool words = d->t->kind == MODEL_WORDPIECE;
+    const char *kind = words ? "bert" : d->pieces ? "llama" : "gpt2";
     int32_t *room = mem_zalloc(m, (size_t)d->n_vocab, sizeof *room, "a vocabulary", d->err);
     if (!room)
         return WEFT_ENOMEM;
@@ -234,25 +253,76 @@ static weft_status put_model(const description *d, const char *pre)
     put_types(d, room);
     if (d->pieces)
         status = put_scores(d, (float *)room);
-    else
+    else if (!words)
         put_merges(d);
     mem_free(m, room);
     return status;
+}
+
+static bool fits(const description *d)
+{
+    if (d->t->n_id <= d->n_vocab)
+        return true;
+    weft_fail(d->err, WEFT_EFORMAT, "%s: %u tokens, but the model has %lld", d->t->path, d->t->n_id,
+              (long long)d->n_vocab);
+    return false;
+}
+
+/* ---- WordPiece ------------------------------------------------------------------------------- */
+
+static void put_word_id(const description *d, const char *key, const char *token)
+{
+    const uint32_t id = tokenizer_find(d->t, token, strlen(token));
+    if (id < d->t->n_id)
+        gguf_add_u32(d->w, key, id);
+}
+
+/* As BERT has it, which is the only one that GGUF knows: its normaliser, its splitting, [CLS] before
+ * a text and [SEP] behind it. */
+static weft_status describe_words(const description *d, const char **lacks)
+{
+    const tokenizer *t = d->t;
+    const json_t *z = json_object_get(d->root, "normalizer");
+    const char *prefix = json_string_value(json_object_get(d->model, "continuing_subword_prefix"));
+    const bool lower = json_is_true(json_object_get(z, "lowercase"));
+    const json_t *strip = json_object_get(z, "strip_accents");
+    const template *s = &t->single;
+    const bool ends = s->n == 3 && s->slot[0].kind == SLOT_TOKEN && s->slot[2].kind == SLOT_TOKEN;
+    *lacks = strcmp(type_of(z), "BertNormalizer") != 0 ||
+                     !json_is_true(json_object_get(z, "clean_text")) ||
+                     !json_is_true(json_object_get(z, "handle_chinese_chars"))
+                 ? "its normaliser"
+             : strcmp(type_of(json_object_get(d->root, "pre_tokenizer")), "BertPreTokenizer") != 0
+                 ? "how it splits text"
+             : !prefix || strcmp(prefix, "##") != 0 || !ends || t->wordpiece.unk == NO_ID
+                 ? "its model"
+                 : NULL;
+    if (*lacks || !fits(d))
+        return *lacks ? WEFT_OK : WEFT_EFORMAT;
+    gguf_add_bool(d->w, "tokenizer.ggml.normalizer.lowercase", lower);
+    gguf_add_bool(d->w, "tokenizer.ggml.normalizer.strip_accents",
+                  json_is_boolean(strip) ? json_is_true(strip) : lower);
+    gguf_add_u32(d->w, "tokenizer.ggml.unknown_token_id", t->wordpiece.unk);
+    gguf_add_u32(d->w, "tokenizer.ggml.bos_token_id", s->slot[0].id);
+    gguf_add_u32(d->w, "tokenizer.ggml.cls_token_id", s->slot[0].id);
+    gguf_add_u32(d->w, "tokenizer.ggml.eos_token_id", s->slot[2].id);
+    gguf_add_u32(d->w, "tokenizer.ggml.seperator_token_id", s->slot[2].id); /* spelled so */
+    put_word_id(d, "tokenizer.ggml.mask_token_id", "[MASK]");
+    return put_model(d, NULL);
 }
 
 static weft_status describe(description *d, const char **lacks)
 {
     splitting s = { 0 };
     const tokenizer *t = d->t;
+    if (t->kind == MODEL_WORDPIECE)
+        return describe_words(d, lacks);
     visit(json_object_get(d->root, "pre_tokenizer"), "pretokenizers", see_splitter, &s);
     visit(json_object_get(d->root, "normalizer"), "normalizers", see_normalizer, &s);
     d->pieces = !s.bytes && s.metaspace && t->bpe.fallback;
     *lacks = t->kind != MODEL_BPE || (!s.bytes && !d->pieces) ? "its model" : NULL;
-    if (*lacks)
-        return WEFT_OK;
-    if (t->n_id > d->n_vocab)
-        return weft_fail(d->err, WEFT_EFORMAT, "%s: %u tokens, but the model has %lld", t->path,
-                         t->n_id, (long long)d->n_vocab);
+    if (*lacks || !fits(d))
+        return *lacks ? WEFT_OK : WEFT_EFORMAT;
     char pre[PRE_NAME] = "default";
     const bool named = d->pieces ||
                        (!s.strange && pre_of_patterns(s.pattern, s.n, t->bpe.whole_words, pre));

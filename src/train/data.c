@@ -35,9 +35,10 @@ static uint32_t cursor_next(cursor *c)
 
 /* Targets of ids [at, at + n) that are the end of a text; the first of them is none, nor are those
  * before quiet. */
-static int64_t count_eos(const corpus *c, int64_t at, int64_t n, int64_t quiet)
+static int64_t count_eos(const dataset *d, int64_t at, int64_t n, int64_t quiet)
 {
-    const int64_t from = quiet > 1 ? quiet : 1;
+    const corpus *c = &d->corpus;
+    const int64_t from = quiet > d->ahead ? quiet : d->ahead;
     int64_t n_eos = 0;
     if (c->eos < 0 || from >= n)
         return 0;
@@ -50,17 +51,17 @@ static int64_t count_eos(const corpus *c, int64_t at, int64_t n, int64_t quiet)
 static void stream_init(data_part *p, int64_t begin, int64_t end)
 {
     const corpus *c = &p->set->corpus;
-    const int64_t T = p->set->n_ctx, n = end - begin;
+    const int64_t T = p->set->n_ctx, n = end - begin, n_row = n - p->set->ahead;
     p->begin = begin;
     p->end = end;
     p->n_sample = n < 2 ? 0 : n > T ? n - T : 1;
-    p->n_in_order = n < 2 ? 0 : (n - 2) / T + 1;
+    p->n_in_order = n < 2 ? 0 : (n_row - 1) / T + 1;
     p->most_seq = 1;
     p->counts = (data_counts){ .n_sample = p->n_sample, .n_document = c->n_document };
     if (n < 2)
         return;
-    p->counts.n_row = p->counts.n_target = n - 1;
-    p->counts.n_eos = count_eos(c, begin, n, 0);
+    p->counts.n_row = p->counts.n_target = n_row;
+    p->counts.n_eos = count_eos(p->set, begin, n, 0);
 }
 
 /* What is kept for validation is the end of the stream. */
@@ -106,9 +107,9 @@ static void count_pieces(data_part *p)
     }
     for (int64_t i = 0; p->n_sample > 0 && i < p->first[p->n_sample]; i++) {
         const data_piece *q = &p->piece[i];
-        p->counts.n_row += q->n - 1;
-        p->counts.n_target += piece_targets(q);
-        p->counts.n_eos += count_eos(&p->set->corpus, q->at, q->n, q->quiet);
+        p->counts.n_row += q->n - p->set->ahead;
+        p->counts.n_target += piece_targets(q, p->set->ahead);
+        p->counts.n_eos += count_eos(p->set, q->at, q->n, q->quiet);
     }
 }
 
@@ -152,16 +153,31 @@ static weft_status check_options(const data_options *o, int n_path, weft_error *
     return WEFT_OK;
 }
 
+/* Masks are drawn anew in every epoch: what is counted of them is what to expect. */
+static void expect_masks(dataset *d)
+{
+    data_part *const parts[] = { &d->train, &d->validation };
+    for (int i = 0; i < 2; i++) {
+        parts[i]->counts.n_target = (int64_t)(d->mask.share * (double)parts[i]->counts.n_row + 0.5);
+        parts[i]->counts.n_eos = 0;
+    }
+}
+
 weft_status data_open(dataset *d, const char *const *path, int n_path, const data_options *o,
                       host *h, weft_error *err)
 {
     *d = (dataset){ .n_ctx = o->n_ctx, .train = { .set = d }, .validation = { .set = d } };
+    d->ahead = o->mask_id <= 0;
+    d->mask = (masking){ .id = o->mask_id > 0 ? o->mask_id : -1,
+                         .tokenizer = o->corpus.tokenizer,
+                         .share = MASKED_SHARE };
     weft_status status = check_options(o, n_path, err);
     if (status == WEFT_OK)
         status = corpus_open(&d->corpus, path, n_path, &o->corpus, h, err);
     if (status != WEFT_OK)
         return status;
     const corpus *c = &d->corpus;
+    d->mask.n_vocab = c->n_vocab;
     d->windows = o->style == DATA_WINDOWS ||
                  (o->style == DATA_STYLE_BY_KIND && c->n_prompt == 0 && c->n_document <= n_path);
     if (c->n_document == 0)
@@ -174,6 +190,8 @@ weft_status data_open(dataset *d, const char *const *path, int n_path, const dat
                             : pack_documents(d, o->validation, err);
     if (status != WEFT_OK)
         data_close(d);
+    else if (d->mask.id >= 0)
+        expect_masks(d);
     return status;
 }
 
@@ -241,7 +259,7 @@ static const data_piece *sample_pieces(const data_part *p, int64_t k, int64_t at
 {
     if (p->set->windows) {
         const int64_t left = p->end - at, T = p->set->n_ctx;
-        *window = (data_piece){ .at = at, .n = (int32_t)(left > T ? T + 1 : left) };
+        *window = (data_piece){ .at = at, .n = (int32_t)(left > T ? T + p->set->ahead : left) };
         *n = 1;
         return window;
     }
@@ -258,39 +276,52 @@ static int64_t shuffled(const data_part *p, uint64_t seed, int64_t i)
     return (int64_t)rng_permute(key, 0, (uint64_t)p->n_sample, k);
 }
 
-static weft_status fill_piece(batch *b, const corpus *c, const data_piece *p, weft_error *err)
+/* Masks of training have a stream of their own; those of validation are always the same. */
+static uint64_t mask_key(uint64_t seed)
 {
-    const int32_t first = b->n_row, seq = b->n_seq++;
+    const rng_block b = rng_draw(seed, SPLIT_KEY, UINT64_MAX);
+    return (uint64_t)b.word[0] << 32 | b.word[1];
+}
+
+static weft_status fill_piece(batch *b, const dataset *d, const data_piece *p, weft_error *err)
+{
+    const corpus *c = &d->corpus;
+    const int32_t first = b->n_row, seq = b->n_seq++, ahead = (int32_t)d->ahead;
     batch_row *row = b->row + first;
     cursor k = cursor_at(c, p->at);
-    b->seq[seq] = (sequence){ .first = first, .n = p->n - 1, .source = -1 };
+    b->seq[seq] = (sequence){ .first = first, .n = p->n - ahead, .source = -1 };
     for (int32_t i = 0; i < p->n; i++) {
         const uint32_t id = cursor_next(&k);
         if (id >= c->n_vocab) /* was not so when the file was opened */
             return weft_fail(err, WEFT_EFORMAT, "%s: changed while it was used: id %u of %u",
                              k.source->file.path ? k.source->file.path : "memory", id, c->n_vocab);
-        if (i + 1 < p->n)
+        if (i + ahead < p->n)
             row[i] = (batch_row){
                 .id = (int32_t)id, .seq = seq, .pos = i, .target = NO_TARGET, .weight = 1
             };
-        if (i > 0 && i >= p->quiet) {
+        if (ahead && i > 0 && i >= p->quiet) {
             row[i - 1].target = (int32_t)id;
             row[i - 1].wanted = true;
             b->n_wanted++;
         }
     }
-    b->n_row += p->n - 1;
+    b->n_row += p->n - ahead;
     return WEFT_OK;
 }
 
-static weft_status fill_sample(batch *b, const data_part *p, int64_t k, int64_t at, weft_error *err)
+/* key and number are those of its masks, if there are any. */
+static weft_status fill_sample(batch *b, const data_part *p, int64_t k, int64_t at, uint64_t key,
+                               int64_t number, weft_error *err)
 {
     data_piece window;
     int64_t n;
     const data_piece *q = sample_pieces(p, k, at, &window, &n);
+    const int32_t first = b->n_row;
     weft_status status = WEFT_OK;
     for (int64_t i = 0; i < n && status == WEFT_OK; i++)
-        status = fill_piece(b, &p->set->corpus, &q[i], err);
+        status = fill_piece(b, p->set, &q[i], err);
+    if (status == WEFT_OK && p->set->mask.id >= 0)
+        mask_rows(b, first, &p->set->mask, key, (uint64_t)number);
     return status;
 }
 
@@ -317,7 +348,7 @@ weft_status data_fill(batch *b, const data_part *p, uint64_t seed, int64_t i, in
         if (p->picture)
             fill_picture(b, p, k, true, seed, i);
         else
-            status = fill_sample(b, p, k, p->begin + k, err);
+            status = fill_sample(b, p, k, p->begin + k, mask_key(seed), i, err);
     }
     return status;
 }
@@ -330,8 +361,23 @@ weft_status data_fill_in_order(batch *b, const data_part *p, int64_t i, int32_t 
         if (p->picture)
             fill_picture(b, p, i, false, 0, i);
         else
-            status = fill_sample(b, p, i, p->begin + i * p->set->n_ctx, err);
+            status = fill_sample(b, p, i, p->begin + i * p->set->n_ctx, SPLIT_KEY, i, err);
     return status;
+}
+
+/* Those of sample `number` that masks choose. */
+static int64_t count_chosen(const data_part *p, const data_piece *q, int64_t n_piece, uint64_t seed,
+                            int64_t number)
+{
+    const uint64_t key = mask_key(seed);
+    int64_t n = 0;
+    uint64_t at = 0;
+    for (int64_t j = 0; j < n_piece; j++) {
+        cursor c = cursor_at(&p->set->corpus, q[j].at);
+        for (int32_t i = 0; i < q[j].n; i++)
+            n += mask_chooses(&p->set->mask, key, (uint64_t)number, at++, (int32_t)cursor_next(&c));
+    }
+    return n;
 }
 
 int64_t data_targets(const data_part *p, uint64_t seed, int64_t i, int64_t n)
@@ -344,8 +390,10 @@ int64_t data_targets(const data_part *p, uint64_t seed, int64_t i, int64_t n)
         int64_t n_piece;
         const int64_t k = shuffled(p, seed, i);
         const data_piece *q = sample_pieces(p, k, p->begin + k, &window, &n_piece);
-        for (int64_t j = 0; j < n_piece; j++)
-            n_target += piece_targets(&q[j]);
+        if (p->set->mask.id >= 0)
+            n_target += count_chosen(p, q, n_piece, seed, i);
+        for (int64_t j = 0; p->set->mask.id < 0 && j < n_piece; j++)
+            n_target += piece_targets(&q[j], p->set->ahead);
     }
     return n_target;
 }
@@ -417,16 +465,17 @@ static void show_token(const tokenizer *t, int32_t seq, int32_t id, bool target,
     fn(ud, &k);
 }
 
-void data_show(const batch *b, const tokenizer *t, data_token_fn *fn, void *ud)
+void data_show(const batch *b, const dataset *d, const tokenizer *t, data_token_fn *fn, void *ud)
 {
     for (int32_t s = 0; s < b->n_seq; s++) {
         const batch_row *row = b->row + b->seq[s].first;
         bool target = false;
         for (int32_t i = 0; i < b->seq[s].n; i++) {
-            show_token(t, s, row[i].id, target, fn, ud);
-            target = row[i].target != NO_TARGET;
+            const bool next = row[i].target != NO_TARGET;
+            show_token(t, s, row[i].id, d->ahead ? target : next, fn, ud);
+            target = next;
         }
-        if (target)
+        if (target && d->ahead)
             show_token(t, s, row[b->seq[s].n - 1].target, true, fn, ud);
     }
 }

@@ -17,6 +17,7 @@
 
 #include "tensor/batch.h"
 #include "train/corpus.h"
+#include "train/mask.h"
 #include "train/pictures.h"
 
 typedef enum data_style {
@@ -31,6 +32,8 @@ typedef struct data_options {
     int64_t n_ctx;     /* rows of a sample, at most */
     double validation; /* share that is kept apart: the last ids of the stream, or documents here
                           and there, the same whatever the seed; 0: none */
+    int32_t mask_id;   /* above 0: for a model that fills masks. Rows are hidden by chance and asked
+                          for, instead of each asking for the next */
 } data_options;
 
 typedef struct data_counts {
@@ -44,7 +47,7 @@ typedef struct data_counts {
     int64_t n_eos;       /* targets that are the end-of-text token */
 } data_counts;
 
-/* A sequence of a packed sample: ids [at, at + n) of the corpus, n - 1 rows. */
+/* A sequence of a packed sample: ids [at, at + n) of the corpus, n - ahead rows. */
 typedef struct data_piece {
     int64_t at;
     int32_t n, quiet; /* the first of its ids that is a target */
@@ -71,6 +74,8 @@ typedef struct dataset {
     pictures *pictures; /* then there is no corpus, but for its host */
     int64_t d_feature;  /* numbers of a row of a picture */
     int64_t n_ctx;
+    int64_t ahead; /* ids from a row to its target: 1, or 0 where rows are masked */
+    masking mask;
     data_part train, validation;
 } dataset;
 
@@ -100,8 +105,8 @@ weft_status data_fill_in_order(batch *b, const data_part *p, int64_t i, int32_t 
  * part of a step against the whole. */
 int64_t data_targets(const data_part *p, uint64_t seed, int64_t i, int64_t n);
 
-/* The tokens of a filled batch with their text, for eyes: the ids of every sequence, the last
- * target included. */
+/* The tokens of a filled batch with their text, for eyes: the ids of every sequence as they are read,
+ * the last target included. */
 typedef struct data_token {
     int32_t seq, id;
     const char *text; /* exact bytes; of special tokens as the file spells them */
@@ -111,6 +116,6 @@ typedef struct data_token {
 } data_token;
 
 typedef void data_token_fn(void *ud, const data_token *t);
-void data_show(const batch *b, const tokenizer *t, data_token_fn *fn, void *ud);
+void data_show(const batch *b, const dataset *d, const tokenizer *t, data_token_fn *fn, void *ud);
 
 #endif

@@ -30,29 +30,30 @@ static bool place(packer *k, data_piece p, weft_error *err)
     packed *all = scratch_grow(&k->room, (size_t)(k->n + 1) * sizeof *all, k->mem, err);
     if (!all)
         return false;
-    open_sample *o = choose(k, p.n - 1);
+    const int64_t n_row = p.n - k->part->set->ahead;
+    open_sample *o = choose(k, n_row);
     k->placed = all;
     all[k->n++] = (packed){ p, o->sample };
-    o->left -= p.n - 1;
+    o->left -= n_row;
     return true;
 }
 
 bool packer_add(packer *k, int64_t at, int64_t n, int64_t quiet, weft_error *err)
 {
-    const int64_t T = k->part->set->n_ctx;
+    const int64_t T = k->part->set->n_ctx, ahead = k->part->set->ahead;
     data_counts *c = &k->part->counts;
-    const bool cut = n - 1 > T, prompt = quiet > 0;
+    const bool cut = n - ahead > T, prompt = quiet > 0;
     c->n_document++;
     if (cut && prompt)
-        n = T + 1;
-    if (n < 2 || quiet >= n) {
+        n = T + ahead;
+    if (n <= ahead || quiet >= n) {
         c->n_mute++;
         return true;
     }
     c->n_truncated += cut && prompt;
     c->n_cut += cut && !prompt;
-    for (; n > 1; at += T, n -= T) {
-        const int32_t size = (int32_t)(n > T ? T + 1 : n);
+    for (; n > ahead; at += T, n -= T) {
+        const int32_t size = (int32_t)(n > T ? T + ahead : n);
         if (!place(k, (data_piece){ at, size, (int32_t)quiet }, err))
             return false;
     }

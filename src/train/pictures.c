@@ -3,6 +3,7 @@
 #include "base/rng.h"
 #include "base/sort.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -103,16 +104,27 @@ static bool gather(gathering *g, const char *directory, const char *text, int32_
     return f->path != NULL;
 }
 
+/* 1 a directory, 0 something else; -1: it cannot be opened, and a class would be lost in silence. */
+static int is_class(const char *path, host *h, weft_error *err)
+{
+    const int fd = h->io.open(h->io.ud, path);
+    if (fd < 0) {
+        weft_fail(err, WEFT_EIO, "%s: cannot open: %s", path, strerror(errno));
+        return -1;
+    }
+    h->io.close(h->io.ud, fd);
+    return path_is_directory(path, h);
+}
+
 static bool list_class(gathering *g, const char *directory, const char *text)
 {
     pictures *p = g->p;
     int64_t n = 0;
     const int64_t before = p->n;
     char *path = joined(p, directory, text, g->err);
-    if (!path)
-        return false;
-    if (!path_is_directory(path, p->host))
-        return true;
+    const int kind = path ? is_class(path, p->host, g->err) : -1;
+    if (kind != 1)
+        return kind == 0;
     char **list = names_in(path, p, &n, g->err);
     for (int64_t i = 0; list && i < n; i++)
         if (image_is_name(list[i]) && !gather(g, path, list[i], (int32_t)p->n_class))

@@ -53,9 +53,11 @@ static weft_status add_parts(trainer *t, trainer_report *r, weft_error *err)
                            err);
         if (status != WEFT_OK)
             break;
-        const double share = all > 0 ? (double)t->batch.n_wanted / all : 0;
-        r->loss += share * (double)learner_add(&t->learner, &t->batch, share);
         r->n_row += t->batch.n_row;
+        if (t->batch.n_wanted == 0)
+            continue; /* masks are rare, and texts short */
+        const double share = (double)t->batch.n_wanted / all;
+        r->loss += share * (double)learner_add(&t->learner, &t->batch, share);
     }
     return status;
 }
@@ -123,7 +125,7 @@ weft_status trainer_evaluate(trainer *t, double *loss, weft_error *err)
         if (status != WEFT_OK)
             break;
         const double n = (double)t->batch.n_wanted;
-        sum += n * (double)learner_loss(&t->learner, &t->batch);
+        sum += n > 0 ? n * (double)learner_loss(&t->learner, &t->batch) : 0;
         n_target += n;
     }
     *loss = n_target > 0 ? sum / n_target : NAN;

@@ -60,6 +60,9 @@ check "attention: runs" "$bench/attention" --smoke --most 64 --heads 4 --kv-head
 check "attention: prints JSON" objects "$bench/attention" --smoke --most 64 --heads 4 --kv-heads 1 --repeat 1 --json
 check "sample: runs" "$bench/sample" --smoke --vocab 1000 --history 10 --repeat 1
 check "sample: prints JSON" objects "$bench/sample" --smoke --vocab 1000 --history 10 --repeat 1 --json
+check "embed: runs" "$bench/embed" "$source/tests/golden/bert" --smoke --length 8 --texts 3 --repeat 1
+check "embed: prints JSON" objects "$bench/embed" "$source/tests/golden/bert" --smoke --length 8 --texts 3 --repeat 1 --json
+check "embed: a text that is too long fails" sh -c "! '$bench/embed' '$source/tests/golden/bert' --smoke --length 30"
 check "context: runs" "$bench/context" "$model" --smoke --longest 64 --generate 2
 check "context: prints JSON" objects "$bench/context" "$model" --smoke --longest 64 --generate 2 --json
 check "context: a type that is not cached in is refused" refused "does not cache in" \

@@ -1,6 +1,7 @@
-/* fuzz_model.c - bytes as a model, a GGUF file or a directory, in one file or two: if it opens, one token is evaluated
- * and every piece of its vocabulary is spelled. What passes the parsers may still lie to the model:
- * heads, widths, contexts. */
+/* fuzz_model.c - bytes as a model, a GGUF file or a directory, in one file or two: if it opens, one
+ * token is evaluated, or a text of two, and every piece of its vocabulary is spelled. What passes the
+ * parsers may still lie to the model: heads, widths, contexts. */
+#include "engine/encode.h"
 #include "engine/session.h"
 #include "hostile.h"
 #include "text/pieces.h"
@@ -130,9 +131,28 @@ static bool evaluate(engine *e, weft_error *err)
     return status == WEFT_OK;
 }
 
+/* Two tokens, of every kind of output. */
+static bool read_whole_text(const model *m, weft_error *err)
+{
+    bool done = true;
+    for (weft_encode what = WEFT_ENCODE_OUTPUT; done && what <= WEFT_ENCODE_POOLED; what++) {
+        const int64_t most = m->n_ctx < 8 ? m->n_ctx : 8, n = most < 2 ? most : 2;
+        const encode_engine_options o = { 1, 8, most, what };
+        encode_engine *e = encode_engine_new(m, &o, err);
+        weft_input in = { .ids = (const int32_t[]){ 0, 0 }, .n = n };
+        in.out = e ? calloc((size_t)(n * encode_engine_width(e)), sizeof *in.out) : NULL;
+        done = e && in.out && encode_engine_eval(e, &in, 1, err) == WEFT_OK;
+        free(in.out);
+        encode_engine_free(e);
+    }
+    return done;
+}
+
 static bool live(model *m, weft_error *err)
 {
     spell(m, err);
+    if (m->task != WEFT_TASK_GENERATE)
+        return read_whole_text(m, err);
     const engine_options o = { .n_thread = 1, .n_batch = 1, .n_ctx = m->n_ctx < 8 ? m->n_ctx : 8 };
     engine *e = engine_new(m, &o, err);
     const bool done = e && evaluate(e, err);

@@ -33,4 +33,12 @@ check "examples: beam prints three texts, the best first" beams
 
 traces() { "$examples/trace" "$model" "abc" >"$work/trace" && grep -q -E '^blk\.1\.[a-z_.]+ +3 x [0-9]+ ' "$work/trace"; }
 check "examples: trace shows what flows through every block" traces
+
+reader=$work/reader
+cp -r "$source/tests/golden/bert" "$reader" && cp "$model/tokenizer.json" "$reader"
+alike() { "$examples/embed" "$reader" "abc" "abc" "Hello, you" >"$work/alike" && grep -q '^1.0000  abc$' "$work/alike" &&
+    [ "$(wc -l <"$work/alike")" = 2 ] && ! grep -q '^1.0000  H' "$work/alike"; }
+check "examples: embed finds a sentence like itself, and unlike another" alike
+unlike() { ! "$examples/embed" "$model" "a" "b" 2>"$work/err" && grep -q 'does not read them as wholes' "$work/err"; }
+check "examples: embed refuses a model that goes on with texts" unlike
 exit $n_failed

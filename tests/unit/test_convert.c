@@ -1,5 +1,6 @@
 /* Conversion: every line of the table of architectures through both forms, bit by bit; types, parts,
  * tokenizers; and every call that can fail. */
+#include "engine/encode.h"
 #include "engine/session.h"
 #include "gguf_build.h"
 #include "models/convert.h"
@@ -59,6 +60,20 @@ static void refused(const char *from, const char *to, convert_options o, weft_st
     assert_int_equal(atomic_load(&h.mem.used), 0);
 }
 
+/* What a model gives that reads the prompt as a whole. */
+static float *outputs(const model *m, const int32_t *prompt, int64_t *n)
+{
+    weft_error err = { 0 };
+    encode_engine *e = encode_engine_new(m, &(encode_engine_options){ .n_thread = 1 }, &err);
+    assert_non_null(e);
+    weft_input in = { .ids = prompt, .n = N_TOKEN };
+    *n = encode_engine_rows(e, &in) * m->n_out;
+    in.out = calloc((size_t)*n, sizeof *in.out);
+    assert_int_equal(encode_engine_eval(e, &in, 1, &err), WEFT_OK);
+    encode_engine_free(e);
+    return in.out;
+}
+
 static float *logits(const char *path, int64_t *n)
 {
     static const int32_t prompt[N_TOKEN] = { 1, 5, 3, 2, 7, 7, 30, 11, 4 };
@@ -68,6 +83,11 @@ static float *logits(const char *path, int64_t *n)
     host_plain(&h);
     if (model_open(&m, path, WEFT_LOAD_MAP, &h, &err) != WEFT_OK)
         fail_msg("%s", err.message);
+    if (m.task != WEFT_TASK_GENERATE) {
+        float *read = outputs(&m, prompt, n);
+        model_close(&m);
+        return read;
+    }
     engine *e = engine_new(&m, &(engine_options){ .n_thread = 1, .n_ctx = 16 }, &err);
     session *s = session_new(e, &err);
     float *all = calloc((size_t)(N_TOKEN * m.n_vocab), sizeof *all);
@@ -174,7 +194,7 @@ static void forget(const char *path)
 
 static const char *const lines[] = {
     "llama-gqa", "llama-mqa", "llama-linear", "llama-yarn", "mistral-window",
-    "qwen2",     "qwen3",     "gpt2",         "gpt2-rope",
+    "qwen2",     "qwen3",     "gpt2",         "gpt2-rope",  "bert-classify",
 };
 #define N_LINE (sizeof lines / sizeof *lines)
 
@@ -218,6 +238,15 @@ static void configuration_from_facts(void **state)
         same_tensors(from, back);
         same_logits(from, back, 1e-5);
     }
+    host h;
+    model m;
+    weft_error err = { 0 };
+    host_plain(&h);
+    assert_int_equal(model_open(&m, temp_path("bert-classify-facts"), WEFT_LOAD_COPY, &h, &err),
+                     WEFT_OK);
+    assert_string_equal(m.label[1], "perhaps");
+    model_close(&m);
+
     const char *odd = temp_path("odd.gguf");
     converted(golden_path("llama-gqa"), odd, (convert_options){ 0 });
     forget(odd);
@@ -572,6 +601,26 @@ static void tokenizers(void **state)
     converted(directory, gguf, (convert_options){ 0 });
     same_ids(directory, gguf, "the baker's bread, 12 loaves \xC3\xA9", "gpt-2");
     free(learned.at);
+
+    static const char *const berts[] = { "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]" };
+    for (int cased = 0; cased < 2; cased++) {
+        weft_tokenizer_train_options words = { .struct_size = sizeof words,
+                                               .model = WEFT_TOKENS_WORDPIECE,
+                                               .n_vocab = 300,
+                                               .cased = cased,
+                                               .special = berts,
+                                               .n_special = 5 };
+        assert_int_equal(
+            weft_tokenizer_train(corpus, 1, temp_path("words.json"), &words, NULL, &err), WEFT_OK);
+        learned.at = (uint8_t *)read_whole(temp_path("words.json"), &n);
+        learned.n = n;
+        directory = directory_with(cased ? "cased" : "words", &learned, 310);
+        gguf = temp_path(cased ? "cased.gguf" : "words.gguf");
+        converted(directory, gguf, (convert_options){ 0 });
+        same_ids(directory, gguf, "The BAKER'S bread, 12 loaves \xC3\xA9 \xE6\x97\xA5", "default");
+        same_ids(directory, gguf, "[MASK] unbreadable", "default");
+        free(learned.at);
+    }
 }
 
 /* ---- tokens that end a text ------------------------------------------------------------------ */

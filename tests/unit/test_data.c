@@ -942,8 +942,127 @@ static void eyes(void **state)
                 "{\"prompt\": \"Q\\n\", \"completion\": \"ab\xC3\xA9\"}\n{\"text\": \"xy\"}", o);
     assert_int_equal(data_room(&b, &l.data, 1, &l.err), WEFT_OK);
     assert_int_equal(data_fill(&b, &l.data.train, 0, 0, 1, &l.err), WEFT_OK);
-    data_show(&b, &l.tokenizer, show, &s);
+    data_show(&b, &l.data, &l.tokenizer, show, &s);
     assert_string_equal(s.text, "Q\n[ab][\xC3\xA9][<eos>]*x[y][<eos>]*");
+    data_room_free(&b, &l.data);
+    lesson_close(&l);
+}
+
+/* ---- masks ----------------------------------------------------------------------------------- */
+
+#define MASK '~' /* no letter of the texts */
+
+static data_options masked(int64_t n_ctx)
+{
+    data_options o = plain;
+    o.n_ctx = n_ctx;
+    o.mask_id = MASK;
+    return o;
+}
+
+/* Letters without "ab", and an end in every line where there are documents. */
+static char *letters(size_t n)
+{
+    char *text = malloc(n + 1);
+    assert_non_null(text);
+    for (size_t i = 0; i < n; i++)
+        text[i] = (char)('c' + rng_draw(5, 5, i).word[0] % 20);
+    text[n] = '\0';
+    return text;
+}
+
+/* Of all rows 15 in 100 are asked for; of those 80 in 100 are the mask, 10 any token, 10 what they
+ * were. The others are as they were. */
+static void masks_by_chance(void **state)
+{
+    (void)state;
+    enum { N = 40000, T = 40 };
+    lesson l;
+    batch b;
+    char *text = letters(N);
+    lesson_open(&l, "masks.txt", text, masked(T));
+    assert_int_equal(data_room(&b, &l.data, 4, &l.err), WEFT_OK);
+    assert_int_equal(l.data.train.n_in_order, (N + T) / T); /* with the end */
+    int64_t n_row = 0, n_chosen = 0, n_masked = 0, n_same = 0, n_end = 0;
+    for (int64_t i = 0; i + 4 <= l.data.train.n_in_order; i += 4) {
+        assert_int_equal(data_fill_in_order(&b, &l.data.train, i, 4, &l.err), WEFT_OK);
+        int32_t wanted = 0;
+        for (int32_t k = 0; k < b.n_row; k++, n_row++) {
+            const batch_row *r = &b.row[k];
+            const int32_t was = n_row < N ? text[n_row] : EOS;
+            assert_int_equal(r->wanted, r->target != NO_TARGET);
+            assert_int_equal(r->wanted ? r->target : r->id, was);
+            n_end += r->wanted && was == EOS;
+            n_chosen += r->wanted;
+            wanted += r->wanted;
+            n_masked += r->wanted && r->id == MASK;
+            n_same += r->wanted && r->id == was;
+        }
+        assert_int_equal(b.n_wanted, wanted);
+    }
+    const double all = (double)n_chosen;
+    print_message("masks: %.2f %% of rows; of them %.1f %% masks, %.1f %% as they were\n",
+                  100 * all / (double)n_row, 100 * (double)n_masked / all,
+                  100 * (double)n_same / all);
+    assert_true(fabs(all / (double)n_row - 0.15) < 0.006);
+    assert_true(fabs((double)n_masked / all - 0.8) < 0.02);
+    assert_true(fabs((double)n_same / all - 0.1) < 0.015);
+    assert_int_equal(n_end, 0);
+    data_room_free(&b, &l.data);
+    lesson_close(&l);
+    free(text);
+}
+
+/* Masks are a function of the seed and the number of the sample: not of those beside it. */
+static void masks_are_a_function(void **state)
+{
+    (void)state;
+    lesson l;
+    batch one, four;
+    char *text = letters(3000);
+    lesson_open(&l, "masks.txt", text, masked(37));
+    assert_int_equal(data_room(&one, &l.data, 1, &l.err), WEFT_OK);
+    assert_int_equal(data_room(&four, &l.data, 4, &l.err), WEFT_OK);
+    assert_int_equal(data_fill(&four, &l.data.train, 7, 90, 4, &l.err), WEFT_OK);
+    assert_int_equal(data_targets(&l.data.train, 7, 90, 4), four.n_wanted);
+    int differ = 0;
+    for (int i = 0, at = 0; i < 4; i++) {
+        assert_int_equal(data_fill(&one, &l.data.train, 7, 90 + i, 1, &l.err), WEFT_OK);
+        assert_int_equal(data_targets(&l.data.train, 7, 90 + i, 1), one.n_wanted);
+        for (int k = 0; k < one.n_row; k++, at++) {
+            assert_int_equal(one.row[k].id, four.row[at].id);
+            assert_int_equal(one.row[k].target, four.row[at].target);
+        }
+    }
+    assert_int_equal(data_fill(&one, &l.data.train, 8, 93, 1, &l.err), WEFT_OK);
+    for (int k = 0; k < one.n_row; k++)
+        differ += one.row[k].wanted != four.row[3 * 37 + k].wanted;
+    assert_true(differ > 0);
+    data_room_free(&one, &l.data);
+    data_room_free(&four, &l.data);
+    lesson_close(&l);
+    free(text);
+}
+
+/* Every id of every document is a row, its last one too. */
+static void masks_lose_nothing(void **state)
+{
+    (void)state;
+    lesson l;
+    batch b;
+    lesson_open(&l, "masks.jsonl",
+                "{\"text\": \"cdefghijk\"}\n{\"text\": \"c\"}\n{\"text\": \"lmnop\"}", masked(4));
+    assert_int_equal(l.data.train.counts.n_row, 9 + 1 + 5 + 3);
+    assert_int_equal(data_room(&b, &l.data, 1, &l.err), WEFT_OK);
+    int64_t n_row = 0;
+    for (int64_t i = 0; i < l.data.train.n_in_order; i++) {
+        assert_int_equal(data_fill_in_order(&b, &l.data.train, i, 1, &l.err), WEFT_OK);
+        assert_true(b.n_row <= 4);
+        for (int32_t s = 0; s < b.n_seq; s++)
+            assert_int_equal(b.row[b.seq[s].first].pos, 0);
+        n_row += b.n_row;
+    }
+    assert_int_equal(n_row, 18);
     data_room_free(&b, &l.data);
     lesson_close(&l);
 }
@@ -981,6 +1100,10 @@ int main(void)
         TEST("options: what is wrong is said", wrong_options),
         TEST("packing: no document sees another", none_sees_another),
         TEST("show: targets are marked", eyes),
+        TEST("masks: 15 of 100 tokens, and 80, 10, 10 of those; never special ones",
+             masks_by_chance),
+        TEST("masks: a function of seed and sample, whatever is beside it", masks_are_a_function),
+        TEST("masks: every token of a document is read", masks_lose_nothing),
     };
     return RUN(tests);
 }

@@ -246,6 +246,39 @@ static void recipes(void **state)
         assert_int_not_equal(try_recipe(all[2].text, n, 1, &err), WEFT_OK);
 }
 
+/* Sides and pixels at their limits, and one beyond; what is allowed is refused by the cap only. */
+static void limits(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t height, width;
+        weft_status status;
+    } all[] = {
+        { 1, 1, WEFT_OK },
+        { 0, 1, WEFT_EUNSUPPORTED },
+        { 1, 0, WEFT_EUNSUPPORTED },
+        { IMAGE_MAX_SIDE, 1, WEFT_OK },
+        { IMAGE_MAX_SIDE + 1, 1, WEFT_EUNSUPPORTED },
+        { 1, IMAGE_MAX_SIDE + 1, WEFT_EUNSUPPORTED },
+        { UINT64_MAX, UINT64_MAX, WEFT_EUNSUPPORTED },
+        { 16384, 8192, WEFT_ELIMIT },
+        { 16385, 8192, WEFT_EUNSUPPORTED },
+        { IMAGE_MAX_SIDE, IMAGE_MAX_SIDE, WEFT_EUNSUPPORTED },
+    };
+    host h;
+    image im = { 0 };
+    weft_error err = { 0 };
+    host_plain(&h);
+    h.mem.cap = 1 << 20;
+    for (size_t i = 0; i < COUNT(all); i++) {
+        if (image_take(&im, all[i].height, all[i].width, 3, "picture", &h, &err) != all[i].status)
+            fail_msg("size %d: %s", (int)i, err.message);
+        if (all[i].status == WEFT_OK)
+            image_free(&im, &h);
+        assert_int_equal(h.mem.used, 0);
+    }
+}
+
 static void crops(void **state)
 {
     (void)state;
@@ -257,6 +290,7 @@ static void crops(void **state)
     host_plain(&h);
     photo(&im, &g, &h);
     assert_int_equal(image_crop(&im, 62, 83, &h, &err), WEFT_EUNSUPPORTED);
+    assert_int_equal(image_crop(&im, 61, 84, &h, &err), WEFT_EUNSUPPORTED);
     assert_int_equal(image_crop(&im, 61, 83, &h, &err), WEFT_OK);
     const uint8_t corner = im.pixel[(30 * 83 + 41) * 3];
     assert_int_equal(image_crop(&im, 1, 1, &h, &err), WEFT_OK);
@@ -421,6 +455,42 @@ static void jpeg_sizes(void **state)
     }
 }
 
+static void append(uint8_t *to, size_t *n, const void *bytes, size_t size)
+{
+    memcpy(to + *n, bytes, size);
+    *n += size;
+}
+
+/* A progressive JPEG of one grey block, which so many scans say. */
+static weft_status scans(int n_scan, weft_error *err)
+{
+    static const uint8_t sof[] = { 0xFF, 0xC2, 0, 11, 8, 0, 8, 0, 8, 1, 1, 0x11, 0 };
+    static const uint8_t dht[] = { 0xFF, 0xC4, 0, 20, 0, 1, 0, 0, 0, 0, 0,
+                                   0,    0,    0, 0,  0, 0, 0, 0, 0, 0, 0 };
+    static const uint8_t scan[] = { 0xFF, 0xDA, 0, 8, 1, 1, 0, 0, 0, 0, 0x7F };
+    static uint8_t data[4096];
+    uint8_t dqt[69] = { 0xFF, 0xDB, 0, 67, 0 };
+    size_t n = 0;
+    memset(dqt + 5, 1, 64);
+    append(data, &n, "\xFF\xD8", 2);
+    append(data, &n, dqt, sizeof dqt);
+    append(data, &n, sof, sizeof sof);
+    append(data, &n, dht, sizeof dht);
+    for (int i = 0; i < n_scan; i++)
+        append(data, &n, scan, sizeof scan);
+    append(data, &n, "\xFF\xD9", 2);
+    return parse(data, n, err);
+}
+
+static void many_scans(void **state)
+{
+    (void)state;
+    weft_error err;
+    if (scans(1, &err) != WEFT_OK || scans(100, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(scans(101, &err), WEFT_EUNSUPPORTED);
+}
+
 static void unsupported(void **state)
 {
     (void)state;
@@ -522,6 +592,7 @@ int main(void)
         TEST("image: resizes as PIL does, bit by bit", resize_as_pil),
         TEST("image: patches hold what transformers' processors give, bit by bit", processors),
         TEST("image: a processor that is not known, or is no such thing, is refused", recipes),
+        TEST("image: sizes have limits, which are checked before memory is taken", limits),
         TEST("image: a crop is the middle", crops),
         TEST("image: names of pictures", names),
     };
@@ -537,6 +608,7 @@ int main(void)
         TEST("jpeg: cut short at any byte it is refused", jpeg_truncated),
         TEST("jpeg: a changed bit does no harm", jpeg_changed),
         TEST("jpeg: sizes that wrap pass no cap", jpeg_sizes),
+        TEST("jpeg: a hundred scans are enough", many_scans),
         TEST("jpeg: no fault leaves anything behind", jpeg_faults),
         TEST("image: what is neither, and colours for print, are refused", unsupported),
     };

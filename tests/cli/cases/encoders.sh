@@ -14,7 +14,7 @@ cmp together alone && wc -l <together
 "$WEFT" embed bert - <lines.txt | cmp - together
 "$WEFT" embed bert -f lines.txt --json | cut -c1-40 | sed "$short"
 "$WEFT" embed bert -f lines.txt --npy lines.npy && head -c 80 lines.npy | tail -c 70 && wc -c <lines.npy
-"$WEFT" convert bert bert.gguf 2>/dev/null && "$WEFT" embed bert.gguf -f lines.txt | cmp - together
+"$WEFT" convert bert bert.gguf >/dev/null 2>&1 && "$WEFT" embed bert.gguf -f lines.txt | cmp - together
 try "$WEFT" fill-mask bert-fill "the [MASK] is hot" | sed "$short"
 try "$WEFT" fill-mask bert-fill "the [MASK] is [MASK]" -k 2 --json | sed "$short"
 try "$WEFT" classify bert-classify "the tea is hot" --top 0 | sed "$short"
@@ -24,7 +24,14 @@ try "$WEFT" classify bert-classify -f pairs.txt --pairs --top 2 | sed "$short"
 try "$WEFT" classify bert-tag "tea is hot" | sed "$short"
 try "$WEFT" classify bert-tag "tea" --top 0 --json | sed "$short"
 
-try "$WEFT" inspect bert-classify
+"$WEFT" inspect bert-classify | grep -v ^memory
+"$WEFT" trace bert-classify --ids 5,6,7 --only 'cls*' --json | cut -d, -f1-5
+
+for i in 1 2 3 4; do cat corpus.txt; done >texts.txt
+"$WEFT" train bert-fill --data texts.txt --out run --steps 4 -b 2 --save-every 2 >/dev/null 2>&1 && ls run
+"$WEFT" fill-mask run "the [MASK]" -k 1 | wc -l
+try "$WEFT" train bert-fill --data texts.txt --check-data --show 0
+try "$WEFT" train bert-tag --data texts.txt --out tagged
 
 try "$WEFT" embed gpt2 "the bread"
 try "$WEFT" fill-mask bert "the [MASK]"

@@ -17,6 +17,9 @@ try "$WEFT" classify vit nothing.png
 try "$WEFT" classify vit photo.png --truncate
 try "$WEFT" classify train-vit photo.png
 try "$WEFT" run vit -p photo.png
+try "$WEFT" bench vit
+try "$WEFT" verify vit vit
+try "$WEFT" convert vit vit.gguf
 
 # Bright and dark pictures of 4 x 4, 40 of each.
 printf '\0\0\10\3\0\0\0\120\0\0\0\4\0\0\0\4' >images

@@ -1,0 +1,28 @@
+/* mask.h - what a model that fills masks learns: tokens are chosen by chance, hidden, and asked for.
+ *
+ *     of the tokens that are not special     15 % are chosen: their targets are what they were
+ *     of the chosen                          80 % become the mask, 10 % any token, 10 % stay
+ *
+ * Which, is a function of the key, the sample and the row in it, and of nothing else. */
+#ifndef WEFT_TRAIN_MASK_H
+#define WEFT_TRAIN_MASK_H
+
+#include "tensor/batch.h"
+#include "text/tokenizer.h"
+
+typedef struct masking {
+    int32_t id; /* of the mask; -1: nothing is masked */
+    const tokenizer *tokenizer;
+    uint32_t n_vocab;
+    double share;
+} masking;
+
+#define MASKED_SHARE 0.15
+
+/* Is row i of a sample chosen? */
+bool mask_chooses(const masking *m, uint64_t key, uint64_t sample, uint64_t i, int32_t id);
+
+/* Chooses among the rows [first, n_row) of a batch, which are those of the sample. */
+void mask_rows(batch *b, int32_t first, const masking *m, uint64_t key, uint64_t sample);
+
+#endif
