@@ -623,11 +623,13 @@ static void show_maps(run *r, const node *of)
     r->counting = false;
     node scores = *of;
     scores.op = &attention_scores_op;
-    scores.local = "attention.scores";
+    const bool cross = a->kind == ATTN_CROSS;
+    scores.local = cross ? "cross_attention.scores" : "attention.scores";
     scores.out = tensor_new(r, rows(of->out) * a->n_head, T);
     tensor *s = apply(r, &scores);
 
-    node probs = { .op = &attention_probs_op, .local = "attention.probs", .in = { s } };
+    node probs = { .op = &attention_probs_op, .in = { s } };
+    probs.local = cross ? "cross_attention.probs" : "attention.probs";
     probs.out = tensor_new(r, rows(s), cols(s));
     apply(r, &probs);
     r->tape = recording;
@@ -641,9 +643,8 @@ tensor *attention(run *r, tensor *q, tensor *k, tensor *v, const attn *a, int la
     assert(!v || cols(v) == a->n_head_kv * a->d_value);
     assert(k || a->kind == ATTN_CROSS);
     assert(!r->tape || r->batch->n_seq == 0 || !r->batch->seq[0].cache);
-    node n = {
-        .op = &attention_op, .local = "attention", .in = { q, k, v, a->bias.table }, .arg = a
-    };
+    node n = { .op = &attention_op, .in = { q, k, v, a->bias.table }, .arg = a };
+    n.local = a->kind == ATTN_CROSS ? "cross_attention" : "attention";
     n.i[0] = layer;
     n.out = tensor_new(r, rows(q), a->n_head * a->d_value);
     if (r->tape) {

@@ -1,15 +1,16 @@
-/* embed: y_i = table[index_i], the index being the row's token, position or type.
+/* embed: y_i = table[skip + index_i], the index being the row's token, position or type.
  *
- *     dtable[v] = sum of dy_i over the rows i with index_i = v, in ascending order */
+ *     dtable[v] = sum of dy_i over the rows i with skip + index_i = v, in ascending order */
 #include "ops/ops.h"
 
 #include "tensor/tape.h"
 
 #include <assert.h>
 
-static int64_t index_of(const batch_row *b, embed_by by)
+static int64_t index_of(const node *n, const batch_row *b)
 {
-    return by == EMBED_TOKEN ? b->id : by == EMBED_POSITION ? b->pos : b->type;
+    const embed_by by = (embed_by)n->i[0];
+    return n->i[1] + (by == EMBED_TOKEN ? b->id : by == EMBED_POSITION ? b->pos : b->type);
 }
 
 static void embed_rows(const run *r, const node *n, int64_t i0, int64_t i1)
@@ -17,7 +18,7 @@ static void embed_rows(const run *r, const node *n, int64_t i0, int64_t i1)
     const tensor *table = n->in[0];
     const size_t row_bytes = dtype_row_bytes(table->type, cols(table));
     for (int64_t i = i0; i < i1; i++) {
-        const int64_t index = index_of(&r->batch->row[i], (embed_by)n->i[0]);
+        const int64_t index = index_of(n, &r->batch->row[i]);
         assert(index >= 0 && index < rows(table));
         table->type->decode(row(n->out, i), (const char *)table->data + (size_t)index * row_bytes,
                             0, cols(table));
@@ -37,7 +38,7 @@ static void collect_columns(const run *r, const node *n, int64_t c0, int64_t c1)
         for (int64_t c = c0; c < c1; c++)
             grad_row(table, v)[c] = 0;
     for (int64_t i = 0; i < rows(n->out); i++) {
-        real *to = grad_row(table, index_of(&r->batch->row[i], (embed_by)n->i[0]));
+        real *to = grad_row(table, index_of(n, &r->batch->row[i]));
         r->kern->axpy(to + c0, 1, grad_row(n->out, i) + c0, c1 - c0);
     }
 }
@@ -56,9 +57,14 @@ static cost embed_cost(const run *r, const node *n)
 extern const op embed_op;
 const op embed_op = { "embed", "y = table[index]", forward, backward, embed_cost };
 
-tensor *embed(run *r, tensor *table, embed_by by)
+tensor *embed_after(run *r, tensor *table, embed_by by, int64_t skip)
 {
-    node n = { .op = &embed_op, .label = table->name, .in = { table }, .i = { by } };
+    node n = { .op = &embed_op, .label = table->name, .in = { table }, .i = { by, skip } };
     n.out = tensor_new(r, r->batch->n_row, cols(table));
     return apply(r, &n);
+}
+
+tensor *embed(run *r, tensor *table, embed_by by)
+{
+    return embed_after(r, table, by, 0);
 }

@@ -22,6 +22,12 @@ typedef enum embed_by { EMBED_TOKEN, EMBED_POSITION, EMBED_TYPE } embed_by;
 /* y_i = table[index of row i]                                                             [N, D] */
 tensor *embed(run *r, tensor *table, embed_by by);
 
+/* The same from a table whose first `skip` rows stand for nothing, as BART's two positions. */
+tensor *embed_after(run *r, tensor *table, embed_by by, int64_t skip);
+
+/* y = c x */
+tensor *scale(run *r, tensor *x, real c);
+
 /* ---- norms ----------------------------------------------------------------------------------- */
 
 /* y = x / sqrt(mean x^2 + eps) * w    over groups as wide as w: whole rows, or heads of q and k */

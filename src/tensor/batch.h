@@ -28,7 +28,7 @@ struct adapter;
 
 typedef struct sequence {
     int32_t first, n; /* its rows in this batch; n may be 0 for a source that was encoded before */
-    int32_t source;   /* the sequence of run.src that cross-attention reads, or -1 */
+    int32_t source;   /* the sequence of the batch's src that cross-attention reads, or -1 */
     cache *cache;     /* NULL: the sequence is only what is in this batch */
     const struct adapter *adapter;
 } sequence;
@@ -38,6 +38,7 @@ typedef struct batch {
     batch_row *row;
     sequence *seq;
     const real *features; /* [n_row, d] where the model takes vectors instead of tokens, or NULL */
+    const struct batch *src; /* with the sources of its sequences, or NULL */
 } batch;
 
 #endif

@@ -99,6 +99,16 @@ static tensor *build_embed(rig *g)
     return embed(&g->run, leaf(g, 5, 3), EMBED_TOKEN);
 }
 
+static tensor *build_embed_after(rig *g)
+{
+    return embed_after(&g->run, leaf(g, 7, 3), EMBED_TOKEN, 2);
+}
+
+static tensor *build_scale(rig *g)
+{
+    return scale(&g->run, leaf(g, 7, 5), (real)-1.7);
+}
+
 static tensor *build_rmsnorm(rig *g)
 {
     tensor *x = leaf(g, 7, 15);
@@ -290,6 +300,8 @@ static const struct {
     build_fn *build;
 } cases[] = {
     { "embed", "embed", build_embed },
+    { "embed", "embed behind rows that stand for nothing", build_embed_after },
+    { "scale", "scale", build_scale },
     { "rmsnorm", "rmsnorm by groups", build_rmsnorm },
     { "layernorm", "layernorm", build_layernorm },
     { "linear", "linear", build_linear },
