@@ -61,6 +61,7 @@ typedef struct command {
     bool hidden; /* from the list of commands */
 } command;
 
+extern const command command_translate;
 extern const command command_run, command_inspect, command_trace, command_bench, command_eval,
     command_verify, command_convert, command_quantize, command_tokenize, command_train,
     command_train_tokenizer, command_report, command_config, command_version, command_help,

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 const command *const commands[] = { &command_run,
+                                    &command_translate,
                                     &command_inspect,
                                     &command_trace,
                                     &command_bench,

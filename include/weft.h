@@ -132,6 +132,9 @@ typedef struct weft_model_info {
     size_t bytes_mapped;    /* weights mapped from files */
     size_t bytes_anonymous; /* memory taken so far, counted against ram_max */
     int32_t eos_id;         /* the first token that ends a text, -1 if the file names none */
+    int64_t n_layer_src;    /* of an encoder, whose decoder the others describe; 0: there is none */
+    int64_t n_vocab_src;    /* tokens that a source may have */
+    int32_t start_id;       /* the token before a decoder's first; -1: none */
 } weft_model_info;
 
 WEFT_API void weft_model_get_info(const weft_model *model, weft_model_info *info);
@@ -237,7 +240,8 @@ typedef struct weft_tokenizer_options {
 } weft_tokenizer_options;
 
 /* path: a GGUF file, a tokenizer.json, a SentencePiece .model, a tiktoken file, BERT's vocab.txt, a
- * vocab.json with merges.txt beside it, llama2.c's tokenizer.bin, or a directory with one of them.
+ * vocab.json with merges.txt beside it, llama2.c's tokenizer.bin, or a directory with one of them; an
+ * OpenNMT vocabulary whose tokens are letters (..._vocabulary.txt).
  * Test vectors that are stored with it (weft.tokenizer.selftest) are checked. */
 WEFT_API weft_tokenizer *
 weft_tokenizer_load(const char *path, const weft_tokenizer_options *options, weft_error *err);
@@ -462,6 +466,12 @@ WEFT_API void weft_session_free(weft_session *session);
 /* Another session of the same engine with the same tokens and logits. Both go on as if each were
  * alone. */
 WEFT_API weft_session *weft_session_fork(const weft_session *session, weft_error *err);
+
+/* Of a model with an encoder: the session forgets its tokens and has this source from now on. What
+ * its decoder says begins with start_id. Keys and values of the source are made once, and forks share
+ * them. On error the session has no source. */
+WEFT_API weft_status weft_session_source(weft_session *session, const int32_t *ids, int64_t n,
+                                         weft_error *err);
 
 /* Appends n tokens and computes the logits that follow the last of them. On error the session has
  * the tokens it had before the call. A context or a cache that is full is WEFT_ECONTEXT, before
@@ -692,6 +702,8 @@ typedef struct weft_beam_options {
     weft_early early;
     const int32_t *ends; /* [n_end] tokens that end a text; NULL: those of the model */
     int n_end;
+    const int32_t *source; /* [n_source] what an encoder-decoder reads; all beams share it */
+    int64_t n_source;
 } weft_beam_options;
 
 typedef struct weft_beam {

@@ -110,6 +110,9 @@ void weft_model_get_info(const weft_model *w, weft_model_info *info)
         .n_parameter = m->n_parameter,
         .bytes_anonymous = atomic_load(&w->host.mem.used),
         .eos_id = w->ends.n > 0 ? w->ends.id[0] : -1,
+        .n_layer_src = m->n_layer_src,
+        .n_vocab_src = m->n_vocab_src,
+        .start_id = (int32_t)m->start,
     };
     for (int f = 0; f < m->file.n_file; f++)
         i.bytes_mapped += m->file.file[f].mapped ? m->file.file[f].size : 0;

@@ -90,6 +90,12 @@ struct model {
     int64_t n_ignored;     /* tensors that no model needs */
 };
 
+/* Does it read a source? */
+static inline bool model_encodes(const model *m)
+{
+    return m->n_layer_src > 0;
+}
+
 /* h must outlive the model. */
 weft_status model_open(model *m, const char *path, weft_load load, host *h, weft_error *err);
 

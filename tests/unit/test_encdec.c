@@ -1,0 +1,550 @@
+/* Encoder-decoders in an engine: what a session says of a source is what a forward without caches
+ * says, bit by bit, whoever else is in the batch; beams share one source; texts and scores are those
+ * of transformers (tools/encdec_golden.py). */
+#include "small_model.h"
+
+#include "engine/beam.h"
+
+#include <jansson.h>
+#include <math.h>
+
+enum { MAX_IDS = 256 };
+
+static const char *const names[] = { "bart", "marian", "m2m", "t5", "flan-t5" };
+#define N_NAME (sizeof names / sizeof *names)
+
+static void open_golden(fixture_model *f, const char *name)
+{
+    char path[128];
+    weft_error err = { 0 };
+    snprintf(path, sizeof path, "golden/%s", name);
+    host_plain(&f->host);
+    if (model_open(&f->model, fixture(path), WEFT_LOAD_COPY, &f->host, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+}
+
+static void must_encode(engine *e, const source_text *s, int n)
+{
+    weft_error err = { 0 };
+    if (engine_encode(e, s, n, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+}
+
+/* Tokens below 59, which every golden has. */
+static void words(int32_t *ids, int n, uint64_t who)
+{
+    for (int i = 0; i < n; i++)
+        ids[i] = (int32_t)(3 + draw(500 + who, (uint64_t)i) % 56);
+}
+
+/* ---- cached is recomputed -------------------------------------------------------------------- */
+
+typedef struct whole {
+    batch_row row[MAX_IDS], src_row[MAX_IDS];
+    sequence seq, src_seq;
+    batch batch, src;
+} whole;
+
+static void lay_out(batch *b, batch_row *row_of, sequence *seq, const int32_t *ids, int n)
+{
+    *seq = (sequence){ .n = n, .source = -1 };
+    *b = (batch){ .n_row = n, .n_seq = 1, .row = row_of, .seq = seq };
+    for (int i = 0; i < n; i++)
+        row_of[i] = (batch_row){ .id = ids[i], .pos = i };
+}
+
+/* The last logits of one forward over everything, without a cache. */
+static void recompute(const model *m, const kernels *kern, const int32_t *source, int n_source,
+                      const int32_t *ids, int n, float *logits)
+{
+    static whole w;
+    run dry, r;
+    weft_error err = { 0 };
+    lay_out(&w.src, w.src_row, &w.src_seq, source, n_source);
+    lay_out(&w.batch, w.row, &w.seq, ids, n);
+    w.batch.src = &w.src;
+    w.seq.source = 0;
+    w.row[n - 1].wanted = true;
+    w.batch.n_wanted = 1;
+    assert_int_equal(run_init_dry(&dry, &m->host->mem, 1, &err), WEFT_OK);
+    run_begin(&dry, &w.batch);
+    m->arch->family->forward(&dry, m);
+    assert_int_equal(
+        run_init(&r, &m->host->mem, dry.meta.peak, dry.data.peak, dry.scratch_peak, &err), WEFT_OK);
+    run_free(&dry);
+    r.kern = kern;
+    run_begin(&r, &w.batch);
+    const tensor *z = m->arch->family->forward(&r, m);
+    memcpy(logits, row(z, 0), (size_t)m->n_vocab * sizeof *logits);
+    run_free(&r);
+}
+
+static void cached_is_recomputed(void **state)
+{
+    (void)state;
+    int32_t source[23], ids[17];
+    float want[128];
+    words(source, 23, 1);
+    words(ids, 17, 2);
+    for (size_t k = 0; k < N_NAME; k++) {
+        fixture_model f;
+        open_golden(&f, names[k]);
+        engine *e = make_engine(&f, (engine_options){ .n_thread = 2, .n_batch = 5 });
+        session *s = make_session(e);
+        must_encode(e, &(source_text){ s, source, 23 }, 1);
+        for (int n = 1; n <= 17; n++) {
+            must_feed(s, ids + n - 1, 1);
+            recompute(&f.model, e->kern, source, 23, ids, n, want);
+            assert_memory_equal(s->logits, want, (size_t)f.model.n_vocab * sizeof *want);
+        }
+        session_cut(s, 0);
+        must_feed(s, ids, 17); /* the same in pieces of five */
+        assert_memory_equal(s->logits, want, (size_t)f.model.n_vocab * sizeof *want);
+        source[7] ^= 1; /* the comparison can fail */
+        recompute(&f.model, e->kern, source, 23, ids, 17, want);
+        assert_true(memcmp(s->logits, want, (size_t)f.model.n_vocab * sizeof *want) != 0);
+        source[7] ^= 1;
+        session_free(s);
+        engine_free(e);
+        close_llama(&f);
+    }
+}
+
+/* ---- company does not matter ----------------------------------------------------------------- */
+
+static void company_does_not_matter(void **state)
+{
+    (void)state;
+    int32_t source[5][20], ids[5][9];
+    const int length[5] = { 20, 1, 13, 7, 19 };
+    for (size_t k = 0; k < N_NAME; k++) {
+        fixture_model f;
+        open_golden(&f, names[k]);
+        engine *e = make_engine(&f, (engine_options){ .n_thread = 2, .n_session = 6, .n_ctx = 40 });
+        session *s[5], *alone = make_session(e);
+        source_text from[5];
+        work w[5];
+        for (int i = 0; i < 5; i++) {
+            words(source[i], length[i], (uint64_t)(10 + i));
+            words(ids[i], 9, (uint64_t)(20 + i));
+            s[i] = make_session(e);
+            from[i] = (source_text){ s[i], source[i], length[i] };
+            w[i] = (work){ .session = s[i], .ids = ids[i], .n = 3 + i };
+        }
+        must_encode(e, from, 5); /* forwards of 40 rows: not all at once */
+        must_eval(e, w, 5);
+        for (int i = 0; i < 5; i++) {
+            must_encode(e, &(source_text){ alone, source[i], length[i] }, 1);
+            must_feed(alone, ids[i], 3 + i);
+            assert_memory_equal(alone->logits, s[i]->logits,
+                                (size_t)f.model.n_vocab * sizeof *alone->logits);
+        }
+        for (int i = 0; i < 5; i++)
+            session_free(s[i]);
+        session_free(alone);
+        assert_int_equal(e->pages.n_free, e->pages.n_page);
+        engine_free(e);
+        close_llama(&f);
+    }
+}
+
+/* ---- pages ----------------------------------------------------------------------------------- */
+
+/* Six beams over a source of two pages: it is there once. */
+static void beams_share_a_source(void **state)
+{
+    (void)state;
+    int32_t source[70];
+    fixture_model f;
+    weft_error err = { 0 };
+    words(source, 70, 3);
+    open_golden(&f, "t5");
+    engine *e = make_engine(&f, (engine_options){ .n_session = 6, .n_ctx = 100 });
+    session *s[6] = { make_session(e) };
+    must_encode(e, &(source_text){ s[0], source, 70 }, 1);
+    const int32_t start = (int32_t)f.model.start;
+    must_feed(s[0], &start, 1);
+    for (int i = 1; i < 6; i++)
+        s[i] = session_fork(s[0], &err);
+    int64_t held = e->pages.n_page - e->pages.n_free;
+    assert_int_equal(held, 2 + 1); /* the source; the start, which all share as well */
+    for (int32_t i = 0; i < 6; i++)
+        must_feed(s[i], &i, 1);
+    held = e->pages.n_page - e->pages.n_free;
+    assert_int_equal(held, 2 + 6);
+    print_message("6 beams over a source of 70: %lld pages of %zu bytes, of which 2 are the "
+                  "source's; without sharing 18\n",
+                  (long long)held, e->pages.layout.page_bytes);
+    assert_int_equal(pages_holders(&e->pages, s[3]->source.page[1]), 6);
+    for (int i = 0; i < 6; i++)
+        session_free(s[i]);
+    assert_int_equal(e->pages.n_free, e->pages.n_page);
+    engine_free(e);
+    close_llama(&f);
+}
+
+/* Rows depend on the source: sessions of different sources share no beginnings. */
+static void other_sources_share_nothing(void **state)
+{
+    (void)state;
+    int32_t source[2][8], ids[130];
+    fixture_model f;
+    words(source[0], 8, 4);
+    words(source[1], 8, 5);
+    words(ids, 130, 6);
+    open_golden(&f, "t5");
+    engine *e = make_engine(&f, (engine_options){ .n_session = 2, .n_ctx = 200 });
+    session *a = make_session(e), *b = make_session(e);
+    must_encode(e, &(source_text){ a, source[0], 8 }, 1);
+    must_encode(e, &(source_text){ b, source[1], 8 }, 1);
+    must_feed(a, ids, 130);
+    assert_int_equal(session_match(b, ids, 130), 0);
+    session_copy(b, a);
+    session_cut(b, 0);
+    assert_int_equal(session_match(b, ids, 130), 128);
+    session_free(a);
+    session_free(b);
+    engine_free(e);
+    close_llama(&f);
+}
+
+/* ---- refusals -------------------------------------------------------------------------------- */
+
+static void what_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    int32_t ids[64];
+    fixture_model f;
+    weft_error err = { 0 };
+    words(ids, 64, 7);
+    open_golden(&f, "bart");
+    engine *e = make_engine(&f, (engine_options){ .n_cache = 64 });
+    session *s = make_session(e);
+    assert_int_equal(engine_eval(e, &(work){ .session = s, .ids = ids, .n = 1 }, 1, &err),
+                     WEFT_EINVAL);
+    assert_non_null(strstr(err.message, "reads a source"));
+    assert_int_equal(engine_encode(e, &(source_text){ s, ids, 0 }, 1, &err), WEFT_EINVAL);
+    assert_int_equal(engine_encode(e, &(source_text){ s, ids, 41 }, 1, &err), WEFT_ECONTEXT);
+    ids[2] = 61;
+    assert_int_equal(engine_encode(e, &(source_text){ s, ids, 5 }, 1, &err), WEFT_EINVAL);
+    ids[2] = -1;
+    assert_int_equal(engine_encode(e, &(source_text){ s, ids, 5 }, 1, &err), WEFT_EINVAL);
+    ids[2] = 9;
+    must_encode(e, &(source_text){ s, ids, 5 }, 1);
+    session *other = make_session(e);
+    assert_int_equal(engine_encode(e, &(source_text){ other, ids, 5 }, 1, &err), WEFT_ECONTEXT);
+    assert_int_equal(session_save(s, temp_path("s"), &err), WEFT_EUNSUPPORTED);
+    session_free(s);
+    session_free(other);
+    assert_int_equal(e->pages.n_free, e->pages.n_page);
+    engine_free(e);
+    close_llama(&f);
+
+    open_typed(&f, &dtype_f32);
+    e = make_engine(&f, (engine_options){ 0 });
+    s = make_session(e);
+    assert_int_equal(engine_encode(e, &(source_text){ s, ids, 5 }, 1, &err), WEFT_EINVAL);
+    assert_non_null(strstr(err.message, "no encoder"));
+    session_free(s);
+    engine_free(e);
+    close_llama(&f);
+}
+
+static void no_numbers_are_named(void **state)
+{
+    (void)state;
+    int32_t ids[5];
+    fixture_model f;
+    weft_error err = { 0 };
+    words(ids, 5, 8);
+    open_golden(&f, "bart");
+    for (int64_t i = 0; i < f.model.n_param; i++)
+        if (strcmp(f.model.param[i]->name, "enc.blk.1.ffn_up.weight") == 0)
+            ((float *)f.model.param[i]->data)[3] = NAN;
+    engine *e = make_engine(&f, (engine_options){ 0 });
+    session *s = make_session(e);
+    assert_int_equal(engine_encode(e, &(source_text){ s, ids, 5 }, 1, &err), WEFT_ENUMERIC);
+    assert_non_null(strstr(err.message, "enc.blk.1.ffn_up is the first"));
+    assert_int_equal(e->pages.n_free, e->pages.n_page);
+    session_free(s);
+    engine_free(e);
+    close_llama(&f);
+}
+
+/* ---- transformers ---------------------------------------------------------------------------- */
+
+/* The numbers up to the next '|' or the end of the line; `at` is behind it then. */
+static int read_ids(char **at, int32_t *ids)
+{
+    int n = 0;
+    for (;;) {
+        *at += strspn(*at, " ");
+        if (**at == '|' || **at == '\0')
+            break;
+        assert_true(n < MAX_IDS);
+        ids[n++] = (int32_t)strtol(*at, at, 10);
+    }
+    *at += **at == '|';
+    return n;
+}
+
+typedef struct said {
+    int32_t ids[MAX_IDS];
+    int64_t n;
+    double score;
+} said;
+
+static bool among(const int32_t *ids, int n, int32_t id)
+{
+    for (int i = 0; i < n; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+static double log_probability(const session *s, int32_t id)
+{
+    double top = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < s->engine->model->n_vocab; i++)
+        top = fmax(top, (double)s->logits[i]);
+    for (int64_t i = 0; i < s->engine->model->n_vocab; i++)
+        sum += exp((double)s->logits[i] - top);
+    return (double)s->logits[id] - top - log(sum);
+}
+
+static void say_greedily(engine *e, const weft_beam_options *o, said *to)
+{
+    session *s = make_session(e);
+    int32_t id = (int32_t)e->model->start;
+    *to = (said){ 0 };
+    must_encode(e, &(source_text){ s, o->source, o->n_source }, 1);
+    do {
+        must_feed(s, &id, 1);
+        id = session_greedy(s);
+        to->score += log_probability(s, id);
+        to->ids[to->n++] = id;
+    } while (to->n < o->n_new && !among(o->ends, o->n_end, id));
+    session_free(s);
+}
+
+static int say(engine *e, const weft_beam_options *o, said *to)
+{
+    if (o->n_beam == 1) {
+        say_greedily(e, o, to);
+        return 1;
+    }
+    weft_error err = { 0 };
+    const int32_t start = (int32_t)e->model->start;
+    weft_beams *b = beam_search(e, &start, 1, o, &err);
+    if (!b)
+        fail_msg("%s", err.message);
+    for (int i = 0; i < b->n; i++) {
+        memcpy(to[i].ids, b->beam[i].ids, (size_t)b->beam[i].n * sizeof(int32_t));
+        to[i].n = b->beam[i].n;
+        to[i].score = b->beam[i].score;
+    }
+    const int n = b->n;
+    beams_free(b);
+    return n;
+}
+
+static void check_line(engine *e, char *line, double *worst)
+{
+    int32_t source[MAX_IDS], ends[MAX_IDS], ids[MAX_IDS];
+    static said texts[16];
+    weft_beam_options o = { .ends = ends, .source = source };
+    char *at = line;
+    o.n_beam = (int)strtol(at, &at, 10);
+    o.n_best = (int)strtol(at, &at, 10);
+    o.n_new = strtol(at, &at, 10);
+    o.length_penalty = strtod(at, &at);
+    at = strchr(at, '|') + 1;
+    o.n_source = read_ids(&at, source);
+    o.n_end = read_ids(&at, ends);
+    assert_int_equal(say(e, &o, texts), o.n_best);
+    for (int i = 0; i < o.n_best; i++) {
+        const double score = strtod(at, &at);
+        const int n = read_ids(&at, ids);
+        const double error = fabs(texts[i].score - score) / fmax(fabs(score), 1);
+        *worst = fmax(*worst, error);
+        if (n != texts[i].n || memcmp(ids, texts[i].ids, (size_t)n * sizeof *ids) != 0)
+            fail_msg("another text, of score %.9g instead of %.9g: %.200s", texts[i].score, score,
+                     line);
+        if (!(error <= 1e-5))
+            fail_msg("score %.9g, expected %.9g: %.200s", texts[i].score, score, line);
+    }
+    assert_int_equal(e->pages.n_free, e->pages.n_page);
+}
+
+static void texts_of_transformers(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < N_NAME; k++) {
+        char path[128];
+        size_t size;
+        double worst = 0;
+        int n = 0;
+        fixture_model f;
+        open_golden(&f, names[k]);
+        engine *e = make_engine(&f, (engine_options){ .n_thread = 2, .n_session = 6 });
+        snprintf(path, sizeof path, "golden/%s/generate.txt", names[k]);
+        char *text = read_whole(fixture(path), &size), *rest = text;
+        for (char *line; (line = strsep(&rest, "\n")) && *line; n++)
+            check_line(e, line, &worst);
+        print_message("%-8s %d searches, scores off by %.1e at most\n", names[k], n, worst);
+        assert_true(n >= 20);
+        free(text);
+        engine_free(e);
+        close_llama(&f);
+    }
+}
+
+/* ---- a trained model ------------------------------------------------------------------------- */
+
+#define AREN "encdec-aren-transliteration"
+
+static void open_aren(fixture_model *f)
+{
+    weft_error err = { 0 };
+    host_plain(&f->host);
+    if (model_open(&f->model, asset(AREN), WEFT_LOAD_COPY, &f->host, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+}
+
+static int read_list(const json_t *of, const char *key, int32_t *ids)
+{
+    const json_t *list = json_object_get(of, key);
+    for (size_t i = 0; i < json_array_size(list); i++)
+        ids[i] = (int32_t)json_integer_value(json_array_get(list, i));
+    return (int)json_array_size(list);
+}
+
+/* The largest difference from the stored log-probabilities of its two pairs, the end included. */
+static double aren_error(fixture_model *f, int *n_token)
+{
+    json_t *root = json_load_file(asset(AREN "/ref.json"), 0, NULL), *pair;
+    size_t at;
+    double worst = 0;
+    engine *e = make_engine(f, (engine_options){ .n_thread = 2 });
+    session *s = make_session(e);
+    *n_token = 0;
+    json_array_foreach(json_object_get(root, "score"), at, pair)
+    {
+        int32_t source[MAX_IDS], ids[MAX_IDS];
+        const int n_source = read_list(pair, "source_ids", source);
+        const int n = read_list(pair, "decoder_input_ids", ids);
+        const json_t *want = json_object_get(pair, "log_probs_f64");
+        ids[n] = 2; /* the end */
+        must_encode(e, &(source_text){ s, source, n_source }, 1);
+        for (int i = 0; i < n; i++, ++*n_token) {
+            must_feed(s, ids + i, 1);
+            worst = fmax(worst, fabs(log_probability(s, ids[i + 1]) -
+                                     json_real_value(json_array_get(want, (size_t)i))));
+        }
+    }
+    json_decref(root);
+    session_free(s);
+    engine_free(e);
+    return worst;
+}
+
+static void transliteration_is_ctranslate2s(void **state)
+{
+    (void)state;
+    int n;
+    fixture_model f;
+    open_aren(&f);
+    const double worst = aren_error(&f, &n);
+    print_message("%d log-probabilities, off by %.1e at most\n", n, worst);
+    assert_true(n == 15 && worst <= 1e-5);
+    close_llama(&f);
+}
+
+/* All matrices that products read, as q8_0: within 0.05 nats of a token, and the same words. */
+static void transliteration_in_q8_0(void **state)
+{
+    (void)state;
+    int n;
+    fixture_model f;
+    open_aren(&f);
+    for (int64_t i = 0; i < f.model.n_param; i++) {
+        tensor *t = f.model.param[i];
+        if (t->n_dim < 2 || strstr(t->name, "output_bias"))
+            continue;
+        char *to = arena_alloc(&f.model.store,
+                               (size_t)rows(t) * dtype_row_bytes(&dtype_q8_0, cols(t)), NULL);
+        for (int64_t k = 0; k < rows(t); k++)
+            dtype_q8_0.encode(to + (size_t)k * dtype_row_bytes(&dtype_q8_0, cols(t)),
+                              (const real *)t->data + k * cols(t), cols(t));
+        t->type = &dtype_q8_0;
+        t->data = to;
+    }
+    const double worst = aren_error(&f, &n);
+    print_message("%d log-probabilities of q8_0 weights, off by %.1e at most\n", n, worst);
+    assert_true(worst > 1e-5 && worst <= 0.05);
+    close_llama(&f);
+}
+
+/* Letters in, letters out, through the public functions: greedy and four beams. */
+static void transliteration_of_text(void **state)
+{
+    (void)state;
+    static const char *const words_of[][2] = {
+        { "\xD8\xA2\xD8\xAA\xD8\xB2\xD9\x85\xD9\x88\xD9\x86", "atzmon" },
+        { "\xD8\xA2\xD8\xB2\xD8\xA7", "azza" },
+    };
+    weft_error err = { 0 };
+    weft_model *m = weft_model_open(asset(AREN), NULL, &err);
+    weft_tokenizer *from = weft_tokenizer_load(asset(AREN "/source_vocabulary.txt"), NULL, &err);
+    weft_tokenizer *to = weft_tokenizer_load(asset(AREN "/target_vocabulary.txt"), NULL, &err);
+    const weft_engine_options options = { .struct_size = sizeof options, .n_session = 4 };
+    weft_engine *e = m && from && to ? weft_engine_new(m, &options, &err) : NULL;
+    if (!e)
+        fail_msg("%s", err.message);
+    weft_model_info info = { .struct_size = sizeof info };
+    weft_model_get_info(m, &info);
+    assert_int_equal(info.n_vocab_src, 51);
+    for (int k = 0; k < 4; k++) {
+        const char *word = words_of[k / 2][0];
+        weft_tokens *source = weft_tokenizer_encode(from, word, strlen(word), NULL, &err);
+        const weft_beam_options o = { .struct_size = sizeof o,
+                                      .n_beam = k % 2 ? 4 : 1,
+                                      .n_new = 20,
+                                      .length_penalty = 1,
+                                      .source = source->ids,
+                                      .n_source = source->n };
+        weft_beams *found = weft_beam_search(e, &info.start_id, 1, &o, &err);
+        if (!found)
+            fail_msg("%s", err.message);
+        char letters[64] = { 0 };
+        size_t at = 0;
+        for (int64_t i = 0; i < found->beam[0].n; i++)
+            at += (size_t)weft_tokenizer_piece(to, found->beam[0].ids[i], letters + at,
+                                               sizeof letters - at);
+        assert_string_equal(letters, words_of[k / 2][1]);
+        weft_beams_free(found);
+        weft_tokens_free(source);
+    }
+    weft_engine_free(e);
+    weft_tokenizer_free(from);
+    weft_tokenizer_free(to);
+    weft_model_close(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST("encdec: cached equals recomputed, bit by bit", cached_is_recomputed),
+        TEST("encdec: sources and texts in company equal those alone", company_does_not_matter),
+        TEST("encdec: beams share one source", beams_share_a_source),
+        TEST("encdec: other sources share nothing", other_sources_share_nothing),
+        TEST("encdec: what cannot be is refused", what_cannot_be_is_refused),
+        TEST("encdec: a source that becomes no numbers names the tensor", no_numbers_are_named),
+        TEST("encdec: greedy and beams give transformers' texts and scores", texts_of_transformers),
+        TEST("encdec: a transliteration has CTranslate2's log-probabilities",
+             transliteration_is_ctranslate2s),
+        TEST("encdec: in q8_0 they are near", transliteration_in_q8_0),
+        TEST("encdec: a word becomes a word", transliteration_of_text),
+    };
+    return RUN(tests);
+}
