@@ -20,18 +20,17 @@ static const option options[] = {
     OPTION_IDS(prompt),
     { 'n', "predict", OPT_INT, &n_new, "N", SETTING,
       "most tokens to generate; -1: until the text ends (256)" },
-    { 0, "beams", OPT_INT, &n_beam, "N", 0,
-      "search the likeliest text, following N at a time (1: greedy)" },
+    { 0, "beams", OPT_INT, &n_beam, "N", 0, "search the likeliest text, N at a time (1: greedy)" },
     { 0, "n-best", OPT_INT, &n_best, "N", 0, "with --beams: show the N best, with scores (1)" },
     { 0, "length-penalty", OPT_REAL, &length_penalty, "X", RARE,
       "with --beams: scores are divided by length^X (1)" },
     { 0, "begin", OPT_TEXT, &begin_ids, "N,N,...", RARE,
-      "ids that the text begins with, behind the model's start: a language" },
+      "ids that the text begins with: a language" },
     OPTION_JSON(json, "print one JSON object"),
     { 0, "source-vocabulary", OPT_TEXT, &source_vocabulary, "FILE", RARE,
-      "tokenizer of the source (source_vocabulary.txt of the model, or its tokenizer)" },
+      "tokenizer of the source (the model's)" },
     { 0, "target-vocabulary", OPT_TEXT, &target_vocabulary, "FILE", RARE,
-      "tokenizer of the text (target_vocabulary.txt of the model, or its tokenizer)" },
+      "tokenizer of the text (the model's)" },
     OPTION_CTX_SIZE(shape),
     OPTION_THREADS(shape.threads),
     OPTION_KV_TYPE(shape),
@@ -44,9 +43,10 @@ static const option options[] = {
 static const char examples[] = "  weft translate ./opus-mt-en-de -p \"Good morning.\" --beams 4\n"
                                "  weft translate ./flan-t5-small -p \"summarize: ...\" -n 60\n";
 
-static const char about[] = "The tokenizer puts around the source what the model wants there. Of "
-                            "generation_config.json only\n"
-                            "the tokens that end a text are used.\n";
+static const char about[] =
+    "The tokenizer puts around the source what the model wants there. It is the\n"
+    "model's, or source_vocabulary.txt and target_vocabulary.txt in its directory.\n"
+    "Of generation_config.json only the tokens that end a text are used.\n";
 
 typedef struct job {
     weft_model *model;

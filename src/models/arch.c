@@ -28,7 +28,7 @@ static weft_status find_arch(model *m, bool gguf, weft_error *err)
     if (!entry || entry->type != META_TEXT)
         return weft_fail(err, WEFT_EFORMAT, "%s: %s is missing or not text", m->file.meta_path,
                          key);
-    char known[160] = "";
+    char known[400] = "";
     for (int i = 0; i < n_arch; i++) {
         const char *name = gguf ? archs[i].gguf : archs[i].hf;
         if (name && strcmp(name, entry->text) == 0) {
