@@ -778,10 +778,12 @@ typedef enum weft_schedule {
     WEFT_SCHEDULE_COSINE,
     WEFT_SCHEDULE_LINEAR,
     WEFT_SCHEDULE_CONSTANT,
-    WEFT_SCHEDULE_WSD, /* constant, and linear at the end */
+    WEFT_SCHEDULE_WSD,          /* constant, and linear at the end */
+    WEFT_SCHEDULE_INVERSE_SQRT, /* the square root of n_warmup / step, as in 2017 */
 } weft_schedule;
 
-/* By name: ids by what the file begins with, JSONL by .jsonl, all others are text. RAW16: ids of two
+/* By name: ids by what the file begins with, JSONL by .jsonl, TSV by .tsv, all others are text. TSV: a
+ * source, a tab and a target on each line. RAW16: ids of two
  * bytes and nothing else, as nanoGPT writes them. */
 typedef enum weft_data_kind {
     WEFT_DATA_BY_NAME,
@@ -789,6 +791,7 @@ typedef enum weft_data_kind {
     WEFT_DATA_JSONL,
     WEFT_DATA_IDS,
     WEFT_DATA_RAW16,
+    WEFT_DATA_TSV,
 } weft_data_kind;
 
 /* Before the first step, and after every one. Numbers that there are none of are NaN. */
@@ -814,6 +817,16 @@ typedef struct weft_train_progress {
 /* The model may be run meanwhile, for a sample of what it writes by now; what is made from it must
  * be freed before the function returns. False: stop, with a checkpoint. */
 typedef bool weft_train_fn(void *ud, const weft_train_progress *progress, weft_model *model);
+
+/* What an encoder-decoder learns. By data: pairs where documents have two parts (TSV, or JSONL with
+ * prompt and completion); otherwise spans where the vocabulary has <extra_id_0>, and infilling where
+ * it has <mask>. */
+typedef enum weft_task {
+    WEFT_TASK_BY_DATA,
+    WEFT_TASK_PAIRS,  /* the second part, from the first */
+    WEFT_TASK_SPANS,  /* T5: spans that are cut out of the text */
+    WEFT_TASK_INFILL, /* BART: the text, from one in which spans are masked */
+} weft_task;
 
 typedef struct weft_train_options {
     size_t struct_size;
@@ -868,6 +881,7 @@ typedef struct weft_train_options {
     void *log_ud;
     weft_progress_fn *reading; /* of the data, in bytes, before progress begins; or NULL */
     void *reading_ud;
+    weft_task task;
 } weft_train_options;
 
 /* What is sensible for a small model; struct_size is set. */

@@ -35,37 +35,36 @@ static weft_status make_tokenizer(weft_data *d, const weft_train_options *o, wef
 }
 
 /* Vocabulary and context of the model that there is, or of the one that there would be. */
-static weft_status find_sizes(weft_data *d, const weft_train_options *o, const char *from,
-                              int64_t *n_vocab, int64_t *n_ctx, weft_error *err)
+static weft_status find_reader(weft_data *d, const weft_train_options *o, const char *from,
+                               data_reader *r, weft_error *err)
 {
     if (from) {
         model m;
         const weft_status status = model_open(&m, from, WEFT_LOAD_MAP, &d->host, err);
         if (status == WEFT_OK) {
-            *n_vocab = m.n_vocab;
-            *n_ctx = m.n_ctx;
+            *r = (data_reader){ m.n_vocab, m.n_ctx, model_encodes(&m), (int32_t)m.start };
             model_close(&m);
         }
         return status;
     }
     fresh_shape s = { 0 };
     const weft_status status = shape_of(o, &s, err);
-    *n_vocab = (int64_t)d->tokenizer.n_id;
-    *n_ctx = s.n_ctx;
+    *r = (data_reader){ (int64_t)d->tokenizer.n_id, s.n_ctx, fresh_encodes(s.arch),
+                        d->tokenizer.eos };
     return status;
 }
 
 static weft_status open_data(weft_data *d, const weft_train_options *o, weft_error *err)
 {
     const char *from = o->resume ? o->out : o->model, *text = o->tokenizer ? o->tokenizer : from;
-    int64_t n_vocab, n_ctx;
+    data_reader r;
     weft_status status = text ? tokenizer_load(&d->tokenizer, text, NULL, o->load, &d->host, err)
                               : make_tokenizer(d, o, err);
     if (status != WEFT_OK)
         return status;
-    status = find_sizes(d, o, from, &n_vocab, &n_ctx, err);
+    status = find_reader(d, o, from, &r, err);
     if (status == WEFT_OK) {
-        const data_options how = data_of(o, &d->tokenizer, n_vocab, n_ctx);
+        const data_options how = data_of(o, &d->tokenizer, &r);
         status = data_open(&d->data, o->data, o->n_data, &how, &d->host, err);
     }
     if (status != WEFT_OK)

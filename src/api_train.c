@@ -83,10 +83,12 @@ static weft_status check(const weft_train_options *o, weft_error *err)
             return weft_fail(err, WEFT_EINVAL, "path %d is NULL", i);
     if (o->n_frozen < 0 || (o->n_frozen > 0 && !o->frozen))
         return weft_fail(err, WEFT_EINVAL, "no patterns of names given");
-    if ((unsigned)o->schedule >= N_SCHEDULE || (unsigned)o->data_kind > WEFT_DATA_RAW16)
+    if ((unsigned)o->schedule >= N_SCHEDULE || (unsigned)o->data_kind > WEFT_DATA_TSV)
         return weft_fail(err, WEFT_EINVAL, "no schedule or kind of data has the number %d",
                          (unsigned)o->schedule >= N_SCHEDULE ? (int)o->schedule
                                                              : (int)o->data_kind);
+    if ((unsigned)o->task > WEFT_TASK_INFILL)
+        return weft_fail(err, WEFT_EINVAL, "no task has the number %d", (int)o->task);
     if (o->preset && !fresh_preset(o->preset))
         return weft_fail(err, WEFT_EINVAL, "no preset is called \"%.40s\"; %s are", o->preset,
                          FRESH_PRESETS);
@@ -102,6 +104,13 @@ weft_status take_train_options(weft_train_options *to, const weft_train_options 
                ? check(to, err)
                : err->code;
 }
+
+/* 32 sentinels for the spans of a new T5: a text of 512 tokens has 26. */
+#define FOUR(a, b, c, d)                                                                           \
+    "<extra_id_" #a ">", "<extra_id_" #b ">", "<extra_id_" #c ">", "<extra_id_" #d ">"
+#define SENTINELS                                                                                  \
+    FOUR(0, 1, 2, 3), FOUR(4, 5, 6, 7), FOUR(8, 9, 10, 11), FOUR(12, 13, 14, 15),                  \
+        FOUR(16, 17, 18, 19), FOUR(20, 21, 22, 23), FOUR(24, 25, 26, 27), FOUR(28, 29, 30, 31)
 
 static schedule schedule_of(const weft_train_options *o, bool fresh)
 {
@@ -131,16 +140,19 @@ static bool ends_with(const char *s, const char *tail)
 weft_status learn_tokenizer(trained *made, train_options *t, const weft_train_options *o, host *h,
                             weft_error *err)
 {
-    static const char *const special[] = { END_OF_TEXT };
+    static const char *const special[] = { END_OF_TEXT, "<mask>", SENTINELS };
+    const int n_special = !o->arch || !fresh_encodes(o->arch) ? 1
+                          : strcmp(o->arch, "t5") == 0 ? (int)(sizeof special / sizeof *special)
+                                                       : 2;
     *t = (train_options){ .characters = o->characters,
                           .n_vocab = (uint32_t)o->n_vocab,
                           .least = 2,
                           .special = special,
-                          .n_special = 1,
+                          .n_special = n_special,
                           .n_thread = o->threads,
                           .load = o->load };
     for (int i = 0; i < o->n_data; i++)
-        if (o->data_kind > WEFT_DATA_TEXT ||
+        if ((o->data_kind > WEFT_DATA_TEXT && o->data_kind != WEFT_DATA_TSV) ||
             (o->data_kind == WEFT_DATA_BY_NAME && ends_with(o->data[i], ".jsonl")))
             return weft_fail(err, WEFT_EINVAL,
                              "%s: no plain text, from which a tokenizer could be made; give one",
@@ -322,22 +334,43 @@ static weft_status open_model(training *t, const char *from, weft_error *err)
     return t->model ? refuse_quantised(&t->model->model, err) : err->code;
 }
 
-data_options data_of(const weft_train_options *o, const tokenizer *t, int64_t n_vocab,
-                     int64_t n_ctx)
+static int32_t find_token(const tokenizer *t, const char *text)
+{
+    return (int32_t)tokenizer_find(t, text, strlen(text)); /* NO_ID is -1 */
+}
+
+static pairing pairing_of(const weft_train_options *o, const tokenizer *t, const data_reader *m)
+{
+    pairing p = { .encodes = m->encodes, .task = (data_task)o->task };
+    p.start = m->start;
+    p.eos = t->eos;
+    p.mask = find_token(t, "<mask>");
+    for (char name[32]; p.n_sentinel < MAX_SENTINEL; p.n_sentinel++) {
+        snprintf(name, sizeof name, "<extra_id_%d>", p.n_sentinel);
+        p.sentinel[p.n_sentinel] = find_token(t, name);
+        if (p.sentinel[p.n_sentinel] < 0)
+            break;
+    }
+    return p;
+}
+
+data_options data_of(const weft_train_options *o, const tokenizer *t, const data_reader *m)
 {
     return (data_options){ .corpus = { .tokenizer = t,
                                        .kind = (data_kind)o->data_kind,
                                        .separator = o->separator,
                                        .parse_special = o->parse_special,
+                                       .pairs = m->encodes,
                                        .eos = t->eos,
-                                       .n_vocab = (uint32_t)n_vocab,
+                                       .n_vocab = (uint32_t)m->n_vocab,
                                        .n_thread = o->threads,
                                        .load = o->load,
                                        .progress = o->reading,
                                        .progress_ud = o->reading_ud },
-                           .n_ctx = o->n_ctx       ? o->n_ctx
-                                    : n_ctx < 1024 ? n_ctx
-                                                   : 1024,
+                           .n_ctx = o->n_ctx          ? o->n_ctx
+                                    : m->n_ctx < 1024 ? m->n_ctx
+                                                      : 1024,
+                           .pairing = pairing_of(o, t, m),
                            .validation = o->validation };
 }
 
@@ -350,8 +383,14 @@ static weft_status open_data(training *t, const char *from, weft_error *err)
     t->has_tokenizer = status == WEFT_OK;
     if (status != WEFT_OK)
         return status;
-    const data_options d = data_of(o, &t->tokenizer, t->model->model.n_vocab,
-                                   t->model->model.n_ctx);
+    const model *m = &t->model->model;
+    const data_reader r = { m->n_vocab, m->n_ctx, model_encodes(m), (int32_t)m->start };
+    if (model_encodes(m) && m->n_vocab_src < m->n_vocab)
+        return weft_fail(err, WEFT_EUNSUPPORTED,
+                         "%s: source and target have vocabularies of their own, for which there "
+                         "is no tokenizer to train with",
+                         m->file.path);
+    const data_options d = data_of(o, &t->tokenizer, &r);
     status = data_open(&t->data, o->data, o->n_data, &d, h, err);
     t->has_data = status == WEFT_OK;
     return status;

@@ -20,8 +20,14 @@ weft_status learn_tokenizer(trained *made, train_options *t, const weft_train_op
 /* The shape of a new model that was asked for, but for its vocabulary. */
 weft_status shape_of(const weft_train_options *o, fresh_shape *s, weft_error *err);
 
-/* How a model with these sizes reads the data. */
-data_options data_of(const weft_train_options *o, const tokenizer *t, int64_t n_vocab,
-                     int64_t n_ctx);
+/* What the data has to know of the model. */
+typedef struct data_reader {
+    int64_t n_vocab, n_ctx;
+    bool encodes;
+    int32_t start; /* of what a decoder says */
+} data_reader;
+
+/* How such a model reads the data. */
+data_options data_of(const weft_train_options *o, const tokenizer *t, const data_reader *m);
 
 #endif

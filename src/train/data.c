@@ -33,6 +33,9 @@ static uint32_t cursor_next(cursor *c)
 /* The split is the same for every seed: a run may go on with another. */
 #define SPLIT_KEY 0x776566742073706Cu
 
+/* Of the places of spans: those of validation are always the same. */
+#define NOISE_KEY 0x7765667420737061u
+
 /* Targets of ids [at, at + n) that are the end of a text; the first of them is none, nor are those
  * before quiet. */
 static int64_t count_eos(const corpus *c, int64_t at, int64_t n, int64_t quiet)
@@ -47,6 +50,22 @@ static int64_t count_eos(const corpus *c, int64_t at, int64_t n, int64_t quiet)
     return n_eos;
 }
 
+/* Targets of a piece, by whatever task. */
+static int64_t targets_of(const dataset *d, const data_piece *q)
+{
+    return d->pairing.task == TASK_NEXT ? piece_targets(q)
+                                        : pair_targets(&d->pairing, q->n, q->quiet);
+}
+
+/* What the samples of a part have for an encoder-decoder: rows of the decoder are targets. */
+static void count_pair(data_part *p, const data_piece *q)
+{
+    const int64_t n = targets_of(p->set, q);
+    p->counts.n_row += n;
+    p->counts.n_target += n;
+    p->counts.n_eos += n > 0 && p->set->corpus.eos >= 0;
+}
+
 static void stream_init(data_part *p, int64_t begin, int64_t end)
 {
     const corpus *c = &p->set->corpus;
@@ -57,7 +76,11 @@ static void stream_init(data_part *p, int64_t begin, int64_t end)
     p->n_in_order = n < 2 ? 0 : (n - 2) / T + 1;
     p->most_seq = 1;
     p->counts = (data_counts){ .n_sample = p->n_sample, .n_document = c->n_document };
-    if (n < 2)
+    for (int64_t i = 0; p->set->pairing.task != TASK_NEXT && i < p->n_in_order; i++) {
+        const int64_t left = n - i * T;
+        count_pair(p, &(data_piece){ .n = (int32_t)(left > T ? T + 1 : left) });
+    }
+    if (n < 2 || p->set->pairing.task != TASK_NEXT)
         return;
     p->counts.n_row = p->counts.n_target = n - 1;
     p->counts.n_eos = count_eos(c, begin, n, 0);
@@ -106,6 +129,10 @@ static void count_pieces(data_part *p)
     }
     for (int64_t i = 0; p->n_sample > 0 && i < p->first[p->n_sample]; i++) {
         const data_piece *q = &p->piece[i];
+        if (p->set->pairing.task != TASK_NEXT) {
+            count_pair(p, q);
+            continue;
+        }
         p->counts.n_row += q->n - 1;
         p->counts.n_target += piece_targets(q);
         p->counts.n_eos += count_eos(&p->set->corpus, q->at, q->n, q->quiet);
@@ -152,10 +179,34 @@ static weft_status check_options(const data_options *o, int n_path, weft_error *
     return WEFT_OK;
 }
 
+/* What is not asked for follows from the data and from what the vocabulary has. */
+static weft_status choose_task(dataset *d, weft_error *err)
+{
+    pairing *p = &d->pairing;
+    const corpus *c = &d->corpus;
+    if (!p->encodes)
+        return p->task == TASK_NEXT
+                   ? WEFT_OK
+                   : weft_fail(err, WEFT_EINVAL, "sources are for models with an encoder");
+    if (p->task == TASK_NEXT)
+        p->task = c->n_prompt > 0 ? TASK_PAIRS : p->n_sentinel > 0 ? TASK_SPANS : TASK_INFILL;
+    if (p->task == TASK_PAIRS && c->n_prompt < c->n_document)
+        return weft_fail(err, WEFT_EINVAL, "%lld of %lld documents are no pairs",
+                         (long long)(c->n_document - c->n_prompt), (long long)c->n_document);
+    if (p->task != TASK_PAIRS && c->n_prompt > 0)
+        return weft_fail(err, WEFT_EINVAL, "pairs are learned as pairs, and not cut into spans");
+    if (p->task == TASK_SPANS && p->n_sentinel == 0)
+        return weft_fail(err, WEFT_EINVAL, "the vocabulary has no <extra_id_0> for spans");
+    if (p->task == TASK_INFILL && p->mask < 0)
+        return weft_fail(err, WEFT_EINVAL, "the vocabulary has no <mask> for spans");
+    return WEFT_OK;
+}
+
 weft_status data_open(dataset *d, const char *const *path, int n_path, const data_options *o,
                       host *h, weft_error *err)
 {
     *d = (dataset){ .n_ctx = o->n_ctx, .train = { .set = d }, .validation = { .set = d } };
+    d->pairing = o->pairing;
     weft_status status = check_options(o, n_path, err);
     if (status == WEFT_OK)
         status = corpus_open(&d->corpus, path, n_path, &o->corpus, h, err);
@@ -167,6 +218,8 @@ weft_status data_open(dataset *d, const char *const *path, int n_path, const dat
     if (c->n_document == 0)
         status = weft_fail(err, WEFT_EFORMAT, "%s: no text in %s", path[0],
                            n_path > 1 ? "this and the other files" : "it");
+    else if (choose_task(d, err) != WEFT_OK)
+        status = err->code;
     else if (d->windows && c->n_prompt > 0)
         status = weft_fail(err, WEFT_EINVAL, "prompts are learned too where samples are windows");
     else
@@ -216,6 +269,32 @@ static int64_t shuffled(const data_part *p, uint64_t seed, int64_t i)
     return (int64_t)rng_permute(key, 0, (uint64_t)p->n_sample, k);
 }
 
+/* The next id, if it is one: a mapped file may have been changed. */
+static weft_status read_id(cursor *k, const corpus *c, uint32_t *id, weft_error *err)
+{
+    *id = cursor_next(k);
+    if (*id < c->n_vocab)
+        return WEFT_OK;
+    return weft_fail(err, WEFT_EFORMAT, "%s: changed while it was used: id %u of %u",
+                     k->source->file.path ? k->source->file.path : "memory", *id, c->n_vocab);
+}
+
+static weft_status fill_pair(batch *b, const dataset *d, const data_piece *q, uint64_t key,
+                             uint64_t number, weft_error *err)
+{
+    pair_writer p;
+    cursor k = cursor_at(&d->corpus, q->at);
+    weft_status status = WEFT_OK;
+    pair_begin(&p, &d->pairing, b, (batch *)b->src, q->n, q->quiet, key, number);
+    for (int32_t i = 0; i < q->n && status == WEFT_OK; i++) {
+        uint32_t id;
+        status = read_id(&k, &d->corpus, &id, err);
+        pair_add(&p, (int32_t)id);
+    }
+    pair_end(&p);
+    return status;
+}
+
 static weft_status fill_piece(batch *b, const corpus *c, const data_piece *p, weft_error *err)
 {
     const int32_t first = b->n_row, seq = b->n_seq++;
@@ -223,10 +302,9 @@ static weft_status fill_piece(batch *b, const corpus *c, const data_piece *p, we
     cursor k = cursor_at(c, p->at);
     b->seq[seq] = (sequence){ .first = first, .n = p->n - 1, .source = -1 };
     for (int32_t i = 0; i < p->n; i++) {
-        const uint32_t id = cursor_next(&k);
-        if (id >= c->n_vocab) /* was not so when the file was opened */
-            return weft_fail(err, WEFT_EFORMAT, "%s: changed while it was used: id %u of %u",
-                             k.source->file.path ? k.source->file.path : "memory", id, c->n_vocab);
+        uint32_t id;
+        if (read_id(&k, c, &id, err) != WEFT_OK)
+            return err->code;
         if (i + 1 < p->n)
             row[i] = (batch_row){
                 .id = (int32_t)id, .seq = seq, .pos = i, .target = NO_TARGET, .weight = 1
@@ -241,20 +319,27 @@ static weft_status fill_piece(batch *b, const corpus *c, const data_piece *p, we
     return WEFT_OK;
 }
 
-static weft_status fill_sample(batch *b, const data_part *p, int64_t k, int64_t at, weft_error *err)
+/* Sample k, the i-th that is drawn with this key. */
+static weft_status fill_sample(batch *b, const data_part *p, int64_t k, int64_t at, uint64_t key,
+                               int64_t i_drawn, weft_error *err)
 {
     data_piece window;
     int64_t n;
     const data_piece *q = sample_pieces(p, k, at, &window, &n);
     weft_status status = WEFT_OK;
     for (int64_t i = 0; i < n && status == WEFT_OK; i++)
-        status = fill_piece(b, &p->set->corpus, &q[i], err);
+        status = p->set->pairing.task == TASK_NEXT
+                     ? fill_piece(b, &p->set->corpus, &q[i], err)
+                     : fill_pair(b, p->set, &q[i], key, (uint64_t)i_drawn << 24 | (uint64_t)i, err);
     return status;
 }
 
 static void empty_batch(batch *b)
 {
-    *b = (batch){ .row = b->row, .seq = b->seq };
+    batch *src = (batch *)b->src;
+    *b = (batch){ .row = b->row, .seq = b->seq, .src = src };
+    if (src)
+        *src = (batch){ .row = src->row, .seq = src->seq };
 }
 
 weft_status data_fill(batch *b, const data_part *p, uint64_t seed, int64_t i, int32_t n,
@@ -264,7 +349,7 @@ weft_status data_fill(batch *b, const data_part *p, uint64_t seed, int64_t i, in
     empty_batch(b);
     for (int64_t end = i + n; i < end && status == WEFT_OK; i++) {
         const int64_t k = shuffled(p, seed, i);
-        status = fill_sample(b, p, k, p->begin + k, err);
+        status = fill_sample(b, p, k, p->begin + k, seed ^ NOISE_KEY, i, err);
     }
     return status;
 }
@@ -274,7 +359,7 @@ weft_status data_fill_in_order(batch *b, const data_part *p, int64_t i, int32_t 
     weft_status status = WEFT_OK;
     empty_batch(b);
     for (int64_t end = i + n; i < end && status == WEFT_OK; i++)
-        status = fill_sample(b, p, i, p->begin + i * p->set->n_ctx, err);
+        status = fill_sample(b, p, i, p->begin + i * p->set->n_ctx, NOISE_KEY, i, err);
     return status;
 }
 
@@ -287,7 +372,7 @@ int64_t data_targets(const data_part *p, uint64_t seed, int64_t i, int64_t n)
         const int64_t k = shuffled(p, seed, i);
         const data_piece *q = sample_pieces(p, k, p->begin + k, &window, &n_piece);
         for (int64_t j = 0; j < n_piece; j++)
-            n_target += piece_targets(&q[j]);
+            n_target += targets_of(p->set, &q[j]);
     }
     return n_target;
 }
@@ -297,13 +382,28 @@ int64_t data_targets(const data_part *p, uint64_t seed, int64_t i, int64_t n)
 /* Rows that are all there and all learned from: nothing can be larger. */
 static void fill_largest(batch *b, int32_t n, int32_t n_ctx)
 {
-    *b = (batch){
-        .row = b->row, .seq = b->seq, .n_seq = n, .n_row = n * n_ctx, .n_wanted = n * n_ctx
-    };
+    *b = (batch){ .row = b->row,
+                  .seq = b->seq,
+                  .src = b->src,
+                  .n_seq = n,
+                  .n_row = n * n_ctx,
+                  .n_wanted = n * n_ctx };
     for (int32_t s = 0; s < n; s++)
         b->seq[s] = (sequence){ .first = s * n_ctx, .n = n_ctx, .source = -1 };
     for (int32_t i = 0; i < b->n_row; i++)
         b->row[i] = (batch_row){ .seq = i / n_ctx, .pos = i % n_ctx, .weight = 1, .wanted = true };
+    if (!b->src)
+        return;
+    fill_largest((batch *)b->src, n, n_ctx);
+    for (int32_t s = 0; s < n; s++)
+        b->seq[s].source = s;
+}
+
+static bool take_room(batch *b, mem *m, size_t n_row, size_t n_seq, weft_error *err)
+{
+    b->row = mem_zalloc(m, n_row, sizeof *b->row, "rows of samples", err);
+    b->seq = b->row ? mem_zalloc(m, n_seq, sizeof *b->seq, "sequences", err) : NULL;
+    return b->seq != NULL;
 }
 
 weft_status data_room(batch *b, const dataset *d, int32_t n, weft_error *err)
@@ -315,10 +415,14 @@ weft_status data_room(batch *b, const dataset *d, int32_t n, weft_error *err)
     if (n < 1 || n > INT32_MAX / d->n_ctx)
         return weft_fail(err, WEFT_EINVAL, "a batch of %d samples of %lld rows", n,
                          (long long)d->n_ctx);
-    b->row = mem_zalloc(m, (size_t)n * (size_t)d->n_ctx, sizeof *b->row, "rows of samples", err);
-    b->seq = b->row ? mem_zalloc(m, (size_t)n * (size_t)most, sizeof *b->seq, "sequences", err)
-                    : NULL;
-    if (!b->seq) {
+    const size_t n_row = (size_t)n * (size_t)d->n_ctx, n_seq = (size_t)n * (size_t)most;
+    bool good = take_room(b, m, n_row, n_seq, err);
+    if (good && d->pairing.task != TASK_NEXT) {
+        batch *src = mem_zalloc(m, 1, sizeof *src, "sources", err);
+        b->src = src;
+        good = src && take_room(src, m, n_row, n_seq, err);
+    }
+    if (!good) {
         data_room_free(b, d);
         return err->code;
     }
@@ -328,8 +432,15 @@ weft_status data_room(batch *b, const dataset *d, int32_t n, weft_error *err)
 
 void data_room_free(batch *b, const dataset *d)
 {
-    mem_free(&d->corpus.host->mem, b->row);
-    mem_free(&d->corpus.host->mem, b->seq);
+    mem *m = &d->corpus.host->mem;
+    batch *src = (batch *)b->src;
+    if (src) {
+        mem_free(m, src->row);
+        mem_free(m, src->seq);
+        mem_free(m, src);
+    }
+    mem_free(m, b->row);
+    mem_free(m, b->seq);
     *b = (batch){ 0 };
 }
 
@@ -357,6 +468,9 @@ void data_show(const batch *b, const tokenizer *t, data_token_fn *fn, void *ud)
     for (int32_t s = 0; s < b->n_seq; s++) {
         const batch_row *row = b->row + b->seq[s].first;
         bool target = false;
+        const sequence *from = b->src ? &b->src->seq[b->seq[s].source] : NULL;
+        for (int32_t i = 0; from && i < from->n; i++)
+            show_token(t, s, b->src->row[from->first + i].id, false, fn, ud);
         for (int32_t i = 0; i < b->seq[s].n; i++) {
             show_token(t, s, row[i].id, target, fn, ud);
             target = row[i].target != NO_TARGET;

@@ -7,6 +7,8 @@
  *                 another; longer ones are cut and go on in the next piece with the id that was the
  *                 last target, or, where a part is only read, lose their end
  *
+ * For an encoder-decoder a sequence becomes a source and a target: see pairs.h.
+ *
  * Numbers of samples go on for ever: sample i of n is in epoch i / n, and every epoch is a
  * permutation of its own. Whoever knows the seed and the number of the next sample knows
  * everything: there is no state to be saved. */
@@ -15,6 +17,7 @@
 
 #include "tensor/batch.h"
 #include "train/corpus.h"
+#include "train/pairs.h"
 
 typedef enum data_style {
     DATA_STYLE_BY_KIND, /* windows where every file is one document, otherwise documents */
@@ -26,6 +29,7 @@ typedef struct data_options {
     corpus_options corpus;
     data_style style;
     int64_t n_ctx;     /* rows of a sample, at most */
+    pairing pairing;   /* of encoder-decoders */
     double validation; /* share that is kept apart: the last ids of the stream, or documents here
                           and there, the same whatever the seed; 0: none */
 } data_options;
@@ -64,6 +68,7 @@ typedef struct data_part {
 typedef struct dataset {
     corpus corpus;
     bool windows;
+    pairing pairing; /* with the task that was chosen */
     int64_t n_ctx;
     data_part train, validation;
 } dataset;
@@ -91,7 +96,7 @@ weft_status data_fill_in_order(batch *b, const data_part *p, int64_t i, int32_t 
 int64_t data_targets(const data_part *p, uint64_t seed, int64_t i, int64_t n);
 
 /* The tokens of a filled batch with their text, for eyes: the ids of every sequence, the last
- * target included. */
+ * target included; of pairs the source first. */
 typedef struct data_token {
     int32_t seq, id;
     const char *text; /* exact bytes; of special tokens as the file spells them */

@@ -246,6 +246,13 @@ static void blocks(trainer *t, checkpoint_block b[N_BLOCK])
     b[2] = (checkpoint_block){ "trainer", &t->state, sizeof t->state };
 }
 
+static const char *const task_names[][2] = {
+    [TASK_NEXT] = { "packs", "windows" },
+    [TASK_PAIRS] = { "packs of pairs", "pairs" },
+    [TASK_SPANS] = { "packs without spans", "windows without spans" },
+    [TASK_INFILL] = { "packs with masks", "windows with masks" },
+};
+
 /* What must not change between the parts of a run. */
 static void describe(const trainer *t, char *text, size_t size)
 {
@@ -254,7 +261,7 @@ static void describe(const trainer *t, char *text, size_t size)
              "samples of %lld rows, %d x %d a step, from %lld %s of %lld ids; dropout %g, "
              "smoothing %g, %s",
              (long long)d->n_ctx, (int)t->opt.n_part, (int)t->opt.n_sample,
-             (long long)d->train.n_sample, d->windows ? "windows" : "packs",
+             (long long)d->train.n_sample, task_names[d->pairing.task][d->windows],
              (long long)d->corpus.n_id, (double)t->opt.learner.dropout,
              (double)t->opt.learner.smoothing, t->opt.learner.bf16 ? "bf16" : "f32");
 }
