@@ -25,10 +25,10 @@ static void find_quiet(job *j, const encoding *e)
     }
 }
 
-/* Behind those that the job has already, and the end of a text behind them. */
-static bool keep_ids(worker *w, job *j, const encoding *e)
+/* Behind those that the job has already; and the end of a text behind them. */
+static bool keep_ids(worker *w, job *j, const encoding *e, bool ends)
 {
-    const int32_t eos = w->documents->o->eos;
+    const int32_t eos = ends ? w->documents->o->eos : -1;
     uint32_t *id = scratch_grow(&w->room, (w->n + e->n + 1) * sizeof *id, w->documents->mem,
                                 &w->err);
     if (!id)
@@ -44,7 +44,8 @@ static bool keep_ids(worker *w, job *j, const encoding *e)
     return true;
 }
 
-/* Source and target are texts of their own. A pair of which one is empty is none. */
+/* Source and target are texts of their own, the source as `weft translate` encodes it. A pair of which
+ * one is empty is none. */
 static bool encode_pair(worker *w, job *j)
 {
     const encode_options how = { .parse_special = w->documents->o->parse_special };
@@ -53,12 +54,12 @@ static bool encode_pair(worker *w, job *j)
     if (n == 0 || j->n == j->prompt)
         return true;
     if (encoder_encode(w->encoder, j->text, n, NULL, 0, &how, &e, &w->err) != WEFT_OK ||
-        !keep_ids(w, j, &e))
+        !keep_ids(w, j, &e, false))
         return false;
     j->quiet = j->n_id;
     return encoder_encode(w->encoder, j->text + j->prompt, j->n - j->prompt, NULL, 0, &how, &e,
                           &w->err) == WEFT_OK &&
-           keep_ids(w, j, &e);
+           keep_ids(w, j, &e, true);
 }
 
 static bool encode_job(worker *w, job *j)
@@ -74,7 +75,7 @@ static bool encode_job(worker *w, job *j)
         return false;
     if (j->has_prompt)
         find_quiet(j, &e);
-    return keep_ids(w, j, &e);
+    return keep_ids(w, j, &e, true);
 }
 
 /* One thread's share: jobs until there are no more. */

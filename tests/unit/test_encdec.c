@@ -531,6 +531,144 @@ static void transliteration_of_text(void **state)
     weft_model_close(m);
 }
 
+/* ---- learning -------------------------------------------------------------------------------- */
+
+static void must_train(const weft_train_options *o, weft_train_info *info)
+{
+    weft_error err = { 0 };
+    *info = (weft_train_info){ .struct_size = sizeof *info };
+    if (weft_train(o, info, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+}
+
+static weft_train_options small_training(const char *out, const char *const *data)
+{
+    weft_train_options o;
+    weft_train_defaults(&o, sizeof o);
+    o.out = out;
+    o.data = data;
+    o.n_data = 1;
+    o.characters = true;
+    o.n_layer = 1;
+    o.d_model = 32;
+    o.n_head = 2;
+    o.d_ff = 64;
+    o.eval_every = o.save_every = 0;
+    o.threads = 2;
+    return o;
+}
+
+/* Nats of a target of spans where only the frequencies are known: of 63 + 1 ids of a window with 62
+ * used, 9 letters, 3 sentinels of their own and an end are said. */
+static double unigram_of_spans(const char *path)
+{
+    size_t size;
+    char *text = read_whole(path, &size);
+    double count[256] = { 0 }, nats = 4.0 / 13 * log(13);
+    for (size_t i = 0; i < size; i++)
+        count[(unsigned char)text[i]]++;
+    for (int c = 0; c < 256; c++) {
+        const double p = 9.0 / 13 * count[c] / (double)size;
+        nats -= count[c] > 0 ? p * log(p) : 0;
+    }
+    free(text);
+    return nats;
+}
+
+static void t5_learns_spans(void **state)
+{
+    (void)state;
+    const char *text = asset("data/tinyshakespeare/input.txt");
+    weft_train_info info;
+    weft_train_options o = small_training(temp_path("t5"), &text);
+    o.arch = "t5";
+    o.n_ctx = 63;
+    o.n_sample = 8;
+    o.n_step = 150;
+    o.lr = 1e-2;
+    o.validation = 0.005;
+    must_train(&o, &info);
+    const double unigram = unigram_of_spans(text);
+    print_message("spans of tinyshakespeare: %.3f nats after %lld steps, unigrams have %.3f\n",
+                  info.val_loss, (long long)info.step, unigram);
+    assert_true(info.val_loss < unigram - 0.1);
+}
+
+/* Words of letters a to f and the same from behind in capitals, a pair on each line. */
+static const char *write_words(void)
+{
+    static char text[64 << 10];
+    size_t n = 0;
+    for (uint64_t i = 0; i < 3000; i++) {
+        char word[8] = { 0 }, turned[8] = { 0 };
+        const int length = 2 + (int)(draw(900, i) % 4);
+        for (int k = 0; k < length; k++) {
+            word[k] = (char)('a' + draw(901 + i, (uint64_t)k) % 6);
+            turned[length - 1 - k] = (char)(word[k] - 'a' + 'A');
+        }
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s\t%s\n", word, turned);
+    }
+    return temp_file("words.tsv", text, n);
+}
+
+static void check_turned(const char *path, const char *word, const char *turned)
+{
+    weft_error err = { 0 };
+    weft_model *m = weft_model_open(path, NULL, &err);
+    weft_tokenizer *t = weft_tokenizer_load(path, NULL, &err);
+    weft_engine *e = m && t ? weft_engine_new(m, NULL, &err) : NULL;
+    weft_tokens *source = e ? weft_tokenizer_encode(t, word, strlen(word), NULL, &err) : NULL;
+    if (!source)
+        fail_msg("%s", err.message);
+    weft_model_info info = { .struct_size = sizeof info };
+    weft_model_get_info(m, &info);
+    const weft_beam_options o = { .struct_size = sizeof o,
+                                  .n_beam = 1,
+                                  .n_new = 12,
+                                  .early = WEFT_EARLY_FULL,
+                                  .source = source->ids,
+                                  .n_source = source->n };
+    weft_beams *b = weft_beam_search(e, &info.start_id, 1, &o, &err);
+    if (!b)
+        fail_msg("%s", err.message);
+    char letters[64] = { 0 };
+    size_t at = 0;
+    for (int64_t i = 0; i < b->beam[0].n; i++)
+        at += (size_t)weft_tokenizer_piece(t, b->beam[0].ids[i], letters + at, sizeof letters - at);
+    assert_string_equal(letters, turned);
+    weft_beams_free(b);
+    weft_tokens_free(source);
+    weft_engine_free(e);
+    weft_tokenizer_free(t);
+    weft_model_close(m);
+}
+
+/* The recipe of 2017 on a language that is learned in seconds. */
+static void pairs_are_learned(void **state)
+{
+    (void)state;
+    const char *text = write_words(), *out = temp_path("turned");
+    weft_train_info info;
+    weft_train_options o = small_training(out, &text);
+    o.arch = "transformer";
+    o.d_model = 64;
+    o.n_head = 4;
+    o.d_ff = 128;
+    o.n_ctx = 64;
+    o.n_sample = 8;
+    o.n_step = 300;
+    o.schedule = WEFT_SCHEDULE_INVERSE_SQRT;
+    o.n_warmup = 100;
+    o.lr = 3e-3;
+    o.smoothing = 0.1;
+    must_train(&o, &info);
+    print_message("words turned round: %.3f nats after %lld steps\n", info.val_loss,
+                  (long long)info.step);
+    check_turned(out, "abc", "CBA");
+    check_turned(out, "fedcb", "BCDEF");
+    check_turned(out, "ad", "DA");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -545,6 +683,8 @@ int main(void)
              transliteration_is_ctranslate2s),
         TEST("encdec: in q8_0 they are near", transliteration_in_q8_0),
         TEST("encdec: a word becomes a word", transliteration_of_text),
+        TEST("encdec: pairs are learned, and then translated", pairs_are_learned),
+        TEST("encdec: a tiny T5 learns spans better than unigrams", t5_learns_spans),
     };
     return RUN(tests);
 }
