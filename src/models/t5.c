@@ -264,10 +264,12 @@ static void bind_stack(bind *b, t5_stack *s, bool decoder, bool gated, int64_t n
     b->layer = -1;
 }
 
-/* GGUF has no word for the distance from which on all share a bucket. */
-static int64_t read_distance(bind *b)
+/* GGUF has no word for the distance from which on all share a bucket. It lies behind those that have
+ * one each. */
+static int64_t read_distance(bind *b, int64_t n_bucket)
 {
-    const int64_t most = bind_int(b, NULL, "relative_attention_max_distance", 128, 1, 1 << 30);
+    const int64_t most = bind_int(b, NULL, "relative_attention_max_distance", 128, n_bucket / 2 + 1,
+                                  1 << 30);
     if (most != 128)
         b->m->unsayable = "relative_attention_max_distance";
     return most;
@@ -288,10 +290,10 @@ static void *bind_t5(bind *b)
     of->stream[1] = (stream_spec){ "v", of->n_head * of->d_head };
     of->n_stream = 2;
 
-    const int64_t far = read_distance(b);
-    m->token_embd = bind_table(b, "token_embd", of->n_vocab, of->d_model);
     const int64_t n_bucket = bind_int(b, "attention.relative_buckets_count",
                                       "relative_attention_num_buckets", 32, 4, 1 << 20);
+    const int64_t far = read_distance(b, n_bucket);
+    m->token_embd = bind_table(b, "token_embd", of->n_vocab, of->d_model);
     bind_stack(b, &m->enc, false, gated, n_bucket, (attn_bias){ NULL, true, far });
     bind_stack(b, &m->dec, true, gated, n_bucket, (attn_bias){ NULL, false, far });
     m->cross = m->dec.self;

@@ -310,6 +310,9 @@ static real sine(const void *of, int64_t row_of, int64_t k)
     return (real)((beside ? k % 2 : k >= half) ? cos(angle) : sin(angle));
 }
 
+/* Sines take memory and time that no file has paid for, hence a limit. */
+#define MAX_SINES (1 << 16)
+
 /* fairseq's positions begin behind that of the padding. */
 static void bind_positions(bind *b, transformer *m)
 {
@@ -325,6 +328,9 @@ static void bind_positions(bind *b, transformer *m)
     }
     const int64_t pad = kind == POSITION_FAIRSEQ ? bind_int(b, NULL, "pad_token_id", 1, 0, 1 << 30)
                                                  : -1;
+    if (T > MAX_SINES)
+        bind_fail(b, WEFT_EUNSUPPORTED, "max_position_embeddings is %lld, expected %d at most",
+                  (long long)T, MAX_SINES);
     const sines of = { kind, pad + 1, D };
     m->enc.position_embd = bind_made(b, "position_embd", T, D, sine, &of);
     m->dec.position_embd = m->enc.position_embd;
@@ -399,9 +405,9 @@ static void *bind_transformer(bind *b)
     of->n_stream = 2;
 
     bind_embeddings(b, m, &enc, &dec);
-    bind_positions(b, m);
     bind_stack(b, &m->enc, &enc, false);
     bind_stack(b, &m->dec, &dec, true);
+    bind_positions(b, m);
     bind_head(b, m);
     of->start = bind_int(b, NULL, "decoder_start_token_id", 2, 0, of->n_vocab - 1);
     return m;

@@ -71,6 +71,8 @@ static float *logits(const char *path, int64_t *n)
     engine *e = engine_new(&m, &(engine_options){ .n_thread = 1, .n_ctx = 16 }, &err);
     session *s = session_new(e, &err);
     float *all = calloc((size_t)(N_TOKEN * m.n_vocab), sizeof *all);
+    if (model_encodes(&m))
+        assert_int_equal(engine_encode(e, &(source_text){ s, prompt, N_TOKEN }, 1, &err), WEFT_OK);
     for (int i = 0; i < N_TOKEN; i++) {
         assert_int_equal(
             engine_eval(e, &(work){ .session = s, .ids = &prompt[i], .n = 1 }, 1, &err), WEFT_OK);
@@ -174,7 +176,7 @@ static void forget(const char *path)
 
 static const char *const lines[] = {
     "llama-gqa", "llama-mqa", "llama-linear", "llama-yarn", "mistral-window",
-    "qwen2",     "qwen3",     "gpt2",         "gpt2-rope",
+    "qwen2",     "qwen3",     "gpt2",         "gpt2-rope",  "t5",
 };
 #define N_LINE (sizeof lines / sizeof *lines)
 

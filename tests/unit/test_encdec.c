@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <sys/stat.h>
 
 enum { MAX_IDS = 256 };
 
@@ -248,6 +249,90 @@ static void what_cannot_be_is_refused(void **state)
     session_free(s);
     engine_free(e);
     close_llama(&f);
+}
+
+/* Every k-th allocation fails while an engine, a session, a source and beams are made. */
+static void memory_faults(void **state)
+{
+    (void)state;
+    int32_t source[7];
+    host h;
+    faults fault = { 0 };
+    model m;
+    weft_error err = { 0 };
+    words(source, 7, 9);
+    host_faulty(&h, &fault, NULL);
+    assert_int_equal(model_open(&m, fixture("golden/t5"), WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+    const int32_t start = (int32_t)m.start;
+    const weft_beam_options o = {
+        .n_beam = 3, .n_best = 1, .n_new = 4, .ends = source, .source = source, .n_source = 7
+    };
+    const size_t used = h.mem.used;
+    int64_t k = 1;
+    for (bool done = false; !done; k++) {
+        fault.fail_at = fault.calls + k;
+        engine *e = engine_new(&m, &(engine_options){ .n_thread = 1, .n_session = 3 }, &err);
+        weft_beams *b = e ? beam_search(e, &start, 1, &o, &err) : NULL;
+        done = b != NULL;
+        assert_true(done || err.code == WEFT_ENOMEM);
+        beams_free(b);
+        engine_free(e);
+        assert_int_equal(h.mem.used, used);
+    }
+    print_message("%lld allocations failed\n", (long long)k - 2);
+    fault.fail_at = 0;
+    model_close(&m);
+    assert_int_equal(fault.live, 0);
+}
+
+/* Configurations that lie: an error that says so, before anything is taken for them. */
+static void lies_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *key, *to, *says;
+    } lies[] = {
+        { "marian", "\"max_position_embeddings\": 48", "\"max_position_embeddings\": 9999999",
+          "65536 at most" },
+        { "bart", "\"max_position_embeddings\": 40", "\"max_position_embeddings\": 41",
+          "embed_positions.weight is f32 [42, 20]" },
+        { "bart", "\"decoder_attention_heads\": 2", "\"decoder_attention_heads\": 3", "heads" },
+        { "bart", "\"decoder_start_token_id\": 2", "\"decoder_start_token_id\": 61",
+          "decoder_start_token_id is 61" },
+        { "bart", "\"decoder_layers\": 2", "\"decoder_layers\": 1", "is not part of a bart model" },
+        { "bart", "\"gelu\"", "\"glue\"", "an activation weft does not know" },
+        { "t5", "\"relative_attention_max_distance\": 128",
+          "\"relative_attention_max_distance\": 16", "expected 17" },
+        { "t5", "\"feed_forward_proj\": \"relu\"", "\"feed_forward_proj\": \"gated-relu\"",
+          "gated-relu" },
+        { "t5", "\"d_kv\": 7", "\"d_kv\": 8", "[21, 22], expected [24, 22]" },
+    };
+    mkdir(temp_path("lie"), 0700);
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        char path[128], config[8192];
+        size_t n, k;
+        host h;
+        model m;
+        weft_error err = { 0 };
+        snprintf(path, sizeof path, "golden/%s/config.json", lies[i].name);
+        char *text = read_whole(fixture(path), &n),
+             *at = memmem(text, n, lies[i].key, strlen(lies[i].key));
+        assert_non_null(at);
+        const int length = snprintf(
+            config, sizeof config, "%.*s%s%.*s", (int)(at - text), text, lies[i].to,
+            (int)(n - (size_t)(at - text) - strlen(lies[i].key)), at + strlen(lies[i].key));
+        temp_file("lie/config.json", config, (size_t)length);
+        snprintf(path, sizeof path, "golden/%s/model.safetensors", lies[i].name);
+        char *weights = read_whole(fixture(path), &k);
+        temp_file("lie/model.safetensors", weights, k);
+        host_plain(&h);
+        if (model_open(&m, temp_path("lie"), WEFT_LOAD_COPY, &h, &err) == WEFT_OK ||
+            !strstr(err.message, lies[i].says))
+            fail_msg("%zu: \"%s\", expected \"%s\"", i, err.message, lies[i].says);
+        assert_int_equal(h.mem.used, 0);
+        free(text);
+        free(weights);
+    }
 }
 
 static void no_numbers_are_named(void **state)
@@ -677,6 +762,8 @@ int main(void)
         TEST("encdec: beams share one source", beams_share_a_source),
         TEST("encdec: other sources share nothing", other_sources_share_nothing),
         TEST("encdec: what cannot be is refused", what_cannot_be_is_refused),
+        TEST("encdec: every failed allocation is an error and leaves nothing", memory_faults),
+        TEST("encdec: configurations that lie are refused", lies_are_refused),
         TEST("encdec: a source that becomes no numbers names the tensor", no_numbers_are_named),
         TEST("encdec: greedy and beams give transformers' texts and scores", texts_of_transformers),
         TEST("encdec: a transliteration has CTranslate2's log-probabilities",
