@@ -20,6 +20,7 @@ extern bool bench_smoke;
 
 /* Numbers a second. */
 double limit_read(pool *threads);  /* bytes read from memory */
+double limit_copy(pool *threads);  /* bytes moved by memcpy: read and written both count */
 double limit_flops(pool *threads); /* f32 multiply-adds in registers, counted as two */
 double limit_int8(pool *threads);  /* 8-bit multiply-adds in registers, counted as two */
 

@@ -3,9 +3,9 @@
  *
  *     build/bench/context MODEL [--longest 32768] [--generate 8] [--kv TYPE] [--json]
  *
- * One prompt grows to the longest context; on its way, at 128, 256, 512 ... tokens, forks of it
- * generate. Files to measure with come from build/tools/random_model, whose --context must be as
- * long. */
+ * One prompt grows to the longest context; on its way, at 128, 256, 512 ... tokens, it leaves forks,
+ * which then generate by turns. Files to measure with come from build/tools/random_model, whose
+ * --context must be as long. */
 #include "args.h"
 #include "bench.h"
 
@@ -40,13 +40,14 @@ static const program self = { "context",
                               1,
                               &path };
 
-#define MAX_LENGTH 32
+#define MAX_LENGTH 20
 
 typedef struct job {
     engine *engine;
     session *session;
     int32_t *ids;
     int n; /* lengths measured */
+    session *fork[MAX_LENGTH];
     double length[MAX_LENGTH], seconds[MAX_LENGTH];
 } job;
 
@@ -57,25 +58,41 @@ static void append(session *s, const int32_t *ids, int64_t n)
     bench_check(engine_eval(s->engine, &w, 1, &err), &err);
 }
 
-/* The median time of a token that a fork generates at the end of the context so far. */
+/* The prompt grows to the longest context and leaves a fork of itself at every length. */
+static void grow(job *j)
+{
+    weft_error err = { 0 };
+    for (int64_t length = longest < 256 ? longest / 4 : 128;;
+         length = 2 * length < longest ? 2 * length : longest) {
+        const int64_t to = length == longest ? longest - 1 : length;
+        append(j->session, j->ids + j->session->cache.length, to - j->session->cache.length);
+        j->length[j->n] = (double)to;
+        j->fork[j->n++] = bench_must(session_fork(j->session, &err), &err);
+        if (length == longest)
+            return;
+    }
+}
+
+/* The median time of a token at the end of every length, one length after the other in each round:
+ * what else the machine does falls on all of them. */
 static void generate(job *j)
 {
     weft_error err = { 0 };
-    samples t = { 0 };
-    session *fork = bench_must(session_fork(j->session, &err), &err);
-    const int64_t length = fork->cache.length;
-    for (int64_t i = 0; i < n_generate && length + i < longest; i++) {
-        const double began = bench_now();
-        append(fork, &j->ids[i], 1);
-        samples_add(&t, bench_now() - began);
+    samples t[MAX_LENGTH] = { 0 };
+    for (int64_t i = 0; i < n_generate; i++)
+        for (int k = 0; k < j->n; k++) {
+            const double began = bench_now();
+            append(j->fork[k], &j->ids[i], 1);
+            samples_add(&t[k], bench_now() - began);
+            bench_check(session_rewind(j->fork[k], (int64_t)j->length[k], &err), &err);
+        }
+    for (int k = 0; k < j->n; k++) {
+        j->seconds[k] = samples_median(&t[k]);
+        printf(json ? "{\"context\":%.0f,\"ms_per_token\":%.4f}\n"
+                    : "%8.0f tokens %10.3f ms a token\n",
+               j->length[k], 1e3 * j->seconds[k]);
+        session_free(j->fork[k]);
     }
-    session_free(fork);
-    j->length[j->n] = (double)length;
-    j->seconds[j->n] = samples_median(&t);
-    printf(json ? "{\"context\":%lld,\"ms_per_token\":%.4f}\n" : "%8lld tokens %10.3f ms a token\n",
-           (long long)length, 1e3 * j->seconds[j->n]);
-    fflush(stdout);
-    j->n++;
 }
 
 /* seconds = a + b length by least squares, and the share of the variance that it explains. */
@@ -172,18 +189,6 @@ static void cancel(job *j)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-static void grow(job *j)
-{
-    for (int64_t length = longest < 256 ? longest / 4 : 128;;
-         length = 2 * length < longest ? 2 * length : longest) {
-        const int64_t to = length == longest ? longest - n_generate : length;
-        append(j->session, j->ids + j->session->cache.length, to - j->session->cache.length);
-        generate(j);
-        if (length == longest)
-            return;
-    }
-}
-
 int main(int argc, char **argv)
 {
     const int code = args_parse(&self, argc, argv);
@@ -200,8 +205,8 @@ int main(int argc, char **argv)
     mem_init(&h.mem, 0, NULL);
     bench_check(model_open(&m, path, WEFT_LOAD_MAP, &h, &err), &err);
     bench_check(engine_resolve(&m, &o, &err), &err);
-    o.n_cache += 2 * PAGE_ROWS; /* what forks write into */
-    o.n_session = 2;
+    o.n_cache += MAX_LENGTH * PAGE_ROWS; /* what forks write into */
+    o.n_session = MAX_LENGTH;
     bench_check(engine_predict(&m, &o, false, &plan, &err), &err);
     const size_t before = h.mem.used;
     atomic_store(&h.mem.peak, before);
@@ -213,6 +218,7 @@ int main(int argc, char **argv)
         j.ids[i] = (int32_t)(rng_draw(7, 0, (uint64_t)i).word[0] % (uint32_t)m.n_vocab);
     bench_print_machine(j.engine->pool, j.engine->kern->name, json);
     grow(&j);
+    generate(&j);
     fit_line(&j);
     report_memory(&plan, h.mem.peak - before);
     session_free(j.session);

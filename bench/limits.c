@@ -75,6 +75,27 @@ double limit_read(pool *threads)
     return (double)READ_BYTES * n / (bench_now() - start);
 }
 
+static void copy_part(void *arg, int64_t part)
+{
+    uint8_t *at = (uint8_t *)arg + (size_t)part * READ_BYTES;
+    memcpy(at, at + READ_BYTES / 2, READ_BYTES / 2);
+}
+
+double limit_copy(pool *threads)
+{
+    static uint8_t *room;
+    const int n = pool_threads(threads);
+    if (!room) {
+        room = aligned_alloc(64, READ_BYTES * (size_t)n);
+        if (!room)
+            abort();
+        memset(room, 1, READ_BYTES * (size_t)n);
+    }
+    const double start = bench_now();
+    pool_run(threads, n, copy_part, room);
+    return (double)READ_BYTES * n / (bench_now() - start);
+}
+
 /* Rounds of each loop of products: some milliseconds. */
 #define ROUNDS (bench_smoke ? 4000 : 400000)
 

@@ -3,7 +3,7 @@
  * on as many threads. oneDNN's operands are converted beforehand; weft's conversions are part of
  * its time.
  *
- *     build/bench/products [--rows 1024] [--inputs 768] [--outputs 3072] [--json]
+ *     build/bench/products [--rows 1024] [--inputs 768] [--outputs 3072] [--step] [--json]
  *
  * Built where oneDNN is installed (libdnnl-dev). */
 #include "args.h"
@@ -19,12 +19,13 @@
 #include <string.h>
 
 static int64_t n_thread, n_repeat = 9, N = 1024, I = 768, O = 3072;
-static bool json;
+static bool json, all_of_step;
 
 static const arg args[] = {
     { "rows", ARG_INT, &N, "N", "of x (1024)", 1, 1 << 20 },
     { "inputs", ARG_INT, &I, "N", "columns of x (768)", 1, 1 << 20 },
     { "outputs", ARG_INT, &O, "N", "columns of y (3072)", 1, 1 << 20 },
+    { "step", ARG_FLAG, &all_of_step, NULL, "all products of a step of GPT-2 124M", 0, 0 },
     { "threads", ARG_INT, &n_thread, "N", "threads (all processors)", 1, 1024 },
     { "repeat", ARG_INT, &n_repeat, "N", "samples of each (9)", 1, 60 },
     { "smoke", ARG_FLAG, &bench_smoke, NULL, "see only that it runs", 0, 0 },
@@ -78,8 +79,10 @@ static void must_dnnl(dnnl_status_t status)
 typedef struct bare {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
+    dnnl_primitive_desc_t described;
     dnnl_primitive_t primitive;
     dnnl_memory_t memory[3];
+    void *data[3];
     const char *engine_name;
 } bare;
 
@@ -114,20 +117,33 @@ static void bare_init(bare *b, const job *j, bool bf16)
                                                 : described(K, C, I, 1, bf16);
     dnnl_memory_desc_t result = described(M, C, C, 1, false);
     dnnl_matmul_desc_t d;
-    dnnl_primitive_desc_t pd;
     must_dnnl(dnnl_engine_create(&b->engine, dnnl_cpu, 0));
     must_dnnl(dnnl_stream_create(&b->stream, b->engine, dnnl_stream_default_flags));
     must_dnnl(dnnl_matmul_desc_init(&d, &left, &right, NULL, &result));
-    must_dnnl(dnnl_primitive_desc_create(&pd, &d, NULL, b->engine, NULL));
-    must_dnnl(dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &b->engine_name));
-    must_dnnl(dnnl_primitive_create(&b->primitive, pd));
+    must_dnnl(dnnl_primitive_desc_create(&b->described, &d, NULL, b->engine, NULL));
+    must_dnnl(
+        dnnl_primitive_desc_query(b->described, dnnl_query_impl_info_str, 0, &b->engine_name));
+    must_dnnl(dnnl_primitive_create(&b->primitive, b->described));
     const real *a = which == FORWARD ? j->x->data : j->y->data;
     const real *w = which == DW ? j->x->data : j->w->data;
-    must_dnnl(dnnl_memory_create(&b->memory[0], &left, b->engine, operand(a, M * K, bf16)));
-    must_dnnl(dnnl_memory_create(&b->memory[1], &right, b->engine, operand(w, K * C, bf16)));
-    must_dnnl(dnnl_memory_create(&b->memory[2], &result, b->engine, operand(j->w->grad, 0, false)));
-    must_dnnl(dnnl_memory_set_data_handle(
-        b->memory[2], bench_must(aligned_alloc(64, (size_t)(M * C) * sizeof(real)), NULL)));
+    const dnnl_memory_desc_t *as[] = { &left, &right, &result };
+    b->data[0] = operand(a, M * K, bf16);
+    b->data[1] = operand(w, K * C, bf16);
+    b->data[2] = bench_must(aligned_alloc(64, (size_t)(M * C + 64) * sizeof(real)), NULL);
+    for (int i = 0; i < 3; i++)
+        must_dnnl(dnnl_memory_create(&b->memory[i], as[i], b->engine, b->data[i]));
+}
+
+static void bare_free(bare *b)
+{
+    dnnl_primitive_destroy(b->primitive);
+    dnnl_primitive_desc_destroy(b->described);
+    for (int i = 0; i < 3; i++) {
+        dnnl_memory_destroy(b->memory[i]);
+        free(b->data[i]);
+    }
+    dnnl_stream_destroy(b->stream);
+    dnnl_engine_destroy(b->engine);
 }
 
 static double theirs(bare *b)
@@ -143,7 +159,11 @@ static double theirs(bare *b)
 
 /* ---- side by side ---------------------------------------------------------------------------- */
 
-static void measure(job *j, bool bf16)
+typedef struct pair {
+    double own, bare; /* seconds */
+} pair;
+
+static pair measure(job *j, bool bf16)
 {
     bare b = { 0 };
     samples mine = { 0 }, other = { 0 }, ratio = { 0 };
@@ -157,17 +177,65 @@ static void measure(job *j, bool bf16)
         samples_add(&ratio, (before + after) / 2 / own);
     }
     const double flops = 2.0 * (double)N * (double)I * (double)O;
-    const double own = samples_median(&mine), bare_s = samples_median(&other);
+    const pair p = { samples_median(&mine), samples_median(&other) };
     if (json)
         printf("{\"class\":\"%s\",\"product\":\"%s\",\"flops_per_second\":%.4g,"
                "\"onednn_flops_per_second\":%.4g,\"onednn\":\"%s\",\"ratio\":%.3f}\n",
-               bf16 ? "bf16" : "f32", direction_name[j->which], flops / own, flops / bare_s,
+               bf16 ? "bf16" : "f32", direction_name[j->which], flops / p.own, flops / p.bare,
                b.engine_name, samples_median(&ratio));
     else
         printf("%-4s  %-12s %8.2f GFLOP/s   oneDNN %8.2f (%s)   ratio %.2f\n",
-               bf16 ? "bf16" : "f32", direction_name[j->which], flops / own / 1e9,
-               flops / bare_s / 1e9, b.engine_name, samples_median(&ratio));
+               bf16 ? "bf16" : "f32", direction_name[j->which], flops / p.own / 1e9,
+               flops / p.bare / 1e9, b.engine_name, samples_median(&ratio));
     fflush(stdout);
+    bare_free(&b);
+    return p;
+}
+
+/* The three products of a shape, in both classes; adds their times, so many times, to `sum`. */
+static void measure_shape(run *r, int count, pair sum[2])
+{
+    job j = { .run = *r, .x = bench_tensor("x", N, I), .y = bench_tensor("y", N, O) };
+    j.w = bench_tensor("w", O, I);
+    j.x->grad = bench_must(calloc((size_t)(N * I), sizeof(real)), NULL);
+    j.w->grad = bench_must(calloc((size_t)(O * I), sizeof(real)), NULL);
+    uint16_t *low = operand(j.w->data, O * I, true);
+    if (!json)
+        printf("%d threads, %s, %lld x %lld x %lld\n", pool_threads(r->pool), r->kern->name,
+               (long long)N, (long long)I, (long long)O);
+    for (int bf16 = 0; bf16 < 2; bf16++)
+        for (j.which = FORWARD; j.which <= DW; j.which++) {
+            j.w->low = bf16 ? low : NULL;
+            const pair p = measure(&j, bf16);
+            sum[bf16].own += count * p.own;
+            sum[bf16].bare += count * p.bare;
+        }
+    free(low);
+    bench_tensor_free(j.x);
+    bench_tensor_free(j.y);
+    bench_tensor_free(j.w);
+}
+
+/* Each shape as often as a step has it. */
+static void measure_step(run *r)
+{
+    static const struct {
+        int64_t inputs, outputs;
+        int count;
+    } shape[] = {
+        { 768, 2304, 12 }, { 768, 768, 12 }, { 768, 3072, 12 }, { 3072, 768, 12 }, { 768, 50257, 1 }
+    };
+    pair sum[2] = { { 0 } };
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
+        I = shape[i].inputs;
+        O = bench_smoke && shape[i].outputs > 4096 ? 4096 : shape[i].outputs;
+        measure_shape(r, shape[i].count, sum);
+    }
+    for (int bf16 = 0; bf16 < 2; bf16++)
+        printf(json ? "{\"step\":\"%s\",\"seconds\":%.4g,\"onednn_seconds\":%.4g,\"ratio\":%.3f}\n"
+                    : "%-4s  all of a step %8.3f s   oneDNN %8.3f s   ratio %.2f\n",
+               bf16 ? "bf16" : "f32", sum[bf16].own, sum[bf16].bare,
+               sum[bf16].bare / sum[bf16].own);
 }
 
 int main(int argc, char **argv)
@@ -177,29 +245,20 @@ int main(int argc, char **argv)
         return code;
     weft_error err = { 0 };
     mem m;
+    static run r;
     mem_init(&m, 0, NULL);
     pool *threads = bench_pool(n_thread, &m);
     omp_set_num_threads(pool_threads(threads));
-    static job j;
-    const int64_t widest = I > O ? I : O;
-    bench_check(run_init(&j.run, &m, 1 << 16, 1 << 16, (size_t)(N * widest) * sizeof(real), &err),
+    const int64_t widest = all_of_step ? 50257 : I > O ? I : O;
+    bench_check(run_init(&r, &m, 1 << 16, 1 << 16, (size_t)(N * widest) * sizeof(real), &err),
                 &err);
-    j.run.pool = threads;
-    j.run.kern = kernels_table(0);
-    j.x = bench_tensor("x", N, I);
-    j.y = bench_tensor("y", N, O);
-    j.w = bench_tensor("w", O, I);
-    j.x->grad = bench_must(calloc((size_t)(N * I), sizeof(real)), NULL);
-    j.w->grad = bench_must(calloc((size_t)(O * I), sizeof(real)), NULL);
-    uint16_t *low = operand(j.w->data, O * I, true);
-    if (!json)
-        printf("%d threads, %s, %lld x %lld x %lld\n", pool_threads(threads), j.run.kern->name,
-               (long long)N, (long long)I, (long long)O);
-    for (int bf16 = 0; bf16 < 2; bf16++)
-        for (j.which = FORWARD; j.which <= DW; j.which++) {
-            j.w->low = bf16 ? low : NULL;
-            measure(&j, bf16);
-        }
+    r.pool = threads;
+    r.kern = kernels_table(0);
+    if (all_of_step)
+        measure_step(&r);
+    else
+        measure_shape(&r, 1, (pair[2]){ { 0 } });
+    run_free(&r);
     pool_free(threads);
     return 0;
 }

@@ -79,7 +79,7 @@ static const option options[] = {
     { 0, "seed", OPT_INT, &seed, "N", RARE, "of weights, order, dropout and samples (1337)" },
     { 0, "eval-every", OPT_INT, &eval_every, "N", RARE, "steps (250; 0: at the end)" },
     { 0, "save-every", OPT_INT, &save_every, "N", RARE, "steps (250; 0: at the end)" },
-    { 0, "keep", OPT_INT, &keep, "N", RARE, "checkpoints (2; 0: all)" },
+    { 0, "keep", OPT_INT, &keep, "N", RARE, "newest checkpoints, beside the best (2; 0: all)" },
     { 0, "patience", OPT_INT, &patience, "N", RARE, "stop after N evaluations without gain (0)" },
     { 0, "max-skipped", OPT_INT, &max_skipped, "N", RARE, "steps without numbers in a row (10)" },
     { 'p', "prompt", OPT_TEXT, &prompt, "TEXT", RARE, "samples begin so (a line break)" },

@@ -868,7 +868,7 @@ typedef struct weft_train_options {
 
     uint64_t seed;
     int64_t eval_every, save_every; /* steps; 0: at the end only */
-    int keep;                       /* checkpoints; 0: all */
+    int keep;                       /* newest checkpoints, beside the best; 0: all */
     int patience;    /* evaluations in a row without a better loss after which it ends; 0: none */
     int max_skipped; /* steps in a row without finite numbers, after which it is an error */
 

@@ -105,13 +105,6 @@ weft_status take_train_options(weft_train_options *to, const weft_train_options 
                : err->code;
 }
 
-/* 32 sentinels for the spans of a new T5: a text of 512 tokens has 26. */
-#define FOUR(a, b, c, d)                                                                           \
-    "<extra_id_" #a ">", "<extra_id_" #b ">", "<extra_id_" #c ">", "<extra_id_" #d ">"
-#define SENTINELS                                                                                  \
-    FOUR(0, 1, 2, 3), FOUR(4, 5, 6, 7), FOUR(8, 9, 10, 11), FOUR(12, 13, 14, 15),                  \
-        FOUR(16, 17, 18, 19), FOUR(20, 21, 22, 23), FOUR(24, 25, 26, 27), FOUR(28, 29, 30, 31)
-
 static schedule schedule_of(const weft_train_options *o, bool fresh)
 {
     const int64_t n = o->n_step, tenth = n / 10 < 100 ? n / 10 : 100;
@@ -122,165 +115,6 @@ static schedule schedule_of(const weft_train_options *o, bool fresh)
                        .n_warmup = o->n_warmup >= 0 ? o->n_warmup : tenth,
                        .n_step = n,
                        .n_decay = o->n_decay >= 0 ? o->n_decay : n / 5 };
-}
-
-/* ---- a new model ----------------------------------------------------------------------------- */
-
-static bool join(char *to, size_t size, const char *directory, const char *name)
-{
-    return (size_t)snprintf(to, size, "%s/%s", directory, name) < size;
-}
-
-static bool ends_with(const char *s, const char *tail)
-{
-    const size_t n = strlen(s), k = strlen(tail);
-    return n >= k && strcmp(s + n - k, tail) == 0;
-}
-
-weft_status learn_tokenizer(trained *made, train_options *t, const weft_train_options *o, host *h,
-                            weft_error *err)
-{
-    static const char *const special[] = { END_OF_TEXT, "<mask>", SENTINELS };
-    const int n_special = !o->arch || !fresh_encodes(o->arch) ? 1
-                          : strcmp(o->arch, "t5") == 0 ? (int)(sizeof special / sizeof *special)
-                                                       : 2;
-    *t = (train_options){ .characters = o->characters,
-                          .n_vocab = (uint32_t)o->n_vocab,
-                          .least = 2,
-                          .special = special,
-                          .n_special = n_special,
-                          .n_thread = o->threads,
-                          .load = o->load };
-    for (int i = 0; i < o->n_data; i++)
-        if ((o->data_kind > WEFT_DATA_TEXT && o->data_kind != WEFT_DATA_TSV) ||
-            (o->data_kind == WEFT_DATA_BY_NAME && ends_with(o->data[i], ".jsonl")))
-            return weft_fail(err, WEFT_EINVAL,
-                             "%s: no plain text, from which a tokenizer could be made; give one",
-                             o->data[i]);
-    return train_tokenizer(made, o->data, o->n_data, t, h, err);
-}
-
-static weft_status make_tokenizer(const weft_train_options *o, const char *path, host *h,
-                                  weft_error *err)
-{
-    trained made;
-    train_options t;
-    weft_status status = learn_tokenizer(&made, &t, o, h, err);
-    if (status != WEFT_OK)
-        return status;
-    status = trained_save(&made, &t, path, h, err);
-    trained_free(&made);
-    return status;
-}
-
-static bool exists(const char *path, host *h)
-{
-    const int fd = h->io.open(h->io.ud, path);
-    if (fd >= 0)
-        h->io.close(h->io.ud, fd);
-    return fd >= 0;
-}
-
-static weft_status copy_file(const char *from, const char *to, host *h, weft_error *err)
-{
-    file f;
-    weft_status status = file_open(&f, from, WEFT_LOAD_COPY, h, err);
-    if (status != WEFT_OK)
-        return status;
-    status = save_whole(to, f.data, f.size, h, err);
-    file_close(&f, h);
-    return status;
-}
-
-/* The given tokenizer, with the file beside it that says which token ends a text. */
-static weft_status take_tokenizer(const char *from, const char *path, const char *config, host *h,
-                                  weft_error *err)
-{
-    char file_path[4096], beside[4096];
-    const char *slash = strrchr(from, '/');
-    const int n = path_is_directory(from, h) ? (int)strlen(from) : slash ? (int)(slash - from) : 0;
-    const char *name = path_is_directory(from, h) ? "/tokenizer.json" : "";
-    if ((size_t)snprintf(file_path, sizeof file_path, "%s%s", from, name) >= sizeof file_path ||
-        (size_t)snprintf(beside, sizeof beside, "%.*s%stokenizer_config.json", n, from,
-                         n > 0 ? "/" : "") >= sizeof beside)
-        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", from);
-    const weft_status status = copy_file(file_path, path, h, err);
-    return status == WEFT_OK && exists(beside, h) ? copy_file(beside, config, h, err) : status;
-}
-
-/* The run's tokenizer: the given one, or one made for it. */
-static weft_status settle_tokenizer(const weft_train_options *o, const char *in, host *h,
-                                    weft_error *err)
-{
-    static const char says[] = "{\n  \"bos_token\": \"" END_OF_TEXT
-                               "\",\n  \"eos_token\": \"" END_OF_TEXT
-                               "\",\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n";
-    char path[4096], config[4096];
-    if (!join(path, sizeof path, in, "tokenizer.json") ||
-        !join(config, sizeof config, in, "tokenizer_config.json"))
-        return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", in);
-    if (o->tokenizer)
-        return take_tokenizer(o->tokenizer, path, config, h, err);
-    const weft_status status = make_tokenizer(o, path, h, err);
-    return status == WEFT_OK ? save_whole(config, says, sizeof says - 1, h, err) : status;
-}
-
-weft_status shape_of(const weft_train_options *o, fresh_shape *s, weft_error *err)
-{
-    const fresh_shape over = { .arch = o->arch,
-                               .n_layer = o->n_layer,
-                               .d_model = o->d_model,
-                               .n_head = o->n_head,
-                               .n_head_kv = o->n_head_kv,
-                               .d_ff = o->d_ff,
-                               .n_ctx = o->n_ctx,
-                               .tied = o->tied };
-    return fresh_resolve(o->preset ? fresh_preset(o->preset) : NULL, &over, s, err);
-}
-
-static weft_status write_fresh(const weft_train_options *o, const char *in, const fresh_shape *s,
-                               host *h, weft_error *err)
-{
-    buffer config;
-    buffer_begin(&config, &h->mem, err);
-    fresh_config(&config, s);
-    const weft_status status = config.failed ? WEFT_ENOMEM
-                                             : fresh_write(in, (const char *)config.at, config.n,
-                                                           o->seed, h, err);
-    buffer_end(&config);
-    return status;
-}
-
-static weft_status make_directory(const char *path, host *h, weft_error *err)
-{
-    if (path_is_directory(path, h) || h->io.mkdir(h->io.ud, path) == 0)
-        return WEFT_OK;
-    return weft_fail(err, WEFT_EIO, "%s: cannot be made", path);
-}
-
-/* A model that has learned nothing, in a directory of its own inside the run's, where it may break
- * off at any time: what an earlier one has left is no obstacle. */
-static weft_status begin_fresh(const weft_train_options *o, const char *in, host *h,
-                               weft_error *err)
-{
-    tokenizer t;
-    fresh_shape shape;
-    if (shape_of(o, &shape, err) != WEFT_OK)
-        return err->code;
-    checkpoint_remove(in, h);
-    weft_status status = make_directory(o->out, h, err);
-    if (status == WEFT_OK)
-        status = make_directory(in, h, err);
-    if (status == WEFT_OK)
-        status = settle_tokenizer(o, in, h, err);
-    if (status == WEFT_OK)
-        status = tokenizer_load(&t, in, NULL, WEFT_LOAD_COPY, h, err);
-    if (status != WEFT_OK)
-        return status;
-    shape.n_vocab = (int64_t)t.n_id;
-    shape.eos_id = t.eos;
-    tokenizer_free(&t);
-    return write_fresh(o, in, &shape, h, err);
 }
 
 /* ---- a run ----------------------------------------------------------------------------------- */
@@ -559,9 +393,9 @@ static weft_status train(const weft_train_options *o, const char *from, bool fre
 static weft_status refuse_model(const char *out, host *h, weft_error *err)
 {
     char path[4096];
-    if (!join(path, sizeof path, out, "config.json"))
+    if (!path_join(path, sizeof path, out, "config.json"))
         return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", out);
-    if (!exists(path, h))
+    if (!path_exists(path, h))
         return WEFT_OK;
     return weft_fail(err, WEFT_EINVAL, "%s: there is a model already, and no checkpoint of a run",
                      out);
@@ -598,7 +432,7 @@ weft_status weft_train(const weft_train_options *options, weft_train_info *info,
     host h = { .io = io_system, .log = { o.log, o.log_ud } };
     mem_init(&h.mem, o.ram_max, NULL);
     char fresh[4096];
-    if (!join(fresh, sizeof fresh, o.out, "start"))
+    if (!path_join(fresh, sizeof fresh, o.out, "start"))
         return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", o.out);
     weft_status status = find_start(&o, &c, fresh, &h, err);
     const char *from = *c.path ? c.path : o.model ? o.model : fresh;

@@ -7,15 +7,16 @@
 #include "train/data.h"
 #include "train/fresh.h"
 
-/* What ends a text for tokenizers that are made for a run. */
-#define END_OF_TEXT "<|endoftext|>"
-
 weft_status take_train_options(weft_train_options *to, const weft_train_options *from,
                                weft_error *err);
 
 /* Learns a tokenizer from the data of a run; t gets how. */
 weft_status learn_tokenizer(trained *made, train_options *t, const weft_train_options *o, host *h,
                             weft_error *err);
+
+/* Makes a model that has learned nothing, in a directory of its own inside the run's, where it may
+ * break off at any time: what an earlier one has left is no obstacle. */
+weft_status begin_fresh(const weft_train_options *o, const char *in, host *h, weft_error *err);
 
 /* The shape of a new model that was asked for, but for its vocabulary. */
 weft_status shape_of(const weft_train_options *o, fresh_shape *s, weft_error *err);

@@ -238,6 +238,21 @@ bool path_is_directory(const char *path, host *h)
     return is;
 }
 
+bool path_exists(const char *path, host *h)
+{
+    errno = 0;
+    const int fd = h->io.open(h->io.ud, path);
+    if (fd < 0)
+        return errno != ENOENT;
+    h->io.close(h->io.ud, fd);
+    return true;
+}
+
+bool path_join(char *to, size_t size, const char *directory, const char *name)
+{
+    return (size_t)snprintf(to, size, "%s/%s", directory, name) < size;
+}
+
 void path_name(const char *path, const char *otherwise, char *to, size_t size)
 {
     size_t n = strlen(path);

@@ -66,6 +66,12 @@ weft_status reader_get(reader *r, void *to, size_t size, weft_error *err);
 /* False also where there is nothing. */
 bool path_is_directory(const char *path, struct host *h);
 
+/* False where nothing is there; what is there but cannot be opened exists. */
+bool path_exists(const char *path, struct host *h);
+
+/* "directory/name" in `to`; false where it is too long for it. */
+bool path_join(char *to, size_t size, const char *directory, const char *name);
+
 /* The last name of a path, in `to`; `otherwise` for "/", "." and the like. */
 void path_name(const char *path, const char *otherwise, char *to, size_t size);
 

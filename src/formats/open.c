@@ -21,7 +21,7 @@ static weft_status add_inner(container *c, const char *directory, const char *na
                              file **f, weft_error *err)
 {
     char path[MAX_PATH];
-    if ((size_t)snprintf(path, sizeof path, "%s/%s", directory, name) >= sizeof path)
+    if (!path_join(path, sizeof path, directory, name))
         return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", directory);
     return add_file(c, path, load, f, err);
 }

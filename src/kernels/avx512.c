@@ -86,6 +86,39 @@ static inline void v_transpose(vec v[16])
     }
 }
 
+/* Blocks of ROWS = 6 rows, 16 columns at a time: rows are paired, then the pairs
+ *
+ *     a0 b0 c0 a1 b1 c1 a2 b2 | c2 a3 b3 c3 a4 b4 c4 a5 | b5 c5 a6 b6 c6 a7 b7 c7
+ *
+ * put in order. Returns how many columns were turned. */
+static int64_t pack_full(real *to, const real *from, int64_t step, int64_t n)
+{
+    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+    const __m512i ab[3] = { _mm512_setr_epi64(0, 8, 0, 1, 9, 0, 2, 10),
+                            _mm512_setr_epi64(0, 3, 11, 0, 4, 12, 0, 5),
+                            _mm512_setr_epi64(13, 0, 6, 14, 0, 7, 15, 0) };
+    const __m512i c[3] = { _mm512_setr_epi64(0, 0, 0, 0, 0, 1, 0, 0),
+                           _mm512_setr_epi64(2, 0, 0, 3, 0, 0, 4, 0),
+                           _mm512_setr_epi64(0, 5, 0, 0, 6, 0, 0, 7) };
+    const __mmask8 from_c[3] = { 0x24, 0x49, 0x92 };
+    int64_t j = 0;
+    for (; j + 16 <= n; j += 16)
+        for (int half = 0; half < 2; half++) {
+            __m512d pair[3];
+            for (int i = 0; i < 3; i++)
+                pair[i] = _mm512_castps_pd(
+                    _mm512_permutex2var_ps(v_load(from + 2 * i * step + j), half ? high : low,
+                                           v_load(from + (2 * i + 1) * step + j)));
+            for (int t = 0; t < 3; t++) {
+                const __m512d two = _mm512_permutex2var_pd(pair[0], ab[t], pair[1]);
+                const __m512d all = _mm512_mask_permutexvar_pd(two, from_c[t], c[t], pair[2]);
+                v_store(to + (j + 8 * half) * ROWS + 16 * t, _mm512_castpd_ps(all));
+            }
+        }
+    return j;
+}
+
 #include "kernels/vector.h"
 
 #include "kernels/panels.h"

@@ -96,6 +96,11 @@ typedef enum rope_pairing {
     ROPE_HALVES,   /* (0,n/2) (1,n/2+1) ...     Hugging Face, GGUF qwen2, qwen3 */
 } rope_pairing;
 
+/* What a norm has found in a row: its mean, and 1 / sqrt(var + eps). */
+typedef struct norm_stats {
+    real mean, scale;
+} norm_stats;
+
 typedef struct kernels {
     const char *name;
 
@@ -146,7 +151,8 @@ typedef struct kernels {
     void (*rmsnorm)(real *y, const real *x, const real *w, real eps, int64_t n);
 
     /* y = (x - mean) / sqrt(var + eps) * w + b;  b may be NULL */
-    void (*layernorm)(real *y, const real *x, const real *w, const real *b, real eps, int64_t n);
+    norm_stats (*layernorm)(real *y, const real *x, const real *w, const real *b, real eps,
+                            int64_t n);
 
     /* y = act(x) */
     void (*act)(real *y, const real *x, act_kind kind, int64_t n);

@@ -67,12 +67,14 @@ static multiply_fn *const multiply[ROWS + 1] = {
     NULL, multiply_1, multiply_2, multiply_3, multiply_4, multiply_5, multiply_6,
 };
 
-/* R rows of n numbers, turned: WIDTH rows of WIDTH columns at a time in registers. */
+/* R rows of n numbers, turned: WIDTH rows of WIDTH columns at a time in registers, but for columns
+ * of full blocks that the processor turns in a way of its own. */
 static void pack_turned(real *to, const real *from, int64_t step, int64_t n, int64_t R)
 {
+    const int64_t first = R == ROWS ? pack_full(to, from, step, n) : 0;
     for (int64_t i0 = 0; i0 < R; i0 += WIDTH) {
         const int rows = (int)least(WIDTH, R - i0);
-        for (int64_t j = 0; j < n; j += WIDTH) {
+        for (int64_t j = first; j < n; j += WIDTH) {
             const int part = (int)least(WIDTH, n - j);
             vec block[WIDTH];
             for (int i = 0; i < WIDTH; i++)
@@ -214,6 +216,18 @@ static inline __attribute__((always_inline)) void lift(tile_kind kind, real *p, 
             v_store(p + j * PANEL + v * WIDTH, v_stored(kind, row, w->k0 + c0 + v * WIDTH));
 }
 
+/* ... parts of a panel, as narrow heads are ... */
+static void lift_part(real *p, const row_set *w, int64_t j0, int64_t n, int64_t c0, int64_t width)
+{
+    for (int64_t j = 0; j < n; j++) {
+        const char *row = (const char *)w->data + (size_t)(j0 + j) * w->row_bytes;
+        const real *from = (const real *)(const void *)row + w->k0 + c0;
+        for (int64_t c = 0; c < PANEL; c += WIDTH)
+            v_store(p + j * PANEL + c,
+                    v_load_part(from + c, (int)least(WIDTH, width > c ? width - c : 0)));
+    }
+}
+
 /* ... and anything else. Formats in blocks are produced from a block's beginning. */
 static void panel_along(real *p, const row_set *w, int64_t j0, int64_t n, int64_t c0, int64_t width)
 {
@@ -227,6 +241,8 @@ static void panel_along(real *p, const row_set *w, int64_t j0, int64_t n, int64_
         lift(TILE_BF16, p, w, j0, n, c0);
     else if (width == PANEL && w->kind == TILE_ROUNDED)
         lift(TILE_ROUNDED, p, w, j0, n, c0);
+    else if (w->kind == TILE_F32)
+        lift_part(p, w, j0, n, c0, width);
     else
         for (int64_t j = 0; j < n; j++) {
             const char *row = (const char *)w->data + (size_t)(j0 + j) * w->row_bytes;

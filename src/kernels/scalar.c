@@ -200,7 +200,8 @@ static void rmsnorm(real *y, const real *x, const real *w, real eps, int64_t n)
 
 /* Two passes: the variance of centred numbers does not cancel. The output holds the centred row
  * between. */
-static void layernorm(real *y, const real *x, const real *w, const real *b, real eps, int64_t n)
+static norm_stats layernorm(real *y, const real *x, const real *w, const real *b, real eps,
+                            int64_t n)
 {
     const real mean = sum(x, n) / (real)n;
     for (int64_t k = 0; k < n; k++)
@@ -208,6 +209,7 @@ static void layernorm(real *y, const real *x, const real *w, const real *b, real
     const real scale = 1 / sqrt(dot(y, y, n) / (real)n + eps);
     for (int64_t k = 0; k < n; k++)
         y[k] = y[k] * scale * w[k] + (b ? b[k] : 0);
+    return (norm_stats){ mean, scale };
 }
 
 static real gelu(real x)

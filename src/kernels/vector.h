@@ -102,14 +102,16 @@ static void rmsnorm(real *y, const real *x, const real *w, real eps, int64_t n)
     EACH(n, y, x, w, v_mul(v_mul(A, scale), B));
 }
 
-static void layernorm(real *y, const real *x, const real *w, const real *b, real eps, int64_t n)
+static norm_stats layernorm(real *y, const real *x, const real *w, const real *b, real eps,
+                            int64_t n)
 {
-    const vec mean = v_set(sum(x, n) / (real)n);
-    EACH(n, y, x, x, v_sub(A, mean));
-    const vec scale = v_set(1 / sqrtf(dot(y, y, n) / (real)n + eps));
-    EACH(n, y, y, w, v_mul(v_mul(A, scale), B));
+    const real mean = sum(x, n) / (real)n;
+    EACH(n, y, x, x, v_sub(A, v_set(mean)));
+    const real scale = 1 / sqrtf(dot(y, y, n) / (real)n + eps);
+    EACH(n, y, y, w, v_mul(v_mul(A, v_set(scale)), B));
     if (b)
         EACH(n, y, y, b, v_add(A, B));
+    return (norm_stats){ mean, scale };
 }
 
 static inline vec v_silu(vec x)

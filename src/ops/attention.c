@@ -373,9 +373,9 @@ static void remember(const run *r, const node *n)
  * Queries own dq and keys own dk and dv, so there are two passes and no two threads add to one
  * number; the bias table, summed over all pairs, is a third, a head to a thread. */
 
-/* p and ds of a crowd for the keys [k0, k1) of one page, rows PAGE_ROWS apart. */
-static void slopes(const run *r, const node *n, const crowd *c, int64_t k0, int64_t k1, real *p,
-                   real *ds)
+/* p, and ds times `by`, of a crowd for the keys [k0, k1) of one page, rows PAGE_ROWS apart. */
+static void slopes(const run *r, const node *n, const crowd *c, int64_t k0, int64_t k1, real by,
+                   real *p, real *ds)
 {
     const attn *a = n->arg;
     real packed[NUMBERS];
@@ -394,7 +394,7 @@ static void slopes(const run *r, const node *n, const crowd *c, int64_t k0, int6
         for (int64_t j = 0; j < k1 - k0; j++) {
             const bool seen = k0 + j >= c->lo[i] && k0 + j < c->hi[i];
             p_i[j] = seen ? p_i[j] : 0;
-            ds_i[j] = seen ? p_i[j] * (ds_i[j] - delta) : 0;
+            ds_i[j] = seen ? by * p_i[j] * (ds_i[j] - delta) : 0;
         }
     }
 }
@@ -408,7 +408,7 @@ static void query_grad(const run *r, const node *n, const crowd *c)
         dq[NUMBERS] = { 0 };
     for (int64_t k0 = c->least; k0 < c->most; k0 = page_end(k0, c->most)) {
         const int64_t k1 = page_end(k0, c->most);
-        slopes(r, n, c, k0, k1, p, ds);
+        slopes(r, n, c, k0, k1, a->scale, p, ds);
         const row_set k = view_rows(r, &c->k, k0, c->k_at, E);
         r->kern->pack(packed, ds, PAGE_ROWS, 1, c->n, k1 - k0, false, 0, R);
         r->kern->product(dq, E, true, packed, c->n, k1 - k0, &k, false, 0, R, 0, E);
@@ -416,7 +416,7 @@ static void query_grad(const run *r, const node *n, const crowd *c)
     for (int64_t i = 0; i < c->n; i++)
         for (int64_t e = 0; e < E; e++)
             grad_put(grad_row(q, pair_row(c, i)) + pair_head(c, i) * E + e, q->grad_written,
-                     a->scale * dq[i * E + e]);
+                     dq[i * E + e]);
 }
 
 static void query_grads(const run *r, const node *n, int64_t u0, int64_t u1)
@@ -462,9 +462,7 @@ static void collect(const run *r, const node *n, const sequence *s, int64_t kv, 
         const int64_t end = k1 < c.most ? k1 : c.most;
         if (end <= k0 || c.least >= k1)
             continue;
-        slopes(r, n, &c, k0, end, p, ds);
-        for (int64_t j = 0; j < c.n * (end - k0); j++)
-            ds[j / (end - k0) * PAGE_ROWS + j % (end - k0)] *= a->scale;
+        slopes(r, n, &c, k0, end, a->scale, p, ds);
         if (k->needs_grad)
             send(r, k, first, kv * a->d_key, ds, &c, end - k0, row(n->in[Q], q_row) + h * a->d_key,
                  n->in[Q]->stride, a->d_key);
@@ -512,7 +510,7 @@ static void bias_grad(const run *r, const node *n, const crowd *c)
     for (int64_t k0 = c->least; k0 < c->most; k0 = page_end(k0, c->most)) {
         int64_t at[CROWD + PAGE_ROWS];
         const int64_t k1 = page_end(k0, c->most);
-        slopes(r, n, c, k0, k1, p, ds);
+        slopes(r, n, c, k0, k1, 1, p, ds);
         bucket_distances(r, n, c, k0, k1, at);
         for (int64_t i = 0; i < c->n; i++) {
             const int64_t shift = last - r->batch->row[pair_row(c, i)].pos;

@@ -3,10 +3,17 @@
  *     l_i = (1 - e) (-log p_i,t) + e / V sum_k (-log p_i,k)         p_i = softmax(z_i), e smoothing
  *     dz_i,k = w_i / sum w (p_i,k - (1 - e) [k = t_i] - e / V)
  *
- * linear_cross_entropy is the same with z = x W^T + b made inside, a chunk of rows at a time and
- * again in backward: logits of all rows would be the largest thing in training (4096 rows of a
- * vocabulary of 128256 are 2 GB), and they never exist. A chunk has as many rows as fit into 2^22
- * numbers, one at least. */
+ * linear_cross_entropy is the same with z = x W^T + b made inside, a part at a time and again in
+ * backward: logits of all rows would be the largest thing in training (4096 rows of a vocabulary of
+ * 128256 are 2 GB), and they never exist.
+ *
+ *     forward: some rows, all tokens          backward: all rows, a strip of tokens
+ *        +--------------+                        +----+---------+
+ *        |##############|  -> loss, log sum exp  | ## |         |  p = exp(z - log sum exp)
+ *        |              |     of each row        | ## |         |  rows of dW: whole, once
+ *        +--------------+                        +----+---------+  dx: strip after strip
+ *
+ * A part has as many rows, or tokens, as fit into 2^22 numbers: one row or 64 tokens at least. */
 #include "ops/ops.h"
 #include "ops/product.h"
 
@@ -42,35 +49,32 @@ static double total_weight(const run *r)
 }
 
 /* w_i l_i */
-static double row_loss(const kernels *kern, const batch_row *b, const real *z, int64_t V,
-                       real smoothing)
+static double row_loss(const batch_row *b, const real *z, int64_t V, double lse, real smoothing)
 {
+    const double e = (double)smoothing;
+    double even = 0;
     if (b->target == NO_TARGET)
         return 0;
     assert(b->target >= 0 && b->target < V);
-    const double lse = (double)kern->log_sum_exp(z, V), e = (double)smoothing;
-    double even = 0;
     for (int64_t k = 0; e > 0 && k < V; k++)
         even += (lse - (double)z[k]) / (double)V;
     return (double)b->weight * ((1 - e) * (lse - (double)z[b->target]) + e * even);
 }
 
-/* dz, which may lie where z lies. */
-static void row_slope(const kernels *kern, const batch_row *b, const real *z, real *dz, int64_t V,
-                      real smoothing, double scale)
+/* Logits of the tokens from k0 on become their slopes. */
+static void row_slope(const kernels *kern, const batch_row *b, real *z, int64_t k0, int64_t n,
+                      real lse, real smoothing, int64_t V, double scale)
 {
+    const real w = (real)(scale * (double)b->weight), even = smoothing / (real)V;
     if (b->target == NO_TARGET) {
-        memset(dz, 0, (size_t)V * sizeof *dz);
+        memset(z, 0, (size_t)n * sizeof *z);
         return;
     }
-    const real lse = kern->log_sum_exp(z, V), w = (real)(scale * (double)b->weight);
-    const real even = smoothing / (real)V;
-    if (dz != z)
-        memcpy(dz, z, (size_t)V * sizeof *dz);
-    kern->exp_less(dz, V, lse);
-    dz[b->target] -= 1 - smoothing;
-    for (int64_t k = 0; k < V; k++)
-        dz[k] = w * (dz[k] - even);
+    kern->exp_less(z, n, lse);
+    if (b->target >= k0 && b->target < k0 + n)
+        z[b->target - k0] -= 1 - smoothing;
+    for (int64_t k = 0; k < n; k++)
+        z[k] = w * (z[k] - even);
 }
 
 /* ---- logits that exist ----------------------------------------------------------------------- */
@@ -82,8 +86,10 @@ static void forward(run *r, const node *n)
     int32_t *index = (int32_t *)n->arg;
     double sum = 0;
     index_rows(r, index);
-    for (int64_t i = 0; i < rows(z); i++)
-        sum += row_loss(r->kern, &r->batch->row[index[i]], row(z, i), cols(z), n->f[0]);
+    for (int64_t i = 0; i < rows(z); i++) {
+        const double lse = (double)r->kern->log_sum_exp(row(z, i), cols(z));
+        sum += row_loss(&r->batch->row[index[i]], row(z, i), cols(z), lse, n->f[0]);
+    }
     row(n->out, 0)[0] = (real)(total > 0 ? sum / total : 0);
 }
 
@@ -93,9 +99,11 @@ static void slope_rows(const run *r, const node *n, int64_t i0, int64_t i1)
     const int32_t *index = n->arg;
     const double total = total_weight(r), scale = total > 0 ? (double)*n->out->grad / total : 0;
     assert(!z->grad_written && "the loss is the only reader of its logits");
-    for (int64_t i = i0; i < i1; i++)
-        row_slope(r->kern, &r->batch->row[index[i]], row(z, i), grad_row(z, i), cols(z), n->f[0],
-                  scale);
+    for (int64_t i = i0; i < i1; i++) {
+        memcpy(grad_row(z, i), row(z, i), (size_t)cols(z) * sizeof(real));
+        row_slope(r->kern, &r->batch->row[index[i]], grad_row(z, i), 0, cols(z),
+                  r->kern->log_sum_exp(row(z, i), cols(z)), n->f[0], cols(z), scale);
+    }
 }
 
 static void backward(run *r, const node *n)
@@ -123,96 +131,129 @@ tensor *cross_entropy(run *r, tensor *z, real smoothing)
     return apply(r, &n);
 }
 
-/* ---- logits in chunks ------------------------------------------------------------------------ */
+/* ---- logits in parts ------------------------------------------------------------------------- */
 
 enum { X, W, BIAS };
-enum { LOGITS, SUMS }; /* a chunk of logits; the loss of each of its rows */
+enum { LOGITS, SUMS }; /* a part of the logits; of each row [N, 2]: */
+enum { SUM_LOSS, SUM_LSE };
 
-/* One chunk of rows, as the functions that run in parallel see it. */
-typedef struct chunk {
+/* A part, as the functions that run in parallel see it. */
+typedef struct part {
+    matrix z;
     const int32_t *index; /* of its rows */
-    int64_t first, count;
-    double scale; /* dloss / sum w, in backward */
-    double total; /* of the losses so far, in forward */
-} chunk;
+    int64_t row0, token0; /* its first */
+    double scale;         /* dloss / sum w, in backward */
+} part;
+
+/* ---- forward: some rows at a time */
 
 static void loss_rows(const run *r, const node *n, int64_t i0, int64_t i1)
 {
-    const chunk *c = n->arg;
-    const tensor *z = n->save[LOGITS];
-    for (int64_t i = i0; i < i1; i++)
-        row(n->save[SUMS], i)[0] = (real)row_loss(r->kern, &r->batch->row[c->index[i]], row(z, i),
-                                                  cols(z), n->f[0]);
-}
-
-static void chunk_slopes(const run *r, const node *n, int64_t i0, int64_t i1)
-{
-    const chunk *c = n->arg;
-    const tensor *z = n->save[LOGITS];
-    for (int64_t i = i0; i < i1; i++)
-        row_slope(r->kern, &r->batch->row[c->index[i]], row(z, i), row(z, i), cols(z), n->f[0],
-                  c->scale);
-}
-
-/* Calls each(r, n) for every chunk, with n->arg a chunk whose logits have been made. */
-static void over_chunks(run *r, const node *n, chunk *c, void (*each)(run *r, const node *n))
-{
-    const tensor *x = n->in[X], *z = n->save[LOGITS];
-    node part = *n;
-    part.arg = c;
-    for (c->first = 0; c->first < rows(x); c->first += c->count) {
-        c->count = rows(x) - c->first < rows(z) ? rows(x) - c->first : rows(z);
-        c->index = (const int32_t *)n->arg + c->first;
-        product(r, some_rows(whole(z), 0, c->count), some_rows(whole(x), c->first, c->count),
-                n->in[W], n->in[BIAS]);
-        each(r, &part);
+    const part *p = n->arg;
+    for (int64_t i = i0; i < i1; i++) {
+        const real *z = p->z.at + i * p->z.stride;
+        real *sums = row(n->save[SUMS], p->row0 + i);
+        sums[SUM_LSE] = r->kern->log_sum_exp(z, p->z.cols);
+        sums[SUM_LOSS] = (real)row_loss(&r->batch->row[p->index[i]], z, p->z.cols,
+                                        (double)sums[SUM_LSE], n->f[0]);
     }
 }
 
-static void add_losses(run *r, const node *n)
+static int64_t rows_at_once(const run *r, const tensor *x, int64_t V)
 {
-    chunk *c = (chunk *)n->arg;
-    parallel(r, n, c->count, 8 * cols(n->save[LOGITS]), loss_rows);
-    for (int64_t i = 0; i < c->count; i++)
-        c->total += (double)row(n->save[SUMS], i)[0];
+    const int64_t fit = logits_at_once(r, V);
+    return rows(x) < fit ? rows(x) : fit;
 }
 
-static void chunked_forward(run *r, const node *n)
+static void parts_forward(run *r, const node *n)
 {
+    const tensor *x = n->in[X], *w = n->in[W];
+    const int64_t N = rows(x), V = rows(w), most = rows_at_once(r, x, V);
     const double total = total_weight(r);
-    chunk c = { 0 };
+    double sum = 0;
     index_rows(r, (int32_t *)n->arg);
-    over_chunks(r, n, &c, add_losses);
-    row(n->out, 0)[0] = total > 0 ? (real)(c.total / total) : 0;
+    for (int64_t i = 0; i < N; i += most) {
+        const int64_t count = N - i < most ? N - i : most;
+        const part p = { .z = { n->save[LOGITS]->data, count, V, V, 0 },
+                         .index = (const int32_t *)n->arg + i,
+                         .row0 = i };
+        node of = *n;
+        of.arg = &p;
+        product(r, p.z, some_rows(whole(x), i, count), w, n->in[BIAS]);
+        parallel(r, &of, count, 8 * V, loss_rows);
+    }
+    for (int64_t i = 0; i < N; i++)
+        sum += (double)row(n->save[SUMS], i)[SUM_LOSS];
+    row(n->out, 0)[0] = total > 0 ? (real)(sum / total) : 0;
 }
 
-static void push_back(run *r, const node *n)
+/* ---- backward: a strip of tokens at a time */
+
+#define LEAST_STRIP 64 /* as many columns as a panel of products has */
+
+static int64_t strip_width(const run *r, const tensor *x, int64_t V)
 {
-    const chunk *c = n->arg;
-    const tensor *x = n->in[X], *w = n->in[W], *b = n->in[BIAS];
-    const matrix dz = some_rows(whole(n->save[LOGITS]), 0, c->count);
-    parallel(r, n, c->count, 8 * cols(n->save[LOGITS]), chunk_slopes);
+    const int64_t fit = logits_at_once(r, rows(x) > 0 ? rows(x) : 1) / LEAST_STRIP * LEAST_STRIP;
+    const int64_t width = fit > LEAST_STRIP ? fit : LEAST_STRIP;
+    return width < V ? width : V;
+}
+
+static void strip_slopes(const run *r, const node *n, int64_t i0, int64_t i1)
+{
+    const part *p = n->arg;
+    for (int64_t i = i0; i < i1; i++)
+        row_slope(r->kern, &r->batch->row[p->index[i]], p->z.at + i * p->z.stride, p->token0,
+                  p->z.cols, row(n->save[SUMS], i)[SUM_LSE], n->f[0], rows(n->in[W]), p->scale);
+}
+
+/* Rows [first, first + count) of a matrix of weights and of its bias, as tensors of their own. */
+static tensor weight_part(const tensor *w, int64_t first, int64_t count)
+{
+    tensor t = *w;
+    const int64_t width = w->n_dim > 1 ? cols(w) : 1;
+    t.shape[0] = count;
+    t.data = (char *)w->data + (size_t)first * dtype_row_bytes(w->type, width);
+    t.grad = w->grad ? w->grad + first * width : NULL;
+    t.low = w->low ? w->low + first * width : NULL;
+    return t;
+}
+
+static void push_back(run *r, const node *n, const part *p)
+{
+    const tensor *x = n->in[X], *b = n->in[BIAS];
+    const tensor w = weight_part(n->in[W], p->token0, p->z.cols);
+    const tensor bias = b ? weight_part(b, p->token0, p->z.cols) : (tensor){ 0 };
+    node of = *n;
+    of.arg = p;
+    product(r, p->z, whole(x), &w, b ? &bias : NULL);
+    parallel(r, &of, rows(x), 8 * p->z.cols, strip_slopes);
     if (x->needs_grad)
-        product_dx(r, some_rows(whole_grad(x), c->first, c->count), x->grad_written, dz, w);
-    if (w->needs_grad)
-        product_dw(r, w, w->grad_written || c->first > 0, dz,
-                   some_rows(whole(x), c->first, c->count));
+        product_dx(r, whole_grad(x), x->grad_written || p->token0 > 0, p->z, &w);
+    if (w.needs_grad)
+        product_dw(r, &w, w.grad_written, p->z, whole(x));
     if (b && b->needs_grad)
-        product_db(r, b, b->grad_written || c->first > 0, dz);
+        product_db(r, &bias, b->grad_written, p->z);
 }
 
-static void chunked_backward(run *r, const node *n)
+static void parts_backward(run *r, const node *n)
 {
+    const tensor *x = n->in[X];
+    const int64_t V = rows(n->in[W]), most = strip_width(r, x, V);
     const double total = total_weight(r);
-    chunk c = { .scale = total > 0 ? (double)*n->out->grad / total : 0 };
-    over_chunks(r, n, &c, push_back);
-    if (rows(n->in[X]) == 0) { /* no row has a target */
+    part p = { .index = n->arg, .scale = total > 0 ? (double)*n->out->grad / total : 0 };
+    if (rows(x) == 0) { /* no row has a target */
         grad_clear(n->in[W]);
         grad_clear(n->in[BIAS]);
+        return;
+    }
+    for (; p.token0 < V; p.token0 += p.z.cols) {
+        const int64_t width = V - p.token0 < most ? V - p.token0 : most;
+        p.z = (matrix){ n->save[LOGITS]->data, rows(x), width, width, 0 };
+        push_back(r, n, &p);
     }
 }
 
-static cost chunked_cost(const run *r, const node *n)
+static cost parts_cost(const run *r, const node *n)
 {
     (void)r;
     const double x = (double)rows(n->in[X]), V = (double)rows(n->in[W]), D = (double)cols(n->in[X]);
@@ -222,19 +263,21 @@ static cost chunked_cost(const run *r, const node *n)
 extern const op linear_cross_entropy_op;
 const op linear_cross_entropy_op = { "linear_cross_entropy",
                                      "loss = sum w (-log softmax(x W^T + b)[target]) / sum w",
-                                     chunked_forward, chunked_backward, chunked_cost };
+                                     parts_forward, parts_backward, parts_cost };
 
 tensor *linear_cross_entropy(run *r, tensor *x, const weight *w, real smoothing)
 {
     assert(rows(x) == r->batch->n_wanted && cols(x) == cols(w->w));
-    const int64_t V = rows(w->w), fit = logits_at_once(r, V);
-    const int64_t count = rows(x) < fit ? rows(x) : fit;
+    const int64_t N = rows(x), V = rows(w->w);
+    const int64_t some = rows_at_once(r, x, V), strip = strip_width(r, x, V);
+    const int64_t most = r->tape && N * strip > some * V ? N * strip : some * V;
+    const tensor part_of = weight_part(w->w, 0, strip);
     node n = { .op = &linear_cross_entropy_op, .local = "loss", .in = { x, w->w, w->b } };
     n.f[0] = smoothing;
     n.out = tensor_new(r, 1, 1);
-    n.save[LOGITS] = tensor_new(r, count, V);
-    n.save[SUMS] = tensor_new(r, count, 1);
-    product_plan(r, count, w->w);
+    n.save[LOGITS] = tensor_new(r, 1, most);
+    n.save[SUMS] = tensor_new(r, N, 2);
+    product_plan(r, r->tape ? N : some, &part_of);
     n.arg = index_new(r);
     return apply(r, &n);
 }

@@ -2,7 +2,9 @@
  * row.
  *
  *     dx = s (g - mean(g) - z mean(g z)),  g = w dy       dw = sum of dy z,  db = sum of dy over
- * rows */
+ * rows
+ *
+ * g z = dy (y - b): what a row has to sum are products of vectors that exist. */
 #include "ops/ops.h"
 
 #include "tensor/tape.h"
@@ -11,9 +13,15 @@
 
 static void norm_rows(const run *r, const node *n, int64_t i0, int64_t i1)
 {
-    for (int64_t i = i0; i < i1; i++)
-        r->kern->layernorm(row(n->out, i), row(n->in[0], i), values(n->in[1]), values(n->in[2]),
-                           n->f[0], cols(n->out));
+    for (int64_t i = i0; i < i1; i++) {
+        const norm_stats found = r->kern->layernorm(row(n->out, i), row(n->in[0], i),
+                                                    values(n->in[1]), values(n->in[2]), n->f[0],
+                                                    cols(n->out));
+        if (n->save[0]) {
+            row(n->save[0], i)[0] = found.mean;
+            row(n->save[0], i)[1] = found.scale;
+        }
+    }
 }
 
 static void forward(run *r, const node *n)
@@ -21,31 +29,17 @@ static void forward(run *r, const node *n)
     parallel_rows(r, n, norm_rows);
 }
 
-/* Also leaves every row's mean and s in save[0], where the sums over rows find them. */
 static void input_rows(const run *r, const node *n, int64_t i0, int64_t i1)
 {
     const tensor *in = n->in[0];
-    const real *w = values(n->in[1]);
+    const real *w = values(n->in[1]), *b = values(n->in[2]);
     const int64_t D = cols(in);
-    const real share = 1 / (real)D;
     for (int64_t i = i0; i < i1; i++) {
         const real *x = row(in, i), *dy = grad_row(n->out, i);
-        real mean = 0, var = 0;
-        for (int64_t k = 0; k < D; k++)
-            mean += x[k];
-        mean *= share;
-        for (int64_t k = 0; k < D; k++)
-            var += (x[k] - mean) * (x[k] - mean);
-        const real s = 1 / sqrt(var * share + n->f[0]);
-        row(n->save[0], i)[0] = mean;
-        row(n->save[0], i)[1] = s;
-        if (!in->needs_grad)
-            continue;
-        const real g_mean = r->kern->dot(w, dy, D) * share;
-        real gz_mean = 0;
-        for (int64_t k = 0; k < D; k++)
-            gz_mean += w[k] * dy[k] * (x[k] - mean);
-        gz_mean *= s * share;
+        const real mean = row(n->save[0], i)[0], s = row(n->save[0], i)[1];
+        const real g_mean = r->kern->dot(w, dy, D) / (real)D;
+        const real gb = b ? r->kern->dot(dy, b, D) : 0;
+        const real gz_mean = (r->kern->dot(dy, row(n->out, i), D) - gb) / (real)D;
         real *dx = grad_row(in, i);
         for (int64_t k = 0; k < D; k++)
             grad_put(&dx[k], in->grad_written,
@@ -81,7 +75,8 @@ static void gain_columns(const run *r, const node *n, int64_t k0, int64_t k1)
 
 static void backward(run *r, const node *n)
 {
-    parallel_rows(r, n, input_rows);
+    if (n->in[0]->needs_grad)
+        parallel_rows(r, n, input_rows);
     parallel(r, n, cols(n->out), rows(n->out), gain_columns);
 }
 

@@ -1,6 +1,7 @@
 /* rmsnorm: y = x s w,  s = 1 / sqrt(mean x^2 + eps)
  *
  *     dx = s (w dy - x s^2 mean(w dy x))          dw = sum over rows of dy x s
+ *        = s (w dy - x s mean(dy y))
  *
  * The mean runs over groups of as many numbers as w has: the whole row for a block's norm, one head
  * at a time for the norms of q and k. */
@@ -40,11 +41,8 @@ static void input_rows(const run *r, const node *n, int64_t i0, int64_t i1)
         for (int64_t c = 0; c < cols(in); c += width) {
             const real *x = row(in, i) + c, *dy = grad_row(n->out, i) + c;
             const real s = scale_of(r, n, x);
-            real mean = 0;
+            const real mean = s * r->kern->dot(dy, row(n->out, i) + c, width) / (real)width;
             row(n->save[0], i)[c / width] = s;
-            for (int64_t k = 0; k < width; k++)
-                mean += w[k] * dy[k] * x[k];
-            mean *= s * s / (real)width;
             for (int64_t k = 0; in->needs_grad && k < width; k++)
                 grad_put(grad_row(in, i) + c + k, in->grad_written,
                          s * (w[k] * dy[k] - x[k] * mean));

@@ -109,20 +109,10 @@ static void take_template(tokenizer *t, const json_t *root)
 }
 
 /* A file that is not there says nothing; one that cannot be read is an error. */
-static bool exists(const char *path, host *h)
-{
-    errno = 0;
-    const int fd = h->io.open(h->io.ud, path);
-    if (fd < 0)
-        return errno != ENOENT;
-    h->io.close(h->io.ud, fd);
-    return true;
-}
-
 static weft_status read_config(tokenizer *t, const char *path, weft_error *err)
 {
     file f = { 0 };
-    if (!exists(path, t->host))
+    if (!path_exists(path, t->host))
         return WEFT_OK;
     const weft_status opened = file_open(&f, path, WEFT_LOAD_COPY, t->host, err);
     if (opened != WEFT_OK)
@@ -291,7 +281,7 @@ static weft_status open_inside(file *f, const char *path, weft_load load, host *
         const weft_status status = beside(inner, path, true, names[i], err);
         if (status != WEFT_OK)
             return status;
-        if (exists(inner, h))
+        if (path_exists(inner, h))
             return file_open(f, inner, load, h, err);
     }
     return weft_fail(err, WEFT_EIO,

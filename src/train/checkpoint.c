@@ -124,18 +124,10 @@ static weft_status next_older(const char *root, step_name *n, bool *any, host *h
     return WEFT_OK;
 }
 
-static bool is_there(const char *path, host *h)
-{
-    const int fd = h->io.open(h->io.ud, path);
-    if (fd >= 0)
-        h->io.close(h->io.ud, fd);
-    return fd >= 0 || errno != ENOENT;
-}
-
 static bool has_manifest(const char *directory, host *h)
 {
     char path[MAX_PATH];
-    return join(path, directory, MANIFEST_FILE, NULL) == WEFT_OK && is_there(path, h);
+    return join(path, directory, MANIFEST_FILE, NULL) == WEFT_OK && path_exists(path, h);
 }
 
 /* ---- removing -------------------------------------------------------------------------------- */
@@ -173,9 +165,10 @@ void checkpoint_remove(const char *directory, host *h)
         log_write(&h->log, WEFT_LOG_WARN, "%s: cannot remove: %s", directory, strerror(errno));
 }
 
-/* Removes what is older than `newest`, except `keep` - 1 checkpoints of other steps; and always what
- * a crash has left. */
-static weft_status retire(const char *root, step_name newest, int keep, host *h, weft_error *err)
+/* Removes what is older than `newest`, except `keep` - 1 checkpoints of other steps and that of step
+ * `spared`; and always what a crash has left. */
+static weft_status retire(const char *root, step_name newest, int keep, int64_t spared, host *h,
+                          weft_error *err)
 {
     step_name n = newest;
     int64_t kept = 1, last = newest.step;
@@ -189,7 +182,8 @@ static weft_status retire(const char *root, step_name newest, int keep, host *h,
         if (status != WEFT_OK)
             return status;
         const bool whole = has_manifest(path, h);
-        if (whole && n.step != last && (keep == 0 || kept < keep)) {
+        const bool stays = keep == 0 || kept < keep || (spared > 0 && n.step == spared);
+        if (whole && n.step != last && stays) {
             last = n.step;
             kept++;
         } else if (!whole || keep > 0) {
@@ -355,7 +349,7 @@ weft_status checkpoint_write(const char *root, const checkpoint_view *v, int kee
     if (status != WEFT_OK)
         return status;
     publish(root, w.path, w.file, w.n_file, h);
-    if (retire(root, name, keep, h, &why) != WEFT_OK)
+    if (retire(root, name, keep, v->spared, h, &why) != WEFT_OK)
         log_write(&h->log, WEFT_LOG_WARN, "%s: old checkpoints stay: %s", root, why.message);
     return WEFT_OK;
 }

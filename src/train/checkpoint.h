@@ -33,10 +33,11 @@ typedef struct checkpoint_view {
     const float *const *weight;    /* [form->n_tensor], in the order of the model's parameters */
     const checkpoint_block *block; /* the state */
     int n_block;
+    int64_t spared; /* a step whose checkpoint stays, however many came after it; 0: none */
 } checkpoint_view;
 
 /* Writes a checkpoint into `root`, a directory that is made where there is none; then removes what
- * came before, except the newest `keep` with this one (0: all stay). After an error everything that
+ * came before, except the newest `keep` with this one (0: all stay) and the spared one. After an error everything that
  * was there still is, and nothing of the new one. */
 weft_status checkpoint_write(const char *root, const checkpoint_view *v, int keep, host *h,
                              weft_error *err);

@@ -65,18 +65,31 @@ static void config_transformer(buffer *b, const fresh_shape *s)
                   strcmp(s->arch, "bart") == 0 ? "false" : "true");
 }
 
-/* How the config.json of an architecture is written. */
+static const char *const end[] = { END_OF_TEXT, NULL };
+static const char *const mask[] = { END_OF_TEXT, "<mask>", NULL };
+
+/* For the spans of a text of up to 512 tokens, which has 26. */
+#define FOUR(a, b, c, d)                                                                           \
+    "<extra_id_" #a ">", "<extra_id_" #b ">", "<extra_id_" #c ">", "<extra_id_" #d ">"
+static const char *const sentinels[] = {
+    FOUR(0, 1, 2, 3),     FOUR(4, 5, 6, 7),     FOUR(8, 9, 10, 11),
+    FOUR(12, 13, 14, 15), FOUR(16, 17, 18, 19), FOUR(20, 21, 22, 23),
+    FOUR(24, 25, 26, 27), FOUR(28, 29, 30, 31), NULL
+};
+
+/* How the config.json of an architecture is written, and what its data needs. */
 static const struct maker {
     const char *arch;
     void (*config)(buffer *b, const fresh_shape *s);
     bool tied, encodes;
+    const char *const *special; /* ends with NULL */
 } makers[] = {
-    { "llama", config_llama, false, false },
-    { "gpt2", config_gpt2, true, false },
-    { "t5", config_t5, true, true },
-    { "bart", config_transformer, true, true },
-    { "marian", config_transformer, true, true },
-    { "transformer", config_transformer, true, true },
+    { "llama", config_llama, false, false, end },
+    { "gpt2", config_gpt2, true, false, end },
+    { "t5", config_t5, true, true, sentinels },
+    { "bart", config_transformer, true, true, mask },
+    { "marian", config_transformer, true, true, mask },
+    { "transformer", config_transformer, true, true, mask },
 };
 
 static const struct maker *maker_of(const char *name)
@@ -91,6 +104,15 @@ bool fresh_encodes(const char *name)
 {
     const struct maker *m = maker_of(name);
     return m && m->encodes;
+}
+
+const char *const *fresh_special(const char *name, int *n)
+{
+    const struct maker *m = maker_of(name);
+    const char *const *list = m ? m->special : end;
+    for (*n = 0; list[*n]; ++*n)
+        ;
+    return list;
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -270,7 +292,7 @@ weft_status fresh_write(const char *directory, const char *config, size_t length
     }
     save_begin(&s, h, err);
     save_directory(&s, directory);
-    if ((size_t)snprintf(path, sizeof path, "%s/model.safetensors", directory) >= sizeof path)
+    if (!path_join(path, sizeof path, directory, "model.safetensors"))
         save_fail(&s, WEFT_EINVAL, "%.200s...: the path is too long", directory);
     put_weights(&s, path, &m, seed, room);
     snprintf(path, sizeof path, "%.4000s/config.json", directory);

@@ -26,6 +26,11 @@ const fresh_shape *fresh_preset(const char *name);
 /* Has such a model an encoder? It is then as deep as the decoder. */
 bool fresh_encodes(const char *name);
 
+/* What ends a text for tokenizers that are made for a new model, and all special tokens of such a
+ * tokenizer, this one first. */
+#define END_OF_TEXT "<|endoftext|>"
+const char *const *fresh_special(const char *name, int *n);
+
 /* Sizes of 0 in `over` leave those of the preset; what is still missing follows from the others. */
 weft_status fresh_resolve(const fresh_shape *preset, const fresh_shape *over, fresh_shape *to,
                           weft_error *err);

@@ -257,13 +257,18 @@ static const char *const task_names[][2] = {
 static void describe(const trainer *t, char *text, size_t size)
 {
     const dataset *d = t->data;
+    const params *p = &t->learner.params;
+    int64_t n_frozen = 0;
+    for (int64_t i = 0; i < p->n_tensor; i++)
+        n_frozen += !p->tensor[i]->needs_grad;
     snprintf(text, size,
              "samples of %lld rows, %d x %d a step, from %lld %s of %lld ids; dropout %g, "
-             "smoothing %g, %s",
+             "smoothing %g, %s, %lld of %lld weights frozen",
              (long long)d->n_ctx, (int)t->opt.n_part, (int)t->opt.n_sample,
              (long long)d->train.n_sample, task_names[d->pairing.task][d->windows],
              (long long)d->corpus.n_id, (double)t->opt.learner.dropout,
-             (double)t->opt.learner.smoothing, t->opt.learner.bf16 ? "bf16" : "f32");
+             (double)t->opt.learner.smoothing, t->opt.learner.bf16 ? "bf16" : "f32",
+             (long long)n_frozen, (long long)p->n_tensor);
 }
 
 weft_status trainer_save(trainer *t, const hf_form *form, weft_error *err)
@@ -289,7 +294,8 @@ weft_status trainer_save(trainer *t, const hf_form *form, weft_error *err)
                                 .form = form,
                                 .weight = value,
                                 .block = block,
-                                .n_block = N_BLOCK };
+                                .n_block = N_BLOCK,
+                                .spared = t->state.best_step };
     const weft_status status = checkpoint_write(t->opt.run, &v, t->opt.keep, l->model->host, err);
     mem_free(from, value);
     return status;

@@ -49,7 +49,7 @@ typedef struct trainer_options {
     int patience;    /* evaluations in a row that are not better than the best; 0: never stops */
     int max_skipped; /* steps in a row without a finite number, after which it is an error */
     const char *run; /* the directory of checkpoints; NULL: none are written */
-    int keep;        /* the newest so many stay; 0: all */
+    int keep;        /* the newest so many stay, and the best; 0: all */
     trainer_fn *tell;
     void *ud;
 } trainer_options;

@@ -67,7 +67,8 @@ static void blocks_of(numbers *x, checkpoint_block *b)
     b[2] = (checkpoint_block){ "trainer", &x->count, sizeof x->count };
 }
 
-static weft_status write_step(const char *root, int64_t step, int keep, host *h, weft_error *err)
+static weft_status write_spared(const char *root, int64_t step, int keep, int64_t spared, host *h,
+                                weft_error *err)
 {
     numbers *x = numbers_of(step);
     checkpoint_block b[N_BLOCK];
@@ -82,9 +83,15 @@ static weft_status write_step(const char *root, int64_t step, int keep, host *h,
                                 .form = &form,
                                 .weight = values,
                                 .block = b,
-                                .n_block = N_BLOCK };
+                                .n_block = N_BLOCK,
+                                .spared = spared };
     *err = (weft_error){ 0 };
     return checkpoint_write(root, &v, keep, h, err);
+}
+
+static weft_status write_step(const char *root, int64_t step, int keep, host *h, weft_error *err)
+{
+    return write_spared(root, step, keep, 0, h, err);
 }
 
 /* The bytes of a file on the host's disk; NULL where there is none. */
@@ -307,6 +314,27 @@ static void same_step(void **state)
     holds(root,
           (const char *const[]){ "step-00000007-3", "step-00000008", "config.json",
                                  "tokenizer.json", "model.safetensors", NULL },
+          &h);
+}
+
+/* The best stays while others go, and goes when there is a better one. */
+static void best_stays(void **state)
+{
+    (void)state;
+    host h;
+    weft_error err;
+    const char *root = temp_path("best");
+    host_plain(&h);
+    for (int step = 1; step <= 5; step++)
+        assert_int_equal(write_spared(root, step, 2, step < 2 ? step : 2, &h, &err), WEFT_OK);
+    holds(root,
+          (const char *const[]){ "step-00000002", "step-00000004", "step-00000005", "config.json",
+                                 "tokenizer.json", "model.safetensors", NULL },
+          &h);
+    assert_int_equal(write_spared(root, 6, 1, 6, &h, &err), WEFT_OK);
+    holds(root,
+          (const char *const[]){ "step-00000006", "config.json", "tokenizer.json",
+                                 "model.safetensors", NULL },
           &h);
 }
 
@@ -835,6 +863,7 @@ int main(void)
         TEST("checkpoint: the run's directory follows the one that is found", published_again),
         TEST("checkpoint: the rest of a crash goes, files of others stay", leftovers),
         TEST("checkpoint: none is written over", same_step),
+        TEST("checkpoint: the best one stays", best_stays),
         TEST("checkpoint: directories with other names are not touched", names_of_others),
         TEST("checkpoint: what could not be read is not written", wrong_options),
         TEST("checkpoint: a model comes back bit by bit, whatever it was made from",

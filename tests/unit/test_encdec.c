@@ -669,7 +669,7 @@ static void t5_learns_spans(void **state)
     o.arch = "t5";
     o.n_ctx = 63;
     o.n_sample = 8;
-    o.n_step = 150;
+    o.n_step = 300;
     o.lr = 1e-2;
     o.validation = 0.005;
     must_train(&o, &info);

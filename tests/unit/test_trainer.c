@@ -466,11 +466,14 @@ static void other_runs_are_not_resumed(void **state)
     finish(&c);
     host_plain(&h);
     assert_int_equal(checkpoint_find(&found, home, &h, &err), WEFT_OK);
-    for (int what = 0; what < 3; what++) {
+    static const char *const frozen[] = { "blk.0.*" };
+    for (int what = 0; what < 4; what++) {
         trainer_options other = o;
         other.seed += what == 0;
         other.n_part += what == 1;
         other.learner.dropout = what == 2 ? 0.5f : 0;
+        other.learner.frozen = frozen;
+        other.learner.n_frozen = what == 3;
         begin(&c, found.path, true, other);
         assert_int_equal(trainer_load(&c.t, &found, &err), WEFT_EINVAL);
         finish(&c);

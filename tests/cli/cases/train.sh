@@ -44,7 +44,12 @@ echo "exit $?"
 # shellcheck disable=SC2086
 "$WEFT" train --data text.txt --out long $small -n 1000000 >/dev/null 2>err &
 pid=$!
-until [ -s long/metrics.jsonl ] && [ "$(wc -l <long/metrics.jsonl)" -gt 3 ]; do kill -0 $pid && sleep 0.02; done
+i=0
+until [ -s long/metrics.jsonl ] && [ "$(wc -l <long/metrics.jsonl)" -gt 3 ]; do
+    i=$((i + 1))
+    [ $i -lt 3000 ] && kill -0 $pid || break
+    sleep 0.02
+done
 kill -INT $pid
 wait $pid
 echo "-> $?"
