@@ -78,8 +78,13 @@ static weft_status check_pages(engine *e, const source_text *s, int n, weft_erro
 weft_status engine_encode(engine *e, const source_text *s, int n, weft_error *err)
 {
     weft_status status = pool_ready(e->pool, err);
-    for (int i = 0; i < n && status == WEFT_OK; i++)
+    for (int i = 0; i < n && status == WEFT_OK; i++) {
         status = check_source(e, &s[i], err);
+        for (int k = 0; k < i && status == WEFT_OK; k++)
+            if (s[k].session == s[i].session)
+                status = weft_fail(err, WEFT_EINVAL, "source %d and %d are for the same session", k,
+                                   i);
+    }
     if (status != WEFT_OK)
         return status;
     for (int i = 0; i < n; i++)

@@ -68,7 +68,8 @@ weft_status engine_predict(const model *m, const engine_options *o, bool maps, e
                            weft_error *err);
 
 /* A batch of one sequence that does not exist: n rows up to position `last`, of which the last
- * n_wanted are wanted; a source has as many positions, and was encoded before. tally sees every op of its forward. */
+ * n_wanted are wanted; a source has as many positions, and was encoded before. tally sees every op
+ * of its forward. */
 weft_status engine_tally(const model *m, int n_row, int64_t last, int n_wanted,
                          void (*tally)(void *ud, const run *r, const node *n), void *ud,
                          weft_error *err);

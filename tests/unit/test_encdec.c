@@ -231,6 +231,8 @@ static void what_cannot_be_is_refused(void **state)
     ids[2] = -1;
     assert_int_equal(engine_encode(e, &(source_text){ s, ids, 5 }, 1, &err), WEFT_EINVAL);
     ids[2] = 9;
+    const source_text twice[] = { { s, ids, 5 }, { s, ids, 4 } };
+    assert_int_equal(engine_encode(e, twice, 2, &err), WEFT_EINVAL);
     must_encode(e, &(source_text){ s, ids, 5 }, 1);
     session *other = make_session(e);
     assert_int_equal(engine_encode(e, &(source_text){ other, ids, 5 }, 1, &err), WEFT_ECONTEXT);
