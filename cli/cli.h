@@ -64,7 +64,8 @@ typedef struct command {
 extern const command command_run, command_inspect, command_trace, command_bench, command_eval,
     command_verify, command_convert, command_quantize, command_tokenize, command_train,
     command_train_tokenizer, command_report, command_config, command_version, command_help,
-    command_man, command_completions, command_embed, command_fill_mask, command_classify;
+    command_man, command_completions, command_embed, command_fill_mask, command_classify,
+    command_translate;
 extern const command *const commands[]; /* ends with NULL */
 
 /* The command of that name, or NULL; and the name of the one that may have been meant, or NULL. */

@@ -177,6 +177,9 @@ static void print_text(const view *v)
         printf("task          %s, %lld numbers\n", tasks[i->task], (long long)i->n_out);
     printf("parameters    %lld in %lld tensors, %s\n", (long long)i->n_parameter,
            (long long)i->n_tensor, cli_bytes(weight_bytes(v), a, sizeof a));
+    if (i->n_layer_src > 0)
+        printf("encoder       %lld layers, a vocabulary of %lld\n", (long long)i->n_layer_src,
+               (long long)i->n_vocab_src);
     printf("layers        %lld, d_model %lld, d_ff %lld\n", (long long)i->n_layer,
            (long long)i->d_model, (long long)i->d_ff);
     printf("heads         %lld of %lld numbers, %lld for keys and values\n", (long long)i->n_head,

@@ -442,7 +442,13 @@ static int run_model(job *j, weft_engine_options *engine_options)
     weft_error err = { 0 };
     int code = 0;
     engine_options->n_session = n_beam ? (int)n_beam : 1;
+    weft_model_info info = { .struct_size = sizeof info };
     j->model = cli_open(&load, &err);
+    if (j->model)
+        weft_model_get_info(j->model, &info);
+    if (info.n_layer_src > 0)
+        return cli_usage(&command_run, "%s: a %s model reads a source; see weft translate",
+                         load.path, info.architecture);
     if (!j->model || !open_session(j, engine_options, &err))
         return cli_fail(&err);
     if (!j->prompt)

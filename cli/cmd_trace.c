@@ -317,6 +317,18 @@ static int show(const seen *s, const weft_tokenizer *t, const int32_t *ids, int6
     return 0;
 }
 
+/* The text is what is evaluated; or, with an encoder, the source of a decoder's first token. */
+static weft_status evaluate(weft_model *model, weft_session *session, const int32_t *ids, int64_t n,
+                            weft_error *err)
+{
+    weft_model_info info = { .struct_size = sizeof info };
+    weft_model_get_info(model, &info);
+    if (info.n_layer_src == 0)
+        return weft_session_eval(session, ids, n, err);
+    const weft_status status = weft_session_source(session, ids, n, err);
+    return status == WEFT_OK ? weft_session_eval(session, &info.start_id, 1, err) : status;
+}
+
 static weft_status forward(weft_model *model, const weft_engine_options *o, const int32_t *ids,
                            int64_t n, seen *s, weft_error *err)
 {
@@ -325,7 +337,7 @@ static weft_status forward(weft_model *model, const weft_engine_options *o, cons
     weft_status status = session ? weft_engine_trace(engine, look, s, maps, err) : err->code;
     cli_progress_begin("tracing", NULL);
     if (status == WEFT_OK)
-        status = weft_session_eval(session, ids, n, err);
+        status = evaluate(model, session, ids, n, err);
     cli_progress_end();
     weft_session_free(session);
     weft_engine_free(engine);

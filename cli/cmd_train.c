@@ -13,7 +13,7 @@
 static const char *positional[1]; /* MODEL */
 static const char *model, *out, *preset, *arch, *tokenizer, *separator;
 static const char *prompt = "\n", *save_ids;
-static int schedule = 1, format; /* format 0: by name */
+static int schedule = 1, format, objective; /* 0: by name, by data */
 static text_list data, frozen;
 static int64_t n_layer, d_model, n_head, n_head_kv, d_ff, n_vocab = UNSET;
 static int64_t n_ctx, n_sample = UNSET, n_part = UNSET, n_step = UNSET, n_warmup = UNSET;
@@ -33,7 +33,10 @@ static const option options[] = {
     { 0, "resume", OPT_FLAG, &resume, NULL, 0, "go on from the run's newest checkpoint" },
     { 'm', "model", OPT_TEXT, &model, "PATH", 0, "go on from this model; otherwise a new one:" },
     { 0, "preset", OPT_TEXT, &preset, "NAME", 0, "its shape: tiny, mini, small, base (tiny)" },
-    { 0, "arch", OPT_TEXT, &arch, "NAME", RARE, "llama, gpt2 or vit (the preset's)" },
+    { 0, "arch", OPT_TEXT, &arch, "NAME", RARE,
+      "llama, gpt2, t5, bart, marian, transformer, vit (preset's)" },
+    { 0, "objective", OPT_CHOICE, &objective, "pairs|spans|infill", RARE,
+      "of an encoder-decoder (by data)" },
     { 0, "layers", OPT_INT, &n_layer, "N", RARE, "blocks (the preset's)" },
     { 0, "width", OPT_INT, &d_model, "N", RARE, "of the stream (the preset's)" },
     { 0, "heads", OPT_INT, &n_head, "N", RARE, "of attention (the preset's)" },
@@ -48,7 +51,7 @@ static const option options[] = {
     { 0, "characters", OPT_FLAG, &characters, NULL, 0,
       "every character is a token (BPE of bytes)" },
     { 'v', "vocab-size", OPT_INT, &n_vocab, "N", RARE, "tokens of a new BPE, at most (4096)" },
-    { 0, "format", OPT_CHOICE, &format, "text|jsonl|ids|raw16", RARE, "of data (by name)" },
+    { 0, "format", OPT_CHOICE, &format, "text|jsonl|ids|raw16|tsv", RARE, "of data (by name)" },
     { 0, "separator", OPT_TEXT, &separator, "TEXT", RARE,
       "between documents; \"\": empty lines (a file is one)" },
     { 0, "parse-special", OPT_FLAG, &parse_special, NULL, RARE,
@@ -61,7 +64,7 @@ static const option options[] = {
     { 'b', "batch-size", OPT_INT, &n_sample, "N", 0, "samples computed at once (12)" },
     { 0, "accumulate", OPT_INT, &n_part, "N", RARE, "so many batches make a step (1)" },
     { 'n', "steps", OPT_INT, &n_step, "N", 0, "steps (2000)" },
-    { 0, "schedule", OPT_CHOICE, &schedule, "cosine|linear|constant|wsd", RARE,
+    { 0, "schedule", OPT_CHOICE, &schedule, "cosine|linear|constant|wsd|inverse-sqrt", RARE,
       "of the learning rate (cosine)" },
     { 0, "lr", OPT_REAL, &lr, "X", 0, "learning rate (1e-3; with a MODEL 1e-4)" },
     { 0, "min-lr", OPT_REAL, &lr_min, "X", RARE, "at the end (a tenth of it)" },
@@ -200,10 +203,23 @@ static void add_piece(show *s, int32_t id)
         s->n_sample += (size_t)n;
 }
 
+/* The prompt is what the text begins with, or what an encoder reads. */
+static bool give_prompt(weft_model *m, weft_session *session, const weft_tokens *k)
+{
+    weft_model_info info = { .struct_size = sizeof info };
+    weft_model_get_info(m, &info);
+    if (!k || k->n == 0)
+        return false;
+    if (info.n_layer_src == 0)
+        return weft_session_eval(session, k->ids, k->n, NULL) == WEFT_OK;
+    return weft_session_source(session, k->ids, k->n, NULL) == WEFT_OK &&
+           weft_session_eval(session, &info.start_id, 1, NULL) == WEFT_OK;
+}
+
 static void write_sample(show *s, weft_model *m, weft_session *session, weft_sampler *sampler)
 {
     weft_tokens *k = weft_tokenizer_encode(s->tokenizer, prompt, strlen(prompt), NULL, NULL);
-    bool going = k && k->n > 0 && weft_session_eval(session, k->ids, k->n, NULL) == WEFT_OK;
+    bool going = give_prompt(m, session, k);
     s->n_sample = 0;
     for (int64_t i = 0; k && i < k->n; i++)
         add_piece(s, k->ids[i]);
@@ -372,6 +388,7 @@ static void fill(weft_train_options *o)
     o->patch_size = patch_size;
     o->shift = shift;
     o->schedule = (weft_schedule)(schedule - 1);
+    o->objective = (weft_objective)objective;
     o->dropout = dropout;
     o->smoothing = smoothing;
     o->bf16 = bf16;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 const command *const commands[] = { &command_run,
+                                    &command_translate,
                                     &command_embed,
                                     &command_fill_mask,
                                     &command_classify,

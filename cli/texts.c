@@ -110,7 +110,9 @@ static bool fits_task(const texts *t, unsigned tasks)
 {
     if (tasks >> t->info.task & 1)
         return true;
-    fprintf(stderr, "weft: %s: this model %s\n", t->path, made_for[t->info.task]);
+    fprintf(stderr, "weft: %s: this model %s\n", t->path,
+            t->info.n_layer_src > 0 ? "makes texts of others: weft translate"
+                                    : made_for[t->info.task]);
     return false;
 }
 

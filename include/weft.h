@@ -145,6 +145,9 @@ typedef struct weft_model_info {
     weft_task task;
     int64_t n_out; /* numbers that it gives of a token or of the whole: tokens, labels, d_model */
     bool images;   /* it takes pictures, not texts */
+    int64_t n_layer_src; /* of an encoder, whose decoder the others describe; 0: there is none */
+    int64_t n_vocab_src; /* tokens that a source may have */
+    int32_t start_id;    /* the token before a decoder's first; -1: none */
 } weft_model_info;
 
 WEFT_API void weft_model_get_info(const weft_model *model, weft_model_info *info);
@@ -253,7 +256,8 @@ typedef struct weft_tokenizer_options {
 } weft_tokenizer_options;
 
 /* path: a GGUF file, a tokenizer.json, a SentencePiece .model, a tiktoken file, BERT's vocab.txt, a
- * vocab.json with merges.txt beside it, llama2.c's tokenizer.bin, or a directory with one of them.
+ * vocab.json with merges.txt beside it, llama2.c's tokenizer.bin, or a directory with one of them; an
+ * OpenNMT vocabulary whose tokens are letters (..._vocabulary.txt).
  * Test vectors that are stored with it (weft.tokenizer.selftest) are checked. */
 WEFT_API weft_tokenizer *
 weft_tokenizer_load(const char *path, const weft_tokenizer_options *options, weft_error *err);
@@ -560,6 +564,12 @@ WEFT_API void weft_session_free(weft_session *session);
  * alone. */
 WEFT_API weft_session *weft_session_fork(const weft_session *session, weft_error *err);
 
+/* Of a model with an encoder: the session forgets its tokens and has this source from now on. What
+ * its decoder says begins with start_id. Keys and values of the source are made once, and forks share
+ * them. On error the session has no source. */
+WEFT_API weft_status weft_session_source(weft_session *session, const int32_t *ids, int64_t n,
+                                         weft_error *err);
+
 /* Appends n tokens and computes the logits that follow the last of them. On error the session has
  * the tokens it had before the call. A context or a cache that is full is WEFT_ECONTEXT, before
  * anything is computed. */
@@ -789,6 +799,8 @@ typedef struct weft_beam_options {
     weft_early early;
     const int32_t *ends; /* [n_end] tokens that end a text; NULL: those of the model */
     int n_end;
+    const int32_t *source; /* [n_source] what an encoder-decoder reads; all beams share it */
+    int64_t n_source;
 } weft_beam_options;
 
 typedef struct weft_beam {
@@ -863,10 +875,12 @@ typedef enum weft_schedule {
     WEFT_SCHEDULE_COSINE,
     WEFT_SCHEDULE_LINEAR,
     WEFT_SCHEDULE_CONSTANT,
-    WEFT_SCHEDULE_WSD, /* constant, and linear at the end */
+    WEFT_SCHEDULE_WSD,          /* constant, and linear at the end */
+    WEFT_SCHEDULE_INVERSE_SQRT, /* the square root of n_warmup / step, as in 2017 */
 } weft_schedule;
 
-/* By name: ids by what the file begins with, JSONL by .jsonl, all others are text. RAW16: ids of two
+/* By name: ids by what the file begins with, JSONL by .jsonl, TSV by .tsv, all others are text. TSV: a
+ * source, a tab and a target on each line. RAW16: ids of two
  * bytes and nothing else, as nanoGPT writes them. */
 typedef enum weft_data_kind {
     WEFT_DATA_BY_NAME,
@@ -874,6 +888,7 @@ typedef enum weft_data_kind {
     WEFT_DATA_JSONL,
     WEFT_DATA_IDS,
     WEFT_DATA_RAW16,
+    WEFT_DATA_TSV,
 } weft_data_kind;
 
 /* Before the first step, and after every one. Numbers that there are none of are NaN. */
@@ -899,6 +914,16 @@ typedef struct weft_train_progress {
 /* The model may be run meanwhile, for a sample of what it writes by now; what is made from it must
  * be freed before the function returns. False: stop, with a checkpoint. */
 typedef bool weft_train_fn(void *ud, const weft_train_progress *progress, weft_model *model);
+
+/* What an encoder-decoder learns. By data: pairs where documents have two parts (TSV, or JSONL with
+ * prompt and completion); otherwise spans where the vocabulary has <extra_id_0>, and infilling where
+ * it has <mask>. */
+typedef enum weft_objective {
+    WEFT_OBJECTIVE_BY_DATA,
+    WEFT_OBJECTIVE_PAIRS,  /* the second part, from the first */
+    WEFT_OBJECTIVE_SPANS,  /* T5: spans that are cut out of the text */
+    WEFT_OBJECTIVE_INFILL, /* BART: the text, from one in which spans are masked */
+} weft_objective;
 
 typedef struct weft_train_options {
     size_t struct_size;
@@ -959,6 +984,8 @@ typedef struct weft_train_options {
     int64_t image_size; /* side of the pictures of a new model; 0: that of IDX, 224 */
     int64_t patch_size; /* of its patches; 0: a seventh of the side, at most 16 */
     int64_t shift;      /* pixels by which pictures are moved at most while they are learned from */
+
+    weft_objective objective; /* of an encoder-decoder */
 } weft_train_options;
 
 /* What is sensible for a small model; struct_size is set. */

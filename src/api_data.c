@@ -42,14 +42,16 @@ static weft_status find_sizes(weft_data *d, const weft_train_options *o, const c
         model m;
         const weft_status status = model_open(&m, from, WEFT_LOAD_MAP, &d->host, err);
         if (status == WEFT_OK) {
-            *of = (learned){ m.n_vocab, m.n_ctx, m.task };
+            *of = learned_of(&m);
             model_close(&m);
         }
         return status;
     }
     fresh_shape s = { 0 };
     const weft_status status = shape_of(o, &s, err);
-    *of = (learned){ (int64_t)d->tokenizer.n_id, s.n_ctx, WEFT_TASK_GENERATE };
+    const int64_t V = (int64_t)d->tokenizer.n_id;
+    *of = (learned){ V, s.n_ctx, WEFT_TASK_GENERATE, fresh_encodes(s.arch) ? V : 0,
+                     d->tokenizer.eos };
     return status;
 }
 

@@ -114,6 +114,9 @@ void weft_model_get_info(const weft_model *w, weft_model_info *info)
         .task = m->task,
         .n_out = m->n_out,
         .images = m->image.channels > 0,
+        .n_layer_src = m->n_layer_src,
+        .n_vocab_src = m->n_vocab_src,
+        .start_id = (int32_t)m->start,
     };
     for (int f = 0; f < m->file.n_file; f++)
         i.bytes_mapped += m->file.file[f].mapped ? m->file.file[f].size : 0;

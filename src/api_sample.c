@@ -178,6 +178,9 @@ static weft_status take_beam_options(weft_beam_options *o, const weft_engine *e,
                          "a prompt of %lld tokens and %lld new ones do not fit into a context of "
                          "%lld",
                          (long long)n, (long long)o->n_new, (long long)n_ctx);
+    if (o->n_source < 0 || (o->n_source > 0 && !o->source))
+        return weft_fail(err, WEFT_EINVAL, "a source of %lld tokens, which are not given",
+                         (long long)o->n_source);
     if (o->n_end < 0 || o->n_end > WEFT_MAX_END)
         return weft_fail(err, WEFT_EINVAL, "n_end is %d, expected 0 to %d", o->n_end, WEFT_MAX_END);
     return WEFT_OK;

@@ -90,6 +90,15 @@ weft_status weft_session_eval(weft_session *s, const int32_t *ids, int64_t n, we
     return weft_engine_eval(s ? s->engine : NULL, &w, 1, err);
 }
 
+weft_status weft_session_source(weft_session *s, const int32_t *ids, int64_t n, weft_error *err)
+{
+    if (err)
+        *err = (weft_error){ 0 };
+    if (!s || !ids)
+        return weft_fail(err, WEFT_EINVAL, s ? "no tokens given" : "no session given");
+    return engine_encode(s->engine->inner, &(source_text){ s->inner, ids, n }, 1, err);
+}
+
 void weft_session_cancel(weft_session *s)
 {
     atomic_store(&s->inner->cancelled, true);

@@ -87,10 +87,12 @@ static weft_status check(const weft_train_options *o, weft_error *err)
             return weft_fail(err, WEFT_EINVAL, "path %d is NULL", i);
     if (o->n_frozen < 0 || (o->n_frozen > 0 && !o->frozen))
         return weft_fail(err, WEFT_EINVAL, "no patterns of names given");
-    if ((unsigned)o->schedule >= N_SCHEDULE || (unsigned)o->data_kind > WEFT_DATA_RAW16)
+    if ((unsigned)o->schedule >= N_SCHEDULE || (unsigned)o->data_kind > WEFT_DATA_TSV)
         return weft_fail(err, WEFT_EINVAL, "no schedule or kind of data has the number %d",
                          (unsigned)o->schedule >= N_SCHEDULE ? (int)o->schedule
                                                              : (int)o->data_kind);
+    if ((unsigned)o->objective > WEFT_OBJECTIVE_INFILL)
+        return weft_fail(err, WEFT_EINVAL, "no objective has the number %d", (int)o->objective);
     if (o->preset && !fresh_preset(o->preset))
         return weft_fail(err, WEFT_EINVAL, "no preset is called \"%.40s\"; %s are", o->preset,
                          FRESH_PRESETS);
@@ -173,37 +175,71 @@ static weft_status open_model(training *t, const char *from, weft_error *err)
     return t->model ? refuse_quantised(&t->model->model, err) : err->code;
 }
 
-/* Two spellings are in use; -1 for neither. */
-static int64_t mask_of(const tokenizer *t)
+learned learned_of(const model *m)
 {
-    static const char *const spelled[] = { "[MASK]", "<mask>" };
-    for (int i = 0; i < 2; i++) {
-        const uint32_t id = tokenizer_find(t, spelled[i], strlen(spelled[i]));
-        if (id < t->n_id)
-            return id;
+    return (learned){ m->n_vocab, m->n_ctx, m->task, m->n_vocab_src, (int32_t)m->start };
+}
+
+static int32_t find_token(const tokenizer *t, const char *text)
+{
+    return (int32_t)tokenizer_find(t, text, strlen(text)); /* NO_ID is -1 */
+}
+
+/* Two spellings are in use; -1 for neither. */
+static int32_t mask_of(const tokenizer *t)
+{
+    const int32_t id = find_token(t, "[MASK]");
+    return id >= 0 ? id : find_token(t, "<mask>");
+}
+
+static pairing pairing_of(const weft_train_options *o, const tokenizer *t, const learned *of)
+{
+    pairing p = { .encodes = of->n_vocab_src > 0,
+                  .objective = o->objective,
+                  .start = of->start,
+                  .eos = t->eos,
+                  .mask = mask_of(t) };
+    for (char name[32]; p.n_sentinel < MAX_SENTINEL; p.n_sentinel++) {
+        snprintf(name, sizeof name, "<extra_id_%d>", p.n_sentinel);
+        p.sentinel[p.n_sentinel] = find_token(t, name);
+        if (p.sentinel[p.n_sentinel] < 0)
+            break;
     }
-    return -1;
+    return p;
+}
+
+/* Is there something in texts alone for such a model to learn? */
+static weft_status check_learned(const weft_train_options *o, const tokenizer *t, const learned *of,
+                                 weft_error *err)
+{
+    const bool fills = of->task == WEFT_TASK_FILL;
+    const char *from = o->model ? o->model : o->out;
+    if (of->task != WEFT_TASK_GENERATE && !fills)
+        return weft_fail(err, WEFT_EUNSUPPORTED,
+                         "%s: texts alone do not teach a model labels; one that goes on with them "
+                         "or fills masks they do",
+                         from);
+    if (fills && (mask_of(t) < 1 || mask_of(t) >= of->n_vocab))
+        return weft_fail(err, WEFT_EUNSUPPORTED,
+                         "%s: the tokenizer has neither [MASK] nor <mask>, or the model has no row "
+                         "for it",
+                         t->path);
+    if (of->n_vocab_src > 0 && of->n_vocab_src < of->n_vocab)
+        return weft_fail(err, WEFT_EUNSUPPORTED,
+                         "%s: source and target have vocabularies of their own, for which there "
+                         "is no tokenizer to train with",
+                         from);
+    return WEFT_OK;
 }
 
 weft_status data_of(const weft_train_options *o, const tokenizer *t, const learned *of,
                     data_options *to, weft_error *err)
 {
-    const bool fills = of->task == WEFT_TASK_FILL;
-    const int64_t mask = fills ? mask_of(t) : 0;
-    if (of->task != WEFT_TASK_GENERATE && !fills)
-        return weft_fail(err, WEFT_EUNSUPPORTED,
-                         "%s: texts alone do not teach a model labels; one that goes on with them "
-                         "or fills masks they do",
-                         o->model);
-    if (fills && (mask < 1 || mask >= of->n_vocab))
-        return weft_fail(err, WEFT_EUNSUPPORTED,
-                         "%s: the tokenizer has neither [MASK] nor <mask>, or the model has no row "
-                         "for it",
-                         t->path);
     *to = (data_options){ .corpus = { .tokenizer = t,
                                       .kind = (data_kind)o->data_kind,
                                       .separator = o->separator,
                                       .parse_special = o->parse_special,
+                                      .pairs = of->n_vocab_src > 0,
                                       .eos = t->eos,
                                       .n_vocab = (uint32_t)of->n_vocab,
                                       .n_thread = o->threads,
@@ -213,9 +249,10 @@ weft_status data_of(const weft_train_options *o, const tokenizer *t, const learn
                           .n_ctx = o->n_ctx           ? o->n_ctx
                                    : of->n_ctx < 1024 ? of->n_ctx
                                                       : 1024,
+                          .pairing = pairing_of(o, t, of),
                           .validation = o->validation,
-                          .mask_id = (int32_t)mask };
-    return WEFT_OK;
+                          .mask_id = of->task == WEFT_TASK_FILL ? mask_of(t) : 0 };
+    return check_learned(o, t, of, err);
 }
 
 static weft_status open_pictures(training *t, weft_error *err)
@@ -245,8 +282,7 @@ static weft_status open_data(training *t, const char *from, weft_error *err)
     t->has_tokenizer = status == WEFT_OK;
     if (status != WEFT_OK)
         return status;
-    const model *m = &t->model->model;
-    const learned of = { m->n_vocab, m->n_ctx, m->task };
+    const learned of = learned_of(&t->model->model);
     data_options d;
     status = data_of(o, &t->tokenizer, &of, &d, err);
     if (status == WEFT_OK)

@@ -25,7 +25,11 @@ weft_status shape_of(const weft_train_options *o, fresh_shape *s, weft_error *er
 typedef struct learned {
     int64_t n_vocab, n_ctx;
     weft_task task;
+    int64_t n_vocab_src; /* of an encoder; 0: there is none */
+    int32_t start;       /* of what its decoder says */
 } learned;
+
+learned learned_of(const model *m);
 
 /* How such a model reads the data. Tasks that texts alone do not teach are refused. */
 weft_status data_of(const weft_train_options *o, const tokenizer *t, const learned *of,

@@ -7,9 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What ends a text for tokenizers that are made for a run. */
-#define END_OF_TEXT "<|endoftext|>"
-
 static bool ends_with(const char *s, const char *tail)
 {
     const size_t n = strlen(s), k = strlen(tail);
@@ -19,16 +16,17 @@ static bool ends_with(const char *s, const char *tail)
 weft_status learn_tokenizer(trained *made, train_options *t, const weft_train_options *o, host *h,
                             weft_error *err)
 {
-    static const char *const special[] = { END_OF_TEXT };
+    int n_special;
+    const char *const *special = fresh_special(o->arch ? o->arch : "", &n_special);
     *t = (train_options){ .characters = o->characters,
                           .n_vocab = (uint32_t)o->n_vocab,
                           .least = 2,
                           .special = special,
-                          .n_special = 1,
+                          .n_special = n_special,
                           .n_thread = o->threads,
                           .load = o->load };
     for (int i = 0; i < o->n_data; i++)
-        if (o->data_kind > WEFT_DATA_TEXT ||
+        if ((o->data_kind > WEFT_DATA_TEXT && o->data_kind != WEFT_DATA_TSV) ||
             (o->data_kind == WEFT_DATA_BY_NAME && ends_with(o->data[i], ".jsonl")))
             return weft_fail(err, WEFT_EINVAL,
                              "%s: no plain text, from which a tokenizer could be made; give one",

@@ -21,6 +21,7 @@ SCHEDULES = {
         o, WARM_UP, STEPS, min_lr_rate=0.1),
     "linear": lambda o: of.get_linear_schedule_with_warmup(o, WARM_UP, STEPS),
     "constant": lambda o: of.get_constant_schedule_with_warmup(o, WARM_UP),
+    "inverse_sqrt": lambda o: of.get_inverse_sqrt_schedule(o, WARM_UP),
     "wsd": lambda o: of.get_wsd_schedule(
         o, WARM_UP, DECAY, num_training_steps=STEPS, decay_type="linear"),
 }

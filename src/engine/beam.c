@@ -177,6 +177,10 @@ static void divide(search *s)
 
 static weft_status run_search(search *s, const int32_t *ids, int64_t n, weft_error *err)
 {
+    const source_text from = { s->session[0], s->opt->source, s->opt->n_source };
+    const weft_status encoded = from.n > 0 ? engine_encode(s->engine, &from, 1, err) : WEFT_OK;
+    if (encoded != WEFT_OK)
+        return encoded;
     s->work[0] = (work){ .session = s->session[0], .ids = ids, .n = n };
     s->n_live = 1;
     do {

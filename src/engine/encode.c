@@ -41,21 +41,6 @@ weft_status encode_engine_resolve(const model *m, encode_engine_options *o, weft
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static weft_status batch_init(batch *b, int n, mem *m, weft_error *err)
-{
-    *b = (batch){ 0 };
-    b->row = mem_zalloc(m, (size_t)n, sizeof *b->row, "rows of a batch", err);
-    b->seq = mem_zalloc(m, (size_t)n, sizeof *b->seq, "sequences of a batch", err);
-    return b->row && b->seq ? WEFT_OK : WEFT_ENOMEM;
-}
-
-static void batch_free(batch *b, mem *m)
-{
-    mem_free(m, b->row);
-    mem_free(m, b->seq);
-    *b = (batch){ 0 };
-}
-
 /* The largest batch there can be: as many sequences as rows, each of which sees a whole context, and
  * all wanted. */
 static void batch_largest(batch *b, const encode_engine_options *o)
@@ -92,7 +77,7 @@ weft_status encode_engine_predict(const model *m, const encode_engine_options *o
     mem *from = &m->host->mem;
     run dry;
     batch b;
-    weft_status status = batch_init(&b, o->n_batch, from, err);
+    weft_status status = batch_init(&b, o->n_batch, o->n_batch, from, err);
     if (status == WEFT_OK)
         status = run_init_dry(&dry, from, 1, err);
     if (status == WEFT_OK) {
@@ -143,7 +128,7 @@ encode_engine *encode_engine_new(const model *m, const encode_engine_options *o,
     e->opt = *o;
     if (encode_engine_resolve(m, &e->opt, err) == WEFT_OK &&
         (e->pool = pool_new(e->opt.n_thread, from, err)) != NULL &&
-        batch_init(&e->batch, e->opt.n_batch, from, err) == WEFT_OK &&
+        batch_init(&e->batch, e->opt.n_batch, e->opt.n_batch, from, err) == WEFT_OK &&
         (m->d_feature == 0 ||
          (e->features = mem_zalloc(from, (size_t)e->opt.n_batch,
                                    (size_t)m->d_feature * sizeof *e->features, "features", err))) &&

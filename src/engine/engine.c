@@ -37,28 +37,13 @@ weft_status engine_resolve(const model *m, engine_options *o, weft_error *err)
         return weft_fail(err, WEFT_EINVAL, "n_ctx is %lld, the model was made for 1 to %lld",
                          (long long)o->n_ctx, (long long)m->n_ctx);
     if (o->n_cache == 0)
-        o->n_cache = pages_for(o->n_ctx) * PAGE_ROWS * o->n_session;
+        o->n_cache = pages_for(o->n_ctx) * PAGE_ROWS * o->n_session * (model_has_source(m) ? 2 : 1);
     if (o->n_cache < 1 || o->n_cache > MAX_CACHE)
         return weft_fail(err, WEFT_EINVAL, "n_cache is %lld, expected 1 to %lld positions",
                          (long long)o->n_cache, (long long)MAX_CACHE);
     if (o->n_batch > o->n_session * o->n_ctx)
         o->n_batch = (int)(o->n_session * o->n_ctx); /* there will never be more rows */
     return WEFT_OK;
-}
-
-static weft_status batch_init(batch *b, const engine_options *o, mem *m, weft_error *err)
-{
-    *b = (batch){ 0 };
-    b->row = mem_zalloc(m, (size_t)o->n_batch, sizeof *b->row, "rows of a batch", err);
-    b->seq = mem_zalloc(m, (size_t)o->n_session, sizeof *b->seq, "sequences of a batch", err);
-    return b->row && b->seq ? WEFT_OK : WEFT_ENOMEM;
-}
-
-static void batch_free(batch *b, mem *m)
-{
-    mem_free(m, b->row);
-    mem_free(m, b->seq);
-    *b = (batch){ 0 };
 }
 
 /* The largest batch there can be: every row at the end of the context, as many wanted as there are
@@ -71,6 +56,18 @@ static void batch_largest(batch *b, const engine_options *o)
     for (int i = 0; i < b->n_row; i++)
         b->row[i] = (batch_row){ .pos = (int32_t)(o->n_ctx - 1), .wanted = i < b->n_wanted };
     b->seq[0] = (sequence){ .n = b->n_row, .source = -1 };
+}
+
+/* The largest sources there can be: a whole context to be encoded in the same forward. */
+static void sources_largest(batch *b, batch *src, const engine_options *o)
+{
+    src->n_row = (int32_t)o->n_ctx;
+    src->n_seq = 1;
+    for (int i = 0; i < src->n_row; i++)
+        src->row[i] = (batch_row){ .pos = i };
+    src->seq[0] = (sequence){ .n = src->n_row, .source = -1 };
+    b->src = src;
+    b->seq[0].source = 0;
 }
 
 /* What an allocation of so many bytes counts, at most. */
@@ -86,9 +83,13 @@ static void add_up(engine_plan *p, const model *m, const engine_options *o)
                          (size_t)o->n_session * sizeof(sequence) +
                          (size_t)p->n_page * 2 * sizeof(int32_t) +
                          (size_t)(m->n_layer * m->n_stream) * sizeof(stream) +
-                         (size_t)o->n_thread * sizeof(uint64_t);
+                         (size_t)o->n_thread * sizeof(uint64_t) +
+                         (model_has_source(m) ? (size_t)o->n_ctx * sizeof(batch_row) +
+                                                    (size_t)o->n_session * sizeof(sequence)
+                                              : 0);
     p->session = block(SESSION_BYTES) + block((size_t)o->n_ctx * sizeof(int32_t)) +
-                 block((size_t)pages_for(o->n_ctx) * sizeof(char *)) +
+                 (model_has_source(m) ? 2 : 1) *
+                     block((size_t)pages_for(o->n_ctx) * sizeof(char *)) +
                  block((size_t)m->n_vocab * sizeof(float));
     p->total = p->kv + p->meta + p->data + p->scratch + lists + ENGINE_BYTES +
                (size_t)o->n_session * p->session;
@@ -109,12 +110,16 @@ weft_status engine_predict(const model *m, const engine_options *o, bool maps, e
         return weft_fail(err, WEFT_EINVAL, "a cache of %lld positions is too large",
                          (long long)o->n_cache);
     run dry;
-    batch b;
-    status = batch_init(&b, o, from, err);
+    batch b, src = { 0 };
+    status = batch_init(&b, o->n_batch, o->n_session, from, err);
+    if (status == WEFT_OK && model_has_source(m))
+        status = batch_init(&src, o->n_ctx, 1, from, err);
     if (status == WEFT_OK)
         status = run_init_dry(&dry, from, 1, err);
     if (status == WEFT_OK) {
         batch_largest(&b, o);
+        if (model_has_source(m))
+            sources_largest(&b, &src, o);
         dry.trace_maps = maps;
         dry.read = engine_take_logits;
         run_begin(&dry, &b);
@@ -125,6 +130,7 @@ weft_status engine_predict(const model *m, const engine_options *o, bool maps, e
         add_up(plan, m, o);
         run_free(&dry);
     }
+    batch_free(&src, from);
     batch_free(&b, from);
     return status;
 }
@@ -134,10 +140,12 @@ weft_status engine_tally(const model *m, int n_row, int64_t last, int n_wanted,
                          weft_error *err)
 {
     mem *from = &m->host->mem;
-    const engine_options o = { .n_batch = n_row, .n_session = 1 };
+    cache encoded = { .length = last + 1 };
+    sequence source = { .source = -1, .cache = &encoded };
+    const batch src = { .n_seq = 1, .seq = &source };
     run dry;
     batch b;
-    weft_status status = batch_init(&b, &o, from, err);
+    weft_status status = batch_init(&b, n_row, 1, from, err);
     if (status == WEFT_OK)
         status = run_init_dry(&dry, from, 1, err);
     if (status == WEFT_OK) {
@@ -147,7 +155,8 @@ weft_status engine_tally(const model *m, int n_row, int64_t last, int n_wanted,
         for (int i = 0; i < n_row; i++)
             b.row[i] = (batch_row){ .pos = (int32_t)(last - n_row + 1 + i),
                                     .wanted = i >= n_row - n_wanted };
-        b.seq[0] = (sequence){ .n = n_row, .source = -1 };
+        b.seq[0] = (sequence){ .n = n_row, .source = model_has_source(m) ? 0 : -1 };
+        b.src = &src;
         dry.tally = tally;
         dry.tally_ud = ud;
         run_begin(&dry, &b);
@@ -189,7 +198,9 @@ engine *engine_new(const model *m, const engine_options *o, weft_error *err)
     e->kern = kernels_select(&m->host->log);
     if (engine_resolve(m, &e->opt, err) == WEFT_OK &&
         (e->pool = pool_new(e->opt.n_thread, from, err)) != NULL &&
-        batch_init(&e->batch, &e->opt, from, err) == WEFT_OK &&
+        batch_init(&e->batch, e->opt.n_batch, e->opt.n_session, from, err) == WEFT_OK &&
+        (!model_has_source(m) ||
+         batch_init(&e->src, e->opt.n_ctx, e->opt.n_session, from, err) == WEFT_OK) &&
         pages_init(&e->pages, m, e->opt.kv, pages_for(e->opt.n_cache), err) == WEFT_OK &&
         make_run(e, false, err) == WEFT_OK)
         return e;
@@ -205,6 +216,7 @@ void engine_free(engine *e)
     mem *from = &e->model->host->mem;
     run_free(&e->run);
     pages_free(&e->pages, e->model);
+    batch_free(&e->src, from);
     batch_free(&e->batch, from);
     pool_free(e->pool);
     mem_free(from, e);

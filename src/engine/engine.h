@@ -31,6 +31,7 @@ typedef struct engine {
     run run;
     pages pages;
     batch batch;           /* room for n_batch rows of n_session sequences */
+    batch src;             /* with an encoder: room for n_ctx rows of n_session sources */
     struct session *first; /* of the sessions alive */
 
     uint64_t fingerprint; /* of the model, once it was asked for; 0 before */
@@ -52,6 +53,13 @@ typedef struct work {
     int64_t take;       /* of them, in this step */
 } work;
 
+/* A source for a session to read. */
+typedef struct source_text {
+    struct session *session;
+    const int32_t *ids;
+    int64_t n;
+} source_text;
+
 /* Checks options against the model and fills defaults. */
 weft_status engine_resolve(const model *m, engine_options *o, weft_error *err);
 
@@ -60,7 +68,8 @@ weft_status engine_predict(const model *m, const engine_options *o, bool maps, e
                            weft_error *err);
 
 /* A batch of one sequence that does not exist: n rows up to position `last`, of which the last
- * n_wanted are wanted. tally sees every op of its forward. */
+ * n_wanted are wanted; a source has as many positions, and was encoded before. tally sees every op
+ * of its forward. */
 weft_status engine_tally(const model *m, int n_row, int64_t last, int n_wanted,
                          void (*tally)(void *ud, const run *r, const node *n), void *ud,
                          weft_error *err);
@@ -87,6 +96,11 @@ weft_status engine_step(engine *e, work *w, int n, weft_error *err);
 /* Steps until all is done. On error no work is: every session has the tokens it had before. A
  * cancelled session has them too, while the others finish; then ESTOPPED is returned. */
 weft_status engine_eval(engine *e, work *w, int n, weft_error *err);
+
+/* The sessions forget their tokens and have these sources from now on: keys and values of every
+ * layer's cross-attention, made once, in pages of the same pool. As many sources in one forward as
+ * there is room for. On error the sessions have no source. */
+weft_status engine_encode(engine *e, const source_text *s, int n, weft_error *err);
 
 /* The logits of wanted rows go where they are waited for; ud is the engine. */
 void engine_take_logits(void *ud, const tensor *z, int64_t first);

@@ -9,7 +9,7 @@ static model_part part_of(const char *name)
 {
     if (strstr(name, "attn") || strstr(name, "attention"))
         return PART_ATTENTION;
-    if (strncmp(name, "blk.", 4) == 0)
+    if (strstr(name, "blk."))
         return PART_FEED_FORWARD;
     return strstr(name, "embd") || strstr(name, "types") ? PART_EMBEDDING : PART_HEAD;
 }

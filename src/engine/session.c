@@ -18,8 +18,12 @@ session *session_new(engine *e, weft_error *err)
     s->cache.page = mem_zalloc(from, (size_t)pages_for(e->opt.n_ctx), sizeof *s->cache.page,
                                "session", err);
     s->ids = mem_zalloc(from, (size_t)e->opt.n_ctx, sizeof *s->ids, "session", err);
+    if (model_has_source(e->model))
+        s->source.page = mem_zalloc(from, (size_t)pages_for(e->opt.n_ctx), sizeof *s->source.page,
+                                    "session", err);
     s->logits = mem_zalloc(from, (size_t)e->model->n_vocab, sizeof *s->logits, "logits", err);
-    if (s->cache.page && s->ids && s->logits)
+    s->source.layout = s->cache.layout;
+    if (s->cache.page && s->ids && s->logits && (s->source.page || !model_has_source(e->model)))
         return s;
     session_free(s);
     return NULL;
@@ -30,11 +34,12 @@ void session_free(session *s)
     if (!s)
         return;
     mem *from = &s->engine->model->host->mem;
-    session_cut(s, 0);
+    session_forget_source(s);
     *(s->before ? &s->before->next : &s->engine->first) = s->next;
     if (s->next)
         s->next->before = s->before;
     mem_free(from, s->cache.page);
+    mem_free(from, s->source.page);
     mem_free(from, s->ids);
     mem_free(from, s->logits);
     mem_free(from, s);
@@ -45,6 +50,20 @@ void session_cut(session *s, int64_t length)
     s->cache.length = length;
     while (s->cache.n_page > pages_for(length))
         pages_drop(&s->engine->pages, s->cache.page[--s->cache.n_page]);
+}
+
+static void drop_source(session *s)
+{
+    s->source.length = 0;
+    while (s->source.n_page > 0)
+        pages_drop(&s->engine->pages, s->source.page[--s->source.n_page]);
+}
+
+void session_forget_source(session *s)
+{
+    session_cut(s, 0);
+    s->has_logits = false;
+    drop_source(s);
 }
 
 weft_status session_rewind(session *s, int64_t length, weft_error *err)
@@ -71,12 +90,31 @@ static void share(session *s, const session *from, int64_t length)
     c->length = length;
 }
 
+static bool same_source(const session *a, const session *b)
+{
+    return a->source.length == b->source.length &&
+           (a->source.length == 0 || a->source.page[0] == b->source.page[0]);
+}
+
+static void share_source(session *to, const session *from)
+{
+    if (same_source(to, from))
+        return;
+    drop_source(to);
+    for (int64_t i = 0; i < from->source.n_page; i++) {
+        to->source.page[to->source.n_page++] = from->source.page[i];
+        pages_hold(&to->engine->pages, from->source.page[i]);
+    }
+    to->source.length = from->source.length;
+}
+
 void session_copy(session *to, const session *from)
 {
     assert(to->engine == from->engine);
     if (to == from)
         return;
     session_cut(to, 0);
+    share_source(to, from);
     share(to, from, from->cache.length);
     to->has_logits = from->has_logits;
     if (from->has_logits)
@@ -110,7 +148,7 @@ int64_t session_match(session *s, const int32_t *ids, int64_t n)
     int64_t most = own;
     for (const session *other = s->engine->first; other; other = other->next) {
         const int64_t whole = common(other, ids, n) / PAGE_ROWS * PAGE_ROWS;
-        if (whole > most) {
+        if (whole > most && same_source(s, other)) {
             giver = other;
             most = whole;
         }

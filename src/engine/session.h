@@ -4,7 +4,10 @@
  * Sessions of an engine share pages. A fork holds all pages of the session it came from, a session
  * that is told to become a text holds the whole pages in which another has its beginning, and who
  * writes into a shared page gets a copy of it first. Rows of a page depend on the tokens before
- * them only, so that nobody can tell. */
+ * them only, so that nobody can tell.
+ *
+ * Of a model with an encoder a session also holds the pages of its source, which no one writes into:
+ * forks and beams share them all. Rows of its own pages then depend on the source too. */
 #ifndef WEFT_ENGINE_SESSION_H
 #define WEFT_ENGINE_SESSION_H
 
@@ -18,6 +21,7 @@ struct session {
     engine *engine;
     session *next, *before; /* of the engine's sessions */
     cache cache;            /* n_page is always what `length` needs */
+    cache source;           /* with an encoder: what cross-attention reads; length 0: nothing yet */
     int32_t *ids;           /* [n_ctx], `length` of them are there */
     float *logits;          /* [V] after the last token */
     bool has_logits;
@@ -53,6 +57,9 @@ session *session_restore(engine *e, const char *path, weft_error *err);
 
 /* Gives back what lies behind `length`, which is no more than there is. */
 void session_cut(session *s, int64_t length);
+
+/* Gives back its source, and with it its tokens. */
+void session_forget_source(session *s);
 
 int32_t session_greedy(const session *s);
 

@@ -162,6 +162,8 @@ weft_status session_save(const session *s, const char *path, weft_error *err)
     const cache *c = &s->cache;
     writer w;
     header h;
+    if (model_has_source(s->engine->model))
+        return weft_fail(err, WEFT_EUNSUPPORTED, "a session with a source cannot be saved");
     const weft_status status = describe(s->engine, (uint64_t)c->length, s->has_logits, &h, err);
     if (status != WEFT_OK)
         return status;

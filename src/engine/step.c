@@ -29,6 +29,9 @@ static weft_status check_work(const engine *e, const work *w, int n, weft_error 
                              w[i].n < 1       ? "no tokens"
                              : s->engine != e ? "the session belongs to another engine"
                                               : "less than nothing is done");
+        if (model_has_source(e->model) && s->source.length == 0)
+            return weft_fail(err, WEFT_EINVAL,
+                             "work %d: the model reads a source, and its session has none", i);
         for (int k = 0; k < i; k++)
             if (w[k].session == s)
                 return weft_fail(err, WEFT_EINVAL, "work %d and %d are for the same session", k, i);
@@ -86,6 +89,8 @@ static void fill(engine *e, const work *w, int n)
     batch *b = &e->batch;
     const int64_t wanted = e->n_read > 1 ? e->n_read : 1;
     b->n_row = b->n_seq = b->n_wanted = 0;
+    b->src = &e->src;
+    e->src.n_row = e->src.n_seq = 0;
     for (int i = 0; i < n; i++) {
         session *s = w[i].session;
         if (w[i].take == 0)
@@ -93,6 +98,10 @@ static void fill(engine *e, const work *w, int n)
         s->planned = left(&w[i]);
         s->has_logits = false;
         b->seq[b->n_seq] = (sequence){ b->n_row, (int32_t)w[i].take, -1, &s->cache, NULL };
+        if (model_has_source(e->model)) {
+            b->seq[b->n_seq].source = e->src.n_seq;
+            e->src.seq[e->src.n_seq++] = (sequence){ .source = -1, .cache = &s->source };
+        }
         for (int64_t k = 0; k < w[i].take; k++) {
             const bool asked = s->planned - k <= wanted;
             b->row[b->n_row++] = (batch_row){ .id = w[i].ids[w[i].done + k],

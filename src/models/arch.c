@@ -16,6 +16,13 @@ const arch archs[] = {
     { NULL, "distilbert", "DistilBertModel", &bert_family, ROPE_HALVES, false, false },
     { NULL, "vit", "ViTForImageClassification", &vit_family, ROPE_HALVES, false, false },
     { NULL, "deit", "DeiTForImageClassification", &vit_family, ROPE_HALVES, false, false },
+    { NULL, "bart", "BartForConditionalGeneration", &transformer_family, ROPE_HALVES, false,
+      false },
+    { NULL, "marian", "MarianMTModel", &transformer_family, ROPE_HALVES, false, false },
+    { NULL, "m2m_100", "M2M100ForConditionalGeneration", &transformer_family, ROPE_HALVES, false,
+      false },
+    { NULL, "transformer", "Transformer", &transformer_family, ROPE_HALVES, false, false },
+    { "t5", "t5", "T5ForConditionalGeneration", &t5_family, ROPE_HALVES, false, false },
 };
 const int n_arch = sizeof archs / sizeof *archs;
 
@@ -26,7 +33,7 @@ static weft_status find_arch(model *m, bool gguf, weft_error *err)
     if (!entry || entry->type != META_TEXT)
         return weft_fail(err, WEFT_EFORMAT, "%s: %s is missing or not text", m->file.meta_path,
                          key);
-    char known[160] = "";
+    char known[400] = "";
     for (int i = 0; i < n_arch; i++) {
         const char *name = gguf ? archs[i].gguf : archs[i].hf;
         if (name && strcmp(name, entry->text) == 0) {
@@ -49,7 +56,9 @@ typedef enum bind_mode { BIND_RUN, BIND_PLAN, BIND_FRESH } bind_mode;
 static weft_status bind_all(model *m, bool gguf, bind_mode mode, weft_error *err)
 {
     const bool plan = mode != BIND_RUN;
-    bind b = { .m = m, .gguf = gguf, .plan = plan, .layer = -1, .err = err, .hf_prefix = "" };
+    bind b = {
+        .m = m, .gguf = gguf, .plan = plan, .layer = -1, .err = err, .hf_prefix = "", .part = ""
+    };
     b.fresh = mode == BIND_FRESH;
     b.most = b.fresh ? MAX_TENSOR : m->file.n_tensor;
     const size_t n = (size_t)b.most;
@@ -74,7 +83,7 @@ static weft_status bind_all(model *m, bool gguf, bind_mode mode, weft_error *err
 static weft_status open_as(model *m, const char *path, weft_load load, bind_mode mode, host *h,
                            weft_error *err)
 {
-    *m = (model){ .host = h };
+    *m = (model){ .host = h, .start = -1 };
     weft_status status = container_open(&m->file, path, load, h, err);
     if (status != WEFT_OK)
         return status;
@@ -101,7 +110,7 @@ weft_status model_plan(model *m, const char *path, weft_load load, host *h, weft
 
 weft_status model_design(model *m, const char *config, size_t length, host *h, weft_error *err)
 {
-    *m = (model){ .host = h };
+    *m = (model){ .host = h, .start = -1 };
     weft_status status = container_begin(&m->file, "safetensors", "config.json", h, err);
     if (status == WEFT_OK)
         status = config_parse(&m->file, (const uint8_t *)config, length, err);

@@ -90,6 +90,8 @@ struct model {
     container file;
     arena store; /* headers, converted weights, tables */
 
+    int64_t n_layer_src, n_vocab_src; /* of an encoder, whose decoder the others describe; or 0 */
+    int64_t start;                    /* the token before a decoder's first; or -1 */
     int64_t n_layer, n_head, n_head_kv, d_model, d_head, d_ff, n_vocab, n_ctx;
     stream_spec stream[MAX_STREAM]; /* the same for every layer */
     int n_stream;
@@ -122,6 +124,12 @@ struct model {
     int64_t n_ignored;     /* tensors that no model needs */
 };
 
+/* Does it read a source? */
+static inline bool model_has_source(const model *m)
+{
+    return m->n_layer_src > 0;
+}
+
 /* h must outlive the model. */
 weft_status model_open(model *m, const char *path, weft_load load, host *h, weft_error *err);
 
@@ -139,6 +147,7 @@ int64_t llama_hidden_width(int64_t d_model, double multiplier, int64_t multiple_
 
 extern const arch archs[];
 extern const int n_arch;
-extern const family llama_family, gpt2_family, bert_family, vit_family;
+extern const family llama_family, gpt2_family, bert_family, vit_family, transformer_family,
+    t5_family;
 
 #endif

@@ -281,8 +281,8 @@ static void bind_head(bind *b, const bert_kind *kind, bert *m)
         of->n_out = 2;
         m->output = bind_linear(b, "qa.output", 2, D);
     }
-    if (kind != kinds || (of->task != WEFT_TASK_EMBED && of->task != WEFT_TASK_CLASSIFY))
-        of->unsayable = kind != kinds ? "positions and heads of this architecture" : "this head";
+    if (of->task != WEFT_TASK_EMBED && of->task != WEFT_TASK_CLASSIFY)
+        of->unsayable = "this head";
 }
 
 static void bind_layer(bind *b, bert_layer *w)

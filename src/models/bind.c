@@ -161,6 +161,12 @@ void bind_say_int(bind *b, const char *gguf, const char *hf, int64_t x)
         learn(b, gguf, hf, true, (meta){ .type = META_INT, .integer = x, .number = (double)x });
 }
 
+void bind_say_text(bind *b, const char *gguf, const char *hf, const char *text)
+{
+    if (!(b->gguf ? gguf : hf))
+        learn(b, gguf, hf, true, (meta){ .type = META_TEXT, .text = text, .length = strlen(text) });
+}
+
 void bind_implied(bind *b, const char *hf, bool flag)
 {
     bind_say_flag(b, NULL, hf, flag);
@@ -344,13 +350,13 @@ void *bind_alloc(bind *b, int64_t n, size_t size)
     return p ? memset(p, 0, bytes) : NULL;
 }
 
-/* "blk.3.attn_q" */
+/* "blk.3.attn_q", "enc.blk.3.attn_q" */
 static void full_stem(const bind *b, const char *stem, char *name)
 {
     if (b->layer >= 0)
-        snprintf(name, NAME_BYTES, "blk.%d.%s", b->layer, stem);
+        snprintf(name, NAME_BYTES, "%sblk.%d.%s", b->part, b->layer, stem);
     else
-        snprintf(name, NAME_BYTES, "%s", stem);
+        snprintf(name, NAME_BYTES, "%s%s", b->part, stem);
 }
 
 /* The name in a Hugging Face file of stem + suffix (".weight"); false where it has none. */
@@ -512,22 +518,50 @@ static void *in_place(bind *b, const stored *t)
     return copy ? memcpy(copy, t->data, t->bytes) : NULL;
 }
 
-/* A vector becomes real numbers, whatever the file holds: it is small, and ops read it as it is. */
+/* Whatever the file holds. */
+static real *real_numbers(bind *b, const stored *t, int64_t n)
+{
+    real *x = bind_alloc(b, n, sizeof *x);
+    const void *from = in_place(b, t);
+    if (!x || !from)
+        return NULL;
+    t->type->decode(x, from, 0, n);
+    return x;
+}
+
+/* A vector becomes real numbers: it is small, and ops read it as it is. */
 static tensor *vector(bind *b, const char *stem, const char *suffix, int64_t n, bool optional)
 {
     const stored *t = claim(b, stem, suffix, 1, &n, optional);
     if (!t)
         return NULL;
     tensor *w = header(b, stem, suffix, &dtype_real, 1, &n, t, false);
-    if (b->plan)
+    if (!w || b->plan)
         return w;
-    real *x = bind_alloc(b, n, sizeof *x);
-    const void *from = in_place(b, t);
-    if (!w || !x || !from)
-        return NULL;
-    t->type->decode(x, from, 0, n);
-    w->data = x;
-    return w;
+    w->data = real_numbers(b, t, n);
+    return w->data ? w : NULL;
+}
+
+static tensor *real_matrix(bind *b, const char *stem, const char *suffix, int64_t n, int64_t d,
+                           bool optional)
+{
+    const int64_t shape[] = { n, d };
+    const stored *t = claim(b, stem, suffix, 2, shape, optional);
+    tensor *w = t ? header(b, stem, suffix, &dtype_real, 2, shape, t, false) : NULL;
+    if (!w || b->plan)
+        return w;
+    w->data = real_numbers(b, t, n * d); /* bounded: shape_is has compared it with the file */
+    return w->data ? w : NULL;
+}
+
+tensor *bind_bias_row(bind *b, const char *stem, int64_t n)
+{
+    return real_matrix(b, stem, "", 1, n, true);
+}
+
+tensor *bind_small_table(bind *b, const char *stem, int64_t n, int64_t d)
+{
+    return real_matrix(b, stem, ".weight", n, d, false);
 }
 
 /* [I, O] -> [O, I], number by number; stored types with blocks are never transposed. */
@@ -636,6 +670,27 @@ weight bind_patches(bind *b, const char *stem, int64_t O, int64_t C, int64_t P)
     w.w = reshaped(b, stem, ".weight", O, C * P * P);
     w.b = vector(b, stem, ".bias", O, true);
     return w;
+}
+
+tensor *bind_made(bind *b, const char *name, int64_t n, int64_t d,
+                  real (*number)(const void *of, int64_t row, int64_t col), const void *of)
+{
+    tensor *t = bind_alloc(b, 1, sizeof *t);
+    if (!t)
+        return NULL;
+    t->type = &dtype_real;
+    t->n_dim = 2;
+    t->shape[0] = n;
+    t->shape[1] = t->stride = d;
+    snprintf(t->name, NAME_BYTES, "%s", name);
+    if (b->plan)
+        return t;
+    real *x = bind_alloc(b, n, (size_t)d * sizeof *x);
+    for (int64_t i = 0; x && i < n; i++)
+        for (int64_t k = 0; k < d; k++)
+            x[i * d + k] = number(of, i, k);
+    t->data = x;
+    return t;
 }
 
 bool bind_has(bind *b, const char *stem)

@@ -22,7 +22,8 @@ struct bind {
     bool fresh;             /* there is no file: tensors are as the configuration wants them, and */
     bool fresh_bias;        /* ... the next matrices have biases */
     int64_t most;           /* tensors there can be */
-    int layer;              /* of the tensors being bound, -1 outside */
+    const char *part;       /* of the tensors being bound: "", or "enc." and "dec." */
+    int layer;              /* -1 outside */
     const bind_name *names; /* the family's table, ends with { NULL, NULL } */
     const char *hf_prefix;  /* "model.": missing where a class without a head saved the file */
     bool hf_transposed;     /* matrices are stored [I, O] (GPT-2's Conv1D) */
@@ -64,6 +65,7 @@ void bind_implied(bind *b, const char *hf, bool flag);
 /* What a file of the other form should say and this one has no key for; the key here is NULL. */
 void bind_say_flag(bind *b, const char *gguf, const char *hf, bool flag);
 void bind_say_int(bind *b, const char *gguf, const char *hf, int64_t x);
+void bind_say_text(bind *b, const char *gguf, const char *hf, const char *text);
 
 /* What both formats say about rotary positions; d_head and n_rot are given. NULL after an error. */
 const rope_table *bind_rope(bind *b, rope_spec *s);
@@ -98,6 +100,12 @@ weight bind_norm(bind *b, const char *stem, int64_t n, bool bias);
 /* The gain of a norm over one head that turns with the position. */
 tensor *bind_head_norm(bind *b, const char *stem, int64_t E);
 
+/* A table [n, d] as real numbers, of which an op reads what it likes. */
+tensor *bind_small_table(bind *b, const char *stem, int64_t n, int64_t d);
+
+/* A bias [1, n] that has a name of its own and is stored as a row, or NULL where the file has none. */
+tensor *bind_bias_row(bind *b, const char *stem, int64_t n);
+
 /* A table [n, d] to be looked up in. */
 tensor *bind_table(bind *b, const char *stem, int64_t n, int64_t d);
 
@@ -106,6 +114,10 @@ tensor *bind_bare_table(bind *b, const char *stem, int64_t n, int64_t d);
 
 /* A matrix [O, C P P] with its bias, which a Hugging Face file has as a convolution [O, C, P, P]. */
 weight bind_patches(bind *b, const char *stem, int64_t O, int64_t C, int64_t P);
+
+/* A table [n, d] of numbers that no file holds and nothing learns. */
+tensor *bind_made(bind *b, const char *name, int64_t n, int64_t d,
+                  real (*number)(const void *of, int64_t row, int64_t col), const void *of);
 
 /* Rows of a stored matrix, or 0 where there is none: how the vocabulary is found where no key tells
  * it. */

@@ -304,6 +304,9 @@ static weft_status check_target(const conversion *c)
         return weft_fail(c->err, WEFT_EINVAL,
                          "%s: not a type of weights in safetensors; f32, f16 and bf16 are",
                          c->o->target->name);
+    if (gguf && !m->arch->gguf)
+        return weft_fail(c->err, WEFT_EUNSUPPORTED, "%s: GGUF has no word for %s models",
+                         m->file.meta_path, m->name);
     if (gguf != c->from_gguf && m->unsayable)
         return weft_fail(c->err, WEFT_EUNSUPPORTED,
                          "%s: %s has no key for %s, which is not what it is by default",

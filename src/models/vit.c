@@ -193,7 +193,6 @@ static void *bind_vit(bind *b)
     read_sizes(b, deit ? 2 : 1);
     of->task = read_task(b);
     of->pool = (pooling){ POOL_FIRST, false };
-    of->unsayable = "a model that sees"; /* in GGUF such are parts of others */
     m->layer = bind_alloc(b, of->n_layer, sizeof *m->layer);
     m->eps = (real)bind_epsilon(b, NULL, "layer_norm_eps", 1e-12);
     m->act = bind_act(b, "hidden_act", ACT_GELU);

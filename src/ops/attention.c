@@ -188,6 +188,18 @@ static int64_t page_end(int64_t pos, int64_t most)
     return end < most ? end : most;
 }
 
+/* Buckets of all distances between the pairs and the keys of a page, from the last pair to the first
+ * key on: a logarithm each, and far fewer than there are scores. */
+static void bucket_distances(const run *r, const node *n, const crowd *c, int64_t k0, int64_t k1,
+                             int64_t at[CROWD + PAGE_ROWS])
+{
+    const attn *a = n->arg;
+    const int64_t first = r->batch->row[pair_row(c, 0)].pos;
+    const int64_t last = r->batch->row[pair_row(c, c->n - 1)].pos;
+    for (int64_t d = 0; d < last - first + k1 - k0; d++)
+        at[d] = bucket(k0 - last + d, rows(n->in[BIAS]), &a->bias) * a->n_head;
+}
+
 /* Scores with the keys [k0, k1) of one page, rows `stride` apart. */
 static void score(const run *r, const node *n, const crowd *c, const real *packed_q, int64_t k0,
                   int64_t k1, real *s, int64_t stride)
@@ -195,6 +207,10 @@ static void score(const run *r, const node *n, const crowd *c, const real *packe
     const attn *a = n->arg;
     const tensor *bias = n->in[BIAS];
     const row_set keys = view_rows(r, &c->k, k0, c->k_at, a->d_key);
+    int64_t at[CROWD + PAGE_ROWS];
+    const int64_t last = r->batch->row[pair_row(c, c->n - 1)].pos;
+    if (bias)
+        bucket_distances(r, n, c, k0, k1, at);
     r->kern->product(s, stride, false, packed_q, c->n, a->d_key, &keys, true, 0,
                      row_blocks(c->n, r->kern->rows), 0, k1 - k0);
     for (int64_t p = 0; p < c->n; p++) {
@@ -203,7 +219,7 @@ static void score(const run *r, const node *n, const crowd *c, const real *packe
             row_of[j] *= a->scale;
         const int64_t pos = r->batch->row[pair_row(c, p)].pos, h = pair_head(c, p);
         for (int64_t j = 0; bias && j < k1 - k0; j++)
-            row_of[j] += values(bias)[bucket(k0 + j - pos, rows(bias), &a->bias) * a->n_head + h];
+            row_of[j] += values(bias)[at[j + last - pos] + h];
     }
 }
 
@@ -486,24 +502,38 @@ static void page_grads(const run *r, const node *n, int64_t u0, int64_t u1)
             }
 }
 
+/* What a crowd of one head sends to the bias table. */
+static void bias_grad(const run *r, const node *n, const crowd *c)
+{
+    real p[CROWD * PAGE_ROWS], ds[CROWD * PAGE_ROWS], *to = n->in[BIAS]->grad + c->h0;
+    const int64_t last = r->batch->row[pair_row(c, c->n - 1)].pos;
+    for (int64_t k0 = c->least; k0 < c->most; k0 = page_end(k0, c->most)) {
+        int64_t at[CROWD + PAGE_ROWS];
+        const int64_t k1 = page_end(k0, c->most);
+        slopes(r, n, c, k0, k1, 1, p, ds);
+        bucket_distances(r, n, c, k0, k1, at);
+        for (int64_t i = 0; i < c->n; i++) {
+            const int64_t shift = last - r->batch->row[pair_row(c, i)].pos;
+            for (int64_t j = 0; j < k1 - k0; j++)
+                to[at[j + shift]] += ds[i * PAGE_ROWS + j];
+        }
+    }
+}
+
 static void bias_grads(const run *r, const node *n, int64_t h0, int64_t h1)
 {
     const attn *a = n->arg;
     const tensor *t = n->in[BIAS];
-    real p[PAGE_ROWS], ds[PAGE_ROWS];
+    const int64_t most = crowd_size(a);
     for (int64_t h = h0; h < h1; h++) {
         for (int64_t b = 0; !t->grad_written && b < rows(t); b++)
             t->grad[b * a->n_head + h] = 0;
-        for (int64_t i = 0; i < rows(n->out); i++) {
-            const crowd c = gather(r, n, i, 1, h, 0, 1);
-            for (int64_t k0 = c.least; k0 < c.most; k0 = page_end(k0, c.most)) {
-                slopes(r, n, &c, k0, page_end(k0, c.most), 1, p, ds);
-                for (int64_t j = 0; j < page_end(k0, c.most) - k0; j++) {
-                    const int64_t away = k0 + j - r->batch->row[i].pos;
-                    t->grad[bucket(away, rows(t), &a->bias) * a->n_head + h] += ds[j];
-                }
+        for (const sequence *s = r->batch->seq; s < r->batch->seq + r->batch->n_seq; s++)
+            for (int64_t i = 0; i < s->n; i += most) {
+                const int64_t left = s->n - i;
+                const crowd c = gather(r, n, s->first + i, 1, h, 0, left < most ? left : most);
+                bias_grad(r, n, &c);
             }
-        }
     }
 }
 
@@ -621,11 +651,13 @@ static void show_maps(run *r, const node *of)
     r->counting = false;
     node scores = *of;
     scores.op = &attention_scores_op;
-    scores.local = "attention.scores";
+    const bool cross = a->kind == ATTN_CROSS;
+    scores.local = cross ? "cross_attention.scores" : "attention.scores";
     scores.out = tensor_new(r, rows(of->out) * a->n_head, T);
     tensor *s = apply(r, &scores);
 
-    node probs = { .op = &attention_probs_op, .local = "attention.probs", .in = { s } };
+    node probs = { .op = &attention_probs_op, .in = { s } };
+    probs.local = cross ? "cross_attention.probs" : "attention.probs";
     probs.out = tensor_new(r, rows(s), cols(s));
     apply(r, &probs);
     r->tape = recording;
@@ -639,9 +671,8 @@ tensor *attention(run *r, tensor *q, tensor *k, tensor *v, const attn *a, int la
     assert(!v || cols(v) == a->n_head_kv * a->d_value);
     assert(k || a->kind == ATTN_CROSS);
     assert(!r->tape || r->batch->n_seq == 0 || !r->batch->seq[0].cache);
-    node n = {
-        .op = &attention_op, .local = "attention", .in = { q, k, v, a->bias.table }, .arg = a
-    };
+    node n = { .op = &attention_op, .in = { q, k, v, a->bias.table }, .arg = a };
+    n.local = a->kind == ATTN_CROSS ? "cross_attention" : "attention";
     n.i[0] = layer;
     n.out = tensor_new(r, rows(q), a->n_head * a->d_value);
     if (r->tape) {

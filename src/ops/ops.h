@@ -22,14 +22,18 @@ typedef enum embed_by { EMBED_TOKEN, EMBED_POSITION, EMBED_TYPE } embed_by;
 /* y_i = table[index of row i]                                                             [N, D] */
 tensor *embed(run *r, tensor *table, embed_by by);
 
+/* The same of a table whose first rows belong to no index, as BART's two positions:
+ * y_i = table[first + index of row i] */
+tensor *embed_from(run *r, tensor *table, embed_by by, int64_t first);
+
 /* The vectors that rows bring instead of tokens, d numbers each.                          [N, d] */
 tensor *features(run *r, int64_t d);
 
 /* y_i = v where the row's position is pos, x_i elsewhere; v is one row.                   [N, D] */
 tensor *put_row(run *r, tensor *x, tensor *v, int64_t pos);
 
-/* The same of a table whose first rows belong to no index: y_i = table[first + index of row i] */
-tensor *embed_from(run *r, tensor *table, embed_by by, int64_t first);
+/* y = c x */
+tensor *scale(run *r, tensor *x, real c);
 
 /* ---- norms ----------------------------------------------------------------------------------- */
 

@@ -49,7 +49,7 @@ const op residual_op = { "residual", "y = x + h", forward, backward, add_cost };
 void residual(run *r, tensor **x, tensor *h)
 {
     assert(rows(*x) == rows(h) && cols(*x) == cols(h));
-    if (r->training && r->dropout > 0 && r->block > 0)
+    if (r->training && r->dropout > 0 && r->scope[0])
         h = dropout(r, h, r->dropout);
     const bool in_place = (*x)->born == r->block && !r->tape;
     node n = { .op = &residual_op, .in = { h, *x } };

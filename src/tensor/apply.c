@@ -15,15 +15,18 @@ static size_t append(char *name, size_t at, const char *text, size_t length)
     return at + n;
 }
 
-/* A weight gives its name to what it makes; else the op gives one inside the scope; else the output
- * continues its input's name. By hand, because printf would take half of an op's overhead. */
+/* A weight gives its name to what it makes, and the part of the model if they do not share it; else
+ * the op gives one inside the scope; else the output continues its input's name. By hand, because
+ * printf would take half of an op's overhead. */
 static void name_output(const run *r, const node *n)
 {
     char *name = n->out->name;
     if (n->label) {
         const size_t length = strlen(n->label), suffix = sizeof ".weight" - 1;
         const bool full = length > suffix && strcmp(n->label + length - suffix, ".weight") == 0;
-        append(name, 0, n->label, full ? length - suffix : length);
+        const size_t part = strlen(r->part);
+        const size_t at = strncmp(n->label, r->part, part) ? append(name, 0, r->part, part) : 0;
+        append(name, at, n->label, full ? length - suffix : length);
         return;
     }
     const char *from = n->local ? r->scope : n->in[0]->name,
@@ -74,7 +77,7 @@ tensor *run_block(run *r, block_fn *fn, const void *model, int layer, tensor *x)
 {
     if (r->tape)
         return tape_block(r, fn, model, layer, x);
-    snprintf(r->scope, sizeof r->scope, "blk.%d", layer);
+    snprintf(r->scope, sizeof r->scope, "%sblk.%d", r->part, layer);
     r->block++;
     r->n_drop = 0;
     const arena_mark meta = arena_at(&r->meta), data = arena_at(&r->data);

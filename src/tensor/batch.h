@@ -7,6 +7,7 @@
 #ifndef WEFT_TENSOR_BATCH_H
 #define WEFT_TENSOR_BATCH_H
 
+#include "base/mem.h"
 #include "tensor/cache.h"
 
 #define NO_TARGET (-100)
@@ -28,7 +29,7 @@ struct adapter;
 
 typedef struct sequence {
     int32_t first, n; /* its rows in this batch; n may be 0 for a source that was encoded before */
-    int32_t source;   /* the sequence of run.src that cross-attention reads, or -1 */
+    int32_t source;   /* the sequence of the batch's src that cross-attention reads, or -1 */
     cache *cache;     /* NULL: the sequence is only what is in this batch */
     const struct adapter *adapter;
 } sequence;
@@ -38,6 +39,11 @@ typedef struct batch {
     batch_row *row;
     sequence *seq;
     const real *features; /* [n_row, d] where the model takes vectors instead of tokens, or NULL */
+    const struct batch *src; /* with the sources of its sequences, or NULL */
 } batch;
+
+/* An empty batch with room for so many. */
+weft_status batch_init(batch *b, int64_t n_row, int64_t n_seq, mem *m, weft_error *err);
+void batch_free(batch *b, mem *m);
 
 #endif

@@ -11,7 +11,7 @@
 
 weft_status run_init(run *r, mem *m, size_t meta, size_t data, size_t scratch, weft_error *err)
 {
-    *r = (run){ .fork_cost = FORK_COST };
+    *r = (run){ .fork_cost = FORK_COST, .part = "" };
     if (arena_init(&r->meta, ARENA_FIXED, m, meta, "tensor headers of a step", err) != WEFT_OK ||
         arena_init(&r->data, ARENA_FIXED, m, data, "activations of a step", err) != WEFT_OK ||
         !(r->work = mem_alloc(m, scratch, "scratch of a step", err))) {
@@ -24,7 +24,7 @@ weft_status run_init(run *r, mem *m, size_t meta, size_t data, size_t scratch, w
 
 weft_status run_init_dry(run *r, mem *m, int n_block, weft_error *err)
 {
-    *r = (run){ .fork_cost = FORK_COST };
+    *r = (run){ .fork_cost = FORK_COST, .part = "" };
     const size_t meta = META_PER_BLOCK * ((size_t)n_block + 1);
     if (arena_init(&r->meta, ARENA_FIXED, m, meta, "tensor headers of a dry run", err) != WEFT_OK)
         return WEFT_ENOMEM;
@@ -59,11 +59,19 @@ void run_begin(run *r, const batch *b)
 {
     arena_clear(&r->meta);
     arena_clear(&r->data);
-    r->batch = b;
+    r->src = b ? b->src : NULL;
+    r->memory = NULL;
+    run_part(r, b, "");
     r->block = r->n_drop = 0;
     r->scratch_holds = 0;
     r->scope[0] = '\0';
     r->first_nan[0] = '\0';
+}
+
+void run_part(run *r, const batch *b, const char *part)
+{
+    r->batch = b;
+    r->part = part;
 }
 
 tensor *tensor_new(run *r, int64_t n_row, int64_t n_col)

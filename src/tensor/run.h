@@ -50,9 +50,10 @@ struct node {
     tensor *in[MAX_INPUT], *out;
     real f[2];
     int64_t i[3];
-    const void *arg; /* the op's own parameters; lives until the node is unwound */
-    tensor *save[2]; /* what backward needs beside inputs and output; made only when recording */
-    node *before;    /* on the tape */
+    const void *arg;    /* the op's own parameters; lives until the node is unwound */
+    tensor *save[2];    /* what backward needs beside inputs and output; made only when recording */
+    const batch *batch; /* on the tape: the rows it works on */
+    node *before;
 };
 
 /* Both directions of an op have an entry each. Backward's cost is counted as twice forward's. */
@@ -86,6 +87,8 @@ struct run {
     int64_t n_tensor;      /* made so far: the last id */
     const batch *batch;    /* the rows ops work on now */
     const batch *src;      /* encoder rows, for cross-attention */
+    const char *part; /* names outside begin with it: "", or "enc." and "dec." of a model of two */
+    tensor *memory;   /* what blocks read beside their x: the encoder's output, or NULL */
     const kernels *kern;
     pool *pool; /* NULL: the calling thread alone */
     comm *comm; /* NULL: this process alone */
@@ -129,6 +132,9 @@ void run_free(run *r);
 
 /* Begins a step: both arenas empty, peaks forgotten. */
 void run_begin(run *r, const batch *b);
+
+/* From here on ops work on the rows of b, for this part of the model. */
+void run_part(run *r, const batch *b, const char *part);
 
 /* A new activation. */
 tensor *tensor_new(run *r, int64_t n_row, int64_t n_col);

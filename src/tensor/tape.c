@@ -9,6 +9,7 @@ typedef struct block_call {
     block_fn *fn;
     const void *model;
     int layer;
+    const char *part;
     int64_t block; /* run.block when it ran: the key of its dropouts */
     node *inner;   /* its nodes, newest first; NULL when they are to be made again */
 } block_call;
@@ -21,6 +22,7 @@ static void append(run *r, const node *n)
 {
     node *copy = arena_alloc(&r->meta, sizeof *copy, NULL);
     *copy = *n;
+    copy->batch = r->batch;
     copy->before = r->tape->last;
     r->tape->last = copy;
 }
@@ -76,7 +78,8 @@ static void take_grad(run *r, tensor *t)
         return;
     }
     assert(!t->is_param && t->stride == cols(t));
-    assert(t->born >= r->tape->block && "a block reads nothing from outside but its x");
+    assert(t->born >= r->tape->block &&
+           "a block reads nothing from outside but its x and the memory");
     t->grad = arena_alloc(&r->data, (size_t)(rows(t) * cols(t)) * sizeof(real), NULL);
 }
 
@@ -117,6 +120,7 @@ static void unwind(run *r, node *last)
             for (int i = 0; i < MAX_INPUT; i++)
                 if (n->in[i])
                     take_grad(r, n->in[i]);
+            r->batch = n->batch;
             step_back(r, n);
             for (int i = 0; i < MAX_INPUT; i++)
                 if (n->in[i] && n->in[i]->needs_grad && !(is_dry(r) && n->in[i]->is_param))
@@ -144,7 +148,8 @@ void tape_backward(run *r, tensor *y, const real *dy)
 
 static tensor *enter(run *r, const block_call *c, tensor *x)
 {
-    snprintf(r->scope, sizeof r->scope, "blk.%d", c->layer);
+    r->part = c->part;
+    snprintf(r->scope, sizeof r->scope, "%sblk.%d", c->part, c->layer);
     r->block = c->block;
     r->n_drop = 0;
     tensor *y = c->fn(r, c->model, c->layer, x);
@@ -184,8 +189,8 @@ static tensor *call_and_record(run *r, block_call *c, tensor *x)
 tensor *tape_block(run *r, block_fn *fn, const void *model, int layer, tensor *x)
 {
     block_call *c = arena_alloc(&r->meta, sizeof *c, NULL);
-    *c = (block_call){ fn, model, layer, r->block + 1, NULL };
-    node n = { .op = &block_op, .in = { x }, .arg = c };
+    *c = (block_call){ fn, model, layer, r->part, r->block + 1, NULL };
+    node n = { .op = &block_op, .in = { x, r->memory }, .arg = c };
     n.out = r->tape->recompute ? call_and_forget(r, c, x) : call_and_record(r, c, x);
     append(r, &n);
     return n.out;

@@ -16,7 +16,11 @@
  *
  * The tape counts how often each parameter is used. When the last use is unwound its gradient is
  * complete, and `ready` is told: there a reduction over processes can start while backward goes on.
- * A shared weight needs no special case. */
+ * A shared weight needs no special case.
+ *
+ * A block of a decoder also reads the encoder's output (run.memory): it is an input of the block's
+ * node, whose gradient all these blocks add to. Nodes keep the batch they worked on, because the two
+ * parts of such a model work on different rows. */
 #ifndef WEFT_TENSOR_TAPE_H
 #define WEFT_TENSOR_TAPE_H
 
@@ -27,7 +31,7 @@ struct tape {
     bool recompute; /* blocks are called again in backward instead of kept */
     void (*ready)(void *ud, tensor *param);
     void *ud;
-    int64_t block; /* the block being unwound: what it reads from outside is its x alone */
+    int64_t block; /* the block being unwound: what it reads from outside is its x and the memory */
 };
 
 /* From here on, forwards of r are recorded on t. */

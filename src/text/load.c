@@ -214,6 +214,10 @@ static weft_status from_file(tokenizer *t, const file *f, const char *pre, weft_
         t->source = "tiktoken";
         return source_tiktoken(t, f->data, f->size, pre, err);
     }
+    if (ends_with(f->path, "_vocabulary.txt")) {
+        t->source = "vocabulary.txt";
+        return source_letters(t, f->data, f->size, err);
+    }
     if (ends_with(f->path, ".txt")) {
         t->source = "vocab.txt";
         return source_bert(t, f->data, f->size, pre, err);

@@ -20,6 +20,7 @@ weft_status source_tiktoken(tokenizer *t, const uint8_t *data, size_t size, cons
 weft_status source_llama2c(tokenizer *t, const uint8_t *data, size_t size, weft_error *err);
 weft_status source_bert(tokenizer *t, const uint8_t *data, size_t size, const char *pre,
                         weft_error *err);
+weft_status source_letters(tokenizer *t, const uint8_t *data, size_t size, weft_error *err);
 weft_status source_merges(tokenizer *t, const uint8_t *table, size_t table_size,
                           const uint8_t *merges, size_t merges_size, const char *pre,
                           weft_error *err);

@@ -4,6 +4,8 @@
  *                   name or given
  *     vocab.json + merges.txt     GPT-2
  *     vocab.txt     BERT: a piece on each line
+ *     source_vocabulary.txt, target_vocabulary.txt     OpenNMT: <blank>, <s>, </s>, then a token on
+ *                   each line; what is unknown has the id behind the last
  *     llama2.c      i32 longest; then f32 score, i32 length, bytes, for each token */
 #include "base/checked.h"
 #include "base/utf8.h"
@@ -389,6 +391,69 @@ weft_status source_bert(tokenizer *t, const uint8_t *data, size_t size, const ch
     t->wordpiece.unk = find_special(t, "[UNK]");
     template_simple(t, find_special(t, "[CLS]"), find_special(t, "[SEP]"));
     return bert_model(t, type, err);
+}
+
+/* ---- OpenNMT's vocabularies of letters ------------------------------------------------------- */
+
+static size_t letters_of(const char *line, size_t n)
+{
+    size_t at = 0, letters = 0, step;
+    uint32_t point;
+    for (; at < n && (step = utf8_decode(line + at, n - at, &point)) > 0; at += step)
+        letters++;
+    return at == n ? letters : 0;
+}
+
+/* The file does not say how text becomes tokens. Where all of them are letters there is one way. */
+static weft_status read_letters(tokenizer *t, const uint8_t *data, size_t size, bert_lines *b,
+                                uint8_t *type, uint32_t n, weft_error *err)
+{
+    static const char *const specials[] = { "<blank>", "<s>", "</s>" };
+    size_t at = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        b->text[i] = next_line(data, size, &at, &b->length[i]);
+        type[i] = i < 3 ? PIECE_CONTROL : PIECE_NORMAL;
+        if (i < 3 && (b->length[i] != strlen(specials[i]) ||
+                      memcmp(b->text[i], specials[i], b->length[i]) != 0))
+            return weft_fail(err, WEFT_EFORMAT, "%s: line %u is not %s", t->path, i + 1,
+                             specials[i]);
+        if (i >= 3 && letters_of(b->text[i], b->length[i]) != 1)
+            return weft_fail(err, WEFT_EUNSUPPORTED,
+                             "%s: line %u is not one letter, and how text becomes such tokens is "
+                             "not in the file",
+                             t->path, i + 1);
+    }
+    b->text[n] = "<unk>";
+    b->length[n] = 5;
+    type[n] = PIECE_UNKNOWN;
+    return n < 3 ? weft_fail(err, WEFT_EFORMAT, "%s: %u lines are no vocabulary", t->path, n)
+                 : WEFT_OK;
+}
+
+weft_status source_letters(tokenizer *t, const uint8_t *data, size_t size, weft_error *err)
+{
+    const size_t n = count_lines(data, size);
+    if (n >= VOCAB_MAX)
+        return weft_fail(err, WEFT_EFORMAT, "%s: %zu lines are too many", t->path, n);
+    bert_lines b = { 0 };
+    b.text = arena_alloc(&t->store, (n + 1) * sizeof *b.text, err); /* bounded: VOCAB_MAX */
+    b.length = arena_alloc(&t->store, (n + 1) * sizeof *b.length, err);
+    uint8_t *type = arena_alloc(&t->store, n + 1, err);
+    if (!b.text || !b.length || !type)
+        return WEFT_ENOMEM;
+    weft_status status = read_letters(t, data, size, &b, type, (uint32_t)n, err);
+    if (status == WEFT_OK)
+        status = sp_vocab(t, n + 1, type, bert_text, &b, err);
+    if (status == WEFT_OK)
+        status = add_splitter(t, &(splitter){ .kind = SPLIT_LENGTH, .length = 1 }, err);
+    if (status == WEFT_OK)
+        status = sp_added(t, type, false, err);
+    t->kind = MODEL_WORDLEVEL;
+    t->wordlevel.vocab = &t->vocab;
+    t->wordlevel.unk = (uint32_t)n;
+    t->bos = 1;
+    t->eos = 2;
+    return status;
 }
 
 /* ---- llama2.c -------------------------------------------------------------------------------- */

@@ -92,14 +92,21 @@ static weft_status add_raw16(corpus *c, file *f, weft_error *err)
 
 /* ---- all files ------------------------------------------------------------------------------- */
 
+static bool ends_with(const char *s, const char *tail)
+{
+    const size_t n = strlen(s), k = strlen(tail);
+    return n > k && strcmp(s + n - k, tail) == 0;
+}
+
 static data_kind kind_of(const file *f, data_kind asked)
 {
-    const size_t n = strlen(f->path);
     if (asked != DATA_BY_NAME)
         return asked;
     if (shard_is(f->data, f->size))
         return DATA_IDS;
-    return n > 6 && strcmp(f->path + n - 6, ".jsonl") == 0 ? DATA_JSONL : DATA_TEXT;
+    return ends_with(f->path, ".jsonl") ? DATA_JSONL
+           : ends_with(f->path, ".tsv") ? DATA_TSV
+                                        : DATA_TEXT;
 }
 
 /* Reads one file; d is made when the first text comes. */
@@ -123,7 +130,9 @@ static weft_status add_file(corpus *c, documents *d, const char *path, const cor
             status = documents_begin(d, c, o, total, err);
         d->done = done;
         if (status == WEFT_OK)
-            status = kind == DATA_JSONL ? documents_jsonl(d, &f, err) : documents_text(d, &f, err);
+            status = kind == DATA_JSONL ? documents_jsonl(d, &f, err)
+                     : kind == DATA_TSV ? documents_tsv(d, &f, err)
+                                        : documents_text(d, &f, err);
     }
     file_close(&f, c->host);
     return status;

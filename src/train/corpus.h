@@ -3,6 +3,7 @@
  *     text    a file is a document, or what lies between separators is
  *     JSONL   a line is a document: { "text": ... }, or { "prompt": ..., "completion": ... }, which
  *             is one text of which only the second part is learned
+ *     TSV     a line is a document: a source, a tab and a target, which is learned
  *     ids     as shard.h has them; mapped, nothing is done
  *     raw16   ids of two bytes and nothing else, as nanoGPT writes them
  *
@@ -16,11 +17,13 @@
 #include "text/tokenizer.h"
 
 typedef enum data_kind {
-    DATA_BY_NAME, /* ids by what the file begins with, JSONL by .jsonl, all others are text */
+    DATA_BY_NAME, /* ids by what the file begins with, JSONL by .jsonl, TSV by .tsv, all others are
+                     text */
     DATA_TEXT,
     DATA_JSONL,
     DATA_IDS,
     DATA_RAW16,
+    DATA_TSV,
 } data_kind;
 
 typedef struct corpus_options {
@@ -29,9 +32,10 @@ typedef struct corpus_options {
     const char *separator; /* of documents in text: these bytes, and line breaks beside them; "":
                               empty lines; NULL: a file is a document */
     bool parse_special;    /* special tokens written in the text become those tokens */
-    int32_t eos;           /* goes behind every document; -1: none does */
-    uint32_t n_vocab;      /* of the model; 0: the tokenizer's */
-    int n_thread;          /* 0: one per processor */
+    bool pairs;       /* for an encoder-decoder: a prompt and what follows are texts of their own */
+    int32_t eos;      /* goes behind every document; -1: none does */
+    uint32_t n_vocab; /* of the model; 0: the tokenizer's */
+    int n_thread;     /* 0: one per processor */
     weft_load load;
     weft_progress_fn *progress; /* bytes of all files; or NULL */
     void *progress_ud;

@@ -5,63 +5,64 @@
 
 #include <limits.h>
 
-/* ---- reading ids ----------------------------------------------------------------------------- */
+/* The split is the same for every seed: a run may go on with another. */
+#define SPLIT_KEY 0x776566742073706Cu
 
-/* Ids one after the other, over the borders of sources. */
-typedef struct cursor {
-    const source *source;
-    uint64_t at; /* in the source */
-} cursor;
+/* Of what chance does to samples; of those of validation it is always the same. */
+#define NOISE_KEY 0x7765667420737061u
 
-static cursor cursor_at(const corpus *c, int64_t at)
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+/* The pieces of sample k: at `window`, which begins at id `at`, or in the list. */
+static const data_piece *sample_pieces(const data_part *p, int64_t k, int64_t at,
+                                       data_piece *window, int64_t *n)
 {
-    const source *s = corpus_find(c, at);
-    return (cursor){ s, (uint64_t)(at - s->first_id) };
+    const int64_t T = p->set->n_ctx, left = p->end - at;
+    *n = 1;
+    if (p->picture) {
+        *window = (data_piece){ .at = p->picture[k], .n = (int32_t)T };
+        return window;
+    }
+    if (p->set->windows) {
+        *window = (data_piece){ .at = at,
+                                .n = (int32_t)(left > T ? T + p->set->make->ahead : left) };
+        return window;
+    }
+    *n = p->first[k + 1] - p->first[k];
+    return p->piece + p->first[k];
 }
 
-static uint32_t cursor_next(cursor *c)
+/* Sample i of those in order. */
+static const data_piece *pieces_in_order(const data_part *p, int64_t i, data_piece *window,
+                                         int64_t *n)
 {
-    if (c->at == c->source->shard.n_id) {
-        c->source++;
-        c->at = 0;
+    return sample_pieces(p, i, p->begin + i * p->set->n_ctx, window, n);
+}
+
+static void count_samples(data_part *p)
+{
+    p->counts.n_sample = p->n_sample;
+    for (int64_t i = 0; i < p->n_in_order; i++) {
+        data_piece window;
+        int64_t n;
+        const data_piece *q = pieces_in_order(p, i, &window, &n);
+        p->most_seq = n > p->most_seq ? (int32_t)n : p->most_seq;
+        for (int64_t k = 0; k < n; k++)
+            p->set->make->count(&p->counts, p->set, &q[k]);
     }
-    return shard_id(&c->source->shard, c->at++);
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-/* The split is the same for every seed: a run may go on with another. */
-#define SPLIT_KEY 0x776566742073706Cu
-
-/* Targets of ids [at, at + n) that are the end of a text; the first of them is none, nor are those
- * before quiet. */
-static int64_t count_eos(const dataset *d, int64_t at, int64_t n, int64_t quiet)
-{
-    const corpus *c = &d->corpus;
-    const int64_t from = quiet > d->ahead ? quiet : d->ahead;
-    int64_t n_eos = 0;
-    if (c->eos < 0 || from >= n)
-        return 0;
-    cursor k = cursor_at(c, at + from);
-    for (int64_t i = from; i < n; i++)
-        n_eos += cursor_next(&k) == (uint32_t)c->eos;
-    return n_eos;
-}
-
 static void stream_init(data_part *p, int64_t begin, int64_t end)
 {
-    const corpus *c = &p->set->corpus;
-    const int64_t T = p->set->n_ctx, n = end - begin, n_row = n - p->set->ahead;
+    const int64_t T = p->set->n_ctx, n = end - begin;
     p->begin = begin;
     p->end = end;
     p->n_sample = n < 2 ? 0 : n > T ? n - T : 1;
-    p->n_in_order = n < 2 ? 0 : (n_row - 1) / T + 1;
-    p->most_seq = 1;
-    p->counts = (data_counts){ .n_sample = p->n_sample, .n_document = c->n_document };
-    if (n < 2)
-        return;
-    p->counts.n_row = p->counts.n_target = n_row;
-    p->counts.n_eos = count_eos(p->set, begin, n, 0);
+    p->n_in_order = n < 2 ? 0 : (n - p->set->make->ahead - 1) / T + 1;
+    p->counts.n_document = p->set->corpus.n_document;
+    count_samples(p);
 }
 
 /* What is kept for validation is the end of the stream. */
@@ -97,22 +98,6 @@ static weft_status split_documents(dataset *d, packer *train, packer *validation
     return WEFT_OK;
 }
 
-static void count_pieces(data_part *p)
-{
-    p->n_in_order = p->n_sample;
-    p->counts.n_sample = p->n_sample;
-    for (int64_t i = 0; i < p->n_sample; i++) {
-        const int64_t n_seq = p->first[i + 1] - p->first[i];
-        p->most_seq = n_seq > p->most_seq ? (int32_t)n_seq : p->most_seq;
-    }
-    for (int64_t i = 0; p->n_sample > 0 && i < p->first[p->n_sample]; i++) {
-        const data_piece *q = &p->piece[i];
-        p->counts.n_row += q->n - p->set->ahead;
-        p->counts.n_target += piece_targets(q, p->set->ahead);
-        p->counts.n_eos += count_eos(p->set, q->at, q->n, q->quiet);
-    }
-}
-
 static weft_status pack_documents(dataset *d, double share, weft_error *err)
 {
     const int64_t n = d->corpus.n_document;
@@ -128,8 +113,11 @@ static weft_status pack_documents(dataset *d, double share, weft_error *err)
     packer_end(&validation);
     if (status != WEFT_OK)
         return status;
-    count_pieces(&d->train);
-    count_pieces(&d->validation);
+    data_part *const parts[] = { &d->train, &d->validation };
+    for (int i = 0; i < 2; i++) {
+        parts[i]->n_in_order = parts[i]->n_sample;
+        count_samples(parts[i]);
+    }
     if (d->train.n_sample == 0 || (share > 0 && d->validation.n_sample == 0))
         return weft_fail(err, WEFT_EINVAL,
                          "%lld documents are too few: %lld samples are for training, %lld for "
@@ -153,22 +141,39 @@ static weft_status check_options(const data_options *o, int n_path, weft_error *
     return WEFT_OK;
 }
 
-/* Masks are drawn anew in every epoch: what is counted of them is what to expect. */
-static void expect_masks(dataset *d)
+/* How rows are made. An objective that is not asked for follows from the data and from what the
+ * vocabulary has. */
+static weft_status choose_rows(dataset *d, weft_error *err)
 {
-    data_part *const parts[] = { &d->train, &d->validation };
-    for (int i = 0; i < 2; i++) {
-        parts[i]->counts.n_target = (int64_t)(d->mask.share * (double)parts[i]->counts.n_row + 0.5);
-        parts[i]->counts.n_eos = 0;
-    }
+    pairing *p = &d->pairing;
+    const corpus *c = &d->corpus;
+    d->make = p->encodes ? &rows_paired : d->mask.id > 0 ? &rows_masked : &rows_next;
+    if (!p->encodes)
+        return p->objective == WEFT_OBJECTIVE_BY_DATA
+                   ? WEFT_OK
+                   : weft_fail(err, WEFT_EINVAL, "sources are for models with an encoder");
+    if (p->objective == WEFT_OBJECTIVE_BY_DATA)
+        p->objective = c->n_prompt > 0     ? WEFT_OBJECTIVE_PAIRS
+                       : p->n_sentinel > 0 ? WEFT_OBJECTIVE_SPANS
+                                           : WEFT_OBJECTIVE_INFILL;
+    if (p->objective == WEFT_OBJECTIVE_PAIRS && c->n_prompt < c->n_document)
+        return weft_fail(err, WEFT_EINVAL, "%lld of %lld documents are no pairs",
+                         (long long)(c->n_document - c->n_prompt), (long long)c->n_document);
+    if (p->objective != WEFT_OBJECTIVE_PAIRS && c->n_prompt > 0)
+        return weft_fail(err, WEFT_EINVAL, "pairs are learned as pairs, and not cut into spans");
+    if (p->objective == WEFT_OBJECTIVE_SPANS && p->n_sentinel == 0)
+        return weft_fail(err, WEFT_EINVAL, "the vocabulary has no <extra_id_0> for spans");
+    if (p->objective == WEFT_OBJECTIVE_INFILL && p->mask < 0)
+        return weft_fail(err, WEFT_EINVAL, "the vocabulary has no <mask> for spans");
+    return WEFT_OK;
 }
 
 weft_status data_open(dataset *d, const char *const *path, int n_path, const data_options *o,
                       host *h, weft_error *err)
 {
     *d = (dataset){ .n_ctx = o->n_ctx, .train = { .set = d }, .validation = { .set = d } };
-    d->ahead = o->mask_id <= 0;
-    d->mask = (masking){ .id = o->mask_id > 0 ? o->mask_id : -1,
+    d->pairing = o->pairing;
+    d->mask = (masking){ .id = o->mask_id,
                          .tokenizer = o->corpus.tokenizer,
                          .share = MASKED_SHARE };
     weft_status status = check_options(o, n_path, err);
@@ -183,6 +188,8 @@ weft_status data_open(dataset *d, const char *const *path, int n_path, const dat
     if (c->n_document == 0)
         status = weft_fail(err, WEFT_EFORMAT, "%s: no text in %s", path[0],
                            n_path > 1 ? "this and the other files" : "it");
+    else if (choose_rows(d, err) != WEFT_OK)
+        status = err->code;
     else if (d->windows && c->n_prompt > 0)
         status = weft_fail(err, WEFT_EINVAL, "prompts are learned too where samples are windows");
     else
@@ -190,8 +197,6 @@ weft_status data_open(dataset *d, const char *const *path, int n_path, const dat
                             : pack_documents(d, o->validation, err);
     if (status != WEFT_OK)
         data_close(d);
-    else if (d->mask.id >= 0)
-        expect_masks(d);
     return status;
 }
 
@@ -211,13 +216,13 @@ static weft_status split_pictures(dataset *d, double share, weft_error *err)
         p->picture = mem_zalloc(m, (size_t)p->n_sample + 1, sizeof *p->picture, "a list", err);
         if (!p->picture)
             return err->code;
-        p->most_seq = 1;
-        p->counts.n_sample = p->counts.n_target = p->n_sample;
     }
     for (uint64_t i = 0; i < n; i++) {
         data_part *p = part[rng_permute(SPLIT_KEY, 0, n, i) < n_kept];
         p->picture[p->n_in_order++] = (int64_t)i;
     }
+    count_samples(&d->train);
+    count_samples(&d->validation);
     return WEFT_OK;
 }
 
@@ -227,6 +232,7 @@ weft_status data_open_pictures(dataset *d, pictures *p, const model *m, double v
     *d = (dataset){ .n_ctx = m->n_ctx,
                     .d_feature = m->d_feature,
                     .pictures = p,
+                    .make = &rows_seen,
                     .corpus = { .host = p->host },
                     .train = { .set = d },
                     .validation = { .set = d } };
@@ -253,102 +259,50 @@ void data_close(dataset *d)
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
-/* The pieces of sample k: at `window`, or in the list. */
-static const data_piece *sample_pieces(const data_part *p, int64_t k, int64_t at,
-                                       data_piece *window, int64_t *n)
-{
-    if (p->set->windows) {
-        const int64_t left = p->end - at, T = p->set->n_ctx;
-        *window = (data_piece){ .at = at, .n = (int32_t)(left > T ? T + p->set->ahead : left) };
-        *n = 1;
-        return window;
-    }
-    *n = p->first[k + 1] - p->first[k];
-    return p->piece + p->first[k];
-}
-
-/* Which of the n samples is number i in the seed's order. */
-static int64_t shuffled(const data_part *p, uint64_t seed, int64_t i)
+/* The pieces of sample number i in the seed's order. */
+static const data_piece *drawn_pieces(const data_part *p, uint64_t seed, int64_t i,
+                                      data_piece *window, int64_t *n)
 {
     const uint64_t epoch = (uint64_t)(i / p->n_sample), k = (uint64_t)(i % p->n_sample);
     const rng_block b = rng_draw(seed, SPLIT_KEY, epoch);
     const uint64_t key = (uint64_t)b.word[0] << 32 | b.word[1];
-    return (int64_t)rng_permute(key, 0, (uint64_t)p->n_sample, k);
+    const int64_t which = (int64_t)rng_permute(key, 0, (uint64_t)p->n_sample, k);
+    return sample_pieces(p, which, p->begin + which, window, n);
 }
 
-/* Masks of training have a stream of their own; those of validation are always the same. */
-static uint64_t mask_key(uint64_t seed)
+/* What chance does in training has a stream of its own. */
+static uint64_t noise_key(uint64_t seed)
 {
-    const rng_block b = rng_draw(seed, SPLIT_KEY, UINT64_MAX);
+    const rng_block b = rng_draw(seed, NOISE_KEY, 0);
     return (uint64_t)b.word[0] << 32 | b.word[1];
 }
 
-static weft_status fill_piece(batch *b, const dataset *d, const data_piece *p, weft_error *err)
+/* Of piece k of sample number i. */
+static chance chance_of(uint64_t key, int64_t i, int64_t k, bool learned)
 {
-    const corpus *c = &d->corpus;
-    const int32_t first = b->n_row, seq = b->n_seq++, ahead = (int32_t)d->ahead;
-    batch_row *row = b->row + first;
-    cursor k = cursor_at(c, p->at);
-    b->seq[seq] = (sequence){ .first = first, .n = p->n - ahead, .source = -1 };
-    for (int32_t i = 0; i < p->n; i++) {
-        const uint32_t id = cursor_next(&k);
-        if (id >= c->n_vocab) /* was not so when the file was opened */
-            return weft_fail(err, WEFT_EFORMAT, "%s: changed while it was used: id %u of %u",
-                             k.source->file.path ? k.source->file.path : "memory", id, c->n_vocab);
-        if (i + ahead < p->n)
-            row[i] = (batch_row){
-                .id = (int32_t)id, .seq = seq, .pos = i, .target = NO_TARGET, .weight = 1
-            };
-        if (ahead && i > 0 && i >= p->quiet) {
-            row[i - 1].target = (int32_t)id;
-            row[i - 1].wanted = true;
-            b->n_wanted++;
-        }
-    }
-    b->n_row += p->n - ahead;
-    return WEFT_OK;
-}
-
-/* key and number are those of its masks, if there are any. */
-static weft_status fill_sample(batch *b, const data_part *p, int64_t k, int64_t at, uint64_t key,
-                               int64_t number, weft_error *err)
-{
-    data_piece window;
-    int64_t n;
-    const data_piece *q = sample_pieces(p, k, at, &window, &n);
-    const int32_t first = b->n_row;
-    weft_status status = WEFT_OK;
-    for (int64_t i = 0; i < n && status == WEFT_OK; i++)
-        status = fill_piece(b, p->set, &q[i], err);
-    if (status == WEFT_OK && p->set->mask.id >= 0)
-        mask_rows(b, first, &p->set->mask, key, (uint64_t)number);
-    return status;
+    return (chance){ key, (uint64_t)i << 24 | (uint64_t)k, learned };
 }
 
 static void empty_batch(batch *b)
 {
-    *b = (batch){ .row = b->row, .seq = b->seq, .features = b->features };
-}
-
-/* Sample k of a part; its number is that of the seed's order. */
-static void fill_picture(batch *b, const data_part *p, int64_t k, bool learned, uint64_t seed,
-                         int64_t number)
-{
-    pictures_add(p->set->pictures, p->picture[k], learned, seed, (uint64_t)number, b,
-                 (real *)b->features); /* the room is ours */
+    batch *src = (batch *)b->src;
+    *b = (batch){ .row = b->row, .seq = b->seq, .features = b->features, .src = src };
+    if (src)
+        *src = (batch){ .row = src->row, .seq = src->seq };
 }
 
 weft_status data_fill(batch *b, const data_part *p, uint64_t seed, int64_t i, int32_t n,
                       weft_error *err)
 {
+    const uint64_t key = noise_key(seed);
     weft_status status = WEFT_OK;
     empty_batch(b);
-    for (int64_t end = i + n; i < end && status == WEFT_OK; i++) {
-        const int64_t k = shuffled(p, seed, i);
-        if (p->picture)
-            fill_picture(b, p, k, true, seed, i);
-        else
-            status = fill_sample(b, p, k, p->begin + k, mask_key(seed), i, err);
+    for (const int64_t end = i + n; i < end; i++) {
+        data_piece window;
+        int64_t n_piece;
+        const data_piece *q = drawn_pieces(p, seed, i, &window, &n_piece);
+        for (int64_t k = 0; k < n_piece && status == WEFT_OK; k++)
+            status = p->set->make->fill(b, p->set, &q[k], chance_of(key, i, k, true), err);
     }
     return status;
 }
@@ -357,43 +311,26 @@ weft_status data_fill_in_order(batch *b, const data_part *p, int64_t i, int32_t 
 {
     weft_status status = WEFT_OK;
     empty_batch(b);
-    for (int64_t end = i + n; i < end && status == WEFT_OK; i++)
-        if (p->picture)
-            fill_picture(b, p, i, false, 0, i);
-        else
-            status = fill_sample(b, p, i, p->begin + i * p->set->n_ctx, SPLIT_KEY, i, err);
-    return status;
-}
-
-/* Those of sample `number` that masks choose. */
-static int64_t count_chosen(const data_part *p, const data_piece *q, int64_t n_piece, uint64_t seed,
-                            int64_t number)
-{
-    const uint64_t key = mask_key(seed);
-    int64_t n = 0;
-    uint64_t at = 0;
-    for (int64_t j = 0; j < n_piece; j++) {
-        cursor c = cursor_at(&p->set->corpus, q[j].at);
-        for (int32_t i = 0; i < q[j].n; i++)
-            n += mask_chooses(&p->set->mask, key, (uint64_t)number, at++, (int32_t)cursor_next(&c));
+    for (const int64_t end = i + n; i < end; i++) {
+        data_piece window;
+        int64_t n_piece;
+        const data_piece *q = pieces_in_order(p, i, &window, &n_piece);
+        for (int64_t k = 0; k < n_piece && status == WEFT_OK; k++)
+            status = p->set->make->fill(b, p->set, &q[k], chance_of(NOISE_KEY, i, k, false), err);
     }
-    return n;
+    return status;
 }
 
 int64_t data_targets(const data_part *p, uint64_t seed, int64_t i, int64_t n)
 {
+    const uint64_t key = noise_key(seed);
     int64_t n_target = 0;
-    if (p->picture)
-        return n;
     for (const int64_t end = i + n; i < end; i++) {
         data_piece window;
         int64_t n_piece;
-        const int64_t k = shuffled(p, seed, i);
-        const data_piece *q = sample_pieces(p, k, p->begin + k, &window, &n_piece);
-        if (p->set->mask.id >= 0)
-            n_target += count_chosen(p, q, n_piece, seed, i);
-        for (int64_t j = 0; p->set->mask.id < 0 && j < n_piece; j++)
-            n_target += piece_targets(&q[j], p->set->ahead);
+        const data_piece *q = drawn_pieces(p, seed, i, &window, &n_piece);
+        for (int64_t k = 0; k < n_piece; k++)
+            n_target += p->set->make->targets(p->set, &q[k], chance_of(key, i, k, true));
     }
     return n_target;
 }
@@ -403,36 +340,51 @@ int64_t data_targets(const data_part *p, uint64_t seed, int64_t i, int64_t n)
 /* Rows that are all there and all learned from, or of pictures the first: nothing can be larger. */
 static void fill_largest(batch *b, int32_t n, int32_t n_ctx, bool first_only)
 {
+    batch *src = (batch *)b->src;
     empty_batch(b);
     b->n_seq = n;
     b->n_row = n * n_ctx;
     b->n_wanted = first_only ? n : b->n_row;
     for (int32_t s = 0; s < n; s++)
-        b->seq[s] = (sequence){ .first = s * n_ctx, .n = n_ctx, .source = -1 };
+        b->seq[s] = (sequence){ .first = s * n_ctx, .n = n_ctx, .source = src ? s : -1 };
     for (int32_t i = 0; i < b->n_row; i++)
         b->row[i] = (batch_row){
             .seq = i / n_ctx, .pos = i % n_ctx, .weight = 1, .wanted = !first_only || i % n_ctx == 0
         };
+    if (src)
+        fill_largest(src, n, n_ctx, false);
+}
+
+/* Beside the rows themselves: vectors for pictures, and a batch for sources. */
+static weft_status more_room(batch *b, const dataset *d, int64_t n_row, int64_t n_seq,
+                             weft_error *err)
+{
+    mem *m = &d->corpus.host->mem;
+    if (d->pictures)
+        b->features = mem_zalloc(m, (size_t)n_row, (size_t)d->d_feature * sizeof *b->features,
+                                 "features", err);
+    if (d->make != &rows_paired)
+        return d->pictures && !b->features ? WEFT_ENOMEM : WEFT_OK;
+    batch *src = mem_zalloc(m, 1, sizeof *src, "sources", err);
+    b->src = src;
+    return src ? batch_init(src, n_row, n_seq, m, err) : WEFT_ENOMEM;
 }
 
 weft_status data_room(batch *b, const dataset *d, int32_t n, weft_error *err)
 {
-    mem *m = &d->corpus.host->mem;
     const int32_t most = d->train.most_seq > d->validation.most_seq ? d->train.most_seq
                                                                     : d->validation.most_seq;
+    const int64_t n_row = n * d->n_ctx, n_seq = (int64_t)n * most;
     *b = (batch){ 0 };
     if (n < 1 || n > INT32_MAX / d->n_ctx)
         return weft_fail(err, WEFT_EINVAL, "a batch of %d samples of %lld rows", n,
                          (long long)d->n_ctx);
-    b->row = mem_zalloc(m, (size_t)n * (size_t)d->n_ctx, sizeof *b->row, "rows of samples", err);
-    b->seq = b->row ? mem_zalloc(m, (size_t)n * (size_t)most, sizeof *b->seq, "sequences", err)
-                    : NULL;
-    if (b->seq && d->pictures)
-        b->features = mem_zalloc(m, (size_t)n * (size_t)d->n_ctx,
-                                 (size_t)d->d_feature * sizeof *b->features, "features", err);
-    if (!b->seq || (d->pictures && !b->features)) {
+    weft_status status = batch_init(b, n_row, n_seq, &d->corpus.host->mem, err);
+    if (status == WEFT_OK)
+        status = more_room(b, d, n_row, n_seq, err);
+    if (status != WEFT_OK) {
         data_room_free(b, d);
-        return err->code;
+        return status;
     }
     fill_largest(b, n, (int32_t)d->n_ctx, d->pictures != NULL);
     return WEFT_OK;
@@ -440,10 +392,13 @@ weft_status data_room(batch *b, const dataset *d, int32_t n, weft_error *err)
 
 void data_room_free(batch *b, const dataset *d)
 {
-    mem_free(&d->corpus.host->mem, b->row);
-    mem_free(&d->corpus.host->mem, b->seq);
-    mem_free(&d->corpus.host->mem, (void *)b->features);
-    *b = (batch){ 0 };
+    mem *m = &d->corpus.host->mem;
+    batch *src = (batch *)b->src;
+    if (src)
+        batch_free(src, m);
+    mem_free(m, src);
+    mem_free(m, (void *)b->features);
+    batch_free(b, m);
 }
 
 /* ---- for eyes -------------------------------------------------------------------------------- */
@@ -470,12 +425,15 @@ void data_show(const batch *b, const dataset *d, const tokenizer *t, data_token_
     for (int32_t s = 0; s < b->n_seq; s++) {
         const batch_row *row = b->row + b->seq[s].first;
         bool target = false;
+        const sequence *from = b->src ? &b->src->seq[b->seq[s].source] : NULL;
+        for (int32_t i = 0; from && i < from->n; i++)
+            show_token(t, s, b->src->row[from->first + i].id, false, fn, ud);
         for (int32_t i = 0; i < b->seq[s].n; i++) {
             const bool next = row[i].target != NO_TARGET;
-            show_token(t, s, row[i].id, d->ahead ? target : next, fn, ud);
+            show_token(t, s, row[i].id, d->make->ahead ? target : next, fn, ud);
             target = next;
         }
-        if (target && d->ahead)
+        if (target && d->make->ahead)
             show_token(t, s, row[b->seq[s].n - 1].target, true, fn, ud);
     }
 }

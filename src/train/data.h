@@ -2,12 +2,13 @@
  * seed and its number.
  *
  *     windows     the ids of all documents are one stream; a sample is n_ctx of them from any place
- *                 on, one sequence, every row has the next id as its target
+ *                 on, one sequence
  *     documents   a sample is packed with documents, each a sequence of its own, so that none sees
  *                 another; longer ones are cut and go on in the next piece with the id that was the
  *                 last target, or, where a part is only read, lose their end
+ *     pictures    a sample is a picture, one sequence
  *
- *     pictures    a sample is a picture, a sequence whose first row has its class as target
+ * What a sequence asks of a model, the next id or another thing, is in rows.h.
  *
  * Numbers of samples go on for ever: sample i of n is in epoch i / n, and every epoch is a
  * permutation of its own. Whoever knows the seed and the number of the next sample knows
@@ -18,7 +19,9 @@
 #include "tensor/batch.h"
 #include "train/corpus.h"
 #include "train/mask.h"
+#include "train/pairs.h"
 #include "train/pictures.h"
+#include "train/rows.h"
 
 typedef enum data_style {
     DATA_STYLE_BY_KIND, /* windows where every file is one document, otherwise documents */
@@ -30,28 +33,12 @@ typedef struct data_options {
     corpus_options corpus;
     data_style style;
     int64_t n_ctx;     /* rows of a sample, at most */
+    pairing pairing;   /* of encoder-decoders */
     double validation; /* share that is kept apart: the last ids of the stream, or documents here
                           and there, the same whatever the seed; 0: none */
     int32_t mask_id;   /* above 0: for a model that fills masks. Rows are hidden by chance and asked
                           for, instead of each asking for the next */
 } data_options;
-
-typedef struct data_counts {
-    int64_t n_sample;
-    int64_t n_document;  /* windows: those of the corpus */
-    int64_t n_cut;       /* documents that became several sequences */
-    int64_t n_truncated; /* documents that lost their end; */
-    int64_t n_mute;      /* that have nothing to learn, and are left out */
-    int64_t n_row;       /* of all samples, once each. Windows: of those in order */
-    int64_t n_target;    /* rows that have a loss */
-    int64_t n_eos;       /* targets that are the end-of-text token */
-} data_counts;
-
-/* A sequence of a packed sample: ids [at, at + n) of the corpus, n - ahead rows. */
-typedef struct data_piece {
-    int64_t at;
-    int32_t n, quiet; /* the first of its ids that is a target */
-} data_piece;
 
 struct dataset;
 
@@ -71,11 +58,12 @@ typedef struct data_part {
 typedef struct dataset {
     corpus corpus;
     bool windows;
-    pictures *pictures; /* then there is no corpus, but for its host */
+    const row_maker *make;
+    pictures *pictures; /* of rows_seen: then there is no corpus, but for its host */
     int64_t d_feature;  /* numbers of a row of a picture */
+    pairing pairing;    /* of rows_paired, with the objective that was chosen */
+    masking mask;       /* of rows_masked */
     int64_t n_ctx;
-    int64_t ahead; /* ids from a row to its target: 1, or 0 where rows are masked */
-    masking mask;
     data_part train, validation;
 } dataset;
 
@@ -106,7 +94,7 @@ weft_status data_fill_in_order(batch *b, const data_part *p, int64_t i, int32_t 
 int64_t data_targets(const data_part *p, uint64_t seed, int64_t i, int64_t n);
 
 /* The tokens of a filled batch with their text, for eyes: the ids of every sequence as they are read,
- * the last target included. */
+ * the last target included; of pairs the source first. */
 typedef struct data_token {
     int32_t seq, id;
     const char *text; /* exact bytes; of special tokens as the file spells them */

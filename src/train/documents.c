@@ -25,9 +25,10 @@ static void find_quiet(job *j, const encoding *e)
     }
 }
 
-static bool keep_ids(worker *w, job *j, const encoding *e)
+/* Behind those that the job has already; and the end of a text behind them. */
+static bool keep_ids(worker *w, job *j, const encoding *e, bool ends)
 {
-    const int32_t eos = w->documents->o->eos;
+    const int32_t eos = ends ? w->documents->o->eos : -1;
     uint32_t *id = scratch_grow(&w->room, (w->n + e->n + 1) * sizeof *id, w->documents->mem,
                                 &w->err);
     if (!id)
@@ -35,12 +36,30 @@ static bool keep_ids(worker *w, job *j, const encoding *e)
     w->id = id;
     if (e->n > 0)
         memcpy(id + w->n, e->id, e->n * sizeof *id);
-    j->at = w->n;
-    j->n_id = e->n;
-    if (eos >= 0 && e->n > 0 && id[j->at + e->n - 1] != (uint32_t)eos)
-        id[j->at + j->n_id++] = (uint32_t)eos;
-    w->n += j->n_id;
+    j->at = j->n_id > 0 ? j->at : w->n;
+    w->n += e->n;
+    if (eos >= 0 && e->n > 0 && id[w->n - 1] != (uint32_t)eos)
+        id[w->n++] = (uint32_t)eos;
+    j->n_id = w->n - j->at;
     return true;
+}
+
+/* Source and target are texts of their own, the source as `weft translate` encodes it. A pair of which
+ * one is empty is none. */
+static bool encode_pair(worker *w, job *j)
+{
+    const encode_options how = { .parse_special = w->documents->o->parse_special };
+    const size_t n = j->prompt - j->gap;
+    encoding e;
+    if (n == 0 || j->n == j->prompt)
+        return true;
+    if (encoder_encode(w->encoder, j->text, n, NULL, 0, &how, &e, &w->err) != WEFT_OK ||
+        !keep_ids(w, j, &e, false))
+        return false;
+    j->quiet = j->n_id;
+    return encoder_encode(w->encoder, j->text + j->prompt, j->n - j->prompt, NULL, 0, &how, &e,
+                          &w->err) == WEFT_OK &&
+           keep_ids(w, j, &e, true);
 }
 
 static bool encode_job(worker *w, job *j)
@@ -48,13 +67,15 @@ static bool encode_job(worker *w, job *j)
     const corpus_options *o = w->documents->o;
     const encode_options how = { .parse_special = o->parse_special, .spans = j->has_prompt };
     encoding e;
+    if (o->pairs && j->has_prompt)
+        return encode_pair(w, j);
     if (j->n == 0)
         return true;
     if (encoder_encode(w->encoder, j->text, j->n, NULL, 0, &how, &e, &w->err) != WEFT_OK)
         return false;
     if (j->has_prompt)
         find_quiet(j, &e);
-    return keep_ids(w, j, &e);
+    return keep_ids(w, j, &e, true);
 }
 
 /* One thread's share: jobs until there are no more. */
@@ -264,6 +285,39 @@ weft_status documents_text(documents *d, const file *f, weft_error *err)
     else if (status == WEFT_OK)
         status = add_job(d, &(job){ .text = file_text(f) + at, .n = f->size - at }, err);
     return status == WEFT_OK ? end_file(d, f, err) : status;
+}
+
+/* ---- TSV ------------------------------------------------------------------------------------- */
+
+/* "source <tab> target": the tab is read with the source where they are one text. */
+static weft_status add_pair(documents *d, const char *s, size_t n, int64_t number, uint64_t done,
+                            weft_error *err)
+{
+    const char *tab = memchr(s, '\t', n);
+    n -= n > 0 && s[n - 1] == '\r';
+    if (!tab || memchr(tab + 1, '\t', (size_t)(s + n - tab - 1)))
+        return weft_fail(err, WEFT_EFORMAT, "%s:%lld: expected a source, a tab and a target",
+                         d->path, (long long)number);
+    const job j = {
+        .text = s, .n = n, .prompt = (size_t)(tab - s) + 1, .has_prompt = true, .gap = 1
+    };
+    const weft_status status = make_room(d, n, done, err);
+    return status == WEFT_OK ? add_job(d, &j, err) : status;
+}
+
+weft_status documents_tsv(documents *d, const file *f, weft_error *err)
+{
+    d->path = f->path;
+    if (check_utf8(f, err) != WEFT_OK)
+        return err->code;
+    int64_t number = 1;
+    for (size_t at = mark_length(f), n; at < f->size; at += n + 1, number++) {
+        const char *s = file_text(f) + at, *line_end = memchr(s, '\n', f->size - at);
+        n = line_end ? (size_t)(line_end - s) : f->size - at;
+        if (n > 0 && !(n == 1 && *s == '\r') && add_pair(d, s, n, number, at, err) != WEFT_OK)
+            return err->code;
+    }
+    return end_file(d, f, err);
 }
 
 /* ---- JSONL ----------------------------------------------------------------------------------- */

@@ -11,6 +11,7 @@ typedef struct job {
     size_t n;
     size_t prompt;   /* bytes that are only read */
     bool has_prompt; /* which may be empty */
+    size_t gap;      /* its last bytes that belong to no part of a pair: the tab */
 
     bool astride;
     int worker; /* whose ids [at, at + n_id) these are */
@@ -51,6 +52,7 @@ weft_status documents_begin(documents *d, corpus *c, const corpus_options *o, ui
 void documents_end(documents *d);
 
 weft_status documents_text(documents *d, const file *f, weft_error *err);
+weft_status documents_tsv(documents *d, const file *f, weft_error *err);
 weft_status documents_jsonl(documents *d, const file *f, weft_error *err);
 
 #endif

@@ -8,6 +8,145 @@
 #include <stdio.h>
 #include <string.h>
 
+/* ---- configurations --------------------------------------------------------------------------- */
+
+static void config_llama(buffer *b, const fresh_shape *s)
+{
+    buffer_format(b,
+                  "  \"num_hidden_layers\": %lld,\n  \"hidden_size\": %lld,\n"
+                  "  \"num_attention_heads\": %lld,\n  \"num_key_value_heads\": %lld,\n"
+                  "  \"intermediate_size\": %lld,\n  \"max_position_embeddings\": %lld,\n"
+                  "  \"hidden_act\": \"silu\",\n  \"rms_norm_eps\": 1e-05,\n"
+                  "  \"rope_theta\": 10000.0,\n",
+                  (long long)s->n_layer, (long long)s->d_model, (long long)s->n_head,
+                  (long long)s->n_head_kv, (long long)s->d_ff, (long long)s->n_ctx);
+}
+
+static void config_gpt2(buffer *b, const fresh_shape *s)
+{
+    buffer_format(b,
+                  "  \"n_layer\": %lld,\n  \"n_embd\": %lld,\n  \"n_head\": %lld,\n"
+                  "  \"n_inner\": %lld,\n  \"n_positions\": %lld,\n"
+                  "  \"activation_function\": \"gelu_new\",\n  \"layer_norm_epsilon\": 1e-05,\n",
+                  (long long)s->n_layer, (long long)s->d_model, (long long)s->n_head,
+                  (long long)s->d_ff, (long long)s->n_ctx);
+}
+
+/* Both stacks the same. */
+static void config_t5(buffer *b, const fresh_shape *s)
+{
+    buffer_format(b,
+                  "  \"num_layers\": %lld,\n  \"num_decoder_layers\": %lld,\n"
+                  "  \"d_model\": %lld,\n  \"num_heads\": %lld,\n  \"d_kv\": %lld,\n"
+                  "  \"d_ff\": %lld,\n  \"n_positions\": %lld,\n"
+                  "  \"feed_forward_proj\": \"relu\",\n  \"layer_norm_epsilon\": 1e-06,\n"
+                  "  \"relative_attention_num_buckets\": 32,\n"
+                  "  \"relative_attention_max_distance\": 128,\n",
+                  (long long)s->n_layer, (long long)s->n_layer, (long long)s->d_model,
+                  (long long)s->n_head, (long long)(s->d_model / s->n_head), (long long)s->d_ff,
+                  (long long)s->n_ctx);
+}
+
+static void config_transformer(buffer *b, const fresh_shape *s)
+{
+    for (int i = 0; i < 2; i++) {
+        const char *part = i ? "decoder" : "encoder";
+        buffer_format(b,
+                      "  \"%s_layers\": %lld,\n  \"%s_attention_heads\": %lld,\n"
+                      "  \"%s_ffn_dim\": %lld,\n",
+                      part, (long long)s->n_layer, part, (long long)s->n_head, part,
+                      (long long)s->d_ff);
+    }
+    buffer_format(b,
+                  "  \"d_model\": %lld,\n  \"max_position_embeddings\": %lld,\n"
+                  "  \"activation_function\": \"%s\",\n  \"scale_embedding\": %s,\n",
+                  (long long)s->d_model, (long long)s->n_ctx,
+                  strcmp(s->arch, "bart") == 0 ? "gelu" : "relu",
+                  strcmp(s->arch, "bart") == 0 ? "false" : "true");
+}
+
+/* "0": "cat", or "cat": 0 */
+static void put_label(buffer *b, const fresh_shape *s, int64_t i, bool by_id)
+{
+    buffer_text(b, i ? ", " : " ");
+    if (by_id)
+        buffer_format(b, "\"%lld\": ", (long long)i);
+    buffer_quote(b, s->label[i], strlen(s->label[i]));
+    if (!by_id)
+        buffer_format(b, ": %lld", (long long)i);
+}
+
+static void config_vit(buffer *b, const fresh_shape *s)
+{
+    const image_shape *i = &s->image;
+    buffer_format(b,
+                  "  \"num_hidden_layers\": %lld,\n  \"hidden_size\": %lld,\n"
+                  "  \"num_attention_heads\": %lld,\n  \"intermediate_size\": %lld,\n"
+                  "  \"image_size\": [%lld, %lld],\n  \"patch_size\": %lld,\n"
+                  "  \"num_channels\": %lld,\n  \"qkv_bias\": true,\n"
+                  "  \"hidden_act\": \"gelu\",\n  \"layer_norm_eps\": 1e-06,\n  \"id2label\": {",
+                  (long long)s->n_layer, (long long)s->d_model, (long long)s->n_head,
+                  (long long)s->d_ff, (long long)i->height, (long long)i->width,
+                  (long long)i->patch, (long long)i->channels);
+    for (int64_t k = 0; k < s->n_label; k++)
+        put_label(b, s, k, true);
+    buffer_text(b, " },\n  \"label2id\": {");
+    for (int64_t k = 0; k < s->n_label; k++)
+        put_label(b, s, k, false);
+    buffer_text(b, " }\n}\n");
+}
+
+static const char *const end[] = { END_OF_TEXT, NULL };
+static const char *const mask[] = { END_OF_TEXT, "<mask>", NULL };
+
+/* For the spans of a text of up to 512 tokens, which has 26. */
+#define FOUR(a, b, c, d)                                                                           \
+    "<extra_id_" #a ">", "<extra_id_" #b ">", "<extra_id_" #c ">", "<extra_id_" #d ">"
+static const char *const sentinels[] = { END_OF_TEXT,          FOUR(0, 1, 2, 3),
+                                         FOUR(4, 5, 6, 7),     FOUR(8, 9, 10, 11),
+                                         FOUR(12, 13, 14, 15), FOUR(16, 17, 18, 19),
+                                         FOUR(20, 21, 22, 23), FOUR(24, 25, 26, 27),
+                                         FOUR(28, 29, 30, 31), NULL };
+
+/* How the config.json of an architecture is written, and what its data needs. */
+static const struct maker {
+    const char *arch;
+    void (*config)(buffer *b, const fresh_shape *s);
+    bool tied, encodes;
+    const char *const *special; /* ends with NULL; NULL: it has no tokens */
+} makers[] = {
+    { "llama", config_llama, false, false, end },
+    { "gpt2", config_gpt2, true, false, end },
+    { "t5", config_t5, true, true, sentinels },
+    { "bart", config_transformer, true, true, mask },
+    { "marian", config_transformer, true, true, mask },
+    { "transformer", config_transformer, true, true, mask },
+    { "vit", config_vit, false, false, NULL },
+};
+
+static const struct maker *maker_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
+        if (strcmp(makers[i].arch, name) == 0)
+            return &makers[i];
+    return NULL;
+}
+
+bool fresh_encodes(const char *name)
+{
+    const struct maker *m = maker_of(name);
+    return m && m->encodes;
+}
+
+const char *const *fresh_special(const char *name, int *n)
+{
+    const struct maker *m = maker_of(name);
+    const char *const *list = m && m->special ? m->special : end;
+    for (*n = 0; list[*n]; ++*n)
+        ;
+    return list;
+}
+
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
 /* tiny is nanoGPT's recipe for a processor, base GPT-2 124M. */
@@ -58,10 +197,11 @@ weft_status fresh_resolve(const fresh_shape *preset, const fresh_shape *over, fr
             *sizes[i].to = sizes[i].given;
     }
     to->arch = over->arch ? over->arch : to->arch;
-    if (strcmp(to->arch, "llama") != 0 && strcmp(to->arch, "gpt2") != 0 &&
-        strcmp(to->arch, "vit") != 0)
+    if (!maker_of(to->arch))
         return weft_fail(err, WEFT_EINVAL,
-                         "no new model is made as \"%.40s\"; llama, gpt2 and vit are", to->arch);
+                         "no new model is made as \"%.40s\"; llama, gpt2, t5, bart, marian, "
+                         "transformer and vit are",
+                         to->arch);
     if (over->n_head > 0 || over->n_head_kv > 0)
         to->n_head_kv = over->n_head_kv > 0 ? over->n_head_kv : to->n_head;
     if (wider && over->d_ff == 0)
@@ -82,57 +222,28 @@ static const arch *arch_of(const fresh_shape *s)
     return NULL;
 }
 
-static void config_llama(buffer *b, const fresh_shape *s)
+/* An architecture that weft does not know is left to binding, which says which ones it does. */
+void fresh_config(buffer *b, const fresh_shape *s)
 {
-    buffer_format(b,
-                  "  \"num_hidden_layers\": %lld,\n  \"hidden_size\": %lld,\n"
-                  "  \"num_attention_heads\": %lld,\n  \"num_key_value_heads\": %lld,\n"
-                  "  \"intermediate_size\": %lld,\n  \"max_position_embeddings\": %lld,\n"
-                  "  \"hidden_act\": \"silu\",\n  \"rms_norm_eps\": 1e-05,\n"
-                  "  \"rope_theta\": 10000.0,\n",
-                  (long long)s->n_layer, (long long)s->d_model, (long long)s->n_head,
-                  (long long)s->n_head_kv, (long long)s->d_ff, (long long)s->n_ctx);
-}
-
-static void config_gpt2(buffer *b, const fresh_shape *s)
-{
-    buffer_format(b,
-                  "  \"n_layer\": %lld,\n  \"n_embd\": %lld,\n  \"n_head\": %lld,\n"
-                  "  \"n_inner\": %lld,\n  \"n_positions\": %lld,\n"
-                  "  \"activation_function\": \"gelu_new\",\n  \"layer_norm_epsilon\": 1e-05,\n",
-                  (long long)s->n_layer, (long long)s->d_model, (long long)s->n_head,
-                  (long long)s->d_ff, (long long)s->n_ctx);
-}
-
-/* "0": "cat", or "cat": 0 */
-static void put_label(buffer *b, const fresh_shape *s, int64_t i, bool by_id)
-{
-    buffer_text(b, i ? ", " : " ");
-    if (by_id)
-        buffer_format(b, "\"%lld\": ", (long long)i);
-    buffer_quote(b, s->label[i], strlen(s->label[i]));
-    if (!by_id)
-        buffer_format(b, ": %lld", (long long)i);
-}
-
-static void config_vit(buffer *b, const fresh_shape *s)
-{
-    const image_shape *i = &s->image;
-    buffer_format(b,
-                  "  \"num_hidden_layers\": %lld,\n  \"hidden_size\": %lld,\n"
-                  "  \"num_attention_heads\": %lld,\n  \"intermediate_size\": %lld,\n"
-                  "  \"image_size\": [%lld, %lld],\n  \"patch_size\": %lld,\n"
-                  "  \"num_channels\": %lld,\n  \"qkv_bias\": true,\n"
-                  "  \"hidden_act\": \"gelu\",\n  \"layer_norm_eps\": 1e-06,\n  \"id2label\": {",
-                  (long long)s->n_layer, (long long)s->d_model, (long long)s->n_head,
-                  (long long)s->d_ff, (long long)i->height, (long long)i->width,
-                  (long long)i->patch, (long long)i->channels);
-    for (int64_t k = 0; k < s->n_label; k++)
-        put_label(b, s, k, true);
-    buffer_text(b, " },\n  \"label2id\": {");
-    for (int64_t k = 0; k < s->n_label; k++)
-        put_label(b, s, k, false);
-    buffer_text(b, " }\n}\n");
+    const arch *a = arch_of(s);
+    const struct maker *m = maker_of(s->arch);
+    const bool tied = s->tied < 0 ? m && m->tied : s->tied;
+    buffer_format(b, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": ", a ? a->hf_class : "");
+    buffer_quote(b, s->arch, strlen(s->arch));
+    buffer_text(b, ",\n  \"dtype\": \"float32\",\n");
+    (m ? m->config : config_llama)(b, s);
+    if (m && !m->special)
+        return;
+    if (s->eos_id >= 0)
+        buffer_format(b, "  \"bos_token_id\": %d,\n  \"eos_token_id\": %d,\n", (int)s->eos_id,
+                      (int)s->eos_id);
+    if (m && m->encodes) /* a decoder begins where a text ended */
+        buffer_format(b,
+                      "  \"is_encoder_decoder\": true,\n  \"decoder_start_token_id\": %d,\n"
+                      "  \"pad_token_id\": %d,\n",
+                      s->eos_id < 0 ? 0 : (int)s->eos_id, s->eos_id < 0 ? 0 : (int)s->eos_id);
+    buffer_format(b, "  \"tie_word_embeddings\": %s,\n  \"vocab_size\": %lld\n}\n",
+                  tied ? "true" : "false", (long long)s->n_vocab);
 }
 
 void fresh_preprocessor(buffer *b, const image_shape *s)
@@ -145,29 +256,6 @@ void fresh_preprocessor(buffer *b, const image_shape *s)
                   "  \"rescale_factor\": 0.00392156862745098,\n  \"do_normalize\": true,\n"
                   "  \"image_mean\": %s,\n  \"image_std\": %s\n}\n",
                   (long long)s->height, (long long)s->width, half, half);
-}
-
-/* An architecture that weft does not know is left to binding, which says which ones it does. */
-void fresh_config(buffer *b, const fresh_shape *s)
-{
-    const arch *a = arch_of(s);
-    const bool gpt2 = a && a->family == &gpt2_family, tied = s->tied < 0 ? gpt2 : s->tied;
-    buffer_format(b, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": ", a ? a->hf_class : "");
-    buffer_quote(b, s->arch, strlen(s->arch));
-    buffer_text(b, ",\n  \"dtype\": \"float32\",\n");
-    if (a && a->family == &vit_family) {
-        config_vit(b, s);
-        return;
-    }
-    if (gpt2)
-        config_gpt2(b, s);
-    else
-        config_llama(b, s);
-    if (s->eos_id >= 0)
-        buffer_format(b, "  \"bos_token_id\": %d,\n  \"eos_token_id\": %d,\n", (int)s->eos_id,
-                      (int)s->eos_id);
-    buffer_format(b, "  \"tie_word_embeddings\": %s,\n  \"vocab_size\": %lld\n}\n",
-                  tied ? "true" : "false", (long long)s->n_vocab);
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -185,6 +273,7 @@ double fresh_number(const model *m, const tensor *w, uint64_t seed, int64_t r, i
     if (w->n_dim == 1)
         return ends_with(w->name, ".bias") ? 0 : 1;
     const bool residual = ends_with(w->name, ".attn_output.weight") ||
+                          ends_with(w->name, "attn_o.weight") ||
                           ends_with(w->name, ".ffn_down.weight");
     const double scale = residual ? 1 / sqrt(2 * (double)m->n_layer) : 1;
     const uint64_t of = hash_bytes(w->name, strlen(w->name));

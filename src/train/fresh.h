@@ -1,7 +1,7 @@
 /* fresh.h - a model that has learned nothing yet, as a Hugging Face directory.
  *
  * Its numbers are those that GPT-2 began with, and Llama-like models since: matrices normal with a
- * deviation of 0.02, those that write into the residual stream (attn_output, ffn_down) divided by
+ * deviation of 0.02, those that write into the residual stream (attn_output, attn_o, ffn_down) divided by
  * sqrt(2 L), so that the stream's variance does not grow with the layers; gains one, biases zero.
  * A number is a function of the seed, the name of its tensor and its place, of nothing else. */
 #ifndef WEFT_TRAIN_FRESH_H
@@ -11,7 +11,7 @@
 #include "models/arch.h"
 
 typedef struct fresh_shape {
-    const char *arch; /* "llama", "gpt2" or "vit", as config.json calls it */
+    const char *arch; /* "llama", "gpt2", "t5", "vit" ..., as config.json calls it */
     int64_t n_layer, d_model, n_head, n_head_kv, d_ff, n_ctx, n_vocab;
     int tied;       /* the head shares the embedding: 1, 0, or -1 for what the architecture does */
     int32_t eos_id; /* -1: none */
@@ -27,6 +27,14 @@ const fresh_shape *fresh_preset(const char *name);
 
 /* All names, with commas between them. */
 #define FRESH_PRESETS "tiny, mini, small, base"
+
+/* Has such a model an encoder? It is then as deep as the decoder. */
+bool fresh_encodes(const char *name);
+
+/* What ends a text for tokenizers that are made for a new model, and all special tokens of such a
+ * tokenizer, this one first. */
+#define END_OF_TEXT "<|endoftext|>"
+const char *const *fresh_special(const char *name, int *n);
 
 /* Sizes of 0 in `over` leave those of the preset; what is still missing follows from the others. */
 weft_status fresh_resolve(const fresh_shape *preset, const fresh_shape *over, fresh_shape *to,

@@ -21,7 +21,8 @@ static tensor *record(learner *l, run *r, const batch *b)
 weft_status learner_predict(learner *l, const batch *b, learner_plan *plan, weft_error *err)
 {
     run dry;
-    if (run_init_dry(&dry, &l->model->host->mem, (int)l->model->n_layer, err) != WEFT_OK)
+    const model *m = l->model;
+    if (run_init_dry(&dry, &m->host->mem, (int)(m->n_layer + m->n_layer_src), err) != WEFT_OK)
         return WEFT_ENOMEM;
     prepare(l, &dry);
     tensor *loss = record(l, &dry, b);

@@ -10,18 +10,18 @@ static bool is_special(const masking *m, int32_t id)
     return (uint32_t)id < t->n_id && t->special[id];
 }
 
-bool mask_chooses(const masking *m, uint64_t key, uint64_t sample, uint64_t i, int32_t id)
+bool mask_chooses(const masking *m, uint64_t key, uint64_t number, uint64_t i, int32_t id)
 {
-    return !is_special(m, id) && rng_draw(key, sample, i).word[0] < m->share * WHOLE;
+    return !is_special(m, id) && rng_draw(key, number, i).word[0] < m->share * WHOLE;
 }
 
-void mask_rows(batch *b, int32_t first, const masking *m, uint64_t key, uint64_t sample)
+void mask_rows(batch *b, int32_t first, const masking *m, uint64_t key, uint64_t number)
 {
     for (int32_t i = first; i < b->n_row; i++) {
         batch_row *row = &b->row[i];
         const uint64_t at = (uint64_t)(i - first);
-        const rng_block draw = rng_draw(key, sample, at);
-        row->wanted = mask_chooses(m, key, sample, at, row->id);
+        const rng_block draw = rng_draw(key, number, at);
+        row->wanted = mask_chooses(m, key, number, at, row->id);
         row->target = row->wanted ? row->id : NO_TARGET;
         if (row->wanted && draw.word[1] < 0.8 * WHOLE)
             row->id = m->id;

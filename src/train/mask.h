@@ -3,7 +3,7 @@
  *     of the tokens that are not special     15 % are chosen: their targets are what they were
  *     of the chosen                          80 % become the mask, 10 % any token, 10 % stay
  *
- * Which, is a function of the key, the sample and the row in it, and of nothing else. */
+ * Which, is a function of the key, the number of the piece and the row in it, and of nothing else. */
 #ifndef WEFT_TRAIN_MASK_H
 #define WEFT_TRAIN_MASK_H
 
@@ -11,7 +11,7 @@
 #include "text/tokenizer.h"
 
 typedef struct masking {
-    int32_t id; /* of the mask; -1: nothing is masked */
+    int32_t id; /* of the mask */
     const tokenizer *tokenizer;
     uint32_t n_vocab;
     double share;
@@ -19,10 +19,10 @@ typedef struct masking {
 
 #define MASKED_SHARE 0.15
 
-/* Is row i of a sample chosen? */
-bool mask_chooses(const masking *m, uint64_t key, uint64_t sample, uint64_t i, int32_t id);
+/* Is row i of a piece chosen? */
+bool mask_chooses(const masking *m, uint64_t key, uint64_t number, uint64_t i, int32_t id);
 
-/* Chooses among the rows [first, n_row) of a batch, which are those of the sample. */
-void mask_rows(batch *b, int32_t first, const masking *m, uint64_t key, uint64_t sample);
+/* Chooses among the rows [first, n_row) of a batch, which are those of the piece. */
+void mask_rows(batch *b, int32_t first, const masking *m, uint64_t key, uint64_t number);
 
 #endif

@@ -30,7 +30,7 @@ static bool place(packer *k, data_piece p, weft_error *err)
     packed *all = scratch_grow(&k->room, (size_t)(k->n + 1) * sizeof *all, k->mem, err);
     if (!all)
         return false;
-    const int64_t n_row = p.n - k->part->set->ahead;
+    const int64_t n_row = p.n - k->part->set->make->ahead;
     open_sample *o = choose(k, n_row);
     k->placed = all;
     all[k->n++] = (packed){ p, o->sample };
@@ -40,7 +40,7 @@ static bool place(packer *k, data_piece p, weft_error *err)
 
 bool packer_add(packer *k, int64_t at, int64_t n, int64_t quiet, weft_error *err)
 {
-    const int64_t T = k->part->set->n_ctx, ahead = k->part->set->ahead;
+    const int64_t T = k->part->set->n_ctx, ahead = k->part->set->make->ahead;
     data_counts *c = &k->part->counts;
     const bool cut = n - ahead > T, prompt = quiet > 0;
     c->n_document++;

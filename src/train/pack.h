@@ -40,10 +40,4 @@ bool packer_add(packer *k, int64_t at, int64_t n, int64_t quiet, weft_error *err
 bool packer_finish(packer *k, weft_error *err);
 void packer_end(packer *k);
 
-/* Rows with a target, before any are chosen. */
-static inline int64_t piece_targets(const data_piece *p, int64_t ahead)
-{
-    return p->n - (p->quiet > ahead ? p->quiet : ahead);
-}
-
 #endif

@@ -14,6 +14,10 @@ double schedule_lr(const schedule *s, int64_t step)
 {
     if (step < s->n_warmup)
         return s->lr * (double)step / (double)s->n_warmup;
+    if (s->kind == SCHEDULE_INVERSE_SQRT) {
+        const double scale = s->n_warmup > 0 ? (double)s->n_warmup : 10000;
+        return s->lr / sqrt((double)step / scale);
+    }
     const double gone = way(step, s->n_warmup, s->n_step);
     double share = 1;
     if (s->kind == SCHEDULE_COSINE)

@@ -9,6 +9,9 @@
  *     wsd: warm up, stay, and go down linearly     |   /          \
  *     in the last n_decay steps                  0 |_/____________`_    -> least
  *
+ *     inverse sqrt: warm up, then sqrt(n_warmup / step), whatever n_step is, as in 2017; the least is
+ *     not looked at
+ *
  * Steps count from 1: the last step of the warm-up is the first at full speed, and step n_step is at
  * the least. Step t has what transformers' schedules of these names give at t. */
 #ifndef WEFT_TRAIN_SCHEDULE_H
@@ -21,6 +24,7 @@ typedef enum schedule_kind {
     SCHEDULE_LINEAR,
     SCHEDULE_CONSTANT,
     SCHEDULE_WSD,
+    SCHEDULE_INVERSE_SQRT,
     N_SCHEDULE
 } schedule_kind;
 

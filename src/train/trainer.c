@@ -248,6 +248,13 @@ static void blocks(trainer *t, checkpoint_block b[N_BLOCK])
     b[2] = (checkpoint_block){ "trainer", &t->state, sizeof t->state };
 }
 
+static const char *const sample_names[][2] = {
+    [WEFT_OBJECTIVE_BY_DATA] = { "packs", "windows" },
+    [WEFT_OBJECTIVE_PAIRS] = { "packs of pairs", "pairs" },
+    [WEFT_OBJECTIVE_SPANS] = { "packs without spans", "windows without spans" },
+    [WEFT_OBJECTIVE_INFILL] = { "packs with masks", "windows with masks" },
+};
+
 /* What must not change between the parts of a run. */
 static void describe(const trainer *t, char *text, size_t size)
 {
@@ -265,7 +272,7 @@ static void describe(const trainer *t, char *text, size_t size)
         snprintf(data, sizeof data,
                  "samples of %lld rows, %d x %d a step, from %lld %s of %lld ids",
                  (long long)d->n_ctx, (int)t->opt.n_part, (int)t->opt.n_sample,
-                 (long long)d->train.n_sample, d->windows ? "windows" : "packs",
+                 (long long)d->train.n_sample, sample_names[d->pairing.objective][d->windows],
                  (long long)d->corpus.n_id);
     snprintf(text, size, "%s; dropout %g, smoothing %g, %s, %lld of %lld weights frozen", data,
              (double)t->opt.learner.dropout, (double)t->opt.learner.smoothing,

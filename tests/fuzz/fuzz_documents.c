@@ -1,4 +1,4 @@
-/* fuzz_documents.c - bytes as JSONL or as text between separators, as the first of them says; and
+/* fuzz_documents.c - bytes as JSONL, TSV or text between separators, as the first of them says; and
  * samples of what came of it. */
 #include "hostile.h"
 #include "text/source.h"
@@ -77,14 +77,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                .separator = separators[data[0] % 3],
                                .eos = data[0] & 8 ? 2 : -1,
                                .parse_special = data[0] & 16,
+                               .pairs = data[0] & 32,
                                .n_thread = 1 };
     corpus c = { .host = &h, .n_vocab = o.tokenizer->n_id, .eos = o.eos };
     documents d;
     weft_error err = { 0 };
     if (documents_begin(&d, &c, &o, f.size, &err) != WEFT_OK)
         fail("no memory");
-    const weft_status status = data[0] & 4 ? documents_jsonl(&d, &f, &err)
-                                           : documents_text(&d, &f, &err);
+    const weft_status status = data[0] & 4    ? documents_jsonl(&d, &f, &err)
+                               : data[0] & 64 ? documents_tsv(&d, &f, &err)
+                                              : documents_text(&d, &f, &err);
     documents_end(&d);
     if (status != WEFT_OK && !err.message[0])
         fail("an error without a sentence");

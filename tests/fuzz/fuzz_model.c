@@ -123,6 +123,12 @@ static bool evaluate(engine *e, weft_error *err)
     session *s = session_new(e, err);
     if (!s)
         return false;
+    const int32_t source[] = { 0, 0 };
+    if (model_has_source(e->model) &&
+        engine_encode(e, &(source_text){ s, source, 2 }, 1, err) != WEFT_OK) {
+        session_free(s);
+        return false;
+    }
     const weft_status status = engine_eval(
         e, &(work){ .session = s, .ids = &(int32_t){ 0 }, .n = 1 }, 1, err);
     if (status == WEFT_OK)

@@ -49,6 +49,9 @@ static weft_status load(tokenizer *t, life_kind kind, const uint8_t *data, size_
         status = source_merges(t, data, first, zero ? zero + 1 : data, zero ? size - first - 1 : 0,
                                NULL, err);
         break;
+    case LIFE_LETTERS:
+        status = source_letters(t, data, size, err);
+        break;
     default:
         return load_gguf(t, data, size, h, err);
     }

@@ -13,6 +13,7 @@ typedef enum life_kind {
     LIFE_LLAMA2C,
     LIFE_GGUF,
     LIFE_MERGES, /* vocab.json, a zero byte, merges.txt */
+    LIFE_LETTERS,
     N_LIFE,
 } life_kind;
 

@@ -91,6 +91,8 @@ static float *logits(const char *path, int64_t *n)
     engine *e = engine_new(&m, &(engine_options){ .n_thread = 1, .n_ctx = 16 }, &err);
     session *s = session_new(e, &err);
     float *all = calloc((size_t)(N_TOKEN * m.n_vocab), sizeof *all);
+    if (model_has_source(&m))
+        assert_int_equal(engine_encode(e, &(source_text){ s, prompt, N_TOKEN }, 1, &err), WEFT_OK);
     for (int i = 0; i < N_TOKEN; i++) {
         assert_int_equal(
             engine_eval(e, &(work){ .session = s, .ids = &prompt[i], .n = 1 }, 1, &err), WEFT_OK);
@@ -193,8 +195,8 @@ static void forget(const char *path)
 /* ---- there and back -------------------------------------------------------------------------- */
 
 static const char *const lines[] = {
-    "llama-gqa", "llama-mqa", "llama-linear", "llama-yarn", "mistral-window",
-    "qwen2",     "qwen3",     "gpt2",         "gpt2-rope",  "bert-classify",
+    "llama-gqa", "llama-mqa", "llama-linear",  "llama-yarn", "mistral-window", "qwen2", "qwen3",
+    "gpt2",      "gpt2-rope", "bert-classify", "t5",
 };
 #define N_LINE (sizeof lines / sizeof *lines)
 

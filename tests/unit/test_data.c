@@ -467,6 +467,96 @@ static void astride(void **state)
     lesson_close(&l);
 }
 
+/* ---- pairs ----------------------------------------------------------------------------------- */
+
+static data_options paired(weft_objective objective)
+{
+    data_options o = plain;
+    o.n_ctx = 16;
+    o.corpus.pairs = true;
+    o.pairing = (pairing){
+        .encodes = true, .objective = objective, .start = 99, .eos = EOS, .mask = -1
+    };
+    return o;
+}
+
+/* A source and a target of which each is a text of its own: "ab" over the border is no token. */
+static void expect_pair(const char *name, const char *text)
+{
+    lesson l;
+    batch b;
+    lesson_open(&l, name, text, paired(WEFT_OBJECTIVE_BY_DATA));
+    assert_int_equal(l.data.pairing.objective, WEFT_OBJECTIVE_PAIRS);
+    assert_int_equal(data_room(&b, &l.data, 1, &l.err), WEFT_OK);
+    assert_int_equal(b.src->n_row, 16); /* the largest */
+    assert_int_equal(data_fill_in_order(&b, &l.data.train, 0, 1, &l.err), WEFT_OK);
+    assert_true(b.n_seq == 2 && b.n_row == 5 && b.n_wanted == 5);
+    const int32_t heard[] = { 'x', 'a', 'q' };
+    const int32_t said[] = { 99, 'b', 'y', 99, ACCENT }, target[] = { 'b', 'y', EOS, ACCENT, EOS };
+    assert_int_equal(b.src->n_row, 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(b.src->row[i].id, heard[i]);
+    for (int i = 0; i < 5; i++)
+        assert_true(b.row[i].id == said[i] && b.row[i].target == target[i]);
+    assert_true(b.seq[1].source == 1 && b.src->seq[1].n == 1);
+    assert_int_equal(data_targets(&l.data.train, 0, 0, 1), 5);
+    assert_true(l.data.train.counts.n_target == 5 && l.data.train.counts.n_eos == 2);
+    data_room_free(&b, &l.data);
+    lesson_close(&l);
+}
+
+static void parallel_text(void **state)
+{
+    (void)state;
+    expect_pair("a.tsv", "xa\tby\n\r\n\nq\t\xC3\xA9\r\n");
+    expect_pair("b.tsv", "\xEF\xBB\xBFxa\tby\nno target\t\n\tno source\nq\t\xC3\xA9");
+    expect_pair("c.jsonl", "{\"prompt\": \"xa\", \"completion\": \"by\"}\n"
+                           "{\"prompt\": \"q\", \"completion\": \"\xC3\xA9\"}\n");
+}
+
+static void wrong_pairs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } wrong[] = {
+        { "a\tb\nab\n", "a.tsv:2: expected a source, a tab and a target" },
+        { "a\tb\nc\td\te\n", "a.tsv:2: expected a source" },
+        { "a\tb\xFF\n", "is not UTF-8" },
+        { "\n\n", "no text" },
+    };
+    lesson l;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        if (try_text(&l, "a.tsv", wrong[i].text, strlen(wrong[i].text),
+                     paired(WEFT_OBJECTIVE_BY_DATA)) != WEFT_EFORMAT ||
+            !strstr(l.err.message, wrong[i].says))
+            fail_msg("%zu: \"%s\", expected \"%s\"", i, l.err.message, wrong[i].says);
+    }
+    const data_options other = paired(WEFT_OBJECTIVE_PAIRS), spans = paired(WEFT_OBJECTIVE_SPANS),
+                       infill = paired(WEFT_OBJECTIVE_INFILL);
+    data_options causal = plain;
+    causal.pairing.objective = WEFT_OBJECTIVE_PAIRS;
+    assert_int_equal(try_text(&l, "a.txt", "no pairs", 8, other), WEFT_EINVAL);
+    assert_int_equal(try_text(&l, "a.tsv", "a\tb", 3, spans), WEFT_EINVAL);
+    assert_int_equal(try_text(&l, "a.txt", "no sentinels", 12, spans), WEFT_EINVAL);
+    assert_int_equal(try_text(&l, "a.txt", "no mask here", 12, infill), WEFT_EINVAL);
+    assert_int_equal(try_text(&l, "a.tsv", "a\tb", 3, causal), WEFT_EINVAL);
+}
+
+/* Cut off anywhere it is a shorter file, or an error that says where. */
+static void cut_off_pairs(void **state)
+{
+    (void)state;
+    static const char text[] = "\xEF\xBB\xBFone\ttwo\r\nq\t\xC3\xA9\n\nthree\tfour\n";
+    for (size_t n = 0; n < sizeof text; n++) {
+        lesson l;
+        const weft_status status = try_text(&l, "a.tsv", text, n, paired(WEFT_OBJECTIVE_BY_DATA));
+        assert_true(status == WEFT_OK || status == WEFT_EFORMAT);
+        if (status == WEFT_OK)
+            lesson_close(&l);
+    }
+}
+
 /* ---- JSONL ----------------------------------------------------------------------------------- */
 
 static void jsonl_lines(void **state)
@@ -1085,6 +1175,9 @@ int main(void)
         TEST("prompts: only the completion is learned", prompts),
         TEST("prompts: what does not fit is counted", truncated_prompts),
         TEST("prompts: a token over the border is counted", astride),
+        TEST("pairs: both parts are texts of their own", parallel_text),
+        TEST("pairs: what is none is said", wrong_pairs),
+        TEST("pairs: files that are cut off", cut_off_pairs),
         TEST("jsonl: lines as they come", jsonl_lines),
         TEST("jsonl: wrong lines are named", jsonl_errors),
         TEST("jsonl: depth is limited", jsonl_depth),

@@ -8,28 +8,47 @@
 
 #define TOLERANCE 1e-5
 
-/* All positions are wanted, or the first where a text has one label, so the batch is built by hand:
- * one sequence, no cache. */
+#define MAX_ROW 64
+
+/* One sequence without a cache. */
+typedef struct text {
+    batch_row row[MAX_ROW];
+    sequence seq;
+    batch batch;
+} text;
+
+static void text_init(text *t, const stored *ids, const stored *types)
+{
+    const int32_t n = (int32_t)ids->shape[0];
+    assert_true(n <= MAX_ROW);
+    t->seq = (sequence){ .n = n, .source = -1 };
+    t->batch = (batch){ .n_row = n, .n_seq = 1, .row = t->row, .seq = &t->seq };
+    for (int32_t i = 0; i < n; i++)
+        t->row[i] = (batch_row){ .id = ((const int32_t *)ids->data)[i],
+                                 .pos = i,
+                                 .type = types ? ((const int32_t *)types->data)[i] : 0 };
+}
+
+/* All positions are wanted, or the first where a text has one label. An encoder-decoder has a source
+ * too. */
 static void forward_all(const model *m, const golden *g, const kernels *kern, run *r, golden *watch)
 {
-    const stored *ids = golden_tensor(g, "ids");
-    const stored *types = golden_tensor(g, "types");
-    const int32_t n = (int32_t)ids->shape[0];
-    const bool whole = m->task == WEFT_TASK_CLASSIFY;
-    batch_row *rows_of = calloc((size_t)n, sizeof *rows_of);
-    sequence seq = { .first = 0, .n = n, .source = -1 };
-    for (int32_t i = 0; i < n; i++)
-        rows_of[i] = (batch_row){ .id = ((const int32_t *)ids->data)[i],
-                                  .pos = i,
-                                  .type = types ? ((const int32_t *)types->data)[i] : 0,
-                                  .wanted = i == 0 || !whole };
-    const batch b = {
-        .n_row = n, .n_seq = 1, .n_wanted = whole ? 1 : n, .row = rows_of, .seq = &seq
-    };
+    text target, source;
+    text_init(&target, golden_tensor(g, "ids"), golden_tensor(g, "types"));
+    batch b = target.batch;
+    b.n_wanted = m->task == WEFT_TASK_CLASSIFY ? 1 : b.n_row;
+    for (int32_t i = 0; i < b.n_wanted; i++)
+        target.row[i].wanted = true;
+    if (m->n_layer_src > 0) {
+        text_init(&source, golden_tensor(g, "source"), NULL);
+        b.src = &source.batch;
+        target.seq.source = 0;
+    }
 
     weft_error err = { 0 };
     run dry;
-    assert_int_equal(run_init_dry(&dry, &m->host->mem, (int)m->n_layer, &err), WEFT_OK);
+    assert_int_equal(run_init_dry(&dry, &m->host->mem, (int)(m->n_layer + m->n_layer_src), &err),
+                     WEFT_OK);
     dry.trace_maps = true;
     run_begin(&dry, &b);
     m->arch->family->forward(&dry, m);
@@ -46,7 +65,6 @@ static void forward_all(const model *m, const golden *g, const kernels *kern, ru
     assert_int_equal(r->meta.peak, dry.meta.peak);
     run_free(&dry);
     run_free(r);
-    free(rows_of);
 }
 
 static void check_form(const char *name, const char *path, const char *form, host *h)
@@ -124,6 +142,12 @@ GOLDEN_DIRECTORY(distilbert_fill, "distilbert-fill")
 GOLDEN_DIRECTORY(distilbert_classify, "distilbert-classify")
 GOLDEN_DIRECTORY(distilbert_tag, "distilbert-tag")
 GOLDEN_DIRECTORY(distilbert_answer, "distilbert-answer")
+GOLDEN_DIRECTORY(bart, "bart")
+GOLDEN_DIRECTORY(marian, "marian")
+GOLDEN_DIRECTORY(m2m, "m2m")
+GOLDEN_DIRECTORY(transformer_2017, "transformer-2017")
+GOLDEN(t5, "t5")
+GOLDEN_DIRECTORY(flan_t5, "flan-t5")
 
 /* A golden test that cannot fail is worth nothing: one weight changed by a thousandth must be
  * found, and by name. */
@@ -173,6 +197,12 @@ int main(void)
         TEST("golden: DistilBERT that classifies texts equals transformers", distilbert_classify),
         TEST("golden: DistilBERT that labels tokens equals transformers", distilbert_tag),
         TEST("golden: DistilBERT that answers questions equals transformers", distilbert_answer),
+        TEST("golden: BART equals transformers", bart),
+        TEST("golden: Marian equals transformers", marian),
+        TEST("golden: M2M-100 equals transformers", m2m),
+        TEST("golden: the Transformer of 2017 equals torch.nn.Transformer", transformer_2017),
+        TEST("golden: T5 equals transformers", t5),
+        TEST("golden: Flan-T5 equals transformers", flan_t5),
         TEST("golden: a planted defect is found and named", planted_defect),
     };
     return RUN(tests);

@@ -146,6 +146,14 @@ static bytes llama2c_file(void)
     return b;
 }
 
+static bytes letters_file(void)
+{
+    static const char lines[] = "<blank>\n<s>\n</s>\nl\no\r\n\xD8\xA2\nw\n \n";
+    bytes b = { 0 };
+    put(&b, lines, sizeof lines - 1);
+    return b;
+}
+
 static bytes gguf_file(const char *model)
 {
     gguf_build g = { 0 };
@@ -184,7 +192,7 @@ typedef struct sample {
     bytes file;
 } sample;
 
-#define N_SAMPLE 13
+#define N_SAMPLE 14
 
 static void make_samples(sample s[N_SAMPLE])
 {
@@ -202,6 +210,7 @@ static void make_samples(sample s[N_SAMPLE])
         { "gguf-gemma4", LIFE_GGUF, gguf_file("gemma4") },
         { "merges", LIFE_MERGES, merges_file() },
         { "pieces-unk", LIFE_SENTENCEPIECE, model_file(2, false) },
+        { "letters", LIFE_LETTERS, letters_file() },
     };
     memcpy(s, all, sizeof all);
 }
@@ -690,6 +699,13 @@ static void plain_files(void **state)
         { "vocab.txt", "[UNK]\na\nb\xFF\n", NULL, "line 3 is not UTF-8" },
         { "vocab.txt", "a\na\n", NULL, "piece 1 \"a\" occurs twice" },
         { "x.bin", "\1\1\1\1\1", NULL, "token 0 breaks off at byte 4" },
+        { "a_vocabulary.txt", "<blank>\n<s>\n</s>\na\nb\n", NULL, "vocabulary.txt" },
+        { "a_vocabulary.txt", "<blank>\n<s>\n", NULL, "2 lines are no vocabulary" },
+        { "a_vocabulary.txt", "<blank>\n<s>\na\n", NULL, "line 3 is not </s>" },
+        { "a_vocabulary.txt", "<blank>\n<s>\n</s>\na\nbc\n", NULL, "line 5 is not one letter" },
+        { "a_vocabulary.txt", "<blank>\n<s>\n</s>\n\xFF\n", NULL, "line 4 is not one letter" },
+        { "a_vocabulary.txt", "<blank>\n<s>\n</s>\n\na\n", NULL, "line 4 is not one letter" },
+        { "a_vocabulary.txt", "<blank>\n<s>\n</s>\na\na\n", NULL, "piece 4 \"a\" occurs twice" },
         { "x.bin", "\1\1\1\1", NULL, "not a tokenizer of llama2.c: 0 tokens" },
         { "x.bin", "\1\1\1\1\1\1\1\1\xFF\xFF\xFF\xFF", NULL, "token 0 breaks off at byte 4" },
     };

@@ -23,6 +23,7 @@ static void schedules_equal_transformers(void **state)
         { "linear", { SCHEDULE_LINEAR, 1, 0, 10, 100, 0 } },
         { "constant", { SCHEDULE_CONSTANT, 1, 0, 10, 100, 0 } },
         { "wsd", { SCHEDULE_WSD, 1, 0, 10, 100, 20 } },
+        { "inverse_sqrt", { SCHEDULE_INVERSE_SQRT, 1, 0, 10, 100, 0 } },
     };
     golden g;
     golden_open(&g, fixture("golden/schedules.safetensors"), 1e-6);

@@ -29,7 +29,7 @@ typedef struct pictures {
 static void pictures_init(pictures *p, const model *m, int n, const real *features)
 {
     const int32_t T = (int32_t)m->n_ctx;
-    p->batch = (batch){ n * T, n, n, p->row, p->seq, features };
+    p->batch = (batch){ n * T, n, n, p->row, p->seq, features, NULL };
     for (int s = 0; s < n; s++) {
         p->seq[s] = (sequence){ .first = s * T, .n = T, .source = -1 };
         for (int32_t i = 0; i < T; i++)

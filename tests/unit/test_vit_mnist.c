@@ -183,7 +183,7 @@ static const tensor *classify(rig *g, const vit *m, const uint8_t *pixel, int n)
                                          .factor = 1 / 255.0,
                                          .mean = { 0.1307 },
                                          .std = { 0.3081 } };
-    g->batch = (batch){ n * T, n, n, g->row, g->seq, g->features };
+    g->batch = (batch){ n * T, n, n, g->row, g->seq, g->features, NULL };
     for (int s = 0; s < n; s++) {
         const image im = { SIDE, SIDE, 1, (uint8_t *)pixel + s * SIDE * SIDE };
         g->seq[s] = (sequence){ .first = s * T, .n = T, .source = -1 };

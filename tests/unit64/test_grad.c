@@ -122,6 +122,11 @@ static tensor *build_embed_from(rig *g)
     return embed_from(&g->run, leaf(g, 7, 3), EMBED_POSITION, 2);
 }
 
+static tensor *build_scale(rig *g)
+{
+    return scale(&g->run, leaf(g, 7, 5), (real)-1.7);
+}
+
 static tensor *build_rmsnorm(rig *g)
 {
     tensor *x = leaf(g, 7, 15);
@@ -321,6 +326,7 @@ static const struct {
     { "put_row", "put_row", build_put_row },
     { "features", "linear", build_features },
     { "embed", "embed, from a row on", build_embed_from },
+    { "scale", "scale", build_scale },
     { "rmsnorm", "rmsnorm by groups", build_rmsnorm },
     { "layernorm", "layernorm", build_layernorm },
     { "linear", "linear", build_linear },

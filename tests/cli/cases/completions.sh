@@ -27,7 +27,7 @@ complete_line weft help tr
 complete_line weft config ev
 complete_line weft completions ''
 complete_line weft convert --to ''
-complete_line weft frobnicate --x
+complete_line weft gronk --x
 END
 bash complete.bash
 try "$WEFT" completions
@@ -44,4 +44,4 @@ for name in run trace bench; do
         while read -r option; do "$WEFT" man $name | tr -d '\\' | grep -q -e "$option" || echo "$name: no $option"; done
 done
 "$WEFT" man version
-try "$WEFT" man frobnicate
+try "$WEFT" man gronk

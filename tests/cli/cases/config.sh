@@ -35,7 +35,7 @@ wrong()
     try env WEFT_CONFIG=wrong "$WEFT" run "$GOLDEN/llama-gqa" --ids 1
 }
 wrong 'threads = 1\nthread = 2'
-wrong 'frobnicate = 2'
+wrong 'gronk = 2'
 wrong 'prompt = hello'
 wrong '\n[rnu]'
 wrong '[run'

@@ -2,12 +2,12 @@
 try "$WEFT" run
 try "$WEFT" inspect
 try "$WEFT" rnu
-try "$WEFT" frobnicate
+try "$WEFT" gronk
 try "$WEFT" run "$GOLDEN/llama-gqa"
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --theads 2
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --ctx=8
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --temperature 0
-try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --frobnicate
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --gronk
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -p hello
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n many

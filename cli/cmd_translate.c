@@ -1,0 +1,267 @@
+/* weft translate - one text in, another out: what an encoder-decoder makes of a source. */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static load_options load;
+static shape_options shape;
+static prompt_options prompt;
+static const char *source_vocabulary, *target_vocabulary, *begin_ids;
+static int64_t n_beam = 1, n_best = 1, n_new = 256;
+static double length_penalty = 1;
+static bool json;
+
+static const option options[] = {
+    OPTION_MODEL(load),
+    OPTION_PROMPT(prompt),
+    OPTION_FILE(prompt),
+    OPTION_IDS(prompt),
+    { 'n', "predict", OPT_INT, &n_new, "N", SETTING,
+      "most tokens to generate; -1: until the text ends (256)" },
+    { 0, "beams", OPT_INT, &n_beam, "N", 0, "search the likeliest text, N at a time (1: greedy)" },
+    { 0, "n-best", OPT_INT, &n_best, "N", 0, "with --beams: show the N best, with scores (1)" },
+    { 0, "length-penalty", OPT_REAL, &length_penalty, "X", RARE,
+      "with --beams: scores are divided by length^X (1)" },
+    { 0, "begin", OPT_TEXT, &begin_ids, "N,N,...", RARE,
+      "ids that the text begins with: a language" },
+    OPTION_JSON(json, "print one JSON object"),
+    { 0, "source-vocabulary", OPT_TEXT, &source_vocabulary, "FILE", RARE,
+      "tokenizer of the source (the model's)" },
+    { 0, "target-vocabulary", OPT_TEXT, &target_vocabulary, "FILE", RARE,
+      "tokenizer of the text (the model's)" },
+    OPTION_CTX_SIZE(shape),
+    OPTION_THREADS(shape.threads),
+    OPTION_KV_TYPE(shape),
+    OPTION_RAM_MAX(load.ram_max),
+    OPTION_NO_MMAP(load.no_mmap),
+    OPTION_PRE(prompt.pre),
+    { 0 },
+};
+
+static const char examples[] = "  weft translate ./opus-mt-en-de -p \"Good morning.\" --beams 4\n"
+                               "  weft translate ./flan-t5-small -p \"summarize: ...\" -n 60\n";
+
+static const char about[] =
+    "The tokenizer puts around the source what the model wants there. It is the\n"
+    "model's, or source_vocabulary.txt and target_vocabulary.txt in its directory.\n"
+    "Of generation_config.json only the tokens that end a text are used.\n";
+
+typedef struct job {
+    weft_model *model;
+    weft_engine *engine;
+    weft_tokenizer *source, *target; /* source: NULL where ids were given */
+    int32_t *ids, *begin;            /* of the source; of the text, the start first */
+    int64_t n, n_begin;
+} job;
+
+/* ---- tokenizers ------------------------------------------------------------------------------ */
+
+/* What was given; or the file of that name in the model's directory; or what the model has. */
+static const char *vocabulary(const char *given, const char *name, char *path, size_t size)
+{
+    if (given)
+        return given;
+    const int n = snprintf(path, size, "%s/%s", load.path, name);
+    return n > 0 && (size_t)n < size && access(path, F_OK) == 0 ? path : load.path;
+}
+
+static int read_source(job *j)
+{
+    char path[4096];
+    load_options from = load;
+    from.path = vocabulary(source_vocabulary, "source_vocabulary.txt", path, sizeof path);
+    return cli_prompt(&command_translate, &prompt, &from, &j->source, &j->ids, &j->n);
+}
+
+static int open_target(job *j)
+{
+    char path[4096];
+    weft_error err = { 0 };
+    if (prompt.ids && !target_vocabulary)
+        return 0; /* ids in, ids out */
+    j->target = cli_tokenizer(
+        vocabulary(target_vocabulary, "target_vocabulary.txt", path, sizeof path), &load,
+        prompt.pre, &err);
+    return j->target ? 0 : cli_fail(&err);
+}
+
+/* The model's start, then what the text is to begin with. */
+static int make_beginning(job *j, int32_t start)
+{
+    int32_t *more = NULL;
+    int64_t n = 0;
+    const int code = begin_ids ? cli_parse_ids(&command_translate, begin_ids, &more, &n) : 0;
+    if (code)
+        return code;
+    j->begin = malloc((size_t)(n + 1) * sizeof *j->begin);
+    if (j->begin) {
+        j->begin[0] = start;
+        if (n)
+            memcpy(j->begin + 1, more, (size_t)n * sizeof *more);
+        j->n_begin = n + 1;
+    }
+    free(more);
+    return j->begin ? 0 : cli_no_memory();
+}
+
+/* ---- what comes out -------------------------------------------------------------------------- */
+
+static bool print_text(const job *j, const weft_beam *b, int64_t n, weft_error *err)
+{
+    weft_decoder *d = weft_decoder_new(j->target, false, err);
+    const char *bytes;
+    size_t length, all = 0;
+    char *text = NULL;
+    bool good = d != NULL;
+    for (int64_t i = 0; i <= n && good; i++) {
+        if (i == n)
+            weft_decoder_flush(d, &bytes, &length);
+        else
+            good = weft_decoder_push(d, b->ids[i], &bytes, &length, err) == WEFT_OK;
+        char *longer = good ? realloc(text, all + length + 1) : NULL;
+        good = longer != NULL;
+        if (!good)
+            break;
+        text = longer;
+        memcpy(text + all, bytes, length);
+        all += length;
+    }
+    if (good && json)
+        cli_json_text(text, all);
+    else if (good)
+        fwrite(text, 1, all, stdout);
+    free(text);
+    weft_decoder_free(d);
+    return good;
+}
+
+static void print_ids(const weft_beam *b, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        printf("%s%d", i ? "," : "", (int)b->ids[i]);
+}
+
+/* Without the token that ended it. */
+static bool print_beam(const job *j, const weft_beam *b, bool first, weft_error *err)
+{
+    const int64_t n = b->ended ? b->n - 1 : b->n;
+    bool good = true;
+    if (json) {
+        fputs(first ? "{\"texts\":[{\"ids\":[" : ",{\"ids\":[", stdout);
+        print_ids(b, n);
+        fputs(j->target ? "],\"text\":" : "]", stdout);
+    } else if (n_best > 1) {
+        printf("%.6f ", b->score);
+    }
+    if (j->target)
+        good = print_text(j, b, n, err);
+    else if (!json)
+        print_ids(b, n);
+    if (json)
+        printf(",\"score\":%.6f,\"finish_reason\":\"%s\"}", b->score, b->ended ? "stop" : "length");
+    else
+        putchar('\n');
+    return good;
+}
+
+static int translate(const job *j)
+{
+    weft_error err = { 0 };
+    const weft_beam_options o = {
+        .struct_size = sizeof o,
+        .n_beam = (int)n_beam,
+        .n_best = (int)n_best,
+        .n_new = n_new < 0 ? 0 : n_new,
+        .length_penalty = length_penalty,
+        .early = n_beam == 1 ? WEFT_EARLY_FULL : WEFT_EARLY_GUESS, /* greedy: the first end it is */
+        .source = j->ids,
+        .n_source = j->n,
+    };
+    cli_progress_begin("translating", NULL);
+    weft_beams *found = weft_beam_search(j->engine, j->begin, j->n_begin, &o, &err);
+    cli_progress_end();
+    bool good = found != NULL;
+    for (int i = 0; good && i < found->n; i++)
+        good = print_beam(j, &found->beam[i], i == 0, &err);
+    weft_beams_free(found);
+    if (!good)
+        return err.code ? cli_fail(&err) : cli_no_memory();
+    fputs(json ? "]}\n" : "", stdout);
+    return fflush(stdout) == 0 ? 0 : 1;
+}
+
+/* ---- before it ------------------------------------------------------------------------------- */
+
+static int run_model(job *j, weft_engine_options *o)
+{
+    weft_error err = { 0 };
+    weft_model_info info = { .struct_size = sizeof info };
+    j->model = cli_open(&load, &err);
+    if (!j->model)
+        return cli_fail(&err);
+    weft_model_get_info(j->model, &info);
+    if (info.n_layer_src == 0)
+        return cli_usage(&command_translate, "%s: a %s model reads no source", load.path,
+                         info.architecture);
+    int code = make_beginning(j, info.start_id);
+    if (code)
+        return code;
+    weft_memory_plan plan = { .struct_size = sizeof plan };
+    o->n_session = (int)n_beam;
+    j->engine = weft_engine_new(j->model, o, &err);
+    if (!j->engine || weft_engine_plan(j->model, o, &plan, &err) != WEFT_OK)
+        return cli_fail(&err);
+    const int64_t room = plan.n_ctx - j->n_begin + 1; /* the last token is not evaluated */
+    n_new = n_new < room ? n_new : room;
+    return translate(j);
+}
+
+static int check_options(void)
+{
+    const command *c = &command_translate;
+    if (!load.path)
+        return cli_which_model(c);
+    if (n_new < -1 || n_new == 0)
+        return cli_usage(c, "--predict: %lld is out of range", (long long)n_new);
+    if (n_beam < 1 || n_beam > WEFT_MAX_BEAM)
+        return cli_usage(c, "--beams: %lld is not in 1 to %d", (long long)n_beam, WEFT_MAX_BEAM);
+    if (n_best < 1 || n_best > n_beam)
+        return cli_usage(c, "--n-best: %lld is not in 1 to --beams", (long long)n_best);
+    return 0;
+}
+
+static int translate_main(void)
+{
+    weft_engine_options engine_options;
+    job j = { 0 };
+    int code = check_options();
+    if (!code)
+        code = cli_engine_options(&command_translate, &shape, &engine_options);
+    if (!code)
+        code = read_source(&j);
+    if (!code)
+        code = open_target(&j);
+    if (!code)
+        code = run_model(&j, &engine_options);
+    weft_engine_free(j.engine);
+    weft_model_close(j.model);
+    weft_tokenizer_free(j.source);
+    weft_tokenizer_free(j.target);
+    free(j.ids);
+    free(j.begin);
+    return code;
+}
+
+const command command_translate = {
+    .name = "translate",
+    .arguments = "MODEL",
+    .summary = "turn a text into another, with an encoder-decoder",
+    .examples = examples,
+    .about = about,
+    .options = options,
+    .n_positional = 1,
+    .positional = &load.path,
+    .main = translate_main,
+};

@@ -1,0 +1,102 @@
+/* source.c - sources for sessions: the encoder's rows, and the keys and values that cross-attention
+ * makes of them.
+ *
+ * A forward without decoder rows: the encoder runs, every decoder block makes its keys and values of
+ * the encoder's output and stores them, and no one asks. An encoder looks both ways, so that a
+ * source is in one forward as a whole. */
+#include "engine/session.h"
+
+static weft_status check_source(const engine *e, const source_text *s, weft_error *err)
+{
+    const int64_t V = e->model->n_vocab_src;
+    if (!model_has_source(e->model))
+        return weft_fail(err, WEFT_EINVAL, "%s: a %s model reads no source", e->model->file.path,
+                         e->model->name);
+    if (s->session->engine != e || s->n < 1)
+        return weft_fail(err, WEFT_EINVAL, "%s",
+                         s->n < 1 ? "a source has one token at least"
+                                  : "the session belongs to another engine");
+    if (s->n > e->opt.n_ctx)
+        return weft_fail(err, WEFT_ECONTEXT,
+                         "a source of %lld tokens does not fit into a context of %lld",
+                         (long long)s->n, (long long)e->opt.n_ctx);
+    for (int64_t i = 0; i < s->n; i++)
+        if (s->ids[i] < 0 || s->ids[i] >= V)
+            return weft_fail(err, WEFT_EINVAL,
+                             "token %lld of the source is %d, the vocabulary has %lld",
+                             (long long)i, (int)s->ids[i], (long long)V);
+    return WEFT_OK;
+}
+
+/* As many of the sources as fit, one at least; returns how many. */
+static int fill(engine *e, const source_text *s, int n)
+{
+    batch *b = &e->src;
+    b->n_row = b->n_seq = 0;
+    while (b->n_seq < n && b->n_seq < e->opt.n_session &&
+           s[b->n_seq].n <= e->opt.n_ctx - b->n_row) {
+        const source_text *of = &s[b->n_seq];
+        cache *c = &of->session->source;
+        while (c->n_page < pages_for(of->n))
+            c->page[c->n_page++] = pages_take(&e->pages);
+        b->seq[b->n_seq] = (sequence){ b->n_row, (int32_t)of->n, -1, c, NULL };
+        for (int64_t i = 0; i < of->n; i++)
+            b->row[b->n_row++] = (batch_row){
+                .id = of->ids[i], .seq = b->n_seq, .pos = (int32_t)i, .target = NO_TARGET
+            };
+        b->n_seq++;
+    }
+    return b->n_seq;
+}
+
+static weft_status forward(engine *e, weft_error *err)
+{
+    const batch nobody = { .seq = e->batch.seq, .row = e->batch.row, .src = &e->src };
+    e->run.hunt_nan = true;
+    run_begin(&e->run, &nobody);
+    e->model->arch->family->forward(&e->run, e->model);
+    e->run.hunt_nan = false;
+    if (!e->run.first_nan[0])
+        return WEFT_OK;
+    return weft_fail(err, WEFT_ENUMERIC,
+                     "%s: a source became no numbers; %s is the first tensor of which this is so",
+                     e->model->file.path, e->run.first_nan);
+}
+
+static weft_status check_pages(engine *e, const source_text *s, int n, weft_error *err)
+{
+    int64_t need = 0;
+    for (int i = 0; i < n; i++)
+        need += pages_for(s[i].n);
+    if (need <= e->pages.n_free)
+        return WEFT_OK;
+    return weft_fail(err, WEFT_ECONTEXT,
+                     "%lld cache pages are needed for sources, but %lld of %lld are free",
+                     (long long)need, (long long)e->pages.n_free, (long long)e->pages.n_page);
+}
+
+weft_status engine_encode(engine *e, const source_text *s, int n, weft_error *err)
+{
+    weft_status status = pool_ready(e->pool, err);
+    for (int i = 0; i < n && status == WEFT_OK; i++) {
+        status = check_source(e, &s[i], err);
+        for (int k = 0; k < i && status == WEFT_OK; k++)
+            if (s[k].session == s[i].session)
+                status = weft_fail(err, WEFT_EINVAL, "source %d and %d are for the same session", k,
+                                   i);
+    }
+    if (status != WEFT_OK)
+        return status;
+    for (int i = 0; i < n; i++)
+        session_forget_source(s[i].session);
+    status = check_pages(e, s, n, err);
+    for (int at = 0, taken; at < n && status == WEFT_OK; at += taken) {
+        taken = fill(e, s + at, n - at);
+        status = forward(e, err);
+        for (int i = at; i < at + taken && status == WEFT_OK; i++)
+            s[i].session->source.length = s[i].n;
+    }
+    for (int i = 0; i < n && status != WEFT_OK; i++)
+        session_forget_source(s[i].session);
+    return status;
+}

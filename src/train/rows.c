@@ -1,0 +1,189 @@
+#include "train/rows.h"
+
+#include "train/data.h"
+
+/* ---- reading ids ----------------------------------------------------------------------------- */
+
+/* Ids one after the other, over the borders of sources. */
+typedef struct cursor {
+    const source *source;
+    uint64_t at; /* in the source */
+} cursor;
+
+static cursor cursor_at(const corpus *c, int64_t at)
+{
+    const source *s = corpus_find(c, at);
+    return (cursor){ s, (uint64_t)(at - s->first_id) };
+}
+
+static uint32_t cursor_next(cursor *c)
+{
+    if (c->at == c->source->shard.n_id) {
+        c->source++;
+        c->at = 0;
+    }
+    return shard_id(&c->source->shard, c->at++);
+}
+
+/* The next id, if it is one: a mapped file may have been changed. */
+static weft_status read_id(cursor *k, const corpus *c, int32_t *id, weft_error *err)
+{
+    const uint32_t u = cursor_next(k);
+    *id = (int32_t)u;
+    if (u < c->n_vocab)
+        return WEFT_OK;
+    return weft_fail(err, WEFT_EFORMAT, "%s: changed while it was used: id %u of %u",
+                     k->source->file.path ? k->source->file.path : "memory", u, c->n_vocab);
+}
+
+/* ---- each id asks for the next ---------------------------------------------------------------- */
+
+/* Appends the ids of a piece; the last `ahead` of them are targets only. */
+static weft_status read_piece(batch *b, const dataset *d, const data_piece *q, weft_error *err)
+{
+    const int32_t ahead = (int32_t)d->make->ahead, seq = b->n_seq++;
+    batch_row *row = b->row + b->n_row;
+    cursor k = cursor_at(&d->corpus, q->at);
+    b->seq[seq] = (sequence){ .first = b->n_row, .n = q->n - ahead, .source = -1 };
+    for (int32_t i = 0; i < q->n; i++) {
+        int32_t id;
+        if (read_id(&k, &d->corpus, &id, err) != WEFT_OK)
+            return err->code;
+        if (i + ahead < q->n)
+            row[i] = (batch_row){
+                .id = id, .seq = seq, .pos = i, .target = NO_TARGET, .weight = 1
+            };
+        if (ahead && i > 0 && i >= q->quiet) {
+            row[i - 1].target = id;
+            row[i - 1].wanted = true;
+            b->n_wanted++;
+        }
+    }
+    b->n_row += q->n - ahead;
+    return WEFT_OK;
+}
+
+static weft_status fill_next(batch *b, const dataset *d, const data_piece *q, chance c,
+                             weft_error *err)
+{
+    (void)c;
+    return read_piece(b, d, q, err);
+}
+
+/* The first id is no target, nor are those before quiet. */
+static int32_t first_target(const data_piece *q)
+{
+    return q->quiet > 1 ? q->quiet : 1;
+}
+
+static int64_t targets_next(const dataset *d, const data_piece *q, chance c)
+{
+    (void)d, (void)c;
+    return q->n - first_target(q);
+}
+
+static void count_next(data_counts *n, const dataset *d, const data_piece *q)
+{
+    const corpus *c = &d->corpus;
+    const int32_t from = first_target(q);
+    n->n_row += q->n - 1;
+    n->n_target += q->n - from;
+    if (c->eos < 0 || from >= q->n)
+        return;
+    cursor k = cursor_at(c, q->at + from);
+    for (int32_t i = from; i < q->n; i++)
+        n->n_eos += cursor_next(&k) == (uint32_t)c->eos;
+}
+
+const row_maker rows_next = { 1, fill_next, targets_next, count_next };
+
+/* ---- masks ----------------------------------------------------------------------------------- */
+
+static weft_status fill_masked(batch *b, const dataset *d, const data_piece *q, chance c,
+                               weft_error *err)
+{
+    const int32_t first = b->n_row;
+    if (read_piece(b, d, q, err) != WEFT_OK)
+        return err->code;
+    mask_rows(b, first, &d->mask, c.key, c.number);
+    return WEFT_OK;
+}
+
+static int64_t targets_masked(const dataset *d, const data_piece *q, chance c)
+{
+    cursor k = cursor_at(&d->corpus, q->at);
+    int64_t n = 0;
+    for (int32_t i = 0; i < q->n; i++)
+        n += mask_chooses(&d->mask, c.key, c.number, (uint64_t)i, (int32_t)cursor_next(&k));
+    return n;
+}
+
+/* Masks are drawn anew in every epoch: what is counted of them is what to expect. */
+static void count_masked(data_counts *n, const dataset *d, const data_piece *q)
+{
+    n->n_row += q->n;
+    n->n_target = (int64_t)(d->mask.share * (double)n->n_row + 0.5);
+}
+
+const row_maker rows_masked = { 0, fill_masked, targets_masked, count_masked };
+
+/* ---- pairs ----------------------------------------------------------------------------------- */
+
+static weft_status fill_paired(batch *b, const dataset *d, const data_piece *q, chance c,
+                               weft_error *err)
+{
+    pair_writer p;
+    cursor k = cursor_at(&d->corpus, q->at);
+    weft_status status = WEFT_OK;
+    pair_begin(&p, &d->pairing, b, (batch *)b->src, q->n, q->quiet, c.key, c.number);
+    for (int32_t i = 0; i < q->n && status == WEFT_OK; i++) {
+        int32_t id;
+        status = read_id(&k, &d->corpus, &id, err);
+        pair_add(&p, id);
+    }
+    pair_end(&p);
+    return status;
+}
+
+static int64_t targets_paired(const dataset *d, const data_piece *q, chance c)
+{
+    (void)c;
+    return pair_targets(&d->pairing, q->n, q->quiet);
+}
+
+/* Rows of the decoder, all of which have targets. */
+static void count_paired(data_counts *n, const dataset *d, const data_piece *q)
+{
+    const int64_t n_target = pair_targets(&d->pairing, q->n, q->quiet);
+    n->n_row += n_target;
+    n->n_target += n_target;
+    n->n_eos += n_target > 0 && d->corpus.eos >= 0;
+}
+
+const row_maker rows_paired = { 1, fill_paired, targets_paired, count_paired };
+
+/* ---- pictures -------------------------------------------------------------------------------- */
+
+static weft_status fill_seen(batch *b, const dataset *d, const data_piece *q, chance c,
+                             weft_error *err)
+{
+    (void)err;
+    pictures_add(d->pictures, q->at, c.learned, c.key, c.number, b,
+                 (real *)b->features); /* the room is ours */
+    return WEFT_OK;
+}
+
+static int64_t targets_seen(const dataset *d, const data_piece *q, chance c)
+{
+    (void)d, (void)q, (void)c;
+    return 1;
+}
+
+static void count_seen(data_counts *n, const dataset *d, const data_piece *q)
+{
+    (void)d;
+    n->n_row += q->n;
+    n->n_target++;
+}
+
+const row_maker rows_seen = { 0, fill_seen, targets_seen, count_seen };

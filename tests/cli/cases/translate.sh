@@ -1,0 +1,21 @@
+# A word in Arabic letters, in Latin ones; scores are checked against CTranslate2 elsewhere.
+try "$WEFT" translate "$GOLDEN/t5" --ids 4,5,6 -n 5
+try "$WEFT" translate "$GOLDEN/t5" --ids 4,5,6 -n 5 --begin 7 --json
+try "$WEFT" translate "$GOLDEN/llama-gqa" --ids 4,5,6
+try "$WEFT" translate "$GOLDEN/bert" --ids 4,5,6
+try "$WEFT" embed "$GOLDEN/t5" text
+try "$WEFT" translate "$GOLDEN/t5" --ids 4,500
+try "$WEFT" translate "$GOLDEN/t5" --ids 4 --beams 0
+try "$WEFT" translate "$GOLDEN/t5" --ids 4 --beams 2 --n-best 3
+try "$WEFT" translate "$GOLDEN/t5" --ids 4 -n 0
+try "$WEFT" translate "$GOLDEN/t5" -p text
+try "$WEFT" run "$GOLDEN/t5" --ids 4
+if [ -z "${WEFT_ASSETS:-}" ]; then
+    echo "SKIP WEFT_ASSETS is not set"
+    exit
+fi
+cp -r "$WEFT_ASSETS/encdec-aren-transliteration" aren
+try "$WEFT" translate aren -p "آتزمون"
+try "$WEFT" translate aren -p "آتزمون" --beams 4
+"$WEFT" translate aren -p "آتزمون" --beams 4 --n-best 3 | sed 's/\(\.[0-9][0-9]\)[0-9]*/\1/g'
+echo "آزا" | "$WEFT" translate aren --json | sed 's/\(\.[0-9][0-9]\)[0-9]*/\1/g'
