@@ -14,7 +14,8 @@ readelf -S "$library" | grep -q debug_info || {
     exit 1
 }
 if [ "${2:-}" = --write ]; then
-    abidw --exported-interfaces-only --suppr tools/abi.suppr --no-corpus-path --no-comp-dir-path --no-show-locs "$library" >tools/weft.abi
+    abidw --exported-interfaces-only --suppr tools/abi.suppr --no-corpus-path --no-comp-dir-path --no-show-locs "$library" |
+        sed "s|path='$PWD/|path='|" >tools/weft.abi
 else
     abidiff --suppr tools/abi.suppr --no-added-syms tools/weft.abi "$library"
 fi
