@@ -194,7 +194,7 @@ weft_status data_of(const weft_train_options *o, const tokenizer *t, const learn
         return weft_fail(err, WEFT_EUNSUPPORTED,
                          "%s: texts alone do not teach a model labels; one that goes on with them "
                          "or fills masks they do",
-                         o->model);
+                         o->model ? o->model : o->out);
     if (fills && (mask < 1 || mask >= of->n_vocab))
         return weft_fail(err, WEFT_EUNSUPPORTED,
                          "%s: the tokenizer has neither [MASK] nor <mask>, or the model has no row "
