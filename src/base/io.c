@@ -243,7 +243,7 @@ bool path_exists(const char *path, host *h)
     errno = 0;
     const int fd = h->io.open(h->io.ud, path);
     if (fd < 0)
-        return errno != ENOENT;
+        return errno != ENOENT && errno != ENOTDIR;
     h->io.close(h->io.ud, fd);
     return true;
 }

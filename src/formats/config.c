@@ -7,7 +7,6 @@
 #include "formats/container.h"
 #include "formats/json.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -142,18 +141,12 @@ weft_status config_beside(container *c, const char *path, const char *name, bool
 {
     char beside[4096];
     const char *slash = strrchr(path, '/');
-    const int n = slash
-                      ? snprintf(beside, sizeof beside, "%.*s/%s", (int)(slash - path), path, name)
-                      : snprintf(beside, sizeof beside, "%s", name);
+    const int before = slash ? (int)(slash - path) + 1 : 0; /* bounded: inside a path */
+    const int n = snprintf(beside, sizeof beside, "%.*s%s", before, path, name);
     *c = (container){ .host = h };
     *there = false;
-    if (n < 0 || (size_t)n >= sizeof beside)
+    if ((size_t)n >= sizeof beside || !path_exists(beside, h))
         return WEFT_OK;
-    const int fd = h->io.open(h->io.ud, beside);
-    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
-        return WEFT_OK;
-    if (fd >= 0)
-        h->io.close(h->io.ud, fd);
     file f;
     weft_status status = file_open(&f, beside, WEFT_LOAD_COPY, h, err);
     if (status != WEFT_OK)

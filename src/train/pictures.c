@@ -67,12 +67,11 @@ static char **names_in(const char *path, pictures *p, int64_t *n, weft_error *er
 static char *joined(pictures *p, const char *directory, const char *text, weft_error *err)
 {
     char path[4096];
-    const int n = snprintf(path, sizeof path, "%s/%s", directory, text);
-    if (n < 0 || (size_t)n >= sizeof path) {
+    if (!path_join(path, sizeof path, directory, text)) {
         weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", directory);
         return NULL;
     }
-    return arena_text(&p->store, path, (size_t)n, err);
+    return arena_text(&p->store, path, strlen(path), err);
 }
 
 /* A list that grows while classes are read. */

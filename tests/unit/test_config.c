@@ -277,10 +277,48 @@ static void numbers(void **state)
         }
 }
 
+/* A file beside another may be missing; one that is there is read, or it is an error. */
+static void beside(void **state)
+{
+    (void)state;
+    host h;
+    container c;
+    bool there;
+    weft_error err = { 0 };
+    host_plain(&h);
+    const char *of = temp_file("config.json", "{}", 2);
+    char far[5000];
+    memset(far, 'a', sizeof far - 1);
+    far[sizeof far - 1] = '\0';
+    const char *const none[] = { "missing.json", far, "config.json/x" };
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(config_beside(&c, of, none[i], &there, &h, &err), WEFT_OK);
+        assert_false(there);
+    }
+    assert_int_equal(config_beside(&c, "config.json", "missing.json", &there, &h, &err), WEFT_OK);
+    assert_false(there);
+    temp_file("other.json", "{\"a\": [1, 2]}", 13);
+    assert_int_equal(config_beside(&c, of, "other.json", &there, &h, &err), WEFT_OK);
+    assert_true(there);
+    assert_non_null(container_meta(&c, "a.1"));
+    container_close(&c);
+    temp_file("other.json", "{", 1);
+    assert_int_equal(config_beside(&c, of, "other.json", &there, &h, &err), WEFT_EFORMAT);
+    container_close(&c);
+    for (int64_t k = 1; k <= 3; k++) {
+        faults memory = { 0 }, io = { .fail_at = k, .sticky = true };
+        host_faulty(&h, &memory, &io);
+        assert_int_equal(config_beside(&c, of, "other.json", &there, &h, &err), WEFT_EIO);
+        container_close(&c);
+        assert_int_equal(io.live, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("config: objects and lists are flattened, a null is absent", flattens),
+        TEST("config: a file beside another is read where there is one", beside),
         TEST("config: a real that is whole is an integer too", whole_reals),
         TEST("config: an integer beyond 64 bits becomes a real and disturbs no other",
              big_integers),

@@ -119,7 +119,7 @@ static tensor *build_features(rig *g)
 
 static tensor *build_embed_from(rig *g)
 {
-    return embed_from(&g->run, leaf(g, 7, 3), EMBED_POSITION, 2);
+    return embed_from(&g->run, leaf(g, 12, 3), EMBED_POSITION, 2);
 }
 
 static tensor *build_scale(rig *g)

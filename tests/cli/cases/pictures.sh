@@ -11,7 +11,7 @@ try "$WEFT" classify vit photo.png --top 0 | sed "$short"
 try "$WEFT" classify deit photo.png --json | sed "$short"
 ls ./*.png ./*.jpg >list
 "$WEFT" classify vit -f list | sed "$short"
-try "$WEFT" inspect vit | grep -v bytes
+try "$WEFT" inspect vit | grep -v -e bytes -e '^memory' # whose headers differ from build to build
 try "$WEFT" classify vit list
 try "$WEFT" classify vit nothing.png
 try "$WEFT" classify vit photo.png --truncate
