@@ -124,6 +124,8 @@ typedef struct show {
     uint64_t seed;             /* and so is this */
     bool live;                 /* the line is written over and over */
     double shown;              /* when */
+    double began;              /* the first step, */
+    size_t bytes;              /* and what was foreseen before it */
     char *sample;              /* the latest, with its length */
     size_t n_sample, room;
 } show;
@@ -315,6 +317,8 @@ static bool begin(show *s, const weft_train_progress *p, const weft_model *m)
             info.architecture, (double)info.n_parameter / 1e6,
             cli_bytes(p->bytes, bytes, sizeof bytes), duration(p->seconds_left, time, sizeof time),
             (long long)(p->n_step - p->step));
+    s->began = cli_now();
+    s->bytes = p->bytes;
     if (p->step > 0)
         fprintf(stderr, "weft: goes on from step %lld\n", (long long)p->step);
     if (isfinite(p->val_loss))
@@ -427,7 +431,8 @@ static void fill_over(weft_train_options *o)
 
 static int finish(const weft_train_info *i, const show *s)
 {
-    char bytes[32];
+    char a[32], b[32];
+    const double took = cli_now() - s->began;
     if (ferror(s->metrics) || fclose(s->metrics) != 0) {
         fprintf(stderr, "weft: %s/metrics.jsonl: %s\n", out, strerror(errno));
         return 1;
@@ -435,13 +440,18 @@ static int finish(const weft_train_info *i, const show *s)
     printf("steps         %lld of %lld parameters, %lld tokens\n", (long long)i->step,
            (long long)i->n_parameter, (long long)i->n_token);
     printf("loss          %.4f, the last ones %.4f\n", i->loss, i->smoothed);
-    if (isfinite(i->best_val_loss))
+    if (isfinite(i->val_loss))
         printf("validation    %.4f, best %.4f at step %lld\n", i->val_loss, i->best_val_loss,
                (long long)i->best_step);
     if (i->n_skipped > 0)
         printf("skipped       %lld steps, whose numbers were not finite\n",
                (long long)i->n_skipped);
-    printf("memory        %s at most\n", cli_bytes(i->bytes_peak, bytes, sizeof bytes));
+    printf("memory        %s at most, %s foreseen\n", cli_bytes(i->bytes_peak, a, sizeof a),
+           cli_bytes(s->bytes, b, sizeof b));
+    printf("time          %s", duration(took, a, sizeof a));
+    if (!i->stopped)
+        printf(", %s foreseen", duration(i->seconds, b, sizeof b));
+    printf("\n");
     if (!i->stopped)
         return 0;
     fprintf(stderr,

@@ -23,7 +23,7 @@ rng_block rng_draw(uint64_t key, uint64_t stream, uint64_t counter)
 float rng_uniform(uint64_t key, uint64_t stream, uint64_t i)
 {
     const rng_block b = rng_draw(key, stream, i >> 2);
-    return (float)(b.word[i & 3] >> 8) * 0x1p-24f;
+    return rng_unit(b.word[i & 3]);
 }
 
 double rng_normal(uint64_t key, uint64_t stream, uint64_t i)

@@ -14,7 +14,13 @@ typedef struct rng_block {
 /* The 128 random bits at `counter` of the stream `key`. */
 rng_block rng_draw(uint64_t key, uint64_t stream, uint64_t counter);
 
-/* Uniform in [0, 1), 24 bits; element i of a stream. */
+/* A word of a draw as a number in [0, 1), 24 bits. */
+static inline float rng_unit(uint32_t word)
+{
+    return (float)(word >> 8) * 0x1p-24f;
+}
+
+/* Uniform in [0, 1); element i of a stream, of which four share a draw. */
 float rng_uniform(uint64_t key, uint64_t stream, uint64_t i);
 
 /* Standard normal (Box-Muller on one block); element i of a stream. */

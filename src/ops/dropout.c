@@ -9,18 +9,34 @@
 
 #include <assert.h>
 
-static real factor(const run *r, const node *n, int64_t element)
+/* Four elements share a draw. */
+typedef struct mask {
+    uint64_t key, stream, at;
+    real p;
+    rng_block draw;
+} mask;
+
+static mask mask_of(const run *r, const node *n)
 {
-    const real u = rng_uniform(r->key, (uint64_t)n->i[0], (uint64_t)element);
-    return u < n->f[0] ? 0 : 1 / (1 - n->f[0]);
+    return (mask){ .key = r->key, .stream = (uint64_t)n->i[0], .at = UINT64_MAX, .p = n->f[0] };
+}
+
+static real factor(mask *m, int64_t element)
+{
+    const uint64_t at = (uint64_t)element >> 2;
+    if (at != m->at)
+        m->draw = rng_draw(m->key, m->stream, at);
+    m->at = at;
+    return rng_unit(m->draw.word[element & 3]) < m->p ? 0 : 1 / (1 - m->p);
 }
 
 static void drop_rows(const run *r, const node *n, int64_t i0, int64_t i1)
 {
     const int64_t D = cols(n->out);
+    mask m = mask_of(r, n);
     for (int64_t i = i0; i < i1; i++)
         for (int64_t k = 0; k < D; k++)
-            row(n->out, i)[k] = row(n->in[0], i)[k] * factor(r, n, i * D + k);
+            row(n->out, i)[k] = row(n->in[0], i)[k] * factor(&m, i * D + k);
 }
 
 static void forward(run *r, const node *n)
@@ -32,10 +48,11 @@ static void back_rows(const run *r, const node *n, int64_t i0, int64_t i1)
 {
     const tensor *x = n->in[0];
     const int64_t D = cols(x);
+    mask m = mask_of(r, n);
     for (int64_t i = i0; i < i1; i++)
         for (int64_t k = 0; k < D; k++)
             grad_put(grad_row(x, i) + k, x->grad_written,
-                     grad_row(n->out, i)[k] * factor(r, n, i * D + k));
+                     grad_row(n->out, i)[k] * factor(&m, i * D + k));
 }
 
 static void backward(run *r, const node *n)
