@@ -18,10 +18,11 @@ static const option options[] = {
     OPTION_LINES(lines),
     OPTION_PAIRS(lines),
     OPTION_TRUNCATE(lines),
-    { 'd', "data", OPT_LIST, &data, "PATH", 0, "pictures or texts with labels: how many are right?" },
-    { 0, "columns", OPT_TEXT, &columns, "NAMES", 0,
+    { 'd', "data", OPT_LIST, &data, "PATH", 0,
+      "pictures or texts with labels: how many are right?" },
+    { 0, "columns", OPT_TEXT, &columns, "NAMES", RARE,
       "of tables: text, pair, label, - (text,label)" },
-    { 0, "format", OPT_CHOICE, &format, "jsonl|tsv|csv", 0, "of --data (by name)" },
+    { 0, "format", OPT_CHOICE, &format, "jsonl|tsv|csv", RARE, "of --data (by name)" },
     { 'k', "top", OPT_INT, &top, "N", 0, "likeliest labels to show (1; 0: all)" },
     OPTION_THREADS(lines.threads),
     OPTION_RAM_MAX(load.ram_max),
@@ -32,7 +33,6 @@ static const option options[] = {
 
 static const char examples[] = "  weft classify model \"A gripping film.\"\n"
                                "  weft classify model -f reviews.txt --top 0 --json\n"
-                               "  weft classify vit picture.png --top 5\n"
                                "  weft classify model --data dev.tsv\n"
                                "  weft classify vit --data pictures/\n";
 

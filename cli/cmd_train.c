@@ -34,7 +34,7 @@ static const option options[] = {
     { 'm', "model", OPT_TEXT, &model, "PATH", 0, "go on from this model; otherwise a new one:" },
     { 0, "preset", OPT_TEXT, &preset, "NAME", 0, "its shape: tiny, mini, small, base (tiny)" },
     { 0, "arch", OPT_TEXT, &arch, "NAME", RARE,
-      "llama, gpt2, t5, bart, marian, transformer, bert, vit (preset's)" },
+      "llama, gpt2, t5, bart, marian, transformer, bert, vit" },
     { 0, "objective", OPT_CHOICE, &objective, "pairs|spans|infill", RARE,
       "of an encoder-decoder (by data)" },
     { 0, "layers", OPT_INT, &n_layer, "N", RARE, "blocks (the preset's)" },
@@ -103,8 +103,7 @@ static const char examples[] =
     "  weft train --data input.txt --out run\n"
     "  weft train --preset mini -d stories.txt --separator '<|endoftext|>' -o run\n"
     "  weft train model-directory --data notes.txt --lr 1e-5 -n 200 --out tuned\n"
-    "  weft train model-directory --data chat.jsonl --check-data\n"
-    "  weft train all-MiniLM-L6-v2 --data reviews.tsv --lr 5e-5 --out classifier\n"
+    "  weft train bert-directory --data reviews.tsv --check-data\n"
     "  weft train --data pictures/ --image-size 64 --out run --resume\n";
 
 static int train_main(void);

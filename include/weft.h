@@ -911,8 +911,8 @@ typedef struct weft_train_progress {
     double seconds_left; /* before the first step: a prediction */
     bool skipped;        /* numbers were not finite: nothing was learned from this step */
     int64_t n_skipped;
-    bool saved;   /* a checkpoint was written */
-    size_t bytes; /* memory taken at most so far: nearly all of it before the first step */
+    bool saved;          /* a checkpoint was written */
+    size_t bytes;        /* memory taken at most so far: nearly all of it before the first step */
     double val_accuracy; /* beside val_loss: the share that is right, where labels are learned */
 } weft_train_progress;
 
@@ -994,7 +994,8 @@ typedef struct weft_train_options {
 
     /* Where texts have labels, a model that reads them as wholes learns to classify. One that has no
      * such head gets a new one. */
-    const char *columns; /* of tables: "label,text,text" ("text,label"); "pair" is a second text, and
+    const char
+        *columns; /* of tables: "label,text,text" ("text,label"); "pair" is a second text, and
                             "-" is passed over */
     const char *validation_data; /* a file that is kept apart, instead of a share; or NULL */
 } weft_train_options;
@@ -1009,9 +1010,9 @@ typedef struct weft_train_info {
     int64_t n_parameter;
     double loss, smoothed, val_loss, best_val_loss;
     int64_t best_step, n_skipped, n_token;
-    bool stopped;      /* by the caller, before all were taken */
-    double seconds;    /* predicted before the first step */
-    size_t bytes_peak; /* memory taken at most */
+    bool stopped;        /* by the caller, before all were taken */
+    double seconds;      /* predicted before the first step */
+    size_t bytes_peak;   /* memory taken at most */
     double val_accuracy; /* the last; NaN: there was none */
 } weft_train_info;
 
@@ -1058,7 +1059,8 @@ typedef struct weft_data_info {
     int64_t n_prompt;  /* documents with a part that is only read; */
     int64_t n_astride; /* those of them in which one token is part of both */
     weft_data_counts train, validation;
-    size_t bytes; /* memory that is taken */
+    size_t bytes;    /* memory that is taken */
+    int64_t n_label; /* of texts that have labels; 0: they have none */
 } weft_data_info;
 
 WEFT_API void weft_data_get_info(const weft_data *data, weft_data_info *info);

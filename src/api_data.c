@@ -56,12 +56,9 @@ static weft_status find_sizes(weft_data *d, const weft_train_options *o, const c
     if (status != WEFT_OK)
         return status;
     const int64_t V = (int64_t)d->tokenizer.n_id;
-    *of = (learned){ V,
-                     s.n_ctx,
-                     fresh_task(s.arch),
-                     fresh_encodes(s.arch) ? V : 0,
-                     d->tokenizer.eos,
-                     NULL };
+    *of = (learned){
+        V, s.n_ctx, fresh_task(s.arch), fresh_encodes(s.arch) ? V : 0, d->tokenizer.eos, NULL
+    };
     return WEFT_OK;
 }
 
@@ -150,7 +147,8 @@ void weft_data_get_info(const weft_data *d, weft_data_info *info)
                          .n_astride = c->n_astride,
                          .train = counts_of(&d->data.train),
                          .validation = counts_of(&d->data.validation),
-                         .bytes = d->host.mem.used };
+                         .bytes = d->host.mem.used,
+                         .n_label = d->labels.set.n };
     give(info, info->struct_size, &i, sizeof i);
 }
 

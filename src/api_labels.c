@@ -18,10 +18,11 @@ static weft_status check_labels(const model *m, weft_error *err)
                        strcmp(type->text, "single_label_classification") != 0;
     if (m->n_out > 1 && !other)
         return WEFT_OK;
-    return weft_fail(err, WEFT_EUNSUPPORTED,
-                     "%s: gives a number, or several labels to a text; one label of several is what "
-                     "is learned",
-                     m->file.path);
+    return weft_fail(
+        err, WEFT_EUNSUPPORTED,
+        "%s: gives a number, or several labels to a text; one label of several is what "
+        "is learned",
+        m->file.path);
 }
 
 weft_status take_labels(run_labels *l, const weft_train_options *o, const model *m, host *h,
@@ -102,10 +103,9 @@ static weft_status score_batch(scoring *s, weft_error *err)
     }
     for (int32_t k = 0; k < b->n_seq; k++) {
         const int32_t first = b->seq[k].first;
-        s->input[k] = (weft_input){ .ids = s->id + first,
-                                    .types = s->type + first,
-                                    .n = b->seq[k].n,
-                                    .out = s->out + k * n };
+        s->input[k] = (weft_input){
+            .ids = s->id + first, .types = s->type + first, .n = b->seq[k].n, .out = s->out + k * n
+        };
     }
     const weft_status status = encode_engine_eval(s->engine, s->input, b->n_seq, err);
     for (int32_t k = 0; k < b->n_seq && status == WEFT_OK; k++) {

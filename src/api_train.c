@@ -179,9 +179,7 @@ static weft_status open_model(training *t, const char *from, weft_error *err)
 
 learned learned_of(const model *m)
 {
-    return (learned){
-        m->n_vocab, m->n_ctx, m->task, m->n_vocab_src, (int32_t)m->start, NULL
-    };
+    return (learned){ m->n_vocab, m->n_ctx, m->task, m->n_vocab_src, (int32_t)m->start, NULL };
 }
 
 static int32_t find_token(const tokenizer *t, const char *text)

@@ -46,8 +46,8 @@ weft_status make_directory(const char *path, host *h, weft_error *err);
 typedef struct learned {
     int64_t n_vocab, n_ctx;
     weft_task task;
-    int64_t n_vocab_src; /* of an encoder; 0: there is none */
-    int32_t start;       /* of what its decoder says */
+    int64_t n_vocab_src;      /* of an encoder; 0: there is none */
+    int32_t start;            /* of what its decoder says */
     const run_labels *labels; /* that it learns; or NULL */
 } learned;
 

@@ -27,7 +27,8 @@ weft_status learn_tokenizer(trained *made, train_options *t, const weft_train_op
                           .n_thread = o->threads,
                           .load = o->load };
     if (t->wordpiece && o->characters)
-        return weft_fail(err, WEFT_EINVAL, "a %.40s reads pieces of words, not characters", o->arch);
+        return weft_fail(err, WEFT_EINVAL, "a %.40s reads pieces of words, not characters",
+                         o->arch);
     for (int i = 0; i < o->n_data; i++)
         if ((o->data_kind > WEFT_DATA_TEXT && o->data_kind < WEFT_DATA_TSV) ||
             (o->data_kind == WEFT_DATA_BY_NAME && ends_with(o->data[i], ".jsonl")))

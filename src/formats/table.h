@@ -22,7 +22,7 @@ typedef struct table_field {
 } table_field;
 
 typedef struct table {
-    const char *path; /* for errors */
+    const char *path;     /* for errors */
     const char *at, *end; /* what is still to be read */
     bool csv;
     int64_t next_line; /* counted from 1 */

@@ -42,13 +42,13 @@ typedef struct corpus_options {
     const char *separator; /* of documents in text: these bytes, and line breaks beside them; "":
                               empty lines; NULL: a file is a document */
     bool parse_special;    /* special tokens written in the text become those tokens */
-    bool pairs;       /* for an encoder-decoder: a prompt and what follows are texts of their own */
+    bool pairs; /* for an encoder-decoder: a prompt and what follows are texts of their own */
     const struct label_set *labels; /* texts have labels, all of which are among these; or NULL */
     const struct columns *columns;  /* of tables, then */
     const char *apart; /* a file whose documents come last, and are kept for validation; or NULL */
-    int32_t eos;      /* goes behind every document; -1: none does */
-    uint32_t n_vocab; /* of the model; 0: the tokenizer's */
-    int n_thread;     /* 0: one per processor */
+    int32_t eos;       /* goes behind every document; -1: none does */
+    uint32_t n_vocab;  /* of the model; 0: the tokenizer's */
+    int n_thread;      /* 0: one per processor */
     weft_load load;
     weft_progress_fn *progress; /* bytes of all files; or NULL */
     void *progress_ud;
@@ -71,8 +71,8 @@ typedef struct corpus {
     scratch room; /* of sources */
     int64_t n_id, n_document;
     int64_t id_apart, document_apart; /* the first of the file that is kept apart */
-    int64_t n_empty;   /* documents without text, which are left out */
-    int64_t n_prompt;  /* documents of which a part is only read */
+    int64_t n_empty;                  /* documents without text, which are left out */
+    int64_t n_prompt;                 /* documents of which a part is only read */
     int64_t n_astride; /* of these, those in which a token begins in the prompt and ends behind */
     uint32_t n_vocab;
     int32_t eos;

@@ -93,9 +93,9 @@ static weft_status split_documents(dataset *d, packer *train, packer *validation
         const source *s = &c->source[k];
         for (uint64_t i = 0; i < s->shard.n_document; i++) {
             const uint64_t begin = shard_begin(&s->shard, i), end = s->shard.document[i].end;
-            const bool kept = apart < n ? number >= apart
-                                        : n_kept > 0 &&
-                                              rng_permute(SPLIT_KEY, 0, n, number) < n_kept;
+            const bool kept = apart < n
+                                  ? number >= apart
+                                  : n_kept > 0 && rng_permute(SPLIT_KEY, 0, n, number) < n_kept;
             number++;
             if (!packer_add(kept ? validation : train, s->first_id + (int64_t)begin,
                             (int64_t)(end - begin), (int64_t)s->shard.document[i].quiet,
@@ -155,10 +155,10 @@ static weft_status choose_rows(dataset *d, weft_error *err)
 {
     pairing *p = &d->pairing;
     const corpus *c = &d->corpus;
-    d->make = p->encodes         ? &rows_paired
-              : d->labels        ? &rows_labelled
-              : d->mask.id > 0   ? &rows_masked
-                                 : &rows_next;
+    d->make = p->encodes       ? &rows_paired
+              : d->labels      ? &rows_labelled
+              : d->mask.id > 0 ? &rows_masked
+                               : &rows_next;
     if (!p->encodes)
         return p->objective == WEFT_OBJECTIVE_BY_DATA
                    ? WEFT_OK

@@ -60,10 +60,10 @@ typedef struct dataset {
     corpus corpus;
     bool windows;
     const row_maker *make;
-    pictures *pictures; /* of rows_seen: then there is no corpus, but for its host */
-    int64_t d_feature;  /* numbers of a row of a picture */
-    pairing pairing;    /* of rows_paired, with the objective that was chosen */
-    masking mask;       /* of rows_masked */
+    pictures *pictures;             /* of rows_seen: then there is no corpus, but for its host */
+    int64_t d_feature;              /* numbers of a row of a picture */
+    pairing pairing;                /* of rows_paired, with the objective that was chosen */
+    masking mask;                   /* of rows_masked */
     const struct label_set *labels; /* of rows_labelled, which outlive it; or NULL */
     int64_t n_ctx;
     data_part train, validation;
@@ -98,7 +98,7 @@ int64_t data_targets(const data_part *p, uint64_t seed, int64_t i, int64_t n);
 /* The tokens of a filled batch with their text, for eyes: the ids of every sequence as they are read,
  * the last target included; of pairs the source first; behind a text its label. */
 typedef struct data_token {
-    int32_t seq, id; /* -1: no token, but the label */
+    int32_t seq, id;  /* -1: no token, but the label */
     const char *text; /* exact bytes; of special tokens as the file spells them */
     size_t length;
     bool special;

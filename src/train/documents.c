@@ -448,8 +448,9 @@ static weft_status add_labelled(void *ud, const labelled *one, weft_error *err)
     const int32_t label = labels_find(d->o->labels, one->label, one->n_label);
     if (label < 0)
         return weft_fail(err, WEFT_EINVAL, "%s:%lld: label \"%.*s\" is none of the model's %lld",
-                         d->path, (long long)one->line, (int)(one->n_label < 60 ? one->n_label : 60),
-                         one->label, (long long)d->o->labels->n);
+                         d->path, (long long)one->line,
+                         (int)(one->n_label < 60 ? one->n_label : 60), one->label,
+                         (long long)d->o->labels->n);
     weft_status status = make_room(d, n, one->at, err);
     if (status == WEFT_OK && n > d->text.room && !scratch_grow(&d->text, n, d->mem, err))
         status = err->code;
@@ -460,9 +461,7 @@ static weft_status add_labelled(void *ud, const labelled *one, weft_error *err)
         memcpy(to, one->text, one->n);
     if (one->n_pair > 0)
         memcpy(to + one->n, one->pair, one->n_pair);
-    const job j = {
-        .text = to, .n = n, .prompt = one->n, .has_prompt = one->pair, .label = label
-    };
+    const job j = { .text = to, .n = n, .prompt = one->n, .has_prompt = one->pair, .label = label };
     return add_job(d, &j, err);
 }
 

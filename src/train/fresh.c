@@ -420,8 +420,8 @@ static void put_weights(save *to, const char *path, const numbers *n, float *roo
     safetensors_writer_end(&w);
 }
 
-weft_status fresh_write(const char *directory, const char *config, size_t length,
-                        const model *base, uint64_t seed, host *h, weft_error *err)
+weft_status fresh_write(const char *directory, const char *config, size_t length, const model *base,
+                        uint64_t seed, host *h, weft_error *err)
 {
     model m;
     save s;

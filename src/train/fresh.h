@@ -60,7 +60,7 @@ double fresh_number(const model *m, const tensor *w, uint64_t seed, int64_t row,
 
 /* Writes config.json and model.safetensors into the directory, which is made if need be. Weights that
  * `base`, a model with its weights or NULL, has too are as they are there. */
-weft_status fresh_write(const char *directory, const char *config, size_t length,
-                        const model *base, uint64_t seed, host *h, weft_error *err);
+weft_status fresh_write(const char *directory, const char *config, size_t length, const model *base,
+                        uint64_t seed, host *h, weft_error *err);
 
 #endif

@@ -36,8 +36,7 @@ weft_status columns_parse(columns *c, const char *names, weft_error *err)
         if (c->n == TABLE_FIELDS)
             return weft_fail(err, WEFT_EINVAL, "more than %d columns", TABLE_FIELDS);
         if (!column_by_name(at, n, &c->is[c->n]))
-            return weft_fail(err, WEFT_EINVAL,
-                             "column \"%.*s\"; text, pair, label and - are known",
+            return weft_fail(err, WEFT_EINVAL, "column \"%.*s\"; text, pair, label and - are known",
                              (int)(n < 40 ? n : 40), at);
         count[c->is[c->n]]++;
         more = at[n] == ',';
@@ -68,9 +67,11 @@ static char *room_for(reading *r, size_t n, weft_error *err)
 
 static weft_status check_label(const reading *r, const labelled *one, weft_error *err)
 {
-    if (one->n_label > 0 && one->n_label <= MAX_LABEL_NAME && !memchr(one->label, '\0', one->n_label))
+    if (one->n_label > 0 && one->n_label <= MAX_LABEL_NAME &&
+        !memchr(one->label, '\0', one->n_label))
         return WEFT_OK;
-    return weft_fail(err, WEFT_EFORMAT, "%s:%lld: a label of %zu bytes, expected 1 to %d, none of "
+    return weft_fail(err, WEFT_EFORMAT,
+                     "%s:%lld: a label of %zu bytes, expected 1 to %d, none of "
                      "them 0",
                      r->file->path, (long long)one->line, one->n_label, MAX_LABEL_NAME);
 }
@@ -181,7 +182,8 @@ static weft_status read_object(reading *r, const json_t *root, const char *place
                          !json_is_string(text) ? "text"
                          : label               ? "text_pair"
                                                : "label",
-                         !json_is_string(text) || label ? "a string" : "a string or a whole number");
+                         !json_is_string(text) || label ? "a string"
+                                                        : "a string or a whole number");
     one->n = json_string_length(text);
     one->n_pair = second ? json_string_length(second) : 0;
     char *to = room_for(r, one->n + one->n_pair + one->n_label, err);
@@ -232,8 +234,8 @@ static weft_status read_lines(reading *r, weft_error *err)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-weft_status labelled_each(const file *f, data_kind kind, const columns *c, labelled_fn *fn, void *ud,
-                          mem *m, weft_error *err)
+weft_status labelled_each(const file *f, data_kind kind, const columns *c, labelled_fn *fn,
+                          void *ud, mem *m, weft_error *err)
 {
     weft_error local;
     reading r = { .file = f, .columns = c, .fn = fn, .ud = ud, .mem = m };
@@ -325,7 +327,7 @@ static label_name *new_label(label_set *l, const char *name, size_t n, weft_erro
     return text ? made : NULL;
 }
 
-static weft_status labels_begin(label_set *l, int64_t most, mem *m, weft_error *err)
+static weft_status begin(label_set *l, int64_t most, mem *m, weft_error *err)
 {
     *l = (label_set){ 0 };
     const weft_status status = arena_init(&l->store, ARENA_GROWING, m, 0, "labels", err);
@@ -336,23 +338,39 @@ static weft_status labels_begin(label_set *l, int64_t most, mem *m, weft_error *
     return l->name ? WEFT_OK : err->code;
 }
 
-static weft_status keep_label(void *ud, const labelled *one, weft_error *err)
+weft_status labels_begin(label_set *l, mem *m, weft_error *err)
 {
-    label_set *l = ud;
+    return begin(l, MAX_LABEL, m, err);
+}
+
+weft_status labels_add(label_set *l, const char *name, size_t n, weft_error *err)
+{
     bool there;
-    const int64_t at = place_of(l, one->label, one->n_label, &there);
+    const int64_t at = place_of(l, name, n, &there);
     if (there)
         return WEFT_OK;
     if (l->n == MAX_LABEL)
-        return weft_fail(err, WEFT_EINVAL, "line %lld: more than %d labels", (long long)one->line,
-                         MAX_LABEL);
-    label_name *made = new_label(l, one->label, one->n_label, err);
+        return weft_fail(err, WEFT_EINVAL, "more than %d labels", MAX_LABEL);
+    label_name *made = new_label(l, name, n, err);
     if (!made)
         return err->code;
     memmove(&l->by_name[at + 1], &l->by_name[at], (size_t)(l->n - at) * sizeof *l->by_name);
     l->by_name[at] = made;
     l->n++;
     return WEFT_OK;
+}
+
+void labels_number(label_set *l)
+{
+    for (int64_t i = 0; i < l->n; i++) {
+        l->by_name[i]->id = (int32_t)i;
+        l->name[i] = l->by_name[i]->name;
+    }
+}
+
+static weft_status keep_label(void *ud, const labelled *one, weft_error *err)
+{
+    return labels_add(ud, one->label, one->n_label, err);
 }
 
 static weft_status list_file(label_set *l, const char *path, data_kind kind, const columns *c,
@@ -371,13 +389,10 @@ static weft_status list_file(label_set *l, const char *path, data_kind kind, con
 weft_status labels_list(label_set *l, const char *const *path, int n_path, data_kind kind,
                         const columns *c, weft_load load, host *h, weft_error *err)
 {
-    weft_status status = labels_begin(l, MAX_LABEL, &h->mem, err);
+    weft_status status = labels_begin(l, &h->mem, err);
     for (int i = 0; i < n_path && status == WEFT_OK; i++)
         status = list_file(l, path[i], kind, c, load, h, err);
-    for (int64_t i = 0; i < l->n && status == WEFT_OK; i++) {
-        l->by_name[i]->id = (int32_t)i;
-        l->name[i] = l->by_name[i]->name;
-    }
+    labels_number(l);
     if (status == WEFT_OK && l->n < 2)
         status = weft_fail(err, WEFT_EFORMAT, "%s: %s; there is nothing to learn", path[0],
                            l->n ? "one label only" : "no labels");
@@ -388,7 +403,7 @@ weft_status labels_list(label_set *l, const char *const *path, int n_path, data_
 
 weft_status labels_of_model(label_set *l, const model *m, weft_error *err)
 {
-    weft_status status = labels_begin(l, m->n_out, &m->host->mem, err);
+    weft_status status = begin(l, m->n_out, &m->host->mem, err);
     for (int64_t i = 0; i < m->n_out && status == WEFT_OK; i++) {
         char made[40];
         snprintf(made, sizeof made, "LABEL_%lld", (long long)i);

@@ -35,8 +35,8 @@ typedef struct labelled {
 typedef weft_status labelled_fn(void *ud, const labelled *one, weft_error *err);
 
 /* Tells every text of a file of this kind, until fn fails. */
-weft_status labelled_each(const file *f, data_kind kind, const columns *c, labelled_fn *fn, void *ud,
-                          mem *m, weft_error *err);
+weft_status labelled_each(const file *f, data_kind kind, const columns *c, labelled_fn *fn,
+                          void *ud, mem *m, weft_error *err);
 
 /* Does the file have labels? Tables do, JSONL if its first line has one. */
 bool labelled_is_here(const char *path, data_kind asked, host *h);
@@ -50,10 +50,15 @@ typedef struct label_name {
 
 typedef struct label_set {
     arena store;
-    label_name **by_name;   /* [n] sorted */
-    const char **name; /* [n] by id */
+    label_name **by_name; /* [n] sorted */
+    const char **name;    /* [n] by id */
     int64_t n;
 } label_set;
+
+/* A set that grows: names are added in any order, and get their ids when all are there. */
+weft_status labels_begin(label_set *l, mem *m, weft_error *err);
+weft_status labels_add(label_set *l, const char *name, size_t n, weft_error *err);
+void labels_number(label_set *l);
 
 /* All names in these files, with ids in their order; two at least. */
 weft_status labels_list(label_set *l, const char *const *path, int n_path, data_kind kind,

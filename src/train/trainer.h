@@ -26,13 +26,13 @@ typedef struct trainer_report {
     double lr, norm; /* of all gradients, before clipping */
     bool skipped;    /* loss or norm is not finite: nothing was learned */
     int64_t n_skipped;
-    int64_t n_row;     /* of this step */
-    int64_t n_row_all; /* of all steps so far */
-    double seconds;    /* that the step took, without evaluation and checkpoint */
-    bool evaluated;    /* after this step: */
-    double val_loss;   /* mean over all targets of the validation split, */
+    int64_t n_row;       /* of this step */
+    int64_t n_row_all;   /* of all steps so far */
+    double seconds;      /* that the step took, without evaluation and checkpoint */
+    bool evaluated;      /* after this step: */
+    double val_loss;     /* mean over all targets of the validation split, */
     double val_accuracy; /* and the share of them that is right, of a model that classifies */
-    double best;       /* of all evaluations so far; INFINITY before the first */
+    double best;         /* of all evaluations so far; INFINITY before the first */
     int64_t best_step;
     bool saved;
     double left; /* seconds until the end: first a prediction, then what steps took so far */

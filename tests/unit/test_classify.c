@@ -19,7 +19,8 @@ static const char *tokenizer_path(void)
         "\"single_word\": false, \"lstrip\": false, \"rstrip\": false, \"normalized\": false, "
         "\"special\": true}], \"normalizer\": null, \"pre_tokenizer\": null, \"post_processor\": "
         "{\"type\": \"BertProcessing\", \"sep\": [\"[SEP]\", 3], \"cls\": [\"[CLS]\", 2]}, "
-        "\"decoder\": null, \"model\": {\"type\": \"BPE\", \"merges\": [], \"vocab\": {\"[PAD]\": 0, "
+        "\"decoder\": null, \"model\": {\"type\": \"BPE\", \"merges\": [], \"vocab\": {\"[PAD]\": "
+        "0, "
         "\"[MASK]\": 1, \"[CLS]\": 2, \"[SEP]\": 3");
     for (int c = 'a'; c <= 'z'; c++)
         n += (size_t)snprintf(json + n, sizeof json - n, ", \"%c\": %d", c, c - 'a' + 4);
@@ -124,8 +125,8 @@ static void check_head(const model *m)
 static void new_heads(void **state)
 {
     (void)state;
-    static const char *const bases[] = { "bert",         "bert-fill",    "bert-tag",
-                                         "roberta-fill", "distilbert-fill" };
+    static const char *const bases[] = { "bert", "bert-fill", "bert-tag", "roberta-fill",
+                                         "distilbert-fill" };
     for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
         char base[64], name[64];
         snprintf(base, sizeof base, "golden/%s", bases[i]);

@@ -16,7 +16,8 @@ static const char *tokenizer_path(void)
     char json[4096];
     size_t n = (size_t)snprintf(
         json, sizeof json,
-        "{\"version\": \"1.0\", \"added_tokens\": [], \"normalizer\": null, \"pre_tokenizer\": null, "
+        "{\"version\": \"1.0\", \"added_tokens\": [], \"normalizer\": null, \"pre_tokenizer\": "
+        "null, "
         "\"post_processor\": {\"type\": \"BertProcessing\", \"sep\": [\"[SEP]\", 2], \"cls\": "
         "[\"[CLS]\", 1]}, \"decoder\": null, \"model\": {\"type\": \"BPE\", \"merges\": [], "
         "\"vocab\": {\"[PAD]\": 0, \"[CLS]\": 1, \"[SEP]\": 2");
@@ -117,11 +118,13 @@ static const char *texts_of(lesson *l, const data_part *p)
             at += (size_t)snprintf(text + at, sizeof text - at, "%s", at ? " " : "");
             for (int32_t k = 1; k < n - 1; k++) {
                 assert_true(row[k].pos == k && !row[k].wanted && row[k].target == NO_TARGET);
-                assert_int_equal(row[k].type, row[k].id == SEP ? 0 : row[k - 1].id == SEP || row[k - 1].type);
+                assert_int_equal(row[k].type,
+                                 row[k].id == SEP ? 0 : row[k - 1].id == SEP || row[k - 1].type);
                 at += (size_t)snprintf(text + at, sizeof text - at, "%c",
                                        row[k].id == SEP ? '/' : 'a' + row[k].id - A);
             }
-            at += (size_t)snprintf(text + at, sizeof text - at, "=%s", l->labels.name[row[0].target]);
+            at += (size_t)snprintf(text + at, sizeof text - at, "=%s",
+                                   l->labels.name[row[0].target]);
         }
     }
     data_room_free(&b, &l->data);
@@ -159,9 +162,10 @@ static void objects(void **state)
                     .text = "{\"text\": \"ab\", \"label\": \"no\"}\n\n"
                             "{\"label\": \"yes\", \"text\": \"c\", \"text_pair\": \"d\"}" },
            "ab=no c/d=yes");
-    expect((given){ .name = "t.jsonl",
-                    .text = "{\"text\": \"ab\", \"label\": 10}\n{\"text\": \"c\", \"label\": -9}\n" },
-           "ab=10 c=-9");
+    expect(
+        (given){ .name = "t.jsonl",
+                 .text = "{\"text\": \"ab\", \"label\": 10}\n{\"text\": \"c\", \"label\": -9}\n" },
+        "ab=10 c=-9");
 }
 
 static void refusals(void **state)
@@ -174,13 +178,16 @@ static void refusals(void **state)
     refuse((given){ .name = "t.tsv", .text = "\n" }, "no labels");
     refuse((given){ .name = "t.tsv", .text = "\xFF\tx\n" }, "byte 0 is not UTF-8");
     refuse((given){ .name = "t.txt", .text = "a\tx\n" }, "labels are read from TSV, CSV and JSONL");
-    refuse((given){ .name = "t.csv", .text = "\"a,x\n" }, "t.csv:1: a field in quotes does not end");
+    refuse((given){ .name = "t.csv", .text = "\"a,x\n" },
+           "t.csv:1: a field in quotes does not end");
     refuse((given){ .name = "t.jsonl", .text = "{\"text\": \"a\"}" }, "\"label\" is missing");
-    refuse((given){ .name = "t.jsonl", .text = "{\"text\": 1, \"label\": 1}" }, "\"text\" is missing");
-    refuse((given){ .name = "t.jsonl", .text = "{\"text\": \"a\", \"label\": 1.5}" }, "whole number");
-    refuse((given){ .name = "t.jsonl",
-                    .text = "{\"text\": \"a\", \"text_pair\": 1, \"label\": 1}" },
-           "\"text_pair\" is missing, or not a string");
+    refuse((given){ .name = "t.jsonl", .text = "{\"text\": 1, \"label\": 1}" },
+           "\"text\" is missing");
+    refuse((given){ .name = "t.jsonl", .text = "{\"text\": \"a\", \"label\": 1.5}" },
+           "whole number");
+    refuse(
+        (given){ .name = "t.jsonl", .text = "{\"text\": \"a\", \"text_pair\": 1, \"label\": 1}" },
+        "\"text_pair\" is missing, or not a string");
     refuse((given){ .name = "t.jsonl", .text = "{\"text\": \"a\", \"label\": \"x\\u0000\"}" },
            "none of them 0");
     refuse((given){ .name = "t.tsv", .text = "a\tx\nb\ty\n", .columns = "text" }, "one label");
@@ -304,7 +311,8 @@ static void faults_everywhere(void **state)
         { .name = "f.tsv", .text = "ab\tx\nc\ty\n" },
         { .name = "f.csv", .text = "x,\"a\"\"b\"\ny,c\n", .columns = "label,-" },
         { .name = "f.csv", .text = "x,\"ab\"\ny,c\n", .columns = "label,text" },
-        { .name = "f.jsonl", .text = "{\"text\":\"a\",\"label\":1}\n{\"text\":\"b\",\"label\":2}\n" },
+        { .name = "f.jsonl",
+          .text = "{\"text\":\"a\",\"label\":1}\n{\"text\":\"b\",\"label\":2}\n" },
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         char path[4096], tokens[4096];

@@ -52,7 +52,9 @@ static void tabs(void **state)
     expect("\t", false, "|@1;");
     expect("a\t\tb\n\n\nc", false, "a||b@1;c@4;");
     expect("\"a\tb\"\n", false, "\"a|b\"@1;"); /* nothing is quoted */
-    expect("\xEF\xBB\xBF" "a\tb", false, "a|b@1;");
+    expect("\xEF\xBB\xBF"
+           "a\tb",
+           false, "a|b@1;");
 }
 
 static void commas(void **state)
