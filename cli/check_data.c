@@ -100,7 +100,8 @@ static void print_info(const weft_data_info *i)
     print_part("training", &i->train);
     if (i->validation.n_sample > 0)
         print_part("validation", &i->validation);
-    if (i->end_id < 0)
+    print_some("labels", i->n_label, "of texts");
+    if (i->end_id < 0 && i->n_label == 0)
         printf("ends          none: no token ends a text\n");
     print_some("empty", i->n_empty, "documents are left out");
     print_some("prompts", i->n_prompt, "documents have a part that is only read");

@@ -8,6 +8,8 @@ static const char *positional[2]; /* MODEL, TEXT */
 static load_options load;
 static text_options lines;
 static text_list data;
+static const char *columns;
+static int format; /* 0: by name */
 static int64_t top = 1;
 static bool json;
 
@@ -16,7 +18,11 @@ static const option options[] = {
     OPTION_LINES(lines),
     OPTION_PAIRS(lines),
     OPTION_TRUNCATE(lines),
-    { 'd', "data", OPT_LIST, &data, "PATH", 0, "pictures with classes: how many are right?" },
+    { 'd', "data", OPT_LIST, &data, "PATH", 0,
+      "pictures or texts with labels: how many are right?" },
+    { 0, "columns", OPT_TEXT, &columns, "NAMES", RARE,
+      "of tables: text, pair, label, - (text,label)" },
+    { 0, "format", OPT_CHOICE, &format, "jsonl|tsv|csv", RARE, "of --data (by name)" },
     { 'k', "top", OPT_INT, &top, "N", 0, "likeliest labels to show (1; 0: all)" },
     OPTION_THREADS(lines.threads),
     OPTION_RAM_MAX(load.ram_max),
@@ -27,7 +33,7 @@ static const option options[] = {
 
 static const char examples[] = "  weft classify model \"A gripping film.\"\n"
                                "  weft classify model -f reviews.txt --top 0 --json\n"
-                               "  weft classify vit picture.png --top 5\n"
+                               "  weft classify model --data dev.tsv\n"
                                "  weft classify vit --data pictures/\n";
 
 static const char about[] =
@@ -137,9 +143,29 @@ static int show_tokens(void *ud, int64_t i, const weft_tokens *tokens, const wef
     return 0;
 }
 
-/* Pictures whose classes are known. */
+/* Texts whose labels are known. */
+static void score_texts(weft_model *m, int n_thread, weft_score *s, weft_error *err)
+{
+    static const weft_data_kind kinds[] = { WEFT_DATA_BY_NAME, WEFT_DATA_JSONL, WEFT_DATA_TSV,
+                                            WEFT_DATA_CSV };
+    weft_train_options o;
+    weft_train_defaults(&o, sizeof o);
+    o.data = data.at;
+    o.n_data = data.n;
+    o.data_kind = kinds[format];
+    o.columns = columns;
+    o.threads = n_thread;
+    o.load = load.no_mmap ? WEFT_LOAD_COPY : WEFT_LOAD_MAP;
+    weft_tokenizer *t = cli_tokenizer(load.path, &load, NULL, err);
+    if (t)
+        weft_text_score(m, t, &o, s, err);
+    weft_tokenizer_free(t);
+}
+
+/* Pictures or texts whose classes are known. */
 static int score(void)
 {
+    weft_model_info info = { .struct_size = sizeof info };
     weft_error err = { 0 };
     weft_score s = { .struct_size = sizeof s };
     int n_thread = 0;
@@ -148,7 +174,11 @@ static int score(void)
         return code;
     weft_model *m = cli_open(&load, &err);
     if (m)
+        weft_model_get_info(m, &info);
+    if (m && info.images)
         weft_image_score(m, data.at, data.n, n_thread, &s, &err);
+    else if (m)
+        score_texts(m, n_thread, &s, &err);
     weft_model_close(m);
     if (err.code)
         return cli_fail(&err);

@@ -1,4 +1,4 @@
-/* weft train - a model from text or pictures: a new one, or one that goes on learning. */
+/* weft train - a model from text, labelled text or pictures: a new one, or one that goes on learning. */
 #include "cli.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 static const char *positional[1]; /* MODEL */
 static const char *model, *out, *preset, *arch, *tokenizer, *separator;
-static const char *prompt = "\n", *save_ids;
+static const char *prompt = "\n", *save_ids, *columns, *validation_data;
 static int schedule = 1, format, objective; /* 0: by name, by data */
 static text_list data, frozen;
 static int64_t n_layer, d_model, n_head, n_head_kv, d_ff, n_vocab = UNSET;
@@ -34,7 +34,7 @@ static const option options[] = {
     { 'm', "model", OPT_TEXT, &model, "PATH", 0, "go on from this model; otherwise a new one:" },
     { 0, "preset", OPT_TEXT, &preset, "NAME", 0, "its shape: tiny, mini, small, base (tiny)" },
     { 0, "arch", OPT_TEXT, &arch, "NAME", RARE,
-      "llama, gpt2, t5, bart, marian, transformer, vit (preset's)" },
+      "llama, gpt2, t5, bart, marian, transformer, bert, vit" },
     { 0, "objective", OPT_CHOICE, &objective, "pairs|spans|infill", RARE,
       "of an encoder-decoder (by data)" },
     { 0, "layers", OPT_INT, &n_layer, "N", RARE, "blocks (the preset's)" },
@@ -51,12 +51,16 @@ static const option options[] = {
     { 0, "characters", OPT_FLAG, &characters, NULL, 0,
       "every character is a token (BPE of bytes)" },
     { 'v', "vocab-size", OPT_INT, &n_vocab, "N", RARE, "tokens of a new BPE, at most (4096)" },
-    { 0, "format", OPT_CHOICE, &format, "text|jsonl|ids|raw16|tsv", RARE, "of data (by name)" },
+    { 0, "format", OPT_CHOICE, &format, "text|jsonl|ids|raw16|tsv|csv", RARE, "of data (by name)" },
+    { 0, "columns", OPT_TEXT, &columns, "NAMES", RARE,
+      "of tables with labels: text, pair, label, - (text,label)" },
     { 0, "separator", OPT_TEXT, &separator, "TEXT", RARE,
       "between documents; \"\": empty lines (a file is one)" },
     { 0, "parse-special", OPT_FLAG, &parse_special, NULL, RARE,
       "special tokens spelled in the text are those tokens" },
     { 0, "validation", OPT_REAL, &validation, "SHARE", RARE, "of the data kept apart (0.1)" },
+    { 0, "validation-data", OPT_TEXT, &validation_data, "FILE", RARE,
+      "kept apart, instead of a share" },
     { 0, "check-data", OPT_FLAG, &check_data, NULL, 0, "do not train: count, and show samples" },
     { 0, "show", OPT_INT, &show_data, "N", RARE, "samples that --check-data shows (2)" },
     { 0, "save-ids", OPT_TEXT, &save_ids, "FILE", RARE, "do not train: write the data as ids" },
@@ -99,7 +103,7 @@ static const char examples[] =
     "  weft train --data input.txt --out run\n"
     "  weft train --preset mini -d stories.txt --separator '<|endoftext|>' -o run\n"
     "  weft train model-directory --data notes.txt --lr 1e-5 -n 200 --out tuned\n"
-    "  weft train model-directory --data chat.jsonl --check-data\n"
+    "  weft train bert-directory --data reviews.tsv --check-data\n"
     "  weft train --data pictures/ --image-size 64 --out run --resume\n";
 
 static int train_main(void);
@@ -160,6 +164,15 @@ static void show_line(show *s, const weft_train_progress *p)
     s->shown = cli_now();
 }
 
+/* ", 88.12 % right" where there is something that can be. */
+static const char *accuracy(double share, char *text, size_t size)
+{
+    text[0] = '\0';
+    if (isfinite(share))
+        snprintf(text, size, ", %.2f %% right", 100 * share);
+    return text;
+}
+
 static void end_line(const show *s)
 {
     if (s->live && s->shown > 0)
@@ -185,6 +198,7 @@ static void put_metrics(const show *s, const weft_train_progress *p)
     put_number(f, "tokens_per_second", p->tokens_per_second);
     put_number(f, "share", p->share);
     put_number(f, "val_loss", p->val_loss);
+    put_number(f, "val_accuracy", p->val_accuracy);
     if (p->skipped)
         fputs(",\"skipped\":true", f);
     if (s->n_sample > 0 && isfinite(p->val_loss)) {
@@ -322,7 +336,8 @@ static bool begin(show *s, const weft_train_progress *p, const weft_model *m)
     if (p->step > 0)
         fprintf(stderr, "weft: goes on from step %lld\n", (long long)p->step);
     if (isfinite(p->val_loss))
-        fprintf(stderr, "step %lld  validation %.4f\n", (long long)p->step, p->val_loss);
+        fprintf(stderr, "step %lld  validation %.4f%s\n", (long long)p->step, p->val_loss,
+                accuracy(p->val_accuracy, bytes, sizeof bytes));
     return true;
 }
 
@@ -332,14 +347,16 @@ static bool listen(void *ud, const weft_train_progress *p, weft_model *m)
     cli_progress_end(); /* of reading */
     if (!s->metrics && !begin(s, p, m))
         return false;
+    char right[32];
     const bool first = isnan(p->lr), looked = isfinite(p->val_loss) && !first;
     const double since = cli_now() - s->shown;
     if (!first && (looked || p->skipped || p->step == p->n_step || since > (s->live ? 0.1 : 5)))
         show_line(s, p);
     if (looked) {
         end_line(s);
-        fprintf(stderr, "step %lld  validation %.4f (best %.4f at step %lld)\n", (long long)p->step,
-                p->val_loss, p->best_val_loss, (long long)p->best_step);
+        fprintf(stderr, "step %lld  validation %.4f%s (best %.4f at step %lld)\n",
+                (long long)p->step, p->val_loss, accuracy(p->val_accuracy, right, sizeof right),
+                p->best_val_loss, (long long)p->best_step);
         take_sample(s, m);
     }
     if (!first || isfinite(p->val_loss))
@@ -387,6 +404,8 @@ static void fill(weft_train_options *o)
     o->data_kind = (weft_data_kind)format;
     o->separator = separator;
     o->parse_special = parse_special;
+    o->columns = columns;
+    o->validation_data = validation_data;
     o->n_ctx = n_ctx;
     o->image_size = image_size;
     o->patch_size = patch_size;
@@ -441,7 +460,8 @@ static int finish(const weft_train_info *i, const show *s)
            (long long)i->n_parameter, (long long)i->n_token);
     printf("loss          %.4f, the last ones %.4f\n", i->loss, i->smoothed);
     if (isfinite(i->val_loss))
-        printf("validation    %.4f, best %.4f at step %lld\n", i->val_loss, i->best_val_loss,
+        printf("validation    %.4f%s, best %.4f at step %lld\n", i->val_loss,
+               accuracy(i->val_accuracy, a, sizeof a), i->best_val_loss,
                (long long)i->best_step);
     if (i->n_skipped > 0)
         printf("skipped       %lld steps, whose numbers were not finite\n",

@@ -540,7 +540,7 @@ WEFT_API weft_image *weft_image_decode(weft_model *model, const void *data, size
                                        weft_error *err);
 WEFT_API void weft_image_free(weft_image *image);
 
-/* How many of some pictures a model knows. */
+/* How many of some pictures, or texts, a model knows. */
 typedef struct weft_score {
     size_t struct_size;
     int64_t n, n_right;
@@ -881,7 +881,10 @@ typedef enum weft_schedule {
 
 /* By name: ids by what the file begins with, JSONL by .jsonl, TSV by .tsv, all others are text. TSV: a
  * source, a tab and a target on each line. RAW16: ids of two
- * bytes and nothing else, as nanoGPT writes them. */
+ * bytes and nothing else, as nanoGPT writes them.
+ *
+ * For a model that reads texts as wholes, tables have labels: TSV, CSV (by .csv), and JSONL with
+ * "text", "label" and perhaps "text_pair". */
 typedef enum weft_data_kind {
     WEFT_DATA_BY_NAME,
     WEFT_DATA_TEXT,
@@ -889,6 +892,7 @@ typedef enum weft_data_kind {
     WEFT_DATA_IDS,
     WEFT_DATA_RAW16,
     WEFT_DATA_TSV,
+    WEFT_DATA_CSV,
 } weft_data_kind;
 
 /* Before the first step, and after every one. Numbers that there are none of are NaN. */
@@ -907,8 +911,9 @@ typedef struct weft_train_progress {
     double seconds_left; /* before the first step: a prediction */
     bool skipped;        /* numbers were not finite: nothing was learned from this step */
     int64_t n_skipped;
-    bool saved;   /* a checkpoint was written */
-    size_t bytes; /* memory taken at most so far: nearly all of it before the first step */
+    bool saved;          /* a checkpoint was written */
+    size_t bytes;        /* memory taken at most so far: nearly all of it before the first step */
+    double val_accuracy; /* beside val_loss: the share that is right, where labels are learned */
 } weft_train_progress;
 
 /* The model may be run meanwhile, for a sample of what it writes by now; what is made from it must
@@ -986,6 +991,13 @@ typedef struct weft_train_options {
     int64_t shift;      /* pixels by which pictures are moved at most while they are learned from */
 
     weft_objective objective; /* of an encoder-decoder */
+
+    /* Where texts have labels, a model that reads them as wholes learns to classify. One that has no
+     * such head gets a new one. */
+    const char
+        *columns; /* of tables: "label,text,text" ("text,label"); "pair" is a second text, and
+                            "-" is passed over */
+    const char *validation_data; /* a file that is kept apart, instead of a share; or NULL */
 } weft_train_options;
 
 /* What is sensible for a small model; struct_size is set. */
@@ -998,9 +1010,10 @@ typedef struct weft_train_info {
     int64_t n_parameter;
     double loss, smoothed, val_loss, best_val_loss;
     int64_t best_step, n_skipped, n_token;
-    bool stopped;      /* by the caller, before all were taken */
-    double seconds;    /* predicted before the first step */
-    size_t bytes_peak; /* memory taken at most */
+    bool stopped;        /* by the caller, before all were taken */
+    double seconds;      /* predicted before the first step */
+    size_t bytes_peak;   /* memory taken at most */
+    double val_accuracy; /* the last; NaN: there was none */
 } weft_train_info;
 
 /* Trains until there are n_step steps, or a caller or a validation loss that gets no better ends it;
@@ -1009,6 +1022,12 @@ typedef struct weft_train_info {
  * on with. info may be NULL. */
 WEFT_API weft_status weft_train(const weft_train_options *options, weft_train_info *info,
                                 weft_error *err);
+
+/* How many texts with labels a model knows that classifies; of the options those count that speak of
+ * data. Texts that are too long for it lose their end, as in training. */
+WEFT_API weft_status weft_text_score(weft_model *model, const weft_tokenizer *tokenizer,
+                                     const weft_train_options *data, weft_score *score,
+                                     weft_error *err);
 
 /* ---- data of a run, before it begins --------------------------------------------------------- */
 
@@ -1040,7 +1059,8 @@ typedef struct weft_data_info {
     int64_t n_prompt;  /* documents with a part that is only read; */
     int64_t n_astride; /* those of them in which one token is part of both */
     weft_data_counts train, validation;
-    size_t bytes; /* memory that is taken */
+    size_t bytes;    /* memory that is taken */
+    int64_t n_label; /* of texts that have labels; 0: they have none */
 } weft_data_info;
 
 WEFT_API void weft_data_get_info(const weft_data *data, weft_data_info *info);
@@ -1049,7 +1069,7 @@ WEFT_API void weft_data_get_info(const weft_data *data, weft_data_info *info);
 typedef struct weft_data_token {
     size_t struct_size;
     int32_t sequence; /* within the sample: tokens of one do not see another */
-    int32_t id;
+    int32_t id;       /* -1: this is the label of the text before it */
     const char *text; /* not terminated; special tokens as they are spelled */
     size_t length;
     bool special;

@@ -36,6 +36,9 @@ void give(void *to, size_t to_size, void *from, size_t size);
 /* The bytes of a token where they lie, and how many: as weft_tokenizer_piece. */
 int64_t tokenizer_bytes(const weft_tokenizer *t, int32_t id, const char **bytes);
 
+/* What it is made of. */
+const struct tokenizer *tokenizer_inside(const weft_tokenizer *t);
+
 /* NULL for the default; an error where there is no such type. */
 bool take_kv_type(weft_kv_type from, const dtype **to, weft_error *err);
 

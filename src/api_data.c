@@ -5,6 +5,7 @@
 struct weft_data {
     host host;
     tokenizer tokenizer;
+    run_labels labels;
     dataset data;
 };
 
@@ -26,7 +27,7 @@ static weft_status make_tokenizer(weft_data *d, const weft_train_options *o, wef
         status = source_json(&d->tokenizer, json.at, json.n, err);
         if (status == WEFT_OK)
             status = tokenizer_finish(&d->tokenizer, err);
-        d->tokenizer.eos = 0; /* the first of its special tokens */
+        d->tokenizer.eos = how.wordpiece ? -1 : 0; /* the first of its special tokens */
         if (status != WEFT_OK)
             tokenizer_free(&d->tokenizer);
     }
@@ -40,19 +41,25 @@ static weft_status find_sizes(weft_data *d, const weft_train_options *o, const c
 {
     if (from) {
         model m;
-        const weft_status status = model_open(&m, from, WEFT_LOAD_MAP, &d->host, err);
+        weft_status status = model_open(&m, from, WEFT_LOAD_MAP, &d->host, err);
         if (status == WEFT_OK) {
             *of = learned_of(&m);
+            status = take_labels(&d->labels, o, &m, &d->host, err);
             model_close(&m);
         }
         return status;
     }
     fresh_shape s = { 0 };
-    const weft_status status = shape_of(o, &s, err);
+    weft_status status = shape_of(o, &s, err);
+    if (status == WEFT_OK)
+        status = take_labels(&d->labels, o, NULL, &d->host, err);
+    if (status != WEFT_OK)
+        return status;
     const int64_t V = (int64_t)d->tokenizer.n_id;
-    *of = (learned){ V, s.n_ctx, WEFT_TASK_GENERATE, fresh_encodes(s.arch) ? V : 0,
-                     d->tokenizer.eos };
-    return status;
+    *of = (learned){
+        V, s.n_ctx, fresh_task(s.arch), fresh_encodes(s.arch) ? V : 0, d->tokenizer.eos, NULL
+    };
+    return WEFT_OK;
 }
 
 static weft_status open_data(weft_data *d, const weft_train_options *o, weft_error *err)
@@ -65,12 +72,15 @@ static weft_status open_data(weft_data *d, const weft_train_options *o, weft_err
         return status;
     data_options how;
     status = find_sizes(d, o, from, &of, err);
+    of.labels = status == WEFT_OK && d->labels.used ? &d->labels : NULL;
     if (status == WEFT_OK)
         status = data_of(o, &d->tokenizer, &of, &how, err);
     if (status == WEFT_OK)
         status = data_open(&d->data, o->data, o->n_data, &how, &d->host, err);
-    if (status != WEFT_OK)
+    if (status != WEFT_OK) {
+        drop_labels(&d->labels);
         tokenizer_free(&d->tokenizer);
+    }
     return status;
 }
 
@@ -104,6 +114,7 @@ void weft_data_close(weft_data *d)
     if (!d)
         return;
     data_close(&d->data);
+    drop_labels(&d->labels);
     tokenizer_free(&d->tokenizer);
     host h = d->host; /* the block is freed through the host that lies in it */
     mem_free(&h.mem, d);
@@ -136,7 +147,8 @@ void weft_data_get_info(const weft_data *d, weft_data_info *info)
                          .n_astride = c->n_astride,
                          .train = counts_of(&d->data.train),
                          .validation = counts_of(&d->data.validation),
-                         .bytes = d->host.mem.used };
+                         .bytes = d->host.mem.used,
+                         .n_label = d->labels.set.n };
     give(info, info->struct_size, &i, sizeof i);
 }
 
@@ -188,5 +200,7 @@ weft_status weft_data_save(const weft_data *d, const char *path, weft_error *err
     *err = (weft_error){ 0 };
     if (!d || !path)
         return weft_fail(err, WEFT_EINVAL, "no %s given", d ? "path" : "data");
+    if (d->labels.used)
+        return weft_fail(err, WEFT_EINVAL, "%s: ids have no labels", path);
     return corpus_save(&d->data.corpus, path, err);
 }

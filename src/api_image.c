@@ -2,6 +2,7 @@
 #include "api.h"
 
 #include "engine/encode.h"
+#include "train/learner.h"
 #include "train/pictures.h"
 
 typedef struct image_block {
@@ -78,21 +79,6 @@ typedef struct scoring {
     weft_score score;
 } scoring;
 
-static void count_one(scoring *s, const float *z, int32_t label)
-{
-    const int64_t n = s->model->n_out;
-    double sum = 0;
-    int64_t best = 0;
-    for (int64_t k = 1; k < n; k++)
-        best = z[k] > z[best] ? k : best;
-    const double largest = (double)z[best];
-    for (int64_t k = 0; k < n; k++)
-        sum += exp((double)z[k] - largest);
-    s->score.n++;
-    s->score.n_right += best == label;
-    s->score.loss += log(sum) + largest - (double)z[label];
-}
-
 /* Pictures [i, i + n). */
 static weft_status score_some(scoring *s, int64_t i, int64_t n, weft_error *err)
 {
@@ -108,8 +94,10 @@ static weft_status score_some(scoring *s, int64_t i, int64_t n, weft_error *err)
         in[k] = (weft_input){ .features = to, .n = m->n_ctx, .out = s->out + k * m->n_out };
     }
     const weft_status status = encode_engine_eval(s->engine, in, n, err);
-    for (int64_t k = 0; k < n && status == WEFT_OK; k++)
-        count_one(s, in[k].out, p->label[i + k]);
+    for (int64_t k = 0; k < n && status == WEFT_OK; k++) {
+        s->score.n_right += logits_score(in[k].out, m->n_out, p->label[i + k], &s->score.loss);
+        s->score.n++;
+    }
     return status;
 }
 

@@ -53,6 +53,11 @@ void weft_tokenizer_free(weft_tokenizer *t)
     mem_free(&h.mem, t);
 }
 
+const tokenizer *tokenizer_inside(const weft_tokenizer *t)
+{
+    return &t->inner;
+}
+
 void weft_tokenizer_get_info(const weft_tokenizer *t, weft_tokenizer_info *info)
 {
     static const char *const models[] = { "BPE", "Unigram", "WordPiece", "WordLevel" };

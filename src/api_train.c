@@ -87,7 +87,7 @@ static weft_status check(const weft_train_options *o, weft_error *err)
             return weft_fail(err, WEFT_EINVAL, "path %d is NULL", i);
     if (o->n_frozen < 0 || (o->n_frozen > 0 && !o->frozen))
         return weft_fail(err, WEFT_EINVAL, "no patterns of names given");
-    if ((unsigned)o->schedule >= N_SCHEDULE || (unsigned)o->data_kind > WEFT_DATA_TSV)
+    if ((unsigned)o->schedule >= N_SCHEDULE || (unsigned)o->data_kind > WEFT_DATA_CSV)
         return weft_fail(err, WEFT_EINVAL, "no schedule or kind of data has the number %d",
                          (unsigned)o->schedule >= N_SCHEDULE ? (int)o->schedule
                                                              : (int)o->data_kind);
@@ -129,6 +129,7 @@ typedef struct training {
     weft_model *model; /* its host is everybody's */
     tokenizer tokenizer;
     pictures pictures; /* of a model that sees: then there is no tokenizer */
+    run_labels labels;
     dataset data;
     hf_form form;
     trainer trainer;
@@ -151,6 +152,7 @@ static void end(training *t)
         pictures_close(&t->pictures);
     if (t->has_tokenizer)
         tokenizer_free(&t->tokenizer);
+    drop_labels(&t->labels);
     weft_model_close(t->model);
 }
 
@@ -177,7 +179,7 @@ static weft_status open_model(training *t, const char *from, weft_error *err)
 
 learned learned_of(const model *m)
 {
-    return (learned){ m->n_vocab, m->n_ctx, m->task, m->n_vocab_src, (int32_t)m->start };
+    return (learned){ m->n_vocab, m->n_ctx, m->task, m->n_vocab_src, (int32_t)m->start, NULL };
 }
 
 static int32_t find_token(const tokenizer *t, const char *text)
@@ -214,6 +216,8 @@ static weft_status check_learned(const weft_train_options *o, const tokenizer *t
 {
     const bool fills = of->task == WEFT_TASK_FILL;
     const char *from = o->model ? o->model : o->out;
+    if (of->labels)
+        return WEFT_OK;
     if (of->task != WEFT_TASK_GENERATE && !fills)
         return weft_fail(err, WEFT_EUNSUPPORTED,
                          "%s: texts alone do not teach a model labels; one that goes on with them "
@@ -240,6 +244,9 @@ weft_status data_of(const weft_train_options *o, const tokenizer *t, const learn
                                       .separator = o->separator,
                                       .parse_special = o->parse_special,
                                       .pairs = of->n_vocab_src > 0,
+                                      .labels = of->labels ? &of->labels->set : NULL,
+                                      .columns = of->labels ? &of->labels->columns : NULL,
+                                      .apart = o->validation_data,
                                       .eos = t->eos,
                                       .n_vocab = (uint32_t)of->n_vocab,
                                       .n_thread = o->threads,
@@ -282,9 +289,12 @@ static weft_status open_data(training *t, const char *from, weft_error *err)
     t->has_tokenizer = status == WEFT_OK;
     if (status != WEFT_OK)
         return status;
-    const learned of = learned_of(&t->model->model);
+    learned of = learned_of(&t->model->model);
     data_options d;
-    status = data_of(o, &t->tokenizer, &of, &d, err);
+    status = take_labels(&t->labels, o, &t->model->model, h, err);
+    of.labels = t->labels.used ? &t->labels : NULL;
+    if (status == WEFT_OK)
+        status = data_of(o, &t->tokenizer, &of, &d, err);
     if (status == WEFT_OK)
         status = data_open(&t->data, o->data, o->n_data, &d, h, err);
     t->has_data = status == WEFT_OK;
@@ -321,6 +331,7 @@ static weft_train_progress progress_of(const training *t, const trainer_report *
         .n_skipped = r->n_skipped,
         .saved = r->saved,
         .bytes = t->model->host.mem.peak,
+        .val_accuracy = r->evaluated ? r->val_accuracy : NAN,
     };
 }
 
@@ -370,7 +381,8 @@ static weft_status resume(training *t, const checkpoint *c, weft_error *err)
     return status;
 }
 
-static weft_status prepare(training *t, const char *from, bool fresh, const checkpoint *c,
+/* `made`: what lies at `from` was made for the run, and goes when its first checkpoint is there. */
+static weft_status prepare(training *t, const char *from, bool made, const checkpoint *c,
                            weft_error *err)
 {
     const weft_train_options *o = t->o;
@@ -384,7 +396,7 @@ static weft_status prepare(training *t, const char *from, bool fresh, const chec
                      .adamw = { o->beta1, o->beta2, o->eps, o->weight_decay, o->clip },
                      .frozen = o->frozen,
                      .n_frozen = o->n_frozen },
-        .schedule = schedule_of(o, fresh),
+        .schedule = schedule_of(o, !o->model),
         .n_sample = o->n_sample,
         .n_part = o->n_part,
         .seed = o->seed,
@@ -415,7 +427,7 @@ static weft_status prepare(training *t, const char *from, bool fresh, const chec
         status = resume(t, c, err);
     else if (status == WEFT_OK)
         status = trainer_save(&t->trainer, &t->form, err);
-    if (status == WEFT_OK && fresh && !*c->path)
+    if (status == WEFT_OK && made && !*c->path)
         checkpoint_remove(from, &t->model->host);
     return status;
 }
@@ -435,15 +447,16 @@ static weft_train_info info_of(const training *t, int64_t from_step, bool stoppe
                               .n_token = p.n_token,
                               .stopped = stopped,
                               .seconds = t->predicted,
-                              .bytes_peak = t->model->host.mem.peak };
+                              .bytes_peak = t->model->host.mem.peak,
+                              .val_accuracy = p.val_accuracy };
 }
 
-static weft_status train(const weft_train_options *o, const char *from, bool fresh,
+static weft_status train(const weft_train_options *o, const char *from, bool made,
                          const checkpoint *c, weft_train_info *info, weft_error *err)
 {
     training t = { .o = o };
     bool stopped = false;
-    weft_status status = prepare(&t, from, fresh, c, err);
+    weft_status status = prepare(&t, from, made, c, err);
     const int64_t from_step = status == WEFT_OK ? t.trainer.state.step : 0;
     if (status == WEFT_OK)
         status = trainer_run(&t.trainer, &t.form, &t.last, &stopped, err);
@@ -467,9 +480,10 @@ static weft_status refuse_model(const char *out, host *h, weft_error *err)
                      out);
 }
 
-/* Where the run begins: at its newest checkpoint, at the given model, or at a new one in `fresh`. */
+/* Where the run begins: at its newest checkpoint, at the given model, or at one that is *made for it
+ * in `fresh`. */
 static weft_status find_start(const weft_train_options *o, checkpoint *c, const char *fresh,
-                              host *h, weft_error *err)
+                              bool *made, host *h, weft_error *err)
 {
     weft_status status = checkpoint_find(c, o->out, h, err);
     if (status != WEFT_OK)
@@ -481,7 +495,10 @@ static weft_status find_start(const weft_train_options *o, checkpoint *c, const 
     if (*c->path)
         return WEFT_OK;
     status = refuse_model(o->out, h, err);
-    return status == WEFT_OK && !o->model ? begin_fresh(o, fresh, h, err) : status;
+    if (status != WEFT_OK)
+        return status;
+    *made = true;
+    return o->model ? begin_headed(o, fresh, made, h, err) : begin_fresh(o, fresh, h, err);
 }
 
 weft_status weft_train(const weft_train_options *options, weft_train_info *info, weft_error *err)
@@ -500,10 +517,11 @@ weft_status weft_train(const weft_train_options *options, weft_train_info *info,
     char fresh[4096];
     if (!path_join(fresh, sizeof fresh, o.out, "start"))
         return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", o.out);
-    weft_status status = find_start(&o, &c, fresh, &h, err);
-    const char *from = *c.path ? c.path : o.model ? o.model : fresh;
+    bool made = false;
+    weft_status status = find_start(&o, &c, fresh, &made, &h, err);
+    const char *from = *c.path ? c.path : made ? fresh : o.model;
     if (status == WEFT_OK)
-        status = train(&o, from, !o.model, &c, info, err);
+        status = train(&o, from, made, &c, info, err);
     checkpoint_free(&c);
     return status;
 }

@@ -6,6 +6,7 @@
 #include "text/train.h"
 #include "train/data.h"
 #include "train/fresh.h"
+#include "train/labelled.h"
 
 weft_status take_train_options(weft_train_options *to, const weft_train_options *from,
                                weft_error *err);
@@ -21,12 +22,33 @@ weft_status begin_fresh(const weft_train_options *o, const char *in, host *h, we
 /* The shape of a new model that was asked for, but for its vocabulary. */
 weft_status shape_of(const weft_train_options *o, fresh_shape *s, weft_error *err);
 
+/* Labels of texts, where a run learns them. */
+typedef struct run_labels {
+    bool used;
+    columns columns;
+    label_set set;
+} run_labels;
+
+/* Those that the model knows, or those in the data that one will which has no such head yet. m NULL: a
+ * new model, of the architecture in o. To be dropped after success. */
+weft_status take_labels(run_labels *l, const weft_train_options *o, const model *m, host *h,
+                        weft_error *err);
+void drop_labels(run_labels *l);
+
+/* As begin_fresh, of a model that has learned and gets a head for the labels in the data; *made false:
+ * it needs none. */
+weft_status begin_headed(const weft_train_options *o, const char *in, bool *made, host *h,
+                         weft_error *err);
+
+weft_status make_directory(const char *path, host *h, weft_error *err);
+
 /* What matters of a model for the data that it learns from. */
 typedef struct learned {
     int64_t n_vocab, n_ctx;
     weft_task task;
-    int64_t n_vocab_src; /* of an encoder; 0: there is none */
-    int32_t start;       /* of what its decoder says */
+    int64_t n_vocab_src;      /* of an encoder; 0: there is none */
+    int32_t start;            /* of what its decoder says */
+    const run_labels *labels; /* that it learns; or NULL */
 } learned;
 
 learned learned_of(const model *m);

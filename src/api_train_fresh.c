@@ -18,15 +18,19 @@ weft_status learn_tokenizer(trained *made, train_options *t, const weft_train_op
 {
     int n_special;
     const char *const *special = fresh_special(o->arch ? o->arch : "", &n_special);
-    *t = (train_options){ .characters = o->characters,
+    *t = (train_options){ .wordpiece = o->arch && fresh_wordpiece(o->arch),
+                          .characters = o->characters,
                           .n_vocab = (uint32_t)o->n_vocab,
                           .least = 2,
                           .special = special,
                           .n_special = n_special,
                           .n_thread = o->threads,
                           .load = o->load };
+    if (t->wordpiece && o->characters)
+        return weft_fail(err, WEFT_EINVAL, "a %.40s reads pieces of words, not characters",
+                         o->arch);
     for (int i = 0; i < o->n_data; i++)
-        if ((o->data_kind > WEFT_DATA_TEXT && o->data_kind != WEFT_DATA_TSV) ||
+        if ((o->data_kind > WEFT_DATA_TEXT && o->data_kind < WEFT_DATA_TSV) ||
             (o->data_kind == WEFT_DATA_BY_NAME && ends_with(o->data[i], ".jsonl")))
             return weft_fail(err, WEFT_EINVAL,
                              "%s: no plain text, from which a tokenizer could be made; give one",
@@ -78,6 +82,10 @@ static weft_status take_tokenizer(const char *from, const char *path, const char
 static weft_status settle_tokenizer(const weft_train_options *o, const char *in, host *h,
                                     weft_error *err)
 {
+    static const char framed[] =
+        "{\n  \"cls_token\": \"[CLS]\",\n  \"sep_token\": \"[SEP]\",\n"
+        "  \"mask_token\": \"[MASK]\",\n  \"pad_token\": \"[PAD]\",\n"
+        "  \"unk_token\": \"[UNK]\",\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n";
     static const char says[] = "{\n  \"bos_token\": \"" END_OF_TEXT
                                "\",\n  \"eos_token\": \"" END_OF_TEXT
                                "\",\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n";
@@ -88,7 +96,8 @@ static weft_status settle_tokenizer(const weft_train_options *o, const char *in,
     if (o->tokenizer)
         return take_tokenizer(o->tokenizer, path, config, h, err);
     const weft_status status = make_tokenizer(o, path, h, err);
-    return status == WEFT_OK ? save_whole(config, says, sizeof says - 1, h, err) : status;
+    const char *text = o->arch && fresh_wordpiece(o->arch) ? framed : says;
+    return status == WEFT_OK ? save_whole(config, text, strlen(text), h, err) : status;
 }
 
 weft_status shape_of(const weft_train_options *o, fresh_shape *s, weft_error *err)
@@ -112,12 +121,12 @@ static weft_status write_fresh(const weft_train_options *o, const char *in, cons
     fresh_config(&config, s);
     const weft_status status = config.failed ? WEFT_ENOMEM
                                              : fresh_write(in, (const char *)config.at, config.n,
-                                                           o->seed, h, err);
+                                                           NULL, o->seed, h, err);
     buffer_end(&config);
     return status;
 }
 
-static weft_status make_directory(const char *path, host *h, weft_error *err)
+weft_status make_directory(const char *path, host *h, weft_error *err)
 {
     if (path_is_directory(path, h) || h->io.mkdir(h->io.ud, path) == 0)
         return WEFT_OK;
@@ -188,6 +197,7 @@ weft_status begin_fresh(const weft_train_options *o, const char *in, host *h, we
 {
     tokenizer t;
     fresh_shape shape;
+    run_labels l;
     if (pictures_are_here(o->data[0], h))
         return begin_fresh_pictures(o, in, h, err);
     if (o->arch && strcmp(o->arch, sees) == 0)
@@ -197,17 +207,23 @@ weft_status begin_fresh(const weft_train_options *o, const char *in, host *h, we
     if (shape_of(o, &shape, err) != WEFT_OK)
         return err->code;
     checkpoint_remove(in, h);
-    weft_status status = make_directory(o->out, h, err);
+    weft_status status = take_labels(&l, o, NULL, h, err);
+    if (status == WEFT_OK)
+        status = make_directory(o->out, h, err);
     if (status == WEFT_OK)
         status = make_directory(in, h, err);
     if (status == WEFT_OK)
         status = settle_tokenizer(o, in, h, err);
     if (status == WEFT_OK)
         status = tokenizer_load(&t, in, NULL, WEFT_LOAD_COPY, h, err);
-    if (status != WEFT_OK)
-        return status;
-    shape.n_vocab = (int64_t)t.n_id;
-    shape.eos_id = t.eos;
-    tokenizer_free(&t);
-    return write_fresh(o, in, &shape, h, err);
+    if (status == WEFT_OK) {
+        shape.n_vocab = (int64_t)t.n_id;
+        shape.eos_id = t.eos;
+        shape.label = l.set.name;
+        shape.n_label = l.set.n;
+        tokenizer_free(&t);
+        status = write_fresh(o, in, &shape, h, err);
+    }
+    drop_labels(&l);
+    return status;
 }

@@ -45,7 +45,8 @@ static weft_status read_line(metrics *m, const json_t *line, const char *where, 
                     .tokens = number_of(line, "tokens"),
                     .tokens_per_second = number_of(line, "tokens_per_second"),
                     .share = number_of(line, "share"),
-                    .val_loss = number_of(line, "val_loss") };
+                    .val_loss = number_of(line, "val_loss"),
+                    .val_accuracy = number_of(line, "val_accuracy") };
     return read_sample(m, to, line, err);
 }
 

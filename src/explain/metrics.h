@@ -1,7 +1,7 @@
 /* metrics.h - metrics.jsonl of a run: one object a line, what is known after a step.
  *
  *     {"step":200,"loss":2.5,"smoothed":2.6,"lr":0.001,"grad_norm":0.9,"tokens":153600,
- *      "tokens_per_second":41000,"share":0.4,"val_loss":2.55,"sample":"Once upon"}
+ *      "tokens_per_second":41000,"share":0.4,"val_loss":2.55,"val_accuracy":0.91,"sample":"Once upon"}
  *
  * Any number may be missing, unknown fields are passed over. A last line without its end was being
  * written and is left out. Where steps go back, a run went on from a checkpoint: what it had done
@@ -15,7 +15,8 @@
 typedef struct metric {
     double step;
     double loss, smoothed, lr, grad_norm, tokens, tokens_per_second, share, val_loss; /* or NaN */
-    const char *sample;                                                               /* or NULL */
+    double val_accuracy;
+    const char *sample; /* or NULL */
     size_t sample_length;
 } metric;
 

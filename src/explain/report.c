@@ -103,11 +103,12 @@ typedef struct totals {
     double best, best_step;
     double tokens, seconds;
     double share; /* the mean */
+    double right; /* of the last validation */
 } totals;
 
 static totals sum_up(const metrics *m)
 {
-    totals t = { NAN, NAN, 0, NAN, 0, 0 };
+    totals t = { NAN, NAN, 0, NAN, 0, 0, NAN };
     double before = 0, n_share = 0;
     for (int64_t i = 0; i < m->n; i++) {
         const metric *p = &m->at[i];
@@ -116,6 +117,7 @@ static totals sum_up(const metrics *m)
             t.best = p->val_loss;
             t.best_step = p->step;
         }
+        t.right = isfinite(p->val_accuracy) ? p->val_accuracy : t.right;
         if (isfinite(p->share)) {
             t.share += p->share;
             n_share++;
@@ -167,6 +169,10 @@ static void put_facts(const metrics *m, buffer *b)
         chart_number(t.best_step, step, sizeof step);
         snprintf(text, sizeof text, "best validation, step %s", step);
         put_number_fact(b, t.best, text);
+    }
+    if (isfinite(t.right)) {
+        snprintf(text, sizeof text, "%.2f&nbsp;%%", 100 * t.right);
+        put_fact(b, text, "right in the last validation");
     }
     put_number_fact(b, m->at[m->n - 1].step, "steps");
     put_number_fact(b, t.tokens, "tokens");
@@ -222,9 +228,20 @@ static const chart small_charts[] = {
       .n_series = 2 },
 };
 
+static const chart right_chart = {
+    .title = "Right",
+    .width = 1020,
+    .height = 210,
+    .right = 116,
+    .series = { { SERIES_DOTS, FIELD(val_accuracy), "b", "validation" } },
+    .n_series = 1,
+};
+
 static void put_charts(const metrics *m, buffer *b)
 {
     chart_draw(&loss_chart, m, b);
+    if (chart_has(&right_chart.series[0], m))
+        chart_draw(&right_chart, m, b);
     buffer_text(b, "<div class=\"three\">\n");
     for (size_t i = 0; i < sizeof small_charts / sizeof *small_charts; i++)
         chart_draw(&small_charts[i], m, b);

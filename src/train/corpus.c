@@ -10,6 +10,7 @@ static void source_free(source *s, host *h)
 {
     mem_free(&h->mem, s->ids);
     mem_free(&h->mem, s->document);
+    mem_free(&h->mem, s->label);
     file_close(&s->file, h);
 }
 
@@ -98,15 +99,34 @@ static bool ends_with(const char *s, const char *tail)
     return n > k && strcmp(s + n - k, tail) == 0;
 }
 
-static data_kind kind_of(const file *f, data_kind asked)
+data_kind kind_by_name(const char *path)
 {
-    if (asked != DATA_BY_NAME)
-        return asked;
+    return ends_with(path, ".jsonl") ? DATA_JSONL
+           : ends_with(path, ".tsv") ? DATA_TSV
+           : ends_with(path, ".csv") ? DATA_CSV
+                                     : DATA_TEXT;
+}
+
+static data_kind kind_of(const file *f, const corpus_options *o)
+{
+    if (o->kind != DATA_BY_NAME)
+        return o->kind;
     if (shard_is(f->data, f->size))
         return DATA_IDS;
-    return ends_with(f->path, ".jsonl") ? DATA_JSONL
-           : ends_with(f->path, ".tsv") ? DATA_TSV
-                                        : DATA_TEXT;
+    const data_kind kind = kind_by_name(f->path);
+    return kind == DATA_CSV && !o->labels ? DATA_TEXT : kind;
+}
+
+/* A text file, as its kind has it. */
+static weft_status add_texts(documents *d, const file *f, data_kind kind, weft_error *err)
+{
+    if (d->o->labels)
+        return documents_labelled(d, f, kind, err);
+    if (kind == DATA_CSV)
+        return weft_fail(err, WEFT_EINVAL, "%s: tables are for models that learn labels", f->path);
+    return kind == DATA_JSONL ? documents_jsonl(d, f, err)
+           : kind == DATA_TSV ? documents_tsv(d, f, err)
+                              : documents_text(d, f, err);
 }
 
 /* Reads one file; d is made when the first text comes. */
@@ -118,8 +138,10 @@ static weft_status add_file(corpus *c, documents *d, const char *path, const cor
     if (status != WEFT_OK)
         return status;
     const uint64_t size = f.size;
-    const data_kind kind = kind_of(&f, o->kind);
-    if (kind == DATA_IDS || kind == DATA_RAW16) {
+    const data_kind kind = kind_of(&f, o);
+    if ((kind == DATA_IDS || kind == DATA_RAW16) && o->labels) {
+        status = weft_fail(err, WEFT_EINVAL, "%s: ids, which have no labels", path);
+    } else if (kind == DATA_IDS || kind == DATA_RAW16) {
         status = kind == DATA_IDS ? add_ids(c, &f, err) : add_raw16(c, &f, err);
         d->done += size;
     } else if (!o->tokenizer) {
@@ -130,9 +152,7 @@ static weft_status add_file(corpus *c, documents *d, const char *path, const cor
             status = documents_begin(d, c, o, total, err);
         d->done = done;
         if (status == WEFT_OK)
-            status = kind == DATA_JSONL ? documents_jsonl(d, &f, err)
-                     : kind == DATA_TSV ? documents_tsv(d, &f, err)
-                                        : documents_text(d, &f, err);
+            status = add_texts(d, &f, kind, err);
     }
     file_close(&f, c->host);
     return status;
@@ -160,10 +180,15 @@ weft_status corpus_open(corpus *c, const char *const *path, int n_path, const co
     documents d = { .mem = &h->mem };
     if (n_vocab == 0)
         return weft_fail(err, WEFT_EINVAL, "ids need a tokenizer, or the size of the vocabulary");
-    const uint64_t total = o->progress ? measure(path, n_path, h) : 0;
+    const uint64_t apart = o->progress && o->apart ? measure(&o->apart, 1, h) : 0;
+    const uint64_t total = o->progress ? measure(path, n_path, h) + apart : 0;
     weft_status status = WEFT_OK;
     for (int i = 0; i < n_path && status == WEFT_OK; i++)
         status = add_file(c, &d, path[i], o, total, err);
+    c->id_apart = c->n_id;
+    c->document_apart = c->n_document;
+    if (status == WEFT_OK && o->apart)
+        status = add_file(c, &d, o->apart, o, total, err);
     documents_end(&d);
     if (status != WEFT_OK)
         corpus_close(c);

@@ -7,6 +7,9 @@
  *     ids     as shard.h has them; mapped, nothing is done
  *     raw16   ids of two bytes and nothing else, as nanoGPT writes them
  *
+ * Where labels are read, a document is a text that has one: see labelled.h. Its prompt is then the
+ * first of two texts, or nothing.
+ *
  * A document is encoded as `weft run` would encode it, with what its template puts around a text;
  * then comes the end-of-text token, where there is one and it is not there yet. Documents are
  * encoded by all threads, and what comes out depends on none of them. */
@@ -18,13 +21,20 @@
 
 typedef enum data_kind {
     DATA_BY_NAME, /* ids by what the file begins with, JSONL by .jsonl, TSV by .tsv, all others are
-                     text */
+                     text; of those with labels CSV by .csv */
     DATA_TEXT,
     DATA_JSONL,
     DATA_IDS,
     DATA_RAW16,
     DATA_TSV,
+    DATA_CSV,
 } data_kind;
+
+/* DATA_JSONL, DATA_TSV, DATA_CSV, or DATA_TEXT for all others. */
+data_kind kind_by_name(const char *path);
+
+struct columns;
+struct label_set;
 
 typedef struct corpus_options {
     const tokenizer *tokenizer; /* or NULL, where all files hold ids */
@@ -32,10 +42,13 @@ typedef struct corpus_options {
     const char *separator; /* of documents in text: these bytes, and line breaks beside them; "":
                               empty lines; NULL: a file is a document */
     bool parse_special;    /* special tokens written in the text become those tokens */
-    bool pairs;       /* for an encoder-decoder: a prompt and what follows are texts of their own */
-    int32_t eos;      /* goes behind every document; -1: none does */
-    uint32_t n_vocab; /* of the model; 0: the tokenizer's */
-    int n_thread;     /* 0: one per processor */
+    bool pairs; /* for an encoder-decoder: a prompt and what follows are texts of their own */
+    const struct label_set *labels; /* texts have labels, all of which are among these; or NULL */
+    const struct columns *columns;  /* of tables, then */
+    const char *apart; /* a file whose documents come last, and are kept for validation; or NULL */
+    int32_t eos;       /* goes behind every document; -1: none does */
+    uint32_t n_vocab;  /* of the model; 0: the tokenizer's */
+    int n_thread;      /* 0: one per processor */
     weft_load load;
     weft_progress_fn *progress; /* bytes of all files; or NULL */
     void *progress_ud;
@@ -48,6 +61,7 @@ typedef struct source {
     file file;                        /* empty where memory is owned: */
     void *ids;
     document *document;
+    int32_t *label; /* of each document; or NULL */
 } source;
 
 typedef struct corpus {
@@ -56,8 +70,9 @@ typedef struct corpus {
     int64_t n_source;
     scratch room; /* of sources */
     int64_t n_id, n_document;
-    int64_t n_empty;   /* documents without text, which are left out */
-    int64_t n_prompt;  /* documents of which a part is only read */
+    int64_t id_apart, document_apart; /* the first of the file that is kept apart */
+    int64_t n_empty;                  /* documents without text, which are left out */
+    int64_t n_prompt;                 /* documents of which a part is only read */
     int64_t n_astride; /* of these, those in which a token begins in the prompt and ends behind */
     uint32_t n_vocab;
     int32_t eos;

@@ -1,9 +1,11 @@
 #include "train/data.h"
 
 #include "base/rng.h"
+#include "train/labelled.h"
 #include "train/pack.h"
 
 #include <limits.h>
+#include <string.h>
 
 /* The split is the same for every seed: a run may go on with another. */
 #define SPLIT_KEY 0x776566742073706Cu
@@ -68,7 +70,9 @@ static void stream_init(data_part *p, int64_t begin, int64_t end)
 /* What is kept for validation is the end of the stream. */
 static weft_status split_stream(dataset *d, double share, weft_error *err)
 {
-    const int64_t n = d->corpus.n_id, n_train = (int64_t)((double)n * (1 - share));
+    const corpus *c = &d->corpus;
+    const int64_t n = c->n_id;
+    const int64_t n_train = c->id_apart < n ? c->id_apart : (int64_t)((double)n * (1 - share));
     stream_init(&d->train, 0, n_train);
     stream_init(&d->validation, n_train, n);
     if (d->train.n_sample == 0 || (share > 0 && d->validation.n_sample == 0))
@@ -83,15 +87,19 @@ static weft_status split_documents(dataset *d, packer *train, packer *validation
                                    weft_error *err)
 {
     const corpus *c = &d->corpus;
-    const uint64_t n = (uint64_t)c->n_document;
+    const uint64_t n = (uint64_t)c->n_document, apart = (uint64_t)c->document_apart;
     uint64_t number = 0;
     for (int64_t k = 0; k < c->n_source; k++) {
         const source *s = &c->source[k];
         for (uint64_t i = 0; i < s->shard.n_document; i++) {
             const uint64_t begin = shard_begin(&s->shard, i), end = s->shard.document[i].end;
-            const bool kept = n_kept > 0 && rng_permute(SPLIT_KEY, 0, n, number++) < n_kept;
+            const bool kept = apart < n
+                                  ? number >= apart
+                                  : n_kept > 0 && rng_permute(SPLIT_KEY, 0, n, number) < n_kept;
+            number++;
             if (!packer_add(kept ? validation : train, s->first_id + (int64_t)begin,
-                            (int64_t)(end - begin), (int64_t)s->shard.document[i].quiet, err))
+                            (int64_t)(end - begin), (int64_t)s->shard.document[i].quiet,
+                            s->label ? s->label[i] : -1, err))
                 return err->code;
         }
     }
@@ -147,7 +155,10 @@ static weft_status choose_rows(dataset *d, weft_error *err)
 {
     pairing *p = &d->pairing;
     const corpus *c = &d->corpus;
-    d->make = p->encodes ? &rows_paired : d->mask.id > 0 ? &rows_masked : &rows_next;
+    d->make = p->encodes       ? &rows_paired
+              : d->labels      ? &rows_labelled
+              : d->mask.id > 0 ? &rows_masked
+                               : &rows_next;
     if (!p->encodes)
         return p->objective == WEFT_OBJECTIVE_BY_DATA
                    ? WEFT_OK
@@ -173,6 +184,7 @@ weft_status data_open(dataset *d, const char *const *path, int n_path, const dat
 {
     *d = (dataset){ .n_ctx = o->n_ctx, .train = { .set = d }, .validation = { .set = d } };
     d->pairing = o->pairing;
+    d->labels = o->corpus.labels;
     d->mask = (masking){ .id = o->mask_id,
                          .tokenizer = o->corpus.tokenizer,
                          .share = MASKED_SHARE };
@@ -184,7 +196,8 @@ weft_status data_open(dataset *d, const char *const *path, int n_path, const dat
     const corpus *c = &d->corpus;
     d->mask.n_vocab = c->n_vocab;
     d->windows = o->style == DATA_WINDOWS ||
-                 (o->style == DATA_STYLE_BY_KIND && c->n_prompt == 0 && c->n_document <= n_path);
+                 (o->style == DATA_STYLE_BY_KIND && c->n_prompt == 0 && !d->labels &&
+                  c->n_document <= n_path + (o->corpus.apart != NULL));
     if (c->n_document == 0)
         status = weft_fail(err, WEFT_EFORMAT, "%s: no text in %s", path[0],
                            n_path > 1 ? "this and the other files" : "it");
@@ -420,6 +433,17 @@ static void show_token(const tokenizer *t, int32_t seq, int32_t id, bool target,
     fn(ud, &k);
 }
 
+static void show_label(const label_set *l, int32_t seq, int32_t label, data_token_fn *fn, void *ud)
+{
+    const char *name = l->name[label];
+    fn(ud, &(data_token){ .seq = seq,
+                          .id = -1,
+                          .text = name,
+                          .length = strlen(name),
+                          .special = true,
+                          .target = true });
+}
+
 void data_show(const batch *b, const dataset *d, const tokenizer *t, data_token_fn *fn, void *ud)
 {
     for (int32_t s = 0; s < b->n_seq; s++) {
@@ -429,11 +453,13 @@ void data_show(const batch *b, const dataset *d, const tokenizer *t, data_token_
         for (int32_t i = 0; from && i < from->n; i++)
             show_token(t, s, b->src->row[from->first + i].id, false, fn, ud);
         for (int32_t i = 0; i < b->seq[s].n; i++) {
-            const bool next = row[i].target != NO_TARGET;
+            const bool next = row[i].target != NO_TARGET && !d->labels;
             show_token(t, s, row[i].id, d->make->ahead ? target : next, fn, ud);
             target = next;
         }
         if (target && d->make->ahead)
             show_token(t, s, row[b->seq[s].n - 1].target, true, fn, ud);
+        if (d->labels)
+            show_label(d->labels, s, row->target, fn, ud);
     }
 }

@@ -5,7 +5,7 @@
  *                 on, one sequence
  *     documents   a sample is packed with documents, each a sequence of its own, so that none sees
  *                 another; longer ones are cut and go on in the next piece with the id that was the
- *                 last target, or, where a part is only read, lose their end
+ *                 last target, or, where a part is only read or a label given, lose their end
  *     pictures    a sample is a picture, one sequence
  *
  * What a sequence asks of a model, the next id or another thing, is in rows.h.
@@ -35,7 +35,8 @@ typedef struct data_options {
     int64_t n_ctx;     /* rows of a sample, at most */
     pairing pairing;   /* of encoder-decoders */
     double validation; /* share that is kept apart: the last ids of the stream, or documents here
-                          and there, the same whatever the seed; 0: none */
+                          and there, the same whatever the seed; 0: none. The corpus may have
+                          a file that is kept apart instead */
     int32_t mask_id;   /* above 0: for a model that fills masks. Rows are hidden by chance and asked
                           for, instead of each asking for the next */
 } data_options;
@@ -59,10 +60,11 @@ typedef struct dataset {
     corpus corpus;
     bool windows;
     const row_maker *make;
-    pictures *pictures; /* of rows_seen: then there is no corpus, but for its host */
-    int64_t d_feature;  /* numbers of a row of a picture */
-    pairing pairing;    /* of rows_paired, with the objective that was chosen */
-    masking mask;       /* of rows_masked */
+    pictures *pictures;             /* of rows_seen: then there is no corpus, but for its host */
+    int64_t d_feature;              /* numbers of a row of a picture */
+    pairing pairing;                /* of rows_paired, with the objective that was chosen */
+    masking mask;                   /* of rows_masked */
+    const struct label_set *labels; /* of rows_labelled, which outlive it; or NULL */
     int64_t n_ctx;
     data_part train, validation;
 } dataset;
@@ -94,9 +96,9 @@ weft_status data_fill_in_order(batch *b, const data_part *p, int64_t i, int32_t 
 int64_t data_targets(const data_part *p, uint64_t seed, int64_t i, int64_t n);
 
 /* The tokens of a filled batch with their text, for eyes: the ids of every sequence as they are read,
- * the last target included; of pairs the source first. */
+ * the last target included; of pairs the source first; behind a text its label. */
 typedef struct data_token {
-    int32_t seq, id;
+    int32_t seq, id;  /* -1: no token, but the label */
     const char *text; /* exact bytes; of special tokens as the file spells them */
     size_t length;
     bool special;

@@ -3,6 +3,7 @@
 #include "base/cpu.h"
 #include "base/utf8.h"
 #include "formats/json.h"
+#include "train/labelled.h"
 
 #include <string.h>
 
@@ -62,11 +63,31 @@ static bool encode_pair(worker *w, job *j)
            keep_ids(w, j, &e, true);
 }
 
+/* One text or two, as `weft classify` encodes them. What is quiet of two is the first, so that the
+ * rest has types of its own. */
+static bool encode_labelled(worker *w, job *j)
+{
+    const encode_options how = { .parse_special = w->documents->o->parse_special };
+    const size_t n = j->has_prompt ? j->prompt : j->n;
+    encoding e;
+    if (j->n == 0)
+        return true;
+    if (encoder_encode(w->encoder, j->text, n, j->has_prompt ? j->text + n : NULL, j->n - n, &how,
+                       &e, &w->err) != WEFT_OK)
+        return false;
+    for (j->quiet = 0; e.type && j->quiet < e.n && e.type[j->quiet] == 0;)
+        j->quiet++;
+    j->quiet = j->quiet < e.n ? j->quiet : 0;
+    return keep_ids(w, j, &e, false);
+}
+
 static bool encode_job(worker *w, job *j)
 {
     const corpus_options *o = w->documents->o;
     const encode_options how = { .parse_special = o->parse_special, .spans = j->has_prompt };
     encoding e;
+    if (o->labels)
+        return encode_labelled(w, j);
     if (o->pairs && j->has_prompt)
         return encode_pair(w, j);
     if (j->n == 0)
@@ -90,13 +111,16 @@ static void encode_jobs(void *arg, int64_t i)
     }
 }
 
-static void *new_ids(source *s, uint64_t n_id, uint64_t n_document, mem *m, weft_error *err)
+static bool new_ids(source *s, uint64_t n_id, uint64_t n_document, bool labels, mem *m,
+                    weft_error *err)
 {
     s->ids = mem_alloc(m, n_id * s->shard.width, "ids", err);
     s->document = s->ids ? mem_alloc(m, n_document * sizeof *s->document, "documents", err) : NULL;
+    if (labels && s->document)
+        s->label = mem_alloc(m, n_document * sizeof *s->label, "labels", err);
     s->shard.ids = s->ids;
     s->shard.document = s->document;
-    return s->document;
+    return s->document && (s->label || !labels);
 }
 
 /* The ids of all jobs in the order of the text, whoever encoded them. */
@@ -116,6 +140,8 @@ static weft_status gather(const documents *d, source *s, weft_error *err)
             else
                 ((uint32_t *)s->ids)[s->shard.n_id++] = id[i];
         }
+        if (s->label)
+            s->label[s->shard.n_document] = j->label;
         s->document[s->shard.n_document++] = (document){ s->shard.n_id, j->quiet };
     }
     return WEFT_OK;
@@ -150,11 +176,13 @@ static weft_status encode_round(documents *d, weft_error *err)
     count_jobs(d, &n_id, &n_document);
     weft_status status = WEFT_OK;
     if (n_document > 0) {
-        status = new_ids(&s, n_id, n_document, d->mem, err) ? gather(d, &s, err) : err->code;
+        status = new_ids(&s, n_id, n_document, d->o->labels, d->mem, err) ? gather(d, &s, err)
+                                                                          : err->code;
         if (status == WEFT_OK)
             return corpus_add(d->corpus, &s, err);
         mem_free(d->mem, s.ids);
         mem_free(d->mem, s.document);
+        mem_free(d->mem, s.label);
     }
     return status;
 }
@@ -408,6 +436,42 @@ weft_status documents_jsonl(documents *d, const file *f, weft_error *err)
             return err->code;
     }
     return end_file(d, f, err);
+}
+
+/* ---- labels ---------------------------------------------------------------------------------- */
+
+/* Room was made for a round of such a file; texts take no more bytes than it has. */
+static weft_status add_labelled(void *ud, const labelled *one, weft_error *err)
+{
+    documents *d = ud;
+    const size_t n = one->n + one->n_pair;
+    const int32_t label = labels_find(d->o->labels, one->label, one->n_label);
+    if (label < 0)
+        return weft_fail(err, WEFT_EINVAL, "%s:%lld: label \"%.*s\" is none of the model's %lld",
+                         d->path, (long long)one->line,
+                         (int)(one->n_label < 60 ? one->n_label : 60), one->label,
+                         (long long)d->o->labels->n);
+    weft_status status = make_room(d, n, one->at, err);
+    if (status == WEFT_OK && n > d->text.room && !scratch_grow(&d->text, n, d->mem, err))
+        status = err->code;
+    if (status != WEFT_OK)
+        return status;
+    char *to = (char *)d->text.data + d->bytes;
+    if (one->n > 0)
+        memcpy(to, one->text, one->n);
+    if (one->n_pair > 0)
+        memcpy(to + one->n, one->pair, one->n_pair);
+    const job j = { .text = to, .n = n, .prompt = one->n, .has_prompt = one->pair, .label = label };
+    return add_job(d, &j, err);
+}
+
+weft_status documents_labelled(documents *d, const file *f, data_kind kind, weft_error *err)
+{
+    d->path = f->path;
+    if (!scratch_grow(&d->text, f->size < ROUND_BYTES ? f->size : ROUND_BYTES, d->mem, err))
+        return err->code;
+    const weft_status status = labelled_each(f, kind, d->o->columns, add_labelled, d, d->mem, err);
+    return status == WEFT_OK ? end_file(d, f, err) : status;
 }
 
 /* ---- a team ---------------------------------------------------------------------------------- */

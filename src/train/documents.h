@@ -12,6 +12,7 @@ typedef struct job {
     size_t prompt;   /* bytes that are only read */
     bool has_prompt; /* which may be empty */
     size_t gap;      /* its last bytes that belong to no part of a pair: the tab */
+    int32_t label;   /* of the text, where labels are read; its prompt is the first of two texts */
 
     bool astride;
     int worker; /* whose ids [at, at + n_id) these are */
@@ -42,7 +43,7 @@ typedef struct documents {
     job *job; /* a round: texts that wait to be encoded */
     size_t n_job, bytes;
     _Atomic size_t next; /* job */
-    scratch text;        /* where those of JSONL lie */
+    scratch text;        /* where those of JSONL and of tables lie */
 
     uint64_t done, total; /* bytes of all files */
 } documents;
@@ -54,5 +55,6 @@ void documents_end(documents *d);
 weft_status documents_text(documents *d, const file *f, weft_error *err);
 weft_status documents_tsv(documents *d, const file *f, weft_error *err);
 weft_status documents_jsonl(documents *d, const file *f, weft_error *err);
+weft_status documents_labelled(documents *d, const file *f, data_kind kind, weft_error *err);
 
 #endif

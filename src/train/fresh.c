@@ -66,14 +66,36 @@ static void config_transformer(buffer *b, const fresh_shape *s)
 }
 
 /* "0": "cat", or "cat": 0 */
-static void put_label(buffer *b, const fresh_shape *s, int64_t i, bool by_id)
+static void put_label(buffer *b, const char *name, int64_t i, bool by_id)
 {
     buffer_text(b, i ? ", " : " ");
     if (by_id)
         buffer_format(b, "\"%lld\": ", (long long)i);
-    buffer_quote(b, s->label[i], strlen(s->label[i]));
+    buffer_quote(b, name, strlen(name));
     if (!by_id)
         buffer_format(b, ": %lld", (long long)i);
+}
+
+void fresh_labels(buffer *b, const char *const *label, int64_t n)
+{
+    for (int by_id = 1; by_id >= 0; by_id--) {
+        buffer_text(b, by_id ? "  \"id2label\": {" : "  \"label2id\": {");
+        for (int64_t i = 0; i < n; i++)
+            put_label(b, label[i], i, by_id);
+        buffer_text(b, " },\n");
+    }
+}
+
+static void config_bert(buffer *b, const fresh_shape *s)
+{
+    buffer_format(b,
+                  "  \"num_hidden_layers\": %lld,\n  \"hidden_size\": %lld,\n"
+                  "  \"num_attention_heads\": %lld,\n  \"intermediate_size\": %lld,\n"
+                  "  \"max_position_embeddings\": %lld,\n  \"type_vocab_size\": 2,\n"
+                  "  \"hidden_act\": \"gelu\",\n  \"layer_norm_eps\": 1e-12,\n"
+                  "  \"pad_token_id\": 0,\n",
+                  (long long)s->n_layer, (long long)s->d_model, (long long)s->n_head,
+                  (long long)s->d_ff, (long long)s->n_ctx);
 }
 
 static void config_vit(buffer *b, const fresh_shape *s)
@@ -83,21 +105,16 @@ static void config_vit(buffer *b, const fresh_shape *s)
                   "  \"num_hidden_layers\": %lld,\n  \"hidden_size\": %lld,\n"
                   "  \"num_attention_heads\": %lld,\n  \"intermediate_size\": %lld,\n"
                   "  \"image_size\": [%lld, %lld],\n  \"patch_size\": %lld,\n"
-                  "  \"num_channels\": %lld,\n  \"qkv_bias\": true,\n"
-                  "  \"hidden_act\": \"gelu\",\n  \"layer_norm_eps\": 1e-06,\n  \"id2label\": {",
+                  "  \"num_channels\": %lld,\n  \"hidden_act\": \"gelu\",\n"
+                  "  \"layer_norm_eps\": 1e-06,\n  \"qkv_bias\": true\n}\n",
                   (long long)s->n_layer, (long long)s->d_model, (long long)s->n_head,
                   (long long)s->d_ff, (long long)i->height, (long long)i->width,
                   (long long)i->patch, (long long)i->channels);
-    for (int64_t k = 0; k < s->n_label; k++)
-        put_label(b, s, k, true);
-    buffer_text(b, " },\n  \"label2id\": {");
-    for (int64_t k = 0; k < s->n_label; k++)
-        put_label(b, s, k, false);
-    buffer_text(b, " }\n}\n");
 }
 
 static const char *const end[] = { END_OF_TEXT, NULL };
 static const char *const mask[] = { END_OF_TEXT, "<mask>", NULL };
+static const char *const frame[] = { "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", NULL };
 
 /* For the spans of a text of up to 512 tokens, which has 26. */
 #define FOUR(a, b, c, d)                                                                           \
@@ -114,14 +131,19 @@ static const struct maker {
     void (*config)(buffer *b, const fresh_shape *s);
     bool tied, encodes;
     const char *const *special; /* ends with NULL; NULL: it has no tokens */
+
+    /* Of one that reads texts as wholes: its classes of transformers, and so its tasks. NULL: that of
+     * the table. */
+    const char *fills, *classifies;
 } makers[] = {
-    { "llama", config_llama, false, false, end },
-    { "gpt2", config_gpt2, true, false, end },
-    { "t5", config_t5, true, true, sentinels },
-    { "bart", config_transformer, true, true, mask },
-    { "marian", config_transformer, true, true, mask },
-    { "transformer", config_transformer, true, true, mask },
-    { "vit", config_vit, false, false, NULL },
+    { "llama", config_llama, false, false, end, NULL, NULL },
+    { "gpt2", config_gpt2, true, false, end, NULL, NULL },
+    { "t5", config_t5, true, true, sentinels, NULL, NULL },
+    { "bart", config_transformer, true, true, mask, NULL, NULL },
+    { "marian", config_transformer, true, true, mask, NULL, NULL },
+    { "transformer", config_transformer, true, true, mask, NULL, NULL },
+    { "bert", config_bert, true, false, frame, "BertForMaskedLM", "BertForSequenceClassification" },
+    { "vit", config_vit, false, false, NULL, NULL, NULL },
 };
 
 static const struct maker *maker_of(const char *name)
@@ -136,6 +158,18 @@ bool fresh_encodes(const char *name)
 {
     const struct maker *m = maker_of(name);
     return m && m->encodes;
+}
+
+weft_task fresh_task(const char *name)
+{
+    const struct maker *m = maker_of(name);
+    return m && m->fills ? WEFT_TASK_FILL : WEFT_TASK_GENERATE;
+}
+
+bool fresh_wordpiece(const char *name)
+{
+    const struct maker *m = maker_of(name);
+    return m && m->special == frame;
 }
 
 const char *const *fresh_special(const char *name, int *n)
@@ -200,7 +234,7 @@ weft_status fresh_resolve(const fresh_shape *preset, const fresh_shape *over, fr
     if (!maker_of(to->arch))
         return weft_fail(err, WEFT_EINVAL,
                          "no new model is made as \"%.40s\"; llama, gpt2, t5, bart, marian, "
-                         "transformer and vit are",
+                         "transformer, bert and vit are",
                          to->arch);
     if (over->n_head > 0 || over->n_head_kv > 0)
         to->n_head_kv = over->n_head_kv > 0 ? over->n_head_kv : to->n_head;
@@ -228,9 +262,14 @@ void fresh_config(buffer *b, const fresh_shape *s)
     const arch *a = arch_of(s);
     const struct maker *m = maker_of(s->arch);
     const bool tied = s->tied < 0 ? m && m->tied : s->tied;
-    buffer_format(b, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": ", a ? a->hf_class : "");
+    const char *name = m && m->fills ? s->n_label > 0 ? m->classifies : m->fills
+                       : a           ? a->hf_class
+                                     : "";
+    buffer_format(b, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": ", name);
     buffer_quote(b, s->arch, strlen(s->arch));
     buffer_text(b, ",\n  \"dtype\": \"float32\",\n");
+    if (s->n_label > 0)
+        fresh_labels(b, s->label, s->n_label);
     (m ? m->config : config_llama)(b, s);
     if (m && !m->special)
         return;
@@ -272,9 +311,10 @@ double fresh_number(const model *m, const tensor *w, uint64_t seed, int64_t r, i
 {
     if (w->n_dim == 1)
         return ends_with(w->name, ".bias") ? 0 : 1;
-    const bool residual = ends_with(w->name, ".attn_output.weight") ||
-                          ends_with(w->name, "attn_o.weight") ||
-                          ends_with(w->name, ".ffn_down.weight");
+    const struct maker *made = maker_of(m->arch->hf);
+    const bool residual = !(made && made->fills) && (ends_with(w->name, ".attn_output.weight") ||
+                                                     ends_with(w->name, "attn_o.weight") ||
+                                                     ends_with(w->name, ".ffn_down.weight"));
     const double scale = residual ? 1 / sqrt(2 * (double)m->n_layer) : 1;
     const uint64_t of = hash_bytes(w->name, strlen(w->name));
     return DEVIATION * scale * rng_normal(seed, of, (uint64_t)(r * cols(w) + c));
@@ -282,17 +322,75 @@ double fresh_number(const model *m, const tensor *w, uint64_t seed, int64_t r, i
 
 /* ---- the directory --------------------------------------------------------------------------- */
 
-/* Row by row, in the order of the file, which has some matrices turned over. */
-static void put_numbers(safetensors_writer *w, const model *m, int64_t i, uint64_t seed,
-                        float *room)
+/* Where numbers come from. */
+typedef struct numbers {
+    const model *m;    /* that is designed, */
+    const model *base; /* that has some of its weights; or NULL */
+    uint64_t seed;     /* of the others */
+} numbers;
+
+static bool same_shape(const tensor *w, int n_dim, const int64_t *shape)
 {
-    const tensor *t = m->param[i];
-    const bool flip = m->origin[i].flip;
+    return n_dim == w->n_dim && shape[0] == w->shape[0] && (n_dim < 2 || shape[1] == w->shape[1]);
+}
+
+/* A tensor of the base's file that its task has no use for: BERT's pooler. */
+static const stored *left_over(const numbers *n, int64_t i)
+{
+    const tensor *w = n->m->param[i];
+    const char *name = n->m->origin[i].hf;
+    const size_t prefix = strlen(n->m->hf_prefix);
+    const stored *t = container_tensor(&n->base->file, name);
+    if (!t && strncmp(name, n->m->hf_prefix, prefix) == 0)
+        t = container_tensor(&n->base->file, name + prefix);
+    return t && t->type->decode && same_shape(w, t->n_dim, t->shape) ? t : NULL;
+}
+
+/* The numbers of parameter i in the base, or NULL. */
+static const void *known_numbers(const numbers *n, int64_t i, const dtype **type)
+{
+    const tensor *w = n->m->param[i];
+    for (int64_t k = 0; n->base && k < n->base->n_param; k++) {
+        const tensor *t = n->base->param[k];
+        if (strcmp(t->name, w->name) == 0 && same_shape(w, t->n_dim, t->shape)) {
+            *type = t->type;
+            return t->data;
+        }
+    }
+    const stored *t = n->base ? left_over(n, i) : NULL;
+    *type = t ? t->type : NULL;
+    return t ? t->data : NULL;
+}
+
+/* Number i, wherever it lies: files align their tensors as they like. */
+static float known_number(const void *from, const dtype *type, int64_t i)
+{
+    real x;
+    uint64_t one;
+    if (type->block > 1) {
+        type->decode(&x, from, i, 1);
+        return (float)x;
+    }
+    memcpy(&one, (const char *)from + i * type->bytes, (size_t)type->bytes);
+    type->decode(&x, &one, 0, 1);
+    return (float)x;
+}
+
+/* Row by row, in the order of the file, which has some matrices turned over. */
+static void put_numbers(safetensors_writer *w, const numbers *n, int64_t i, float *room)
+{
+    const tensor *t = n->m->param[i];
+    const bool flip = n->m->origin[i].flip;
     const int64_t R = t->n_dim > 1 ? rows(t) : 1, C = cols(t);
     const int64_t n_row = flip ? C : R, n_col = flip ? R : C;
+    const dtype *type;
+    const void *known = known_numbers(n, i, &type);
     for (int64_t r = 0; r < n_row; r++) {
-        for (int64_t c = 0; c < n_col; c++)
-            room[c] = (float)fresh_number(m, t, seed, flip ? c : r, flip ? r : c);
+        for (int64_t c = 0; c < n_col; c++) {
+            const int64_t y = flip ? c : r, x = flip ? r : c;
+            room[c] = known ? known_number(known, type, y * C + x)
+                            : (float)fresh_number(n->m, t, n->seed, y, x);
+        }
         safetensors_writer_data(w, room, (size_t)n_col * sizeof *room);
     }
 }
@@ -306,9 +404,10 @@ static int64_t longest_row(const model *m)
     return n;
 }
 
-static void put_weights(save *to, const char *path, const model *m, uint64_t seed, float *room)
+static void put_weights(save *to, const char *path, const numbers *n, float *room)
 {
     safetensors_writer w;
+    const model *m = n->m;
     safetensors_writer_begin(&w, to);
     for (int64_t i = 0; i < m->n_param; i++) {
         int64_t shape[MAX_DIM];
@@ -317,12 +416,12 @@ static void put_weights(save *to, const char *path, const model *m, uint64_t see
     }
     safetensors_writer_head(&w, path);
     for (int64_t i = 0; i < m->n_param; i++)
-        put_numbers(&w, m, i, seed, room);
+        put_numbers(&w, n, i, room);
     safetensors_writer_end(&w);
 }
 
-weft_status fresh_write(const char *directory, const char *config, size_t length, uint64_t seed,
-                        host *h, weft_error *err)
+weft_status fresh_write(const char *directory, const char *config, size_t length, const model *base,
+                        uint64_t seed, host *h, weft_error *err)
 {
     model m;
     save s;
@@ -339,7 +438,7 @@ weft_status fresh_write(const char *directory, const char *config, size_t length
     save_directory(&s, directory);
     if (!path_join(path, sizeof path, directory, "model.safetensors"))
         save_fail(&s, WEFT_EINVAL, "%.200s...: the path is too long", directory);
-    put_weights(&s, path, &m, seed, room);
+    put_weights(&s, path, &(numbers){ &m, base, seed }, room);
     snprintf(path, sizeof path, "%.4000s/config.json", directory);
     save_file(&s, path);
     save_put(&s, config, length);

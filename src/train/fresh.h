@@ -2,7 +2,8 @@
  *
  * Its numbers are those that GPT-2 began with, and Llama-like models since: matrices normal with a
  * deviation of 0.02, those that write into the residual stream (attn_output, attn_o, ffn_down) divided by
- * sqrt(2 L), so that the stream's variance does not grow with the layers; gains one, biases zero.
+ * sqrt(2 L), so that the stream's variance does not grow with the layers; gains one, biases zero. BERT's
+ * norms stand behind the sums, and its matrices are all alike.
  * A number is a function of the seed, the name of its tensor and its place, of nothing else. */
 #ifndef WEFT_TRAIN_FRESH_H
 #define WEFT_TRAIN_FRESH_H
@@ -16,9 +17,8 @@ typedef struct fresh_shape {
     int tied;       /* the head shares the embedding: 1, 0, or -1 for what the architecture does */
     int32_t eos_id; /* -1: none */
 
-    /* Of a model that sees: */
-    image_shape image;
-    const char *const *label; /* [n_label] names of classes */
+    image_shape image;        /* of a model that sees */
+    const char *const *label; /* [n_label] names of classes, of one that classifies */
     int64_t n_label;
 } fresh_shape;
 
@@ -31,10 +31,16 @@ const fresh_shape *fresh_preset(const char *name);
 /* Has such a model an encoder? It is then as deep as the decoder. */
 bool fresh_encodes(const char *name);
 
+/* What does such a model learn from texts that have no labels? */
+weft_task fresh_task(const char *name);
+
 /* What ends a text for tokenizers that are made for a new model, and all special tokens of such a
  * tokenizer, this one first. */
 #define END_OF_TEXT "<|endoftext|>"
 const char *const *fresh_special(const char *name, int *n);
+
+/* Reads it words in pieces, as BERT does? Otherwise bytes in pairs. */
+bool fresh_wordpiece(const char *name);
 
 /* Sizes of 0 in `over` leave those of the preset; what is still missing follows from the others. */
 weft_status fresh_resolve(const fresh_shape *preset, const fresh_shape *over, fresh_shape *to,
@@ -46,11 +52,15 @@ void fresh_config(buffer *b, const fresh_shape *s);
 /* The preprocessor_config.json of one that sees: pictures are resized, numbers are -1 to 1. */
 void fresh_preprocessor(buffer *b, const image_shape *s);
 
+/* "id2label" and "label2id" of a config.json, with a comma behind them. */
+void fresh_labels(buffer *b, const char *const *label, int64_t n);
+
 /* What the number at [row, col] of a weight is at first. */
 double fresh_number(const model *m, const tensor *w, uint64_t seed, int64_t row, int64_t col);
 
-/* Writes config.json and model.safetensors into the directory, which is made if need be. */
-weft_status fresh_write(const char *directory, const char *config, size_t length, uint64_t seed,
-                        host *h, weft_error *err);
+/* Writes config.json and model.safetensors into the directory, which is made if need be. Weights that
+ * `base`, a model with its weights or NULL, has too are as they are there. */
+weft_status fresh_write(const char *directory, const char *config, size_t length, const model *base,
+                        uint64_t seed, host *h, weft_error *err);
 
 #endif

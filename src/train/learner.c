@@ -18,6 +18,62 @@ static tensor *record(learner *l, run *r, const batch *b)
     return l->model->arch->family->forward(r, l->model);
 }
 
+bool logits_score(const real *z, int64_t n, int32_t target, double *loss)
+{
+    double sum = 0;
+    int64_t best = 0;
+    for (int64_t k = 1; k < n; k++)
+        best = z[k] > z[best] ? k : best;
+    for (int64_t k = 0; k < n; k++)
+        sum += exp((double)z[k] - (double)z[best]);
+    *loss += log(sum) + (double)z[best] - (double)z[target];
+    return best == target;
+}
+
+/* Targets in the order of the logits, which come as they are made. */
+typedef struct scoring {
+    const batch *batch;
+    int32_t at; /* the next row to look at */
+    double loss;
+    int64_t n, n_right;
+} scoring;
+
+static const batch_row *next_wanted(scoring *s)
+{
+    while (!s->batch->row[s->at].wanted)
+        s->at++;
+    return &s->batch->row[s->at++];
+}
+
+static void score_rows(void *ud, const tensor *z, int64_t first)
+{
+    (void)first;
+    scoring *s = ud;
+    for (int64_t i = 0; i < rows(z); i++) {
+        s->n_right += logits_score(row(z, i), cols(z), next_wanted(s)->target, &s->loss);
+        s->n++;
+    }
+}
+
+/* Forward as it is where nothing is learned: logits and no loss. */
+static void read_logits(learner *l, run *r, const batch *b, scoring *s)
+{
+    r->training = false;
+    r->dropout = 0;
+    r->read = score_rows;
+    r->read_ud = s;
+    run_begin(r, b);
+    l->model->arch->family->forward(r, l->model);
+    r->read = NULL;
+    r->training = true;
+    r->dropout = l->opt.dropout;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
 weft_status learner_predict(learner *l, const batch *b, learner_plan *plan, weft_error *err)
 {
     run dry;
@@ -25,9 +81,14 @@ weft_status learner_predict(learner *l, const batch *b, learner_plan *plan, weft
     if (run_init_dry(&dry, &m->host->mem, (int)(m->n_layer + m->n_layer_src), err) != WEFT_OK)
         return WEFT_ENOMEM;
     prepare(l, &dry);
+    if (m->task == WEFT_TASK_CLASSIFY)
+        read_logits(l, &dry, b, NULL);
+    *plan = (learner_plan){ .meta = dry.meta.peak, .data = dry.data.peak };
     tensor *loss = record(l, &dry, b);
     tape_backward(&dry, loss, NULL);
-    *plan = (learner_plan){ dry.meta.peak, dry.data.peak, dry.scratch_peak };
+    plan->meta = larger(plan->meta, dry.meta.peak);
+    plan->data = larger(plan->data, dry.data.peak);
+    plan->scratch = dry.scratch_peak;
     run_free(&dry);
     return WEFT_OK;
 }
@@ -105,6 +166,14 @@ real learner_loss(learner *l, const batch *b)
     l->run.dropout = l->opt.dropout;
     l->run.smoothing = l->opt.smoothing;
     return value;
+}
+
+real learner_score(learner *l, const batch *b, int64_t *n_right)
+{
+    scoring s = { .batch = b };
+    read_logits(l, &l->run, b, &s);
+    *n_right = s.n_right;
+    return s.n > 0 ? (real)(s.loss / (double)s.n) : 0;
 }
 
 double learner_update(learner *l, double lr)

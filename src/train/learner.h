@@ -58,6 +58,13 @@ real learner_add(learner *l, const batch *b, double share);
 /* The loss, without dropout and smoothing; nothing is learned from it. */
 real learner_loss(learner *l, const batch *b);
 
+/* The same of a model that classifies, where *n_right is how many of the targets it holds most
+ * likely. */
+real learner_score(learner *l, const batch *b, int64_t *n_right);
+
+/* Adds the loss of a target, one of n, to *loss; is it the likeliest? */
+bool logits_score(const real *z, int64_t n, int32_t target, double *loss);
+
 /* Ends the step: clips, updates; returns the norm of the gradients. */
 double learner_update(learner *l, double lr);
 

@@ -38,8 +38,27 @@ static bool place(packer *k, data_piece p, weft_error *err)
     return true;
 }
 
-bool packer_add(packer *k, int64_t at, int64_t n, int64_t quiet, weft_error *err)
+/* A text that is too long for its label loses ids before its last. */
+static bool add_labelled(packer *k, int64_t at, int64_t n, int64_t quiet, int32_t label,
+                         weft_error *err)
 {
+    const int64_t T = k->part->set->n_ctx, left_out = n > T ? n - T : 0;
+    data_counts *c = &k->part->counts;
+    c->n_document++;
+    c->n_truncated += left_out > 0;
+    return place(k,
+                 (data_piece){ .at = at,
+                               .n = (int32_t)(n - left_out),
+                               .quiet = quiet < T ? (int32_t)quiet : 0,
+                               .label = label,
+                               .left_out = (int32_t)left_out },
+                 err);
+}
+
+bool packer_add(packer *k, int64_t at, int64_t n, int64_t quiet, int32_t label, weft_error *err)
+{
+    if (label >= 0)
+        return add_labelled(k, at, n, quiet, label, err);
     const int64_t T = k->part->set->n_ctx, ahead = k->part->set->make->ahead;
     data_counts *c = &k->part->counts;
     const bool cut = n - ahead > T, prompt = quiet > 0;
@@ -54,7 +73,7 @@ bool packer_add(packer *k, int64_t at, int64_t n, int64_t quiet, weft_error *err
     c->n_cut += cut && !prompt;
     for (; n > ahead; at += T, n -= T) {
         const int32_t size = (int32_t)(n > T ? T + ahead : n);
-        if (!place(k, (data_piece){ at, size, (int32_t)quiet }, err))
+        if (!place(k, (data_piece){ at, size, (int32_t)quiet, -1, 0 }, err))
             return false;
     }
     return true;

@@ -33,8 +33,9 @@ typedef struct packer {
 
 void packer_begin(packer *k, data_part *part, mem *m);
 
-/* A document: ids [at, at + n), of which the first `quiet` are only read. */
-bool packer_add(packer *k, int64_t at, int64_t n, int64_t quiet, weft_error *err);
+/* A document: ids [at, at + n), of which the first `quiet` are only read; or one with a label, -1
+ * where it has none. */
+bool packer_add(packer *k, int64_t at, int64_t n, int64_t quiet, int32_t label, weft_error *err);
 
 /* Gives the part its samples. */
 bool packer_finish(packer *k, weft_error *err);

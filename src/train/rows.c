@@ -187,3 +187,45 @@ static void count_seen(data_counts *n, const dataset *d, const data_piece *q)
 }
 
 const row_maker rows_seen = { 0, fill_seen, targets_seen, count_seen };
+
+/* ---- labels ---------------------------------------------------------------------------------- */
+
+/* The last id of a text that is too long stays: it says that the text ends. */
+static weft_status fill_labelled(batch *b, const dataset *d, const data_piece *q, chance c,
+                                 weft_error *err)
+{
+    (void)c;
+    batch_row *row = b->row + b->n_row;
+    const data_piece part = { .at = q->at, .n = q->n - (q->left_out > 0) };
+    if (read_piece(b, d, &part, err) != WEFT_OK)
+        return err->code;
+    if (part.n < q->n) {
+        cursor k = cursor_at(&d->corpus, q->at + part.n + q->left_out);
+        batch_row last = { .seq = b->n_seq - 1, .pos = part.n, .target = NO_TARGET, .weight = 1 };
+        if (read_id(&k, &d->corpus, &last.id, err) != WEFT_OK)
+            return err->code;
+        b->row[b->n_row++] = last;
+        b->seq[last.seq].n++;
+    }
+    for (int32_t i = q->quiet; q->quiet > 0 && i < q->n; i++)
+        row[i].type = 1;
+    row->target = q->label;
+    row->wanted = true;
+    b->n_wanted++;
+    return WEFT_OK;
+}
+
+static int64_t targets_labelled(const dataset *d, const data_piece *q, chance c)
+{
+    (void)d, (void)q, (void)c;
+    return 1;
+}
+
+static void count_labelled(data_counts *n, const dataset *d, const data_piece *q)
+{
+    (void)d;
+    n->n_row += q->n;
+    n->n_target++;
+}
+
+const row_maker rows_labelled = { 0, fill_labelled, targets_labelled, count_labelled };

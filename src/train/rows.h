@@ -4,6 +4,7 @@
  *     masked     some are hidden, and asked for where they were: see mask.h
  *     paired     a source and a target, of an encoder-decoder: see pairs.h
  *     seen       a picture, the first row of which has its class as target: see pictures.h
+ *     labelled   a text, the first row of which has its label as target: see labelled.h
  *
  * There is one row_maker for each, and a dataset has one of them. */
 #ifndef WEFT_TRAIN_ROWS_H
@@ -14,7 +15,9 @@
 /* A sequence of a sample: ids [at, at + n) of the corpus, n - ahead rows; or picture `at`. */
 typedef struct data_piece {
     int64_t at;
-    int32_t n, quiet; /* the first of its ids that is a target */
+    int32_t n, quiet; /* the first of its ids that is a target; or of the second of two texts */
+    int32_t label;    /* -1: none */
+    int32_t left_out; /* ids before the last, of a text that is too long */
 } data_piece;
 
 typedef struct data_counts {
@@ -50,6 +53,6 @@ typedef struct row_maker {
     void (*count)(data_counts *n, const struct dataset *d, const data_piece *q);
 } row_maker;
 
-extern const row_maker rows_next, rows_masked, rows_paired, rows_seen;
+extern const row_maker rows_next, rows_masked, rows_paired, rows_seen, rows_labelled;
 
 #endif

@@ -1,5 +1,7 @@
 #include "train/trainer.h"
 
+#include "train/labelled.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -113,29 +115,34 @@ weft_status trainer_step(trainer *t, trainer_report *r, weft_error *err)
 
 /* ---- evaluation ------------------------------------------------------------------------------ */
 
-weft_status trainer_evaluate(trainer *t, double *loss, weft_error *err)
+weft_status trainer_evaluate(trainer *t, double *loss, double *accuracy, weft_error *err)
 {
     const data_part *p = &t->data->validation;
+    const bool classifies = t->learner.model->task == WEFT_TASK_CLASSIFY;
     const int64_t most = t->opt.n_sample;
-    double sum = 0, n_target = 0;
+    double sum = 0, n_target = 0, all_right = 0;
     weft_status status = pool_ready(t->learner.pool, err);
     for (int64_t i = 0; i < p->n_in_order && status == WEFT_OK; i += most) {
         const int64_t left = p->n_in_order - i;
         status = data_fill_in_order(&t->batch, p, i, (int32_t)(left < most ? left : most), err);
-        if (status != WEFT_OK)
-            break;
-        const double n = (double)t->batch.n_wanted;
-        sum += n > 0 ? n * (double)learner_loss(&t->learner, &t->batch) : 0;
-        n_target += n;
+        if (status != WEFT_OK || t->batch.n_wanted == 0)
+            continue;
+        int64_t n_right = 0;
+        const real mean = classifies ? learner_score(&t->learner, &t->batch, &n_right)
+                                     : learner_loss(&t->learner, &t->batch);
+        sum += (double)t->batch.n_wanted * (double)mean;
+        n_target += (double)t->batch.n_wanted;
+        all_right += (double)n_right;
     }
     *loss = n_target > 0 ? sum / n_target : NAN;
+    *accuracy = classifies && n_target > 0 ? all_right / n_target : NAN;
     return status;
 }
 
 static weft_status look(trainer *t, trainer_report *r, weft_error *err)
 {
     trainer_state *s = &t->state;
-    const weft_status status = trainer_evaluate(t, &r->val_loss, err);
+    const weft_status status = trainer_evaluate(t, &r->val_loss, &r->val_accuracy, err);
     r->evaluated = status == WEFT_OK;
     s->n_worse++;
     if (r->val_loss < s->best) {
@@ -264,7 +271,12 @@ static void describe(const trainer *t, char *text, size_t size)
     char data[128];
     for (int64_t i = 0; i < p->n_tensor; i++)
         n_frozen += !p->tensor[i]->needs_grad;
-    if (d->pictures)
+    if (d->labels)
+        snprintf(data, sizeof data,
+                 "samples of %lld rows, %d x %d a step, from %lld packs of texts with %lld labels",
+                 (long long)d->n_ctx, (int)t->opt.n_part, (int)t->opt.n_sample,
+                 (long long)d->train.n_sample, (long long)d->labels->n);
+    else if (d->pictures)
         snprintf(data, sizeof data, "%d x %d of %lld pictures a step, moved by %lld",
                  (int)t->opt.n_part, (int)t->opt.n_sample, (long long)d->train.n_sample,
                  (long long)d->pictures->shift);

@@ -26,12 +26,13 @@ typedef struct trainer_report {
     double lr, norm; /* of all gradients, before clipping */
     bool skipped;    /* loss or norm is not finite: nothing was learned */
     int64_t n_skipped;
-    int64_t n_row;     /* of this step */
-    int64_t n_row_all; /* of all steps so far */
-    double seconds;    /* that the step took, without evaluation and checkpoint */
-    bool evaluated;    /* after this step: */
-    double val_loss;   /* mean over all targets of the validation split */
-    double best;       /* of all evaluations so far; INFINITY before the first */
+    int64_t n_row;       /* of this step */
+    int64_t n_row_all;   /* of all steps so far */
+    double seconds;      /* that the step took, without evaluation and checkpoint */
+    bool evaluated;      /* after this step: */
+    double val_loss;     /* mean over all targets of the validation split, */
+    double val_accuracy; /* and the share of them that is right, of a model that classifies */
+    double best;         /* of all evaluations so far; INFINITY before the first */
     int64_t best_step;
     bool saved;
     double left; /* seconds until the end: first a prediction, then what steps took so far */
@@ -86,8 +87,9 @@ void trainer_free(trainer *t);
 /* One step: everything but r's evaluation and checkpoint. */
 weft_status trainer_step(trainer *t, trainer_report *r, weft_error *err);
 
-/* Mean loss over the whole validation split, in order, without dropout or smoothing. */
-weft_status trainer_evaluate(trainer *t, double *loss, weft_error *err);
+/* Mean loss over the whole validation split, in order, without dropout or smoothing; and the share of
+ * the targets that are right where the model classifies, otherwise not a number. */
+weft_status trainer_evaluate(trainer *t, double *loss, double *accuracy, weft_error *err);
 
 /* Seconds that the steps still to come will take, from a trial part. Leaves no trace. */
 weft_status trainer_predict(trainer *t, double *seconds, weft_error *err);

@@ -1,15 +1,16 @@
-/* fuzz_documents.c - bytes as JSONL, TSV or text between separators, as the first of them says; and
- * samples of what came of it. */
+/* fuzz_documents.c - bytes as JSONL, TSV or text between separators, as the first of them says, or as texts
+ * with labels; and samples of what came of it. */
 #include "hostile.h"
 #include "text/source.h"
 #include "train/documents.h"
+#include "train/labelled.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Letters of ASCII are known, all others are <unk>. */
-static const char head[] =
+static const char opening[] =
     "{\"version\": \"1.0\", \"added_tokens\": [{\"id\": 0, \"content\": \"<unk>\", "
     "\"single_word\": "
     "false, \"lstrip\": false, \"rstrip\": false, \"normalized\": false, \"special\": true}], "
@@ -32,7 +33,7 @@ static const tokenizer *letters(void)
     char json[4096];
     if (made)
         return &t;
-    size_t n = (size_t)snprintf(json, sizeof json, "%s", head);
+    size_t n = (size_t)snprintf(json, sizeof json, "%s", opening);
     for (int c = 'A'; c <= 'z'; c++)
         if (c != '\\')
             n += (size_t)snprintf(json + n, sizeof json - n, ", \"%c\": %d", c, c);
@@ -45,6 +46,66 @@ static const tokenizer *letters(void)
         fail("the tokenizer is wrong");
     made = true;
     return &t;
+}
+
+/* Columns of tables with labels. */
+static const columns *table_columns(uint8_t choice)
+{
+    static const char *const names[] = { NULL, "label,text,text", "text,pair,label",
+                                         "-,label,text" };
+    static columns c;
+    if (columns_parse(&c, names[choice % 4], NULL) != WEFT_OK)
+        fail("the columns are wrong");
+    return &c;
+}
+
+/* Every label is one that was found before. */
+static void check_labels(const corpus *c, const label_set *l)
+{
+    for (int64_t k = 0; k < c->n_source; k++)
+        for (uint64_t i = 0; i < c->source[k].shard.n_document; i++)
+            if (c->source[k].label[i] < 0 || c->source[k].label[i] >= l->n)
+                fail("a label of nobody");
+    for (int64_t i = 1; i < l->n; i++)
+        if (strcmp(l->name[i - 1], l->name[i]) >= 0)
+            fail("labels are not sorted, or there twice");
+}
+
+static weft_status keep_name(void *ud, const labelled *one, weft_error *err)
+{
+    label_set *l = ud;
+    return labels_add(l, one->label, one->n_label, err);
+}
+
+/* The bytes as a file of texts with labels: names first, then texts. */
+static void read_labelled(const file *f, uint8_t choice, host *h)
+{
+    static const data_kind kinds[] = { DATA_TSV, DATA_CSV, DATA_JSONL };
+    const data_kind kind = kinds[choice % 3];
+    label_set l;
+    weft_error err = { 0 };
+    if (labels_begin(&l, &h->mem, &err) != WEFT_OK)
+        fail("no memory");
+    const corpus_options o = { .tokenizer = letters(),
+                               .labels = &l,
+                               .columns = table_columns(choice / 3),
+                               .eos = -1,
+                               .n_thread = 1 };
+    corpus c = { .host = h, .n_vocab = o.tokenizer->n_id, .eos = -1 };
+    documents d;
+    weft_status status = labelled_each(f, kind, o.columns, keep_name, &l, &h->mem, &err);
+    labels_number(&l);
+    if (documents_begin(&d, &c, &o, f->size, &err) != WEFT_OK)
+        fail("no memory");
+    if (status == WEFT_OK && documents_labelled(&d, f, kind, &err) != WEFT_OK)
+        fail("what could be read once cannot be read again");
+    documents_end(&d);
+    if (status != WEFT_OK && !err.message[0])
+        fail("an error without a sentence");
+    if (status == WEFT_OK)
+        check_labels(&c, &l);
+    corpus_close(&c);
+    labels_free(&l);
 }
 
 static void check(const corpus *c)
@@ -73,6 +134,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     json_object_seed(1); /* hashing is random by default, findings must repeat */
     mem_init(&h.mem, (size_t)256 << 20, NULL);
     const file f = { .data = data + 1, .size = size - 1, .path = "fuzz" };
+    if (data[0] & 128) {
+        read_labelled(&f, data[0] & 127, &h);
+        if (h.mem.used != 0)
+            fail("memory was kept");
+        return 0;
+    }
     const corpus_options o = { .tokenizer = letters(),
                                .separator = separators[data[0] % 3],
                                .eos = data[0] & 8 ? 2 : -1,

@@ -55,7 +55,7 @@ static weft_status write_shape(const fresh_shape *s, const char *path, uint64_t 
     fresh_config(&config, s);
     const weft_status status = config.failed ? WEFT_ENOMEM
                                              : fresh_write(path, (const char *)config.at, config.n,
-                                                           seed, h, err);
+                                                           NULL, seed, h, err);
     buffer_end(&config);
     return status;
 }
@@ -491,13 +491,13 @@ static void evaluation_is_even(void **state)
         double first = 0;
         for (int n = 1; n <= 9; n += 4) {
             school c;
-            double loss;
+            double loss, share;
             trainer_options o = plain_options();
             o.n_sample = n;
             o.learner.dropout = 0.5f;
             o.learner.smoothing = 0.3f;
             begin(&c, pupil(packed), packed, o);
-            assert_int_equal(trainer_evaluate(&c.t, &loss, NULL), WEFT_OK);
+            assert_int_equal(trainer_evaluate(&c.t, &loss, &share, NULL), WEFT_OK);
             first = n == 1 ? loss : first;
             assert_true(fabs(loss / first - 1) <= 1e-6);
             assert_true(fabs(loss - log(270)) < 0.2); /* it has learned nothing yet */
