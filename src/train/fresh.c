@@ -65,6 +65,14 @@ static void config_transformer(buffer *b, const fresh_shape *s)
                   strcmp(s->arch, "bart") == 0 ? "false" : "true");
 }
 
+static void config_bahdanau(buffer *b, const fresh_shape *s)
+{
+    buffer_format(b,
+                  "  \"hidden_size\": %lld,\n  \"attention_size\": %lld,\n"
+                  "  \"max_position_embeddings\": %lld,\n",
+                  (long long)s->d_model, (long long)s->d_model, (long long)s->n_ctx);
+}
+
 /* "0": "cat", or "cat": 0 */
 static void put_label(buffer *b, const fresh_shape *s, int64_t i, bool by_id)
 {
@@ -121,6 +129,7 @@ static const struct maker {
     { "bart", config_transformer, true, true, mask },
     { "marian", config_transformer, true, true, mask },
     { "transformer", config_transformer, true, true, mask },
+    { "bahdanau", config_bahdanau, false, true, mask },
     { "vit", config_vit, false, false, NULL },
 };
 
@@ -200,8 +209,10 @@ weft_status fresh_resolve(const fresh_shape *preset, const fresh_shape *over, fr
     if (!maker_of(to->arch))
         return weft_fail(err, WEFT_EINVAL,
                          "no new model is made as \"%.40s\"; llama, gpt2, t5, bart, marian, "
-                         "transformer and vit are",
+                         "transformer, bahdanau and vit are",
                          to->arch);
+    if (strcmp(to->arch, "bahdanau") == 0 && (over->n_layer > 1 || over->n_head > 1))
+        return weft_fail(err, WEFT_EINVAL, "a bahdanau has one layer and no heads");
     if (over->n_head > 0 || over->n_head_kv > 0)
         to->n_head_kv = over->n_head_kv > 0 ? over->n_head_kv : to->n_head;
     if (wider && over->d_ff == 0)
@@ -262,6 +273,13 @@ void fresh_preprocessor(buffer *b, const image_shape *s)
 
 #define DEVIATION 0.02
 
+/* A recurrence has no norm that would make up for small weights: theirs are so large that a sum of
+ * numbers of size 1 has that size, as PyTorch's. */
+static double deviation(const model *m, const tensor *w)
+{
+    return m->arch->family == &bahdanau_family ? 1 / sqrt(3 * (double)cols(w)) : DEVIATION;
+}
+
 static bool ends_with(const char *s, const char *tail)
 {
     const size_t n = strlen(s), k = strlen(tail);
@@ -277,7 +295,7 @@ double fresh_number(const model *m, const tensor *w, uint64_t seed, int64_t r, i
                           ends_with(w->name, ".ffn_down.weight");
     const double scale = residual ? 1 / sqrt(2 * (double)m->n_layer) : 1;
     const uint64_t of = hash_bytes(w->name, strlen(w->name));
-    return DEVIATION * scale * rng_normal(seed, of, (uint64_t)(r * cols(w) + c));
+    return deviation(m, w) * scale * rng_normal(seed, of, (uint64_t)(r * cols(w) + c));
 }
 
 /* ---- the directory --------------------------------------------------------------------------- */
