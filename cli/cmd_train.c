@@ -34,7 +34,7 @@ static const option options[] = {
     { 'm', "model", OPT_TEXT, &model, "PATH", 0, "go on from this model; otherwise a new one:" },
     { 0, "preset", OPT_TEXT, &preset, "NAME", 0, "its shape: tiny, mini, small, base (tiny)" },
     { 0, "arch", OPT_TEXT, &arch, "NAME", RARE,
-      "llama, gpt2, t5, bart, marian, transformer, bert, vit" },
+      "its family: gpt2, t5, bert, vit and others (preset's)" },
     { 0, "objective", OPT_CHOICE, &objective, "pairs|spans|infill", RARE,
       "of an encoder-decoder (by data)" },
     { 0, "layers", OPT_INT, &n_layer, "N", RARE, "blocks (the preset's)" },

@@ -1,4 +1,5 @@
 /* weft translate - one text in, another out: what an encoder-decoder makes of a source. */
+#include "attention_map.h"
 #include "cli.h"
 
 #include <stdlib.h>
@@ -9,7 +10,8 @@ static load_options load;
 static shape_options shape;
 static prompt_options prompt;
 static const char *source_vocabulary, *target_vocabulary, *begin_ids;
-static int64_t n_beam = 1, n_best = 1, n_new = 256;
+static const char *attention;
+static int64_t n_beam = 1, n_best = 1, n_new = 256, attention_layer;
 static double length_penalty = 1;
 static bool json;
 
@@ -26,6 +28,10 @@ static const option options[] = {
       "with --beams: scores are divided by length^X (1)" },
     { 0, "begin", OPT_TEXT, &begin_ids, "N,N,...", RARE,
       "ids that the text begins with: a language" },
+    { 0, "attention", OPT_TEXT, &attention, "FILE", 0,
+      "draw where each token of the text looks in the source, as SVG" },
+    { 0, "attention-layer", OPT_INT, &attention_layer, "N", RARE,
+      "... in this layer of the decoder, from 1 on (0: the mean over all)" },
     OPTION_JSON(json, "print one JSON object"),
     { 0, "source-vocabulary", OPT_TEXT, &source_vocabulary, "FILE", RARE,
       "tokenizer of the source (the model's)" },
@@ -41,7 +47,9 @@ static const option options[] = {
 };
 
 static const char examples[] = "  weft translate ./opus-mt-en-de -p \"Good morning.\" --beams 4\n"
-                               "  weft translate ./flan-t5-small -p \"summarize: ...\" -n 60\n";
+                               "  weft translate ./flan-t5-small -p \"summarize: ...\" -n 60\n"
+                               "  weft translate ./opus-mt-en-de -p \"Good morning.\" "
+                               "--attention morning.svg\n";
 
 static const char about[] =
     "The tokenizer puts around the source what the model wants there. It is the\n"
@@ -166,7 +174,25 @@ static bool print_beam(const job *j, const weft_beam *b, bool first, weft_error 
     return good;
 }
 
-static int translate(const job *j)
+static int draw_attention(const job *j, const weft_engine_options *o, const weft_beam *b)
+{
+    const attention_map m = {
+        .model = j->model,
+        .options = *o,
+        .source = j->source,
+        .target = j->target,
+        .source_ids = j->ids,
+        .n_source = j->n,
+        .begin = j->begin,
+        .n_begin = j->n_begin,
+        .ids = b->ids,
+        .n = b->n,
+        .layer = attention_layer,
+    };
+    return attention_map_write(attention, &m);
+}
+
+static int translate(const job *j, const weft_engine_options *engine_options)
 {
     weft_error err = { 0 };
     const weft_beam_options o = {
@@ -185,11 +211,15 @@ static int translate(const job *j)
     bool good = found != NULL;
     for (int i = 0; good && i < found->n; i++)
         good = print_beam(j, &found->beam[i], i == 0, &err);
+    int code = good ? 0 : err.code ? cli_fail(&err) : cli_no_memory();
+    if (good) {
+        fputs(json ? "]}\n" : "", stdout);
+        code = fflush(stdout) == 0 ? 0 : 1;
+    }
+    if (!code && attention)
+        code = draw_attention(j, engine_options, &found->beam[0]);
     weft_beams_free(found);
-    if (!good)
-        return err.code ? cli_fail(&err) : cli_no_memory();
-    fputs(json ? "]}\n" : "", stdout);
-    return fflush(stdout) == 0 ? 0 : 1;
+    return code;
 }
 
 /* ---- before it ------------------------------------------------------------------------------- */
@@ -215,7 +245,7 @@ static int run_model(job *j, weft_engine_options *o)
         return cli_fail(&err);
     const int64_t room = plan.n_ctx - j->n_begin + 1; /* the last token is not evaluated */
     n_new = n_new < room ? n_new : room;
-    return translate(j);
+    return translate(j, o);
 }
 
 static int check_options(void)
@@ -229,6 +259,8 @@ static int check_options(void)
         return cli_usage(c, "--beams: %lld is not in 1 to %d", (long long)n_beam, WEFT_MAX_BEAM);
     if (n_best < 1 || n_best > n_beam)
         return cli_usage(c, "--n-best: %lld is not in 1 to --beams", (long long)n_best);
+    if (attention_layer != 0 && !attention)
+        return cli_usage(c, "--attention-layer is for --attention");
     return 0;
 }
 

@@ -7,7 +7,7 @@ As tools/golden.py, whose functions it uses: small random models in tests/golden
 `ids` of one pair of sequences, every intermediate under weft's name) and generate.txt (what generate() gives), and models
 called train-* with train.safetensors (ten steps of AdamW in f64).
 
-The Transformer of 2017 is torch.nn.Transformer between embeddings and a head; its files have BART's names, with the three
+Bahdanau's model is torch's GRUs in weft's own file. The Transformer of 2017 is torch.nn.Transformer between embeddings and a head; its files have BART's names, with the three
 parts of its fused projections under q, k and v.
 
 A line of generate.txt is a search: num_beams (1: greedy), num_return_sequences, max_new_tokens, length_penalty, the source,
@@ -163,6 +163,72 @@ def bart_name(name):
     return f"{where}{known[rest]}.{kind}"
 
 
+# ---- Bahdanau, Cho and Bengio -----------------------------------------------------------------------------------------
+
+class Bahdanau(nn.Module):
+    """GRUs of torch and additive attention between them, a step at a time as the papers write it."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+        n_vocab, d, a = config.vocab_size, config.hidden_size, config.attention_size
+        self.source_embed, self.target_embed = nn.Embedding(n_vocab, d), nn.Embedding(n_vocab, d)
+        self.encoder = nn.GRU(d, d, batch_first=True)
+        self.query, self.key = nn.Linear(d, a, bias=False), nn.Linear(d, a, bias=False)
+        self.score = nn.Linear(a, 1, bias=False)
+        self.cell = nn.GRUCell(2 * d, d)
+        self.output = nn.Linear(d, n_vocab)
+        self.trace = {}
+
+    def forward(self, input_ids, decoder_input_ids, **_):
+        x, e = self.source_embed(input_ids), self.target_embed(decoder_input_ids)
+        h, _ = self.encoder(x)
+        key, s = self.key(h), h[:, -1]
+        states, probs = [], []
+        for t in range(e.shape[1]):
+            p = self.score(torch.tanh(self.query(s)[:, None] + key)).softmax(1)  # [1, S, 1]
+            s = self.cell(torch.cat([(p * h).sum(1), e[:, t]], 1), s)
+            states.append(s)
+            probs.append(p[:, :, 0])
+        gates = nn.functional.linear
+        self.trace = {
+            "enc.token_embd": x, "enc.blk.0.gru": h, "dec.token_embd": e, "dec.blk.0.attn_k": key,
+            "enc.blk.0.gru_input": gates(x, self.encoder.weight_ih_l0, self.encoder.bias_ih_l0),
+            "dec.blk.0.gru_input": gates(e, self.cell.weight_ih[:, x.shape[2]:], self.cell.bias_ih),
+            "dec.blk.0.gru_attend": torch.stack(states, 1), "dec.blk.0.cross_attention.probs": torch.stack(probs, 1)}
+        return mock.Mock(logits=self.output(torch.stack(states, 1)))
+
+
+BAHDANAU_NAMES = {
+    "source_embed.weight": "enc.token_embd.weight", "target_embed.weight": "dec.token_embd.weight",
+    "encoder.weight_ih_l0": "enc.blk.0.gru_input.weight", "encoder.bias_ih_l0": "enc.blk.0.gru_input.bias",
+    "encoder.weight_hh_l0": "enc.blk.0.gru_state.weight", "encoder.bias_hh_l0": "enc.blk.0.gru_state.bias",
+    "query.weight": "dec.blk.0.attn_q.weight", "key.weight": "dec.blk.0.attn_k.weight",
+    "score.weight": "dec.blk.0.attn_score.weight", "cell.bias_ih": "dec.blk.0.gru_input.bias",
+    "cell.weight_hh": "dec.blk.0.gru_state.weight", "cell.bias_hh": "dec.blk.0.gru_state.bias",
+    "output.weight": "output.weight", "output.bias": "output.bias",
+}
+
+
+def split_cell(tensors):
+    """By weft's names; the cell's matrix for what it saw and for the token before is two there."""
+    out = {BAHDANAU_NAMES[name]: x for name, x in tensors.items() if name != "cell.weight_ih"}
+    both = tensors["cell.weight_ih"]
+    d = both.shape[1] // 2
+    out["dec.blk.0.gru_context.weight"], out["dec.blk.0.gru_input.weight"] = both[:, :d], both[:, d:]
+    return out
+
+
+def bahdanau_name(name):
+    """The name in a file of what weft calls so."""
+    stem, _, kind = name.rpartition(".")
+    known = {"token_embd": "embed_tokens", "gru_input": "gru.input", "gru_state": "gru.state", "gru_context": "gru.context",
+             "attn_q": "attention.query", "attn_k": "attention.key", "attn_score": "attention.score"}
+    if stem == "output":
+        return f"lm_head.{kind}"
+    return f"{dict(enc='encoder', dec='decoder')[stem[:3]]}.{known[stem.rpartition('.')[2]]}.{kind}"
+
+
 # ---- the goldens ------------------------------------------------------------------------------------------------------
 
 @dataclass(frozen=True)
@@ -194,6 +260,26 @@ def t5_sizes(vocab, d, kv, heads, ffn, layers, **more):
                 **{**dict(relative_attention_num_buckets=8, relative_attention_max_distance=15), **more})
 
 
+def bahdanau_sizes(vocab, d, a):
+    return dict(vocab_size=vocab, hidden_size=d, attention_size=a, max_position_embeddings=48, decoder_start_token_id=2,
+                eos_token_id=2)
+
+
+@dataclass(frozen=True)
+class Own:
+    """A model that is torch's, in a file that is weft's own."""
+    model_type: str
+    split: callable  # parameters -> by weft's names
+    name: callable  # weft's name -> that of the file
+    more: dict  # of config.json
+
+
+OWN = {
+    Transformer: Own("transformer", split_fused, bart_name, dict(
+        scale_embedding=True, activation_function="relu", tie_word_embeddings=True)),
+    Bahdanau: Own("bahdanau", split_cell, bahdanau_name, dict(tie_word_embeddings=False)),
+}
+
 GOLDENS = {
     "bart": Golden(BartForConditionalGeneration, bart_sizes(
         61, 20, (2, 2), (5, 2), (31, 27), 40, decoder_start_token_id=2)),
@@ -211,6 +297,7 @@ GOLDENS = {
     "flan-t5": Golden(T5ForConditionalGeneration, t5_sizes(
         62, 27, 5, 4, 41, (2, 1), feed_forward_proj="gated-gelu", tie_word_embeddings=False),
         names=T5_NAMES, act="glu", pre_norm=True, gain=0.8, untied=True),
+    "bahdanau": Golden(Bahdanau, bahdanau_sizes(61, 20, 13), embd_std=1.0),
 }
 
 TRAININGS = {
@@ -226,13 +313,14 @@ TRAININGS = {
     "train-flan-t5": Golden(T5ForConditionalGeneration, t5_sizes(
         29, 8, 3, 2, 12, (1, 2), feed_forward_proj="gated-gelu", tie_word_embeddings=False),
         names=T5_NAMES, embd_std=0.5, gain=0.6, smoothing=0.1, untied=True),
+    "train-bahdanau": Golden(Bahdanau, bahdanau_sizes(31, 9, 7), embd_std=1.0, smoothing=0.1, clip=1.0),
 }
 
 
 # ---- models -----------------------------------------------------------------------------------------------------------
 
 def make_config(g):
-    if g.model is not Transformer:
+    if g.model not in OWN:
         config = g.model.config_class(**g.config)
         config._attn_implementation = "eager"
         return config
@@ -249,7 +337,7 @@ def random_weights(g, model, rng):
             continue
         x = torch.from_numpy(rng.standard_normal(p.shape, dtype=np.float32))
         owner = model.get_submodule(name.rpartition(".")[0])
-        if name.endswith("bias"):
+        if name.endswith("bias") or "bias_" in name:
             x *= 0.1
         elif isinstance(owner, nn.Embedding):
             x *= g.embd_std
@@ -273,17 +361,17 @@ def build(g, rng):
 
 
 def save_model(g, model, path):
-    if g.model is not Transformer:
+    if g.model not in OWN:
         golden.save_model(model, path)
         return
+    own = OWN[g.model]
     path.mkdir(exist_ok=True)
-    config = dict(architectures=["Transformer"], model_type="transformer", scale_embedding=True,
-                  activation_function="relu", tie_word_embeddings=True,
+    config = dict(architectures=[g.model.__name__], model_type=own.model_type, **own.more,
                   **{k: x for k, x in g.config.items() if x is not None})
     (path / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-    named = split_fused({name: p.detach() for name, p in model.named_parameters()})
-    safetensors.torch.save_file({bart_name(name): x.clone() for name, x in named.items()}, path / "model.safetensors",
-                                {"format": "pt"})
+    named = own.split({name: p.detach() for name, p in model.named_parameters()})
+    safetensors.torch.save_file({own.name(name): x.clone().contiguous() for name, x in named.items()},
+                                path / "model.safetensors", {"format": "pt"})
 
 
 # ---- traces -----------------------------------------------------------------------------------------------------------
@@ -369,16 +457,18 @@ def make_trace(name, rng):
     source, ids = (torch.from_numpy(rng.integers(3, n_vocab, n, np.int32)) for n in (19, 14))
     ids[0] = g.config["decoder_start_token_id"]
     tap_model(g, model, trace)
-    patch = mock.patch.object(golden, "N_STEP", N_STEP) if g.model is Transformer else tap_attention(g, model, trace)
+    patch = mock.patch.object(golden, "N_STEP", N_STEP) if g.model in OWN else tap_attention(g, model, trace)
     with patch, torch.no_grad():
         out = model(input_ids=source[None].long(), decoder_input_ids=ids[None].long(), use_cache=False)
     trace["output"] = rows(out.logits)
+    if g.model is Bahdanau:
+        trace.update({name: rows(x) for name, x in model.trace.items()})
     golden.check_trace(name, trace)
 
     path = GOLDEN_DIR / name
     save_model(g, model, path)
     safetensors.torch.save_file({"source": source, "ids": ids, **trace}, path / "trace.safetensors")
-    if g.model is not Transformer:
+    if g.model not in OWN:
         (path / "generate.txt").write_text(generate(g, path, rng))
     golden.print_row(name, model, trace)
 
@@ -473,8 +563,8 @@ def packed_loss(model, source, ids, target, weight, smoothing):
 
 def by_weft_name(g, model, value):
     tensors = {name: value(p) for name, p in model.named_parameters() if p.requires_grad}
-    if g.model is Transformer:
-        named = split_fused(tensors)
+    if g.model in OWN:
+        named = OWN[g.model].split(tensors)
     else:
         named = {}
         for name, x in tensors.items():

@@ -23,6 +23,7 @@ const arch archs[] = {
       false },
     { NULL, "transformer", "Transformer", &transformer_family, ROPE_HALVES, false, false },
     { "t5", "t5", "T5ForConditionalGeneration", &t5_family, ROPE_HALVES, false, false },
+    { NULL, "bahdanau", "Bahdanau", &bahdanau_family, ROPE_HALVES, false, false },
 };
 const int n_arch = sizeof archs / sizeof *archs;
 

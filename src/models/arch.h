@@ -148,6 +148,6 @@ int64_t llama_hidden_width(int64_t d_model, double multiplier, int64_t multiple_
 extern const arch archs[];
 extern const int n_arch;
 extern const family llama_family, gpt2_family, bert_family, vit_family, transformer_family,
-    t5_family;
+    t5_family, bahdanau_family;
 
 #endif

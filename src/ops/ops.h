@@ -108,6 +108,37 @@ typedef struct attn {
  * d_value] With ATTN_CROSS, k and v are NULL once the source is in its cache. */
 tensor *attention(run *r, tensor *q, tensor *k, tensor *v, const attn *a, int layer);
 
+typedef enum kernel_kind { KERNEL_GAUSSIAN, KERNEL_BOXCAR, KERNEL_EPANECHNIKOV } kernel_kind;
+
+/* y_i = sum_j K_ij v_j / sum_j K_ij,  K_ij = K(|q_i - k_j| / e^log_width), over all rows of k, or
+ * only over `others`: all but row i.                              [N, E], [M, E], [M, D] -> [N, D] */
+tensor *kernel_pool(run *r, tensor *q, tensor *k, tensor *v, tensor *log_width, kernel_kind kind,
+                    bool others);
+
+/* y_i = sum_j softmax_j(score . tanh(q_i + k_j)) v_j over the rows of the source; score is one
+ * row.                                                                 [N, A], [S, A], [S, D] -> [N, D] */
+tensor *additive(run *r, tensor *q, tensor *k, tensor *v, tensor *score);
+
+/* ---- recurrence ------------------------------------------------------------------------------ */
+
+/* A state that goes from row to row of each sequence; x is the input's part of its gates, and state
+ * is U with b.                                                                   [N, 3 D] -> [N, D] */
+tensor *gru(run *r, tensor *x, const weight *state);
+
+/* How a recurrence looks at its source: by W_q [A, D] and a score [1, A]; W_c [3 D, D] is the part
+ * of its gates of what it saw. */
+typedef struct looking {
+    weight query, context;
+    tensor *score;
+} looking;
+
+/* The same, which before each row looks at its source by the state so far. memory [S, D] and keys
+ * [S, A] are NULL once the source is in its cache. */
+tensor *gru_attend(run *r, tensor *x, tensor *memory, tensor *keys, const weight *state,
+                   const looking *a, int layer);
+
+/* ---- between --------------------------------------------------------------------------------- */
+
 /* y = x m / (1 - p), m = 0 with probability p, drawn from the run's key. Called by residual. */
 tensor *dropout(run *r, tensor *x, real p);
 

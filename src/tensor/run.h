@@ -21,7 +21,7 @@
 #include "base/pool.h"
 #include "tensor/batch.h"
 
-#define MAX_INPUT 6
+#define MAX_INPUT 8
 
 typedef struct run run;
 typedef struct node node;

@@ -65,6 +65,14 @@ static void config_transformer(buffer *b, const fresh_shape *s)
                   strcmp(s->arch, "bart") == 0 ? "false" : "true");
 }
 
+static void config_bahdanau(buffer *b, const fresh_shape *s)
+{
+    buffer_format(b,
+                  "  \"hidden_size\": %lld,\n  \"attention_size\": %lld,\n"
+                  "  \"max_position_embeddings\": %lld,\n",
+                  (long long)s->d_model, (long long)s->d_model, (long long)s->n_ctx);
+}
+
 /* "0": "cat", or "cat": 0 */
 static void put_label(buffer *b, const char *name, int64_t i, bool by_id)
 {
@@ -142,6 +150,7 @@ static const struct maker {
     { "bart", config_transformer, true, true, mask, NULL, NULL },
     { "marian", config_transformer, true, true, mask, NULL, NULL },
     { "transformer", config_transformer, true, true, mask, NULL, NULL },
+    { "bahdanau", config_bahdanau, false, true, mask, NULL, NULL },
     { "bert", config_bert, true, false, frame, "BertForMaskedLM", "BertForSequenceClassification" },
     { "vit", config_vit, false, false, NULL, NULL, NULL },
 };
@@ -152,6 +161,16 @@ static const struct maker *maker_of(const char *name)
         if (strcmp(makers[i].arch, name) == 0)
             return &makers[i];
     return NULL;
+}
+
+static weft_status fail_unmade(const char *name, weft_error *err)
+{
+    char known[256] = "";
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof makers / sizeof *makers && n < sizeof known; i++)
+        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", makers[i].arch);
+    return weft_fail(err, WEFT_EINVAL, "no new model is made as \"%.40s\"; these are: %s", name,
+                     known);
 }
 
 bool fresh_encodes(const char *name)
@@ -232,10 +251,9 @@ weft_status fresh_resolve(const fresh_shape *preset, const fresh_shape *over, fr
     }
     to->arch = over->arch ? over->arch : to->arch;
     if (!maker_of(to->arch))
-        return weft_fail(err, WEFT_EINVAL,
-                         "no new model is made as \"%.40s\"; llama, gpt2, t5, bart, marian, "
-                         "transformer, bert and vit are",
-                         to->arch);
+        return fail_unmade(to->arch, err);
+    if (strcmp(to->arch, "bahdanau") == 0 && (over->n_layer > 1 || over->n_head > 1))
+        return weft_fail(err, WEFT_EINVAL, "a bahdanau has one layer and no heads");
     if (over->n_head > 0 || over->n_head_kv > 0)
         to->n_head_kv = over->n_head_kv > 0 ? over->n_head_kv : to->n_head;
     if (wider && over->d_ff == 0)
@@ -301,6 +319,13 @@ void fresh_preprocessor(buffer *b, const image_shape *s)
 
 #define DEVIATION 0.02
 
+/* A recurrence has no norm that would make up for small weights: theirs are so large that a sum of
+ * numbers of size 1 has that size, as PyTorch's. */
+static double deviation(const model *m, const tensor *w)
+{
+    return m->arch->family == &bahdanau_family ? 1 / sqrt(3 * (double)cols(w)) : DEVIATION;
+}
+
 static bool ends_with(const char *s, const char *tail)
 {
     const size_t n = strlen(s), k = strlen(tail);
@@ -317,7 +342,7 @@ double fresh_number(const model *m, const tensor *w, uint64_t seed, int64_t r, i
                                                      ends_with(w->name, ".ffn_down.weight"));
     const double scale = residual ? 1 / sqrt(2 * (double)m->n_layer) : 1;
     const uint64_t of = hash_bytes(w->name, strlen(w->name));
-    return DEVIATION * scale * rng_normal(seed, of, (uint64_t)(r * cols(w) + c));
+    return deviation(m, w) * scale * rng_normal(seed, of, (uint64_t)(r * cols(w) + c));
 }
 
 /* ---- the directory --------------------------------------------------------------------------- */

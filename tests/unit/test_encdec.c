@@ -12,8 +12,9 @@
 
 enum { MAX_IDS = 256 };
 
-static const char *const names[] = { "bart", "marian", "m2m", "t5", "flan-t5" };
+static const char *const names[] = { "bart", "marian", "m2m", "t5", "flan-t5", "bahdanau" };
 #define N_NAME (sizeof names / sizeof *names)
+#define N_TEXT (N_NAME - 1) /* that transformers knows */
 
 static void open_golden(fixture_model *f, const char *name)
 {
@@ -326,6 +327,13 @@ static void lies_are_refused(void **state)
         { "t5", "\"feed_forward_proj\": \"relu\"", "\"feed_forward_proj\": \"gated-relu\"",
           "gated-relu" },
         { "t5", "\"d_kv\": 7", "\"d_kv\": 8", "[21, 22], expected [24, 22]" },
+        { "bahdanau", "\"hidden_size\": 20", "\"hidden_size\": 21", "[61, 20], expected [61, 21]" },
+        { "bahdanau", "\"hidden_size\": 20", "\"hidden_size\": 0", "hidden_size is 0" },
+        { "bahdanau", "\"hidden_size\": 20", "\"hidden_size\": 2000000000", "hidden_size is" },
+        { "bahdanau", "\"attention_size\": 13", "\"attention_size\": 1025", "1024" },
+        { "bahdanau", "\"attention_size\": 13", "\"attention_size\": 12", "[13, 20]" },
+        { "bahdanau", "\"decoder_start_token_id\": 2", "\"decoder_start_token_id\": 61",
+          "decoder_start_token_id is 61" },
     };
     mkdir(temp_path("lie"), 0700);
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
@@ -484,7 +492,7 @@ static void check_line(engine *e, char *line, double *worst)
 static void texts_of_transformers(void **state)
 {
     (void)state;
-    for (size_t k = 0; k < N_NAME; k++) {
+    for (size_t k = 0; k < N_TEXT; k++) {
         char path[128];
         size_t size;
         double worst = 0;

@@ -146,6 +146,7 @@ GOLDEN_DIRECTORY(bart, "bart")
 GOLDEN_DIRECTORY(marian, "marian")
 GOLDEN_DIRECTORY(m2m, "m2m")
 GOLDEN_DIRECTORY(transformer_2017, "transformer-2017")
+GOLDEN_DIRECTORY(bahdanau, "bahdanau")
 GOLDEN(t5, "t5")
 GOLDEN_DIRECTORY(flan_t5, "flan-t5")
 
@@ -197,6 +198,7 @@ int main(void)
         TEST("golden: DistilBERT that classifies texts equals transformers", distilbert_classify),
         TEST("golden: DistilBERT that labels tokens equals transformers", distilbert_tag),
         TEST("golden: DistilBERT that answers questions equals transformers", distilbert_answer),
+        TEST("golden: Bahdanau's recurrence with additive attention equals PyTorch", bahdanau),
         TEST("golden: BART equals transformers", bart),
         TEST("golden: Marian equals transformers", marian),
         TEST("golden: M2M-100 equals transformers", m2m),

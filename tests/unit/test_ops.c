@@ -795,6 +795,188 @@ static void attention_cross(void **state)
     bench_free(&b);
 }
 
+/* ---- where attention came from ---------------------------------------------------------------- */
+
+/* Kernel regression; and a query that is far from all keys gives zeros, but not with the gaussian. */
+static void kernel_pool_formula(void **state)
+{
+    (void)state;
+    enum { N = 6, M = 9, E = 2, D = 3 };
+    for (int kind = KERNEL_GAUSSIAN; kind <= KERNEL_EPANECHNIKOV; kind++)
+        for (int others = 0; others < 2; others++) {
+            bench b;
+            bench_init(&b, 2);
+            bench_rows(&b, 1, N, 0);
+            tensor *q = normal(&b, "q", N, E, 50), *k = normal(&b, "k", M, E, 51);
+            tensor *v = normal(&b, "v", M, D, 52), *s = normal(&b, "s", 1, 1, 53);
+            row(s, 0)[0] = (real)0.2;
+            row(q, N - 1)[0] = 100;
+            tensor *y = kernel_pool(&b.run, q, k, v, s, (kernel_kind)kind, others);
+            for (int i = 0; i < N; i++) {
+                long double sum = 0, o[D] = { 0 }, top = INFINITY, t[M];
+                for (int j = 0; j < M; j++) {
+                    t[j] = 0;
+                    for (int e = 0; e < E; e++)
+                        t[j] += powl(((long double)row(q, i)[e] - row(k, j)[e]) /
+                                         expl((long double)row(s, 0)[0]),
+                                     2);
+                    if (!(others && i == j))
+                        top = fminl(top, t[j]);
+                }
+                for (int j = 0; j < M; j++) {
+                    const long double w = others && i == j          ? 0
+                                          : kind == KERNEL_GAUSSIAN ? expl((top - t[j]) / 2)
+                                          : kind == KERNEL_BOXCAR   ? t[j] <= 1
+                                                                    : fmaxl(0, 1 - t[j]);
+                    sum += w;
+                    for (int c = 0; c < D; c++)
+                        o[c] += w * row(v, j)[c];
+                }
+                for (int c = 0; c < D; c++)
+                    assert_true(fabsl((sum > 0 ? o[c] / sum : 0) - row(y, i)[c]) <
+                                (EXACT ? 1e-12L : 2e-5L));
+                if (i == N - 1)
+                    assert_int_equal(sum > 0, kind == KERNEL_GAUSSIAN);
+            }
+            bench_free(&b);
+        }
+}
+
+/* Three sequences and their sources: of a few rows, of more than a block of keys, of none. */
+typedef struct trio {
+    batch_row row[400];
+    sequence seq[3];
+    batch batch;
+} trio;
+
+static void trio_init(trio *t, bench *b)
+{
+    const int32_t length[] = { 5, 300, 0 };
+    int32_t at = 0;
+    t->batch = (batch){ .n_seq = 3, .row = t->row, .seq = t->seq };
+    for (int s = 0; s < 3; s++) {
+        t->seq[s] = (sequence){ .first = at, .n = length[s], .source = -1 };
+        for (int32_t i = 0; i < length[s]; i++)
+            t->row[at++] = (batch_row){ .seq = s, .pos = i };
+        b->seq[s].source = s;
+    }
+    t->batch.n_row = at;
+    b->run.src = &t->batch;
+}
+
+enum { TRIO_A = 7, TRIO_D = 6 };
+
+/* What query q sees of a source. */
+static void naive_additive(const long double *q, const tensor *k, const tensor *v,
+                           const tensor *score, const sequence *s, long double *o)
+{
+    long double sum = 0;
+    for (int c = 0; c < TRIO_D; c++)
+        o[c] = 0;
+    for (int j = s->first; j < s->first + s->n; j++) {
+        long double x = 0;
+        for (int e = 0; e < TRIO_A; e++)
+            x += row(score, 0)[e] * tanhl(q[e] + row(k, j)[e]);
+        sum += expl(x);
+        for (int c = 0; c < TRIO_D; c++)
+            o[c] += expl(x) * row(v, j)[c];
+    }
+    for (int c = 0; c < TRIO_D && sum > 0; c++)
+        o[c] /= sum;
+}
+
+static void additive_formula(void **state)
+{
+    (void)state;
+    bench b;
+    trio t;
+    bench_init(&b, 2);
+    bench_rows(&b, 3, 4, 0);
+    trio_init(&t, &b);
+    tensor *q = normal(&b, "q", 12, TRIO_A, 60), *k = normal(&b, "k", 305, TRIO_A, 61);
+    tensor *v = normal(&b, "v", 305, TRIO_D, 62), *w = normal(&b, "w", 1, TRIO_A, 63);
+    tensor *y = additive(&b.run, q, k, v, w);
+    for (int i = 0; i < 12; i++) {
+        long double asked[TRIO_A], o[TRIO_D];
+        for (int e = 0; e < TRIO_A; e++)
+            asked[e] = row(q, i)[e];
+        naive_additive(asked, k, v, w, &t.seq[i / 4], o);
+        for (int c = 0; c < TRIO_D; c++)
+            assert_true(fabsl(o[c] - row(y, i)[c]) < (EXACT ? 1e-13L : 3e-6L));
+    }
+    bench_free(&b);
+}
+
+/* One step: h becomes the next state. */
+static void naive_gru(long double *h, const long double *x, const weight *state)
+{
+    const real *u = state->w->data, *bias = state->b->data;
+    long double of[3 * TRIO_D], next[TRIO_D];
+    for (int o = 0; o < 3 * TRIO_D; o++) {
+        of[o] = bias[o];
+        for (int k = 0; k < TRIO_D; k++)
+            of[o] += u[o * TRIO_D + k] * h[k];
+    }
+    for (int k = 0; k < TRIO_D; k++) {
+        const long double r = 1 / (1 + expl(-x[k] - of[k]));
+        const long double z = 1 / (1 + expl(-x[TRIO_D + k] - of[TRIO_D + k]));
+        const long double n = tanhl(x[2 * TRIO_D + k] + r * of[2 * TRIO_D + k]);
+        next[k] = (1 - z) * n + z * h[k];
+    }
+    memcpy(h, next, sizeof next);
+}
+
+/* Sequences of four, three and two rows, each step of them by itself; with and without a source. */
+static void gru_formula(void **state)
+{
+    (void)state;
+    weight u = stored_weight(&dtype_real, 3 * TRIO_D, TRIO_D, true);
+    weight ask = stored_weight(&dtype_real, TRIO_A, TRIO_D, false);
+    weight context = stored_weight(&dtype_real, 3 * TRIO_D, TRIO_D, false);
+    for (int attends = 0; attends < 2; attends++) {
+        bench b;
+        trio t;
+        bench_init(&b, 2);
+        bench_rows(&b, 3, 4, 0);
+        b.seq[1].n = 3;
+        b.seq[2] = (sequence){ .first = 7, .n = 2 };
+        b.batch.n_row = 9;
+        trio_init(&t, &b);
+        tensor *x = normal(&b, "x", 9, 3 * TRIO_D, 64), *k = normal(&b, "k", 305, TRIO_A, 61);
+        tensor *v = normal(&b, "v", 305, TRIO_D, 62), *w = normal(&b, "w", 1, TRIO_A, 63);
+        const looking look = { ask, context, w };
+        tensor *y = attends ? gru_attend(&b.run, x, v, k, &u, &look, 0) : gru(&b.run, x, &u);
+        for (int s = 0; s < 3; s++) {
+            const sequence *from = &t.seq[s];
+            long double h[TRIO_D] = { 0 }, q[TRIO_A] = { 0 }, seen[TRIO_D] = { 0 };
+            for (int c = 0; c < TRIO_D && attends && from->n > 0; c++)
+                h[c] = row(v, from->first + from->n - 1)[c];
+            for (int i = b.seq[s].first; i < b.seq[s].first + b.seq[s].n; i++) {
+                long double in[3 * TRIO_D];
+                for (int e = 0; e < TRIO_A; e++) {
+                    q[e] = 0;
+                    for (int c = 0; c < TRIO_D; c++)
+                        q[e] += ((real *)ask.w->data)[e * TRIO_D + c] * h[c];
+                }
+                if (attends)
+                    naive_additive(q, k, v, w, from, seen);
+                for (int o = 0; o < 3 * TRIO_D; o++) {
+                    in[o] = row(x, i)[o];
+                    for (int c = 0; c < TRIO_D; c++)
+                        in[o] += ((real *)context.w->data)[o * TRIO_D + c] * seen[c];
+                }
+                naive_gru(h, in, &u);
+                for (int c = 0; c < TRIO_D; c++)
+                    assert_true(fabsl(h[c] - row(y, i)[c]) < (EXACT ? 1e-12L : 3e-5L));
+            }
+        }
+        bench_free(&b);
+    }
+    weight_free(&u);
+    weight_free(&ask);
+    weight_free(&context);
+}
+
 /* The relative-position table of T5, with buckets wide enough to be one a distance. */
 static void attention_bias_table(void **state)
 {
@@ -1021,6 +1203,9 @@ int main(void)
         TEST("attention: errs at most twice as much as the plain formula",
              attention_no_worse_than_plain),
         TEST("attention: equals the padded textbook softmax, all masks", attention_formula),
+        TEST("kernel_pool: the formula of each kernel", kernel_pool_formula),
+        TEST("additive: the formula, across blocks of keys and without any", additive_formula),
+        TEST("gru: the formula, alone and looking at a source", gru_formula),
         TEST("attention: cross reads its source, and an empty source gives zeros", attention_cross),
         TEST("attention: the bias table is added by distance", attention_bias_table),
         TEST("attention: buckets of distances are those of transformers' T5", attention_buckets),

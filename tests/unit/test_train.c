@@ -338,6 +338,12 @@ static void transformer_trains_as_pytorch(void **state)
     against_pytorch("train-transformer", 0, 0.1f);
 }
 
+static void bahdanau_trains_as_pytorch(void **state)
+{
+    (void)state;
+    against_pytorch("train-bahdanau", 1.0, 0.1f);
+}
+
 static void t5_trains_as_pytorch(void **state)
 {
     (void)state;
@@ -415,10 +421,10 @@ static const char *fresh_llama(int n_layer, int d_model, int n_vocab)
 static const char *sample(int i)
 {
     static const char *const golden_at[] = { "golden/llama-gqa", "golden/gpt2", "golden/bart",
-                                             "golden/t5" };
+                                             "golden/t5", "golden/bahdanau" };
     return i > 0 ? fixture(golden_at[i - 1]) : fresh_llama(12, 32, 50);
 }
-#define N_SAMPLE 5
+#define N_SAMPLE 6
 #define N_CAUSAL 3 /* the first of them */
 #define N_TABLE  8 /* more than there are */
 
@@ -797,7 +803,8 @@ static void every_architecture_trains(void **state)
                                            "marian",
                                            "m2m",
                                            "t5",
-                                           "transformer-2017" };
+                                           "transformer-2017",
+                                           "bahdanau" };
     static real features[3 * 16 * 80];
     for (int i = 0; i < n_arch; i++) {
         bool tried = false;
@@ -955,6 +962,7 @@ int main(void)
         TEST("train: ten steps of M2M-100 equal PyTorch", m2m_trains_as_pytorch),
         TEST("train: ten steps of the Transformer of 2017 equal PyTorch",
              transformer_trains_as_pytorch),
+        TEST("train: ten steps of Bahdanau's model equal PyTorch", bahdanau_trains_as_pytorch),
         TEST("train: ten steps of T5 equal PyTorch", t5_trains_as_pytorch),
         TEST("train: ten steps of Flan-T5 equal PyTorch", flan_t5_trains_as_pytorch),
         TEST("train: 1, 2 and 4 threads give the same bits", threads_do_not_matter),

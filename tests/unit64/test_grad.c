@@ -14,7 +14,7 @@ _Static_assert(sizeof(real) == 8, "gradients are checked in double");
 
 #define STEP      1e-5
 #define TOLERANCE 1e-6
-#define MAX_LEAF  8
+#define MAX_LEAF  9 /* one more than a case has */
 
 typedef struct rig {
     host host;
@@ -228,7 +228,8 @@ static tensor *build_bias(rig *g)
                           (attn_bias){ table, true, 6 });
 }
 
-static tensor *build_cross(rig *g)
+/* Each of the two sequences reads the other's source. */
+static void sources_of(rig *g)
 {
     int at = 0;
     const int length[] = { 4, 3 };
@@ -240,7 +241,69 @@ static tensor *build_cross(rig *g)
         g->seq[s].source = 1 - s;
     }
     g->run.src = &g->src;
+}
+
+static tensor *build_cross(rig *g)
+{
+    sources_of(g);
     return with_attention(g, (attn){ ATTN_CROSS, 4, 2, 3, 2, 0.6, 0, { 0 } }, 7, (attn_bias){ 0 });
+}
+
+static tensor *kernel_of(rig *g, kernel_kind kind, bool others)
+{
+    tensor *q = leaf(g, 7, 2), *k = leaf(g, 7, 2), *v = leaf(g, 7, 3);
+    return kernel_pool(&g->run, q, k, v, leaf(g, 1, 1), kind, others);
+}
+
+static tensor *build_gaussian(rig *g)
+{
+    return kernel_of(g, KERNEL_GAUSSIAN, true);
+}
+
+static tensor *build_boxcar(rig *g)
+{
+    return kernel_of(g, KERNEL_BOXCAR, false);
+}
+
+static tensor *build_epanechnikov(rig *g)
+{
+    return kernel_of(g, KERNEL_EPANECHNIKOV, false);
+}
+
+static tensor *build_additive(rig *g)
+{
+    sources_of(g);
+    tensor *q = leaf(g, 7, 4), *k = leaf(g, 7, 4), *v = leaf(g, 7, 5);
+    return additive(&g->run, q, k, v, leaf(g, 1, 4));
+}
+
+/* Both read one source, whose gradients add up. */
+static tensor *build_additive_shared(rig *g)
+{
+    sources_of(g);
+    g->seq[0].source = g->seq[1].source = 1;
+    tensor *q = leaf(g, 7, 4), *k = leaf(g, 7, 4), *v = leaf(g, 7, 5);
+    return additive(&g->run, q, k, v, leaf(g, 1, 4));
+}
+
+static tensor *build_gru(rig *g)
+{
+    tensor *x = leaf(g, 7, 9);
+    weight state = { "u", leaf(g, 9, 3), NULL };
+    state.b = vector_leaf(g, 9);
+    return gru(&g->run, x, &state);
+}
+
+static tensor *build_gru_attend(rig *g)
+{
+    sources_of(g);
+    tensor *x = leaf(g, 7, 9), *memory = leaf(g, 7, 3), *keys = leaf(g, 7, 4);
+    weight state = { "u", leaf(g, 9, 3), NULL };
+    state.b = vector_leaf(g, 9);
+    looking look = { .query = { "q", leaf(g, 4, 3), NULL } };
+    look.context = (weight){ "c", leaf(g, 9, 3), NULL };
+    look.score = leaf(g, 1, 4);
+    return gru_attend(&g->run, x, memory, keys, &state, &look, 0);
 }
 
 static tensor *build_residual(rig *g)
@@ -339,6 +402,13 @@ static const struct {
     { "attention", "attention, both ways", build_full },
     { "attention", "attention, bias table", build_bias },
     { "attention", "attention, cross", build_cross },
+    { "kernel_pool", "kernel_pool, gaussian, others", build_gaussian },
+    { "kernel_pool", "kernel_pool, boxcar", build_boxcar },
+    { "kernel_pool", "kernel_pool, epanechnikov", build_epanechnikov },
+    { "additive", "additive", build_additive },
+    { "additive", "additive, one source", build_additive_shared },
+    { "gru", "gru", build_gru },
+    { "gru_attend", "gru_attend", build_gru_attend },
     { "residual", "residual", build_residual },
     { "relu", "relu", build_relu },
     { "silu", "silu", build_silu },
@@ -547,6 +617,8 @@ static void planted_sign(void **state)
     assert_true(check_case(build_linear, true, &n) > 0.1);
     assert_true(check_case(build_attention, true, &n) > 0.1);
     assert_true(check_case(build_rmsnorm, true, &n) > 0.1);
+    assert_true(check_case(build_gru_attend, true, &n) > 0.1);
+    assert_true(check_case(build_gaussian, true, &n) > 0.1);
 }
 
 /* No op is forgotten: all but those that only a trace asks for have a backward and a case above. */

@@ -1,0 +1,46 @@
+/* additive.h - additive attention of one query to one source: what the op `additive` does for every
+ * row, and a recurrence for one row after another. */
+#ifndef WEFT_OPS_ADDITIVE_H
+#define WEFT_OPS_ADDITIVE_H
+
+#include "ops/ops.h"
+
+/* Keys and values of one source, wherever they are. */
+typedef struct source_view {
+    view k, v;
+    int64_t n;              /* positions */
+    int64_t d_key, d_value; /* numbers of a key and of a value */
+} source_view;
+
+/* Row i of a source's values or keys, columns [c0, c0 + n): where it is, or decoded into `room`. */
+static inline const real *view_part(const view *v, int64_t pos, int64_t c0, int64_t n, real *room)
+{
+    const void *at = view_row(v, pos);
+    if (v->type == &dtype_real)
+        return (const real *)at + c0;
+    v->type->decode(room, at, c0, n);
+    return room;
+}
+
+/* The rows of a source that are in this call. */
+source_view source_rows(const sequence *s, const tensor *k, const tensor *v);
+
+/* score . tanh(q + k_j) */
+real additive_score(const run *r, const real *q, const real *score, const source_view *s,
+                    int64_t j);
+
+/* y = sum_j p_j v_j; returns log sum exp of the scores. Without keys y is 0. */
+real additive_pool(const run *r, const real *q, const real *score, const source_view *s, real *y);
+
+/* One query of a backward: what was, and where its gradients go. */
+typedef struct additive_grad {
+    const real *q, *score, *y, *dy;
+    real lse;
+    real *dq, *dscore;   /* stored */
+    const tensor *k, *v; /* their gradients are added to, where they need one, ... */
+    int64_t first, n;    /* ... in these rows */
+} additive_grad;
+
+void additive_back(const run *r, const additive_grad *g);
+
+#endif

@@ -1,0 +1,496 @@
+/* gru: a state that goes from row to row of a sequence, with gates r, z and a candidate n:
+ *
+ *     r = sigmoid(x_r + U_r h + b_r)    n = tanh(x_n + r (U_n h + b_n))
+ *     z = sigmoid(x_z + U_z h + b_z)    h' = (1 - z) n + z h
+ *
+ * as PyTorch writes it; x [3 D] is the input's part of r, z and n, which a product for all rows has
+ * made before. States begin with 0.
+ *
+ * gru_attend is Bahdanau's decoder. What a row looks for in the source depends on the state before
+ * it, so that attention is a part of the recurrence:
+ *
+ *     c = additive(W_q h; keys, memory)    x + W_c c takes the place of x
+ *
+ * It begins with the last state of the source. State h' is kept as a row of the cache, and the next
+ * row reads it from there, as it would in a later call: in the cache's format.
+ *
+ * Rows are worked on by steps: the first of every sequence, the second of every sequence, ... What a
+ * step needs lies together in `kept`, and so its products are those of a matrix of as many rows as
+ * there are sequences.
+ *
+ * Backward, from the last step to the first, with dh' of the row and of the step after it:
+ *
+ *     dn = dh' (1 - z) (1 - n^2)             dz = dh' (h - n) z (1 - z)
+ *     dr = dn (U_n h + b_n) r (1 - r)        dx = (dr, dz, dn)      du = (dr, dz, r dn)
+ *     dh = dh' z + du U + dq W_q             dc = dx W_c, and dq from it as in additive
+ *
+ * and then dU = du^T H, dW_q = dq^T H, dW_c = dx^T C over all rows at once. */
+#include "ops/additive.h"
+#include "ops/product.h"
+
+#include "tensor/tape.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { X, STATE, BIAS, MEMORY, KEYS, QUERY, SCORE, CONTEXT };
+enum { STREAM_STATE, STREAM_KEY };
+enum { KEPT, GRADS }; /* saved: what forward makes, and what backward does */
+
+/* ---- what is kept ---------------------------------------------------------------------------- */
+
+/* D, and A where the recurrence attends; 0 where it does not. */
+static int64_t width_of(const node *n)
+{
+    return n->i[1];
+}
+
+static int64_t keys_of(const node *n)
+{
+    return n->i[2];
+}
+
+/* Columns of kept: h, the gates (first U h + b), U_n h + b_n, W_c c, c, W_q h, log sum exp. */
+enum { AT_H = 0, AT_GATES = 1, AT_CANDIDATE = 4, AT_INPUT = 5, AT_SEEN = 8, AT_ASK = 9 };
+/* Columns of grads: dx, du, dh, dc, dq, and that of the score. */
+enum { AT_DX = 0, AT_DU = 3, AT_DH = 6, AT_DSEEN = 7, AT_DASK = 8 };
+
+static int64_t kept_width(int64_t D, int64_t A)
+{
+    return A ? AT_ASK * D + A + 1 : AT_INPUT * D;
+}
+
+static int64_t grads_width(int64_t D, int64_t A)
+{
+    return A ? AT_DASK * D + 2 * A : AT_DSEEN * D;
+}
+
+/* From column `at` D of row i on. */
+static real *number(const node *n, int saved, int64_t i, int at)
+{
+    return row(n->save[saved], i) + at * width_of(n);
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+/* A row of the step: where it is in the batch, in what is kept, and there at the next step or -1. */
+typedef struct place {
+    const sequence *seq;
+    int64_t row, at, after;
+} place;
+
+typedef void place_fn(const run *r, const node *n, const place *p);
+
+typedef struct step {
+    const node *of;
+    int64_t t, first, count; /* rows [first, first + count) of what is kept */
+    place_fn *fn;
+} step;
+
+static int64_t count_at(const batch *b, int64_t t)
+{
+    int64_t count = 0;
+    for (int64_t s = 0; s < b->n_seq; s++)
+        count += b->seq[s].n > t;
+    return count;
+}
+
+static void some_places(const run *r, const node *n, int64_t i0, int64_t i1)
+{
+    const step *s = n->arg;
+    int64_t i = 0, after = s->first + s->count;
+    for (const sequence *q = r->batch->seq; i < i1; q++) {
+        if (q->n <= s->t)
+            continue;
+        const bool more = q->n > s->t + 1;
+        const place p = { q, q->first + s->t, s->first + i, more ? after : -1 };
+        if (i >= i0)
+            s->fn(r, s->of, &p);
+        i++;
+        after += more;
+    }
+}
+
+static void all_places(const run *r, step s, place_fn *fn, int64_t each)
+{
+    s.fn = fn;
+    const node n = { .arg = &s };
+    parallel(r, &n, s.count, each, some_places);
+}
+
+/* Columns of what is kept for a step. */
+static matrix part(const step *s, int saved, int at, int64_t width)
+{
+    const tensor *t = s->of->save[saved];
+    return (matrix){ number(s->of, saved, s->first, at), s->count, width, t->stride, 0 };
+}
+
+/* ---- the source ------------------------------------------------------------------------------ */
+
+static const sequence *source_seq(const run *r, const sequence *q)
+{
+    return &r->src->seq[q->source];
+}
+
+static source_view source(const run *r, const node *n, const sequence *q)
+{
+    const sequence *s = source_seq(r, q);
+    const int layer = (int)n->i[0];
+    if (!s->cache)
+        return source_rows(s, n->in[KEYS], n->in[MEMORY]);
+    const int64_t end = s->n > 0 ? s->n : s->cache->length;
+    return (source_view){ cache_view(s->cache, layer, STREAM_KEY, end),
+                          cache_view(s->cache, layer, STREAM_STATE, end), end, keys_of(n),
+                          width_of(n) };
+}
+
+static int64_t source_work(const run *r, const node *n)
+{
+    int64_t most = 0;
+    for (int64_t s = 0; s < r->src->n_seq; s++) {
+        const sequence *q = &r->src->seq[s];
+        const int64_t end = q->n > 0 ? q->n : q->cache ? q->cache->length : 0;
+        most = end > most ? end : most;
+    }
+    return most * (8 * keys_of(n) + width_of(n));
+}
+
+/* This call's sources go into their caches before anybody looks. */
+static void remember(const run *r, const node *n)
+{
+    for (int64_t i = 0; n->in[MEMORY] && i < rows(n->in[MEMORY]); i++) {
+        const batch_row *at = &r->src->row[i];
+        const cache *c = r->src->seq[at->seq].cache;
+        if (!c)
+            continue;
+        cache_store(c, (int)n->i[0], STREAM_STATE, at->pos, row(n->in[MEMORY], i));
+        cache_store(c, (int)n->i[0], STREAM_KEY, at->pos, row(n->in[KEYS], i));
+    }
+}
+
+/* ---- forward --------------------------------------------------------------------------------- */
+
+static void copy_state(const view *v, int64_t pos, real *h, int64_t D)
+{
+    const real *from = view_part(v, pos, 0, D, h);
+    if (from != h)
+        memcpy(h, from, (size_t)D * sizeof *h);
+}
+
+/* h: the state before this row. */
+static void recall(const run *r, const node *n, const place *p)
+{
+    const int64_t D = width_of(n), pos = r->batch->row[p->row].pos;
+    real *h = number(n, KEPT, p->at, AT_H);
+    const cache *c = keys_of(n) ? p->seq->cache : NULL;
+    memset(h, 0, (size_t)D * sizeof *h);
+    if (c && pos > 0) {
+        const view states = cache_view(c, (int)n->i[0], STREAM_STATE, pos);
+        copy_state(&states, pos - 1, h, D);
+    } else if (p->row > p->seq->first) {
+        memcpy(h, row(n->out, p->row - 1), (size_t)D * sizeof *h);
+    } else if (keys_of(n)) {
+        const source_view s = source(r, n, p->seq);
+        if (s.n > 0)
+            copy_state(&s.v, s.n - 1, h, D);
+    }
+}
+
+static void attend(const run *r, const node *n, const place *p)
+{
+    const source_view s = source(r, n, p->seq);
+    real *ask = number(n, KEPT, p->at, AT_ASK);
+    ask[keys_of(n)] = additive_pool(r, ask, values(n->in[SCORE]), &s,
+                                    number(n, KEPT, p->at, AT_SEEN));
+}
+
+static real sigmoid(real x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+static void update(const run *r, const node *n, const place *p)
+{
+    const int64_t D = width_of(n);
+    const real *x = row(n->in[X], p->row), *h = number(n, KEPT, p->at, AT_H);
+    const real *more = keys_of(n) ? number(n, KEPT, p->at, AT_INPUT) : NULL;
+    real *gate = number(n, KEPT, p->at, AT_GATES), *y = row(n->out, p->row);
+    memcpy(number(n, KEPT, p->at, AT_CANDIDATE), gate + 2 * D, (size_t)D * sizeof *gate);
+    for (int64_t k = 0; k < D; k++) {
+        const real x_r = x[k] + (more ? more[k] : 0), x_z = x[D + k] + (more ? more[D + k] : 0);
+        const real x_n = x[2 * D + k] + (more ? more[2 * D + k] : 0);
+        const real r_k = sigmoid(x_r + gate[k]), z = sigmoid(x_z + gate[D + k]);
+        const real c = tanh(x_n + r_k * gate[2 * D + k]);
+        gate[k] = r_k;
+        gate[D + k] = z;
+        gate[2 * D + k] = c;
+        y[k] = (1 - z) * c + z * h[k];
+    }
+    if (keys_of(n) && p->seq->cache)
+        cache_store(p->seq->cache, (int)n->i[0], STREAM_STATE, r->batch->row[p->row].pos, y);
+}
+
+static void forward(run *r, const node *n)
+{
+    const int64_t D = width_of(n), A = keys_of(n), seen = A ? source_work(r, n) : 0;
+    step s = { .of = n };
+    if (A)
+        remember(r, n);
+    for (; s.first < rows(n->out); s.t++, s.first += s.count) {
+        s.count = count_at(r->batch, s.t);
+        all_places(r, s, recall, D);
+        product(r, part(&s, KEPT, AT_GATES, 3 * D), part(&s, KEPT, AT_H, D), n->in[STATE],
+                n->in[BIAS]);
+        if (A) {
+            product(r, part(&s, KEPT, AT_ASK, A), part(&s, KEPT, AT_H, D), n->in[QUERY], NULL);
+            all_places(r, s, attend, seen);
+            product(r, part(&s, KEPT, AT_INPUT, 3 * D), part(&s, KEPT, AT_SEEN, D), n->in[CONTEXT],
+                    NULL);
+        }
+        all_places(r, s, update, 24 * D);
+    }
+}
+
+/* ---- backward -------------------------------------------------------------------------------- */
+
+/* dx, du, and the part of dh that goes past the gates. */
+static void gates_back(const run *r, const node *n, const place *p)
+{
+    (void)r;
+    const int64_t D = width_of(n);
+    const real *h = number(n, KEPT, p->at, AT_H), *gate = number(n, KEPT, p->at, AT_GATES);
+    const real *candidate = number(n, KEPT, p->at, AT_CANDIDATE);
+    const real *later = p->after < 0 ? NULL : number(n, GRADS, p->after, AT_DH);
+    real *dx = number(n, GRADS, p->at, AT_DX), *du = number(n, GRADS, p->at, AT_DU);
+    real *dh = number(n, GRADS, p->at, AT_DH);
+    for (int64_t k = 0; k < D; k++) {
+        const real dy = grad_row(n->out, p->row)[k] + (later ? later[k] : 0);
+        const real r_k = gate[k], z = gate[D + k], c = gate[2 * D + k];
+        const real dn = dy * (1 - z) * (1 - c * c);
+        dx[k] = du[k] = dn * candidate[k] * r_k * (1 - r_k);
+        dx[D + k] = du[D + k] = dy * (h[k] - c) * z * (1 - z);
+        dx[2 * D + k] = dn;
+        du[2 * D + k] = dn * r_k;
+        dh[k] = dy * z;
+    }
+}
+
+/* Sources [s0, s1) and those of the step that look at them: as in additive. */
+static void attend_back(const run *r, const node *job, int64_t s0, int64_t s1)
+{
+    const step *s = job->arg;
+    const node *n = s->of;
+    const int64_t A = keys_of(n);
+    int64_t at = s->first;
+    for (const sequence *q = r->batch->seq; q < r->batch->seq + r->batch->n_seq; q++) {
+        if (q->n <= s->t)
+            continue;
+        const sequence *from = source_seq(r, q);
+        const real *ask = number(n, KEPT, at, AT_ASK);
+        real *dask = number(n, GRADS, at, AT_DASK);
+        const additive_grad g = { ask,
+                                  values(n->in[SCORE]),
+                                  number(n, KEPT, at, AT_SEEN),
+                                  number(n, GRADS, at, AT_DSEEN),
+                                  ask[A],
+                                  dask,
+                                  dask + A,
+                                  n->in[KEYS],
+                                  n->in[MEMORY],
+                                  from->first,
+                                  from->n };
+        if (q->source >= s0 && q->source < s1)
+            additive_back(r, &g);
+        at++;
+    }
+}
+
+/* The state before the first row was the last one of the source. */
+static void begin_back(const run *r, const node *n, const step *s)
+{
+    int64_t at = s->first;
+    for (const sequence *q = r->batch->seq; q < r->batch->seq + r->batch->n_seq; q++) {
+        if (q->n <= s->t)
+            continue;
+        const sequence *from = source_seq(r, q);
+        if (from->n > 0 && n->in[MEMORY]->needs_grad)
+            r->kern->axpy(grad_row(n->in[MEMORY], from->first + from->n - 1), 1,
+                          number(n, GRADS, at, AT_DH), width_of(n));
+        at++;
+    }
+}
+
+static void step_back(run *r, const node *n, step s)
+{
+    const int64_t D = width_of(n), A = keys_of(n);
+    const matrix dx = part(&s, GRADS, AT_DX, 3 * D), dh = part(&s, GRADS, AT_DH, D);
+    all_places(r, s, gates_back, 16 * D);
+    product_dx(r, dh, true, part(&s, GRADS, AT_DU, 3 * D), n->in[STATE]);
+    if (A == 0)
+        return;
+    product_dx(r, part(&s, GRADS, AT_DSEEN, D), false, dx, n->in[CONTEXT]);
+    const node job = { .arg = &s };
+    parallel(r, &job, r->src->n_seq, 3 * source_work(r, n), attend_back);
+    product_dx(r, dh, true, part(&s, GRADS, AT_DASK, A), n->in[QUERY]);
+    if (s.t == 0)
+        begin_back(r, n, &s);
+}
+
+/* dx was made in the order of steps. */
+static void scatter(const run *r, const node *n, const place *p)
+{
+    (void)r;
+    const tensor *x = n->in[X];
+    for (int64_t k = 0; k < cols(x); k++)
+        grad_put(grad_row(x, p->row) + k, x->grad_written, number(n, GRADS, p->at, AT_DX)[k]);
+}
+
+static void weight_back(run *r, tensor *w, matrix dy, matrix x)
+{
+    if (w->needs_grad)
+        product_dw(r, w, w->grad_written, dy, x);
+}
+
+static void weights_back(run *r, const node *n)
+{
+    const int64_t D = width_of(n), A = keys_of(n);
+    const step all = { .of = n, .count = rows(n->out) };
+    const matrix h = part(&all, KEPT, AT_H, D), dx = part(&all, GRADS, AT_DX, 3 * D);
+    const matrix du = part(&all, GRADS, AT_DU, 3 * D);
+    weight_back(r, n->in[STATE], du, h);
+    if (n->in[BIAS] && n->in[BIAS]->needs_grad)
+        product_db(r, n->in[BIAS], n->in[BIAS]->grad_written, du);
+    if (A == 0)
+        return;
+    matrix dask = part(&all, GRADS, AT_DASK, A);
+    weight_back(r, n->in[CONTEXT], dx, part(&all, KEPT, AT_SEEN, D));
+    weight_back(r, n->in[QUERY], dask, h);
+    dask.at += A; /* the score's lie behind */
+    if (n->in[SCORE]->needs_grad)
+        product_db(r, n->in[SCORE], n->in[SCORE]->grad_written, dask);
+}
+
+static void backward(run *r, const node *n)
+{
+    step s = { .of = n, .first = rows(n->out) };
+    while (count_at(r->batch, s.t) > 0)
+        s.t++;
+    grad_clear(n->in[MEMORY]);
+    grad_clear(n->in[KEYS]);
+    while (s.t-- > 0) {
+        s.count = count_at(r->batch, s.t);
+        s.first -= s.count;
+        step_back(r, n, s);
+        if (n->in[X]->needs_grad)
+            all_places(r, s, scatter, 3 * width_of(n));
+    }
+    weights_back(r, n);
+}
+
+static cost gru_cost(const run *r, const node *n)
+{
+    const double N = (double)rows(n->out), D = (double)width_of(n), A = (double)keys_of(n);
+    const double seen = A > 0 ? (double)source_work(r, n) + 2 * D * A + 6 * D * D : 0;
+    return (cost){ N * (6 * D * D + seen), cost_streaming(n, 0).bytes };
+}
+
+extern const op gru_op, gru_attend_op;
+const op gru_op = { "gru", "h' = (1 - z) n + z h,  r, z, n of x and U h", forward, backward,
+                    gru_cost };
+const op gru_attend_op = { "gru_attend", "h' = (1 - z) n + z h,  r, z, n of x + W c(h) and U h",
+                           forward, backward, gru_cost };
+
+/* ---- maps, only for a trace ------------------------------------------------------------------ */
+
+static void scores_of(const run *r, const node *n, const place *p)
+{
+    const source_view s = source(r, n, p->seq);
+    for (int64_t j = 0; j < cols(n->out); j++)
+        row(n->out, p->row)[j] = j < s.n ? additive_score(r, number(n, KEPT, p->at, AT_ASK),
+                                                          values(n->in[SCORE]), &s, j)
+                                         : (real)-INFINITY;
+}
+
+static void scores_forward(run *r, const node *n)
+{
+    step s = { .of = n };
+    for (; s.first < rows(n->out); s.t++, s.first += s.count) {
+        s.count = count_at(r->batch, s.t);
+        all_places(r, s, scores_of, 1);
+    }
+}
+
+static cost scores_cost(const run *r, const node *n)
+{
+    (void)r;
+    return cost_streaming(n, 8 * (double)keys_of(n));
+}
+
+extern const op additive_scores_op, attention_probs_op;
+const op additive_scores_op = { "additive_scores", "s_j = w . tanh(q + k_j)", scores_forward, NULL,
+                                scores_cost };
+
+static void show_maps(run *r, const node *of)
+{
+    int64_t T = 1;
+    for (int64_t i = 0; i < r->batch->n_seq && r->batch->n_row > 0; i++) {
+        const sequence *s = source_seq(r, &r->batch->seq[i]);
+        const int64_t end = s->n > 0 ? s->n : s->cache ? s->cache->length : 0;
+        T = end > T ? end : T;
+    }
+    tape *recording = r->tape; /* maps are looked at, not learned from */
+    const bool counting = r->counting;
+    r->tape = NULL;
+    r->counting = false;
+    node scores = *of;
+    scores.op = &additive_scores_op;
+    scores.local = "cross_attention.scores";
+    scores.out = tensor_new(r, rows(of->out), T);
+    tensor *s = apply(r, &scores);
+
+    node probs = { .op = &attention_probs_op, .in = { s }, .local = "cross_attention.probs" };
+    probs.out = tensor_new(r, rows(s), cols(s));
+    apply(r, &probs);
+    r->tape = recording;
+    r->counting = counting;
+}
+
+/* ---- the ops --------------------------------------------------------------------------------- */
+
+static tensor *apply_gru(run *r, node *n, const weight *state, int64_t A)
+{
+    const int64_t D = cols(state->w), N = rows(n->in[X]);
+    assert(N == r->batch->n_row && cols(n->in[X]) == 3 * D && rows(state->w) == 3 * D);
+    n->i[1] = D;
+    n->i[2] = A;
+    n->out = tensor_new(r, N, D);
+    n->save[KEPT] = tensor_new(r, N, kept_width(D, A));
+    if (r->tape)
+        n->save[GRADS] = tensor_new(r, N, grads_width(D, A));
+    product_plan(r, N, state->w);
+    return apply(r, n);
+}
+
+tensor *gru(run *r, tensor *x, const weight *state)
+{
+    node n = { .op = &gru_op, .local = "gru", .in = { x, state->w, state->b } };
+    return apply_gru(r, &n, state, 0);
+}
+
+tensor *gru_attend(run *r, tensor *x, tensor *memory, tensor *keys, const weight *state,
+                   const looking *a, int layer)
+{
+    const int64_t A = cols(a->score);
+    assert(A <= MAX_HEAD && rows(a->query.w) == A && !memory == !keys);
+    assert(!r->tape || r->batch->n_seq == 0 || !r->batch->seq[0].cache);
+    node n = { .op = &gru_attend_op, .local = "gru_attend", .i = { layer } };
+    tensor *in[MAX_INPUT] = { x,    state->w,   state->b, memory,
+                              keys, a->query.w, a->score, a->context.w };
+    memcpy(n.in, in, sizeof in);
+    product_plan(r, rows(x), a->query.w);
+    product_plan(r, rows(x), a->context.w);
+    tensor *y = apply_gru(r, &n, state, A);
+    if (r->trace_maps)
+        show_maps(r, &n);
+    return y;
+}

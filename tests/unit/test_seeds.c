@@ -1,0 +1,193 @@
+/* What the documents say that weft was made from (docs/SEEDS.md), where no other test says it. */
+#include "small_model.h"
+
+#include "base/rng.h"
+#include "engine/estimate.h"
+
+#include <math.h>
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+/* The walk's first step. (One of them has 2415 for " cat", which is " woman".) */
+static void the_cat_sat_on(void **state)
+{
+    (void)state;
+    static const char text[] = "The cat sat on";
+    static const int32_t ids[] = { 464, 3797, 3332, 319 };
+    weft_error err = { 0 };
+    weft_tokenizer *t = weft_tokenizer_load(asset("tokenizers/gpt2"), NULL, &err);
+    if (!t)
+        fail_msg("%s", err.message);
+    weft_tokens *got = weft_tokenizer_encode(t, text, sizeof text - 1, NULL, &err);
+    assert_non_null(got);
+    assert_int_equal(sizeof text - 1, 14);
+    assert_int_equal(got->n, 4);
+    assert_memory_equal(got->ids, ids, sizeof ids);
+    weft_tokens_free(got);
+    weft_tokenizer_free(t);
+}
+
+/* ---- parameters ------------------------------------------------------------------------------ */
+
+/* A feed forward of GPT-2's width has 8 D^2 weights, about 4.7 million. */
+static void feed_forward_of_gpt2(void **state)
+{
+    (void)state;
+    static const char config[] = "{\"model_type\": \"gpt2\", \"n_layer\": 12, \"n_embd\": 768, "
+                                 "\"n_head\": 12, \"n_positions\": 1024, \"vocab_size\": 50257}";
+    const int64_t D = 768;
+    host h;
+    model m;
+    part_cost c[N_PART];
+    weft_error err = { 0 };
+    host_plain(&h);
+    if (model_design(&m, config, sizeof config - 1, &h, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(model_cost(&m, 1024, c, &err), WEFT_OK);
+    const int64_t norm = 2 * D, biases = 4 * D + D;
+    assert_int_equal(c[PART_FEED_FORWARD].n_parameter, 12 * (8 * D * D + biases + norm));
+    assert_int_equal(8 * D * D, 4718592);
+    model_close(&m);
+}
+
+/* ---- positions ------------------------------------------------------------------------------- */
+
+enum { T = 14, MAX_D = 32 };
+
+typedef struct positions {
+    real at[T][MAX_D];
+    int64_t D;
+} positions;
+
+static void keep_positions(void *ud, const tensor *t, const op *by)
+{
+    positions *p = ud;
+    (void)by;
+    if (strcmp(t->name, "dec.position_embd") != 0)
+        return;
+    assert_int_equal(rows(t), T);
+    p->D = cols(t);
+    for (int i = 0; i < T; i++)
+        memcpy(p->at[i], row(t, i), (size_t)p->D * sizeof(real));
+}
+
+static void read_positions(const char *path, positions *p)
+{
+    fixture_model f;
+    run r;
+    weft_error err = { 0 };
+    batch_row rows_of[T], src_row = { 0 };
+    sequence seq = { .n = T, .source = 0 }, src_seq = { .n = 1, .source = -1 };
+    const batch src = { .n_row = 1, .n_seq = 1, .row = &src_row, .seq = &src_seq };
+    const batch b = { .n_row = T, .n_seq = 1, .row = rows_of, .seq = &seq, .src = &src };
+    for (int i = 0; i < T; i++)
+        rows_of[i] = (batch_row){ .pos = i };
+    host_plain(&f.host);
+    if (model_open(&f.model, fixture(path), WEFT_LOAD_COPY, &f.host, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(run_init(&r, &f.host.mem, 1 << 18, 4 << 20, 1 << 20, &err), WEFT_OK);
+    r.kern = &kernels_scalar;
+    r.trace = keep_positions;
+    r.trace_ud = p;
+    run_begin(&r, &b);
+    f.model.arch->family->forward(&r, &f.model);
+    run_free(&r);
+    close_llama(&f);
+}
+
+/* sin and cos of pair k: side by side (2017), or half a row apart (Marian). */
+static real sine_of(const positions *p, bool beside, int i, int64_t k)
+{
+    return p->at[i][beside ? 2 * k : k];
+}
+
+static real cosine_of(const positions *p, bool beside, int i, int64_t k)
+{
+    return p->at[i][beside ? 2 * k + 1 : p->D / 2 + k];
+}
+
+/* PE(i + j) = R PE(i), with an R that depends on j only and that PE(j) itself tells. */
+static void sines_are_linear(void **state)
+{
+    (void)state;
+    static const char *const paths[] = { "golden/transformer-2017", "golden/marian" };
+    for (int m = 0; m < 2; m++) {
+        positions p = { 0 };
+        const bool beside = m == 0;
+        read_positions(paths[m], &p);
+        assert_true(p.D > 0 && p.D % 2 == 0);
+        for (int j = 0; j < T; j++)
+            for (int i = 0; i + j < T; i++)
+                for (int64_t k = 0; k < p.D / 2; k++) {
+                    const real s = sine_of(&p, beside, i, k), c = cosine_of(&p, beside, i, k);
+                    const real sj = sine_of(&p, beside, j, k), cj = cosine_of(&p, beside, j, k);
+                    assert_true(fabsf(sine_of(&p, beside, i + j, k) - (s * cj + c * sj)) < 1e-6f);
+                    assert_true(fabsf(cosine_of(&p, beside, i + j, k) - (c * cj - s * sj)) < 1e-6f);
+                }
+        assert_true(fabsf(sine_of(&p, beside, 1, 0) - sinf(1)) < 1e-7f);
+    }
+}
+
+/* ---- attention ------------------------------------------------------------------------------- */
+
+/* Why scores are divided by sqrt d: of numbers of variance 1, q . k has variance d. */
+static void scores_have_variance_1(void **state)
+{
+    (void)state;
+    enum { PAIRS = 4000 };
+    for (int d = 16; d <= 256; d *= 4) {
+        double sum = 0;
+        for (uint64_t n = 0; n < PAIRS; n++) {
+            double dot = 0;
+            for (uint64_t k = 0; k < (uint64_t)d; k++)
+                dot += rng_normal(1, 2 * n, k) * rng_normal(1, 2 * n + 1, k);
+            sum += dot * dot / d / PAIRS;
+        }
+        assert_true(fabs(sum - 1) < 0.1);
+    }
+}
+
+/* Without positions, rows in another order give the same rows in that order. */
+static void attention_permutes(void **state)
+{
+    (void)state;
+    enum { ROWS = 11, D = 8 };
+    host h;
+    run r;
+    weft_error err = { 0 };
+    batch_row rows_of[ROWS] = { { 0 } };
+    sequence seq = { .n = ROWS, .source = -1 };
+    const batch b = { .n_row = ROWS, .n_seq = 1, .row = rows_of, .seq = &seq };
+    const attn a = { ATTN_FULL, 2, 2, 4, 4, 0.5f, 0, { 0 } };
+    host_plain(&h);
+    assert_int_equal(run_init(&r, &h.mem, 1 << 16, 1 << 18, 1 << 16, &err), WEFT_OK);
+    r.kern = &kernels_scalar;
+    run_begin(&r, &b);
+    tensor *in[2][3], *y[2];
+    for (int turned = 0; turned < 2; turned++) {
+        for (int k = 0; k < 3; k++) {
+            in[turned][k] = tensor_new(&r, ROWS, D);
+            for (int i = 0; i < ROWS; i++)
+                fill_normal(row(in[turned][k], turned ? (i * 4 + 3) % ROWS : i), D, 5,
+                            (uint64_t)(k * ROWS + i), 1);
+        }
+        y[turned] = attention(&r, in[turned][0], in[turned][1], in[turned][2], &a, 0);
+    }
+    for (int i = 0; i < ROWS; i++)
+        assert_close("attention", row(y[1], (i * 4 + 3) % ROWS), row(y[0], i), D, 1e-6);
+    run_free(&r);
+    assert_int_equal(h.mem.used, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST("seeds: \"The cat sat on\" is 464, 3797, 3332, 319", the_cat_sat_on),
+        TEST("seeds: a feed forward of width 768 has 4.7 million weights", feed_forward_of_gpt2),
+        TEST("seeds: sines of a later position are linear in those of an earlier one",
+             sines_are_linear),
+        TEST("seeds: scores over sqrt d have variance 1", scores_have_variance_1),
+        TEST("seeds: attention without positions does not know the order", attention_permutes),
+    };
+    return RUN(tests);
+}
