@@ -321,6 +321,8 @@ static weft_train_progress progress_of(const training *t, const trainer_report *
         .n_skipped = r->n_skipped,
         .saved = r->saved,
         .bytes = t->model->host.mem.peak,
+        .expert_least = begun ? r->load_least : NAN,
+        .expert_most = begun ? r->load_most : NAN,
     };
 }
 

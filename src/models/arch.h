@@ -96,6 +96,7 @@ struct model {
     int64_t start;                    /* the token before a decoder's first; or -1 */
     int64_t n_layer, n_head, n_head_kv, d_model, d_head, d_ff, n_vocab, n_ctx;
     int64_t n_expert;               /* of layers that have some; 0: none has */
+    tensor **expert_bias;           /* [n_layer] by which training keeps their load even, or NULLs */
     stream_spec stream[MAX_STREAM]; /* the same for every layer */
     int n_stream;
 

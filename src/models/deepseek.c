@@ -82,7 +82,7 @@ static tensor *attend(run *r, const deepseek *m, const deepseek_layer *w, int l,
     tensor *k_rope = slice(r, both, "k_rope", m->d_latent, m->d_rope);
     c = rmsnorm(r, c, w->kv_a_norm, INNER_EPS);
     k_rope = rope(r, k_rope, m->rope_k);
-    h = is_recorded(r) ? attend_naive(r, m, w, l, q, c, k_rope)
+    h = is_learning(r) ? attend_naive(r, m, w, l, q, c, k_rope)
                        : attend_absorbed(r, m, w, l, q, c, k_rope);
     return linear(r, h, &w->o);
 }
@@ -257,6 +257,7 @@ static void read_experts(bind *b, deepseek *m, sizes *n)
     if (bind_int(b, NULL, "moe_layer_freq", 1, 1, INT32_MAX) != 1)
         bind_fail(b, WEFT_EUNSUPPORTED, "moe_layer_freq other than 1");
     b->m->n_expert = how->n_expert;
+    b->m->expert_bias = bind_alloc(b, b->m->n_layer, sizeof *b->m->expert_bias);
 }
 
 /* Neighbours turn together in both forms. YaRN also makes scores larger: by the square of what its
@@ -326,6 +327,8 @@ static void bind_experts(bind *b, const routing *how, experts *w, int64_t F)
     const int64_t D = b->m->d_model, E = how->n_expert;
     w->router = bind_table(b, "ffn_gate_inp", E, D);
     w->bias = how->kind == ROUTE_SIGMOID ? bind_vector(b, "exp_probs_b", E) : NULL;
+    if (b->m->expert_bias)
+        b->m->expert_bias[b->layer] = w->bias;
     w->part = bind_alloc(b, 3 * E, sizeof *w->part);
     for (int64_t i = 0; w->part && i < 3 * E; i++)
         w->part[i] = bind_part(b, stems[i / E], i % E, E, i < 2 * E ? F : D, i < 2 * E ? D : F);

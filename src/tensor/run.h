@@ -139,10 +139,10 @@ static inline bool is_dry(const run *r)
     return r->data.kind == ARENA_COUNTING;
 }
 
-/* Will this forward be unwound? Also true where a block is called only to be called again. */
-static inline bool is_recorded(const run *r)
+/* Is this forward recorded, or part of a training in which others are? */
+static inline bool is_learning(const run *r)
 {
-    return r->tape || r->counting;
+    return r->tape || r->training;
 }
 
 /* Arenas sized for `meta` and `data` bytes, and scratch memory. A dry run counts the data and takes

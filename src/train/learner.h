@@ -28,6 +28,7 @@ typedef struct learner {
     run run;
     pool *pool;
     uint64_t n_backward; /* so far: each has random numbers of its own */
+    int64_t *load;       /* rows that experts got in this step, [layer, expert], or NULL */
 } learner;
 
 /* Bytes of both arenas and of scratch for a step over this batch. */
@@ -58,7 +59,13 @@ real learner_add(learner *l, const batch *b, double share);
 /* The loss, without dropout and smoothing; nothing is learned from it. */
 real learner_loss(learner *l, const batch *b);
 
-/* Ends the step: clips, updates; returns the norm of the gradients. */
+/* Ends the step: clips, updates; returns the norm of the gradients. Where a router has a bias, an
+ * expert that got more rows than the mean of its layer becomes a little less likely, and one that got
+ * fewer more so (Wang et al., 2024; DeepSeek-V3). */
 double learner_update(learner *l, double lr);
+
+/* The least and the largest load of an expert in this step, over the mean of its layer; not numbers
+ * where there are no experts. */
+void learner_load(const learner *l, double *least, double *most);
 
 #endif
