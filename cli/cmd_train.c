@@ -149,14 +149,16 @@ static const char *duration(double seconds, char *text, size_t size)
 /* On a terminal it is cut where it would not fit: a line that has wrapped cannot be written over. */
 static void show_line(show *s, const weft_train_progress *p)
 {
-    char left[32], line[256], share[32] = "";
+    char left[32], line[256], share[32] = "", load[48] = "";
     if (isfinite(p->share))
         snprintf(share, sizeof share, "  %.0f %% of peak", 100 * p->share);
+    if (isfinite(p->expert_most))
+        snprintf(load, sizeof load, "  experts %.2f to %.2f", p->expert_least, p->expert_most);
     snprintf(line, sizeof line,
-             "step %lld/%lld %s loss %.4f (%.4f)  %s left  %.0f tokens/s  lr %.2e  |g| %.2f%s",
+             "step %lld/%lld %s loss %.4f (%.4f)  %s left  %.0f tokens/s  lr %.2e  |g| %.2f%s%s",
              (long long)p->step, (long long)p->n_step, p->skipped ? " SKIPPED " : "", p->loss,
              p->smoothed, duration(p->seconds_left, left, sizeof left), p->tokens_per_second, p->lr,
-             p->grad_norm, share);
+             p->grad_norm, load, share);
     if (s->live)
         fprintf(stderr, "\r%.*s\x1b[K", cli_columns(stderr) - 1, line);
     else
@@ -197,6 +199,8 @@ static void put_metrics(const show *s, const weft_train_progress *p)
     fprintf(f, ",\"tokens\":%lld", (long long)p->n_token);
     put_number(f, "tokens_per_second", p->tokens_per_second);
     put_number(f, "share", p->share);
+    put_number(f, "expert_least", p->expert_least);
+    put_number(f, "expert_most", p->expert_most);
     put_number(f, "val_loss", p->val_loss);
     put_number(f, "val_accuracy", p->val_accuracy);
     if (p->skipped)

@@ -332,6 +332,8 @@ static weft_train_progress progress_of(const training *t, const trainer_report *
         .saved = r->saved,
         .bytes = t->model->host.mem.peak,
         .val_accuracy = r->evaluated ? r->val_accuracy : NAN,
+        .expert_least = begun ? r->load_least : NAN,
+        .expert_most = begun ? r->load_most : NAN,
     };
 }
 

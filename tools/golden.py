@@ -38,6 +38,7 @@ from torch.utils._pytree import tree_leaves
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers import BertForMaskedLM, BertForQuestionAnswering, BertForSequenceClassification
 from transformers import BertForTokenClassification, BertModel
+from transformers import DeepseekV2ForCausalLM, DeepseekV3ForCausalLM
 from transformers import DistilBertForMaskedLM, DistilBertForQuestionAnswering
 from transformers import DistilBertForSequenceClassification, DistilBertForTokenClassification
 from transformers import GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM
@@ -182,6 +183,49 @@ TAG = (("classifier", "out", "tag.output"),)
 ANSWER = (("qa_outputs", "out", "qa.output"),)
 
 
+
+
+def deepseek_taps(n_dense, n_layer, q_lora):
+    """Taps of a DeepSeek whose first layers have no experts, with and without a latent of queries."""
+    taps = [("model.embed_tokens", "out", "token_embd"), ("model.norm", "out", "output_norm"),
+            ("lm_head", "out", "output")]
+    for l in range(n_layer):
+        layer, blk = f"model.layers.{l}", f"blk.{l}"
+        queries = (("q_a_proj", "attn_q_a"), ("q_a_layernorm", "attn_q_a_norm"),
+                   ("q_b_proj", "attn_q_b"))
+        for module, name in (queries if q_lora else (("q_proj", "attn_q"),)) + (
+                ("kv_a_proj_with_mqa", "attn_kv_a_mqa"), ("kv_a_layernorm", "attn_kv_a_norm"),
+                ("o_proj", "attn_output")):
+            taps.append((f"{layer}.self_attn.{module}", "out", f"{blk}.{name}"))
+        experts = l >= n_dense
+        mlp, tail = (f"{layer}.mlp.shared_experts", "_shexp") if experts else (f"{layer}.mlp", "")
+        taps += [
+            (f"{layer}.input_layernorm", "out", f"{blk}.attn_norm"),
+            (f"{layer}.self_attn.o_proj", "in", f"{blk}.attention.values"),
+            (f"{layer}.post_attention_layernorm", "in", f"{blk}.attn_output.residual"),
+            (f"{layer}.post_attention_layernorm", "out", f"{blk}.ffn_norm"),
+            (f"{mlp}.down_proj", "in", f"{blk}.glu"),
+            (f"{mlp}.down_proj", "out", f"{blk}.ffn_down{tail}"),
+            (layer, "out", f"{blk}.ffn_down{tail}.residual")]
+        if experts:
+            taps.append((f"{layer}.mlp.experts", "rows", f"{blk}.moe"))
+    return tuple(taps)
+
+
+def deepseek_train_taps(n_dense, n_layer, q_lora):
+    """The same, with all modules that have parameters."""
+    taps = list(deepseek_taps(n_dense, n_layer, q_lora))
+    for l in range(n_layer):
+        layer, blk = f"model.layers.{l}", f"blk.{l}"
+        taps.append((f"{layer}.self_attn.kv_b_proj", "out", f"{blk}.attn_kv_b"))
+        experts = l >= n_dense
+        mlp, tail = (f"{layer}.mlp.shared_experts", "_shexp") if experts else (f"{layer}.mlp", "")
+        taps += [(f"{mlp}.{x}_proj", "out", f"{blk}.ffn_{x}{tail}") for x in ("gate", "up")]
+        if experts:
+            taps.append((f"{layer}.mlp.gate", "out", f"{blk}.ffn_gate_inp"))
+    return tuple(taps)
+
+
 @dataclass(frozen=True)
 class Golden:
     """A model to make, the length of its sequence, and where its intermediates are found."""
@@ -194,6 +238,7 @@ class Golden:
     embd_std: float = 1.0
     gain: float = 1.5  # of matrices
     n_type: int = 0  # of tokens, which an encoder is told; a decoder has no cache instead
+    d_rope: int = 0  # of a key, the last so many numbers turn, and all heads share them
 
 
 def with_prefix(taps, prefix):
@@ -216,6 +261,24 @@ ROBERTA = dict(BERT, type_vocab_size=1, pad_token_id=1, layer_norm_eps=1e-5)
 DISTILBERT = dict(
     vocab_size=67, dim=24, hidden_dim=31, n_layers=2, n_heads=3, max_position_embeddings=29,
     pad_token_id=0)
+
+# Keys of 16 numbers, values of 7; six experts of which a row has two or three.
+
+DEEPSEEK = dict(
+    vocab_size=67, hidden_size=24, intermediate_size=31, num_hidden_layers=2,
+    num_attention_heads=3, num_key_value_heads=3, max_position_embeddings=128, kv_lora_rank=14,
+    qk_nope_head_dim=10,
+    qk_rope_head_dim=6, v_head_dim=7, n_routed_experts=6, moe_intermediate_size=9,
+    first_k_dense_replace=1)
+DEEPSEEK_V2 = dict(
+    DEEPSEEK, q_lora_rank=11, n_shared_experts=2, num_experts_per_tok=3,
+    topk_method="group_limited_greedy", n_group=3, topk_group=2, routed_scaling_factor=1.5,
+    rope_parameters=dict(
+        rope_type="yarn", rope_theta=10000.0, factor=4.0, mscale=0.707, mscale_all_dim=0.707,
+        beta_fast=32.0, beta_slow=1.0, original_max_position_embeddings=32))
+DEEPSEEK_V3 = dict(
+    DEEPSEEK, q_lora_rank=11, n_shared_experts=1, num_experts_per_tok=2, n_group=3, topk_group=2,
+    routed_scaling_factor=2.5, norm_topk_prob=True, num_nextn_predict_layers=0)
 THREE = dict(id2label={0: "no", 1: "perhaps", 2: "yes"}, label2id=dict(no=0, perhaps=1, yes=2))
 
 # Sizes are small and mutually odd, so that a wrong stride or a transposed index shows.
@@ -270,6 +333,19 @@ GOLDENS = {
         vocab_size=73, n_positions=64, n_embd=40, n_layer=2, n_head=5, n_inner=90,
         bos_token_id=0, eos_token_id=0, position_embedding_type="rope", rope_theta=10000.0),
         taps=GPT2_ROPE_TAPS, embd_std=0.5),
+
+    # The magnitudes differ, which GGUF has no words for.
+    "deepseek-v2-lite": Golden(DeepseekV2ForCausalLM, 29, dict(
+        DEEPSEEK_V2, q_lora_rank=None, topk_method="greedy", n_group=None, topk_group=None,
+        rope_parameters=dict(DEEPSEEK_V2["rope_parameters"], mscale=1.0)),
+        taps=deepseek_taps(1, 2, False), rotated=("attn_q.rope", "k_rope.rope"), d_rope=6),
+    "deepseek-v2": Golden(DeepseekV2ForCausalLM, 37, DEEPSEEK_V2,
+        taps=deepseek_taps(1, 2, True), rotated=("attn_q_b.rope", "k_rope.rope"), d_rope=6),
+    "deepseek-v3": Golden(DeepseekV3ForCausalLM, 26, DEEPSEEK_V3,
+        taps=deepseek_taps(1, 2, True), rotated=("attn_q_b.rope", "k_rope.rope"), d_rope=6),
+    "deepseek-v3-dense": Golden(DeepseekV3ForCausalLM, 23, dict(
+        DEEPSEEK_V3, q_lora_rank=None, first_k_dense_replace=2, tie_word_embeddings=True),
+        taps=deepseek_taps(2, 2, False), rotated=("attn_q.rope", "k_rope.rope"), d_rope=6),
 
     "bert": encoder(BertModel, 19, BERT, BERT_TAPS, "", 2),
     "bert-fill": encoder(BertForMaskedLM, 19, BERT, BERT_TAPS + BERT_FILL, "bert.", 2),
@@ -335,6 +411,17 @@ TRAININGS = {
         resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0),
         taps=GPT2_TAPS, smoothing=0.0, clip=math.inf, kwargs=dict(use_cache=False)),
 
+    "train-deepseek-v2": Training(DeepseekV2ForCausalLM, dict(
+        DEEPSEEK_V2, vocab_size=31, hidden_size=12, intermediate_size=17, moe_intermediate_size=5,
+        qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=5, kv_lora_rank=8, q_lora_rank=None, tie_word_embeddings=True),
+        taps=deepseek_train_taps(1, 2, False), smoothing=0.1, clip=1.0, peak_lr=0.01, gain=0.8,
+        kwargs=dict(use_cache=False)),
+    "train-deepseek-v3": Training(DeepseekV3ForCausalLM, dict(
+        DEEPSEEK_V3, vocab_size=31, hidden_size=12, intermediate_size=17, moe_intermediate_size=5,
+        qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=5, kv_lora_rank=8, tie_word_embeddings=True),
+        taps=deepseek_train_taps(1, 2, True), smoothing=0.0, clip=math.inf, peak_lr=0.01, gain=0.5,
+        kwargs=dict(use_cache=False)),
+
     "train-bert": Training(BertForMaskedLM, dict(
         BERT, vocab_size=37, hidden_size=12, intermediate_size=19, num_attention_heads=2),
         taps=with_prefix(BERT_TAPS + BERT_FILL, "bert."), smoothing=0.1, clip=1.0,
@@ -391,15 +478,21 @@ def random_weights(model, rng, embd_std, gain):
             x *= gain / p.shape[1] ** 0.5
         elif isinstance(owner, Conv1D):
             x *= gain / p.shape[0] ** 0.5
+        elif p.dim() > 1:  # of a router, or experts of one layer
+            x *= gain / p.shape[-1] ** 0.5
         else:
             x = 1 + 0.2 * x
         p.data.copy_(x)
+    for name, x in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):
+            x.copy_(0.1 * torch.from_numpy(rng.standard_normal(x.shape, dtype=np.float32)))
 
 
 def build(golden, rng):
     """The golden's model with random weights, in evaluation mode."""
     config = golden.model.config_class(**golden.config)
     config._attn_implementation = "rope" if is_rope_gpt(config) else "eager"
+    config._experts_implementation = "eager"
     model = golden.model(config).float().eval()
     if is_rope_gpt(config):
         model.transformer.wpe = NoPositions()
@@ -423,7 +516,8 @@ def all_layers(model, taps):
 def tap_modules(model, taps, trace):
     """Hook the modules so that a forward pass leaves what they take or give in trace."""
     def record(module, args, output, side, name):
-        trace[name] = rows(output if side == "out" else args[0])
+        x = args[0] if side == "in" else output
+        trace[name] = x.detach().clone() if side == "rows" else rows(x)
 
     for path, side, name in all_layers(model, taps):
         model.get_submodule(path).register_forward_hook(partial(record, side=side, name=name))
@@ -437,6 +531,8 @@ def tap_attention(golden, model, trace):
 
     def tapped(module, query, key, value, mask, **kwargs):
         output, probs = attend(module, query, key, value, mask, **kwargs)
+        if golden.d_rope:
+            key = key[:, :1, :, -golden.d_rope:]
         block = next(f"blk.{part}" for part in paths[module].split(".") if part.isdigit())
         for name, x in zip(golden.rotated, (query, key)):
             trace[f"{block}.{name}"] = rows(x.transpose(1, 2))
@@ -553,6 +649,14 @@ def packed_loss(training, model, ids, target, weight):
     return (weight * entropy).sum() / weight.sum()
 
 
+def by_expert(name, kind, x):
+    """The experts of a layer one by one: [E, 2 F, D] are gates and ups, [E, D, F] downs."""
+    blk = name.rpartition(".")[0]
+    parts = dict(down=x) if kind == "down_proj" else dict(zip(("gate", "up"), x.chunk(2, dim=1)))
+    return {f"{blk}.ffn_{part}_exps.{e}.weight": y.contiguous()
+            for part, stack in parts.items() for e, y in enumerate(stack)}
+
+
 def by_weft_name(model, taps, value):
     """value of every parameter as weft keeps it: matrices [out, in], vectors [1, n], f32."""
     tensors, seen = {}, set()
@@ -565,6 +669,9 @@ def by_weft_name(model, taps, value):
                 continue
             seen.add(p)
             x = value(p).detach().to(torch.float32, copy=True)
+            if x.dim() == 3:
+                tensors.update(by_expert(name, kind, x))
+                continue
             if isinstance(module, Conv1D) and x.dim() == 2:
                 x = x.T.contiguous()
             tensors[f"{name}.{kind}"] = x.reshape(-1, x.shape[-1])

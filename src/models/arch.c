@@ -23,6 +23,10 @@ const arch archs[] = {
       false },
     { NULL, "transformer", "Transformer", &transformer_family, ROPE_HALVES, false, false },
     { "t5", "t5", "T5ForConditionalGeneration", &t5_family, ROPE_HALVES, false, false },
+    { "deepseek2", "deepseek_v2", "DeepseekV2ForCausalLM", &deepseek_family, ROPE_ADJACENT, false,
+      false },
+    { "deepseek2", "deepseek_v3", "DeepseekV3ForCausalLM", &deepseek_family, ROPE_ADJACENT, false,
+      false },
     { NULL, "bahdanau", "Bahdanau", &bahdanau_family, ROPE_HALVES, false, false },
 };
 const int n_arch = sizeof archs / sizeof *archs;
@@ -54,16 +58,27 @@ static weft_status find_arch(model *m, bool gguf, weft_error *err)
 /* How a model is bound: to run, to be written in another form, or for the first time. */
 typedef enum bind_mode { BIND_RUN, BIND_PLAN, BIND_FRESH } bind_mode;
 
+/* Weights that the tensors of a file can become: of one that has experts, each its own. */
+static size_t most_weights(const container *c)
+{
+    size_t n = (size_t)c->n_tensor;
+    for (int64_t i = 0; i < c->n_tensor; i++)
+        if (c->tensor[i].n_dim == 3)
+            n += (size_t)(c->tensor[i].shape[0] < MAX_EXPERT ? c->tensor[i].shape[0] : MAX_EXPERT);
+    return n;
+}
+
 static weft_status bind_all(model *m, bool gguf, bind_mode mode, weft_error *err)
 {
     const bool plan = mode != BIND_RUN;
     bind b = {
         .m = m, .gguf = gguf, .plan = plan, .layer = -1, .err = err, .hf_prefix = "", .part = ""
     };
+    b.expert = -1;
     b.fresh = mode == BIND_FRESH;
     b.most = b.fresh ? MAX_TENSOR : m->file.n_tensor;
-    const size_t n = (size_t)b.most;
-    b.used = mem_zalloc(&m->host->mem, n + 1, sizeof *b.used, "binding", err);
+    const size_t n = b.fresh ? (size_t)b.most : most_weights(&m->file);
+    b.used = mem_zalloc(&m->host->mem, (size_t)b.most + 1, sizeof *b.used, "binding", err);
     m->param = arena_alloc(&m->store, (n + 1) * sizeof *m->param, err);
     if (plan) {
         m->origin = arena_alloc(&m->store, (n + 1) * sizeof *m->origin, err);

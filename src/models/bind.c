@@ -222,6 +222,8 @@ static const struct {
     { offsetof(rope_spec, beta_slow), "rope.scaling.yarn_beta_slow", "rope_scaling.beta_slow", 1,
       1 << ROPE_YARN },
     { offsetof(rope_spec, attn_factor), NULL, "rope_scaling.attention_factor", 0, 1 << ROPE_YARN },
+    { offsetof(rope_spec, mscale), NULL, "rope_scaling.mscale", 0, 1 << ROPE_YARN },
+    { offsetof(rope_spec, mscale_all), NULL, "rope_scaling.mscale_all_dim", 0, 1 << ROPE_YARN },
     { offsetof(rope_spec, old_ctx), "rope.scaling.original_context_length",
       "rope_scaling.original_max_position_embeddings", 0, 1 << ROPE_LLAMA3 | 1 << ROPE_YARN },
 };
@@ -265,7 +267,9 @@ static void rope_hf(bind *b, rope_spec *s)
 #undef UNDER
 }
 
+/* The latter: a tenth of mscale_all_dim, which mscale is taken to equal. */
 static const char attn_key[] = "rope.scaling.attn_factor";
+static const char log_key[] = "rope.scaling.yarn_log_multiplier";
 
 static void rope_gguf(bind *b, rope_spec *s)
 {
@@ -274,6 +278,7 @@ static void rope_gguf(bind *b, rope_spec *s)
     for (size_t i = 0; i < N_ROPE_NUMBER; i++)
         if (rope_numbers[i].gguf)
             *rope_number(s, i) = read_real(b, rope_numbers[i].gguf, NULL, *rope_number(s, i));
+    s->mscale = s->mscale_all = 10 * read_real(b, log_key, NULL, 0);
     const double factor = read_real(b, attn_key, NULL, 1);
     if (s->scaling == ROPE_YARN && factor != 1)
         s->attn_factor = factor * (0.1 * log(s->factor) + 1);
@@ -296,12 +301,16 @@ static void learn_rope(bind *b, rope_spec *s)
     if (s->scaling == ROPE_YARN && s->attn_factor != 0)
         learn(b, attn_key, NULL, true,
               (meta){ .type = META_REAL, .number = s->attn_factor / (0.1 * log(s->factor) + 1) });
+    if (s->scaling == ROPE_YARN && s->mscale_all != 0)
+        learn(b, log_key, NULL, true, (meta){ .type = META_REAL, .number = 0.1 * s->mscale_all });
+    if (s->scaling == ROPE_YARN && s->mscale != s->mscale_all)
+        b->m->unsayable = "rope_scaling.mscale that differs from mscale_all_dim";
 }
 
 static void check_rope(bind *b, const rope_spec *s)
 {
     if (s->theta <= 0 || s->factor <= 0 || s->old_ctx <= 0 || s->low_freq <= 0 ||
-        s->high_freq <= s->low_freq || s->beta_slow <= 0 || s->beta_fast <= s->beta_slow ||
+        s->mscale < 0 || s->mscale_all < 0 || s->high_freq <= s->low_freq || s->beta_slow <= 0 || s->beta_fast <= s->beta_slow ||
         (s->scaling == ROPE_YARN && s->theta == 1))
         bind_fail(b, WEFT_EFORMAT,
                   "rope parameters out of range (theta %g, factor %g, original context %g)",
@@ -316,7 +325,9 @@ const rope_table *bind_rope(bind *b, rope_spec *s)
     for (size_t i = 0; i < N_ROPE_NUMBER; i++)
         *rope_number(s, i) = rope_numbers[i].otherwise;
     s->old_ctx = (double)b->m->n_ctx;
-    s->pairing = b->gguf ? b->m->arch->gguf_pairing : ROPE_HALVES;
+    s->pairing = b->gguf          ? b->m->arch->gguf_pairing
+                 : b->hf_adjacent ? ROPE_ADJACENT
+                                  : ROPE_HALVES;
     if (b->gguf)
         rope_gguf(b, s);
     else
@@ -350,13 +361,16 @@ void *bind_alloc(bind *b, int64_t n, size_t size)
     return p ? memset(p, 0, bytes) : NULL;
 }
 
-/* "blk.3.attn_q", "enc.blk.3.attn_q" */
+/* "blk.3.attn_q", "enc.blk.3.attn_q", "blk.3.ffn_up_exps.7" */
 static void full_stem(const bind *b, const char *stem, char *name)
 {
+    char expert[24] = "";
+    if (b->expert >= 0)
+        snprintf(expert, sizeof expert, ".%lld", (long long)b->expert);
     if (b->layer >= 0)
-        snprintf(name, NAME_BYTES, "%sblk.%d.%s", b->part, b->layer, stem);
+        snprintf(name, NAME_BYTES, "%sblk.%d.%s%s", b->part, b->layer, stem, expert);
     else
-        snprintf(name, NAME_BYTES, "%s%s", b->part, stem);
+        snprintf(name, NAME_BYTES, "%s%s%s", b->part, stem, expert);
 }
 
 /* The name in a Hugging Face file of stem + suffix (".weight"); false where it has none. */
@@ -365,13 +379,18 @@ static bool hf_name(const bind *b, const char *stem, const char *suffix, char *n
     const bind_name *n = b->names;
     while (n->stem && strcmp(n->stem, stem) != 0)
         n++;
-    const char *at = n->stem ? strstr(n->hf, "%d") : NULL;
-    if (at)
-        snprintf(name, 2 * NAME_BYTES, "%.*s%d%s%s", (int)(at - n->hf), n->hf, b->layer, at + 2,
-                 suffix);
-    else if (n->stem)
-        snprintf(name, 2 * NAME_BYTES, "%s%s", n->hf, suffix);
-    return n->stem;
+    if (!n->stem)
+        return false;
+    int at = 0;
+    const char *s = n->hf;
+    for (; *s && *s != '='; s++) {
+        const bool number = *s == '%';
+        const long long value = number && *++s == 'e' ? b->expert : b->layer;
+        at += number ? snprintf(name + at, 24, "%lld", value)
+                     : snprintf(name + at, 2, "%c", *s); /* bounded: by names in the program */
+    }
+    snprintf(name + at, 2 * NAME_BYTES - (size_t)at, "%s", *s ? "" : suffix);
+    return true;
 }
 
 /* A tensor of a directory by its name, with or without the prefix. */
@@ -478,6 +497,8 @@ static void trace_origin(bind *b, const char *stem, const char *suffix, const st
     char name[2 * NAME_BYTES];
     origin *o = &b->m->origin[b->m->n_param];
     *o = (origin){ .from = from, .flip = flip, .heads = b->heads, .hf_dim = b->hf_dim };
+    o->stack = b->stack;
+    o->expert = b->expert;
     memcpy(o->hf_shape, b->hf_shape, sizeof o->hf_shape);
     if (!hf_name(b, stem, suffix, name))
         return;
@@ -645,6 +666,57 @@ tensor *bind_head_norm(bind *b, const char *stem, int64_t E)
     b->heads = 1;
     tensor *w = bind_norm(b, stem, E, false).w;
     b->heads = 0;
+    return w;
+}
+
+tensor *bind_vector(bind *b, const char *stem, int64_t n)
+{
+    return vector(b, stem, ".bias", n, !b->fresh);
+}
+
+/* Matrix e of a tensor [n, O, I], as if the file had it so. */
+static const stored *stored_part(bind *b, const char *stem, int64_t e, int64_t n, int64_t O,
+                                 int64_t I)
+{
+    const int64_t shape[] = { n, O, I };
+    const stored *all = claim(b, stem, ".weight", 3, shape, false);
+    stored *t = all ? bind_alloc(b, 1, sizeof *t) : NULL;
+    if (!t)
+        return NULL;
+    *t = *all;
+    t->n_dim = 2;
+    t->shape[0] = O;
+    t->shape[1] = I;
+    t->bytes = all->bytes / (uint64_t)n;
+    t->data = all->data + (uint64_t)e * t->bytes; /* bounded: e < n */
+    return t;
+}
+
+tensor *bind_part(bind *b, const char *stem, int64_t e, int64_t n, int64_t O, int64_t I)
+{
+    const int64_t shape[] = { O, I };
+    const stored *t = b->gguf ? stored_part(b, stem, e, n, O, I) : NULL;
+    b->expert = e;
+    b->stack = n;
+    if (!b->gguf)
+        t = claim(b, stem, ".weight", 2, shape, false);
+    tensor *w = t ? header(b, stem, ".weight", t->type, 2, shape, t, false) : NULL;
+    if (w && !b->plan)
+        w->data = in_place(b, t);
+    b->expert = -1;
+    b->stack = 0;
+    return w;
+}
+
+tensor *bind_parts(bind *b, const char *stem, int64_t n, int64_t O, int64_t I)
+{
+    const int64_t shape[] = { n, O, I }, flat[] = { n * O, I }; /* bounded: claim compares */
+    const stored *t = claim(b, stem, ".weight", 3, shape, false);
+    b->stack = n;
+    tensor *w = t ? header(b, stem, ".weight", t->type, 2, flat, t, false) : NULL;
+    b->stack = 0;
+    if (w && !b->plan)
+        w->data = in_place(b, t);
     return w;
 }
 

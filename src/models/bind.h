@@ -9,8 +9,9 @@
 
 #include "models/arch.h"
 
-/* weft's stem (which is GGUF's) and Hugging Face's, with %d for the layer and the prefix of the
- * class that has a head. */
+/* weft's stem (which is GGUF's) and Hugging Face's, with %d for the layer, %e for the expert and the
+ * prefix of the class that has a head. One that ends with "=" is the whole name: no ".weight" follows
+ * it. */
 typedef struct bind_name {
     const char *stem, *hf;
 } bind_name;
@@ -24,9 +25,12 @@ struct bind {
     int64_t most;           /* tensors there can be */
     const char *part;       /* of the tensors being bound: "", or "enc." and "dec." */
     int layer;              /* -1 outside */
+    int64_t expert;         /* -1 outside */
     const bind_name *names; /* the family's table, ends with { NULL, NULL } */
     const char *hf_prefix;  /* "model.": missing where a class without a head saved the file */
     bool hf_transposed;     /* matrices are stored [I, O] (GPT-2's Conv1D) */
+    bool hf_adjacent;       /* neighbours turn together in a Hugging Face file too */
+    int64_t stack;          /* see origin */
     int64_t heads;          /* see origin */
     int hf_dim;             /* ... of the next matrix; 0: as weft has it */
     int64_t hf_shape[MAX_DIM];
@@ -105,6 +109,15 @@ tensor *bind_small_table(bind *b, const char *stem, int64_t n, int64_t d);
 
 /* A bias [1, n] that has a name of its own and is stored as a row, or NULL where the file has none. */
 tensor *bind_bias_row(bind *b, const char *stem, int64_t n);
+
+/* A vector [n] as real numbers, or NULL where the file has none. GGUF calls it a bias. */
+tensor *bind_vector(bind *b, const char *stem, int64_t n);
+
+/* Matrix e of n, all [O, I], which GGUF has as one tensor [n, O, I] and a directory one by one. */
+tensor *bind_part(bind *b, const char *stem, int64_t e, int64_t n, int64_t O, int64_t I);
+
+/* All of a tensor [n, O, I], which only GGUF has, as a matrix [n O, I]. */
+tensor *bind_parts(bind *b, const char *stem, int64_t n, int64_t O, int64_t I);
 
 /* A table [n, d] to be looked up in. */
 tensor *bind_table(bind *b, const char *stem, int64_t n, int64_t d);

@@ -45,6 +45,7 @@ typedef struct outgoing {
     int64_t shape[2]; /* outermost first */
     int hf_dim;       /* what a Hugging Face file says of it, see origin_shape */
     int64_t hf_shape[MAX_DIM];
+    int64_t stack, expert; /* of GGUF, see origin */
     bool flip;        /* from is [cols, rows] */
     int64_t turned;   /* numbers of a head whose rows are to be reordered; 0: none are */
     bool to_adjacent; /* from halves; otherwise back */

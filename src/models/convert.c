@@ -183,6 +183,18 @@ static const dtype *type_for_hf(const conversion *c, const tensor *w, const stor
     return from->type->safetensors ? from->type : &dtype_f32;
 }
 
+/* "blk.3.ffn_up_exps.7.weight" is part of "blk.3.ffn_up_exps.weight". */
+static const char *gguf_name(conversion *c, int64_t i)
+{
+    const char *name = c->m.param[i]->name, *tail = strrchr(name, '.');
+    char number[24], whole[NAME_BYTES];
+    if (c->m.origin[i].expert < 0)
+        return name;
+    const int digits = snprintf(number, sizeof number, ".%lld", (long long)c->m.origin[i].expert);
+    const int n = snprintf(whole, sizeof whole, "%.*s%s", (int)(tail - name) - digits, name, tail);
+    return arena_text(&c->store, whole, (size_t)n, c->err);
+}
+
 static weft_status add_tensor(conversion *c, int64_t i, outgoing *t)
 {
     const model *m = &c->m;
@@ -192,7 +204,7 @@ static weft_status add_tensor(conversion *c, int64_t i, outgoing *t)
     const rope_pairing before = c->from_gguf ? m->arch->gguf_pairing : ROPE_HALVES;
     const rope_pairing after = gguf ? m->arch->gguf_pairing : ROPE_HALVES;
     const bool flip = o->flip && c->from_gguf != gguf;
-    *t = (outgoing){ .name = gguf ? w->name : o->hf,
+    *t = (outgoing){ .name = gguf ? gguf_name(c, i) : o->hf,
                      .from = o->from,
                      .n_dim = w->n_dim,
                      .shape = { w->shape[0], w->n_dim > 1 ? w->shape[1] : 0 },
@@ -200,11 +212,15 @@ static weft_status add_tensor(conversion *c, int64_t i, outgoing *t)
                      .turned = o->heads && before != after ? w->shape[0] / o->heads : 0,
                      .to_adjacent = after == ROPE_ADJACENT };
     t->hf_dim = origin_shape(m, i, t->hf_shape);
+    t->stack = o->stack;
+    t->expert = o->stack ? o->expert : -1;
     t->type = gguf ? type_for_gguf(c, w, o->from, &t->instead) : type_for_hf(c, w, o->from);
     if (!gguf && o->flip) {
         t->shape[0] = w->shape[1];
         t->shape[1] = w->shape[0];
     }
+    if (!t->name)
+        return c->err->code;
     const size_t prefix = strlen(m->hf_prefix);
     if (!gguf && c->bare && strncmp(t->name, m->hf_prefix, prefix) == 0)
         t->name += prefix;
@@ -253,7 +269,8 @@ static weft_status list_tensors(conversion *c)
     uint64_t in_part = 0;
     for (int64_t i = 0; i < c->n_tensor; i++) {
         outgoing *t = &c->tensor[i];
-        if (c->o->max_shard && in_part > 0 && t->bytes > c->o->max_shard - in_part) {
+        const bool follows = c->report->to == WEFT_FORMAT_GGUF && t->stack && t->expert > 0;
+        if (c->o->max_shard && in_part > 0 && !follows && t->bytes > c->o->max_shard - in_part) {
             c->n_part++;
             in_part = 0;
         }

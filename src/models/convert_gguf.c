@@ -239,6 +239,17 @@ static bool put_data(void *ud, const void *bytes, size_t n)
     return true;
 }
 
+/* Of experts the first announces all, whose numbers follow its own. */
+static void announce(gguf_writer *w, const outgoing *t)
+{
+    const int64_t all = t->expert < 0 && t->stack ? t->shape[0] / t->stack : t->shape[0];
+    const int64_t shape[] = { t->stack, all, t->shape[1] };
+    if (t->stack && t->expert <= 0)
+        gguf_add_tensor(w, t->name, t->type, 3, shape);
+    else if (!t->stack)
+        gguf_add_tensor(w, t->name, t->type, t->n_dim, t->shape);
+}
+
 static void write_part(conversion *c, const char *path, int part)
 {
     gguf_writer w;
@@ -250,11 +261,9 @@ static void write_part(conversion *c, const char *path, int part)
     else if (part == 0)
         status = add_directory(c, &w);
     add_split(c, &w, part);
-    for (int64_t i = 0; i < c->n_tensor; i++) {
-        const outgoing *t = &c->tensor[i];
-        if (t->part == part)
-            gguf_add_tensor(&w, t->name, t->type, t->n_dim, t->shape);
-    }
+    for (int64_t i = 0; i < c->n_tensor; i++)
+        if (c->tensor[i].part == part)
+            announce(&w, &c->tensor[i]);
     if (status != WEFT_OK && c->save.status == WEFT_OK)
         c->save.status = status;
     if (!convert_part_name(c, path, part, name, sizeof name))

@@ -167,6 +167,8 @@ static const arch *arch_for(const conversion *c)
     for (int i = 0; i < c->m.n_fact; i++)
         window |= c->m.fact[i].hf && strcmp(c->m.fact[i].hf, "sliding_window") == 0 &&
                   c->m.fact[i].value.integer > 0;
+    if (c->m.arch->hf_window == window)
+        return c->m.arch;
     for (int i = 0; i < n_arch; i++)
         if (archs[i].gguf && strcmp(archs[i].gguf, c->m.arch->gguf) == 0 &&
             archs[i].hf_window == window)

@@ -69,6 +69,13 @@ static int64_t key_end(const run *r, const attn *a, const batch_row *q)
     return s->n > 0 ? b->row[s->first].pos + s->n : s->cache ? s->cache->length : 0;
 }
 
+/* Are values the first numbers of keys? */
+static bool in_keys(const node *n)
+{
+    const attn *a = n->arg;
+    return !n->in[V] && a->kind != ATTN_CROSS;
+}
+
 static sight look(const run *r, const node *n, const batch_row *q)
 {
     const attn *a = n->arg;
@@ -77,10 +84,10 @@ static sight look(const run *r, const node *n, const batch_row *q)
     sight g = { .hi = key_end(r, a, q) };
     if (s->cache && a->kind != ATTN_FULL) {
         g.k = cache_view(s->cache, layer, STREAM_K, g.hi);
-        g.v = cache_view(s->cache, layer, STREAM_V, g.hi);
+        g.v = in_keys(n) ? g.k : cache_view(s->cache, layer, STREAM_V, g.hi);
     } else {
         g.k = row_view(n->in[K], key_batch(r, a), s);
-        g.v = row_view(n->in[V], key_batch(r, a), s);
+        g.v = in_keys(n) ? g.k : row_view(n->in[V], key_batch(r, a), s);
     }
     g.lo = g.k.first;
     if (a->window > 0 && g.lo < q->pos + 1 - a->window)
@@ -152,7 +159,7 @@ static crowd gather(const run *r, const node *n, int64_t first, int64_t group, i
         c.v = g.v;
     }
     c.k_at = kv * a->d_key;
-    c.v_at = kv * a->d_value;
+    c.v_at = kv * (in_keys(n) ? a->d_key : a->d_value);
     return c;
 }
 
@@ -360,7 +367,8 @@ static void remember(const run *r, const node *n)
         if (!c)
             continue;
         cache_store(c, (int)n->i[0], STREAM_K, b->row[i].pos, row(n->in[K], i));
-        cache_store(c, (int)n->i[0], STREAM_V, b->row[i].pos, row(n->in[V], i));
+        if (n->in[V])
+            cache_store(c, (int)n->i[0], STREAM_V, b->row[i].pos, row(n->in[V], i));
     }
 }
 
@@ -453,7 +461,7 @@ static void collect(const run *r, const node *n, const sequence *s, int64_t kv, 
                     int64_t k0, int64_t k1)
 {
     const attn *a = n->arg;
-    const tensor *k = n->in[K], *v = n->in[V];
+    const tensor *k = n->in[K], *v = in_keys(n) ? k : n->in[V];
     const int64_t group = a->n_head / a->n_head_kv, most = crowd_size(a);
     real p[CROWD * PAGE_ROWS], ds[CROWD * PAGE_ROWS];
     for (int64_t u = 0; u < group * row_blocks(s->n, most); u++) {
@@ -467,7 +475,7 @@ static void collect(const run *r, const node *n, const sequence *s, int64_t kv, 
             send(r, k, first, kv * a->d_key, ds, &c, end - k0, row(n->in[Q], q_row) + h * a->d_key,
                  n->in[Q]->stride, a->d_key);
         if (v->needs_grad)
-            send(r, v, first, kv * a->d_value, p, &c, end - k0,
+            send(r, v, first, c.v_at, p, &c, end - k0,
                  grad_row(n->out, q_row) + h * a->d_value, n->out->stride, a->d_value);
     }
 }
@@ -493,7 +501,8 @@ static void page_grads(const run *r, const node *n, int64_t u0, int64_t u1)
                 const int64_t left = ks->n - page * PAGE_ROWS;
                 const int64_t keys = left < PAGE_ROWS ? left : PAGE_ROWS;
                 clear_columns(n->in[K], first, keys, kv * a->d_key, a->d_key);
-                clear_columns(n->in[V], first, keys, kv * a->d_value, a->d_value);
+                if (n->in[V])
+                    clear_columns(n->in[V], first, keys, kv * a->d_value, a->d_value);
                 for (int64_t s = 0; s < r->batch->n_seq; s++) {
                     const sequence *q = &r->batch->seq[s];
                     if (q->n > 0 && key_sequence(r, a, &r->batch->row[q->first]) == ks)
@@ -576,7 +585,7 @@ static void backward(run *r, const node *n)
     parallel(r, n, rows(n->out) * a->n_head, a->d_value, deltas);
     if (n->in[Q]->needs_grad)
         parallel(r, n, crowds, (int64_t)(work / (double)crowds), query_grads);
-    if (n->in[K]->needs_grad || n->in[V]->needs_grad)
+    if (n->in[K]->needs_grad || (n->in[V] && n->in[V]->needs_grad))
         parallel(r, n, pages, (int64_t)(work / (double)pages), page_grads);
     if (n->in[BIAS] && n->in[BIAS]->needs_grad)
         parallel(r, n, a->n_head, (int64_t)(work / (double)a->n_head), bias_grads);
@@ -587,8 +596,9 @@ static cost attention_cost(const run *r, const node *n)
     const attn *a = n->arg;
     const double seen = keys_seen(r, a);
     const double width = (double)(a->d_key + a->d_value);
+    const double stored_width = in_keys(n) ? (double)a->d_key : width;
     return (cost){ 2 * seen * (double)a->n_head * width,
-                   seen * (double)a->n_head_kv * width * sizeof(real) };
+                   seen * (double)a->n_head_kv * stored_width * sizeof(real) };
 }
 
 extern const op attention_op;
@@ -669,6 +679,7 @@ tensor *attention(run *r, tensor *q, tensor *k, tensor *v, const attn *a, int la
     assert(cols(q) == a->n_head * a->d_key && rows(q) == r->batch->n_row);
     assert(!k || cols(k) == a->n_head_kv * a->d_key);
     assert(!v || cols(v) == a->n_head_kv * a->d_value);
+    assert(v || a->kind == ATTN_CROSS || a->d_value <= a->d_key);
     assert(k || a->kind == ATTN_CROSS);
     assert(!r->tape || r->batch->n_seq == 0 || !r->batch->seq[0].cache);
     node n = { .op = &attention_op, .in = { q, k, v, a->bias.table }, .arg = a };

@@ -58,12 +58,14 @@ typedef struct rope_spec {
     rope_pairing pairing;
     int64_t n_rot;  /* numbers of a head that turn, even */
     int64_t d_head; /* numbers of a head */
+    int64_t skip;   /* ... of which so many stand before those that turn */
     double theta;
     rope_scaling scaling;
     double factor;               /* linear, llama3, yarn */
     double low_freq, high_freq;  /* llama3 */
     double beta_fast, beta_slow; /* yarn */
-    double attn_factor;          /* yarn: multiplies cos and sin; 0: 0.1 ln(factor) + 1 */
+    double attn_factor;          /* yarn: multiplies cos and sin; 0: 0.1 ln(factor) + 1, or ... */
+    double mscale, mscale_all;   /* yarn: ... the quotient of these magnitudes, if both are set */
     double old_ctx;              /* llama3, yarn: the context before scaling */
     const float *divisor;        /* [n_rot / 2] by which frequencies are divided, or NULL */
 } rope_spec;
@@ -76,6 +78,9 @@ const rope_table *rope_new(const rope_spec *spec, int64_t n_ctx, arena *store, w
 /* Frequencies after scaling, in double, for tests and for inspection; returns what multiplies cos
  * and sin. */
 double rope_frequencies(const rope_spec *spec, double *freq);
+
+/* YaRN's 0.1 by ln(factor) + 1. */
+double yarn_magnitude(double factor, double by);
 
 /* Turns the pairs of every head of row i by pos_i times their frequencies.              [N, H E] */
 tensor *rope(run *r, tensor *x, const rope_table *table);
@@ -105,8 +110,30 @@ typedef struct attn {
 #define MAX_HEAD 1024 /* largest d_key or d_value */
 
 /* y_i,h = sum_j softmax_j(scale q_i,h . k_j,h' + bias) v_j,h',   h' = h K / H             [N, H
- * d_value] With ATTN_CROSS, k and v are NULL once the source is in its cache. */
+ * d_value] With ATTN_CROSS, k and v are NULL once the source is in its cache. Elsewhere, where v is
+ * NULL, values are the first d_value numbers of keys, and the cache holds them once. */
 tensor *attention(run *r, tensor *q, tensor *k, tensor *v, const attn *a, int layer);
+
+/* Heads of x, each multiplied with its own rows of W. */
+typedef struct head_map {
+    int64_t n_head;
+    int64_t x_at, x_pitch; /* the first number of head h of x: x_at + h x_pitch; pitch 0: all the
+                              same */
+    int64_t w_at, w_pitch; /* the first row of W_h */
+    int64_t d_in, d_out;
+    bool turned; /* W_h is [d_in, d_out] */
+} head_map;
+
+/* y_h = x_h W_h^T, or x_h W_h where it is turned                                      [N, H d_out] */
+tensor *linear_heads(run *r, tensor *x, tensor *w, const head_map *map, const char *name);
+
+typedef struct join_map {
+    int64_t n_head, d_a;
+    int64_t b_at, b_pitch, d_b; /* head h of b begins at b_at + h b_pitch; pitch 0: all share one */
+} join_map;
+
+/* y_h = [a_h, b_h]                                                              [N, H (d_a + d_b)] */
+tensor *join_heads(run *r, tensor *a, tensor *b, const join_map *map, const char *name);
 
 typedef enum kernel_kind { KERNEL_GAUSSIAN, KERNEL_BOXCAR, KERNEL_EPANECHNIKOV } kernel_kind;
 
@@ -152,6 +179,30 @@ tensor *act(run *r, tensor *x, act_kind kind);
 
 /* y = act(x Wg^T + bg) * (x Wu^T + bu)                                                    [N, F] */
 tensor *glu(run *r, tensor *x, const weight *gate, const weight *up, act_kind kind);
+
+/* How experts are chosen. Their scores are a softmax over all, or each its own sigmoid. */
+typedef enum route_kind { ROUTE_SOFTMAX, ROUTE_SIGMOID } route_kind;
+
+typedef struct routing {
+    route_kind kind;
+    int64_t n_expert, n_used;      /* all; those of a row */
+    int64_t n_group, n_group_used; /* groups of neighbours; those that a row may choose from. A
+                                      group is as good as its best expert, or with sigmoids as its
+                                      two best together */
+    bool normalize;                /* the weights of the chosen sum to 1 before they are scaled */
+    real scale;
+} routing;
+
+#define MAX_EXPERT 1024
+
+typedef struct experts {
+    tensor *router; /* [n_expert, D] */
+    tensor *bias;   /* [n_expert] is added to scores where experts are chosen; or NULL */
+    tensor **part;  /* [3 n_expert]: gates [F, D] of all, ups [F, D] of all, downs [D, F] of all */
+} experts;
+
+/* y_i = sum over the experts e chosen for row i of w_ie down_e(silu(gate_e(x_i)) up_e(x_i)) [N, D] */
+tensor *moe(run *r, tensor *x, const experts *w, const routing *how, int layer);
 
 /* ---- out ------------------------------------------------------------------------------------- */
 

@@ -31,6 +31,13 @@ void product_plan(run *r, int64_t n_row, const tensor *w)
         scratch_need(r, (size_t)(n_row * (back ? widest : cols(w))) * sizeof(real));
 }
 
+void product_plan_both(run *r, int64_t n_row, const tensor *w)
+{
+    const int64_t widest = cols(w) > rows(w) ? cols(w) : rows(w);
+    product_plan(r, n_row, w);
+    scratch_need(r, (size_t)(n_row * widest) * sizeof(real));
+}
+
 /* ---- on one thread --------------------------------------------------------------------------- */
 
 static void pack_blocks(const run *r, const node *n, int64_t b0, int64_t b1)
@@ -70,7 +77,7 @@ static void add_bias(const run *r, const node *n, int64_t p0, int64_t p1)
 static void outputs(const run *r, const node *n, int64_t p0, int64_t p1)
 {
     const job *j = n->arg;
-    r->kern->product(j->y.at, j->y.stride, false, r->work, j->N, j->J, &j->w, true, 0,
+    r->kern->product(j->y.at, j->y.stride, j->add, r->work, j->N, j->J, &j->w, true, 0,
                      row_blocks(j->N, r->kern->rows), panel_start(r, j, p0), panel_start(r, j, p1));
     add_bias(r, n, p0, p1);
 }
@@ -148,6 +155,24 @@ void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
         pack(r, &j, pack_blocks, r->kern->rows);
         by_outputs(r, &j, outputs);
     }
+}
+
+void product_add(run *r, matrix y, matrix x, const tensor *w)
+{
+    const job j = { .y = y,
+                    .x = x,
+                    .w = weight_rows(r, w),
+                    .i_step = x.stride,
+                    .j_step = 1,
+                    .N = x.rows,
+                    .J = x.cols,
+                    .C = rows(w),
+                    .add = true,
+                    .bf16 = w->low != NULL };
+    if (x.rows == 0)
+        return;
+    pack(r, &j, pack_blocks, r->kern->rows);
+    by_outputs(r, &j, outputs);
 }
 
 void product_dx(run *r, matrix dx, bool add, matrix dy, const tensor *w)

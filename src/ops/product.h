@@ -37,7 +37,13 @@ static inline matrix some_rows(matrix m, int64_t first, int64_t count)
 /* To be called by an op that will multiply n rows with W, in whichever directions. */
 void product_plan(run *r, int64_t n_row, const tensor *w);
 
+/* The same for an op that takes x from the other side, dx = dy W, without a tape too. */
+void product_plan_both(run *r, int64_t n_row, const tensor *w);
+
 void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias);
+
+/* y += x W^T, in class f32 or bf16. */
+void product_add(run *r, matrix y, matrix x, const tensor *w);
 void product_dx(run *r, matrix dx, bool add, matrix dy, const tensor *w);
 void product_dw(run *r, const tensor *w, bool add, matrix dy, matrix x);
 

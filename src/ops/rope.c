@@ -13,7 +13,7 @@
  *            (1-t) f/s + t f     between, t = (old / lambda - low) / (high - low)
  *   yarn     (1-g) f/s + g f     g falls from 1 to 0 between the pairs that turn beta_fast and
  *                                beta_slow times within the old context; cos and sin are multiplied
- *                                by 0.1 ln s + 1
+ *                                by 0.1 ln s + 1, or what a file says instead
  *
  * Angles are made in double: at position 100,000 a float has lost the turn's third digit. A table
  * of all positions would be 64 MiB for 128k positions, so position 65536 i + 256 j + k combines
@@ -27,11 +27,16 @@
 
 struct rope_table {
     rope_pairing pairing;
-    int64_t n_pair, d_head, n_ctx;
+    int64_t n_pair, d_head, skip, n_ctx;
     double *table[3]; /* (cos, sin) of every pair at the positions 65536 i, 256 j and k */
 };
 
 static const double pi = 3.14159265358979323846;
+
+double yarn_magnitude(double factor, double by)
+{
+    return factor > 1 ? 0.1 * by * log(factor) + 1 : 1;
+}
 
 static double scale_llama3(const rope_spec *s, double f)
 {
@@ -75,7 +80,11 @@ double rope_frequencies(const rope_spec *s, double *freq)
     }
     if (s->scaling != ROPE_YARN)
         return 1;
-    return s->attn_factor != 0 ? s->attn_factor : s->factor > 1 ? 0.1 * log(s->factor) + 1 : 1;
+    if (s->attn_factor != 0)
+        return s->attn_factor;
+    return s->mscale != 0 && s->mscale_all != 0
+               ? yarn_magnitude(s->factor, s->mscale) / yarn_magnitude(s->factor, s->mscale_all)
+               : yarn_magnitude(s->factor, 1);
 }
 
 static double *turns(arena *store, int64_t n, int64_t step, const double *freq, int64_t n_pair,
@@ -93,13 +102,13 @@ static double *turns(arena *store, int64_t n, int64_t step, const double *freq, 
 
 const rope_table *rope_new(const rope_spec *s, int64_t n_ctx, arena *store, weft_error *err)
 {
-    assert(s->n_rot % 2 == 0 && s->n_rot <= s->d_head && s->d_head <= MAX_HEAD);
+    assert(s->n_rot % 2 == 0 && s->skip + s->n_rot <= s->d_head && s->d_head <= MAX_HEAD);
     double freq[MAX_HEAD / 2];
     const double magnitude = rope_frequencies(s, freq);
     rope_table *t = arena_alloc(store, sizeof *t, err);
     if (!t)
         return NULL;
-    *t = (rope_table){ s->pairing, s->n_rot / 2, s->d_head, n_ctx, { NULL } };
+    *t = (rope_table){ s->pairing, s->n_rot / 2, s->d_head, s->skip, n_ctx, { NULL } };
     t->table[0] = turns(store, (n_ctx >> 16) + 1, 1 << 16, freq, t->n_pair, 1, err);
     t->table[1] = turns(store, 256, 1 << 8, freq, t->n_pair, 1, err);
     t->table[2] = turns(store, 256, 1, freq, t->n_pair, magnitude, err);
@@ -120,6 +129,15 @@ static void turn_at(const rope_table *t, int64_t pos, real *turn)
     }
 }
 
+/* One head. */
+static void turn_head(const run *r, const rope_table *t, const real *turn, real *y, const real *x)
+{
+    r->kern->rope(y + t->skip, x + t->skip, turn, t->n_pair, t->pairing);
+    for (int64_t k = 0; k < t->d_head; k++)
+        if (k < t->skip || k >= t->skip + 2 * t->n_pair)
+            y[k] = x[k];
+}
+
 static void turn_rows(const run *r, const node *n, int64_t i0, int64_t i1)
 {
     const rope_table *t = n->arg;
@@ -128,13 +146,8 @@ static void turn_rows(const run *r, const node *n, int64_t i0, int64_t i1)
         const int64_t pos = r->batch->row[i].pos;
         assert(pos >= 0 && pos < t->n_ctx);
         turn_at(t, pos, turn);
-        for (int64_t c = 0; c < cols(n->out); c += t->d_head) {
-            const real *x = row(n->in[0], i) + c;
-            real *y = row(n->out, i) + c;
-            r->kern->rope(y, x, turn, t->n_pair, t->pairing);
-            for (int64_t k = 2 * t->n_pair; k < t->d_head; k++)
-                y[k] = x[k];
-        }
+        for (int64_t c = 0; c < cols(n->out); c += t->d_head)
+            turn_head(r, t, turn, row(n->out, i) + c, row(n->in[0], i) + c);
     }
 }
 
@@ -154,10 +167,7 @@ static void turn_back_rows(const run *r, const node *n, int64_t i0, int64_t i1)
         for (int64_t k = 1; k < 2 * t->n_pair; k += 2)
             turn[k] = -turn[k];
         for (int64_t c = 0; c < cols(x); c += t->d_head) {
-            const real *dy = grad_row(n->out, i) + c;
-            r->kern->rope(back, dy, turn, t->n_pair, t->pairing);
-            for (int64_t k = 2 * t->n_pair; k < t->d_head; k++)
-                back[k] = dy[k];
+            turn_head(r, t, turn, back, grad_row(n->out, i) + c);
             for (int64_t k = 0; k < t->d_head; k++)
                 grad_put(grad_row(x, i) + c + k, x->grad_written, back[k]);
         }

@@ -48,6 +48,8 @@ struct node {
     const char
         *local; /* without one, a name inside the scope: "attention"; without both, input.op */
     tensor *in[MAX_INPUT], *out;
+    tensor *const *more; /* weights beside those of in, as a layer has of experts: n_more of them */
+    int64_t n_more;
     real f[2];
     int64_t i[3];
     const void *arg;    /* the op's own parameters; lives until the node is unwound */
@@ -55,6 +57,17 @@ struct node {
     const batch *batch; /* on the tape: the rows it works on */
     node *before;
 };
+
+/* All inputs of a node, some of which are NULL. */
+static inline int64_t n_input(const node *n)
+{
+    return MAX_INPUT + n->n_more;
+}
+
+static inline tensor *node_input(const node *n, int64_t i)
+{
+    return i < MAX_INPUT ? n->in[i] : n->more[i - MAX_INPUT];
+}
 
 /* Both directions of an op have an entry each. Backward's cost is counted as twice forward's. */
 typedef struct op_profile {
@@ -100,6 +113,8 @@ struct run {
     real smoothing;       /* of the loss's targets */
     int64_t loss_numbers; /* logits that exist at once, of the loss or of `read`; 0: 2^22 */
     int64_t n_drop;       /* dropouts so far in this block: part of their key */
+    int64_t *load; /* rows that experts got, [layer, expert]: forwards of training add to it; or
+                      NULL */
 
     char scope[32];    /* "blk.3" */
     int64_t block;     /* how many blocks have begun: tensors carry it as `born` */
@@ -122,6 +137,12 @@ struct run {
 static inline bool is_dry(const run *r)
 {
     return r->data.kind == ARENA_COUNTING;
+}
+
+/* Is this forward recorded, or part of a training in which others are? */
+static inline bool is_learning(const run *r)
+{
+    return r->tape || r->training;
 }
 
 /* Arenas sized for `meta` and `data` bytes, and scratch memory. A dry run counts the data and takes

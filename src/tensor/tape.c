@@ -37,18 +37,18 @@ void tape_begin(run *r, tape *t)
 
 void tape_count(const node *n)
 {
-    for (int i = 0; i < MAX_INPUT; i++)
-        if (n->in[i] && n->in[i]->is_param)
-            n->in[i]->uses++;
+    for (int64_t i = 0; i < n_input(n); i++)
+        if (node_input(n, i) && node_input(n, i)->is_param)
+            node_input(n, i)->uses++;
 }
 
 void tape_record(run *r, node *n)
 {
-    for (int i = 0; i < MAX_INPUT; i++) {
-        tensor *t = n->in[i];
+    for (int64_t i = 0; i < n_input(n); i++) {
+        tensor *t = node_input(n, i);
         if (!t)
             continue;
-        for (int k = 0; k < i; k++)
+        for (int k = 0; k < MAX_INPUT && k < i; k++)
             assert(n->in[k] != t && "an op's inputs are distinct");
         n->out->needs_grad |= t->needs_grad;
     }
@@ -85,8 +85,8 @@ static void take_grad(run *r, tensor *t)
 
 static void finish_uses(const run *r, const node *n)
 {
-    for (int i = 0; i < MAX_INPUT; i++) {
-        tensor *t = n->in[i];
+    for (int64_t i = 0; i < n_input(n); i++) {
+        tensor *t = node_input(n, i);
         if (t && t->is_param && --t->uses == 0 && t->needs_grad && r->tape->ready && !is_dry(r))
             r->tape->ready(r->tape->ud, t);
     }
@@ -117,14 +117,16 @@ static void unwind(run *r, node *last)
 {
     for (node *n = last; n; n = n->before) {
         if (n->out->grad_taken) {
-            for (int i = 0; i < MAX_INPUT; i++)
-                if (n->in[i])
-                    take_grad(r, n->in[i]);
+            for (int64_t i = 0; i < n_input(n); i++)
+                if (node_input(n, i))
+                    take_grad(r, node_input(n, i));
             r->batch = n->batch;
             step_back(r, n);
-            for (int i = 0; i < MAX_INPUT; i++)
-                if (n->in[i] && n->in[i]->needs_grad && !(is_dry(r) && n->in[i]->is_param))
-                    n->in[i]->grad_written = true;
+            for (int64_t i = 0; i < n_input(n); i++) {
+                tensor *t = node_input(n, i);
+                if (t && t->needs_grad && !(is_dry(r) && t->is_param))
+                    t->grad_written = true;
+            }
         }
         if (n->op != &block_op)
             finish_uses(r, n);

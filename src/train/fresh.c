@@ -22,6 +22,34 @@ static void config_llama(buffer *b, const fresh_shape *s)
                   (long long)s->n_head_kv, (long long)s->d_ff, (long long)s->n_ctx);
 }
 
+/* Heads and latents in DeepSeek's proportions, but a shorter latent, as there are fewer heads; eight
+ * experts and one for all, of which a row has two and that one, behind a first layer without. */
+static void config_deepseek(buffer *b, const fresh_shape *s)
+{
+    const int64_t E = s->d_model / s->n_head, F = s->d_ff / 3 > 0 ? s->d_ff / 3 : 1;
+    const bool v3 = strcmp(s->arch, "deepseek_v3") == 0;
+    buffer_format(b,
+                  "  \"num_hidden_layers\": %lld,\n  \"hidden_size\": %lld,\n"
+                  "  \"num_attention_heads\": %lld,\n  \"num_key_value_heads\": %lld,\n"
+                  "  \"intermediate_size\": %lld,\n  \"max_position_embeddings\": %lld,\n"
+                  "  \"hidden_act\": \"silu\",\n  \"rms_norm_eps\": 1e-06,\n"
+                  "  \"rope_theta\": 10000.0,\n",
+                  (long long)s->n_layer, (long long)s->d_model, (long long)s->n_head,
+                  (long long)s->n_head, (long long)s->d_ff, (long long)s->n_ctx);
+    buffer_format(b,
+                  "  \"q_lora_rank\": null,\n  \"kv_lora_rank\": %lld,\n"
+                  "  \"qk_nope_head_dim\": %lld,\n  \"qk_rope_head_dim\": %lld,\n"
+                  "  \"v_head_dim\": %lld,\n  \"first_k_dense_replace\": 1,\n"
+                  "  \"n_routed_experts\": 8,\n  \"num_experts_per_tok\": 2,\n"
+                  "  \"n_shared_experts\": 1,\n  \"moe_intermediate_size\": %lld,\n"
+                  "  \"routed_scaling_factor\": 1.0,\n  \"norm_topk_prob\": %s,\n%s",
+                  (long long)(2 * E), (long long)E, (long long)(E < 4 ? 2 : E / 4 * 2),
+                  (long long)E, (long long)F, v3 ? "true" : "false",
+                  v3 ? "  \"n_group\": 1,\n  \"topk_group\": 1,\n"
+                       "  \"num_nextn_predict_layers\": 0,\n"
+                     : "  \"topk_method\": \"greedy\",\n");
+}
+
 static void config_gpt2(buffer *b, const fresh_shape *s)
 {
     buffer_format(b,
@@ -146,6 +174,8 @@ static const struct maker {
 } makers[] = {
     { "llama", config_llama, false, false, end, NULL, NULL },
     { "gpt2", config_gpt2, true, false, end, NULL, NULL },
+    { "deepseek_v2", config_deepseek, false, false, end, NULL, NULL },
+    { "deepseek_v3", config_deepseek, false, false, end, NULL, NULL },
     { "t5", config_t5, true, true, sentinels, NULL, NULL },
     { "bart", config_transformer, true, true, mask, NULL, NULL },
     { "marian", config_transformer, true, true, mask, NULL, NULL },
@@ -225,7 +255,8 @@ const fresh_shape *fresh_preset(const char *name)
  * steps of 64. */
 static int64_t default_ff(const fresh_shape *s)
 {
-    return strcmp(s->arch, "llama") != 0 ? 4 * s->d_model : (8 * s->d_model / 3 + 63) / 64 * 64;
+    const bool gated = strcmp(s->arch, "llama") == 0 || strncmp(s->arch, "deepseek", 8) == 0;
+    return gated ? (8 * s->d_model / 3 + 63) / 64 * 64 : 4 * s->d_model;
 }
 
 weft_status fresh_resolve(const fresh_shape *preset, const fresh_shape *over, fresh_shape *to,

@@ -120,10 +120,15 @@ weft_status learner_init(learner *l, model *m, const learner_options *o, const b
         status = learner_predict(l, largest, &plan, err);
     if (status == WEFT_OK)
         status = run_init(&l->run, &m->host->mem, plan.meta, plan.data, plan.scratch, err);
+    if (status == WEFT_OK && m->n_expert > 0 &&
+        !(l->load = mem_zalloc(&m->host->mem, (size_t)(m->n_layer * m->n_expert), sizeof *l->load,
+                               "loads of experts", err)))
+        status = WEFT_ENOMEM;
     if (status == WEFT_OK)
         prepare(l, &l->run);
     else
         learner_free(l);
+    l->run.load = l->load;
     return status;
 }
 
@@ -133,12 +138,17 @@ void learner_free(learner *l)
     adamw_free(&l->adamw);
     params_free(&l->params);
     pool_free(l->pool);
+    if (l->load)
+        mem_free(&l->model->host->mem, l->load);
     *l = (learner){ 0 };
 }
 
 weft_status learner_begin(learner *l, weft_error *err)
 {
+    const model *m = l->model;
     params_begin(&l->params);
+    for (int64_t i = 0; l->load && i < m->n_layer * m->n_expert; i++)
+        l->load[i] = 0;
     return pool_ready(l->pool, err);
 }
 
@@ -176,8 +186,49 @@ real learner_score(learner *l, const batch *b, int64_t *n_right)
     return s.n > 0 ? (real)(s.loss / (double)s.n) : 0;
 }
 
+/* The mean load of a layer's experts. */
+static double mean_load(const learner *l, int64_t layer)
+{
+    const int64_t E = l->model->n_expert;
+    double sum = 0;
+    for (int64_t e = 0; e < E; e++)
+        sum += (double)l->load[layer * E + e];
+    return sum / (double)E;
+}
+
+#define BALANCE (real)1e-3 /* what a step adds to a bias, as DeepSeek-V3 did */
+
+static void balance(learner *l)
+{
+    const model *m = l->model;
+    for (int64_t i = 0; l->load && i < m->n_layer; i++) {
+        const tensor *bias = m->expert_bias[i];
+        const double mean = mean_load(l, i);
+        for (int64_t e = 0; bias && bias->needs_grad && e < m->n_expert; e++) {
+            const double over = (double)l->load[i * m->n_expert + e] - mean;
+            row(bias, 0)[e] += over > 0 ? -BALANCE : over < 0 ? BALANCE : 0;
+        }
+    }
+}
+
 double learner_update(learner *l, double lr)
 {
     params_end(&l->params);
-    return adamw_step(&l->adamw, lr, l->pool);
+    const double norm = adamw_step(&l->adamw, lr, l->pool);
+    if (isfinite(norm))
+        balance(l);
+    return norm;
+}
+
+void learner_load(const learner *l, double *least, double *most)
+{
+    const model *m = l->model;
+    *least = *most = NAN;
+    for (int64_t i = 0; l->load && i < m->n_layer * m->n_expert; i++) {
+        const double mean = mean_load(l, i / m->n_expert), x = (double)l->load[i] / mean;
+        if (mean > 0) {
+            *least = x >= *least ? *least : x; /* a first one is not below what is no number */
+            *most = x <= *most ? *most : x;
+        }
+    }
 }

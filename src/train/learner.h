@@ -28,6 +28,7 @@ typedef struct learner {
     run run;
     pool *pool;
     uint64_t n_backward; /* so far: each has random numbers of its own */
+    int64_t *load;       /* rows that experts got in this step, [layer, expert], or NULL */
 } learner;
 
 /* Bytes of both arenas and of scratch for a step over this batch. */
@@ -65,7 +66,13 @@ real learner_score(learner *l, const batch *b, int64_t *n_right);
 /* Adds the loss of a target, one of n, to *loss; is it the likeliest? */
 bool logits_score(const real *z, int64_t n, int32_t target, double *loss);
 
-/* Ends the step: clips, updates; returns the norm of the gradients. */
+/* Ends the step: clips, updates; returns the norm of the gradients. Where a router has a bias, an
+ * expert that got more rows than the mean of its layer becomes a little less likely, and one that got
+ * fewer more so (Wang et al., 2024; DeepSeek-V3). */
 double learner_update(learner *l, double lr);
+
+/* The least and the largest load of an expert in this step, over the mean of its layer; not numbers
+ * where there are no experts. */
+void learner_load(const learner *l, double *least, double *most);
 
 #endif

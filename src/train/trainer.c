@@ -100,6 +100,7 @@ weft_status trainer_step(trainer *t, trainer_report *r, weft_error *err)
     if (status != WEFT_OK)
         return status;
     r->norm = isfinite(r->loss) ? learner_update(&t->learner, r->lr) : NAN;
+    learner_load(&t->learner, &r->load_least, &r->load_most);
     s->step++;
     s->cursor += (int64_t)t->opt.n_sample * t->opt.n_part;
     remember_loss(s, r);

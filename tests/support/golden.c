@@ -55,16 +55,26 @@ void golden_check(golden *g, const char *name, const real *a, int64_t stride, co
     }
 }
 
-/* The reference in the order of the model: number 2k of a head is k, 2k + 1 is k + E/2. */
-static float *side_by_side(const float *from, int64_t n, int64_t E)
+/* The reference in the order of the model: of the last S numbers of a head, 2k is k, 2k + 1 is k +
+ * S/2. */
+static float *side_by_side(const float *from, int64_t n, int64_t E, int64_t S)
 {
     float *to = malloc((size_t)n * sizeof *to);
     assert_non_null(to);
     for (int64_t i = 0; i < n; i++) {
-        const int64_t k = i % E;
-        to[i] = from[i - k + k / 2 + k % 2 * (E / 2)];
+        const int64_t k = i % E - (E - S);
+        to[i] = k < 0 ? from[i] : from[i - k + k / 2 + k % 2 * (S / 2)];
     }
     return to;
+}
+
+/* Numbers of a head of t whose order differs, if any. */
+static bool is_apart(const golden *g, const tensor *t)
+{
+    const char *tail = strrchr(t->name, '.');
+    if (g->behind)
+        return tail && strcmp(tail, ".rope") == 0;
+    return g->adjacent && (strstr(t->name, ".attn_q") || strstr(t->name, ".attn_k"));
 }
 
 void golden_compare(void *ud, const tensor *t, const op *by)
@@ -78,11 +88,11 @@ void golden_compare(void *ud, const tensor *t, const op *by)
         fail_msg("%s is [%lld, %lld], the reference is [%lld, %lld]", t->name, (long long)rows(t),
                  (long long)cols(t), (long long)s->shape[0], (long long)s->shape[1]);
     g->met[s - g->file.tensor] = true;
-    const bool turns = strstr(t->name, ".attn_q") || strstr(t->name, ".attn_k");
+    const int64_t E = g->adjacent < cols(t) ? g->adjacent : cols(t);
     const float *want = (const float *)s->data;
     float *reordered = NULL;
-    if (g->adjacent && turns)
-        want = reordered = side_by_side(want, rows(t) * cols(t), g->adjacent);
+    if (is_apart(g, t))
+        want = reordered = side_by_side(want, rows(t) * cols(t), E, g->behind ? g->behind : E);
     golden_check(g, t->name, row(t, 0), t->stride, want, rows(t), cols(t));
     free(reordered);
 }

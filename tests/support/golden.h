@@ -12,6 +12,8 @@ typedef struct golden {
     double tolerance;       /* of max|a-b| / max|b| */
     int64_t adjacent;       /* numbers of a head, where the model has those that turn together side
                                by side and the reference has them half a head apart; or 0 */
+    int64_t behind;         /* ... of which only so many turn, the last, and are apart only after
+                               that; 0: all, and from the weights on */
     bool *met;              /* [n_tensor]: compared at least once */
     char first[NAME_BYTES]; /* the first tensor that diverged, in the order of the forward */
     double first_error;

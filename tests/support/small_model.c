@@ -1,6 +1,10 @@
 #include "small_model.h"
 
 #include "base/rng.h"
+#include "models/convert.h"
+#include "train/fresh.h"
+
+#include <string.h>
 
 const llama_shape small_shape = { .n_layer = 2,
                                   .d_model = 64,
@@ -26,6 +30,37 @@ void open_typed(fixture_model *f, const dtype *type)
     llama_shape s = small_shape;
     s.type = type;
     open_llama(f, s);
+}
+
+/* Numbers of rows fill blocks of 32. */
+static const char deepseek_config[] =
+    "\"num_hidden_layers\": 3, \"hidden_size\": 64, \"num_attention_heads\": 4,"
+    "\"intermediate_size\": 96, \"max_position_embeddings\": 320, \"vocab_size\": 61,"
+    "\"kv_lora_rank\": 64, \"qk_nope_head_dim\": 16, \"qk_rope_head_dim\": 32,"
+    "\"v_head_dim\": 24, \"q_lora_rank\": 32, \"first_k_dense_replace\": 1,"
+    "\"n_routed_experts\": 8, \"num_experts_per_tok\": 3, \"n_shared_experts\": 1,"
+    "\"moe_intermediate_size\": 32, \"routed_scaling_factor\": 1.5, \"n_group\": 4,"
+    "\"topk_group\": 2, \"rope_theta\": 1000.0";
+
+const char *open_deepseek(fixture_model *f, int v, const char *type)
+{
+    weft_error err = { 0 };
+    char config[1024];
+    static convert_report report;
+    const int n = snprintf(config, sizeof config,
+                           "{\"model_type\": \"deepseek_v%d\", %s, \"norm_topk_prob\": %s,"
+                           "\"topk_method\": \"group_limited_greedy\"}",
+                           v, deepseek_config, v == 3 ? "true" : "false");
+    const char *directory = temp_path("deepseek"), *path = temp_path("deepseek.gguf");
+    const convert_options o = { .force = true,
+                                .n_thread = 1,
+                                .target = quant_target_by_name(type) };
+    host_plain(&f->host);
+    if (fresh_write(directory, config, (size_t)n, NULL, 7, &f->host, &err) != WEFT_OK ||
+        convert_model(directory, path, &o, &report, &f->host, &err) != WEFT_OK ||
+        model_open(&f->model, path, WEFT_LOAD_COPY, &f->host, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    return path;
 }
 
 void close_llama(fixture_model *f)

@@ -18,6 +18,10 @@ extern const llama_shape small_shape;
 void open_llama(fixture_model *f, llama_shape s);
 void open_typed(fixture_model *f, const dtype *type);
 
+/* A random DeepSeek of three layers, two of which have experts, converted to the type: "f32",
+ * "q8_0"; v is its version, 2 or 3. Returns the path of the GGUF file, which is its third form. */
+const char *open_deepseek(fixture_model *f, int v, const char *type);
+
 /* Also that all of its memory was given back. */
 void close_llama(fixture_model *f);
 

@@ -351,6 +351,26 @@ static void same_answer_with_a_window(void **state)
     close_llama(&f);
 }
 
+/* A row's experts work for others too, and latents are what is remembered: none of it matters. */
+static void same_answer_with_experts(void **state)
+{
+    (void)state;
+    const dtype *const caches[] = { &dtype_f32, &dtype_f16, &dtype_q8_0 };
+    int tried = 0;
+    for (int i = 0; i < 4; i++) {
+        fixture_model f;
+        const bool q8 = i % 2 != 0;
+        open_deepseek(&f, 2 + i / 2, q8 ? "q8_0" : "f32");
+        f.host.io.sync = nothing_to_wait_for;
+        for (int c = 0; c < 3; c += quick() ? 2 : 1)
+            tried += one_answer(&f, q8 ? &dtype_q8_0 : &dtype_f32, caches[c], kernels_table(0), 1);
+        close_llama(&f);
+    }
+    print_message("%d arrangements of DeepSeek-V2 and V3: 1 distinct answer for each pair of weights "
+                  "and cache\n",
+                  tried);
+}
+
 /* ---- planted defects ------------------------------------------------------------------------- */
 
 /* What a fast matrix product is tempted to do: another order of summation when there are many
@@ -430,6 +450,21 @@ static void planted_thread_defect_is_seen(void **state)
     close_llama(&f);
 }
 
+/* The same in a model with experts, whose rows are many or few by chance. */
+static void planted_expert_defect_is_seen(void **state)
+{
+    (void)state;
+    fixture_model f;
+    kernels defective = kernels_scalar;
+    defective.product = tempted_product;
+    open_deepseek(&f, 3, "f32");
+    f.host.io.sync = nothing_to_wait_for;
+    const tally seen = arrange(&f, &dtype_f32, &defective, 1);
+    print_message("with experts: %d of %d arrangements differ\n", seen.differ, seen.tried);
+    assert_true(seen.differ > 0);
+    close_llama(&f);
+}
+
 static void planted_defect_is_seen(void **state)
 {
     (void)state;
@@ -479,7 +514,10 @@ int main(void)
         TEST("arrangements: one answer, by memcmp", same_answer_every_time),
         TEST("arrangements: one answer in every format that is read", same_answer_in_every_format),
         TEST("arrangements: one answer with a sliding window", same_answer_with_a_window),
+        TEST("arrangements: one answer with latents and experts", same_answer_with_experts),
         TEST("arrangements: a planted defect in the order of sums is seen", planted_defect_is_seen),
+        TEST("arrangements: a planted defect in the sums of experts is seen",
+             planted_expert_defect_is_seen),
         TEST("arrangements: a planted defect in the cut among threads is seen",
              planted_thread_defect_is_seen),
         TEST("arrangements: a planted defect in the sharing of pages is seen",

@@ -198,6 +198,234 @@ static void linear_rows_alone(void **state)
     }
 }
 
+/* Some rows of a stored matrix as one of its own. */
+static tensor some_of(const tensor *w, int64_t first, int64_t n)
+{
+    tensor part = *w;
+    part.shape[0] = n;
+    part.data = (char *)w->data + (size_t)first * dtype_row_bytes(w->type, cols(w));
+    return part;
+}
+
+/* Heads of x, with gaps, times their rows of W: as if each were a matrix; and from the other side. */
+static void heads_are_linear(void **state)
+{
+    (void)state;
+    enum { N = 5, H = 3, I = 64, O = 9, PITCH = 70, ROWS = 11 };
+    static const head_map map = { H, 2, PITCH, 1, ROWS, I, O, false };
+    static const head_map back = { H, 1, O + 2, 1, ROWS, O, I, true };
+    for (int t = 0; t < N_TYPE; t++) {
+        bench b;
+        bench_init(&b, 2);
+        bench_rows(&b, 1, N, 0);
+        weight w = stored_weight(types[t], 1 + H * ROWS, I, false);
+        tensor *x = normal(&b, "x", N, 2 + H * PITCH, 1);
+        tensor *y = linear_heads(&b.run, x, w.w, &map, "y");
+        tensor *z = normal(&b, "z", N, 1 + H * (O + 2), 2);
+        tensor *u = linear_heads(&b.run, z, w.w, &back, "u");
+        for (int h = 0; h < H; h++) {
+            tensor part = some_of(w.w, 1 + h * ROWS, O);
+            const weight own = { "own", &part, NULL };
+            tensor *head = slice(&b.run, x, "head", 2 + h * PITCH, I);
+            tensor *want = linear(&b.run, head, &own);
+            real decoded[O * I], sums[I];
+            for (int o = 0; o < O; o++)
+                types[t]->decode(decoded + o * I,
+                                 (char *)part.data + (size_t)o * dtype_row_bytes(types[t], I), 0, I);
+            for (int i = 0; i < N; i++) {
+                assert_memory_equal(row(y, i) + h * O, row(want, i), sizeof(real[O]));
+                for (int k = 0; k < I; k++) {
+                    long double sum = 0;
+                    for (int o = 0; o < O; o++)
+                        sum += (long double)row(z, i)[1 + h * (O + 2) + o] * decoded[o * I + k];
+                    sums[k] = (real)sum;
+                }
+                assert_close("turned", row(u, i) + h * I, sums, I, TIGHT);
+            }
+        }
+        bench_free(&b);
+        weight_free(&w);
+    }
+}
+
+static void heads_are_joined(void **state)
+{
+    (void)state;
+    enum { N = 4, H = 3, A = 5, B = 2 };
+    static const join_map own = { H, A, 1, 4, B }, shared = { H, A, 2, 0, B };
+    bench b;
+    bench_init(&b, 2);
+    bench_rows(&b, 1, N, 0);
+    tensor *x = normal(&b, "x", N, H * A, 1), *y = normal(&b, "y", N, 12, 2);
+    for (int s = 0; s < 2; s++) {
+        const tensor *z = join_heads(&b.run, x, y, s ? &shared : &own, "z");
+        for (int i = 0; i < N; i++)
+            for (int k = 0; k < H * (A + B); k++) {
+                const int h = k / (A + B), c = k % (A + B);
+                const real want = c < A ? row(x, i)[h * A + c]
+                                        : row(y, i)[(s ? 2 : 1 + 4 * h) + c - A];
+                assert_true(row(z, i)[k] == want);
+            }
+    }
+    bench_free(&b);
+}
+
+/* ---- experts --------------------------------------------------------------------------------- */
+
+enum { EXPERTS = 6, WIDE = 64, HIDDEN = 32 };
+
+typedef struct crew {
+    weight router, up_down[2]; /* gates and ups of all experts, downs of all */
+    tensor part[3 * EXPERTS], *list[3 * EXPERTS], bias;
+    real biases[EXPERTS];
+    experts experts;
+} crew;
+
+static void crew_init(crew *c, const dtype *type, bool bias)
+{
+    c->router = stored_weight(&dtype_real, EXPERTS, WIDE, false);
+    c->up_down[0] = stored_weight(type, 2 * EXPERTS * HIDDEN, WIDE, false);
+    c->up_down[1] = stored_weight(type, EXPERTS * WIDE, HIDDEN, false);
+    for (int i = 0; i < 3 * EXPERTS; i++) {
+        const bool down = i >= 2 * EXPERTS;
+        c->part[i] = down ? some_of(c->up_down[1].w, (i - 2 * EXPERTS) * WIDE, WIDE)
+                          : some_of(c->up_down[0].w, i * HIDDEN, HIDDEN);
+        c->list[i] = &c->part[i];
+    }
+    for (int k = 0; k < EXPERTS * WIDE; k++)
+        ((real *)c->router.w->data)[k] /= 8;
+    fill_normal(c->biases, EXPERTS, 14, 0, 1);
+    c->bias = (tensor){ .type = &dtype_real, .n_dim = 1, .shape = { EXPERTS }, .stride = EXPERTS };
+    c->bias.data = c->biases;
+    c->experts = (experts){ c->router.w, bias ? &c->bias : NULL, c->list };
+}
+
+static void crew_free(crew *c)
+{
+    weight_free(&c->router);
+    weight_free(&c->up_down[0]);
+    weight_free(&c->up_down[1]);
+}
+
+/* How many are better, or as good and earlier. */
+static int rank_of(const long double *s, int n, int at)
+{
+    int rank = 0;
+    for (int e = 0; e < n; e++)
+        rank += s[e] > s[at] || (s[e] == s[at] && e < at);
+    return rank;
+}
+
+/* Weights of all experts for a row, 0 for those that are not chosen. */
+static void route_again(const crew *c, const routing *how, const real *x, long double *w)
+{
+    long double s[EXPERTS], by[EXPERTS], group[EXPERTS], sum = 0, chosen = 0;
+    const int G = (int)how->n_group, each = EXPERTS / G;
+    for (int e = 0; e < EXPERTS; e++) {
+        s[e] = 0;
+        for (int k = 0; k < WIDE; k++)
+            s[e] += (long double)x[k] * ((const real *)c->router.w->data)[e * WIDE + k];
+        s[e] = how->kind == ROUTE_SOFTMAX ? expl(s[e]) : 1 / (1 + expl(-s[e]));
+        sum += s[e];
+    }
+    for (int e = 0; e < EXPERTS; e++) {
+        s[e] /= how->kind == ROUTE_SOFTMAX ? sum : 1;
+        by[e] = s[e] + (c->experts.bias ? c->biases[e] : 0);
+    }
+    for (int g = 0; g < G; g++) {
+        group[g] = 0;
+        for (int e = g * each; e < (g + 1) * each; e++)
+            if (rank_of(by + g * each, each, e - g * each) < (how->kind == ROUTE_SIGMOID ? 2 : 1))
+                group[g] += by[e];
+    }
+    for (int e = 0; e < EXPERTS; e++)
+        by[e] = rank_of(group, G, e / each) < how->n_group_used ? by[e] : -1e9L;
+    for (int e = 0; e < EXPERTS; e++) {
+        w[e] = rank_of(by, EXPERTS, e) < how->n_used ? s[e] : 0;
+        chosen += w[e];
+    }
+    for (int e = 0; e < EXPERTS; e++)
+        w[e] *= how->scale / (how->normalize ? chosen : 1);
+}
+
+static const routing routings[] = {
+    { ROUTE_SOFTMAX, EXPERTS, 2, 1, 1, false, 1.5f },
+    { ROUTE_SOFTMAX, EXPERTS, 3, 3, 2, false, 1 },
+    { ROUTE_SIGMOID, EXPERTS, 2, 3, 2, true, 2.5f },
+    { ROUTE_SIGMOID, EXPERTS, EXPERTS, 1, 1, true, 1 },
+};
+
+/* The weighted sum of what linear, glu and linear make of a row, for the experts that the rule in
+ * other words chooses. */
+static void moe_is_its_parts(void **state)
+{
+    (void)state;
+    enum { N = 9 };
+    for (int t = 0; t < N_TYPE; t++)
+        for (size_t how = 0; how < sizeof routings / sizeof *routings; how++) {
+            bench b;
+            crew c;
+            bench_init(&b, 3);
+            bench_rows(&b, 1, N, 0);
+            crew_init(&c, types[t], routings[how].kind == ROUTE_SIGMOID);
+            tensor *x = normal(&b, "x", N, WIDE, 5);
+            const tensor *y = moe(&b.run, x, &c.experts, &routings[how], 0);
+            const tensor *each[EXPERTS];
+            for (int e = 0; e < EXPERTS; e++) {
+                const weight gate = { "g", c.list[e], NULL }, up = { "u", c.list[EXPERTS + e], NULL };
+                const weight down = { "d", c.list[2 * EXPERTS + e], NULL };
+                tensor *h = glu(&b.run, x, &gate, &up, ACT_SILU);
+                each[e] = linear(&b.run, h, &down);
+            }
+            for (int i = 0; i < N; i++) {
+                long double w[EXPERTS];
+                real want[WIDE];
+                route_again(&c, &routings[how], row(x, i), w);
+                for (int k = 0; k < WIDE; k++) {
+                    long double sum = 0;
+                    for (int e = 0; e < EXPERTS; e++)
+                        sum += w[e] * (w[e] != 0 ? row(each[e], i)[k] : 0);
+                    want[k] = (real)sum;
+                }
+                assert_close("moe", row(y, i), want, WIDE, TIGHT);
+            }
+            bench_free(&b);
+            crew_free(&c);
+        }
+}
+
+/* Whom a row shares its experts with changes nothing, and no number of threads does. */
+static void moe_rows_alone(void **state)
+{
+    (void)state;
+    enum { N = 19 };
+    for (int t = 0; t < N_TYPE; t++) {
+        crew c;
+        static real first[N * WIDE];
+        crew_init(&c, types[t], true);
+        for (int threads = 1; threads <= 4; threads *= 2) {
+            bench b;
+            bench_init(&b, threads);
+            bench_rows(&b, 1, N, 0);
+            tensor *x = normal(&b, "x", N, WIDE, 2);
+            const tensor *y = moe(&b.run, x, &c.experts, &routings[2], 0);
+            if (threads == 1)
+                memcpy(first, y->data, sizeof first);
+            assert_memory_equal(y->data, first, sizeof first);
+            for (int i = 0; i < N; i++) {
+                tensor one = *x;
+                one.shape[0] = 1;
+                one.data = row(x, i);
+                one.id = 0;
+                assert_memory_equal(moe(&b.run, &one, &c.experts, &routings[2], 0)->data, row(y, i),
+                                    sizeof(real[WIDE]));
+            }
+            bench_free(&b);
+        }
+        crew_free(&c);
+    }
+}
+
 /* ---- norms, activations, small ops ----------------------------------------------------------- */
 
 static void norm_formulas(void **state)
@@ -1191,6 +1419,13 @@ int main(void)
         TEST("rmsnorm: scaling the input changes nothing", rmsnorm_scale_law),
         TEST("act: relu, silu, gelu exact and tanh equal their formulas", act_formulas),
         TEST("glu: equals linear, linear, act, multiply bit by bit", glu_is_its_parts),
+        TEST("linear_heads: a head is linear with its rows of W, or their transpose",
+             heads_are_linear),
+        TEST("join_heads: numbers side by side, of one's own or shared", heads_are_joined),
+        TEST("moe: a weighted sum of its experts, chosen as the rule says in other words",
+             moe_is_its_parts),
+        TEST("moe: a row alone, in a crowd and on 1, 2, 4 threads is the same bits",
+             moe_rows_alone),
         TEST("softmax: sums to one, ignores a shift, survives 1e4 and -inf", softmax_properties),
         TEST("embed, take_rows, pool_rows: pick the right rows", embed_take_pool),
         TEST("features, put_row: rows are what the batch brings, or a vector", features_put_row),

@@ -237,15 +237,15 @@ static double largest_gradient(const params *p)
     return largest;
 }
 
-/* Of BART in transformers: saved, but not learned. */
-static const char buffer_name[] = "output_bias", *const buffer = buffer_name;
-
-static bool has_weight(const model *m, const char *name)
+/* Of BART and DeepSeek-V3 in transformers: saved, but not learned. */
+static const char *buffer_of(const model *m)
 {
+    static const char *const buffers[] = { "output_bias", "blk.1.exp_probs_b.bias" };
     for (int64_t i = 0; i < m->n_param; i++)
-        if (strcmp(m->param[i]->name, name) == 0)
-            return true;
-    return false;
+        for (int k = 0; k < 2; k++)
+            if (strcmp(m->param[i]->name, buffers[k]) == 0)
+                return buffers[k];
+    return NULL;
 }
 
 static void against_pytorch(const char *name, double clip, real smoothing)
@@ -267,8 +267,9 @@ static void against_pytorch(const char *name, double clip, real smoothing)
     s.batch.n_wanted = s.batch.n_row;
     learner_options o = { .n_thread = 2, .smoothing = smoothing };
     o.adamw = (adamw_options){ 0.9, 0.95, 1e-8, 0.1, clip };
+    const char *buffer = buffer_of(&m);
     o.frozen = &buffer;
-    o.n_frozen = has_weight(&m, buffer);
+    o.n_frozen = buffer != NULL;
     start(&l, &m, o, &s);
     for (int k = 0; k < 10; k++) {
         reference_lesson(&r, &s, k);
@@ -356,6 +357,18 @@ static void flan_t5_trains_as_pytorch(void **state)
     against_pytorch("train-flan-t5", 0, 0.1f);
 }
 
+static void deepseek_v2_trains_as_pytorch(void **state)
+{
+    (void)state;
+    against_pytorch("train-deepseek-v2", 1.0, 0.1f);
+}
+
+static void deepseek_v3_trains_as_pytorch(void **state)
+{
+    (void)state;
+    against_pytorch("train-deepseek-v3", 0, 0);
+}
+
 /* ---- the same bits --------------------------------------------------------------------------- */
 
 static const kernels *kern = &kernels_scalar;
@@ -421,10 +434,11 @@ static const char *fresh_llama(int n_layer, int d_model, int n_vocab)
 static const char *sample(int i)
 {
     static const char *const golden_at[] = { "golden/llama-gqa", "golden/gpt2", "golden/bart",
-                                             "golden/t5", "golden/bahdanau" };
+                                             "golden/t5", "golden/bahdanau",
+                                             "golden/deepseek-v3" };
     return i > 0 ? fixture(golden_at[i - 1]) : fresh_llama(12, 32, 50);
 }
-#define N_SAMPLE 6
+#define N_SAMPLE 7
 #define N_CAUSAL 3 /* the first of them */
 #define N_TABLE  8 /* more than there are */
 
@@ -804,6 +818,8 @@ static void every_architecture_trains(void **state)
                                            "m2m",
                                            "t5",
                                            "transformer-2017",
+                                           "deepseek-v2",
+                                           "deepseek-v3",
                                            "bahdanau" };
     static real features[3 * 16 * 80];
     for (int i = 0; i < n_arch; i++) {
@@ -965,6 +981,8 @@ int main(void)
         TEST("train: ten steps of Bahdanau's model equal PyTorch", bahdanau_trains_as_pytorch),
         TEST("train: ten steps of T5 equal PyTorch", t5_trains_as_pytorch),
         TEST("train: ten steps of Flan-T5 equal PyTorch", flan_t5_trains_as_pytorch),
+        TEST("train: ten steps of DeepSeek-V2 equal PyTorch", deepseek_v2_trains_as_pytorch),
+        TEST("train: ten steps of DeepSeek-V3 equal PyTorch", deepseek_v3_trains_as_pytorch),
         TEST("train: 1, 2 and 4 threads give the same bits", threads_do_not_matter),
         TEST("train: a planted order that depends on the threads is seen", planted_order_is_seen),
         TEST("train: recomputation gives the same bits in less memory",

@@ -14,7 +14,7 @@ _Static_assert(sizeof(real) == 8, "gradients are checked in double");
 
 #define STEP      1e-5
 #define TOLERANCE 1e-6
-#define MAX_LEAF  9 /* one more than a case has */
+#define MAX_LEAF  24
 
 typedef struct rig {
     host host;
@@ -27,7 +27,7 @@ typedef struct rig {
     arena leaves; /* live longer than a step */
     tensor *leaf[MAX_LEAF];
     int n_leaf;
-    const rope_table *rope;
+    const rope_table *rope, *rope_behind;
     real *dy;
 } rig;
 
@@ -176,6 +176,43 @@ static tensor *build_shared(rig *g)
     return y;
 }
 
+/* Two heads of three numbers, with gaps between them, and rows of W that nobody reads. */
+static tensor *build_linear_heads(rig *g)
+{
+    static const head_map map = { 2, 1, 4, 1, 6, 3, 5, false };
+    tensor *x = leaf(g, 7, 9);
+    return linear_heads(&g->run, x, leaf(g, 13, 3), &map, "y");
+}
+
+static tensor *build_heads_turned(rig *g)
+{
+    static const head_map map = { 2, 1, 4, 1, 6, 3, 5, true };
+    tensor *x = leaf(g, 7, 9);
+    return linear_heads(&g->run, x, leaf(g, 10, 5), &map, "y");
+}
+
+/* Both read the same. */
+static tensor *build_heads_shared(rig *g)
+{
+    static const head_map map = { 2, 0, 0, 0, 5, 4, 5, false };
+    tensor *x = leaf(g, 7, 4);
+    return linear_heads(&g->run, x, leaf(g, 10, 4), &map, "y");
+}
+
+static tensor *build_join_heads(rig *g)
+{
+    static const join_map map = { 2, 3, 1, 3, 2 };
+    tensor *a = leaf(g, 7, 6);
+    return join_heads(&g->run, a, leaf(g, 7, 7), &map, "y");
+}
+
+static tensor *build_join_shared(rig *g)
+{
+    static const join_map map = { 3, 2, 1, 0, 2 };
+    tensor *a = leaf(g, 7, 6);
+    return join_heads(&g->run, a, leaf(g, 7, 4), &map, "y");
+}
+
 static tensor *build_slice(rig *g)
 {
     weight w = { "w", leaf(g, 9, 4), NULL };
@@ -190,6 +227,11 @@ static tensor *build_slice(rig *g)
 static tensor *build_rope(rig *g)
 {
     return rope(&g->run, leaf(g, 7, 20), g->rope);
+}
+
+static tensor *build_rope_behind(rig *g)
+{
+    return rope(&g->run, leaf(g, 7, 20), g->rope_behind);
 }
 
 static tensor *with_attention(rig *g, attn a, int64_t keys, attn_bias bias)
@@ -213,6 +255,13 @@ static tensor *build_window(rig *g)
 {
     return with_attention(g, (attn){ ATTN_CAUSAL, 3, 1, 3, 3, 0.6, 2, { 0 } }, g->batch.n_row,
                           (attn_bias){ 0 });
+}
+
+static tensor *build_in_keys(rig *g)
+{
+    static const attn a = { ATTN_CAUSAL, 4, 2, 5, 3, 0.6, 0, { 0 } };
+    tensor *q = leaf(g, g->batch.n_row, 20);
+    return attention(&g->run, q, leaf(g, g->batch.n_row, 10), NULL, &a, 0);
 }
 
 static tensor *build_full(rig *g)
@@ -334,6 +383,37 @@ static tensor *build_glu(rig *g)
     return glu(&g->run, x, &gate, &up, ACT_GELU_TANH);
 }
 
+static tensor *with_experts(rig *g, const routing *how, bool bias)
+{
+    static experts w;
+    static tensor *part[3 * 6];
+    tensor *x = leaf(g, 7, 5);
+    w = (experts){ leaf(g, how->n_expert, 5), NULL, part };
+    if (bias)
+        w.bias = vector_leaf(g, how->n_expert);
+    for (int64_t i = 0; i < 3 * how->n_expert; i++)
+        part[i] = i < 2 * how->n_expert ? leaf(g, 3, 5) : leaf(g, 5, 3);
+    return moe(&g->run, x, &w, how, 0);
+}
+
+static tensor *build_moe(rig *g)
+{
+    static const routing how = { ROUTE_SOFTMAX, 4, 2, 1, 1, false, 1.7 };
+    return with_experts(g, &how, false);
+}
+
+static tensor *build_moe_groups(rig *g)
+{
+    static const routing how = { ROUTE_SOFTMAX, 6, 3, 3, 2, true, 1 };
+    return with_experts(g, &how, false);
+}
+
+static tensor *build_moe_sigmoid(rig *g)
+{
+    static const routing how = { ROUTE_SIGMOID, 6, 2, 3, 2, true, 2.5 };
+    return with_experts(g, &how, true);
+}
+
 static tensor *build_take(rig *g)
 {
     return take_rows(&g->run, leaf(g, 7, 4));
@@ -395,10 +475,17 @@ static const struct {
     { "linear", "linear", build_linear },
     { "linear", "linear, weight shared", build_shared },
     { "linear", "linear, q8_0 weight", build_frozen },
+    { "linear_heads", "linear_heads", build_linear_heads },
+    { "linear_heads", "linear_heads, turned", build_heads_turned },
+    { "linear_heads", "linear_heads, one input", build_heads_shared },
+    { "join_heads", "join_heads", build_join_heads },
+    { "join_heads", "join_heads, shared", build_join_shared },
     { "slice", "slice", build_slice },
     { "rope", "rope", build_rope },
+    { "rope", "rope, behind others", build_rope_behind },
     { "attention", "attention, grouped heads", build_attention },
     { "attention", "attention, window", build_window },
+    { "attention", "attention, values in keys", build_in_keys },
     { "attention", "attention, both ways", build_full },
     { "attention", "attention, bias table", build_bias },
     { "attention", "attention, cross", build_cross },
@@ -416,6 +503,9 @@ static const struct {
     { "gelu_tanh", "gelu_tanh", build_gelu_tanh },
     { "tanh", "tanh", build_tanh },
     { "glu", "glu", build_glu },
+    { "moe", "moe", build_moe },
+    { "moe", "moe, groups, normalised", build_moe_groups },
+    { "moe", "moe, sigmoid, groups, bias", build_moe_sigmoid },
     { "take_rows", "take_rows", build_take },
     { "pool_rows", "pool_rows, mean", build_pool_mean },
     { "pool_rows", "pool_rows, max", build_pool_max },
@@ -446,6 +536,8 @@ static void rig_init(rig *g, int threads)
     rows_of(g, 2, length, 2);
     const rope_spec s = { .pairing = ROPE_HALVES, .n_rot = 8, .d_head = 10, .theta = 100 };
     g->rope = rope_new(&s, 16, &g->leaves, &err);
+    const rope_spec behind = { .n_rot = 4, .d_head = 10, .skip = 5, .theta = 100 };
+    g->rope_behind = rope_new(&behind, 16, &g->leaves, &err);
 }
 
 static void rig_free(rig *g)

@@ -1,0 +1,397 @@
+/* deepseek.c - pre-norm decoder with multi-head latent attention and a mixture of experts.
+ *
+ * DeepSeek-V2 and V3. A row's keys and values of all heads are made of one short latent, and beside
+ * it stands one rotary key that all heads share:
+ *
+ *     c = norm(A x)    k_h = [Bk_h c, rope(a x)]    v_h = Bv_h c    q_h = [.., rope(..)]
+ *
+ * Inference never makes k_h and v_h. As q . (Bk c) = (Bk^T q) . c, a query is taken to the latent
+ * instead, all heads attend to the same rows [c, k_rope], which is all that the cache holds, and Bv
+ * is applied to what they found:
+ *
+ *     score = (Bk_h^T q_h) . c + q_rope . k_rope        y_h = Bv_h sum_j p_j c_j
+ *
+ * Training makes keys and values: with many queries of one length that is fewer multiplications.
+ * Both agree up to rounding. */
+#include "models/bind.h"
+
+#include <string.h>
+
+typedef struct deepseek_layer {
+    tensor *attn_norm;          /* [D] */
+    weight q_a;                 /* [Q, D], or none */
+    tensor *q_a_norm;           /* [Q] */
+    weight q;                   /* [H (P + S), Q], or [H (P + S), D] */
+    weight kv_a;                /* [R + S, D] */
+    tensor *kv_a_norm;          /* [R] */
+    tensor *k_b, *v_b;          /* one and the same [H (P + V), R], or [H R, P] and [H V, R] */
+    weight o;                   /* [D, H V] */
+    tensor *ffn_norm;           /* [D] */
+    weight gate, up, down;      /* [F, D]  [F, D]  [D, F]: of all rows; or none */
+    experts experts;            /* or none */
+} deepseek_layer;
+
+typedef struct deepseek {
+    tensor *token_embd;  /* [V, D] */
+    tensor *output_norm; /* [D] */
+    weight output;       /* [V, D] */
+    deepseek_layer *layer;
+    const rope_table *rope_q, *rope_k;
+    int64_t d_latent, d_rope; /* R, S */
+    head_map to_k, to_v;      /* latent -> keys, values */
+    head_map to_latent;       /* queries -> latent */
+    head_map from_latent;     /* latent -> values, of what each head found */
+    join_map key, row, query; /* [k_h, k_rope]  [c, k_rope]  [latent of q_h, its rotary part] */
+    attn naive, absorbed;
+    routing routing;
+    real eps;
+} deepseek;
+
+#define INNER_EPS (real)1e-6 /* of the norms on latents, whatever the others have */
+
+static tensor *attend_naive(run *r, const deepseek *m, const deepseek_layer *w, int l, tensor *q,
+                            tensor *c, tensor *k_rope)
+{
+    tensor *k = linear_heads(r, c, w->k_b, &m->to_k, "attn_k"); /* [N, H P] */
+    tensor *v = linear_heads(r, c, w->v_b, &m->to_v, "attn_v"); /* [N, H V] */
+    k = join_heads(r, k, k_rope, &m->key, "attn_k.join");       /* [N, H (P + S)] */
+    return attention(r, q, k, v, &m->naive, l);
+}
+
+static tensor *attend_absorbed(run *r, const deepseek *m, const deepseek_layer *w, int l, tensor *q,
+                               tensor *c, tensor *k_rope)
+{
+    tensor *to = linear_heads(r, q, w->k_b, &m->to_latent, "attn_q.latent"); /* [N, H R] */
+    q = join_heads(r, to, q, &m->query, "attn_q.join");                      /* [N, H (R + S)] */
+    c = join_heads(r, c, k_rope, &m->row, "latent.join");                    /* [N, R + S] */
+    tensor *h = attention(r, q, c, NULL, &m->absorbed, l);                   /* [N, H R] */
+    return linear_heads(r, h, w->v_b, &m->from_latent, "attention.values");  /* [N, H V] */
+}
+
+static tensor *attend(run *r, const deepseek *m, const deepseek_layer *w, int l, tensor *h)
+{
+    tensor *q = h;
+    if (w->q_a.w) {
+        q = linear(r, q, &w->q_a); /* [N, Q] */
+        q = rmsnorm(r, q, w->q_a_norm, INNER_EPS);
+    }
+    q = linear(r, q, &w->q); /* [N, H (P + S)] */
+    q = rope(r, q, m->rope_q);
+    tensor *both = linear(r, h, &w->kv_a); /* [N, R + S] */
+    tensor *c = slice(r, both, "latent", 0, m->d_latent);
+    tensor *k_rope = slice(r, both, "k_rope", m->d_latent, m->d_rope);
+    c = rmsnorm(r, c, w->kv_a_norm, INNER_EPS);
+    k_rope = rope(r, k_rope, m->rope_k);
+    h = is_learning(r) ? attend_naive(r, m, w, l, q, c, k_rope)
+                       : attend_absorbed(r, m, w, l, q, c, k_rope);
+    return linear(r, h, &w->o);
+}
+
+static tensor *block(run *r, const void *self, int l, tensor *x)
+{
+    const deepseek *m = self;
+    const deepseek_layer *w = &m->layer[l];
+
+    tensor *h = rmsnorm(r, x, w->attn_norm, m->eps); /* [N, D] */
+    h = attend(r, m, w, l, h);
+    residual(r, &x, h);
+
+    tensor *in = rmsnorm(r, x, w->ffn_norm, m->eps);
+    if (w->experts.part) {
+        h = moe(r, in, &w->experts, &m->routing, l);
+        residual(r, &x, h);
+    }
+    if (w->gate.w) {
+        h = glu(r, in, &w->gate, &w->up, ACT_SILU); /* [N, F] */
+        h = linear(r, h, &w->down);
+        residual(r, &x, h);
+    }
+    return x;
+}
+
+static tensor *forward(run *r, const model *of)
+{
+    const deepseek *m = of->self;
+    tensor *x = embed(r, m->token_embd, EMBED_TOKEN); /* [N, D] */
+    for (int l = 0; l < of->n_layer; l++)
+        x = run_block(r, block, m, l, x);
+    x = take_rows(r, x);
+    x = rmsnorm(r, x, m->output_norm, m->eps);
+    return head(r, x, &m->output); /* [n_wanted, V] */
+}
+
+/* ---- from the file --------------------------------------------------------------------------- */
+
+static const bind_name names[] = {
+    { "token_embd", "model.embed_tokens" },
+    { "output_norm", "model.norm" },
+    { "output", "lm_head" },
+    { "attn_norm", "model.layers.%d.input_layernorm" },
+    { "attn_q", "model.layers.%d.self_attn.q_proj" },
+    { "attn_q_a", "model.layers.%d.self_attn.q_a_proj" },
+    { "attn_q_a_norm", "model.layers.%d.self_attn.q_a_layernorm" },
+    { "attn_q_b", "model.layers.%d.self_attn.q_b_proj" },
+    { "attn_kv_a_mqa", "model.layers.%d.self_attn.kv_a_proj_with_mqa" },
+    { "attn_kv_a_norm", "model.layers.%d.self_attn.kv_a_layernorm" },
+    { "attn_kv_b", "model.layers.%d.self_attn.kv_b_proj" },
+    { "attn_output", "model.layers.%d.self_attn.o_proj" },
+    { "ffn_norm", "model.layers.%d.post_attention_layernorm" },
+    { "ffn_gate", "model.layers.%d.mlp.gate_proj" },
+    { "ffn_up", "model.layers.%d.mlp.up_proj" },
+    { "ffn_down", "model.layers.%d.mlp.down_proj" },
+    { "ffn_gate_inp", "model.layers.%d.mlp.gate" },
+    { "exp_probs_b", "model.layers.%d.mlp.gate.e_score_correction_bias=" },
+    { "ffn_gate_exps", "model.layers.%d.mlp.experts.%e.gate_proj" },
+    { "ffn_up_exps", "model.layers.%d.mlp.experts.%e.up_proj" },
+    { "ffn_down_exps", "model.layers.%d.mlp.experts.%e.down_proj" },
+    { "ffn_gate_shexp", "model.layers.%d.mlp.shared_experts.gate_proj" },
+    { "ffn_up_shexp", "model.layers.%d.mlp.shared_experts.up_proj" },
+    { "ffn_down_shexp", "model.layers.%d.mlp.shared_experts.down_proj" },
+    { NULL, NULL },
+};
+
+/* Of one head: P numbers of a key that do not turn and S that do, V of a value; of a row: a latent of
+ * R numbers, and Q of queries, or 0. And of experts: so many layers have none, F hidden numbers. */
+typedef struct sizes {
+    int64_t P, S, V, R, Q;
+    int64_t n_dense, d_expert, n_shared;
+} sizes;
+
+/* GGUF files of the first layout tell the widths of a head, those of the second keep such words for
+ * what is cached and have others. */
+static void read_head_sizes(bind *b, sizes *n)
+{
+    n->S = bind_int(b, "rope.dimension_count", "qk_rope_head_dim", REQUIRED, 2, MAX_HEAD / 2);
+    const bool split = b->gguf && bind_int(b, "attention.key_length_mla", NULL, 0, 0, MAX_HEAD) > 0;
+    if (b->gguf) {
+        const char *key = split ? "attention.key_length_mla" : "attention.key_length";
+        n->P = bind_int(b, key, NULL, REQUIRED, n->S + 1, MAX_HEAD) - n->S;
+        bind_say_int(b, NULL, "qk_nope_head_dim", n->P);
+    } else {
+        n->P = bind_int(b, NULL, "qk_nope_head_dim", REQUIRED, 1, MAX_HEAD / 2);
+        bind_say_int(b, "attention.key_length", NULL, n->P + n->S);
+    }
+    n->V = bind_int(b, split ? "attention.value_length_mla" : "attention.value_length",
+                    "v_head_dim", REQUIRED, 1, MAX_HEAD);
+    n->R = bind_int(b, "attention.kv_lora_rank", "kv_lora_rank", REQUIRED, 1, MAX_HEAD - n->S);
+    n->Q = bind_int(b, "attention.q_lora_rank", "q_lora_rank", 0, 0, INT32_MAX);
+}
+
+static void read_sizes(bind *b, sizes *n)
+{
+    model *m = b->m;
+    const int64_t max = INT32_MAX;
+    m->n_layer = bind_int(b, "block_count", "num_hidden_layers", REQUIRED, 1, b->most);
+    m->d_model = bind_int(b, "embedding_length", "hidden_size", REQUIRED, 1, max);
+    m->n_head = bind_int(b, "attention.head_count", "num_attention_heads", REQUIRED, 1, 65536);
+    bind_int(b, "attention.head_count_kv", "num_key_value_heads", m->n_head, 1, m->n_head);
+    m->d_ff = bind_int(b, "feed_forward_length", "intermediate_size", REQUIRED, 1, max);
+    m->n_ctx = bind_int(b, "context_length", "max_position_embeddings", REQUIRED, 1, 1 << 24);
+    m->n_vocab = bind_int(b, "vocab_size", "vocab_size", bind_rows_of(b, "token_embd"), 1, max);
+    read_head_sizes(b, n);
+    m->n_head_kv = m->n_head;
+    m->d_head = n->P + n->S;
+    n->n_dense = bind_int(b, "leading_dense_block_count", "first_k_dense_replace", 0, 0, max);
+}
+
+/* V3 scores by sigmoids, V2 by a softmax. Only the latter's method says whether groups count. */
+static void read_groups(bind *b, routing *how)
+{
+    const int64_t E = how->n_expert;
+    bool grouped = true;
+    how->n_group = how->n_group_used = 1;
+    if (!b->gguf && how->kind == ROUTE_SOFTMAX) {
+        const char *method = bind_text(b, NULL, "topk_method");
+        grouped = method && strcmp(method, "group_limited_greedy") == 0;
+        if (method && !grouped && strcmp(method, "greedy") != 0)
+            bind_fail(b, WEFT_EUNSUPPORTED, "topk_method is \"%.40s\"; greedy and "
+                      "group_limited_greedy are known", method);
+    }
+    if (grouped) {
+        how->n_group = bind_int(b, "expert_group_count", "n_group", 1, 1, E);
+        how->n_group_used = bind_int(b, "expert_group_used_count", "topk_group", how->n_group, 1,
+                                     how->n_group);
+    }
+    if (b->gguf && how->kind == ROUTE_SOFTMAX)
+        bind_say_text(b, NULL, "topk_method", how->n_group > 1 ? "group_limited_greedy" : "greedy");
+    if (E % how->n_group != 0 || how->n_used > E / how->n_group * how->n_group_used)
+        bind_fail(b, WEFT_EFORMAT, "%lld of %lld experts from %lld of %lld groups",
+                  (long long)how->n_used, (long long)E, (long long)how->n_group_used,
+                  (long long)how->n_group);
+}
+
+/* GGUF's words for V2 and V3 are the same; what they score by tells them apart. */
+static route_kind read_kind(bind *b)
+{
+    enum { GATE_SOFTMAX = 1, GATE_SIGMOID };
+    const bool v3 = !b->gguf && strcmp(b->m->name, "deepseek_v3") == 0;
+    bind_say_int(b, "expert_gating_func", NULL, v3 ? GATE_SIGMOID : GATE_SOFTMAX);
+    if (!b->gguf)
+        return v3 ? ROUTE_SIGMOID : ROUTE_SOFTMAX;
+    const bool sigmoid = bind_int(b, "expert_gating_func", NULL, GATE_SOFTMAX, GATE_SOFTMAX,
+                                  GATE_SIGMOID) == GATE_SIGMOID;
+    for (int i = 0; sigmoid && i < n_arch; i++)
+        if (archs[i].hf && strcmp(archs[i].hf, "deepseek_v3") == 0)
+            b->m->arch = &archs[i];
+    return sigmoid ? ROUTE_SIGMOID : ROUTE_SOFTMAX;
+}
+
+static void read_experts(bind *b, deepseek *m, sizes *n)
+{
+    routing *how = &m->routing;
+    how->kind = read_kind(b);
+    if (n->n_dense >= b->m->n_layer)
+        return;
+    how->n_expert = bind_int(b, "expert_count", "n_routed_experts", REQUIRED, 1, MAX_EXPERT);
+    how->n_used = bind_int(b, "expert_used_count", "num_experts_per_tok", REQUIRED, 1,
+                           how->n_expert);
+    n->d_expert = bind_int(b, "expert_feed_forward_length", "moe_intermediate_size", REQUIRED, 1,
+                           1 << 24);
+    n->n_shared = bind_int(b, "expert_shared_count", "n_shared_experts", 0, 0, 64);
+    how->scale = (real)bind_real(b, "expert_weights_scale", "routed_scaling_factor", 1);
+    how->normalize = bind_flag(b, "expert_weights_norm", "norm_topk_prob", false);
+    read_groups(b, how);
+    if (!b->gguf && how->kind == ROUTE_SOFTMAX && how->normalize)
+        bind_fail(b, WEFT_EUNSUPPORTED,
+                  "norm_topk_prob: DeepSeek's code and transformers disagree about it in V2");
+    if (bind_int(b, NULL, "moe_layer_freq", 1, 1, INT32_MAX) != 1)
+        bind_fail(b, WEFT_EUNSUPPORTED, "moe_layer_freq other than 1");
+    b->m->n_expert = how->n_expert;
+    b->m->expert_bias = bind_alloc(b, b->m->n_layer, sizeof *b->m->expert_bias);
+}
+
+/* Neighbours turn together in both forms. YaRN also makes scores larger: by the square of what its
+ * magnitude is for all numbers of a head. */
+static void read_rope(bind *b, deepseek *m, const sizes *n)
+{
+    rope_spec s = { .n_rot = n->S, .d_head = n->S };
+    b->hf_adjacent = true;
+    if (!bind_flag(b, NULL, "rope_interleave", true))
+        bind_fail(b, WEFT_EUNSUPPORTED, "rope_interleave is false");
+    m->rope_k = bind_rope(b, &s);
+    const double all = s.scaling == ROPE_YARN && s.mscale_all != 0
+                           ? yarn_magnitude(s.factor, s.mscale_all)
+                           : 1;
+    m->naive.scale = (real)(all * all / sqrt((double)(n->P + n->S)));
+    s.d_head = n->P + n->S;
+    s.skip = n->P;
+    if (b->status == WEFT_OK && !(m->rope_q = rope_new(&s, b->m->n_ctx, &b->m->store, b->err)))
+        b->status = WEFT_ENOMEM;
+}
+
+/* Where heads lie in activations and in the matrices of keys and values. */
+static void lay_out(deepseek *m, const sizes *n, int64_t H, bool split)
+{
+    const int64_t P = n->P, S = n->S, V = n->V, R = n->R, both = P + V;
+    m->d_latent = R;
+    m->d_rope = S;
+    m->key = (join_map){ H, P, 0, 0, S };
+    m->row = (join_map){ 1, R, 0, 0, S };
+    m->query = (join_map){ H, R, P, P + S, S };
+    m->to_k = split ? (head_map){ H, 0, 0, 0, R, R, P, true }
+                    : (head_map){ H, 0, 0, 0, both, R, P, false };
+    m->to_latent = split ? (head_map){ H, 0, P + S, 0, R, P, R, false }
+                         : (head_map){ H, 0, P + S, 0, both, P, R, true };
+    m->to_v = (head_map){ H, 0, 0, split ? 0 : P, split ? V : both, R, V, false };
+    m->from_latent = m->to_v;
+    m->from_latent.x_pitch = R;
+    m->naive = (attn){ ATTN_CAUSAL, H, H, P + S, V, m->naive.scale, 0, { 0 } };
+    m->absorbed = (attn){ ATTN_CAUSAL, H, 1, R + S, R, m->naive.scale, 0, { 0 } };
+}
+
+static void bind_attention(bind *b, deepseek_layer *w, const sizes *n, bool split)
+{
+    const int64_t D = b->m->d_model, H = b->m->n_head, heads = H * (n->P + n->S);
+    w->attn_norm = bind_norm(b, "attn_norm", D, false).w;
+    if (n->Q > 0) {
+        w->q_a = bind_linear(b, "attn_q_a", n->Q, D);
+        w->q_a_norm = bind_norm(b, "attn_q_a_norm", n->Q, false).w;
+        w->q = bind_linear(b, "attn_q_b", heads, n->Q);
+    } else {
+        w->q = bind_linear(b, "attn_q", heads, D);
+    }
+    w->kv_a = bind_linear(b, "attn_kv_a_mqa", n->R + n->S, D);
+    w->kv_a_norm = bind_norm(b, "attn_kv_a_norm", n->R, false).w;
+    if (split) {
+        w->k_b = bind_parts(b, "attn_k_b", H, n->R, n->P);
+        w->v_b = bind_parts(b, "attn_v_b", H, n->V, n->R);
+    } else {
+        w->k_b = w->v_b = bind_table(b, "attn_kv_b", H * (n->P + n->V), n->R);
+    }
+    w->o = bind_linear(b, "attn_output", D, H * n->V);
+}
+
+static void bind_experts(bind *b, const routing *how, experts *w, int64_t F)
+{
+    static const char *const stems[] = { "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps" };
+    const int64_t D = b->m->d_model, E = how->n_expert;
+    w->router = bind_table(b, "ffn_gate_inp", E, D);
+    w->bias = how->kind == ROUTE_SIGMOID ? bind_vector(b, "exp_probs_b", E) : NULL;
+    if (b->m->expert_bias)
+        b->m->expert_bias[b->layer] = w->bias;
+    w->part = bind_alloc(b, 3 * E, sizeof *w->part);
+    for (int64_t i = 0; w->part && i < 3 * E; i++)
+        w->part[i] = bind_part(b, stems[i / E], i % E, E, i < 2 * E ? F : D, i < 2 * E ? D : F);
+}
+
+static void bind_layer(bind *b, const deepseek *m, deepseek_layer *w, const sizes *n, bool split)
+{
+    const int64_t D = b->m->d_model;
+    const bool dense = b->layer < n->n_dense;
+    const int64_t F = dense ? b->m->d_ff : n->n_shared * n->d_expert;
+    bind_attention(b, w, n, split);
+    w->ffn_norm = bind_norm(b, "ffn_norm", D, false).w;
+    if (!dense)
+        bind_experts(b, &m->routing, &w->experts, n->d_expert);
+    if (F > 0) {
+        w->gate = bind_linear(b, dense ? "ffn_gate" : "ffn_gate_shexp", F, D);
+        w->up = bind_linear(b, dense ? "ffn_up" : "ffn_up_shexp", F, D);
+        w->down = bind_linear(b, dense ? "ffn_down" : "ffn_down_shexp", D, F);
+    }
+}
+
+static bool has_split_heads(bind *b)
+{
+    b->layer = 0;
+    const bool split = b->gguf && bind_has(b, "attn_k_b");
+    b->layer = -1;
+    if (split)
+        b->m->unsayable = "keys and values that are made by two tensors";
+    return split;
+}
+
+static void *bind_deepseek(bind *b)
+{
+    model *of = b->m;
+    sizes n = { 0 };
+    b->names = names;
+    b->hf_prefix = "model.";
+    read_sizes(b, &n);
+    deepseek *m = bind_alloc(b, 1, sizeof *m);
+    if (!m)
+        return NULL;
+    m->layer = bind_alloc(b, of->n_layer, sizeof *m->layer);
+    m->eps = (real)bind_epsilon(b, "attention.layer_norm_rms_epsilon", "rms_norm_eps", 1e-6);
+    if (bind_act(b, "hidden_act", ACT_SILU) != ACT_SILU)
+        bind_fail(b, WEFT_EUNSUPPORTED, "hidden_act other than silu");
+    read_experts(b, m, &n);
+    read_rope(b, m, &n);
+    const bool split = has_split_heads(b);
+    lay_out(m, &n, of->n_head, split);
+    of->stream[0] = (stream_spec){ "latent", n.R + n.S };
+    of->n_stream = 1;
+
+    m->token_embd = bind_table(b, "token_embd", of->n_vocab, of->d_model);
+    m->output_norm = bind_norm(b, "output_norm", of->d_model, false).w;
+    const bool tied = bind_ties_head(b, false);
+    m->output = tied ? bind_tied(b, "output", m->token_embd)
+                     : bind_linear(b, "output", of->n_vocab, of->d_model);
+    for (b->layer = 0; b->layer < of->n_layer && b->status == WEFT_OK; b->layer++)
+        bind_layer(b, m, &m->layer[b->layer], &n, split);
+    b->layer = -1;
+    if (tied)
+        bind_ignore(b, "lm_head.weight");
+    return m;
+}
+
+const family deepseek_family = { "deepseek", bind_deepseek, forward, NULL };

@@ -1,0 +1,116 @@
+/* linear_heads: y_h = x_h W_h^T, or x_h W_h, head by head; W_h are some rows of one matrix.
+ *
+ *     dx_h = dy_h W_h     dW_h = dy_h^T x_h         y_h = x_h W_h^T,  W_h [d_out, d_in]
+ *     dx_h = dy_h W_h^T   dW_h = x_h^T dy_h         y_h = x_h W_h,    W_h [d_in, d_out]
+ *
+ * Multi-head latent attention has one matrix whose rows are, for every head, those that make keys
+ * of the latent and those that make values of it. From left and from right it gives keys and values
+ * of a row, or takes a query to the latent and what was attended to back. */
+#include "ops/ops.h"
+#include "ops/product.h"
+
+#include "tensor/tape.h"
+
+#include <assert.h>
+
+enum { X, W };
+
+/* W_h as a matrix of its own: a header over the same numbers. */
+static tensor rows_of_head(const tensor *w, const head_map *m, int64_t h)
+{
+    const int64_t first = m->w_at + h * m->w_pitch;
+    tensor part = *w;
+    part.shape[0] = m->turned ? m->d_in : m->d_out;
+    part.data = (char *)w->data + (size_t)first * dtype_row_bytes(w->type, cols(w));
+    part.grad = w->grad ? w->grad + first * cols(w) : NULL;
+    part.low = w->low ? w->low + first * cols(w) : NULL;
+    return part;
+}
+
+/* `width` columns of m from `at` on. */
+static matrix some_columns(matrix m, int64_t at, int64_t width)
+{
+    return (matrix){ m.at + at, m.rows, width, m.stride, width == m.cols ? m.id : 0 };
+}
+
+static matrix head_in(const head_map *m, matrix x, int64_t h)
+{
+    return some_columns(x, m->x_at + h * m->x_pitch, m->d_in);
+}
+
+static matrix head_out(const head_map *m, matrix y, int64_t h)
+{
+    return some_columns(y, h * m->d_out, m->d_out);
+}
+
+static void forward(run *r, const node *n)
+{
+    const head_map *m = n->arg;
+    for (int64_t h = 0; h < m->n_head; h++) {
+        const tensor w = rows_of_head(n->in[W], m, h);
+        const matrix x = head_in(m, whole(n->in[X]), h), y = head_out(m, whole(n->out), h);
+        if (m->turned)
+            product_dx(r, y, false, x, &w);
+        else
+            product(r, y, x, &w, NULL);
+    }
+}
+
+static void weight_back(run *r, const node *n, const tensor *w, int64_t h)
+{
+    const head_map *m = n->arg;
+    const matrix x = head_in(m, whole(n->in[X]), h), dy = head_out(m, whole_grad(n->out), h);
+    if (m->turned)
+        product_dw(r, w, true, x, dy);
+    else
+        product_dw(r, w, true, dy, x);
+}
+
+static void input_back(run *r, const node *n, const tensor *w, int64_t h)
+{
+    const head_map *m = n->arg;
+    const matrix dx = head_in(m, whole_grad(n->in[X]), h), dy = head_out(m, whole_grad(n->out), h);
+    if (m->turned)
+        product_add(r, dx, dy, w);
+    else
+        product_dx(r, dx, true, dy, w);
+}
+
+/* Heads may share what they read, and others may read the rest: everything is added. */
+static void backward(run *r, const node *n)
+{
+    const head_map *m = n->arg;
+    grad_clear(n->in[X]);
+    grad_clear(n->in[W]);
+    for (int64_t h = 0; h < m->n_head; h++) {
+        const tensor w = rows_of_head(n->in[W], m, h);
+        if (w.needs_grad)
+            weight_back(r, n, &w, h);
+        if (n->in[X]->needs_grad)
+            input_back(r, n, &w, h);
+    }
+}
+
+static cost linear_heads_cost(const run *r, const node *n)
+{
+    (void)r;
+    const head_map *m = n->arg;
+    return cost_streaming(n, 2.0 * (double)m->d_in);
+}
+
+extern const op linear_heads_op;
+const op linear_heads_op = { "linear_heads", "y_h = x_h W_h^T", forward, backward,
+                             linear_heads_cost };
+
+tensor *linear_heads(run *r, tensor *x, tensor *w, const head_map *m, const char *name)
+{
+    assert(cols(w) == (m->turned ? m->d_out : m->d_in));
+    assert(m->x_at + (m->n_head - 1) * m->x_pitch + m->d_in <= cols(x));
+    assert(m->w_at + (m->n_head - 1) * m->w_pitch + (m->turned ? m->d_in : m->d_out) <= rows(w));
+    node n = { .op = &linear_heads_op, .local = name, .in = { x, w }, .arg = m };
+    n.out = tensor_new(r, rows(x), m->n_head * m->d_out);
+    tensor part = *w;
+    part.shape[0] = m->turned ? m->d_in : m->d_out;
+    product_plan_both(r, rows(x), &part);
+    return apply(r, &n);
+}

@@ -1,0 +1,363 @@
+/* moe: every row is worked on by a few experts, which a router chooses.
+ *
+ *     s = softmax(Wr x), or sigmoid(Wr x)          e_1 .. e_k: where s + bias is largest
+ *     w_j = c s_e_j, or c s_e_j / sum_l s_e_l      y = sum_j w_j D_e_j (silu(G_e_j x) U_e_j x)
+ *
+ * The bias only helps to choose (that is how V3 balances its experts), and so learns nothing here.
+ * N rows make N k pairs of a row and an expert, whoever is chosen, so that memory is known before
+ * the first score is:
+ *
+ *     rows          0       1       2              pairs in the order of experts, then of rows:
+ *     experts     2, 5    0, 2    2, 7             (0,1) | (2,0) (2,1) (2,2) | (5,0) | (7,2)
+ *
+ * A row's answer is the sum over its experts in ascending order; with whom it shares them changes
+ * nothing.
+ *
+ *     dw_j = dy . y_j    dy_j = w_j dy    ds_e_j = c dw_j, or c (dw_j - sum_l dw_l s_l / S) / S
+ *     dz = s (ds - sum_e ds_e s_e), or ds s (1 - s)    dx = dz Wr + sum_j dx_j    dWr = dz^T x
+ *
+ * and what goes through an expert as in glu.c. Backward writes over what forward has kept: dy over
+ * y, the gradients of a, g, u and x over those, dz over s. */
+#include "ops/ops.h"
+#include "ops/product.h"
+
+#include "tensor/tape.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { X, ROUTER, BIAS };
+
+typedef struct pairs {
+    const experts *w;
+    const routing *how;
+    int layer;
+    int32_t *chosen;       /* [N, k] experts of a row, ascending */
+    int32_t *place;        /* [N, k] where the pair is among all */
+    int32_t *first;        /* [n_expert + 1] the first pair of every expert */
+    tensor *score;         /* [N, n_expert] */
+    tensor *share;         /* [N, k] w */
+    tensor *x, *y;         /* [N k, D] of every pair; the same memory, unless recorded */
+    tensor *gate, *up, *a; /* [N k, F]; gate and a likewise */
+} pairs;
+
+/* ---- route ----------------------------------------------------------------------------------- */
+
+/* How good a group is: its best expert, or its two best. */
+static real group_score(const routing *how, const real *s, int64_t n)
+{
+    real best = -INFINITY, second = -INFINITY;
+    for (int64_t e = 0; e < n; e++) {
+        second = s[e] > best ? best : s[e] > second ? s[e] : second;
+        best = s[e] > best ? s[e] : best;
+    }
+    return how->kind == ROUTE_SIGMOID && n > 1 ? best + second : best;
+}
+
+/* Marks the n best of s; of equals the first. */
+static void mark_best(const real *s, int64_t of, int64_t n, bool *best)
+{
+    for (int64_t e = 0; e < of; e++)
+        best[e] = false;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = -1;
+        for (int64_t e = 0; e < of; e++)
+            if (!best[e] && (at < 0 || s[e] > s[at]))
+                at = e;
+        best[at] = true;
+    }
+}
+
+/* Experts of groups that are not among the best cannot be chosen. */
+static void close_groups(const routing *how, real *s)
+{
+    const int64_t G = how->n_group, n = how->n_expert / G;
+    real score[MAX_EXPERT];
+    bool open[MAX_EXPERT];
+    if (how->n_group_used == G)
+        return;
+    for (int64_t g = 0; g < G; g++)
+        score[g] = group_score(how, s + g * n, n);
+    mark_best(score, G, how->n_group_used, open);
+    for (int64_t e = 0; e < how->n_expert; e++)
+        s[e] = open[e / n] ? s[e] : -INFINITY;
+}
+
+static void choose(const routing *how, const real *score, const real *bias, int32_t *chosen)
+{
+    real s[MAX_EXPERT];
+    bool best[MAX_EXPERT];
+    for (int64_t e = 0; e < how->n_expert; e++)
+        s[e] = score[e] + (bias ? bias[e] : 0);
+    close_groups(how, s);
+    mark_best(s, how->n_expert, how->n_used, best);
+    for (int32_t e = 0; e < how->n_expert; e++)
+        if (best[e])
+            *chosen++ = e;
+}
+
+#define TINY 1e-20 /* that V3 adds to the sum it divides by */
+
+static real chosen_sum(const routing *how, const real *score, const int32_t *chosen)
+{
+    real sum = (real)TINY;
+    for (int64_t j = 0; j < how->n_used; j++)
+        sum += score[chosen[j]];
+    return sum;
+}
+
+static void route_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+{
+    const pairs *p = n->arg;
+    const routing *how = p->how;
+    const int64_t k = how->n_used;
+    for (int64_t i = i0; i < i1; i++) {
+        real *s = row(p->score, i), max;
+        int32_t *chosen = p->chosen + i * k;
+        const real sum = how->kind == ROUTE_SOFTMAX ? r->kern->exp_block(s, how->n_expert, &max) : 0;
+        for (int64_t e = 0; e < how->n_expert; e++)
+            s[e] = how->kind == ROUTE_SOFTMAX ? s[e] / sum : 1 / (1 + exp(-s[e]));
+        choose(how, s, values(n->in[BIAS]), chosen);
+        const real all = how->normalize ? chosen_sum(how, s, chosen) : 1;
+        for (int64_t j = 0; j < k; j++)
+            row(p->share, i)[j] = how->scale * s[chosen[j]] / all;
+    }
+}
+
+/* Pairs in the order of experts, and of rows for each. */
+static void sort_pairs(const run *r, const pairs *p, int64_t N)
+{
+    const int64_t E = p->how->n_expert, n = N * p->how->n_used;
+    memset(p->first, 0, (size_t)(E + 1) * sizeof *p->first);
+    for (int64_t s = 0; s < n; s++)
+        p->first[p->chosen[s] + 1]++;
+    for (int64_t e = 0; r->load && r->counting && e < E; e++)
+        r->load[p->layer * E + e] += p->first[e + 1];
+    for (int64_t e = 0; e < E; e++)
+        p->first[e + 1] += p->first[e];
+    for (int64_t s = 0; s < n; s++)
+        p->place[s] = p->first[p->chosen[s]]++;
+    memmove(p->first + 1, p->first, (size_t)E * sizeof *p->first);
+    p->first[0] = 0;
+}
+
+/* ---- forward --------------------------------------------------------------------------------- */
+
+static void gather_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+{
+    (void)r;
+    const pairs *p = n->arg;
+    const int64_t k = p->how->n_used;
+    for (int64_t s = i0 * k; s < i1 * k; s++)
+        memcpy(row(p->x, p->place[s]), row(n->in[X], s / k), (size_t)cols(p->x) * sizeof(real));
+}
+
+static void activate_rows(const run *r, const node *n, int64_t s0, int64_t s1)
+{
+    const pairs *p = n->arg;
+    const int64_t F = cols(p->a);
+    for (int64_t s = s0; s < s1; s++) {
+        r->kern->act(row(p->a, s), row(p->gate, s), ACT_SILU, F);
+        r->kern->mul(row(p->a, s), row(p->a, s), row(p->up, s), F);
+    }
+}
+
+static void combine_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+{
+    const pairs *p = n->arg;
+    const int64_t k = p->how->n_used;
+    for (int64_t i = i0; i < i1; i++) {
+        real *y = row(n->out, i);
+        memset(y, 0, (size_t)cols(n->out) * sizeof *y);
+        for (int64_t j = 0; j < k; j++)
+            r->kern->axpy(y, row(p->share, i)[j], row(p->y, p->place[i * k + j]), cols(n->out));
+    }
+}
+
+/* The rows of expert e. */
+static matrix of_expert(const pairs *p, const tensor *t, int64_t e)
+{
+    return some_rows(whole(t), p->first[e], p->first[e + 1] - p->first[e]);
+}
+
+static const tensor *gate_of(const pairs *p, int64_t e)
+{
+    return p->w->part[e];
+}
+
+static const tensor *up_of(const pairs *p, int64_t e)
+{
+    return p->w->part[p->how->n_expert + e];
+}
+
+static const tensor *down_of(const pairs *p, int64_t e)
+{
+    return p->w->part[2 * p->how->n_expert + e];
+}
+
+static void forward(run *r, const node *n)
+{
+    const pairs *p = n->arg;
+    const int64_t N = rows(n->out), E = p->how->n_expert;
+    product(r, whole(p->score), whole(n->in[X]), n->in[ROUTER], NULL);
+    parallel(r, n, N, 8 * E, route_rows);
+    sort_pairs(r, p, N);
+    parallel(r, n, N, p->how->n_used * cols(p->x), gather_rows);
+    for (int64_t e = 0; e < E; e++) {
+        product(r, of_expert(p, p->gate, e), of_expert(p, p->x, e), gate_of(p, e), NULL);
+        product(r, of_expert(p, p->up, e), of_expert(p, p->x, e), up_of(p, e), NULL);
+    }
+    parallel(r, n, rows(p->a), 8 * cols(p->a), activate_rows);
+    for (int64_t e = 0; e < E; e++)
+        product(r, of_expert(p, p->y, e), of_expert(p, p->a, e), down_of(p, e), NULL);
+    parallel(r, n, N, p->how->n_used * cols(p->y), combine_rows);
+}
+
+/* ---- backward -------------------------------------------------------------------------------- */
+
+/* dz over s, dy_j over y_j. */
+static void unroute_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+{
+    const pairs *p = n->arg;
+    const routing *how = p->how;
+    const int64_t k = how->n_used, D = cols(n->out);
+    for (int64_t i = i0; i < i1; i++) {
+        const real *dy = grad_row(n->out, i);
+        const int32_t *chosen = p->chosen + i * k;
+        real *s = row(p->score, i), *share = row(p->share, i), ds[MAX_EXPERT] = { 0 }, sum = 0;
+        const real all = how->normalize ? chosen_sum(how, s, chosen) : 1;
+        for (int64_t j = 0; j < k; j++) {
+            real *y = row(p->y, p->place[i * k + j]);
+            ds[chosen[j]] = r->kern->dot(dy, y, D);
+            sum += ds[chosen[j]] * s[chosen[j]] / all;
+            for (int64_t c = 0; c < D; c++)
+                y[c] = share[j] * dy[c];
+        }
+        for (int64_t j = 0; j < k; j++)
+            ds[chosen[j]] = how->scale * (ds[chosen[j]] - (how->normalize ? sum : 0)) / all;
+        const real mean = how->kind == ROUTE_SOFTMAX ? r->kern->dot(ds, s, how->n_expert) : 0;
+        for (int64_t e = 0; e < how->n_expert; e++)
+            s[e] *= how->kind == ROUTE_SOFTMAX ? ds[e] - mean : ds[e] * (1 - s[e]);
+    }
+}
+
+#define PIECE 256 /* columns at a time, on the stack */
+
+/* g and u become dg and du, a is da. */
+static void unactivate_rows(const run *r, const node *n, int64_t s0, int64_t s1)
+{
+    const pairs *p = n->arg;
+    const int64_t F = cols(p->a);
+    for (int64_t s = s0; s < s1; s++)
+        for (int64_t c = 0; c < F; c += PIECE) {
+            real *g = row(p->gate, s) + c, *u = row(p->up, s) + c, a[PIECE], through[PIECE];
+            const real *da = row(p->a, s) + c;
+            const int64_t w = F - c < PIECE ? F - c : PIECE;
+            r->kern->act(a, g, ACT_SILU, w);
+            r->kern->mul(through, da, u, w);
+            r->kern->act_back(g, g, through, ACT_SILU, w);
+            r->kern->mul(u, da, a, w);
+        }
+}
+
+static void scatter_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+{
+    const pairs *p = n->arg;
+    const int64_t k = p->how->n_used;
+    for (int64_t s = i0 * k; s < i1 * k; s++) {
+        real *dx = grad_row(n->in[X], s / k);
+        r->kern->add(dx, dx, row(p->x, p->place[s]), cols(p->x));
+    }
+}
+
+static void weight_back(run *r, const tensor *w, matrix dy, matrix x)
+{
+    if (w->needs_grad)
+        product_dw(r, w, w->grad_written, dy, x);
+}
+
+static void backward(run *r, const node *n)
+{
+    const pairs *p = n->arg;
+    const tensor *x = n->in[X], *router = n->in[ROUTER];
+    const int64_t N = rows(n->out), E = p->how->n_expert, k = p->how->n_used;
+    grad_clear(n->in[BIAS]);
+    parallel(r, n, N, 4 * k * cols(p->y), unroute_rows);
+    for (int64_t e = 0; e < E; e++) {
+        const matrix dy = of_expert(p, p->y, e), a = of_expert(p, p->a, e);
+        weight_back(r, down_of(p, e), dy, a);
+        product_dx(r, a, false, dy, down_of(p, e));
+    }
+    parallel(r, n, rows(p->a), 16 * cols(p->a), unactivate_rows);
+    for (int64_t e = 0; e < E; e++) {
+        const matrix dg = of_expert(p, p->gate, e), du = of_expert(p, p->up, e);
+        const matrix in = of_expert(p, p->x, e);
+        weight_back(r, gate_of(p, e), dg, in);
+        weight_back(r, up_of(p, e), du, in);
+        product_dx(r, in, false, dg, gate_of(p, e));
+        product_dx(r, in, true, du, up_of(p, e));
+    }
+    weight_back(r, router, some_rows(whole(p->score), 0, N), whole(x));
+    if (!x->needs_grad)
+        return;
+    product_dx(r, whole_grad(x), x->grad_written, some_rows(whole(p->score), 0, N), router);
+    parallel(r, n, N, k * cols(x), scatter_rows);
+}
+
+/* Only chosen experts are read, each once at most. */
+static cost moe_cost(const run *r, const node *n)
+{
+    (void)r;
+    const pairs *p = n->arg;
+    const double N = (double)rows(n->out), k = (double)p->how->n_used, D = (double)cols(n->out);
+    const double F = (double)cols(p->a), E = (double)p->how->n_expert;
+    const dtype *type = gate_of(p, 0)->type;
+    const double read = (N * k < E ? N * k : E) * 3 * D * F * type->bytes / type->block;
+    return (cost){ 2 * N * D * (3 * F * k + E), read + 2 * N * D * sizeof(real) };
+}
+
+extern const op moe_op;
+const op moe_op = { "moe", "y = sum_j w_j expert_j(x),  w, j = route(x)", forward, backward,
+                    moe_cost };
+
+/* ---- the op ---------------------------------------------------------------------------------- */
+
+static int32_t *indices(run *r, int64_t n)
+{
+    return arena_alloc(&r->data, (size_t)n * sizeof(int32_t), NULL);
+}
+
+static pairs *pairs_new(run *r, int64_t N, int64_t D, const experts *w, const routing *how)
+{
+    const int64_t E = how->n_expert, n = N * how->n_used, F = rows(w->part[0]);
+    pairs *p = arena_alloc(&r->meta, sizeof *p, NULL);
+    *p = (pairs){ .w = w, .how = how };
+    p->chosen = indices(r, n);
+    p->place = indices(r, n);
+    p->first = indices(r, E + 1);
+    p->score = tensor_new(r, N, E);
+    p->share = tensor_new(r, N, how->n_used);
+    p->x = tensor_new(r, n, D);
+    p->gate = tensor_new(r, n, F);
+    p->up = tensor_new(r, n, F);
+    p->a = r->tape ? tensor_new(r, n, F) : p->gate;
+    p->y = r->tape ? tensor_new(r, n, D) : p->x;
+    return p;
+}
+
+tensor *moe(run *r, tensor *x, const experts *w, const routing *how, int layer)
+{
+    assert(how->n_used <= how->n_expert && how->n_expert <= MAX_EXPERT);
+    assert(cols(x) == cols(w->router) && how->n_expert == rows(w->router));
+    node n = { .op = &moe_op, .local = "moe", .in = { x, w->router, w->bias } };
+    n.more = w->part;
+    n.n_more = 3 * how->n_expert;
+    n.out = tensor_new(r, rows(x), cols(x));
+    pairs *p = pairs_new(r, rows(x), cols(x), w, how);
+    p->layer = layer;
+    n.arg = p;
+    product_plan(r, rows(x), w->router);
+    for (int64_t i = 0; i < n.n_more; i++)
+        product_plan(r, rows(x), w->part[i]);
+    return apply(r, &n);
+}

@@ -1,0 +1,447 @@
+/* DeepSeek's own promises: latents that are attended to are what keys and values would give, the
+ * cache holds nothing else, experts may be quantised, both layouts of GGUF are one model, and what a
+ * configuration must not say is refused by name. That it equals transformers is in test_golden and
+ * test_train, that company does not matter in test_arrangements. */
+#include "small_model.h"
+
+#include "formats/gguf_write.h"
+#include "models/convert.h"
+#include "tensor/tape.h"
+
+enum { T = 40 };
+
+/* ---- absorbed and naive ---------------------------------------------------------------------- */
+
+typedef struct text {
+    batch_row row[T];
+    sequence seq;
+    batch batch;
+} text;
+
+static void text_init(text *t, int64_t n_vocab)
+{
+    t->seq = (sequence){ .n = T, .source = -1 };
+    t->batch = (batch){ .n_row = T, .n_seq = 1, .n_wanted = T, .row = t->row, .seq = &t->seq };
+    for (int i = 0; i < T; i++)
+        t->row[i] = (batch_row){ .id = (int32_t)(draw(3, (uint64_t)i) % (uint32_t)n_vocab),
+                                 .pos = i,
+                                 .wanted = true };
+}
+
+/* Logits of all rows, with keys and values or without. */
+static real *logits_of(const model *m, bool naive)
+{
+    text t;
+    run r;
+    tape recorded = { 0 };
+    weft_error err = { 0 };
+    text_init(&t, m->n_vocab);
+    assert_int_equal(run_init(&r, &m->host->mem, 1 << 20, 16 << 20, 16 << 20, &err), WEFT_OK);
+    r.kern = kernels_select(&(log_sink){ 0 });
+    run_begin(&r, &t.batch);
+    if (naive)
+        tape_begin(&r, &recorded);
+    const tensor *z = m->arch->family->forward(&r, m);
+    real *kept = malloc((size_t)(T * m->n_vocab) * sizeof *kept);
+    memcpy(kept, row(z, 0), (size_t)(T * m->n_vocab) * sizeof *kept);
+    run_free(&r);
+    return kept;
+}
+
+/* Largest difference over the largest number. */
+static double distance(const real *a, const real *b, int64_t n)
+{
+    double worst = 0, largest = 0;
+    for (int64_t k = 0; k < n; k++) {
+        worst = fmax(worst, fabs((double)a[k] - (double)b[k]));
+        largest = fmax(largest, fabs((double)b[k]));
+    }
+    return worst / largest;
+}
+
+static double absorbed_to_naive(const char *path)
+{
+    host h;
+    model m;
+    weft_error err = { 0 };
+    host_plain(&h);
+    if (model_open(&m, path, WEFT_LOAD_COPY, &h, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    real *absorbed = logits_of(&m, false), *naive = logits_of(&m, true);
+    const double off = distance(absorbed, naive, T * m.n_vocab);
+    assert_true(off > 0); /* they are not the same sums */
+    free(absorbed);
+    free(naive);
+    model_close(&m);
+    assert_int_equal(h.mem.used, 0);
+    return off;
+}
+
+static void absorbed_is_naive(void **state)
+{
+    (void)state;
+    static const char *const goldens[] = { "deepseek-v2-lite", "deepseek-v2", "deepseek-v3",
+                                           "deepseek-v3-dense" };
+    for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "golden/%s", goldens[i]);
+        const double off = absorbed_to_naive(fixture(path));
+        print_message("%-20s absorbed and naive logits differ by %.1e of the largest\n", goldens[i],
+                      off);
+        assert_true(off < 1e-5);
+    }
+}
+
+/* ---- the cache ------------------------------------------------------------------------------- */
+
+static void cache_holds_latents(void **state)
+{
+    (void)state;
+    fixture_model f;
+    open_deepseek(&f, 3, "f32");
+    const model *m = &f.model;
+    const dtype *const types[] = { &dtype_f32, &dtype_f16, &dtype_q8_0 };
+    for (int i = 0; i < 3; i++) {
+        engine *e = make_engine(&f, (engine_options){ .n_thread = 1, .kv = types[i] });
+        const size_t position = e->pages.layout.page_bytes / PAGE_ROWS;
+        assert_int_equal(position, (size_t)m->n_layer * dtype_row_bytes(types[i], 64 + 32));
+        const size_t heads = dtype_row_bytes(types[i], 4 * (16 + 32)) +
+                             dtype_row_bytes(types[i], 4 * 24 / 32 * 32);
+        print_message("%s: %zu bytes a position, of a latent of 64 and 32 rotary numbers in 3 layers; "
+                      "keys and values of 4 heads would be %zu\n",
+                      types[i]->name, position, 3 * heads);
+        engine_free(e);
+    }
+    close_llama(&f);
+}
+
+/* ---- quantised ------------------------------------------------------------------------------- */
+
+static void experts_may_be_quantised(void **state)
+{
+    (void)state;
+    fixture_model f;
+    open_deepseek(&f, 3, "f32");
+    real *exact = logits_of(&f.model, false);
+    close_llama(&f);
+    static const char *const types[] = { "bf16", "q8_0", "q4_0" };
+    static const double most[] = { 0.1, 0.2, 1 }; /* a row whose experts score alike may change one */
+    for (int i = 0; i < 3; i++) {
+        open_deepseek(&f, 3, types[i]);
+        int64_t n = 0;
+        for (int64_t k = 0; k < f.model.n_param; k++)
+            n += strstr(f.model.param[k]->name, "_exps.") &&
+                 strcmp(f.model.param[k]->type->name, types[i]) == 0;
+        assert_int_equal(n, 2 * 3 * 8);
+        real *z = logits_of(&f.model, false);
+        const double off = distance(z, exact, T * f.model.n_vocab);
+        print_message("%-5s logits off by %.1e of the largest\n", types[i], off);
+        assert_true(off > 0 && off < most[i]);
+        free(z);
+        close_llama(&f);
+    }
+    free(exact);
+}
+
+/* ---- both layouts of GGUF -------------------------------------------------------------------- */
+
+/* Of kv_b [H (P + V), R]: keys [H, R, P], which are turned, and values [H, V, R]. */
+static void split_heads(const stored *t, int64_t H, int64_t P, int64_t V, int64_t R, float *k,
+                        float *v)
+{
+    const float *w = (const float *)(const void *)t->data;
+    for (int64_t h = 0; h < H; h++)
+        for (int64_t c = 0; c < R; c++) {
+            for (int64_t p = 0; p < P; p++)
+                k[(h * R + c) * P + p] = w[(h * (P + V) + p) * R + c];
+            for (int64_t e = 0; e < V; e++)
+                v[(h * V + e) * R + c] = w[(h * (P + V) + P + e) * R + c];
+        }
+}
+
+static bool is_kv_b(const stored *t)
+{
+    return strstr(t->name, "attn_kv_b") != NULL;
+}
+
+static void put_keys(gguf_writer *w, const container *c)
+{
+    for (int64_t i = 0; i < c->n_entry; i++)
+        if (!strstr(c->entry[i].key, "key_length") && !strstr(c->entry[i].key, "value_length"))
+            gguf_add_meta(w, &c->entry[i]);
+    gguf_add_u32(w, "deepseek2.attention.key_length", 64 + 32);
+    gguf_add_u32(w, "deepseek2.attention.value_length", 64);
+    gguf_add_u32(w, "deepseek2.attention.key_length_mla", 16 + 32);
+    gguf_add_u32(w, "deepseek2.attention.value_length_mla", 24);
+}
+
+/* The file again, as llama.cpp has written it since 2025. */
+static void write_split(const container *c, const char *path, host *h)
+{
+    gguf_writer w;
+    save s;
+    weft_error err = { 0 };
+    static float k[4 * 64 * 16], v[4 * 24 * 64];
+    const int64_t k_shape[] = { 4, 64, 16 }, v_shape[] = { 4, 24, 64 };
+    save_begin(&s, h, &err);
+    gguf_writer_begin(&w, &s);
+    put_keys(&w, c);
+    for (int64_t i = 0; i < c->n_tensor; i++) {
+        const stored *t = &c->tensor[i];
+        char name[80];
+        if (!is_kv_b(t)) {
+            gguf_add_tensor(&w, t->name, t->type, t->n_dim, t->shape);
+            continue;
+        }
+        snprintf(name, sizeof name, "%.6sattn_k_b.weight", t->name);
+        gguf_add_tensor(&w, name, &dtype_f32, 3, k_shape);
+        snprintf(name, sizeof name, "%.6sattn_v_b.weight", t->name);
+        gguf_add_tensor(&w, name, &dtype_f32, 3, v_shape);
+    }
+    gguf_writer_head(&w, path);
+    for (int64_t i = 0; i < c->n_tensor; i++) {
+        const stored *t = &c->tensor[i];
+        if (!is_kv_b(t)) {
+            gguf_writer_data(&w, t->data, t->bytes);
+            continue;
+        }
+        split_heads(t, 4, 16, 24, 64, k, v);
+        gguf_writer_data(&w, k, sizeof k);
+        gguf_writer_data(&w, v, sizeof v);
+    }
+    gguf_writer_end(&w);
+    if (save_commit(&s) != WEFT_OK)
+        fail_msg("%s", err.message);
+}
+
+static void layouts_are_one_model(void **state)
+{
+    (void)state;
+    fixture_model f;
+    host h;
+    model m;
+    weft_error err = { 0 };
+    static convert_report report;
+    const char *split = temp_path("split.gguf"), *again = temp_path("again.gguf");
+    open_deepseek(&f, 2, "f32");
+    host_plain(&h);
+    write_split(&f.model.file, split, &h);
+    real *z[3] = { logits_of(&f.model, false) };
+    const convert_options o = { .force = true, .n_thread = 1, .to = WEFT_FORMAT_GGUF };
+    if (convert_model(split, again, &o, &report, &h, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    for (int i = 0; i < 2; i++) {
+        if (model_open(&m, i ? again : split, WEFT_LOAD_COPY, &h, &err) != WEFT_OK)
+            fail_msg("%s", err.message);
+        z[i + 1] = logits_of(&m, false);
+        real *naive = logits_of(&m, true);
+        const double off = distance(z[i + 1], z[0], T * m.n_vocab);
+        print_message("two tensors, %s: off by %.1e\n", i ? "written again" : "read", off);
+        assert_true(off < 1e-5);
+        assert_true(distance(naive, z[0], T * m.n_vocab) < 1e-5);
+        free(naive);
+        model_close(&m);
+    }
+    assert_memory_equal(z[1], z[2], (size_t)(T * 61) * sizeof(real));
+    const convert_options to_hf = { .force = true, .n_thread = 1, .to = WEFT_FORMAT_HF };
+    assert_int_equal(convert_model(split, temp_path("hf"), &to_hf, &report, &h, &err),
+                     WEFT_EUNSUPPORTED);
+    assert_non_null(strstr(err.message, "two tensors"));
+    for (int i = 0; i < 3; i++)
+        free(z[i]);
+    close_llama(&f);
+}
+
+/* ---- there and back -------------------------------------------------------------------------- */
+
+static void same_bytes(const char *a, const char *b)
+{
+    size_t n, k;
+    char *x = read_whole(a, &n), *y = read_whole(b, &k);
+    assert_int_equal(n, k);
+    assert_memory_equal(x, y, n);
+    free(x);
+    free(y);
+}
+
+/* Directory, GGUF, directory; and once more from a GGUF file that has forgotten the directory's
+ * texts, which then has no config.json but what its keys say. */
+static void there_and_back(void **state)
+{
+    (void)state;
+    static const char *const goldens[] = { "deepseek-v2", "deepseek-v3" };
+    for (int i = 0; i < 2; i++) {
+        host h;
+        model m;
+        weft_error err = { 0 };
+        static convert_report report;
+        char from[128], first[256], second[256];
+        const char *gguf = temp_path("back.gguf"), *back = temp_path("back");
+        const convert_options o = { .force = true, .n_thread = 1 };
+        snprintf(from, sizeof from, "golden/%s", goldens[i]);
+        host_plain(&h);
+        if (convert_model(fixture(from), gguf, &o, &report, &h, &err) != WEFT_OK ||
+            convert_model(gguf, back, &o, &report, &h, &err) != WEFT_OK)
+            fail_msg("%s", err.message);
+        snprintf(first, sizeof first, "%s/config.json", fixture(from));
+        snprintf(second, sizeof second, "%s/config.json", back);
+        same_bytes(first, second);
+        real *z[2];
+        for (int k = 0; k < 2; k++) {
+            if (model_open(&m, k ? back : fixture(from), WEFT_LOAD_COPY, &h, &err) != WEFT_OK)
+                fail_msg("%s", err.message);
+            z[k] = logits_of(&m, false);
+            model_close(&m);
+        }
+        assert_memory_equal(z[0], z[1], (size_t)(T * 67) * sizeof(real));
+        free(z[0]);
+        free(z[1]);
+    }
+}
+
+/* ---- configurations -------------------------------------------------------------------------- */
+
+static const struct {
+    const char *version, *says, *expects; /* NULL: it is fine */
+} configurations[] = {
+    { "3", "\"n_routed_experts\": 8, \"num_experts_per_tok\": 3", NULL },
+    { "3", "\"n_routed_experts\": 8, \"num_experts_per_tok\": 9", "num_experts_per_tok is 9" },
+    { "3", "\"n_routed_experts\": 0, \"num_experts_per_tok\": 1", "n_routed_experts is 0" },
+    { "3", "\"n_routed_experts\": 1025, \"num_experts_per_tok\": 1", "n_routed_experts is 1025" },
+    { "3", "\"n_routed_experts\": 8, \"num_experts_per_tok\": 2, \"n_group\": 3", "of 3 groups" },
+    { "3", "\"n_routed_experts\": 8, \"num_experts_per_tok\": 3, \"n_group\": 4, \"topk_group\": 1",
+      "1 of 4 groups" },
+    { "3", "\"n_routed_experts\": 8, \"num_experts_per_tok\": 2, \"rope_interleave\": false",
+      "rope_interleave" },
+    { "3", "\"n_routed_experts\": 8, \"num_experts_per_tok\": 2, \"moe_layer_freq\": 2",
+      "moe_layer_freq" },
+    { "2", "\"n_routed_experts\": 8, \"num_experts_per_tok\": 2, \"topk_method\": \"best\"",
+      "topk_method" },
+    { "2", "\"n_routed_experts\": 8, \"num_experts_per_tok\": 2, \"norm_topk_prob\": true",
+      "norm_topk_prob" },
+    { "2", "\"n_routed_experts\": 8, \"num_experts_per_tok\": 2, \"rope_scaling\": {\"type\": \"yarn\", "
+           "\"factor\": 4, \"mscale\": -1}",
+      "out of range" },
+};
+
+static void configurations_are_checked(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof configurations / sizeof *configurations; i++) {
+        host h;
+        model m;
+        weft_error err = { 0 };
+        char config[1024];
+        host_plain(&h);
+        const int n = snprintf(
+            config, sizeof config,
+            "{\"model_type\": \"deepseek_v%s\", \"num_hidden_layers\": 2, \"hidden_size\": 8,"
+            "\"num_attention_heads\": 2, \"intermediate_size\": 8, \"vocab_size\": 9,"
+            "\"max_position_embeddings\": 16, \"kv_lora_rank\": 4, \"qk_nope_head_dim\": 2,"
+            "\"qk_rope_head_dim\": 2, \"v_head_dim\": 3, \"moe_intermediate_size\": 4, %s}",
+            configurations[i].version, configurations[i].says);
+        const weft_status status = model_design(&m, config, (size_t)n, &h, &err);
+        if (configurations[i].expects) {
+            assert_int_not_equal(status, WEFT_OK);
+            if (!strstr(err.message, configurations[i].expects))
+                fail_msg("\"%s\" does not tell of %s", err.message, configurations[i].expects);
+        } else {
+            if (status != WEFT_OK)
+                fail_msg("%s", err.message);
+            model_close(&m);
+        }
+        assert_int_equal(h.mem.used, 0);
+    }
+}
+
+/* ---- learning -------------------------------------------------------------------------------- */
+
+typedef struct watched {
+    double first, last; /* most load of an expert over the mean, at the beginning and smoothed */
+} watched;
+
+static bool watch(void *ud, const weft_train_progress *p, weft_model *m)
+{
+    (void)m;
+    watched *w = ud;
+    if (!isfinite(p->expert_most))
+        return true;
+    w->first = w->first > 0 ? w->first : p->expert_most;
+    w->last = w->last > 0 ? 0.9 * w->last + 0.1 * p->expert_most : p->expert_most;
+    assert_true(p->expert_least >= 0 && p->expert_least <= 1 && p->expert_most >= 1);
+    return true;
+}
+
+/* Nats of a letter where only frequencies are known. */
+static double unigram(const char *path)
+{
+    size_t size;
+    char *letters = read_whole(path, &size);
+    double count[256] = { 0 }, nats = 0;
+    for (size_t i = 0; i < size; i++)
+        count[(unsigned char)letters[i]]++;
+    for (int c = 0; c < 256; c++)
+        nats -= count[c] > 0 ? count[c] / (double)size * log(count[c] / (double)size) : 0;
+    free(letters);
+    return nats;
+}
+
+static void learns_shakespeare(void **state)
+{
+    (void)state;
+    const char *data = asset("data/tinyshakespeare/input.txt");
+    static const char *const archs_of[] = { "deepseek_v2", "deepseek_v3" };
+    for (int i = 0; i < 2; i++) {
+        weft_error err = { 0 };
+        watched w = { 0 };
+        weft_train_info info = { .struct_size = sizeof info };
+        weft_train_options o;
+        weft_train_defaults(&o, sizeof o);
+        o.out = temp_path(archs_of[i]);
+        o.arch = archs_of[i];
+        o.data = &data;
+        o.n_data = 1;
+        o.characters = true;
+        o.n_layer = 2;
+        o.d_model = 32;
+        o.n_head = 2;
+        o.n_ctx = 32;
+        o.n_sample = 8;
+        o.n_step = 200;
+        o.lr = 5e-3;
+        o.validation = 0.002;
+        o.eval_every = o.save_every = 0;
+        o.threads = 2;
+        o.progress = watch;
+        o.progress_ud = &w;
+        if (weft_train(&o, &info, &err) != WEFT_OK)
+            fail_msg("%s", err.message);
+        print_message("%s: %.3f nats after %lld steps, unigrams have %.3f; the busiest expert has %.2f "
+                      "of the mean, at first %.2f\n",
+                      archs_of[i], info.val_loss, (long long)info.step, unigram(data), w.last,
+                      w.first);
+        assert_true(info.val_loss < unigram(data) - 0.1);
+        assert_true(w.first > 0);
+        weft_model *m = weft_model_open(o.out, NULL, &err);
+        if (!m)
+            fail_msg("%s", err.message);
+        weft_model_close(m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST("deepseek: absorbed equals naive within 1e-5", absorbed_is_naive),
+        TEST("deepseek: the cache holds a latent and a rotary key, and nothing else",
+             cache_holds_latents),
+        TEST("deepseek: experts of every kind of weights multiply", experts_may_be_quantised),
+        TEST("deepseek: keys and values in one tensor of GGUF or in two are one model",
+             layouts_are_one_model),
+        TEST("deepseek: a directory comes back from GGUF", there_and_back),
+        TEST("deepseek: configurations that cannot be are named", configurations_are_checked),
+        TEST("deepseek: learns tinyshakespeare, and tells the load of its experts",
+             learns_shakespeare),
+    };
+    return RUN(tests);
+}
