@@ -1,6 +1,7 @@
-/* embed - a model that reads texts as wholes makes vectors of texts of random tokens, many at a time.
+/* embed - a model that reads texts as wholes makes vectors of texts, many at a time: of random tokens, or
+ * those whose ids are in a file, a text in each line.
  *
- *     build/bench/embed MODEL [--length 32] [--texts 64] [--threads N] [--json]
+ *     build/bench/embed MODEL [--length 32] [--texts 64] [--ids FILE] [--threads N] [--json]
  *
  * The limit: texts cannot be read faster than the multiply-adds of their products and of attention
  * take. Nothing is filled up, so texts of any lengths cost what their tokens cost. */
@@ -12,8 +13,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-static const char *path;
+static const char *path, *ids_path;
 static int64_t n_thread, length = 32, n_text = 64, n_repeat = 3;
 static bool json;
 
@@ -21,6 +23,7 @@ static const arg args[] = {
     { "threads", ARG_INT, &n_thread, "N", "threads (all processors)", 1, 1024 },
     { "length", ARG_INT, &length, "N", "tokens of a text (32)", 1, 65536 },
     { "texts", ARG_INT, &n_text, "N", "texts in one call (64)", 1, 1 << 20 },
+    { "ids", ARG_TEXT, &ids_path, "FILE", "texts as ids, a line each; instead", 0, 0 },
     { "repeat", ARG_INT, &n_repeat, "N", "steady samples (3)", 1, 20 },
     { "smoke", ARG_FLAG, &bench_smoke, NULL, "see only that it runs: rough limits", 0, 0 },
     { "json", ARG_FLAG, &json, NULL, "one JSON object a line", 0, 0 },
@@ -37,10 +40,22 @@ static const program self = {
     &path
 };
 
-/* Multiply-adds of a text, counted as two: products of every row, scores and sums of attention. */
-static demand demand_of(const model *m)
+/* ---- the work -------------------------------------------------------------------------------- */
+
+typedef struct job {
+    encode_engine *engine;
+    weft_input *input; /* [n_text] */
+    int32_t *ids;      /* of all texts */
+    int64_t n_id;
+    float *out;
+    uint64_t draw;
+} job;
+
+/* Multiply-adds of all texts, counted as two: products of every row, scores and sums of attention. */
+static demand demand_of(const job *j)
 {
-    double linear = 0;
+    const model *m = j->engine->model;
+    double linear = 0, squares = 0;
     bool quantised = false;
     for (int64_t i = 0; i < m->n_param; i++) {
         const tensor *t = m->param[i];
@@ -49,28 +64,20 @@ static demand demand_of(const model *m)
         linear += (double)(rows(t) * cols(t));
         quantised = t->type->block > 1;
     }
-    const double T = (double)length, products = 2 * T * linear;
-    const double attention = 4 * T * T * (double)(m->d_model * m->n_layer);
+    for (int64_t i = 0; i < n_text; i++)
+        squares += (double)(j->input[i].n * j->input[i].n);
+    const double products = 2 * (double)j->n_id * linear;
+    const double attention = 4 * squares * (double)(m->d_model * m->n_layer);
     return quantised ? (demand){ .int8 = products, .flops = attention }
                      : (demand){ .flops = products + attention };
 }
-
-/* ---- the work -------------------------------------------------------------------------------- */
-
-typedef struct job {
-    encode_engine *engine;
-    weft_input *input;
-    int32_t *ids;
-    float *out;
-    uint64_t draw;
-} job;
 
 static double read_texts(void *ud)
 {
     job *j = ud;
     weft_error err = { 0 };
     const uint32_t V = (uint32_t)j->engine->model->n_vocab;
-    for (int64_t i = 0; i < n_text * length; i++)
+    for (int64_t i = 0; i < j->n_id && !ids_path; i++)
         j->ids[i] = (int32_t)(rng_draw(7, j->draw, (uint64_t)i).word[0] % V);
     j->draw++;
     const double began = bench_now();
@@ -78,32 +85,70 @@ static double read_texts(void *ud)
     return bench_now() - began;
 }
 
-static void prepare(job *j, const model *m)
+/* Texts of one length, whose ids are drawn for every sample. */
+static void prepare_random(job *j)
+{
+    weft_error err = { .message = "out of memory" };
+    j->n_id = n_text * length;
+    j->ids = bench_must(calloc((size_t)j->n_id, sizeof *j->ids), &err);
+    j->input = bench_must(calloc((size_t)n_text, sizeof *j->input), &err);
+    for (int64_t i = 0; i < n_text; i++)
+        j->input[i] = (weft_input){ .ids = j->ids + i * length, .n = length };
+}
+
+/* Those of the file. A text has no more ids than bytes, and the file no more texts. */
+static void prepare_given(job *j, host *h)
+{
+    weft_error err = { .message = "out of memory" };
+    file f;
+    bench_check(file_open(&f, ids_path, WEFT_LOAD_COPY, h, &err), &err);
+    char *text = bench_must(strndup(file_text(&f), f.size), &err), *end;
+    j->ids = bench_must(calloc(f.size + 1, sizeof *j->ids), &err);
+    j->input = bench_must(calloc(f.size + 1, sizeof *j->input), &err);
+    n_text = 0;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        weft_input *in = &j->input[n_text++];
+        *in = (weft_input){ .ids = j->ids + j->n_id };
+        for (long id = strtol(line, &end, 10); end > line; id = strtol(line, &end, 10)) {
+            j->ids[j->n_id++] = (int32_t)id;
+            in->n++;
+            line = end;
+        }
+    }
+    free(text);
+    file_close(&f, h);
+}
+
+static void prepare(job *j, const model *m, host *h)
 {
     weft_error err = { .message = "out of memory" };
     const encode_engine_options o = { .n_thread = (int)n_thread, .what = WEFT_ENCODE_POOLED };
     j->engine = bench_must(encode_engine_new(m, &o, &err), &err);
-    j->ids = bench_must(calloc((size_t)(n_text * length), sizeof *j->ids), &err);
+    if (ids_path)
+        prepare_given(j, h);
+    else
+        prepare_random(j);
     j->out = bench_must(calloc((size_t)(n_text * m->d_model), sizeof *j->out), &err);
-    j->input = bench_must(calloc((size_t)n_text, sizeof *j->input), &err);
     for (int64_t i = 0; i < n_text; i++)
-        j->input[i] = (weft_input){ .ids = j->ids + i * length,
-                                    .n = length,
-                                    .out = j->out + i * m->d_model };
+        j->input[i].out = j->out + i * m->d_model;
 }
 
-static void report(const timings *t, const model *m)
+static void report(const timings *t, const job *j)
 {
-    demand all = demand_of(m);
-    all.flops *= (double)n_text;
-    all.int8 *= (double)n_text;
+    const demand all = demand_of(j);
+    const limits at = timings_limits(t);
     const double speed = (double)n_text / timings_seconds(t), share = timings_share(t, &all);
-    printf(json ? "{\"work\":\"embed\",\"length\":%lld,\"texts\":%lld,\"texts_per_second\":%.4g,"
-                  "\"tokens_per_second\":%.4g,\"share\":%.3f,\"spread\":%.3f,\"steady\":%d}\n"
-                : "texts of %lld tokens, %lld at once: %.4g texts/s, %.4g tokens/s, %.3f of the "
-                  "limit (spread %.3f, %d steady)\n",
-           (long long)length, (long long)n_text, speed, speed * (double)length, share,
-           timings_spread(t), t->steady);
+    const double mean = (double)j->n_id / (double)n_text;
+    if (json)
+        printf("{\"work\":\"embed\",\"length\":%.4g,\"texts\":%lld,\"texts_per_second\":%.4g,"
+               "\"tokens_per_second\":%.4g,\"share\":%.3f,\"spread\":%.3f,\"steady\":%d,"
+               "\"read_bytes_per_second\":%.4g,\"f32_flops_per_second\":%.4g}\n",
+               mean, (long long)n_text, speed, speed * mean, share, timings_spread(t), t->steady,
+               at.read, at.flops);
+    else
+        printf("texts of %.4g tokens, %lld at once: %.4g texts/s, %.4g tokens/s, %.3f of the "
+               "limit (spread %.3f, %d steady)\n",
+               mean, (long long)n_text, speed, speed * mean, share, timings_spread(t), t->steady);
 }
 
 int main(int argc, char **argv)
@@ -118,11 +163,11 @@ int main(int argc, char **argv)
     timings t;
     mem_init(&h.mem, 0, NULL);
     bench_check(model_open(&m, path, WEFT_LOAD_MAP, &h, &err), &err);
-    prepare(&j, &m);
+    prepare(&j, &m, &h);
     bench_print_machine(j.engine->pool, j.engine->run.kern->name, json);
     read_texts(&j); /* weights come into memory */
     bench_time(&t, j.engine->pool, read_texts, &j, (int)n_repeat);
-    report(&t, &m);
+    report(&t, &j);
     encode_engine_free(j.engine);
     free(j.input);
     free(j.out);

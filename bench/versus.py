@@ -3,6 +3,8 @@
 
     versus.py llama --peer PATH/llama-bench --model FILE.gguf [--threads 2] [--rounds 3]
     versus.py torch --peer PATH/python [--type f32|bf16] [--threads 2] [--rounds 3]
+    versus.py onnx --peer PATH/python --directory BERT --model BERT.gguf --texts STSB.csv --work DIR
+                   [--type f32|int8] [--threads 2] [--rounds 3]
 
 A machine that others share is never as fast twice, so only ratios of neighbours in one run are
 worth keeping: the peer runs between two runs of weft and is compared with their mean. A round in
@@ -11,7 +13,8 @@ unless all do. Reported are the median of the ratios and their range.
 
 llama compares build/bench/generate with llama.cpp's llama-bench on one model file (prompt and
 generation, each from an empty context); torch compares build/bench/train_step with
-tools/torch_step.py. The peer's version and flags are printed. Nothing else should run meanwhile:
+tools/torch_step.py; onnx compares build/bench/embed on 1,000 sentences with ONNX Runtime, to which
+tools/onnx_embed.py gives the same ids. The peer's version and flags are printed. Nothing else should run meanwhile:
 a peer on OpenMP spins while it waits, and falls behind when it has to share. Exit codes: 0 done,
 1 a program failed, 2 usage.
 """
@@ -125,6 +128,31 @@ class Torch:
         return {"train_step": 1 / x["seconds"]}
 
 
+class Onnx:
+    unit = "texts/s"
+
+    def __init__(self, a):
+        self.shares, self.limits = {}, []
+        self.peer_command = [a.peer, ROOT / "tools/onnx_embed.py", a.directory, a.texts, a.work,
+                             "--type", a.type, "--threads", a.threads]
+        output(self.peer_command + ["--prepare"])
+        self.weft_command = [a.weft or ROOT / "build/bench/embed", a.model, "--json", "--ids",
+                             Path(a.work) / "ids.txt", "--repeat", 1, "--threads", a.threads]
+        self.about = None
+
+    def weft(self):
+        x = lines(output(self.weft_command))[-1]
+        self.shares.setdefault("embed", []).append(("share", x["share"]))
+        self.limits.append(limits(x))
+        return {"embed": x["texts_per_second"]}
+
+    def peer(self):
+        x = lines(output(self.peer_command))[-1]
+        self.about = (f"ONNX Runtime {x['version']}, {x['type']}, {x['threads']} threads, "
+                      f"{x['batch']} sentences at once, which was its fastest")
+        return {"embed": x["texts_per_second"]}
+
+
 # ---- rounds and report --------------------------------------------------------------------------
 
 
@@ -175,7 +203,14 @@ def main():
     torch.add_argument("--type", choices=["f32", "bf16"], default="f32")
     torch.add_argument("--sequences", type=int, default=4)
     torch.add_argument("--tokens", type=int, default=256)
-    for kind in llama, torch:
+    onnx = kinds.add_parser("onnx", help="ONNX Runtime through tools/onnx_embed.py")
+    onnx.add_argument("--peer", required=True, help="path of a python that has onnxruntime")
+    onnx.add_argument("--directory", required=True, help="a BERT that transformers loads")
+    onnx.add_argument("--model", required=True, help="the same for weft, quantised perhaps")
+    onnx.add_argument("--texts", required=True, help="STS-B's CSV")
+    onnx.add_argument("--work", required=True, help="a directory for what the peer makes of them")
+    onnx.add_argument("--type", choices=["f32", "int8"], default="f32", help="of the peer")
+    for kind in llama, torch, onnx:
         kind.add_argument("--weft", help="path of weft's bench, if not under build/")
         kind.add_argument("--threads", type=int, default=2)
         kind.add_argument("--rounds", type=int, default=3)
@@ -183,7 +218,7 @@ def main():
     a = p.parse_args()
     if a.rounds < 1:
         p.error("--rounds: at least 1")
-    pair = Llama(a) if a.kind == "llama" else Torch(a)
+    pair = {"llama": Llama, "torch": Torch, "onnx": Onnx}[a.kind](a)
 
     weft, peer = [pair.weft()], []
     for i in range(a.rounds):

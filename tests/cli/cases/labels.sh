@@ -38,6 +38,11 @@ cp dev.csv dev.txt
 "$WEFT" classify tuned --data dev.tsv | sed -n 1p
 "$WEFT" train masks --data train.tsv --freeze 'blk.*' -n 2 -b 8 -t 1 -o frozen >/dev/null 2>&1 && ls -d frozen/start
 
+# So does one that has no head, from GGUF.
+cp -r "$GOLDEN/bert" . && cp tokenizer.json bert && "$WEFT" convert bert bert.gguf >/dev/null 2>&1
+"$WEFT" train bert.gguf --data train.tsv -c 16 --lr 1e-2 -n 20 -b 8 -t 1 -o fromgguf 2>/dev/null | grep -c right
+"$WEFT" classify fromgguf --data dev.tsv | sed -n 1p
+
 # How it says no.
 printf 'the tea\thot\n' >other.tsv
 try "$WEFT" classify run --data other.tsv
