@@ -278,6 +278,22 @@ static void train(const char *out, const char *text)
         fail_msg("%s", err.message);
 }
 
+static void there_is_one_layer(void **state)
+{
+    (void)state;
+    weft_error err = { 0 };
+    const char *text = write_words(10);
+    weft_train_options o;
+    weft_train_defaults(&o, sizeof o);
+    o.out = temp_path("none");
+    o.data = &text;
+    o.n_data = 1;
+    o.arch = "bahdanau";
+    o.n_layer = 2;
+    assert_int_equal(weft_train(&o, NULL, &err), WEFT_EINVAL);
+    assert_non_null(strstr(err.message, "one layer"));
+}
+
 /* docs/ATTENTION.md does it with longer words. Those that are asked for were not learned from. */
 static void words_are_turned(void **state)
 {
@@ -312,6 +328,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST("bahdanau: kernels pool and learn as torch's", kernels_are_torchs),
         TEST("bahdanau: a state is a row of the cache, in its format", state_is_a_row),
+        TEST("bahdanau: a second layer is refused", there_is_one_layer),
         TEST("bahdanau: words are turned round, looked at from behind", words_are_turned),
     };
     return RUN(tests);
