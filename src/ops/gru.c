@@ -35,7 +35,7 @@
 
 enum { X, STATE, BIAS, MEMORY, KEYS, QUERY, SCORE, CONTEXT };
 enum { STREAM_STATE, STREAM_KEY };
-enum { KEPT, GRADS }; /* saved: what forward makes, and what backward does */
+enum { KEPT, GRADS }; /* saved: what forward makes, always; what backward makes, when recording */
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
 
