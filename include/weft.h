@@ -909,8 +909,9 @@ typedef struct weft_train_progress {
     int64_t n_skipped;
     bool saved;   /* a checkpoint was written */
     size_t bytes; /* memory taken at most so far: nearly all of it before the first step */
-    double expert_least; /* rows of a step that an expert got, over the mean of its layer: the least */
-    double expert_most;  /* and the most of all; not numbers without experts */
+    double
+        expert_least; /* rows of a step that an expert got, over the mean of its layer: the least */
+    double expert_most; /* and the most of all; not numbers without experts */
 } weft_train_progress;
 
 /* The model may be run meanwhile, for a sample of what it writes by now; what is made from it must

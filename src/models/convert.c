@@ -215,6 +215,8 @@ static weft_status add_tensor(conversion *c, int64_t i, outgoing *t)
     t->stack = o->stack;
     t->expert = o->stack ? o->expert : -1;
     t->type = gguf ? type_for_gguf(c, w, o->from, &t->instead) : type_for_hf(c, w, o->from);
+    if (outgoing_follows(c, t))
+        t->type = t[-1].type; /* one tensor has one */
     if (!gguf && o->flip) {
         t->shape[0] = w->shape[1];
         t->shape[1] = w->shape[0];
@@ -269,8 +271,8 @@ static weft_status list_tensors(conversion *c)
     uint64_t in_part = 0;
     for (int64_t i = 0; i < c->n_tensor; i++) {
         outgoing *t = &c->tensor[i];
-        const bool follows = c->report->to == WEFT_FORMAT_GGUF && t->stack && t->expert > 0;
-        if (c->o->max_shard && in_part > 0 && !follows && t->bytes > c->o->max_shard - in_part) {
+        if (c->o->max_shard && in_part > 0 && !outgoing_follows(c, t) &&
+            t->bytes > c->o->max_shard - in_part) {
             c->n_part++;
             in_part = 0;
         }
