@@ -305,10 +305,10 @@ static void there_and_back(void **state)
         if (convert_model(fixture(from), parts, &cut, &report, &h, &err) != WEFT_OK)
             fail_msg("%s", err.message);
         assert_true(report.n_file > 1); /* but the experts of a layer stay together */
-        if (convert_model(
-                report.path, whole,
-                &(convert_options){ .to = WEFT_FORMAT_GGUF, .force = true, .n_thread = 1 }, &report,
-                &h, &err) != WEFT_OK)
+        const convert_options join = { .to = WEFT_FORMAT_GGUF, .force = true, .n_thread = 1 };
+        static char part[sizeof report.path];
+        memcpy(part, report.path, sizeof part);
+        if (convert_model(part, whole, &join, &report, &h, &err) != WEFT_OK)
             fail_msg("%s", err.message);
         snprintf(first, sizeof first, "%s/config.json", fixture(from));
         snprintf(second, sizeof second, "%s/config.json", back);
