@@ -94,6 +94,7 @@ typedef struct conversion {
     file text_file[N_TEXT];
     outgoing *tensor;
     int64_t n_tensor;
+    int64_t n_written; /* where those of experts are one */
     int n_part;
     uint64_t bytes; /* of all tensors */
     uint64_t done;

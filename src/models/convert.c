@@ -277,6 +277,7 @@ static weft_status list_tensors(conversion *c)
             in_part = 0;
         }
         t->part = c->n_part;
+        c->n_written += !outgoing_follows(c, t);
         in_part = t->bytes > UINT64_MAX - in_part ? UINT64_MAX : in_part + t->bytes;
         if (c->o->max_shard && in_part > c->o->max_shard)
             in_part = c->o->max_shard;
@@ -401,7 +402,7 @@ static weft_status convert(conversion *c, const char *to)
     if (status != WEFT_OK)
         return status;
     c->report->mix = c->o->target ? c->o->target : quant_target_by_name(c->report->type->name);
-    c->report->n_tensor = c->n_tensor;
+    c->report->n_tensor = c->n_written;
     c->report->n_left_out = c->m.n_ignored;
     snprintf(c->report->architecture, sizeof c->report->architecture, "%s", c->m.name);
     return write_all(c, to);

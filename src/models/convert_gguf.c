@@ -230,10 +230,7 @@ static void add_split(const conversion *c, gguf_writer *w, int part)
         return;
     gguf_add_u16(w, "split.no", (uint16_t)part);
     gguf_add_u16(w, "split.count", (uint16_t)c->n_part);
-    int32_t n = 0;
-    for (int64_t i = 0; i < c->n_tensor; i++)
-        n += !outgoing_follows(c, &c->tensor[i]);
-    gguf_add_i32(w, "split.tensors.count", n);
+    gguf_add_i32(w, "split.tensors.count", (int32_t)c->n_written);
 }
 
 static bool put_data(void *ud, const void *bytes, size_t n)
