@@ -914,8 +914,8 @@ typedef struct weft_train_progress {
     bool saved;          /* a checkpoint was written */
     size_t bytes;        /* memory taken at most so far: nearly all of it before the first step */
     double val_accuracy; /* beside val_loss: the share that is right, where labels are learned */
-    double expert_least; /* rows of a step that an expert got, over the mean of its layer: the least */
-    double expert_most;  /* and the most of all; not numbers without experts */
+    double expert_least; /* rows an expert got, over the mean of its layer: the least of all, */
+    double expert_most;  /* and the most; not numbers without experts */
 } weft_train_progress;
 
 /* The model may be run meanwhile, for a sample of what it writes by now; what is made from it must

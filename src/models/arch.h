@@ -57,7 +57,7 @@ typedef struct origin {
     int64_t hf_shape[MAX_DIM];
     int64_t stack;  /* a GGUF file has so many matrices in one tensor, 0: one is one, and ... */
     int64_t expert; /* ... this is one of them; -1: these are all */
-    int64_t heads; /* its rows are so many heads that turn with the position, so that their order
+    int64_t heads;  /* its rows are so many heads that turn with the position, so that their order
                        follows the pairing; 0: they do not */
 } origin;
 
@@ -95,8 +95,8 @@ struct model {
     int64_t n_layer_src, n_vocab_src; /* of an encoder, whose decoder the others describe; or 0 */
     int64_t start;                    /* the token before a decoder's first; or -1 */
     int64_t n_layer, n_head, n_head_kv, d_model, d_head, d_ff, n_vocab, n_ctx;
-    int64_t n_expert;               /* of layers that have some; 0: none has */
-    tensor **expert_bias;           /* [n_layer] by which training keeps their load even, or NULLs */
+    int64_t n_expert;     /* of layers that have some; 0: none has */
+    tensor **expert_bias; /* [n_layer] by which training keeps their load even, or NULLs */
     stream_spec stream[MAX_STREAM]; /* the same for every layer */
     int n_stream;
 

@@ -267,9 +267,8 @@ static void rope_hf(bind *b, rope_spec *s)
 #undef UNDER
 }
 
-/* The latter: a tenth of mscale_all_dim, which mscale is taken to equal. */
 static const char attn_key[] = "rope.scaling.attn_factor";
-static const char log_key[] = "rope.scaling.yarn_log_multiplier";
+static const char log_key[] = "rope.scaling.yarn_log_multiplier"; /* a tenth of both mscales */
 
 static void rope_gguf(bind *b, rope_spec *s)
 {
@@ -303,15 +302,15 @@ static void learn_rope(bind *b, rope_spec *s)
               (meta){ .type = META_REAL, .number = s->attn_factor / (0.1 * log(s->factor) + 1) });
     if (s->scaling == ROPE_YARN && s->mscale_all != 0)
         learn(b, log_key, NULL, true, (meta){ .type = META_REAL, .number = 0.1 * s->mscale_all });
-    if (s->scaling == ROPE_YARN && s->mscale != s->mscale_all)
+    if (s->scaling == ROPE_YARN && s->mscale_all != 0 && s->mscale != s->mscale_all)
         b->m->unsayable = "rope_scaling.mscale that differs from mscale_all_dim";
 }
 
 static void check_rope(bind *b, const rope_spec *s)
 {
-    if (s->theta <= 0 || s->factor <= 0 || s->old_ctx <= 0 || s->low_freq <= 0 ||
-        s->mscale < 0 || s->mscale_all < 0 || s->high_freq <= s->low_freq || s->beta_slow <= 0 || s->beta_fast <= s->beta_slow ||
-        (s->scaling == ROPE_YARN && s->theta == 1))
+    if (s->theta <= 0 || s->factor <= 0 || s->old_ctx <= 0 || s->low_freq <= 0 || s->mscale < 0 ||
+        s->mscale_all < 0 || s->high_freq <= s->low_freq || s->beta_slow <= 0 ||
+        s->beta_fast <= s->beta_slow || (s->scaling == ROPE_YARN && s->theta == 1))
         bind_fail(b, WEFT_EFORMAT,
                   "rope parameters out of range (theta %g, factor %g, original context %g)",
                   s->theta, s->factor, s->old_ctx);
@@ -325,9 +324,7 @@ const rope_table *bind_rope(bind *b, rope_spec *s)
     for (size_t i = 0; i < N_ROPE_NUMBER; i++)
         *rope_number(s, i) = rope_numbers[i].otherwise;
     s->old_ctx = (double)b->m->n_ctx;
-    s->pairing = b->gguf          ? b->m->arch->gguf_pairing
-                 : b->hf_adjacent ? ROPE_ADJACENT
-                                  : ROPE_HALVES;
+    s->pairing = b->gguf ? b->m->arch->gguf_pairing : b->hf_adjacent ? ROPE_ADJACENT : ROPE_HALVES;
     if (b->gguf)
         rope_gguf(b, s);
     else
@@ -381,15 +378,16 @@ static bool hf_name(const bind *b, const char *stem, const char *suffix, char *n
         n++;
     if (!n->stem)
         return false;
-    int at = 0;
+    char *to = name; /* names in the program are short enough */
     const char *s = n->hf;
-    for (; *s && *s != '='; s++) {
-        const bool number = *s == '%';
-        const long long value = number && *++s == 'e' ? b->expert : b->layer;
-        at += number ? snprintf(name + at, 24, "%lld", value)
-                     : snprintf(name + at, 2, "%c", *s); /* bounded: by names in the program */
-    }
-    snprintf(name + at, 2 * NAME_BYTES - (size_t)at, "%s", *s ? "" : suffix);
+    while (*s && *s != '=')
+        if (*s == '%') {
+            to += snprintf(to, 24, "%lld", s[1] == 'e' ? (long long)b->expert : b->layer);
+            s += 2;
+        } else {
+            *to++ = *s++;
+        }
+    snprintf(to, sizeof ".weight", "%s", *s ? "" : suffix);
     return true;
 }
 

@@ -46,10 +46,10 @@ typedef struct outgoing {
     int hf_dim;       /* what a Hugging Face file says of it, see origin_shape */
     int64_t hf_shape[MAX_DIM];
     int64_t stack, expert; /* of GGUF, see origin */
-    bool flip;        /* from is [cols, rows] */
-    int64_t turned;   /* numbers of a head whose rows are to be reordered; 0: none are */
-    bool to_adjacent; /* from halves; otherwise back */
-    bool instead;     /* the type asked for does not fit */
+    bool flip;             /* from is [cols, rows] */
+    int64_t turned;        /* numbers of a head whose rows are to be reordered; 0: none are */
+    bool to_adjacent;      /* from halves; otherwise back */
+    bool instead;          /* the type asked for does not fit */
     uint64_t bytes;
     int part;
 } outgoing;
@@ -94,6 +94,7 @@ typedef struct conversion {
     file text_file[N_TEXT];
     outgoing *tensor;
     int64_t n_tensor;
+    int64_t n_written; /* where those of experts are one */
     int n_part;
     uint64_t bytes; /* of all tensors */
     uint64_t done;
@@ -111,6 +112,12 @@ typedef struct loss_sums {
 } loss_sums;
 weft_status outgoing_rows(const outgoing *t, pool *p, mem *m, rows_fn *put, void *ud,
                           loss_sums *lost, weft_error *err);
+
+/* Are its numbers part of the tensor before it, as GGUF has those of experts? */
+static inline bool outgoing_follows(const conversion *c, const outgoing *t)
+{
+    return c->report->to == WEFT_FORMAT_GGUF && t->stack > 0 && t->expert > 0;
+}
 
 /* Opens what the model is converted from; lists texts and tensors of the form that c->report->to
  * says; frees it all. */

@@ -215,6 +215,8 @@ static weft_status add_tensor(conversion *c, int64_t i, outgoing *t)
     t->stack = o->stack;
     t->expert = o->stack ? o->expert : -1;
     t->type = gguf ? type_for_gguf(c, w, o->from, &t->instead) : type_for_hf(c, w, o->from);
+    if (outgoing_follows(c, t))
+        t->type = t[-1].type; /* one tensor has one */
     if (!gguf && o->flip) {
         t->shape[0] = w->shape[1];
         t->shape[1] = w->shape[0];
@@ -269,12 +271,13 @@ static weft_status list_tensors(conversion *c)
     uint64_t in_part = 0;
     for (int64_t i = 0; i < c->n_tensor; i++) {
         outgoing *t = &c->tensor[i];
-        const bool follows = c->report->to == WEFT_FORMAT_GGUF && t->stack && t->expert > 0;
-        if (c->o->max_shard && in_part > 0 && !follows && t->bytes > c->o->max_shard - in_part) {
+        if (c->o->max_shard && in_part > 0 && !outgoing_follows(c, t) &&
+            t->bytes > c->o->max_shard - in_part) {
             c->n_part++;
             in_part = 0;
         }
         t->part = c->n_part;
+        c->n_written += !outgoing_follows(c, t);
         in_part = t->bytes > UINT64_MAX - in_part ? UINT64_MAX : in_part + t->bytes;
         if (c->o->max_shard && in_part > c->o->max_shard)
             in_part = c->o->max_shard;
@@ -399,7 +402,7 @@ static weft_status convert(conversion *c, const char *to)
     if (status != WEFT_OK)
         return status;
     c->report->mix = c->o->target ? c->o->target : quant_target_by_name(c->report->type->name);
-    c->report->n_tensor = c->n_tensor;
+    c->report->n_tensor = c->n_written;
     c->report->n_left_out = c->m.n_ignored;
     snprintf(c->report->architecture, sizeof c->report->architecture, "%s", c->m.name);
     return write_all(c, to);

@@ -230,7 +230,7 @@ static void add_split(const conversion *c, gguf_writer *w, int part)
         return;
     gguf_add_u16(w, "split.no", (uint16_t)part);
     gguf_add_u16(w, "split.count", (uint16_t)c->n_part);
-    gguf_add_i32(w, "split.tensors.count", (int32_t)c->n_tensor);
+    gguf_add_i32(w, "split.tensors.count", (int32_t)c->n_written);
 }
 
 static bool put_data(void *ud, const void *bytes, size_t n)
@@ -239,14 +239,14 @@ static bool put_data(void *ud, const void *bytes, size_t n)
     return true;
 }
 
-/* Of experts the first announces all, whose numbers follow its own. */
+/* The first of experts announces all, whose numbers follow its own. */
 static void announce(gguf_writer *w, const outgoing *t)
 {
-    const int64_t all = t->expert < 0 && t->stack ? t->shape[0] / t->stack : t->shape[0];
-    const int64_t shape[] = { t->stack, all, t->shape[1] };
-    if (t->stack && t->expert <= 0)
+    const int64_t each = t->stack && t->expert < 0 ? t->shape[0] / t->stack : t->shape[0];
+    const int64_t shape[] = { t->stack, each, t->shape[1] };
+    if (t->stack)
         gguf_add_tensor(w, t->name, t->type, 3, shape);
-    else if (!t->stack)
+    else
         gguf_add_tensor(w, t->name, t->type, t->n_dim, t->shape);
 }
 
@@ -262,7 +262,7 @@ static void write_part(conversion *c, const char *path, int part)
         status = add_directory(c, &w);
     add_split(c, &w, part);
     for (int64_t i = 0; i < c->n_tensor; i++)
-        if (c->tensor[i].part == part)
+        if (c->tensor[i].part == part && !outgoing_follows(c, &c->tensor[i]))
             announce(&w, &c->tensor[i]);
     if (status != WEFT_OK && c->save.status == WEFT_OK)
         c->save.status = status;

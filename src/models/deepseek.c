@@ -18,17 +18,17 @@
 #include <string.h>
 
 typedef struct deepseek_layer {
-    tensor *attn_norm;          /* [D] */
-    weight q_a;                 /* [Q, D], or none */
-    tensor *q_a_norm;           /* [Q] */
-    weight q;                   /* [H (P + S), Q], or [H (P + S), D] */
-    weight kv_a;                /* [R + S, D] */
-    tensor *kv_a_norm;          /* [R] */
-    tensor *k_b, *v_b;          /* one and the same [H (P + V), R], or [H R, P] and [H V, R] */
-    weight o;                   /* [D, H V] */
-    tensor *ffn_norm;           /* [D] */
-    weight gate, up, down;      /* [F, D]  [F, D]  [D, F]: of all rows; or none */
-    experts experts;            /* or none */
+    tensor *attn_norm;     /* [D] */
+    weight q_a;            /* [Q, D], or none */
+    tensor *q_a_norm;      /* [Q] */
+    weight q;              /* [H (P + S), Q], or [H (P + S), D] */
+    weight kv_a;           /* [R + S, D] */
+    tensor *kv_a_norm;     /* [R] */
+    tensor *k_b, *v_b;     /* one and the same [H (P + E), R], or [H R, P] and [H E, R] */
+    weight o;              /* [D, H E] */
+    tensor *ffn_norm;      /* [D] */
+    weight gate, up, down; /* [F, D]  [F, D]  [D, F]: of all rows; or none */
+    experts experts;       /* or none */
 } deepseek_layer;
 
 typedef struct deepseek {
@@ -53,7 +53,7 @@ static tensor *attend_naive(run *r, const deepseek *m, const deepseek_layer *w, 
                             tensor *c, tensor *k_rope)
 {
     tensor *k = linear_heads(r, c, w->k_b, &m->to_k, "attn_k"); /* [N, H P] */
-    tensor *v = linear_heads(r, c, w->v_b, &m->to_v, "attn_v"); /* [N, H V] */
+    tensor *v = linear_heads(r, c, w->v_b, &m->to_v, "attn_v"); /* [N, H E] */
     k = join_heads(r, k, k_rope, &m->key, "attn_k.join");       /* [N, H (P + S)] */
     return attention(r, q, k, v, &m->naive, l);
 }
@@ -65,7 +65,7 @@ static tensor *attend_absorbed(run *r, const deepseek *m, const deepseek_layer *
     q = join_heads(r, to, q, &m->query, "attn_q.join");                      /* [N, H (R + S)] */
     c = join_heads(r, c, k_rope, &m->row, "latent.join");                    /* [N, R + S] */
     tensor *h = attention(r, q, c, NULL, &m->absorbed, l);                   /* [N, H R] */
-    return linear_heads(r, h, w->v_b, &m->from_latent, "attention.values");  /* [N, H V] */
+    return linear_heads(r, h, w->v_b, &m->from_latent, "attention.values");  /* [N, H E] */
 }
 
 static tensor *attend(run *r, const deepseek *m, const deepseek_layer *w, int l, tensor *h)
@@ -150,10 +150,10 @@ static const bind_name names[] = {
     { NULL, NULL },
 };
 
-/* Of one head: P numbers of a key that do not turn and S that do, V of a value; of a row: a latent of
+/* Of one head: P numbers of a key that do not turn and S that do, E of a value; of a row: a latent of
  * R numbers, and Q of queries, or 0. And of experts: so many layers have none, F hidden numbers. */
 typedef struct sizes {
-    int64_t P, S, V, R, Q;
+    int64_t P, S, E, R, Q;
     int64_t n_dense, d_expert, n_shared;
 } sizes;
 
@@ -171,7 +171,7 @@ static void read_head_sizes(bind *b, sizes *n)
         n->P = bind_int(b, NULL, "qk_nope_head_dim", REQUIRED, 1, MAX_HEAD / 2);
         bind_say_int(b, "attention.key_length", NULL, n->P + n->S);
     }
-    n->V = bind_int(b, split ? "attention.value_length_mla" : "attention.value_length",
+    n->E = bind_int(b, split ? "attention.value_length_mla" : "attention.value_length",
                     "v_head_dim", REQUIRED, 1, MAX_HEAD);
     n->R = bind_int(b, "attention.kv_lora_rank", "kv_lora_rank", REQUIRED, 1, MAX_HEAD - n->S);
     n->Q = bind_int(b, "attention.q_lora_rank", "q_lora_rank", 0, 0, INT32_MAX);
@@ -197,26 +197,28 @@ static void read_sizes(bind *b, sizes *n)
 /* V3 scores by sigmoids, V2 by a softmax. Only the latter's method says whether groups count. */
 static void read_groups(bind *b, routing *how)
 {
-    const int64_t E = how->n_expert;
+    const int64_t all = how->n_expert;
     bool grouped = true;
     how->n_group = how->n_group_used = 1;
     if (!b->gguf && how->kind == ROUTE_SOFTMAX) {
         const char *method = bind_text(b, NULL, "topk_method");
         grouped = method && strcmp(method, "group_limited_greedy") == 0;
         if (method && !grouped && strcmp(method, "greedy") != 0)
-            bind_fail(b, WEFT_EUNSUPPORTED, "topk_method is \"%.40s\"; greedy and "
-                      "group_limited_greedy are known", method);
+            bind_fail(b, WEFT_EUNSUPPORTED,
+                      "topk_method is \"%.40s\"; greedy and "
+                      "group_limited_greedy are known",
+                      method);
     }
     if (grouped) {
-        how->n_group = bind_int(b, "expert_group_count", "n_group", 1, 1, E);
+        how->n_group = bind_int(b, "expert_group_count", "n_group", 1, 1, all);
         how->n_group_used = bind_int(b, "expert_group_used_count", "topk_group", how->n_group, 1,
                                      how->n_group);
     }
     if (b->gguf && how->kind == ROUTE_SOFTMAX)
         bind_say_text(b, NULL, "topk_method", how->n_group > 1 ? "group_limited_greedy" : "greedy");
-    if (E % how->n_group != 0 || how->n_used > E / how->n_group * how->n_group_used)
+    if (all % how->n_group != 0 || how->n_used > all / how->n_group * how->n_group_used)
         bind_fail(b, WEFT_EFORMAT, "%lld of %lld experts from %lld of %lld groups",
-                  (long long)how->n_used, (long long)E, (long long)how->n_group_used,
+                  (long long)how->n_used, (long long)all, (long long)how->n_group_used,
                   (long long)how->n_group);
 }
 
@@ -282,7 +284,7 @@ static void read_rope(bind *b, deepseek *m, const sizes *n)
 /* Where heads lie in activations and in the matrices of keys and values. */
 static void lay_out(deepseek *m, const sizes *n, int64_t H, bool split)
 {
-    const int64_t P = n->P, S = n->S, V = n->V, R = n->R, both = P + V;
+    const int64_t P = n->P, S = n->S, E = n->E, R = n->R, both = P + E;
     m->d_latent = R;
     m->d_rope = S;
     m->key = (join_map){ H, P, 0, 0, S };
@@ -292,10 +294,10 @@ static void lay_out(deepseek *m, const sizes *n, int64_t H, bool split)
                     : (head_map){ H, 0, 0, 0, both, R, P, false };
     m->to_latent = split ? (head_map){ H, 0, P + S, 0, R, P, R, false }
                          : (head_map){ H, 0, P + S, 0, both, P, R, true };
-    m->to_v = (head_map){ H, 0, 0, split ? 0 : P, split ? V : both, R, V, false };
+    m->to_v = (head_map){ H, 0, 0, split ? 0 : P, split ? E : both, R, E, false };
     m->from_latent = m->to_v;
     m->from_latent.x_pitch = R;
-    m->naive = (attn){ ATTN_CAUSAL, H, H, P + S, V, m->naive.scale, 0, { 0 } };
+    m->naive = (attn){ ATTN_CAUSAL, H, H, P + S, E, m->naive.scale, 0, { 0 } };
     m->absorbed = (attn){ ATTN_CAUSAL, H, 1, R + S, R, m->naive.scale, 0, { 0 } };
 }
 
@@ -314,24 +316,24 @@ static void bind_attention(bind *b, deepseek_layer *w, const sizes *n, bool spli
     w->kv_a_norm = bind_norm(b, "attn_kv_a_norm", n->R, false).w;
     if (split) {
         w->k_b = bind_parts(b, "attn_k_b", H, n->R, n->P);
-        w->v_b = bind_parts(b, "attn_v_b", H, n->V, n->R);
+        w->v_b = bind_parts(b, "attn_v_b", H, n->E, n->R);
     } else {
-        w->k_b = w->v_b = bind_table(b, "attn_kv_b", H * (n->P + n->V), n->R);
+        w->k_b = w->v_b = bind_table(b, "attn_kv_b", H * (n->P + n->E), n->R);
     }
-    w->o = bind_linear(b, "attn_output", D, H * n->V);
+    w->o = bind_linear(b, "attn_output", D, H * n->E);
 }
 
 static void bind_experts(bind *b, const routing *how, experts *w, int64_t F)
 {
     static const char *const stems[] = { "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps" };
-    const int64_t D = b->m->d_model, E = how->n_expert;
-    w->router = bind_table(b, "ffn_gate_inp", E, D);
-    w->bias = how->kind == ROUTE_SIGMOID ? bind_vector(b, "exp_probs_b", E) : NULL;
+    const int64_t D = b->m->d_model, n = how->n_expert;
+    w->router = bind_table(b, "ffn_gate_inp", n, D);
+    w->bias = how->kind == ROUTE_SIGMOID ? bind_vector(b, "exp_probs_b", n) : NULL;
     if (b->m->expert_bias)
         b->m->expert_bias[b->layer] = w->bias;
-    w->part = bind_alloc(b, 3 * E, sizeof *w->part);
-    for (int64_t i = 0; w->part && i < 3 * E; i++)
-        w->part[i] = bind_part(b, stems[i / E], i % E, E, i < 2 * E ? F : D, i < 2 * E ? D : F);
+    w->part = bind_alloc(b, 3 * n, sizeof *w->part);
+    for (int64_t i = 0; w->part && i < 3 * n; i++)
+        w->part[i] = bind_part(b, stems[i / n], i % n, n, i < 2 * n ? F : D, i < 2 * n ? D : F);
 }
 
 static void bind_layer(bind *b, const deepseek *m, deepseek_layer *w, const sizes *n, bool split)

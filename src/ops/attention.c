@@ -475,8 +475,8 @@ static void collect(const run *r, const node *n, const sequence *s, int64_t kv, 
             send(r, k, first, kv * a->d_key, ds, &c, end - k0, row(n->in[Q], q_row) + h * a->d_key,
                  n->in[Q]->stride, a->d_key);
         if (v->needs_grad)
-            send(r, v, first, c.v_at, p, &c, end - k0,
-                 grad_row(n->out, q_row) + h * a->d_value, n->out->stride, a->d_value);
+            send(r, v, first, c.v_at, p, &c, end - k0, grad_row(n->out, q_row) + h * a->d_value,
+                 n->out->stride, a->d_value);
     }
 }
 

@@ -114,7 +114,8 @@ static void route_rows(const run *r, const node *n, int64_t i0, int64_t i1)
     for (int64_t i = i0; i < i1; i++) {
         real *s = row(p->score, i), max;
         int32_t *chosen = p->chosen + i * k;
-        const real sum = how->kind == ROUTE_SOFTMAX ? r->kern->exp_block(s, how->n_expert, &max) : 0;
+        const real sum = how->kind == ROUTE_SOFTMAX ? r->kern->exp_block(s, how->n_expert, &max)
+                                                    : 0;
         for (int64_t e = 0; e < how->n_expert; e++)
             s[e] = how->kind == ROUTE_SOFTMAX ? s[e] / sum : 1 / (1 + exp(-s[e]));
         choose(how, s, values(n->in[BIAS]), chosen);

@@ -67,6 +67,9 @@ check "context: runs" "$bench/context" "$model" --smoke --longest 64 --generate 
 check "context: prints JSON" objects "$bench/context" "$model" --smoke --longest 64 --generate 2 --json
 check "context: a type that is not cached in is refused" refused "does not cache in" \
     "$bench/context" "$model" --kv q4_9
+check "heads: runs" "$bench/heads" --heads 4 --d-head 8 --layers 1 --longest 64 --generate 2
+check "heads: prints JSON" objects "$bench/heads" --heads 4 --d-head 8 --layers 1 --longest 64 --generate 2 --json
+check "heads: too few heads for groups are refused" refused "expected 4 to" "$bench/heads" --heads 2
 if command -v python3 >/dev/null 2>&1; then
     check "versus: a peer that is not there is said" sh -c "
         python3 '$source/bench/versus.py' llama --weft '$bench/generate' --prompt 8 --generate 2 --model '$model' \

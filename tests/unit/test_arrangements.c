@@ -366,9 +366,10 @@ static void same_answer_with_experts(void **state)
             tried += one_answer(&f, q8 ? &dtype_q8_0 : &dtype_f32, caches[c], kernels_table(0), 1);
         close_llama(&f);
     }
-    print_message("%d arrangements of DeepSeek-V2 and V3: 1 distinct answer for each pair of weights "
-                  "and cache\n",
-                  tried);
+    print_message(
+        "%d arrangements of DeepSeek-V2 and V3: 1 distinct answer for each pair of weights "
+        "and cache\n",
+        tried);
 }
 
 /* ---- planted defects ------------------------------------------------------------------------- */

@@ -76,7 +76,8 @@ static void check_form(const char *name, const char *path, const char *form, hos
     weft_error err = { 0 };
     if (model_open(&m, path, WEFT_LOAD_COPY, h, &err) != WEFT_OK)
         fail_msg("%s", err.message);
-    const bool v3 = strcmp(m.arch->hf, "deepseek_v3") == 0; /* transformers turns these into halves */
+    const bool v3 = strcmp(m.arch->hf, "deepseek_v3") ==
+                    0; /* transformers turns these into halves */
     const bool other = m.arch->family == &deepseek_family
                            ? v3
                            : strcmp(form, "gguf") == 0 && m.arch->gguf_pairing == ROPE_ADJACENT;

@@ -231,7 +231,8 @@ static void heads_are_linear(void **state)
             real decoded[O * I], sums[I];
             for (int o = 0; o < O; o++)
                 types[t]->decode(decoded + o * I,
-                                 (char *)part.data + (size_t)o * dtype_row_bytes(types[t], I), 0, I);
+                                 (char *)part.data + (size_t)o * dtype_row_bytes(types[t], I), 0,
+                                 I);
             for (int i = 0; i < N; i++) {
                 assert_memory_equal(row(y, i) + h * O, row(want, i), sizeof(real[O]));
                 for (int k = 0; k < I; k++) {
@@ -372,7 +373,8 @@ static void moe_is_its_parts(void **state)
             const tensor *y = moe(&b.run, x, &c.experts, &routings[how], 0);
             const tensor *each[EXPERTS];
             for (int e = 0; e < EXPERTS; e++) {
-                const weight gate = { "g", c.list[e], NULL }, up = { "u", c.list[EXPERTS + e], NULL };
+                const weight gate = { "g", c.list[e], NULL },
+                             up = { "u", c.list[EXPERTS + e], NULL };
                 const weight down = { "d", c.list[2 * EXPERTS + e], NULL };
                 tensor *h = glu(&b.run, x, &gate, &up, ACT_SILU);
                 each[e] = linear(&b.run, h, &down);
