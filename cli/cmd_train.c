@@ -465,8 +465,7 @@ static int finish(const weft_train_info *i, const show *s)
     printf("loss          %.4f, the last ones %.4f\n", i->loss, i->smoothed);
     if (isfinite(i->val_loss))
         printf("validation    %.4f%s, best %.4f at step %lld\n", i->val_loss,
-               accuracy(i->val_accuracy, a, sizeof a), i->best_val_loss,
-               (long long)i->best_step);
+               accuracy(i->val_accuracy, a, sizeof a), i->best_val_loss, (long long)i->best_step);
     if (i->n_skipped > 0)
         printf("skipped       %lld steps, whose numbers were not finite\n",
                (long long)i->n_skipped);

@@ -26,7 +26,7 @@ typedef struct trainer_report {
     double lr, norm; /* of all gradients, before clipping */
     bool skipped;    /* loss or norm is not finite: nothing was learned */
     int64_t n_skipped;
-    double load_least;   /* of an expert, over the mean of its layer; no number without experts */
+    double load_least; /* of an expert, over the mean of its layer; no number without experts */
     double load_most;
     int64_t n_row;       /* of this step */
     int64_t n_row_all;   /* of all steps so far */

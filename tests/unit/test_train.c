@@ -433,9 +433,9 @@ static const char *fresh_llama(int n_layer, int d_model, int n_vocab)
 /* A Llama of twelve layers; the golden families. */
 static const char *sample(int i)
 {
-    static const char *const golden_at[] = { "golden/llama-gqa", "golden/gpt2", "golden/bart",
-                                             "golden/t5", "golden/bahdanau",
-                                             "golden/deepseek-v3" };
+    static const char *const golden_at[] = { "golden/llama-gqa", "golden/gpt2",
+                                             "golden/bart",      "golden/t5",
+                                             "golden/bahdanau",  "golden/deepseek-v3" };
     return i > 0 ? fixture(golden_at[i - 1]) : fresh_llama(12, 32, 50);
 }
 #define N_SAMPLE 7
