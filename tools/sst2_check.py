@@ -100,7 +100,7 @@ def main():
     p.add_argument("work")
     p.add_argument("--seeds", type=int, default=3)
     p.add_argument("--model", help="a directory or GGUF file with a BERT that others have trained")
-    p.add_argument("--mask-steps", type=int, default=1500)
+    p.add_argument("--mask-steps", type=int, default=4000)
     p.add_argument("--threads", type=int)
     args = p.parse_args()
 

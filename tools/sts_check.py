@@ -4,7 +4,8 @@
     sts_check.py WEFT STSB.csv MODEL [MODEL ...] [--reference DIRECTORY]
 
 Embeds both sentences of every pair of STS-B (CSV: sentence, sentence, score from 0 to 5) with each
-model through `weft embed`, and prints Pearson's correlation of their cosines with the scores. With
+model through `weft embed`, and prints Pearson's correlation of their cosines with the scores, and of each model
+but the first the least cosine of any vector with that of the first. With
 --reference, sentence-transformers embeds the same sentences with that directory, and
 the largest difference of any number is printed too.
 """
@@ -63,9 +64,14 @@ def main():
         known = reference.encode(one + other, show_progress_bar=False)
         n = len(one)
         print(f"{'sentence-transformers':40} Pearson {pearson(cosines(known[:n], known[n:]), score):.4f}")
+    first = None
     for model in args.model:
         a, b = embed(args.weft, model, one), embed(args.weft, model, other)
         line = f"{Path(model).name:40} Pearson {pearson(cosines(a, b), score):.4f}"
+        if first is not None:
+            line += f"   least cosine {cosines(np.concatenate([a, b]), first).min():.4f}"
+        else:
+            first = np.concatenate([a, b])
         if known is not None:
             line += f"   largest difference {np.abs(np.concatenate([a, b]) - known).max():.2e}"
         print(line)
