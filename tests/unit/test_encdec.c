@@ -697,14 +697,14 @@ static void t5_learns_spans(void **state)
     o.arch = "t5";
     o.n_ctx = 63;
     o.n_sample = 8;
-    o.n_step = 300;
+    o.n_step = quick() ? 20 : 300; /* emulators need not see it learn */
     o.lr = 1e-2;
     o.validation = 0.005;
     must_train(&o, &info);
     const double unigram = unigram_of_spans(text);
     print_message("spans of tinyshakespeare: %.3f nats after %lld steps, unigrams have %.3f\n",
                   info.val_loss, (long long)info.step, unigram);
-    assert_true(info.val_loss < unigram - 0.1);
+    assert_true(quick() || info.val_loss < unigram - 0.1);
     weft_error err = { 0 };
     weft_model *m = weft_model_open(o.out, NULL, &err);
     assert_non_null(m);
@@ -776,7 +776,7 @@ static void pairs_are_learned(void **state)
     o.d_ff = 128;
     o.n_ctx = 64;
     o.n_sample = 8;
-    o.n_step = 300;
+    o.n_step = quick() ? 20 : 300;
     o.schedule = WEFT_SCHEDULE_INVERSE_SQRT;
     o.n_warmup = 100;
     o.lr = 3e-3;
@@ -784,6 +784,8 @@ static void pairs_are_learned(void **state)
     must_train(&o, &info);
     print_message("words turned round: %.3f nats after %lld steps\n", info.val_loss,
                   (long long)info.step);
+    if (quick())
+        return;
     check_turned(out, "abc", "CBA");
     check_turned(out, "fedcb", "BCDEF");
     check_turned(out, "ad", "DA");
