@@ -778,7 +778,7 @@ static void pairs_are_learned(void **state)
     o.n_sample = 8;
     o.n_step = quick() ? 20 : 300;
     o.schedule = WEFT_SCHEDULE_INVERSE_SQRT;
-    o.n_warmup = 100;
+    o.n_warmup = o.n_step / 3;
     o.lr = 3e-3;
     o.smoothing = 0.1;
     must_train(&o, &info);
