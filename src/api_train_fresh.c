@@ -1,8 +1,9 @@
-/* api_train_fresh.c - what a run that begins with nothing begins with: a tokenizer learned from its
- * data, and a model that has learned nothing. */
+/* api_train_fresh.c - what a run begins with that has nothing, or not all it needs: a tokenizer learned
+ * from its data, a model that has learned nothing, a head that has not. */
 #include "api_train.h"
 #include "text/source.h"
 #include "train/checkpoint.h"
+#include "train/headed.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -224,6 +225,32 @@ weft_status begin_fresh(const weft_train_options *o, const char *in, host *h, we
         tokenizer_free(&t);
         status = write_fresh(o, in, &shape, h, err);
     }
+    drop_labels(&l);
+    return status;
+}
+
+weft_status begin_headed(const weft_train_options *o, const char *in, bool *made, host *h,
+                         weft_error *err)
+{
+    model m;
+    run_labels l;
+    *made = false;
+    weft_status status = model_plan(&m, o->model, o->load, h, err);
+    if (status != WEFT_OK)
+        return status;
+    if (!headed_can_be(&m)) {
+        model_close(&m);
+        return WEFT_OK;
+    }
+    status = take_labels(&l, o, &m, h, err);
+    model_close(&m);
+    *made = l.used;
+    if (!l.used)
+        return status;
+    checkpoint_remove(in, h);
+    status = make_directory(o->out, h, err);
+    if (status == WEFT_OK)
+        status = headed_write(in, o->model, l.set.name, l.set.n, o->seed, o->load, h, err);
     drop_labels(&l);
     return status;
 }
