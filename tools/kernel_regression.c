@@ -20,6 +20,7 @@ typedef struct curve {
     run run;
     batch nobody;
     tensor x, y;  /* [POINTS, 1] */
+    tensor asked; /* x again: what is asked for */
     tensor at;    /* [DRAWN, 1] */
     tensor width; /* [1, 1], as a logarithm */
     real found[DRAWN];
@@ -50,6 +51,7 @@ static void curve_init(curve *c)
     for (int i = 0; i < DRAWN; i++)
         at[i] = 5 * (real)i / (DRAWN - 1);
     c->x = column(x, POINTS);
+    c->asked = column(x, POINTS);
     c->y = column(y, POINTS);
     c->at = column(at, DRAWN);
     c->width = column(width, 1);
@@ -67,7 +69,7 @@ static double error_of_others(curve *c, kernel_kind kind, bool with_slope)
     run_begin(&c->run, &c->nobody);
     if (with_slope)
         tape_begin(&c->run, &t);
-    tensor *found = kernel_pool(&c->run, &c->x, &c->x, &c->y, &c->width, kind, true);
+    tensor *found = kernel_pool(&c->run, &c->asked, &c->x, &c->y, &c->width, kind, true);
     for (int i = 0; i < POINTS; i++) {
         const real off = row(found, i)[0] - row(&c->y, i)[0];
         dy[i] = 2 * off / POINTS;

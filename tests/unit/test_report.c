@@ -252,6 +252,22 @@ static void many_points(void **state)
     free(text);
 }
 
+/* A model that learns labels has a chart and a fact more, those of the last validation. */
+static void labels(void **state)
+{
+    (void)state;
+    char *page = page_of("{\"step\":0,\"val_loss\":0.7,\"val_accuracy\":0.5}\n"
+                         "{\"step\":1,\"loss\":0.6}\n"
+                         "{\"step\":2,\"val_loss\":0.4,\"val_accuracy\":0.8125}\n",
+                         "t", NULL);
+    has(page, ">Right<");
+    has(page, "81.2");
+    free(page);
+    page = page_of("{\"step\":0,\"val_loss\":0.7}\n", "t", NULL);
+    lacks(page, ">Right<");
+    free(page);
+}
+
 static void samples(void **state)
 {
     (void)state;
@@ -382,6 +398,7 @@ int main(void)
         TEST("report: times in words", durations),
         TEST("report: numbers that are hard to draw", hard_numbers),
         TEST("report: many points become few, the extremes stay", many_points),
+        TEST("report: labels that are learned are told", labels),
         TEST("report: samples are few, short and whole", samples),
         TEST("report: numbers as people write them", numbers),
         TEST("report: the public function", public_function),
