@@ -263,12 +263,13 @@ bool labelled_is_here(const char *path, data_kind asked, host *h)
 {
     const data_kind kind = asked != DATA_BY_NAME ? asked : kind_by_name(path);
     file f;
+    weft_error none = { 0 };
     bool seen = false;
     if (kind != DATA_JSONL)
         return kind == DATA_TSV || kind == DATA_CSV;
-    if (file_open(&f, path, WEFT_LOAD_MAP, h, NULL) != WEFT_OK)
+    if (file_open(&f, path, WEFT_LOAD_MAP, h, &none) != WEFT_OK)
         return false;
-    labelled_each(&f, kind, NULL, see_one, &seen, &h->mem, NULL);
+    labelled_each(&f, kind, NULL, see_one, &seen, &h->mem, &none);
     file_close(&f, h);
     return seen;
 }

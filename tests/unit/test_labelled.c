@@ -336,6 +336,38 @@ static void faults_everywhere(void **state)
     }
 }
 
+/* Tables have labels by their names; JSONL has them where its first line has. */
+static void where_labels_are(void **state)
+{
+    (void)state;
+    static const char with[] = "{\"text\": \"a\", \"label\": 1}\n",
+                      without[] = "{\"text\": \"a\"}\n";
+    host h;
+    host_plain(&h);
+    assert_true(labelled_is_here("data.tsv", DATA_BY_NAME, &h));
+    assert_true(labelled_is_here("data", DATA_CSV, &h));
+    assert_false(labelled_is_here("data.txt", DATA_BY_NAME, &h));
+    assert_false(labelled_is_here("nowhere.jsonl", DATA_BY_NAME, &h));
+    assert_true(labelled_is_here(temp_file("with.jsonl", with, sizeof with - 1), DATA_BY_NAME, &h));
+    assert_false(labelled_is_here(temp_file("without.jsonl", without, sizeof without - 1),
+                                  DATA_BY_NAME, &h));
+    assert_int_equal(h.mem.used, 0);
+}
+
+static void many_columns(void **state)
+{
+    (void)state;
+    columns c;
+    weft_error err = { 0 };
+    char names[2 * TABLE_FIELDS + 32] = "text,label";
+    for (int i = 2; i < TABLE_FIELDS; i++)
+        strcat(names, ",-");
+    assert_int_equal(columns_parse(&c, names, &err), WEFT_OK);
+    assert_int_equal(columns_parse(&c, strcat(names, ",-"), &err), WEFT_EINVAL);
+    assert_non_null(strstr(err.message, "more than 64 columns"));
+    assert_int_equal(columns_parse(&c, "text,label,", &err), WEFT_EINVAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -347,6 +379,8 @@ int main(void)
         TEST("labelled: a file is kept apart, with the same labels", kept_apart),
         TEST("labelled: a share is kept apart", share),
         TEST("labelled: names are found whole, and numbers where there are none", names),
+        TEST("labelled: where there are labels is seen", where_labels_are),
+        TEST("labelled: there are so many columns at most", many_columns),
         TEST("labelled: faults of memory and files leave nothing behind", faults_everywhere),
     };
     return RUN(tests);
