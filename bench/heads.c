@@ -166,12 +166,14 @@ int main(int argc, char **argv)
     if (!kv || !kv->encode)
         return args_usage(&self, "--kv is \"%s\", a type that weft does not cache in", kv_name);
     host h = { .io = io_system };
-    char directory[] = "/tmp/weft-heads-XXXXXX";
+    char directory[1024];
+    const char *tmp = getenv("TMPDIR");
     way ways[] = { { "MHA", n_head, 0, 0, { 0 }, { 0 } },
                    { "GQA", n_head / 4, 0, 0, { 0 }, { 0 } },
                    { "MQA", 1, 0, 0, { 0 }, { 0 } },
                    { "MLA", 0, 0, 0, { 0 }, { 0 } } };
     mem_init(&h.mem, 0, NULL);
+    snprintf(directory, sizeof directory, "%s/weft-heads-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     bench_must(mkdtemp(directory), NULL);
     int32_t *ids = bench_must(calloc((size_t)longest, sizeof *ids), NULL);
     for (int64_t i = 0; i < longest; i++)

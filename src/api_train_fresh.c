@@ -1,18 +1,13 @@
 /* api_train_fresh.c - what a run begins with that has nothing, or not all it needs: a tokenizer learned
  * from its data, a model that has learned nothing, a head that has not. */
 #include "api_train.h"
+#include "base/utf8.h"
 #include "text/source.h"
 #include "train/checkpoint.h"
 #include "train/headed.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static bool ends_with(const char *s, const char *tail)
-{
-    const size_t n = strlen(s), k = strlen(tail);
-    return n >= k && strcmp(s + n - k, tail) == 0;
-}
 
 weft_status learn_tokenizer(trained *made, train_options *t, const weft_train_options *o, host *h,
                             weft_error *err)
@@ -32,7 +27,7 @@ weft_status learn_tokenizer(trained *made, train_options *t, const weft_train_op
                          o->arch);
     for (int i = 0; i < o->n_data; i++)
         if ((o->data_kind > WEFT_DATA_TEXT && o->data_kind < WEFT_DATA_TSV) ||
-            (o->data_kind == WEFT_DATA_BY_NAME && ends_with(o->data[i], ".jsonl")))
+            (o->data_kind == WEFT_DATA_BY_NAME && text_ends_with(o->data[i], ".jsonl")))
             return weft_fail(err, WEFT_EINVAL,
                              "%s: no plain text, from which a tokenizer could be made; give one",
                              o->data[i]);

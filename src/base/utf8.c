@@ -1,5 +1,7 @@
 #include "base/utf8.h"
 
+#include <string.h>
+
 /* The length a lead byte announces, and the smallest code point that needs that length. */
 static size_t announced(uint8_t lead, uint32_t *least)
 {
@@ -71,4 +73,10 @@ size_t utf8_find_wrong(const char *text, size_t length)
             return at;
     }
     return length;
+}
+
+bool text_ends_with(const char *s, const char *tail)
+{
+    const size_t n = strlen(s), k = strlen(tail);
+    return n >= k && memcmp(s + n - k, tail, k) == 0;
 }

@@ -3,6 +3,7 @@
 #ifndef WEFT_BASE_UTF8_H
 #define WEFT_BASE_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,5 +20,8 @@ size_t utf8_find_wrong(const char *text, size_t length);
 /* How many bytes at the end of text are a code point that has only begun: what a stream holds
  * back. */
 size_t utf8_unfinished(const char *text, size_t length);
+
+/* Are these the last bytes of s? */
+bool text_ends_with(const char *s, const char *tail);
 
 #endif

@@ -2,6 +2,7 @@
 #include "models/convert.h"
 
 #include "base/cpu.h"
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -23,12 +24,6 @@ static path_kind kind_of(const char *path, host *h)
     const int why = errno;
     h->io.close(h->io.ud, fd);
     return regular || why == ENOTSUP ? PATH_FILE : why == EISDIR ? PATH_DIRECTORY : PATH_UNKNOWN;
-}
-
-static bool ends_with(const char *s, const char *tail)
-{
-    const size_t n = strlen(s), k = strlen(tail);
-    return n >= k && strcmp(s + n - k, tail) == 0;
 }
 
 /* Does a name tell its size already, as "Llama-3.2-1B" does? */
@@ -75,7 +70,7 @@ static weft_status place_gguf(conversion *c, const char *to, char *path, size_t 
     char file_name[512];
     const path_kind kind = kind_of(to, c->host);
     conventional_name(c, file_name, sizeof file_name);
-    if (kind != PATH_DIRECTORY && !ends_with(to, ".gguf"))
+    if (kind != PATH_DIRECTORY && !text_ends_with(to, ".gguf"))
         return weft_fail(c->err, WEFT_EINVAL,
                          "%s: no directory, and a GGUF file's name ends in .gguf", to);
     const bool fits = kind == PATH_DIRECTORY ? convert_join(path, size, to, file_name)
@@ -410,7 +405,7 @@ static weft_status convert(conversion *c, const char *to)
 
 static weft_format target_of(const conversion *c, const char *to)
 {
-    if (ends_with(to, ".gguf") && kind_of(to, c->host) != PATH_DIRECTORY)
+    if (text_ends_with(to, ".gguf") && kind_of(to, c->host) != PATH_DIRECTORY)
         return WEFT_FORMAT_GGUF;
     if (c->o->to != WEFT_FORMAT_OTHER)
         return c->o->to;

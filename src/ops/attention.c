@@ -16,6 +16,7 @@
  * Queries are worked on in crowds, the heads of a group together, as products of matrices: scores Q
  * K^T and outputs P V of a page. What a query does not see gets probability 0. A query that sees no
  * key gives zeros. */
+#include "ops/maps.h"
 #include "ops/ops.h"
 
 #include "tensor/tape.h"
@@ -645,8 +646,27 @@ extern const op attention_scores_op, attention_probs_op;
 const op attention_scores_op = { "scores", "s_j = scale q . k_j", scores_forward, NULL, map_cost };
 const op attention_probs_op = { "probs", "p = softmax(s)", probs_forward, NULL, map_cost };
 
-/* Scores and probabilities as [N H, T]: row i H + h is query i, head h; column j is the key at
- * position j. */
+void attention_maps(run *r, const node *of, const op *scores_op, int64_t n_row, int64_t n_key,
+                    bool cross)
+{
+    tape *recording = r->tape; /* maps are looked at, not learned from */
+    const bool counting = r->counting;
+    r->tape = NULL;
+    r->counting = false;
+    node scores = *of;
+    scores.op = scores_op;
+    scores.local = cross ? "cross_attention.scores" : "attention.scores";
+    scores.out = tensor_new(r, n_row, n_key);
+    tensor *s = apply(r, &scores);
+
+    node probs = { .op = &attention_probs_op, .in = { s } };
+    probs.local = cross ? "cross_attention.probs" : "attention.probs";
+    probs.out = tensor_new(r, n_row, n_key);
+    apply(r, &probs);
+    r->tape = recording;
+    r->counting = counting;
+}
+
 static void show_maps(run *r, const node *of)
 {
     const attn *a = of->arg;
@@ -655,23 +675,8 @@ static void show_maps(run *r, const node *of)
         const int64_t end = key_end(r, a, &r->batch->row[i]);
         T = end > T ? end : T;
     }
-    tape *recording = r->tape; /* maps are looked at, not learned from */
-    const bool counting = r->counting;
-    r->tape = NULL;
-    r->counting = false;
-    node scores = *of;
-    scores.op = &attention_scores_op;
-    const bool cross = a->kind == ATTN_CROSS;
-    scores.local = cross ? "cross_attention.scores" : "attention.scores";
-    scores.out = tensor_new(r, rows(of->out) * a->n_head, T);
-    tensor *s = apply(r, &scores);
-
-    node probs = { .op = &attention_probs_op, .in = { s } };
-    probs.local = cross ? "cross_attention.probs" : "attention.probs";
-    probs.out = tensor_new(r, rows(s), cols(s));
-    apply(r, &probs);
-    r->tape = recording;
-    r->counting = counting;
+    attention_maps(r, of, &attention_scores_op, rows(of->out) * a->n_head, T,
+                   a->kind == ATTN_CROSS);
 }
 
 tensor *attention(run *r, tensor *q, tensor *k, tensor *v, const attn *a, int layer)

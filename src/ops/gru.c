@@ -26,6 +26,7 @@
  *
  * and then dU = du^T H, dW_q = dq^T H, dW_c = dx^T C over all rows at once. */
 #include "ops/additive.h"
+#include "ops/maps.h"
 #include "ops/product.h"
 
 #include "tensor/tape.h"
@@ -426,7 +427,7 @@ static cost scores_cost(const run *r, const node *n)
     return cost_streaming(n, 8 * (double)keys_of(n));
 }
 
-extern const op additive_scores_op, attention_probs_op;
+extern const op additive_scores_op;
 const op additive_scores_op = { "additive_scores", "s_j = w . tanh(q + k_j)", scores_forward, NULL,
                                 scores_cost };
 
@@ -438,21 +439,7 @@ static void show_maps(run *r, const node *of)
         const int64_t end = s->n > 0 ? s->n : s->cache ? s->cache->length : 0;
         T = end > T ? end : T;
     }
-    tape *recording = r->tape; /* maps are looked at, not learned from */
-    const bool counting = r->counting;
-    r->tape = NULL;
-    r->counting = false;
-    node scores = *of;
-    scores.op = &additive_scores_op;
-    scores.local = "cross_attention.scores";
-    scores.out = tensor_new(r, rows(of->out), T);
-    tensor *s = apply(r, &scores);
-
-    node probs = { .op = &attention_probs_op, .in = { s }, .local = "cross_attention.probs" };
-    probs.out = tensor_new(r, rows(s), cols(s));
-    apply(r, &probs);
-    r->tape = recording;
-    r->counting = counting;
+    attention_maps(r, of, &additive_scores_op, rows(of->out), T, true);
 }
 
 /* ---- the ops --------------------------------------------------------------------------------- */

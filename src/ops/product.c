@@ -134,18 +134,23 @@ static row_set number_rows(const run *r, matrix x, bool bf16)
     return s;
 }
 
+static job by_weight(const run *r, matrix y, matrix x, const tensor *w)
+{
+    return (job){ .y = y,
+                  .x = x,
+                  .w = weight_rows(r, w),
+                  .i_step = x.stride,
+                  .j_step = 1,
+                  .N = x.rows,
+                  .J = x.cols,
+                  .C = rows(w),
+                  .bf16 = w->low != NULL };
+}
+
 void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
 {
-    const job j = { .y = y,
-                    .x = x,
-                    .w = weight_rows(r, w),
-                    .bias = values(bias),
-                    .i_step = x.stride,
-                    .j_step = 1,
-                    .N = x.rows,
-                    .J = x.cols,
-                    .C = rows(w),
-                    .bf16 = w->low != NULL };
+    job j = by_weight(r, y, x, w);
+    j.bias = values(bias);
     if (x.rows == 0)
         return;
     if (in_i8(w)) {
@@ -159,16 +164,8 @@ void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
 
 void product_add(run *r, matrix y, matrix x, const tensor *w)
 {
-    const job j = { .y = y,
-                    .x = x,
-                    .w = weight_rows(r, w),
-                    .i_step = x.stride,
-                    .j_step = 1,
-                    .N = x.rows,
-                    .J = x.cols,
-                    .C = rows(w),
-                    .add = true,
-                    .bf16 = w->low != NULL };
+    job j = by_weight(r, y, x, w);
+    j.add = true;
     if (x.rows == 0)
         return;
     pack(r, &j, pack_blocks, r->kern->rows);

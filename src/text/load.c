@@ -2,6 +2,7 @@
  * promises stored with it. */
 #include "text/source.h"
 
+#include "base/utf8.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -157,12 +158,6 @@ weft_status source_json(tokenizer *t, const uint8_t *data, size_t size, weft_err
     return status;
 }
 
-static bool ends_with(const char *s, const char *tail)
-{
-    const size_t n = strlen(s), k = strlen(tail);
-    return n >= k && strcmp(s + n - k, tail) == 0;
-}
-
 static bool looks_like_json(const file *f)
 {
     size_t at = 0;
@@ -200,25 +195,25 @@ static weft_status load_pair(tokenizer *t, const file *table, const char *pre, w
 
 static weft_status from_file(tokenizer *t, const file *f, const char *pre, weft_error *err)
 {
-    if (ends_with(f->path, "vocab.json"))
+    if (text_ends_with(f->path, "vocab.json"))
         return load_pair(t, f, pre, err);
     if (looks_like_json(f)) {
         t->source = "tokenizer.json";
         return source_json(t, f->data, f->size, err);
     }
-    if (ends_with(f->path, ".bin")) {
+    if (text_ends_with(f->path, ".bin")) {
         t->source = "llama2.c";
         return source_llama2c(t, f->data, f->size, err);
     }
-    if (ends_with(f->path, ".tiktoken") || looks_like_ranks(f)) {
+    if (text_ends_with(f->path, ".tiktoken") || looks_like_ranks(f)) {
         t->source = "tiktoken";
         return source_tiktoken(t, f->data, f->size, pre, err);
     }
-    if (ends_with(f->path, "_vocabulary.txt")) {
+    if (text_ends_with(f->path, "_vocabulary.txt")) {
         t->source = "vocabulary.txt";
         return source_letters(t, f->data, f->size, err);
     }
-    if (ends_with(f->path, ".txt")) {
+    if (text_ends_with(f->path, ".txt")) {
         t->source = "vocab.txt";
         return source_bert(t, f->data, f->size, pre, err);
     }

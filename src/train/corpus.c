@@ -1,5 +1,6 @@
 #include "train/corpus.h"
 
+#include "base/utf8.h"
 #include "train/documents.h"
 
 #include <string.h>
@@ -93,18 +94,12 @@ static weft_status add_raw16(corpus *c, file *f, weft_error *err)
 
 /* ---- all files ------------------------------------------------------------------------------- */
 
-static bool ends_with(const char *s, const char *tail)
-{
-    const size_t n = strlen(s), k = strlen(tail);
-    return n > k && strcmp(s + n - k, tail) == 0;
-}
-
 data_kind kind_by_name(const char *path)
 {
-    return ends_with(path, ".jsonl") ? DATA_JSONL
-           : ends_with(path, ".tsv") ? DATA_TSV
-           : ends_with(path, ".csv") ? DATA_CSV
-                                     : DATA_TEXT;
+    return text_ends_with(path, ".jsonl") ? DATA_JSONL
+           : text_ends_with(path, ".tsv") ? DATA_TSV
+           : text_ends_with(path, ".csv") ? DATA_CSV
+                                          : DATA_TEXT;
 }
 
 static data_kind kind_of(const file *f, const corpus_options *o)

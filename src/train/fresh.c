@@ -2,6 +2,7 @@
 
 #include "base/rng.h"
 #include "base/save.h"
+#include "base/utf8.h"
 #include "formats/safetensors_write.h"
 #include "text/hash.h"
 
@@ -357,20 +358,15 @@ static double deviation(const model *m, const tensor *w)
     return m->arch->family == &bahdanau_family ? 1 / sqrt(3 * (double)cols(w)) : DEVIATION;
 }
 
-static bool ends_with(const char *s, const char *tail)
-{
-    const size_t n = strlen(s), k = strlen(tail);
-    return n >= k && strcmp(s + n - k, tail) == 0;
-}
-
 double fresh_number(const model *m, const tensor *w, uint64_t seed, int64_t r, int64_t c)
 {
     if (w->n_dim == 1)
-        return ends_with(w->name, ".bias") ? 0 : 1;
+        return text_ends_with(w->name, ".bias") ? 0 : 1;
     const struct maker *made = maker_of(m->arch->hf);
-    const bool residual = !(made && made->fills) && (ends_with(w->name, ".attn_output.weight") ||
-                                                     ends_with(w->name, "attn_o.weight") ||
-                                                     ends_with(w->name, ".ffn_down.weight"));
+    const bool residual = !(made && made->fills) &&
+                          (text_ends_with(w->name, ".attn_output.weight") ||
+                           text_ends_with(w->name, "attn_o.weight") ||
+                           text_ends_with(w->name, ".ffn_down.weight"));
     const double scale = residual ? 1 / sqrt(2 * (double)m->n_layer) : 1;
     const uint64_t of = hash_bytes(w->name, strlen(w->name));
     return deviation(m, w) * scale * rng_normal(seed, of, (uint64_t)(r * cols(w) + c));
