@@ -188,7 +188,7 @@ weft_status weft_data_show(weft_data *d, uint64_t seed, int64_t sample, weft_dat
         return status;
     status = data_fill(&b, &d->data.train, seed, sample, 1, err);
     if (status == WEFT_OK)
-        data_show(&b, &d->data, &d->tokenizer, pass_on, &(viewer){ fn, ud });
+        status = data_show(&b, &d->data, &d->tokenizer, pass_on, &(viewer){ fn, ud }, err);
     data_room_free(&b, &d->data);
     return status;
 }

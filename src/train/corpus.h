@@ -1,4 +1,4 @@
-/* corpus.h - files of text become documents, documents become ids.
+/* corpus.h - documents as ids, and the kinds of files that hold them.
  *
  *     text    a file is a document, or what lies between separators is
  *     JSONL   a line is a document: { "text": ... }, or { "prompt": ..., "completion": ... }, which
@@ -8,11 +8,7 @@
  *     raw16   ids of two bytes and nothing else, as nanoGPT writes them
  *
  * Where labels are read, a document is a text that has one: see labelled.h. Its prompt is then the
- * first of two texts, or nothing.
- *
- * A document is encoded as `weft run` would encode it, with what its template puts around a text;
- * then comes the end-of-text token, where there is one and it is not there yet. Documents are
- * encoded by all threads, and what comes out depends on none of them. */
+ * first of two texts, or nothing. */
 #ifndef WEFT_TRAIN_CORPUS_H
 #define WEFT_TRAIN_CORPUS_H
 
@@ -78,8 +74,6 @@ typedef struct corpus {
     int32_t eos;
 } corpus;
 
-weft_status corpus_open(corpus *c, const char *const *path, int n_path, const corpus_options *o,
-                        host *h, weft_error *err);
 void corpus_close(corpus *c);
 
 /* All of it as one file of ids. */
@@ -90,5 +84,6 @@ const source *corpus_find(const corpus *c, int64_t at);
 
 /* Takes a source in, memory and file, or frees it. */
 weft_status corpus_add(corpus *c, source *s, weft_error *err);
+void source_free(source *s, host *h);
 
 #endif

@@ -1,6 +1,7 @@
 #include "train/data.h"
 
 #include "base/rng.h"
+#include "train/corpus_open.h"
 #include "train/labelled.h"
 #include "train/pack.h"
 
@@ -416,50 +417,70 @@ void data_room_free(batch *b, const dataset *d)
 
 /* ---- for eyes -------------------------------------------------------------------------------- */
 
-static void show_token(const tokenizer *t, int32_t seq, int32_t id, bool target, data_token_fn *fn,
-                       void *ud)
+/* Who looks, and where in a text it is. */
+typedef struct viewer {
+    data_token_fn *fn;
+    void *ud;
+    decode_stream text;
+} viewer;
+
+static weft_status show_token(viewer *v, int32_t seq, int32_t id, bool target, weft_error *err)
 {
+    const tokenizer *t = v->text.t;
     const uint32_t u = (uint32_t)id;
-    data_token k = {
-        .seq = seq, .id = id, .target = target, .special = u < t->n_id && t->special[u]
-    };
-    const int64_t n = tokenizer_piece(t, u, &k.text);
-    if (k.special && vocab_has(&t->vocab, u)) {
+    const bool known = vocab_has(&t->vocab, u);
+    data_token k = { .seq = seq, .id = id, .target = target, .special = known && t->special[u] };
+    if (k.special) {
         k.text = vocab_text(&t->vocab, u);
         k.length = t->vocab.length[u];
-    } else {
-        k.length = n > 0 ? (size_t)n : 0;
+    } else if (known && decode_push(&v->text, u, &k.text, &k.length, err) != WEFT_OK) {
+        return err->code;
     }
-    fn(ud, &k);
+    v->fn(v->ud, &k);
+    return WEFT_OK;
 }
 
-static void show_label(const label_set *l, int32_t seq, int32_t label, data_token_fn *fn, void *ud)
+static void show_label(const viewer *v, const char *name, int32_t seq)
 {
-    const char *name = l->name[label];
-    fn(ud, &(data_token){ .seq = seq,
-                          .id = -1,
-                          .text = name,
-                          .length = strlen(name),
-                          .special = true,
-                          .target = true });
+    v->fn(v->ud, &(data_token){ .seq = seq,
+                                .id = -1,
+                                .text = name,
+                                .length = strlen(name),
+                                .special = true,
+                                .target = true });
 }
 
-void data_show(const batch *b, const dataset *d, const tokenizer *t, data_token_fn *fn, void *ud)
+static weft_status show_sequence(viewer *v, const batch *b, const dataset *d, int32_t s,
+                                 weft_error *err)
 {
-    for (int32_t s = 0; s < b->n_seq; s++) {
-        const batch_row *row = b->row + b->seq[s].first;
-        bool target = false;
-        const sequence *from = b->src ? &b->src->seq[b->seq[s].source] : NULL;
-        for (int32_t i = 0; from && i < from->n; i++)
-            show_token(t, s, b->src->row[from->first + i].id, false, fn, ud);
-        for (int32_t i = 0; i < b->seq[s].n; i++) {
-            const bool next = row[i].target != NO_TARGET && !d->labels;
-            show_token(t, s, row[i].id, d->make->ahead ? target : next, fn, ud);
-            target = next;
-        }
-        if (target && d->make->ahead)
-            show_token(t, s, row[b->seq[s].n - 1].target, true, fn, ud);
-        if (d->labels)
-            show_label(d->labels, s, row->target, fn, ud);
+    const batch_row *row = b->row + b->seq[s].first;
+    const sequence *from = b->src ? &b->src->seq[b->seq[s].source] : NULL;
+    weft_status status = WEFT_OK;
+    bool target = false;
+    for (int32_t i = 0; from && i < from->n && status == WEFT_OK; i++)
+        status = show_token(v, s, b->src->row[from->first + i].id, false, err);
+    for (int32_t i = 0; i < b->seq[s].n && status == WEFT_OK; i++) {
+        const bool next = row[i].target != NO_TARGET && !d->labels;
+        status = show_token(v, s, row[i].id, d->make->ahead ? target : next, err);
+        target = next;
     }
+    if (status == WEFT_OK && target && d->make->ahead)
+        status = show_token(v, s, row[b->seq[s].n - 1].target, true, err);
+    if (status == WEFT_OK && d->labels)
+        show_label(v, d->labels->name[row->target], s);
+    return status;
+}
+
+weft_status data_show(const batch *b, const dataset *d, const tokenizer *t, data_token_fn *fn,
+                      void *ud, weft_error *err)
+{
+    weft_status status = WEFT_OK;
+    for (int32_t s = 0; s < b->n_seq && status == WEFT_OK; s++) {
+        viewer v = { .fn = fn, .ud = ud };
+        status = decode_begin(&v.text, t, true, &d->corpus.host->mem, err);
+        if (status == WEFT_OK)
+            status = show_sequence(&v, b, d, s, err);
+        decode_end(&v.text);
+    }
+    return status;
 }

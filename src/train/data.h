@@ -99,13 +99,14 @@ int64_t data_targets(const data_part *p, uint64_t seed, int64_t i, int64_t n);
  * the last target included; of pairs the source first; behind a text its label. */
 typedef struct data_token {
     int32_t seq, id;  /* -1: no token, but the label */
-    const char *text; /* exact bytes; of special tokens as the file spells them */
+    const char *text; /* what it adds to its sequence; of special tokens as the file spells them */
     size_t length;
     bool special;
     bool target; /* there is a loss on it */
 } data_token;
 
 typedef void data_token_fn(void *ud, const data_token *t);
-void data_show(const batch *b, const dataset *d, const tokenizer *t, data_token_fn *fn, void *ud);
+weft_status data_show(const batch *b, const dataset *d, const tokenizer *t, data_token_fn *fn,
+                      void *ud, weft_error *err);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "gguf_build.h"
 #include "text/source.h"
+#include "train/corpus_open.h"
 #include "train/data.h"
 #include "train/learner.h"
 
@@ -1032,7 +1033,7 @@ static void eyes(void **state)
                 "{\"prompt\": \"Q\\n\", \"completion\": \"ab\xC3\xA9\"}\n{\"text\": \"xy\"}", o);
     assert_int_equal(data_room(&b, &l.data, 1, &l.err), WEFT_OK);
     assert_int_equal(data_fill(&b, &l.data.train, 0, 0, 1, &l.err), WEFT_OK);
-    data_show(&b, &l.data, &l.tokenizer, show, &s);
+    assert_int_equal(data_show(&b, &l.data, &l.tokenizer, show, &s, &l.err), WEFT_OK);
     assert_string_equal(s.text, "Q\n[ab][\xC3\xA9][<eos>]*x[y][<eos>]*");
     data_room_free(&b, &l.data);
     lesson_close(&l);

@@ -1,0 +1,140 @@
+#include "train/corpus_open.h"
+
+#include "train/documents.h"
+
+/* ---- files of ids ---------------------------------------------------------------------------- */
+
+static weft_status add_ids(corpus *c, file *f, weft_error *err)
+{
+    source s = { .file = *f };
+    *f = (file){ 0 };
+    const char *path = s.file.path;
+    weft_status status = shard_parse(&s.shard, s.file.data, s.file.size, path, err);
+    if (status == WEFT_OK && s.shard.n_vocab > c->n_vocab)
+        status = weft_fail(err, WEFT_EINVAL, "%s: ids of a vocabulary of %u, expected at most %u",
+                           path, s.shard.n_vocab, c->n_vocab);
+    for (uint64_t i = 0; status == WEFT_OK && i < s.shard.n_document; i++)
+        c->n_prompt += s.shard.document[i].quiet > 0;
+    if (status == WEFT_OK && s.shard.n_id > 0)
+        return corpus_add(c, &s, err);
+    source_free(&s, c->host);
+    return status;
+}
+
+/* Ids of two bytes are one document: nothing says where one ends. */
+static weft_status add_raw16(corpus *c, file *f, weft_error *err)
+{
+    source s = { .file = *f, .shard = { .ids = f->data, .width = 2, .n_vocab = c->n_vocab } };
+    *f = (file){ 0 };
+    s.shard.n_id = s.file.size / 2;
+    const uint64_t stranger = shard_find_stranger(&s.shard, c->n_vocab);
+    weft_status status = WEFT_OK;
+    if (s.file.size % 2 != 0)
+        status = weft_fail(err, WEFT_EFORMAT, "%s: %zu bytes are no ids of two bytes", s.file.path,
+                           s.file.size);
+    else if (stranger < s.shard.n_id)
+        status = weft_fail(err, WEFT_EFORMAT, "%s: id %llu is %u, in a vocabulary of %u",
+                           s.file.path, (unsigned long long)stranger, shard_id(&s.shard, stranger),
+                           c->n_vocab);
+    s.document = status == WEFT_OK
+                     ? mem_zalloc(&c->host->mem, 1, sizeof *s.document, "documents", err)
+                     : NULL;
+    if (!s.document) {
+        source_free(&s, c->host);
+        return err->code;
+    }
+    s.document[0] = (document){ s.shard.n_id, 0 };
+    s.shard.document = s.document;
+    s.shard.n_document = 1;
+    return corpus_add(c, &s, err);
+}
+
+/* ---- all files ------------------------------------------------------------------------------- */
+
+static data_kind kind_of(const file *f, const corpus_options *o)
+{
+    if (o->kind != DATA_BY_NAME)
+        return o->kind;
+    if (shard_is(f->data, f->size))
+        return DATA_IDS;
+    const data_kind kind = kind_by_name(f->path);
+    return kind == DATA_CSV && !o->labels ? DATA_TEXT : kind;
+}
+
+/* A text file, as its kind has it. */
+static weft_status add_texts(documents *d, const file *f, data_kind kind, weft_error *err)
+{
+    if (d->o->labels)
+        return documents_labelled(d, f, kind, err);
+    if (kind == DATA_CSV)
+        return weft_fail(err, WEFT_EINVAL, "%s: tables are for models that learn labels", f->path);
+    return kind == DATA_JSONL ? documents_jsonl(d, f, err)
+           : kind == DATA_TSV ? documents_tsv(d, f, err)
+                              : documents_text(d, f, err);
+}
+
+/* Reads one file; d is made when the first text comes. */
+static weft_status add_file(corpus *c, documents *d, const char *path, const corpus_options *o,
+                            uint64_t total, weft_error *err)
+{
+    file f;
+    weft_status status = file_open(&f, path, o->load, c->host, err);
+    if (status != WEFT_OK)
+        return status;
+    const uint64_t size = f.size;
+    const data_kind kind = kind_of(&f, o);
+    if ((kind == DATA_IDS || kind == DATA_RAW16) && o->labels) {
+        status = weft_fail(err, WEFT_EINVAL, "%s: ids, which have no labels", path);
+    } else if (kind == DATA_IDS || kind == DATA_RAW16) {
+        status = kind == DATA_IDS ? add_ids(c, &f, err) : add_raw16(c, &f, err);
+        d->done += size;
+    } else if (!o->tokenizer) {
+        status = weft_fail(err, WEFT_EINVAL, "%s: text needs a tokenizer", path);
+    } else {
+        const uint64_t done = d->done;
+        if (!d->pool)
+            status = documents_begin(d, c, o, total, err);
+        d->done = done;
+        if (status == WEFT_OK)
+            status = add_texts(d, &f, kind, err);
+    }
+    file_close(&f, c->host);
+    return status;
+}
+
+/* Bytes of all files, so that progress has an end. */
+static uint64_t measure(const char *const *path, int n_path, host *h)
+{
+    uint64_t total = 0, size;
+    for (int i = 0; i < n_path; i++) {
+        const int fd = h->io.open(h->io.ud, path[i]);
+        if (fd >= 0 && h->io.size(h->io.ud, fd, &size) == 0)
+            total += size;
+        if (fd >= 0)
+            h->io.close(h->io.ud, fd);
+    }
+    return total;
+}
+
+weft_status corpus_open(corpus *c, const char *const *path, int n_path, const corpus_options *o,
+                        host *h, weft_error *err)
+{
+    const uint32_t n_vocab = o->n_vocab ? o->n_vocab : o->tokenizer ? o->tokenizer->n_id : 0;
+    *c = (corpus){ .host = h, .n_vocab = n_vocab, .eos = o->eos };
+    documents d = { .mem = &h->mem };
+    if (n_vocab == 0)
+        return weft_fail(err, WEFT_EINVAL, "ids need a tokenizer, or the size of the vocabulary");
+    const uint64_t apart = o->progress && o->apart ? measure(&o->apart, 1, h) : 0;
+    const uint64_t total = o->progress ? measure(path, n_path, h) + apart : 0;
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < n_path && status == WEFT_OK; i++)
+        status = add_file(c, &d, path[i], o, total, err);
+    c->id_apart = c->n_id;
+    c->document_apart = c->n_document;
+    if (status == WEFT_OK && o->apart)
+        status = add_file(c, &d, o->apart, o, total, err);
+    documents_end(&d);
+    if (status != WEFT_OK)
+        corpus_close(c);
+    return status;
+}
