@@ -58,6 +58,22 @@ static weft_status copy_file(const char *from, const char *to, host *h, weft_err
     return status;
 }
 
+/* Runs keep a tokenizer.json and nothing else. */
+static weft_status check_kept(const char *from, host *h, weft_error *err)
+{
+    tokenizer t;
+    weft_status status = tokenizer_load(&t, from, NULL, WEFT_LOAD_COPY, h, err);
+    if (status != WEFT_OK)
+        return status;
+    if (strcmp(t.source, "tokenizer.json") != 0)
+        status = weft_fail(err, WEFT_EUNSUPPORTED,
+                           "%s: a tokenizer of format %s; a new model needs a tokenizer.json, "
+                           "which transformers writes of it",
+                           from, t.source);
+    tokenizer_free(&t);
+    return status;
+}
+
 /* The given tokenizer, with the file beside it that says which token ends a text. */
 static weft_status take_tokenizer(const char *from, const char *path, const char *config, host *h,
                                   weft_error *err)
@@ -70,7 +86,9 @@ static weft_status take_tokenizer(const char *from, const char *path, const char
         (size_t)snprintf(beside, sizeof beside, "%.*s%stokenizer_config.json", n, from,
                          n > 0 ? "/" : "") >= sizeof beside)
         return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", from);
-    const weft_status status = copy_file(file_path, path, h, err);
+    weft_status status = check_kept(from, h, err);
+    if (status == WEFT_OK)
+        status = copy_file(file_path, path, h, err);
     return status == WEFT_OK && path_exists(beside, h) ? copy_file(beside, config, h, err) : status;
 }
 
