@@ -268,6 +268,10 @@ bool cli_has_prompt(const prompt_options *p);
 int cli_prompt(const command *c, const prompt_options *p, const load_options *load,
                weft_tokenizer **tokenizer, int32_t **ids, int64_t *n);
 
+/* The ids of a text, which the caller frees; a text without tokens is an error. */
+int cli_encode(const command *c, const weft_tokenizer *t, const char *text, size_t length,
+               int32_t **ids, int64_t *n);
+
 /* How the next token is chosen: the options, and what they make. NULL after saying what is wrong,
  * with *code to exit with. */
 extern const option sampling_options[];

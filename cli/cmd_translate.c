@@ -13,12 +13,13 @@ static const char *source_vocabulary, *target_vocabulary, *begin_ids;
 static const char *attention;
 static int64_t n_beam = 1, n_best = 1, n_new = 256, attention_layer;
 static double length_penalty = 1;
-static bool json;
+static bool json, lines;
 
 static const option options[] = {
     OPTION_MODEL(load),
     OPTION_PROMPT(prompt),
     OPTION_FILE(prompt),
+    { 0, "lines", OPT_FLAG, &lines, NULL, 0, "each line is a text, and gives a line" },
     OPTION_IDS(prompt),
     { 'n', "predict", OPT_INT, &n_new, "N", SETTING,
       "most tokens to generate; -1: until the text ends (256)" },
@@ -32,7 +33,7 @@ static const option options[] = {
       "draw where each token of the text looks in the source, as SVG" },
     { 0, "attention-layer", OPT_INT, &attention_layer, "N", RARE,
       "... in this layer of the decoder, from 1 on (0: the mean over all)" },
-    OPTION_JSON(json, "print one JSON object"),
+    OPTION_JSON(json, "print one JSON object for each text"),
     { 0, "source-vocabulary", OPT_TEXT, &source_vocabulary, "FILE", RARE,
       "tokenizer of the source (the model's)" },
     { 0, "target-vocabulary", OPT_TEXT, &target_vocabulary, "FILE", RARE,
@@ -47,6 +48,7 @@ static const option options[] = {
 };
 
 static const char examples[] = "  weft translate ./opus-mt-en-de -p \"Good morning.\" --beams 4\n"
+                               "  weft translate ./opus-mt-en-de --lines -f news.en > news.de\n"
                                "  weft translate ./flan-t5-small -p \"summarize: ...\" -n 60\n"
                                "  weft translate ./opus-mt-en-de -p \"Good morning.\" "
                                "--attention morning.svg\n";
@@ -75,12 +77,19 @@ static const char *vocabulary(const char *given, const char *name, char *path, s
     return n > 0 && (size_t)n < size && access(path, F_OK) == 0 ? path : load.path;
 }
 
+/* Lines are read one by one, later. */
 static int read_source(job *j)
 {
     char path[4096];
+    weft_error err = { 0 };
     load_options from = load;
     from.path = vocabulary(source_vocabulary, "source_vocabulary.txt", path, sizeof path);
-    return cli_prompt(&command_translate, &prompt, &from, &j->source, &j->ids, &j->n);
+    if (!lines)
+        return cli_prompt(&command_translate, &prompt, &from, &j->source, &j->ids, &j->n);
+    if (!cli_has_prompt(&prompt))
+        return cli_usage(&command_translate, "which texts? Give a file of them: -f texts.en");
+    j->source = cli_tokenizer(from.path, &from, prompt.pre, &err);
+    return j->source ? 0 : cli_fail(&err);
 }
 
 static int open_target(job *j)
@@ -222,6 +231,40 @@ static int translate(const job *j, const weft_engine_options *engine_options)
     return code;
 }
 
+/* A line without text gives one without. */
+static int translate_line(job *j, const weft_engine_options *o, const char *text, size_t n)
+{
+    if (n == 0) {
+        puts(json ? "{\"texts\":[]}" : "");
+        return 0;
+    }
+    int code = cli_encode(&command_translate, j->source, text, n, &j->ids, &j->n);
+    if (!code)
+        code = translate(j, o);
+    free(j->ids);
+    j->ids = NULL;
+    return code;
+}
+
+static int translate_lines(job *j, const weft_engine_options *o)
+{
+    char *text = NULL;
+    size_t n = 0, next;
+    long long number = 1;
+    int code = cli_read(prompt.file ? prompt.file : "-", &text, &n);
+    for (size_t at = 0; !code && at < n; at = next, number++) {
+        const char *end = memchr(text + at, '\n', n - at);
+        const size_t length = end ? (size_t)(end - text) - at : n - at;
+        const bool crlf = length > 0 && text[at + length - 1] == '\r';
+        next = at + length + 1;
+        code = translate_line(j, o, text + at, length - crlf);
+        if (code)
+            fprintf(stderr, "weft: this was line %lld\n", number);
+    }
+    free(text);
+    return code;
+}
+
 /* ---- before it ------------------------------------------------------------------------------- */
 
 static int run_model(job *j, weft_engine_options *o)
@@ -245,7 +288,7 @@ static int run_model(job *j, weft_engine_options *o)
         return cli_fail(&err);
     const int64_t room = plan.n_ctx - j->n_begin + 1; /* the last token is not evaluated */
     n_new = n_new < room ? n_new : room;
-    return translate(j, o);
+    return lines ? translate_lines(j, o) : translate(j, o);
 }
 
 static int check_options(void)
@@ -259,6 +302,11 @@ static int check_options(void)
         return cli_usage(c, "--beams: %lld is not in 1 to %d", (long long)n_beam, WEFT_MAX_BEAM);
     if (n_best < 1 || n_best > n_beam)
         return cli_usage(c, "--n-best: %lld is not in 1 to --beams", (long long)n_best);
+    if (lines && (prompt.text || prompt.ids || attention))
+        return cli_usage(c, "--lines is for --file and piped input%s",
+                         attention ? "; a map shows one text" : "");
+    if (lines && n_best > 1 && !json)
+        return cli_usage(c, "--lines gives a line for each text; with --n-best use --json");
     if (attention_layer != 0 && !attention)
         return cli_usage(c, "--attention-layer is for --attention");
     return 0;

@@ -154,9 +154,8 @@ bool cli_has_prompt(const prompt_options *p)
     return p->text || p->file || p->ids || is_piped();
 }
 
-/* The ids of a text, which the caller frees. */
-static int encode(const command *c, const weft_tokenizer *t, const char *text, size_t length,
-                  int32_t **ids, int64_t *n)
+int cli_encode(const command *c, const weft_tokenizer *t, const char *text, size_t length,
+               int32_t **ids, int64_t *n)
 {
     weft_error err = { 0 };
     weft_tokens *k = weft_tokenizer_encode(t, text, length, NULL, &err);
@@ -185,7 +184,7 @@ static int encode_file(const command *c, const weft_tokenizer *t, const char *pa
     if (!code && length > 0 && text[length - 1] == '\n')
         length--;
     if (!code)
-        code = encode(c, t, text, length, ids, n);
+        code = cli_encode(c, t, text, length, ids, n);
     free(text);
     return code;
 }
@@ -203,6 +202,6 @@ int cli_prompt(const command *c, const prompt_options *p, const load_options *lo
     *tokenizer = cli_tokenizer(load->path, load, p->pre, &err);
     if (!*tokenizer)
         return cli_fail(&err);
-    return p->text ? encode(c, *tokenizer, p->text, strlen(p->text), ids, n)
+    return p->text ? cli_encode(c, *tokenizer, p->text, strlen(p->text), ids, n)
                    : encode_file(c, *tokenizer, p->file ? p->file : "-", ids, n);
 }

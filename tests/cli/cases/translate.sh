@@ -10,6 +10,10 @@ try "$WEFT" translate "$GOLDEN/t5" --ids 4 --beams 2 --n-best 3
 try "$WEFT" translate "$GOLDEN/t5" --ids 4 -n 0
 try "$WEFT" translate "$GOLDEN/t5" -p text
 try "$WEFT" run "$GOLDEN/t5" --ids 4
+try "$WEFT" translate "$GOLDEN/t5" --ids 4 --lines
+try "$WEFT" translate "$GOLDEN/t5" --lines --attention map.svg
+try "$WEFT" translate "$GOLDEN/t5" --lines --beams 2 --n-best 2
+try "$WEFT" translate "$GOLDEN/t5" --lines </dev/null
 # A picture of where a text looked: a cell for each of its tokens and each of the source's, and a frame.
 for model in t5 bart; do
     try "$WEFT" translate "$GOLDEN/$model" --ids 4,5,6 -n 5 --begin 7 --attention map.svg
@@ -29,5 +33,10 @@ try "$WEFT" translate aren -p "آتزمون"
 try "$WEFT" translate aren -p "آتزمون" --beams 4
 "$WEFT" translate aren -p "آتزمون" --beams 4 --n-best 3 | sed 's/\(\.[0-9][0-9]\)[0-9]*/\1/g'
 echo "آزا" | "$WEFT" translate aren --json | sed 's/\(\.[0-9][0-9]\)[0-9]*/\1/g'
+# A line for each line, empty ones and the last without its end included.
+printf 'آتزمون\n\nآزا\r\nآتزمون' | "$WEFT" translate aren --lines --beams 4
+printf '\nآزا\n' | "$WEFT" translate aren --lines --json | sed 's/\(\.[0-9][0-9]\)[0-9]*/\1/g'
+awk 'BEGIN { print "آزا"; while (n++ < 3000) printf "آ"; print "" }' >long
+try "$WEFT" translate aren --lines -f long
 try "$WEFT" translate aren -p "آتزمون" --attention map.svg
 grep -o 'a looks at آ: 0.7' map.svg
