@@ -55,7 +55,8 @@ static const char examples[] = "  weft translate ./opus-mt-en-de -p \"Good morni
 
 static const char about[] =
     "The tokenizer puts around the source what the model wants there. It is the\n"
-    "model's, or source_vocabulary.txt and target_vocabulary.txt in its directory.\n"
+    "model's, or source_vocabulary.txt and target_vocabulary.txt in its directory,\n"
+    "or Marian's source.spm, target.spm and vocab.json.\n"
     "Of generation_config.json only the tokens that end a text are used.\n";
 
 typedef struct job {
@@ -68,13 +69,18 @@ typedef struct job {
 
 /* ---- tokenizers ------------------------------------------------------------------------------ */
 
-/* What was given; or the file of that name in the model's directory; or what the model has. */
-static const char *vocabulary(const char *given, const char *name, char *path, size_t size)
+/* What was given; or the file of that name in the model's directory, OpenNMT's or Marian's; or what
+ * the model has. */
+static const char *vocabulary(const char *given, const char *letters, const char *pieces,
+                              char *path, size_t size)
 {
-    if (given)
-        return given;
-    const int n = snprintf(path, size, "%s/%s", load.path, name);
-    return n > 0 && (size_t)n < size && access(path, F_OK) == 0 ? path : load.path;
+    const char *const names[] = { letters, pieces };
+    for (int i = 0; i < 2 && !given; i++) {
+        const int n = snprintf(path, size, "%s/%s", load.path, names[i]);
+        if (n > 0 && (size_t)n < size && access(path, F_OK) == 0)
+            return path;
+    }
+    return given ? given : load.path;
 }
 
 /* Lines are read one by one, later. */
@@ -83,7 +89,8 @@ static int read_source(job *j)
     char path[4096];
     weft_error err = { 0 };
     load_options from = load;
-    from.path = vocabulary(source_vocabulary, "source_vocabulary.txt", path, sizeof path);
+    from.path = vocabulary(source_vocabulary, "source_vocabulary.txt", "source.spm", path,
+                           sizeof path);
     if (!lines)
         return cli_prompt(&command_translate, &prompt, &from, &j->source, &j->ids, &j->n);
     if (!cli_has_prompt(&prompt))
@@ -99,8 +106,8 @@ static int open_target(job *j)
     if (prompt.ids && !target_vocabulary)
         return 0; /* ids in, ids out */
     j->target = cli_tokenizer(
-        vocabulary(target_vocabulary, "target_vocabulary.txt", path, sizeof path), &load,
-        prompt.pre, &err);
+        vocabulary(target_vocabulary, "target_vocabulary.txt", "target.spm", path, sizeof path),
+        &load, prompt.pre, &err);
     return j->target ? 0 : cli_fail(&err);
 }
 

@@ -228,7 +228,7 @@ static weft_status check_learned(const weft_train_options *o, const tokenizer *t
                          "%s: the tokenizer has neither [MASK] nor <mask>, or the model has no row "
                          "for it",
                          t->path);
-    if (of->n_vocab_src > 0 && of->n_vocab_src < of->n_vocab)
+    if ((of->n_vocab_src > 0 && of->n_vocab_src < of->n_vocab) || strcmp(t->source, "marian") == 0)
         return weft_fail(err, WEFT_EUNSUPPORTED,
                          "%s: source and target have vocabularies of their own, for which there "
                          "is no tokenizer to train with",

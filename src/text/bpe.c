@@ -349,17 +349,20 @@ static void merge_long(const bpe *m, symbols *s, heap *h)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* SentencePiece: a symbol that is no piece becomes its bytes, or unk; a run of unks is one. */
-static void put_unknown(const bpe *m, const char *word, size_t at, size_t end, bool again, ids *out)
+/* SentencePiece: a symbol that is no piece becomes its bytes, or unk; a run of unks, which began at
+ * `run`, is one. */
+static void put_unknown(const bpe *m, const char *word, size_t at, size_t end, size_t run, ids *out)
 {
+    const uint32_t id = vocab_find_or(m->names, word + run, end - run, m->unk);
     if (m->fallback) {
         for (; at < end; at++)
             ids_put(out, m->spell[(uint8_t)word[at]], at + 1);
-    } else if (again) {
+    } else if (run < at) {
+        out->id[out->n - 1] = id;
         if (out->ends)
             out->end[out->n - 1] = (uint32_t)end;
-    } else if (m->unk != NO_ID) {
-        ids_put(out, m->unk, end);
+    } else if (id != NO_ID) {
+        ids_put(out, id, end);
     }
 }
 
@@ -369,14 +372,16 @@ static bool put_ids(const bpe *m, const symbols *s, const char *word, size_t n, 
     if (!ids_reserve(out, m->piece_unk ? n : s->n, err))
         return false;
     bool unknown = false;
+    size_t run = 0; /* where what is unknown began */
     for (size_t i = 0; i < s->n; i++) {
         const size_t end = i + 1 < s->n ? s->at[i + 1] : n;
         if (!m->piece_unk || s->id[i] < m->vocab->n) {
             ids_put(out, s->id[i], end);
             unknown = false;
         } else {
-            put_unknown(m, word, s->at[i], end, unknown && m->unk != NO_ID, out);
-            unknown = true;
+            run = unknown ? run : s->at[i];
+            put_unknown(m, word, s->at[i], end, run, out);
+            unknown = m->unk != NO_ID;
         }
     }
     return true;

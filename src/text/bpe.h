@@ -35,6 +35,7 @@ typedef struct bpe {
     bool piece_unk;      /* SentencePiece: what is unknown is resolved after merging */
     bool cut_at_bar;     /* no token has U+2581 behind another letter: words may be cut before it */
     uint32_t unk;        /* or NO_ID */
+    const vocab *names;  /* Marian: where a run of unknown letters may have an id; or NULL */
     uint32_t byte[256];  /* byte level: ids of bytes; otherwise of ASCII characters */
     uint32_t spell[256]; /* fallback: ids of "<0x00>" to "<0xFF>" */
     const char *prefix, *suffix; /* of inner and last symbols; NULL: none */

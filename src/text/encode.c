@@ -296,7 +296,7 @@ static const added *next_added(const tokenizer *t, const added_set *set, const p
 
 static bool counts(const encoder *e, const added *a, const piece *p, size_t at, size_t end)
 {
-    if (a->special && !e->parse_special)
+    if ((a->special && !e->parse_special) || (a->first && at > 0))
         return false;
     return !a->single_word || (!word_before(p->s, at) && !word_after(p->s, p->n, end));
 }
@@ -406,12 +406,26 @@ static bool encode_replaced(encoder *e, const piece *p)
     return !w->failed && valid_stage(e, &q);
 }
 
+/* Pieces that are no tokens become the unknown one. */
+static void say_known(encoder *e, size_t from)
+{
+    const tokenizer *t = e->t;
+    const uint32_t unk = t->kind == MODEL_BPE ? t->bpe.unk : t->unigram.unk;
+    for (size_t i = from; i < e->ids.n; i++)
+        if (e->ids.id[i] >= t->n_id)
+            e->ids.id[i] = unk;
+}
+
 static bool encode_text(encoder *e, const char *text, size_t n)
 {
     const piece p = { .s = text, .n = n };
-    if (valid_run(text, n, 0) == n)
-        return valid_stage(e, &p);
-    return e->t->byte_level ? encode_bytes(e, &p) : encode_replaced(e, &p);
+    const size_t before = e->ids.n;
+    const bool good = valid_run(text, n, 0) == n ? valid_stage(e, &p)
+                      : e->t->byte_level         ? encode_bytes(e, &p)
+                                                 : encode_replaced(e, &p);
+    if (good && e->t->n_silent > 0)
+        say_known(e, before);
+    return good;
 }
 
 /* ---- template, truncation, padding ----------------------------------------------------------- */

@@ -193,10 +193,38 @@ static weft_status load_pair(tokenizer *t, const file *table, const char *pre, w
     return status;
 }
 
+/* source.spm or target.spm, with the file that numbers their pieces. */
+static weft_status load_marian(tokenizer *t, const file *model, const char *numbers,
+                               weft_error *err)
+{
+    file table = { 0 };
+    weft_status status = file_open(&table, numbers, WEFT_LOAD_COPY, t->host, err);
+    if (status != WEFT_OK)
+        return status;
+    t->source = "marian";
+    status = source_marian(t, model->data, model->size, table.data, table.size, err);
+    file_close(&table, t->host);
+    return status;
+}
+
+/* The vocabulary beside one of Marian's models: the target may have its own. */
+static bool find_numbers(char to[PATH_MOST], const file *f, const tokenizer *t, weft_error *err)
+{
+    static const char *const names[] = { "target_vocab.json", "vocab.json" };
+    const int first = text_ends_with(f->path, "target.spm") ? 0 : 1;
+    for (int i = first; i < 2 && text_ends_with(f->path, ".spm"); i++)
+        if (beside(to, f->path, false, names[i], err) == WEFT_OK && path_exists(to, t->host))
+            return true;
+    return false;
+}
+
 static weft_status from_file(tokenizer *t, const file *f, const char *pre, weft_error *err)
 {
+    char numbers[PATH_MOST];
     if (text_ends_with(f->path, "vocab.json"))
         return load_pair(t, f, pre, err);
+    if (find_numbers(numbers, f, t, err))
+        return load_marian(t, f, numbers, err);
     if (looks_like_json(f)) {
         t->source = "tokenizer.json";
         return source_json(t, f->data, f->size, err);
@@ -270,7 +298,7 @@ static weft_status load_gguf(tokenizer *t, const char *pre, weft_load load, weft
 static weft_status open_inside(file *f, const char *path, weft_load load, host *h, weft_error *err)
 {
     static const char *const names[] = { "tokenizer.json", "tokenizer.model", "spiece.model",
-                                         "vocab.json", "vocab.txt" };
+                                         "source.spm",     "vocab.json",      "vocab.txt" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char inner[PATH_MOST];
         const weft_status status = beside(inner, path, true, names[i], err);
@@ -280,8 +308,8 @@ static weft_status open_inside(file *f, const char *path, weft_load load, host *
             return file_open(f, inner, load, h, err);
     }
     return weft_fail(err, WEFT_EIO,
-                     "%s: no tokenizer.json, tokenizer.model, spiece.model, vocab.json or "
-                     "vocab.txt here; put the one that came with the model beside its weights",
+                     "%s: no tokenizer.json, tokenizer.model, spiece.model, source.spm, vocab.json "
+                     "or vocab.txt here; put the one that came with the model beside its weights",
                      path);
 }
 

@@ -15,6 +15,8 @@ weft_status tokenizer_load(tokenizer *t, const char *path, const char *pre, weft
 weft_status source_json(tokenizer *t, const uint8_t *data, size_t size, weft_error *err);
 weft_status source_gguf(tokenizer *t, const container *c, const char *pre, weft_error *err);
 weft_status source_sentencepiece(tokenizer *t, const uint8_t *data, size_t size, weft_error *err);
+weft_status source_marian(tokenizer *t, const uint8_t *data, size_t size, const uint8_t *table,
+                          size_t table_size, weft_error *err);
 weft_status source_tiktoken(tokenizer *t, const uint8_t *data, size_t size, const char *pre,
                             weft_error *err);
 weft_status source_llama2c(tokenizer *t, const uint8_t *data, size_t size, weft_error *err);
@@ -45,7 +47,16 @@ bool pre_of_patterns(const char *const *pattern, int n, bool keeps_words, char n
 
 /* ---- SentencePiece's pieces, from whichever file --------------------------------------------- */
 
-enum { PIECE_NORMAL = 1, PIECE_UNKNOWN, PIECE_CONTROL, PIECE_USER, PIECE_UNUSED, PIECE_BYTE };
+/* As the files number them; the last is weft's own: text never becomes it, and it becomes text. */
+enum {
+    PIECE_NORMAL = 1,
+    PIECE_UNKNOWN,
+    PIECE_CONTROL,
+    PIECE_USER,
+    PIECE_UNUSED,
+    PIECE_BYTE,
+    PIECE_FOREIGN,
+};
 
 typedef struct sp_spec {
     uint8_t *type; /* [n] */

@@ -5,7 +5,10 @@
  *                   3 normalizer  { 2 charsmap  3 prefix  4 squeeze  5 escape }
  *
  * Every field is a key (number << 3 | wire) and a value: 0 a varint, 1 eight bytes, 2 a length and
- * so many bytes, 5 four bytes. */
+ * so many bytes, 5 four bytes.
+ *
+ * Marian has one such model for the source and one for the text, and a vocab.json that numbers the
+ * pieces of both. */
 #include "base/checked.h"
 #include "base/utf8.h"
 #include "text/source.h"
@@ -214,39 +217,173 @@ static uint64_t count_pieces(const uint8_t *data, size_t size)
     return n;
 }
 
-weft_status source_sentencepiece(tokenizer *t, const uint8_t *data, size_t size, weft_error *err)
+static bool room_for(model_file *m, uint64_t n, weft_error *err)
 {
+    arena *store = &m->t->store;
+    m->entry = arena_alloc(store, n * sizeof *m->entry, err); /* bounded: n <= 2 VOCAB_MAX */
+    m->type = arena_alloc(store, n, err);
+    m->score = arena_alloc(store, n * sizeof *m->score, err);
+    if (!m->entry || !m->type || !m->score)
+        return false;
+    memset(m->entry, 0, n * sizeof *m->entry);
+    return true;
+}
+
+static weft_status read_model(model_file *m, const uint8_t *data, size_t size, weft_error *err)
+{
+    const tokenizer *t = m->t;
     const uint64_t n = count_pieces(data, size);
-    model_file m = { .t = t, .kind = 1, .bos = 1, .eos = 2 };
-    m.spec = (sp_spec){ .prefix = true, .squeeze = true, .escape = true, .unk = NO_ID };
     if (n == 0 || n > VOCAB_MAX)
         return weft_fail(err, WEFT_EFORMAT, "%s: not a SentencePiece model: %llu pieces", t->path,
                          (unsigned long long)n);
-    m.entry = arena_alloc(&t->store, n * sizeof *m.entry, err); /* bounded: n <= VOCAB_MAX */
-    m.type = arena_alloc(&t->store, n, err);
-    m.score = arena_alloc(&t->store, n * sizeof *m.score, err);
-    if (!m.entry || !m.type || !m.score)
+    if (!room_for(m, n, err))
         return WEFT_ENOMEM;
-    memset(m.entry, 0, n * sizeof *m.entry);
-    weft_status status = read_fields(&m, data, size, err);
+    m->kind = 1;
+    m->bos = 1;
+    m->eos = 2;
+    m->spec = (sp_spec){ .prefix = true, .squeeze = true, .escape = true, .unk = NO_ID };
+    const weft_status status = read_fields(m, data, size, err);
     if (status != WEFT_OK)
         return status;
-    if (m.kind != 1 && m.kind != 2)
+    if (m->kind != 1 && m->kind != 2)
         return weft_fail(
             err, WEFT_EUNSUPPORTED,
             "%s: a SentencePiece model of kind %llu; unigram (1) and BPE (2) are known", t->path,
-            (unsigned long long)m.kind);
-    if (m.spec.unk == NO_ID)
+            (unsigned long long)m->kind);
+    if (m->spec.unk == NO_ID)
         return weft_fail(err, WEFT_EFORMAT, "%s: no piece is marked as the unknown one", t->path);
-    m.spec.suffix = m.spec.suffix && m.spec.prefix;
-    m.spec.prefix = m.spec.prefix && !m.spec.suffix;
-    m.spec.type = m.type;
-    m.spec.score = m.score;
-    m.spec.unigram = m.kind == 1;
-    status = sp_vocab(t, m.n, m.type, piece_text, &m, err);
-    if (status == WEFT_OK)
-        status = sp_model(t, &m.spec, err);
+    m->spec.suffix = m->spec.suffix && m->spec.prefix;
+    m->spec.prefix = m->spec.prefix && !m->spec.suffix;
+    m->spec.unigram = m->kind == 1;
+    return WEFT_OK;
+}
+
+static weft_status make_model(model_file *m, weft_error *err)
+{
+    m->spec.type = m->type;
+    m->spec.score = m->score;
+    const weft_status status = sp_vocab(m->t, m->n, m->type, piece_text, m, err);
+    return status == WEFT_OK ? sp_model(m->t, &m->spec, err) : status;
+}
+
+weft_status source_sentencepiece(tokenizer *t, const uint8_t *data, size_t size, weft_error *err)
+{
+    model_file m = { .t = t };
+    weft_status status = read_model(&m, data, size, err);
+    if (status != WEFT_OK)
+        return status;
+    status = make_model(&m, err);
     t->bos = m.bos >= 0 && m.bos < m.n && m.type[m.bos] == PIECE_CONTROL ? (int32_t)m.bos : -1;
     t->eos = m.eos >= 0 && m.eos < m.n && m.type[m.eos] == PIECE_CONTROL ? (int32_t)m.eos : -1;
+    return status;
+}
+
+/* ---- Marian ---------------------------------------------------------------------------------- */
+
+/* The vocabulary that numbers the pieces, every id of which has a text. */
+static weft_status read_numbers(tokenizer *t, vocab *to, const uint8_t *data, size_t size,
+                                weft_error *err)
+{
+    json_section_begin(&t->host->mem);
+    json_t *root = json_read(data, size, false, "vocab.json", err);
+    const weft_status status = root ? hf_vocab(t, root, NULL, "vocab", err) : err->code;
+    json_section_end();
+    if (status != WEFT_OK)
+        return status;
+    *to = t->vocab;
+    for (uint32_t id = 0; id < to->n; id++)
+        if (!vocab_has(to, id) || to->length[id] == 0)
+            return weft_fail(err, WEFT_EFORMAT, "%s: vocab.json gives id %u to no text", t->path,
+                             id);
+    return WEFT_OK;
+}
+
+static weft_status mark(model_file *m, const vocab *v, const char *text, uint8_t type, bool needed,
+                        uint32_t *id, weft_error *err)
+{
+    *id = vocab_find(v, text, strlen(text));
+    if (*id != NO_ID)
+        m->type[*id] = type;
+    return *id != NO_ID || !needed
+               ? WEFT_OK
+               : weft_fail(err, WEFT_EFORMAT, "%s: vocab.json has no %s", m->t->path, text);
+}
+
+/* Pieces get the ids of a vocabulary. What the vocabulary has besides is said by the other model;
+ * pieces that it does not have come behind all ids, and are never said. */
+static weft_status renumber(model_file *m, const vocab *v, weft_error *err)
+{
+    const model_file old = *m;
+    uint32_t next = v->n, pad, eos;
+    if (!room_for(m, (uint64_t)v->n + old.n, err))
+        return WEFT_ENOMEM;
+    for (uint32_t id = 0; id < v->n; id++) {
+        m->entry[id] = (entry){ vocab_text(v, id), v->length[id] };
+        m->type[id] = PIECE_FOREIGN;
+        m->score[id] = 0;
+    }
+    for (uint32_t i = 0; i < old.n; i++) {
+        const uint32_t found = vocab_find(v, old.entry[i].text, old.entry[i].length);
+        const uint32_t id = found != NO_ID ? found : next++;
+        m->entry[id] = old.entry[i];
+        m->type[id] = old.type[i];
+        m->score[id] = old.score[i];
+    }
+    m->n = next;
+    m->t->n_silent = next - v->n;
+    weft_status status = mark(m, v, "<unk>", PIECE_UNKNOWN, true, &m->spec.unk, err);
+    if (status == WEFT_OK)
+        status = mark(m, v, "</s>", PIECE_CONTROL, true, &eos, err);
+    if (status == WEFT_OK)
+        status = mark(m, v, "<pad>", PIECE_CONTROL, false, &pad, err);
+    if (status == WEFT_OK)
+        m->t->eos = (int32_t)eos;
+    return status;
+}
+
+static bool is_language(const char *s, size_t n)
+{
+    return n > 4 && memcmp(s, ">>", 2) == 0 && memcmp(s + n - 2, "<<", 2) == 0;
+}
+
+/* ">>fra<<": the language that is wanted, before a source. */
+static weft_status add_languages(tokenizer *t, const vocab *v, weft_error *err)
+{
+    size_t n = 0;
+    for (uint32_t id = 0; id < v->n; id++)
+        n += is_language(vocab_text(v, id), v->length[id]);
+    if (n == 0)
+        return WEFT_OK;
+    added *all = arena_alloc(&t->store, ((size_t)t->n_added + n) * sizeof *all, err);
+    if (!all)
+        return WEFT_ENOMEM;
+    if (t->n_added > 0)
+        memcpy(all, t->added, (size_t)t->n_added * sizeof *all);
+    t->added = all;
+    for (uint32_t id = 0; id < v->n; id++)
+        if (is_language(vocab_text(v, id), v->length[id]))
+            all[t->n_added++] = (added){
+                .content = vocab_text(v, id), .length = v->length[id], .id = id, .first = true
+            };
+    return WEFT_OK;
+}
+
+weft_status source_marian(tokenizer *t, const uint8_t *data, size_t size, const uint8_t *table,
+                          size_t table_size, weft_error *err)
+{
+    model_file m = { .t = t };
+    vocab *numbers = arena_alloc(&t->store, sizeof *numbers, err);
+    weft_status status = numbers ? read_numbers(t, numbers, table, table_size, err) : WEFT_ENOMEM;
+    if (status == WEFT_OK)
+        status = read_model(&m, data, size, err);
+    if (status == WEFT_OK)
+        status = renumber(&m, numbers, err);
+    if (status == WEFT_OK)
+        status = make_model(&m, err);
+    if (status == WEFT_OK)
+        status = add_languages(t, numbers, err);
+    t->unigram.names = t->bpe.names = numbers;
+    if (status == WEFT_OK)
+        template_simple(t, NO_ID, (uint32_t)t->eos);
     return status;
 }

@@ -222,7 +222,7 @@ static weft_status build_added(tokenizer *t, weft_error *err)
 
 weft_status tokenizer_finish(tokenizer *t, weft_error *err)
 {
-    t->n_id = t->vocab.n;
+    t->n_id = t->vocab.n - t->n_silent;
     if (t->single.n == 0)
         template_simple(t, NO_ID, NO_ID);
     weft_status status = build_added(t, err);

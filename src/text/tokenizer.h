@@ -23,6 +23,7 @@ typedef struct added {
     size_t length;
     uint32_t id;
     bool special, single_word, left, right, normalized;
+    bool first;         /* only where the text begins */
     const char *folded; /* normalised: what it is decoded to; or NULL */
     size_t folded_length;
 } added;
@@ -94,9 +95,10 @@ typedef struct tokenizer {
     const char *path;
     vocab vocab; /* tokens as the file spells them */
     vocab bytes; /* the exact bytes of each, without a hash entry where text cannot give them */
-    uint8_t *special; /* [n_id] tokens that stand for no text */
-    uint8_t *is_byte; /* [n_id] "<0x0A>" of SentencePiece, or NULL */
-    uint32_t n_id;    /* ids are below this */
+    uint8_t *special;  /* [n_id] tokens that stand for no text */
+    uint8_t *is_byte;  /* [n_id] "<0x0A>" of SentencePiece, or NULL */
+    uint32_t n_id;     /* ids are below this */
+    uint32_t n_silent; /* pieces behind them that are no tokens: the unknown one stands for them */
 
     added *added;
     int n_added;

@@ -78,6 +78,8 @@ static bool put_piece(const unigram *m, const char *word, uint32_t id, size_t be
     }
     if (!ids_reserve(out, bytes ? end - begin : 1, err))
         return false;
+    if (!bytes && id == m->unk)
+        id = vocab_find_or(m->names, word + begin, end - begin, id);
     if (!bytes)
         ids_put(out, id, end);
     for (size_t i = begin; bytes && i < end; i++)

@@ -9,13 +9,15 @@
 #define WEFT_TEXT_UNIGRAM_H
 
 #include "text/trie.h"
+#include "text/vocab.h"
 
 typedef struct unigram {
     trie trie;
     double *score; /* [n_vocab] */
     uint8_t *user; /* [n_vocab] SentencePiece: user-defined pieces win always; or NULL */
     double least;
-    uint32_t unk; /* or NO_ID */
+    uint32_t unk;       /* or NO_ID */
+    const vocab *names; /* Marian: where a run of unknown letters may have an id; or NULL */
     bool in_float;
     bool fallback;
     uint32_t spell[256];

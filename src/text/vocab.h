@@ -33,6 +33,13 @@ void vocab_name(vocab *v, uint32_t id, const char *text, size_t length);
 /* NO_ID if there is none. */
 uint32_t vocab_find(const vocab *v, const char *text, size_t length);
 
+/* What is unknown may have a number in another vocabulary, which may be NULL. */
+static inline uint32_t vocab_find_or(const vocab *v, const char *text, size_t length, uint32_t unk)
+{
+    const uint32_t id = v ? vocab_find(v, text, length) : NO_ID;
+    return id != NO_ID ? id : unk;
+}
+
 static inline bool vocab_has(const vocab *v, uint32_t id)
 {
     return id < v->n && v->length[id] != NO_ID;

@@ -52,6 +52,10 @@ static weft_status load(tokenizer *t, life_kind kind, const uint8_t *data, size_
     case LIFE_LETTERS:
         status = source_letters(t, data, size, err);
         break;
+    case LIFE_MARIAN:
+        status = source_marian(t, zero ? zero + 1 : data, zero ? size - first - 1 : 0, data, first,
+                               err);
+        break;
     default:
         return load_gguf(t, data, size, h, err);
     }
@@ -61,7 +65,7 @@ static weft_status load(tokenizer *t, life_kind kind, const uint8_t *data, size_
 static const char *check_ids(const tokenizer *t, const encoding *k, size_t n)
 {
     for (size_t i = 0; i < k->n; i++) {
-        if (!vocab_has(&t->vocab, k->id[i]))
+        if (!vocab_has(&t->vocab, k->id[i]) || k->id[i] >= t->n_id)
             return "an id that is no token";
         if (k->from && (k->from[i] > k->to[i] || k->to[i] > n))
             return "a token from outside the text";

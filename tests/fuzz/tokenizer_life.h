@@ -14,6 +14,7 @@ typedef enum life_kind {
     LIFE_GGUF,
     LIFE_MERGES, /* vocab.json, a zero byte, merges.txt */
     LIFE_LETTERS,
+    LIFE_MARIAN, /* vocab.json, a zero byte, the model */
     N_LIFE,
 } life_kind;
 

@@ -192,7 +192,18 @@ typedef struct sample {
     bytes file;
 } sample;
 
-#define N_SAMPLE 14
+static bytes marian_file(int kind)
+{
+    static const char table[] = "{\"</s>\": 0, \"<unk>\": 1, \"lo\": 2, \">>fra<<\": 3, \"l\": 4, "
+                                "\"w\": 5, \"Wort\": 6, \"\xE2\x96\x81low\": 7, \"<pad>\": 8}";
+    bytes b = { 0 }, model = model_file(kind, false);
+    put(&b, table, sizeof table);
+    put(&b, model.at, model.n);
+    free(model.at);
+    return b;
+}
+
+#define N_SAMPLE 16
 
 static void make_samples(sample s[N_SAMPLE])
 {
@@ -211,6 +222,8 @@ static void make_samples(sample s[N_SAMPLE])
         { "merges", LIFE_MERGES, merges_file() },
         { "pieces-unk", LIFE_SENTENCEPIECE, model_file(2, false) },
         { "letters", LIFE_LETTERS, letters_file() },
+        { "marian", LIFE_MARIAN, marian_file(1) },
+        { "marian-pieces", LIFE_MARIAN, marian_file(2) },
     };
     memcpy(s, all, sizeof all);
 }
