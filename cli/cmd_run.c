@@ -1,6 +1,7 @@
 /* weft run - continue a prompt: text that comes as it is made, or one JSON object. */
 #include "cli.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -392,6 +393,19 @@ static bool session_exists(void)
     return session_path && access(session_path, F_OK) == 0;
 }
 
+/* Can it be kept? Better asked before the text is made than behind it. */
+static int check_session(void)
+{
+    char directory[4096];
+    const char *slash = session_path ? strrchr(session_path, '/') : NULL;
+    const int n = slash == session_path ? 1 : slash ? (int)(slash - session_path) : 0;
+    snprintf(directory, sizeof directory, "%.*s", n ? n : 1, n ? session_path : ".");
+    if (!session_path || access(directory, W_OK) == 0)
+        return 0;
+    fprintf(stderr, "weft: %s: %s\n", session_path, strerror(errno));
+    return 1;
+}
+
 /* Without a prompt, a kept session goes on where it is. */
 static int prompt_of_session(job *j)
 {
@@ -488,6 +502,8 @@ static int run_main(void)
     int code = check_options();
     if (!code)
         code = cli_engine_options(c, &shape, &engine_options);
+    if (!code)
+        code = check_session();
     if (code)
         return code;
     if (!n_beam) /* a search cannot be stopped half way: Ctrl-C ends the program */

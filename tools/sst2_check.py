@@ -4,11 +4,12 @@ that others have trained.
 
     sst2_check.py WEFT ASSETS WORK [--seeds 3] [--model MINILM] [--threads N]
 
-ASSETS/data has sst2, ag-news-test, stsb-en, wikitext-2, tinystories-slice and multi30k-en-de. Makes a
-tokenizer and a model that fills masks from their texts, of SST-2 those of train.tsv alone; then trains a
-classifier for each seed from nothing and one from that model, all of one shape and on the same labels, and
-prints how many of test.tsv each gets right; and so for the weights at MINILM, if they are given. A naive
-Bayes of words stands beside them. WORK must not exist.
+ASSETS/data has sst2, ag-news-test, stsb-en, wikitext-2, tinystories-slice and multi30k-en-de; Debian's
+wordnet-base has what English words mean. Makes a tokenizer and a model that fills masks from their texts, of
+SST-2 those of train.tsv alone, four times; then trains a classifier for each seed from nothing and one from
+that model, all of one shape, with one tokenizer and on the same labels, and prints how many of test.tsv each
+gets right; and so for the weights at MINILM, if they are given. A naive Bayes of words stands beside them.
+WORK must not exist.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import csv
 import gzip
 import json
 import math
+import re
 import statistics
 import subprocess
 import sys
@@ -48,9 +50,21 @@ def naive_bayes(train, test):
     return sum(max(words, key=lambda k: score(x, k)) == y for x, y in test) / len(test)
 
 
-def gather_texts(data, to):
+def glosses(directory):
+    """'bad, awful : of poor quality', a line for each meaning that WordNet knows."""
+    for part in ["adj", "adv", "noun", "verb"]:
+        for line in (directory / f"data.{part}").read_text(encoding="latin-1").split("\n"):
+            if " | " not in line or line.startswith("  "):
+                continue
+            entry, gloss = line.split(" | ", 1)
+            fields = entry.split()
+            words = fields[4 : 4 + 2 * int(fields[3], 16) : 2]
+            yield ", ".join(re.sub(r"\(\w+\)$", "", w).replace("_", " ") for w in words) + " : " + gloss
+
+
+def gather_texts(data, wordnet, to):
     """A line for each text that has something to say about English, without labels."""
-    lines = [x for x, _ in read_labelled(data / "sst2/train.tsv")]
+    lines = 4 * [x for x, _ in read_labelled(data / "sst2/train.tsv")] + list(glosses(wordnet))
     with open(data / "ag-news-test/test.csv", newline="", encoding="utf-8") as f:
         lines += [" ".join(row[1:]) for row in csv.reader(f)]
     with open(data / "stsb-en/train.csv", newline="", encoding="utf-8") as f:
@@ -100,7 +114,8 @@ def main():
     p.add_argument("work")
     p.add_argument("--seeds", type=int, default=3)
     p.add_argument("--model", help="a directory or GGUF file with a BERT that others have trained")
-    p.add_argument("--mask-steps", type=int, default=4000)
+    p.add_argument("--mask-steps", type=int, default=6000)
+    p.add_argument("--wordnet", type=Path, default=Path("/usr/share/wordnet"))
     p.add_argument("--threads", type=int)
     args = p.parse_args()
 
@@ -111,13 +126,14 @@ def main():
 
     began = time.monotonic()
     texts, tokenizer = c.work / "texts.txt", c.work / "tokenizer.json"
-    n = gather_texts(c.data, texts)
+    n = gather_texts(c.data, args.wordnet, texts)
     c.run("train-tokenizer", texts, "--model", "wordpiece", "--vocab-size", 8192, "--lines", "--out",
           tokenizer)
     new = ["--arch", "bert", *SHAPE, "--tokenizer", tokenizer]
     _, took = c.run("train", *new, "--data", texts, "--separator", "\n", "--validation", "0.01",
-                    "--batch-size", 32, "--steps", args.mask_steps, "--lr", "1e-3", "--eval-every", 0,
-                    "--save-every", 0, "--keep", 1, "--sample", 0, "--out", c.work / "masks")
+                    "--batch-size", 32, "--steps", args.mask_steps, "--lr", "2e-3", "--warmup", 300, "--beta2",
+                    "0.98", "--weight-decay", "0.01", "--eval-every", 0, "--save-every", 0, "--keep", 1,
+                    "--sample", 0, "--out", c.work / "masks")
     print(f"{'filling masks':24} {n} texts, {args.mask_steps} steps   {took:4.0f} s", flush=True)
 
     small = ["--batch-size", 16, "--dropout", "0.1"]
