@@ -266,6 +266,12 @@ void path_name(const char *path, const char *otherwise, char *to, size_t size)
         snprintf(to, size, "%s", otherwise);
 }
 
+void file_rest(const file *f)
+{
+    if (f->data && f->mapped)
+        madvise((void *)f->data, f->size, MADV_DONTNEED); /* if it fails they stay */
+}
+
 void file_close(file *f, host *h)
 {
     if (f->data && f->mapped)

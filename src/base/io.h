@@ -49,6 +49,9 @@ struct host;
 weft_status file_open(file *f, const char *path, weft_load load, struct host *h, weft_error *err);
 void file_close(file *f, struct host *h);
 
+/* Nobody will read it soon: pages of a map go back to the system, and return when they are read. */
+void file_rest(const file *f);
+
 /* A file that is read from front to end, a part at a time, into memory that is there already. */
 typedef struct reader {
     struct host *host;

@@ -127,6 +127,12 @@ const meta *container_meta(const container *c, const char *key)
     return find_pointer((void *const *)c->by_key, c->n_key, &want, order_meta);
 }
 
+void container_rest(const container *c)
+{
+    for (int i = 0; i < c->n_file; i++)
+        file_rest(&c->file[i]);
+}
+
 void container_close(container *c)
 {
     if (!c->host)

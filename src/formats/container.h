@@ -71,6 +71,7 @@ typedef struct container {
 weft_status container_open(container *c, const char *path, weft_load load, host *h,
                            weft_error *err);
 void container_close(container *c);
+void container_rest(const container *c); /* as file_rest */
 
 /* NULL where there is none. */
 const stored *container_tensor(const container *c, const char *name);

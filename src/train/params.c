@@ -49,6 +49,7 @@ weft_status params_init(params *p, model *m, bool bf16, weft_error *err)
     for (int64_t i = 0; i < m->n_param; i++)
         move_in(p, i);
     params_round(p, 0, p->n);
+    container_rest(&m->file);
     return WEFT_OK;
 }
 
