@@ -341,6 +341,20 @@ static weft_status renumber(model_file *m, const vocab *v, weft_error *err)
     return status;
 }
 
+/* Letters that the model does not know may be a token of the other side. Not a special one: no text
+ * becomes that by itself. */
+static weft_status name_unknown(tokenizer *t, const vocab *v, weft_error *err)
+{
+    vocab *names = arena_alloc(&t->store, sizeof *names, err);
+    const weft_status status = names ? vocab_init(names, &t->store, v->n, v->used, err)
+                                     : WEFT_ENOMEM;
+    for (uint32_t id = 0; id < v->n && status == WEFT_OK; id++)
+        if (!t->special[id])
+            vocab_add(names, id, vocab_text(v, id), v->length[id]);
+    t->unigram.names = t->bpe.names = names;
+    return status;
+}
+
 static bool is_language(const char *s, size_t n)
 {
     return n > 4 && memcmp(s, ">>", 2) == 0 && memcmp(s + n - 2, "<<", 2) == 0;
@@ -372,17 +386,18 @@ weft_status source_marian(tokenizer *t, const uint8_t *data, size_t size, const 
                           size_t table_size, weft_error *err)
 {
     model_file m = { .t = t };
-    vocab *numbers = arena_alloc(&t->store, sizeof *numbers, err);
-    weft_status status = numbers ? read_numbers(t, numbers, table, table_size, err) : WEFT_ENOMEM;
+    vocab numbers = { 0 };
+    weft_status status = read_numbers(t, &numbers, table, table_size, err);
     if (status == WEFT_OK)
         status = read_model(&m, data, size, err);
     if (status == WEFT_OK)
-        status = renumber(&m, numbers, err);
+        status = renumber(&m, &numbers, err);
     if (status == WEFT_OK)
         status = make_model(&m, err);
     if (status == WEFT_OK)
-        status = add_languages(t, numbers, err);
-    t->unigram.names = t->bpe.names = numbers;
+        status = name_unknown(t, &numbers, err);
+    if (status == WEFT_OK)
+        status = add_languages(t, &numbers, err);
     if (status == WEFT_OK)
         template_simple(t, NO_ID, (uint32_t)t->eos);
     return status;

@@ -195,7 +195,7 @@ typedef struct sample {
 static bytes marian_file(int kind)
 {
     static const char table[] = "{\"</s>\": 0, \"<unk>\": 1, \"lo\": 2, \">>fra<<\": 3, \"l\": 4, "
-                                "\"w\": 5, \"Wort\": 6, \"\xE2\x96\x81low\": 7, \"<pad>\": 8}";
+                                "\"w\": 5, \"ZZ\": 6, \"\xE2\x96\x81low\": 7, \"<pad>\": 8}";
     bytes b = { 0 }, model = model_file(kind, false);
     put(&b, table, sizeof table);
     put(&b, model.at, model.n);
@@ -445,7 +445,7 @@ static void put_part(bytes *b, uint32_t number, const void *data, size_t n)
 }
 
 /* The ids of a text, "1.2.3"; or the error. */
-static const char *piece_ids(const bytes *model, const char *words, weft_error *err)
+static const char *ids_of(life_kind kind, const bytes *model, const char *words, weft_error *err)
 {
     static char list[256];
     host h;
@@ -454,8 +454,11 @@ static const char *piece_ids(const bytes *model, const char *words, weft_error *
     *err = (weft_error){ 0 };
     host_plain(&h);
     weft_status status = tokenizer_begin(&t, "input", "sentencepiece", &h, err);
+    const size_t n_table = strlen((const char *)model->at) + 1; /* of Marian */
     if (status == WEFT_OK)
-        status = source_sentencepiece(&t, model->at, model->n, err);
+        status = kind == LIFE_MARIAN ? source_marian(&t, model->at + n_table, model->n - n_table,
+                                                     model->at, n_table - 1, err)
+                                     : source_sentencepiece(&t, model->at, model->n, err);
     if (status == WEFT_OK)
         status = tokenizer_finish(&t, err);
     encoder *e = status == WEFT_OK ? encoder_new(&t, &h.mem, err) : NULL;
@@ -469,6 +472,28 @@ static const char *piece_ids(const bytes *model, const char *words, weft_error *
     tokenizer_free(&t);
     assert_int_equal(atomic_load(&h.mem.used), 0);
     return list;
+}
+
+static const char *piece_ids(const bytes *model, const char *words, weft_error *err)
+{
+    return ids_of(LIFE_SENTENCEPIECE, model, words, err);
+}
+
+/* Unknown letters may be a token of the other side ("ZZ"), but never a special one; pieces without
+ * a number ("er") are unknown; a language counts where the text begins. */
+static void marian_pieces(void **state)
+{
+    (void)state;
+    static const char *const texts[] = { "l", "ZZ", "ZZZ", "</s>", "ler", ">>fra<<l", "l>>fra<<" };
+    static const char *const wanted[] = { "1.4.0",   "1.6.0",   "1.1.0",      "1.1.0",
+                                          "1.4.1.0", "3.1.4.0", "1.4.1.1.1.0" };
+    for (int kind = 1; kind <= 2; kind++) {
+        bytes model = marian_file(kind);
+        weft_error err;
+        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+            assert_string_equal(ids_of(LIFE_MARIAN, &model, texts[i], &err), wanted[i]);
+        free(model.at);
+    }
 }
 
 /* All ways to treat spaces, as the library of SentencePiece 0.2.2 does. */
@@ -976,6 +1001,7 @@ int main(void)
         TEST("vocabularies: files are told apart", told_apart),
         TEST("SentencePiece: spaces are treated in every way there is", spaces_of_pieces),
         TEST("SentencePiece: what is wrong in a model is named", wrong_pieces),
+        TEST("Marian: what has no number is unknown, and nothing becomes special", marian_pieces),
         TEST("vocabularies: what is wrong in a plain file is named", plain_files),
         TEST("vocabularies: merges beside a table", merges_and_tables),
         TEST("vocabularies: BOS and EOS as the configuration says", told_by_configuration),
