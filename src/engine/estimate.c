@@ -179,12 +179,11 @@ static const rate *find_rate(estimate *e, const dtype *type)
     return r;
 }
 
-static void add_product(estimate *e, const tensor *w, int64_t n_row)
+static void add_product(estimate *e, const dtype *type, double bytes, double flops, int64_t n_row)
 {
     if (e->status != WEFT_OK)
         return;
-    const rate *r = find_rate(e, w->type);
-    const double bytes = (double)bytes_of(w), flops = 2 * (double)n_row * (double)numbers(w);
+    const rate *r = find_rate(e, type);
     const double alone = bytes * r->one, together = flops * r->many;
     if (n_row == 1) {
         e->read += bytes;
@@ -199,13 +198,21 @@ static void add_product(estimate *e, const tensor *w, int64_t n_row)
 static void add_seconds(void *ud, const run *r, const node *n)
 {
     estimate *e = ud;
-    bool product = false;
-    for (int i = 1; i < MAX_INPUT; i++)
-        if (n->in[i] && n->in[i]->id == 0 && n->in[i]->n_dim > 1) { /* a matrix of weights */
-            add_product(e, n->in[i], rows(n->out));
-            product = true;
-        }
     const cost c = n->op->cost(r, n);
+    const int64_t n_row = rows(n->out);
+    double rest = c.flops;
+    bool product = c.type;
+    for (int i = 1; i < MAX_INPUT; i++) {
+        const tensor *w = n->in[i];
+        if (!w || w->id != 0 || w->n_dim < 2)
+            continue; /* no matrix of weights */
+        const double flops = 2 * (double)n_row * (double)numbers(w);
+        add_product(e, w->type, (double)bytes_of(w), flops, n_row);
+        rest -= flops;
+        product = true;
+    }
+    if (c.type)
+        add_product(e, c.type, c.read, rest, n_row);
     e->seconds += e->begin;
     if (strcmp(n->op->name, "attention") == 0)
         e->seconds += c.flops * e->attention;

@@ -173,7 +173,8 @@ static void backward(run *r, const node *n)
 static cost additive_cost(const run *r, const node *n)
 {
     (void)r;
-    return (cost){ (double)rows(n->out) * (double)cost_each(n), cost_streaming(n, 0).bytes };
+    return (cost){ .flops = (double)rows(n->out) * (double)cost_each(n),
+                   .bytes = cost_streaming(n, 0).bytes };
 }
 
 extern const op additive_op;

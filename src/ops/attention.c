@@ -598,8 +598,8 @@ static cost attention_cost(const run *r, const node *n)
     const double seen = keys_seen(r, a);
     const double width = (double)(a->d_key + a->d_value);
     const double stored_width = in_keys(n) ? (double)a->d_key : width;
-    return (cost){ 2 * seen * (double)a->n_head * width,
-                   seen * (double)a->n_head_kv * stored_width * sizeof(real) };
+    return (cost){ .flops = 2 * seen * (double)a->n_head * width,
+                   .bytes = seen * (double)a->n_head_kv * stored_width * sizeof(real) };
 }
 
 extern const op attention_op;

@@ -114,8 +114,8 @@ static void backward(run *r, const node *n)
 static cost loss_cost(const run *r, const node *n)
 {
     (void)r;
-    return (cost){ 10.0 * (double)(rows(n->in[0]) * cols(n->in[0])),
-                   (double)(rows(n->in[0]) * cols(n->in[0])) * sizeof(real) };
+    return (cost){ .flops = 10.0 * (double)(rows(n->in[0]) * cols(n->in[0])),
+                   .bytes = (double)(rows(n->in[0]) * cols(n->in[0])) * sizeof(real) };
 }
 
 extern const op cross_entropy_op;
@@ -257,7 +257,7 @@ static cost parts_cost(const run *r, const node *n)
 {
     (void)r;
     const double x = (double)rows(n->in[X]), V = (double)rows(n->in[W]), D = (double)cols(n->in[X]);
-    return (cost){ 2 * x * V * D + 10 * x * V, (x * D + V * D) * sizeof(real) };
+    return (cost){ .flops = 2 * x * V * D + 10 * x * V, .bytes = (x * D + V * D) * sizeof(real) };
 }
 
 extern const op linear_cross_entropy_op;

@@ -12,7 +12,7 @@ static void forward(run *r, const node *n)
 static cost features_cost(const run *r, const node *n)
 {
     (void)r;
-    return (cost){ 0, 2.0 * (double)(rows(n->out) * cols(n->out)) * sizeof(real) };
+    return (cost){ .bytes = 2.0 * (double)(rows(n->out) * cols(n->out)) * sizeof(real) };
 }
 
 extern const op features_op;

@@ -392,7 +392,7 @@ static cost gru_cost(const run *r, const node *n)
 {
     const double N = (double)rows(n->out), D = (double)width_of(n), A = (double)keys_of(n);
     const double seen = A > 0 ? (double)source_work(r, n) + 2 * D * A + 6 * D * D : 0;
-    return (cost){ N * (6 * D * D + seen), cost_streaming(n, 0).bytes };
+    return (cost){ .flops = N * (6 * D * D + seen), .bytes = cost_streaming(n, 0).bytes };
 }
 
 extern const op gru_op, gru_attend_op;

@@ -190,7 +190,8 @@ static void backward(run *r, const node *n)
 static cost kernel_cost(const run *r, const node *n)
 {
     (void)r;
-    return (cost){ (double)rows(n->out) * (double)cost_each(n), cost_streaming(n, 0).bytes };
+    return (cost){ .flops = (double)rows(n->out) * (double)cost_each(n),
+                   .bytes = cost_streaming(n, 0).bytes };
 }
 
 extern const op kernel_pool_op;

@@ -314,7 +314,10 @@ static cost moe_cost(const run *r, const node *n)
     const double F = (double)cols(p->a), E = (double)p->how->n_expert;
     const dtype *type = gate_of(p, 0)->type;
     const double read = (N * k < E ? N * k : E) * 3 * D * F * type->bytes / type->block;
-    return (cost){ 2 * N * D * (3 * F * k + E), read + 2 * N * D * sizeof(real) };
+    return (cost){ .flops = 2 * N * D * (3 * F * k + E),
+                   .bytes = read + 2 * N * D * sizeof(real),
+                   .type = type,
+                   .read = read };
 }
 
 extern const op moe_op;

@@ -54,7 +54,7 @@ static double bytes_of(const tensor *t)
 
 cost cost_streaming(const node *n, double per)
 {
-    cost c = { per * (double)(rows(n->out) * cols(n->out)), bytes_of(n->out) };
+    cost c = { .flops = per * (double)(rows(n->out) * cols(n->out)), .bytes = bytes_of(n->out) };
     for (int i = 0; i < MAX_INPUT; i++)
         if (n->in[i])
             c.bytes += bytes_of(n->in[i]);

@@ -18,7 +18,7 @@ static void backward(run *r, const node *n)
 static cost slice_cost(const run *r, const node *n)
 {
     (void)r, (void)n;
-    return (cost){ 0, 0 };
+    return (cost){ .bytes = 0 };
 }
 
 extern const op slice_op;

@@ -28,6 +28,8 @@ typedef struct node node;
 
 typedef struct cost {
     double flops, bytes;
+    const dtype *type; /* of weights that are no inputs of the node, or NULL; ... */
+    double read;       /* ... and the bytes of them that are read */
 } cost;
 
 typedef struct op {

@@ -116,6 +116,32 @@ static void cache_holds_latents(void **state)
     close_llama(&f);
 }
 
+/* ---- what is read ---------------------------------------------------------------------------- */
+
+static void add_read(void *ud, const run *r, const node *n)
+{
+    const cost c = n->op->cost(r, n);
+    *(double *)ud += c.type ? c.read : 0;
+}
+
+/* Two of six experts for a row, of 3 matrices of 9 x 24; never more than there are. */
+static void chosen_experts_are_read(void **state)
+{
+    (void)state;
+    host h;
+    model m;
+    weft_error err = { 0 };
+    host_plain(&h);
+    assert_int_equal(model_open(&m, fixture("golden/deepseek-v3"), WEFT_LOAD_COPY, &h, &err),
+                     WEFT_OK);
+    for (int n = 1; n <= 5; n++) {
+        double read = 0;
+        assert_int_equal(engine_tally(&m, n, n - 1, 1, add_read, &read, &err), WEFT_OK);
+        assert_true(read == (n < 3 ? 2 * n : 6) * 3 * 9 * 24 * 4);
+    }
+    model_close(&m);
+}
+
 /* ---- quantised ------------------------------------------------------------------------------- */
 
 static void experts_may_be_quantised(void **state)
@@ -454,6 +480,7 @@ int main(void)
         TEST("deepseek: absorbed equals naive within 1e-5", absorbed_is_naive),
         TEST("deepseek: the cache holds a latent and a rotary key, and nothing else",
              cache_holds_latents),
+        TEST("deepseek: chosen experts are read, and count in estimates", chosen_experts_are_read),
         TEST("deepseek: experts of every kind of weights multiply", experts_may_be_quantised),
         TEST("deepseek: keys and values in one tensor of GGUF or in two are one model",
              layouts_are_one_model),
