@@ -126,6 +126,13 @@ int cli_engine_options(const command *c, const shape_options *from, weft_engine_
     return cli_threads(c, from->threads, &to->threads);
 }
 
+/* Of experts those are read that are chosen: as many as there are operations with. */
+static double read_share(const weft_part *p)
+{
+    const double all = 2 * (double)p->n_parameter;
+    return p->flops < all ? p->flops / all : 1;
+}
+
 /* A head that is tied to the embedding has no bytes of its own, and reads that. */
 bool cli_weight_bytes(weft_model *model, double *bytes)
 {
@@ -135,8 +142,8 @@ bool cli_weight_bytes(weft_model *model, double *bytes)
     if (weft_model_get_cost(model, 1, &cost, NULL) != WEFT_OK)
         return false;
     const bool tied = cost.head.n_parameter < info.n_vocab;
-    *bytes = (double)(cost.attention.bytes + cost.feed_forward.bytes + cost.head.bytes +
-                      (tied ? cost.embedding.bytes : 0));
+    *bytes = (double)(cost.attention.bytes + cost.head.bytes + (tied ? cost.embedding.bytes : 0)) +
+             (double)cost.feed_forward.bytes * read_share(&cost.feed_forward);
     return true;
 }
 
