@@ -153,14 +153,14 @@ static void quantise_blocks(int8_t *q, real *scale, const real *x, int64_t n)
     const vec floor = v_set(1.0000001e-30f); /* the first above 1e-30 */
     vec most[WIDTH], poison = v_zero(), top = v_zero();
     real up[WIDTH];
-    for (int64_t b = 0; b < WIDTH; b++)
+    for (int64_t b = 0; b < WIDTH; b++) {
         most[b] = v_zero();
-    for (int64_t b = 0; b < n; b++)
-        for (int k = 0; k < BLOCK_I8; k += WIDTH) {
+        for (int k = 0; b < n && k < BLOCK_I8; k += WIDTH) {
             const vec v = v_load(x + b * BLOCK_I8 + k);
             most[b] = v_max(v_abs(v), most[b]);
             poison = v_fma(v, v_zero(), poison);
         }
+    }
     if (!(v_sum(poison) == 0)) {
         for (int64_t b = 0; b < n; b++)
             quantise(q + b * BLOCK_I8, scale + b, x + b * BLOCK_I8);
@@ -189,27 +189,28 @@ static I8 void sum_halves(int32_t half[2 * WIDTH], const int8_t *q)
     }
 }
 
-/* Blocks [b0, b0 + n), n <= WIDTH, of row i of the R rows from i0. */
-static void pack_row_i8(rows_i8 to, const real *x, int64_t K, int64_t i0, int64_t R, int64_t i,
-                        int64_t b0, int64_t n)
+/* Blocks [b0, b0 + n), n <= WIDTH, of the R rows from i0. Four bytes are turned like one number. */
+static void pack_blocks_i8(rows_i8 to, const real *x, int64_t x_stride, int64_t K, int64_t i0,
+                           int64_t R, int64_t b0, int64_t n)
 {
-    _Alignas(64) int8_t q[WIDTH * BLOCK_I8];
-    _Alignas(64) int32_t half[2 * WIDTH];
-    real scale[WIDTH];
+    _Alignas(64) int8_t q[ROWS_I8][WIDTH * BLOCK_I8];
     const int64_t first = i0 * (K / BLOCK_I8) + b0 * R;
-    quantise_blocks(q, scale, x + b0 * BLOCK_I8, n);
-    memset(q + n * BLOCK_I8, 0, (size_t)((WIDTH - n) * BLOCK_I8));
-    sum_halves(half, q);
-    for (int64_t b = 0; b < n; b++) {
-        const int64_t at = first + b * R;
-        to.scale[at + i] = scale[b];
-        to.sum[at + i] = half[2 * b] + half[2 * b + 1];
-        to.half[2 * at + i] = half[2 * b];
-        to.half[2 * at + R + i] = half[2 * b + 1];
+    for (int64_t i = 0; i < R; i++) {
+        _Alignas(64) int32_t half[2 * WIDTH];
+        real scale[WIDTH];
+        quantise_blocks(q[i], scale, x + (i0 + i) * x_stride + b0 * BLOCK_I8, n);
+        memset(q[i] + n * BLOCK_I8, 0, (size_t)((WIDTH - n) * BLOCK_I8));
+        sum_halves(half, q[i]);
+        for (int64_t b = 0; b < n; b++) {
+            const int64_t at = first + b * R;
+            to.scale[at + i] = scale[b];
+            to.sum[at + i] = half[2 * b] + half[2 * b + 1];
+            to.half[2 * at + i] = half[2 * b];
+            to.half[2 * at + R + i] = half[2 * b + 1];
+        }
     }
-    int8_t *four = to.q + first * BLOCK_I8 + 4 * i;
-    for (int64_t k = 0; k < n * (BLOCK_I8 / 4); k++)
-        memcpy(four + k * R * 4, q + 4 * k, 4);
+    pack_turned((real *)(void *)(to.q + first * BLOCK_I8), (const real *)(const void *)q,
+                WIDTH * BLOCK_I8 / 4, n * BLOCK_I8 / 4, R);
 }
 
 static void pack_i8(void *to, const real *x, int64_t x_stride, int64_t N, int64_t K, int64_t block0,
@@ -219,10 +220,8 @@ static void pack_i8(void *to, const real *x, int64_t x_stride, int64_t N, int64_
     const row_cut rows_of = cut_rows(N, ROWS_I8);
     for (int64_t rb = block0; rb < block1; rb++) {
         const int64_t i0 = block_row(&rows_of, rb), R = block_row(&rows_of, rb + 1) - i0;
-        for (int64_t i = 0; i < R; i++)
-            for (int64_t b = 0; b < K / BLOCK_I8; b += WIDTH)
-                pack_row_i8(p, x + (i0 + i) * x_stride, K, i0, R, i, b,
-                            least(WIDTH, K / BLOCK_I8 - b));
+        for (int64_t b = 0; b < K / BLOCK_I8; b += WIDTH)
+            pack_blocks_i8(p, x, x_stride, K, i0, R, b, least(WIDTH, K / BLOCK_I8 - b));
     }
 }
 
