@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 double bench_now(void);
+double bench_cpu(void); /* of all threads */
 
 /* True where a bench only has to show that it runs: limits are measured in a moment, roughly. */
 extern bool bench_smoke;

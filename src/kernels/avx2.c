@@ -122,13 +122,15 @@ static inline void v_to_i8(int8_t *to, vec v)
 
 typedef __m256i ivec;
 
-#define i_load(p)      _mm256_load_si256((const void *)(p))
-#define i_begin(sum)   ((void)(sum), _mm256_setzero_si256())
-#define i_set(n)       _mm256_set1_epi32(n)
-#define i_add(a, b)    _mm256_add_epi32(a, b)
-#define i_real(t)      _mm256_cvtepi32_ps(t)
-#define i_top8(t)      _mm256_srai_epi32(t, 24)
-#define i_pairs(sixes) _mm256_madd_epi16(sixes, _mm256_set1_epi16(1))
+#define i_load(p)            _mm256_load_si256((const void *)(p))
+#define i_store(p, t)        _mm256_store_si256((void *)(p), t)
+#define i_set(n)             _mm256_set1_epi32(n)
+#define i_add(a, b)          _mm256_add_epi32(a, b)
+#define i_real(t)            _mm256_cvtepi32_ps(t)
+#define i_scaled(t, d)       v_mul(i_real(t), d)
+#define i_begin(sum, scaled) ((void)(scaled), sum)
+#define i_top8(t)            _mm256_srai_epi32(t, 24)
+#define i_pairs(sixes)       _mm256_madd_epi16(sixes, _mm256_set1_epi16(1))
 
 static inline ivec i_four(const int8_t *p)
 {

@@ -133,7 +133,7 @@ static int64_t pack_full(real *to, const real *from, int64_t step, int64_t n)
 typedef __m512i ivec;
 
 #define i_load(p)      _mm512_load_si512((const void *)(p))
-#define i_begin(sum)   _mm512_set1_epi32(-128 * (sum))
+#define i_store(p, t)  _mm512_store_si512(p, t)
 #define i_dot(t, w, x) _mm512_dpbusd_epi32(t, w, x)
 #define i_set(n)       _mm512_set1_epi32(n)
 #define i_add(a, b)    _mm512_add_epi32(a, b)
@@ -147,6 +147,18 @@ static inline ivec i_four(const int8_t *p)
     int32_t four;
     memcpy(&four, p, sizeof four);
     return _mm512_set1_epi32(four);
+}
+
+/* A sum a that began with the bits of FAR_REAL is, read as a real number, FAR_REAL + a: |a| < 2^20.
+ * So one multiply-add makes it real and scales it, and is exact where d FAR_REAL is, to the one
+ * rounding of a d: scales have at most 20 bits. */
+#define FAR_BITS       0x4B400000
+#define FAR_REAL       12582912.0f /* 3 2^22 */
+#define i_scaled(t, d) v_fma(_mm512_castsi512_ps(t), d, v_mul(d, v_set(-FAR_REAL)))
+
+static inline ivec i_begin(ivec sum, bool scaled)
+{
+    return _mm512_sub_epi32(i_set(scaled ? FAR_BITS : 0), _mm512_slli_epi32(sum, 7));
 }
 
 static inline ivec i_rows16(const uint8_t *w, size_t step)
@@ -203,7 +215,7 @@ static inline I8 ivec i_q8_0(const uint8_t *w, size_t step, const int8_t *q, int
     }
     const ivec all = _mm512_add_epi32(_mm512_shuffle_i32x4(half[0], half[1], 0x88),
                                       _mm512_shuffle_i32x4(half[0], half[1], 0xDD));
-    return _mm512_add_epi32(all, i_begin(sum_of));
+    return _mm512_add_epi32(all, i_begin(i_set(sum_of), false));
 }
 
 static inline vec v_scales(const uint8_t *w, size_t step)

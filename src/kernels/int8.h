@@ -2,9 +2,11 @@
  *
  *     ROWS_I8, VECS_I8       rows and vectors of outputs of a register block
  *     BIAS                   what bytes of weights are xor'ed with, to suit i_dot
- *     ivec, i_load i_four    32-bit lanes; four bytes in all of them
- *     i_begin(sum) i_dot     a sum of 32 products in each lane, four at a time, which begins with
- *                            what takes the bias back
+ *     ivec, i_load i_store   32-bit lanes
+ *     i_four, i_dot          four bytes in all lanes; a sum of products in each, four at a time
+ *     i_begin(sums, scaled)  with a bias: what such sums begin with, which takes it back, from the
+ *                            sums of x
+ *     i_scaled(t, d)         d times the sums, made real, that began as `scaled`
  *     i_set i_add i_real     a whole number in all lanes; lanes added; lanes made real
  *     i_rows16(w, step)      16 bytes of WIDTH / 4 rows that are 4 steps apart; a quarter is what
  *                            one row has of a vector
@@ -33,6 +35,18 @@ typedef struct panel_i8 {
     _Alignas(64) real least[BLOCKS_I8 * 2 * PANEL_I8];
 } panel_i8;
 
+/* What sums of products with a panel begin with, of n sums of x. Beside the registers, because a
+ * number comes into all lanes for nothing only from memory. */
+static inline __attribute__((always_inline)) I8 void begin_sums(int32_t *to, const int32_t *sum,
+                                                                int64_t n, bool scaled)
+{
+    for (int64_t k = 0; k < n; k += WIDTH) {
+        const int part = (int)least(WIDTH, n - k);
+        const ivec x = (ivec)v_load_part((const real *)(const void *)(sum + k), part);
+        i_store(to + k, i_begin(x, scaled));
+    }
+}
+
 /* R rows of a packed block, columns of n blocks of 32, times a panel: y is added to unless it
  * begins. R and form are constants where it is inlined. */
 static inline __attribute__((always_inline)) I8 void
@@ -40,7 +54,10 @@ multiply_i8_rows(int R, i8_form form, real *sums, bool begin, const int8_t *x, c
                  const int32_t *x_sum, const panel_i8 *p, int64_t n)
 {
     const int groups = groups_i8(form), fours = BLOCK_I8 / 4 / groups;
+    _Alignas(64) int32_t first[BIAS ? BLOCKS_I8 * 2 * ROWS_I8 + WIDTH : 1];
     vec s[ROWS_I8][VECS_I8];
+    if (BIAS)
+        begin_sums(first, x_sum, n * groups * R, !(form & I8_LIFTED));
     for (int i = 0; i < R; i++)
         for (int v = 0; v < VECS_I8; v++)
             s[i][v] = begin ? v_zero() : v_load(sums + i * PANEL_I8 + v * WIDTH);
@@ -48,7 +65,7 @@ multiply_i8_rows(int R, i8_form form, real *sums, bool begin, const int8_t *x, c
         ivec t[ROWS_I8][VECS_I8];
         for (int i = 0; i < R; i++)
             for (int v = 0; v < VECS_I8; v++)
-                t[i][v] = i_begin(x_sum[g * R + i]);
+                t[i][v] = i_set(BIAS ? first[g * R + i] : 0);
 #pragma GCC unroll 8 /* as a loop, gcc 12 moves every sum to another register and back */
         for (int k = 0; k < fours; k++) {
             ivec w[VECS_I8];
@@ -63,7 +80,7 @@ multiply_i8_rows(int R, i8_form form, real *sums, bool begin, const int8_t *x, c
         for (int v = 0; v < VECS_I8; v++) {
             const vec d = v_load(p->scale + g * PANEL_I8 + v * WIDTH);
             for (int i = 0; i < R; i++) {
-                vec a = v_mul(i_real(t[i][v]), d);
+                vec a = i_scaled(t[i][v], d);
                 if (form & I8_LIFTED) {
                     const vec m = v_load(p->least + g * PANEL_I8 + v * WIDTH);
                     a = v_fma(i_real(t[i][v]), d, v_mul(i_real(i_set(x_sum[g * R + i])), m));
@@ -114,8 +131,8 @@ static multiply_i8_fn *const multiply_i8[ROWS_I8 + 1][N_I8_FORM] = {
 
 /* ---- rows of x ------------------------------------------------------------------------------- */
 
-/* As in scalar.c. */
-static void quantise(int8_t *q, real *scale, int32_t half[2], const real *x)
+/* A block as in scalar.c: with something that is no number in it, its scale is none either. */
+static void quantise(int8_t *q, real *scale, const real *x)
 {
     vec most = v_zero(), poison = v_zero();
     for (int k = 0; k < BLOCK_I8; k += WIDTH) {
@@ -127,31 +144,84 @@ static void quantise(int8_t *q, real *scale, int32_t half[2], const real *x)
     *scale = (top > 1e-30f ? top / 127 : 0) + bad;
     for (int k = 0; k < BLOCK_I8; k += WIDTH)
         v_to_i8(q + k, bad == 0 ? v_mul(v_load(x + k), v_set(up)) : v_zero());
-    half[0] = half[1] = 0;
-    for (int k = 0; k < BLOCK_I8; k++)
-        half[k / (BLOCK_I8 / 2)] += q[k];
+}
+
+/* n <= WIDTH blocks of a row: the largest numbers of each become one vector, and so do the scales.
+ * Where anything is no number, block by block. */
+static void quantise_blocks(int8_t *q, real *scale, const real *x, int64_t n)
+{
+    const vec floor = v_set(1.0000001e-30f); /* the first above 1e-30 */
+    vec most[WIDTH], poison = v_zero(), top = v_zero();
+    real up[WIDTH];
+    for (int64_t b = 0; b < WIDTH; b++) {
+        most[b] = v_zero();
+        for (int k = 0; b < n && k < BLOCK_I8; k += WIDTH) {
+            const vec v = v_load(x + b * BLOCK_I8 + k);
+            most[b] = v_max(v_abs(v), most[b]);
+            poison = v_fma(v, v_zero(), poison);
+        }
+    }
+    if (!(v_sum(poison) == 0)) {
+        for (int64_t b = 0; b < n; b++)
+            quantise(q + b * BLOCK_I8, scale + b, x + b * BLOCK_I8);
+        return;
+    }
+    v_transpose(most);
+    for (int i = 0; i < WIDTH; i++)
+        top = v_max(most[i], top);
+    v_store(up, v_keep(v_div(v_set(127), top), top, floor));
+    v_store(scale, v_keep(v_div(top, v_set(127)), top, floor));
+    for (int64_t b = 0; b < n; b++)
+        for (int64_t k = b * BLOCK_I8; k < (b + 1) * BLOCK_I8; k += WIDTH)
+            v_to_i8(q + k, v_mul(v_load(x + k), v_set(up[b])));
+}
+
+/* The sums of 16 bytes each, of WIDTH blocks. */
+static I8 void sum_halves(int32_t half[2 * WIDTH], const int8_t *q)
+{
+    for (int v = 0; v < 2; v++) {
+        ivec t[4];
+        for (int i = 0; i < 4; i++)
+            t[i] = i_codes(
+                i_set(0x01010101),
+                i_rows16((const uint8_t *)q + (v * WIDTH + i) * (BLOCK_I8 / 2), BLOCK_I8 / 2));
+        i_store(half + v * WIDTH, i_quarters(t));
+    }
+}
+
+/* Blocks [b0, b0 + n), n <= WIDTH, of the R rows from i0. Four bytes are turned like one number. */
+static void pack_blocks_i8(rows_i8 to, const real *x, int64_t x_stride, int64_t K, int64_t i0,
+                           int64_t R, int64_t b0, int64_t n)
+{
+    _Alignas(64) int8_t q[ROWS_I8][WIDTH * BLOCK_I8];
+    const int64_t first = i0 * (K / BLOCK_I8) + b0 * R;
+    for (int64_t i = 0; i < R; i++) {
+        _Alignas(64) int32_t half[2 * WIDTH];
+        real scale[WIDTH];
+        quantise_blocks(q[i], scale, x + (i0 + i) * x_stride + b0 * BLOCK_I8, n);
+        memset(q[i] + n * BLOCK_I8, 0, (size_t)((WIDTH - n) * BLOCK_I8));
+        sum_halves(half, q[i]);
+        for (int64_t b = 0; b < n; b++) {
+            const int64_t at = first + b * R;
+            to.scale[at + i] = scale[b];
+            to.sum[at + i] = half[2 * b] + half[2 * b + 1];
+            to.half[2 * at + i] = half[2 * b];
+            to.half[2 * at + R + i] = half[2 * b + 1];
+        }
+    }
+    pack_turned((real *)(void *)(to.q + first * BLOCK_I8), (const real *)(const void *)q,
+                WIDTH * BLOCK_I8 / 4, n * BLOCK_I8 / 4, R);
 }
 
 static void pack_i8(void *to, const real *x, int64_t x_stride, int64_t N, int64_t K, int64_t block0,
                     int64_t block1)
 {
     const rows_i8 p = packed_i8(to, N, K);
-    const int64_t n = K / BLOCK_I8;
     const row_cut rows_of = cut_rows(N, ROWS_I8);
     for (int64_t rb = block0; rb < block1; rb++) {
         const int64_t i0 = block_row(&rows_of, rb), R = block_row(&rows_of, rb + 1) - i0;
-        for (int64_t i = 0; i < R; i++)
-            for (int64_t b = 0; b < n; b++) {
-                const int64_t at = i0 * n + b * R + i;
-                int32_t q[BLOCK_I8 / 4], half[2];
-                quantise((int8_t *)q, p.scale + at, half, x + (i0 + i) * x_stride + b * BLOCK_I8);
-                p.sum[at] = half[0] + half[1];
-                p.half[2 * (at - i) + i] = half[0];
-                p.half[2 * (at - i) + R + i] = half[1];
-                int8_t *four = p.q + i0 * K + (b * BLOCK_I8 / 4 * R + i) * 4;
-                for (int k = 0; k < BLOCK_I8 / 4; k++)
-                    memcpy(four + k * R * 4, &q[k], 4);
-            }
+        for (int64_t b = 0; b < K / BLOCK_I8; b += WIDTH)
+            pack_blocks_i8(p, x, x_stride, K, i0, R, b, least(WIDTH, K / BLOCK_I8 - b));
     }
 }
 
@@ -331,13 +401,15 @@ static void produce_i8(panel_i8 *p, const row_set *w, int64_t b0, int64_t n, int
     }
 }
 
+/* Rows of numbers, with what is added to each of them or NULL. */
 static void copy_rows(real *to, int64_t to_stride, const real *from, int64_t from_stride, int64_t R,
-                      int64_t width)
+                      int64_t width, const real *bias)
 {
     for (int64_t i = 0; i < R; i++)
         for (int64_t c = 0; c < width; c += WIDTH) {
             const int part = (int)least(WIDTH, width - c);
-            v_store_part(to + i * to_stride + c, v_load_part(from + i * from_stride + c, part),
+            const vec x = v_load_part(from + i * from_stride + c, part);
+            v_store_part(to + i * to_stride + c, bias ? v_add(x, v_load_part(bias + c, part)) : x,
                          part);
         }
 }
@@ -353,16 +425,18 @@ static void strip_i8(real *y, int64_t y_stride, const rows_i8 *x, int64_t N, int
     const row_cut rows_of = cut_rows(N, ROWS_I8);
     for (int64_t b = 0; b < all; b += BLOCKS_I8) {
         const int64_t n = least(BLOCKS_I8, all - b);
+        const real *bias = w->bias && b + n == all ? w->bias + o : NULL;
         produce_i8(&p, w, b, n, o, width);
         for (int64_t rb = 0; rb < rows_of.n; rb++) {
             const int64_t i0 = block_row(&rows_of, rb), R = block_row(&rows_of, rb + 1) - i0;
             const int64_t at = i0 * all + b * R;
             real *to = y + i0 * y_stride + o;
+            fetch_sums(to, y_stride, R, width);
             if (b > 0)
-                copy_rows(sums, PANEL_I8, to, y_stride, R, width);
+                copy_rows(sums, PANEL_I8, to, y_stride, R, width, NULL);
             multiply_i8[R][w->form](sums, b == 0, x->q + i0 * K + b * BLOCK_I8 * R, x->scale + at,
                                     x_sum + at * groups, &p, n);
-            copy_rows(to, y_stride, sums, PANEL_I8, R, width);
+            copy_rows(to, y_stride, sums, PANEL_I8, R, width, bias);
         }
     }
 }
@@ -665,10 +739,12 @@ static void product_i8(real *y, int64_t y_stride, const void *packed, int64_t N,
     const rows_i8 x = packed_i8(packed, N, K);
     int64_t o = o0;
     const bool alone = N == 1 && w->kind != TILE_OTHER && w->row_bytes < (1u << 26);
-    for (; alone && o + WIDTH <= o1; o += WIDTH)
-        v_store(y + o,
-                strip_of_one(&x, K / BLOCK_I8, w->kind,
-                             (const uint8_t *)w->data + (size_t)o * w->row_bytes, w->row_bytes));
+    for (; alone && o + WIDTH <= o1; o += WIDTH) {
+        const vec s = strip_of_one(&x, K / BLOCK_I8, w->kind,
+                                   (const uint8_t *)w->data + (size_t)o * w->row_bytes,
+                                   w->row_bytes);
+        v_store(y + o, w->bias ? v_add(s, v_load(w->bias + o)) : s);
+    }
     for (; o < o1; o += PANEL_I8)
         strip_i8(y, y_stride, &x, N, K, w, o, least(PANEL_I8, o1 - o));
 }

@@ -79,6 +79,7 @@ typedef struct row_set {
     quants_fn *quants; /* ... and in class i8, or NULL */
     i8_form form;
     tile_kind kind;
+    const real *bias; /* of each row, added to its finished products across; or NULL */
 } row_set;
 
 typedef enum act_kind {

@@ -119,12 +119,14 @@ static inline void v_to_i8(int8_t *to, vec v)
 
 typedef int32x4_t ivec;
 
-#define i_load(p)    vreinterpretq_s32_u8(vld1q_u8(p))
-#define i_begin(sum) ((void)(sum), vdupq_n_s32(0))
-#define i_set(n)     vdupq_n_s32(n)
-#define i_add(a, b)  ((a) + (b))
-#define i_real(t)    vcvtq_f32_s32(t)
-#define i_top8(t)    vshrq_n_s32(t, 24)
+#define i_load(p)            vreinterpretq_s32_u8(vld1q_u8(p))
+#define i_store(p, t)        vst1q_s32(p, t)
+#define i_set(n)             vdupq_n_s32(n)
+#define i_add(a, b)          ((a) + (b))
+#define i_real(t)            vcvtq_f32_s32(t)
+#define i_scaled(t, d)       v_mul(i_real(t), d)
+#define i_begin(sum, scaled) ((void)(scaled), sum)
+#define i_top8(t)            vshrq_n_s32(t, 24)
 
 static inline ivec i_four(const int8_t *p)
 {

@@ -18,43 +18,45 @@
 #define AHEAD 8   /* rows of a panel that are asked for in advance */
 #define FAR   512 /* bytes of a stored row that are, where one row is multiplied */
 
-/* sums[i][c] = sum_j a[j, i] p[j, c] for R rows. R is a constant where it is inlined. The
- * outer loops ask to be unrolled so that sums are registers from the start: without it gcc 12 for
+/* sums[i][c] = sum_j a[j, i] p[j, c] for R rows and V vectors, both constants where it is inlined.
+ * The outer loops ask to be unrolled so that sums are registers from the start: without it gcc 12 for
  * Arm also stores every sum in every turn. */
-static inline __attribute__((always_inline)) void multiply_rows(int R, real *sums, const real *a,
-                                                                const real *p, int64_t n)
+static inline __attribute__((always_inline)) void
+multiply_rows(int R, int V, real *sums, const real *a, const real *p, int64_t n)
 {
     vec s[ROWS][VECS];
 #pragma GCC unroll 16
     for (int i = 0; i < R; i++)
-        for (int v = 0; v < VECS; v++)
+        for (int v = 0; v < V; v++)
             s[i][v] = v_zero();
     for (int64_t j = 0; j < n; j++) {
         vec w[VECS];
-        for (int v = 0; v < VECS; v++) {
+        for (int v = 0; v < V; v++) {
             w[v] = v_load(p + j * PANEL + v * WIDTH);
             __builtin_prefetch(p + (j + AHEAD) * PANEL + v * WIDTH);
         }
         for (int i = 0; i < R; i++) {
             const vec x = v_set(a[j * R + i]);
-            for (int v = 0; v < VECS; v++)
+            for (int v = 0; v < V; v++)
                 s[i][v] = v_fma(x, w[v], s[i][v]);
         }
     }
 #pragma GCC unroll 16
     for (int i = 0; i < R; i++)
-        for (int v = 0; v < VECS; v++)
+        for (int v = 0; v < V; v++)
             v_store(sums + i * PANEL + v * WIDTH, s[i][v]);
 }
 
-/* A function for each height of a block. */
+/* A function for each height of a block, for whole panels and for those of one or two vectors, as
+ * keys of short texts and narrow heads are. */
 typedef void multiply_fn(real *sums, const real *a, const real *p, int64_t n);
 
-#define HEIGHT(R)                                                                                  \
-    static void multiply_##R(real *sums, const real *a, const real *p, int64_t n)                  \
+#define SHAPE(R, V, name)                                                                          \
+    static void multiply_##R##_##name(real *sums, const real *a, const real *p, int64_t n)         \
     {                                                                                              \
-        multiply_rows(R, sums, a, p, n);                                                           \
+        multiply_rows(R, V, sums, a, p, n);                                                        \
     }
+#define HEIGHT(R) SHAPE(R, 1, one) SHAPE(R, 2, two) SHAPE(R, VECS, all)
 HEIGHT(1)
 HEIGHT(2)
 HEIGHT(3)
@@ -62,10 +64,16 @@ HEIGHT(4)
 HEIGHT(5)
 HEIGHT(6)
 #undef HEIGHT
+#undef SHAPE
 
-static multiply_fn *const multiply[ROWS + 1] = {
-    NULL, multiply_1, multiply_2, multiply_3, multiply_4, multiply_5, multiply_6,
+#define HEIGHT(R)                                                                                  \
+    {                                                                                              \
+        multiply_##R##_one, multiply_##R##_two, multiply_##R##_all                                 \
+    }
+static multiply_fn *const multiply[ROWS + 1][3] = {
+    { NULL }, HEIGHT(1), HEIGHT(2), HEIGHT(3), HEIGHT(4), HEIGHT(5), HEIGHT(6),
 };
+#undef HEIGHT
 
 /* R rows of n numbers, turned: WIDTH rows of WIDTH columns at a time in registers, but for columns
  * of full blocks that the processor turns in a way of its own. */
@@ -222,9 +230,8 @@ static void lift_part(real *p, const row_set *w, int64_t j0, int64_t n, int64_t 
     for (int64_t j = 0; j < n; j++) {
         const char *row = (const char *)w->data + (size_t)(j0 + j) * w->row_bytes;
         const real *from = (const real *)(const void *)row + w->k0 + c0;
-        for (int64_t c = 0; c < PANEL; c += WIDTH)
-            v_store(p + j * PANEL + c,
-                    v_load_part(from + c, (int)least(WIDTH, width > c ? width - c : 0)));
+        for (int64_t c = 0; c < width; c += WIDTH)
+            v_store(p + j * PANEL + c, v_load_part(from + c, (int)least(WIDTH, width - c)));
     }
 }
 
@@ -247,21 +254,21 @@ static void panel_along(real *p, const row_set *w, int64_t j0, int64_t n, int64_
         for (int64_t j = 0; j < n; j++) {
             const char *row = (const char *)w->data + (size_t)(j0 + j) * w->row_bytes;
             const real *t = w->tile(buffer, row, w->k0 + c0 - first, width + first) + first;
-            for (int64_t c = 0; c < PANEL; c += WIDTH)
-                v_store(p + j * PANEL + c,
-                        v_load_part(t + c, (int)least(WIDTH, width > c ? width - c : 0)));
+            for (int64_t c = 0; c < width; c += WIDTH)
+                v_store(p + j * PANEL + c, v_load_part(t + c, (int)least(WIDTH, width - c)));
         }
 }
 
 static void add_sums(real *y, int64_t y_stride, bool add, const real *sums, int64_t R,
-                     int64_t width)
+                     int64_t width, const real *bias)
 {
     for (int64_t i = 0; i < R; i++)
         for (int64_t c = 0; c < width; c += WIDTH) {
             real *to = y + i * y_stride + c;
             const int part = (int)least(WIDTH, width - c);
-            const vec s = v_load(sums + i * PANEL + c);
-            v_store_part(to, add ? v_add(v_load_part(to, part), s) : s, part);
+            vec s = v_load(sums + i * PANEL + c);
+            s = add ? v_add(v_load_part(to, part), s) : s;
+            v_store_part(to, bias ? v_add(s, v_load_part(bias + c, part)) : s, part);
         }
 }
 
@@ -317,6 +324,8 @@ static void one_row_across(real *y, bool add, const real *x, int64_t J, const ro
                                                 : one_strip(TILE_F32, w, c, part, k, n, x + j0);
             sum = add || j0 > 0 ? v_add(sum, s) : s;
         }
+        if (w->bias)
+            sum = v_add(sum, v_load_part(w->bias + c, part));
         v_store_part(y + c, sum, part);
     }
 }
@@ -330,22 +339,56 @@ static void fetch_sums(const real *y, int64_t y_stride, int64_t R, int64_t width
             __builtin_prefetch(y + i * y_stride + c, 1);
 }
 
-/* What n terms of every sum, which are a tile, add to a panel of the blocks [block0, block1). */
+/* What n terms of every sum, which are a tile, add to a panel of the blocks [block0, block1); with
+ * the last one, the bias. */
 static void tile_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t j0,
                          int64_t n, const row_set *w, bool across, int64_t block0, int64_t block1,
-                         int64_t c, int64_t width)
+                         int64_t c, int64_t width, const real *bias, real *panel)
 {
-    _Alignas(64) real panel[TILE * PANEL];
     _Alignas(64) real sums[ROWS * PANEL];
     const row_cut rows_of = cut_rows(N, ROWS);
+    const int shape = width > 2 * WIDTH ? 2 : width > WIDTH;
     (across ? panel_across : panel_along)(panel, w, j0, n, c, width);
     for (int64_t b = block0; b < block1; b++) {
         const int64_t i0 = block_row(&rows_of, b), R = block_row(&rows_of, b + 1) - i0;
         real *to = y + i0 * y_stride + c;
         fetch_sums(to, y_stride, R, width);
-        multiply[R](sums, a + packed_at(N, j0, n, i0), panel, n);
-        add_sums(to, y_stride, add, sums, R, width);
+        multiply[R][shape](sums, a + packed_at(N, j0, n, i0), panel, n);
+        add_sums(to, y_stride, add, sums, R, width, bias);
     }
+}
+
+/* Panel by panel, in memory for one of as many terms as a tile has. */
+static inline __attribute__((always_inline)) void
+panel_products(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
+               const row_set *w, bool across, int64_t block0, int64_t block1, int64_t c0,
+               int64_t c1, real *panel)
+{
+    for (int64_t c = c0; c < c1; c += PANEL)
+        for (int64_t j0 = 0; j0 < J; j0 += TILE)
+            tile_product(y, y_stride, add || j0 > 0, a, N, j0, least(TILE, J - j0), w, across,
+                         block0, block1, c, least(PANEL, c1 - c),
+                         w->bias && j0 + TILE >= J ? w->bias + c : NULL, panel);
+}
+
+static void long_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
+                         const row_set *w, bool across, int64_t block0, int64_t block1, int64_t c0,
+                         int64_t c1)
+{
+    _Alignas(64) real panel[TILE * PANEL];
+    panel_products(y, y_stride, add, a, N, J, w, across, block0, block1, c0, c1, panel);
+}
+
+/* As attention's are, with a page of keys or a head: the stack's pages are touched one by one at
+ * every call, and this one takes fewer. */
+#define SHORT 128
+
+static void short_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
+                          const row_set *w, bool across, int64_t block0, int64_t block1, int64_t c0,
+                          int64_t c1)
+{
+    _Alignas(64) real panel[SHORT * PANEL];
+    panel_products(y, y_stride, add, a, N, J, w, across, block0, block1, c0, c1, panel);
 }
 
 static void product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
@@ -353,12 +396,9 @@ static void product(real *y, int64_t y_stride, bool add, const real *a, int64_t 
                     int64_t c1)
 {
     const bool alone = w->kind == TILE_F32 || w->kind == TILE_F16 || w->kind == TILE_BF16;
-    if (across && N == 1 && alone && J % (2 * WIDTH) == 0) {
+    if (across && N == 1 && alone && J % (2 * WIDTH) == 0)
         one_row_across(y, add, a, J, w, c0, c1);
-        return;
-    }
-    for (int64_t c = c0; c < c1; c += PANEL)
-        for (int64_t j0 = 0; j0 < J; j0 += TILE)
-            tile_product(y, y_stride, add || j0 > 0, a, N, j0, least(TILE, J - j0), w, across,
-                         block0, block1, c, least(PANEL, c1 - c));
+    else
+        (J <= SHORT ? short_product : long_product)(y, y_stride, add, a, N, J, w, across, block0,
+                                                    block1, c0, c1);
 }

@@ -81,6 +81,8 @@ static void product_across(real *y, int64_t y_stride, bool add, const real *a, i
         for (int64_t i = i0; i < i1; i++)
             put(&y[i * y_stride + c], add || j0 > 0, dot(a + packed_at(N, j0, n, i), t, n));
     }
+    for (int64_t i = i0; w->bias && i < i1; i++)
+        y[i * y_stride + c] += w->bias[c];
 }
 
 /* Rows of W are added up, columns [c, c + width) at a time, for some rows of sums together. */
@@ -186,6 +188,8 @@ static void product_i8(real *y, int64_t y_stride, const void *x, int64_t N, int6
                 *to = add_block_i8(*to, p.q + at * BLOCK_I8, p.scale[at], sum, &block, w->form);
             }
         }
+        for (int64_t i = 0; w->bias && i < N; i++)
+            y[i * y_stride + o] += w->bias[o];
     }
 }
 

@@ -150,8 +150,11 @@ static crowd gather(const run *r, const node *n, int64_t first, int64_t group, i
     const attn *a = n->arg;
     const int64_t kv = h0 * a->n_head_kv / a->n_head;
     crowd c = { first, group, h0, p0, count, .least = INT64_MAX };
+    const bool alike = a->kind != ATTN_CAUSAL && a->window == 0;
+    sight g = { 0 };
     for (int64_t p = 0; p < count; p++) {
-        const sight g = look(r, n, &r->batch->row[pair_row(&c, p)]);
+        if (p == 0 || !alike)
+            g = look(r, n, &r->batch->row[pair_row(&c, p)]);
         c.lo[p] = g.lo;
         c.hi[p] = g.hi;
         c.least = g.lo < c.least ? g.lo : c.least;
@@ -169,10 +172,12 @@ static void pack_pairs(const run *r, const crowd *c, const real *t, int64_t stri
                        real *packed)
 {
     real rows_of[NUMBERS];
-    for (int64_t p = 0; p < c->n; p++)
+    const bool apart = c->group > 1; /* the heads of a row do not follow one another as rows do */
+    const real *from = apart ? rows_of : t + pair_row(c, 0) * stride + c->h0 * width;
+    for (int64_t p = 0; apart && p < c->n; p++)
         memcpy(rows_of + p * width, t + pair_row(c, p) * stride + pair_head(c, p) * width,
                (size_t)width * sizeof(real));
-    r->kern->pack(packed, rows_of, width, 1, c->n, width, false, 0,
+    r->kern->pack(packed, from, apart ? width : stride, 1, c->n, width, false, 0,
                   row_blocks(c->n, r->kern->rows));
 }
 
@@ -233,7 +238,7 @@ static void score(const run *r, const node *n, const crowd *c, const real *packe
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-/* What a crowd has collected so far. */
+/* What a crowd has of some blocks of keys. */
 typedef struct collected {
     real o[NUMBERS], m[CROWD], l[CROWD];
 } collected;
@@ -249,57 +254,64 @@ static void merge(real *o, real *l, real *m, const real *o_b, real l_b, real m_b
 }
 
 /* Scores of the block [b, end) become e^(s - max), 0 where a pair does not look; l and m are
- * filled. A pair that sees nothing here has l = 0. */
+ * filled. A pair that sees nothing here has l = 0 and m = -inf. */
 static void weigh(const run *r, const crowd *c, int64_t b, int64_t end, real *s, real *l, real *m)
 {
     for (int64_t p = 0; p < c->n; p++) {
         const int64_t j0 = (c->lo[p] > b ? c->lo[p] : b) - b;
         const int64_t j1 = (c->hi[p] < end ? c->hi[p] : end) - b;
         real *row_of = s + p * KEY_BLOCK;
-        l[p] = j0 < j1 ? r->kern->exp_block(row_of + j0, j1 - j0, &m[p]) : 0;
-        for (int64_t j = 0; j < end - b; j++)
-            row_of[j] = j >= j0 && j < j1 ? row_of[j] : 0;
+        const bool sees = j0 < j1;
+        m[p] = -INFINITY;
+        l[p] = sees ? r->kern->exp_block(row_of + j0, j1 - j0, &m[p]) : 0;
+        for (int64_t j = 0; j < (sees ? j0 : end - b); j++)
+            row_of[j] = 0;
+        for (int64_t j = sees ? j1 : end - b; j < end - b; j++)
+            row_of[j] = 0;
     }
 }
 
 /* One block of keys for all pairs. */
 static void attend_block(const run *r, const node *n, const crowd *c, const real *packed_q,
-                         int64_t b, collected *all)
+                         int64_t b, collected *to)
 {
     const attn *a = n->arg;
     const int64_t E = a->d_value, R = row_blocks(c->n, r->kern->rows);
     const int64_t page = c->least / PAGE_ROWS * PAGE_ROWS, begin = b > page ? b : page;
     const int64_t first = begin > c->k.first ? begin : c->k.first;
     const int64_t end = b + KEY_BLOCK < c->most ? b + KEY_BLOCK : c->most;
-    real s[CROWD * KEY_BLOCK], packed[CROWD * PAGE_ROWS], o[NUMBERS], l[CROWD], m[CROWD];
+    real s[CROWD * KEY_BLOCK], packed[CROWD * PAGE_ROWS];
     for (int64_t k0 = first; k0 < end; k0 = page_end(k0, end))
         score(r, n, c, packed_q, k0, page_end(k0, end), s + (k0 - b), KEY_BLOCK);
-    weigh(r, c, b, end, s, l, m);
+    weigh(r, c, b, end, s, to->l, to->m);
     for (int64_t k0 = first; k0 < end; k0 = page_end(k0, end)) {
         const int64_t keys = page_end(k0, end) - k0;
         const row_set v = view_rows(r, &c->v, k0, c->v_at, E);
         r->kern->pack(packed, s + (k0 - b), KEY_BLOCK, 1, c->n, keys, false, 0, R);
-        r->kern->product(o, E, k0 > first, packed, c->n, keys, &v, false, 0, R, 0, E);
+        r->kern->product(to->o, E, k0 > first, packed, c->n, keys, &v, false, 0, R, 0, E);
     }
     for (int64_t p = 0; p < c->n; p++)
-        if (l[p] > 0 || isnan(l[p]))
-            merge(all->o + p * E, &all->l[p], &all->m[p], o + p * E, l[p], m[p], E);
+        if (to->l[p] == 0) /* what it does not see may be no numbers */
+            memset(to->o + p * E, 0, (size_t)E * sizeof(real));
 }
 
 static void attend(const run *r, const node *n, const crowd *c)
 {
     const attn *a = n->arg;
-    const int64_t E = a->d_value;
+    const int64_t E = a->d_value, b0 = c->least / KEY_BLOCK * KEY_BLOCK;
     real packed_q[NUMBERS];
-    collected all;
+    collected all, next;
     for (int64_t p = 0; p < c->n; p++) {
-        memset(all.o + p * E, 0, (size_t)E * sizeof(real));
         all.m[p] = -INFINITY;
         all.l[p] = 0;
     }
     pack_pairs(r, c, row(n->in[Q], 0), n->in[Q]->stride, a->d_key, packed_q);
-    for (int64_t b = c->least / KEY_BLOCK * KEY_BLOCK; b < c->most; b += KEY_BLOCK)
-        attend_block(r, n, c, packed_q, b, &all);
+    for (int64_t b = b0; b < c->most; b += KEY_BLOCK) {
+        attend_block(r, n, c, packed_q, b, b == b0 ? &all : &next);
+        for (int64_t p = 0; b > b0 && p < c->n; p++)
+            if (next.l[p] > 0 || isnan(next.l[p]))
+                merge(all.o + p * E, &all.l[p], &all.m[p], next.o + p * E, next.l[p], next.m[p], E);
+    }
     for (int64_t p = 0; p < c->n; p++) {
         const int64_t i = pair_row(c, p), h = pair_head(c, p);
         real *y = row(n->out, i) + h * E;

@@ -8,7 +8,6 @@
 typedef struct job {
     matrix y, x; /* what is made; the left side */
     row_set w;
-    const real *bias;
     int64_t i_step, j_step; /* of the left side's rows and terms */
     int64_t N, J, C;        /* rows, terms of a sum, columns of y */
     bool add, bf16;
@@ -64,22 +63,11 @@ static void multiply_blocks(const run *r, const node *n, int64_t b0, int64_t b1)
                      j->C);
 }
 
-static void add_bias(const run *r, const node *n, int64_t p0, int64_t p1)
-{
-    const job *j = n->arg;
-    const int64_t c0 = panel_start(r, j, p0), c1 = panel_start(r, j, p1);
-    for (int64_t i = 0; j->bias && i < j->N; i++) {
-        real *y = j->y.at + i * j->y.stride + c0;
-        r->kern->add(y, y, j->bias + c0, c1 - c0);
-    }
-}
-
 static void outputs(const run *r, const node *n, int64_t p0, int64_t p1)
 {
     const job *j = n->arg;
     r->kern->product(j->y.at, j->y.stride, j->add, r->work, j->N, j->J, &j->w, true, 0,
                      row_blocks(j->N, r->kern->rows), panel_start(r, j, p0), panel_start(r, j, p1));
-    add_bias(r, n, p0, p1);
 }
 
 static void outputs_i8(const run *r, const node *n, int64_t p0, int64_t p1)
@@ -87,7 +75,6 @@ static void outputs_i8(const run *r, const node *n, int64_t p0, int64_t p1)
     const job *j = n->arg;
     r->kern->product_i8(j->y.at, j->y.stride, r->work, j->N, j->J, &j->w, panel_start(r, j, p0),
                         panel_start(r, j, p1));
-    add_bias(r, n, p0, p1);
 }
 
 /* ---- on all threads -------------------------------------------------------------------------- */
@@ -150,7 +137,7 @@ static job by_weight(const run *r, matrix y, matrix x, const tensor *w)
 void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
 {
     job j = by_weight(r, y, x, w);
-    j.bias = values(bias);
+    j.w.bias = values(bias);
     if (x.rows == 0)
         return;
     if (in_i8(w)) {

@@ -191,6 +191,7 @@ typedef struct product {
     uint8_t *w;
     size_t w_bytes;
     const dtype *type;
+    bool biased; /* the bias is added */
 } product;
 
 static void product_init(product *p, const dtype *type, int64_t N, int64_t K, int64_t O)
@@ -203,7 +204,8 @@ static void product_init(product *p, const dtype *type, int64_t N, int64_t K, in
                     numbers(N * O, 9),
                     NULL,
                     dtype_row_bytes(type, K),
-                    type };
+                    type,
+                    false };
     p->w = malloc((size_t)O * p->w_bytes);
     for (int64_t o = 0; o < O; o++) {
         real *row = numbers(K, 100 + (uint64_t)o);
@@ -221,8 +223,9 @@ static void product_free(product *p)
 static void multiply(const kernels *t, const product *p, bool i8, int64_t i, int64_t N, int64_t o0,
                      int64_t o1, real *y)
 {
-    const row_set w = dtype_rows(p->type, t, p->w, p->K);
+    row_set w = dtype_rows(p->type, t, p->w, p->K);
     const real *x = p->x + i * p->K;
+    w.bias = p->biased ? p->bias : NULL;
     void *packed = aligned_alloc(64, (size_t)(N * p->K) * sizeof(real) + 4096);
     if (i8) {
         t->pack_i8(packed, x, p->K, N, p->K, 0, row_blocks(N, t->rows_i8));
@@ -267,6 +270,24 @@ static void check_i8(const product *p, const real *y, const real *z)
     }
 }
 
+/* With a bias, all rows at once or each alone: the same bits as y, to which it is added afterwards. */
+static void check_biased(const kernels *t, const product *p, bool i8, const real *y)
+{
+    const int64_t n = p->N * p->O;
+    const product with = {
+        p->N, p->K, p->O, p->x, p->bias, p->dy, p->w, p->w_bytes, p->type, true
+    };
+    real *after = numbers(n, 1), *all = numbers(n, 1), *alone = numbers(n, 1);
+    for (int64_t u = 0; u < n; u++)
+        after[u] = y[u] + p->bias[u % p->O];
+    multiply(t, &with, i8, 0, p->N, 0, p->O, all);
+    for (int64_t i = 0; i < p->N; i++)
+        multiply(t, &with, i8, i, 1, 0, p->O, alone + i * p->O);
+    assert_memory_equal(all, after, (size_t)n * sizeof *y);
+    assert_memory_equal(alone, after, (size_t)n * sizeof *y);
+    free(after), free(all), free(alone);
+}
+
 /* Against scalar: within the bound of a sum in class f32, bit for bit in class i8. Then every row
  * alone, and every cut of the outputs: the same bits as all at once. */
 static void check_product(const kernels *t, const product *p, bool i8)
@@ -288,6 +309,7 @@ static void check_product(const kernels *t, const product *p, bool i8)
     for (int64_t o = 0; o < p->O; o += 3)
         multiply(t, p, i8, 0, p->N, o, o + 3 < p->O ? o + 3 : p->O, alone);
     assert_memory_equal(alone, y, (size_t)n * sizeof *y);
+    check_biased(t, p, i8, y);
     free(y), free(z), free(alone);
 }
 
@@ -309,6 +331,28 @@ static void products_equal_scalar(void **state)
                     check_product(kernels_table(t), &p, true);
                 product_free(&p);
             }
+}
+
+/* Rows of which one has a NaN, one an infinity, and one what is just too small to be told from zero
+ * and just large enough: in every table as in scalar's. */
+static void strange_rows_equal_scalar(void **state)
+{
+    (void)state;
+    enum { N = 7, K = 20 * BLOCK_I8, O = 5 };
+    product p;
+    product_init(&p, &dtype_q8_0, N, K, O);
+    p.x[1 * K + 17 * BLOCK_I8 + 3] = (real)NAN;
+    p.x[3 * K + 2] = (real)-INFINITY;
+    for (int64_t k = 0; k < K; k++)
+        p.x[5 * K + k] = k / BLOCK_I8 % 2 ? 1e-30f : nextafterf(1e-30f, 1);
+    real y[N * O], z[N * O];
+    multiply(&kernels_scalar, &p, true, 0, N, 0, O, z);
+    for (int t = 0; kernels_table(t); t++) {
+        multiply(kernels_table(t), &p, true, 0, N, 0, O, y);
+        for (int64_t u = 0; u < N * O; u++)
+            assert_true(u / O == 1 || u / O == 3 ? isnan(y[u]) && isnan(z[u]) : y[u] == z[u]);
+    }
+    product_free(&p);
 }
 
 /* dx and dW of one shape by a table and by scalar. */
@@ -368,6 +412,8 @@ int main(void)
              producers_are_exact),
         TEST("kernels: products of every table equal scalar, and a row alone is the same bits",
              products_equal_scalar),
+        TEST("kernels: rows with NaN, infinity and the least numbers are the same in every table",
+             strange_rows_equal_scalar),
         TEST("kernels: gradients of products of every table equal scalar", gradients_equal_scalar),
     };
     return RUN(tests);
