@@ -396,11 +396,14 @@ static bool session_exists(void)
 /* Can it be kept? Better asked before the text is made than behind it. */
 static int check_session(void)
 {
-    char directory[4096];
+    char directory[4096] = ".";
     const char *slash = session_path ? strrchr(session_path, '/') : NULL;
-    const int n = slash == session_path ? 1 : slash ? (int)(slash - session_path) : 0;
-    snprintf(directory, sizeof directory, "%.*s", n ? n : 1, n ? session_path : ".");
-    if (!session_path || access(directory, W_OK) == 0)
+    if (!session_path)
+        return 0;
+    if (slash)
+        snprintf(directory, sizeof directory, "%.*s.", (int)(slash - session_path) + 1,
+                 session_path);
+    if (access(directory, W_OK | X_OK) == 0)
         return 0;
     fprintf(stderr, "weft: %s: %s\n", session_path, strerror(errno));
     return 1;

@@ -152,6 +152,8 @@ static bool print_text(const job *j, const weft_beam *b, int64_t n, weft_error *
         memcpy(text + all, bytes, length);
         all += length;
     }
+    for (size_t i = 0; lines && !json && i < all; i++)
+        text[i] = text[i] == '\n' ? ' ' : text[i]; /* a line gives a line */
     if (good && json)
         cli_json_text(text, all);
     else if (good)
@@ -241,7 +243,10 @@ static int translate(const job *j, const weft_engine_options *engine_options)
 /* A line without text gives one without. */
 static int translate_line(job *j, const weft_engine_options *o, const char *text, size_t n)
 {
-    if (n == 0) {
+    size_t spaces = 0;
+    while (spaces < n && (text[spaces] == ' ' || text[spaces] == '\t'))
+        spaces++;
+    if (spaces == n) {
         puts(json ? "{\"texts\":[]}" : "");
         return 0;
     }

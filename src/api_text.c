@@ -161,7 +161,7 @@ int64_t weft_tokenizer_piece(const weft_tokenizer *t, int32_t id, char *bytes, s
 
 const char *weft_tokenizer_token(const weft_tokenizer *t, int32_t id, size_t *length)
 {
-    if (id < 0 || !vocab_has(&t->inner.vocab, (uint32_t)id))
+    if (id < 0 || !tokenizer_has(&t->inner, (uint32_t)id))
         return NULL;
     *length = t->inner.vocab.length[id];
     return vocab_text(&t->inner.vocab, (uint32_t)id);
@@ -175,7 +175,7 @@ int32_t weft_tokenizer_id(const weft_tokenizer *t, const char *token, size_t len
 
 bool weft_tokenizer_is_special(const weft_tokenizer *t, int32_t id)
 {
-    return id >= 0 && vocab_has(&t->inner.vocab, (uint32_t)id) && t->inner.special[id];
+    return id >= 0 && tokenizer_has(&t->inner, (uint32_t)id) && t->inner.special[id];
 }
 
 /* ---- decoding -------------------------------------------------------------------------------- */

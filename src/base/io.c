@@ -51,6 +51,12 @@ static void system_unmap(void *ud, void *at, size_t size)
     munmap(at, size);
 }
 
+static void system_rest(void *ud, void *at, size_t size)
+{
+    (void)ud;
+    madvise(at, size, MADV_DONTNEED); /* if it fails they stay */
+}
+
 static void system_close(void *ud, int fd)
 {
     (void)ud;
@@ -121,6 +127,7 @@ const io_hooks io_system = {
     .read = system_read,
     .map = system_map,
     .unmap = system_unmap,
+    .rest = system_rest,
     .close = system_close,
     .create = system_create,
     .write = system_write,
@@ -266,10 +273,10 @@ void path_name(const char *path, const char *otherwise, char *to, size_t size)
         snprintf(to, size, "%s", otherwise);
 }
 
-void file_rest(const file *f)
+void file_rest(const file *f, const host *h)
 {
     if (f->data && f->mapped)
-        madvise((void *)f->data, f->size, MADV_DONTNEED); /* if it fails they stay */
+        h->io.rest(h->io.ud, (void *)f->data, f->size);
 }
 
 void file_close(file *f, host *h)

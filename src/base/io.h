@@ -20,6 +20,7 @@ typedef struct io_hooks {
     ssize_t (*read)(void *ud, int fd, void *to, size_t size);
     void *(*map)(void *ud, int fd, size_t size);
     void (*unmap)(void *ud, void *at, size_t size);
+    void (*rest)(void *ud, void *at, size_t size); /* pages of a map go, until they are read */
     void (*close)(void *ud, int fd);
 
     int (*create)(void *ud, const char *path); /* fails where there is something already */
@@ -50,7 +51,7 @@ weft_status file_open(file *f, const char *path, weft_load load, struct host *h,
 void file_close(file *f, struct host *h);
 
 /* Nobody will read it soon: pages of a map go back to the system, and return when they are read. */
-void file_rest(const file *f);
+void file_rest(const file *f, const struct host *h);
 
 /* A file that is read from front to end, a part at a time, into memory that is there already. */
 typedef struct reader {

@@ -130,7 +130,7 @@ const meta *container_meta(const container *c, const char *key)
 void container_rest(const container *c)
 {
     for (int i = 0; i < c->n_file; i++)
-        file_rest(&c->file[i]);
+        file_rest(&c->file[i], c->host);
 }
 
 void container_close(container *c)

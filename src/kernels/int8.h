@@ -80,10 +80,12 @@ multiply_i8_rows(int R, i8_form form, real *sums, bool begin, const int8_t *x, c
         for (int v = 0; v < VECS_I8; v++) {
             const vec d = v_load(p->scale + g * PANEL_I8 + v * WIDTH);
             for (int i = 0; i < R; i++) {
-                vec a = i_scaled(t[i][v], d);
+                vec a;
                 if (form & I8_LIFTED) {
                     const vec m = v_load(p->least + g * PANEL_I8 + v * WIDTH);
                     a = v_fma(i_real(t[i][v]), d, v_mul(i_real(i_set(x_sum[g * R + i])), m));
+                } else {
+                    a = i_scaled(t[i][v], d);
                 }
                 s[i][v] = v_fma(a, v_set(x_scale[g / groups * R + i]), s[i][v]);
             }

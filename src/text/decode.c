@@ -268,7 +268,7 @@ weft_status decode_push(decode_stream *d, uint32_t id, const char **bytes, size_
     err = err ? err : &local;
     *n = 0;
     *bytes = "";
-    if (!vocab_has(&t->vocab, id))
+    if (!tokenizer_has(t, id))
         return weft_fail(err, WEFT_EINVAL, "%s: there is no token %u", t->path, id);
     if (d->out.mem) { /* what was given out last time goes; what was held back stays */
         const size_t held = utf8_unfinished(d->out.s ? d->out.s : "", d->out.n);

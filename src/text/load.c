@@ -193,38 +193,47 @@ static weft_status load_pair(tokenizer *t, const file *table, const char *pre, w
     return status;
 }
 
+static bool is_marian(const file *f)
+{
+    return text_ends_with(f->path, "source.spm") || text_ends_with(f->path, "target.spm");
+}
+
+/* The vocabulary beside one of Marian's models: the target may have its own. */
+static weft_status find_numbers(char to[PATH_MOST], const file *f, const tokenizer *t,
+                                weft_error *err)
+{
+    static const char *const names[] = { "target_vocab.json", "vocab.json" };
+    for (int i = text_ends_with(f->path, "target.spm") ? 0 : 1; i < 2; i++) {
+        const weft_status status = beside(to, f->path, false, names[i], err);
+        if (status != WEFT_OK || path_exists(to, t->host))
+            return status;
+    }
+    return weft_fail(err, WEFT_EIO, "%s: no vocab.json beside it, which numbers its pieces",
+                     f->path);
+}
+
 /* source.spm or target.spm, with the file that numbers their pieces. */
-static weft_status load_marian(tokenizer *t, const file *model, const char *numbers,
-                               weft_error *err)
+static weft_status load_marian(tokenizer *t, const file *model, weft_error *err)
 {
     file table = { 0 };
-    weft_status status = file_open(&table, numbers, WEFT_LOAD_COPY, t->host, err);
+    char numbers[PATH_MOST];
+    weft_status status = find_numbers(numbers, model, t, err);
+    if (status == WEFT_OK)
+        status = file_open(&table, numbers, WEFT_LOAD_COPY, t->host, err);
     if (status != WEFT_OK)
         return status;
     t->source = "marian";
-    status = source_marian(t, model->data, model->size, table.data, table.size, err);
+    status = source_marian(t, model->data, model->size, table.data, table.size, numbers, err);
     file_close(&table, t->host);
     return status;
 }
 
-/* The vocabulary beside one of Marian's models: the target may have its own. */
-static bool find_numbers(char to[PATH_MOST], const file *f, const tokenizer *t, weft_error *err)
-{
-    static const char *const names[] = { "target_vocab.json", "vocab.json" };
-    const int first = text_ends_with(f->path, "target.spm") ? 0 : 1;
-    for (int i = first; i < 2 && text_ends_with(f->path, ".spm"); i++)
-        if (beside(to, f->path, false, names[i], err) == WEFT_OK && path_exists(to, t->host))
-            return true;
-    return false;
-}
-
 static weft_status from_file(tokenizer *t, const file *f, const char *pre, weft_error *err)
 {
-    char numbers[PATH_MOST];
     if (text_ends_with(f->path, "vocab.json"))
         return load_pair(t, f, pre, err);
-    if (find_numbers(numbers, f, t, err))
-        return load_marian(t, f, numbers, err);
+    if (is_marian(f))
+        return load_marian(t, f, err);
     if (looks_like_json(f)) {
         t->source = "tokenizer.json";
         return source_json(t, f->data, f->size, err);

@@ -16,7 +16,7 @@ weft_status source_json(tokenizer *t, const uint8_t *data, size_t size, weft_err
 weft_status source_gguf(tokenizer *t, const container *c, const char *pre, weft_error *err);
 weft_status source_sentencepiece(tokenizer *t, const uint8_t *data, size_t size, weft_error *err);
 weft_status source_marian(tokenizer *t, const uint8_t *data, size_t size, const uint8_t *table,
-                          size_t table_size, weft_error *err);
+                          size_t table_size, const char *table_path, weft_error *err);
 weft_status source_tiktoken(tokenizer *t, const uint8_t *data, size_t size, const char *pre,
                             weft_error *err);
 weft_status source_llama2c(tokenizer *t, const uint8_t *data, size_t size, weft_error *err);

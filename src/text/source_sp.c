@@ -282,10 +282,10 @@ weft_status source_sentencepiece(tokenizer *t, const uint8_t *data, size_t size,
 
 /* The vocabulary that numbers the pieces, every id of which has a text. */
 static weft_status read_numbers(tokenizer *t, vocab *to, const uint8_t *data, size_t size,
-                                weft_error *err)
+                                const char *path, weft_error *err)
 {
     json_section_begin(&t->host->mem);
-    json_t *root = json_read(data, size, false, "vocab.json", err);
+    json_t *root = json_read(data, size, false, path, err);
     const weft_status status = root ? hf_vocab(t, root, NULL, "vocab", err) : err->code;
     json_section_end();
     if (status != WEFT_OK)
@@ -293,28 +293,25 @@ static weft_status read_numbers(tokenizer *t, vocab *to, const uint8_t *data, si
     *to = t->vocab;
     for (uint32_t id = 0; id < to->n; id++)
         if (!vocab_has(to, id) || to->length[id] == 0)
-            return weft_fail(err, WEFT_EFORMAT, "%s: vocab.json gives id %u to no text", t->path,
-                             id);
+            return weft_fail(err, WEFT_EFORMAT, "%s: gives id %u to no text", path, id);
     return WEFT_OK;
 }
 
-static weft_status mark(model_file *m, const vocab *v, const char *text, uint8_t type, bool needed,
-                        uint32_t *id, weft_error *err)
+/* The id of such a token, or NO_ID. */
+static uint32_t mark(model_file *m, const vocab *v, const char *text, uint8_t type)
 {
-    *id = vocab_find(v, text, strlen(text));
-    if (*id != NO_ID)
-        m->type[*id] = type;
-    return *id != NO_ID || !needed
-               ? WEFT_OK
-               : weft_fail(err, WEFT_EFORMAT, "%s: vocab.json has no %s", m->t->path, text);
+    const uint32_t id = vocab_find(v, text, strlen(text));
+    if (id != NO_ID)
+        m->type[id] = type;
+    return id;
 }
 
 /* Pieces get the ids of a vocabulary. What the vocabulary has besides is said by the other model;
  * pieces that it does not have come behind all ids, and are never said. */
-static weft_status renumber(model_file *m, const vocab *v, weft_error *err)
+static weft_status renumber(model_file *m, const vocab *v, const char *path, weft_error *err)
 {
     const model_file old = *m;
-    uint32_t next = v->n, pad, eos;
+    uint32_t next = v->n;
     if (!room_for(m, (uint64_t)v->n + old.n, err))
         return WEFT_ENOMEM;
     for (uint32_t id = 0; id < v->n; id++) {
@@ -331,14 +328,13 @@ static weft_status renumber(model_file *m, const vocab *v, weft_error *err)
     }
     m->n = next;
     m->t->n_silent = next - v->n;
-    weft_status status = mark(m, v, "<unk>", PIECE_UNKNOWN, true, &m->spec.unk, err);
-    if (status == WEFT_OK)
-        status = mark(m, v, "</s>", PIECE_CONTROL, true, &eos, err);
-    if (status == WEFT_OK)
-        status = mark(m, v, "<pad>", PIECE_CONTROL, false, &pad, err);
-    if (status == WEFT_OK)
-        m->t->eos = (int32_t)eos;
-    return status;
+    m->spec.unk = mark(m, v, "<unk>", PIECE_UNKNOWN);
+    const uint32_t eos = mark(m, v, "</s>", PIECE_CONTROL);
+    mark(m, v, "<pad>", PIECE_CONTROL);
+    m->t->eos = (int32_t)eos;
+    if (m->spec.unk == NO_ID || eos == NO_ID)
+        return weft_fail(err, WEFT_EFORMAT, "%s: has no %s", path, eos == NO_ID ? "</s>" : "<unk>");
+    return WEFT_OK;
 }
 
 /* Letters that the model does not know may be a token of the other side. Not a special one: no text
@@ -383,15 +379,15 @@ static weft_status add_languages(tokenizer *t, const vocab *v, weft_error *err)
 }
 
 weft_status source_marian(tokenizer *t, const uint8_t *data, size_t size, const uint8_t *table,
-                          size_t table_size, weft_error *err)
+                          size_t table_size, const char *table_path, weft_error *err)
 {
     model_file m = { .t = t };
     vocab numbers = { 0 };
-    weft_status status = read_numbers(t, &numbers, table, table_size, err);
+    weft_status status = read_numbers(t, &numbers, table, table_size, table_path, err);
     if (status == WEFT_OK)
         status = read_model(&m, data, size, err);
     if (status == WEFT_OK)
-        status = renumber(&m, &numbers, err);
+        status = renumber(&m, &numbers, table_path, err);
     if (status == WEFT_OK)
         status = make_model(&m, err);
     if (status == WEFT_OK)

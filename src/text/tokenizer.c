@@ -164,7 +164,7 @@ static weft_status bytes_from_decoder(tokenizer *t, weft_error *err)
 
 int64_t tokenizer_piece(const tokenizer *t, uint32_t id, const char **bytes)
 {
-    if (!vocab_has(&t->vocab, id))
+    if (!tokenizer_has(t, id))
         return -1;
     *bytes = vocab_text(&t->bytes, id);
     return t->special[id] ? 0 : (int64_t)t->bytes.length[id];
@@ -172,10 +172,14 @@ int64_t tokenizer_piece(const tokenizer *t, uint32_t id, const char **bytes)
 
 uint32_t tokenizer_find(const tokenizer *t, const char *text, size_t length)
 {
+    const vocab *names = t->unigram.names ? t->unigram.names : &t->vocab;
+    uint32_t id = vocab_find(names, text, length);
     for (int i = 0; i < t->n_added; i++)
-        if (t->added[i].length == length && memcmp(t->added[i].content, text, length) == 0)
-            return t->added[i].id;
-    return vocab_find(&t->vocab, text, length);
+        if (t->added[i].length == length && memcmp(t->added[i].content, text, length) == 0) {
+            id = t->added[i].id;
+            break;
+        }
+    return t->n_silent == 0 || tokenizer_has(t, id) ? id : NO_ID;
 }
 
 /* ---- added tokens ---------------------------------------------------------------------------- */

@@ -95,7 +95,7 @@ typedef struct tokenizer {
     const char *path;
     vocab vocab; /* tokens as the file spells them */
     vocab bytes; /* the exact bytes of each, without a hash entry where text cannot give them */
-    uint8_t *special;  /* [n_id] tokens that stand for no text */
+    uint8_t *special;  /* [vocab.n] tokens that stand for no text */
     uint8_t *is_byte;  /* [n_id] "<0x0A>" of SentencePiece, or NULL */
     uint32_t n_id;     /* ids are below this */
     uint32_t n_silent; /* pieces behind them that are no tokens: the unknown one stands for them */
@@ -161,6 +161,11 @@ weft_status encoder_encode(encoder *e, const char *a, size_t a_length, const cha
 /* The exact bytes of a token, as they stand in running text; -1 for no such id. */
 int64_t tokenizer_piece(const tokenizer *t, uint32_t id, const char **bytes);
 uint32_t tokenizer_find(const tokenizer *t, const char *text, size_t length);
+
+static inline bool tokenizer_has(const tokenizer *t, uint32_t id)
+{
+    return id < t->vocab.n - t->n_silent && vocab_has(&t->vocab, id);
+}
 
 /* ---- streaming decoder ----------------------------------------------------------------------- */
 

@@ -36,7 +36,7 @@ uint32_t vocab_find(const vocab *v, const char *text, size_t length);
 /* What is unknown may have a number in another vocabulary, which may be NULL. */
 static inline uint32_t vocab_find_or(const vocab *v, const char *text, size_t length, uint32_t unk)
 {
-    const uint32_t id = v ? vocab_find(v, text, length) : NO_ID;
+    const uint32_t id = v && length <= v->longest ? vocab_find(v, text, length) : NO_ID;
     return id != NO_ID ? id : unk;
 }
 

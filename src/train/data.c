@@ -421,18 +421,28 @@ void data_room_free(batch *b, const dataset *d)
 typedef struct viewer {
     data_token_fn *fn;
     void *ud;
+    mem *mem;
     decode_stream text;
 } viewer;
+
+/* What comes is the beginning of a text. */
+static weft_status begin_text(viewer *v, const tokenizer *t, weft_error *err)
+{
+    decode_end(&v->text);
+    return decode_begin(&v->text, t, true, v->mem, err);
+}
 
 static weft_status show_token(viewer *v, int32_t seq, int32_t id, bool target, weft_error *err)
 {
     const tokenizer *t = v->text.t;
     const uint32_t u = (uint32_t)id;
-    const bool known = vocab_has(&t->vocab, u);
+    const bool known = tokenizer_has(t, u);
     data_token k = { .seq = seq, .id = id, .target = target, .special = known && t->special[u] };
     if (k.special) {
         k.text = vocab_text(&t->vocab, u);
         k.length = t->vocab.length[u];
+        if (begin_text(v, t, err) != WEFT_OK)
+            return err->code;
     } else if (known && decode_push(&v->text, u, &k.text, &k.length, err) != WEFT_OK) {
         return err->code;
     }
@@ -459,6 +469,8 @@ static weft_status show_sequence(viewer *v, const batch *b, const dataset *d, in
     bool target = false;
     for (int32_t i = 0; from && i < from->n && status == WEFT_OK; i++)
         status = show_token(v, s, b->src->row[from->first + i].id, false, err);
+    if (from && status == WEFT_OK)
+        status = begin_text(v, v->text.t, err);
     for (int32_t i = 0; i < b->seq[s].n && status == WEFT_OK; i++) {
         const bool next = row[i].target != NO_TARGET && !d->labels;
         status = show_token(v, s, row[i].id, d->make->ahead ? target : next, err);
@@ -476,8 +488,8 @@ weft_status data_show(const batch *b, const dataset *d, const tokenizer *t, data
 {
     weft_status status = WEFT_OK;
     for (int32_t s = 0; s < b->n_seq && status == WEFT_OK; s++) {
-        viewer v = { .fn = fn, .ud = ud };
-        status = decode_begin(&v.text, t, true, &d->corpus.host->mem, err);
+        viewer v = { .fn = fn, .ud = ud, .mem = &d->corpus.host->mem };
+        status = begin_text(&v, t, err);
         if (status == WEFT_OK)
             status = show_sequence(&v, b, d, s, err);
         decode_end(&v.text);

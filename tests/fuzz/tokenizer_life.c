@@ -54,7 +54,7 @@ static weft_status load(tokenizer *t, life_kind kind, const uint8_t *data, size_
         break;
     case LIFE_MARIAN:
         status = source_marian(t, zero ? zero + 1 : data, zero ? size - first - 1 : 0, data, first,
-                               err);
+                               "vocab.json", err);
         break;
     default:
         return load_gguf(t, data, size, h, err);

@@ -236,6 +236,7 @@ void host_faulty(host *h, faults *memory, faults *io)
                             .read = faulty_read,
                             .map = faulty_map,
                             .unmap = faulty_unmap,
+                            .rest = io_system.rest,
                             .close = faulty_close,
                             .create = faulty_create,
                             .write = faulty_write,

@@ -74,6 +74,34 @@ static void as_transformers(void **state)
     weft_tokenizer_free(side[1]);
 }
 
+/* Every number has a text, the other side's too, and there are no others. */
+static void numbers_and_texts(void **state)
+{
+    (void)state;
+    static const char *const files[] = { "golden/marian-text/source.spm",
+                                         "golden/marian-text/target.spm" };
+    for (int i = 0; i < 2; i++) {
+        weft_error err = { 0 };
+        weft_tokenizer *t = weft_tokenizer_load(fixture(files[i]), NULL, &err);
+        weft_tokenizer_info info = { .struct_size = sizeof info };
+        weft_decoder *d = weft_decoder_new(t, false, &err);
+        size_t n;
+        const char *bytes;
+        assert_true(t && d);
+        weft_tokenizer_get_info(t, &info);
+        for (int32_t id = 0; id < info.n_vocab; id++) {
+            const char *text = weft_tokenizer_token(t, id, &n);
+            assert_non_null(text);
+            assert_int_equal(weft_tokenizer_id(t, text, n), id);
+        }
+        assert_null(weft_tokenizer_token(t, info.n_vocab, &n));
+        assert_int_equal(weft_tokenizer_piece(t, info.n_vocab, NULL, 0), -1);
+        assert_int_equal(weft_decoder_push(d, info.n_vocab, &bytes, &n, &err), WEFT_EINVAL);
+        weft_decoder_free(d);
+        weft_tokenizer_free(t);
+    }
+}
+
 /* ---- refusals -------------------------------------------------------------------------------- */
 
 static void refuse(const char *vocabulary, const char *why)
@@ -84,7 +112,9 @@ static void refuse(const char *vocabulary, const char *why)
     char *bytes = read_whole(fixture("golden/marian-text/source.spm"), &n);
     snprintf(model, sizeof model, "%s", temp_file("source.spm", bytes, n));
     free(bytes);
-    temp_file("vocab.json", vocabulary, strlen(vocabulary));
+    remove(temp_path("vocab.json"));
+    if (vocabulary)
+        temp_file("vocab.json", vocabulary, strlen(vocabulary));
     assert_null(weft_tokenizer_load(model, NULL, &err));
     if (!strstr(err.message, why))
         fail_msg("\"%s\" does not say \"%s\"", err.message, why);
@@ -93,14 +123,15 @@ static void refuse(const char *vocabulary, const char *why)
 static void refusals(void **state)
 {
     (void)state;
-    refuse("{\"</s>\": 0, \"a\": 1}", "vocab.json has no <unk>");
-    refuse("{\"<unk>\": 0, \"a\": 1}", "vocab.json has no </s>");
-    refuse("{\"</s>\": 0, \"<unk>\": 2}", "vocab.json gives id 1 to no text");
-    refuse("{\"</s>\": 0, \"<unk>\": 1, \"\": 2}", "vocab.json gives id 2 to no text");
-    refuse("{\"</s>\": 0, \"<unk>\": 0}", "0");
+    refuse("{\"</s>\": 0, \"a\": 1}", "vocab.json: has no <unk>");
+    refuse("{\"<unk>\": 0, \"a\": 1}", "vocab.json: has no </s>");
+    refuse("{\"</s>\": 0, \"<unk>\": 2}", "vocab.json: gives id 1 to no text");
+    refuse("{\"</s>\": 0, \"<unk>\": 1, \"\": 2}", "vocab.json: gives id 2 to no text");
+    refuse("{\"</s>\": 0, \"<unk>\": 0}", "id 0");
     refuse("{\"</s>\": 0, \"<unk>\": -1}", "is not an id from 0");
-    refuse("{\"</s>\": 0, \"<unk>\": 1", "vocab.json");
-    refuse("[]", "vocab");
+    refuse("{\"</s>\": 0, \"<unk>\": 1", "vocab.json: line 1");
+    refuse("[[\"</s>\", 0], [\"<unk>\", 1]]", "vocab.json: JSON is not an object");
+    refuse(NULL, "source.spm: no vocab.json beside it");
 }
 
 /* One tokenizer would number both sides. */
@@ -124,6 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("marian: texts have the ids that transformers gives them", as_transformers),
+        TEST("marian: every number has a text, and no other has", numbers_and_texts),
         TEST("marian: vocabularies that number nothing are refused", refusals),
         TEST("marian: a model with two tokenizers is not trained", no_training),
     };

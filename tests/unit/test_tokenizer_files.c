@@ -457,7 +457,7 @@ static const char *ids_of(life_kind kind, const bytes *model, const char *words,
     const size_t n_table = strlen((const char *)model->at) + 1; /* of Marian */
     if (status == WEFT_OK)
         status = kind == LIFE_MARIAN ? source_marian(&t, model->at + n_table, model->n - n_table,
-                                                     model->at, n_table - 1, err)
+                                                     model->at, n_table - 1, "vocab.json", err)
                                      : source_sentencepiece(&t, model->at, model->n, err);
     if (status == WEFT_OK)
         status = tokenizer_finish(&t, err);

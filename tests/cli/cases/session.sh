@@ -16,4 +16,5 @@ echo hello >wrong
 try "$WEFT" run stories.gguf -n 4 --session wrong
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n 4 --session kept
 try "$WEFT" run stories.gguf -p "Once" -n 4 --session missing/kept 2>&1
+try "$WEFT" run stories.gguf -p "Once" -n 4 --session wrong/kept
 try "$WEFT" run stories.gguf -n 4 --session new

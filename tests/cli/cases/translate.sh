@@ -34,7 +34,7 @@ try "$WEFT" translate aren -p "آتزمون" --beams 4
 "$WEFT" translate aren -p "آتزمون" --beams 4 --n-best 3 | sed 's/\(\.[0-9][0-9]\)[0-9]*/\1/g'
 echo "آزا" | "$WEFT" translate aren --json | sed 's/\(\.[0-9][0-9]\)[0-9]*/\1/g'
 # A line for each line, empty ones and the last without its end included.
-printf 'آتزمون\n\nآزا\r\nآتزمون' | "$WEFT" translate aren --lines --beams 4
+printf 'آتزمون\n\n  \nآزا\r\nآتزمون' | "$WEFT" translate aren --lines --beams 4
 printf '\nآزا\n' | "$WEFT" translate aren --lines --json | sed 's/\(\.[0-9][0-9]\)[0-9]*/\1/g'
 awk 'BEGIN { print "آزا"; while (n++ < 3000) printf "آ"; print "" }' >long
 try "$WEFT" translate aren --lines -f long
