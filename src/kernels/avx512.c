@@ -151,7 +151,8 @@ static inline ivec i_four(const int8_t *p)
 
 /* A sum a that began with the bits of FAR_REAL is, read as a real number, FAR_REAL + a: |a| < 2^20.
  * So one multiply-add makes it real and scales it, and is exact where d FAR_REAL is, to the one
- * rounding of a d: scales have at most 20 bits. */
+ * rounding of a d: scales have at most 20 bits. (A scale that is infinite makes no number of every
+ * sum here; of single rows it leaves infinities. Neither is an answer.) */
 #define FAR_BITS       0x4B400000
 #define FAR_REAL       12582912.0f /* 3 2^22 */
 #define i_scaled(t, d) v_fma(_mm512_castsi512_ps(t), d, v_mul(d, v_set(-FAR_REAL)))
