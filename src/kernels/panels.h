@@ -15,12 +15,12 @@
 
 #define PANEL (VECS * WIDTH)
 #define PIECE 128 /* numbers of a stored row that are produced at a time */
-#define AHEAD 8   /* rows of a panel that are asked for in advance */
 #define FAR   512 /* bytes of a stored row that are, where one row is multiplied */
 
 /* sums[i][c] = sum_j a[j, i] p[j, c] for R rows and V vectors, both constants where it is inlined.
  * The outer loops ask to be unrolled so that sums are registers from the start: without it gcc 12 for
- * Arm also stores every sum in every turn. */
+ * Arm also stores every sum in every turn. Nothing is asked for in advance: where another thread has
+ * the other half of the core, it is instructions that are short. */
 static inline __attribute__((always_inline)) void
 multiply_rows(int R, int V, real *sums, const real *a, const real *p, int64_t n)
 {
@@ -31,10 +31,8 @@ multiply_rows(int R, int V, real *sums, const real *a, const real *p, int64_t n)
             s[i][v] = v_zero();
     for (int64_t j = 0; j < n; j++) {
         vec w[VECS];
-        for (int v = 0; v < V; v++) {
+        for (int v = 0; v < V; v++)
             w[v] = v_load(p + j * PANEL + v * WIDTH);
-            __builtin_prefetch(p + (j + AHEAD) * PANEL + v * WIDTH);
-        }
         for (int i = 0; i < R; i++) {
             const vec x = v_set(a[j * R + i]);
             for (int v = 0; v < V; v++)
