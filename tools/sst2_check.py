@@ -26,6 +26,9 @@ from pathlib import Path
 
 SHAPE = ["--layers", "2", "--width", "128", "--heads", "4", "--ctx-size", "64"]
 
+# Filling masks goes on behind the first end: steps in all, and the learning rate that they begin with.
+MASKS = [(9000, "2e-3"), (38000, "1.2e-3")]
+
 
 def read_labelled(path):
     """Pairs of text and label."""
@@ -94,11 +97,15 @@ def fill_masks(c, train, args):
     n = gather_texts(train, args.reviews, texts)
     c.run("train-tokenizer", texts, "--model", "wordpiece", "--vocab-size", 8192, "--lines", "--out",
           tokenizer)
-    _, took = c.run("train", "--arch", "bert", *SHAPE, "--tokenizer", tokenizer, "--data", texts,
-                    "--separator", "\n", "--validation", "0.01", "--batch-size", 32, "--steps",
-                    args.mask_steps, "--lr", "2e-3", "--warmup", 300, "--beta2", "0.98", "--weight-decay",
-                    "0.01", "--eval-every", 0, "--save-every", 0, "--keep", 1, "--sample", 0, "--out", run)
-    print(f"{'filling masks':24} {n} texts, {args.mask_steps} steps   {took:4.0f} s", flush=True)
+    seconds = 0
+    for steps, lr in MASKS:
+        _, took = c.run("train", "--arch", "bert", *SHAPE, "--tokenizer", tokenizer, "--data", texts,
+                        "--separator", "\n", "--validation", "0.01", "--batch-size", 32, "--steps", steps,
+                        "--lr", lr, "--warmup", 300, "--beta2", "0.98", "--weight-decay", "0.01",
+                        "--eval-every", 1000, "--save-every", 3000, "--keep", 1, "--sample", 0, "--out", run,
+                        *(["--resume"] if run.exists() else []))
+        seconds += took
+    print(f"{'filling masks':24} {n} texts, {steps} steps   {seconds:4.0f} s", flush=True)
     return run
 
 
@@ -111,7 +118,6 @@ def main():
     p.add_argument("--seeds", type=int, default=3)
     p.add_argument("--model", help="a directory or GGUF file with a BERT that others have trained")
     p.add_argument("--masks", help="a run that has learned to fill masks, instead of making one")
-    p.add_argument("--mask-steps", type=int, default=9000)
     p.add_argument("--threads", type=int)
     args = p.parse_args()
 

@@ -10,7 +10,8 @@ typedef struct job {
     row_set w;
     int64_t i_step, j_step; /* of the left side's rows and terms */
     int64_t N, J, C;        /* rows, terms of a sum, columns of y */
-    bool add, bf16;
+    bool across, add, bf16; /* w: see kernels.h; y is added to; the left side is rounded */
+    int64_t left, right;    /* parts of the rows, and of the panels, that threads take */
 } job;
 
 /* Formats of whole numbers multiply in class i8; over double, which is there to be exact, nothing
@@ -56,18 +57,18 @@ static int64_t panel_start(const run *r, const job *j, int64_t p)
     return p * r->kern->panel < j->C ? p * r->kern->panel : j->C;
 }
 
-static void multiply_blocks(const run *r, const node *n, int64_t b0, int64_t b1)
+static void multiply_parts(const run *r, const node *n, int64_t p0, int64_t p1)
 {
     const job *j = n->arg;
-    r->kern->product(j->y.at, j->y.stride, j->add, r->work, j->N, j->J, &j->w, false, b0, b1, 0,
-                     j->C);
-}
-
-static void outputs(const run *r, const node *n, int64_t p0, int64_t p1)
-{
-    const job *j = n->arg;
-    r->kern->product(j->y.at, j->y.stride, j->add, r->work, j->N, j->J, &j->w, true, 0,
-                     row_blocks(j->N, r->kern->rows), panel_start(r, j, p0), panel_start(r, j, p1));
+    const int64_t blocks = row_blocks(j->N, r->kern->rows);
+    const int64_t panels = row_blocks(j->C, r->kern->panel);
+    for (int64_t p = p0; p < p1; p++) {
+        const int64_t a = p / j->right, b = p % j->right;
+        r->kern->product(j->y.at, j->y.stride, j->add, r->work, j->N, j->J, &j->w, j->across,
+                         blocks * a / j->left, blocks * (a + 1) / j->left,
+                         panel_start(r, j, panels * b / j->right),
+                         panel_start(r, j, panels * (b + 1) / j->right));
+    }
 }
 
 static void outputs_i8(const run *r, const node *n, int64_t p0, int64_t p1)
@@ -90,21 +91,56 @@ static void pack(run *r, const job *j, range_fn *fn, int rows)
     r->scratch_holds = j->x.id ? form : 0;
 }
 
-/* Forward, a panel of weights is produced once, so threads share the outputs ... */
-static void by_outputs(run *r, const job *j, range_fn *fn)
+/* Every part makes its own panels. So forward, where they are made of weights, threads share the
+ * columns; where these are few, a part has some hundred rows. Backward a gradient's rows lie together
+ * in memory, and it is the rows that are shared first. */
+#define SOME_ROWS 96
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t divided_up(int64_t a, int64_t by)
+{
+    return (a + by - 1) / by;
+}
+
+static void cut(const run *r, job *j)
+{
+    const int64_t threads = r->pool ? pool_threads(r->pool) : 1, wish = 4 * threads;
+    const int64_t panels = row_blocks(j->C, r->kern->panel);
+    const int64_t high = j->N < 2 * SOME_ROWS ? 1 : j->N / SOME_ROWS;
+    j->left = j->right = 1;
+    if (threads == 1)
+        return;
+    if (j->across) {
+        j->right = smaller(panels, wish);
+        if (j->right < 2 * threads)
+            j->left = smaller(high, divided_up(wish, j->right));
+    } else {
+        j->left = smaller(high, wish);
+        j->right = smaller(panels, divided_up(wish, j->left));
+        if (j->left * j->right < 2 * threads)
+            j->left = smaller(row_blocks(j->N, r->kern->rows), divided_up(2 * threads, j->right));
+    }
+}
+
+static void multiply(run *r, job *j)
+{
+    const node n = { .arg = j };
+    pack(r, j, pack_blocks, r->kern->rows);
+    cut(r, j);
+    const int64_t parts = j->left * j->right;
+    parallel(r, &n, parts, j->N * j->J * j->C / parts, multiply_parts);
+}
+
+static void multiply_i8(run *r, const job *j)
 {
     const node n = { .arg = j };
     const int64_t panels = row_blocks(j->C, r->kern->panel);
-    parallel(r, &n, panels, j->N * j->J * r->kern->panel, fn);
-}
-
-/* ... backward, a gradient's rows lie together in memory, so they share the rows. */
-static void by_rows(run *r, const job *j)
-{
-    const node n = { .arg = j };
-    const int64_t blocks = row_blocks(j->N, r->kern->rows);
-    pack(r, j, pack_blocks, r->kern->rows);
-    parallel(r, &n, blocks, j->N * j->J * j->C / blocks, multiply_blocks);
+    pack(r, j, pack_i8_blocks, r->kern->rows_i8);
+    parallel(r, &n, panels, j->N * j->J * r->kern->panel, outputs_i8);
 }
 
 static row_set weight_rows(const run *r, const tensor *w)
@@ -131,6 +167,7 @@ static job by_weight(const run *r, matrix y, matrix x, const tensor *w)
                   .N = x.rows,
                   .J = x.cols,
                   .C = rows(w),
+                  .across = true,
                   .bf16 = w->low != NULL };
 }
 
@@ -140,13 +177,10 @@ void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
     j.w.bias = values(bias);
     if (x.rows == 0)
         return;
-    if (in_i8(w)) {
-        pack(r, &j, pack_i8_blocks, r->kern->rows_i8);
-        by_outputs(r, &j, outputs_i8);
-    } else {
-        pack(r, &j, pack_blocks, r->kern->rows);
-        by_outputs(r, &j, outputs);
-    }
+    if (in_i8(w))
+        multiply_i8(r, &j);
+    else
+        multiply(r, &j);
 }
 
 void product_add(run *r, matrix y, matrix x, const tensor *w)
@@ -155,43 +189,42 @@ void product_add(run *r, matrix y, matrix x, const tensor *w)
     j.add = true;
     if (x.rows == 0)
         return;
-    pack(r, &j, pack_blocks, r->kern->rows);
-    by_outputs(r, &j, outputs);
+    multiply(r, &j);
 }
 
 void product_dx(run *r, matrix dx, bool add, matrix dy, const tensor *w)
 {
-    const job j = { .y = dx,
-                    .x = dy,
-                    .w = weight_rows(r, w),
-                    .i_step = dy.stride,
-                    .j_step = 1,
-                    .N = dy.rows,
-                    .J = dy.cols,
-                    .C = cols(w),
-                    .add = add,
-                    .bf16 = w->low != NULL };
+    job j = { .y = dx,
+              .x = dy,
+              .w = weight_rows(r, w),
+              .i_step = dy.stride,
+              .j_step = 1,
+              .N = dy.rows,
+              .J = dy.cols,
+              .C = cols(w),
+              .add = add,
+              .bf16 = w->low != NULL };
     if (dy.rows > 0)
-        by_rows(r, &j);
+        multiply(r, &j);
 }
 
 /* Rows of dW are the columns of dy; the sum runs over the rows of both. */
 void product_dw(run *r, const tensor *w, bool add, matrix dy, matrix x)
 {
-    const job j = { .y = { w->grad, rows(w), cols(w), cols(w), 0 },
-                    .x = dy,
-                    .w = number_rows(r, x, w->low != NULL),
-                    .i_step = 1,
-                    .j_step = dy.stride,
-                    .N = dy.cols,
-                    .J = dy.rows,
-                    .C = x.cols,
-                    .add = add,
-                    .bf16 = w->low != NULL };
+    job j = { .y = { w->grad, rows(w), cols(w), cols(w), 0 },
+              .x = dy,
+              .w = number_rows(r, x, w->low != NULL),
+              .i_step = 1,
+              .j_step = dy.stride,
+              .N = dy.cols,
+              .J = dy.rows,
+              .C = x.cols,
+              .add = add,
+              .bf16 = w->low != NULL };
     if (dy.rows == 0 && !add)
         grad_clear((tensor *)w);
     else if (dy.rows > 0)
-        by_rows(r, &j);
+        multiply(r, &j);
 }
 
 #define COLUMNS 64 /* summed side by side, over the rows in ascending order */
