@@ -455,7 +455,7 @@ static void tempted_product(real *y, int64_t y_stride, bool add, const real *a, 
                             int64_t c0, int64_t c1)
 {
     kernels_scalar.product(y, y_stride, add, a, N, J, w, across, i0, i1, c0, c1);
-    for (int64_t c = c0; (i1 - i0) % 4 != 0 && !across && !add && J <= TILE && c < c1; c++)
+    for (int64_t c = c0; (i0 > 0 || c0 > 0) && !across && !add && J <= TILE && c < c1; c++)
         for (int64_t i = i0; i < i1; i++) {
             real sum = 0;
             for (int64_t j = J - 1; j >= 0; j--)
