@@ -157,7 +157,8 @@ static row_set number_rows(const run *r, matrix x, bool bf16)
     return s;
 }
 
-static job by_weight(const run *r, matrix y, matrix x, const tensor *w)
+/* x times w: turned, as forward has it, or as it lies. */
+static job by_weight(const run *r, matrix y, matrix x, const tensor *w, bool across)
 {
     return (job){ .y = y,
                   .x = x,
@@ -166,14 +167,14 @@ static job by_weight(const run *r, matrix y, matrix x, const tensor *w)
                   .j_step = 1,
                   .N = x.rows,
                   .J = x.cols,
-                  .C = rows(w),
-                  .across = true,
+                  .C = across ? rows(w) : cols(w),
+                  .across = across,
                   .bf16 = w->low != NULL };
 }
 
 void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
 {
-    job j = by_weight(r, y, x, w);
+    job j = by_weight(r, y, x, w, true);
     j.w.bias = values(bias);
     if (x.rows == 0)
         return;
@@ -185,7 +186,7 @@ void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
 
 void product_add(run *r, matrix y, matrix x, const tensor *w)
 {
-    job j = by_weight(r, y, x, w);
+    job j = by_weight(r, y, x, w, true);
     j.add = true;
     if (x.rows == 0)
         return;
@@ -194,16 +195,8 @@ void product_add(run *r, matrix y, matrix x, const tensor *w)
 
 void product_dx(run *r, matrix dx, bool add, matrix dy, const tensor *w)
 {
-    job j = { .y = dx,
-              .x = dy,
-              .w = weight_rows(r, w),
-              .i_step = dy.stride,
-              .j_step = 1,
-              .N = dy.rows,
-              .J = dy.cols,
-              .C = cols(w),
-              .add = add,
-              .bf16 = w->low != NULL };
+    job j = by_weight(r, dx, dy, w, false);
+    j.add = add;
     if (dy.rows > 0)
         multiply(r, &j);
 }

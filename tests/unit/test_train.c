@@ -8,6 +8,8 @@
 #include "golden.h"
 #include "train/learner.h"
 
+#include <stdatomic.h>
+
 /* ---- batches --------------------------------------------------------------------------------- */
 
 typedef struct lesson {
@@ -372,6 +374,7 @@ static void deepseek_v3_trains_as_pytorch(void **state)
 /* ---- the same bits --------------------------------------------------------------------------- */
 
 static const kernels *kern = &kernels_scalar;
+static int n_text = 3; /* of 20 tokens, in a step */
 
 /* Three steps; the weights afterwards and the last gradients are the result. */
 static real *three_steps_with(const char *path, learner_options o,
@@ -384,7 +387,7 @@ static real *three_steps_with(const char *path, learner_options o,
     learner_plan plan;
     weft_error err = { 0 };
     open_for_learning(&h, &m, path);
-    lesson_random(&s, 3, 20, &m, 1);
+    lesson_random(&s, n_text, 20, &m, 1);
     start(&l, &m, o, &s);
     l.run.fork_cost = 0;
     l.run.kern = kern;
@@ -487,6 +490,45 @@ static void threads_do_not_matter(void **state)
         }
     }
     kern = &kernels_scalar;
+}
+
+/* Says when the rows of a forward are cut. */
+static atomic_bool rows_cut;
+static void watched_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N,
+                            int64_t J, const row_set *w, bool across, int64_t i0, int64_t i1,
+                            int64_t c0, int64_t c1)
+{
+    if (across && i0 > 0)
+        rows_cut = true;
+    kernels_scalar.product(y, y_stride, add, a, N, J, w, across, i0, i1, c0, c1);
+}
+
+/* Many rows and few columns: threads share both. */
+static void many_rows_are_cut(void **state)
+{
+    (void)state;
+    const kernels *table;
+    n_text = 10;
+    for (int i = 0; (table = kernels_table(i)); i++) {
+        kernels watched = *table;
+        if (table == &kernels_scalar)
+            watched.product = watched_product;
+        kern = &watched;
+        int64_t n;
+        size_t peak;
+        learner_options o = { .n_thread = 1, .adamw = plain_adamw };
+        real *one = three_steps(sample(1), o, &n, &peak);
+        assert_false(rows_cut);
+        for (o.n_thread = 2; o.n_thread <= 16; o.n_thread *= 2) {
+            real *more = three_steps(sample(1), o, &n, &peak);
+            assert_memory_equal(one, more, (size_t)n * sizeof *one);
+            free(more);
+        }
+        free(one);
+    }
+    assert_true(rows_cut);
+    kern = &kernels_scalar;
+    n_text = 3;
 }
 
 static void planted_order_is_seen(void **state)
@@ -984,6 +1026,8 @@ int main(void)
         TEST("train: ten steps of DeepSeek-V2 equal PyTorch", deepseek_v2_trains_as_pytorch),
         TEST("train: ten steps of DeepSeek-V3 equal PyTorch", deepseek_v3_trains_as_pytorch),
         TEST("train: 1, 2 and 4 threads give the same bits", threads_do_not_matter),
+        TEST("train: many rows of narrow products are cut, and give the same bits",
+             many_rows_are_cut),
         TEST("train: a planted order that depends on the threads is seen", planted_order_is_seen),
         TEST("train: recomputation gives the same bits in less memory",
              recomputation_does_not_matter),
