@@ -204,12 +204,11 @@ static void draw(FILE *f, const attention_map *m, const looks *l)
 
 static int write_picture(const char *path, const attention_map *m, const looks *l)
 {
-    FILE *f = fopen(path, "w");
-    if (!f)
+    out_file o;
+    if (!out_begin(&o, path))
         return cli_cannot_write(path);
-    draw(f, m, l);
-    const bool good = !ferror(f);
-    return fclose(f) == 0 && good ? 0 : cli_cannot_write(path);
+    draw(o.f, m, l);
+    return out_end(&o, true) ? 0 : cli_cannot_write(path);
 }
 
 int attention_map_write(const char *path, const attention_map *m)

@@ -2,7 +2,7 @@
  *
  * One table describes everything a command takes; parsing, help, manual pages and completions read
  * it. stdout is data, stderr is everything else. Exit codes: 0 done, 1 failed, 2 asked for something
- * that does not exist or is out of range, 130 interrupted. */
+ * that does not exist or is out of range, 128 + N stopped by signal N: 130 by Ctrl-C. */
 #ifndef WEFT_CLI_CLI_H
 #define WEFT_CLI_CLI_H
 
@@ -12,8 +12,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define EXIT_USAGE       2
-#define EXIT_INTERRUPTED 130
+#define EXIT_USAGE  2
+#define EXIT_SIGNAL 128 /* and the signal's number */
 
 typedef enum option_kind {
     OPT_FLAG,
@@ -117,9 +117,13 @@ int cli_cannot_write(const char *path);
 int cli_usage(const command *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int cli_which_model(const command *c);
 
-/* True once the user has pressed Ctrl-C; a second press kills the program at once. */
+/* After cli_catch_interrupt: true once the user has pressed Ctrl-C, or someone sent SIGTERM or SIGHUP;
+ * a second one ends the program at once. */
 bool cli_interrupted(void);
 void cli_catch_interrupt(void);
+
+/* The exit code of a command that was interrupted. */
+int cli_stopped(void);
 
 /* ---- the screen ------------------------------------------------------------------------------ */
 
@@ -161,6 +165,20 @@ bool cli_npy_header(FILE *f, int n_dim, const int64_t *shape);
 
 /* Standard output goes to this file from now on. False after saying why not. */
 bool cli_write_to(const char *path);
+
+/* A file that is there when it has been written whole; before, and after a failure, what was there
+ * stays. */
+typedef struct out_file {
+    FILE *f;
+    const char *path;
+    char part[4096]; /* where it is meanwhile; "": it is no regular file */
+} out_file;
+
+/* NULL, with errno set, where it cannot be written. */
+FILE *out_begin(out_file *o, const char *path);
+
+/* good: nothing has failed so far, and it is to stay. True if it does; errno where that failed. */
+bool out_end(out_file *o, bool good);
 
 /* What the library says, on stderr. */
 void cli_log(void *ud, weft_log_level level, const char *line);

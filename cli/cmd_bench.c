@@ -175,7 +175,7 @@ static int measure_all(bench *b, const weft_engine_options *o)
         }
     }
     cli_progress_end();
-    return cli_interrupted() ? EXIT_INTERRUPTED : status == WEFT_OK ? 0 : cli_fail(&err);
+    return cli_interrupted() ? cli_stopped() : status == WEFT_OK ? 0 : cli_fail(&err);
 }
 
 /* ---- the result ------------------------------------------------------------------------------ */

@@ -28,7 +28,7 @@ static const char about[] =
 
 typedef struct vectors {
     texts t;
-    FILE *npy;
+    out_file npy; /* its f is NULL where none is asked for */
     int64_t width;
 } vectors;
 
@@ -36,8 +36,8 @@ static int show(void *ud, int64_t i, const weft_tokens *tokens, const weft_input
 {
     const vectors *v = ud;
     (void)tokens;
-    if (v->npy)
-        return fwrite(in->out, sizeof *in->out, (size_t)v->width, v->npy) == (size_t)v->width
+    if (v->npy.f)
+        return fwrite(in->out, sizeof *in->out, (size_t)v->width, v->npy.f) == (size_t)v->width
                    ? 0
                    : cli_cannot_write(npy);
     if (json)
@@ -51,12 +51,12 @@ static int show(void *ud, int64_t i, const weft_tokens *tokens, const weft_input
 static int embed(vectors *v)
 {
     const int64_t shape[] = { v->t.n, v->width };
-    if (npy && !(v->npy = fopen(npy, "wb")))
+    if (npy && !out_begin(&v->npy, npy))
         return cli_cannot_write(npy);
-    int code = npy && !cli_npy_header(v->npy, 2, shape) ? cli_cannot_write(npy) : 0;
+    int code = npy && !cli_npy_header(v->npy.f, 2, shape) ? cli_cannot_write(npy) : 0;
     if (!code)
         code = texts_each(&v->t, &lines, NULL, show, v);
-    if (v->npy && fclose(v->npy) != 0 && !code)
+    if (npy && !out_end(&v->npy, code == 0) && !code)
         code = cli_cannot_write(npy);
     return code;
 }

@@ -235,7 +235,7 @@ static int evaluate(const documents *d, weft_model *model, weft_model *other,
         return 0;
     fprintf(stderr, "weft: stopped after %lld of %lld tokens\n", (long long)result.n_token,
             (long long)result.n_total);
-    return EXIT_INTERRUPTED;
+    return cli_stopped();
 }
 
 static int with_models(const documents *d, const weft_engine_options *e)

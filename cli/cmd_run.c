@@ -336,7 +336,7 @@ static int run_session(job *j, const weft_engine_options *engine_options, output
         fprintf(stderr, "weft: stopped: %s\n", err.message);
     if (session_path && weft_session_save(j->session, session_path, &err) != WEFT_OK)
         return cli_fail(&err);
-    return strcmp(why, "interrupted") == 0 ? EXIT_INTERRUPTED : 0;
+    return strcmp(why, "interrupted") == 0 ? cli_stopped() : 0;
 }
 
 /* ---- beam search ----------------------------------------------------------------------------- */

@@ -126,13 +126,14 @@ static void npy_write(seen *s, const line *l, const weft_trace_tensor *t)
 {
     char path[4096];
     npy_path(t->name, path, sizeof path);
-    FILE *f = s->failed[0] ? NULL : fopen(path, "wb");
+    out_file o;
+    FILE *f = s->failed[0] ? NULL : out_begin(&o, path);
     bool good = f && cli_npy_header(f, l->n_dim, l->shape);
     for (int64_t i = 0; i < t->rows && good; i++)
         good = fwrite(t->data + i * t->stride, sizeof *t->data, (size_t)t->cols, f) ==
                (size_t)t->cols;
     if (f)
-        good = fclose(f) == 0 && good;
+        good = out_end(&o, good);
     if (!good && !s->failed[0])
         snprintf(s->failed, sizeof s->failed, "%.3000s: %s", path, strerror(errno));
 }

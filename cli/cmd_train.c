@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <signal.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -123,6 +125,10 @@ const command command_train = {
 
 typedef struct show {
     FILE *metrics;
+    long written;              /* bytes of whole lines in it */
+    int64_t n_lost;            /* lines that could not be written, */
+    int why;                   /* and errno of the last */
+    bool no_metrics;           /* the file could not be opened, which has been said */
     weft_tokenizer *tokenizer; /* for samples; NULL: none are made */
     int threads;               /* for samples, as for training, */
     uint64_t seed;             /* and so is this */
@@ -187,8 +193,7 @@ static void put_number(FILE *f, const char *key, double x)
         fprintf(f, ",\"%s\":%.9g", key, x);
 }
 
-/* One object a line, flushed, so that whoever watches the file sees it. */
-static void put_metrics(const show *s, const weft_train_progress *p)
+static void put_line(const show *s, const weft_train_progress *p)
 {
     FILE *f = s->metrics;
     fprintf(f, "{\"step\":%lld", (long long)p->step);
@@ -210,7 +215,25 @@ static void put_metrics(const show *s, const weft_train_progress *p)
         cli_json_put(f, s->sample, s->n_sample);
     }
     fputs("}\n", f);
-    fflush(f);
+}
+
+/* One object a line, flushed, so that whoever watches the file sees it. A line that does not fit on
+ * the disk is taken back whole; training continues without it. */
+static void put_metrics(show *s, const weft_train_progress *p)
+{
+    put_line(s, p);
+    if (fflush(s->metrics) == 0 && !ferror(s->metrics)) {
+        s->written = ftell(s->metrics);
+        return;
+    }
+    s->why = errno;
+    __fpurge(s->metrics); /* what is buffered would be written by the next flush */
+    clearerr(s->metrics);
+    if (ftruncate(fileno(s->metrics), s->written) == 0)
+        fseek(s->metrics, s->written, SEEK_SET);
+    if (s->n_lost++ == 0)
+        fprintf(stderr, "weft: warning: %s/metrics.jsonl: %s; training continues without it\n", out,
+                strerror(s->why));
 }
 
 /* ---- samples --------------------------------------------------------------------------------- */
@@ -302,6 +325,7 @@ static bool open_metrics(show *s, int64_t step)
         f = fopen(path, "w");
     if (!f || (step > 0 && cli_read(path, &text, &n) != 0)) {
         fprintf(stderr, "weft: %s: %s\n", path, strerror(errno));
+        s->no_metrics = true;
         if (f)
             fclose(f);
         return false;
@@ -309,6 +333,7 @@ static bool open_metrics(show *s, int64_t step)
     const size_t keep_bytes = lines_until(text, n, step);
     free(text);
     s->metrics = f;
+    s->written = (long)keep_bytes;
     return step == 0 ||
            (ftruncate(fileno(f), (off_t)keep_bytes) == 0 && fseek(f, 0, SEEK_END) == 0);
 }
@@ -452,14 +477,22 @@ static void fill_over(weft_train_options *o)
         o->seed = (uint64_t)seed;
 }
 
+/* Closes the metrics; tells which are missing. */
+static int end_metrics(show *s)
+{
+    if (s->metrics && fclose(s->metrics) != 0 && s->n_lost++ == 0)
+        s->why = errno;
+    if (s->n_lost == 0)
+        return s->no_metrics;
+    fprintf(stderr, "weft: %s/metrics.jsonl: %lld lines are missing: %s\n", out,
+            (long long)s->n_lost, strerror(s->why));
+    return 1;
+}
+
 static int finish(const weft_train_info *i, const show *s)
 {
     char a[32], b[32];
     const double took = cli_now() - s->began;
-    if (ferror(s->metrics) || fclose(s->metrics) != 0) {
-        fprintf(stderr, "weft: %s/metrics.jsonl: %s\n", out, strerror(errno));
-        return 1;
-    }
     printf("steps         %lld of %lld parameters, %lld tokens\n", (long long)i->step,
            (long long)i->n_parameter, (long long)i->n_token);
     printf("loss          %.4f, the last ones %.4f\n", i->loss, i->smoothed);
@@ -480,7 +513,7 @@ static int finish(const weft_train_info *i, const show *s)
     fprintf(stderr,
             "weft: stopped at step %lld; the same command with --resume goes on from there\n",
             (long long)i->step);
-    return EXIT_INTERRUPTED;
+    return cli_interrupted() ? cli_stopped() : 1;
 }
 
 static int run(weft_train_options *o)
@@ -497,7 +530,9 @@ static int run(weft_train_options *o)
     const weft_status status = weft_train(o, &info, &err);
     cli_progress_end();
     end_line(&s);
-    const int code = status == WEFT_OK ? finish(&info, &s) : cli_fail(&err);
+    int code = status != WEFT_OK ? cli_fail(&err) : s.no_metrics ? 1 : finish(&info, &s);
+    const int lost = end_metrics(&s);
+    code = code ? code : lost;
     weft_tokenizer_free(s.tokenizer);
     free(s.sample);
     return code;
@@ -544,8 +579,9 @@ static int train_main(void)
     fill_over(&o);
     o.reading = show_reading;
     cli_catch_interrupt();
+    signal(SIGPIPE, SIG_IGN); /* hours of training do not end with the terminal or `| head` */
     cli_progress_begin("reading", NULL);
     code = check_data || save_ids ? cli_check_data(&o, check_data ? show_data : 0, save_ids)
                                   : run(&o);
-    return code != 0 && cli_interrupted() ? EXIT_INTERRUPTED : code;
+    return code != 0 && cli_interrupted() ? cli_stopped() : code;
 }

@@ -482,7 +482,7 @@ static int verify(finding *f)
         code = read_logits(f);
     cli_progress_end();
     if (!code && cli_interrupted())
-        code = EXIT_INTERRUPTED;
+        code = cli_stopped();
     if (code)
         return code;
     const entry *first = first_beyond(f);

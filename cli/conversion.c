@@ -43,7 +43,7 @@ int cli_convert(const char *from, const char *to, weft_convert_options *o, const
     const weft_status status = weft_convert(from, to, o, &info, &err);
     cli_progress_end();
     if (status == WEFT_ESTOPPED)
-        return EXIT_INTERRUPTED;
+        return cli_stopped();
     if (status != WEFT_OK)
         return cli_fail(&err);
     print_info(&info, json);

@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <string.h>
@@ -32,25 +33,40 @@ const command *const commands[] = { &command_run,
 
 /* ---- stopping and failing -------------------------------------------------------------------- */
 
-static volatile sig_atomic_t interrupted;
+static volatile sig_atomic_t interrupted; /* the signal that did it */
 
 static void on_interrupt(int signal)
 {
-    (void)signal;
     if (interrupted)
-        _exit(EXIT_INTERRUPTED);
-    interrupted = 1;
+        _exit(EXIT_SIGNAL + signal);
+    interrupted = signal;
+}
+
+/* A signal that our parent has us ignore stays ignored: nohup ignores SIGHUP. But a shell starts
+ * its background jobs deaf to Ctrl-C, and `kill -INT` should reach them. */
+static void catch_signal(int signal)
+{
+    struct sigaction action = { .sa_handler = on_interrupt }, before;
+    sigaction(signal, NULL, &before);
+    if (signal == SIGINT || before.sa_handler != SIG_IGN)
+        sigaction(signal, &action, NULL);
 }
 
 void cli_catch_interrupt(void)
 {
-    struct sigaction action = { .sa_handler = on_interrupt };
-    sigaction(SIGINT, &action, NULL);
+    catch_signal(SIGINT);
+    catch_signal(SIGTERM);
+    catch_signal(SIGHUP);
 }
 
 bool cli_interrupted(void)
 {
     return interrupted;
+}
+
+int cli_stopped(void)
+{
+    return EXIT_SIGNAL + interrupted;
 }
 
 static const char *advice(weft_status code)
@@ -168,9 +184,23 @@ static int dispatch(int argc, char **argv)
     return bad ? bad : c->main();
 }
 
+/* ---- the edge of the process ----------------------------------------------------------------- */
+
+/* A file that is opened while a standard descriptor is closed gets its number, and then what we
+ * print. So each is taken, with /dev/null opened the wrong way around: to use it stays an error. */
+static void reserve_descriptors(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF &&
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
+            _exit(1);
+}
+
 /* Data that could not be written is a failure, even if the last bytes were only buffered. */
 int main(int argc, char **argv)
 {
+    reserve_descriptors();
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond `ulimit -f` is an error like a full disk */
     const int code = dispatch(argc, argv);
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;

@@ -233,7 +233,7 @@ int texts_each(texts *t, const text_options *o, texts_pick_fn *pick, texts_show_
             code = show(ud, at + i, g.tokens[i], &g.input[i]);
         release(&g);
         if (cli_interrupted() && !code)
-            code = EXIT_INTERRUPTED;
+            code = cli_stopped();
     }
     return code;
 }

@@ -1,3 +1,4 @@
+/* io.c - the system calls behind io.h, and files read through them. */
 #include "base/io.h"
 
 #include "base/host.h"
@@ -6,16 +7,30 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* A host that closed its standard output still prints: no file of ours may get that number. */
+static int above_standard(int fd)
+{
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    const int above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    const int why = errno;
+    close(fd);
+    errno = why;
+    return above;
+}
+
 static int system_open(void *ud, const char *path)
 {
     (void)ud;
-    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang us */
+    return above_standard(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)); /* no FIFO may hang us */
 }
 
 static int system_size(void *ud, int fd, uint64_t *size)
@@ -63,10 +78,43 @@ static void system_close(void *ud, int fd)
     close(fd);
 }
 
-static int system_create(void *ud, const char *path)
+/* Mode and, where we may, owner of the file that will be replaced. Where its group cannot be kept,
+ * ours does not get that group's rights. */
+static void take_mode(int fd, const struct stat *old)
+{
+    const bool group = fchown(fd, old->st_uid, old->st_gid) == 0 ||
+                       fchown(fd, (uid_t)-1, old->st_gid) == 0;
+    fchmod(fd, old->st_mode & (group ? 0777 : 0707)); /* if it fails, only the owner may read it */
+}
+
+/* A sweep may have come between the creation and the lock; the file then has no name. File systems
+ * without locks are swept by nobody. */
+static bool lock_new(int fd)
+{
+    struct stat st;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+        return errno != EWOULDBLOCK;
+    return fstat(fd, &st) != 0 || st.st_nlink > 0;
+}
+
+static int system_create(void *ud, const char *path, const char *like)
 {
     (void)ud;
-    return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    struct stat old;
+    const bool replaces = stat(like, &old) == 0;
+    if (replaces && !S_ISREG(old.st_mode)) /* a rename would remove a device */
+        return errno = S_ISDIR(old.st_mode) ? EISDIR : ENOTSUP, -1;
+    const int fd = above_standard(
+        open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, replaces ? 0600 : 0666));
+    if (fd < 0)
+        return -1;
+    if (replaces)
+        take_mode(fd, &old);
+    if (lock_new(fd))
+        return fd;
+    close(fd);
+    errno = EEXIST;
+    return -1;
 }
 
 static ssize_t system_write(void *ud, int fd, const void *from, size_t size)
@@ -121,6 +169,52 @@ static int system_list(void *ud, const char *path, io_name_fn *name, void *name_
     return why ? -1 : 0;
 }
 
+static int system_lock(void *ud, int fd)
+{
+    (void)ud;
+    return flock(fd, LOCK_EX | LOCK_NB);
+}
+
+/* A part with two names is one that is about to replace a link, and is not locked (save_link). */
+static bool is_abandoned(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1 &&
+           flock(fd, LOCK_EX | LOCK_NB) == 0;
+}
+
+static void system_sweep(void *ud, const char *directory)
+{
+    (void)ud;
+    DIR *d = opendir(directory);
+    for (const struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
+        if (part_stem(e->d_name) == 0)
+            continue;
+        const int fd = openat(dirfd(d), e->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (fd >= 0 && is_abandoned(fd))
+            unlinkat(dirfd(d), e->d_name, 0);
+        if (fd >= 0)
+            close(fd);
+    }
+    if (d)
+        closedir(d);
+}
+
+bool part_name(char *to, size_t size, const char *path, uint64_t token)
+{
+    return (size_t)snprintf(to, size, "%s.weft-%016" PRIx64 ".part", path, token) < size;
+}
+
+size_t part_stem(const char *name)
+{
+    const size_t n = strlen(name);
+    const char *tail = name + n - PART_TAIL;
+    if (n <= PART_TAIL || strncmp(tail, ".weft-", 6) != 0 || strcmp(tail + 22, ".part") != 0 ||
+        strspn(tail + 6, "0123456789abcdef") != 16)
+        return 0;
+    return n - PART_TAIL;
+}
+
 const io_hooks io_system = {
     .open = system_open,
     .size = system_size,
@@ -137,6 +231,8 @@ const io_hooks io_system = {
     .mkdir = system_mkdir,
     .link = system_link,
     .list = system_list,
+    .lock = system_lock,
+    .sweep = system_sweep,
 };
 
 static weft_status fail_errno(weft_error *err, const char *path, const char *verb)

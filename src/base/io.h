@@ -23,7 +23,9 @@ typedef struct io_hooks {
     void (*rest)(void *ud, void *at, size_t size); /* pages of a map go, until they are read */
     void (*close)(void *ud, int fd);
 
-    int (*create)(void *ud, const char *path); /* fails where there is something already */
+    /* A new file, locked while it is open. It gets the mode of `like`, which it will replace. Fails
+     * with EEXIST where there is something already. */
+    int (*create)(void *ud, const char *path, const char *like);
     ssize_t (*write)(void *ud, int fd, const void *from, size_t size);
     int (*sync)(void *ud, int fd); /* of a directory too, opened as a file */
     int (*rename)(void *ud, const char *from, const char *to);
@@ -33,10 +35,27 @@ typedef struct io_hooks {
 
     /* Calls back with each name in a directory, "." and ".." left out. */
     int (*list)(void *ud, const char *path, io_name_fn *name, void *name_ud);
+
+    /* For this process alone, until it is closed; EWOULDBLOCK where another one has it. */
+    int (*lock)(void *ud, int fd);
+
+    /* Removes the part files (below) in a directory whose writers are gone. */
+    void (*sweep)(void *ud, const char *directory);
     void *ud;
 } io_hooks;
 
 extern const io_hooks io_system;
+
+/* A file that is being written has the name "model.gguf.weft-0123456789abcdef.part" until it is
+ * whole. Its writer holds a lock on it, so a part file that can be locked belongs to nobody: its
+ * writer was killed. */
+#define PART_TAIL 27 /* bytes after "model.gguf" */
+
+/* The part of `path` with this token, in `to`; false where it is too long. */
+bool part_name(char *to, size_t size, const char *path, uint64_t token);
+
+/* Length of "model.gguf" in the name of its part; 0 where the name is not that of a part. */
+size_t part_stem(const char *name);
 
 typedef struct file {
     const uint8_t *data;

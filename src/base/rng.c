@@ -1,6 +1,11 @@
+/* rng.c - Philox, and what is drawn with it; and the one number that is not a function of a key. */
 #include "base/rng.h"
 
 #include <math.h>
+#include <stdatomic.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
 
 rng_block rng_draw(uint64_t key, uint64_t stream, uint64_t counter)
 {
@@ -62,4 +67,18 @@ uint64_t rng_permute(uint64_t key, uint64_t stream, uint64_t n, uint64_t i)
         i = feistel(key, stream, bits, i);
     while (i >= n);
     return i;
+}
+
+/* Without the system's generator (an old kernel, a sandbox): time, process and address, mixed. */
+uint64_t rng_entropy(void)
+{
+    static _Atomic uint64_t calls;
+    uint64_t bits;
+    struct timespec t;
+    if (getrandom(&bits, sizeof bits, GRND_NONBLOCK) == (ssize_t)sizeof bits)
+        return bits;
+    clock_gettime(CLOCK_REALTIME, &t);
+    const uint64_t key = (uint64_t)t.tv_nsec << 32 ^ (uint64_t)t.tv_sec;
+    const rng_block b = rng_draw(key, (uint64_t)getpid() ^ (uint64_t)(uintptr_t)&bits, calls++);
+    return (uint64_t)b.word[0] << 32 | b.word[1];
 }

@@ -26,6 +26,9 @@ float rng_uniform(uint64_t key, uint64_t stream, uint64_t i);
 /* Standard normal (Box-Muller on one block); element i of a stream. */
 double rng_normal(uint64_t key, uint64_t stream, uint64_t i);
 
+/* Bits that nobody can predict: for names and keys that others must not guess, never for results. */
+uint64_t rng_entropy(void);
+
 /* Element i < n of a permutation of 0 ... n - 1: an order without a table. */
 uint64_t rng_permute(uint64_t key, uint64_t stream, uint64_t n, uint64_t i);
 

@@ -1,14 +1,18 @@
+/* save.c - sets of files: see save.h. */
 #include "base/save.h"
+
+#include "base/rng.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define ROOM     (1 << 20)
 #define MAX_PATH 4096
+#define MAX_TRY  8   /* names for a part */
+#define MAX_HELD 256 /* parts that stay locked; others of a larger set a sweep could take */
 
 typedef enum saved_kind { SAVED_FILE, SAVED_DIRECTORY, SAVED_RETIRED } saved_kind;
 
@@ -16,6 +20,7 @@ struct saved {
     saved *next, *before;
     char *path, *beside;
     saved_kind kind;
+    int held;   /* descriptor that has the lock of `beside`; -1: none */
     bool made;  /* something is at `beside`, or is the directory that was made */
     bool moved; /* from there to `path` */
     bool linked;
@@ -40,7 +45,8 @@ weft_status save_fail(save *s, weft_status code, const char *format, ...)
 
 static void fail_errno(save *s, const char *path, const char *verb)
 {
-    save_fail(s, WEFT_EIO, "%.400s: cannot %s: %s", path, verb, strerror(errno));
+    save_fail(s, WEFT_EIO, "%.400s: cannot %s: %s", path, verb,
+              errno == ENOTSUP ? "not a regular file" : strerror(errno));
 }
 
 static void write_all(save *s, const uint8_t *data, size_t size)
@@ -98,7 +104,12 @@ static void finish_file(save *s)
     flush(s);
     if (s->status == WEFT_OK && io->sync(io->ud, s->fd) != 0)
         fail_errno(s, s->last->path, "write");
-    io->close(io->ud, s->fd);
+    if (s->n_held < MAX_HELD) {
+        s->last->held = s->fd;
+        s->n_held++;
+    } else {
+        io->close(io->ud, s->fd);
+    }
     s->fd = -1;
     s->bytes = 0;
     s->sums = NULL;
@@ -115,44 +126,81 @@ static saved *append(save *s, const char *path, saved_kind kind)
         return NULL;
     }
     f->kind = kind;
+    f->held = -1;
     f->before = s->last;
     *(s->last ? &s->last->next : &s->first) = f;
     s->last = f;
     return f;
 }
 
+/* With its slash: what is in "/" is not in ".". */
+static bool same_directory(const char *a, const char *b)
+{
+    const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
+    const size_t n = x ? (size_t)(x - a) + 1 : 0, m = y ? (size_t)(y - b) + 1 : 0;
+    return n == m && memcmp(a, b, n) == 0;
+}
+
+/* "d" of "d/name", "/" of "/name", "." of "name", in `to` of MAX_PATH bytes. */
+static const char *directory_of(const char *path, char *to)
+{
+    const char *slash = strrchr(path, '/');
+    const int n = slash ? (int)(slash - path) : 0;
+    snprintf(to, MAX_PATH, "%.*s", n, path);
+    return n > 0 ? to : slash ? "/" : ".";
+}
+
+/* Parts that others left where the next file goes. */
+static void sweep_before(const save *s, const char *path)
+{
+    const io_hooks *io = &s->host->io;
+    char directory[MAX_PATH];
+    for (const saved *f = s->first; f; f = f->next)
+        if (f->kind == SAVED_FILE && same_directory(f->path, path))
+            return;
+    io->sweep(io->ud, directory_of(path, directory));
+}
+
 /* The next file, of which nothing is there yet; NULL after an error. */
 static saved *append_file(save *s, const char *path)
 {
-    char beside[MAX_PATH];
     finish_file(s);
     if (s->status != WEFT_OK)
         return NULL;
-    const int n = snprintf(beside, sizeof beside, "%s.%ld.part", path, (long)getpid());
-    if ((size_t)n >= sizeof beside) {
+    if (strlen(path) + PART_TAIL >= MAX_PATH) {
         save_fail(s, WEFT_EINVAL, "%.200s...: the path is too long", path);
         return NULL;
     }
+    sweep_before(s, path);
     saved *f = append(s, path, SAVED_FILE);
     if (f && !s->room)
         s->room = mem_alloc(&s->host->mem, ROOM, "saving", s->err);
-    if (f && s->room)
-        f->beside = mem_strdup(&s->host->mem, beside, s->err);
+    if (f && s->room) /* part_name() fills it */
+        f->beside = mem_alloc(&s->host->mem, strlen(path) + PART_TAIL + 1, "saving", s->err);
     if (f && s->room && f->beside)
         return f;
     s->status = WEFT_ENOMEM;
     return NULL;
 }
 
+/* Another name for the part of f. */
+static void rename_part(const saved *f)
+{
+    part_name(f->beside, strlen(f->path) + PART_TAIL + 1, f->path, rng_entropy());
+}
+
 static void create(save *s, saved *f)
 {
     const io_hooks *io = &s->host->io;
-    s->fd = io->create(io->ud, f->beside);
+    for (int i = 0; i < MAX_TRY && (i == 0 || (s->fd < 0 && errno == EEXIST)); i++) {
+        rename_part(f);
+        s->fd = io->create(io->ud, f->beside, f->path);
+    }
     s->sums = s->next_sums;
     s->next_sums = NULL;
     f->made = s->fd >= 0;
     if (!f->made)
-        fail_errno(s, errno == EEXIST ? f->beside : f->path, "create");
+        fail_errno(s, f->path, "create");
 }
 
 void save_file(save *s, const char *path)
@@ -194,6 +242,7 @@ void save_link(save *s, const char *from, const char *path)
     saved *f = append_file(s, path);
     if (!f)
         return;
+    rename_part(f);
     f->made = f->linked = io->link(io->ud, from, f->beside) == 0;
     if (f->made)
         return;
@@ -230,10 +279,7 @@ static void sync_directory_of(save *s, const char *path)
 {
     const io_hooks *io = &s->host->io;
     char directory[MAX_PATH];
-    const char *slash = strrchr(path, '/');
-    const int n = slash ? (int)(slash - path) : 0;
-    snprintf(directory, sizeof directory, "%.*s", n, path);
-    const int fd = io->open(io->ud, n > 0 ? directory : slash ? "/" : ".");
+    const int fd = io->open(io->ud, directory_of(path, directory));
     if (fd < 0) {
         fail_errno(s, path, "reach the directory of");
         return;
@@ -241,14 +287,6 @@ static void sync_directory_of(save *s, const char *path)
     if (io->sync(io->ud, fd) != 0 && errno != EINVAL)
         fail_errno(s, path, "write the directory of");
     io->close(io->ud, fd);
-}
-
-/* With its slash: what is in "/" is not in ".". */
-static bool same_directory(const char *a, const char *b)
-{
-    const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
-    const size_t n = x ? (size_t)(x - a) + 1 : 0, m = y ? (size_t)(y - b) + 1 : 0;
-    return n == m && memcmp(a, b, n) == 0;
 }
 
 static void move_file(save *s, saved *f)
@@ -303,6 +341,8 @@ static void take_back(save *s)
         undo(s, f);
     for (saved *f = s->last, *before; f; f = before) {
         before = f->before;
+        if (f->held >= 0)
+            s->host->io.close(s->host->io.ud, f->held);
         mem_free(&s->host->mem, f->beside);
         mem_free(&s->host->mem, f->path);
         mem_free(&s->host->mem, f);
@@ -318,6 +358,7 @@ weft_status save_commit(save *s)
     mem_free(&s->host->mem, s->room);
     s->first = s->last = NULL;
     s->room = NULL;
+    s->n_held = 0;
     return s->status;
 }
 

@@ -1,11 +1,12 @@
-/* save.h - files, written whole and as a set: each beside its place first, under a name of its own,
+/* save.h - files, written whole and as a set: each beside its place first, as a part file (io.h),
  * then all moved where they belong.
  *
- *     create "model.gguf.4711.part"  ->  write  ->  fsync  ->  rename  ->  fsync of the directory
+ *     create "model.gguf.weft-<token>.part"  ->  write  ->  fsync  ->  rename  ->  fsync of the directory
  *
  * So nobody ever sees half a file; what was there stays until the last byte of every new file has
  * reached the disk; and a file that is replaced while it is mapped stays as it was for those who
- * have it mapped. A failure, at any call, leaves no file behind that was not there before. Only
+ * have it mapped. A failure, at any call, leaves no file behind that was not there before. A process
+ * that is killed leaves part files, which the next save into the same directory removes. Only
  * between the first and the last rename of a set can a failure leave some files old and some new:
  * what a reader opens first is therefore put last into the set.
  *
@@ -22,6 +23,7 @@ typedef struct save {
     host *host;
     saved *first, *last;
     int fd;        /* of the last one, while it is written; -1 otherwise */
+    int n_held;    /* descriptors of parts that stay open until the end, for their locks */
     uint8_t *room; /* bytes that have not been written yet */
     size_t n;
     uint64_t bytes;               /* put into the last one so far */

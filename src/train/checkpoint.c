@@ -68,17 +68,14 @@ static bool read_step_name(const char *name, step_name *to)
     return to->step >= 0 && to->turn >= 1 && strcmp(name, again) == 0;
 }
 
-/* A file of a checkpoint, or one that was on its way to become it ("config.json.4711.part"). */
+/* A file of a checkpoint, or the part that was to become it. */
 static bool is_ours(const char *name)
 {
     static const char *const ours[] = { WEIGHTS_FILE, STATE_FILE, MANIFEST_FILE };
+    const size_t stem = part_stem(name), n = stem ? stem : strlen(name);
     for (int i = 0; i < MAX_FILE + 1; i++) {
-        const char *stem = i < N_TEXT ? text_files[i] : ours[i - N_TEXT];
-        const size_t n = strlen(stem);
-        if (strncmp(name, stem, n) != 0)
-            continue;
-        const char *rest = name + n;
-        if (!*rest || (*rest++ == '.' && read_digits(&rest) >= 0 && strcmp(rest, ".part") == 0))
+        const char *of = i < N_TEXT ? text_files[i] : ours[i - N_TEXT];
+        if (strlen(of) == n && memcmp(name, of, n) == 0)
             return true;
     }
     return false;
@@ -143,9 +140,8 @@ static void sweep_file(void *ud, const char *name)
     const sweeping *s = ud;
     const io_hooks *io = &s->host->io;
     char path[MAX_PATH];
-    const size_t n = strlen(name);
-    const bool part = n > 5 && strcmp(name + n - 5, ".part") == 0;
-    if (is_ours(name) && (part || !s->parts) && join(path, s->directory, name, NULL) == WEFT_OK)
+    if (is_ours(name) && (part_stem(name) > 0 || !s->parts) &&
+        join(path, s->directory, name, NULL) == WEFT_OK)
         io->remove(io->ud, path);
 }
 

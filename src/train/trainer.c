@@ -207,17 +207,32 @@ static weft_status begin(trainer *t, trainer_report *r, weft_error *err)
     return status;
 }
 
-/* What follows a step, or the wish to stop. */
+/* A checkpoint that cannot be written, on a disk that is full, is no reason to lose what has been
+ * learned since the one before: the next may fit. Only the last one must. */
+static weft_status save_due(trainer *t, const hf_form *form, trainer_report *r, bool last,
+                            weft_error *err)
+{
+    weft_error why = { 0 };
+    const weft_status status = trainer_save(t, form, &why);
+    r->saved = status == WEFT_OK;
+    if (!r->saved && last)
+        return weft_fail(err, status, "%s", why.message);
+    if (!r->saved)
+        log_write(&t->learner.model->host->log, WEFT_LOG_WARN,
+                  "no checkpoint of step %lld: %s; training continues", (long long)t->state.step,
+                  why.message);
+    return WEFT_OK;
+}
+
+/* What follows a step. */
 static weft_status after(trainer *t, const hf_form *form, trainer_report *r, bool last,
                          weft_error *err)
 {
     weft_status status = WEFT_OK;
     if (t->data->validation.n_sample > 0 && due(t, t->opt.eval_every, last))
         status = look(t, r, err);
-    if (status == WEFT_OK && t->opt.run && due(t, t->opt.save_every, last)) {
-        status = trainer_save(t, form, err);
-        r->saved = status == WEFT_OK;
-    }
+    if (status == WEFT_OK && t->opt.run && due(t, t->opt.save_every, last))
+        status = save_due(t, form, r, last, err);
     return status;
 }
 

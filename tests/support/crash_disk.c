@@ -202,9 +202,10 @@ static void do_close(void *ud, int fd)
     ((crash_disk *)ud)->fd[fd].used = false;
 }
 
-static int do_create(void *ud, const char *path)
+static int do_create(void *ud, const char *path, const char *like)
 {
     crash_disk *d = ud;
+    (void)like;
     change c = { 0 };
     called(d);
     const int in = parent_of(d, path, c.set.name);
@@ -317,6 +318,39 @@ static int do_list(void *ud, const char *path, io_name_fn *name, void *name_ud)
     return 0;
 }
 
+/* Nobody else is there. */
+static int do_lock(void *ud, int fd)
+{
+    (void)ud, (void)fd;
+    return 0;
+}
+
+static bool is_open(const crash_disk *d, int n)
+{
+    for (int i = 0; i < MAX_FD; i++)
+        if (d->fd[i].used && d->fd[i].node == n)
+            return true;
+    return false;
+}
+
+/* A part that is not open has no writer. */
+static void do_sweep(void *ud, const char *directory)
+{
+    crash_disk *d = ud;
+    const int in = node_at(d, directory);
+    if (in < 0 || !d->node[in].directory)
+        return;
+    const names was = *d->node[in].list;
+    for (int i = 0; i < MAX_ENTRY; i++) {
+        change c = { 0 };
+        if (part_stem(was.entry[i].name) == 0 || is_open(d, was.entry[i].node))
+            continue;
+        called(d);
+        snprintf(c.gone, sizeof c.gone, "%s", was.entry[i].name);
+        alter(d, in, &c);
+    }
+}
+
 void host_crash_disk(host *h, crash_disk *d)
 {
     *h = (host){ .io = { .open = do_open,
@@ -331,6 +365,8 @@ void host_crash_disk(host *h, crash_disk *d)
                          .mkdir = do_mkdir,
                          .link = do_link,
                          .list = do_list,
+                         .lock = do_lock,
+                         .sweep = do_sweep,
                          .ud = d } };
     mem_init(&h->mem, 0, NULL);
 }

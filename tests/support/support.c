@@ -176,12 +176,12 @@ static void faulty_close(void *ud, int fd)
     io_system.close(NULL, fd);
 }
 
-static int faulty_create(void *ud, const char *path)
+static int faulty_create(void *ud, const char *path, const char *like)
 {
     faults *f = ud;
     if (failing(f))
         return errno = ENOSPC, -1;
-    const int fd = io_system.create(NULL, path);
+    const int fd = io_system.create(NULL, path, like);
     f->live += fd >= 0;
     return fd;
 }
@@ -246,6 +246,8 @@ void host_faulty(host *h, faults *memory, faults *io)
                             .mkdir = faulty_mkdir,
                             .link = faulty_link,
                             .list = faulty_list,
+                            .lock = io_system.lock,
+                            .sweep = io_system.sweep,
                             .ud = io };
 }
 

@@ -276,8 +276,9 @@ static void leftovers(void **state)
     char path[512];
     host_plain(&h);
     assert_int_equal(write_step(root, 1, 2, &h, &err), WEFT_OK);
-    static const char *const rest[] = { "model.safetensors.17.part", "config.json.1.part",
-                                        "mine.part", "config.json.x.part", "notes" };
+    static const char *const rest[] = { "model.safetensors.weft-0000000000000011.part",
+                                        "config.json.weft-0000000000000001.part", "mine.part",
+                                        "config.json.x.part", "notes" };
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {
         snprintf(path, sizeof path, "%s/%s", root, rest[i]);
         assert_int_equal(save_whole(path, "x", 1, &h, &err), WEFT_OK);
@@ -286,7 +287,7 @@ static void leftovers(void **state)
     assert_int_equal(h.io.mkdir(NULL, path), 0);
     strcat(path, "/model.safetensors");
     assert_int_equal(save_whole(path, "x", 1, &h, &err), WEFT_OK);
-    strcat(path, ".4.part");
+    strcat(path, ".weft-0000000000000004.part");
     assert_int_equal(save_whole(path, "x", 1, &h, &err), WEFT_OK);
     snprintf(path, sizeof path, "%s/step-00000001/notes", root);
     assert_int_equal(save_whole(path, "x", 1, &h, &err), WEFT_OK);

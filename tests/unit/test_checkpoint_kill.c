@@ -296,9 +296,9 @@ static int edge_open(void *ud, const char *path)
     WITH_EDGES(int, io_system.open(ud, path));
 }
 
-static int edge_create(void *ud, const char *path)
+static int edge_create(void *ud, const char *path, const char *like)
 {
-    WITH_EDGES(int, io_system.create(ud, path));
+    WITH_EDGES(int, io_system.create(ud, path, like));
 }
 
 static ssize_t edge_write(void *ud, int fd, const void *from, size_t size)

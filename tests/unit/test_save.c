@@ -4,7 +4,10 @@
 #include "formats/safetensors_write.h"
 #include "support.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- a disk that only writes down what it is asked for ------------------------------------------- */
@@ -20,11 +23,10 @@ typedef struct disk {
 /* Writes a call down, the name of a file beside its place as "name.part"; true where it fails. */
 static bool asked(disk *d, const char *verb, const char *what)
 {
-    char beside[32], call[256];
-    snprintf(beside, sizeof beside, ".%ld.part", (long)getpid());
-    const char *tail = strstr(what, beside);
-    snprintf(call, sizeof call, "%s %.*s%s", verb, tail ? (int)(tail - what) : (int)strlen(what),
-             what, tail ? ".part" : "");
+    char call[256];
+    const size_t stem = part_stem(what);
+    snprintf(call, sizeof call, "%s %.*s%s", verb, (int)(stem ? stem : strlen(what)), what,
+             stem ? ".part" : "");
     strncat(d->log, d->log[0] ? ", " : "", sizeof d->log - strlen(d->log) - 1);
     strncat(d->log, call, sizeof d->log - strlen(d->log) - 1);
     if (!d->fails || strcmp(d->fails, call) != 0)
@@ -39,8 +41,9 @@ static int disk_open(void *ud, const char *path)
     return asked(ud, "open", path) ? -1 : 8;
 }
 
-static int disk_create(void *ud, const char *path)
+static int disk_create(void *ud, const char *path, const char *like)
 {
+    assert_memory_equal(path, like, strlen(like));
     return asked(ud, "create", path) ? -1 : 7;
 }
 
@@ -95,6 +98,11 @@ static int disk_mkdir(void *ud, const char *path)
     return asked(ud, "mkdir", path) ? -1 : 0;
 }
 
+static void disk_sweep(void *ud, const char *directory)
+{
+    asked(ud, "sweep", directory);
+}
+
 static void host_disk(host *h, disk *d)
 {
     host_plain(h);
@@ -108,6 +116,7 @@ static void host_disk(host *h, disk *d)
                         .remove = disk_remove,
                         .mkdir = disk_mkdir,
                         .link = disk_link,
+                        .sweep = disk_sweep,
                         .ud = d };
 }
 
@@ -142,10 +151,11 @@ static void order_of_calls(void **state)
     host_disk(&h, &d);
     assert_int_equal(save_set(set, &h, &err), WEFT_OK);
     assert_string_equal(d.log,
-                        "mkdir d/, create d/a.part, write 1, sync file, create d/b.part, write 1, "
-                        "sync file, create e/c.part, write 1, sync file, create f.part, write 1, "
-                        "sync file, create /g.part, write 1, sync file, rename d/a, rename d/b, "
-                        "rename e/c, rename f, rename /g, remove /h, open d, sync directory, "
+                        "mkdir d/, sweep d, create d/a.part, write 1, sync file, create d/b.part, "
+                        "write 1, sync file, sweep e, create e/c.part, write 1, sync file, "
+                        "sweep ., create f.part, write 1, sync file, sweep /, create /g.part, "
+                        "write 1, sync file, rename d/a, rename d/b, rename e/c, rename f, rename "
+                        "/g, remove /h, open d, sync directory, "
                         "open e, sync directory, open ., sync directory, open /, sync directory");
 }
 
@@ -168,7 +178,8 @@ static void failures(void **state)
         { "mkdir new/", EEXIST, false, NULL, "sync directory" },
         { "mkdir new/", EACCES, false, "new/: cannot create: Permission", "mkdir new/" },
         { "create new/a.part", EACCES, false, "new/a: cannot create: Permission", "remove new/" },
-        { "create new/a.part", EEXIST, false, ".part: cannot create: File exists", "remove new/" },
+        { "create new/a.part", EEXIST, true, NULL, "sync directory" }, /* another name is free */
+        { "create new/a.part", EEXIST, false, "new/a: cannot create: File exists", "remove new/" },
         { "rename new/a", EACCES, false, "new/a: cannot replace: Permission",
           "remove out/c.part, remove newer/b.part, remove new/a.part, remove new/" },
         { "rename out/c", EACCES, false, "out/c: cannot replace: Permission",
@@ -238,13 +249,13 @@ static void links(void **state)
         const char *says; /* NULL: it is saved all the same */
         const char *log;
     } cases[] = {
-        { NULL, 0, NULL, "link b.part, rename b, remove b.part, open ., sync directory" },
+        { NULL, 0, NULL, "sweep ., link b.part, rename b, remove b.part, open ., sync directory" },
         { "link b.part", EPERM, NULL,
-          "link b.part, create b.part, open a, read some, write 3, read some, sync file, rename b, "
-          "open ., sync directory" },
-        { "link b.part", ENOSPC, "b: cannot create: No space left", "link b.part" },
+          "sweep ., link b.part, create b.part, open a, read some, write 3, read some, sync file, "
+          "rename b, open ., sync directory" },
+        { "link b.part", ENOSPC, "b: cannot create: No space left", "sweep ., link b.part" },
         { "rename b", EACCES, "b: cannot replace: Permission",
-          "link b.part, rename b, remove b.part" },
+          "sweep ., link b.part, rename b, remove b.part" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         host h;
@@ -291,6 +302,18 @@ static void failed_copies(void **state)
     }
 }
 
+/* Part files in a directory of the test's. */
+static int count_parts(const char *directory)
+{
+    int n = 0;
+    DIR *d = opendir(temp_path(directory));
+    assert_non_null(d);
+    for (const struct dirent *e; (e = readdir(d)) != NULL;)
+        n += part_stem(e->d_name) > 0;
+    closedir(d);
+    return n;
+}
+
 /* Two names of one file: rename leaves both, and the one beside goes all the same. */
 static void link_again(void **state)
 {
@@ -301,12 +324,102 @@ static void link_again(void **state)
     const char *a = temp_file("linked-a", "a", 1), *b = temp_path("linked-b");
     host_plain(&h);
     for (int i = 0; i < 2; i++) {
-        char beside[512];
         save_begin(&s, &h, &err);
         save_link(&s, a, b);
         assert_int_equal(save_commit(&s), WEFT_OK);
-        snprintf(beside, sizeof beside, "%s.%ld.part", b, (long)getpid());
-        assert_int_equal(access(beside, F_OK), -1);
+        assert_int_equal(count_parts(""), 0);
+    }
+}
+
+static void touch(const char *directory, const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fclose(f);
+}
+
+/* What a killed process leaves goes with the next save into the directory, whatever its name; what
+ * another one still writes stays, and so do the files of others. */
+static void parts_are_swept(void **state)
+{
+    (void)state;
+    host h;
+    save live;
+    weft_error err = { 0 };
+    char path[512];
+    const char *in = temp_path("swept");
+    host_plain(&h);
+    assert_int_equal(h.io.mkdir(NULL, in), 0);
+    touch(in, "a.weft-0123456789abcdef.part");
+    touch(in, "b.c.weft-ffffffffffffffff.part");
+    static const char *const others[] = { "a.part", "a.weft-0123456789abcdeX.part",
+                                          "a.weft-0123456789abcdef0.part",
+                                          ".weft-0123456789abcdef.part", "a.17.part" };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        touch(in, others[i]);
+    assert_int_equal(count_parts("swept"), 2);
+
+    save_begin(&live, &h, &err);
+    snprintf(path, sizeof path, "%s/live", in);
+    save_file(&live, path);
+    save_put(&live, "live", 4);
+    assert_int_equal(count_parts("swept"), 1);
+    snprintf(path, sizeof path, "%s/live2", in);
+    save_file(&live, path); /* the first is written and waits for the end of the set */
+    assert_int_equal(count_parts("swept"), 2);
+    snprintf(path, sizeof path, "%s/other", in);
+    assert_int_equal(save_whole(path, "x", 1, &h, &err), WEFT_OK);
+    assert_int_equal(count_parts("swept"), 2);
+    assert_int_equal(save_commit(&live), WEFT_OK);
+    assert_int_equal(count_parts("swept"), 0);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        snprintf(path, sizeof path, "%s/%s", in, others[i]);
+        assert_int_equal(access(path, F_OK), 0);
+    }
+}
+
+static mode_t mode_of(const char *path)
+{
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    return st.st_mode & 07777;
+}
+
+static void modes_are_kept(void **state)
+{
+    (void)state;
+    static const mode_t modes[] = { 0600, 0640, 0644, 0666, 0400 };
+    host h;
+    weft_error err = { 0 };
+    const char *path = temp_path("mode");
+    host_plain(&h);
+    const mode_t mask = umask(022);
+    assert_int_equal(save_whole(path, "x", 1, &h, &err), WEFT_OK);
+    assert_int_equal(mode_of(path), 0644);
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        assert_int_equal(chmod(path, modes[i]), 0);
+        assert_int_equal(save_whole(path, "x", 1, &h, &err), WEFT_OK);
+        assert_int_equal(mode_of(path), modes[i]);
+    }
+    umask(mask);
+}
+
+/* A file with the number of standard output would be written to by printf. */
+static void standard_descriptors_stay_free(void **state)
+{
+    (void)state;
+    const char *path = temp_file("numbers", "x", 1), *new = temp_path("numbers-new");
+    const int kept = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 100);
+    close(STDIN_FILENO);
+    const int a = io_system.open(NULL, path), b = io_system.create(NULL, new, new);
+    assert_true(a > STDERR_FILENO && b > STDERR_FILENO);
+    close(a);
+    close(b);
+    if (kept >= 0) {
+        dup2(kept, STDIN_FILENO);
+        close(kept);
     }
 }
 
@@ -603,6 +716,10 @@ int main(void)
         TEST("save: a second name, or a copy where there is none", links),
         TEST("save: a copy may fail at every call", failed_copies),
         TEST("save: the name beside goes even if nothing was moved", link_again),
+        TEST("save: parts of killed writers are swept, others stay", parts_are_swept),
+        TEST("save: a file keeps the mode of the one it replaces", modes_are_kept),
+        TEST("io: no file gets the number of a standard descriptor",
+             standard_descriptors_stay_free),
         TEST("save: sums of one file of a set", summed),
         TEST("save: the first error is kept, and nothing is done after it", first_error_is_kept),
         TEST("save: a path that is too long is refused", long_path),
