@@ -84,7 +84,8 @@ static void end(void)
          "\\fBXDG_CONFIG_HOME\\fR moves it, \\fBWEFT_CONFIG\\fR names another file.\n"
          "The command line goes before variables, and those before the file.\n"
          ".SH EXIT STATUS\n"
-         "0 when done, 1 when it failed, 2 for wrong usage, 130 when interrupted.");
+         "0 when done, 1 when it failed, 2 for wrong usage, 128 plus the signal's number when a\n"
+         "signal stopped it: 130 for Ctrl\\-C.");
 }
 
 static void page_of_command(const command *c)

@@ -8,6 +8,7 @@
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define UNSET (-1) /* what the library's default stays in place of */
@@ -314,12 +315,29 @@ static size_t lines_until(const char *text, size_t n, int64_t step)
     return at;
 }
 
+static void metrics_path(char *path, size_t size)
+{
+    snprintf(path, size, "%s/metrics.jsonl", out);
+}
+
+/* Before anything is written: the steps must have a place to be recorded. */
+static bool metrics_fit(void)
+{
+    char path[4096];
+    struct stat st;
+    metrics_path(path, sizeof path);
+    if (stat(path, &st) != 0 || S_ISREG(st.st_mode))
+        return true;
+    fprintf(stderr, "weft: %s: not a regular file; move it away, or give another --out\n", path);
+    return false;
+}
+
 static bool open_metrics(show *s, int64_t step)
 {
     char path[4096];
     char *text = NULL;
     size_t n = 0;
-    snprintf(path, sizeof path, "%s/metrics.jsonl", out);
+    metrics_path(path, sizeof path);
     FILE *f = fopen(path, step > 0 ? "r+" : "w");
     if (!f && errno == ENOENT)
         f = fopen(path, "w");
@@ -521,6 +539,8 @@ static int run(weft_train_options *o)
     weft_error err = { 0 };
     weft_train_info info = { .struct_size = sizeof info };
     show s = { .threads = o->threads, .seed = o->seed, .live = isatty(STDERR_FILENO) };
+    if (!metrics_fit())
+        return 1;
     s.room = (size_t)sample_tokens * 64 + 4 * strlen(prompt) + 64;
     s.sample = malloc(s.room);
     if (!s.sample)

@@ -520,10 +520,14 @@ weft_status weft_train(const weft_train_options *options, weft_train_info *info,
     if (!path_join(fresh, sizeof fresh, o.out, "start"))
         return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", o.out);
     bool made = false;
-    weft_status status = find_start(&o, &c, fresh, &made, &h, err);
+    run_lock lock;
+    weft_status status = run_lock_take(&lock, o.out, &h, err);
+    if (status == WEFT_OK)
+        status = find_start(&o, &c, fresh, &made, &h, err);
     const char *from = *c.path ? c.path : made ? fresh : o.model;
     if (status == WEFT_OK)
         status = train(&o, from, made, &c, info, err);
     checkpoint_free(&c);
+    run_lock_drop(&lock);
     return status;
 }

@@ -161,6 +161,43 @@ void checkpoint_remove(const char *directory, host *h)
         log_write(&h->log, WEFT_LOG_WARN, "%s: cannot remove: %s", directory, strerror(errno));
 }
 
+/* ---- the lock -------------------------------------------------------------------------------- */
+
+weft_status run_lock_take(run_lock *l, const char *root, host *h, weft_error *err)
+{
+    const io_hooks *io = &h->io;
+    *l = (run_lock){ .root = root, .fd = -1, .host = h };
+    l->made = io->mkdir(io->ud, root) == 0;
+    if (!l->made && errno != EEXIST)
+        return weft_fail(err, WEFT_EIO, "%s: cannot create: %s", root, strerror(errno));
+    if (!path_is_directory(root, h))
+        return weft_fail(err, WEFT_EIO, "%s: not a directory; a run needs one", root);
+    l->fd = io->open(io->ud, root);
+    if (l->fd < 0)
+        return weft_fail(err, WEFT_EIO, "%s: cannot open: %s", root, strerror(errno));
+    if (io->lock(io->ud, l->fd) == 0)
+        sweep(root, true, h);
+    else if (errno == EWOULDBLOCK)
+        return weft_fail(err, WEFT_EIO,
+                         "%s: another process is training here; wait for it, or give another "
+                         "directory",
+                         root);
+    else
+        log_write(&h->log, WEFT_LOG_WARN,
+                  "%s: cannot lock: %s; make sure that no other process trains here", root,
+                  strerror(errno));
+    return WEFT_OK;
+}
+
+void run_lock_drop(run_lock *l)
+{
+    const io_hooks *io = &l->host->io;
+    if (l->made)
+        io->remove(io->ud, l->root); /* fails where something is in it, as it should be */
+    if (l->fd >= 0)
+        io->close(io->ud, l->fd);
+}
+
 /* Removes what is older than `newest`, except `keep` - 1 checkpoints of other steps and that of step
  * `spared`; and always what a crash has left. */
 static weft_status retire(const char *root, step_name newest, int keep, int64_t spared, host *h,
@@ -291,7 +328,6 @@ static void publish(const char *root, const char *directory, const manifest_file
     save s;
     weft_error err = { 0 };
     char from[MAX_PATH], to[MAX_PATH];
-    sweep(root, true, h);
     save_begin(&s, h, &err);
     for (int64_t i = 0; i < n; i++)
         if (strcmp(f[i].name, STATE_FILE) != 0 &&

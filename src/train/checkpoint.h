@@ -11,12 +11,25 @@
  * A directory with a manifest that fits its files is a checkpoint, one without is the rest of a
  * crash. Every byte has reached the disk before the manifest's name is there, and nothing older is
  * removed before that. A second checkpoint of a step goes to step-00000200-2, so that none is ever
- * written over. Only one process may write to a run at a time. */
+ * written over. Only one process may write to a run at a time: the one that has locked its directory. */
 #ifndef WEFT_TRAIN_CHECKPOINT_H
 #define WEFT_TRAIN_CHECKPOINT_H
 
 #include "formats/manifest.h"
 #include "models/hf_form.h"
+
+/* The right to write to a run. It ends with the process, however that ends. */
+typedef struct run_lock {
+    const char *root;
+    bool made; /* the directory: if nothing comes into it, it goes again */
+    int fd;    /* -1: not locked */
+    host *host;
+} run_lock;
+
+/* Makes the directory where there is none, locks it, and removes what a killed process left of files.
+ * An error where another process has it. On a file system without locks a warning is all. */
+weft_status run_lock_take(run_lock *l, const char *root, host *h, weft_error *err);
+void run_lock_drop(run_lock *l);
 
 /* Bytes of the state under a name: written from `data`, or read into it. */
 typedef struct checkpoint_block {

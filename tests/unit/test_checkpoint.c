@@ -266,6 +266,65 @@ static void published_again(void **state)
           &h);
 }
 
+/* Two trainers on one run would remove each other's checkpoints. */
+static void one_process_a_run(void **state)
+{
+    (void)state;
+    host h;
+    run_lock a, b;
+    weft_error err = { 0 };
+    const char *root = temp_path("locked");
+    host_plain(&h);
+    assert_int_equal(run_lock_take(&a, root, &h, &err), WEFT_OK);
+    assert_int_equal(run_lock_take(&b, root, &h, &err), WEFT_EIO);
+    assert_non_null(strstr(err.message, "another process is training here"));
+    run_lock_drop(&b);
+    assert_int_equal(run_lock_take(&b, root, &h, &err), WEFT_EIO); /* the first still has it */
+    run_lock_drop(&b);
+    run_lock_drop(&a);
+    assert_false(path_exists(root, &h)); /* nothing came into it */
+
+    assert_int_equal(write_step(root, 1, 2, &h, &err), WEFT_OK);
+    char link_part[600], weights[512];
+    snprintf(weights, sizeof weights, "%s/model.safetensors", root);
+    assert_true(part_name(link_part, sizeof link_part, weights, 7));
+    assert_int_equal(h.io.link(NULL, weights, link_part), 0); /* killed before the rename */
+    assert_int_equal(run_lock_take(&a, root, &h, &err), WEFT_OK);
+    assert_false(path_exists(link_part, &h));
+    run_lock_drop(&a);
+    assert_int_equal(newest_is_whole(root, &h), 1);
+}
+
+static int no_locks(void *ud, int fd)
+{
+    (void)ud, (void)fd;
+    return errno = ENOLCK, -1;
+}
+
+static void count_lines(void *ud, weft_log_level level, const char *line)
+{
+    *(int *)ud += level == WEFT_LOG_WARN && strstr(line, "cannot lock") != NULL;
+}
+
+static void runs_without_locks(void **state)
+{
+    (void)state;
+    host h;
+    run_lock l;
+    int n_warned = 0;
+    weft_error err = { 0 };
+    host_plain(&h);
+    h.io.lock = no_locks;
+    h.log = (log_sink){ count_lines, &n_warned };
+    assert_int_equal(run_lock_take(&l, temp_path("unlocked"), &h, &err), WEFT_OK);
+    assert_int_equal(n_warned, 1);
+    run_lock_drop(&l);
+    assert_int_equal(run_lock_take(&l, temp_path("no/where"), &h, &err), WEFT_EIO);
+    run_lock_drop(&l);
+    assert_int_equal(run_lock_take(&l, temp_file("a-file", "x", 1), &h, &err), WEFT_EIO);
+    run_lock_drop(&l);
+}
+
 /* A run that crashed leaves files; those of others stay. */
 static void leftovers(void **state)
 {
@@ -872,6 +931,9 @@ static void crash_states_without_sync(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST("run: one process at a time has it", one_process_a_run),
+        TEST("run: a file system without locks is a warning, a path without a directory an error",
+             runs_without_locks),
         TEST("checkpoint: what is written is found, the newest few stay", written_and_found),
         TEST("checkpoint: the run's directory follows the one that is found", published_again),
         TEST("checkpoint: the rest of a crash goes, files of others stay", leftovers),

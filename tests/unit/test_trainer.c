@@ -9,6 +9,8 @@
 #include "train/fresh.h"
 #include "train/trainer.h"
 
+#include <errno.h>
+
 /* ---- schedules ------------------------------------------------------------------------------- */
 
 static void schedules_equal_transformers(void **state)
@@ -567,6 +569,93 @@ static void a_listener_ends_a_run(void **state)
     finish(&c);
 }
 
+/* A disk that is full between two steps, and a listener who fills and clears it. */
+typedef struct full_disk {
+    bool full;
+    int64_t from, until; /* steps */
+    int n_warned;
+    int64_t saved[8]; /* steps of which a checkpoint was reported */
+    int n_saved;
+} full_disk;
+
+static full_disk disk_state; /* the write hook has only the descriptor */
+
+static ssize_t write_unless_full(void *ud, int fd, const void *from, size_t size)
+{
+    if (disk_state.full)
+        return errno = ENOSPC, -1;
+    return io_system.write(ud, fd, from, size);
+}
+
+static void count_warnings(void *ud, weft_log_level level, const char *line)
+{
+    full_disk *d = ud;
+    if (level == WEFT_LOG_WARN && strstr(line, "No space left") && strstr(line, "continues"))
+        d->n_warned++;
+}
+
+static bool fill_disk(void *ud, const trainer_report *r)
+{
+    full_disk *d = ud;
+    if (r->saved)
+        d->saved[d->n_saved++] = r->step;
+    d->full = r->step + 1 >= d->from && r->step + 1 <= d->until;
+    return true;
+}
+
+/* Runs six steps, each with a checkpoint, on a disk that is full at some of them. */
+static weft_status train_on(school *c, int64_t from, int64_t until, const char *home,
+                            weft_error *err)
+{
+    trainer_report last;
+    bool stopped;
+    trainer_options o = plain_options();
+    disk_state = (full_disk){ .from = from, .until = until };
+    o.run = home;
+    o.save_every = 1;
+    o.keep = 1;
+    o.tell = fill_disk;
+    o.ud = &disk_state;
+    begin(c, pupil(1), false, o);
+    c->h.io.write = write_unless_full;
+    c->h.log = (log_sink){ count_warnings, &disk_state };
+    return trainer_run(&c->t, &c->form, &last, &stopped, err);
+}
+
+static void assert_newest(const char *home, int64_t step, host *h)
+{
+    checkpoint found;
+    weft_error err = { 0 };
+    assert_int_equal(checkpoint_find(&found, home, h, &err), WEFT_OK);
+    assert_int_equal(found.manifest.counters.step, step);
+    checkpoint_free(&found);
+}
+
+static void a_full_disk_does_not_end_a_run(void **state)
+{
+    (void)state;
+    school c;
+    weft_error err = { 0 };
+    char home[512];
+    snprintf(home, sizeof home, "%s", temp_path("run-full"));
+    assert_int_equal(train_on(&c, 3, 4, home, &err), WEFT_OK);
+    static const int64_t expected[] = { 1, 2, 5, 6 };
+    assert_int_equal(disk_state.n_saved, 4);
+    assert_memory_equal(disk_state.saved, expected, sizeof expected);
+    assert_int_equal(disk_state.n_warned, 2);
+    assert_newest(home, 6, &c.h);
+    finish(&c);
+
+    /* Full to the end: the last checkpoint is an error, the one before it is as it was. */
+    snprintf(home, sizeof home, "%s", temp_path("run-fuller"));
+    assert_int_equal(train_on(&c, 3, 9, home, &err), WEFT_EIO);
+    assert_non_null(strstr(err.message, "No space left"));
+    assert_int_equal(disk_state.n_warned, 3);
+    disk_state.full = false;
+    assert_newest(home, 2, &c.h);
+    finish(&c);
+}
+
 /* ---- numbers that are none ------------------------------------------------------------------- */
 
 static void bad_numbers_are_skipped(void **state)
@@ -670,6 +759,7 @@ int main(void)
              evaluation_is_even),
         TEST("trainer: a run ends when its patience does", patience_ends_a_run),
         TEST("trainer: a listener ends a run, with a checkpoint", a_listener_ends_a_run),
+        TEST("trainer: a full disk costs checkpoints, not the run", a_full_disk_does_not_end_a_run),
         TEST("trainer: numbers that are not finite are skipped, and in a row an error",
              bad_numbers_are_skipped),
         TEST("trainer: frozen weights keep every bit, all others learn", frozen_weights_stay),
