@@ -216,8 +216,8 @@ int attention_map_write(const char *path, const attention_map *m)
     weft_error err = { 0 };
     const int64_t n_text = m->n_begin + m->n;
     looks l = { .n_begin = m->n_begin, .n = m->n, .n_source = m->n_source, .layer = m->layer };
-    int32_t *text = malloc((size_t)n_text * sizeof *text);
-    l.sum = calloc((size_t)(m->n * m->n_source + 1), sizeof *l.sum);
+    int32_t *text = cli_alloc((size_t)n_text, sizeof *text, "ids");
+    l.sum = cli_zalloc((size_t)(m->n * m->n_source + 1), sizeof *l.sum, "the map");
     int code = text && l.sum ? 0 : cli_no_memory();
     if (!code) {
         memcpy(text, m->begin, (size_t)m->n_begin * sizeof *text);
@@ -229,7 +229,7 @@ int attention_map_write(const char *path, const attention_map *m)
                          (long long)m->layer, (long long)l.n_layer);
     if (!code)
         code = write_picture(path, m, &l);
-    free(text);
-    free(l.sum);
+    cli_free(text);
+    cli_free(l.sum);
     return code;
 }

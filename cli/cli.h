@@ -112,7 +112,6 @@ const char *help_option(const option *o, char *text, size_t size);
 
 /* Says the error on stderr and returns the exit code for it. */
 int cli_fail(const weft_error *err);
-int cli_no_memory(void);
 int cli_cannot_write(const char *path);
 int cli_usage(const command *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int cli_which_model(const command *c);
@@ -124,6 +123,22 @@ void cli_catch_interrupt(void);
 
 /* The exit code of a command that was interrupted. */
 int cli_stopped(void);
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* The cap that was asked for, 0 for none; and the budget of the program and of all that the library
+ * makes for it, NULL without a cap. */
+extern size_t cli_ram_max;
+weft_budget *cli_budget(void);
+
+/* Memory that counts in the budget; NULL where it, or the system, refuses. cli_no_memory says on
+ * stderr why, `what` being the subject of that sentence, and returns the exit code. */
+void *cli_alloc(size_t n, size_t size, const char *what);
+void *cli_zalloc(size_t n, size_t size, const char *what);
+void *cli_grow(void *block, size_t size, const char *what);
+void cli_free(void *block);
+int cli_no_memory(void);
+weft_error cli_refusal(void); /* what cli_no_memory would say */
 
 /* ---- the screen ------------------------------------------------------------------------------ */
 
@@ -185,19 +200,36 @@ void cli_log(void *ud, weft_log_level level, const char *line);
 
 /* ---- what goes in ---------------------------------------------------------------------------- */
 
-/* A whole file, or standard input for "-", which the caller frees. Returns 0, or an exit code after
- * saying what is wrong. */
-int cli_read(const char *path, char **text, size_t *n);
+/* The most that is read whole: of a prompt, which no context could hold beyond that; and of anything
+ * else where no --ram-max says how much there is for it. */
+#define CLI_MAX_PROMPT ((size_t)64 << 20)
+#define CLI_MAX_TEXT   ((size_t)1 << 30)
 
-/* "1,2,3" -> ids, which the caller frees. Returns 0, or an exit code after saying what is wrong. */
+/* A whole file, or standard input for "-", and a '\0' after it; cli_free frees it. most: bytes, or
+ * CLI_MAX_TEXT. Returns 0, or an exit code after saying what is wrong. */
+int cli_read(const char *path, size_t most, char **text, size_t *n);
+
+/* Ids that become more; zeroed at the beginning. False without memory. cli_free frees `at`. */
+typedef struct id_list {
+    int32_t *at;
+    int64_t n, room;
+} id_list;
+
+bool cli_add_ids(id_list *to, const int32_t *ids, int64_t n);
+
+/* "1,2,3" -> ids, which cli_free frees. Returns 0, or an exit code after saying what is wrong. */
 int cli_parse_ids(const command *c, const char *text, int32_t **ids, int64_t *n);
+
+/* The lists of a file, one in a line, without those that are empty: `end` is called after each. The
+ * text is not kept. Returns 0, or an exit code after saying what is wrong. */
+typedef bool cli_list_fn(void *ud);
+int cli_read_ids(const char *path, id_list *to, cli_list_fn *end, void *ud);
 
 /* The options by which commands load a model, lay out an engine and take a text; each takes those
  * that it names in its table. */
 typedef struct load_options {
     const char *path;
     bool no_mmap;
-    size_t ram_max;
 } load_options;
 
 typedef struct shape_options {
@@ -219,9 +251,9 @@ typedef struct prompt_options {
         0, "no-mmap", OPT_FLAG, &(flag), NULL, SETTING | RARE,                                     \
             "copy the file instead of mapping it"                                                  \
     }
-#define OPTION_RAM_MAX(size)                                                                       \
+#define OPTION_RAM_MAX                                                                             \
     {                                                                                              \
-        0, "ram-max", OPT_SIZE, &(size), "SIZE", SETTING,                                          \
+        0, "ram-max", OPT_SIZE, &cli_ram_max, "SIZE", SETTING,                                     \
             "take no more memory than this (0: no cap)"                                            \
     }
 #define OPTION_THREADS(n)                                                                          \
@@ -268,8 +300,7 @@ typedef struct prompt_options {
     }
 
 weft_model *cli_open(const load_options *o, weft_error *err);
-weft_tokenizer *cli_tokenizer(const char *path, const load_options *o, const char *pre,
-                              weft_error *err);
+weft_tokenizer *cli_tokenizer(const char *path, const char *pre, weft_error *err);
 
 /* Returns 0, or EXIT_USAGE after saying what is out of range. */
 int cli_engine_options(const command *c, const shape_options *from, weft_engine_options *to);
@@ -281,12 +312,12 @@ bool cli_weight_bytes(weft_model *model, double *bytes);
 /* True where there is a text or ids, standard input being one where it is a pipe or a file. */
 bool cli_has_prompt(const prompt_options *p);
 
-/* The ids of what was given, which the caller frees, and the tokenizer where that was text. Returns
+/* The ids of what was given, which cli_free frees, and the tokenizer where that was text. Returns
  * 0, or an exit code after saying what is wrong. */
 int cli_prompt(const command *c, const prompt_options *p, const load_options *load,
                weft_tokenizer **tokenizer, int32_t **ids, int64_t *n);
 
-/* The ids of a text, which the caller frees; a text without tokens is an error. */
+/* The ids of a text, which cli_free frees; a text without tokens is an error. */
 int cli_encode(const command *c, const weft_tokenizer *t, const char *text, size_t length,
                int32_t **ids, int64_t *n);
 

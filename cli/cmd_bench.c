@@ -28,7 +28,7 @@ static const option options[] = {
     { 'r', "turns", OPT_INT, &turns, "N", 0, "times that each is measured (5)" },
     OPTION_THREADS(shape.threads),
     OPTION_KV_TYPE(shape),
-    OPTION_RAM_MAX(load.ram_max),
+    OPTION_RAM_MAX,
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_JSON(json, "print one JSON object"),
     { 0 },
@@ -261,7 +261,7 @@ static void print_json(const bench *b)
 static bool make_ids(bench *b)
 {
     uint64_t x = 1;
-    b->ids = malloc((size_t)b->n_id * sizeof *b->ids);
+    b->ids = cli_alloc((size_t)b->n_id, sizeof *b->ids, "ids");
     for (int64_t i = 0; b->ids && i < b->n_id; i++) {
         x = x * 6364136223846793005u + 1442695040888963407u;
         b->ids[i] = (int32_t)((x >> 33) % (uint64_t)b->info.n_vocab);
@@ -272,7 +272,7 @@ static bool make_ids(bench *b)
 static bool open_sessions(bench *b, const weft_engine_options *o, weft_error *err)
 {
     b->engine = weft_engine_new(b->model, o, err);
-    b->session = calloc((size_t)b->n_session, sizeof *b->session);
+    b->session = cli_zalloc((size_t)b->n_session, sizeof *b->session, "sessions");
     bool good = b->engine && b->session;
     for (int i = 0; i < b->n_session && good; i++)
         good = (b->session[i] = weft_session_new(b->engine, err)) != NULL;
@@ -304,7 +304,7 @@ static int bench_main(void)
     weft_engine_options o;
     if (!load.path)
         return cli_which_model(&command_bench);
-    bench *b = calloc(1, sizeof *b);
+    bench *b = cli_zalloc(1, sizeof *b, "measurements");
     if (!b)
         return cli_no_memory();
     b->info.struct_size = sizeof b->info;
@@ -316,11 +316,11 @@ static int bench_main(void)
         code = run_bench(b, &o);
     for (int i = 0; b->session && i < b->n_session; i++)
         weft_session_free(b->session[i]);
-    free(b->session);
-    free(b->ids);
+    cli_free(b->session);
+    cli_free(b->ids);
     weft_engine_free(b->engine);
     weft_model_close(b->model);
-    free(b);
+    cli_free(b);
     return code;
 }
 

@@ -25,7 +25,7 @@ static const option options[] = {
     { 0, "format", OPT_CHOICE, &format, "jsonl|tsv|csv", RARE, "of --data (by name)" },
     { 'k', "top", OPT_INT, &top, "N", 0, "likeliest labels to show (1; 0: all)" },
     OPTION_THREADS(lines.threads),
-    OPTION_RAM_MAX(load.ram_max),
+    OPTION_RAM_MAX,
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_JSON(json, "print a JSON object for each text, in a line"),
     { 0 },
@@ -155,8 +155,9 @@ static void score_texts(weft_model *m, int n_thread, weft_score *s, weft_error *
     o.data_kind = kinds[format];
     o.columns = columns;
     o.threads = n_thread;
+    o.budget = cli_budget();
     o.load = load.no_mmap ? WEFT_LOAD_COPY : WEFT_LOAD_MAP;
-    weft_tokenizer *t = cli_tokenizer(load.path, &load, NULL, err);
+    weft_tokenizer *t = cli_tokenizer(load.path, NULL, err);
     if (t)
         weft_text_score(m, t, &o, s, err);
     weft_tokenizer_free(t);
@@ -209,15 +210,15 @@ static int classify_main(void)
     if (!code) {
         l.n = l.t.info.n_out;
         l.meaning = read_meaning(&l);
-        l.p = malloc((size_t)l.n * sizeof *l.p);
-        l.best = malloc((size_t)(l.n + 1) * sizeof *l.best);
+        l.p = cli_alloc((size_t)l.n, sizeof *l.p, "probabilities");
+        l.best = cli_alloc((size_t)(l.n + 1), sizeof *l.best, "labels");
         code = l.p && l.best ? 0 : cli_no_memory();
     }
     if (!code)
         code = texts_each(&l.t, &lines, NULL,
                           l.t.info.task == WEFT_TASK_TAG ? show_tokens : show_text, &l);
-    free(l.best);
-    free(l.p);
+    cli_free(l.best);
+    cli_free(l.p);
     texts_close(&l.t);
     return code;
 }

@@ -16,7 +16,7 @@ static const option options[] = {
       "at most so many bytes of weights in a file" },
     { 'f', "force", OPT_FLAG, &force, NULL, 0, "replace what is there" },
     OPTION_NO_MMAP(load.no_mmap),
-    OPTION_RAM_MAX(load.ram_max),
+    OPTION_RAM_MAX,
     OPTION_JSON(json, "print one JSON object"),
     { 0 },
 };
@@ -32,7 +32,7 @@ static int convert_main(void)
                                .max_shard = max_shard,
                                .force = force,
                                .load = load.no_mmap ? WEFT_LOAD_COPY : WEFT_LOAD_MAP,
-                               .ram_max = load.ram_max };
+                               .budget = cli_budget() };
     if (!positional[0] || !positional[1])
         return cli_usage(&command_convert, positional[0]
                                                ? "where to? Give a .gguf file or a directory"

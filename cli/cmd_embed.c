@@ -13,7 +13,7 @@ static const option options[] = {
     OPTION_TRUNCATE(lines),
     { 0, "npy", OPT_TEXT, &npy, "FILE", 0, "write all vectors to a NumPy file" },
     OPTION_THREADS(lines.threads),
-    OPTION_RAM_MAX(load.ram_max),
+    OPTION_RAM_MAX,
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_JSON(json, "print a JSON object for each text, in a line"),
     { 0 },

@@ -25,7 +25,7 @@ static const option options[] = {
     OPTION_BATCH_SIZE(shape),
     OPTION_THREADS(shape.threads),
     OPTION_KV_TYPE(shape),
-    OPTION_RAM_MAX(load.ram_max),
+    OPTION_RAM_MAX,
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_PRE(pre),
     OPTION_JSON(json, "print one JSON object"),
@@ -52,36 +52,42 @@ const command command_eval = {
 
 /* ---- documents ------------------------------------------------------------------------------- */
 
+/* The ids of all lie one behind the other; documents point there once all have been read. */
 typedef struct documents {
     weft_document *at;
     int64_t n, room;
+    id_list ids;
+    int64_t n_told; /* ids that belong to a document */
 } documents;
 
-/* Takes a copy. */
-static bool add_document(documents *d, const int32_t *from, int64_t n)
+/* The ids that have come since the last one are a document. */
+static bool end_document(void *ud)
 {
+    documents *d = ud;
     if (d->n == d->room) {
-        const int64_t room = d->room ? 2 * d->room : 64;
-        weft_document *longer = realloc(d->at, (size_t)room * sizeof *longer);
+        const int64_t room = d->room ? d->room + d->room / 2 : 64;
+        weft_document *longer = cli_grow(d->at, (size_t)room * sizeof *longer, "documents");
         if (!longer)
             return false;
         d->at = longer;
         d->room = room;
     }
-    int32_t *copy = malloc((size_t)(n ? n : 1) * sizeof *copy);
-    if (!copy)
-        return false;
-    if (n > 0)
-        memcpy(copy, from, (size_t)n * sizeof *copy);
-    d->at[d->n++] = (weft_document){ copy, n };
+    d->at[d->n++] = (weft_document){ NULL, d->ids.n - d->n_told };
+    d->n_told = d->ids.n;
     return true;
+}
+
+static void point(documents *d)
+{
+    const int32_t *from = d->ids.at;
+    for (int64_t i = 0; i < d->n; from += d->at[i++].n)
+        d->at[i].ids = from;
 }
 
 static void free_documents(documents *d)
 {
-    for (int64_t i = 0; i < d->n; i++)
-        free((int32_t *)d->at[i].ids);
-    free(d->at);
+    cli_free(d->ids.at);
+    cli_free(d->at);
 }
 
 static bool blank(char c)
@@ -94,7 +100,7 @@ static bool blank(char c)
 static size_t document_length(const char *text, size_t n)
 {
     const char *end = text;
-    if (!lines && !ids && !paragraphs)
+    if (!lines && !paragraphs)
         return n;
     while ((end = memchr(end, '\n', n - (size_t)(end - text))) != NULL) {
         const char *next = end + 1;
@@ -107,30 +113,13 @@ static size_t document_length(const char *text, size_t n)
     return n;
 }
 
-static int add_ids(documents *d, const char *text, size_t n)
-{
-    int32_t *list = NULL;
-    int64_t n_id = 0;
-    char *line = malloc(n + 1);
-    if (!line)
-        return cli_no_memory();
-    memcpy(line, text, n);
-    line[n] = '\0';
-    int code = cli_parse_ids(&command_eval, line, &list, &n_id);
-    if (!code && !add_document(d, list, n_id))
-        code = cli_no_memory();
-    free(list);
-    free(line);
-    return code;
-}
-
 static int add_text(documents *d, const weft_tokenizer *t, const char *text, size_t n)
 {
     weft_error err = { 0 };
     weft_tokens *k = weft_tokenizer_encode(t, text, n, NULL, &err);
     if (!k)
         return cli_fail(&err);
-    const bool added = add_document(d, k->ids, k->n);
+    const bool added = cli_add_ids(&d->ids, k->ids, k->n) && end_document(d);
     weft_tokens_free(k);
     return added ? 0 : cli_no_memory();
 }
@@ -138,7 +127,7 @@ static int add_text(documents *d, const weft_tokenizer *t, const char *text, siz
 /* Cuts the text into documents; parts lose the space around them, a whole file does not. */
 static int split(documents *d, const weft_tokenizer *t, const char *text, size_t n)
 {
-    const bool parts = lines || paragraphs || ids;
+    const bool parts = lines || paragraphs;
     int code = 0;
     for (size_t at = 0, length; at < n && !code; at += length + 1) {
         length = document_length(text + at, n - at);
@@ -148,29 +137,32 @@ static int split(documents *d, const weft_tokenizer *t, const char *text, size_t
         while (parts && from < to && blank(to[-1]))
             to--;
         if (from < to)
-            code = t ? add_text(d, t, from, (size_t)(to - from))
-                     : add_ids(d, from, (size_t)(to - from));
+            code = add_text(d, t, from, (size_t)(to - from));
     }
+    return code;
+}
+
+static int read_text(documents *d)
+{
+    weft_error err = { 0 };
+    char *text = NULL;
+    size_t n = 0;
+    int code = cli_read(file_name, CLI_MAX_TEXT, &text, &n);
+    if (code)
+        return code;
+    weft_tokenizer *t = cli_tokenizer(load.path, pre, &err);
+    code = t ? split(d, t, text, n) : cli_fail(&err);
+    weft_tokenizer_free(t);
+    cli_free(text);
     return code;
 }
 
 static int read_documents(documents *d)
 {
-    weft_error err = { 0 };
-    char *text = NULL;
-    size_t n = 0;
-    int code = cli_read(file_name, &text, &n);
-    if (code)
-        return code;
-    weft_tokenizer *t = ids ? NULL : cli_tokenizer(load.path, &load, pre, &err);
-    if (!ids && !t)
-        code = cli_fail(&err);
-    else
-        code = split(d, t, text, n);
-    weft_tokenizer_free(t);
-    free(text);
+    const int code = ids ? cli_read_ids(file_name, &d->ids, end_document, d) : read_text(d);
     if (!code && d->n == 0)
-        code = cli_usage(&command_eval, "%s: there is no text", file_name);
+        return cli_usage(&command_eval, "%s: there is no text", file_name);
+    point(d);
     return code;
 }
 

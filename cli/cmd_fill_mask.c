@@ -17,7 +17,7 @@ static const option options[] = {
     OPTION_LINES(lines),
     { 'k', "top", OPT_INT, &top, "N", 0, "likeliest tokens to show (5)" },
     OPTION_THREADS(lines.threads),
-    OPTION_RAM_MAX(load.ram_max),
+    OPTION_RAM_MAX,
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_JSON(json, "print a JSON object for each text, in a line"),
     { 0 },
@@ -112,11 +112,11 @@ static int fill_mask_main(void)
         fprintf(stderr, "weft: %s: the tokenizer has neither [MASK] nor <mask>\n", load.path);
         code = 1;
     }
-    if (!code && !(m.p = malloc((size_t)m.t.info.n_out * sizeof *m.p)))
+    if (!code && !(m.p = cli_alloc((size_t)m.t.info.n_out, sizeof *m.p, "probabilities")))
         code = cli_no_memory();
     if (!code)
         code = texts_each(&m.t, &lines, pick, show, &m);
-    free(m.p);
+    cli_free(m.p);
     texts_close(&m.t);
     return code;
 }

@@ -17,7 +17,7 @@ static const option options[] = {
     OPTION_BATCH_SIZE(shape),
     OPTION_THREADS(shape.threads),
     OPTION_KV_TYPE(shape),
-    OPTION_RAM_MAX(load.ram_max),
+    OPTION_RAM_MAX,
     OPTION_JSON(json, "print one JSON object"),
     { 0 },
 };
@@ -103,13 +103,13 @@ static void print_shape(const weft_tensor_info *t, const char *comma)
 static char *metadata_at(const view *v, int64_t i, const char **key)
 {
     for (size_t size = 256;; size *= 2) {
-        char *value = malloc(size);
+        char *value = cli_alloc(size, 1, "a value");
         if (!value)
             return NULL;
         weft_model_get_metadata(v->model, i, key, value, size);
         if (strlen(value) + 1 < size)
             return value;
-        free(value);
+        cli_free(value);
     }
 }
 
@@ -237,7 +237,7 @@ static bool print_metadata(const view *v)
         printf("%*s", width < 40 ? 41 - width : 1, "");
         print_clean(value, 160);
         putchar('\n');
-        free(value);
+        cli_free(value);
     }
     return true;
 }
@@ -276,7 +276,7 @@ static bool json_metadata(const view *v)
         cli_json_text(key, strlen(key));
         putchar(':');
         cli_json_text(value, strlen(value));
-        free(value);
+        cli_free(value);
     }
     putchar('}');
     return true;

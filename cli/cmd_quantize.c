@@ -16,7 +16,7 @@ static const option options[] = {
     { 'f', "force", OPT_FLAG, &force, NULL, 0, "replace what is there" },
     { 'q', "quiet", OPT_FLAG, &quiet, NULL, 0, "no line for each tensor" },
     OPTION_NO_MMAP(load.no_mmap),
-    OPTION_RAM_MAX(load.ram_max),
+    OPTION_RAM_MAX,
     OPTION_JSON(json, "print one JSON object for each tensor, then one"),
     { 0 },
 };
@@ -63,7 +63,7 @@ static int quantize_main(void)
                                .max_shard = max_shard,
                                .force = force,
                                .load = load.no_mmap ? WEFT_LOAD_COPY : WEFT_LOAD_MAP,
-                               .ram_max = load.ram_max,
+                               .budget = cli_budget(),
                                .converted = show_tensor };
     int code = cli_threads(c, threads, &o.n_thread);
     if (!code)

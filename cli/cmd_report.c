@@ -6,19 +6,20 @@
 
 static const char *run, *out, *title;
 static bool json;
-static size_t ram_max;
 
 static const option options[] = {
     { 'o', "out", OPT_TEXT, &out, "FILE", 0, "write the page here (RUN/report.html)" },
     { 0, "title", OPT_TEXT, &title, "TEXT", 0, "its heading (the name of the run)" },
     OPTION_JSON(json, "print one JSON object"),
-    OPTION_RAM_MAX(ram_max),
+    OPTION_RAM_MAX,
     { 0 },
 };
 
 static int report_main(void)
 {
-    const weft_report_options o = { .struct_size = sizeof o, .title = title, .ram_max = ram_max };
+    const weft_report_options o = { .struct_size = sizeof o,
+                                    .title = title,
+                                    .budget = cli_budget() };
     weft_report_info i = { .struct_size = sizeof i };
     weft_error err = { 0 };
     if (!run)

@@ -41,7 +41,7 @@ static const option options[] = {
     OPTION_BATCH_SIZE(shape),
     OPTION_THREADS(shape.threads),
     OPTION_KV_TYPE(shape),
-    OPTION_RAM_MAX(load.ram_max),
+    OPTION_RAM_MAX,
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_PRE(prompt.pre),
     { 0 },
@@ -87,7 +87,7 @@ static int64_t take_piece(const job *j, output *o, int32_t id)
 {
     int64_t n = piece_of(j, id, o->piece, o->piece_room);
     if (n > (int64_t)o->piece_room) {
-        char *longer = realloc(o->piece, (size_t)n);
+        char *longer = cli_grow(o->piece, (size_t)n, "a token");
         if (!longer)
             return -1;
         o->piece = longer;
@@ -100,7 +100,7 @@ static int64_t take_piece(const job *j, output *o, int32_t id)
 /* Gives out bytes. False if memory or standard output give out. */
 static bool put_text(output *o, const char *bytes, size_t n)
 {
-    char *longer = n ? realloc(o->text, o->length + n) : o->text;
+    char *longer = n ? cli_grow(o->text, o->length + n, "the text") : o->text;
     if (n && !longer)
         return false;
     o->text = longer;
@@ -297,17 +297,18 @@ static bool put_rest(const job *j, output *o)
 
 static void output_free(output *o)
 {
-    free(o->text);
-    free(o->ids);
-    free(o->piece);
-    free(o->logprob);
+    cli_free(o->text);
+    cli_free(o->ids);
+    cli_free(o->piece);
+    cli_free(o->logprob);
 }
 
 static bool make_room(output *o, int64_t most)
 {
-    o->ids = malloc((size_t)(most + 1) * sizeof *o->ids);
+    o->ids = cli_alloc((size_t)(most + 1), sizeof *o->ids, "ids");
     if (n_top)
-        o->logprob = malloc((size_t)(most + 1) * (size_t)(1 + n_top) * sizeof *o->logprob);
+        o->logprob = cli_alloc((size_t)(most + 1), (size_t)(1 + n_top) * sizeof *o->logprob,
+                               "probabilities");
     return o->ids && (o->logprob || !n_top);
 }
 
@@ -417,7 +418,7 @@ static int prompt_of_session(job *j)
     if (n == 0)
         return cli_usage(&command_run, "%s: the session has no tokens yet, and there is no prompt",
                          session_path);
-    j->prompt = malloc((size_t)n * sizeof *kept);
+    j->prompt = cli_alloc((size_t)n, sizeof *kept, "ids");
     if (!j->prompt)
         return cli_no_memory();
     memcpy(j->prompt, kept, (size_t)n * sizeof *kept);
@@ -512,7 +513,7 @@ static int run_main(void)
     if (!n_beam) /* a search cannot be stopped half way: Ctrl-C ends the program */
         cli_catch_interrupt();
     if (session_exists() && !cli_has_prompt(&prompt))
-        j.tokenizer = cli_tokenizer(load.path, &load, prompt.pre, &err); /* NULL: ids are shown */
+        j.tokenizer = cli_tokenizer(load.path, prompt.pre, &err); /* NULL: ids are shown */
     else
         code = cli_prompt(c, &prompt, &load, &j.tokenizer, &j.prompt, &j.n_prompt);
     if (!code)
@@ -522,7 +523,7 @@ static int run_main(void)
     weft_session_free(j.session);
     weft_engine_free(j.engine);
     weft_model_close(j.model);
-    free(j.prompt);
+    cli_free(j.prompt);
     weft_tokenizer_free(j.tokenizer);
     return code;
 }

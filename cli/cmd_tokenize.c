@@ -25,7 +25,7 @@ static const option options[] = {
     { 'd', "decode", OPT_FLAG, &decode, NULL, 0, "ids to text; TEXT is ids" },
     { 0, "keep-special", OPT_FLAG, &keep_special, NULL, 0, "show special tokens when decoding" },
     OPTION_PRE(pre),
-    OPTION_RAM_MAX(load.ram_max),
+    OPTION_RAM_MAX,
     OPTION_JSON(json, "print one JSON object"),
     { 0 },
 };
@@ -43,13 +43,13 @@ static int take_text(const char *given, char **text, size_t *n)
     const char *path = file_name ? file_name : NULL;
     if (!path && given && strcmp(given, "-") != 0) {
         *n = strlen(given);
-        *text = malloc(*n + 1);
+        *text = cli_alloc(*n + 1, 1, "the text");
         if (!*text)
             return cli_no_memory();
         memcpy(*text, given, *n + 1);
         return 0;
     }
-    return cli_read(path ? path : "-", text, n);
+    return cli_read(path ? path : "-", CLI_MAX_TEXT, text, n);
 }
 
 /* ---- output ---------------------------------------------------------------------------------- */
@@ -60,7 +60,7 @@ static void print_pieces(const weft_tokenizer *t, const weft_tokens *k)
         char room[256], *bytes = room;
         const int64_t n = weft_tokenizer_piece(t, k->ids[i], room, sizeof room);
         if (n > (int64_t)sizeof room) {
-            bytes = malloc((size_t)n);
+            bytes = cli_alloc((size_t)n, 1, "a token");
             if (bytes)
                 weft_tokenizer_piece(t, k->ids[i], bytes, (size_t)n);
         }
@@ -73,7 +73,7 @@ static void print_pieces(const weft_tokenizer *t, const weft_tokens *k)
             cli_print_bytes(bytes ? bytes : "", bytes && n > 0 ? (size_t)n : 0);
         printf("\t%u-%u\n", k->spans[i].from, k->spans[i].to);
         if (bytes != room)
-            free(bytes);
+            cli_free(bytes);
     }
 }
 
@@ -132,22 +132,22 @@ static char *decode_all(const weft_tokenizer *t, const int32_t *ids, int64_t n, 
 {
     weft_decoder *d = weft_decoder_new(t, keep_special, err);
     size_t room = 256, more = 0;
-    char *text = d ? malloc(room) : NULL;
+    char *text = d ? cli_alloc(room, 1, "the text") : NULL;
     *length = 0;
     for (int64_t i = 0; text && i <= n; i++) {
         const char *bytes = "";
         if (i == n)
             weft_decoder_flush(d, &bytes, &more);
         else if (weft_decoder_push(d, ids[i], &bytes, &more, err) != WEFT_OK) {
-            free(text);
+            cli_free(text);
             text = NULL;
             break;
         }
         char *longer = text;
         while (longer && room - *length < more + 1)
-            longer = realloc(text, room *= 2), text = longer ? longer : text;
+            longer = cli_grow(text, room *= 2, "the text"), text = longer ? longer : text;
         if (!longer) {
-            free(text);
+            cli_free(text);
             text = NULL;
             break;
         }
@@ -162,7 +162,7 @@ static int do_decode(const weft_tokenizer *t, const char *text)
 {
     weft_error err = { 0 };
     size_t room = strlen(text) / 2 + 1, length;
-    int32_t *ids = malloc((room + 1) * sizeof *ids);
+    int32_t *ids = cli_alloc(room + 1, sizeof *ids, "ids");
     int64_t n = 0;
     if (!ids)
         return cli_no_memory();
@@ -171,7 +171,7 @@ static int do_decode(const weft_tokenizer *t, const char *text)
         errno = 0;
         const long id = strtol(s, &end, 10);
         if (end == s || errno || id < 0 || id > INT32_MAX) {
-            free(ids);
+            cli_free(ids);
             return cli_usage(&command_tokenize,
                              "--decode: \"%.40s\" is not a list such as 15496,995", s);
         }
@@ -179,7 +179,7 @@ static int do_decode(const weft_tokenizer *t, const char *text)
         s = end + strspn(end, ", \t\r\n");
     }
     char *out = decode_all(t, ids, n, &length, &err);
-    free(ids);
+    cli_free(ids);
     if (!out)
         return err.code ? cli_fail(&err) : cli_no_memory();
     if (json) {
@@ -190,7 +190,7 @@ static int do_decode(const weft_tokenizer *t, const char *text)
         fwrite(out, 1, length, stdout);
         putchar('\n');
     }
-    free(out);
+    cli_free(out);
     return 0;
 }
 
@@ -209,7 +209,7 @@ static int do_check(const weft_tokenizer *t, const weft_tokens *k, const char *t
     else
         printf("%zu bytes, %lld tokens: the text comes back different at byte %zu\n", n,
                (long long)k->n, same);
-    free(back);
+    cli_free(back);
     return equal ? 0 : 1;
 }
 
@@ -254,22 +254,15 @@ static int tokenize_main(void)
         return cli_usage(&command_tokenize, "which tokenizer? Give a model or a tokenizer.json");
     if (!given && !file_name)
         return cli_usage(&command_tokenize, "which text? Give it, or - for standard input");
-    weft_tokenizer *t = cli_tokenizer(path, &load, pre, &err);
+    weft_tokenizer *t = cli_tokenizer(path, pre, &err);
     if (!t)
         return cli_fail(&err);
     char *text = NULL;
     size_t n = 0;
     int code = take_text(given, &text, &n);
-    if (!code && decode) {
-        char *ended = realloc(text, n + 1);
-        text = ended ? ended : text;
-        if (ended)
-            text[n] = '\0';
-        code = ended ? do_decode(t, text) : cli_no_memory();
-    } else if (!code) {
-        code = do_encode(t, text, n);
-    }
-    free(text);
+    if (!code)
+        code = decode ? do_decode(t, text) : do_encode(t, text, n);
+    cli_free(text);
     weft_tokenizer_free(t);
     return code;
 }

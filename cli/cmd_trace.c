@@ -31,7 +31,7 @@ static const option options[] = {
     { 0, "npy", OPT_TEXT, &npy, "DIR", 0, "write each tensor to DIR/NAME.npy" },
     OPTION_THREADS(shape.threads),
     OPTION_KV_TYPE(shape),
-    OPTION_RAM_MAX(load.ram_max),
+    OPTION_RAM_MAX,
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_PRE(prompt.pre),
     OPTION_JSON(json, "print a JSON object for each tensor, in a line"),
@@ -147,7 +147,7 @@ static void look(void *ud, const weft_trace_tensor *t)
         return;
     if (s->n == s->room) {
         const int64_t room = s->room ? 2 * s->room : 256;
-        line *longer = realloc(s->at, (size_t)room * sizeof *longer);
+        line *longer = cli_grow(s->at, (size_t)room * sizeof *longer, "the trace");
         s->no_memory = !longer;
         if (!longer)
             return;
@@ -356,12 +356,12 @@ static weft_status forward_whole(weft_model *model, const weft_engine_options *o
     weft_status status = encoder ? weft_encoder_trace(encoder, look, s, maps, err) : err->code;
     weft_input in = { .ids = ids, .n = n };
     if (status == WEFT_OK)
-        in.out = calloc((size_t)(weft_encoder_rows(encoder, &in) * weft_encoder_width(encoder)),
-                        sizeof *in.out);
+        in.out = cli_zalloc((size_t)(weft_encoder_rows(encoder, &in) * weft_encoder_width(encoder)),
+                            sizeof *in.out, "the output");
     s->no_memory = status == WEFT_OK && !in.out;
     if (in.out)
         status = weft_encoder_eval(encoder, &in, 1, err);
-    free(in.out);
+    cli_free(in.out);
     weft_encoder_free(encoder);
     return status;
 }
@@ -382,7 +382,7 @@ static int trace(weft_engine_options *o, const weft_tokenizer *t, const int32_t 
     const weft_status status = whole ? forward_whole(model, o, ids, n, &s, &err)
                                      : forward(model, o, ids, n, &s, &err);
     const int code = status == WEFT_OK ? show(&s, t, ids, n) : cli_fail(&err);
-    free(s.at);
+    cli_free(s.at);
     weft_model_close(model);
     return code;
 }
@@ -405,7 +405,7 @@ static int trace_main(void)
     }
     if (!code)
         code = trace(&o, tokenizer, ids, n);
-    free(ids);
+    cli_free(ids);
     weft_tokenizer_free(tokenizer);
     return code;
 }

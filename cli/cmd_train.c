@@ -26,7 +26,6 @@ static double validation = UNSET, lr = UNSET, lr_min = UNSET, beta1 = UNSET, bet
 static double weight_decay = UNSET, clip = UNSET, dropout, smoothing, temperature = 0.8;
 static bool tied, untied, characters, parse_special, bf16, recompute, resume, no_mmap, check_data;
 static int64_t show_data = 2, image_size, patch_size, shift;
-static size_t ram_max;
 
 /* The model, sizes and the seed are no settings here: what is usual for running models would change
  * what is learned, in silence. */
@@ -97,7 +96,7 @@ static const option options[] = {
     { 0, "sample", OPT_INT, &sample_tokens, "N", RARE, "tokens at each evaluation (100; 0: none)" },
     { 0, "temp", OPT_REAL, &temperature, "T", RARE, "of samples; 0: the likeliest token (0.8)" },
     OPTION_THREADS(threads),
-    OPTION_RAM_MAX(ram_max),
+    OPTION_RAM_MAX,
     OPTION_NO_MMAP(no_mmap),
     { 0 },
 };
@@ -341,7 +340,7 @@ static bool open_metrics(show *s, int64_t step)
     FILE *f = fopen(path, step > 0 ? "r+" : "w");
     if (!f && errno == ENOENT)
         f = fopen(path, "w");
-    if (!f || (step > 0 && cli_read(path, &text, &n) != 0)) {
+    if (!f || (step > 0 && cli_read(path, CLI_MAX_TEXT, &text, &n) != 0)) {
         fprintf(stderr, "weft: %s: %s\n", path, strerror(errno));
         s->no_metrics = true;
         if (f)
@@ -349,7 +348,7 @@ static bool open_metrics(show *s, int64_t step)
         return false;
     }
     const size_t keep_bytes = lines_until(text, n, step);
-    free(text);
+    cli_free(text);
     s->metrics = f;
     s->written = (long)keep_bytes;
     return step == 0 ||
@@ -360,7 +359,9 @@ static bool open_metrics(show *s, int64_t step)
 
 static void load_tokenizer(show *s)
 {
-    const weft_tokenizer_options o = { .struct_size = sizeof o, .load = WEFT_LOAD_COPY };
+    const weft_tokenizer_options o = { .struct_size = sizeof o,
+                                       .load = WEFT_LOAD_COPY,
+                                       .budget = cli_budget() };
     s->tokenizer = weft_tokenizer_load(out, &o, NULL);
     if (!s->tokenizer && model)
         s->tokenizer = weft_tokenizer_load(model, &o, NULL);
@@ -465,7 +466,7 @@ static void fill(weft_train_options *o)
     o->recompute = recompute;
     o->frozen = frozen.at;
     o->n_frozen = frozen.n;
-    o->ram_max = ram_max;
+    o->budget = cli_budget();
     o->load = no_mmap ? WEFT_LOAD_COPY : WEFT_LOAD_MAP;
     o->log = cli_log;
 }
@@ -542,7 +543,7 @@ static int run(weft_train_options *o)
     if (!metrics_fit())
         return 1;
     s.room = (size_t)sample_tokens * 64 + 4 * strlen(prompt) + 64;
-    s.sample = malloc(s.room);
+    s.sample = cli_alloc(s.room, 1, "a sample");
     if (!s.sample)
         return cli_no_memory();
     o->progress = listen;
@@ -554,7 +555,7 @@ static int run(weft_train_options *o)
     const int lost = end_metrics(&s);
     code = code ? code : lost;
     weft_tokenizer_free(s.tokenizer);
-    free(s.sample);
+    cli_free(s.sample);
     return code;
 }
 

@@ -13,7 +13,6 @@ enum { BPE = 1, WORDPIECE };
 static int model = BPE, ties = 1;
 static int64_t n_vocab = 8192, min_frequency = 2, threads;
 static bool lines, cased, json, no_mmap;
-static size_t ram_max;
 
 static const option options[] = {
     { 'o', "out", OPT_TEXT, &out, "FILE", 0, "write here (tokenizer.json)" },
@@ -31,7 +30,7 @@ static const option options[] = {
     { 0, "pattern", OPT_TEXT, &pattern, "REGEX", 0, "bpe: what splits text (GPT-2's)" },
     OPTION_THREADS(threads),
     OPTION_NO_MMAP(no_mmap),
-    OPTION_RAM_MAX(ram_max),
+    OPTION_RAM_MAX,
     OPTION_JSON(json, "print one JSON object"),
     { 0 },
 };
@@ -102,7 +101,7 @@ static int train_with(char *list)
         .special = given,
         .n_special = cut_list(list, given),
         .load = no_mmap ? WEFT_LOAD_COPY : WEFT_LOAD_MAP,
-        .ram_max = ram_max,
+        .budget = cli_budget(),
     };
     if (o.n_special < 0)
         return cli_usage(&command_train_tokenizer, "--special: more than %d tokens", MAX_SPECIAL);

@@ -41,7 +41,7 @@ static const option options[] = {
     OPTION_CTX_SIZE(shape),
     OPTION_THREADS(shape.threads),
     OPTION_KV_TYPE(shape),
-    OPTION_RAM_MAX(load.ram_max),
+    OPTION_RAM_MAX,
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_PRE(prompt.pre),
     { 0 },
@@ -95,7 +95,7 @@ static int read_source(job *j)
         return cli_prompt(&command_translate, &prompt, &from, &j->source, &j->ids, &j->n);
     if (!cli_has_prompt(&prompt))
         return cli_usage(&command_translate, "which texts? Give a file of them: -f texts.en");
-    j->source = cli_tokenizer(from.path, &from, prompt.pre, &err);
+    j->source = cli_tokenizer(from.path, prompt.pre, &err);
     return j->source ? 0 : cli_fail(&err);
 }
 
@@ -107,7 +107,7 @@ static int open_target(job *j)
         return 0; /* ids in, ids out */
     j->target = cli_tokenizer(
         vocabulary(target_vocabulary, "target_vocabulary.txt", "target.spm", path, sizeof path),
-        &load, prompt.pre, &err);
+        prompt.pre, &err);
     return j->target ? 0 : cli_fail(&err);
 }
 
@@ -119,14 +119,14 @@ static int make_beginning(job *j, int32_t start)
     const int code = begin_ids ? cli_parse_ids(&command_translate, begin_ids, &more, &n) : 0;
     if (code)
         return code;
-    j->begin = malloc((size_t)(n + 1) * sizeof *j->begin);
+    j->begin = cli_alloc((size_t)(n + 1), sizeof *j->begin, "ids");
     if (j->begin) {
         j->begin[0] = start;
         if (n)
             memcpy(j->begin + 1, more, (size_t)n * sizeof *more);
         j->n_begin = n + 1;
     }
-    free(more);
+    cli_free(more);
     return j->begin ? 0 : cli_no_memory();
 }
 
@@ -144,7 +144,7 @@ static bool print_text(const job *j, const weft_beam *b, int64_t n, weft_error *
             weft_decoder_flush(d, &bytes, &length);
         else
             good = weft_decoder_push(d, b->ids[i], &bytes, &length, err) == WEFT_OK;
-        char *longer = good ? realloc(text, all + length + 1) : NULL;
+        char *longer = good ? cli_grow(text, all + length + 1, "the text") : NULL;
         good = longer != NULL;
         if (!good)
             break;
@@ -158,7 +158,7 @@ static bool print_text(const job *j, const weft_beam *b, int64_t n, weft_error *
         cli_json_text(text, all);
     else if (good)
         fwrite(text, 1, all, stdout);
-    free(text);
+    cli_free(text);
     weft_decoder_free(d);
     return good;
 }
@@ -253,7 +253,7 @@ static int translate_line(job *j, const weft_engine_options *o, const char *text
     int code = cli_encode(&command_translate, j->source, text, n, &j->ids, &j->n);
     if (!code)
         code = translate(j, o);
-    free(j->ids);
+    cli_free(j->ids);
     j->ids = NULL;
     return code;
 }
@@ -263,7 +263,7 @@ static int translate_lines(job *j, const weft_engine_options *o)
     char *text = NULL;
     size_t n = 0, next;
     long long number = 1;
-    int code = cli_read(prompt.file ? prompt.file : "-", &text, &n);
+    int code = cli_read(prompt.file ? prompt.file : "-", CLI_MAX_TEXT, &text, &n);
     for (size_t at = 0; !code && at < n; at = next, number++) {
         const char *end = memchr(text + at, '\n', n - at);
         const size_t length = end ? (size_t)(end - text) - at : n - at;
@@ -273,7 +273,7 @@ static int translate_lines(job *j, const weft_engine_options *o)
         if (code)
             fprintf(stderr, "weft: this was line %lld\n", number);
     }
-    free(text);
+    cli_free(text);
     return code;
 }
 
@@ -341,8 +341,8 @@ static int translate_main(void)
     weft_model_close(j.model);
     weft_tokenizer_free(j.source);
     weft_tokenizer_free(j.target);
-    free(j.ids);
-    free(j.begin);
+    cli_free(j.ids);
+    cli_free(j.begin);
     return code;
 }
 

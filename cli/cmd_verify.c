@@ -26,7 +26,7 @@ static const option options[] = {
     { 0, "tolerance", OPT_REAL, &tolerance, "X", 0,
       "largest difference, of a tensor's largest (1e-5)" },
     OPTION_THREADS(given_threads),
-    OPTION_RAM_MAX(load.ram_max),
+    OPTION_RAM_MAX,
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_JSON(json, "print one JSON object"),
     { 0 },
@@ -93,7 +93,7 @@ static entry *find_entry(finding *f, const char *name)
     }
     if (f->n_entry == f->room) {
         const int64_t room = f->room ? 2 * f->room : 256;
-        entry *longer = realloc(f->entry, (size_t)room * sizeof *longer);
+        entry *longer = cli_grow(f->entry, (size_t)room * sizeof *longer, "the list of tensors");
         f->no_memory = f->no_memory || !longer;
         if (!longer)
             return NULL;
@@ -126,7 +126,7 @@ static void keep(void *ud, const weft_trace_tensor *t)
     e->in_a = true;
     e->rows = t->rows;
     e->cols = t->cols;
-    float *longer = realloc(e->data, (n ? n : 1) * sizeof *longer);
+    float *longer = cli_grow(e->data, (n ? n : 1) * sizeof *longer, t->name);
     f->no_memory = f->no_memory || !longer;
     if (!longer)
         return;
@@ -250,17 +250,19 @@ static int read_logits(finding *f)
 
 static weft_tokens *encode(const char *path, const char *text, size_t length, weft_error *err)
 {
-    weft_tokenizer *t = cli_tokenizer(path, &load, NULL, err);
+    weft_tokenizer *t = cli_tokenizer(path, NULL, err);
     weft_tokens *k = t ? weft_tokenizer_encode(t, text, length, NULL, err) : NULL;
     if (!k) {
         weft_tokenizer_free(t);
         return NULL;
     }
-    weft_tokens *copy = malloc(sizeof *copy + (size_t)k->n * sizeof *k->ids);
+    weft_tokens *copy = cli_alloc(1, sizeof *copy + (size_t)k->n * sizeof *k->ids, "ids");
     if (copy) {
         int32_t *to = (int32_t *)(void *)(copy + 1);
         memcpy(to, k->ids, (size_t)k->n * sizeof *k->ids);
         *copy = (weft_tokens){ .n = k->n, .ids = to };
+    } else {
+        *err = cli_refusal();
     }
     weft_tokens_free(k);
     weft_tokenizer_free(t);
@@ -294,7 +296,7 @@ static int spread_ids(finding *f)
         return 1;
     }
     f->n = least < 32 ? least : 32;
-    f->ids = malloc((size_t)f->n * sizeof *f->ids);
+    f->ids = cli_alloc((size_t)f->n, sizeof *f->ids, "ids");
     if (!f->ids)
         return cli_no_memory();
     for (int64_t i = 0; i < f->n; i++)
@@ -315,7 +317,7 @@ static int take_tokens(finding *f, const char *text, size_t length, bool asked)
         compare_tokens(f, a, b);
     if (one && one->n > 0) {
         f->n = one->n;
-        f->ids = malloc((size_t)f->n * sizeof *f->ids);
+        f->ids = cli_alloc((size_t)f->n, sizeof *f->ids, "ids");
         if (f->ids)
             memcpy(f->ids, one->ids, (size_t)f->n * sizeof *f->ids);
         else
@@ -325,8 +327,8 @@ static int take_tokens(finding *f, const char *text, size_t length, bool asked)
     } else {
         code = asked ? cli_fail(&no_a) : spread_ids(f);
     }
-    free(b);
-    free(a);
+    cli_free(b);
+    cli_free(a);
     return code;
 }
 
@@ -338,10 +340,10 @@ static int choose_tokens(finding *f)
     if (ids_text)
         return cli_parse_ids(&command_verify, ids_text, &f->ids, &f->n);
     if (file_name) {
-        int code = cli_read(file_name, &text, &length);
+        int code = cli_read(file_name, CLI_MAX_PROMPT, &text, &length);
         if (!code)
             code = take_tokens(f, text, length, true);
-        free(text);
+        cli_free(text);
         return code;
     }
     const char *given = prompt_text ? prompt_text : built_in;
@@ -517,9 +519,9 @@ static int verify_main(void)
         code = cli_fail(&err);
     }
     for (int64_t i = 0; i < f.n_entry; i++)
-        free(f.entry[i].data);
-    free(f.entry);
-    free(f.ids);
+        cli_free(f.entry[i].data);
+    cli_free(f.entry);
+    cli_free(f.ids);
     weft_model_close(f.b);
     weft_model_close(f.a);
     return code;

@@ -10,72 +10,224 @@
 
 /* ---- files and lists ------------------------------------------------------------------------- */
 
-static bool slurp(FILE *f, char **text, size_t *n)
-{
-    size_t room = 1 << 16;
-    *n = 0;
-    *text = malloc(room);
-    while (*text) {
-        *n += fread(*text + *n, 1, room - *n, f);
-        if (*n < room)
-            return !ferror(f);
-        char *longer = realloc(*text, room *= 2);
-        if (!longer)
-            free(*text);
-        *text = longer;
-    }
-    return false;
-}
+typedef struct input {
+    FILE *f;
+    const char *name; /* in messages */
+    size_t most;      /* bytes that may be read; SIZE_MAX: as many as memory allows */
+    size_t expected;  /* of a regular file, all that is left of it; 0: not known */
+} input;
 
-int cli_read(const char *path, char **text, size_t *n)
+static int input_fail(const input *in)
 {
-    const bool standard = strcmp(path, "-") == 0;
-    FILE *f = standard ? stdin : fopen(path, "rb");
-    if (!f) {
-        fprintf(stderr, "weft: %s: %s\n", path, strerror(errno));
-        return 1;
-    }
-    const bool got = slurp(f, text, n);
-    const int why = errno;
-    if (!standard)
-        fclose(f);
-    if (got)
-        return 0;
-    fprintf(stderr, "weft: %s: %s\n", standard ? "standard input" : path, strerror(why));
-    free(*text);
-    *text = NULL;
+    fprintf(stderr, "weft: %s: %s\n", in->name, strerror(errno));
     return 1;
 }
 
-/* One id of a list, up to the comma or the end; NULL if there is none. */
-static const char *parse_id(const char *text, int32_t *id)
+static int input_open(input *in, const char *path, size_t most)
 {
-    char *end;
-    errno = 0;
-    const long n = strtol(text, &end, 10);
-    *id = (int32_t)n;
-    return end != text && !errno && n >= 0 && n <= INT32_MAX && (!*end || *end == ',') ? end : NULL;
+    const bool standard = strcmp(path, "-") == 0;
+    struct stat s;
+    *in = (input){ .f = standard ? stdin : fopen(path, "rb"),
+                   .name = standard ? "standard input" : path,
+                   .most = most == CLI_MAX_TEXT && cli_budget() ? SIZE_MAX : most };
+    if (!in->f)
+        return input_fail(in);
+    const bool regular = fstat(fileno(in->f), &s) == 0 && S_ISREG(s.st_mode) && s.st_size > 0;
+    in->expected = regular ? (size_t)s.st_size : 0;
+    return 0;
+}
+
+static void input_close(input *in)
+{
+    if (in->f && in->f != stdin)
+        fclose(in->f);
+}
+
+static int too_long(const input *in)
+{
+    char most[32];
+    cli_bytes(in->most, most, sizeof most);
+    fprintf(stderr,
+            in->most == CLI_MAX_TEXT
+                ? "weft: %s: more than %s; to read more at once, say how much with --ram-max\n"
+                : "weft: %s: more than %s, the most that is read here\n",
+            in->name, most);
+    return 1;
+}
+
+/* Room for what is read: of a file all at once, as its size is known; of a pipe by halves. */
+static char *more_room(const input *in, char *text, size_t *room)
+{
+    const size_t part = (size_t)1 << 16;
+    const size_t most = in->most < SIZE_MAX ? in->most + 1 : SIZE_MAX - part;
+    *room = *room ? *room + *room / 2 : in->expected ? in->expected + 1 : part;
+    *room = *room < most ? *room : most;
+    return cli_grow(text, *room + 1, in->name);
+}
+
+static int slurp(input *in, char **text, size_t *n)
+{
+    size_t room = 0;
+    if (in->expected > in->most)
+        return too_long(in);
+    for (*n = 0;;) {
+        if (*n == room) {
+            char *longer = more_room(in, *text, &room);
+            if (!longer)
+                return cli_no_memory();
+            *text = longer;
+        }
+        errno = 0;
+        *n += fread(*text + *n, 1, room - *n, in->f);
+        if (*n > in->most)
+            return too_long(in);
+        if (cli_interrupted())
+            return cli_stopped();
+        if (ferror(in->f))
+            return input_fail(in);
+        if (*n < room)
+            break;
+    }
+    (*text)[*n] = '\0';
+    return 0;
+}
+
+int cli_read(const char *path, size_t most, char **text, size_t *n)
+{
+    input in;
+    *text = NULL;
+    int code = input_open(&in, path, most);
+    if (!code)
+        code = slurp(&in, text, n);
+    input_close(&in);
+    if (code) {
+        cli_free(*text);
+        *text = NULL;
+    }
+    return code;
+}
+
+/* ---- lists of ids ---------------------------------------------------------------------------- */
+
+bool cli_add_ids(id_list *to, const int32_t *ids, int64_t n)
+{
+    if (n > to->room - to->n) {
+        const int64_t half = to->room + to->room / 2, least = to->n + n;
+        const int64_t room = half < 64 ? 64 : half;
+        const int64_t longer = room < least ? least : room;
+        int32_t *at = cli_grow(to->at, (size_t)longer * sizeof *at, "ids");
+        if (!at)
+            return false;
+        to->at = at;
+        to->room = longer;
+    }
+    if (n > 0)
+        memcpy(to->at + to->n, ids, (size_t)n * sizeof *ids);
+    to->n += n;
+    return true;
+}
+
+/* A list is read byte by byte: blanks, digits, blanks, a comma, and again. */
+typedef struct id_reader {
+    id_list *to;
+    int64_t id; /* so far; -1: no digit yet */
+    bool ended; /* the id is followed by a blank */
+    bool full;  /* no memory */
+    int64_t n;
+} id_reader;
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+static bool end_id(id_reader *r)
+{
+    const int32_t id = (int32_t)r->id;
+    r->full = r->id >= 0 && !cli_add_ids(r->to, &id, 1);
+    const bool good = r->id >= 0 && !r->full;
+    r->id = -1;
+    r->ended = false;
+    r->n++;
+    return good;
+}
+
+/* False where it is no list, or without memory. */
+static bool next_byte(id_reader *r, char c)
+{
+    if (c == ',')
+        return end_id(r);
+    if (is_blank(c)) {
+        r->ended = r->id >= 0;
+        return true;
+    }
+    if (c < '0' || c > '9' || r->ended)
+        return false;
+    r->id = (r->id < 0 ? 0 : 10 * r->id) + (c - '0');
+    return r->id <= INT32_MAX;
 }
 
 int cli_parse_ids(const command *c, const char *text, int32_t **ids, int64_t *n)
 {
-    size_t room = 1;
-    for (const char *s = text; *s; s++)
-        room += *s == ',';
-    *ids = malloc(room * sizeof **ids);
-    if (!*ids)
-        return cli_no_memory();
-    *n = 0;
+    id_list list = { 0 };
+    id_reader r = { .to = &list, .id = -1 };
     const char *s = text;
-    do {
-        s = parse_id(*n ? s + 1 : s, &(*ids)[*n]);
-        ++*n;
-    } while (s && *s);
-    if (s)
+    while (*s && next_byte(&r, *s))
+        s++;
+    if (!*s && end_id(&r)) {
+        *ids = list.at;
+        *n = list.n;
         return 0;
-    free(*ids);
+    }
+    cli_free(list.at);
     *ids = NULL;
-    return cli_usage(c, "--ids: \"%s\" is not a list such as 1,403,407", text);
+    return r.full ? cli_no_memory()
+                  : cli_usage(c, "--ids: \"%s\" is not a list such as 1,403,407", text);
+}
+
+static int bad_line(const input *in, const id_reader *r, int64_t line)
+{
+    if (r->full)
+        return cli_no_memory();
+    fprintf(stderr, "weft: %s: line %lld is not a list of ids such as 1,403,407\n", in->name,
+            (long long)line);
+    return EXIT_USAGE;
+}
+
+/* A line that has nothing but blanks is no list. */
+static bool end_line(id_reader *r, cli_list_fn *end, void *ud)
+{
+    if (r->n == 0 && r->id < 0)
+        return true;
+    if (!end_id(r))
+        return false;
+    r->full = !end(ud);
+    r->n = 0;
+    return !r->full;
+}
+
+int cli_read_ids(const char *path, id_list *to, cli_list_fn *end, void *ud)
+{
+    input in;
+    id_reader r = { .to = to, .id = -1 };
+    char part[1 << 16];
+    size_t n = 0;
+    int64_t line = 1;
+    int code = input_open(&in, path, CLI_MAX_TEXT);
+    for (size_t all = 0; !code && (n = fread(part, 1, sizeof part, in.f)) > 0;) {
+        for (size_t i = 0; i < n && !code; line += part[i++] == '\n')
+            if (!(part[i] == '\n' ? end_line(&r, end, ud) : next_byte(&r, part[i])))
+                code = bad_line(&in, &r, line);
+        all += n;
+        if (!code && (all > in.most || cli_interrupted()))
+            code = all > in.most ? too_long(&in) : cli_stopped();
+    }
+    if (!code && ferror(in.f))
+        code = input_fail(&in);
+    if (!code && !end_line(&r, end, ud))
+        code = bad_line(&in, &r, line);
+    input_close(&in);
+    return code;
 }
 
 /* ---- models ---------------------------------------------------------------------------------- */
@@ -84,7 +236,7 @@ weft_model *cli_open(const load_options *o, weft_error *err)
 {
     const weft_model_options options = { .struct_size = sizeof options,
                                          .load = o->no_mmap ? WEFT_LOAD_COPY : WEFT_LOAD_MAP,
-                                         .ram_max = o->ram_max,
+                                         .budget = cli_budget(),
                                          .log = cli_log };
     cli_progress_begin("loading", NULL);
     weft_model *model = weft_model_open(o->path, &options, err);
@@ -92,11 +244,10 @@ weft_model *cli_open(const load_options *o, weft_error *err)
     return model;
 }
 
-weft_tokenizer *cli_tokenizer(const char *path, const load_options *o, const char *pre,
-                              weft_error *err)
+weft_tokenizer *cli_tokenizer(const char *path, const char *pre, weft_error *err)
 {
     const weft_tokenizer_options options = {
-        .struct_size = sizeof options, .load = WEFT_LOAD_MAP, .ram_max = o->ram_max, .pre = pre
+        .struct_size = sizeof options, .load = WEFT_LOAD_MAP, .budget = cli_budget(), .pre = pre
     };
     return weft_tokenizer_load(path, &options, err);
 }
@@ -170,7 +321,7 @@ int cli_encode(const command *c, const weft_tokenizer *t, const char *text, size
         return cli_fail(&err);
     int code = 0;
     *n = k->n;
-    *ids = malloc((size_t)(k->n ? k->n : 1) * sizeof **ids);
+    *ids = cli_alloc((size_t)(k->n ? k->n : 1), sizeof **ids, "ids");
     if (!*ids)
         code = cli_no_memory();
     else if (k->n == 0)
@@ -187,12 +338,12 @@ static int encode_file(const command *c, const weft_tokenizer *t, const char *pa
 {
     char *text = NULL;
     size_t length = 0;
-    int code = cli_read(path, &text, &length);
+    int code = cli_read(path, CLI_MAX_PROMPT, &text, &length);
     if (!code && length > 0 && text[length - 1] == '\n')
         length--;
     if (!code)
         code = cli_encode(c, t, text, length, ids, n);
-    free(text);
+    cli_free(text);
     return code;
 }
 
@@ -206,7 +357,7 @@ int cli_prompt(const command *c, const prompt_options *p, const load_options *lo
         return cli_usage(c, "which text? Give it: -p \"Once upon a time\"");
     if (p->ids)
         return cli_parse_ids(c, p->ids, ids, n);
-    *tokenizer = cli_tokenizer(load->path, load, p->pre, &err);
+    *tokenizer = cli_tokenizer(load->path, p->pre, &err);
     if (!*tokenizer)
         return cli_fail(&err);
     return p->text ? cli_encode(c, *tokenizer, p->text, strlen(p->text), ids, n)

@@ -82,12 +82,6 @@ int cli_fail(const weft_error *err)
     return err->code == WEFT_EINVAL ? EXIT_USAGE : 1;
 }
 
-int cli_no_memory(void)
-{
-    fputs("weft: out of memory\n", stderr);
-    return 1;
-}
-
 int cli_cannot_write(const char *path)
 {
     fprintf(stderr, "weft: %s: %s\n", path, strerror(errno));

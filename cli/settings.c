@@ -23,7 +23,8 @@
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-#define MAX_LINE 256 /* settings of a file */
+#define MAX_LINE   256               /* settings of a file */
+#define MAX_CONFIG ((size_t)1 << 20) /* bytes of it */
 
 typedef struct setting {
     const command *section; /* NULL: for all */
@@ -155,14 +156,9 @@ static int config_read(void)
         return 0;
     if (f)
         fclose(f);
-    const int code = cli_read(config.path, &config.text, &n);
+    const int code = cli_read(config.path, MAX_CONFIG, &config.text, &n);
     if (code)
         return code;
-    char *longer = realloc(config.text, n + 1);
-    if (!longer)
-        return cli_no_memory();
-    config.text = longer;
-    config.text[n] = '\0';
     if (memchr(config.text, '\0', n)) {
         fprintf(stderr, "weft: %s: not a text\n", config.path);
         return EXIT_USAGE;

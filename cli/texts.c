@@ -19,7 +19,7 @@ static bool cut(texts *t, size_t n)
 {
     const bool one = !t->read_from;
     t->n = one ? 1 : count_lines(t->text, n);
-    t->line = calloc((size_t)t->n + 1, sizeof *t->line);
+    t->line = cli_zalloc((size_t)t->n + 1, sizeof *t->line, "lines");
     if (!t->line)
         return false;
     size_t from = 0;
@@ -42,12 +42,14 @@ static int read_lines(texts *t, const command *c, const text_options *o, const c
         return cli_usage(c, "which text? Give it, or - for lines of standard input");
     t->read_from = o->file ? o->file : strcmp(given, "-") == 0 ? "-" : NULL;
     if (t->read_from) {
-        const int code = cli_read(t->read_from, &t->text, &n);
+        const int code = cli_read(t->read_from, CLI_MAX_TEXT, &t->text, &n);
         if (code)
             return code;
     } else {
-        t->text = strdup(given);
         n = strlen(given);
+        t->text = cli_alloc(n + 1, 1, "the text");
+        if (t->text)
+            memcpy(t->text, given, n + 1);
     }
     return t->text && cut(t, n) ? 0 : cli_no_memory();
 }
@@ -140,7 +142,7 @@ int texts_open(texts *t, const command *c, const load_options *load, const text_
         return 1;
     if (t->info.images && (o->pairs || o->truncate))
         return cli_usage(c, "%s takes pictures: --pairs and --truncate are for texts", t->path);
-    t->tokenizer = t->info.images ? NULL : cli_tokenizer(load->path, load, NULL, &err);
+    t->tokenizer = t->info.images ? NULL : cli_tokenizer(load->path, NULL, &err);
     t->encoder = t->tokenizer || t->info.images ? weft_encoder_new(t->model, &e, &err) : NULL;
     return t->encoder ? 0 : cli_fail(&err);
 }
@@ -150,8 +152,8 @@ void texts_close(texts *t)
     weft_encoder_free(t->encoder);
     weft_tokenizer_free(t->tokenizer);
     weft_model_close(t->model);
-    free(t->line);
-    free(t->text);
+    cli_free(t->line);
+    cli_free(t->text);
 }
 
 /* ---- some at a time -------------------------------------------------------------------------- */
@@ -166,10 +168,17 @@ typedef struct group {
 /* The picture at the path in line i. */
 static weft_image *open_image(const texts *t, int64_t i, weft_error *err)
 {
-    char *path = strndup(t->line[i].at, t->line[i].n);
-    weft_image *image = path ? weft_image_open(t->model, path, err) : NULL;
-    free(path);
-    return image;
+    char path[4096];
+    const text_line *l = &t->line[i];
+    if (l->n >= sizeof path) {
+        *err = (weft_error){ .code = WEFT_EIO };
+        snprintf(err->message, sizeof err->message,
+                 "line %lld has %zu bytes, which is no path of a picture", (long long)i + 1, l->n);
+        return NULL;
+    }
+    memcpy(path, l->at, l->n);
+    path[l->n] = '\0';
+    return weft_image_open(t->model, path, err);
 }
 
 /* Line i becomes an input. */
@@ -191,22 +200,23 @@ static bool prepare(const texts *t, weft_input *in, const weft_tokens *k, texts_
                     void *ud)
 {
     if (pick) {
-        int32_t *at = malloc((size_t)k->n * sizeof *at);
+        int32_t *at = cli_alloc((size_t)k->n, sizeof *at, "rows");
         if (!at)
             return false;
         in->n_at = pick(ud, k, at);
         in->at = at;
     }
     const int64_t rows = weft_encoder_rows(t->encoder, in);
-    in->out = malloc((size_t)(rows * weft_encoder_width(t->encoder) + 1) * sizeof *in->out);
+    in->out = cli_alloc((size_t)(rows * weft_encoder_width(t->encoder) + 1), sizeof *in->out,
+                        "the output");
     return in->out != NULL;
 }
 
 static void release(group *g)
 {
     for (int64_t i = 0; i < g->n; i++) {
-        free((int32_t *)g->input[i].at);
-        free(g->input[i].out);
+        cli_free((int32_t *)g->input[i].at);
+        cli_free(g->input[i].out);
         weft_tokens_free(g->tokens[i]);
         weft_image_free(g->image[i]);
     }

@@ -41,7 +41,8 @@
  *     status and a weft_error; the error pointer is always last and may be NULL.
  *   - A model is immutable and may be shared by threads. An engine and its sessions belong to one
  *     thread at a time. Close in reverse: sessions, engine, model. Every free accepts NULL.
- *   - All anonymous memory is counted against the model's `ram_max` before it is taken.
+ *   - All anonymous memory is counted against the model's `ram_max` before it is taken; a
+ *     weft_budget puts several objects, and the host's own memory, under one cap.
  *   - The logits of a token depend on the model and on the tokens before it in its session, and on
  *     nothing else: not on batch mates, chunking or the number of threads. The same bits always.
  *   - Option structs begin with their size, so that a program built against an older header keeps
@@ -100,6 +101,26 @@ WEFT_API int weft_cpu_count(void);
 typedef enum weft_log_level { WEFT_LOG_INFO, WEFT_LOG_WARN } weft_log_level;
 typedef void weft_log_fn(void *ud, weft_log_level level, const char *line);
 
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* One cap for several objects and for the host itself. What is opened with a budget counts in it,
+ * beside its own ram_max: either may refuse, with WEFT_ELIMIT, before memory is taken. A budget may
+ * be used by many threads at once. Free it after all that was opened with it. */
+typedef struct weft_budget weft_budget;
+
+/* ram_max: bytes; 0: no cap, it only counts. */
+WEFT_API weft_budget *weft_budget_new(size_t ram_max, weft_error *err);
+WEFT_API void weft_budget_free(weft_budget *budget);
+
+/* Counts memory that the host is about to take, `what` being its name in the error; and no longer
+ * counts it. A NULL budget refuses nothing. */
+WEFT_API weft_status weft_budget_take(weft_budget *budget, size_t bytes, const char *what,
+                                      weft_error *err);
+WEFT_API void weft_budget_give(weft_budget *budget, size_t bytes);
+
+/* Bytes counted now; 0 of NULL. */
+WEFT_API size_t weft_budget_used(const weft_budget *budget);
+
 /* ---- model ----------------------------------------------------------------------------------- */
 
 typedef struct weft_model weft_model;
@@ -114,6 +135,7 @@ typedef struct weft_model_options {
     size_t ram_max; /* cap on anonymous memory of the model and all made from it; 0: none */
     weft_log_fn *log;
     void *log_ud;
+    weft_budget *budget; /* counted there too, or NULL */
 } weft_model_options;
 
 /* path: a GGUF file, or the first of its parts; or a Hugging Face directory with config.json and
@@ -219,6 +241,7 @@ typedef struct weft_convert_options {
     int n_thread;                 /* 0: one for each processor */
     weft_converted_fn *converted; /* called after each tensor, or NULL */
     void *converted_ud;
+    weft_budget *budget; /* counted there too, or NULL */
 } weft_convert_options;
 
 typedef struct weft_convert_info {
@@ -253,6 +276,7 @@ typedef struct weft_tokenizer_options {
     weft_load load;
     size_t ram_max;  /* cap on its memory and on that of all that is encoded with it; 0: none */
     const char *pre; /* how text is split, where the file does not say: "llama-bpe", "qwen2" ... */
+    weft_budget *budget; /* counted there too, or NULL */
 } weft_tokenizer_options;
 
 /* path: a GGUF file, a tokenizer.json, a SentencePiece .model, a tiktoken file, BERT's vocab.txt, a
@@ -361,9 +385,10 @@ typedef struct weft_tokenizer_train_options {
     const char *pattern;   /* BPE: what splits text into words; NULL: GPT-2's */
     const char *const *special; /* tokens that get the first ids */
     int n_special;
-    int threads;    /* 0: one per processor of this process */
-    weft_load load; /* of the text */
-    size_t ram_max; /* cap on memory; 0: none */
+    int threads;         /* 0: one per processor of this process */
+    weft_load load;      /* of the text */
+    size_t ram_max;      /* cap on memory; 0: none */
+    weft_budget *budget; /* counted there too, or NULL */
 } weft_tokenizer_train_options;
 
 typedef struct weft_tokenizer_train_info {
@@ -1000,6 +1025,7 @@ typedef struct weft_train_options {
         *columns; /* of tables: "label,text,text" ("text,label"); "pair" is a second text, and
                             "-" is passed over */
     const char *validation_data; /* a file that is kept apart, instead of a share; or NULL */
+    weft_budget *budget;         /* counted there too, or NULL */
 } weft_train_options;
 
 /* What is sensible for a small model; struct_size is set. */
@@ -1093,6 +1119,7 @@ typedef struct weft_report_options {
     size_t struct_size;
     const char *title; /* NULL: the name of the run's directory */
     size_t ram_max;
+    weft_budget *budget; /* counted there too, or NULL */
 } weft_report_options;
 
 typedef struct weft_report_info {

@@ -47,3 +47,60 @@ bool take_engine_options(const weft_engine_options *from, engine_options *to, we
                             .n_cache = o.n_cache };
     return take_kv_type(o.kv_type ? o.kv_type : WEFT_KV_F16, &to->kv, err);
 }
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+void take_budget(weft_budget *to, size_t ram_max, weft_budget *within)
+{
+    *to = (weft_budget){ 0 };
+    mem_init(&to->mem, ram_max, NULL);
+    to->mem.within = within ? &within->mem : NULL;
+}
+
+void take_memory(host *h, size_t ram_max, weft_budget *budget)
+{
+    mem_init(&h->mem, ram_max, NULL);
+    h->mem.within = budget ? &budget->mem : NULL;
+}
+
+weft_budget *weft_budget_new(size_t ram_max, weft_error *err)
+{
+    mem own;
+    weft_error local;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    mem_init(&own, 0, NULL);
+    weft_budget *b = mem_zalloc(&own, 1, sizeof *b, "budget", err);
+    if (!b)
+        return NULL;
+    mem_init(&b->mem, ram_max, NULL);
+    b->own = own;
+    return b;
+}
+
+void weft_budget_free(weft_budget *budget)
+{
+    if (!budget)
+        return;
+    mem own = budget->own; /* the block is freed through what lies in it */
+    mem_free(&own, budget);
+}
+
+weft_status weft_budget_take(weft_budget *budget, size_t bytes, const char *what, weft_error *err)
+{
+    weft_error local;
+    err = err ? err : &local;
+    *err = (weft_error){ 0 };
+    return budget ? mem_reserve(&budget->mem, bytes, what ? what : "memory", err) : WEFT_OK;
+}
+
+void weft_budget_give(weft_budget *budget, size_t bytes)
+{
+    if (budget)
+        mem_uncharge(&budget->mem, bytes);
+}
+
+size_t weft_budget_used(const weft_budget *budget)
+{
+    return budget ? atomic_load(&budget->mem.used) : 0;
+}

@@ -6,6 +6,11 @@
 #include "models/ends.h"
 #include "text/pieces.h"
 
+struct weft_budget {
+    mem mem;
+    struct mem own; /* from which it was taken itself */
+};
+
 struct weft_model {
     host host;
     model model;
@@ -32,6 +37,12 @@ bool take_options(void *to, size_t size, const void *from, size_t from_size, con
 
 /* Gives a caller as much of a result struct as it knows. */
 void give(void *to, size_t to_size, void *from, size_t size);
+
+/* A budget of a call, within the caller's or NULL. */
+void take_budget(weft_budget *to, size_t ram_max, weft_budget *within);
+
+/* The memory of an object under its own cap and, unless NULL, a budget's. */
+void take_memory(host *h, size_t ram_max, weft_budget *budget);
 
 /* The bytes of a token where they lie, and how many: as weft_tokenizer_piece. */
 int64_t tokenizer_bytes(const weft_tokenizer *t, int32_t id, const char **bytes);

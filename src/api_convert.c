@@ -47,7 +47,7 @@ weft_status weft_convert(const char *from, const char *to, const weft_convert_op
         translate(&o, &inner, err) != WEFT_OK)
         return err->code;
     host h = { .io = io_system, .log = { o.log, o.log_ud } };
-    mem_init(&h.mem, o.ram_max, NULL);
+    take_memory(&h, o.ram_max, o.budget);
     if (convert_model(from, to, &inner, &r, &h, err) != WEFT_OK)
         return err->code;
     weft_convert_info i = { .format = r.to,

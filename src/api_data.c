@@ -97,7 +97,7 @@ weft_data *weft_data_open(const weft_train_options *options, weft_error *err)
         return NULL;
     }
     host h = { .io = io_system, .log = { o.log, o.log_ud } };
-    mem_init(&h.mem, o.ram_max, NULL);
+    take_memory(&h, o.ram_max, o.budget);
     weft_data *d = mem_zalloc(&h.mem, 1, sizeof *d, "data", err);
     if (!d)
         return NULL;

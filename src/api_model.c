@@ -58,7 +58,7 @@ weft_model *weft_model_open(const char *path, const weft_model_options *options,
                       "weft_model_options", err))
         return NULL;
     host h = { .io = io_system, .log = { o.log, o.log_ud } };
-    mem_init(&h.mem, o.ram_max, NULL);
+    take_memory(&h, o.ram_max, o.budget);
 
     weft_model *m = mem_zalloc(&h.mem, 1, sizeof *m, "model", err);
     if (!m)

@@ -61,7 +61,7 @@ weft_status weft_report(const char *directory, const char *to, const weft_report
            : !convert_join(i.path, sizeof i.path, directory, "report.html"))
         return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", to ? to : directory);
     host h = { .io = io_system };
-    mem_init(&h.mem, o.ram_max, NULL);
+    take_memory(&h, o.ram_max, o.budget);
     if (read_metrics(&m, directory, &h, err) != WEFT_OK)
         return err->code;
     i.step = (int64_t)m.at[m.n - 1].step;

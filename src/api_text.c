@@ -30,7 +30,7 @@ weft_tokenizer *weft_tokenizer_load(const char *path, const weft_tokenizer_optio
                       "weft_tokenizer_options", err))
         return NULL;
     host h = { .io = io_system };
-    mem_init(&h.mem, o.ram_max, NULL);
+    take_memory(&h, o.ram_max, o.budget);
     weft_tokenizer *t = mem_zalloc(&h.mem, 1, sizeof *t, "tokenizer", err);
     if (!t)
         return NULL;

@@ -170,7 +170,7 @@ static weft_status open_model(training *t, const char *from, weft_error *err)
 {
     const weft_model_options o = { .struct_size = sizeof o,
                                    .load = t->o->load,
-                                   .ram_max = t->o->ram_max,
+                                   .budget = t->o->budget,
                                    .log = t->o->log,
                                    .log_ud = t->o->log_ud };
     t->model = weft_model_open(from, &o, err);
@@ -515,7 +515,10 @@ weft_status weft_train(const weft_train_options *options, weft_train_info *info,
     if (!o.out || !*o.out)
         return weft_fail(err, WEFT_EINVAL, "no directory for the run given");
     host h = { .io = io_system, .log = { o.log, o.log_ud } };
-    mem_init(&h.mem, o.ram_max, NULL);
+    struct weft_budget whole; /* what finds the start and what trains are under one cap */
+    take_budget(&whole, o.ram_max, o.budget);
+    o.budget = &whole;
+    take_memory(&h, 0, &whole);
     char fresh[4096];
     if (!path_join(fresh, sizeof fresh, o.out, "start"))
         return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", o.out);

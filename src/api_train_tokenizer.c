@@ -60,7 +60,7 @@ weft_status weft_tokenizer_train(const char *const *paths, int n_path, const cha
     if (status != WEFT_OK)
         return status;
     host h = { .io = io_system };
-    mem_init(&h.mem, o.ram_max, NULL);
+    take_memory(&h, o.ram_max, o.budget);
     trained t;
     status = train_tokenizer(&t, paths, n_path, &inner, &h, err);
     if (status != WEFT_OK)

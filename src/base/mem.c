@@ -30,7 +30,7 @@ void mem_init(mem *m, size_t cap, const mem_hooks *hooks)
         m->hooks = *hooks;
 }
 
-bool mem_charge(mem *m, size_t size)
+static bool charge_one(mem *m, size_t size)
 {
     size_t used = atomic_load_explicit(&m->used, memory_order_relaxed), total;
     do {
@@ -43,11 +43,45 @@ bool mem_charge(mem *m, size_t size)
     return true;
 }
 
-void mem_uncharge(mem *m, size_t size)
+static void uncharge_one(mem *m, size_t size)
 {
     size_t before = atomic_fetch_sub(&m->used, size);
     assert(before >= size);
     (void)before;
+}
+
+/* NULL, or the budget that refuses; then none of them is charged. */
+static mem *charge(mem *m, size_t size)
+{
+    for (mem *at = m; at; at = at->within) {
+        if (charge_one(at, size))
+            continue;
+        for (mem *back = m; back != at; back = back->within)
+            uncharge_one(back, size);
+        return at;
+    }
+    return NULL;
+}
+
+bool mem_charge(mem *m, size_t size)
+{
+    return !charge(m, size);
+}
+
+void mem_uncharge(mem *m, size_t size)
+{
+    for (; m; m = m->within)
+        uncharge_one(m, size);
+}
+
+weft_status mem_reserve(mem *m, size_t size, const char *what, weft_error *err)
+{
+    const mem *full = charge(m, size);
+    if (!full)
+        return WEFT_OK;
+    return weft_fail(err, WEFT_ELIMIT,
+                     "%s: needs %zu bytes, but %zu of the %zu byte memory cap are in use", what,
+                     size, atomic_load(&full->used), full->cap);
 }
 
 void *mem_alloc(mem *m, size_t size, const char *what, weft_error *err)
@@ -59,12 +93,8 @@ void *mem_alloc(mem *m, size_t size, const char *what, weft_error *err)
         return NULL;
     }
     whole &= ~((size_t)HEADER - 1);
-    if (!mem_charge(m, whole)) {
-        weft_fail(err, WEFT_ELIMIT,
-                  "%s: needs %zu bytes, but %zu of the %zu byte memory cap are in use", what, whole,
-                  atomic_load(&m->used), m->cap);
+    if (mem_reserve(m, whole, what, err) != WEFT_OK)
         return NULL;
-    }
     atomic_fetch_add(&m->n_alloc, 1);
     char *block = m->hooks.alloc(m->hooks.ud, HEADER, whole);
     if (!block) {

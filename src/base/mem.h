@@ -4,6 +4,8 @@
  * is ever freed behind a caller's back to make room. Blocks are 64-byte aligned. The hooks are the
  * seam through which tests fail the k-th allocation and hosts bring their own allocator.
  *
+ * A budget may lie within another one: what it takes counts in both, and either may refuse.
+ *
  * Inside an op nothing may allocate: apply() raises the guard and an allocation under it is a
  * bug. */
 #ifndef WEFT_BASE_MEM_H
@@ -28,7 +30,8 @@ typedef struct mem_hooks {
 
 typedef struct mem {
     mem_hooks hooks;
-    size_t cap; /* bytes; 0 means no cap */
+    size_t cap;         /* bytes; 0 means no cap */
+    struct mem *within; /* counted there too; NULL: nowhere else */
     _Atomic size_t used, peak;
     _Atomic uint64_t n_alloc; /* allocations ever made */
 } mem;
@@ -47,6 +50,9 @@ char *mem_strdup(mem *m, const char *text, weft_error *err);
 /* Charges memory that a library takes on our behalf; false when the cap would be passed. */
 bool mem_charge(mem *m, size_t size);
 void mem_uncharge(mem *m, size_t size);
+
+/* The same, with the sentence that mem_alloc has. */
+weft_status mem_reserve(mem *m, size_t size, const char *what, weft_error *err);
 
 /* Between these the calling thread may not allocate; held in builds with assertions. */
 void mem_guard_begin(void);

@@ -58,8 +58,7 @@ static double now(void)
 static void quit(const job *j, const char *why, const char *what)
 {
     printf("[  FAILED  ] kill_writers: %s: %s%s\n", j ? j->name : "setup", why, what);
-    system("cat err");
-    exit(1);
+    exit(system("cat err") == 0 ? 1 : 2);
 }
 
 static pid_t start(const char *const *argument)
@@ -331,7 +330,8 @@ int main(int argc, char **argv)
     if (chdir("..") == 0) {
         char remove_all[64];
         snprintf(remove_all, sizeof remove_all, "rm -r '%s'", directory);
-        system(remove_all);
+        if (system(remove_all) != 0)
+            return 1;
     }
     printf("[       OK ] kill_writers: %d moments, no damaged file, nothing left behind\n",
            moments);

@@ -61,6 +61,39 @@ static void refuses(void)
     weft_model_close(model);
 }
 
+/* Two objects and the host itself under one cap, which has room for one object. */
+static void shares(void)
+{
+    weft_error err = { 0 };
+    weft_model_options o = { .struct_size = sizeof o, .load = WEFT_LOAD_COPY };
+    o.budget = weft_budget_new(0, &err);
+    must(o.budget, "memory: a budget that only counts is made", &err);
+    weft_model *model = weft_model_open(model_path(), &o, &err);
+    must(model, "memory: the model opens", &err);
+    const size_t one = weft_budget_used(o.budget);
+    weft_model_close(model);
+    check(one > 0 && weft_budget_used(o.budget) == 0,
+          "memory: a budget counts what a model takes, and what it gives back",
+          "%zu bytes, then %zu", one, weft_budget_used(o.budget));
+    weft_budget_free(o.budget);
+
+    o.budget = weft_budget_new(2 * one, &err); /* loading has a higher peak than what it leaves */
+    must(o.budget, "memory: a budget is made", &err);
+    model = weft_model_open(model_path(), &o, &err);
+    must(model, "memory: one model fits", &err);
+    weft_model *other = weft_model_open(model_path(), &o, &err);
+    check(!other && err.code == WEFT_ELIMIT && weft_budget_used(o.budget) == one,
+          "memory: a second model under the same budget is refused", "%s, %zu bytes of %zu",
+          other ? "opened" : err.message, weft_budget_used(o.budget), one);
+    check(weft_budget_take(o.budget, 2 * one, "the host", &err) == WEFT_ELIMIT &&
+              weft_budget_take(o.budget, one / 2, "the host", &err) == WEFT_OK,
+          "memory: the host takes from the same budget", "%s", err.message);
+    weft_budget_give(o.budget, one / 2);
+    weft_model_close(other);
+    weft_model_close(model);
+    weft_budget_free(o.budget);
+}
+
 #define SESSIONS 64 /* enough that a plan of nothing would not pass */
 
 /* All contexts filled in one forward, the largest there is. */
@@ -129,6 +162,8 @@ int main(int argc, char **argv)
     must(argc == 2, "memory: told what to do", NULL);
     if (strcmp(argv[1], "refuse") == 0)
         refuses();
+    else if (strcmp(argv[1], "share") == 0)
+        shares();
     else
         keeps_to_plan();
     return n_failed > 0;

@@ -105,6 +105,34 @@ static void cap_refuses_before_allocating(void **state)
     assert_true(h.mem.peak <= 4096);
 }
 
+/* Two budgets within a third: each block counts twice, and what one has the other lacks. */
+static void budgets_lie_within_each_other(void **state)
+{
+    (void)state;
+    weft_error err = { 0 };
+    mem whole, a, b;
+    mem_init(&whole, 4096, NULL);
+    mem_init(&a, 0, NULL);
+    mem_init(&b, 1024, NULL);
+    a.within = b.within = &whole;
+    void *first = mem_alloc(&a, 2048, "a", &err);
+    assert_non_null(first);
+    assert_int_equal(whole.used, a.used);
+    assert_null(mem_alloc(&a, 2048, "a", &err));
+    assert_int_equal(err.code, WEFT_ELIMIT);
+    assert_non_null(strstr(err.message, "4096 byte memory cap"));
+    assert_int_equal(whole.used, a.used); /* the refusal left nothing in either */
+    assert_null(mem_alloc(&b, 1500, "b", &err));
+    assert_non_null(strstr(err.message, "1024 byte memory cap"));
+    assert_int_equal(whole.used, a.used);
+    void *second = mem_alloc(&b, 512, "b", &err);
+    assert_non_null(second);
+    assert_int_equal(whole.used, a.used + b.used);
+    mem_free(&a, first);
+    mem_free(&b, second);
+    assert_int_equal(whole.used, 0);
+}
+
 static void arena_marks(void **state)
 {
     (void)state;
@@ -477,6 +505,7 @@ int main(void)
         TEST("checked: a sum of aligned items is refused exactly when it passes 64 bits",
              checked_sums_of_aligned_items),
         TEST("mem: the cap refuses before the allocator is asked", cap_refuses_before_allocating),
+        TEST("mem: the cap refuses before the allocator is asked", budgets_lie_within_each_other),
         TEST("arena: fixed, growing and counting arenas count the same bytes", arena_marks),
 #if defined(__SANITIZE_ADDRESS__)
         TEST("arena: the space between blocks is poisoned", arena_red_zones),

@@ -22,4 +22,4 @@ try "$WEFT" tokenize nothing.json "x"
 try "$WEFT" tokenize t.json -f nothing.txt
 echo '{"model":{"type":"WordLevel","vocab":{"a":0}},"normalizer":{"type":"Magic"}}' >magic.json
 try "$WEFT" tokenize magic.json "x"
-try "$WEFT" tokenize t.json "x" --ram-max 1000
+try "$WEFT" tokenize t.json "x" --ram-max 1000 | sed "s|needs [0-9]* bytes|needs N bytes|"
