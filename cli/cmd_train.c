@@ -1,14 +1,12 @@
 /* weft train - a model from text, labelled text or pictures: a new one, or one that goes on learning. */
-#include "cli.h"
+#include "metrics.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <signal.h>
-#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define UNSET (-1) /* what the library's default stays in place of */
@@ -124,11 +122,8 @@ const command command_train = {
 /* ---- what is shown --------------------------------------------------------------------------- */
 
 typedef struct show {
-    FILE *metrics;
-    long written;              /* bytes of whole lines in it */
-    int64_t n_lost;            /* lines that could not be written, */
-    int why;                   /* and errno of the last */
-    bool no_metrics;           /* the file could not be opened, which has been said */
+    metrics metrics;           /* its f is NULL before the first step, */
+    bool no_metrics;           /* and where it could not be opened, which has been said */
     weft_tokenizer *tokenizer; /* for samples; NULL: none are made */
     int threads;               /* for samples, as for training, */
     uint64_t seed;             /* and so is this */
@@ -185,55 +180,6 @@ static void end_line(const show *s)
 {
     if (s->live && s->shown > 0)
         fputc('\n', stderr);
-}
-
-static void put_number(FILE *f, const char *key, double x)
-{
-    if (isfinite(x))
-        fprintf(f, ",\"%s\":%.9g", key, x);
-}
-
-static void put_line(const show *s, const weft_train_progress *p)
-{
-    FILE *f = s->metrics;
-    fprintf(f, "{\"step\":%lld", (long long)p->step);
-    put_number(f, "loss", p->loss);
-    put_number(f, "smoothed", p->smoothed);
-    put_number(f, "lr", p->lr);
-    put_number(f, "grad_norm", p->grad_norm);
-    fprintf(f, ",\"tokens\":%lld", (long long)p->n_token);
-    put_number(f, "tokens_per_second", p->tokens_per_second);
-    put_number(f, "share", p->share);
-    put_number(f, "expert_least", p->expert_least);
-    put_number(f, "expert_most", p->expert_most);
-    put_number(f, "val_loss", p->val_loss);
-    put_number(f, "val_accuracy", p->val_accuracy);
-    if (p->skipped)
-        fputs(",\"skipped\":true", f);
-    if (s->n_sample > 0 && isfinite(p->val_loss)) {
-        fputs(",\"sample\":", f);
-        cli_json_put(f, s->sample, s->n_sample);
-    }
-    fputs("}\n", f);
-}
-
-/* One object a line, flushed, so that whoever watches the file sees it. A line that does not fit on
- * the disk is taken back whole; training continues without it. */
-static void put_metrics(show *s, const weft_train_progress *p)
-{
-    put_line(s, p);
-    if (fflush(s->metrics) == 0 && !ferror(s->metrics)) {
-        s->written = ftell(s->metrics);
-        return;
-    }
-    s->why = errno;
-    __fpurge(s->metrics); /* what is buffered would be written by the next flush */
-    clearerr(s->metrics);
-    if (ftruncate(fileno(s->metrics), s->written) == 0)
-        fseek(s->metrics, s->written, SEEK_SET);
-    if (s->n_lost++ == 0)
-        fprintf(stderr, "weft: warning: %s/metrics.jsonl: %s; training continues without it\n", out,
-                strerror(s->why));
 }
 
 /* ---- samples --------------------------------------------------------------------------------- */
@@ -298,63 +244,6 @@ static void take_sample(show *s, weft_model *m)
         fprintf(stderr, "---\n%.*s\n---\n", (int)s->n_sample, s->sample);
 }
 
-/* ---- metrics.jsonl --------------------------------------------------------------------------- */
-
-/* Bytes of the lines up to and with this step; what a crash cut, or a run that went further than
- * its checkpoints wrote, is left out. */
-static size_t lines_until(const char *text, size_t n, int64_t step)
-{
-    static const char head[] = "{\"step\":";
-    size_t at = 0;
-    for (const char *end; at < n && (end = memchr(text + at, '\n', n - at)) != NULL;
-         at = (size_t)(end - text) + 1)
-        if (n - at <= sizeof head || strncmp(text + at, head, sizeof head - 1) != 0 ||
-            strtoll(text + at + sizeof head - 1, NULL, 10) > step)
-            break;
-    return at;
-}
-
-static void metrics_path(char *path, size_t size)
-{
-    snprintf(path, size, "%s/metrics.jsonl", out);
-}
-
-/* Before anything is written: the steps must have a place to be recorded. */
-static bool metrics_fit(void)
-{
-    char path[4096];
-    struct stat st;
-    metrics_path(path, sizeof path);
-    if (stat(path, &st) != 0 || S_ISREG(st.st_mode))
-        return true;
-    fprintf(stderr, "weft: %s: not a regular file; move it away, or give another --out\n", path);
-    return false;
-}
-
-static bool open_metrics(show *s, int64_t step)
-{
-    char path[4096];
-    char *text = NULL;
-    size_t n = 0;
-    metrics_path(path, sizeof path);
-    FILE *f = fopen(path, step > 0 ? "r+" : "w");
-    if (!f && errno == ENOENT)
-        f = fopen(path, "w");
-    if (!f || (step > 0 && cli_read(path, CLI_MAX_TEXT, &text, &n) != 0)) {
-        fprintf(stderr, "weft: %s: %s\n", path, strerror(errno));
-        s->no_metrics = true;
-        if (f)
-            fclose(f);
-        return false;
-    }
-    const size_t keep_bytes = lines_until(text, n, step);
-    cli_free(text);
-    s->metrics = f;
-    s->written = (long)keep_bytes;
-    return step == 0 ||
-           (ftruncate(fileno(f), (off_t)keep_bytes) == 0 && fseek(f, 0, SEEK_END) == 0);
-}
-
 /* ---- between steps --------------------------------------------------------------------------- */
 
 static void load_tokenizer(show *s)
@@ -372,7 +261,8 @@ static bool begin(show *s, const weft_train_progress *p, const weft_model *m)
     char bytes[32], time[32];
     weft_model_info info = { .struct_size = sizeof info };
     weft_model_get_info(m, &info);
-    if (!open_metrics(s, p->step))
+    s->no_metrics = !metrics_open(&s->metrics, out, p->step);
+    if (s->no_metrics)
         return false;
     load_tokenizer(s);
     fprintf(stderr, "weft: %s of %.3g M parameters; %s of memory, about %s for %lld steps\n",
@@ -393,7 +283,7 @@ static bool listen(void *ud, const weft_train_progress *p, weft_model *m)
 {
     show *s = ud;
     cli_progress_end(); /* of reading */
-    if (!s->metrics && !begin(s, p, m))
+    if (!s->metrics.f && !begin(s, p, m))
         return false;
     char right[32];
     const bool first = isnan(p->lr), looked = isfinite(p->val_loss) && !first;
@@ -408,7 +298,7 @@ static bool listen(void *ud, const weft_train_progress *p, weft_model *m)
         take_sample(s, m);
     }
     if (!first || isfinite(p->val_loss))
-        put_metrics(s, p);
+        metrics_put(&s->metrics, p, s->sample, s->n_sample);
     return !cli_interrupted();
 }
 
@@ -496,18 +386,6 @@ static void fill_over(weft_train_options *o)
         o->seed = (uint64_t)seed;
 }
 
-/* Closes the metrics; tells which are missing. */
-static int end_metrics(show *s)
-{
-    if (s->metrics && fclose(s->metrics) != 0 && s->n_lost++ == 0)
-        s->why = errno;
-    if (s->n_lost == 0)
-        return s->no_metrics;
-    fprintf(stderr, "weft: %s/metrics.jsonl: %lld lines are missing: %s\n", out,
-            (long long)s->n_lost, strerror(s->why));
-    return 1;
-}
-
 static int finish(const weft_train_info *i, const show *s)
 {
     char a[32], b[32];
@@ -540,7 +418,7 @@ static int run(weft_train_options *o)
     weft_error err = { 0 };
     weft_train_info info = { .struct_size = sizeof info };
     show s = { .threads = o->threads, .seed = o->seed, .live = isatty(STDERR_FILENO) };
-    if (!metrics_fit())
+    if (!metrics_possible(out))
         return 1;
     s.room = (size_t)sample_tokens * 64 + 4 * strlen(prompt) + 64;
     s.sample = cli_alloc(s.room, 1, "a sample");
@@ -552,7 +430,7 @@ static int run(weft_train_options *o)
     cli_progress_end();
     end_line(&s);
     int code = status != WEFT_OK ? cli_fail(&err) : s.no_metrics ? 1 : finish(&info, &s);
-    const int lost = end_metrics(&s);
+    const int lost = metrics_close(&s.metrics);
     code = code ? code : lost;
     weft_tokenizer_free(s.tokenizer);
     cli_free(s.sample);

@@ -71,6 +71,14 @@ echo "-> $?"
 grep limited.gguf err
 ls | grep limited
 
+# Nor does a run end where its metrics do not fit: 64 KiB are enough for checkpoints, and for about 400 lines.
+# shellcheck disable=SC2086
+(ulimit -f 128 && exec "$WEFT" train $small --layers 1 -n 600 --eval-every 0 --out cramped) >/dev/null 2>err
+echo "-> $?"
+grep metrics.jsonl err | sed 's/: [0-9]* lines/: N lines/'
+grep -c -v '^{"step":[0-9]*,.*}$' cramped/metrics.jsonl
+[ "$(wc -l <cramped/metrics.jsonl)" -gt 300 ] && [ -d cramped/step-00000600 ] && echo "all steps, most lines"
+
 # A file keeps its mode when it is replaced.
 "$WEFT" run deep -p "the" -n 1 --session mine >/dev/null 2>&1
 chmod 600 mine
