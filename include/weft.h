@@ -507,11 +507,12 @@ typedef struct weft_input {
     const uint8_t *types;  /* [n], as weft_tokens has them; NULL: all 0 */
     int64_t n;
     const int32_t *at; /* the rows that are asked for, ascending; NULL: all */
-    int64_t n_at;
+    int64_t n_at;      /* 0 to n; 0 where `at` is NULL */
     float *out; /* [rows, width]: one row for the whole (see weft_encoder_rows), n_at rows, or n */
 } weft_input;
 
-/* Numbers of a row of output, and how many rows an input gives. */
+/* Numbers of a row of output, and how many rows an input gives: 0 where eval would refuse its
+ * counts. */
 WEFT_API int64_t weft_encoder_width(const weft_encoder *encoder);
 WEFT_API int64_t weft_encoder_rows(const weft_encoder *encoder, const weft_input *input);
 
