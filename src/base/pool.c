@@ -27,8 +27,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define CLOSED     UINT32_MAX
-#define SPINS      4000 /* about 20 us of pause instructions */
+#define CLOSED UINT32_MAX
+#define SPINS  4000 /* about 20 us of pause instructions */
 
 struct pool {
     mem *mem;

@@ -182,7 +182,7 @@ static bool counts_fit(const weft_input *in)
 
 int64_t encode_engine_rows(const encode_engine *e, const weft_input *in)
 {
-    if (!counts_fit(in))
+    if (!counts_fit(in) || in->n > e->opt.n_ctx)
         return 0;
     return gives_whole(e->model, e->opt.what) ? 1 : in->at ? in->n_at : in->n;
 }
