@@ -46,7 +46,18 @@
  *   - The logits of a token depend on the model and on the tokens before it in its session, and on
  *     nothing else: not on batch mates, chunking or the number of threads. The same bits always.
  *   - Option structs begin with their size, so that a program built against an older header keeps
- *     working: `weft_engine_options o = { .struct_size = sizeof o };`. Zero means the default. */
+ *     working: `weft_engine_options o = { .struct_size = sizeof o };`. Zero means the default. A
+ *     struct_size of 0 (it was forgotten) and one that is larger than this library knows (a newer
+ *     header) are WEFT_EINVAL. NULL means all defaults, except for weft_train_options.
+ *   - Result structs begin with their size too. A larger one than this library knows is filled as
+ *     far as it does, and keeps the rest. A struct_size below sizeof(size_t) is WEFT_EINVAL, before
+ *     any work is done; functions without a status leave such a struct alone.
+ *   - Arguments are checked before anything changes: NULL for a handle or for a place that is
+ *     needed, a negative or too large count, an index or enum value that does not exist, and a
+ *     count without its array are WEFT_EINVAL with a sentence (too many tokens: WEFT_ECONTEXT), and
+ *     all objects stay as they were. Functions without a status return NULL, -1, 0 or false then.
+ *     What cannot be checked: that a pointer points to as much memory as the count beside it says,
+ *     and that a handle is alive. */
 #ifndef WEFT_H
 #define WEFT_H
 
@@ -194,13 +205,14 @@ typedef struct weft_tensor_info {
 WEFT_API weft_status weft_model_get_tensor(const weft_model *model, int64_t i,
                                            weft_tensor_info *info);
 
-/* Metadata entry i of n_metadata as text; value is cut at `size` bytes, terminator included. */
+/* Metadata entry i of n_metadata as text; value is cut at `size` bytes, terminator included, and may
+ * be NULL where that is 0. */
 WEFT_API weft_status weft_model_get_metadata(const weft_model *model, int64_t i, const char **key,
                                              char *value, size_t size);
 
 /* The exact bytes that a token stands for in running text, without terminator. Returns how many
- * there are (more than `size` if the buffer is too small, which is then left alone), or -1 if the
- * model carries no vocabulary, or no such token. Control tokens stand for nothing: 0. */
+ * there are (more than `size` if the buffer is too small, which is then left alone; `bytes` may be
+ * NULL to ask), or -1 if the model carries no vocabulary, or no such token. Control tokens stand for nothing: 0. */
 WEFT_API int64_t weft_model_piece(const weft_model *model, int32_t id, char *bytes, size_t size);
 
 /* ---- files: from one form into another ------------------------------------------------------- */
@@ -323,8 +335,8 @@ typedef struct weft_tokens {
 } weft_tokens;
 
 /* The tokenizer is the only one who puts BOS and EOS, here and once. Text that is not UTF-8 is not
- * refused: a byte-level tokenizer takes bytes as they are, others see U+FFFD for each bad byte.
- * NULL with err filled on failure. */
+ * refused: a byte-level tokenizer takes bytes as they are, others see U+FFFD for each bad byte. Texts
+ * of 2^30 bytes and more are WEFT_ELIMIT, before they are read. NULL with err filled on failure. */
 WEFT_API weft_tokens *weft_tokenizer_encode(const weft_tokenizer *tokenizer, const char *text,
                                             size_t length, const weft_encode_options *options,
                                             weft_error *err);
@@ -335,7 +347,7 @@ WEFT_API int64_t weft_tokenizer_piece(const weft_tokenizer *tokenizer, int32_t i
                                       size_t size);
 
 /* A token as its file spells it ("\xC4\xA0world", "##ing", "<s>"), special ones too; NULL for no
- * such token. And back: -1 for no such spelling. */
+ * such token; `length` may be NULL. And back: -1 for no such spelling. */
 WEFT_API const char *weft_tokenizer_token(const weft_tokenizer *tokenizer, int32_t id,
                                           size_t *length);
 WEFT_API int32_t weft_tokenizer_id(const weft_tokenizer *tokenizer, const char *token,
@@ -357,7 +369,7 @@ WEFT_API void weft_decoder_free(weft_decoder *decoder);
 WEFT_API weft_status weft_decoder_push(weft_decoder *decoder, int32_t id, const char **bytes,
                                        size_t *length, weft_error *err);
 
-/* At the end: what was held back because a code point was not finished. */
+/* At the end: what was held back because a code point was not finished. Either may be NULL. */
 WEFT_API void weft_decoder_flush(weft_decoder *decoder, const char **bytes, size_t *length);
 
 /* ---- training a tokenizer -------------------------------------------------------------------- */
@@ -532,11 +544,12 @@ typedef struct weft_input {
     const uint8_t *types;  /* [n], as weft_tokens has them; NULL: all 0 */
     int64_t n;
     const int32_t *at; /* the rows that are asked for, ascending; NULL: all */
-    int64_t n_at;
+    int64_t n_at;      /* 0 to n; 0 where `at` is NULL */
     float *out; /* [rows, width]: one row for the whole (see weft_encoder_rows), n_at rows, or n */
 } weft_input;
 
-/* Numbers of a row of output, and how many rows an input gives. */
+/* Numbers of a row of output, and how many rows an input gives: 0 where eval would refuse its
+ * counts. */
 WEFT_API int64_t weft_encoder_width(const weft_encoder *encoder);
 WEFT_API int64_t weft_encoder_rows(const weft_encoder *encoder, const weft_input *input);
 
@@ -591,7 +604,9 @@ WEFT_API weft_session *weft_session_fork(const weft_session *session, weft_error
 
 /* Of a model with an encoder: the session forgets its tokens and has this source from now on. What
  * its decoder says begins with start_id. Keys and values of the source are made once, and forks share
- * them. On error the session has no source. */
+ * them. On any error, a refused argument too, the session has neither source nor tokens: nothing is
+ * ever said about the source before. A model without an encoder refuses, and its session keeps its
+ * tokens. */
 WEFT_API weft_status weft_session_source(weft_session *session, const int32_t *ids, int64_t n,
                                          weft_error *err);
 
@@ -605,19 +620,20 @@ WEFT_API weft_status weft_session_eval(weft_session *session, const int32_t *ids
  * the session has itself or that another session of the engine has, of the latter in whole pages of
  * 64 tokens, which both then share. The last token is computed at least, unless the session stands
  * at it with its logits. *reused, which may be NULL: tokens that were not computed. On error the
- * session has those. */
+ * session has those, unless an argument was refused: then it has what it had. */
 WEFT_API weft_status weft_session_sync(weft_session *session, const int32_t *ids, int64_t n,
                                        int64_t *reused, weft_error *err);
 
 /* The first half of that, for those who evaluate the rest together with other sessions: the session
- * now has the first of these tokens, as many as are returned. */
+ * now has the first of these tokens, as many as are returned. -1 for a negative n, or no ids: then
+ * it has what it had. */
 WEFT_API int64_t weft_session_match(weft_session *session, const int32_t *ids, int64_t n);
 
 /* Forgets all tokens from position `length` on. */
 WEFT_API weft_status weft_session_rewind(weft_session *session, int64_t length, weft_error *err);
 WEFT_API int64_t weft_session_length(const weft_session *session);
 
-/* Its tokens so far, valid until the next call that changes it. */
+/* Its tokens so far, valid until the next call that changes it; n may be NULL. */
 WEFT_API const int32_t *weft_session_tokens(const weft_session *session, int64_t *n);
 
 /* n_vocab numbers, valid until the next eval or rewind; NULL before the first eval and after a
@@ -649,8 +665,8 @@ WEFT_API weft_session *weft_session_restore(weft_engine *engine, const char *pat
 typedef struct weft_work {
     weft_session *session;
     const int32_t *ids;
-    int64_t n;
-    int64_t done;       /* tokens that were appended */
+    int64_t n;          /* 1 or more */
+    int64_t done;       /* tokens that were appended: 0 to n */
     weft_status status; /* WEFT_OK, or WEFT_ESTOPPED: its session was cancelled */
 } weft_work;
 
@@ -673,7 +689,7 @@ typedef struct weft_logprob {
 } weft_logprob;
 
 /* The k most likely tokens, best first; among equals the lower id. Returns how many were written:
- * fewer than k where the vocabulary ends, 0 where there are no logits. */
+ * fewer than k where the vocabulary ends, 0 where there are no logits or k is below 1. */
 WEFT_API int64_t weft_session_top(const weft_session *session, int64_t k, weft_logprob *out);
 
 /* Of n tokens that the caller names in out[i].id. */
@@ -743,7 +759,7 @@ typedef struct weft_sampler_options {
     int64_t n_bias;
     const int32_t *breakers; /* [n_breaker]: tokens at which repetitions end for dry */
     int64_t n_breaker;
-    int64_t n_vocab; /* of logits that come without a model */
+    int64_t n_vocab; /* of logits that come without a model; at most 2^24 */
 } weft_sampler_options;
 
 /* model: whose vocabulary it is and whose memory it counts against, or NULL with n_vocab given. An
@@ -761,7 +777,7 @@ WEFT_API weft_status weft_sampler_break(weft_sampler *sampler, const weft_tokeni
  * "temperature 0.8; top_k 40; top_p 0.95; seed 7". */
 WEFT_API const char *weft_sampler_describe(const weft_sampler *sampler);
 
-/* The next token after logits [n_vocab] and a history of n tokens. Logits that are NaN or +inf are
+/* The next token after logits [n_vocab] and a history of n tokens, at most 2^31 - 1. Logits that are NaN or +inf are
  * an error, and so is a vocabulary in which nothing is possible. Takes no memory. */
 WEFT_API weft_status weft_sampler_pick(weft_sampler *sampler, const float *logits, int64_t n_vocab,
                                        const int32_t *ids, int64_t n, int32_t *id, weft_error *err);
@@ -771,7 +787,7 @@ WEFT_API weft_status weft_sampler_next(weft_sampler *sampler, const weft_session
                                        int32_t *id, weft_error *err);
 
 /* The tokens that were left for the last draw, best first, with their probabilities in it. Writes at
- * most k of them and returns how many there were. */
+ * most k of them and returns how many there were; out may be NULL to ask. */
 typedef struct weft_chance {
     int32_t id;
     double p;
@@ -799,7 +815,8 @@ WEFT_API weft_status weft_stop_push(weft_stop *stop, const char *bytes, size_t l
 /* Which string ended the text, or -1. */
 WEFT_API int weft_stop_hit(const weft_stop *stop);
 
-/* At the end of the text: what was held back. Then it is as new, for another text. */
+/* At the end of the text: what was held back. Then it is as new, for another text. Either place may be
+ * NULL. */
 WEFT_API void weft_stop_flush(weft_stop *stop, const char **out, size_t *out_length);
 
 /* ---- beam search: the most likely texts ------------------------------------------------------ */
@@ -1028,7 +1045,7 @@ typedef struct weft_train_options {
     weft_budget *budget;         /* counted there too, or NULL */
 } weft_train_options;
 
-/* What is sensible for a small model; struct_size is set. */
+/* What is sensible for a small model; struct_size is set, and should be sizeof(weft_train_options). */
 WEFT_API void weft_train_defaults(weft_train_options *options, size_t struct_size);
 
 typedef struct weft_train_info {
@@ -1106,7 +1123,7 @@ typedef struct weft_data_token {
 
 typedef void weft_data_fn(void *ud, const weft_data_token *token);
 
-/* The tokens of a sample for training, counted from 0, in the order that the seed gives. */
+/* The tokens of a sample for training, counted from 0 to 2^40 - 1, in the order that the seed gives. */
 WEFT_API weft_status weft_data_show(weft_data *data, uint64_t seed, int64_t sample,
                                     weft_data_fn *fn, void *ud, weft_error *err);
 

@@ -17,9 +17,35 @@ bool take_options(void *to, size_t size, const void *from, size_t from_size, con
     return true;
 }
 
+bool result_fits(const void *to, const char *what, weft_error *err)
+{
+    size_t size = 0;
+    if (!to) {
+        weft_fail(err, WEFT_EINVAL, "no %s given", what);
+        return false;
+    }
+    memcpy(&size, to, sizeof size);
+    if (size < sizeof size) {
+        weft_fail(err, WEFT_EINVAL, "%s.struct_size is %zu; set it to sizeof(%s)", what, size,
+                  what);
+        return false;
+    }
+    return true;
+}
+
+bool load_exists(weft_load load, weft_error *err)
+{
+    if (load == WEFT_LOAD_COPY || load == WEFT_LOAD_MAP)
+        return true;
+    weft_fail(err, WEFT_EINVAL, "load %d does not exist", (int)load);
+    return false;
+}
+
 void give(void *to, size_t to_size, void *from, size_t size)
 {
     const size_t n = to_size < size ? to_size : size;
+    if (to_size < sizeof to_size)
+        return;
     memcpy(from, &to_size, sizeof to_size);
     memcpy(to, from, n);
 }

@@ -35,7 +35,14 @@ struct weft_session {
 bool take_options(void *to, size_t size, const void *from, size_t from_size, const char *what,
                   weft_error *err);
 
-/* Gives a caller as much of a result struct as it knows. */
+/* A caller's place for a result: a struct that begins with its size, which was set. Checked before
+ * the work is done. */
+bool result_fits(const void *to, const char *what, weft_error *err);
+
+/* Is there such a way of loading? */
+bool load_exists(weft_load load, weft_error *err);
+
+/* Gives a caller as much of a result struct as it knows; nothing where it did not set the size. */
 void give(void *to, size_t to_size, void *from, size_t size);
 
 /* A budget of a call, within the caller's or NULL. */

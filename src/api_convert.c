@@ -18,6 +18,8 @@ static weft_status translate(const weft_convert_options *o, convert_options *to,
                          o->n_thread);
     if ((unsigned)o->to > WEFT_FORMAT_HF)
         return weft_fail(err, WEFT_EINVAL, "no format has the number %d", (int)o->to);
+    if (!load_exists(o->load, err))
+        return err->code;
     *to = (convert_options){ .to = o->to,
                              .target = target,
                              .max_shard = o->max_shard,
@@ -42,7 +44,8 @@ weft_status weft_convert(const char *from, const char *to, const weft_convert_op
     *err = (weft_error){ 0 };
     if (!from || !to || !*from || !*to)
         return weft_fail(err, WEFT_EINVAL, "no path %s given", from && *from ? "to" : "from");
-    if (!take_options(&o, sizeof o, options, options ? options->struct_size : 0,
+    if ((info && !result_fits(info, "weft_convert_info", err)) ||
+        !take_options(&o, sizeof o, options, options ? options->struct_size : 0,
                       "weft_convert_options", err) ||
         translate(&o, &inner, err) != WEFT_OK)
         return err->code;

@@ -2,6 +2,8 @@
 #include "api_train.h"
 #include "text/source.h"
 
+#define MAX_SAMPLE (((int64_t)1 << 40) - 1) /* chance knows samples by 40 bits */
+
 struct weft_data {
     host host;
     tokenizer tokenizer;
@@ -135,6 +137,12 @@ static weft_data_counts counts_of(const data_part *p)
 
 void weft_data_get_info(const weft_data *d, weft_data_info *info)
 {
+    if (!info)
+        return;
+    if (!d) {
+        give(info, info->struct_size, &(weft_data_info){ .end_id = -1 }, sizeof *info);
+        return;
+    }
     const corpus *c = &d->data.corpus;
     weft_data_info i = { .windows = d->data.windows,
                          .n_ctx = d->data.n_ctx,
@@ -178,11 +186,11 @@ weft_status weft_data_show(weft_data *d, uint64_t seed, int64_t sample, weft_dat
     batch b;
     err = err ? err : &local;
     *err = (weft_error){ 0 };
-    if (!d || !fn || sample < 0)
-        return weft_fail(err, WEFT_EINVAL, "no %s given",
-                         !d    ? "data"
-                         : !fn ? "callback"
-                               : "sample");
+    if (!d || !fn)
+        return weft_fail(err, WEFT_EINVAL, "no %s given", d ? "callback" : "data");
+    if (sample < 0 || sample > MAX_SAMPLE)
+        return weft_fail(err, WEFT_EINVAL, "sample is %lld, expected 0 to %lld", (long long)sample,
+                         (long long)MAX_SAMPLE);
     weft_status status = data_room(&b, &d->data, 1, err);
     if (status != WEFT_OK)
         return status;

@@ -63,7 +63,7 @@ weft_status weft_encoder_plan(weft_model *m, const weft_encoder_options *options
     *err = (weft_error){ 0 };
     if (!m)
         return weft_fail(err, WEFT_EINVAL, "no model given");
-    if (!take_encoder_options(options, &o, err) ||
+    if (!result_fits(plan, "weft_memory_plan", err) || !take_encoder_options(options, &o, err) ||
         encode_engine_resolve(&m->model, &o, err) != WEFT_OK ||
         encode_engine_predict(&m->model, &o, false, &p, err) != WEFT_OK)
         return err->code;
@@ -76,12 +76,12 @@ weft_status weft_encoder_plan(weft_model *m, const weft_encoder_options *options
 
 int64_t weft_encoder_width(const weft_encoder *e)
 {
-    return encode_engine_width(e->inner);
+    return e ? encode_engine_width(e->inner) : 0;
 }
 
 int64_t weft_encoder_rows(const weft_encoder *e, const weft_input *input)
 {
-    return encode_engine_rows(e->inner, input);
+    return e && input ? encode_engine_rows(e->inner, input) : 0;
 }
 
 weft_status weft_encoder_eval(weft_encoder *e, const weft_input *inputs, int64_t n, weft_error *err)
@@ -106,6 +106,8 @@ weft_status weft_encoder_trace(weft_encoder *e, weft_trace_fn *fn, void *ud, boo
     weft_error local;
     err = err ? err : &local;
     *err = (weft_error){ 0 };
+    if (!e)
+        return weft_fail(err, WEFT_EINVAL, "no encoder given");
     if (encode_engine_trace(e->inner, fn ? show : NULL, e, fn && attention_maps, err) != WEFT_OK)
         return err->code;
     e->trace = fn;

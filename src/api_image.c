@@ -128,8 +128,13 @@ weft_status weft_image_score(weft_model *w, const char *const *data, int n_data,
     const encode_engine_options o = { .n_thread = threads };
     err = err ? err : &local;
     *err = (weft_error){ 0 };
-    if (!w || !data || n_data < 1 || !score)
+    if (!w || !data || n_data < 1)
         return weft_fail(err, WEFT_EINVAL, w ? "no pictures given" : "no model given");
+    for (int i = 0; i < n_data; i++)
+        if (!data[i])
+            return weft_fail(err, WEFT_EINVAL, "path %d is NULL", i);
+    if (!result_fits(score, "weft_score", err))
+        return err->code;
     scoring s = { .model = &w->model };
     if (s.model->image.channels == 0 || s.model->task != WEFT_TASK_CLASSIFY)
         return weft_fail(err, WEFT_EUNSUPPORTED, "%s: does not classify pictures",

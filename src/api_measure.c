@@ -50,7 +50,12 @@ weft_status weft_evaluate(weft_model *m, weft_model *against, const weft_documen
     *err = (weft_error){ 0 };
     if (!m || !documents || n < 1)
         return weft_fail(err, WEFT_EINVAL, "no %s given", m ? "document" : "model");
-    if (!take_options(&o, sizeof o, options, options ? options->struct_size : 0,
+    for (int64_t i = 0; i < n; i++)
+        if (documents[i].n < 0 || (documents[i].n > 0 && !documents[i].ids))
+            return weft_fail(err, WEFT_EINVAL, "document %lld: %lld tokens, which are not given",
+                             (long long)i, (long long)documents[i].n);
+    if (!result_fits(result, "weft_evaluation", err) ||
+        !take_options(&o, sizeof o, options, options ? options->struct_size : 0,
                       "weft_evaluate_options", err))
         return err->code;
     const weft_engine_options shape = { .struct_size = sizeof shape,
@@ -89,6 +94,8 @@ weft_status weft_model_get_cost(weft_model *m, int64_t n_ctx, weft_model_cost *r
     *err = (weft_error){ 0 };
     if (!m)
         return weft_fail(err, WEFT_EINVAL, "no model given");
+    if (!result_fits(result, "weft_model_cost", err))
+        return err->code;
     engine_options generating = { .n_ctx = n_ctx };
     encode_engine_options reading = { .n_ctx = n_ctx };
     const bool generates = m->model.task == WEFT_TASK_GENERATE;
@@ -114,7 +121,8 @@ weft_status weft_engine_estimate(weft_model *m, const weft_engine_options *optio
     *err = (weft_error){ 0 };
     if (!m)
         return weft_fail(err, WEFT_EINVAL, "no model given");
-    if (!take_engine_options(options, &o, err) || engine_resolve(&m->model, &o, err) != WEFT_OK ||
+    if (!result_fits(result, "weft_speed", err) || !take_engine_options(options, &o, err) ||
+        engine_resolve(&m->model, &o, err) != WEFT_OK ||
         engine_estimate(&m->model, &o, &s, err) != WEFT_OK)
         return err->code;
     weft_speed out = { .n_prompt = s.n_prompt,

@@ -55,7 +55,8 @@ weft_model *weft_model_open(const char *path, const weft_model_options *options,
         return NULL;
     }
     if (!take_options(&o, sizeof o, options, options ? options->struct_size : 0,
-                      "weft_model_options", err))
+                      "weft_model_options", err) ||
+        !load_exists(o.load, err))
         return NULL;
     host h = { .io = io_system, .log = { o.log, o.log_ud } };
     take_memory(&h, o.ram_max, o.budget);
@@ -86,7 +87,7 @@ void weft_model_close(weft_model *m)
 
 bool weft_model_is_end(const weft_model *m, int32_t id)
 {
-    for (int i = 0; i < m->ends.n; i++)
+    for (int i = 0; m && i < m->ends.n; i++)
         if (m->ends.id[i] == id)
             return true;
     return false;
@@ -94,6 +95,13 @@ bool weft_model_is_end(const weft_model *m, int32_t id)
 
 void weft_model_get_info(const weft_model *w, weft_model_info *info)
 {
+    if (!info)
+        return;
+    if (!w) {
+        give(info, info->struct_size, &(weft_model_info){ .eos_id = -1, .start_id = -1 },
+             sizeof *info);
+        return;
+    }
     const model *m = &w->model;
     weft_model_info i = {
         .architecture = m->name,
@@ -125,13 +133,13 @@ void weft_model_get_info(const weft_model *w, weft_model_info *info)
 
 const char *weft_model_label(const weft_model *w, int64_t i)
 {
-    const model *m = &w->model;
-    return m->label && i >= 0 && i < m->n_out ? m->label[i] : NULL;
+    const model *m = w ? &w->model : NULL;
+    return m && m->label && i >= 0 && i < m->n_out ? m->label[i] : NULL;
 }
 
 weft_status weft_model_get_tensor(const weft_model *w, int64_t at, weft_tensor_info *info)
 {
-    if (at < 0 || at >= w->model.n_param)
+    if (!w || at < 0 || at >= w->model.n_param || !result_fits(info, "weft_tensor_info", NULL))
         return WEFT_EINVAL;
     const tensor *t = w->model.param[at];
     weft_tensor_info i = { .name = t->name, .type = t->type->name, .n_dim = t->n_dim };
@@ -144,7 +152,7 @@ weft_status weft_model_get_tensor(const weft_model *w, int64_t at, weft_tensor_i
 weft_status weft_model_get_metadata(const weft_model *w, int64_t at, const char **key, char *value,
                                     size_t size)
 {
-    if (at < 0 || at >= w->model.file.n_entry)
+    if (!w || !key || (!value && size > 0) || at < 0 || at >= w->model.file.n_entry)
         return WEFT_EINVAL;
     const meta *m = &w->model.file.entry[at];
     *key = m->key;
@@ -170,7 +178,7 @@ weft_status weft_model_get_metadata(const weft_model *w, int64_t at, const char 
 
 int64_t weft_model_piece(const weft_model *m, int32_t id, char *bytes, size_t size)
 {
-    return pieces_bytes(&m->pieces, id, bytes, size);
+    return m ? pieces_bytes(&m->pieces, id, bytes, bytes ? size : 0) : -1;
 }
 
 /* ---- engine ---------------------------------------------------------------------------------- */
@@ -217,7 +225,8 @@ weft_status weft_engine_plan(weft_model *m, const weft_engine_options *options,
     *err = (weft_error){ 0 };
     if (!m)
         return weft_fail(err, WEFT_EINVAL, "no model given");
-    if (!take_engine_options(options, &o, err) || engine_resolve(&m->model, &o, err) != WEFT_OK ||
+    if (!result_fits(plan, "weft_memory_plan", err) || !take_engine_options(options, &o, err) ||
+        engine_resolve(&m->model, &o, err) != WEFT_OK ||
         engine_predict(&m->model, &o, false, &p, err) != WEFT_OK)
         return err->code;
     weft_memory_plan out = { .kv_bytes = p.kv,
@@ -253,6 +262,8 @@ weft_status weft_engine_trace(weft_engine *e, weft_trace_fn *fn, void *ud, bool 
     weft_error local;
     err = err ? err : &local;
     *err = (weft_error){ 0 };
+    if (!e)
+        return weft_fail(err, WEFT_EINVAL, "no engine given");
     if (engine_trace(e->inner, fn ? show : NULL, e, fn && attention_maps, err) != WEFT_OK)
         return err->code;
     e->trace = fn;

@@ -54,7 +54,8 @@ weft_status weft_report(const char *directory, const char *to, const weft_report
     *err = (weft_error){ 0 };
     if (!directory || !*directory)
         return weft_fail(err, WEFT_EINVAL, "no run given");
-    if (!take_options(&o, sizeof o, options, options ? options->struct_size : 0,
+    if ((info && !result_fits(info, "weft_report_info", err)) ||
+        !take_options(&o, sizeof o, options, options ? options->struct_size : 0,
                       "weft_report_options", err))
         return WEFT_EINVAL;
     if (to ? snprintf(i.path, sizeof i.path, "%s", to) >= (int)sizeof i.path

@@ -30,8 +30,8 @@ weft_sampler *weft_sampler_new(weft_model *m, const weft_sampler_options *option
                   (long long)o.n_vocab, (long long)m->model.n_vocab);
         return NULL;
     }
-    if ((o.n_bias > 0 && !o.bias) || (o.n_breaker > 0 && !o.breakers)) {
-        weft_fail(err, WEFT_EINVAL, "no %s given", o.n_bias > 0 && !o.bias ? "bias" : "breakers");
+    if ((o.n_bias != 0 && !o.bias) || (o.n_breaker != 0 && !o.breakers)) {
+        weft_fail(err, WEFT_EINVAL, "no %s given", o.n_bias != 0 && !o.bias ? "bias" : "breakers");
         return NULL;
     }
     mem own;
@@ -59,12 +59,13 @@ void weft_sampler_free(weft_sampler *s)
 
 void weft_sampler_reset(weft_sampler *s)
 {
-    sampler_reset(s->inner);
+    if (s)
+        sampler_reset(s->inner);
 }
 
 const char *weft_sampler_describe(const weft_sampler *s)
 {
-    return s->inner->line;
+    return s ? s->inner->line : NULL;
 }
 
 weft_status weft_sampler_break(weft_sampler *s, const weft_tokenizer *t, const char *const *strings,
@@ -74,11 +75,14 @@ weft_status weft_sampler_break(weft_sampler *s, const weft_tokenizer *t, const c
     const char *bytes;
     err = err ? err : &local;
     *err = (weft_error){ 0 };
-    if (!s || !t || (n > 0 && !strings))
+    if (!s || !t || n < 0 || (n > 0 && !strings))
         return weft_fail(err, WEFT_EINVAL, "no %s given",
                          !s   ? "sampler"
                          : !t ? "tokenizer"
                               : "strings");
+    for (int i = 0; i < n; i++)
+        if (!strings[i])
+            return weft_fail(err, WEFT_EINVAL, "string %d is NULL", i);
     for (int32_t id = 0; id < (int32_t)s->inner->n_vocab; id++) {
         const int64_t length = tokenizer_bytes(t, id, &bytes);
         for (int i = 0; i < n && length > 0; i++)
@@ -94,8 +98,11 @@ weft_status weft_sampler_pick(weft_sampler *s, const float *logits, int64_t n_vo
     weft_error local;
     err = err ? err : &local;
     *err = (weft_error){ 0 };
-    if (!s || !logits)
-        return weft_fail(err, WEFT_EINVAL, "no %s given", s ? "logits" : "sampler");
+    if (!s || !logits || !id)
+        return weft_fail(err, WEFT_EINVAL, "no %s given",
+                         !s        ? "sampler"
+                         : !logits ? "logits"
+                                   : "place for the token");
     if (n_vocab != s->inner->n_vocab)
         return weft_fail(err, WEFT_EINVAL, "%lld logits, but the sampler's vocabulary has %lld",
                          (long long)n_vocab, (long long)s->inner->n_vocab);
@@ -117,7 +124,7 @@ weft_status weft_sampler_next(weft_sampler *s, const weft_session *after, int32_
 
 int64_t weft_sampler_kept(weft_sampler *s, int64_t k, weft_chance *out)
 {
-    return sampler_kept(s->inner, k, out);
+    return s ? sampler_kept(s->inner, out ? k : 0, out) : 0;
 }
 
 /* ---- log-probabilities ----------------------------------------------------------------------- */
@@ -125,7 +132,7 @@ int64_t weft_sampler_kept(weft_sampler *s, int64_t k, weft_chance *out)
 int64_t weft_session_top(const weft_session *s, int64_t k, weft_logprob *out)
 {
     const float *z = weft_session_logits(s);
-    return z ? logprob_top(z, s->engine->model->model.n_vocab, k, out) : 0;
+    return z && out ? logprob_top(z, s->engine->model->model.n_vocab, k, out) : 0;
 }
 
 weft_status weft_session_logprobs(const weft_session *s, weft_logprob *out, int64_t n,
@@ -134,6 +141,8 @@ weft_status weft_session_logprobs(const weft_session *s, weft_logprob *out, int6
     weft_error local;
     err = err ? err : &local;
     *err = (weft_error){ 0 };
+    if (!s || n < 0 || (n > 0 && !out))
+        return weft_fail(err, WEFT_EINVAL, s ? "no tokens given" : "no session given");
     const float *z = weft_session_logits(s);
     const int64_t V = s->engine->model->model.n_vocab;
     if (!z)
@@ -158,7 +167,7 @@ static weft_status take_beam_options(weft_beam_options *o, const weft_engine *e,
     o->n_beam = o->n_beam ? o->n_beam : 4;
     o->n_best = o->n_best ? o->n_best : 1;
     o->n_new = o->n_new ? o->n_new : n_ctx - n + 1;
-    if (!o->ends) {
+    if (!o->ends && o->n_end == 0) {
         o->ends = e->model->ends.id;
         o->n_end = e->model->ends.n;
     }
@@ -178,6 +187,8 @@ static weft_status take_beam_options(weft_beam_options *o, const weft_engine *e,
                          "a prompt of %lld tokens and %lld new ones do not fit into a context of "
                          "%lld",
                          (long long)n, (long long)o->n_new, (long long)n_ctx);
+    if (!o->ends && o->n_end != 0)
+        return weft_fail(err, WEFT_EINVAL, "n_end is %d, but no ends are given", o->n_end);
     if (o->n_source < 0 || (o->n_source > 0 && !o->source))
         return weft_fail(err, WEFT_EINVAL, "a source of %lld tokens, which are not given",
                          (long long)o->n_source);
@@ -248,15 +259,27 @@ weft_status weft_stop_push(weft_stop *s, const char *bytes, size_t length, const
     weft_error local;
     err = err ? err : &local;
     *err = (weft_error){ 0 };
+    if (!s || !out || !out_length || (length > 0 && !bytes))
+        return weft_fail(err, WEFT_EINVAL, "no %s given",
+                         !s                    ? "stop strings"
+                         : !out || !out_length ? "place for the text"
+                                               : "text");
     return stop_push(&s->inner, bytes, length, out, out_length, err);
 }
 
 int weft_stop_hit(const weft_stop *s)
 {
-    return s->inner.hit;
+    return s ? s->inner.hit : -1;
 }
 
 void weft_stop_flush(weft_stop *s, const char **out, size_t *out_length)
 {
-    stop_flush(&s->inner, out, out_length);
+    const char *text = "";
+    size_t length = 0;
+    if (s)
+        stop_flush(&s->inner, &text, &length);
+    if (out)
+        *out = text;
+    if (out_length)
+        *out_length = length;
 }

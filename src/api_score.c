@@ -106,12 +106,9 @@ weft_status weft_text_score(weft_model *w, const weft_tokenizer *t,
     weft_train_options o;
     err = err ? err : &local;
     *err = (weft_error){ 0 };
-    if (!w || !t || !score)
-        return weft_fail(err, WEFT_EINVAL, "no %s given",
-                         !w   ? "model"
-                         : !t ? "tokenizer"
-                              : "score");
-    if (take_train_options(&o, options, err) != WEFT_OK)
+    if (!w || !t)
+        return weft_fail(err, WEFT_EINVAL, "no %s given", w ? "tokenizer" : "model");
+    if (!result_fits(score, "weft_score", err) || take_train_options(&o, options, err) != WEFT_OK)
         return err->code;
     if (w->model.image.channels > 0 || w->model.task != WEFT_TASK_CLASSIFY)
         return weft_fail(err, WEFT_EUNSUPPORTED, "%s: does not classify texts", w->model.file.path);

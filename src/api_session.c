@@ -58,10 +58,12 @@ static weft_status forward(forward_fn *fn, weft_engine *e, weft_work *w, int n, 
     work inner[MAX_WORK];
     err = err ? err : &local;
     *err = (weft_error){ 0 };
+    if (!e || !w)
+        return weft_fail(err, WEFT_EINVAL, "no %s given", e ? "work" : "engine");
     if (n < 1 || n > MAX_WORK)
         return weft_fail(err, WEFT_EINVAL, "%d pieces of work, expected 1 to %d", n, MAX_WORK);
     for (int i = 0; i < n; i++) {
-        if (!e || !w[i].session || !w[i].ids)
+        if (!w[i].session || !w[i].ids)
             return weft_fail(err, WEFT_EINVAL, "work %d: no %s given", i,
                              w[i].session ? "tokens" : "session");
         inner[i] = (work){ w[i].session->inner, w[i].ids, w[i].n, w[i].done, w[i].status, 0 };
@@ -87,36 +89,39 @@ weft_status weft_engine_step(weft_engine *e, weft_work *w, int n, weft_error *er
 weft_status weft_session_eval(weft_session *s, const int32_t *ids, int64_t n, weft_error *err)
 {
     weft_work w = { .session = s, .ids = ids, .n = n };
-    return weft_engine_eval(s ? s->engine : NULL, &w, 1, err);
+    if (!s)
+        return weft_fail(err, WEFT_EINVAL, "no session given");
+    return weft_engine_eval(s->engine, &w, 1, err);
 }
 
 weft_status weft_session_source(weft_session *s, const int32_t *ids, int64_t n, weft_error *err)
 {
+    if (!s)
+        return weft_fail(err, WEFT_EINVAL, "no session given");
     if (err)
         *err = (weft_error){ 0 };
-    if (!s || !ids)
-        return weft_fail(err, WEFT_EINVAL, s ? "no tokens given" : "no session given");
     return engine_encode(s->engine->inner, &(source_text){ s->inner, ids, n }, 1, err);
 }
 
 void weft_session_cancel(weft_session *s)
 {
-    atomic_store(&s->inner->cancelled, true);
+    if (s)
+        atomic_store(&s->inner->cancelled, true);
 }
 
 int64_t weft_session_match(weft_session *s, const int32_t *ids, int64_t n)
 {
-    return session_match(s->inner, ids, n);
+    return s && n >= 0 && (ids || n == 0) ? session_match(s->inner, ids, n) : -1;
 }
 
 weft_status weft_session_sync(weft_session *s, const int32_t *ids, int64_t n, int64_t *reused,
                               weft_error *err)
 {
     int64_t unasked;
-    if (err)
-        *err = (weft_error){ 0 };
     if (!s || n < 0 || (n > 0 && !ids))
         return weft_fail(err, WEFT_EINVAL, s ? "no tokens given" : "no session given");
+    if (err)
+        *err = (weft_error){ 0 };
     return session_sync(s->inner, ids, n, reused ? reused : &unasked, err);
 }
 
@@ -148,6 +153,8 @@ weft_session *weft_session_restore(weft_engine *e, const char *path, weft_error 
 
 weft_status weft_session_rewind(weft_session *s, int64_t length, weft_error *err)
 {
+    if (!s)
+        return weft_fail(err, WEFT_EINVAL, "no session given");
     if (err)
         *err = (weft_error){ 0 };
     return session_rewind(s->inner, length, err);
@@ -155,21 +162,22 @@ weft_status weft_session_rewind(weft_session *s, int64_t length, weft_error *err
 
 int64_t weft_session_length(const weft_session *s)
 {
-    return s->inner->cache.length;
+    return s ? s->inner->cache.length : 0;
 }
 
 const int32_t *weft_session_tokens(const weft_session *s, int64_t *n)
 {
-    *n = s->inner->cache.length;
-    return s->inner->ids;
+    if (n)
+        *n = weft_session_length(s);
+    return s ? s->inner->ids : NULL;
 }
 
 const float *weft_session_logits(const weft_session *s)
 {
-    return s->inner->has_logits ? s->inner->logits : NULL;
+    return s && s->inner->has_logits ? s->inner->logits : NULL;
 }
 
 int32_t weft_session_greedy(const weft_session *s)
 {
-    return session_greedy(s->inner);
+    return s ? session_greedy(s->inner) : -1;
 }

@@ -27,7 +27,8 @@ weft_tokenizer *weft_tokenizer_load(const char *path, const weft_tokenizer_optio
         return NULL;
     }
     if (!take_options(&o, sizeof o, options, options ? options->struct_size : 0,
-                      "weft_tokenizer_options", err))
+                      "weft_tokenizer_options", err) ||
+        !load_exists(o.load, err))
         return NULL;
     host h = { .io = io_system };
     take_memory(&h, o.ram_max, o.budget);
@@ -60,6 +61,13 @@ const tokenizer *tokenizer_inside(const weft_tokenizer *t)
 
 void weft_tokenizer_get_info(const weft_tokenizer *t, weft_tokenizer_info *info)
 {
+    if (!info)
+        return;
+    if (!t) {
+        give(info, info->struct_size, &(weft_tokenizer_info){ .bos_id = -1, .eos_id = -1 },
+             sizeof *info);
+        return;
+    }
     static const char *const models[] = { "BPE", "Unigram", "WordPiece", "WordLevel" };
     weft_tokenizer_info i = {
         .source = t->inner.source,
@@ -121,6 +129,10 @@ weft_tokens *weft_tokenizer_encode(const weft_tokenizer *shared, const char *tex
     if (!take_options(&o, sizeof o, options, options ? options->struct_size : 0,
                       "weft_encode_options", err))
         return NULL;
+    if (!o.pair && o.pair_length > 0) {
+        weft_fail(err, WEFT_EINVAL, "pair_length is %zu, but no pair is given", o.pair_length);
+        return NULL;
+    }
     encoder *e = atomic_exchange(&t->spare, NULL);
     if (!e)
         e = encoder_new(&t->inner, &t->host.mem, err);
@@ -147,35 +159,36 @@ void weft_tokens_free(weft_tokens *tokens)
 
 int64_t tokenizer_bytes(const weft_tokenizer *t, int32_t id, const char **bytes)
 {
-    return id < 0 ? -1 : tokenizer_piece(&t->inner, (uint32_t)id, bytes);
+    return !t || id < 0 ? -1 : tokenizer_piece(&t->inner, (uint32_t)id, bytes);
 }
 
 int64_t weft_tokenizer_piece(const weft_tokenizer *t, int32_t id, char *bytes, size_t size)
 {
     const char *text;
     const int64_t n = tokenizer_bytes(t, id, &text);
-    if (n > 0 && (size_t)n <= size)
+    if (bytes && n > 0 && (size_t)n <= size)
         memcpy(bytes, text, (size_t)n);
     return n;
 }
 
 const char *weft_tokenizer_token(const weft_tokenizer *t, int32_t id, size_t *length)
 {
-    if (id < 0 || !tokenizer_has(&t->inner, (uint32_t)id))
+    if (!t || id < 0 || !tokenizer_has(&t->inner, (uint32_t)id))
         return NULL;
-    *length = t->inner.vocab.length[id];
+    if (length)
+        *length = t->inner.vocab.length[id];
     return vocab_text(&t->inner.vocab, (uint32_t)id);
 }
 
 int32_t weft_tokenizer_id(const weft_tokenizer *t, const char *token, size_t length)
 {
-    const uint32_t id = tokenizer_find(&t->inner, token, length);
+    const uint32_t id = t && token ? tokenizer_find(&t->inner, token, length) : NO_ID;
     return id == NO_ID ? -1 : (int32_t)id;
 }
 
 bool weft_tokenizer_is_special(const weft_tokenizer *t, int32_t id)
 {
-    return id >= 0 && tokenizer_has(&t->inner, (uint32_t)id) && t->inner.special[id];
+    return t && id >= 0 && tokenizer_has(&t->inner, (uint32_t)id) && t->inner.special[id];
 }
 
 /* ---- decoding -------------------------------------------------------------------------------- */
@@ -215,6 +228,8 @@ weft_status weft_decoder_push(weft_decoder *d, int32_t id, const char **bytes, s
     weft_error local;
     err = err ? err : &local;
     *err = (weft_error){ 0 };
+    if (!d || !bytes || !length)
+        return weft_fail(err, WEFT_EINVAL, "no %s given", d ? "place for the text" : "decoder");
     *bytes = "";
     *length = 0;
     if (id < 0)
@@ -224,5 +239,12 @@ weft_status weft_decoder_push(weft_decoder *d, int32_t id, const char **bytes, s
 
 void weft_decoder_flush(weft_decoder *d, const char **bytes, size_t *length)
 {
-    decode_flush(&d->inner, bytes, length);
+    const char *text = "";
+    size_t n = 0;
+    if (d)
+        decode_flush(&d->inner, &text, &n);
+    if (bytes)
+        *bytes = text;
+    if (length)
+        *length = n;
 }

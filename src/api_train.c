@@ -33,7 +33,8 @@ void weft_train_defaults(weft_train_options *options, size_t struct_size)
                              .keep = 2,
                              .max_skipped = 10,
                              .seed = 1337 };
-    give(options, struct_size, &o, sizeof o);
+    if (options)
+        give(options, struct_size, &o, sizeof o);
 }
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -44,6 +45,12 @@ static weft_status check_numbers(const weft_train_options *o, weft_error *err)
         const char *what;
         double x, lo, hi;
     } ranges[] = {
+        { "n_layer", (double)o->n_layer, 0, 1 << 24 },
+        { "d_model", (double)o->d_model, 0, 1 << 24 },
+        { "n_head", (double)o->n_head, 0, 1 << 24 },
+        { "n_head_kv", (double)o->n_head_kv, 0, 1 << 24 },
+        { "d_ff", (double)o->d_ff, 0, 1 << 24 },
+        { "tied", o->tied, -1, 1 },
         { "n_step", (double)o->n_step, 1, 1e12 },
         { "n_sample", o->n_sample, 1, 1 << 20 },
         { "n_part", o->n_part, 1, 1 << 20 },
@@ -87,6 +94,11 @@ static weft_status check(const weft_train_options *o, weft_error *err)
             return weft_fail(err, WEFT_EINVAL, "path %d is NULL", i);
     if (o->n_frozen < 0 || (o->n_frozen > 0 && !o->frozen))
         return weft_fail(err, WEFT_EINVAL, "no patterns of names given");
+    for (int i = 0; i < o->n_frozen; i++)
+        if (!o->frozen[i])
+            return weft_fail(err, WEFT_EINVAL, "pattern %d is NULL", i);
+    if (!load_exists(o->load, err))
+        return err->code;
     if ((unsigned)o->schedule >= N_SCHEDULE || (unsigned)o->data_kind > WEFT_DATA_CSV)
         return weft_fail(err, WEFT_EINVAL, "no schedule or kind of data has the number %d",
                          (unsigned)o->schedule >= N_SCHEDULE ? (int)o->schedule
@@ -512,6 +524,8 @@ weft_status weft_train(const weft_train_options *options, weft_train_info *info,
     *err = (weft_error){ 0 };
     if (take_train_options(&o, options, err) != WEFT_OK)
         return err->code;
+    if (info && !result_fits(info, "weft_train_info", err))
+        return err->code;
     if (!o.out || !*o.out)
         return weft_fail(err, WEFT_EINVAL, "no directory for the run given");
     host h = { .io = io_system, .log = { o.log, o.log_ud } };
@@ -532,5 +546,5 @@ weft_status weft_train(const weft_train_options *options, weft_train_info *info,
         status = train(&o, from, made, &c, info, err);
     checkpoint_free(&c);
     run_lock_drop(&lock);
-    return status;
+    return status == WEFT_OK ? WEFT_OK : err->code; /* memory that is refused has two codes */
 }

@@ -1,6 +1,7 @@
 /* api_train_tokenizer.c - the public function that trains a tokenizer: check, translate,
  * delegate. */
 #include "api.h"
+#include "base/pool.h"
 #include "text/train.h"
 
 #define DEFAULT_VOCAB     8192
@@ -14,8 +15,13 @@ static weft_status translate(const weft_tokenizer_train_options *o, train_option
         return weft_fail(err, WEFT_EINVAL, "no token model has the number %d", (int)o->model);
     if (o->ties != WEFT_TIES_IDS && o->ties != WEFT_TIES_BYTES)
         return weft_fail(err, WEFT_EINVAL, "no rule for ties has the number %d", (int)o->ties);
+    if (o->threads > POOL_MAX_THREAD)
+        return weft_fail(err, WEFT_EINVAL, "threads is %d, expected 1 to %d, or 0 for all",
+                         o->threads, POOL_MAX_THREAD);
     if (o->n_vocab < 0 || o->min_frequency < 0 || o->threads < 0 || o->n_special < 0)
         return weft_fail(err, WEFT_EINVAL, "a size, frequency or number below 0");
+    if (!load_exists(o->load, err))
+        return err->code;
     if (o->n_special > 0 && !o->special)
         return weft_fail(err, WEFT_EINVAL, "%d special tokens, but none given", o->n_special);
     for (int i = 0; i < o->n_special; i++)
@@ -53,7 +59,8 @@ weft_status weft_tokenizer_train(const char *const *paths, int n_path, const cha
     for (int i = 0; i < n_path; i++)
         if (!paths[i])
             return weft_fail(err, WEFT_EINVAL, "path %d is NULL", i);
-    if (!take_options(&o, sizeof o, options, options ? options->struct_size : 0,
+    if ((info && !result_fits(info, "weft_tokenizer_train_info", err)) ||
+        !take_options(&o, sizeof o, options, options ? options->struct_size : 0,
                       "weft_tokenizer_train_options", err))
         return WEFT_EINVAL;
     weft_status status = translate(&o, &inner, err);

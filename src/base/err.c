@@ -2,14 +2,28 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+
+/* Keeps both ends of a message that is too long: one that begins with a path says at its end what is
+ * wrong with it. */
+static void put_shortened(weft_error *err, const char *format, va_list args)
+{
+    char whole[6144];
+    const size_t half = sizeof err->message / 2, room = sizeof err->message - half;
+    vsnprintf(whole, sizeof whole, format, args);
+    snprintf(err->message + half, room, "...%s", whole + strlen(whole) - (room - 4));
+}
 
 weft_status weft_fail(weft_error *err, weft_status code, const char *format, ...)
 {
     if (err) {
-        va_list args;
+        va_list args, again;
         va_start(args, format);
+        va_copy(again, args);
         err->code = code;
-        vsnprintf(err->message, sizeof err->message, format, args);
+        if (vsnprintf(err->message, sizeof err->message, format, args) >= (int)sizeof err->message)
+            put_shortened(err, format, again);
+        va_end(again);
         va_end(args);
         for (char *s = err->message; *s; s++)
             if ((unsigned char)*s < 0x20 || *s == 0x7F)

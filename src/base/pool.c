@@ -27,9 +27,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define CLOSED     UINT32_MAX
-#define MAX_THREAD 1024
-#define SPINS      4000 /* about 20 us of pause instructions */
+#define CLOSED UINT32_MAX
+#define SPINS  4000 /* about 20 us of pause instructions */
 
 struct pool {
     mem *mem;
@@ -173,8 +172,8 @@ static void watch_fork(pool *p)
 
 pool *pool_new(int n_thread, mem *m, weft_error *err)
 {
-    if (n_thread < 1 || n_thread > MAX_THREAD) {
-        weft_fail(err, WEFT_EINVAL, "threads: %d is outside 1 to %d", n_thread, MAX_THREAD);
+    if (n_thread < 1 || n_thread > POOL_MAX_THREAD) {
+        weft_fail(err, WEFT_EINVAL, "threads: %d is outside 1 to %d", n_thread, POOL_MAX_THREAD);
         return NULL;
     }
     pool *p = mem_zalloc(m, 1, sizeof *p, "thread pool", err);

@@ -13,6 +13,8 @@
 
 #include <stdint.h>
 
+#define POOL_MAX_THREAD 1024
+
 typedef struct pool pool;
 typedef void pool_fn(void *arg, int64_t chunk);
 

@@ -27,6 +27,9 @@ weft_status encode_engine_resolve(const model *m, encode_engine_options *o, weft
         o->n_ctx = m->n_ctx < MAX_BATCH ? m->n_ctx : MAX_BATCH;
     if (o->n_batch == 0)
         o->n_batch = o->n_ctx > LEAST_BATCH ? (int)o->n_ctx : LEAST_BATCH;
+    if (o->n_thread < 1 || o->n_thread > POOL_MAX_THREAD)
+        return weft_fail(err, WEFT_EINVAL, "threads is %d, expected 1 to %d, or 0 for all",
+                         o->n_thread, POOL_MAX_THREAD);
     if ((unsigned)o->what > WEFT_ENCODE_POOLED)
         return weft_fail(err, WEFT_EINVAL, "what is %d, which does not exist", (int)o->what);
     if (o->n_ctx < 1 || o->n_ctx > m->n_ctx)
@@ -170,8 +173,17 @@ int64_t encode_engine_width(const encode_engine *e)
     return e->opt.what == WEFT_ENCODE_OUTPUT ? e->model->n_out : e->model->d_model;
 }
 
+/* Counts come from the caller. A negative one would be met by no row of output, so that the rows of
+ * later inputs would be written after this one's. */
+static bool counts_fit(const weft_input *in)
+{
+    return in->n >= 1 && in->n_at >= 0 && in->n_at <= (in->at ? in->n : 0);
+}
+
 int64_t encode_engine_rows(const encode_engine *e, const weft_input *in)
 {
+    if (!counts_fit(in) || in->n > e->opt.n_ctx)
+        return 0;
     return gives_whole(e->model, e->opt.what) ? 1 : in->at ? in->n_at : in->n;
 }
 
@@ -208,6 +220,10 @@ static weft_status check_input(const encode_engine *e, const weft_input *in, int
                          : !in->out ? "nowhere to put what comes out"
                          : vectors  ? "the model takes vectors, not tokens"
                                     : "the model takes tokens, not vectors");
+    if (!counts_fit(in))
+        return weft_fail(err, WEFT_EINVAL, "input %lld: n_at is %lld, expected 0%s", (long long)i,
+                         (long long)in->n_at,
+                         in->at ? " to n" : ", because `at` is NULL and asks for all rows");
     if (in->n > e->opt.n_ctx)
         return weft_fail(err, WEFT_ECONTEXT,
                          "input %lld has %lld tokens; %lld are the most, and none are left out",

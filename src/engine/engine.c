@@ -27,6 +27,9 @@ weft_status engine_resolve(const model *m, engine_options *o, weft_error *err)
         o->n_ctx = m->n_ctx < DEFAULT_CTX ? m->n_ctx : DEFAULT_CTX;
     if (!o->kv)
         o->kv = &dtype_real;
+    if (o->n_thread < 1 || o->n_thread > POOL_MAX_THREAD)
+        return weft_fail(err, WEFT_EINVAL, "threads is %d, expected 1 to %d, or 0 for all",
+                         o->n_thread, POOL_MAX_THREAD);
     if (o->n_batch < 1 || o->n_batch > MAX_BATCH)
         return weft_fail(err, WEFT_EINVAL, "n_batch is %d, expected 1 to %d", o->n_batch,
                          MAX_BATCH);

@@ -37,6 +37,7 @@ static weft_status check_reals(const weft_sampler_options *o, weft_error *err)
 }
 
 #define LONGEST_WINDOW ((int64_t)1 << 24)
+#define MAX_VOCAB      ((int64_t)1 << 24) /* a sampler takes 21 bytes for each token */
 
 static weft_status check_integers(const weft_sampler_options *o, weft_error *err)
 {
@@ -190,9 +191,9 @@ static weft_status take_memory(sampler *s, weft_error *err)
 
 sampler *sampler_new(mem *m, int64_t n_vocab, const weft_sampler_options *o, weft_error *err)
 {
-    if (n_vocab < 1 || n_vocab > INT32_MAX) {
-        weft_fail(err, WEFT_EINVAL, "n_vocab is %lld, expected 1 to %d", (long long)n_vocab,
-                  INT32_MAX);
+    if (n_vocab < 1 || n_vocab > MAX_VOCAB) {
+        weft_fail(err, WEFT_EINVAL, "n_vocab is %lld, expected 1 to %lld", (long long)n_vocab,
+                  (long long)MAX_VOCAB);
         return NULL;
     }
     if (check_reals(o, err) != WEFT_OK || check_integers(o, err) != WEFT_OK ||
@@ -289,8 +290,9 @@ double sampler_uniform(const sampler *s, sampler_purpose purpose)
 /* As much of it as steps look at. */
 static weft_status check_history(const sampler *s, const int32_t *ids, int64_t n, weft_error *err)
 {
-    if (n < 0 || (n > 0 && !ids && s->window > 0))
-        return weft_fail(err, WEFT_EINVAL, "a history of %lld tokens is not given", (long long)n);
+    if (n < 0 || n > INT32_MAX || (n > 0 && !ids && s->window > 0))
+        return weft_fail(err, WEFT_EINVAL, "a history of %lld tokens: %s", (long long)n,
+                         n < 0 || n > INT32_MAX ? "expected 0 to 2147483647" : "none are given");
     for (int64_t i = n > s->window ? n - s->window : 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= s->n_vocab)
             return weft_fail(err, WEFT_EINVAL,

@@ -12,10 +12,11 @@ static weft_status check_source(const engine *e, const source_text *s, weft_erro
     if (!model_has_source(e->model))
         return weft_fail(err, WEFT_EINVAL, "%s: a %s model reads no source", e->model->file.path,
                          e->model->name);
-    if (s->session->engine != e || s->n < 1)
+    if (s->session->engine != e || s->n < 1 || !s->ids)
         return weft_fail(err, WEFT_EINVAL, "%s",
-                         s->n < 1 ? "a source has one token at least"
-                                  : "the session belongs to another engine");
+                         s->n < 1  ? "a source has one token at least"
+                         : !s->ids ? "no tokens given"
+                                   : "the session belongs to another engine");
     if (s->n > e->opt.n_ctx)
         return weft_fail(err, WEFT_ECONTEXT,
                          "a source of %lld tokens does not fit into a context of %lld",
@@ -75,7 +76,7 @@ static weft_status check_pages(engine *e, const source_text *s, int n, weft_erro
                      (long long)need, (long long)e->pages.n_free, (long long)e->pages.n_page);
 }
 
-weft_status engine_encode(engine *e, const source_text *s, int n, weft_error *err)
+static weft_status check_sources(engine *e, const source_text *s, int n, weft_error *err)
 {
     weft_status status = pool_ready(e->pool, err);
     for (int i = 0; i < n && status == WEFT_OK; i++) {
@@ -85,18 +86,25 @@ weft_status engine_encode(engine *e, const source_text *s, int n, weft_error *er
                 status = weft_fail(err, WEFT_EINVAL, "source %d and %d are for the same session", k,
                                    i);
     }
-    if (status != WEFT_OK)
-        return status;
-    for (int i = 0; i < n; i++)
+    return status;
+}
+
+/* Also where the sources are refused: a caller who overlooks an error must not get answers to the
+ * source before. Sessions of a model that reads none keep their tokens. */
+weft_status engine_encode(engine *e, const source_text *s, int n, weft_error *err)
+{
+    weft_status status = check_sources(e, s, n, err);
+    for (int i = 0; i < n && model_has_source(e->model); i++)
         session_forget_source(s[i].session);
-    status = check_pages(e, s, n, err);
+    if (status == WEFT_OK)
+        status = check_pages(e, s, n, err);
     for (int at = 0, taken; at < n && status == WEFT_OK; at += taken) {
         taken = fill(e, s + at, n - at);
         status = forward(e, err);
         for (int i = at; i < at + taken && status == WEFT_OK; i++)
             s[i].session->source.length = s[i].n;
     }
-    for (int i = 0; i < n && status != WEFT_OK; i++)
+    for (int i = 0; i < n && status != WEFT_OK && model_has_source(e->model); i++)
         session_forget_source(s[i].session);
     return status;
 }

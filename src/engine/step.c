@@ -24,11 +24,11 @@ static weft_status check_work(const engine *e, const work *w, int n, weft_error 
 {
     for (int i = 0; i < n; i++) {
         const session *s = w[i].session;
-        if (s->engine != e || w[i].n < 1 || w[i].done < 0)
+        if (s->engine != e || w[i].n < 1 || w[i].done < 0 || w[i].done > w[i].n)
             return weft_fail(err, WEFT_EINVAL, "work %d: %s", i,
                              w[i].n < 1       ? "no tokens"
                              : s->engine != e ? "the session belongs to another engine"
-                                              : "less than nothing is done");
+                                              : "done is outside 0 to n");
         if (model_has_source(e->model) && s->source.length == 0)
             return weft_fail(err, WEFT_EINVAL,
                              "work %d: the model reads a source, and its session has none", i);

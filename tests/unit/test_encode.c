@@ -275,6 +275,34 @@ static void refuses(void **state)
     close_golden(&o);
 }
 
+/* A count below 0 is met by no row of output: the rows of the next input would go after its own. */
+static void counts_are_refused(void **state)
+{
+    (void)state;
+    opened o;
+    weft_error err = { 0 };
+    const int32_t ids[] = { 5, 6, 7 }, at[] = { 0, 2 };
+    const int64_t wrong[] = { -1, -5, 4, INT64_C(1) << 31, INT64_C(1) << 62, INT64_MAX, INT64_MIN };
+    float out[4][3 * 67], untouched[4][3 * 67];
+    open_golden(&o, "bert-fill");
+    encode_engine *e = make(&o, (encode_engine_options){ .n_thread = 1 });
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        for (int with = 0; with < 2; with++) {
+            memset(out, 0x55, sizeof out);
+            memcpy(untouched, out, sizeof out);
+            const weft_input in[] = {
+                { .ids = ids, .n = 3, .at = with ? at : NULL, .n_at = wrong[i], .out = out[1] },
+                { .ids = ids, .n = 3, .out = out[2] },
+            };
+            assert_int_equal(encode_engine_rows(e, &in[0]), 0);
+            assert_int_equal(encode_engine_eval(e, in, 2, &err), WEFT_EINVAL);
+            assert_non_null(strstr(err.message, "input 0: n_at is "));
+            assert_memory_equal(out, untouched, sizeof out);
+        }
+    encode_engine_free(e);
+    close_golden(&o);
+}
+
 /* No more is taken than was foretold, and every allocation may fail. */
 static void memory_is_foretold(void **state)
 {
@@ -335,6 +363,7 @@ int main(void)
         TEST("encode: states and outputs are those of transformers", equals_trace),
         TEST("encode: the mean of states, and its direction", pools),
         TEST("encode: what does not fit is refused before anything is computed", refuses),
+        TEST("encode: a count out of range is refused, and nothing is written", counts_are_refused),
         TEST("encode: memory is foretold, and may be refused anywhere", memory_is_foretold),
         TEST("encode: a tensor that is not numbers is named", names_what_is_not_a_number),
     };

@@ -687,7 +687,7 @@ static void without_a_model(void **state)
     weft_sampler_free(NULL);
     weft_tokenizer_free(t);
     assert_null(weft_sampler_new(NULL, NULL, &err));
-    assert_string_equal(err.message, "n_vocab is 0, expected 1 to 2147483647");
+    assert_string_equal(err.message, "n_vocab is 0, expected 1 to 16777216");
     o.struct_size = sizeof o + 1;
     assert_null(weft_sampler_new(NULL, &o, NULL));
     o = (weft_sampler_options){ .struct_size = sizeof o, .n_vocab = 3, .n_bias = 1 };
