@@ -55,7 +55,7 @@ static bool replace_pattern(decode_stream *d, writer *w, const piece *p, const d
         at = end;
     }
     writer_copy(w, p, at, p->n);
-    return found == 0;
+    return found == 0 && !w->failed;
 }
 
 /* "<0x0A>" */

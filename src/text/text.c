@@ -20,10 +20,10 @@ void writer_begin(writer *w, bool maps, size_t most, mem *m, weft_error *err)
 void writer_grow(writer *w, size_t n)
 {
     if (n > w->most - w->n) {
-        weft_fail(w->err, WEFT_EUNSUPPORTED,
-                  "a step of the tokenizer makes too much of too little: it may write no more than "
-                  "%zu bytes here",
-                  w->most);
+        weft_fail(
+            w->err, WEFT_EUNSUPPORTED,
+            "a step of the tokenizer grows a text far beyond its length; files with such steps "
+            "are not executed");
         w->failed = true;
         return;
     }
