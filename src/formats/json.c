@@ -109,26 +109,82 @@ void json_section_end(void)
     unlock();
 }
 
-/* The deepest nesting of brackets outside strings. jansson recurses, so depth is limited before it
- * runs. */
-static int depth_of(const uint8_t *data, uint64_t size)
+/* ---- before it is parsed --------------------------------------------------------------------- */
+
+/* What jansson takes from us, measured: an empty object comes with eight buckets, an empty list with
+ * eight places, and tables that grow leave their former selves behind. test_config compares. */
+#define OBJECT_BYTES 208u
+#define LIST_BYTES   112u
+#define KEY_BYTES    96u /* beside its text, twice */
+#define PLACE_BYTES  24u
+#define TEXT_BYTES   64u /* beside the text */
+#define NUMBER_BYTES 32u
+
+typedef struct survey {
+    int depth;      /* the deepest nesting of brackets outside strings */
+    uint64_t bytes; /* about what the tree takes */
+} survey;
+
+/* The byte behind a string whose text begins at i. */
+static uint64_t string_end(const uint8_t *data, uint64_t size, uint64_t i)
 {
-    int depth = 0, deepest = 0;
-    bool quoted = false;
-    for (uint64_t i = 0; i < size; i++) {
+    while (i < size && data[i] != '"')
+        i += data[i] == '\\' ? 2 : 1; /* bounded: JSON_MAX_BYTES */
+    return i < size ? i + 1 : size;
+}
+
+static bool in_number(uint8_t c)
+{
+    return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
+}
+
+/* jansson recurses, and takes forty times the bytes of a list of empty lists: both are looked at
+ * before it runs. */
+static survey look_over(const uint8_t *data, uint64_t size)
+{
+    survey v = { 0 };
+    uint64_t last = 0; /* bytes of the last string */
+    int depth = 0;
+    for (uint64_t i = 0; i < size && v.depth <= JSON_DEPTH; i++) {
         const uint8_t c = data[i];
-        if (quoted && c == '\\')
-            i++;
-        else if (c == '"')
-            quoted = !quoted;
-        else if (!quoted && (c == '{' || c == '['))
-            deepest = ++depth > deepest ? depth : deepest;
-        else if (!quoted && (c == '}' || c == ']'))
+        if (c == '"') {
+            const uint64_t end = string_end(data, size, i + 1);
+            last = end - i;
+            v.bytes += TEXT_BYTES + last; /* bounded: JSON_MAX_BYTES times a constant; all sums */
+            i = end - 1;
+        } else if (c == '{' || c == '[') {
+            v.depth = ++depth > v.depth ? depth : v.depth;
+            v.bytes += c == '{' ? OBJECT_BYTES : LIST_BYTES;
+        } else if (c == '}' || c == ']') {
             depth--;
-        if (deepest > JSON_DEPTH)
-            break;
+        } else if (c == ':') {
+            v.bytes += KEY_BYTES + last;
+        } else if (c == ',') {
+            v.bytes += PLACE_BYTES;
+        } else if (in_number(c) && (i == 0 || !in_number(data[i - 1]))) {
+            v.bytes += NUMBER_BYTES;
+        }
     }
-    return deepest;
+    return v;
+}
+
+static bool check_survey(const uint8_t *data, uint64_t size, const char *path, weft_error *err)
+{
+    const survey v = look_over(data, size);
+    if (v.depth > JSON_DEPTH) {
+        weft_fail(err, WEFT_EFORMAT, "%s: JSON nested deeper than %d", path, JSON_DEPTH);
+        return false;
+    }
+    if (v.bytes > JSON_TREE_MOST || v.bytes > size * JSON_TREE_TIMES + JSON_TREE_MORE) {
+        weft_fail(
+            err, WEFT_EFORMAT,
+            "%s: %llu bytes of JSON would take %llu bytes of memory; at most %u for each byte "
+            "of the file, and %u, are taken",
+            path, (unsigned long long)size, (unsigned long long)v.bytes, JSON_TREE_TIMES,
+            JSON_TREE_MOST);
+        return false;
+    }
+    return true;
 }
 
 /* NULL also where memory was refused. */
@@ -158,10 +214,8 @@ json_t *json_read_root(const uint8_t *data, uint64_t size, bool big_integers, bo
                   (unsigned long long)size, JSON_MAX_BYTES);
         return NULL;
     }
-    if (depth_of(data, size) > JSON_DEPTH) {
-        weft_fail(err, WEFT_EFORMAT, "%s: JSON nested deeper than %d", path, JSON_DEPTH);
+    if (!check_survey(data, size, path, err))
         return NULL;
-    }
     json_error_t why = { 0 };
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
     json_t *root = load(data, size, flags, &why);

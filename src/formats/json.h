@@ -14,6 +14,13 @@
 #define JSON_MAX_BYTES 100000000u
 #define JSON_DEPTH     64
 
+/* What the tree of a text may take: so much for each byte of it and a little more, and never more
+ * than the last. A tokenizer.json takes up to 15 for each byte; lists of empty lists or objects take
+ * 45 and 77. */
+#define JSON_TREE_TIMES 32u
+#define JSON_TREE_MORE  65536u
+#define JSON_TREE_MOST  (1u << 31)
+
 void json_section_begin(mem *m);
 void json_section_end(void);
 

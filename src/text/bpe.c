@@ -8,15 +8,9 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-WRAPS static uint64_t hash_pair(uint32_t left, uint32_t right)
-{
-    const uint64_t h = (((uint64_t)left << 32) | right) * HASH_A;
-    return h ^ (h >> 29);
-}
-
 weft_status bpe_init(bpe *m, const vocab *v, arena *store, uint64_t n, weft_error *err)
 {
-    *m = (bpe){ .vocab = v, .unk = NO_ID };
+    *m = (bpe){ .vocab = v, .unk = NO_ID, .secret = hash_secret_draw() };
     if (n > VOCAB_MAX * 4)
         return weft_fail(err, WEFT_EFORMAT, "%llu merges, at most %llu are read",
                          (unsigned long long)n, (unsigned long long)VOCAB_MAX * 4);
@@ -33,7 +27,7 @@ weft_status bpe_init(bpe *m, const vocab *v, arena *store, uint64_t n, weft_erro
 
 static inline const pair *find(const bpe *m, uint32_t left, uint32_t right)
 {
-    uint64_t i = hash_pair(left, right) & m->mask;
+    uint64_t i = hash_number(&m->secret, (uint64_t)left << 32 | right) & m->mask;
     while (m->pair[i].id != NO_ID && (m->pair[i].left != left || m->pair[i].right != right))
         i = (i + 1) & m->mask;
     return &m->pair[i];

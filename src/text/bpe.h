@@ -27,6 +27,7 @@ typedef struct bpe {
     vocab extra;        /* characters that are part of tokens only; ids from vocab->n on */
     pair *pair;
     uint64_t mask;
+    hash_secret secret;
     uint64_t n_pair;
     bool bytes;       /* byte level */
     bool whole_words; /* ignore_merges: a word that is a token is that token */

@@ -2,6 +2,11 @@
 
 #include <string.h>
 
+/* Bytes of a key, and of a replacement; a key that goes on is not looked for. The longest known have
+ * 12 and 33. */
+#define KEY_MOST         64
+#define REPLACEMENT_MOST 1024
+
 weft_status charsmap_init(charsmap *c, arena *store, const uint8_t *blob, size_t n, weft_error *err)
 {
     uint32_t bytes = 0;
@@ -18,6 +23,14 @@ weft_status charsmap_init(charsmap *c, arena *store, const uint8_t *blob, size_t
                    : NULL;
     if (!c->text)
         return WEFT_ENOMEM;
+    for (size_t at = 0, n_text; at < c->n_text; at += n_text + 1) {
+        n_text = strnlen(c->text + at, c->n_text - at);
+        if (n_text > REPLACEMENT_MOST)
+            return weft_fail(err, WEFT_EFORMAT,
+                             "a precompiled_charsmap with a replacement of %zu bytes; at most %d "
+                             "are read",
+                             n_text, REPLACEMENT_MOST);
+    }
     memcpy(unit, blob + sizeof bytes, bytes);
     c->unit = unit;
     c->n_unit = bytes / 4;
@@ -36,7 +49,7 @@ static size_t next_key(const charsmap *c, const char *text, size_t n, size_t *no
 {
     if (*at == 0)
         *node = offset_of(c->unit[0]);
-    while (*at < n) {
+    while (*at < n && *at < KEY_MOST) {
         const uint8_t byte = (uint8_t)text[*at];
         *node ^= byte;
         if (byte == 0 || *node >= c->n_unit)

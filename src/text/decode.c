@@ -55,7 +55,7 @@ static bool replace_pattern(decode_stream *d, writer *w, const piece *p, const d
         at = end;
     }
     writer_copy(w, p, at, p->n);
-    return found == 0;
+    return found == 0 && !w->failed;
 }
 
 /* "<0x0A>" */
@@ -231,15 +231,17 @@ static weft_status spell(decode_stream *d, uint32_t id, bool in_text, piece *p, 
 {
     const tokenizer *t = d->t;
     *p = (piece){ .s = vocab_text(&t->vocab, id), .n = t->vocab.length[id] };
-    for (int i = 0; i < t->n_added && t->folded.n > 0; i++) /* as Hugging Face shows them */
-        if (t->added[i].id == id && t->added[i].folded)
-            *p = (piece){ .s = t->added[i].folded, .n = t->added[i].folded_length };
+    if (t->shown && t->shown[id] != NO_ID) {
+        const added *a = &t->added[t->shown[id]];
+        *p = (piece){ .s = a->folded, .n = a->folded_length };
+    }
     for (int i = 0; i < t->decoder.n; i++) {
         writer *w = i % 2 ? &d->b : &d->a;
         const piece in = *p;
-        writer_begin(w, false, d->mem, err);
+        writer_begin(w, false, d->growth.left[i], d->mem, err);
         if (!run_step(d, &t->decoder.step[i], &in, w, in_text, err))
             return err->code;
+        d->growth.left[i] -= w->n;
         *p = writer_piece(w);
     }
     return WEFT_OK;
@@ -247,7 +249,7 @@ static weft_status spell(decode_stream *d, uint32_t id, bool in_text, piece *p, 
 
 weft_status decode_token(decode_stream *d, uint32_t id, piece *result, weft_error *err)
 {
-    writer_begin(&d->out, false, d->mem, err);
+    writer_begin(&d->out, false, WRITER_FREE, d->mem, err);
     return spell(d, id, false, result, err);
 }
 
@@ -278,10 +280,13 @@ weft_status decode_push(decode_stream *d, uint32_t id, const char **bytes, size_
         d->out.err = err;
         d->out.failed = false;
     } else {
-        writer_begin(&d->out, false, d->mem, err);
+        writer_begin(&d->out, false, WRITER_FREE, d->mem, err);
     }
     if (skipped(d, id))
         return WEFT_OK;
+    growth_begin(&d->growth, t->decoder.n, t->vocab.length[id], GROWTH_TOKEN_TIMES,
+                 GROWTH_TOKEN_MORE);
+    regex_add(d->regex, t->vocab.length[id]);
     piece p;
     if (t->bpe.bytes && t->decoder.n == 1 && t->decoder.step[0].kind == DECODE_BYTE_LEVEL)
         p = (piece){ .s = vocab_text(&t->bytes, id), .n = t->bytes.length[id] };

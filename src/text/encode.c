@@ -25,6 +25,7 @@ struct encoder {
     uint64_t cache_mask; /* of lines of two */
     ids ids;             /* of the word; or all, where no spans are wanted */
     scratch from, to, type;
+    scratch due[2]; /* walks for added tokens: in the text as written, and normalised */
     size_t n_span;
     bpe_scratch bpe;
     unigram_scratch unigram;
@@ -33,6 +34,7 @@ struct encoder {
     writer writer[MAX_STEP];
     writer clean; /* text whose bad bytes were replaced */
     split_run run;
+    growth growth;
     bool spans;
     bool parse_special;
     uint32_t *span_from, *span_to;
@@ -76,6 +78,8 @@ void encoder_free(encoder *e)
     scratch_free(&e->from, m);
     scratch_free(&e->to, m);
     scratch_free(&e->type, m);
+    scratch_free(&e->due[0], m);
+    scratch_free(&e->due[1], m);
     ids_free(&e->ids);
     mem_free(m, e->cache);
     mem_free(m, e);
@@ -279,21 +283,6 @@ static bool word_after(const char *s, size_t n, size_t at)
     return at < n && utf8_decode(s + at, n - at, &point) && unicode_is_word(point);
 }
 
-/* The next place at or after `at` where a token of the set begins: the longest there. */
-static const added *next_added(const tokenizer *t, const added_set *set, const piece *p, size_t *at,
-                               size_t *length)
-{
-    for (; *at < p->n; ++*at) {
-        if (!set->trie.first[(uint8_t)p->s[*at]])
-            continue;
-        uint32_t which;
-        *length = trie_longest(&set->trie, 0, p->s + *at, p->n - *at, &which);
-        if (*length)
-            return &t->added[which];
-    }
-    return NULL;
-}
-
 static bool counts(const encoder *e, const added *a, const piece *p, size_t at, size_t end)
 {
     if ((a->special && !e->parse_special) || (a->first && at > 0))
@@ -313,15 +302,20 @@ static bool put_added(encoder *e, const added *a, const piece *p, size_t begin, 
 static bool around_added(encoder *e, const added_set *set, const piece *p,
                          bool (*rest)(encoder *, const piece *))
 {
-    size_t begin = 0, at = 0, length = 0;
-    const added *a;
-    while (set->n > 0 && (a = next_added(e->t, set, p, &at, &length)) != NULL) {
-        const size_t found = at;
-        at += length;
-        if (!counts(e, a, p, found, at))
+    size_t begin = 0, at, length;
+    uint32_t which;
+    void *room = scratch_grow(&e->due[set == &e->t->folded], munch_room(&set->munch), e->mem,
+                              e->err);
+    if (!room)
+        return false;
+    munch_walk walk = munch_begin(&set->munch, p->s, p->n, room);
+    while (set->n > 0 && munch_next(&walk, &at, &length, &which)) {
+        const added *a = &e->t->added[which];
+        const size_t end = at + length;
+        if (!counts(e, a, p, at, end))
             continue;
-        const size_t first = a->left ? spaces_before(p->s, begin, found) : found;
-        const size_t last = a->right ? spaces_after(p->s, p->n, at) : at;
+        const size_t first = a->left ? spaces_before(p->s, begin, at) : at;
+        const size_t last = a->right ? spaces_after(p->s, p->n, end) : end;
         /* a token that begins with spaces can begin inside those that the last one took */
         const piece before = piece_cut(p, begin, first < begin ? begin : first);
         if ((before.n > 0 && !rest(e, &before)) || !put_added(e, a, p, first, last))
@@ -395,7 +389,7 @@ static bool encode_bytes(encoder *e, const piece *p)
 static bool encode_replaced(encoder *e, const piece *p)
 {
     writer *w = &e->clean;
-    writer_begin(w, e->spans, e->mem, e->err);
+    writer_begin(w, e->spans, WRITER_FREE, e->mem, e->err);
     for (size_t at = 0, end; at < p->n; at = end) {
         end = at + valid_run(p->s, p->n, at);
         writer_copy(w, p, at, end);
@@ -416,9 +410,19 @@ static void say_known(encoder *e, size_t from)
             e->ids.id[i] = unk;
 }
 
+/* What the steps may make of a text, and how long they may search it. */
+static void begin_text(encoder *e, size_t n)
+{
+    const tokenizer *t = e->t;
+    growth_begin(&e->normalize.growth, t->normalizer.n, n, GROWTH_TIMES, GROWTH_MORE);
+    growth_begin(&e->growth, t->splitters.n, n, GROWTH_TIMES, GROWTH_MORE);
+    regex_begin(e->regex, n);
+}
+
 static bool encode_text(encoder *e, const char *text, size_t n)
 {
     const piece p = { .s = text, .n = n };
+    begin_text(e, n);
     const size_t before = e->ids.n;
     const bool good = valid_run(text, n, 0) == n ? valid_stage(e, &p)
                       : e->t->byte_level         ? encode_bytes(e, &p)
@@ -555,6 +559,7 @@ static void begin(encoder *e, const encode_options *o, weft_error *err)
     e->run = (split_run){ .steps = &e->t->splitters,
                           .regex = e->regex,
                           .writer = e->writer,
+                          .growth = &e->growth,
                           .maps = o->spans,
                           .mem = e->mem,
                           .emit = emit,

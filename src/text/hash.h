@@ -1,5 +1,7 @@
-/* hash.h - how strings and pairs of ids are spread over tables. Not keyed: what a file or a text
- * can do with chosen collisions is to be slow. */
+/* hash.h - how strings and pairs of ids are spread over tables.
+ *
+ * Tables that a file or a text fills are keyed with a secret of the process: their author cannot
+ * choose entries that collide. Nothing that is computed depends on it, only how fast. */
 #ifndef WEFT_TEXT_HASH_H
 #define WEFT_TEXT_HASH_H
 
@@ -47,6 +49,7 @@ static inline void hash_key(const char *s, size_t n, uint64_t key[2])
     key[1] = b | (uint64_t)n << 56;
 }
 
+/* The same number in every process, for what is kept. */
 WRAPS static inline uint64_t hash_bytes(const char *s, size_t n)
 {
     uint64_t h = n * HASH_A, x;
@@ -58,6 +61,42 @@ WRAPS static inline uint64_t hash_bytes(const char *s, size_t n)
     memcpy(&x, s, n);
     return hash_mix(h, x);
 }
+
+/* ---- keyed ----------------------------------------------------------------------------------- */
+
+typedef struct hash_secret {
+    uint64_t a, b;
+} hash_secret;
+
+/* Random, the same for the whole process. Tables keep a copy. */
+hash_secret hash_secret_draw(void);
+
+__extension__ typedef unsigned __int128 hash_wide;
+
+/* Both halves of a product: every bit of a and b reaches the low bits. */
+static inline uint64_t hash_fold(uint64_t a, uint64_t b)
+{
+    const hash_wide p = (hash_wide)a * b;
+    return (uint64_t)p ^ (uint64_t)(p >> 64);
+}
+
+static inline uint64_t hash_number(const hash_secret *k, uint64_t x)
+{
+    return hash_fold(x ^ k->a, k->b);
+}
+
+static inline uint64_t hash_text(const hash_secret *k, const char *s, size_t n)
+{
+    uint64_t h = k->a, x[2];
+    for (; n > 15; s += 16, n -= 16) {
+        memcpy(x, s, 16);
+        h = hash_fold(x[0] ^ h, x[1] ^ k->b);
+    }
+    hash_key(s, n, x);
+    return hash_fold(x[0] ^ h, x[1] ^ k->b);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
 
 /* The smallest power of two that leaves a table of n entries at most half full. */
 static inline uint64_t hash_size(uint64_t n)

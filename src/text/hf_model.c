@@ -51,10 +51,10 @@ static weft_status measure_added(const tokenizer *t, const json_t *list, size *z
         const json_t *a = json_array_get(list, i), *id = json_object_get(a, "id");
         const json_t *content = json_object_get(a, "content");
         if (!json_is_string(content) || json_string_length(content) == 0 ||
-            json_string_length(content) > 65536)
+            json_string_length(content) > TOKEN_MOST)
             return weft_fail(err, WEFT_EFORMAT,
-                             "%s: added_tokens[%zu].content is not text of 1 to 65536 bytes",
-                             t->path, i);
+                             "%s: added_tokens[%zu].content is not text of 1 to %d bytes", t->path,
+                             i, TOKEN_MOST);
         if (!json_is_integer(id) || json_integer_value(id) < 0 ||
             json_integer_value(id) >= (json_int_t)VOCAB_MAX)
             return weft_fail(err, WEFT_EFORMAT, "%s: added_tokens[%zu].id is not an id", t->path,
@@ -126,13 +126,16 @@ static weft_status add_token(tokenizer *t, const json_t *j, size_t i, uint32_t *
                          at.at, a->content, said, id);
     a->id = id;
     t->special[id] |= a->special;
-    t->n_added++;
+    vocab_add(&t->contents, (uint32_t)t->n_added++, a->content, a->length);
     return WEFT_OK;
 }
 
-static weft_status load_added(tokenizer *t, const json_t *list, uint32_t next, weft_error *err)
+static weft_status load_added(tokenizer *t, const json_t *list, uint64_t bytes, uint32_t next,
+                              weft_error *err)
 {
     const size_t n = json_array_size(list);
+    if (vocab_init(&t->contents, &t->store, n, bytes, err) != WEFT_OK)
+        return err->code;
     t->special = arena_alloc(&t->store, t->vocab.n, err);
     t->added = arena_alloc(&t->store, n * sizeof *t->added, err); /* bounded: by the file */
     if (!t->special || !t->added)
@@ -148,22 +151,28 @@ static weft_status load_added(tokenizer *t, const json_t *list, uint32_t next, w
 weft_status hf_vocab(tokenizer *t, const json_t *table, const json_t *list, const char *at,
                      weft_error *err)
 {
-    size z = { 0, 0 };
+    size z = { 0, 0 }, more = { 0, 0 };
     const bool pieces = json_is_array(table);
+    const size_t count = pieces ? json_array_size(table) : json_object_size(table);
     if (!pieces && !json_is_object(table))
         return weft_fail(err, WEFT_EFORMAT, "%s: %s is missing", t->path, at);
     weft_status status = pieces ? measure_list(t, table, &z, err)
                                 : measure_object(t, table, at, &z, err);
     if (status == WEFT_OK)
-        status = measure_added(t, list, &z, err);
+        status = measure_added(t, list, &more, err);
+    z.n = more.n > z.n ? more.n : z.n;
+    z.bytes += more.bytes; /* bounded: by the file */
+    if (status == WEFT_OK)
+        status = check_holes(t, z.n, count + json_array_size(list), err);
     if (status == WEFT_OK)
         status = vocab_init(&t->vocab, &t->store, z.n, z.bytes, err);
     if (status == WEFT_OK && !pieces)
         status = fill_object(t, table, at, err);
     if (status == WEFT_OK && pieces)
         fill_list(t, table);
-    const size_t count = pieces ? json_array_size(table) : json_object_size(table);
-    return status == WEFT_OK ? load_added(t, list, (uint32_t)count, err) : status;
+    if (status == WEFT_OK)
+        status = check_tokens(t, err);
+    return status == WEFT_OK ? load_added(t, list, more.bytes, (uint32_t)count, err) : status;
 }
 
 /* ---- BPE ------------------------------------------------------------------------------------- */
@@ -386,7 +395,7 @@ static weft_status trie_of_vocab(tokenizer *t, trie *to, weft_error *err)
     for (uint32_t id = 0; id < t->vocab.n; id++)
         if (vocab_has(&t->vocab, id) && !t->special[id])
             e[n++] = (trie_entry){ vocab_text(&t->vocab, id), t->vocab.length[id], id };
-    return trie_init(to, &t->store, e, n, err);
+    return pieces_trie(t, to, e, n, err);
 }
 
 static weft_status load_unigram(tokenizer *t, const json_t *j, const place *at, weft_error *err)

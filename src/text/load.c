@@ -322,6 +322,20 @@ static weft_status open_inside(file *f, const char *path, weft_load load, host *
                      path);
 }
 
+/* Where the host has no cap, loading has one all the same: what a file makes of memory stays in
+ * proportion to it. The largest real ones take 12 bytes for each of theirs. Nobody else draws on the
+ * host of a tokenizer while that is loaded. */
+#define LOAD_TIMES 64
+#define LOAD_MORE  ((size_t)256 << 20)
+
+static size_t load_cap(const host *h, uint64_t size)
+{
+    if (h->mem.cap)
+        return h->mem.cap;
+    const size_t more = LOAD_MORE + atomic_load(&h->mem.used);
+    return size < (SIZE_MAX - more) / LOAD_TIMES ? (size_t)size * LOAD_TIMES + more : 0;
+}
+
 weft_status tokenizer_load(tokenizer *t, const char *path, const char *pre, weft_load load, host *h,
                            weft_error *err)
 {
@@ -334,12 +348,15 @@ weft_status tokenizer_load(tokenizer *t, const char *path, const char *pre, weft
     if (status != WEFT_OK)
         return status;
     const bool gguf = f.size >= 4 && memcmp(f.data, "GGUF", 4) == 0;
+    const size_t cap = h->mem.cap;
+    h->mem.cap = load_cap(h, f.size);
     status = tokenizer_begin(t, f.path, "", h, err);
     if (gguf) /* opened again by its parser: not two copies at once */
         file_close(&f, h);
     if (status == WEFT_OK)
         status = gguf ? load_gguf(t, pre, load, err) : load_file(t, &f, pre, err);
     file_close(&f, h);
+    h->mem.cap = cap;
     if (status != WEFT_OK)
         tokenizer_free(t);
     return status;

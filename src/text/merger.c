@@ -54,6 +54,7 @@ typedef struct work {
     uint32_t n_entry;
     pair_slot *slot;
     uint64_t size, n_pair;
+    hash_secret secret;
     merge *touched; /* pairs that have fresh words */
     size_t n_touched;
 } work;
@@ -68,7 +69,7 @@ const char *tokens_get(const token_list *t, uint32_t id, size_t *n)
 
 static uint32_t *token_slot(const token_list *t, const char *s, size_t n)
 {
-    for (uint64_t i = hash_bytes(s, n) & (t->size - 1);; i = (i + 1) & (t->size - 1)) {
+    for (uint64_t i = hash_text(&t->secret, s, n) & (t->size - 1);; i = (i + 1) & (t->size - 1)) {
         uint32_t *slot = &t->slot[i];
         if (*slot == 0)
             return slot;
@@ -94,6 +95,7 @@ static bool tokens_rehash(token_list *t, weft_error *err)
     mem_free(t->mem, t->slot);
     t->slot = slot;
     t->size = size;
+    t->secret = hash_secret_draw();
     for (uint32_t id = 0; id < t->n; id++) {
         size_t n;
         const char *s = tokens_get(t, id, &n);
@@ -172,7 +174,8 @@ void merger_free(merger *l)
 
 static pair_slot *pair_find(const work *k, uint32_t a, uint32_t b)
 {
-    for (uint64_t i = hash_mix(a, b) & (k->size - 1);; i = (i + 1) & (k->size - 1)) {
+    for (uint64_t i = hash_number(&k->secret, (uint64_t)a << 32 | b) & (k->size - 1);;
+         i = (i + 1) & (k->size - 1)) {
         pair_slot *slot = &k->slot[i];
         if (!slot->used || (slot->a == a && slot->b == b))
             return slot;
@@ -413,13 +416,14 @@ static void merge_everywhere(work *k, const entry *top)
 static weft_status drop_repeats(merger *l, weft_error *err)
 {
     const uint64_t size = hash_size(l->n_merge);
+    const hash_secret secret = hash_secret_draw();
     uint32_t *last = mem_zalloc(l->mem, size, sizeof *last, "ranks of pairs", err);
     if (!last)
         return WEFT_ENOMEM;
     size_t out = l->n_merge; /* the kept ones are gathered at the end, last to first */
     for (size_t i = l->n_merge; i-- > 0;) {
         const merge m = l->merges[i];
-        uint64_t h = hash_mix(m.a, m.b) & (size - 1);
+        uint64_t h = hash_number(&secret, (uint64_t)m.a << 32 | m.b) & (size - 1);
         while (last[h] && (l->merges[last[h] - 1].a != m.a || l->merges[last[h] - 1].b != m.b))
             h = (h + 1) & (size - 1);
         if (last[h])
@@ -435,7 +439,7 @@ static weft_status drop_repeats(merger *l, weft_error *err)
 
 weft_status merger_run(merger *l, weft_error *err)
 {
-    work k = { .l = l, .err = err, .free_node = NONE };
+    work k = { .l = l, .err = err, .free_node = NONE, .secret = hash_secret_draw() };
     count_pairs(&k);
     while (!k.failed && l->tokens.n < l->n_vocab && k.n_heap > 0) {
         entry top = k.heap[0];

@@ -12,6 +12,7 @@ typedef struct token_list {
     uint32_t n;
     uint32_t *slot; /* hash table of numbers */
     uint64_t size;
+    hash_secret secret;
     mem *mem;
 } token_list;
 

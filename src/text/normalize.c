@@ -278,7 +278,7 @@ static bool bert_run(const pass *q, const piece *run)
     piece p = *run;
     pass stage = *q;
     for (int i = 0; i < 2; i++)
-        writer_begin(&q->scratch->stage[i], q->out->maps, q->out->mem, q->err);
+        writer_begin(&q->scratch->stage[i], q->out->maps, WRITER_FREE, q->out->mem, q->err);
     stage.out = &q->scratch->stage[0];
     bert_clean(&stage, &p);
     if (stage.out->failed)
@@ -466,10 +466,11 @@ bool normalize(const normalizer *z, normalize_scratch *s, piece *p, bool maps, m
         const piece in = *p;
         const bool in_first = s->writer[0].s && in.s == s->writer[0].s;
         writer *out = &s->writer[in_first];
-        writer_begin(out, maps, m, err);
+        writer_begin(out, maps, s->growth.left[i], m, err);
         const pass q = { &z->step[i], &in, out, s, err };
         if (!run(&q, p))
             return false;
+        s->growth.left[i] -= out->n;
     }
     return true;
 }

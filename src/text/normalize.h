@@ -37,8 +37,6 @@ typedef struct normalizer_step {
     const trie *user;    /* SENTENCEPIECE: what is left as it is, or NULL */
 } normalizer_step;
 
-#define MAX_STEP 32
-
 typedef struct normalizer {
     normalizer_step step[MAX_STEP];
     int n;
@@ -47,7 +45,8 @@ typedef struct normalizer {
 typedef struct normalize_scratch {
     writer writer[2], stage[2];
     unicode_text form;
-    regex_scratch *regex; /* lent */
+    growth growth;        /* begun by the caller, once for each text */
+    regex_scratch *regex; /* lent, and begun too */
 } normalize_scratch;
 
 /* Normalises p in place: it then lies in the scratch, or where it was if nothing had to change.

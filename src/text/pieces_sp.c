@@ -44,7 +44,7 @@ weft_status sp_vocab(tokenizer *t, uint64_t n, const uint8_t *type, piece_fn *te
             vocab_name(&t->vocab, i, s, length); /* text never becomes such a token by itself */
         t->special[i] = type[i] == PIECE_CONTROL || type[i] == PIECE_UNKNOWN;
     }
-    return WEFT_OK;
+    return check_tokens(t, err);
 }
 
 weft_status sp_added(tokenizer *t, const uint8_t *type, bool user, weft_error *err)
@@ -75,7 +75,7 @@ static weft_status trie_of(tokenizer *t, const sp_spec *s, bool user, trie *to, 
         if (s->type[i] == PIECE_USER || (!user && s->type[i] == PIECE_NORMAL))
             e[n++] = (trie_entry){ vocab_text(&t->vocab, i), t->vocab.length[i], i };
     t->has_user |= user && n > 0;
-    return trie_init(to, &t->store, e, n, err);
+    return pieces_trie(t, to, e, n, err);
 }
 
 static weft_status spellings(tokenizer *t, const sp_spec *s, uint32_t spell[256], weft_error *err)

@@ -1,4 +1,11 @@
-/* regex.c - PCRE2 behind a small door: memory counted, searches bounded, errors in sentences. */
+/* regex.c - PCRE2 behind a small door: memory counted, searches bounded, errors in sentences.
+ *
+ * PCRE2's own limit counts within one starting point, and a run of letters as one step: "a*b|a"
+ * looks through the rest of the text from every letter on and stays below it. So a pattern is
+ * compiled twice. A search begins with the fast one, on a window of a few hundred bytes; what it
+ * finds there, or finds not to be there, has cost little. Where it runs into the end of the window
+ * or passes a small limit, the other one goes on from there: it calls us at every item, and we
+ * count the items and how far it moved between them. All searches in one text draw on one budget. */
 #include "text/regex.h"
 
 #include "base/utf8.h"
@@ -8,13 +15,14 @@
 #include <pcre2.h>
 #include <string.h>
 
-/* Oniguruma gives up after as many retries. Both count within one starting point. */
-#define MATCH_LIMIT 10000000u
+/* Where a search is fast and not counted: bytes of text, and PCRE2's limit. */
+#define WINDOW      256
+#define MATCH_LIMIT 128u
 
 /* What a search may go back into is kept on a stack: a repeated class needs none of it, a repeated
  * group some dozens of bytes each time. It begins small and grows where a text wants it. */
 #define STACK_FIRST ((size_t)64 << 10)
-#define STACK_MOST  ((size_t)1 << 30)
+#define STACK_MOST  ((size_t)1 << 27)
 
 /* What search() returns when it has said why; no number of PCRE2's. */
 #define GAVE_UP (-10000)
@@ -29,8 +37,10 @@ typedef struct lender {
 struct regex {
     lender lender;
     pcre2_general_context *general;
-    pcre2_code *code;
-    size_t jit_bytes; /* charged; 0 where the interpreter runs */
+    pcre2_code *code;    /* the fast one */
+    pcre2_code *counted; /* calls count_step() */
+    bool from_start;     /* has \G: a search must not go on from another place */
+    size_t jit_bytes;    /* charged; 0 where the interpreter runs */
 };
 
 struct regex_scratch {
@@ -40,6 +50,8 @@ struct regex_scratch {
     pcre2_match_data *data;
     pcre2_jit_stack *stack;
     size_t stack_bytes; /* charged */
+    uint64_t steps;     /* left for this text */
+    size_t last;        /* where the counted search was a step ago */
 };
 
 static void *lend(size_t size, void *ud)
@@ -65,7 +77,8 @@ static weft_status say(weft_error *err, weft_status code, int pcre, const char *
     return weft_fail(err, code, "%s: %s", what, why);
 }
 
-static weft_status compile(regex *re, const char *translated, size_t n, weft_error *err)
+static weft_status compile(regex *re, const char *translated, size_t n, uint32_t counted,
+                           pcre2_code **code, weft_error *err)
 {
     pcre2_compile_context *how = pcre2_compile_context_create(re->general);
     if (!how)
@@ -73,11 +86,12 @@ static weft_status compile(regex *re, const char *translated, size_t n, weft_err
     pcre2_set_newline(how, PCRE2_NEWLINE_LF);
     int why = 0;
     PCRE2_SIZE at = 0;
-    re->code = pcre2_compile((PCRE2_SPTR)translated, n,
-                             PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
-                             &why, &at, how);
+    *code = pcre2_compile((PCRE2_SPTR)translated, n,
+                          PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C |
+                              counted,
+                          &why, &at, how);
     pcre2_compile_context_free(how);
-    if (re->code)
+    if (*code)
         return WEFT_OK;
     if (re->lender.refused)
         return WEFT_ENOMEM;
@@ -86,18 +100,30 @@ static weft_status compile(regex *re, const char *translated, size_t n, weft_err
 
 /* Machine code is taken from the system by PCRE2 itself, so it is charged once its size is known.
  * Where the system allows none, the interpreter finds the same matches. */
-static weft_status compile_jit(regex *re, weft_error *err)
+static weft_status compile_jit(regex *re, pcre2_code *code, uint32_t ways, weft_error *err)
 {
-    const int rc = pcre2_jit_compile(re->code, PCRE2_JIT_COMPLETE);
+    const int rc = pcre2_jit_compile(code, ways);
     if (rc != 0)
         return re->lender.refused ? WEFT_ENOMEM : WEFT_OK;
     size_t bytes = 0;
-    pcre2_pattern_info(re->code, PCRE2_INFO_JITSIZE, &bytes);
+    pcre2_pattern_info(code, PCRE2_INFO_JITSIZE, &bytes);
     if (!mem_charge(re->lender.mem, bytes))
         return weft_fail(err, WEFT_ELIMIT, "a pattern: %zu bytes of code pass the memory cap",
                          bytes);
-    re->jit_bytes = bytes;
+    re->jit_bytes += bytes;
     return WEFT_OK;
+}
+
+static weft_status compile_both(regex *re, const char *translated, size_t n, weft_error *err)
+{
+    weft_status status = compile(re, translated, n, 0, &re->code, err);
+    if (status == WEFT_OK)
+        status = compile(re, translated, n, PCRE2_AUTO_CALLOUT, &re->counted, err);
+    if (status == WEFT_OK)
+        status = compile_jit(re, re->code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD, err);
+    if (status == WEFT_OK)
+        status = compile_jit(re, re->counted, PCRE2_JIT_COMPLETE, err);
+    return status;
 }
 
 static regex *compile_all(const char *translated, size_t n, mem *m, weft_error *err)
@@ -107,8 +133,8 @@ static regex *compile_all(const char *translated, size_t n, mem *m, weft_error *
         return NULL;
     re->lender = (lender){ m, err, false };
     re->general = pcre2_general_context_create(lend, take_back, &re->lender);
-    if (!re->general || compile(re, translated, n, err) != WEFT_OK ||
-        compile_jit(re, err) != WEFT_OK) {
+    re->from_start = memmem(translated, n, "\\G", 2);
+    if (!re->general || compile_both(re, translated, n, err) != WEFT_OK) {
         regex_free(re);
         return NULL;
     }
@@ -132,6 +158,7 @@ void regex_free(regex *re)
         return;
     mem_uncharge(re->lender.mem, re->jit_bytes);
     pcre2_code_free(re->code);
+    pcre2_code_free(re->counted);
     pcre2_general_context_free(re->general);
     mem_free(re->lender.mem, re);
 }
@@ -160,6 +187,30 @@ static weft_status set_stack(regex_scratch *s, size_t bytes, weft_error *err)
     return WEFT_OK;
 }
 
+/* What one item costs: itself, and the way to it, forth or back. */
+static int count_step(pcre2_callout_block *at, void *ud)
+{
+    regex_scratch *s = ud;
+    const size_t here = at->current_position;
+    const uint64_t cost = 1 + (here > s->last ? here - s->last : s->last - here);
+    if (cost > s->steps)
+        return PCRE2_ERROR_CALLOUT;
+    s->steps -= cost;
+    s->last = here;
+    return 0;
+}
+
+void regex_begin(regex_scratch *s, size_t n)
+{
+    s->steps = REGEX_STEPS;
+    regex_add(s, n);
+}
+
+void regex_add(regex_scratch *s, size_t n)
+{
+    s->steps += (uint64_t)REGEX_STEPS_PER_BYTE * n; /* bounded: a text has less than 2^32 bytes */
+}
+
 regex_scratch *regex_scratch_new(mem *m, weft_error *err)
 {
     regex_scratch *s = mem_zalloc(m, 1, sizeof *s, "scratch of patterns", err);
@@ -176,7 +227,8 @@ regex_scratch *regex_scratch_new(mem *m, weft_error *err)
         return NULL;
     }
     s->lender.err = NULL;
-    pcre2_set_match_limit(s->match, MATCH_LIMIT);
+    pcre2_set_callout(s->match, count_step, s);
+    regex_begin(s, 0);
     return s;
 }
 
@@ -193,21 +245,73 @@ void regex_scratch_free(regex_scratch *s)
     mem_free(m, s);
 }
 
-/* PCRE2's answer, with as much stack as it takes. */
-static int search(const regex *re, regex_scratch *s, const char *text, size_t n, size_t from,
-                  weft_error *err)
+static int match(const regex *re, const pcre2_code *code, regex_scratch *s, const char *text,
+                 size_t n, size_t from, uint32_t ways, uint32_t limit)
 {
-    PCRE2_SPTR subject = (PCRE2_SPTR)text;
-    if (re->jit_bytes == 0)
-        return pcre2_match(re->code, subject, n, from, PCRE2_NO_UTF_CHECK, s->data, s->match);
+    pcre2_set_match_limit(s->match, limit);
+    return (re->jit_bytes == 0 ? pcre2_match : pcre2_jit_match)(
+        code, (PCRE2_SPTR)text, n, from, PCRE2_NO_UTF_CHECK | ways, s->data, s->match);
+}
+
+/* The end of a window, between two code points. */
+static size_t window_end(const char *text, size_t n, size_t from)
+{
+    if (n - from <= WINDOW)
+        return n;
+    size_t end = from + WINDOW;
+    while (((uint8_t)text[end] & 0xC0) == 0x80)
+        end--;
+    return end;
+}
+
+/* Window after window, until there is an answer or one that must be counted; *from is then where
+ * that one starts. What matches at the very end of a window has seen nothing of what follows. */
+static int search_windows(const regex *re, regex_scratch *s, const char *text, size_t n,
+                          size_t *from)
+{
+    const PCRE2_SIZE *span = pcre2_get_ovector_pointer(s->data);
     for (;;) {
-        const int rc = pcre2_jit_match(re->code, subject, n, from, PCRE2_NO_UTF_CHECK, s->data,
-                                       s->match);
+        const size_t end = window_end(text, n, *from);
+        const int rc = match(re, re->code, s, text, end, *from, end < n ? PCRE2_PARTIAL_HARD : 0,
+                             MATCH_LIMIT);
+        if (end < n && (rc == PCRE2_ERROR_NOMATCH || (rc >= 0 && span[0] == end))) {
+            *from = end;
+            continue;
+        }
+        if (rc == PCRE2_ERROR_PARTIAL && span[0] > *from)
+            *from = span[0];
+        return rc;
+    }
+}
+
+/* With as much stack as it takes. */
+static int search_counted(const regex *re, regex_scratch *s, const char *text, size_t n,
+                          size_t from, weft_error *err)
+{
+    for (;;) {
+        s->last = from;
+        const int rc = match(re, re->counted, s, text, n, from, 0, UINT32_MAX);
         if (rc != PCRE2_ERROR_JIT_STACKLIMIT || s->stack_bytes >= STACK_MOST)
             return rc;
         if (set_stack(s, s->stack_bytes > 0 ? s->stack_bytes * 4 : STACK_FIRST, err) != WEFT_OK)
             return GAVE_UP;
     }
+}
+
+static int search(const regex *re, regex_scratch *s, const char *text, size_t n, size_t from,
+                  weft_error *err)
+{
+    int rc = re->from_start ? PCRE2_ERROR_PARTIAL : search_windows(re, s, text, n, &from);
+    if (rc == PCRE2_ERROR_PARTIAL || rc == PCRE2_ERROR_MATCHLIMIT ||
+        rc == PCRE2_ERROR_JIT_STACKLIMIT)
+        rc = search_counted(re, s, text, n, from, err);
+    if (rc != PCRE2_ERROR_CALLOUT)
+        return rc;
+    weft_fail(err, WEFT_EUNSUPPORTED,
+              "a search for a pattern gave up: it takes more than %d steps for each byte of the "
+              "text and %d",
+              REGEX_STEPS_PER_BYTE, REGEX_STEPS);
+    return GAVE_UP;
 }
 
 int regex_find(const regex *re, regex_scratch *s, const char *text, size_t n, size_t from,
@@ -218,7 +322,7 @@ int regex_find(const regex *re, regex_scratch *s, const char *text, size_t n, si
         return 0;
     if (rc < 0) {
         if (rc != GAVE_UP)
-            say(err, WEFT_ELIMIT, rc, "a search for a pattern gave up");
+            say(err, WEFT_EUNSUPPORTED, rc, "a search for a pattern gave up");
         return -1;
     }
     const PCRE2_SIZE *span = pcre2_get_ovector_pointer(s->data);

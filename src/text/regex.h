@@ -21,12 +21,25 @@ typedef struct regex_scratch regex_scratch;
 regex *regex_new(const char *pattern, size_t length, mem *m, weft_error *err);
 void regex_free(regex *re);
 
+/* All searches in one text may take so many steps together. A step is an item of the pattern, or a
+ * byte on the way from one item to the next. */
+#define REGEX_STEPS          10000000
+#define REGEX_STEPS_PER_BYTE 100
+
 regex_scratch *regex_scratch_new(mem *m, weft_error *err);
+
+/* The searches that follow are in a text of n bytes. */
+void regex_begin(regex_scratch *s, size_t n);
+
+/* And in n more bytes of it. */
+void regex_add(regex_scratch *s, size_t n);
+
 void regex_scratch_free(regex_scratch *s);
 
 /* The leftmost match in text[0..n) that starts at or after `from`, where look-behind may see what
  * is before. Returns 1 and the match as [*start, *end), 0 if there is none, or a negative number
- * with err filled where the search gave up (WEFT_ELIMIT).
+ * with err filled where the search gave up (WEFT_EUNSUPPORTED) or wants
+ * more memory than there is.
  *
  * `text` is valid UTF-8 and `from` the first byte of a code point or n: the caller has checked,
  * once, so that finding all matches of a long text costs what its length costs. */

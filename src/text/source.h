@@ -80,7 +80,4 @@ weft_status sp_added(tokenizer *t, const uint8_t *type, bool user, weft_error *e
 /* WordPiece over the vocabulary that is there, with BERT's decoder and template for pairs. */
 weft_status bert_model(tokenizer *t, const uint8_t *type, weft_error *err);
 
-/* "<0x0A>" gives 10; -1 for anything else. */
-int byte_of_spelling(const char *text, size_t n);
-
 #endif

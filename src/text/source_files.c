@@ -118,7 +118,8 @@ static bool rank_line(const char *line, size_t n, char *to, size_t *length, uint
 typedef struct ranks {
     const uint8_t *data;
     size_t size;
-    uint32_t n;
+    uint32_t n; /* one more than the largest */
+    uint64_t count;
     uint64_t bytes;
 } ranks;
 
@@ -136,9 +137,10 @@ static weft_status measure_ranks(tokenizer *t, ranks *r, char *room, weft_error 
             return weft_fail(err, WEFT_EFORMAT, "%s: line %zu is not base64 and a rank", t->path,
                              line_number);
         r->n = rank >= r->n ? rank + 1 : r->n;
+        r->count++;
         r->bytes += length; /* bounded: by the file */
     }
-    return WEFT_OK;
+    return check_holes(t, r->n, r->count, err);
 }
 
 static weft_status fill_ranks(tokenizer *t, const ranks *r, char *room, weft_error *err)
@@ -151,7 +153,7 @@ static weft_status fill_ranks(tokenizer *t, const ranks *r, char *room, weft_err
             vocab_add(&t->vocab, rank, room, length) != VOCAB_OK)
             return weft_fail(err, WEFT_EFORMAT, "%s: rank %u or its bytes occur twice", t->path,
                              rank);
-    return WEFT_OK;
+    return check_tokens(t, err);
 }
 
 static weft_status tiktoken_specials(tokenizer *t, int which, weft_error *err)
@@ -299,7 +301,7 @@ weft_status bert_model(tokenizer *t, const uint8_t *type, weft_error *err)
     for (uint32_t i = 0; i < t->vocab.n; i++)
         if (!t->special[i] && t->vocab.length[i] > 0)
             e[n++] = (trie_entry){ vocab_text(&t->vocab, i), t->vocab.length[i], i };
-    weft_status status = trie_init(&m->trie, &t->store, e, n, err);
+    weft_status status = pieces_trie(t, &m->trie, e, n, err);
     if (status == WEFT_OK)
         status = sp_added(t, type, false, err);
     if (status == WEFT_OK)

@@ -196,7 +196,7 @@ static weft_status plain_vocab(gguf_vocab *g, weft_error *err)
         if (vocab_add(&t->vocab, i, g->text[i], g->length[i]) != VOCAB_OK)
             vocab_name(&t->vocab, i, g->text[i], g->length[i]); /* of equals the first is meant */
     }
-    return WEFT_OK;
+    return check_tokens(t, err);
 }
 
 static weft_status load_merges(gguf_vocab *g, weft_error *err)

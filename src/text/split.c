@@ -252,8 +252,16 @@ static bool by_length(const frame *f)
 static writer *fresh(const frame *f)
 {
     writer *w = &f->run->writer[f->at];
-    writer_begin(w, f->run->maps, f->run->mem, f->run->err);
+    writer_begin(w, f->run->maps, f->run->growth->left[f->at], f->run->mem, f->run->err);
     return w;
+}
+
+/* What has been written, unless that failed. */
+static bool written(const frame *f, const writer *w, piece *p)
+{
+    f->run->growth->left[f->at] -= w->failed ? 0 : w->n;
+    *p = writer_piece(w);
+    return !w->failed;
 }
 
 static bool starts_with(const piece *p, const char *text, size_t n)
@@ -278,9 +286,9 @@ static bool by_metaspace(const frame *f)
             writer_replace(w, s->text, s->text_length, p, end, end + 1);
         end += space != NULL;
     }
-    if (w->failed)
+    piece out;
+    if (!written(f, w, &out))
         return false;
-    const piece out = writer_piece(w);
     if (!s->cut)
         return step_from(f->run, f->at + 1, &out);
     const splitter by = { .kind = SPLIT_TEXT,
@@ -298,8 +306,8 @@ static bool by_prefix_space(const frame *f)
     writer *w = fresh(f);
     writer_replace(w, " ", 1, p, 0, 1);
     writer_copy(w, p, 0, p->n);
-    const piece out = writer_piece(w);
-    return !w->failed && step_from(f->run, f->at + 1, &out);
+    piece out;
+    return written(f, w, &out) && step_from(f->run, f->at + 1, &out);
 }
 
 static bool by_bytes(const frame *f)
@@ -307,8 +315,8 @@ static bool by_bytes(const frame *f)
     writer *w = fresh(f);
     for (size_t i = 0; i < f->in->n; i++)
         writer_point(w, byte_stand_in((uint8_t)f->in->s[i]), f->in, i, i + 1);
-    const piece out = writer_piece(w);
-    return !w->failed && step_from(f->run, f->at + 1, &out);
+    piece out;
+    return written(f, w, &out) && step_from(f->run, f->at + 1, &out);
 }
 
 static bool step_from(const split_run *run, int at, const piece *p)

@@ -69,6 +69,7 @@ typedef struct split_run {
     const splitters *steps;
     regex_scratch *regex;
     writer *writer; /* [steps->n] */
+    growth *growth; /* begun by the caller, once for each text */
     bool maps;
     mem *mem;
     split_fn *emit;

@@ -4,11 +4,13 @@
 
 #include <string.h>
 
-void writer_begin(writer *w, bool maps, mem *m, weft_error *err)
+void writer_begin(writer *w, bool maps, size_t most, mem *m, weft_error *err)
 {
     if (maps != w->maps)
-        w->room = 0; /* the rooms are kept, and measured again */
+        w->held = 0; /* the rooms are kept, and measured again */
     w->n = 0;
+    w->most = most;
+    w->room = w->held < most ? w->held : most;
     w->maps = maps;
     w->mem = m;
     w->err = err;
@@ -17,7 +19,15 @@ void writer_begin(writer *w, bool maps, mem *m, weft_error *err)
 
 void writer_grow(writer *w, size_t n)
 {
-    size_t room = w->room < 256 ? 256 : w->room;
+    if (n > w->most - w->n) {
+        weft_fail(
+            w->err, WEFT_EUNSUPPORTED,
+            "a step of the tokenizer grows a text far beyond its length; files with such steps "
+            "are not executed");
+        w->failed = true;
+        return;
+    }
+    size_t room = w->held < 256 ? 256 : w->held;
     while (room < w->n + n)
         room *= 2;
     char *s = scratch_grow(&w->s_room, room, w->mem, w->err);
@@ -30,8 +40,10 @@ void writer_grow(writer *w, size_t n)
         w->from = from ? from : w->from;
         w->to = to ? to : w->to;
     }
-    if (!w->failed)
-        w->room = room;
+    if (w->failed)
+        return;
+    w->held = room;
+    w->room = room < w->most ? room : w->most;
 }
 
 void writer_free(writer *w, mem *m)

@@ -43,18 +43,47 @@ static inline size_t piece_point(const piece *p, size_t at, uint32_t *point)
     return n + !n; /* a slip must not become an endless loop */
 }
 
+/* ---- how much a step may write --------------------------------------------------------------- */
+
+/* What a step makes of a text, all pieces of it together, has at most so many bytes for each byte of
+ * the text, and so many more. Nothing in Unicode reaches it: NFKC makes 33 bytes of the 3 of U+FDFA,
+ * and bytes as letters are twice as many. */
+#define GROWTH_TIMES 32
+#define GROWTH_MORE  65536
+
+/* A decoder sees one token. Over a vocabulary: GROWTH_MORE. */
+#define GROWTH_TOKEN_TIMES 8
+#define GROWTH_TOKEN_MORE  256
+
+#define MAX_STEP 32 /* normalizers, pre-tokenizers or decoders of a file */
+
+/* Bytes that each step may still write. */
+typedef struct growth {
+    size_t left[MAX_STEP];
+} growth;
+
+static inline void growth_begin(growth *g, int steps, size_t n, size_t times, size_t more)
+{
+    for (int i = 0; i < steps; i++)
+        g->left[i] = n > (SIZE_MAX - more) / times ? SIZE_MAX : n * times + more;
+}
+
+#define WRITER_FREE SIZE_MAX /* as much as there is memory */
+
 typedef struct writer {
     scratch s_room, from_room, to_room;
     char *s;
     uint32_t *from, *to;
-    size_t n, room;
-    bool maps; /* origins are wanted */
+    size_t n, room; /* room: at most `most` */
+    size_t held;    /* bytes that all rooms have */
+    size_t most;    /* more is an error */
+    bool maps;      /* origins are wanted */
     mem *mem;
     weft_error *err;
     bool failed; /* err is filled; what is put is dropped */
 } writer;
 
-void writer_begin(writer *w, bool maps, mem *m, weft_error *err);
+void writer_begin(writer *w, bool maps, size_t most, mem *m, weft_error *err);
 void writer_grow(writer *w, size_t n);
 void writer_free(writer *w, mem *m);
 

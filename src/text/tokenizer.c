@@ -88,6 +88,42 @@ void template_simple(tokenizer *t, uint32_t before, uint32_t after)
         m->slot[m->n++] = (slot){ SLOT_TOKEN, after, 0 };
 }
 
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+weft_status check_tokens(const tokenizer *t, weft_error *err)
+{
+    const vocab *v = &t->vocab;
+    for (uint32_t id = 0; id < v->n && v->longest > TOKEN_MOST; id++)
+        if (vocab_has(v, id) && v->length[id] > TOKEN_MOST)
+            return weft_fail(err, WEFT_EFORMAT,
+                             "%s: token %u has %u bytes; tokens of at most %d are read", t->path,
+                             id, v->length[id], TOKEN_MOST);
+    return WEFT_OK;
+}
+
+weft_status check_holes(const tokenizer *t, uint64_t n, uint64_t count, weft_error *err)
+{
+    if (n <= count * HOLES_TIMES + HOLES_MORE) /* bounded: by the file */
+        return WEFT_OK;
+    return weft_fail(
+        err, WEFT_EFORMAT,
+        "%s: ids up to %llu for %llu tokens; at most %d ids for each token and %d more "
+        "are read",
+        t->path, (unsigned long long)n - 1, (unsigned long long)count, HOLES_TIMES, HOLES_MORE);
+}
+
+weft_status pieces_trie(tokenizer *t, trie *to, const trie_entry *e, size_t n, weft_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (e[i].length > PIECE_MOST)
+            return weft_fail(
+                err, WEFT_EFORMAT,
+                "%s: piece %u has %u bytes; a model that looks for its pieces at every "
+                "place of a text has pieces of at most %d",
+                t->path, e[i].value, e[i].length, PIECE_MOST);
+    return trie_init(to, &t->store, e, n, err);
+}
+
 /* ---- the bytes of tokens --------------------------------------------------------------------- */
 
 /* False where the spelling has a letter that stands for no byte. */
@@ -131,8 +167,12 @@ weft_status bytes_from_stand_ins(tokenizer *t, weft_error *err)
 static weft_status bytes_from_decoder(tokenizer *t, weft_error *err)
 {
     decode_stream d;
+    weft_error why = { 0 };
     weft_status status = decode_begin(&d, t, true, &t->host->mem, err);
     scratch pool = { 0 };
+    if (status == WEFT_OK)
+        regex_begin(d.regex, t->vocab.used);
+    growth_begin(&d.growth, t->decoder.n, t->vocab.used, GROWTH_TOKEN_TIMES, GROWTH_MORE);
     uint32_t *end = arena_alloc(&t->store, (size_t)t->vocab.n * sizeof *end, err);
     size_t used = 0;
     if (!end)
@@ -140,8 +180,12 @@ static weft_status bytes_from_decoder(tokenizer *t, weft_error *err)
     for (uint32_t id = 0; id < t->vocab.n && status == WEFT_OK; id++) {
         piece p = { 0 };
         if (vocab_has(&t->vocab, id))
-            status = decode_token(&d, id, &p, err);
-        char *to = status == WEFT_OK ? scratch_grow(&pool, used + p.n, d.mem, err) : NULL;
+            status = decode_token(&d, id, &p, &why);
+        if (status != WEFT_OK) {
+            weft_fail(err, why.code, "%s: decoding token %u: %.300s", t->path, id, why.message);
+            break;
+        }
+        char *to = scratch_grow(&pool, used + p.n, d.mem, err);
         if (!to) {
             status = err->code;
             break;
@@ -170,15 +214,22 @@ int64_t tokenizer_piece(const tokenizer *t, uint32_t id, const char **bytes)
     return t->special[id] ? 0 : (int64_t)t->bytes.length[id];
 }
 
+/* Pieces for bytes are not found by their text: no text becomes one by itself. */
+static uint32_t find_byte(const tokenizer *t, const char *text, size_t length)
+{
+    const int byte = byte_of_spelling(text, length);
+    if (byte < 0 || (t->kind != MODEL_BPE && t->kind != MODEL_UNIGRAM))
+        return NO_ID;
+    return t->kind == MODEL_BPE ? t->bpe.spell[byte] : t->unigram.spell[byte];
+}
+
 uint32_t tokenizer_find(const tokenizer *t, const char *text, size_t length)
 {
     const vocab *names = t->unigram.names ? t->unigram.names : &t->vocab;
-    uint32_t id = vocab_find(names, text, length);
-    for (int i = 0; i < t->n_added; i++)
-        if (t->added[i].length == length && memcmp(t->added[i].content, text, length) == 0) {
-            id = t->added[i].id;
-            break;
-        }
+    const uint32_t which = vocab_find(&t->contents, text, length);
+    uint32_t id = which != NO_ID ? t->added[which].id : vocab_find(names, text, length);
+    if (id == NO_ID)
+        id = find_byte(t, text, length);
     return t->n_silent == 0 || tokenizer_has(t, id) ? id : NO_ID;
 }
 
@@ -189,13 +240,40 @@ static weft_status folded_text(tokenizer *t, normalize_scratch *s, added *a, tri
                                weft_error *err)
 {
     piece p = { .s = a->content, .n = a->length };
-    if (!normalize(&t->normalizer, s, &p, false, &t->host->mem, err))
-        return err->code;
+    weft_error why = { 0 };
+    if (!normalize(&t->normalizer, s, &p, false, &t->host->mem, &why))
+        return weft_fail(err, why.code, "%s: added token %u: %.300s", t->path, a->id, why.message);
     e->text = tokenizer_text(t, p.s, p.n, err);
     e->length = (uint32_t)p.n;
     a->folded = e->text;
     a->folded_length = p.n;
     return e->text ? WEFT_OK : WEFT_ENOMEM;
+}
+
+/* What tokens that are matched in normalised text are decoded to: as Hugging Face shows them. */
+static weft_status show_folded(tokenizer *t, weft_error *err)
+{
+    t->shown = arena_alloc(&t->store, (size_t)t->vocab.n * sizeof *t->shown, err);
+    if (!t->shown)
+        return WEFT_ENOMEM;
+    memset(t->shown, 0xFF, (size_t)t->vocab.n * sizeof *t->shown);
+    for (int i = 0; i < t->n_added; i++)
+        if (t->added[i].folded)
+            t->shown[t->added[i].id] = (uint32_t)i;
+    return WEFT_OK;
+}
+
+/* Where the loader has not done it while it read them. */
+static weft_status index_added(tokenizer *t, weft_error *err)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < t->n_added; i++)
+        bytes += t->added[i].length; /* bounded: by the vocabulary */
+    const weft_status status = vocab_init(&t->contents, &t->store, (uint64_t)t->n_added, bytes,
+                                          err);
+    for (int i = 0; i < t->n_added && status == WEFT_OK; i++)
+        vocab_add(&t->contents, (uint32_t)i, t->added[i].content, t->added[i].length);
+    return status;
 }
 
 static weft_status build_added(tokenizer *t, weft_error *err)
@@ -205,6 +283,9 @@ static weft_status build_added(tokenizer *t, weft_error *err)
     trie_entry *e = arena_alloc(&t->store, (size_t)t->n_added * 2 * sizeof *e, err);
     if (!e || !s.regex)
         status = err->code;
+    else
+        regex_begin(s.regex, t->contents.used);
+    growth_begin(&s.growth, t->normalizer.n, t->contents.used, GROWTH_TIMES, GROWTH_MORE);
     int n[2] = { 0, 0 };
     for (int i = 0; i < t->n_added && status == WEFT_OK; i++) {
         added *a = &t->added[i];
@@ -216,9 +297,12 @@ static weft_status build_added(tokenizer *t, weft_error *err)
     t->plain.n = n[0];
     t->folded.n = n[1];
     if (status == WEFT_OK)
-        status = trie_init(&t->plain.trie, &t->store, e, (size_t)n[0], err);
+        status = munch_init(&t->plain.munch, &t->store, e, (size_t)n[0], &t->host->mem, err);
     if (status == WEFT_OK)
-        status = trie_init(&t->folded.trie, &t->store, e + t->n_added, (size_t)n[1], err);
+        status = munch_init(&t->folded.munch, &t->store, e + t->n_added, (size_t)n[1],
+                            &t->host->mem, err);
+    if (status == WEFT_OK && n[1] > 0)
+        status = show_folded(t, err);
     normalize_scratch_free(&s, &t->host->mem);
     regex_scratch_free(s.regex);
     return status;
@@ -229,7 +313,9 @@ weft_status tokenizer_finish(tokenizer *t, weft_error *err)
     t->n_id = t->vocab.n - t->n_silent;
     if (t->single.n == 0)
         template_simple(t, NO_ID, NO_ID);
-    weft_status status = build_added(t, err);
+    weft_status status = t->contents.n == 0 ? index_added(t, err) : WEFT_OK;
+    if (status == WEFT_OK)
+        status = build_added(t, err);
     if (status == WEFT_OK && t->bytes.n == 0)
         status = bytes_from_decoder(t, err);
     return status;

@@ -11,9 +11,23 @@
 
 #include "base/host.h"
 #include "text/bpe.h"
+#include "text/munch.h"
 #include "text/split.h"
 #include "text/unigram.h"
 #include "text/wordpiece.h"
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+/* Bytes of a token. The longest known have 1024 (512 spaces of GPT-NeoX, as letters). */
+#define TOKEN_MOST 4096
+
+/* Bytes of a piece that is looked for at every place of a text: Unigram, WordPiece, user-defined
+ * ones. The longest known have 93. */
+#define PIECE_MOST 256
+
+/* Ids that a file may leave out: so many for each that it has, and so many more. */
+#define HOLES_TIMES 8
+#define HOLES_MORE  65536
 
 /* ---- added tokens ---------------------------------------------------------------------------- */
 
@@ -29,7 +43,7 @@ typedef struct added {
 } added;
 
 typedef struct added_set {
-    trie trie; /* of contents; the values number `added` */
+    munch munch; /* of contents; the values number `added` */
     int n;
 } added_set;
 
@@ -96,12 +110,13 @@ typedef struct tokenizer {
     vocab vocab; /* tokens as the file spells them */
     vocab bytes; /* the exact bytes of each, without a hash entry where text cannot give them */
     uint8_t *special;  /* [vocab.n] tokens that stand for no text */
-    uint8_t *is_byte;  /* [n_id] "<0x0A>" of SentencePiece, or NULL */
     uint32_t n_id;     /* ids are below this */
     uint32_t n_silent; /* pieces behind them that are no tokens: the unknown one stands for them */
 
     added *added;
     int n_added;
+    vocab contents;  /* of `added`, by their number; of equals the first is found */
+    uint32_t *shown; /* [vocab.n] which of `added` an id is decoded as, or NO_ID; NULL: none */
     added_set plain, folded; /* matched in the text as written, and in the normalised text */
 
     normalizer normalizer;
@@ -178,6 +193,7 @@ typedef struct decode_stream {
     bool space_due;   /* DECODE_SUFFIX: a space, if anything follows */
     size_t strip;     /* spaces still to be taken from the start */
     writer a, b, out; /* out: bytes not yet taken */
+    growth growth;    /* of the token */
     regex_scratch *regex;
     mem *mem;
 } decode_stream;
@@ -195,7 +211,8 @@ void decode_end(decode_stream *d);
 
 /* ---- for loaders ----------------------------------------------------------------------------- */
 
-/* The bytes of a token as the steps of the decoder leave them in the middle of a text. */
+/* The bytes of a token as the steps of the decoder leave them in the middle of a text. The caller
+ * has begun d->growth and d->regex. */
 weft_status decode_token(decode_stream *d, uint32_t id, piece *result, weft_error *err);
 
 /* Lower halves of a loader: memory, and what all loaders do at the end. */
@@ -203,6 +220,18 @@ weft_status tokenizer_begin(tokenizer *t, const char *path, const char *source, 
                             weft_error *err);
 weft_status tokenizer_finish(tokenizer *t, weft_error *err);
 void tokenizer_free(tokenizer *t);
+
+/* "<0x0A>" gives 10; -1 for anything else. */
+int byte_of_spelling(const char *text, size_t n);
+
+/* Of a vocabulary that is filled: no token is longer than TOKEN_MOST. */
+weft_status check_tokens(const tokenizer *t, weft_error *err);
+
+/* Before room is taken for n ids, `count` of which the file gives. */
+weft_status check_holes(const tokenizer *t, uint64_t n, uint64_t count, weft_error *err);
+
+/* A trie of pieces, none longer than PIECE_MOST. */
+weft_status pieces_trie(tokenizer *t, trie *to, const trie_entry *e, size_t n, weft_error *err);
 
 /* Copies text into the tokenizer's store. */
 const char *tokenizer_text(tokenizer *t, const char *text, size_t length, weft_error *err);

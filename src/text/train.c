@@ -40,6 +40,7 @@ typedef struct counter {
     words words;
     regex_scratch *regex;
     writer writer;
+    growth growth;
     normalize_scratch normal;
     weft_error err;
     bool failed;
@@ -84,11 +85,13 @@ static bool count_text(counter *k, const char *s, size_t n)
     piece p = { .s = s, .n = n };
     if (n == 0)
         return true;
+    regex_begin(k->regex, n);
+    growth_begin(&k->normal.growth, k->c->normalizer.n, n, GROWTH_TIMES, GROWTH_MORE);
+    growth_begin(&k->growth, k->c->splitters.n, n, GROWTH_TIMES, GROWTH_MORE);
     if (!normalize(&k->c->normalizer, &k->normal, &p, false, m, &k->err))
         return false;
-    const split_run run = {
-        &k->c->splitters, k->regex, &k->writer, false, m, count_word, k, &k->err
-    };
+    const split_run run = { &k->c->splitters, k->regex, &k->writer, &k->growth, false, m,
+                            count_word,       k,        &k->err };
     return p.n == 0 || split_text(&run, &p);
 }
 

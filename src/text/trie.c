@@ -7,7 +7,7 @@ static void link_edge(trie *t, uint32_t node, uint8_t byte, uint32_t child)
         return;
     }
     const uint32_t key = node << 8 | byte;
-    uint64_t i = hash_mix(key, 0) & t->mask;
+    uint64_t i = hash_number(&t->secret, key) & t->mask;
     while (t->edge[i].node != NO_ID)
         i = (i + 1) & t->mask;
     t->edge[i] = (trie_edge){ key, child };
@@ -15,7 +15,7 @@ static void link_edge(trie *t, uint32_t node, uint8_t byte, uint32_t child)
 
 weft_status trie_init(trie *t, arena *store, const trie_entry *entry, size_t n, weft_error *err)
 {
-    *t = (trie){ .n = 1 };
+    *t = (trie){ .n = 1, .secret = hash_secret_draw() };
     uint64_t bytes = 0;
     for (size_t i = 0; i < n; i++)
         bytes += entry[i].length; /* bounded: by the pool of a vocabulary */

@@ -14,6 +14,7 @@ typedef struct trie_edge {
 typedef struct trie {
     trie_edge *edge;
     uint64_t mask;
+    hash_secret secret;
     uint32_t n;          /* nodes */
     uint32_t first[256]; /* children of the root, 0 where there is none */
     uint32_t *value;     /* [n] NO_ID where no string ends */
@@ -36,7 +37,7 @@ static inline uint32_t trie_step(const trie *t, uint32_t from, uint8_t byte)
     if (from == 0)
         return t->first[byte];
     const uint32_t key = from << 8 | byte;
-    uint64_t i = hash_mix(key, 0) & t->mask;
+    uint64_t i = hash_number(&t->secret, key) & t->mask;
     while (t->edge[i].node != NO_ID) {
         if (t->edge[i].node == key)
             return t->edge[i].child;

@@ -21,6 +21,7 @@ weft_status vocab_init(vocab *v, arena *store, uint64_t n, uint64_t bytes, weft_
         return WEFT_ENOMEM;
     memset(v->length, 0xFF, n * sizeof *v->length);
     memset(v->slot, 0xFF, slots * sizeof *v->slot);
+    v->secret = hash_secret_draw();
     v->room = bytes;
     v->mask = slots - 1;
     v->n = (uint32_t)n;
@@ -30,7 +31,7 @@ weft_status vocab_init(vocab *v, arena *store, uint64_t n, uint64_t bytes, weft_
 /* The slot of a text, or the free one where it would be. */
 static uint64_t slot_of(const vocab *v, const char *text, size_t length)
 {
-    uint64_t i = hash_bytes(text, length) & v->mask;
+    uint64_t i = hash_text(&v->secret, text, length) & v->mask;
     for (; v->slot[i] != NO_ID; i = (i + 1) & v->mask) {
         const uint32_t id = v->slot[i];
         if (v->length[id] == length && memcmp(vocab_text(v, id), text, length) == 0)

@@ -14,6 +14,7 @@ typedef struct vocab {
     uint32_t *at, *length; /* [n] of the pool; length NO_ID where there is no such token */
     uint32_t *slot;        /* ids by hash; NO_ID where free */
     uint64_t mask;
+    hash_secret secret;
     uint32_t n;     /* one more than the largest id */
     uint32_t count; /* strings */
     uint32_t longest;

@@ -6,7 +6,7 @@
 /* The slot that holds s, or the one it would go into. */
 static word *find(const words *w, const char *s, size_t n)
 {
-    for (uint64_t i = hash_bytes(s, n) & (w->size - 1);; i = (i + 1) & (w->size - 1)) {
+    for (uint64_t i = hash_text(&w->secret, s, n) & (w->size - 1);; i = (i + 1) & (w->size - 1)) {
         word *slot = &w->slot[i];
         if (slot->n == 0 || (slot->n == n && memcmp(w->text + slot->at, s, n) == 0))
             return slot;
@@ -23,6 +23,7 @@ static bool rehash(words *w, weft_error *err)
         return false;
     w->slot = slot;
     w->size = size;
+    w->secret = hash_secret_draw();
     for (uint64_t i = 0; i < old.size; i++)
         if (old.slot[i].n > 0)
             *find(w, w->text + old.slot[i].at, old.slot[i].n) = old.slot[i];

@@ -2,6 +2,7 @@
 #ifndef WEFT_TEXT_WORDS_H
 #define WEFT_TEXT_WORDS_H
 
+#include "text/hash.h"
 #include "text/scratch.h"
 
 typedef struct word {
@@ -17,6 +18,7 @@ typedef struct words {
     word *slot;
     uint64_t size; /* slots, a power of two or 0 */
     uint64_t n;    /* words */
+    hash_secret secret;
     mem *mem;
 } words;
 

@@ -84,7 +84,7 @@ static weft_status decode_ids(const tokenizer *t, const encoding *k, host *h, we
     if (status == WEFT_OK)
         decode_flush(&d, &bytes, &n);
     decode_end(&d);
-    return status;
+    return status == WEFT_EUNSUPPORTED ? WEFT_OK : status; /* a step that made too much */
 }
 
 static weft_status use(const tokenizer *t, const char *text, size_t n, host *h, const char **wrong,
@@ -98,8 +98,9 @@ static weft_status use(const tokenizer *t, const char *text, size_t n, host *h, 
         };
         encoding k;
         status = encoder_encode(e, text, n, NULL, 0, &o, &k, err);
-        if (status == WEFT_EINVAL || status == WEFT_ELIMIT || status == WEFT_EFORMAT) {
-            status = WEFT_OK; /* no token for what is unknown; a pattern that took too long */
+        if (status == WEFT_EINVAL || status == WEFT_ELIMIT || status == WEFT_EFORMAT ||
+            status == WEFT_EUNSUPPORTED) {
+            status = WEFT_OK; /* no token for what is unknown; a step that took or made too much */
             continue;
         }
         if (status == WEFT_OK)

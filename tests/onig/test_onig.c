@@ -87,6 +87,7 @@ static bool our_next(const pair *p, regex_walk *w, const char *text, size_t n, s
                      size_t *end)
 {
     weft_error err = { 0 };
+    regex_begin(scratch, n);
     const int rc = regex_next(p->ours, scratch, w, text, n, start, end, &err);
     if (rc < 0)
         fail_msg("%s", err.message);

@@ -292,8 +292,8 @@ static void a_search_gives_up(void **state)
     size_t start, end;
     memset(text, 'a', sizeof text);
     assert_true(regex_find(re, s, text, sizeof text, 0, &start, &end, &err) < 0);
-    assert_int_equal(err.code, WEFT_ELIMIT);
-    assert_non_null(strstr(err.message, "match limit"));
+    assert_int_equal(err.code, WEFT_EUNSUPPORTED);
+    assert_non_null(strstr(err.message, "steps for each byte of the text"));
     text[63] = 'b'; /* and the scratch is still good */
     assert_int_equal(regex_find(re, s, text, sizeof text, 0, &start, &end, &err), 1);
     assert_int_equal(end, 64);
@@ -337,6 +337,7 @@ static double seconds_for(const regex *re, regex_scratch *s, const char *text, s
     weft_error err = { 0 };
     size_t start, end;
     int rc;
+    regex_begin(s, n);
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &a);
     while ((rc = regex_next(re, s, &w, text, n, &start, &end, &err)) == 1) {}
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &b);

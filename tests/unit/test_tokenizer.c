@@ -493,7 +493,7 @@ static void wrong_places(void **state)
                            "{" MODEL ",\"added_tokens\":[{\"id\":2,\"content\":\"");
     memset(json + n, 'x', 65537);
     strcpy(json + n + 65537, "\"}]}");
-    refused(json, WEFT_EFORMAT, "added_tokens[0].content is not text of 1 to 65536 bytes");
+    refused(json, WEFT_EFORMAT, "added_tokens[0].content is not text of 1 to 4096 bytes");
 }
 
 /* ---- every field with a value of every type -------------------------------------------------- */

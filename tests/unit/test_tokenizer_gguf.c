@@ -328,7 +328,11 @@ static void ways_of_splitting(void **state)
         if (pre_apply(&t, ways[i].name, &err) != WEFT_OK)
             fail_msg("%s", err.message);
         regex_scratch *room = regex_scratch_new(&h.mem, &err);
-        const split_run run = { &t.splitters, room, writers, false, &h.mem, note, list, &err };
+        growth grown;
+        growth_begin(&grown, t.splitters.n, sizeof text, GROWTH_TIMES, GROWTH_MORE);
+        const split_run run = {
+            &t.splitters, room, writers, &grown, false, &h.mem, note, list, &err
+        };
         assert_true(split_text(&run, &(piece){ .s = text, .n = sizeof text - 1 }));
         if (strcmp(list, ways[i].cut) != 0)
             fail_msg("%s: cut \"%s\", expected \"%s\"", ways[i].name, list, ways[i].cut);
@@ -422,9 +426,17 @@ static void cut_by_hand(void **state)
                 strcat(s, parts[(x >> 20) % (sizeof parts / sizeof *parts)]);
             } while (strlen(s) < 48 && x % 16);
             for (int k = 0; k < 2; k++) {
-                const split_run run = {
-                    k ? &slow : &t.splitters, room, writers, false, &h.mem, note, cut[k], &err
-                };
+                growth grown;
+                growth_begin(&grown, slow.n, sizeof s, GROWTH_TIMES, GROWTH_MORE);
+                const split_run run = { k ? &slow : &t.splitters,
+                                        room,
+                                        writers,
+                                        &grown,
+                                        false,
+                                        &h.mem,
+                                        note,
+                                        cut[k],
+                                        &err };
                 assert_true(split_text(&run, &(piece){ .s = s, .n = strlen(s) }));
             }
             if (strcmp(cut[0], cut[1]) != 0)
