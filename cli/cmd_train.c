@@ -511,6 +511,12 @@ static bool show_reading(void *ud, uint64_t done, uint64_t total)
     return !cli_interrupted();
 }
 
+static bool go_on(void *ud)
+{
+    (void)ud;
+    return !cli_interrupted();
+}
+
 static int check(const command *c)
 {
     if (data.n == 0)
@@ -544,6 +550,7 @@ static int train_main(void)
     fill(&o);
     fill_over(&o);
     o.reading = show_reading;
+    o.waiting = go_on;
     cli_catch_interrupt();
     cli_progress_begin("reading", NULL);
     code = check_data || save_ids ? cli_check_data(&o, check_data ? show_data : 0, save_ids)
