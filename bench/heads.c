@@ -117,7 +117,9 @@ static void measure(way *w, const char *directory, host *h, const int32_t *ids)
     o.kv = dtype_by_name(kv_name);
     buffer_begin(&config, &h->mem, &err);
     put_config(&config, w);
-    bench_check(fresh_write(directory, (const char *)config.at, config.n, NULL, 1, h, &err), &err);
+    bench_check(fresh_write(directory, (const char *)config.at, config.n,
+                            &(fresh_source){ .seed = 1 }, h, &err),
+                &err);
     buffer_end(&config);
     bench_check(model_open(&m, directory, WEFT_LOAD_COPY, h, &err), &err);
     bench_check(engine_resolve(&m, &o, &err), &err);

@@ -444,6 +444,12 @@ static bool show_reading(void *ud, uint64_t done, uint64_t total)
     return !cli_interrupted();
 }
 
+static bool go_on(void *ud)
+{
+    (void)ud;
+    return !cli_interrupted();
+}
+
 static int check(const command *c)
 {
     if (data.n == 0)
@@ -477,6 +483,7 @@ static int train_main(void)
     fill(&o);
     fill_over(&o);
     o.reading = show_reading;
+    o.waiting = go_on;
     cli_catch_interrupt();
     signal(SIGPIPE, SIG_IGN); /* hours of training do not end with the terminal or `| head` */
     cli_progress_begin("reading", NULL);

@@ -964,6 +964,9 @@ typedef struct weft_train_progress {
  * be freed before the function returns. False: stop, with a checkpoint. */
 typedef bool weft_train_fn(void *ud, const weft_train_progress *progress, weft_model *model);
 
+/* Asked ten times a second or more often while a run has no progress to tell: false stops. */
+typedef bool weft_wait_fn(void *ud);
+
 /* What an encoder-decoder learns. By data: pairs where documents have two parts (TSV, or JSONL with
  * prompt and completion); otherwise spans where the vocabulary has <extra_id_0>, and infilling where
  * it has <mask>. */
@@ -1043,6 +1046,8 @@ typedef struct weft_train_options {
                             "-" is passed over */
     const char *validation_data; /* a file that is kept apart, instead of a share; or NULL */
     weft_budget *budget;         /* counted there too, or NULL */
+    weft_wait_fn *waiting; /* while a new model is written, and before the first step; or NULL */
+    void *waiting_ud;
 } weft_train_options;
 
 /* What is sensible for a small model; struct_size is set, and should be sizeof(weft_train_options). */

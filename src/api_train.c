@@ -133,6 +133,23 @@ static schedule schedule_of(const weft_train_options *o, bool fresh)
                        .n_decay = o->n_decay >= 0 ? o->n_decay : n / 5 };
 }
 
+learner_options learner_of(const weft_train_options *o, int n_thread)
+{
+    return (learner_options){ .n_thread = n_thread,
+                              .recompute = o->recompute,
+                              .bf16 = o->bf16,
+                              .dropout = (real)o->dropout,
+                              .smoothing = (real)o->smoothing,
+                              .adamw = { o->beta1, o->beta2, o->eps, o->weight_decay, o->clip },
+                              .frozen = o->frozen,
+                              .n_frozen = o->n_frozen };
+}
+
+int64_t rows_of(const weft_train_options *o, int64_t n_ctx)
+{
+    return o->n_ctx ? o->n_ctx : n_ctx < 1024 ? n_ctx : 1024;
+}
+
 /* ---- a run ----------------------------------------------------------------------------------- */
 
 /* What a run is made of; zeroed where it has not come so far. */
@@ -265,9 +282,7 @@ weft_status data_of(const weft_train_options *o, const tokenizer *t, const learn
                                       .load = o->load,
                                       .progress = o->reading,
                                       .progress_ud = o->reading_ud },
-                          .n_ctx = o->n_ctx           ? o->n_ctx
-                                   : of->n_ctx < 1024 ? of->n_ctx
-                                                      : 1024,
+                          .n_ctx = rows_of(o, of->n_ctx),
                           .pairing = pairing_of(o, t, of),
                           .validation = o->validation,
                           .mask_id = of->task == WEFT_TASK_FILL ? mask_of(t) : 0 };
@@ -360,6 +375,12 @@ static bool tell(void *ud, const trainer_report *r)
     return !t->o->progress || t->o->progress(t->o->progress_ud, &p, t->model);
 }
 
+static bool go_on(void *ud)
+{
+    const weft_train_options *o = ((training *)ud)->o;
+    return o->waiting(o->waiting_ud);
+}
+
 /* How fast the machine could be: for the share of it that training gets. */
 static weft_status measure(training *t, int n_thread, weft_error *err)
 {
@@ -402,14 +423,7 @@ static weft_status prepare(training *t, const char *from, bool made, const check
     const weft_train_options *o = t->o;
     const int n_thread = o->threads ? o->threads : cpu_count();
     const trainer_options inner = {
-        .learner = { .n_thread = n_thread,
-                     .recompute = o->recompute,
-                     .bf16 = o->bf16,
-                     .dropout = (real)o->dropout,
-                     .smoothing = (real)o->smoothing,
-                     .adamw = { o->beta1, o->beta2, o->eps, o->weight_decay, o->clip },
-                     .frozen = o->frozen,
-                     .n_frozen = o->n_frozen },
+        .learner = learner_of(o, n_thread),
         .schedule = schedule_of(o, !o->model),
         .n_sample = o->n_sample,
         .n_part = o->n_part,
@@ -421,6 +435,7 @@ static weft_status prepare(training *t, const char *from, bool made, const check
         .run = o->out,
         .keep = o->keep,
         .tell = tell,
+        .waiting = o->waiting ? go_on : NULL,
         .ud = t,
     };
     weft_status status = open_model(t, from, err);
@@ -511,8 +526,7 @@ static weft_status find_start(const weft_train_options *o, checkpoint *c, const 
     status = refuse_model(o->out, h, err);
     if (status != WEFT_OK)
         return status;
-    *made = true;
-    return o->model ? begin_headed(o, fresh, made, h, err) : begin_fresh(o, fresh, h, err);
+    return o->model ? begin_headed(o, fresh, made, h, err) : begin_fresh(o, fresh, made, h, err);
 }
 
 weft_status weft_train(const weft_train_options *options, weft_train_info *info, weft_error *err)
@@ -544,6 +558,9 @@ weft_status weft_train(const weft_train_options *options, weft_train_info *info,
     const char *from = *c.path ? c.path : made ? fresh : o.model;
     if (status == WEFT_OK)
         status = train(&o, from, made, &c, info, err);
+    if (status != WEFT_OK &&
+        made) /* nothing stays of a run that fails before its first checkpoint */
+        checkpoint_remove(fresh, &h);
     checkpoint_free(&c);
     run_lock_drop(&lock);
     return status == WEFT_OK ? WEFT_OK : err->code; /* memory that is refused has two codes */

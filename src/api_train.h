@@ -7,6 +7,7 @@
 #include "train/data.h"
 #include "train/fresh.h"
 #include "train/labelled.h"
+#include "train/learner.h"
 
 weft_status take_train_options(weft_train_options *to, const weft_train_options *from,
                                weft_error *err);
@@ -16,8 +17,10 @@ weft_status learn_tokenizer(trained *made, train_options *t, const weft_train_op
                             weft_error *err);
 
 /* Makes a model that has learned nothing, in a directory of its own inside the run's, where it may
- * break off at any time: what an earlier one has left is no obstacle. */
-weft_status begin_fresh(const weft_train_options *o, const char *in, host *h, weft_error *err);
+ * break off at any time: what an earlier one has left is no obstacle. What training it will take must
+ * fit under the cap before it is written. *made: there is something in the directory now. */
+weft_status begin_fresh(const weft_train_options *o, const char *in, bool *made, host *h,
+                        weft_error *err);
 
 /* The shape of a new model that was asked for, but for its vocabulary. */
 weft_status shape_of(const weft_train_options *o, fresh_shape *s, weft_error *err);
@@ -52,6 +55,10 @@ typedef struct learned {
 } learned;
 
 learned learned_of(const model *m);
+
+/* How a run learns; and rows of its samples, where the model has n_ctx positions. */
+learner_options learner_of(const weft_train_options *o, int n_thread);
+int64_t rows_of(const weft_train_options *o, int64_t n_ctx);
 
 /* How such a model reads the data. Tasks that texts alone do not teach are refused. */
 weft_status data_of(const weft_train_options *o, const tokenizer *t, const learned *of,

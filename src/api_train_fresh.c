@@ -1,6 +1,7 @@
 /* api_train_fresh.c - what a run begins with that has nothing, or not all it needs: a tokenizer learned
  * from its data, a model that has learned nothing, a head that has not. */
 #include "api_train.h"
+#include "base/cpu.h"
 #include "base/utf8.h"
 #include "text/source.h"
 #include "train/checkpoint.h"
@@ -127,15 +128,102 @@ weft_status shape_of(const weft_train_options *o, fresh_shape *s, weft_error *er
     return fresh_resolve(o->preset ? fresh_preset(o->preset) : NULL, &over, s, err);
 }
 
+/* ---- what will be taken ---------------------------------------------------------------------- */
+
+/* Who makes a model. */
+typedef struct maker {
+    const weft_train_options *o;
+    host *host;
+} maker;
+
+/* The largest batch of a run with this model, whose data nobody has read yet. */
+static weft_status room_of(batch *b, dataset *d, const weft_train_options *o, const model *m,
+                           pictures *seen, host *h, weft_error *err)
+{
+    const bool sees = m->image.channels > 0;
+    *d = (dataset){ .n_ctx = sees ? m->n_ctx : rows_of(o, m->n_ctx),
+                    .d_feature = m->d_feature,
+                    .pictures = sees ? seen : NULL,
+                    .make = m->n_layer_src > 0 ? &rows_paired : &rows_next,
+                    .corpus = { .host = h },
+                    .train = { .most_seq = 1 } };
+    return data_room(b, d, o->n_sample, err);
+}
+
+/* Is there memory for training it? Only asked for here: others take it, later. */
+static weft_status check_size(void *ud, model *m, weft_error *err)
+{
+    const maker *by = ud;
+    const weft_train_options *o = by->o;
+    const learner_options l = learner_of(o, o->threads ? o->threads : cpu_count());
+    pictures none;
+    dataset d;
+    batch b;
+    uint64_t bytes;
+    weft_status status = room_of(&b, &d, o, m, &none, by->host, err);
+    if (status != WEFT_OK)
+        return status;
+    status = learner_size(m, &l, &b, &bytes, err);
+    if (status == WEFT_OK)
+        status = mem_reserve(&by->host->mem, bytes, "training a model of this size", err);
+    if (status == WEFT_OK)
+        mem_uncharge(&by->host->mem, bytes);
+    data_room_free(&b, &d);
+    return status;
+}
+
+static bool go_on(void *ud)
+{
+    const weft_train_options *o = ((const maker *)ud)->o;
+    return o->waiting(o->waiting_ud);
+}
+
+static fresh_source source_of(maker *by)
+{
+    return (fresh_source){
+        .seed = by->o->seed, .check = check_size, .waiting = by->o->waiting ? go_on : NULL, .ud = by
+    };
+}
+
+/* Could it be trained if it had no more than the special tokens? A tokenizer takes its time, and
+ * need not be made for a model that is too large without a vocabulary. */
+static weft_status check_shape(const weft_train_options *o, const fresh_shape *s, host *h,
+                               weft_error *err)
+{
+    int n_special;
+    model m;
+    buffer config;
+    maker by = { o, h };
+    fresh_shape least = *s;
+    fresh_special(s->arch, &n_special);
+    least.n_vocab = n_special + 1;
+    least.eos_id = -1;
+    buffer_begin(&config, &h->mem, err);
+    fresh_config(&config, &least);
+    weft_status status = config.failed
+                             ? err->code
+                             : model_design(&m, (const char *)config.at, config.n, h, err);
+    buffer_end(&config);
+    if (status != WEFT_OK)
+        return status;
+    status = check_size(&by, &m, err);
+    model_close(&m);
+    return status;
+}
+
+/* ---- the model ------------------------------------------------------------------------------- */
+
 static weft_status write_fresh(const weft_train_options *o, const char *in, const fresh_shape *s,
                                host *h, weft_error *err)
 {
     buffer config;
+    maker by = { o, h };
+    const fresh_source from = source_of(&by);
     buffer_begin(&config, &h->mem, err);
     fresh_config(&config, s);
     const weft_status status = config.failed ? WEFT_ENOMEM
                                              : fresh_write(in, (const char *)config.at, config.n,
-                                                           NULL, o->seed, h, err);
+                                                           &from, h, err);
     buffer_end(&config);
     return status;
 }
@@ -179,8 +267,8 @@ static weft_status write_preprocessor(const char *in, const fresh_shape *s, host
 }
 
 /* As begin_fresh, where the data is pictures. */
-static weft_status begin_fresh_pictures(const weft_train_options *o, const char *in, host *h,
-                                        weft_error *err)
+static weft_status begin_fresh_pictures(const weft_train_options *o, const char *in, bool *made,
+                                        host *h, weft_error *err)
 {
     fresh_shape shape;
     pictures p;
@@ -196,7 +284,10 @@ static weft_status begin_fresh_pictures(const weft_train_options *o, const char 
     if (status != WEFT_OK)
         return status;
     shape_pictures(o, &p, &shape);
-    status = make_directory(o->out, h, err);
+    status = check_shape(&seeing, &shape, h, err);
+    *made = status == WEFT_OK;
+    if (status == WEFT_OK)
+        status = make_directory(o->out, h, err);
     if (status == WEFT_OK)
         status = make_directory(in, h, err);
     if (status == WEFT_OK)
@@ -207,13 +298,14 @@ static weft_status begin_fresh_pictures(const weft_train_options *o, const char 
     return status;
 }
 
-weft_status begin_fresh(const weft_train_options *o, const char *in, host *h, weft_error *err)
+weft_status begin_fresh(const weft_train_options *o, const char *in, bool *made, host *h,
+                        weft_error *err)
 {
     tokenizer t;
     fresh_shape shape;
     run_labels l;
     if (pictures_are_here(o->data[0], h))
-        return begin_fresh_pictures(o, in, h, err);
+        return begin_fresh_pictures(o, in, made, h, err);
     if (o->arch && strcmp(o->arch, sees) == 0)
         return weft_fail(err, WEFT_EINVAL,
                          "%s: no pictures; a %s learns from a directory of them, or from IDX files",
@@ -222,6 +314,12 @@ weft_status begin_fresh(const weft_train_options *o, const char *in, host *h, we
         return err->code;
     checkpoint_remove(in, h);
     weft_status status = take_labels(&l, o, NULL, h, err);
+    if (status != WEFT_OK)
+        return status;
+    shape.label = l.set.name;
+    shape.n_label = l.set.n;
+    status = check_shape(o, &shape, h, err);
+    *made = status == WEFT_OK;
     if (status == WEFT_OK)
         status = make_directory(o->out, h, err);
     if (status == WEFT_OK)
@@ -233,8 +331,6 @@ weft_status begin_fresh(const weft_train_options *o, const char *in, host *h, we
     if (status == WEFT_OK) {
         shape.n_vocab = (int64_t)t.n_id;
         shape.eos_id = t.eos;
-        shape.label = l.set.name;
-        shape.n_label = l.set.n;
         tokenizer_free(&t);
         status = write_fresh(o, in, &shape, h, err);
     }
@@ -260,10 +356,12 @@ weft_status begin_headed(const weft_train_options *o, const char *in, bool *made
     *made = l.used;
     if (!l.used)
         return status;
+    maker by = { o, h };
+    const fresh_source from = source_of(&by);
     checkpoint_remove(in, h);
     status = make_directory(o->out, h, err);
     if (status == WEFT_OK)
-        status = headed_write(in, o->model, l.set.name, l.set.n, o->seed, o->load, h, err);
+        status = headed_write(in, o->model, l.set.name, l.set.n, &from, o->load, h, err);
     drop_labels(&l);
     return status;
 }

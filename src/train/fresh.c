@@ -378,8 +378,21 @@ double fresh_number(const model *m, const tensor *w, uint64_t seed, int64_t r, i
 typedef struct numbers {
     const model *m;    /* that is designed, */
     const model *base; /* that has some of its weights; or NULL */
-    uint64_t seed;     /* of the others */
+    const fresh_source *from;
+    int64_t n_since; /* numbers since the caller was asked whether to go on */
 } numbers;
+
+/* A normal number takes about 50 ns, so the caller is asked every few milliseconds. */
+#define ASK_EVERY (1 << 17)
+
+static bool goes_on(numbers *n, int64_t more)
+{
+    n->n_since += more;
+    if (n->n_since < ASK_EVERY || !n->from->waiting)
+        return true;
+    n->n_since = 0;
+    return n->from->waiting(n->from->ud);
+}
 
 static bool same_shape(const tensor *w, int n_dim, const int64_t *shape)
 {
@@ -428,8 +441,8 @@ static float known_number(const void *from, const dtype *type, int64_t i)
     return (float)x;
 }
 
-/* Row by row, in the order of the file, which has some matrices turned over. */
-static void put_numbers(safetensors_writer *w, const numbers *n, int64_t i, float *room)
+/* Row by row, in the order of the file, which has some matrices turned over. False: it was stopped. */
+static bool put_numbers(safetensors_writer *w, numbers *n, int64_t i, float *room)
 {
     const tensor *t = n->m->param[i];
     const bool flip = n->m->origin[i].flip;
@@ -438,13 +451,16 @@ static void put_numbers(safetensors_writer *w, const numbers *n, int64_t i, floa
     const dtype *type;
     const void *known = known_numbers(n, i, &type);
     for (int64_t r = 0; r < n_row; r++) {
+        if (!goes_on(n, n_col))
+            return false;
         for (int64_t c = 0; c < n_col; c++) {
             const int64_t y = flip ? c : r, x = flip ? r : c;
             room[c] = known ? known_number(known, type, y * C + x)
-                            : (float)fresh_number(n->m, t, n->seed, y, x);
+                            : (float)fresh_number(n->m, t, n->from->seed, y, x);
         }
         safetensors_writer_data(w, room, (size_t)n_col * sizeof *room);
     }
+    return true;
 }
 
 static int64_t longest_row(const model *m)
@@ -456,7 +472,7 @@ static int64_t longest_row(const model *m)
     return n;
 }
 
-static void put_weights(save *to, const char *path, const numbers *n, float *room)
+static void put_weights(save *to, const char *path, numbers *n, float *room)
 {
     safetensors_writer w;
     const model *m = n->m;
@@ -467,13 +483,14 @@ static void put_weights(save *to, const char *path, const numbers *n, float *roo
         safetensors_add(&w, m->origin[i].hf, &dtype_f32, n_dim, shape);
     }
     safetensors_writer_head(&w, path);
-    for (int64_t i = 0; i < m->n_param; i++)
-        put_numbers(&w, n, i, room);
+    for (int64_t i = 0; i < m->n_param && to->status == WEFT_OK; i++)
+        if (!put_numbers(&w, n, i, room))
+            save_fail(to, WEFT_ESTOPPED, "%s: stopped while it was written", path);
     safetensors_writer_end(&w);
 }
 
-weft_status fresh_write(const char *directory, const char *config, size_t length, const model *base,
-                        uint64_t seed, host *h, weft_error *err)
+weft_status fresh_write(const char *directory, const char *config, size_t length,
+                        const fresh_source *from, host *h, weft_error *err)
 {
     model m;
     save s;
@@ -481,16 +498,20 @@ weft_status fresh_write(const char *directory, const char *config, size_t length
     weft_status status = model_design(&m, config, length, h, err);
     if (status != WEFT_OK)
         return status;
-    float *room = mem_zalloc(&h->mem, (size_t)longest_row(&m), sizeof *room, "a row", err);
+    if (from->check)
+        status = from->check(from->ud, &m, err);
+    float *room = status == WEFT_OK
+                      ? mem_zalloc(&h->mem, (size_t)longest_row(&m), sizeof *room, "a row", err)
+                      : NULL;
     if (!room) {
         model_close(&m);
-        return WEFT_ENOMEM;
+        return err->code;
     }
     save_begin(&s, h, err);
     save_directory(&s, directory);
     if (!path_join(path, sizeof path, directory, "model.safetensors"))
         save_fail(&s, WEFT_EINVAL, "%.200s...: the path is too long", directory);
-    put_weights(&s, path, &(numbers){ &m, base, seed }, room);
+    put_weights(&s, path, &(numbers){ &m, from->base, from, 0 }, room);
     snprintf(path, sizeof path, "%.4000s/config.json", directory);
     save_file(&s, path);
     save_put(&s, config, length);

@@ -58,9 +58,20 @@ void fresh_labels(buffer *b, const char *const *label, int64_t n);
 /* What the number at [row, col] of a weight is at first. */
 double fresh_number(const model *m, const tensor *w, uint64_t seed, int64_t row, int64_t col);
 
-/* Writes config.json and model.safetensors into the directory, which is made if need be. Weights that
- * `base`, a model with its weights or NULL, has too are as they are there. */
-weft_status fresh_write(const char *directory, const char *config, size_t length, const model *base,
-                        uint64_t seed, host *h, weft_error *err);
+typedef struct fresh_source {
+    uint64_t seed;     /* of random numbers */
+    const model *base; /* with weights, which are taken where the new model has them too; or NULL */
+
+    /* May refuse the model, which has no weights, before anything is written; or NULL. */
+    weft_status (*check)(void *ud, model *designed, weft_error *err);
+
+    /* False stops; or NULL. */
+    weft_wait_fn *waiting;
+    void *ud; /* of both */
+} fresh_source;
+
+/* Writes config.json and model.safetensors into the directory, which is made if need be. */
+weft_status fresh_write(const char *directory, const char *config, size_t length,
+                        const fresh_source *from, host *h, weft_error *err);
 
 #endif

@@ -2,7 +2,6 @@
 
 #include "formats/json.h"
 #include "models/hf_form.h"
-#include "train/fresh.h"
 
 #include <string.h>
 
@@ -76,7 +75,8 @@ static weft_status write_texts(const char *directory, const hf_form *f, host *h,
 }
 
 weft_status headed_write(const char *directory, const char *from, const char *const *label,
-                         int64_t n_label, uint64_t seed, weft_load load, host *h, weft_error *err)
+                         int64_t n_label, const fresh_source *source, weft_load load, host *h,
+                         weft_error *err)
 {
     model body;
     hf_form form;
@@ -88,8 +88,10 @@ weft_status headed_write(const char *directory, const char *from, const char *co
     buffer_begin(&config, &h->mem, err);
     if (status == WEFT_OK)
         status = edit_config(&form.text[TEXT_CONFIG], &body, label, n_label, &config, err);
+    fresh_source based = *source;
+    based.base = &body;
     if (status == WEFT_OK)
-        status = fresh_write(directory, (const char *)config.at, config.n, &body, seed, h, err);
+        status = fresh_write(directory, (const char *)config.at, config.n, &based, h, err);
     if (status == WEFT_OK)
         status = write_texts(directory, &form, h, err);
     buffer_end(&config);

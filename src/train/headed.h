@@ -3,13 +3,14 @@
 #ifndef WEFT_TRAIN_HEADED_H
 #define WEFT_TRAIN_HEADED_H
 
-#include "models/arch.h"
+#include "train/fresh.h"
 
 /* Can one be made of it? It reads texts as wholes, and has no labels yet. */
 bool headed_can_be(const model *m);
 
 /* Writes it into a directory. `from`: a Hugging Face directory or a GGUF file. */
 weft_status headed_write(const char *directory, const char *from, const char *const *label,
-                         int64_t n_label, uint64_t seed, weft_load load, host *h, weft_error *err);
+                         int64_t n_label, const fresh_source *source, weft_load load, host *h,
+                         weft_error *err);
 
 #endif

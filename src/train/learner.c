@@ -1,5 +1,6 @@
 #include "train/learner.h"
 
+#include "base/checked.h"
 #include "base/rng.h"
 
 static void prepare(learner *l, run *r)
@@ -90,6 +91,29 @@ weft_status learner_predict(learner *l, const batch *b, learner_plan *plan, weft
     plan->data = larger(plan->data, dry.data.peak);
     plan->scratch = dry.scratch_peak;
     run_free(&dry);
+    return WEFT_OK;
+}
+
+weft_status learner_size(model *m, const learner_options *o, const batch *largest, uint64_t *bytes,
+                         weft_error *err)
+{
+    learner l = { .model = m, .opt = *o, .tape = { .recompute = o->recompute } };
+    learner_plan plan;
+    const uint64_t numbers = (uint64_t)params_sketch(m, o->bf16);
+    const uint64_t each = 4 * sizeof(real) + (o->bf16 ? sizeof(uint16_t) : 0); /* w, dw, m, v */
+    l.params = (params){ .tensor = m->param, .n_tensor = m->n_param };
+    for (int i = 0; i < o->n_frozen; i++)
+        params_freeze(&l.params, o->frozen[i]);
+    l.pool = pool_new(o->n_thread, &m->host->mem, err);
+    if (!l.pool)
+        return err->code;
+    const weft_status status = learner_predict(&l, largest, &plan, err);
+    pool_free(l.pool);
+    if (status != WEFT_OK)
+        return status;
+    if (!checked_mul(numbers, each, bytes) || !checked_add(*bytes, plan.meta, bytes) ||
+        !checked_add(*bytes, plan.data, bytes) || !checked_add(*bytes, plan.scratch, bytes))
+        *bytes = UINT64_MAX;
     return WEFT_OK;
 }
 

@@ -43,6 +43,11 @@ weft_status learner_init(learner *l, model *m, const learner_options *o, const b
                          weft_error *err);
 void learner_free(learner *l);
 
+/* Bytes that a learner of the model will take in all: weights, gradients, the optimiser's state and a
+ * step. m is designed (model_design), has no weights, and can only be written or closed after this. */
+weft_status learner_size(model *m, const learner_options *o, const batch *largest, uint64_t *bytes,
+                         weft_error *err);
+
 weft_status learner_predict(learner *l, const batch *b, learner_plan *plan, weft_error *err);
 
 /* Begins a step: gradients are forgotten, and the threads are there (after a fork they were

@@ -26,6 +26,10 @@ typedef struct params {
 weft_status params_init(params *p, model *m, bool bf16, weft_error *err);
 void params_free(params *p);
 
+/* For a dry run of a model that has no weights: they are as params_init makes them, but nowhere.
+ * Returns the numbers in a block. */
+int64_t params_sketch(model *m, bool bf16);
+
 /* Weights whose names fit the pattern ("blk.0.*") stay as they are; returns how many these are. */
 int64_t params_freeze(params *p, const char *pattern);
 

@@ -160,6 +160,12 @@ static weft_status look(trainer *t, trainer_report *r, weft_error *err)
 /* A norm reads a quarter of what an update reads and writes. */
 #define UPDATE_OVER_NORM 7
 
+/* Between parts of what is done before the first step, which has no report yet. */
+static bool stops(const trainer *t)
+{
+    return t->opt.waiting && !t->opt.waiting(t->opt.ud);
+}
+
 /* The faster of two trials counts, after one that touches memory for the first time. An evaluation
  * goes forward only, which is a third of the work. */
 weft_status trainer_predict(trainer *t, double *seconds, weft_error *err)
@@ -170,7 +176,7 @@ weft_status trainer_predict(trainer *t, double *seconds, weft_error *err)
     const data_part *v = &t->data->validation;
     double part = 0;
     weft_status status = learner_begin(l, err);
-    for (int trial = 0; trial < 3 && status == WEFT_OK; trial++) {
+    for (int trial = 0; trial < 3 && status == WEFT_OK && !stops(t); trial++) {
         const double began = now();
         status = data_fill(&t->batch, &t->data->train, o->seed, t->state.cursor, o->n_sample, err);
         if (status == WEFT_OK)
@@ -201,7 +207,7 @@ static weft_status begin(trainer *t, trainer_report *r, weft_error *err)
     const bool look_first = t->state.step == 0 && t->data->validation.n_sample > 0;
     *r = (trainer_report){ .loss = NAN, .lr = NAN, .norm = NAN };
     weft_status status = trainer_predict(t, &r->left, err);
-    if (status == WEFT_OK && look_first)
+    if (status == WEFT_OK && look_first && !stops(t))
         status = look(t, r, err);
     tell_state(t, r);
     return status;

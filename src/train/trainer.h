@@ -54,7 +54,8 @@ typedef struct trainer_options {
     const char *run; /* the directory of checkpoints; NULL: none are written */
     int keep;        /* the newest so many stay, and the best; 0: all */
     trainer_fn *tell;
-    void *ud;
+    weft_wait_fn *waiting; /* before the first step: false stops; or NULL */
+    void *ud;              /* of both */
 } trainer_options;
 
 /* What goes on from step to step beside weights and moments. All of it is in a checkpoint. */

@@ -1,5 +1,6 @@
-/* cli_peak.c - the program keeps to --ram-max with all that it reads, and input without an end does
- * not fill the machine. Each case is a process of its own, whose peak the system tells.
+/* cli_peak.c - the program keeps to --ram-max with all that it reads and trains, input without an end
+ * does not fill the machine, and a run that does not begin leaves nothing behind. Each case is a
+ * process of its own, whose peak the system tells.
  *
  *   host_cli_peak WEFT */
 #include "say.h"
@@ -7,12 +8,14 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define MAX_ARGUMENT 16
 #define MAX_PROCESS  ((rlim_t)2 << 30) /* what fails here must not take the machine with it */
+#define MAX_FILE     ((rlim_t)1 << 30) /* nor its disk */
 #define SLACK        24 /* MiB: the program itself, its libraries, and what malloc rounds up to */
 
 static const char *program;
@@ -77,6 +80,7 @@ static outcome run(const char *unit, size_t most, const char *const *arguments)
         dup2(fileno(said), STDERR_FILENO);
         close(in);
         setrlimit(RLIMIT_AS, &(struct rlimit){ MAX_PROCESS, MAX_PROCESS });
+        setrlimit(RLIMIT_FSIZE, &(struct rlimit){ MAX_FILE, MAX_FILE });
         execv(program, argv);
         _exit(127);
     }
@@ -161,6 +165,99 @@ static void enough_input(const char *text)
           o.code, o.said);
 }
 
+/* ---- runs that do not begin ------------------------------------------------------------------ */
+
+static bool exists(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0;
+}
+
+static void make_text(const char *path)
+{
+    FILE *f = fopen(path, "w");
+    for (int i = 0; f && i < 2000; i++)
+        fputs("the cat sat on the mat.\n", f);
+    must(f && fclose(f) == 0, "memory: a text is written", NULL);
+}
+
+/* 53 billion parameters under a cap of 100 MB: neither written nor begun. */
+static void too_large(const char *text, const char *out)
+{
+    const outcome o = run("\n", 0,
+                          ARGS("train", "--data", text, "--out", out, "--width", "16384", "--heads",
+                               "128", "--ram-max", "100M"));
+    printf("memory: weft train, too large: peak %.1f MiB, %.2f s\n", o.mib, o.seconds);
+    check(o.code == 1 && strstr(o.said, "byte memory cap") && o.mib <= 100 + SLACK,
+          "train: a model that cannot be trained under --ram-max is refused",
+          "exit code %d, peak %.1f MiB, said: %s", o.code, o.mib, o.said);
+    check(o.seconds < 2 && !exists(out), "train: ... before anything is written",
+          "%.2f s, and %s is there", o.seconds, exists(out) ? out : "nothing");
+}
+
+/* What fails once the new model is there: all its weights are frozen. */
+static void fails_later(const char *text, const char *out, bool was_there)
+{
+    char note[8192];
+    snprintf(note, sizeof note, "%s/note", out);
+    FILE *f = was_there && mkdir(out, 0777) == 0 ? fopen(note, "w") : NULL;
+    must(!was_there || (f && fclose(f) == 0), "train: a directory with a file is made", NULL);
+    const outcome o = run("\n", 0,
+                          ARGS("train", "--data", text, "--out", out, "--width", "32", "--heads",
+                               "2", "--layers", "1", "--freeze", "*", "--steps", "1"));
+    char start[8192];
+    snprintf(start, sizeof start, "%s/start", out);
+    check(o.code != 0 && !exists(start) && exists(out) == was_there && exists(note) == was_there,
+          was_there ? "train: a run that fails at once leaves its directory as it was"
+                    : "train: a run that fails at once leaves no directory",
+          "exit code %d, said: %s; %s is %s", o.code, o.said, start,
+          exists(start) ? "there" : "not there");
+    remove(note);
+    remove(out);
+}
+
+/* Ctrl-C while a new model of gigabytes is written. */
+static void interrupted(const char *text, const char *out)
+{
+    char start[8192];
+    int status;
+    snprintf(start, sizeof start, "%s/start", out);
+    const pid_t pid = fork();
+    must(pid >= 0, "train: a process is made", NULL);
+    if (pid == 0) {
+        setrlimit(RLIMIT_FSIZE, &(struct rlimit){ MAX_FILE, MAX_FILE });
+        dup2(open("/dev/null", O_RDWR), STDERR_FILENO);
+        execl(program, program, "train", "--data", text, "--out", out, "--width", "4096", "--heads",
+              "32", "--layers", "12", (char *)NULL);
+        _exit(127);
+    }
+    for (const double from = now(); !exists(start) && now() < from + 20;)
+        usleep(1000);
+    usleep(100000); /* by now it writes numbers */
+    const double asked = now();
+    kill(pid, SIGINT);
+    must(waitpid(pid, &status, 0) == pid, "train: the program ends", NULL);
+    const double seconds = now() - asked;
+    printf("memory: weft train, interrupted: %.3f s\n", seconds);
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 130 && seconds < 1,
+          "train: the first Ctrl-C is obeyed while a new model is written", "status %d, %.3f s",
+          status, seconds);
+    check(!exists(out), "train: ... and nothing is left of it", "%s is there", out);
+}
+
+static void runs(const char *directory)
+{
+    char text[512], out[512];
+    snprintf(text, sizeof text, "%s/text", directory);
+    snprintf(out, sizeof out, "%s/run", directory);
+    make_text(text);
+    too_large(text, out);
+    fails_later(text, out, false);
+    fails_later(text, out, true);
+    interrupted(text, out);
+    remove(text);
+}
+
 int main(int argc, char **argv)
 {
     must(argc == 2, "memory: told where the program is", NULL);
@@ -170,6 +267,7 @@ int main(int argc, char **argv)
     make_tokenizer(directory);
     enough_input(directory);
     endless_input(directory);
+    runs(directory);
     remove_tokenizer(directory);
     return n_failed > 0;
 }

@@ -56,7 +56,8 @@ const char *open_deepseek(fixture_model *f, int v, const char *type)
                                 .n_thread = 1,
                                 .target = quant_target_by_name(type) };
     host_plain(&f->host);
-    if (fresh_write(directory, config, (size_t)n, NULL, 7, &f->host, &err) != WEFT_OK ||
+    if (fresh_write(directory, config, (size_t)n, &(fresh_source){ .seed = 7 }, &f->host, &err) !=
+            WEFT_OK ||
         convert_model(directory, path, &o, &report, &f->host, &err) != WEFT_OK ||
         model_open(&f->model, path, WEFT_LOAD_COPY, &f->host, &err) != WEFT_OK)
         fail_msg("%s", err.message);

@@ -57,7 +57,7 @@ static weft_status write_shape(const fresh_shape *s, const char *path, uint64_t 
     fresh_config(&config, s);
     const weft_status status = config.failed ? WEFT_ENOMEM
                                              : fresh_write(path, (const char *)config.at, config.n,
-                                                           NULL, seed, h, err);
+                                                           &(fresh_source){ .seed = seed }, h, err);
     buffer_end(&config);
     return status;
 }
