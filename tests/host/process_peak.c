@@ -35,7 +35,7 @@ static void refuses(void)
           model ? "opened" : "refused", (int)err.code, err.message);
     weft_model_close(model);
 
-    o.ram_max = 64 << 20;
+    o.ram_max = 16 << 20;
     model = weft_model_open(model_path(), &o, &err);
     must(model, "memory: the model opens under a larger cap", &err);
     const weft_engine_options many = { .struct_size = sizeof many,
