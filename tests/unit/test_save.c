@@ -360,20 +360,25 @@ static void parts_are_swept(void **state)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         touch(in, others[i]);
     assert_int_equal(count_parts("swept"), 2);
+    char link_part[600];
+    snprintf(path, sizeof path, "%s/a.part", in);
+    snprintf(link_part, sizeof link_part, "%s/linked.weft-0000000000000000.part", in);
+    assert_int_equal(link(path, link_part), 0); /* about to replace a link, and not locked */
 
     save_begin(&live, &h, &err);
     snprintf(path, sizeof path, "%s/live", in);
     save_file(&live, path);
     save_put(&live, "live", 4);
-    assert_int_equal(count_parts("swept"), 1);
+    assert_int_equal(count_parts("swept"), 2);
     snprintf(path, sizeof path, "%s/live2", in);
     save_file(&live, path); /* the first is written and waits for the end of the set */
-    assert_int_equal(count_parts("swept"), 2);
+    assert_int_equal(count_parts("swept"), 3);
     snprintf(path, sizeof path, "%s/other", in);
     assert_int_equal(save_whole(path, "x", 1, &h, &err), WEFT_OK);
-    assert_int_equal(count_parts("swept"), 2);
+    assert_int_equal(count_parts("swept"), 3);
     assert_int_equal(save_commit(&live), WEFT_OK);
-    assert_int_equal(count_parts("swept"), 0);
+    assert_int_equal(count_parts("swept"), 1);
+    assert_int_equal(remove(link_part), 0);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         snprintf(path, sizeof path, "%s/%s", in, others[i]);
         assert_int_equal(access(path, F_OK), 0);
@@ -411,15 +416,20 @@ static void standard_descriptors_stay_free(void **state)
 {
     (void)state;
     const char *path = temp_file("numbers", "x", 1), *new = temp_path("numbers-new");
-    const int kept = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 100);
-    close(STDIN_FILENO);
-    const int a = io_system.open(NULL, path), b = io_system.create(NULL, new, new);
-    assert_true(a > STDERR_FILENO && b > STDERR_FILENO);
-    close(a);
-    close(b);
-    if (kept >= 0) {
-        dup2(kept, STDIN_FILENO);
-        close(kept);
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO;
+         fd += 2) { /* the tests print to the one between */
+        const int kept = fcntl(fd, F_DUPFD_CLOEXEC, 100);
+        close(fd);
+        const int a = io_system.open(NULL, path), b = io_system.create(NULL, new, new);
+        const bool above = a > STDERR_FILENO && b > STDERR_FILENO;
+        close(a);
+        close(b);
+        remove(new);
+        if (kept >= 0) {
+            dup2(kept, fd);
+            close(kept);
+        }
+        assert_true(above);
     }
 }
 
