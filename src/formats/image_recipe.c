@@ -128,15 +128,17 @@ weft_status recipe_read(image_recipe *to, const container *c, int64_t channels, 
     return p.status;
 }
 
+/* Colours become grey first and grey becomes colours last, when there are few pixels: three channels
+ * that are the same stay so, and are resized to the same bytes. */
 weft_status recipe_apply(const image_recipe *recipe, image *im, int64_t channels, host *h,
                          weft_error *err)
 {
-    weft_status status = image_to_channels(im, channels, h, err);
+    weft_status status = channels == 1 ? image_to_channels(im, 1, h, err) : WEFT_OK;
     if (status == WEFT_OK && recipe->resize)
         status = image_resize(im, recipe->height, recipe->width, recipe->filter, h, err);
     if (status == WEFT_OK && recipe->crop)
         status = image_crop(im, recipe->crop_height, recipe->crop_width, h, err);
-    return status;
+    return status == WEFT_OK ? image_to_channels(im, channels, h, err) : status;
 }
 
 /* What each byte becomes, with numpy's roundings: a product in double, then float. */
