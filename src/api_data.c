@@ -1,5 +1,6 @@
 /* api_data.c - the data of a run, looked at before it begins: the public functions. */
 #include "api_train.h"
+#include "formats/manifest.h"
 #include "text/source.h"
 
 struct weft_data {
@@ -178,7 +179,7 @@ weft_status weft_data_show(weft_data *d, uint64_t seed, int64_t sample, weft_dat
     batch b;
     err = err ? err : &local;
     *err = (weft_error){ 0 };
-    if (!d || !fn || sample < 0)
+    if (!d || !fn || sample < 0 || sample >= MAX_SAMPLE)
         return weft_fail(err, WEFT_EINVAL, "no %s given",
                          !d    ? "data"
                          : !fn ? "callback"
