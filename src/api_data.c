@@ -1,8 +1,7 @@
 /* api_data.c - the data of a run, looked at before it begins: the public functions. */
 #include "api_train.h"
+#include "formats/manifest.h"
 #include "text/source.h"
-
-#define MAX_SAMPLE (((int64_t)1 << 40) - 1) /* chance knows samples by 40 bits */
 
 struct weft_data {
     host host;
@@ -188,9 +187,9 @@ weft_status weft_data_show(weft_data *d, uint64_t seed, int64_t sample, weft_dat
     *err = (weft_error){ 0 };
     if (!d || !fn)
         return weft_fail(err, WEFT_EINVAL, "no %s given", d ? "callback" : "data");
-    if (sample < 0 || sample > MAX_SAMPLE)
+    if (sample < 0 || sample >= MAX_SAMPLE)
         return weft_fail(err, WEFT_EINVAL, "sample is %lld, expected 0 to %lld", (long long)sample,
-                         (long long)MAX_SAMPLE);
+                         (long long)MAX_SAMPLE - 1);
     weft_status status = data_room(&b, &d->data, 1, err);
     if (status != WEFT_OK)
         return status;

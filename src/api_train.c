@@ -108,7 +108,12 @@ static weft_status check(const weft_train_options *o, weft_error *err)
     if (o->preset && !fresh_preset(o->preset))
         return weft_fail(err, WEFT_EINVAL, "no preset is called \"%.40s\"; %s are", o->preset,
                          FRESH_PRESETS);
-    return check_numbers(o, err);
+    const weft_status status = check_numbers(o, err);
+    if (status == WEFT_OK && (double)o->n_step * o->n_sample * o->n_part > (double)MAX_SAMPLE)
+        return weft_fail(err, WEFT_EINVAL,
+                         "n_step x n_sample x n_part is %g samples; expected at most %lld",
+                         (double)o->n_step * o->n_sample * o->n_part, (long long)MAX_SAMPLE);
+    return status;
 }
 
 weft_status take_train_options(weft_train_options *to, const weft_train_options *from,

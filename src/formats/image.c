@@ -80,7 +80,7 @@ weft_status image_take(image *im, uint64_t height, uint64_t width, uint64_t chan
                          "%s: %llu x %llu pixels; weft takes sides up to %d and %llu pixels", path,
                          (unsigned long long)width, (unsigned long long)height, IMAGE_MAX_SIDE,
                          (unsigned long long)IMAGE_MAX_PIXEL);
-    const uint64_t bytes = height * width * channels; /* bounded: 3 x 2^27 */
+    const uint64_t bytes = height * width * channels; /* bounded: 3 x 2^26 */
     weft_error why = { 0 };
     *im = (image){ (int64_t)height, (int64_t)width, (int64_t)channels, NULL };
     im->pixel = mem_alloc(&h->mem, (size_t)bytes, path, &why);

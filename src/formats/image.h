@@ -11,7 +11,11 @@
 #include "base/real.h"
 #include "formats/container.h"
 
-#define IMAGE_MAX_PIXEL ((uint64_t)1 << 27) /* of a picture: 384 MiB in colours */
+/* A file of some kilobytes may tell of a picture of any size. No camera that people carry makes more
+ * pixels than this (192 MiB in colours), and no more bytes are taken to decode one: what a progressive
+ * JPEG needs beside its pixels would be six for each. */
+#define IMAGE_MAX_PIXEL ((uint64_t)1 << 26)
+#define IMAGE_MAX_BYTES ((uint64_t)256 << 20)
 #define IMAGE_MAX_SIDE  65535
 
 /* What of it this build can read. */

@@ -89,7 +89,16 @@ static void charge(reading *r)
     const uint64_t row = width * (uint64_t)r->jpeg.num_components; /* bounded: 10 components */
     uint64_t bytes = TABLES + 256 * row;                           /* bounded: likewise */
     if (jpeg_has_multiple_scans(&r->jpeg))
-        bytes += 2 * row * height; /* bounded: less than 2^40 */
+        bytes += 2 * row * height;             /* bounded: less than 2^40 */
+    const uint64_t all = bytes + row * height; /* bounded: likewise */
+    if (all > IMAGE_MAX_BYTES) {
+        r->status = weft_fail(r->err, WEFT_EUNSUPPORTED,
+                              "%s: a JPEG of %u x %u pixels that takes %llu bytes to decode; weft "
+                              "takes at most %llu",
+                              r->path, r->jpeg.image_width, r->jpeg.image_height,
+                              (unsigned long long)all, (unsigned long long)IMAGE_MAX_BYTES);
+        longjmp(r->back, 1);
+    }
     if (!mem_charge(&r->host->mem, bytes)) {
         r->status = weft_fail(r->err, WEFT_ELIMIT,
                               "%s: decoding needs %llu bytes, which would pass the memory cap",
@@ -113,11 +122,11 @@ static void decode(reading *r)
     if (in != JCS_GRAYSCALE && in != JCS_YCbCr && in != JCS_RGB)
         leave(r, WEFT_EUNSUPPORTED, "a JPEG in colours for print (CMYK), or in unknown ones");
     jpeg->out_color_space = in == JCS_GRAYSCALE ? JCS_GRAYSCALE : JCS_RGB;
+    charge(r);
     r->status = image_take(r->to, jpeg->image_height, jpeg->image_width,
                            in == JCS_GRAYSCALE ? 1 : 3, r->path, r->host, r->err);
     if (r->status != WEFT_OK)
         longjmp(r->back, 1);
-    charge(r);
 
     jpeg_start_decompress(jpeg);
     const size_t bytes = (size_t)(r->to->width * r->to->channels); /* bounded: by image_take */

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MAX_NUMBER 1e6 /* of what pixels are multiplied with, and of what is taken from them */
+
 /* Errors stick, so that fields are read one after the other. */
 typedef struct parse {
     const container *c;
@@ -30,8 +32,8 @@ static double read_number(parse *p, const char *key, double otherwise)
     const meta *m = container_meta(p->c, key);
     if (!m)
         return otherwise;
-    if ((m->type != META_INT && m->type != META_REAL) || !isfinite(m->number))
-        wrong(p, WEFT_EFORMAT, key, "is no number");
+    if ((m->type != META_INT && m->type != META_REAL) || !(fabs(m->number) <= MAX_NUMBER))
+        wrong(p, WEFT_EFORMAT, key, "is no number, or none between -1e6 and 1e6");
     return m->number;
 }
 
@@ -116,8 +118,8 @@ static void read_all(parse *p, image_recipe *to, int64_t channels)
     read_channels(p, "image_mean", channels, to->mean);
     read_channels(p, "image_std", channels, to->std);
     for (int64_t c = 0; c < channels; c++)
-        if (to->std[c] == 0)
-            wrong(p, WEFT_EFORMAT, "image_std", "is zero");
+        if (!(to->std[c] >= 1 / MAX_NUMBER))
+            wrong(p, WEFT_EFORMAT, "image_std", "is not 1e-6 or more");
 }
 
 weft_status recipe_read(image_recipe *to, const container *c, int64_t channels, weft_error *err)
@@ -128,15 +130,17 @@ weft_status recipe_read(image_recipe *to, const container *c, int64_t channels, 
     return p.status;
 }
 
+/* Colours become grey first and grey becomes colours last, when there are few pixels: three channels
+ * that are the same stay so, and are resized to the same bytes. */
 weft_status recipe_apply(const image_recipe *recipe, image *im, int64_t channels, host *h,
                          weft_error *err)
 {
-    weft_status status = image_to_channels(im, channels, h, err);
+    weft_status status = channels == 1 ? image_to_channels(im, 1, h, err) : WEFT_OK;
     if (status == WEFT_OK && recipe->resize)
         status = image_resize(im, recipe->height, recipe->width, recipe->filter, h, err);
     if (status == WEFT_OK && recipe->crop)
         status = image_crop(im, recipe->crop_height, recipe->crop_width, h, err);
-    return status;
+    return status == WEFT_OK ? image_to_channels(im, channels, h, err) : status;
 }
 
 /* What each byte becomes, with numpy's roundings: a product in double, then float. */

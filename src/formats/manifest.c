@@ -92,6 +92,19 @@ static int64_t read_count(parse *r, const json_t *in, const char *key)
     return 0;
 }
 
+/* One that is at most `most`, which is the value of another. */
+static int64_t read_counter(parse *r, const json_t *in, const char *key, int64_t most,
+                            const char *name)
+{
+    const int64_t n = read_count(r, in, key);
+    char what[128];
+    snprintf(what, sizeof what, "%s is %" PRId64 "; expected at most %" PRId64 "%s", key, n, most,
+             name);
+    if (n > most)
+        wrong(r, what);
+    return n;
+}
+
 static bool hex_of(const char *text, size_t length, uint64_t *to)
 {
     *to = 0;
@@ -210,10 +223,10 @@ static void read_all(parse *r, const json_t *root)
         r->status = weft_fail(r->err, WEFT_EUNSUPPORTED,
                               "%s: version %" PRId64 "; this weft reads versions up to %d", r->path,
                               version, MANIFEST_VERSION);
-    c->step = read_count(r, root, "step");
-    c->cursor = read_count(r, root, "cursor");
-    c->n_backward = read_count(r, root, "n_backward");
-    c->n_update = read_count(r, root, "n_update");
+    c->cursor = read_counter(r, root, "cursor", MAX_SAMPLE, "");
+    c->step = read_counter(r, root, "step", c->cursor, ", the cursor");
+    c->n_backward = read_counter(r, root, "n_backward", c->cursor, ", the cursor");
+    c->n_update = read_counter(r, root, "n_update", c->step, ", the step");
     c->seed = read_sum(r, json_object_get(root, "seed"));
     if (read_count(r, root, "world_size") != 1)
         wrong(r, "world_size is not 1");

@@ -25,11 +25,14 @@
 #define MANIFEST_VERSION 1
 #define STATE_FILE       "state.weft"
 
+/* No run takes more samples: random numbers are keyed by 40 bits of a sample's number. */
+#define MAX_SAMPLE ((int64_t)1 << 40)
+
 typedef struct manifest_counters {
     int64_t step;       /* steps taken, those that were skipped included */
-    int64_t cursor;     /* samples of the data taken */
-    int64_t n_backward; /* so far: random numbers are keyed by it */
-    int64_t n_update;   /* of the optimiser */
+    int64_t cursor;     /* samples of the data taken, one or more in a step; at most MAX_SAMPLE */
+    int64_t n_backward; /* so far, of one or more samples: random numbers are keyed by it */
+    int64_t n_update;   /* of the optimiser, at most one in a step */
     uint64_t seed;
 } manifest_counters;
 

@@ -58,6 +58,15 @@ static found find(const bind *b, const char *gguf, const char *hf)
     return f;
 }
 
+/* A list has its values under other keys, "key.0" and so on, and would pass for nothing. */
+static void refuse_list(bind *b, const found *f)
+{
+    char first[sizeof f->key + 2];
+    snprintf(first, sizeof first, "%s.0", f->key);
+    if (f->key[0] && !f->entry && container_meta(&b->m->file, first))
+        bind_fail(b, WEFT_EFORMAT, "%s is a list; expected a number", f->key);
+}
+
 /* Keeps a value and its keys, which are constants of the program. */
 static void learn(bind *b, const char *gguf, const char *hf, bool said, meta value)
 {
@@ -75,6 +84,7 @@ int64_t bind_int(bind *b, const char *gguf, const char *hf, int64_t otherwise, i
                  int64_t hi)
 {
     const found f = find(b, gguf, hf);
+    refuse_list(b, &f);
     if (!f.entry && otherwise == REQUIRED) {
         bind_fail(b, WEFT_EFORMAT, "%s is missing from the configuration", f.key);
         return lo;
@@ -92,33 +102,41 @@ int64_t bind_int(bind *b, const char *gguf, const char *hf, int64_t otherwise, i
     return lo;
 }
 
-static double read_real(bind *b, const char *gguf, const char *hf, double otherwise)
+void bind_unused_int(bind *b, const char *hf, int64_t lo, int64_t hi)
+{
+    const found f = find(b, NULL, hf);
+    refuse_list(b, &f);
+    if (f.entry && (f.entry->type != META_INT || f.entry->integer < lo || f.entry->integer > hi))
+        bind_fail(b, WEFT_EFORMAT, "%s is %g; expected %lld to %lld", f.key, f.entry->number,
+                  (long long)lo, (long long)hi);
+}
+
+static double read_real(bind *b, const char *gguf, const char *hf, double otherwise, double lo,
+                        double hi)
 {
     const found f = find(b, gguf, hf);
+    refuse_list(b, &f);
     if (!f.entry)
         return otherwise;
     if (f.entry->type != META_INT && f.entry->type != META_REAL)
         bind_fail(b, WEFT_EFORMAT, "%s is not a number", f.key);
-    else if (!isfinite(f.entry->number))
-        bind_fail(b, WEFT_EFORMAT, "%s is not finite", f.key);
+    else if (!(f.entry->number >= lo && f.entry->number <= hi)) /* nor a NaN */
+        bind_fail(b, WEFT_EFORMAT, "%s is %g; expected %g to %g", f.key, f.entry->number, lo, hi);
     else
         return f.entry->number;
     return otherwise;
 }
 
-double bind_real(bind *b, const char *gguf, const char *hf, double otherwise)
+double bind_real(bind *b, const char *gguf, const char *hf, double otherwise, double lo, double hi)
 {
-    const double x = read_real(b, gguf, hf, otherwise);
+    const double x = read_real(b, gguf, hf, otherwise, lo, hi);
     learn(b, gguf, hf, find(b, gguf, hf).entry, (meta){ .type = META_REAL, .number = x });
     return x;
 }
 
 double bind_epsilon(bind *b, const char *gguf, const char *hf, double otherwise)
 {
-    const double eps = bind_real(b, gguf, hf, otherwise);
-    if (eps < 0)
-        bind_fail(b, WEFT_EFORMAT, "%s is %g, expected 0 or more", b->gguf ? gguf : hf, eps);
-    return eps;
+    return bind_real(b, gguf, hf, otherwise, 1e-37, 0.5); /* the least float is 1.2e-38 */
 }
 
 static const char *read_text(bind *b, const char *gguf, const char *hf)
@@ -210,23 +228,29 @@ act_kind bind_act(bind *b, const char *hf, act_kind otherwise)
 static const struct {
     size_t at; /* in rope_spec */
     const char *gguf, *hf;
-    double otherwise;
+    double otherwise, lo, hi;
     unsigned scalings; /* that use it */
 } rope_numbers[] = {
-    { offsetof(rope_spec, factor), "rope.scaling.factor", "rope_scaling.factor", 1,
+    { offsetof(rope_spec, factor), "rope.scaling.factor", "rope_scaling.factor", 1, 1e-3, 1e6,
       1 << ROPE_LINEAR | 1 << ROPE_LLAMA3 | 1 << ROPE_YARN },
-    { offsetof(rope_spec, low_freq), NULL, "rope_scaling.low_freq_factor", 1, 1 << ROPE_LLAMA3 },
-    { offsetof(rope_spec, high_freq), NULL, "rope_scaling.high_freq_factor", 4, 1 << ROPE_LLAMA3 },
+    { offsetof(rope_spec, low_freq), NULL, "rope_scaling.low_freq_factor", 1, 1e-3, 1e6,
+      1 << ROPE_LLAMA3 },
+    { offsetof(rope_spec, high_freq), NULL, "rope_scaling.high_freq_factor", 4, 1e-3, 1e6,
+      1 << ROPE_LLAMA3 },
     { offsetof(rope_spec, beta_fast), "rope.scaling.yarn_beta_fast", "rope_scaling.beta_fast", 32,
-      1 << ROPE_YARN },
+      1e-3, 1e6, 1 << ROPE_YARN },
     { offsetof(rope_spec, beta_slow), "rope.scaling.yarn_beta_slow", "rope_scaling.beta_slow", 1,
+      1e-3, 1e6, 1 << ROPE_YARN },
+    { offsetof(rope_spec, attn_factor), NULL, "rope_scaling.attention_factor", 0, 0, 1e3,
       1 << ROPE_YARN },
-    { offsetof(rope_spec, attn_factor), NULL, "rope_scaling.attention_factor", 0, 1 << ROPE_YARN },
-    { offsetof(rope_spec, mscale), NULL, "rope_scaling.mscale", 0, 1 << ROPE_YARN },
-    { offsetof(rope_spec, mscale_all), NULL, "rope_scaling.mscale_all_dim", 0, 1 << ROPE_YARN },
+    { offsetof(rope_spec, mscale), NULL, "rope_scaling.mscale", 0, 0, 1e3, 1 << ROPE_YARN },
+    { offsetof(rope_spec, mscale_all), NULL, "rope_scaling.mscale_all_dim", 0, 0, 1e3,
+      1 << ROPE_YARN },
     { offsetof(rope_spec, old_ctx), "rope.scaling.original_context_length",
-      "rope_scaling.original_max_position_embeddings", 0, 1 << ROPE_LLAMA3 | 1 << ROPE_YARN },
+      "rope_scaling.original_max_position_embeddings", 0, 1, 1 << 30,
+      1 << ROPE_LLAMA3 | 1 << ROPE_YARN },
 };
+#define MAX_THETA     1e15
 #define N_ROPE_NUMBER (sizeof rope_numbers / sizeof *rope_numbers)
 
 static const char *const rope_names[] = { [ROPE_PLAIN] = "default",
@@ -260,10 +284,11 @@ static void rope_hf(bind *b, rope_spec *s)
 #define UNDER(name) (snprintf(key, sizeof key, "%s.%s", roof, name), key)
     const char *kind = read_text(b, NULL, UNDER("rope_type"));
     s->scaling = scaling_by_name(b, kind ? kind : read_text(b, NULL, UNDER("type")));
-    s->theta = read_real(b, NULL, new_roof ? UNDER("rope_theta") : "rope_theta", 10000);
+    s->theta = read_real(b, NULL, new_roof ? UNDER("rope_theta") : "rope_theta", 10000, 1,
+                         MAX_THETA);
     for (size_t i = 0; i < N_ROPE_NUMBER; i++)
         *rope_number(s, i) = read_real(b, NULL, UNDER(strchr(rope_numbers[i].hf, '.') + 1),
-                                       *rope_number(s, i));
+                                       *rope_number(s, i), rope_numbers[i].lo, rope_numbers[i].hi);
 #undef UNDER
 }
 
@@ -273,12 +298,13 @@ static const char log_key[] = "rope.scaling.yarn_log_multiplier"; /* a tenth of 
 static void rope_gguf(bind *b, rope_spec *s)
 {
     s->scaling = scaling_by_name(b, read_text(b, "rope.scaling.type", NULL));
-    s->theta = read_real(b, "rope.freq_base", NULL, 10000);
+    s->theta = read_real(b, "rope.freq_base", NULL, 10000, 1, MAX_THETA);
     for (size_t i = 0; i < N_ROPE_NUMBER; i++)
         if (rope_numbers[i].gguf)
-            *rope_number(s, i) = read_real(b, rope_numbers[i].gguf, NULL, *rope_number(s, i));
-    s->mscale = s->mscale_all = 10 * read_real(b, log_key, NULL, 0);
-    const double factor = read_real(b, attn_key, NULL, 1);
+            *rope_number(s, i) = read_real(b, rope_numbers[i].gguf, NULL, *rope_number(s, i),
+                                           rope_numbers[i].lo, rope_numbers[i].hi);
+    s->mscale = s->mscale_all = 10 * read_real(b, log_key, NULL, 0, 0, 100);
+    const double factor = read_real(b, attn_key, NULL, 1, 0, 1e3);
     if (s->scaling == ROPE_YARN && factor != 1)
         s->attn_factor = factor * (0.1 * log(s->factor) + 1);
 }

@@ -48,9 +48,12 @@ struct bind {
 /* An integer in [lo, hi]; `otherwise` where the file has none, or an error if that is REQUIRED. */
 int64_t bind_int(bind *b, const char *gguf, const char *hf, int64_t otherwise, int64_t lo,
                  int64_t hi);
-double bind_real(bind *b, const char *gguf, const char *hf, double otherwise);
+double bind_real(bind *b, const char *gguf, const char *hf, double otherwise, double lo, double hi);
 
-/* What a norm adds to its variance: not negative. */
+/* An integer that this model has no use for, but that must make sense where the file has it. */
+void bind_unused_int(bind *b, const char *hf, int64_t lo, int64_t hi);
+
+/* What a norm adds to its variance: above 0, as a row of zeros is divided by its root; below 1. */
 double bind_epsilon(bind *b, const char *gguf, const char *hf, double otherwise);
 
 /* NULL where the file has none. */

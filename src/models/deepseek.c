@@ -250,7 +250,7 @@ static void read_experts(bind *b, deepseek *m, sizes *n)
     n->d_expert = bind_int(b, "expert_feed_forward_length", "moe_intermediate_size", REQUIRED, 1,
                            1 << 24);
     n->n_shared = bind_int(b, "expert_shared_count", "n_shared_experts", 0, 0, 64);
-    how->scale = (real)bind_real(b, "expert_weights_scale", "routed_scaling_factor", 1);
+    how->scale = (real)bind_real(b, "expert_weights_scale", "routed_scaling_factor", 1, 1e-6, 1e6);
     how->normalize = bind_flag(b, "expert_weights_norm", "norm_topk_prob", false);
     read_groups(b, how);
     if (!b->gguf && how->kind == ROUTE_SOFTMAX && how->normalize)

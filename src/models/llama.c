@@ -115,6 +115,7 @@ static int64_t read_window(bind *b)
     if (!b->gguf && !b->m->arch->hf_window) {
         if (bind_flag(b, NULL, "use_sliding_window", false))
             bind_fail(b, WEFT_EUNSUPPORTED, "use_sliding_window: windows on some layers only");
+        bind_unused_int(b, "sliding_window", 0, INT32_MAX);
         return 0;
     }
     return bind_int(b, "attention.sliding_window", "sliding_window", 0, 0, INT32_MAX);
@@ -125,7 +126,7 @@ static const rope_table *read_rope(bind *b)
     const int64_t E = b->m->d_head;
     rope_spec s = { .d_head = E };
     s.n_rot = bind_int(b, "rope.dimension_count", NULL, E, 2, E);
-    if (bind_real(b, NULL, "partial_rotary_factor", 1) != 1)
+    if (bind_real(b, NULL, "partial_rotary_factor", 1, 0, 1) != 1)
         bind_fail(b, WEFT_EUNSUPPORTED, "partial_rotary_factor other than 1");
     return bind_rope(b, &s);
 }

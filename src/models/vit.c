@@ -4,7 +4,6 @@
 #include "formats/image.h"
 #include "models/bind.h"
 
-#include <stdio.h>
 #include <string.h>
 
 typedef struct vit_layer {
@@ -100,15 +99,19 @@ static tensor *forward(run *r, const model *of)
 
 static const bind_name vit_names[] = NAMES("vit."), deit_names[] = NAMES("deit.");
 
-/* A number for both sides, or a list of height and width. */
-static void read_sides(bind *b, const char *key, int64_t otherwise, int64_t *height, int64_t *width)
+/* A number for both sides, or a list of height and width. Keys outlive the model (bind.c: learn). */
+typedef struct sides {
+    const char *key, *first, *second;
+} sides;
+
+static const sides image_sides = { "image_size", "image_size.0", "image_size.1" },
+                   patch_sides = { "patch_size", "patch_size.0", "patch_size.1" };
+
+static void read_sides(bind *b, const sides *s, int64_t otherwise, int64_t *height, int64_t *width)
 {
-    char first[32], second[32];
-    snprintf(first, sizeof first, "%s.0", key);
-    snprintf(second, sizeof second, "%s.1", key);
-    const bool two = container_meta(&b->m->file, first) != NULL;
-    *height = bind_int(b, NULL, two ? first : key, otherwise, 1, IMAGE_MAX_SIDE);
-    *width = two ? bind_int(b, NULL, second, otherwise, 1, IMAGE_MAX_SIDE) : *height;
+    const bool two = container_meta(&b->m->file, s->first) != NULL;
+    *height = bind_int(b, NULL, two ? s->first : s->key, otherwise, 1, IMAGE_MAX_SIDE);
+    *width = two ? bind_int(b, NULL, s->second, REQUIRED, 1, IMAGE_MAX_SIDE) : *height;
 }
 
 static void read_sizes(bind *b, int64_t n_lead)
@@ -121,8 +124,8 @@ static void read_sizes(bind *b, int64_t n_lead)
     m->n_head = m->n_head_kv = bind_int(b, NULL, "num_attention_heads", REQUIRED, 1, 1 << 20);
     m->d_ff = bind_int(b, NULL, "intermediate_size", REQUIRED, 1, 1 << 24);
     s->channels = bind_int(b, NULL, "num_channels", 3, 1, 3);
-    read_sides(b, "image_size", 224, &s->height, &s->width);
-    read_sides(b, "patch_size", 16, &s->patch, &across);
+    read_sides(b, &image_sides, 224, &s->height, &s->width);
+    read_sides(b, &patch_sides, 16, &s->patch, &across);
     if (b->status != WEFT_OK)
         return;
     if (m->d_model % m->n_head != 0 || m->d_model / m->n_head > MAX_HEAD)

@@ -343,6 +343,43 @@ weft_status trainer_save(trainer *t, const hf_form *form, weft_error *err)
     return status;
 }
 
+/* A checkpoint comes from anywhere: counters that no run has are refused, so that none overflows. */
+static weft_status check_counters(const trainer *t, const manifest_counters *n, const char *path,
+                                  weft_error *err)
+{
+    const int64_t each = (int64_t)t->opt.n_sample * t->opt.n_part;
+    if (n->step > MAX_SAMPLE / each || n->cursor != n->step * each)
+        return weft_fail(err, WEFT_EFORMAT,
+                         "%s: cursor is %lld; expected %lld samples for each of %lld steps", path,
+                         (long long)n->cursor, (long long)each, (long long)n->step);
+    if (n->n_backward > n->step * t->opt.n_part)
+        return weft_fail(err, WEFT_EFORMAT,
+                         "%s: n_backward is %lld; expected at most %d for each of %lld steps", path,
+                         (long long)n->n_backward, (int)t->opt.n_part, (long long)n->step);
+    return WEFT_OK;
+}
+
+static weft_status check_state(const trainer *t, const char *path, weft_error *err)
+{
+    const trainer_state *s = &t->state;
+    const struct {
+        const char *name;
+        int64_t n, most;
+    } ranges[] = {
+        { "n_skipped", s->n_skipped, s->step }, { "in_a_row", s->in_a_row, s->n_skipped },
+        { "n_row", s->n_row, INT64_MAX / 2 }, /* a run of 2^40 samples of 2^22 rows */
+        { "n_loss", s->n_loss, s->step },       { "n_worse", s->n_worse, MAX_SAMPLE },
+        { "best_step", s->best_step, s->step },
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (ranges[i].n < 0 || ranges[i].n > ranges[i].most)
+            return weft_fail(err, WEFT_EFORMAT, "%s: %s is %lld; expected 0 to %lld", path,
+                             ranges[i].name, (long long)ranges[i].n, (long long)ranges[i].most);
+    if (isnan(s->best) || !isfinite(s->faded))
+        return weft_fail(err, WEFT_EFORMAT, "%s: losses are not finite", path);
+    return WEFT_OK;
+}
+
 weft_status trainer_load(trainer *t, const checkpoint *c, weft_error *err)
 {
     const manifest_counters *n = &c->manifest.counters;
@@ -355,12 +392,14 @@ weft_status trainer_load(trainer *t, const checkpoint *c, weft_error *err)
                          (unsigned long long)n->seed, c->manifest.options,
                          (unsigned long long)t->opt.seed, options);
     blocks(t, block);
-    const weft_status status = checkpoint_read(c, block, N_BLOCK, t->learner.model->host, err);
+    weft_status status = check_counters(t, n, c->path, err);
+    if (status == WEFT_OK)
+        status = checkpoint_read(c, block, N_BLOCK, t->learner.model->host, err);
     if (status != WEFT_OK)
         return status;
     t->learner.n_backward = (uint64_t)n->n_backward;
     t->learner.adamw.step = n->n_update;
     t->state.step = n->step;
     t->state.cursor = n->cursor;
-    return WEFT_OK;
+    return check_state(t, c->path, err);
 }

@@ -118,6 +118,7 @@ static void keep(pupil *p, const char *root)
         values[i] = l->params.value + l->params.at[i];
     blocks_of(p, b);
     const checkpoint_view v = { .counters = { .step = l->adamw.step,
+                                              .cursor = (int64_t)l->n_backward,
                                               .n_backward = (int64_t)l->n_backward,
                                               .n_update = l->adamw.step },
                                 .options = "",

@@ -366,7 +366,7 @@ static const struct {
     { "2",
       "\"n_routed_experts\": 8, \"num_experts_per_tok\": 2, \"rope_scaling\": {\"type\": \"yarn\", "
       "\"factor\": 4, \"mscale\": -1}",
-      "out of range" },
+      "rope_scaling.mscale is -1" },
 };
 
 static void configurations_are_checked(void **state)

@@ -15,7 +15,7 @@ static manifest_block blocks[] = { { "adamw.m", 100, 0 },
                                    { "adamw.v", 200, 100 },
                                    { "x", 0, 300 } };
 static const manifest sample = {
-    .counters = { 200, 2400, INT64_MAX, 0, UINT64_MAX },
+    .counters = { 200, MAX_SAMPLE, MAX_SAMPLE, 0, UINT64_MAX },
     .options = "{\"lr\": 1e-3,\t\"text\": \"\xc3\xa9\\\"\"}\n",
     .file = files,
     .n_file = 3,
@@ -118,7 +118,7 @@ static weft_status parse_fields(const char *fields, host *h, weft_error *err)
 
 static const char good[] =
     "{\n\"format\": \"weft checkpoint\",\n\"version\": 1,\n\"step\": 2,\n\"world_size\": 1,\n"
-    "\"cursor\": 3,\n\"n_backward\": 4,\n\"n_update\": 5,\n\"seed\": \"0000000000000006\",\n"
+    "\"cursor\": 6,\n\"n_backward\": 4,\n\"n_update\": 1,\n\"seed\": \"0000000000000006\",\n"
     "\"options\": \"o\",\n\"chunk\": 4194304,\n"
     "\"files\": [{\"name\": \"state.weft\", \"bytes\": 8, \"xxh64\": [\"0000000000000007\"]}],\n"
     "\"blocks\": [{\"name\": \"m\", \"bytes\": 8}],\n";
@@ -135,6 +135,36 @@ static weft_status parse_changed(const char *old, const char *new, weft_error *e
     return parse_fields(text, &h, err);
 }
 
+/* Every counter at its limits and beyond them: 6 samples in 2 steps. */
+static void counters_have_limits(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *old;
+        int64_t least, most; /* with the others as they are */
+    } counters[] = {
+        { "cursor", "\"cursor\": 6", 4, MAX_SAMPLE },
+        { "step", "\"step\": 2", 1, 6 },
+        { "n_backward", "\"n_backward\": 4", 0, 6 },
+        { "n_update", "\"n_update\": 1", 0, 2 },
+    };
+    for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) {
+        const int64_t lo = counters[i].least, hi = counters[i].most;
+        const int64_t values[] = { INT64_MIN,     -1,       lo - 1, lo,        lo + 1,
+                                   hi - 1,        hi,       hi + 1, INT32_MAX, (int64_t)1 << 62,
+                                   INT64_MAX - 1, INT64_MAX };
+        for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+            char new[64];
+            weft_error err;
+            const int64_t n = values[k];
+            snprintf(new, sizeof new, "\"%s\": %" PRId64, counters[i].name, n);
+            const weft_status status = parse_changed(counters[i].old, new, &err);
+            if (status != (n >= lo && n <= hi ? WEFT_OK : WEFT_EFORMAT))
+                fail_msg("%s: %d \"%s\"", new, (int)status, err.message);
+        }
+    }
+}
+
 static void wrong_words(void **state)
 {
     (void)state;
@@ -148,7 +178,7 @@ static void wrong_words(void **state)
         { "\"step\": 2", "\"step\": -1", "step is missing, or no whole number" },
         { "\"step\": 2", "\"step\": 2.0", "step is missing, or no whole number" },
         { "\"step\": 2", "\"step\": 9223372036854775808", "too big integer" },
-        { "\"cursor\": 3", "\"cursor\": null", "cursor is missing" },
+        { "\"cursor\": 6", "\"cursor\": null", "cursor is missing" },
         { "\"n_backward\"", "\"n\"", "n_backward is missing" },
         { "\"n_update\"", "\"n\"", "n_update is missing" },
         { "\"world_size\": 1", "\"world_size\": 2", "world_size is not 1" },
@@ -261,6 +291,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST("manifest: what is written is read", round_trip),
         TEST("manifest: one that is cut, or has a wrong bit, is refused", truncated_and_flipped),
+        TEST("manifest: every counter has its limits", counters_have_limits),
         TEST("manifest: wrong words are refused by name, whatever the sum", wrong_words),
         TEST("manifest: names and lists have their limits", limits),
         TEST("manifest: any allocation may fail", no_memory),

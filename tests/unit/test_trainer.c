@@ -451,6 +451,90 @@ static void resumed_is_uninterrupted(void **state)
         }
 }
 
+/* Counters with the right sums that no run has: each is refused, and none is computed with. */
+static void hostile_counters_are_refused(void **state)
+{
+    (void)state;
+    school c;
+    checkpoint found;
+    host h;
+    weft_error err = { 0 };
+    trainer_options o = plain_options();
+    char home[512];
+    snprintf(home, sizeof home, "%s", temp_path("run-hostile"));
+    o.run = home;
+    begin(&c, pupil(0), true, o);
+    step(&c);
+    assert_int_equal(trainer_save(&c.t, &c.form, &err), WEFT_OK);
+    finish(&c);
+    host_plain(&h);
+    assert_int_equal(checkpoint_find(&found, home, &h, &err), WEFT_OK);
+    const manifest_counters as_written = found.manifest.counters;
+    static const int64_t values[] = { 2, 1 << 20, MAX_SAMPLE, INT64_MAX / 2, INT64_MAX };
+    for (int which = 0; which < 3; which++)
+        for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+            manifest_counters *n = &found.manifest.counters;
+            *n = as_written;
+            *(which == 0 ? &n->cursor : which == 1 ? &n->step : &n->n_backward) = values[k];
+            if (memcmp(n, &as_written, sizeof *n) == 0)
+                continue;
+            begin(&c, found.path, true, o);
+            if (trainer_load(&c.t, &found, &err) != WEFT_EFORMAT)
+                fail_msg("counter %d of %lld is taken", which, (long long)values[k]);
+            finish(&c);
+        }
+    found.manifest.counters = as_written;
+    begin(&c, found.path, true, o);
+    assert_int_equal(trainer_load(&c.t, &found, &err), WEFT_OK);
+    finish(&c);
+    checkpoint_free(&found);
+    assert_int_equal(h.mem.used, 0);
+}
+
+/* The same of what a checkpoint keeps of the trainer's state. */
+static void hostile_state_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t at;
+        int64_t value;
+    } cases[] = {
+        { offsetof(trainer_state, n_skipped), INT64_MAX },
+        { offsetof(trainer_state, n_skipped), -1 },
+        { offsetof(trainer_state, in_a_row), INT64_MAX },
+        { offsetof(trainer_state, n_row), INT64_MAX },
+        { offsetof(trainer_state, n_row), INT64_MIN },
+        { offsetof(trainer_state, n_loss), INT64_MAX },
+        { offsetof(trainer_state, n_worse), INT64_MAX },
+        { offsetof(trainer_state, best_step), 2 },
+        { offsetof(trainer_state, faded), 0x7FF8000000000000 },
+        { offsetof(trainer_state, best), 0x7FF8000000000000 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        school c;
+        checkpoint found;
+        host h;
+        weft_error err = { 0 };
+        trainer_options o = plain_options();
+        char home[512], name[32];
+        snprintf(name, sizeof name, "run-state-%d", (int)i);
+        snprintf(home, sizeof home, "%s", temp_path(name));
+        o.run = home;
+        begin(&c, pupil(0), true, o);
+        step(&c);
+        memcpy((char *)&c.t.state + cases[i].at, &cases[i].value, sizeof cases[i].value);
+        assert_int_equal(trainer_save(&c.t, &c.form, &err), WEFT_OK);
+        finish(&c);
+        host_plain(&h);
+        assert_int_equal(checkpoint_find(&found, home, &h, &err), WEFT_OK);
+        begin(&c, found.path, true, o);
+        if (trainer_load(&c.t, &found, &err) != WEFT_EFORMAT)
+            fail_msg("state %d is taken", (int)i);
+        finish(&c);
+        checkpoint_free(&found);
+    }
+}
+
 static void other_runs_are_not_resumed(void **state)
 {
     (void)state;
@@ -755,6 +839,8 @@ int main(void)
         TEST("trainer: a run that was stopped after any step is the run that was not",
              resumed_is_uninterrupted),
         TEST("trainer: a checkpoint of another run is refused", other_runs_are_not_resumed),
+        TEST("trainer: counters that no run has are refused", hostile_counters_are_refused),
+        TEST("trainer: a state that no run has is refused", hostile_state_is_refused),
         TEST("trainer: evaluation does not depend on how many samples are computed at once",
              evaluation_is_even),
         TEST("trainer: a run ends when its patience does", patience_ends_a_run),
