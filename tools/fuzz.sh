@@ -13,13 +13,14 @@ cd "$(dirname "$0")/.."
 TARGETS=${TARGETS:-safetensors gguf config model regex tokenizer session manifest shard documents metrics image idx}
 TESTS="test_gguf test_safetensors test_config test_load_faults test_parts test_convert test_save test_describe test_regex
     test_unicode test_tokenizer test_tokenizer_files test_tokenizer_gguf test_session_files test_manifest test_checkpoint
-    test_shard test_data test_report test_image test_idx test_table test_labelled test_classify test_marian"
+    test_shard test_data test_report test_image test_idx test_table test_labelled test_classify test_marian
+    test_tokenizer_limits"
 GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_write formats/config formats/open
     formats/index formats/shard base/save text/regex text/regex_class text/regex_translate text/unicode text/unicode_normal
     text/load
     text/source_gguf text/source_files text/source_sp text/hf text/hf_fields text/hf_model text/hf_steps text/hf_after
     text/encode text/bpe text/unigram text/wordpiece text/normalize text/split text/scan text/decode text/pieces
-    text/pieces_sp text/charsmap text/tokenizer text/vocab text/trie text/pre text/describe engine/session_file
+    text/pieces_sp text/charsmap text/tokenizer text/vocab text/trie text/munch text/pre text/describe engine/session_file
     formats/manifest train/checkpoint train/documents train/corpus train/corpus_open explain/metrics explain/chart explain/report
     formats/image formats/image_resize formats/image_recipe formats/idx formats/table train/labelled"
 SHOWN="formats/json formats/container text/text text/scratch formats/image_png formats/image_jpeg"

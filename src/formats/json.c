@@ -125,17 +125,35 @@ typedef struct survey {
     uint64_t bytes; /* about what the tree takes */
 } survey;
 
-/* The byte behind a string whose text begins at i. */
+/* The quote that ends the string that begins at i, or the last byte there is. */
 static uint64_t string_end(const uint8_t *data, uint64_t size, uint64_t i)
 {
-    while (i < size && data[i] != '"')
-        i += data[i] == '\\' ? 2 : 1; /* bounded: JSON_MAX_BYTES */
-    return i < size ? i + 1 : size;
+    uint64_t end = i + 1; /* bounded: JSON_MAX_BYTES, as the next */
+    while (end < size && data[end] != '"')
+        end += data[end] == '\\' ? 2 : 1; /* bounded: above */
+    return end < size ? end : size - 1;
 }
 
 static bool in_number(uint8_t c)
 {
     return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
+}
+
+/* What a byte outside of strings adds to the tree, behind a string of `last` bytes. */
+static uint64_t cost_of(uint8_t before, uint8_t c, uint64_t last)
+{
+    switch (c) {
+    case '{':
+        return OBJECT_BYTES;
+    case '[':
+        return LIST_BYTES;
+    case ':':
+        return KEY_BYTES + last; /* bounded: JSON_MAX_BYTES */
+    case ',':
+        return PLACE_BYTES;
+    default:
+        return in_number(c) && !in_number(before) ? NUMBER_BYTES : 0;
+    }
 }
 
 /* jansson recurses, and takes forty times the bytes of a list of empty lists: both are looked at
@@ -148,22 +166,14 @@ static survey look_over(const uint8_t *data, uint64_t size)
     for (uint64_t i = 0; i < size && v.depth <= JSON_DEPTH; i++) {
         const uint8_t c = data[i];
         if (c == '"') {
-            const uint64_t end = string_end(data, size, i + 1);
-            last = end - i;
-            v.bytes += TEXT_BYTES + last; /* bounded: JSON_MAX_BYTES times a constant; all sums */
-            i = end - 1;
-        } else if (c == '{' || c == '[') {
-            v.depth = ++depth > v.depth ? depth : v.depth;
-            v.bytes += c == '{' ? OBJECT_BYTES : LIST_BYTES;
-        } else if (c == '}' || c == ']') {
-            depth--;
-        } else if (c == ':') {
-            v.bytes += KEY_BYTES + last;
-        } else if (c == ',') {
-            v.bytes += PLACE_BYTES;
-        } else if (in_number(c) && (i == 0 || !in_number(data[i - 1]))) {
-            v.bytes += NUMBER_BYTES;
+            last = string_end(data, size, i) - i;
+            i += last;                    /* bounded: it ends before `size` */
+            v.bytes += TEXT_BYTES + last; /* bounded: the square of JSON_MAX_BYTES, as the next */
+            continue;
         }
+        v.bytes += cost_of(i ? data[i - 1] : 0, c, last);                  /* bounded: above */
+        depth += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0; /* bounded: size */
+        v.depth = depth > v.depth ? depth : v.depth;
     }
     return v;
 }
@@ -175,7 +185,8 @@ static bool check_survey(const uint8_t *data, uint64_t size, const char *path, w
         weft_fail(err, WEFT_EFORMAT, "%s: JSON nested deeper than %d", path, JSON_DEPTH);
         return false;
     }
-    if (v.bytes > JSON_TREE_MOST || v.bytes > size * JSON_TREE_TIMES + JSON_TREE_MORE) {
+    const uint64_t most = size * JSON_TREE_TIMES + JSON_TREE_MORE; /* bounded: JSON_MAX_BYTES */
+    if (v.bytes > JSON_TREE_MOST || v.bytes > most) {
         weft_fail(
             err, WEFT_EFORMAT,
             "%s: %llu bytes of JSON would take %llu bytes of memory; at most %u for each byte "

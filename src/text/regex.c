@@ -2,7 +2,7 @@
  *
  * PCRE2's own limit counts within one starting point, and a run of letters as one step: "a*b|a"
  * looks through the rest of the text from every letter on and stays below it. So a pattern is
- * compiled twice. A search begins with the fast one, on a window of a few hundred bytes; what it
+ * compiled twice. A search begins with the fast one, on a window of a kilobyte; what it
  * finds there, or finds not to be there, has cost little. Where it runs into the end of the window
  * or passes a small limit, the other one goes on from there: it calls us at every item, and we
  * count the items and how far it moved between them. All searches in one text draw on one budget. */
@@ -16,7 +16,7 @@
 #include <string.h>
 
 /* Where a search is fast and not counted: bytes of text, and PCRE2's limit. */
-#define WINDOW      256
+#define WINDOW      1024
 #define MATCH_LIMIT 128u
 
 /* What a search may go back into is kept on a stack: a repeated class needs none of it, a repeated
@@ -46,8 +46,9 @@ struct regex {
 struct regex_scratch {
     lender lender;
     pcre2_general_context *general;
-    pcre2_match_context *match;
+    pcre2_match_context *fast, *counting;
     pcre2_match_data *data;
+    const PCRE2_SIZE *span; /* of data: where the last search found something */
     pcre2_jit_stack *stack;
     size_t stack_bytes; /* charged */
     uint64_t steps;     /* left for this text */
@@ -170,7 +171,8 @@ void regex_free(regex *re)
 static weft_status set_stack(regex_scratch *s, size_t bytes, weft_error *err)
 {
     mem *m = s->lender.mem;
-    pcre2_jit_stack_assign(s->match, NULL, NULL);
+    pcre2_jit_stack_assign(s->fast, NULL, NULL);
+    pcre2_jit_stack_assign(s->counting, NULL, NULL);
     pcre2_jit_stack_free(s->stack);
     mem_uncharge(m, s->stack_bytes);
     s->stack = NULL;
@@ -183,7 +185,8 @@ static weft_status set_stack(regex_scratch *s, size_t bytes, weft_error *err)
     if (!s->stack)
         return weft_fail(err, WEFT_ENOMEM,
                          "a search for a pattern: the system has no %zu bytes of stack", bytes);
-    pcre2_jit_stack_assign(s->match, NULL, s->stack);
+    pcre2_jit_stack_assign(s->fast, NULL, s->stack);
+    pcre2_jit_stack_assign(s->counting, NULL, s->stack);
     return WEFT_OK;
 }
 
@@ -218,8 +221,9 @@ regex_scratch *regex_scratch_new(mem *m, weft_error *err)
         return NULL;
     s->lender = (lender){ m, err, false };
     s->general = pcre2_general_context_create(lend, take_back, &s->lender);
-    s->match = s->general ? pcre2_match_context_create(s->general) : NULL;
-    s->data = s->match ? pcre2_match_data_create(1, s->general) : NULL;
+    s->fast = s->general ? pcre2_match_context_create(s->general) : NULL;
+    s->counting = s->fast ? pcre2_match_context_create(s->general) : NULL;
+    s->data = s->counting ? pcre2_match_data_create(1, s->general) : NULL;
     int has_jit = 0;
     pcre2_config(PCRE2_CONFIG_JIT, &has_jit);
     if (!s->data || (has_jit && set_stack(s, STACK_FIRST, err) != WEFT_OK)) {
@@ -227,7 +231,10 @@ regex_scratch *regex_scratch_new(mem *m, weft_error *err)
         return NULL;
     }
     s->lender.err = NULL;
-    pcre2_set_callout(s->match, count_step, s);
+    s->span = pcre2_get_ovector_pointer(s->data);
+    pcre2_set_match_limit(s->fast, MATCH_LIMIT);
+    pcre2_set_match_limit(s->counting, UINT32_MAX);
+    pcre2_set_callout(s->counting, count_step, s);
     regex_begin(s, 0);
     return s;
 }
@@ -240,48 +247,39 @@ void regex_scratch_free(regex_scratch *s)
     pcre2_jit_stack_free(s->stack);
     mem_uncharge(m, s->stack_bytes);
     pcre2_match_data_free(s->data);
-    pcre2_match_context_free(s->match);
+    pcre2_match_context_free(s->fast);
+    pcre2_match_context_free(s->counting);
     pcre2_general_context_free(s->general);
     mem_free(m, s);
 }
 
-static int match(const regex *re, const pcre2_code *code, regex_scratch *s, const char *text,
-                 size_t n, size_t from, uint32_t ways, uint32_t limit)
+static inline int match(const regex *re, const pcre2_code *code, pcre2_match_context *how,
+                        pcre2_match_data *data, const char *text, size_t n, size_t from,
+                        uint32_t ways)
 {
-    pcre2_set_match_limit(s->match, limit);
-    return (re->jit_bytes == 0 ? pcre2_match : pcre2_jit_match)(
-        code, (PCRE2_SPTR)text, n, from, PCRE2_NO_UTF_CHECK | ways, s->data, s->match);
-}
-
-/* The end of a window, between two code points. */
-static size_t window_end(const char *text, size_t n, size_t from)
-{
-    if (n - from <= WINDOW)
-        return n;
-    size_t end = from + WINDOW;
-    while (((uint8_t)text[end] & 0xC0) == 0x80)
-        end--;
-    return end;
+    ways |= PCRE2_NO_UTF_CHECK;
+    if (re->jit_bytes == 0)
+        return pcre2_match(code, (PCRE2_SPTR)text, n, from, ways, data, how);
+    return pcre2_jit_match(code, (PCRE2_SPTR)text, n, from, ways, data, how);
 }
 
 /* Window after window, until there is an answer or one that must be counted; *from is then where
  * that one starts. What matches at the very end of a window has seen nothing of what follows. */
-static int search_windows(const regex *re, regex_scratch *s, const char *text, size_t n,
-                          size_t *from)
+static inline int search_windows(const regex *re, regex_scratch *s, const char *text, size_t n,
+                                 size_t *from)
 {
-    const PCRE2_SIZE *span = pcre2_get_ovector_pointer(s->data);
-    for (;;) {
-        const size_t end = window_end(text, n, *from);
-        const int rc = match(re, re->code, s, text, end, *from, end < n ? PCRE2_PARTIAL_HARD : 0,
-                             MATCH_LIMIT);
-        if (end < n && (rc == PCRE2_ERROR_NOMATCH || (rc >= 0 && span[0] == end))) {
-            *from = end;
-            continue;
-        }
-        if (rc == PCRE2_ERROR_PARTIAL && span[0] > *from)
-            *from = span[0];
-        return rc;
+    while (n - *from > WINDOW) {
+        size_t end = *from + WINDOW;
+        while (((uint8_t)text[end] & 0xC0) == 0x80) /* between two code points */
+            end--;
+        const int rc = match(re, re->code, s->fast, s->data, text, end, *from, PCRE2_PARTIAL_HARD);
+        if (rc == PCRE2_ERROR_PARTIAL && s->span[0] > *from)
+            *from = s->span[0];
+        if (rc != PCRE2_ERROR_NOMATCH && (rc < 0 || s->span[0] < end))
+            return rc;
+        *from = end;
     }
+    return match(re, re->code, s->fast, s->data, text, n, *from, 0);
 }
 
 /* With as much stack as it takes. */
@@ -290,7 +288,7 @@ static int search_counted(const regex *re, regex_scratch *s, const char *text, s
 {
     for (;;) {
         s->last = from;
-        const int rc = match(re, re->counted, s, text, n, from, 0, UINT32_MAX);
+        const int rc = match(re, re->counted, s->counting, s->data, text, n, from, 0);
         if (rc != PCRE2_ERROR_JIT_STACKLIMIT || s->stack_bytes >= STACK_MOST)
             return rc;
         if (set_stack(s, s->stack_bytes > 0 ? s->stack_bytes * 4 : STACK_FIRST, err) != WEFT_OK)
@@ -298,10 +296,10 @@ static int search_counted(const regex *re, regex_scratch *s, const char *text, s
     }
 }
 
-static int search(const regex *re, regex_scratch *s, const char *text, size_t n, size_t from,
-                  weft_error *err)
+/* What was too much for the fast search, or another error of its. */
+static __attribute__((noinline)) int search_on(const regex *re, regex_scratch *s, const char *text,
+                                               size_t n, size_t from, int rc, weft_error *err)
 {
-    int rc = re->from_start ? PCRE2_ERROR_PARTIAL : search_windows(re, s, text, n, &from);
     if (rc == PCRE2_ERROR_PARTIAL || rc == PCRE2_ERROR_MATCHLIMIT ||
         rc == PCRE2_ERROR_JIT_STACKLIMIT)
         rc = search_counted(re, s, text, n, from, err);
@@ -312,6 +310,13 @@ static int search(const regex *re, regex_scratch *s, const char *text, size_t n,
               "text and %d",
               REGEX_STEPS_PER_BYTE, REGEX_STEPS);
     return GAVE_UP;
+}
+
+static inline int search(const regex *re, regex_scratch *s, const char *text, size_t n, size_t from,
+                         weft_error *err)
+{
+    const int rc = re->from_start ? PCRE2_ERROR_PARTIAL : search_windows(re, s, text, n, &from);
+    return rc >= PCRE2_ERROR_NOMATCH ? rc : search_on(re, s, text, n, from, rc, err);
 }
 
 int regex_find(const regex *re, regex_scratch *s, const char *text, size_t n, size_t from,
@@ -325,9 +330,8 @@ int regex_find(const regex *re, regex_scratch *s, const char *text, size_t n, si
             say(err, WEFT_EUNSUPPORTED, rc, "a search for a pattern gave up");
         return -1;
     }
-    const PCRE2_SIZE *span = pcre2_get_ovector_pointer(s->data);
-    *start = span[0];
-    *end = span[1];
+    *start = s->span[0];
+    *end = s->span[1];
     return 1;
 }
 

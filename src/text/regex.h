@@ -23,7 +23,7 @@ void regex_free(regex *re);
 
 /* All searches in one text may take so many steps together. A step is an item of the pattern, or a
  * byte on the way from one item to the next. */
-#define REGEX_STEPS          10000000
+#define REGEX_STEPS          1000000
 #define REGEX_STEPS_PER_BYTE 100
 
 regex_scratch *regex_scratch_new(mem *m, weft_error *err);
