@@ -22,7 +22,10 @@
         sentence, fn, NULL, NULL, NULL                                                             \
     }
 
-#define RUN(tests) cmocka_run_group_tests_name(__FILE__, tests, NULL, NULL)
+/* With WEFT_TEST only those whose sentence fits it, in which * stands for anything. */
+#define RUN(tests)                                                                                 \
+    (cmocka_set_test_filter(getenv("WEFT_TEST")),                                                  \
+     cmocka_run_group_tests_name(__FILE__, tests, NULL, NULL))
 
 /* Path of a file under WEFT_ASSETS; skips the test, saying so, where that is unset. The text lives
  * until the next eight calls. */
