@@ -252,6 +252,7 @@ int main(int argc, char **argv)
     const int64_t widest = all_of_step ? 50257 : I > O ? I : O;
     bench_check(run_init(&r, &m, 1 << 16, 1 << 16, (size_t)(N * widest) * sizeof(real), &err),
                 &err);
+    side_begin(r.side); /* products outside of an op */
     r.pool = threads;
     r.kern = kernels_table(0);
     if (all_of_step)

@@ -43,6 +43,8 @@
  *     thread at a time. Close in reverse: sessions, engine, model. Every free accepts NULL.
  *   - All anonymous memory is counted against the model's `ram_max` before it is taken; a
  *     weft_budget puts several objects, and the host's own memory, under one cap.
+ *   - A call needs at most 64 KiB of the calling thread's stack (generating takes 21, training 52), a
+ *     callback's own aside. Large buffers are in the engine; threads of the library have 1 MiB.
  *   - The logits of a token depend on the model and on the tokens before it in its session, and on
  *     nothing else: not on batch mates, chunking or the number of threads. The same bits always.
  *   - Option structs begin with their size, so that a program built against an older header keeps

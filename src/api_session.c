@@ -1,8 +1,6 @@
 /* api_session.c - the public functions of sessions: check, translate, delegate. */
 #include "api.h"
 
-#define MAX_WORK 1024
-
 /* The public handle around a session, which is freed if there is no memory for it. */
 static weft_session *wrap(weft_engine *e, session *inner, weft_error *err)
 {
@@ -55,13 +53,13 @@ typedef weft_status forward_fn(engine *e, work *w, int n, weft_error *err);
 static weft_status forward(forward_fn *fn, weft_engine *e, weft_work *w, int n, weft_error *err)
 {
     weft_error local;
-    work inner[MAX_WORK];
     err = err ? err : &local;
     *err = (weft_error){ 0 };
     if (!e || !w)
         return weft_fail(err, WEFT_EINVAL, "no %s given", e ? "work" : "engine");
     if (n < 1 || n > MAX_WORK)
         return weft_fail(err, WEFT_EINVAL, "%d pieces of work, expected 1 to %d", n, MAX_WORK);
+    work *inner = e->inner->asked;
     for (int i = 0; i < n; i++) {
         if (!w[i].session || !w[i].ids)
             return weft_fail(err, WEFT_EINVAL, "work %d: no %s given", i,

@@ -310,7 +310,7 @@ static weft_status open_pictures(training *t, weft_error *err)
     return status;
 }
 
-static weft_status open_data(training *t, const char *from, weft_error *err)
+OWN_FRAME static weft_status open_data(training *t, const char *from, weft_error *err)
 {
     const weft_train_options *o = t->o;
     host *h = &t->model->host;
@@ -387,7 +387,7 @@ static bool go_on(void *ud)
 }
 
 /* How fast the machine could be: for the share of it that training gets. */
-static weft_status measure(training *t, int n_thread, weft_error *err)
+OWN_FRAME static weft_status measure(training *t, int n_thread, weft_error *err)
 {
     part_cost part[N_PART];
     speed s;
@@ -422,8 +422,8 @@ static weft_status resume(training *t, const checkpoint *c, weft_error *err)
 }
 
 /* `made`: what lies at `from` was made for the run, and goes when its first checkpoint is there. */
-static weft_status prepare(training *t, const char *from, bool made, const checkpoint *c,
-                           weft_error *err)
+OWN_FRAME static weft_status prepare(training *t, const char *from, bool made, const checkpoint *c,
+                                     weft_error *err)
 {
     const weft_train_options *o = t->o;
     const int n_thread = o->threads ? o->threads : cpu_count();
@@ -486,24 +486,28 @@ static weft_train_info info_of(const training *t, int64_t from_step, bool stoppe
 }
 
 static weft_status train(const weft_train_options *o, const char *from, bool made,
-                         const checkpoint *c, weft_train_info *info, weft_error *err)
+                         const checkpoint *c, weft_train_info *info, host *h, weft_error *err)
 {
-    training t = { .o = o };
+    training *t = mem_zalloc(&h->mem, 1, sizeof *t, "a run", err); /* large for a stack */
     bool stopped = false;
-    weft_status status = prepare(&t, from, made, c, err);
-    const int64_t from_step = status == WEFT_OK ? t.trainer.state.step : 0;
+    if (!t)
+        return err->code;
+    t->o = o;
+    weft_status status = prepare(t, from, made, c, err);
+    const int64_t from_step = status == WEFT_OK ? t->trainer.state.step : 0;
     if (status == WEFT_OK)
-        status = trainer_run(&t.trainer, &t.form, &t.last, &stopped, err);
+        status = trainer_run(&t->trainer, &t->form, &t->last, &stopped, err);
     if (status == WEFT_OK && info) {
-        weft_train_info i = info_of(&t, from_step, stopped);
+        weft_train_info i = info_of(t, from_step, stopped);
         give(info, info->struct_size, &i, sizeof i);
     }
-    end(&t);
+    end(t);
+    mem_free(&h->mem, t);
     return status;
 }
 
 /* A directory that has a model, but no run of ours, is not written over. */
-static weft_status refuse_model(const char *out, host *h, weft_error *err)
+OWN_FRAME static weft_status refuse_model(const char *out, host *h, weft_error *err)
 {
     char path[4096];
     if (!path_join(path, sizeof path, out, "config.json"))
@@ -516,8 +520,8 @@ static weft_status refuse_model(const char *out, host *h, weft_error *err)
 
 /* Where the run begins: at its newest checkpoint, at the given model, or at one that is *made for it
  * in `fresh`. */
-static weft_status find_start(const weft_train_options *o, checkpoint *c, const char *fresh,
-                              bool *made, host *h, weft_error *err)
+OWN_FRAME static weft_status find_start(const weft_train_options *o, checkpoint *c,
+                                        const char *fresh, bool *made, host *h, weft_error *err)
 {
     weft_status status = checkpoint_find(c, o->out, h, err);
     if (status != WEFT_OK)
@@ -562,9 +566,9 @@ weft_status weft_train(const weft_train_options *options, weft_train_info *info,
         status = find_start(&o, &c, fresh, &made, &h, err);
     const char *from = *c.path ? c.path : made ? fresh : o.model;
     if (status == WEFT_OK)
-        status = train(&o, from, made, &c, info, err);
-    if (status != WEFT_OK &&
-        made) /* nothing stays of a run that fails before its first checkpoint */
+        status = train(&o, from, made, &c, info, &h, err);
+    /* Nothing stays of a run that fails before its first checkpoint. */
+    if (status != WEFT_OK && made)
         checkpoint_remove(fresh, &h);
     checkpoint_free(&c);
     run_lock_drop(&lock);

@@ -48,7 +48,7 @@ static weft_status make_tokenizer(const weft_train_options *o, const char *path,
     return status;
 }
 
-static weft_status copy_file(const char *from, const char *to, host *h, weft_error *err)
+OWN_FRAME static weft_status copy_file(const char *from, const char *to, host *h, weft_error *err)
 {
     file f;
     weft_status status = file_open(&f, from, WEFT_LOAD_COPY, h, err);
@@ -62,22 +62,25 @@ static weft_status copy_file(const char *from, const char *to, host *h, weft_err
 /* Runs keep a tokenizer.json and nothing else. */
 static weft_status check_kept(const char *from, host *h, weft_error *err)
 {
-    tokenizer t;
-    weft_status status = tokenizer_load(&t, from, NULL, WEFT_LOAD_COPY, h, err);
-    if (status != WEFT_OK)
-        return status;
-    if (strcmp(t.source, "tokenizer.json") != 0)
-        status = weft_fail(err, WEFT_EUNSUPPORTED,
-                           "%s: a tokenizer of format %s; a new model needs a tokenizer.json, "
-                           "which transformers writes of it",
-                           from, t.source);
-    tokenizer_free(&t);
+    tokenizer *t = mem_zalloc(&h->mem, 1, sizeof *t, "tokenizer", err); /* large for a stack */
+    if (!t)
+        return err->code;
+    weft_status status = tokenizer_load(t, from, NULL, WEFT_LOAD_COPY, h, err);
+    if (status == WEFT_OK) {
+        if (strcmp(t->source, "tokenizer.json") != 0)
+            status = weft_fail(err, WEFT_EUNSUPPORTED,
+                               "%s: a tokenizer of format %s; a new model needs a tokenizer.json, "
+                               "which transformers writes of it",
+                               from, t->source);
+        tokenizer_free(t);
+    }
+    mem_free(&h->mem, t);
     return status;
 }
 
 /* The given tokenizer, with the file beside it that says which token ends a text. */
-static weft_status take_tokenizer(const char *from, const char *path, const char *config, host *h,
-                                  weft_error *err)
+OWN_FRAME static weft_status take_tokenizer(const char *from, const char *path, const char *config,
+                                            host *h, weft_error *err)
 {
     char file_path[4096], beside[4096];
     const char *slash = strrchr(from, '/');
@@ -94,8 +97,8 @@ static weft_status take_tokenizer(const char *from, const char *path, const char
 }
 
 /* The run's tokenizer: the given one, or one made for it. */
-static weft_status settle_tokenizer(const weft_train_options *o, const char *in, host *h,
-                                    weft_error *err)
+OWN_FRAME static weft_status settle_tokenizer(const weft_train_options *o, const char *in, host *h,
+                                              weft_error *err)
 {
     static const char framed[] =
         "{\n  \"cls_token\": \"[CLS]\",\n  \"sep_token\": \"[SEP]\",\n"
@@ -151,7 +154,7 @@ static weft_status room_of(batch *b, dataset *d, const weft_train_options *o, co
 }
 
 /* Is there memory for training it? Only asked for here: others take it, later. */
-static weft_status check_size(void *ud, model *m, weft_error *err)
+OWN_FRAME static weft_status check_size(void *ud, model *m, weft_error *err)
 {
     const maker *by = ud;
     const weft_train_options *o = by->o;
@@ -187,8 +190,8 @@ static fresh_source source_of(maker *by)
 
 /* Could it be trained if it had no more than the special tokens? A tokenizer takes its time, and
  * need not be made for a model that is too large without a vocabulary. */
-static weft_status check_shape(const weft_train_options *o, const fresh_shape *s, host *h,
-                               weft_error *err)
+OWN_FRAME static weft_status check_shape(const weft_train_options *o, const fresh_shape *s, host *h,
+                                         weft_error *err)
 {
     int n_special;
     model m;
@@ -213,8 +216,8 @@ static weft_status check_shape(const weft_train_options *o, const fresh_shape *s
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-static weft_status write_fresh(const weft_train_options *o, const char *in, const fresh_shape *s,
-                               host *h, weft_error *err)
+OWN_FRAME static weft_status write_fresh(const weft_train_options *o, const char *in,
+                                         const fresh_shape *s, host *h, weft_error *err)
 {
     buffer config;
     maker by = { o, h };
@@ -250,8 +253,8 @@ static void shape_pictures(const weft_train_options *o, const pictures *p, fresh
     s->n_label = p->n_class;
 }
 
-static weft_status write_preprocessor(const char *in, const fresh_shape *s, host *h,
-                                      weft_error *err)
+OWN_FRAME static weft_status write_preprocessor(const char *in, const fresh_shape *s, host *h,
+                                                weft_error *err)
 {
     char path[4096];
     buffer b;
@@ -267,8 +270,8 @@ static weft_status write_preprocessor(const char *in, const fresh_shape *s, host
 }
 
 /* As begin_fresh, where the data is pictures. */
-static weft_status begin_fresh_pictures(const weft_train_options *o, const char *in, bool *made,
-                                        host *h, weft_error *err)
+OWN_FRAME static weft_status begin_fresh_pictures(const weft_train_options *o, const char *in,
+                                                  bool *made, host *h, weft_error *err)
 {
     fresh_shape shape;
     pictures p;
@@ -298,10 +301,25 @@ static weft_status begin_fresh_pictures(const weft_train_options *o, const char 
     return status;
 }
 
+/* How many ids the run's tokenizer has, and which ends a text. */
+static weft_status read_vocabulary(fresh_shape *s, const char *in, host *h, weft_error *err)
+{
+    tokenizer *t = mem_zalloc(&h->mem, 1, sizeof *t, "tokenizer", err); /* large for a stack */
+    if (!t)
+        return err->code;
+    const weft_status status = tokenizer_load(t, in, NULL, WEFT_LOAD_COPY, h, err);
+    if (status == WEFT_OK) {
+        s->n_vocab = (int64_t)t->n_id;
+        s->eos_id = t->eos;
+        tokenizer_free(t);
+    }
+    mem_free(&h->mem, t);
+    return status;
+}
+
 weft_status begin_fresh(const weft_train_options *o, const char *in, bool *made, host *h,
                         weft_error *err)
 {
-    tokenizer t;
     fresh_shape shape;
     run_labels l;
     if (pictures_are_here(o->data[0], h))
@@ -327,13 +345,9 @@ weft_status begin_fresh(const weft_train_options *o, const char *in, bool *made,
     if (status == WEFT_OK)
         status = settle_tokenizer(o, in, h, err);
     if (status == WEFT_OK)
-        status = tokenizer_load(&t, in, NULL, WEFT_LOAD_COPY, h, err);
-    if (status == WEFT_OK) {
-        shape.n_vocab = (int64_t)t.n_id;
-        shape.eos_id = t.eos;
-        tokenizer_free(&t);
+        status = read_vocabulary(&shape, in, h, err);
+    if (status == WEFT_OK)
         status = write_fresh(o, in, &shape, h, err);
-    }
     drop_labels(&l);
     return status;
 }

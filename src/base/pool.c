@@ -16,6 +16,8 @@
  * on a futex. The caller does the same while it waits for the last chunks. */
 #include "base/pool.h"
 
+#include "base/side_stack.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
@@ -90,10 +92,15 @@ static void run_chunks(pool *p)
     }
 }
 
+/* Its stack is ours. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wframe-larger-than="
 static void *worker_main(void *ud)
 {
+    _Alignas(SIDE_ALIGN) char memory[SIDE_BYTES];
     pool *p = ud;
     uint32_t heard = 0;
+    const side_stack none = side_begin(memory);
     while (!atomic_load(&p->stop)) {
         uint32_t bell = atomic_load(&p->bell);
         for (int i = 0; bell == heard && i < SPINS; i++) {
@@ -109,8 +116,10 @@ static void *worker_main(void *ud)
         heard = bell;
         run_chunks(p);
     }
+    side_end(none);
     return NULL;
 }
+#pragma GCC diagnostic pop
 
 static void ring(pool *p)
 {
@@ -119,11 +128,26 @@ static void ring(pool *p)
         futex_wake(&p->bell);
 }
 
+/* Threads have the stack that the host's limit says, and no less than what ours need: their side stack,
+ * and what is called beside it. */
+#define LEAST_STACK ((size_t)1 << 20)
+
+static void set_stack(pthread_attr_t *a)
+{
+    size_t size = 0;
+    pthread_attr_init(a);
+    pthread_attr_getstacksize(a, &size);
+    if (size < LEAST_STACK)
+        pthread_attr_setstacksize(a, LEAST_STACK);
+}
+
 /* Signals belong to the host's threads: workers are born with all of them blocked, except those a
  * thread brings upon itself, for which the host may have a handler. */
 static weft_status start_workers(pool *p, weft_error *err)
 {
     sigset_t all, before;
+    pthread_attr_t attributes;
+    set_stack(&attributes);
     sigfillset(&all);
     const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT };
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
@@ -131,11 +155,12 @@ static weft_status start_workers(pool *p, weft_error *err)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = 0;
     while (p->n_worker < p->n_thread - 1 && !failed) {
-        failed = pthread_create(&p->worker[p->n_worker], NULL, worker_main, p);
+        failed = pthread_create(&p->worker[p->n_worker], &attributes, worker_main, p);
         if (!failed)
             p->n_worker++;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
     if (failed)
         return weft_fail(err, WEFT_ESYSTEM, "cannot start thread %d of %d: %s", p->n_worker + 2,
                          p->n_thread, strerror(failed));

@@ -6,7 +6,8 @@
 
 #define LEAST_BATCH  256
 #define MAX_BATCH    65536
-#define ENGINE_BYTES 8192 /* an encoder, its threads' list, and what surrounds its blocks */
+/* An encoder, its threads' list, the calling thread's side stack, and what surrounds its blocks. */
+#define ENGINE_BYTES (8192 + SIDE_BYTES)
 
 /* Is there one row of output for the whole sequence? */
 static bool gives_whole(const model *m, weft_encode what)

@@ -7,9 +7,12 @@
 #define DEFAULT_BATCH 256
 #define DEFAULT_CTX   4096
 #define MAX_BATCH     65536
-#define ENGINE_BYTES  8192 /* an engine, its threads' list, and what surrounds its blocks */
-#define SESSION_BYTES 512  /* a session and its handle */
+#define SESSION_BYTES 512 /* a session and its handle */
 #define MAX_CACHE     ((int64_t)INT32_MAX * PAGE_ROWS)
+
+/* An engine, its threads' list, works in its own form, the calling thread's side stack, and what surrounds
+ * its blocks. */
+#define ENGINE_BYTES (8192 + MAX_WORK * sizeof(work) + SIDE_BYTES)
 
 weft_status engine_resolve(const model *m, engine_options *o, weft_error *err)
 {
@@ -199,7 +202,8 @@ engine *engine_new(const model *m, const engine_options *o, weft_error *err)
     e->model = m;
     e->opt = *o;
     e->kern = kernels_select(&m->host->log);
-    if (engine_resolve(m, &e->opt, err) == WEFT_OK &&
+    e->asked = mem_zalloc(from, MAX_WORK, sizeof *e->asked, "engine", err);
+    if (e->asked && engine_resolve(m, &e->opt, err) == WEFT_OK &&
         (e->pool = pool_new(e->opt.n_thread, from, err)) != NULL &&
         batch_init(&e->batch, e->opt.n_batch, e->opt.n_session, from, err) == WEFT_OK &&
         (!model_has_source(m) ||
@@ -222,6 +226,7 @@ void engine_free(engine *e)
     batch_free(&e->src, from);
     batch_free(&e->batch, from);
     pool_free(e->pool);
+    mem_free(from, e->asked);
     mem_free(from, e);
 }
 

@@ -23,6 +23,8 @@ typedef struct engine_plan {
     int64_t n_page;
 } engine_plan;
 
+#define MAX_WORK 1024 /* in one call */
+
 typedef struct engine {
     const model *model;
     engine_options opt;
@@ -33,6 +35,8 @@ typedef struct engine {
     batch batch;           /* room for n_batch rows of n_session sequences */
     batch src;             /* with an encoder: room for n_ctx rows of n_session sources */
     struct session *first; /* of the sessions alive */
+
+    struct work *asked; /* [MAX_WORK]: room for what callers ask for, in its own form */
 
     uint64_t fingerprint; /* of the model, once it was asked for; 0 before */
 

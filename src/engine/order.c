@@ -1,5 +1,7 @@
 #include "engine/order.h"
 
+#include "base/side_stack.h"
+
 #include <math.h>
 
 /* Fewer places than this are put in order one by one. */
@@ -29,13 +31,13 @@ static void sort_few(uint64_t *a, int64_t n)
 /* The first m of n in order, by bytes from the highest: every number goes to the bucket of its byte,
  * in place, and only buckets that reach into the first m are sorted further. At most eight passes,
  * whatever the numbers are. */
-static void sort_first(uint64_t *a, int64_t n, int64_t m, int shift)
+OWN_FRAME static void sort_first(uint64_t *a, int64_t n, int64_t m, int shift)
 {
     if (n <= FEW) {
         sort_few(a, n);
         return;
     }
-    int64_t begin[257] = { 0 }, next[256];
+    int32_t begin[257] = { 0 }, next[256]; /* a vocabulary has no more; this calls itself */
     for (int64_t i = 0; i < n; i++)
         begin[(a[i] >> shift & 255) + 1]++;
     for (int b = 0; b < 256; b++) {

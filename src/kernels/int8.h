@@ -421,14 +421,14 @@ static void strip_i8(real *y, int64_t y_stride, const rows_i8 *x, int64_t N, int
                      const row_set *w, int64_t o, int64_t width)
 {
     _Alignas(64) real sums[ROWS_I8 * PANEL_I8];
-    panel_i8 p;
+    panel_i8 *p = side_take(sizeof *p);
     const int64_t all = K / BLOCK_I8, groups = groups_i8(w->form);
     const int32_t *x_sum = w->form & I8_HALVES ? x->half : x->sum;
     const row_cut rows_of = cut_rows(N, ROWS_I8);
     for (int64_t b = 0; b < all; b += BLOCKS_I8) {
         const int64_t n = least(BLOCKS_I8, all - b);
         const real *bias = w->bias && b + n == all ? w->bias + o : NULL;
-        produce_i8(&p, w, b, n, o, width);
+        produce_i8(p, w, b, n, o, width);
         for (int64_t rb = 0; rb < rows_of.n; rb++) {
             const int64_t i0 = block_row(&rows_of, rb), R = block_row(&rows_of, rb + 1) - i0;
             const int64_t at = i0 * all + b * R;
@@ -437,10 +437,11 @@ static void strip_i8(real *y, int64_t y_stride, const rows_i8 *x, int64_t N, int
             if (b > 0)
                 copy_rows(sums, PANEL_I8, to, y_stride, R, width, NULL);
             multiply_i8[R][w->form](sums, b == 0, x->q + i0 * K + b * BLOCK_I8 * R, x->scale + at,
-                                    x_sum + at * groups, &p, n);
+                                    x_sum + at * groups, p, n);
             copy_rows(to, y_stride, sums, PANEL_I8, R, width, bias);
         }
     }
+    side_give(p);
 }
 
 /* ---- one row --------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* kernels.h - arithmetic on raw pointers: one table of functions per processor.
  *
- * A kernel knows no tensor, no thread, no memory to allocate and no error. What it promises is
+ * A kernel knows no tensor, no thread, no memory to allocate and no error; what it needs beside its
+ * arguments it takes from the side stack of the thread that runs it. What it promises is
  * order: the result for one row or one element is the same bits whoever else is in the call.
  * Therefore every sum over a row runs in one written order (kernels/scalar.c), and work is cut by
  * output only.
@@ -11,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/real.h"
+#include "base/side_stack.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -357,36 +357,17 @@ static void tile_product(real *y, int64_t y_stride, bool add, const real *a, int
 }
 
 /* Panel by panel, in memory for one of as many terms as a tile has. */
-static inline __attribute__((always_inline)) void
-panel_products(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
-               const row_set *w, bool across, int64_t block0, int64_t block1, int64_t c0,
-               int64_t c1, real *panel)
+static void panel_products(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
+                           const row_set *w, bool across, int64_t block0, int64_t block1,
+                           int64_t c0, int64_t c1)
 {
+    real *panel = side_take((size_t)(least(TILE, J) * PANEL) * sizeof(real));
     for (int64_t c = c0; c < c1; c += PANEL)
         for (int64_t j0 = 0; j0 < J; j0 += TILE)
             tile_product(y, y_stride, add || j0 > 0, a, N, j0, least(TILE, J - j0), w, across,
                          block0, block1, c, least(PANEL, c1 - c),
                          w->bias && j0 + TILE >= J ? w->bias + c : NULL, panel);
-}
-
-static void long_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
-                         const row_set *w, bool across, int64_t block0, int64_t block1, int64_t c0,
-                         int64_t c1)
-{
-    _Alignas(64) real panel[TILE * PANEL];
-    panel_products(y, y_stride, add, a, N, J, w, across, block0, block1, c0, c1, panel);
-}
-
-/* As attention's are, with a page of keys or a head: the stack's pages are touched one by one at
- * every call, and this one takes fewer. */
-#define SHORT 128
-
-static void short_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
-                          const row_set *w, bool across, int64_t block0, int64_t block1, int64_t c0,
-                          int64_t c1)
-{
-    _Alignas(64) real panel[SHORT * PANEL];
-    panel_products(y, y_stride, add, a, N, J, w, across, block0, block1, c0, c1, panel);
+    side_give(panel);
 }
 
 static void product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
@@ -397,6 +378,5 @@ static void product(real *y, int64_t y_stride, bool add, const real *a, int64_t 
     if (across && N == 1 && alone && J % (2 * WIDTH) == 0)
         one_row_across(y, add, a, J, w, c0, c1);
     else
-        (J <= SHORT ? short_product : long_product)(y, y_stride, add, a, N, J, w, across, block0,
-                                                    block1, c0, c1);
+        panel_products(y, y_stride, add, a, N, J, w, across, block0, block1, c0, c1);
 }

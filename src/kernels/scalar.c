@@ -91,7 +91,8 @@ static void product_along(real *y, int64_t y_stride, bool add, const real *a, in
                           int64_t R, int64_t j0, int64_t n, const row_set *w, int64_t c,
                           int64_t width)
 {
-    real buffer[TILE], part[TOGETHER][TILE];
+    real *buffer = side_take(TILE * sizeof *buffer);
+    real(*part)[TILE] = side_take(TOGETHER * sizeof *part);
     for (int64_t i = 0; i < R; i++)
         for (int64_t k = 0; k < width; k++)
             part[i][k] = 0;
@@ -104,6 +105,7 @@ static void product_along(real *y, int64_t y_stride, bool add, const real *a, in
     for (int64_t i = 0; i < R; i++)
         for (int64_t k = 0; k < width; k++)
             put(&y[(i0 + i) * y_stride + c + k], add, part[i][k]);
+    side_give(buffer);
 }
 
 static int64_t least(int64_t a, int64_t b)

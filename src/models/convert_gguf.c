@@ -127,12 +127,18 @@ static weft_status describe(const conversion *c, gguf_writer *w, tokenizer *t)
     return status;
 }
 
-/* A tokenizer that weft cannot run is carried along as it is. */
-static weft_status add_tokenizer(const conversion *c, gguf_writer *w)
+OWN_FRAME static weft_status load_tokenizer(const conversion *c, tokenizer *t, weft_error *why)
+{
+    char path[4096];
+    convert_join(path, sizeof path, c->from, text_files[TEXT_TOKENIZER]);
+    return tokenizer_load(t, path, NULL, WEFT_LOAD_COPY, c->host, why);
+}
+
+/* A tokenizer that weft cannot run is carried along as it is. `t` is room for it, which is large for
+ * a stack. */
+static weft_status add_tokens(const conversion *c, gguf_writer *w, tokenizer *t)
 {
     weft_error why = { 0 };
-    tokenizer t;
-    char path[4096];
     if (!c->text[TEXT_TOKENIZER].text) {
         add_id(w, "tokenizer.ggml.bos_token_id", config_id(c, "bos_token_id"));
         add_id(w, "tokenizer.ggml.eos_token_id", config_id(c, "eos_token_id"));
@@ -140,8 +146,7 @@ static weft_status add_tokenizer(const conversion *c, gguf_writer *w)
                   "%s: there is no tokenizer.json, so the GGUF file gets no vocabulary", c->from);
         return WEFT_OK;
     }
-    convert_join(path, sizeof path, c->from, text_files[TEXT_TOKENIZER]);
-    weft_status status = tokenizer_load(&t, path, NULL, WEFT_LOAD_COPY, c->host, &why);
+    weft_status status = load_tokenizer(c, t, &why);
     if (status == WEFT_EUNSUPPORTED || status == WEFT_EFORMAT) {
         log_write(&c->host->log, WEFT_LOG_WARN, "%s; the file is kept, but its tokens are not",
                   why.message);
@@ -149,10 +154,20 @@ static weft_status add_tokenizer(const conversion *c, gguf_writer *w)
     }
     if (status != WEFT_OK)
         return weft_fail(c->err, why.code, "%s", why.message);
-    status = describe(c, w, &t);
-    tokenizer_free(&t);
+    status = describe(c, w, t);
+    tokenizer_free(t);
     add_id(w, "tokenizer.ggml.padding_token_id", config_id(c, "pad_token_id"));
     return status == WEFT_OK ? add_template(c, w) : status;
+}
+
+static weft_status add_tokenizer(const conversion *c, gguf_writer *w)
+{
+    tokenizer *t = mem_zalloc(&c->host->mem, 1, sizeof *t, "tokenizer", c->err);
+    if (!t)
+        return c->err->code;
+    const weft_status status = add_tokens(c, w, t);
+    mem_free(&c->host->mem, t);
+    return status;
 }
 
 /* ---- the directory, for the way back --------------------------------------------------------- */
@@ -189,7 +204,7 @@ static void add_dtypes(const conversion *c, gguf_writer *w)
     }
 }
 
-static weft_status add_directory(const conversion *c, gguf_writer *w)
+OWN_FRAME static weft_status add_directory(const conversion *c, gguf_writer *w)
 {
     add_general(c, w);
     add_facts(c, w);

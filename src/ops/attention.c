@@ -171,7 +171,7 @@ static crowd gather(const run *r, const node *n, int64_t first, int64_t group, i
 static void pack_pairs(const run *r, const crowd *c, const real *t, int64_t stride, int64_t width,
                        real *packed)
 {
-    real rows_of[NUMBERS];
+    real *rows_of = side_take(NUMBERS * sizeof *rows_of);
     const bool apart = c->group > 1; /* the heads of a row do not follow one another as rows do */
     const real *from = apart ? rows_of : t + pair_row(c, 0) * stride + c->h0 * width;
     for (int64_t p = 0; apart && p < c->n; p++)
@@ -179,6 +179,7 @@ static void pack_pairs(const run *r, const crowd *c, const real *t, int64_t stri
                (size_t)width * sizeof(real));
     r->kern->pack(packed, from, apart ? width : stride, 1, c->n, width, false, 0,
                   row_blocks(c->n, r->kern->rows));
+    side_give(rows_of);
 }
 
 /* Positions from pos on, columns from `at`, as the right side of a product. A head that begins
@@ -280,7 +281,8 @@ static void attend_block(const run *r, const node *n, const crowd *c, const real
     const int64_t page = c->least / PAGE_ROWS * PAGE_ROWS, begin = b > page ? b : page;
     const int64_t first = begin > c->k.first ? begin : c->k.first;
     const int64_t end = b + KEY_BLOCK < c->most ? b + KEY_BLOCK : c->most;
-    real s[CROWD * KEY_BLOCK], packed[CROWD * PAGE_ROWS];
+    real *s = side_take(CROWD * KEY_BLOCK * sizeof *s);
+    real *packed = side_take(CROWD * PAGE_ROWS * sizeof *packed);
     for (int64_t k0 = first; k0 < end; k0 = page_end(k0, end))
         score(r, n, c, packed_q, k0, page_end(k0, end), s + (k0 - b), KEY_BLOCK);
     weigh(r, c, b, end, s, to->l, to->m);
@@ -293,34 +295,37 @@ static void attend_block(const run *r, const node *n, const crowd *c, const real
     for (int64_t p = 0; p < c->n; p++)
         if (to->l[p] == 0) /* what it does not see may be no numbers */
             memset(to->o + p * E, 0, (size_t)E * sizeof(real));
+    side_give(s);
 }
 
 static void attend(const run *r, const node *n, const crowd *c)
 {
     const attn *a = n->arg;
     const int64_t E = a->d_value, b0 = c->least / KEY_BLOCK * KEY_BLOCK;
-    real packed_q[NUMBERS];
-    collected all, next;
+    real *packed_q = side_take(NUMBERS * sizeof *packed_q);
+    collected *all = side_take(sizeof *all), *next = side_take(sizeof *next);
     for (int64_t p = 0; p < c->n; p++) {
-        all.m[p] = -INFINITY;
-        all.l[p] = 0;
+        all->m[p] = -INFINITY;
+        all->l[p] = 0;
     }
     pack_pairs(r, c, row(n->in[Q], 0), n->in[Q]->stride, a->d_key, packed_q);
     for (int64_t b = b0; b < c->most; b += KEY_BLOCK) {
-        attend_block(r, n, c, packed_q, b, b == b0 ? &all : &next);
+        attend_block(r, n, c, packed_q, b, b == b0 ? all : next);
         for (int64_t p = 0; b > b0 && p < c->n; p++)
-            if (next.l[p] > 0 || isnan(next.l[p]))
-                merge(all.o + p * E, &all.l[p], &all.m[p], next.o + p * E, next.l[p], next.m[p], E);
+            if (next->l[p] > 0 || isnan(next->l[p]))
+                merge(all->o + p * E, &all->l[p], &all->m[p], next->o + p * E, next->l[p],
+                      next->m[p], E);
     }
     for (int64_t p = 0; p < c->n; p++) {
         const int64_t i = pair_row(c, p), h = pair_head(c, p);
         real *y = row(n->out, i) + h * E;
-        const real l = all.l[p];
+        const real l = all->l[p];
         for (int64_t k = 0; k < E; k++)
-            y[k] = l > 0 || isnan(l) ? all.o[p * E + k] / l : 0;
+            y[k] = l > 0 || isnan(l) ? all->o[p * E + k] / l : 0;
         if (n->save[LSE])
-            row(n->save[LSE], i)[h] = all.m[p] + log(l);
+            row(n->save[LSE], i)[h] = all->m[p] + log(l);
     }
+    side_give(packed_q);
 }
 
 /* ---- work in parts: crowds of each sequence, for each head of keys --------------------------- */
@@ -399,13 +404,14 @@ static void slopes(const run *r, const node *n, const crowd *c, int64_t k0, int6
                    real *p, real *ds)
 {
     const attn *a = n->arg;
-    real packed[NUMBERS];
+    real *packed = side_take(NUMBERS * sizeof *packed);
     pack_pairs(r, c, row(n->in[Q], 0), n->in[Q]->stride, a->d_key, packed);
     score(r, n, c, packed, k0, k1, p, PAGE_ROWS);
     pack_pairs(r, c, grad_row(n->out, 0), n->out->stride, a->d_value, packed);
     const row_set v = view_rows(r, &c->v, k0, c->v_at, a->d_value);
     r->kern->product(ds, PAGE_ROWS, false, packed, c->n, a->d_value, &v, true, 0,
                      row_blocks(c->n, r->kern->rows), 0, k1 - k0);
+    side_give(packed);
     for (int64_t i = 0; i < c->n; i++) {
         const int64_t h = pair_head(c, i);
         const real lse = row(n->save[LSE], pair_row(c, i))[h];
@@ -425,8 +431,11 @@ static void query_grad(const run *r, const node *n, const crowd *c)
     const attn *a = n->arg;
     const tensor *q = n->in[Q];
     const int64_t E = a->d_key, R = row_blocks(c->n, r->kern->rows);
-    real p[CROWD * PAGE_ROWS], ds[CROWD * PAGE_ROWS], packed[CROWD * PAGE_ROWS],
-        dq[NUMBERS] = { 0 };
+    real *p = side_take(CROWD * PAGE_ROWS * sizeof *p);
+    real *ds = side_take(CROWD * PAGE_ROWS * sizeof *ds);
+    real *packed = side_take(CROWD * PAGE_ROWS * sizeof *packed);
+    real *dq = side_take(NUMBERS * sizeof *dq);
+    memset(dq, 0, NUMBERS * sizeof *dq);
     for (int64_t k0 = c->least; k0 < c->most; k0 = page_end(k0, c->most)) {
         const int64_t k1 = page_end(k0, c->most);
         slopes(r, n, c, k0, k1, a->scale, p, ds);
@@ -438,6 +447,7 @@ static void query_grad(const run *r, const node *n, const crowd *c)
         for (int64_t e = 0; e < E; e++)
             grad_put(grad_row(q, pair_row(c, i)) + pair_head(c, i) * E + e, q->grad_written,
                      dq[i * E + e]);
+    side_give(p);
 }
 
 static void query_grads(const run *r, const node *n, int64_t u0, int64_t u1)
@@ -460,12 +470,13 @@ static void deltas(const run *r, const node *n, int64_t u0, int64_t u1)
 static void send(const run *r, const tensor *t, int64_t k_row, int64_t at, const real *w,
                  const crowd *c, int64_t keys, const real *x, int64_t x_stride, int64_t width)
 {
-    real packed[CROWD * PAGE_ROWS];
+    real *packed = side_take(CROWD * PAGE_ROWS * sizeof *packed);
     row_set x_rows = dtype_rows(&dtype_real, r->kern, x, width);
     x_rows.row_bytes = (size_t)x_stride * sizeof(real);
     r->kern->pack(packed, w, 1, PAGE_ROWS, keys, c->n, false, 0, row_blocks(keys, r->kern->rows));
     r->kern->product(grad_row(t, k_row) + at, t->stride, true, packed, keys, c->n, &x_rows, false,
                      0, row_blocks(keys, r->kern->rows), 0, width);
+    side_give(packed);
 }
 
 /* What the queries of one sequence send to key and value head kv of the page [k0, k1), in ascending
@@ -476,7 +487,8 @@ static void collect(const run *r, const node *n, const sequence *s, int64_t kv, 
     const attn *a = n->arg;
     const tensor *k = n->in[K], *v = in_keys(n) ? k : n->in[V];
     const int64_t group = a->n_head / a->n_head_kv, most = crowd_size(a);
-    real p[CROWD * PAGE_ROWS], ds[CROWD * PAGE_ROWS];
+    real *p = side_take(CROWD * PAGE_ROWS * sizeof *p);
+    real *ds = side_take(CROWD * PAGE_ROWS * sizeof *ds);
     for (int64_t u = 0; u < group * row_blocks(s->n, most); u++) {
         const int64_t h = kv * group + u % group, i = u / group * most, q_row = s->first + i;
         const crowd c = gather(r, n, q_row, 1, h, 0, s->n - i < most ? s->n - i : most);
@@ -491,6 +503,7 @@ static void collect(const run *r, const node *n, const sequence *s, int64_t kv, 
             send(r, v, first, c.v_at, p, &c, end - k0, grad_row(n->out, q_row) + h * a->d_value,
                  n->out->stride, a->d_value);
     }
+    side_give(p);
 }
 
 /* Columns [at, at + width) of some rows' gradient, empty unless somebody has stored there. */
@@ -527,7 +540,8 @@ static void page_grads(const run *r, const node *n, int64_t u0, int64_t u1)
 /* What a crowd of one head sends to the bias table. */
 static void bias_grad(const run *r, const node *n, const crowd *c)
 {
-    real p[CROWD * PAGE_ROWS], ds[CROWD * PAGE_ROWS], *to = n->in[BIAS]->grad + c->h0;
+    real *p = side_take(CROWD * PAGE_ROWS * sizeof *p), *to = n->in[BIAS]->grad + c->h0;
+    real *ds = side_take(CROWD * PAGE_ROWS * sizeof *ds);
     const int64_t last = r->batch->row[pair_row(c, c->n - 1)].pos;
     for (int64_t k0 = c->least; k0 < c->most; k0 = page_end(k0, c->most)) {
         int64_t at[CROWD + PAGE_ROWS];
@@ -540,6 +554,7 @@ static void bias_grad(const run *r, const node *n, const crowd *c)
                 to[at[j + shift]] += ds[i * PAGE_ROWS + j];
         }
     }
+    side_give(p);
 }
 
 static void bias_grads(const run *r, const node *n, int64_t h0, int64_t h1)
@@ -629,11 +644,12 @@ static void scores_forward(run *r, const node *n)
         real *s = row(n->out, u);
         for (int64_t j = 0; j < cols(n->out); j++)
             s[j] = -INFINITY;
-        real packed[NUMBERS];
+        real *packed = side_take(NUMBERS * sizeof *packed);
         const crowd c = gather(r, n, u / H, 1, u % H, 0, 1);
         pack_pairs(r, &c, row(n->in[Q], 0), n->in[Q]->stride, a->d_key, packed);
         for (int64_t k0 = g.lo; k0 < g.hi; k0 = page_end(k0, g.hi))
             score(r, n, &c, packed, k0, page_end(k0, g.hi), s + k0, cols(n->out));
+        side_give(packed);
     }
 }
 

@@ -62,9 +62,11 @@ tensor *apply(run *r, node *n)
     }
 
     const double began = profile_begin(r);
+    const side_stack before = side_begin(r->side);
     mem_guard_begin();
     n->op->forward(r, n);
     mem_guard_end();
+    side_end(before);
     profile_end(r, n, false, began);
     if (r->hunt_nan)
         hunt_nan(r, n->out);

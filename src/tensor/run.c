@@ -14,7 +14,8 @@ weft_status run_init(run *r, mem *m, size_t meta, size_t data, size_t scratch, w
     *r = (run){ .fork_cost = FORK_COST, .part = "" };
     if (arena_init(&r->meta, ARENA_FIXED, m, meta, "tensor headers of a step", err) != WEFT_OK ||
         arena_init(&r->data, ARENA_FIXED, m, data, "activations of a step", err) != WEFT_OK ||
-        !(r->work = mem_alloc(m, scratch, "scratch of a step", err))) {
+        !(r->work = mem_alloc(m, scratch, "scratch of a step", err)) ||
+        !(r->side = mem_alloc(m, SIDE_BYTES, "scratch of a thread", err))) {
         run_free(r);
         return WEFT_ENOMEM;
     }
@@ -35,7 +36,9 @@ void run_free(run *r)
 {
     if (r->work)
         mem_free(r->meta.mem, r->work);
-    r->work = NULL;
+    if (r->side)
+        mem_free(r->meta.mem, r->side);
+    r->work = r->side = NULL;
     arena_free(&r->meta);
     arena_free(&r->data);
 }

@@ -19,6 +19,7 @@
 #include "base/arena.h"
 #include "base/comm.h"
 #include "base/pool.h"
+#include "base/side_stack.h"
 #include "tensor/batch.h"
 
 #define MAX_INPUT 8
@@ -98,6 +99,7 @@ struct run {
     void *work; /* what an op uses while it runs, so large ... */
     size_t work_bytes;
     size_t scratch_peak;   /* ... as the hungriest op said so far */
+    void *side;            /* the calling thread's while an op executes: SIDE_BYTES */
     int64_t scratch_holds; /* whose packed form is still there, see ops/product.c; 0: nobody's */
     int64_t n_tensor;      /* made so far: the last id */
     const batch *batch;    /* the rows ops work on now */

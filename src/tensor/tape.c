@@ -106,9 +106,11 @@ static void step_back(run *r, const node *n)
         block_backward(r, n);
     } else if (!is_dry(r)) {
         const double began = profile_begin(r);
+        const side_stack before = side_begin(r->side);
         mem_guard_begin();
         n->op->backward(r, n);
         mem_guard_end();
+        side_end(before);
         profile_end(r, n, true, began);
     }
 }

@@ -397,6 +397,8 @@ static void gradients_equal_scalar(void **state)
 
 int main(void)
 {
+    static _Alignas(SIDE_ALIGN) char memory[SIDE_BYTES];
+    side_begin(memory);
     for (int t = 0; kernels_table(t); t++)
         print_message("%s%s", t ? ", " : "kernels here: ", kernels_table(t)->name);
     print_message("\n");
