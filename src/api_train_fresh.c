@@ -137,7 +137,13 @@ weft_status shape_of(const weft_train_options *o, fresh_shape *s, weft_error *er
 typedef struct maker {
     const weft_train_options *o;
     host *host;
+    size_t before; /* bytes in use when it began: what it has taken since is given back */
 } maker;
+
+static maker maker_of(const weft_train_options *o, host *h)
+{
+    return (maker){ o, h, atomic_load(&h->mem.used) };
+}
 
 /* The largest batch of a run with this model, whose data nobody has read yet. */
 static weft_status room_of(batch *b, dataset *d, const weft_train_options *o, const model *m,
@@ -162,15 +168,17 @@ OWN_FRAME static weft_status check_size(void *ud, model *m, weft_error *err)
     pictures none;
     dataset d;
     batch b;
-    uint64_t bytes;
+    uint64_t bytes = 0;
     weft_status status = room_of(&b, &d, o, m, &none, by->host, err);
     if (status != WEFT_OK)
         return status;
     status = learner_size(m, &l, &b, &bytes, err);
+    const uint64_t own = atomic_load(&by->host->mem.used) - by->before;
+    const uint64_t more = bytes > own ? bytes - own : 0;
     if (status == WEFT_OK)
-        status = mem_reserve(&by->host->mem, bytes, "training a model of this size", err);
+        status = mem_reserve(&by->host->mem, more, "training a model of this size", err);
     if (status == WEFT_OK)
-        mem_uncharge(&by->host->mem, bytes);
+        mem_uncharge(&by->host->mem, more);
     data_room_free(&b, &d);
     return status;
 }
@@ -196,7 +204,7 @@ OWN_FRAME static weft_status check_shape(const weft_train_options *o, const fres
     int n_special;
     model m;
     buffer config;
-    maker by = { o, h };
+    maker by = maker_of(o, h);
     fresh_shape least = *s;
     fresh_special(s->arch, &n_special);
     least.n_vocab = n_special + 1;
@@ -220,7 +228,7 @@ OWN_FRAME static weft_status write_fresh(const weft_train_options *o, const char
                                          const fresh_shape *s, host *h, weft_error *err)
 {
     buffer config;
-    maker by = { o, h };
+    maker by = maker_of(o, h);
     const fresh_source from = source_of(&by);
     buffer_begin(&config, &h->mem, err);
     fresh_config(&config, s);
@@ -370,7 +378,7 @@ weft_status begin_headed(const weft_train_options *o, const char *in, bool *made
     *made = l.used;
     if (!l.used)
         return status;
-    maker by = { o, h };
+    maker by = maker_of(o, h);
     const fresh_source from = source_of(&by);
     checkpoint_remove(in, h);
     status = make_directory(o->out, h, err);

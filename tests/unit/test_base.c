@@ -505,7 +505,7 @@ int main(void)
         TEST("checked: a sum of aligned items is refused exactly when it passes 64 bits",
              checked_sums_of_aligned_items),
         TEST("mem: the cap refuses before the allocator is asked", cap_refuses_before_allocating),
-        TEST("mem: the cap refuses before the allocator is asked", budgets_lie_within_each_other),
+        TEST("mem: a budget within another counts in both", budgets_lie_within_each_other),
         TEST("arena: fixed, growing and counting arenas count the same bytes", arena_marks),
 #if defined(__SANITIZE_ADDRESS__)
         TEST("arena: the space between blocks is poisoned", arena_red_zones),
