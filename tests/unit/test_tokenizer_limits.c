@@ -183,7 +183,7 @@ static void pieces_add_up(void **state)
     (void)state;
     page prepend = { 0 }, text = { 0 };
     put(&prepend, "{\"type\":\"Prepend\",\"prepend\":\"");
-    put_many(&prepend, "x", 60000);
+    put_many(&prepend, "x", 15000);
     put(&prepend, "\"}");
     put_many(&text, "ab", 100000);
     const char *path = file_of(
