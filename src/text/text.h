@@ -49,7 +49,7 @@ static inline size_t piece_point(const piece *p, size_t at, uint32_t *point)
  * the text, and so many more. Nothing in Unicode reaches it: NFKC makes 33 bytes of the 3 of U+FDFA,
  * and bytes as letters are twice as many. */
 #define GROWTH_TIMES 32
-#define GROWTH_MORE  65536
+#define GROWTH_MORE  16384
 
 /* A decoder sees one token. Over a vocabulary: GROWTH_MORE. */
 #define GROWTH_TOKEN_TIMES 8
