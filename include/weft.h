@@ -126,7 +126,7 @@ WEFT_API weft_budget *weft_budget_new(size_t ram_max, weft_error *err);
 WEFT_API void weft_budget_free(weft_budget *budget);
 
 /* Counts memory that the host is about to take, `what` being its name in the error; and no longer
- * counts it. A NULL budget refuses nothing. */
+ * counts it: no more is given back than the host has taken. A NULL budget refuses nothing. */
 WEFT_API weft_status weft_budget_take(weft_budget *budget, size_t bytes, const char *what,
                                       weft_error *err);
 WEFT_API void weft_budget_give(weft_budget *budget, size_t bytes);

@@ -117,13 +117,23 @@ weft_status weft_budget_take(weft_budget *budget, size_t bytes, const char *what
     weft_error local;
     err = err ? err : &local;
     *err = (weft_error){ 0 };
-    return budget ? mem_reserve(&budget->mem, bytes, what ? what : "memory", err) : WEFT_OK;
+    if (!budget)
+        return WEFT_OK;
+    const weft_status status = mem_reserve(&budget->mem, bytes, what ? what : "memory", err);
+    if (status == WEFT_OK)
+        atomic_fetch_add(&budget->taken, bytes);
+    return status;
 }
 
 void weft_budget_give(weft_budget *budget, size_t bytes)
 {
-    if (budget)
-        mem_uncharge(&budget->mem, bytes);
+    if (!budget)
+        return;
+    size_t taken = atomic_load(&budget->taken), back;
+    do
+        back = bytes < taken ? bytes : taken;
+    while (!atomic_compare_exchange_weak(&budget->taken, &taken, taken - back));
+    mem_uncharge(&budget->mem, back);
 }
 
 size_t weft_budget_used(const weft_budget *budget)

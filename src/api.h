@@ -8,7 +8,8 @@
 
 struct weft_budget {
     mem mem;
-    struct mem own; /* from which it was taken itself */
+    struct mem own;       /* from which it was taken itself */
+    _Atomic size_t taken; /* of `mem`, by the host */
 };
 
 struct weft_model {

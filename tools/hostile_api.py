@@ -91,7 +91,8 @@ MODES = {
     # rows are counted, not read
     **{f"weft_encoder_rows.input.{field}": "AA" for field in ("ids", "features", "types", "out")},
     # every value means something
-    "ram_max": "AA", "seed": "AA", "weft_train_options.tied": "AR", "weft_train_options.n_warmup": "AR",
+    "ram_max": "AA", "budget": "AA", "weft_budget_take.bytes": "AR", "weft_budget_take.what": "AA",
+    "weft_budget_give.bytes": "AA", "seed": "AA", "weft_train_options.tied": "AR", "weft_train_options.n_warmup": "AR",
     "weft_train_options.n_decay": "AR", "weft_train_options.lr": "AR", "weft_train_options.lr_min": "AR",
     "weft_logprob.logprob": "AA", "weft_work.status": "AA", "weft_engine_eval.work.done": "AA",
     # optional texts and arrays; what a text says is judged where it is used
@@ -110,7 +111,7 @@ BUFFERS = {"weft_session_top.out", "weft_sampler_kept.out"}  # arrays of structs
 BYTES = {"weft_tokenizer_encode.text", "weft_tokenizer_id.token", "weft_stop_push.bytes", "weft_encode_options.pair"}
 NEEDS = {"weft_model": "model", "weft_engine": "engine", "weft_session": "session", "weft_encoder": "encoder",
          "weft_tokenizer": "tokenizer", "weft_sampler": "sampler", "weft_decoder": "decoder", "weft_stop": "stop",
-         "weft_data": "data"}
+         "weft_data": "data", "weft_budget": "budget"}
 ONLY = {  # kinds of models that a function is for
     "weft_image_open": "images", "weft_image_decode": "images", "weft_image_score": "images",
     "weft_session_source": "source", "weft_session_save": "alone", "weft_session_restore": "alone",
@@ -120,6 +121,8 @@ ONLY = {  # kinds of models that a function is for
     "weft_data_open": "slow", "weft_text_score": "labels", "weft_tokenizer_train": "slow", "weft_report": "slow",
 }
 VALID = {
+    "weft_budget_new.ram_max": "CAP", "weft_budget_take.bytes": "8", "weft_budget_take.what": "f->text",
+    "weft_budget_give.bytes": "8",
     "weft_model_open.path": "f->path", "weft_model_label.i": "0", "weft_model_get_tensor.i": "0",
     "weft_model_get_metadata.i": "0", "weft_model_get_metadata.key": "&f->word", "weft_model_get_metadata.value":
     "f->bytes", "weft_convert.from": "f->path", "weft_convert.to": "f->gguf", "weft_tokenizer_load.path": "f->vocabulary",

@@ -29,6 +29,7 @@ typedef struct objects {
     weft_decoder *decoder;
     weft_stop *stop;
     weft_data *data;
+    weft_budget *budget;
     weft_image *image;
 
     int n_run;
@@ -519,6 +520,8 @@ static void make_text(objects *f, weft_error *err)
     must(f->decoder, err);
     f->stop = weft_stop_new(f->strings, 1, err);
     must(f->stop, err);
+    f->budget = weft_budget_new(CAP, err);
+    must(f->budget, err);
 }
 
 static void source_and_eval(objects *f)
@@ -606,6 +609,7 @@ static void unmake(objects *f)
     weft_engine_free(f->engine);
     weft_model_close(f->model);
     weft_tokenizer_free(f->tokenizer);
+    weft_budget_free(f->budget);
     free(f->picture_bytes);
 }
 
@@ -786,6 +790,25 @@ static void sessions_are_left_alone(void **state)
 }
 
 /* A result struct that is larger than ours keeps its end, a smaller one has no more written. */
+/* Whatever a host gives back, no more is taken off than it took; what objects take stays counted. */
+static void budgets_do_not_wrap(void **state)
+{
+    (void)state;
+    weft_error err = { 0 };
+    weft_budget *b = weft_budget_new(1000, &err);
+    must(b, &err);
+    weft_budget_give(b, SIZE_MAX);
+    assert_int_equal(weft_budget_used(b), 0);
+    assert_int_equal(weft_budget_take(b, 600, "a", &err), WEFT_OK);
+    assert_int_equal(weft_budget_take(b, 600, "b", &err), WEFT_ELIMIT);
+    assert_int_equal(weft_budget_take(b, SIZE_MAX, "c", &err), WEFT_ELIMIT);
+    assert_int_equal(weft_budget_used(b), 600);
+    weft_budget_give(b, 601);
+    assert_int_equal(weft_budget_used(b), 0);
+    assert_int_equal(weft_budget_take(b, 1001, "d", &err), WEFT_ELIMIT);
+    weft_budget_free(b);
+}
+
 static void result_structs(void **state)
 {
     (void)state;
@@ -835,6 +858,7 @@ int main(void)
         TEST("hostile arguments: elements of arrays", elements),
         TEST("source: one that is refused leaves the session without any", sources_are_gone),
         TEST("session: refused tokens leave it alone", sessions_are_left_alone),
+        TEST("budget: no more is given back than was taken", budgets_do_not_wrap),
         TEST("result structs: of any size, no more is written", result_structs),
         TEST("hostile arguments: how many", print_total),
     };
