@@ -229,7 +229,7 @@ def result_of(returns, params):
         return "BOOL"
     if returns == "weft_status":
         return "STATUS" if any(p == "err" for _, p in params) else "PLAIN"
-    if returns in ("int64_t", "int32_t", "int"):
+    if returns in ("int64_t", "int32_t", "int", "size_t"):
         return "INTEGER"
     if any(p == "err" for _, p in params):
         return "HANDLE"
