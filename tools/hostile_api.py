@@ -91,7 +91,7 @@ MODES = {
     # rows are counted, not read
     **{f"weft_encoder_rows.input.{field}": "AA" for field in ("ids", "features", "types", "out")},
     # every value means something
-    "ram_max": "AA", "budget": "AA", "weft_budget_take.bytes": "AR", "weft_budget_take.what": "AA",
+    "ram_max": "AA", "budget": "AA", "weft_budget_take.bytes": "AA", "weft_budget_take.what": "AA",
     "weft_budget_give.bytes": "AA", "seed": "AA", "weft_train_options.tied": "AR", "weft_train_options.n_warmup": "AR",
     "weft_train_options.n_decay": "AR", "weft_train_options.lr": "AR", "weft_train_options.lr_min": "AR",
     "weft_logprob.logprob": "AA", "weft_work.status": "AA", "weft_engine_eval.work.done": "AA",
