@@ -288,7 +288,8 @@ typedef struct weft_tokenizer weft_tokenizer;
 typedef struct weft_tokenizer_options {
     size_t struct_size;
     weft_load load;
-    size_t ram_max;  /* cap on its memory and on that of all that is encoded with it; 0: none */
+    size_t ram_max;  /* cap on its memory and on that of all that is encoded with it; 0: none, but
+                        loading takes at most 256 MiB and 64 bytes for each byte of the file */
     const char *pre; /* how text is split, where the file does not say: "llama-bpe", "qwen2" ... */
     weft_budget *budget; /* counted there too, or NULL */
 } weft_tokenizer_options;
