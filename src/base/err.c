@@ -6,7 +6,8 @@
 
 /* Keeps both ends of a message that is too long: one that begins with a path says at its end what is
  * wrong with it. */
-static void put_shortened(weft_error *err, const char *format, va_list args)
+static void __attribute__((format(printf, 2, 0)))
+put_shortened(weft_error *err, const char *format, va_list args)
 {
     char whole[6144];
     const size_t half = sizeof err->message / 2, room = sizeof err->message - half;
