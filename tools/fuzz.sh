@@ -10,7 +10,8 @@
 # which targets there are, PATIENCE the seconds that an input may take (20).
 set -eu
 cd "$(dirname "$0")/.."
-TARGETS=${TARGETS:-safetensors gguf config model regex tokenizer session manifest shard documents metrics image idx}
+TARGETS=${TARGETS:-safetensors gguf config model regex tokenizer session manifest shard documents metrics image idx
+    api settings}
 TESTS="test_gguf test_safetensors test_config test_load_faults test_parts test_convert test_save test_describe test_regex
     test_unicode test_tokenizer test_tokenizer_files test_tokenizer_gguf test_session_files test_manifest test_checkpoint
     test_shard test_data test_report test_image test_idx test_table test_labelled test_classify test_marian
@@ -42,6 +43,7 @@ dictionary() { # TARGET
     case $1 in
     gguf | model) echo tests/fuzz/gguf.dict ;;
     regex) echo tests/fuzz/regex.dict ;;
+    settings) echo tests/fuzz/settings.dict ;;
     *) echo tests/fuzz/json.dict ;;
     esac
 }
@@ -50,6 +52,7 @@ longest() { # TARGET: bytes of an input
     case $1 in
     model | tokenizer | session) echo 16384 ;;
     regex) echo 1024 ;;
+    api) echo 96 ;;
     *) echo 4096 ;;
     esac
 }

@@ -235,9 +235,8 @@ static void on_small_stack(const char *what, action_fn *fn, const char *path)
     unsigned char *stack = (unsigned char *)whole + page;
     memset(stack, PATTERN, stack_bytes);
     pthread_attr_init(&a);
-    must(pthread_attr_setstack(&a, stack, stack_bytes) == 0 &&
-             pthread_create(&thread, &a, call_main, &c) == 0,
-         "a thread with a small stack", NULL);
+    must(pthread_attr_setstack(&a, stack, stack_bytes) == 0, "a small stack for a thread", NULL);
+    must(pthread_create(&thread, &a, call_main, &c) == 0, "a thread with a small stack", NULL);
     pthread_join(thread, NULL);
     pthread_attr_destroy(&a);
     printf("%-34s %5.1f KiB of stack\n", what, (double)touched(stack) / 1024);
