@@ -53,5 +53,5 @@ set_source_files_properties(${parsers} PROPERTIES COMPILE_FLAGS "${careful}")
 # Arithmetic has no branches that an input should look for, and a fuzzer that counts them is slow.
 if(WEFT_FUZZ)
   file(GLOB kernels CONFIGURE_DEPENDS src/kernels/*.c src/ops/*.c)
-  set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=fuzzer-no-link)
+  set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS -O2 -fno-sanitize=fuzzer-no-link)
 endif()
