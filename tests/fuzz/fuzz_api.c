@@ -30,8 +30,8 @@ typedef struct machine {
 } machine;
 
 static weft_model *model;
-static weft_engine *engine,
-    *other; /* the other one has the session that results are compared with */
+static weft_engine *engines[2], *engine; /* cache for three pages, and for six; the input's */
+static weft_engine *other;               /* has the session that results are compared with */
 static weft_session *fresh;
 static weft_sampler *sampler;
 static char saved[64];
@@ -58,7 +58,7 @@ static weft_engine *new_engine(int n_session, int n_batch, int64_t n_cache)
     return e;
 }
 
-/* Once: a model of one layer, and an engine whose pool is too small for all sessions at once. */
+/* Once: a model of one layer, and engines whose pools are too small for all sessions at once. */
 static void open_model(void)
 {
     weft_error err = { 0 };
@@ -82,7 +82,8 @@ static void open_model(void)
     unlink(path);
     free(b.at);
     must(model != NULL, "the model does not open", &err);
-    engine = new_engine(3, 7, 6 * 64);
+    engines[0] = new_engine(3, 7, 3 * 64);
+    engines[1] = new_engine(3, 7, 6 * 64);
     other = new_engine(1, N_CTX, 0);
     fresh = weft_session_new(other, &err);
     const weft_sampler_options s = { .struct_size = sizeof s,
@@ -344,6 +345,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     machine m = { .at = data, .end = data + size };
     weft_model_info before = { .struct_size = sizeof before }, after = before;
     weft_model_get_info(model, &before);
+    engine = engines[take(&m, 2)];
     for (int i = 0; i < N_SLOT; i++)
         renew(&m, &m.slot[i]);
     for (int n = 0; m.at < m.end && n < 12; n++) {
