@@ -27,7 +27,7 @@ import tempfile
 import threading
 import time
 
-from mutants import build, rows, source, suite
+from mutants import build, reach, rows, source, suite
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROWS = ROOT / "tools" / "mutants"
@@ -41,6 +41,7 @@ class Mutant:
         self.text = file.changed(change)
         self.key = source.identity(self.path, self.text)
         self.line = file.line_of(change.start)
+        self.function = file.function_at(change.start)
         self.old, self.new = file.shown(change)
 
 
@@ -151,15 +152,16 @@ class Runner:
         """Runs tests until one of them fails."""
         start = time.monotonic()
         try:
-            for test in self.tests.order(mutant.path, mutant.tests, self.options.slice is not None,
-                                         self.report.kills.get(mutant.path)):
-                outcome = self.tests.run(test, directory)
+            order = self.tests.order(mutant, self.options.slice is not None, self.report.kills.get(mutant.path))
+            for test in order:
+                outcome = self.tests.notices(test, directory)
                 if outcome.how:
                     with self.lock:
                         self.report.add(mutant, "killed", test.name, outcome.how, time.monotonic() - start)
                     return
             with self.lock:
-                self.report.add(mutant, "survived", seconds=time.monotonic() - start)
+                self.report.add(mutant, "survived", seconds=time.monotonic() - start,
+                                note=f"{len(order)} tests" if order else f"no test calls {mutant.function}")
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 
@@ -194,11 +196,14 @@ class Runner:
     def run(self, mutants, count):
         running, counted = [], 0
         with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
-            for mutant in mutants:
-                if counted == count:
-                    break
-                counted += self.try_one(mutant, pool, running)
-            self.wait(running, 1)
+            try:
+                for mutant in mutants:
+                    if counted == count:
+                        break
+                    counted += self.try_one(mutant, pool, running)
+                self.wait(running, 1)
+            finally:
+                self.tests.stop()
 
 
 def equivalents(files):
@@ -232,18 +237,21 @@ def state_of(root):
     """Changes with every source and test."""
     digest = hashlib.sha256()
     for name in sorted(build.tracked(root)):
-        if name.split("/")[0] in ("src", "cli", "include", "tests") and (root / name).is_file():
+        if name.startswith(("src/", "cli/", "include/", "tests/")) and not name.endswith("CMakeLists.txt") and (root / name).is_file():
             digest.update(name.encode() + b"\0" + (root / name).read_bytes())
     return digest.hexdigest()[:16]
 
 
-def baseline(tests, made, state):
-    """Seconds of the tests without a mutant, kept in the working directory."""
-    path = made.work / "baseline.json"
+def baseline(tests, made, state, jobs):
+    """Seconds and calls of the tests without a mutant, kept in the working directory."""
+    counting = reach.Reach(made)
+    counting.prepare(jobs)
+    tests.counted = counting.known
+    path = made.work / "tests.json"
     known = json.loads(path.read_text()) if path.exists() else {}
     known = known if known.get("state") == state else {"state": state}
     try:
-        tests.baseline(known, print)
+        tests.baseline(known, counting, print)
     finally:
         path.write_text(json.dumps(known))
 
@@ -307,7 +315,7 @@ def main(arguments):
         state = state_of(ROOT)
         tests = suite.Suite(made, options.memory)
         if options.slice is None:
-            baseline(tests, made, state)
+            baseline(tests, made, state, max(options.jobs, 2))
         report = Report(options.results, state)
         Runner(options, made, tests, report, equivalents(files)).run(mutants, count)
         killed = report.total()["killed"]
@@ -320,7 +328,7 @@ def main(arguments):
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, suite.Stopped):
         sys.exit(130)
     except (build.BuildError, rows.BadRow) as error:
         sys.exit(f"mutate.py: {error}")
