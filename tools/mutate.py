@@ -21,6 +21,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -325,7 +326,13 @@ def main(arguments):
     return 0 if killed >= options.least else 1
 
 
+def interrupt(number, frame):
+    raise KeyboardInterrupt
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
     try:
         sys.exit(main(sys.argv[1:]))
     except (KeyboardInterrupt, suite.Stopped):

@@ -126,22 +126,20 @@ class Build:
         done = subprocess.run(command, cwd=self.dir, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return hashlib.sha256(output.read_bytes()).digest() if done.returncode == 0 else None
 
-    def original(self, unit, file, to):
-        key = (unit.output, unit.source == file)
-        if key not in self.originals:
-            self.originals[key] = self.compile_unit(unit, file, (self.tree / file).read_text(), to)
-        return self.originals[key]
+    def original(self, unit):
+        """The digest of the object that ninja made."""
+        if unit.output not in self.originals:
+            self.originals[unit.output] = hashlib.sha256((self.dir / unit.output).read_bytes()).digest()
+        return self.originals[unit.output]
 
     def compile(self, file, text, to):
-        """'broken', 'same' (the same code), or 'differs' and the objects in `to`. Broken in all units, that is: what only
-        the build over double or another processor compiles is the same in the others."""
+        """'broken', 'same' (the same code), or 'differs' and the objects in `to`."""
         same = True
         for unit in self.units.get(file, []):
-            before = self.original(unit, file, to)
             after = self.compile_unit(unit, file, text, to)
             if after is None:
                 return "broken"
-            same = same and before == after
+            same = same and after == self.original(unit)
         return "same" if same else "differs"
 
     def link(self, file, to):
