@@ -82,15 +82,15 @@ def draw(files, seed, room):
 class Report:
     """Lines as they come, totals at the end, and the file of results."""
 
-    def __init__(self, path, state):
-        self.path, self.state, self.known = path, state, {}
+    def __init__(self, path, state, budget):
+        self.path, self.state, self.budget, self.known = path, state, budget, {}
         self.rooms = collections.defaultdict(collections.Counter)
         self.kills = collections.defaultdict(collections.Counter)  # file -> which test killed how many
         self.survivors = []
         if path and path.exists():
             for line in path.read_text().splitlines():
                 row = json.loads(line)
-                if row["outcome"] != "survived" or row["state"] == state:
+                if row["outcome"] != "survived" or row["state"] == state and row["budget"] >= budget:
                     self.known[row["key"]] = row
                 else:
                     self.known.pop(row["key"], None)
@@ -98,7 +98,7 @@ class Report:
                     self.kills[row["file"]][row["by"]] += 1
 
     def add(self, mutant, outcome, by="", how="", seconds=0.0, note=""):
-        row = dict(key=mutant.key, state=self.state, file=mutant.path, line=mutant.line, kind=mutant.change.kind,
+        row = dict(key=mutant.key, state=self.state, budget=self.budget, file=mutant.path, line=mutant.line, kind=mutant.change.kind,
                    outcome=outcome, by=by, how=how, seconds=round(seconds, 1), old=mutant.old, new=mutant.new, note=note)
         if self.path:
             with open(self.path, "a") as f:
@@ -141,7 +141,7 @@ class Runner:
     def compiled(self, mutant):
         """The directory of the linked mutant, or why there is none."""
         self.number += 1
-        directory = self.made.work / f"mutant-{self.number}"
+        directory = self.made.work / f"mutant-{os.getpid()}-{self.number}"
         verdict = self.made.compile(mutant.path, mutant.text, directory)
         if verdict != "differs":
             shutil.rmtree(directory, ignore_errors=True)
@@ -154,7 +154,8 @@ class Runner:
         start = time.monotonic()
         try:
             order = self.tests.order(mutant, self.options.slice is not None, self.report.kills.get(mutant.path))
-            for test in order:
+            within = suite.within(order, self.options.budget)
+            for test in within:
                 outcome = self.tests.notices(test, directory)
                 if outcome.how:
                     with self.lock:
@@ -162,9 +163,15 @@ class Runner:
                     return
             with self.lock:
                 self.report.add(mutant, "survived", seconds=time.monotonic() - start,
-                                note=f"{len(order)} tests" if order else f"no test calls {mutant.function}")
+                                note=self.remark(mutant, len(within), len(order)))
         finally:
             shutil.rmtree(directory, ignore_errors=True)
+
+    @staticmethod
+    def remark(mutant, n, of):
+        if of == 0:
+            return f"no test calls {mutant.function}"
+        return f"{n} tests" if n == of else f"{n} tests of {of}"
 
     def try_one(self, mutant, pool, running):
         """Whether the mutant counts as one of those that were asked for."""
@@ -270,6 +277,8 @@ def parse(arguments):
     parser.add_argument("--results", type=pathlib.Path, help="file of results, one JSON object per line; a second run continues it")
     parser.add_argument("--work", type=pathlib.Path, help="directory of the copy and its build, kept for the next run (default: temporary)")
     parser.add_argument("-j", "--jobs", type=int, default=1, help="mutants that run at once (1)")
+    parser.add_argument("--budget", type=float, default=1e9, metavar="SECONDS",
+                        help="run tests that take this long together when nothing is wrong, fast ones first, and no more (all)")
     parser.add_argument("--memory", type=float, default=8, help="GiB of address space for a test (8)")
     options = parser.parse_args(arguments)
     if options.slice == "":
@@ -312,12 +321,13 @@ def main(arguments):
     work, keeper = work_directory(options)
     try:
         made = build.Build(ROOT, work)
-        made.prepare(max(options.jobs, 2))
+        made.configure()
+        made.build(max(options.jobs, 2), suite.slice_targets(made) if options.slice is not None else ())
         state = state_of(ROOT)
         tests = suite.Suite(made, options.memory)
         if options.slice is None:
             baseline(tests, made, state, max(options.jobs, 2))
-        report = Report(options.results, state)
+        report = Report(options.results, state, options.budget)
         Runner(options, made, tests, report, equivalents(files)).run(mutants, count)
         killed = report.total()["killed"]
     finally:

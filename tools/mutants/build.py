@@ -69,10 +69,12 @@ class Build:
         self.tree, self.dir = self.work / "tree", self.work / "tree" / "build"
         self.originals = {}  # object -> digest of what the unchanged source gives
 
-    def prepare(self, jobs, targets=()):
+    def configure(self):
         copy_tree(self.root, self.tree)
         run(["cmake", "-G", "Ninja", "-S", self.tree, "-B", self.dir, "-DWEFT_MUTANTS=ON", "-DWEFT_BENCH=OFF",
              "-DCMAKE_BUILD_TYPE=Mutants", f"-DCMAKE_C_FLAGS_MUTANTS={OPTIMISE}"])
+
+    def build(self, jobs, targets=()):
         run(["ninja", "-C", self.dir, "-j", str(jobs), *targets])
         self.find_links()
         self.find_units()

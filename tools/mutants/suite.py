@@ -31,6 +31,10 @@ ROOMS = {
     "cli": "cli:version cli:help cli:usage cli:environment cli:config cli:limits",
 }
 
+# What a slice has no time for.
+SLOW = set("test_train test_eval test_tokenizer_assets test_onig test_hostile_api "
+           "cli:labels cli:small-stack cli:train cli:process-edge cli:bench".split())
+
 # Not about weft's code (docs, headers, installing), about time, or kills at random moments.
 LEFT_OUT = re.compile(r"test_checkpoint_kill|test_tokenizer_linear|hostile_table|seeds|hostile_page|mutate|host_(install|layers|header|examples|kill_.*|dlopen_close|own_add.*|small_stack)"
                       r"|bench_.*|kernel_re.*|.*old_files_made")
@@ -59,11 +63,15 @@ class Outcome:
         self.how, self.seconds = how, seconds  # how: "" passed, else failed, crashed, hung
 
 
+def entries_of(made):
+    """What ctest knows; tests whose program is not built have no command."""
+    return json.loads(build.run(["ctest", "--test-dir", made.dir, "--show-only=json-v1"]))["tests"]
+
+
 def tests_of(made):
-    """What ctest knows, the program's cases one by one."""
-    told = json.loads(build.run(["ctest", "--test-dir", made.dir, "--show-only=json-v1"]))
+    """The tests that are built, the program's cases one by one."""
     tests = []
-    for entry in told["tests"]:
+    for entry in entries_of(made):
         if LEFT_OUT.fullmatch(entry["name"]) or "command" not in entry:
             continue
         properties = {p["name"]: p["value"] for p in entry.get("properties", [])}
@@ -73,7 +81,13 @@ def tests_of(made):
                 tests.append(Test("cli:" + case.stem, entry["command"] + [case.stem], made.dir, environment))
         else:
             tests.append(Test(entry["name"], entry["command"], made.dir, environment))
-    return [t for t in tests if os.path.exists(t.command[0]) or shutil.which(t.command[0])]
+    return tests
+
+
+def slice_targets(made):
+    """What the tests of the rooms need."""
+    wanted = {name for names in ROOMS.values() for name in names.split()} - SLOW
+    return ["weft", "weft_shared", "weft_core64"] + [e["name"] for e in entries_of(made) if e["name"] in wanted]
 
 
 def limits(cpu_seconds, memory):
@@ -94,12 +108,22 @@ def isolation():
     return prefix if done.returncode == 0 else []
 
 
+def within(tests, budget):
+    """The first tests that take `budget` seconds together."""
+    kept, sum_ = [], 0
+    for test in tests:
+        sum_ += test.seconds or 0
+        if sum_ <= budget:
+            kept.append(test)
+    return kept
+
+
 class Suite:
     def __init__(self, made, memory_gib=8, quick=True):
         self.made, self.quick = made, quick
         self.program = str(made.dir / "weft")
         self.memory = int(memory_gib * 2**30)
-        self.tests = tests_of(made)
+        self.tests = [t for t in tests_of(made) if os.path.exists(t.command[0])]
         self.prefix = isolation()
         self.running, self.stopped = set(), False
         self.counted = frozenset()  # functions of which it is known who calls them
@@ -130,7 +154,7 @@ class Suite:
         temporary.mkdir(parents=True)
         if self.prefix:
             command = self.prefix + [str(temporary)] + command
-        normal = 20 if test.seconds is None else test.seconds
+        normal = 5 if test.seconds is None else test.seconds
         wall, cpu = 10 + 8 * normal, int(3 + 4 * normal)
         start = time.monotonic()
         if self.stopped:
@@ -202,7 +226,8 @@ class Suite:
         ranked = [names[n] for n in mutant.tests if n in names]
         history = history or {}
         ranked += sorted((t for t in able if history.get(t.name)), key=lambda t: (t.seconds or 1) / history[t.name])
-        ranked += [names[n] for n in ROOMS.get(room_of(mutant.path), "").split() if n in names]
-        if not only_room:
-            ranked += sorted(able, key=lambda t: t.seconds or 0)
-        return list(dict.fromkeys(ranked))
+        room = ROOMS.get(room_of(mutant.path), "").split()
+        ranked += [names[n] for n in room if n in names]
+        ranked += sorted(able, key=lambda t: t.seconds or 0)
+        in_slice = lambda t: t.name not in SLOW and (t.name in room or t.name.startswith("cli:") and room_of(mutant.path) == "cli")
+        return [t for t in dict.fromkeys(ranked) if in_slice(t) or not only_room]
