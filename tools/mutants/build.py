@@ -14,7 +14,7 @@ import shutil
 import subprocess
 
 OPTIMISE = "-O2"  # the tests take far longer than the compiler
-STRICT = ["-w", "-Werror=incompatible-pointer-types", "-Werror=int-conversion", "-Werror=implicit-function-declaration"]
+STRICT = ["-Werror=incompatible-pointer-types", "-Werror=int-conversion", "-Werror=implicit-function-declaration"]
 
 
 class BuildError(Exception):

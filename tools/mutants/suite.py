@@ -60,7 +60,7 @@ class Stopped(Exception):
 
 class Outcome:
     def __init__(self, how, seconds):
-        self.how, self.seconds = how, seconds  # how: "" passed, else failed, crashed, hung
+        self.how, self.seconds = how, seconds  # how: "" passed, else failed, crashed, hung, leaked
 
 
 def entries_of(made):
@@ -93,7 +93,8 @@ def slice_targets(made):
 def limits(cpu_seconds, memory):
     """A mutant may do anything: it has memory, time and files up to here, and no more."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    if memory:
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
     resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 30, 2 << 30))
 
@@ -125,6 +126,7 @@ class Suite:
         self.memory = int(memory_gib * 2**30)
         self.tests = [t for t in tests_of(made) if os.path.exists(t.command[0])]
         self.prefix = isolation()
+        self.sanitizer = build.run(["gcc", "-print-file-name=libasan.so"]).strip() if shutil.which("gcc") else ""
         self.running, self.stopped = set(), False
         self.counted = frozenset()  # functions of which it is known who calls them
 
@@ -137,31 +139,45 @@ class Suite:
             kept["WEFT_TEST_QUICK"] = "1"
         return kept
 
-    def notices(self, test, directory):
+    def notices(self, test, directory, leaks=False):
         """Whether the test fails, and twice: a machine with other work makes some fail once."""
-        first = self.run(test, directory)
+        first = self.run(test, directory, leaks=leaks)
         if first.how not in ("failed", "crashed"):
             return first
-        second = self.run(test, directory)
-        return Outcome(second.how, first.seconds + second.seconds)
+        second = self.run(test, directory, leaks=leaks)
+        return Outcome("leaked" if leaks and second.how else second.how, first.seconds + second.seconds)
 
-    def run(self, test, directory, look=None):
-        """Runs a test with what is linked in `directory`; `look` sees its temporary files before they go."""
+    def command(self, test, directory, temporary, leaks):
+        """With the mutant's program, in its own world. AddressSanitizer's malloc, preloaded, fails where memory is lost: into
+        the program under test, not into the shell that runs a script."""
         program = pathlib.Path(directory) / "weft"
-        command = [str(program) if c == self.program and program.exists() else c for c in test.command]
+        program = str(program) if program.exists() else self.program
+        preload = ["env", "LD_PRELOAD=" + self.sanitizer, f"ASAN_OPTIONS=hard_rss_limit_mb={self.memory >> 20}"]
+        if leaks:
+            script = temporary / "weft"
+            script.write_text(f'#!/bin/sh\nexec {" ".join(preload)} {program} "$@"\n')
+            script.chmod(0o755)
+            program = "/tmp/weft" if self.prefix else str(script)
+        command = [program if c == self.program else c for c in test.command]
+        if leaks and self.program not in test.command:
+            command = preload + command
+        return self.prefix + [str(temporary)] + command if self.prefix else command
+
+    def run(self, test, directory, look=None, leaks=False):
+        """Runs a test with what is linked in `directory`; `look` sees its temporary files before they go."""
         temporary = pathlib.Path(directory) / "tmp"
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
-        if self.prefix:
-            command = self.prefix + [str(temporary)] + command
+        command = self.command(test, directory, temporary, leaks)
         normal = 5 if test.seconds is None else test.seconds
-        wall, cpu = 10 + 8 * normal, int(3 + 4 * normal)
+        slower = 3 if leaks else 1
+        wall, cpu = 10 + 8 * normal * slower, int(3 + 4 * normal * slower)
         start = time.monotonic()
         if self.stopped:
             raise Stopped
         process = subprocess.Popen(command, cwd=test.directory, env=self.environment(test, directory, temporary),
                                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                   start_new_session=True, preexec_fn=lambda: limits(cpu, self.memory))
+                                   start_new_session=True, preexec_fn=lambda: limits(cpu, 0 if leaks else self.memory))
         self.running.add(process.pid)
         try:
             code = process.wait(wall)
