@@ -8,8 +8,8 @@
     tools/mutate.py --list --seed 1 --count 20  shows what would be drawn
 
 A line per mutant (killed, by which test and when, or SURVIVED), then the score of each room. Mutants whose object code is
-that of the original are drawn again; those that tools/mutants/equivalent.txt argues away do not count. `--results FILE` keeps what
-was found: a second run continues there, and runs survivors again only if a source or a test has changed.
+that of the original are drawn again; those that tools/mutants/equivalent.txt argues away do not count. `--results FILE`
+keeps what was found: a second run continues there, and runs survivors again only if a source or a test has changed.
 """
 
 import argparse
@@ -23,7 +23,6 @@ import random
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -50,7 +49,8 @@ class Mutant:
 
     def may_leak(self):
         """A call that gives memory back is left out: the sanitizers that CI runs would tell."""
-        return self.change.kind == "drop" and GIVES_BACK.search(self.file.text[self.change.start:self.change.end]) is not None
+        lost = self.file.text[self.change.start:self.change.end]
+        return self.change.kind == "drop" and GIVES_BACK.search(lost) is not None
 
 
 def read_files(root):
@@ -105,8 +105,9 @@ class Report:
                     self.kills[row["file"]][row["by"]] += 1
 
     def add(self, mutant, outcome, by="", how="", seconds=0.0, note=""):
-        row = dict(key=mutant.key, state=self.state, budget=self.budget, file=mutant.path, line=mutant.line, kind=mutant.change.kind,
-                   outcome=outcome, by=by, how=how, seconds=round(seconds, 1), old=mutant.old, new=mutant.new, note=note)
+        row = dict(key=mutant.key, state=self.state, budget=self.budget, file=mutant.path, line=mutant.line,
+                   kind=mutant.change.kind, outcome=outcome, by=by, how=how, seconds=round(seconds, 1),
+                   old=mutant.old, new=mutant.new, note=note)
         if self.path:
             with open(self.path, "a") as f:
                 f.write(json.dumps(row) + "\n")
@@ -200,7 +201,8 @@ class Runner:
             running.append(pool.submit(self.judge, mutant, directory))
             self.wait(running, self.options.jobs)
         elif mutant.change.kind == "row":
-            print(f"{'SAME CODE' if verdict == 'same' else 'NOT C':<11} {mutant.path}:{mutant.line}\n    old: {mutant.old}\n    new: {mutant.new}")
+            print(f"{'SAME CODE' if verdict == 'same' else 'NOT C':<11} {mutant.path}:{mutant.line}")
+            print(f"    old: {mutant.old}\n    new: {mutant.new}")
         return directory is not None
 
     @staticmethod
@@ -256,7 +258,8 @@ def state_of(root):
     """Changes with every source and test."""
     digest = hashlib.sha256()
     for name in sorted(build.tracked(root)):
-        if name.startswith(("src/", "cli/", "include/", "tests/")) and not name.endswith("CMakeLists.txt") and (root / name).is_file():
+        counts = name.startswith(("src/", "cli/", "include/", "tests/")) and not name.endswith("CMakeLists.txt")
+        if counts and (root / name).is_file():
             digest.update(name.encode() + b"\0" + (root / name).read_bytes())
     return digest.hexdigest()[:16]
 
@@ -276,24 +279,27 @@ def baseline(tests, made, state, jobs):
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter,
-                                     epilog="\n".join(__doc__.split("\n")[2:]))
+    title, _, rest = __doc__.partition("\n")
+    parser = argparse.ArgumentParser(description=title, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=20, help="how many mutants are drawn (20)")
     parser.add_argument("--room", choices=sorted(suite.ROOMS), help="only from this room")
     parser.add_argument("--table", action="store_true", help="run the rows of tools/mutants/*.txt instead")
-    parser.add_argument("--slice", nargs="?", const="", metavar="HASH", help=f"{SLICE} mutants drawn by HASH (default: HEAD), tests of the room only")
+    parser.add_argument("--slice", nargs="?", const="", metavar="HASH",
+                        help=f"{SLICE} mutants drawn by HASH (default: HEAD), tests of the room only")
     parser.add_argument("--least", type=int, default=0, help="fail if fewer mutants are killed")
     parser.add_argument("--list", action="store_true", help="show the mutants and build nothing")
-    parser.add_argument("--results", type=pathlib.Path, help="file of results, one JSON object per line; a second run continues it")
-    parser.add_argument("--work", type=pathlib.Path, help="directory of the copy and its build, kept for the next run (default: temporary)")
+    parser.add_argument("--results", type=pathlib.Path,
+                        help="file of results, one JSON object per line; a second run continues it")
+    parser.add_argument("--work", type=pathlib.Path,
+                        help="directory of the copy and its build, kept for the next run (default: temporary)")
     parser.add_argument("-j", "--jobs", type=int, default=1, help="mutants that run at once (1)")
     parser.add_argument("--budget", type=float, default=1e9, metavar="SECONDS",
-                        help="run tests that take this long together when nothing is wrong, fast ones first, and no more (all)")
+                        help="run tests up to this sum of their usual times, fast ones first (all)")
     parser.add_argument("--memory", type=float, default=8, help="GiB of address space for a test (8)")
     options = parser.parse_args(arguments)
     if options.slice == "":
-        options.slice = subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
+        options.slice = build.run(["git", "-C", ROOT, "rev-parse", "HEAD"]).strip()
     if options.slice is not None:
         options.count, options.seed = SLICE, options.slice
     return options

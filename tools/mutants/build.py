@@ -1,8 +1,8 @@
 """build.py - a copy of the tree, built once, and mutants beside it.
 
-With -DWEFT_MUTANTS=ON all test programs use one libweft.so. A mutant is one source file compiled into a directory of its own,
-and that library (or program) linked again there; programs find it through LD_LIBRARY_PATH. The copy never changes, so that
-there is nothing to restore, and several mutants can run at once.
+With -DWEFT_MUTANTS=ON all test programs use one libweft.so. A mutant is one source file compiled into a directory of its
+own, and that library (or program) linked again there; programs find it through LD_LIBRARY_PATH. The copy never changes,
+so that there is nothing to restore, and several mutants can run at once.
 """
 
 import hashlib

@@ -9,10 +9,10 @@ import mmap
 import os
 import pathlib
 import re
-import subprocess
 
 from . import build
 
+HOOKS = pathlib.Path(__file__).with_name("reach.c")
 FLAGS = ["-O1", "-g1", "-w", "-finstrument-functions", "-finstrument-functions-exclude-file-list=.h"]
 
 
@@ -45,7 +45,7 @@ class Reach:
         for target, name in self.made.linked.values():
             module = name.split(".")[0]
             hooks = self.dir / f"hooks-{module}.o"
-            build.run(["cc", "-O1", "-fPIC", "-D_GNU_SOURCE", f'-DMODULE="{module}"', "-c", pathlib.Path(__file__).with_name("reach.c"), "-o", hooks])
+            build.run(["cc", "-O1", "-fPIC", "-D_GNU_SOURCE", f'-DMODULE="{module}"', "-c", HOOKS, "-o", hooks])
             command = list(self.made.links[target])
             command[command.index("-o") + 1] = str(self.dir / name)
             build.run([str(self.dir / c) if c in mine else c for c in command] + [str(hooks)], cwd=self.made.dir)
@@ -65,7 +65,7 @@ class Reach:
             if len(parts) == 3 and parts[1] in "tT":
                 entries.append((int(parts[0], 16), parts[2].split(".")[0]))
         asked = "\n".join(hex(a) for a, _ in entries)
-        told = subprocess.run(["addr2line", "-e", path], input=asked, capture_output=True, text=True, check=True).stdout.split("\n")
+        told = build.run(["addr2line", "-e", path], input=asked).split("\n")
         names = {}
         for (offset, name), place in zip(entries, told):
             file = os.path.relpath(os.path.normpath(place.rsplit(":", 1)[0]), self.made.tree)

@@ -8,10 +8,10 @@ A file of rows has one row per paragraph and one field per line; `#` begins a co
     what: YaRN without its floor
     tests: test_ops
 
-`old` and `new` are C; white space and comments do not count, so that a row outlives clang-format. `old` must be there once;
-`in: NAME` says in which function, where it is there more often. `tests` (optional) are run first. If the file has gone or no longer
-has the text, all others are searched. A row with `why` is one of equivalent.txt: the change makes no difference, for
-that reason.
+`old` and `new` are C; white space and comments do not count, so that a row outlives clang-format. `old` must be there
+once; `in: NAME` says in which function, where it is there more often. `tests` (optional) are run first. If the file has
+gone or no longer has the text, all others are searched. A row with `why` is one of equivalent.txt: the change makes no
+difference, for that reason.
 """
 
 import collections

@@ -94,10 +94,11 @@ class Operators(unittest.TestCase):
 
 class Rows(unittest.TestCase):
     files = {"src/base/sum.c": source_of(SNIPPET),
-             "src/base/other.c": source.Source("src/base/other.c", "int one(void)\n{\n    return 1;\n}\nint two(void)\n{\n    return 2;\n}\n")}
+             "src/base/other.c": source.Source("src/base/other.c", "int one(void) { return 1; }\nint two(void) { return 2; }\n")}
 
     def test_text_is_found_whatever_its_white_space_and_comments(self):
-        file, change, remark = rows.apply_row(row(file="src/base/sum.c", old="for (int i=0; i < n;i++) total+=a[i]*2;", new=";"), self.files)
+        loop = row(file="src/base/sum.c", old="for (int i=0; i < n;i++) total+=a[i]*2;", new=";")
+        file, change, remark = rows.apply_row(loop, self.files)
         self.assertEqual((file.path, remark), ("src/base/sum.c", ""))
         self.assertEqual(file.line_of(change.start), 10)
 
@@ -106,7 +107,8 @@ class Rows(unittest.TestCase):
         self.assertEqual((file.path, remark), ("src/base/other.c", "moved from src/base/gone.c"))
 
     def test_a_row_whose_text_is_gone_no_longer_applies(self):
-        self.assertEqual(rows.apply_row(row(file="src/base/sum.c", old="return 9;", new=";"), self.files)[0::2], (None, "its text is nowhere"))
+        gone = row(file="src/base/sum.c", old="return 9;", new=";")
+        self.assertEqual(rows.apply_row(gone, self.files), (None, None, "its text is nowhere"))
 
     def test_text_that_is_there_twice_needs_its_function(self):
         twice = row(file="src/base/other.c", old="return", new="")

@@ -16,19 +16,22 @@ from . import build
 ROOMS = {
     "base": "test_base test_save test_threads test_dtype test_load_faults",
     "kernels": "test_quants test_dtype test_grad64 test_golden test_ops64 test_kernels test_ops",
-    "tensor": "test_quant_mix test_dtype test_quants test_grad64 test_golden test_ops64 test_engine test_ops",
-    "ops": "test_grad64 test_golden test_seeds test_beam test_ops64 test_encdec test_deepseek test_ops test_kernels",
-    "models": "test_golden test_vit test_config test_outputs test_encode test_marian test_grad64 test_deepseek test_encdec test_bahdanau "
-              "test_convert test_config_ranges",
-    "formats": "test_idx test_table test_shard test_config test_safetensors test_image test_manifest test_gguf test_config_ranges "
-               "test_parts test_convert test_load_faults",
-    "text": "test_unicode test_stop test_tokenizer test_tokenizer_gguf test_describe test_train_tokenizer test_regex test_tokenizer_limits "
-            "test_tokenizer_files test_onig test_marian test_tokenizer_assets",
-    "engine": "test_engine test_sessions test_sampler test_beam test_encode test_threads test_outputs test_session_files test_eval",
-    "train": "test_pairs test_labelled test_pictures test_data test_trainer test_checkpoint test_train",
+    "tensor": "test_quant_mix test_dtype test_quants test_cache test_grad64 test_golden test_ops64 test_engine test_ops",
+    "ops": """test_op_edges test_grad64 test_grad_long64 test_golden test_seeds test_beam test_ops64 test_encdec
+        test_deepseek test_memory test_costs test_ops test_kernels""",
+    "models": """test_golden test_vit test_vit_head test_config test_outputs test_encode test_marian test_grad64 test_deepseek test_encdec
+        test_bahdanau test_convert test_config_ranges""",
+    "formats": """test_quant_mix test_idx test_table test_shard test_config test_safetensors test_image test_manifest
+        test_gguf test_config_ranges test_parts test_convert test_load_faults""",
+    "text": """test_unicode test_stop test_tokenizer test_tokenizer_gguf test_describe test_train_tokenizer test_regex
+        test_tokenizer_limits test_tokenizer_files test_convert test_onig test_marian test_tokenizer_assets""",
+    "engine": """test_engine test_sessions test_sampler_edges test_sampler test_beam test_encode test_threads test_outputs test_session_files
+        test_eval""",
+    "train": "test_pairs test_labelled test_pictures test_epochs test_data test_trainer test_checkpoint test_train",
     "explain": "test_report cli:report",
-    "api": "test_engine test_encode test_sessions test_report test_trainer test_hostile_api",
-    "cli": "cli:version cli:help cli:usage cli:environment cli:config cli:limits",
+    "api": """test_engine test_encode test_sessions test_report cli:run cli:pictures cli:inspect cli:eval cli:encoders
+        test_trainer test_hostile_api""",
+    "cli": "cli:attention_map cli:version cli:help cli:usage cli:environment cli:config cli:limits",
 }
 
 # What a slice has no time for.
@@ -36,8 +39,9 @@ SLOW = set("test_train test_eval test_tokenizer_assets test_onig test_hostile_ap
            "cli:labels cli:small-stack cli:train cli:process-edge cli:bench".split())
 
 # Not about weft's code (docs, headers, installing), about time, or kills at random moments.
-LEFT_OUT = re.compile(r"test_checkpoint_kill|test_tokenizer_linear|hostile_table|seeds|hostile_page|mutate|host_(install|layers|header|examples|kill_.*|dlopen_close|own_add.*|small_stack)"
-                      r"|bench_.*|kernel_re.*|.*old_files_made")
+LEFT_OUT = re.compile(r"test_checkpoint_kill|test_tokenizer_linear|hostile_table|seeds|hostile_page|mutate"
+                      r"|host_(install|layers|header|examples|kill_.*|dlopen_close|own_add.*|small_stack)"
+                      r"|bench_.*|kernel_re.*")
 
 
 def room_of(path):
@@ -109,6 +113,12 @@ def isolation():
     return prefix if done.returncode == 0 else []
 
 
+def word_of(code):
+    if code in (-signal.SIGXCPU, -signal.SIGKILL):
+        return "hung"
+    return "" if code == 0 else "crashed" if code < 0 else "failed"
+
+
 def within(tests, budget):
     """The first tests that take `budget` seconds together."""
     kept, sum_ = [], 0
@@ -148,8 +158,8 @@ class Suite:
         return Outcome("leaked" if leaks and second.how else second.how, first.seconds + second.seconds)
 
     def command(self, test, directory, temporary, leaks):
-        """With the mutant's program, in its own world. AddressSanitizer's malloc, preloaded, fails where memory is lost: into
-        the program under test, not into the shell that runs a script."""
+        """With the mutant's program, in its own world. For leaks AddressSanitizer's malloc is preloaded into the program
+        under test, but not into the shell that runs a script."""
         program = pathlib.Path(directory) / "weft"
         program = str(program) if program.exists() else self.program
         preload = ["env", "LD_PRELOAD=" + self.sanitizer, f"ASAN_OPTIONS=hard_rss_limit_mb={self.memory >> 20}"]
@@ -169,7 +179,7 @@ class Suite:
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
         command = self.command(test, directory, temporary, leaks)
-        normal = 5 if test.seconds is None else test.seconds
+        normal = 3 if test.seconds is None else test.seconds
         slower = 3 if leaks else 1
         wall, cpu = 10 + 8 * normal * slower, int(3 + 4 * normal * slower)
         start = time.monotonic()
@@ -181,7 +191,7 @@ class Suite:
         self.running.add(process.pid)
         try:
             code = process.wait(wall)
-            how = "" if code == 0 else "hung" if code in (-signal.SIGXCPU, -signal.SIGKILL) else "crashed" if code < 0 else "failed"
+            how = word_of(code)
         except subprocess.TimeoutExpired:
             how = "hung"
         finally:
@@ -208,7 +218,7 @@ class Suite:
             self.kill(group)
 
     def baseline(self, known, counting, say):
-        """The seconds of each test and what it calls, into known[name]; tests that fail without any mutant are left out."""
+        """The seconds of each test and what it calls, into known[name]; tests that fail without a mutant are left out."""
         kept = []
         for test in self.tests:
             if test.name not in known:
@@ -236,7 +246,7 @@ class Suite:
         return [t for t in tests if name not in self.counted or t.calls is None or name in t.calls]
 
     def order(self, mutant, only_room=False, history=None):
-        """Tests that are named, those that killed a mutant in this file before, those of the room, all others by their time."""
+        """Tests that are named, that killed a mutant in this file before, that are the room's; all others by their time."""
         able = self.reaching(mutant.path, mutant.function)
         names = {t.name: t for t in able}
         ranked = [names[n] for n in mutant.tests if n in names]
@@ -245,5 +255,7 @@ class Suite:
         room = ROOMS.get(room_of(mutant.path), "").split()
         ranked += [names[n] for n in room if n in names]
         ranked += sorted(able, key=lambda t: t.seconds or 0)
-        in_slice = lambda t: t.name not in SLOW and (t.name in room or t.name.startswith("cli:") and room_of(mutant.path) == "cli")
-        return [t for t in dict.fromkeys(ranked) if in_slice(t) or not only_room]
+        if only_room:
+            cases = room_of(mutant.path) == "cli"
+            ranked = [t for t in ranked if t.name not in SLOW and (t.name in room or cases and t.name.startswith("cli:"))]
+        return list(dict.fromkeys(ranked))
