@@ -19,7 +19,6 @@ import hashlib
 import json
 import os
 import pathlib
-import random
 import re
 import shutil
 import signal
@@ -62,28 +61,42 @@ def read_files(root):
     return files
 
 
-def draw(files, seed, room):
-    """Mutants without end: a line of code with equal chance, then an operator, then a place. Each is drawn once."""
-    dice = random.Random(seed)
-    at_line = collections.defaultdict(lambda: collections.defaultdict(list))
+def chance(*words):
+    """A large number that is a function of the words."""
+    return int.from_bytes(hashlib.sha256("\0".join(map(str, words)).encode()).digest()[:8], "big")
+
+
+def lines_to_change(files, room):
+    """name of a line -> (file, operator -> changes). Its name is its text and where it stands, but not its number: a line
+    keeps its chance when others change."""
+    found = {}
     for path in sorted(files):
-        if room in (None, suite.room_of(path)):
-            for change in files[path].changes():
-                at_line[path, files[path].line_of(change.start)][change.kind].append(change)
-    places = sorted(at_line)
-    dice.shuffle(places)
-    while places:
-        left = []
-        for place in places:
-            kinds = at_line[place]
-            kind = dice.choice(sorted(kinds))
-            change = kinds[kind].pop(dice.randrange(len(kinds[kind])))
+        if room not in (None, suite.room_of(path)):
+            continue
+        file, by_line = files[path], collections.defaultdict(lambda: collections.defaultdict(list))
+        for change in file.changes():
+            by_line[file.line_of(change.start)][change.kind].append(change)
+        seen = collections.Counter()
+        for number, kinds in sorted(by_line.items()):
+            name = (path, file.function_at(next(iter(kinds.values()))[0].start), file.line_text(number))
+            seen[name] += 1
+            found[name + (seen[name],)] = (file, kinds)
+    return found
+
+
+def draw(files, seed, room):
+    """Mutants without end: lines of code with equal chance, then an operator, then a place. Each is drawn once."""
+    lines, turn = lines_to_change(files, room), 0
+    while lines:
+        for name in sorted(lines, key=lambda n: chance(seed, turn, *n)):
+            file, kinds = lines[name]
+            kind = sorted(kinds)[chance(seed, turn, "operator", *name) % len(kinds)]
+            change = kinds[kind].pop(chance(seed, turn, "place", *name) % len(kinds[kind]))
             if not kinds[kind]:
                 del kinds[kind]
-            if kinds:
-                left.append(place)
-            yield Mutant(files[place[0]], change)
-        places = left
+            yield Mutant(file, change)
+        lines = {n: l for n, l in lines.items() if l[1]}
+        turn += 1
 
 
 class Report:
@@ -166,9 +179,8 @@ class Runner:
         try:
             order = self.tests.order(mutant, self.options.slice is not None, self.report.kills.get(mutant.path))
             within = suite.within(order, self.options.budget)
-            looks = [(test, leaks) for leaks in ((False, True) if mutant.may_leak() else (False,)) for test in within]
-            for test, leaks in looks:
-                outcome = self.tests.notices(test, directory, leaks)
+            for test in within:
+                outcome = self.tests.notices(test, directory, mutant.may_leak())
                 if outcome.how:
                     with self.lock:
                         self.report.add(mutant, "killed", test.name, outcome.how, time.monotonic() - start)

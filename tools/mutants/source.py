@@ -82,6 +82,10 @@ class Source:
     def line_of(self, at):
         return bisect.bisect_right(self.line_starts, at)
 
+    def line_text(self, number):
+        start = self.line_starts[number - 1]
+        return " ".join(self.text[start:self.text.find("\n", start)].split())
+
     def function_at(self, at):
         for f in self.functions:
             if self.tokens[f.first].start <= at < self.tokens[f.last].end:

@@ -138,6 +138,7 @@ class Suite:
         self.prefix = isolation()
         self.sanitizer = build.run(["gcc", "-print-file-name=libasan.so"]).strip() if shutil.which("gcc") else ""
         self.running, self.stopped = set(), False
+        self.bears = {}  # test -> whether it passes with AddressSanitizer's malloc
         self.counted = frozenset()  # functions of which it is known who calls them
 
     def environment(self, test, directory, temporary):
@@ -150,12 +151,21 @@ class Suite:
         return kept
 
     def notices(self, test, directory, leaks=False):
-        """Whether the test fails, and twice: a machine with other work makes some fail once."""
-        first = self.run(test, directory, leaks=leaks)
-        if first.how not in ("failed", "crashed"):
+        """Whether the test fails, and twice: a machine with other work makes some fail once. With `leaks` also where memory
+        is lost, unless the test fails with that malloc anyway."""
+        first = self.run(test, directory)
+        if not first.how and leaks and self.bears_sanitizer(test):
+            first = self.run(test, directory, leaks=True)
+            first.how = first.how and "leaked"
+        if first.how in ("", "hung"):
             return first
-        second = self.run(test, directory, leaks=leaks)
-        return Outcome("leaked" if leaks and second.how else second.how, first.seconds + second.seconds)
+        second = self.run(test, directory, leaks=first.how == "leaked")
+        return Outcome(second.how and first.how, first.seconds + second.seconds)
+
+    def bears_sanitizer(self, test):
+        if test.name not in self.bears:
+            self.bears[test.name] = not self.run(test, self.made.work / "plain", leaks=True).how
+        return self.bears[test.name]
 
     def command(self, test, directory, temporary, leaks):
         """With the mutant's program, in its own world. For leaks AddressSanitizer's malloc is preloaded into the program
