@@ -15,7 +15,7 @@ static const grad_case cases[] = {
 
 /* A window wider than a page, a bias that tells distances beyond one apart. */
 static const rig_size size = { { 150, 70 }, { 40, 260 }, 90, 200, PAGE_ROWS };
-static const rig_size coarse = { { 150, 70 }, { 40, 260 }, 90, 200, 3 * PAGE_ROWS };
+static const rig_size coarse = { { 150, 70 }, { 40, 260 }, 90, 200, MAX_ROW };
 
 static void every_derivative(void **state)
 {
