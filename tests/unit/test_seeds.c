@@ -8,23 +8,63 @@
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* The walk's first step. (One of them has 2415 for " cat", which is " woman".) */
+static weft_tokenizer *must_load(const char *path)
+{
+    weft_error err = { 0 };
+    weft_tokenizer *t = weft_tokenizer_load(path, NULL, &err);
+    if (!t)
+        fail_msg("%s", err.message);
+    return t;
+}
+
+static weft_tokens *must_encode(const weft_tokenizer *t, const char *text)
+{
+    weft_error err = { 0 };
+    weft_tokens *got = weft_tokenizer_encode(t, text, strlen(text), NULL, &err);
+    if (!got)
+        fail_msg("%s", err.message);
+    return got;
+}
+
+/* The walk's first step, with the part of GPT-2's vocabulary that it needs. (One of the documents has
+ * 2415 for " cat", which is " woman".) */
 static void the_cat_sat_on(void **state)
 {
     (void)state;
-    static const char text[] = "The cat sat on";
+    static const char text[] = "The cat sat on", woman[] = " woman";
     static const int32_t ids[] = { 464, 3797, 3332, 319 };
-    weft_error err = { 0 };
-    weft_tokenizer *t = weft_tokenizer_load(asset("tokenizers/gpt2"), NULL, &err);
-    if (!t)
-        fail_msg("%s", err.message);
-    weft_tokens *got = weft_tokenizer_encode(t, text, sizeof text - 1, NULL, &err);
-    assert_non_null(got);
-    assert_int_equal(sizeof text - 1, 14);
+    char piece[16];
+    weft_tokenizer *t = must_load(fixture("golden/gpt2-slice"));
+    weft_tokens *got = must_encode(t, text);
+    assert_int_equal(strlen(text), 14);
     assert_int_equal(got->n, 4);
     assert_memory_equal(got->ids, ids, sizeof ids);
+    assert_int_equal(weft_tokenizer_piece(t, 2415, piece, sizeof piece), strlen(woman));
+    assert_memory_equal(piece, woman, strlen(woman));
     weft_tokens_free(got);
     weft_tokenizer_free(t);
+}
+
+/* The part gives the ids of the whole to all sentences that it was cut out for. */
+static void slice_is_gpt2s(void **state)
+{
+    (void)state;
+    size_t n;
+    weft_tokenizer *whole = must_load(asset("tokenizers/gpt2"));
+    weft_tokenizer *part = must_load(fixture("golden/gpt2-slice"));
+    char *text = read_whole(fixture("golden/gpt2-slice/sentences.txt"), &n);
+    int lines = 0;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), lines++) {
+        weft_tokens *want = must_encode(whole, line), *got = must_encode(part, line);
+        assert_int_equal(got->n, want->n);
+        assert_memory_equal(got->ids, want->ids, (size_t)want->n * sizeof *want->ids);
+        weft_tokens_free(want);
+        weft_tokens_free(got);
+    }
+    assert_true(lines >= 5);
+    free(text);
+    weft_tokenizer_free(part);
+    weft_tokenizer_free(whole);
 }
 
 /* ---- parameters ------------------------------------------------------------------------------ */
@@ -231,6 +271,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("seeds: \"The cat sat on\" is 464, 3797, 3332, 319", the_cat_sat_on),
+        TEST("seeds: the slice of GPT-2's vocabulary has the ids of all of it", slice_is_gpt2s),
         TEST("seeds: a feed forward of width 768 has 4.7 million weights", feed_forward_of_gpt2),
         TEST("seeds: sines of a later position are linear in those of an earlier one",
              sines_are_linear),
