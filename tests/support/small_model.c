@@ -1,3 +1,4 @@
+#define SET_UP
 #include "small_model.h"
 
 #include "base/rng.h"

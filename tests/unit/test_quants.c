@@ -42,8 +42,7 @@ static void check_golden(const char *what, const dtype *type, uint64_t got)
     char *text = calloc(size + 1, 1);
     memcpy(text, golden, size);
     snprintf(want, sizeof want, "%s %s %016llx\n", what, type->name, (unsigned long long)got);
-    if (!strstr(text, want))
-        fail_msg("not in tests/golden/quants/hashes.txt: %s", want);
+    assert_that(strstr(text, want), "not in tests/golden/quants/hashes.txt: %s", want);
     free(golden);
     free(text);
 }
@@ -185,9 +184,9 @@ static double check_block(const dtype *t, const float *x)
         for (int k = k0; k < k0 + span; k++)
             sum += ((double)x[k] - (double)back[k]) * ((double)x[k] - (double)back[k]);
         const double error = sqrt(sum / span);
-        if (!(error <= bound))
-            fail_msg("%s: numbers from %d, the first %g, became %g: error %g, bound %g", t->name,
-                     k0, (double)x[k0], (double)back[k0], error, bound);
+        assert_that(error <= bound,
+                    "%s: numbers from %d, the first %g, became %g: error %g, bound %g", t->name, k0,
+                    (double)x[k0], (double)back[k0], error, bound);
         worst = fmax(worst, error / bound);
     }
     return worst;

@@ -144,9 +144,9 @@ static void refused(const char *json, weft_status code, const char *says)
 {
     weft_error err = { 0 };
     weft_tokenizer *t = load_json(json, &err);
-    if (t || err.code != code || !strstr(err.message, says))
-        fail_msg("%.60s: got %d \"%s\", expected %d \"%s\"", json, (int)err.code, err.message,
-                 (int)code, says);
+    assert_that(!t && err.code == code && strstr(err.message, says),
+                "%.60s: got %d \"%s\", expected %d \"%s\"", json, (int)err.code, err.message,
+                (int)code, says);
 }
 
 static void unknown_steps(void **state)
@@ -512,8 +512,7 @@ static void try_json(const json_t *root)
         status = source_json(&t, (const uint8_t *)text, strlen(text), &err);
     if (status == WEFT_OK)
         status = tokenizer_finish(&t, &err);
-    if (status != WEFT_OK && !err.message[0])
-        fail_msg("an error without a message: %.200s", text);
+    assert_that(status == WEFT_OK || err.message[0], "an error without a message: %.200s", text);
     tokenizer_free(&t);
     assert_int_equal(atomic_load(&h.mem.used), 0);
     free(text);
@@ -1029,8 +1028,8 @@ static void letters_for_bytes(void **state)
         for (int64_t j = 0; j < k->n; j++)
             snprintf(got + strlen(got), sizeof got - strlen(got), "%s%d", j ? "." : "",
                      (int)k->ids[j]);
-        if (strcmp(got, cases[i].ids) != 0)
-            fail_msg("case %zu: got %s, expected %s", i, got, cases[i].ids);
+        assert_that(strcmp(got, cases[i].ids) == 0, "case %zu: got %s, expected %s", i, got,
+                    cases[i].ids);
         weft_tokens_free(k);
         weft_tokenizer_free(t);
     }
