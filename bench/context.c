@@ -1,5 +1,6 @@
 /* context - what a long context costs: time for a generated token at one length after the other, as
- * a straight line; memory against what was planned; how long a cancel takes.
+ * a straight line; memory against what was planned; how long a cancel takes. It fails where the line
+ * is not straight or more memory was taken than planned.
  *
  *     build/bench/context MODEL [--longest 32768] [--generate 8] [--kv TYPE] [--json]
  *
@@ -19,6 +20,7 @@
 
 static const char *path, *kv_name = "f16";
 static int64_t n_thread, longest = 32768, n_generate = 8, n_batch;
+static double least_r2 = 0.9;
 static bool json;
 
 static const arg args[] = {
@@ -27,6 +29,8 @@ static const arg args[] = {
     { "generate", ARG_INT, &n_generate, "N", "tokens at each length (8)", 1, 64 },
     { "batch", ARG_INT, &n_batch, "N", "rows of a forward (the engine's default)", 1, 65536 },
     { "kv", ARG_TEXT, &kv_name, "TYPE", "of cached keys and values (f16)", 0, 0 },
+    { "r2", ARG_REAL, &least_r2, "X",
+      "share of the variance that a straight line must explain (0.9)", 0, 0 },
     { "smoke", ARG_FLAG, &bench_smoke, NULL, "see only that it runs: rough limits", 0, 0 },
     { "json", ARG_FLAG, &json, NULL, "one JSON object a line", 0, 0 },
     { 0 },
@@ -112,6 +116,10 @@ static void fit_line(const job *j)
     printf(json ? "{\"ms_at_0\":%.4f,\"us_per_position\":%.5f,\"r2\":%.5f}\n"
                 : "a straight line: %.3f ms + %.4f us a position, R2 %.4f\n",
            1e3 * (y - slope * x), 1e6 * slope, r2);
+    if (!(r2 >= least_r2))
+        bench_check(WEFT_ENUMERIC,
+                    &(weft_error){ WEFT_ENUMERIC,
+                                   "time is no straight line in the length of the context" });
 }
 
 static void report_memory(const engine_plan *plan, size_t taken)

@@ -1,8 +1,15 @@
 #!/bin/sh
-# check-seeds.sh - docs/SEEDS.md: every row of a table has a file and a test that exist.
+# check-seeds.sh [BUILD] - docs/SEEDS.md: every row of a table has a file and a test that exist.
+#
+# With the directory of a build, each test that is named runs alone, without assets and in quick mode (support.h), and must
+# have asserted something: a test that has not, fails. A test that is skipped then must be marked (assets) in its row, and
+# every row must have one that is not; with WEFT_ASSETS those that are marked run as well.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 page=docs/SEEDS.md
+build=${1:-}
+tried=$(mktemp -d) || exit 2
+trap 'rm -rf "$tried"' EXIT
 failed=0
 n=0
 
@@ -12,16 +19,29 @@ say()
     failed=1
 }
 
-# test_FILE:function is a function that a TEST of that file names.
-check_test()
+source_of() # test_FILE
+{
+    ls tests/unit/"$1.c" tests/unit64/"$1.c" 2>/dev/null | head -1
+}
+
+# The sentence of function $2 in file $1: TEST("sentence", function), over several lines and strings.
+sentence()
+{
+    tr '\n' ' ' <"$1" | grep -oE "TEST\((\"([^\"\\]|\\\\.)*\" *)+, *$2\)" | head -1 |
+        sed 's/^TEST("//; s/" *, *[a-z0-9_]*)$//; s/" *"//g; s/\\\(.\)/\1/g'
+}
+
+check_name() # test_FILE:function or cli:CASE
 {
     case $1 in
-    cli:*) [ -f "tests/cli/cases/${1#cli:}.sh" ] || say "no case $1" ;;
+    cli:*)
+        [ -s "tests/cli/cases/${1#cli:}.out" ] || say "no case $1, or it prints nothing"
+        ;;
     test_*:*)
-        file=$(ls tests/unit/"${1%%:*}.c" tests/unit64/"${1%%:*}.c" 2>/dev/null | head -1)
+        file=$(source_of "${1%%:*}")
         if [ -z "$file" ]; then
             say "no test ${1%%:*}"
-        elif ! tr '\n' ' ' <"$file" | grep -Eq "TEST\(\"([^\"]|\\\\\")*\"( *\"[^\"]*\")*, *${1#*:}\)"; then
+        elif [ -z "$(sentence "$file" "${1#*:}")" ]; then
             say "$file has no test ${1#*:}"
         fi
         ;;
@@ -29,29 +49,87 @@ check_test()
     esac
 }
 
-names() # those between backticks
+# Runs a test alone; prints OK, SKIPPED, or what came out.
+run_alone()
 {
-    printf '%s\n' "$1" | grep -o '`[^`]*`' | tr -d '`'
+    case $1 in
+    cli:*) sh tests/cli/run.sh "$build/weft" "${1#cli:}" >"$tried/out" 2>&1 ;;
+    *)
+        file=$(source_of "${1%%:*}")
+        program=$build/tests/${1%%:*}
+        case $file in tests/unit64/*) program=${program}64 ;; esac
+        WEFT_TEST_QUICK=1 WEFT_TEST=$(sentence "$file" "${1#*:}") "$program" >"$tried/out" 2>&1
+        ;;
+    esac
+    code=$?
+    if [ $code -eq 0 ] && grep -qF '[  SKIPPED ]' "$tried/out"; then
+        echo SKIPPED
+    elif [ $code -eq 0 ] && grep -qF '[       OK ]' "$tried/out"; then
+        echo OK
+    else
+        tail -n 5 "$tried/out"
+    fi
 }
 
-rows=$(grep '^|' $page | grep -v -e '^|---' -e '^| equation or mechanism | file | test |$')
+# The same without assets, once for all rows.
+without_assets()
+{
+    [ -f "$tried/$1" ] || (unset WEFT_ASSETS && run_alone "$1" >"$tried/$1")
+    cat "$tried/$1"
+}
+
+with_assets()
+{
+    [ -f "$tried/$1.assets" ] || run_alone "$1" >"$tried/$1.assets"
+    cat "$tried/$1.assets"
+}
+
+check_run() # NAME MARK: sets `runs` where it runs without assets
+{
+    result=$(without_assets "$1")
+    case $result,$2 in
+    OK,none) runs=1 ;;
+    OK,assets) say "$1 is marked (assets), but needs none" ;;
+    SKIPPED,none) say "$1 is skipped without assets and not marked (assets)" ;;
+    SKIPPED,assets)
+        [ -n "${WEFT_ASSETS:-}" ] || return
+        result=$(with_assets "$1")
+        [ "$result" = OK ] || say "$1, with assets: $result"
+        ;;
+    *) say "$1, alone: $result" ;;
+    esac
+}
+
+names() # those between backticks, with none or assets behind each
+{
+    printf '%s\n' "$1" | grep -o '`[^`]*`\( (assets)\)\?' | sed 's/^`\([^`]*\)`$/\1 none/; s/^`\([^`]*\)` (assets)$/\1 assets/'
+}
+
+rows=$(grep '^|' $page | grep -v -e '^|---' -e '^| equation or mechanism | file | test |$' -e '^| says | ruling | test |$')
 old=$IFS
 IFS='
 '
 for row in $rows; do
     n=$((n + 1))
-    if ! printf '%s\n' "$row" | grep -Eq '^\|[^|]*[^| ][^|]*\|[^|]*`[^|]*\|[^|]*`[^|]*\|$'; then
+    if ! printf '%s\n' "$row" | grep -Eq '^\|[^|]*[^| ][^|]*\|[^|]*[^| ][^|]*\|[^|]*`[^|]*\|$'; then
         say "an empty cell, or too many: $row"
         continue
     fi
     for name in $(names "$(printf '%s\n' "$row" | cut -d'|' -f3)"); do
-        [ -f "$name" ] || say "no file $name"
+        [ -e "${name% *}" ] || say "no file ${name% *}"
     done
+    runs=0
     for name in $(names "$(printf '%s\n' "$row" | cut -d'|' -f4)"); do
-        check_test "$name"
+        check_name "${name% *}"
+        [ -z "$build" ] || check_run "${name% *}" "${name##* }"
     done
+    [ -z "$build" ] || [ $runs -eq 1 ] || say "no test runs without assets: $row"
 done
 IFS=$old
 [ "$n" -gt 0 ] || say "no rows"
-[ $failed -eq 0 ] && echo "check-seeds: $n rows, all of whose files and tests exist"
+if [ $failed -eq 0 ] && [ -n "$build" ]; then
+    echo "check-seeds: $n rows, whose $(ls "$tried" | grep -c '^[a-z_0-9]*:') tests assert, each alone"
+elif [ $failed -eq 0 ]; then
+    echo "check-seeds: $n rows, all of whose files and tests exist"
+fi
 exit $failed

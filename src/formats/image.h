@@ -86,6 +86,10 @@ typedef struct image_recipe {
  * model, as many numbers mean and std must have. */
 weft_status recipe_read(image_recipe *to, const container *c, int64_t channels, weft_error *err);
 
+/* The same of a config.json that has image_mean and image_std itself, for pictures of this size. */
+weft_status recipe_read_config(image_recipe *to, const container *c, int64_t channels,
+                               int64_t height, int64_t width, weft_error *err);
+
 /* Converts, resizes and crops. */
 weft_status recipe_apply(const image_recipe *recipe, image *im, int64_t channels, host *h,
                          weft_error *err);

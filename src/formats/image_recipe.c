@@ -97,9 +97,8 @@ static bool is_deit(parse *p)
     return false;
 }
 
-static void read_all(parse *p, image_recipe *to, int64_t channels)
+static void read_all(parse *p, image_recipe *to, int64_t channels, bool deit)
 {
-    const bool deit = is_deit(p);
     to->resize = read_flag(p, "do_resize", true);
     to->crop = read_flag(p, "do_center_crop", deit);
     to->rescale = read_flag(p, "do_rescale", true);
@@ -126,7 +125,18 @@ weft_status recipe_read(image_recipe *to, const container *c, int64_t channels, 
 {
     parse p = { .c = c, .err = err };
     *to = (image_recipe){ 0 };
-    read_all(&p, to, channels);
+    read_all(&p, to, channels, is_deit(&p));
+    return p.status;
+}
+
+weft_status recipe_read_config(image_recipe *to, const container *c, int64_t channels,
+                               int64_t height, int64_t width, weft_error *err)
+{
+    parse p = { .c = c, .err = err };
+    *to = (image_recipe){ 0 };
+    read_all(&p, to, channels, false);
+    to->height = height;
+    to->width = width;
     return p.status;
 }
 

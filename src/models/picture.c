@@ -10,7 +10,13 @@ weft_status picture_recipe(image_recipe *to, const model *m, weft_error *err)
     if (m->image.channels == 0)
         return weft_fail(err, WEFT_EUNSUPPORTED, "%s: a %s takes no pictures", m->file.path,
                          m->name);
+    const bool in_config = container_meta(&m->file, "image_mean.0") != NULL;
     weft_status status = config_beside(&c, m->file.meta_path, name, &there, m->host, err);
+    if (status == WEFT_OK && !there && in_config) {
+        container_close(&c);
+        return recipe_read_config(to, &m->file, m->image.channels, m->image.height, m->image.width,
+                                  err);
+    }
     if (status == WEFT_OK && !there)
         status = weft_fail(err, WEFT_EIO, "%s: no %s beside it, which says how it sees pictures",
                            m->file.meta_path, name);

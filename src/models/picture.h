@@ -5,7 +5,8 @@
 #include "formats/image.h"
 #include "models/arch.h"
 
-/* What the preprocessor_config.json beside the model's config.json says. */
+/* What the preprocessor_config.json beside the model's config.json says, or without one that
+ * config.json itself, if it has image_mean. */
 weft_status picture_recipe(image_recipe *to, const model *m, weft_error *err);
 
 /* Resizes and crops, which must lead to the size that the model was made for. */

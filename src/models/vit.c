@@ -1,6 +1,6 @@
 /* vit.c - images: patches are the rows of a pre-norm encoder in which all see each other. The first
- * row is a learned vector, and what becomes of it is classified. DeiT has a second one, which its
- * teacher spoke to. */
+ * row is a learned vector, and what becomes of it is classified, by one matrix or by two with an
+ * activation between them. DeiT has a second one, which its teacher spoke to. */
 #include "formats/image.h"
 #include "models/bind.h"
 
@@ -18,8 +18,9 @@ typedef struct vit {
     tensor *class_embd;    /* [1, D] */
     tensor *distill_embd;  /* [1, D], or NULL */
     tensor *position_embd; /* [T, D] */
-    weight output_norm;    /* [D] */
-    weight output;         /* [n_out, D] */
+    weight output_norm;    /* [D], or nothing (final_layernorm: false) */
+    weight hidden;         /* [F', D], or nothing */
+    weight output;         /* [n_out, D], or [n_out, F'] */
     vit_layer *layer;
     attn attn;
     act_kind act;
@@ -62,11 +63,15 @@ static tensor *body(run *r, const model *of)
     return x;
 }
 
+static tensor *last_norm(run *r, const vit *m, tensor *x)
+{
+    return m->output_norm.w ? layernorm(r, x, &m->output_norm, m->eps) : x;
+}
+
 static tensor *states(run *r, const model *of)
 {
-    const vit *m = of->self;
     tensor *x = body(r, of);
-    return layernorm(r, x, &m->output_norm, m->eps);
+    return last_norm(r, of->self, x);
 }
 
 static tensor *forward(run *r, const model *of)
@@ -74,20 +79,24 @@ static tensor *forward(run *r, const model *of)
     const vit *m = of->self;
     tensor *x = body(r, of);
     x = take_rows(r, x);
-    x = layernorm(r, x, &m->output_norm, m->eps);
+    x = last_norm(r, m, x);
+    if (m->hidden.w) {
+        x = linear(r, x, &m->hidden); /* [n_wanted, F'] */
+        x = act(r, x, m->act);
+    }
     return head(r, x, &m->output); /* [n_wanted, n_out] */
 }
 
 /* ---- from the file --------------------------------------------------------------------------- */
 
-#define NAMES(prefix)                                                                              \
+#define NAMES(prefix, output)                                                                      \
     {                                                                                              \
         { "patch_embd", prefix "embeddings.patch_embeddings.projection" },                         \
             { "class_embd", prefix "embeddings.cls_token" },                                       \
             { "distill_embd", prefix "embeddings.distillation_token" },                            \
             { "position_embd", prefix "embeddings.position_embeddings" },                          \
-            { "output_norm", prefix "layernorm" }, { "cls.output", "classifier" },                 \
-            { "attn_norm", prefix "encoder.layer.%d.layernorm_before" },                           \
+            { "output_norm", prefix "layernorm" }, { "cls", "classifier.0" },                      \
+            { "cls.output", output }, { "attn_norm", prefix "encoder.layer.%d.layernorm_before" }, \
             { "attn_q", prefix "encoder.layer.%d.attention.attention.query" },                     \
             { "attn_k", prefix "encoder.layer.%d.attention.attention.key" },                       \
             { "attn_v", prefix "encoder.layer.%d.attention.attention.value" },                     \
@@ -97,7 +106,11 @@ static tensor *forward(run *r, const model *of)
             { "ffn_down", prefix "encoder.layer.%d.output.dense" }, { NULL, NULL },                \
     }
 
-static const bind_name vit_names[] = NAMES("vit."), deit_names[] = NAMES("deit.");
+/* A head of two matrices is an nn.Sequential, whose activation has a number but no weights. */
+static const bind_name vit_names[] = NAMES("vit.", "classifier"),
+                       vit_mlp_names[] = NAMES("vit.", "classifier.2"),
+                       deit_names[] = NAMES("deit.", "classifier"),
+                       deit_mlp_names[] = NAMES("deit.", "classifier.2");
 
 /* A number for both sides, or a list of height and width. Keys outlive the model (bind.c: learn). */
 typedef struct sides {
@@ -167,6 +180,16 @@ static void bind_layer(bind *b, vit_layer *w)
     w->down = bind_linear(b, "ffn_down", D, F);
 }
 
+static void bind_head(bind *b, vit *m)
+{
+    model *of = b->m;
+    const int64_t hidden = bind_rows_of(b, "cls");
+    of->n_out = bind_labels(b, "cls.output");
+    if (hidden > 0)
+        m->hidden = bind_linear(b, "cls", hidden, of->d_model);
+    m->output = bind_linear(b, "cls.output", of->n_out, hidden > 0 ? hidden : of->d_model);
+}
+
 static void bind_ends(bind *b, vit *m, bool deit)
 {
     model *of = b->m;
@@ -175,12 +198,11 @@ static void bind_ends(bind *b, vit *m, bool deit)
     if (deit)
         m->distill_embd = bind_bare_table(b, "distill_embd", 1, of->d_model);
     m->position_embd = bind_bare_table(b, "position_embd", of->n_ctx, of->d_model);
-    m->output_norm = bind_norm(b, "output_norm", of->d_model, true);
+    if (bind_flag(b, NULL, "final_layernorm", true))
+        m->output_norm = bind_norm(b, "output_norm", of->d_model, true);
     of->n_out = of->d_model;
-    if (of->task != WEFT_TASK_CLASSIFY)
-        return;
-    of->n_out = bind_labels(b, "cls.output");
-    m->output = bind_linear(b, "cls.output", of->n_out, of->d_model);
+    if (of->task == WEFT_TASK_CLASSIFY)
+        bind_head(b, m);
 }
 
 static void *bind_vit(bind *b)
@@ -188,6 +210,8 @@ static void *bind_vit(bind *b)
     model *of = b->m;
     const bool deit = strcmp(of->name, "deit") == 0;
     b->names = deit ? deit_names : vit_names;
+    if (bind_has(b, "cls"))
+        b->names = deit ? deit_mlp_names : vit_mlp_names;
     b->hf_prefix = deit ? "deit." : "vit.";
     b->fresh_bias = true;
     vit *m = bind_alloc(b, 1, sizeof *m);

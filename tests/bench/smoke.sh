@@ -63,8 +63,10 @@ check "sample: prints JSON" objects "$bench/sample" --smoke --vocab 1000 --histo
 check "embed: runs" "$bench/embed" "$source/tests/golden/bert" --smoke --length 8 --texts 3 --repeat 1
 check "embed: prints JSON" objects "$bench/embed" "$source/tests/golden/bert" --smoke --length 8 --texts 3 --repeat 1 --json
 check "embed: a text that is too long fails" sh -c "! '$bench/embed' '$source/tests/golden/bert' --smoke --length 30"
-check "context: runs" "$bench/context" "$model" --smoke --longest 64 --generate 2
-check "context: prints JSON" objects "$bench/context" "$model" --smoke --longest 64 --generate 2 --json
+check "context: runs" "$bench/context" "$model" --smoke --longest 64 --generate 2 --r2 0
+check "context: prints JSON" objects "$bench/context" "$model" --smoke --longest 64 --generate 2 --r2 0 --json
+check "context: a line that is not straight enough fails" sh -c "
+    '$bench/context' '$model' --smoke --longest 64 --generate 2 --r2 1.1 2>&1 >/dev/null | grep 'no straight line'"
 check "context: a type that is not cached in is refused" refused "does not cache in" \
     "$bench/context" "$model" --kv q4_9
 check "heads: runs" "$bench/heads" --heads 4 --d-head 8 --layers 1 --longest 64 --generate 2

@@ -1,3 +1,4 @@
+#define SET_UP
 #include "golden.h"
 
 #include "support.h"
@@ -104,6 +105,8 @@ void golden_finish(const golden *g, const char *what)
             strcmp(g->file.tensor[i].name, "types") != 0 &&
             strcmp(g->file.tensor[i].name, "source") != 0)
             fail_msg("%s: no tensor is called %s", what, g->file.tensor[i].name);
+    if (g->compared > 0)
+        count_assertion();
     print_message("%-24s %3d tensors, worst %.2e of the largest in %s\n", what, g->compared,
                   g->worst, g->worst_name);
     if (g->first[0])

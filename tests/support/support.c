@@ -1,10 +1,47 @@
+#define SET_UP
 #include "support.h"
 
 #include "base/rng.h"
 
 #include <errno.h>
 #include <ftw.h>
+#include <stdatomic.h>
 #include <unistd.h>
+
+/* ---- assertions are counted ------------------------------------------------------------------ */
+
+static atomic_llong n_assertion; /* threads of a test assert too */
+static bool skipped;
+
+int count_begin(void **state)
+{
+    (void)state;
+    n_assertion = 0;
+    skipped = false;
+    return 0;
+}
+
+/* Not called after a test that failed. */
+int count_end(void **state)
+{
+    (void)state;
+    if (skipped || n_assertion > 0)
+        return 0;
+    print_error("nothing was asserted\n");
+    return -1;
+}
+
+void count_assertion(void)
+{
+    atomic_fetch_add_explicit(&n_assertion, 1, memory_order_relaxed);
+}
+
+void count_skip(void)
+{
+    skipped = true;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static const char *joined(const char *root, const char *relative)
 {
@@ -261,6 +298,7 @@ double assert_close(const char *name, const real *a, const real *b, int64_t n, d
 {
     double largest = 0, worst = 0;
     int64_t at = 0;
+    count_assertion();
     for (int64_t i = 0; i < n; i++) {
         const double e = fabs((double)a[i] - (double)b[i]);
         if (fabs((double)b[i]) > largest)
@@ -276,4 +314,13 @@ double assert_close(const char *name, const real *a, const real *b, int64_t n, d
                  name, (long long)at, (double)a[at], (double)b[at], worst / largest, largest,
                  tolerance);
     return largest > 0 ? worst / largest : 0;
+}
+
+void assert_linear(const char *name, size_t at_n, size_t at_2n, size_t at_4n)
+{
+    const size_t rounding = 8 << 10;
+    print_message("%-58s %9zu %9zu %9zu bytes\n", name, at_n, at_2n, at_4n);
+    if (at_2n < at_n || at_4n < at_2n || at_4n - at_2n > 2 * (at_2n - at_n) + rounding)
+        fail_msg("%s: %zu, %zu and %zu bytes at n, 2 n and 4 n are not linear", name, at_n, at_2n,
+                 at_4n);
 }

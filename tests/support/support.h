@@ -16,11 +16,60 @@
 
 #include <cmocka.h>
 
-/* A test is a sentence: TEST("arena: a mark is undone by a reset", mark_reset). */
+/* A test is a sentence: TEST("arena: a mark is undone by a reset", mark_reset). One that is neither
+ * skipped nor asserts anything fails. */
 #define TEST(sentence, fn)                                                                         \
     {                                                                                              \
-        sentence, fn, NULL, NULL, NULL                                                             \
+        sentence, fn, count_begin, count_end, NULL                                                 \
     }
+
+/* ---- assertions are counted ------------------------------------------------------------------ */
+
+/* That a call succeeded (WEFT_OK, a pointer that is not NULL) is set-up and does not count, nor do
+ * the assertions of the support files themselves, which define SET_UP. assert_close and
+ * golden_finish do. In a child process nothing is counted. */
+int count_begin(void **state);
+int count_end(void **state);
+void count_assertion(void);
+void count_skip(void);
+
+#ifdef SET_UP
+#define COUNT_IF(counts) ((void)(counts))
+#else
+#define COUNT_IF(counts) ((counts) ? count_assertion() : (void)0)
+#endif
+
+/* A macro is not expanded inside itself: these are cmocka's functions. */
+#define _assert_true(...)             (COUNT_IF(true), _assert_true(__VA_ARGS__))
+#define _assert_int_equal(...)        (COUNT_IF(true), _assert_int_equal(__VA_ARGS__))
+#define _assert_int_not_equal(...)    (COUNT_IF(true), _assert_int_not_equal(__VA_ARGS__))
+#define _assert_string_equal(...)     (COUNT_IF(true), _assert_string_equal(__VA_ARGS__))
+#define _assert_string_not_equal(...) (COUNT_IF(true), _assert_string_not_equal(__VA_ARGS__))
+#define _assert_memory_equal(...)     (COUNT_IF(true), _assert_memory_equal(__VA_ARGS__))
+#define _assert_memory_not_equal(...) (COUNT_IF(true), _assert_memory_not_equal(__VA_ARGS__))
+#define _assert_in_range(...)         (COUNT_IF(true), _assert_in_range(__VA_ARGS__))
+#define _skip(...)                    (count_skip(), _skip(__VA_ARGS__))
+
+#undef assert_int_equal
+#define assert_int_equal(a, b)                                                                     \
+    (COUNT_IF(strcmp(#b, "WEFT_OK") != 0),                                                         \
+     (_assert_int_equal)(cast_to_largest_integral_type(a), cast_to_largest_integral_type(b),       \
+                         __FILE__, __LINE__))
+
+#undef assert_non_null /* counts where a text is searched */
+#define assert_non_null(c)                                                                         \
+    (COUNT_IF(strncmp(#c, "str", 3) == 0),                                                         \
+     (_assert_true)(cast_ptr_to_largest_integral_type(c), #c, __FILE__, __LINE__))
+
+/* Fails with a sentence of the test's own unless it holds. */
+#define assert_that(holds, ...)                                                                    \
+    do {                                                                                           \
+        COUNT_IF(true);                                                                            \
+        if (!(holds))                                                                              \
+            fail_msg(__VA_ARGS__);                                                                 \
+    } while (0)
+
+/* ---- the program ----------------------------------------------------------------------------- */
 
 /* With WEFT_TEST only those whose sentence fits it, in which * stands for anything. */
 #define RUN(tests)                                                                                 \
@@ -67,5 +116,9 @@ void fill_normal(real *x, int64_t n, uint64_t key, uint64_t stream, double scale
 /* Fails, naming the first and the worst, unless max|a-b| <= tolerance * max|b|. Returns max|a-b| /
  * max|b|. */
 double assert_close(const char *name, const real *a, const real *b, int64_t n, double tolerance);
+
+/* Bytes at n, 2 n and 4 n of something fail unless they are a constant and a part proportional to n:
+ * the second doubling may add twice what the first added, and a little for rounding. */
+void assert_linear(const char *name, size_t at_n, size_t at_2n, size_t at_4n);
 
 #endif

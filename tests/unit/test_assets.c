@@ -235,12 +235,10 @@ static void sort_activations(void **state)
     tensor *logits = m.arch->family->forward(&r, &m);
     softmax(&r, logits);
     for (int i = 0; i < N_SORT; i++)
-        if (!w.met[i])
-            fail_msg("%s was not made", sort_names[i].theirs);
+        assert_that(w.met[i], "%s was not made", sort_names[i].theirs);
     print_message("%d tensors, worst %.2e of the largest in %s\n", N_SORT, w.g.worst,
                   w.g.worst_name);
-    if (w.g.first[0])
-        fail_msg("first divergence in %s: %.3g", w.g.first, w.g.first_error);
+    assert_that(!w.g.first[0], "first divergence in %s: %.3g", w.g.first, w.g.first_error);
     run_free(&r);
     golden_close(&w.g);
     model_close(&m);

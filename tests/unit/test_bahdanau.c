@@ -120,15 +120,6 @@ static void kernels_are_torchs(void **state)
 
 /* ---- the state is a row of the cache --------------------------------------------------------- */
 
-static void open_golden(fixture_model *f)
-{
-    weft_error err = { 0 };
-    host_plain(&f->host);
-    if (model_open(&f->model, fixture("golden/bahdanau"), WEFT_LOAD_COPY, &f->host, &err) !=
-        WEFT_OK)
-        fail_msg("%s", err.message);
-}
-
 static void words_of(int32_t *ids, int n, uint64_t who)
 {
     for (int i = 0; i < n; i++)
@@ -160,7 +151,7 @@ static void state_is_a_row(void **state)
     words_of(source, 11, 1);
     words_of(ids, 30, 2);
     fixture_model f;
-    open_golden(&f);
+    open_golden(&f, "bahdanau");
     const size_t size = (size_t)f.model.n_vocab * sizeof *want;
     engine *e = make_engine(&f, (engine_options){ .n_thread = 2 });
     session *s = make_session(e);
@@ -191,7 +182,8 @@ static void state_is_a_row(void **state)
 
 /* ---- words turned round ---------------------------------------------------------------------- */
 
-enum { SHORTEST = 5, LONGEST = 9, LETTERS = 10 };
+/* Short ones of few letters, which are learned in a second, so that emulators see it too. */
+enum { SHORTEST = 2, LONGEST = 4, LETTERS = 6 };
 
 static int make_word(uint64_t i, char *word, char *turned)
 {
@@ -266,10 +258,10 @@ static void train(const char *out, const char *text)
     o.n_data = 1;
     o.characters = true;
     o.arch = "bahdanau";
-    o.d_model = 48;
-    o.n_ctx = 32;
-    o.n_sample = 32;
-    o.n_step = quick() ? 20 : 350; /* sanitizers and emulators need not see it learn */
+    o.d_model = 32;
+    o.n_ctx = 16;
+    o.n_sample = 16;
+    o.n_step = 200;
     o.lr = 1e-2;
     o.weight_decay = 0.01;
     o.eval_every = o.save_every = 0;
@@ -298,7 +290,7 @@ static void there_is_one_layer(void **state)
 static void words_are_turned(void **state)
 {
     (void)state;
-    const uint64_t n_word = 8000;
+    const uint64_t n_word = 3000;
     const char *out = temp_path("turned");
     weft_error err = { 0 };
     score s = { 0 };
@@ -310,15 +302,15 @@ static void words_are_turned(void **state)
         fail_msg("%s", err.message);
     weft_model_info info = { .struct_size = sizeof info };
     weft_model_get_info(m, &info);
-    for (uint64_t i = 0; i < (quick() ? 10 : 300); i++)
+    for (uint64_t i = 0; i < 100; i++)
         turn(e, t, info.start_id, n_word + i, &s);
     print_message("%lld words of %d to %d letters: %.1f %% right, %.2f %% of the letters; "
                   "%.2f %% of the looks at the place in question or one beside it\n",
                   (long long)s.words, SHORTEST, LONGEST, 100 * (double)s.right / (double)s.words,
                   100 * (double)s.same / (double)s.letters,
                   100 * (double)s.near / (double)s.letters);
-    if (!quick())
-        assert_true(s.right * 100 >= s.words * 97 && s.near * 100 >= s.letters * 95);
+    assert_int_equal(s.words, 100);
+    assert_true(s.right >= 90 && s.near * 100 >= s.letters * 90);
     weft_engine_free(e);
     weft_tokenizer_free(t);
     weft_model_close(m);

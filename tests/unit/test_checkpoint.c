@@ -563,8 +563,8 @@ static void faults_of_forms(void **state)
             const weft_status status = hf_form_init(&f, from, WEFT_LOAD_COPY, &h, &err);
             if (status == WEFT_OK)
                 hf_form_free(&f);
-            if (memory.live != 0 || io.live != 0 || (status != WEFT_OK && !err.code))
-                fail_msg("call %lld: status %d, \"%s\"", (long long)k, (int)status, err.message);
+            assert_that(memory.live == 0 && io.live == 0 && (status == WEFT_OK || err.code),
+                        "call %lld: status %d, \"%s\"", (long long)k, (int)status, err.message);
             if (chosen->calls < k) {
                 assert_int_equal(status, WEFT_OK);
                 break;

@@ -13,8 +13,7 @@ static weft_status parse(const char *text, size_t size, weft_error *err)
     memcpy(exact, text, size);
     const char *why = parse_and_check(config_parse, exact, size, &status, err);
     free(exact);
-    if (why)
-        fail_msg("%s (status %d: %s)", why, (int)status, err->message);
+    assert_that(!why, "%s (status %d: %s)", why, (int)status, err->message);
     return status;
 }
 
@@ -22,8 +21,8 @@ static void refused(const char *text, const char *says)
 {
     weft_error err;
     parse(text, strlen(text), &err);
-    if (err.code != WEFT_EFORMAT || !strstr(err.message, says))
-        fail_msg("%.40s: got %d \"%s\", expected \"%s\"", text, (int)err.code, err.message, says);
+    assert_that(err.code == WEFT_EFORMAT && strstr(err.message, says),
+                "%.40s: got %d \"%s\", expected \"%s\"", text, (int)err.code, err.message, says);
 }
 
 typedef struct opened {
@@ -159,7 +158,7 @@ static void depth(void **state)
     }
     weft_error err;
     const char *quoted =
-        "{\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\\"[\": 1}";
+        "{\"\\\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\\"[\": 1}";
     assert_int_equal(parse(quoted, strlen(quoted), &err), WEFT_OK);
 }
 
@@ -239,8 +238,8 @@ static void truncated(void **state)
     (void)state;
     for (size_t n = 0; n < sizeof seed - 1; n++) {
         weft_error err;
-        if (parse(seed, n, &err) == WEFT_OK)
-            fail_msg("%zu of %zu bytes were accepted", n, sizeof seed - 1);
+        assert_that(parse(seed, n, &err) != WEFT_OK, "%zu of %zu bytes were accepted", n,
+                    sizeof seed - 1);
     }
     print_message("%zu truncations\n", sizeof seed - 1);
 }
@@ -272,8 +271,7 @@ static void numbers(void **state)
             const char *at = strstr(around[k], "%llu");
             snprintf(text, sizeof text, "{\"a\": %.*s%s%s}", (int)(at - around[k]), around[k],
                      number, at + 4);
-            if (parse(text, strlen(text), &err) != WEFT_OK)
-                fail_msg("%s: %s", text, err.message);
+            assert_that(parse(text, strlen(text), &err) == WEFT_OK, "%s: %s", text, err.message);
         }
 }
 

@@ -97,9 +97,8 @@ static void every_size(void **state)
         memset(seen, 0, n);
         for (uint64_t i = 0; i < n; i++) {
             const uint64_t k = rng_permute(7, n, n, i);
-            if (k >= n || seen[k]++)
-                fail_msg("a permutation of %llu takes %llu to %llu", (unsigned long long)n,
-                         (unsigned long long)i, (unsigned long long)k);
+            assert_that(k < n && !seen[k]++, "a permutation of %llu takes %llu to %llu",
+                        (unsigned long long)n, (unsigned long long)i, (unsigned long long)k);
         }
     }
 }

@@ -116,6 +116,41 @@ static void cache_holds_latents(void **state)
     close_llama(&f);
 }
 
+/* One token after the other through the cache gives the bits of one forward that has none. */
+static void cached_is_recomputed(void **state)
+{
+    (void)state;
+    static const char *const goldens[] = { "deepseek-v2-lite", "deepseek-v2", "deepseek-v3",
+                                           "deepseek-v3-dense" };
+    for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
+        char path[128];
+        fixture_model f;
+        text t;
+        weft_error err = { 0 };
+        snprintf(path, sizeof path, "golden/%s", goldens[i]);
+        host_plain(&f.host);
+        if (model_open(&f.model, fixture(path), WEFT_LOAD_COPY, &f.host, &err) != WEFT_OK)
+            fail_msg("%s", err.message);
+        const int64_t V = f.model.n_vocab;
+        real *want = logits_of(&f.model, false);
+        engine *e = make_engine(&f, (engine_options){ .n_thread = 2, .kv = &dtype_f32 });
+        session *s = make_session(e);
+        text_init(&t, V);
+        for (int k = 0; k < T; k++) {
+            must_feed(s, &t.row[k].id, 1);
+            assert_memory_equal(s->logits, want + k * V, (size_t)V * sizeof *want);
+        }
+        assert_int_equal(session_rewind(s, 7, &err), WEFT_OK);
+        for (int k = 7; k < T; k++)
+            must_feed(s, &t.row[k].id, 1);
+        assert_memory_equal(s->logits, want + (T - 1) * V, (size_t)V * sizeof *want);
+        session_free(s);
+        engine_free(e);
+        free(want);
+        close_llama(&f);
+    }
+}
+
 /* ---- what is read ---------------------------------------------------------------------------- */
 
 static void add_read(void *ud, const run *r, const node *n)
@@ -144,28 +179,69 @@ static void chosen_experts_are_read(void **state)
 
 /* ---- quantised ------------------------------------------------------------------------------- */
 
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Distances of rows of logits, ascending. A row whose experts score alike may get others, and is far
+ * off then; most are not. */
+static void row_distances(const real *a, const real *b, int64_t n_vocab, double off[T])
+{
+    for (int i = 0; i < T; i++)
+        off[i] = distance(a + i * n_vocab, b + i * n_vocab, n_vocab);
+    qsort(off, T, sizeof *off, by_size);
+}
+
+/* Logits of the same file with every weight decoded to f32. */
+static real *logits_decoded(const char *path, host *h)
+{
+    weft_error err = { 0 };
+    static convert_report report;
+    const char *twin = temp_path("decoded.gguf");
+    const convert_options o = { .force = true,
+                                .n_thread = 1,
+                                .target = quant_target_by_name("f32") };
+    model m;
+    if (convert_model(path, twin, &o, &report, h, &err) != WEFT_OK ||
+        model_open(&m, twin, WEFT_LOAD_COPY, h, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    real *z = logits_of(&m, false);
+    model_close(&m);
+    return z;
+}
+
+/* Two distances: to the same weights as f32, which only the rounding of rows of x makes, and to the
+ * weights before they were quantised. */
 static void experts_may_be_quantised(void **state)
 {
     (void)state;
+    static const struct {
+        const char *type;
+        double decoded, exact; /* of nine rows of ten */
+    } bounds[] = { { "bf16", 0.01, 0.01 }, { "q8_0", 0.02, 0.03 }, { "q4_0", 0.02, 0.2 } };
     fixture_model f;
     open_deepseek(&f, 3, "f32");
     real *exact = logits_of(&f.model, false);
     close_llama(&f);
-    static const char *const types[] = { "bf16", "q8_0", "q4_0" };
-    static const double most[] = { 0.1, 0.2,
-                                   1 }; /* a row whose experts score alike may change one */
     for (int i = 0; i < 3; i++) {
-        open_deepseek(&f, 3, types[i]);
+        double to_decoded[T], to_exact[T];
+        const char *path = open_deepseek(&f, 3, bounds[i].type);
         int64_t n = 0;
         for (int64_t k = 0; k < f.model.n_param; k++)
             n += strstr(f.model.param[k]->name, "_exps.") &&
-                 strcmp(f.model.param[k]->type->name, types[i]) == 0;
+                 strcmp(f.model.param[k]->type->name, bounds[i].type) == 0;
         assert_int_equal(n, 2 * 3 * 8);
-        real *z = logits_of(&f.model, false);
-        const double off = distance(z, exact, T * f.model.n_vocab);
-        print_message("%-5s logits off by %.1e of the largest\n", types[i], off);
-        assert_true(off > 0 && off < most[i]);
+        real *z = logits_of(&f.model, false), *decoded = logits_decoded(path, &f.host);
+        row_distances(z, decoded, f.model.n_vocab, to_decoded);
+        row_distances(z, exact, f.model.n_vocab, to_exact);
+        print_message("%-5s nine rows of ten within %.1e of their decoded weights, %.1e of f32\n",
+                      bounds[i].type, to_decoded[T * 9 / 10], to_exact[T * 9 / 10]);
+        assert_true(to_decoded[T * 9 / 10] < bounds[i].decoded);
+        assert_true(to_exact[0] > 0 && to_exact[T * 9 / 10] < bounds[i].exact);
         free(z);
+        free(decoded);
         close_llama(&f);
     }
     free(exact);
@@ -480,6 +556,7 @@ int main(void)
         TEST("deepseek: absorbed equals naive within 1e-5", absorbed_is_naive),
         TEST("deepseek: the cache holds a latent and a rotary key, and nothing else",
              cache_holds_latents),
+        TEST("deepseek: cached equals recomputed, bit by bit", cached_is_recomputed),
         TEST("deepseek: chosen experts are read, and count in estimates", chosen_experts_are_read),
         TEST("deepseek: experts of every kind of weights multiply", experts_may_be_quantised),
         TEST("deepseek: keys and values in one tensor of GGUF or in two are one model",

@@ -116,15 +116,78 @@ static void architecture_decides_pairing(void **state)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
+/* Nobody writes between the blocks of an arena (arena.h). */
+#ifdef __SANITIZE_ADDRESS__
+#define RED_ZONE MEM_ALIGN
+#else
+#define RED_ZONE 0
+#endif
+
+/* Memory that comes filled with a byte, so that one can see what was written into it. */
+enum { UNTOUCHED = 0xA5, MAX_BLOCK = 64 };
+
+typedef struct witness {
+    struct {
+        const uint8_t *at;
+        size_t size;
+    } block[MAX_BLOCK];
+    int n;
+} witness;
+
+static void *witnessed_alloc(void *ud, size_t align, size_t size)
+{
+    witness *w = ud;
+    uint8_t *at = aligned_alloc(align, size);
+    assert_non_null(at);
+    memset(at, UNTOUCHED, size);
+    w->block[w->n % MAX_BLOCK].at = at;
+    w->block[w->n++ % MAX_BLOCK].size = size;
+    return at;
+}
+
+static void witnessed_release(void *ud, void *block)
+{
+    (void)ud;
+    free(block);
+}
+
+/* Bytes of the newest block of this size, or a header more, in lines of 64 that were never written.
+ * A sanitizer would object: nobody else may read them. */
+__attribute__((no_sanitize("address"))) static size_t untouched_bytes(const witness *w, size_t size)
+{
+    for (int i = w->n - 1; i >= 0 && i > w->n - MAX_BLOCK; i--) {
+        const uint8_t *at = w->block[i % MAX_BLOCK].at;
+        const size_t n = w->block[i % MAX_BLOCK].size;
+        if (n < size || n > size + 4 * MEM_ALIGN)
+            continue;
+        size_t lines = 0;
+        for (size_t k = 0; k + MEM_ALIGN <= n; k += MEM_ALIGN) {
+            size_t same = 0;
+            while (same < MEM_ALIGN && at[k + same] == UNTOUCHED)
+                same++;
+            lines += same == MEM_ALIGN;
+        }
+        return lines * MEM_ALIGN;
+    }
+    fail_msg("no block of %zu bytes was taken", size);
+    return 0;
+}
+
+/* The plan is what is taken, what is taken is used, and more than that would abort (arena.h). */
 static void check_plan(fixture_model *f, engine_options o, bool maps)
 {
     weft_error err = { 0 };
     engine_plan plan;
+    witness seen = { 0 };
     int32_t ids[320];
     story(ids, 320, 5);
     assert_int_equal(engine_resolve(&f->model, &o, &err), WEFT_OK);
     assert_int_equal(engine_predict(&f->model, &o, maps, &plan, &err), WEFT_OK);
     const size_t before = f->host.mem.used;
+    const mem_hooks hooks = f->host.mem.hooks;
+    f->host.mem.hooks = (mem_hooks){ .alloc = witnessed_alloc,
+                                     .release = witnessed_release,
+                                     .ud = &seen };
     engine *e = make_engine(f, o);
     assert_int_equal(engine_trace(e, NULL, NULL, maps, &err), WEFT_OK);
     session *s[4];
@@ -144,11 +207,14 @@ static void check_plan(fixture_model *f, engine_options o, bool maps)
     assert_int_equal(e->run.data.peak, plan.data);
     assert_int_equal(e->run.scratch_peak, plan.scratch);
     assert_int_equal(e->run.meta.peak, plan.meta);
-    print_message("%d rows, %d sessions%s: predicted and used %zu + %zu bytes\n", o.n_batch,
+    print_message("%d rows, %d sessions%s: predicted and written %zu + %zu bytes\n", o.n_batch,
                   o.n_session, maps ? ", maps" : "", plan.meta, plan.data);
+    assert_true(untouched_bytes(&seen, plan.data) <= (size_t)e->run.n_tensor * RED_ZONE);
+    assert_int_equal(untouched_bytes(&seen, plan.scratch), 0);
     for (int i = 0; i < o.n_session; i++)
         session_free(s[i]);
     engine_free(e);
+    f->host.mem.hooks = hooks;
 }
 
 static void dry_run_is_exact(void **state)
@@ -262,6 +328,15 @@ static void errors_change_nothing(void **state)
     close_llama(&f);
 }
 
+static real *weights_of(const fixture_model *f, const char *name)
+{
+    for (int64_t i = 0; i < f->model.n_param; i++)
+        if (strcmp(f->model.param[i]->name, name) == 0)
+            return f->model.param[i]->data;
+    fail_msg("no tensor %s", name);
+    return NULL;
+}
+
 /* A weight that is no number: an error that names where it began, and the session keeps its
  * tokens. */
 static void nan_is_an_error(void **state)
@@ -275,10 +350,7 @@ static void nan_is_an_error(void **state)
     engine *e = make_engine(&f, (engine_options){ .n_thread = 1, .n_batch = 16 });
     session *s = make_session(e);
     must_feed(s, ids, 20);
-    real *gain = NULL;
-    for (int64_t i = 0; i < f.model.n_param; i++)
-        if (strcmp(f.model.param[i]->name, "blk.1.ffn_norm.weight") == 0)
-            gain = f.model.param[i]->data;
+    real *gain = weights_of(&f, "blk.1.ffn_norm.weight");
     const real kept = gain[3];
     gain[3] = NAN;
     assert_int_equal(engine_eval(e, &(work){ .session = s, .ids = ids, .n = 50 }, 1, &err),
@@ -290,6 +362,60 @@ static void nan_is_an_error(void **state)
     must_feed(s, ids, 50);
     assert_true(session_greedy(s) >= 0);
     session_free(s);
+    engine_free(e);
+    close_llama(&f);
+}
+
+/* Spoils a weight as the second forward begins. */
+typedef struct spoiler {
+    real *weight;
+    int forwards;
+} spoiler;
+
+static void spoil_in_forward(void *ud, const tensor *t, const op *by)
+{
+    spoiler *p = ud;
+    (void)by;
+    p->forwards += strcmp(t->name, "token_embd") == 0;
+    if (p->forwards == 2)
+        *p->weight = NAN;
+}
+
+/* A step that fails gives back the pages it took. An eval that fails in its second forward undoes
+ * the session that was done after the first, whose logits are of a token it no longer has. */
+static void nan_undoes_everybody(void **state)
+{
+    (void)state;
+    fixture_model f;
+    weft_error err = { 0 };
+    int32_t ids[100];
+    story(ids, 100, 10);
+    open_typed(&f, &dtype_f32);
+    spoiler p = { .weight = weights_of(&f, "blk.1.ffn_norm.weight") };
+    const real kept = *p.weight;
+    engine *e = make_engine(&f, (engine_options){ .n_thread = 1, .n_batch = 64, .n_session = 2 });
+    session *s = make_session(e), *quick = make_session(e);
+    must_feed(s, ids, 20);
+    must_feed(quick, ids, 20);
+    const int64_t n_free = e->pages.n_free;
+    *p.weight = NAN;
+    work one = { .session = s, .ids = ids + 20, .n = 60 };
+    assert_int_equal(engine_step(e, &one, 1, &err), WEFT_ENUMERIC);
+    assert_int_equal(one.done, 0);
+    assert_int_equal(s->cache.n_page, 1);
+    assert_int_equal(e->pages.n_free, n_free);
+
+    *p.weight = kept;
+    assert_int_equal(engine_trace(e, spoil_in_forward, &p, false, &err), WEFT_OK);
+    work w[] = { { .session = quick, .ids = ids, .n = 1 }, { .session = s, .ids = ids, .n = 80 } };
+    assert_int_equal(engine_eval(e, w, 2, &err), WEFT_ENUMERIC);
+    assert_int_equal(p.forwards, 3); /* the third looks for the first tensor that is spoilt */
+    assert_int_equal(quick->cache.length, 20);
+    assert_false(quick->has_logits);
+    assert_int_equal(s->cache.length, 20);
+    assert_int_equal(e->pages.n_free, n_free);
+    session_free(s);
+    session_free(quick);
     engine_free(e);
     close_llama(&f);
 }
@@ -352,6 +478,8 @@ int main(void)
              errors_change_nothing),
         TEST("engine: logits that are not numbers are an error that names the tensor",
              nan_is_an_error),
+        TEST("engine: what is not a number undoes every session of the eval, and takes no pages",
+             nan_undoes_everybody),
         TEST("model: a long context is cheap to claim", long_contexts_are_cheap_to_claim),
         TEST("engine: options out of range are refused with a sentence", options_out_of_range),
     };

@@ -86,12 +86,12 @@ static void truncated_and_flipped(void **state)
     begin_text(&b, &h);
     manifest_text(&sample, &b);
     for (size_t n = 0; n < b.n; n++)
-        if (parse(&m, b.at, n, &h, &err) != WEFT_EFORMAT)
-            fail_msg("%zu of %zu bytes: %d", n, b.n, (int)err.code);
+        assert_that(parse(&m, b.at, n, &h, &err) == WEFT_EFORMAT, "%zu of %zu bytes: %d", n, b.n,
+                    (int)err.code);
     for (size_t bit = 0; bit < 8 * b.n; bit++) {
         b.at[bit / 8] = (uint8_t)(b.at[bit / 8] ^ 1u << bit % 8);
-        if (parse(&m, b.at, b.n, &h, &err) != WEFT_EFORMAT)
-            fail_msg("bit %zu: %d", bit, (int)err.code);
+        assert_that(parse(&m, b.at, b.n, &h, &err) == WEFT_EFORMAT, "bit %zu: %d", bit,
+                    (int)err.code);
         b.at[bit / 8] = (uint8_t)(b.at[bit / 8] ^ 1u << bit % 8);
     }
     print_message("%zu truncations, %zu flipped bits\n", b.n, 8 * b.n);

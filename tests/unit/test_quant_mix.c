@@ -15,9 +15,8 @@ static const dtype *type_in(const char *target, const char *name, int64_t row)
 static void expect(const char *target, const char *name, int64_t row, const char *type)
 {
     const dtype *got = type_in(target, name, row);
-    if (strcmp(got->name, type) != 0)
-        fail_msg("%s: %s with rows of %lld is %s, expected %s", target, name, (long long)row,
-                 got->name, type);
+    assert_that(strcmp(got->name, type) == 0, "%s: %s with rows of %lld is %s, expected %s", target,
+                name, (long long)row, got->name, type);
 }
 
 /* Layers 0 to 15: two at each end, and every third between, are finer. */

@@ -42,8 +42,7 @@ static void check_golden(const char *what, const dtype *type, uint64_t got)
     char *text = calloc(size + 1, 1);
     memcpy(text, golden, size);
     snprintf(want, sizeof want, "%s %s %016llx\n", what, type->name, (unsigned long long)got);
-    if (!strstr(text, want))
-        fail_msg("not in tests/golden/quants/hashes.txt: %s", want);
+    assert_that(strstr(text, want), "not in tests/golden/quants/hashes.txt: %s", want);
     free(golden);
     free(text);
 }
@@ -185,9 +184,9 @@ static double check_block(const dtype *t, const float *x)
         for (int k = k0; k < k0 + span; k++)
             sum += ((double)x[k] - (double)back[k]) * ((double)x[k] - (double)back[k]);
         const double error = sqrt(sum / span);
-        if (!(error <= bound))
-            fail_msg("%s: numbers from %d, the first %g, became %g: error %g, bound %g", t->name,
-                     k0, (double)x[k0], (double)back[k0], error, bound);
+        assert_that(error <= bound,
+                    "%s: numbers from %d, the first %g, became %g: error %g, bound %g", t->name, k0,
+                    (double)x[k0], (double)back[k0], error, bound);
         worst = fmax(worst, error / bound);
     }
     return worst;
@@ -276,6 +275,26 @@ static void bounds_hold_at_the_edge(void **state)
             x[k] = k % 2 ? edge[i].most : -edge[i].most;
         check_block(edge[i].type, x);
     }
+}
+
+/* q6_k's codes reach from -32 to 31, but its scales have a sign: numbers lose as much as their
+ * negatives do, whichever side reaches further. */
+static void both_signs_are_alike(void **state)
+{
+    (void)state;
+    float x[LONG], back[LONG];
+    uint8_t block[256];
+    double error[2] = { 0 };
+    for (int sign = 0; sign < 2; sign++) {
+        for (int k = 0; k < LONG; k++)
+            x[k] = (float)((sign ? -1 : 1) * (32 - k % 16 * 61 % 63));
+        dtype_q6_k.encode(block, x, LONG);
+        dtype_q6_k.decode(back, block, 0, LONG);
+        for (int k = 0; k < LONG; k++)
+            error[sign] += ((double)x[k] - (double)back[k]) * ((double)x[k] - (double)back[k]);
+    }
+    assert_true(error[0] < LONG * 0.02); /* every number is a code times 1 */
+    assert_true(fabs(error[0] - error[1]) <= 1e-3 * error[1]);
 }
 
 /* What is no number must not look like one afterwards, and what is too small becomes zero. */
@@ -370,6 +389,7 @@ int main(void)
              encodes_as_gguf),
         TEST("quants: no number moves further than its bound", bounds_hold),
         TEST("quants: nor do the largest numbers", bounds_hold_at_the_edge),
+        TEST("quants: numbers lose as much as their negatives", both_signs_are_alike),
         TEST("quants: NaN and infinity become NaN, the smallest numbers zero", strange_numbers),
         TEST("quants: a piece of a row equals the same piece of the whole", pieces_equal_the_whole),
         TEST("quants: whole numbers times their scale are what decodes", quants_are_the_numbers),

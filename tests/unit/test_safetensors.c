@@ -29,8 +29,7 @@ static weft_status parse(bytes b, weft_error *err)
 {
     weft_status status;
     const char *why = parse_and_check(safetensors_parse, b.at, b.n, &status, err);
-    if (why)
-        fail_msg("%s (status %d: %s)", why, (int)status, err->message);
+    assert_that(!why, "%s (status %d: %s)", why, (int)status, err->message);
     return status;
 }
 
@@ -38,9 +37,9 @@ static void expect(bytes b, weft_status code, const char *says)
 {
     weft_error err;
     parse(b, &err);
-    if (err.code != code || !strstr(err.message, says))
-        fail_msg("%.60s: got %d \"%s\", expected %d \"%s\"", (char *)b.at + 8, (int)err.code,
-                 err.message, (int)code, says);
+    assert_that(err.code == code && strstr(err.message, says),
+                "%.60s: got %d \"%s\", expected %d \"%s\"", (char *)b.at + 8, (int)err.code,
+                err.message, (int)code, says);
     free(b.at);
 }
 
@@ -293,8 +292,7 @@ static void truncated(void **state)
         weft_error err;
         bytes cut = { malloc(n ? n : 1), n, n };
         memcpy(cut.at, b.at, n);
-        if (parse(cut, &err) == WEFT_OK)
-            fail_msg("%zu of %zu bytes were accepted", n, b.n);
+        assert_that(parse(cut, &err) != WEFT_OK, "%zu of %zu bytes were accepted", n, b.n);
         free(cut.at);
     }
     print_message("%zu truncations\n", b.n);

@@ -8,23 +8,63 @@
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* The walk's first step. (One of them has 2415 for " cat", which is " woman".) */
+static weft_tokenizer *must_load(const char *path)
+{
+    weft_error err = { 0 };
+    weft_tokenizer *t = weft_tokenizer_load(path, NULL, &err);
+    if (!t)
+        fail_msg("%s", err.message);
+    return t;
+}
+
+static weft_tokens *encoded(const weft_tokenizer *t, const char *text)
+{
+    weft_error err = { 0 };
+    weft_tokens *got = weft_tokenizer_encode(t, text, strlen(text), NULL, &err);
+    if (!got)
+        fail_msg("%s", err.message);
+    return got;
+}
+
+/* The walk's first step, with the part of GPT-2's vocabulary that it needs. (One of the documents has
+ * 2415 for " cat", which is " woman".) */
 static void the_cat_sat_on(void **state)
 {
     (void)state;
-    static const char text[] = "The cat sat on";
+    static const char text[] = "The cat sat on", woman[] = " woman";
     static const int32_t ids[] = { 464, 3797, 3332, 319 };
-    weft_error err = { 0 };
-    weft_tokenizer *t = weft_tokenizer_load(asset("tokenizers/gpt2"), NULL, &err);
-    if (!t)
-        fail_msg("%s", err.message);
-    weft_tokens *got = weft_tokenizer_encode(t, text, sizeof text - 1, NULL, &err);
-    assert_non_null(got);
-    assert_int_equal(sizeof text - 1, 14);
+    char piece[16];
+    weft_tokenizer *t = must_load(fixture("golden/gpt2-slice"));
+    weft_tokens *got = encoded(t, text);
+    assert_int_equal(strlen(text), 14);
     assert_int_equal(got->n, 4);
     assert_memory_equal(got->ids, ids, sizeof ids);
+    assert_int_equal(weft_tokenizer_piece(t, 2415, piece, sizeof piece), strlen(woman));
+    assert_memory_equal(piece, woman, strlen(woman));
     weft_tokens_free(got);
     weft_tokenizer_free(t);
+}
+
+/* The part gives the ids of the whole to all sentences that it was cut out for. */
+static void slice_is_gpt2s(void **state)
+{
+    (void)state;
+    size_t n;
+    weft_tokenizer *whole = must_load(asset("tokenizers/gpt2"));
+    weft_tokenizer *part = must_load(fixture("golden/gpt2-slice"));
+    char *text = read_whole(fixture("golden/gpt2-slice/sentences.txt"), &n);
+    int lines = 0;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), lines++) {
+        weft_tokens *want = encoded(whole, line), *got = encoded(part, line);
+        assert_int_equal(got->n, want->n);
+        assert_memory_equal(got->ids, want->ids, (size_t)want->n * sizeof *want->ids);
+        weft_tokens_free(want);
+        weft_tokens_free(got);
+    }
+    assert_true(lines >= 5);
+    free(text);
+    weft_tokenizer_free(part);
+    weft_tokenizer_free(whole);
 }
 
 /* ---- parameters ------------------------------------------------------------------------------ */
@@ -130,21 +170,69 @@ static void sines_are_linear(void **state)
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-/* Why scores are divided by sqrt d: of numbers of variance 1, q . k has variance d. */
+typedef struct moments {
+    double n, sum, squares;
+} moments;
+
+static void add_scores(void *ud, const tensor *t, const op *by)
+{
+    moments *m = ud;
+    (void)by;
+    if (strcmp(t->name, "blk.0.attention.scores") != 0)
+        return;
+    for (int64_t i = 0; i < rows(t); i++)
+        for (int64_t j = 0; j < cols(t); j++)
+            if (isfinite((double)row(t, i)[j])) { /* -inf: masked */
+                m->n++;
+                m->sum += (double)row(t, i)[j];
+                m->squares += (double)row(t, i)[j] * (double)row(t, i)[j];
+            }
+}
+
+/* The scores of a model's first layer over random tokens, whose matrices for queries and keys are
+ * made so that both have variance 1. */
+static double score_variance(int64_t n_head, double wider)
+{
+    fixture_model f;
+    weft_error err = { 0 };
+    moments m = { 0 };
+    int32_t ids[64];
+    llama_shape s = small_shape;
+    s.type = &dtype_f32;
+    s.n_head = s.n_head_kv = n_head;
+    story(ids, 64, 1);
+    open_llama(&f, s);
+    for (int64_t i = 0; i < f.model.n_param; i++) {
+        const tensor *t = f.model.param[i];
+        if (strstr(t->name, "blk.0.attn_q.weight") || strstr(t->name, "blk.0.attn_k.weight"))
+            fill_normal(t->data, rows(t) * cols(t), 9, (uint64_t)i, wider / sqrt((double)cols(t)));
+        if (strstr(t->name, "blk.0.attn_norm"))
+            for (int64_t k = 0; k < cols(t); k++)
+                ((real *)t->data)[k] = 1;
+    }
+    engine *e = make_engine(&f, (engine_options){ .n_thread = 1 });
+    session *one = make_session(e);
+    assert_int_equal(engine_trace(e, add_scores, &m, true, &err), WEFT_OK);
+    must_feed(one, ids, 64);
+    session_free(one);
+    engine_free(e);
+    close_llama(&f);
+    assert_true(m.n == (double)n_head * 64 * 65 / 2);
+    return m.squares / m.n - m.sum / m.n * m.sum / m.n;
+}
+
+/* Why scores are divided by sqrt d: q . k of d numbers of variance 1 has variance d, and softmax
+ * would be given larger scores by wider heads. */
 static void scores_have_variance_1(void **state)
 {
     (void)state;
-    enum { PAIRS = 4000 };
-    for (int d = 16; d <= 256; d *= 4) {
-        double sum = 0;
-        for (uint64_t n = 0; n < PAIRS; n++) {
-            double dot = 0;
-            for (uint64_t k = 0; k < (uint64_t)d; k++)
-                dot += rng_normal(1, 2 * n, k) * rng_normal(1, 2 * n + 1, k);
-            sum += dot * dot / d / PAIRS;
-        }
-        assert_true(fabs(sum - 1) < 0.1);
+    for (int64_t n_head = 1; n_head <= 8; n_head *= 2) { /* of 64 to 8 numbers */
+        const double v = score_variance(n_head, 1);
+        print_message("heads of %d: scores have variance %.2f\n", (int)(64 / n_head), v);
+        assert_true(v > 0.7 && v < 1.4);
     }
+    assert_true(score_variance(4, 2) >
+                10); /* 16: it is not the softmax or the trace that makes it 1 */
 }
 
 /* Without positions, rows in another order give the same rows in that order. */
@@ -183,6 +271,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("seeds: \"The cat sat on\" is 464, 3797, 3332, 319", the_cat_sat_on),
+        TEST("seeds: the slice of GPT-2's vocabulary has the ids of all of it", slice_is_gpt2s),
         TEST("seeds: a feed forward of width 768 has 4.7 million weights", feed_forward_of_gpt2),
         TEST("seeds: sines of a later position are linear in those of an earlier one",
              sines_are_linear),

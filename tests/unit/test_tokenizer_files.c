@@ -239,8 +239,7 @@ static weft_status run(const sample *s, const uint8_t *data, size_t size, weft_e
     const weft_status status = tokenizer_life(s->kind, exact, size, text, sizeof text - 1, &h,
                                               &wrong, err);
     free(exact);
-    if (wrong)
-        fail_msg("%s: %s (%s)", s->name, wrong, err->message);
+    assert_that(!wrong, "%s: %s (%s)", s->name, wrong, err->message);
     if (atomic_load(&h.mem.used))
         fail_msg("%s: %zu bytes are left", s->name, (size_t)atomic_load(&h.mem.used));
     return status;
@@ -256,8 +255,8 @@ static void all_load(void **state)
     make_samples(s);
     const char *seeds = getenv("WEFT_WRITE_SEEDS"); /* for the fuzzer's corpus */
     for (int i = 0; i < N_SAMPLE; i++) {
-        if (run(&s[i], s[i].file.at, s[i].file.n, &err) != WEFT_OK)
-            fail_msg("%s: %s", s[i].name, err.message);
+        assert_that(run(&s[i], s[i].file.at, s[i].file.n, &err) == WEFT_OK, "%s: %s", s[i].name,
+                    err.message);
         if (seeds) {
             char path[512];
             snprintf(path, sizeof path, "%s/%s", seeds, s[i].name);
@@ -336,9 +335,9 @@ static void memory_fails(void **state)
             host_faulty(&h, &memory, NULL);
             const weft_status status = tokenizer_life(s[i].kind, s[i].file.at, s[i].file.n, text,
                                                       sizeof text - 1, &h, &wrong, &err);
-            if (wrong || (status != WEFT_OK && status != WEFT_ENOMEM))
-                fail_msg("%s, allocation %lld: %d %s %s", s[i].name, (long long)k, (int)status,
-                         wrong ? wrong : "", err.message);
+            assert_that(!wrong && (status == WEFT_OK || status == WEFT_ENOMEM),
+                        "%s, allocation %lld: %d %s %s", s[i].name, (long long)k, (int)status,
+                        wrong ? wrong : "", err.message);
             if (memory.live || atomic_load(&h.mem.used))
                 fail_msg("%s, allocation %lld: %lld blocks and %zu bytes are left", s[i].name,
                          (long long)k, (long long)memory.live, (size_t)atomic_load(&h.mem.used));
@@ -855,9 +854,9 @@ static void steps_without_memory(void **state)
             host_faulty(&h, &memory, NULL);
             const weft_status status = tokenizer_life(LIFE_JSON, (uint8_t *)json, n, text,
                                                       sizeof text - 1, &h, &wrong, &err);
-            if (wrong || (status != WEFT_OK && status != WEFT_ENOMEM))
-                fail_msg("%s, allocation %lld: %d %s %s", name, (long long)k, (int)status,
-                         wrong ? wrong : "", err.message);
+            assert_that(!wrong && (status == WEFT_OK || status == WEFT_ENOMEM),
+                        "%s, allocation %lld: %d %s %s", name, (long long)k, (int)status,
+                        wrong ? wrong : "", err.message);
             if (memory.live || atomic_load(&h.mem.used))
                 fail_msg("%s, allocation %lld: %lld blocks are left", name, (long long)k,
                          (long long)memory.live);

@@ -164,7 +164,7 @@ class Suite:
 
     def bears_sanitizer(self, test):
         if test.name not in self.bears:
-            self.bears[test.name] = not self.run(test, self.made.work / "plain", leaks=True).how
+            self.bears[test.name] = not self.run(test, self.made.work / f"plain-{test.name}", leaks=True).how
         return self.bears[test.name]
 
     def command(self, test, directory, temporary, leaks):
