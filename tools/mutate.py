@@ -276,14 +276,13 @@ def state_of(root):
     return digest.hexdigest()[:16]
 
 
-def baseline(tests, made, state, jobs):
+def baseline(tests, made, jobs):
     """Seconds and calls of the tests without a mutant, kept in the working directory."""
     counting = reach.Reach(made)
     counting.prepare(jobs)
     tests.counted = counting.known
     path = made.work / "tests.json"
     known = json.loads(path.read_text()) if path.exists() else {}
-    known = known if known.get("state") == state else {"state": state}
     try:
         tests.baseline(known, counting, print)
     finally:
@@ -355,7 +354,7 @@ def main(arguments):
         state = state_of(ROOT)
         tests = suite.Suite(made, options.memory)
         if options.slice is None:
-            baseline(tests, made, state, max(options.jobs, 2))
+            baseline(tests, made, max(options.jobs, 2))
         report = Report(options.results, state, options.budget)
         Runner(options, made, tests, report, equivalents(files)).run(mutants, count)
         killed = report.total()["killed"]

@@ -46,7 +46,8 @@ def row(**fields):
 class Operators(unittest.TestCase):
     def test_comparisons_are_moved_and_turned(self):
         self.assertEqual(changes("comparison"), [
-            "for (int i = 0; i <= n; i++)", "if (total != 7 && !text)", "if (total == 7 || !text)", "if (total == 7 && text)"])
+            "for (int i = 0; i <= n; i++)", "if (total != 7 && !text)", "if (total == 7 || !text)",
+            "if (total == 7 && text)"])
 
     def test_bounds_are_off_by_one(self):
         self.assertEqual(changes("off by one"), [
@@ -93,8 +94,8 @@ class Operators(unittest.TestCase):
 
 
 class Rows(unittest.TestCase):
-    files = {"src/base/sum.c": source_of(SNIPPET),
-             "src/base/other.c": source.Source("src/base/other.c", "int one(void) { return 1; }\nint two(void) { return 2; }\n")}
+    other = source.Source("src/base/other.c", "int one(void) { return 1; }\nint two(void) { return 2; }\n")
+    files = {"src/base/sum.c": source_of(SNIPPET), "src/base/other.c": other}
 
     def test_text_is_found_whatever_its_white_space_and_comments(self):
         loop = row(file="src/base/sum.c", old="for (int i=0; i < n;i++) total+=a[i]*2;", new=";")

@@ -1,5 +1,6 @@
 """suite.py - the test programs: which of them, in which order, with which limits."""
 
+import hashlib
 import json
 import os
 import pathlib
@@ -19,14 +20,14 @@ ROOMS = {
     "tensor": "test_quant_mix test_dtype test_quants test_cache test_grad64 test_golden test_ops64 test_engine test_ops",
     "ops": """test_op_edges test_grad64 test_grad_long64 test_golden test_seeds test_beam test_ops64 test_encdec
         test_deepseek test_memory test_costs test_ops test_kernels""",
-    "models": """test_golden test_vit test_vit_head test_config test_outputs test_encode test_marian test_grad64 test_deepseek test_encdec
-        test_bahdanau test_convert test_config_ranges""",
+    "models": """test_golden test_vit test_vit_head test_config test_outputs test_encode test_marian test_grad64 test_deepseek
+        test_encdec test_bahdanau test_convert test_config_ranges""",
     "formats": """test_quant_mix test_idx test_table test_shard test_config test_safetensors test_image test_manifest
         test_gguf test_config_ranges test_parts test_convert test_load_faults""",
     "text": """test_unicode test_stop test_tokenizer test_tokenizer_gguf test_describe test_train_tokenizer test_regex
         test_tokenizer_limits test_tokenizer_files test_convert test_onig test_marian test_tokenizer_assets""",
-    "engine": """test_engine test_sessions test_sampler_edges test_sampler test_beam test_encode test_threads test_outputs test_session_files
-        test_eval""",
+    "engine": """test_engine test_sessions test_sampler_edges test_sampler test_beam test_encode test_threads test_outputs
+        test_session_files test_eval""",
     "train": "test_pairs test_labelled test_pictures test_epochs test_data test_trainer test_checkpoint test_train",
     "explain": "test_report cli:report",
     "api": """test_engine test_encode test_sessions test_report cli:run cli:pictures cli:inspect cli:eval cli:encoders
@@ -228,26 +229,39 @@ class Suite:
             self.kill(group)
 
     def baseline(self, known, counting, say):
-        """The seconds of each test and what it calls, into known[name]; tests that fail without a mutant are left out."""
+        """The seconds of each test and what it calls, into known[name], measured again if its program or one of those files
+        has changed; tests that fail without a mutant are left out."""
         kept = []
         for test in self.tests:
-            if test.name not in known:
-                known[test.name] = self.measure(test, counting)
-            if known[test.name] is None:
+            entry = known.get(test.name)
+            if not entry or entry["made_of"] != self.made_of(test, entry["calls"]):
+                known[test.name] = entry = self.measure(test, counting)
+            if entry["fails"]:
                 say(f"left out: {test.name} fails without a mutant")
                 continue
-            test.seconds, calls = known[test.name]
-            test.calls = None if calls is None else set(calls)
+            test.seconds, test.calls = entry["seconds"], None if entry["calls"] is None else set(entry["calls"])
             kept.append(test)
         self.tests = kept
 
     def measure(self, test, counting):
         called = set()
         outcome = self.run(test, counting.dir, lambda temporary: called.update(counting.read(temporary)))
-        if not outcome.how:
-            return outcome.seconds, sorted(called)
-        outcome = self.run(test, self.made.work / "plain")
-        return None if outcome.how else (outcome.seconds, None)
+        calls = sorted(called)
+        if outcome.how:
+            calls, outcome = None, self.run(test, self.made.work / "plain")
+        return dict(fails=outcome.how != "", seconds=outcome.seconds, calls=calls, made_of=self.made_of(test, calls))
+
+    def made_of(self, test, calls):
+        """A digest of the test's program or script, and of the files that it calls."""
+        paths = [self.made.tree / f for f in sorted({c.split(":")[0] for c in calls or []})]
+        paths += [pathlib.Path(c) for c in test.command if c.startswith(str(self.made.tree))]
+        if test.name.startswith("cli:"):
+            paths += [self.made.tree / "tests/cli/cases" / (test.name[4:] + end) for end in (".sh", ".out")]
+        digest = hashlib.sha256()
+        for path in paths:
+            if path.is_file() and str(path) != self.program:
+                digest.update(path.read_bytes())
+        return digest.hexdigest()[:16]
 
     def reaching(self, path, function):
         """The tests that can notice a change there."""
