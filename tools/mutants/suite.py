@@ -252,15 +252,15 @@ class Suite:
         return dict(fails=outcome.how != "", seconds=outcome.seconds, calls=calls, made_of=self.made_of(test, calls))
 
     def made_of(self, test, calls):
-        """A digest of the test's program or script, and of the files that it calls."""
+        """A digest of the test's source or script, and of the files that it calls."""
         paths = [self.made.tree / f for f in sorted({c.split(":")[0] for c in calls or []})]
-        paths += [pathlib.Path(c) for c in test.command if c.startswith(str(self.made.tree))]
         if test.name.startswith("cli:"):
-            paths += [self.made.tree / "tests/cli/cases" / (test.name[4:] + end) for end in (".sh", ".out")]
+            paths.append(self.made.tree / "tests/cli/cases" / (test.name[4:] + ".sh"))
+        else:
+            paths += sorted((self.made.tree / "tests").glob(f"*/{test.name.removesuffix('64')}.c"))
         digest = hashlib.sha256()
         for path in paths:
-            if path.is_file() and str(path) != self.program:
-                digest.update(path.read_bytes())
+            digest.update(path.read_bytes() if path.is_file() else b"")
         return digest.hexdigest()[:16]
 
     def reaching(self, path, function):
