@@ -980,6 +980,13 @@ typedef enum weft_objective {
     WEFT_OBJECTIVE_INFILL, /* BART: the text, from one in which spans are masked */
 } weft_objective;
 
+/* How a new model tells its rows apart. Only a gpt2 has the choice; others have what their family has. */
+typedef enum weft_positions {
+    WEFT_POSITIONS_OF_ARCH, /* a gpt2's are learned */
+    WEFT_POSITIONS_LEARNED, /* a vector for each, added to the embedding */
+    WEFT_POSITIONS_ROTARY,  /* queries and keys are rotated (RoPE) */
+} weft_positions;
+
 typedef struct weft_train_options {
     size_t struct_size;
     const char *out;    /* the run's directory: checkpoints, and a model that others load */
@@ -1051,6 +1058,7 @@ typedef struct weft_train_options {
     weft_budget *budget;         /* counted there too, or NULL */
     weft_wait_fn *waiting; /* while a new model is written, and before the first step; or NULL */
     void *waiting_ud;
+    weft_positions positions; /* of a new model */
 } weft_train_options;
 
 /* What is sensible for a small model; struct_size is set, and should be sizeof(weft_train_options). */
