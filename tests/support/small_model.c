@@ -65,6 +65,16 @@ const char *open_deepseek(fixture_model *f, int v, const char *type)
     return path;
 }
 
+void open_golden(fixture_model *f, const char *name)
+{
+    char path[128];
+    weft_error err = { 0 };
+    snprintf(path, sizeof path, "golden/%s", name);
+    host_plain(&f->host);
+    if (model_open(&f->model, fixture(path), WEFT_LOAD_COPY, &f->host, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+}
+
 void close_llama(fixture_model *f)
 {
     model_close(&f->model);
@@ -99,6 +109,52 @@ void must_eval(engine *e, work *w, int n)
 void must_feed(session *s, const int32_t *ids, int64_t n)
 {
     must_eval(s->engine, &(work){ .session = s, .ids = ids, .n = n }, 1);
+}
+
+void must_encode(engine *e, const source_text *s, int n)
+{
+    weft_error err = { 0 };
+    if (engine_encode(e, s, n, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+}
+
+typedef struct whole {
+    batch_row row[MAX_RECOMPUTED], src_row[MAX_RECOMPUTED];
+    sequence seq, src_seq;
+    batch batch, src;
+} whole;
+
+static void lay_out(batch *b, batch_row *row_of, sequence *seq, const int32_t *ids, int n)
+{
+    *seq = (sequence){ .n = n, .source = -1 };
+    *b = (batch){ .n_row = n, .n_seq = 1, .row = row_of, .seq = seq };
+    for (int i = 0; i < n; i++)
+        row_of[i] = (batch_row){ .id = ids[i], .pos = i };
+}
+
+void recompute(const model *m, const kernels *kern, const int32_t *source, int n_source,
+               const int32_t *ids, int n, float *logits)
+{
+    static whole w;
+    run dry, r;
+    weft_error err = { 0 };
+    lay_out(&w.src, w.src_row, &w.src_seq, source, n_source);
+    lay_out(&w.batch, w.row, &w.seq, ids, n);
+    w.batch.src = n_source > 0 ? &w.src : NULL;
+    w.seq.source = n_source > 0 ? 0 : -1;
+    w.row[n - 1].wanted = true;
+    w.batch.n_wanted = 1;
+    assert_int_equal(run_init_dry(&dry, &m->host->mem, 1, &err), WEFT_OK);
+    run_begin(&dry, &w.batch);
+    m->arch->family->forward(&dry, m);
+    assert_int_equal(
+        run_init(&r, &m->host->mem, dry.meta.peak, dry.data.peak, dry.scratch_peak, &err), WEFT_OK);
+    run_free(&dry);
+    r.kern = kern;
+    run_begin(&r, &w.batch);
+    const tensor *z = m->arch->family->forward(&r, m);
+    memcpy(logits, row(z, 0), (size_t)m->n_vocab * sizeof *logits);
+    run_free(&r);
 }
 
 uint32_t draw(uint64_t seed, uint64_t i)

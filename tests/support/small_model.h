@@ -22,6 +22,9 @@ void open_typed(fixture_model *f, const dtype *type);
  * "q8_0"; v is its version, 2 or 3. Returns the path of the GGUF file, which is its third form. */
 const char *open_deepseek(fixture_model *f, int v, const char *type);
 
+/* The model of tests/golden/NAME. */
+void open_golden(fixture_model *f, const char *name);
+
 /* Also that all of its memory was given back. */
 void close_llama(fixture_model *f);
 
@@ -29,6 +32,14 @@ engine *make_engine(fixture_model *f, engine_options o);
 session *make_session(engine *e);
 void must_eval(engine *e, work *w, int n);
 void must_feed(session *s, const int32_t *ids, int64_t n);
+
+void must_encode(engine *e, const source_text *s, int n);
+
+#define MAX_RECOMPUTED 256
+
+/* The last logits of one forward over everything, without a cache; the source may be empty. */
+void recompute(const model *m, const kernels *kern, const int32_t *source, int n_source,
+               const int32_t *ids, int n, float *logits);
 
 /* Random numbers and texts of tokens below 61, by their names. */
 uint32_t draw(uint64_t seed, uint64_t i);

@@ -117,4 +117,8 @@ void fill_normal(real *x, int64_t n, uint64_t key, uint64_t stream, double scale
  * max|b|. */
 double assert_close(const char *name, const real *a, const real *b, int64_t n, double tolerance);
 
+/* Bytes at n, 2 n and 4 n of something fail unless they are a constant and a part proportional to n:
+ * the second doubling may add twice what the first added, and a little for rounding. */
+void assert_linear(const char *name, size_t at_n, size_t at_2n, size_t at_4n);
+
 #endif

@@ -120,15 +120,6 @@ static void kernels_are_torchs(void **state)
 
 /* ---- the state is a row of the cache --------------------------------------------------------- */
 
-static void open_golden(fixture_model *f)
-{
-    weft_error err = { 0 };
-    host_plain(&f->host);
-    if (model_open(&f->model, fixture("golden/bahdanau"), WEFT_LOAD_COPY, &f->host, &err) !=
-        WEFT_OK)
-        fail_msg("%s", err.message);
-}
-
 static void words_of(int32_t *ids, int n, uint64_t who)
 {
     for (int i = 0; i < n; i++)
@@ -160,7 +151,7 @@ static void state_is_a_row(void **state)
     words_of(source, 11, 1);
     words_of(ids, 30, 2);
     fixture_model f;
-    open_golden(&f);
+    open_golden(&f, "bahdanau");
     const size_t size = (size_t)f.model.n_vocab * sizeof *want;
     engine *e = make_engine(&f, (engine_options){ .n_thread = 2 });
     session *s = make_session(e);

@@ -11,6 +11,8 @@
 #include "base/utf8.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -307,6 +309,25 @@ static void pool_survives_fork(void **state)
     pool_free(p);
 }
 
+/* Workers block signals; the thread that makes them gets its own mask back. */
+static void pool_keeps_the_signal_mask(void **state)
+{
+    (void)state;
+    host h;
+    host_plain(&h);
+    weft_error err = { 0 };
+    sigset_t mine, before, after;
+    sigemptyset(&mine);
+    sigaddset(&mine, SIGUSR2);
+    pthread_sigmask(SIG_SETMASK, &mine, &before);
+    pool *p = pool_new(3, &h.mem, &err);
+    assert_non_null(p);
+    pthread_sigmask(SIG_SETMASK, &before, &after);
+    for (int s = 1; s < SIGRTMIN; s++)
+        assert_int_equal(sigismember(&after, s), s == SIGUSR2);
+    pool_free(p);
+}
+
 /* In a child, where RLIMIT_NPROC can be spoilt. Root is not limited by it, so the stack size is
  * made impossible too. */
 static void pool_without_threads_is_an_error(void **state)
@@ -516,6 +537,7 @@ int main(void)
         TEST("pool: every chunk runs exactly once", pool_runs_every_chunk_once),
         TEST("pool: works in the child after fork, and still in the parent", pool_survives_fork),
         TEST("pool: threads that cannot be had are an error", pool_without_threads_is_an_error),
+        TEST("pool: the caller's signal mask is as it was", pool_keeps_the_signal_mask),
         TEST("rng: philox gives its published answers", philox_known_answers),
         TEST("rng: normal and uniform draws have their moments", draws_are_distributed),
         TEST("utf8: every code point survives a round trip and no prefix decodes", utf8_round_trip),

@@ -71,7 +71,7 @@ typedef struct golden_model {
     char name[64];
 } golden_model;
 
-static void close_golden(golden_model *g)
+static void close_engine(golden_model *g)
 {
     if (!g->engine)
         return;
@@ -81,11 +81,11 @@ static void close_golden(golden_model *g)
     *g = (golden_model){ 0 };
 }
 
-static void open_golden(golden_model *g, const char *name)
+static void open_engine(golden_model *g, const char *name)
 {
     char path[128];
     weft_error err = { 0 };
-    close_golden(g);
+    close_engine(g);
     snprintf(g->name, sizeof g->name, "%s", name);
     snprintf(path, sizeof path, "golden/%s", name);
     host_plain(&g->host);
@@ -109,10 +109,10 @@ static void as_transformers(void **state)
         char name[64] = { 0 };
         memcpy(name, line, strcspn(line, " "));
         if (strcmp(name, g.name) != 0)
-            open_golden(&g, name);
+            open_engine(&g, name);
         check_line(g.engine, line, &worst);
     }
-    close_golden(&g);
+    close_engine(&g);
     print_message("%d searches; scores differ by %.2g at most\n", n, worst);
     assert_true(n > 100);
     free(text);

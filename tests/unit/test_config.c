@@ -158,7 +158,7 @@ static void depth(void **state)
     }
     weft_error err;
     const char *quoted =
-        "{\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\\"[\": 1}";
+        "{\"\\\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\\"[\": 1}";
     assert_int_equal(parse(quoted, strlen(quoted), &err), WEFT_OK);
 }
 

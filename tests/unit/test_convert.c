@@ -422,6 +422,32 @@ static void parts(void **state)
     }
 }
 
+static uint64_t bytes_of_tensors(const char *path)
+{
+    host h;
+    container c;
+    weft_error err = { 0 };
+    uint64_t sum = 0;
+    host_plain(&h);
+    assert_int_equal(container_open(&c, path, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+    for (int64_t i = 0; i < c.n_tensor; i++)
+        sum += c.tensor[i].bytes;
+    container_close(&c);
+    return sum;
+}
+
+/* A tensor that just fits into a file is put there. */
+static void full_parts(void **state)
+{
+    (void)state;
+    const char *from = golden_path("gpt2"), *one = temp_path("one.gguf");
+    converted(from, one, (convert_options){ 0 });
+    convert_options o = { .max_shard = bytes_of_tensors(one) };
+    assert_int_equal(converted(from, temp_path("full.gguf"), o).n_file, 1);
+    o.max_shard--;
+    assert_int_equal(converted(from, temp_path("full.gguf"), o).n_file, 2);
+}
+
 static void onto_itself(void **state)
 {
     (void)state;
@@ -702,6 +728,11 @@ static void wrong_wishes(void **state)
     const convert_report r = converted(from, dir,
                                        (convert_options){ .target = quant_target_by_name("f16") });
     assert_string_equal(strrchr(r.path, '/') + 1, "gpt2-30K-F16.gguf");
+    assert_int_equal(unlink(r.path), 0);
+    assert_int_equal(mkdir(r.path, 0700), 0); /* a directory has the name it would choose */
+    refused(from, dir, (convert_options){ .target = quant_target_by_name("f16") }, WEFT_EIO,
+            "gpt2-30K-F16.gguf: is there already");
+    rmdir(r.path);
 }
 
 static void changed_behind_its_back(void **state)
@@ -874,6 +905,7 @@ int main(void)
         TEST("convert: a mix loses what its formats lose, on any number of threads", a_mix),
         TEST("convert: a number that f16 cannot hold is an error", numbers_that_do_not_fit),
         TEST("convert: several files hold what one holds", parts),
+        TEST("convert: a file may be exactly full", full_parts),
         TEST("convert: onto the file that is read", onto_itself),
         TEST("convert: tokenizers give the same ids by both ways, and come back", tokenizers),
         TEST("convert: all tokens that end a text are known in both forms", ends_of_texts),

@@ -288,6 +288,43 @@ static void tokens_and_ids(void **state)
     }
 }
 
+/* BERT's: where the special tokens are, and how text is normalised. */
+static void words(void **state)
+{
+    (void)state;
+    static const parts p = {
+        .normalizer =
+            "{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true,"
+            "\"strip_accents\":false,\"lowercase\":true}",
+        .pre_tokenizer = "{\"type\":\"BertPreTokenizer\"}",
+        .after = "{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",3],\"cls\":[\"[CLS]\",2]}",
+        .model =
+            "{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"##\","
+            "\"max_input_chars_per_word\":100,\"vocab\":{\"[PAD]\":0,\"[UNK]\":1,\"[CLS]\":2,"
+            "\"[SEP]\":3,\"[MASK]\":4,\"a\":5,\"##b\":6}}"
+    };
+    static const struct {
+        const char *key;
+        int64_t id;
+    } want[] = { { KEY("unknown_token_id"), 1 },   { KEY("bos_token_id"), 2 },
+                 { KEY("cls_token_id"), 2 },       { KEY("eos_token_id"), 3 },
+                 { KEY("seperator_token_id"), 3 }, { KEY("mask_token_id"), 4 } };
+    host h;
+    container c;
+    host_plain(&h);
+    const outcome o = described(json_of(&p), 7, 2, 3, &h, &c);
+    if (o.status != WEFT_OK || o.lacks)
+        fail_msg("%s", o.lacks ? o.lacks : o.err.message);
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        const meta *m = container_meta(&c, want[i].key);
+        if (!m || m->integer != want[i].id)
+            fail_msg("%s is not %d", want[i].key, (int)want[i].id);
+    }
+    assert_true(container_meta(&c, KEY("normalizer.lowercase"))->flag);
+    assert_false(container_meta(&c, KEY("normalizer.strip_accents"))->flag);
+    container_close(&c);
+}
+
 /* ---- what goes wrong ----------------------------------------------------------------------------- */
 
 static void too_many_tokens(void **state)
@@ -341,6 +378,7 @@ int main(void)
         TEST("describe: SentencePiece's pieces, with a space before the text or without", pieces),
         TEST("describe: merges are the same as texts and as pairs, versions are none", merges),
         TEST("describe: tokens, their kinds, and the ids that are special", tokens_and_ids),
+        TEST("describe: WordPiece as BERT has it", words),
         TEST("describe: more tokens than the model has are refused", too_many_tokens),
         TEST("describe: any allocation failed is a clean error", without_memory),
     };

@@ -17,23 +17,6 @@ static const char *const names[] = { "bart",     "marian",          "m2m", "t5",
 #define N_NAME (sizeof names / sizeof *names)
 #define N_TEXT (N_NAME - 2) /* that transformers knows */
 
-static void open_golden(fixture_model *f, const char *name)
-{
-    char path[128];
-    weft_error err = { 0 };
-    snprintf(path, sizeof path, "golden/%s", name);
-    host_plain(&f->host);
-    if (model_open(&f->model, fixture(path), WEFT_LOAD_COPY, &f->host, &err) != WEFT_OK)
-        fail_msg("%s", err.message);
-}
-
-static void must_encode(engine *e, const source_text *s, int n)
-{
-    weft_error err = { 0 };
-    if (engine_encode(e, s, n, &err) != WEFT_OK)
-        fail_msg("%s", err.message);
-}
-
 /* Tokens below 59, which every golden has. */
 static void words(int32_t *ids, int n, uint64_t who)
 {
@@ -42,46 +25,6 @@ static void words(int32_t *ids, int n, uint64_t who)
 }
 
 /* ---- cached is recomputed -------------------------------------------------------------------- */
-
-typedef struct whole {
-    batch_row row[MAX_IDS], src_row[MAX_IDS];
-    sequence seq, src_seq;
-    batch batch, src;
-} whole;
-
-static void lay_out(batch *b, batch_row *row_of, sequence *seq, const int32_t *ids, int n)
-{
-    *seq = (sequence){ .n = n, .source = -1 };
-    *b = (batch){ .n_row = n, .n_seq = 1, .row = row_of, .seq = seq };
-    for (int i = 0; i < n; i++)
-        row_of[i] = (batch_row){ .id = ids[i], .pos = i };
-}
-
-/* The last logits of one forward over everything, without a cache. */
-static void recompute(const model *m, const kernels *kern, const int32_t *source, int n_source,
-                      const int32_t *ids, int n, float *logits)
-{
-    static whole w;
-    run dry, r;
-    weft_error err = { 0 };
-    lay_out(&w.src, w.src_row, &w.src_seq, source, n_source);
-    lay_out(&w.batch, w.row, &w.seq, ids, n);
-    w.batch.src = &w.src;
-    w.seq.source = 0;
-    w.row[n - 1].wanted = true;
-    w.batch.n_wanted = 1;
-    assert_int_equal(run_init_dry(&dry, &m->host->mem, 1, &err), WEFT_OK);
-    run_begin(&dry, &w.batch);
-    m->arch->family->forward(&dry, m);
-    assert_int_equal(
-        run_init(&r, &m->host->mem, dry.meta.peak, dry.data.peak, dry.scratch_peak, &err), WEFT_OK);
-    run_free(&dry);
-    r.kern = kern;
-    run_begin(&r, &w.batch);
-    const tensor *z = m->arch->family->forward(&r, m);
-    memcpy(logits, row(z, 0), (size_t)m->n_vocab * sizeof *logits);
-    run_free(&r);
-}
 
 static void cached_is_recomputed(void **state)
 {

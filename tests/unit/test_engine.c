@@ -328,6 +328,15 @@ static void errors_change_nothing(void **state)
     close_llama(&f);
 }
 
+static real *weights_of(const fixture_model *f, const char *name)
+{
+    for (int64_t i = 0; i < f->model.n_param; i++)
+        if (strcmp(f->model.param[i]->name, name) == 0)
+            return f->model.param[i]->data;
+    fail_msg("no tensor %s", name);
+    return NULL;
+}
+
 /* A weight that is no number: an error that names where it began, and the session keeps its
  * tokens. */
 static void nan_is_an_error(void **state)
@@ -341,10 +350,7 @@ static void nan_is_an_error(void **state)
     engine *e = make_engine(&f, (engine_options){ .n_thread = 1, .n_batch = 16 });
     session *s = make_session(e);
     must_feed(s, ids, 20);
-    real *gain = NULL;
-    for (int64_t i = 0; i < f.model.n_param; i++)
-        if (strcmp(f.model.param[i]->name, "blk.1.ffn_norm.weight") == 0)
-            gain = f.model.param[i]->data;
+    real *gain = weights_of(&f, "blk.1.ffn_norm.weight");
     const real kept = gain[3];
     gain[3] = NAN;
     assert_int_equal(engine_eval(e, &(work){ .session = s, .ids = ids, .n = 50 }, 1, &err),
@@ -356,6 +362,60 @@ static void nan_is_an_error(void **state)
     must_feed(s, ids, 50);
     assert_true(session_greedy(s) >= 0);
     session_free(s);
+    engine_free(e);
+    close_llama(&f);
+}
+
+/* Spoils a weight as the second forward begins. */
+typedef struct spoiler {
+    real *weight;
+    int forwards;
+} spoiler;
+
+static void spoil_in_forward(void *ud, const tensor *t, const op *by)
+{
+    spoiler *p = ud;
+    (void)by;
+    p->forwards += strcmp(t->name, "token_embd") == 0;
+    if (p->forwards == 2)
+        *p->weight = NAN;
+}
+
+/* A step that fails gives back the pages it took. An eval that fails in its second forward undoes
+ * the session that was done after the first, whose logits are of a token it no longer has. */
+static void nan_undoes_everybody(void **state)
+{
+    (void)state;
+    fixture_model f;
+    weft_error err = { 0 };
+    int32_t ids[100];
+    story(ids, 100, 10);
+    open_typed(&f, &dtype_f32);
+    spoiler p = { .weight = weights_of(&f, "blk.1.ffn_norm.weight") };
+    const real kept = *p.weight;
+    engine *e = make_engine(&f, (engine_options){ .n_thread = 1, .n_batch = 64, .n_session = 2 });
+    session *s = make_session(e), *quick = make_session(e);
+    must_feed(s, ids, 20);
+    must_feed(quick, ids, 20);
+    const int64_t n_free = e->pages.n_free;
+    *p.weight = NAN;
+    work one = { .session = s, .ids = ids + 20, .n = 60 };
+    assert_int_equal(engine_step(e, &one, 1, &err), WEFT_ENUMERIC);
+    assert_int_equal(one.done, 0);
+    assert_int_equal(s->cache.n_page, 1);
+    assert_int_equal(e->pages.n_free, n_free);
+
+    *p.weight = kept;
+    assert_int_equal(engine_trace(e, spoil_in_forward, &p, false, &err), WEFT_OK);
+    work w[] = { { .session = quick, .ids = ids, .n = 1 }, { .session = s, .ids = ids, .n = 80 } };
+    assert_int_equal(engine_eval(e, w, 2, &err), WEFT_ENUMERIC);
+    assert_int_equal(p.forwards, 3); /* the third looks for the first tensor that is spoilt */
+    assert_int_equal(quick->cache.length, 20);
+    assert_false(quick->has_logits);
+    assert_int_equal(s->cache.length, 20);
+    assert_int_equal(e->pages.n_free, n_free);
+    session_free(s);
+    session_free(quick);
     engine_free(e);
     close_llama(&f);
 }
@@ -418,6 +478,8 @@ int main(void)
              errors_change_nothing),
         TEST("engine: logits that are not numbers are an error that names the tensor",
              nan_is_an_error),
+        TEST("engine: what is not a number undoes every session of the eval, and takes no pages",
+             nan_undoes_everybody),
         TEST("model: a long context is cheap to claim", long_contexts_are_cheap_to_claim),
         TEST("engine: options out of range are refused with a sentence", options_out_of_range),
     };

@@ -262,6 +262,8 @@ static void too_many(void **state)
     refused(&g, WEFT_EFORMAT, "0 tensors and 65537 keys");
     g.n_entry = 65536;
     refused(&g, WEFT_EFORMAT, "ends inside the keys and tensors it announces");
+    gguf_build t = { .n_tensor = 65536 };
+    refused(&t, WEFT_EFORMAT, "ends inside the keys and tensors it announces");
 }
 
 static void duplicate_tensor(void **state)

@@ -129,6 +129,37 @@ static void spans(void **state)
         assert_true(lost[i] > 400 && lost[i] < 800);
 }
 
+/* Spans of T5 and masks of BART are three ids on average, exactly where the numbers allow it, and of
+ * all lengths. */
+static void spans_of_three(void **state)
+{
+    (void)state;
+    sample s;
+    static const struct {
+        int n, n_span, n_mask;
+    } cases[] = { { 20, 1, 2 }, { 40, 2, 4 }, { 100, 5, 10 }, { 160, 8, 16 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int n_span = 0, n_mask = 0, lengths = 0;
+        pairing p = pairing_for(WEFT_OBJECTIVE_SPANS);
+        for (uint64_t k = 0; k < 50; k++) {
+            make(&s, &p, cases[i].n + 2, 0, k);
+            for (int32_t r = 0, length = 0; r < s.b.n_row; r++) {
+                const bool ends = s.row[r].target >= FIRST || s.row[r].target == EOS;
+                n_span += s.row[r].target >= FIRST;
+                lengths |= ends && length > 0 ? 1 << (length < 30 ? length : 30) : 0;
+                length = ends ? 0 : length + 1;
+            }
+        }
+        assert_int_equal(n_span, 50 * cases[i].n_span);
+        assert_true(cases[i].n_span < 2 || (lengths & 1 << 1 && lengths & 1 << 3 && lengths >> 5));
+        p = pairing_for(WEFT_OBJECTIVE_INFILL);
+        make(&s, &p, cases[i].n + 2, 0, 1);
+        for (int32_t r = 0; r < s.src.n_row; r++)
+            n_mask += s.src_row[r].id == MASK;
+        assert_int_equal(n_mask, cases[i].n_mask);
+    }
+}
+
 static void sentinels_are_enough(void **state)
 {
     (void)state;
@@ -189,6 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST("pairs: what is read is the source, what is learned the target", pairs),
         TEST("spans: source and target together are the text", spans),
+        TEST("spans: of three ids on average, and of many lengths", spans_of_three),
         TEST("spans: no more than there are sentinels", sentinels_are_enough),
         TEST("infill: spans become one mask, the target is the text", infill),
         TEST("spans: a pure function of key and number", a_pure_function),

@@ -277,6 +277,26 @@ static void bounds_hold_at_the_edge(void **state)
     }
 }
 
+/* q6_k's codes reach from -32 to 31, but its scales have a sign: numbers lose as much as their
+ * negatives do, whichever side reaches further. */
+static void both_signs_are_alike(void **state)
+{
+    (void)state;
+    float x[LONG], back[LONG];
+    uint8_t block[256];
+    double error[2] = { 0 };
+    for (int sign = 0; sign < 2; sign++) {
+        for (int k = 0; k < LONG; k++)
+            x[k] = (float)((sign ? -1 : 1) * (32 - k % 16 * 61 % 63));
+        dtype_q6_k.encode(block, x, LONG);
+        dtype_q6_k.decode(back, block, 0, LONG);
+        for (int k = 0; k < LONG; k++)
+            error[sign] += ((double)x[k] - (double)back[k]) * ((double)x[k] - (double)back[k]);
+    }
+    assert_true(error[0] < LONG * 0.02); /* every number is a code times 1 */
+    assert_true(fabs(error[0] - error[1]) <= 1e-3 * error[1]);
+}
+
 /* What is no number must not look like one afterwards, and what is too small becomes zero. */
 static void strange_numbers(void **state)
 {
@@ -369,6 +389,7 @@ int main(void)
              encodes_as_gguf),
         TEST("quants: no number moves further than its bound", bounds_hold),
         TEST("quants: nor do the largest numbers", bounds_hold_at_the_edge),
+        TEST("quants: numbers lose as much as their negatives", both_signs_are_alike),
         TEST("quants: NaN and infinity become NaN, the smallest numbers zero", strange_numbers),
         TEST("quants: a piece of a row equals the same piece of the whole", pieces_equal_the_whole),
         TEST("quants: whole numbers times their scale are what decodes", quants_are_the_numbers),

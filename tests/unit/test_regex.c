@@ -156,6 +156,7 @@ static const struct {
     { "(*FAIL)", WEFT_EUNSUPPORTED, "a verb or callout" },
     { "(?<1>a)", WEFT_EUNSUPPORTED, "unknown group" },
     { "(?i:ss)", WEFT_EUNSUPPORTED, "byte 5: letters of a ligature" },
+    { "(?i:st)", WEFT_EUNSUPPORTED, "byte 5: letters of a ligature" },
     { "(?i:f(?:I))", WEFT_EUNSUPPORTED, "" },
     { "(?i:\303\251)", WEFT_EUNSUPPORTED, "byte 4: more than ASCII without regard to case" },
     { "(?i:\\p{L})", WEFT_EUNSUPPORTED, "a set without regard to case" },

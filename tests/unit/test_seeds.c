@@ -18,7 +18,7 @@ static weft_tokenizer *must_load(const char *path)
     return t;
 }
 
-static weft_tokens *must_encode(const weft_tokenizer *t, const char *text)
+static weft_tokens *encoded(const weft_tokenizer *t, const char *text)
 {
     weft_error err = { 0 };
     weft_tokens *got = weft_tokenizer_encode(t, text, strlen(text), NULL, &err);
@@ -36,7 +36,7 @@ static void the_cat_sat_on(void **state)
     static const int32_t ids[] = { 464, 3797, 3332, 319 };
     char piece[16];
     weft_tokenizer *t = must_load(fixture("golden/gpt2-slice"));
-    weft_tokens *got = must_encode(t, text);
+    weft_tokens *got = encoded(t, text);
     assert_int_equal(strlen(text), 14);
     assert_int_equal(got->n, 4);
     assert_memory_equal(got->ids, ids, sizeof ids);
@@ -56,7 +56,7 @@ static void slice_is_gpt2s(void **state)
     char *text = read_whole(fixture("golden/gpt2-slice/sentences.txt"), &n);
     int lines = 0;
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), lines++) {
-        weft_tokens *want = must_encode(whole, line), *got = must_encode(part, line);
+        weft_tokens *want = encoded(whole, line), *got = encoded(part, line);
         assert_int_equal(got->n, want->n);
         assert_memory_equal(got->ids, want->ids, (size_t)want->n * sizeof *want->ids);
         weft_tokens_free(want);

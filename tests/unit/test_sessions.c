@@ -137,6 +137,36 @@ static void a_full_pool_changes_nothing(void **state)
     close_llama(&f);
 }
 
+/* A page that two sessions hold must be copied by the one that goes on, whatever pages others
+ * have. */
+static void a_shared_page_needs_a_free_one(void **state)
+{
+    (void)state;
+    fixture_model f;
+    weft_error err = { 0 };
+    int32_t ids[20];
+    story(ids, 20, 6);
+    open_typed(&f, &dtype_f32);
+    engine *e = make_engine(
+        &f, (engine_options){ .n_thread = 1, .n_session = 3, .n_ctx = 64, .n_cache = 2 * 64 });
+    session *apart = make_session(e), *s = make_session(e);
+    must_feed(apart, ids, 10);
+    must_feed(s, ids, 10);
+    session *fork = must_fork(s);
+    work w[] = { { .session = apart, .ids = ids + 10, .n = 1 },
+                 { .session = s, .ids = ids + 10, .n = 1 } };
+    assert_int_equal(engine_eval(e, w, 2, &err), WEFT_ECONTEXT);
+    assert_non_null(strstr(err.message, "1 cache pages are needed, but 0 of 2 are free"));
+    session_free(apart);
+    must_eval(e, w + 1, 1);
+    assert_as_alone(&f, s, ids, 11);
+    assert_as_alone(&f, fork, ids, 10);
+    session_free(s);
+    session_free(fork);
+    engine_free(e);
+    close_llama(&f);
+}
+
 /* ---- becoming a text ------------------------------------------------------------------------- */
 
 static int64_t must_sync(session *s, const int32_t *ids, int64_t n)
@@ -448,6 +478,8 @@ int main(void)
         TEST("session: a rewound fork disturbs nobody", a_rewound_fork_disturbs_nobody),
         TEST("session: a full pool is an error with counts and changes nothing",
              a_full_pool_changes_nothing),
+        TEST("session: going on in a shared page takes a page, whatever others hold",
+             a_shared_page_needs_a_free_one),
         TEST("sync: what is the same is kept, and the answer is that of a fresh session",
              sync_keeps_what_is_the_same),
         TEST("sync: whole pages of other sessions are taken, with a sliding window too",

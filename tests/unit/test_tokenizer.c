@@ -895,6 +895,46 @@ static void added_tokens(void **state)
     weft_tokenizer_free(t);
 }
 
+/* The code points that the package tokenizers drops, and those it makes a space of, in Nmt. */
+static const struct {
+    uint32_t first, last;
+    bool space;
+} nmt[] = { { 0x01, 0x08, false },    { 0x09, 0x0A, true },     { 0x0B, 0x0B, false },
+            { 0x0C, 0x0D, true },     { 0x0E, 0x1F, false },    { 0x7F, 0x7F, false },
+            { 0x8F, 0x8F, false },    { 0x9F, 0x9F, false },    { 0x1680, 0x1680, true },
+            { 0x200B, 0x200F, true }, { 0x2028, 0x2029, true }, { 0x2581, 0x2581, true },
+            { 0xFEFF, 0xFEFF, true }, { 0xFFFD, 0xFFFD, true } };
+
+static void nmt_code_points(void **state)
+{
+    (void)state;
+    enum { DROPPED = 3, SPACE = 2, OTHER = 0 }; /* ids of what is seen of a code point */
+    weft_error err = { 0 };
+    weft_tokenizer *t = load_json(
+        "{\"normalizer\":{\"type\":\"Nmt\"},\"model\":{\"type\":\"BPE\",\"unk_token\":\"u\","
+        "\"vocab\":{\"u\":0,\"<\":1,\" \":2,\"<>\":3,\">\":4},\"merges\":[\"< >\"]}}",
+        &err);
+    if (!t)
+        fail_msg("%s", err.message);
+    for (uint32_t c = 1; c < 0x10000; c++) {
+        char text[8] = "<";
+        int want = c == ' ' ? SPACE : OTHER;
+        if ((c >= 0xD800 && c < 0xE000) || c == '<' || c == '>' || c == 'u')
+            continue;
+        for (size_t i = 0; i < sizeof nmt / sizeof *nmt; i++)
+            if (c >= nmt[i].first && c <= nmt[i].last)
+                want = nmt[i].space ? SPACE : DROPPED;
+        const size_t n = utf8_encode(c, text + 1);
+        text[1 + n] = '>';
+        weft_tokens *k = encode(t, text, n + 2, false, false);
+        if (k->n != (want == DROPPED ? 1 : 3) || k->ids[k->n / 2] != want)
+            fail_msg("U+%04X: %lld tokens, %d in the middle; expected %d", (unsigned)c,
+                     (long long)k->n, (int)k->ids[k->n / 2], want);
+        weft_tokens_free(k);
+    }
+    weft_tokenizer_free(t);
+}
+
 /* What decoders make of tokens that look like something else. */
 static const char *joined_by(const char *steps_json, const char *const *tokens, int n)
 {
@@ -931,10 +971,10 @@ static const char *joined_by(const char *steps_json, const char *const *tokens, 
 static void odd_tokens(void **state)
 {
     (void)state;
-    static const char *const hex[] = { "<0x41>", "<0x4a>", "<0x4Ax", "<0x/0>", "<0x:0>",
-                                       "<0x@0>", "<0xG0>", "<0x`0>", "<0xg0>", "<0x0g>" };
-    assert_string_equal(joined_by("{\"type\":\"ByteFallback\"}", hex, 10),
-                        "AJ<0x4Ax<0x/0><0x:0><0x@0><0xG0><0x`0><0xg0><0x0g>");
+    static const char *const hex[] = { "<0x41>", "<0x4a>", "<0x6f>", "<0x4F>", "<0x4Ax", "<0x/0>",
+                                       "<0x:0>", "<0x@0>", "<0xG0>", "<0x`0>", "<0xg0>", "<0x0g>" };
+    assert_string_equal(joined_by("{\"type\":\"ByteFallback\"}", hex, 12),
+                        "AJoO<0x4Ax<0x/0><0x:0><0x@0><0xG0><0x`0><0xg0><0x0g>");
     static const char *const letters[] = { "\304\240a", "\342\202\254a" };
     assert_string_equal(joined_by("{\"type\":\"ByteLevel\"}", letters, 2), " a\342\202\254a");
     static const char *const bars[] = { "\342\226\201", "\342\226\201a", "b" };
@@ -1034,6 +1074,8 @@ int main(void)
         TEST("tokenizer: truncates and pads only when asked", fits_when_asked),
         TEST("tokenizer: pairs are cut and padded as Hugging Face does it", pairs_fit),
         TEST("tokenizer: added tokens take the white space they ask for", added_tokens),
+        TEST("tokenizer: Nmt drops and replaces the code points it should, and no other",
+             nmt_code_points),
         TEST("tokenizer: decoders take tokens for what they are", odd_tokens),
         TEST("tokenizer: bytes as letters", letters_for_bytes),
         TEST("tokenizer: a memory cap is kept", under_a_cap),

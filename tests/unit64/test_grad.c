@@ -1,96 +1,8 @@
-/* The derivative of every op against central differences, in double:
- *
- *     |a - n| <= 1e-6 max(|a|, |n|, 1e-3 max|g|)
- *
- * at odd shapes, away from kinks. A case is a function that builds a small expression from leaves;
- * its output is weighted with fixed random numbers to make a scalar. */
-#include "support.h"
+/* The derivative of every op against central differences, at odd shapes, away from kinks; rig.h says
+ * how. */
+#include "rig.h"
 
-#include "base/rng.h"
-#include "ops/ops.h"
-#include "tensor/tape.h"
-
-_Static_assert(sizeof(real) == 8, "gradients are checked in double");
-
-#define STEP      1e-5
-#define TOLERANCE 1e-6
-#define MAX_LEAF  24
-
-typedef struct rig {
-    host host;
-    run run;
-    tape tape;
-    batch batch, src;
-    batch_row row[64], src_row[64];
-    sequence seq[8], src_seq[8];
-    pool *pool;
-    arena leaves; /* live longer than a step */
-    tensor *leaf[MAX_LEAF];
-    int n_leaf;
-    const rope_table *rope, *rope_behind;
-    real *dy;
-} rig;
-
-typedef tensor *build_fn(rig *g);
-
-/* ---- leaves: inputs and weights alike, with gradients of their own --------------------------- */
-
-static void *take(rig *g, size_t bytes)
-{
-    weft_error err = { 0 };
-    void *p = arena_alloc(&g->leaves, bytes, &err);
-    assert_non_null(p);
-    return p;
-}
-
-/* Leaf number g->n_leaf: made at the first build, found again at the later ones. */
-static tensor *leaf(rig *g, int64_t n_row, int64_t n_col)
-{
-    tensor *t = g->leaf[g->n_leaf];
-    if (!t) {
-        t = take(g, sizeof *t);
-        *t = (tensor){
-            .type = &dtype_real, .n_dim = 2, .shape = { n_row, n_col }, .stride = n_col
-        };
-        snprintf(t->name, sizeof t->name, "leaf%d", g->n_leaf);
-        t->data = take(g, (size_t)(n_row * n_col) * sizeof(real));
-        t->grad = take(g, (size_t)(n_row * n_col) * sizeof(real));
-        t->needs_grad = t->is_param = t->grad_taken = true;
-        t->born = -1;
-        fill_normal(t->data, n_row * n_col, 31, (uint64_t)g->n_leaf, 1);
-        g->leaf[g->n_leaf] = t;
-    }
-    g->n_leaf++;
-    return t;
-}
-
-static tensor *vector_leaf(rig *g, int64_t n)
-{
-    tensor *t = leaf(g, 1, n);
-    t->n_dim = 1;
-    t->shape[0] = n;
-    return t;
-}
-
-static void rows_of(rig *g, int n_seq, const int *length, int start)
-{
-    int at = 0;
-    g->batch = (batch){ .n_seq = n_seq, .row = g->row, .seq = g->seq };
-    for (int s = 0; s < n_seq; s++) {
-        g->seq[s] = (sequence){ .first = at, .n = length[s], .source = -1 };
-        for (int i = 0; i < length[s]; i++, at++)
-            g->row[at] = (batch_row){ .seq = s,
-                                      .pos = start + i,
-                                      .id = (at * 3) % 5,
-                                      .type = at % 2,
-                                      .wanted = at % 3 != 1,
-                                      .target = at % 4 == 3 ? NO_TARGET : at % 6,
-                                      .weight = (real)(0.5 + at % 3) };
-    }
-    g->batch.n_row = at;
-    for (int i = 0; i < at; i++)
-        g->batch.n_wanted += g->row[i].wanted;
-}
+static const rig_size size = { { 4, 3 }, { 4, 3 }, .window = 2, .max_distance = 6 };
 
 /* ---- the cases ------------------------------------------------------------------------------- */
 
@@ -234,70 +146,6 @@ static tensor *build_rope_behind(rig *g)
     return rope(&g->run, leaf(g, 7, 20), g->rope_behind);
 }
 
-static tensor *with_attention(rig *g, attn a, int64_t keys, attn_bias bias)
-{
-    static attn kept; /* outlives the call, as an op's parameters must */
-    kept = a;
-    kept.bias = bias;
-    tensor *q = leaf(g, g->batch.n_row, a.n_head * a.d_key),
-           *k = leaf(g, keys, a.n_head_kv * a.d_key);
-    tensor *v = leaf(g, keys, a.n_head_kv * a.d_value);
-    return attention(&g->run, q, k, v, &kept, 0);
-}
-
-static tensor *build_attention(rig *g)
-{
-    return with_attention(g, (attn){ ATTN_CAUSAL, 4, 2, 3, 5, 0.6, 0, { 0 } }, g->batch.n_row,
-                          (attn_bias){ 0 });
-}
-
-static tensor *build_window(rig *g)
-{
-    return with_attention(g, (attn){ ATTN_CAUSAL, 3, 1, 3, 3, 0.6, 2, { 0 } }, g->batch.n_row,
-                          (attn_bias){ 0 });
-}
-
-static tensor *build_in_keys(rig *g)
-{
-    static const attn a = { ATTN_CAUSAL, 4, 2, 5, 3, 0.6, 0, { 0 } };
-    tensor *q = leaf(g, g->batch.n_row, 20);
-    return attention(&g->run, q, leaf(g, g->batch.n_row, 10), NULL, &a, 0);
-}
-
-static tensor *build_full(rig *g)
-{
-    return with_attention(g, (attn){ ATTN_FULL, 2, 2, 3, 3, 0.6, 0, { 0 } }, g->batch.n_row,
-                          (attn_bias){ 0 });
-}
-
-static tensor *build_bias(rig *g)
-{
-    tensor *table = leaf(g, 8, 3);
-    return with_attention(g, (attn){ ATTN_FULL, 3, 3, 3, 3, 1, 0, { 0 } }, g->batch.n_row,
-                          (attn_bias){ table, true, 6 });
-}
-
-/* Each of the two sequences reads the other's source. */
-static void sources_of(rig *g)
-{
-    int at = 0;
-    const int length[] = { 4, 3 };
-    g->src = (batch){ .n_seq = 2, .n_row = 7, .row = g->src_row, .seq = g->src_seq };
-    for (int s = 0; s < 2; s++) {
-        g->src_seq[s] = (sequence){ .first = at, .n = length[s], .source = -1 };
-        for (int i = 0; i < length[s]; i++)
-            g->src_row[at++] = (batch_row){ .seq = s, .pos = i };
-        g->seq[s].source = 1 - s;
-    }
-    g->run.src = &g->src;
-}
-
-static tensor *build_cross(rig *g)
-{
-    sources_of(g);
-    return with_attention(g, (attn){ ATTN_CROSS, 4, 2, 3, 2, 0.6, 0, { 0 } }, 7, (attn_bias){ 0 });
-}
-
 static tensor *kernel_of(rig *g, kernel_kind kind, bool others)
 {
     tensor *q = leaf(g, 7, 2), *k = leaf(g, 7, 2), *v = leaf(g, 7, 3);
@@ -317,13 +165,6 @@ static tensor *build_boxcar(rig *g)
 static tensor *build_epanechnikov(rig *g)
 {
     return kernel_of(g, KERNEL_EPANECHNIKOV, false);
-}
-
-static tensor *build_additive(rig *g)
-{
-    sources_of(g);
-    tensor *q = leaf(g, 7, 4), *k = leaf(g, 7, 4), *v = leaf(g, 7, 5);
-    return additive(&g->run, q, k, v, leaf(g, 1, 4));
 }
 
 /* Both read one source, whose gradients add up. */
@@ -461,10 +302,7 @@ static tensor *build_linear_cross_entropy(rig *g)
     return linear_cross_entropy(&g->run, x, &w, 0.1);
 }
 
-static const struct {
-    const char *op, *name;
-    build_fn *build;
-} cases[] = {
+static const grad_case cases[] = {
     { "embed", "embed", build_embed },
     { "put_row", "put_row", build_put_row },
     { "features", "linear", build_features },
@@ -519,142 +357,12 @@ static const struct {
 };
 #define N_CASE (sizeof cases / sizeof *cases)
 
-/* ---- the check ------------------------------------------------------------------------------- */
-
-static void rig_init(rig *g, int threads)
-{
-    weft_error err = { 0 };
-    const int length[] = { 4, 3 };
-    *g = (rig){ 0 };
-    host_plain(&g->host);
-    assert_int_equal(run_init(&g->run, &g->host.mem, 1 << 20, 1 << 20, 64 << 20, &err), WEFT_OK);
-    assert_int_equal(arena_init(&g->leaves, ARENA_GROWING, &g->host.mem, 0, "", &err), WEFT_OK);
-    g->run.kern = &kernels_scalar;
-    g->pool = pool_new(threads, &g->host.mem, &err);
-    g->run.pool = g->pool;
-    g->run.fork_cost = 0;
-    rows_of(g, 2, length, 2);
-    const rope_spec s = { .pairing = ROPE_HALVES, .n_rot = 8, .d_head = 10, .theta = 100 };
-    g->rope = rope_new(&s, 16, &g->leaves, &err);
-    const rope_spec behind = { .n_rot = 4, .d_head = 10, .skip = 5, .theta = 100 };
-    g->rope_behind = rope_new(&behind, 16, &g->leaves, &err);
-}
-
-static void rig_free(rig *g)
-{
-    run_free(&g->run);
-    arena_free(&g->leaves);
-    pool_free(g->pool);
-    free(g->dy);
-    assert_int_equal(g->host.mem.used, 0);
-}
-
-static tensor *build_again(rig *g, build_fn *build)
-{
-    run_begin(&g->run, &g->batch);
-    g->run.block = 1; /* leaves are not of this block: residual leaves them alone */
-    g->n_leaf = 0;
-    return build(g);
-}
-
-static double scalar(rig *g, build_fn *build)
-{
-    const tensor *y = build_again(g, build);
-    double sum = 0;
-    for (int64_t i = 0; i < rows(y); i++)
-        for (int64_t k = 0; k < cols(y); k++)
-            sum += g->dy[i * cols(y) + k] * row(y, i)[k];
-    return sum;
-}
-
-/* A defective op: the derivative of the first input has the wrong sign. */
-static const op *broken_of;
-
-static void broken_backward(run *r, const node *n)
-{
-    broken_of->backward(r, n);
-    for (int64_t i = 0; i < rows(n->in[0]); i++)
-        for (int64_t k = 0; k < cols(n->in[0]); k++)
-            grad_row(n->in[0], i)[k] *= -1;
-}
-
-static void differentiate(rig *g, build_fn *build, bool break_it)
-{
-    op broken = { .name = "broken", .backward = broken_backward };
-    for (int i = 0; i < MAX_LEAF; i++)
-        if (g->leaf[i])
-            g->leaf[i]->grad_written = false;
-    run_begin(&g->run, &g->batch);
-    tape_begin(&g->run, &g->tape);
-    g->run.block = 1;
-    g->n_leaf = 0;
-    tensor *y = build(g);
-    if (break_it) {
-        broken_of = g->tape.last->op;
-        g->tape.last->op = &broken;
-    }
-    tape_backward(&g->run, y, g->dy);
-}
-
-/* A rig in which a case has been built and differentiated once. */
-static void rig_case(rig *g, int threads, build_fn *build, bool break_it)
-{
-    rig_init(g, threads);
-    const tensor *y = build_again(g, build);
-    g->dy = malloc((size_t)(rows(y) * cols(y)) * sizeof *g->dy);
-    fill_normal(g->dy, rows(y) * cols(y), 32, 0, 1);
-    differentiate(g, build, break_it);
-}
-
-static int64_t numbers(const tensor *t)
-{
-    return t->n_dim > 1 ? rows(t) * cols(t) : cols(t);
-}
-
-/* Worst error over tolerance, over all leaves. */
-static double check_case(build_fn *build, bool break_it, int *n_checked)
-{
-    rig g;
-    rig_case(&g, 2, build, break_it);
-
-    double worst = 0;
-    for (int l = 0; g.leaf[l]; l++) {
-        tensor *t = g.leaf[l];
-        const int64_t n = numbers(t);
-        real *x = t->data, largest = 0;
-        for (int64_t k = 0; k < n; k++)
-            largest = fmax(largest, fabs(t->grad[k]));
-        for (int64_t k = 0; k < n; k++, (*n_checked)++) {
-            const real kept = x[k];
-            x[k] = kept + STEP;
-            const double up = scalar(&g, build);
-            x[k] = kept - STEP;
-            const double down = scalar(&g, build);
-            x[k] = kept;
-            const double numeric = (up - down) / (2 * STEP), a = t->grad[k];
-            const double scale = fmax(fmax(fabs(a), fabs(numeric)), 1e-3 * largest);
-            const double error = fabs(a - numeric) / fmax(scale, 1e-30);
-            worst = error <= worst ? worst : error;
-        }
-        assert_int_equal(t->uses, 0);
-    }
-    rig_free(&g);
-    return worst;
-}
+/* ---- the checks ------------------------------------------------------------------------------ */
 
 static void every_derivative(void **state)
 {
     (void)state;
-    bool right = true;
-    print_message("%-34s %12s %10s\n", "case", "derivatives", "worst");
-    for (size_t i = 0; i < N_CASE; i++) {
-        int n = 0;
-        const double worst = check_case(cases[i].build, false, &n);
-        print_message("%-34s %12d %10.1e%s\n", cases[i].name, n, worst,
-                      worst <= TOLERANCE ? "" : "  WRONG");
-        right = right && worst <= TOLERANCE;
-    }
-    assert_true(right);
+    assert_true(check_cases(&size, cases, N_CASE));
 }
 
 /* Split by output, never by reduction: the same gradients on any number of threads. */
@@ -665,7 +373,7 @@ static void threads_do_not_matter(void **state)
         real first[MAX_LEAF][256];
         for (int threads = 1; threads <= 4; threads *= 2) {
             rig g;
-            rig_case(&g, threads, cases[i].build, false);
+            rig_case(&g, &size, threads, cases[i].build, false);
             for (int l = 0; g.leaf[l]; l++) {
                 const size_t bytes = (size_t)numbers(g.leaf[l]) * sizeof(real);
                 assert_true(bytes <= sizeof first[l]);
@@ -687,7 +395,7 @@ static void twice_is_double(void **state)
             continue; /* is the only reader of its logits */
         rig g;
         real once[MAX_LEAF][256];
-        rig_case(&g, 2, cases[i].build, false);
+        rig_case(&g, &size, 2, cases[i].build, false);
         for (int l = 0; g.leaf[l]; l++)
             for (int64_t k = 0; k < numbers(g.leaf[l]); k++)
                 once[l][k] = 2 * g.leaf[l]->grad[k];
@@ -706,11 +414,11 @@ static void planted_sign(void **state)
 {
     (void)state;
     int n = 0;
-    assert_true(check_case(build_linear, true, &n) > 0.1);
-    assert_true(check_case(build_attention, true, &n) > 0.1);
-    assert_true(check_case(build_rmsnorm, true, &n) > 0.1);
-    assert_true(check_case(build_gru_attend, true, &n) > 0.1);
-    assert_true(check_case(build_gaussian, true, &n) > 0.1);
+    assert_true(check_case(&size, build_linear, true, &n) > 0.1);
+    assert_true(check_case(&size, build_attention, true, &n) > 0.1);
+    assert_true(check_case(&size, build_rmsnorm, true, &n) > 0.1);
+    assert_true(check_case(&size, build_gru_attend, true, &n) > 0.1);
+    assert_true(check_case(&size, build_gaussian, true, &n) > 0.1);
 }
 
 /* No op is forgotten: all but those that only a trace asks for have a backward and a case above. */
@@ -737,7 +445,7 @@ static void loss_in_parts_is_the_loss(void **state)
     static real grads[2][N];
     real loss[2];
     rig g;
-    rig_init(&g, 2);
+    rig_init(&g, &size, 2);
     g.run.loss_numbers = 1;
     for (int i = 0; i < g.batch.n_row; i++)
         if (g.batch.row[i].target != NO_TARGET)

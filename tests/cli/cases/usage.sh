@@ -16,6 +16,7 @@ try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n 99999999999999999999
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --json=yes
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --kv-type f8
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --ram-max lots
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --ram-max 8388608T
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --threads -2
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --batch-size 70000
 try "$WEFT" run "$GOLDEN/llama-gqa" another --ids 1

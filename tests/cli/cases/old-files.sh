@@ -1,0 +1,27 @@
+# What any version has written opens, computes what it did and goes on: tools/old-files.sh wrote it.
+for version in "$GOLDEN"/old/*; do
+    name=$(basename "$version")
+    cp -r "$version" old
+    cd old || exit 1
+    echo "version $name"
+    for model in model.gguf parts-00001-of-*.gguf directory run q8_0.gguf q4_0.gguf q5_1.gguf f16.gguf bf16.gguf; do
+        echo "$model:$("$WEFT" run "$model" -p "the shuttle" -n 20 --temp 0 -t 1 2>&1)" | grep -v tok/s
+    done
+    for kv in f32 f16 bf16 q8_0; do
+        echo "$kv.session:$("$WEFT" run model.gguf -n 20 --temp 0 -t 1 --kv-type $kv --session $kv.session 2>&1)" | grep -v tok/s
+    done
+    "$WEFT" tokenize tokenizer.json "the shuttle goes through the warp"
+    "$WEFT" train --data ids.weft --format ids --tokenizer run/tokenizer.json --check-data --show 0 2>&1 | grep data
+    common="--data text.txt --layers 1 --heads 2 -b 8 --sample 4 --save-every 0 --eval-every 50 --keep 1 -t 1 --characters --lr 1e-2"
+    # shellcheck disable=SC2086
+    "$WEFT" train $common --out run --arch gpt2 --width 32 -c 48 -n 152 --resume >log 2>&1 || cat log
+    # shellcheck disable=SC2086
+    "$WEFT" train $common --out spans --arch t5 --width 16 --hidden 16 -c 32 -n 52 --resume >log 2>&1 || cat log
+    for run in run spans; do
+        tail -n 1 $run/metrics.jsonl | sed 's/{\("step":[0-9]*\),"loss":\(....\).*/'$run': \1, "loss":\2/'
+        "$WEFT" report $run -o $run.html >log 2>&1 || cat log
+        grep -c '<svg' $run.html
+    done
+    cd ..
+    rm -rf old
+done

@@ -1,0 +1,101 @@
+/* Derivatives of attention where keys fill many pages of 64 rows, and a source's more than one block
+ * of 256: test_grad.c has only a few rows, which never leave the first page. */
+#include "rig.h"
+
+static const grad_case cases[] = {
+    { "attention", "attention, grouped heads", build_attention },
+    { "attention", "attention, window", build_window },
+    { "attention", "attention, values in keys", build_in_keys },
+    { "attention", "attention, both ways", build_full },
+    { "attention", "attention, bias table", build_bias },
+    { "attention", "attention, cross", build_cross },
+    { "additive", "additive", build_additive },
+};
+#define N_CASE (sizeof cases / sizeof *cases)
+
+/* A window wider than a page, a bias that tells distances beyond one apart. */
+static const rig_size size = { { 150, 70 }, { 40, 260 }, 90, 200, PAGE_ROWS };
+static const rig_size coarse = { { 150, 70 }, { 40, 260 }, 90, 200, MAX_ROW };
+
+static void every_derivative(void **state)
+{
+    (void)state;
+    assert_true(check_cases(quick() ? &coarse : &size, cases, N_CASE));
+}
+
+static void threads_do_not_matter(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_CASE; i++) {
+        rig one, four;
+        rig_case(&one, &size, 1, cases[i].build, false);
+        rig_case(&four, &size, 4, cases[i].build, false);
+        for (int l = 0; one.leaf[l]; l++)
+            assert_memory_equal(one.leaf[l]->grad, four.leaf[l]->grad,
+                                (size_t)numbers(one.leaf[l]) * sizeof(real));
+        rig_free(&one);
+        rig_free(&four);
+    }
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static void make_dry(rig *g)
+{
+    weft_error err = { 0 };
+    run_free(&g->run);
+    assert_int_equal(run_init_dry(&g->run, &g->host.mem, 1, &err), WEFT_OK);
+    g->run.kern = &kernels_scalar;
+}
+
+/* What a forward takes, and with `back` also its backward: planned by a dry run, or really. */
+static size_t bytes_taken(const rig_size *rows_of, build_fn *build, bool back, bool dry)
+{
+    rig g;
+    rig_init(&g, rows_of, 1);
+    if (dry)
+        make_dry(&g);
+    run_begin(&g.run, &g.batch);
+    g.run.block = 1;
+    if (back)
+        tape_begin(&g.run, &g.tape);
+    tensor *y = build(&g);
+    g.dy = calloc((size_t)(rows(y) * cols(y)), sizeof *g.dy);
+    if (back)
+        tape_backward(&g.run, y, g.dy);
+    const size_t taken = g.run.meta.peak + g.run.data.peak + g.run.scratch_peak;
+    rig_free(&g);
+    return taken;
+}
+
+/* Rows by n, twice n and four times n: no n x n numbers, not of one head. */
+static void memory_is_linear(void **state)
+{
+    (void)state;
+    static const rig_size one = { { 40, 20 }, { 20, 40 }, 30, 50, 0 };
+    static const rig_size two = { { 80, 40 }, { 40, 80 }, 30, 50, 0 };
+    static const rig_size four = { { 160, 80 }, { 80, 160 }, 30, 50, 0 };
+    for (size_t i = 0; i < N_CASE; i++)
+        for (int back = 0; back < 2; back++)
+            for (int dry = 0; dry < 2; dry++) {
+                char name[80];
+                build_fn *build = cases[i].build;
+                snprintf(name, sizeof name, "%s, %s, %s", cases[i].name,
+                         back ? "both directions" : "forward", dry ? "planned" : "taken");
+                assert_linear(name, bytes_taken(&one, build, back, dry),
+                              bytes_taken(&two, build, back, dry),
+                              bytes_taken(&four, build, back, dry));
+            }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST("gradients: attention over many pages equals central differences", every_derivative),
+        TEST("gradients: attention over many pages has the same bits on 1 and 4 threads",
+             threads_do_not_matter),
+        TEST("memory: attention takes what is linear in rows, both directions, planned and taken",
+             memory_is_linear),
+    };
+    return RUN(tests);
+}
