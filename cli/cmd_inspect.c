@@ -25,10 +25,15 @@ static const option options[] = {
 static const char examples[] = "  weft inspect model.gguf\n"
                                "  weft inspect ./model-directory --tensors -c 8192\n";
 
+/* Types of a cache, in the order of weft_kv_type. */
+static const char *const kv_names[] = { "f32", "f16", "bf16", "q8_0" };
+#define N_KV (int)(sizeof kv_names / sizeof *kv_names)
+
 typedef struct view {
     weft_model *model;
     weft_model_info info;
     weft_memory_plan plan;
+    size_t position[N_KV]; /* bytes of a position in a cache of each type; 0: it cannot have that */
     weft_model_cost cost;
     weft_speed speed; /* prompt 0: not known */
 } view;
@@ -168,6 +173,16 @@ static void print_memory(const view *v)
     printf("a step %s\n", cli_bytes(v->plan.step_bytes, d, sizeof d));
 }
 
+/* What one more position takes: the reason for sharing heads, for latents, for fewer bits. */
+static void print_cache(const view *v)
+{
+    fputs("cache         bytes a position:", stdout);
+    for (int i = 0; i < N_KV; i++)
+        if (v->position[i] > 0)
+            printf("%s %s %zu", i ? "," : "", kv_names[i], v->position[i]);
+    putchar('\n');
+}
+
 static void print_text(const view *v)
 {
     const weft_model_info *i = &v->info;
@@ -191,6 +206,8 @@ static void print_text(const view *v)
     printf("context       %lld positions\n", (long long)i->n_ctx);
     print_costs(v);
     print_memory(v);
+    if (generates(v))
+        print_cache(v);
     print_speed(v);
 }
 
@@ -305,6 +322,18 @@ static void json_costs(const view *v)
                v->speed.product_rate, v->speed.read_rate, v->speed.seconds);
 }
 
+static void json_cache(const view *v)
+{
+    const char *comma = "";
+    fputs(",\"position_bytes\":{", stdout);
+    for (int i = 0; i < N_KV; i++)
+        if (v->position[i] > 0) {
+            printf("%s\"%s\":%zu", comma, kv_names[i], v->position[i]);
+            comma = ",";
+        }
+    putchar('}');
+}
+
 static bool print_json(const view *v)
 {
     const weft_model_info *i = &v->info;
@@ -318,6 +347,8 @@ static bool print_json(const view *v)
            (long long)i->d_model, (long long)i->d_head, (long long)i->d_ff, (long long)i->n_vocab,
            (long long)i->n_ctx, (int)i->eos_id, tasks[i->task], (long long)i->n_out,
            (long long)v->plan.n_ctx, v->plan.kv_bytes, v->plan.step_bytes);
+    if (generates(v))
+        json_cache(v);
     json_costs(v);
     if (tensors)
         json_tensors(v);
@@ -325,6 +356,17 @@ static bool print_json(const view *v)
         return false;
     puts("}");
     return true;
+}
+
+/* A type whose blocks do not fit the model's rows has no size. */
+static void measure_cache(view *v, weft_engine_options o)
+{
+    for (int i = 0; i < N_KV; i++) {
+        weft_memory_plan plan = { .struct_size = sizeof plan };
+        o.kv_type = (weft_kv_type)(WEFT_KV_F32 + i);
+        if (weft_engine_plan(v->model, &o, &plan, NULL) == WEFT_OK)
+            v->position[i] = plan.position_bytes;
+    }
 }
 
 /* What the file alone does not tell. A machine that cannot be measured, for want of memory, is not
@@ -343,6 +385,7 @@ static bool calculate(view *v, const weft_engine_options *o, weft_error *err)
     if (weft_engine_plan(v->model, o, &v->plan, err) != WEFT_OK ||
         weft_model_get_cost(v->model, v->plan.n_ctx, &v->cost, err) != WEFT_OK)
         return false;
+    measure_cache(v, *o);
     v->speed.struct_size = sizeof v->speed;
     weft_error no_speed_because;
     if (!no_speed && weft_engine_estimate(v->model, o, &v->speed, &no_speed_because) != WEFT_OK) {

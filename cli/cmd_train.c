@@ -14,7 +14,7 @@
 static const char *positional[1]; /* MODEL */
 static const char *model, *out, *preset, *arch, *tokenizer, *separator;
 static const char *prompt = "\n", *save_ids, *columns, *validation_data;
-static int schedule = 1, format, objective; /* 0: by name, by data */
+static int schedule = 1, format, objective, positions; /* 0: by name, by data, by family */
 static text_list data, frozen;
 static int64_t n_layer, d_model, n_head, n_head_kv, d_ff, n_vocab = UNSET;
 static int64_t n_ctx, n_sample = UNSET, n_part = UNSET, n_step = UNSET, n_warmup = UNSET;
@@ -35,6 +35,7 @@ static const option options[] = {
     { 0, "preset", OPT_TEXT, &preset, "NAME", 0, "its shape: tiny, mini, small, base (tiny)" },
     { 0, "arch", OPT_TEXT, &arch, "NAME", RARE,
       "its family: gpt2, t5, bert, vit and others (preset's)" },
+    { 0, "positions", OPT_CHOICE, &positions, "learned|rope", RARE, "of a new gpt2 (learned)" },
     { 0, "objective", OPT_CHOICE, &objective, "pairs|spans|infill", RARE,
       "of an encoder-decoder (by data)" },
     { 0, "layers", OPT_INT, &n_layer, "N", RARE, "blocks (the preset's)" },
@@ -350,6 +351,7 @@ static void fill(weft_train_options *o)
     o->shift = shift;
     o->schedule = (weft_schedule)(schedule - 1);
     o->objective = (weft_objective)objective;
+    o->positions = (weft_positions)positions;
     o->dropout = dropout;
     o->smoothing = smoothing;
     o->bf16 = bf16;

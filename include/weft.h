@@ -450,12 +450,13 @@ WEFT_API void weft_engine_free(weft_engine *engine);
 /* What an engine with these options will take, found by a dry run before any of it is taken. */
 typedef struct weft_memory_plan {
     size_t struct_size;
-    size_t kv_bytes;      /* pages for keys and values */
-    size_t step_bytes;    /* both arenas of a step, exact */
-    int64_t n_ctx;        /* positions per session, defaults filled in */
-    size_t session_bytes; /* one session beside its pages: tokens, logits */
-    size_t total_bytes;   /* engine and n_session sessions: no more is ever taken, unless attention
+    size_t kv_bytes;       /* pages for keys and values */
+    size_t step_bytes;     /* both arenas of a step, exact */
+    int64_t n_ctx;         /* positions per session, defaults filled in */
+    size_t session_bytes;  /* one session beside its pages: tokens, logits */
+    size_t total_bytes;    /* engine and n_session sessions: no more is ever taken, unless attention
                              maps are traced */
+    size_t position_bytes; /* keys and values of one position in all layers, as kv_type has them */
 } weft_memory_plan;
 
 WEFT_API weft_status weft_engine_plan(weft_model *model, const weft_engine_options *options,
@@ -536,7 +537,7 @@ WEFT_API weft_encoder *weft_encoder_new(weft_model *model, const weft_encoder_op
                                         weft_error *err);
 WEFT_API void weft_encoder_free(weft_encoder *encoder);
 
-/* What an encoder with these options will take: kv_bytes and session_bytes are 0. */
+/* What an encoder with these options will take: kv_bytes, session_bytes and position_bytes are 0. */
 WEFT_API weft_status weft_encoder_plan(weft_model *model, const weft_encoder_options *options,
                                        weft_memory_plan *plan, weft_error *err);
 
@@ -980,6 +981,13 @@ typedef enum weft_objective {
     WEFT_OBJECTIVE_INFILL, /* BART: the text, from one in which spans are masked */
 } weft_objective;
 
+/* How a new model tells its rows apart. Only a gpt2 has the choice; others have what their family has. */
+typedef enum weft_positions {
+    WEFT_POSITIONS_OF_ARCH, /* a gpt2's are learned */
+    WEFT_POSITIONS_LEARNED, /* a vector for each, added to the embedding */
+    WEFT_POSITIONS_ROTARY,  /* queries and keys are rotated (RoPE) */
+} weft_positions;
+
 typedef struct weft_train_options {
     size_t struct_size;
     const char *out;    /* the run's directory: checkpoints, and a model that others load */
@@ -1051,6 +1059,7 @@ typedef struct weft_train_options {
     weft_budget *budget;         /* counted there too, or NULL */
     weft_wait_fn *waiting; /* while a new model is written, and before the first step; or NULL */
     void *waiting_ud;
+    weft_positions positions; /* of a new model */
 } weft_train_options;
 
 /* What is sensible for a small model; struct_size is set, and should be sizeof(weft_train_options). */

@@ -233,7 +233,8 @@ weft_status weft_engine_plan(weft_model *m, const weft_engine_options *options,
                              .step_bytes = p.meta + p.data + p.scratch,
                              .n_ctx = o.n_ctx,
                              .session_bytes = p.session,
-                             .total_bytes = p.total };
+                             .total_bytes = p.total,
+                             .position_bytes = p.position };
     give(plan, plan->struct_size, &out, sizeof out);
     return WEFT_OK;
 }

@@ -105,6 +105,8 @@ static weft_status check(const weft_train_options *o, weft_error *err)
                                                              : (int)o->data_kind);
     if ((unsigned)o->objective > WEFT_OBJECTIVE_INFILL)
         return weft_fail(err, WEFT_EINVAL, "no objective has the number %d", (int)o->objective);
+    if ((unsigned)o->positions > WEFT_POSITIONS_ROTARY)
+        return weft_fail(err, WEFT_EINVAL, "no positions have the number %d", (int)o->positions);
     if (o->preset && !fresh_preset(o->preset))
         return weft_fail(err, WEFT_EINVAL, "no preset is called \"%.40s\"; %s are", o->preset,
                          FRESH_PRESETS);

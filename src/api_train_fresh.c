@@ -127,7 +127,8 @@ weft_status shape_of(const weft_train_options *o, fresh_shape *s, weft_error *er
                                .n_head_kv = o->n_head_kv,
                                .d_ff = o->d_ff,
                                .n_ctx = o->n_ctx,
-                               .tied = o->tied };
+                               .tied = o->tied,
+                               .positions = o->positions };
     return fresh_resolve(o->preset ? fresh_preset(o->preset) : NULL, &over, s, err);
 }
 

@@ -109,7 +109,8 @@ weft_status engine_predict(const model *m, const engine_options *o, bool maps, e
     weft_status status = pages_layout(&layout, m, o->kv, err);
     if (status != WEFT_OK)
         return status;
-    *plan = (engine_plan){ .n_page = pages_for(o->n_cache) };
+    *plan = (engine_plan){ .n_page = pages_for(o->n_cache),
+                           .position = layout.page_bytes / PAGE_ROWS };
     const bool fits = pages_bytes(&layout, plan->n_page, &plan->kv);
     pages_layout_free(&layout, m);
     if (!fits)

@@ -18,6 +18,7 @@ typedef struct engine_plan {
     size_t meta, data; /* peaks of the two arenas of the largest step ... */
     size_t scratch;    /* ... and of what an op takes while it runs */
     size_t kv;         /* all pages */
+    size_t position;   /* one position of them, in all layers */
     size_t session;    /* one session beside its pages */
     size_t total;      /* an engine with n_session sessions takes no more */
     int64_t n_page;

@@ -59,6 +59,8 @@ static void config_gpt2(buffer *b, const fresh_shape *s)
                   "  \"activation_function\": \"gelu_new\",\n  \"layer_norm_epsilon\": 1e-05,\n",
                   (long long)s->n_layer, (long long)s->d_model, (long long)s->n_head,
                   (long long)s->d_ff, (long long)s->n_ctx);
+    if (s->positions == WEFT_POSITIONS_ROTARY)
+        buffer_text(b, "  \"position_embedding_type\": \"rope\",\n  \"rope_theta\": 10000.0,\n");
 }
 
 /* Both stacks the same. */
@@ -238,10 +240,10 @@ static const struct {
     const char *name;
     fresh_shape shape;
 } presets[] = {
-    { "tiny", { "gpt2", 4, 128, 4, 4, 512, 64, 0, -1, -1, { 0 }, NULL, 0 } },
-    { "mini", { "llama", 6, 192, 6, 6, 512, 256, 0, 1, -1, { 0 }, NULL, 0 } },
-    { "small", { "llama", 8, 384, 8, 8, 1024, 512, 0, 1, -1, { 0 }, NULL, 0 } },
-    { "base", { "gpt2", 12, 768, 12, 12, 3072, 1024, 0, -1, -1, { 0 }, NULL, 0 } },
+    { "tiny", { "gpt2", 4, 128, 4, 4, 512, 64, 0, -1, -1, { 0 }, NULL, 0, 0 } },
+    { "mini", { "llama", 6, 192, 6, 6, 512, 256, 0, 1, -1, { 0 }, NULL, 0, 0 } },
+    { "small", { "llama", 8, 384, 8, 8, 1024, 512, 0, 1, -1, { 0 }, NULL, 0, 0 } },
+    { "base", { "gpt2", 12, 768, 12, 12, 3072, 1024, 0, -1, -1, { 0 }, NULL, 0, 0 } },
 };
 
 const fresh_shape *fresh_preset(const char *name)
@@ -252,12 +254,12 @@ const fresh_shape *fresh_preset(const char *name)
     return NULL;
 }
 
-/* The hidden width where none is given: four times the model's, or for gated ones 8/3 times, in
- * steps of 64. */
+/* The hidden width where none is given: four times the model's, or for gated ones, which have three
+ * matrices instead of two, Meta's two thirds of it, in steps of 64. */
 static int64_t default_ff(const fresh_shape *s)
 {
     const bool gated = strcmp(s->arch, "llama") == 0 || strncmp(s->arch, "deepseek", 8) == 0;
-    return gated ? (8 * s->d_model / 3 + 63) / 64 * 64 : 4 * s->d_model;
+    return gated ? llama_hidden_width(s->d_model, 1, 64) : 4 * s->d_model;
 }
 
 weft_status fresh_resolve(const fresh_shape *preset, const fresh_shape *over, fresh_shape *to,
@@ -286,12 +288,17 @@ weft_status fresh_resolve(const fresh_shape *preset, const fresh_shape *over, fr
         return fail_unmade(to->arch, err);
     if (strcmp(to->arch, "bahdanau") == 0 && (over->n_layer > 1 || over->n_head > 1))
         return weft_fail(err, WEFT_EINVAL, "a bahdanau has one layer and no heads");
+    if (over->positions != WEFT_POSITIONS_OF_ARCH && strcmp(to->arch, "gpt2") != 0)
+        return weft_fail(err, WEFT_EINVAL,
+                         "positions of a %.40s cannot be chosen; expected the family gpt2",
+                         to->arch);
     if (over->n_head > 0 || over->n_head_kv > 0)
         to->n_head_kv = over->n_head_kv > 0 ? over->n_head_kv : to->n_head;
     if (wider && over->d_ff == 0)
         to->d_ff = default_ff(to);
     to->tied = over->tied >= 0 ? over->tied : to->tied;
     to->eos_id = over->eos_id;
+    to->positions = over->positions;
     return to->d_model % to->n_head == 0
                ? WEFT_OK
                : weft_fail(err, WEFT_EINVAL, "%lld heads cannot divide a width of %lld",

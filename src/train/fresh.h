@@ -20,6 +20,8 @@ typedef struct fresh_shape {
     image_shape image;        /* of a model that sees */
     const char *const *label; /* [n_label] names of classes, of one that classifies */
     int64_t n_label;
+
+    weft_positions positions; /* of a gpt2; others have no choice */
 } fresh_shape;
 
 /* A shape by name, without a vocabulary: "tiny" ...; NULL: there is none. */

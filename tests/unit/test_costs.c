@@ -153,6 +153,35 @@ static void prompts_as_measured(void **state)
     close_llama(&f);
 }
 
+/* Two rows a layer and a position, of as many heads as keys have. */
+static void cache_sizes(void **state)
+{
+    (void)state;
+    static const struct {
+        const dtype *type;
+        size_t bytes; /* of 32 numbers */
+    } types[] = {
+        { &dtype_f32, 128 }, { &dtype_f16, 64 }, { &dtype_bf16, 64 }, { &dtype_q8_0, 34 }
+    };
+    for (int64_t kv = 1; kv <= 4; kv *= 2)
+        for (int i = 0; i < 4; i++) {
+            fixture_model f;
+            weft_error err = { 0 };
+            engine_plan plan;
+            engine_options o = { .kv = types[i].type, .n_thread = 1 };
+            llama_shape s = small_shape;
+            s.type = &dtype_f32;
+            s.d_model = 128; /* heads of 32 */
+            s.n_head_kv = kv;
+            open_llama(&f, s);
+            assert_int_equal(engine_resolve(&f.model, &o, &err), WEFT_OK);
+            assert_int_equal(engine_predict(&f.model, &o, false, &plan, &err), WEFT_OK);
+            assert_int_equal(plan.position, L * 2 * kv * (int64_t)types[i].bytes);
+            assert_int_equal(plan.kv, plan.position * PAGE_ROWS * (size_t)plan.n_page);
+            close_llama(&f);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +190,7 @@ int main(void)
              tokens_as_measured),
         TEST("costs: a prompt takes n d^2 for matrices and at most n^2 d for attention",
              prompts_as_measured),
+        TEST("costs: a position in the cache takes its heads' numbers in each type", cache_sizes),
     };
     return RUN(tests);
 }

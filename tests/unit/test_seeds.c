@@ -3,6 +3,7 @@
 
 #include "base/rng.h"
 #include "engine/estimate.h"
+#include "train/fresh.h"
 
 #include <math.h>
 
@@ -88,6 +89,27 @@ static void feed_forward_of_gpt2(void **state)
     assert_int_equal(c[PART_FEED_FORWARD].n_parameter, 12 * (8 * D * D + biases + norm));
     assert_int_equal(8 * D * D, 4718592);
     model_close(&m);
+}
+
+/* Those of Llama-2-7B, 3-8B and 3.2-1B; and of new models, whose steps are of 64. */
+static void hidden_widths(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arch;
+        int64_t d_model, d_ff;
+    } made[] = { { "llama", 192, 512 },       { "llama", 256, 704 }, { "llama", 4096, 10944 },
+                 { "deepseek_v3", 100, 320 }, { "gpt2", 256, 1024 }, { "t5", 100, 400 } };
+    assert_int_equal(llama_hidden_width(4096, 1, 256), 11008);
+    assert_int_equal(llama_hidden_width(4096, 1.3, 1024), 14336);
+    assert_int_equal(llama_hidden_width(2048, 1.5, 256), 8192);
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        weft_error err = { 0 };
+        fresh_shape s;
+        const fresh_shape over = { .arch = made[i].arch, .d_model = made[i].d_model, .tied = -1 };
+        assert_int_equal(fresh_resolve(NULL, &over, &s, &err), WEFT_OK);
+        assert_int_equal(s.d_ff, made[i].d_ff);
+    }
 }
 
 /* ---- positions ------------------------------------------------------------------------------- */
@@ -267,15 +289,117 @@ static void attention_permutes(void **state)
     assert_int_equal(h.mem.used, 0);
 }
 
+/* ---- a GPT with rotary positions in bf16 ------------------------------------------------------- */
+
+enum { STEPS = 40, ASKED = 24 };
+
+typedef struct run_log {
+    double first, last;
+    float logits[64]; /* of the model in memory, after the last step */
+} run_log;
+
+static void ask(weft_model *m, float *logits)
+{
+    weft_error err = { 0 };
+    int32_t ids[ASKED];
+    weft_model_info info = { .struct_size = sizeof info };
+    weft_model_get_info(m, &info);
+    assert_true(info.n_vocab <= 64);
+    for (int i = 0; i < ASKED; i++)
+        ids[i] = (int32_t)(draw(40, (uint64_t)i) % (uint32_t)info.n_vocab);
+    weft_engine *e = weft_engine_new(m, NULL, &err);
+    weft_session *s = e ? weft_session_new(e, &err) : NULL;
+    if (!s || weft_session_eval(s, ids, ASKED, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    memcpy(logits, weft_session_logits(s), (size_t)info.n_vocab * sizeof *logits);
+    weft_session_free(s);
+    weft_engine_free(e);
+}
+
+static bool keep_log(void *ud, const weft_train_progress *p, weft_model *m)
+{
+    run_log *l = ud;
+    if (p->step == 1)
+        l->first = p->loss;
+    l->last = p->loss;
+    if (p->step == STEPS)
+        ask(m, l->logits);
+    return true;
+}
+
+/* What `weft train --arch gpt2 --positions rope --bf16` makes. */
+static void gpt_with_rope_in_bf16(void **state)
+{
+    (void)state;
+    char words[4000];
+    for (size_t i = 0; i < sizeof words; i++)
+        words[i] = (char)('a' + (i * i + i / 7) % 11);
+    const char *text = temp_file("words.txt", words, sizeof words), *out = temp_path("rope");
+    run_log log = { 0 };
+    float logits[64] = { 0 };
+    weft_error err = { 0 };
+    weft_train_options o;
+    weft_train_defaults(&o, sizeof o);
+    o.out = out;
+    o.data = &text;
+    o.n_data = 1;
+    o.characters = true;
+    o.arch = "gpt2";
+    o.positions = WEFT_POSITIONS_ROTARY;
+    o.bf16 = true;
+    o.n_layer = 2;
+    o.d_model = 32;
+    o.n_head = 2;
+    o.n_ctx = 32;
+    o.n_sample = 8;
+    o.n_step = STEPS;
+    o.lr = 1e-2;
+    o.threads = 1;
+    o.progress = keep_log;
+    o.progress_ud = &log;
+    if (weft_train(&o, NULL, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    print_message("loss %.3f after one step, %.3f after %d\n", log.first, log.last, STEPS);
+    assert_true(log.first > 2 && log.last < 0.7 * log.first);
+
+    weft_model *m = weft_model_open(out, NULL, &err);
+    assert_non_null(m);
+    weft_model_info info = { .struct_size = sizeof info };
+    weft_tensor_info t = { .struct_size = sizeof t };
+    weft_model_get_info(m, &info);
+    assert_string_equal(info.architecture, "gpt2");
+    for (int64_t i = 0; i < info.n_tensor; i++) { /* fused c_attn, and no table of positions */
+        assert_int_equal(weft_model_get_tensor(m, i, &t), WEFT_OK);
+        assert_null(strstr(t.name, "position_embd"));
+        if (strstr(t.name, "attn_qkv.weight"))
+            assert_true(t.shape[0] == 3 * 32 && t.shape[1] == 32);
+    }
+    ask(m, logits);
+    /* the file has the weights in f32; what was trained rounds them to bf16 for products */
+    const double off = assert_close("logits", logits, log.logits, info.n_vocab, 0.02);
+    print_message("logits of the file are within %.1e of those in memory\n", off);
+    assert_true(off > 0);
+    weft_model_close(m);
+
+    o.arch = "llama";
+    o.out = temp_path("llama");
+    assert_int_equal(weft_train(&o, NULL, &err), WEFT_EINVAL);
+    assert_non_null(strstr(err.message, "positions of a llama cannot be chosen"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("seeds: \"The cat sat on\" is 464, 3797, 3332, 319", the_cat_sat_on),
         TEST("seeds: the slice of GPT-2's vocabulary has the ids of all of it", slice_is_gpt2s),
         TEST("seeds: a feed forward of width 768 has 4.7 million weights", feed_forward_of_gpt2),
+        TEST("seeds: hidden widths are 11008, 14336 and 8192; new models get theirs the same way",
+             hidden_widths),
         TEST("seeds: sines of a later position are linear in those of an earlier one",
              sines_are_linear),
         TEST("seeds: scores over sqrt d have variance 1", scores_have_variance_1),
+        TEST("seeds: a GPT with rotary positions trains in bf16, and its file is what was trained",
+             gpt_with_rope_in_bf16),
         TEST("seeds: attention without positions does not know the order", attention_permutes),
     };
     return RUN(tests);

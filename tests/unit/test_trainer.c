@@ -46,8 +46,12 @@ static void schedules_equal_transformers(void **state)
 
 /* ---- new models ------------------------------------------------------------------------------ */
 
-static const fresh_shape small_gpt2 = { "gpt2", 2, 32, 4, 4, 64, 16, 60, -1, -1, { 0 }, NULL, 0 };
-static const fresh_shape small_llama = { "llama", 3, 32, 4, 2, 48, 16, 60, 1, 2, { 0 }, NULL, 0 };
+static const fresh_shape small_gpt2 = {
+    "gpt2", 2, 32, 4, 4, 64, 16, 60, -1, -1, { 0 }, NULL, 0, 0
+};
+static const fresh_shape small_llama = {
+    "llama", 3, 32, 4, 2, 48, 16, 60, 1, 2, { 0 }, NULL, 0, 0
+};
 
 static weft_status write_shape(const fresh_shape *s, const char *path, uint64_t seed, host *h,
                                weft_error *err)
@@ -111,7 +115,7 @@ static void begins_as_published(void **state)
     model m;
     weft_error err = { 0 };
     host_plain(&h);
-    const fresh_shape s = { "gpt2", 4, 128, 4, 4, 512, 64, 300, -1, -1, { 0 }, NULL, 0 };
+    const fresh_shape s = { "gpt2", 4, 128, 4, 4, 512, 64, 300, -1, -1, { 0 }, NULL, 0, 0 };
     const char *path = fresh_model(&s, "published", 1);
     if (model_open(&m, path, WEFT_LOAD_COPY, &h, &err) != WEFT_OK)
         fail_msg("%s", err.message);
