@@ -927,9 +927,9 @@ static void nmt_code_points(void **state)
         const size_t n = utf8_encode(c, text + 1);
         text[1 + n] = '>';
         weft_tokens *k = encode(t, text, n + 2, false, false);
-        if (k->n != (want == DROPPED ? 1 : 3) || k->ids[k->n / 2] != want)
-            fail_msg("U+%04X: %lld tokens, %d in the middle; expected %d", (unsigned)c,
-                     (long long)k->n, (int)k->ids[k->n / 2], want);
+        assert_that(k->n == (want == DROPPED ? 1 : 3) && k->ids[k->n / 2] == want,
+                    "U+%04X: %lld tokens, %d in the middle; expected %d", (unsigned)c,
+                    (long long)k->n, (int)k->ids[k->n / 2], want);
         weft_tokens_free(k);
     }
     weft_tokenizer_free(t);
