@@ -34,7 +34,7 @@ static weft_engine *engines[2], *engine; /* cache for three pages, and for six; 
 static weft_engine *other;               /* has the session that results are compared with */
 static weft_session *fresh;
 static weft_sampler *sampler;
-static char saved[64];
+static char saved[512];
 
 static void must(bool holds, const char *what, const weft_error *err)
 {
@@ -62,7 +62,7 @@ static weft_engine *new_engine(int n_session, int n_batch, int64_t n_cache)
 static void open_model(void)
 {
     weft_error err = { 0 };
-    char path[64];
+    char path[512];
     const llama_shape shape = { .type = &dtype_real,
                                 .n_layer = 1,
                                 .d_model = 4,
@@ -73,8 +73,10 @@ static void open_model(void)
                                 .n_ctx = N_CTX };
     setenv("WEFT_ISA", "scalar", 1); /* the least work for rows of four numbers */
     bytes b = gguf_llama(&shape);
-    snprintf(path, sizeof path, "/tmp/weft-fuzz-api-%ld.gguf", (long)getpid());
-    snprintf(saved, sizeof saved, "/tmp/weft-fuzz-api-%ld.session", (long)getpid());
+    const char *directory = getenv("TMPDIR");
+    directory = directory ? directory : "/tmp";
+    snprintf(path, sizeof path, "%s/weft-fuzz-api-%ld.gguf", directory, (long)getpid());
+    snprintf(saved, sizeof saved, "%s/weft-fuzz-api-%ld.session", directory, (long)getpid());
     FILE *f = fopen(path, "wb");
     must(f && fwrite(b.at, 1, b.n, f) == b.n && fclose(f) == 0, "no file", &err);
     const weft_model_options o = { .struct_size = sizeof o, .ram_max = 64 << 20 };

@@ -320,6 +320,7 @@ void assert_linear(const char *name, size_t at_n, size_t at_2n, size_t at_4n)
 {
     count_assertion();
     const size_t rounding = 8 << 10;
+    count_assertion();
     print_message("%-58s %9zu %9zu %9zu bytes\n", name, at_n, at_2n, at_4n);
     if (at_2n < at_n || at_4n < at_2n || at_4n - at_2n > 2 * (at_2n - at_n) + rounding)
         fail_msg("%s: %zu, %zu and %zu bytes at n, 2 n and 4 n are not linear", name, at_n, at_2n,

@@ -317,8 +317,7 @@ static void words(void **state)
         fail_msg("%s", o.lacks ? o.lacks : o.err.message);
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         const meta *m = container_meta(&c, want[i].key);
-        if (!m || m->integer != want[i].id)
-            fail_msg("%s is not %d", want[i].key, (int)want[i].id);
+        assert_that(m && m->integer == want[i].id, "%s is not %d", want[i].key, (int)want[i].id);
     }
     assert_true(container_meta(&c, KEY("normalizer.lowercase"))->flag);
     assert_false(container_meta(&c, KEY("normalizer.strip_accents"))->flag);

@@ -98,6 +98,25 @@ static void yarn_between_whole_pairs(void **state)
     }
 }
 
+/* Six old positions are less than one turn: both ends fall on pair 0, after which the change is a
+ * step, as in transformers, and not a division by zero. */
+static void yarn_as_a_step(void **state)
+{
+    (void)state;
+    const rope_spec s = { .n_rot = 8,
+                          .d_head = 8,
+                          .theta = 10000,
+                          .scaling = ROPE_YARN,
+                          .factor = 4,
+                          .old_ctx = 6,
+                          .beta_fast = 32,
+                          .beta_slow = 1 };
+    double f[4];
+    rope_frequencies(&s, f);
+    for (int k = 0; k < 4; k++)
+        assert_true(fabs(f[k] / (pow(10000, -k / 4.0) / (k == 0 ? 1 : 4)) - 1) < 1e-13);
+}
+
 /* ---- dropout --------------------------------------------------------------------------------- */
 
 enum { DROP_ROWS = 400, DROP_COLS = 250 };
@@ -178,6 +197,7 @@ int main(void)
         TEST("attention: a value that is no number stays in its page", unseen_values_do_not_matter),
         TEST("moe: of equal experts and groups the first are chosen", equal_experts_by_number),
         TEST("rope: YaRN changes frequencies between whole pairs", yarn_between_whole_pairs),
+        TEST("rope: YaRN's ends may be one pair", yarn_as_a_step),
         TEST("dropout: a share p goes, the rest grows by 1 / (1 - p), gradients too",
              dropout_formula),
         TEST("dropout: masks differ by step, block and place", dropout_masks),

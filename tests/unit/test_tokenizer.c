@@ -720,18 +720,18 @@ static void fits_when_asked(void **state)
     weft_tokenizer *t = load_json(
         "{\"truncation\":{\"direction\":\"Right\",\"max_length\":3,\"strategy\":\"LongestFirst\","
         "\"stride\":0},\"padding\":{\"strategy\":{\"Fixed\":5},\"direction\":\"Right\",\"pad_id\":"
-        "0,"
-        "\"pad_type_id\":0,\"pad_token\":\"u\",\"pad_to_multiple_of\":null},"
+        "1,"
+        "\"pad_type_id\":0,\"pad_token\":\"a\",\"pad_to_multiple_of\":null},"
         "\"pre_tokenizer\":{\"type\":\"Whitespace\"}," MODEL "}",
         &err);
     if (!t)
         fail_msg("%s", err.message);
-    weft_tokens *k = encode(t, "a a a a", 7, true, false);
+    weft_tokens *k = encode(t, "u u u u", 7, true, false);
     assert_int_equal(k->n, 4); /* never in silence */
     weft_tokens_free(k);
     const weft_encode_options fit = { .struct_size = sizeof fit, .fit = true };
-    k = weft_tokenizer_encode(t, "a a a a", 7, &fit, &err);
-    const int32_t want[] = { 1, 1, 1, 0, 0 };
+    k = weft_tokenizer_encode(t, "u u u u", 7, &fit, &err);
+    const int32_t want[] = { 0, 0, 0, 1, 1 };
     assert_int_equal(k->n, 5);
     assert_memory_equal(k->ids, want, sizeof want);
     weft_tokens_free(k);
@@ -997,6 +997,25 @@ static void odd_tokens(void **state)
                "xx.ybn't"));
 }
 
+/* A vocab.txt says nothing of decoding: it is as BERT's is. */
+static void vocabulary_of_words(void **state)
+{
+    (void)state;
+    static const char lines[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nlow\n##er\n##\n.\n";
+    static const int32_t words[] = { 4, 5, 6, 4, 7 };
+    weft_error err = { 0 };
+    size_t n;
+    weft_tokenizer *t = weft_tokenizer_load(temp_file("vocab.txt", lines, sizeof lines - 1), NULL,
+                                            &err);
+    if (!t)
+        fail_msg("%s", err.message);
+    char *text = decode(t, words, 5, true, &n);
+    assert_int_equal(n, 10);
+    assert_memory_equal(text, "lower low.", 10);
+    free(text);
+    weft_tokenizer_free(t);
+}
+
 /* Byte-level models whose bytes can, and cannot, be looked at directly. */
 static void letters_for_bytes(void **state)
 {
@@ -1077,6 +1096,7 @@ int main(void)
         TEST("tokenizer: Nmt drops and replaces the code points it should, and no other",
              nmt_code_points),
         TEST("tokenizer: decoders take tokens for what they are", odd_tokens),
+        TEST("tokenizer: tokens of a vocab.txt are put together as BERT's", vocabulary_of_words),
         TEST("tokenizer: bytes as letters", letters_for_bytes),
         TEST("tokenizer: a memory cap is kept", under_a_cap),
     };
