@@ -39,8 +39,8 @@ static void cached_is_recomputed(void **state)
             must_feed(s, ids + n, calls[i]);
             n += calls[i];
             recompute(&f.model, e->kern, NULL, 0, ids, n, want);
-            if (memcmp(s->logits, want, (size_t)f.model.n_vocab * sizeof *want) != 0)
-                fail_msg("%s: after %d tokens the cache gives other logits", decoders[k], n);
+            assert_that(memcmp(s->logits, want, (size_t)f.model.n_vocab * sizeof *want) == 0,
+                        "%s: after %d tokens the cache gives other logits", decoders[k], n);
         }
         session_free(s);
         engine_free(e);

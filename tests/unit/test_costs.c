@@ -4,9 +4,12 @@
 
 #include "engine/estimate.h"
 
+enum { D = 64, H = 4, K = 2, E = 16, F = 96, V = 61, L = 2 };
+
 /* ---- kernels that count ---------------------------------------------------------------------- */
 
-static double flops; /* two for each multiply-add of a product */
+/* Two for each multiply-add of a product; of those, what makes logits: V rows of D. */
+static double flops, head_flops;
 
 static int64_t block_rows(int64_t N, int64_t block0, int64_t block1)
 {
@@ -18,7 +21,9 @@ static void counted_product(real *y, int64_t y_stride, bool add, const real *a, 
                             int64_t J, const row_set *w, bool across, int64_t block0,
                             int64_t block1, int64_t c0, int64_t c1)
 {
-    flops += 2.0 * (double)(block_rows(N, block0, block1) * J * (c1 - c0));
+    const double these = 2.0 * (double)(block_rows(N, block0, block1) * J * (c1 - c0));
+    flops += these;
+    head_flops += across && J == D && c1 == V ? these : 0;
     kernels_scalar.product(y, y_stride, add, a, N, J, w, across, block0, block1, c0, c1);
 }
 
@@ -30,8 +35,6 @@ static kernels counting(void)
 }
 
 /* ---- the formulas ---------------------------------------------------------------------------- */
-
-enum { D = 64, H = 4, K = 2, E = 16, F = 96, V = 61, L = 2 };
 
 static const int64_t lengths[] = { 40, 130, 320 };
 #define N_LENGTH (int)(sizeof lengths / sizeof *lengths)
@@ -139,8 +142,9 @@ static void prompts_as_measured(void **state)
         engine *e = make_engine(&f, (engine_options){ .n_thread = 1, .n_batch = 320 });
         session *s = make_session(e);
         e->run.kern = &k;
-        flops = 0;
+        flops = head_flops = 0;
         must_feed(s, ids, lengths[i]);
+        assert_true(head_flops == 2 * V * D); /* only the last row is projected */
         const double matrices = n * L * 2 * (attention_weights + forward_weights) + 2 * V * D;
         const double all_keys = L * 4 * n * n * H * E, attention = flops - matrices;
         print_message("a prompt of %.0f: %.3g flops in matrices, %.3g in attention, which is %.2f "

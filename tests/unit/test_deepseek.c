@@ -116,41 +116,6 @@ static void cache_holds_latents(void **state)
     close_llama(&f);
 }
 
-/* One token after the other through the cache gives the bits of one forward that has none. */
-static void cached_is_recomputed(void **state)
-{
-    (void)state;
-    static const char *const goldens[] = { "deepseek-v2-lite", "deepseek-v2", "deepseek-v3",
-                                           "deepseek-v3-dense" };
-    for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
-        char path[128];
-        fixture_model f;
-        text t;
-        weft_error err = { 0 };
-        snprintf(path, sizeof path, "golden/%s", goldens[i]);
-        host_plain(&f.host);
-        if (model_open(&f.model, fixture(path), WEFT_LOAD_COPY, &f.host, &err) != WEFT_OK)
-            fail_msg("%s", err.message);
-        const int64_t V = f.model.n_vocab;
-        real *want = logits_of(&f.model, false);
-        engine *e = make_engine(&f, (engine_options){ .n_thread = 2, .kv = &dtype_f32 });
-        session *s = make_session(e);
-        text_init(&t, V);
-        for (int k = 0; k < T; k++) {
-            must_feed(s, &t.row[k].id, 1);
-            assert_memory_equal(s->logits, want + k * V, (size_t)V * sizeof *want);
-        }
-        assert_int_equal(session_rewind(s, 7, &err), WEFT_OK);
-        for (int k = 7; k < T; k++)
-            must_feed(s, &t.row[k].id, 1);
-        assert_memory_equal(s->logits, want + (T - 1) * V, (size_t)V * sizeof *want);
-        session_free(s);
-        engine_free(e);
-        free(want);
-        close_llama(&f);
-    }
-}
-
 /* ---- what is read ---------------------------------------------------------------------------- */
 
 static void add_read(void *ud, const run *r, const node *n)
@@ -556,7 +521,6 @@ int main(void)
         TEST("deepseek: absorbed equals naive within 1e-5", absorbed_is_naive),
         TEST("deepseek: the cache holds a latent and a rotary key, and nothing else",
              cache_holds_latents),
-        TEST("deepseek: cached equals recomputed, bit by bit", cached_is_recomputed),
         TEST("deepseek: chosen experts are read, and count in estimates", chosen_experts_are_read),
         TEST("deepseek: experts of every kind of weights multiply", experts_may_be_quantised),
         TEST("deepseek: keys and values in one tensor of GGUF or in two are one model",
