@@ -575,8 +575,8 @@ typedef struct weft_image {
 
 /* Reads a PNG or a JPEG, from a file or from memory, and does with it what the
  * preprocessor_config.json beside the model says (or its config.json, where that has image_mean), as
- * transformers would: resize, crop, rescale, normalise. NULL with err filled on failure; weft_build_parts tells whether this build knows png
- * and jpeg. Free it before the model. */
+ * transformers would: resize, crop, rescale, normalise. NULL with err filled on failure;
+ * weft_build_parts tells whether this build knows png and jpeg. Free it before the model. */
 WEFT_API weft_image *weft_image_open(weft_model *model, const char *path, weft_error *err);
 WEFT_API weft_image *weft_image_decode(weft_model *model, const void *data, size_t size,
                                        weft_error *err);
