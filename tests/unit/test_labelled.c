@@ -336,6 +336,35 @@ static void faults_everywhere(void **state)
     }
 }
 
+/* The tree of a line counts, with fields that nobody asks for too. */
+static void trees_are_counted(void **state)
+{
+    (void)state;
+    enum { NUMBERS = 50000 };
+    char *text = malloc(2 * NUMBERS + 100), *at = text;
+    at += sprintf(at, "{\"text\":\"a\",\"label\":1,\"more\":[1");
+    for (int i = 1; i < NUMBERS; i++)
+        at += sprintf(at, ",1");
+    sprintf(at, "]}\n{\"text\":\"b\",\"label\":2}\n");
+    const char *path = temp_file("tree.jsonl", text, strlen(text));
+    free(text);
+    for (int most = 1; most <= 8; most += 7) { /* MiB */
+        columns c;
+        label_set l;
+        host h;
+        weft_error err = { 0 };
+        host_plain(&h);
+        h.mem.cap = (size_t)most << 20;
+        assert_int_equal(columns_parse(&c, NULL, &err), WEFT_OK);
+        const weft_status status = labels_list(&l, &path, 1, DATA_BY_NAME, &c, WEFT_LOAD_COPY, &h,
+                                               &err);
+        assert_int_equal(status, most == 1 ? WEFT_ELIMIT : WEFT_OK);
+        if (status == WEFT_OK)
+            labels_free(&l);
+        assert_int_equal(h.mem.used, 0);
+    }
+}
+
 /* Tables have labels by their names; JSONL has them where its first line has. */
 static void where_labels_are(void **state)
 {
@@ -381,6 +410,7 @@ int main(void)
         TEST("labelled: names are found whole, and numbers where there are none", names),
         TEST("labelled: where there are labels is seen", where_labels_are),
         TEST("labelled: there are so many columns at most", many_columns),
+        TEST("labelled: the tree of a line counts as memory", trees_are_counted),
         TEST("labelled: faults of memory and files leave nothing behind", faults_everywhere),
     };
     return RUN(tests);

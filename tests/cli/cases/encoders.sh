@@ -44,6 +44,13 @@ try "$WEFT" embed
 try "$WEFT" embed bert
 try "$WEFT" embed bert "the bread" -f lines.txt
 try "$WEFT" embed bert -f nothing.txt
+
+# A tokenizer that makes sixteen letters of each, seven times.
+cp -r bert bomb
+sixteen='{"type":"Replace","pattern":{"String":"a"},"content":"aaaaaaaaaaaaaaaa"}'
+sed "s|\"normalizer\": *{[^}]*}|\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[$sixteen,$sixteen,$sixteen,$sixteen,$sixteen,$sixteen,$sixteen]}|" \
+    tokenizer.json >bomb/tokenizer.json
+try "$WEFT" embed bomb "a"
 try "$WEFT" classify bert-classify -f pairs.txt --pairs --truncate
 try "$WEFT" embed bert "the the the the the the the the the the the the the the the the the the the the the the the the the the the the"
 "$WEFT" embed bert --truncate "the the the the the the the the the the the the the the the the the the the the the the the the the the the the" --json | cut -c1-25

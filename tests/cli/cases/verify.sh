@@ -15,6 +15,15 @@ try differ --json
 try differ --tolerance 100
 try "$WEFT" verify "$GOLDEN/llama-gqa" "$GOLDEN/gpt2"
 
+# A tokenizer that only one of them has.
+printf 'the bread is warm and the tea is hot\n' >corpus.txt
+"$WEFT" train-tokenizer corpus.txt --model characters -o tokenizer.json >/dev/null
+mkdir with
+cp "$GOLDEN/llama-gqa/config.json" "$GOLDEN/llama-gqa/model.safetensors" tokenizer.json with/
+"$WEFT" verify with "$GOLDEN/llama-gqa" -p "the tea" | head -n 1
+"$WEFT" verify "$GOLDEN/llama-gqa" with -p "the tea" | head -n 1
+"$WEFT" verify with with -p "the tea" | head -n 1
+
 # Wrong usage and files.
 try "$WEFT" verify
 try "$WEFT" verify "$GOLDEN/llama-gqa"
