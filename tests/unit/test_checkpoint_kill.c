@@ -241,12 +241,12 @@ static void killed_at_any_time(void **state)
     (void)state;
     const uint64_t *expected = never_killed();
     const char *root = temp_path("any");
-    const int64_t whole = time_of_run(root);
+    int64_t whole = time_of_run(root);
     assert_int_equal(inspect(root, expected), N_STEP);
     assert_int_equal(remove_all(root), 0);
     const int wanted = quick() ? 30 : 300;
-    int n_kill = 0, n_end = 0, n_part = 0;
-    for (uint64_t i = 0; n_kill < wanted; i++) {
+    int n_kill = 0, n_end = 0, n_part = 0, n_idle = 0;
+    for (uint64_t i = 0; n_kill < wanted || n_end == 0; i++) {
         const int64_t before = shared()->step = inspect(root, expected);
         const pid_t child = fork();
         if (child == 0)
@@ -263,6 +263,11 @@ static void killed_at_any_time(void **state)
                      (long long)step);
         n_kill += WIFSIGNALED(status);
         n_part += WIFSIGNALED(status) && step > before;
+        n_idle = step > before ? 0 : n_idle + 1;
+        if (n_idle == 40) { /* the machine has become slower than it was */
+            whole *= 2;
+            n_idle = 0;
+        }
         if (step == N_STEP) {
             n_end++;
             assert_int_equal(remove_all(root), 0);
@@ -270,7 +275,7 @@ static void killed_at_any_time(void **state)
     }
     print_message("%d processes killed, %d of them after a checkpoint; %d runs reached the end\n",
                   n_kill, n_part, n_end);
-    assert_true(n_end > 0);
+    assert_true(n_part > 0);
 }
 
 /* ---- at every edge of a system call ---------------------------------------------------------- */
