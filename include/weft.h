@@ -593,6 +593,21 @@ typedef struct weft_score {
 WEFT_API weft_status weft_image_score(weft_model *model, const char *const *data, int n_data,
                                       int threads, weft_score *score, weft_error *err);
 
+/* ---- kernel regression: where attention came from --------------------------------------------- */
+
+typedef enum weft_kernel {
+    WEFT_KERNEL_GAUSSIAN,     /* K(t) = e^(-t/2),  t = |q - k|^2 / width^2 */
+    WEFT_KERNEL_BOXCAR,       /* 1 where t <= 1 */
+    WEFT_KERNEL_EPANECHNIKOV, /* max(0, 1 - t) */
+} weft_kernel;
+
+/* Nadaraya and Watson, 1964: for each query the mean of the values, weighted by how near their keys
+ * are: out[i] = sum_j K(t_ij) values[j] / sum_j K(t_ij). A query that no key is near enough to gets 0.
+ * queries, out: [n_query]; keys, values: [n_key]. */
+WEFT_API weft_status weft_kernel_pool(weft_kernel kernel, double width, const float *queries,
+                                      int64_t n_query, const float *keys, const float *values,
+                                      int64_t n_key, float *out, weft_error *err);
+
 /* ---- session: one timeline of tokens --------------------------------------------------------- */
 
 /* Sessions of one engine share the pages of its cache: a fork takes none until it goes its own way,

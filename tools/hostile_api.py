@@ -76,7 +76,8 @@ MODES = {
     "weft_image_decode.size": ("R-", BUFFER), "weft_image_score.n_data": ("R-", BUFFER),
     "weft_session_logprobs.n": ("R-", BUFFER), "weft_sampler_break.n": ("R-", BUFFER), "weft_stop_new.n": ("R-", BUFFER),
     "weft_stop_push.length": ("A-", BUFFER), "weft_evaluate.n_document": ("R-", BUFFER), "weft_document.n": ("R-", BUFFER),
-    "weft_train_options.n_data": ("R-", BUFFER),
+    "weft_train_options.n_data": ("R-", BUFFER), "weft_kernel_pool.n_query": ("R-", BUFFER),
+    "weft_kernel_pool.n_key": ("R-", BUFFER),
     # sizes of buffers of which no more is written than there is to write
     "weft_model_piece.size": "AA", "weft_tokenizer_piece.size": "AA",
     "weft_tokenizer_encode.length": "AR",  # 2^30 bytes and more, before they are read
@@ -144,7 +145,10 @@ VALID = {
     "weft_evaluate.n_document": "1", "weft_train_defaults.struct_size": "sizeof(weft_train_options)",
     "weft_data_show.sample": "0", "weft_data_show.fn": "show_token", "weft_data_save.path": "f->ids_file",
     "weft_report.run": "f->run", "weft_report.to": "f->page", "weft_engine_trace.fn": "see_tensor",
-    "weft_encoder_trace.fn": "see_tensor",
+    "weft_encoder_trace.fn": "see_tensor", "weft_kernel_pool.kernel": "WEFT_KERNEL_GAUSSIAN",
+    "weft_kernel_pool.width": "1.0", "weft_kernel_pool.queries": "f->logits", "weft_kernel_pool.n_query": "2",
+    "weft_kernel_pool.keys": "f->logits", "weft_kernel_pool.values": "f->logits", "weft_kernel_pool.n_key": "2",
+    "weft_kernel_pool.out": "f->again",
 }
 BY_NAME = {"ids": "f->ids", "n": "3", "id": "1", "i": "0", "bytes": "f->bytes", "size": "sizeof f->bytes",
            "length": "&f->size", "out_length": "&f->size", "seed": "7", "threads": "1", "ud": "f", "err": "t.e"}

@@ -41,4 +41,11 @@ alike() { "$examples/embed" "$reader" "abc" "abc" "Hello, you" >"$work/alike" &&
 check "examples: embed finds a sentence like itself, and unlike another" alike
 unlike() { ! "$examples/embed" "$model" "a" "b" 2>"$work/err" && grep -q 'does not read them as wholes' "$work/err"; }
 check "examples: embed refuses a model that goes on with texts" unlike
+
+# The estimate stays within 0.7 of the curve, whose noise is about 0.5.
+near() { "$examples/kernel" "$1" >"$work/kernel" && grep -q "^$1 kernel of width [0-9.]*, error" "$work/kernel" &&
+    awk '/curve/ { n++; d = $2 - $4; bad += d > 0.7 || d < -0.7 } END { exit n != 11 || bad }' "$work/kernel"; }
+for kernel in gaussian boxcar epanechnikov; do
+    check "examples: kernel finds a curve with a $kernel" near $kernel
+done
 exit $n_failed

@@ -257,6 +257,39 @@ static void scores_have_variance_1(void **state)
                 10); /* 16: it is not the softmax or the trace that makes it 1 */
 }
 
+/* What a caller of the library gets is the formula, for more queries than are pooled at once. */
+static void kernels_for_callers(void **state)
+{
+    (void)state;
+    enum { N = 1500, M = 9 };
+    static const float keys[M] = { 0, 1, 2, 3, 5, 8, 13, 21, 34 },
+                       values[M] = { 3, -1, 4, 1, -5, 9, 2, -6, 5 };
+    static float query[N], out[N];
+    weft_error err = { 0 };
+    for (int i = 0; i < N; i++)
+        query[i] = (float)i / 30;
+    for (int kind = WEFT_KERNEL_GAUSSIAN; kind <= WEFT_KERNEL_EPANECHNIKOV; kind++) {
+        const double width = 1.713; /* at which no query stands on the edge of a boxcar */
+        assert_int_equal(
+            weft_kernel_pool((weft_kernel)kind, width, query, N, keys, values, M, out, &err),
+            WEFT_OK);
+        for (int i = 0; i < N; i++) {
+            double sum = 0, top = 0;
+            for (int j = 0; j < M; j++) {
+                const double t = pow(((double)query[i] - (double)keys[j]) / width, 2);
+                const double near = kind == WEFT_KERNEL_GAUSSIAN ? exp(-t / 2)
+                                    : kind == WEFT_KERNEL_BOXCAR ? (t <= 1)
+                                                                 : fmax(0, 1 - t);
+                sum += near;
+                top += near * (double)values[j];
+            }
+            assert_true(fabs((double)out[i] - (sum > 0 ? top / sum : 0)) < 2e-4);
+        }
+    }
+    assert_int_equal(weft_kernel_pool(WEFT_KERNEL_BOXCAR, 0, query, 1, keys, values, M, out, &err),
+                     WEFT_EINVAL);
+}
+
 /* Without positions, rows in another order give the same rows in that order. */
 static void attention_permutes(void **state)
 {
@@ -400,6 +433,7 @@ int main(void)
         TEST("seeds: scores over sqrt d have variance 1", scores_have_variance_1),
         TEST("seeds: a GPT with rotary positions trains in bf16, and its file is what was trained",
              gpt_with_rope_in_bf16),
+        TEST("seeds: Nadaraya-Watson pooling is there for callers", kernels_for_callers),
         TEST("seeds: attention without positions does not know the order", attention_permutes),
     };
     return RUN(tests);
