@@ -116,10 +116,12 @@ static void fit_line(const job *j)
     printf(json ? "{\"ms_at_0\":%.4f,\"us_per_position\":%.5f,\"r2\":%.5f}\n"
                 : "a straight line: %.3f ms + %.4f us a position, R2 %.4f\n",
            1e3 * (y - slope * x), 1e6 * slope, r2);
+    weft_error err = { WEFT_OK, "" };
     if (!(r2 >= least_r2))
-        bench_check(WEFT_ENUMERIC,
-                    &(weft_error){ WEFT_ENUMERIC,
-                                   "time is no straight line in the length of the context" });
+        weft_fail(&err, WEFT_ENUMERIC,
+                  "time is not linear in the length of the context: R2 %.4f, expected %.4f or more",
+                  r2, least_r2);
+    bench_check(err.code, &err);
 }
 
 static void report_memory(const engine_plan *plan, size_t taken)

@@ -54,7 +54,7 @@ set_source_files_properties(${parsers} PROPERTIES COMPILE_FLAGS "${careful}")
 if(WEFT_FUZZ)
   file(GLOB kernels CONFIGURE_DEPENDS src/kernels/*.c src/ops/*.c)
   set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS -O2 -fno-sanitize=fuzzer-no-link)
-  # Sanitizers take a minute for the vectors of each table; the tests under ASan have them.
+  # With sanitizers clang needs most of a minute to compile each of these; the ASan build tests them.
   file(GLOB vectors CONFIGURE_DEPENDS src/kernels/avx*.c)
   set_property(SOURCE ${vectors} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=all)
 endif()

@@ -68,8 +68,8 @@ weft_status weft_kernel_pool(weft_kernel kernel, double width, const float *quer
     if (!queries || !keys || !values || !out || n_query < 1 || n_key < 1)
         return weft_fail(
             err, WEFT_EINVAL,
-            "%lld queries and %lld keys; expected one of each or more, with values and "
-            "a place for what comes out",
+            "%lld queries and %lld keys; expected at least one of each, and queries, keys, values "
+            "and out that are not NULL",
             (long long)n_query, (long long)n_key);
     regression g = { .kind = (kernel_kind)kernel,
                      .key = column(keys, n_key),

@@ -74,7 +74,8 @@ fuzz() { # TARGET LIMIT-OPTION LEAST-INPUTS
     before=$(find "$findings" -name "$1-*" | wc -l)
     passed=1
     "$FUZZ/tests/fuzz/fuzz_$1" "$2" -max_len="$(longest "$1")" -dict="$(dictionary "$1")" \
-        -use_value_profile="$(profile "$1")" -timeout="${PATIENCE:-20}" -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$findings/$1-" \
+        -use_value_profile="$(profile "$1")" -timeout="${PATIENCE:-20}" -rss_limit_mb=2048 -print_final_stats=1 \
+        -artifact_prefix="$findings/$1-" \
         "$inputs" "tests/fuzz/corpus/$1" >"$log" 2>&1 || passed=0
     found=$(($(find "$findings" -name "$1-*" | wc -l) - before))
     count=$(stat_of number_of_executed_units "$log")

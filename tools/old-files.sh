@@ -1,6 +1,7 @@
 #!/bin/sh
-# old-files.sh WEFT - writes tests/golden/old/VERSION: one small file of each kind that weft writes and reads again. Run it
-# when a format's version is raised, before the change; tests/cli/cases/old-files.sh opens all of them for ever.
+# old-files.sh WEFT - writes tests/golden/old/VERSION: one small file of each kind that weft writes and reads again, and the
+# options of its two runs, which resume with them. Run it for each release; tests/cli/cases/old-files.sh opens what every
+# version wrote.
 set -eu
 cd "$(dirname "$0")/.."
 case $1 in
@@ -20,11 +21,13 @@ while [ $i -lt 40 ]; do
     echo "the shuttle goes through the warp, and weft number $i follows it"
     i=$((i + 1))
 done >text.txt
-common="--layers 1 --heads 2 -b 8 --sample 4 --save-every 0 --eval-every 50 --keep 1 -t 1 --characters --lr 1e-2"
-# shellcheck disable=SC2086
-"$weft" train --data text.txt --out run --arch gpt2 --width 32 -c 48 -n 150 $common
-# shellcheck disable=SC2086
-"$weft" train --data text.txt --out spans --arch t5 --width 16 --hidden 16 -c 32 -n 50 $common
+common="--data text.txt --layers 1 --heads 2 -b 8 --sample 4 --save-every 0 --eval-every 50 --keep 1 -t 1 --characters --lr 1e-2"
+echo "$common --arch gpt2 --width 32 -c 48" >run.options
+echo "$common --arch t5 --width 16 --hidden 16 -c 32" >spans.options
+# shellcheck disable=SC2046
+"$weft" train $(cat run.options) --out run -n 150
+# shellcheck disable=SC2046
+"$weft" train $(cat spans.options) --out spans -n 50
 "$weft" train --data text.txt --tokenizer run/tokenizer.json --save-ids ids.weft
 "$weft" train-tokenizer text.txt --vocab-size 300 -o tokenizer.json
 "$weft" convert run model.gguf

@@ -66,7 +66,7 @@ check "embed: a text that is too long fails" sh -c "! '$bench/embed' '$source/te
 check "context: runs" "$bench/context" "$model" --smoke --longest 64 --generate 2 --r2 0
 check "context: prints JSON" objects "$bench/context" "$model" --smoke --longest 64 --generate 2 --r2 0 --json
 check "context: a line that is not straight enough fails" sh -c "
-    '$bench/context' '$model' --smoke --longest 64 --generate 2 --r2 1.1 2>&1 >/dev/null | grep 'no straight line'"
+    '$bench/context' '$model' --smoke --longest 64 --generate 2 --r2 1.1 2>&1 >/dev/null | grep 'not linear in the length'"
 check "context: a type that is not cached in is refused" refused "does not cache in" \
     "$bench/context" "$model" --kv q4_9
 check "heads: runs" "$bench/heads" --heads 4 --d-head 8 --layers 1 --longest 64 --generate 2

@@ -1,3 +1,4 @@
+#define SET_UP
 #include "op_bench.h"
 
 const kernels *kern;

@@ -318,7 +318,6 @@ double assert_close(const char *name, const real *a, const real *b, int64_t n, d
 
 void assert_linear(const char *name, size_t at_n, size_t at_2n, size_t at_4n)
 {
-    count_assertion();
     const size_t rounding = 8 << 10;
     count_assertion();
     print_message("%-58s %9zu %9zu %9zu bytes\n", name, at_n, at_2n, at_4n);

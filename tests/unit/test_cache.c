@@ -53,7 +53,8 @@ static void cached_is_recomputed(void **state)
 enum { ROWS = 150, V = 61 };
 
 /* How near a format keeps a number: half its last digit is `own` of itself, and half a step of q8_0
- * is `block` of the largest of the 32 that share a scale (which is an f16). Attention's outputs and the logits are bounded by what was measured, doubled. */
+ * is `block` of the largest of the 32 that share a scale (which is an f16). The bounds of attention's
+ * outputs and of the logits are twice what was measured. */
 typedef struct nearness {
     const dtype *type;
     double own, block;     /* of what is stored */

@@ -84,10 +84,10 @@ static void check_linear(bench *b, const dtype *type, int64_t N, int64_t I, int6
             }
             const long double e = fabsl(row(y, i)[o] - sum);
             const bool i8 = type->quants && !EXACT;
-            if (!(e <= 4 * sqrtl((long double)I) * eps * size +
-                           (i8 ? i8_bound(row(x, i), decoded, I) : 0)))
-                fail_msg("linear %s [%lld, %lld] x [%lld]: off by %Lg", type->name, (long long)O,
-                         (long long)I, (long long)N, e);
+            const long double bound = 4 * sqrtl((long double)I) * eps * size +
+                                      (i8 ? i8_bound(row(x, i), decoded, I) : 0);
+            assert_that(e <= bound, "linear %s [%lld, %lld] x [%lld]: off by %Lg", type->name,
+                        (long long)O, (long long)I, (long long)N, e);
         }
     }
     free(decoded);

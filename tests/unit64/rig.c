@@ -1,3 +1,4 @@
+#define SET_UP
 #include "rig.h"
 
 #define STEP 1e-5
@@ -239,4 +240,28 @@ bool check_cases(const rig_size *size, const grad_case *cases, size_t n)
         right = right && worst <= TOLERANCE;
     }
     return right;
+}
+
+/* Split by output, never by reduction. */
+static void same_gradients(const rig *a, const rig *b)
+{
+    for (int l = 0; a->leaf[l]; l++) {
+        count_assertion();
+        assert_memory_equal(a->leaf[l]->grad, b->leaf[l]->grad,
+                            (size_t)numbers(a->leaf[l]) * sizeof(real));
+    }
+}
+
+void check_threads(const rig_size *size, const grad_case *cases, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        rig one, many;
+        rig_case(&one, size, 1, cases[i].build, false);
+        for (int threads = 2; threads <= 4; threads *= 2) {
+            rig_case(&many, size, threads, cases[i].build, false);
+            same_gradients(&one, &many);
+            rig_free(&many);
+        }
+        rig_free(&one);
+    }
 }

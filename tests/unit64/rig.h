@@ -70,6 +70,9 @@ double check_case(const rig_size *size, build_fn *build, bool break_it, int *n_c
 /* Checks all cases and prints a line for each; false if one is wrong. */
 bool check_cases(const rig_size *size, const grad_case *cases, size_t n);
 
+/* Fails unless every case has the same gradients, bit by bit, on 1, 2 and 4 threads. */
+void check_threads(const rig_size *size, const grad_case *cases, size_t n);
+
 /* Attention in all its forms, at any size: attention_cases.c. */
 build_fn build_attention, build_window, build_in_keys, build_full, build_bias, build_cross,
     build_additive;

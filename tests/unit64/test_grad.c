@@ -365,25 +365,10 @@ static void every_derivative(void **state)
     assert_true(check_cases(&size, cases, N_CASE));
 }
 
-/* Split by output, never by reduction: the same gradients on any number of threads. */
 static void threads_do_not_matter(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < N_CASE; i++) {
-        real first[MAX_LEAF][256];
-        for (int threads = 1; threads <= 4; threads *= 2) {
-            rig g;
-            rig_case(&g, &size, threads, cases[i].build, false);
-            for (int l = 0; g.leaf[l]; l++) {
-                const size_t bytes = (size_t)numbers(g.leaf[l]) * sizeof(real);
-                assert_true(bytes <= sizeof first[l]);
-                if (threads == 1)
-                    memcpy(first[l], g.leaf[l]->grad, bytes);
-                assert_memory_equal(first[l], g.leaf[l]->grad, bytes);
-            }
-            rig_free(&g);
-        }
-    }
+    check_threads(&size, cases, N_CASE);
 }
 
 /* Later writers add: a second backward onto the same gradients doubles them. */

@@ -26,16 +26,7 @@ static void every_derivative(void **state)
 static void threads_do_not_matter(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < N_CASE; i++) {
-        rig one, four;
-        rig_case(&one, &size, 1, cases[i].build, false);
-        rig_case(&four, &size, 4, cases[i].build, false);
-        for (int l = 0; one.leaf[l]; l++)
-            assert_memory_equal(one.leaf[l]->grad, four.leaf[l]->grad,
-                                (size_t)numbers(one.leaf[l]) * sizeof(real));
-        rig_free(&one);
-        rig_free(&four);
-    }
+    check_threads(&size, cases, N_CASE);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -92,7 +83,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("gradients: attention over many pages equals central differences", every_derivative),
-        TEST("gradients: attention over many pages has the same bits on 1 and 4 threads",
+        TEST("gradients: attention over many pages has the same bits on 1, 2 and 4 threads",
              threads_do_not_matter),
         TEST("memory: attention takes what is linear in rows, both directions, planned and taken",
              memory_is_linear),

@@ -12,11 +12,10 @@ for version in "$GOLDEN"/old/*; do
     done
     "$WEFT" tokenize tokenizer.json "the shuttle goes through the warp"
     "$WEFT" train --data ids.weft --format ids --tokenizer run/tokenizer.json --check-data --show 0 2>&1 | grep data
-    common="--data text.txt --layers 1 --heads 2 -b 8 --sample 4 --save-every 0 --eval-every 50 --keep 1 -t 1 --characters --lr 1e-2"
-    # shellcheck disable=SC2086
-    "$WEFT" train $common --out run --arch gpt2 --width 32 -c 48 -n 152 --resume >log 2>&1 || cat log
-    # shellcheck disable=SC2086
-    "$WEFT" train $common --out spans --arch t5 --width 16 --hidden 16 -c 32 -n 52 --resume >log 2>&1 || cat log
+    # shellcheck disable=SC2046
+    "$WEFT" train $(cat run.options) --out run -n 152 --resume >log 2>&1 || cat log
+    # shellcheck disable=SC2046
+    "$WEFT" train $(cat spans.options) --out spans -n 52 --resume >log 2>&1 || cat log
     for run in run spans; do
         tail -n 1 $run/metrics.jsonl | sed 's/{\("step":[0-9]*\),"loss":\(....\).*/'$run': \1, "loss":\2/'
         "$WEFT" report $run -o $run.html >log 2>&1 || cat log
