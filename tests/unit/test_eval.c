@@ -157,9 +157,9 @@ static void stories_nll(void **state)
     (void)state;
     json_t *root = json_load_file(asset("llama-stories260K/ref_tinystories_nll.json"), 0, NULL);
     assert_non_null(root);
-    library l = stories(60);
+    library l = stories(quick() ? 15 : 60);
     const json_t *each = json_object_get(root, "per_paragraph");
-    assert_int_equal(l.n, json_array_size(each));
+    assert_int_equal(l.n, quick() ? 15 : json_array_size(each));
     check_stories(asset("llama-stories260K"), &l, each);
     check_stories(asset("llama-stories260K/stories260K-f32.gguf"), &l, each);
     library_free(&l);
@@ -536,9 +536,9 @@ static void wide_types(void **state)
     };
     opened m;
     library l = stories(MAX_DOCUMENT);
-    open_model(&m, wide_model(&l, quick() ? 5 : 120));
+    open_model(&m, wide_model(&l, quick() ? 2 : 120));
     library held = l;
-    held.n = quick() ? 4 : 60;
+    held.n = quick() ? 2 : 60;
     compare_types(&m, &held, types, sizeof types / sizeof *types);
     library_free(&l);
     close_model(&m);
