@@ -200,7 +200,7 @@ static const struct {
     { "after restore from disk", restored },
 };
 #define N_MANNER ((int)(sizeof manner / sizeof *manner))
-#define EVERY (1 << 30) /* however many differ */
+#define EVERY    (1 << 30) /* however many differ */
 
 /* ---- answers --------------------------------------------------------------------------------- */
 

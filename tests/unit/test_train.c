@@ -442,7 +442,7 @@ static const char *sample(int i)
     return i > 0 ? fixture(golden_at[i - 1]) : fresh_llama(12, 32, 50);
 }
 #define N_SAMPLE 7
-#define N_CAUSAL 3 /* the first of them */
+#define N_CAUSAL 3                 /* the first of them */
 #define N_TABLE  (quick() ? 1 : 8) /* all: more than there are */
 
 /* What recomputation must not depend on: something that has changed since the forward. */
