@@ -274,16 +274,17 @@ static int put_piece(const char *text, size_t n, void *ud)
 static void make_config_typed(conversion *c, buffer *b)
 {
     const small_text *t = &c->text[TEXT_CONFIG];
+    weft_error why;
     json_section_begin(&c->host->mem);
     json_t *root = json_read((const uint8_t *)t->text, t->length, true, text_files[TEXT_CONFIG],
-                             c->err);
+                             &why);
     const char *key = json_object_get(root, "torch_dtype") ? "torch_dtype" : "dtype";
     if (root && (json_object_set_new(root, key, json_string(dtype_word(c->report->type))) != 0 ||
                  json_dump_callback(root, put_piece, b, JSON_INDENT(2)) != 0))
         b->failed = weft_fail(c->err, WEFT_ENOMEM, "%s: no memory to write it",
                               text_files[TEXT_CONFIG]) != WEFT_OK;
     if (!root)
-        save_fail(&c->save, WEFT_EFORMAT, "%s", c->err ? c->err->message : "");
+        save_fail(&c->save, why.code, "%s", why.message);
     json_section_end();
     buffer_text(b, "\n");
 }

@@ -302,6 +302,7 @@ static void words_are_turned(void **state)
         fail_msg("%s", err.message);
     weft_model_info info = { .struct_size = sizeof info };
     weft_model_get_info(m, &info);
+    assert_int_equal(info.n_ctx, 16);
     for (uint64_t i = 0; i < 100; i++)
         turn(e, t, info.start_id, n_word + i, &s);
     print_message("%lld words of %d to %d letters: %.1f %% right, %.2f %% of the letters; "

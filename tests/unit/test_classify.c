@@ -229,6 +229,14 @@ static void from_nothing(void **state)
     const weft_score t = must_score(o.out, data);
     assert_true(fabs(other.val_accuracy - (double)t.n_right / 64) < 1e-9);
     assert_true(fabs(other.val_loss - t.loss) < 1e-5);
+
+    /* One text is enough to validate. */
+    o.out = run_path("one");
+    o.validation_data = temp_file("one.tsv", "cad\tgood\n", 9);
+    const weft_train_info one = must_train(&o);
+    const weft_score u = must_score(o.out, o.validation_data);
+    assert_true(u.n == 1 && one.val_accuracy == (double)u.n_right);
+    assert_true(fabs(one.val_loss - u.loss) < 1e-5);
 }
 
 static void goes_on(void **state)

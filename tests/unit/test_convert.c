@@ -803,6 +803,22 @@ static void old_or_new(const char *path, const char *old, size_t n_old, weft_sta
     assert_int_equal(fclose(f), 0);
 }
 
+/* What has all its files with what is in them. */
+static void whole_directory(const char *path)
+{
+    DIR *d = opendir(temp_path("faults/whole"));
+    assert_non_null(d);
+    for (struct dirent *e; (e = readdir(d)) != NULL;) {
+        char a[2048], b[2048];
+        if (e->d_name[0] == '.')
+            continue;
+        snprintf(a, sizeof a, "%s/%s", temp_path("faults/whole"), e->d_name);
+        snprintf(b, sizeof b, "%s/%s", path, e->d_name);
+        same_file(a, b);
+    }
+    closedir(d);
+}
+
 /* One conversion in which the k-th call fails, onto a file that is there. */
 static bool fault(const char *from, const char *to, convert_options o, bool files, int64_t k,
                   bool sticky, const char *old, size_t n_old, tally *n)
@@ -823,6 +839,8 @@ static bool fault(const char *from, const char *to, convert_options o, bool file
                  (long long)memory.live, (long long)io.live);
     if (old)
         old_or_new(to, old, n_old, status, &err);
+    else if (status == WEFT_OK)
+        whole_directory(to);
     no_leftovers();
     if (chosen->calls < k)
         return false;
@@ -864,10 +882,15 @@ static void faults_everywhere(void **state)
     converted(from, gguf, (convert_options){ .target = quant_target_by_name("f16") });
     all_faults(gguf, gguf, (convert_options){ .force = true, .load = WEFT_LOAD_MAP },
                "a mapped GGUF file onto itself");
+    const convert_options directory = { .to = WEFT_FORMAT_HF, .force = true, .max_shard = 4000 };
     converted(from, temp_path("faulty.gguf"), (convert_options){ 0 });
-    all_faults(temp_path("faulty.gguf"), temp_path("faults/hf"),
-               (convert_options){ .to = WEFT_FORMAT_HF, .force = true, .max_shard = 4000 },
+    converted(temp_path("faulty.gguf"), temp_path("faults/whole"), directory);
+    all_faults(temp_path("faulty.gguf"), temp_path("faults/hf"), directory,
                "GGUF into a directory");
+    convert_options typed = directory;
+    typed.target = quant_target_by_name("f16");
+    converted(from, temp_path("faults/whole"), typed);
+    all_faults(from, temp_path("faults/hf"), typed, "a directory into another type");
 }
 
 /* A directory that did not exist is taken back when anything fails. */

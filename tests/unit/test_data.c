@@ -904,6 +904,13 @@ static void wrong_options(void **state)
     data_options o = plain;
     o.n_ctx = 0;
     assert_int_equal(try_text(&l, "a.txt", "text", 4, o), WEFT_EINVAL);
+    assert_string_equal(l.err.message, "samples of 0 rows");
+    o.n_ctx = INT32_MAX / 2 + 1;
+    assert_int_equal(try_text(&l, "a.txt", "text", 4, o), WEFT_EINVAL);
+    assert_string_equal(l.err.message, "samples of 1073741824 rows");
+    o.n_ctx = INT32_MAX / 2;
+    lesson_open(&l, "a.txt", "text", o);
+    lesson_close(&l);
     o = plain;
     o.validation = 1;
     assert_int_equal(try_text(&l, "a.txt", "text", 4, o), WEFT_EINVAL);

@@ -493,11 +493,11 @@ static void learns_shakespeare(void **state)
         o.n_head = 2;
         o.n_ctx = 32;
         o.n_sample = 8;
-        o.n_step = quick() ? 20 : 200; /* emulators need not see it learn */
+        o.n_step = quick() ? 6 : 200; /* emulators need not see it learn */
         o.lr = 5e-3;
         o.validation = 0.002;
         o.eval_every = o.save_every = 0;
-        o.threads = 2;
+        o.threads = quick() ? 1 : 2;
         o.progress = watch;
         o.progress_ud = &w;
         if (weft_train(&o, &info, &err) != WEFT_OK)

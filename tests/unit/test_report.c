@@ -189,6 +189,7 @@ static void facts(void **state)
     has(page, "<b>66.67</b><span>tokens a second, 50&nbsp;% of peak</span>"); /* 10 s and 20 s */
     has(page, "<b>30 s</b><span>of learning</span>");
     has(page, ">3.75<tspan class=\"name\"> validation</tspan>");
+    has(page, "<svg viewBox=\"0 0 1020 400\" role=\"img\" aria-label=\"");
     free(page);
 }
 

@@ -969,6 +969,7 @@ static void compiled_maps(void **state)
     assert_string_equal(mapped(&c, "", 1, true), "0:");
     for (size_t n = 0; n < 4; n++)
         assert_int_equal(charsmap_init(&c, &store, b.at, n, &err), WEFT_EFORMAT);
+    assert_non_null(strstr(err.message, "of 3 bytes that announces a trie of 0"));
     static const uint8_t odd[] = { 3, 0, 0, 0, 0, 0, 0 }, none[] = { 0, 0, 0, 0 };
     assert_int_equal(charsmap_init(&c, &store, odd, sizeof odd, &err), WEFT_EFORMAT);
     assert_int_equal(charsmap_init(&c, &store, none, sizeof none, &err), WEFT_EFORMAT);

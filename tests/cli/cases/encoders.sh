@@ -17,6 +17,7 @@ cmp together alone && wc -l <together
 "$WEFT" convert bert bert.gguf >/dev/null 2>&1 && "$WEFT" embed bert.gguf -f lines.txt | cmp - together
 try "$WEFT" fill-mask bert-fill "the [MASK] is hot" | sed "$short"
 try "$WEFT" fill-mask bert-fill "the [MASK] is [MASK]" -k 2 --json | sed "$short"
+try "$WEFT" fill-mask bert-fill "the [MASK] is [MASK]" -k 1 | sed "$short"
 try "$WEFT" classify bert-classify "the tea is hot" --top 0 | sed "$short"
 try "$WEFT" classify bert-classify -f lines.txt --json | sed "$short"
 printf 'the bread\tis hot\n' >pairs.txt

@@ -20,3 +20,14 @@ kill -INT $pid
 wait $pid
 echo "-> $?"
 sed 's/\[[0-9,]*\]/[IDS]/' out
+
+ids=$(seq 1 60 | tr '\n' ',')
+ids=$(printf "$ids%.0s" $(seq 1 500))
+"$WEFT" verify long long --ids "${ids%,}" -t 1 >out 2>err &
+pid=$!
+until grep -q '^SigCgt:.*[2367abef]$' /proc/$pid/status; do sleep 0.02; done
+sleep 0.1
+kill -INT $pid
+wait $pid
+echo "-> $?"
+cat out err
