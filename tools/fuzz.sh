@@ -6,8 +6,8 @@
 #   tools/fuzz.sh --coverage   branches of the parsers reached by all inputs and by the parser tests
 #
 # What is found is kept in build-fuzz: inputs/ grows from run to run, findings/ holds what broke. Exit status 1 on a
-# finding, on fewer inputs than asked for, or on less coverage than LEAST. JOBS sets the number of compilers (1), TARGETS
-# which targets there are, PATIENCE the seconds that an input may take (20).
+# finding, on fewer inputs than asked for, or on less coverage than LEAST. JOBS sets how many compilers, targets and tests
+# run at once (1), TARGETS which targets there are, PATIENCE the seconds that an input may take (20).
 set -eu
 cd "$(dirname "$0")/.."
 TARGETS=${TARGETS:-safetensors gguf config model regex tokenizer session manifest shard documents metrics image idx
@@ -26,6 +26,7 @@ GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_w
     formats/image formats/image_resize formats/image_recipe formats/idx formats/table train/labelled"
 SHOWN="formats/json formats/container text/text text/scratch formats/image_png formats/image_jpeg"
 LEAST=90
+JOBS=${JOBS:-1}
 FUZZ=${FUZZ_BUILD:-build-fuzz}
 COVERAGE=${COVERAGE_BUILD:-build-coverage}
 
@@ -33,7 +34,7 @@ build() { # PRESET DIRECTORY TARGET...
     preset=$1 directory=$2
     shift 2
     cmake --preset "$preset" -B "$directory" -DWEFT_WERROR=ON >/dev/null
-    cmake --build "$directory" -j "${JOBS:-1}" --target "$@" >"$directory/build.log" 2>&1 || {
+    cmake --build "$directory" -j "$JOBS" --target "$@" >"$directory/build.log" 2>&1 || {
         grep -v Building "$directory/build.log"
         exit 1
     }
@@ -88,13 +89,16 @@ fuzz() { # TARGET LIMIT-OPTION LEAST-INPUTS
     [ "${count:-0}" -ge "$3" ]
 }
 
+at_once() { # NAMES COMMAND...: the command with each name in the place of {}, JOBS at a time
+    names=$1
+    shift
+    # shellcheck disable=SC2086
+    printf '%s\n' $names | xargs -P "$JOBS" -I{} "$@" || return 1
+}
+
 fuzz_all() { # LIMIT-OPTION LEAST-INPUTS
     build fuzz "$FUZZ" fuzz_targets
-    failed=0
-    for target in $TARGETS; do
-        fuzz "$target" "$1" "$2" || failed=1
-    done
-    return $failed
+    at_once "$TARGETS" sh tools/fuzz.sh --one {} "$1" "$2"
 }
 
 coverage() {
@@ -103,15 +107,12 @@ coverage() {
     rm -rf "$COVERAGE/profiles"
     LLVM_PROFILE_FILE="$(cd "$COVERAGE" && pwd)/profiles/%p.profraw"
     export LLVM_PROFILE_FILE
+    at_once "$TARGETS" "$COVERAGE/tests/fuzz/replay_{}" {} tests/fuzz/corpus/{} "$FUZZ/inputs/{}"
+    # shellcheck disable=SC2016
+    at_once "$TESTS" sh -c '"$1" >"$2" 2>&1 || { cat "$2"; exit 1; }' sh "$COVERAGE/tests/{}" "$COVERAGE/{}.log"
     objects=
-    for target in $TARGETS; do
-        program=$COVERAGE/tests/fuzz/replay_$target
-        "$program" "$target" "tests/fuzz/corpus/$target" "$FUZZ/inputs/$target"
-        objects="$objects ${objects:+-object }$program"
-    done
-    for test in $TESTS; do
-        "$COVERAGE/tests/$test" >"$COVERAGE/$test.log" 2>&1 || { cat "$COVERAGE/$test.log"; return 1; }
-        objects="$objects -object $COVERAGE/tests/$test"
+    for program in $(printf 'fuzz/replay_%s ' $TARGETS) $TESTS; do
+        objects="$objects ${objects:+-object }$COVERAGE/tests/$program"
     done
     llvm-profdata merge -o "$COVERAGE/all.profdata" "$COVERAGE"/profiles/*.profraw
     sources=
@@ -137,6 +138,7 @@ coverage() {
 
 case ${1:-60} in
 --coverage) coverage ;;
+--one) fuzz "$2" "$3" "$4" ;;
 --runs) fuzz_all "-runs=$2" "$2" ;;
 -* | *[!0-9]*) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
 *) fuzz_all "-max_total_time=${1:-60}" 1 ;;

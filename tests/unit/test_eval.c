@@ -328,6 +328,10 @@ static void refuses(void **state)
     assert_int_equal(evaluate(&m.model, NULL, &wrong, 1, &(evaluate_options){ 0 }, &e, &err),
                      WEFT_EINVAL);
     assert_string_equal(err.message, "token 3 of document 0 is 301, the vocabulary has 301");
+    const document below = { (const int32_t[]){ -1, 2, 3 }, 3 };
+    assert_int_equal(evaluate(&m.model, NULL, &below, 1, &(evaluate_options){ 0 }, &e, &err),
+                     WEFT_EINVAL);
+    assert_string_equal(err.message, "token 0 of document 0 is -1, the vocabulary has 301");
     close_model(&m);
 }
 

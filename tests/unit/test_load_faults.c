@@ -148,6 +148,7 @@ static weft_status capped(const char *path, weft_load load, size_t cap, size_t *
     mem_init(&h.mem, cap, &(mem_hooks){ watched_alloc, plain_release, &w, 0 });
     const weft_status status = life(path, load, &h, &err);
     *peak = atomic_load(&h.mem.peak);
+    assert_true(status != WEFT_OK || w.largest > 0);
     if (cap && (w.largest > cap || *peak > cap))
         fail_msg("a cap of %zu, but %zu were asked for and %zu in use", cap, w.largest, *peak);
     if (status != WEFT_OK && !strstr(err.message, "memory cap"))
