@@ -250,6 +250,11 @@ static void refuses(void **state)
     assert_int_equal(encode_engine_eval(e, &good, 1, &err), WEFT_EINVAL);
     assert_non_null(strstr(err.message, "the vocabulary has 67"));
     ids[2] = 66;
+    const int32_t kept = ids[0];
+    ids[0] = -1;
+    assert_int_equal(encode_engine_eval(e, &good, 1, &err), WEFT_EINVAL);
+    assert_string_equal(err.message, "token 0 of input 0 is -1, the vocabulary has 67");
+    ids[0] = kept;
     types[1] = 2;
     assert_int_equal(encode_engine_eval(e, &good, 1, &err), WEFT_EINVAL);
     assert_non_null(strstr(err.message, "the model has 2 types"));
