@@ -1,8 +1,20 @@
 # Each shell can read its script, and bash completes commands, options, words and files from it.
 "$WEFT" completions bash >weft.bash && bash -n weft.bash && echo "bash reads it"
 for shell in zsh fish; do
-    if command -v $shell >/dev/null; then "$WEFT" completions $shell >weft.$shell && $shell -n weft.$shell; fi || echo "$shell: wrong"
+    "$WEFT" completions $shell >weft.$shell
+    if command -v $shell >/dev/null; then $shell -n weft.$shell; fi || echo "$shell: wrong"
 done
+"$WEFT" help | sed -n '/^Commands/,/^$/s/^  \([a-z-]*\) .*/\1/p' >names
+wc -l <names
+while read -r name; do
+    grep -q "^    '$name:" weft.zsh || echo "zsh: no $name"
+    grep -q "use_subcommand -f -a $name -d" weft.fish || echo "fish: no $name"
+    "$WEFT" help $name | sed -n 's/^.* --\([a-z-]*\).*/\1/p' | grep -v -x -e help -e version | sort -u |
+        while read -r option; do
+            grep -q -e "--$option" weft.zsh || echo "zsh: no --$option of $name"
+            grep -q "from $name' -l $option " weft.fish || echo "fish: no --$option of $name"
+        done
+done <names
 cat >complete.bash <<'END'
 . ./weft.bash
 compopt() { :; }

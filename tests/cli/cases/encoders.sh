@@ -15,6 +15,7 @@ cmp together alone && wc -l <together
 "$WEFT" embed bert -f lines.txt --json | cut -c1-40 | sed "$short"
 "$WEFT" embed bert -f lines.txt --npy lines.npy && head -c 80 lines.npy | tail -c 70 && wc -c <lines.npy
 "$WEFT" convert bert bert.gguf >/dev/null 2>&1 && "$WEFT" embed bert.gguf -f lines.txt | cmp - together
+try "$WEFT" tokenize bert-fill --json "the tea" --pair "is hot"
 try "$WEFT" fill-mask bert-fill "the [MASK] is hot" | sed "$short"
 try "$WEFT" fill-mask bert-fill "the [MASK] is [MASK]" -k 2 --json | sed "$short"
 try "$WEFT" fill-mask bert-fill "the [MASK] is [MASK]" -k 1 | sed "$short"
