@@ -1074,9 +1074,34 @@ static void under_a_cap(void **state)
     }
 }
 
+/* Texts are cut before a bar unless a merge has one inside, wherever that lies in the table. */
+static void merges_over_a_bar(void **state)
+{
+    (void)state;
+    for (int others = 0; others < 64; others++) {
+        char json[4096];
+        weft_error err = { 0 };
+        size_t n = (size_t)snprintf(json, sizeof json, "{\"model\":{\"type\":\"BPE\",\"vocab\":{");
+        for (int i = 0; i < others; i++)
+            n += (size_t)snprintf(json + n, sizeof json - n, "\"<%d>\":%d,", i, i);
+        snprintf(
+            json + n, sizeof json - n,
+            "\"a\":%d,\"\u2581\":%d,\"b\":%d,\"a\u2581\":%d},\"merges\":[[\"a\",\"\u2581\"]]}}",
+            others, others + 1, others + 2, others + 3);
+        weft_tokenizer *t = load_json(json, &err);
+        weft_tokens *k = t ? weft_tokenizer_encode(t, "a\u2581b", 5, NULL, &err) : NULL;
+        assert_that(k, "%s", err.message);
+        assert_int_equal(k->n, 2);
+        assert_int_equal(k->ids[0], others + 3);
+        weft_tokens_free(k);
+        weft_tokenizer_free(t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST("bpe: a merge with a bar inside is met", merges_over_a_bar),
         TEST("tokenizer.json: every step gives Hugging Face's ids and text", every_step),
         TEST("tokenizer.json: what is not known is refused by name and place", unknown_steps),
         TEST("tokenizer.json: a field that is not known is refused wherever it stands",
