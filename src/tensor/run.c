@@ -55,7 +55,6 @@ static void arena_clear(arena *a)
     arena_mark start = arena_at(a);
     start.at = start.used = 0;
     arena_reset(a, start);
-    a->peak = 0;
 }
 
 void run_begin(run *r, const batch *b)

@@ -70,11 +70,6 @@ static void read_logits(learner *l, run *r, const batch *b, scoring *s)
     r->dropout = l->opt.dropout;
 }
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 weft_status learner_predict(learner *l, const batch *b, learner_plan *plan, weft_error *err)
 {
     run dry;
@@ -84,12 +79,9 @@ weft_status learner_predict(learner *l, const batch *b, learner_plan *plan, weft
     prepare(l, &dry);
     if (m->task == WEFT_TASK_CLASSIFY)
         read_logits(l, &dry, b, NULL);
-    *plan = (learner_plan){ .meta = dry.meta.peak, .data = dry.data.peak };
     tensor *loss = record(l, &dry, b);
     tape_backward(&dry, loss, NULL);
-    plan->meta = larger(plan->meta, dry.meta.peak);
-    plan->data = larger(plan->data, dry.data.peak);
-    plan->scratch = dry.scratch_peak;
+    *plan = (learner_plan){ dry.meta.peak, dry.data.peak, dry.scratch_peak };
     run_free(&dry);
     return WEFT_OK;
 }
