@@ -261,7 +261,7 @@ static void train(const char *out, const char *text)
     o.d_model = 32;
     o.n_ctx = 16;
     o.n_sample = 16;
-    o.n_step = 200;
+    o.n_step = 120;
     o.lr = 1e-2;
     o.weight_decay = 0.01;
     o.eval_every = o.save_every = 0;
