@@ -994,9 +994,29 @@ static void compiled_maps(void **state)
     free(b.at);
 }
 
+/* A file of letters names no unknown token, and gets one; text becomes it where special tokens are read. */
+static void letters_get_an_unknown(void **state)
+{
+    (void)state;
+    weft_error err = { 0 };
+    const bytes b = letters_file();
+    weft_tokenizer *t = weft_tokenizer_load(temp_file("a_vocabulary.txt", b.at, b.n), NULL, &err);
+    assert_that(t, "%s", err.message);
+    const weft_encode_options o = { .struct_size = sizeof o, .parse_special = true };
+    weft_tokens *k = weft_tokenizer_encode(t, "l<unk>?", 7, &o, &err);
+    const int32_t want[] = { 3, 8, 8 };
+    assert_non_null(k);
+    assert_int_equal(k->n, 3);
+    assert_memory_equal(k->ids, want, sizeof want);
+    weft_tokens_free(k);
+    weft_tokenizer_free(t);
+    free(b.at);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST("letters: what is none of them is <unk>, in text too", letters_get_an_unknown),
         TEST("vocabularies: every kind of file loads and is used", all_load),
         TEST("vocabularies: files are told apart", told_apart),
         TEST("SentencePiece: spaces are treated in every way there is", spaces_of_pieces),
