@@ -2,6 +2,7 @@
  * tokenizers; and every call that can fail. */
 #include "engine/encode.h"
 #include "engine/session.h"
+#include "formats/safetensors_write.h"
 #include "gguf_build.h"
 #include "models/convert.h"
 #include "models/ends.h"
@@ -769,6 +770,61 @@ static void stopped(void **state)
     assert_int_equal(access(gguf, F_OK), -1);
 }
 
+/* ---- what no model needs --------------------------------------------------------------------- */
+
+/* GPT-2 as its authors' files have it, with the masks of attention among the weights. */
+static const char *with_masks(void)
+{
+    static const char *const masks[] = { "transformer.h.0.attn.bias",
+                                         "transformer.h.0.attn.masked_bias",
+                                         "transformer.h.1.attn.bias" };
+    static const float number[1] = { 1 };
+    const int64_t one = 1;
+    host h;
+    save s;
+    container x;
+    safetensors_writer w;
+    weft_error err = { 0 };
+    size_t n;
+    char *config = read_whole(fixture("golden/gpt2/config.json"), &n);
+    host_plain(&h);
+    assert_int_equal(container_open(&x, golden_path("gpt2"), WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+    save_begin(&s, &h, &err);
+    save_directory(&s, temp_path("masks"));
+    save_file(&s, temp_path("masks/config.json"));
+    save_put(&s, config, n);
+    safetensors_writer_begin(&w, &s);
+    for (int64_t i = 0; i < x.n_tensor; i++)
+        safetensors_add(&w, x.tensor[i].name, x.tensor[i].type, x.tensor[i].n_dim,
+                        x.tensor[i].shape);
+    for (int i = 0; i < 3; i++)
+        safetensors_add(&w, masks[i], &dtype_f32, 1, &one);
+    safetensors_writer_head(&w, temp_path("masks/model.safetensors"));
+    for (int64_t i = 0; i < x.n_tensor; i++)
+        safetensors_writer_data(&w, x.tensor[i].data, x.tensor[i].bytes);
+    for (int i = 0; i < 3; i++)
+        safetensors_writer_data(&w, number, sizeof number);
+    safetensors_writer_end(&w);
+    assert_int_equal(save_commit(&s), WEFT_OK);
+    container_close(&x);
+    free(config);
+    return temp_path("masks");
+}
+
+static void left_out(void **state)
+{
+    (void)state;
+    char from[1024];
+    snprintf(from, sizeof from, "%s", with_masks());
+    const convert_report plain = converted(golden_path("gpt2"), temp_path("plain.gguf"),
+                                           (convert_options){ 0 });
+    const convert_report masked = converted(from, temp_path("masked.gguf"), (convert_options){ 0 });
+    assert_int_equal(plain.n_left_out, 0);
+    assert_int_equal(masked.n_left_out, 3);
+    assert_int_equal(masked.n_tensor, plain.n_tensor);
+    same_logits(golden_path("gpt2"), temp_path("masked.gguf"), 0);
+}
+
 /* ---- every call that can fail ---------------------------------------------------------------- */
 
 static void no_leftovers(void)
@@ -919,6 +975,7 @@ static void no_half_directories(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST("convert: what no model needs is left out and counted", left_out),
         TEST("convert: each line of the table comes back bit by bit, and computes the same",
              there_and_back),
         TEST("convert: config.json is made from GGUF's keys where none was kept",
