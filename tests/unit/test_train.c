@@ -575,6 +575,40 @@ static void recomputation_does_not_matter(void **state)
     kern = &kernels_scalar;
 }
 
+/* The k-th allocation of a beginner fails, for every k: an error, and nothing is left. */
+static void memory_faults(void **state)
+{
+    (void)state;
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        weft_status status = WEFT_ENOMEM;
+        int64_t k = 1;
+        for (; status != WEFT_OK; k++) {
+            host h;
+            model m;
+            learner l;
+            lesson s;
+            faults f = { 0 };
+            weft_error err = { 0 };
+            const learner_options o = { .n_thread = 2, .bf16 = bf16, .adamw = plain_adamw };
+            host_faulty(&h, &f, NULL);
+            assert_int_equal(model_open(&m, sample(1), WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+            lesson_random(&s, n_text, 20, &m, 1);
+            f.calls = 0;
+            f.fail_at = k;
+            status = learner_init(&l, &m, &o, &s.batch, &err);
+            assert_true(status == WEFT_OK || (status == WEFT_ENOMEM && err.message[0]));
+            f.fail_at = 0;
+            if (status == WEFT_OK)
+                learner_free(&l);
+            model_close(&m);
+            assert_int_equal(f.live, 0);
+        }
+        print_message("%s: %lld allocations, each failed once\n", bf16 ? "bf16" : "f32",
+                      (long long)(k - 2));
+        assert_true(k > 10);
+    }
+}
+
 /* Dropout must matter, or the two tests above say nothing about its keys. */
 static void dropout_matters(void **state)
 {
@@ -1029,6 +1063,7 @@ int main(void)
         TEST("train: many rows of narrow products are cut, and give the same bits",
              many_rows_are_cut),
         TEST("train: a planted order that depends on the threads is seen", planted_order_is_seen),
+        TEST("train: every failed allocation is an error and leaves nothing", memory_faults),
         TEST("train: recomputation gives the same bits in less memory",
              recomputation_does_not_matter),
         TEST("train: dropout matters, and so does its seed", dropout_matters),
