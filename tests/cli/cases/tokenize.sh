@@ -13,6 +13,7 @@ try "$WEFT" tokenize t.json --check -f bytes.txt
 try "$WEFT" tokenize t.json - <bytes.txt
 try "$WEFT" tokenize -m t.json "the"
 try "$WEFT" tokenize t.json --decode 116,104,101
+try "$WEFT" tokenize t.json --decode 0
 try "$WEFT" tokenize t.json --decode "83 71 68" --json
 try "$WEFT" tokenize t.json --decode 1,x
 try "$WEFT" tokenize t.json --decode 99999
