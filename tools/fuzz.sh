@@ -107,7 +107,7 @@ coverage() {
     rm -rf "$COVERAGE/profiles"
     LLVM_PROFILE_FILE="$(cd "$COVERAGE" && pwd)/profiles/%p.profraw"
     export LLVM_PROFILE_FILE
-    at_once "$TARGETS" "$COVERAGE/tests/fuzz/replay_{}" {} tests/fuzz/corpus/{} "$FUZZ/inputs/{}"
+    at_once "$TARGETS" env "$COVERAGE/tests/fuzz/replay_{}" {} tests/fuzz/corpus/{} "$FUZZ/inputs/{}"
     # shellcheck disable=SC2016
     at_once "$TESTS" sh -c '"$1" >"$2" 2>&1 || { cat "$2"; exit 1; }' sh "$COVERAGE/tests/{}" "$COVERAGE/{}.log"
     objects=
