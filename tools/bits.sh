@@ -6,8 +6,8 @@
 #
 # Of every golden model, and of the assets where WEFT_ASSETS is set: every tensor of a forward with its attention maps, the
 # logits among them; what `convert` and `quantize` write, both ways; the checkpoints of three steps of training, whose moments
-# are the gradients. Then the checkpoints of a new model of every architecture, plain, in bf16 and recomputed. What is refused
-# has its reason instead of a hash. Hashes hold for one processor and compiler: the first lines name them.
+# hold the gradients. Then the checkpoints of a new model of every architecture, plain, in bf16, recomputed and with
+# dropout. What is refused has its reason instead of a hash. Hashes hold for one processor and compiler.
 # shellcheck disable=SC2086 # options are words
 set -eu
 cd "$(dirname "$0")/.."
@@ -67,7 +67,8 @@ few="-n 3 --save-every 1 --eval-every 0 --sample 0 --keep 0 -t 2"
 awk 'BEGIN { for (i = 0; i < 400; i++) printf "%s%s", substr("the weaver throws the shuttle ", 1 + i * i % 30, 3), i % 9 ? "" : "\n" }' >text
 awk 'BEGIN { for (i = 0; i < 60; i++) printf "w%d\tt%d\n", i % 7, i % 5 }' >pairs.tsv
 
-said train letters letters "$weft" train --data text --data pairs.tsv --format text --characters --layers 1 --width 8 --heads 1 --out letters $few -c 24 -b 2
+said train letters letters "$weft" train --data text --data pairs.tsv --format text --characters --layers 1 --width 8 \
+    --heads 1 --out letters $few -c 24 -b 2
 for path in "$golden"/*/config.json ${WEFT_ASSETS:+"$WEFT_ASSETS"/*/config.json "$WEFT_ASSETS"/*/*.gguf}; do
     case $path in
     */config.json) of_model "$(basename "$(dirname "$path")")" "$(dirname "$path")" ;;

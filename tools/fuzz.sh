@@ -111,6 +111,7 @@ coverage() {
     # shellcheck disable=SC2016
     at_once "$TESTS" sh -c '"$1" >"$2" 2>&1 || { cat "$2"; exit 1; }' sh "$COVERAGE/tests/{}" "$COVERAGE/{}.log"
     objects=
+    # shellcheck disable=SC2086
     for program in $(printf 'fuzz/replay_%s ' $TARGETS) $TESTS; do
         objects="$objects ${objects:+-object }$COVERAGE/tests/$program"
     done
@@ -138,7 +139,7 @@ coverage() {
 
 case ${1:-60} in
 --coverage) coverage ;;
---one) fuzz "$2" "$3" "$4" ;;
+--one) fuzz "$2" "$3" "$4" ;; # what fuzz_all runs at once
 --runs) fuzz_all "-runs=$2" "$2" ;;
 -* | *[!0-9]*) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
 *) fuzz_all "-max_total_time=${1:-60}" 1 ;;

@@ -155,7 +155,7 @@ weft_status run_init(run *r, mem *m, size_t meta, size_t data, size_t scratch, w
 weft_status run_init_dry(run *r, mem *m, int n_block, weft_error *err);
 void run_free(run *r);
 
-/* Begins a step: both arenas empty, peaks forgotten. */
+/* Begins a step: both arenas empty. Their peaks are those of all steps so far. */
 void run_begin(run *r, const batch *b);
 
 /* From here on ops work on the rows of b, for this part of the model. */

@@ -1101,7 +1101,6 @@ static void merges_over_a_bar(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("bpe: a merge with a bar inside is met", merges_over_a_bar),
         TEST("tokenizer.json: every step gives Hugging Face's ids and text", every_step),
         TEST("tokenizer.json: what is not known is refused by name and place", unknown_steps),
         TEST("tokenizer.json: a field that is not known is refused wherever it stands",
@@ -1124,6 +1123,7 @@ int main(void)
         TEST("tokenizer: tokens of a vocab.txt are put together as BERT's", vocabulary_of_words),
         TEST("tokenizer: bytes as letters", letters_for_bytes),
         TEST("tokenizer: a memory cap is kept", under_a_cap),
+        TEST("bpe: a merge with a bar inside is met", merges_over_a_bar),
     };
     return RUN(tests);
 }

@@ -575,7 +575,26 @@ static void recomputation_does_not_matter(void **state)
     kern = &kernels_scalar;
 }
 
-/* The k-th allocation of a beginner fails, for every k: an error, and nothing is left. */
+/* Dropout must matter, or the two tests above say nothing about its keys. */
+static void dropout_matters(void **state)
+{
+    (void)state;
+    int64_t n;
+    size_t peak;
+    learner_options o = { .n_thread = 1, .adamw = plain_adamw };
+    real *without = three_steps(sample(1), o, &n, &peak);
+    o.dropout = 0.1f;
+    real *with = three_steps(sample(1), o, &n, &peak);
+    o.seed = 1;
+    real *other = three_steps(sample(1), o, &n, &peak);
+    assert_true(memcmp(without, with, (size_t)n * sizeof *with) != 0);
+    assert_true(memcmp(other, with, (size_t)n * sizeof *with) != 0);
+    free(without);
+    free(with);
+    free(other);
+}
+
+/* The k-th allocation of learner_init fails, for every k: an error, and nothing is left. */
 static void memory_faults(void **state)
 {
     (void)state;
@@ -607,25 +626,6 @@ static void memory_faults(void **state)
                       (long long)(k - 2));
         assert_true(k > 10);
     }
-}
-
-/* Dropout must matter, or the two tests above say nothing about its keys. */
-static void dropout_matters(void **state)
-{
-    (void)state;
-    int64_t n;
-    size_t peak;
-    learner_options o = { .n_thread = 1, .adamw = plain_adamw };
-    real *without = three_steps(sample(1), o, &n, &peak);
-    o.dropout = 0.1f;
-    real *with = three_steps(sample(1), o, &n, &peak);
-    o.seed = 1;
-    real *other = three_steps(sample(1), o, &n, &peak);
-    assert_true(memcmp(without, with, (size_t)n * sizeof *with) != 0);
-    assert_true(memcmp(other, with, (size_t)n * sizeof *with) != 0);
-    free(without);
-    free(with);
-    free(other);
 }
 
 /* A forward on a tape and a forward through a cache: the same logits. */
@@ -1063,10 +1063,10 @@ int main(void)
         TEST("train: many rows of narrow products are cut, and give the same bits",
              many_rows_are_cut),
         TEST("train: a planted order that depends on the threads is seen", planted_order_is_seen),
-        TEST("train: every failed allocation is an error and leaves nothing", memory_faults),
         TEST("train: recomputation gives the same bits in less memory",
              recomputation_does_not_matter),
         TEST("train: dropout matters, and so does its seed", dropout_matters),
+        TEST("train: every failed allocation is an error and leaves nothing", memory_faults),
         TEST("train: a forward on a tape equals a forward through a cache",
              recording_equals_caching),
         TEST("train: every parameter is told ready once", ready_once_and_final),

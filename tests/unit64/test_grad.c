@@ -421,7 +421,6 @@ static void no_op_without_a_case(void **state)
     }
 }
 
-/* A loss in chunks is the loss of the logits: the same value and the same gradients. */
 enum { LOSS_V = 150, LOSS_D = 4, LOSS_N = 16 + LOSS_V * LOSS_D + LOSS_V };
 
 /* The loss, and the gradients of what the logits are made of; logits at once or in parts. */
@@ -447,8 +446,8 @@ static real loss_and_gradients(rig *g, bool parts, real grads[LOSS_N])
     return found;
 }
 
-/* Parts of one row and of 64 tokens, the last strip narrower; and where no row has a weight, nothing
- * is to be learned. */
+/* A loss in parts of one row and of 64 tokens, the last strip narrower, has the value and the
+ * gradients of the loss of all logits; where no row has a weight, both are 0. */
 static void loss_in_parts_is_the_loss(void **state)
 {
     (void)state;

@@ -12,22 +12,23 @@ echo "-> $?"
 grep -Ec '^[0-9]+(,[0-9]+)*$' out
 sed 's/generated [0-9]*/generated N/' err
 
+# interrupted: Ctrl-C for $pid, as soon as it listens to it.
+interrupted()
+{
+    until grep -q '^SigCgt:.*[2367abef]$' /proc/$pid/status; do sleep 0.02; done
+    sleep 0.1
+    kill -INT $pid
+    wait $pid
+    echo "-> $?"
+}
 "$WEFT" run long --ids 1 -n 200000 -c 200000 --ignore-eos --json >out 2>/dev/null &
 pid=$!
-until grep -q '^SigCgt:.*[2367abef]$' /proc/$pid/status; do sleep 0.02; done # it listens to SIGINT
-sleep 0.1
-kill -INT $pid
-wait $pid
-echo "-> $?"
+interrupted
 sed 's/\[[0-9,]*\]/[IDS]/' out
 
 ids=$(seq 1 60 | tr '\n' ',')
 ids=$(printf "$ids%.0s" $(seq 1 500))
 "$WEFT" verify long long --ids "${ids%,}" -t 1 >out 2>err &
 pid=$!
-until grep -q '^SigCgt:.*[2367abef]$' /proc/$pid/status; do sleep 0.02; done
-sleep 0.1
-kill -INT $pid
-wait $pid
-echo "-> $?"
+interrupted
 cat out err

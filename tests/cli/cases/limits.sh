@@ -9,7 +9,7 @@ try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -c -5
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1,2,3,4,5 -c 4
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1,2,3 -c 8 -n 100
 
-# An option that may be repeated.
+# An option that may be repeated, 256 times at most.
 only=$(printf -- '--only x %.0s' $(seq 255))
 "$WEFT" trace "$GOLDEN/llama-gqa" --ids 1 $only --only loss --only y 2>&1 | head -n 1
 "$WEFT" trace "$GOLDEN/llama-gqa" --ids 1 $only --only token_embd | head -n 1
