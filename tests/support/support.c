@@ -123,6 +123,16 @@ const char *temp_file(const char *name, const void *bytes, size_t size)
     return path;
 }
 
+const char *asset_head(const char *relative, size_t size)
+{
+    const char *path = asset(relative);
+    size_t n;
+    char *bytes = read_whole(path, &n);
+    const char *head = temp_file("head", bytes, n < size ? n : size);
+    free(bytes);
+    return head;
+}
+
 char *read_whole(const char *path, size_t *size)
 {
     FILE *f = fopen(path, "rb");

@@ -80,6 +80,9 @@ void count_skip(void);
  * until the next eight calls. */
 const char *asset(const char *relative);
 
+/* The first `size` bytes of an asset, as a file of the test's own. */
+const char *asset_head(const char *relative, size_t size);
+
 /* True where every instruction is dear (a sanitizer, an emulator with WEFT_TEST_QUICK set): fewer
  * repetitions then. */
 bool quick(void);

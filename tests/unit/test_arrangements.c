@@ -300,7 +300,7 @@ static void same_answer_every_time(void **state)
                                      &dtype_q4_k };
     const dtype *const caches[] = { &dtype_f32, &dtype_f16, &dtype_bf16, &dtype_q8_0 };
     int tried = 0, pairs = 0;
-    for (int w = 0; w < 5; w += quick() ? 2 : 1) {
+    for (int w = 0; w < 5; w += quick() ? 4 : 1) {
         fixture_model f;
         open_weights(&f, weights[w]);
         for (int c = 0; c < 4; c += quick() ? 3 : 1, pairs++)

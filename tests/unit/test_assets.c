@@ -244,15 +244,15 @@ static void sort_activations(void **state)
     model_close(&m);
 }
 
-/* All 3^6 inputs: six digits in, the same six sorted out. */
+/* All 3^6 inputs: six digits in, the same six sorted out. Emulators see every 8th. */
 static void sort_everything(void **state)
 {
     (void)state;
     opened o;
     weft_error err = { 0 };
-    int sorted = 0;
+    int sorted = 0, asked = 0;
     open_model(&o, asset("gpt2-nano-sort"), 0);
-    for (int code = 0; code < 729; code++) {
+    for (int code = 0; code < 729; code += quick() ? 8 : 1, asked++) {
         int32_t in[6], count[3] = { 0 };
         for (int i = 0, c = code; i < 6; i++, c /= 3)
             count[in[i] = c % 3]++;
@@ -271,8 +271,8 @@ static void sort_everything(void **state)
         sorted += right;
     }
     close_model(&o);
-    print_message("%d of 729 sorted\n", sorted);
-    assert_int_equal(sorted, 729);
+    print_message("%d of %d sorted\n", sorted, asked);
+    assert_int_equal(sorted, asked);
 }
 
 /* ---- a GPT-2 of another maker: relu, a bias on the head -------------------------------------- */

@@ -475,7 +475,7 @@ static double unigram(const char *path)
 static void learns_shakespeare(void **state)
 {
     (void)state;
-    const char *data = asset("data/tinyshakespeare/input.txt");
+    const char *data = asset_head("data/tinyshakespeare/input.txt", quick() ? 20000 : SIZE_MAX);
     static const char *const archs_of[] = { "deepseek_v2", "deepseek_v3" };
     for (int i = 0; i < 2; i++) {
         weft_error err = { 0 };
@@ -491,11 +491,11 @@ static void learns_shakespeare(void **state)
         o.n_layer = 2;
         o.d_model = 32;
         o.n_head = 2;
-        o.n_ctx = 32;
-        o.n_sample = 8;
+        o.n_ctx = quick() ? 16 : 32;
+        o.n_sample = quick() ? 2 : 8;
         o.n_step = quick() ? 6 : 200; /* emulators need not see it learn */
         o.lr = 5e-3;
-        o.validation = 0.002;
+        o.validation = quick() ? 0.01 : 0.002;
         o.eval_every = o.save_every = 0;
         o.threads = quick() ? 1 : 2;
         o.progress = watch;

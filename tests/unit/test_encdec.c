@@ -635,15 +635,15 @@ static double unigram_of_spans(const char *path)
 static void t5_learns_spans(void **state)
 {
     (void)state;
-    const char *text = asset("data/tinyshakespeare/input.txt");
+    const char *text = asset_head("data/tinyshakespeare/input.txt", quick() ? 20000 : SIZE_MAX);
     weft_train_info info;
     weft_train_options o = small_training(temp_path("t5"), &text);
     o.arch = "t5";
     o.n_ctx = 63;
-    o.n_sample = 8;
+    o.n_sample = quick() ? 2 : 8;
     o.n_step = quick() ? 6 : 300; /* emulators need not see it learn */
     o.lr = 1e-2;
-    o.validation = quick() ? 0.001 : 0.005;
+    o.validation = quick() ? 0.02 : 0.005;
     must_train(&o, &info);
     const double unigram = unigram_of_spans(text);
     print_message("spans of tinyshakespeare: %.3f nats after %lld steps, unigrams have %.3f\n",
@@ -719,8 +719,8 @@ static void pairs_are_learned(void **state)
     o.n_head = 4;
     o.d_ff = 128;
     o.n_ctx = quick() ? 16 : 64; /* sanitizers and emulators learn words of two letters of three */
-    o.n_sample = 8;
-    o.n_step = quick() ? 60 : 300;
+    o.n_sample = quick() ? 4 : 8;
+    o.n_step = quick() ? 40 : 300;
     o.schedule = WEFT_SCHEDULE_INVERSE_SQRT;
     o.n_warmup = o.n_step / 3;
     o.lr = 3e-3;

@@ -384,7 +384,7 @@ static void gpt_with_rope_in_bf16(void **state)
     o.d_model = 32;
     o.n_head = 2;
     o.n_ctx = 32;
-    o.n_sample = 8;
+    o.n_sample = quick() ? 4 : 8;
     o.n_step = STEPS;
     o.lr = 1e-2;
     o.threads = 1;
