@@ -428,11 +428,12 @@ static int prompt_of_session(job *j)
 
 static bool open_session(job *j, const weft_engine_options *o, weft_error *err)
 {
-    weft_memory_plan plan = { .struct_size = sizeof plan };
+    weft_engine_info info = { .struct_size = sizeof info };
     j->engine = weft_engine_new(j->model, o, err);
-    if (!j->engine || weft_engine_plan(j->model, o, &plan, err) != WEFT_OK)
+    if (!j->engine)
         return false;
-    j->room = plan.n_ctx;
+    weft_engine_get_info(j->engine, &info);
+    j->room = info.n_ctx;
     j->session = session_exists() ? weft_session_restore(j->engine, session_path, err)
                                   : weft_session_new(j->engine, err);
     return j->session != NULL;

@@ -293,12 +293,13 @@ static int run_model(job *j, weft_engine_options *o)
     int code = make_beginning(j, info.start_id);
     if (code)
         return code;
-    weft_memory_plan plan = { .struct_size = sizeof plan };
+    weft_engine_info made = { .struct_size = sizeof made };
     o->n_session = (int)n_beam;
     j->engine = weft_engine_new(j->model, o, &err);
-    if (!j->engine || weft_engine_plan(j->model, o, &plan, &err) != WEFT_OK)
+    if (!j->engine)
         return cli_fail(&err);
-    const int64_t room = plan.n_ctx - j->n_begin + 1; /* the last token is not evaluated */
+    weft_engine_get_info(j->engine, &made);
+    const int64_t room = made.n_ctx - j->n_begin + 1; /* the last token is not evaluated */
     n_new = n_new < room ? n_new : room;
     return lines ? translate_lines(j, o) : translate(j, o);
 }

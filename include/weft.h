@@ -40,7 +40,8 @@
  *   - The library never prints, exits or aborts on input. What the world does wrong comes back as a
  *     status and a weft_error; the error pointer is always last and may be NULL.
  *   - A model is immutable and may be shared by threads. An engine and its sessions belong to one
- *     thread at a time. Close in reverse: sessions, engine, model. Every free accepts NULL.
+ *     thread at a time. Free handles in any order: a session keeps its engine alive, and so on,
+ *     until it is freed itself; no handle is used after its own free. Every free accepts NULL.
  *   - All anonymous memory is counted against the model's `ram_max` before it is taken; a
  *     weft_budget puts several objects, and the host's own memory, under one cap.
  *   - A call needs at most 64 KiB of the calling thread's stack (generating takes 21, training 52), a
@@ -118,7 +119,7 @@ typedef void weft_log_fn(void *ud, weft_log_level level, const char *line);
 
 /* One cap for several objects and for the host itself. What is opened with a budget counts in it,
  * beside its own ram_max: either may refuse, with WEFT_ELIMIT, before memory is taken. A budget may
- * be used by many threads at once. Free it after all that was opened with it. */
+ * be used by many threads at once. */
 typedef struct weft_budget weft_budget;
 
 /* ram_max: bytes; 0: no cap, it only counts. */
@@ -360,8 +361,7 @@ WEFT_API int32_t weft_tokenizer_id(const weft_tokenizer *tokenizer, const char *
 WEFT_API bool weft_tokenizer_is_special(const weft_tokenizer *tokenizer, int32_t id);
 
 /* Ids to text while they come: what is given out is whole code points, and is never taken back.
- * Special tokens are left out unless kept. Belongs to one thread at a time; free it before the
- * tokenizer. */
+ * Special tokens are left out unless kept. Belongs to one thread at a time. */
 typedef struct weft_decoder weft_decoder;
 
 WEFT_API weft_decoder *weft_decoder_new(const weft_tokenizer *tokenizer, bool keep_special,
@@ -447,6 +447,19 @@ WEFT_API weft_engine *weft_engine_new(weft_model *model, const weft_engine_optio
                                       weft_error *err);
 WEFT_API void weft_engine_free(weft_engine *engine);
 
+/* What an engine was made with, the defaults filled in, and how much of its cache is free. */
+typedef struct weft_engine_info {
+    size_t struct_size;
+    int threads, n_session, n_batch;
+    int64_t n_ctx;
+    const char *kv_type;  /* "f16" */
+    int64_t n_cache;      /* positions, in whole pages ... */
+    int64_t n_cache_free; /* ... of which so many are in pages that no session holds */
+} weft_engine_info;
+
+/* For NULL all is 0. */
+WEFT_API void weft_engine_get_info(const weft_engine *engine, weft_engine_info *info);
+
 /* What an engine with these options will take, found by a dry run before any of it is taken. */
 typedef struct weft_memory_plan {
     size_t struct_size;
@@ -515,7 +528,7 @@ WEFT_API weft_status weft_engine_trace(weft_engine *engine, weft_trace_fn *fn, v
 
 /* Reads texts, or images, as wholes: every token sees all others. Many go through the model
  * together, none is filled up to the length of another, and each gets the same bits as alone. All
- * memory is taken when it is made. Belongs to one thread at a time; free it before the model. */
+ * memory is taken when it is made. Belongs to one thread at a time. */
 typedef struct weft_encoder weft_encoder;
 
 typedef enum weft_encode {
@@ -576,7 +589,7 @@ typedef struct weft_image {
 /* Reads a PNG or a JPEG, from a file or from memory, and does with it what the
  * preprocessor_config.json beside the model says (or its config.json, where that has image_mean), as
  * transformers would: resize, crop, rescale, normalise. NULL with err filled on failure;
- * weft_build_parts tells whether this build knows png and jpeg. Free it before the model. */
+ * weft_build_parts tells whether this build knows png and jpeg. */
 WEFT_API weft_image *weft_image_open(weft_model *model, const char *path, weft_error *err);
 WEFT_API weft_image *weft_image_decode(weft_model *model, const void *data, size_t size,
                                        weft_error *err);
@@ -686,18 +699,22 @@ typedef struct weft_work {
     const int32_t *ids;
     int64_t n;          /* 1 or more */
     int64_t done;       /* tokens that were appended: 0 to n */
-    weft_status status; /* WEFT_OK, or WEFT_ESTOPPED: its session was cancelled */
+    weft_status status; /* WEFT_OK; WEFT_ESTOPPED: its session was cancelled; WEFT_ECONTEXT: no room
+                           in the context or the cache; WEFT_ENUMERIC: its logits are not finite */
+    const char *message; /* set with a status: why; until its session is evaluated again or freed */
 } weft_work;
 
-/* Until all is done. An error undoes all; a cancelled session alone is undone while the others
- * finish, and WEFT_ESTOPPED is returned in the end. */
+/* Until every work is done or has failed. A work fails alone: its session has the tokens it had
+ * before, the others finish with the bits they would get without it, and the first failure is
+ * returned in the end. Wrong arguments fail the call before anything happens. */
 WEFT_API weft_status weft_engine_eval(weft_engine *engine, weft_work *work, int n, weft_error *err);
 
 /* One forward of at most n_batch rows in at most n_session works, for those who let works come and
  * go between forwards. Works with one token left come first, so that no long prompt keeps a session
  * from its next token; the others share the room that is left. Works with done = n are passed over,
- * and so are those with a status: a session that is cancelled has kept what was done. Begin with
- * done and status 0. */
+ * and so are those with a status: a session that fails or is cancelled has kept what was done. The
+ * first failure of this forward is returned, the other works have moved on; to cancel is none.
+ * Begin with done and status 0. */
 WEFT_API weft_status weft_engine_step(weft_engine *engine, weft_work *work, int n, weft_error *err);
 
 /* What the model thinks of a token after the session's last one: the logarithm of its probability,

@@ -2,7 +2,7 @@
 # check-layers.sh [ROOT] - who may include whom. Reads the #include lines of src/, cli/ and server/ and names every
 # breach as file:line: rule. The law, room by room:
 #
-#     base <- kernels <- tensor <- ops <- models <- engine, train, explain <- api (src/*.c)
+#     base <- kernels <- tensor <- ops <- models <- engine, train, explain <- api
 #
 #   - formats and text see base and tensor (kernels only through tensor); text sees formats; models, engine, train,
 #     explain and api see both. dist sees base; train and api see dist. engine and train never see each other.
@@ -37,12 +37,10 @@ BEGIN {
 
 function breach(at, rule) { print at ": " rule; breaches++ }
 
-# src/ops/rope.c -> ops; src/api.c -> api; cli/main.c -> cli
-function room_of(path,    part, n) {
-    n = split(path, part, "/")
-    if (part[1] != "src")
-        return part[1]
-    return n == 2 ? "api" : part[2]
+# src/ops/rope.c -> ops; cli/main.c -> cli
+function room_of(path,    part) {
+    split(path, part, "/")
+    return part[1] == "src" ? part[2] : part[1]
 }
 
 function judge(at, from, name,    to) {

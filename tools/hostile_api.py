@@ -62,6 +62,7 @@ BUFFER = "the memory behind a pointer cannot be seen"
 MODES = {
     # handles and places that a function can do without
     "weft_model_get_info.info": "AA", "weft_tokenizer_get_info.info": "AA", "weft_data_get_info.info": "AA",
+    "weft_engine_get_info.info": "AA", "weft_engine_get_info.info.struct_size": "AA",
     "weft_model_get_info.info.struct_size": "AA", "weft_tokenizer_get_info.info.struct_size": "AA",
     "weft_data_get_info.info.struct_size": "AA", "weft_convert.info": "AA", "weft_tokenizer_train.info": "AA",
     "weft_train.info": "AA", "weft_report.info": "AA", "weft_evaluate.against": "AA", "weft_sampler_new.model": "AA",
@@ -95,7 +96,7 @@ MODES = {
     "ram_max": "AA", "budget": "AA", "weft_budget_take.bytes": "AA", "weft_budget_take.what": "AA",
     "weft_budget_give.bytes": "AA", "seed": "AA", "weft_train_options.tied": "AR", "weft_train_options.n_warmup": "AR",
     "weft_train_options.n_decay": "AR", "weft_train_options.lr": "AR", "weft_train_options.lr_min": "AR",
-    "weft_logprob.logprob": "AA", "weft_work.status": "AA", "weft_engine_eval.work.done": "AA",
+    "weft_logprob.logprob": "AA", "weft_work.status": "AA", "weft_work.message": "AA", "weft_engine_eval.work.done": "AA",
     # optional texts and arrays; what a text says is judged where it is used
     "weft_convert_options.type": "AR", "weft_tokenizer_options.pre": "AA", "weft_encode_options.pair": "AA",
     "weft_tokenizer_train_options.pattern": "AA", "weft_tokenizer_train_options.special": "AA",

@@ -235,11 +235,12 @@ static void give_memory(search *s)
 /* weft_beams and all it points to in one block, behind where it came from. */
 typedef struct beams_block {
     mem *mem;
+    void *owner;
     weft_beams beams;
     weft_beam beam[];
 } beams_block;
 
-static weft_beams *copy_out(const search *s, weft_error *err)
+static weft_beams *copy_out(const search *s, void *owner, weft_error *err)
 {
     const int n = s->n_finished < s->opt->n_best ? s->n_finished : s->opt->n_best;
     size_t n_id = 0;
@@ -250,6 +251,7 @@ static weft_beams *copy_out(const search *s, weft_error *err)
     if (!b)
         return NULL;
     b->mem = s->mem;
+    b->owner = owner;
     b->beams = (weft_beams){ n, b->beam };
     int32_t *at = (int32_t *)(b->beam + n);
     for (int i = 0; i < n; i++) {
@@ -262,21 +264,23 @@ static weft_beams *copy_out(const search *s, weft_error *err)
 }
 
 weft_beams *beam_search(engine *e, const int32_t *ids, int64_t n, const weft_beam_options *o,
-                        weft_error *err)
+                        void *owner, weft_error *err)
 {
     search s = { .engine = e, .mem = &e->model->host->mem, .opt = o, .n_prompt = n };
     s.n_wide = (o->n_end > 1 ? 1 + o->n_end : 2) * o->n_beam;
     weft_beams *result = NULL;
     if (take_memory(&s, err) == WEFT_OK && run_search(&s, ids, n, err) == WEFT_OK)
-        result = copy_out(&s, err);
+        result = copy_out(&s, owner, err);
     give_memory(&s);
     return result;
 }
 
-void beams_free(weft_beams *beams)
+void *beams_free(weft_beams *beams)
 {
     if (!beams)
-        return;
+        return NULL;
     beams_block *b = (beams_block *)((char *)beams - offsetof(beams_block, beams));
+    void *owner = b->owner;
     mem_free(b->mem, b);
+    return owner;
 }

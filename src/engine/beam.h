@@ -13,7 +13,9 @@
 
 /* o: defaults are filled in, `ends` is given. NULL with err filled on failure. */
 weft_beams *beam_search(engine *e, const int32_t *ids, int64_t n, const weft_beam_options *o,
-                        weft_error *err);
-void beams_free(weft_beams *b);
+                        void *owner, weft_error *err);
+
+/* Returns the owner that they were made for. */
+void *beams_free(weft_beams *b);
 
 #endif

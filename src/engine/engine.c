@@ -7,7 +7,7 @@
 #define DEFAULT_BATCH 256
 #define DEFAULT_CTX   4096
 #define MAX_BATCH     65536
-#define SESSION_BYTES 512 /* a session and its handle */
+#define SESSION_BYTES 1024 /* a session and its handle */
 #define MAX_CACHE     ((int64_t)INT32_MAX * PAGE_ROWS)
 
 /* An engine, its threads' list, works in its own form, the calling thread's side stack, and what surrounds

@@ -45,7 +45,7 @@ typedef struct engine {
     void *read_ud;
     int64_t n_read;   /* ... of the last so many rows of every work, one at least */
     int64_t next_row; /* of the batch: those before have given their logits */
-    bool finite;      /* so were all logits of this step so far */
+    bool poisoned;    /* some logits of this step were not finite */
 } engine;
 
 /* Tokens to append to a session, and how far that has come. */
@@ -54,8 +54,9 @@ typedef struct work {
     const int32_t *ids;
     int64_t n;
     int64_t done;       /* of them, by steps so far */
-    weft_status status; /* OK, or ESTOPPED: the session was cancelled */
+    weft_status status; /* OK; ESTOPPED: the session was cancelled; ECONTEXT: no room; ENUMERIC */
     int64_t take;       /* of them, in this step */
+    bool fails;         /* in this step */
 } work;
 
 /* A source for a session to read. */
@@ -91,15 +92,17 @@ void engine_read(engine *e, logits_fn *fn, void *ud, int64_t n_row);
 
 /* One forward: at most n_batch rows of at most n_session works. Works of which one token is left come
  * first, so that none waits for another's long prompt; the others share what room there is. `done`
- * counts on; works that are done are passed over. Cancelled sessions take no part and keep what
- * they have: theirs is the `status`, and no more is done for them.
+ * counts on; works that are done or have a status are passed over. Cancelled sessions take no part
+ * and keep what they have.
  *
- * Either all of the forward happens or nothing does. Logits that are not numbers are an error that
- * names the tensor where it began, and cost the sessions theirs. */
+ * A work that does not fit into the context, for which there are no pages, or whose logits are not
+ * finite fails alone and keeps what earlier steps did; the session has the sentence, which names the
+ * first tensor that was not finite. The first failure of the step is returned. An error while no
+ * work has a status is the call's: nothing has happened. */
 weft_status engine_step(engine *e, work *w, int n, weft_error *err);
 
-/* Steps until all is done. On error no work is: every session has the tokens it had before. A
- * cancelled session has them too, while the others finish; then ESTOPPED is returned. */
+/* Steps until every work is done or has failed. Sessions of those that failed or were cancelled have
+ * the tokens they had before; the first of them is returned. */
 weft_status engine_eval(engine *e, work *w, int n, weft_error *err);
 
 /* The sessions forget their tokens and have these sources from now on: keys and values of every

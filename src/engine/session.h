@@ -27,6 +27,8 @@ struct session {
     bool has_logits;
     atomic_bool cancelled; /* by any thread; the step that sees it takes it back */
     int64_t planned;       /* rows that the running eval still owes it */
+    bool poisoned;         /* its logits of this step are not finite */
+    char failure[sizeof((weft_error *)0)->message]; /* why its last work failed */
 };
 
 session *session_new(engine *e, weft_error *err);

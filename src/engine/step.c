@@ -1,12 +1,39 @@
 /* step.c - a forward for several sessions: which rows it takes, where they are kept, whose the logits
- * are. */
+ * are.
+ *
+ * Wrong arguments fail the whole call before anything happens. A context that is full, no page, and
+ * logits that are not finite fail one work alone: the others get the bits they would get without it,
+ * since no row depends on its company. */
 #include "engine/session.h"
 
 #include <stddef.h>
+#include <string.h>
 
 static int64_t left(const work *w)
 {
     return w->status == WEFT_OK ? w->n - w->done : 0;
+}
+
+/* A work fails; its session keeps the sentence. */
+static void fail_work(work *w, const weft_error *why)
+{
+    w->status = why->code;
+    w->take = 0;
+    w->fails = true;
+    memcpy(w->session->failure, why->message, sizeof w->session->failure);
+}
+
+/* The first work that failed, of those in this step or of all. */
+static weft_status first_failure(const work *w, int n, bool any, weft_error *err)
+{
+    for (int i = 0; i < n; i++) {
+        if (w[i].status == WEFT_OK || !(any || w[i].fails))
+            continue;
+        const char *why = w[i].session->failure;
+        return n > 1 ? weft_fail(err, w[i].status, "work %d: %s", i, why)
+                     : weft_fail(err, w[i].status, "%s", why);
+    }
+    return WEFT_OK;
 }
 
 static weft_status check_tokens(const engine *e, const work *w, weft_error *err)
@@ -35,11 +62,6 @@ static weft_status check_work(const engine *e, const work *w, int n, weft_error 
         for (int k = 0; k < i; k++)
             if (w[k].session == s)
                 return weft_fail(err, WEFT_EINVAL, "work %d and %d are for the same session", k, i);
-        if (left(&w[i]) > e->opt.n_ctx - s->cache.length)
-            return weft_fail(
-                err, WEFT_ECONTEXT,
-                "the context of %lld positions holds %lld tokens; %lld more do not fit",
-                (long long)e->opt.n_ctx, (long long)s->cache.length, (long long)left(&w[i]));
         const weft_status status = check_tokens(e, &w[i], err);
         if (status != WEFT_OK)
             return status;
@@ -49,12 +71,32 @@ static weft_status check_work(const engine *e, const work *w, int n, weft_error 
 
 /* ---- which rows ------------------------------------------------------------------------------ */
 
-/* A cancelled session is so once. */
+/* A cancelled session is so once, and has not failed. */
 static void leave_cancelled(work *w, int n)
 {
-    for (int i = 0; i < n; i++)
-        if (left(&w[i]) > 0 && atomic_exchange(&w[i].session->cancelled, false))
-            w[i].status = WEFT_ESTOPPED;
+    weft_error why;
+    for (int i = 0; i < n; i++) {
+        if (left(&w[i]) > 0 && atomic_exchange(&w[i].session->cancelled, false)) {
+            weft_fail(&why, WEFT_ESTOPPED, "its session was cancelled");
+            fail_work(&w[i], &why);
+        }
+        w[i].fails = false;
+    }
+}
+
+/* Those that do not fit into the context fail before any of their tokens is read. */
+static void leave_too_long(const engine *e, work *w, int n)
+{
+    weft_error why;
+    for (int i = 0; i < n; i++) {
+        const int64_t length = w[i].session->cache.length;
+        if (left(&w[i]) <= e->opt.n_ctx - length)
+            continue;
+        weft_fail(&why, WEFT_ECONTEXT,
+                  "the context of %lld positions holds %lld tokens; %lld more do not fit",
+                  (long long)e->opt.n_ctx, (long long)length, (long long)left(&w[i]));
+        fail_work(&w[i], &why);
+    }
 }
 
 /* One row for each work that has one left, then equal parts of the room for the others. */
@@ -96,7 +138,7 @@ static void fill(engine *e, const work *w, int n)
         if (w[i].take == 0)
             continue;
         s->planned = left(&w[i]);
-        s->has_logits = false;
+        s->has_logits = s->poisoned = false;
         b->seq[b->n_seq] = (sequence){ b->n_row, (int32_t)w[i].take, -1, &s->cache, NULL };
         if (model_has_source(e->model)) {
             b->seq[b->n_seq].source = e->src.n_seq;
@@ -139,21 +181,25 @@ static bool must_copy(const engine *e, const work *w, int i)
     return holders > 1;
 }
 
-/* Are there pages for what the works take? */
-static weft_status count_pages(const engine *e, const work *w, int n, weft_error *err)
+/* In the order of the works: those for which there are no pages fail. */
+static void reserve_pages(const engine *e, work *w, int n)
 {
-    int64_t need = 0;
+    int64_t n_free = e->pages.n_free;
     for (int i = 0; i < n; i++) {
         const cache *c = &w[i].session->cache;
-        need += pages_for(c->length + w[i].take) - c->n_page + must_copy(e, w, i);
+        const int64_t need = pages_for(c->length + w[i].take) - c->n_page + must_copy(e, w, i);
+        weft_error why;
+        if (need <= n_free) {
+            n_free -= need;
+            continue;
+        }
+        weft_fail(&why, WEFT_ECONTEXT,
+                  "%lld cache pages are needed, but %lld of %lld are free; the engine was made "
+                  "for %lld positions in all sessions",
+                  (long long)need, (long long)n_free, (long long)e->pages.n_page,
+                  (long long)e->opt.n_cache);
+        fail_work(&w[i], &why);
     }
-    if (need <= e->pages.n_free)
-        return WEFT_OK;
-    return weft_fail(err, WEFT_ECONTEXT,
-                     "%lld cache pages are needed, but %lld of %lld are free; the engine was made "
-                     "for %lld positions in all sessions",
-                     (long long)need, (long long)e->pages.n_free, (long long)e->pages.n_page,
-                     (long long)e->opt.n_cache);
 }
 
 static void take_pages(engine *e, const work *w, int n)
@@ -179,30 +225,31 @@ static session *session_of(const sequence *q)
     return (session *)(void *)((char *)q->cache - offsetof(session, cache));
 }
 
-static bool all_finite(const tensor *t)
+static bool all_finite(const tensor *z, int64_t i)
 {
-    for (int64_t i = 0; i < rows(t); i++)
-        for (int64_t k = 0; k < cols(t); k++)
-            if (!isfinite(row(t, i)[k]))
-                return false;
+    for (int64_t k = 0; k < cols(z); k++)
+        if (!isfinite(row(z, i)[k]))
+            return false;
     return true;
 }
 
-/* A session keeps the logits after its last row, the reader sees all. */
+/* A session keeps the logits after its last row, the reader sees those of all rows as long as they
+ * are finite. */
 void engine_take_logits(void *ud, const tensor *z, int64_t first)
 {
     engine *e = ud;
-    e->finite = e->finite && all_finite(z);
-    for (int64_t i = 0; e->finite && i < rows(z); i++) {
+    for (int64_t i = 0; i < rows(z) && !e->run.hunt_nan; i++) {
         while (!e->batch.row[e->next_row].wanted)
             e->next_row++;
         const sequence *q = &e->batch.seq[e->batch.row[e->next_row++].seq];
         session *s = session_of(q);
         const bool last = e->next_row == q->first + q->n && s->planned == q->n;
+        if (!all_finite(z, i))
+            s->poisoned = e->poisoned = true;
         for (int64_t k = 0; last && k < cols(z); k++)
             s->logits[k] = (float)row(z, i)[k];
     }
-    if (e->finite && e->read)
+    if (e->read && !e->poisoned)
         e->read(e->read_ud, z, first);
 }
 
@@ -211,30 +258,46 @@ static void settle(work *w, int n)
 {
     for (int i = 0; i < n; i++) {
         session *s = w[i].session;
+        if (w[i].take == 0 || s->poisoned)
+            continue;
         for (int64_t k = 0; k < w[i].take; k++)
             s->ids[s->cache.length++] = w[i].ids[w[i].done++];
-        if (w[i].take > 0)
-            s->has_logits = left(&w[i]) == 0;
+        s->has_logits = left(&w[i]) == 0;
     }
 }
 
-/* The same batch once more, looking at every tensor: which one was the first? */
-static weft_status not_numbers(engine *e, const work *w, int n, weft_error *err)
+/* The rows of one work once more, alone, looking at every tensor: which one was the first? */
+static void name_poison(engine *e, work *w)
 {
+    weft_error why;
+    fill(e, w, 1);
     e->run.hunt_nan = true;
     run_begin(&e->run, &e->batch);
     e->model->arch->family->forward(&e->run, e->model);
     e->run.hunt_nan = false;
-    for (int i = 0; i < n; i++)
-        session_cut(w[i].session, w[i].session->cache.length);
-    return weft_fail(err, WEFT_ENUMERIC,
-                     "%s: the logits are not numbers; %s is the first tensor of which this is so",
-                     e->model->file.path, e->run.first_nan);
+    session_cut(w->session, w->session->cache.length);
+    weft_fail(&why, WEFT_ENUMERIC,
+              "%s: the logits are not numbers; %s is the first tensor of which this is so",
+              e->model->file.path, e->run.first_nan);
+    fail_work(w, &why);
+}
+
+static void forward(engine *e, work *w, int n)
+{
+    run_begin(&e->run, &e->batch);
+    e->next_row = 0;
+    e->poisoned = false;
+    e->model->arch->family->forward(&e->run, e->model);
+    settle(w, n);
+    for (int i = 0; i < n && e->poisoned; i++)
+        if (w[i].take > 0 && w[i].session->poisoned)
+            name_poison(e, &w[i]);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-weft_status engine_step(engine *e, work *w, int n, weft_error *err)
+/* An error here is the whole call's: no work has moved. */
+static weft_status step(engine *e, work *w, int n, weft_error *err)
 {
     weft_status status = check_work(e, w, n, err);
     if (status == WEFT_OK)
@@ -242,22 +305,20 @@ weft_status engine_step(engine *e, work *w, int n, weft_error *err)
     if (status != WEFT_OK)
         return status;
     leave_cancelled(w, n);
+    leave_too_long(e, w, n);
     share_rows(e, w, n);
-    status = count_pages(e, w, n, err);
-    if (status != WEFT_OK)
-        return status;
+    reserve_pages(e, w, n);
     take_pages(e, w, n);
     fill(e, w, n);
-    if (e->batch.n_row == 0)
-        return WEFT_OK;
-    run_begin(&e->run, &e->batch);
-    e->next_row = 0;
-    e->finite = true;
-    e->model->arch->family->forward(&e->run, e->model);
-    if (!e->finite)
-        return not_numbers(e, w, n, err);
-    settle(w, n);
+    if (e->batch.n_row > 0)
+        forward(e, w, n);
     return WEFT_OK;
+}
+
+weft_status engine_step(engine *e, work *w, int n, weft_error *err)
+{
+    const weft_status status = step(e, w, n, err);
+    return status == WEFT_OK ? first_failure(w, n, false, err) : status;
 }
 
 /* The session has the tokens it had before the work. */
@@ -269,6 +330,7 @@ static void undo(work *w)
     w->done = 0;
 }
 
+/* Those that will not find room fail before the first forward. */
 static weft_status begin(engine *e, work *w, int n, weft_error *err)
 {
     for (int i = 0; i < n; i++) {
@@ -277,28 +339,30 @@ static weft_status begin(engine *e, work *w, int n, weft_error *err)
         w[i].take = w[i].n;
     }
     const weft_status status = check_work(e, w, n, err);
-    return status == WEFT_OK ? count_pages(e, w, n, err) : status;
+    if (status != WEFT_OK)
+        return status;
+    leave_too_long(e, w, n);
+    reserve_pages(e, w, n);
+    return WEFT_OK;
+}
+
+static int count_busy(const work *w, int n)
+{
+    int busy = 0;
+    for (int i = 0; i < n; i++)
+        busy += left(&w[i]) > 0;
+    return busy;
 }
 
 weft_status engine_eval(engine *e, work *w, int n, weft_error *err)
 {
     weft_status status = begin(e, w, n, err);
-    int busy = n, stopped = -1;
-    while (status == WEFT_OK && busy > 0) {
-        status = engine_step(e, w, n, err);
-        busy = 0;
-        for (int i = 0; i < n; i++)
-            busy += left(&w[i]) > 0;
-    }
-    for (int i = 0; i < n; i++) {
-        if (w[i].status != WEFT_OK)
-            stopped = i;
+    while (status == WEFT_OK && count_busy(w, n) > 0)
+        status = step(e, w, n, err);
+    for (int i = 0; i < n; i++)
         if (status != WEFT_OK || w[i].status != WEFT_OK)
             undo(&w[i]);
-    }
-    if (status == WEFT_OK && stopped >= 0)
-        return weft_fail(err, WEFT_ESTOPPED, "work %d: its session was cancelled", stopped);
-    return status;
+    return status == WEFT_OK ? first_failure(w, n, true, err) : status;
 }
 
 weft_status session_sync(session *s, const int32_t *ids, int64_t n, int64_t *reused,

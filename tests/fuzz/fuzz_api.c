@@ -190,7 +190,7 @@ static void eval_one(machine *m, slot *s)
     settle(m, s, &id, 1, weft_session_eval(s->session, &id, 1, &m->err));
 }
 
-/* All sessions together: an error undoes all, a cancelled one alone is undone. */
+/* All sessions together: those that fail or are cancelled are undone alone. */
 static void eval_all(machine *m, slot *first)
 {
     weft_work w[N_SLOT];
@@ -201,9 +201,13 @@ static void eval_all(machine *m, slot *first)
                             .ids = ids[i],
                             .n = take_ids(m, ids[i]) };
     const weft_status status = weft_engine_eval(engine, w, N_SLOT, &m->err);
-    for (int i = 0; i < N_SLOT; i++)
-        settle(m, &m->slot[i], ids[i], w[i].n,
-               status == WEFT_ECONTEXT ? WEFT_ECONTEXT : w[i].status);
+    weft_status failed = WEFT_OK;
+    for (int i = 0; i < N_SLOT; i++) {
+        failed = failed == WEFT_OK ? w[i].status : failed;
+        must((w[i].status == WEFT_OK) == (w[i].message == NULL), "no message", &m->err);
+        settle(m, &m->slot[i], ids[i], w[i].n, w[i].status);
+    }
+    must(status == failed, "another status than that of the first failure", &m->err);
 }
 
 /* Some steps, and whoever is not done by then keeps what is. */
@@ -216,13 +220,14 @@ static void step_all(machine *m, slot *first)
         w[i] = (weft_work){ .session = m->slot[i].session,
                             .ids = ids[i],
                             .n = take_ids(m, ids[i]) };
-    for (int k = take(m, 12); k >= 0; k--)
-        if (weft_engine_step(engine, w, N_SLOT, &m->err) != WEFT_OK)
-            break;
+    for (int k = take(m, 12); k >= 0; k--) {
+        const weft_status status = weft_engine_step(engine, w, N_SLOT, &m->err);
+        must(status == WEFT_OK || status == WEFT_ECONTEXT, "a step that fails otherwise", &m->err);
+    }
     for (int i = 0; i < N_SLOT; i++) {
         slot *s = &m->slot[i];
-        must(w[i].status == WEFT_OK || s->cancelled, "stopped, but not cancelled", &m->err);
-        s->cancelled = s->cancelled && w[i].status == WEFT_OK;
+        must(w[i].status != WEFT_ESTOPPED || s->cancelled, "stopped, but not cancelled", &m->err);
+        s->cancelled = s->cancelled && w[i].status != WEFT_ESTOPPED;
         memcpy(s->ids + s->n, ids[i], (size_t)w[i].done * sizeof **ids);
         s->n += w[i].done;
     }

@@ -1,9 +1,10 @@
-/* api_model.c - the public functions of models and engines: check, translate, delegate. */
-#include "api.h"
+/* model.c - the public functions of models and engines: check, translate, delegate. */
+#include "api/api.h"
 
 #include "base/cpu.h"
 #include "formats/image.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +21,20 @@ int weft_abi_version(void)
     return WEFT_ABI_VERSION;
 }
 
+static char parts[512];
+
+static void list_parts(void)
+{
+    size_t n = (size_t)snprintf(parts, sizeof parts, "gguf safetensors text" IMAGE_PNG IMAGE_JPEG);
+    for (int i = 0; i < n_arch && n < sizeof parts; i++)
+        n += (size_t)snprintf(parts + n, sizeof parts - n, " %s", archs[i].hf);
+}
+
 const char *weft_build_parts(void)
 {
-    return "gguf safetensors llama gpt2 bert vit text" IMAGE_PNG IMAGE_JPEG;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, list_parts);
+    return parts;
 }
 
 const char *weft_kernels_name(void)
@@ -41,15 +53,16 @@ int weft_cpu_count(void)
 static void release(weft_model *m)
 {
     host h = m->host;
+    weft_budget *budget = m->budget;
     mem_free(&h.mem, m);
+    weft_budget_free(budget);
 }
 
 weft_model *weft_model_open(const char *path, const weft_model_options *options, weft_error *err)
 {
-    weft_error local;
     weft_model_options o;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     if (!path) {
         weft_fail(err, WEFT_EINVAL, "no path given");
         return NULL;
@@ -65,6 +78,7 @@ weft_model *weft_model_open(const char *path, const weft_model_options *options,
     if (!m)
         return NULL;
     m->host = h;
+    m->budget = hold_budget(o.budget);
     if (model_open(&m->model, path, o.load, &m->host, err) != WEFT_OK) {
         release(m);
         return NULL;
@@ -79,7 +93,7 @@ weft_model *weft_model_open(const char *path, const weft_model_options *options,
 
 void weft_model_close(weft_model *m)
 {
-    if (!m)
+    if (!m || !let_go(&m->holders))
         return;
     model_close(&m->model);
     release(m);
@@ -185,10 +199,9 @@ int64_t weft_model_piece(const weft_model *m, int32_t id, char *bytes, size_t si
 
 weft_engine *weft_engine_new(weft_model *m, const weft_engine_options *options, weft_error *err)
 {
-    weft_error local;
     engine_options o;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     if (!m) {
         weft_fail(err, WEFT_EINVAL, "no model given");
         return NULL;
@@ -204,25 +217,46 @@ weft_engine *weft_engine_new(weft_model *m, const weft_engine_options *options, 
         mem_free(&m->host.mem, e);
         return NULL;
     }
+    hold(&m->holders);
     return e;
 }
 
 void weft_engine_free(weft_engine *e)
 {
-    if (!e)
+    if (!e || !let_go(&e->holders))
         return;
+    weft_model *m = e->model;
     engine_free(e->inner);
-    mem_free(&e->model->host.mem, e);
+    mem_free(&m->host.mem, e);
+    weft_model_close(m);
+}
+
+void weft_engine_get_info(const weft_engine *e, weft_engine_info *info)
+{
+    if (!info)
+        return;
+    weft_engine_info i = { 0 };
+    if (e) {
+        const engine *inner = e->inner;
+        const engine_options *o = &inner->opt;
+        i = (weft_engine_info){ .threads = o->n_thread,
+                                .n_session = o->n_session,
+                                .n_batch = o->n_batch,
+                                .n_ctx = o->n_ctx,
+                                .kv_type = o->kv->name,
+                                .n_cache = inner->pages.n_page * PAGE_ROWS,
+                                .n_cache_free = inner->pages.n_free * PAGE_ROWS };
+    }
+    give(info, info->struct_size, &i, sizeof i);
 }
 
 weft_status weft_engine_plan(weft_model *m, const weft_engine_options *options,
                              weft_memory_plan *plan, weft_error *err)
 {
-    weft_error local;
     engine_options o;
     engine_plan p;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     if (!m)
         return weft_fail(err, WEFT_EINVAL, "no model given");
     if (!result_fits(plan, "weft_memory_plan", err) || !take_engine_options(options, &o, err) ||
@@ -261,8 +295,7 @@ weft_status weft_engine_trace(weft_engine *e, weft_trace_fn *fn, void *ud, bool 
                               weft_error *err)
 {
     weft_error local;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    err = begin_call(err, &local);
     if (!e)
         return weft_fail(err, WEFT_EINVAL, "no engine given");
     if (engine_trace(e->inner, fn ? show : NULL, e, fn && attention_maps, err) != WEFT_OK)

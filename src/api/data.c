@@ -1,5 +1,5 @@
-/* api_data.c - the data of a run, looked at before it begins: the public functions. */
-#include "api_train.h"
+/* data.c - the data of a run, looked at before it begins: the public functions. */
+#include "api/train.h"
 #include "formats/manifest.h"
 #include "text/source.h"
 
@@ -8,7 +8,17 @@ struct weft_data {
     tokenizer tokenizer;
     run_labels labels;
     dataset data;
+    weft_budget *budget; /* held; or NULL */
 };
+
+/* The block is freed through the host that lies in it. */
+static void release(weft_data *d)
+{
+    host h = d->host;
+    weft_budget *budget = d->budget;
+    mem_free(&h.mem, d);
+    weft_budget_free(budget);
+}
 
 /* The tokenizer that the run would make for itself, without a file. */
 static weft_status make_tokenizer(weft_data *d, const weft_train_options *o, weft_error *err)
@@ -87,10 +97,9 @@ static weft_status open_data(weft_data *d, const weft_train_options *o, weft_err
 
 weft_data *weft_data_open(const weft_train_options *options, weft_error *err)
 {
-    weft_error local;
     weft_train_options o;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     if (take_train_options(&o, options, err) != WEFT_OK)
         return NULL;
     if (o.resume && !o.out) {
@@ -103,10 +112,10 @@ weft_data *weft_data_open(const weft_train_options *options, weft_error *err)
     if (!d)
         return NULL;
     d->host = h;
+    d->budget = hold_budget(o.budget);
     if (open_data(d, &o, err) == WEFT_OK)
         return d;
-    h = d->host;
-    mem_free(&h.mem, d);
+    release(d);
     return NULL;
 }
 
@@ -117,8 +126,7 @@ void weft_data_close(weft_data *d)
     data_close(&d->data);
     drop_labels(&d->labels);
     tokenizer_free(&d->tokenizer);
-    host h = d->host; /* the block is freed through the host that lies in it */
-    mem_free(&h.mem, d);
+    release(d);
 }
 
 static weft_data_counts counts_of(const data_part *p)
@@ -181,10 +189,9 @@ static void pass_on(void *ud, const data_token *t)
 weft_status weft_data_show(weft_data *d, uint64_t seed, int64_t sample, weft_data_fn *fn, void *ud,
                            weft_error *err)
 {
-    weft_error local;
     batch b;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     if (!d || !fn)
         return weft_fail(err, WEFT_EINVAL, "no %s given", d ? "callback" : "data");
     if (sample < 0 || sample >= MAX_SAMPLE)
@@ -203,8 +210,7 @@ weft_status weft_data_show(weft_data *d, uint64_t seed, int64_t sample, weft_dat
 weft_status weft_data_save(const weft_data *d, const char *path, weft_error *err)
 {
     weft_error local;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    err = begin_call(err, &local);
     if (!d || !path)
         return weft_fail(err, WEFT_EINVAL, "no %s given", d ? "path" : "data");
     if (d->labels.used)

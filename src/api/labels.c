@@ -1,5 +1,5 @@
-/* api_labels.c - the labels of texts that a run learns. */
-#include "api_train.h"
+/* labels.c - the labels of texts that a run learns. */
+#include "api/train.h"
 #include "train/headed.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* api_measure.c - the public functions that measure models: check, translate, delegate. */
-#include "api.h"
+/* measure.c - the public functions that measure models: check, translate, delegate. */
+#include "api/api.h"
 #include "engine/encode.h"
 #include "engine/estimate.h"
 #include "engine/evaluate.h"
@@ -43,11 +43,10 @@ weft_status weft_evaluate(weft_model *m, weft_model *against, const weft_documen
                           int64_t n, const weft_evaluate_options *options, weft_evaluation *result,
                           weft_error *err)
 {
-    weft_error local;
     weft_evaluate_options o;
     evaluation sum;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     if (!m || !documents || n < 1)
         return weft_fail(err, WEFT_EINVAL, "no %s given", m ? "document" : "model");
     for (int64_t i = 0; i < n; i++)
@@ -88,10 +87,9 @@ weft_status weft_evaluate(weft_model *m, weft_model *against, const weft_documen
 weft_status weft_model_get_cost(weft_model *m, int64_t n_ctx, weft_model_cost *result,
                                 weft_error *err)
 {
-    weft_error local;
     part_cost found[N_PART];
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     if (!m)
         return weft_fail(err, WEFT_EINVAL, "no model given");
     if (!result_fits(result, "weft_model_cost", err))
@@ -114,11 +112,10 @@ weft_status weft_model_get_cost(weft_model *m, int64_t n_ctx, weft_model_cost *r
 weft_status weft_engine_estimate(weft_model *m, const weft_engine_options *options,
                                  weft_speed *result, weft_error *err)
 {
-    weft_error local;
     engine_options o;
     speed s;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     if (!m)
         return weft_fail(err, WEFT_EINVAL, "no model given");
     if (!result_fits(result, "weft_speed", err) || !take_engine_options(options, &o, err) ||

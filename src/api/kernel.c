@@ -1,6 +1,6 @@
-/* api_kernel.c - Nadaraya-Watson regression for callers: check, then ops/kernel_pool.c, some queries
+/* kernel.c - Nadaraya-Watson regression for callers: check, then ops/kernel_pool.c, some queries
  * at a time. */
-#include "api.h"
+#include "api/api.h"
 #include "ops/ops.h"
 
 #include <math.h>
@@ -59,8 +59,7 @@ weft_status weft_kernel_pool(weft_kernel kernel, double width, const float *quer
                              float *out, weft_error *err)
 {
     weft_error local;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    err = begin_call(err, &local);
     if ((unsigned)kernel > WEFT_KERNEL_EPANECHNIKOV)
         return weft_fail(err, WEFT_EINVAL, "no kernel has the number %d", (int)kernel);
     if (!(width >= 1e-18 && width <= 1e18))

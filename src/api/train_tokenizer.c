@@ -1,6 +1,6 @@
-/* api_train_tokenizer.c - the public function that trains a tokenizer: check, translate,
+/* train_tokenizer.c - the public function that trains a tokenizer: check, translate,
  * delegate. */
-#include "api.h"
+#include "api/api.h"
 #include "base/pool.h"
 #include "text/train.h"
 
@@ -48,11 +48,10 @@ weft_status weft_tokenizer_train(const char *const *paths, int n_path, const cha
                                  const weft_tokenizer_train_options *options,
                                  weft_tokenizer_train_info *info, weft_error *err)
 {
-    weft_error local;
     weft_tokenizer_train_options o;
     train_options inner;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     if (!paths || n_path < 1 || !to)
         return weft_fail(err, WEFT_EINVAL,
                          paths && n_path > 0 ? "no path to write to" : "no text to train on");

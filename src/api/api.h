@@ -1,15 +1,31 @@
 /* api.h - what the public functions share. */
-#ifndef WEFT_API_H
-#define WEFT_API_H
+#ifndef WEFT_API_API_H
+#define WEFT_API_API_H
 
 #include "engine/session.h"
 #include "models/ends.h"
 #include "text/pieces.h"
 
+/* Handles may be freed in any order: what was made from one holds it, and the last to let go frees it.
+ * A child that goes calls the parent's own free, as the caller does. */
+typedef atomic_int holders; /* beside the caller, who is one until he frees it */
+
+static inline void hold(holders *n)
+{
+    atomic_fetch_add(n, 1);
+}
+
+/* True for the last one. */
+static inline bool let_go(holders *n)
+{
+    return atomic_fetch_sub(n, 1) == 0;
+}
+
 struct weft_budget {
     mem mem;
     struct mem own;       /* from which it was taken itself */
     _Atomic size_t taken; /* of `mem`, by the host */
+    holders holders;
 };
 
 struct weft_model {
@@ -17,19 +33,30 @@ struct weft_model {
     model model;
     pieces pieces;
     ends ends;
+    weft_budget *budget; /* held; or NULL */
+    holders holders;
 };
 
 struct weft_engine {
     engine *inner;
-    weft_model *model;
+    weft_model *model; /* held */
     weft_trace_fn *trace;
     void *trace_ud;
+    holders holders;
 };
 
 struct weft_session {
     session *inner;
-    weft_engine *engine;
+    weft_engine *engine; /* held */
 };
+
+/* How a public function begins: its error is clear, and is the caller's or one that nobody reads. */
+static inline weft_error *begin_call(weft_error *err, weft_error *unread)
+{
+    err = err ? err : unread;
+    *err = (weft_error){ 0 };
+    return err;
+}
 
 /* A caller's option struct may be shorter than ours (an older header) but not longer (a newer
  * one). */
@@ -48,6 +75,9 @@ void give(void *to, size_t to_size, void *from, size_t size);
 
 /* A budget of a call, within the caller's or NULL. */
 void take_budget(weft_budget *to, size_t ram_max, weft_budget *within);
+
+/* The same budget, held; NULL for NULL. */
+weft_budget *hold_budget(weft_budget *budget);
 
 /* The memory of an object under its own cap and, unless NULL, a budget's. */
 void take_memory(host *h, size_t ram_max, weft_budget *budget);

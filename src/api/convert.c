@@ -1,6 +1,6 @@
-/* api_convert.c - the public function that converts models: check, translate, delegate. */
-#include "api.h"
+/* convert.c - the public function that converts models: check, translate, delegate. */
 #include "models/convert.h"
+#include "api/api.h"
 
 #include <stdio.h>
 
@@ -36,12 +36,11 @@ static weft_status translate(const weft_convert_options *o, convert_options *to,
 weft_status weft_convert(const char *from, const char *to, const weft_convert_options *options,
                          weft_convert_info *info, weft_error *err)
 {
-    weft_error local;
     weft_convert_options o;
     convert_options inner;
     convert_report r;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     if (!from || !to || !*from || !*to)
         return weft_fail(err, WEFT_EINVAL, "no path %s given", from && *from ? "to" : "from");
     if ((info && !result_fits(info, "weft_convert_info", err)) ||

@@ -1,8 +1,8 @@
-/* api_train.h - what training and looking at its data share. */
+/* train.h - what training and looking at its data share. */
 #ifndef WEFT_API_TRAIN_H
 #define WEFT_API_TRAIN_H
 
-#include "api.h"
+#include "api/api.h"
 #include "text/train.h"
 #include "train/data.h"
 #include "train/fresh.h"

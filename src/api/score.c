@@ -1,5 +1,5 @@
-/* api_score.c - how many texts of a table a model gives the right label. */
-#include "api_train.h"
+/* score.c - how many texts of a table a model gives the right label. */
+#include "api/train.h"
 #include "engine/encode.h"
 #include "train/learner.h"
 
@@ -102,10 +102,9 @@ static weft_status score_texts(weft_model *w, const tokenizer *t, const weft_tra
 weft_status weft_text_score(weft_model *w, const weft_tokenizer *t,
                             const weft_train_options *options, weft_score *score, weft_error *err)
 {
-    weft_error local;
     weft_train_options o;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     if (!w || !t)
         return weft_fail(err, WEFT_EINVAL, "no %s given", w ? "tokenizer" : "model");
     if (!result_fits(score, "weft_score", err) || take_train_options(&o, options, err) != WEFT_OK)

@@ -1,6 +1,6 @@
-/* api_train_fresh.c - what a run begins with that has nothing, or not all it needs: a tokenizer learned
+/* train_fresh.c - what a run begins with that has nothing, or not all it needs: a tokenizer learned
  * from its data, a model that has learned nothing, a head that has not. */
-#include "api_train.h"
+#include "api/train.h"
 #include "base/cpu.h"
 #include "base/utf8.h"
 #include "text/source.h"

@@ -1,4 +1,5 @@
-#include "api.h"
+/* api.c - what the public functions share: sizes of structs, options of engines, memory. */
+#include "api/api.h"
 
 #include <string.h>
 
@@ -93,8 +94,7 @@ weft_budget *weft_budget_new(size_t ram_max, weft_error *err)
 {
     mem own;
     weft_error local;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    err = begin_call(err, &local);
     mem_init(&own, 0, NULL);
     weft_budget *b = mem_zalloc(&own, 1, sizeof *b, "budget", err);
     if (!b)
@@ -104,9 +104,16 @@ weft_budget *weft_budget_new(size_t ram_max, weft_error *err)
     return b;
 }
 
+weft_budget *hold_budget(weft_budget *budget)
+{
+    if (budget)
+        hold(&budget->holders);
+    return budget;
+}
+
 void weft_budget_free(weft_budget *budget)
 {
-    if (!budget)
+    if (!budget || !let_go(&budget->holders))
         return;
     mem own = budget->own; /* the block is freed through what lies in it */
     mem_free(&own, budget);
@@ -115,8 +122,7 @@ void weft_budget_free(weft_budget *budget)
 weft_status weft_budget_take(weft_budget *budget, size_t bytes, const char *what, weft_error *err)
 {
     weft_error local;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    err = begin_call(err, &local);
     if (!budget)
         return WEFT_OK;
     const weft_status status = mem_reserve(&budget->mem, bytes, what ? what : "memory", err);

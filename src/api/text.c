@@ -1,5 +1,5 @@
-/* api_text.c - the public functions of tokenizers: check, translate, delegate. */
-#include "api.h"
+/* text.c - the public functions of tokenizers: check, translate, delegate. */
+#include "api/api.h"
 #include "text/source.h"
 
 #include <string.h>
@@ -8,20 +8,30 @@ struct weft_tokenizer {
     host host;
     tokenizer inner;
     _Atomic(encoder *) spare; /* one that nobody uses now, so that a thread alone makes one only */
+    weft_budget *budget;      /* held; or NULL */
+    holders holders;
 };
 
 struct weft_decoder {
     decode_stream inner;
-    mem *mem;
+    weft_tokenizer *tokenizer; /* held */
 };
+
+/* The block is freed through the host that lies in it. */
+static void release(weft_tokenizer *t)
+{
+    host h = t->host;
+    weft_budget *budget = t->budget;
+    mem_free(&h.mem, t);
+    weft_budget_free(budget);
+}
 
 weft_tokenizer *weft_tokenizer_load(const char *path, const weft_tokenizer_options *options,
                                     weft_error *err)
 {
-    weft_error local;
     weft_tokenizer_options o;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     if (!path) {
         weft_fail(err, WEFT_EINVAL, "no path given");
         return NULL;
@@ -36,9 +46,9 @@ weft_tokenizer *weft_tokenizer_load(const char *path, const weft_tokenizer_optio
     if (!t)
         return NULL;
     t->host = h;
+    t->budget = hold_budget(o.budget);
     if (tokenizer_load(&t->inner, path, o.pre, o.load, &t->host, err) != WEFT_OK) {
-        h = t->host;
-        mem_free(&h.mem, t);
+        release(t);
         return NULL;
     }
     return t;
@@ -46,12 +56,11 @@ weft_tokenizer *weft_tokenizer_load(const char *path, const weft_tokenizer_optio
 
 void weft_tokenizer_free(weft_tokenizer *t)
 {
-    if (!t)
+    if (!t || !let_go(&t->holders))
         return;
     encoder_free(atomic_load(&t->spare));
     tokenizer_free(&t->inner);
-    host h = t->host; /* the block is freed through the host that lies in it */
-    mem_free(&h.mem, t);
+    release(t);
 }
 
 const tokenizer *tokenizer_inside(const weft_tokenizer *t)
@@ -85,19 +94,20 @@ void weft_tokenizer_get_info(const weft_tokenizer *t, weft_tokenizer_info *info)
 
 /* weft_tokens and its arrays in one block, behind where it came from. */
 typedef struct tokens_block {
-    mem *mem;
+    weft_tokenizer *tokenizer; /* held */
     weft_tokens tokens;
     _Alignas(8) char data[];
 } tokens_block;
 
-static weft_tokens *copy_out(const encoding *e, mem *m, weft_error *err)
+static weft_tokens *copy_out(const encoding *e, weft_tokenizer *t, weft_error *err)
 {
     const size_t id_bytes = e->n * sizeof(int32_t), spans = e->from ? e->n * sizeof(weft_span) : 0;
     const size_t types = e->type ? e->n : 0; /* bounded: as many lie in the encoder */
-    tokens_block *b = mem_alloc(m, sizeof *b + id_bytes + spans + types, "tokens", err);
+    tokens_block *b = mem_alloc(&t->host.mem, sizeof *b + id_bytes + spans + types, "tokens", err);
     if (!b)
         return NULL;
-    *b = (tokens_block){ .mem = m, .tokens = { .n = (int64_t)e->n } };
+    *b = (tokens_block){ .tokenizer = t, .tokens = { .n = (int64_t)e->n } };
+    hold(&t->holders);
     if (e->n > 0)
         memcpy(b->data, e->id, id_bytes);
     b->tokens.ids = (const int32_t *)b->data;
@@ -116,12 +126,11 @@ static weft_tokens *copy_out(const encoding *e, mem *m, weft_error *err)
 weft_tokens *weft_tokenizer_encode(const weft_tokenizer *shared, const char *text, size_t length,
                                    const weft_encode_options *options, weft_error *err)
 {
-    weft_error local;
     weft_encode_options o;
     encoding found;
     weft_tokenizer *t = (weft_tokenizer *)shared; /* its spare encoder and budget change, no more */
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     if (!t || (!text && length > 0)) {
         weft_fail(err, WEFT_EINVAL, "no %s given", t ? "text" : "tokenizer");
         return NULL;
@@ -142,7 +151,7 @@ weft_tokens *weft_tokenizer_encode(const weft_tokenizer *shared, const char *tex
     weft_tokens *tokens = NULL;
     if (encoder_encode(e, text ? text : "", length, o.pair, o.pair_length, &inner, &found, err) ==
         WEFT_OK)
-        tokens = copy_out(&found, &t->host.mem, err);
+        tokens = copy_out(&found, t, err);
     encoder_free(atomic_exchange(&t->spare, e));
     return tokens;
 }
@@ -152,7 +161,9 @@ void weft_tokens_free(weft_tokens *tokens)
     if (!tokens)
         return;
     tokens_block *b = (tokens_block *)((char *)tokens - offsetof(tokens_block, tokens));
-    mem_free(b->mem, b);
+    weft_tokenizer *t = b->tokenizer;
+    mem_free(&t->host.mem, b);
+    weft_tokenizer_free(t);
 }
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
@@ -195,10 +206,9 @@ bool weft_tokenizer_is_special(const weft_tokenizer *t, int32_t id)
 
 weft_decoder *weft_decoder_new(const weft_tokenizer *shared, bool keep_special, weft_error *err)
 {
-    weft_error local;
     weft_tokenizer *t = (weft_tokenizer *)shared;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     if (!t) {
         weft_fail(err, WEFT_EINVAL, "no tokenizer given");
         return NULL;
@@ -206,11 +216,12 @@ weft_decoder *weft_decoder_new(const weft_tokenizer *shared, bool keep_special, 
     weft_decoder *d = mem_zalloc(&t->host.mem, 1, sizeof *d, "a decoder", err);
     if (!d)
         return NULL;
-    d->mem = &t->host.mem;
-    if (decode_begin(&d->inner, &t->inner, keep_special, d->mem, err) != WEFT_OK) {
-        mem_free(d->mem, d);
+    if (decode_begin(&d->inner, &t->inner, keep_special, &t->host.mem, err) != WEFT_OK) {
+        mem_free(&t->host.mem, d);
         return NULL;
     }
+    d->tokenizer = t;
+    hold(&t->holders);
     return d;
 }
 
@@ -218,16 +229,17 @@ void weft_decoder_free(weft_decoder *d)
 {
     if (!d)
         return;
+    weft_tokenizer *t = d->tokenizer;
     decode_end(&d->inner);
-    mem_free(d->mem, d);
+    mem_free(&t->host.mem, d);
+    weft_tokenizer_free(t);
 }
 
 weft_status weft_decoder_push(weft_decoder *d, int32_t id, const char **bytes, size_t *length,
                               weft_error *err)
 {
     weft_error local;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    err = begin_call(err, &local);
     if (!d || !bytes || !length)
         return weft_fail(err, WEFT_EINVAL, "no %s given", d ? "place for the text" : "decoder");
     *bytes = "";

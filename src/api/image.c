@@ -1,12 +1,12 @@
-/* api_image.c - the public functions of pictures: check, translate, delegate. */
-#include "api.h"
+/* image.c - the public functions of pictures: check, translate, delegate. */
+#include "api/api.h"
 
 #include "engine/encode.h"
 #include "train/learner.h"
 #include "train/pictures.h"
 
 typedef struct image_block {
-    mem *mem;
+    weft_model *model; /* held */
     weft_image image;
     float features[];
 } image_block;
@@ -22,7 +22,8 @@ static weft_image *make(weft_model *w, image *im, const char *path, weft_error *
                       sizeof *b + (size_t)(m->n_ctx * m->d_feature) * sizeof *b->features,
                       "rows of a picture", err);
     if (b) {
-        b->mem = &w->host.mem;
+        b->model = w;
+        hold(&w->holders);
         b->image = (weft_image){ m->n_ctx, b->features };
         picture_rows(im, &recipe, &m->image, b->features);
     }
@@ -32,10 +33,9 @@ static weft_image *make(weft_model *w, image *im, const char *path, weft_error *
 
 weft_image *weft_image_open(weft_model *m, const char *path, weft_error *err)
 {
-    weft_error local;
     image im;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     if (!m || !path) {
         weft_fail(err, WEFT_EINVAL, m ? "no path given" : "no model given");
         return NULL;
@@ -45,10 +45,9 @@ weft_image *weft_image_open(weft_model *m, const char *path, weft_error *err)
 
 weft_image *weft_image_decode(weft_model *m, const void *data, size_t size, weft_error *err)
 {
-    weft_error local;
     image im;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     if (!m || !data) {
         weft_fail(err, WEFT_EINVAL, m ? "no picture given" : "no model given");
         return NULL;
@@ -63,7 +62,9 @@ void weft_image_free(weft_image *im)
     if (!im)
         return;
     image_block *b = (image_block *)((char *)im - offsetof(image_block, image));
-    mem_free(b->mem, b);
+    weft_model *m = b->model;
+    mem_free(&m->host.mem, b);
+    weft_model_close(m);
 }
 
 /* ---- how many a model knows ------------------------------------------------------------------ */
@@ -124,10 +125,9 @@ static weft_status score_all(scoring *s, weft_error *err)
 weft_status weft_image_score(weft_model *w, const char *const *data, int n_data, int threads,
                              weft_score *score, weft_error *err)
 {
-    weft_error local;
     const encode_engine_options o = { .n_thread = threads };
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     if (!w || !data || n_data < 1)
         return weft_fail(err, WEFT_EINVAL, w ? "no pictures given" : "no model given");
     for (int i = 0; i < n_data; i++)

@@ -1,11 +1,11 @@
-/* api_encode.c - the public functions of encoders: check, translate, delegate. */
-#include "api.h"
+/* encode.c - the public functions of encoders: check, translate, delegate. */
+#include "api/api.h"
 
 #include "engine/encode.h"
 
 struct weft_encoder {
     encode_engine *inner;
-    weft_model *model;
+    weft_model *model; /* held */
     weft_trace_fn *trace;
     void *trace_ud;
 };
@@ -23,10 +23,9 @@ static bool take_encoder_options(const weft_encoder_options *from, encode_engine
 
 weft_encoder *weft_encoder_new(weft_model *m, const weft_encoder_options *options, weft_error *err)
 {
-    weft_error local;
     encode_engine_options o;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     if (!m) {
         weft_fail(err, WEFT_EINVAL, "no model given");
         return NULL;
@@ -42,6 +41,7 @@ weft_encoder *weft_encoder_new(weft_model *m, const weft_encoder_options *option
         mem_free(&m->host.mem, e);
         return NULL;
     }
+    hold(&m->holders);
     return e;
 }
 
@@ -49,18 +49,19 @@ void weft_encoder_free(weft_encoder *e)
 {
     if (!e)
         return;
+    weft_model *m = e->model;
     encode_engine_free(e->inner);
-    mem_free(&e->model->host.mem, e);
+    mem_free(&m->host.mem, e);
+    weft_model_close(m);
 }
 
 weft_status weft_encoder_plan(weft_model *m, const weft_encoder_options *options,
                               weft_memory_plan *plan, weft_error *err)
 {
-    weft_error local;
     encode_engine_options o;
     encode_engine_plan p;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     if (!m)
         return weft_fail(err, WEFT_EINVAL, "no model given");
     if (!result_fits(plan, "weft_memory_plan", err) || !take_encoder_options(options, &o, err) ||
@@ -87,8 +88,7 @@ int64_t weft_encoder_rows(const weft_encoder *e, const weft_input *input)
 weft_status weft_encoder_eval(weft_encoder *e, const weft_input *inputs, int64_t n, weft_error *err)
 {
     weft_error local;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    err = begin_call(err, &local);
     if (!e || n < 0 || (n > 0 && !inputs))
         return weft_fail(err, WEFT_EINVAL, e ? "no inputs given" : "no encoder given");
     return encode_engine_eval(e->inner, inputs, n, err);
@@ -104,8 +104,7 @@ weft_status weft_encoder_trace(weft_encoder *e, weft_trace_fn *fn, void *ud, boo
                                weft_error *err)
 {
     weft_error local;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    err = begin_call(err, &local);
     if (!e)
         return weft_fail(err, WEFT_EINVAL, "no encoder given");
     if (encode_engine_trace(e->inner, fn ? show : NULL, e, fn && attention_maps, err) != WEFT_OK)

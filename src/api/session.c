@@ -1,5 +1,5 @@
-/* api_session.c - the public functions of sessions: check, translate, delegate. */
-#include "api.h"
+/* session.c - the public functions of sessions: check, translate, delegate. */
+#include "api/api.h"
 
 /* The public handle around a session, which is freed if there is no memory for it. */
 static weft_session *wrap(weft_engine *e, session *inner, weft_error *err)
@@ -10,14 +10,14 @@ static weft_session *wrap(weft_engine *e, session *inner, weft_error *err)
         return NULL;
     }
     *s = (weft_session){ inner, e };
+    hold(&e->holders);
     return s;
 }
 
 weft_session *weft_session_new(weft_engine *e, weft_error *err)
 {
     weft_error local;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    err = begin_call(err, &local);
     if (!e) {
         weft_fail(err, WEFT_EINVAL, "no engine given");
         return NULL;
@@ -28,8 +28,7 @@ weft_session *weft_session_new(weft_engine *e, weft_error *err)
 weft_session *weft_session_fork(const weft_session *s, weft_error *err)
 {
     weft_error local;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    err = begin_call(err, &local);
     if (!s) {
         weft_fail(err, WEFT_EINVAL, "no session given");
         return NULL;
@@ -41,8 +40,10 @@ void weft_session_free(weft_session *s)
 {
     if (!s)
         return;
+    weft_engine *e = s->engine;
     session_free(s->inner);
-    mem_free(&s->engine->model->host.mem, s);
+    mem_free(&e->model->host.mem, s);
+    weft_engine_free(e);
 }
 
 /* ---- evaluation ------------------------------------------------------------------------------ */
@@ -53,8 +54,7 @@ typedef weft_status forward_fn(engine *e, work *w, int n, weft_error *err);
 static weft_status forward(forward_fn *fn, weft_engine *e, weft_work *w, int n, weft_error *err)
 {
     weft_error local;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    err = begin_call(err, &local);
     if (!e || !w)
         return weft_fail(err, WEFT_EINVAL, "no %s given", e ? "work" : "engine");
     if (n < 1 || n > MAX_WORK)
@@ -64,12 +64,17 @@ static weft_status forward(forward_fn *fn, weft_engine *e, weft_work *w, int n, 
         if (!w[i].session || !w[i].ids)
             return weft_fail(err, WEFT_EINVAL, "work %d: no %s given", i,
                              w[i].session ? "tokens" : "session");
-        inner[i] = (work){ w[i].session->inner, w[i].ids, w[i].n, w[i].done, w[i].status, 0 };
+        inner[i] = (work){ .session = w[i].session->inner,
+                           .ids = w[i].ids,
+                           .n = w[i].n,
+                           .done = w[i].done,
+                           .status = w[i].status };
     }
     const weft_status status = fn(e->inner, inner, n, err);
     for (int i = 0; i < n; i++) {
         w[i].done = inner[i].done;
         w[i].status = inner[i].status;
+        w[i].message = w[i].status == WEFT_OK ? NULL : w[i].session->inner->failure;
     }
     return status;
 }
@@ -96,8 +101,8 @@ weft_status weft_session_source(weft_session *s, const int32_t *ids, int64_t n, 
 {
     if (!s)
         return weft_fail(err, WEFT_EINVAL, "no session given");
-    if (err)
-        *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     return engine_encode(s->engine->inner, &(source_text){ s->inner, ids, n }, 1, err);
 }
 
@@ -118,8 +123,8 @@ weft_status weft_session_sync(weft_session *s, const int32_t *ids, int64_t n, in
     int64_t unasked;
     if (!s || n < 0 || (n > 0 && !ids))
         return weft_fail(err, WEFT_EINVAL, s ? "no tokens given" : "no session given");
-    if (err)
-        *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     return session_sync(s->inner, ids, n, reused ? reused : &unasked, err);
 }
 
@@ -128,8 +133,7 @@ weft_status weft_session_sync(weft_session *s, const int32_t *ids, int64_t n, in
 weft_status weft_session_save(const weft_session *s, const char *path, weft_error *err)
 {
     weft_error local;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    err = begin_call(err, &local);
     if (!s || !path)
         return weft_fail(err, WEFT_EINVAL, s ? "no path given" : "no session given");
     return session_save(s->inner, path, err) == WEFT_OK ? WEFT_OK : err->code;
@@ -138,8 +142,7 @@ weft_status weft_session_save(const weft_session *s, const char *path, weft_erro
 weft_session *weft_session_restore(weft_engine *e, const char *path, weft_error *err)
 {
     weft_error local;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    err = begin_call(err, &local);
     if (!e || !path) {
         weft_fail(err, WEFT_EINVAL, e ? "no path given" : "no engine given");
         return NULL;
@@ -153,8 +156,8 @@ weft_status weft_session_rewind(weft_session *s, int64_t length, weft_error *err
 {
     if (!s)
         return weft_fail(err, WEFT_EINVAL, "no session given");
-    if (err)
-        *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     return session_rewind(s->inner, length, err);
 }
 

@@ -1,6 +1,6 @@
-/* api_sample.c - the public functions of samplers, log-probabilities, beam search and stop
+/* sample.c - the public functions of samplers, log-probabilities, beam search and stop
  * strings: check, translate, delegate. */
-#include "api.h"
+#include "api/api.h"
 #include "engine/beam.h"
 #include "engine/logprob.h"
 #include "engine/sampler.h"
@@ -12,16 +12,16 @@
 
 struct weft_sampler {
     sampler *inner;
-    mem *mem; /* the model's, or its own */
+    weft_model *model; /* held; or NULL */
+    mem *mem;          /* the model's, or its own */
     mem own;
 };
 
 weft_sampler *weft_sampler_new(weft_model *m, const weft_sampler_options *options, weft_error *err)
 {
-    weft_error local;
     weft_sampler_options o;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     if (!take_options(&o, sizeof o, options, options ? options->struct_size : 0,
                       "weft_sampler_options", err))
         return NULL;
@@ -40,6 +40,9 @@ weft_sampler *weft_sampler_new(weft_model *m, const weft_sampler_options *option
     if (!s)
         return NULL;
     s->own = own;
+    s->model = m;
+    if (m)
+        hold(&m->holders);
     s->mem = m ? &m->host.mem : &s->own;
     s->inner = sampler_new(s->mem, m ? m->model.n_vocab : o.n_vocab, &o, err);
     if (s->inner)
@@ -52,9 +55,11 @@ void weft_sampler_free(weft_sampler *s)
 {
     if (!s)
         return;
+    weft_model *m = s->model;
     sampler_free(s->inner);
     mem own = s->own; /* the block is freed through the budget that lies in it */
-    mem_free(s->mem == &s->own ? &own : s->mem, s);
+    mem_free(m ? &m->host.mem : &own, s);
+    weft_model_close(m);
 }
 
 void weft_sampler_reset(weft_sampler *s)
@@ -71,10 +76,9 @@ const char *weft_sampler_describe(const weft_sampler *s)
 weft_status weft_sampler_break(weft_sampler *s, const weft_tokenizer *t, const char *const *strings,
                                int n, weft_error *err)
 {
-    weft_error local;
     const char *bytes;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     if (!s || !t || n < 0 || (n > 0 && !strings))
         return weft_fail(err, WEFT_EINVAL, "no %s given",
                          !s   ? "sampler"
@@ -96,8 +100,7 @@ weft_status weft_sampler_pick(weft_sampler *s, const float *logits, int64_t n_vo
                               const int32_t *ids, int64_t n, int32_t *id, weft_error *err)
 {
     weft_error local;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    err = begin_call(err, &local);
     if (!s || !logits || !id)
         return weft_fail(err, WEFT_EINVAL, "no %s given",
                          !s        ? "sampler"
@@ -139,8 +142,7 @@ weft_status weft_session_logprobs(const weft_session *s, weft_logprob *out, int6
                                   weft_error *err)
 {
     weft_error local;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    err = begin_call(err, &local);
     if (!s || n < 0 || (n > 0 && !out))
         return weft_fail(err, WEFT_EINVAL, s ? "no tokens given" : "no session given");
     const float *z = weft_session_logits(s);
@@ -200,10 +202,9 @@ static weft_status take_beam_options(weft_beam_options *o, const weft_engine *e,
 weft_beams *weft_beam_search(weft_engine *e, const int32_t *ids, int64_t n,
                              const weft_beam_options *options, weft_error *err)
 {
-    weft_error local;
     weft_beam_options o;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     if (!e || !ids || n < 1) {
         weft_fail(err, WEFT_EINVAL, "no %s given", e ? "tokens" : "engine");
         return NULL;
@@ -212,12 +213,15 @@ weft_beams *weft_beam_search(weft_engine *e, const int32_t *ids, int64_t n,
                       "weft_beam_options", err) ||
         take_beam_options(&o, e, n, err) != WEFT_OK)
         return NULL;
-    return beam_search(e->inner, ids, n, &o, err);
+    weft_beams *beams = beam_search(e->inner, ids, n, &o, e->model, err);
+    if (beams)
+        hold(&e->model->holders);
+    return beams;
 }
 
 void weft_beams_free(weft_beams *beams)
 {
-    beams_free(beams);
+    weft_model_close(beams_free(beams));
 }
 
 /* ---- stop strings ---------------------------------------------------------------------------- */
@@ -229,10 +233,9 @@ struct weft_stop {
 
 weft_stop *weft_stop_new(const char *const *strings, int n, weft_error *err)
 {
-    weft_error local;
     mem own;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     mem_init(&own, 0, NULL);
     weft_stop *s = mem_zalloc(&own, 1, sizeof *s, "stop strings", err);
     if (!s)
@@ -257,8 +260,7 @@ weft_status weft_stop_push(weft_stop *s, const char *bytes, size_t length, const
                            size_t *out_length, weft_error *err)
 {
     weft_error local;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    err = begin_call(err, &local);
     if (!s || !out || !out_length || (length > 0 && !bytes))
         return weft_fail(err, WEFT_EINVAL, "no %s given",
                          !s                    ? "stop strings"

@@ -1,7 +1,7 @@
-/* api_report.c - the public function that makes a page of a run: check, read, delegate. */
-#include "api.h"
-#include "base/save.h"
+/* report.c - the public function that makes a page of a run: check, read, delegate. */
 #include "explain/report.h"
+#include "api/api.h"
+#include "base/save.h"
 #include "models/conversion.h"
 
 #include <stdio.h>
@@ -46,12 +46,11 @@ static weft_status write_page(const char *directory, const metrics *m, const wef
 weft_status weft_report(const char *directory, const char *to, const weft_report_options *options,
                         weft_report_info *info, weft_error *err)
 {
-    weft_error local;
     weft_report_options o;
     weft_report_info i = { 0 };
     metrics m;
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     if (!directory || !*directory)
         return weft_fail(err, WEFT_EINVAL, "no run given");
     if ((info && !result_fits(info, "weft_report_info", err)) ||

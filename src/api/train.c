@@ -1,6 +1,6 @@
-/* api_train.c - the public function that trains: check, translate, delegate. Here training and the
+/* train.c - the public function that trains: check, translate, delegate. Here training and the
  * engine meet: the listener gets the model that learns, and may run it. */
-#include "api_train.h"
+#include "api/train.h"
 #include "base/cpu.h"
 #include "engine/estimate.h"
 #include "text/source.h"
@@ -542,11 +542,10 @@ OWN_FRAME static weft_status find_start(const weft_train_options *o, checkpoint 
 
 weft_status weft_train(const weft_train_options *options, weft_train_info *info, weft_error *err)
 {
-    weft_error local;
     weft_train_options o;
     checkpoint c = { 0 };
-    err = err ? err : &local;
-    *err = (weft_error){ 0 };
+    weft_error local;
+    err = begin_call(err, &local);
     if (take_train_options(&o, options, err) != WEFT_OK)
         return err->code;
     if (info && !result_fits(info, "weft_train_info", err))
