@@ -211,7 +211,7 @@ static int write_picture(const char *path, const attention_map *m, const looks *
     return out_end(&o, true) ? 0 : cli_cannot_write(path);
 }
 
-int attention_map_write(const char *path, const attention_map *m)
+int attention_map_write(const command *c, const char *path, const attention_map *m)
 {
     weft_error err = { 0 };
     const int64_t n_text = m->n_begin + m->n;
@@ -225,8 +225,8 @@ int attention_map_write(const char *path, const attention_map *m)
         code = evaluate(m, text, &l, &err) == WEFT_OK ? 0 : cli_fail(&err);
     }
     if (!code && m->layer > l.n_layer)
-        code = cli_usage(&command_translate, "--attention-layer: %lld is not in 1 to %lld",
-                         (long long)m->layer, (long long)l.n_layer);
+        code = cli_usage(c, "--attention-layer: %lld is not in 1 to %lld", (long long)m->layer,
+                         (long long)l.n_layer);
     if (!code)
         code = write_picture(path, m, &l);
     cli_free(text);

@@ -19,6 +19,6 @@ typedef struct attention_map {
 
 /* An SVG: a row for each token of the text, a column for each of the source. Returns 0, or an exit
  * code after saying what is wrong. */
-int attention_map_write(const char *path, const attention_map *m);
+int attention_map_write(const command *c, const char *path, const attention_map *m);
 
 #endif

@@ -66,16 +66,20 @@ extern const command command_run, command_inspect, command_trace, command_bench,
     command_train_tokenizer, command_report, command_config, command_version, command_help,
     command_man, command_completions, command_embed, command_fill_mask, command_classify,
     command_translate;
-extern const command *const commands[]; /* ends with NULL */
+extern const command *const all_commands[]; /* ends with NULL */
+
+/* The list that is in use: help, manual pages and settings go through it. */
+extern const command *const *commands;
 
 /* The command of that name, or NULL; and the name of the one that may have been meant, or NULL. */
 const command *command_find(const char *name);
 const char *command_near(const char *name);
 int command_unknown(const char *name);
+bool cli_is_help(const char *arg); /* --help or -h */
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-/* Reads settings, then argv. Returns 0, or EXIT_USAGE after saying on stderr what is wrong. */
+/* Reads argv. Returns 0, or EXIT_USAGE after saying on stderr what is wrong. */
 int options_parse(const command *c, int argc, char **argv);
 
 /* The option after o, the first one after NULL; NULL after the last. */
@@ -96,7 +100,8 @@ bool option_is_path(const option *o);
 /* "WEFT_CTX_SIZE" */
 const char *setting_variable(const option *o, char *text, size_t size);
 
-/* Puts what the environment and the config file say into the options of a command. */
+/* Puts what the environment and the config file say into the options of a command, before its command
+ * line is read. */
 int settings_apply(const command *c);
 
 /* True if `name` is near enough to `given` to be what was meant, and nearer than `*least`, which

@@ -207,7 +207,7 @@ static int draw_attention(const job *j, const weft_engine_options *o, const weft
         .n = b->n,
         .layer = attention_layer,
     };
-    return attention_map_write(attention, &m);
+    return attention_map_write(&command_translate, attention, &m);
 }
 
 static int translate(const job *j, const weft_engine_options *engine_options)

@@ -3,21 +3,9 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-int cli_usage(const command *c, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    fprintf(stderr, "weft %s: ", c->name);
-    vfprintf(stderr, format, args);
-    fprintf(stderr, "\nTry 'weft help %s'.\n", c->name);
-    va_end(args);
-    return EXIT_USAGE;
-}
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
@@ -151,42 +139,6 @@ static const option *by_letter(const command *c, char letter)
     return NULL;
 }
 
-/* Insertions, deletions and replacements that lead from a to b. */
-static int distance(const char *a, const char *b)
-{
-    int row[64];
-    const int n = (int)strlen(b);
-    if (n >= 64)
-        return INT_MAX;
-    for (int j = 0; j <= n; j++)
-        row[j] = j;
-    for (int i = 0; a[i]; i++) {
-        int corner = row[0];
-        row[0] = i + 1;
-        for (int j = 1; j <= n; j++) {
-            const int replace = corner + (a[i] != b[j - 1]);
-            corner = row[j];
-            const int other = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            row[j] = replace < other ? replace : other;
-        }
-    }
-    return row[n];
-}
-
-/* A beginning of the other counts as near ("--ctx", "--temperature"), as does a slip in two
- * letters. */
-bool cli_resembles(const char *given, const char *name, int *least)
-{
-    const size_t n = strlen(given), k = strlen(name), shorter = n < k ? n : k;
-    int d = distance(given, name);
-    if (shorter >= 3 && strncmp(given, name, shorter) == 0)
-        d = 1;
-    if (d >= *least || d > (int)(shorter + 1) / 2)
-        return false;
-    *least = d;
-    return true;
-}
-
 /* What other programs call these options. */
 static const char *const foreign[][2] = {
     { "n-predict", "predict" },     { "max-tokens", "predict" },   { "ctk", "kv-type" },
@@ -259,9 +211,8 @@ static int take_option(const command *c, int argc, char **argv, int *i)
 
 int options_parse(const command *c, int argc, char **argv)
 {
-    int n_positional = 0;
+    int n_positional = 0, bad = 0;
     bool only_positional = false;
-    int bad = settings_apply(c);
     for (int i = 0; i < argc && !bad; i++) {
         const char *arg = argv[i];
         if (!only_positional && strcmp(arg, "--") == 0)

@@ -17,13 +17,14 @@ TESTS="test_gguf test_safetensors test_config test_load_faults test_parts test_c
     test_shard test_data test_report test_image test_idx test_table test_labelled test_classify test_marian
     test_tokenizer_limits"
 GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_write formats/config formats/open
-    formats/index formats/shard base/save text/regex text/regex_class text/regex_translate text/unicode text/unicode_normal
-    text/load
-    text/source_gguf text/source_files text/source_sp text/hf text/hf_fields text/hf_model text/hf_steps text/hf_after
-    text/encode text/bpe text/unigram text/wordpiece text/normalize text/split text/scan text/decode text/pieces
-    text/pieces_sp text/charsmap text/tokenizer text/vocab text/trie text/munch text/pre text/describe engine/session_file
-    formats/manifest train/checkpoint train/documents train/corpus train/corpus_open explain/metrics explain/chart explain/report
-    formats/image formats/image_resize formats/image_recipe formats/idx formats/table train/labelled"
+    formats/index formats/shard base/save text/regex/regex text/regex/class text/regex/translate text/unicode/unicode
+    text/unicode/normal text/sources/load text/sources/gguf text/sources/files text/sources/sp text/sources/hf
+    text/sources/hf_fields text/sources/hf_model text/sources/hf_steps text/sources/hf_after text/encode text/bpe
+    text/unigram text/wordpiece text/normalize text/split text/scan text/decode text/sources/pieces
+    text/sources/pieces_sp text/charsmap text/tokenizer text/finish text/vocab text/trie text/munch text/sources/pre
+    text/sources/describe engine/session_file formats/manifest train/checkpoint train/documents train/corpus
+    train/corpus_open explain/metrics explain/chart explain/report formats/image formats/image_resize
+    formats/image_recipe formats/idx formats/table train/labelled"
 SHOWN="formats/json formats/container text/text text/scratch formats/image_png formats/image_jpeg"
 LEAST=90
 JOBS=${JOBS:-1}

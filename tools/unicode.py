@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""unicode.py - writes src/text/unicode_tables.c and src/text/regex_tables.c.
+"""unicode.py - writes src/text/unicode/tables.c and src/text/regex/tables.c.
 
 Asks Hugging Face's tokenizers, code point by code point, what each class holds: its normalizers and
 pre-tokenizers ask libraries of five Unicode versions, so there is no file of the standard to copy from.
@@ -201,7 +201,7 @@ def regex_tables():
     for members, number in known.scripts.items():
         script_of.update((c, number) for c in members)
     out = ["/* Written by tools/unicode.py from what tokenizers %s answers; clang-format stays off it. */" %
-           tokenizers.__version__, '#include "text/regex_tables.h"', "", "/* clang-format off */",
+           tokenizers.__version__, '#include "text/regex/tables.h"', "", "/* clang-format off */",
            "const regex_property regex_properties[] = {"]
     out += rows + ["};", "", "const int n_regex_properties = %d;" % len(rows), "",
                    "const uint32_t regex_extra[][2] = {"]
@@ -333,7 +333,7 @@ def unicode_tables():
     script, lower = scripts(), lower_cases()
 
     out = ["/* Written by tools/unicode.py from what tokenizers %s answers; clang-format stays off it. */" %
-           tokenizers.__version__, '#include "text/unicode_tables.h"', "", "/* clang-format off */",
+           tokenizers.__version__, '#include "text/unicode/tables.h"', "", "/* clang-format off */",
            "const uint32_t unicode_edges[] = {"]
     out += wrap("0x%X" % (c << 8 | b) for c, b in edges)
     out += ["};", "", "const int n_unicode_edges = %d;" % len(edges), "", "const uint16_t unicode_index[512] = {"]
@@ -415,7 +415,7 @@ def main():
         golden()
         return
     same = True
-    for name, make in (("unicode_tables.c", unicode_tables), ("regex_tables.c", regex_tables)):
+    for name, make in (("unicode/tables.c", unicode_tables), ("regex/tables.c", regex_tables)):
         if any(a.endswith(".c") and a != name for a in sys.argv[1:]):
             continue
         path, text = os.path.join(ROOT, name), make()

@@ -4,7 +4,7 @@
 
 #include "engine/session.h"
 #include "models/ends.h"
-#include "text/pieces.h"
+#include "text/sources/pieces.h"
 
 /* Handles may be freed in any order: what was made from one holds it, and the last to let go frees it.
  * A child that goes calls the parent's own free, as the caller does. */

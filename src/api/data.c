@@ -1,7 +1,9 @@
 /* data.c - the data of a run, looked at before it begins: the public functions. */
-#include "api/train.h"
+#include "api/train_fresh.h"
+#include "api/train_options.h"
 #include "formats/manifest.h"
-#include "text/source.h"
+#include "text/finish.h"
+#include "text/sources/source.h"
 
 struct weft_data {
     host host;

@@ -1,5 +1,5 @@
 /* labels.c - the labels of texts that a run learns. */
-#include "api/train.h"
+#include "api/labels.h"
 #include "train/headed.h"
 
 #include <string.h>

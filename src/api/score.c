@@ -1,5 +1,5 @@
 /* score.c - how many texts of a table a model gives the right label. */
-#include "api/train.h"
+#include "api/train_options.h"
 #include "engine/encode.h"
 #include "train/learner.h"
 

@@ -1,6 +1,7 @@
 /* text.c - the public functions of tokenizers: check, translate, delegate. */
 #include "api/api.h"
-#include "text/source.h"
+#include "text/decode.h"
+#include "text/sources/source.h"
 
 #include <string.h>
 

@@ -1,9 +1,10 @@
 /* train_fresh.c - what a run begins with that has nothing, or not all it needs: a tokenizer learned
  * from its data, a model that has learned nothing, a head that has not. */
-#include "api/train.h"
+#include "api/train_fresh.h"
+#include "api/train_options.h"
 #include "base/cpu.h"
 #include "base/utf8.h"
-#include "text/source.h"
+#include "text/sources/source.h"
 #include "train/checkpoint.h"
 #include "train/headed.h"
 

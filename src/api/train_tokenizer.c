@@ -2,7 +2,7 @@
  * delegate. */
 #include "api/api.h"
 #include "base/pool.h"
-#include "text/train.h"
+#include "text/train/train.h"
 
 #define DEFAULT_VOCAB     8192
 #define DEFAULT_FREQUENCY 2

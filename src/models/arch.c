@@ -86,6 +86,9 @@ static weft_status bind_all(model *m, bool gguf, bind_mode mode, weft_error *err
     }
     if (b.used && m->param && (!plan || (m->origin && m->fact))) {
         m->self = m->arch->family->bind(&b);
+        for (int i = 0; b.hf_arch && i < n_arch; i++)
+            if (strcmp(archs[i].hf, b.hf_arch) == 0)
+                m->arch = &archs[i];
         m->hf_prefix = b.hf_prefix;
         m->n_out = m->n_out ? m->n_out : m->n_vocab;
         bind_finish(&b);

@@ -27,6 +27,7 @@ struct bind {
     int layer;              /* -1 outside */
     int64_t expert;         /* -1 outside */
     const bind_name *names; /* the family's table, ends with { NULL, NULL } */
+    const char *hf_arch;    /* which row of archs[] it is, where GGUF has one word for several */
     const char *hf_prefix;  /* "model.": missing where a class without a head saved the file */
     bool hf_transposed;     /* matrices are stored [I, O] (GPT-2's Conv1D) */
     bool hf_adjacent;       /* neighbours turn together in a Hugging Face file too */

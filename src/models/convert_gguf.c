@@ -2,7 +2,7 @@
  * and the texts of the directory it comes from. */
 #include "formats/gguf_write.h"
 #include "models/conversion.h"
-#include "text/describe.h"
+#include "text/sources/describe.h"
 
 #include <stdio.h>
 #include <string.h>

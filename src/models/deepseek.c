@@ -232,9 +232,8 @@ static route_kind read_kind(bind *b)
         return v3 ? ROUTE_SIGMOID : ROUTE_SOFTMAX;
     const bool sigmoid = bind_int(b, "expert_gating_func", NULL, GATE_SOFTMAX, GATE_SOFTMAX,
                                   GATE_SIGMOID) == GATE_SIGMOID;
-    for (int i = 0; sigmoid && i < n_arch; i++)
-        if (archs[i].hf && strcmp(archs[i].hf, "deepseek_v3") == 0)
-            b->m->arch = &archs[i];
+    if (sigmoid)
+        b->hf_arch = "deepseek_v3";
     return sigmoid ? ROUTE_SIGMOID : ROUTE_SOFTMAX;
 }
 

@@ -1,6 +1,7 @@
 /* decode.c - ids to bytes, token by token, so that text can be shown while it is made. */
+#include "text/decode.h"
+
 #include "base/utf8.h"
-#include "text/tokenizer.h"
 
 #include <string.h>
 

@@ -4,10 +4,10 @@
 #define WEFT_TEXT_NORMALIZE_H
 
 #include "text/charsmap.h"
-#include "text/regex.h"
+#include "text/regex/regex.h"
 #include "text/text.h"
 #include "text/trie.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 typedef enum normalizer_kind {
     NORM_FORM, /* NFC, NFD, NFKC, NFKD */

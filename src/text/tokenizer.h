@@ -182,43 +182,11 @@ static inline bool tokenizer_has(const tokenizer *t, uint32_t id)
     return id < t->vocab.n - t->n_silent && vocab_has(&t->vocab, id);
 }
 
-/* ---- streaming decoder ----------------------------------------------------------------------- */
-
-/* Ids in, bytes out: what is out at any time is whole code points, and never taken back. */
-typedef struct decode_stream {
-    const tokenizer *t;
-    bool keep_special;
-    bool begun;
-    uint32_t last;    /* id before, for CTC */
-    bool space_due;   /* DECODE_SUFFIX: a space, if anything follows */
-    size_t strip;     /* spaces still to be taken from the start */
-    writer a, b, out; /* out: bytes not yet taken */
-    growth growth;    /* of the token */
-    regex_scratch *regex;
-    mem *mem;
-} decode_stream;
-
-weft_status decode_begin(decode_stream *d, const tokenizer *t, bool keep_special, mem *m,
-                         weft_error *err);
-
-/* Adds one id. *bytes, *n are what is new and whole; good until the next call. */
-weft_status decode_push(decode_stream *d, uint32_t id, const char **bytes, size_t *n,
-                        weft_error *err);
-
-/* What is held back, whole or not. */
-void decode_flush(decode_stream *d, const char **bytes, size_t *n);
-void decode_end(decode_stream *d);
-
 /* ---- for loaders ----------------------------------------------------------------------------- */
 
-/* The bytes of a token as the steps of the decoder leave them in the middle of a text. The caller
- * has begun d->growth and d->regex. */
-weft_status decode_token(decode_stream *d, uint32_t id, piece *result, weft_error *err);
-
-/* Lower halves of a loader: memory, and what all loaders do at the end. */
+/* How a loader begins; finish.h is how it ends. */
 weft_status tokenizer_begin(tokenizer *t, const char *path, const char *source, host *h,
                             weft_error *err);
-weft_status tokenizer_finish(tokenizer *t, weft_error *err);
 void tokenizer_free(tokenizer *t);
 
 /* "<0x0A>" gives 10; -1 for anything else. */

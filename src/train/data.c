@@ -1,6 +1,7 @@
 #include "train/data.h"
 
 #include "base/rng.h"
+#include "text/decode.h"
 #include "train/corpus_open.h"
 #include "train/labelled.h"
 #include "train/pack.h"

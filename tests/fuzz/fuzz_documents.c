@@ -1,7 +1,8 @@
 /* fuzz_documents.c - bytes as JSONL, TSV or text between separators, as the first of them says, or as texts
  * with labels; and samples of what came of it. */
 #include "hostile.h"
-#include "text/source.h"
+#include "text/finish.h"
+#include "text/sources/source.h"
 #include "train/documents.h"
 #include "train/labelled.h"
 

@@ -4,7 +4,7 @@
 #include "engine/encode.h"
 #include "engine/session.h"
 #include "hostile.h"
-#include "text/pieces.h"
+#include "text/sources/pieces.h"
 
 #include <errno.h>
 #include <jansson.h>

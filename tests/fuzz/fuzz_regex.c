@@ -3,8 +3,8 @@
 #include "hostile.h"
 
 #include "base/utf8.h"
-#include "text/regex.h"
-#include "text/unicode.h"
+#include "text/regex/regex.h"
+#include "text/unicode/unicode.h"
 
 #include <stdio.h>
 #include <stdlib.h>

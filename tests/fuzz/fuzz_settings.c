@@ -27,6 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (!nowhere)
             abort();
         stderr = stdout = nowhere;
+        commands = all_commands;
         begun = true;
     }
     if (memchr(data, '\0', size))

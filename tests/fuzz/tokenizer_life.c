@@ -1,6 +1,8 @@
 #include "tokenizer_life.h"
 
-#include "text/source.h"
+#include "text/decode.h"
+#include "text/finish.h"
+#include "text/sources/source.h"
 
 #include <string.h>
 

@@ -9,8 +9,8 @@
 #include "base/rng.h"
 #include "base/utf8.h"
 #include "formats/json.h"
-#include "text/regex.h"
-#include "text/regex_tables.h"
+#include "text/regex/regex.h"
+#include "text/regex/tables.h"
 
 #include <oniguruma.h>
 

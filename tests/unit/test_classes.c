@@ -4,8 +4,8 @@
 #include "base/utf8.h"
 #include "sha256.h"
 #include "support.h"
-#include "text/regex.h"
-#include "text/unicode.h"
+#include "text/regex/regex.h"
+#include "text/unicode/unicode.h"
 
 #include <pcre2.h>
 

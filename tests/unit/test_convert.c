@@ -7,7 +7,7 @@
 #include "models/convert.h"
 #include "models/ends.h"
 #include "support.h"
-#include "text/source.h"
+#include "text/sources/source.h"
 
 #include <dirent.h>
 #include <errno.h>

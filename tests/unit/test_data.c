@@ -4,7 +4,7 @@
 
 #include "base/rng.h"
 #include "gguf_build.h"
-#include "text/source.h"
+#include "text/sources/source.h"
 #include "train/corpus_open.h"
 #include "train/data.h"
 #include "train/learner.h"

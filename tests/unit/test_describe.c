@@ -1,6 +1,6 @@
 /* A tokenizer.json in the words of GGUF: how it splits, its tokens, its merges; and what GGUF has no word for. */
 #include "support.h"
-#include "text/describe.h"
+#include "text/sources/describe.h"
 
 #define KEY(name)          "tokenizer.ggml." name
 #define MAX_JSON           4096

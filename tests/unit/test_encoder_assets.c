@@ -3,7 +3,7 @@
 #include "golden.h"
 #include "ops/ops.h"
 #include "support.h"
-#include "text/source.h"
+#include "text/sources/source.h"
 #include "text/tokenizer.h"
 
 #include <jansson.h>

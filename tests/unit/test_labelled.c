@@ -2,7 +2,7 @@
  * fails. */
 #include "support.h"
 
-#include "text/source.h"
+#include "text/sources/source.h"
 #include "train/data.h"
 #include "train/labelled.h"
 

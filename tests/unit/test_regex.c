@@ -1,7 +1,7 @@
 /* Patterns: what Oniguruma means, found by PCRE2. test_onig.c has the two side by side. */
 #include "support.h"
 
-#include "text/regex.h"
+#include "text/regex/regex.h"
 
 #include <pthread.h>
 #include <time.h>

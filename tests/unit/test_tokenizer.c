@@ -1,7 +1,8 @@
 /* Every step of a tokenizer.json against Hugging Face's ids (tools/tokenizer_golden.py); what is refused; what may
  * never happen to a stranger's text; and memory that runs out. */
 #include "support.h"
-#include "text/source.h"
+#include "text/finish.h"
+#include "text/sources/source.h"
 
 #include <jansson.h>
 

@@ -1,7 +1,8 @@
 /* Vocabularies as files: cut off anywhere, with hostile numbers, and under memory that fails. */
 #include "gguf_build.h"
 #include "support.h"
-#include "text/source.h"
+#include "text/finish.h"
+#include "text/sources/source.h"
 #include "tokenizer_life.h"
 
 static const char text[] = "low lower <s> \xC3\xA9\xF0\x9F\x99\x82 caf\xC3\xA9 \xFF 123";

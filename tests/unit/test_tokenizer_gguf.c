@@ -2,8 +2,8 @@
  * cuts as its model does; and which files a path means. */
 #include "gguf_build.h"
 #include "support.h"
-#include "text/pieces.h"
-#include "text/source.h"
+#include "text/sources/pieces.h"
+#include "text/sources/source.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
  * file and the text. */
 #include "formats/json.h"
 #include "support.h"
-#include "text/source.h"
+#include "text/sources/source.h"
 
 #include <time.h>
 #include <unistd.h>

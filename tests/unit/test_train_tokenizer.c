@@ -3,8 +3,8 @@
 
 #include "base/utf8.h"
 #include "text/normalize.h"
-#include "text/source.h"
-#include "text/train.h"
+#include "text/sources/source.h"
+#include "text/train/train.h"
 
 static const char *const end_of_text[] = { "<|endoftext|>" };
 static const char *const bert[] = { "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]" };

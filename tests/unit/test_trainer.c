@@ -4,8 +4,8 @@
 
 #include "base/rng.h"
 #include "golden.h"
-#include "text/source.h"
-#include "text/train.h"
+#include "text/sources/source.h"
+#include "text/train/train.h"
 #include "train/fresh.h"
 #include "train/trainer.h"
 

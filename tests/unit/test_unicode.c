@@ -3,8 +3,8 @@
 
 #include "base/rng.h"
 #include "base/utf8.h"
-#include "text/unicode.h"
-#include "text/unicode_tables.h"
+#include "text/unicode/tables.h"
+#include "text/unicode/unicode.h"
 
 #include <time.h>
 #include <utf8proc.h>

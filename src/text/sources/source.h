@@ -1,0 +1,83 @@
+/* source.h - the files a tokenizer can come from. Each fills a tokenizer that has begun, from bytes
+ * that it need not keep. */
+#ifndef WEFT_TEXT_SOURCES_SOURCE_H
+#define WEFT_TEXT_SOURCES_SOURCE_H
+
+#include "formats/container.h"
+#include "text/sources/hf.h"
+
+/* `pre` names the splitting of byte-level text where the file does not, as GGUF files name it; NULL
+ * takes the file's word. */
+weft_status tokenizer_load(tokenizer *t, const char *path, const char *pre, weft_load load, host *h,
+                           weft_error *err);
+
+/* Without finish, for loaders and their tests: */
+weft_status source_json(tokenizer *t, const uint8_t *data, size_t size, weft_error *err);
+weft_status source_gguf(tokenizer *t, const container *c, const char *pre, weft_error *err);
+weft_status source_sentencepiece(tokenizer *t, const uint8_t *data, size_t size, weft_error *err);
+weft_status source_marian(tokenizer *t, const uint8_t *data, size_t size, const uint8_t *table,
+                          size_t table_size, const char *table_path, weft_error *err);
+weft_status source_tiktoken(tokenizer *t, const uint8_t *data, size_t size, const char *pre,
+                            weft_error *err);
+weft_status source_llama2c(tokenizer *t, const uint8_t *data, size_t size, weft_error *err);
+weft_status source_bert(tokenizer *t, const uint8_t *data, size_t size, const char *pre,
+                        weft_error *err);
+weft_status source_letters(tokenizer *t, const uint8_t *data, size_t size, weft_error *err);
+weft_status source_merges(tokenizer *t, const uint8_t *table, size_t table_size,
+                          const uint8_t *merges, size_t merges_size, const char *pre,
+                          weft_error *err);
+
+/* ---- byte-level splitting by name (pre.c) ---------------------------------------------------- */
+
+/* Adds the splitters that a name stands for; WEFT_EUNSUPPORTED where it is not known. */
+weft_status pre_apply(tokenizer *t, const char *name, weft_error *err);
+
+/* What else it says; 0 where it is not known. */
+enum {
+    PRE_WORDS = 1,   /* a word that is a token is that token: ignore_merges */
+    PRE_BOS = 2,     /* BOS before every text, where the file does not say */
+    PRE_LETTERS = 4, /* not byte level: spaces are U+2581, unknown letters bytes, as Gemma has it */
+};
+int pre_flags(const char *name);
+
+/* The name that files use for these n patterns over bytes, one after the other; false where they
+ * have none. */
+#define PRE_NAME 32
+bool pre_of_patterns(const char *const *pattern, int n, bool keeps_words, char name[PRE_NAME]);
+
+/* ---- SentencePiece's pieces, from whichever file --------------------------------------------- */
+
+/* As the files number them; the last is weft's own: text never becomes it, and it becomes text. */
+enum {
+    PIECE_NORMAL = 1,
+    PIECE_UNKNOWN,
+    PIECE_CONTROL,
+    PIECE_USER,
+    PIECE_UNUSED,
+    PIECE_BYTE,
+    PIECE_FOREIGN,
+};
+
+typedef struct sp_spec {
+    uint8_t *type; /* [n] */
+    float *score;  /* [n] */
+    bool unigram, fallback;
+    bool prefix, suffix, squeeze, escape; /* as normalizer_step */
+    const uint8_t *map;                   /* precompiled charsmap, or NULL */
+    size_t map_size;
+    uint32_t unk;
+} sp_spec;
+
+/* The vocabulary of n pieces, each given by `text`. */
+typedef const char *piece_fn(void *ud, uint32_t i, size_t *length);
+weft_status sp_vocab(tokenizer *t, uint64_t n, const uint8_t *type, piece_fn *text, void *ud,
+                     weft_error *err);
+weft_status sp_model(tokenizer *t, const sp_spec *s, weft_error *err);
+
+/* Tokens of these types, cut out of the text where they are written. */
+weft_status sp_added(tokenizer *t, const uint8_t *type, bool user, weft_error *err);
+
+/* WordPiece over the vocabulary that is there, with BERT's decoder and template for pairs. */
+weft_status bert_model(tokenizer *t, const uint8_t *type, weft_error *err);
+
+#endif
