@@ -191,7 +191,7 @@ static void full_pool(void **state)
         assert_non_null(strstr(err.message, " of 15 are free"));
         int n_failed = 0;
         for (int i = 0; i < SESSIONS; i++) {
-            char name[16];
+            char name[32];
             snprintf(name, sizeof name, "work %d: ", i);
             if (t.work[i].status == WEFT_OK) {
                 assert_as_alone(&t, i, LENGTH - i);
