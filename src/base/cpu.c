@@ -1,4 +1,7 @@
+/* cpu.c - what the processor can do, and how many of them this process may use. */
 #include "base/cpu.h"
+
+#include "base/cgroup.h"
 
 #include <sched.h>
 
@@ -52,6 +55,7 @@ int cpu_count(void)
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0)
         return 1;
-    const int n = CPU_COUNT(&set);
-    return n > 0 ? n : 1;
+    const int64_t n = CPU_COUNT(&set);
+    const int64_t quota = cgroup_limit("/proc/self/cgroup", "/sys/fs/cgroup", "cpu.max");
+    return (int)(n < quota ? n : quota); /* both are 1 at least */
 }

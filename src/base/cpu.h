@@ -17,7 +17,8 @@ typedef struct cpu_features {
 
 cpu_features cpu_detect(void);
 
-/* Processors this process may run on; at least 1. */
+/* Processors this process may run on, by affinity and by the quota of its control groups; at least
+ * 1. */
 int cpu_count(void);
 
 #endif

@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include "base/arena.h"
+#include "base/cgroup.h"
 #include "base/checked.h"
 #include "base/checksum.h"
 #include "base/cpu.h"
@@ -519,6 +520,62 @@ static void sums_of_chunks(void **state)
     free(data);
 }
 
+/* ---- control groups -------------------------------------------------------------------------- */
+
+static void write_limit(const char *directory, const char *name, const char *text)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    remove(path);
+    FILE *f = text ? fopen(path, "w") : NULL;
+    if (f)
+        fputs(text, f);
+    if (f)
+        fclose(f);
+}
+
+/* The limit of a group in another: the least of all counts, and what is no limit is none. */
+static void groups_limit(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *own, *top, *pod, *weft;
+        int64_t limit;
+    } cases[] = {
+        { "0::/pod/weft\n", NULL, NULL, NULL, INT64_MAX },
+        { "0::/pod/weft\n", NULL, NULL, "max 100000\n", INT64_MAX },
+        { "0::/pod/weft\n", NULL, NULL, "200000 100000\n", 2 },
+        { "0::/pod/weft\n", NULL, NULL, "200001 100000\n", 3 },
+        { "0::/pod/weft\n", NULL, "50000 100000\n", "max 100000\n", 1 },
+        { "0::/pod/weft\n", "300000 100000", "400000 100000", "500000 100000", 3 },
+        { "0::/pod\n", NULL, "400000 100000", "100000 100000", 4 },
+        { "0::/\n", "700000 100000\n", NULL, "100000 100000", 7 },
+        { "4:memory:/pod\n0::/pod/weft\n", NULL, NULL, "100000 100000", 1 },
+        { "4:memory:/pod\n", "100000 100000", NULL, NULL, INT64_MAX },
+        { "", "100000 100000", NULL, NULL, INT64_MAX },
+        { "0::/pod/weft\n", "", "0 100000", "-5 100000", INT64_MAX },
+        { "0::/pod/weft\n", "1 0", "x", "\n", INT64_MAX },
+        { "0::/pod/weft\n", NULL, "1073741824\n", NULL, 1073741824 },
+        { "0::/pod/weft\n", NULL, NULL, "99999999999999999999 1\n", INT64_MAX },
+    };
+    char root[4096], pod[4200], weft[4300];
+    snprintf(root, sizeof root, "%s", temp_path("groups"));
+    snprintf(pod, sizeof pod, "%s/pod", root);
+    snprintf(weft, sizeof weft, "%s/weft", pod);
+    assert_true(mkdir(root, 0777) == 0 && mkdir(pod, 0777) == 0 && mkdir(weft, 0777) == 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *own = temp_file("cgroup", cases[i].own, strlen(cases[i].own));
+        write_limit(root, "cpu.max", cases[i].top);
+        write_limit(pod, "cpu.max", cases[i].pod);
+        write_limit(weft, "cpu.max", cases[i].weft);
+        const int64_t limit = cgroup_limit(own, root, "cpu.max");
+        if (limit != cases[i].limit)
+            fail_msg("case %zu: %lld, not %lld", i, (long long)limit, (long long)cases[i].limit);
+        assert_int_equal(cgroup_limit(own, root, "memory.max"), INT64_MAX);
+    }
+    assert_int_equal(cgroup_limit("/nowhere", root, "cpu.max"), INT64_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -546,6 +603,7 @@ int main(void)
         TEST("checksum: XXH64, in pieces of any size", checksums),
         TEST("checksum: a file's chunks", sums_of_chunks),
         TEST("cpu: features imply what they build on", cpu_is_known),
+        TEST("cpu: the quota of a control group is that of the tightest above it", groups_limit),
     };
     return RUN(tests);
 }
