@@ -586,6 +586,7 @@ static void jsonl_errors(void **state)
         { "{\"completion\": \"a\"}", ":2: has neither \"text\" nor" },
         { "{\"messages\": []}", ":2: has neither \"text\" nor" },
         { "{\"text\": \"a\", \"prompt\": \"b\"}", ":2: has both \"text\" and \"prompt\"" },
+        { "{\"text\": \"a\", \"completion\": \"b\"}", ":2: has both \"text\" and \"completion\"" },
         { "{\"text\": \"a\", \"text\": \"b\"}", ":2: " },
         { "[\"text\"]", ":2: " },
         { "\"text\"", ":2: " },
