@@ -129,7 +129,7 @@ static void report_memory(const engine_plan *plan, size_t taken)
     printf(json
                ? "{\"kv_bytes\":%zu,\"step_bytes\":%zu,\"planned_bytes\":%zu,\"taken_bytes\":%zu}\n"
                : "memory: cache %zu, step %zu; planned %zu, taken %zu bytes\n",
-           plan->kv, plan->meta + plan->data + plan->scratch, plan->total, taken);
+           plan->kv, plan->step.meta + plan->step.data + plan->step.scratch, plan->total, taken);
     if (taken > plan->total)
         bench_check(WEFT_ELIMIT, &(weft_error){ WEFT_ELIMIT, "more was taken than planned" });
 }
@@ -226,7 +226,7 @@ int main(int argc, char **argv)
     j.ids = bench_must(calloc((size_t)longest, sizeof *j.ids), NULL);
     for (int64_t i = 0; i < longest; i++)
         j.ids[i] = (int32_t)(rng_draw(7, 0, (uint64_t)i).word[0] % (uint32_t)m.n_vocab);
-    bench_print_machine(j.engine->pool, j.engine->kern->name, json);
+    bench_print_machine(j.engine->pool, j.engine->model->kern->name, json);
     grow(&j);
     generate(&j);
     fit_line(&j);

@@ -197,7 +197,7 @@ int main(int argc, char **argv)
     j.session = bench_must(session_new(j.engine, &err), &err);
     j.ids = bench_must(calloc((size_t)o.n_ctx, sizeof *j.ids), NULL);
     const weights w = weigh(&m);
-    bench_print_machine(j.engine->pool, j.engine->kern->name, json);
+    bench_print_machine(j.engine->pool, j.engine->model->kern->name, json);
     append(&j, j.ids, 1); /* every weight is in memory from here on */
     measure(&j, &w, "prompt", n_prompt, read_prompt);
     measure(&j, &w, "generate", n_generate, generate);

@@ -138,9 +138,10 @@ static void report_overhead(job *j)
 
 /* ---- speed ----------------------------------------------------------------------------------- */
 
-static void copy_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void copy_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     (void)r;
+    const node *n = ctx;
     memcpy(row(n->out, i0), row(n->in[0], i0), (size_t)((i1 - i0) * n->out->stride) * sizeof(real));
 }
 
@@ -150,7 +151,7 @@ static double time_copy(job *j)
     const node n = { .in = { j->x }, .out = tensor_new(&j->run, rows(j->x), cols(j->x)) };
     const double start = bench_now();
     for (int i = 0; i < j->times; i++)
-        parallel(&j->run, &n, rows(j->x), cols(j->x), copy_rows);
+        parallel(&j->run, rows(j->x), cols(j->x), copy_rows, &n);
     return bench_now() - start;
 }
 

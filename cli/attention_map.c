@@ -1,3 +1,5 @@
+/* attention_map.c - draws attention_map.h's picture as SVG: a square per pair of tokens, its
+ * darkness the probability. SVG because it scales, and needs no library. */
 #include "attention_map.h"
 
 #include <inttypes.h>

@@ -156,7 +156,6 @@ size_t cli_utf8(const char *text, size_t length);
 
 /* Writes text as a JSON string, quotes included; bytes that are not UTF-8 become U+FFFD. */
 void cli_json_text(const char *text, size_t length);
-void cli_json_put(FILE *to, const char *text, size_t length);
 
 /* Bytes in quotes: letters as they are, the others as \n, \t or \xFF. */
 void cli_print_bytes(const char *bytes, size_t n);

@@ -1,5 +1,5 @@
 /* weft train - a model from text, labelled text or pictures: a new one, or one that goes on learning. */
-#include "metrics.h"
+#include "cli.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -123,8 +123,7 @@ const command command_train = {
 /* ---- what is shown --------------------------------------------------------------------------- */
 
 typedef struct show {
-    metrics metrics;           /* its f is NULL before the first step, */
-    bool no_metrics;           /* and where it could not be opened, which has been said */
+    bool begun;                /* progress has been told */
     weft_tokenizer *tokenizer; /* for samples; NULL: none are made */
     int threads;               /* for samples, as for training, */
     uint64_t seed;             /* and so is this */
@@ -225,14 +224,15 @@ static void write_sample(show *s, weft_model *m, weft_session *session, weft_sam
 
 /* What the model writes by now. A sample that cannot be made, for a context that is too short, is
  * no reason to stop. */
-static void take_sample(show *s, weft_model *m)
+static const char *take_sample(void *ud, weft_model *m, size_t *length)
 {
+    show *s = ud;
     const weft_engine_options o = { .struct_size = sizeof o, .threads = s->threads };
     const weft_sampler_options draw = { .struct_size = sizeof draw,
                                         .temperature = temperature,
                                         .seed = s->seed };
     if (!s->tokenizer || sample_tokens == 0)
-        return;
+        return NULL;
     weft_engine *e = weft_engine_new(m, &o, NULL);
     weft_session *session = e ? weft_session_new(e, NULL) : NULL;
     weft_sampler *sampler = weft_sampler_new(m, &draw, NULL);
@@ -243,6 +243,8 @@ static void take_sample(show *s, weft_model *m)
     weft_engine_free(e);
     if (s->n_sample > 0)
         fprintf(stderr, "---\n%.*s\n---\n", (int)s->n_sample, s->sample);
+    *length = s->n_sample;
+    return s->sample;
 }
 
 /* ---- between steps --------------------------------------------------------------------------- */
@@ -257,14 +259,12 @@ static void load_tokenizer(show *s)
         s->tokenizer = weft_tokenizer_load(model, &o, NULL);
 }
 
-static bool begin(show *s, const weft_train_progress *p, const weft_model *m)
+static void begin(show *s, const weft_train_progress *p, const weft_model *m)
 {
     char bytes[32], time[32];
     weft_model_info info = { .struct_size = sizeof info };
     weft_model_get_info(m, &info);
-    s->no_metrics = !metrics_open(&s->metrics, out, p->step);
-    if (s->no_metrics)
-        return false;
+    s->begun = true;
     load_tokenizer(s);
     fprintf(stderr, "weft: %s of %.3g M parameters; %s of memory, about %s for %lld steps\n",
             info.architecture, (double)info.n_parameter / 1e6,
@@ -277,15 +277,14 @@ static bool begin(show *s, const weft_train_progress *p, const weft_model *m)
     if (isfinite(p->val_loss))
         fprintf(stderr, "step %lld  validation %.4f%s\n", (long long)p->step, p->val_loss,
                 accuracy(p->val_accuracy, bytes, sizeof bytes));
-    return true;
 }
 
 static bool listen(void *ud, const weft_train_progress *p, weft_model *m)
 {
     show *s = ud;
     cli_progress_end(); /* of reading */
-    if (!s->metrics.f && !begin(s, p, m))
-        return false;
+    if (!s->begun)
+        begin(s, p, m);
     char right[32];
     const bool first = isnan(p->lr), looked = isfinite(p->val_loss) && !first;
     const double since = cli_now() - s->shown;
@@ -296,10 +295,7 @@ static bool listen(void *ud, const weft_train_progress *p, weft_model *m)
         fprintf(stderr, "step %lld  validation %.4f%s (best %.4f at step %lld)\n",
                 (long long)p->step, p->val_loss, accuracy(p->val_accuracy, right, sizeof right),
                 p->best_val_loss, (long long)p->best_step);
-        take_sample(s, m);
     }
-    if (!first || isfinite(p->val_loss))
-        metrics_put(&s->metrics, p, s->sample, s->n_sample);
     return !cli_interrupted();
 }
 
@@ -420,20 +416,23 @@ static int run(weft_train_options *o)
     weft_error err = { 0 };
     weft_train_info info = { .struct_size = sizeof info };
     show s = { .threads = o->threads, .seed = o->seed, .live = isatty(STDERR_FILENO) };
-    if (!metrics_possible(out))
-        return 1;
     s.room = (size_t)sample_tokens * 64 + 4 * strlen(prompt) + 64;
     s.sample = cli_alloc(s.room, 1, "a sample");
     if (!s.sample)
         return cli_no_memory();
     o->progress = listen;
     o->progress_ud = &s;
+    o->sample = take_sample;
+    o->sample_ud = &s;
     const weft_status status = weft_train(o, &info, &err);
     cli_progress_end();
     end_line(&s);
-    int code = status != WEFT_OK ? cli_fail(&err) : s.no_metrics ? 1 : finish(&info, &s);
-    const int lost = metrics_close(&s.metrics);
-    code = code ? code : lost;
+    int code = status != WEFT_OK ? cli_fail(&err) : finish(&info, &s);
+    if (info.n_line_lost > 0) {
+        fprintf(stderr, "weft: %s/metrics.jsonl: %lld lines are missing\n", out,
+                (long long)info.n_line_lost);
+        code = code ? code : 1;
+    }
     weft_tokenizer_free(s.tokenizer);
     cli_free(s.sample);
     return code;

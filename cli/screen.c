@@ -76,7 +76,7 @@ size_t cli_utf8(const char *text, size_t length)
     return n;
 }
 
-void cli_json_put(FILE *to, const char *text, size_t length)
+static void cli_json_put(FILE *to, const char *text, size_t length)
 {
     putc('"', to);
     for (size_t i = 0; i < length;) {

@@ -1000,6 +1000,10 @@ typedef struct weft_train_progress {
  * be freed before the function returns. False: stop, with a checkpoint. */
 typedef bool weft_train_fn(void *ud, const weft_train_progress *progress, weft_model *model);
 
+/* Asked after an evaluation, when progress was told: a text that the model writes by now, which goes
+ * into metrics.jsonl, and its bytes; NULL: none. It stays as it is until the next call. */
+typedef const char *weft_sample_fn(void *ud, weft_model *model, size_t *length);
+
 /* Asked ten times a second or more often while a run has no progress to tell: false stops. */
 typedef bool weft_wait_fn(void *ud);
 
@@ -1022,7 +1026,8 @@ typedef enum weft_positions {
 
 typedef struct weft_train_options {
     size_t struct_size;
-    const char *out;    /* the run's directory: checkpoints, and a model that others load */
+    const char *out;    /* the run's directory: checkpoints, metrics.jsonl, and a model that others
+                           load */
     bool resume;        /* go on from its newest checkpoint, if there is one */
     const char *model;  /* to go on from: a Hugging Face directory or a GGUF file of floats. NULL: a
                           new one, of this shape: */
@@ -1092,6 +1097,8 @@ typedef struct weft_train_options {
     weft_wait_fn *waiting; /* while a new model is written, and before the first step; or NULL */
     void *waiting_ud;
     weft_positions positions; /* of a new model */
+    weft_sample_fn *sample;   /* or NULL */
+    void *sample_ud;
 } weft_train_options;
 
 /* What is sensible for a small model; struct_size is set, and should be sizeof(weft_train_options). */
@@ -1108,6 +1115,7 @@ typedef struct weft_train_info {
     double seconds;      /* predicted before the first step */
     size_t bytes_peak;   /* memory taken at most */
     double val_accuracy; /* the last; NaN: there was none */
+    int64_t n_line_lost; /* of metrics.jsonl, that could not be written; a warning said why */
 } weft_train_info;
 
 /* Trains until there are n_step steps, or a caller or a validation loss that gets no better ends it;

@@ -101,7 +101,7 @@ MODES = {
     "weft_convert_options.type": "AR", "weft_tokenizer_options.pre": "AA", "weft_encode_options.pair": "AA",
     "weft_tokenizer_train_options.pattern": "AA", "weft_tokenizer_train_options.special": "AA",
     "weft_sampler_options.chain": "AR", "weft_input.types": "AA", "weft_report_options.title": "AA",
-    "weft_train_options.frozen": "AA", "weft_input.ids": "f->images ? ACCEPT : REFUSE, ACCEPT",
+    "weft_train_options.frozen": "AA", "weft_train_options.sample": "AA", "weft_input.ids": "f->images ? ACCEPT : REFUSE, ACCEPT",
     "weft_input.features": "f->images ? REFUSE : ACCEPT, ACCEPT", "weft_beam_options.source": "f->source ? REFUSE : ACCEPT, ACCEPT",
     **{f"weft_train_options.{text}": "AA" for text in ("model", "preset", "arch", "tokenizer", "separator", "columns",
                                                        "validation_data")},

@@ -68,7 +68,7 @@ weft_status weft_encoder_plan(weft_model *m, const weft_encoder_options *options
         encode_engine_resolve(&m->model, &o, err) != WEFT_OK ||
         encode_engine_predict(&m->model, &o, false, &p, err) != WEFT_OK)
         return err->code;
-    weft_memory_plan out = { .step_bytes = p.meta + p.data + p.scratch,
+    weft_memory_plan out = { .step_bytes = p.forward.meta + p.forward.data + p.forward.scratch,
                              .n_ctx = o.n_ctx,
                              .total_bytes = p.total };
     give(plan, plan->struct_size, &out, sizeof out);

@@ -264,7 +264,7 @@ weft_status weft_engine_plan(weft_model *m, const weft_engine_options *options,
         engine_predict(&m->model, &o, false, &p, err) != WEFT_OK)
         return err->code;
     weft_memory_plan out = { .kv_bytes = p.kv,
-                             .step_bytes = p.meta + p.data + p.scratch,
+                             .step_bytes = p.step.meta + p.step.data + p.step.scratch,
                              .n_ctx = o.n_ctx,
                              .session_bytes = p.session,
                              .total_bytes = p.total,

@@ -48,10 +48,10 @@ void weft_session_free(weft_session *s)
 
 /* ---- evaluation ------------------------------------------------------------------------------ */
 
-typedef weft_status forward_fn(engine *e, work *w, int n, weft_error *err);
+typedef weft_status eval_fn(engine *e, work *w, int n, weft_error *err);
 
 /* Works in and out of the engine's own form. */
-static weft_status forward(forward_fn *fn, weft_engine *e, weft_work *w, int n, weft_error *err)
+static weft_status eval_works(eval_fn *fn, weft_engine *e, weft_work *w, int n, weft_error *err)
 {
     weft_error local;
     err = begin_call(err, &local);
@@ -81,12 +81,12 @@ static weft_status forward(forward_fn *fn, weft_engine *e, weft_work *w, int n, 
 
 weft_status weft_engine_eval(weft_engine *e, weft_work *w, int n, weft_error *err)
 {
-    return forward(engine_eval, e, w, n, err);
+    return eval_works(engine_eval, e, w, n, err);
 }
 
 weft_status weft_engine_step(weft_engine *e, weft_work *w, int n, weft_error *err)
 {
-    return forward(engine_step, e, w, n, err);
+    return eval_works(engine_step, e, w, n, err);
 }
 
 weft_status weft_session_eval(weft_session *s, const int32_t *ids, int64_t n, weft_error *err)

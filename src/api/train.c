@@ -6,6 +6,7 @@
 #include "engine/estimate.h"
 #include "text/sources/source.h"
 #include "train/fresh.h"
+#include "train/metrics_log.h"
 #include "train/pictures.h"
 #include "train/trainer.h"
 
@@ -34,6 +35,7 @@ typedef struct training {
     dataset data;
     hf_form form;
     trainer trainer;
+    metrics_log metrics;
     bool has_tokenizer, has_pictures, has_data, has_form, has_trainer;
     double flops;        /* of a token, forward and backward */
     double product_rate; /* of this machine */
@@ -41,8 +43,9 @@ typedef struct training {
     trainer_report last;
 } training;
 
-static void end(training *t)
+static void training_end(training *t)
 {
+    metrics_log_close(&t->metrics);
     if (t->has_trainer)
         trainer_free(&t->trainer);
     if (t->has_form)
@@ -161,7 +164,14 @@ static bool tell(void *ud, const trainer_report *r)
     const weft_train_progress p = progress_of(t, r);
     if (r->n_row == 0)
         t->predicted = r->left;
-    return !t->o->progress || t->o->progress(t->o->progress_ud, &p, t->model);
+    const bool goes_on = !t->o->progress || t->o->progress(t->o->progress_ud, &p, t->model);
+    size_t n_sample = 0;
+    const char *sample = NULL;
+    if (r->n_row > 0 && isfinite(p.val_loss) && t->o->sample)
+        sample = t->o->sample(t->o->sample_ud, t->model, &n_sample);
+    if (r->n_row > 0 || isfinite(p.val_loss))
+        metrics_log_put(&t->metrics, &p, sample, n_sample);
+    return goes_on;
 }
 
 static bool go_on(void *ud)
@@ -266,7 +276,8 @@ static weft_train_info info_of(const training *t, int64_t from_step, bool stoppe
                               .stopped = stopped,
                               .seconds = t->predicted,
                               .bytes_peak = t->model->host.mem.peak,
-                              .val_accuracy = p.val_accuracy };
+                              .val_accuracy = p.val_accuracy,
+                              .n_line_lost = t->metrics.n_lost };
 }
 
 static weft_status train(const weft_train_options *o, const char *from, bool made,
@@ -280,12 +291,14 @@ static weft_status train(const weft_train_options *o, const char *from, bool mad
     weft_status status = prepare(t, from, made, c, err);
     const int64_t from_step = status == WEFT_OK ? t->trainer.state.step : 0;
     if (status == WEFT_OK)
+        status = metrics_log_open(&t->metrics, o->out, from_step, &t->model->host, err);
+    if (status == WEFT_OK)
         status = trainer_run(&t->trainer, &t->form, &t->last, &stopped, err);
     if (status == WEFT_OK && info) {
         weft_train_info i = info_of(t, from_step, stopped);
         give(info, info->struct_size, &i, sizeof i);
     }
-    end(t);
+    training_end(t);
     mem_free(&h->mem, t);
     return status;
 }
@@ -345,6 +358,8 @@ weft_status weft_train(const weft_train_options *options, weft_train_info *info,
     bool made = false;
     run_lock lock;
     weft_status status = run_lock_take(&lock, o.out, &h, err);
+    if (status == WEFT_OK)
+        status = metrics_log_check(o.out, &h, err);
     if (status == WEFT_OK)
         status = find_start(&o, &c, fresh, &made, &h, err);
     const char *from = *c.path ? c.path : made ? fresh : o.model;

@@ -1,3 +1,5 @@
+/* arena.c - chunks, marks and red zones of arena.h. Counting and allocating share one path, so
+ * that a dry run cannot count other bytes than a real one takes. */
 #include "base/arena.h"
 
 #include <stdlib.h>

@@ -1,4 +1,7 @@
+/* buffer.c - a growing array of bytes, and the few ways text is put into it. */
 #include "base/buffer.h"
+
+#include "base/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -70,6 +73,25 @@ void buffer_quote(buffer *b, const char *text, size_t n)
             buffer_format(b, "\\u%04x", c);
         else
             buffer_put(b, &c, 1);
+    }
+    buffer_put(b, "\"", 1);
+}
+
+void buffer_quote_bytes(buffer *b, const char *text, size_t n)
+{
+    uint32_t point;
+    buffer_put(b, "\"", 1);
+    for (size_t i = 0, step; i < n; i += step ? step : 1) {
+        const uint8_t c = (uint8_t)text[i];
+        step = utf8_decode(text + i, n - i, &point);
+        if (step == 0)
+            buffer_text(b, "\\ufffd");
+        else if (c == '"' || c == '\\')
+            buffer_put(b, (char[]){ '\\', (char)c }, 2);
+        else if (c < 0x20 || c == 0x7F)
+            buffer_format(b, "\\u%04x", c);
+        else
+            buffer_put(b, text + i, step);
     }
     buffer_put(b, "\"", 1);
 }

@@ -23,4 +23,7 @@ void buffer_format(buffer *b, const char *format, ...) __attribute__((format(pri
 /* UTF-8 in quotes, as JSON has it. */
 void buffer_quote(buffer *b, const char *text, size_t n);
 
+/* The same of any bytes: those that are not UTF-8 become U+FFFD. */
+void buffer_quote_bytes(buffer *b, const char *text, size_t n);
+
 #endif

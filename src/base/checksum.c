@@ -1,3 +1,4 @@
+/* checksum.c - XXH64 over a stream, and over chunks of it. */
 #include "base/checksum.h"
 
 #include <string.h>

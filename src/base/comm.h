@@ -6,12 +6,17 @@
 #include "base/err.h"
 #include "base/real.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct comm {
     int rank, size;
-    /* Sums x[0..n) over all ranks, in rank order, into x on every rank. */
-    weft_status (*sum)(struct comm *c, real *x, int64_t n, weft_error *err);
+
+    /* Begins to sum x[0..n) over all ranks, in rank order, into x on every rank, so that backward can
+     * go on meanwhile. x is the comm's until the sum has been waited for by its ticket. */
+    weft_status (*start)(struct comm *c, real *x, int64_t n, int *ticket, weft_error *err);
+    bool (*poll)(struct comm *c, int ticket); /* true: waiting would not block */
+    weft_status (*wait)(struct comm *c, int ticket, weft_error *err);
 } comm;
 
 #endif

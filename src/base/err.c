@@ -1,3 +1,4 @@
+/* err.c - formats the one sentence of an error into its fixed room. */
 #include "base/err.h"
 
 #include <stdarg.h>

@@ -117,6 +117,18 @@ static int system_create(void *ud, const char *path, const char *like)
     return -1;
 }
 
+static int system_append(void *ud, const char *path)
+{
+    (void)ud;
+    return above_standard(open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666));
+}
+
+static int system_truncate(void *ud, int fd, uint64_t size)
+{
+    (void)ud;
+    return ftruncate(fd, (off_t)size);
+}
+
 static ssize_t system_write(void *ud, int fd, const void *from, size_t size)
 {
     (void)ud;
@@ -224,6 +236,8 @@ const io_hooks io_system = {
     .rest = system_rest,
     .close = system_close,
     .create = system_create,
+    .append = system_append,
+    .truncate = system_truncate,
     .write = system_write,
     .sync = system_sync,
     .rename = system_rename,

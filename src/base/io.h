@@ -26,6 +26,8 @@ typedef struct io_hooks {
     /* A new file, locked while it is open. It gets the mode of `like`, which it will replace. Fails
      * with EEXIST where there is something already. */
     int (*create)(void *ud, const char *path, const char *like);
+    int (*append)(void *ud, const char *path); /* opens, or makes; writes go to the end */
+    int (*truncate)(void *ud, int fd, uint64_t size);
     ssize_t (*write)(void *ud, int fd, const void *from, size_t size);
     int (*sync)(void *ud, int fd); /* of a directory too, opened as a file */
     int (*rename)(void *ud, const char *from, const char *to);

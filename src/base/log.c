@@ -1,3 +1,4 @@
+/* log.c - formats a line for the host's log, or nothing where it has none. */
 #include "base/log.h"
 
 #include <stdarg.h>

@@ -1,3 +1,5 @@
+/* mem.c - the budget: counts before it allocates, and remembers each block's size in front of it.
+ */
 #include "base/mem.h"
 
 #include <assert.h>

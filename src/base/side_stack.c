@@ -1,3 +1,5 @@
+/* side_stack.c - which memory is this thread's side stack now: a thread-local range, taken from
+ * its end. */
 #include "base/side_stack.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* utf8.c - strict UTF-8, by the table of well-formed sequences in the Unicode Standard (3-7). */
 #include "base/utf8.h"
 
 #include <string.h>

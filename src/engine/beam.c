@@ -1,3 +1,5 @@
+/* beam.c - a step of beam search: rank all continuations, move the ended ones out, fork sessions
+ * for the rest. Forks share pages, so that beams cost what they do not have in common. */
 #include "engine/beam.h"
 
 #include "engine/logprob.h"

@@ -1,3 +1,5 @@
+/* encode.c - whole sequences through a model without a cache: options, memory, filling a forward,
+ * handing out its rows. */
 #include "engine/encode.h"
 
 #include "base/cpu.h"
@@ -58,14 +60,16 @@ static void batch_largest(batch *b, const encode_engine_options *o)
 
 /* What is asked for of the batch. Heads hand their logits to the run's reader as they make them;
  * the rest is handed to it here. */
-static void forward(run *r, const model *m, weft_encode what)
+static void encode_forward(run *r, const model *m, const void *how)
 {
+    const weft_encode what = *(const weft_encode *)how;
     const family *f = m->arch->family;
+    tensor *x = f->body(r, m);
     if (what == WEFT_ENCODE_OUTPUT && m->task != WEFT_TASK_EMBED) {
-        f->forward(r, m);
+        f->end(r, m, x);
         return;
     }
-    tensor *x = f->states(r, m);
+    x = f->states(r, m, x);
     x = what == WEFT_ENCODE_POOLED ? pool_rows(r, x, m->pool.kind) : take_rows(r, x);
     if (what == WEFT_ENCODE_POOLED && m->pool.normalize)
         x = l2norm(r, x);
@@ -79,24 +83,18 @@ weft_status encode_engine_predict(const model *m, const encode_engine_options *o
                                   encode_engine_plan *plan, weft_error *err)
 {
     mem *from = &m->host->mem;
-    run dry;
     batch b;
     weft_status status = batch_init(&b, o->n_batch, o->n_batch, from, err);
-    if (status == WEFT_OK)
-        status = run_init_dry(&dry, from, 1, err);
     if (status == WEFT_OK) {
         batch_largest(&b, o);
-        dry.trace_maps = maps;
-        dry.read = take_output;
-        run_begin(&dry, &b);
-        forward(&dry, m, o->what);
+        status = forward_predict(m, &b, encode_forward, &o->what, maps, &plan->forward, err);
+    }
+    if (status == WEFT_OK) {
+        const forward_plan *p = &plan->forward;
         const size_t lists = (size_t)o->n_batch * (sizeof(batch_row) + sizeof(sequence)) +
                              (size_t)(o->n_batch * m->d_feature) * sizeof(float) +
                              (size_t)o->n_thread * sizeof(uint64_t);
-        *plan = (encode_engine_plan){ dry.meta.peak, dry.data.peak, dry.scratch_peak,
-                                      dry.meta.peak + dry.data.peak + dry.scratch_peak + lists +
-                                          ENGINE_BYTES };
-        run_free(&dry);
+        plan->total = p->meta + p->data + p->scratch + lists + ENGINE_BYTES;
     }
     batch_free(&b, from);
     return status;
@@ -106,20 +104,10 @@ weft_status encode_engine_predict(const model *m, const encode_engine_options *o
 static weft_status make_run(encode_engine *e, bool maps, weft_error *err)
 {
     encode_engine_plan plan;
-    run fresh;
-    weft_status status = encode_engine_predict(e->model, &e->opt, maps, &plan, err);
-    if (status == WEFT_OK)
-        status = run_init(&fresh, &e->model->host->mem, plan.meta, plan.data, plan.scratch, err);
+    const weft_status status = encode_engine_predict(e->model, &e->opt, maps, &plan, err);
     if (status != WEFT_OK)
         return status;
-    run_free(&e->run);
-    e->run = fresh;
-    e->run.kern = kernels_select(&e->model->host->log);
-    e->run.pool = e->pool;
-    e->run.trace_maps = maps;
-    e->run.read = take_output;
-    e->run.read_ud = e;
-    return WEFT_OK;
+    return forward_make(&e->run, e->model, &plan.forward, maps, e->pool, take_output, e, err);
 }
 
 encode_engine *encode_engine_new(const model *m, const encode_engine_options *o, weft_error *err)
@@ -251,7 +239,6 @@ static void add_input(encode_engine *e, const weft_input *in)
                                           .pos = (int32_t)k,
                                           .type = in->types && m->n_type > 0 ? in->types[k] : 0,
                                           .target = NO_TARGET,
-                                          .role = ROW_PROMPT,
                                           .wanted = wanted };
         b->n_wanted += wanted;
     }
@@ -296,7 +283,7 @@ static void run_forward(encode_engine *e, const weft_input *in)
     e->at_input = e->at_row = 0;
     e->finite = true;
     run_begin(&e->run, &e->batch);
-    forward(&e->run, e->model, e->opt.what);
+    encode_forward(&e->run, e->model, &e->opt.what);
 }
 
 /* The same batch once more, looking at every tensor: which one was the first? */
@@ -308,7 +295,7 @@ static weft_status not_numbers(encode_engine *e, const weft_input *in, weft_erro
     return weft_fail(err, WEFT_ENUMERIC,
                      "%s: what comes out is not numbers; %s is the first tensor of which this is "
                      "so",
-                     e->model->file.path, e->run.first_nan);
+                     e->model->file.path, e->run.at.first_nan);
 }
 
 weft_status encode_engine_eval(encode_engine *e, const weft_input *in, int64_t n, weft_error *err)

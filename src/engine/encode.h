@@ -6,7 +6,7 @@
 #ifndef WEFT_ENGINE_ENCODE_H
 #define WEFT_ENGINE_ENCODE_H
 
-#include "models/arch.h"
+#include "engine/forward.h"
 
 typedef struct encode_engine_options {
     int n_thread, n_batch;
@@ -15,8 +15,8 @@ typedef struct encode_engine_options {
 } encode_engine_options;
 
 typedef struct encode_engine_plan {
-    size_t meta, data, scratch; /* as engine_plan */
-    size_t total;               /* an encoder takes no more */
+    forward_plan forward; /* the largest */
+    size_t total;         /* an encoder takes no more */
 } encode_engine_plan;
 
 typedef struct encode_engine {

@@ -1,3 +1,5 @@
+/* engine.c - making an engine: its options, the plan of its memory, its threads and arenas. Steps are
+ * in step.c. */
 #include "engine/engine.h"
 
 #include "base/cpu.h"
@@ -97,8 +99,14 @@ static void add_up(engine_plan *p, const model *m, const engine_options *o)
                  (model_has_source(m) ? 2 : 1) *
                      block((size_t)pages_for(o->n_ctx) * sizeof(char *)) +
                  block((size_t)m->n_vocab * sizeof(float));
-    p->total = p->kv + p->meta + p->data + p->scratch + lists + ENGINE_BYTES +
+    p->total = p->kv + p->step.meta + p->step.data + p->step.scratch + lists + ENGINE_BYTES +
                (size_t)o->n_session * p->session;
+}
+
+static void step_forward(run *r, const model *m, const void *how)
+{
+    (void)how;
+    model_forward(r, m);
 }
 
 weft_status engine_predict(const model *m, const engine_options *o, bool maps, engine_plan *plan,
@@ -116,27 +124,18 @@ weft_status engine_predict(const model *m, const engine_options *o, bool maps, e
     if (!fits)
         return weft_fail(err, WEFT_EINVAL, "a cache of %lld positions is too large",
                          (long long)o->n_cache);
-    run dry;
     batch b, src = { 0 };
     status = batch_init(&b, o->n_batch, o->n_session, from, err);
     if (status == WEFT_OK && model_has_source(m))
         status = batch_init(&src, o->n_ctx, 1, from, err);
-    if (status == WEFT_OK)
-        status = run_init_dry(&dry, from, 1, err);
     if (status == WEFT_OK) {
         batch_largest(&b, o);
         if (model_has_source(m))
             sources_largest(&b, &src, o);
-        dry.trace_maps = maps;
-        dry.read = engine_take_logits;
-        run_begin(&dry, &b);
-        m->arch->family->forward(&dry, m);
-        plan->meta = dry.meta.peak;
-        plan->data = dry.data.peak;
-        plan->scratch = dry.scratch_peak;
-        add_up(plan, m, o);
-        run_free(&dry);
+        status = forward_predict(m, &b, step_forward, NULL, maps, &plan->step, err);
     }
+    if (status == WEFT_OK)
+        add_up(plan, m, o);
     batch_free(&src, from);
     batch_free(&b, from);
     return status;
@@ -167,7 +166,7 @@ weft_status engine_tally(const model *m, int n_row, int64_t last, int n_wanted,
         dry.tally = tally;
         dry.tally_ud = ud;
         run_begin(&dry, &b);
-        m->arch->family->forward(&dry, m);
+        model_forward(&dry, m);
         run_free(&dry);
     }
     batch_free(&b, from);
@@ -178,20 +177,10 @@ weft_status engine_tally(const model *m, int n_row, int64_t last, int n_wanted,
 static weft_status make_run(engine *e, bool maps, weft_error *err)
 {
     engine_plan plan;
-    run fresh;
-    weft_status status = engine_predict(e->model, &e->opt, maps, &plan, err);
-    if (status == WEFT_OK)
-        status = run_init(&fresh, &e->model->host->mem, plan.meta, plan.data, plan.scratch, err);
+    const weft_status status = engine_predict(e->model, &e->opt, maps, &plan, err);
     if (status != WEFT_OK)
         return status;
-    run_free(&e->run);
-    e->run = fresh;
-    e->run.kern = e->kern;
-    e->run.pool = e->pool;
-    e->run.trace_maps = maps;
-    e->run.read = engine_take_logits;
-    e->run.read_ud = e;
-    return WEFT_OK;
+    return forward_make(&e->run, e->model, &plan.step, maps, e->pool, engine_take_logits, e, err);
 }
 
 engine *engine_new(const model *m, const engine_options *o, weft_error *err)
@@ -202,7 +191,6 @@ engine *engine_new(const model *m, const engine_options *o, weft_error *err)
         return NULL;
     e->model = m;
     e->opt = *o;
-    e->kern = kernels_select(&m->host->log);
     e->asked = mem_zalloc(from, MAX_WORK, sizeof *e->asked, "engine", err);
     if (e->asked && engine_resolve(m, &e->opt, err) == WEFT_OK &&
         (e->pool = pool_new(e->opt.n_thread, from, err)) != NULL &&

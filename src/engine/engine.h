@@ -4,6 +4,7 @@
 #ifndef WEFT_ENGINE_ENGINE_H
 #define WEFT_ENGINE_ENGINE_H
 
+#include "engine/forward.h"
 #include "engine/pages.h"
 
 typedef struct engine_options {
@@ -15,8 +16,7 @@ typedef struct engine_options {
 } engine_options;
 
 typedef struct engine_plan {
-    size_t meta, data; /* peaks of the two arenas of the largest step ... */
-    size_t scratch;    /* ... and of what an op takes while it runs */
+    forward_plan step; /* the largest */
     size_t kv;         /* all pages */
     size_t position;   /* one position of them, in all layers */
     size_t session;    /* one session beside its pages */
@@ -29,7 +29,6 @@ typedef struct engine_plan {
 typedef struct engine {
     const model *model;
     engine_options opt;
-    const kernels *kern;
     pool *pool;
     run run;
     pages pages;

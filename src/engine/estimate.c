@@ -1,7 +1,10 @@
+/* estimate.c - measures a few products and divides: seconds = costs of a dry run / rates of this
+ * machine. */
 #include "engine/estimate.h"
 
+#include "base/clock.h"
+
 #include <string.h>
-#include <time.h>
 
 /* ---- costs ----------------------------------------------------------------------------------- */
 
@@ -68,13 +71,6 @@ typedef struct probe {
     void *weights; /* zeros: how long a product takes does not depend on its numbers */
     size_t size;
 } probe;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* One op over zeros. */
 typedef struct trial {
@@ -234,7 +230,7 @@ static double step_seconds(estimate *e, int n, int64_t last)
 static weft_status probe_init(probe *p, const model *m, const engine_options *o, weft_error *err)
 {
     size_t all = 0;
-    *p = (probe){ .model = m, .mem = &m->host->mem, .kern = kernels_select(&m->host->log) };
+    *p = (probe){ .model = m, .mem = &m->host->mem, .kern = m->kern };
     for (int i = 0; i < MANY; i++)
         p->row[i] = (batch_row){ .pos = i };
     p->seq = (sequence){ .n = MANY, .source = -1 };
@@ -271,7 +267,7 @@ static weft_status measure_ops(estimate *e, weft_error *err)
 
 weft_status engine_estimate(const model *m, const engine_options *o, speed *s, weft_error *err)
 {
-    const double began = now();
+    const double began = clock_seconds();
     estimate e = { .err = err };
     *s = (speed){ .n_prompt = o->n_ctx < PROMPT ? o->n_ctx : PROMPT };
     e.status = probe_init(&e.probe, m, o, err);
@@ -289,7 +285,7 @@ weft_status engine_estimate(const model *m, const engine_options *o, speed *s, w
         s->generate = 1 / token;
         s->read = e.read / e.read_seconds;
         s->products = e.flop_seconds > 0 ? e.flop / e.flop_seconds : 0;
-        s->seconds = now() - began;
+        s->seconds = clock_seconds() - began;
     }
     mem_free(e.probe.mem, e.probe.weights);
     if (e.probe.pool)

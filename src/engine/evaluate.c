@@ -1,3 +1,5 @@
+/* evaluate.c - the windows of evaluate.h, filled into steps of the engine, and sums over their
+ * scores. */
 #include "engine/evaluate.h"
 
 #include "engine/session.h"

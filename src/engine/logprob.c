@@ -1,3 +1,4 @@
+/* logprob.c - log softmax of one row, in double, with the maximum taken out first. */
 #include "engine/logprob.h"
 
 #include <math.h>

@@ -1,3 +1,5 @@
+/* order.c - finds the next places of an order: one pass over the scores collects all that are
+ * better than a threshold, a sort puts these few in order. */
 #include "engine/order.h"
 
 #include "base/side_stack.h"

@@ -1,3 +1,9 @@
+/* pages.c - the pool of cache pages: a free list and a count of holders for each.
+ *
+ *     session A   [p0]-[p1]-[p2]            p0, p1: 2 holders
+ *     fork B      [p0]-[p1]-[p3]            p3 was p2 until B wrote into it: copied first
+ *
+ * Rows of a page depend only on the tokens before them, so sharing one is never visible. */
 #include "engine/pages.h"
 
 #include <assert.h>

@@ -1,3 +1,5 @@
+/* sampler.c - makes a sampler and runs its chain: penalties on scores, cuts of the order, one
+ * draw. */
 #include "engine/sampler.h"
 
 #include <math.h>

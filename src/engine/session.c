@@ -1,3 +1,5 @@
+/* session.c - a session's tokens and pages: fork, rewind, and becoming another text by keeping the
+ * longest prefix that some session already has. */
 #include "engine/session.h"
 
 #include <assert.h>

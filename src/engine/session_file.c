@@ -123,7 +123,7 @@ static weft_status describe(engine *e, uint64_t n, bool has_logits, header *h, w
                    .n_vocab = (uint64_t)e->model->n_vocab };
     memcpy(h->magic, magic, sizeof magic);
     strncpy(h->cache, e->opt.kv->name, sizeof h->cache - 1);
-    strncpy(h->kernels, e->kern->name, sizeof h->kernels - 1);
+    strncpy(h->kernels, e->model->kern->name, sizeof h->kernels - 1);
     const cache_layout *l = &e->pages.layout;
     for (int i = 0; i < l->n_layer * l->n_stream; i++) /* bounded: the layout is in memory */
         h->row_bytes += l->stream[i].row_bytes;        /* bounded: by a page */

@@ -50,18 +50,18 @@ static int fill(engine *e, const source_text *s, int n)
     return b->n_seq;
 }
 
-static weft_status forward(engine *e, weft_error *err)
+static weft_status encode_sources(engine *e, weft_error *err)
 {
     const batch nobody = { .seq = e->batch.seq, .row = e->batch.row, .src = &e->src };
     e->run.hunt_nan = true;
     run_begin(&e->run, &nobody);
-    e->model->arch->family->forward(&e->run, e->model);
+    model_forward(&e->run, e->model);
     e->run.hunt_nan = false;
-    if (!e->run.first_nan[0])
+    if (!e->run.at.first_nan[0])
         return WEFT_OK;
     return weft_fail(err, WEFT_ENUMERIC,
                      "%s: a source became no numbers; %s is the first tensor of which this is so",
-                     e->model->file.path, e->run.first_nan);
+                     e->model->file.path, e->run.at.first_nan);
 }
 
 static weft_status check_pages(engine *e, const source_text *s, int n, weft_error *err)
@@ -100,7 +100,7 @@ weft_status engine_encode(engine *e, const source_text *s, int n, weft_error *er
         status = check_pages(e, s, n, err);
     for (int at = 0, taken; at < n && status == WEFT_OK; at += taken) {
         taken = fill(e, s + at, n - at);
-        status = forward(e, err);
+        status = encode_sources(e, err);
         for (int i = at; i < at + taken && status == WEFT_OK; i++)
             s[i].session->source.length = s[i].n;
     }

@@ -150,7 +150,6 @@ static void fill(engine *e, const work *w, int n)
                                               .seq = b->n_seq,
                                               .pos = (int32_t)(s->cache.length + k),
                                               .target = NO_TARGET,
-                                              .role = ROW_PROMPT,
                                               .wanted = asked };
             b->n_wanted += asked;
         }
@@ -273,21 +272,21 @@ static void name_poison(engine *e, work *w)
     fill(e, w, 1);
     e->run.hunt_nan = true;
     run_begin(&e->run, &e->batch);
-    e->model->arch->family->forward(&e->run, e->model);
+    model_forward(&e->run, e->model);
     e->run.hunt_nan = false;
     session_cut(w->session, w->session->cache.length);
     weft_fail(&why, WEFT_ENUMERIC,
               "%s: the logits are not numbers; %s is the first tensor of which this is so",
-              e->model->file.path, e->run.first_nan);
+              e->model->file.path, e->run.at.first_nan);
     fail_work(w, &why);
 }
 
-static void forward(engine *e, work *w, int n)
+static void run_step(engine *e, work *w, int n)
 {
     run_begin(&e->run, &e->batch);
     e->next_row = 0;
     e->poisoned = false;
-    e->model->arch->family->forward(&e->run, e->model);
+    model_forward(&e->run, e->model);
     settle(w, n);
     for (int i = 0; i < n && e->poisoned; i++)
         if (w[i].take > 0 && w[i].session->poisoned)
@@ -311,7 +310,7 @@ static weft_status step(engine *e, work *w, int n, weft_error *err)
     take_pages(e, w, n);
     fill(e, w, n);
     if (e->batch.n_row > 0)
-        forward(e, w, n);
+        run_step(e, w, n);
     return WEFT_OK;
 }
 

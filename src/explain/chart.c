@@ -1,3 +1,5 @@
+/* chart.c - axes, lines and labels of one chart, as SVG text. Steps of an axis are 1, 2 or 5 times
+ * a power of ten, and a run of a million steps is thinned to what a screen can show. */
 #include "explain/chart.h"
 
 #include <math.h>

@@ -1,3 +1,5 @@
+/* metrics.c - parses metrics.jsonl line by line. Strict about JSON, lenient about fields: newer
+ * versions may add some. */
 #include "explain/metrics.h"
 
 #include "formats/json.h"

@@ -1,3 +1,4 @@
+/* report.c - the page: facts, charts, samples. Text from the run is escaped, nothing is fetched. */
 #include "explain/report.h"
 
 #include "explain/chart.h"

@@ -39,7 +39,7 @@ static weft_status leaf(flattening *f, json_t *value)
 {
     container *c = f->c;
     meta *m = &c->entry[c->n_entry];
-    m->key = arena_text(&c->store, f->key, strlen(f->key), f->err);
+    m->key = arena_text(c->store, f->key, strlen(f->key), f->err);
     if (!m->key)
         return WEFT_ENOMEM;
 
@@ -59,7 +59,7 @@ static weft_status leaf(flattening *f, json_t *value)
     } else {
         m->type = META_TEXT;
         m->length = json_string_length(value);
-        m->text = arena_text(&c->store, json_string_value(value), m->length, f->err);
+        m->text = arena_text(c->store, json_string_value(value), m->length, f->err);
         if (!m->text)
             return WEFT_ENOMEM;
     }
@@ -108,7 +108,7 @@ static weft_status flatten_root(flattening *f, json_t *root)
         return weft_fail(f->err, WEFT_EFORMAT, "%s: %lld values, at most %d are read", f->c->path,
                          (long long)n, MAX_ENTRY);
     const size_t bytes = (size_t)n * sizeof(meta); /* bounded: n <= MAX_ENTRY */
-    f->c->entry = arena_alloc(&f->c->store, bytes, f->err);
+    f->c->entry = arena_alloc(f->c->store, bytes, f->err);
     if (!f->c->entry)
         return WEFT_ENOMEM;
     memset(f->c->entry, 0, bytes);

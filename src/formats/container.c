@@ -36,10 +36,35 @@ weft_status container_begin(container *c, const char *format, const char *path, 
                             weft_error *err)
 {
     *c = (container){ .format = format, .host = h };
-    if (arena_init(&c->store, ARENA_GROWING, &h->mem, 0, "", err) != WEFT_OK)
+    if (arena_init(&c->memory, ARENA_GROWING, &h->mem, 0, "", err) != WEFT_OK)
         return WEFT_ENOMEM;
-    c->path = c->meta_path = arena_text(&c->store, path, strlen(path), err);
+    c->store = &c->memory;
+    c->path = c->meta_path = arena_text(c->store, path, strlen(path), err);
     return c->path ? WEFT_OK : WEFT_ENOMEM;
+}
+
+void container_part(container *part, container *whole, const char *path)
+{
+    *part = (container){ .format = whole->format,
+                         .path = path,
+                         .meta_path = path,
+                         .store = whole->store,
+                         .host = whole->host };
+}
+
+weft_status container_append(container *whole, const container *part, weft_error *err)
+{
+    const uint64_t n = (uint64_t)part->n_tensor;
+    if (n > MAX_TENSOR - (uint64_t)whole->n_tensor)
+        return weft_fail(err, WEFT_EFORMAT, "%s: with it there are more than %d tensors",
+                         part->path, MAX_TENSOR);
+    const weft_status status = container_room(whole, n, err);
+    if (status != WEFT_OK || n == 0)
+        return status;
+    memcpy(&whole->tensor[whole->n_tensor], part->tensor,
+           n * sizeof(stored));        /* bounded: by room */
+    whole->n_tensor += part->n_tensor; /* bounded: by MAX_TENSOR */
+    return WEFT_OK;
 }
 
 /* Where an array of n objects is full: at n = 0 and at powers of two. */
@@ -53,7 +78,7 @@ file *container_file(container *c, weft_error *err)
     const size_t n = (size_t)c->n_file;
     if (full(n)) {
         const size_t room = n ? 2 * n : 1; /* bounded: n files are open */
-        file *more = arena_alloc(&c->store, room * sizeof *more, err); /* bounded: likewise */
+        file *more = arena_alloc(c->store, room * sizeof *more, err); /* bounded: likewise */
         if (!more)
             return NULL;
         if (n)
@@ -68,12 +93,9 @@ file *container_file(container *c, weft_error *err)
 weft_status container_room(container *c, uint64_t n, weft_error *err)
 {
     const uint64_t have = (uint64_t)c->n_tensor;
-    if (n > MAX_TENSOR - have)
-        return weft_fail(err, WEFT_EFORMAT, "%s: with it there are more than %d tensors", c->path,
-                         MAX_TENSOR);
     if (!c->tensor || n > c->room - have) {
-        const uint64_t room = have ? 2 * (have + n) : n; /* bounded: by MAX_TENSOR */
-        stored *more = arena_alloc(&c->store, room * sizeof *more, err); /* bounded: likewise */
+        const uint64_t room = have ? 2 * (have + n) : n;                /* bounded: by MAX_TENSOR */
+        stored *more = arena_alloc(c->store, room * sizeof *more, err); /* bounded: likewise */
         if (!more)
             return WEFT_ENOMEM;
         if (have)
@@ -98,9 +120,9 @@ static void **sorted(arena *store, void *first, size_t size, int64_t n, order_fn
 
 weft_status container_index(container *c, weft_error *err)
 {
-    c->by_name = (stored **)sorted(&c->store, c->tensor, sizeof *c->tensor, c->n_tensor,
+    c->by_name = (stored **)sorted(c->store, c->tensor, sizeof *c->tensor, c->n_tensor,
                                    order_tensor, err);
-    c->by_key = (meta **)sorted(&c->store, c->entry, sizeof *c->entry, c->n_entry, order_meta, err);
+    c->by_key = (meta **)sorted(c->store, c->entry, sizeof *c->entry, c->n_entry, order_meta, err);
     if (!c->by_name || !c->by_key)
         return WEFT_ENOMEM;
     c->n_key = c->n_entry;
@@ -139,6 +161,6 @@ void container_close(container *c)
         return;
     for (int i = 0; i < c->n_file; i++)
         file_close(&c->file[i], c->host);
-    arena_free(&c->store);
+    arena_free(&c->memory);
     *c = (container){ 0 };
 }

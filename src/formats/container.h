@@ -61,9 +61,10 @@ typedef struct container {
     int64_t n_key;
     placed **place; /* what the index of a directory says, or NULL */
     int64_t n_place;
-    arena store;
+    arena *store; /* of names and lists: `memory`, or the whole's, of which this is a part */
+    arena memory;
     host *host;
-} container;
+} container; /* points into itself: it is not copied */
 
 #define MAX_TENSOR 65536 /* in all files together */
 
@@ -76,6 +77,11 @@ void container_rest(const container *c); /* as file_rest */
 /* NULL where there is none. */
 const stored *container_tensor(const container *c, const char *name);
 const meta *container_meta(const container *c, const char *key);
+
+/* For a model in several files: a container for one of them, which takes its memory from the whole
+ * and is not closed; and its tensors appended to those of the whole. */
+void container_part(container *part, container *whole, const char *path);
+weft_status container_append(container *whole, const container *part, weft_error *err);
 
 /* For the parsers: an empty container, a slot for one file or room for n tensors more, zeroed, and
  * the finish that sorts names and refuses duplicates. */
@@ -100,8 +106,7 @@ static inline stored stored_over(const stored *t, const void *memory)
     return s;
 }
 
-/* The parsers, over bytes that outlive the container. Tensors are added to those that are there,
- * entries take the place of those that were. */
+/* The parsers, over bytes that outlive the container, which is empty. */
 weft_status gguf_parse(container *c, const uint8_t *data, uint64_t size, weft_error *err);
 weft_status safetensors_parse(container *c, const uint8_t *data, uint64_t size, weft_error *err);
 weft_status config_parse(container *c, const uint8_t *data, uint64_t size, weft_error *err);

@@ -100,7 +100,7 @@ static weft_status take_name(cursor *p, const char *what, uint64_t limit, const 
     if (length == 0 || memchr(text, 0, length))
         return weft_fail(p->err, WEFT_EFORMAT, "%s: %s is empty or contains a NUL", p->c->path,
                          what);
-    *name = arena_text(&p->c->store, (const char *)text, length, p->err);
+    *name = arena_text(p->c->store, (const char *)text, length, p->err);
     return *name ? WEFT_OK : WEFT_ENOMEM;
 }
 
@@ -224,7 +224,7 @@ static weft_status take_value(cursor *p, meta *m)
         m->type = META_TEXT;
         const weft_status status = take_text(p, m->key, GGUF_MAX_TEXT, &text, &m->length);
         if (status == WEFT_OK)
-            m->text = arena_text(&p->c->store, (const char *)text, m->length, p->err);
+            m->text = arena_text(p->c->store, (const char *)text, m->length, p->err);
         return status != WEFT_OK ? status : m->text ? WEFT_OK : WEFT_ENOMEM;
     }
     const uint8_t *b = take(p, width_of[kind]);
@@ -347,7 +347,7 @@ static weft_status check_overlap(cursor *p, stored *t, int64_t n, stored **order
 static void *objects(cursor *p, uint64_t n, uint64_t size)
 {
     const uint64_t bytes = n * size; /* bounded: n <= MAX_ENTRY, MAX_TENSOR */
-    void *a = arena_alloc(&p->c->store, bytes, p->err);
+    void *a = arena_alloc(p->c->store, bytes, p->err);
     return a ? memset(a, 0, bytes) : NULL;
 }
 

@@ -1,3 +1,5 @@
+/* gguf_write.c - collects keys and tensor heads in a buffer, then writes head, padding and data in
+ * order. */
 #include "formats/gguf_write.h"
 
 #include "base/checked.h"

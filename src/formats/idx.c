@@ -1,3 +1,5 @@
+/* idx.c - checks the header of an IDX file against its size; the numbers are used where they lie.
+ */
 #include "formats/idx.h"
 
 #include "base/checked.h"

@@ -1,3 +1,5 @@
+/* image.c - which decoder a picture's first bytes ask for, and the rows of patches that a model
+ * takes. */
 #include "formats/image.h"
 
 #include <string.h>

@@ -47,9 +47,9 @@ static weft_status read_place(container *c, placed *p, const char *last, const c
     if (!key[0])
         return weft_fail(err, WEFT_EFORMAT, "%s: weight_map holds a tensor without a name",
                          c->path);
-    p->tensor = arena_text(&c->store, key, strlen(key), err);
+    p->tensor = arena_text(c->store, key, strlen(key), err);
     p->file = last && strcmp(last, name) == 0 ? last
-                                              : arena_text(&c->store, name, strlen(name), err);
+                                              : arena_text(c->store, name, strlen(name), err);
     return p->tensor && p->file ? WEFT_OK : WEFT_ENOMEM;
 }
 
@@ -62,8 +62,8 @@ static weft_status read_map(container *c, json_t *map, weft_error *err)
     if (n > MAX_TENSOR)
         return weft_fail(err, WEFT_EFORMAT, "%s: %zu tensors, at most %d are read", c->path, n,
                          MAX_TENSOR);
-    placed *p = arena_alloc(&c->store, n * sizeof *p, err);       /* bounded: MAX_TENSOR */
-    c->place = arena_alloc(&c->store, n * sizeof *c->place, err); /* bounded: likewise */
+    placed *p = arena_alloc(c->store, n * sizeof *p, err);       /* bounded: MAX_TENSOR */
+    c->place = arena_alloc(c->store, n * sizeof *c->place, err); /* bounded: likewise */
     if (!p || !c->place)
         return WEFT_ENOMEM;
     weft_status status = WEFT_OK;

@@ -1,3 +1,4 @@
+/* json.c - jansson with a budget. Its allocator is a global, hence the thread-local section. */
 #include "formats/json.h"
 
 #include <pthread.h>

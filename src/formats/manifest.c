@@ -1,3 +1,5 @@
+/* manifest.c - writes and reads manifest.json. Read strictly: a checkpoint with a doubtful
+ * manifest is none. */
 #include "formats/manifest.h"
 
 #include "base/checked.h"

@@ -26,17 +26,19 @@ static weft_status add_inner(container *c, const char *directory, const char *na
     return add_file(c, path, load, f, err);
 }
 
-static weft_status parse_weights(container *c, const file *f, weft_error *err)
+static weft_status add_weights(container *c, const file *f, weft_error *err)
 {
-    c->path = f->path;
-    return safetensors_parse(c, f->data, f->size, err);
+    container part;
+    container_part(&part, c, f->path);
+    const weft_status status = safetensors_parse(&part, f->data, f->size, err);
+    return status == WEFT_OK ? container_append(c, &part, err) : status;
 }
 
 /* Weights in the files that an index names, each opened once. */
 static weft_status open_shards(container *c, const char *directory, const file *index,
                                weft_load load, weft_error *err)
 {
-    const char *const index_path = c->path = index->path;
+    c->path = index->path;
     weft_status status = index_parse(c, index->data, index->size, err);
     for (int64_t i = 0; i < c->n_place && status == WEFT_OK; i++) {
         if (i > 0 && strcmp(c->place[i]->file, c->place[i - 1]->file) == 0)
@@ -44,9 +46,8 @@ static weft_status open_shards(container *c, const char *directory, const file *
         file *f = NULL;
         status = add_inner(c, directory, c->place[i]->file, load, &f, err);
         if (status == WEFT_OK)
-            status = parse_weights(c, f, err);
+            status = add_weights(c, f, err);
     }
-    c->path = index_path;
     if (status == WEFT_OK)
         status = container_index(c, err);
     return status == WEFT_OK ? index_check(c, err) : status;
@@ -59,8 +60,10 @@ static weft_status open_weights(container *c, const char *directory, weft_load l
     weft_error why = { 0 }, none = { 0 };
     file *f = NULL;
     weft_status status = add_inner(c, directory, "model.safetensors", load, &f, &why);
-    if (status == WEFT_OK)
-        return parse_weights(c, f, err);
+    if (status == WEFT_OK) {
+        c->path = f->path;
+        return add_weights(c, f, err);
+    }
     if (status == WEFT_EIO)
         status = add_inner(c, directory, "model.safetensors.index.json", WEFT_LOAD_COPY, &f, &none);
     if (status == WEFT_OK)
@@ -83,7 +86,7 @@ static weft_status open_directory(container *c, weft_load load, weft_error *err)
                          why.message);
     if (status != WEFT_OK)
         return weft_fail(err, why.code, "%s", why.message);
-    c->path = c->meta_path = config->path;
+    c->path = c->meta_path = config->path; /* of errors, until the weights are open */
     status = config_parse(c, config->data, config->size, err);
     return status == WEFT_OK ? open_weights(c, directory, load, err) : status;
 }
@@ -123,47 +126,43 @@ static bool same_value(const meta *a, const meta *b)
     return a->type == META_BOOL ? a->flag == b->flag : a->number == b->number;
 }
 
-/* The keys of a later part, which are now c's entries: its number, and what the first part says
- * too. */
-static weft_status check_part(const container *c, int64_t part, int64_t count, weft_error *err)
+/* A later part has its number, and otherwise says what the first part says. */
+static weft_status check_part(const container *whole, const container *part, int64_t at,
+                              int64_t count, weft_error *err)
 {
-    const meta *number = entry_of(c, "split.no");
-    if (!number || number->type != META_INT || number->integer != part - 1)
+    const meta *number = entry_of(part, "split.no");
+    if (!number || number->type != META_INT || number->integer != at - 1)
         return weft_fail(err, WEFT_EFORMAT,
-                         "%s: does not say that it is part %lld of %lld "
-                         "(split.no)",
-                         c->path, (long long)part, (long long)count);
-    for (int64_t i = 0; i < c->n_entry; i++) {
-        const meta *m = &c->entry[i], *first = container_meta(c, m->key);
+                         "%s: does not say that it is part %lld of %lld (split.no)", part->path,
+                         (long long)at, (long long)count);
+    for (int64_t i = 0; i < part->n_entry; i++) {
+        const meta *m = &part->entry[i], *first = container_meta(whole, m->key);
         if (m != number && (!first || !same_value(m, first)))
             return weft_fail(err, WEFT_EFORMAT, "%s: %.64s is not what the first part says",
-                             c->path, m->key);
+                             part->path, m->key);
     }
     return WEFT_OK;
 }
 
-static weft_status open_part(container *c, const char *first, int64_t part, int64_t count,
-                             weft_load load, weft_error *err)
+static weft_status open_part(container *c, int64_t at, int64_t count, weft_load load,
+                             weft_error *err)
 {
-    meta *const entry = c->entry;
-    const int64_t n_entry = c->n_entry;
     char tail[40];
-    const size_t stem = strlen(first) - part_tail(part, count, tail);
-    char *path = arena_text(&c->store, first, strlen(first), err);
+    const size_t stem = strlen(c->path) - part_tail(at, count, tail);
+    char *path = arena_text(c->store, c->path, strlen(c->path), err);
     if (!path)
         return WEFT_ENOMEM;
     memcpy(&path[stem], tail, strlen(tail));
     file *f = NULL;
+    container part;
     weft_status status = add_file(c, path, load, &f, err);
     if (status != WEFT_OK)
         return status;
-    c->path = f->path;
-    status = gguf_parse(c, f->data, f->size, err);
+    container_part(&part, c, f->path);
+    status = gguf_parse(&part, f->data, f->size, err);
     if (status == WEFT_OK)
-        status = check_part(c, part, count, err);
-    c->entry = entry;
-    c->n_entry = n_entry;
-    return status;
+        status = check_part(c, &part, at, count, err);
+    return status == WEFT_OK ? container_append(c, &part, err) : status;
 }
 
 static weft_status read_split(const container *c, int64_t *count, int64_t *n_tensor,
@@ -194,22 +193,20 @@ static weft_status read_split(const container *c, int64_t *count, int64_t *n_ten
 static weft_status open_parts(container *c, weft_load load, weft_error *err)
 {
     int64_t count = 0, n_tensor = 0;
-    const char *const first = c->path;
     weft_status status = read_split(c, &count, &n_tensor, err);
-    if (status == WEFT_OK && count > 1 && !is_first_part(first, count))
+    if (status == WEFT_OK && count > 1 && !is_first_part(c->path, count))
         return weft_fail(err, WEFT_EFORMAT,
                          "%s: the first of %lld parts, but its name does not end in "
                          "-00001-of-%05lld.gguf",
-                         first, (long long)count, (long long)count);
+                         c->path, (long long)count, (long long)count);
     if (status == WEFT_OK)
         status = container_index(c, err);
     for (int64_t part = 2; part <= count && status == WEFT_OK; part++)
-        status = open_part(c, first, part, count, load, err);
-    c->path = first;
+        status = open_part(c, part, count, load, err);
     if (status == WEFT_OK && c->n_tensor != n_tensor)
         status = weft_fail(err, WEFT_EFORMAT,
                            "%s: its %lld parts hold %lld tensors, split.tensors.count says %lld",
-                           first, (long long)count, (long long)c->n_tensor, (long long)n_tensor);
+                           c->path, (long long)count, (long long)c->n_tensor, (long long)n_tensor);
     return status;
 }
 

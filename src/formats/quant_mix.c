@@ -1,3 +1,4 @@
+/* quant_mix.c - the rules of llama.cpp's mixes, by a tensor's name and its layer. */
 #include "formats/quant_mix.h"
 
 #include <stdlib.h>

@@ -23,7 +23,6 @@ typedef struct reading {
     container *c;
     const uint8_t *data; /* the data section */
     uint64_t size;
-    int64_t first; /* of this file's tensors */
     weft_error *err;
 } reading;
 
@@ -75,7 +74,7 @@ static weft_status read_tensor(const reading *r, const char *name, const json_t 
         return weft_fail(r->err, WEFT_EFORMAT, "%s: a tensor name of %zu bytes; 1 to %d are read",
                          c->path, length, MAX_NAME);
     t->path = c->path;
-    t->name = arena_text(&c->store, name, length, r->err);
+    t->name = arena_text(c->store, name, length, r->err);
     if (!t->name)
         return WEFT_ENOMEM;
     if (!json_is_object(spec) || json_object_size(spec) != 3)
@@ -128,14 +127,14 @@ static int order_extent(const void *a, const void *b)
 static weft_status check_tiling(const reading *r)
 {
     container *c = r->c;
-    const int64_t n = c->n_tensor - r->first;
+    const int64_t n = c->n_tensor;
     const size_t bytes = (size_t)n * sizeof(stored *); /* bounded: by MAX_TENSOR */
-    const arena_mark mark = arena_at(&c->store);
-    stored **order = arena_alloc(&c->store, bytes, r->err);
+    const arena_mark mark = arena_at(c->store);
+    stored **order = arena_alloc(c->store, bytes, r->err);
     if (!order)
         return WEFT_ENOMEM;
     for (int64_t i = 0; i < n; i++)
-        order[i] = &c->tensor[r->first + i]; /* bounded: by n_tensor */
+        order[i] = &c->tensor[i]; /* bounded: by n_tensor */
     sort_pointers((void **)order, n, order_extent);
 
     uint64_t at = 0;
@@ -150,7 +149,7 @@ static weft_status check_tiling(const reading *r)
                 (unsigned long long)at);
         at = begin + order[i]->bytes; /* bounded: inside the file */
     }
-    arena_reset(&c->store, mark);
+    arena_reset(c->store, mark);
     if (status == WEFT_OK && at != r->size)
         status = weft_fail(r->err, WEFT_EFORMAT, "%s: %llu bytes after the last tensor", c->path,
                            (unsigned long long)(r->size - at));
@@ -190,7 +189,7 @@ weft_status safetensors_parse(container *c, const uint8_t *data, uint64_t size, 
     if (n == 0 || header[0] != '{')
         return weft_fail(err, WEFT_EFORMAT, "%s: the header does not begin with '{'", c->path);
 
-    reading r = { c, &header[n], size - sizeof n - n, c->n_tensor, err };
+    reading r = { c, &header[n], size - sizeof n - n, err };
     json_section_begin(&c->host->mem);
     json_t *root = json_read(header, n, false, c->path, err);
     weft_status status = root ? read_header(&r, root) : WEFT_EFORMAT;

@@ -1,3 +1,4 @@
+/* safetensors_write.c - collects the JSON head, then writes it and the data in the same order. */
 #include "formats/safetensors_write.h"
 
 #include "base/checked.h"

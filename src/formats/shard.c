@@ -1,3 +1,5 @@
+/* shard.c - the header of a file of ids: written once at the end, checked before the ids are
+ * trusted. */
 #include "formats/shard.h"
 
 #include "base/checked.h"

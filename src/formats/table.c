@@ -1,3 +1,4 @@
+/* table.c - one pass over the bytes of a TSV or CSV, a record at a time; fields point into the text. */
 #include "formats/table.h"
 
 #include <string.h>

@@ -1,3 +1,6 @@
+/* arch.c - the table of architectures, and how a model is opened: find its row, bind its weights.
+ *
+ * A model of a known family is one more row. */
 #include "models/arch.h"
 
 #include "models/bind.h"
@@ -6,28 +9,64 @@
 #include <string.h>
 
 const arch archs[] = {
-    { "llama", "llama", "LlamaForCausalLM", &llama_family, ROPE_ADJACENT, false, false },
-    { "llama", "mistral", "MistralForCausalLM", &llama_family, ROPE_ADJACENT, true, false },
-    { "qwen2", "qwen2", "Qwen2ForCausalLM", &llama_family, ROPE_HALVES, false, true },
-    { "qwen3", "qwen3", "Qwen3ForCausalLM", &llama_family, ROPE_HALVES, false, false },
-    { "gpt2", "gpt2", "GPT2LMHeadModel", &gpt2_family, ROPE_HALVES, false, false },
-    { "bert", "bert", "BertModel", &bert_family, ROPE_HALVES, false, false },
-    { NULL, "roberta", "RobertaModel", &bert_family, ROPE_HALVES, false, false },
-    { NULL, "distilbert", "DistilBertModel", &bert_family, ROPE_HALVES, false, false },
-    { NULL, "vit", "ViTForImageClassification", &vit_family, ROPE_HALVES, false, false },
-    { NULL, "deit", "DeiTForImageClassification", &vit_family, ROPE_HALVES, false, false },
-    { NULL, "bart", "BartForConditionalGeneration", &transformer_family, ROPE_HALVES, false,
-      false },
-    { NULL, "marian", "MarianMTModel", &transformer_family, ROPE_HALVES, false, false },
-    { NULL, "m2m_100", "M2M100ForConditionalGeneration", &transformer_family, ROPE_HALVES, false,
-      false },
-    { NULL, "transformer", "Transformer", &transformer_family, ROPE_HALVES, false, false },
-    { "t5", "t5", "T5ForConditionalGeneration", &t5_family, ROPE_HALVES, false, false },
-    { "deepseek2", "deepseek_v2", "DeepseekV2ForCausalLM", &deepseek_family, ROPE_ADJACENT, false,
-      false },
-    { "deepseek2", "deepseek_v3", "DeepseekV3ForCausalLM", &deepseek_family, ROPE_ADJACENT, false,
-      false },
-    { NULL, "bahdanau", "Bahdanau", &bahdanau_family, ROPE_HALVES, false, false },
+    { .gguf = "llama",
+      .hf = "llama",
+      .hf_class = "LlamaForCausalLM",
+      .family = &llama_family,
+      .gguf_pairing = ROPE_ADJACENT },
+    { .gguf = "llama",
+      .hf = "mistral",
+      .hf_class = "MistralForCausalLM",
+      .family = &llama_family,
+      .gguf_pairing = ROPE_ADJACENT,
+      .hf_window = true },
+    { .gguf = "qwen2",
+      .hf = "qwen2",
+      .hf_class = "Qwen2ForCausalLM",
+      .family = &llama_family,
+      .gguf_pairing = ROPE_HALVES,
+      .hf_qkv_bias = true },
+    { .gguf = "qwen3",
+      .hf = "qwen3",
+      .hf_class = "Qwen3ForCausalLM",
+      .family = &llama_family,
+      .gguf_pairing = ROPE_HALVES },
+    { .gguf = "gpt2",
+      .hf = "gpt2",
+      .hf_class = "GPT2LMHeadModel",
+      .family = &gpt2_family,
+      .gguf_pairing = ROPE_HALVES },
+    { .gguf = "bert",
+      .hf = "bert",
+      .hf_class = "BertModel",
+      .family = &bert_family,
+      .gguf_pairing = ROPE_HALVES },
+    { .hf = "roberta", .hf_class = "RobertaModel", .family = &bert_family },
+    { .hf = "distilbert", .hf_class = "DistilBertModel", .family = &bert_family },
+    { .hf = "vit", .hf_class = "ViTForImageClassification", .family = &vit_family },
+    { .hf = "deit", .hf_class = "DeiTForImageClassification", .family = &vit_family },
+    { .hf = "bart", .hf_class = "BartForConditionalGeneration", .family = &transformer_family },
+    { .hf = "marian", .hf_class = "MarianMTModel", .family = &transformer_family },
+    { .hf = "m2m_100",
+      .hf_class = "M2M100ForConditionalGeneration",
+      .family = &transformer_family },
+    { .hf = "transformer", .hf_class = "Transformer", .family = &transformer_family },
+    { .gguf = "t5",
+      .hf = "t5",
+      .hf_class = "T5ForConditionalGeneration",
+      .family = &t5_family,
+      .gguf_pairing = ROPE_HALVES },
+    { .gguf = "deepseek2",
+      .hf = "deepseek_v2",
+      .hf_class = "DeepseekV2ForCausalLM",
+      .family = &deepseek_family,
+      .gguf_pairing = ROPE_ADJACENT },
+    { .gguf = "deepseek2",
+      .hf = "deepseek_v3",
+      .hf_class = "DeepseekV3ForCausalLM",
+      .family = &deepseek_family,
+      .gguf_pairing = ROPE_ADJACENT },
+    { .hf = "bahdanau", .hf_class = "Bahdanau", .family = &bahdanau_family },
 };
 const int n_arch = sizeof archs / sizeof *archs;
 
@@ -74,22 +113,24 @@ static weft_status bind_all(model *m, bool gguf, bind_mode mode, weft_error *err
     bind b = {
         .m = m, .gguf = gguf, .plan = plan, .layer = -1, .err = err, .hf_prefix = "", .part = ""
     };
-    b.expert = -1;
     b.fresh = mode == BIND_FRESH;
     b.most = b.fresh ? MAX_TENSOR : m->file.n_tensor;
     const size_t n = b.fresh ? (size_t)b.most : most_weights(&m->file);
     b.used = mem_zalloc(&m->host->mem, (size_t)b.most + 1, sizeof *b.used, "binding", err);
     m->param = arena_alloc(&m->store, (n + 1) * sizeof *m->param, err);
-    if (plan) {
-        m->origin = arena_alloc(&m->store, (n + 1) * sizeof *m->origin, err);
-        m->fact = arena_alloc(&m->store, MAX_FACT * sizeof *m->fact, err);
+    if (plan && (m->notes = arena_alloc(&m->store, sizeof *m->notes, err))) {
+        *m->notes = (export_notes){ 0 };
+        m->notes->origin = arena_alloc(&m->store, (n + 1) * sizeof *m->notes->origin, err);
     }
-    if (b.used && m->param && (!plan || (m->origin && m->fact))) {
+    if (b.used && m->param && (!plan || (m->notes && m->notes->origin))) {
         m->self = m->arch->family->bind(&b);
         for (int i = 0; b.hf_arch && i < n_arch; i++)
             if (strcmp(archs[i].hf, b.hf_arch) == 0)
                 m->arch = &archs[i];
-        m->hf_prefix = b.hf_prefix;
+        if (m->notes) {
+            m->notes->hf_prefix = b.hf_prefix;
+            m->notes->hf_class = b.hf_class;
+        }
         m->n_out = m->n_out ? m->n_out : m->n_vocab;
         bind_finish(&b);
     } else {
@@ -102,7 +143,7 @@ static weft_status bind_all(model *m, bool gguf, bind_mode mode, weft_error *err
 static weft_status open_as(model *m, const char *path, weft_load load, bind_mode mode, host *h,
                            weft_error *err)
 {
-    *m = (model){ .host = h, .start = -1 };
+    *m = (model){ .host = h, .start = -1, .kern = kernels_select(&h->log) };
     weft_status status = container_open(&m->file, path, load, h, err);
     if (status != WEFT_OK)
         return status;
@@ -129,7 +170,7 @@ weft_status model_plan(model *m, const char *path, weft_load load, host *h, weft
 
 weft_status model_design(model *m, const char *config, size_t length, host *h, weft_error *err)
 {
-    *m = (model){ .host = h, .start = -1 };
+    *m = (model){ .host = h, .start = -1, .kern = kernels_select(&h->log) };
     weft_status status = container_begin(&m->file, "safetensors", "config.json", h, err);
     if (status == WEFT_OK)
         status = config_parse(&m->file, (const uint8_t *)config, length, err);
@@ -146,10 +187,10 @@ weft_status model_design(model *m, const char *config, size_t length, host *h, w
     return status;
 }
 
-int origin_shape(const model *m, int64_t i, int64_t *shape)
+int export_shape(const model *m, int64_t i, int64_t *shape)
 {
     const tensor *w = m->param[i];
-    const origin *o = &m->origin[i];
+    const origin *o = &m->notes->origin[i];
     const int n_dim = o->hf_dim ? o->hf_dim : w->n_dim;
     memcpy(shape, o->hf_dim ? o->hf_shape : w->shape, MAX_DIM * sizeof *shape);
     if (o->flip) {
@@ -157,6 +198,13 @@ int origin_shape(const model *m, int64_t i, int64_t *shape)
         shape[1] = w->shape[0];
     }
     return n_dim;
+}
+
+tensor *model_forward(run *r, const model *m)
+{
+    const family *f = m->arch->family;
+    tensor *x = f->body(r, m);
+    return f->end(r, m, x);
 }
 
 void model_close(model *m)

@@ -27,13 +27,16 @@ typedef struct family {
      * to b. */
     void *(*bind)(bind *b);
 
-    /* What the model was made for, of the wanted rows: see model.task. In training their loss.
-     * [n_wanted, n_out] */
-    tensor *(*forward)(run *r, const model *m);
+    /* Embeddings and blocks: the residual stream. [N, D] */
+    tensor *(*body)(run *r, const model *m);
 
-    /* Of models that read whole sequences: every row as it enters the head. NULL for others.
-     * [N, D] */
-    tensor *(*states)(run *r, const model *m);
+    /* From a residual stream, after the last block or any other: what the model was made for, of
+     * the wanted rows (see model.task). In training their loss. [n_wanted, n_out] */
+    tensor *(*end)(run *r, const model *m, tensor *x);
+
+    /* Of models that read whole sequences, from a residual stream: every row as it enters the head.
+     * NULL for others. [N, D] */
+    tensor *(*states)(run *r, const model *m, tensor *x);
 } family;
 
 typedef struct arch {
@@ -41,38 +44,10 @@ typedef struct arch {
     const char *hf;       /* model_type in config.json, or NULL */
     const char *hf_class; /* of transformers */
     const family *family;
-    rope_pairing gguf_pairing; /* Hugging Face always pairs halves */
+    rope_pairing gguf_pairing; /* with rotary positions; Hugging Face always pairs halves */
     bool hf_window;            /* sliding_window in config.json counts, for all layers */
     bool hf_qkv_bias;          /* q, k and v have biases, whatever config.json says */
 } arch;
-
-/* What binding learns and running does not need; kept by model_plan for those who write models. */
-
-/* Of a weight: where it is, and what another file would call it and make of it. */
-typedef struct origin {
-    const stored *from;
-    const char *hf; /* its name in a Hugging Face file */
-    bool flip;      /* such a file has it [I, O] */
-    int hf_dim; /* ... or in another shape, of the same numbers in the same order; 0: as it is */
-    int64_t hf_shape[MAX_DIM];
-    int64_t stack;  /* a GGUF file has so many matrices in one tensor, 0: one is one, and ... */
-    int64_t expert; /* ... this is one of them; -1: these are all */
-    int64_t heads;  /* its rows are so many heads that turn with the position, so that their order
-                       follows the pairing; 0: they do not */
-} origin;
-
-/* The shape that parameter i has in a Hugging Face file; returns the number of dimensions. */
-int origin_shape(const model *m, int64_t i, int64_t *shape);
-
-/* Of the configuration: a value and both its keys, NULL where a format has none. GGUF's is relative
- * to the architecture. */
-typedef struct fact {
-    const char *gguf, *hf;
-    meta value;
-    bool said; /* by the file; otherwise it is the default */
-} fact;
-
-#define MAX_FACT 64
 
 /* The pictures a model takes: their patches are its rows, behind n_lead that are learned. */
 typedef struct image_shape {
@@ -116,17 +91,14 @@ struct model {
     int64_t n_param;
     void *self; /* the family's struct */
 
-    /* Only after model_plan: */
-    origin *origin; /* [n_param] */
-    fact *fact;
-    int n_fact;
-    rope_spec rope;        /* n_rot 0: the model does not turn */
-    const char *unsayable; /* what the other form has no key for, or NULL */
-    const char *hf_class;  /* of transformers, where it is not the table's */
-    const char *hf_prefix; /* of names in a Hugging Face file, most of them */
-    bool hf_bare;          /* the file's names lack it */
-    int64_t n_ignored;     /* tensors that no model needs */
+    rope_spec rope;      /* n_rot 0: the model has no rotary positions */
+    const kernels *kern; /* chosen when the model is opened */
+
+    struct export_notes *notes; /* for those who write models; NULL after model_open */
 };
+
+/* All of it: the end of the body. */
+tensor *model_forward(run *r, const model *m);
 
 /* Does it read a source? */
 static inline bool model_has_source(const model *m)

@@ -27,7 +27,7 @@ static tensor *gates(run *r, tensor *x, const weight *input)
     return linear(r, x, input); /* [N, 3 D] */
 }
 
-static tensor *encoder_block(run *r, const void *self, int l, tensor *x)
+static tensor *bahdanau_encoder_block(run *r, const void *self, int l, tensor *x)
 {
     (void)l;
     const bahdanau *m = self;
@@ -35,32 +35,40 @@ static tensor *encoder_block(run *r, const void *self, int l, tensor *x)
     return gru(r, h, &m->enc.state); /* [N, D] */
 }
 
-static tensor *decoder_block(run *r, const void *self, int l, tensor *x)
+static tensor *bahdanau_decoder_block(run *r, const void *self, int l, tensor *x)
 {
     const bahdanau *m = self;
-    tensor *k = r->memory ? linear(r, r->memory, &m->key) : NULL; /* [source rows, A] */
+    tensor *k = r->at.encoder_out ? linear(r, r->at.encoder_out, &m->key)
+                                  : NULL; /* [source rows, A] */
     tensor *h = gates(r, x, &m->dec.input);
-    return gru_attend(r, h, r->memory, k, &m->dec.state, &m->look, l);
+    return gru_attend(r, h, r->at.encoder_out, k, &m->dec.state, &m->look, l);
 }
 
-static tensor *encode(run *r, const bahdanau *m)
+static tensor *bahdanau_encode(run *r, const bahdanau *m)
 {
     tensor *x = embed(r, m->enc.token_embd, EMBED_TOKEN); /* [N, D] */
-    return run_block(r, encoder_block, m, 0, x);
+    return run_block(r, bahdanau_encoder_block, m, 0, x);
 }
 
-static tensor *forward(run *r, const model *of)
+static tensor *bahdanau_body(run *r, const model *of)
 {
     const bahdanau *m = of->self;
-    const batch *target = r->batch;
-    run_part(r, r->src, "enc.");
-    r->memory = r->src->n_row > 0 ? encode(r, m) : NULL;
+    const batch *target = r->at.batch;
+    run_part(r, r->at.src, "enc.");
+    r->at.encoder_out = r->at.src->n_row > 0 ? bahdanau_encode(r, m) : NULL;
 
     run_part(r, target, "dec.");
     tensor *x = embed(r, m->dec.token_embd, EMBED_TOKEN);
-    x = run_block(r, decoder_block, m, 0, x);
+    x = run_block(r, bahdanau_decoder_block, m, 0, x);
+    return x;
+}
+
+static tensor *bahdanau_end(run *r, const model *of, tensor *x)
+{
+    const bahdanau *m = of->self;
+    run_part(r, r->at.batch, "dec.");
     x = take_rows(r, x);
-    run_part(r, target, "");
+    run_part(r, r->at.batch, "");
     return head(r, x, &m->output); /* [n_wanted, V] */
 }
 
@@ -103,10 +111,8 @@ static void bind_encoder(bind *b, bahdanau *m)
     b->names = encoder_names;
     m->enc.token_embd = bind_table(b, "token_embd", b->m->n_vocab, D);
     b->layer = 0;
-    b->fresh_bias = true;
-    m->enc.input = bind_linear(b, "gru_input", 3 * D, D);
-    m->enc.state = bind_linear(b, "gru_state", 3 * D, D);
-    b->fresh_bias = false;
+    m->enc.input = bind_linear(b, "gru_input", 3 * D, D, WITH_BIAS);
+    m->enc.state = bind_linear(b, "gru_state", 3 * D, D, WITH_BIAS);
     b->layer = -1;
 }
 
@@ -117,18 +123,16 @@ static void bind_decoder(bind *b, bahdanau *m, int64_t A)
     b->names = decoder_names;
     m->dec.token_embd = bind_table(b, "token_embd", V, D);
     b->layer = 0;
-    m->look.context = bind_linear(b, "gru_context", 3 * D, D);
-    m->look.query = bind_linear(b, "attn_q", A, D);
-    m->key = bind_linear(b, "attn_k", A, D);
+    m->look.context = bind_linear(b, "gru_context", 3 * D, D, NO_BIAS);
+    m->look.query = bind_linear(b, "attn_q", A, D, NO_BIAS);
+    m->key = bind_linear(b, "attn_k", A, D, NO_BIAS);
     m->look.score = bind_small_table(b, "attn_score", 1, A);
-    b->fresh_bias = true;
-    m->dec.input = bind_linear(b, "gru_input", 3 * D, D);
-    m->dec.state = bind_linear(b, "gru_state", 3 * D, D);
+    m->dec.input = bind_linear(b, "gru_input", 3 * D, D, WITH_BIAS);
+    m->dec.state = bind_linear(b, "gru_state", 3 * D, D, WITH_BIAS);
     b->layer = -1;
     b->part = "";
-    m->output = bind_ties_head(b, false) ? bind_tied(b, "output", m->dec.token_embd)
-                                         : bind_linear(b, "output", V, D);
-    b->fresh_bias = false;
+    m->output = bind_ties_head(b, false) ? bind_tied(b, "output", m->dec.token_embd, WITH_BIAS)
+                                         : bind_linear(b, "output", V, D, WITH_BIAS);
     if (m->look.context.b || m->look.query.b)
         bind_fail(b, WEFT_EUNSUPPORTED, "biases of the context or the query, expected none");
 }
@@ -149,4 +153,4 @@ static void *bind_bahdanau(bind *b)
     return m;
 }
 
-const family bahdanau_family = { "bahdanau", bind_bahdanau, forward, NULL };
+const family bahdanau_family = { "bahdanau", bind_bahdanau, bahdanau_body, bahdanau_end, NULL };

@@ -34,7 +34,7 @@ typedef struct bert {
     weight output;      /* [n_out, D]; w NULL: there is no head */
 } bert;
 
-static tensor *block(run *r, const void *self, int l, tensor *x)
+static tensor *bert_block(run *r, const void *self, int l, tensor *x)
 {
     const bert *m = self;
     const bert_layer *w = &m->layer[l];
@@ -54,7 +54,7 @@ static tensor *block(run *r, const void *self, int l, tensor *x)
     return layernorm(r, x, &w->layer_output_norm, m->eps);
 }
 
-static tensor *states(run *r, const model *of)
+static tensor *bert_body(run *r, const model *of)
 {
     const bert *m = of->self;
     tensor *x = embed(r, m->token_embd, EMBED_TOKEN); /* [N, D] */
@@ -66,14 +66,20 @@ static tensor *states(run *r, const model *of)
     residual(r, &x, p);
     x = layernorm(r, x, &m->embd_norm, m->eps);
     for (int l = 0; l < of->n_layer; l++)
-        x = run_block(r, block, m, l, x);
+        x = run_block(r, bert_block, m, l, x);
     return x;
 }
 
-static tensor *forward(run *r, const model *of)
+/* The last block ends with a norm. */
+static tensor *bert_states(run *r, const model *of, tensor *x)
+{
+    (void)r, (void)of;
+    return x;
+}
+
+static tensor *bert_end(run *r, const model *of, tensor *x)
 {
     const bert *m = of->self;
-    tensor *x = states(r, of);
     x = take_rows(r, x); /* of a text that is classified, the first */
     if (m->dense.w) {
         x = linear(r, x, &m->dense);
@@ -254,7 +260,7 @@ static weft_task read_task(bind *b)
 static weight bind_labels_of(bind *b, const char *stem)
 {
     b->m->n_out = bind_labels(b, stem);
-    return bind_linear(b, stem, b->m->n_out, b->m->d_model);
+    return bind_linear(b, stem, b->m->n_out, b->m->d_model, WITH_BIAS);
 }
 
 static void bind_head(bind *b, const bert_kind *kind, bert *m)
@@ -263,38 +269,38 @@ static void bind_head(bind *b, const bert_kind *kind, bert *m)
     const int64_t D = of->d_model;
     of->n_out = D;
     if (of->task == WEFT_TASK_FILL) {
-        m->dense = bind_linear(b, "mlm", D, D);
+        m->dense = bind_linear(b, "mlm", D, D, WITH_BIAS);
         m->dense_act = m->act;
         m->dense_norm = bind_norm(b, "mlm_norm", D, true);
-        m->output = bind_tied(b, "output", m->token_embd);
+        m->output = bind_tied(b, "output", m->token_embd, WITH_BIAS);
         of->n_out = of->n_vocab;
         if (!bind_flag(b, NULL, "tie_word_embeddings", true))
             bind_fail(b, WEFT_EUNSUPPORTED, "tie_word_embeddings = false");
     } else if (of->task == WEFT_TASK_CLASSIFY) {
-        m->dense = bind_linear(b, "cls", D, D);
+        m->dense = bind_linear(b, "cls", D, D, WITH_BIAS);
         m->dense_act = kind->cls_act;
         m->output = bind_labels_of(b, "cls.output");
-        of->hf_class = "BertForSequenceClassification";
+        b->hf_class = "BertForSequenceClassification";
     } else if (of->task == WEFT_TASK_TAG) {
         m->output = bind_labels_of(b, "tag.output");
     } else if (of->task == WEFT_TASK_ANSWER) {
         of->n_out = 2;
-        m->output = bind_linear(b, "qa.output", 2, D);
+        m->output = bind_linear(b, "qa.output", 2, D, WITH_BIAS);
     }
     if (of->task != WEFT_TASK_EMBED && of->task != WEFT_TASK_CLASSIFY)
-        of->unsayable = "this head";
+        bind_unsayable(b, "this head");
 }
 
 static void bind_layer(bind *b, bert_layer *w)
 {
     const int64_t D = b->m->d_model, F = b->m->d_ff;
-    w->q = bind_linear(b, "attn_q", D, D);
-    w->k = bind_linear(b, "attn_k", D, D);
-    w->v = bind_linear(b, "attn_v", D, D);
-    w->o = bind_linear(b, "attn_output", D, D);
+    w->q = bind_linear(b, "attn_q", D, D, WITH_BIAS);
+    w->k = bind_linear(b, "attn_k", D, D, WITH_BIAS);
+    w->v = bind_linear(b, "attn_v", D, D, WITH_BIAS);
+    w->o = bind_linear(b, "attn_output", D, D, WITH_BIAS);
     w->attn_output_norm = bind_norm(b, "attn_output_norm", D, true);
-    w->up = bind_linear(b, "ffn_up", F, D);
-    w->down = bind_linear(b, "ffn_down", D, F);
+    w->up = bind_linear(b, "ffn_up", F, D, WITH_BIAS);
+    w->down = bind_linear(b, "ffn_down", D, F, WITH_BIAS);
     w->layer_output_norm = bind_norm(b, "layer_output_norm", D, true);
 }
 
@@ -323,7 +329,6 @@ static void *bind_bert(bind *b)
     const bert_kind *kind = kind_of(b);
     b->names = kind->names;
     b->hf_prefix = kind->prefix;
-    b->fresh_bias = true;
     bert *m = bind_alloc(b, 1, sizeof *m);
     if (!m)
         return NULL;
@@ -351,4 +356,4 @@ static void *bind_bert(bind *b)
     return m;
 }
 
-const family bert_family = { "bert", bind_bert, forward, states };
+const family bert_family = { "bert", bind_bert, bert_body, bert_end, bert_states };

@@ -8,6 +8,9 @@
 #define WEFT_MODELS_BIND_H
 
 #include "models/arch.h"
+#include "models/export.h"
+
+#include <stdarg.h>
 
 /* weft's stem (which is GGUF's) and Hugging Face's, with %d for the layer, %e for the expert and the
  * prefix of the class that has a head. One that ends with "=" is the whole name: no ".weight" follows
@@ -19,26 +22,27 @@ typedef struct bind_name {
 struct bind {
     model *m;
     bool gguf;
-    bool plan;              /* nothing is read, but all that is learned is kept */
-    bool fresh;             /* there is no file: tensors are as the configuration wants them, and */
-    bool fresh_bias;        /* ... the next matrices have biases */
+    bool plan;              /* nothing is read, but m->notes are taken */
+    bool fresh;             /* there is no file: tensors are as the configuration wants them */
     int64_t most;           /* tensors there can be */
     const char *part;       /* of the tensors being bound: "", or "enc." and "dec." */
     int layer;              /* -1 outside */
-    int64_t expert;         /* -1 outside */
     const bind_name *names; /* the family's table, ends with { NULL, NULL } */
     const char *hf_arch;    /* which row of archs[] it is, where GGUF has one word for several */
+    const char *hf_class;   /* of transformers, where it is not the table's */
     const char *hf_prefix;  /* "model.": missing where a class without a head saved the file */
-    bool hf_transposed;     /* matrices are stored [I, O] (GPT-2's Conv1D) */
     bool hf_adjacent;       /* neighbours turn together in a Hugging Face file too */
-    int64_t stack;          /* see origin */
-    int64_t heads;          /* see origin */
-    int hf_dim;             /* ... of the next matrix; 0: as weft has it */
-    int64_t hf_shape[MAX_DIM];
-    bool *used; /* [n_tensor] */
+    bool *used;             /* [n_tensor] */
     weft_status status;
     weft_error *err;
 };
+
+/* Zeroed memory of the model. */
+void *bind_alloc(bind *b, int64_t n, size_t size);
+
+/* Keeps the first error about the configuration. */
+weft_status bind_fail(bind *b, weft_status code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* ---- configuration --------------------------------------------------------------------------- */
 
@@ -75,6 +79,9 @@ void bind_say_flag(bind *b, const char *gguf, const char *hf, bool flag);
 void bind_say_int(bind *b, const char *gguf, const char *hf, int64_t x);
 void bind_say_text(bind *b, const char *gguf, const char *hf, const char *text);
 
+/* Says that the other form has no key for `what`, so that converting the model is an error. */
+void bind_unsayable(bind *b, const char *what);
+
 /* What both formats say about rotary positions; d_head and n_rot are given. NULL after an error. */
 const rope_table *bind_rope(bind *b, rope_spec *s);
 
@@ -85,25 +92,51 @@ int64_t bind_labels(bind *b, const char *stem);
  * nobody says. */
 pooling bind_pooling(bind *b);
 
-/* Keeps the first error about the configuration. */
-weft_status bind_fail(bind *b, weft_status code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
 /* ---- weights --------------------------------------------------------------------------------- */
+
+/* One tensor, as the model has it and as files may have it instead. */
+typedef struct want {
+    const char *stem;
+    const char *suffix; /* NULL: ".weight" */
+    int n_dim;          /* 1 or 2 */
+    int64_t shape[MAX_DIM];
+    bool optional; /* NULL where the file has none ... */
+    bool in_new;   /* ... though a new model has one */
+    bool as_real;  /* decoded into real numbers: it is small, and ops read it as it is */
+
+    bool hf_flip; /* a Hugging Face file has it [I, O], ... */
+    int hf_dim;   /* ... or in another shape, the same numbers in the same order; 0: as it is */
+    int64_t hf_shape[MAX_DIM];
+
+    int64_t
+        stack; /* a GGUF file has so many matrices [O, I] in one tensor; 0: one is one, and ... */
+    int64_t part;  /* ... this is one of them, counted from 1; 0: all of them, as [stack O, I] */
+    int64_t heads; /* its rows are so many heads that turn with the position; 0: they do not */
+} want;
+
+/* What a new model has; a file's matrix has the bias that is in the file. */
+typedef enum bind_bias { NO_BIAS, WITH_BIAS } bind_bias;
+
+/* NULL after an error, or where the file has none of what is optional. */
+tensor *bind_tensor(bind *b, const want *w);
 
 bool bind_has(bind *b, const char *stem);
 
 /* A matrix [O, I] with its bias [O] where the file has one. */
-weight bind_linear(bind *b, const char *stem, int64_t O, int64_t I);
+weight bind_linear(bind *b, const char *stem, int64_t O, int64_t I, bind_bias in_new);
+
+/* The same with a bias, where a Hugging Face file has the matrix [I, O] (GPT-2's Conv1D). */
+weight bind_conv1d(bind *b, const char *stem, int64_t O, int64_t I);
 
 /* The same where the rows are heads of E numbers that turn with the position. */
-weight bind_heads(bind *b, const char *stem, int64_t n_head, int64_t E, int64_t I);
+weight bind_heads(bind *b, const char *stem, int64_t n_head, int64_t E, int64_t I,
+                  bind_bias in_new);
 
 /* The head of a model whose file has none because it shares the embedding; a bias it may have. */
-weight bind_tied(bind *b, const char *stem, tensor *w);
+weight bind_tied(bind *b, const char *stem, tensor *w, bind_bias in_new);
 
-/* A gain [n] as real numbers, with its bias where `bias` asks for one. */
-weight bind_norm(bind *b, const char *stem, int64_t n, bool bias);
+/* A gain [n] as real numbers, with its bias where it has one. */
+weight bind_norm(bind *b, const char *stem, int64_t n, bool has_bias);
 
 /* The gain of a norm over one head that turns with the position. */
 tensor *bind_head_norm(bind *b, const char *stem, int64_t E);
@@ -143,13 +176,23 @@ int64_t bind_rows_of(bind *b, const char *stem);
 /* n numbers above 0 as floats in the model's store, or NULL where the file has none. */
 const float *bind_divisors(bind *b, const char *stem, int64_t n);
 
-/* Zeroed memory of the model. */
-void *bind_alloc(bind *b, int64_t n, size_t size);
-
 /* Marks tensors that files carry but no model needs: the stem, with %d for any layer. */
 void bind_ignore(bind *b, const char *hf_suffix);
 
 /* Everything left over is an error. */
 weft_status bind_finish(bind *b);
+
+/* ---- among the files of bind ----------------------------------------------------------------- */
+
+weft_status bind_fail_at(bind *b, weft_status code, const char *path, const char *format,
+                         va_list args) __attribute__((format(printf, 4, 0)));
+
+/* A value that is not kept for conversion under its own keys. */
+double bind_peek_real(bind *b, const char *gguf, const char *hf, double otherwise, double lo,
+                      double hi);
+const char *bind_peek_text(bind *b, const char *gguf, const char *hf);
+
+/* Notes a value and its keys, which are constants of the program. */
+void bind_keep(bind *b, const char *gguf, const char *hf, bool said, meta value);
 
 #endif

@@ -1,9 +1,21 @@
-/* bind_outputs.c - what files say about what comes out of an encoder: names of labels, and how a
- * text becomes one vector. */
+/* bind_outputs.c - what files say about what comes out of a model: whether its head is the embedding,
+ * names of labels, and how a text becomes one vector. */
 #include "models/bind.h"
 
 #include <stdio.h>
 #include <string.h>
+
+/* ---- head ------------------------------------------------------------------------------------ */
+
+bool bind_ties_head(bind *b, bool otherwise)
+{
+    static const char key[] = "tie_word_embeddings";
+    if (!b->gguf)
+        return bind_flag(b, NULL, key, otherwise);
+    const bool tied = !bind_has(b, "output");
+    bind_implied(b, key, tied);
+    return tied;
+}
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
@@ -179,7 +191,7 @@ pooling bind_pooling(bind *b)
     if (b->gguf)
         p.kind = kinds[number];
     else if (p.kind == POOL_MAX)
-        b->m->unsayable = "pooling by the maximum";
+        bind_unsayable(b, "pooling by the maximum");
     if (b->gguf)
         p.normalize = bind_flag(b, "pooling_normalize", NULL, p.normalize);
     else

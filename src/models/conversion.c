@@ -1,3 +1,5 @@
+/* conversion.c - what writers of GGUF and of directories share: reading weights, rounding or
+ * quantising them on all threads, and putting them into the file in order. */
 #include "models/conversion.h"
 
 #include <math.h>

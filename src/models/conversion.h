@@ -7,7 +7,7 @@
 #include "base/pool.h"
 #include "base/save.h"
 #include "formats/quant_mix.h"
-#include "models/arch.h"
+#include "models/export.h"
 
 typedef struct convert_options {
     weft_format to;             /* WEFT_FORMAT_OTHER: the one that the source is not */
@@ -43,7 +43,7 @@ typedef struct outgoing {
     const dtype *type;
     int n_dim;
     int64_t shape[2]; /* outermost first */
-    int hf_dim;       /* what a Hugging Face file says of it, see origin_shape */
+    int hf_dim;       /* what a Hugging Face file says of it, see export_shape */
     int64_t hf_shape[MAX_DIM];
     int64_t stack, expert; /* of GGUF, see origin */
     bool flip;             /* from is [cols, rows] */

@@ -183,9 +183,10 @@ static const char *gguf_name(conversion *c, int64_t i)
 {
     const char *name = c->m.param[i]->name, *tail = strrchr(name, '.');
     char number[24], whole[NAME_BYTES];
-    if (c->m.origin[i].expert < 0)
+    if (c->m.notes->origin[i].expert < 0)
         return name;
-    const int digits = snprintf(number, sizeof number, ".%lld", (long long)c->m.origin[i].expert);
+    const int digits = snprintf(number, sizeof number, ".%lld",
+                                (long long)c->m.notes->origin[i].expert);
     const int n = snprintf(whole, sizeof whole, "%.*s%s", (int)(tail - name) - digits, name, tail);
     return arena_text(&c->store, whole, (size_t)n, c->err);
 }
@@ -194,7 +195,7 @@ static weft_status add_tensor(conversion *c, int64_t i, outgoing *t)
 {
     const model *m = &c->m;
     const tensor *w = m->param[i];
-    const origin *o = &m->origin[i];
+    const origin *o = &m->notes->origin[i];
     const bool gguf = c->report->to == WEFT_FORMAT_GGUF;
     const rope_pairing before = c->from_gguf ? m->arch->gguf_pairing : ROPE_HALVES;
     const rope_pairing after = gguf ? m->arch->gguf_pairing : ROPE_HALVES;
@@ -206,7 +207,7 @@ static weft_status add_tensor(conversion *c, int64_t i, outgoing *t)
                      .flip = flip,
                      .turned = o->heads && before != after ? w->shape[0] / o->heads : 0,
                      .to_adjacent = after == ROPE_ADJACENT };
-    t->hf_dim = origin_shape(m, i, t->hf_shape);
+    t->hf_dim = export_shape(m, i, t->hf_shape);
     t->stack = o->stack;
     t->expert = o->stack ? o->expert : -1;
     t->type = gguf ? type_for_gguf(c, w, o->from, &t->instead) : type_for_hf(c, w, o->from);
@@ -218,8 +219,8 @@ static weft_status add_tensor(conversion *c, int64_t i, outgoing *t)
     }
     if (!t->name)
         return c->err->code;
-    const size_t prefix = strlen(m->hf_prefix);
-    if (!gguf && c->bare && strncmp(t->name, m->hf_prefix, prefix) == 0)
+    const size_t prefix = strlen(m->notes->hf_prefix);
+    if (!gguf && c->bare && strncmp(t->name, m->notes->hf_prefix, prefix) == 0)
         t->name += prefix;
     if (!stored_bytes(t->type, t->n_dim, t->shape, &t->bytes))
         return weft_fail(c->err, WEFT_EFORMAT, "tensor %s is too large", t->name);
@@ -322,10 +323,10 @@ static weft_status check_target(const conversion *c)
     if (gguf && !m->arch->gguf)
         return weft_fail(c->err, WEFT_EUNSUPPORTED, "%s: GGUF has no word for %s models",
                          m->file.meta_path, m->name);
-    if (gguf != c->from_gguf && m->unsayable)
+    if (gguf != c->from_gguf && m->notes->unsayable)
         return weft_fail(c->err, WEFT_EUNSUPPORTED,
                          "%s: %s has no key for %s, which is not what it is by default",
-                         m->file.meta_path, gguf ? "GGUF" : "config.json", m->unsayable);
+                         m->file.meta_path, gguf ? "GGUF" : "config.json", m->notes->unsayable);
     if (!gguf && m->rope.n_rot != 0 && m->rope.n_rot != m->rope.d_head)
         return weft_fail(c->err, WEFT_EUNSUPPORTED,
                          "%s: %lld of %lld numbers of a head turn; config.json cannot say that",
@@ -357,7 +358,7 @@ weft_status conversion_begin(conversion *c, const char *from)
     c->from = from;
     c->from_gguf = strcmp(c->m.file.format, "gguf") == 0;
     const meta *bare = container_meta(&c->m.file, BARE_KEY);
-    c->bare = c->from_gguf ? bare && bare->type == META_BOOL && bare->flag : c->m.hf_bare;
+    c->bare = c->from_gguf ? bare && bare->type == META_BOOL && bare->flag : c->m.notes->hf_bare;
     name_of_path(from, c->name, sizeof c->name);
     return WEFT_OK;
 }
@@ -398,7 +399,7 @@ static weft_status convert(conversion *c, const char *to)
         return status;
     c->report->mix = c->o->target ? c->o->target : quant_target_by_name(c->report->type->name);
     c->report->n_tensor = c->n_written;
-    c->report->n_left_out = c->m.n_ignored;
+    c->report->n_left_out = c->m.notes->n_ignored;
     snprintf(c->report->architecture, sizeof c->report->architecture, "%s", c->m.name);
     return write_all(c, to);
 }

@@ -49,8 +49,8 @@ static void add_fact(const conversion *c, gguf_writer *w, const fact *f)
 /* What is not said and nothing by default stays unsaid. */
 static void add_facts(const conversion *c, gguf_writer *w)
 {
-    for (int i = 0; i < c->m.n_fact; i++) {
-        const fact *f = &c->m.fact[i];
+    for (int i = 0; i < c->m.notes->n_fact; i++) {
+        const fact *f = &c->m.notes->fact[i];
         if (f->gguf && (f->said || f->value.number != 0))
             add_fact(c, w, f);
     }
@@ -187,16 +187,16 @@ static void add_texts(const conversion *c, gguf_writer *w)
 static void add_dtypes(const conversion *c, gguf_writer *w)
 {
     const model *m = &c->m;
-    const dtype *most = m->origin[0].from->type;
+    const dtype *most = m->notes->origin[0].from->type;
     uint64_t n = 0;
     for (int64_t i = 0; i < m->n_param; i++)
-        n += m->origin[i].from->type != most;
+        n += m->notes->origin[i].from->type != most;
     add_text(w, DTYPE_KEY, most->safetensors);
     if (n > 0)
         gguf_add_texts(w, DTYPES_KEY, n);
     for (int64_t i = 0; i < m->n_param && n > 0; i++) {
         char line[2 * NAME_BYTES];
-        const dtype *type = m->origin[i].from->type;
+        const dtype *type = m->notes->origin[i].from->type;
         if (type != most)
             gguf_add_element(
                 w, line,

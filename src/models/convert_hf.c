@@ -132,12 +132,12 @@ static const char *under_rope(const fact *f)
 static void put_rope(const conversion *c, buffer *b)
 {
     int n = 0;
-    for (int i = 0; i < c->m.n_fact; i++) {
-        const char *key = under_rope(&c->m.fact[i]);
+    for (int i = 0; i < c->m.notes->n_fact; i++) {
+        const char *key = under_rope(&c->m.notes->fact[i]);
         if (!key)
             continue;
         buffer_text(b, n++ ? ", " : ",\n  \"rope_scaling\": { ");
-        put_fact(b, &c->m.fact[i], key);
+        put_fact(b, &c->m.notes->fact[i], key);
     }
     if (n)
         buffer_text(b, " }");
@@ -164,9 +164,9 @@ static void put_ids(const conversion *c, buffer *b, const char *comma)
 static const arch *arch_for(const conversion *c)
 {
     bool window = false;
-    for (int i = 0; i < c->m.n_fact; i++)
-        window |= c->m.fact[i].hf && strcmp(c->m.fact[i].hf, "sliding_window") == 0 &&
-                  c->m.fact[i].value.integer > 0;
+    for (int i = 0; i < c->m.notes->n_fact; i++)
+        window |= c->m.notes->fact[i].hf && strcmp(c->m.notes->fact[i].hf, "sliding_window") == 0 &&
+                  c->m.notes->fact[i].value.integer > 0;
     if (c->m.arch->hf_window == window)
         return c->m.arch;
     for (int i = 0; i < n_arch; i++)
@@ -246,10 +246,10 @@ static void make_config(conversion *c, buffer *b)
         return;
     }
     buffer_format(b, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n",
-                  c->m.hf_class ? c->m.hf_class : a->hf_class, a->hf);
+                  c->m.notes->hf_class ? c->m.notes->hf_class : a->hf_class, a->hf);
     buffer_format(b, "  \"dtype\": \"%s\"", dtype_word(c->report->type));
-    for (int i = 0; i < c->m.n_fact; i++) {
-        const fact *f = &c->m.fact[i];
+    for (int i = 0; i < c->m.notes->n_fact; i++) {
+        const fact *f = &c->m.notes->fact[i];
         if (!f->hf || under_rope(f) || (!f->said && (!f->gguf || f->value.number == 0)))
             continue;
         buffer_text(b, ",\n  ");
@@ -301,8 +301,8 @@ static weft_status check_config(conversion *c)
         status = config_parse(&kept, (const uint8_t *)t->text, t->length, c->err);
     if (status == WEFT_OK)
         status = container_index(&kept, c->err);
-    for (int i = 0; i < c->m.n_fact && status == WEFT_OK; i++) {
-        const fact *f = &c->m.fact[i];
+    for (int i = 0; i < c->m.notes->n_fact && status == WEFT_OK; i++) {
+        const fact *f = &c->m.notes->fact[i];
         const meta *m = f->hf && f->gguf && !under_rope(f) ? container_meta(&kept, f->hf) : NULL;
         if (m && (m->type == META_INT || m->type == META_REAL) && f->value.type != META_TEXT &&
             (float)m->number != (float)f->value.number)

@@ -87,7 +87,7 @@ static tensor *attend(run *r, const deepseek *m, const deepseek_layer *w, int l,
     return linear(r, h, &w->o);
 }
 
-static tensor *block(run *r, const void *self, int l, tensor *x)
+static tensor *deepseek_block(run *r, const void *self, int l, tensor *x)
 {
     const deepseek *m = self;
     const deepseek_layer *w = &m->layer[l];
@@ -109,12 +109,18 @@ static tensor *block(run *r, const void *self, int l, tensor *x)
     return x;
 }
 
-static tensor *forward(run *r, const model *of)
+static tensor *deepseek_body(run *r, const model *of)
 {
     const deepseek *m = of->self;
     tensor *x = embed(r, m->token_embd, EMBED_TOKEN); /* [N, D] */
     for (int l = 0; l < of->n_layer; l++)
-        x = run_block(r, block, m, l, x);
+        x = run_block(r, deepseek_block, m, l, x);
+    return x;
+}
+
+static tensor *deepseek_end(run *r, const model *of, tensor *x)
+{
+    const deepseek *m = of->self;
     x = take_rows(r, x);
     x = rmsnorm(r, x, m->output_norm, m->eps);
     return head(r, x, &m->output); /* [n_wanted, V] */
@@ -305,13 +311,13 @@ static void bind_attention(bind *b, deepseek_layer *w, const sizes *n, bool spli
     const int64_t D = b->m->d_model, H = b->m->n_head, heads = H * (n->P + n->S);
     w->attn_norm = bind_norm(b, "attn_norm", D, false).w;
     if (n->Q > 0) {
-        w->q_a = bind_linear(b, "attn_q_a", n->Q, D);
+        w->q_a = bind_linear(b, "attn_q_a", n->Q, D, NO_BIAS);
         w->q_a_norm = bind_norm(b, "attn_q_a_norm", n->Q, false).w;
-        w->q = bind_linear(b, "attn_q_b", heads, n->Q);
+        w->q = bind_linear(b, "attn_q_b", heads, n->Q, NO_BIAS);
     } else {
-        w->q = bind_linear(b, "attn_q", heads, D);
+        w->q = bind_linear(b, "attn_q", heads, D, NO_BIAS);
     }
-    w->kv_a = bind_linear(b, "attn_kv_a_mqa", n->R + n->S, D);
+    w->kv_a = bind_linear(b, "attn_kv_a_mqa", n->R + n->S, D, NO_BIAS);
     w->kv_a_norm = bind_norm(b, "attn_kv_a_norm", n->R, false).w;
     if (split) {
         w->k_b = bind_parts(b, "attn_k_b", H, n->R, n->P);
@@ -319,7 +325,7 @@ static void bind_attention(bind *b, deepseek_layer *w, const sizes *n, bool spli
     } else {
         w->k_b = w->v_b = bind_table(b, "attn_kv_b", H * (n->P + n->E), n->R);
     }
-    w->o = bind_linear(b, "attn_output", D, H * n->E);
+    w->o = bind_linear(b, "attn_output", D, H * n->E, NO_BIAS);
 }
 
 static void bind_experts(bind *b, const routing *how, experts *w, int64_t F)
@@ -345,9 +351,9 @@ static void bind_layer(bind *b, const deepseek *m, deepseek_layer *w, const size
     if (!dense)
         bind_experts(b, &m->routing, &w->experts, n->d_expert);
     if (F > 0) {
-        w->gate = bind_linear(b, dense ? "ffn_gate" : "ffn_gate_shexp", F, D);
-        w->up = bind_linear(b, dense ? "ffn_up" : "ffn_up_shexp", F, D);
-        w->down = bind_linear(b, dense ? "ffn_down" : "ffn_down_shexp", D, F);
+        w->gate = bind_linear(b, dense ? "ffn_gate" : "ffn_gate_shexp", F, D, NO_BIAS);
+        w->up = bind_linear(b, dense ? "ffn_up" : "ffn_up_shexp", F, D, NO_BIAS);
+        w->down = bind_linear(b, dense ? "ffn_down" : "ffn_down_shexp", D, F, NO_BIAS);
     }
 }
 
@@ -357,7 +363,7 @@ static bool has_split_heads(bind *b)
     const bool split = b->gguf && bind_has(b, "attn_k_b");
     b->layer = -1;
     if (split)
-        b->m->unsayable = "keys and values that are made by two tensors";
+        bind_unsayable(b, "keys and values that are made by two tensors");
     return split;
 }
 
@@ -385,8 +391,8 @@ static void *bind_deepseek(bind *b)
     m->token_embd = bind_table(b, "token_embd", of->n_vocab, of->d_model);
     m->output_norm = bind_norm(b, "output_norm", of->d_model, false).w;
     const bool tied = bind_ties_head(b, false);
-    m->output = tied ? bind_tied(b, "output", m->token_embd)
-                     : bind_linear(b, "output", of->n_vocab, of->d_model);
+    m->output = tied ? bind_tied(b, "output", m->token_embd, NO_BIAS)
+                     : bind_linear(b, "output", of->n_vocab, of->d_model, NO_BIAS);
     for (b->layer = 0; b->layer < of->n_layer && b->status == WEFT_OK; b->layer++)
         bind_layer(b, m, &m->layer[b->layer], &n, split);
     b->layer = -1;
@@ -395,4 +401,4 @@ static void *bind_deepseek(bind *b)
     return m;
 }
 
-const family deepseek_family = { "deepseek", bind_deepseek, forward, NULL };
+const family deepseek_family = { "deepseek", bind_deepseek, deepseek_body, deepseek_end, NULL };

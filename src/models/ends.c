@@ -1,3 +1,5 @@
+/* ends.c - collects end tokens from wherever files name them: GGUF's keys, or config.json and
+ * generation_config.json, each of which may list several. */
 #include "models/ends.h"
 
 #include <stdio.h>

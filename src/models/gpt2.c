@@ -24,7 +24,7 @@ typedef struct gpt2 {
     real eps;
 } gpt2;
 
-static tensor *block(run *r, const void *self, int l, tensor *x)
+static tensor *gpt2_block(run *r, const void *self, int l, tensor *x)
 {
     const gpt2 *m = self;
     const gpt2_layer *w = &m->layer[l];
@@ -51,7 +51,7 @@ static tensor *block(run *r, const void *self, int l, tensor *x)
     return x;
 }
 
-static tensor *forward(run *r, const model *of)
+static tensor *gpt2_body(run *r, const model *of)
 {
     const gpt2 *m = of->self;
     tensor *x = embed(r, m->token_embd, EMBED_TOKEN); /* [N, D] */
@@ -60,7 +60,13 @@ static tensor *forward(run *r, const model *of)
         residual(r, &x, p);
     }
     for (int l = 0; l < of->n_layer; l++)
-        x = run_block(r, block, m, l, x);
+        x = run_block(r, gpt2_block, m, l, x);
+    return x;
+}
+
+static tensor *gpt2_end(run *r, const model *of, tensor *x)
+{
+    const gpt2 *m = of->self;
     x = take_rows(r, x);
     x = layernorm(r, x, &m->output_norm, m->eps);
     return head(r, x, &m->output); /* [n_wanted, V] */
@@ -129,11 +135,11 @@ static void bind_layer(bind *b, gpt2_layer *w)
 {
     const int64_t D = b->m->d_model, F = b->m->d_ff;
     w->attn_norm = bind_norm(b, "attn_norm", D, true);
-    w->qkv = bind_linear(b, "attn_qkv", 3 * D, D);
-    w->o = bind_linear(b, "attn_output", D, D);
+    w->qkv = bind_conv1d(b, "attn_qkv", 3 * D, D);
+    w->o = bind_conv1d(b, "attn_output", D, D);
     w->ffn_norm = bind_norm(b, "ffn_norm", D, true);
-    w->up = bind_linear(b, "ffn_up", F, D);
-    w->down = bind_linear(b, "ffn_down", D, F);
+    w->up = bind_conv1d(b, "ffn_up", F, D);
+    w->down = bind_conv1d(b, "ffn_down", D, F);
 }
 
 static void *bind_gpt2(bind *b)
@@ -160,9 +166,8 @@ static void *bind_gpt2(bind *b)
     bind_positions(b, m);
     m->output_norm = bind_norm(b, "output_norm", of->d_model, true);
     const bool tied = bind_ties_head(b, true);
-    m->output = tied ? bind_tied(b, "output", m->token_embd)
-                     : bind_linear(b, "output", of->n_vocab, of->d_model);
-    b->hf_transposed = b->fresh_bias = true; /* the layers' matrices, not the head */
+    m->output = tied ? bind_tied(b, "output", m->token_embd, NO_BIAS)
+                     : bind_linear(b, "output", of->n_vocab, of->d_model, NO_BIAS);
     for (b->layer = 0; b->layer < of->n_layer && b->status == WEFT_OK; b->layer++)
         bind_layer(b, &m->layer[b->layer]);
     b->layer = -1;
@@ -173,4 +178,4 @@ static void *bind_gpt2(bind *b)
     return m;
 }
 
-const family gpt2_family = { "gpt2", bind_gpt2, forward, NULL };
+const family gpt2_family = { "gpt2", bind_gpt2, gpt2_body, gpt2_end, NULL };

@@ -1,3 +1,4 @@
+/* hf_form.c - keeps names, shapes and the small files of a directory in memory, for checkpoints. */
 #include "models/hf_form.h"
 
 #include "formats/safetensors_write.h"
@@ -13,7 +14,7 @@ static weft_status keep_tensor(hf_form *f, const conversion *c, int64_t i, weft_
     *t = c->tensor[i];
     t->name = arena_text(&f->store, t->name, strlen(t->name), err);
     t->type = &dtype_f32;
-    t->flip = c->m.origin[i].flip;
+    t->flip = c->m.notes->origin[i].flip;
     t->from = from;
     if (!from || !t->name)
         return WEFT_ENOMEM;

@@ -25,7 +25,7 @@ typedef struct llama {
     real eps;
 } llama;
 
-static tensor *block(run *r, const void *self, int l, tensor *x)
+static tensor *llama_block(run *r, const void *self, int l, tensor *x)
 {
     const llama *m = self;
     const llama_layer *w = &m->layer[l];
@@ -51,12 +51,18 @@ static tensor *block(run *r, const void *self, int l, tensor *x)
     return x;
 }
 
-static tensor *forward(run *r, const model *of)
+static tensor *llama_body(run *r, const model *of)
 {
     const llama *m = of->self;
     tensor *x = embed(r, m->token_embd, EMBED_TOKEN); /* [N, D] */
     for (int l = 0; l < of->n_layer; l++)
-        x = run_block(r, block, m, l, x);
+        x = run_block(r, llama_block, m, l, x);
+    return x;
+}
+
+static tensor *llama_end(run *r, const model *of, tensor *x)
+{
+    const llama *m = of->self;
     x = take_rows(r, x);
     x = rmsnorm(r, x, m->output_norm, m->eps);
     return head(r, x, &m->output); /* [n_wanted, V] */
@@ -135,21 +141,20 @@ static void bind_layer(bind *b, llama_layer *w)
 {
     const int64_t D = b->m->d_model, E = b->m->d_head, F = b->m->d_ff;
     const int64_t H = b->m->n_head, K = b->m->n_head_kv;
+    const bind_bias qkv = b->m->arch->hf_qkv_bias ? WITH_BIAS : NO_BIAS;
     w->attn_norm = bind_norm(b, "attn_norm", D, false).w;
-    b->fresh_bias = b->m->arch->hf_qkv_bias;
-    w->q = bind_heads(b, "attn_q", H, E, D);
-    w->k = bind_heads(b, "attn_k", K, E, D);
-    w->v = bind_linear(b, "attn_v", K * E, D);
-    b->fresh_bias = false;
-    w->o = bind_linear(b, "attn_output", D, H * E);
+    w->q = bind_heads(b, "attn_q", H, E, D, qkv);
+    w->k = bind_heads(b, "attn_k", K, E, D, qkv);
+    w->v = bind_linear(b, "attn_v", K * E, D, qkv);
+    w->o = bind_linear(b, "attn_output", D, H * E, NO_BIAS);
     if (bind_has(b, "attn_q_norm")) {
         w->q_norm = bind_head_norm(b, "attn_q_norm", E);
         w->k_norm = bind_head_norm(b, "attn_k_norm", E);
     }
     w->ffn_norm = bind_norm(b, "ffn_norm", D, false).w;
-    w->gate = bind_linear(b, "ffn_gate", F, D);
-    w->up = bind_linear(b, "ffn_up", F, D);
-    w->down = bind_linear(b, "ffn_down", D, F);
+    w->gate = bind_linear(b, "ffn_gate", F, D, NO_BIAS);
+    w->up = bind_linear(b, "ffn_up", F, D, NO_BIAS);
+    w->down = bind_linear(b, "ffn_down", D, F, NO_BIAS);
 }
 
 /* config.json has one word for the biases of attention, and one for those behind it. */
@@ -158,7 +163,7 @@ static void imply_biases(bind *b, const llama_layer *w)
     bind_implied(b, "attention_bias", w->o.b);
     bind_implied(b, "mlp_bias", w->up.b);
     if (b->gguf && !w->q.b == (w->o.b || b->m->arch->hf_qkv_bias))
-        b->m->unsayable = "biases on some of q, k, v and o";
+        bind_unsayable(b, "biases on some of q, k, v and o");
 }
 
 static void *bind_llama(bind *b)
@@ -185,8 +190,8 @@ static void *bind_llama(bind *b)
     m->token_embd = bind_table(b, "token_embd", of->n_vocab, of->d_model);
     m->output_norm = bind_norm(b, "output_norm", of->d_model, false).w;
     const bool tied = bind_ties_head(b, false);
-    m->output = tied ? bind_tied(b, "output", m->token_embd)
-                     : bind_linear(b, "output", of->n_vocab, of->d_model);
+    m->output = tied ? bind_tied(b, "output", m->token_embd, NO_BIAS)
+                     : bind_linear(b, "output", of->n_vocab, of->d_model, NO_BIAS);
     for (b->layer = 0; b->layer < of->n_layer && b->status == WEFT_OK; b->layer++)
         bind_layer(b, &m->layer[b->layer]);
     b->layer = -1;
@@ -198,4 +203,4 @@ static void *bind_llama(bind *b)
     return m;
 }
 
-const family llama_family = { "llama", bind_llama, forward, NULL };
+const family llama_family = { "llama", bind_llama, llama_body, llama_end, NULL };

@@ -1,3 +1,5 @@
+/* picture.c - finds the recipe of a model's pictures, checks that its result fits the model, and lays
+ * patches out as rows. */
 #include "models/picture.h"
 
 #include <string.h>

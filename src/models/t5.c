@@ -51,10 +51,11 @@ static void attend_self(run *r, const t5 *m, const t5_stack *s, int l, tensor **
 static void attend_source(run *r, const t5 *m, int l, tensor **x)
 {
     const t5_mixing *w = &m->dec.layer[l].cross;
-    tensor *h = rmsnorm(r, *x, w->norm, m->eps);                /* [N, D] */
-    tensor *q = linear(r, h, &w->q);                            /* [N, H E] */
-    tensor *k = r->memory ? linear(r, r->memory, &w->k) : NULL; /* [source rows, H E] */
-    tensor *v = r->memory ? linear(r, r->memory, &w->v) : NULL;
+    tensor *h = rmsnorm(r, *x, w->norm, m->eps); /* [N, D] */
+    tensor *q = linear(r, h, &w->q);             /* [N, H E] */
+    tensor *k = r->at.encoder_out ? linear(r, r->at.encoder_out, &w->k)
+                                  : NULL; /* [source rows, H E] */
+    tensor *v = r->at.encoder_out ? linear(r, r->at.encoder_out, &w->v) : NULL;
     h = attention(r, q, k, v, &m->cross, l);
     h = linear(r, h, &w->o);
     residual(r, x, h);
@@ -73,7 +74,7 @@ static void feed_forward(run *r, const t5 *m, const t5_layer *w, tensor **x)
     residual(r, x, h);
 }
 
-static tensor *encoder_block(run *r, const void *self, int l, tensor *x)
+static tensor *t5_encoder_block(run *r, const void *self, int l, tensor *x)
 {
     const t5 *m = self;
     attend_self(r, m, &m->enc, l, &x);
@@ -81,7 +82,7 @@ static tensor *encoder_block(run *r, const void *self, int l, tensor *x)
     return x;
 }
 
-static tensor *decoder_block(run *r, const void *self, int l, tensor *x)
+static tensor *t5_decoder_block(run *r, const void *self, int l, tensor *x)
 {
     const t5 *m = self;
     attend_self(r, m, &m->dec, l, &x);
@@ -90,31 +91,38 @@ static tensor *decoder_block(run *r, const void *self, int l, tensor *x)
     return x;
 }
 
-static tensor *encode(run *r, const model *of)
+static tensor *t5_encode(run *r, const model *of)
 {
     const t5 *m = of->self;
     tensor *x = embed(r, m->token_embd, EMBED_TOKEN);
     for (int l = 0; l < of->n_layer_src; l++)
-        x = run_block(r, encoder_block, m, l, x);
+        x = run_block(r, t5_encoder_block, m, l, x);
     return rmsnorm(r, x, m->enc.output_norm, m->eps);
 }
 
-static tensor *forward(run *r, const model *of)
+static tensor *t5_body(run *r, const model *of)
 {
     const t5 *m = of->self;
-    const batch *target = r->batch;
-    run_part(r, r->src, "enc.");
-    r->memory = r->src->n_row > 0 ? encode(r, of) : NULL;
+    const batch *target = r->at.batch;
+    run_part(r, r->at.src, "enc.");
+    r->at.encoder_out = r->at.src->n_row > 0 ? t5_encode(r, of) : NULL;
 
     run_part(r, target, "dec.");
     tensor *x = embed(r, m->token_embd, EMBED_TOKEN);
     for (int l = 0; l < of->n_layer; l++)
-        x = run_block(r, decoder_block, m, l, x);
+        x = run_block(r, t5_decoder_block, m, l, x);
+    return x;
+}
+
+static tensor *t5_end(run *r, const model *of, tensor *x)
+{
+    const t5 *m = of->self;
+    run_part(r, r->at.batch, "dec.");
     x = take_rows(r, x);
     x = rmsnorm(r, x, m->dec.output_norm, m->eps);
     if (m->output_scale != 1)
         x = scale(r, x, m->output_scale);
-    run_part(r, target, "");
+    run_part(r, r->at.batch, "");
     return head(r, x, &m->output); /* [n_wanted, V] */
 }
 
@@ -205,7 +213,8 @@ static void bind_head(bind *b, t5 *m)
     const bool scaled = bind_flag(b, NULL, "scale_decoder_outputs", said);
     const bool tied = b->gguf ? said : scaled || !(b->fresh || bind_has(b, "output"));
     m->output_scale = scaled ? 1 / sqrt((real)D) : 1;
-    m->output = tied ? bind_tied(b, "output", m->token_embd) : bind_linear(b, "output", V, D);
+    m->output = tied ? bind_tied(b, "output", m->token_embd, NO_BIAS)
+                     : bind_linear(b, "output", V, D, NO_BIAS);
     if (tied)
         bind_ignore(b, "lm_head.weight");
 }
@@ -214,10 +223,10 @@ static t5_mixing bind_mixing(bind *b, const char *const stem[5])
 {
     const int64_t D = b->m->d_model, HE = b->m->n_head * b->m->d_head;
     t5_mixing w = { .norm = bind_norm(b, stem[0], D, false).w };
-    w.q = bind_linear(b, stem[1], HE, D);
-    w.k = bind_linear(b, stem[2], HE, D);
-    w.v = bind_linear(b, stem[3], HE, D);
-    w.o = bind_linear(b, stem[4], D, HE);
+    w.q = bind_linear(b, stem[1], HE, D, NO_BIAS);
+    w.k = bind_linear(b, stem[2], HE, D, NO_BIAS);
+    w.v = bind_linear(b, stem[3], HE, D, NO_BIAS);
+    w.o = bind_linear(b, stem[4], D, HE, NO_BIAS);
     return w;
 }
 
@@ -232,9 +241,9 @@ static void bind_layer(bind *b, t5_layer *w, bool decoder, bool gated)
         w->cross = bind_mixing(b, cross);
     w->ffn_norm = bind_norm(b, "ffn_norm", D, false).w;
     if (gated)
-        w->gate = bind_linear(b, "ffn_gate", F, D);
-    w->up = bind_linear(b, "ffn_up", F, D);
-    w->down = bind_linear(b, "ffn_down", D, F);
+        w->gate = bind_linear(b, "ffn_gate", F, D, NO_BIAS);
+    w->up = bind_linear(b, "ffn_up", F, D, NO_BIAS);
+    w->down = bind_linear(b, "ffn_down", D, F, NO_BIAS);
 }
 
 static void bind_stack(bind *b, t5_stack *s, bool decoder, bool gated, int64_t n_bucket,
@@ -271,7 +280,7 @@ static int64_t read_distance(bind *b, int64_t n_bucket)
     const int64_t most = bind_int(b, NULL, "relative_attention_max_distance", 128, n_bucket / 2 + 1,
                                   1 << 30);
     if (most != 128)
-        b->m->unsayable = "relative_attention_max_distance";
+        bind_unsayable(b, "relative_attention_max_distance");
     return most;
 }
 
@@ -305,4 +314,4 @@ static void *bind_t5(bind *b)
     return m;
 }
 
-const family t5_family = { "t5", bind_t5, forward, NULL };
+const family t5_family = { "t5", bind_t5, t5_body, t5_end, NULL };

@@ -75,8 +75,9 @@ static tensor *attend_source(run *r, const transformer *m, int l, tensor *x)
     const mixing *w = &m->dec.layer[l].cross;
     tensor *h = norm_before(r, m, x, &w->norm); /* [N, D] */
     tensor *q = linear(r, h, &w->q);
-    tensor *k = r->memory ? linear(r, r->memory, &w->k) : NULL; /* [source rows, D] */
-    tensor *v = r->memory ? linear(r, r->memory, &w->v) : NULL;
+    tensor *k = r->at.encoder_out ? linear(r, r->at.encoder_out, &w->k)
+                                  : NULL; /* [source rows, D] */
+    tensor *v = r->at.encoder_out ? linear(r, r->at.encoder_out, &w->v) : NULL;
     h = attention(r, q, k, v, &m->cross, l);
     h = linear(r, h, &w->o);
     return add(r, m, x, h, &w->norm);
@@ -91,14 +92,14 @@ static tensor *feed_forward(run *r, const transformer *m, const transformer_laye
     return add(r, m, x, h, &w->ffn_norm);
 }
 
-static tensor *encoder_block(run *r, const void *self, int l, tensor *x)
+static tensor *transformer_encoder_block(run *r, const void *self, int l, tensor *x)
 {
     const transformer *m = self;
     x = attend_self(r, m, &m->enc, l, x);
     return feed_forward(r, m, &m->enc.layer[l], x);
 }
 
-static tensor *decoder_block(run *r, const void *self, int l, tensor *x)
+static tensor *transformer_decoder_block(run *r, const void *self, int l, tensor *x)
 {
     const transformer *m = self;
     x = attend_self(r, m, &m->dec, l, x);
@@ -116,30 +117,37 @@ static tensor *embeddings(run *r, const transformer *m, const stack *s)
     return s->embd_norm.w ? layernorm(r, x, &s->embd_norm, m->eps) : x;
 }
 
-static tensor *encode(run *r, const model *of)
+static tensor *transformer_encode(run *r, const model *of)
 {
     const transformer *m = of->self;
     tensor *x = embeddings(r, m, &m->enc);
     for (int l = 0; l < of->n_layer_src; l++)
-        x = run_block(r, encoder_block, m, l, x);
+        x = run_block(r, transformer_encoder_block, m, l, x);
     return m->enc.output_norm.w ? layernorm(r, x, &m->enc.output_norm, m->eps) : x;
 }
 
-static tensor *forward(run *r, const model *of)
+static tensor *transformer_body(run *r, const model *of)
 {
     const transformer *m = of->self;
-    const batch *target = r->batch;
-    run_part(r, r->src, "enc.");
-    r->memory = r->src->n_row > 0 ? encode(r, of) : NULL;
+    const batch *target = r->at.batch;
+    run_part(r, r->at.src, "enc.");
+    r->at.encoder_out = r->at.src->n_row > 0 ? transformer_encode(r, of) : NULL;
 
     run_part(r, target, "dec.");
     tensor *x = embeddings(r, m, &m->dec);
     for (int l = 0; l < of->n_layer; l++)
-        x = run_block(r, decoder_block, m, l, x);
+        x = run_block(r, transformer_decoder_block, m, l, x);
+    return x;
+}
+
+static tensor *transformer_end(run *r, const model *of, tensor *x)
+{
+    const transformer *m = of->self;
+    run_part(r, r->at.batch, "dec.");
     x = take_rows(r, x);
     if (m->dec.output_norm.w)
         x = layernorm(r, x, &m->dec.output_norm, m->eps);
-    run_part(r, target, "");
+    run_part(r, r->at.batch, "");
     return head(r, x, &m->output); /* [n_wanted, V] */
 }
 
@@ -283,8 +291,8 @@ static void bind_head(bind *b, transformer *m)
     const model *of = b->m;
     begin_part(b, "", names);
     const bool tied = bind_ties_head(b, true);
-    m->output = tied ? bind_tied(b, "output", m->dec.token_embd)
-                     : bind_linear(b, "output", of->n_vocab, of->d_model);
+    m->output = tied ? bind_tied(b, "output", m->dec.token_embd, NO_BIAS)
+                     : bind_linear(b, "output", of->n_vocab, of->d_model, NO_BIAS);
     m->output.b = bind_bias_row(b, "output_bias", of->n_vocab);
     if (tied)
         bind_ignore(b, "lm_head.weight");
@@ -341,10 +349,10 @@ static mixing bind_mixing(bind *b, const char *const stem[5])
 {
     const int64_t D = b->m->d_model;
     mixing w = { .norm = bind_norm(b, stem[0], D, true) };
-    w.q = bind_linear(b, stem[1], D, D);
-    w.k = bind_linear(b, stem[2], D, D);
-    w.v = bind_linear(b, stem[3], D, D);
-    w.o = bind_linear(b, stem[4], D, D);
+    w.q = bind_linear(b, stem[1], D, D, WITH_BIAS);
+    w.k = bind_linear(b, stem[2], D, D, WITH_BIAS);
+    w.v = bind_linear(b, stem[3], D, D, WITH_BIAS);
+    w.o = bind_linear(b, stem[4], D, D, WITH_BIAS);
     return w;
 }
 
@@ -361,18 +369,16 @@ static void bind_stack(bind *b, stack *s, const stack_sizes *n, bool decoder)
     if (b->fresh ? a->pre_norm : bind_has(b, "output_norm"))
         s->output_norm = bind_norm(b, "output_norm", D, true);
     s->layer = bind_alloc(b, n->n_layer, sizeof *s->layer);
-    b->fresh_bias = true;
     for (b->layer = 0; b->layer < n->n_layer && b->status == WEFT_OK; b->layer++) {
         transformer_layer *w = &s->layer[b->layer];
         w->self = bind_mixing(b, self);
         if (decoder)
             w->cross = bind_mixing(b, cross);
         w->ffn_norm = bind_norm(b, "ffn_norm", D, true);
-        w->up = bind_linear(b, "ffn_up", n->d_ff, D);
-        w->down = bind_linear(b, "ffn_down", D, n->d_ff);
+        w->up = bind_linear(b, "ffn_up", n->d_ff, D, WITH_BIAS);
+        w->down = bind_linear(b, "ffn_down", D, n->d_ff, WITH_BIAS);
     }
     b->layer = -1;
-    b->fresh_bias = false;
 }
 
 static attn attention_of(const bind *b, attn_kind kind, int64_t n_head)
@@ -413,4 +419,5 @@ static void *bind_transformer(bind *b)
     return m;
 }
 
-const family transformer_family = { "transformer", bind_transformer, forward, NULL };
+const family transformer_family = { "transformer", bind_transformer, transformer_body,
+                                    transformer_end, NULL };

@@ -27,7 +27,7 @@ typedef struct vit {
     real eps;
 } vit;
 
-static tensor *block(run *r, const void *self, int l, tensor *x)
+static tensor *vit_block(run *r, const void *self, int l, tensor *x)
 {
     const vit *m = self;
     const vit_layer *w = &m->layer[l];
@@ -48,7 +48,7 @@ static tensor *block(run *r, const void *self, int l, tensor *x)
     return x;
 }
 
-static tensor *body(run *r, const model *of)
+static tensor *vit_body(run *r, const model *of)
 {
     const vit *m = of->self;
     tensor *x = features(r, of->d_feature); /* [N, C P P] */
@@ -59,27 +59,21 @@ static tensor *body(run *r, const model *of)
     tensor *p = embed(r, m->position_embd, EMBED_POSITION);
     residual(r, &x, p);
     for (int l = 0; l < of->n_layer; l++)
-        x = run_block(r, block, m, l, x);
+        x = run_block(r, vit_block, m, l, x);
     return x;
 }
 
-static tensor *last_norm(run *r, const vit *m, tensor *x)
+static tensor *vit_states(run *r, const model *of, tensor *x)
 {
+    const vit *m = of->self;
     return m->output_norm.w ? layernorm(r, x, &m->output_norm, m->eps) : x;
 }
 
-static tensor *states(run *r, const model *of)
-{
-    tensor *x = body(r, of);
-    return last_norm(r, of->self, x);
-}
-
-static tensor *forward(run *r, const model *of)
+static tensor *vit_end(run *r, const model *of, tensor *x)
 {
     const vit *m = of->self;
-    tensor *x = body(r, of);
     x = take_rows(r, x);
-    x = last_norm(r, m, x);
+    x = vit_states(r, of, x);
     if (m->hidden.w) {
         x = linear(r, x, &m->hidden); /* [n_wanted, F'] */
         x = act(r, x, m->act);
@@ -171,13 +165,13 @@ static void bind_layer(bind *b, vit_layer *w)
 {
     const int64_t D = b->m->d_model, F = b->m->d_ff;
     w->attn_norm = bind_norm(b, "attn_norm", D, true);
-    w->q = bind_linear(b, "attn_q", D, D);
-    w->k = bind_linear(b, "attn_k", D, D);
-    w->v = bind_linear(b, "attn_v", D, D);
-    w->o = bind_linear(b, "attn_output", D, D);
+    w->q = bind_linear(b, "attn_q", D, D, WITH_BIAS);
+    w->k = bind_linear(b, "attn_k", D, D, WITH_BIAS);
+    w->v = bind_linear(b, "attn_v", D, D, WITH_BIAS);
+    w->o = bind_linear(b, "attn_output", D, D, WITH_BIAS);
     w->ffn_norm = bind_norm(b, "ffn_norm", D, true);
-    w->up = bind_linear(b, "ffn_up", F, D);
-    w->down = bind_linear(b, "ffn_down", D, F);
+    w->up = bind_linear(b, "ffn_up", F, D, WITH_BIAS);
+    w->down = bind_linear(b, "ffn_down", D, F, WITH_BIAS);
 }
 
 static void bind_head(bind *b, vit *m)
@@ -186,8 +180,9 @@ static void bind_head(bind *b, vit *m)
     const int64_t hidden = bind_rows_of(b, "cls");
     of->n_out = bind_labels(b, "cls.output");
     if (hidden > 0)
-        m->hidden = bind_linear(b, "cls", hidden, of->d_model);
-    m->output = bind_linear(b, "cls.output", of->n_out, hidden > 0 ? hidden : of->d_model);
+        m->hidden = bind_linear(b, "cls", hidden, of->d_model, WITH_BIAS);
+    m->output = bind_linear(b, "cls.output", of->n_out, hidden > 0 ? hidden : of->d_model,
+                            WITH_BIAS);
 }
 
 static void bind_ends(bind *b, vit *m, bool deit)
@@ -213,7 +208,6 @@ static void *bind_vit(bind *b)
     if (bind_has(b, "cls"))
         b->names = deit ? deit_mlp_names : vit_mlp_names;
     b->hf_prefix = deit ? "deit." : "vit.";
-    b->fresh_bias = true;
     vit *m = bind_alloc(b, 1, sizeof *m);
     if (!m)
         return NULL;
@@ -235,4 +229,4 @@ static void *bind_vit(bind *b)
     return m;
 }
 
-const family vit_family = { "vit", bind_vit, forward, states };
+const family vit_family = { "vit", bind_vit, vit_body, vit_end, vit_states };

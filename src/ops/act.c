@@ -11,20 +11,22 @@
 
 #include <assert.h>
 
-static void act_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void act_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     for (int64_t i = i0; i < i1; i++)
         r->kern->act(row(n->out, i), row(n->in[0], i), (act_kind)n->i[0], cols(n->out));
 }
 
-static void forward(run *r, const node *n)
+static void act_forward(run *r, const node *n)
 {
     /* A transcendental costs about as much as eight numbers moved. */
-    parallel(r, n, rows(n->out), 8 * cols(n->out), act_rows);
+    parallel(r, rows(n->out), 8 * cols(n->out), act_rows, n);
 }
 
-static void slope_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void slope_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     const tensor *x = n->in[0];
     real slope[256];
     for (int64_t i = i0; i < i1; i++)
@@ -36,9 +38,9 @@ static void slope_rows(const run *r, const node *n, int64_t i0, int64_t i1)
         }
 }
 
-static void backward(run *r, const node *n)
+static void act_backward(run *r, const node *n)
 {
-    parallel(r, n, rows(n->out), 8 * cols(n->out), slope_rows);
+    parallel(r, rows(n->out), 8 * cols(n->out), slope_rows, n);
 }
 
 static cost act_cost(const run *r, const node *n)
@@ -48,12 +50,12 @@ static cost act_cost(const run *r, const node *n)
 }
 
 extern const op relu_op, silu_op, gelu_op, gelu_tanh_op, tanh_op;
-const op relu_op = { "relu", "y = max(x, 0)", forward, backward, act_cost };
-const op silu_op = { "silu", "y = x / (1 + exp(-x))", forward, backward, act_cost };
-const op gelu_op = { "gelu", "y = x/2 (1 + erf(x / sqrt 2))", forward, backward, act_cost };
-const op gelu_tanh_op = { "gelu_tanh", "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))", forward,
-                          backward, act_cost };
-const op tanh_op = { "tanh", "y = tanh x", forward, backward, act_cost };
+const op relu_op = { "relu", "y = max(x, 0)", act_forward, act_backward, act_cost };
+const op silu_op = { "silu", "y = x / (1 + exp(-x))", act_forward, act_backward, act_cost };
+const op gelu_op = { "gelu", "y = x/2 (1 + erf(x / sqrt 2))", act_forward, act_backward, act_cost };
+const op gelu_tanh_op = { "gelu_tanh", "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))",
+                          act_forward, act_backward, act_cost };
+const op tanh_op = { "tanh", "y = tanh x", act_forward, act_backward, act_cost };
 
 static const op *const by_kind[] = {
     [ACT_RELU] = &relu_op,           [ACT_SILU] = &silu_op, [ACT_GELU] = &gelu_op,

@@ -106,11 +106,12 @@ void additive_back(const run *r, const additive_grad *g)
 
 static const sequence *source_of(const run *r, int64_t i)
 {
-    return &r->src->seq[r->batch->seq[r->batch->row[i].seq].source];
+    return &r->at.src->seq[r->at.batch->seq[r->at.batch->row[i].seq].source];
 }
 
-static void pool_queries(const run *r, const node *n, int64_t i0, int64_t i1)
+static void pool_queries(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     for (int64_t i = i0; i < i1; i++) {
         const source_view s = source_rows(source_of(r, i), n->in[K], n->in[V]);
         const real lse = additive_pool(r, row(n->in[Q], i), values(n->in[SCORE]), &s,
@@ -125,18 +126,19 @@ static int64_t cost_each(const node *n)
     return rows(n->in[K]) * (8 * cols(n->in[K]) + cols(n->in[V]));
 }
 
-static void forward(run *r, const node *n)
+static void additive_forward(run *r, const node *n)
 {
-    parallel(r, n, rows(n->out), cost_each(n), pool_queries);
+    parallel(r, rows(n->out), cost_each(n), pool_queries, n);
 }
 
 /* A source's keys and values belong to one thread, with all queries that look at it. */
-static void sources_back(const run *r, const node *n, int64_t s0, int64_t s1)
+static void sources_back(const run *r, const void *ctx, int64_t s0, int64_t s1)
 {
+    const node *n = ctx;
     const int64_t A = cols(n->in[K]);
     for (int64_t i = 0; i < rows(n->out); i++) {
         const sequence *s = source_of(r, i);
-        if (s - r->src->seq < s0 || s - r->src->seq >= s1)
+        if (s - r->at.src->seq < s0 || s - r->at.src->seq >= s1)
             continue;
         real *kept = row(n->save[0], i);
         const additive_grad g = { row(n->in[Q], i),
@@ -154,14 +156,14 @@ static void sources_back(const run *r, const node *n, int64_t s0, int64_t s1)
     }
 }
 
-static void backward(run *r, const node *n)
+static void additive_backward(run *r, const node *n)
 {
     const tensor *q = n->in[Q], *score = n->in[SCORE];
     const int64_t A = cols(q);
     const matrix kept = whole(n->save[0]);
     grad_clear(n->in[K]);
     grad_clear(n->in[V]);
-    parallel(r, n, r->src->n_seq, 3 * cost_each(n), sources_back);
+    parallel(r, r->at.src->n_seq, 3 * cost_each(n), sources_back, n);
     for (int64_t i = 0; q->needs_grad && i < rows(q); i++)
         for (int64_t c = 0; c < A; c++)
             grad_put(grad_row(q, i) + c, q->grad_written, row(n->save[0], i)[c]);
@@ -178,13 +180,14 @@ static cost additive_cost(const run *r, const node *n)
 }
 
 extern const op additive_op;
-const op additive_op = { "additive", "y = sum_j p_j v_j,  p = softmax(w . tanh(q + k_j))", forward,
-                         backward, additive_cost };
+const op additive_op = { "additive", "y = sum_j p_j v_j,  p = softmax(w . tanh(q + k_j))",
+                         additive_forward, additive_backward, additive_cost };
 
 tensor *additive(run *r, tensor *q, tensor *k, tensor *v, tensor *score)
 {
     assert(cols(q) == cols(k) && cols(q) == cols(score) && cols(q) <= MAX_HEAD);
-    assert(rows(q) == r->batch->n_row && rows(k) == r->src->n_row && rows(v) == r->src->n_row);
+    assert(rows(q) == r->at.batch->n_row && rows(k) == r->at.src->n_row &&
+           rows(v) == r->at.src->n_row);
     node n = { .op = &additive_op, .local = "additive", .in = { q, k, v, score } };
     n.out = tensor_new(r, rows(q), cols(v));
     if (r->tape)

@@ -27,24 +27,24 @@
 /* Row k of the logits belongs to the k-th wanted row of the batch: index[k], written in forward. */
 static int32_t *index_new(run *r)
 {
-    return arena_alloc(&r->data, (size_t)r->batch->n_wanted * sizeof(int32_t), NULL);
+    return arena_alloc(&r->data, (size_t)r->at.batch->n_wanted * sizeof(int32_t), NULL);
 }
 
 static void index_rows(const run *r, int32_t *index)
 {
     int32_t k = 0;
-    for (int32_t i = 0; i < r->batch->n_row; i++)
-        if (r->batch->row[i].wanted)
+    for (int32_t i = 0; i < r->at.batch->n_row; i++)
+        if (r->at.batch->row[i].wanted)
             index[k++] = i;
-    assert(k == r->batch->n_wanted);
+    assert(k == r->at.batch->n_wanted);
 }
 
 static double total_weight(const run *r)
 {
     double sum = 0;
-    for (int64_t i = 0; i < r->batch->n_row; i++)
-        if (r->batch->row[i].wanted && r->batch->row[i].target != NO_TARGET)
-            sum += (double)r->batch->row[i].weight;
+    for (int64_t i = 0; i < r->at.batch->n_row; i++)
+        if (r->at.batch->row[i].wanted && r->at.batch->row[i].target != NO_TARGET)
+            sum += (double)r->at.batch->row[i].weight;
     return sum;
 }
 
@@ -79,7 +79,7 @@ static void row_slope(const kernels *kern, const batch_row *b, real *z, int64_t 
 
 /* ---- logits that exist ----------------------------------------------------------------------- */
 
-static void forward(run *r, const node *n)
+static void cross_entropy_forward(run *r, const node *n)
 {
     const tensor *z = n->in[0];
     const double total = total_weight(r);
@@ -88,27 +88,28 @@ static void forward(run *r, const node *n)
     index_rows(r, index);
     for (int64_t i = 0; i < rows(z); i++) {
         const double lse = (double)r->kern->log_sum_exp(row(z, i), cols(z));
-        sum += row_loss(&r->batch->row[index[i]], row(z, i), cols(z), lse, n->f[0]);
+        sum += row_loss(&r->at.batch->row[index[i]], row(z, i), cols(z), lse, n->f[0]);
     }
     row(n->out, 0)[0] = (real)(total > 0 ? sum / total : 0);
 }
 
-static void slope_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void slope_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     const tensor *z = n->in[0];
     const int32_t *index = n->arg;
     const double total = total_weight(r), scale = total > 0 ? (double)*n->out->grad / total : 0;
     assert(!z->grad_written && "the loss is the only reader of its logits");
     for (int64_t i = i0; i < i1; i++) {
         memcpy(grad_row(z, i), row(z, i), (size_t)cols(z) * sizeof(real));
-        row_slope(r->kern, &r->batch->row[index[i]], grad_row(z, i), 0, cols(z),
+        row_slope(r->kern, &r->at.batch->row[index[i]], grad_row(z, i), 0, cols(z),
                   r->kern->log_sum_exp(row(z, i), cols(z)), n->f[0], cols(z), scale);
     }
 }
 
-static void backward(run *r, const node *n)
+static void cross_entropy_backward(run *r, const node *n)
 {
-    parallel(r, n, rows(n->in[0]), 8 * cols(n->in[0]), slope_rows);
+    parallel(r, rows(n->in[0]), 8 * cols(n->in[0]), slope_rows, n);
 }
 
 static cost loss_cost(const run *r, const node *n)
@@ -120,11 +121,11 @@ static cost loss_cost(const run *r, const node *n)
 
 extern const op cross_entropy_op;
 const op cross_entropy_op = { "cross_entropy", "loss = sum w (-log softmax(x)[target]) / sum w",
-                              forward, backward, loss_cost };
+                              cross_entropy_forward, cross_entropy_backward, loss_cost };
 
 tensor *cross_entropy(run *r, tensor *z, real smoothing)
 {
-    assert(rows(z) == r->batch->n_wanted);
+    assert(rows(z) == r->at.batch->n_wanted);
     node n = { .op = &cross_entropy_op, .local = "loss", .in = { z }, .f = { smoothing } };
     n.out = tensor_new(r, 1, 1);
     n.arg = index_new(r);
@@ -139,6 +140,7 @@ enum { SUM_LOSS, SUM_LSE };
 
 /* A part, as the functions that run in parallel see it. */
 typedef struct part {
+    const node *of;
     matrix z;
     const int32_t *index; /* of its rows */
     int64_t row0, token0; /* its first */
@@ -147,14 +149,15 @@ typedef struct part {
 
 /* ---- forward: some rows at a time */
 
-static void loss_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void loss_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
-    const part *p = n->arg;
+    const part *p = ctx;
+    const node *n = p->of;
     for (int64_t i = i0; i < i1; i++) {
         const real *z = p->z.at + i * p->z.stride;
         real *sums = row(n->save[SUMS], p->row0 + i);
         sums[SUM_LSE] = r->kern->log_sum_exp(z, p->z.cols);
-        sums[SUM_LOSS] = (real)row_loss(&r->batch->row[p->index[i]], z, p->z.cols,
+        sums[SUM_LOSS] = (real)row_loss(&r->at.batch->row[p->index[i]], z, p->z.cols,
                                         (double)sums[SUM_LSE], n->f[0]);
     }
 }
@@ -174,13 +177,12 @@ static void parts_forward(run *r, const node *n)
     index_rows(r, (int32_t *)n->arg);
     for (int64_t i = 0; i < N; i += most) {
         const int64_t count = N - i < most ? N - i : most;
-        const part p = { .z = { n->save[LOGITS]->data, count, V, V, 0 },
+        const part p = { .of = n,
+                         .z = { n->save[LOGITS]->data, count, V, V, 0 },
                          .index = (const int32_t *)n->arg + i,
                          .row0 = i };
-        node of = *n;
-        of.arg = &p;
         product(r, p.z, some_rows(whole(x), i, count), w, n->in[BIAS]);
-        parallel(r, &of, count, 8 * V, loss_rows);
+        parallel(r, count, 8 * V, loss_rows, &p);
     }
     for (int64_t i = 0; i < N; i++)
         sum += (double)row(n->save[SUMS], i)[SUM_LOSS];
@@ -198,11 +200,12 @@ static int64_t strip_width(const run *r, const tensor *x, int64_t V)
     return width < V ? width : V;
 }
 
-static void strip_slopes(const run *r, const node *n, int64_t i0, int64_t i1)
+static void strip_slopes(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
-    const part *p = n->arg;
+    const part *p = ctx;
+    const node *n = p->of;
     for (int64_t i = i0; i < i1; i++)
-        row_slope(r->kern, &r->batch->row[p->index[i]], p->z.at + i * p->z.stride, p->token0,
+        row_slope(r->kern, &r->at.batch->row[p->index[i]], p->z.at + i * p->z.stride, p->token0,
                   p->z.cols, row(n->save[SUMS], i)[SUM_LSE], n->f[0], rows(n->in[W]), p->scale);
 }
 
@@ -223,10 +226,8 @@ static void push_back(run *r, const node *n, const part *p)
     const tensor *x = n->in[X], *b = n->in[BIAS];
     const tensor w = weight_part(n->in[W], p->token0, p->z.cols);
     const tensor bias = b ? weight_part(b, p->token0, p->z.cols) : (tensor){ 0 };
-    node of = *n;
-    of.arg = p;
     product(r, p->z, whole(x), &w, b ? &bias : NULL);
-    parallel(r, &of, rows(x), 8 * p->z.cols, strip_slopes);
+    parallel(r, rows(x), 8 * p->z.cols, strip_slopes, p);
     if (x->needs_grad)
         product_dx(r, whole_grad(x), x->grad_written || p->token0 > 0, p->z, &w);
     if (w.needs_grad)
@@ -240,7 +241,7 @@ static void parts_backward(run *r, const node *n)
     const tensor *x = n->in[X];
     const int64_t V = rows(n->in[W]), most = strip_width(r, x, V);
     const double total = total_weight(r);
-    part p = { .index = n->arg, .scale = total > 0 ? (double)*n->out->grad / total : 0 };
+    part p = { .of = n, .index = n->arg, .scale = total > 0 ? (double)*n->out->grad / total : 0 };
     if (rows(x) == 0) { /* no row has a target */
         grad_clear(n->in[W]);
         grad_clear(n->in[BIAS]);
@@ -267,7 +268,7 @@ const op linear_cross_entropy_op = { "linear_cross_entropy",
 
 tensor *linear_cross_entropy(run *r, tensor *x, const weight *w, real smoothing)
 {
-    assert(rows(x) == r->batch->n_wanted && cols(x) == cols(w->w));
+    assert(rows(x) == r->at.batch->n_wanted && cols(x) == cols(w->w));
     const int64_t N = rows(x), V = rows(w->w);
     const int64_t some = rows_at_once(r, x, V), strip = strip_width(r, x, V);
     const int64_t most = r->tape && N * strip > some * V ? N * strip : some * V;

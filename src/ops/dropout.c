@@ -30,8 +30,9 @@ static real factor(mask *m, int64_t element)
     return rng_unit(m->draw.word[element & 3]) < m->p ? 0 : 1 / (1 - m->p);
 }
 
-static void drop_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void drop_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     const int64_t D = cols(n->out);
     mask m = mask_of(r, n);
     for (int64_t i = i0; i < i1; i++)
@@ -39,13 +40,14 @@ static void drop_rows(const run *r, const node *n, int64_t i0, int64_t i1)
             row(n->out, i)[k] = row(n->in[0], i)[k] * factor(&m, i * D + k);
 }
 
-static void forward(run *r, const node *n)
+static void dropout_forward(run *r, const node *n)
 {
-    parallel(r, n, rows(n->out), 8 * cols(n->out), drop_rows);
+    parallel(r, rows(n->out), 8 * cols(n->out), drop_rows, n);
 }
 
-static void back_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     const tensor *x = n->in[0];
     const int64_t D = cols(x);
     mask m = mask_of(r, n);
@@ -55,9 +57,9 @@ static void back_rows(const run *r, const node *n, int64_t i0, int64_t i1)
                      grad_row(n->out, i)[k] * factor(&m, i * D + k));
 }
 
-static void backward(run *r, const node *n)
+static void dropout_backward(run *r, const node *n)
 {
-    parallel(r, n, rows(n->out), 8 * cols(n->out), back_rows);
+    parallel(r, rows(n->out), 8 * cols(n->out), back_rows, n);
 }
 
 static cost drop_cost(const run *r, const node *n)
@@ -67,14 +69,14 @@ static cost drop_cost(const run *r, const node *n)
 }
 
 extern const op dropout_op;
-const op dropout_op = { "dropout", "y = x m / (1 - p),  m = 0 with probability p", forward,
-                        backward, drop_cost };
+const op dropout_op = { "dropout", "y = x m / (1 - p),  m = 0 with probability p", dropout_forward,
+                        dropout_backward, drop_cost };
 
 tensor *dropout(run *r, tensor *x, real p)
 {
     assert(p > 0 && p < 1);
     node n = { .op = &dropout_op, .in = { x }, .f = { p } };
-    n.i[0] = r->block << 16 | r->n_drop++;
+    n.i[0] = r->at.block << 16 | r->at.n_drop++;
     n.out = tensor_new(r, rows(x), cols(x));
     return apply(r, &n);
 }

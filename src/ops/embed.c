@@ -10,13 +10,14 @@
 /* The row of the table that row i of the batch gets. */
 static int64_t index_of(const run *r, const node *n, int64_t i)
 {
-    const batch_row *b = &r->batch->row[i];
+    const batch_row *b = &r->at.batch->row[i];
     const embed_by by = (embed_by)n->i[0];
     return n->i[1] + (by == EMBED_TOKEN ? b->id : by == EMBED_POSITION ? b->pos : b->type);
 }
 
-static void embed_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void embed_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     const tensor *table = n->in[0];
     const size_t row_bytes = dtype_row_bytes(table->type, cols(table));
     for (int64_t i = i0; i < i1; i++) {
@@ -27,14 +28,15 @@ static void embed_rows(const run *r, const node *n, int64_t i0, int64_t i1)
     }
 }
 
-static void forward(run *r, const node *n)
+static void embed_forward(run *r, const node *n)
 {
     parallel_rows(r, n, embed_rows);
 }
 
 /* Threads split the columns, so that a token that occurs twice is summed by one of them. */
-static void collect_columns(const run *r, const node *n, int64_t c0, int64_t c1)
+static void collect_columns(const run *r, const void *ctx, int64_t c0, int64_t c1)
 {
+    const node *n = ctx;
     tensor *table = n->in[0];
     for (int64_t v = 0; !table->grad_written && v < rows(table); v++)
         for (int64_t c = c0; c < c1; c++)
@@ -45,9 +47,9 @@ static void collect_columns(const run *r, const node *n, int64_t c0, int64_t c1)
     }
 }
 
-static void backward(run *r, const node *n)
+static void embed_backward(run *r, const node *n)
 {
-    parallel(r, n, cols(n->out), rows(n->out) + rows(n->in[0]), collect_columns);
+    parallel(r, cols(n->out), rows(n->out) + rows(n->in[0]), collect_columns, n);
 }
 
 static cost embed_cost(const run *r, const node *n)
@@ -57,12 +59,12 @@ static cost embed_cost(const run *r, const node *n)
 }
 
 extern const op embed_op;
-const op embed_op = { "embed", "y = table[index]", forward, backward, embed_cost };
+const op embed_op = { "embed", "y = table[index]", embed_forward, embed_backward, embed_cost };
 
 tensor *embed_from(run *r, tensor *table, embed_by by, int64_t first)
 {
     node n = { .op = &embed_op, .label = table->name, .in = { table }, .i = { by, first } };
-    n.out = tensor_new(r, r->batch->n_row, cols(table));
+    n.out = tensor_new(r, r->at.batch->n_row, cols(table));
     return apply(r, &n);
 }
 

@@ -4,9 +4,10 @@
 
 #include <string.h>
 
-static void forward(run *r, const node *n)
+static void features_forward(run *r, const node *n)
 {
-    memcpy(n->out->data, r->batch->features, (size_t)(rows(n->out) * cols(n->out)) * sizeof(real));
+    memcpy(n->out->data, r->at.batch->features,
+           (size_t)(rows(n->out) * cols(n->out)) * sizeof(real));
 }
 
 static cost features_cost(const run *r, const node *n)
@@ -16,11 +17,12 @@ static cost features_cost(const run *r, const node *n)
 }
 
 extern const op features_op;
-const op features_op = { "features", "y = the vectors of the batch", forward, NULL, features_cost };
+const op features_op = { "features", "y = the vectors of the batch", features_forward, NULL,
+                         features_cost };
 
 tensor *features(run *r, int64_t d)
 {
     node n = { .op = &features_op, .local = "features" };
-    n.out = tensor_new(r, r->batch->n_row, d);
+    n.out = tensor_new(r, r->at.batch->n_row, d);
     return apply(r, &n);
 }

@@ -12,8 +12,9 @@
 enum { X, GATE, GATE_BIAS, UP, UP_BIAS };
 enum { G, U }; /* saved; without recording, g is made where y goes */
 
-static void combine(const run *r, const node *n, int64_t i0, int64_t i1)
+static void combine(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     const tensor *g = n->save[G] ? n->save[G] : n->out;
     for (int64_t i = i0; i < i1; i++) {
         r->kern->act(row(n->out, i), row(g, i), (act_kind)n->i[0], cols(n->out));
@@ -21,19 +22,20 @@ static void combine(const run *r, const node *n, int64_t i0, int64_t i1)
     }
 }
 
-static void forward(run *r, const node *n)
+static void glu_forward(run *r, const node *n)
 {
     const tensor *g = n->save[G] ? n->save[G] : n->out;
     product(r, whole(g), whole(n->in[X]), n->in[GATE], n->in[GATE_BIAS]);
     product(r, whole(n->save[U]), whole(n->in[X]), n->in[UP], n->in[UP_BIAS]);
-    parallel(r, n, rows(n->out), 8 * cols(n->out), combine);
+    parallel(r, rows(n->out), 8 * cols(n->out), combine, n);
 }
 
 #define PIECE 256 /* columns at a time, on the stack */
 
 /* g and u become dg and du. */
-static void split_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void split_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     const act_kind kind = (act_kind)n->i[0];
     for (int64_t i = i0; i < i1; i++) {
         for (int64_t c = 0; c < cols(n->out); c += PIECE) {
@@ -63,9 +65,9 @@ static void product_back(run *r, const node *n, int which, bool add)
         product_db(r, b, b->grad_written, d);
 }
 
-static void backward(run *r, const node *n)
+static void glu_backward(run *r, const node *n)
 {
-    parallel(r, n, rows(n->out), 16 * cols(n->out), split_rows);
+    parallel(r, rows(n->out), 16 * cols(n->out), split_rows, n);
     product_back(r, n, G, n->in[X]->grad_written);
     product_back(r, n, U, true);
 }
@@ -77,7 +79,8 @@ static cost glu_cost(const run *r, const node *n)
 }
 
 extern const op glu_op;
-const op glu_op = { "glu", "y = act(x Wg^T + bg) * (x Wu^T + bu)", forward, backward, glu_cost };
+const op glu_op = { "glu", "y = act(x Wg^T + bg) * (x Wu^T + bu)", glu_forward, glu_backward,
+                    glu_cost };
 
 tensor *glu(run *r, tensor *x, const weight *gate, const weight *up, act_kind kind)
 {

@@ -96,11 +96,11 @@ static int64_t count_at(const batch *b, int64_t t)
     return count;
 }
 
-static void some_places(const run *r, const node *n, int64_t i0, int64_t i1)
+static void some_places(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
-    const step *s = n->arg;
+    const step *s = ctx;
     int64_t i = 0, after = s->first + s->count;
-    for (const sequence *q = r->batch->seq; i < i1; q++) {
+    for (const sequence *q = r->at.batch->seq; i < i1; q++) {
         if (q->n <= s->t)
             continue;
         const bool more = q->n > s->t + 1;
@@ -115,8 +115,7 @@ static void some_places(const run *r, const node *n, int64_t i0, int64_t i1)
 static void all_places(const run *r, step s, place_fn *fn, int64_t each)
 {
     s.fn = fn;
-    const node n = { .arg = &s };
-    parallel(r, &n, s.count, each, some_places);
+    parallel(r, s.count, each, some_places, &s);
 }
 
 /* Columns of what is kept for a step. */
@@ -130,7 +129,7 @@ static matrix part(const step *s, int saved, int at, int64_t width)
 
 static const sequence *source_seq(const run *r, const sequence *q)
 {
-    return &r->src->seq[q->source];
+    return &r->at.src->seq[q->source];
 }
 
 static source_view source(const run *r, const node *n, const sequence *q)
@@ -148,8 +147,8 @@ static source_view source(const run *r, const node *n, const sequence *q)
 static int64_t source_work(const run *r, const node *n)
 {
     int64_t most = 0;
-    for (int64_t s = 0; s < r->src->n_seq; s++) {
-        const sequence *q = &r->src->seq[s];
+    for (int64_t s = 0; s < r->at.src->n_seq; s++) {
+        const sequence *q = &r->at.src->seq[s];
         const int64_t end = q->n > 0 ? q->n : q->cache ? q->cache->length : 0;
         most = end > most ? end : most;
     }
@@ -160,8 +159,8 @@ static int64_t source_work(const run *r, const node *n)
 static void remember(const run *r, const node *n)
 {
     for (int64_t i = 0; n->in[MEMORY] && i < rows(n->in[MEMORY]); i++) {
-        const batch_row *at = &r->src->row[i];
-        const cache *c = r->src->seq[at->seq].cache;
+        const batch_row *at = &r->at.src->row[i];
+        const cache *c = r->at.src->seq[at->seq].cache;
         if (!c)
             continue;
         cache_store(c, (int)n->i[0], STREAM_STATE, at->pos, row(n->in[MEMORY], i));
@@ -181,7 +180,7 @@ static void copy_state(const view *v, int64_t pos, real *h, int64_t D)
 /* h: the state before this row. */
 static void recall(const run *r, const node *n, const place *p)
 {
-    const int64_t D = width_of(n), pos = r->batch->row[p->row].pos;
+    const int64_t D = width_of(n), pos = r->at.batch->row[p->row].pos;
     real *h = number(n, KEPT, p->at, AT_H);
     const cache *c = keys_of(n) ? p->seq->cache : NULL;
     memset(h, 0, (size_t)D * sizeof *h);
@@ -228,17 +227,17 @@ static void update(const run *r, const node *n, const place *p)
         y[k] = (1 - z) * c + z * h[k];
     }
     if (keys_of(n) && p->seq->cache)
-        cache_store(p->seq->cache, (int)n->i[0], STREAM_STATE, r->batch->row[p->row].pos, y);
+        cache_store(p->seq->cache, (int)n->i[0], STREAM_STATE, r->at.batch->row[p->row].pos, y);
 }
 
-static void forward(run *r, const node *n)
+static void gru_forward(run *r, const node *n)
 {
     const int64_t D = width_of(n), A = keys_of(n), seen = A ? source_work(r, n) : 0;
     step s = { .of = n };
     if (A)
         remember(r, n);
     for (; s.first < rows(n->out); s.t++, s.first += s.count) {
-        s.count = count_at(r->batch, s.t);
+        s.count = count_at(r->at.batch, s.t);
         all_places(r, s, recall, D);
         product(r, part(&s, KEPT, AT_GATES, 3 * D), part(&s, KEPT, AT_H, D), n->in[STATE],
                 n->in[BIAS]);
@@ -277,13 +276,13 @@ static void gates_back(const run *r, const node *n, const place *p)
 }
 
 /* Sources [s0, s1) and those of the step that look at them: as in additive. */
-static void attend_back(const run *r, const node *job, int64_t s0, int64_t s1)
+static void attend_back(const run *r, const void *ctx, int64_t s0, int64_t s1)
 {
-    const step *s = job->arg;
+    const step *s = ctx;
     const node *n = s->of;
     const int64_t A = keys_of(n);
     int64_t at = s->first;
-    for (const sequence *q = r->batch->seq; q < r->batch->seq + r->batch->n_seq; q++) {
+    for (const sequence *q = r->at.batch->seq; q < r->at.batch->seq + r->at.batch->n_seq; q++) {
         if (q->n <= s->t)
             continue;
         const sequence *from = source_seq(r, q);
@@ -310,7 +309,7 @@ static void attend_back(const run *r, const node *job, int64_t s0, int64_t s1)
 static void begin_back(const run *r, const node *n, const step *s)
 {
     int64_t at = s->first;
-    for (const sequence *q = r->batch->seq; q < r->batch->seq + r->batch->n_seq; q++) {
+    for (const sequence *q = r->at.batch->seq; q < r->at.batch->seq + r->at.batch->n_seq; q++) {
         if (q->n <= s->t)
             continue;
         const sequence *from = source_seq(r, q);
@@ -330,8 +329,7 @@ static void step_back(run *r, const node *n, step s)
     if (A == 0)
         return;
     product_dx(r, part(&s, GRADS, AT_DSEEN, D), false, dx, n->in[CONTEXT]);
-    const node job = { .arg = &s };
-    parallel(r, &job, r->src->n_seq, 3 * source_work(r, n), attend_back);
+    parallel(r, r->at.src->n_seq, 3 * source_work(r, n), attend_back, &s);
     product_dx(r, dh, true, part(&s, GRADS, AT_DASK, A), n->in[QUERY]);
     if (s.t == 0)
         begin_back(r, n, &s);
@@ -371,15 +369,15 @@ static void weights_back(run *r, const node *n)
         product_db(r, n->in[SCORE], n->in[SCORE]->grad_written, dask);
 }
 
-static void backward(run *r, const node *n)
+static void gru_backward(run *r, const node *n)
 {
     step s = { .of = n, .first = rows(n->out) };
-    while (count_at(r->batch, s.t) > 0)
+    while (count_at(r->at.batch, s.t) > 0)
         s.t++;
     grad_clear(n->in[MEMORY]);
     grad_clear(n->in[KEYS]);
     while (s.t-- > 0) {
-        s.count = count_at(r->batch, s.t);
+        s.count = count_at(r->at.batch, s.t);
         s.first -= s.count;
         step_back(r, n, s);
         if (n->in[X]->needs_grad)
@@ -396,10 +394,10 @@ static cost gru_cost(const run *r, const node *n)
 }
 
 extern const op gru_op, gru_attend_op;
-const op gru_op = { "gru", "h' = (1 - z) n + z h,  r, z, n of x and U h", forward, backward,
+const op gru_op = { "gru", "h' = (1 - z) n + z h,  r, z, n of x and U h", gru_forward, gru_backward,
                     gru_cost };
 const op gru_attend_op = { "gru_attend", "h' = (1 - z) n + z h,  r, z, n of x + W c(h) and U h",
-                           forward, backward, gru_cost };
+                           gru_forward, gru_backward, gru_cost };
 
 /* ---- maps, only for a trace ------------------------------------------------------------------ */
 
@@ -416,7 +414,7 @@ static void scores_forward(run *r, const node *n)
 {
     step s = { .of = n };
     for (; s.first < rows(n->out); s.t++, s.first += s.count) {
-        s.count = count_at(r->batch, s.t);
+        s.count = count_at(r->at.batch, s.t);
         all_places(r, s, scores_of, 1);
     }
 }
@@ -434,8 +432,8 @@ const op additive_scores_op = { "additive_scores", "s_j = w . tanh(q + k_j)", sc
 static void show_maps(run *r, const node *of)
 {
     int64_t T = 1;
-    for (int64_t i = 0; i < r->batch->n_seq && r->batch->n_row > 0; i++) {
-        const sequence *s = source_seq(r, &r->batch->seq[i]);
+    for (int64_t i = 0; i < r->at.batch->n_seq && r->at.batch->n_row > 0; i++) {
+        const sequence *s = source_seq(r, &r->at.batch->seq[i]);
         const int64_t end = s->n > 0 ? s->n : s->cache ? s->cache->length : 0;
         T = end > T ? end : T;
     }
@@ -447,7 +445,7 @@ static void show_maps(run *r, const node *of)
 static tensor *apply_gru(run *r, node *n, const weight *state, int64_t A)
 {
     const int64_t D = cols(state->w), N = rows(n->in[X]);
-    assert(N == r->batch->n_row && cols(n->in[X]) == 3 * D && rows(state->w) == 3 * D);
+    assert(N == r->at.batch->n_row && cols(n->in[X]) == 3 * D && rows(state->w) == 3 * D);
     n->i[1] = D;
     n->i[2] = A;
     n->out = tensor_new(r, N, D);
@@ -469,7 +467,7 @@ tensor *gru_attend(run *r, tensor *x, tensor *memory, tensor *keys, const weight
 {
     const int64_t A = cols(a->score);
     assert(A <= MAX_HEAD && rows(a->query.w) == A && !memory == !keys);
-    assert(!r->tape || r->batch->n_seq == 0 || !r->batch->seq[0].cache);
+    assert(!r->tape || r->at.batch->n_seq == 0 || !r->at.batch->seq[0].cache);
     node n = { .op = &gru_attend_op, .local = "gru_attend", .i = { layer } };
     tensor *in[MAX_INPUT] = { x,    state->w,   state->b, memory,
                               keys, a->query.w, a->score, a->context.w };

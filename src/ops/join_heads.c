@@ -10,8 +10,9 @@
 
 enum { A, B };
 
-static void join_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void join_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     (void)r;
     const join_map *m = n->arg;
     for (int64_t i = i0; i < i1; i++)
@@ -23,13 +24,14 @@ static void join_rows(const run *r, const node *n, int64_t i0, int64_t i1)
         }
 }
 
-static void forward(run *r, const node *n)
+static void join_heads_forward(run *r, const node *n)
 {
     parallel_rows(r, n, join_rows);
 }
 
-static void part_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void part_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     (void)r;
     const join_map *m = n->arg;
     const tensor *a = n->in[A], *b = n->in[B];
@@ -43,7 +45,7 @@ static void part_rows(const run *r, const node *n, int64_t i0, int64_t i1)
         }
 }
 
-static void backward(run *r, const node *n)
+static void join_heads_backward(run *r, const node *n)
 {
     grad_clear(n->in[B]); /* others may read the rest of it */
     parallel_rows(r, n, part_rows);
@@ -56,7 +58,8 @@ static cost join_cost(const run *r, const node *n)
 }
 
 extern const op join_heads_op;
-const op join_heads_op = { "join_heads", "y_h = [a_h, b_h]", forward, backward, join_cost };
+const op join_heads_op = { "join_heads", "y_h = [a_h, b_h]", join_heads_forward,
+                           join_heads_backward, join_cost };
 
 tensor *join_heads(run *r, tensor *a, tensor *b, const join_map *m, const char *name)
 {

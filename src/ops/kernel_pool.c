@@ -92,8 +92,9 @@ static void pool_query(const run *r, const node *n, int64_t i)
     }
 }
 
-static void pool_queries(const run *r, const node *n, int64_t i0, int64_t i1)
+static void pool_queries(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     for (int64_t i = i0; i < i1; i++)
         pool_query(r, n, i);
 }
@@ -103,9 +104,9 @@ static int64_t cost_each(const node *n)
     return rows(n->in[K]) * (6 * cols(n->in[K]) + 20 + cols(n->in[V]));
 }
 
-static void forward(run *r, const node *n)
+static void kernel_pool_forward(run *r, const node *n)
 {
-    parallel(r, n, rows(n->out), cost_each(n), pool_queries);
+    parallel(r, rows(n->out), cost_each(n), pool_queries, n);
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */
@@ -131,8 +132,9 @@ static bool pair_of(const run *r, const node *n, int64_t i, int64_t j, pair *p)
 }
 
 /* Queries own dq and their part of ds ... */
-static void query_grads(const run *r, const node *n, int64_t i0, int64_t i1)
+static void query_grads(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     const tensor *q = n->in[Q];
     const real by = 2 * narrowness(n);
     for (int64_t i = i0; i < i1; i++) {
@@ -152,8 +154,9 @@ static void query_grads(const run *r, const node *n, int64_t i0, int64_t i1)
 }
 
 /* ... and keys own dk and dv. */
-static void key_grads(const run *r, const node *n, int64_t j0, int64_t j1)
+static void key_grads(const run *r, const void *ctx, int64_t j0, int64_t j1)
 {
+    const node *n = ctx;
     const tensor *q = n->in[Q], *k = n->in[K], *v = n->in[V];
     const real by = 2 * narrowness(n);
     for (int64_t j = j0; j < j1; j++) {
@@ -173,12 +176,12 @@ static void key_grads(const run *r, const node *n, int64_t j0, int64_t j1)
     }
 }
 
-static void backward(run *r, const node *n)
+static void kernel_pool_backward(run *r, const node *n)
 {
     const tensor *width = n->in[WIDTH];
-    parallel(r, n, rows(n->out), 2 * cost_each(n), query_grads);
+    parallel(r, rows(n->out), 2 * cost_each(n), query_grads, n);
     if (n->in[K]->needs_grad || n->in[V]->needs_grad)
-        parallel(r, n, rows(n->in[K]), 2 * rows(n->out) * cols(n->out), key_grads);
+        parallel(r, rows(n->in[K]), 2 * rows(n->out) * cols(n->out), key_grads, n);
     if (!width->needs_grad)
         return;
     real ds = 0;
@@ -196,7 +199,7 @@ static cost kernel_cost(const run *r, const node *n)
 
 extern const op kernel_pool_op;
 const op kernel_pool_op = { "kernel_pool", "y = sum_j K_j v_j / sum_j K_j,  K_j = K(|q - k_j| / w)",
-                            forward, backward, kernel_cost };
+                            kernel_pool_forward, kernel_pool_backward, kernel_cost };
 
 tensor *kernel_pool(run *r, tensor *q, tensor *k, tensor *v, tensor *log_width, kernel_kind kind,
                     bool others)

@@ -12,8 +12,9 @@ static real divisor(const run *r, const node *n, int64_t i)
     return fmax(sqrt(r->kern->dot(row(x, i), row(x, i), cols(x))), n->f[0]);
 }
 
-static void l2norm_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void l2norm_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     for (int64_t i = i0; i < i1; i++) {
         const real by = divisor(r, n, i);
         for (int64_t k = 0; k < cols(n->out); k++)
@@ -21,13 +22,14 @@ static void l2norm_rows(const run *r, const node *n, int64_t i0, int64_t i1)
     }
 }
 
-static void forward(run *r, const node *n)
+static void l2norm_forward(run *r, const node *n)
 {
     parallel_rows(r, n, l2norm_rows);
 }
 
-static void back_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     const tensor *x = n->in[0];
     for (int64_t i = i0; i < i1; i++) {
         const real *y = row(n->out, i), *dy = grad_row(n->out, i);
@@ -37,7 +39,7 @@ static void back_rows(const run *r, const node *n, int64_t i0, int64_t i1)
     }
 }
 
-static void backward(run *r, const node *n)
+static void l2norm_backward(run *r, const node *n)
 {
     parallel_rows(r, n, back_rows);
 }
@@ -49,7 +51,8 @@ static cost l2norm_cost(const run *r, const node *n)
 }
 
 extern const op l2norm_op;
-const op l2norm_op = { "l2norm", "y = x / max(|x|, eps)", forward, backward, l2norm_cost };
+const op l2norm_op = { "l2norm", "y = x / max(|x|, eps)", l2norm_forward, l2norm_backward,
+                       l2norm_cost };
 
 tensor *l2norm(run *r, tensor *x)
 {

@@ -11,8 +11,9 @@
 
 #include <assert.h>
 
-static void norm_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void norm_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     for (int64_t i = i0; i < i1; i++) {
         const norm_stats found = r->kern->layernorm(row(n->out, i), row(n->in[0], i),
                                                     values(n->in[1]), values(n->in[2]), n->f[0],
@@ -24,13 +25,14 @@ static void norm_rows(const run *r, const node *n, int64_t i0, int64_t i1)
     }
 }
 
-static void forward(run *r, const node *n)
+static void layernorm_forward(run *r, const node *n)
 {
     parallel_rows(r, n, norm_rows);
 }
 
-static void input_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void input_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     const tensor *in = n->in[0];
     const real *w = values(n->in[1]), *b = values(n->in[2]);
     const int64_t D = cols(in);
@@ -49,8 +51,9 @@ static void input_rows(const run *r, const node *n, int64_t i0, int64_t i1)
 
 #define COLUMNS 64 /* summed side by side, over the rows in ascending order */
 
-static void gain_columns(const run *r, const node *n, int64_t k0, int64_t k1)
+static void gain_columns(const run *r, const void *ctx, int64_t k0, int64_t k1)
 {
+    const node *n = ctx;
     (void)r;
     const tensor *x = n->in[0], *w = n->in[1], *b = n->in[2];
     for (int64_t at = k0; at < k1; at += COLUMNS) {
@@ -73,11 +76,11 @@ static void gain_columns(const run *r, const node *n, int64_t k0, int64_t k1)
     }
 }
 
-static void backward(run *r, const node *n)
+static void layernorm_backward(run *r, const node *n)
 {
     if (n->in[0]->needs_grad)
         parallel_rows(r, n, input_rows);
-    parallel(r, n, cols(n->out), rows(n->out), gain_columns);
+    parallel(r, cols(n->out), rows(n->out), gain_columns, n);
 }
 
 static cost norm_cost(const run *r, const node *n)
@@ -87,8 +90,8 @@ static cost norm_cost(const run *r, const node *n)
 }
 
 extern const op layernorm_op;
-const op layernorm_op = { "layernorm", "y = (x - mean) / sqrt(var + eps) * w + b", forward,
-                          backward, norm_cost };
+const op layernorm_op = { "layernorm", "y = (x - mean) / sqrt(var + eps) * w + b",
+                          layernorm_forward, layernorm_backward, norm_cost };
 
 tensor *layernorm(run *r, tensor *x, const weight *w, real eps)
 {

@@ -10,12 +10,12 @@
 
 enum { X, W, BIAS };
 
-static void forward(run *r, const node *n)
+static void linear_forward(run *r, const node *n)
 {
     product(r, whole(n->out), whole(n->in[X]), n->in[W], n->in[BIAS]);
 }
 
-static void backward(run *r, const node *n)
+static void linear_backward(run *r, const node *n)
 {
     const tensor *x = n->in[X], *w = n->in[W], *b = n->in[BIAS];
     const matrix dy = whole_grad(n->out);
@@ -34,7 +34,7 @@ static cost linear_cost(const run *r, const node *n)
 }
 
 extern const op linear_op;
-const op linear_op = { "linear", "y = x W^T + b", forward, backward, linear_cost };
+const op linear_op = { "linear", "y = x W^T + b", linear_forward, linear_backward, linear_cost };
 
 tensor *linear(run *r, tensor *x, const weight *w)
 {

@@ -43,7 +43,7 @@ static matrix head_out(const head_map *m, matrix y, int64_t h)
     return some_columns(y, h * m->d_out, m->d_out);
 }
 
-static void forward(run *r, const node *n)
+static void linear_heads_forward(run *r, const node *n)
 {
     const head_map *m = n->arg;
     for (int64_t h = 0; h < m->n_head; h++) {
@@ -77,7 +77,7 @@ static void input_back(run *r, const node *n, const tensor *w, int64_t h)
 }
 
 /* Heads may share what they read, and others may read the rest: everything is added. */
-static void backward(run *r, const node *n)
+static void linear_heads_backward(run *r, const node *n)
 {
     const head_map *m = n->arg;
     grad_clear(n->in[X]);
@@ -99,8 +99,8 @@ static cost linear_heads_cost(const run *r, const node *n)
 }
 
 extern const op linear_heads_op;
-const op linear_heads_op = { "linear_heads", "y_h = x_h W_h^T", forward, backward,
-                             linear_heads_cost };
+const op linear_heads_op = { "linear_heads", "y_h = x_h W_h^T", linear_heads_forward,
+                             linear_heads_backward, linear_heads_cost };
 
 tensor *linear_heads(run *r, tensor *x, tensor *w, const head_map *m, const char *name)
 {

@@ -9,4 +9,7 @@
 void attention_maps(run *r, const node *of, const op *scores_op, int64_t n_row, int64_t n_key,
                     bool cross);
 
+/* The same of a node of attention(). */
+void attention_show(run *r, const node *of);
+
 #endif

@@ -106,8 +106,9 @@ static real chosen_sum(const routing *how, const real *score, const int32_t *cho
     return sum;
 }
 
-static void route_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void route_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     const pairs *p = n->arg;
     const routing *how = p->how;
     const int64_t k = how->n_used;
@@ -144,8 +145,9 @@ static void sort_pairs(const run *r, const pairs *p, int64_t N)
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-static void gather_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void gather_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     (void)r;
     const pairs *p = n->arg;
     const int64_t k = p->how->n_used;
@@ -153,8 +155,9 @@ static void gather_rows(const run *r, const node *n, int64_t i0, int64_t i1)
         memcpy(row(p->x, p->place[s]), row(n->in[X], s / k), (size_t)cols(p->x) * sizeof(real));
 }
 
-static void activate_rows(const run *r, const node *n, int64_t s0, int64_t s1)
+static void activate_rows(const run *r, const void *ctx, int64_t s0, int64_t s1)
 {
+    const node *n = ctx;
     const pairs *p = n->arg;
     const int64_t F = cols(p->a);
     for (int64_t s = s0; s < s1; s++) {
@@ -163,8 +166,9 @@ static void activate_rows(const run *r, const node *n, int64_t s0, int64_t s1)
     }
 }
 
-static void combine_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void combine_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     const pairs *p = n->arg;
     const int64_t k = p->how->n_used;
     for (int64_t i = i0; i < i1; i++) {
@@ -196,29 +200,30 @@ static const tensor *down_of(const pairs *p, int64_t e)
     return p->w->part[2 * p->how->n_expert + e];
 }
 
-static void forward(run *r, const node *n)
+static void moe_forward(run *r, const node *n)
 {
     const pairs *p = n->arg;
     const int64_t N = rows(n->out), E = p->how->n_expert;
     product(r, whole(p->score), whole(n->in[X]), n->in[ROUTER], NULL);
-    parallel(r, n, N, 8 * E, route_rows);
+    parallel(r, N, 8 * E, route_rows, n);
     sort_pairs(r, p, N);
-    parallel(r, n, N, p->how->n_used * cols(p->x), gather_rows);
+    parallel(r, N, p->how->n_used * cols(p->x), gather_rows, n);
     for (int64_t e = 0; e < E; e++) {
         product(r, of_expert(p, p->gate, e), of_expert(p, p->x, e), gate_of(p, e), NULL);
         product(r, of_expert(p, p->up, e), of_expert(p, p->x, e), up_of(p, e), NULL);
     }
-    parallel(r, n, rows(p->a), 8 * cols(p->a), activate_rows);
+    parallel(r, rows(p->a), 8 * cols(p->a), activate_rows, n);
     for (int64_t e = 0; e < E; e++)
         product(r, of_expert(p, p->y, e), of_expert(p, p->a, e), down_of(p, e), NULL);
-    parallel(r, n, N, p->how->n_used * cols(p->y), combine_rows);
+    parallel(r, N, p->how->n_used * cols(p->y), combine_rows, n);
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
 /* dz over s, dy_j over y_j. */
-static void unroute_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void unroute_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     const pairs *p = n->arg;
     const routing *how = p->how;
     const int64_t k = how->n_used, D = cols(n->out);
@@ -245,8 +250,9 @@ static void unroute_rows(const run *r, const node *n, int64_t i0, int64_t i1)
 #define PIECE 256 /* columns at a time, on the stack */
 
 /* g and u become dg and du, a is da. */
-static void unactivate_rows(const run *r, const node *n, int64_t s0, int64_t s1)
+static void unactivate_rows(const run *r, const void *ctx, int64_t s0, int64_t s1)
 {
+    const node *n = ctx;
     const pairs *p = n->arg;
     const int64_t F = cols(p->a);
     for (int64_t s = s0; s < s1; s++)
@@ -261,8 +267,9 @@ static void unactivate_rows(const run *r, const node *n, int64_t s0, int64_t s1)
         }
 }
 
-static void scatter_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void scatter_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     const pairs *p = n->arg;
     const int64_t k = p->how->n_used;
     for (int64_t s = i0 * k; s < i1 * k; s++) {
@@ -277,19 +284,19 @@ static void weight_back(run *r, const tensor *w, matrix dy, matrix x)
         product_dw(r, w, w->grad_written, dy, x);
 }
 
-static void backward(run *r, const node *n)
+static void moe_backward(run *r, const node *n)
 {
     const pairs *p = n->arg;
     const tensor *x = n->in[X], *router = n->in[ROUTER];
     const int64_t N = rows(n->out), E = p->how->n_expert, k = p->how->n_used;
     grad_clear(n->in[BIAS]);
-    parallel(r, n, N, 4 * k * cols(p->y), unroute_rows);
+    parallel(r, N, 4 * k * cols(p->y), unroute_rows, n);
     for (int64_t e = 0; e < E; e++) {
         const matrix dy = of_expert(p, p->y, e), a = of_expert(p, p->a, e);
         weight_back(r, down_of(p, e), dy, a);
         product_dx(r, a, false, dy, down_of(p, e));
     }
-    parallel(r, n, rows(p->a), 16 * cols(p->a), unactivate_rows);
+    parallel(r, rows(p->a), 16 * cols(p->a), unactivate_rows, n);
     for (int64_t e = 0; e < E; e++) {
         const matrix dg = of_expert(p, p->gate, e), du = of_expert(p, p->up, e);
         const matrix in = of_expert(p, p->x, e);
@@ -302,7 +309,7 @@ static void backward(run *r, const node *n)
     if (!x->needs_grad)
         return;
     product_dx(r, whole_grad(x), x->grad_written, some_rows(whole(p->score), 0, N), router);
-    parallel(r, n, N, k * cols(x), scatter_rows);
+    parallel(r, N, k * cols(x), scatter_rows, n);
 }
 
 /* Only chosen experts are read, each once at most. */
@@ -321,7 +328,7 @@ static cost moe_cost(const run *r, const node *n)
 }
 
 extern const op moe_op;
-const op moe_op = { "moe", "y = sum_j w_j expert_j(x),  w, j = route(x)", forward, backward,
+const op moe_op = { "moe", "y = sum_j w_j expert_j(x),  w, j = route(x)", moe_forward, moe_backward,
                     moe_cost };
 
 /* ---- the op ---------------------------------------------------------------------------------- */

@@ -20,5 +20,5 @@ cost cost_streaming(const node *n, double per)
 
 void parallel_rows(const run *r, const node *n, range_fn *fn)
 {
-    parallel(r, n, rows(n->out), cols(n->out), fn);
+    parallel(r, rows(n->out), cols(n->out), fn, n);
 }

@@ -88,7 +88,7 @@ tensor *rope(run *r, tensor *x, const rope_table *table);
 typedef enum attn_kind {
     ATTN_CAUSAL, /* keys of the same sequence up to the query's position, cached ones included */
     ATTN_FULL,   /* all keys of the same sequence in this batch */
-    ATTN_CROSS,  /* all keys of the source sequence, from run.src's rows or its cache */
+    ATTN_CROSS,  /* all keys of the source sequence, from run.at.src's rows or its cache */
 } attn_kind;
 
 /* T5's relative positions: score += table[bucket(j - i), h]. */

@@ -10,7 +10,7 @@
 
 static void pool_one(const run *r, const node *n, int64_t s, real *y)
 {
-    const sequence *seq = &r->batch->seq[s];
+    const sequence *seq = &r->at.batch->seq[s];
     const tensor *x = n->in[0];
     const pool_kind kind = (pool_kind)n->i[0];
     const int64_t width = cols(x);
@@ -29,7 +29,7 @@ static void pool_one(const run *r, const node *n, int64_t s, real *y)
         y[k] /= (real)seq->n;
 }
 
-static void forward(run *r, const node *n)
+static void pool_rows_forward(run *r, const node *n)
 {
     for (int64_t s = 0; s < rows(n->out); s++)
         pool_one(r, n, s, row(n->out, s));
@@ -45,12 +45,12 @@ static int64_t winner(const tensor *x, const sequence *s, int64_t k)
     return best;
 }
 
-static void backward(run *r, const node *n)
+static void pool_rows_backward(run *r, const node *n)
 {
     const tensor *x = n->in[0];
     const pool_kind kind = (pool_kind)n->i[0];
     for (int64_t s = 0; s < rows(n->out); s++) {
-        const sequence *seq = &r->batch->seq[s];
+        const sequence *seq = &r->at.batch->seq[s];
         const int64_t last = seq->first + seq->n - 1;
         for (int64_t i = seq->first; i <= last; i++)
             for (int64_t k = 0; k < cols(x); k++) {
@@ -75,11 +75,11 @@ static cost pool_cost(const run *r, const node *n)
 
 extern const op pool_rows_op;
 const op pool_rows_op = { "pool_rows", "y = mean, max, first or last of the rows of a sequence",
-                          forward, backward, pool_cost };
+                          pool_rows_forward, pool_rows_backward, pool_cost };
 
 tensor *pool_rows(run *r, tensor *x, pool_kind kind)
 {
     node n = { .op = &pool_rows_op, .in = { x }, .i = { kind } };
-    n.out = tensor_new(r, r->batch->n_seq, cols(x));
+    n.out = tensor_new(r, r->at.batch->n_seq, cols(x));
     return apply(r, &n);
 }

@@ -1,3 +1,13 @@
+/* product.c - cuts a product among threads, and packs its left side once for all of them.
+ *
+ *          panels of W (columns of y), `right` parts
+ *          +-------+-------+-------+
+ *     rows |  0,0  |  0,1  |  0,2  |    forward: a part makes its panels from W, so threads share
+ *     of x +-------+-------+-------+    the columns, and cut the rows only where columns are few.
+ *     `left`  1,0  |  1,1  |  1,2  |    backward: W lies ready, so the rows are cut first.
+ *          +-------+-------+-------+
+ *
+ * No sum is cut: each number of y is made by one thread in one order, whatever their number. */
 #include "ops/product.h"
 
 #include "tensor/tape.h"
@@ -40,15 +50,15 @@ void product_plan_both(run *r, int64_t n_row, const tensor *w)
 
 /* ---- on one thread --------------------------------------------------------------------------- */
 
-static void pack_blocks(const run *r, const node *n, int64_t b0, int64_t b1)
+static void pack_blocks(const run *r, const void *ctx, int64_t b0, int64_t b1)
 {
-    const job *j = n->arg;
+    const job *j = ctx;
     r->kern->pack(r->work, j->x.at, j->i_step, j->j_step, j->N, j->J, j->bf16, b0, b1);
 }
 
-static void pack_i8_blocks(const run *r, const node *n, int64_t b0, int64_t b1)
+static void pack_i8_blocks(const run *r, const void *ctx, int64_t b0, int64_t b1)
 {
-    const job *j = n->arg;
+    const job *j = ctx;
     r->kern->pack_i8(r->work, j->x.at, j->x.stride, j->N, j->J, b0, b1);
 }
 
@@ -57,9 +67,9 @@ static int64_t panel_start(const run *r, const job *j, int64_t p)
     return p * r->kern->panel < j->C ? p * r->kern->panel : j->C;
 }
 
-static void multiply_parts(const run *r, const node *n, int64_t p0, int64_t p1)
+static void multiply_parts(const run *r, const void *ctx, int64_t p0, int64_t p1)
 {
-    const job *j = n->arg;
+    const job *j = ctx;
     const int64_t blocks = row_blocks(j->N, r->kern->rows);
     const int64_t panels = row_blocks(j->C, r->kern->panel);
     for (int64_t p = p0; p < p1; p++) {
@@ -71,9 +81,9 @@ static void multiply_parts(const run *r, const node *n, int64_t p0, int64_t p1)
     }
 }
 
-static void outputs_i8(const run *r, const node *n, int64_t p0, int64_t p1)
+static void outputs_i8(const run *r, const void *ctx, int64_t p0, int64_t p1)
 {
-    const job *j = n->arg;
+    const job *j = ctx;
     r->kern->product_i8(j->y.at, j->y.stride, r->work, j->N, j->J, &j->w, panel_start(r, j, p0),
                         panel_start(r, j, p1));
 }
@@ -82,13 +92,12 @@ static void outputs_i8(const run *r, const node *n, int64_t p0, int64_t p1)
 
 static void pack(run *r, const job *j, range_fn *fn, int rows)
 {
-    const node n = { .arg = j };
-    const int64_t form = 3 * j->x.id + (fn == pack_i8_blocks ? 2 : j->bf16);
-    if (j->x.id && r->scratch_holds == form)
+    const packed_form form = fn == pack_i8_blocks ? PACKED_I8 : j->bf16 ? PACKED_BF16 : PACKED_REAL;
+    if (j->x.id && r->packed.id == j->x.id && r->packed.form == form)
         return;
     const int64_t blocks = row_blocks(j->N, rows);
-    parallel(r, &n, blocks, j->N * j->J / blocks, fn);
-    r->scratch_holds = j->x.id ? form : 0;
+    parallel(r, blocks, j->N * j->J / blocks, fn, j);
+    r->packed = (packed_rows){ j->x.id, form };
 }
 
 /* Every part makes its own panels. So forward, where they are made of weights, threads share the
@@ -128,19 +137,17 @@ static void cut(const run *r, job *j)
 
 static void multiply(run *r, job *j)
 {
-    const node n = { .arg = j };
     pack(r, j, pack_blocks, r->kern->rows);
     cut(r, j);
     const int64_t parts = j->left * j->right;
-    parallel(r, &n, parts, j->N * j->J * j->C / parts, multiply_parts);
+    parallel(r, parts, j->N * j->J * j->C / parts, multiply_parts, j);
 }
 
 static void multiply_i8(run *r, const job *j)
 {
-    const node n = { .arg = j };
     const int64_t panels = row_blocks(j->C, r->kern->panel);
     pack(r, j, pack_i8_blocks, r->kern->rows_i8);
-    parallel(r, &n, panels, j->N * j->J * r->kern->panel, outputs_i8);
+    parallel(r, panels, j->N * j->J * r->kern->panel, outputs_i8, j);
 }
 
 static row_set weight_rows(const run *r, const tensor *w)
@@ -222,10 +229,10 @@ void product_dw(run *r, const tensor *w, bool add, matrix dy, matrix x)
 
 #define COLUMNS 64 /* summed side by side, over the rows in ascending order */
 
-static void bias_columns(const run *r, const node *n, int64_t o0, int64_t o1)
+static void bias_columns(const run *r, const void *ctx, int64_t o0, int64_t o1)
 {
     (void)r;
-    const job *j = n->arg;
+    const job *j = ctx;
     for (int64_t o = o0; o < o1; o += COLUMNS) {
         const int64_t width = o1 - o < COLUMNS ? o1 - o : COLUMNS;
         real sum[COLUMNS] = { 0 };
@@ -240,6 +247,5 @@ static void bias_columns(const run *r, const node *n, int64_t o0, int64_t o1)
 void product_db(run *r, const tensor *b, bool add, matrix dy)
 {
     const job j = { .y = { .at = b->grad }, .x = dy, .add = add };
-    const node n = { .arg = &j };
-    parallel(r, &n, dy.cols, dy.rows, bias_columns);
+    parallel(r, dy.cols, dy.rows, bias_columns, &j);
 }

@@ -10,11 +10,12 @@
 
 static bool is_here(const run *r, const node *n, int64_t i)
 {
-    return r->batch->row[i].pos == n->i[0];
+    return r->at.batch->row[i].pos == n->i[0];
 }
 
-static void put_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void put_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     const tensor *x = n->in[0], *v = n->in[1];
     for (int64_t i = i0; i < i1; i++)
         if (is_here(r, n, i))
@@ -23,13 +24,14 @@ static void put_rows(const run *r, const node *n, int64_t i0, int64_t i1)
             memcpy(row(n->out, i), row(x, i), (size_t)cols(x) * sizeof(real));
 }
 
-static void forward(run *r, const node *n)
+static void put_row_forward(run *r, const node *n)
 {
     parallel_rows(r, n, put_rows);
 }
 
-static void back_x(const run *r, const node *n, int64_t i0, int64_t i1)
+static void back_x(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     const tensor *x = n->in[0];
     for (int64_t i = i0; i < i1; i++)
         for (int64_t k = 0; k < cols(x); k++)
@@ -37,8 +39,9 @@ static void back_x(const run *r, const node *n, int64_t i0, int64_t i1)
                      is_here(r, n, i) ? 0 : grad_row(n->out, i)[k]);
 }
 
-static void back_v(const run *r, const node *n, int64_t c0, int64_t c1)
+static void back_v(const run *r, const void *ctx, int64_t c0, int64_t c1)
 {
+    const node *n = ctx;
     const tensor *v = n->in[1];
     for (int64_t c = c0; !v->grad_written && c < c1; c++)
         v->grad[c] = 0;
@@ -47,12 +50,12 @@ static void back_v(const run *r, const node *n, int64_t c0, int64_t c1)
             r->kern->axpy(v->grad + c0, 1, grad_row(n->out, i) + c0, c1 - c0);
 }
 
-static void backward(run *r, const node *n)
+static void put_row_backward(run *r, const node *n)
 {
     if (n->in[0]->needs_grad)
         parallel_rows(r, n, back_x);
     if (n->in[1]->needs_grad)
-        parallel(r, n, cols(n->out), rows(n->out), back_v);
+        parallel(r, cols(n->out), rows(n->out), back_v, n);
 }
 
 static cost put_cost(const run *r, const node *n)
@@ -62,8 +65,8 @@ static cost put_cost(const run *r, const node *n)
 }
 
 extern const op put_row_op;
-const op put_row_op = { "put_row", "y = v at one position, x elsewhere", forward, backward,
-                        put_cost };
+const op put_row_op = { "put_row", "y = v at one position, x elsewhere", put_row_forward,
+                        put_row_backward, put_cost };
 
 tensor *put_row(run *r, tensor *x, tensor *v, int64_t pos)
 {

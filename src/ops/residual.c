@@ -11,19 +11,21 @@
 
 #include <assert.h>
 
-static void add_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void add_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     for (int64_t i = i0; i < i1; i++)
         r->kern->add(row(n->out, i), row(n->in[1], i), row(n->in[0], i), cols(n->out));
 }
 
-static void forward(run *r, const node *n)
+static void residual_forward(run *r, const node *n)
 {
     parallel_rows(r, n, add_rows);
 }
 
-static void pass_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void pass_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     (void)r;
     for (int64_t i = i0; i < i1; i++)
         for (int in = 0; in < 2; in++)
@@ -32,7 +34,7 @@ static void pass_rows(const run *r, const node *n, int64_t i0, int64_t i1)
                          grad_row(n->out, i)[k]);
 }
 
-static void backward(run *r, const node *n)
+static void residual_backward(run *r, const node *n)
 {
     parallel_rows(r, n, pass_rows);
 }
@@ -44,14 +46,14 @@ static cost add_cost(const run *r, const node *n)
 }
 
 extern const op residual_op;
-const op residual_op = { "residual", "y = x + h", forward, backward, add_cost };
+const op residual_op = { "residual", "y = x + h", residual_forward, residual_backward, add_cost };
 
 void residual(run *r, tensor **x, tensor *h)
 {
     assert(rows(*x) == rows(h) && cols(*x) == cols(h));
-    if (r->training && r->dropout > 0 && r->scope[0])
+    if (r->training && r->dropout > 0 && r->at.scope[0])
         h = dropout(r, h, r->dropout);
-    const bool in_place = (*x)->born == r->block && !r->tape;
+    const bool in_place = (*x)->born == r->at.block && !r->tape;
     node n = { .op = &residual_op, .in = { h, *x } };
     n.out = tensor_new(r, rows(h), in_place ? 0 : cols(h));
     if (in_place) {

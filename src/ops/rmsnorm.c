@@ -11,8 +11,9 @@
 
 #include <assert.h>
 
-static void norm_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void norm_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     const int64_t width = cols(n->in[1]);
     for (int64_t i = i0; i < i1; i++)
         for (int64_t c = 0; c < cols(n->out); c += width)
@@ -20,7 +21,7 @@ static void norm_rows(const run *r, const node *n, int64_t i0, int64_t i1)
                              width);
 }
 
-static void forward(run *r, const node *n)
+static void rmsnorm_forward(run *r, const node *n)
 {
     parallel_rows(r, n, norm_rows);
 }
@@ -32,8 +33,9 @@ static real scale_of(const run *r, const node *n, const real *x)
 }
 
 /* Also leaves every group's s in save[0], where the sum over rows finds it. */
-static void input_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void input_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     const tensor *in = n->in[0];
     const real *w = values(n->in[1]);
     const int64_t width = cols(n->in[1]);
@@ -51,8 +53,9 @@ static void input_rows(const run *r, const node *n, int64_t i0, int64_t i1)
 
 #define COLUMNS 64 /* summed side by side, over the rows in ascending order */
 
-static void gain_columns(const run *r, const node *n, int64_t k0, int64_t k1)
+static void gain_columns(const run *r, const void *ctx, int64_t k0, int64_t k1)
 {
+    const node *n = ctx;
     (void)r;
     const tensor *x = n->in[0], *w = n->in[1];
     const int64_t group = cols(w);
@@ -71,11 +74,11 @@ static void gain_columns(const run *r, const node *n, int64_t k0, int64_t k1)
     }
 }
 
-static void backward(run *r, const node *n)
+static void rmsnorm_backward(run *r, const node *n)
 {
     parallel_rows(r, n, input_rows);
     if (n->in[1]->needs_grad)
-        parallel(r, n, cols(n->in[1]), rows(n->out), gain_columns);
+        parallel(r, cols(n->in[1]), rows(n->out), gain_columns, n);
 }
 
 static cost norm_cost(const run *r, const node *n)
@@ -85,8 +88,8 @@ static cost norm_cost(const run *r, const node *n)
 }
 
 extern const op rmsnorm_op;
-const op rmsnorm_op = { "rmsnorm", "y = x / sqrt(mean x^2 + eps) * w", forward, backward,
-                        norm_cost };
+const op rmsnorm_op = { "rmsnorm", "y = x / sqrt(mean x^2 + eps) * w", rmsnorm_forward,
+                        rmsnorm_backward, norm_cost };
 
 tensor *rmsnorm(run *r, tensor *x, tensor *w, real eps)
 {

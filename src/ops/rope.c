@@ -138,12 +138,13 @@ static void turn_head(const run *r, const rope_table *t, const real *turn, real 
             y[k] = x[k];
 }
 
-static void turn_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void turn_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     const rope_table *t = n->arg;
     real turn[MAX_HEAD];
     for (int64_t i = i0; i < i1; i++) {
-        const int64_t pos = r->batch->row[i].pos;
+        const int64_t pos = r->at.batch->row[i].pos;
         assert(pos >= 0 && pos < t->n_ctx);
         turn_at(t, pos, turn);
         for (int64_t c = 0; c < cols(n->out); c += t->d_head)
@@ -151,19 +152,20 @@ static void turn_rows(const run *r, const node *n, int64_t i0, int64_t i1)
     }
 }
 
-static void forward(run *r, const node *n)
+static void rope_forward(run *r, const node *n)
 {
     parallel_rows(r, n, turn_rows);
 }
 
 /* The gradient turns back. */
-static void turn_back_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void turn_back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     const rope_table *t = n->arg;
     const tensor *x = n->in[0];
     real turn[MAX_HEAD], back[MAX_HEAD];
     for (int64_t i = i0; i < i1; i++) {
-        turn_at(t, r->batch->row[i].pos, turn);
+        turn_at(t, r->at.batch->row[i].pos, turn);
         for (int64_t k = 1; k < 2 * t->n_pair; k += 2)
             turn[k] = -turn[k];
         for (int64_t c = 0; c < cols(x); c += t->d_head) {
@@ -174,7 +176,7 @@ static void turn_back_rows(const run *r, const node *n, int64_t i0, int64_t i1)
     }
 }
 
-static void backward(run *r, const node *n)
+static void rope_backward(run *r, const node *n)
 {
     parallel_rows(r, n, turn_back_rows);
 }
@@ -186,8 +188,8 @@ static cost rope_cost(const run *r, const node *n)
 }
 
 extern const op rope_op;
-const op rope_op = { "rope", "(a, b) = (a cos t - b sin t, a sin t + b cos t),  t = pos f", forward,
-                     backward, rope_cost };
+const op rope_op = { "rope", "(a, b) = (a cos t - b sin t, a sin t + b cos t),  t = pos f",
+                     rope_forward, rope_backward, rope_cost };
 
 tensor *rope(run *r, tensor *x, const rope_table *t)
 {

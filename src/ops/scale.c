@@ -3,21 +3,23 @@
 
 #include "tensor/tape.h"
 
-static void scale_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void scale_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     (void)r;
     for (int64_t i = i0; i < i1; i++)
         for (int64_t k = 0; k < cols(n->out); k++)
             row(n->out, i)[k] = n->f[0] * row(n->in[0], i)[k];
 }
 
-static void forward(run *r, const node *n)
+static void scale_forward(run *r, const node *n)
 {
     parallel_rows(r, n, scale_rows);
 }
 
-static void back_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     (void)r;
     const tensor *x = n->in[0];
     for (int64_t i = i0; i < i1; i++)
@@ -25,7 +27,7 @@ static void back_rows(const run *r, const node *n, int64_t i0, int64_t i1)
             grad_put(grad_row(x, i) + k, x->grad_written, n->f[0] * grad_row(n->out, i)[k]);
 }
 
-static void backward(run *r, const node *n)
+static void scale_backward(run *r, const node *n)
 {
     parallel_rows(r, n, back_rows);
 }
@@ -37,7 +39,7 @@ static cost scale_cost(const run *r, const node *n)
 }
 
 extern const op scale_op;
-const op scale_op = { "scale", "y = c x", forward, backward, scale_cost };
+const op scale_op = { "scale", "y = c x", scale_forward, scale_backward, scale_cost };
 
 tensor *scale(run *r, tensor *x, real c)
 {

@@ -4,13 +4,13 @@
 
 #include <assert.h>
 
-static void forward(run *r, const node *n)
+static void slice_forward(run *r, const node *n)
 {
     (void)r;
     n->out->data = row(n->in[0], 0) + n->i[0];
 }
 
-static void backward(run *r, const node *n)
+static void slice_backward(run *r, const node *n)
 {
     (void)r, (void)n;
 }
@@ -22,7 +22,7 @@ static cost slice_cost(const run *r, const node *n)
 }
 
 extern const op slice_op;
-const op slice_op = { "slice", "y = columns of x", forward, backward, slice_cost };
+const op slice_op = { "slice", "y = columns of x", slice_forward, slice_backward, slice_cost };
 
 tensor *slice(run *r, tensor *x, const char *name, int64_t c0, int64_t width)
 {

@@ -5,8 +5,9 @@
 
 #include <string.h>
 
-static void softmax_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void softmax_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     for (int64_t i = i0; i < i1; i++) {
         real *y = row(n->out, i), max;
         memcpy(y, row(n->in[0], i), (size_t)cols(n->out) * sizeof *y);
@@ -16,13 +17,14 @@ static void softmax_rows(const run *r, const node *n, int64_t i0, int64_t i1)
     }
 }
 
-static void forward(run *r, const node *n)
+static void softmax_forward(run *r, const node *n)
 {
-    parallel(r, n, rows(n->out), 8 * cols(n->out), softmax_rows);
+    parallel(r, rows(n->out), 8 * cols(n->out), softmax_rows, n);
 }
 
-static void back_rows(const run *r, const node *n, int64_t i0, int64_t i1)
+static void back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
+    const node *n = ctx;
     const tensor *x = n->in[0];
     for (int64_t i = i0; i < i1; i++) {
         const real *y = row(n->out, i), *dy = grad_row(n->out, i);
@@ -32,7 +34,7 @@ static void back_rows(const run *r, const node *n, int64_t i0, int64_t i1)
     }
 }
 
-static void backward(run *r, const node *n)
+static void softmax_backward(run *r, const node *n)
 {
     parallel_rows(r, n, back_rows);
 }
@@ -44,7 +46,8 @@ static cost softmax_cost(const run *r, const node *n)
 }
 
 extern const op softmax_op;
-const op softmax_op = { "softmax", "y = exp(x) / sum exp(x)", forward, backward, softmax_cost };
+const op softmax_op = { "softmax", "y = exp(x) / sum exp(x)", softmax_forward, softmax_backward,
+                        softmax_cost };
 
 tensor *softmax(run *r, tensor *x)
 {

@@ -8,21 +8,21 @@
 #include <assert.h>
 #include <string.h>
 
-static void forward(run *r, const node *n)
+static void take_rows_forward(run *r, const node *n)
 {
     int64_t to = 0;
     for (int64_t i = 0; i < rows(n->in[0]); i++)
-        if (r->batch->row[i].wanted)
+        if (r->at.batch->row[i].wanted)
             memcpy(row(n->out, to++), row(n->in[0], i), (size_t)cols(n->out) * sizeof(real));
     assert(to == rows(n->out));
 }
 
-static void backward(run *r, const node *n)
+static void take_rows_backward(run *r, const node *n)
 {
     const tensor *x = n->in[0];
     int64_t from = 0;
     for (int64_t i = 0; i < rows(x); i++) {
-        const bool wanted = r->batch->row[i].wanted;
+        const bool wanted = r->at.batch->row[i].wanted;
         for (int64_t k = 0; k < cols(x); k++)
             grad_put(grad_row(x, i) + k, x->grad_written, wanted ? grad_row(n->out, from)[k] : 0);
         from += wanted;
@@ -36,12 +36,12 @@ static cost take_cost(const run *r, const node *n)
 }
 
 extern const op take_rows_op;
-const op take_rows_op = { "take_rows", "y = the rows of x whose logits are wanted", forward,
-                          backward, take_cost };
+const op take_rows_op = { "take_rows", "y = the rows of x whose logits are wanted",
+                          take_rows_forward, take_rows_backward, take_cost };
 
 tensor *take_rows(run *r, tensor *x)
 {
     node n = { .op = &take_rows_op, .in = { x } };
-    n.out = tensor_new(r, r->batch->n_wanted, cols(x));
+    n.out = tensor_new(r, r->at.batch->n_wanted, cols(x));
     return apply(r, &n);
 }

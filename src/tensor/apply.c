@@ -24,12 +24,13 @@ static void name_output(const run *r, const node *n)
     if (n->label) {
         const size_t length = strlen(n->label), suffix = sizeof ".weight" - 1;
         const bool full = length > suffix && strcmp(n->label + length - suffix, ".weight") == 0;
-        const size_t part = strlen(r->part);
-        const size_t at = strncmp(n->label, r->part, part) ? append(name, 0, r->part, part) : 0;
+        const size_t part = strlen(r->at.part);
+        const size_t at = strncmp(n->label, r->at.part, part) ? append(name, 0, r->at.part, part)
+                                                              : 0;
         append(name, at, n->label, full ? length - suffix : length);
         return;
     }
-    const char *from = n->local ? r->scope : n->in[0]->name,
+    const char *from = n->local ? r->at.scope : n->in[0]->name,
                *own = n->local ? n->local : n->op->name;
     const size_t length = strlen(from), most = NAME_BYTES - 16; /* something is left for its own */
     size_t at = append(name, 0, from, length < most ? length : most);
@@ -40,10 +41,10 @@ static void name_output(const run *r, const node *n)
 
 static void hunt_nan(run *r, const tensor *t)
 {
-    for (int64_t i = 0; i < rows(t) && !r->first_nan[0]; i++)
+    for (int64_t i = 0; i < rows(t) && !r->at.first_nan[0]; i++)
         for (int64_t k = 0; k < cols(t); k++)
             if (!isfinite(row(t, i)[k])) {
-                memcpy(r->first_nan, t->name, NAME_BYTES);
+                memcpy(r->at.first_nan, t->name, NAME_BYTES);
                 return;
             }
 }
@@ -79,9 +80,9 @@ tensor *run_block(run *r, block_fn *fn, const void *model, int layer, tensor *x)
 {
     if (r->tape)
         return tape_block(r, fn, model, layer, x);
-    snprintf(r->scope, sizeof r->scope, "%sblk.%d", r->part, layer);
-    r->block++;
-    r->n_drop = 0;
+    snprintf(r->at.scope, sizeof r->at.scope, "%sblk.%d", r->at.part, layer);
+    r->at.block++;
+    r->at.n_drop = 0;
     const arena_mark meta = arena_at(&r->meta), data = arena_at(&r->data);
 
     tensor *y = fn(r, model, layer, x);
@@ -93,6 +94,6 @@ tensor *run_block(run *r, block_fn *fn, const void *model, int layer, tensor *x)
         memcpy(x->data, y->data, (size_t)(rows(x) * cols(x)) * sizeof(real));
     arena_reset(&r->meta, meta);
     arena_reset(&r->data, data);
-    r->scope[0] = '\0';
+    r->at.scope[0] = '\0';
     return x;
 }

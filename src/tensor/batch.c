@@ -1,3 +1,4 @@
+/* batch.c - memory of a batch. */
 #include "tensor/batch.h"
 
 weft_status batch_init(batch *b, int64_t n_row, int64_t n_seq, mem *m, weft_error *err)

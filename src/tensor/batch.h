@@ -12,8 +12,6 @@
 
 #define NO_TARGET (-100)
 
-typedef enum row_role { ROW_PROMPT, ROW_GENERATED } row_role;
-
 typedef struct batch_row {
     int32_t id;     /* token, where the model takes tokens */
     int32_t seq;    /* index into batch.seq */
@@ -21,7 +19,6 @@ typedef struct batch_row {
     int32_t type;   /* token type (BERT's segments) */
     int32_t target; /* what the loss wants next, or NO_TARGET */
     real weight;    /* of this row's loss */
-    uint8_t role;   /* row_role: generated rows may use another arithmetic */
     bool wanted;    /* its logits are asked for */
 } batch_row;
 

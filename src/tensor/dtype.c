@@ -1,3 +1,4 @@
+/* dtype.c - the table of formats, and how rows of each are decoded, encoded and multiplied. */
 #include "tensor/dtype.h"
 
 #include "kernels/half.h"

@@ -1,7 +1,9 @@
+/* run.c - arenas of a run, activations, the profile, and the cut of work among threads. */
 #include "tensor/run.h"
 
+#include "base/clock.h"
+
 #include <assert.h>
-#include <time.h>
 
 /* Below about 16k numbers a fork costs more than it saves (0.15-1 us against 1 number a ns). */
 #define FORK_COST 16384
@@ -11,7 +13,7 @@
 
 weft_status run_init(run *r, mem *m, size_t meta, size_t data, size_t scratch, weft_error *err)
 {
-    *r = (run){ .fork_cost = FORK_COST, .part = "" };
+    *r = (run){ .fork_cost = FORK_COST, .at.part = "" };
     if (arena_init(&r->meta, ARENA_FIXED, m, meta, "tensor headers of a step", err) != WEFT_OK ||
         arena_init(&r->data, ARENA_FIXED, m, data, "activations of a step", err) != WEFT_OK ||
         !(r->work = mem_alloc(m, scratch, "scratch of a step", err)) ||
@@ -25,7 +27,7 @@ weft_status run_init(run *r, mem *m, size_t meta, size_t data, size_t scratch, w
 
 weft_status run_init_dry(run *r, mem *m, int n_block, weft_error *err)
 {
-    *r = (run){ .fork_cost = FORK_COST, .part = "" };
+    *r = (run){ .fork_cost = FORK_COST, .at.part = "" };
     const size_t meta = META_PER_BLOCK * ((size_t)n_block + 1);
     if (arena_init(&r->meta, ARENA_FIXED, m, meta, "tensor headers of a dry run", err) != WEFT_OK)
         return WEFT_ENOMEM;
@@ -61,19 +63,14 @@ void run_begin(run *r, const batch *b)
 {
     arena_clear(&r->meta);
     arena_clear(&r->data);
-    r->src = b ? b->src : NULL;
-    r->memory = NULL;
-    run_part(r, b, "");
-    r->block = r->n_drop = 0;
-    r->scratch_holds = 0;
-    r->scope[0] = '\0';
-    r->first_nan[0] = '\0';
+    r->at = (run_place){ .batch = b, .src = b ? b->src : NULL, .part = "" };
+    r->packed = (packed_rows){ 0 };
 }
 
 void run_part(run *r, const batch *b, const char *part)
 {
-    r->batch = b;
-    r->part = part;
+    r->at.batch = b;
+    r->at.part = part;
 }
 
 tensor *tensor_new(run *r, int64_t n_row, int64_t n_col)
@@ -84,21 +81,14 @@ tensor *tensor_new(run *r, int64_t n_row, int64_t n_col)
                    .shape = { n_row, n_col },
                    .stride = n_col,
                    .id = ++r->n_tensor,
-                   .born = r->block };
+                   .born = r->at.block };
     t->data = arena_alloc(&r->data, (size_t)(n_row * n_col) * sizeof(real), NULL);
     return t;
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 double profile_begin(const run *r)
 {
-    return r->profile ? now() : 0;
+    return r->profile ? clock_seconds() : 0;
 }
 
 void profile_end(const run *r, const node *n, bool backward, double began)
@@ -106,7 +96,7 @@ void profile_end(const run *r, const node *n, bool backward, double began)
     profile *p = r->profile;
     if (!p)
         return;
-    const double seconds = now() - began, times = backward ? 2 : 1;
+    const double seconds = clock_seconds() - began, times = backward ? 2 : 1;
     int i = 0;
     while (i < p->n && (p->entry[i].op != n->op || p->entry[i].backward != backward))
         i++;
@@ -123,8 +113,8 @@ void profile_end(const run *r, const node *n, bool backward, double began)
 
 typedef struct slices {
     const run *r;
-    const node *n;
     range_fn *fn;
+    const void *ctx;
     int64_t items, n_chunk;
 } slices;
 
@@ -132,18 +122,18 @@ static void run_slice(void *arg, int64_t chunk)
 {
     const slices *s = arg;
     mem_guard_begin();
-    s->fn(s->r, s->n, s->items * chunk / s->n_chunk, s->items * (chunk + 1) / s->n_chunk);
+    s->fn(s->r, s->ctx, s->items * chunk / s->n_chunk, s->items * (chunk + 1) / s->n_chunk);
     mem_guard_end();
 }
 
-void parallel(const run *r, const node *n, int64_t items, int64_t each, range_fn *fn)
+void parallel(const run *r, int64_t items, int64_t each, range_fn *fn, const void *ctx)
 {
     const int64_t threads = r->pool ? pool_threads(r->pool) : 1;
     if (threads == 1 || items < 2 || items * each < r->fork_cost) {
-        fn(r, n, 0, items);
+        fn(r, ctx, 0, items);
         return;
     }
     /* Four chunks a thread: a thread that loses its processor for a moment loses little. */
-    slices s = { r, n, fn, items, items < 4 * threads ? items : 4 * threads };
+    slices s = { r, fn, ctx, items, items < 4 * threads ? items : 4 * threads };
     pool_run(r->pool, s.n_chunk, run_slice, &s);
 }

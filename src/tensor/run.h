@@ -94,48 +94,62 @@ typedef void trace_fn(void *ud, const tensor *t, const op *by);
 /* Logits of the wanted rows from `first` on, as they are made. */
 typedef void logits_fn(void *ud, const tensor *z, int64_t first);
 
+/* Where a forward has come to. run_begin sets it anew. */
+typedef struct run_place {
+    const batch *batch;  /* the rows ops work on now */
+    const batch *src;    /* encoder rows, for cross-attention */
+    tensor *encoder_out; /* what blocks read beside their x, or NULL */
+    const char *part;    /* names begin with it: "", or "enc." and "dec." of a model of two */
+    char scope[32];      /* "blk.3" */
+    int64_t block;       /* how many blocks have begun: tensors carry it as `born` */
+    int64_t n_drop;      /* dropouts so far in this block: part of their key */
+    char first_nan[NAME_BYTES]; /* with hunt_nan: the first tensor that is not finite */
+} run_place;
+
+/* A left side of a product that lies packed in the scratch memory; id 0: none does. */
+typedef enum packed_form { PACKED_REAL, PACKED_BF16, PACKED_I8 } packed_form;
+
+typedef struct packed_rows {
+    int64_t id; /* of the tensor */
+    packed_form form;
+} packed_rows;
+
 struct run {
+    /* Memory, of all forwards: */
     arena meta, data;
     void *work; /* what an op uses while it runs, so large ... */
     size_t work_bytes;
-    size_t scratch_peak;   /* ... as the hungriest op said so far */
-    void *side;            /* the calling thread's while an op executes: SIDE_BYTES */
-    int64_t scratch_holds; /* whose packed form is still there, see ops/product.c; 0: nobody's */
-    int64_t n_tensor;      /* made so far: the last id */
-    const batch *batch;    /* the rows ops work on now */
-    const batch *src;      /* encoder rows, for cross-attention */
-    const char *part; /* names outside begin with it: "", or "enc." and "dec." of a model of two */
-    tensor *memory;   /* what blocks read beside their x: the encoder's output, or NULL */
-    const kernels *kern;
-    pool *pool; /* NULL: the calling thread alone */
-    comm *comm; /* NULL: this process alone */
+    size_t scratch_peak; /* ... as the hungriest op said so far */
+    packed_rows packed;  /* ... and what is still there */
+    void *side;          /* the calling thread's while an op executes: SIDE_BYTES */
+    int64_t n_tensor;    /* made so far: the last id */
 
-    tape *tape;           /* records for backward, or NULL */
-    bool counting;        /* uses of parameters are counted: this forward will be unwound */
+    /* Set by whoever owns the run, and only read by a forward: */
+    const kernels *kern;
+    pool *pool;           /* NULL: the calling thread alone */
+    comm *comm;           /* NULL: this process alone */
+    int64_t fork_cost;    /* work below this stays on the calling thread */
     bool training;        /* the model's end is a loss, and residual branches drop out */
     real dropout;         /* rate, in training */
     real smoothing;       /* of the loss's targets */
+    uint64_t key;         /* of this step's random numbers */
     int64_t loss_numbers; /* logits that exist at once, of the loss or of `read`; 0: 2^22 */
-    int64_t n_drop;       /* dropouts so far in this block: part of their key */
-    int64_t *load; /* rows that experts got, [layer, expert]: forwards of training add to it; or
+    int64_t *load;   /* rows that experts got, [layer, expert]: forwards of training add to it; or
                       NULL */
-
-    char scope[32];    /* "blk.3" */
-    int64_t block;     /* how many blocks have begun: tensors carry it as `born` */
-    int64_t fork_cost; /* work below this stays on the calling thread */
-    uint64_t key;      /* of this step's random numbers */
-
     logits_fn *read; /* takes the logits a part at a time; NULL: they are all made at once */
     void *read_ud;
-
     trace_fn *trace;
     void *trace_ud;
     void (*tally)(void *ud, const run *r, const node *n); /* in a dry run: every op, or NULL */
     void *tally_ud;
-    bool trace_maps;            /* attention also shows scores and probabilities */
-    profile *profile;           /* per-op cost and time, or NULL */
-    bool hunt_nan;              /* remember the first tensor that is not finite ... */
-    char first_nan[NAME_BYTES]; /* ... here */
+    bool trace_maps;  /* attention also shows scores and probabilities */
+    bool hunt_nan;    /* remember the first tensor that is not finite */
+    profile *profile; /* per-op cost and time, or NULL */
+
+    /* Of the forward that runs: */
+    run_place at;
+    tape *tape;    /* records for backward, or NULL */
+    bool counting; /* uses of parameters are counted: this forward will be unwound */
 };
 
 static inline bool is_dry(const run *r)
@@ -180,9 +194,9 @@ void profile_end(const run *r, const node *n, bool backward, double began);
 typedef tensor *block_fn(run *r, const void *model, int layer, tensor *x);
 tensor *run_block(run *r, block_fn *fn, const void *model, int layer, tensor *x);
 
-/* Cuts [0, n) among the threads. `each` is the work of one item, in numbers touched. fn must write
- * only what belongs to its items. */
-typedef void range_fn(const run *r, const node *n, int64_t i0, int64_t i1);
-void parallel(const run *r, const node *n, int64_t items, int64_t each, range_fn *fn);
+/* Cuts [0, items) among the threads. `each` is the work of one item, in numbers touched. fn must
+ * write only what belongs to its items. */
+typedef void range_fn(const run *r, const void *ctx, int64_t i0, int64_t i1);
+void parallel(const run *r, int64_t items, int64_t each, range_fn *fn, const void *ctx);
 
 #endif

@@ -1,3 +1,11 @@
+/* tape.c - recording, and unwinding block by block.
+ *
+ * What the data arena holds while block l is unwound with recomputation:
+ *
+ *     | x_0 | x_1 | ... | x_L | end | dx_L | ... | dx_l | block l again | its gradients |
+ *     ^ kept by the forward         ^ one per block      ^ mark: from here on freed when it is done
+ *
+ * So the peak is the blocks' inputs plus one block, where without it all blocks stay. */
 #include "tensor/tape.h"
 
 #include <assert.h>
@@ -10,7 +18,7 @@ typedef struct block_call {
     const void *model;
     int layer;
     const char *part;
-    int64_t block; /* run.block when it ran: the key of its dropouts */
+    int64_t block; /* run.at.block when it ran: the key of its dropouts */
     node *inner;   /* its nodes, newest first; NULL when they are to be made again */
 } block_call;
 
@@ -22,7 +30,7 @@ static void append(run *r, const node *n)
 {
     node *copy = arena_alloc(&r->meta, sizeof *copy, NULL);
     *copy = *n;
-    copy->batch = r->batch;
+    copy->batch = r->at.batch;
     copy->before = r->tape->last;
     r->tape->last = copy;
 }
@@ -122,7 +130,7 @@ static void unwind(run *r, node *last)
             for (int64_t i = 0; i < n_input(n); i++)
                 if (node_input(n, i))
                     take_grad(r, node_input(n, i));
-            r->batch = n->batch;
+            r->at.batch = n->batch;
             step_back(r, n);
             for (int64_t i = 0; i < n_input(n); i++) {
                 tensor *t = node_input(n, i);
@@ -152,13 +160,13 @@ void tape_backward(run *r, tensor *y, const real *dy)
 
 static tensor *enter(run *r, const block_call *c, tensor *x)
 {
-    r->part = c->part;
-    snprintf(r->scope, sizeof r->scope, "%sblk.%d", c->part, c->layer);
-    r->block = c->block;
-    r->n_drop = 0;
+    r->at.part = c->part;
+    snprintf(r->at.scope, sizeof r->at.scope, "%sblk.%d", c->part, c->layer);
+    r->at.block = c->block;
+    r->at.n_drop = 0;
     tensor *y = c->fn(r, c->model, c->layer, x);
     assert(rows(y) == rows(x) && cols(y) == cols(x) && y->stride == x->stride);
-    r->scope[0] = '\0';
+    r->at.scope[0] = '\0';
     return y;
 }
 
@@ -193,8 +201,8 @@ static tensor *call_and_record(run *r, block_call *c, tensor *x)
 tensor *tape_block(run *r, block_fn *fn, const void *model, int layer, tensor *x)
 {
     block_call *c = arena_alloc(&r->meta, sizeof *c, NULL);
-    *c = (block_call){ fn, model, layer, r->part, r->block + 1, NULL };
-    node n = { .op = &block_op, .in = { x, r->memory }, .arg = c };
+    *c = (block_call){ fn, model, layer, r->at.part, r->at.block + 1, NULL };
+    node n = { .op = &block_op, .in = { x, r->at.encoder_out }, .arg = c };
     n.out = r->tape->recompute ? call_and_forget(r, c, x) : call_and_record(r, c, x);
     append(r, &n);
     return n.out;

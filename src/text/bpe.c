@@ -1,3 +1,6 @@
+/* bpe.c - merges by a heap of candidate pairs over a linked list of symbols: n log n for a word of
+ * n bytes. Short words, nearly all, are scanned instead, which is faster below some twenty
+ * symbols. */
 #include "text/bpe.h"
 
 #include "base/utf8.h"

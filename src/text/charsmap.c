@@ -1,3 +1,5 @@
+/* charsmap.c - walks the double array for the longest replacement at a place; every offset is
+ * checked, because the array comes from a file. */
 #include "text/charsmap.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* encode.c - one text through all stages. */
 #include "base/utf8.h"
-#include "text/tokenizer.h"
+#include "text/encoder.h"
 
 #include <string.h>
 
@@ -13,32 +13,9 @@
 #define CACHE_IDS   4
 #define CACHE_WORD  15
 
-typedef struct cached {
+struct cached {
     uint64_t key[2]; /* the bytes, and their number in the last; all zero: free */
     uint32_t id[CACHE_IDS];
-} cached;
-
-struct encoder {
-    const tokenizer *t;
-    mem *mem;
-    cached *cache;
-    uint64_t cache_mask; /* of lines of two */
-    ids ids;             /* of the word; or all, where no spans are wanted */
-    scratch from, to, type;
-    scratch due[2]; /* walks for added tokens: in the text as written, and normalised */
-    size_t n_span;
-    bpe_scratch bpe;
-    unigram_scratch unigram;
-    normalize_scratch normalize;
-    regex_scratch *regex;
-    writer writer[MAX_STEP];
-    writer clean; /* text whose bad bytes were replaced */
-    split_run run;
-    growth growth;
-    bool spans;
-    bool parse_special;
-    uint32_t *span_from, *span_to;
-    weft_error *err;
 };
 
 encoder *encoder_new(const tokenizer *t, mem *m, weft_error *err)
@@ -139,19 +116,6 @@ static bool cached_word(encoder *e, const char *word, size_t n)
     return true;
 }
 
-static bool put_span(encoder *e, uint32_t from, uint32_t to)
-{
-    const size_t bytes = (e->n_span + 1) * sizeof *e->span_from;
-    e->span_from = scratch_grow(&e->from, bytes, e->mem, e->err);
-    e->span_to = e->span_from ? scratch_grow(&e->to, bytes, e->mem, e->err) : NULL;
-    if (!e->span_to)
-        return false;
-    e->span_from[e->n_span] = from;
-    e->span_to[e->n_span] = to;
-    e->n_span++;
-    return true;
-}
-
 /* A word with the place of each of its ids in the text: no short cut through the cache. */
 static bool spanned_word(encoder *e, const piece *p)
 {
@@ -163,7 +127,8 @@ static bool spanned_word(encoder *e, const piece *p)
         const size_t end = e->ids.end[i];
         const bool some = end > at;
         const size_t first = some ? at : at < p->n ? at : p->n - 1;
-        if (!put_span(e, piece_from(p, first), some ? piece_to(p, end - 1) : piece_to(p, first)))
+        if (!encoder_put_span(e, piece_from(p, first),
+                              some ? piece_to(p, end - 1) : piece_to(p, first)))
             return false;
         at = end;
     }
@@ -212,7 +177,7 @@ static bool put_around_user(encoder *e, const piece *p, bool (*rest)(encoder *, 
         if ((begin < at && !rest(e, &before)) || !ids_reserve(&e->ids, 1, e->err))
             return false;
         ids_put(&e->ids, id, 0);
-        if (e->spans && !put_span(e, piece_from(p, at), piece_to(p, at + n - 1)))
+        if (e->spans && !encoder_put_span(e, piece_from(p, at), piece_to(p, at + n - 1)))
             return false;
         begin = at += n;
     }
@@ -295,7 +260,7 @@ static bool put_added(encoder *e, const added *a, const piece *p, size_t begin, 
     if (!ids_reserve(&e->ids, 1, e->err))
         return false;
     ids_put(&e->ids, a->id, 0);
-    return !e->spans || put_span(e, piece_from(p, begin), piece_to(p, end - 1));
+    return !e->spans || encoder_put_span(e, piece_from(p, begin), piece_to(p, end - 1));
 }
 
 /* Cuts added tokens out of p and gives what is between them to `rest`. */
@@ -432,121 +397,7 @@ static bool encode_text(encoder *e, const char *text, size_t n)
     return good;
 }
 
-/* ---- template, truncation, padding ----------------------------------------------------------- */
-
-/* Puts an id in n times; what is behind moves back. */
-static bool insert(encoder *e, size_t at, uint32_t id, size_t n)
-{
-    if (!ids_reserve(&e->ids, n, e->err))
-        return false;
-    for (size_t i = 0; e->spans && i < n; i++)
-        if (!put_span(e, 0, 0))
-            return false;
-    uint32_t *x = e->ids.id;
-    const size_t bytes = (e->ids.n - at) * sizeof *x;
-    memmove(x + at + n, x + at, bytes);
-    for (size_t i = 0; i < n; i++)
-        x[at + i] = id;
-    if (e->spans) {
-        memmove(e->span_from + at + n, e->span_from + at, bytes);
-        memmove(e->span_to + at + n, e->span_to + at, bytes);
-        memset(e->span_from + at, 0, n * sizeof *x);
-        memset(e->span_to + at, 0, n * sizeof *x);
-    }
-    e->ids.n += n;
-    return true;
-}
-
-static void drop(encoder *e, size_t at, size_t n)
-{
-    uint32_t *x = e->ids.id;
-    const size_t bytes = (e->ids.n - at - n) * sizeof *x;
-    memmove(x + at, x + at + n, bytes);
-    if (e->spans) {
-        memmove(e->span_from + at, e->span_from + at + n, bytes);
-        memmove(e->span_to + at, e->span_to + at + n, bytes);
-        e->n_span -= n;
-    }
-    e->ids.n -= n;
-}
-
-static int count_added(const template *m)
-{
-    int n = 0;
-    for (int i = 0; i < m->n; i++)
-        n += m->slot[i].kind == SLOT_TOKEN;
-    return n;
-}
-
-/* Longest first, as Hugging Face cuts: the shorter of two keeps what it has while there is
- * room. */
-static void truncate(encoder *e, size_t *n_a, size_t *n_b, size_t most)
-{
-    size_t a = *n_a, b = *n_b;
-    if (a + b <= most)
-        return;
-    if (b == 0) {
-        a = most;
-    } else if (a <= b) {
-        b = a > most ? a : most - a > a ? most - a : a;
-        if (a + b > most)
-            b = (a = most / 2) + most % 2;
-    } else {
-        a = b > most ? b : most - b > b ? most - b : b;
-        if (a + b > most)
-            a = (b = most / 2) + most % 2;
-    }
-    const bool left = e->t->fit.from_left;
-    drop(e, left ? *n_a : *n_a + b, *n_b - b);
-    drop(e, left ? 0 : a, *n_a - a);
-    *n_a = a;
-    *n_b = b;
-}
-
-/* Puts the template's tokens around the ids of a and b, and tells their types. */
-static bool apply(encoder *e, const template *m, size_t n_a, size_t n_b, bool tokens)
-{
-    size_t at = 0;
-    uint8_t *type = scratch_grow(&e->type, n_a + n_b + MAX_SLOT, e->mem, e->err);
-    if (!type)
-        return false;
-    for (int i = 0; i < m->n; i++) {
-        const slot *s = &m->slot[i];
-        const size_t n = s->kind == SLOT_TOKEN ? tokens : s->kind == SLOT_A ? n_a : n_b;
-        if (s->kind == SLOT_TOKEN && tokens && !insert(e, at, s->id, 1))
-            return false;
-        memset(type + at, s->type, n);
-        at += n;
-    }
-    return true;
-}
-
-/* One text is the longest of its batch. */
-static bool pad(encoder *e)
-{
-    const size_t n = e->ids.n, multiple = (size_t)e->t->fit.pad_multiple;
-    const bool left = e->t->fit.pad_left;
-    size_t want = e->t->fit.pad_to ? (size_t)e->t->fit.pad_to : n;
-    if (multiple && want % multiple)
-        want += multiple - want % multiple;
-    if (want <= n)
-        return true;
-    uint8_t *type = scratch_grow(&e->type, want, e->mem, e->err);
-    if (!type)
-        return false;
-    if (left)
-        memmove(type + want - n, type, n);
-    memset(left ? type : type + n, (int)e->t->fit.pad_type, want - n);
-    return insert(e, left ? 0 : n, e->t->fit.pad_id, want - n);
-}
-
-static bool has_types(const template *m)
-{
-    for (int i = 0; i < m->n; i++)
-        if (m->slot[i].type)
-            return true;
-    return false;
-}
+/* ---- the whole ------------------------------------------------------------------------------ */
 
 static void begin(encoder *e, const encode_options *o, weft_error *err)
 {
@@ -587,21 +438,21 @@ weft_status encoder_encode(encoder *e, const char *a, size_t a_length, const cha
         return err->code;
     n_b = e->ids.n - n_a;
     if (o->fit && e->t->fit.max_length) {
-        const int extra = o->no_template ? 0 : count_added(m);
+        const int extra = o->no_template ? 0 : template_count(m);
         if (e->t->fit.max_length < extra)
             return weft_fail(err, WEFT_EFORMAT,
                              "%s: cuts at %lld tokens, but its template alone has %d", e->t->path,
                              (long long)e->t->fit.max_length, extra);
-        truncate(e, &n_a, &n_b, (size_t)(e->t->fit.max_length - extra));
+        template_truncate(e, &n_a, &n_b, (size_t)(e->t->fit.max_length - extra));
     }
-    if (!apply(e, m, n_a, n_b, !o->no_template) || (o->fit && !pad(e)))
+    if (!template_apply(e, m, n_a, n_b, !o->no_template) || (o->fit && !encoder_pad(e)))
         return err->code;
     *out = (encoding){ .n = e->ids.n, .id = e->ids.id };
     if (o->spans) {
         out->from = e->span_from;
         out->to = e->span_to;
     }
-    if (has_types(m) || o->fit)
+    if (template_has_types(m) || o->fit)
         out->type = e->type.data;
     return WEFT_OK;
 }

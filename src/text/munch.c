@@ -1,3 +1,4 @@
+/* munch.c - builds the automaton breadth first, and walks it. */
 #include "text/munch.h"
 
 /* ---- the automaton --------------------------------------------------------------------------- */

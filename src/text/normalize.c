@@ -1,3 +1,4 @@
+/* normalize.c - each normalizer as one pass from text to text, origins carried along. */
 #include "text/normalize.h"
 
 #include "base/utf8.h"

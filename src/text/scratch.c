@@ -1,3 +1,4 @@
+/* scratch.c - doubles an array when it is full, under the budget. */
 #include "text/scratch.h"
 
 #include <stdint.h>

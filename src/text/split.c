@@ -1,3 +1,4 @@
+/* split.c - one function per pre-tokenizer; regular expressions are stepped over by regex/. */
 #include "text/split.h"
 
 #include <string.h>

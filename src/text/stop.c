@@ -1,3 +1,4 @@
+/* stop.c - failure functions of the stop strings, and the bytes that are held back. */
 #include "text/stop.h"
 
 #include <string.h>

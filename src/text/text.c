@@ -1,3 +1,4 @@
+/* text.c - appending text together with where each byte came from. */
 #include "text/text.h"
 
 #include "base/utf8.h"

@@ -1,3 +1,4 @@
+/* trie.c - nodes in one array, children of a node found through a hash table of (node, byte). */
 #include "text/trie.h"
 
 static void link_edge(trie *t, uint32_t node, uint8_t byte, uint32_t child)

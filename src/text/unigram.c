@@ -1,3 +1,4 @@
+/* unigram.c - the Viterbi pass of unigram.h, forward over the text and back along its choices. */
 #include "text/unigram.h"
 
 #include "base/utf8.h"

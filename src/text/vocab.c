@@ -1,3 +1,4 @@
+/* vocab.c - a hash table from strings to ids over one block of all strings. */
 #include "text/vocab.h"
 
 #include "base/checked.h"

@@ -1,3 +1,5 @@
+/* checkpoint.c - writes a checkpoint so that a crash at any call leaves the last one whole, and
+ * finds the newest that can be trusted. */
 #include "train/checkpoint.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* corpus.c - gives out documents of a corpus, whatever kind of file they came from. */
 #include "train/corpus.h"
 
 #include "base/utf8.h"

@@ -1,3 +1,4 @@
+/* corpus_open.c - opens the files of a corpus: kinds by name or by option, ids mapped or made. */
 #include "train/corpus_open.h"
 
 #include "train/documents.h"

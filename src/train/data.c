@@ -1,3 +1,5 @@
+/* data.c - samples by number: permutations of an epoch, windows, packs, and the split for
+ * validation. */
 #include "train/data.h"
 
 #include "base/rng.h"

@@ -1,3 +1,5 @@
+/* documents.c - cuts a file into documents and encodes them in parallel; the order of the file
+ * decides the order of the ids, not the order in which threads finish. */
 #include "train/documents.h"
 
 #include "base/cpu.h"

@@ -1,3 +1,4 @@
+/* fresh.c - designs a new model from a preset, writes its config.json and draws its weights. */
 #include "train/fresh.h"
 
 #include "base/rng.h"
@@ -410,10 +411,10 @@ static bool same_shape(const tensor *w, int n_dim, const int64_t *shape)
 static const stored *left_over(const numbers *n, int64_t i)
 {
     const tensor *w = n->m->param[i];
-    const char *name = n->m->origin[i].hf;
-    const size_t prefix = strlen(n->m->hf_prefix);
+    const char *name = n->m->notes->origin[i].hf;
+    const size_t prefix = strlen(n->m->notes->hf_prefix);
     const stored *t = container_tensor(&n->base->file, name);
-    if (!t && strncmp(name, n->m->hf_prefix, prefix) == 0)
+    if (!t && strncmp(name, n->m->notes->hf_prefix, prefix) == 0)
         t = container_tensor(&n->base->file, name + prefix);
     return t && t->type->decode && same_shape(w, t->n_dim, t->shape) ? t : NULL;
 }
@@ -452,7 +453,7 @@ static float known_number(const void *from, const dtype *type, int64_t i)
 static bool put_numbers(safetensors_writer *w, numbers *n, int64_t i, float *room)
 {
     const tensor *t = n->m->param[i];
-    const bool flip = n->m->origin[i].flip;
+    const bool flip = n->m->notes->origin[i].flip;
     const int64_t R = t->n_dim > 1 ? rows(t) : 1, C = cols(t);
     const int64_t n_row = flip ? C : R, n_col = flip ? R : C;
     const dtype *type;
@@ -486,8 +487,8 @@ static void put_weights(save *to, const char *path, numbers *n, float *room)
     safetensors_writer_begin(&w, to);
     for (int64_t i = 0; i < m->n_param; i++) {
         int64_t shape[MAX_DIM];
-        const int n_dim = origin_shape(m, i, shape);
-        safetensors_add(&w, m->origin[i].hf, &dtype_f32, n_dim, shape);
+        const int n_dim = export_shape(m, i, shape);
+        safetensors_add(&w, m->notes->origin[i].hf, &dtype_f32, n_dim, shape);
     }
     safetensors_writer_head(&w, path);
     for (int64_t i = 0; i < m->n_param && to->status == WEFT_OK; i++)

@@ -9,7 +9,7 @@
 #define WEFT_TRAIN_FRESH_H
 
 #include "base/buffer.h"
-#include "models/arch.h"
+#include "models/export.h"
 
 typedef struct fresh_shape {
     const char *arch; /* "llama", "gpt2", "t5", "vit" ..., as config.json calls it */

@@ -1,3 +1,5 @@
+/* headed.c - edits a model's config.json for its new head and labels, and has fresh.c write the model:
+ * the body copied, the head drawn. */
 #include "train/headed.h"
 
 #include "formats/json.h"

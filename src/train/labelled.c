@@ -1,3 +1,4 @@
+/* labelled.c - reads labelled records, resolves labels to classes, and counts both. */
 #include "train/labelled.h"
 
 #include "base/sort.h"

@@ -1,3 +1,4 @@
+/* learner.c - one training step over a batch, and the evaluation of another. */
 #include "train/learner.h"
 
 #include "base/checked.h"
@@ -5,7 +6,7 @@
 
 static void prepare(learner *l, run *r)
 {
-    r->kern = kernels_select(&l->model->host->log);
+    r->kern = l->model->kern;
     r->pool = l->pool;
     r->training = true;
     r->dropout = l->opt.dropout;
@@ -16,7 +17,7 @@ static tensor *record(learner *l, run *r, const batch *b)
 {
     run_begin(r, b);
     tape_begin(r, &l->tape);
-    return l->model->arch->family->forward(r, l->model);
+    return model_forward(r, l->model);
 }
 
 bool logits_score(const real *z, int64_t n, int32_t target, double *loss)
@@ -64,7 +65,7 @@ static void read_logits(learner *l, run *r, const batch *b, scoring *s)
     r->read = score_rows;
     r->read_ud = s;
     run_begin(r, b);
-    l->model->arch->family->forward(r, l->model);
+    model_forward(r, l->model);
     r->read = NULL;
     r->training = true;
     r->dropout = l->opt.dropout;
@@ -188,7 +189,7 @@ real learner_loss(learner *l, const batch *b)
 {
     l->run.dropout = l->run.smoothing = 0;
     run_begin(&l->run, b);
-    const real value = *row(l->model->arch->family->forward(&l->run, l->model), 0);
+    const real value = *row(model_forward(&l->run, l->model), 0);
     l->run.dropout = l->opt.dropout;
     l->run.smoothing = l->opt.smoothing;
     return value;

@@ -1,3 +1,4 @@
+/* mask.c - chooses and hides tokens, by counters instead of a stream of random numbers. */
 #include "train/mask.h"
 
 #include "base/rng.h"

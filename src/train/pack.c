@@ -1,3 +1,4 @@
+/* pack.c - best-fit packing of pieces into samples. */
 #include "train/pack.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* pairs.c - draws spans and builds source and target of a sample. */
 #include "train/pairs.h"
 
 #include "base/rng.h"

@@ -1,3 +1,4 @@
+/* params.c - lays weights out in one block and points the model's tensors into it. */
 #include "train/params.h"
 
 #include "kernels/half.h"

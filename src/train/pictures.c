@@ -1,3 +1,4 @@
+/* pictures.c - lists and loads labelled pictures, from directories or IDX files. */
 #include "train/pictures.h"
 
 #include "base/rng.h"

@@ -1,3 +1,4 @@
+/* rows.c - the row makers: ids or features, targets and weights of each row. */
 #include "train/rows.h"
 
 #include "train/data.h"

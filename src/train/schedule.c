@@ -1,3 +1,4 @@
+/* schedule.c - the learning rate of step t, as a closed formula. */
 #include "train/schedule.h"
 
 #include <math.h>

@@ -1,19 +1,14 @@
+/* trainer.c - the loop of trainer.h, its state, and what it does about numbers that are not
+ * finite. */
 #include "train/trainer.h"
 
+#include "base/clock.h"
 #include "train/labelled.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define FADE 0.95
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 weft_status trainer_init(trainer *t, model *m, const dataset *d, const trainer_options *o,
                          weft_error *err)
@@ -88,13 +83,14 @@ static void tell_state(const trainer *t, trainer_report *r)
     r->best = s->best;
     r->best_step = s->best_step;
     if (s->step > t->first)
-        r->left = (now() - t->began) / (double)(s->step - t->first) * (double)(r->n_step - s->step);
+        r->left = (clock_seconds() - t->began) / (double)(s->step - t->first) *
+                  (double)(r->n_step - s->step);
 }
 
 weft_status trainer_step(trainer *t, trainer_report *r, weft_error *err)
 {
     trainer_state *s = &t->state;
-    const double began = now();
+    const double began = clock_seconds();
     *r = (trainer_report){ .lr = schedule_lr(&t->opt.schedule, s->step + 1) };
     weft_status status = add_parts(t, r, err);
     if (status != WEFT_OK)
@@ -105,7 +101,7 @@ weft_status trainer_step(trainer *t, trainer_report *r, weft_error *err)
     s->cursor += (int64_t)t->opt.n_sample * t->opt.n_part;
     remember_loss(s, r);
     tell_state(t, r);
-    r->seconds = now() - began;
+    r->seconds = clock_seconds() - began;
     if (s->in_a_row < t->opt.max_skipped || s->in_a_row == 0)
         return WEFT_OK;
     return weft_fail(err, WEFT_ENUMERIC,
@@ -177,16 +173,16 @@ weft_status trainer_predict(trainer *t, double *seconds, weft_error *err)
     double part = 0;
     weft_status status = learner_begin(l, err);
     for (int trial = 0; trial < 3 && status == WEFT_OK && !stops(t); trial++) {
-        const double began = now();
+        const double began = clock_seconds();
         status = data_fill(&t->batch, &t->data->train, o->seed, t->state.cursor, o->n_sample, err);
         if (status == WEFT_OK)
             learner_backward(l, &t->batch);
-        part = trial < 2 ? now() - began : fmin(part, now() - began);
+        part = trial < 2 ? clock_seconds() - began : fmin(part, clock_seconds() - began);
     }
     l->n_backward = n_backward;
-    const double began = now();
+    const double began = clock_seconds();
     params_norm(&l->params, l->pool);
-    const double update = UPDATE_OVER_NORM * (now() - began);
+    const double update = UPDATE_OVER_NORM * (clock_seconds() - began);
     const double left = (double)(o->schedule.n_step - t->state.step);
     const double looks = o->eval_every ? left / (double)o->eval_every + 1 : 1;
     *seconds = left * ((double)o->n_part * part + update) +
@@ -249,7 +245,7 @@ weft_status trainer_run(trainer *t, const hf_form *form, trainer_report *last, b
     t->first = t->state.step;
     weft_status status = begin(t, last, err);
     *stopped = status == WEFT_OK && o->tell && !o->tell(o->ud, last);
-    t->began = now();
+    t->began = clock_seconds();
     bool patient = true;
     while (status == WEFT_OK && !*stopped && patient && t->state.step < o->schedule.n_step) {
         status = trainer_step(t, last, err);

@@ -1,6 +1,6 @@
 /* fuzz_resume.c - bytes as the metrics.jsonl of a run that is resumed: of its lines those stay that
  * begin with a step up to the checkpoint's. */
-#include "metrics.h"
+#include "train/metrics_log.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,34 +13,36 @@ static void must(bool holds)
         abort();
 }
 
-static long kept_of(const uint8_t *data, size_t size, int64_t step)
+/* In two parts, as a file is read. */
+static uint64_t kept_of(const uint8_t *data, size_t size, size_t cut, int64_t step)
 {
-    FILE *f = fmemopen((void *)data, size, "r");
-    if (!f)
-        return 0;
-    const long kept = metrics_kept(f, step);
-    fclose(f);
-    return kept;
+    line_scan s = { .limit = step, .step = -1 };
+    if (line_scan_add(&s, data, cut))
+        line_scan_add(&s, data + cut, size - cut);
+    return s.kept;
 }
 
-/* Whole lines, each with its step; once more they are all kept; and more steps keep no less. */
+/* Whole lines, each with its step; once more they are all kept; more steps keep no less; and it does
+ * not matter where the file is cut for reading. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 2)
         return 0;
     const int64_t step = data[0] < 200 ? data[0] : INT64_MAX - data[0];
+    const size_t cut = data[0] % size;
     data++, size--;
-    const long kept = kept_of(data, size, step);
-    must(kept >= 0 && (size_t)kept <= size);
+    const uint64_t kept = kept_of(data, size, cut, step);
+    must(kept <= size);
     must(kept == 0 || data[kept - 1] == '\n');
-    for (long at = 0; at < kept;) {
+    must(kept_of(data, size, 0, step) == kept);
+    for (uint64_t at = 0; at < kept;) {
         const uint8_t *end = memchr(data + at, '\n', (size_t)(kept - at));
         must(end && kept - at > 8 && memcmp(data + at, "{\"step\":", 8) == 0);
         must(data[at + 8] >= '0' && data[at + 8] <= '9');
         must(strtoll((const char *)data + at + 8, NULL, 10) <= step); /* a line end follows */
-        at = end - data + 1;
+        at = (uint64_t)(end - data) + 1;
     }
-    must(kept == 0 || kept_of(data, (size_t)kept, step) == kept);
-    must(step == INT64_MAX || kept_of(data, size, step + 1) >= kept);
+    must(kept == 0 || kept_of(data, (size_t)kept, 0, step) == kept);
+    must(step == INT64_MAX || kept_of(data, size, cut, step + 1) >= kept);
     return 0;
 }

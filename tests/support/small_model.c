@@ -146,13 +146,13 @@ void recompute(const model *m, const kernels *kern, const int32_t *source, int n
     w.batch.n_wanted = 1;
     assert_int_equal(run_init_dry(&dry, &m->host->mem, 1, &err), WEFT_OK);
     run_begin(&dry, &w.batch);
-    m->arch->family->forward(&dry, m);
+    model_forward(&dry, m);
     assert_int_equal(
         run_init(&r, &m->host->mem, dry.meta.peak, dry.data.peak, dry.scratch_peak, &err), WEFT_OK);
     run_free(&dry);
     r.kern = kern;
     run_begin(&r, &w.batch);
-    const tensor *z = m->arch->family->forward(&r, m);
+    const tensor *z = model_forward(&r, m);
     memcpy(logits, row(z, 0), (size_t)m->n_vocab * sizeof *logits);
     run_free(&r);
 }

@@ -232,7 +232,7 @@ static void sort_activations(void **state)
     r.trace_ud = &w;
     r.trace_maps = true;
     run_begin(&r, &b);
-    tensor *logits = m.arch->family->forward(&r, &m);
+    tensor *logits = model_forward(&r, &m);
     softmax(&r, logits);
     for (int i = 0; i < N_SORT; i++)
         assert_that(w.met[i], "%s was not made", sort_names[i].theirs);

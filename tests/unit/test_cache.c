@@ -38,7 +38,7 @@ static void cached_is_recomputed(void **state)
         for (int i = 0, n = 0; i < 4; i++) {
             must_feed(s, ids + n, calls[i]);
             n += calls[i];
-            recompute(&f.model, e->kern, NULL, 0, ids, n, want);
+            recompute(&f.model, e->model->kern, NULL, 0, ids, n, want);
             assert_that(memcmp(s->logits, want, (size_t)f.model.n_vocab * sizeof *want) == 0,
                         "%s: after %d tokens the cache gives other logits", decoders[k], n);
         }

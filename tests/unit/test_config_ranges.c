@@ -3,7 +3,7 @@
  * here without being listed. */
 #include "support.h"
 
-#include "models/arch.h"
+#include "models/export.h"
 
 #include <jansson.h>
 #include <sys/stat.h>
@@ -201,8 +201,8 @@ static void try_model(const char *name, tally *t)
     if (model_plan(&m, source, WEFT_LOAD_COPY, &h, &err) != WEFT_OK)
         fail_msg("%s", err.message);
     int n_key = 0;
-    for (int i = 0; i < m.n_fact; i++) {
-        const fact *f = &m.fact[i];
+    for (int i = 0; i < m.notes->n_fact; i++) {
+        const fact *f = &m.notes->fact[i];
         if (!f->hf || (f->value.type != META_INT && f->value.type != META_REAL))
             continue;
         try_key(directory, config, place_of(config, f->hf, room, sizeof room), t);

@@ -41,7 +41,7 @@ static real *logits_of(const model *m, bool naive)
     run_begin(&r, &t.batch);
     if (naive)
         tape_begin(&r, &recorded);
-    const tensor *z = m->arch->family->forward(&r, m);
+    const tensor *z = model_forward(&r, m);
     real *kept = malloc((size_t)(T * m->n_vocab) * sizeof *kept);
     memcpy(kept, row(z, 0), (size_t)(T * m->n_vocab) * sizeof *kept);
     run_free(&r);

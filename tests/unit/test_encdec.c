@@ -41,14 +41,14 @@ static void cached_is_recomputed(void **state)
         must_encode(e, &(source_text){ s, source, 23 }, 1);
         for (int n = 1; n <= 17; n++) {
             must_feed(s, ids + n - 1, 1);
-            recompute(&f.model, e->kern, source, 23, ids, n, want);
+            recompute(&f.model, e->model->kern, source, 23, ids, n, want);
             assert_memory_equal(s->logits, want, (size_t)f.model.n_vocab * sizeof *want);
         }
         session_cut(s, 0);
         must_feed(s, ids, 17); /* the same in pieces of five */
         assert_memory_equal(s->logits, want, (size_t)f.model.n_vocab * sizeof *want);
         source[7] ^= 1; /* the comparison can fail */
-        recompute(&f.model, e->kern, source, 23, ids, 17, want);
+        recompute(&f.model, e->model->kern, source, 23, ids, 17, want);
         assert_true(memcmp(s->logits, want, (size_t)f.model.n_vocab * sizeof *want) != 0);
         source[7] ^= 1;
         session_free(s);

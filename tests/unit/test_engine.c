@@ -55,7 +55,7 @@ static void cached_equals_uncached(void **state)
     assert_int_equal(run_init(&r, &f.host.mem, 1 << 20, 16 << 20, 64 << 20, &err), WEFT_OK);
     r.kern = kernels_table(0);
     run_begin(&r, &b);
-    const tensor *all = f.model.arch->family->forward(&r, &f.model);
+    const tensor *all = model_forward(&r, &f.model);
     for (int i = 0; i < 100; i++) {
         must_feed(s, ids + i, 1);
         assert_memory_equal(s->logits, row(all, i), sizeof(float[V]));
@@ -204,13 +204,13 @@ static void check_plan(fixture_model *f, engine_options o, bool maps)
     const size_t taken = f->host.mem.used - before;
     if (!maps && (taken > plan.total || plan.total - taken > (32 << 10)))
         fail_msg("%zu bytes were taken, %zu predicted", taken, plan.total);
-    assert_int_equal(e->run.data.peak, plan.data);
-    assert_int_equal(e->run.scratch_peak, plan.scratch);
-    assert_int_equal(e->run.meta.peak, plan.meta);
+    assert_int_equal(e->run.data.peak, plan.step.data);
+    assert_int_equal(e->run.scratch_peak, plan.step.scratch);
+    assert_int_equal(e->run.meta.peak, plan.step.meta);
     print_message("%d rows, %d sessions%s: predicted and written %zu + %zu bytes\n", o.n_batch,
-                  o.n_session, maps ? ", maps" : "", plan.meta, plan.data);
-    assert_true(untouched_bytes(&seen, plan.data) <= (size_t)e->run.n_tensor * RED_ZONE);
-    assert_int_equal(untouched_bytes(&seen, plan.scratch), 0);
+                  o.n_session, maps ? ", maps" : "", plan.step.meta, plan.step.data);
+    assert_true(untouched_bytes(&seen, plan.step.data) <= (size_t)e->run.n_tensor * RED_ZONE);
+    assert_int_equal(untouched_bytes(&seen, plan.step.scratch), 0);
     for (int i = 0; i < o.n_session; i++)
         session_free(s[i]);
     engine_free(e);

@@ -51,7 +51,7 @@ static void forward_all(const model *m, const golden *g, const kernels *kern, ru
                      WEFT_OK);
     dry.trace_maps = true;
     run_begin(&dry, &b);
-    m->arch->family->forward(&dry, m);
+    model_forward(&dry, m);
 
     assert_int_equal(
         run_init(r, &m->host->mem, dry.meta.peak, dry.data.peak, dry.scratch_peak, &err), WEFT_OK);
@@ -60,7 +60,7 @@ static void forward_all(const model *m, const golden *g, const kernels *kern, ru
     r->trace = golden_compare;
     r->trace_ud = watch;
     run_begin(r, &b);
-    m->arch->family->forward(r, m);
+    model_forward(r, m);
     assert_int_equal(r->data.peak, dry.data.peak);
     assert_int_equal(r->meta.peak, dry.meta.peak);
     run_free(&dry);

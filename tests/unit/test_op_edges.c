@@ -125,7 +125,7 @@ static void drop(bench *b, tensor *x, real p, uint64_t key, tensor **y, const re
 {
     static tape t;
     b->run.key = key;
-    b->run.n_drop = 0;
+    b->run.at.n_drop = 0;
     tape_begin(&b->run, &t);
     *y = dropout(&b->run, x, p);
     tape_backward(&b->run, *y, dy);
@@ -175,13 +175,13 @@ static void dropout_masks(void **state)
     tensor *x = normal(&b, "x", DROP_ROWS, DROP_COLS, 1);
     b.run.key = 5;
     const tensor *first = dropout(&b.run, x, (real)0.5), *second = dropout(&b.run, x, (real)0.5);
-    b.run.n_drop = 0;
+    b.run.at.n_drop = 0;
     const tensor *again = dropout(&b.run, x, (real)0.5);
-    b.run.n_drop = 0;
-    b.run.block++;
+    b.run.at.n_drop = 0;
+    b.run.at.block++;
     const tensor *block = dropout(&b.run, x, (real)0.5);
-    b.run.n_drop = 0;
-    b.run.block--;
+    b.run.at.n_drop = 0;
+    b.run.at.block--;
     b.run.key = 6;
     const tensor *step = dropout(&b.run, x, (real)0.5);
     assert_memory_equal(first->data, again->data, bytes);

@@ -626,7 +626,7 @@ static void residual_keeps_what_entered(void **state)
     tensor *entered = normal(&b, "x", 3, 20, 8), *h = normal(&b, "h", 3, 20, 9), *x = entered;
     real before[60];
     memcpy(before, entered->data, sizeof before);
-    b.run.block = 1; /* a block begins */
+    b.run.at.block = 1; /* a block begins */
     residual(&b.run, &x, h);
     assert_true(x->data != entered->data);
     assert_memory_equal(entered->data, before, sizeof before);
@@ -945,7 +945,7 @@ static void attention_cross(void **state)
     bench_rows(&b, 3, 4, 10);
     for (int s = 0; s < 3; s++)
         b.seq[s].source = s;
-    b.run.src = &src;
+    b.run.at.src = &src;
     tensor *q = normal(&b, "q", 12, 32, 20), *k = normal(&b, "k", 12, 16, 21),
            *v = normal(&b, "v", 12, 12, 22);
     tensor *y = attention(&b.run, q, k, v, &a, 0);
@@ -1037,7 +1037,7 @@ static void trio_init(trio *t, bench *b)
         b->seq[s].source = s;
     }
     t->batch.n_row = at;
-    b->run.src = &t->batch;
+    b->run.at.src = &t->batch;
 }
 
 enum { TRIO_A = 7, TRIO_D = 6 };
@@ -1330,7 +1330,7 @@ static void apply_names_profiles_and_hunts(void **state)
     b.run.trace_ud = &s;
     b.run.profile = &p;
     b.run.hunt_nan = true;
-    strcpy(b.run.scope, "blk.3");
+    strcpy(b.run.at.scope, "blk.3");
     tensor *x = normal(&b, "x", 4, 16, 1), *q = linear(&b.run, x, &w);
     q = rope(&b.run, q, t);
     slice(&b.run, q, "attn_k", 0, 4);
@@ -1340,12 +1340,12 @@ static void apply_names_profiles_and_hunts(void **state)
     assert_int_equal(p.n, 3);
     assert_true(p.entry[0].flops == 2.0 * 4 * 8 * 16 && p.entry[0].calls == 1 &&
                 p.entry[0].seconds >= 0);
-    assert_string_equal(b.run.first_nan, "");
+    assert_string_equal(b.run.at.first_nan, "");
     row(x, 2)[3] = NAN;
     x->id = 0;
     tensor *bad = linear(&b.run, x, &w);
     softmax(&b.run, bad);
-    assert_string_equal(b.run.first_nan, "blk.3.attn_q");
+    assert_string_equal(b.run.at.first_nan, "blk.3.attn_q");
     weight_free(&w);
     arena_free(&store);
     bench_free(&b);

@@ -1,10 +1,11 @@
 /* Patterns: what Oniguruma means, found by PCRE2. test_onig.c has the two side by side. */
 #include "support.h"
 
+#include "base/clock.h"
+
 #include "text/regex/regex.h"
 
 #include <pthread.h>
-#include <time.h>
 
 /* All matches that are not empty, as "start-end start-end". */
 static void matches(const regex *re, regex_scratch *s, const char *text, char *to, size_t room)
@@ -334,17 +335,16 @@ static void a_stack_grows_under_the_cap(void **state)
 
 static double seconds_for(const regex *re, regex_scratch *s, const char *text, size_t n)
 {
-    struct timespec a, b;
     regex_walk w = { 0 };
     weft_error err = { 0 };
     size_t start, end;
     int rc;
     regex_begin(s, n);
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &a);
+    const double began = clock_thread_seconds();
     while ((rc = regex_next(re, s, &w, text, n, &start, &end, &err)) == 1) {}
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &b);
+    const double took = clock_thread_seconds() - began;
     assert_int_equal(rc, 0);
-    return (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec);
+    return took;
 }
 
 /* How much longer n bytes take than their first eighth: 8 if time grows with the text, 64 if with its

@@ -152,7 +152,7 @@ static void read_positions(const char *path, positions *p)
     r.trace = keep_positions;
     r.trace_ud = p;
     run_begin(&r, &b);
-    f.model.arch->family->forward(&r, &f.model);
+    model_forward(&r, &f.model);
     run_free(&r);
     close_llama(&f);
 }

@@ -461,7 +461,7 @@ static const char *piece_of(const change *c, const char *model, int32_t id)
     host_plain(&h);
     const char *path = temp_file("p.gguf", b.at, b.n);
     assert_int_equal(container_open(&from, path, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
-    assert_int_equal(pieces_init(&p, &from, &from.store, &err), WEFT_OK);
+    assert_int_equal(pieces_init(&p, &from, from.store, &err), WEFT_OK);
     char whole[32];
     const int64_t n = pieces_bytes(&p, id, whole, sizeof whole);
     if (n < 0)

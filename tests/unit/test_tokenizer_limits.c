@@ -1,23 +1,16 @@
 /* What a tokenizer's file may ask for: files that would make texts grow without end, search them for
  * hours or fill the memory are refused with a sentence, or done in time and memory that go with the
  * file and the text. */
+#include "base/clock.h"
 #include "formats/json.h"
 #include "support.h"
 #include "text/sources/source.h"
 
-#include <time.h>
 #include <unistd.h>
 
 #define SOON     10.0                /* CPU seconds; what is refused here took minutes */
 #define MODERATE ((size_t)256 << 20) /* bytes of memory */
 #define MODEL_A  "{\"type\":\"WordLevel\",\"vocab\":{\"a\":0,\"?\":1},\"unk_token\":\"?\"}"
-
-static double cpu(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* A text that grows. */
 typedef struct page {
@@ -58,13 +51,13 @@ static outcome encode_with(const char *path, const char *text, size_t n, bool sp
     tokenizer t;
     encoding k = { 0 };
     host_plain(&h);
-    const double start = cpu();
+    const double start = clock_thread_seconds();
     weft_status status = tokenizer_load(&t, path, NULL, WEFT_LOAD_COPY, &h, &o.err);
     encoder *e = status == WEFT_OK ? encoder_new(&t, &h.mem, &o.err) : NULL;
     if (e)
         status = encoder_encode(e, text, n, NULL, 0, &(encode_options){ .spans = spans }, &k,
                                 &o.err);
-    o.seconds = cpu() - start;
+    o.seconds = clock_thread_seconds() - start;
     o.n = k.n;
     o.peak = atomic_load(&h.mem.peak);
     encoder_free(e);

@@ -1,10 +1,10 @@
 /* Twice the text takes about twice the time, whatever it is made of and whatever the file asks for, on
  * a stack of 256 KiB. Texts of 256 KiB; with WEFT_TEST_LONG, of 4 MiB (1 MiB for generated files). */
+#include "base/clock.h"
 #include "support.h"
 #include "weft.h"
 
 #include <pthread.h>
-#include <time.h>
 
 #define LARGEST (getenv("WEFT_TEST_LONG") ? (size_t)4 << 20 : (size_t)256 << 10)
 #define STACK   ((size_t)256 << 10)
@@ -56,21 +56,14 @@ typedef struct job {
     char message[256];
 } job;
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static double time_of(job *j, size_t n)
 {
     double best = 1e9;
     for (int i = 0; i < (n < (size_t)1 << 20 ? 2 : 1); i++) {
         weft_error err = { 0 };
-        const double start = seconds();
+        const double start = clock_thread_seconds();
         weft_tokens *k = weft_tokenizer_encode(j->tokenizer, j->text, n, NULL, &err);
-        const double took = seconds() - start;
+        const double took = clock_thread_seconds() - start;
         if (!k)
             snprintf(j->message, sizeof j->message, "%.200s", err.message);
         weft_tokens_free(k);
@@ -249,7 +242,7 @@ static weft_tokenizer *load_made(const made *m)
 static double round_trip(const weft_tokenizer *t, const char *text, size_t n)
 {
     weft_error err = { 0 };
-    const double start = seconds();
+    const double start = clock_thread_seconds();
     weft_tokens *k = weft_tokenizer_encode(t, text, n, NULL, &err);
     weft_decoder *d = k ? weft_decoder_new(t, true, &err) : NULL;
     if (!d)
@@ -262,7 +255,7 @@ static double round_trip(const weft_tokenizer *t, const char *text, size_t n)
     }
     weft_decoder_free(d);
     weft_tokens_free(k);
-    return seconds() - start;
+    return clock_thread_seconds() - start;
 }
 
 /* t(2n) / t(n), from the least times of some tries. What is over in no time has 2 ms to spare: pages

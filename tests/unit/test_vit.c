@@ -52,7 +52,7 @@ static void forward(const model *m, golden *g, const kernels *kern)
     assert_int_equal(run_init_dry(&dry, &m->host->mem, 1, &err), WEFT_OK);
     dry.trace_maps = true;
     run_begin(&dry, &p.batch);
-    m->arch->family->forward(&dry, m);
+    model_forward(&dry, m);
     assert_int_equal(
         run_init(&r, &m->host->mem, dry.meta.peak, dry.data.peak, dry.scratch_peak, &err), WEFT_OK);
     r.kern = kern;
@@ -60,7 +60,7 @@ static void forward(const model *m, golden *g, const kernels *kern)
     r.trace = golden_compare;
     r.trace_ud = g;
     run_begin(&r, &p.batch);
-    m->arch->family->forward(&r, m);
+    model_forward(&r, m);
     run_free(&dry);
     run_free(&r);
 }

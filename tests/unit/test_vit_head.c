@@ -115,7 +115,7 @@ static void classify(const model *m, ends *e)
     r.trace = keep_ends;
     r.trace_ud = e;
     run_begin(&r, &b);
-    m->arch->family->forward(&r, m);
+    model_forward(&r, m);
     run_free(&r);
 }
 

@@ -82,7 +82,7 @@ void sources_of(rig *g)
         g->seq[s].source = 1 - s;
     }
     g->src.n_row = at;
-    g->run.src = &g->src;
+    g->run.at.src = &g->src;
 }
 
 /* ---- the check ------------------------------------------------------------------------------- */
@@ -119,7 +119,7 @@ void rig_free(rig *g)
 static tensor *build_again(rig *g, build_fn *build)
 {
     run_begin(&g->run, &g->batch);
-    g->run.block = 1; /* leaves are not of this block: residual leaves them alone */
+    g->run.at.block = 1; /* leaves are not of this block: residual leaves them alone */
     g->n_leaf = 0;
     return build(g);
 }
@@ -153,7 +153,7 @@ static void differentiate(rig *g, build_fn *build, bool break_it)
             g->leaf[i]->grad_written = false;
     run_begin(&g->run, &g->batch);
     tape_begin(&g->run, &g->tape);
-    g->run.block = 1;
+    g->run.at.block = 1;
     g->n_leaf = 0;
     tensor *y = build(g);
     if (break_it) {

@@ -284,8 +284,8 @@ static tensor *build_softmax(rig *g)
 static tensor *build_dropout(rig *g)
 {
     g->run.key = 5;
-    g->run.block = 3;
-    g->run.n_drop = 0;
+    g->run.at.block = 3;
+    g->run.at.n_drop = 0;
     return dropout(&g->run, leaf(g, 7, 9), 0.3);
 }
 
@@ -386,7 +386,7 @@ static void twice_is_double(void **state)
                 once[l][k] = 2 * g.leaf[l]->grad[k];
         run_begin(&g.run, &g.batch);
         tape_begin(&g.run, &g.tape);
-        g.run.block = 1;
+        g.run.at.block = 1;
         g.n_leaf = 0;
         tape_backward(&g.run, cases[i].build(&g), g.dy);
         for (int l = 0; g.leaf[l]; l++)

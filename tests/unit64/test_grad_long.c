@@ -47,7 +47,7 @@ static size_t bytes_taken(const rig_size *rows_of, build_fn *build, bool back, b
     if (dry)
         make_dry(&g);
     run_begin(&g.run, &g.batch);
-    g.run.block = 1;
+    g.run.at.block = 1;
     if (back)
         tape_begin(&g.run, &g.tape);
     tensor *y = build(&g);

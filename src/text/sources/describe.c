@@ -1,3 +1,4 @@
+/* describe.c - translates a tokenizer.json for GGUF's keys, or says what GGUF has no key for. */
 #include "text/sources/describe.h"
 
 #include <stdio.h>

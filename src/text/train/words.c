@@ -1,3 +1,5 @@
+/* words.c - a hash table that counts, and its words in the order of their bytes, so that what is learned
+ * from them does not depend on the table. */
 #include "text/train/words.h"
 
 #include "base/sort.h"

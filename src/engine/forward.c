@@ -1,0 +1,45 @@
+/* forward.c - predicting a forward's memory and making it.
+ *
+ * The same code that computes is run over a batch of the largest size with arenas that only count,
+ * so the plan cannot drift from what a step takes. */
+#include "engine/forward.h"
+
+/* Heads make logits a part at a time for a reader; a dry run has none to hand out. */
+static void nobody(void *ud, const tensor *z, int64_t first)
+{
+    (void)ud, (void)z, (void)first;
+}
+
+weft_status forward_predict(const model *m, const batch *b, forward_fn *fn, const void *how,
+                            bool maps, forward_plan *plan, weft_error *err)
+{
+    run dry;
+    const weft_status status = run_init_dry(&dry, &m->host->mem, 1, err);
+    if (status != WEFT_OK)
+        return status;
+    dry.trace_maps = maps;
+    dry.read = nobody;
+    run_begin(&dry, b);
+    fn(&dry, m, how);
+    *plan = (forward_plan){ dry.meta.peak, dry.data.peak, dry.scratch_peak };
+    run_free(&dry);
+    return WEFT_OK;
+}
+
+weft_status forward_make(run *r, const model *m, const forward_plan *plan, bool maps, pool *threads,
+                         logits_fn *read, void *ud, weft_error *err)
+{
+    run fresh;
+    const weft_status status = run_init(&fresh, &m->host->mem, plan->meta, plan->data,
+                                        plan->scratch, err);
+    if (status != WEFT_OK)
+        return status;
+    run_free(r);
+    *r = fresh;
+    r->kern = m->kern;
+    r->pool = threads;
+    r->trace_maps = maps;
+    r->read = read;
+    r->read_ud = ud;
+    return WEFT_OK;
+}

@@ -1,0 +1,225 @@
+/* bind_config.c - reads a model's configuration: GGUF keys or config.json.
+ *
+ * Every value is asked for by both of its keys and checked against a range, because sizes from a
+ * file decide what is allocated later. Values are also kept for conversion, which writes them under
+ * the other format's keys. */
+#include "models/bind.h"
+
+#include <stdio.h>
+#include <string.h>
+
+weft_status bind_fail_at(bind *b, weft_status code, const char *path, const char *format,
+                         va_list args)
+{
+    if (b->status != WEFT_OK)
+        return b->status;
+    char text[400];
+    vsnprintf(text, sizeof text, format, args);
+    b->status = weft_fail(b->err, code, "%s: %s", path, text);
+    return b->status;
+}
+
+weft_status bind_fail(bind *b, weft_status code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    bind_fail_at(b, code, b->m->file.meta_path, format, args);
+    va_end(args);
+    return b->status;
+}
+
+void *bind_alloc(bind *b, int64_t n, size_t size)
+{
+    size_t bytes;
+    if (b->status != WEFT_OK)
+        return NULL;
+    if (__builtin_mul_overflow((size_t)n, size, &bytes)) {
+        bind_fail(b, WEFT_ENOMEM, "%lld objects are more than memory can hold", (long long)n);
+        return NULL;
+    }
+    void *p = arena_alloc(&b->m->store, bytes, b->err);
+    if (!p)
+        b->status = WEFT_ENOMEM;
+    return p ? memset(p, 0, bytes) : NULL;
+}
+
+typedef struct found {
+    const meta *entry; /* NULL: absent */
+    char key[128];
+} found;
+
+static found find(const bind *b, const char *gguf, const char *hf)
+{
+    found f = { 0 };
+    const char *key = b->gguf ? gguf : hf;
+    if (!key)
+        return f;
+    if (b->gguf)
+        snprintf(f.key, sizeof f.key, "%s.%s", b->m->name, key);
+    else
+        snprintf(f.key, sizeof f.key, "%s", key);
+    f.entry = container_meta(&b->m->file, f.key);
+    return f;
+}
+
+/* A list has its values under other keys, "key.0" and so on, and would pass for nothing. */
+static void refuse_list(bind *b, const found *f)
+{
+    char first[sizeof f->key + 2];
+    snprintf(first, sizeof first, "%s.0", f->key);
+    if (f->key[0] && !f->entry && container_meta(&b->m->file, first))
+        bind_fail(b, WEFT_EFORMAT, "%s is a list; expected a number", f->key);
+}
+
+void bind_keep(bind *b, const char *gguf, const char *hf, bool said, meta value)
+{
+    export_notes *x = b->m->notes;
+    if (!x || b->status != WEFT_OK)
+        return;
+    if (x->n_fact == MAX_FACT) {
+        bind_fail(b, WEFT_EUNSUPPORTED, "a configuration of more than %d values", MAX_FACT);
+        return;
+    }
+    x->fact[x->n_fact++] = (fact){ gguf, hf, value, said };
+}
+
+void bind_unsayable(bind *b, const char *what)
+{
+    if (b->m->notes)
+        b->m->notes->unsayable = what;
+}
+
+int64_t bind_int(bind *b, const char *gguf, const char *hf, int64_t otherwise, int64_t lo,
+                 int64_t hi)
+{
+    const found f = find(b, gguf, hf);
+    refuse_list(b, &f);
+    if (!f.entry && otherwise == REQUIRED) {
+        bind_fail(b, WEFT_EFORMAT, "%s is missing from the configuration", f.key);
+        return lo;
+    }
+    if (f.entry && f.entry->type != META_INT) {
+        bind_fail(b, WEFT_EFORMAT, "%s is not an integer", f.key);
+        return lo;
+    }
+    const int64_t x = f.entry ? f.entry->integer : otherwise;
+    bind_keep(b, gguf, hf, f.entry, (meta){ .type = META_INT, .integer = x, .number = (double)x });
+    if (x >= lo && x <= hi)
+        return x;
+    bind_fail(b, WEFT_EFORMAT, "%s is %lld%s, expected %lld to %lld", f.key, (long long)x,
+              f.entry ? "" : " by default", (long long)lo, (long long)hi);
+    return lo;
+}
+
+void bind_unused_int(bind *b, const char *hf, int64_t lo, int64_t hi)
+{
+    const found f = find(b, NULL, hf);
+    refuse_list(b, &f);
+    if (f.entry && (f.entry->type != META_INT || f.entry->integer < lo || f.entry->integer > hi))
+        bind_fail(b, WEFT_EFORMAT, "%s is %g; expected %lld to %lld", f.key, f.entry->number,
+                  (long long)lo, (long long)hi);
+}
+
+double bind_peek_real(bind *b, const char *gguf, const char *hf, double otherwise, double lo,
+                      double hi)
+{
+    const found f = find(b, gguf, hf);
+    refuse_list(b, &f);
+    if (!f.entry)
+        return otherwise;
+    if (f.entry->type != META_INT && f.entry->type != META_REAL)
+        bind_fail(b, WEFT_EFORMAT, "%s is not a number", f.key);
+    else if (!(f.entry->number >= lo && f.entry->number <= hi)) /* nor a NaN */
+        bind_fail(b, WEFT_EFORMAT, "%s is %g; expected %g to %g", f.key, f.entry->number, lo, hi);
+    else
+        return f.entry->number;
+    return otherwise;
+}
+
+double bind_real(bind *b, const char *gguf, const char *hf, double otherwise, double lo, double hi)
+{
+    const double x = bind_peek_real(b, gguf, hf, otherwise, lo, hi);
+    bind_keep(b, gguf, hf, find(b, gguf, hf).entry, (meta){ .type = META_REAL, .number = x });
+    return x;
+}
+
+double bind_epsilon(bind *b, const char *gguf, const char *hf, double otherwise)
+{
+    return bind_real(b, gguf, hf, otherwise, 1e-37, 0.5); /* the least float is 1.2e-38 */
+}
+
+const char *bind_peek_text(bind *b, const char *gguf, const char *hf)
+{
+    const found f = find(b, gguf, hf);
+    if (!f.entry)
+        return NULL;
+    if (f.entry->type != META_TEXT)
+        bind_fail(b, WEFT_EFORMAT, "%s is not text", f.key);
+    return f.entry->type == META_TEXT ? f.entry->text : NULL;
+}
+
+const char *bind_text(bind *b, const char *gguf, const char *hf)
+{
+    const char *text = bind_peek_text(b, gguf, hf);
+    if (text)
+        bind_keep(b, gguf, hf, true,
+                  (meta){ .type = META_TEXT, .text = text, .length = strlen(text) });
+    return text;
+}
+
+bool bind_flag(bind *b, const char *gguf, const char *hf, bool otherwise)
+{
+    const found f = find(b, gguf, hf);
+    if (f.entry && f.entry->type != META_BOOL)
+        bind_fail(b, WEFT_EFORMAT, "%s is not true or false", f.key);
+    const bool flag = f.entry ? f.entry->flag : otherwise;
+    bind_keep(b, gguf, hf, f.entry, (meta){ .type = META_BOOL, .flag = flag });
+    return flag;
+}
+
+void bind_say_flag(bind *b, const char *gguf, const char *hf, bool flag)
+{
+    if (!(b->gguf ? gguf : hf))
+        bind_keep(b, gguf, hf, true, (meta){ .type = META_BOOL, .flag = flag });
+}
+
+void bind_say_int(bind *b, const char *gguf, const char *hf, int64_t x)
+{
+    if (!(b->gguf ? gguf : hf))
+        bind_keep(b, gguf, hf, true, (meta){ .type = META_INT, .integer = x, .number = (double)x });
+}
+
+void bind_say_text(bind *b, const char *gguf, const char *hf, const char *text)
+{
+    if (!(b->gguf ? gguf : hf))
+        bind_keep(b, gguf, hf, true,
+                  (meta){ .type = META_TEXT, .text = text, .length = strlen(text) });
+}
+
+void bind_implied(bind *b, const char *hf, bool flag)
+{
+    bind_say_flag(b, NULL, hf, flag);
+}
+
+act_kind bind_act(bind *b, const char *hf, act_kind otherwise)
+{
+    static const struct {
+        const char *name;
+        act_kind kind;
+    } known[] = {
+        { "silu", ACT_SILU }, { "swish", ACT_SILU },
+        { "gelu", ACT_GELU }, { "gelu_new", ACT_GELU_TANH },
+        { "relu", ACT_RELU }, { "gelu_pytorch_tanh", ACT_GELU_TANH },
+    };
+    const char *name = bind_text(b, NULL, hf);
+    if (!name)
+        return otherwise;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i].name, name) == 0) {
+            if (known[i].kind != otherwise)
+                bind_unsayable(b, hf);
+            return known[i].kind;
+        }
+    bind_fail(b, WEFT_EUNSUPPORTED, "%s is \"%.40s\", an activation weft does not know", hf, name);
+    return otherwise;
+}

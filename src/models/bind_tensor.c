@@ -1,0 +1,513 @@
+/* bind_tensor.c - finds weights in a file by name and checks their shapes.
+ *
+ *     want { stem, shape, how files differ } -> the stored tensor -> a tensor of the model
+ *
+ * One description serves three purposes: weights are bound to run, noted for conversion, or planned
+ * for a model that has no file yet. After this, shapes are trusted. */
+#include "models/bind.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FILE_NAME_BYTES (2 * NAME_BYTES)
+
+/* An error about a tensor, which may be in another file; NULL for one that is in none. */
+__attribute__((format(printf, 4, 5))) static void misfit(bind *b, const stored *t, weft_status code,
+                                                         const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    bind_fail_at(b, code, t ? t->path : b->m->file.path, format, args);
+    va_end(args);
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static const char *suffix_of(const want *w)
+{
+    return w->suffix ? w->suffix : ".weight";
+}
+
+/* "blk.3.attn_q", "enc.blk.3.attn_q" */
+static void gguf_stem(const bind *b, const char *stem, char *name)
+{
+    if (b->layer >= 0)
+        snprintf(name, NAME_BYTES, "%sblk.%d.%s", b->part, b->layer, stem);
+    else
+        snprintf(name, NAME_BYTES, "%s%s", b->part, stem);
+}
+
+/* The name in a Hugging Face file, with this suffix (".weight"); false where it has none. */
+static bool hf_name(const bind *b, const want *w, const char *suffix, char *name)
+{
+    const bind_name *n = b->names;
+    while (n->stem && strcmp(n->stem, w->stem) != 0)
+        n++;
+    if (!n->stem)
+        return false;
+    char *to = name; /* names in the program are short enough */
+    const char *s = n->hf;
+    while (*s && *s != '=')
+        if (*s == '%') {
+            to += snprintf(to, 24, "%lld", s[1] == 'e' ? (long long)w->part - 1 : b->layer);
+            s += 2;
+        } else {
+            *to++ = *s++;
+        }
+    snprintf(to, sizeof ".weight", "%s", *s ? "" : suffix);
+    return true;
+}
+
+/* A tensor of a directory by its name, with or without the prefix. */
+static const stored *in_directory(bind *b, const char *name)
+{
+    const stored *t = container_tensor(&b->m->file, name);
+    const size_t n = strlen(b->hf_prefix);
+    if (t || strncmp(name, b->hf_prefix, n) != 0)
+        return t;
+    t = container_tensor(&b->m->file, name + n);
+    if (t && b->m->notes)
+        b->m->notes->hf_bare = true;
+    return t;
+}
+
+/* The file's tensor, and the name it would have. Norms of BERT's first files have TensorFlow's names
+ * for their gains and biases. */
+static const stored *look_up(bind *b, const want *w, char *file_name)
+{
+    const char *suffix = suffix_of(w);
+    if (b->gguf) {
+        char name[NAME_BYTES];
+        gguf_stem(b, w->stem, name);
+        snprintf(file_name, FILE_NAME_BYTES, "%s%s", name, suffix);
+        return container_tensor(&b->m->file, file_name);
+    }
+    if (!hf_name(b, w, suffix, file_name))
+        return NULL;
+    const stored *t = in_directory(b, file_name);
+    char old[FILE_NAME_BYTES];
+    if (t || !hf_name(b, w, strcmp(suffix, ".bias") == 0 ? ".beta" : ".gamma", old))
+        return t;
+    return in_directory(b, old);
+}
+
+bool bind_has(bind *b, const char *stem)
+{
+    char name[FILE_NAME_BYTES];
+    return look_up(b, &(want){ .stem = stem }, name) != NULL;
+}
+
+int64_t bind_rows_of(bind *b, const char *stem)
+{
+    char name[FILE_NAME_BYTES];
+    const stored *t = look_up(b, &(want){ .stem = stem }, name);
+    return t && t->n_dim == 2 ? t->shape[0] : 0;
+}
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+/* As this file must have it; returns the number of dimensions. */
+static int file_shape(const bind *b, const want *w, int64_t *shape)
+{
+    memcpy(shape, w->shape, sizeof w->shape);
+    if (w->stack && (b->gguf || !w->part)) {
+        shape[0] = w->stack;
+        shape[1] = w->part ? w->shape[0] : w->shape[0] / w->stack;
+        shape[2] = w->shape[1];
+        return 3;
+    }
+    if (!b->gguf && w->hf_flip) {
+        shape[0] = w->shape[1];
+        shape[1] = w->shape[0];
+    }
+    if (!b->gguf && w->hf_dim) {
+        memcpy(shape, w->hf_shape, sizeof w->hf_shape);
+        return w->hf_dim;
+    }
+    return w->n_dim;
+}
+
+static void describe(char *text, size_t size, int n_dim, const int64_t *shape)
+{
+    size_t at = (size_t)snprintf(text, size, "[");
+    for (int d = 0; d < n_dim && at < size; d++)
+        at += (size_t)snprintf(text + at, size - at, "%s%lld", d ? ", " : "", (long long)shape[d]);
+    if (at < size)
+        snprintf(text + at, size - at, "]");
+}
+
+static bool shape_is(bind *b, const stored *t, const char *name, int n_dim, const int64_t *expected)
+{
+    bool same = t->n_dim == n_dim;
+    for (int d = 0; same && d < n_dim; d++)
+        same = t->shape[d] == expected[d];
+    if (!same) {
+        char got[96], text[96];
+        describe(got, sizeof got, t->n_dim, t->shape);
+        describe(text, sizeof text, n_dim, expected);
+        misfit(b, t, WEFT_EFORMAT, "tensor %s is %s %s, expected %s", name, t->type->name, got,
+               text);
+    }
+    return same;
+}
+
+/* ---- from the file --------------------------------------------------------------------------- */
+
+/* A tensor that is still to be made. */
+static const stored *plan_tensor(bind *b, const want *w)
+{
+    char name[FILE_NAME_BYTES] = "";
+    if ((w->optional && !w->in_new) || !hf_name(b, w, suffix_of(w), name))
+        return NULL;
+    stored *t = bind_alloc(b, 1, sizeof *t);
+    if (!t)
+        return NULL;
+    *t = (stored){ .type = &dtype_f32, .path = b->m->file.meta_path };
+    t->n_dim = file_shape(b, w, t->shape);
+    if (b->m->n_param == b->most || !stored_bytes(t->type, t->n_dim, t->shape, &t->bytes)) {
+        misfit(b, t, WEFT_EINVAL, "tensor %s is too large, or one too many", name);
+        return NULL;
+    }
+    return t;
+}
+
+/* Matrix `part` of a tensor [stack, O, I], as if the file had it so. */
+static const stored *part_of(bind *b, const stored *all, const want *w)
+{
+    stored *t = bind_alloc(b, 1, sizeof *t);
+    if (!t)
+        return NULL;
+    *t = *all;
+    t->n_dim = 2;
+    t->shape[0] = w->shape[0];
+    t->shape[1] = w->shape[1];
+    t->bytes = all->bytes / (uint64_t)w->stack;
+    t->data = all->data + (uint64_t)(w->part - 1) * t->bytes; /* bounded: part <= stack */
+    return t;
+}
+
+/* NULL if it is absent (an error unless optional) or does not fit. */
+static const stored *find_tensor(bind *b, const want *w)
+{
+    char name[FILE_NAME_BYTES] = "";
+    int64_t shape[MAX_DIM];
+    if (b->status != WEFT_OK)
+        return NULL;
+    if (b->fresh)
+        return plan_tensor(b, w);
+    const stored *t = look_up(b, w, name);
+    if (!t && !w->optional)
+        misfit(b, NULL, WEFT_EFORMAT, "tensor %s is missing", name);
+    const int n_dim = file_shape(b, w, shape);
+    if (!t || !shape_is(b, t, name, n_dim, shape))
+        return NULL;
+    b->used[t - b->m->file.tensor] = true;
+    if (!t->type->decode) {
+        misfit(b, t, WEFT_EUNSUPPORTED, "tensor %s is %s, which weights cannot be", name,
+               t->type->name);
+        return NULL;
+    }
+    return b->gguf && w->part ? part_of(b, t, w) : t;
+}
+
+/* For conversion: where the weight that is registered next comes from. */
+static void note_origin(bind *b, const want *w, const stored *from)
+{
+    char name[FILE_NAME_BYTES];
+    origin *o = &b->m->notes->origin[b->m->n_param];
+    *o = (origin){ .from = from,
+                   .flip = w->hf_flip,
+                   .heads = w->heads,
+                   .hf_dim = w->hf_dim,
+                   .stack = w->stack,
+                   .expert = w->part - 1 };
+    memcpy(o->hf_shape, w->hf_shape, sizeof o->hf_shape);
+    if (!hf_name(b, w, suffix_of(w), name))
+        return;
+    o->hf = arena_text(&b->m->store, name, strlen(name), b->err);
+    if (!o->hf)
+        b->status = WEFT_ENOMEM;
+}
+
+/* "blk.3.attn_q.weight", "blk.3.ffn_up_exps.7.weight" */
+static void name_tensor(const bind *b, const want *w, char *to)
+{
+    char stem[NAME_BYTES], part[24] = "";
+    gguf_stem(b, w->stem, stem);
+    if (w->part)
+        snprintf(part, sizeof part, ".%lld", (long long)w->part - 1);
+    const int room = (int)(NAME_BYTES - 8 - strlen(part));
+    snprintf(to, NAME_BYTES, "%.*s%s%s", room, stem, part, suffix_of(w));
+}
+
+static tensor *register_tensor(bind *b, const want *w, const stored *from)
+{
+    model *m = b->m;
+    if (b->plan)
+        note_origin(b, w, from);
+    tensor *t = bind_alloc(b, 1, sizeof *t);
+    if (!t)
+        return NULL;
+    name_tensor(b, w, t->name);
+    t->type = w->as_real ? &dtype_real : from->type;
+    t->n_dim = w->n_dim;
+    memcpy(t->shape, w->shape, (size_t)w->n_dim * sizeof *w->shape);
+    t->stride = w->shape[w->n_dim - 1];
+    m->param[m->n_param++] = t;
+    m->n_parameter += w->shape[0] * (w->n_dim > 1 ? w->shape[1] : 1);
+    return t;
+}
+
+/* Weights stay where they lie in the file, unless a kernel could not read them there. */
+static void *in_place(bind *b, const stored *t)
+{
+    const size_t align = t->type->block > 1 ? 1 : (size_t)t->type->bytes;
+    if ((uintptr_t)t->data % align == 0)
+        return (void *)t->data;
+    void *copy = bind_alloc(b, (int64_t)t->bytes, 1);
+    return copy ? memcpy(copy, t->data, t->bytes) : NULL;
+}
+
+/* Whatever the file holds. */
+static real *decoded(bind *b, const stored *t, int64_t n)
+{
+    real *x = bind_alloc(b, n, sizeof *x);
+    const void *from = in_place(b, t);
+    if (!x || !from)
+        return NULL;
+    t->type->decode(x, from, 0, n);
+    return x;
+}
+
+/* [I, O] -> [O, I], number by number; stored types with blocks are never transposed. */
+static void *transposed(bind *b, const stored *t, int64_t O, int64_t I)
+{
+    const size_t size = (size_t)t->type->bytes;
+    char *to = bind_alloc(b, O, (size_t)I * size);
+    for (int64_t o = 0; to && o < O; o++)
+        for (int64_t i = 0; i < I; i++)
+            memcpy(to + (size_t)(o * I + i) * size, t->data + (size_t)(i * O + o) * size, size);
+    return to;
+}
+
+tensor *bind_tensor(bind *b, const want *w)
+{
+    const stored *from = find_tensor(b, w);
+    tensor *t = from ? register_tensor(b, w, from) : NULL;
+    if (!t || b->plan)
+        return t;
+    if (w->as_real) /* bounded: shape_is has compared it with the file */
+        t->data = decoded(b, from, w->shape[0] * (w->n_dim > 1 ? w->shape[1] : 1));
+    else if (w->hf_flip && !b->gguf)
+        t->data = transposed(b, from, w->shape[0], w->shape[1]);
+    else
+        t->data = in_place(b, from);
+    return t->data ? t : NULL;
+}
+
+/* ---- what families ask for ------------------------------------------------------------------- */
+
+static const char *stem_text(bind *b, const char *stem)
+{
+    char *text = bind_alloc(b, NAME_BYTES, 1);
+    if (!text)
+        return "";
+    gguf_stem(b, stem, text);
+    return text;
+}
+
+static tensor *vector(bind *b, const char *stem, const char *suffix, int64_t n)
+{
+    return bind_tensor(
+        b, &(want){ .stem = stem, .suffix = suffix, .n_dim = 1, .shape = { n }, .as_real = true });
+}
+
+/* The bias that a matrix may have; a new model has one where it is said. */
+static tensor *bias_of(bind *b, const char *stem, int64_t n, bind_bias in_new)
+{
+    return bind_tensor(b, &(want){ .stem = stem,
+                                   .suffix = ".bias",
+                                   .n_dim = 1,
+                                   .shape = { n },
+                                   .optional = true,
+                                   .in_new = in_new == WITH_BIAS,
+                                   .as_real = true });
+}
+
+tensor *bind_table(bind *b, const char *stem, int64_t n, int64_t d)
+{
+    return bind_tensor(b, &(want){ .stem = stem, .n_dim = 2, .shape = { n, d } });
+}
+
+weight bind_linear(bind *b, const char *stem, int64_t O, int64_t I, bind_bias in_new)
+{
+    weight w = { .name = stem_text(b, stem) };
+    w.w = bind_table(b, stem, O, I);
+    w.b = bias_of(b, stem, O, in_new);
+    return w;
+}
+
+weight bind_conv1d(bind *b, const char *stem, int64_t O, int64_t I)
+{
+    weight w = { .name = stem_text(b, stem) };
+    w.w = bind_tensor(b, &(want){ .stem = stem, .n_dim = 2, .shape = { O, I }, .hf_flip = true });
+    w.b = bias_of(b, stem, O, WITH_BIAS);
+    return w;
+}
+
+weight bind_heads(bind *b, const char *stem, int64_t n_head, int64_t E, int64_t I, bind_bias in_new)
+{
+    const int64_t O = n_head * E;
+    weight w = { .name = stem_text(b, stem) };
+    w.w = bind_tensor(b, &(want){ .stem = stem, .n_dim = 2, .shape = { O, I }, .heads = n_head });
+    w.b = bind_tensor(b, &(want){ .stem = stem,
+                                  .suffix = ".bias",
+                                  .n_dim = 1,
+                                  .shape = { O },
+                                  .optional = true,
+                                  .in_new = in_new == WITH_BIAS,
+                                  .as_real = true,
+                                  .heads = n_head });
+    return w;
+}
+
+weight bind_tied(bind *b, const char *stem, tensor *table, bind_bias in_new)
+{
+    weight w = { .name = stem_text(b, stem), .w = table };
+    if (table)
+        w.b = bias_of(b, stem, rows(table), in_new);
+    return w;
+}
+
+weight bind_norm(bind *b, const char *stem, int64_t n, bool has_bias)
+{
+    weight w = { .name = stem_text(b, stem) };
+    w.w = vector(b, stem, NULL, n);
+    if (has_bias)
+        w.b = vector(b, stem, ".bias", n);
+    return w;
+}
+
+tensor *bind_head_norm(bind *b, const char *stem, int64_t E)
+{
+    return bind_tensor(
+        b, &(want){ .stem = stem, .n_dim = 1, .shape = { E }, .as_real = true, .heads = 1 });
+}
+
+tensor *bind_vector(bind *b, const char *stem, int64_t n)
+{
+    return bias_of(b, stem, n, WITH_BIAS);
+}
+
+tensor *bind_bias_row(bind *b, const char *stem, int64_t n)
+{
+    return bind_tensor(b, &(want){ .stem = stem,
+                                   .suffix = "",
+                                   .n_dim = 2,
+                                   .shape = { 1, n },
+                                   .optional = true,
+                                   .as_real = true });
+}
+
+tensor *bind_small_table(bind *b, const char *stem, int64_t n, int64_t d)
+{
+    return bind_tensor(b, &(want){ .stem = stem, .n_dim = 2, .shape = { n, d }, .as_real = true });
+}
+
+tensor *bind_part(bind *b, const char *stem, int64_t e, int64_t n, int64_t O, int64_t I)
+{
+    return bind_tensor(
+        b, &(want){ .stem = stem, .n_dim = 2, .shape = { O, I }, .stack = n, .part = e + 1 });
+}
+
+tensor *bind_parts(bind *b, const char *stem, int64_t n, int64_t O, int64_t I)
+{
+    return bind_tensor(b, &(want){ .stem = stem, .n_dim = 2, .shape = { n * O, I }, .stack = n });
+}
+
+tensor *bind_bare_table(bind *b, const char *stem, int64_t n, int64_t d)
+{
+    return bind_tensor(b, &(want){ .stem = stem,
+                                   .suffix = "",
+                                   .n_dim = 2,
+                                   .shape = { n, d },
+                                   .hf_dim = 3,
+                                   .hf_shape = { 1, n, d } });
+}
+
+weight bind_patches(bind *b, const char *stem, int64_t O, int64_t C, int64_t P)
+{
+    weight w = { .name = stem_text(b, stem) };
+    w.w = bind_tensor(b, &(want){ .stem = stem,
+                                  .n_dim = 2,
+                                  .shape = { O, C * P * P },
+                                  .hf_dim = 4,
+                                  .hf_shape = { O, C, P, P } });
+    w.b = bias_of(b, stem, O, WITH_BIAS);
+    return w;
+}
+
+tensor *bind_made(bind *b, const char *name, int64_t n, int64_t d,
+                  real (*number)(const void *of, int64_t row, int64_t col), const void *of)
+{
+    tensor *t = bind_alloc(b, 1, sizeof *t);
+    if (!t)
+        return NULL;
+    t->type = &dtype_real;
+    t->n_dim = 2;
+    t->shape[0] = n;
+    t->shape[1] = t->stride = d;
+    snprintf(t->name, NAME_BYTES, "%s", name);
+    if (b->plan)
+        return t;
+    real *x = bind_alloc(b, n, (size_t)d * sizeof *x);
+    for (int64_t i = 0; x && i < n; i++)
+        for (int64_t k = 0; k < d; k++)
+            x[i * d + k] = number(of, i, k);
+    t->data = x;
+    return t;
+}
+
+const float *bind_divisors(bind *b, const char *stem, int64_t n)
+{
+    const want w = { .stem = stem, .n_dim = 1, .shape = { n }, .optional = true };
+    const stored *t = find_tensor(b, &w);
+    const void *from = t ? in_place(b, t) : NULL;
+    float *x = from ? bind_alloc(b, n, sizeof *x) : NULL;
+    for (int64_t i = 0; x && i < n; i++) {
+        real value;
+        t->type->decode(&value, from, i, 1);
+        x[i] = (float)value;
+        if (!(x[i] > 0) || !isfinite(x[i]))
+            misfit(b, t, WEFT_EFORMAT, "tensor %s holds %g, expected numbers above 0", t->name,
+                   (double)x[i]);
+    }
+    return x;
+}
+
+/* ---- leftovers ------------------------------------------------------------------------------- */
+
+void bind_ignore(bind *b, const char *hf_suffix)
+{
+    const container *c = &b->m->file;
+    const size_t n = strlen(hf_suffix);
+    for (int64_t i = 0; !b->gguf && i < c->n_tensor; i++) {
+        const size_t length = strlen(c->tensor[i].name);
+        if (length < n || strcmp(c->tensor[i].name + length - n, hf_suffix) != 0 || b->used[i])
+            continue;
+        b->used[i] = true;
+        if (b->m->notes)
+            b->m->notes->n_ignored++;
+    }
+}
+
+weft_status bind_finish(bind *b)
+{
+    const container *c = &b->m->file;
+    for (int64_t i = 0; i < c->n_tensor && b->status == WEFT_OK; i++)
+        if (!b->used[i])
+            misfit(b, &c->tensor[i], WEFT_EUNSUPPORTED,
+                   "tensor %s is not part of a %s model as weft knows it", c->tensor[i].name,
+                   b->m->name);
+    return b->status;
+}
