@@ -154,9 +154,6 @@ const char *cli_count(double x, char *text, size_t size);
 /* Length of the UTF-8 sequence that text begins with, or 0 if it begins with none. */
 size_t cli_utf8(const char *text, size_t length);
 
-/* Writes text as a JSON string, quotes included; bytes that are not UTF-8 become U+FFFD. */
-void cli_json_text(const char *text, size_t length);
-
 /* Bytes in quotes: letters as they are, the others as \n, \t or \xFF. */
 void cli_print_bytes(const char *bytes, size_t n);
 

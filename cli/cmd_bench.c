@@ -3,6 +3,7 @@
  * All tests are measured in turns, several times over, and their medians shown: a machine that gets
  * slower for a while makes all of them slower, and none alone. Prompts are random ids. */
 #include "cli.h"
+#include "json.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -234,25 +235,38 @@ static void print_text(const bench *b)
     }
 }
 
+static void json_test(const bench *b, const test *t)
+{
+    cli_json_object(NULL);
+    cli_json_string("test", kind_names[t->kind]);
+    cli_json_int("n", t->n);
+    cli_json_int("depth", t->depth);
+    cli_json_int("contexts", t->width);
+    cli_json_real("median", median(t->rate), 6);
+    if (t->kind != PROMPT) {
+        cli_json_real("bytes_per_second", weight_rate(b, t), 4);
+        cli_json_real("share", weight_rate(b, t) / median(b->read_rate), 4);
+    }
+    cli_json_list("turns");
+    for (int64_t i = 0; i < turns; i++)
+        cli_json_real(NULL, t->rate[i], 6);
+    cli_json_end();
+    cli_json_end();
+}
+
 static void print_json(const bench *b)
 {
-    printf("{\"architecture\":\"%s\",\"n_parameter\":%lld,\"weight_bytes\":%.0f,\"kernels\":\"%s\","
-           "\"bytes_per_second\":%.4g,\"tests\":[",
-           b->info.architecture, (long long)b->info.n_parameter, b->weights, weft_kernels_name(),
-           median(b->read_rate));
-    for (const test *t = b->test; t < b->test + b->n_test; t++) {
-        printf("%s{\"test\":\"%s\",\"n\":%lld,\"depth\":%lld,\"contexts\":%lld,\"median\":%.6g",
-               t > b->test ? "," : "", kind_names[t->kind], (long long)t->n, (long long)t->depth,
-               (long long)t->width, median(t->rate));
-        if (t->kind != PROMPT)
-            printf(",\"bytes_per_second\":%.4g,\"share\":%.4g", weight_rate(b, t),
-                   weight_rate(b, t) / median(b->read_rate));
-        fputs(",\"turns\":[", stdout);
-        for (int64_t i = 0; i < turns; i++)
-            printf("%s%.6g", i ? "," : "", t->rate[i]);
-        fputs("]}", stdout);
-    }
-    puts("]}");
+    cli_json_object(NULL);
+    cli_json_string("architecture", b->info.architecture);
+    cli_json_int("n_parameter", b->info.n_parameter);
+    cli_json_fixed("weight_bytes", b->weights, 0);
+    cli_json_string("kernels", weft_kernels_name());
+    cli_json_real("bytes_per_second", median(b->read_rate), 4);
+    cli_json_list("tests");
+    for (const test *t = b->test; t < b->test + b->n_test; t++)
+        json_test(b, t);
+    cli_json_end();
+    cli_json_end();
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */

@@ -1,4 +1,5 @@
 /* weft classify - the labels of texts, of their tokens, or of pictures. */
+#include "json.h"
 #include "texts.h"
 
 #include <stdlib.h>
@@ -84,62 +85,79 @@ static const char *name_of(const labels *l, int64_t i, char *text, size_t size)
     return text;
 }
 
-/* "yes 0.71  no 0.29", or the same as a JSON array. */
+/* "yes 0.71  no 0.29", or the same as a JSON list. */
 static void show_labels(labels *l, const float *z)
 {
     char made[32];
     weigh(l, z);
     const int64_t n = texts_best(l->p, l->n, top ? top : l->n, l->best);
+    if (json)
+        cli_json_list("labels");
     for (int64_t k = 0; k < n; k++) {
         const char *name = name_of(l, l->best[k], made, sizeof made);
         if (!json) {
             printf("%s%s\t%.6f", k ? "\t" : "", name, l->p[l->best[k]]);
             continue;
         }
-        printf("%s{\"label\":", k ? "," : "[");
-        cli_json_text(name, strlen(name));
-        printf(",\"%s\":%.9g}", l->meaning == NUMBER ? "value" : "p", l->p[l->best[k]]);
+        cli_json_object(NULL);
+        cli_json_string("label", name);
+        cli_json_real(l->meaning == NUMBER ? "value" : "p", l->p[l->best[k]], 9);
+        cli_json_end();
     }
-    fputs(json ? "]" : "", stdout);
+    if (json)
+        cli_json_end();
 }
 
 static int show_text(void *ud, int64_t i, const weft_tokens *tokens, const weft_input *in)
 {
     (void)tokens;
-    if (json)
-        printf("{\"index\":%lld,\"labels\":", (long long)i);
+    if (json) {
+        cli_json_object(NULL);
+        cli_json_int("index", i);
+    }
     show_labels(ud, in->out);
-    puts(json ? "}" : "");
+    if (json)
+        cli_json_end();
+    else
+        putchar('\n');
     return 0;
+}
+
+static void show_token(labels *l, int32_t id, const float *z)
+{
+    size_t n = 0;
+    const char *token = weft_tokenizer_token(l->t.tokenizer, id, &n);
+    if (json) {
+        cli_json_object(NULL);
+        cli_json_text("token", token, n);
+        show_labels(l, z);
+        cli_json_end();
+        return;
+    }
+    cli_print_bytes(token ? token : "", n);
+    putchar('\t');
+    show_labels(l, z);
+    putchar('\n');
 }
 
 /* Tokens that stand for no text are passed over. */
 static int show_tokens(void *ud, int64_t i, const weft_tokens *tokens, const weft_input *in)
 {
     labels *l = ud;
-    bool first = true;
-    if (json)
-        printf("{\"index\":%lld,\"tokens\":[", (long long)i);
-    else if (i > 0)
+    if (json) {
+        cli_json_object(NULL);
+        cli_json_int("index", i);
+        cli_json_list("tokens");
+    } else if (i > 0) {
         putchar('\n');
-    for (int64_t k = 0; k < tokens->n; k++) {
-        size_t n = 0;
-        if (weft_tokenizer_is_special(l->t.tokenizer, tokens->ids[k]))
-            continue;
-        const char *token = weft_tokenizer_token(l->t.tokenizer, tokens->ids[k], &n);
-        if (json) {
-            fputs(first ? "{\"token\":" : ",{\"token\":", stdout);
-            cli_json_text(token ? token : "", n);
-            fputs(",\"labels\":", stdout);
-        } else {
-            cli_print_bytes(token ? token : "", n);
-            putchar('\t');
-        }
-        show_labels(l, in->out + k * l->n);
-        fputs(json ? "}" : "\n", stdout);
-        first = false;
     }
-    fputs(json ? "]}\n" : "", stdout);
+    for (int64_t k = 0; k < tokens->n; k++)
+        if (!weft_tokenizer_is_special(l->t.tokenizer, tokens->ids[k]))
+            show_token(l, tokens->ids[k], in->out + k * l->n);
+    if (json) {
+        cli_json_end();
+        cli_json_end();
+    }
     return 0;
 }
 
@@ -163,6 +181,22 @@ static void score_texts(weft_model *m, int n_thread, weft_score *s, weft_error *
     weft_tokenizer_free(t);
 }
 
+static void print_score(const weft_score *s)
+{
+    const double share = (double)s->n_right / (double)s->n;
+    if (!json) {
+        printf("right         %lld of %lld, %.2f %%\nloss          %.6f\n", (long long)s->n_right,
+               (long long)s->n, 100 * share, s->loss);
+        return;
+    }
+    cli_json_object(NULL);
+    cli_json_int("n", s->n);
+    cli_json_int("right", s->n_right);
+    cli_json_real("accuracy", share, 9);
+    cli_json_real("loss", s->loss, 9);
+    cli_json_end();
+}
+
 /* Pictures or texts whose classes are known. */
 static int score(void)
 {
@@ -183,13 +217,7 @@ static int score(void)
     weft_model_close(m);
     if (err.code)
         return cli_fail(&err);
-    const double share = (double)s.n_right / (double)s.n;
-    if (json)
-        printf("{\"n\":%lld,\"right\":%lld,\"accuracy\":%.9g,\"loss\":%.9g}\n", (long long)s.n,
-               (long long)s.n_right, share, s.loss);
-    else
-        printf("right         %lld of %lld, %.2f %%\nloss          %.6f\n", (long long)s.n_right,
-               (long long)s.n, 100 * share, s.loss);
+    print_score(&s);
     return 0;
 }
 

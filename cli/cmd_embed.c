@@ -1,4 +1,5 @@
 /* weft embed - lines in, vectors out. */
+#include "json.h"
 #include "texts.h"
 
 static const char *positional[2]; /* MODEL, TEXT */
@@ -32,6 +33,18 @@ typedef struct vectors {
     int64_t width;
 } vectors;
 
+static void json_vector(const vectors *v, int64_t i, const weft_input *in)
+{
+    cli_json_object(NULL);
+    cli_json_int("index", i);
+    cli_json_int("n_token", in->n);
+    cli_json_list("embedding");
+    for (int64_t k = 0; k < v->width; k++)
+        cli_json_real(NULL, (double)in->out[k], 9);
+    cli_json_end();
+    cli_json_end();
+}
+
 static int show(void *ud, int64_t i, const weft_tokens *tokens, const weft_input *in)
 {
     const vectors *v = ud;
@@ -40,11 +53,13 @@ static int show(void *ud, int64_t i, const weft_tokens *tokens, const weft_input
         return fwrite(in->out, sizeof *in->out, (size_t)v->width, v->npy.f) == (size_t)v->width
                    ? 0
                    : cli_cannot_write(npy);
-    if (json)
-        printf("{\"index\":%lld,\"n_token\":%lld,\"embedding\":[", (long long)i, (long long)in->n);
+    if (json) {
+        json_vector(v, i, in);
+        return 0;
+    }
     for (int64_t k = 0; k < v->width; k++)
-        printf("%s%.9g", k == 0 ? "" : json ? "," : " ", (double)in->out[k]);
-    puts(json ? "]}" : "");
+        printf("%s%.9g", k ? " " : "", (double)in->out[k]);
+    putchar('\n');
     return 0;
 }
 

@@ -1,5 +1,6 @@
 /* weft eval - how well a model foretells a text, alone or beside another model. */
 #include "cli.h"
+#include "json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -182,18 +183,31 @@ static void print_text(const weft_evaluation *e, int64_t n_document)
     printf("same top      %.2f %%\n", 100 * e->same_top);
 }
 
+static void json_against(const weft_evaluation *e)
+{
+    cli_json_object("against");
+    cli_json_real("nll", e->against_nll, 9);
+    cli_json_real("perplexity", e->against_perplexity, 9);
+    cli_json_real("ratio", e->perplexity / e->against_perplexity, 9);
+    cli_json_real("kl_mean", e->kl_mean, 9);
+    cli_json_real("kl_p99", e->kl_p99, 9);
+    cli_json_real("kl_max", e->kl_max, 9);
+    cli_json_real("same_top", e->same_top, 9);
+    cli_json_end();
+}
+
 static void print_json(const weft_evaluation *e, int64_t n_document)
 {
-    printf("{\"n_document\":%lld,\"n_token\":%lld,\"n_total\":%lld,\"stopped\":%s,\"nll\":%.9g,"
-           "\"perplexity\":%.9g",
-           (long long)n_document, (long long)e->n_token, (long long)e->n_total,
-           e->stopped ? "true" : "false", e->nll, e->perplexity);
+    cli_json_object(NULL);
+    cli_json_int("n_document", n_document);
+    cli_json_int("n_token", e->n_token);
+    cli_json_int("n_total", e->n_total);
+    cli_json_bool("stopped", e->stopped);
+    cli_json_real("nll", e->nll, 9);
+    cli_json_real("perplexity", e->perplexity, 9);
     if (against)
-        printf(",\"against\":{\"nll\":%.9g,\"perplexity\":%.9g,\"ratio\":%.9g,\"kl_mean\":%.9g,"
-               "\"kl_p99\":%.9g,\"kl_max\":%.9g,\"same_top\":%.9g}",
-               e->against_nll, e->against_perplexity, e->perplexity / e->against_perplexity,
-               e->kl_mean, e->kl_p99, e->kl_max, e->same_top);
-    puts("}");
+        json_against(e);
+    cli_json_end();
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /* weft fill-mask - which token belongs where the text has a mask. */
+#include "json.h"
 #include "texts.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define MAX_TOP 100
 
@@ -47,7 +47,7 @@ static int64_t pick(void *ud, const weft_tokens *tokens, int32_t *at)
     return n;
 }
 
-static void show_token(const masks *m, int64_t id, bool first)
+static void show_token(const masks *m, int64_t id)
 {
     size_t n = 0;
     const char *token = weft_tokenizer_token(m->t.tokenizer, (int32_t)id, &n);
@@ -57,15 +57,36 @@ static void show_token(const masks *m, int64_t id, bool first)
         putchar('\n');
         return;
     }
-    printf("%s{\"p\":%.9g,\"id\":%lld,\"token\":", first ? "" : ",", m->p[id], (long long)id);
-    cli_json_text(token ? token : "", n);
-    putchar('}');
+    cli_json_object(NULL);
+    cli_json_real("p", m->p[id], 9);
+    cli_json_int("id", id);
+    cli_json_text("token", token, n);
+    cli_json_end();
+}
+
+/* The best tokens for one mask: z has their logits, [V]. */
+static void show_mask(masks *m, int32_t at, const float *z)
+{
+    int64_t best[MAX_TOP];
+    const int64_t V = m->t.info.n_out;
+    texts_softmax(z, V, m->p);
+    const int64_t n = texts_best(m->p, V, top, best);
+    if (json) {
+        cli_json_object(NULL);
+        cli_json_int("at", at);
+        cli_json_list("tokens");
+    }
+    for (int64_t j = 0; j < n; j++)
+        show_token(m, best[j]);
+    if (json) {
+        cli_json_end();
+        cli_json_end();
+    }
 }
 
 static int show(void *ud, int64_t i, const weft_tokens *tokens, const weft_input *in)
 {
     masks *m = ud;
-    const int64_t V = m->t.info.n_out;
     (void)tokens;
     if (in->n_at == 0) {
         size_t n = 0;
@@ -73,21 +94,20 @@ static int show(void *ud, int64_t i, const weft_tokens *tokens, const weft_input
         fprintf(stderr, "weft: line %lld has no %.*s to fill\n", (long long)i + 1, (int)n, mask);
         return EXIT_USAGE;
     }
-    if (json)
-        printf("{\"index\":%lld,\"masks\":[", (long long)i);
-    for (int64_t k = 0; k < in->n_at; k++) {
-        int64_t best[MAX_TOP];
-        texts_softmax(in->out + k * V, V, m->p);
-        const int64_t n = texts_best(m->p, V, top, best);
-        if (json)
-            printf("%s{\"at\":%d,\"tokens\":[", k ? "," : "", (int)in->at[k]);
-        else if (k > 0 || i > 0)
-            putchar('\n');
-        for (int64_t j = 0; j < n; j++)
-            show_token(m, best[j], j == 0);
-        fputs(json ? "]}" : "", stdout);
+    if (json) {
+        cli_json_object(NULL);
+        cli_json_int("index", i);
+        cli_json_list("masks");
     }
-    fputs(json ? "]}\n" : "", stdout);
+    for (int64_t k = 0; k < in->n_at; k++) {
+        if (!json && (k > 0 || i > 0))
+            putchar('\n');
+        show_mask(m, in->at[k], in->out + k * m->t.info.n_out);
+    }
+    if (json) {
+        cli_json_end();
+        cli_json_end();
+    }
     return 0;
 }
 

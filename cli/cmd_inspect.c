@@ -1,5 +1,6 @@
 /* weft inspect - what a model file holds, and what running it takes. */
 #include "cli.h"
+#include "json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -96,11 +97,11 @@ static void parts_of(const view *v, named_part part[N_PART])
     part[3] = (named_part){ "head", "head", &c->head };
 }
 
-static void print_shape(const weft_tensor_info *t, const char *comma)
+static void print_shape(const weft_tensor_info *t)
 {
     putchar('[');
     for (int d = 0; d < t->n_dim; d++)
-        printf("%s%lld", d ? comma : "", (long long)t->shape[d]);
+        printf("%s%lld", d ? ", " : "", (long long)t->shape[d]);
     putchar(']');
 }
 
@@ -217,7 +218,7 @@ static void print_tensors(const view *v)
     for (int64_t i = 0; i < v->info.n_tensor; i++) {
         const weft_tensor_info t = tensor_at(v, i);
         printf("  %-32s %-5s ", t.name, t.type);
-        print_shape(&t, ", ");
+        print_shape(&t);
         printf(" %zu bytes\n", t.bytes);
     }
 }
@@ -271,31 +272,34 @@ static bool print_all(const view *v)
 
 static void json_tensors(const view *v)
 {
-    fputs(",\"tensors\":[", stdout);
+    cli_json_list("tensors");
     for (int64_t i = 0; i < v->info.n_tensor; i++) {
         const weft_tensor_info t = tensor_at(v, i);
-        printf("%s{\"name\":\"%s\",\"type\":\"%s\",\"shape\":", i ? "," : "", t.name, t.type);
-        print_shape(&t, ",");
-        printf(",\"bytes\":%zu}", t.bytes);
+        cli_json_object(NULL);
+        cli_json_string("name", t.name);
+        cli_json_string("type", t.type);
+        cli_json_list("shape");
+        for (int d = 0; d < t.n_dim; d++)
+            cli_json_int(NULL, t.shape[d]);
+        cli_json_end();
+        cli_json_int("bytes", t.bytes);
+        cli_json_end();
     }
-    putchar(']');
+    cli_json_end();
 }
 
 static bool json_metadata(const view *v)
 {
-    fputs(",\"metadata\":{", stdout);
+    cli_json_object("metadata");
     for (int64_t i = 0; i < v->info.n_metadata; i++) {
         const char *key;
         char *value = metadata_at(v, i, &key);
         if (!value)
             return false;
-        fputs(i ? "," : "", stdout);
-        cli_json_text(key, strlen(key));
-        putchar(':');
-        cli_json_text(value, strlen(value));
+        cli_json_string(key, value);
         cli_free(value);
     }
-    putchar('}');
+    cli_json_end();
     return true;
 }
 
@@ -305,56 +309,85 @@ static void json_costs(const view *v)
     type_total total[MAX_TYPE];
     const int n = by_type(v, total);
     parts_of(v, part);
-    fputs(",\"types\":{", stdout);
-    for (int i = 0; i < n; i++)
-        printf("%s\"%s\":{\"n_tensor\":%lld,\"bytes\":%zu}", i ? "," : "", total[i].type,
-               (long long)total[i].n_tensor, total[i].bytes);
-    fputs("},\"parts\":{", stdout);
-    for (int i = 0; i < N_PART; i++)
-        printf("%s\"%s\":{\"n_parameter\":%lld,\"bytes\":%zu,\"flops\":%.0f}", i ? "," : "",
-               part[i].name, (long long)part[i].part->n_parameter, part[i].part->bytes,
-               part[i].part->flops);
-    putchar('}');
-    if (v->speed.prompt > 0)
-        printf(",\"speed\":{\"n_prompt\":%lld,\"prompt\":%.4g,\"generate\":%.4g,"
-               "\"flops_per_second\":%.4g,\"bytes_per_second\":%.4g,\"seconds\":%.2f}",
-               (long long)v->speed.n_prompt, v->speed.prompt, v->speed.generate,
-               v->speed.product_rate, v->speed.read_rate, v->speed.seconds);
+    cli_json_object("types");
+    for (int i = 0; i < n; i++) {
+        cli_json_object(total[i].type);
+        cli_json_int("n_tensor", total[i].n_tensor);
+        cli_json_int("bytes", total[i].bytes);
+        cli_json_end();
+    }
+    cli_json_end();
+    cli_json_object("parts");
+    for (int i = 0; i < N_PART; i++) {
+        cli_json_object(part[i].name);
+        cli_json_int("n_parameter", part[i].part->n_parameter);
+        cli_json_int("bytes", part[i].part->bytes);
+        cli_json_fixed("flops", part[i].part->flops, 0);
+        cli_json_end();
+    }
+    cli_json_end();
+}
+
+static void json_speed(const weft_speed *s)
+{
+    cli_json_object("speed");
+    cli_json_int("n_prompt", s->n_prompt);
+    cli_json_real("prompt", s->prompt, 4);
+    cli_json_real("generate", s->generate, 4);
+    cli_json_real("flops_per_second", s->product_rate, 4);
+    cli_json_real("bytes_per_second", s->read_rate, 4);
+    cli_json_fixed("seconds", s->seconds, 2);
+    cli_json_end();
 }
 
 static void json_cache(const view *v)
 {
-    const char *comma = "";
-    fputs(",\"position_bytes\":{", stdout);
+    cli_json_object("position_bytes");
     for (int i = 0; i < N_KV; i++)
-        if (v->position[i] > 0) {
-            printf("%s\"%s\":%zu", comma, kv_names[i], v->position[i]);
-            comma = ",";
-        }
-    putchar('}');
+        if (v->position[i] > 0)
+            cli_json_int(kv_names[i], v->position[i]);
+    cli_json_end();
+}
+
+static void json_info(const view *v)
+{
+    const weft_model_info *i = &v->info;
+    cli_json_string("architecture", i->architecture);
+    cli_json_string("format", i->format);
+    cli_json_int("n_parameter", i->n_parameter);
+    cli_json_int("weight_bytes", weight_bytes(v));
+    cli_json_int("n_layer", i->n_layer);
+    cli_json_int("n_head", i->n_head);
+    cli_json_int("n_head_kv", i->n_head_kv);
+    cli_json_int("d_model", i->d_model);
+    cli_json_int("d_head", i->d_head);
+    cli_json_int("d_ff", i->d_ff);
+    cli_json_int("n_vocab", i->n_vocab);
+    cli_json_int("n_ctx", i->n_ctx);
+    cli_json_int("eos_id", i->eos_id);
+    cli_json_string("task", tasks[i->task]);
+    cli_json_int("n_out", i->n_out);
+    cli_json_object("plan");
+    cli_json_int("n_ctx", v->plan.n_ctx);
+    cli_json_int("kv_bytes", v->plan.kv_bytes);
+    cli_json_int("step_bytes", v->plan.step_bytes);
+    cli_json_end();
 }
 
 static bool print_json(const view *v)
 {
-    const weft_model_info *i = &v->info;
-    printf("{\"architecture\":\"%s\",\"format\":\"%s\",\"n_parameter\":%lld,\"weight_bytes\":%zu,"
-           "\"n_layer\":%lld,\"n_head\":%lld,\"n_head_kv\":%lld,\"d_model\":%lld,\"d_head\":%lld,"
-           "\"d_ff\":%lld,\"n_vocab\":%lld,\"n_ctx\":%lld,\"eos_id\":%d,"
-           "\"task\":\"%s\",\"n_out\":%lld,"
-           "\"plan\":{\"n_ctx\":%lld,\"kv_bytes\":%zu,\"step_bytes\":%zu}",
-           i->architecture, i->format, (long long)i->n_parameter, weight_bytes(v),
-           (long long)i->n_layer, (long long)i->n_head, (long long)i->n_head_kv,
-           (long long)i->d_model, (long long)i->d_head, (long long)i->d_ff, (long long)i->n_vocab,
-           (long long)i->n_ctx, (int)i->eos_id, tasks[i->task], (long long)i->n_out,
-           (long long)v->plan.n_ctx, v->plan.kv_bytes, v->plan.step_bytes);
+    cli_json_object(NULL);
+    json_info(v);
     if (generates(v))
         json_cache(v);
     json_costs(v);
+    if (v->speed.prompt > 0)
+        json_speed(&v->speed);
     if (tensors)
         json_tensors(v);
     if (metadata && !json_metadata(v))
         return false;
-    puts("}");
+    cli_json_end();
     return true;
 }
 

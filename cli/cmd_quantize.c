@@ -1,7 +1,6 @@
 /* weft quantize - a model, in either form, into a GGUF file of fewer bits. */
 #include "cli.h"
-
-#include <string.h>
+#include "json.h"
 
 static const char *positional[3];
 static int64_t threads;
@@ -43,12 +42,15 @@ static void show_tensor(void *ud, const weft_converted *t)
                t->instead ? '*' : ' ', 8.0 * (double)t->bytes / (double)t->numbers, t->error);
         return;
     }
-    printf("{\"tensor\":");
-    cli_json_text(t->name, strlen(t->name));
-    printf(",\"from\":\"%s\",\"to\":\"%s\",\"numbers\":%llu,\"bytes\":%llu,\"error\":%.6g,"
-           "\"instead\":%s}\n",
-           t->from, t->to, (unsigned long long)t->numbers, (unsigned long long)t->bytes, t->error,
-           t->instead ? "true" : "false");
+    cli_json_object(NULL);
+    cli_json_string("tensor", t->name);
+    cli_json_string("from", t->from);
+    cli_json_string("to", t->to);
+    cli_json_int("numbers", t->numbers);
+    cli_json_int("bytes", t->bytes);
+    cli_json_real("error", t->error, 6);
+    cli_json_bool("instead", t->instead);
+    cli_json_end();
 }
 
 static int quantize_main(void)

@@ -1,8 +1,8 @@
 /* weft report - what a run has learned so far, as a page to look at. */
 #include "cli.h"
+#include "json.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static const char *run, *out, *title;
 static bool json;
@@ -30,10 +30,13 @@ static int report_main(void)
         printf("%s: %lld steps, %lld samples\n", i.path, (long long)i.step, (long long)i.n_sample);
         return 0;
     }
-    printf("{\"path\":");
-    cli_json_text(i.path, strlen(i.path));
-    printf(",\"step\":%lld,\"n_point\":%lld,\"n_sample\":%lld,\"bytes\":%llu}\n", (long long)i.step,
-           (long long)i.n_point, (long long)i.n_sample, (unsigned long long)i.bytes);
+    cli_json_object(NULL);
+    cli_json_string("path", i.path);
+    cli_json_int("step", i.step);
+    cli_json_int("n_point", i.n_point);
+    cli_json_int("n_sample", i.n_sample);
+    cli_json_int("bytes", i.bytes);
+    cli_json_end();
     return 0;
 }
 

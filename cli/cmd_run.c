@@ -1,5 +1,6 @@
 /* weft run - continue a prompt: text that comes as it is made, or one JSON object. */
 #include "cli.h"
+#include "json.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -143,56 +144,55 @@ static bool stop_hit(const job *j)
 
 /* ---- the JSON object ------------------------------------------------------------------------- */
 
+/* The members of an object that the caller begins and ends. */
 static void json_logprob(const job *j, output *o, const weft_logprob *l)
 {
     const int64_t n = o->has_text ? take_piece(j, o, l->id) : 0;
-    printf("{\"id\":%d,", (int)l->id);
-    if (o->has_text) {
-        fputs("\"token\":", stdout);
-        cli_json_text(o->piece, n > 0 ? (size_t)n : 0);
-        putchar(',');
-    }
-    printf("\"logprob\":%.6f", l->logprob);
+    cli_json_int("id", l->id);
+    if (o->has_text)
+        cli_json_text("token", o->piece, n > 0 ? (size_t)n : 0);
+    cli_json_fixed("logprob", l->logprob, 6);
 }
 
 static void json_logprobs(const job *j, output *o)
 {
-    fputs(",\"logprobs\":[", stdout);
+    cli_json_list("logprobs");
     for (int64_t i = 0; i < o->n; i++) {
         const weft_logprob *l = o->logprob + i * (1 + n_top);
-        fputs(i ? "," : "", stdout);
+        cli_json_object(NULL);
         json_logprob(j, o, l);
-        fputs(",\"top\":[", stdout);
+        cli_json_list("top");
         for (int64_t k = 1; k <= n_top && l[k].id >= 0; k++) {
-            fputs(k > 1 ? "," : "", stdout);
+            cli_json_object(NULL);
             json_logprob(j, o, l + k);
-            putchar('}');
+            cli_json_end();
         }
-        fputs("]}", stdout);
+        cli_json_end();
+        cli_json_end();
     }
-    putchar(']');
+    cli_json_end();
 }
 
+/* The members of an object, to which a beam adds its score. */
 static void json_result(const job *j, output *o, const char *why)
 {
-    printf("{\"ids\":[");
-    for (int64_t i = 0; i < o->n; i++)
-        printf("%s%d", i ? "," : "", (int)o->ids[i]);
-    putchar(']');
-    if (o->has_text) {
-        fputs(",\"text\":", stdout);
-        cli_json_text(o->text ? o->text : "", o->length);
-    }
+    cli_json_ids("ids", o->ids, o->n);
+    if (o->has_text)
+        cli_json_text("text", o->text, o->length);
     if (o->logprob)
         json_logprobs(j, o);
-    printf(",\"finish_reason\":\"%s\"", why);
+    cli_json_string("finish_reason", why);
 }
 
 static void print_end(const job *j, output *o, const char *why)
 {
-    if (json)
-        json_result(j, o, why);
-    puts(json ? "}" : "");
+    if (!json) {
+        putchar('\n');
+        return;
+    }
+    cli_json_object(NULL);
+    json_result(j, o, why);
+    cli_json_end();
 }
 
 /* ---- how long it took ------------------------------------------------------------------------ */
@@ -343,7 +343,7 @@ static int run_session(job *j, const weft_engine_options *engine_options, output
 /* ---- beam search ----------------------------------------------------------------------------- */
 
 /* Without the token that ended it, as in a run. */
-static bool print_beam(const job *j, const weft_beam *b, bool first)
+static bool print_beam(const job *j, const weft_beam *b)
 {
     const int64_t n = b->ended ? b->n - 1 : b->n;
     output o = { .has_text = has_text(j) };
@@ -353,12 +353,29 @@ static bool print_beam(const job *j, const weft_beam *b, bool first)
     for (int64_t i = 0; i < n && good; i++)
         good = put_token(j, &o, b->ids[i], NULL);
     if (good && json) {
-        fputs(first ? "{\"beams\":[" : ",", stdout);
+        cli_json_object(NULL);
         json_result(j, &o, b->ended ? "stop" : "length");
-        printf(",\"score\":%.6f}", b->score);
+        cli_json_fixed("score", b->score, 6);
+        cli_json_end();
     }
     fputs(good && !json ? "\n" : "", stdout);
     output_free(&o);
+    return good;
+}
+
+static bool print_beams(const job *j, const weft_beams *found)
+{
+    bool good = true;
+    if (json) {
+        cli_json_object(NULL);
+        cli_json_list("beams");
+    }
+    for (int i = 0; i < found->n && good; i++)
+        good = print_beam(j, &found->beam[i]);
+    if (json) {
+        cli_json_end();
+        cli_json_end();
+    }
     return good;
 }
 
@@ -376,10 +393,7 @@ static int run_beams(job *j)
     cli_progress_end();
     if (!found)
         return cli_fail(&err);
-    bool good = true;
-    for (int i = 0; i < found->n && good; i++)
-        good = print_beam(j, &found->beam[i], i == 0);
-    fputs(json ? "]}\n" : "", stdout);
+    const bool good = print_beams(j, found);
     fflush(stdout);
     fprintf(stderr, "weft: prompt %lld tokens; %lld beams in %.2f s\n", (long long)j->n_prompt,
             (long long)n_beam, cli_now() - start);

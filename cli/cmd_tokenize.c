@@ -1,5 +1,6 @@
 /* weft tokenize - text to ids and back, with the tokenizer of a model. */
 #include "cli.h"
+#include "json.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -54,67 +55,81 @@ static int take_text(const char *given, char **text, size_t *n)
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
+/* The bytes of a token: in quotes, or hexadecimal as an element of a JSON list. */
+static void print_piece(const weft_tokenizer *t, int32_t id)
+{
+    char room[256], *bytes = room;
+    int64_t n = weft_tokenizer_piece(t, id, room, sizeof room);
+    if (n > (int64_t)sizeof room) {
+        bytes = cli_alloc((size_t)n, 1, "a token");
+        n = bytes ? weft_tokenizer_piece(t, id, bytes, (size_t)n) : 0;
+    }
+    const size_t length = n > 0 ? (size_t)n : 0;
+    if (json)
+        cli_json_hex(NULL, bytes, length);
+    else
+        cli_print_bytes(bytes, length);
+    if (bytes != room)
+        cli_free(bytes);
+}
+
 static void print_pieces(const weft_tokenizer *t, const weft_tokens *k)
 {
     for (int64_t i = 0; i < k->n; i++) {
-        char room[256], *bytes = room;
-        const int64_t n = weft_tokenizer_piece(t, k->ids[i], room, sizeof room);
-        if (n > (int64_t)sizeof room) {
-            bytes = cli_alloc((size_t)n, 1, "a token");
-            if (bytes)
-                weft_tokenizer_piece(t, k->ids[i], bytes, (size_t)n);
-        }
-        printf("%d\t", (int)k->ids[i]);
         size_t length = 0;
         const char *token = weft_tokenizer_token(t, k->ids[i], &length);
+        printf("%d\t", (int)k->ids[i]);
         if (weft_tokenizer_is_special(t, k->ids[i]))
             fwrite(token, 1, length, stdout);
         else
-            cli_print_bytes(bytes ? bytes : "", bytes && n > 0 ? (size_t)n : 0);
+            print_piece(t, k->ids[i]);
         printf("\t%u-%u\n", k->spans[i].from, k->spans[i].to);
-        if (bytes != room)
-            cli_free(bytes);
     }
 }
 
-static void print_hex(const weft_tokenizer *t, int32_t id)
+static void json_pieces(const weft_tokenizer *t, const weft_tokens *k)
 {
-    char bytes[4096];
-    const int64_t n = weft_tokenizer_piece(t, id, bytes, sizeof bytes);
-    putchar('"');
-    for (int64_t i = 0; i < n && n <= (int64_t)sizeof bytes; i++)
-        printf("%02x", (unsigned char)bytes[i]);
-    putchar('"');
+    cli_json_list("tokens");
+    for (int64_t i = 0; i < k->n; i++) {
+        size_t n = 0;
+        const char *token = weft_tokenizer_token(t, k->ids[i], &n);
+        cli_json_text(NULL, token, n);
+    }
+    cli_json_end();
+    cli_json_list("bytes");
+    for (int64_t i = 0; i < k->n; i++)
+        print_piece(t, k->ids[i]);
+    cli_json_end();
+    cli_json_list("offsets");
+    for (int64_t i = 0; i < k->n; i++) {
+        cli_json_list(NULL);
+        cli_json_int(NULL, k->spans[i].from);
+        cli_json_int(NULL, k->spans[i].to);
+        cli_json_end();
+    }
+    cli_json_end();
+}
+
+static void json_tokens(const weft_tokenizer *t, const weft_tokens *k)
+{
+    cli_json_ids("ids", k->ids, k->n);
+    if (k->types) {
+        cli_json_list("types");
+        for (int64_t i = 0; i < k->n; i++)
+            cli_json_int(NULL, k->types[i]);
+        cli_json_end();
+    }
+    if (pieces)
+        json_pieces(t, k);
 }
 
 static void print_json(const weft_tokenizer *t, const weft_tokens *k)
 {
-    printf("{\"n\":%lld,\"ids\":[", (long long)k->n);
-    for (int64_t i = 0; i < k->n; i++)
-        printf("%s%d", i ? "," : "", (int)k->ids[i]);
-    if (k->types) {
-        fputs("],\"types\":[", stdout);
-        for (int64_t i = 0; i < k->n; i++)
-            printf("%s%d", i ? "," : "", k->types[i]);
-    }
-    if (pieces) {
-        fputs("],\"tokens\":[", stdout);
-        for (int64_t i = 0; i < k->n; i++) {
-            size_t n = 0;
-            const char *token = weft_tokenizer_token(t, k->ids[i], &n);
-            fputs(i ? "," : "", stdout);
-            cli_json_text(token ? token : "", n);
-        }
-        fputs("],\"bytes\":[", stdout);
-        for (int64_t i = 0; i < k->n; i++) {
-            fputs(i ? "," : "", stdout);
-            print_hex(t, k->ids[i]);
-        }
-        fputs("],\"offsets\":[", stdout);
-        for (int64_t i = 0; i < k->n; i++)
-            printf("%s[%u,%u]", i ? "," : "", k->spans[i].from, k->spans[i].to);
-    }
-    puts("]}");
+    cli_json_object(NULL);
+    cli_json_int("n", k->n);
+    if (!count)
+        json_tokens(t, k);
+    cli_json_end();
 }
 
 static void print_ids(const weft_tokens *k)
@@ -183,9 +198,9 @@ static int do_decode(const weft_tokenizer *t, const char *text)
     if (!out)
         return err.code ? cli_fail(&err) : cli_no_memory();
     if (json) {
-        fputs("{\"text\":", stdout);
-        cli_json_text(out, length);
-        puts("}");
+        cli_json_object(NULL);
+        cli_json_text("text", out, length);
+        cli_json_end();
     } else {
         fwrite(out, 1, length, stdout);
         putchar('\n');
@@ -229,12 +244,10 @@ static int do_encode(const weft_tokenizer *t, const char *text, size_t n)
         return cli_fail(&err);
     if (check)
         code = do_check(t, k, text, n);
-    else if (count && json)
-        printf("{\"n\":%lld}\n", (long long)k->n);
-    else if (count)
-        printf("%lld\n", (long long)k->n);
     else if (json)
         print_json(t, k);
+    else if (count)
+        printf("%lld\n", (long long)k->n);
     else if (pieces)
         print_pieces(t, k);
     else

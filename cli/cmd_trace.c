@@ -3,6 +3,7 @@
  * The whole prompt goes through the model in one forward, so that every tensor is seen whole. A
  * tensor is looked at while it exists, in the callback; what is kept is a line. */
 #include "cli.h"
+#include "json.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -264,36 +265,24 @@ static void print_tokens(const weft_tokenizer *t, const int32_t *ids, int64_t n)
 
 /* ---- for programs ---------------------------------------------------------------------------- */
 
-/* JSON has no infinity. */
-static void json_number(double x)
-{
-    if (isfinite(x))
-        printf("%.9g", x);
-    else
-        fputs("null", stdout);
-}
-
 static void json_line(const line *l)
 {
-    fputs("{\"name\":", stdout);
-    cli_json_text(l->name, strlen(l->name));
-    printf(",\"op\":\"%s\",\"formula\":", l->op);
-    cli_json_text(l->formula, strlen(l->formula));
-    fputs(",\"shape\":[", stdout);
+    cli_json_object(NULL);
+    cli_json_string("name", l->name);
+    cli_json_string("op", l->op);
+    cli_json_string("formula", l->formula);
+    cli_json_list("shape");
     for (int d = 0; d < l->n_dim; d++)
-        printf("%s%lld", d ? "," : "", (long long)l->shape[d]);
-    fputs("],\"mean\":", stdout);
-    json_number(l->mean);
-    fputs(",\"min\":", stdout);
-    json_number(l->min);
-    fputs(",\"max\":", stdout);
-    json_number(l->max);
-    fputs(",\"first\":[", stdout);
-    for (int i = 0; i < l->n_first; i++) {
-        fputs(i ? "," : "", stdout);
-        json_number((double)l->first[i]);
-    }
-    puts("]}");
+        cli_json_int(NULL, l->shape[d]);
+    cli_json_end();
+    cli_json_real("mean", l->mean, 9);
+    cli_json_real("min", l->min, 9);
+    cli_json_real("max", l->max, 9);
+    cli_json_list("first");
+    for (int i = 0; i < l->n_first; i++)
+        cli_json_real(NULL, (double)l->first[i], 9);
+    cli_json_end();
+    cli_json_end();
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* weft train-tokenizer - a tokenizer.json from text. */
 #include "cli.h"
+#include "json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -71,12 +72,14 @@ static int cut_list(char *list, const char **to)
 static void print_info(const weft_tokenizer_train_info *i, const char *path)
 {
     if (json) {
-        printf("{\"path\": ");
-        cli_json_text(path, strlen(path));
-        printf(", \"n_vocab\": %d, \"n_merge\": %lld, \"n_word\": %lld, \"n_occurrence\": %lld, "
-               "\"bytes_peak\": %zu}\n",
-               i->n_vocab, (long long)i->n_merge, (long long)i->n_word, (long long)i->n_occurrence,
-               i->bytes_peak);
+        cli_json_object(NULL);
+        cli_json_string("path", path);
+        cli_json_int("n_vocab", i->n_vocab);
+        cli_json_int("n_merge", i->n_merge);
+        cli_json_int("n_word", i->n_word);
+        cli_json_int("n_occurrence", i->n_occurrence);
+        cli_json_int("bytes_peak", i->bytes_peak);
+        cli_json_end();
         return;
     }
     printf("%s: %d tokens, %lld merges, from %lld words, %lld different\n", path, i->n_vocab,

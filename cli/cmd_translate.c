@@ -1,6 +1,7 @@
 /* weft translate - one text in, another out: what an encoder-decoder makes of a source. */
 #include "attention_map.h"
 #include "cli.h"
+#include "json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -155,7 +156,7 @@ static bool print_text(const job *j, const weft_beam *b, int64_t n, weft_error *
     for (size_t i = 0; lines && !json && i < all; i++)
         text[i] = text[i] == '\n' ? ' ' : text[i]; /* a line gives a line */
     if (good && json)
-        cli_json_text(text, all);
+        cli_json_text("text", text, all);
     else if (good)
         fwrite(text, 1, all, stdout);
     cli_free(text);
@@ -170,14 +171,13 @@ static void print_ids(const weft_beam *b, int64_t n)
 }
 
 /* Without the token that ended it. */
-static bool print_beam(const job *j, const weft_beam *b, bool first, weft_error *err)
+static bool print_beam(const job *j, const weft_beam *b, weft_error *err)
 {
     const int64_t n = b->ended ? b->n - 1 : b->n;
     bool good = true;
     if (json) {
-        fputs(first ? "{\"texts\":[{\"ids\":[" : ",{\"ids\":[", stdout);
-        print_ids(b, n);
-        fputs(j->target ? "],\"text\":" : "]", stdout);
+        cli_json_object(NULL);
+        cli_json_ids("ids", b->ids, n);
     } else if (n_best > 1) {
         printf("%.6f ", b->score);
     }
@@ -185,10 +185,29 @@ static bool print_beam(const job *j, const weft_beam *b, bool first, weft_error 
         good = print_text(j, b, n, err);
     else if (!json)
         print_ids(b, n);
-    if (json)
-        printf(",\"score\":%.6f,\"finish_reason\":\"%s\"}", b->score, b->ended ? "stop" : "length");
-    else
+    if (json) {
+        cli_json_fixed("score", b->score, 6);
+        cli_json_string("finish_reason", b->ended ? "stop" : "length");
+        cli_json_end();
+    } else {
         putchar('\n');
+    }
+    return good;
+}
+
+static bool print_beams(const job *j, const weft_beams *found, weft_error *err)
+{
+    bool good = true;
+    if (json) {
+        cli_json_object(NULL);
+        cli_json_list("texts");
+    }
+    for (int i = 0; good && i < found->n; i++)
+        good = print_beam(j, &found->beam[i], err);
+    if (good && json) {
+        cli_json_end();
+        cli_json_end();
+    }
     return good;
 }
 
@@ -226,14 +245,10 @@ static int translate(const job *j, const weft_engine_options *engine_options)
     cli_progress_begin("translating", NULL);
     weft_beams *found = weft_beam_search(j->engine, j->begin, j->n_begin, &o, &err);
     cli_progress_end();
-    bool good = found != NULL;
-    for (int i = 0; good && i < found->n; i++)
-        good = print_beam(j, &found->beam[i], i == 0, &err);
+    const bool good = found && print_beams(j, found, &err);
     int code = good ? 0 : err.code ? cli_fail(&err) : cli_no_memory();
-    if (good) {
-        fputs(json ? "]}\n" : "", stdout);
+    if (good)
         code = fflush(stdout) == 0 ? 0 : 1;
-    }
     if (!code && attention)
         code = draw_attention(j, engine_options, &found->beam[0]);
     weft_beams_free(found);
@@ -247,7 +262,11 @@ static int translate_line(job *j, const weft_engine_options *o, const char *text
     while (spaces < n && (text[spaces] == ' ' || text[spaces] == '\t'))
         spaces++;
     if (spaces == n) {
-        puts(json ? "{\"texts\":[]}" : "");
+        const weft_beams none = { 0 };
+        if (json)
+            print_beams(j, &none, NULL);
+        else
+            putchar('\n');
         return 0;
     }
     int code = cli_encode(&command_translate, j->source, text, n, &j->ids, &j->n);

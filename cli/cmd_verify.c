@@ -4,6 +4,7 @@
  * until the second has made it too. Tensors are paired by name, which do not depend on the form a
  * model is stored in. */
 #include "cli.h"
+#include "json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -419,48 +420,63 @@ static void print_text(const finding *f, const entry *first)
     puts(first || f->token >= 0 ? "A and B differ" : "A and B are the same");
 }
 
-/* JSON has no infinity. */
-static void json_difference(double d)
+static void json_first_token(const finding *f)
 {
-    if (isinf(d))
-        fputs("null", stdout);
-    else
-        printf("%.3g", d);
+    if (f->token < 0) {
+        cli_json_null("first_token");
+        return;
+    }
+    cli_json_object("first_token");
+    cli_json_int("at", f->token);
+    cli_json_int("a", f->token_a);
+    cli_json_int("b", f->token_b);
+    cli_json_end();
+}
+
+static void json_first_tensor(const entry *first)
+{
+    if (!first) {
+        cli_json_null("first_tensor");
+        return;
+    }
+    cli_json_object("first_tensor");
+    cli_json_string("name", first->name);
+    cli_json_real("difference", difference(first), 3);
+    cli_json_end();
+}
+
+static void json_kinds(const finding *f)
+{
+    cli_json_object("kinds");
+    for (const entry *e = f->entry; e < f->entry + f->n_entry; e++) {
+        const double worst = worst_of_kind(f, e);
+        if (worst >= 0)
+            cli_json_real(kind_of(e->name), worst, 3);
+    }
+    cli_json_end();
 }
 
 static void print_json(const finding *f, const entry *first)
 {
-    printf("{\"same\":%s,\"n_token\":%lld,\"tokenizers\":[%s,%s],",
-           first || f->token >= 0 ? "false" : "true", (long long)f->n,
-           f->has_tokens[0] ? "true" : "false", f->has_tokens[1] ? "true" : "false");
-    if (f->token >= 0)
-        printf("\"first_token\":{\"at\":%lld,\"a\":%d,\"b\":%d},", (long long)f->token,
-               (int)f->token_a, (int)f->token_b);
-    else
-        fputs("\"first_token\":null,", stdout);
-    printf("\"tolerance\":%g,\"first_tensor\":", tolerance);
-    if (first) {
-        printf("{\"name\":\"%s\",\"difference\":", first->name);
-        json_difference(difference(first));
-        fputs("}", stdout);
-    } else {
-        fputs("null", stdout);
+    cli_json_object(NULL);
+    cli_json_bool("same", !first && f->token < 0);
+    cli_json_int("n_token", f->n);
+    cli_json_list("tokenizers");
+    cli_json_bool(NULL, f->has_tokens[0]);
+    cli_json_bool(NULL, f->has_tokens[1]);
+    cli_json_end();
+    json_first_token(f);
+    cli_json_real("tolerance", tolerance, 6);
+    json_first_tensor(first);
+    cli_json_int("n_tensor", f->n_entry);
+    json_kinds(f);
+    if (f->logits.n_token > 0) {
+        cli_json_real("kl_mean", f->logits.kl_mean, 3);
+        cli_json_real("kl_p99", f->logits.kl_p99, 3);
+        cli_json_real("kl_max", f->logits.kl_max, 3);
+        cli_json_real("same_top", f->logits.same_top, 9);
     }
-    printf(",\"n_tensor\":%lld,\"kinds\":{", (long long)f->n_entry);
-    const char *comma = "";
-    for (const entry *e = f->entry; e < f->entry + f->n_entry; e++) {
-        const double worst = worst_of_kind(f, e);
-        if (worst < 0)
-            continue;
-        printf("%s\"%s\":", comma, kind_of(e->name));
-        json_difference(worst);
-        comma = ",";
-    }
-    fputs("}", stdout);
-    if (f->logits.n_token > 0)
-        printf(",\"kl_mean\":%.3g,\"kl_p99\":%.3g,\"kl_max\":%.3g,\"same_top\":%.9g",
-               f->logits.kl_mean, f->logits.kl_p99, f->logits.kl_max, f->logits.same_top);
-    puts("}");
+    cli_json_end();
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */

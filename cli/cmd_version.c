@@ -1,5 +1,6 @@
 /* weft version - what this build has and found. */
 #include "cli.h"
+#include "json.h"
 
 static bool version_json;
 
@@ -10,10 +11,17 @@ static const option version_options[] = {
 
 static int version_main(void)
 {
-    printf(version_json
-               ? "{\"version\":\"%s\",\"parts\":\"%s\",\"kernels\":\"%s\",\"threads\":%d}\n"
-               : "weft %s\nparts    %s\nkernels  %s\nthreads  %d\n",
-           weft_version(), weft_build_parts(), weft_kernels_name(), weft_cpu_count());
+    if (!version_json) {
+        printf("weft %s\nparts    %s\nkernels  %s\nthreads  %d\n", weft_version(),
+               weft_build_parts(), weft_kernels_name(), weft_cpu_count());
+        return 0;
+    }
+    cli_json_object(NULL);
+    cli_json_string("version", weft_version());
+    cli_json_string("parts", weft_build_parts());
+    cli_json_string("kernels", weft_kernels_name());
+    cli_json_int("threads", weft_cpu_count());
+    cli_json_end();
     return 0;
 }
 

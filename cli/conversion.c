@@ -1,7 +1,6 @@
 /* conversion.c - what `weft convert` and `weft quantize` have in common: all but their options. */
 #include "cli.h"
-
-#include <string.h>
+#include "json.h"
 
 static void print_info(const weft_convert_info *i, bool json)
 {
@@ -15,12 +14,17 @@ static void print_info(const weft_convert_info *i, bool json)
             printf("%lld tensors that no model needs were left out\n", (long long)i->n_left_out);
         return;
     }
-    printf("{\"path\":");
-    cli_json_text(i->path, strlen(i->path));
-    printf(",\"format\":\"%s\",\"architecture\":\"%s\",\"type\":\"%s\",\"n_tensor\":%lld,"
-           "\"n_file\":%lld,\"n_left_out\":%lld,\"bytes\":%llu,\"bytes_peak\":%zu}\n",
-           forms[i->format], i->architecture, i->type, (long long)i->n_tensor, (long long)i->n_file,
-           (long long)i->n_left_out, (unsigned long long)i->bytes, i->bytes_peak);
+    cli_json_object(NULL);
+    cli_json_string("path", i->path);
+    cli_json_string("format", forms[i->format]);
+    cli_json_string("architecture", i->architecture);
+    cli_json_string("type", i->type);
+    cli_json_int("n_tensor", i->n_tensor);
+    cli_json_int("n_file", i->n_file);
+    cli_json_int("n_left_out", i->n_left_out);
+    cli_json_int("bytes", i->bytes);
+    cli_json_int("bytes_peak", i->bytes_peak);
+    cli_json_end();
 }
 
 static bool show_progress(void *ud, uint64_t done, uint64_t total)

@@ -76,30 +76,6 @@ size_t cli_utf8(const char *text, size_t length)
     return n;
 }
 
-static void cli_json_put(FILE *to, const char *text, size_t length)
-{
-    putc('"', to);
-    for (size_t i = 0; i < length;) {
-        const size_t n = cli_utf8(text + i, length - i);
-        const unsigned char c = (unsigned char)text[i];
-        if (n == 0)
-            fputs("\\ufffd", to);
-        else if (c == '"' || c == '\\')
-            fprintf(to, "\\%c", c);
-        else if (c < 0x20 || c == 0x7F)
-            fprintf(to, "\\u%04x", c);
-        else
-            fwrite(text + i, 1, n, to);
-        i += n ? n : 1;
-    }
-    putc('"', to);
-}
-
-void cli_json_text(const char *text, size_t length)
-{
-    cli_json_put(stdout, text, length);
-}
-
 void cli_print_bytes(const char *s, size_t n)
 {
     putchar('"');

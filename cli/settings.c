@@ -13,6 +13,7 @@
  * that before the lines that stand above all sections. The file is $WEFT_CONFIG, or
  * weft/config in $XDG_CONFIG_HOME or ~/.config. */
 #include "cli.h"
+#include "json.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -276,7 +277,7 @@ typedef struct row {
     const char *name, *value, *from;
 } row;
 
-static void print_row(const row *r, int64_t n)
+static void print_row(const row *r)
 {
     if (!json) {
         char left[64];
@@ -284,18 +285,15 @@ static void print_row(const row *r, int64_t n)
         printf("%-24s %-24s %s\n", left, r->value, r->from);
         return;
     }
-    printf("%s{\"command\":", n ? "," : "");
+    cli_json_object(NULL);
     if (*r->section)
-        cli_json_text(r->section, strlen(r->section));
+        cli_json_string("command", r->section);
     else
-        fputs("null", stdout);
-    fputs(",\"name\":", stdout);
-    cli_json_text(r->name, strlen(r->name));
-    fputs(",\"value\":", stdout);
-    cli_json_text(r->value, strlen(r->value));
-    fputs(",\"from\":", stdout);
-    cli_json_text(r->from, strlen(r->from));
-    putchar('}');
+        cli_json_null("command");
+    cli_json_string("name", r->name);
+    cli_json_string("value", r->value);
+    cli_json_string("from", r->from);
+    cli_json_end();
 }
 
 /* Has a command before this one the same setting? */
@@ -324,7 +322,8 @@ static void print_settings(const command *only)
             const row r = { own ? c->name : "", o->name,
                             text ? text : default_of(o, value, sizeof value),
                             text ? from : "default" };
-            print_row(&r, n++);
+            print_row(&r);
+            n++;
         }
     }
     if (n == 0 && !json)
@@ -340,15 +339,19 @@ static int config_main(void)
     if (code)
         return code;
     if (json) {
-        fputs("{\"file\":", stdout);
-        cli_json_text(config.path, strlen(config.path));
-        printf(",\"exists\":%s,\"settings\":[", config.text ? "true" : "false");
+        cli_json_object(NULL);
+        cli_json_string("file", config.path);
+        cli_json_bool("exists", config.text);
+        cli_json_list("settings");
     } else {
         printf("%-24s %s%s\n", "file", *config.path ? config.path : "none",
                config.text || !*config.path ? "" : " (not there)");
     }
     print_settings(only);
-    fputs(json ? "]}\n" : "", stdout);
+    if (json) {
+        cli_json_end();
+        cli_json_end();
+    }
     return 0;
 }
 

@@ -2,7 +2,7 @@
 try $WEFT train-tokenizer "$GOLDEN/train-tokenizer/corpus.txt" --vocab-size 400 --threads 2
 try $WEFT tokenize tokenizer.json "the baker's"
 try $WEFT train-tokenizer "$GOLDEN/train-tokenizer/corpus.txt" --model wordpiece --lines -v 300 -o words.json --json |
-    sed 's/"bytes_peak": [0-9]*/"bytes_peak": N/'
+    sed 's/"bytes_peak":[0-9]*/"bytes_peak":N/'
 try $WEFT tokenize words.json "the baker's"
 try $WEFT train-tokenizer "$GOLDEN/train-tokenizer/corpus.txt" --ties bytes --special '<a>,<b>' -v 300 -o bytes.json
 try $WEFT tokenize bytes.json --parse-special "<b>the"
