@@ -5,6 +5,7 @@
     versus.py torch --peer PATH/python [--type f32|bf16] [--threads 2] [--rounds 3]
     versus.py onnx --peer PATH/python --directory BERT --model BERT.gguf --texts STSB.csv --work DIR
                    [--type f32|int8] [--threads 2] [--rounds 3]
+    versus.py build --peer OTHER/build --model FILE.gguf [--encoder BERT] [--threads 2] [--rounds 7]
 
 A machine that others share is never as fast twice, so only ratios of neighbours in one run are
 worth keeping: the peer runs between two runs of weft and is compared with their mean. A round in
@@ -14,7 +15,8 @@ unless all do. Reported are the median of the ratios and their range.
 llama compares build/bench/generate with llama.cpp's llama-bench on one model file (prompt and
 generation, each from an empty context); torch compares build/bench/train_step with
 tools/torch_step.py; onnx compares build/bench/embed on 1,000 sentences with ONNX Runtime, to which
-tools/onnx_embed.py gives the same ids. The peer's version and flags are printed. Nothing else should run meanwhile:
+tools/onnx_embed.py gives the same ids; build compares the benches generate, open, train_step and (with an encoder) embed of
+this build with those of another: what has a change made slower? (Tokenizing has its own: build/bench/tokenize.) The peer's version and flags are printed. Nothing else should run meanwhile:
 a peer on OpenMP spins while it waits, and falls behind when it has to share. Exit codes: 0 done,
 1 a program failed, 2 usage.
 """
@@ -158,6 +160,44 @@ class Onnx:
         return self.speeds(x)
 
 
+class Build:
+    """One bench of two builds: short, so that neighbours in time are alike."""
+
+    unit = "/s"
+
+    def __init__(self, a, bench):
+        common = ["--json", "--threads", a.threads]
+        self.args = {
+            "generate": [a.model, *common, "--repeat", 2, "--prompt", a.prompt, "--generate", a.generate],
+            "open": [a.model, *common],
+            "train_step": [*common, "--shape", "135m", "--repeat", 1, "--sequences", 2],
+            "embed": [a.encoder, *common, "--repeat", 3],
+        }[bench]
+        self.shares, self.limits = {}, []
+        self.weft_command = [Path(a.weft or ROOT / "build") / "bench" / bench, *self.args]
+        self.peer_command = [Path(a.peer) / "bench" / bench, *self.args]
+        self.about = build_flags(self.peer_command[0])
+
+    def speeds(self, command):
+        found = {}
+        for x in lines(output(command)):
+            if "first_token_seconds" in x:
+                found[x["work"]] = 1 / x["first_token_seconds"]
+            elif "texts_per_second" in x or ("tokens_per_second" in x and "work" in x):
+                found[x.get("work", "embed")] = x.get("texts_per_second") or x["tokens_per_second"]
+        return found
+
+    def weft(self):
+        found = self.speeds(self.weft_command)
+        self.limits.append((1, 1))
+        for work in found:
+            self.shares.setdefault(work, []).append(("share", 1))
+        return found
+
+    def peer(self):
+        return self.speeds(self.peer_command)
+
+
 # ---- rounds and report --------------------------------------------------------------------------
 
 
@@ -194,6 +234,22 @@ def report(pair, weft, peer, as_json):
         )
 
 
+def rounds(pair, a):
+    weft, peer = [pair.weft()], []
+    for i in range(a.rounds):
+        peer.append(pair.peer())
+        weft.append(pair.weft())
+        if i == 0:
+            print(f"peer: {pair.about}", file=sys.stderr)
+            print(f"weft: {' '.join(map(str, pair.weft_command))}", file=sys.stderr)
+            print(f"peer: {' '.join(map(str, pair.peer_command))}", file=sys.stderr)
+        said = "; ".join(
+            f"{w} {weft[i][w]:.4g}, {weft[i + 1][w]:.4g} / {peer[i][w]:.4g}" for w in peer[i]
+        )
+        print(f"round {i + 1}: weft before, after / peer: {said}", file=sys.stderr)
+    report(pair, weft, peer, a.json)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     kinds = p.add_subparsers(dest="kind", required=True)
@@ -215,29 +271,25 @@ def main():
     onnx.add_argument("--texts", required=True, help="STS-B's CSV")
     onnx.add_argument("--work", required=True, help="a directory for what the peer makes of them")
     onnx.add_argument("--type", choices=["f32", "int8"], default="f32", help="of the peer")
-    for kind in llama, torch, onnx:
-        kind.add_argument("--weft", help="path of weft's bench, if not under build/")
+    build = kinds.add_parser("build", help="another build of weft")
+    build.add_argument("--peer", required=True, help="its directory")
+    build.add_argument("--model", required=True, help="a GGUF file, of tools/random_model perhaps")
+    build.add_argument("--encoder", help="a BERT")
+    build.add_argument("--prompt", type=int, default=256)
+    build.add_argument("--generate", type=int, default=64)
+    for kind in llama, torch, onnx, build:
+        kind.add_argument("--weft", help="path of weft's bench (of its build directory, for build), if not under build/")
         kind.add_argument("--threads", type=int, default=2)
         kind.add_argument("--rounds", type=int, default=3)
         kind.add_argument("--json", action="store_true")
     a = p.parse_args()
     if a.rounds < 1:
         p.error("--rounds: at least 1")
-    pair = {"llama": Llama, "torch": Torch, "onnx": Onnx}[a.kind](a)
-
-    weft, peer = [pair.weft()], []
-    for i in range(a.rounds):
-        peer.append(pair.peer())
-        weft.append(pair.weft())
-        if i == 0:
-            print(f"peer: {pair.about}", file=sys.stderr)
-            print(f"weft: {' '.join(map(str, pair.weft_command))}", file=sys.stderr)
-            print(f"peer: {' '.join(map(str, pair.peer_command))}", file=sys.stderr)
-        said = "; ".join(
-            f"{w} {weft[i][w]:.4g}, {weft[i + 1][w]:.4g} / {peer[i][w]:.4g}" for w in peer[i]
-        )
-        print(f"round {i + 1}: weft before, after / peer: {said}", file=sys.stderr)
-    report(pair, weft, peer, a.json)
+    if a.kind != "build":
+        rounds({"llama": Llama, "torch": Torch, "onnx": Onnx}[a.kind](a), a)
+        return
+    for bench in ["generate", "open", "train_step"] + (["embed"] if a.encoder else []):
+        rounds(Build(a, bench), a)
 
 
 if __name__ == "__main__":

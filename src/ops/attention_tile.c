@@ -137,19 +137,6 @@ void tile_pack(const run *r, const query_tile *c, const real *t, int64_t stride,
     side_give(rows_of);
 }
 
-/* A head that begins inside a stored block is produced by the format itself. */
-row_set tile_keys(const run *r, const view *v, int64_t pos, int64_t at, int64_t width)
-{
-    row_set s = dtype_rows(v->type, r->kern, view_row(v, pos), v->type->block);
-    s.row_bytes = v->row_bytes;
-    s.k0 = at;
-    if (at % v->type->block != 0 || width % v->type->block != 0) {
-        s.tile = v->type->tile;
-        s.kind = TILE_OTHER;
-    }
-    return s;
-}
-
 void tile_buckets(const run *r, const node *n, const query_tile *c, int64_t k0, int64_t k1,
                   int64_t at[QUERY_TILE + PAGE_ROWS])
 {

@@ -76,8 +76,19 @@ query_tile tile_make(const run *r, const node *n, int64_t first, int64_t group, 
 void tile_pack(const run *r, const query_tile *c, const real *t, int64_t stride, int64_t width,
                real *packed);
 
-/* Positions from pos on, columns from `at`, as the right side of a product. */
-row_set tile_keys(const run *r, const view *v, int64_t pos, int64_t at, int64_t width);
+/* Positions from pos on, columns from `at`, as the right side of a product. A head that begins inside
+ * a stored block is produced by the format itself. */
+static inline row_set tile_keys(const run *r, const view *v, int64_t pos, int64_t at, int64_t width)
+{
+    row_set s = dtype_rows(v->type, r->kern, view_row(v, pos), v->type->block);
+    s.row_bytes = v->row_bytes;
+    s.k0 = at;
+    if (at % v->type->block != 0 || width % v->type->block != 0) {
+        s.tile = v->type->tile;
+        s.kind = TILE_OTHER;
+    }
+    return s;
+}
 
 /* Buckets of the bias table for all distances between the pairs and the keys [k0, k1) of a page, from
  * the last pair to the first key on: a logarithm each, and far fewer than there are scores. */
