@@ -111,11 +111,11 @@ static struct {
     uint64_t done, total;
     double start;
     bool running, over, drawn;
-} progress = { .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER };
+} bar_now = { .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER };
 
 static const char *amount(uint64_t n, char *text, size_t size)
 {
-    if (!progress.unit)
+    if (!bar_now.unit)
         return cli_bytes((size_t)n, text, size);
     snprintf(text, size, "%llu", (unsigned long long)n);
     return text;
@@ -126,23 +126,23 @@ static void draw(void)
     static const char bar[] = "##############################";
     const int width = sizeof bar - 1;
     char a[32], z[32];
-    if (progress.total == 0) {
-        fprintf(stderr, "\r%s ... %.0f s\x1b[K", progress.label, cli_now() - progress.start);
+    if (bar_now.total == 0) {
+        fprintf(stderr, "\r%s ... %.0f s\x1b[K", bar_now.label, cli_now() - bar_now.start);
     } else {
-        const double share = (double)progress.done / (double)progress.total;
-        fprintf(stderr, "\r%s [%-*.*s] %3.0f %%  %s of %s%s%s\x1b[K", progress.label, width,
-                (int)(share * width), bar, share * 100, amount(progress.done, a, sizeof a),
-                amount(progress.total, z, sizeof z), progress.unit ? " " : "",
-                progress.unit ? progress.unit : "");
+        const double share = (double)bar_now.done / (double)bar_now.total;
+        fprintf(stderr, "\r%s [%-*.*s] %3.0f %%  %s of %s%s%s\x1b[K", bar_now.label, width,
+                (int)(share * width), bar, share * 100, amount(bar_now.done, a, sizeof a),
+                amount(bar_now.total, z, sizeof z), bar_now.unit ? " " : "",
+                bar_now.unit ? bar_now.unit : "");
     }
-    progress.drawn = true;
+    bar_now.drawn = true;
 }
 
 static void erase(void)
 {
-    if (progress.drawn)
+    if (bar_now.drawn)
         fputs("\r\x1b[K", stderr);
-    progress.drawn = false;
+    bar_now.drawn = false;
 }
 
 /* Sleeps on a clock that can be waited for, until it is over at the latest. */
@@ -153,7 +153,7 @@ static void sleep_for(double seconds)
     const long ns = t.tv_nsec + (long)((seconds - (double)(long)seconds) * 1e9);
     t.tv_sec += (time_t)seconds + ns / 1000000000;
     t.tv_nsec = ns % 1000000000;
-    while (!progress.over && pthread_cond_timedwait(&progress.ended, &progress.lock, &t) == 0)
+    while (!bar_now.over && pthread_cond_timedwait(&bar_now.ended, &bar_now.lock, &t) == 0)
         continue;
 }
 
@@ -161,51 +161,51 @@ static void sleep_for(double seconds)
 static void *show_progress(void *unused)
 {
     (void)unused;
-    pthread_mutex_lock(&progress.lock);
-    for (sleep_for(PATIENCE); !progress.over; sleep_for(TICK))
+    pthread_mutex_lock(&bar_now.lock);
+    for (sleep_for(PATIENCE); !bar_now.over; sleep_for(TICK))
         draw();
     erase();
-    pthread_mutex_unlock(&progress.lock);
+    pthread_mutex_unlock(&bar_now.lock);
     return NULL;
 }
 
 void cli_progress_begin(const char *label, const char *unit)
 {
-    if (!isatty(STDERR_FILENO) || progress.running)
+    if (!isatty(STDERR_FILENO) || bar_now.running)
         return;
-    progress.label = label;
-    progress.unit = unit;
-    progress.done = progress.total = 0;
-    progress.start = cli_now();
-    progress.over = progress.drawn = false;
-    progress.running = pthread_create(&progress.thread, NULL, show_progress, NULL) == 0;
+    bar_now.label = label;
+    bar_now.unit = unit;
+    bar_now.done = bar_now.total = 0;
+    bar_now.start = cli_now();
+    bar_now.over = bar_now.drawn = false;
+    bar_now.running = pthread_create(&bar_now.thread, NULL, show_progress, NULL) == 0;
 }
 
 void cli_progress_set(uint64_t done, uint64_t total)
 {
-    pthread_mutex_lock(&progress.lock);
-    progress.done = done;
-    progress.total = total;
-    pthread_mutex_unlock(&progress.lock);
+    pthread_mutex_lock(&bar_now.lock);
+    bar_now.done = done;
+    bar_now.total = total;
+    pthread_mutex_unlock(&bar_now.lock);
 }
 
 void cli_progress_clear(void)
 {
-    pthread_mutex_lock(&progress.lock);
+    pthread_mutex_lock(&bar_now.lock);
     erase();
-    pthread_mutex_unlock(&progress.lock);
+    pthread_mutex_unlock(&bar_now.lock);
 }
 
 void cli_progress_end(void)
 {
-    if (!progress.running)
+    if (!bar_now.running)
         return;
-    pthread_mutex_lock(&progress.lock);
-    progress.over = true;
-    pthread_cond_signal(&progress.ended);
-    pthread_mutex_unlock(&progress.lock);
-    pthread_join(progress.thread, NULL);
-    progress.running = false;
+    pthread_mutex_lock(&bar_now.lock);
+    bar_now.over = true;
+    pthread_cond_signal(&bar_now.ended);
+    pthread_mutex_unlock(&bar_now.lock);
+    pthread_join(bar_now.thread, NULL);
+    bar_now.running = false;
 }
 
 bool cli_write_to(const char *path)

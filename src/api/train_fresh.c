@@ -152,7 +152,7 @@ static weft_status room_of(batch *b, dataset *d, const weft_train_options *o, co
                            pictures *seen, host *h, weft_error *err)
 {
     const bool sees = m->image.channels > 0;
-    *d = (dataset){ .n_ctx = sees ? m->n_ctx : rows_of(o, m->n_ctx),
+    *d = (dataset){ .n_ctx = sees ? m->n_ctx : rows_of_sample(o, m->n_ctx),
                     .d_feature = m->d_feature,
                     .pictures = sees ? seen : NULL,
                     .make = m->n_layer_src > 0 ? &rows_paired : &rows_next,

@@ -139,7 +139,7 @@ learner_options learner_of(const weft_train_options *o, int n_thread)
                               .n_frozen = o->n_frozen };
 }
 
-int64_t rows_of(const weft_train_options *o, int64_t n_ctx)
+int64_t rows_of_sample(const weft_train_options *o, int64_t n_ctx)
 {
     return o->n_ctx ? o->n_ctx : n_ctx < 1024 ? n_ctx : 1024;
 }
@@ -220,7 +220,7 @@ weft_status data_of(const weft_train_options *o, const tokenizer *t, const learn
                                       .load = o->load,
                                       .progress = o->reading,
                                       .progress_ud = o->reading_ud },
-                          .n_ctx = rows_of(o, of->n_ctx),
+                          .n_ctx = rows_of_sample(o, of->n_ctx),
                           .pairing = pairing_of(o, t, of),
                           .validation = o->validation,
                           .mask_id = of->task == WEFT_TASK_FILL ? mask_of(t) : 0 };

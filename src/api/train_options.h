@@ -22,7 +22,7 @@ learned learned_of(const model *m);
 
 /* How a run learns; and rows of its samples, where the model has n_ctx positions. */
 learner_options learner_of(const weft_train_options *o, int n_thread);
-int64_t rows_of(const weft_train_options *o, int64_t n_ctx);
+int64_t rows_of_sample(const weft_train_options *o, int64_t n_ctx);
 
 /* How such a model reads the data. Tasks that texts alone do not teach are refused. */
 weft_status data_of(const weft_train_options *o, const tokenizer *t, const learned *of,

@@ -15,7 +15,7 @@ static uint64_t rotate(uint64_t x, int n)
 }
 
 /* Little-endian, as every machine here is. */
-static uint64_t word(const uint8_t *at)
+static uint64_t read_u64(const uint8_t *at)
 {
     uint64_t x;
     memcpy(&x, at, sizeof x);
@@ -30,7 +30,7 @@ static uint64_t round_of(uint64_t lane, uint64_t input)
 static void stripe(uint64_t *lane, const uint8_t *at)
 {
     for (int i = 0; i < 4; i++)
-        lane[i] = round_of(lane[i], word(at + 8 * i));
+        lane[i] = round_of(lane[i], read_u64(at + 8 * i));
 }
 
 void xxh64_begin(xxh64 *x)
@@ -72,7 +72,7 @@ uint64_t xxh64_end(const xxh64 *x)
     uint64_t h = (x->n >= sizeof x->rest ? merged(x->lane) : PRIME5) + x->n;
     const uint8_t *at = x->rest, *end = at + x->n % sizeof x->rest;
     for (; end - at >= 8; at += 8)
-        h = rotate(h ^ round_of(0, word(at)), 27) * PRIME1 + PRIME4;
+        h = rotate(h ^ round_of(0, read_u64(at)), 27) * PRIME1 + PRIME4;
     if (end - at >= 4) {
         uint32_t half;
         memcpy(&half, at, sizeof half);

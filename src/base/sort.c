@@ -12,36 +12,36 @@ static void swap(void **a, void **b)
 }
 
 /* Heap order: a parent is not before its children. */
-static void sift(void **p, int64_t at, int64_t n, order_fn *order)
+static void sift(void **p, int64_t at, int64_t n, order_fn *compare)
 {
     for (int64_t child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && order(p[child], p[child + 1]) < 0)
+        if (child + 1 < n && compare(p[child], p[child + 1]) < 0)
             child++;
-        if (order(p[at], p[child]) >= 0)
+        if (compare(p[at], p[child]) >= 0)
             return;
         swap(&p[at], &p[child]);
     }
 }
 
-void sort_pointers(void **p, int64_t n, order_fn *order)
+void sort_pointers(void **p, int64_t n, order_fn *compare)
 {
     for (int64_t at = n / 2 - 1; at >= 0; at--)
-        sift(p, at, n, order);
+        sift(p, at, n, compare);
     for (int64_t end = n - 1; end > 0; end--) {
         swap(&p[0], &p[end]);
-        sift(p, 0, end, order);
+        sift(p, 0, end, compare);
     }
 }
 
-void *find_pointer(void *const *p, int64_t n, const void *key, order_fn *order)
+void *find_pointer(void *const *p, int64_t n, const void *key, order_fn *compare)
 {
     int64_t lo = 0, hi = n;
     while (lo < hi) {
         const int64_t mid = lo + (hi - lo) / 2;
-        if (order(key, p[mid]) > 0)
+        if (compare(key, p[mid]) > 0)
             lo = mid + 1;
         else
             hi = mid;
     }
-    return lo < n && order(key, p[lo]) == 0 ? p[lo] : NULL;
+    return lo < n && compare(key, p[lo]) == 0 ? p[lo] : NULL;
 }

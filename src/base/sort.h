@@ -7,9 +7,9 @@
 
 typedef int order_fn(const void *a, const void *b);
 
-void sort_pointers(void **p, int64_t n, order_fn *order);
+void sort_pointers(void **p, int64_t n, order_fn *compare);
 
 /* The first of a sorted array that equals key, or NULL. */
-void *find_pointer(void *const *p, int64_t n, const void *key, order_fn *order);
+void *find_pointer(void *const *p, int64_t n, const void *key, order_fn *compare);
 
 #endif

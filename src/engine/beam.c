@@ -197,7 +197,7 @@ static weft_status run_search(search *s, const int32_t *ids, int64_t n, weft_err
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static weft_status take_memory(search *s, weft_error *err)
+static weft_status alloc_beams(search *s, weft_error *err)
 {
     const size_t n = (size_t)s->opt->n_beam, V = (size_t)s->engine->model->n_vocab;
     const size_t n_new = (size_t)s->opt->n_new;
@@ -271,7 +271,7 @@ weft_beams *beam_search(engine *e, const int32_t *ids, int64_t n, const weft_bea
     search s = { .engine = e, .mem = &e->model->host->mem, .opt = o, .n_prompt = n };
     s.n_wide = (o->n_end > 1 ? 1 + o->n_end : 2) * o->n_beam;
     weft_beams *result = NULL;
-    if (take_memory(&s, err) == WEFT_OK && run_search(&s, ids, n, err) == WEFT_OK)
+    if (alloc_beams(&s, err) == WEFT_OK && run_search(&s, ids, n, err) == WEFT_OK)
         result = copy_out(&s, owner, err);
     give_memory(&s);
     return result;

@@ -169,7 +169,7 @@ static void describe(sampler *s)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static weft_status take_memory(sampler *s, weft_error *err)
+static weft_status alloc_sampler(sampler *s, weft_error *err)
 {
     const weft_sampler_options *o = &s->opt;
     const size_t V = (size_t)s->n_vocab;
@@ -204,7 +204,7 @@ sampler *sampler_new(mem *m, int64_t n_vocab, const weft_sampler_options *o, wef
         return NULL;
     *s = (sampler){ .opt = *o, .mem = m, .n_vocab = n_vocab };
     fill_defaults(&s->opt);
-    if (read_chain(s, err) != WEFT_OK || take_memory(s, err) != WEFT_OK) {
+    if (read_chain(s, err) != WEFT_OK || alloc_sampler(s, err) != WEFT_OK) {
         sampler_free(s);
         return NULL;
     }

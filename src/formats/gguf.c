@@ -49,7 +49,7 @@ typedef struct cursor {
     weft_error *err;
 } cursor;
 
-static weft_status ends(const cursor *p, const char *what)
+static weft_status cut_short(const cursor *p, const char *what)
 {
     return weft_fail(p->err, WEFT_EFORMAT, "%s: the file ends inside %s (byte %llu of %llu)",
                      p->c->path, what, (unsigned long long)p->at, (unsigned long long)p->size);
@@ -81,12 +81,12 @@ static weft_status take_text(cursor *p, const char *what, uint64_t limit, const 
                              uint64_t *length)
 {
     if (!take_u64(p, length))
-        return ends(p, what);
+        return cut_short(p, what);
     if (*length > limit)
         return weft_fail(p->err, WEFT_EFORMAT, "%s: %s of %llu bytes, at most %llu are read",
                          p->c->path, what, (unsigned long long)*length, (unsigned long long)limit);
     *text = take(p, *length);
-    return *text ? WEFT_OK : ends(p, what);
+    return *text ? WEFT_OK : cut_short(p, what);
 }
 
 /* A key or a tensor's name: not empty, no NUL inside, copied with a terminator. */
@@ -184,7 +184,7 @@ const char *gguf_string(const uint8_t **at, uint64_t *length)
 static weft_status take_array(cursor *p, meta *m)
 {
     if (!take_u32(p, &m->element) || !take_u64(p, &m->length))
-        return ends(p, m->key);
+        return cut_short(p, m->key);
     if (m->element >= N_KIND || m->element == ARRAY)
         return weft_fail(
             p->err, WEFT_EFORMAT,
@@ -195,7 +195,7 @@ static weft_status take_array(cursor *p, meta *m)
     if (m->element != STRING) {
         uint64_t bytes;
         if (!checked_mul(m->length, width_of[m->element], &bytes) || !take(p, bytes))
-            return ends(p, m->key);
+            return cut_short(p, m->key);
         return WEFT_OK;
     }
     for (uint64_t i = 0; i < m->length; i++) {
@@ -213,7 +213,7 @@ static weft_status take_value(cursor *p, meta *m)
 {
     uint32_t kind;
     if (!take_u32(p, &kind))
-        return ends(p, m->key);
+        return cut_short(p, m->key);
     if (kind >= N_KIND)
         return weft_fail(p->err, WEFT_EFORMAT, "%s: %.64s has type %u, expected 0 to %d",
                          p->c->path, m->key, kind, N_KIND - 1);
@@ -229,7 +229,7 @@ static weft_status take_value(cursor *p, meta *m)
     }
     const uint8_t *b = take(p, width_of[kind]);
     if (!b)
-        return ends(p, m->key);
+        return cut_short(p, m->key);
     decode_number(m, kind, b);
     return WEFT_OK;
 }
@@ -277,7 +277,7 @@ static weft_status take_tensor(cursor *p, stored *t, uint64_t *offset)
     if (status != WEFT_OK)
         return status;
     if (!take_u32(p, &n_dim))
-        return ends(p, t->name);
+        return cut_short(p, t->name);
     if (n_dim < 1 || n_dim > MAX_DIM)
         return weft_fail(p->err, WEFT_EFORMAT, "%s: tensor %s has %u dimensions, expected 1 to %d",
                          p->c->path, t->name, n_dim, MAX_DIM);
@@ -285,7 +285,7 @@ static weft_status take_tensor(cursor *p, stored *t, uint64_t *offset)
     for (int d = t->n_dim - 1; d >= 0; d--) {
         uint64_t size;
         if (!take_u64(p, &size))
-            return ends(p, t->name);
+            return cut_short(p, t->name);
         if (size < 1 || size > INT64_MAX)
             return weft_fail(p->err, WEFT_EFORMAT,
                              "%s: tensor %s has a dimension of %llu, expected 1 to %lld",
@@ -293,7 +293,7 @@ static weft_status take_tensor(cursor *p, stored *t, uint64_t *offset)
         t->shape[d] = (int64_t)size;
     }
     if (!take_u32(p, &number) || !take_u64(p, offset))
-        return ends(p, t->name);
+        return cut_short(p, t->name);
     t->type = dtype_by_gguf(number);
     if (!t->type)
         return weft_fail(p->err, WEFT_EUNSUPPORTED,
@@ -385,19 +385,19 @@ weft_status gguf_parse(container *c, const uint8_t *data, uint64_t size, weft_er
     uint32_t version;
     uint64_t n_tensor, n_entry;
     if (!take_u32(&p, &version))
-        return ends(&p, "its header");
+        return cut_short(&p, "its header");
     if (version != 2 && version != 3)
         return weft_fail(err, WEFT_EUNSUPPORTED,
                          "%s: GGUF version %u; little-endian 2 and 3 are read", c->path, version);
     if (!take_u64(&p, &n_tensor) || !take_u64(&p, &n_entry))
-        return ends(&p, "its header");
+        return cut_short(&p, "its header");
     if (n_tensor > MAX_TENSOR || n_entry > MAX_ENTRY)
         return weft_fail(err, WEFT_EFORMAT,
                          "%s: %llu tensors and %llu keys, at most %d and %u are read", c->path,
                          (unsigned long long)n_tensor, (unsigned long long)n_entry, MAX_TENSOR,
                          MAX_ENTRY);
     if (n_entry > (size - p.at) / LEAST_ENTRY || n_tensor > (size - p.at) / LEAST_TENSOR)
-        return ends(&p, "the keys and tensors it announces");
+        return cut_short(&p, "the keys and tensors it announces");
     c->n_entry = 0;
     c->entry = objects(&p, n_entry, sizeof(meta));
     if (!c->entry)

@@ -13,8 +13,8 @@ static uint64_t big_endian(const uint8_t *at)
     return (uint64_t)at[0] << 24 | (uint64_t)at[1] << 16 | (uint64_t)at[2] << 8 | at[3];
 }
 
-static weft_status head(idx *to, const uint8_t *data, uint64_t size, const char *path,
-                        weft_error *err)
+static weft_status read_head(idx *to, const uint8_t *data, uint64_t size, const char *path,
+                             weft_error *err)
 {
     if (size >= 2 && data[0] == 0x1F && data[1] == 0x8B)
         return weft_fail(err, WEFT_EUNSUPPORTED, "%s: packed with gzip; gunzip it first", path);
@@ -34,7 +34,7 @@ weft_status idx_parse(idx *to, const uint8_t *data, uint64_t size, const char *p
                       weft_error *err)
 {
     *to = (idx){ 0 };
-    const weft_status status = head(to, data, size, path, err);
+    const weft_status status = read_head(to, data, size, path, err);
     if (status != WEFT_OK)
         return status;
     const uint64_t begin = HEAD + 4 * (uint64_t)to->n_dim; /* bounded: 4 dimensions */

@@ -132,7 +132,7 @@ static const sequence *source_seq(const run *r, const sequence *q)
     return &r->at.src->seq[q->source];
 }
 
-static source_view source(const run *r, const node *n, const sequence *q)
+static source_view gru_source(const run *r, const node *n, const sequence *q)
 {
     const sequence *s = source_seq(r, q);
     const int layer = (int)n->i[0];
@@ -190,7 +190,7 @@ static void recall(const run *r, const node *n, const place *p)
     } else if (p->row > p->seq->first) {
         memcpy(h, row(n->out, p->row - 1), (size_t)D * sizeof *h);
     } else if (keys_of(n)) {
-        const source_view s = source(r, n, p->seq);
+        const source_view s = gru_source(r, n, p->seq);
         if (s.n > 0)
             copy_state(&s.v, s.n - 1, h, D);
     }
@@ -198,7 +198,7 @@ static void recall(const run *r, const node *n, const place *p)
 
 static void attend(const run *r, const node *n, const place *p)
 {
-    const source_view s = source(r, n, p->seq);
+    const source_view s = gru_source(r, n, p->seq);
     real *ask = number(n, KEPT, p->at, AT_ASK);
     ask[keys_of(n)] = additive_pool(r, ask, values(n->in[SCORE]), &s,
                                     number(n, KEPT, p->at, AT_SEEN));
@@ -403,7 +403,7 @@ const op gru_attend_op = { "gru_attend", "h' = (1 - z) n + z h,  r, z, n of x + 
 
 static void scores_of(const run *r, const node *n, const place *p)
 {
-    const source_view s = source(r, n, p->seq);
+    const source_view s = gru_source(r, n, p->seq);
     for (int64_t j = 0; j < cols(n->out); j++)
         row(n->out, p->row)[j] = j < s.n ? additive_score(r, number(n, KEPT, p->at, AT_ASK),
                                                           values(n->in[SCORE]), &s, j)

@@ -23,9 +23,9 @@ typedef struct merger_word {
 } merger_word;
 
 /* A word of an entry's list. */
-typedef struct node {
+typedef struct occurrence_node {
     uint32_t word, next;
-} node;
+} occurrence_node;
 
 typedef struct entry {
     int64_t count;
@@ -47,7 +47,7 @@ typedef struct work {
     bool failed;
 
     scratch node_room, heap_room, touched_room;
-    node *nodes;
+    occurrence_node *nodes;
     uint32_t n_node, free_node;
     entry *heap;
     size_t n_heap;
@@ -219,8 +219,8 @@ static uint32_t node_new(work *k, uint32_t w, uint32_t next)
     if (i != NONE) {
         k->free_node = k->nodes[i].next;
     } else {
-        node *nodes = scratch_grow(&k->node_room, ((size_t)k->n_node + 1) * sizeof *nodes,
-                                   k->l->mem, k->err);
+        occurrence_node *nodes = scratch_grow(
+            &k->node_room, ((size_t)k->n_node + 1) * sizeof *nodes, k->l->mem, k->err);
         if (!nodes || k->n_node == NONE - 1) {
             if (nodes)
                 weft_fail(k->err, WEFT_EUNSUPPORTED, "too many pairs in too many words");
@@ -230,7 +230,7 @@ static uint32_t node_new(work *k, uint32_t w, uint32_t next)
         k->nodes = nodes;
         i = k->n_node++;
     }
-    k->nodes[i] = (node){ w, next };
+    k->nodes[i] = (occurrence_node){ w, next };
     return i;
 }
 

@@ -67,7 +67,7 @@ static void *more(mem *m, void *block, size_t used, size_t *room, size_t n, size
     return bigger;
 }
 
-static weft_status hold(stream *s, units *u, unit x)
+static weft_status keep_unit(stream *s, units *u, unit x)
 {
     if (u->n == u->room) {
         unit *at = more(s->to->mem, u->at, u->n, &u->room, u->n + 1, sizeof x, s->err);
@@ -175,7 +175,7 @@ static weft_status compose(stream *s, unit x)
         return status;
     }
     s->last = x.order;
-    return hold(s, &s->held, x);
+    return keep_unit(s, &s->held, x);
 }
 
 /* ---- ordering -------------------------------------------------------------------------------- */
@@ -223,7 +223,7 @@ static weft_status wait_for(stream *s, uint32_t c, bool inert, bool first)
         inert ? 0 : (uint8_t)utf8proc_get_property((utf8proc_int32_t)c)->combining_class;
     weft_status status = order == 0 ? release_waiting(s) : WEFT_OK;
     if (status == WEFT_OK)
-        status = hold(s, &s->waiting, (unit){ c, first ? 0 : 1, order });
+        status = keep_unit(s, &s->waiting, (unit){ c, first ? 0 : 1, order });
     return status;
 }
 
