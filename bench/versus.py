@@ -13,7 +13,8 @@ which the limits that weft measured before and after it differ by more than 15 %
 unless all do. Reported are the median of the ratios and their range.
 
 llama compares build/bench/generate with llama.cpp's llama-bench on one model file (prompt and
-generation, each from an empty context); torch compares build/bench/train_step with
+generation, each from an empty context) and says whether the peer has
+AMX products in its code; torch compares build/bench/train_step with
 tools/torch_step.py; onnx compares build/bench/embed on 1,000 sentences with ONNX Runtime, to which
 tools/onnx_embed.py gives the same ids; build compares the benches generate, open, train_step and (with an encoder) embed of
 this build with those of another: what has a change made slower? (Tokenizing has its own: build/bench/tokenize.) The peer's version and flags are printed. Nothing else should run meanwhile:
@@ -71,6 +72,31 @@ def build_flags(binary):
     return "unknown: no CMakeCache.txt above the program"
 
 
+def tile_instructions(binary):
+    """How many AMX products are in a program and the libraries beside it; None where objdump cannot tell."""
+    found = 0
+    try:
+        linked = subprocess.run(["ldd", str(binary)], capture_output=True, text=True).stdout.split()
+        own = [w for w in linked if w.startswith("/") and ("ggml" in w or "llama" in w)]
+        for file in [str(binary), *own]:
+            code = subprocess.run(["objdump", "-d", "--no-show-raw-insn", file], capture_output=True, text=True, check=True)
+            found += sum(code.stdout.count(f"\t{name} ") for name in ("tdpbssd", "tdpbusd", "tdpbsud", "tdpbuud", "tdpbf16ps"))
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return found
+
+
+def say_tiles(binary):
+    """A peer that was built without the processor's matrix instructions is a weak one."""
+    n = tile_instructions(binary)
+    has = "amx_tile" in Path("/proc/cpuinfo").read_text()
+    said = "unknown (objdump is missing)" if n is None else f"{n} AMX products"
+    print(f"peer: tile instructions: {said}; this processor has {'AMX' if has else 'no AMX'}", file=sys.stderr)
+    if has and n == 0:
+        print("versus: warning: the peer was built without AMX, which this processor has: its prompts are slower than they "
+              "could be (clang 14 needs -D__AMX_INT8__=1 -D__AMX_TILE__=1 -D__AMX_BF16__=1)", file=sys.stderr)
+
+
 def limits(x):
     return x["read_bytes_per_second"], x["f32_flops_per_second"]
 
@@ -88,6 +114,7 @@ class Llama:
         self.peer_command = [a.peer, "-m", a.model, "-o", "json", "-r", 1, "-t", a.threads,
                              "-p", a.prompt, "-n", a.generate]
         self.about = None
+        say_tiles(a.peer)
 
     def weft(self):
         runs = [x for x in lines(output(self.weft_command)) if "tokens_per_second" in x]
