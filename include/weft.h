@@ -1000,8 +1000,8 @@ typedef struct weft_train_progress {
  * be freed before the function returns. False: stop, with a checkpoint. */
 typedef bool weft_train_fn(void *ud, const weft_train_progress *progress, weft_model *model);
 
-/* Asked after an evaluation, when progress was told: a text that the model writes by now, which goes
- * into metrics.jsonl, and its bytes; NULL: none. It stays as it is until the next call. */
+/* Asked after an evaluation, unless progress returned false: a text that the model writes by now, which
+ * goes into metrics.jsonl, and its bytes; NULL: none. It stays as it is until the next call. */
 typedef const char *weft_sample_fn(void *ud, weft_model *model, size_t *length);
 
 /* Asked ten times a second or more often while a run has no progress to tell: false stops. */

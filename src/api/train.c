@@ -167,7 +167,7 @@ static bool tell(void *ud, const trainer_report *r)
     const bool goes_on = !t->o->progress || t->o->progress(t->o->progress_ud, &p, t->model);
     size_t n_sample = 0;
     const char *sample = NULL;
-    if (r->n_row > 0 && isfinite(p.val_loss) && t->o->sample)
+    if (goes_on && r->n_row > 0 && isfinite(p.val_loss) && t->o->sample)
         sample = t->o->sample(t->o->sample_ud, t->model, &n_sample);
     if (r->n_row > 0 || isfinite(p.val_loss))
         metrics_log_put(&t->metrics, &p, sample, n_sample);

@@ -126,7 +126,11 @@ static int system_append(void *ud, const char *path)
 static int system_truncate(void *ud, int fd, uint64_t size)
 {
     (void)ud;
-    return ftruncate(fd, (off_t)size);
+    int rc;
+    do
+        rc = ftruncate(fd, (off_t)size);
+    while (rc != 0 && errno == EINTR);
+    return rc;
 }
 
 static ssize_t system_write(void *ud, int fd, const void *from, size_t size)

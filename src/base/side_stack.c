@@ -1,5 +1,5 @@
-/* side_stack.c - which memory is this thread's side stack now: a thread-local range, taken from
- * its end. */
+/* side_stack.c - which memory is this thread's side stack now: a thread-local range, taken from its
+ * beginning. */
 #include "base/side_stack.h"
 
 #include <assert.h>

@@ -11,7 +11,7 @@
 
 #include <stddef.h>
 
-/* For the deepest nest: attention's crowd (80 KiB) around a product's panel (128 KiB), over float. */
+/* For the deepest nest: attention's tile (80 KiB) around a product's panel (128 KiB), over float. */
 #define SIDE_BYTES ((size_t)256 * 1024 * (sizeof(real) / sizeof(float)))
 #define SIDE_ALIGN 64
 

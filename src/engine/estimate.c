@@ -1,5 +1,4 @@
-/* estimate.c - measures a few products and divides: seconds = costs of a dry run / rates of this
- * machine. */
+/* estimate.c - measures a few ops and divides: seconds = costs of a dry run / rates of this machine. */
 #include "engine/estimate.h"
 
 #include "base/clock.h"

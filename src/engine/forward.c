@@ -1,6 +1,6 @@
 /* forward.c - predicting a forward's memory and making it.
  *
- * The same code that computes is run over a batch of the largest size with arenas that only count,
+ * The same code that computes is run over a batch of the largest size with a data arena that only counts,
  * so the plan cannot drift from what a step takes. */
 #include "engine/forward.h"
 

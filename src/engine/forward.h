@@ -1,5 +1,5 @@
-/* forward.h - what the engine and the encoder share: a dry run of the largest forward, the arenas it
- * asks for, and traces. */
+/* forward.h - what the engine and the encoder share: a dry run of the largest forward, and the run that is
+ * made from its plan. */
 #ifndef WEFT_ENGINE_FORWARD_H
 #define WEFT_ENGINE_FORWARD_H
 

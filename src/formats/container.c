@@ -89,7 +89,8 @@ file *container_file(container *c, weft_error *err)
     return &c->file[c->n_file++];
 }
 
-/* The array is twice as long as it must be where it grows: many files do not make many copies. */
+/* The array is twice as long as it must be where it grows: many files do not make many copies. Callers
+ * check that n and what is there are at most MAX_TENSOR. */
 weft_status container_room(container *c, uint64_t n, weft_error *err)
 {
     const uint64_t have = (uint64_t)c->n_tensor;

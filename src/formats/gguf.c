@@ -357,7 +357,7 @@ static weft_status take_tensors(cursor *p, uint64_t n)
     weft_status status = container_room(c, n, p->err);
     if (status != WEFT_OK)
         return status;
-    stored *t = &c->tensor[c->n_tensor];
+    stored *t = c->tensor;
     uint64_t *offset = objects(p, n, sizeof *offset);
     stored **order = objects(p, n, sizeof *order);
     if (!offset || !order)
@@ -398,7 +398,6 @@ weft_status gguf_parse(container *c, const uint8_t *data, uint64_t size, weft_er
                          MAX_ENTRY);
     if (n_entry > (size - p.at) / LEAST_ENTRY || n_tensor > (size - p.at) / LEAST_TENSOR)
         return cut_short(&p, "the keys and tensors it announces");
-    c->n_entry = 0;
     c->entry = objects(&p, n_entry, sizeof(meta));
     if (!c->entry)
         return WEFT_ENOMEM;

@@ -1,5 +1,4 @@
-/* image.c - which decoder a picture's first bytes ask for, and the rows of patches that a model
- * takes. */
+/* image.c - opens a picture: its first bytes choose the decoder. */
 #include "formats/image.h"
 
 #include <string.h>

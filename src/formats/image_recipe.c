@@ -1,6 +1,6 @@
-/* image_recipe.c - reads preprocessor_config.json: how pictures are resized, cropped and
- * normalised before this model sees them. Each value is checked, as the file may come from
- * anywhere. */
+/* image_recipe.c - reads preprocessor_config.json, which says how pictures are resized, cropped and
+ * normalised for a model; applies it, and cuts patches. Each value is checked, as the file may come
+ * from anywhere. */
 #include "formats/container.h"
 #include "formats/image.h"
 

@@ -111,7 +111,7 @@ static weft_status bind_all(model *m, bool gguf, bind_mode mode, weft_error *err
 {
     const bool plan = mode != BIND_RUN;
     bind b = {
-        .m = m, .gguf = gguf, .plan = plan, .layer = -1, .err = err, .hf_prefix = "", .part = ""
+        .m = m, .gguf = gguf, .plan = plan, .layer = -1, .err = err, .hf_prefix = "", .prefix = ""
     };
     b.fresh = mode == BIND_FRESH;
     b.most = b.fresh ? MAX_TENSOR : m->file.n_tensor;

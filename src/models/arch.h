@@ -44,9 +44,10 @@ typedef struct arch {
     const char *hf;       /* model_type in config.json, or NULL */
     const char *hf_class; /* of transformers */
     const family *family;
-    rope_pairing gguf_pairing; /* with rotary positions; Hugging Face always pairs halves */
-    bool hf_window;            /* sliding_window in config.json counts, for all layers */
-    bool hf_qkv_bias;          /* q, k and v have biases, whatever config.json says */
+    rope_pairing
+        gguf_pairing; /* with rotary positions; Hugging Face pairs halves unless hf_adjacent */
+    bool hf_window;   /* sliding_window in config.json counts, for all layers */
+    bool hf_qkv_bias; /* q, k and v have biases, whatever config.json says */
 } arch;
 
 /* The pictures a model takes: their patches are its rows, behind n_lead that are learned. */
@@ -97,7 +98,7 @@ struct model {
     struct export_notes *notes; /* for those who write models; NULL after model_open */
 };
 
-/* All of it: the end of the body. */
+/* The whole forward: body, then end. */
 tensor *model_forward(run *r, const model *m);
 
 /* Does it read a source? */

@@ -107,7 +107,7 @@ static void read_sizes(bind *b)
 static void bind_encoder(bind *b, bahdanau *m)
 {
     const int64_t D = b->m->d_model;
-    b->part = "enc.";
+    b->prefix = "enc.";
     b->names = encoder_names;
     m->enc.token_embd = bind_table(b, "token_embd", b->m->n_vocab, D);
     b->layer = 0;
@@ -119,7 +119,7 @@ static void bind_encoder(bind *b, bahdanau *m)
 static void bind_decoder(bind *b, bahdanau *m, int64_t A)
 {
     const int64_t D = b->m->d_model, V = b->m->n_vocab;
-    b->part = "dec.";
+    b->prefix = "dec.";
     b->names = decoder_names;
     m->dec.token_embd = bind_table(b, "token_embd", V, D);
     b->layer = 0;
@@ -130,7 +130,7 @@ static void bind_decoder(bind *b, bahdanau *m, int64_t A)
     m->dec.input = bind_linear(b, "gru_input", 3 * D, D, WITH_BIAS);
     m->dec.state = bind_linear(b, "gru_state", 3 * D, D, WITH_BIAS);
     b->layer = -1;
-    b->part = "";
+    b->prefix = "";
     m->output = bind_ties_head(b, false) ? bind_tied(b, "output", m->dec.token_embd, WITH_BIAS)
                                          : bind_linear(b, "output", V, D, WITH_BIAS);
     if (m->look.context.b || m->look.query.b)
@@ -153,4 +153,6 @@ static void *bind_bahdanau(bind *b)
     return m;
 }
 
-const family bahdanau_family = { "bahdanau", bind_bahdanau, bahdanau_body, bahdanau_end, NULL };
+const family bahdanau_family = {
+    .name = "bahdanau", .bind = bind_bahdanau, .body = bahdanau_body, .end = bahdanau_end
+};

@@ -356,4 +356,6 @@ static void *bind_bert(bind *b)
     return m;
 }
 
-const family bert_family = { "bert", bind_bert, bert_body, bert_end, bert_states };
+const family bert_family = {
+    .name = "bert", .bind = bind_bert, .body = bert_body, .end = bert_end, .states = bert_states
+};

@@ -25,7 +25,7 @@ struct bind {
     bool plan;              /* nothing is read, but m->notes are taken */
     bool fresh;             /* there is no file: tensors are as the configuration wants them */
     int64_t most;           /* tensors there can be */
-    const char *part;       /* of the tensors being bound: "", or "enc." and "dec." */
+    const char *prefix;     /* of names of the tensors being bound: "", or "enc." and "dec." */
     int layer;              /* -1 outside */
     const bind_name *names; /* the family's table, ends with { NULL, NULL } */
     const char *hf_arch;    /* which row of archs[] it is, where GGUF has one word for several */
@@ -108,9 +108,8 @@ typedef struct want {
     int hf_dim;   /* ... or in another shape, the same numbers in the same order; 0: as it is */
     int64_t hf_shape[MAX_DIM];
 
-    int64_t
-        stack; /* a GGUF file has so many matrices [O, I] in one tensor; 0: one is one, and ... */
-    int64_t part;  /* ... this is one of them, counted from 1; 0: all of them, as [stack O, I] */
+    int64_t stack; /* matrices [O, I] that are one tensor in GGUF; 0: it is one matrix */
+    int64_t part;  /* which of them, counted from 1; 0: all of them, as [stack O, I] */
     int64_t heads; /* its rows are so many heads that turn with the position; 0: they do not */
 } want;
 
@@ -176,7 +175,8 @@ int64_t bind_rows_of(bind *b, const char *stem);
 /* n numbers above 0 as floats in the model's store, or NULL where the file has none. */
 const float *bind_divisors(bind *b, const char *stem, int64_t n);
 
-/* Marks tensors that files carry but no model needs: the stem, with %d for any layer. */
+/* Ignores every tensor of a directory whose name ends with hf_suffix: files carry it, no model needs
+ * it. */
 void bind_ignore(bind *b, const char *hf_suffix);
 
 /* Everything left over is an error. */

@@ -32,9 +32,9 @@ static const char *suffix_of(const want *w)
 static void gguf_stem(const bind *b, const char *stem, char *name)
 {
     if (b->layer >= 0)
-        snprintf(name, NAME_BYTES, "%sblk.%d.%s", b->part, b->layer, stem);
+        snprintf(name, NAME_BYTES, "%sblk.%d.%s", b->prefix, b->layer, stem);
     else
-        snprintf(name, NAME_BYTES, "%s%s", b->part, stem);
+        snprintf(name, NAME_BYTES, "%s%s", b->prefix, stem);
 }
 
 /* The name in a Hugging Face file, with this suffix (".weight"); false where it has none. */
@@ -323,7 +323,7 @@ static tensor *vector(bind *b, const char *stem, const char *suffix, int64_t n)
 }
 
 /* The bias that a matrix may have; a new model has one where it is said. */
-static tensor *bias_of(bind *b, const char *stem, int64_t n, bind_bias in_new)
+static tensor *bias_of(bind *b, const char *stem, int64_t n, int64_t heads, bind_bias in_new)
 {
     return bind_tensor(b, &(want){ .stem = stem,
                                    .suffix = ".bias",
@@ -331,7 +331,8 @@ static tensor *bias_of(bind *b, const char *stem, int64_t n, bind_bias in_new)
                                    .shape = { n },
                                    .optional = true,
                                    .in_new = in_new == WITH_BIAS,
-                                   .as_real = true });
+                                   .as_real = true,
+                                   .heads = heads });
 }
 
 tensor *bind_table(bind *b, const char *stem, int64_t n, int64_t d)
@@ -343,7 +344,7 @@ weight bind_linear(bind *b, const char *stem, int64_t O, int64_t I, bind_bias in
 {
     weight w = { .name = stem_text(b, stem) };
     w.w = bind_table(b, stem, O, I);
-    w.b = bias_of(b, stem, O, in_new);
+    w.b = bias_of(b, stem, O, 0, in_new);
     return w;
 }
 
@@ -351,7 +352,7 @@ weight bind_conv1d(bind *b, const char *stem, int64_t O, int64_t I)
 {
     weight w = { .name = stem_text(b, stem) };
     w.w = bind_tensor(b, &(want){ .stem = stem, .n_dim = 2, .shape = { O, I }, .hf_flip = true });
-    w.b = bias_of(b, stem, O, WITH_BIAS);
+    w.b = bias_of(b, stem, O, 0, WITH_BIAS);
     return w;
 }
 
@@ -360,14 +361,7 @@ weight bind_heads(bind *b, const char *stem, int64_t n_head, int64_t E, int64_t 
     const int64_t O = n_head * E;
     weight w = { .name = stem_text(b, stem) };
     w.w = bind_tensor(b, &(want){ .stem = stem, .n_dim = 2, .shape = { O, I }, .heads = n_head });
-    w.b = bind_tensor(b, &(want){ .stem = stem,
-                                  .suffix = ".bias",
-                                  .n_dim = 1,
-                                  .shape = { O },
-                                  .optional = true,
-                                  .in_new = in_new == WITH_BIAS,
-                                  .as_real = true,
-                                  .heads = n_head });
+    w.b = bias_of(b, stem, O, n_head, in_new);
     return w;
 }
 
@@ -375,7 +369,7 @@ weight bind_tied(bind *b, const char *stem, tensor *table, bind_bias in_new)
 {
     weight w = { .name = stem_text(b, stem), .w = table };
     if (table)
-        w.b = bias_of(b, stem, rows(table), in_new);
+        w.b = bias_of(b, stem, rows(table), 0, in_new);
     return w;
 }
 
@@ -396,7 +390,7 @@ tensor *bind_head_norm(bind *b, const char *stem, int64_t E)
 
 tensor *bind_vector(bind *b, const char *stem, int64_t n)
 {
-    return bias_of(b, stem, n, WITH_BIAS);
+    return bias_of(b, stem, n, 0, WITH_BIAS);
 }
 
 tensor *bind_bias_row(bind *b, const char *stem, int64_t n)
@@ -443,7 +437,7 @@ weight bind_patches(bind *b, const char *stem, int64_t O, int64_t C, int64_t P)
                                   .shape = { O, C * P * P },
                                   .hf_dim = 4,
                                   .hf_shape = { O, C, P, P } });
-    w.b = bias_of(b, stem, O, WITH_BIAS);
+    w.b = bias_of(b, stem, O, 0, WITH_BIAS);
     return w;
 }
 

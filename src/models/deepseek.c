@@ -401,4 +401,6 @@ static void *bind_deepseek(bind *b)
     return m;
 }
 
-const family deepseek_family = { "deepseek", bind_deepseek, deepseek_body, deepseek_end, NULL };
+const family deepseek_family = {
+    .name = "deepseek", .bind = bind_deepseek, .body = deepseek_body, .end = deepseek_end
+};

@@ -178,4 +178,6 @@ static void *bind_gpt2(bind *b)
     return m;
 }
 
-const family gpt2_family = { "gpt2", bind_gpt2, gpt2_body, gpt2_end, NULL };
+const family gpt2_family = {
+    .name = "gpt2", .bind = bind_gpt2, .body = gpt2_body, .end = gpt2_end
+};

@@ -203,4 +203,6 @@ static void *bind_llama(bind *b)
     return m;
 }
 
-const family llama_family = { "llama", bind_llama, llama_body, llama_end, NULL };
+const family llama_family = {
+    .name = "llama", .bind = bind_llama, .body = llama_body, .end = llama_end
+};

@@ -189,10 +189,10 @@ static bool read_gated(bind *b)
 {
     static const char key[] = "feed_forward_proj", gated[] = "gated-gelu", plain[] = "relu";
     if (b->gguf) {
-        b->part = "enc.";
+        b->prefix = "enc.";
         b->layer = 0;
         const bool has = bind_has(b, "ffn_gate");
-        b->part = "";
+        b->prefix = "";
         b->layer = -1;
         bind_say_text(b, NULL, key, has ? gated : plain);
         return has;
@@ -251,7 +251,7 @@ static void bind_stack(bind *b, t5_stack *s, bool decoder, bool gated, int64_t n
 {
     const model *of = b->m;
     const int64_t n_layer = decoder ? of->n_layer : of->n_layer_src;
-    b->part = decoder ? "dec." : "enc.";
+    b->prefix = decoder ? "dec." : "enc.";
     b->names = (decoder ? decoder_names : encoder_names) + gated;
     s->output_norm = bind_norm(b, "output_norm", of->d_model, false).w;
     s->layer = bind_alloc(b, n_layer, sizeof *s->layer);
@@ -268,7 +268,7 @@ static void bind_stack(bind *b, t5_stack *s, bool decoder, bool gated, int64_t n
                       1,
                       0,
                       bias };
-    b->part = "";
+    b->prefix = "";
     b->names = names;
     b->layer = -1;
 }
@@ -314,4 +314,4 @@ static void *bind_t5(bind *b)
     return m;
 }
 
-const family t5_family = { "t5", bind_t5, t5_body, t5_end, NULL };
+const family t5_family = { .name = "t5", .bind = bind_t5, .body = t5_body, .end = t5_end };

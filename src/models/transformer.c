@@ -257,7 +257,7 @@ static void read_sizes(bind *b, stack_sizes *enc, stack_sizes *dec)
 
 static void begin_part(bind *b, const char *part, const bind_name *of)
 {
-    b->part = part;
+    b->prefix = part;
     b->names = of;
 }
 
@@ -419,5 +419,7 @@ static void *bind_transformer(bind *b)
     return m;
 }
 
-const family transformer_family = { "transformer", bind_transformer, transformer_body,
-                                    transformer_end, NULL };
+const family transformer_family = { .name = "transformer",
+                                    .bind = bind_transformer,
+                                    .body = transformer_body,
+                                    .end = transformer_end };

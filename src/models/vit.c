@@ -1,6 +1,8 @@
-/* vit.c - images: patches are the rows of a pre-norm encoder in which all see each other. The first
- * row is a learned vector, and what becomes of it is classified, by one matrix or by two with an
- * activation between them. DeiT has a second one, which its teacher spoke to. */
+/* vit.c - ViT and DeiT: image patches are the rows of a pre-norm encoder with full attention.
+ *
+ * Row 0 is a learned class token; the head reads its last state, through one matrix, or two with an
+ * activation between them. DeiT adds a distillation token in row 1, which the head ignores. */
+#include "base/utf8.h"
 #include "formats/image.h"
 #include "models/bind.h"
 
@@ -106,7 +108,7 @@ static const bind_name vit_names[] = NAMES("vit.", "classifier"),
                        deit_names[] = NAMES("deit.", "classifier"),
                        deit_mlp_names[] = NAMES("deit.", "classifier.2");
 
-/* A number for both sides, or a list of height and width. Keys outlive the model (bind.c: learn). */
+/* A number for both sides, or a list of height and width. bind_keep stores these keys: constants. */
 typedef struct sides {
     const char *key, *first, *second;
 } sides;
@@ -125,23 +127,27 @@ static void read_sizes(bind *b, int64_t n_lead)
 {
     model *m = b->m;
     image_shape *s = &m->image;
-    int64_t across;
+    int64_t patch_width;
     m->n_layer = bind_int(b, NULL, "num_hidden_layers", REQUIRED, 1, 10000);
     m->d_model = bind_int(b, NULL, "hidden_size", REQUIRED, 1, 1 << 24);
     m->n_head = m->n_head_kv = bind_int(b, NULL, "num_attention_heads", REQUIRED, 1, 1 << 20);
     m->d_ff = bind_int(b, NULL, "intermediate_size", REQUIRED, 1, 1 << 24);
     s->channels = bind_int(b, NULL, "num_channels", 3, 1, 3);
     read_sides(b, &image_sides, 224, &s->height, &s->width);
-    read_sides(b, &patch_sides, 16, &s->patch, &across);
+    read_sides(b, &patch_sides, 16, &s->patch, &patch_width);
     if (b->status != WEFT_OK)
         return;
     if (m->d_model % m->n_head != 0 || m->d_model / m->n_head > MAX_HEAD)
-        bind_fail(b, WEFT_EFORMAT, "%lld heads cannot divide a width of %lld", (long long)m->n_head,
-                  (long long)m->d_model);
-    if (s->patch != across || s->channels == 2 || s->patch > s->height || s->patch > s->width)
+        bind_fail(b, WEFT_EFORMAT,
+                  "hidden_size %lld in %lld heads; expected equal heads of at most %d",
+                  (long long)m->d_model, (long long)m->n_head, MAX_HEAD);
+    if (s->channels == 2 || s->patch != patch_width)
         bind_fail(b, WEFT_EUNSUPPORTED,
-                  "%lld channels in patches of %lld x %lld; grey or RGB in squares is expected",
-                  (long long)s->channels, (long long)across, (long long)s->patch);
+                  "%lld channels, patches of %lld x %lld; expected 1 or 3 channels, square patches",
+                  (long long)s->channels, (long long)patch_width, (long long)s->patch);
+    if (s->patch > s->height || s->patch > s->width)
+        bind_fail(b, WEFT_EFORMAT, "patch_size is %lld, the image is %lld x %lld",
+                  (long long)s->patch, (long long)s->width, (long long)s->height);
     m->d_head = m->d_model / m->n_head;
     s->n_lead = n_lead;
     m->n_ctx = n_lead + (s->height / s->patch) * (s->width / s->patch);
@@ -150,12 +156,10 @@ static void read_sizes(bind *b, int64_t n_lead)
 
 static weft_task read_task(bind *b)
 {
-    static const char tail[] = "ForImageClassification";
     const char *name = bind_text(b, NULL, "architectures.0");
-    const size_t n = name ? strlen(name) : 0, k = sizeof tail - 1;
-    if (name && n > k && strcmp(name + n - k, tail) == 0)
+    if (name && text_ends_with(name, "ForImageClassification"))
         return WEFT_TASK_CLASSIFY;
-    if (name && (n < 5 || strcmp(name + n - 5, "Model") != 0))
+    if (name && !text_ends_with(name, "Model"))
         bind_fail(b, WEFT_EUNSUPPORTED, "architecture \"%.60s\": weft does not know its head",
                   name);
     return !name && bind_has(b, "cls.output") ? WEFT_TASK_CLASSIFY : WEFT_TASK_EMBED;
@@ -217,9 +221,12 @@ static void *bind_vit(bind *b)
     m->layer = bind_alloc(b, of->n_layer, sizeof *m->layer);
     m->eps = (real)bind_epsilon(b, NULL, "layer_norm_eps", 1e-12);
     m->act = bind_act(b, "hidden_act", ACT_GELU);
-    m->attn = (attn){ ATTN_FULL,  of->n_head, of->n_head,
-                      of->d_head, of->d_head, 1 / sqrt((real)of->d_head),
-                      0,          { 0 } };
+    m->attn = (attn){ .kind = ATTN_FULL,
+                      .n_head = of->n_head,
+                      .n_head_kv = of->n_head,
+                      .d_key = of->d_head,
+                      .d_value = of->d_head,
+                      .scale = 1 / sqrt((real)of->d_head) };
     bind_ends(b, m, deit);
     for (b->layer = 0; b->layer < of->n_layer && b->status == WEFT_OK; b->layer++)
         bind_layer(b, &m->layer[b->layer]);
@@ -229,4 +236,6 @@ static void *bind_vit(bind *b)
     return m;
 }
 
-const family vit_family = { "vit", bind_vit, vit_body, vit_end, vit_states };
+const family vit_family = {
+    .name = "vit", .bind = bind_vit, .body = vit_body, .end = vit_end, .states = vit_states
+};

@@ -24,9 +24,10 @@ static void name_output(const run *r, const node *n)
     if (n->label) {
         const size_t length = strlen(n->label), suffix = sizeof ".weight" - 1;
         const bool full = length > suffix && strcmp(n->label + length - suffix, ".weight") == 0;
-        const size_t part = strlen(r->at.part);
-        const size_t at = strncmp(n->label, r->at.part, part) ? append(name, 0, r->at.part, part)
-                                                              : 0;
+        const size_t part = strlen(r->at.name_prefix);
+        const size_t at = strncmp(n->label, r->at.name_prefix, part)
+                              ? append(name, 0, r->at.name_prefix, part)
+                              : 0;
         append(name, at, n->label, full ? length - suffix : length);
         return;
     }
@@ -80,7 +81,7 @@ tensor *run_block(run *r, block_fn *fn, const void *model, int layer, tensor *x)
 {
     if (r->tape)
         return tape_block(r, fn, model, layer, x);
-    snprintf(r->at.scope, sizeof r->at.scope, "%sblk.%d", r->at.part, layer);
+    snprintf(r->at.scope, sizeof r->at.scope, "%sblk.%d", r->at.name_prefix, layer);
     r->at.block++;
     r->at.n_drop = 0;
     const arena_mark meta = arena_at(&r->meta), data = arena_at(&r->data);

@@ -1,4 +1,4 @@
-/* dtype.c - the table of formats, and how rows of each are decoded, encoded and multiplied. */
+/* dtype.c - the table of formats; decoding and encoding of the float ones. */
 #include "tensor/dtype.h"
 
 #include "kernels/half.h"

@@ -13,7 +13,7 @@
 
 weft_status run_init(run *r, mem *m, size_t meta, size_t data, size_t scratch, weft_error *err)
 {
-    *r = (run){ .fork_cost = FORK_COST, .at.part = "" };
+    *r = (run){ .fork_cost = FORK_COST, .at.name_prefix = "" };
     if (arena_init(&r->meta, ARENA_FIXED, m, meta, "tensor headers of a step", err) != WEFT_OK ||
         arena_init(&r->data, ARENA_FIXED, m, data, "activations of a step", err) != WEFT_OK ||
         !(r->work = mem_alloc(m, scratch, "scratch of a step", err)) ||
@@ -27,7 +27,7 @@ weft_status run_init(run *r, mem *m, size_t meta, size_t data, size_t scratch, w
 
 weft_status run_init_dry(run *r, mem *m, int n_block, weft_error *err)
 {
-    *r = (run){ .fork_cost = FORK_COST, .at.part = "" };
+    *r = (run){ .fork_cost = FORK_COST, .at.name_prefix = "" };
     const size_t meta = META_PER_BLOCK * ((size_t)n_block + 1);
     if (arena_init(&r->meta, ARENA_FIXED, m, meta, "tensor headers of a dry run", err) != WEFT_OK)
         return WEFT_ENOMEM;
@@ -63,14 +63,14 @@ void run_begin(run *r, const batch *b)
 {
     arena_clear(&r->meta);
     arena_clear(&r->data);
-    r->at = (run_place){ .batch = b, .src = b ? b->src : NULL, .part = "" };
+    r->at = (run_place){ .batch = b, .src = b ? b->src : NULL, .name_prefix = "" };
     r->packed = (packed_rows){ 0 };
 }
 
 void run_part(run *r, const batch *b, const char *part)
 {
     r->at.batch = b;
-    r->at.part = part;
+    r->at.name_prefix = part;
 }
 
 tensor *tensor_new(run *r, int64_t n_row, int64_t n_col)

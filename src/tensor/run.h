@@ -96,13 +96,13 @@ typedef void logits_fn(void *ud, const tensor *z, int64_t first);
 
 /* Where a forward has come to. run_begin sets it anew. */
 typedef struct run_place {
-    const batch *batch;  /* the rows ops work on now */
-    const batch *src;    /* encoder rows, for cross-attention */
-    tensor *encoder_out; /* what blocks read beside their x, or NULL */
-    const char *part;    /* names begin with it: "", or "enc." and "dec." of a model of two */
-    char scope[32];      /* "blk.3" */
-    int64_t block;       /* how many blocks have begun: tensors carry it as `born` */
-    int64_t n_drop;      /* dropouts so far in this block: part of their key */
+    const batch *batch;         /* the rows ops work on now */
+    const batch *src;           /* encoder rows, for cross-attention */
+    tensor *encoder_out;        /* what blocks read beside their x, or NULL */
+    const char *name_prefix;    /* "", or "enc." and "dec." of a model of two */
+    char scope[32];             /* "blk.3" */
+    int64_t block;              /* how many blocks have begun: tensors carry it as `born` */
+    int64_t n_drop;             /* dropouts so far in this block: part of their key */
     char first_nan[NAME_BYTES]; /* with hunt_nan: the first tensor that is not finite */
 } run_place;
 

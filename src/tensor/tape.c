@@ -87,7 +87,7 @@ static void take_grad(run *r, tensor *t)
     }
     assert(!t->is_param && t->stride == cols(t));
     assert(t->born >= r->tape->block &&
-           "a block reads nothing from outside but its x and the memory");
+           "a block reads nothing from outside but its x and the encoder's output");
     t->grad = arena_alloc(&r->data, (size_t)(rows(t) * cols(t)) * sizeof(real), NULL);
 }
 
@@ -160,7 +160,7 @@ void tape_backward(run *r, tensor *y, const real *dy)
 
 static tensor *enter(run *r, const block_call *c, tensor *x)
 {
-    r->at.part = c->part;
+    r->at.name_prefix = c->part;
     snprintf(r->at.scope, sizeof r->at.scope, "%sblk.%d", c->part, c->layer);
     r->at.block = c->block;
     r->at.n_drop = 0;
@@ -201,7 +201,7 @@ static tensor *call_and_record(run *r, block_call *c, tensor *x)
 tensor *tape_block(run *r, block_fn *fn, const void *model, int layer, tensor *x)
 {
     block_call *c = arena_alloc(&r->meta, sizeof *c, NULL);
-    *c = (block_call){ fn, model, layer, r->at.part, r->at.block + 1, NULL };
+    *c = (block_call){ fn, model, layer, r->at.name_prefix, r->at.block + 1, NULL };
     node n = { .op = &block_op, .in = { x, r->at.encoder_out }, .arg = c };
     n.out = r->tape->recompute ? call_and_forget(r, c, x) : call_and_record(r, c, x);
     append(r, &n);

@@ -18,8 +18,8 @@
  * complete, and `ready` is told: there a reduction over processes can start while backward goes on.
  * A shared weight needs no special case.
  *
- * A block of a decoder also reads the encoder's output (run.at.encoder_out): it is an input of the block's
- * node, whose gradient all these blocks add to. Nodes keep the batch they worked on, because the two
+ * A block of a decoder also reads the encoder's output (run.at.encoder_out): it is an input of the
+ * block's node, whose gradient all these blocks add to. Nodes keep the batch they worked on, because the two
  * parts of such a model work on different rows. */
 #ifndef WEFT_TENSOR_TAPE_H
 #define WEFT_TENSOR_TAPE_H
@@ -31,7 +31,7 @@ struct tape {
     bool recompute; /* blocks are called again in backward instead of kept */
     void (*ready)(void *ud, tensor *param);
     void *ud;
-    int64_t block; /* the block being unwound: what it reads from outside is its x and the memory */
+    int64_t block; /* being unwound: from outside it reads its x and the encoder's output */
 };
 
 /* From here on, forwards of r are recorded on t. */

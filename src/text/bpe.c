@@ -1,6 +1,5 @@
-/* bpe.c - merges by a heap of candidate pairs over a linked list of symbols: n log n for a word of
- * n bytes. Short words, nearly all, are scanned instead, which is faster below some twenty
- * symbols. */
+/* bpe.c - merges by a heap of candidate pairs over a linked list of symbols: n log n for a word of n
+ * bytes. Words of up to SHORT bytes, nearly all, are scanned instead, which is faster. */
 #include "text/bpe.h"
 
 #include "base/utf8.h"
@@ -356,7 +355,7 @@ static void put_unknown(const bpe *m, const char *word, size_t at, size_t end, s
             ids_put(out, m->spell[(uint8_t)word[at]], at + 1);
     } else if (run < at) {
         out->id[out->n - 1] = id;
-        if (out->ends)
+        if (out->with_ends)
             out->end[out->n - 1] = (uint32_t)end;
     } else if (id != NO_ID) {
         ids_put(out, id, end);

@@ -405,7 +405,7 @@ static void begin(encoder *e, const encode_options *o, weft_error *err)
     e->spans = o->spans;
     e->parse_special = o->parse_special;
     e->ids.n = 0;
-    e->ids.ends = o->spans;
+    e->ids.with_ends = o->spans;
     e->n_span = 0;
     e->run = (split_run){ .steps = &e->t->splitters,
                           .regex = e->regex,

@@ -11,7 +11,7 @@ void *scratch_grow(scratch *s, size_t bytes, mem *m, weft_error *err)
     size_t room = s->room < 1024 ? 1024 : s->room;
     while (room < bytes)
         room = room > SIZE_MAX / 2 ? bytes : room * 2;
-    void *data = mem_alloc(m, room, "room for text", err);
+    void *data = mem_alloc(m, room, "a growing array", err);
     if (!data)
         return NULL;
     if (s->data)
@@ -29,23 +29,17 @@ void scratch_free(scratch *s, mem *m)
 
 bool ids_reserve(ids *o, size_t n, weft_error *err)
 {
-    const size_t want = o->n + n;
-    if (want <= o->room && (!o->ends || want <= o->end_room.room / sizeof *o->end))
-        return true;
-    size_t room = o->room < 256 ? 256 : o->room;
-    while (room < want)
-        room *= 2;
-    uint32_t *id = scratch_grow(&o->id_room, room * sizeof *id, o->mem, err);
+    const size_t bytes = (o->n + n) * sizeof *o->id; /* bounded: encoder_encode limits texts */
+    uint32_t *id = scratch_grow(&o->id_room, bytes, o->mem, err);
     if (!id)
         return false;
     o->id = id;
-    if (o->ends) {
-        uint32_t *end = scratch_grow(&o->end_room, room * sizeof *end, o->mem, err);
-        if (!end)
-            return false;
-        o->end = end;
-    }
-    o->room = room;
+    if (!o->with_ends)
+        return true;
+    uint32_t *end = scratch_grow(&o->end_room, bytes, o->mem, err);
+    if (!end)
+        return false;
+    o->end = end;
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* scratch.h - arrays that grow while a text is encoded and are kept for the next text. */
+/* scratch.h - arrays that grow and are reused: for the next text, the next document. */
 #ifndef WEFT_TEXT_SCRATCH_H
 #define WEFT_TEXT_SCRATCH_H
 
@@ -9,18 +9,17 @@ typedef struct scratch {
     size_t room; /* bytes */
 } scratch;
 
-/* At least `bytes`, with what is there kept; NULL with err filled where memory is refused, and the
- * scratch as it was. */
+/* Grows to at least `bytes`, keeping the contents. On failure: NULL, err filled, s unchanged. */
 void *scratch_grow(scratch *s, size_t bytes, mem *m, weft_error *err);
 void scratch_free(scratch *s, mem *m);
 
-/* Ids as they are found, and where in the text each of them ends, if anyone wants to know. */
+/* Ids in order, and where each ends in its word if with_ends. */
 typedef struct ids {
     scratch id_room, end_room;
     uint32_t *id;
-    uint32_t *end; /* [n] bytes of the word, or NULL */
-    size_t n, room;
-    bool ends; /* wanted */
+    uint32_t *end; /* [n], bytes into the word; valid if with_ends */
+    size_t n;
+    bool with_ends;
     mem *mem;
 } ids;
 
@@ -31,7 +30,7 @@ void ids_free(ids *o);
 static inline void ids_put(ids *o, uint32_t id, size_t end)
 {
     o->id[o->n] = id;
-    if (o->ends)
+    if (o->with_ends)
         o->end[o->n] = (uint32_t)end;
     o->n++;
 }

@@ -1,5 +1,5 @@
-/* adamw.c - one fused pass over the flat blocks, in chunks that threads share. Chunks are the same for
- * any number of threads, and so are the bits. */
+/* adamw.c - the gradient's norm, then one fused pass over the flat blocks, in chunks that threads share.
+ * Chunks are the same for any number of threads, and so are the bits. */
 #include "train/adamw.h"
 
 weft_status adamw_init(adamw *a, params *p, const adamw_options *o, weft_error *err)

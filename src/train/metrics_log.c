@@ -1,11 +1,12 @@
 /* metrics_log.c - appends lines to RUN/metrics.jsonl, each whole or not at all.
  *
- * A full disk must not end a training, and a reader must never see half a line: a line is one write,
- * and what a failed write left is cut off again. */
+ * A full disk must not end training. A line is one write; what a partial write left is cut off before
+ * the next one. */
 #include "train/metrics_log.h"
 
 #include "base/buffer.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -21,8 +22,9 @@ weft_status metrics_log_check(const char *run, host *h, weft_error *err)
 {
     char path[4096];
     uint64_t size;
-    if (metrics_path(path, sizeof path, run, err) != WEFT_OK)
-        return err->code;
+    const weft_status status = metrics_path(path, sizeof path, run, err);
+    if (status != WEFT_OK)
+        return status;
     const int fd = h->io.open(h->io.ud, path);
     if (fd < 0)
         return WEFT_OK; /* not there, or an error that opening it will meet */
@@ -37,7 +39,7 @@ weft_status metrics_log_check(const char *run, host *h, weft_error *err)
 
 /* ---- lines that stay ------------------------------------------------------------------------- */
 
-static bool digit_of(line_scan *s, uint8_t c)
+static bool add_digit(line_scan *s, uint8_t c)
 {
     if (s->step > (INT64_MAX - 9) / 10)
         return false;
@@ -57,7 +59,7 @@ bool line_scan_add(line_scan *s, const uint8_t *bytes, size_t n)
             continue;
         }
         if (!s->past && c >= '0' && c <= '9') {
-            if (!digit_of(s, c))
+            if (!add_digit(s, c))
                 return false;
             continue;
         }
@@ -79,7 +81,7 @@ static weft_status count_kept(const char *path, int64_t step, uint64_t *kept, ho
     weft_status status = reader_open(&r, path, h, err);
     if (status != WEFT_OK)
         return status;
-    while (r.left > 0 && status == WEFT_OK) {
+    while (r.left > 0) {
         const size_t n = r.left < sizeof part ? (size_t)r.left : sizeof part;
         status = reader_get(&r, part, n, err);
         if (status != WEFT_OK || !line_scan_add(&s, part, n))
@@ -109,8 +111,12 @@ weft_status metrics_log_open(metrics_log *m, const char *run, int64_t step, host
 
 void metrics_log_close(metrics_log *m)
 {
-    if (m->host && m->fd >= 0)
-        m->host->io.close(m->host->io.ud, m->fd);
+    if (!m->host || m->fd < 0)
+        return;
+    if (m->n_lost > 0)
+        log_write(&m->host->log, WEFT_LOG_WARN, "%s: %lld lines are missing", m->path,
+                  (long long)m->n_lost);
+    m->host->io.close(m->host->io.ud, m->fd);
     m->fd = -1;
 }
 
@@ -154,6 +160,8 @@ static bool write_all(metrics_log *m, const uint8_t *bytes, size_t n)
         const ssize_t done = io->write(io->ud, m->fd, bytes + at, n - at);
         if (done < 0 && errno == EINTR)
             continue;
+        if (done == 0)
+            errno = ENOSPC;
         if (done <= 0)
             return false;
         at += (size_t)done;
@@ -161,10 +169,16 @@ static bool write_all(metrics_log *m, const uint8_t *bytes, size_t n)
     return true;
 }
 
-static void lose_line(metrics_log *m, const char *why)
+/* False with errno set while there is half a line in the file. */
+static bool cut_torn(metrics_log *m)
 {
     const io_hooks *io = &m->host->io;
-    io->truncate(io->ud, m->fd, m->written); /* if it fails, a reader stops before the half line */
+    m->torn = m->torn && io->truncate(io->ud, m->fd, m->written) != 0;
+    return !m->torn;
+}
+
+static void lose_line(metrics_log *m, const char *why)
+{
     if (m->n_lost++ == 0)
         log_write(&m->host->log, WEFT_LOG_WARN, "%s: %s; training continues without it", m->path,
                   why);
@@ -175,13 +189,19 @@ void metrics_log_put(metrics_log *m, const weft_train_progress *p, const char *s
 {
     buffer b;
     weft_error err = { 0 };
+    assert(m->fd >= 0);
     buffer_begin(&b, &m->host->mem, &err);
     format_line(&b, p, sample, n_sample);
-    if (b.failed)
+    if (b.failed) {
         lose_line(m, err.message);
-    else if (!write_all(m, b.at, b.n))
+    } else if (!cut_torn(m)) {
         lose_line(m, strerror(errno));
-    else
+    } else if (!write_all(m, b.at, b.n)) {
+        lose_line(m, strerror(errno));
+        m->torn = true;
+        cut_torn(m);
+    } else {
         m->written += b.n;
+    }
     buffer_end(&b);
 }

@@ -12,24 +12,25 @@ typedef struct metrics_log {
     char path[4096];
     int fd;           /* -1: not open */
     uint64_t written; /* bytes of whole lines */
+    bool torn;        /* part of a line follows them: cut it off before the next */
     int64_t n_lost;   /* lines that could not be written */
 } metrics_log;
 
-/* Before anything is written: is there something in its place that is not a regular file? */
+/* Fails if something other than a regular file is in its place. Call before anything is written. */
 weft_status metrics_log_check(const char *run, host *h, weft_error *err);
 
-/* Opens the file after the lines of steps up to `step`: what a crash cut off, or a run that went
- * further than its checkpoints wrote, goes. */
+/* Opens the file for appending after the last line of a step <= `step`, and cuts off what follows: half
+ * a line that a crash left, or lines of a run that went further than its checkpoints. */
 weft_status metrics_log_open(metrics_log *m, const char *run, int64_t step, host *h,
                              weft_error *err);
-void metrics_log_close(metrics_log *m);
+void metrics_log_close(metrics_log *m); /* warns of lines that are missing */
 
-/* One line, for whoever watches the file. A line that does not fit on the disk is taken back whole
- * and counted; the first one is a warning. sample may be NULL. */
+/* Appends one line. A line that does not fit on the disk is taken back whole and counted; the first
+ * one is a warning. sample may be NULL. */
 void metrics_log_put(metrics_log *m, const weft_train_progress *p, const char *sample,
                      size_t n_sample);
 
-/* Looks at a file a part at a time: its first lines that begin with a step up to `limit`. Begins as
+/* Scans a file piecewise for its leading lines with a step <= limit. Start with
  * { .limit = ..., .step = -1 }. */
 typedef struct line_scan {
     int64_t limit;

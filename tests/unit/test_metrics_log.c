@@ -38,6 +38,15 @@ static int no_truncate(void *ud, int fd, uint64_t size)
     return errno = EIO, -1;
 }
 
+static int n_refused; /* truncations that will fail */
+
+static int truncate_later(void *ud, int fd, uint64_t size)
+{
+    if (n_refused-- > 0)
+        return errno = EIO, -1;
+    return io_system.truncate(ud, fd, size);
+}
+
 static char said[256];
 
 static void keep_warning(void *ud, weft_log_level level, const char *text)
@@ -170,6 +179,29 @@ static void a_full_disk_loses_whole_lines(void **state)
     }
 }
 
+/* Half a line that cannot be cut off at once goes before the next one is written. */
+static void half_a_line_never_joins_the_next(void **state)
+{
+    (void)state;
+    io_hooks io = io_system;
+    io.write = write_some;
+    io.truncate = truncate_later;
+    const size_t line = strlen(LINE(1));
+    host h = host_with(&io);
+    metrics_log m;
+    n_refused = 0;
+    room = line + 10;
+    assert_int_equal(metrics_log_open(&m, run_dir, 0, &h, NULL), WEFT_OK);
+    n_refused = 2;
+    put_steps(&m, 1, 2); /* the second is torn, and stays */
+    room = 3 * line;
+    put_steps(&m, 3, 5); /* once more it cannot be cut */
+    assert_int_equal(m.n_lost, 2);
+    metrics_log_close(&m);
+    assert_non_null(strstr(said, "2 lines are missing"));
+    file_is(LINE(1) LINE(4) LINE(5));
+}
+
 static void a_file_that_cannot_be_written_is_an_error(void **state)
 {
     (void)state;
@@ -214,6 +246,7 @@ int main(void)
         TEST("metrics log: a resumed run keeps the lines of its checkpoint",
              a_resumed_run_keeps_the_lines_of_its_checkpoint),
         TEST("metrics log: a full disk loses whole lines", a_full_disk_loses_whole_lines),
+        TEST("metrics log: half a line never joins the next", half_a_line_never_joins_the_next),
         TEST("metrics log: a file that cannot be written is an error",
              a_file_that_cannot_be_written_is_an_error),
         TEST("metrics log: what is not a file is refused before anything is written",
