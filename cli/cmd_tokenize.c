@@ -177,7 +177,7 @@ static int do_decode(const weft_tokenizer *t, const char *text)
 {
     weft_error err = { 0 };
     size_t room = strlen(text) / 2 + 1, length;
-    int32_t *ids = cli_alloc(room + 1, sizeof *ids, "ids");
+    int32_t *ids = cli_alloc(room, sizeof *ids, "ids");
     int64_t n = 0;
     if (!ids)
         return cli_no_memory();
