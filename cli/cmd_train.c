@@ -17,7 +17,8 @@ static const char *prompt = "\n", *save_ids, *columns, *validation_data;
 static int schedule = 1, format, objective, positions; /* 0: by name, by data, by family */
 static text_list data, frozen;
 static int64_t n_layer, d_model, n_head, n_head_kv, d_ff, n_vocab = UNSET;
-static int64_t n_ctx, n_sample = UNSET, n_part = UNSET, n_step = UNSET, n_warmup = UNSET;
+static int64_t n_ctx, n_sample = UNSET, n_part = UNSET, n_group = UNSET, n_step = UNSET,
+                      n_warmup = UNSET;
 static int64_t n_decay = UNSET, seed = UNSET, eval_every = UNSET, save_every = UNSET, keep = UNSET;
 static int64_t patience, max_skipped = UNSET, threads, sample_tokens = 100;
 static double validation = UNSET, lr = UNSET, lr_min = UNSET, beta1 = UNSET, beta2 = UNSET;
@@ -68,6 +69,8 @@ static const option options[] = {
     { 'c', "ctx-size", OPT_INT, &n_ctx, "N", 0, "tokens of a sample (model's, up to 1024)" },
     { 'b', "batch-size", OPT_INT, &n_sample, "N", 0, "samples computed at once (12)" },
     { 0, "accumulate", OPT_INT, &n_part, "N", RARE, "so many batches make a step (1)" },
+    { 0, "groups", OPT_INT, &n_group, "N", RARE,
+      "gradients of a step are summed as a tree of N groups, a power of two (1)" },
     { 'n', "steps", OPT_INT, &n_step, "N", 0, "steps (2000)" },
     { 0, "schedule", OPT_CHOICE, &schedule, "cosine|linear|constant|wsd|inverse-sqrt", RARE,
       "of the learning rate (cosine)" },
@@ -365,6 +368,7 @@ static void fill_over(weft_train_options *o)
     over_int(&o->n_vocab, n_vocab);
     over_int(&o->n_sample, n_sample);
     over_int(&o->n_part, n_part);
+    over_int(&o->n_group, n_group);
     over_int(&o->keep, keep);
     over_int(&o->patience, patience);
     over_int(&o->max_skipped, max_skipped);

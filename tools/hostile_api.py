@@ -88,7 +88,7 @@ MODES = {
     "weft_sampler_options.penalty_last_n": "RA", "weft_tokenizer_train_options.n_vocab": "RA",
     "weft_tokenizer_train_options.min_frequency": "RA", "weft_convert_options.max_shard": "AA",
     "weft_engine_plan.options.n_cache": "RA", "weft_engine_estimate.options.n_cache": "RA",
-    "weft_train_options.n_step": "RA", "weft_train_options.eval_every": "RA", "weft_train_options.save_every": "RA",
+    "weft_train_options.n_step": "RA", "weft_train_options.n_group": "RR", "weft_train_options.eval_every": "RA", "weft_train_options.save_every": "RA",
     "weft_data_show.sample": "RA",
     # rows are counted, not read
     **{f"weft_encoder_rows.input.{field}": "AA" for field in ("ids", "features", "types", "out")},

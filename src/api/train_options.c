@@ -51,6 +51,7 @@ static weft_status check_numbers(const weft_train_options *o, weft_error *err)
         { "n_step", (double)o->n_step, 1, 1e12 },
         { "n_sample", o->n_sample, 1, 1 << 20 },
         { "n_part", o->n_part, 1, 1 << 20 },
+        { "n_group", o->n_group, 0, MAX_GROUP },
         { "n_ctx", (double)o->n_ctx, 0, 1 << 24 },
         { "n_vocab", o->n_vocab, 0, 1 << 24 },
         { "validation", o->validation, 0, 0.9 },
@@ -112,6 +113,12 @@ static weft_status check(const weft_train_options *o, weft_error *err)
         return weft_fail(err, WEFT_EINVAL,
                          "n_step x n_sample x n_part is %g samples; expected at most %lld",
                          (double)o->n_step * o->n_sample * o->n_part, (long long)MAX_SAMPLE);
+    if (status == WEFT_OK && o->n_group > 0 &&
+        ((o->n_group & (o->n_group - 1)) != 0 || o->n_group > (int64_t)o->n_sample * o->n_part))
+        return weft_fail(
+            err, WEFT_EINVAL,
+            "n_group is %d; expected a power of two, at most the %lld samples of a step",
+            o->n_group, (long long)o->n_sample * o->n_part);
     return status;
 }
 
@@ -130,6 +137,7 @@ weft_status take_train_options(weft_train_options *to, const weft_train_options 
 learner_options learner_of(const weft_train_options *o, int n_thread)
 {
     return (learner_options){ .n_thread = n_thread,
+                              .n_group = o->n_group,
                               .recompute = o->recompute,
                               .bf16 = o->bf16,
                               .dropout = (real)o->dropout,

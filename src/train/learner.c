@@ -87,13 +87,19 @@ weft_status learner_predict(learner *l, const batch *b, learner_plan *plan, weft
     return WEFT_OK;
 }
 
+static int groups(const learner_options *o)
+{
+    return o->n_group > 1 ? o->n_group : 1;
+}
+
 weft_status learner_size(model *m, const learner_options *o, const batch *largest, uint64_t *bytes,
                          weft_error *err)
 {
     learner l = { .model = m, .opt = *o, .tape = { .recompute = o->recompute } };
     learner_plan plan;
     const uint64_t numbers = (uint64_t)params_sketch(m, o->bf16);
-    const uint64_t each = 4 * sizeof(real) + (o->bf16 ? sizeof(uint16_t) : 0); /* w, dw, m, v */
+    const uint64_t blocks = 3 + (uint64_t)params_blocks(groups(o)); /* w, m, v, dw */
+    const uint64_t each = blocks * sizeof(real) + (o->bf16 ? sizeof(uint16_t) : 0);
     l.params = (params){ .tensor = m->param, .n_tensor = m->n_param };
     for (int i = 0; i < o->n_frozen; i++)
         params_freeze(&l.params, o->frozen[i]);
@@ -128,7 +134,8 @@ weft_status learner_init(learner *l, model *m, const learner_options *o, const b
     *l = (learner){ .model = m, .opt = *o, .tape = { .recompute = o->recompute } };
     learner_plan plan;
     l->pool = pool_new(o->n_thread, &m->host->mem, err);
-    weft_status status = l->pool ? params_init(&l->params, m, o->bf16, err) : WEFT_ENOMEM;
+    weft_status status = l->pool ? params_init(&l->params, m, o->bf16, groups(o), err)
+                                 : WEFT_ENOMEM;
     if (status == WEFT_OK)
         status = freeze(l, err);
     if (status == WEFT_OK)
@@ -167,6 +174,11 @@ weft_status learner_begin(learner *l, weft_error *err)
     for (int64_t i = 0; l->load && i < m->n_layer * m->n_expert; i++)
         l->load[i] = 0;
     return pool_ready(l->pool, err);
+}
+
+void learner_group_end(learner *l)
+{
+    params_group_end(&l->params, l->pool);
 }
 
 real learner_add(learner *l, const batch *b, double share)

@@ -10,6 +10,7 @@
 
 typedef struct learner_options {
     int n_thread;
+    int n_group; /* in which the gradients of a step are summed (params.h); 0: 1 */
     bool recompute;
     bool bf16; /* products of matrices in class bf16: f32 weights with bf16 copies, f32 sums */
     real dropout, smoothing;
@@ -53,6 +54,9 @@ weft_status learner_predict(learner *l, const batch *b, learner_plan *plan, weft
 /* Begins a step: gradients are forgotten, and the threads are there (after a fork they were
  * not). */
 weft_status learner_begin(learner *l, weft_error *err);
+
+/* After the last backward of a group, where there are several. */
+void learner_group_end(learner *l);
 
 /* Adds the gradient of the batch's loss, the mean over its targets; returns the loss. */
 real learner_backward(learner *l, const batch *b);

@@ -45,10 +45,38 @@ int64_t params_sketch(model *m, bool bf16)
     return n;
 }
 
-weft_status params_init(params *p, model *m, bool bf16, weft_error *err)
+int params_blocks(int n_group)
+{
+    int n = 1;
+    while (n_group > 1) {
+        n_group /= 2;
+        n++;
+    }
+    return n;
+}
+
+static int64_t n_chunk(const params *p)
+{
+    return (p->n + PARAM_CHUNK - 1) / PARAM_CHUNK;
+}
+
+/* Beside the block that gradients begin in. */
+static bool take_blocks(params *p, weft_error *err)
+{
+    p->chunk_sum = mem_zalloc(p->mem, (size_t)n_chunk(p), sizeof *p->chunk_sum, "norms", err);
+    for (int i = 1; p->chunk_sum && i < params_blocks(p->n_group); i++) {
+        real *more = mem_zalloc(p->mem, (size_t)p->n, sizeof *more, "gradients of groups", err);
+        if (!more)
+            return false;
+        p->spare[p->n_spare++] = more;
+    }
+    return p->chunk_sum != NULL;
+}
+
+weft_status params_init(params *p, model *m, bool bf16, int n_group, weft_error *err)
 {
     mem *from = &m->host->mem;
-    *p = (params){ .mem = from, .tensor = m->param, .n_tensor = m->n_param };
+    *p = (params){ .mem = from, .tensor = m->param, .n_tensor = m->n_param, .n_group = n_group };
     p->at = mem_zalloc(from, (size_t)m->n_param + 1, sizeof *p->at, "parameters", err);
     if (!p->at)
         return WEFT_ENOMEM;
@@ -59,7 +87,7 @@ weft_status params_init(params *p, model *m, bool bf16, weft_error *err)
     p->grad = p->value ? mem_zalloc(from, (size_t)p->n, sizeof *p->grad, "gradients", err) : NULL;
     if (p->grad && bf16)
         p->low = mem_zalloc(from, (size_t)p->n, sizeof *p->low, "bf16 parameters", err);
-    if (!p->grad || (bf16 && !p->low)) {
+    if (!p->grad || (bf16 && !p->low) || !take_blocks(p, err)) {
         params_free(p);
         return WEFT_ENOMEM;
     }
@@ -78,6 +106,11 @@ void params_free(params *p)
     mem_free(p->mem, p->value);
     mem_free(p->mem, p->grad);
     mem_free(p->mem, p->low);
+    mem_free(p->mem, p->chunk_sum);
+    for (int i = 0; i <= MAX_GROUP_LOG; i++)
+        mem_free(p->mem, p->waiting[i]);
+    for (int i = 0; i < p->n_spare; i++)
+        mem_free(p->mem, p->spare[i]);
     *p = (params){ 0 };
 }
 
@@ -98,12 +131,25 @@ void params_round(params *p, int64_t k0, int64_t k1)
         p->low[k] = bf16_encode((float)p->value[k]);
 }
 
-void params_begin(params *p)
+/* ---- gradients ------------------------------------------------------------------------------- */
+
+static void forget(params *p)
 {
     for (int64_t i = 0; i < p->n_tensor; i++) {
         p->tensor[i]->grad_written = false;
         p->tensor[i]->uses = 0;
     }
+}
+
+void params_begin(params *p)
+{
+    for (int i = 0; i <= MAX_GROUP_LOG; i++) /* of a step that was given up */
+        if (p->waiting[i]) {
+            p->spare[p->n_spare++] = p->waiting[i];
+            p->waiting[i] = NULL;
+        }
+    p->n_made = 0;
+    forget(p);
 }
 
 void params_end(params *p)
@@ -115,28 +161,68 @@ void params_end(params *p)
 
 typedef struct summing {
     const params *p;
-    double *sum; /* of each chunk */
+    real *to; /* to += from */
+    const real *from;
 } summing;
 
-#define NORM_CHUNKS 64
+static int64_t chunk_end(const params *p, int64_t chunk)
+{
+    return (chunk + 1) * PARAM_CHUNK < p->n ? (chunk + 1) * PARAM_CHUNK : p->n;
+}
 
-/* The block is cut into a fixed number of parts, each summed in order. */
-static void sum_part(void *arg, int64_t part)
+static void add_chunk(void *arg, int64_t chunk)
 {
     const summing *s = arg;
-    const int64_t n = s->p->n;
+    for (int64_t k = chunk * PARAM_CHUNK; k < chunk_end(s->p, chunk); k++)
+        s->to[k] += s->from[k];
+}
+
+/* Gradients are written there from now on. */
+static void use_block(params *p, real *block, bool written)
+{
+    p->grad = block;
+    for (int64_t i = 0; i < p->n_tensor; i++) {
+        p->tensor[i]->grad = block + p->at[i];
+        p->tensor[i]->grad_written = written;
+    }
+}
+
+void params_group_end(params *p, pool *threads)
+{
+    if (p->n_group == 1)
+        return;
+    real *sum = p->grad;
+    int level = 0;
+    params_end(p);
+    for (; p->waiting[level]; level++) {
+        pool_run(threads, n_chunk(p), add_chunk, &(summing){ p, p->waiting[level], sum });
+        p->spare[p->n_spare++] = sum;
+        sum = p->waiting[level];
+        p->waiting[level] = NULL;
+    }
+    if (++p->n_made == p->n_group) {
+        use_block(p, sum, true);
+        return;
+    }
+    p->waiting[level] = sum;
+    forget(p);
+    use_block(p, p->spare[--p->n_spare], false);
+}
+
+static void square_chunk(void *arg, int64_t chunk)
+{
+    const params *p = arg;
     double sum = 0;
-    for (int64_t k = n * part / NORM_CHUNKS; k < n * (part + 1) / NORM_CHUNKS; k++)
-        sum += (double)s->p->grad[k] * (double)s->p->grad[k];
-    s->sum[part] = sum;
+    for (int64_t k = chunk * PARAM_CHUNK; k < chunk_end(p, chunk); k++)
+        sum += (double)p->grad[k] * (double)p->grad[k];
+    p->chunk_sum[chunk] = sum;
 }
 
 double params_norm(const params *p, pool *threads)
 {
-    double sum[NORM_CHUNKS], total = 0;
-    summing s = { p, sum };
-    pool_run(threads, NORM_CHUNKS, sum_part, &s);
-    for (int i = 0; i < NORM_CHUNKS; i++)
-        total += sum[i];
+    double total = 0;
+    pool_run(threads, n_chunk(p), square_chunk, (void *)p);
+    for (int64_t i = 0; i < n_chunk(p); i++)
+        total += p->chunk_sum[i];
     return sqrt(total);
 }

@@ -37,25 +37,64 @@ void trainer_free(trainer *t)
 
 /* ---- one step -------------------------------------------------------------------------------- */
 
-/* Adds up the gradients of all parts; the mean loss over all their targets. */
-static weft_status add_parts(trainer *t, trainer_report *r, weft_error *err)
+static int n_group(const trainer *t)
+{
+    return t->opt.learner.n_group > 1 ? t->opt.learner.n_group : 1;
+}
+
+static int64_t samples_of_step(const trainer *t)
+{
+    return (int64_t)t->opt.n_sample * t->opt.n_part;
+}
+
+/* The first sample of group g; the first groups have one more where they are not even. */
+static int64_t group_start(const trainer *t, int64_t g)
+{
+    const int64_t n = samples_of_step(t), G = n_group(t);
+    return g * (n / G) + (g < n % G ? g : n % G);
+}
+
+/* Parts of at most n_sample samples that a step has. */
+static int64_t parts_of_step(const trainer *t)
+{
+    int64_t parts = 0;
+    for (int64_t g = 0; g < n_group(t); g++)
+        parts += (group_start(t, g + 1) - group_start(t, g) + t->opt.n_sample - 1) /
+                 t->opt.n_sample;
+    return parts;
+}
+
+/* Adds up the gradients of samples [first, end) of the step, which are a group; its share of the loss. */
+static weft_status add_group(trainer *t, int64_t first, int64_t end, double n_target,
+                             trainer_report *r, weft_error *err)
 {
     const trainer_options *o = &t->opt;
-    const data_part *from = &t->data->train;
-    const int64_t at = t->state.cursor, n = (int64_t)o->n_sample * o->n_part;
-    const double all = (double)data_targets(from, o->seed, at, n);
-    weft_status status = learner_begin(&t->learner, err);
-    for (int part = 0; part < o->n_part && status == WEFT_OK; part++) {
-        status = data_fill(&t->batch, from, o->seed, at + (int64_t)part * o->n_sample, o->n_sample,
-                           err);
+    double loss = 0;
+    for (int64_t i = first; i < end; i += o->n_sample) {
+        const int64_t count = end - i < o->n_sample ? end - i : o->n_sample;
+        const weft_status status = data_fill(&t->batch, &t->data->train, o->seed,
+                                             t->state.cursor + i, (int32_t)count, err);
         if (status != WEFT_OK)
-            break;
+            return status;
         r->n_row += t->batch.n_row;
         if (t->batch.n_wanted == 0)
             continue; /* masks are rare, and texts short */
-        const double share = (double)t->batch.n_wanted / all;
-        r->loss += share * (double)learner_add(&t->learner, &t->batch, share);
+        const double share = (double)t->batch.n_wanted / n_target;
+        loss += share * (double)learner_add(&t->learner, &t->batch, share);
     }
+    r->loss += loss;
+    learner_group_end(&t->learner);
+    return WEFT_OK;
+}
+
+/* The gradients of all groups, and the mean loss over all their targets. */
+static weft_status add_groups(trainer *t, trainer_report *r, weft_error *err)
+{
+    const double all = (double)data_targets(&t->data->train, t->opt.seed, t->state.cursor,
+                                            samples_of_step(t));
+    weft_status status = learner_begin(&t->learner, err);
+    for (int64_t g = 0; g < n_group(t) && status == WEFT_OK; g++)
+        status = add_group(t, group_start(t, g), group_start(t, g + 1), all, r, err);
     return status;
 }
 
@@ -92,13 +131,13 @@ weft_status trainer_step(trainer *t, trainer_report *r, weft_error *err)
     trainer_state *s = &t->state;
     const double began = clock_seconds();
     *r = (trainer_report){ .lr = schedule_lr(&t->opt.schedule, s->step + 1) };
-    weft_status status = add_parts(t, r, err);
+    weft_status status = add_groups(t, r, err);
     if (status != WEFT_OK)
         return status;
     r->norm = isfinite(r->loss) ? learner_update(&t->learner, r->lr) : NAN;
     learner_load(&t->learner, &r->load_least, &r->load_most);
     s->step++;
-    s->cursor += (int64_t)t->opt.n_sample * t->opt.n_part;
+    s->cursor += samples_of_step(t);
     remember_loss(s, r);
     tell_state(t, r);
     r->seconds = clock_seconds() - began;
@@ -304,8 +343,11 @@ static void describe(const trainer *t, char *text, size_t size)
                  (long long)d->n_ctx, (int)t->opt.n_part, (int)t->opt.n_sample,
                  (long long)d->train.n_sample, sample_names[d->pairing.objective][d->windows],
                  (long long)d->corpus.n_id);
-    snprintf(text, size, "%s; dropout %g, smoothing %g, %s, %lld of %lld weights frozen", data,
-             (double)t->opt.learner.dropout, (double)t->opt.learner.smoothing,
+    char grouped[32] = ""; /* said only where it is so: runs before groups had one */
+    if (n_group(t) > 1)
+        snprintf(grouped, sizeof grouped, " in %d groups", n_group(t));
+    snprintf(text, size, "%s%s; dropout %g, smoothing %g, %s, %lld of %lld weights frozen", data,
+             grouped, (double)t->opt.learner.dropout, (double)t->opt.learner.smoothing,
              t->opt.learner.bf16 ? "bf16" : "f32", (long long)n_frozen, (long long)p->n_tensor);
 }
 
@@ -343,15 +385,16 @@ weft_status trainer_save(trainer *t, const hf_form *form, weft_error *err)
 static weft_status check_counters(const trainer *t, const manifest_counters *n, const char *path,
                                   weft_error *err)
 {
-    const int64_t each = (int64_t)t->opt.n_sample * t->opt.n_part;
+    const int64_t each = samples_of_step(t);
     if (n->step > MAX_SAMPLE / each || n->cursor != n->step * each)
         return weft_fail(err, WEFT_EFORMAT,
                          "%s: cursor is %lld; expected %lld samples for each of %lld steps", path,
                          (long long)n->cursor, (long long)each, (long long)n->step);
-    if (n->n_backward > n->step * t->opt.n_part)
+    if (n->n_backward > n->step * parts_of_step(t))
         return weft_fail(err, WEFT_EFORMAT,
-                         "%s: n_backward is %lld; expected at most %d for each of %lld steps", path,
-                         (long long)n->n_backward, (int)t->opt.n_part, (long long)n->step);
+                         "%s: n_backward is %lld; expected at most %lld for each of %lld steps",
+                         path, (long long)n->n_backward, (long long)parts_of_step(t),
+                         (long long)n->step);
     return WEFT_OK;
 }
 

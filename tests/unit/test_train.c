@@ -752,6 +752,103 @@ static void backwards_add_up(void **state)
     leave(&p);
 }
 
+#define N_GROUP 8
+
+/* The gradients of one lesson alone. */
+static real *group_gradient(pupil *p, const lesson *s)
+{
+    const size_t n_byte = (size_t)p->l.params.n * sizeof(real);
+    real *g = malloc(n_byte);
+    assert_non_null(g);
+    assert_int_equal(learner_begin(&p->l, NULL), WEFT_OK);
+    learner_add(&p->l, &s->batch, 0.125);
+    params_end(&p->l.params);
+    memcpy(g, p->l.params.grad, n_byte);
+    return g;
+}
+
+static void add_numbers(real *to, const real *from, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++)
+        to[k] += from[k];
+}
+
+/* ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)), bit by bit, for any number of threads and twice in a row;
+ * and that is not what one after the other gives. */
+static void groups_are_summed_by_a_tree(void **state)
+{
+    (void)state;
+    pupil p, q;
+    lesson s[N_GROUP];
+    real *g[N_GROUP];
+    enrol(&p, sample(1), (learner_options){ .n_thread = 2, .adamw = plain_adamw }, 3, 12, 7);
+    for (int i = 0; i < N_GROUP; i++) {
+        lesson_random(&s[i], 3, 12, &p.m, (uint64_t)(70 + i));
+        g[i] = group_gradient(&p, &s[i]);
+    }
+    const int64_t n = p.l.params.n;
+    const size_t n_byte = (size_t)n * sizeof(real);
+    real *chain = malloc(n_byte);
+    assert_non_null(chain);
+    memcpy(chain, g[0], n_byte);
+    for (int i = 1; i < N_GROUP; i++)
+        add_numbers(chain, g[i], n);
+    for (int apart = 1; apart < N_GROUP; apart *= 2)
+        for (int i = 0; i + apart < N_GROUP; i += 2 * apart)
+            add_numbers(g[i], g[i + apart], n);
+    assert_true(memcmp(chain, g[0], n_byte) != 0);
+    for (int threads = 1; threads <= 4; threads *= 2) {
+        enrol(&q, sample(1),
+              (learner_options){ .n_thread = threads, .n_group = N_GROUP, .adamw = plain_adamw }, 3,
+              12, 7);
+        for (int again = 0; again < 2; again++) {
+            assert_int_equal(learner_begin(&q.l, NULL), WEFT_OK);
+            for (int i = 0; i < N_GROUP; i++) {
+                learner_add(&q.l, &s[i].batch, 0.125);
+                learner_group_end(&q.l);
+            }
+            assert_memory_equal(q.l.params.grad, g[0], n_byte);
+            assert_ptr_equal(q.l.params.tensor[0]->grad, q.l.params.grad + q.l.params.at[0]);
+            assert_true(params_norm(&q.l.params, q.l.pool) > 0);
+        }
+        leave(&q);
+    }
+    for (int i = 0; i < N_GROUP; i++)
+        free(g[i]);
+    free(chain);
+    leave(&p);
+}
+
+/* Chunks of 65,536 numbers, each in order, and chunks in order. */
+static void the_norm_is_summed_by_chunks(void **state)
+{
+    (void)state;
+    enum { N = 3 * PARAM_CHUNK + 1000 };
+    real *g = malloc(N * sizeof *g);
+    double sum[4] = { 0 }, total = 0, chain = 0;
+    assert_non_null(g);
+    fill_normal(g, N, 47, 0, 1);
+    for (int64_t k = 0; k < N; k++) {
+        sum[k / PARAM_CHUNK] += (double)g[k] * (double)g[k];
+        chain += (double)g[k] * (double)g[k];
+    }
+    for (int i = 0; i < 4; i++)
+        total += sum[i];
+    for (int threads = 1; threads <= 4; threads++) {
+        host h;
+        double room[4];
+        host_plain(&h);
+        pool *threads_of = pool_new(threads, &h.mem, NULL);
+        assert_non_null(threads_of);
+        const params p = { .grad = g, .n = N, .chunk_sum = room };
+        const double norm = params_norm(&p, threads_of), expected = sqrt(total);
+        assert_memory_equal(&norm, &expected, sizeof norm);
+        pool_free(threads_of);
+    }
+    assert_true(total != chain);
+    free(g);
+}
+
 static void micro_batches_drop_differently(void **state)
 {
     (void)state;
@@ -1073,6 +1170,10 @@ int main(void)
         TEST("train: a batch without targets has no gradient", no_target_no_gradient),
         TEST("train: two backwards add up, and a dry run between changes nothing",
              backwards_add_up),
+        TEST(
+            "train: gradients of groups are summed by a tree, bit by bit, on any number of threads",
+            groups_are_summed_by_a_tree),
+        TEST("train: the norm is summed by chunks, in order", the_norm_is_summed_by_chunks),
         TEST("train: two backwards of one step drop out differently",
              micro_batches_drop_differently),
         TEST("train: frozen weights stay as they are", frozen_weights_stay),

@@ -400,6 +400,34 @@ static void threads_do_not_matter(void **state)
     }
 }
 
+/* 9 samples in 1, 2, 4 and 8 groups, the first of which has one more, in parts of 3 at most. */
+static void groups_have_their_bits(void **state)
+{
+    (void)state;
+    outcome one = { 0 };
+    for (int n = 1; n <= 8; n *= 2) {
+        trainer_options o = plain_options();
+        o.n_sample = 3;
+        o.n_part = 3;
+        o.learner.n_group = n;
+        o.learner.n_thread = 1;
+        const outcome a = learn(0, false, o);
+        o.learner.n_thread = n == 8 ? 4 : 2;
+        const outcome b = learn(0, false, o);
+        assert_true(same(&a, &b));
+        if (n == 1) {
+            one = a;
+        } else {
+            assert_false(same(&a, &one));
+            for (int k = 0; k < N_STEP; k++)
+                assert_true(fabs(a.loss[k] / one.loss[k] - 1) < 1e-4);
+            free(a.weights);
+        }
+        free(b.weights);
+    }
+    free(one.weights);
+}
+
 /* Takes k steps, goes on in a new life, and takes the rest there. */
 static outcome interrupted(int who, int k, trainer_options o, bool forget)
 {
@@ -845,6 +873,8 @@ int main(void)
         TEST("fresh: shapes that no model has are refused", wrong_shapes_are_refused),
         TEST("trainer: parts of a step are the step", parts_are_the_whole),
         TEST("trainer: threads and recomputation do not matter", threads_do_not_matter),
+        TEST("trainer: groups are part of the recipe: each number has its bits, on any threads",
+             groups_have_their_bits),
         TEST("trainer: a run that was stopped after any step is the run that was not",
              resumed_is_uninterrupted),
         TEST("trainer: a checkpoint of another run is refused", other_runs_are_not_resumed),
