@@ -70,7 +70,7 @@ static const option options[] = {
     { 'b', "batch-size", OPT_INT, &n_sample, "N", 0, "samples computed at once (12)" },
     { 0, "accumulate", OPT_INT, &n_part, "N", RARE, "so many batches make a step (1)" },
     { 0, "groups", OPT_INT, &n_group, "N", RARE,
-      "gradients of a step are summed as a tree of N groups, a power of two (1)" },
+      "of samples, whose gradients are summed as a tree (1)" },
     { 'n', "steps", OPT_INT, &n_step, "N", 0, "steps (2000)" },
     { 0, "schedule", OPT_CHOICE, &schedule, "cosine|linear|constant|wsd|inverse-sqrt", RARE,
       "of the learning rate (cosine)" },
