@@ -348,6 +348,60 @@ static void public_function(void **state)
     }
 }
 
+static const char *say_hello(void *ud, weft_model *m, size_t *length)
+{
+    int *n = ud;
+    assert_non_null(m);
+    ++*n;
+    *length = 5;
+    return "hello";
+}
+
+static bool stop_at_three(void *ud, const weft_train_progress *p, weft_model *m)
+{
+    (void)m;
+    return p->step < *(const int *)ud;
+}
+
+/* A run of a program that only calls weft_train has metrics, and a sample for each evaluation; none is
+ * asked for once it was told to stop. */
+static void runs_of_programs_can_be_reported(void **state)
+{
+    (void)state;
+    char words[2000];
+    int n_asked = 0, last = 3;
+    weft_error err = { 0 };
+    weft_train_options o;
+    weft_train_info trained = { .struct_size = sizeof trained };
+    weft_report_info info = { .struct_size = sizeof info };
+    for (size_t i = 0; i < sizeof words; i++)
+        words[i] = (char)('a' + (i * i + i / 7) % 11);
+    const char *text = temp_file("words.txt", words, sizeof words), *out = temp_path("reported");
+    weft_train_defaults(&o, sizeof o);
+    o.out = out;
+    o.data = &text;
+    o.n_data = 1;
+    o.characters = true;
+    o.n_layer = 1;
+    o.d_model = 32;
+    o.n_head = 2;
+    o.n_ctx = 16;
+    o.n_sample = 2;
+    o.n_step = 5;
+    o.eval_every = 1;
+    o.threads = 1;
+    o.sample = say_hello;
+    o.sample_ud = &n_asked;
+    o.progress = stop_at_three;
+    o.progress_ud = &last;
+    if (weft_train(&o, &trained, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    assert_true(trained.stopped && trained.step == 3 && trained.n_line_lost == 0);
+    assert_int_equal(n_asked, 2);
+    assert_int_equal(weft_report(out, NULL, NULL, &info, &err), WEFT_OK);
+    assert_true(info.step == 3 && info.n_point == 4 && info.n_sample == 2);
+}
+
 /* With a model in the run's directory, the page says what it is. */
 static void tells_the_model(void **state)
 {
@@ -403,6 +457,7 @@ int main(void)
         TEST("report: samples are few, short and whole", samples),
         TEST("report: numbers as people write them", numbers),
         TEST("report: the public function", public_function),
+        TEST("report: a run of a program that calls weft_train", runs_of_programs_can_be_reported),
         TEST("report: the model in words", tells_the_model),
         TEST("report: any allocation may fail", no_memory),
     };
