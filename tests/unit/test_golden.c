@@ -29,6 +29,42 @@ static void text_init(text *t, const stored *ids, const stored *types)
                                  .type = types ? ((const int32_t *)types->data)[i] : 0 };
 }
 
+/* The end takes any residual stream: of the last one, once and once more, and of what enters the head of
+ * half as many layers. */
+static void end_of_streams(const model *m, const batch *b, const kernels *kern)
+{
+    weft_error err = { 0 };
+    const family *f = m->arch->family;
+    model half = *m; /* never closed */
+    half.n_layer = (m->n_layer + 1) / 2;
+    run r[2];
+    assert_int_equal(run_init_dry(&r[0], &m->host->mem, (int)(m->n_layer + m->n_layer_src), &err),
+                     WEFT_OK);
+    for (int real_run = 0; real_run < 2; real_run++) {
+        run *to = &r[real_run];
+        if (real_run)
+            assert_int_equal(run_init(to, &m->host->mem, r[0].meta.peak, r[0].data.peak,
+                                      r[0].scratch_peak, &err),
+                             WEFT_OK);
+        to->kern = kern;
+        run_begin(to, b);
+        tensor *x = f->body(to, m);
+        const tensor *once = f->end(to, m, x), *again = f->end(to, m, x);
+        assert_string_equal(once->name, again->name);
+        if (real_run)
+            assert_memory_equal(once->data, again->data,
+                                (size_t)(rows(once) * cols(once)) * sizeof(real));
+        run_begin(to, b);
+        tensor *early = f->body(to, &half);
+        const tensor *lens = f->end(to, m, early);
+        assert_int_equal(cols(lens), m->n_out);
+        for (int64_t i = 0; real_run && i < rows(lens); i++)
+            assert_true(isfinite(row(lens, i)[0]));
+    }
+    run_free(&r[1]);
+    run_free(&r[0]);
+}
+
 /* All positions are wanted, or the first where a text has one label. An encoder-decoder has a source
  * too. */
 static void forward_all(const model *m, const golden *g, const kernels *kern, run *r, golden *watch)
@@ -65,6 +101,7 @@ static void forward_all(const model *m, const golden *g, const kernels *kern, ru
     assert_int_equal(r->meta.peak, dry.meta.peak);
     run_free(&dry);
     run_free(r);
+    end_of_streams(m, &b, kern);
 }
 
 static void check_form(const char *name, const char *path, const char *form, host *h)
