@@ -28,25 +28,6 @@ static const random_shape small = { .arch = "llama",
                                     .n_ctx = 256,
                                     .theta = 10000 };
 
-static void open_small(model *m, const dtype *type, host *h)
-{
-    const char *dir = getenv("TMPDIR");
-    char name[1024];
-    weft_error err = { 0 };
-    snprintf(name, sizeof name, "%s/weft-bench-XXXXXX", dir && *dir ? dir : "/tmp");
-    const int fd = mkstemp(name);
-    if (fd < 0) {
-        fprintf(stderr, "instructions: no temporary file %s; set TMPDIR\n", name);
-        exit(1);
-    }
-    close(fd);
-    weft_status status = random_gguf_write(name, &small, type, NULL, 1, NULL, &err);
-    if (status == WEFT_OK)
-        status = model_open(m, name, WEFT_LOAD_COPY, h, &err);
-    unlink(name);
-    bench_check(status, &err);
-}
-
 /* ---- the works ------------------------------------------------------------------------------- */
 
 static void append(session *s, const int32_t *ids, int64_t n)
@@ -88,7 +69,7 @@ static void inference(host *h, bool token)
     const engine_options o = { .n_thread = 1, .n_ctx = 128, .n_batch = N_PROMPT };
     for (int i = 0; i < N_PROMPT + 2; i++)
         ids[i] = (37 * i + 11) % (int32_t)small.n_vocab;
-    open_small(&m, &dtype_q8_0, h);
+    random_gguf_open(&m, &small, &dtype_q8_0, WEFT_LOAD_COPY, h);
     engine *e = bench_must(engine_new(&m, &o, &err), &err);
     session *s = bench_must(session_new(e, &err), &err);
     append(s, ids, N_PROMPT);
@@ -120,7 +101,7 @@ static void training(host *h)
                               .wanted = true };
     for (int i = 0; i < 2; i++)
         seq[i] = (sequence){ .first = i * N_PROMPT, .n = N_PROMPT, .source = -1 };
-    open_small(&m, &dtype_f32, h);
+    random_gguf_open(&m, &small, &dtype_f32, WEFT_LOAD_COPY, h);
     const learner_options o = { .n_thread = 1,
                                 .adamw = { .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8 } };
     bench_check(learner_init(&l, &m, &o, &b, &err), &err);

@@ -1,11 +1,15 @@
 #include "random_gguf.h"
 
+#include "bench.h"
+
 #include "base/rng.h"
+#include "models/arch.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ALIGNMENT 32
 #define STD       0.02
@@ -412,4 +416,23 @@ weft_status random_gguf_write_mix(const char *path, const random_shape *s, const
     const weft_status status = check_shape(s, err);
     writer w = { .shape = s, .seed = seed, .mix = mix };
     return status == WEFT_OK ? write_file(&w, path, bytes, err) : status;
+}
+
+void random_gguf_open(model *m, const random_shape *s, const dtype *type, weft_load load, host *h)
+{
+    const char *dir = getenv("TMPDIR");
+    char name[1024];
+    weft_error err = { 0 };
+    snprintf(name, sizeof name, "%s/weft-bench-XXXXXX", dir && *dir ? dir : "/tmp");
+    const int fd = mkstemp(name);
+    if (fd < 0) {
+        fprintf(stderr, "no temporary file %s; set TMPDIR\n", name);
+        exit(1);
+    }
+    close(fd);
+    weft_status status = random_gguf_write(name, s, type, NULL, 1, NULL, &err);
+    if (status == WEFT_OK)
+        status = model_open(m, name, load, h, &err);
+    unlink(name);
+    bench_check(status, &err);
 }

@@ -35,4 +35,10 @@ weft_status random_gguf_write(const char *path, const random_shape *s, const dty
 weft_status random_gguf_write_mix(const char *path, const random_shape *s, const quant_target *mix,
                                   uint64_t seed, uint64_t *bytes, weft_error *err);
 
+/* Opens a random model whose file, in TMPDIR, is gone by then; ends the program if that fails. */
+struct model;
+struct host;
+void random_gguf_open(struct model *m, const random_shape *s, const dtype *type, weft_load load,
+                      struct host *h);
+
 #endif

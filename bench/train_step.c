@@ -48,26 +48,6 @@ static const program self = {
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-/* A random model of the shape, whose file is gone once it is mapped. */
-static void open_random(model *m, const random_shape *s, host *h)
-{
-    const char *dir = getenv("TMPDIR");
-    char name[1024];
-    weft_error err = { 0 };
-    snprintf(name, sizeof name, "%s/weft-bench-XXXXXX", dir && *dir ? dir : "/tmp");
-    const int fd = mkstemp(name);
-    if (fd < 0) {
-        fprintf(stderr, "train_step: no temporary file %s; set TMPDIR\n", name);
-        exit(1);
-    }
-    close(fd);
-    weft_status status = random_gguf_write(name, s, &dtype_f32, NULL, 1, NULL, &err);
-    if (status == WEFT_OK)
-        status = model_open(m, name, WEFT_LOAD_MAP, h, &err);
-    unlink(name);
-    bench_check(status, &err);
-}
-
 static batch batch_new(const model *m)
 {
     const int64_t n = n_sequence * n_token;
@@ -201,7 +181,7 @@ int main(int argc, char **argv)
     if (path)
         bench_check(model_open(&m, path, WEFT_LOAD_MAP, &h, &err), &err);
     else
-        open_random(&m, s, &h);
+        random_gguf_open(&m, s, &dtype_f32, WEFT_LOAD_MAP, &h);
     if (n_token > m.n_ctx)
         return args_usage(&self, "--tokens is %lld, the model has %lld positions",
                           (long long)n_token, (long long)m.n_ctx);
