@@ -19,12 +19,18 @@ int cli_no_memory(void)
     return cli_fail(&refused);
 }
 
-/* Made when it is first needed: after the options, which say how much. */
+/* Made when it is first needed: after the options, which say how much. Without --ram-max it is what a
+ * container allows: an error with a sentence, before the kernel kills the process. */
 weft_budget *cli_budget(void)
 {
     static weft_budget *budget;
+    static bool unlimited;
     weft_error err;
-    if (!budget && cli_ram_max > 0 && !(budget = weft_budget_new(cli_ram_max, &err)))
+    if (budget || (unlimited && cli_ram_max == 0))
+        return budget;
+    const size_t cap = cli_ram_max > 0 ? cli_ram_max : weft_memory_limit();
+    unlimited = cap == 0;
+    if (!unlimited && !(budget = weft_budget_new(cap, &err)))
         exit(cli_fail(&err));
     return budget;
 }

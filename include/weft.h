@@ -122,6 +122,10 @@ typedef void weft_log_fn(void *ud, weft_log_level level, const char *line);
  * be used by many threads at once. */
 typedef struct weft_budget weft_budget;
 
+/* Bytes that the control groups of this process (memory.max, version 2) allow it, as in a container;
+ * 0: no limit is known. What a host may give as ram_max. */
+WEFT_API size_t weft_memory_limit(void);
+
 /* ram_max: bytes; 0: no cap, it only counts. */
 WEFT_API weft_budget *weft_budget_new(size_t ram_max, weft_error *err);
 WEFT_API void weft_budget_free(weft_budget *budget);

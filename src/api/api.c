@@ -1,6 +1,8 @@
 /* api.c - what the public functions share: sizes of structs, options of engines, memory. */
 #include "api/api.h"
 
+#include "base/cgroup.h"
+
 #include <string.h>
 
 bool take_options(void *to, size_t size, const void *from, size_t from_size, const char *what,
@@ -88,6 +90,12 @@ void take_memory(host *h, size_t ram_max, weft_budget *budget)
 {
     mem_init(&h->mem, ram_max, NULL);
     h->mem.within = budget ? &budget->mem : NULL;
+}
+
+size_t weft_memory_limit(void)
+{
+    const int64_t limit = cgroup_limit("/proc/self/cgroup", "/sys/fs/cgroup", "memory.max");
+    return limit == INT64_MAX ? 0 : (size_t)limit;
 }
 
 weft_budget *weft_budget_new(size_t ram_max, weft_error *err)
