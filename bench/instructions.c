@@ -12,9 +12,7 @@
 #include "train/learner.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define N_PROMPT 64
 

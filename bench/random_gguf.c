@@ -1,3 +1,5 @@
+/* random_gguf.c - writes a GGUF file row by row, from a bank of random numbers that is encoded once for
+ * each type. */
 #include "random_gguf.h"
 
 #include "bench.h"

@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char *shape_name = "124m", *path, *type = "f32";
 static int64_t n_thread, n_sequence = 4, n_token = 256, n_repeat = 3;

@@ -215,11 +215,7 @@ class Build:
         return found
 
     def weft(self):
-        found = self.speeds(self.weft_command)
-        self.limits.append((1, 1))
-        for work in found:
-            self.shares.setdefault(work, []).append(("share", 1))
-        return found
+        return self.speeds(self.weft_command)
 
     def peer(self):
         return self.speeds(self.peer_command)
@@ -233,11 +229,12 @@ def steady(before, after):
 
 
 def report(pair, weft, peer, as_json):
-    kept = [i for i in range(len(peer)) if steady(pair.limits[i], pair.limits[i + 1])]
-    used = kept or range(len(peer))
+    all_rounds = range(len(peer))
+    kept = [i for i in all_rounds if steady(pair.limits[i], pair.limits[i + 1])] if pair.limits else list(all_rounds)
+    used = kept or all_rounds
     for work in peer[0]:
         ratio = [(weft[i][work] + weft[i + 1][work]) / 2 / peer[i][work] for i in used]
-        share = pair.shares[work]
+        share = pair.shares.get(work)
         result = {
             "work": work,
             "unit": pair.unit,
@@ -248,16 +245,17 @@ def report(pair, weft, peer, as_json):
             "most": max(ratio),
             "rounds": len(peer),
             "steady": len(kept),
-            share[0][0]: statistics.median(s for _, s in share),
         }
+        if share:
+            result[share[0][0]] = statistics.median(s for _, s in share)
         if as_json:
             print(json.dumps(result))
             continue
         print(
             f"{work:10s} weft {result['weft']:.4g} {pair.unit}, peer {result['peer']:.4g}; "
             f"ratio {result['ratio']:.3f} ({result['least']:.3f} to {result['most']:.3f}; "
-            f"{len(kept)} of {len(peer)} rounds steady); "
-            f"weft's {share[0][0].replace('_', ' ')} {100 * result[share[0][0]]:.1f} %"
+            + (f"{len(kept)} of {len(peer)} rounds steady)" if pair.limits else f"{len(peer)} rounds)")
+            + (f"; weft's {share[0][0].replace('_', ' ')} {100 * result[share[0][0]]:.1f} %" if share else "")
         )
 
 

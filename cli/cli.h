@@ -134,6 +134,9 @@ int cli_stopped(void);
 /* The cap that was asked for, 0 for none; and the budget of the program and of all that the library
  * makes for it, NULL without a cap. */
 extern size_t cli_ram_max;
+
+/* After the options, which have the last word: from here on there may be a budget. */
+void cli_cap_memory(void);
 weft_budget *cli_budget(void);
 
 /* Memory that counts in the budget; NULL where it, or the system, refuses. cli_no_memory says on

@@ -204,7 +204,7 @@ static bool print_beams(const job *j, const weft_beams *found, weft_error *err)
     }
     for (int i = 0; good && i < found->n; i++)
         good = print_beam(j, &found->beam[i], err);
-    if (good && json) {
+    if (json) {
         cli_json_end();
         cli_json_end();
     }

@@ -49,7 +49,10 @@ static int dispatch(int argc, char **argv)
     int bad = settings_apply(c); /* the command line has the last word */
     if (!bad)
         bad = options_parse(c, argc - 2, argv + 2);
-    return bad ? bad : c->main();
+    if (bad)
+        return bad;
+    cli_cap_memory();
+    return c->main();
 }
 
 /* ---- the edge of the process ----------------------------------------------------------------- */

@@ -19,18 +19,21 @@ int cli_no_memory(void)
     return cli_fail(&refused);
 }
 
-/* Made when it is first needed: after the options, which say how much. Without --ram-max it is what a
- * container allows: an error with a sentence, before the kernel kills the process. */
+static size_t cap; /* 0: none */
+
+/* Without --ram-max the cap is what a container allows: an error with a sentence, before the kernel
+ * kills the process. */
+void cli_cap_memory(void)
+{
+    cap = cli_ram_max > 0 ? cli_ram_max : weft_memory_limit();
+}
+
+/* Made when it is first needed. */
 weft_budget *cli_budget(void)
 {
     static weft_budget *budget;
-    static bool unlimited;
     weft_error err;
-    if (budget || (unlimited && cli_ram_max == 0))
-        return budget;
-    const size_t cap = cli_ram_max > 0 ? cli_ram_max : weft_memory_limit();
-    unlimited = cap == 0;
-    if (!unlimited && !(budget = weft_budget_new(cap, &err)))
+    if (!budget && cap > 0 && !(budget = weft_budget_new(cap, &err)))
         exit(cli_fail(&err));
     return budget;
 }

@@ -1103,9 +1103,9 @@ typedef struct weft_train_options {
     weft_positions positions; /* of a new model */
     weft_sample_fn *sample;   /* or NULL */
     void *sample_ud;
-    int n_group; /* into which a step's samples are cut, a power of two up to 1024; 0: 1. Their gradients
-                    are summed by a tree: another number, other bits, but the same for any machines
-                    that share the groups */
+    int n_group; /* groups that a step's samples are cut into: a power of two up to 1024; 0: 1. The
+                    gradients of groups are summed by a binary tree, so the result depends on n_group
+                    and not on who computes a group */
 } weft_train_options;
 
 /* What is sensible for a small model; struct_size is set, and should be sizeof(weft_train_options). */

@@ -64,21 +64,6 @@ void buffer_format(buffer *b, const char *format, ...)
 
 void buffer_quote(buffer *b, const char *text, size_t n)
 {
-    buffer_put(b, "\"", 1);
-    for (size_t i = 0; i < n; i++) {
-        const uint8_t c = (uint8_t)text[i];
-        if (c == '"' || c == '\\')
-            buffer_put(b, (char[]){ '\\', (char)c }, 2);
-        else if (c < 0x20)
-            buffer_format(b, "\\u%04x", c);
-        else
-            buffer_put(b, &c, 1);
-    }
-    buffer_put(b, "\"", 1);
-}
-
-void buffer_quote_bytes(buffer *b, const char *text, size_t n)
-{
     uint32_t point;
     buffer_put(b, "\"", 1);
     for (size_t i = 0, step; i < n; i += step ? step : 1) {
@@ -88,7 +73,7 @@ void buffer_quote_bytes(buffer *b, const char *text, size_t n)
             buffer_text(b, "\\ufffd");
         else if (c == '"' || c == '\\')
             buffer_put(b, (char[]){ '\\', (char)c }, 2);
-        else if (c < 0x20 || c == 0x7F)
+        else if (c < 0x20)
             buffer_format(b, "\\u%04x", c);
         else
             buffer_put(b, text + i, step);

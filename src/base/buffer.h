@@ -20,10 +20,7 @@ void buffer_put(buffer *b, const void *bytes, size_t n);
 void buffer_text(buffer *b, const char *text);
 void buffer_format(buffer *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* UTF-8 in quotes, as JSON has it. */
+/* Text in quotes, as JSON has it. Bytes that are not UTF-8 become U+FFFD. */
 void buffer_quote(buffer *b, const char *text, size_t n);
-
-/* The same of any bytes: those that are not UTF-8 become U+FFFD. */
-void buffer_quote_bytes(buffer *b, const char *text, size_t n);
 
 #endif

@@ -1,7 +1,7 @@
-/* forward.c - predicting a forward's memory and making it.
+/* forward.c - plans the memory of a forward, and takes it.
  *
- * The same code that computes is run over a batch of the largest size with a data arena that only counts,
- * so the plan cannot drift from what a step takes. */
+ * The plan runs the code that computes, over the largest batch, with a data arena that only counts. So
+ * it cannot drift from what a forward takes. */
 #include "engine/forward.h"
 
 /* Heads make logits a part at a time for a reader; a dry run has none to hand out. */

@@ -1,5 +1,5 @@
-/* forward.h - what the engine and the encoder share: a dry run of the largest forward, and the run that is
- * made from its plan. */
+/* forward.h - what the engine and the encoder share: the plan of a forward's memory, made by a dry run,
+ * and the run that takes it. */
 #ifndef WEFT_ENGINE_FORWARD_H
 #define WEFT_ENGINE_FORWARD_H
 

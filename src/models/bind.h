@@ -113,7 +113,7 @@ typedef struct want {
     int64_t heads; /* its rows are so many heads that turn with the position; 0: they do not */
 } want;
 
-/* What a new model has; a file's matrix has the bias that is in the file. */
+/* Whether a matrix of a new model has a bias. Where there is a file, the file decides. */
 typedef enum bind_bias { NO_BIAS, WITH_BIAS } bind_bias;
 
 /* NULL after an error, or where the file has none of what is optional. */

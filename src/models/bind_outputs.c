@@ -1,5 +1,5 @@
-/* bind_outputs.c - what files say about what comes out of a model: whether its head is the embedding,
- * names of labels, and how a text becomes one vector. */
+/* bind_outputs.c - a model's outputs as its file describes them: whether the head shares the embedding, the
+ * names of labels, how a text is pooled into one vector. */
 #include "models/bind.h"
 
 #include <stdio.h>

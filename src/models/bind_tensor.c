@@ -322,7 +322,7 @@ static tensor *vector(bind *b, const char *stem, const char *suffix, int64_t n)
         b, &(want){ .stem = stem, .suffix = suffix, .n_dim = 1, .shape = { n }, .as_real = true });
 }
 
-/* The bias that a matrix may have; a new model has one where it is said. */
+/* The bias of a matrix: the file decides whether there is one, in_new for a model without a file. */
 static tensor *bias_of(bind *b, const char *stem, int64_t n, int64_t heads, bind_bias in_new)
 {
     return bind_tensor(b, &(want){ .stem = stem,

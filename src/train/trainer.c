@@ -39,7 +39,7 @@ void trainer_free(trainer *t)
 
 static int n_group(const trainer *t)
 {
-    return t->opt.learner.n_group > 1 ? t->opt.learner.n_group : 1;
+    return t->learner.params.n_group;
 }
 
 static int64_t samples_of_step(const trainer *t)

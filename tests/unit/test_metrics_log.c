@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-static char run_dir[] = "/tmp/weft-metrics-XXXXXX";
-static char path[64];
+static char run_dir[512], path[600];
 
 /* ---- a disk that gets full ------------------------------------------------------------------- */
 
@@ -122,7 +122,7 @@ static void lines_are_json(void **state)
     metrics_log_close(&m);
     file_is(LINE(1) "{\"step\":2,\"loss\":0.5,\"smoothed\":0.25,\"lr\":0.001,\"grad_norm\":2,"
                     "\"tokens\":64,\"val_loss\":1.5,\"skipped\":true,"
-                    "\"sample\":\"a \\\"b\\\"\\u000a\\ufffd\\u007f\"}\n");
+                    "\"sample\":\"a \\\"b\\\"\\u000a\\ufffd\x7F\"}\n");
 }
 
 static void a_new_run_begins_anew(void **state)
@@ -227,9 +227,7 @@ static void what_is_not_a_file_is_refused_before_anything_is_written(void **stat
     assert_int_equal(metrics_log_check("/nonexistent", &h, &err), WEFT_OK);
     remove(path);
     assert_int_equal(metrics_log_check(run_dir, &h, &err), WEFT_OK);
-    char cmd[128];
-    snprintf(cmd, sizeof cmd, "mkdir %s", path);
-    assert_int_equal(system(cmd), 0);
+    assert_int_equal(mkdir(path, 0777), 0);
     assert_int_equal(metrics_log_check(run_dir, &h, &err), WEFT_EIO);
     assert_non_null(strstr(err.message, "not a regular file; move it away"));
     rmdir(path);
@@ -237,7 +235,8 @@ static void what_is_not_a_file_is_refused_before_anything_is_written(void **stat
 
 int main(void)
 {
-    if (!mkdtemp(run_dir))
+    snprintf(run_dir, sizeof run_dir, "%s", temp_path("run"));
+    if (mkdir(run_dir, 0777) != 0)
         return 1;
     snprintf(path, sizeof path, "%s/" METRICS_FILE, run_dir);
     const struct CMUnitTest tests[] = {
