@@ -62,21 +62,36 @@ void buffer_format(buffer *b, const char *format, ...)
         buffer_put(b, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
 }
 
+static void quote_byte(buffer *b, uint8_t c)
+{
+    if (c == '"' || c == '\\')
+        buffer_put(b, (char[]){ '\\', (char)c }, 2);
+    else if (c < 0x20)
+        buffer_format(b, "\\u%04x", c);
+    else
+        buffer_put(b, &c, 1);
+}
+
 void buffer_quote(buffer *b, const char *text, size_t n)
+{
+    buffer_put(b, "\"", 1);
+    for (size_t i = 0; i < n; i++)
+        quote_byte(b, (uint8_t)text[i]);
+    buffer_put(b, "\"", 1);
+}
+
+void buffer_quote_any(buffer *b, const char *bytes, size_t n)
 {
     uint32_t point;
     buffer_put(b, "\"", 1);
-    for (size_t i = 0, step; i < n; i += step ? step : 1) {
-        const uint8_t c = (uint8_t)text[i];
-        step = utf8_decode(text + i, n - i, &point);
-        if (step == 0)
+    for (size_t i = 0; i < n;) {
+        size_t step = utf8_decode(bytes + i, n - i, &point);
+        if (step == 0) {
             buffer_text(b, "\\ufffd");
-        else if (c == '"' || c == '\\')
-            buffer_put(b, (char[]){ '\\', (char)c }, 2);
-        else if (c < 0x20)
-            buffer_format(b, "\\u%04x", c);
-        else
-            buffer_put(b, text + i, step);
+            i++;
+        }
+        for (; step > 0; step--)
+            quote_byte(b, (uint8_t)bytes[i++]);
     }
     buffer_put(b, "\"", 1);
 }

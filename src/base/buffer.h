@@ -20,7 +20,11 @@ void buffer_put(buffer *b, const void *bytes, size_t n);
 void buffer_text(buffer *b, const char *text);
 void buffer_format(buffer *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Text in quotes, as JSON has it. Bytes that are not UTF-8 become U+FFFD. */
+/* UTF-8 in quotes, as JSON has it. Other bytes stay as they are, so that a reader refuses the file
+ * instead of meeting another name. */
 void buffer_quote(buffer *b, const char *text, size_t n);
+
+/* The same for text that only people read: bytes that are not UTF-8 become U+FFFD. */
+void buffer_quote_any(buffer *b, const char *bytes, size_t n);
 
 #endif

@@ -147,7 +147,7 @@ static void format_line(buffer *b, const weft_train_progress *p, const char *sam
         buffer_text(b, ",\"skipped\":true");
     if (sample && n_sample > 0) {
         buffer_text(b, ",\"sample\":");
-        buffer_quote(b, sample, n_sample);
+        buffer_quote_any(b, sample, n_sample);
     }
     buffer_text(b, "}\n");
 }
