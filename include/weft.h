@@ -122,8 +122,8 @@ typedef void weft_log_fn(void *ud, weft_log_level level, const char *line);
  * be used by many threads at once. */
 typedef struct weft_budget weft_budget;
 
-/* Bytes that the control groups of this process (memory.max, version 2) allow it, as in a container;
- * 0: no limit is known. What a host may give as ram_max. */
+/* The memory limit of this process's control groups (memory.max, version 2), as a container sets it, in
+ * bytes; 0: none. A host may pass it as ram_max. */
 WEFT_API size_t weft_memory_limit(void);
 
 /* ram_max: bytes; 0: no cap, it only counts. */
@@ -1004,8 +1004,8 @@ typedef struct weft_train_progress {
  * be freed before the function returns. False: stop, with a checkpoint. */
 typedef bool weft_train_fn(void *ud, const weft_train_progress *progress, weft_model *model);
 
-/* Asked after an evaluation, unless progress returned false: a text that the model writes by now, which
- * goes into metrics.jsonl, and its bytes; NULL: none. It stays as it is until the next call. */
+/* Called after each evaluation, unless progress returned false. Returns a text that the model generates,
+ * for metrics.jsonl, and its length in bytes; or NULL. The text must stay valid until the next call. */
 typedef const char *weft_sample_fn(void *ud, weft_model *model, size_t *length);
 
 /* Asked ten times a second or more often while a run has no progress to tell: false stops. */
@@ -1122,7 +1122,7 @@ typedef struct weft_train_info {
     double seconds;      /* predicted before the first step */
     size_t bytes_peak;   /* memory taken at most */
     double val_accuracy; /* the last; NaN: there was none */
-    int64_t n_line_lost; /* of metrics.jsonl, that could not be written; a warning said why */
+    int64_t n_line_lost; /* lines of metrics.jsonl that could not be written; the log says why */
 } weft_train_info;
 
 /* Trains until there are n_step steps, or a caller or a validation loss that gets no better ends it;

@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-/* On the clock of the wall, which never goes back. */
+/* Wall time, from a clock that never goes back. */
 static inline double clock_seconds(void)
 {
     struct timespec t;
@@ -12,7 +12,7 @@ static inline double clock_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Of a processor, taken by this thread: what other programs do does not count. */
+/* Processor time of this thread: other programs on the machine do not count. */
 static inline double clock_thread_seconds(void)
 {
     struct timespec t;

@@ -1,4 +1,4 @@
-/* attention_backward.h - the backward of attention's op, which is long enough for a file. */
+/* attention_backward.h - the gradient of attention (ops.h). */
 #ifndef WEFT_OPS_ATTENTION_BACKWARD_H
 #define WEFT_OPS_ATTENTION_BACKWARD_H
 

@@ -19,8 +19,8 @@
  * A shared weight needs no special case.
  *
  * A block of a decoder also reads the encoder's output (run.at.encoder_out): it is an input of the
- * block's node, whose gradient all these blocks add to. Nodes keep the batch they worked on, because the two
- * parts of such a model work on different rows. */
+ * block's node, whose gradient all these blocks add to. Nodes keep the batch they worked on, because
+ * the two parts of such a model work on different rows. */
 #ifndef WEFT_TENSOR_TAPE_H
 #define WEFT_TENSOR_TAPE_H
 

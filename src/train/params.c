@@ -1,4 +1,5 @@
-/* params.c - lays weights out in one block and points the model's tensors into it. */
+/* params.c - lays weights out in one block, points the model's tensors into it, and sums gradients: of
+ * groups by a tree, of the norm by chunks. */
 #include "train/params.h"
 
 #include "kernels/half.h"

@@ -7,9 +7,9 @@
  * are summed by the binary tree over their numbers, whoever computes them: the order of a sum is part
  * of the recipe, not of the machine. One process merges blocks like a binary counter,
  *
- *     group 0   1   2   3            waiting[0]  a group
- *           \+/     \+/             waiting[1]  two
- *             \---+---/             ...
+ *     group 0   1   2   3        waiting[0]  the sum of one group
+ *            \ /     \ /         waiting[1]  of two
+ *             +---+---+          waiting[2]  of four ...
  *
  * and needs log2 G + 1 of them.
  *
