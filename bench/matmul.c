@@ -1,22 +1,27 @@
-/* matmul - products of a matrix of 2048 x 2048 weights with 1, 16 and 512 rows, for every stored
- * type and kernel table of this processor. One row is measured against the bandwidth of memory,
- * many rows against multiply-adds in registers.
+/* matmul - products of matrices of 2048 x 2048 weights with 1 to 512 rows, for every stored type and
+ * kernel table of this processor. One row is measured against the bandwidth of memory, many rows
+ * against multiply-adds in registers; of few rows, more must not be slower in all.
  *
- *     build/bench/matmul [--threads N] [--json] */
+ *     build/bench/matmul [--type q4_k] [--table avx2] [--no-pack] [--threads N] [--json] */
 #include "args.h"
 #include "bench.h"
 
 #include "ops/ops.h"
+#include "tensor/panels.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static int64_t n_thread, n_repeat = 5, width = 2048;
-static bool json;
+static const char *only_type, *only_table;
+static bool json, no_pack;
 
 static const arg args[] = {
     { "width", ARG_INT, &width, "N", "inputs and outputs, a multiple of 256 (2048)", 256, 16384 },
+    { "type", ARG_TEXT, &only_type, "TYPE", "weights of this type only", 0, 0 },
+    { "table", ARG_TEXT, &only_table, "NAME", "this kernel table only", 0, 0 },
+    { "no-pack", ARG_FLAG, &no_pack, NULL, "weights as they are stored, not in panels", 0, 0 },
     { "threads", ARG_INT, &n_thread, "N", "threads (all processors)", 1, 1024 },
     { "repeat", ARG_INT, &n_repeat, "N", "steady samples of each (5)", 1, 20 },
     { "smoke", ARG_FLAG, &bench_smoke, NULL, "see only that it runs: rough limits", 0, 0 },
@@ -28,23 +33,46 @@ static const program self = {
     "matmul",
     NULL,
     "Measures products with weights of every type on every kernel table: one row as share of\n"
-    "memory bandwidth, 16 and 512 rows as shares of multiply-adds.\n",
+    "memory bandwidth, several as shares of multiply-adds.\n",
     args,
     0,
     NULL
 };
 
-/* So many matrices that one row reads memory, not cache. */
-#define COPIES    (bench_smoke ? 1 : MOST_COPY)
-#define MOST_COPY 16
+/* So many matrices that few rows read memory, not cache; many rows need some. */
+#define FEW_BYTES ((size_t)512 << 20)
+#define MOST_COPY 256
+#define FEW_ROWS  8
 #define MOST_ROW  512
 
 typedef struct job {
     run run;
     batch batch;
     weight w[MOST_COPY];
+    int n_copy, used; /* copies there are; of which some are multiplied with */
+    void *panels;     /* of all copies */
     tensor *x;
 } job;
+
+/* In panels as the table makes them; formats in class f32 have none. */
+static void pack_copies(job *j, mem *from, const kernels *kern, pool *threads)
+{
+    weft_error err = { 0 };
+    const size_t each = panels_bytes(j->w[0].w);
+    j->panels = kern->pack_panel && !no_pack && each > 0
+                    ? bench_must(mem_alloc(from, each * (size_t)j->n_copy, "panels", &err), &err)
+                    : NULL;
+    bench_check(pool_ready(threads, &err), &err);
+    for (int c = 0; j->panels && c < j->n_copy; c++)
+        panels_make(j->w[c].w, kern, (char *)j->panels + (size_t)c * each, threads);
+}
+
+static void unpack_copies(job *j, mem *from)
+{
+    for (int c = 0; c < j->n_copy; c++)
+        j->w[c].w->panels = NULL;
+    mem_free(from, j->panels);
+}
 
 static void weights_init(job *j, const dtype *type)
 {
@@ -55,11 +83,16 @@ static void weights_init(job *j, const dtype *type)
     memset(stored, 0, row_bytes * DISTINCT); /* what cannot be written is measured with zeros */
     for (int64_t o = 0; type->encode && o < DISTINCT; o++)
         type->encode(stored + (size_t)o * row_bytes, row(numbers, o), width);
-    for (int c = 0; c < COPIES; c++) {
+    const size_t wanted = bench_smoke ? 1 : FEW_BYTES / (row_bytes * (size_t)width) + 1;
+    j->n_copy = wanted < MOST_COPY ? (int)wanted : MOST_COPY;
+    for (int c = 0; c < j->n_copy; c++) {
         tensor *t = bench_must(calloc(1, sizeof *t), NULL);
-        *t = (tensor){
-            .name = "w", .type = type, .n_dim = 2, .shape = { width, width }, .stride = width
-        };
+        *t = (tensor){ .name = "w",
+                       .type = type,
+                       .n_dim = 2,
+                       .shape = { width, width },
+                       .stride = width,
+                       .multiplied = type->quants || type->block == 1 };
         t->data = bench_must(aligned_alloc(64, row_bytes * (size_t)width), NULL);
         for (int64_t o = 0; o < width; o++)
             memcpy((char *)t->data + (size_t)o * row_bytes,
@@ -72,7 +105,7 @@ static void weights_init(job *j, const dtype *type)
 
 static void weights_free(job *j)
 {
-    for (int c = 0; c < COPIES; c++)
+    for (int c = 0; c < j->n_copy; c++)
         bench_tensor_free(j->w[c].w);
 }
 
@@ -81,7 +114,7 @@ static double pass(void *ud)
 {
     job *j = ud;
     const double start = bench_now();
-    for (int c = 0; c < COPIES; c++) {
+    for (int c = 0; c < j->used; c++) {
         run_begin(&j->run, &j->batch);
         linear(&j->run, j->x, &j->w[c]);
     }
@@ -91,7 +124,8 @@ static double pass(void *ud)
 static void measure(job *j, int n_row)
 {
     const dtype *type = j->w[0].w->type;
-    const double numbers = (double)COPIES * (double)width * (double)width;
+    j->used = n_row <= FEW_ROWS || j->n_copy < 4 ? j->n_copy : 4;
+    const double numbers = (double)j->used * (double)width * (double)width;
     const demand read = { .bytes = numbers / type->block * type->bytes };
     const demand f32 = { .flops = 2 * numbers * n_row }, int8 = { .int8 = 2 * numbers * n_row };
     j->x->shape[0] = n_row;
@@ -103,13 +137,14 @@ static void measure(job *j, int n_row)
         printf("{\"kernels\":\"%s\",\"type\":\"%s\",\"rows\":%d,\"seconds\":%.4g,"
                "\"bytes_per_second\":%.4g,\"flops_per_second\":%.4g,\"share_of_memory\":%.3f,"
                "\"share_of_f32\":%.3f,\"share_of_int8\":%.3f}\n",
-               j->run.kern->name, type->name, n_row, seconds / COPIES, read.bytes / seconds,
+               j->run.kern->name, type->name, n_row, seconds / j->used, read.bytes / seconds,
                f32.flops / seconds, timings_share(&t, &read), timings_share(&t, &f32),
                timings_share(&t, &int8));
-    else if (n_row == 1)
-        printf("%-11s %-11s %4d rows  %8.2f GB/s     %5.1f %% of memory bandwidth\n",
+    else if (n_row <= FEW_ROWS)
+        printf("%-11s %-11s %4d rows  %8.2f GB/s     %5.1f %% of memory bandwidth  %8.1f rows a "
+               "second\n",
                j->run.kern->name, type->name, n_row, read.bytes / seconds / 1e9,
-               100 * timings_share(&t, &read));
+               100 * timings_share(&t, &read), n_row / (seconds / j->used));
     else
         printf("%-11s %-11s %4d rows  %8.2f GFLOP/s  %5.1f %% of f32 multiply-adds  %5.1f %% of "
                "int8\n",
@@ -134,7 +169,7 @@ int main(int argc, char **argv)
                                           &dtype_q2_k, &dtype_q3_k, &dtype_q4_k, &dtype_q5_k,
                                           &dtype_q6_k, &q8_0_f32,   &q4_0_f32,   &q4_k_f32,
                                           &q6_k_f32 };
-    static const int n_rows[] = { 1, 16, MOST_ROW };
+    static const int n_rows[] = { 1, 2, 4, FEW_ROWS, 16, MOST_ROW };
     const int code = args_parse(&self, argc, argv);
     if (code >= 0)
         return code;
@@ -156,14 +191,18 @@ int main(int argc, char **argv)
     j.batch = bench_batch(MOST_ROW, 0, NULL);
     bench_print_machine(threads, kernels_select(&(log_sink){ 0 })->name, json);
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        if (only_type && strcmp(only_type, types[t]->name) != 0)
+            continue;
         weights_init(&j, types[t]);
-        for (int k = 0; kernels_table(k); k++)
-            for (size_t n = 0; n < sizeof n_rows / sizeof *n_rows; n++) {
-                j.run.kern = kernels_table(k);
-                if (n_rows[n] == MOST_ROW && (j.run.kern == &kernels_scalar || bench_smoke))
-                    continue; /* minutes */
-                measure(&j, n_rows[n]);
-            }
+        for (int k = 0; (j.run.kern = kernels_table(k)) != NULL; k++) {
+            if (only_table && strcmp(only_table, j.run.kern->name) != 0)
+                continue;
+            pack_copies(&j, &m, j.run.kern, threads);
+            for (size_t n = 0; n < sizeof n_rows / sizeof *n_rows; n++)
+                if (n_rows[n] <= FEW_ROWS || (j.run.kern != &kernels_scalar && !bench_smoke))
+                    measure(&j, n_rows[n]); /* others take minutes */
+            unpack_copies(&j, &m);
+        }
         weights_free(&j);
     }
     bench_batch_free(&j.batch);

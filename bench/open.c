@@ -1,8 +1,8 @@
-/* open - from nothing to the first token: opening a model's file, laying out an engine and making
- * one token, beside the least that this can take: reading the file once, and one token of a model
- * that is there already.
+/* open - from nothing to the first token: opening a model's file, laying out an engine, packing the
+ * weights and making one token, beside the least that a copy can take: reading the file once into
+ * fresh memory, and one token of a model that is there already.
  *
- *     build/bench/open MODEL.gguf [--threads N] [--cold] [--json]
+ *     build/bench/open MODEL.gguf [--threads N] [--cold] [--no-pack] [--json]
  *
  * One after the other, again and again, with the file in the page cache; with --cold it is dropped
  * from there before each (the kernel may decline: what it kept is printed). */
@@ -10,6 +10,7 @@
 #include "bench.h"
 
 #include "engine/session.h"
+#include "models/pack.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,12 +22,13 @@
 
 static const char *path;
 static int64_t n_thread, n_repeat = 5;
-static bool json, cold;
+static bool json, cold, no_pack;
 
 static const arg args[] = {
     { "threads", ARG_INT, &n_thread, "N", "threads (all processors)", 1, 1024 },
     { "repeat", ARG_INT, &n_repeat, "N", "samples of each (5)", 1, 60 },
     { "cold", ARG_FLAG, &cold, NULL, "drop the file from the page cache before each", 0, 0 },
+    { "no-pack", ARG_FLAG, &no_pack, NULL, "leave the weights as they are stored", 0, 0 },
     { "smoke", ARG_FLAG, &bench_smoke, NULL, "see only that it runs", 0, 0 },
     { "json", ARG_FLAG, &json, NULL, "one JSON object a line", 0, 0 },
     { 0 },
@@ -82,18 +84,26 @@ static void drop(void)
     close(fd);
 }
 
+/* Into memory that is as fresh as that of a model, from the same allocator. */
 static double read_once(void)
 {
-    enum { PIECE = 1 << 20 };
+    weft_error err = { 0 };
+    mem from;
+    mem_init(&from, 0, NULL);
     drop();
-    char *piece = malloc(PIECE);
     const int fd = open_or_die();
+    const size_t size = (size_t)file_bytes(fd);
     const double began = bench_now();
-    while (piece && read(fd, piece, PIECE) > 0)
-        ;
+    char *all = bench_must(mem_alloc(&from, size, "the file", &err), &err);
+    for (size_t at = 0; at < size;) {
+        const ssize_t n = read(fd, all + at, size - at);
+        if (n <= 0)
+            bench_check(WEFT_EIO, &(weft_error){ WEFT_EIO, "the file cannot be read" });
+        at += (size_t)n;
+    }
     const double seconds = bench_now() - began;
     close(fd);
-    free(piece);
+    mem_free(&from, all);
     return seconds;
 }
 
@@ -125,6 +135,8 @@ static double first_token(double *one_token)
     mem_init(&h.mem, 0, NULL);
     const double began = bench_now();
     bench_check(model_open(&m, path, WEFT_LOAD_MAP, &h, &err), &err);
+    if (no_pack)
+        pack_never(&m);
     engine *e = layout(&m);
     session *s = bench_must(session_new(e, &err), &err);
     token(e, s);

@@ -233,7 +233,7 @@ int cli_read_ids(const char *path, id_list *to, cli_list_fn *end, void *ud);
  * that it names in its table. */
 typedef struct load_options {
     const char *path;
-    bool no_mmap;
+    bool no_mmap, no_pack;
 } load_options;
 
 typedef struct shape_options {
@@ -254,6 +254,11 @@ typedef struct prompt_options {
     {                                                                                              \
         0, "no-mmap", OPT_FLAG, &(flag), NULL, SETTING | RARE,                                     \
             "copy the file instead of mapping it"                                                  \
+    }
+#define OPTION_NO_PACK(flag)                                                                       \
+    {                                                                                              \
+        0, "no-pack", OPT_FLAG, &(flag), NULL, SETTING | RARE,                                     \
+            "read weights from the file, without a faster copy in memory"                          \
     }
 #define OPTION_RAM_MAX                                                                             \
     {                                                                                              \

@@ -16,6 +16,7 @@ static const option options[] = {
     OPTION_THREADS(lines.threads),
     OPTION_RAM_MAX,
     OPTION_NO_MMAP(load.no_mmap),
+    OPTION_NO_PACK(load.no_pack),
     OPTION_JSON(json, "print a JSON object for each text, in a line"),
     { 0 },
 };

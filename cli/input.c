@@ -237,6 +237,7 @@ weft_model *cli_open(const load_options *o, weft_error *err)
     const weft_model_options options = { .struct_size = sizeof options,
                                          .load = o->no_mmap ? WEFT_LOAD_COPY : WEFT_LOAD_MAP,
                                          .budget = cli_budget(),
+                                         .no_pack = o->no_pack,
                                          .log = cli_log };
     cli_progress_begin("loading", NULL);
     weft_model *model = weft_model_open(o->path, &options, err);

@@ -154,6 +154,9 @@ typedef struct weft_model_options {
     weft_log_fn *log;
     void *log_ud;
     weft_budget *budget; /* counted there too, or NULL */
+    bool no_pack; /* products read the weights from the file, which processes share; else from
+                            a copy in the order they want, made with the first engine or encoder if
+                            ram_max has room for it. The answers are the same bits */
 } weft_model_options;
 
 /* path: a GGUF file, or the first of its parts; or a Hugging Face directory with config.json and
@@ -474,6 +477,8 @@ typedef struct weft_memory_plan {
     size_t total_bytes;    /* engine and n_session sessions: no more is ever taken, unless attention
                              maps are traced */
     size_t position_bytes; /* keys and values of one position in all layers, as kv_type has them */
+    size_t panel_bytes;    /* of total_bytes: packed weights, which belong to the model and are made
+                             with its first engine or encoder, where the cap has room for them */
 } weft_memory_plan;
 
 WEFT_API weft_status weft_engine_plan(weft_model *model, const weft_engine_options *options,

@@ -17,13 +17,13 @@
 #include <time.h>
 
 static const char *path, *ggml_path, *type_names = "q4_0,q4_1,q5_0,q5_1,q8_0,q4_k,q5_k,q6_k";
-static int64_t gaussians = 1 << 22, least = 4096;
+static int64_t gaussians = 1 << 22, lowest = 4096;
 
 static const arg args[] = {
     { "ggml", ARG_TEXT, &ggml_path, "FILE", "llama.cpp's libggml-base.so, to compare with", 0, 0 },
     { "types", ARG_TEXT, &type_names, "LIST", "formats, with commas (all that are written)", 0, 0 },
     { "gaussians", ARG_INT, &gaussians, "N", "numbers to draw (4194304)", 256, 1 << 28 },
-    { "least", ARG_INT, &least, "N", "numbers of a tensor to show (4096)", 256, 1 << 30 },
+    { "least", ARG_INT, &lowest, "N", "numbers of a tensor to show (4096)", 256, 1 << 30 },
     { 0 },
 };
 
@@ -127,7 +127,7 @@ static int compare_model(quantize_fn *theirs)
         int64_t n = 1;
         for (int d = 0; d < t->n_dim; d++)
             n *= t->shape[d];
-        if (!t->type->decode || t->n_dim < 2 || n < least)
+        if (!t->type->decode || t->n_dim < 2 || n < lowest)
             continue;
         float *x = bench_must(malloc((size_t)n * sizeof *x), NULL);
         t->type->decode(x, t->data, 0, n);

@@ -70,7 +70,8 @@ weft_status weft_encoder_plan(weft_model *m, const weft_encoder_options *options
         return err->code;
     weft_memory_plan out = { .step_bytes = p.forward.meta + p.forward.data + p.forward.scratch,
                              .n_ctx = o.n_ctx,
-                             .total_bytes = p.total };
+                             .total_bytes = p.total,
+                             .panel_bytes = p.panels };
     give(plan, plan->struct_size, &out, sizeof out);
     return WEFT_OK;
 }

@@ -3,6 +3,7 @@
 
 #include "base/cpu.h"
 #include "formats/image.h"
+#include "models/pack.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -83,6 +84,8 @@ weft_model *weft_model_open(const char *path, const weft_model_options *options,
         release(m);
         return NULL;
     }
+    if (o.no_pack)
+        pack_never(&m->model);
     if (ends_read(&m->ends, &m->model, err) != WEFT_OK ||
         pieces_init(&m->pieces, &m->model.file, &m->model.store, err) != WEFT_OK) {
         weft_model_close(m);
@@ -268,7 +271,8 @@ weft_status weft_engine_plan(weft_model *m, const weft_engine_options *options,
                              .n_ctx = o.n_ctx,
                              .session_bytes = p.session,
                              .total_bytes = p.total,
-                             .position_bytes = p.position };
+                             .position_bytes = p.position,
+                             .panel_bytes = p.panels };
     give(plan, plan->struct_size, &out, sizeof out);
     return WEFT_OK;
 }

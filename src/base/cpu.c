@@ -4,6 +4,9 @@
 #include "base/cgroup.h"
 
 #include <sched.h>
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -35,8 +38,10 @@ cpu_features cpu_detect(void)
     f.vnni = f.avx512 && (c & bit_AVX512VNNI);
     f.amx_bf16 = f.avx512 && tile && (d & 1u << 22) && (d & 1u << 24);
     f.amx_int8 = f.avx512 && tile && (d & 1u << 25) && (d & 1u << 24);
-    if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d))
+    if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) {
         f.bf16 = f.avx512 && (a & 1u << 5);
+        f.avx_vnni = f.avx2 && (a & 1u << 4);
+    }
     return f;
 }
 #else
@@ -45,6 +50,8 @@ cpu_features cpu_detect(void)
     cpu_features f = { 0 };
 #if defined(__aarch64__)
     f.neon = true;
+    f.neon_dot = getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+    f.neon_i8mm = getauxval(AT_HWCAP2) & HWCAP2_I8MM;
 #endif
     return f;
 }

@@ -12,7 +12,10 @@ typedef struct cpu_features {
     bool bf16;     /* AVX-512 BF16 */
     bool amx_bf16; /* the processor has it; permission is asked for when it is used */
     bool amx_int8;
+    bool avx_vnni; /* 256-bit VNNI, with AVX2 */
     bool neon;
+    bool neon_dot;  /* SDOT */
+    bool neon_i8mm; /* SMMLA */
 } cpu_features;
 
 cpu_features cpu_detect(void);

@@ -54,6 +54,9 @@ void mem_uncharge(mem *m, size_t size);
 /* The same, with the sentence that mem_alloc has. */
 weft_status mem_reserve(mem *m, size_t size, const char *what, weft_error *err);
 
+/* Bytes that may still be taken; SIZE_MAX without a cap. */
+size_t mem_room(const mem *m);
+
 /* Between these the calling thread may not allocate; held in builds with assertions. */
 void mem_guard_begin(void);
 void mem_guard_end(void);

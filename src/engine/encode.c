@@ -3,6 +3,7 @@
 #include "engine/encode.h"
 
 #include "base/cpu.h"
+#include "models/pack.h"
 
 #include <string.h>
 
@@ -94,7 +95,8 @@ weft_status encode_engine_predict(const model *m, const encode_engine_options *o
         const size_t lists = (size_t)o->n_batch * (sizeof(batch_row) + sizeof(sequence)) +
                              (size_t)(o->n_batch * m->d_feature) * sizeof(float) +
                              (size_t)o->n_thread * sizeof(uint64_t);
-        plan->total = p->meta + p->data + p->scratch + lists + ENGINE_BYTES;
+        plan->panels = pack_plan(m);
+        plan->total = plan->panels + p->meta + p->data + p->scratch + lists + ENGINE_BYTES;
     }
     batch_free(&b, from);
     return status;
@@ -124,8 +126,10 @@ encode_engine *encode_engine_new(const model *m, const encode_engine_options *o,
         (m->d_feature == 0 ||
          (e->features = mem_zalloc(from, (size_t)e->opt.n_batch,
                                    (size_t)m->d_feature * sizeof *e->features, "features", err))) &&
-        make_run(e, false, err) == WEFT_OK)
+        make_run(e, false, err) == WEFT_OK) {
+        pack_weights(m, e->pool, 0);
         return e;
+    }
     encode_engine_free(e);
     return NULL;
 }

@@ -16,7 +16,8 @@ typedef struct encode_engine_options {
 
 typedef struct encode_engine_plan {
     forward_plan forward; /* the largest */
-    size_t total;         /* an encoder takes no more */
+    size_t panels;        /* the model's weights, as in engine_plan */
+    size_t total;         /* an encoder takes no more, panels included */
 } encode_engine_plan;
 
 typedef struct encode_engine {

@@ -3,6 +3,7 @@
 #include "engine/engine.h"
 
 #include "base/cpu.h"
+#include "models/pack.h"
 
 #include <assert.h>
 
@@ -84,6 +85,13 @@ static size_t block(size_t bytes)
     return bytes + 2 * (size_t)MEM_ALIGN;
 }
 
+static size_t session_bytes(const model *m, const engine_options *o)
+{
+    return block(SESSION_BYTES) + block((size_t)o->n_ctx * sizeof(int32_t)) +
+           (model_has_source(m) ? 2 : 1) * block((size_t)pages_for(o->n_ctx) * sizeof(char *)) +
+           block((size_t)m->n_vocab * sizeof(float));
+}
+
 /* The lists beside pages and arenas are small, so that a bound will do. */
 static void add_up(engine_plan *p, const model *m, const engine_options *o)
 {
@@ -95,12 +103,10 @@ static void add_up(engine_plan *p, const model *m, const engine_options *o)
                          (model_has_source(m) ? (size_t)o->n_ctx * sizeof(batch_row) +
                                                     (size_t)o->n_session * sizeof(sequence)
                                               : 0);
-    p->session = block(SESSION_BYTES) + block((size_t)o->n_ctx * sizeof(int32_t)) +
-                 (model_has_source(m) ? 2 : 1) *
-                     block((size_t)pages_for(o->n_ctx) * sizeof(char *)) +
-                 block((size_t)m->n_vocab * sizeof(float));
-    p->total = p->kv + p->step.meta + p->step.data + p->step.scratch + lists + ENGINE_BYTES +
-               (size_t)o->n_session * p->session;
+    p->session = session_bytes(m, o);
+    p->panels = pack_plan(m);
+    p->total = p->panels + p->kv + p->step.meta + p->step.data + p->step.scratch + lists +
+               ENGINE_BYTES + (size_t)o->n_session * p->session;
 }
 
 static void step_forward(run *r, const model *m, const void *how)
@@ -198,8 +204,10 @@ engine *engine_new(const model *m, const engine_options *o, weft_error *err)
         (!model_has_source(m) ||
          batch_init(&e->src, e->opt.n_ctx, e->opt.n_session, from, err) == WEFT_OK) &&
         pages_init(&e->pages, m, e->opt.kv, pages_for(e->opt.n_cache), err) == WEFT_OK &&
-        make_run(e, false, err) == WEFT_OK)
+        make_run(e, false, err) == WEFT_OK) {
+        pack_weights(m, e->pool, (size_t)e->opt.n_session * session_bytes(m, &e->opt));
         return e;
+    }
     engine_free(e);
     return NULL;
 }

@@ -20,7 +20,8 @@ typedef struct engine_plan {
     size_t kv;         /* all pages */
     size_t position;   /* one position of them, in all layers */
     size_t session;    /* one session beside its pages */
-    size_t total;      /* an engine with n_session sessions takes no more */
+    size_t panels;     /* the model's weights in panels, if they are to be made and there is room */
+    size_t total;      /* an engine with n_session sessions takes no more, panels included */
     int64_t n_page;
 } engine_plan;
 

@@ -2,6 +2,7 @@
 #include "engine/estimate.h"
 
 #include "base/clock.h"
+#include "models/pack.h"
 
 #include <string.h>
 
@@ -98,6 +99,7 @@ static void run_trial(const probe *p, run *r, const trial *t)
     const model *m = p->model;
     const int64_t C = probe_cols(m, t->type);
     tensor w = { .type = t->type, .n_dim = 2, .shape = { t->n_out, C }, .data = p->weights };
+    w.panels = pack_expected(m) ? p->weights : NULL; /* zeros in any order */
     const attn a = { ATTN_CAUSAL, m->n_head, m->n_head_kv, m->d_head, m->d_head, 1, 0, { 0 } };
     run_begin(r, &p->batch);
     tensor *x = zeros(r, t->n_row, t->what == ATTEND ? m->n_head * m->d_head : C);
@@ -140,7 +142,8 @@ static double time_trial(probe *p, const trial *t, weft_error *err)
 static weft_status rate_of(probe *p, const dtype *type, rate *to, weft_error *err)
 {
     const size_t row_bytes = dtype_row_bytes(type, probe_cols(p->model, type));
-    const int64_t all = (int64_t)(p->size / row_bytes), some = all < FEW_ROWS ? all : FEW_ROWS;
+    const int64_t all = (int64_t)(p->size / row_bytes) / PANEL_ROWS * PANEL_ROWS,
+                  some = all < FEW_ROWS ? all : FEW_ROWS;
     const double one = time_trial(p, &(trial){ PRODUCT, type, 1, all }, err);
     const double many = one > 0 ? time_trial(p, &(trial){ PRODUCT, type, MANY, some }, err) : 0;
     *to = (rate){ type, one / ((double)all * (double)row_bytes),

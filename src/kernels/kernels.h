@@ -36,7 +36,13 @@ typedef const real *tile_fn(real *to, const void *row, int64_t k0, int64_t n);
 /* 32 numbers of a stored row in class i8: w[k] = scale q[k] + least. What a format has beyond one
  * scale is its form: a least number, and whether the second 16 numbers have a scale and a least
  * number of their own. What it has not is not set. */
-typedef enum i8_form { I8_SCALED, I8_LIFTED = 1, I8_HALVES = 2, N_I8_FORM = 4 } i8_form;
+typedef enum i8_form {
+    I8_SCALED,
+    I8_LIFTED = 1,
+    I8_HALVES = 2,
+    I8_BYTES = 4, /* the numbers of a scaled one need all eight bits */
+    N_I8_FORM,
+} i8_form;
 
 typedef struct block_i8 {
     int8_t q[BLOCK_I8];
@@ -72,13 +78,33 @@ typedef enum tile_kind {
     N_TILE
 } tile_kind;
 
-/* Rows of numbers as they are stored. */
+/* Rows of numbers as they are stored, and perhaps in panels too.
+ *
+ * A panel is 16 rows side by side, as products want them that have their outputs in lanes: block
+ * after block, of a block its words of 32 bits, of a word that of every row. Where a block has an f16
+ * beside whole words, the panel has those of the 16 rows first:
+ *
+ *     row i       | d w0 w1 ... | d w0 w1 ... |
+ *     panel       | d d ... d | w0 w0 ... w0 | w1 w1 ... w1 | ...
+ *                   of row 0, 1, ... 15
+ *
+ * A number of f32 is a word, and so are two of f16 or bf16, the first in the lower half.
+ *
+ * It has the bytes of its 16 rows in another order. Only a word of fifth bits (Q5_0, Q5_1) is changed:
+ * bit 4 j + c of it becomes bit j of byte c, to be beside the others of columns 4 j to 4 j + 3. Where
+ * a matrix ends, the last row is repeated. */
+#define PANEL_ROWS 16
+
 typedef struct row_set {
     const void *data;
     size_t row_bytes;
-    int64_t k0;        /* the column that counts as the first */
-    tile_fn *tile;     /* its producer in class f32 ... */
-    quants_fn *quants; /* ... and in class i8, or NULL */
+    const void *panels;     /* all of them, or NULL */
+    int block, block_bytes; /* numbers and bytes of a block of a panel */
+    int odd;                /* the byte where the f16 of a block is that has one beside words */
+    int fifth;              /* the word of fifth bits, or -1 */
+    int64_t k0;             /* the column that counts as the first */
+    tile_fn *tile;          /* its producer in class f32 ... */
+    quants_fn *quants;      /* ... and in class i8, or NULL */
     i8_form form;
     tile_kind kind;
     const real *bias; /* of each row, added to its finished products across; or NULL */
@@ -91,6 +117,7 @@ typedef enum act_kind {
     ACT_GELU,      /* x Phi(x), exact */
     ACT_GELU_TANH, /* its tanh approximation */
     ACT_TANH,
+    ACT_SIGMOID, /* 1 / (1 + exp(-x)) */
 } act_kind;
 
 /* How rotary positions pair the numbers of a head. */
@@ -104,6 +131,12 @@ typedef struct norm_stats {
     real mean, scale;
 } norm_stats;
 
+/* See `products, class i8`. */
+typedef void pack_i8_fn(void *to, const real *x, int64_t x_stride, int64_t N, int64_t K,
+                        int64_t block0, int64_t block1);
+typedef void product_i8_fn(real *y, int64_t y_stride, const void *x, int64_t N, int64_t K,
+                           const row_set *w, int64_t o0, int64_t o1);
+
 typedef struct kernels {
     const char *name;
 
@@ -112,6 +145,11 @@ typedef struct kernels {
 
     /* y += a x */
     void (*axpy)(real *y, real a, const real *x, int64_t n);
+
+    /* Blocks [b0, b0 + n) of the panel of `rows` stored rows from o on. NULL: this table reads
+     * rows only. A panel of rows that are not blocks of 32 numbers has 16 bytes of each at least. */
+    void (*pack_panel)(void *panel, const row_set *w, int64_t o, int64_t rows, int64_t b0,
+                       int64_t n);
 
     /* ---- products, class f32 ----
      *
@@ -143,12 +181,10 @@ typedef struct kernels {
      *     y = fma(fma(a, d_w, c m_w), d_x, y)         with one;  a = q_x . q_w,  c = sum q_x
      *
      * That is one answer on every processor and for every number of rows. K is a multiple of 32;
-     * packed rows take pack_i8_bytes(). */
+     * packed rows take pack_i8_bytes(). Where w has panels, o0 begins one. */
     int rows_i8;
-    void (*pack_i8)(void *to, const real *x, int64_t x_stride, int64_t N, int64_t K, int64_t block0,
-                    int64_t block1);
-    void (*product_i8)(real *y, int64_t y_stride, const void *x, int64_t N, int64_t K,
-                       const row_set *w, int64_t o0, int64_t o1);
+    pack_i8_fn *pack_i8;
+    product_i8_fn *product_i8;
 
     /* y = x / sqrt(mean x^2 + eps) * w */
     void (*rmsnorm)(real *y, const real *x, const real *w, real eps, int64_t n);
@@ -178,6 +214,9 @@ typedef struct kernels {
     /* s becomes exp(s - max s); returns the sum and stores the maximum. n >= 1, max finite. */
     real (*exp_block)(real *s, int64_t n, real *max);
 
+    /* The logarithm of a number that is 1 at least, as a sum of exponentials is. */
+    real (*log_of)(real x);
+
     /* log sum_k exp(x[k]) */
     real (*log_sum_exp)(const real *x, int64_t n);
 
@@ -185,14 +224,29 @@ typedef struct kernels {
     tile_fn *tile[N_TILE];
 } kernels;
 
-extern const kernels kernels_scalar, kernels_avx2, kernels_avx512, kernels_avx512_vnni,
-    kernels_neon;
+extern const kernels kernels_scalar, kernels_avx2, kernels_avx_vnni, kernels_avx512,
+    kernels_avx512_vnni, kernels_neon, kernels_neon_dot, kernels_neon_i8mm;
 
-/* Class i8 for processors with AVX-512 but without its whole-number products. */
-void avx2_pack_i8(void *to, const real *x, int64_t x_stride, int64_t N, int64_t K, int64_t block0,
-                  int64_t block1);
-void avx2_product_i8(real *y, int64_t y_stride, const void *x, int64_t N, int64_t K,
-                     const row_set *w, int64_t o0, int64_t o1);
+/* Class i8 is compiled apart from the rest of a table, for the instructions it needs. */
+pack_i8_fn pack_i8_avx2, pack_i8_avx_vnni, pack_i8_avx512_vnni, pack_i8_neon, pack_i8_neon_dot,
+    pack_i8_neon_i8mm;
+product_i8_fn product_i8_avx2, product_i8_avx_vnni, product_i8_avx512_vnni, product_i8_neon,
+    product_i8_neon_dot, product_i8_neon_i8mm;
+
+#define I8_KERNELS(isa, rows)                                                                      \
+    .rows_i8 = rows, .pack_i8 = pack_i8_##isa, .product_i8 = product_i8_##isa
+
+static inline int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Where block b of the panel is that begins with row o. */
+static inline const uint8_t *panel_of(const row_set *w, int64_t o, int64_t b)
+{
+    return (const uint8_t *)w->panels + (size_t)o * w->row_bytes +
+           (size_t)b * (size_t)w->block_bytes * PANEL_ROWS;
+}
 
 /* ---- how packed rows lie in memory ----------------------------------------------------------- */
 

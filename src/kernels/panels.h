@@ -9,20 +9,24 @@
  *                                             +------------+
  *
  * Outputs lie in the lanes, so no sum is ever taken across a vector, and which rows and columns
- * share a block decides nothing but speed. A panel is produced from its stored format once for all
- * rows of x, a whole tile at a time: long runs of the stored rows are what memory likes to give, and
- * the second cache keeps what is made of them. */
+ * share a block decides nothing but speed. Weights that lie in panels of 16 rows (kernels.h) are
+ * multiplied where they are, if they are real numbers, and a tile of them is made real once for all
+ * rows of x, if they are not. What does not lie so is turned: keys, values and parameters that learn. */
 
 #define PANEL (VECS * WIDTH)
+
+/* Vector v of column j of a panel of PANEL columns: panels of 16, which are `apart`. */
+#define AT(p, apart, j, v)                                                                         \
+    ((p) + (v)*WIDTH / PANEL_ROWS * (apart) + (j)*PANEL_ROWS + (v)*WIDTH % PANEL_ROWS)
+
 #define PIECE 128 /* numbers of a stored row that are produced at a time */
-#define FAR   512 /* bytes of a stored row that are, where one row is multiplied */
 
 /* sums[i][c] = sum_j a[j, i] p[j, c] for R rows and V vectors, both constants where it is inlined.
  * The outer loops ask to be unrolled so that sums are registers from the start: without it gcc 12 for
  * Arm also stores every sum in every turn. Nothing is asked for in advance: where another thread has
  * the other half of the core, it is instructions that are short. */
 static inline __attribute__((always_inline)) void
-multiply_rows(int R, int V, real *sums, const real *a, const real *p, int64_t n)
+multiply_rows(int R, int V, real *sums, const real *a, const real *p, int64_t apart, int64_t n)
 {
     vec s[ROWS][VECS];
 #pragma GCC unroll 16
@@ -32,7 +36,7 @@ multiply_rows(int R, int V, real *sums, const real *a, const real *p, int64_t n)
     for (int64_t j = 0; j < n; j++) {
         vec w[VECS];
         for (int v = 0; v < V; v++)
-            w[v] = v_load(p + j * PANEL + v * WIDTH);
+            w[v] = v_load(AT(p, apart, j, v));
         for (int i = 0; i < R; i++) {
             const vec x = v_set(a[j * R + i]);
             for (int v = 0; v < V; v++)
@@ -45,52 +49,25 @@ multiply_rows(int R, int V, real *sums, const real *a, const real *p, int64_t n)
             v_store(sums + i * PANEL + v * WIDTH, s[i][v]);
 }
 
-/* A function for each height of a block, for whole panels and for those of one or two vectors, as
- * keys of short texts and narrow heads are. */
-typedef void multiply_fn(real *sums, const real *a, const real *p, int64_t n);
-
-#define SHAPE(R, V, name)                                                                          \
-    static void multiply_##R##_##name(real *sums, const real *a, const real *p, int64_t n)         \
+/* A function for whole panels and for those of one or two vectors, as keys of short texts and narrow
+ * heads are; in it a case for each height of a block. */
+#define HEIGHT(R, V)                                                                               \
+    case R:                                                                                        \
+        multiply_rows(R, V, sums, a, p, apart, n);                                                 \
+        break;
+#define SHAPE(name, V)                                                                             \
+    static void multiply_##name(int64_t R, real *sums, const real *a, const real *p,               \
+                                int64_t apart, int64_t n)                                          \
     {                                                                                              \
-        multiply_rows(R, V, sums, a, p, n);                                                        \
+        switch (R) {                                                                               \
+            EACH_HEIGHT(HEIGHT, V)                                                                 \
+        }                                                                                          \
     }
-#define HEIGHT(R) SHAPE(R, 1, one) SHAPE(R, 2, two) SHAPE(R, VECS, all)
-HEIGHT(1)
-HEIGHT(2)
-HEIGHT(3)
-HEIGHT(4)
-HEIGHT(5)
-HEIGHT(6)
-#undef HEIGHT
+SHAPE(one, 1)
+SHAPE(two, 2)
+SHAPE(all, VECS)
 #undef SHAPE
-
-#define HEIGHT(R)                                                                                  \
-    {                                                                                              \
-        multiply_##R##_one, multiply_##R##_two, multiply_##R##_all                                 \
-    }
-static multiply_fn *const multiply[ROWS + 1][3] = {
-    { NULL }, HEIGHT(1), HEIGHT(2), HEIGHT(3), HEIGHT(4), HEIGHT(5), HEIGHT(6),
-};
 #undef HEIGHT
-
-/* R rows of n numbers, turned: WIDTH rows of WIDTH columns at a time in registers, but for columns
- * of full blocks that the processor turns in a way of its own. */
-static void pack_turned(real *to, const real *from, int64_t step, int64_t n, int64_t R)
-{
-    const int64_t first = R == ROWS ? pack_full(to, from, step, n) : 0;
-    for (int64_t i0 = 0; i0 < R; i0 += WIDTH) {
-        const int rows = (int)least(WIDTH, R - i0);
-        for (int64_t j = first; j < n; j += WIDTH) {
-            const int part = (int)least(WIDTH, n - j);
-            vec block[WIDTH];
-            for (int i = 0; i < WIDTH; i++)
-                block[i] = i < rows ? v_load_part(from + (i0 + i) * step + j, part) : v_zero();
-            v_transpose(block);
-            for (int i = 0; i < part; i++)
-                v_store_part(to + (j + i) * R + i0, block[i], rows);
-        }
-    }
-}
 
 /* Columns of a are rows of the left side. Some rows of a at a time go through a buffer: every line
  * of memory is read once and written once, whatever power of two lies between them. */
@@ -160,7 +137,7 @@ turn(tile_kind kind, real *p, const void *const row[WIDTH], int64_t k, int64_t n
             block[i] = v_stored(kind, row[i], k + j);
         v_transpose(block);
         for (int i = 0; i < WIDTH; i++)
-            v_store(p + (j + i) * PANEL, block[i]);
+            v_store(p + (j + i) * PANEL_ROWS, block[i]);
     }
 }
 
@@ -175,16 +152,7 @@ static void turn_any(real *p, const row_set *w, const void *const row[WIDTH], in
     turn(TILE_F32, p, made, 0, even);
     for (int64_t j = even; j < n; j++)
         for (int i = 0; i < WIDTH; i++)
-            p[j * PANEL + i] = ((const real *)made[i])[j];
-}
-
-/* Rows c0 + v WIDTH and on; beyond the width the last one again, and nobody looks. */
-static void strip_rows(const void *row[WIDTH], const row_set *w, int64_t c0, int64_t v,
-                       int64_t width)
-{
-    for (int i = 0; i < WIDTH; i++)
-        row[i] = (const char *)w->data +
-                 (size_t)(c0 + least(v * WIDTH + i, width - 1)) * w->row_bytes;
+            p[j * PANEL_ROWS + i] = ((const real *)made[i])[j];
 }
 
 /* p[j, c] from row c0 + c of w, column j0 + j. Beyond the width a panel repeats the last row, and
@@ -194,9 +162,11 @@ static void panel_across(real *p, const row_set *w, int64_t j0, int64_t n, int64
 {
     for (int v = 0; v * WIDTH < width; v++) {
         const void *row[WIDTH];
-        strip_rows(row, w, c0, v, width);
+        for (int i = 0; i < WIDTH; i++)
+            row[i] = (const char *)w->data +
+                     (size_t)(c0 + least(v * WIDTH + i, width - 1)) * w->row_bytes;
         for (int64_t j = 0; j < n; j += PIECE) {
-            real *to = p + j * PANEL + v * WIDTH;
+            real *to = AT(p, n * PANEL_ROWS, j, v);
             const int64_t m = least(PIECE, n - j), k = w->k0 + j0 + j;
             if (m % WIDTH != 0)
                 turn_any(to, w, row, k, m);
@@ -219,18 +189,7 @@ static inline __attribute__((always_inline)) void lift(tile_kind kind, real *p, 
     const char *row = (const char *)w->data + (size_t)j0 * w->row_bytes;
     for (int64_t j = 0; j < n; j++, row += w->row_bytes)
         for (int v = 0; v < VECS; v++)
-            v_store(p + j * PANEL + v * WIDTH, v_stored(kind, row, w->k0 + c0 + v * WIDTH));
-}
-
-/* ... parts of a panel, as narrow heads are ... */
-static void lift_part(real *p, const row_set *w, int64_t j0, int64_t n, int64_t c0, int64_t width)
-{
-    for (int64_t j = 0; j < n; j++) {
-        const char *row = (const char *)w->data + (size_t)(j0 + j) * w->row_bytes;
-        const real *from = (const real *)(const void *)row + w->k0 + c0;
-        for (int64_t c = 0; c < width; c += WIDTH)
-            v_store(p + j * PANEL + c, v_load_part(from + c, (int)least(WIDTH, width - c)));
-    }
+            v_store(AT(p, n * PANEL_ROWS, j, v), v_stored(kind, row, w->k0 + c0 + v * WIDTH));
 }
 
 /* ... and anything else. Formats in blocks are produced from a block's beginning. */
@@ -246,14 +205,13 @@ static void panel_along(real *p, const row_set *w, int64_t j0, int64_t n, int64_
         lift(TILE_BF16, p, w, j0, n, c0);
     else if (width == PANEL && w->kind == TILE_ROUNDED)
         lift(TILE_ROUNDED, p, w, j0, n, c0);
-    else if (w->kind == TILE_F32)
-        lift_part(p, w, j0, n, c0, width);
     else
         for (int64_t j = 0; j < n; j++) {
             const char *row = (const char *)w->data + (size_t)(j0 + j) * w->row_bytes;
             const real *t = w->tile(buffer, row, w->k0 + c0 - first, width + first) + first;
-            for (int64_t c = 0; c < width; c += WIDTH)
-                v_store(p + j * PANEL + c, v_load_part(t + c, (int)least(WIDTH, width - c)));
+            for (int v = 0; v * WIDTH < width; v++)
+                v_store(AT(p, n * PANEL_ROWS, j, v),
+                        v_load_part(t + v * WIDTH, (int)least(WIDTH, width - v * WIDTH)));
         }
 }
 
@@ -270,61 +228,131 @@ static void add_sums(real *y, int64_t y_stride, bool add, const real *sums, int6
         }
 }
 
-/* ---- one row of x: what is turned is multiplied at once ------------------------------------- */
+/* ---- few rows of x and weights in panels ------------------------------------------------------- */
 
-/* The sums of WIDTH stored rows with n numbers of x, in the same order as multiply_rows. Two numbers
- * of 16 bits are turned as one: a lane's lower half comes first. What is asked for beyond the end of
- * a row is the beginning of the row that its lane takes up next. */
-static inline __attribute__((always_inline)) vec one_strip(tile_kind kind, const row_set *w,
-                                                           int64_t c, int64_t width, int64_t k,
-                                                           int64_t n, const real *x)
+#define FAR_PANEL 4096 /* bytes of a panel that are asked for ahead */
+#define STREAMS   4    /* panels side by side: memory gives several streams faster than one */
+#define MANY_SUMS (WIDTH == 8 ? 8 : 16) /* vectors of sums that leave registers for the rest */
+
+/* Of a format in blocks, panels are for class i8. */
+static bool in_panels(const row_set *w)
 {
-    typedef uint32_t bits __attribute__((vector_size(sizeof(vec))));
-    const int step = kind == TILE_F32 ? WIDTH : 2 * WIDTH, bytes = kind == TILE_F32 ? 4 : 2;
-    const void *row[WIDTH];
-    vec s = v_zero();
-    strip_rows(row, w, c, 0, width);
-    for (int64_t j = 0; j < n; j += step) {
-        vec t[WIDTH];
-        const size_t at = (size_t)(k + j) * bytes, far = at + FAR;
-        const size_t wish = far < w->row_bytes ? far : far + (WIDTH - 1) * w->row_bytes;
-        for (int i = 0; i < WIDTH; i++) {
-            t[i] = v_load((const real *)(const void *)((const char *)row[i] + at));
-            __builtin_prefetch((const char *)row[i] + wish);
-        }
-        v_transpose(t);
-        for (int i = 0; i < WIDTH; i++) {
-            if (kind == TILE_F32) {
-                s = v_fma(v_set(x[j + i]), t[i], s);
-                continue;
-            }
-            const bits u = (bits)t[i];
-            const vec low = kind == TILE_F16 ? v_low_f16(u) : (vec)(u << 16);
-            const vec high = kind == TILE_F16 ? v_low_f16(u >> 16) : (vec)(u & 0xFFFF0000u);
-            s = v_fma(v_set(x[j + 2 * i]), low, s);
-            s = v_fma(v_set(x[j + 2 * i + 1]), high, s);
-        }
-    }
-    return s;
+    return w->panels && !w->quants;
 }
 
-/* Columns [c0, c1) of y. Every stored row is read from end to end, WIDTH of them side by side. */
-static void one_row_across(real *y, bool add, const real *x, int64_t J, const row_set *w,
-                           int64_t c0, int64_t c1)
+/* A word of WIDTH rows: two numbers of 16 bits, of which the lower half comes first. */
+static inline __attribute__((always_inline)) void two_numbers(tile_kind kind, vec *low, vec *high,
+                                                              const uint8_t *from)
 {
-    for (int64_t c = c0; c < c1; c += WIDTH) {
-        const int part = (int)least(WIDTH, c1 - c);
-        vec sum = add ? v_load_part(y + c, part) : v_zero();
-        for (int64_t j0 = 0; j0 < J; j0 += TILE) {
-            const int64_t n = least(TILE, J - j0), k = w->k0 + j0;
-            const vec s = w->kind == TILE_BF16  ? one_strip(TILE_BF16, w, c, part, k, n, x + j0)
-                          : w->kind == TILE_F16 ? one_strip(TILE_F16, w, c, part, k, n, x + j0)
-                                                : one_strip(TILE_F32, w, c, part, k, n, x + j0);
-            sum = add || j0 > 0 ? v_add(sum, s) : s;
+    typedef uint32_t bits __attribute__((vector_size(sizeof(vec))));
+    const bits u = (bits)v_load((const real *)(const void *)from);
+    *low = kind == TILE_F16 ? v_low_f16(u) : (vec)(u << 16);
+    *high = kind == TILE_F16 ? v_low_f16(u >> 16) : (vec)(u & 0xFFFF0000u);
+}
+
+/* n terms, of a tile, of the sums of R rows of x, packed together, and P panels. */
+static inline __attribute__((always_inline)) void few_terms(tile_kind kind, int R, int P, vec *s,
+                                                            const uint8_t *from, size_t apart,
+                                                            const real *x, int64_t n)
+{
+    const int V = PANEL_ROWS / WIDTH, step = kind == TILE_F32 ? 1 : 2;
+#pragma GCC unroll 16
+    for (int i = 0; i < R * P * V; i++)
+        s[i] = v_zero();
+    for (int64_t j = 0; j < n; j += step, from += 4 * PANEL_ROWS)
+#pragma GCC unroll 16
+        for (int v = 0; v < P * V; v++) {
+            const uint8_t *at = from + (size_t)(v / V) * apart + v % V * WIDTH * 4;
+            vec w[2];
+            if (v % V == 0)
+                __builtin_prefetch(at + FAR_PANEL);
+            if (kind == TILE_F32)
+                w[0] = v_load((const real *)(const void *)at);
+            else
+                two_numbers(kind, &w[0], &w[1], at);
+            for (int k = 0; k < step; k++)
+#pragma GCC unroll 4
+                for (int i = 0; i < R; i++)
+                    s[i * P * V + v] = v_fma(v_set(x[(j + k) * R + i]), w[k], s[i * P * V + v]);
         }
-        if (w->bias)
-            sum = v_add(sum, v_load_part(w->bias + c, part));
-        v_store_part(y + c, sum, part);
+}
+
+/* A product of one block of rows. */
+typedef struct few {
+    real *y; /* of its first row */
+    int64_t y_stride;
+    bool add;
+    const real *x; /* all rows, packed: N of J numbers, of which the block begins at i0 */
+    int64_t N, J, i0;
+    const row_set *w;
+} few;
+
+/* Columns [c, c1) of y that P panels have, tile by tile in the order of multiply_rows. */
+static inline __attribute__((always_inline)) void few_columns(tile_kind kind, int R, int P,
+                                                              const few *f, int64_t c, int64_t c1)
+{
+    const int V = PANEL_ROWS / WIDTH;
+    const row_set *w = f->w;
+    for (int64_t j0 = 0; j0 < f->J; j0 += TILE) {
+        const int64_t n = least(TILE, f->J - j0);
+        vec s[ROWS * STREAMS * PANEL_ROWS / WIDTH];
+        few_terms(kind, R, P, s, panel_of(w, c, j0 / w->block), PANEL_ROWS * w->row_bytes,
+                  f->x + packed_at(f->N, j0, n, f->i0), n);
+        for (int i = 0; i < R * P * V; i++) {
+            const int64_t o = c + i % (P * V) * WIDTH;
+            const int part = part_of(c1 - o);
+            real *to = f->y + i / (P * V) * f->y_stride + o;
+            vec sum = f->add || j0 > 0 ? v_add(v_load_part(to, part), s[i]) : s[i];
+            if (w->bias && j0 + n == f->J)
+                sum = v_add(sum, v_load_part(w->bias + o, part));
+            v_store_part(to, sum, part);
+        }
+    }
+}
+
+/* Columns [c0, c1), as many panels side by side as registers hold sums of R rows of. */
+static inline __attribute__((always_inline)) void few_block(tile_kind kind, int R, const few *f,
+                                                            int64_t c0, int64_t c1)
+{
+    const int most = MANY_SUMS * WIDTH / PANEL_ROWS / R;
+    const int P = most > STREAMS ? STREAMS : most > 1 ? most : 1;
+    int64_t c = c0;
+    for (; c + (P - 1) * PANEL_ROWS < c1; c += P * PANEL_ROWS)
+        few_columns(kind, R, P, f, c, c1);
+    for (; c < c1; c += PANEL_ROWS)
+        few_columns(kind, R, 1, f, c, c1);
+}
+
+#define HEIGHT(R, kind)                                                                            \
+    case R:                                                                                        \
+        few_block(TILE_##kind, R, f, c0, c1);                                                      \
+        break;
+#define FEW(kind)                                                                                  \
+    static void few_##kind(int64_t R, const few *f, int64_t c0, int64_t c1)                        \
+    {                                                                                              \
+        switch (R) {                                                                               \
+            EACH_HEIGHT(HEIGHT, kind)                                                              \
+        }                                                                                          \
+    }
+FEW(F32)
+FEW(F16)
+FEW(BF16)
+#undef FEW
+#undef HEIGHT
+
+#define FEW_ROWS 8 /* in two blocks: weights come twice, which is no slower than making them real */
+
+/* Columns [c0, c1) of all blocks. */
+static void few_rows(few f, int64_t c0, int64_t c1)
+{
+    const row_cut rows_of = cut_rows(f.N, ROWS);
+    real *y = f.y;
+    for (int64_t b = 0; b < rows_of.n; b++) {
+        f.i0 = block_row(&rows_of, b);
+        f.y = y + f.i0 * f.y_stride;
+        (f.w->kind == TILE_F32   ? few_F32
+         : f.w->kind == TILE_F16 ? few_F16
+                                 : few_BF16)(block_row(&rows_of, b + 1) - f.i0, &f, c0, c1);
     }
 }
 
@@ -337,23 +365,72 @@ static void fetch_sums(const real *y, int64_t y_stride, int64_t R, int64_t width
             __builtin_prefetch(y + i * y_stride + c, 1);
 }
 
+/* Terms [j0, j0 + n) of the panels of `width` columns from c on, 16-bit floats that lie in panels, made
+ * real. */
+static inline __attribute__((always_inline)) void lift_panels(tile_kind kind, real *p,
+                                                              const row_set *w, int64_t j0,
+                                                              int64_t n, int64_t c, int64_t width)
+{
+    for (int64_t o = 0; o < width; o += PANEL_ROWS) {
+        const uint8_t *from = panel_of(w, c + o, j0 / 2);
+        real *to = p + o * n;
+        for (int64_t j = 0; j < n; j += 2, from += 4 * PANEL_ROWS) {
+            __builtin_prefetch(from + FAR_PANEL);
+            for (int i = 0; i < PANEL_ROWS; i += WIDTH) {
+                vec low, high;
+                two_numbers(kind, &low, &high, from + 4 * i);
+                v_store(to + j * PANEL_ROWS + i, low);
+                v_store(to + (j + 1) * PANEL_ROWS + i, high);
+            }
+        }
+    }
+}
+
+/* The panel of terms [j0, j0 + n), where it is or in `room`; and how far its panels of 16 are apart. */
+static const real *find_panel(real *room, const row_set *w, bool across, int64_t j0, int64_t n,
+                              int64_t c, int64_t width, int64_t *apart)
+{
+    *apart = n * PANEL_ROWS;
+    if (across && in_panels(w) && w->kind == TILE_F32) {
+        *apart = (int64_t)(PANEL_ROWS * w->row_bytes / sizeof(real));
+        return (const real *)(const void *)panel_of(w, c, j0);
+    }
+    if (across && in_panels(w) && w->kind == TILE_F16)
+        lift_panels(TILE_F16, room, w, j0, n, c, width);
+    else if (across && in_panels(w))
+        lift_panels(TILE_BF16, room, w, j0, n, c, width);
+    else
+        (across ? panel_across : panel_along)(room, w, j0, n, c, width);
+    return room;
+}
+
 /* What n terms of every sum, which are a tile, add to a panel of the blocks [block0, block1); with
  * the last one, the bias. */
 static void tile_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t j0,
                          int64_t n, const row_set *w, bool across, int64_t block0, int64_t block1,
-                         int64_t c, int64_t width, const real *bias, real *panel)
+                         int64_t c, int64_t width, const real *bias, real *room)
 {
     _Alignas(64) real sums[ROWS * PANEL];
     const row_cut rows_of = cut_rows(N, ROWS);
-    const int shape = width > 2 * WIDTH ? 2 : width > WIDTH;
-    (across ? panel_across : panel_along)(panel, w, j0, n, c, width);
+    int64_t apart;
+    const real *panel = find_panel(room, w, across, j0, n, c, width, &apart);
     for (int64_t b = block0; b < block1; b++) {
         const int64_t i0 = block_row(&rows_of, b), R = block_row(&rows_of, b + 1) - i0;
         real *to = y + i0 * y_stride + c;
         fetch_sums(to, y_stride, R, width);
-        multiply[R][shape](sums, a + packed_at(N, j0, n, i0), panel, n);
+        (width > 2 * WIDTH ? multiply_all
+         : width > WIDTH   ? multiply_two
+                           : multiply_one)(R, sums, a + packed_at(N, j0, n, i0), panel, apart, n);
         add_sums(to, y_stride, add, sums, R, width, bias);
     }
+}
+
+/* Columns that are made at a time, of the `left` that are: all, or of panels that lie in memory no more
+ * than there are, for which there is a function. */
+static int64_t panel_width(const row_set *w, int64_t left)
+{
+    const bool some = PANEL > PANEL_ROWS && in_panels(w);
+    return left >= PANEL ? PANEL : some ? least(2 * PANEL_ROWS, left) : left;
 }
 
 /* Panel by panel, in memory for one of as many terms as a tile has. */
@@ -361,22 +438,24 @@ static void panel_products(real *y, int64_t y_stride, bool add, const real *a, i
                            const row_set *w, bool across, int64_t block0, int64_t block1,
                            int64_t c0, int64_t c1)
 {
-    real *panel = side_take((size_t)(least(TILE, J) * PANEL) * sizeof(real));
-    for (int64_t c = c0; c < c1; c += PANEL)
+    real *room = side_take((size_t)(least(TILE, J) * PANEL) * sizeof(real));
+    for (int64_t c = c0, width; c < c1; c += width) {
+        width = panel_width(w, c1 - c);
         for (int64_t j0 = 0; j0 < J; j0 += TILE)
             tile_product(y, y_stride, add || j0 > 0, a, N, j0, least(TILE, J - j0), w, across,
-                         block0, block1, c, least(PANEL, c1 - c),
-                         w->bias && j0 + TILE >= J ? w->bias + c : NULL, panel);
-    side_give(panel);
+                         block0, block1, c, width, w->bias && j0 + TILE >= J ? w->bias + c : NULL,
+                         room);
+    }
+    side_give(room);
 }
 
 static void product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
                     const row_set *w, bool across, int64_t block0, int64_t block1, int64_t c0,
                     int64_t c1)
 {
-    const bool alone = w->kind == TILE_F32 || w->kind == TILE_F16 || w->kind == TILE_BF16;
-    if (across && N == 1 && alone && J % (2 * WIDTH) == 0)
-        one_row_across(y, add, a, J, w, c0, c1);
+    const bool few_of_all = N <= FEW_ROWS && block0 == 0 && block1 == row_blocks(N, ROWS);
+    if (across && few_of_all && in_panels(w))
+        few_rows((few){ y, y_stride, add, a, N, J, 0, w }, c0, c1);
     else
         panel_products(y, y_stride, add, a, N, J, w, across, block0, block1, c0, c1);
 }

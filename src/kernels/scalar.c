@@ -18,28 +18,27 @@ static real tree(real s[LANES])
     return s[0];
 }
 
-static real dot(const real *a, const real *b, int64_t n)
+/* sum_k a[k] b[k]; without b, sum_k a[k] */
+static inline real add_up(const real *a, const real *b, int64_t n)
 {
     real s[LANES] = { 0 };
     int64_t k = 0;
     for (; k + LANES <= n; k += LANES)
         for (int j = 0; j < LANES; j++)
-            s[j] += a[k + j] * b[k + j];
+            s[j] += b ? a[k + j] * b[k + j] : a[k + j];
     for (int j = 0; k < n; j++, k++)
-        s[j] += a[k] * b[k];
+        s[j] += b ? a[k] * b[k] : a[k];
     return tree(s);
+}
+
+static real dot(const real *a, const real *b, int64_t n)
+{
+    return add_up(a, b, n);
 }
 
 static real sum(const real *x, int64_t n)
 {
-    real s[LANES] = { 0 };
-    int64_t k = 0;
-    for (; k + LANES <= n; k += LANES)
-        for (int j = 0; j < LANES; j++)
-            s[j] += x[k + j];
-    for (int j = 0; k < n; j++, k++)
-        s[j] += x[k];
-    return tree(s);
+    return add_up(x, NULL, n);
 }
 
 static void axpy(real *y, real a, const real *x, int64_t n)
@@ -106,11 +105,6 @@ static void product_along(real *y, int64_t y_stride, bool add, const real *a, in
         for (int64_t k = 0; k < width; k++)
             put(&y[(i0 + i) * y_stride + c + k], add, part[i][k]);
     side_give(buffer);
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 static void product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
@@ -218,92 +212,85 @@ static norm_stats layernorm(real *y, const real *x, const real *w, const real *b
     return (norm_stats){ mean, scale };
 }
 
-static real gelu(real x)
+static real sigmoid(real x)
 {
-    return (real)0.5 * x * (1 + erf(x * (real)0.70710678118654752440));
+    return 1 / (1 + exp(-x));
 }
 
-static real gelu_tanh(real x)
+/* Phi(x) */
+static real phi(real x)
 {
-    const real inner = (real)0.79788456080286535588 * (x + (real)0.044715 * x * x * x);
-    return (real)0.5 * x * (1 + tanh(inner));
+    return (real)0.5 * (1 + erf(x * (real)0.70710678118654752440));
+}
+
+/* Near 2 Phi(x) - 1 */
+static real phi_tanh(real x)
+{
+    return tanh((real)0.79788456080286535588 * (x + (real)0.044715 * x * x * x));
+}
+
+static real act_of(act_kind kind, real x)
+{
+    switch (kind) {
+    case ACT_RELU:
+        return x > 0 ? x : 0;
+    case ACT_SILU:
+        return x / (1 + exp(-x));
+    case ACT_GELU:
+        return x * phi(x);
+    case ACT_GELU_TANH:
+        return (real)0.5 * x * (1 + phi_tanh(x));
+    case ACT_TANH:
+        return tanh(x);
+    case ACT_SIGMOID:
+        return sigmoid(x);
+    default:
+        return x;
+    }
 }
 
 static void act(real *y, const real *x, act_kind kind, int64_t n)
 {
-    switch (kind) {
-    case ACT_NONE:
-        for (int64_t k = 0; k < n; k++)
-            y[k] = x[k];
-        break;
-    case ACT_RELU:
-        for (int64_t k = 0; k < n; k++)
-            y[k] = x[k] > 0 ? x[k] : 0;
-        break;
-    case ACT_SILU:
-        for (int64_t k = 0; k < n; k++)
-            y[k] = x[k] / (1 + exp(-x[k]));
-        break;
-    case ACT_GELU:
-        for (int64_t k = 0; k < n; k++)
-            y[k] = gelu(x[k]);
-        break;
-    case ACT_GELU_TANH:
-        for (int64_t k = 0; k < n; k++)
-            y[k] = gelu_tanh(x[k]);
-        break;
-    case ACT_TANH:
-        for (int64_t k = 0; k < n; k++)
-            y[k] = tanh(x[k]);
-        break;
-    }
-}
-
-/* d/dx x Phi(x) = Phi(x) + x phi(x) */
-static real gelu_slope(real x)
-{
-    const real phi = (real)0.39894228040143267794 * exp((real)-0.5 * x * x);
-    return (real)0.5 * (1 + erf(x * (real)0.70710678118654752440)) + x * phi;
+    for (int64_t k = 0; k < n; k++)
+        y[k] = act_of(kind, x[k]);
 }
 
 static real gelu_tanh_slope(real x)
 {
-    const real c = (real)0.79788456080286535588;
-    const real t = tanh(c * (x + (real)0.044715 * x * x * x));
+    const real c = (real)0.79788456080286535588, t = phi_tanh(x);
     return (real)0.5 * (1 + t) + (real)0.5 * x * (1 - t * t) * c * (1 + 3 * (real)0.044715 * x * x);
 }
 
 static real silu_slope(real x)
 {
-    const real s = 1 / (1 + exp(-x));
+    const real s = sigmoid(x);
     return s * (1 + x * (1 - s));
+}
+
+static real slope_of(act_kind kind, real x)
+{
+    switch (kind) {
+    case ACT_RELU:
+        return x > 0 ? 1 : 0;
+    case ACT_SILU:
+        return silu_slope(x);
+    case ACT_GELU:
+        return phi(x) + x * (real)0.39894228040143267794 * exp((real)-0.5 * x * x);
+    case ACT_GELU_TANH:
+        return gelu_tanh_slope(x);
+    case ACT_TANH:
+        return 1 - tanh(x) * tanh(x);
+    case ACT_SIGMOID:
+        return sigmoid(x) * (1 - sigmoid(x));
+    default:
+        return 1;
+    }
 }
 
 static void act_back(real *dx, const real *x, const real *dy, act_kind kind, int64_t n)
 {
-    for (int64_t k = 0; k < n; k++) {
-        real slope = 1;
-        switch (kind) {
-        case ACT_NONE:
-            break;
-        case ACT_RELU:
-            slope = x[k] > 0 ? 1 : 0;
-            break;
-        case ACT_SILU:
-            slope = silu_slope(x[k]);
-            break;
-        case ACT_GELU:
-            slope = gelu_slope(x[k]);
-            break;
-        case ACT_GELU_TANH:
-            slope = gelu_tanh_slope(x[k]);
-            break;
-        case ACT_TANH:
-            slope = 1 - tanh(x[k]) * tanh(x[k]);
-            break;
-        }
-        dx[k] = dy[k] * slope;
-    }
+    for (int64_t k = 0; k < n; k++)
+        dx[k] = dy[k] * slope_of(kind, x[k]);
 }
 
 static void add(real *y, const real *a, const real *b, int64_t n)
@@ -337,20 +324,29 @@ static real exp_less(real *s, int64_t n, real by)
     return sum(s, n);
 }
 
+static real top(const real *x, int64_t n)
+{
+    real m = x[0];
+    for (int64_t k = 1; k < n; k++)
+        m = x[k] > m ? x[k] : m;
+    return m;
+}
+
 static real exp_block(real *s, int64_t n, real *max)
 {
-    real m = s[0];
-    for (int64_t k = 1; k < n; k++)
-        m = s[k] > m ? s[k] : m;
-    *max = m;
-    return exp_less(s, n, m);
+    *max = top(s, n);
+    return exp_less(s, n, *max);
+}
+
+static real log_of(real x)
+{
+    return log(x);
 }
 
 static real log_sum_exp(const real *x, int64_t n)
 {
-    real max = x[0], total = 0;
-    for (int64_t k = 1; k < n; k++)
-        max = x[k] > max ? x[k] : max;
+    const real max = top(x, n);
+    real total = 0;
     for (int64_t k = 0; k < n; k++)
         total += exp(x[k] - max);
     return max + log(total);
@@ -376,5 +372,6 @@ const kernels kernels_scalar = {
     .rope = rope,
     .exp_less = exp_less,
     .exp_block = exp_block,
+    .log_of = log_of,
     .log_sum_exp = log_sum_exp,
 };

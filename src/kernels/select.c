@@ -7,40 +7,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef WEFT_X86_KERNELS
-static bool runs(const kernels *k, const cpu_features *f)
-{
-    return k == &kernels_avx512_vnni ? f->avx512 && f->vnni
-           : k == &kernels_avx512    ? f->avx512
-           : k == &kernels_avx2      ? f->avx2
-                                     : true;
-}
-
-static const kernels *const tables[] = { &kernels_avx512_vnni, &kernels_avx512, &kernels_avx2,
-                                         &kernels_scalar };
-#elif defined(__aarch64__) && !defined(WEFT_REAL_DOUBLE)
-static bool runs(const kernels *k, const cpu_features *f)
-{
-    return k != &kernels_neon || f->neon;
-}
-
-static const kernels *const tables[] = { &kernels_neon, &kernels_scalar };
-#else
-static bool runs(const kernels *k, const cpu_features *f)
-{
-    (void)k, (void)f;
-    return true;
-}
-
-static const kernels *const tables[] = { &kernels_scalar };
-#endif
-
 const kernels *kernels_table(int i)
 {
     const cpu_features f = cpu_detect();
-    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
-        if (runs(tables[t], &f) && i-- == 0)
-            return tables[t];
+    const struct {
+        const kernels *table;
+        bool runs;
+    } all[] = {
+#ifdef WEFT_X86_KERNELS
+        { &kernels_avx512_vnni, f.avx512 && f.vnni },
+        { &kernels_avx512, f.avx512 },
+        { &kernels_avx_vnni, f.avx_vnni },
+        { &kernels_avx2, f.avx2 },
+#elif defined(__aarch64__) && !defined(WEFT_REAL_DOUBLE)
+        { &kernels_neon_i8mm, f.neon_i8mm && f.neon_dot },
+        { &kernels_neon_dot, f.neon_dot },
+        { &kernels_neon, f.neon },
+#endif
+        { &kernels_scalar, true },
+    };
+    (void)f;
+    for (size_t t = 0; t < sizeof all / sizeof *all; t++)
+        if (all[t].runs && i-- == 0)
+            return all[t].table;
     return NULL;
 }
 

@@ -1,6 +1,6 @@
 /* vector.h - the kernels over a vector type, once for all processors that have one.
  *
- * The file that includes it (avx2.c, avx512.c, neon.c) has defined
+ * The file that includes it (avx2.c, avx512.c, neon.c) has included avx2.h, avx512.h or neon.h, where are
  *
  *     WIDTH                  numbers in a vector
  *     ROWS, VECS             rows and vectors of outputs of a register block of `product`
@@ -12,38 +12,50 @@
  *     v_low_f16              16-bit floats in the lower halves of 32-bit lanes, made real
  *     v_to_i8                WIDTH whole numbers, stored as bytes
  *
- * A sum over a row is one vector of partial sums, lane j taking the elements k with k mod WIDTH = j
- * in ascending order, added up at its end. */
+ *     v_tree                 the sum of 16 numbers in LANES / WIDTH vectors: halves are added until
+ *                            one is left, lane j to j + 8, then to j + 4, j + 2, j + 1
+ *
+ * A sum over a row is 16 partial sums on every processor, lane j taking the elements k with k mod 16
+ * = j in ascending order, added up by v_tree. With products whose terms are chains (panels.h), the
+ * same polynomials and the same multiply-adds, that makes one answer of all tables but scalar's. */
 
-static inline int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
+#include "kernels/turn.h"
+
+#include <float.h>
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
+#define LANES 16
+#define PARTS (LANES / WIDTH)
+
+/* sum_k a[k] b[k]; without b, sum_k a[k] */
+static inline __attribute__((always_inline)) real add_up(const real *a, const real *b, int64_t n)
+{
+    vec s[PARTS];
+    int64_t k = 0;
+    for (int p = 0; p < PARTS; p++)
+        s[p] = v_zero();
+    for (; k + LANES <= n; k += LANES)
+        for (int p = 0; p < PARTS; p++) {
+            const vec v = v_load(a + k + p * WIDTH);
+            s[p] = b ? v_fma(v, v_load(b + k + p * WIDTH), s[p]) : v_add(s[p], v);
+        }
+    for (int p = 0; k < n && p < PARTS; p++) {
+        const int part = part_of(n - k - p * WIDTH);
+        const vec v = v_load_part(a + k + p * WIDTH, part);
+        s[p] = b ? v_fma(v, v_load_part(b + k + p * WIDTH, part), s[p]) : v_add(s[p], v);
+    }
+    return v_tree(s);
+}
+
 static real dot(const real *a, const real *b, int64_t n)
 {
-    vec s = v_zero();
-    int64_t k = 0;
-    for (; k + WIDTH <= n; k += WIDTH)
-        s = v_fma(v_load(a + k), v_load(b + k), s);
-    if (k < n) {
-        const int part = (int)(n - k);
-        s = v_fma(v_load_part(a + k, part), v_load_part(b + k, part), s);
-    }
-    return v_sum(s);
+    return add_up(a, b, n);
 }
 
 static real sum(const real *x, int64_t n)
 {
-    vec s = v_zero();
-    int64_t k = 0;
-    for (; k + WIDTH <= n; k += WIDTH)
-        s = v_add(s, v_load(x + k));
-    if (k < n)
-        s = v_add(s, v_load_part(x + k, (int)(n - k)));
-    return v_sum(s);
+    return add_up(x, NULL, n);
 }
 
 static void axpy(real *y, real a, const real *x, int64_t n)
@@ -124,6 +136,22 @@ static inline vec v_sigmoid(vec x)
     return v_div(v_set(1), v_add(v_set(1), v_exp(v_sub(v_zero(), x))));
 }
 
+/* Near 0 by a polynomial, elsewhere 1 - 2 / (e^2x + 1), where that does not cancel. */
+static inline vec v_tanh(vec x)
+{
+    const vec square = v_mul(x, x), size = v_abs(x);
+    vec p = v_set(-5.70498872745e-3f);
+    p = v_fma(p, square, v_set(2.06390887954e-2f));
+    p = v_fma(p, square, v_set(-5.37397155531e-2f));
+    p = v_fma(p, square, v_set(1.33314422036e-1f));
+    p = v_fma(p, square, v_set(-3.33332819422e-1f));
+    p = v_fma(v_mul(p, square), x, x);
+    const vec e = v_add(v_exp(v_add(x, x)), v_set(1));
+    const vec far = v_sub(v_set(1), v_div(v_set(2), e));
+    return v_add(v_keep(far, size, v_set(0.625f)),
+                 v_keep(p, v_sub(v_zero(), size), v_set(-0.62499994f)));
+}
+
 /* (1 + tanh u) / 2 = sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3) */
 static inline vec v_phi_tanh(vec x)
 {
@@ -175,25 +203,38 @@ static inline vec v_gelu_slope(vec x)
     return v_fma(v_mul(x, v_set(0.39894228f)), bell, v_phi(x));
 }
 
+#define CASE(kind, y, a, b, expression)                                                            \
+    case kind:                                                                                     \
+        EACH(n, y, a, b, expression);                                                              \
+        break
+
 static void act(real *y, const real *x, act_kind kind, int64_t n)
 {
     switch (kind) {
-    case ACT_RELU:
-        EACH(n, y, x, x, v_max(v_zero(), A));
-        break;
-    case ACT_SILU:
-        EACH(n, y, x, x, v_silu(A));
-        break;
-    case ACT_GELU:
-        EACH(n, y, x, x, v_mul(A, v_phi(A)));
-        break;
-    case ACT_GELU_TANH:
-        EACH(n, y, x, x, v_mul(A, v_phi_tanh(A)));
-        break;
+        CASE(ACT_RELU, y, x, x, v_max(v_zero(), A));
+        CASE(ACT_SILU, y, x, x, v_silu(A));
+        CASE(ACT_GELU, y, x, x, v_mul(A, v_phi(A)));
+        CASE(ACT_GELU_TANH, y, x, x, v_mul(A, v_phi_tanh(A)));
+        CASE(ACT_TANH, y, x, x, v_tanh(A));
+        CASE(ACT_SIGMOID, y, x, x, v_sigmoid(A));
     default:
         kernels_scalar.act(y, x, kind, n);
     }
 }
+
+static void act_back(real *dx, const real *x, const real *dy, act_kind kind, int64_t n)
+{
+    switch (kind) {
+        CASE(ACT_SILU, dx, x, dy, v_mul(B, v_silu_slope(A)));
+        CASE(ACT_GELU, dx, x, dy, v_mul(B, v_gelu_slope(A)));
+        CASE(ACT_GELU_TANH, dx, x, dy, v_mul(B, v_gelu_tanh_slope(A)));
+        CASE(ACT_TANH, dx, x, dy, v_mul(B, v_sub(v_set(1), v_mul(v_tanh(A), v_tanh(A)))));
+        CASE(ACT_SIGMOID, dx, x, dy, v_mul(B, v_mul(v_sigmoid(A), v_sub(v_set(1), v_sigmoid(A)))));
+    default:
+        kernels_scalar.act_back(dx, x, dy, kind, n);
+    }
+}
+#undef CASE
 
 static void add(real *y, const real *a, const real *b, int64_t n)
 {
@@ -232,76 +273,76 @@ static real exp_block(real *s, int64_t n, real *max)
     return exp_less(s, n, *max);
 }
 
+/* log x for x >= 1, by a polynomial around 1; relative error below 2e-7. Not the C library's, of which
+ * there are several. */
+static real log_of(real x)
+{
+    static const real by[] = { 7.0376836292e-2f,  -1.1514610310e-1f, 1.1676998740e-1f,
+                               -1.2420140846e-1f, 1.4249322787e-1f,  -1.6668057665e-1f,
+                               2.0000714765e-1f,  -2.4999993993e-1f, 3.3333331174e-1f };
+    if (!(x <= FLT_MAX))
+        return x;
+    const uint32_t bits = float_bits(x) -
+                          0x3F3504F3; /* of the root of 1/2: 2^e m, m from there on */
+    const real e = (real)((int32_t)bits >> 23);
+    const real r = bits_float((bits & 0x7FFFFF) + 0x3F3504F3) - 1, square = r * r;
+    real p = by[0];
+    for (int k = 1; k < 9; k++)
+        p = fmaf(p, r, by[k]);
+    p = fmaf(p * r, square, fmaf(e, -2.12194440e-4f, square * -0.5f));
+    return fmaf(e, 0.693359375f, r + p);
+}
+
 static real log_sum_exp(const real *x, int64_t n)
 {
     const real max = top(x, n);
-    const vec m = v_set(max);
-    vec s = v_zero();
-    int64_t k = 0;
-    for (; k + WIDTH <= n; k += WIDTH)
-        s = v_add(s, v_exp(v_sub(v_load(x + k), m)));
-    real total = v_sum(s);
-    for (; k < n; k++)
-        total += expf(x[k] - max);
-    return max + logf(total);
+    vec s[PARTS];
+    for (int p = 0; p < PARTS; p++)
+        s[p] = v_zero();
+    for (int64_t k = 0; k < n; k += LANES)
+        for (int p = 0; p < PARTS; p++) {
+            const int part = part_of(n - k - p * WIDTH);
+            const vec e = v_exp(v_sub(v_load_part(x + k + p * WIDTH, part), v_set(max)));
+            real own[WIDTH] = { 0 };
+            v_store_part(own, e, part);
+            s[p] = v_add(s[p], part == WIDTH ? e : v_load(own));
+        }
+    return max + log_of(v_tree(s));
 }
 
-/* As in scalar.c: two loops that the compiler maps to vectors by itself. */
+/* Two loops that the compiler maps to vectors by itself. The multiply-adds are written out, as gcc 12
+ * makes some of neighbours' products whatever -ffp-contract says. */
 static void rope(real *restrict y, const real *restrict x, const real *restrict turn,
                  int64_t n_pair, rope_pairing pairing)
 {
     for (int64_t k = 0; pairing == ROPE_ADJACENT && k < n_pair; k++) {
         const real c = turn[2 * k], s = turn[2 * k + 1], a = x[2 * k], b = x[2 * k + 1];
-        y[2 * k] = a * c - b * s;
-        y[2 * k + 1] = a * s + b * c;
+        y[2 * k] = fmaf(a, c, -(b * s));
+        y[2 * k + 1] = fmaf(a, s, b * c);
     }
     for (int64_t k = 0; pairing == ROPE_HALVES && k < n_pair; k++) {
         const real c = turn[2 * k], s = turn[2 * k + 1], a = x[k], b = x[k + n_pair];
-        y[k] = a * c - b * s;
-        y[k + n_pair] = a * s + b * c;
-    }
-}
-
-static void act_back(real *dx, const real *x, const real *dy, act_kind kind, int64_t n)
-{
-    switch (kind) {
-    case ACT_SILU:
-        EACH(n, dx, x, dy, v_mul(B, v_silu_slope(A)));
-        break;
-    case ACT_GELU:
-        EACH(n, dx, x, dy, v_mul(B, v_gelu_slope(A)));
-        break;
-    case ACT_GELU_TANH:
-        EACH(n, dx, x, dy, v_mul(B, v_gelu_tanh_slope(A)));
-        break;
-    default:
-        kernels_scalar.act_back(dx, x, dy, kind, n);
+        y[k] = fmaf(a, c, -(b * s));
+        y[k + n_pair] = fmaf(a, s, b * c);
     }
 }
 
 /* ---- producers ------------------------------------------------------------------------------- */
 
-static const real *produce_f16(real *to, const void *row, int64_t k0, int64_t n)
-{
-    const uint16_t *h = (const uint16_t *)row + k0;
-    int64_t k = 0;
-    for (; k + WIDTH <= n; k += WIDTH)
-        v_store(to + k, v_from_f16(h + k));
-    for (; k < n; k++)
-        to[k] = f16_decode(h[k]);
-    return to;
-}
-
-static const real *produce_bf16(real *to, const void *row, int64_t k0, int64_t n)
-{
-    const uint16_t *h = (const uint16_t *)row + k0;
-    int64_t k = 0;
-    for (; k + WIDTH <= n; k += WIDTH)
-        v_store(to + k, v_from_bf16(h + k));
-    for (; k < n; k++)
-        to[k] = bf16_decode(h[k]);
-    return to;
-}
+#define PRODUCES(name)                                                                             \
+    static const real *produce_##name(real *to, const void *row, int64_t k0, int64_t n)            \
+    {                                                                                              \
+        const uint16_t *h = (const uint16_t *)row + k0;                                            \
+        int64_t k = 0;                                                                             \
+        for (; k + WIDTH <= n; k += WIDTH)                                                         \
+            v_store(to + k, v_from_##name(h + k));                                                 \
+        for (; k < n; k++)                                                                         \
+            to[k] = name##_decode(h[k]);                                                           \
+        return to;                                                                                 \
+    }
+PRODUCES(f16)
+PRODUCES(bf16)
+#undef PRODUCES
 
 /* Rounded to bf16, as half.h does it. */
 static inline vec v_bf16(vec x)
@@ -332,30 +373,13 @@ static const real *produce_q8_0(real *to, const void *row, int64_t k0, int64_t n
     return to;
 }
 
-/* 18 bytes a block of 32: see tensor/q4_0.c. */
-static const real *produce_q4_0(real *to, const void *row, int64_t k0, int64_t n)
-{
-    const uint8_t *block = (const uint8_t *)row + k0 / 32 * 18;
-    for (int64_t k = 0; k < n; k += 32, block += 18) {
-        int8_t q[32];
-        for (int i = 0; i < 16; i++) {
-            q[i] = (int8_t)((block[2 + i] & 15) - 8);
-            q[i + 16] = (int8_t)((block[2 + i] >> 4) - 8);
-        }
-        const vec d = v_set(v_half((uint16_t)(block[0] | block[1] << 8)));
-        for (int part = 0; part < 32; part += WIDTH)
-            v_store(to + k + part, v_mul(d, v_from_i8(q + part)));
-    }
-    return to;
-}
-
 /* The functions of this file and of panels.h, for a table. */
 #define VECTOR_KERNELS                                                                             \
     .dot = dot, .axpy = axpy, .rows = ROWS, .panel = PANEL, .pack = pack, .product = product,      \
-    .rmsnorm = rmsnorm, .layernorm = layernorm, .act = act, .act_back = act_back, .add = add,      \
-    .mul = mul, .rope = rope, .exp_less = exp_less, .exp_block = exp_block,                        \
-    .log_sum_exp = log_sum_exp,                                                                    \
-    .tile = {                                                                                      \
-        [TILE_F16] = produce_f16,   [TILE_BF16] = produce_bf16,       [TILE_Q8_0] = produce_q8_0,  \
-        [TILE_Q4_0] = produce_q4_0, [TILE_ROUNDED] = produce_rounded,                              \
-    }
+    .pack_panel = pack_panel, .rmsnorm = rmsnorm, .layernorm = layernorm, .act = act,              \
+    .act_back = act_back, .add = add, .mul = mul, .rope = rope, .exp_less = exp_less,              \
+    .exp_block = exp_block, .log_of = log_of, .log_sum_exp = log_sum_exp,                          \
+    .tile = { [TILE_F16] = produce_f16,                                                            \
+              [TILE_BF16] = produce_bf16,                                                          \
+              [TILE_Q8_0] = produce_q8_0,                                                          \
+              [TILE_ROUNDED] = produce_rounded }

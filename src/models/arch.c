@@ -4,6 +4,7 @@
 #include "models/arch.h"
 
 #include "models/bind.h"
+#include "models/pack.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -153,6 +154,8 @@ static weft_status open_as(model *m, const char *path, weft_load load, bind_mode
         status = find_arch(m, gguf, err);
     if (status == WEFT_OK)
         status = bind_all(m, gguf, mode, err);
+    if (status == WEFT_OK && mode == BIND_RUN)
+        status = pack_init(m, err);
     if (status != WEFT_OK)
         model_close(m);
     return status;
@@ -209,6 +212,7 @@ tensor *model_forward(run *r, const model *m)
 
 void model_close(model *m)
 {
+    pack_free(m);
     arena_free(&m->store);
     container_close(&m->file);
     *m = (model){ 0 };

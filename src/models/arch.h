@@ -13,6 +13,7 @@
 
 typedef struct model model;
 typedef struct bind bind;
+typedef struct weight_panels weight_panels;
 
 /* Rows a layer's cache keeps for every position. */
 typedef struct stream_spec {
@@ -92,8 +93,9 @@ struct model {
     int64_t n_param;
     void *self; /* the family's struct */
 
-    rope_spec rope;      /* n_rot 0: the model has no rotary positions */
-    const kernels *kern; /* chosen when the model is opened */
+    rope_spec rope;        /* n_rot 0: the model has no rotary positions */
+    const kernels *kern;   /* chosen when the model is opened */
+    weight_panels *panels; /* pack.h; NULL in a model that cannot run */
 
     struct export_notes *notes; /* for those who write models; NULL after model_open */
 };

@@ -121,6 +121,9 @@ tensor *bind_tensor(bind *b, const want *w);
 
 bool bind_has(bind *b, const char *stem);
 
+/* A matrix [O, I] to be multiplied with. */
+tensor *bind_matrix(bind *b, const char *stem, int64_t O, int64_t I);
+
 /* A matrix [O, I] with its bias [O] where the file has one. */
 weight bind_linear(bind *b, const char *stem, int64_t O, int64_t I, bind_bias in_new);
 

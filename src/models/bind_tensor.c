@@ -340,10 +340,23 @@ tensor *bind_table(bind *b, const char *stem, int64_t n, int64_t d)
     return bind_tensor(b, &(want){ .stem = stem, .n_dim = 2, .shape = { n, d } });
 }
 
+/* Said of a weight that products multiply with. */
+static tensor *multiplied(tensor *t)
+{
+    if (t)
+        t->multiplied = true;
+    return t;
+}
+
+tensor *bind_matrix(bind *b, const char *stem, int64_t O, int64_t I)
+{
+    return multiplied(bind_table(b, stem, O, I));
+}
+
 weight bind_linear(bind *b, const char *stem, int64_t O, int64_t I, bind_bias in_new)
 {
     weight w = { .name = stem_text(b, stem) };
-    w.w = bind_table(b, stem, O, I);
+    w.w = bind_matrix(b, stem, O, I);
     w.b = bias_of(b, stem, O, 0, in_new);
     return w;
 }
@@ -351,7 +364,8 @@ weight bind_linear(bind *b, const char *stem, int64_t O, int64_t I, bind_bias in
 weight bind_conv1d(bind *b, const char *stem, int64_t O, int64_t I)
 {
     weight w = { .name = stem_text(b, stem) };
-    w.w = bind_tensor(b, &(want){ .stem = stem, .n_dim = 2, .shape = { O, I }, .hf_flip = true });
+    w.w = multiplied(
+        bind_tensor(b, &(want){ .stem = stem, .n_dim = 2, .shape = { O, I }, .hf_flip = true }));
     w.b = bias_of(b, stem, O, 0, WITH_BIAS);
     return w;
 }
@@ -360,14 +374,15 @@ weight bind_heads(bind *b, const char *stem, int64_t n_head, int64_t E, int64_t 
 {
     const int64_t O = n_head * E;
     weight w = { .name = stem_text(b, stem) };
-    w.w = bind_tensor(b, &(want){ .stem = stem, .n_dim = 2, .shape = { O, I }, .heads = n_head });
+    w.w = multiplied(
+        bind_tensor(b, &(want){ .stem = stem, .n_dim = 2, .shape = { O, I }, .heads = n_head }));
     w.b = bias_of(b, stem, O, n_head, in_new);
     return w;
 }
 
 weight bind_tied(bind *b, const char *stem, tensor *table, bind_bias in_new)
 {
-    weight w = { .name = stem_text(b, stem), .w = table };
+    weight w = { .name = stem_text(b, stem), .w = multiplied(table) };
     if (table)
         w.b = bias_of(b, stem, rows(table), 0, in_new);
     return w;
@@ -410,13 +425,14 @@ tensor *bind_small_table(bind *b, const char *stem, int64_t n, int64_t d)
 
 tensor *bind_part(bind *b, const char *stem, int64_t e, int64_t n, int64_t O, int64_t I)
 {
-    return bind_tensor(
-        b, &(want){ .stem = stem, .n_dim = 2, .shape = { O, I }, .stack = n, .part = e + 1 });
+    return multiplied(bind_tensor(
+        b, &(want){ .stem = stem, .n_dim = 2, .shape = { O, I }, .stack = n, .part = e + 1 }));
 }
 
 tensor *bind_parts(bind *b, const char *stem, int64_t n, int64_t O, int64_t I)
 {
-    return bind_tensor(b, &(want){ .stem = stem, .n_dim = 2, .shape = { n * O, I }, .stack = n });
+    return multiplied(
+        bind_tensor(b, &(want){ .stem = stem, .n_dim = 2, .shape = { n * O, I }, .stack = n }));
 }
 
 tensor *bind_bare_table(bind *b, const char *stem, int64_t n, int64_t d)
@@ -432,11 +448,11 @@ tensor *bind_bare_table(bind *b, const char *stem, int64_t n, int64_t d)
 weight bind_patches(bind *b, const char *stem, int64_t O, int64_t C, int64_t P)
 {
     weight w = { .name = stem_text(b, stem) };
-    w.w = bind_tensor(b, &(want){ .stem = stem,
-                                  .n_dim = 2,
-                                  .shape = { O, C * P * P },
-                                  .hf_dim = 4,
-                                  .hf_shape = { O, C, P, P } });
+    w.w = multiplied(bind_tensor(b, &(want){ .stem = stem,
+                                             .n_dim = 2,
+                                             .shape = { O, C * P * P },
+                                             .hf_dim = 4,
+                                             .hf_shape = { O, C, P, P } }));
     w.b = bias_of(b, stem, O, 0, WITH_BIAS);
     return w;
 }

@@ -323,7 +323,7 @@ static void bind_attention(bind *b, deepseek_layer *w, const sizes *n, bool spli
         w->k_b = bind_parts(b, "attn_k_b", H, n->R, n->P);
         w->v_b = bind_parts(b, "attn_v_b", H, n->E, n->R);
     } else {
-        w->k_b = w->v_b = bind_table(b, "attn_kv_b", H * (n->P + n->E), n->R);
+        w->k_b = w->v_b = bind_matrix(b, "attn_kv_b", H * (n->P + n->E), n->R);
     }
     w->o = bind_linear(b, "attn_output", D, H * n->E, NO_BIAS);
 }
@@ -332,7 +332,7 @@ static void bind_experts(bind *b, const routing *how, experts *w, int64_t F)
 {
     static const char *const stems[] = { "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps" };
     const int64_t D = b->m->d_model, n = how->n_expert;
-    w->router = bind_table(b, "ffn_gate_inp", n, D);
+    w->router = bind_matrix(b, "ffn_gate_inp", n, D);
     w->bias = how->kind == ROUTE_SIGMOID ? bind_vector(b, "exp_probs_b", n) : NULL;
     if (b->m->expert_bias)
         b->m->expert_bias[b->layer] = w->bias;

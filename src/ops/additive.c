@@ -66,7 +66,10 @@ real additive_pool(const run *r, const real *q, const real *score, const source_
             p[j] = additive_score(r, q, score, s, b + j);
         real m_b;
         const real l_b = r->kern->exp_block(p, n, &m_b);
-        const real top = m_b > m ? m_b : m, keep = exp(m - top), take = exp(m_b - top);
+        const real top = m_b > m ? m_b : m;
+        real share[] = { m, m_b };
+        r->kern->exp_less(share, 2, top);
+        const real keep = share[0], take = share[1];
         for (int64_t c = 0; c < s->d_value; c++)
             y[c] *= keep;
         for (int64_t j = 0; j < n; j++)
@@ -76,7 +79,7 @@ real additive_pool(const run *r, const real *q, const real *score, const source_
     }
     for (int64_t c = 0; s->n > 0 && c < s->d_value; c++)
         y[c] /= l;
-    return m + log(l);
+    return m + r->kern->log_of(l);
 }
 
 void additive_back(const run *r, const additive_grad *g)
@@ -89,7 +92,8 @@ void additive_back(const run *r, const additive_grad *g)
     for (int64_t j = g->first; j < g->first + g->n; j++) {
         r->kern->add(sum, g->q, row(g->k, j), A);
         r->kern->act(u, sum, ACT_TANH, A);
-        const real p = exp(r->kern->dot(g->score, u, A) - g->lse);
+        real p = r->kern->dot(g->score, u, A);
+        r->kern->exp_less(&p, 1, g->lse); /* as forward has it */
         const real ds = p * (r->kern->dot(g->dy, row(g->v, j), D) - delta);
         if (g->v->needs_grad)
             r->kern->axpy(grad_row(g->v, j), p, g->dy, D);

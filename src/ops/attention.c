@@ -32,10 +32,13 @@ typedef struct collected {
     real o[QUERY_FLOATS], m[QUERY_TILE], l[QUERY_TILE];
 } collected;
 
-static void merge(real *o, real *l, real *m, const real *o_b, real l_b, real m_b, int64_t n)
+static void merge(const kernels *kern, real *o, real *l, real *m, const real *o_b, real l_b,
+                  real m_b, int64_t n)
 {
     const real top = m_b > *m ? m_b : *m;
-    const real keep = exp(*m - top), take = exp(m_b - top);
+    real share[] = { *m, m_b };
+    kern->exp_less(share, 2, top);
+    const real keep = share[0], take = share[1];
     for (int64_t k = 0; k < n; k++)
         o[k] = o[k] * keep + o_b[k] * take;
     *l = *l * keep + l_b * take;
@@ -102,7 +105,7 @@ static void attend(const run *r, const node *n, const query_tile *c)
         attend_block(r, n, c, packed_q, b, b == b0 ? all : next);
         for (int64_t p = 0; b > b0 && p < c->n; p++)
             if (next->l[p] > 0 || isnan(next->l[p]))
-                merge(all->o + p * E, &all->l[p], &all->m[p], next->o + p * E, next->l[p],
+                merge(r->kern, all->o + p * E, &all->l[p], &all->m[p], next->o + p * E, next->l[p],
                       next->m[p], E);
     }
     for (int64_t p = 0; p < c->n; p++) {
@@ -112,7 +115,7 @@ static void attend(const run *r, const node *n, const query_tile *c)
         for (int64_t k = 0; k < E; k++)
             y[k] = l > 0 || isnan(l) ? all->o[p * E + k] / l : 0;
         if (n->save[LSE])
-            row(n->save[LSE], i)[h] = all->m[p] + log(l);
+            row(n->save[LSE], i)[h] = all->m[p] + r->kern->log_of(l);
     }
     side_give(packed_q);
 }

@@ -209,23 +209,11 @@ static void strip_slopes(const run *r, const void *ctx, int64_t i0, int64_t i1)
                   p->z.cols, row(n->save[SUMS], i)[SUM_LSE], n->f[0], rows(n->in[W]), p->scale);
 }
 
-/* Rows [first, first + count) of a matrix of weights and of its bias, as tensors of their own. */
-static tensor weight_part(const tensor *w, int64_t first, int64_t count)
-{
-    tensor t = *w;
-    const int64_t width = w->n_dim > 1 ? cols(w) : 1;
-    t.shape[0] = count;
-    t.data = (char *)w->data + (size_t)first * dtype_row_bytes(w->type, width);
-    t.grad = w->grad ? w->grad + first * width : NULL;
-    t.low = w->low ? w->low + first * width : NULL;
-    return t;
-}
-
 static void push_back(run *r, const node *n, const part *p)
 {
     const tensor *x = n->in[X], *b = n->in[BIAS];
-    const tensor w = weight_part(n->in[W], p->token0, p->z.cols);
-    const tensor bias = b ? weight_part(b, p->token0, p->z.cols) : (tensor){ 0 };
+    const tensor w = tensor_rows(n->in[W], p->token0, p->z.cols);
+    const tensor bias = b ? tensor_rows(b, p->token0, p->z.cols) : (tensor){ 0 };
     product(r, p->z, whole(x), &w, b ? &bias : NULL);
     parallel(r, rows(x), 8 * p->z.cols, strip_slopes, p);
     if (x->needs_grad)
@@ -272,7 +260,7 @@ tensor *linear_cross_entropy(run *r, tensor *x, const weight *w, real smoothing)
     const int64_t N = rows(x), V = rows(w->w);
     const int64_t some = rows_at_once(r, x, V), strip = strip_width(r, x, V);
     const int64_t most = r->tape && N * strip > some * V ? N * strip : some * V;
-    const tensor part_of = weight_part(w->w, 0, strip);
+    const tensor part_of = tensor_rows(w->w, 0, strip);
     node n = { .op = &linear_cross_entropy_op, .local = "loss", .in = { x, w->w, w->b } };
     n.f[0] = smoothing;
     n.out = tensor_new(r, 1, 1);

@@ -204,11 +204,6 @@ static void attend(const run *r, const node *n, const place *p)
                                     number(n, KEPT, p->at, AT_SEEN));
 }
 
-static real sigmoid(real x)
-{
-    return 1 / (1 + exp(-x));
-}
-
 static void update(const run *r, const node *n, const place *p)
 {
     const int64_t D = width_of(n);
@@ -216,16 +211,16 @@ static void update(const run *r, const node *n, const place *p)
     const real *more = keys_of(n) ? number(n, KEPT, p->at, AT_INPUT) : NULL;
     real *gate = number(n, KEPT, p->at, AT_GATES), *y = row(n->out, p->row);
     memcpy(number(n, KEPT, p->at, AT_CANDIDATE), gate + 2 * D, (size_t)D * sizeof *gate);
+    for (int64_t k = 0; k < 2 * D; k++)
+        gate[k] = x[k] + (more ? more[k] : 0) + gate[k];
+    r->kern->act(gate, gate, ACT_SIGMOID, 2 * D);
     for (int64_t k = 0; k < D; k++) {
-        const real x_r = x[k] + (more ? more[k] : 0), x_z = x[D + k] + (more ? more[D + k] : 0);
         const real x_n = x[2 * D + k] + (more ? more[2 * D + k] : 0);
-        const real r_k = sigmoid(x_r + gate[k]), z = sigmoid(x_z + gate[D + k]);
-        const real c = tanh(x_n + r_k * gate[2 * D + k]);
-        gate[k] = r_k;
-        gate[D + k] = z;
-        gate[2 * D + k] = c;
-        y[k] = (1 - z) * c + z * h[k];
+        gate[2 * D + k] = x_n + gate[k] * gate[2 * D + k];
     }
+    r->kern->act(gate + 2 * D, gate + 2 * D, ACT_TANH, D);
+    for (int64_t k = 0; k < D; k++)
+        y[k] = (1 - gate[D + k]) * gate[2 * D + k] + gate[D + k] * h[k];
     if (keys_of(n) && p->seq->cache)
         cache_store(p->seq->cache, (int)n->i[0], STREAM_STATE, r->at.batch->row[p->row].pos, y);
 }

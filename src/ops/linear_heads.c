@@ -18,13 +18,7 @@ enum { X, W };
 /* W_h as a matrix of its own: a header over the same numbers. */
 static tensor rows_of_head(const tensor *w, const head_map *m, int64_t h)
 {
-    const int64_t first = m->w_at + h * m->w_pitch;
-    tensor part = *w;
-    part.shape[0] = m->turned ? m->d_in : m->d_out;
-    part.data = (char *)w->data + (size_t)first * dtype_row_bytes(w->type, cols(w));
-    part.grad = w->grad ? w->grad + first * cols(w) : NULL;
-    part.low = w->low ? w->low + first * cols(w) : NULL;
-    return part;
+    return tensor_rows(w, m->w_at + h * m->w_pitch, m->turned ? m->d_in : m->d_out);
 }
 
 /* `width` columns of m from `at` on. */

@@ -117,8 +117,10 @@ static void route_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
         int32_t *chosen = p->chosen + i * k;
         const real sum = how->kind == ROUTE_SOFTMAX ? r->kern->exp_block(s, how->n_expert, &max)
                                                     : 0;
-        for (int64_t e = 0; e < how->n_expert; e++)
-            s[e] = how->kind == ROUTE_SOFTMAX ? s[e] / sum : 1 / (1 + exp(-s[e]));
+        if (how->kind == ROUTE_SIGMOID)
+            r->kern->act(s, s, ACT_SIGMOID, how->n_expert);
+        for (int64_t e = 0; how->kind == ROUTE_SOFTMAX && e < how->n_expert; e++)
+            s[e] /= sum;
         choose(how, s, values(n->in[BIAS]), chosen);
         const real all = how->normalize ? chosen_sum(how, s, chosen) : 1;
         for (int64_t j = 0; j < k; j++)

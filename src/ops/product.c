@@ -152,8 +152,10 @@ static void multiply_i8(run *r, const job *j)
 
 static row_set weight_rows(const run *r, const tensor *w)
 {
-    return w->low ? dtype_rows(&dtype_bf16, r->kern, w->low, cols(w))
-                  : dtype_rows(w->type, r->kern, w->data, cols(w));
+    row_set s = w->low ? dtype_rows(&dtype_bf16, r->kern, w->low, cols(w))
+                       : dtype_rows(w->type, r->kern, w->data, cols(w));
+    s.panels = w->low ? NULL : w->panels;
+    return s;
 }
 
 /* Rows of x as they are, or rounded. */

@@ -52,11 +52,20 @@ static inline size_t dtype_row_bytes(const dtype *t, int64_t n)
     return (size_t)(n / t->block) * (size_t)t->bytes;
 }
 
-/* Rows of n numbers, as kernels want them: with the processor's own producer if it has one. */
+/* Rows of n numbers, as kernels want them: with the processor's own producer if it has one. Of the
+ * formats whose blocks are not whole words, those of 32 begin with their f16, and the others end
+ * with it. */
 static inline row_set dtype_rows(const dtype *t, const kernels *k, const void *data, int64_t n)
 {
+    const int words = t->bytes < 4 ? 4 / t->bytes : 1;
     return (row_set){ .data = data,
                       .row_bytes = dtype_row_bytes(t, n),
+                      .block = t->block * words,
+                      .block_bytes = t->bytes * words,
+                      .odd = t->block == 32 ? 0 : t->bytes - 2,
+                      .fifth = t->kind == TILE_Q5_0   ? 0
+                               : t->kind == TILE_Q5_1 ? 1
+                                                      : -1,
                       .tile = k->tile[t->kind] ? k->tile[t->kind] : t->tile,
                       .quants = t->quants,
                       .form = t->form,

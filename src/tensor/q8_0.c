@@ -29,5 +29,5 @@ static void put_block(uint8_t *block, const real *x)
 DECODES(I8_SCALED)
 ENCODES(GROUP)
 
-const dtype dtype_q8_0 = { "q8_0", NULL,   8,      GROUP,  BYTES,    TILE_Q8_0,
-                           decode, decode, encode, quants, I8_SCALED };
+const dtype dtype_q8_0 = { "q8_0", NULL,   8,      GROUP,  BYTES,   TILE_Q8_0,
+                           decode, decode, encode, quants, I8_BYTES };

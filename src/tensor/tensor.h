@@ -17,6 +17,10 @@ typedef struct tensor {
     int64_t born;   /* the block it was made in; see residual */
     void *data;     /* NULL in a dry run */
 
+    /* Of a weight that products multiply with: the same numbers in panels (kernels.h); or NULL. */
+    const void *panels;
+    bool multiplied;
+
     /* For training; see tape.h. A parameter's gradient lies in the flat block of all gradients. */
     real *grad;           /* rows are `stride` apart, as in data */
     bool needs_grad;      /* a parameter that learns, or something made from one */
@@ -47,6 +51,20 @@ static inline real *row(const tensor *t, int64_t i)
 static inline real *grad_row(const tensor *t, int64_t i)
 {
     return t->grad + i * t->stride;
+}
+
+/* Rows [first, first + count) of a weight: a header over the same numbers. */
+static inline tensor tensor_rows(const tensor *w, int64_t first, int64_t count)
+{
+    const int64_t width = w->n_dim > 1 ? cols(w) : 1;
+    const size_t skip = (size_t)first * dtype_row_bytes(w->type, width);
+    tensor t = *w;
+    t.shape[0] = count;
+    t.data = (char *)w->data + skip;
+    t.panels = w->panels && first % PANEL_ROWS == 0 ? (const char *)w->panels + skip : NULL;
+    t.grad = w->grad ? w->grad + first * width : NULL;
+    t.low = w->low ? w->low + first * width : NULL;
+    return t;
 }
 
 /* All numbers of a small weight (a norm, a bias), which is stored as real numbers: bind sees to

@@ -24,6 +24,7 @@ static void move_in(params *p, int64_t i)
                         (const char *)t->data + (size_t)k * dtype_row_bytes(t->type, cols(t)), 0,
                         cols(t));
     t->data = to;
+    t->panels = NULL;
     t->type = &dtype_real;
     t->grad = p->grad + p->at[i];
     t->is_param = t->needs_grad = t->grad_taken = true;

@@ -29,6 +29,6 @@ tree 1
 check "size: a file of 600 lines passes" "$source/tools/check-size.sh" "$work/tree"
 lines 1 >>"$work/tree/src/b.h"
 check "size: a file of 601 lines" reports '^src/b.h: 601 lines'
-mv "$work/tree/src/b.h" "$work/tree/src/kernels/int8.h"
-check "size: the one file that may be longer" "$source/tools/check-size.sh" "$work/tree"
+mv "$work/tree/src/b.h" "$work/tree/src/kernels/tables.c"
+check "size: generated tables may be longer" "$source/tools/check-size.sh" "$work/tree"
 exit $n_failed

@@ -81,14 +81,15 @@ static void rows_equal_scalar(void **state)
 static void activations_equal_scalar(void **state)
 {
     (void)state;
-    const act_kind kinds[] = { ACT_NONE, ACT_RELU, ACT_SILU, ACT_GELU, ACT_GELU_TANH, ACT_TANH };
+    const act_kind kinds[] = { ACT_NONE,      ACT_RELU, ACT_SILU,   ACT_GELU,
+                               ACT_GELU_TANH, ACT_TANH, ACT_SIGMOID };
     enum { N = 20001 };
     real *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y), *z = malloc(N * sizeof *z),
          one = 1;
     for (int i = 0; i < N; i++)
         x[i] = (real)(i - N / 2) / 100; /* -100 to 100 */
     for (int t = 0; kernels_table(t); t++)
-        for (size_t k = 0; k < 6; k++) {
+        for (size_t k = 0; k < 7; k++) {
             kernels_table(t)->act(y, x, kinds[k], N);
             kernels_scalar.act(z, x, kinds[k], N);
             for (int i = 0; i < N; i++)

@@ -16,7 +16,8 @@ from . import build
 # The tests of a room, fast ones first; then come all others, by the time they take.
 ROOMS = {
     "base": "test_base test_save test_threads test_dtype test_load_faults",
-    "kernels": "test_quants test_dtype test_grad64 test_golden test_ops64 test_kernels test_ops",
+    "kernels": """test_quants test_dtype test_grad64 test_golden test_ops64 test_kernels test_panels test_ops
+        test_one_order""",
     "tensor": "test_quant_mix test_dtype test_quants test_cache test_grad64 test_golden test_ops64 test_engine test_ops",
     "ops": """test_op_edges test_grad64 test_grad_long64 test_golden test_seeds test_beam test_ops64 test_encdec
         test_deepseek test_memory test_costs test_ops test_kernels""",

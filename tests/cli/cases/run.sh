@@ -4,5 +4,6 @@ for model in llama-gqa gpt2 qwen2 qwen3; do
 done
 try "$WEFT" run -m "$GOLDEN/llama-gqa" --ids=1,5,7 --predict=8 -t 1 -b 2 -c 16 --temp 0
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1,5,7 -n 8 --kv-type bf16 --no-mmap --ram-max 64M
+try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1,5,7 -n 8 --kv-type bf16 --no-pack
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n 0
 try env WEFT_MODEL="$GOLDEN/llama-gqa" WEFT_THREADS=2 "$WEFT" run --ids 1 -n 3

@@ -1,0 +1,22 @@
+/* int8_avx512_vnni.c - class i8 with VPDPBUSD, which wants its left side not signed. */
+#include "kernels/kernels.h"
+
+#if defined(__AVX512VNNI__) && !defined(WEFT_REAL_DOUBLE)
+#include "kernels/avx512.h"
+
+#define I8_NAME(name)   name##_avx512_vnni
+#define MIDDLE_8        128
+#define i_dot(t, u, x)  _mm512_dpbusd_epi32(t, u, x)
+#define i_dot8(t, u, x) _mm512_dpbusd_epi32(t, u, x)
+
+/* A sum a that began with the bits of FAR_REAL is, read as a real number, FAR_REAL + a: |a| < 2^20.
+ * So one multiply-add makes it real and scales it, and is exact where d FAR_REAL is, to the one
+ * rounding of a d: scales have at most 20 bits. (A scale that is infinite makes no number of every
+ * sum here and an infinity elsewhere. Neither is an answer.) */
+#define FAR_BITS       0x4B400000
+#define FAR_REAL       12582912.0f /* 3 2^22 */
+#define i_begin(n)     (FAR_BITS + (n))
+#define i_scaled(t, d) v_fma(_mm512_castsi512_ps(t), d, v_mul(d, v_set(-FAR_REAL)))
+
+#include "kernels/int8.h"
+#endif
