@@ -148,6 +148,9 @@ void cli_free(void *block);
 int cli_no_memory(void);
 weft_error cli_refusal(void); /* what cli_no_memory would say */
 
+/* The most that this process has had, files that are mapped too. */
+size_t cli_peak_memory(void);
+
 /* ---- the screen ------------------------------------------------------------------------------ */
 
 /* "1.5 GiB", "1.24 G" */
@@ -243,6 +246,8 @@ typedef struct shape_options {
 
 typedef struct prompt_options {
     const char *text, *file, *ids, *pre;
+    bool parse_special; /* special tokens spelled in the text are meant */
+    bool goes_on;       /* the text follows another: nothing is put before it */
 } prompt_options;
 
 #define OPTION_MODEL(load)                                                                         \
@@ -303,6 +308,11 @@ typedef struct prompt_options {
     {                                                                                              \
         0, "ids", OPT_TEXT, &(prompt).ids, "N,N,...", 0, "token ids instead of a text"             \
     }
+#define OPTION_PARSE_SPECIAL(flag)                                                                 \
+    {                                                                                              \
+        0, "parse-special", OPT_FLAG, &(flag), NULL, RARE,                                         \
+            "special tokens spelled in the text are meant: <|user|>"                               \
+    }
 #define OPTION_JSON(flag, what)                                                                    \
     {                                                                                              \
         0, "json", OPT_FLAG, &(flag), NULL, 0, what                                                \
@@ -317,9 +327,17 @@ int cli_threads(const command *c, int64_t given, int *threads);
 
 /* Bytes of weights that a forward reads. */
 bool cli_weight_bytes(weft_model *model, double *bytes);
+double cli_share_of_bandwidth(weft_model *model, const weft_engine_options *o, double rate,
+                              double seconds);
+
+/* True where standard input is a pipe or a file. */
+bool cli_is_piped(void);
 
 /* True where there is a text or ids, standard input being one where it is a pipe or a file. */
 bool cli_has_prompt(const prompt_options *p);
+
+/* A text that stands alone on the command line is that of -p. */
+int cli_take_prompt(const command *c, prompt_options *p, const char *given);
 
 /* The ids of what was given, which cli_free frees, and the tokenizer where that was text. Returns
  * 0, or an exit code after saying what is wrong. */
@@ -328,7 +346,7 @@ int cli_prompt(const command *c, const prompt_options *p, const load_options *lo
 
 /* The ids of a text, which cli_free frees; a text without tokens is an error. */
 int cli_encode(const command *c, const weft_tokenizer *t, const char *text, size_t length,
-               int32_t **ids, int64_t *n);
+               const weft_encode_options *o, int32_t **ids, int64_t *n);
 
 /* How the next token is chosen: the options, and what they make. NULL after saying what is wrong,
  * with *code to exit with. */
@@ -338,6 +356,13 @@ weft_sampler *cli_sampler(const command *c, weft_model *model, const weft_tokeni
 
 /* True where an option asks for anything but the likeliest token. */
 bool cli_samples(void);
+
+/* The context is full: the session goes on from the later half of its tokens, and from the first where
+ * that opens every text. Not possible in less than 4 positions. */
+weft_status cli_slide(weft_session *s, const weft_tokenizer *t, weft_error *err);
+
+/* The number that cli_sampler's draws begin with, or -1 where nothing is drawn. */
+int64_t cli_seed(void);
 
 /* Converts and says what was written. Fills in what is the same for all conversions. */
 int cli_convert(const char *from, const char *to, weft_convert_options *o, const char *label,

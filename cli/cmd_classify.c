@@ -109,9 +109,21 @@ static void show_labels(labels *l, const float *z)
         cli_json_end();
 }
 
+/* A line that could not be read stays a line. */
+static int show_failed(const labels *l, int64_t i)
+{
+    if (json)
+        texts_json_failed(&l->t, i);
+    else
+        putchar('\n');
+    return 0;
+}
+
 static int show_text(void *ud, int64_t i, const weft_tokens *tokens, const weft_input *in)
 {
     (void)tokens;
+    if (!in)
+        return show_failed(ud, i);
     if (json) {
         cli_json_object(NULL);
         cli_json_int("index", i);
@@ -145,6 +157,8 @@ static void show_token(labels *l, int32_t id, const float *z)
 static int show_tokens(void *ud, int64_t i, const weft_tokens *tokens, const weft_input *in)
 {
     labels *l = ud;
+    if (!in)
+        return show_failed(l, i);
     if (json) {
         cli_json_object(NULL);
         cli_json_int("index", i);

@@ -32,6 +32,8 @@ typedef struct vectors {
     texts t;
     out_file npy; /* its f is NULL where none is asked for */
     int64_t width;
+    float *
+        none; /* the vector of a line that could not be read: NaN, so that rows stay those of lines */
 } vectors;
 
 static void json_vector(const vectors *v, int64_t i, const weft_input *in)
@@ -49,17 +51,21 @@ static void json_vector(const vectors *v, int64_t i, const weft_input *in)
 static int show(void *ud, int64_t i, const weft_tokens *tokens, const weft_input *in)
 {
     const vectors *v = ud;
+    const float *x = in ? in->out : v->none;
     (void)tokens;
     if (v->npy.f)
-        return fwrite(in->out, sizeof *in->out, (size_t)v->width, v->npy.f) == (size_t)v->width
+        return fwrite(x, sizeof *x, (size_t)v->width, v->npy.f) == (size_t)v->width
                    ? 0
                    : cli_cannot_write(npy);
     if (json) {
-        json_vector(v, i, in);
+        if (in)
+            json_vector(v, i, in);
+        else
+            texts_json_failed(&v->t, i);
         return 0;
     }
     for (int64_t k = 0; k < v->width; k++)
-        printf("%s%.9g", k ? " " : "", (double)in->out[k]);
+        printf("%s%.9g", k ? " " : "", (double)x[k]);
     putchar('\n');
     return 0;
 }
@@ -72,7 +78,7 @@ static int embed(vectors *v)
     int code = npy && !cli_npy_header(v->npy.f, 2, shape) ? cli_cannot_write(npy) : 0;
     if (!code)
         code = texts_each(&v->t, &lines, NULL, show, v);
-    if (npy && !out_end(&v->npy, code == 0) && !code)
+    if (npy && !out_end(&v->npy, code == 0 || v->t.n_failed) && !code)
         code = cli_cannot_write(npy);
     return code;
 }
@@ -86,8 +92,12 @@ static int embed_main(void)
                           ~(1u << WEFT_TASK_GENERATE), WEFT_ENCODE_POOLED);
     if (!code) {
         v.width = weft_encoder_width(v.t.encoder);
-        code = embed(&v);
+        v.none = cli_alloc((size_t)v.width, sizeof *v.none, "a vector");
+        for (int64_t k = 0; v.none && k < v.width; k++)
+            v.none[k] = NAN;
+        code = v.none ? embed(&v) : cli_no_memory();
     }
+    cli_free(v.none);
     texts_close(&v.t);
     return code;
 }

@@ -11,7 +11,7 @@ static load_options load;
 static shape_options shape;
 static const char *file_name, *against, *pre;
 static int64_t stride;
-static bool json, lines, paragraphs, ids;
+static bool json, lines, paragraphs, ids, parse_special;
 
 static const option options[] = {
     OPTION_MODEL(load),
@@ -30,6 +30,7 @@ static const option options[] = {
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_NO_PACK(load.no_pack),
     OPTION_PRE(pre),
+    OPTION_PARSE_SPECIAL(parse_special),
     OPTION_JSON(json, "print one JSON object"),
     { 0 },
 };
@@ -118,7 +119,8 @@ static size_t document_length(const char *text, size_t n)
 static int add_text(documents *d, const weft_tokenizer *t, const char *text, size_t n)
 {
     weft_error err = { 0 };
-    weft_tokens *k = weft_tokenizer_encode(t, text, n, NULL, &err);
+    const weft_encode_options o = { .struct_size = sizeof o, .parse_special = parse_special };
+    weft_tokens *k = weft_tokenizer_encode(t, text, n, &o, &err);
     if (!k)
         return cli_fail(&err);
     const bool added = cli_add_ids(&d->ids, k->ids, k->n) && end_document(d);

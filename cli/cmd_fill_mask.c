@@ -88,6 +88,10 @@ static int show(void *ud, int64_t i, const weft_tokens *tokens, const weft_input
 {
     masks *m = ud;
     (void)tokens;
+    if (!in && json)
+        texts_json_failed(&m->t, i);
+    if (!in)
+        return 0;
     if (in->n_at == 0) {
         size_t n = 0;
         const char *mask = weft_tokenizer_token(m->t.tokenizer, m->id, &n);

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_TOP  100 /* alternatives that are told for a token */
-#define LONG_RUN 2   /* seconds of generating after which the machine is measured, too */
+#define MAX_TOP 100 /* alternatives that are told for a token */
 
+static const char *positional[2]; /* MODEL, TEXT */
 static load_options load;
 static shape_options shape;
 static prompt_options prompt;
@@ -17,7 +17,8 @@ static text_list stops;
 static const char *session_path;
 static int64_t n_predict = 64, n_top, n_beam, n_best = 1;
 static double length_penalty = 1;
-static bool json, ignore_eos;
+static int when_full; /* 0 and 1: stop, 2: slide */
+static bool json, ignore_eos, quiet;
 
 static const option options[] = {
     OPTION_MODEL(load),
@@ -29,7 +30,12 @@ static const option options[] = {
     { 0, "stop", OPT_LIST, &stops, "TEXT", SETTING, "end before this text; may be repeated" },
     { 0, "session", OPT_TEXT, &session_path, "FILE", 0,
       "go on from what is kept there, and keep what comes" },
+    { 0, "when-full", OPT_CHOICE, &when_full, "stop|slide", SETTING | RARE,
+      "the context is: end, or go on from its later half (stop)" },
+    OPTION_PARSE_SPECIAL(prompt.parse_special),
     OPTION_JSON(json, "print one JSON object at the end"),
+    { 'q', "quiet", OPT_FLAG, &quiet, NULL, SETTING | RARE,
+      "say nothing of speed, memory and seed" },
     { 0, "logprobs", OPT_INT, &n_top, "K", RARE,
       "with --json: of each token and of the K likeliest" },
     { 0, "beams", OPT_INT, &n_beam, "N", RARE, "search the likeliest text, following N at a time" },
@@ -63,6 +69,8 @@ typedef struct job {
     int32_t *prompt;
     int64_t n_prompt, n_reused;
     int64_t room; /* positions of the context */
+    int64_t n_slide;
+    double reading, generating; /* seconds */
 } job;
 
 /* ---- what has been generated: printed as it comes, or kept for the JSON object --------------- */
@@ -70,7 +78,7 @@ typedef struct job {
 typedef struct output {
     bool has_text; /* the model carries a vocabulary */
     int32_t *ids;
-    int64_t n;
+    int64_t n, room;
     char *text; /* what was given out: no space is added or taken away */
     size_t length;
     char *piece; /* bytes of the last token */
@@ -113,6 +121,24 @@ static bool put_text(output *o, const char *bytes, size_t n)
         return true;
     fwrite(bytes, 1, n, stdout);
     return fflush(stdout) == 0;
+}
+
+/* Room for one token more, and for what is told of it. */
+static bool make_room(output *o)
+{
+    if (o->n < o->room)
+        return true;
+    const int64_t room = o->room ? o->room + o->room / 2 : 256;
+    int32_t *ids = cli_grow(o->ids, (size_t)room * sizeof *ids, "ids");
+    o->ids = ids ? ids : o->ids;
+    weft_logprob *l = n_top ? cli_grow(o->logprob, (size_t)(room * (1 + n_top)) * sizeof *l,
+                                       "probabilities")
+                            : NULL;
+    o->logprob = l ? l : o->logprob;
+    if (!ids || (n_top && !l))
+        return false;
+    o->room = room;
+    return true;
 }
 
 static bool put_token(const job *j, output *o, int32_t id, weft_error *err)
@@ -185,6 +211,16 @@ static void json_result(const job *j, output *o, const char *why)
     cli_json_string("finish_reason", why);
 }
 
+static void json_cost(const job *j)
+{
+    if (cli_seed() >= 0)
+        cli_json_int("seed", cli_seed());
+    cli_json_int("n_prompt", j->n_prompt);
+    cli_json_fixed("prompt_seconds", j->reading, 6);
+    cli_json_fixed("generate_seconds", j->generating, 6);
+    cli_json_int("memory_bytes", (int64_t)cli_peak_memory());
+}
+
 static void print_end(const job *j, output *o, const char *why)
 {
     if (!json) {
@@ -193,40 +229,28 @@ static void print_end(const job *j, output *o, const char *why)
     }
     cli_json_object(NULL);
     json_result(j, o, why);
+    json_cost(j);
     cli_json_end();
 }
 
 /* ---- how long it took ------------------------------------------------------------------------ */
 
-/* Which share of the rate at which this machine can read the model's weights was reached? Measuring
- * that takes part of a second, which is not felt after some. 0 where it is not known. */
-static double share_of_bandwidth(const job *j, const weft_engine_options *o, double rate,
-                                 double seconds)
+static void report(const job *j, const weft_engine_options *o, int64_t n)
 {
-    double bytes;
-    weft_speed speed = { .struct_size = sizeof speed };
-    if (seconds < LONG_RUN || !cli_weight_bytes(j->model, &bytes) || cli_interrupted() ||
-        weft_engine_estimate(j->model, o, &speed, NULL) != WEFT_OK)
-        return 0;
-    return rate * bytes / speed.read_rate;
-}
-
-static void report(const job *j, const weft_engine_options *o, double reading, int64_t n,
-                   double generating)
-{
-    const double rate = generating > 0 ? (double)n / generating : 0,
-                 share = share_of_bandwidth(j, o, rate, generating);
+    const double rate = j->generating > 0 ? (double)n / j->generating : 0,
+                 share = cli_share_of_bandwidth(j->model, o, rate, j->generating);
+    char memory[32];
     const int64_t n_read = j->n_prompt - j->n_reused;
     fprintf(stderr, "weft: prompt %lld token%s", (long long)j->n_prompt,
             j->n_prompt == 1 ? "" : "s");
     if (j->n_reused)
         fprintf(stderr, " (%lld reused)", (long long)j->n_reused);
-    if (n_read > 0 && reading > 0)
-        fprintf(stderr, ", %.1f tok/s", (double)n_read / reading);
+    if (n_read > 0 && j->reading > 0)
+        fprintf(stderr, ", %.1f tok/s", (double)n_read / j->reading);
     fprintf(stderr, "; generated %lld, %.1f tok/s", (long long)n, rate);
     if (share > 0)
         fprintf(stderr, ", %.0f %% of bandwidth", 100 * share);
-    fputs("\n", stderr);
+    fprintf(stderr, "; memory %s\n", cli_bytes(cli_peak_memory(), memory, sizeof memory));
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
@@ -261,11 +285,25 @@ static weft_status note_logprobs(const job *j, output *o, int32_t id, weft_error
     return weft_session_logprobs(j->session, l, 1, err);
 }
 
+/* The session takes the token; where it is full and may slide, from its later half. */
+static weft_status take_token(job *j, int32_t id, weft_error *err)
+{
+    weft_status status = weft_session_eval(j->session, &id, 1, err);
+    if (status != WEFT_ECONTEXT || when_full != 2)
+        return status;
+    if (j->n_slide++ == 0 && !quiet)
+        fprintf(stderr,
+                "\nweft: the context of %lld tokens is full: going on from its later half\n",
+                (long long)j->room);
+    status = cli_slide(j->session, j->tokenizer, err);
+    return status == WEFT_OK ? weft_session_eval(j->session, &id, 1, err) : status;
+}
+
 /* Generates into o and returns why it stopped; NULL on an error, which err names unless it is that
  * memory or standard output gave out. A session that is kept has the last token too. */
-static const char *generate(const job *j, output *o, int64_t most, weft_error *err)
+static const char *generate(job *j, output *o, int64_t most, weft_error *err)
 {
-    while (o->n < most) {
+    while (most < 0 || o->n < most) {
         int32_t id;
         if (cli_interrupted())
             return "interrupted";
@@ -273,12 +311,14 @@ static const char *generate(const job *j, output *o, int64_t most, weft_error *e
             return NULL;
         if (!ignore_eos && weft_model_is_end(j->model, id))
             return "stop";
+        if (!make_room(o))
+            return NULL;
         if (o->logprob && note_logprobs(j, o, id, err) != WEFT_OK)
             return NULL;
         if (!put_token(j, o, id, err))
             return NULL;
-        const bool more = o->n < most && !stop_hit(j);
-        if ((more || session_path) && weft_session_eval(j->session, &id, 1, err) != WEFT_OK)
+        const bool more = (most < 0 || o->n < most) && !stop_hit(j);
+        if ((more || session_path) && take_token(j, id, err) != WEFT_OK)
             return err->code == WEFT_ECONTEXT ? "length" : NULL;
         if (stop_hit(j))
             return "stop";
@@ -304,36 +344,24 @@ static void output_free(output *o)
     cli_free(o->logprob);
 }
 
-static bool make_room(output *o, int64_t most)
-{
-    o->ids = cli_alloc((size_t)(most + 1), sizeof *o->ids, "ids");
-    if (n_top)
-        o->logprob = cli_alloc((size_t)(most + 1), (size_t)(1 + n_top) * sizeof *o->logprob,
-                               "probabilities");
-    return o->ids && (o->logprob || !n_top);
-}
-
 static int run_session(job *j, const weft_engine_options *engine_options, output *o)
 {
     weft_error err = { 0 };
-    const bool unlimited = n_predict < 0 || n_predict > j->room;
-    const int64_t most = unlimited ? j->room + 1 : n_predict; /* full before that */
-    if (!make_room(o, most))
-        return cli_no_memory();
-
     const double start = cli_now();
     if (read_prompt(j, &err) != WEFT_OK)
         return cli_fail(&err);
     const double ready = cli_now();
-    const char *why = generate(j, o, most, &err);
+    const char *why = generate(j, o, n_predict, &err);
     if (!why || !put_rest(j, o))
         return err.code ? cli_fail(&err) : ferror(stdout) ? 1 : cli_no_memory();
-    const double done = cli_now();
+    j->reading = ready - start;
+    j->generating = cli_now() - ready;
     print_end(j, o, why);
     fflush(stdout);
-    if (strncmp(weft_sampler_describe(j->sampler), "greedy", 6) != 0)
+    if (!quiet && strncmp(weft_sampler_describe(j->sampler), "greedy", 6) != 0)
         fprintf(stderr, "weft: %s\n", weft_sampler_describe(j->sampler));
-    report(j, engine_options, ready - start, o->n, done - ready);
+    if (!quiet)
+        report(j, engine_options, o->n);
     if (err.code)
         fprintf(stderr, "weft: stopped: %s\n", err.message);
     if (session_path && weft_session_save(j->session, session_path, &err) != WEFT_OK)
@@ -348,11 +376,11 @@ static bool print_beam(const job *j, const weft_beam *b)
 {
     const int64_t n = b->ended ? b->n - 1 : b->n;
     output o = { .has_text = has_text(j) };
-    bool good = make_room(&o, n);
+    bool good = true;
     if (good && !json && n_best > 1)
         printf("%.6f ", b->score);
     for (int64_t i = 0; i < n && good; i++)
-        good = put_token(j, &o, b->ids[i], NULL);
+        good = make_room(&o) && put_token(j, &o, b->ids[i], NULL);
     if (good && json) {
         cli_json_object(NULL);
         json_result(j, &o, b->ended ? "stop" : "length");
@@ -396,8 +424,9 @@ static int run_beams(job *j)
         return cli_fail(&err);
     const bool good = print_beams(j, found);
     fflush(stdout);
-    fprintf(stderr, "weft: prompt %lld tokens; %lld beams in %.2f s\n", (long long)j->n_prompt,
-            (long long)n_beam, cli_now() - start);
+    if (!quiet)
+        fprintf(stderr, "weft: prompt %lld tokens; %lld beams in %.2f s\n", (long long)j->n_prompt,
+                (long long)n_beam, cli_now() - start);
     weft_beams_free(found);
     return good ? 0 : ferror(stdout) ? 1 : cli_no_memory();
 }
@@ -425,19 +454,22 @@ static int check_session(void)
     return 1;
 }
 
-/* Without a prompt, a kept session goes on where it is. */
+/* A kept session goes on where it is, with what the prompt adds. */
 static int prompt_of_session(job *j)
 {
     int64_t n;
+    id_list all = { 0 };
     const int32_t *kept = weft_session_tokens(j->session, &n);
-    if (n == 0)
+    if (n + j->n_prompt == 0)
         return cli_usage(&command_run, "%s: the session has no tokens yet, and there is no prompt",
                          session_path);
-    j->prompt = cli_alloc((size_t)n, sizeof *kept, "ids");
-    if (!j->prompt)
+    if (!cli_add_ids(&all, kept, n) || !cli_add_ids(&all, j->prompt, j->n_prompt)) {
+        cli_free(all.at);
         return cli_no_memory();
-    memcpy(j->prompt, kept, (size_t)n * sizeof *kept);
-    j->n_prompt = n;
+    }
+    cli_free(j->prompt);
+    j->prompt = all.at;
+    j->n_prompt = all.n;
     return 0;
 }
 
@@ -485,7 +517,7 @@ static int run_model(job *j, weft_engine_options *engine_options)
                          load.path, info.architecture);
     if (!j->model || !open_session(j, engine_options, &err))
         return cli_fail(&err);
-    if (!j->prompt)
+    if (prompt.goes_on)
         code = prompt_of_session(j);
     return code ? code : n_beam ? run_beams(j) : sample(j, engine_options);
 }
@@ -519,7 +551,10 @@ static int run_main(void)
     weft_engine_options engine_options;
     weft_error err = { 0 };
     job j = { 0 };
-    int code = check_options();
+    load.path = positional[0] ? positional[0] : load.path;
+    int code = cli_take_prompt(c, &prompt, positional[1]);
+    if (!code)
+        code = check_options();
     if (!code)
         code = cli_engine_options(c, &shape, &engine_options);
     if (!code)
@@ -528,7 +563,8 @@ static int run_main(void)
         return code;
     if (!n_beam) /* a search cannot be stopped half way: Ctrl-C ends the program */
         cli_catch_interrupt();
-    if (session_exists() && !cli_has_prompt(&prompt))
+    prompt.goes_on = session_exists();
+    if (prompt.goes_on && !cli_has_prompt(&prompt))
         j.tokenizer = cli_tokenizer(load.path, prompt.pre, &err); /* NULL: ids are shown */
     else
         code = cli_prompt(c, &prompt, &load, &j.tokenizer, &j.prompt, &j.n_prompt);
@@ -546,12 +582,12 @@ static int run_main(void)
 
 const command command_run = {
     .name = "run",
-    .arguments = "MODEL",
+    .arguments = "MODEL [TEXT|-]",
     .summary = "continue a prompt",
     .examples = examples,
     .options = options,
     .more = sampling_options,
-    .n_positional = 1,
-    .positional = &load.path,
+    .n_positional = 2,
+    .positional = positional,
     .main = run_main,
 };

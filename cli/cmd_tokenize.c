@@ -260,12 +260,12 @@ static int tokenize_main(void)
 {
     weft_error err = { 0 };
     /* A single argument is the text, where a setting names the model and no file the text. */
-    const bool only_text = load.path && !positional[1] && !file_name;
+    const bool only_text = load.path && !positional[1] && !file_name && !cli_is_piped();
     const char *path = positional[0] && !only_text ? positional[0] : load.path;
     const char *given = only_text ? positional[0] : positional[1];
     if (!path)
         return cli_usage(&command_tokenize, "which tokenizer? Give a model or a tokenizer.json");
-    if (!given && !file_name)
+    if (!given && !file_name && !cli_is_piped())
         return cli_usage(&command_tokenize, "which text? Give it, or - for standard input");
     weft_tokenizer *t = cli_tokenizer(path, pre, &err);
     if (!t)
@@ -273,6 +273,8 @@ static int tokenize_main(void)
     char *text = NULL;
     size_t n = 0;
     int code = take_text(given, &text, &n);
+    if (!code && n == 0 && !given && !file_name)
+        code = cli_usage(&command_tokenize, "standard input is empty: there is no text");
     if (!code)
         code = decode ? do_decode(t, text) : do_encode(t, text, n);
     cli_free(text);

@@ -15,6 +15,7 @@
 
 #define FIRST 8 /* numbers of a tensor that are kept */
 
+static const char *positional[2]; /* MODEL, TEXT */
 static load_options load;
 static shape_options shape;
 static prompt_options prompt;
@@ -36,6 +37,7 @@ static const option options[] = {
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_NO_PACK(load.no_pack),
     OPTION_PRE(prompt.pre),
+    OPTION_PARSE_SPECIAL(prompt.parse_special),
     OPTION_JSON(json, "print a JSON object for each tensor, in a line"),
     { 0 },
 };
@@ -46,7 +48,10 @@ static const char examples[] = "  weft trace model.gguf -p \"Once upon a time\"\
 
 static const char about[] =
     "Rows are tokens. Maps are [tokens, heads, positions]: how much a token looks at\n"
-    "each position. Mean, min and max are over the numbers that are finite.\n";
+    "each position. Mean, min and max are over the numbers that are finite. Where the\n"
+    "model sees, the text is the path of a picture.\n";
+
+#define TOP 5 /* tokens that may come next */
 
 /* ---- what is kept of a tensor ---------------------------------------------------------------- */
 
@@ -64,6 +69,8 @@ typedef struct seen {
     line *at;
     int64_t n, room;
     int64_t n_head;
+    weft_logprob top[TOP];
+    int64_t n_top;
     bool no_memory;
     char failed[4096]; /* the file that could not be written, and why */
 } seen;
@@ -145,7 +152,7 @@ static void npy_write(seen *s, const line *l, const weft_trace_tensor *t)
 static void look(void *ud, const weft_trace_tensor *t)
 {
     seen *s = ud;
-    if (!wanted(t->name) || s->no_memory)
+    if (!wanted(t->name) || s->no_memory || t->rows == 0 || t->cols == 0)
         return;
     if (s->n == s->room) {
         const int64_t room = s->room ? 2 * s->room : 256;
@@ -247,6 +254,20 @@ static void print_table(const seen *s)
     print_formulas(s, w.op);
 }
 
+/* What the model takes for the likeliest next tokens. */
+static void print_top(const seen *s, const weft_tokenizer *t)
+{
+    fputs(s->n_top ? "\nnext" : "", stdout);
+    for (int64_t i = 0; i < s->n_top; i++) {
+        char bytes[64];
+        printf(" %d", (int)s->top[i].id);
+        const int64_t length = t ? weft_tokenizer_piece(t, s->top[i].id, bytes, sizeof bytes) : 0;
+        if (length > 0 && length <= (int64_t)sizeof bytes)
+            cli_print_bytes(bytes, (size_t)length);
+        printf(" %.1f %%%s", 100 * exp(s->top[i].logprob), i + 1 < s->n_top ? "," : "\n");
+    }
+}
+
 #define SHOWN 32 /* tokens of a prompt */
 
 static void print_tokens(const weft_tokenizer *t, const int32_t *ids, int64_t n)
@@ -299,8 +320,10 @@ static int show(const seen *s, const weft_tokenizer *t, const int32_t *ids, int6
     if (s->n == 0)
         return cli_usage(&command_trace, "--only %s: no tensor has such a name", only.at[0]);
     if (!json) {
-        print_tokens(t, ids, n);
+        if (ids)
+            print_tokens(t, ids, n);
         print_table(s);
+        print_top(s, t);
         return 0;
     }
     for (const line *l = s->at; l < s->at + s->n; l++)
@@ -330,21 +353,22 @@ static weft_status forward(weft_model *model, const weft_engine_options *o, cons
     if (status == WEFT_OK)
         status = evaluate(model, session, ids, n, err);
     cli_progress_end();
+    if (status == WEFT_OK)
+        s->n_top = weft_session_top(session, TOP, s->top);
     weft_session_free(session);
     weft_engine_free(engine);
     return status;
 }
 
 /* The same for a model that reads the prompt as a whole. What comes out is seen on the way. */
-static weft_status forward_whole(weft_model *model, const weft_engine_options *o,
-                                 const int32_t *ids, int64_t n, seen *s, weft_error *err)
+static weft_status forward_whole(weft_model *model, const weft_engine_options *o, weft_input in,
+                                 seen *s, weft_error *err)
 {
-    const weft_encoder_options e = {
-        .struct_size = sizeof e, .threads = o->threads, .n_ctx = n, .n_batch = o->n_batch
-    };
+    const weft_encoder_options e = { .struct_size = sizeof e,
+                                     .threads = o->threads,
+                                     .n_ctx = in.n };
     weft_encoder *encoder = weft_encoder_new(model, &e, err);
     weft_status status = encoder ? weft_encoder_trace(encoder, look, s, maps, err) : err->code;
-    weft_input in = { .ids = ids, .n = n };
     if (status == WEFT_OK)
         in.out = cli_zalloc((size_t)(weft_encoder_rows(encoder, &in) * weft_encoder_width(encoder)),
                             sizeof *in.out, "the output");
@@ -356,24 +380,39 @@ static weft_status forward_whole(weft_model *model, const weft_engine_options *o
     return status;
 }
 
-static int trace(weft_engine_options *o, const weft_tokenizer *t, const int32_t *ids, int64_t n)
+static int trace_picture(weft_model *model, const weft_engine_options *o, seen *s)
 {
     weft_error err = { 0 };
-    weft_model_info info = { .struct_size = sizeof info };
-    weft_model *model = cli_open(&load, &err);
-    if (!model)
+    if (!prompt.text)
+        return cli_usage(&command_trace, "%s sees: give it a picture, digit.png", load.path);
+    weft_image *image = weft_image_open(model, prompt.text, &err);
+    if (!image)
         return cli_fail(&err);
-    weft_model_get_info(model, &info);
-    seen s = { .n_head = info.n_head };
-    o->kv_type = WEFT_KV_F32; /* numbers as others show them, who keep no cache */
-    o->n_ctx = n;
-    o->n_batch = n < INT_MAX ? (int)n : INT_MAX;
-    const bool whole = info.task != WEFT_TASK_GENERATE;
-    const weft_status status = whole ? forward_whole(model, o, ids, n, &s, &err)
-                                     : forward(model, o, ids, n, &s, &err);
-    const int code = status == WEFT_OK ? show(&s, t, ids, n) : cli_fail(&err);
-    cli_free(s.at);
-    weft_model_close(model);
+    const weft_input in = { .features = image->features, .n = image->n };
+    const weft_status status = forward_whole(model, o, in, s, &err);
+    weft_image_free(image);
+    return status == WEFT_OK ? show(s, NULL, NULL, 0) : cli_fail(&err);
+}
+
+static int trace_text(weft_model *model, weft_engine_options *o, weft_task task, seen *s)
+{
+    weft_error err = { 0 };
+    weft_tokenizer *t = NULL;
+    int32_t *ids = NULL;
+    int64_t n = 0;
+    int code = cli_prompt(&command_trace, &prompt, &load, &t, &ids, &n);
+    if (!code) {
+        o->kv_type = WEFT_KV_F32; /* numbers as others show them, who keep no cache */
+        o->n_ctx = n;
+        o->n_batch = n < INT_MAX ? (int)n : INT_MAX;
+        const weft_input in = { .ids = ids, .n = n };
+        const weft_status status = task == WEFT_TASK_GENERATE
+                                       ? forward(model, o, ids, n, s, &err)
+                                       : forward_whole(model, o, in, s, &err);
+        code = status == WEFT_OK ? show(s, t, ids, n) : cli_fail(&err);
+    }
+    cli_free(ids);
+    weft_tokenizer_free(t);
     return code;
 }
 
@@ -381,33 +420,40 @@ static int trace_main(void)
 {
     const command *c = &command_trace;
     weft_engine_options o;
-    weft_tokenizer *tokenizer = NULL;
-    int32_t *ids = NULL;
-    int64_t n = 0;
+    weft_error err = { 0 };
+    weft_model_info info = { .struct_size = sizeof info };
+    load.path = positional[0] ? positional[0] : load.path;
     if (!load.path)
         return cli_which_model(c);
-    int code = cli_engine_options(c, &shape, &o);
+    int code = cli_take_prompt(c, &prompt, positional[1]);
     if (!code)
-        code = cli_prompt(c, &prompt, &load, &tokenizer, &ids, &n);
-    if (!code && npy && mkdir(npy, 0777) != 0 && errno != EEXIST) {
+        code = cli_engine_options(c, &shape, &o);
+    if (code)
+        return code;
+    weft_model *model = cli_open(&load, &err);
+    if (!model)
+        return cli_fail(&err);
+    weft_model_get_info(model, &info);
+    seen s = { .n_head = info.n_head };
+    if (npy && mkdir(npy, 0777) != 0 && errno != EEXIST) {
         fprintf(stderr, "weft: %s: %s\n", npy, strerror(errno));
         code = 1;
     }
     if (!code)
-        code = trace(&o, tokenizer, ids, n);
-    cli_free(ids);
-    weft_tokenizer_free(tokenizer);
+        code = info.images ? trace_picture(model, &o, &s) : trace_text(model, &o, info.task, &s);
+    cli_free(s.at);
+    weft_model_close(model);
     return code;
 }
 
 const command command_trace = {
     .name = "trace",
-    .arguments = "MODEL",
+    .arguments = "MODEL [TEXT|-]",
     .summary = "show what every op makes of a prompt",
     .examples = examples,
     .about = about,
     .options = options,
-    .n_positional = 1,
-    .positional = &load.path,
+    .n_positional = 2,
+    .positional = positional,
     .main = trace_main,
 };

@@ -220,7 +220,10 @@ static void write_sample(show *s, weft_model *m, weft_session *session, weft_sam
         if (weft_sampler_next(sampler, session, &id, NULL) != WEFT_OK || weft_model_is_end(m, id))
             break;
         add_piece(s, id);
-        going = weft_session_eval(session, &id, 1, NULL) == WEFT_OK;
+        weft_error err = { 0 };
+        going = weft_session_eval(session, &id, 1, &err) == WEFT_OK ||
+                (err.code == WEFT_ECONTEXT && cli_slide(session, s->tokenizer, &err) == WEFT_OK &&
+                 weft_session_eval(session, &id, 1, &err) == WEFT_OK);
     }
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+static const char *positional[2]; /* MODEL, TEXT */
 static load_options load;
 static shape_options shape;
 static prompt_options prompt;
@@ -270,7 +271,7 @@ static int translate_line(job *j, const weft_engine_options *o, const char *text
             putchar('\n');
         return 0;
     }
-    int code = cli_encode(&command_translate, j->source, text, n, &j->ids, &j->n);
+    int code = cli_encode(&command_translate, j->source, text, n, NULL, &j->ids, &j->n);
     if (!code)
         code = translate(j, o);
     cli_free(j->ids);
@@ -349,7 +350,10 @@ static int translate_main(void)
 {
     weft_engine_options engine_options;
     job j = { 0 };
-    int code = check_options();
+    load.path = positional[0] ? positional[0] : load.path;
+    int code = cli_take_prompt(&command_translate, &prompt, positional[1]);
+    if (!code)
+        code = check_options();
     if (!code)
         code = cli_engine_options(&command_translate, &shape, &engine_options);
     if (!code)
@@ -369,12 +373,12 @@ static int translate_main(void)
 
 const command command_translate = {
     .name = "translate",
-    .arguments = "MODEL",
+    .arguments = "MODEL [TEXT|-]",
     .summary = "turn a text into another, with an encoder-decoder",
     .examples = examples,
     .about = about,
     .options = options,
-    .n_positional = 1,
-    .positional = &load.path,
+    .n_positional = 2,
+    .positional = positional,
     .main = translate_main,
 };

@@ -18,7 +18,7 @@ static int64_t given_threads;
 static int threads;
 static const char *prompt_text, *file_name, *ids_text;
 static double tolerance = 1e-5;
-static bool json;
+static bool json, parse_special;
 
 static const option options[] = {
     { 'p', "prompt", OPT_TEXT, &prompt_text, "TEXT", 0, "text to read (a built-in one)" },
@@ -30,6 +30,7 @@ static const option options[] = {
     OPTION_RAM_MAX,
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_NO_PACK(load.no_pack),
+    OPTION_PARSE_SPECIAL(parse_special),
     OPTION_JSON(json, "print one JSON object"),
     { 0 },
 };
@@ -253,7 +254,8 @@ static int read_logits(finding *f)
 static weft_tokens *encode(const char *path, const char *text, size_t length, weft_error *err)
 {
     weft_tokenizer *t = cli_tokenizer(path, NULL, err);
-    weft_tokens *k = t ? weft_tokenizer_encode(t, text, length, NULL, err) : NULL;
+    const weft_encode_options o = { .struct_size = sizeof o, .parse_special = parse_special };
+    weft_tokens *k = t ? weft_tokenizer_encode(t, text, length, &o, err) : NULL;
     if (!k) {
         weft_tokenizer_free(t);
         return NULL;

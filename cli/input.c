@@ -299,10 +299,24 @@ bool cli_weight_bytes(weft_model *model, double *bytes)
     return true;
 }
 
+#define LONG_RUN 2 /* seconds of generating after which the machine is measured, too */
+
+/* Which share of the rate at which this machine can read the model's weights was reached? Measuring
+ * that takes part of a second, which is not felt after some. 0 where it is not known. */
+double cli_share_of_bandwidth(weft_model *model, const weft_engine_options *o, double rate,
+                              double seconds)
+{
+    double bytes;
+    weft_speed speed = { .struct_size = sizeof speed };
+    if (seconds < LONG_RUN || !cli_weight_bytes(model, &bytes) || cli_interrupted() ||
+        weft_engine_estimate(model, o, &speed, NULL) != WEFT_OK)
+        return 0;
+    return rate * bytes / speed.read_rate;
+}
+
 /* ---- prompts --------------------------------------------------------------------------------- */
 
-/* Something comes in that is not the terminal, and not nothing. */
-static bool is_piped(void)
+bool cli_is_piped(void)
 {
     struct stat s;
     return fstat(STDIN_FILENO, &s) == 0 && (S_ISFIFO(s.st_mode) || S_ISREG(s.st_mode));
@@ -310,14 +324,25 @@ static bool is_piped(void)
 
 bool cli_has_prompt(const prompt_options *p)
 {
-    return p->text || p->file || p->ids || is_piped();
+    return p->text || p->file || p->ids || cli_is_piped();
+}
+
+int cli_take_prompt(const command *c, prompt_options *p, const char *given)
+{
+    if (given && p->text)
+        return cli_usage(c, "\"%s\" and --prompt: give one of them", given);
+    if (given && strcmp(given, "-") == 0)
+        p->file = "-";
+    else if (given)
+        p->text = given;
+    return 0;
 }
 
 int cli_encode(const command *c, const weft_tokenizer *t, const char *text, size_t length,
-               int32_t **ids, int64_t *n)
+               const weft_encode_options *o, int32_t **ids, int64_t *n)
 {
     weft_error err = { 0 };
-    weft_tokens *k = weft_tokenizer_encode(t, text, length, NULL, &err);
+    weft_tokens *k = weft_tokenizer_encode(t, text, length, o, &err);
     if (!k)
         return cli_fail(&err);
     int code = 0;
@@ -333,27 +358,54 @@ int cli_encode(const command *c, const weft_tokenizer *t, const char *text, size
     return code;
 }
 
-/* The text of a file ends before its last line end, which editors and echo put there. */
-static int encode_file(const command *c, const weft_tokenizer *t, const char *path, int32_t **ids,
-                       int64_t *n)
+/* What the prompt is read from beside -p: a file, or what is piped in, or NULL. */
+static const char *read_from(const prompt_options *p)
 {
-    char *text = NULL;
-    size_t length = 0;
-    int code = cli_read(path, CLI_MAX_PROMPT, &text, &length);
-    if (!code && length > 0 && text[length - 1] == '\n')
-        length--;
-    if (!code)
-        code = cli_encode(c, t, text, length, ids, n);
-    cli_free(text);
-    return code;
+    return p->file ? p->file : cli_is_piped() ? "-" : NULL;
+}
+
+/* The text of -p, then that of the file, in a line of its own. A file's text ends before its last line
+ * end, which editors and echo put there. */
+static int prompt_text(const command *c, const prompt_options *p, char **text, size_t *n)
+{
+    char *file = NULL;
+    size_t n_file = 0;
+    const char *path = read_from(p);
+    const int code = path ? cli_read(path, CLI_MAX_PROMPT, &file, &n_file) : 0;
+    if (code)
+        return code;
+    if (n_file == 0 && !p->text) {
+        cli_free(file);
+        return cli_usage(c, "%s is empty: there is no text",
+                         strcmp(path, "-") == 0 ? "standard input" : path);
+    }
+    n_file -= n_file > 0 && file[n_file - 1] == '\n';
+    const size_t first = p->text ? strlen(p->text) : 0, line = first > 0 && n_file > 0;
+    *n = first + line + n_file;
+    *text = cli_alloc(*n + 1, 1, "the prompt");
+    if (!*text) {
+        cli_free(file);
+        return cli_no_memory();
+    }
+    memcpy(*text, p->text ? p->text : "", first);
+    memset(*text + first, '\n', line);
+    if (n_file > 0)
+        memcpy(*text + first + line, file, n_file);
+    cli_free(file);
+    return 0;
 }
 
 int cli_prompt(const command *c, const prompt_options *p, const load_options *load,
                weft_tokenizer **tokenizer, int32_t **ids, int64_t *n)
 {
     weft_error err = { 0 };
-    if ((p->text != NULL) + (p->file != NULL) + (p->ids != NULL) > 1)
-        return cli_usage(c, "--prompt, --file and --ids: give one of them");
+    const weft_encode_options o = { .struct_size = sizeof o,
+                                    .parse_special = p->parse_special,
+                                    .no_special = p->goes_on };
+    char *text = NULL;
+    size_t length = 0;
+    if (p->ids && (p->text || p->file))
+        return cli_usage(c, "--ids and a text: give one of them");
     if (!cli_has_prompt(p))
         return cli_usage(c, "which text? Give it: -p \"Once upon a time\"");
     if (p->ids)
@@ -361,6 +413,9 @@ int cli_prompt(const command *c, const prompt_options *p, const load_options *lo
     *tokenizer = cli_tokenizer(load->path, p->pre, &err);
     if (!*tokenizer)
         return cli_fail(&err);
-    return p->text ? cli_encode(c, *tokenizer, p->text, strlen(p->text), ids, n)
-                   : encode_file(c, *tokenizer, p->file ? p->file : "-", ids, n);
+    int code = prompt_text(c, p, &text, &length);
+    if (!code)
+        code = cli_encode(c, *tokenizer, text, length, &o, ids, n);
+    cli_free(text);
+    return code;
 }

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 size_t cli_ram_max;
 
@@ -89,4 +90,10 @@ void cli_free(void *block)
         return;
     weft_budget_give(cli_budget(), h->counted);
     free(h);
+}
+
+size_t cli_peak_memory(void)
+{
+    struct rusage used;
+    return getrusage(RUSAGE_SELF, &used) == 0 ? (size_t)used.ru_maxrss * 1024 : 0;
 }

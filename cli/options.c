@@ -139,29 +139,87 @@ static const option *by_letter(const command *c, char letter)
     return NULL;
 }
 
-/* What other programs call these options. */
-static const char *const foreign[][2] = {
-    { "n-predict", "predict" },     { "max-tokens", "predict" },   { "ctk", "kv-type" },
-    { "ctv", "kv-type" },           { "cache-type-k", "kv-type" }, { "cache-type-v", "kv-type" },
-    { "mem", "ram-max" },           { "tokens", "ids" },           { "reverse-prompt", "stop" },
+/* What other programs call options of ours. */
+static const char *const aliases[][2] = {
+    { "n-predict", "predict" },
+    { "max-tokens", "predict" },
+    { "max-new-tokens", "predict" },
+    { "temperature", "temp" },
+    { "repetition-penalty", "repeat-penalty" },
+    { "typical-p", "typical" },
     { "sampling-seq", "samplers" },
+    { "reverse-prompt", "stop" },
+    { "n-ctx", "ctx-size" },
+    { "cache-type-k", "kv-type" },
+    { "ctk", "kv-type" },
+    { "cache-type-v", "kv-type" },
+    { "ctv", "kv-type" },
+    { "mem", "ram-max" },
+    { "tokens", "ids" },
 };
+
+/* Options of other programs that change nothing here, or that weft has nothing for: what is said of them. */
+static const struct foreign {
+    const char *name;
+    bool fails;
+    enum { ALONE, VALUE, SWITCH } takes; /* SWITCH: perhaps on, off or auto */
+    const char *why;
+} foreign[] = {
+    { "ngl", false, VALUE, "weft runs on processors" },
+    { "n-gpu-layers", false, VALUE, "weft runs on processors" },
+    { "gpu-layers", false, VALUE, "weft runs on processors" },
+    { "fa", false, SWITCH, "attention never keeps the whole matrix of scores" },
+    { "flash-attn", false, SWITCH, "attention never keeps the whole matrix of scores" },
+    { "mlock", false, ALONE, "packed weights are in memory" },
+    { "v", false, ALONE, "there is nothing more to say" },
+    { "verbose", false, ALONE, "there is nothing more to say" },
+    { "no-warmup", false, ALONE, "weft does not warm up" },
+    { "no-cnv", false, ALONE, "weft continues the prompt as it is" },
+    { "no-conversation", false, ALONE, "weft continues the prompt as it is" },
+    { "no-display-prompt", false, ALONE, "the prompt is not printed" },
+    { "cnv", true, ALONE,
+      "there is no chat yet; --parse-special takes a prompt in the model's own template" },
+    { "conversation", true, ALONE,
+      "there is no chat yet; --parse-special takes a prompt in the model's own template" },
+    { "lora", true, VALUE, "adapters are not supported yet; merge it into the model first" },
+};
+
+static const struct foreign *foreign_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+        if (strcmp(name, foreign[i].name) == 0)
+            return &foreign[i];
+    return NULL;
+}
+
+/* "--top_k=5" -> "top-k" */
+static void stem_of(const char *arg, char stem[64])
+{
+    const char *name = arg + strspn(arg, "-");
+    snprintf(stem, 64, "%.*s", (int)strcspn(name, "="), name);
+    for (char *s = stem; *s; s++)
+        *s = *s == '_' ? '-' : *s;
+}
+
+static const option *by_name(const command *c, const char *stem)
+{
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        if (strcmp(stem, aliases[i][0]) == 0)
+            stem = aliases[i][1];
+    return option_named(c, stem, strlen(stem));
+}
 
 static int unknown(const command *c, const char *given)
 {
-    const char *name = given + strspn(given, "-"), *best = NULL;
+    const char *best = NULL;
     const int length = (int)strcspn(given, "=");
     char stem[64];
-    snprintf(stem, sizeof stem, "%.*s", (int)strcspn(name, "="), name);
+    stem_of(given, stem);
     int least = INT_MAX;
     for (const option *o = NULL; (o = option_next(c, o));)
         if (cli_resembles(stem, o->name, &least))
             best = o->name;
-    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
-        if (strcmp(stem, foreign[i][0]) == 0 &&
-            option_named(c, foreign[i][1], strlen(foreign[i][1])))
-            best = foreign[i][1];
-    if (stem[0] && !stem[1] && by_letter(c, stem[0]))
+    if (given[1] == '-' && stem[0] && !stem[1] && by_letter(c, stem[0]))
         return cli_usage(c, "unknown option %.*s; did you mean -%s?", length, given, stem);
     if (best)
         return cli_usage(c, "unknown option %.*s; did you mean --%s?", length, given, best);
@@ -170,42 +228,89 @@ static int unknown(const command *c, const char *given)
 
 /* ---- the command line ------------------------------------------------------------------------ */
 
-/* Habit of those who have a GPU: -ngl 99. */
-static bool for_gpu(const char *arg)
-{
-    return strcmp(arg, "-ngl") == 0 || strcmp(arg, "--n-gpu-layers") == 0 ||
-           strcmp(arg, "--gpu-layers") == 0;
-}
-
-/* "-ctk": one dash and several letters, none of which can be a number that belongs to the first. */
+/* "-ctk": one dash and several letters. */
 static bool is_word(const char *arg)
 {
-    return arg[1] != '-' && arg[1] && arg[2] >= 'a' && arg[2] <= 'z';
+    return arg[1] != '-' && arg[1] && (arg[2] == '-' || (arg[2] >= 'a' && arg[2] <= 'z'));
 }
+
+/* The option that an argument names: "--predict", "--n_predict=5", "-n", "-n5", "-ctk". */
+static const option *option_of(const command *c, const char *arg, const char *stem)
+{
+    const option *o = arg[1] == '-' || is_word(arg) ? by_name(c, stem) : by_letter(c, arg[1]);
+    const bool attached = arg[1] != '-' && arg[2] && !is_word(arg);
+    return attached && (o && (o->kind == OPT_FLAG || o->kind == OPT_TEXT)) ? NULL : o;
+}
+
+/* Keys and values are cached in one type. */
+static bool same_type(const char *stem, const char *value)
+{
+    static const char *given[2];
+    const size_t n = strlen(stem);
+    const bool keys = stem[n - 1] == 'k';
+    if (strcmp(stem, "kv-type") == 0)
+        return true;
+    given[keys] = value;
+    return !given[!keys] || strcmp(value, given[!keys]) == 0;
+}
+
+/* Says what an option of another program is worth here, and passes over its value. */
+static int take_foreign(const command *c, const struct foreign *f, int argc, char **argv, int *i)
+{
+    static const char *const switches[] = { "on", "off", "auto", "0", "1" };
+    const char *arg = argv[*i], *next = *i + 1 < argc ? argv[*i + 1] : "";
+    if (f->fails)
+        return cli_usage(c, "%s: %s", arg, f->why);
+    fprintf(stderr, "weft: %.*s is ignored: %s\n", (int)strcspn(arg, "="), arg, f->why);
+    if (strchr(arg, '='))
+        return 0;
+    *i += f->takes == VALUE && *next;
+    for (size_t k = 0; f->takes == SWITCH && k < sizeof switches / sizeof *switches; k++)
+        *i += strcmp(next, switches[k]) == 0;
+    return 0;
+}
+
+static bool model_given; /* by an option on the command line */
 
 /* Takes the option at argv[*i] and, if it has one, its value. */
 static int take_option(const command *c, int argc, char **argv, int *i)
 {
-    const char *arg = argv[*i];
-    const bool lengthy = arg[1] == '-';
-    const size_t length = lengthy ? strcspn(arg + 2, "=") : 0;
-    const option *o = lengthy ? option_named(c, arg + 2, length) : by_letter(c, arg[1]);
-    const char *attached = lengthy && arg[2 + length] ? arg + 3 + length /* --predict=5 */
-                           : !lengthy && arg[2]       ? arg + 2          /* -n5 */
-                                                      : NULL;
-    if (!o ||
-        (!lengthy && attached && (o->kind == OPT_FLAG || (o->kind == OPT_INT && is_word(arg)))))
+    const char *arg = argv[*i], *equals = arg[1] == '-' || is_word(arg) ? strchr(arg, '=') : NULL;
+    char stem[64], takes[128];
+    stem_of(arg, stem);
+    const option *o = option_of(c, arg, stem);
+    const struct foreign *f = o ? NULL : foreign_named(stem);
+    if (f)
+        return take_foreign(c, f, argc, argv, i);
+    if (!o)
         return unknown(c, arg);
-    const char *value = attached              ? attached
-                        : o->kind == OPT_FLAG ? "1"
-                        : *i + 1 < argc       ? argv[++*i]
-                                              : NULL;
-    char takes[128];
+    const char *value = equals                                     ? equals + 1
+                        : arg[1] != '-' && arg[2] && !is_word(arg) ? arg + 2
+                        : o->kind == OPT_FLAG                      ? "1"
+                        : *i + 1 < argc                            ? argv[++*i]
+                                                                   : NULL;
     if (!value)
         return cli_usage(c, "%s needs a value: %s", arg, o->value);
+    if (strcmp(o->name, "kv-type") == 0 && !same_type(stem, value))
+        return cli_usage(c, "%s: keys and values are cached in one type; give both the same", arg);
     if (!option_store(o, value, true))
         return cli_usage(c, "--%s: \"%s\" is not %s", o->name, value,
                          option_takes(o, takes, sizeof takes));
+    model_given |= strcmp(o->name, "model") == 0;
+    return 0;
+}
+
+/* With -m, what stands alone are texts or files: the model's place is taken. */
+static int make_place(const command *c, int n)
+{
+    const option *m = by_letter(c, 'm');
+    if (!model_given || !m || c->n_positional < 2 || n == 0)
+        return 0;
+    if (n == c->n_positional)
+        return cli_usage(c, "unexpected argument \"%s\": -m has named the model",
+                         c->positional[n - 1]);
+    memmove(c->positional + 1, c->positional, (size_t)n * sizeof *c->positional);
+    c->positional[0] = *(const char **)m->to;
     return 0;
 }
 
@@ -217,16 +322,13 @@ int options_parse(const command *c, int argc, char **argv)
         const char *arg = argv[i];
         if (!only_positional && strcmp(arg, "--") == 0)
             only_positional = true;
-        else if (!only_positional && for_gpu(arg)) {
-            fprintf(stderr, "weft: %s is left aside: weft runs on processors\n", arg);
-            i += i + 1 < argc;
-        } else if (!only_positional && arg[0] == '-' && arg[1])
+        else if (!only_positional && arg[0] == '-' && arg[1])
             bad = take_option(c, argc, argv, &i);
         else if (n_positional < c->n_positional)
             c->positional[n_positional++] = arg;
         else
             bad = cli_usage(c, "unexpected argument \"%s\"%s", arg,
-                            by_letter(c, 'p') ? "; a text is given with -p" : "");
+                            by_letter(c, 'p') ? "; a text of several words goes in quotes" : "");
     }
-    return bad;
+    return bad ? bad : make_place(c, n_positional);
 }

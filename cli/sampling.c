@@ -5,10 +5,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 static weft_sampler_options given;
 static double temperature = NAN; /* NAN: nothing is said, which is greedy */
-static int64_t seed;
+static int64_t seed = -1, mirostat = -1;
 static text_list biases, breakers;
 
 /* The steps whose names are options' too: see weft.h. */
@@ -22,7 +23,8 @@ const option sampling_options[] = {
       "draw from those that have P times the best's (all)" },
     { 0, "repeat-penalty", OPT_REAL, &given.repetition, "X", SETTING,
       "divide the score of tokens that were there (1)" },
-    { 's', "seed", OPT_INT, &seed, "N", SETTING, "another number, another text (0)" },
+    { 's', "seed", OPT_INT, &seed, "N", SETTING,
+      "another number, another text (-1: a random one)" },
     { 0, "typical", OPT_REAL, &given.typical, "P", SETTING | RARE,
       "draw from the least surprising that have P together (all)" },
     { 0, "presence-penalty", OPT_REAL, &given.presence, "X", SETTING | RARE,
@@ -45,6 +47,8 @@ const option sampling_options[] = {
       "how often the likeliest are left out (0)" },
     { 0, "xtc-threshold", OPT_REAL, &given.xtc_threshold, "P", SETTING | RARE,
       "those with at least P, but the last of them (0.1)" },
+    { 0, "mirostat", OPT_INT, &mirostat, "N", SETTING | RARE,
+      "2: Mirostat 2.0, at a surprise of 5 bits; 0: off (0)" },
     { 0, "mirostat-ent", OPT_REAL, &given.mirostat_tau, "BITS", SETTING | RARE,
       "keep surprise near this (off)" },
     { 0, "mirostat-lr", OPT_REAL, &given.mirostat_eta, "X", SETTING | RARE,
@@ -88,8 +92,36 @@ bool cli_samples(void)
            given.dry_multiplier != 0;
 }
 
+/* Mirostat 2 where nothing else is said of it, as llama.cpp has it. */
+static bool take_mirostat(void)
+{
+    if (mirostat == 2 && given.mirostat_tau == 0)
+        given.mirostat_tau = 5;
+    if (mirostat == 0)
+        given.mirostat_tau = 0;
+    return mirostat == -1 || mirostat == 0 || mirostat == 2;
+}
+
+/* A number that nobody chose, short enough to be typed again. */
+static int64_t random_seed(void)
+{
+    uint32_t bits = 0;
+    if (getrandom(&bits, sizeof bits, GRND_NONBLOCK) != sizeof bits)
+        bits = (uint32_t)(cli_now() * 1e9);
+    return bits;
+}
+
+int64_t cli_seed(void)
+{
+    return given.temperature > 0 ? seed : -1;
+}
+
 static int check(const command *c, weft_bias *bias)
 {
+    if (!take_mirostat())
+        return cli_usage(c, "--mirostat: %lld is not 0 or 2", (long long)mirostat);
+    if (seed < -1)
+        return cli_usage(c, "--seed: %lld is not -1 or more", (long long)seed);
     if (isnan(temperature) && without_effect())
         return cli_usage(c, "--%s is for drawing tokens: give a temperature too, --temp 0.8",
                          without_effect());
@@ -120,7 +152,9 @@ weft_sampler *cli_sampler(const command *c, weft_model *model, const weft_tokeni
         return NULL;
     given.struct_size = sizeof given;
     given.temperature = isnan(temperature) ? 0 : temperature;
-    given.seed = (uint64_t)seed;
+    if (given.temperature > 0 && seed < 0)
+        seed = random_seed();
+    given.seed = seed > 0 ? (uint64_t)seed : 0;
     given.bias = bias;
     given.n_bias = biases.n;
     weft_sampler *s = weft_sampler_new(model, &given, &err);
@@ -129,4 +163,25 @@ weft_sampler *cli_sampler(const command *c, weft_model *model, const weft_tokeni
     weft_sampler_free(s);
     *code = cli_fail(&err);
     return NULL;
+}
+
+weft_status cli_slide(weft_session *s, const weft_tokenizer *t, weft_error *err)
+{
+    int64_t n;
+    const int32_t *tokens = weft_session_tokens(s, &n);
+    const int64_t first = t && n > 0 && weft_tokenizer_is_special(t, tokens[0]), later = n / 2;
+    if (later < 2)
+        return WEFT_ECONTEXT;
+    int32_t *kept = cli_alloc((size_t)(first + later), sizeof *kept, "ids");
+    if (!kept) {
+        *err = cli_refusal();
+        return err->code;
+    }
+    memcpy(kept, tokens, (size_t)first * sizeof *kept);
+    memcpy(kept + first, tokens + n - later, (size_t)later * sizeof *kept);
+    weft_status status = weft_session_rewind(s, 0, err);
+    if (status == WEFT_OK)
+        status = weft_session_eval(s, kept, first + later, err);
+    cli_free(kept);
+    return status;
 }

@@ -1,6 +1,8 @@
 /* texts.c - texts for models that read them as wholes: a line each, as tokens. */
 #include "texts.h"
 
+#include "json.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,13 +40,16 @@ static int read_lines(texts *t, const command *c, const text_options *o, const c
     size_t n = 0;
     if (given && o->file)
         return cli_usage(c, "a text and --file: give one of them");
-    if (!given && !o->file)
+    if (!given && !o->file && !cli_is_piped())
         return cli_usage(c, "which text? Give it, or - for lines of standard input");
-    t->read_from = o->file ? o->file : strcmp(given, "-") == 0 ? "-" : NULL;
+    t->read_from = o->file ? o->file : !given || strcmp(given, "-") == 0 ? "-" : NULL;
     if (t->read_from) {
         const int code = cli_read(t->read_from, CLI_MAX_TEXT, &t->text, &n);
         if (code)
             return code;
+        if (n == 0)
+            return cli_usage(c, "%s is empty: there is no text",
+                             strcmp(t->read_from, "-") == 0 ? "standard input" : t->read_from);
     } else {
         n = strlen(given);
         t->text = cli_alloc(n + 1, 1, "the text");
@@ -163,6 +168,7 @@ typedef struct group {
     weft_image *image[TEXTS_AT_ONCE];
     weft_input input[TEXTS_AT_ONCE];
     int64_t n;
+    weft_error why[TEXTS_AT_ONCE]; /* of each line: what is wrong with it, if its code is not 0 */
 } group;
 
 /* The picture at the path in line i. */
@@ -223,6 +229,46 @@ static void release(group *g)
     g->n = 0;
 }
 
+/* One line of many that cannot be read is told and passed over: the others are wanted all the same. */
+static bool passed_over(const texts *t, const weft_error *err)
+{
+    return t->read_from && err->code != WEFT_ENOMEM && err->code != WEFT_ELIMIT;
+}
+
+/* `many` lines from `at` on become inputs, but those that cannot. */
+static int read_group(const texts *t, int64_t at, int64_t many, const text_options *o,
+                      texts_pick_fn *pick, void *ud, group *g)
+{
+    for (int64_t i = 0; i < many; i++) {
+        weft_error *why = &g->why[i];
+        *why = (weft_error){ 0 };
+        if (read_line(t, at + i, o, g, why)) {
+            const int64_t k = g->n++;
+            if (!prepare(t, &g->input[k], g->tokens[k], pick, ud))
+                return cli_no_memory();
+            continue;
+        }
+        const int code = cli_fail(why);
+        if (!passed_over(t, why))
+            return code;
+    }
+    return 0;
+}
+
+/* In the order of lines. */
+static int show_group(texts *t, int64_t at, int64_t many, texts_show_fn *show, void *ud, group *g)
+{
+    int code = 0;
+    for (int64_t i = 0, k = 0; i < many && !code; i++) {
+        const bool good = g->why[i].code == WEFT_OK;
+        t->n_failed += !good;
+        t->why = g->why[i].message;
+        code = show(ud, at + i, good ? g->tokens[k] : NULL, good ? &g->input[k] : NULL);
+        k += good;
+    }
+    return code;
+}
+
 int texts_each(texts *t, const text_options *o, texts_pick_fn *pick, texts_show_fn *show, void *ud)
 {
     static group g;
@@ -231,21 +277,27 @@ int texts_each(texts *t, const text_options *o, texts_pick_fn *pick, texts_show_
     int code = 0;
     for (int64_t at = 0; at < t->n && !code; at += most) {
         const int64_t many = t->n - at < most ? t->n - at : most;
-        for (; g.n < many && !code; g.n++) {
-            if (!read_line(t, at + g.n, o, &g, &err))
-                code = cli_fail(&err);
-            else if (!prepare(t, &g.input[g.n], g.tokens[g.n], pick, ud))
-                code = cli_no_memory();
-        }
-        if (!code && weft_encoder_eval(t->encoder, g.input, many, &err) != WEFT_OK)
+        code = read_group(t, at, many, o, pick, ud, &g);
+        if (!code && g.n && weft_encoder_eval(t->encoder, g.input, g.n, &err) != WEFT_OK)
             code = cli_fail(&err);
-        for (int64_t i = 0; i < many && !code; i++)
-            code = show(ud, at + i, g.tokens[i], &g.input[i]);
+        if (!code)
+            code = show_group(t, at, many, show, ud, &g);
         release(&g);
         if (cli_interrupted() && !code)
             code = cli_stopped();
     }
-    return code;
+    if (!code && t->n_failed)
+        fprintf(stderr, "weft: %lld of %lld lines failed\n", (long long)t->n_failed,
+                (long long)t->n);
+    return code ? code : t->n_failed > 0;
+}
+
+void texts_json_failed(const texts *t, int64_t i)
+{
+    cli_json_object(NULL);
+    cli_json_int("index", i);
+    cli_json_string("error", t->why);
+    cli_json_end();
 }
 
 /* ---- probabilities --------------------------------------------------------------------------- */

@@ -49,6 +49,9 @@ typedef struct texts {
     char *text;
     text_line *line;
     int64_t n;
+    int64_t
+        n_failed; /* lines so far that could not be read, and why the one that is shown could not */
+    const char *why;
 } texts;
 
 /* tasks: bits of those that the command can do. Returns 0, or an exit code after saying what is
@@ -63,12 +66,16 @@ weft_tokens *texts_encode(const texts *t, int64_t i, const text_options *o, weft
 /* Which rows of a text are asked for; returns how many. */
 typedef int64_t texts_pick_fn(void *ud, const weft_tokens *tokens, int32_t *at);
 
-/* Line i, and what came out of it; a picture has no tokens. Returns 0, or an exit code that ends it
- * all. */
+/* Line i, and what came out of it; a picture has no tokens. `in` is NULL where the line, one of many,
+ * could not be read, which has been told. Returns 0, or an exit code that ends it all. */
 typedef int texts_show_fn(void *ud, int64_t i, const weft_tokens *tokens, const weft_input *in);
 
-/* Reads all texts, many at a time, and shows them in order. pick NULL: all rows. */
+/* Reads all texts, many at a time, and shows them in order. pick NULL: all rows. Returns 1 where some of
+ * many lines could not be read. */
 int texts_each(texts *t, const text_options *o, texts_pick_fn *pick, texts_show_fn *show, void *ud);
+
+/* A line that could not be read, as a JSON object. */
+void texts_json_failed(const texts *t, int64_t i);
 
 /* Logits as probabilities. */
 void texts_softmax(const float *z, int64_t n, double *p);

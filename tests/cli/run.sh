@@ -1,7 +1,7 @@
 #!/bin/sh
 # run.sh WEFT [NAME...] - runs tests/cli/cases/NAME.sh with the program as $WEFT, the golden models under $GOLDEN and an
 # empty directory to work in, and compares what it prints with NAME.out. Two words are made the same everywhere: the
-# golden directory is shown as GOLDEN, and speeds as X tok/s (predicted). To record what is printed now: UPDATE=1 run.sh WEFT.
+# golden directory is shown as GOLDEN, speeds as X tok/s (predicted), and so are times and the memory of a run. To record what is printed now: UPDATE=1 run.sh WEFT.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 case $1 in
@@ -40,7 +40,7 @@ END
 for name; do
     mkdir "$work/$name"
     (cd "$work/$name" && sh -c '. ../try.sh; . "$1"' sh "$here/cases/$name.sh" </dev/null) 2>&1 |
-        sed "s|$GOLDEN|GOLDEN|g; s|[0-9.]* tok/s|X tok/s|g; s|(predicted: [^)]*)|(predicted)|" >"$work/$name.got"
+        sed "s|$GOLDEN|GOLDEN|g; s|[0-9.]* tok/s|X tok/s|g; s|; memory [0-9.]* [KMG]*iB|; memory X|; s|\(\"[a-z]*_seconds\":\)[0-9.]*|\1X|g; s|\(\"memory_bytes\":\)[0-9]*|\1X|; s|(predicted: [^)]*)|(predicted)|" >"$work/$name.got"
     if grep -q '^SKIP ' "$work/$name.got"; then
         echo "[  SKIPPED ] cli: $name: $(sed -n 's/^SKIP //p' "$work/$name.got")"
         continue

@@ -25,7 +25,7 @@ try "$WEFT" run stories.gguf --promt "Once upon a time"
 try "$WEFT" run stories.gguf -f story.text
 try "$WEFT" run stories.gguf -f story.txt -n 20
 try "$WEFT" run stories.gguf -f documents
-try "$WEFT" run stories.gguf -p "Once upon a time" -n 20 --temperature 0.8
+try "$WEFT" run stories.gguf -p "Once upon a time" -n 20 --temperature 0.8 --seed 1
 try "$WEFT" run stories.gguf -p "Once upon a time" -n 20 --temp hot
 try "$WEFT" run stories.gguf -p "Once upon a time" -n 20 --temp 0.8 --seed 3
 try "$WEFT" run stories.gguf -p "Once upon a time" -n 20 --temp 0.8 --seed 3 -t 1

@@ -4,7 +4,7 @@ if [ -z "${WEFT_ASSETS:-}" ]; then
     exit
 fi
 cp "$WEFT_ASSETS/llama-stories260K/stories260K-f32.gguf" stories.gguf
-run() { try "$WEFT" run stories.gguf -p "Once upon a time" -n 12 "$@"; }
+run() { try "$WEFT" run stories.gguf -p "Once upon a time" -n 12 --seed 0 "$@"; }
 run --temp 0.8
 run --temp 0.8 --seed 1
 run --temp 0.8 -s 1 --top-k 1

@@ -1,5 +1,4 @@
-# A session that is kept goes on where it was: with the same text as in one go, or with another prompt, of which it has a
-# beginning.
+# A session that is kept goes on where it was: with the same text as in one go, or with what a prompt adds.
 if [ -z "${WEFT_ASSETS:-}" ]; then
     echo "SKIP WEFT_ASSETS is not set"
     exit
