@@ -91,6 +91,18 @@ const option *option_named(const command *c, const char *name, size_t length);
 /* Stores a value; false if it is not of the option's kind. */
 bool option_store(const option *o, const char *text, bool flag);
 
+/* True once the command line has named it; or, by option_keep, a run that is gone on with, which
+ * option_kept tells apart. */
+bool option_given(const option *o);
+bool option_give(const option *o, const char *text);
+bool option_keep(const option *o, const char *text);
+bool option_kept(const option *o);
+
+/* Writes what the command line said into RUN/options, and reads it where it says nothing. False where
+ * it cannot be written; 0, or an exit code after saying what is wrong. */
+bool run_options_write(const command *c, const char *run);
+int run_options_read(const command *c, const char *run);
+
 /* "an integer": what the option takes, in text of at most `size` bytes where it must be made. */
 const char *option_takes(const option *o, char *text, size_t size);
 

@@ -276,6 +276,9 @@ static void begin(show *s, const weft_train_progress *p, const weft_model *m)
             info.architecture, (double)info.n_parameter / 1e6,
             cli_bytes(p->bytes, bytes, sizeof bytes), duration(p->seconds_left, time, sizeof time),
             (long long)(p->n_step - p->step));
+    if (!run_options_write(&command_train, out))
+        fprintf(stderr, "weft: %s/options: %s; --resume will need the whole command\n", out,
+                strerror(errno));
     s->began = cli_now();
     s->bytes = p->bytes;
     if (p->step > 0)
@@ -394,6 +397,11 @@ static void fill_over(weft_train_options *o)
 static int finish(const weft_train_info *i, const show *s)
 {
     char a[32], b[32];
+    if (i->step == i->from_step && !i->stopped) {
+        printf("%s: the run is finished: %lld steps; --steps N goes on to N\n", out,
+               (long long)i->step);
+        return 0;
+    }
     const double took = cli_now() - s->began;
     printf("steps         %lld of %lld parameters, %lld tokens\n", (long long)i->step,
            (long long)i->n_parameter, (long long)i->n_token);
@@ -412,9 +420,8 @@ static int finish(const weft_train_info *i, const show *s)
     printf("\n");
     if (!i->stopped)
         return 0;
-    fprintf(stderr,
-            "weft: stopped at step %lld; the same command with --resume goes on from there\n",
-            (long long)i->step);
+    fprintf(stderr, "weft: stopped at step %lld; weft train --out %s --resume goes on from there\n",
+            (long long)i->step, out);
     return cli_interrupted() ? cli_stopped() : 1;
 }
 
@@ -456,6 +463,8 @@ static bool go_on(void *ud)
 
 static int check(const command *c)
 {
+    if (resume && out && run_options_read(c, out))
+        return 1;
     if (data.n == 0)
         return cli_usage(c, "which text or pictures? Give --data PATH");
     if (!out && !check_data && !save_ids)
@@ -478,7 +487,8 @@ static int train_main(void)
     const command *c = &command_train;
     weft_train_options o;
     weft_train_defaults(&o, sizeof o);
-    model = positional[0] ? positional[0] : model;
+    if (positional[0])
+        option_give(option_named(c, "model", 5), positional[0]);
     int code = check(c);
     if (!code)
         code = cli_threads(c, threads, &o.threads);

@@ -86,6 +86,59 @@ bool option_store(const option *o, const char *text, bool flag)
     return false;
 }
 
+/* ---- who has named an option ------------------------------------------------------------------ */
+
+#define MAX_GIVEN 128
+
+static struct {
+    const option *option;
+    bool kept; /* a run has */
+} named[MAX_GIVEN];
+static int n_named;
+
+static int place_of(const option *o)
+{
+    int i = 0;
+    while (i < n_named && named[i].option != o)
+        i++;
+    return i;
+}
+
+static void note(const option *o, bool kept)
+{
+    const int i = place_of(o);
+    if (i == n_named && n_named < MAX_GIVEN) {
+        named[i].option = o;
+        named[i].kept = kept;
+        n_named++;
+    }
+}
+
+bool option_given(const option *o)
+{
+    return place_of(o) < n_named;
+}
+
+bool option_kept(const option *o)
+{
+    const int i = place_of(o);
+    return i < n_named && named[i].kept;
+}
+
+bool option_give(const option *o, const char *text)
+{
+    note(o, false);
+    return option_store(o, text, true);
+}
+
+bool option_keep(const option *o, const char *text)
+{
+    note(o, true);
+    return option_store(o, text, true);
+}
+
+/* ---- what is said of options ------------------------------------------------------------------- */
+
 /* "f32|f16" -> "one of f32, f16" */
 static void list_choices(const char *words, char *text, size_t size)
 {
@@ -270,8 +323,6 @@ static int take_foreign(const command *c, const struct foreign *f, int argc, cha
     return 0;
 }
 
-static bool model_given; /* by an option on the command line */
-
 /* Takes the option at argv[*i] and, if it has one, its value. */
 static int take_option(const command *c, int argc, char **argv, int *i)
 {
@@ -296,7 +347,7 @@ static int take_option(const command *c, int argc, char **argv, int *i)
     if (!option_store(o, value, true))
         return cli_usage(c, "--%s: \"%s\" is not %s", o->name, value,
                          option_takes(o, takes, sizeof takes));
-    model_given |= strcmp(o->name, "model") == 0;
+    note(o, false);
     return 0;
 }
 
@@ -304,7 +355,7 @@ static int take_option(const command *c, int argc, char **argv, int *i)
 static int make_place(const command *c, int n)
 {
     const option *m = by_letter(c, 'm');
-    if (!model_given || !m || c->n_positional < 2 || n == 0)
+    if (!m || !option_given(m) || c->n_positional < 2 || n == 0)
         return 0;
     if (n == c->n_positional)
         return cli_usage(c, "unexpected argument \"%s\": -m has named the model",
