@@ -21,7 +21,8 @@ static const option options[] = {
     { 0 },
 };
 
-static const char examples[] = "  weft convert ./model-directory model.gguf\n"
+static const char examples[] = "  weft convert models/shakespeare.gguf ./shakespeare\n"
+                               "  weft convert ./model-directory model.gguf\n"
                                "  weft convert ./model-directory . --type f16\n"
                                "  weft convert model.gguf ./model-directory --max-shard-size 5G\n";
 

@@ -36,7 +36,7 @@ static const option options[] = {
 };
 
 static const char examples[] =
-    "  weft eval model.gguf text.txt\n"
+    "  weft eval models/shakespeare.gguf README.md\n"
     "  weft eval model-q4_0.gguf text.txt --against model-f32.gguf\n"
     "  weft eval model.gguf stories.txt --paragraphs -c 512 --stride 256 --json\n";
 

@@ -65,11 +65,11 @@ static void print_commands(bool all)
 {
     puts("weft - transformers on CPUs\n\n"
          "Examples:\n"
-         "  weft inspect model.gguf\n"
-         "  weft run model.gguf -p \"Once upon a time\" -n 64\n"
-         "  weft trace model.gguf -p \"Once upon\" --only 'blk.0.*'\n"
-         "  weft convert ./model-directory model.gguf --type f16\n"
-         "  weft eval model-q4_0.gguf text.txt --against model-f32.gguf\n\n"
+         "  weft run models/shakespeare.gguf \"ROMEO:\" -n 64\n"
+         "  weft inspect models/shakespeare.gguf\n"
+         "  weft trace models/shakespeare.gguf \"ROMEO:\" --only 'blk.0.*'\n"
+         "  weft convert models/shakespeare.gguf ./shakespeare\n"
+         "  weft train --data README.md --out run --characters --steps 20\n\n"
          "Commands:");
     for (int i = 0; commands[i]; i++)
         if (all || !commands[i]->hidden)

@@ -23,7 +23,7 @@ static const option options[] = {
     { 0 },
 };
 
-static const char examples[] = "  weft inspect model.gguf\n"
+static const char examples[] = "  weft inspect models/shakespeare.gguf\n"
                                "  weft inspect ./model-directory --tensors -c 8192\n";
 
 /* Types of a cache, in the order of weft_kv_type. */

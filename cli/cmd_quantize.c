@@ -20,7 +20,8 @@ static const option options[] = {
     { 0 },
 };
 
-static const char examples[] = "  weft quantize model.gguf model-q4.gguf q4_k_m\n"
+static const char examples[] = "  weft quantize models/shakespeare.gguf small.gguf q4_0\n"
+                               "  weft quantize model.gguf model-q4.gguf q4_k_m\n"
                                "  weft quantize ./model-directory . q8_0\n";
 
 static const char about[] =

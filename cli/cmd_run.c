@@ -56,7 +56,7 @@ static const option options[] = {
 };
 
 static const char examples[] =
-    "  weft run stories.gguf -p \"Once upon a time\" -n 200\n"
+    "  weft run models/shakespeare.gguf \"ROMEO:\" -n 200\n"
     "  weft run ./model-directory -f prompt.txt --temp 0.8 --top-p 0.95 --seed 7\n";
 
 typedef struct job {

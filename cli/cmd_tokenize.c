@@ -31,7 +31,7 @@ static const option options[] = {
     { 0 },
 };
 
-static const char examples[] = "  weft tokenize model.gguf \"Hello world\"\n"
+static const char examples[] = "  weft tokenize models/shakespeare.gguf \"Hello world\"\n"
                                "  weft tokenize tokenizer.json --pieces - < text.txt\n"
                                "  weft tokenize model.gguf --decode 15496,995\n";
 

@@ -42,7 +42,7 @@ static const option options[] = {
     { 0 },
 };
 
-static const char examples[] = "  weft trace model.gguf -p \"Once upon a time\"\n"
+static const char examples[] = "  weft trace models/shakespeare.gguf \"ROMEO:\"\n"
                                "  weft trace model.gguf -p \"Once upon\" --only 'blk.0.*' --maps\n"
                                "  weft trace model.gguf --ids 1,403,407 --npy tensors --json\n";
 

@@ -1,28 +1,22 @@
 #!/bin/sh
-# readme.sh README WEFT - runs the commands of README's console blocks in an empty directory, with the program as `weft`
-# and stories260K as model.gguf. Each must succeed, and print to standard output what stands below it, if anything
-# does.
+# readme.sh README WEFT - runs the commands of README's console blocks in a directory that has README.md, models/ and, as
+# build/weft, the program. Each must succeed, and print to standard output what stands below it, if anything does.
 set -u
 case $2 in
 /*) weft=$2 ;;
 *) weft=$(pwd)/$2 ;;
 esac
-if [ -z "${WEFT_ASSETS:-}" ]; then
-    echo "[  SKIPPED ] readme: WEFT_ASSETS is not set"
-    exit 0
-fi
+root=$(cd "$(dirname "$1")" && pwd)
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 awk '/^```console$/ { inside = 1; next } /^```$/ { inside = 0 } inside' "$1" >"$work/commands"
-mkdir "$work/bin" "$work/here"
-ln -s "$weft" "$work/bin/weft"
-PATH=$work/bin:$PATH
+mkdir -p "$work/here/build"
+ln -s "$weft" "$work/here/build/weft"
+ln -s "$root/models" "$root/README.md" "$work/here"
 WEFT_CONFIG=
 LC_ALL=C
-export PATH WEFT_CONFIG LC_ALL
+export WEFT_CONFIG LC_ALL
 cd "$work/here" || exit 2
-cp "$WEFT_ASSETS/llama-stories260K/stories260K-f32.gguf" model.gguf
-head -n 40 "$WEFT_ASSETS/data/tinystories-slice/tinystories.txt" >text.txt
 
 n=0
 failed=0
@@ -56,5 +50,16 @@ while IFS= read -r line; do
     esac
 done <../commands
 finish
+
+# The help's own examples that need nothing but what is in the tree.
+for name in "" $(build/weft help | sed -n 's/^  \([a-z-]*\)  .*/\1/p'); do
+    build/weft help $name | sed -n '/^Examples:/,/^$/s/^  weft /build\/weft /p' | grep -e models/ -e README.md |
+        sed -e 's/--out run/--out run2/' -e 's|\./shakespeare|./shakespeare2|'
+done | sort -u >../examples
+while IFS= read -r command; do
+    rm -rf run2 shakespeare2 small.gguf
+    : >../expected
+    finish
+done <../examples
 [ $n -gt 0 ] || echo "[  FAILED  ] readme: no commands found"
 [ $n -gt 0 ] && [ $failed -eq 0 ]
