@@ -3,17 +3,41 @@
 #include "json.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static const char *run, *out, *title;
 static bool json;
 
 static const option options[] = {
-    { 'o', "out", OPT_TEXT, &out, "FILE", 0, "write the page here (RUN/report.html)" },
+    { 'o', "out", OPT_TEXT, &out, "FILE", 0,
+      "write the page here; -: standard output (RUN/report.html)" },
     { 0, "title", OPT_TEXT, &title, "TEXT", 0, "its heading (the name of the run)" },
     OPTION_JSON(json, "print one JSON object"),
     OPTION_RAM_MAX,
     { 0 },
 };
+
+/* A page on standard output is made beside it, as a file is. */
+static int print_page(const weft_report_options *o)
+{
+    char path[64] = "/tmp/weft-report-XXXXXX", *text = NULL;
+    weft_error err = { 0 };
+    size_t n = 0;
+    const int fd = mkstemp(path);
+    if (fd < 0)
+        return cli_cannot_write(path);
+    close(fd);
+    int code = weft_report(run, path, o, NULL, &err) == WEFT_OK
+                   ? cli_read(path, CLI_MAX_TEXT, &text, &n)
+                   : cli_fail(&err);
+    unlink(path);
+    if (!code && fwrite(text, 1, n, stdout) != n)
+        code = 1;
+    cli_free(text);
+    return code;
+}
 
 static int report_main(void)
 {
@@ -24,6 +48,8 @@ static int report_main(void)
     weft_error err = { 0 };
     if (!run)
         return cli_usage(&command_report, "which run? Give the directory that weft train wrote");
+    if (out && strcmp(out, "-") == 0)
+        return print_page(&o);
     if (weft_report(run, out, &o, &i, &err) != WEFT_OK)
         return cli_fail(&err);
     if (!json) {

@@ -494,6 +494,11 @@ static int train_main(void)
         code = cli_threads(c, threads, &o.threads);
     if (code)
         return code;
+    if (seed == UNSET) { /* so that the run remembers which */
+        char usual[32];
+        snprintf(usual, sizeof usual, "%llu", (unsigned long long)o.seed);
+        option_keep(option_named(c, "seed", 4), usual);
+    }
     fill(&o);
     fill_over(&o);
     o.reading = show_reading;

@@ -12,11 +12,11 @@ hash() { sha256sum "$1" | cut -d' ' -f1; }
 
 make_model() { # TEXT OUT THREADS
     run=$(mktemp -d)
-    "$weft" train --data "$1" --out "$run/run" --arch llama --layers 3 --width 128 --heads 4 --hidden 352 --tied \
+    "$weft" train --data "$1" --out "$run/shakespeare" --arch llama --layers 3 --width 128 --heads 4 --hidden 352 --tied \
         --vocab-size 1024 --ctx-size 256 --batch-size 8 --steps 1500 --lr 3e-3 --seed 1 --eval-every 500 --save-every 0 \
         --sample 0 --threads "$3" >"$run/log" 2>&1 || { cat "$run/log"; rm -r "$run"; exit 1; }
     grep '^validation' "$run/log"
-    "$weft" quantize "$run/run" "$2" q8_0 --quiet
+    "$weft" quantize "$run/shakespeare" "$2" q8_0 --quiet
     rm -r "$run"
 }
 

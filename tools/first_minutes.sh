@@ -28,6 +28,6 @@ grep -v '^apt ' "$root/weft.sh" | sed 's/^/set -e; /' >"$root/build.sh"
 inside sh -c 'apt-get update -qq && sh /packages.sh' >"$root.apt" 2>&1 || { tail -n 5 "$root.apt"; exit 1; }
 inside sh -c 'cd /weft && { times; sh /build.sh >/build.log 2>&1 || { tail -n 20 /build.log; exit 1; }
     build/weft run models/shakespeare.gguf "ROMEO:" -n 40; times; }' >"$root.build" || { cat "$root.build"; exit 1; }
-sed -n '3,$p' "$root.build" | grep -v '^[0-9]*m[0-9.]*s' 
+sed -n '3,$p' "$root.build" | grep -v '^[0-9]*m[0-9.]*s'
 tail -n 1 "$root.build" | awk '{ split($1, u, /[ms]/); split($2, s, /[ms]/); printf "processor time from clone to text: %.0f s\n", u[1] * 60 + u[2] + s[1] * 60 + s[2] }'
 inside sh -c 'cd /weft && sh tests/cli/readme.sh README.md build/weft'

@@ -25,21 +25,40 @@ static weft_status read_metrics(metrics *m, const char *directory, host *h, weft
     return status;
 }
 
+/* RUN/options, which the program writes; a run of another program has none, and none is shown. */
+static bool open_options(file *f, const char *directory, host *h)
+{
+    char path[4096];
+    if (!convert_join(path, sizeof path, directory, "options") || !path_exists(path, h) ||
+        file_open(f, path, WEFT_LOAD_COPY, h, NULL) != WEFT_OK)
+        return false;
+    if (f->size <= 1 << 16)
+        return true;
+    file_close(f, h);
+    return false;
+}
+
 static weft_status write_page(const char *directory, const metrics *m, const weft_report_options *o,
                               weft_report_info *i, host *h, weft_error *err)
 {
     char name[256], words[512];
     buffer b;
+    file options;
+    const bool begun = open_options(&options, directory, h);
     path_name(directory, "run", name, sizeof name);
     const report_facts f = { .title = o->title ? o->title : name,
                              .model = report_describe(directory, h, words, sizeof words) ? words
-                                                                                         : NULL };
+                                                                                         : NULL,
+                             .options = begun ? (const char *)options.data : NULL,
+                             .n_options = begun ? (size_t)options.size : 0 };
     buffer_begin(&b, &h->mem, err);
     report_html(&f, m, &b);
     if (!b.failed)
         save_whole(i->path, b.at, b.n, h, err);
     i->bytes = b.n;
     buffer_end(&b);
+    if (begun)
+        file_close(&options, h);
     return err->code;
 }
 

@@ -69,12 +69,16 @@ static const char style[] =
     "text.a,circle.a{fill:var(--a)}text.b,circle.b{fill:var(--b)}text.c,circle.c{fill:var(--c)}\n"
     ".label{font-size:13px;font-weight:700}\n"
     ".name{font-weight:400;font-size:12px}\n"
-    ".samples{display:grid;grid-template-columns:repeat(auto-fit,minmax(400px,1fr));gap:14px}\n"
+    ".samples{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(400px,100%),1fr));"
+    "gap:14px}\n"
+    ".narrow{display:none}\n"
     ".sample{padding:14px 16px}\n"
     ".sample span{color:var(--soft);font-size:13px}\n"
     "pre{margin:8px 0 0;white-space:pre-wrap;overflow-wrap:anywhere;font:13px/1.55 "
     "ui-monospace,'SF Mono',Menlo,Consolas,monospace}\n"
     "footer{margin-top:36px;color:var(--soft);font-size:13px}\n"
+    "@media(max-width:600px){body{padding:24px 12px}.wide{display:none}.narrow{display:block}"
+    "h1{font-size:24px}.facts b{font-size:20px}}\n"
     "@media print{body{padding:0}figure,.sample{break-inside:avoid}}\n"
     "</style>\n";
 
@@ -238,11 +242,28 @@ static const chart right_chart = {
     .n_series = 1,
 };
 
+/* Across the page; and again for a screen that is held in a hand. */
+static void put_wide(chart c, const metrics *m, buffer *b)
+{
+    if (!chart_has(&c.series[c.n_series - 1], m) && !chart_has(&c.series[0], m))
+        return;
+    buffer_text(b, "<div class=\"wide\">\n");
+    chart_draw(&c, m, b);
+    buffer_text(b, "</div>\n<div class=\"narrow\">\n");
+    c.width = 400;
+    c.height = 280;
+    for (int k = 0; k < c.n_series; k++)
+        if (c.series[k].label) /* the colour has to do */
+            c.series[k].label = "";
+    c.right = 54;
+    chart_draw(&c, m, b);
+    buffer_text(b, "</div>\n");
+}
+
 static void put_charts(const metrics *m, buffer *b)
 {
-    chart_draw(&loss_chart, m, b);
-    if (chart_has(&right_chart.series[0], m))
-        chart_draw(&right_chart, m, b);
+    put_wide(loss_chart, m, b);
+    put_wide(right_chart, m, b);
     buffer_text(b, "<div class=\"three\">\n");
     for (size_t i = 0; i < sizeof small_charts / sizeof *small_charts; i++)
         chart_draw(&small_charts[i], m, b);
@@ -292,6 +313,31 @@ static void put_samples(const metrics *m, buffer *b)
     buffer_text(b, "</div>\n");
 }
 
+/* ---- how it was begun ------------------------------------------------------------------------- */
+
+/* Of a path only the name: the page may be shown to strangers. */
+static void put_options(const report_facts *f, buffer *b)
+{
+    const char *end = f->options + f->n_options;
+    if (f->n_options == 0)
+        return;
+    buffer_text(b, "<h2>How it was trained</h2>\n<div class=\"sample\"><pre>weft train");
+    for (const char *line = f->options, *next; line < end; line = next) {
+        const char *stop = memchr(line, '\n', (size_t)(end - line));
+        stop = stop ? stop : end;
+        next = stop + 1;
+        const char *value = memchr(line, '=', (size_t)(stop - line)),
+                   *from = value ? value + 1 : stop;
+        if (from < stop && *from == '/')
+            for (const char *s = from; s < stop; s++)
+                from = *s == '/' ? s + 1 : from;
+        buffer_text(b, "\n    ");
+        put_escaped(b, line, (size_t)((value ? value + 1 : stop) - line));
+        put_escaped(b, from, (size_t)(stop - from));
+    }
+    buffer_text(b, "</pre></div>\n");
+}
+
 /* ---- the page -------------------------------------------------------------------------------- */
 
 void report_html(const report_facts *f, const metrics *m, buffer *b)
@@ -300,6 +346,7 @@ void report_html(const report_facts *f, const metrics *m, buffer *b)
     put_facts(m, b);
     put_charts(m, b);
     put_samples(m, b);
+    put_options(f, b);
     buffer_text(b, "<footer>weft " WEFT_VERSION "</footer>\n</body></html>\n");
 }
 

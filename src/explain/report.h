@@ -8,7 +8,9 @@
 
 typedef struct report_facts {
     const char *title;
-    const char *model; /* what it is: "llama, 4 layers ..."; NULL: not known */
+    const char *model;   /* what it is: "llama, 4 layers ..."; NULL: not known */
+    const char *options; /* what the run was begun with, a line for each: "--lr=0.001"; or NULL */
+    size_t n_options;
 } report_facts;
 
 /* All text that comes from files is escaped. */

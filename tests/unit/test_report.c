@@ -139,7 +139,7 @@ static char *page_of(const char *text, const char *title, const char *words)
     buffer b;
     open_metrics(&m, text, &h);
     buffer_begin(&b, &h.mem, NULL);
-    report_html(&(report_facts){ title, words }, &m, &b);
+    report_html(&(report_facts){ .title = title, .model = words }, &m, &b);
     buffer_put(&b, "", 1);
     assert_false(b.failed);
     char *page = strdup((const char *)b.at);
@@ -428,7 +428,7 @@ static void no_memory(void **state)
         host_faulty(&h, &memory, NULL);
         if (parse(&m, run_text, sizeof run_text - 1, &h, &err) == WEFT_OK) {
             buffer_begin(&b, &h.mem, &err);
-            report_html(&(report_facts){ "t", NULL }, &m, &b);
+            report_html(&(report_facts){ .title = "t" }, &m, &b);
             assert_true(!b.failed || err.code == WEFT_ENOMEM);
             buffer_end(&b);
             metrics_free(&m);
@@ -441,9 +441,37 @@ static void no_memory(void **state)
     }
 }
 
+static void tells_how_it_was_begun(void **state)
+{
+    (void)state;
+    static const char options[] =
+        "--data=/home/somebody/private/plays <&>.txt\n--lr=0.001\n--prompt=a/b\n--sample";
+    host h;
+    metrics m;
+    buffer b;
+    open_metrics(&m, "{\"step\":1,\"loss\":2}\n", &h);
+    for (size_t n = 0; n < sizeof options; n++) { /* cut anywhere */
+        char *cut = memcpy(malloc(n + 1), options, n);
+        buffer_begin(&b, &h.mem, NULL);
+        report_html(&(report_facts){ .title = "t", .options = cut, .n_options = n }, &m, &b);
+        buffer_put(&b, "", 1);
+        const char *page = (const char *)b.at;
+        assert_int_equal(strstr(page, "How it was trained") != NULL, n > 0);
+        if (n == sizeof options - 1) {
+            assert_non_null(strstr(page, "weft train\n    --data=plays &lt;&amp;&gt;.txt\n"));
+            assert_non_null(strstr(page, "    --lr=0.001\n    --prompt=a/b\n    --sample</pre>"));
+            assert_null(strstr(page, "somebody"));
+        }
+        buffer_end(&b);
+        free(cut);
+    }
+    metrics_free(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST("report: tells how a run was begun, of paths only names", tells_how_it_was_begun),
         TEST("metrics: lines are read, a cut last one is left out", reads),
         TEST("metrics: steps that were done again count once", steps_go_back),
         TEST("metrics: a wrong line is named by its number", wrong_lines),
