@@ -12,6 +12,9 @@ static const option options[] = {
     OPTION_MODEL(load),
     OPTION_LINES(lines),
     OPTION_TRUNCATE(lines),
+    OPTION_POOLING(lines),
+    { 0, "normalize", OPT_FLAG, &lines.normalize, NULL, RARE,
+      "vectors of length 1 (the model's way)" },
     { 0, "npy", OPT_TEXT, &npy, "FILE", 0, "write all vectors to a NumPy file" },
     OPTION_THREADS(lines.threads),
     OPTION_RAM_MAX,
@@ -26,7 +29,8 @@ static const char examples[] = "  weft embed all-MiniLM-L6-v2 \"A man is playing
 
 static const char about[] =
     "A vector in a line for each text. How a text becomes one is said by the model:\n"
-    "the mean of its tokens' vectors, their maximum, or the first; normalised or not.\n";
+    "the mean of its tokens' vectors, their maximum, the first or the last; normalised\n"
+    "or not. A model that goes on with texts gives the vector of the last token.\n";
 
 typedef struct vectors {
     texts t;
@@ -88,8 +92,8 @@ static int embed_main(void)
     vectors v = { 0 };
     load.path = positional[0] ? positional[0] : load.path;
     cli_catch_interrupt();
-    int code = texts_open(&v.t, &command_embed, &load, &lines, positional[1],
-                          ~(1u << WEFT_TASK_GENERATE), WEFT_ENCODE_POOLED);
+    int code = texts_open(&v.t, &command_embed, &load, &lines, positional[1], ~0u,
+                          WEFT_ENCODE_POOLED);
     if (!code) {
         v.width = weft_encoder_width(v.t.encoder);
         v.none = cli_alloc((size_t)v.width, sizeof *v.none, "a vector");

@@ -11,6 +11,7 @@
 const command *const all_commands[] = { &command_run,
                                         &command_translate,
                                         &command_embed,
+                                        &command_rerank,
                                         &command_fill_mask,
                                         &command_classify,
                                         &command_inspect,

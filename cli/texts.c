@@ -91,13 +91,14 @@ weft_tokens *texts_encode(const texts *t, int64_t i, const text_options *o, weft
     if (k->n >= 1 && k->n <= most)
         return k;
     *err = (weft_error){ .code = WEFT_EFORMAT };
+    const long long number = (long long)(i + 1 - t->n_before);
     if (k->n)
         snprintf(err->message, sizeof err->message,
-                 "line %lld has %lld tokens, the model was made for %lld%s", (long long)i + 1,
+                 "line %lld has %lld tokens, the model was made for %lld%s", number,
                  (long long)k->n, (long long)most,
                  o->pairs ? "" : "; --truncate leaves out the rest");
     else
-        snprintf(err->message, sizeof err->message, "line %lld gives no tokens", (long long)i + 1);
+        snprintf(err->message, sizeof err->message, "line %lld gives no tokens", number);
     weft_tokens_free(k);
     return NULL;
 }
@@ -115,7 +116,7 @@ static const char *const made_for[] = {
 
 static bool fits_task(const texts *t, unsigned tasks)
 {
-    if (tasks >> t->info.task & 1)
+    if (tasks >> t->info.task & 1 && t->info.n_layer_src == 0)
         return true;
     fprintf(stderr, "weft: %s: this model %s\n", t->path,
             t->info.n_layer_src > 0 ? "makes texts of others: weft translate"
@@ -123,19 +124,16 @@ static bool fits_task(const texts *t, unsigned tasks)
     return false;
 }
 
-int texts_open(texts *t, const command *c, const load_options *load, const text_options *o,
-               const char *given, unsigned tasks, weft_encode what)
+/* The model, and what reads texts with it. */
+static int open_model(texts *t, const command *c, const load_options *load, const text_options *o,
+                      unsigned tasks, weft_encode what)
 {
     weft_error err = { 0 };
-    weft_encoder_options e = { .struct_size = sizeof e, .what = what };
-    *t = (texts){ .path = load->path, .info = { .struct_size = sizeof t->info } };
-    if (!load->path)
-        return cli_which_model(c);
-    if (o->truncate && o->pairs)
-        return cli_usage(c, "--truncate and --pairs: which of the two texts would be cut?");
-    int code = cli_threads(c, o->threads, &e.threads);
-    if (!code)
-        code = read_lines(t, c, o, given);
+    weft_encoder_options e = { .struct_size = sizeof e,
+                               .what = what,
+                               .pooling = (weft_pooling)o->pooling,
+                               .normalize = o->normalize };
+    const int code = cli_threads(c, o->threads, &e.threads);
     if (code)
         return code;
     t->model = cli_open(load, &err);
@@ -150,6 +148,32 @@ int texts_open(texts *t, const command *c, const load_options *load, const text_
     t->tokenizer = t->info.images ? NULL : cli_tokenizer(load->path, NULL, &err);
     t->encoder = t->tokenizer || t->info.images ? weft_encoder_new(t->model, &e, &err) : NULL;
     return t->encoder ? 0 : cli_fail(&err);
+}
+
+static texts begin(const load_options *load)
+{
+    return (texts){ .path = load->path, .info = { .struct_size = sizeof(weft_model_info) } };
+}
+
+int texts_open(texts *t, const command *c, const load_options *load, const text_options *o,
+               const char *given, unsigned tasks, weft_encode what)
+{
+    *t = begin(load);
+    if (!load->path)
+        return cli_which_model(c);
+    if (o->truncate && o->pairs)
+        return cli_usage(c, "--truncate and --pairs: which of the two texts would be cut?");
+    const int code = read_lines(t, c, o, given);
+    return code ? code : open_model(t, c, load, o, tasks, what);
+}
+
+int texts_open_lines(texts *t, const command *c, const load_options *load, const text_options *o,
+                     char *text, weft_encode what)
+{
+    *t = begin(load);
+    t->read_from = "the documents";
+    t->text = text;
+    return cut(t, strlen(text)) ? open_model(t, c, load, o, ~0u, what) : cli_no_memory();
 }
 
 void texts_close(texts *t)
@@ -288,7 +312,7 @@ int texts_each(texts *t, const text_options *o, texts_pick_fn *pick, texts_show_
     }
     if (!code && t->n_failed)
         fprintf(stderr, "weft: %lld of %lld lines failed\n", (long long)t->n_failed,
-                (long long)t->n);
+                (long long)(t->n - t->n_before));
     return code ? code : t->n_failed > 0;
 }
 

@@ -16,6 +16,8 @@ typedef struct text_options {
     bool truncate;      /* a text that is too long loses its end */
     bool parse_special; /* special tokens spelled in a text are meant */
     int64_t threads;
+    int pooling;    /* of vectors, in the order of weft_pooling */
+    bool normalize; /* them */
 } text_options;
 
 #define OPTION_LINES(o)                                                                            \
@@ -30,6 +32,12 @@ typedef struct text_options {
     {                                                                                              \
         0, "truncate", OPT_FLAG, &(o).truncate, NULL, 0,                                           \
             "leave out the end of texts that are too long"                                         \
+    }
+
+#define OPTION_POOLING(o)                                                                          \
+    {                                                                                              \
+        0, "pooling", OPT_CHOICE, &(o).pooling, "mean|max|first|last", RARE,                       \
+            "of tokens' vectors (the model's; last of a decoder)"                                  \
     }
 
 typedef struct text_line {
@@ -49,6 +57,7 @@ typedef struct texts {
     char *text;
     text_line *line;
     int64_t n;
+    int64_t n_before; /* lines that the command put before those of the file */
     int64_t
         n_failed; /* lines so far that could not be read, and why the one that is shown could not */
     const char *why;
@@ -58,6 +67,10 @@ typedef struct texts {
  * wrong. To be closed either way. */
 int texts_open(texts *t, const command *c, const load_options *load, const text_options *o,
                const char *given, unsigned tasks, weft_encode what);
+
+/* The same of lines that the command has made, which go with t. */
+int texts_open_lines(texts *t, const command *c, const load_options *load, const text_options *o,
+                     char *text, weft_encode what);
 void texts_close(texts *t);
 
 /* The tokens of line i, in the model's length. */

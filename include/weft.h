@@ -547,12 +547,23 @@ typedef enum weft_encode {
                            states, their maximum, or the first; normalised or not */
 } weft_encode;
 
+/* How the states of a text become one vector. A decoder whose files do not say it gives its last. */
+typedef enum weft_pooling {
+    WEFT_POOLING_MODEL, /* as the model's files say */
+    WEFT_POOLING_MEAN,
+    WEFT_POOLING_MAX,
+    WEFT_POOLING_FIRST,
+    WEFT_POOLING_LAST,
+} weft_pooling;
+
 typedef struct weft_encoder_options {
     size_t struct_size;
     int threads;   /* 0: one per processor of this process */
     int n_batch;   /* most rows in one forward, and no fewer than n_ctx; 0: n_ctx, at least 256 */
     int64_t n_ctx; /* most rows of one input; 0: the model's own, at most 65536 */
     weft_encode what;
+    weft_pooling pooling; /* of WEFT_ENCODE_POOLED */
+    bool normalize;       /* vectors of length 1, whatever the model says */
 } weft_encoder_options;
 
 WEFT_API weft_encoder *weft_encoder_new(weft_model *model, const weft_encoder_options *options,

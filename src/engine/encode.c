@@ -22,8 +22,7 @@ static bool gives_whole(const model *m, weft_encode what)
 weft_status encode_engine_resolve(const model *m, encode_engine_options *o, weft_error *err)
 {
     if (!m->arch->family->states)
-        return weft_fail(err, WEFT_EUNSUPPORTED,
-                         "%s: a %s goes on with texts and does not read them as wholes",
+        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: of a %s, states of whole texts cannot be had",
                          m->file.path, m->name);
     if (o->n_thread == 0)
         o->n_thread = cpu_count();
@@ -36,6 +35,8 @@ weft_status encode_engine_resolve(const model *m, encode_engine_options *o, weft
                          o->n_thread, POOL_MAX_THREAD);
     if ((unsigned)o->what > WEFT_ENCODE_POOLED)
         return weft_fail(err, WEFT_EINVAL, "what is %d, which does not exist", (int)o->what);
+    if ((unsigned)o->pooling > WEFT_POOLING_LAST)
+        return weft_fail(err, WEFT_EINVAL, "pooling is %d, which does not exist", (int)o->pooling);
     if (o->n_ctx < 1 || o->n_ctx > m->n_ctx)
         return weft_fail(err, WEFT_EINVAL, "n_ctx is %lld, the model was made for 1 to %lld",
                          (long long)o->n_ctx, (long long)m->n_ctx);
@@ -63,16 +64,18 @@ static void batch_largest(batch *b, const encode_engine_options *o)
  * the rest is handed to it here. */
 static void encode_forward(run *r, const model *m, const void *how)
 {
-    const weft_encode what = *(const weft_encode *)how;
+    const encode_engine_options *o = how;
+    const weft_encode what = o->what;
     const family *f = m->arch->family;
+    const pool_kind kind = o->pooling ? (pool_kind)(o->pooling - 1) : m->pool.kind;
     tensor *x = f->body(r, m);
     if (what == WEFT_ENCODE_OUTPUT && m->task != WEFT_TASK_EMBED) {
         f->end(r, m, x);
         return;
     }
     x = f->states(r, m, x);
-    x = what == WEFT_ENCODE_POOLED ? pool_rows(r, x, m->pool.kind) : take_rows(r, x);
-    if (what == WEFT_ENCODE_POOLED && m->pool.normalize)
+    x = what == WEFT_ENCODE_POOLED ? pool_rows(r, x, kind) : take_rows(r, x);
+    if (what == WEFT_ENCODE_POOLED && (m->pool.normalize || o->normalize))
         x = l2norm(r, x);
     if (!is_dry(r))
         r->read(r->read_ud, x, 0);
@@ -88,7 +91,7 @@ weft_status encode_engine_predict(const model *m, const encode_engine_options *o
     weft_status status = batch_init(&b, o->n_batch, o->n_batch, from, err);
     if (status == WEFT_OK) {
         batch_largest(&b, o);
-        status = forward_predict(m, &b, encode_forward, &o->what, maps, &plan->forward, err);
+        status = forward_predict(m, &b, encode_forward, o, maps, &plan->forward, err);
     }
     if (status == WEFT_OK) {
         const forward_plan *p = &plan->forward;
@@ -287,7 +290,7 @@ static void run_forward(encode_engine *e, const weft_input *in)
     e->at_input = e->at_row = 0;
     e->finite = true;
     run_begin(&e->run, &e->batch);
-    encode_forward(&e->run, e->model, &e->opt.what);
+    encode_forward(&e->run, e->model, &e->opt);
 }
 
 /* The same batch once more, looking at every tensor: which one was the first? */

@@ -35,8 +35,8 @@ typedef struct family {
      * the wanted rows (see model.task). In training their loss. [n_wanted, n_out] */
     tensor *(*end)(run *r, const model *m, tensor *x);
 
-    /* Of models that read whole sequences, from a residual stream: every row as it enters the head.
-     * NULL for others. [N, D] */
+    /* From a residual stream: every row as it enters the head. NULL where that cannot be had of whole
+     * sequences without a cache. [N, D] */
     tensor *(*states)(run *r, const model *m, tensor *x);
 } family;
 

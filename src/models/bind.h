@@ -91,6 +91,7 @@ int64_t bind_labels(bind *b, const char *stem);
 /* How a text becomes one vector: by modules.json and what it names, or by GGUF's keys; the mean where
  * nobody says. */
 pooling bind_pooling(bind *b);
+pooling bind_decoder_pooling(bind *b);
 
 /* ---- weights --------------------------------------------------------------------------------- */
 

@@ -198,3 +198,24 @@ pooling bind_pooling(bind *b)
         bind_say_flag(b, "pooling_normalize", NULL, p.normalize);
     return p;
 }
+
+/* A decoder whose files say nothing of it gives the state of its last token, which has seen all others. */
+pooling bind_decoder_pooling(bind *b)
+{
+    const pooling last = { POOL_LAST, false };
+    container c;
+    char key[96];
+    bool there = false;
+    if (b->fresh || b->status != WEFT_OK)
+        return last;
+    if (b->gguf) {
+        snprintf(key, sizeof key, "%s.pooling_type", b->m->arch->gguf);
+        return container_meta(&b->m->file, key) ? bind_pooling(b) : last;
+    }
+    const weft_status status = config_beside(&c, b->m->file.meta_path, "modules.json", &there,
+                                             b->m->host, b->err);
+    if (status != WEFT_OK)
+        b->status = status;
+    container_close(&c);
+    return there ? bind_pooling(b) : last;
+}

@@ -64,11 +64,16 @@ static tensor *gpt2_body(run *r, const model *of)
     return x;
 }
 
+static tensor *gpt2_states(run *r, const model *of, tensor *x)
+{
+    const gpt2 *m = of->self;
+    return layernorm(r, x, &m->output_norm, m->eps);
+}
+
 static tensor *gpt2_end(run *r, const model *of, tensor *x)
 {
     const gpt2 *m = of->self;
-    x = take_rows(r, x);
-    x = layernorm(r, x, &m->output_norm, m->eps);
+    x = gpt2_states(r, of, take_rows(r, x));
     return head(r, x, &m->output); /* [n_wanted, V] */
 }
 
@@ -161,6 +166,7 @@ static void *bind_gpt2(bind *b)
     of->stream[0] = (stream_spec){ "k", of->d_model };
     of->stream[1] = (stream_spec){ "v", of->d_model };
     of->n_stream = 2;
+    of->pool = bind_decoder_pooling(b);
 
     m->token_embd = bind_table(b, "token_embd", of->n_vocab, of->d_model);
     bind_positions(b, m);
@@ -179,5 +185,5 @@ static void *bind_gpt2(bind *b)
 }
 
 const family gpt2_family = {
-    .name = "gpt2", .bind = bind_gpt2, .body = gpt2_body, .end = gpt2_end
+    .name = "gpt2", .bind = bind_gpt2, .body = gpt2_body, .end = gpt2_end, .states = gpt2_states
 };

@@ -60,11 +60,16 @@ static tensor *llama_body(run *r, const model *of)
     return x;
 }
 
+static tensor *llama_states(run *r, const model *of, tensor *x)
+{
+    const llama *m = of->self;
+    return rmsnorm(r, x, m->output_norm, m->eps);
+}
+
 static tensor *llama_end(run *r, const model *of, tensor *x)
 {
     const llama *m = of->self;
-    x = take_rows(r, x);
-    x = rmsnorm(r, x, m->output_norm, m->eps);
+    x = llama_states(r, of, take_rows(r, x));
     return head(r, x, &m->output); /* [n_wanted, V] */
 }
 
@@ -185,6 +190,7 @@ static void *bind_llama(bind *b)
     of->stream[0] = (stream_spec){ "k", of->n_head_kv * of->d_head };
     of->stream[1] = (stream_spec){ "v", of->n_head_kv * of->d_head };
     of->n_stream = 2;
+    of->pool = bind_decoder_pooling(b);
     m->rope = read_rope(b);
 
     m->token_embd = bind_table(b, "token_embd", of->n_vocab, of->d_model);
@@ -203,6 +209,8 @@ static void *bind_llama(bind *b)
     return m;
 }
 
-const family llama_family = {
-    .name = "llama", .bind = bind_llama, .body = llama_body, .end = llama_end
-};
+const family llama_family = { .name = "llama",
+                              .bind = bind_llama,
+                              .body = llama_body,
+                              .end = llama_end,
+                              .states = llama_states };

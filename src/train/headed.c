@@ -10,7 +10,7 @@
 bool headed_can_be(const model *m)
 {
     return m->arch->family->states && m->image.channels == 0 && m->n_layer_src == 0 &&
-           m->task != WEFT_TASK_CLASSIFY;
+           m->task != WEFT_TASK_CLASSIFY && m->task != WEFT_TASK_GENERATE;
 }
 
 /* ---- config.json ----------------------------------------------------------------------------- */

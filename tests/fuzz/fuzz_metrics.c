@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (metrics_parse(&m, data, size, "input", &h, &err) == WEFT_OK) {
         buffer_begin(&b, &h.mem, &err);
         if (m.n > 0)
-            report_html(&(report_facts){ "title", NULL }, &m, &b);
+            report_html(&(report_facts){ .title = "title" }, &m, &b);
         if (m.n > 0 && !b.failed)
             check_page(&b);
         buffer_end(&b);

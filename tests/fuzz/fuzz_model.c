@@ -143,7 +143,9 @@ static bool read_whole_text(const model *m, weft_error *err)
     bool done = true;
     for (weft_encode what = WEFT_ENCODE_OUTPUT; done && what <= WEFT_ENCODE_POOLED; what++) {
         const int64_t most = m->n_ctx < 8 ? m->n_ctx : 8, n = most < 2 ? most : 2;
-        const encode_engine_options o = { 1, 8, most, what };
+        const encode_engine_options o = {
+            .n_thread = 1, .n_batch = 8, .n_ctx = most, .what = what
+        };
         encode_engine *e = encode_engine_new(m, &o, err);
         weft_input in = { .ids = (const int32_t[]){ 0, 0 }, .n = n };
         in.out = e ? calloc((size_t)(n * encode_engine_width(e)), sizeof *in.out) : NULL;

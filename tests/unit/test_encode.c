@@ -274,7 +274,7 @@ static void refuses(void **state)
     assert_non_null(strstr(err.message, "cannot go on with them"));
     close_golden(&o);
 
-    open_golden(&o, "gpt2");
+    open_golden(&o, "deepseek-v3");
     encode_engine_options reading = { 0 };
     assert_int_equal(encode_engine_resolve(&o.model, &reading, &err), WEFT_EUNSUPPORTED);
     close_golden(&o);
@@ -305,6 +305,94 @@ static void counts_are_refused(void **state)
             assert_memory_equal(out, untouched, sizeof out);
         }
     encode_engine_free(e);
+    close_golden(&o);
+}
+
+/* ---- decoders ---------------------------------------------------------------------------------- */
+
+static void keep_states(void *ud, const tensor *t, const op *by)
+{
+    (void)by;
+    if (strcmp(t->name, "output_norm") == 0)
+        for (int64_t k = 0; k < cols(t); k++)
+            ((float *)ud)[k] = (float)row(t, rows(t) - 1)[k];
+}
+
+/* The last token's vector is the one that a session's head gets, and all poolings are of such rows. */
+static void decoders_give_their_states(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "llama-gqa",      "qwen2", "qwen3",
+                                         "mistral-window", "gpt2",  "gpt2-rope" };
+    enum { N = 11, D = 64 };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        opened o;
+        weft_error err = { 0 };
+        float want[D] = { 0 }, got[D], each[N * D];
+        int32_t ids[N];
+        open_golden(&o, names[i]);
+        const int64_t d = o.model.d_model;
+        assert_true(d <= D && o.model.pool.kind == POOL_LAST);
+        for (int k = 0; k < N; k++)
+            ids[k] = (k * 13 + 5) % (int32_t)o.model.n_vocab;
+        engine *e = engine_new(&o.model, &(engine_options){ .n_thread = 1, .kv = &dtype_f32 },
+                               &err);
+        assert_non_null(e);
+        session *s = session_new(e, &err);
+        assert_int_equal(engine_trace(e, keep_states, want, false, &err), WEFT_OK);
+        assert_int_equal(engine_eval(e, &(work){ .session = s, .ids = ids, .n = N }, 1, &err),
+                         WEFT_OK);
+        session_free(s);
+        engine_free(e);
+
+        encode_engine *w = make(
+            &o, (encode_engine_options){ .n_thread = 2, .what = WEFT_ENCODE_STATES });
+        weft_input in = { .ids = ids, .n = N, .out = each };
+        must_encode(w, &in, 1);
+        encode_engine_free(w);
+        assert_memory_equal(each + (N - 1) * d, want, (size_t)d * sizeof *want);
+        for (weft_pooling p = WEFT_POOLING_MODEL; p <= WEFT_POOLING_LAST; p++) {
+            w = make(&o, (encode_engine_options){
+                             .n_thread = 1, .what = WEFT_ENCODE_POOLED, .pooling = p });
+            in.out = got;
+            must_encode(w, &in, 1);
+            encode_engine_free(w);
+            for (int64_t k = 0; k < d; k++) {
+                double mean = 0, most = (double)each[k];
+                for (int64_t t = 0; t < N; t++) {
+                    mean += (double)each[t * d + k] / N;
+                    most = fmax(most, (double)each[t * d + k]);
+                }
+                const double expected = p == WEFT_POOLING_MEAN    ? mean
+                                        : p == WEFT_POOLING_MAX   ? most
+                                        : p == WEFT_POOLING_FIRST ? (double)each[k]
+                                                                  : (double)want[k];
+                assert_true(fabs((double)got[k] - expected) <= 1e-6 * (1 + fabs(expected)));
+            }
+        }
+        w = make(&o, (encode_engine_options){
+                         .n_thread = 1, .what = WEFT_ENCODE_POOLED, .normalize = true });
+        must_encode(w, &in, 1);
+        encode_engine_free(w);
+        double length = 0;
+        for (int64_t k = 0; k < d; k++)
+            length += (double)got[k] * (double)got[k];
+        assert_true(fabs(length - 1) < 1e-5);
+        close_golden(&o);
+    }
+}
+
+static void poolings_that_are_not(void **state)
+{
+    (void)state;
+    opened o;
+    weft_error err = { 0 };
+    open_golden(&o, "llama-gqa");
+    for (int p = -1; p <= WEFT_POOLING_LAST + 1; p += WEFT_POOLING_LAST + 2) {
+        const encode_engine_options opt = { .n_thread = 1, .pooling = (weft_pooling)p };
+        assert_null(encode_engine_new(&o.model, &opt, &err));
+        assert_int_equal(err.code, WEFT_EINVAL);
+    }
     close_golden(&o);
 }
 
@@ -371,6 +459,8 @@ int main(void)
         TEST("encode: the mean of states, and its direction", pools),
         TEST("encode: what does not fit is refused before anything is computed", refuses),
         TEST("encode: a count out of range is refused, and nothing is written", counts_are_refused),
+        TEST("encode: a decoder's states are those of a session", decoders_give_their_states),
+        TEST("encode: a pooling that does not exist is refused", poolings_that_are_not),
         TEST("encode: memory is foretold, and may be refused anywhere", memory_is_foretold),
         TEST("encode: a tensor that is not numbers is named", names_what_is_not_a_number),
     };

@@ -35,7 +35,7 @@ for i in 1 2 3 4; do cat corpus.txt; done >texts.txt
 try "$WEFT" train bert-fill --data texts.txt --check-data --show 0
 try "$WEFT" train bert-tag --data texts.txt --out tagged
 
-try "$WEFT" embed gpt2 "the bread"
+try "$WEFT" embed gpt2 "the bread" | sed "$short" | cut -d" " -f1-6
 try "$WEFT" fill-mask bert "the [MASK]"
 try "$WEFT" classify bert-fill "the bread"
 try "$WEFT" classify bert-answer "the bread"
