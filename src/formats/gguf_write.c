@@ -9,7 +9,7 @@
 
 #define ALIGNMENT 32 /* what readers take where no key says otherwise */
 
-enum { U16 = 2, U32 = 4, I32 = 5, F32 = 6, BOOL = 7, STRING = 8, ARRAY = 9 };
+enum { U8 = 0, U16 = 2, U32 = 4, I32 = 5, F32 = 6, BOOL = 7, STRING = 8, ARRAY = 9 };
 
 void gguf_writer_begin(gguf_writer *w, save *s)
 {
@@ -87,6 +87,12 @@ void gguf_add_i32s(gguf_writer *w, const char *key, const int32_t *x, uint64_t n
 {
     array(w, key, I32, n);
     buffer_put(&w->entries, x, n * sizeof *x); /* bounded: n numbers are in memory */
+}
+
+void gguf_add_bytes(gguf_writer *w, const char *key, const uint8_t *x, uint64_t n)
+{
+    array(w, key, U8, n);
+    buffer_put(&w->entries, x, n); /* bounded: likewise */
 }
 
 void gguf_add_f32s(gguf_writer *w, const char *key, const float *x, uint64_t n)

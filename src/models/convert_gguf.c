@@ -109,51 +109,77 @@ static weft_status add_template(const conversion *c, gguf_writer *w)
     return status;
 }
 
-static weft_status describe(const conversion *c, gguf_writer *w, tokenizer *t)
+/* Is the tokenizer.json in the file, for those who execute it? */
+static bool keeps_json(const conversion *c)
 {
     const small_text *json = &c->text[TEXT_TOKENIZER];
+    return json->text && json->length <= GGUF_MAX_TEXT;
+}
+
+static weft_status describe(const conversion *c, gguf_writer *w, tokenizer *t)
+{
     const char *lacks = NULL;
     if (t->bos < 0)
         t->bos = config_id(c, "bos_token_id");
     if (t->eos < 0)
         t->eos = config_id(c, "eos_token_id");
-    const weft_status status = tokenizer_describe(w, t, json->text, json->length, c->m.n_vocab,
-                                                  &lacks, c->err);
-    if (lacks)
+    const weft_status status = tokenizer_describe(w, t, c->m.n_vocab, &lacks, c->err);
+    if (lacks && keeps_json(c))
         log_write(&c->host->log, WEFT_LOG_WARN,
                   "%s: GGUF has no word for %s; weft executes the tokenizer.json in the file, "
                   "others may not",
                   t->path, lacks);
+    else if (lacks)
+        return weft_fail(c->err, WEFT_EUNSUPPORTED,
+                         "%s: GGUF has no word for %s; put a tokenizer.json beside it, which the "
+                         "file can keep",
+                         t->path, lacks);
     return status;
 }
 
-OWN_FRAME static weft_status load_tokenizer(const conversion *c, tokenizer *t, weft_error *why)
+/* A tokenizer.json, or another file of the directory. Without any, *there is false. */
+OWN_FRAME static weft_status load_tokenizer(const conversion *c, tokenizer *t, bool *there,
+                                            weft_error *why)
 {
-    char path[4096];
-    convert_join(path, sizeof path, c->from, text_files[TEXT_TOKENIZER]);
-    return tokenizer_load(t, path, NULL, WEFT_LOAD_COPY, c->host, why);
+    char path[PATH_MOST];
+    const weft_status status = tokenizer_file(path, c->from, c->host, why);
+    *there = status != WEFT_EIO;
+    return status == WEFT_OK ? tokenizer_load(t, path, NULL, WEFT_LOAD_COPY, c->host, why) : status;
 }
 
-/* A tokenizer that weft cannot run is carried along as it is. `t` is room for it, which is large for
- * a stack. */
+/* Beside a tokenizer.model or a vocab.txt lie files that change them, which only Hugging Face's Python
+ * classes read. */
+static void warn_added(const conversion *c, const tokenizer *t)
+{
+    char path[4096];
+    if (strcmp(t->source, "tokenizer.json") != 0 &&
+        convert_join(path, sizeof path, c->from, "added_tokens.json") && path_exists(path, c->host))
+        log_write(&c->host->log, WEFT_LOG_WARN, "%s: is not read; the GGUF file lacks its tokens",
+                  path);
+}
+
+/* A tokenizer.json that weft cannot run is carried along as it is. `t` is room for it, which is large
+ * for a stack. */
 static weft_status add_tokens(const conversion *c, gguf_writer *w, tokenizer *t)
 {
     weft_error why = { 0 };
-    if (!c->text[TEXT_TOKENIZER].text) {
+    bool there;
+    weft_status status = load_tokenizer(c, t, &there, &why);
+    if (!there) {
         add_id(w, "tokenizer.ggml.bos_token_id", config_id(c, "bos_token_id"));
         add_id(w, "tokenizer.ggml.eos_token_id", config_id(c, "eos_token_id"));
         log_write(&c->host->log, WEFT_LOG_WARN,
-                  "%s: there is no tokenizer.json, so the GGUF file gets no vocabulary", c->from);
+                  "%s: there is no tokenizer, so the GGUF file gets no vocabulary", c->from);
         return WEFT_OK;
     }
-    weft_status status = load_tokenizer(c, t, &why);
-    if (status == WEFT_EUNSUPPORTED || status == WEFT_EFORMAT) {
+    if ((status == WEFT_EUNSUPPORTED || status == WEFT_EFORMAT) && c->text[TEXT_TOKENIZER].text) {
         log_write(&c->host->log, WEFT_LOG_WARN, "%s; the file is kept, but its tokens are not",
                   why.message);
         return WEFT_OK;
     }
     if (status != WEFT_OK)
         return weft_fail(c->err, why.code, "%s", why.message);
+    warn_added(c, t);
     status = describe(c, w, t);
     tokenizer_free(t);
     add_id(w, "tokenizer.ggml.padding_token_id", config_id(c, "pad_token_id"));

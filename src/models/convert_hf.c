@@ -4,6 +4,8 @@
 #include "formats/json.h"
 #include "formats/safetensors_write.h"
 #include "models/conversion.h"
+#include "text/sources/hf_write.h"
+#include "text/sources/source.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -320,6 +322,46 @@ weft_status convert_check_texts(conversion *c)
     return status == WEFT_OK ? find_llama3(c) : status;
 }
 
+/* ---- a tokenizer from GGUF's arrays ---------------------------------------------------------- */
+
+/* tokenizer.json or tokenizer_config.json. `t` is room for the tokenizer. */
+static weft_status write_tokenizer(const conversion *c, int i, tokenizer *t, buffer *b,
+                                   weft_error *why)
+{
+    weft_status status = tokenizer_load(t, c->m.file.path, NULL, c->o->load, c->host, why);
+    if (status != WEFT_OK)
+        return status;
+    if (i == TEXT_TOKENIZER)
+        status = tokenizer_write(t, b, why);
+    else
+        tokenizer_config(t, &c->m.file, b);
+    tokenizer_free(t);
+    return status;
+}
+
+/* What no tokenizer.json can say, or weft cannot read, is left out, which is told once. */
+static void make_tokenizer(conversion *c, int i, buffer *b)
+{
+    weft_error why = { 0 };
+    tokenizer *t = mem_zalloc(&c->host->mem, 1, sizeof *t, "tokenizer", c->err);
+    b->failed |= !t;
+    const weft_status status = t ? write_tokenizer(c, i, t, b, &why) : WEFT_OK;
+    mem_free(&c->host->mem, t);
+    if (status == WEFT_OK)
+        return;
+    b->n = 0;
+    if (status != WEFT_EUNSUPPORTED && status != WEFT_EFORMAT)
+        save_fail(&c->save, why.code, "%s", why.message);
+    else if (i == TEXT_TOKENIZER)
+        log_write(&c->host->log, WEFT_LOG_WARN, "%s; the directory gets no tokenizer", why.message);
+}
+
+static bool wants_tokenizer(const conversion *c, int i)
+{
+    return (i == TEXT_TOKENIZER || i == TEXT_TOKENIZER_CONFIG) && c->from_gguf &&
+           !c->text[TEXT_TOKENIZER].text && container_meta(&c->m.file, "tokenizer.ggml.tokens");
+}
+
 /* A generation_config.json is put together only where a file never was a directory. */
 void convert_text(conversion *c, int i, buffer *b)
 {
@@ -330,6 +372,8 @@ void convert_text(conversion *c, int i, buffer *b)
         make_config_typed(c, b);
     } else if (t->text) {
         buffer_put(b, t->text, t->length);
+    } else if (wants_tokenizer(c, i)) {
+        make_tokenizer(c, i, b);
     } else if (i == TEXT_GENERATION && c->from_gguf && !c->text[TEXT_CONFIG].text) {
         buffer_text(b, "{");
         put_ids(c, b, "");
@@ -368,10 +412,5 @@ void convert_to_hf(conversion *c, const char *directory)
                        path, sizeof path));
     for (int i = N_TEXT - 1; i > TEXT_CONFIG; i--)
         write_text(c, directory, i);
-    if (!c->text[TEXT_TOKENIZER].text && container_meta(&c->m.file, "tokenizer.ggml.tokens"))
-        log_write(&c->host->log, WEFT_LOG_WARN,
-                  "%s: keeps no tokenizer.json (tokenizer.huggingface.json); the directory has no "
-                  "tokenizer",
-                  c->m.file.path);
     write_text(c, directory, TEXT_CONFIG);
 }

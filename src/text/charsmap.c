@@ -39,6 +39,14 @@ weft_status charsmap_init(charsmap *c, arena *store, const uint8_t *blob, size_t
     return WEFT_OK;
 }
 
+void charsmap_put(const charsmap *c, buffer *to)
+{
+    const uint32_t bytes = (uint32_t)(c->n_unit * sizeof *c->unit); /* bounded: read from a u32 */
+    buffer_put(to, &bytes, sizeof bytes);
+    buffer_put(to, c->unit, bytes);
+    buffer_put(to, c->text, c->n_text);
+}
+
 static size_t offset_of(uint32_t unit)
 {
     return (size_t)(unit >> 10) << ((unit & 1u << 9) >> 6);

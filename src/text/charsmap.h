@@ -11,6 +11,7 @@
 #define WEFT_TEXT_CHARSMAP_H
 
 #include "base/arena.h"
+#include "base/buffer.h"
 
 typedef struct charsmap {
     const uint32_t *unit;
@@ -22,6 +23,9 @@ typedef struct charsmap {
 /* `blob` is copied. */
 weft_status charsmap_init(charsmap *c, arena *store, const uint8_t *blob, size_t n,
                           weft_error *err);
+
+/* The table as it was read. */
+void charsmap_put(const charsmap *c, buffer *to);
 
 /* The longest key that text begins with: its length, or 0. The replacement is *to, *length. */
 size_t charsmap_longest(const charsmap *c, const char *text, size_t n, const char **to,

@@ -30,7 +30,7 @@ typedef struct normalizer_step {
     bool clean, han, strip_accents, lower; /* BERT */
     bool prefix, suffix, squeeze, escape;  /* SENTENCEPIECE: where the extra space is put, if
                                                anywhere; runs of spaces are one; spaces are bars */
-    const char *text, *content;            /* PREPEND, REPLACE */
+    const char *text, *content;            /* PREPEND, REPLACE: of a pattern what was written */
     size_t text_length, content_length;
     regex *pattern;      /* REPLACE, or NULL */
     const charsmap *map; /* PRECOMPILED, SENTENCEPIECE, or NULL */

@@ -49,7 +49,7 @@ typedef struct splitter {
     bool invert;
     regex *pattern;
     scan_fn *scan;
-    const char *text; /* TEXT, METASPACE */
+    const char *text; /* TEXT, METASPACE; PATTERN: as it was written */
     size_t text_length;
     uint32_t point;
     prepend_scheme prepend;

@@ -71,7 +71,9 @@ weft_status add_pattern(tokenizer *t, const char *pattern, weft_error *err)
 {
     const size_t n = strlen(pattern);
     splitter s = { .kind = SPLIT_PATTERN, .behavior = SPLIT_ISOLATED };
-    s.pattern = regex_new(pattern, n, &t->host->mem, err);
+    s.text = tokenizer_text(t, pattern, n, err);
+    s.text_length = n;
+    s.pattern = s.text ? regex_new(pattern, n, &t->host->mem, err) : NULL;
     if (!s.pattern)
         return err->code;
     s.scan = scan_of_pattern(pattern, n);

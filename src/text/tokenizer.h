@@ -129,7 +129,10 @@ typedef struct tokenizer {
     charsmap map;
     trie user; /* SentencePiece's user-defined pieces */
     bool has_user;
-    bool byte_level; /* every byte string has ids, and ids have bytes: encoding loses nothing */
+    const uint8_t
+        *type;          /* [vocab.n] of SentencePiece's pieces, as source.h numbers them; or NULL */
+    const float *score; /* [vocab.n] theirs, or NULL */
+    bool byte_level;    /* every byte string has ids, and ids have bytes: encoding loses nothing */
 
     template single, pair;
     decoder decoder;

@@ -60,7 +60,7 @@ static outcome described(const char *json, int64_t n_vocab, int32_t bos, int32_t
     t.eos = eos;
     save_begin(&s, h, &o.err);
     gguf_writer_begin(&w, &s);
-    o.status = tokenizer_describe(&w, &t, json, strlen(json), n_vocab, &o.lacks, &o.err);
+    o.status = tokenizer_describe(&w, &t, n_vocab, &o.lacks, &o.err);
     if (o.status != WEFT_OK && s.status == WEFT_OK)
         s.status = o.status;
     gguf_writer_head(&w, path);
@@ -129,8 +129,11 @@ static void ways_of_splitting(void **state)
         { NULL, PLAIN, "none", model },
         { "{\"type\":\"Whitespace\"}", PLAIN, "none", model },
         { "{\"type\":\"Metaspace\",\"replacement\":\"" BAR "\"}", PLAIN, "none", model },
-        { "{\"type\":\"Metaspace\",\"replacement\":\"" BAR "\"}",
+        { "{\"type\":\"Whitespace\"}",
           "{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"a\",-1]]}", "none",
+          model },
+        { "{\"type\":\"Metaspace\",\"replacement\":\"" BAR "\"}",
+          "{\"type\":\"Unigram\",\"unk_id\":null,\"vocab\":[[\"<unk>\",0],[\"a\",-1]]}", "none",
           model },
         { "{\"type\":\"BertPreTokenizer\"}",
           "{\"type\":\"WordPiece\",\"unk_token\":\"a\",\"continuing_subword_prefix\":\"##\","

@@ -8,6 +8,7 @@
  *                            gemma4   BPE over letters with merges, spaces as U+2581 */
 #include "text/sources/source.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define BAR "\xE2\x96\x81"
@@ -130,6 +131,18 @@ static bool has_bytes(const gguf_vocab *g)
     return n >= 256;
 }
 
+/* "[PAD32011]": an id that only the model has. Marked unused, it is no piece of a BPE model. */
+static void skip_fillers(gguf_vocab *g)
+{
+    for (uint64_t i = 0; i < g->tokens->length; i++) {
+        char filler[24];
+        const int n = snprintf(filler, sizeof filler, "[PAD%llu]", (unsigned long long)i);
+        if (g->type[i] == PIECE_UNUSED && g->length[i] == (uint32_t)n &&
+            memcmp(g->text[i], filler, (size_t)n) == 0)
+            g->type[i] = PIECE_FOREIGN;
+    }
+}
+
 static weft_status load_pieces(gguf_vocab *g, bool viterbi, weft_error *err)
 {
     const meta *map = container_meta(g->c, "tokenizer.ggml.precompiled_charsmap");
@@ -150,6 +163,8 @@ static weft_status load_pieces(gguf_vocab *g, bool viterbi, weft_error *err)
         s.map = map->at;
         s.map_size = (size_t)map->length;
     }
+    if (!viterbi)
+        skip_fillers(g);
     status = sp_vocab(g->t, g->tokens->length, g->type, token_text, g, err);
     if (status == WEFT_OK)
         status = sp_model(g->t, &s, err);

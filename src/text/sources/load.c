@@ -72,8 +72,6 @@ static weft_status check_stored(const tokenizer *t, const container *c, weft_err
 
 /* ---- what lies beside a tokenizer ------------------------------------------------------------ */
 
-#define PATH_MOST 4096
-
 /* The file of this name in the directory of a file, or in the directory itself. */
 static weft_status beside(char to[PATH_MOST], const char *path, bool directory, const char *name,
                           weft_error *err)
@@ -111,8 +109,23 @@ static void take_template(tokenizer *t, const json_t *root)
                         json_is_true(eos) ? (uint32_t)t->eos : NO_ID);
 }
 
+/* BERT's vocab.txt does not say whether its words are lower case. */
+static void take_case(tokenizer *t, const json_t *root)
+{
+    normalizer_step *z = &t->normalizer.step[0];
+    const json_t *lower = json_object_get(root, "do_lower_case");
+    const json_t *strip = json_object_get(root, "strip_accents");
+    const json_t *han = json_object_get(root, "tokenize_chinese_chars");
+    if (json_is_boolean(lower))
+        z->strip_accents = z->lower = json_is_true(lower);
+    if (json_is_boolean(strip))
+        z->strip_accents = json_is_true(strip);
+    if (json_is_boolean(han))
+        z->han = json_is_true(han);
+}
+
 /* A file that is not there says nothing; one that cannot be read is an error. */
-static weft_status read_config(tokenizer *t, const char *path, weft_error *err)
+static weft_status read_config(tokenizer *t, const char *path, bool cased, weft_error *err)
 {
     file f = { 0 };
     if (!path_exists(path, t->host))
@@ -127,6 +140,8 @@ static weft_status read_config(tokenizer *t, const char *path, weft_error *err)
         named_token(t, root, "bos_token", &t->bos);
         named_token(t, root, "eos_token", &t->eos);
         take_template(t, root);
+        if (!cased && strcmp(t->source, "vocab.txt") == 0)
+            take_case(t, root);
         const json_t *vectors = json_object_get(root, "weft.tokenizer.selftest");
         if (vectors)
             status = check_vectors(t, vectors, err);
@@ -136,7 +151,8 @@ static weft_status read_config(tokenizer *t, const char *path, weft_error *err)
     return status;
 }
 
-static weft_status read_configs(tokenizer *t, weft_error *err)
+/* cased: the caller has said which case it is. */
+static weft_status read_configs(tokenizer *t, bool cased, weft_error *err)
 {
     static const char *const names[] = { "special_tokens_map.json", "tokenizer_config.json" };
     weft_status status = WEFT_OK;
@@ -144,7 +160,7 @@ static weft_status read_configs(tokenizer *t, weft_error *err)
         char path[PATH_MOST];
         status = beside(path, t->path, false, names[i], err);
         if (status == WEFT_OK)
-            status = read_config(t, path, err);
+            status = read_config(t, path, cased, err);
     }
     return status;
 }
@@ -265,7 +281,7 @@ static weft_status load_file(tokenizer *t, const file *f, const char *pre, weft_
     weft_status status = from_file(t, f, pre, err);
     if (status == WEFT_OK)
         status = tokenizer_finish(t, err);
-    return status == WEFT_OK ? read_configs(t, err) : status;
+    return status == WEFT_OK ? read_configs(t, pre != NULL, err) : status;
 }
 
 static void stored_id(const container *c, const char *key, uint32_t n, int32_t *id)
@@ -306,22 +322,26 @@ static weft_status load_gguf(tokenizer *t, const char *pre, weft_load load, weft
     return status;
 }
 
-static weft_status open_inside(file *f, const char *path, weft_load load, host *h, weft_error *err)
+weft_status tokenizer_file(char to[PATH_MOST], const char *directory, host *h, weft_error *err)
 {
     static const char *const names[] = { "tokenizer.json", "tokenizer.model", "spiece.model",
                                          "source.spm",     "vocab.json",      "vocab.txt" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char inner[PATH_MOST];
-        const weft_status status = beside(inner, path, true, names[i], err);
-        if (status != WEFT_OK)
+        const weft_status status = beside(to, directory, true, names[i], err);
+        if (status != WEFT_OK || path_exists(to, h))
             return status;
-        if (path_exists(inner, h))
-            return file_open(f, inner, load, h, err);
     }
     return weft_fail(err, WEFT_EIO,
                      "%s: no tokenizer.json, tokenizer.model, spiece.model, source.spm, vocab.json "
                      "or vocab.txt here; put the one that came with the model beside its weights",
-                     path);
+                     directory);
+}
+
+static weft_status open_inside(file *f, const char *path, weft_load load, host *h, weft_error *err)
+{
+    char inner[PATH_MOST];
+    const weft_status status = tokenizer_file(inner, path, h, err);
+    return status == WEFT_OK ? file_open(f, inner, load, h, err) : status;
 }
 
 /* Where the host has no cap, loading has one all the same: what a file makes of memory stays in

@@ -175,6 +175,8 @@ weft_status sp_model(tokenizer *t, const sp_spec *s, weft_error *err)
         if (!isfinite(s->score[i]))
             return weft_fail(err, WEFT_EFORMAT, "%s: the score of piece %u is not finite", t->path,
                              i);
+    t->type = s->type;
+    t->score = s->score;
     weft_status status = make_steps(t, s, err);
     if (status == WEFT_OK)
         status = s->unigram ? make_unigram(t, s, err) : make_bpe(t, s, err);

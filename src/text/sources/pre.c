@@ -165,9 +165,8 @@ static bool cuts_by(const pre *p, const char *const *pattern, int n)
     return !p->pattern[n];
 }
 
-bool pre_of_patterns(const char *const *pattern, int n, bool keeps_words, char name[PRE_NAME])
+bool pre_of_patterns(const char *const *pattern, int n, int flags, char name[PRE_NAME])
 {
-    const int flags = keeps_words ? PRE_WORDS : 0; /* and byte level */
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (cuts_by(&table[i], pattern, n) &&
             (table[i].flags & (PRE_WORDS | PRE_LETTERS)) == flags) {

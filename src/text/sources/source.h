@@ -11,6 +11,10 @@
 weft_status tokenizer_load(tokenizer *t, const char *path, const char *pre, weft_load load, host *h,
                            weft_error *err);
 
+/* Which file of a directory is its tokenizer; WEFT_EIO where there is none. */
+#define PATH_MOST 4096
+weft_status tokenizer_file(char to[PATH_MOST], const char *directory, host *h, weft_error *err);
+
 /* Without finish, for loaders and their tests: */
 weft_status source_json(tokenizer *t, const uint8_t *data, size_t size, weft_error *err);
 weft_status source_gguf(tokenizer *t, const container *c, const char *pre, weft_error *err);
@@ -40,10 +44,16 @@ enum {
 };
 int pre_flags(const char *name);
 
-/* The name that files use for these n patterns over bytes, one after the other; false where they
- * have none. */
+/* The name that files use for these n patterns, one after the other, over bytes or PRE_LETTERS, with
+ * PRE_WORDS or without; false where they have none. */
 #define PRE_NAME 32
-bool pre_of_patterns(const char *const *pattern, int n, bool keeps_words, char name[PRE_NAME]);
+bool pre_of_patterns(const char *const *pattern, int n, int flags, char name[PRE_NAME]);
+
+/* ---- SentencePiece's spaces, as patterns of a tokenizer.json --------------------------------- */
+
+#define SPACES_FIRST "\\A +"
+#define SPACES_RUN   " {2,}"
+#define BARS_LAST    "\xE2\x96\x81+\\z"
 
 /* ---- SentencePiece's pieces, from whichever file --------------------------------------------- */
 
@@ -59,8 +69,8 @@ enum {
 };
 
 typedef struct sp_spec {
-    uint8_t *type; /* [n] */
-    float *score;  /* [n] */
+    uint8_t *type; /* [n], in the tokenizer's store */
+    float *score;  /* [n], likewise */
     bool unigram, fallback;
     bool prefix, suffix, squeeze, escape; /* as normalizer_step */
     const uint8_t *map;                   /* precompiled charsmap, or NULL */
