@@ -248,6 +248,7 @@ int cli_read_ids(const char *path, id_list *to, cli_list_fn *end, void *ud);
  * that it names in its table. */
 typedef struct load_options {
     const char *path;
+    const char *tokenizer; /* in place of the model's own */
     bool no_mmap, no_pack;
 } load_options;
 
@@ -266,6 +267,11 @@ typedef struct prompt_options {
     {                                                                                              \
         'm', "model", OPT_TEXT, &(load).path, "PATH", SETTING,                                     \
             "GGUF file or Hugging Face directory"                                                  \
+    }
+#define OPTION_TOKENIZER(load)                                                                     \
+    {                                                                                              \
+        0, "tokenizer", OPT_TEXT, &(load).tokenizer, "PATH", RARE,                                 \
+            "file or directory to take the tokenizer from (the model's)"                           \
     }
 #define OPTION_NO_MMAP(flag)                                                                       \
     {                                                                                              \
@@ -331,7 +337,8 @@ typedef struct prompt_options {
     }
 
 weft_model *cli_open(const load_options *o, weft_error *err);
-weft_tokenizer *cli_tokenizer(const char *path, const char *pre, weft_error *err);
+/* The tokenizer that was asked for, or the model's. */
+weft_tokenizer *cli_tokenizer(const load_options *o, const char *pre, weft_error *err);
 
 /* Returns 0, or EXIT_USAGE after saying what is out of range. */
 int cli_engine_options(const command *c, const shape_options *from, weft_engine_options *to);
@@ -351,8 +358,8 @@ bool cli_has_prompt(const prompt_options *p);
 /* A text that stands alone on the command line is that of -p. */
 int cli_take_prompt(const command *c, prompt_options *p, const char *given);
 
-/* The ids of what was given, which cli_free frees, and the tokenizer where that was text. Returns
- * 0, or an exit code after saying what is wrong. */
+/* The ids of what was given, which cli_free frees, and the tokenizer where that was text or one was
+ * asked for. Returns 0, or an exit code after saying what is wrong. */
 int cli_prompt(const command *c, const prompt_options *p, const load_options *load,
                weft_tokenizer **tokenizer, int32_t **ids, int64_t *n);
 

@@ -19,6 +19,7 @@ static const option options[] = {
     OPTION_LINES(lines),
     OPTION_PAIRS(lines),
     OPTION_TRUNCATE(lines),
+    OPTION_TOKENIZER(load),
     { 'd', "data", OPT_LIST, &data, "PATH", 0,
       "pictures or texts with labels: how many are right?" },
     { 0, "columns", OPT_TEXT, &columns, "NAMES", RARE,
@@ -190,7 +191,7 @@ static void score_texts(weft_model *m, int n_thread, weft_score *s, weft_error *
     o.threads = n_thread;
     o.budget = cli_budget();
     o.load = load.no_mmap ? WEFT_LOAD_COPY : WEFT_LOAD_MAP;
-    weft_tokenizer *t = cli_tokenizer(load.path, NULL, err);
+    weft_tokenizer *t = cli_tokenizer(&load, NULL, err);
     if (t)
         weft_text_score(m, t, &o, s, err);
     weft_tokenizer_free(t);

@@ -15,6 +15,7 @@ static const option options[] = {
     OPTION_POOLING(lines),
     { 0, "normalize", OPT_FLAG, &lines.normalize, NULL, RARE,
       "vectors of length 1 (the model's way)" },
+    OPTION_TOKENIZER(load),
     { 0, "npy", OPT_TEXT, &npy, "FILE", 0, "write all vectors to a NumPy file" },
     OPTION_THREADS(lines.threads),
     OPTION_RAM_MAX,

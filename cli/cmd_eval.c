@@ -29,6 +29,7 @@ static const option options[] = {
     OPTION_RAM_MAX,
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_NO_PACK(load.no_pack),
+    OPTION_TOKENIZER(load),
     OPTION_PRE(pre),
     OPTION_PARSE_SPECIAL(parse_special),
     OPTION_JSON(json, "print one JSON object"),
@@ -154,7 +155,7 @@ static int read_text(documents *d)
     int code = cli_read(file_name, CLI_MAX_TEXT, &text, &n);
     if (code)
         return code;
-    weft_tokenizer *t = cli_tokenizer(load.path, pre, &err);
+    weft_tokenizer *t = cli_tokenizer(&load, pre, &err);
     code = t ? split(d, t, text, n) : cli_fail(&err);
     weft_tokenizer_free(t);
     cli_free(text);

@@ -15,6 +15,7 @@ static bool json;
 static const option options[] = {
     OPTION_MODEL(load),
     OPTION_LINES(lines),
+    OPTION_TOKENIZER(load),
     { 'k', "top", OPT_INT, &top, "N", 0, "likeliest tokens to show (5)" },
     OPTION_THREADS(lines.threads),
     OPTION_RAM_MAX,

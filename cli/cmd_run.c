@@ -51,6 +51,7 @@ static const option options[] = {
     OPTION_RAM_MAX,
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_NO_PACK(load.no_pack),
+    OPTION_TOKENIZER(load),
     OPTION_PRE(prompt.pre),
     { 0 },
 };
@@ -565,9 +566,11 @@ static int run_main(void)
         cli_catch_interrupt();
     prompt.goes_on = session_exists();
     if (prompt.goes_on && !cli_has_prompt(&prompt))
-        j.tokenizer = cli_tokenizer(load.path, prompt.pre, &err); /* NULL: ids are shown */
+        j.tokenizer = cli_tokenizer(&load, prompt.pre, &err); /* NULL: ids are shown */
     else
         code = cli_prompt(c, &prompt, &load, &j.tokenizer, &j.prompt, &j.n_prompt);
+    if (!code && load.tokenizer && !j.tokenizer)
+        code = cli_fail(&err);
     if (!code)
         code = run_model(&j, &engine_options);
     weft_stop_free(j.stop);

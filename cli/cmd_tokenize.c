@@ -25,6 +25,7 @@ static const option options[] = {
     { 0, "fit", OPT_FLAG, &fit, NULL, 0, "truncate and pad as the file says" },
     { 'd', "decode", OPT_FLAG, &decode, NULL, 0, "ids to text; TEXT is ids" },
     { 0, "keep-special", OPT_FLAG, &keep_special, NULL, 0, "show special tokens when decoding" },
+    OPTION_TOKENIZER(load),
     OPTION_PRE(pre),
     OPTION_RAM_MAX,
     OPTION_JSON(json, "print one JSON object"),
@@ -259,15 +260,17 @@ static int do_encode(const weft_tokenizer *t, const char *text, size_t n)
 static int tokenize_main(void)
 {
     weft_error err = { 0 };
-    /* A single argument is the text, where a setting names the model and no file the text. */
-    const bool only_text = load.path && !positional[1] && !file_name && !cli_is_piped();
-    const char *path = positional[0] && !only_text ? positional[0] : load.path;
+    /* A single argument is the text, where an option or a setting names the tokenizer and no file the
+     * text. */
+    const bool named = load.path || load.tokenizer;
+    const bool only_text = named && !positional[1] && !file_name && !cli_is_piped();
+    load.path = positional[0] && !only_text ? positional[0] : load.path;
     const char *given = only_text ? positional[0] : positional[1];
-    if (!path)
+    if (!load.path && !load.tokenizer)
         return cli_usage(&command_tokenize, "which tokenizer? Give a model or a tokenizer.json");
     if (!given && !file_name && !cli_is_piped())
         return cli_usage(&command_tokenize, "which text? Give it, or - for standard input");
-    weft_tokenizer *t = cli_tokenizer(path, pre, &err);
+    weft_tokenizer *t = cli_tokenizer(&load, pre, &err);
     if (!t)
         return cli_fail(&err);
     char *text = NULL;

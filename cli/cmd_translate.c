@@ -46,6 +46,7 @@ static const option options[] = {
     OPTION_RAM_MAX,
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_NO_PACK(load.no_pack),
+    OPTION_TOKENIZER(load),
     OPTION_PRE(prompt.pre),
     { 0 },
 };
@@ -78,6 +79,7 @@ static const char *vocabulary(const char *given, const char *letters, const char
                               char *path, size_t size)
 {
     const char *const names[] = { letters, pieces };
+    given = given ? given : load.tokenizer;
     for (int i = 0; i < 2 && !given; i++) {
         const int n = snprintf(path, size, "%s/%s", load.path, names[i]);
         if (n > 0 && (size_t)n < size && access(path, F_OK) == 0)
@@ -91,14 +93,14 @@ static int read_source(job *j)
 {
     char path[4096];
     weft_error err = { 0 };
-    load_options from = load;
+    load_options from = { 0 };
     from.path = vocabulary(source_vocabulary, "source_vocabulary.txt", "source.spm", path,
                            sizeof path);
     if (!lines)
         return cli_prompt(&command_translate, &prompt, &from, &j->source, &j->ids, &j->n);
     if (!cli_has_prompt(&prompt))
         return cli_usage(&command_translate, "which texts? Give a file of them: -f texts.en");
-    j->source = cli_tokenizer(from.path, prompt.pre, &err);
+    j->source = cli_tokenizer(&from, prompt.pre, &err);
     return j->source ? 0 : cli_fail(&err);
 }
 
@@ -106,11 +108,11 @@ static int open_target(job *j)
 {
     char path[4096];
     weft_error err = { 0 };
-    if (prompt.ids && !target_vocabulary)
+    if (prompt.ids && !target_vocabulary && !load.tokenizer)
         return 0; /* ids in, ids out */
-    j->target = cli_tokenizer(
-        vocabulary(target_vocabulary, "target_vocabulary.txt", "target.spm", path, sizeof path),
-        prompt.pre, &err);
+    const load_options from = { .path = vocabulary(target_vocabulary, "target_vocabulary.txt",
+                                                   "target.spm", path, sizeof path) };
+    j->target = cli_tokenizer(&from, prompt.pre, &err);
     return j->target ? 0 : cli_fail(&err);
 }
 

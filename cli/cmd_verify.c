@@ -26,6 +26,7 @@ static const option options[] = {
     { 0, "ids", OPT_TEXT, &ids_text, "N,N,...", 0, "token ids to read instead of text" },
     { 0, "tolerance", OPT_REAL, &tolerance, "X", 0,
       "largest difference, of a tensor's largest (1e-5)" },
+    OPTION_TOKENIZER(load),
     OPTION_THREADS(given_threads),
     OPTION_RAM_MAX,
     OPTION_NO_MMAP(load.no_mmap),
@@ -253,7 +254,8 @@ static int read_logits(finding *f)
 
 static weft_tokens *encode(const char *path, const char *text, size_t length, weft_error *err)
 {
-    weft_tokenizer *t = cli_tokenizer(path, NULL, err);
+    const load_options from = { .path = path, .tokenizer = load.tokenizer };
+    weft_tokenizer *t = cli_tokenizer(&from, NULL, err);
     const weft_encode_options o = { .struct_size = sizeof o, .parse_special = parse_special };
     weft_tokens *k = t ? weft_tokenizer_encode(t, text, length, &o, err) : NULL;
     if (!k) {

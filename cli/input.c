@@ -245,12 +245,12 @@ weft_model *cli_open(const load_options *o, weft_error *err)
     return model;
 }
 
-weft_tokenizer *cli_tokenizer(const char *path, const char *pre, weft_error *err)
+weft_tokenizer *cli_tokenizer(const load_options *o, const char *pre, weft_error *err)
 {
     const weft_tokenizer_options options = {
         .struct_size = sizeof options, .load = WEFT_LOAD_MAP, .budget = cli_budget(), .pre = pre
     };
-    return weft_tokenizer_load(path, &options, err);
+    return weft_tokenizer_load(o->tokenizer ? o->tokenizer : o->path, &options, err);
 }
 
 /* Without an option or a setting, OMP_NUM_THREADS says how many; it may be a list, for nested
@@ -408,11 +408,13 @@ int cli_prompt(const command *c, const prompt_options *p, const load_options *lo
         return cli_usage(c, "--ids and a text: give one of them");
     if (!cli_has_prompt(p))
         return cli_usage(c, "which text? Give it: -p \"Once upon a time\"");
+    if (!p->ids || load->tokenizer) {
+        *tokenizer = cli_tokenizer(load, p->pre, &err);
+        if (!*tokenizer)
+            return cli_fail(&err);
+    }
     if (p->ids)
         return cli_parse_ids(c, p->ids, ids, n);
-    *tokenizer = cli_tokenizer(load->path, p->pre, &err);
-    if (!*tokenizer)
-        return cli_fail(&err);
     int code = prompt_text(c, p, &text, &length);
     if (!code)
         code = cli_encode(c, *tokenizer, text, length, &o, ids, n);

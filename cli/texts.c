@@ -145,7 +145,7 @@ static int open_model(texts *t, const command *c, const load_options *load, cons
         return 1;
     if (t->info.images && (o->pairs || o->truncate))
         return cli_usage(c, "%s takes pictures: --pairs and --truncate are for texts", t->path);
-    t->tokenizer = t->info.images ? NULL : cli_tokenizer(load->path, NULL, &err);
+    t->tokenizer = t->info.images ? NULL : cli_tokenizer(load, NULL, &err);
     t->encoder = t->tokenizer || t->info.images ? weft_encoder_new(t->model, &e, &err) : NULL;
     return t->encoder ? 0 : cli_fail(&err);
 }

@@ -2,6 +2,7 @@
  * arrays it gives the same ids. */
 #include "support.h"
 #include "text/decode.h"
+#include "text/finish.h"
 #include "text/sources/describe.h"
 #include "text/sources/hf_write.h"
 
@@ -349,12 +350,172 @@ static void every_step(void **state)
     assert_int_equal(atomic_load(&h.mem.used), 0);
 }
 
+/* ---- what no tokenizer.json can say ---------------------------------------------------------- */
+
+typedef struct text_list {
+    const char *const *at;
+} text_list;
+
+static const char *listed(void *ud, uint32_t i, size_t *n)
+{
+    const text_list *l = ud;
+    *n = strlen(l->at[i]);
+    return l->at[i];
+}
+
+#define N_PIECE 6
+
+/* A model of a few pieces; tokens of it may be unknown to the hash, doubled, unused. */
+static weft_status small_model(tokenizer *t, const char *const *text_of, const uint8_t *type,
+                               const sp_spec *how, host *h, weft_error *err)
+{
+    static float score[N_PIECE] = { 0, -1, -2, -3, -4, -5 };
+    static uint8_t types[N_PIECE];
+    memcpy(types, type, sizeof types);
+    sp_spec s = *how;
+    s.type = types;
+    s.score = score;
+    weft_status status = tokenizer_begin(t, "pieces", "test", h, err);
+    if (status == WEFT_OK)
+        status = sp_vocab(t, N_PIECE, types, listed, &(text_list){ text_of }, err);
+    if (status == WEFT_OK)
+        status = sp_model(t, &s, err);
+    return status == WEFT_OK ? tokenizer_finish(t, err) : status;
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    enum { N = PIECE_NORMAL, U = PIECE_UNKNOWN, C = PIECE_CONTROL, D = PIECE_USER };
+    const uint8_t x = PIECE_UNUSED, f = PIECE_FOREIGN;
+    const struct {
+        const char *text_of[N_PIECE];
+        uint8_t type[N_PIECE];
+        sp_spec how;
+        const char *says; /* NULL: it is written */
+    } all[] = {
+        { { "<unk>", "a", "b", "ab", "c", "d" }, { U, N, N, N, N, N }, { .escape = true }, NULL },
+        { { "<unk>", "a", "b", "ab", "c", "d" },
+          { U, N, N, N, N, N },
+          { .escape = true, .suffix = true },
+          "a space behind the text" },
+        { { "<unk>", "a", "b", "ab", "c", "d" },
+          { U, N, N, N, N, N },
+          { .squeeze = true },
+          "runs of spaces" },
+        { { "<unk>", "a", "b", "abz", "ab", "d" },
+          { U, N, N, N, N, N },
+          { .escape = true },
+          "piece 3 has a letter that is no piece" },
+        { { "<unk>", "a", "b", "a", "c", "d" },
+          { U, N, N, C, N, N },
+          { .escape = true },
+          "two tokens of one text (1 and 3 are \"a\")" },
+        { { "<unk>", "a", "b", "ab", "\xE2\x96\x81", "\xE2\x96\x81\xE2\x96\x81" },
+          { U, N, N, N, N, D },
+          { .escape = true, .prefix = true },
+          "user-defined piece 5, which has a space" },
+        { { "<unk>", "a", "b", "ab", "\xE2\x96\x81", "\xE2\x96\x81\xE2\x96\x81" },
+          { U, N, N, N, N, D },
+          { .escape = true },
+          NULL },
+        { { "<unk>", "a", "b", "ab", "c", "d" },
+          { U, N, N, x, N, N },
+          { .escape = true, .unigram = true },
+          "piece 3 of a unigram model, which is marked unused" },
+        { { "<unk>", "a", "b", "ab", "c", "d" },
+          { U, N, N, N, N, x },
+          { .escape = true, .unigram = true },
+          NULL },
+        { { "<unk>", "a", "b", "ab", "c", "\xFF" },
+          { U, N, N, N, N, f },
+          { .escape = true },
+          "not UTF-8" },
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        host h;
+        weft_error err = { 0 };
+        static tokenizer t;
+        buffer b;
+        host_plain(&h);
+        if (small_model(&t, all[i].text_of, all[i].type, &all[i].how, &h, &err) != WEFT_OK)
+            fail_msg("case %zu: %s", i, err.message);
+        buffer_begin(&b, &h.mem, &err);
+        const weft_status status = tokenizer_write(&t, &b, &err);
+        assert_int_equal(status, all[i].says ? WEFT_EUNSUPPORTED : WEFT_OK);
+        assert_that(!all[i].says || strstr(err.message, all[i].says), "case %zu: %s", i,
+                    err.message);
+        buffer_end(&b);
+        tokenizer_free(&t);
+        assert_int_equal(atomic_load(&h.mem.used), 0);
+    }
+}
+
+/* A letter that no piece has costs ten less than the least of those that text becomes; the score of a
+ * control token is not among them. */
+static void least_score(void **state)
+{
+    (void)state;
+    static const char *const text_of[N_PIECE] = { "<unk>", "a", "b", "ab", "<s>", "zzz" };
+    static const uint8_t type[N_PIECE] = { PIECE_UNKNOWN, PIECE_NORMAL,  PIECE_NORMAL,
+                                           PIECE_NORMAL,  PIECE_CONTROL, PIECE_CONTROL };
+    static tokenizer t, json;
+    host h;
+    weft_error err = { 0 };
+    host_plain(&h);
+    assert_int_equal(
+        small_model(&t, text_of, type, &(sp_spec){ .escape = true, .unigram = true }, &h, &err),
+        WEFT_OK);
+    load(&json, as_json(&t, "least.json"), NULL, &h);
+    assert_true(t.unigram.least == json.unigram.least && t.unigram.least == -3);
+    read_samples(false);
+    same_ids("pieces", "json", &t, &json, NULL);
+    tokenizer_free(&t);
+    tokenizer_free(&json);
+}
+
+/* ---- any call may fail ----------------------------------------------------------------------- */
+
+static void without_memory(void **state)
+{
+    (void)state;
+    static const char *const text_of[N_PIECE] = { "<unk>", "a", "b", "ab", "c", "zzz" };
+    static const uint8_t type[N_PIECE] = { PIECE_UNKNOWN, PIECE_NORMAL, PIECE_NORMAL,
+                                           PIECE_NORMAL,  PIECE_NORMAL, PIECE_USER };
+    int64_t k = 1;
+    for (;; k++) {
+        host h;
+        static tokenizer t;
+        weft_error err = { 0 };
+        buffer b;
+        faults memory = { .fail_at = k };
+        host_faulty(&h, &memory, NULL);
+        weft_status status = small_model(&t, text_of, type, &(sp_spec){ .escape = true }, &h, &err);
+        buffer_begin(&b, &h.mem, &err);
+        if (status == WEFT_OK)
+            status = tokenizer_write(&t, &b, &err);
+        buffer_end(&b);
+        tokenizer_free(&t);
+        assert_int_equal(memory.live, 0);
+        if (memory.calls < k) {
+            assert_int_equal(status, WEFT_OK);
+            break;
+        }
+        assert_int_equal(status, WEFT_ENOMEM);
+        assert_int_equal(err.code, WEFT_ENOMEM);
+    }
+    assert_true(k > 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("forms: llama.cpp's vocabularies as tokenizer.json and back give the same ids",
              gguf_files),
         TEST("forms: every step of a tokenizer.json is written as it was read", every_step),
+        TEST("forms: what a tokenizer.json cannot say is refused by name", refusals),
+        TEST("forms: what an unknown letter costs stays the same", least_score),
+        TEST("forms: any allocation failed is a clean error", without_memory),
         TEST("forms: all other files through both forms give the same ids", other_files),
     };
     return RUN(tests);
