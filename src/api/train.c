@@ -245,6 +245,8 @@ OWN_FRAME static weft_status prepare(training *t, const char *from, bool made, c
     if (status == WEFT_OK)
         status = hf_form_init(&t->form, from, t->o->load, &t->model->host, err);
     t->has_form = status == WEFT_OK;
+    if (status == WEFT_OK && t->o->model && t->o->tokenizer && t->has_tokenizer)
+        status = hf_form_take_tokenizer(&t->form, &t->tokenizer, err);
     if (status == WEFT_OK && !t->form.text[TEXT_TOKENIZER].text && !t->has_pictures)
         log_write(&t->model->host.log, WEFT_LOG_WARN,
                   "%s: has no tokenizer.json, and so the run will have no tokenizer", from);

@@ -4,6 +4,7 @@
 #include "api/train_options.h"
 #include "base/cpu.h"
 #include "base/utf8.h"
+#include "text/sources/hf_write.h"
 #include "text/sources/source.h"
 #include "train/checkpoint.h"
 #include "train/headed.h"
@@ -60,22 +61,27 @@ OWN_FRAME static weft_status copy_file(const char *from, const char *to, host *h
     return status;
 }
 
-/* Runs keep a tokenizer.json and nothing else. */
-static weft_status check_kept(const char *from, host *h, weft_error *err)
+/* Runs keep a tokenizer.json: one that was given as it is, one made of any other file. */
+static weft_status keep_tokenizer(const tokenizer *t, const char *path, host *h, weft_error *err)
 {
-    tokenizer *t = mem_zalloc(&h->mem, 1, sizeof *t, "tokenizer", err); /* large for a stack */
-    if (!t)
-        return err->code;
-    weft_status status = tokenizer_load(t, from, NULL, WEFT_LOAD_COPY, h, err);
-    if (status == WEFT_OK) {
-        if (strcmp(t->source, "tokenizer.json") != 0)
-            status = weft_fail(err, WEFT_EUNSUPPORTED,
-                               "%s: a tokenizer of format %s; a new model needs a tokenizer.json, "
-                               "which transformers writes of it",
-                               from, t->source);
-        tokenizer_free(t);
-    }
-    mem_free(&h->mem, t);
+    buffer b;
+    if (strcmp(t->source, "tokenizer.json") == 0)
+        return copy_file(t->path, path, h, err);
+    buffer_begin(&b, &h->mem, err);
+    weft_status status = tokenizer_write(t, &b, err);
+    if (status == WEFT_OK)
+        status = save_whole(path, b.at, b.n, h, err);
+    buffer_end(&b);
+    return status;
+}
+
+static weft_status keep_config(const tokenizer *t, const char *path, host *h, weft_error *err)
+{
+    buffer b;
+    buffer_begin(&b, &h->mem, err);
+    tokenizer_config(t, NULL, &b);
+    const weft_status status = b.failed ? WEFT_ENOMEM : save_whole(path, b.at, b.n, h, err);
+    buffer_end(&b);
     return status;
 }
 
@@ -83,18 +89,27 @@ static weft_status check_kept(const char *from, host *h, weft_error *err)
 OWN_FRAME static weft_status take_tokenizer(const char *from, const char *path, const char *config,
                                             host *h, weft_error *err)
 {
-    char file_path[4096], beside[4096];
+    char beside[4096];
     const char *slash = strrchr(from, '/');
     const int n = path_is_directory(from, h) ? (int)strlen(from) : slash ? (int)(slash - from) : 0;
-    const char *name = path_is_directory(from, h) ? "/tokenizer.json" : "";
-    if ((size_t)snprintf(file_path, sizeof file_path, "%s%s", from, name) >= sizeof file_path ||
-        (size_t)snprintf(beside, sizeof beside, "%.*s%stokenizer_config.json", n, from,
+    if ((size_t)snprintf(beside, sizeof beside, "%.*s%stokenizer_config.json", n, from,
                          n > 0 ? "/" : "") >= sizeof beside)
         return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", from);
-    weft_status status = check_kept(from, h, err);
-    if (status == WEFT_OK)
-        status = copy_file(file_path, path, h, err);
-    return status == WEFT_OK && path_exists(beside, h) ? copy_file(beside, config, h, err) : status;
+    tokenizer *t = mem_zalloc(&h->mem, 1, sizeof *t, "tokenizer", err); /* large for a stack */
+    if (!t)
+        return err->code;
+    weft_status status = tokenizer_load(t, from, NULL, WEFT_LOAD_COPY, h, err);
+    if (status == WEFT_OK) {
+        const bool other = strcmp(t->source, "tokenizer.json") != 0;
+        status = keep_tokenizer(t, path, h, err);
+        if (status == WEFT_OK && path_exists(beside, h))
+            status = copy_file(beside, config, h, err);
+        else if (status == WEFT_OK && other)
+            status = keep_config(t, config, h, err);
+        tokenizer_free(t);
+    }
+    mem_free(&h->mem, t);
+    return status;
 }
 
 /* The run's tokenizer: the given one, or one made for it. */

@@ -322,13 +322,14 @@ weft_status convert_check_texts(conversion *c)
     return status == WEFT_OK ? find_llama3(c) : status;
 }
 
-/* ---- a tokenizer from GGUF's arrays ---------------------------------------------------------- */
+/* ---- a tokenizer of another form ------------------------------------------------------------- */
 
 /* tokenizer.json or tokenizer_config.json. `t` is room for the tokenizer. */
 static weft_status write_tokenizer(const conversion *c, int i, tokenizer *t, buffer *b,
                                    weft_error *why)
 {
-    weft_status status = tokenizer_load(t, c->m.file.path, NULL, c->o->load, c->host, why);
+    const char *from = c->from_gguf ? c->m.file.path : c->from;
+    weft_status status = tokenizer_load(t, from, NULL, c->o->load, c->host, why);
     if (status != WEFT_OK)
         return status;
     if (i == TEXT_TOKENIZER)
@@ -356,10 +357,19 @@ static void make_tokenizer(conversion *c, int i, buffer *b)
         log_write(&c->host->log, WEFT_LOG_WARN, "%s; the directory gets no tokenizer", why.message);
 }
 
+/* GGUF's arrays, or a file of a directory that is no tokenizer.json. */
+OWN_FRAME static bool has_other_tokenizer(const conversion *c)
+{
+    char path[PATH_MOST];
+    weft_error none;
+    return c->from_gguf ? container_meta(&c->m.file, "tokenizer.ggml.tokens") != NULL
+                        : tokenizer_file(path, c->from, c->host, &none) == WEFT_OK;
+}
+
 static bool wants_tokenizer(const conversion *c, int i)
 {
-    return (i == TEXT_TOKENIZER || i == TEXT_TOKENIZER_CONFIG) && c->from_gguf &&
-           !c->text[TEXT_TOKENIZER].text && container_meta(&c->m.file, "tokenizer.ggml.tokens");
+    return (i == TEXT_TOKENIZER || i == TEXT_TOKENIZER_CONFIG) && !c->text[TEXT_TOKENIZER].text &&
+           has_other_tokenizer(c);
 }
 
 /* A generation_config.json is put together only where a file never was a directory. */

@@ -2,6 +2,7 @@
 #include "models/hf_form.h"
 
 #include "formats/safetensors_write.h"
+#include "text/sources/hf_write.h"
 
 #include <string.h>
 
@@ -78,6 +79,33 @@ weft_status hf_form_init(hf_form *f, const char *from, weft_load load, host *h, 
     if (status != WEFT_OK)
         hf_form_free(f);
     return status;
+}
+
+weft_status hf_form_take_tokenizer(hf_form *f, const tokenizer *t, weft_error *err)
+{
+    static const int texts[] = { TEXT_TOKENIZER, TEXT_TOKENIZER_CONFIG };
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < 2 && status == WEFT_OK; i++) {
+        small_text *to = &f->text[texts[i]];
+        buffer b;
+        buffer_begin(&b, &t->host->mem, err);
+        if (i == 0)
+            status = tokenizer_write(t, &b, err);
+        else
+            tokenizer_config(t, NULL, &b);
+        *to = (small_text){ NULL, 0 };
+        if (status == WEFT_OK && !b.failed)
+            *to = (small_text){ arena_text(&f->store, (char *)b.at, b.n, err), b.n };
+        if (status == WEFT_OK && !to->text)
+            status = WEFT_ENOMEM;
+        buffer_end(&b);
+    }
+    f->text[TEXT_SPECIAL] = (small_text){ NULL, 0 };
+    if (status != WEFT_EUNSUPPORTED)
+        return status;
+    log_write(&t->host->log, WEFT_LOG_WARN, "%s; the run keeps no tokenizer", err->message);
+    f->text[TEXT_TOKENIZER_CONFIG] = (small_text){ NULL, 0 };
+    return WEFT_OK;
 }
 
 void hf_form_free(hf_form *f)

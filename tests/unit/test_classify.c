@@ -298,11 +298,9 @@ static void refuse(weft_train_options o, const char *what)
 static void refusals(void **state)
 {
     (void)state;
-    static const char words[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n";
-    char table[4096], text[4096], vocabulary[4096];
+    char table[4096], text[4096];
     snprintf(table, sizeof table, "%s", table_path("train.tsv", "good", "bad"));
     snprintf(text, sizeof text, "%s", temp_file("plain.txt", "abc", 3));
-    snprintf(vocabulary, sizeof vocabulary, "%s", temp_file("vocab.txt", words, sizeof words - 1));
     const char *labelled = table, *unlabelled = text;
     weft_train_options o = beginner(&labelled, run_path("refused"));
     o.columns = "label";
@@ -321,8 +319,8 @@ static void refusals(void **state)
     o.data_kind = WEFT_DATA_IDS;
     refuse(o, "ids");
     o = beginner(&labelled, run_path("refused"));
-    o.tokenizer = vocabulary;
-    refuse(o, "a tokenizer of format vocab.txt; a new model needs a tokenizer.json");
+    o.tokenizer = fixture("golden/marian-text/source.spm");
+    refuse(o, "a tokenizer.json has no word for pieces that are no tokens");
 
     weft_error err = { 0 };
     o = beginner(&labelled, NULL);

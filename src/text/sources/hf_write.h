@@ -17,8 +17,8 @@
  * What it says only nearly is told to the host's log. */
 weft_status tokenizer_write(const tokenizer *t, buffer *to, weft_error *err);
 
-/* `c` is the GGUF file that the tokenizer came from: it names more of its tokens than a tokenizer
- * keeps, and has templates for conversations. */
+/* `c` is the GGUF file that the tokenizer came from, which names more of its tokens than a tokenizer
+ * keeps, and has a template for conversations; or NULL. */
 void tokenizer_config(const tokenizer *t, const container *c, buffer *to);
 
 /* ---- between the two halves of the writer ---------------------------------------------------- */

@@ -13,7 +13,7 @@ static void put_name(buffer *b, const tokenizer *t, const char *field, int64_t i
 
 static int64_t number(const container *c, const char *key)
 {
-    const meta *m = container_meta(c, key);
+    const meta *m = c ? container_meta(c, key) : NULL;
     return m && m->type == META_INT ? m->integer : -1;
 }
 
@@ -42,7 +42,7 @@ void tokenizer_config(const tokenizer *t, const container *c, buffer *to)
         { "tokenizer.ggml.seperator_token_id", "sep_token" }, /* spelled so */
         { "tokenizer.ggml.mask_token_id", "mask_token" },
     };
-    const meta *chat = container_meta(c, "tokenizer.chat_template");
+    const meta *chat = c ? container_meta(c, "tokenizer.chat_template") : NULL;
     buffer_text(to, "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\","
                     "\n  \"clean_up_tokenization_spaces\": false");
     put_name(to, t, "bos_token", t->bos);

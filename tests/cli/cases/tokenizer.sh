@@ -28,16 +28,24 @@ through words
 echo '{"do_lower_case":true}' >words/tokenizer_config.json
 try "$WEFT" tokenize words "$text"
 
-model pieces llama-gqa
-cp "$GOLDEN/marian-text/source.spm" pieces/tokenizer.model
+# A new model takes any tokenizer, and keeps it as tokenizer.json.
+cp "$GOLDEN/marian-text/source.spm" some.model
+for i in 1 2 3 4 5 6 7 8 9; do echo "the reed and the boat, we like to row"; done >rows.txt
+"$WEFT" train -d rows.txt -o run --tokenizer some.model -n 1 -b 1 -c 16 --sample 0 >/dev/null 2>&1
+mkdir pieces
+mv run/config.json run/model.safetensors pieces
+cp some.model pieces/tokenizer.model
 text="the reed"
+try "$WEFT" tokenize run "$text"
 through pieces
+try "$WEFT" convert pieces same --to hf
+cmp same/tokenizer.json run/tokenizer.json && echo the same tokenizer.json
 
 # What GGUF cannot say is refused; what it does not read is said.
 cp "$GOLDEN/marian-text/source.spm" "$GOLDEN/marian-text/vocab.json" bytes
 rm bytes/merges.txt
 try "$WEFT" convert bytes marian.gguf
-echo '{"<more>":66}' >pieces/added_tokens.json
+echo '{"<more>":92}' >pieces/added_tokens.json
 try "$WEFT" convert pieces more.gguf
 
 # Another tokenizer.
@@ -48,10 +56,10 @@ try "$WEFT" run bare --tokenizer bytes-back --ids 9,8 -n 2
 try "$WEFT" run bare --tokenizer missing -p abc -n 2
 try "$WEFT" tokenize --tokenizer bytes.gguf "abc abba"
 try "$WEFT" tokenize bare --tokenizer bytes.gguf "abc abba"
-try "$WEFT" trace bare --tokenizer bytes-back -p abc
+try "$WEFT" trace bare --tokenizer bytes-back -p abc | head -3
 echo "abc abba" >text.txt
 try "$WEFT" eval bare --tokenizer bytes-back -f text.txt
-try "$WEFT" verify bare bytes.gguf --tokenizer bytes-back -p "abc abba"
+try "$WEFT" verify bare bytes.gguf --tokenizer bytes-back -p "abc abba" | grep -v e+00
 model encoder bert
 try "$WEFT" embed encoder --tokenizer words-back "abc CAB" | cut -c 1-30
 model fill bert-fill
@@ -59,4 +67,4 @@ try "$WEFT" fill-mask fill --tokenizer words-back "abc [MASK]" -k 1
 model classify bert-classify
 try "$WEFT" classify classify --tokenizer words-back "abc CAB"
 model encdec t5
-try "$WEFT" translate encdec --tokenizer pieces-back -p "the reed" -n 3
+try "$WEFT" translate encdec --tokenizer bytes-back -p "abc" -n 3
