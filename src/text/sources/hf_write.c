@@ -6,37 +6,9 @@
 #include "text/sources/merges.h"
 #include "text/sources/source.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- what both halves use -------------------------------------------------------------------- */
-
-void hf_refuse(hf_writer *w, const char *format, ...)
-{
-    char what[256];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(what, sizeof what, format, args);
-    va_end(args);
-    if (w->status == WEFT_OK)
-        w->status = weft_fail(w->err, WEFT_EUNSUPPORTED, "%s: a tokenizer.json has no word for %s",
-                              w->t->path, what);
-}
-
-void hf_quote(hf_writer *w, const char *text, size_t n)
-{
-    if (n > 0 && (memchr(text, '\0', n) || utf8_find_wrong(text, n) < n))
-        hf_refuse(w, "text with NUL, or that is not UTF-8 (\"%.*s\")", (int)(n > 64 ? 64 : n),
-                  text);
-    buffer_quote(w->b, text, n);
-}
-
-void hf_flag(hf_writer *w, const char *name, bool on)
-{
-    buffer_format(w->b, ", \"%s\": %s", name, on ? "true" : "false");
-}
 
 static void text(hf_writer *w, const char *s)
 {
