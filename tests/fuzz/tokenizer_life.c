@@ -1,7 +1,9 @@
 #include "tokenizer_life.h"
 
+#include "base/utf8.h"
 #include "text/decode.h"
 #include "text/finish.h"
+#include "text/sources/hf_write.h"
 #include "text/sources/source.h"
 
 #include <string.h>
@@ -114,6 +116,21 @@ static weft_status use(const tokenizer *t, const char *text, size_t n, host *h, 
     return status;
 }
 
+/* As a tokenizer.json, which is UTF-8 whatever the file had; or refused, with a sentence. */
+static weft_status write_again(const tokenizer *t, host *h, const char **wrong, weft_error *err)
+{
+    buffer b;
+    buffer_begin(&b, &h->mem, err);
+    weft_status status = tokenizer_write(t, &b, err);
+    if (status == WEFT_OK && utf8_find_wrong((const char *)b.at, b.n) < b.n)
+        *wrong = "a tokenizer.json that is not UTF-8";
+    if (status == WEFT_EUNSUPPORTED && !strstr(err->message, "no word for") &&
+        !strstr(err->message, "no list of merges"))
+        *wrong = "a refusal that does not say what";
+    buffer_end(&b);
+    return status == WEFT_EUNSUPPORTED ? WEFT_OK : status;
+}
+
 weft_status tokenizer_life(life_kind kind, const uint8_t *data, size_t size, const char *text,
                            size_t n, host *h, const char **wrong, weft_error *err)
 {
@@ -125,6 +142,8 @@ weft_status tokenizer_life(life_kind kind, const uint8_t *data, size_t size, con
         *wrong = "an error without a message";
     if (status == WEFT_OK)
         status = use(&t, text, n, h, wrong, err);
+    if (status == WEFT_OK && !*wrong)
+        status = write_again(&t, h, wrong, err);
     if (t.host)
         tokenizer_free(&t);
     return status;

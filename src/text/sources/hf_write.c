@@ -6,6 +6,7 @@
 #include "text/sources/merges.h"
 #include "text/sources/source.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,10 @@ static void note(const hf_writer *w, const char *what)
 
 static void put_token(hf_writer *w, uint32_t id)
 {
+    if (!vocab_has(&w->t->vocab, id)) {
+        hf_refuse(w, "token %u, which has no text", id);
+        return;
+    }
     token_spelling(w->t, id, &w->spelled);
     hf_quote(w, (const char *)w->spelled.at, w->spelled.n);
 }
@@ -323,7 +328,7 @@ static uint32_t n_piece(hf_writer *w)
 static double score_of(const tokenizer *t, uint32_t id)
 {
     const double x = t->unigram.score[id];
-    const bool counts = !t->type || t->type[id] == PIECE_NORMAL;
+    const bool counts = !t->type || t->type[id] == PIECE_NORMAL || isinf(t->unigram.least);
     return counts || x > t->unigram.least ? x : t->unigram.least;
 }
 

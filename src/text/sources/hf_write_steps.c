@@ -10,7 +10,7 @@
 
 #define BAR "\xE2\x96\x81"
 
-/* ---- what both halves use -------------------------------------------------------------------- */
+/* ---- texts, flags, refusals ------------------------------------------------------------------- */
 
 void hf_refuse(hf_writer *w, const char *format, ...)
 {
