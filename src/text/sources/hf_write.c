@@ -49,7 +49,7 @@ static void check_distinct(hf_writer *w)
                       (int)(v->length[id] > 64 ? 64 : v->length[id]), vocab_text(v, id));
             break;
         }
-    if (status != WEFT_OK && w->status == WEFT_OK)
+    if (status != WEFT_OK) /* what is said last counts: err has its sentence */
         w->status = status;
     arena_free(&room);
 }
@@ -260,7 +260,7 @@ static void put_merges(hf_writer *w)
 {
     merge_list l;
     const weft_status status = merges_begin(&l, w->t, w->b->mem, w->err);
-    if (status != WEFT_OK && w->status == WEFT_OK)
+    if (status != WEFT_OK) /* what is said last counts: err has its sentence */
         w->status = status;
     text(w, ",\n    \"merges\": [");
     for (size_t i = 0; status == WEFT_OK && i < l.n; i++) {
