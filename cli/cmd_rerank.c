@@ -19,6 +19,7 @@ static const option options[] = {
     { 'f', "file", OPT_TEXT, &lines.file, "FILE", 0, "a document in each line of a file" },
     { 'k', "top", OPT_INT, &top, "N", 0, "best documents to show (0: all)" },
     OPTION_TRUNCATE(lines),
+    OPTION_TOKENIZER(load),
     OPTION_POOLING(lines),
     OPTION_THREADS(lines.threads),
     OPTION_RAM_MAX,
