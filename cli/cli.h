@@ -261,6 +261,7 @@ typedef struct prompt_options {
     const char *text, *file, *ids, *pre;
     bool parse_special; /* special tokens spelled in the text are meant */
     bool goes_on;       /* the text follows another: nothing is put before it */
+    weft_side side;     /* whose tokenizer encodes it, where a model has two */
 } prompt_options;
 
 #define OPTION_MODEL(load)                                                                         \
@@ -337,8 +338,11 @@ typedef struct prompt_options {
     }
 
 weft_model *cli_open(const load_options *o, weft_error *err);
-/* The tokenizer that was asked for, or the model's. */
+/* The tokenizer that was asked for, or the model's; and one by its path, of one side where a model has
+ * two. */
 weft_tokenizer *cli_tokenizer(const load_options *o, const char *pre, weft_error *err);
+weft_tokenizer *cli_tokenizer_of(const char *path, weft_side side, const char *pre,
+                                 weft_error *err);
 
 /* Returns 0, or EXIT_USAGE after saying what is out of range. */
 int cli_engine_options(const command *c, const shape_options *from, weft_engine_options *to);

@@ -1,8 +1,9 @@
-/* weft bench - how fast a model reads prompts and generates, on this machine.
+/* weft bench - how fast a model reads prompts and generates, encodes texts or sees pictures, on this
+ * machine.
  *
  * All tests are measured in turns, several times over, and their medians shown: a machine that gets
  * slower for a while makes all of them slower, and none alone. Prompts are random ids. */
-#include "cli.h"
+#include "bench_wholes.h"
 #include "json.h"
 
 #include <errno.h>
@@ -16,16 +17,20 @@
 
 static load_options load;
 static shape_options shape;
-static int64_t n_prompt = 512, n_generate = 32, turns = 5;
-static const char *depths_text = "0", *batches_text = "4";
+#define UNSAID INT64_MIN /* what fits the model */
+
+static int64_t n_prompt = UNSAID, n_generate = UNSAID, turns = 5;
+static const char *depths_text = "0", *batches_text;
 static bool json;
 
 static const option options[] = {
     OPTION_MODEL(load),
-    { 'p', "prompt", OPT_INT, &n_prompt, "N", 0, "tokens of the prompt that is read (512)" },
+    { 'p', "prompt", OPT_INT, &n_prompt, "N", 0,
+      "tokens of a prompt (512), a source or a text (128)" },
     { 'n', "predict", OPT_INT, &n_generate, "N", 0, "tokens that are generated (32)" },
     { 'd', "depth", OPT_TEXT, &depths_text, "N,N,...", 0, "generate behind so many tokens (0)" },
-    { 0, "batch", OPT_TEXT, &batches_text, "N,N,...", 0, "so many contexts generate together (4)" },
+    { 0, "batch", OPT_TEXT, &batches_text, "N,N,...", 0,
+      "so many contexts, texts or pictures together (4; 1,8)" },
     { 'r', "turns", OPT_INT, &turns, "N", 0, "times that each is measured (5)" },
     OPTION_THREADS(shape.threads),
     OPTION_KV_TYPE(shape),
@@ -38,30 +43,41 @@ static const option options[] = {
 
 static const char examples[] = "  weft bench model.gguf\n"
                                "  weft bench model.gguf --depth 0,1024,4096 --batch 1,4,16\n"
-                               "  weft bench model.gguf -p 0 -n 64 --json\n";
+                               "  weft bench model.gguf -p 0 -n 64 --json\n"
+                               "  weft bench ./all-MiniLM-L6-v2 -p 64 --batch 1,16\n";
 
 static const char about[] =
     "Shown are the median of tokens a second and its range, then how fast generating\n"
     "reads the weights of the model, and which share that is of the rate at which this\n"
     "machine goes through such weights when it does nothing else, measured between the\n"
-    "tests. Several contexts that generate together read the weights once for all.\n";
+    "tests. Several contexts that generate together read the weights once for all.\n"
+    "An encoder reads texts, one that sees takes pictures: so many a second. One that\n"
+    "translates reads a source, then generates. Lengths that are not given are cut to\n"
+    "the model's context.\n";
 
 /* ---- the tests ------------------------------------------------------------------------------- */
 
-typedef enum kind { PROMPT, GENERATE, BATCH } kind;
-static const char *const kind_names[] = { "prompt", "generate", "batch" };
+typedef enum kind { PROMPT, SOURCE, GENERATE, BATCH, WHOLE } kind;
+static const char *const kind_names[] = { "prompt", "source", "generate", "batch", "encode" };
 
 typedef struct test {
     kind kind;
     int64_t n;             /* tokens of a context that are measured */
     int64_t depth;         /* tokens before them */
-    int64_t width;         /* contexts */
-    double rate[MAX_TURN]; /* tokens a second, all contexts together */
+    int64_t width;         /* contexts, texts, pictures */
+    double rate[MAX_TURN]; /* tokens a second, all contexts together; of wholes: how many */
 } test;
+
+static bool generates(const test *t)
+{
+    return t->kind == GENERATE || t->kind == BATCH;
+}
 
 typedef struct bench {
     weft_model *model;
     weft_model_info info;
+    whole_bench wholes; /* of an encoder, instead of what follows */
+    int64_t n_source;   /* tokens of a source; 0: the model reads none */
     weft_engine *engine;
     weft_session **session; /* as many as the widest test has */
     int n_session;
@@ -99,8 +115,9 @@ static int add_list(bench *b, kind k, const char *name, const char *text, int64_
         if (end == s || (*end && *end != ',') || errno || x < least || x > most)
             return cli_usage(&command_bench, "--%s: \"%s\" is not a list of %lld to %lld", name,
                              text, (long long)least, (long long)most);
-        code = add_test(b, k == BATCH ? (test){ BATCH, n_generate, 0, x, { 0 } }
-                                      : (test){ GENERATE, n_generate, x, 1, { 0 } });
+        code = add_test(b, k == WHOLE   ? (test){ WHOLE, n_prompt, 0, x, { 0 } }
+                           : k == BATCH ? (test){ BATCH, n_generate, 0, x, { 0 } }
+                                        : (test){ GENERATE, n_generate, x, 1, { 0 } });
         s = end + 1;
         if (!*end)
             break;
@@ -108,21 +125,58 @@ static int add_list(bench *b, kind k, const char *name, const char *text, int64_
     return code;
 }
 
-static int plan_tests(bench *b)
+static bool out_of_range(int64_t n)
+{
+    return n != UNSAID && (n < 0 || n > INT_MAX);
+}
+
+static int check_options(void)
 {
     const command *c = &command_bench;
-    if (n_prompt < 0 || n_prompt > INT_MAX)
+    if (out_of_range(n_prompt))
         return cli_usage(c, "--prompt: %lld is out of range", (long long)n_prompt);
-    if (n_generate < 0 || n_generate > INT_MAX)
+    if (out_of_range(n_generate))
         return cli_usage(c, "--predict: %lld is out of range", (long long)n_generate);
     if (turns < 1 || turns > MAX_TURN)
         return cli_usage(c, "--turns: %lld is not in 1 to %d", (long long)turns, MAX_TURN);
-    int code = n_prompt ? add_test(b, (test){ PROMPT, n_prompt, 0, 1, { 0 } }) : 0;
+    return n_prompt || n_generate ? 0 : cli_usage(c, "nothing to measure: --prompt or --predict");
+}
+
+/* What was given, or the usual, cut to the context. */
+static int64_t fitting(const bench *b, int64_t given, int64_t usual)
+{
+    const int64_t most = b->info.n_ctx;
+    return given != UNSAID ? given : usual < most ? usual : most;
+}
+
+static int plan_wholes(bench *b)
+{
+    if (n_prompt == 0)
+        return cli_usage(&command_bench, "nothing to measure: --prompt is 0");
+    if (b->info.images && n_prompt != UNSAID)
+        return cli_usage(&command_bench,
+                         "%s takes pictures, which have no length: --prompt is for "
+                         "texts",
+                         load.path);
+    n_prompt = b->info.images ? b->info.n_ctx : fitting(b, n_prompt, 128);
+    return add_list(b, WHOLE, "batch", batches_text ? batches_text : "1,8", 1, MAX_BATCH);
+}
+
+static int plan_tests(bench *b)
+{
+    if (b->info.task != WEFT_TASK_GENERATE)
+        return plan_wholes(b);
+    const bool source = b->info.n_layer_src > 0;
+    n_prompt = fitting(b, n_prompt, source ? 128 : 512);
+    n_generate = fitting(b, n_generate, 32);
+    b->n_source = source ? (n_prompt ? n_prompt : 1) : 0;
+    int code = n_prompt ? add_test(b, (test){ source ? SOURCE : PROMPT, n_prompt, 0, 1, { 0 } })
+                        : 0;
     if (!code && n_generate)
         code = add_list(b, GENERATE, "depth", depths_text, 0, INT_MAX);
     if (!code && n_generate)
-        code = add_list(b, BATCH, "batch", batches_text, 1, MAX_BATCH);
-    return code || b->n_test ? code : cli_usage(c, "nothing to measure: --prompt or --predict");
+        code = add_list(b, BATCH, "batch", batches_text ? batches_text : "4", 1, MAX_BATCH);
+    return code;
 }
 
 /* ---- measuring ------------------------------------------------------------------------------- */
@@ -136,13 +190,15 @@ static weft_status step(const bench *b, int64_t width, int64_t at, weft_error *e
     return weft_engine_eval(b->engine, work, (int)width, err);
 }
 
-/* All sessions let go of their pages. What goes before is read in pieces, so that Ctrl-C does not
+/* All sessions let go of their pages, those of a test that generates read a source. What goes before is read in pieces, so that Ctrl-C does not
  * wait long. */
 static weft_status read_depth(const bench *b, const test *t, weft_error *err)
 {
     weft_status status = WEFT_OK;
     for (int i = 0; i < b->n_session && status == WEFT_OK; i++)
         status = weft_session_rewind(b->session[i], 0, err);
+    for (int64_t i = 0; b->n_source && generates(t) && i < t->width && status == WEFT_OK; i++)
+        status = weft_session_source(b->session[i], b->ids, b->n_source, err);
     for (int64_t at = 0, n; at < t->depth && status == WEFT_OK && !cli_interrupted(); at += n) {
         n = t->depth - at < 256 ? t->depth - at : 256;
         status = weft_session_eval(b->session[0], b->ids + at, n, err);
@@ -152,11 +208,15 @@ static weft_status read_depth(const bench *b, const test *t, weft_error *err)
 
 static weft_status measure(const bench *b, test *t, int64_t turn, weft_error *err)
 {
+    if (t->kind == WHOLE)
+        return bench_whole(&b->wholes, t->width, &t->rate[turn], err);
     weft_status status = read_depth(b, t, err);
     const double start = cli_now();
+    if (status == WEFT_OK && t->kind == SOURCE)
+        status = weft_session_source(b->session[0], b->ids, t->n, err);
     if (status == WEFT_OK && t->kind == PROMPT)
         status = weft_session_eval(b->session[0], b->ids, t->n, err);
-    for (int64_t i = 0; t->kind != PROMPT && i < t->n && status == WEFT_OK; i++)
+    for (int64_t i = 0; generates(t) && i < t->n && status == WEFT_OK; i++)
         status = cli_interrupted() ? WEFT_OK : step(b, t->width, t->depth + i, err);
     t->rate[turn] = (double)(t->n * t->width) / (cli_now() - start);
     return status;
@@ -169,7 +229,8 @@ static int measure_all(bench *b, const weft_engine_options *o)
     weft_status status = WEFT_OK;
     for (int64_t turn = 0; turn < turns && status == WEFT_OK; turn++) {
         weft_speed speed = { .struct_size = sizeof speed };
-        status = weft_engine_estimate(b->model, o, &speed, &err);
+        if (b->engine)
+            status = weft_engine_estimate(b->model, o, &speed, &err);
         b->read_rate[turn] = speed.read_rate;
         for (int i = 0; i < b->n_test && status == WEFT_OK && !cli_interrupted(); i++) {
             cli_progress_set((uint64_t)(turn * b->n_test + i), (uint64_t)(turns * b->n_test));
@@ -207,29 +268,43 @@ static double weight_rate(const bench *b, const test *t)
     return b->weights * median(t->rate) / (double)t->width;
 }
 
+static void name_test(const bench *b, const test *t, char *to, size_t size)
+{
+    const char *many = t->width == 1 ? "" : "s";
+    if (t->kind == PROMPT || t->kind == SOURCE)
+        snprintf(to, size, "%s of %lld", kind_names[t->kind], (long long)t->n);
+    else if (t->kind == WHOLE && b->info.images)
+        snprintf(to, size, "%lld image%s", (long long)t->width, many);
+    else if (t->kind == WHOLE)
+        snprintf(to, size, "%lld text%s of %lld tokens", (long long)t->width, many,
+                 (long long)t->n);
+    else if (t->kind == BATCH)
+        snprintf(to, size, "generate, %lld context%s", (long long)t->width, many);
+    else if (t->depth == 0)
+        snprintf(to, size, "generate");
+    else
+        snprintf(to, size, "generate behind %lld", (long long)t->depth);
+}
+
 static void print_text(const bench *b)
 {
     char a[32], z[32];
     printf("model    %s, %s parameters, %s\n", b->info.architecture,
            cli_count((double)b->info.n_parameter, a, sizeof a),
            cli_bytes((size_t)b->weights, z, sizeof z));
-    printf("machine  %s, weights read at %sB/s\n\n", weft_kernels_name(),
-           cli_count(median(b->read_rate), a, sizeof a));
-    printf("%-28s %10s %21s %11s %6s\n", "", "tok/s", "range", "weights/s", "share");
+    if (b->engine)
+        printf("machine  %s, weights read at %sB/s\n\n%-28s %10s %21s %11s %6s\n",
+               weft_kernels_name(), cli_count(median(b->read_rate), a, sizeof a), "", "tok/s",
+               "range", "weights/s", "share");
+    else
+        printf("machine  %s\n\n%-28s %10s %21s\n", weft_kernels_name(), "",
+               b->info.images ? "images/s" : "texts/s", "range");
     for (const test *t = b->test; t < b->test + b->n_test; t++) {
         char what[64], range[32];
-        if (t->kind == PROMPT)
-            snprintf(what, sizeof what, "prompt of %lld", (long long)t->n);
-        else if (t->kind == BATCH)
-            snprintf(what, sizeof what, "generate, %lld context%s", (long long)t->width,
-                     t->width == 1 ? "" : "s");
-        else if (t->depth == 0)
-            snprintf(what, sizeof what, "generate");
-        else
-            snprintf(what, sizeof what, "generate behind %lld", (long long)t->depth);
+        name_test(b, t, what, sizeof what);
         snprintf(range, sizeof range, "%.1f to %.1f", t->rate[0], t->rate[turns - 1]);
         printf("%-28s %10.1f %21s", what, median(t->rate), range);
-        if (t->kind != PROMPT)
+        if (generates(t))
             printf(" %9sB %4.0f %%", cli_count(weight_rate(b, t), a, sizeof a),
                    100 * weight_rate(b, t) / median(b->read_rate));
         putchar('\n');
@@ -244,7 +319,7 @@ static void json_test(const bench *b, const test *t)
     cli_json_int("depth", t->depth);
     cli_json_int("contexts", t->width);
     cli_json_real("median", median(t->rate), 6);
-    if (t->kind != PROMPT) {
+    if (generates(t)) {
         cli_json_real("bytes_per_second", weight_rate(b, t), 4);
         cli_json_real("share", weight_rate(b, t) / median(b->read_rate), 4);
     }
@@ -262,7 +337,8 @@ static void print_json(const bench *b)
     cli_json_int("n_parameter", b->info.n_parameter);
     cli_json_fixed("weight_bytes", b->weights, 0);
     cli_json_string("kernels", weft_kernels_name());
-    cli_json_real("bytes_per_second", median(b->read_rate), 4);
+    if (b->engine)
+        cli_json_real("bytes_per_second", median(b->read_rate), 4);
     cli_json_list("tests");
     for (const test *t = b->test; t < b->test + b->n_test; t++)
         json_test(b, t);
@@ -276,10 +352,12 @@ static void print_json(const bench *b)
 static bool make_ids(bench *b)
 {
     uint64_t x = 1;
+    const int64_t vocab = b->n_source && b->info.n_vocab_src < b->info.n_vocab ? b->info.n_vocab_src
+                                                                               : b->info.n_vocab;
     b->ids = cli_alloc((size_t)b->n_id, sizeof *b->ids, "ids");
     for (int64_t i = 0; b->ids && i < b->n_id; i++) {
         x = x * 6364136223846793005u + 1442695040888963407u;
-        b->ids[i] = (int32_t)((x >> 33) % (uint64_t)b->info.n_vocab);
+        b->ids[i] = (int32_t)((x >> 33) % (uint64_t)vocab);
     }
     return b->ids != NULL;
 }
@@ -294,19 +372,34 @@ static bool open_sessions(bench *b, const weft_engine_options *o, weft_error *er
     return good;
 }
 
+/* An encoder, or an engine with its sessions. */
+static bool prepare(bench *b, weft_engine_options *o, weft_error *err)
+{
+    if (!cli_weight_bytes(b->model, &b->weights))
+        return false;
+    if (b->info.task != WEFT_TASK_GENERATE)
+        return bench_whole_begin(&b->wholes, b->model, &b->info, o->threads, n_prompt, b->n_session,
+                                 err);
+    b->n_id = b->n_source > b->n_id ? b->n_source : b->n_id;
+    o->n_session = b->n_session;
+    o->n_ctx = b->n_id;
+    o->n_cache = b->n_source ? 0 : b->n_cache; /* sources take pages too */
+    return open_sessions(b, o, err) && make_ids(b);
+}
+
 static int run_bench(bench *b, weft_engine_options *o)
 {
     weft_error err = { 0 };
-    o->n_session = b->n_session;
-    o->n_ctx = b->n_id;
-    o->n_cache = b->n_cache;
     b->model = cli_open(&load, &err);
     if (!b->model)
         return cli_fail(&err);
     weft_model_get_info(b->model, &b->info);
-    if (!cli_weight_bytes(b->model, &b->weights) || !open_sessions(b, o, &err) || !make_ids(b))
+    int code = plan_tests(b);
+    if (code)
+        return code;
+    if (!prepare(b, o, &err))
         return err.code ? cli_fail(&err) : cli_no_memory();
-    const int code = measure_all(b, o);
+    code = measure_all(b, o);
     if (code)
         return code;
     sort_all(b);
@@ -325,7 +418,7 @@ static int bench_main(void)
     b->info.struct_size = sizeof b->info;
     int code = cli_engine_options(&command_bench, &shape, &o);
     if (!code)
-        code = plan_tests(b);
+        code = check_options();
     cli_catch_interrupt();
     if (!code)
         code = run_bench(b, &o);
@@ -333,6 +426,7 @@ static int bench_main(void)
         weft_session_free(b->session[i]);
     cli_free(b->session);
     cli_free(b->ids);
+    bench_whole_end(&b->wholes);
     weft_engine_free(b->engine);
     weft_model_close(b->model);
     cli_free(b);
@@ -342,7 +436,7 @@ static int bench_main(void)
 const command command_bench = {
     .name = "bench",
     .arguments = "MODEL",
-    .summary = "measure how fast a model reads and generates",
+    .summary = "measure how fast a model reads, generates, encodes or sees",
     .examples = examples,
     .about = about,
     .options = options,

@@ -1,5 +1,5 @@
 /* weft eval - how well a model foretells a text, alone or beside another model. */
-#include "cli.h"
+#include "eval_wholes.h"
 #include "json.h"
 
 #include <stdlib.h>
@@ -39,7 +39,15 @@ static const option options[] = {
 static const char examples[] =
     "  weft eval models/shakespeare.gguf README.md\n"
     "  weft eval model-q4_0.gguf text.txt --against model-f32.gguf\n"
-    "  weft eval model.gguf stories.txt --paragraphs -c 512 --stride 256 --json\n";
+    "  weft eval model.gguf stories.txt --paragraphs -c 512 --stride 256 --json\n"
+    "  weft eval ./opus-mt-en-de pairs.tsv --against opus-f32.gguf\n"
+    "  weft eval ./bert-base-uncased lines.txt\n";
+
+static const char about[] =
+    "A model that fills masks reads each line: every token is masked in turn, and the\n"
+    "perplexity is that of the masked tokens. A model that translates reads lines of a\n"
+    "source, a tab and its text: the perplexity is that of the text, its end included.\n"
+    "Labels are counted by weft classify MODEL --data FILE.\n";
 
 static int eval_main(void);
 
@@ -48,6 +56,7 @@ const command command_eval = {
     .arguments = "MODEL [FILE]",
     .summary = "measure perplexity, and divergence from another model",
     .examples = examples,
+    .about = about,
     .options = options,
     .n_positional = 2,
     .positional = positional,
@@ -248,15 +257,71 @@ static int evaluate(const documents *d, weft_model *model, weft_model *other,
     return cli_stopped();
 }
 
-static int with_models(const documents *d, const weft_engine_options *e)
+/* Models that do not go on with a text: masks or pairs. */
+static int evaluate_wholes(const whole_eval *e)
+{
+    weft_evaluation result = { .struct_size = sizeof result };
+    int64_t n_line = 0;
+    const bool pairs = e->info.n_layer_src > 0;
+    if (!pairs && e->info.task != WEFT_TASK_FILL) {
+        fprintf(stderr, "weft: %s: gives %s, not tokens; weft %s\n", e->path,
+                e->info.task == WEFT_TASK_EMBED ? "vectors" : "labels",
+                e->info.task == WEFT_TASK_CLASSIFY ? "classify MODEL --data FILE counts them"
+                                                   : "verify A B compares two such models");
+        return 1;
+    }
+    if (lines + paragraphs + ids || stride)
+        return cli_usage(&command_eval,
+                         "%s: a line is a %s; --lines, --paragraphs, --ids and --stride "
+                         "are for models that generate",
+                         e->path, pairs ? "pair" : "text");
+    cli_progress_begin("eval", NULL);
+    const int code = (pairs ? eval_pairs : eval_masks)(e, &result, &n_line);
+    cli_progress_end();
+    if (code)
+        return code;
+    (json ? print_json : print_text)(&result, n_line);
+    return cli_interrupted() ? cli_stopped() : 0;
+}
+
+static int evaluate_texts(weft_model *model, weft_model *other, const weft_engine_options *e)
+{
+    documents d = { 0 };
+    int code = read_documents(&d);
+    if (!code)
+        code = evaluate(&d, model, other, e);
+    free_documents(&d);
+    return code;
+}
+
+/* Only models that give as many numbers compare. */
+static int with_models(const weft_engine_options *e)
 {
     weft_error err = { 0 };
     load_options other_load = load;
     other_load.path = against;
+    weft_model_info info = { .struct_size = sizeof info }, of_other = info;
     weft_model *model = cli_open(&load, &err);
     weft_model *other = model && against ? cli_open(&other_load, &err) : NULL;
-    const bool ready = model && (other || !against);
-    const int code = ready ? evaluate(d, model, other, e) : cli_fail(&err);
+    int code = model && (other || !against) ? 0 : cli_fail(&err);
+    if (model)
+        weft_model_get_info(model, &info);
+    if (other)
+        weft_model_get_info(other, &of_other);
+    const bool decoder = info.task == WEFT_TASK_GENERATE && info.n_layer_src == 0;
+    if (!code && other && !decoder &&
+        (info.task != of_other.task || info.n_out != of_other.n_out ||
+         (info.n_layer_src == 0) != (of_other.n_layer_src == 0))) {
+        fprintf(stderr, "weft: %s gives %lld numbers, %s %lld: only models of one kind compare\n",
+                load.path, (long long)info.n_out, against, (long long)of_other.n_out);
+        code = 1;
+    }
+    const whole_eval wholes = { model,      other,
+                                info,       load.path,
+                                pre,        file_name,
+                                e->threads, load.tokenizer ? load.tokenizer : load.path };
+    if (!code)
+        code = decoder ? evaluate_texts(model, other, e) : evaluate_wholes(&wholes);
     weft_model_close(other);
     weft_model_close(model);
     return code;
@@ -266,7 +331,6 @@ static int eval_main(void)
 {
     const command *c = &command_eval;
     weft_engine_options engine;
-    documents d = { 0 };
     load.path = positional[0] ? positional[0] : load.path;
     if (positional[1] && file_name)
         return cli_usage(c, "--file and \"%s\": give one of them", positional[1]);
@@ -284,9 +348,5 @@ static int eval_main(void)
     if (code)
         return code;
     cli_catch_interrupt();
-    code = read_documents(&d);
-    if (!code)
-        code = with_models(&d, &engine);
-    free_documents(&d);
-    return code;
+    return with_models(&engine);
 }

@@ -73,46 +73,32 @@ typedef struct job {
 
 /* ---- tokenizers ------------------------------------------------------------------------------ */
 
-/* What was given; or the file of that name in the model's directory, OpenNMT's or Marian's; or what
- * the model has. */
-static const char *vocabulary(const char *given, const char *letters, const char *pieces,
-                              char *path, size_t size)
+/* What was given for this side, or for both, or the model's. */
+static const char *vocabulary(const char *given)
 {
-    const char *const names[] = { letters, pieces };
-    given = given ? given : load.tokenizer;
-    for (int i = 0; i < 2 && !given; i++) {
-        const int n = snprintf(path, size, "%s/%s", load.path, names[i]);
-        if (n > 0 && (size_t)n < size && access(path, F_OK) == 0)
-            return path;
-    }
-    return given ? given : load.path;
+    return given ? given : load.tokenizer ? load.tokenizer : load.path;
 }
 
 /* Lines are read one by one, later. */
 static int read_source(job *j)
 {
-    char path[4096];
     weft_error err = { 0 };
-    load_options from = { 0 };
-    from.path = vocabulary(source_vocabulary, "source_vocabulary.txt", "source.spm", path,
-                           sizeof path);
+    const load_options from = { .path = vocabulary(source_vocabulary) };
+    prompt.side = WEFT_SIDE_SOURCE;
     if (!lines)
         return cli_prompt(&command_translate, &prompt, &from, &j->source, &j->ids, &j->n);
     if (!cli_has_prompt(&prompt))
         return cli_usage(&command_translate, "which texts? Give a file of them: -f texts.en");
-    j->source = cli_tokenizer(&from, prompt.pre, &err);
+    j->source = cli_tokenizer_of(from.path, WEFT_SIDE_SOURCE, prompt.pre, &err);
     return j->source ? 0 : cli_fail(&err);
 }
 
 static int open_target(job *j)
 {
-    char path[4096];
     weft_error err = { 0 };
     if (prompt.ids && !target_vocabulary && !load.tokenizer)
         return 0; /* ids in, ids out */
-    const load_options from = { .path = vocabulary(target_vocabulary, "target_vocabulary.txt",
-                                                   "target.spm", path, sizeof path) };
-    j->target = cli_tokenizer(&from, prompt.pre, &err);
+    j->target = cli_tokenizer_of(vocabulary(target_vocabulary), WEFT_SIDE_TARGET, prompt.pre, &err);
     return j->target ? 0 : cli_fail(&err);
 }
 

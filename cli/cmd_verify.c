@@ -1,21 +1,15 @@
-/* weft verify - are two models the same? Tokens, then every named tensor of a forward, then logits.
- *
- * Both models read the same tokens, a few at a time; what the first one's forward makes is kept
- * until the second has made it too. Tensors are paired by name, which do not depend on the form a
- * model is stored in. */
-#include "cli.h"
+/* weft verify - are two models the same? Tokens, then every named tensor of a forward, then what comes
+ * out: logits, labels or vectors. */
 #include "json.h"
+#include "verify.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ROWS 16 /* tokens read at a time: their tensors are kept */
-
 static const char *positional[2]; /* A, B */
 static load_options load;
 static int64_t given_threads;
-static int threads;
 static const char *prompt_text, *file_name, *ids_text;
 static double tolerance = 1e-5;
 static bool json, parse_special;
@@ -38,12 +32,19 @@ static const option options[] = {
 
 static const char examples[] = "  weft verify ./model-directory model.gguf\n"
                                "  weft verify model-f32.gguf model-q8_0.gguf --tolerance 0.05\n"
+                               "  weft verify ./vit vit-q8_0.gguf --tolerance 0.05\n"
                                "  weft verify a.gguf b.gguf -p \"Once upon a time\" --json\n";
 
 static const char built_in[] =
     "The quick brown fox jumps over the lazy dog.\n\n  It cost 1,234.50 in 1999; isn't that "
     "(much)?\tNa\xC3\xAFve caf\xC3\xA9, \xE4\xBD\xA0\xE5\xA5\xBD, "
     "\xD0\xBF\xD1\x80\xD0\xB8\xD0\xB2\xD0\xB5\xD1\x82 \xF0\x9F\x8C\x8D!\n";
+
+static const char about[] =
+    "Both models read the same text, or the same picture that is drawn for them: one\n"
+    "that generates as a prompt, an encoder as a whole, a model that translates as a\n"
+    "source, of which its decoder is given the same tokens. Then every tensor of the\n"
+    "forward is compared, and what comes out: divergence of logits, cosine of vectors.\n";
 
 static int verify_main(void);
 
@@ -52,210 +53,19 @@ const command command_verify = {
     .arguments = "A B",
     .summary = "tell whether two models compute the same",
     .examples = examples,
+    .about = about,
     .options = options,
     .n_positional = 2,
     .positional = positional,
     .main = verify_main,
 };
 
-/* ---- what is found --------------------------------------------------------------------------- */
-
-/* One named tensor, over all tokens. */
-typedef struct entry {
-    char name[96];
-    int64_t rows, cols; /* of this step's rows, and their numbers as A made them */
-    float *data;
-    double largest;     /* number of A, in size */
-    double off, turned; /* largest difference, as they lie and with the pairs of heads reordered */
-    bool in_a, in_b, same_shape;
-} entry;
-
-typedef struct finding {
-    weft_model *a, *b;
-    weft_model_info of_a, of_b;
-    int32_t *ids;
-    int64_t n;
-    bool has_tokens[2];       /* A and B have a tokenizer */
-    int64_t n_other;          /* tokens that B's tokenizer makes of the text */
-    int64_t token;            /* the first that differs, or -1 */
-    int32_t token_a, token_b; /* -1: that text has ended */
-    entry *entry;
-    int64_t n_entry, room;
-    int64_t next; /* where B's next tensor is likely to be */
-    bool no_memory;
-    weft_evaluation logits;
-} finding;
-
-static entry *find_entry(finding *f, const char *name)
-{
-    for (int64_t i = 0; i < f->n_entry; i++) {
-        const int64_t at = (f->next + i) % f->n_entry;
-        if (strcmp(f->entry[at].name, name) == 0) {
-            f->next = at + 1;
-            return &f->entry[at];
-        }
-    }
-    if (f->n_entry == f->room) {
-        const int64_t room = f->room ? 2 * f->room : 256;
-        entry *longer = cli_grow(f->entry, (size_t)room * sizeof *longer, "the list of tensors");
-        f->no_memory = f->no_memory || !longer;
-        if (!longer)
-            return NULL;
-        f->entry = longer;
-        f->room = room;
-    }
-    entry *e = &f->entry[f->n_entry++];
-    *e = (entry){ .same_shape = true };
-    snprintf(e->name, sizeof e->name, "%s", name);
-    f->next = f->n_entry;
-    return e;
-}
-
-/* ---- tensors --------------------------------------------------------------------------------- */
-
-/* The larger of a difference so far and that of a and b; what is no number stays. */
-static double farther(double so_far, float a, float b)
-{
-    const double d = a == b ? 0 : fabs((double)a - (double)b);
-    return isnan(so_far) || d <= so_far ? so_far : d;
-}
-
-static void keep(void *ud, const weft_trace_tensor *t)
-{
-    finding *f = ud;
-    entry *e = find_entry(f, t->name);
-    const size_t n = (size_t)(t->rows * t->cols);
-    if (!e)
-        return;
-    e->in_a = true;
-    e->rows = t->rows;
-    e->cols = t->cols;
-    float *longer = cli_grow(e->data, (n ? n : 1) * sizeof *longer, t->name);
-    f->no_memory = f->no_memory || !longer;
-    if (!longer)
-        return;
-    e->data = longer;
-    for (int64_t i = 0; i < t->rows; i++)
-        for (int64_t k = 0; k < t->cols; k++) {
-            const float x = t->data[i * t->stride + k];
-            e->data[i * t->cols + k] = x;
-            e->largest = isfinite(x) ? farther(e->largest, x, 0) : e->largest;
-        }
-}
-
-/* Rotary positions turn pairs of numbers of a head: neighbours in GGUF files of Llama, halves in
- * Hugging Face's. Column k of a GGUF file's query is this one of theirs. */
-static int64_t turned(int64_t k, int64_t E)
-{
-    const int64_t in = k % E;
-    return k - in + (in % 2 ? E / 2 : 0) + in / 2;
-}
-
-static void compare(void *ud, const weft_trace_tensor *t)
-{
-    finding *f = ud;
-    entry *e = find_entry(f, t->name);
-    if (!e)
-        return;
-    e->in_b = true;
-    e->same_shape = e->same_shape && e->in_a && e->rows == t->rows && e->cols == t->cols;
-    if (!e->same_shape || !e->data)
-        return;
-    const int64_t E = f->of_a.d_head;
-    const bool heads = (strstr(t->name, ".attn_q") || strstr(t->name, ".attn_k")) &&
-                       strcmp(f->of_a.format, f->of_b.format) != 0 && E % 2 == 0 &&
-                       e->cols % E == 0;
-    const bool a_gguf = strcmp(f->of_a.format, "gguf") == 0;
-    for (int64_t i = 0; i < e->rows; i++) {
-        const float *a = e->data + i * e->cols, *b = t->data + i * t->stride;
-        for (int64_t k = 0; k < e->cols; k++) {
-            const int64_t other = heads ? turned(k, E) : k;
-            e->off = farther(e->off, a[k], b[k]);
-            e->turned = a_gguf ? farther(e->turned, a[k], b[other])
-                               : farther(e->turned, a[other], b[k]);
-        }
-    }
-}
-
-/* Largest difference, relative to the largest number; infinite where only one model has it. */
-static double difference(const entry *e)
-{
-    const double off = fmin(e->off, e->turned);
-    if (!e->in_a || !e->in_b || !e->same_shape)
-        return INFINITY;
-    return off == 0 ? 0 : off / e->largest;
-}
-
-typedef struct reader {
-    weft_engine *engine;
-    weft_session *session;
-} reader;
-
-static bool reader_open(reader *r, weft_model *m, const weft_engine_options *o, weft_trace_fn *fn,
-                        finding *f, weft_error *err)
-{
-    r->engine = weft_engine_new(m, o, err);
-    r->session = r->engine ? weft_session_new(r->engine, err) : NULL;
-    return r->session && weft_engine_trace(r->engine, fn, f, false, err) == WEFT_OK;
-}
-
-static void reader_close(reader *r)
-{
-    weft_session_free(r->session);
-    weft_engine_free(r->engine);
-}
-
-static int read_tensors(finding *f)
-{
-    weft_error err = { 0 };
-    reader a = { 0 }, b = { 0 };
-    /* f32: a coarser cache would make large differences of small ones, and hide others */
-    const weft_engine_options o = { .struct_size = sizeof o,
-                                    .threads = threads,
-                                    .n_batch = ROWS,
-                                    .n_ctx = f->n,
-                                    .kv_type = WEFT_KV_F32 };
-    bool good = reader_open(&a, f->a, &o, keep, f, &err) &&
-                reader_open(&b, f->b, &o, compare, f, &err);
-    for (int64_t at = 0, n; at < f->n && good && !f->no_memory && !cli_interrupted(); at += n) {
-        n = f->n - at < ROWS ? f->n - at : ROWS;
-        f->next = 0;
-        good = weft_session_eval(a.session, f->ids + at, n, &err) == WEFT_OK;
-        f->next = 0;
-        good = good && weft_session_eval(b.session, f->ids + at, n, &err) == WEFT_OK;
-    }
-    reader_close(&b);
-    reader_close(&a);
-    return !good ? cli_fail(&err) : f->no_memory ? cli_no_memory() : 0;
-}
-
-static bool go_on(void *ud, const weft_evaluation *so_far)
-{
-    (void)ud;
-    (void)so_far;
-    return !cli_interrupted();
-}
-
-/* B measured against A. */
-static int read_logits(finding *f)
-{
-    weft_error err = { 0 };
-    f->logits.struct_size = sizeof f->logits;
-    const weft_document d = { f->ids, f->n };
-    const weft_evaluate_options o = { .struct_size = sizeof o,
-                                      .threads = threads,
-                                      .n_ctx = f->n,
-                                      .stride = f->n,
-                                      .progress = go_on };
-    return weft_evaluate(f->b, f->a, &d, 1, &o, &f->logits, &err) == WEFT_OK ? 0 : cli_fail(&err);
-}
-
 /* ---- tokens ---------------------------------------------------------------------------------- */
 
 static weft_tokens *encode(const char *path, const char *text, size_t length, weft_error *err)
 {
-    const load_options from = { .path = path, .tokenizer = load.tokenizer };
-    weft_tokenizer *t = cli_tokenizer(&from, NULL, err);
+    weft_tokenizer *t = cli_tokenizer_of(load.tokenizer ? load.tokenizer : path, WEFT_SIDE_SOURCE,
+                                         NULL, err);
     const weft_encode_options o = { .struct_size = sizeof o, .parse_special = parse_special };
     weft_tokens *k = t ? weft_tokenizer_encode(t, text, length, &o, err) : NULL;
     if (!k) {
@@ -297,16 +107,13 @@ static int64_t shorter_context(const finding *f)
 static int spread_ids(finding *f)
 {
     const int64_t least = shorter_context(f);
-    if (f->of_a.n_vocab == 0) {
-        fprintf(stderr, "weft: %s takes no tokens, by which models are compared\n", positional[0]);
-        return 1;
-    }
+    const int64_t vocab = f->of_a.n_layer_src > 0 ? f->of_a.n_vocab_src : f->of_a.n_vocab;
     f->n = least < 32 ? least : 32;
     f->ids = cli_alloc((size_t)f->n, sizeof *f->ids, "ids");
     if (!f->ids)
         return cli_no_memory();
     for (int64_t i = 0; i < f->n; i++)
-        f->ids[i] = (int32_t)(i * 7919 % f->of_a.n_vocab);
+        f->ids[i] = (int32_t)(i * 7919 % vocab);
     return 0;
 }
 
@@ -343,6 +150,13 @@ static int choose_tokens(finding *f)
     char *text = NULL;
     size_t length = 0;
     f->token = -1;
+    if (f->of_a.images)
+        return prompt_text || file_name || ids_text
+                   ? cli_usage(&command_verify,
+                               "%s takes pictures: --prompt, --file and --ids are "
+                               "for texts",
+                               positional[0])
+                   : 0;
     if (ids_text)
         return cli_parse_ids(&command_verify, ids_text, &f->ids, &f->n);
     if (file_name) {
@@ -376,7 +190,7 @@ static double worst_of_kind(const finding *f, const entry *e)
             continue;
         if (x < e)
             return -1;
-        worst = fmax(worst, difference(x));
+        worst = fmax(worst, verify_difference(x));
     }
     return worst;
 }
@@ -384,7 +198,7 @@ static double worst_of_kind(const finding *f, const entry *e)
 static const entry *first_beyond(const finding *f)
 {
     for (const entry *e = f->entry; e < f->entry + f->n_entry; e++)
-        if (difference(e) > tolerance)
+        if (verify_difference(e) > tolerance)
             return e;
     return NULL;
 }
@@ -394,8 +208,13 @@ static const char *missing(const entry *e)
     return !e->in_b ? "only A has it" : !e->in_a ? "only B has it" : "the shapes differ";
 }
 
-static void print_text(const finding *f, const entry *first)
+static void print_tokens(const finding *f)
 {
+    if (f->of_a.images) {
+        printf("picture       %lld rows of %lld numbers, drawn\n", (long long)f->of_a.n_ctx,
+               (long long)f->of_a.n_feature);
+        return;
+    }
     printf("tokens        %lld, ", (long long)f->n);
     if (f->token >= 0)
         printf("differ from token %lld on: A %d, B %d\n", (long long)f->token, (int)f->token_a,
@@ -406,6 +225,11 @@ static void print_text(const finding *f, const entry *first)
         printf("%s has no tokenizer\n", f->has_tokens[0] ? "B" : "A");
     else
         puts(ids_text ? "as given" : "neither has a tokenizer");
+}
+
+static void print_text(const finding *f, const entry *first)
+{
+    print_tokens(f);
     printf("tensors       %lld compared\n", (long long)f->n_entry);
     for (const entry *e = f->entry; e < f->entry + f->n_entry; e++) {
         const double worst = worst_of_kind(f, e);
@@ -414,14 +238,16 @@ static void print_text(const finding *f, const entry *first)
     }
     if (!first)
         printf("first         none differs by more than %g\n", tolerance);
-    else if (isinf(difference(first)))
+    else if (isinf(verify_difference(first)))
         printf("first         %s: %s\n", first->name, missing(first));
     else
-        printf("first         %s differs by %.2e\n", first->name, difference(first));
+        printf("first         %s differs by %.2e\n", first->name, verify_difference(first));
     if (f->logits.n_token > 0)
         printf("divergence    mean %.2e, p99 %.2e, max %.2e\n"
                "same top      %.2f %%\n",
                f->logits.kl_mean, f->logits.kl_p99, f->logits.kl_max, 100 * f->logits.same_top);
+    if (f->cosine <= 1.5)
+        printf("cosine        %.6f\n", f->cosine);
     puts(first || f->token >= 0 ? "A and B differ" : "A and B are the same");
 }
 
@@ -446,7 +272,7 @@ static void json_first_tensor(const entry *first)
     }
     cli_json_object("first_tensor");
     cli_json_string("name", first->name);
-    cli_json_real("difference", difference(first), 3);
+    cli_json_real("difference", verify_difference(first), 3);
     cli_json_end();
 }
 
@@ -481,18 +307,39 @@ static void print_json(const finding *f, const entry *first)
         cli_json_real("kl_max", f->logits.kl_max, 3);
         cli_json_real("same_top", f->logits.same_top, 9);
     }
+    if (f->cosine <= 1.5)
+        cli_json_real("cosine", f->cosine, 9);
     cli_json_end();
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
+/* May they be compared at all? */
+static bool is_pair(const finding *f)
+{
+    const weft_model_info *a = &f->of_a, *b = &f->of_b;
+    if (a->n_vocab != b->n_vocab || a->n_vocab_src != b->n_vocab_src) {
+        const bool source = a->n_vocab == b->n_vocab;
+        fprintf(stderr, "weft: A has %lld tokens, B %lld: not the same model\n",
+                (long long)(source ? a->n_vocab_src : a->n_vocab),
+                (long long)(source ? b->n_vocab_src : b->n_vocab));
+        return false;
+    }
+    if (a->task != b->task || a->n_out != b->n_out || a->n_feature != b->n_feature ||
+        (a->images && a->n_ctx != b->n_ctx)) {
+        fprintf(stderr,
+                "weft: A gives %lld numbers, B %lld, or they are made for different tasks: "
+                "not the same model\n",
+                (long long)a->n_out, (long long)b->n_out);
+        return false;
+    }
+    return true;
+}
+
 static int verify(finding *f)
 {
-    if (f->of_a.n_vocab != f->of_b.n_vocab) {
-        fprintf(stderr, "weft: A has %lld tokens, B %lld: not the same model\n",
-                (long long)f->of_a.n_vocab, (long long)f->of_b.n_vocab);
+    if (!is_pair(f))
         return 1;
-    }
     int code = choose_tokens(f);
     if (code)
         return code;
@@ -500,9 +347,7 @@ static int verify(finding *f)
         return cli_usage(&command_verify, "%lld tokens do not fit into a context of %lld",
                          (long long)f->n, (long long)shorter_context(f));
     cli_progress_begin("comparing", NULL);
-    code = read_tensors(f);
-    if (!code && f->n > 1)
-        code = read_logits(f);
+    code = verify_read(f);
     cli_progress_end();
     if (!code && cli_interrupted())
         code = cli_stopped();
@@ -522,12 +367,14 @@ static int verify_main(void)
         return cli_usage(&command_verify, "--prompt, --file and --ids: give one of them");
     if (!(tolerance >= 0))
         return cli_usage(&command_verify, "--tolerance: %g is out of range", tolerance);
-    int code = cli_threads(&command_verify, given_threads, &threads);
+    finding f = { .of_a = { .struct_size = sizeof f.of_a },
+                  .of_b = { .struct_size = sizeof f.of_b },
+                  .logits = { .struct_size = sizeof f.logits },
+                  .cosine = 2 };
+    int code = cli_threads(&command_verify, given_threads, &f.threads);
     if (code)
         return code;
     cli_catch_interrupt();
-    finding f = { .of_a = { .struct_size = sizeof f.of_a },
-                  .of_b = { .struct_size = sizeof f.of_b } };
     load.path = positional[0];
     f.a = cli_open(&load, &err);
     load.path = positional[1];

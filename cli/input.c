@@ -245,12 +245,19 @@ weft_model *cli_open(const load_options *o, weft_error *err)
     return model;
 }
 
+weft_tokenizer *cli_tokenizer_of(const char *path, weft_side side, const char *pre, weft_error *err)
+{
+    const weft_tokenizer_options options = { .struct_size = sizeof options,
+                                             .load = WEFT_LOAD_MAP,
+                                             .budget = cli_budget(),
+                                             .pre = pre,
+                                             .side = side };
+    return weft_tokenizer_load(path, &options, err);
+}
+
 weft_tokenizer *cli_tokenizer(const load_options *o, const char *pre, weft_error *err)
 {
-    const weft_tokenizer_options options = {
-        .struct_size = sizeof options, .load = WEFT_LOAD_MAP, .budget = cli_budget(), .pre = pre
-    };
-    return weft_tokenizer_load(o->tokenizer ? o->tokenizer : o->path, &options, err);
+    return cli_tokenizer_of(o->tokenizer ? o->tokenizer : o->path, WEFT_SIDE_ANY, pre, err);
 }
 
 /* Without an option or a setting, OMP_NUM_THREADS says how many; it may be a list, for nested
@@ -409,7 +416,8 @@ int cli_prompt(const command *c, const prompt_options *p, const load_options *lo
     if (!cli_has_prompt(p))
         return cli_usage(c, "which text? Give it: -p \"Once upon a time\"");
     if (!p->ids || load->tokenizer) {
-        *tokenizer = cli_tokenizer(load, p->pre, &err);
+        *tokenizer = cli_tokenizer_of(load->tokenizer ? load->tokenizer : load->path, p->side,
+                                      p->pre, &err);
         if (!*tokenizer)
             return cli_fail(&err);
     }

@@ -191,6 +191,9 @@ typedef struct weft_model_info {
     int64_t n_layer_src; /* of an encoder, whose decoder the others describe; 0: there is none */
     int64_t n_vocab_src; /* tokens that a source may have */
     int32_t start_id;    /* the token before a decoder's first; -1: none */
+    int64_t
+        n_feature; /* numbers of a row, of models that take pictures: an input has n_ctx rows; 0:
+                          it takes tokens */
 } weft_model_info;
 
 WEFT_API void weft_model_get_info(const weft_model *model, weft_model_info *info);
@@ -293,6 +296,10 @@ WEFT_API weft_status weft_convert(const char *from, const char *to,
  * is an error with its name and place, never a guess. Immutable, and may be shared by threads. */
 typedef struct weft_tokenizer weft_tokenizer;
 
+/* Of a model that translates: the language it reads, the one it writes. They may have a tokenizer
+ * each (source_vocabulary.txt and target_vocabulary.txt, or Marian's source.spm and target.spm). */
+typedef enum weft_side { WEFT_SIDE_ANY, WEFT_SIDE_SOURCE, WEFT_SIDE_TARGET } weft_side;
+
 typedef struct weft_tokenizer_options {
     size_t struct_size;
     weft_load load;
@@ -300,6 +307,7 @@ typedef struct weft_tokenizer_options {
                         loading takes at most 256 MiB and 64 bytes for each byte of the file */
     const char *pre; /* how text is split, where the file does not say: "llama-bpe", "qwen2" ... */
     weft_budget *budget; /* counted there too, or NULL */
+    weft_side side; /* of a model's directory or file: this side's tokenizer, if there are two */
 } weft_tokenizer_options;
 
 /* path: a GGUF file, a tokenizer.json, a SentencePiece .model, a tiktoken file, BERT's vocab.txt, a

@@ -7,7 +7,7 @@
 /* Cross-entropy is for texts that have one label each. */
 static weft_status check_labels(const model *m, weft_error *err)
 {
-    const meta *type = container_meta(&m->file, "problem_type");
+    const meta *type = container_meta(m->config, "problem_type");
     const bool other = type && type->type == META_TEXT &&
                        strcmp(type->text, "single_label_classification") != 0;
     if (m->n_out > 1 && !other)

@@ -142,6 +142,7 @@ void weft_model_get_info(const weft_model *w, weft_model_info *info)
         .n_layer_src = m->n_layer_src,
         .n_vocab_src = m->n_vocab_src,
         .start_id = (int32_t)m->start,
+        .n_feature = m->d_feature,
     };
     for (int f = 0; f < m->file.n_file; f++)
         i.bytes_mapped += m->file.file[f].mapped ? m->file.file[f].size : 0;

@@ -41,6 +41,10 @@ weft_tokenizer *weft_tokenizer_load(const char *path, const weft_tokenizer_optio
                       "weft_tokenizer_options", err) ||
         !load_exists(o.load, err))
         return NULL;
+    if ((unsigned)o.side > WEFT_SIDE_TARGET) {
+        weft_fail(err, WEFT_EINVAL, "no side has the number %d", (int)o.side);
+        return NULL;
+    }
     host h = { .io = io_system };
     take_memory(&h, o.ram_max, o.budget);
     weft_tokenizer *t = mem_zalloc(&h.mem, 1, sizeof *t, "tokenizer", err);
@@ -48,7 +52,7 @@ weft_tokenizer *weft_tokenizer_load(const char *path, const weft_tokenizer_optio
         return NULL;
     t->host = h;
     t->budget = hold_budget(o.budget);
-    if (tokenizer_load(&t->inner, path, o.pre, o.load, &t->host, err) != WEFT_OK) {
+    if (tokenizer_load_side(&t->inner, path, o.side, o.pre, o.load, &t->host, err) != WEFT_OK) {
         release(t);
         return NULL;
     }

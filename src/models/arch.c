@@ -3,6 +3,7 @@
  * A model of a known family is one more row. */
 #include "models/arch.h"
 
+#include "formats/kept.h"
 #include "models/bind.h"
 #include "models/pack.h"
 
@@ -71,17 +72,56 @@ const arch archs[] = {
 };
 const int n_arch = sizeof archs / sizeof *archs;
 
+static const char *text_of(const model *m, const container *c, const char *key, weft_error *err)
+{
+    const meta *entry = container_meta(c, key);
+    if (entry && entry->type == META_TEXT)
+        return entry->text;
+    weft_fail(err, WEFT_EFORMAT, "%s: %s is missing or not text", m->file.meta_path, key);
+    return NULL;
+}
+
+/* "weft.vit": the configuration is the config.json that the file keeps, which must be of a "vit". */
+static weft_status read_own(model *m, const char *name, weft_error *err)
+{
+    bool there;
+    const weft_status status = kept_config(&m->own, &m->file, text_files[TEXT_CONFIG], &there, err);
+    if (status != WEFT_OK)
+        return status;
+    if (!there)
+        return weft_fail(err, WEFT_EFORMAT,
+                         "%s: the architecture is %.60s, but the file keeps no config.json; "
+                         "expected %s",
+                         m->file.path, name, text_keys[TEXT_CONFIG]);
+    const char *kind = text_of(m, &m->own, "model_type", err);
+    if (!kind)
+        return err->code;
+    if (strcmp(kind, name + strlen(OWN_ARCH)) != 0)
+        return weft_fail(err, WEFT_EFORMAT,
+                         "%s: the architecture is %.60s, but the config.json in it says \"%.60s\"",
+                         m->file.path, name, kind);
+    m->config = &m->own;
+    return WEFT_OK;
+}
+
 static weft_status find_arch(model *m, bool gguf, weft_error *err)
 {
     const char *key = gguf ? "general.architecture" : "model_type";
-    const meta *entry = container_meta(&m->file, key);
-    if (!entry || entry->type != META_TEXT)
-        return weft_fail(err, WEFT_EFORMAT, "%s: %s is missing or not text", m->file.meta_path,
-                         key);
+    const char *text = text_of(m, &m->file, key, err);
+    if (!text)
+        return err->code;
+    m->config = &m->file;
+    if (gguf && kept_is_own(&m->file)) {
+        const weft_status status = read_own(m, text, err);
+        if (status != WEFT_OK)
+            return status;
+        gguf = false;
+        text += strlen(OWN_ARCH);
+    }
     char known[400] = "";
     for (int i = 0; i < n_arch; i++) {
         const char *name = gguf ? archs[i].gguf : archs[i].hf;
-        if (name && strcmp(name, entry->text) == 0) {
+        if (name && strcmp(name, text) == 0) {
             m->arch = &archs[i];
             m->name = name;
             return WEFT_OK;
@@ -92,7 +132,7 @@ static weft_status find_arch(model *m, bool gguf, weft_error *err)
         }
     }
     return weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s \"%.60s\"; weft knows %s", m->file.meta_path,
-                     key, entry->text, known);
+                     key, text, known);
 }
 
 /* How a model is bound: to run, to be written in another form, or for the first time. */
@@ -114,6 +154,7 @@ static weft_status bind_all(model *m, bool gguf, bind_mode mode, weft_error *err
     bind b = {
         .m = m, .gguf = gguf, .plan = plan, .layer = -1, .err = err, .hf_prefix = "", .prefix = ""
     };
+    b.gguf_keys = gguf && m->config == &m->file;
     b.fresh = mode == BIND_FRESH;
     b.most = b.fresh ? MAX_TENSOR : m->file.n_tensor;
     const size_t n = b.fresh ? (size_t)b.most : most_weights(&m->file);
@@ -214,6 +255,7 @@ void model_close(model *m)
 {
     pack_free(m);
     arena_free(&m->store);
+    container_close(&m->own);
     container_close(&m->file);
     *m = (model){ 0 };
 }

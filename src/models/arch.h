@@ -65,9 +65,11 @@ typedef struct pooling {
 struct model {
     host *host;
     const arch *arch;
-    const char *name; /* the architecture, as its file calls it */
+    const char *name; /* the architecture, as its configuration calls it */
     container file;
-    arena store; /* headers, converted weights, tables */
+    const container *config; /* where its keys are: the file, or ... */
+    container own; /* ... the config.json that a GGUF file of weft's own keeps; see kept.h */
+    arena store;   /* headers, converted weights, tables */
 
     int64_t n_layer_src, n_vocab_src; /* of an encoder, whose decoder the others describe; or 0 */
     int64_t start;                    /* the token before a decoder's first; or -1 */

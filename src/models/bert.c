@@ -205,7 +205,7 @@ static void read_sizes(bind *b, const bert_kind *kind, bert *m)
                          m->first_position + 1, 1 << 24) -
                 m->first_position;
     of->n_type = bind_int(b, NULL, "type_vocab_size", bind_rows_of(b, "token_types"), 0, 256);
-    if (b->gguf)
+    if (b->gguf_keys)
         bind_say_int(b, NULL, "type_vocab_size", of->n_type);
     if (of->d_model % of->n_head != 0 || of->d_head > MAX_HEAD)
         bind_fail(b, WEFT_EFORMAT, "%lld heads cannot divide a width of %lld, or are wider than %d",
@@ -223,7 +223,7 @@ static void refuse_options(bind *b)
     if (bind_flag(b, NULL, "sinusoidal_pos_embds", false))
         bind_fail(b, WEFT_EUNSUPPORTED, "sinusoidal_pos_embds = true");
     bind_say_flag(b, "attention.causal", NULL, false);
-    if (b->gguf && bind_flag(b, "attention.causal", NULL, false))
+    if (b->gguf_keys && bind_flag(b, "attention.causal", NULL, false))
         bind_fail(b, WEFT_EUNSUPPORTED, "attention.causal = true");
 }
 
@@ -241,7 +241,7 @@ static weft_task read_task(bind *b)
         { "ForQuestionAnswering", WEFT_TASK_ANSWER },
         { "Model", WEFT_TASK_EMBED },
     };
-    if (b->gguf)
+    if (b->gguf_keys)
         return bind_has(b, "cls.output") ? WEFT_TASK_CLASSIFY : WEFT_TASK_EMBED;
     const char *name = bind_text(b, NULL, "architectures.0");
     const size_t n = name ? strlen(name) : 0;

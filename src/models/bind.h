@@ -21,7 +21,8 @@ typedef struct bind_name {
 
 struct bind {
     model *m;
-    bool gguf;
+    bool gguf;              /* tensors have GGUF's names, shapes and orders */
+    bool gguf_keys;         /* the configuration is GGUF's keys; otherwise it is a config.json */
     bool plan;              /* nothing is read, but m->notes are taken */
     bool fresh;             /* there is no file: tensors are as the configuration wants them */
     int64_t most;           /* tensors there can be */

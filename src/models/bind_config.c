@@ -51,14 +51,14 @@ typedef struct found {
 static found find(const bind *b, const char *gguf, const char *hf)
 {
     found f = { 0 };
-    const char *key = b->gguf ? gguf : hf;
+    const char *key = b->gguf_keys ? gguf : hf;
     if (!key)
         return f;
-    if (b->gguf)
+    if (b->gguf_keys)
         snprintf(f.key, sizeof f.key, "%s.%s", b->m->name, key);
     else
         snprintf(f.key, sizeof f.key, "%s", key);
-    f.entry = container_meta(&b->m->file, f.key);
+    f.entry = container_meta(b->m->config, f.key);
     return f;
 }
 
@@ -67,7 +67,7 @@ static void refuse_list(bind *b, const found *f)
 {
     char first[sizeof f->key + 2];
     snprintf(first, sizeof first, "%s.0", f->key);
-    if (f->key[0] && !f->entry && container_meta(&b->m->file, first))
+    if (f->key[0] && !f->entry && container_meta(b->m->config, first))
         bind_fail(b, WEFT_EFORMAT, "%s is a list; expected a number", f->key);
 }
 
@@ -179,19 +179,19 @@ bool bind_flag(bind *b, const char *gguf, const char *hf, bool otherwise)
 
 void bind_say_flag(bind *b, const char *gguf, const char *hf, bool flag)
 {
-    if (!(b->gguf ? gguf : hf))
+    if (!(b->gguf_keys ? gguf : hf))
         bind_keep(b, gguf, hf, true, (meta){ .type = META_BOOL, .flag = flag });
 }
 
 void bind_say_int(bind *b, const char *gguf, const char *hf, int64_t x)
 {
-    if (!(b->gguf ? gguf : hf))
+    if (!(b->gguf_keys ? gguf : hf))
         bind_keep(b, gguf, hf, true, (meta){ .type = META_INT, .integer = x, .number = (double)x });
 }
 
 void bind_say_text(bind *b, const char *gguf, const char *hf, const char *text)
 {
-    if (!(b->gguf ? gguf : hf))
+    if (!(b->gguf_keys ? gguf : hf))
         bind_keep(b, gguf, hf, true,
                   (meta){ .type = META_TEXT, .text = text, .length = strlen(text) });
 }

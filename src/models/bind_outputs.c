@@ -1,5 +1,6 @@
 /* bind_outputs.c - a model's outputs as its file describes them: whether the head shares the embedding, the
  * names of labels, how a text is pooled into one vector. */
+#include "formats/kept.h"
 #include "models/bind.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@
 bool bind_ties_head(bind *b, bool otherwise)
 {
     static const char key[] = "tie_word_embeddings";
-    if (!b->gguf)
+    if (!b->gguf_keys)
         return bind_flag(b, NULL, key, otherwise);
     const bool tied = !bind_has(b, "output");
     bind_implied(b, key, tied);
@@ -24,7 +25,7 @@ static const char *hf_label(const bind *b, int64_t i)
 {
     char key[40];
     snprintf(key, sizeof key, "id2label.%lld", (long long)i);
-    const meta *m = container_meta(&b->m->file, key);
+    const meta *m = container_meta(b->m->config, key);
     return m && m->type == META_TEXT ? m->text : NULL;
 }
 
@@ -33,7 +34,7 @@ static bool gguf_labels(bind *b, const char **label, int64_t n)
 {
     char key[128];
     snprintf(key, sizeof key, "%s.classifier.output_labels", b->m->name);
-    const meta *m = container_meta(&b->m->file, key);
+    const meta *m = container_meta(b->m->config, key);
     if (!m || m->type != META_ARRAY || m->element != GGUF_STRING || m->length != (uint64_t)n)
         return false;
     const uint8_t *at = m->at;
@@ -58,9 +59,9 @@ int64_t bind_labels(bind *b, const char *stem)
     }
     const char **label = bind_alloc(b, n, sizeof *label);
     bool named = label != NULL;
-    if (label && b->gguf)
+    if (label && b->gguf_keys)
         named = gguf_labels(b, label, n);
-    for (int64_t i = 0; label && !b->gguf && i < n; i++) {
+    for (int64_t i = 0; label && !b->gguf_keys && i < n; i++) {
         label[i] = hf_label(b, i);
         named = named && label[i];
     }
@@ -122,14 +123,15 @@ static void read_pooling_module(bind *b, const char *path, pooling *p)
         return;
     }
     snprintf(name, sizeof name, "%.200s/config.json", path);
-    const weft_status status = config_beside(&c, b->m->file.meta_path, name, &there, b->m->host,
-                                             b->err);
+    const weft_status status = kept_config(&c, &b->m->file, name, &there, b->err);
     if (status != WEFT_OK)
         b->status = status;
     else if (!there)
         bind_fail(b, WEFT_EFORMAT, "%s, which modules.json names, is missing", name);
     else
         read_mode(b, &c, p);
+    if (there && b->m->notes)
+        b->m->notes->pooling_file = arena_text(&b->m->store, name, strlen(name), b->err);
     container_close(&c);
 }
 
@@ -162,8 +164,7 @@ static pooling hf_pooling(bind *b)
     bool there;
     if (b->fresh || b->status != WEFT_OK)
         return p;
-    const weft_status status = config_beside(&c, b->m->file.meta_path, "modules.json", &there,
-                                             b->m->host, b->err);
+    const weft_status status = kept_config(&c, &b->m->file, "modules.json", &there, b->err);
     if (status != WEFT_OK)
         b->status = status;
     else if (there)
@@ -184,15 +185,15 @@ pooling bind_pooling(bind *b)
                                        [GGUF_CLS] = POOL_FIRST,
                                        [GGUF_LAST] = POOL_LAST,
                                        [GGUF_RANK] = POOL_FIRST };
-    pooling p = b->gguf ? (pooling){ POOL_MEAN, true } : hf_pooling(b);
+    pooling p = b->gguf_keys ? (pooling){ POOL_MEAN, true } : hf_pooling(b);
     const bool ranks = b->m->task == WEFT_TASK_CLASSIFY;
     const int64_t number = bind_int(b, "pooling_type", NULL, ranks ? GGUF_RANK : numbers[p.kind],
                                     GGUF_NONE, GGUF_RANK);
-    if (b->gguf)
+    if (b->gguf_keys)
         p.kind = kinds[number];
     else if (p.kind == POOL_MAX)
         bind_unsayable(b, "pooling by the maximum");
-    if (b->gguf)
+    if (b->gguf_keys)
         p.normalize = bind_flag(b, "pooling_normalize", NULL, p.normalize);
     else
         bind_say_flag(b, "pooling_normalize", NULL, p.normalize);

@@ -61,8 +61,8 @@ static rope_scaling scaling_by_name(bind *b, const char *name)
 
 static void rope_hf(bind *b, rope_spec *s)
 {
-    const bool new_roof = container_meta(&b->m->file, "rope_parameters.rope_theta") ||
-                          container_meta(&b->m->file, "rope_parameters.rope_type");
+    const bool new_roof = container_meta(b->m->config, "rope_parameters.rope_theta") ||
+                          container_meta(b->m->config, "rope_parameters.rope_type");
     const char *roof = new_roof ? "rope_parameters" : "rope_scaling";
     char key[64];
 #define UNDER(name) (snprintf(key, sizeof key, "%s.%s", roof, name), key)
@@ -139,7 +139,7 @@ const rope_table *bind_rope(bind *b, rope_spec *s)
         *rope_number(s, i) = rope_numbers[i].otherwise;
     s->old_ctx = (double)b->m->n_ctx;
     s->pairing = b->gguf ? b->m->arch->gguf_pairing : b->hf_adjacent ? ROPE_ADJACENT : ROPE_HALVES;
-    if (b->gguf)
+    if (b->gguf_keys)
         rope_gguf(b, s);
     else
         rope_hf(b, s);

@@ -6,26 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const text_files[N_TEXT] = {
-    [TEXT_CONFIG] = "config.json",
-    [TEXT_GENERATION] = "generation_config.json",
-    [TEXT_TOKENIZER] = "tokenizer.json",
-    [TEXT_TOKENIZER_CONFIG] = "tokenizer_config.json",
-    [TEXT_SPECIAL] = "special_tokens_map.json",
-    [TEXT_TEMPLATE] = "chat_template.jinja",
-    [TEXT_PREPROCESSOR] = "preprocessor_config.json",
-};
-
-const char *const text_keys[N_TEXT] = {
-    [TEXT_CONFIG] = "weft.huggingface.config",
-    [TEXT_GENERATION] = "weft.huggingface.generation_config",
-    [TEXT_TOKENIZER] = "tokenizer.huggingface.json",
-    [TEXT_TOKENIZER_CONFIG] = "weft.huggingface.tokenizer_config",
-    [TEXT_SPECIAL] = "weft.huggingface.special_tokens_map",
-    [TEXT_TEMPLATE] = "weft.huggingface.chat_template",
-    [TEXT_PREPROCESSOR] = "weft.huggingface.preprocessor_config",
-};
-
 const char *convert_type_name(const convert_report *r)
 {
     return r->mix ? r->mix->name : r->type->name;

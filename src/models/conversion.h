@@ -6,6 +6,7 @@
 #include "base/buffer.h"
 #include "base/pool.h"
 #include "base/save.h"
+#include "formats/kept.h"
 #include "formats/quant_mix.h"
 #include "models/export.h"
 
@@ -54,25 +55,11 @@ typedef struct outgoing {
     int part;
 } outgoing;
 
-/* The small files of a directory, which a GGUF file keeps as text. */
-enum {
-    TEXT_CONFIG,
-    TEXT_GENERATION,
-    TEXT_TOKENIZER,
-    TEXT_TOKENIZER_CONFIG,
-    TEXT_SPECIAL,
-    TEXT_TEMPLATE,
-    TEXT_PREPROCESSOR,
-    N_TEXT
-};
-
+/* A small file of a directory, which a GGUF file keeps (kept.h). */
 typedef struct small_text {
     const char *text; /* NULL: there is none; not always terminated */
     size_t length;
 } small_text;
-
-extern const char *const text_files[N_TEXT];
-extern const char *const text_keys[N_TEXT];
 
 /* What a GGUF file keeps of the directory beside texts: the type of most tensors, "NAME TYPE" for
  * each of the others, and whether names lack their prefix. */
@@ -86,6 +73,7 @@ typedef struct conversion {
     const char *from;
     char name[256]; /* of the model, after its path */
     bool from_gguf;
+    bool own;  /* the GGUF file, read or written, is one that only weft reads (kept.h) */
     bool bare; /* names in the directory lack the prefix of a class */
     host *host;
     pool *pool;
@@ -129,6 +117,11 @@ void conversion_end(conversion *c);
  * stick to b and to c->save. First the check, that what was kept means what the file says. */
 weft_status convert_check_texts(conversion *c);
 void convert_text(conversion *c, int i, buffer *b);
+
+/* What only weft's own GGUF files keep of a directory: into the head of one, and back. */
+struct gguf_writer;
+weft_status convert_keep_files(const conversion *c, struct gguf_writer *w);
+void convert_restore_files(conversion *c, const char *directory);
 
 /* Both write all files of their form into c->save. */
 void convert_to_gguf(conversion *c, const char *path);

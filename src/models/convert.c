@@ -262,7 +262,7 @@ static weft_status list_tensors(conversion *c)
     for (int64_t i = 0; i < m->n_param && status == WEFT_OK; i++)
         status = add_tensor(c, i, &c->tensor[c->n_tensor++]);
     const bool freqs = c->from_gguf ? m->rope.divisor != NULL : m->rope.scaling == ROPE_LLAMA3;
-    if (status == WEFT_OK && c->report->to == WEFT_FORMAT_GGUF && freqs)
+    if (status == WEFT_OK && c->report->to == WEFT_FORMAT_GGUF && freqs && !c->own)
         status = add_rope_freqs(c, &c->tensor[c->n_tensor++]);
     uint64_t in_part = 0;
     for (int64_t i = 0; i < c->n_tensor; i++) {
@@ -320,18 +320,58 @@ static weft_status check_target(const conversion *c)
         return weft_fail(c->err, WEFT_EINVAL,
                          "%s: not a type of weights in safetensors; f32, f16 and bf16 are",
                          c->o->target->name);
-    if (gguf && !m->arch->gguf)
-        return weft_fail(c->err, WEFT_EUNSUPPORTED, "%s: GGUF has no word for %s models",
-                         m->file.meta_path, m->name);
-    if (gguf != c->from_gguf && m->notes->unsayable)
+    if (!gguf && c->from_gguf && !c->own && m->notes->unsayable)
         return weft_fail(c->err, WEFT_EUNSUPPORTED,
-                         "%s: %s has no key for %s, which is not what it is by default",
-                         m->file.meta_path, gguf ? "GGUF" : "config.json", m->notes->unsayable);
+                         "%s: config.json has no key for %s, which is not what it is by default",
+                         m->file.meta_path, m->notes->unsayable);
     if (!gguf && m->rope.n_rot != 0 && m->rope.n_rot != m->rope.d_head)
         return weft_fail(c->err, WEFT_EUNSUPPORTED,
                          "%s: %lld of %lld numbers of a head turn; config.json cannot say that",
                          m->file.meta_path, (long long)m->rope.n_rot, (long long)m->rope.d_head);
     return WEFT_OK;
+}
+
+/* A directory that GGUF's own keys cannot describe becomes a file of weft's own (kept.h). */
+static void choose_keys(conversion *c)
+{
+    const model *m = &c->m;
+    if (c->from_gguf || c->report->to != WEFT_FORMAT_GGUF)
+        return;
+    c->own = !m->arch->gguf || m->notes->unsayable;
+    if (!c->own)
+        return;
+    if (m->arch->gguf)
+        log_write(&c->host->log, WEFT_LOG_WARN,
+                  "%s: GGUF has no key for %s; written as " OWN_ARCH
+                  "%s, which weft reads and other "
+                  "programs do not",
+                  m->file.meta_path, m->notes->unsayable, m->arch->hf);
+    else
+        log_write(&c->host->log, WEFT_LOG_WARN,
+                  "%s: GGUF defines no architecture for %s; written as " OWN_ARCH
+                  "%s, which weft reads and other programs do not",
+                  m->file.meta_path, m->name, m->arch->hf);
+}
+
+/* What was rounded to few bits is rounded once more. */
+static void warn_requantised(const conversion *c)
+{
+    int64_t n = 0;
+    const dtype *from = NULL;
+    for (int64_t i = 0; i < c->n_tensor; i++) {
+        const outgoing *t = &c->tensor[i];
+        if (!t->from || t->from->type->block == 1 || t->type->block == 1 ||
+            t->from->type == t->type)
+            continue;
+        from = from ? from : t->from->type;
+        n++;
+    }
+    if (n > 0)
+        log_write(
+            &c->host->log, WEFT_LOG_WARN,
+            "%s: %lld tensors are quantised already (%s), and their errors add up; quantise the "
+            "f32, f16 or bf16 model instead",
+            c->from, (long long)n, from->name);
 }
 
 static weft_status write_all(conversion *c, const char *to)
@@ -357,6 +397,7 @@ weft_status conversion_begin(conversion *c, const char *from)
         return status;
     c->from = from;
     c->from_gguf = strcmp(c->m.file.format, "gguf") == 0;
+    c->own = c->m.config == &c->m.own;
     const meta *bare = container_meta(&c->m.file, BARE_KEY);
     c->bare = c->from_gguf ? bare && bare->type == META_BOOL && bare->flag : c->m.notes->hf_bare;
     name_of_path(from, c->name, sizeof c->name);
@@ -368,6 +409,8 @@ weft_status conversion_list(conversion *c)
     weft_status status = arena_init(&c->store, ARENA_GROWING, &c->host->mem, 0, "", c->err);
     if (status == WEFT_OK)
         status = check_target(c);
+    if (status == WEFT_OK)
+        choose_keys(c);
     if (status == WEFT_OK)
         status = read_texts(c);
     if (status == WEFT_OK)
@@ -401,6 +444,7 @@ static weft_status convert(conversion *c, const char *to)
     c->report->n_tensor = c->n_written;
     c->report->n_left_out = c->m.notes->n_ignored;
     snprintf(c->report->architecture, sizeof c->report->architecture, "%s", c->m.name);
+    warn_requantised(c);
     return write_all(c, to);
 }
 

@@ -22,9 +22,10 @@ static void add_types(const conversion *c, gguf_writer *w)
 
 static void add_general(const conversion *c, gguf_writer *w)
 {
-    char label[16];
+    char label[16], own[64];
     size_label(c->m.n_parameter, label, sizeof label);
-    add_text(w, "general.architecture", c->m.arch->gguf);
+    snprintf(own, sizeof own, OWN_ARCH "%s", c->m.arch->hf);
+    add_text(w, "general.architecture", c->own ? own : c->m.arch->gguf);
     add_text(w, "general.type", "model");
     add_text(w, "general.name", c->name);
     add_text(w, "general.size_label", label);
@@ -230,14 +231,31 @@ static void add_dtypes(const conversion *c, gguf_writer *w)
     }
 }
 
-OWN_FRAME static weft_status add_directory(const conversion *c, gguf_writer *w)
+/* GGUF's own keys, from which any program knows the model. */
+static weft_status add_keys(const conversion *c, gguf_writer *w)
 {
-    add_general(c, w);
     add_facts(c, w);
     add_labels(c, w);
     if (c->m.n_type > 0)
         gguf_add_u32(w, "tokenizer.ggml.token_type_count", (uint32_t)c->m.n_type);
-    const weft_status status = add_tokenizer(c, w);
+    return add_tokenizer(c, w);
+}
+
+/* Of a file that only weft reads, config.json is the configuration, and the tokenizer is the
+ * directory's. */
+static weft_status add_own(const conversion *c, gguf_writer *w)
+{
+    if (c->text[TEXT_CONFIG].length > GGUF_MAX_TEXT)
+        return weft_fail(c->err, WEFT_EUNSUPPORTED,
+                         "%s: config.json has %zu bytes; expected at most %u", c->from,
+                         c->text[TEXT_CONFIG].length, GGUF_MAX_TEXT);
+    return convert_keep_files(c, w);
+}
+
+OWN_FRAME static weft_status add_directory(const conversion *c, gguf_writer *w)
+{
+    add_general(c, w);
+    const weft_status status = c->own ? add_own(c, w) : add_keys(c, w);
     add_text(w, "weft.converted_by", "weft " WEFT_VERSION);
     add_texts(c, w);
     add_dtypes(c, w);

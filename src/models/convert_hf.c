@@ -422,5 +422,7 @@ void convert_to_hf(conversion *c, const char *directory)
                        path, sizeof path));
     for (int i = N_TEXT - 1; i > TEXT_CONFIG; i--)
         write_text(c, directory, i);
+    if (c->from_gguf && c->own)
+        convert_restore_files(c, directory);
     write_text(c, directory, TEXT_CONFIG);
 }

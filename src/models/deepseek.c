@@ -168,8 +168,9 @@ typedef struct sizes {
 static void read_head_sizes(bind *b, sizes *n)
 {
     n->S = bind_int(b, "rope.dimension_count", "qk_rope_head_dim", REQUIRED, 2, MAX_HEAD / 2);
-    const bool split = b->gguf && bind_int(b, "attention.key_length_mla", NULL, 0, 0, MAX_HEAD) > 0;
-    if (b->gguf) {
+    const bool split = b->gguf_keys &&
+                       bind_int(b, "attention.key_length_mla", NULL, 0, 0, MAX_HEAD) > 0;
+    if (b->gguf_keys) {
         const char *key = split ? "attention.key_length_mla" : "attention.key_length";
         n->P = bind_int(b, key, NULL, REQUIRED, n->S + 1, MAX_HEAD) - n->S;
         bind_say_int(b, NULL, "qk_nope_head_dim", n->P);
@@ -206,7 +207,7 @@ static void read_groups(bind *b, routing *how)
     const int64_t all = how->n_expert;
     bool grouped = true;
     how->n_group = how->n_group_used = 1;
-    if (!b->gguf && how->kind == ROUTE_SOFTMAX) {
+    if (!b->gguf_keys && how->kind == ROUTE_SOFTMAX) {
         const char *method = bind_text(b, NULL, "topk_method");
         grouped = method && strcmp(method, "group_limited_greedy") == 0;
         if (method && !grouped && strcmp(method, "greedy") != 0)
@@ -220,7 +221,7 @@ static void read_groups(bind *b, routing *how)
         how->n_group_used = bind_int(b, "expert_group_used_count", "topk_group", how->n_group, 1,
                                      how->n_group);
     }
-    if (b->gguf && how->kind == ROUTE_SOFTMAX)
+    if (b->gguf_keys && how->kind == ROUTE_SOFTMAX)
         bind_say_text(b, NULL, "topk_method", how->n_group > 1 ? "group_limited_greedy" : "greedy");
     if (all % how->n_group != 0 || how->n_used > all / how->n_group * how->n_group_used)
         bind_fail(b, WEFT_EFORMAT, "%lld of %lld experts from %lld of %lld groups",
@@ -232,9 +233,9 @@ static void read_groups(bind *b, routing *how)
 static route_kind read_kind(bind *b)
 {
     enum { GATE_SOFTMAX = 1, GATE_SIGMOID };
-    const bool v3 = !b->gguf && strcmp(b->m->name, "deepseek_v3") == 0;
+    const bool v3 = !b->gguf_keys && strcmp(b->m->name, "deepseek_v3") == 0;
     bind_say_int(b, "expert_gating_func", NULL, v3 ? GATE_SIGMOID : GATE_SOFTMAX);
-    if (!b->gguf)
+    if (!b->gguf_keys)
         return v3 ? ROUTE_SIGMOID : ROUTE_SOFTMAX;
     const bool sigmoid = bind_int(b, "expert_gating_func", NULL, GATE_SOFTMAX, GATE_SOFTMAX,
                                   GATE_SIGMOID) == GATE_SIGMOID;
@@ -258,7 +259,7 @@ static void read_experts(bind *b, deepseek *m, sizes *n)
     how->scale = (real)bind_real(b, "expert_weights_scale", "routed_scaling_factor", 1, 1e-6, 1e6);
     how->normalize = bind_flag(b, "expert_weights_norm", "norm_topk_prob", false);
     read_groups(b, how);
-    if (!b->gguf && how->kind == ROUTE_SOFTMAX && how->normalize)
+    if (!b->gguf_keys && how->kind == ROUTE_SOFTMAX && how->normalize)
         bind_fail(b, WEFT_EUNSUPPORTED,
                   "norm_topk_prob: DeepSeek's code and transformers disagree about it in V2");
     if (bind_int(b, NULL, "moe_layer_freq", 1, 1, INT32_MAX) != 1)
@@ -360,7 +361,7 @@ static void bind_layer(bind *b, const deepseek *m, deepseek_layer *w, const size
 static bool has_split_heads(bind *b)
 {
     b->layer = 0;
-    const bool split = b->gguf && bind_has(b, "attn_k_b");
+    const bool split = b->gguf_keys && bind_has(b, "attn_k_b");
     b->layer = -1;
     if (split)
         bind_unsayable(b, "keys and values that are made by two tensors");

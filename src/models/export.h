@@ -34,11 +34,12 @@ typedef struct export_notes {
     origin *origin; /* [n_param] */
     fact fact[MAX_FACT];
     int n_fact;
-    const char *unsayable; /* what the other form has no key for, or NULL */
-    const char *hf_class;  /* of transformers, where it is not the table's */
-    const char *hf_prefix; /* of names in a Hugging Face file, most of them */
-    bool hf_bare;          /* the file's names lack it */
-    int64_t n_ignored;     /* tensors that no model needs */
+    const char *unsayable;    /* what the other form has no key for, or NULL */
+    const char *hf_class;     /* of transformers, where it is not the table's */
+    const char *hf_prefix;    /* of names in a Hugging Face file, most of them */
+    bool hf_bare;             /* the file's names lack it */
+    int64_t n_ignored;        /* tensors that no model needs */
+    const char *pooling_file; /* "1_Pooling/config.json", which modules.json names; or NULL */
 } export_notes;
 
 /* The shape that parameter i has in a Hugging Face file; returns the number of dimensions. */

@@ -123,7 +123,7 @@ static void read_sizes(bind *b)
 /* Only Mistral uses its window for all layers; elsewhere the key exists but is switched off. */
 static int64_t read_window(bind *b)
 {
-    if (!b->gguf && !b->m->arch->hf_window) {
+    if (!b->gguf_keys && !b->m->arch->hf_window) {
         if (bind_flag(b, NULL, "use_sliding_window", false))
             bind_fail(b, WEFT_EUNSUPPORTED, "use_sliding_window: windows on some layers only");
         bind_unused_int(b, "sliding_window", 0, INT32_MAX);
@@ -167,7 +167,7 @@ static void imply_biases(bind *b, const llama_layer *w)
 {
     bind_implied(b, "attention_bias", w->o.b);
     bind_implied(b, "mlp_bias", w->up.b);
-    if (b->gguf && !w->q.b == (w->o.b || b->m->arch->hf_qkv_bias))
+    if (b->gguf_keys && !w->q.b == (w->o.b || b->m->arch->hf_qkv_bias))
         bind_unsayable(b, "biases on some of q, k, v and o");
 }
 

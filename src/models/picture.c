@@ -2,6 +2,8 @@
  * patches out as rows. */
 #include "models/picture.h"
 
+#include "formats/kept.h"
+
 #include <string.h>
 
 weft_status picture_recipe(image_recipe *to, const model *m, weft_error *err)
@@ -12,11 +14,11 @@ weft_status picture_recipe(image_recipe *to, const model *m, weft_error *err)
     if (m->image.channels == 0)
         return weft_fail(err, WEFT_EUNSUPPORTED, "%s: a %s takes no pictures", m->file.path,
                          m->name);
-    const bool in_config = container_meta(&m->file, "image_mean.0") != NULL;
-    weft_status status = config_beside(&c, m->file.meta_path, name, &there, m->host, err);
+    const bool in_config = container_meta(m->config, "image_mean.0") != NULL;
+    weft_status status = kept_config(&c, &m->file, name, &there, err);
     if (status == WEFT_OK && !there && in_config) {
         container_close(&c);
-        return recipe_read_config(to, &m->file, m->image.channels, m->image.height, m->image.width,
+        return recipe_read_config(to, m->config, m->image.channels, m->image.height, m->image.width,
                                   err);
     }
     if (status == WEFT_OK && !there)

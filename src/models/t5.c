@@ -188,7 +188,7 @@ static void read_sizes(bind *b)
 static bool read_gated(bind *b)
 {
     static const char key[] = "feed_forward_proj", gated[] = "gated-gelu", plain[] = "relu";
-    if (b->gguf) {
+    if (b->gguf_keys) {
         b->prefix = "enc.";
         b->layer = 0;
         const bool has = bind_has(b, "ffn_gate");
@@ -211,7 +211,7 @@ static void bind_head(bind *b, t5 *m)
     const int64_t D = b->m->d_model, V = b->m->n_vocab;
     const bool said = bind_ties_head(b, true);
     const bool scaled = bind_flag(b, NULL, "scale_decoder_outputs", said);
-    const bool tied = b->gguf ? said : scaled || !(b->fresh || bind_has(b, "output"));
+    const bool tied = b->gguf_keys ? said : scaled || !(b->fresh || bind_has(b, "output"));
     m->output_scale = scaled ? 1 / sqrt((real)D) : 1;
     m->output = tied ? bind_tied(b, "output", m->token_embd, NO_BIAS)
                      : bind_linear(b, "output", V, D, NO_BIAS);

@@ -118,7 +118,7 @@ static const sides image_sides = { "image_size", "image_size.0", "image_size.1" 
 
 static void read_sides(bind *b, const sides *s, int64_t otherwise, int64_t *height, int64_t *width)
 {
-    const bool two = container_meta(&b->m->file, s->first) != NULL;
+    const bool two = container_meta(b->m->config, s->first) != NULL;
     *height = bind_int(b, NULL, two ? s->first : s->key, otherwise, 1, IMAGE_MAX_SIDE);
     *width = two ? bind_int(b, NULL, s->second, REQUIRED, 1, IMAGE_MAX_SIDE) : *height;
 }

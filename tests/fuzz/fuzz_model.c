@@ -3,8 +3,10 @@
  * parsers may still lie to the model: heads, widths, contexts. */
 #include "engine/encode.h"
 #include "engine/session.h"
+#include "formats/kept.h"
 #include "hostile.h"
 #include "text/sources/pieces.h"
+#include "text/sources/source.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -118,6 +120,18 @@ static void spell(model *m, weft_error *err)
         pieces_bytes(&p, id, text, sizeof text);
 }
 
+/* A GGUF file of weft's own keeps a directory's tokenizer, one for each side. */
+static void read_tokenizers(const model *m, const char *path, host *h, weft_error *err)
+{
+    if (strcmp(m->file.format, "gguf") != 0 || !kept_is_own(&m->file))
+        return;
+    for (weft_side side = WEFT_SIDE_ANY; side <= WEFT_SIDE_TARGET; side++) {
+        tokenizer t;
+        if (tokenizer_load_side(&t, path, side, NULL, WEFT_LOAD_COPY, h, err) == WEFT_OK)
+            tokenizer_free(&t);
+    }
+}
+
 static bool evaluate(engine *e, weft_error *err)
 {
     session *s = session_new(e, err);
@@ -185,6 +199,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                                                  : "input";
     bool done = model_open(&m, path, WEFT_LOAD_COPY, &h, &err) == WEFT_OK;
     if (done) {
+        read_tokenizers(&m, path, &h, &err);
         done = live(&m, &err);
         model_close(&m);
     }

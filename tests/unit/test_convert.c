@@ -717,9 +717,6 @@ static void wrong_wishes(void **state)
             (convert_options){ .target = quant_target_by_name("q8_0") }, WEFT_EINVAL,
             "not a type of weights in safetensors");
     refused(temp_path("absent"), gguf, (convert_options){ .force = true }, WEFT_EIO, "cannot open");
-    const char *gelu = variant("gpt2", "gelu", "\"gelu_new\"", "\"gelu\"");
-    refused(gelu, temp_path("gelu.gguf"), (convert_options){ 0 }, WEFT_EUNSUPPORTED,
-            "GGUF has no key for activation_function");
     const bytes b = gguf_llama(&(llama_shape){ 1, 32, 4, 2, 32, 40, 64, 0, &dtype_f32, "qwen2" });
     refused(temp_file("no-biases.gguf", b.at, b.n), temp_path("no-biases"), (convert_options){ 0 },
             WEFT_EUNSUPPORTED, "config.json has no key for biases on some");
@@ -734,6 +731,21 @@ static void wrong_wishes(void **state)
     refused(from, dir, (convert_options){ .target = quant_target_by_name("f16") }, WEFT_EIO,
             "gpt2-30K-F16.gguf: is there already");
     rmdir(r.path);
+}
+
+/* GPT-2 with another GELU: GGUF has no key for it, weft's own file has config.json. */
+static void no_key_for_it(void **state)
+{
+    (void)state;
+    const char *gelu = variant("gpt2", "gelu", "\"gelu_new\"", "\"gelu\"");
+    converted(gelu, temp_path("gelu.gguf"), (convert_options){ 0 });
+    same_logits(gelu, temp_path("gelu.gguf"), 0);
+    converted(golden_path("gpt2"), temp_path("gelu.gguf"), (convert_options){ 0 });
+    int64_t n;
+    float *plain = logits(temp_path("gelu.gguf"), &n), *other = logits(gelu, &n);
+    assert_memory_not_equal(plain, other, (size_t)n * sizeof *plain);
+    free(plain);
+    free(other);
 }
 
 static void changed_behind_its_back(void **state)
@@ -990,6 +1002,7 @@ int main(void)
         TEST("convert: tokenizers give the same ids by both ways, and come back", tokenizers),
         TEST("convert: all tokens that end a text are known in both forms", ends_of_texts),
         TEST("convert: what cannot be is refused by name", wrong_wishes),
+        TEST("convert: what GGUF has no key for keeps its config.json", no_key_for_it),
         TEST("convert: a file whose keys were changed does not get its old config.json",
              changed_behind_its_back),
         TEST("convert: the caller can stop it, and nothing is left", stopped),

@@ -3,6 +3,7 @@
 #include "text/sources/source.h"
 
 #include "base/utf8.h"
+#include "formats/kept.h"
 #include "text/finish.h"
 
 #include <errno.h>
@@ -124,17 +125,50 @@ static void take_case(tokenizer *t, const json_t *root)
         z->han = json_is_true(han);
 }
 
-/* A file that is not there says nothing; one that cannot be read is an error. */
-static weft_status read_config(tokenizer *t, const char *path, bool cased, weft_error *err)
+/* The file of this name beside `of`: in its directory, or in the GGUF file that keeps both. */
+static bool has_beside(const file *of, const container *kept, const char *name, host *h)
 {
-    file f = { 0 };
-    if (!path_exists(path, t->host))
-        return WEFT_OK;
-    const weft_status opened = file_open(&f, path, WEFT_LOAD_COPY, t->host, err);
-    if (opened != WEFT_OK)
-        return opened;
+    char path[PATH_MOST];
+    weft_error none;
+    if (kept)
+        return kept_file(kept, name) != NULL;
+    return beside(path, of->path, false, name, &none) == WEFT_OK && path_exists(path, h);
+}
+
+/* A file that a GGUF file keeps is not closed. Its path, as errors show it, ends in its name. */
+static weft_status open_kept(file *f, tokenizer *t, const container *kept, const char *name,
+                             weft_error *err)
+{
+    char path[PATH_MOST];
+    const meta *m = kept_file(kept, name);
+    if (!m)
+        return weft_fail(err, WEFT_EIO, "%s: keeps no %s", kept->path, name);
+    const int n = snprintf(path, sizeof path, "%.3000s/%s", kept->path, name);
+    *f = (file){ .data = (const uint8_t *)m->text, .size = m->length };
+    f->path = arena_text(&t->store, path, (size_t)n, err);
+    return f->path ? WEFT_OK : WEFT_ENOMEM;
+}
+
+static weft_status open_beside(file *f, tokenizer *t, const file *of, const container *kept,
+                               const char *name, weft_error *err)
+{
+    char path[PATH_MOST];
+    if (kept)
+        return open_kept(f, t, kept, name, err);
+    const weft_status status = beside(path, of->path, false, name, err);
+    return status == WEFT_OK ? file_open(f, path, WEFT_LOAD_COPY, t->host, err) : status;
+}
+
+static void close_beside(file *f, const tokenizer *t, const container *kept)
+{
+    if (!kept)
+        file_close(f, t->host);
+}
+
+static weft_status read_config(tokenizer *t, const file *f, bool cased, weft_error *err)
+{
     json_section_begin(&t->host->mem);
-    json_t *root = json_read(f.data, f.size, true, path, err);
+    json_t *root = json_read(f->data, f->size, true, f->path, err);
     weft_status status = root ? WEFT_OK : err->code;
     if (root) {
         named_token(t, root, "bos_token", &t->bos);
@@ -147,20 +181,24 @@ static weft_status read_config(tokenizer *t, const char *path, bool cased, weft_
             status = check_vectors(t, vectors, err);
     }
     json_section_end();
-    file_close(&f, t->host);
     return status;
 }
 
-/* cased: the caller has said which case it is. */
-static weft_status read_configs(tokenizer *t, bool cased, weft_error *err)
+/* A file that is not there says nothing; one that cannot be read is an error. cased: the caller has said
+ * which case it is. */
+static weft_status read_configs(tokenizer *t, const file *of, const container *kept, bool cased,
+                                weft_error *err)
 {
     static const char *const names[] = { "special_tokens_map.json", "tokenizer_config.json" };
     weft_status status = WEFT_OK;
     for (int i = 0; i < 2 && status == WEFT_OK; i++) {
-        char path[PATH_MOST];
-        status = beside(path, t->path, false, names[i], err);
+        file f = { 0 };
+        if (!has_beside(of, kept, names[i], t->host))
+            continue;
+        status = open_beside(&f, t, of, kept, names[i], err);
         if (status == WEFT_OK)
-            status = read_config(t, path, cased, err);
+            status = read_config(t, &f, cased, err);
+        close_beside(&f, t, kept);
     }
     return status;
 }
@@ -196,18 +234,16 @@ static bool looks_like_ranks(const file *f)
     return s < end && s > f->data + 1 && s[-1] == ' ';
 }
 
-static weft_status load_pair(tokenizer *t, const file *table, const char *pre, weft_error *err)
+static weft_status load_pair(tokenizer *t, const file *table, const container *kept,
+                             const char *pre, weft_error *err)
 {
-    char path[PATH_MOST];
     file merges = { 0 };
-    weft_status status = beside(path, table->path, false, "merges.txt", err);
-    if (status == WEFT_OK)
-        status = file_open(&merges, path, WEFT_LOAD_COPY, t->host, err);
+    weft_status status = open_beside(&merges, t, table, kept, "merges.txt", err);
     if (status != WEFT_OK)
         return status;
     t->source = "vocab.json";
     status = source_merges(t, table->data, table->size, merges.data, merges.size, pre, err);
-    file_close(&merges, t->host);
+    close_beside(&merges, t, kept);
     return status;
 }
 
@@ -216,42 +252,35 @@ static bool is_marian(const file *f)
     return text_ends_with(f->path, "source.spm") || text_ends_with(f->path, "target.spm");
 }
 
-/* The vocabulary beside one of Marian's models: the target may have its own. */
-static weft_status find_numbers(char to[PATH_MOST], const file *f, const tokenizer *t,
-                                weft_error *err)
+/* source.spm or target.spm, with the file that numbers their pieces: the target may have its own. */
+static weft_status load_marian(tokenizer *t, const file *model, const container *kept,
+                               weft_error *err)
 {
     static const char *const names[] = { "target_vocab.json", "vocab.json" };
-    for (int i = text_ends_with(f->path, "target.spm") ? 0 : 1; i < 2; i++) {
-        const weft_status status = beside(to, f->path, false, names[i], err);
-        if (status != WEFT_OK || path_exists(to, t->host))
-            return status;
-    }
-    return weft_fail(err, WEFT_EIO, "%s: no vocab.json beside it, which numbers its pieces",
-                     f->path);
-}
-
-/* source.spm or target.spm, with the file that numbers their pieces. */
-static weft_status load_marian(tokenizer *t, const file *model, weft_error *err)
-{
     file table = { 0 };
-    char numbers[PATH_MOST];
-    weft_status status = find_numbers(numbers, model, t, err);
-    if (status == WEFT_OK)
-        status = file_open(&table, numbers, WEFT_LOAD_COPY, t->host, err);
+    int i = text_ends_with(model->path, "target.spm") ? 0 : 1;
+    while (i < 2 && !has_beside(model, kept, names[i], t->host))
+        i++;
+    if (i == 2)
+        return weft_fail(err, WEFT_EIO, "%s: no vocab.json beside it, which numbers its pieces",
+                         model->path);
+    weft_status status = open_beside(&table, t, model, kept, names[i], err);
     if (status != WEFT_OK)
         return status;
     t->source = "marian";
-    status = source_marian(t, model->data, model->size, table.data, table.size, numbers, err);
-    file_close(&table, t->host);
+    status = source_marian(t, model->data, model->size, table.data, table.size, table.path, err);
+    close_beside(&table, t, kept);
     return status;
 }
 
-static weft_status from_file(tokenizer *t, const file *f, const char *pre, weft_error *err)
+/* kept: the GGUF file that keeps it, or NULL. */
+static weft_status from_file(tokenizer *t, const file *f, const container *kept, const char *pre,
+                             weft_error *err)
 {
     if (text_ends_with(f->path, "vocab.json"))
-        return load_pair(t, f, pre, err);
+        return load_pair(t, f, kept, pre, err);
     if (is_marian(f))
-        return load_marian(t, f, err);
+        return load_marian(t, f, kept, err);
     if (looks_like_json(f)) {
         t->source = "tokenizer.json";
         return source_json(t, f->data, f->size, err);
@@ -276,12 +305,43 @@ static weft_status from_file(tokenizer *t, const file *f, const char *pre, weft_
     return source_sentencepiece(t, f->data, f->size, err);
 }
 
-static weft_status load_file(tokenizer *t, const file *f, const char *pre, weft_error *err)
+static weft_status load_file(tokenizer *t, const file *f, const container *kept, const char *pre,
+                             weft_error *err)
 {
-    weft_status status = from_file(t, f, pre, err);
+    weft_status status = from_file(t, f, kept, pre, err);
     if (status == WEFT_OK)
         status = tokenizer_finish(t, err);
-    return status == WEFT_OK ? read_configs(t, pre != NULL, err) : status;
+    return status == WEFT_OK ? read_configs(t, f, kept, pre != NULL, err) : status;
+}
+
+/* Names of tokenizers in a directory, in the order in which they are tried: n of a side's own come
+ * first. */
+typedef struct side_names {
+    const char *own[2];
+} side_names;
+
+static const side_names sides[] = {
+    [WEFT_SIDE_ANY] = { { NULL, NULL } },
+    [WEFT_SIDE_SOURCE] = { { "source_vocabulary.txt", "source.spm" } },
+    [WEFT_SIDE_TARGET] = { { "target_vocabulary.txt", "target.spm" } },
+};
+
+static const char *const any_side[] = { "tokenizer.json", "tokenizer.model", "spiece.model",
+                                        "source.spm",     "vocab.json",      "vocab.txt" };
+#define N_ANY_SIDE (sizeof any_side / sizeof *any_side)
+
+/* The i-th name to try; NULL: none at this place. i < 2 + N_ANY_SIDE */
+static const char *name_to_try(weft_side side, size_t i)
+{
+    return i < 2 ? sides[side].own[i] : any_side[i - 2];
+}
+
+static weft_status no_tokenizer(const char *path, weft_error *err)
+{
+    return weft_fail(err, WEFT_EIO,
+                     "%s: no tokenizer.json, tokenizer.model, spiece.model, source.spm, vocab.json "
+                     "or vocab.txt here; put the one that came with the model beside its weights",
+                     path);
 }
 
 static void stored_id(const container *c, const char *key, uint32_t n, int32_t *id)
@@ -307,40 +367,65 @@ static weft_status from_container(tokenizer *t, const container *c, const char *
     return status;
 }
 
-static weft_status load_gguf(tokenizer *t, const char *pre, weft_load load, weft_error *err)
+/* A GGUF file of weft's own keeps the directory's tokenizer; see formats/kept.h. */
+static weft_status load_own(tokenizer *t, const container *c, weft_side side, const char *pre,
+                            weft_error *err)
+{
+    for (size_t i = 0; i < 2 + N_ANY_SIDE; i++) {
+        const char *name = name_to_try(side, i);
+        file f;
+        if (!name || !kept_file(c, name))
+            continue;
+        const weft_status status = open_kept(&f, t, c, name, err);
+        return status == WEFT_OK ? load_file(t, &f, c, pre, err) : status;
+    }
+    return no_tokenizer(t->path, err);
+}
+
+static weft_status load_gguf(tokenizer *t, weft_side side, const char *pre, weft_load load,
+                             weft_error *err)
 {
     container c = { 0 };
     weft_status status = container_open(&c, t->path, load, t->host, err);
+    const bool own = status == WEFT_OK && kept_is_own(&c);
     t->source = "gguf";
-    if (status == WEFT_OK)
+    if (own) {
+        status = load_own(t, &c, side, pre, err);
+    } else if (status == WEFT_OK) {
         status = from_container(t, &c, pre, err);
-    if (status == WEFT_OK)
-        status = tokenizer_finish(t, err);
+        if (status == WEFT_OK)
+            status = tokenizer_finish(t, err);
+    }
     if (status == WEFT_OK)
         status = check_stored(t, &c, err);
     container_close(&c);
     return status;
 }
 
-weft_status tokenizer_file(char to[PATH_MOST], const char *directory, host *h, weft_error *err)
+static weft_status find_inside(char to[PATH_MOST], const char *directory, weft_side side, host *h,
+                               weft_error *err)
 {
-    static const char *const names[] = { "tokenizer.json", "tokenizer.model", "spiece.model",
-                                         "source.spm",     "vocab.json",      "vocab.txt" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const weft_status status = beside(to, directory, true, names[i], err);
+    for (size_t i = 0; i < 2 + N_ANY_SIDE; i++) {
+        const char *name = name_to_try(side, i);
+        if (!name)
+            continue;
+        const weft_status status = beside(to, directory, true, name, err);
         if (status != WEFT_OK || path_exists(to, h))
             return status;
     }
-    return weft_fail(err, WEFT_EIO,
-                     "%s: no tokenizer.json, tokenizer.model, spiece.model, source.spm, vocab.json "
-                     "or vocab.txt here; put the one that came with the model beside its weights",
-                     directory);
+    return no_tokenizer(directory, err);
 }
 
-static weft_status open_inside(file *f, const char *path, weft_load load, host *h, weft_error *err)
+weft_status tokenizer_file(char to[PATH_MOST], const char *directory, host *h, weft_error *err)
+{
+    return find_inside(to, directory, WEFT_SIDE_ANY, h, err);
+}
+
+static weft_status open_inside(file *f, const char *path, weft_side side, weft_load load, host *h,
+                               weft_error *err)
 {
     char inner[PATH_MOST];
-    const weft_status status = tokenizer_file(inner, path, h, err);
+    const weft_status status = find_inside(inner, path, side, h, err);
     return status == WEFT_OK ? file_open(f, inner, load, h, err) : status;
 }
 
@@ -361,11 +446,17 @@ static size_t load_cap(const host *h, uint64_t size)
 weft_status tokenizer_load(tokenizer *t, const char *path, const char *pre, weft_load load, host *h,
                            weft_error *err)
 {
+    return tokenizer_load_side(t, path, WEFT_SIDE_ANY, pre, load, h, err);
+}
+
+weft_status tokenizer_load_side(tokenizer *t, const char *path, weft_side side, const char *pre,
+                                weft_load load, host *h, weft_error *err)
+{
     file f = { 0 };
     weft_error local;
     err = err ? err : &local;
     *t = (tokenizer){ 0 };
-    weft_status status = path_is_directory(path, h) ? open_inside(&f, path, load, h, err)
+    weft_status status = path_is_directory(path, h) ? open_inside(&f, path, side, load, h, err)
                                                     : file_open(&f, path, load, h, err);
     if (status != WEFT_OK)
         return status;
@@ -376,7 +467,7 @@ weft_status tokenizer_load(tokenizer *t, const char *path, const char *pre, weft
     if (gguf) /* opened again by its parser: not two copies at once */
         file_close(&f, h);
     if (status == WEFT_OK)
-        status = gguf ? load_gguf(t, pre, load, err) : load_file(t, &f, pre, err);
+        status = gguf ? load_gguf(t, side, pre, load, err) : load_file(t, &f, NULL, pre, err);
     file_close(&f, h);
     h->mem.cap = cap;
     if (status != WEFT_OK)

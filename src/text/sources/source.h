@@ -11,6 +11,10 @@
 weft_status tokenizer_load(tokenizer *t, const char *path, const char *pre, weft_load load, host *h,
                            weft_error *err);
 
+/* The same, where a model has two: the one of the side. */
+weft_status tokenizer_load_side(tokenizer *t, const char *path, weft_side side, const char *pre,
+                                weft_load load, host *h, weft_error *err);
+
 /* Which file of a directory is its tokenizer; WEFT_EIO where there is none. */
 #define PATH_MOST 4096
 weft_status tokenizer_file(char to[PATH_MOST], const char *directory, host *h, weft_error *err);

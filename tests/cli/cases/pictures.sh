@@ -17,9 +17,9 @@ try "$WEFT" classify vit nothing.png
 try "$WEFT" classify vit photo.png --truncate
 try "$WEFT" classify train-vit photo.png
 try "$WEFT" run vit -p photo.png
-try "$WEFT" bench vit
 try "$WEFT" verify vit vit
 try "$WEFT" convert vit vit.gguf
+"$WEFT" classify vit photo.png --json >one.json && "$WEFT" classify vit.gguf photo.png --json | cmp - one.json
 
 # Bright and dark pictures of 4 x 4, 40 of each.
 printf '\0\0\10\3\0\0\0\120\0\0\0\4\0\0\0\4' >images

@@ -1,0 +1,73 @@
+/* bench_wholes.c - measures an encoder: a text asks for what such a model is used for, one vector, the
+ * labels, or the token of one mask. What stands in a text or a picture has no bearing on speed. */
+#include "bench_wholes.h"
+
+/* The same numbers each time. */
+static bool draw(whole_bench *w, const weft_model_info *info, int64_t n)
+{
+    uint64_t x = 1;
+    const int64_t numbers = n * info->n_feature;
+    w->ids = numbers ? NULL : cli_alloc((size_t)n, sizeof *w->ids, "ids");
+    w->features = numbers ? cli_alloc((size_t)numbers, sizeof *w->features, "a picture") : NULL;
+    for (int64_t i = 0; (w->ids || w->features) && i < (numbers ? numbers : n); i++) {
+        x = x * 6364136223846793005u + 1442695040888963407u;
+        if (w->ids)
+            w->ids[i] = (int32_t)((x >> 33) % (uint64_t)info->n_vocab);
+        else
+            w->features[i] = (float)(x >> 40) / 8388608.0f - 1;
+    }
+    return w->ids || w->features;
+}
+
+bool bench_whole_begin(whole_bench *w, weft_model *model, const weft_model_info *info, int threads,
+                       int64_t n, int64_t most, weft_error *err)
+{
+    static const int32_t first = 0;
+    const bool masks = info->task == WEFT_TASK_FILL;
+    const weft_encoder_options o = { .struct_size = sizeof o,
+                                     .threads = threads,
+                                     .n_ctx = n,
+                                     .what = info->task == WEFT_TASK_EMBED ? WEFT_ENCODE_POOLED
+                                                                           : WEFT_ENCODE_OUTPUT };
+    *w = (whole_bench){ .most = most };
+    w->encoder = weft_encoder_new(model, &o, err);
+    w->input = w->encoder ? cli_zalloc((size_t)most, sizeof *w->input, "inputs") : NULL;
+    if (!w->input || !draw(w, info, n))
+        return false;
+    const weft_input in = {
+        .ids = w->ids, .features = w->features, .n = n, .at = masks ? &first : NULL, .n_at = masks
+    };
+    const int64_t each = weft_encoder_rows(w->encoder, &in) * weft_encoder_width(w->encoder);
+    w->out = cli_alloc((size_t)(most * each), sizeof *w->out, "the output");
+    for (int64_t i = 0; w->out && i < most; i++) {
+        w->input[i] = in;
+        w->input[i].out = w->out + i * each;
+    }
+    return w->out != NULL;
+}
+
+void bench_whole_end(whole_bench *w)
+{
+    cli_free(w->out);
+    cli_free(w->features);
+    cli_free(w->ids);
+    cli_free(w->input);
+    weft_encoder_free(w->encoder);
+    *w = (whole_bench){ 0 };
+}
+
+/* At least a tenth of a second: small models need many. */
+weft_status bench_whole(const whole_bench *w, int64_t width, double *rate, weft_error *err)
+{
+    const double start = cli_now();
+    weft_status status = WEFT_OK;
+    int64_t n = 0;
+    double took = 0;
+    while (status == WEFT_OK && !cli_interrupted() && took < 0.1) {
+        status = weft_encoder_eval(w->encoder, w->input, width, err);
+        n += width;
+        took = cli_now() - start;
+    }
+    *rate = (double)n / took;
+    return status;
+}

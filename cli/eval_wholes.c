@@ -1,0 +1,286 @@
+/* eval_wholes.c - losses of models that do not go on with a text.
+ *
+ * One that fills masks has no probability of a text. It gets its pseudo-perplexity: each token in turn is
+ * masked, all others stay, and its loss is taken (Salazar et al., 2020). Special tokens, such as [CLS],
+ * are not scored. One that translates is given the source and the text so far, and foretells the next
+ * token of the text, its end included. */
+#include "eval_wholes.h"
+
+#include "score.h"
+
+#include <string.h>
+
+/* ---- lines --------------------------------------------------------------------------------------- */
+
+typedef struct line_reader {
+    char *text;
+    size_t n, at;
+    int64_t number;
+} line_reader;
+
+/* The next line that is not empty, without its end; NULL behind the last. */
+static char *next_line(line_reader *r, size_t *n)
+{
+    while (r->at < r->n) {
+        char *line = r->text + r->at;
+        const char *end = memchr(line, '\n', r->n - r->at);
+        *n = end ? (size_t)(end - line) : r->n - r->at;
+        r->at += *n + 1;
+        r->number++;
+        if (*n > 0 && line[*n - 1] == '\r')
+            --*n;
+        if (*n > 0)
+            return line;
+    }
+    return NULL;
+}
+
+static int too_long(const line_reader *r, int64_t n, int64_t most)
+{
+    fprintf(stderr, "weft: line %lld has %lld tokens; the model was made for %lld; shorten it\n",
+            (long long)r->number, (long long)n, (long long)most);
+    return 1;
+}
+
+static int finish(int code, const whole_eval *e, const score *s, weft_evaluation *to)
+{
+    if (!code && s->n == 0) {
+        fprintf(stderr, "weft: %s: there is nothing to score\n", e->file);
+        code = 1;
+    }
+    score_result(s, to);
+    to->n_total = s->n;
+    to->stopped = cli_interrupted();
+    return code;
+}
+
+/* ---- masks --------------------------------------------------------------------------------------- */
+
+typedef struct mask_job {
+    const whole_eval *e;
+    weft_encoder *encoder[2]; /* of the model and of the other, or NULL */
+    weft_tokenizer *tokenizer;
+    int32_t mask;
+    float *out[2]; /* [V] */
+    score score;
+} mask_job;
+
+static bool open_job(mask_job *j, weft_error *err)
+{
+    const whole_eval *e = j->e;
+    const weft_encoder_options o = { .struct_size = sizeof o, .threads = e->threads };
+    weft_model *const models[] = { e->model, e->other };
+    j->tokenizer = cli_tokenizer_of(e->tokenizer, WEFT_SIDE_ANY, e->pre, err);
+    bool good = j->tokenizer && score_begin(&j->score, e->info.n_out);
+    for (int i = 0; i < 2 && good; i++) {
+        if (!models[i])
+            continue;
+        j->encoder[i] = weft_encoder_new(models[i], &o, err);
+        j->out[i] = j->encoder[i] ? cli_alloc((size_t)e->info.n_out, sizeof(float), "logits")
+                                  : NULL;
+        good = j->out[i] != NULL;
+    }
+    return good;
+}
+
+static void close_job(mask_job *j)
+{
+    for (int i = 0; i < 2; i++) {
+        cli_free(j->out[i]);
+        weft_encoder_free(j->encoder[i]);
+    }
+    score_end(&j->score);
+    weft_tokenizer_free(j->tokenizer);
+}
+
+/* Token k is masked, and comes back. */
+static int score_mask(mask_job *j, int32_t *ids, const weft_tokens *of, int32_t k)
+{
+    weft_error err = { 0 };
+    const int32_t hidden = ids[k];
+    ids[k] = j->mask;
+    for (int i = 0; i < 2 && j->encoder[i]; i++) {
+        const weft_input in = {
+            .ids = ids, .types = of->types, .n = of->n, .at = &k, .n_at = 1, .out = j->out[i]
+        };
+        if (weft_encoder_eval(j->encoder[i], &in, 1, &err) != WEFT_OK)
+            return cli_fail(&err);
+    }
+    ids[k] = hidden;
+    return score_row(&j->score, j->out[0], j->out[1], j->e->info.n_out, hidden) ? 0
+                                                                                : cli_no_memory();
+}
+
+static int score_text(mask_job *j, const line_reader *r, const char *text, size_t n)
+{
+    weft_error err = { 0 };
+    weft_tokens *t = weft_tokenizer_encode(j->tokenizer, text, n, NULL, &err);
+    if (!t)
+        return cli_fail(&err);
+    int code = t->n > j->e->info.n_ctx ? too_long(r, t->n, j->e->info.n_ctx) : 0;
+    int32_t *ids = code ? NULL : cli_alloc((size_t)t->n + 1, sizeof *ids, "ids");
+    if (!code && !ids)
+        code = cli_no_memory();
+    if (ids)
+        memcpy(ids, t->ids, (size_t)t->n * sizeof *ids);
+    for (int32_t k = 0; !code && k < t->n && !cli_interrupted(); k++)
+        if (!weft_tokenizer_is_special(j->tokenizer, ids[k]))
+            code = score_mask(j, ids, t, k);
+    cli_free(ids);
+    weft_tokens_free(t);
+    return code;
+}
+
+int eval_masks(const whole_eval *e, weft_evaluation *to, int64_t *n_line)
+{
+    weft_error err = { 0 };
+    mask_job j = { .e = e };
+    line_reader r = { 0 };
+    size_t n;
+    int code = cli_read(e->file, CLI_MAX_TEXT, &r.text, &r.n);
+    if (!code && !open_job(&j, &err))
+        code = err.code ? cli_fail(&err) : cli_no_memory();
+    if (!code) {
+        const int32_t bert = weft_tokenizer_id(j.tokenizer, "[MASK]", 6);
+        j.mask = bert >= 0 ? bert : weft_tokenizer_id(j.tokenizer, "<mask>", 6);
+        if (j.mask < 0) {
+            fprintf(stderr, "weft: %s: the tokenizer has neither [MASK] nor <mask>\n", e->path);
+            code = 1;
+        }
+    }
+    *n_line = 0;
+    for (const char *line; !code && !cli_interrupted() && (line = next_line(&r, &n)) != NULL;) {
+        cli_progress_set(r.at, r.n);
+        code = score_text(&j, &r, line, n);
+        ++*n_line;
+    }
+    code = finish(code, e, &j.score, to);
+    close_job(&j);
+    cli_free(r.text);
+    return code;
+}
+
+/* ---- pairs --------------------------------------------------------------------------------------- */
+
+typedef struct pair_job {
+    const whole_eval *e;
+    weft_tokenizer *source, *target;
+    weft_engine *engine[2];
+    weft_session *session[2]; /* the second: NULL without another model */
+    score score;
+} pair_job;
+
+static bool open_pairs(pair_job *j, weft_error *err)
+{
+    const whole_eval *e = j->e;
+    const weft_engine_options o = { .struct_size = sizeof o,
+                                    .threads = e->threads,
+                                    .kv_type = WEFT_KV_F32 };
+    weft_model *const models[] = { e->model, e->other };
+    j->source = cli_tokenizer_of(e->tokenizer, WEFT_SIDE_SOURCE, e->pre, err);
+    j->target = j->source ? cli_tokenizer_of(e->tokenizer, WEFT_SIDE_TARGET, e->pre, err) : NULL;
+    bool good = j->target && score_begin(&j->score, e->info.n_vocab);
+    for (int i = 0; i < 2 && good; i++) {
+        if (!models[i])
+            continue;
+        j->engine[i] = weft_engine_new(models[i], &o, err);
+        j->session[i] = j->engine[i] ? weft_session_new(j->engine[i], err) : NULL;
+        good = j->session[i] != NULL;
+    }
+    return good;
+}
+
+static void close_pairs(pair_job *j)
+{
+    for (int i = 0; i < 2; i++) {
+        weft_session_free(j->session[i]);
+        weft_engine_free(j->engine[i]);
+    }
+    score_end(&j->score);
+    weft_tokenizer_free(j->target);
+    weft_tokenizer_free(j->source);
+}
+
+/* Each token of the text is foretold from those before it; the first is the model's start. */
+static bool score_target(pair_job *j, const weft_tokens *source, const int32_t *want, int64_t n,
+                         weft_error *err)
+{
+    int32_t given = j->e->info.start_id < 0 ? 0 : j->e->info.start_id;
+    for (int i = 0; i < 2 && j->session[i]; i++)
+        if (weft_session_source(j->session[i], source->ids, source->n, err) != WEFT_OK)
+            return false;
+    for (int64_t k = 0; k < n && !cli_interrupted(); k++) {
+        for (int i = 0; i < 2 && j->session[i]; i++)
+            if (weft_session_eval(j->session[i], &given, 1, err) != WEFT_OK)
+                return false;
+        const float *other = j->session[1] ? weft_session_logits(j->session[1]) : NULL;
+        if (!score_row(&j->score, weft_session_logits(j->session[0]), other, j->e->info.n_vocab,
+                       want[k])) {
+            *err = cli_refusal();
+            return false;
+        }
+        given = want[k];
+    }
+    return true;
+}
+
+/* The text ends with the model's end, which not every tokenizer puts there, and begins without the
+ * start. */
+static int score_tokens(pair_job *j, const line_reader *r, const weft_tokens *s,
+                        const weft_tokens *t)
+{
+    weft_error err = { 0 };
+    id_list want = { 0 };
+    const weft_model_info *m = &j->e->info;
+    const int64_t skip = t->n > 0 && t->ids[0] == m->start_id;
+    bool added = cli_add_ids(&want, t->ids + skip, t->n - skip);
+    if (added && m->eos_id >= 0 &&
+        (want.n == 0 || !weft_model_is_end(j->e->model, want.at[want.n - 1])))
+        added = cli_add_ids(&want, &m->eos_id, 1);
+    const int64_t longest = s->n > want.n ? s->n : want.n;
+    int code = !added ? cli_no_memory() : longest > m->n_ctx ? too_long(r, longest, m->n_ctx) : 0;
+    if (!code && !score_target(j, s, want.at, want.n, &err))
+        code = cli_fail(&err);
+    cli_free(want.at);
+    return code;
+}
+
+static int score_pair(pair_job *j, const line_reader *r, const char *line, size_t n)
+{
+    weft_error err = { 0 };
+    const char *tab = memchr(line, '\t', n);
+    if (!tab) {
+        fprintf(stderr, "weft: line %lld has no tab; expected a source, a tab and its text\n",
+                (long long)r->number);
+        return 1;
+    }
+    const size_t first = (size_t)(tab - line);
+    weft_tokens *s = weft_tokenizer_encode(j->source, line, first, NULL, &err);
+    weft_tokens *t = s ? weft_tokenizer_encode(j->target, tab + 1, n - first - 1, NULL, &err)
+                       : NULL;
+    const int code = t ? score_tokens(j, r, s, t) : cli_fail(&err);
+    weft_tokens_free(t);
+    weft_tokens_free(s);
+    return code;
+}
+
+int eval_pairs(const whole_eval *e, weft_evaluation *to, int64_t *n_line)
+{
+    weft_error err = { 0 };
+    pair_job j = { .e = e };
+    line_reader r = { 0 };
+    size_t n;
+    int code = cli_read(e->file, CLI_MAX_TEXT, &r.text, &r.n);
+    if (!code && !open_pairs(&j, &err))
+        code = err.code ? cli_fail(&err) : cli_no_memory();
+    *n_line = 0;
+    for (const char *line; !code && !cli_interrupted() && (line = next_line(&r, &n)) != NULL;) {
+        cli_progress_set(r.at, r.n);
+        code = score_pair(&j, &r, line, n);
+        ++*n_line;
+    }
+    code = finish(code, e, &j.score, to);
+    close_pairs(&j);
+    cli_free(r.text);
+    return code;
+}
