@@ -65,7 +65,7 @@ extern const command command_run, command_inspect, command_trace, command_bench,
     command_verify, command_convert, command_quantize, command_tokenize, command_train,
     command_train_tokenizer, command_report, command_config, command_version, command_help,
     command_man, command_completions, command_embed, command_rerank, command_fill_mask,
-    command_classify, command_translate;
+    command_classify, command_translate, command_models;
 extern const command *const all_commands[]; /* ends with NULL */
 
 /* The list that is in use: help, manual pages and settings go through it. */
@@ -129,6 +129,11 @@ const char *help_option(const option *o, char *text, size_t size);
 
 /* Says the error on stderr and returns the exit code for it. */
 int cli_fail(const weft_error *err);
+
+/* Lines that belong to the next error: cli_fail prints them after it. */
+void cli_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void cli_no_details(void);
+void cli_print_details(void);
 int cli_cannot_write(const char *path);
 int cli_usage(const command *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int cli_which_model(const command *c);
@@ -264,16 +269,25 @@ typedef struct prompt_options {
     weft_side side;     /* whose tokenizer encodes it, where a model has two */
 } prompt_options;
 
-#define OPTION_MODEL(load)                                                                         \
+#define OPTION_HF                                                                                  \
     {                                                                                              \
-        'm', "model", OPT_TEXT, &(load).path, "PATH", SETTING,                                     \
-            "GGUF file or Hugging Face directory"                                                  \
+        0, "hf", OPT_TEXT, &cli_hf, "NAME", RARE,                                                  \
+            "MODEL from Hugging Face: ORG/NAME, or ORG/NAME:QUANT"                                 \
     }
 #define OPTION_TOKENIZER(load)                                                                     \
     {                                                                                              \
         0, "tokenizer", OPT_TEXT, &(load).tokenizer, "PATH", RARE,                                 \
             "file or directory to take the tokenizer from (the model's)"                           \
     }
+#define OPTION_MODEL(load)                                                                         \
+    { 'm',                                                                                         \
+      "model",                                                                                     \
+      OPT_TEXT,                                                                                    \
+      &(load).path,                                                                                \
+      "PATH",                                                                                      \
+      SETTING,                                                                                     \
+      "GGUF file, directory, or name; or -hf ORG/NAME" },                                          \
+        OPTION_HF
 #define OPTION_NO_MMAP(flag)                                                                       \
     {                                                                                              \
         0, "no-mmap", OPT_FLAG, &(flag), NULL, SETTING | RARE,                                     \
@@ -337,12 +351,24 @@ typedef struct prompt_options {
         0, "json", OPT_FLAG, &(flag), NULL, 0, what                                                \
     }
 
+/* The path of a model: what was given, where that exists; otherwise what it is the name of, which is
+ * said on stderr. NULL with an error where there is nothing of that name. */
+const char *cli_model_path(const char *given, weft_error *err);
+
+/* -hf NAME: it stands in place of the first argument, as "hf.co/NAME". */
+extern const char *cli_hf;
+
 weft_model *cli_open(const load_options *o, weft_error *err);
 /* The tokenizer that was asked for, or the model's; and one by its path, of one side where a model has
  * two. */
 weft_tokenizer *cli_tokenizer(const load_options *o, const char *pre, weft_error *err);
 weft_tokenizer *cli_tokenizer_of(const char *path, weft_side side, const char *pre,
                                  weft_error *err);
+
+/* Opens a model that reads a source, or one that does not; before its tokenizer is looked for, so that
+ * what is wrong with the model is said first. Returns 0, or an exit code after saying what is wrong;
+ * the model is the caller's either way. */
+int cli_open_kind(const command *c, const load_options *o, bool source, weft_model **model);
 
 /* Returns 0, or EXIT_USAGE after saying what is out of range. */
 int cli_engine_options(const command *c, const shape_options *from, weft_engine_options *to);
@@ -362,8 +388,13 @@ bool cli_has_prompt(const prompt_options *p);
 /* A text that stands alone on the command line is that of -p. */
 int cli_take_prompt(const command *c, prompt_options *p, const char *given);
 
-/* The ids of what was given, which cli_free frees, and the tokenizer where that was text or one was
- * asked for. Returns 0, or an exit code after saying what is wrong. */
+/* Is there one prompt? Asked before the model is opened: returns 0, or EXIT_USAGE after saying what
+ * is wrong. */
+int cli_check_prompt(const command *c, const prompt_options *p);
+
+/* The ids of what was given, which cli_free frees, and the tokenizer where that was text or
+ * one was asked for. To be called when the model is open: what is wrong with that is said first. Returns 0, or an exit code
+ * after saying what is wrong. */
 int cli_prompt(const command *c, const prompt_options *p, const load_options *load,
                weft_tokenizer **tokenizer, int32_t **ids, int64_t *n);
 

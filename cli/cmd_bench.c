@@ -41,7 +41,7 @@ static const option options[] = {
     { 0 },
 };
 
-static const char examples[] = "  weft bench model.gguf\n"
+static const char examples[] = "  weft bench models/shakespeare.gguf\n"
                                "  weft bench model.gguf --depth 0,1024,4096 --batch 1,4,16\n"
                                "  weft bench model.gguf -p 0 -n 64 --json\n"
                                "  weft bench ./all-MiniLM-L6-v2 -p 64 --batch 1,16\n";

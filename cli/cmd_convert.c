@@ -15,6 +15,7 @@ static const option options[] = {
     { 0, "max-shard-size", OPT_SIZE, &max_shard, "SIZE", 0,
       "at most so many bytes of weights in a file" },
     { 'f', "force", OPT_FLAG, &force, NULL, 0, "replace what is there" },
+    OPTION_HF,
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_RAM_MAX,
     OPTION_JSON(json, "print one JSON object"),

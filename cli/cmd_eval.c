@@ -47,7 +47,7 @@ static const char about[] =
     "A model that fills masks reads each line: every token is masked in turn, and the\n"
     "perplexity is that of the masked tokens. A model that translates reads lines of a\n"
     "source, a tab and its text: the perplexity is that of the text, its end included.\n"
-    "Labels are counted by weft classify MODEL --data FILE.\n";
+    "Labels are counted by weft classify.\n";
 
 static int eval_main(void);
 

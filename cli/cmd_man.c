@@ -133,6 +133,8 @@ static void page_of_all(void)
     puts(".SH ENVIRONMENT\n"
          ".TP\n\\fBNO_COLOR\\fR\nno bold and pale letters on terminals\n"
          ".TP\n\\fBOMP_NUM_THREADS\\fR\nthreads, where nothing else says how many\n"
+         ".TP\n\\fBWEFT_MODELS\\fR\ndirectories, separated by colons, in which models are found by "
+         "name\n"
          ".TP\n\\fBWEFT_ISA\\fR\nkernels to use instead of the best: scalar, avx2 and the like\n"
          ".TP\n\\fBWEFT_CONFIG\\fR\nthe config file; empty: none\n"
          ".TP\n\\fBWEFT_\\fINAME\\fR\nan option of that name that is a setting");

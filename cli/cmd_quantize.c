@@ -14,6 +14,7 @@ static const option options[] = {
       "at most so many bytes of weights in a file" },
     { 'f', "force", OPT_FLAG, &force, NULL, 0, "replace what is there" },
     { 'q', "quiet", OPT_FLAG, &quiet, NULL, 0, "no line for each tensor" },
+    OPTION_HF,
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_RAM_MAX,
     OPTION_JSON(json, "print one JSON object for each tensor, then one"),

@@ -509,14 +509,7 @@ static int run_model(job *j, weft_engine_options *engine_options)
     weft_error err = { 0 };
     int code = 0;
     engine_options->n_session = n_beam ? (int)n_beam : 1;
-    weft_model_info info = { .struct_size = sizeof info };
-    j->model = cli_open(&load, &err);
-    if (j->model)
-        weft_model_get_info(j->model, &info);
-    if (info.n_layer_src > 0)
-        return cli_usage(&command_run, "%s: a %s model reads a source; see weft translate",
-                         load.path, info.architecture);
-    if (!j->model || !open_session(j, engine_options, &err))
+    if (!open_session(j, engine_options, &err))
         return cli_fail(&err);
     if (prompt.goes_on)
         code = prompt_of_session(j);
@@ -560,14 +553,18 @@ static int run_main(void)
         code = cli_engine_options(c, &shape, &engine_options);
     if (!code)
         code = check_session();
+    prompt.goes_on = session_exists();
+    const bool resumes = prompt.goes_on && !cli_has_prompt(&prompt);
+    if (!code && !resumes)
+        code = cli_check_prompt(c, &prompt);
     if (code)
         return code;
     if (!n_beam) /* a search cannot be stopped half way: Ctrl-C ends the program */
         cli_catch_interrupt();
-    prompt.goes_on = session_exists();
-    if (prompt.goes_on && !cli_has_prompt(&prompt))
+    code = cli_open_kind(c, &load, false, &j.model);
+    if (!code && resumes)
         j.tokenizer = cli_tokenizer(&load, prompt.pre, &err); /* NULL: ids are shown */
-    else
+    else if (!code)
         code = cli_prompt(c, &prompt, &load, &j.tokenizer, &j.prompt, &j.n_prompt);
     if (!code && load.tokenizer && !j.tokenizer)
         code = cli_fail(&err);

@@ -14,6 +14,7 @@ static bool json, no_special, parse_special, count, check, decode, keep_special,
 static const option options[] = {
     { 'm', "model", OPT_TEXT, &load.path, "PATH", SETTING,
       "model, tokenizer.json, .model, vocabulary, directory" },
+    OPTION_HF,
     { 'f', "file", OPT_TEXT, &file_name, "FILE", 0, "text of a file" },
     { 0, "no-special", OPT_FLAG, &no_special, NULL, 0, "no BOS, EOS and the like" },
     { 0, "parse-special", OPT_FLAG, &parse_special, NULL, 0,

@@ -401,7 +401,9 @@ static int trace_text(weft_model *model, weft_engine_options *o, weft_task task,
     weft_tokenizer *t = NULL;
     int32_t *ids = NULL;
     int64_t n = 0;
-    int code = cli_prompt(&command_trace, &prompt, &load, &t, &ids, &n);
+    int code = cli_check_prompt(&command_trace, &prompt);
+    if (!code)
+        code = cli_prompt(&command_trace, &prompt, &load, &t, &ids, &n);
     if (!code) {
         o->kv_type = WEFT_KV_F32; /* numbers as others show them, who keep no cache */
         o->n_ctx = n;

@@ -32,6 +32,7 @@ static const option options[] = {
     { 'd', "data", OPT_LIST, &data, "PATH", 0, "learn from this; may be repeated" },
     { 'o', "out", OPT_TEXT, &out, "DIR", 0, "the run: checkpoints, metrics and the model" },
     { 0, "resume", OPT_FLAG, &resume, NULL, 0, "go on from the run's newest checkpoint" },
+    OPTION_HF,
     { 'm', "model", OPT_TEXT, &model, "PATH", 0, "go on from this model; otherwise a new one:" },
     { 0, "preset", OPT_TEXT, &preset, "NAME", 0, "its shape: tiny, mini, small, base (tiny)" },
     { 0, "arch", OPT_TEXT, &arch, "NAME", RARE,
@@ -489,9 +490,12 @@ static int train_main(void)
     weft_train_defaults(&o, sizeof o);
     if (positional[0])
         option_give(option_named(c, "model", 5), positional[0]);
+    weft_error err = { 0 };
     int code = check(c);
     if (!code)
         code = cli_threads(c, threads, &o.threads);
+    if (!code && model && !(model = cli_model_path(model, &err)))
+        code = cli_fail(&err);
     if (code)
         return code;
     if (seed == UNSET) { /* so that the run remembers which */

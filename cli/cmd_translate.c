@@ -87,8 +87,6 @@ static int read_source(job *j)
     prompt.side = WEFT_SIDE_SOURCE;
     if (!lines)
         return cli_prompt(&command_translate, &prompt, &from, &j->source, &j->ids, &j->n);
-    if (!cli_has_prompt(&prompt))
-        return cli_usage(&command_translate, "which texts? Give a file of them: -f texts.en");
     j->source = cli_tokenizer_of(from.path, WEFT_SIDE_SOURCE, prompt.pre, &err);
     return j->source ? 0 : cli_fail(&err);
 }
@@ -292,13 +290,7 @@ static int run_model(job *j, weft_engine_options *o)
 {
     weft_error err = { 0 };
     weft_model_info info = { .struct_size = sizeof info };
-    j->model = cli_open(&load, &err);
-    if (!j->model)
-        return cli_fail(&err);
     weft_model_get_info(j->model, &info);
-    if (info.n_layer_src == 0)
-        return cli_usage(&command_translate, "%s: a %s model reads no source", load.path,
-                         info.architecture);
     int code = make_beginning(j, info.start_id);
     if (code)
         return code;
@@ -344,6 +336,12 @@ static int translate_main(void)
         code = check_options();
     if (!code)
         code = cli_engine_options(&command_translate, &shape, &engine_options);
+    if (!code && !lines)
+        code = cli_check_prompt(&command_translate, &prompt);
+    if (!code && lines && !cli_has_prompt(&prompt))
+        code = cli_usage(&command_translate, "which texts? Give a file of them: -f texts.en");
+    if (!code)
+        code = cli_open_kind(&command_translate, &load, true, &j.model);
     if (!code)
         code = read_source(&j);
     if (!code)

@@ -42,6 +42,9 @@ int cli_convert(const char *from, const char *to, weft_convert_options *o, const
     o->struct_size = sizeof *o;
     o->progress = show_progress;
     o->log = cli_log;
+    from = cli_model_path(from, &err);
+    if (!from)
+        return cli_fail(&err);
     cli_catch_interrupt();
     cli_progress_begin(label, NULL);
     const weft_status status = weft_convert(from, to, o, &info, &err);

@@ -54,9 +54,32 @@ static const char *advice(weft_status code)
                                    : "";
 }
 
+static char details[8192];
+
+void cli_detail(const char *format, ...)
+{
+    const size_t n = strlen(details);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(details + n, sizeof details - n, format, args);
+    va_end(args);
+}
+
+void cli_no_details(void)
+{
+    details[0] = '\0';
+}
+
+void cli_print_details(void)
+{
+    fputs(details, stderr);
+    cli_no_details();
+}
+
 int cli_fail(const weft_error *err)
 {
     fprintf(stderr, "weft: %s\n%s", err->message, advice(err->code));
+    cli_print_details();
     return err->code == WEFT_EINVAL ? EXIT_USAGE : 1;
 }
 
@@ -79,5 +102,5 @@ int cli_usage(const command *c, const char *format, ...)
 
 int cli_which_model(const command *c)
 {
-    return cli_usage(c, "which model? Give a GGUF file or a Hugging Face directory");
+    return cli_usage(c, "which model? Give a GGUF file, a Hugging Face directory or a name");
 }

@@ -239,10 +239,29 @@ weft_model *cli_open(const load_options *o, weft_error *err)
                                          .budget = cli_budget(),
                                          .no_pack = o->no_pack,
                                          .log = cli_log };
+    const char *path = cli_model_path(o->path, err);
+    if (!path)
+        return NULL;
     cli_progress_begin("loading", NULL);
-    weft_model *model = weft_model_open(o->path, &options, err);
+    weft_model *model = weft_model_open(path, &options, err);
     cli_progress_end();
     return model;
+}
+
+int cli_open_kind(const command *c, const load_options *o, bool source, weft_model **model)
+{
+    weft_error err = { 0 };
+    weft_model_info info = { .struct_size = sizeof info };
+    *model = cli_open(o, &err);
+    if (!*model)
+        return cli_fail(&err);
+    weft_model_get_info(*model, &info);
+    if (source == (info.n_layer_src > 0))
+        return 0;
+    return cli_usage(c,
+                     source ? "%s: a %s model reads no source"
+                            : "%s: a %s model reads a source; see weft translate",
+                     o->path, info.architecture);
 }
 
 weft_tokenizer *cli_tokenizer_of(const char *path, weft_side side, const char *pre, weft_error *err)
@@ -252,7 +271,8 @@ weft_tokenizer *cli_tokenizer_of(const char *path, weft_side side, const char *p
                                              .budget = cli_budget(),
                                              .pre = pre,
                                              .side = side };
-    return weft_tokenizer_load(path, &options, err);
+    path = cli_model_path(path, err);
+    return path ? weft_tokenizer_load(path, &options, err) : NULL;
 }
 
 weft_tokenizer *cli_tokenizer(const load_options *o, const char *pre, weft_error *err)
@@ -402,6 +422,15 @@ static int prompt_text(const command *c, const prompt_options *p, char **text, s
     return 0;
 }
 
+int cli_check_prompt(const command *c, const prompt_options *p)
+{
+    if (p->ids && (p->text || p->file))
+        return cli_usage(c, "--ids and a text: give one of them");
+    if (!cli_has_prompt(p))
+        return cli_usage(c, "which text? Give it: -p \"Once upon a time\"");
+    return 0;
+}
+
 int cli_prompt(const command *c, const prompt_options *p, const load_options *load,
                weft_tokenizer **tokenizer, int32_t **ids, int64_t *n)
 {
@@ -411,10 +440,6 @@ int cli_prompt(const command *c, const prompt_options *p, const load_options *lo
                                     .no_special = p->goes_on };
     char *text = NULL;
     size_t length = 0;
-    if (p->ids && (p->text || p->file))
-        return cli_usage(c, "--ids and a text: give one of them");
-    if (!cli_has_prompt(p))
-        return cli_usage(c, "which text? Give it: -p \"Once upon a time\"");
     if (!p->ids || load->tokenizer) {
         *tokenizer = cli_tokenizer_of(load->tokenizer ? load->tokenizer : load->path, p->side,
                                       p->pre, &err);

@@ -209,6 +209,8 @@ static const char *const aliases[][2] = {
     { "ctv", "kv-type" },
     { "mem", "ram-max" },
     { "tokens", "ids" },
+    { "hf-repo", "hf" },
+    { "hfr", "hf" },
 };
 
 /* Options of other programs that change nothing here, or that weft has nothing for: what is said of them. */
@@ -365,6 +367,22 @@ static int make_place(const command *c, int n)
     return 0;
 }
 
+/* The model that -hf names is the first argument, before those that were given. */
+static int place_model(const command *c, int n)
+{
+    static char name[512];
+    if (!cli_hf)
+        return 0;
+    if (n == c->n_positional)
+        return cli_usage(c, "-hf %s and \"%s\": one argument too many", cli_hf,
+                         c->positional[n - 1]);
+    if ((size_t)snprintf(name, sizeof name, "hf.co/%s", cli_hf) >= sizeof name)
+        return cli_usage(c, "-hf: a name of %zu bytes", strlen(cli_hf));
+    memmove(c->positional + 1, c->positional, (size_t)n * sizeof *c->positional);
+    c->positional[0] = name;
+    return 0;
+}
+
 int options_parse(const command *c, int argc, char **argv)
 {
     int n_positional = 0, bad = 0;
@@ -381,5 +399,5 @@ int options_parse(const command *c, int argc, char **argv)
             bad = cli_usage(c, "unexpected argument \"%s\"%s", arg,
                             by_letter(c, 'p') ? "; a text of several words goes in quotes" : "");
     }
-    return bad ? bad : make_place(c, n_positional);
+    return bad ? bad : cli_hf ? place_model(c, n_positional) : make_place(c, n_positional);
 }

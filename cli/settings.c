@@ -207,7 +207,9 @@ static void warn_of_variables(void)
     for (char **e = environ; *e; e++) {
         char name[64];
         const size_t n = strcspn(*e, "=");
-        if (strncmp(*e, "WEFT_", 5) != 0 || n - 5 >= sizeof name)
+        if (strncmp(*e, "WEFT_", 5) != 0 || n - 5 >= sizeof name ||
+            strncmp(*e, "WEFT_MODELS=", 12) ==
+                0) /* the library's: where models are found by name */
             continue;
         for (size_t i = 5; i <= n; i++)
             name[i - 5] = (char)(i == n           ? 0

@@ -228,6 +228,50 @@ WEFT_API weft_status weft_model_get_metadata(const weft_model *model, int64_t i,
  * NULL to ask), or -1 if the model carries no vocabulary, or no such token. Control tokens stand for nothing: 0. */
 WEFT_API int64_t weft_model_piece(const weft_model *model, int32_t id, char *bytes, size_t size);
 
+/* ---- models by name: what other programs have downloaded -------------------------------------- */
+
+/* The places, in the order in which they are searched; nothing is written and nothing downloaded.
+ *   WEFT_MODELS          directories, separated by colons: NAME.gguf, NAME/, ORG/NAME/
+ *   Hugging Face cache   $HF_HUB_CACHE, $HF_HOME/hub, or huggingface/hub in $XDG_CACHE_HOME or ~/.cache
+ *   llama.cpp cache      $LLAMA_CACHE, or llama.cpp in $XDG_CACHE_HOME or ~/.cache
+ *   Ollama               $OLLAMA_MODELS or ~/.ollama/models; /usr/share/ollama/.ollama/models */
+
+/* Called for each place where none of them has the model: "nothing of this name", "no such
+ * directory". weft_model_list calls it for places that are not there. */
+typedef void weft_looked_fn(void *ud, const char *place, const char *path, const char *result);
+
+typedef struct weft_find_options {
+    size_t struct_size;
+    size_t ram_max;      /* cap on the memory of the search; 0: none */
+    weft_budget *budget; /* counted there too, or NULL */
+    weft_looked_fn *looked;
+    void *looked_ud;
+} weft_find_options;
+
+/* The path of the model that a name means, for weft_model_open and weft_tokenizer_load. A name is NAME,
+ * ORG/NAME or hf.co/ORG/NAME, with :TAG behind it (a type as Q4_K_M, or Ollama's tag) where there is
+ * more than one. The first place that has a model of that name decides. WEFT_EINVAL: several fit, or
+ * it is not a name; WEFT_EIO: there is none, or it is not whole. */
+WEFT_API weft_status weft_model_find(const char *name, const weft_find_options *options, char *path,
+                                     size_t size, weft_error *err);
+
+/* A model in one of the places; its texts live for the call. */
+typedef struct weft_found {
+    size_t struct_size;
+    const char *store; /* "directory", "huggingface", "llama.cpp" or "ollama" */
+    const char *name;  /* by which weft_model_find finds it */
+    const char *path;  /* NULL where there is a problem */
+    const char
+        *problem; /* NULL, or why it cannot be opened: "a link to a file that is not there" */
+} weft_found;
+
+/* False ends the walk, with WEFT_ESTOPPED. */
+typedef bool weft_found_fn(void *ud, const weft_found *model);
+
+/* Calls back for each model in all places. */
+WEFT_API weft_status weft_model_list(weft_found_fn *fn, void *ud, const weft_find_options *options,
+                                     weft_error *err);
+
 /* ---- files: from one form into another ------------------------------------------------------- */
 
 typedef enum weft_format {

@@ -72,7 +72,7 @@ MODES = {
     "weft_sampler_kept.out": "AA", "weft_sampler_kept.k": "AA", "weft_engine_trace.fn": "AA", "weft_encoder_trace.fn": "AA",
     "weft_train_defaults.options": "AA", "weft_train_defaults.struct_size": "AA", "weft_report.to": "AR",
     # counts of what lies in the caller's memory
-    "weft_model_get_metadata.size": ("A-", BUFFER), "weft_tokenizer_id.length": ("A-", BUFFER),
+    "weft_model_find.size": ("R-", BUFFER), "weft_model_get_metadata.size": ("A-", BUFFER), "weft_tokenizer_id.length": ("A-", BUFFER),
     "weft_tokenizer_train.n_path": ("R-", BUFFER), "weft_encoder_eval.n": ("R-", BUFFER),
     "weft_image_decode.size": ("R-", BUFFER), "weft_image_score.n_data": ("R-", BUFFER),
     "weft_session_logprobs.n": ("R-", BUFFER), "weft_sampler_break.n": ("R-", BUFFER), "weft_stop_new.n": ("R-", BUFFER),
@@ -125,7 +125,8 @@ ONLY = {  # kinds of models that a function is for
 VALID = {
     "weft_budget_new.ram_max": "CAP", "weft_budget_take.bytes": "8", "weft_budget_take.what": "f->text",
     "weft_budget_give.bytes": "8",
-    "weft_model_open.path": "f->path", "weft_model_label.i": "0", "weft_model_get_tensor.i": "0",
+    "weft_model_find.name": "f->name", "weft_model_find.path": "f->found", "weft_model_find.size": "sizeof f->found",
+    "weft_model_list.fn": "see_model", "weft_model_open.path": "f->path", "weft_model_label.i": "0", "weft_model_get_tensor.i": "0",
     "weft_model_get_metadata.i": "0", "weft_model_get_metadata.key": "&f->word", "weft_model_get_metadata.value":
     "f->bytes", "weft_convert.from": "f->path", "weft_convert.to": "f->gguf", "weft_tokenizer_load.path": "f->vocabulary",
     "weft_tokenizer_encode.text": "f->text", "weft_tokenizer_encode.length": "8", "weft_tokenizer_id.token": "f->text",

@@ -51,8 +51,10 @@ typedef struct cursor {
 
 static weft_status cut_short(const cursor *p, const char *what)
 {
-    return weft_fail(p->err, WEFT_EFORMAT, "%s: the file ends inside %s (byte %llu of %llu)",
-                     p->c->path, what, (unsigned long long)p->at, (unsigned long long)p->size);
+    return weft_fail(
+        p->err, WEFT_EFORMAT,
+        "%s: the file ends inside %s (byte %llu of %llu); is it cut off? Download it again",
+        p->c->path, what, (unsigned long long)p->at, (unsigned long long)p->size);
 }
 
 /* The next n bytes, or NULL if the file does not have them. */
@@ -317,8 +319,8 @@ static weft_status place_tensor(cursor *p, stored *t, uint64_t offset, const uin
                          t->name, (unsigned long long)offset, (unsigned long long)p->alignment);
     if (!checked_range(offset, t->bytes, size))
         return weft_fail(p->err, WEFT_EFORMAT,
-                         "%s: tensor %s takes %llu bytes at offset %llu of the %llu bytes of data "
-                         "(is the file cut off?)",
+                         "%s: tensor %s takes %llu bytes at offset %llu of the %llu bytes of data; "
+                         "is the file cut off? Download it again",
                          p->c->path, t->name, (unsigned long long)t->bytes,
                          (unsigned long long)offset, (unsigned long long)size);
     t->data = &data[offset];

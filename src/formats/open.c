@@ -1,5 +1,6 @@
 /* open.c - which format a path is, and which files belong to it. */
 #include "formats/container.h"
+#include "formats/recognise.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +13,13 @@ static weft_status add_file(container *c, const char *path, weft_load load, file
                             weft_error *err)
 {
     *f = container_file(c, err);
-    return *f ? file_open(*f, path, load, c->host, err) : WEFT_ENOMEM;
+    const weft_status status = *f ? file_open(*f, path, load, c->host, err) : WEFT_ENOMEM;
+    if (status == WEFT_EFORMAT)
+        return weft_fail(err, WEFT_EFORMAT,
+                         "%s: the file is empty, as a download that failed leaves it; expected "
+                         "a part of a model; download it again",
+                         path);
+    return status;
 }
 
 /* ---- directories ----------------------------------------------------------------------------- */
@@ -26,11 +33,21 @@ static weft_status add_inner(container *c, const char *directory, const char *na
     return add_file(c, path, load, f, err);
 }
 
+static bool is_missing(const container *c, const char *directory, const char *name)
+{
+    char path[MAX_PATH];
+    return path_join(path, sizeof path, directory, name) && !path_exists(path, c->host);
+}
+
 static weft_status add_weights(container *c, const file *f, weft_error *err)
 {
     container part;
     container_part(&part, c, f->path);
-    const weft_status status = safetensors_parse(&part, f->data, f->size, err);
+    weft_status status = f->size > 8 && f->data[8] == '{' /* behind the length of the header */
+                             ? WEFT_OK
+                             : recognise(f->path, f->data, f->size, EXPECT_WEIGHTS, err);
+    if (status == WEFT_OK)
+        status = safetensors_parse(&part, f->data, f->size, err);
     return status == WEFT_OK ? container_append(c, &part, err) : status;
 }
 
@@ -68,6 +85,9 @@ static weft_status open_weights(container *c, const char *directory, weft_load l
         status = add_inner(c, directory, "model.safetensors.index.json", WEFT_LOAD_COPY, &f, &none);
     if (status == WEFT_OK)
         return open_shards(c, directory, f, load, err);
+    if (why.code == WEFT_EIO && none.code == WEFT_EIO &&
+        is_missing(c, directory, "model.safetensors"))
+        return recognise_directory(directory, true, c->host, err);
     const weft_error *first = none.code == WEFT_OK || none.code == WEFT_EIO ? &why : &none;
     return weft_fail(err, first->code, "%s", first->message);
 }
@@ -79,15 +99,14 @@ static weft_status open_directory(container *c, weft_load load, weft_error *err)
     const char *directory = c->path;
     file *config = NULL;
     weft_status status = add_inner(c, directory, "config.json", WEFT_LOAD_COPY, &config, &why);
-    if (status == WEFT_EIO)
-        return weft_fail(err, WEFT_EIO,
-                         "%.300s; a model is a GGUF file or a directory with config.json and "
-                         "model.safetensors",
-                         why.message);
+    if (status == WEFT_EIO && is_missing(c, directory, "config.json"))
+        return recognise_directory(directory, false, c->host, err);
     if (status != WEFT_OK)
         return weft_fail(err, why.code, "%s", why.message);
     c->path = c->meta_path = config->path; /* of errors, until the weights are open */
-    status = config_parse(c, config->data, config->size, err);
+    status = recognise_known(config->path, config->data, config->size, "JSON", err);
+    if (status == WEFT_OK)
+        status = config_parse(c, config->data, config->size, err);
     return status == WEFT_OK ? open_weights(c, directory, load, err) : status;
 }
 
@@ -180,8 +199,8 @@ static weft_status read_split(const container *c, int64_t *count, int64_t *n_ten
                          c->path);
     if (number->integer != 0)
         return weft_fail(err, WEFT_EINVAL,
-                         "%s: part %lld of %lld; give the first one, whose name ends in "
-                         "-00001-of-%05lld.gguf",
+                         "%s: part %lld of %lld of a model; give the first one, whose name ends "
+                         "in -00001-of-%05lld.gguf",
                          c->path, (long long)number->integer + 1, /* bounded: by the count */
                          (long long)parts->integer, (long long)parts->integer);
     *count = parts->integer;
@@ -222,20 +241,7 @@ static weft_status open_file(container *c, const char *path, weft_load load, wef
         status = gguf_parse(c, f->data, f->size, err);
         return status == WEFT_OK && entry_of(c, "split.count") ? open_parts(c, load, err) : status;
     }
-    if (f->size >= 4 && (memcmp(f->data, "PK\3\4", 4) == 0 || f->data[0] == 0x80))
-        return weft_fail(
-            err, WEFT_EUNSUPPORTED,
-            "%s: looks like a PyTorch pickle, which can run code; weft reads GGUF files and "
-            "directories with config.json and model.safetensors",
-            path);
-    const char *tail = strrchr(path, '.');
-    if (tail && strcmp(tail, ".safetensors") == 0)
-        return weft_fail(
-            err, WEFT_EUNSUPPORTED,
-            "%s: weights without a configuration; give the directory that also holds its "
-            "config.json",
-            path);
-    return weft_fail(err, WEFT_EFORMAT, "%s: not a GGUF file (it begins with other bytes)", path);
+    return recognise(path, f->data, f->size, EXPECT_MODEL, err);
 }
 
 weft_status container_open(container *c, const char *path, weft_load load, host *h, weft_error *err)

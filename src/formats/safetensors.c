@@ -58,7 +58,8 @@ static weft_status read_extent(const reading *r, stored *t, const json_t *offset
     if (b < 0 || e < b || (uint64_t)e > r->size)
         return weft_fail(
             r->err, WEFT_EFORMAT,
-            "%s: tensor %s: data_offsets [%lld, %lld] are outside the %llu bytes of data",
+            "%s: tensor %s: data_offsets [%lld, %lld] are outside the %llu bytes of data; is "
+            "the file cut off? Download it again",
             r->c->path, t->name, (long long)b, (long long)e, (unsigned long long)r->size);
     t->data = r->data ? &r->data[b] : NULL;
     t->bytes = (uint64_t)(e - b);
@@ -183,8 +184,10 @@ weft_status safetensors_parse(container *c, const uint8_t *data, uint64_t size, 
                          (unsigned long long)size);
     memcpy(&n, data, sizeof n);
     if (n > JSON_MAX_BYTES || n > size - sizeof n)
-        return weft_fail(err, WEFT_EFORMAT, "%s: a header of %llu bytes in a file of %llu", c->path,
-                         (unsigned long long)n, (unsigned long long)size);
+        return weft_fail(
+            err, WEFT_EFORMAT,
+            "%s: a header of %llu bytes in a file of %llu; is it cut off? Download it again",
+            c->path, (unsigned long long)n, (unsigned long long)size);
     const uint8_t *header = &data[sizeof n];
     if (n == 0 || header[0] != '{')
         return weft_fail(err, WEFT_EFORMAT, "%s: the header does not begin with '{'", c->path);

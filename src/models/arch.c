@@ -182,6 +182,17 @@ static weft_status bind_all(model *m, bool gguf, bind_mode mode, weft_error *err
     return b.status;
 }
 
+/* llama.cpp's tests and its converter's --vocab-only write such files. */
+static weft_status without_tensors(const container *c, weft_error *err)
+{
+    return weft_fail(
+        err, WEFT_EUNSUPPORTED,
+        "%s: a GGUF file with %s and no weights; expected a whole model; download the "
+        "model itself%s",
+        c->path, container_meta(c, "tokenizer.ggml.tokens") ? "a vocabulary" : "metadata",
+        container_meta(c, "tokenizer.ggml.tokens") ? " (weft tokenize can use this)" : "");
+}
+
 static weft_status open_as(model *m, const char *path, weft_load load, bind_mode mode, host *h,
                            weft_error *err)
 {
@@ -190,7 +201,10 @@ static weft_status open_as(model *m, const char *path, weft_load load, bind_mode
     if (status != WEFT_OK)
         return status;
     const bool gguf = strcmp(m->file.format, "gguf") == 0;
-    status = arena_init(&m->store, ARENA_GROWING, &h->mem, 0, "", err);
+    if (gguf && m->file.n_tensor == 0)
+        status = without_tensors(&m->file, err);
+    if (status == WEFT_OK)
+        status = arena_init(&m->store, ARENA_GROWING, &h->mem, 0, "", err);
     if (status == WEFT_OK)
         status = find_arch(m, gguf, err);
     if (status == WEFT_OK)

@@ -1,6 +1,7 @@
 /* corpus_open.c - opens the files of a corpus: kinds by name or by option, ids mapped or made. */
 #include "train/corpus_open.h"
 
+#include "formats/recognise.h"
 #include "train/documents.h"
 
 /* ---- files of ids ---------------------------------------------------------------------------- */
@@ -89,6 +90,8 @@ static weft_status add_file(corpus *c, documents *d, const char *path, const cor
     } else if (kind == DATA_IDS || kind == DATA_RAW16) {
         status = kind == DATA_IDS ? add_ids(c, &f, err) : add_raw16(c, &f, err);
         d->done += size;
+    } else if (recognise_known(path, f.data, f.size, "text", err) != WEFT_OK) {
+        status = err->code;
     } else if (!o->tokenizer) {
         status = weft_fail(err, WEFT_EINVAL, "%s: text needs a tokenizer", path);
     } else {

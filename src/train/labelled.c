@@ -4,6 +4,7 @@
 #include "base/sort.h"
 #include "base/utf8.h"
 #include "formats/json.h"
+#include "formats/recognise.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -382,8 +383,10 @@ static weft_status list_file(label_set *l, const char *path, data_kind kind, con
     weft_status status = file_open(&f, path, load, h, err);
     if (status != WEFT_OK)
         return status;
-    status = labelled_each(&f, kind != DATA_BY_NAME ? kind : kind_by_name(path), c, keep_label, l,
-                           &h->mem, err);
+    status = recognise_known(path, f.data, f.size, "a table or JSONL", err);
+    if (status == WEFT_OK)
+        status = labelled_each(&f, kind != DATA_BY_NAME ? kind : kind_by_name(path), c, keep_label,
+                               l, &h->mem, err);
     file_close(&f, h);
     return status;
 }

@@ -11,7 +11,8 @@ esac
 shift
 GOLDEN=$(cd "$here/../golden" && pwd)
 export WEFT GOLDEN
-unset $(env | sed -n "s/^\(WEFT_[A-Z_]*\)=.*/\1/p" | grep -v -e "^WEFT_ASSETS$" -e "^WEFT$") OMP_NUM_THREADS XDG_CONFIG_HOME NO_COLOR
+unset $(env | sed -n "s/^\(WEFT_[A-Z_]*\)=.*/\1/p" | grep -v -e "^WEFT_ASSETS$" -e "^WEFT$") OMP_NUM_THREADS XDG_CONFIG_HOME NO_COLOR \
+    XDG_CACHE_HOME HF_HUB_CACHE HF_HOME LLAMA_CACHE OLLAMA_MODELS
 HOME=/nonexistent
 export HOME
 LC_ALL=C

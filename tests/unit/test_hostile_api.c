@@ -37,7 +37,7 @@ typedef struct objects {
     size_t size, picture_size;
     int32_t ids[8], id, at[2], ends[1];
     const char *word;
-    char text[16], bytes[64], *picture_bytes;
+    char text[16], bytes[64], found[4096], *picture_bytes;
     float logits[128]; /* after the ids */
     float encoded[64 * 128], again[64 * 128];
     weft_logprob logprobs[128];
@@ -81,6 +81,12 @@ static weft_model_options valid_weft_model_options(const objects *f)
 {
     (void)f;
     return (weft_model_options){ .struct_size = sizeof(weft_model_options), .ram_max = CAP };
+}
+
+static weft_find_options valid_weft_find_options(const objects *f)
+{
+    (void)f;
+    return (weft_find_options){ .struct_size = sizeof(weft_find_options), .ram_max = CAP };
 }
 
 static weft_convert_options valid_weft_convert_options(const objects *f)
@@ -232,6 +238,12 @@ static void show_token(void *ud, const weft_data_token *t)
 {
     (void)ud;
     (void)t;
+}
+
+static bool see_model(void *ud, const weft_found *model)
+{
+    (void)ud;
+    return model->name[0] != '\0';
 }
 
 static void see_tensor(void *ud, const weft_trace_tensor *t)
@@ -848,6 +860,11 @@ static void print_total(void **state)
 
 int main(void)
 {
+    setenv("WEFT_MODELS", WEFT_TESTS_DIR "/golden", 1); /* the only place where models are */
+    setenv("HOME", "/nonexistent", 1);
+    for (int i = 0; i < 5; i++)
+        unsetenv((const char *[]){ "XDG_CACHE_HOME", "HF_HUB_CACHE", "HF_HOME", "LLAMA_CACHE",
+                                   "OLLAMA_MODELS" }[i]);
     const struct CMUnitTest tests[] = {
         TEST("hostile arguments: a decoder, and all that trains and writes", decoder),
         TEST("hostile arguments: a decoder with latents and experts", latents),

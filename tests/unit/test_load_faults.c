@@ -196,9 +196,10 @@ static void wrong_files(void **state)
     (void)state;
     refused("/nonexistent/model.gguf", WEFT_EIO, "cannot open: No such file or directory");
     refused(temp_file("empty.gguf", "", 0), WEFT_EFORMAT, "the file is empty");
-    refused(temp_file("text.gguf", "hello", 5), WEFT_EFORMAT, "not a GGUF file");
+    refused(temp_file("text.gguf", "hello", 5), WEFT_EFORMAT, "a text that begins \"hello\"");
     refused(temp_file("model.pt", "PK\3\4....", 8), WEFT_EUNSUPPORTED, "PyTorch pickle");
     refused(temp_file("old.bin", "\x80\2}q", 4), WEFT_EUNSUPPORTED, "PyTorch pickle");
+    refused(temp_file("bytes.gguf", "\1\2", 2), WEFT_EFORMAT, "a file of an unknown kind");
     refused(temp_file("model.safetensors", "\2\0\0\0\0\0\0\0{}", 10), WEFT_EUNSUPPORTED,
             "config.json");
     refused("/dev/null", WEFT_EIO, "cannot read");
@@ -217,9 +218,11 @@ static void wrong_directories(void **state)
 {
     (void)state;
     const char *dir = directory("hf");
-    refused(dir, WEFT_EIO, "/config.json: cannot open");
+    refused(dir, WEFT_EIO, ": an empty directory; ");
+    temp_file("hf/readme.txt", "", 0);
+    refused(dir, WEFT_EIO, ": a directory without config.json; ");
     temp_file("hf/config.json", "{}", 2);
-    refused(dir, WEFT_EIO, "/model.safetensors: cannot open");
+    refused(dir, WEFT_EIO, ": config.json without weights; ");
     temp_file("hf/model.safetensors", "\2\0\0\0\0\0\0\0{}", 10);
     refused(dir, WEFT_EFORMAT, "model_type is missing or not text");
     temp_file("hf/config.json", "{\"model_type\": \"zebra\"}", 23);

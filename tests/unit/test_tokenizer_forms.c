@@ -38,8 +38,8 @@ static const char *const awkward[] = {
     "<s>[CLS]</s><|endoftext|> <unk>",
     "----====____    ----",
     "\xEF\xAC\x81 \xE2\x91\xA0 \xEF\xBC\xA1",
-    "\xE2\x96\x81"
-    "bar \xE2\x96\x81\xE2\x96\x81",
+    ("\xE2\x96\x81"
+     "bar \xE2\x96\x81\xE2\x96\x81"),
     "x = [i ** 2 for i in range(10)]\n\treturn x\n",
     "\xFF\xFE broken \x80",
 };

@@ -4,6 +4,7 @@
 
 #include "base/utf8.h"
 #include "formats/kept.h"
+#include "formats/recognise.h"
 #include "text/finish.h"
 
 #include <errno.h>
@@ -308,7 +309,9 @@ static weft_status from_file(tokenizer *t, const file *f, const container *kept,
 static weft_status load_file(tokenizer *t, const file *f, const container *kept, const char *pre,
                              weft_error *err)
 {
-    weft_status status = from_file(t, f, kept, pre, err);
+    weft_status status = recognise_known(f->path, f->data, f->size, "a model or a tokenizer", err);
+    if (status == WEFT_OK)
+        status = from_file(t, f, kept, pre, err);
     if (status == WEFT_OK)
         status = tokenizer_finish(t, err);
     return status == WEFT_OK ? read_configs(t, f, kept, pre != NULL, err) : status;

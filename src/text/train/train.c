@@ -9,6 +9,7 @@
 #include "base/cpu.h"
 #include "base/pool.h"
 #include "base/utf8.h"
+#include "formats/recognise.h"
 #include "text/hash.h"
 #include "text/split.h"
 
@@ -456,7 +457,10 @@ weft_status train_tokenizer(trained *t, const char *const *path, int n_path, con
         if (status != WEFT_OK)
             break;
         n_open++;
-        status = check_utf8(&files[n_open - 1], err);
+        status = recognise_known(path[n_open - 1], files[n_open - 1].data, files[n_open - 1].size,
+                                 "text", err);
+        if (status == WEFT_OK)
+            status = check_utf8(&files[n_open - 1], err);
         if (status == WEFT_OK)
             status = cut_file(&c, &files[n_open - 1], err);
     }

@@ -57,7 +57,7 @@ try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 --n-predict 4
 # A model that is set is not in the way of one that is named.
 WEFT_MODEL=missing "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n 1 2>/dev/null
 try env WEFT_MODEL=missing "$WEFT" tokenize "$GOLDEN/train-tokenizer/missing" hello
-try env WEFT_MODEL=missing "$WEFT" tokenize hello
+try env WEFT_MODEL=./missing "$WEFT" tokenize hello
 
 # A variable that is nearly one.
 try env WEFT_THREAD=1 WEFT_ISA=scalar WEFT_FROBNICATE=1 "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n 1

@@ -1,0 +1,199 @@
+/* What a file or a directory is that is no model: each kind by its bytes, cut at every byte, and
+ * nothing read beyond them; every file call of the sentence about a directory fails once. */
+#include "support.h"
+
+#include "formats/container.h"
+#include "formats/recognise.h"
+
+#include <sys/stat.h>
+
+#define BYTES(text) text, sizeof text - 1
+#define LFS         "version https://git-lfs.github.com/spec/v1\n"
+
+typedef struct example {
+    const char *path, *bytes;
+    size_t n;
+    size_t least; /* bytes from which on it is recognised */
+    weft_status code;
+    const char *says;
+} example;
+
+static const example examples[] = {
+    { "a.gguf", BYTES(LFS "oid sha256:0\nsize 4661211328\n"), sizeof LFS - 1, WEFT_EFORMAT,
+      "a Git LFS pointer, which stands for a file" },
+    { "a.gguf", BYTES("<!doctype HTML>"), 14, WEFT_EFORMAT, "a web page" },
+    { "a.gguf", BYTES("\xEF\xBB\xBF \r\n<HTML>"), 11, WEFT_EFORMAT, "a web page" },
+    { "a", BYTES("PK\3\4..........................archive/data.pkl"), 46, WEFT_EUNSUPPORTED,
+      "PyTorch pickle" },
+    { "a.pth", BYTES("PK\3\4"), 4, WEFT_EUNSUPPORTED, "PyTorch pickle" },
+    { "a", BYTES("\x80\4\x95"), 3, WEFT_EUNSUPPORTED, "PyTorch pickle" },
+    { "a.zip", BYTES("PK\3\4"), 4, WEFT_EUNSUPPORTED, "a zip archive" },
+    { "a.gz", BYTES("\x1F\x8B"), 2, WEFT_EUNSUPPORTED, "unpack it first" },
+    { "a.zst", BYTES("\x28\xB5\x2F\xFD"), 4, WEFT_EUNSUPPORTED, "unpack it first" },
+    { "a", BYTES("tjgg"), 4, WEFT_EUNSUPPORTED, "a GGML file from before GGUF" },
+    { "a", BYTES("\10\7\22\7pytorch"), 5, WEFT_EUNSUPPORTED, "an ONNX graph" },
+    { "a", BYTES("\x89HDF\r\n\x1A\n"), 8, WEFT_EUNSUPPORTED, "an HDF5 file" },
+};
+
+/* In memory of exactly its size, so that a sanitizer sees one byte too many. */
+static weft_status known(const example *x, size_t n, weft_error *err)
+{
+    uint8_t *exact = malloc(n ? n : 1);
+    assert_non_null(exact);
+    memcpy(exact, x->bytes, n);
+    *err = (weft_error){ 0 };
+    const weft_status status = recognise_known(x->path, exact, n, EXPECT_MODEL, err);
+    weft_error other = { 0 };
+    assert_true(recognise(x->path, exact, n, EXPECT_MODEL, &other) != WEFT_OK);
+    assert_non_null(strstr(other.message, "; expected a GGUF file or a directory with config"));
+    free(exact);
+    return status;
+}
+
+static void kinds(void **state)
+{
+    (void)state;
+    weft_error err;
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        const example *x = &examples[i];
+        for (size_t n = 0; n <= x->n; n++) {
+            const weft_status status = known(x, n, &err), want = n < x->least ? WEFT_OK : x->code;
+            const bool other = strcmp(x->path, "a") == 0 && n >= 4 && n < x->least &&
+                               status == WEFT_EUNSUPPORTED; /* a zip, until the name is there */
+            if (status != want && !other)
+                fail_msg("%s: with %zu of %zu bytes %d \"%s\"", x->says, n, x->n, (int)status,
+                         err.message);
+            if (n >= x->least)
+                assert_non_null(strstr(err.message, x->says));
+        }
+    }
+}
+
+/* What weft does read is not taken for anything else. */
+static void readable(void **state)
+{
+    (void)state;
+    static const example fine[] = {
+        { "m.gguf", BYTES("GGUF\3\0\0\0"), 0, WEFT_OK, "" },
+        { "m.safetensors", BYTES("\2\0\0\0\0\0\0\0{}"), 0, WEFT_OK, "" },
+        { "tokenizer.model", BYTES("\12\16\12\5<unk>\25\0\0\0\0\30\2"), 0, WEFT_OK, "" },
+        { "tokenizer.bin", BYTES("\33\0\0\0\0\0\0\0"), 0, WEFT_OK, "" },
+        { "tokenizer.bin", BYTES("\x80\2\0\0"), 0, WEFT_OK, "" },
+        { "vocab.txt", BYTES("[PAD]\n[unused0]\n"), 0, WEFT_OK, "" },
+        { "qwen.tiktoken", BYTES("IQ== 0\nIg== 1\n"), 0, WEFT_OK, "" },
+        { "tokenizer.json", BYTES("{\"version\": \"1.0\"}"), 0, WEFT_OK, "" },
+        { "tokenizer.json", BYTES("version https://git-lfs.github.com/spec/v2\n"), 0, WEFT_OK, "" },
+    };
+    weft_error err;
+    for (size_t i = 0; i < sizeof fine / sizeof *fine; i++)
+        for (size_t n = 0; n <= fine[i].n; n++)
+            if (known(&fine[i], n, &err) != WEFT_OK)
+                fail_msg("%s", err.message);
+}
+
+static void says(const char *path, const char *bytes, size_t n, const char *sentence)
+{
+    weft_error err = { 0 };
+    recognise(path, (const uint8_t *)bytes, n, "X", &err);
+    assert_string_equal(err.message, sentence);
+}
+
+/* Nothing that a file holds reaches the terminal but letters. */
+static void quotes(void **state)
+{
+    (void)state;
+    says("a", BYTES("red \033[31m\xC3\xA9\nmore"),
+         "a: a text that begins \"red ?[31m??\"; expected X; is it the right file? If so, "
+         "download it again");
+    says(
+        "a", BYTES("zero\0"),
+        "a: a file of an unknown kind; expected X; is it the right file? If so, download it again");
+    says(
+        "a", BYTES(LFS "size 4661211328\n"),
+        "a: a Git LFS pointer, which stands for a file of 4.7 GB; expected X; run \"git lfs pull\" "
+        "in the clone, or download the file itself");
+    says("a", BYTES(LFS "size -1\n"),
+         "a: a Git LFS pointer, which stands for a file; expected X; run \"git lfs pull\" in the "
+         "clone, or download the file itself");
+    char digits[1024] = LFS "size ";
+    memset(digits + strlen(digits), '9', 900); /* more than any number has: no more are looked at */
+    weft_error err = { 0 };
+    assert_int_equal(recognise("a", (const uint8_t *)digits, 900, "X", &err), WEFT_EFORMAT);
+    assert_non_null(strstr(err.message, "a Git LFS pointer, which stands for a file; expected"));
+}
+
+/* ---- directories ----------------------------------------------------------------------------- */
+
+static const char *directory(const char *name)
+{
+    static char path[1024];
+    snprintf(path, sizeof path, "%s", temp_path(name));
+    assert_int_equal(mkdir(path, 0700), 0);
+    return path;
+}
+
+static weft_status try_directory(const char *path, host *h, weft_error *err)
+{
+    container c;
+    *err = (weft_error){ 0 };
+    const weft_status status = container_open(&c, path, WEFT_LOAD_COPY, h, err);
+    assert_true(status != WEFT_OK && err->message[0]);
+    return status;
+}
+
+/* As many names as there are, and the first three in their order whatever the directory's is. */
+static void names(void **state)
+{
+    (void)state;
+    static const char *const files[] = { "d/m.gguf",
+                                         "d/c.gguf",
+                                         "d/z.gguf",
+                                         "d/b.gguf",
+                                         "d/x-00002-of-00003.gguf",
+                                         "d/x-00001-of-00003.gguf" };
+    host h;
+    weft_error err;
+    host_plain(&h);
+    const char *path = directory("d");
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        temp_file(files[i], "", 0);
+    assert_int_equal(try_directory(path, &h, &err), WEFT_EIO);
+    assert_non_null(
+        strstr(err.message, "give one of the files: b.gguf, c.gguf, m.gguf and 2 more"));
+    temp_file("d/config.json", "{}", 2);
+    assert_int_equal(try_directory(path, &h, &err), WEFT_EIO);
+    assert_non_null(strstr(err.message, "no model.safetensors, but GGUF files"));
+}
+
+static void faults_in_directories(void **state)
+{
+    (void)state;
+    const char *path = directory("faulty");
+    temp_file("faulty/config.json", "{}", 2);
+    for (int64_t k = 1;; k++) {
+        faults memory = { .fail_at = k }, io = { .fail_at = k };
+        host h;
+        weft_error err;
+        host_faulty(&h, &memory, NULL);
+        try_directory(path, &h, &err);
+        assert_true(memory.live == 0 && atomic_load(&h.mem.used) == 0);
+        host_faulty(&h, NULL, &io);
+        try_directory(path, &h, &err);
+        assert_int_equal(io.live, 0);
+        if (memory.calls < k && io.calls < k)
+            break;
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST("recognise: each kind by its first bytes, cut at every byte", kinds),
+        TEST("recognise: what weft reads is not taken for anything else", readable),
+        TEST("recognise: messages show letters only", quotes),
+        TEST("recognise: a directory of GGUF files names the first three", names),
+        TEST("recognise: a call that fails gives an error and leaves nothing",
+             faults_in_directories),
+    };
+    return RUN(tests);
+}
