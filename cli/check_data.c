@@ -93,6 +93,14 @@ static void print_some(const char *name, int64_t n, const char *what)
 
 static void print_info(const weft_data_info *i)
 {
+    if (i->n_picture > 0) {
+        printf("data          %lld pictures of %lld classes", (long long)i->n_picture,
+               (long long)i->n_class);
+        if (i->height > 0)
+            printf(", %lld x %lld", (long long)i->height, (long long)i->width);
+        putchar('\n');
+        return;
+    }
     printf("data          %lld documents, %lld tokens of a vocabulary of %d\n",
            (long long)i->n_document, (long long)i->n_token, i->n_vocab);
     printf("samples       up to %lld tokens, %s\n", (long long)i->n_ctx,

@@ -1236,8 +1236,10 @@ typedef struct weft_data_info {
     int64_t n_prompt;  /* documents with a part that is only read; */
     int64_t n_astride; /* those of them in which one token is part of both */
     weft_data_counts train, validation;
-    size_t bytes;    /* memory that is taken */
-    int64_t n_label; /* of texts that have labels; 0: they have none */
+    size_t bytes;               /* memory that is taken */
+    int64_t n_label;            /* of texts that have labels; 0: they have none */
+    int64_t n_picture, n_class; /* instead of texts; their size, or 0 where they are of any: */
+    int64_t height, width;
 } weft_data_info;
 
 WEFT_API void weft_data_get_info(const weft_data *data, weft_data_info *info);

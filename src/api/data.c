@@ -4,12 +4,15 @@
 #include "formats/manifest.h"
 #include "text/finish.h"
 #include "text/sources/source.h"
+#include "train/pictures.h"
 
 struct weft_data {
     host host;
     tokenizer tokenizer;
     run_labels labels;
     dataset data;
+    pictures pictures;   /* instead of a tokenizer and a dataset, */
+    bool sees;           /* if this is true */
     weft_budget *budget; /* held; or NULL */
 };
 
@@ -79,6 +82,10 @@ static weft_status open_data(weft_data *d, const weft_train_options *o, weft_err
 {
     const char *from = o->resume ? o->out : o->model, *text = o->tokenizer ? o->tokenizer : from;
     learned of;
+    if (o->n_data > 0 && pictures_are_here(o->data[0], &d->host)) {
+        d->sees = true;
+        return pictures_list(&d->pictures, o->data, o->n_data, o->load, &d->host, err);
+    }
     weft_status status = text ? tokenizer_load(&d->tokenizer, text, NULL, o->load, &d->host, err)
                               : make_tokenizer(d, o, err);
     if (status != WEFT_OK)
@@ -125,6 +132,11 @@ void weft_data_close(weft_data *d)
 {
     if (!d)
         return;
+    if (d->sees) {
+        pictures_close(&d->pictures);
+        release(d);
+        return;
+    }
     data_close(&d->data);
     drop_labels(&d->labels);
     tokenizer_free(&d->tokenizer);
@@ -150,6 +162,18 @@ void weft_data_get_info(const weft_data *d, weft_data_info *info)
         return;
     if (!d) {
         give(info, info->struct_size, &(weft_data_info){ .end_id = -1 }, sizeof *info);
+        return;
+    }
+    if (d->sees) {
+        const pictures *p = &d->pictures;
+        give(info, info->struct_size,
+             &(weft_data_info){ .end_id = -1,
+                                .bytes = d->host.mem.used,
+                                .n_picture = p->n,
+                                .n_class = p->n_class,
+                                .height = p->height,
+                                .width = p->width },
+             sizeof *info);
         return;
     }
     const corpus *c = &d->data.corpus;
@@ -196,6 +220,8 @@ weft_status weft_data_show(weft_data *d, uint64_t seed, int64_t sample, weft_dat
     err = begin_call(err, &local);
     if (!d || !fn)
         return weft_fail(err, WEFT_EINVAL, "no %s given", d ? "callback" : "data");
+    if (d->sees)
+        return weft_fail(err, WEFT_EINVAL, "pictures have no tokens to show");
     if (sample < 0 || sample >= MAX_SAMPLE)
         return weft_fail(err, WEFT_EINVAL, "sample is %lld, expected 0 to %lld", (long long)sample,
                          (long long)MAX_SAMPLE - 1);
@@ -215,7 +241,8 @@ weft_status weft_data_save(const weft_data *d, const char *path, weft_error *err
     err = begin_call(err, &local);
     if (!d || !path)
         return weft_fail(err, WEFT_EINVAL, "no %s given", d ? "path" : "data");
-    if (d->labels.used)
-        return weft_fail(err, WEFT_EINVAL, "%s: ids have no labels", path);
+    if (d->labels.used || d->sees)
+        return weft_fail(err, WEFT_EINVAL, "%s: ids have no %s", path,
+                         d->sees ? "pictures" : "labels");
     return corpus_save(&d->data.corpus, path, err);
 }

@@ -113,7 +113,7 @@ static void refused(const char *sentence, const char *unit, const char *words, d
         __VA_ARGS__, NULL                                                                          \
     }
 
-/* A directory with the smallest tokenizer there is: texts are read before the model. */
+/* A directory with the smallest tokenizer there is. */
 static void make_tokenizer(char *directory)
 {
     static const char small[] = "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"y\":0,\"\\n\":1},"
@@ -141,19 +141,19 @@ static void endless_input(const char *text)
     snprintf(ids, sizeof ids, "%s", golden("llama-gqa"));
 
     refused("memory: a prompt counts in --ram-max", "y\n", cap, 32 + SLACK,
-            ARGS("run", text, "--ram-max", "32M"));
+            ARGS("run", ids, "--tokenizer", text, "--ram-max", "32M"));
     refused("memory: lists of ids count in --ram-max", "1,2,3\n", cap, 32 + SLACK,
             ARGS("eval", ids, "--ids", "-", "--ram-max", "32M"));
     refused("memory: one list without an end counts in --ram-max", "1,", cap, 32 + SLACK,
             ARGS("eval", ids, "--ids", "-", "--ram-max", "32M"));
     refused("memory: a text counts in --ram-max", "y\n", cap, 32 + SLACK,
-            ARGS("eval", text, "-", "--ram-max", "32M"));
+            ARGS("eval", ids, "-", "--tokenizer", text, "--ram-max", "32M"));
     refused("memory: a text for the tokenizer counts in --ram-max", "y\n", cap, 32 + SLACK,
             ARGS("tokenize", text, "-", "--ram-max", "32M"));
     refused("memory: lines count in --ram-max", "y\n", cap, 32 + SLACK,
             ARGS("embed", bert, "-", "--ram-max", "32M"));
     refused("memory: a prompt without an end is refused without a cap, too", "y\n",
-            "more than 64.0 MiB", 64 + SLACK, ARGS("run", text));
+            "more than 64.0 MiB", 64 + SLACK, ARGS("run", ids, "--tokenizer", text));
 }
 
 /* What fits under the cap is read, so that the cases above are refused for their length. */

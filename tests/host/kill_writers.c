@@ -34,6 +34,7 @@ typedef struct job {
     const char *argument[MAX_ARG];
     const char *file[MAX_FILE]; /* in the working directory */
     bool stops_early; /* a signal ends it with less than all: another file, but a whole one */
+    bool goes_on;     /* from what its file has */
     bytes old[MAX_FILE], new[MAX_FILE];
     double seconds;
     int n_killed, n_stopped, n_done;
@@ -184,6 +185,8 @@ static void check_again(job *j, bool told)
 {
     char part[1024];
     const double began = now();
+    if (j->goes_on)
+        put_old(j);
     if (run(j->argument) != 0)
         quit(j, "the next run fails", "");
     j->seconds = now() - began; /* as busy as the machine is at the moment */
@@ -304,7 +307,8 @@ int main(int argc, char **argv)
           .argument = { "weft", "run", "first", "-p", "the cat sat", "-n", "8", "--session",
                         "s.weft" },
           .file = { "s.weft" },
-          .stops_early = true },
+          .stops_early = true,
+          .goes_on = true },
     };
     const int moments = argc > 2 ? atoi(argv[2]) : 200;
     seed = argc > 3 ? (uint64_t)atoll(argv[3]) : 1;

@@ -61,6 +61,9 @@ static void open_model(model *m, host *h)
                   .n_ctx = 5,
                   .d_feature = 4,
                   .n_out = 3 };
+    m->config = &m->file;
+    m->file.format = "safetensors";
+    m->file.host = h;
     m->file.meta_path = temp_path("config.json");
 }
 

@@ -126,14 +126,15 @@ static void take_case(tokenizer *t, const json_t *root)
         z->han = json_is_true(han);
 }
 
-/* The file of this name beside `of`: in its directory, or in the GGUF file that keeps both. */
+/* Is there a file of this name beside `of`: in its directory, or in the GGUF file that keeps both? One whose
+ * path is too long may be there: opening it says so. */
 static bool has_beside(const file *of, const container *kept, const char *name, host *h)
 {
     char path[PATH_MOST];
     weft_error none;
     if (kept)
         return kept_file(kept, name) != NULL;
-    return beside(path, of->path, false, name, &none) == WEFT_OK && path_exists(path, h);
+    return beside(path, of->path, false, name, &none) != WEFT_OK || path_exists(path, h);
 }
 
 /* A file that a GGUF file keeps is not closed. Its path, as errors show it, ends in its name. */

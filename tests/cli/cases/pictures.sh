@@ -30,6 +30,8 @@ while [ $i -lt 40 ]; do
     printf '\1\0' >>labels
     i=$((i + 1))
 done
+try "$WEFT" train --data images --data labels --check-data
+try "$WEFT" train --data images --check-data
 small="--patch-size 2 --layers 1 --width 16 --heads 2 -b 8 --lr 1e-2 --schedule constant --warmup 1 -t 1"
 # shellcheck disable=SC2086
 "$WEFT" train -d images -d labels -o whole $small --shift 1 -n 20 2>/dev/null | sed -n 1p
