@@ -245,7 +245,7 @@ static void many_points(void **state)
         at += sprintf(at, "{\"step\":%d,\"loss\":%d,\"smoothed\":5,\"val_loss\":2}\n", i,
                       i == n / 2 ? 100 : i % 10);
     char *page = page_of(text, "t", NULL);
-    assert_true(strlen(page) < 400000 || !quick());
+    assert_true(strlen(page) < 600000 || !quick());
     has(page, "<path class=\"cloud a\" d=\"M");
     has(page, " 25.4"); /* the one that stands out is where the frame ends, less its space */
     lacks(page, "<circle");

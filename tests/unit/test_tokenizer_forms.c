@@ -44,33 +44,49 @@ static const char *const awkward[] = {
     "\xFF\xFE broken \x80",
 };
 
+/* What samples point into. */
+static struct {
+    json_t *root;
+    char *in, *novel;
+} held;
+
+static void drop_samples(void)
+{
+    json_decref(held.root);
+    free(held.in);
+    free(held.novel);
+    memset(&held, 0, sizeof held);
+    n_sample = 0;
+}
+
 /* The texts of the reference encodings, those of llama.cpp's vocabularies, and a novel. */
 static void read_samples(bool with_assets)
 {
     static const char mark[] = "\n__ggml_vocab_test__\n";
-    n_sample = 0;
+    drop_samples();
     for (size_t i = 0; i < sizeof awkward / sizeof *awkward; i++)
         take(awkward[i], strlen(awkward[i]));
     if (!with_assets)
         return;
     size_t n;
     json_error_t why;
-    json_t *root = json_load_file(asset("tokenizers/reference-encodings/encodings.json"), 0, &why);
-    const json_t *list = json_object_get(json_object_get(root, "hf:llama3"), "strings");
+    held.root = json_load_file(asset("tokenizers/reference-encodings/encodings.json"), 0, &why);
+    const json_t *list = json_object_get(json_object_get(held.root, "hf:llama3"), "strings");
     assert_true(json_array_size(list) > 5);
-    for (size_t i = 0; i < json_array_size(list); i++) { /* never freed: samples point into it */
+    for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *x = json_object_get(json_array_get(list, i), "text");
         take(json_string_value(x), json_string_length(x));
     }
-    const char *in = read_whole(asset("tokenizers/llama.cpp-vocab/ggml-vocab-gpt-2.gguf.inp"), &n);
+    held.in = read_whole(asset("tokenizers/llama.cpp-vocab/ggml-vocab-gpt-2.gguf.inp"), &n);
+    const char *in = held.in;
     for (const char *end, *stop = in + n; in < stop; in = end + sizeof mark - 1) {
         end = memmem(in, (size_t)(stop - in), mark, sizeof mark - 1);
         end = end ? end : stop;
         take(in, (size_t)(end - in));
     }
-    const char *novel = read_whole(asset("tokenizers/sentencepiece-test/botchan.txt"), &n);
+    held.novel = read_whole(asset("tokenizers/sentencepiece-test/botchan.txt"), &n);
     for (size_t at = 0; at < (quick() ? 4096 : 32768); at += 512)
-        take(novel + at, 512);
+        take(held.novel + at, 512);
 }
 
 /* ---- ids ------------------------------------------------------------------------------------- */
@@ -221,6 +237,7 @@ static void through_assets(const source *all, size_t n)
         snprintf(path, sizeof path, "%s", asset(all[i].path));
         through_all(&all[i], path);
     }
+    drop_samples();
 }
 
 #define VOCAB(name) "tokenizers/llama.cpp-vocab/ggml-vocab-" name ".gguf"
