@@ -55,6 +55,6 @@ if(WEFT_FUZZ)
   file(GLOB kernels CONFIGURE_DEPENDS src/kernels/*.c src/ops/*.c)
   set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS -O2 -fno-sanitize=fuzzer-no-link)
   # With sanitizers clang needs most of a minute to compile each of these; the ASan build tests them.
-  file(GLOB vectors CONFIGURE_DEPENDS src/kernels/avx*.c)
+  file(GLOB vectors CONFIGURE_DEPENDS src/kernels/avx*.c src/kernels/int8_*.c)
   set_property(SOURCE ${vectors} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=all)
 endif()
