@@ -301,37 +301,29 @@ multiply_i8_rows(int R, i8_form form, const strip_i8 *to, const rows_i8 *x, cons
     }
 }
 
-/* A function for each form, in it a case for each height of a block: compilers take long for one of all. */
-typedef void multiply_i8_fn(int64_t R, const strip_i8 *to, const rows_i8 *x, const panel_i8 *p,
-                            int lane, int64_t n);
-
+/* A case for each form and height of a block. */
 #define HEIGHT(R, form)                                                                            \
-    case R:                                                                                        \
-        multiply_i8_rows(R, (i8_form)form, to, x, p, lane, n);                                     \
+    case (form)*8 + R:                                                                             \
+        multiply_i8_rows(R, (i8_form)(form), to, x, p, lane, n);                                   \
         break;
 #if ROWS_I8 == 6
 #define HEIGHTS_I8(form) EACH_HEIGHT(HEIGHT, form)
 #else
 #define HEIGHTS_I8(form) HEIGHT(1, form) HEIGHT(2, form) HEIGHT(3, form) HEIGHT(4, form)
 #endif
-#define FORM(form)                                                                                 \
-    static void multiply_i8_##form(int64_t R, const strip_i8 *to, const rows_i8 *x,                \
-                                   const panel_i8 *p, int lane, int64_t n)                         \
-    {                                                                                              \
-        switch (R) {                                                                               \
-            HEIGHTS_I8(form)                                                                       \
-        }                                                                                          \
-    }
-FORM(0)
-FORM(1)
-FORM(2)
-FORM(3)
-FORM(4)
-#undef FORM
-#undef HEIGHT
 
-static multiply_i8_fn *const multiply_i8[N_I8_FORM] = { multiply_i8_0, multiply_i8_1, multiply_i8_2,
-                                                        multiply_i8_3, multiply_i8_4 };
+static void multiply_i8(i8_form form, int64_t R, const strip_i8 *to, const rows_i8 *x,
+                        const panel_i8 *p, int lane, int64_t n)
+{
+    switch (form * 8 + R) {
+        HEIGHTS_I8(I8_SCALED)
+        HEIGHTS_I8(I8_LIFTED)
+        HEIGHTS_I8(I8_HALVES)
+        HEIGHTS_I8(I8_LIFTED | I8_HALVES)
+        HEIGHTS_I8(I8_BYTES)
+    }
+}
+#undef HEIGHT
 
 /* ---- what is made for each format ------------------------------------------------------------- */
 
@@ -496,7 +488,7 @@ static void strip_of(real *y, int64_t y_stride, const rows_i8 *x, int64_t N, int
                                       .begin = b == 0,
                                       .middle = formats[w->kind].middle,
                                       .bias = w->bias && b + n == all ? w->bias + o + lane : NULL };
-                multiply_i8[w->form](R, &to, &part, p, lane, n);
+                multiply_i8(w->form, R, &to, &part, p, lane, n);
             }
         }
     }
