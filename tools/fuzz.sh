@@ -15,7 +15,7 @@ TARGETS=${TARGETS:-safetensors gguf config model regex tokenizer session manifes
 TESTS="test_gguf test_safetensors test_config test_load_faults test_parts test_convert test_save test_describe test_regex
     test_unicode test_tokenizer test_tokenizer_files test_tokenizer_gguf test_session_files test_manifest test_checkpoint
     test_shard test_data test_report test_image test_idx test_table test_labelled test_classify test_marian
-    test_tokenizer_limits test_tokenizer_forms test_find test_recognise"
+    test_tokenizer_limits test_tokenizer_forms test_find test_stores test_recognise"
 GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_write formats/config formats/open
     formats/index formats/shard base/save text/regex/regex text/regex/class text/regex/translate text/unicode/unicode
     text/unicode/normal text/sources/load text/sources/gguf text/sources/files text/sources/sp text/sources/hf

@@ -94,7 +94,7 @@ static int name_fits(const wanted *w, const store *s, const store_model *m, cons
         name = after_host(name, &hf);
         return hf && same(name, w->name) ? FITS_WHOLE : FITS_NOT;
     }
-    if (same(name, w->name) || (s->kind == STORE_DIRECTORY && same(m->file, w->name)))
+    if (same(name, w->name) || (s->kind != STORE_HF && same(m->file, w->name)))
         return w->hf && s->kind == STORE_DIRECTORY ? FITS_NOT : FITS_WHOLE;
     return !w->hf && !strchr(w->name, '/') && same(last_name(name), w->name) ? FITS_LAST : FITS_NOT;
 }

@@ -327,6 +327,116 @@ static void words(void **state)
     container_close(&c);
 }
 
+/* ---- one change each ------------------------------------------------------------------------- */
+
+#define BERT_NORM(clean, han)                                                                      \
+    "{\"type\":\"BertNormalizer\",\"clean_text\":" clean ",\"handle_chinese_chars\":" han          \
+    ",\"strip_accents\":null,\"lowercase\":true}"
+#define BERT_SPLIT "{\"type\":\"BertPreTokenizer\"}"
+#define BERT_ENDS  "{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",1],\"cls\":[\"[CLS]\",0]}"
+#define WORDS(inner, more)                                                                         \
+    "{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"" inner       \
+    "\",\"max_input_chars_per_word\":100,\"vocab\":{\"[CLS]\":0,\"[SEP]\":1,\"[UNK]\":2,"          \
+    "\"a\":3" more "}}"
+#define TWO(x, y)    "{\"type\":\"Sequence\",\"normalizers\":[" x "," y "]}"
+#define TOKEN(text)  "{\"SpecialToken\":{\"id\":\"" text "\",\"type_id\":0}}"
+#define TEXT(name)   "{\"Sequence\":{\"id\":\"" name "\",\"type_id\":0}}"
+#define ID(text, id) "\"" text "\":{\"id\":\"" text "\",\"ids\":[" id "],\"tokens\":[\"" text "\"]}"
+#define TEMPLATE(single, ids)                                                                      \
+    "{\"type\":\"TemplateProcessing\",\"single\":[" single                                         \
+    "],\"pair\":[" TEXT("A") "," TEXT("B") "],\"special_tokens\":{" ids "}}"
+#define METASPACE "{\"type\":\"Metaspace\",\"replacement\":\"" BAR "\"}"
+#define REPLACE(kind, from, to)                                                                    \
+    "{\"type\":\"Replace\",\"pattern\":{\"" kind "\":\"" from "\"},\"content\":\"" to "\"}"
+#define UNIGRAM                                                                                    \
+    "{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"a\",-1],[\"" BAR "\",-2]]}"
+
+/* What each would lose in GGUF's keys; NULL where they say all of it. */
+static void one_change_each(void **state)
+{
+    (void)state;
+    static const char bert[] = BERT_NORM("true", "true"), ends[] = BERT_ENDS;
+    static const char normaliser[] = "its normaliser", splits[] = "how it splits text",
+                      model[] = "its model", beside[] = "the tokens beside a text";
+    static const struct {
+        parts p;
+        const char *lacks;
+    } cases[] = {
+        { { bert, BERT_SPLIT, ends, WORDS("##", ",\"##b\":4") }, NULL },
+        { { BERT_NORM("false", "true"), BERT_SPLIT, ends, WORDS("##", "") }, normaliser },
+        { { BERT_NORM("true", "false"), BERT_SPLIT, ends, WORDS("##", "") }, normaliser },
+        { { "{\"type\":\"Lowercase\"}", BERT_SPLIT, ends, WORDS("##", "") }, normaliser },
+        { { TWO("{\"type\":\"NFC\"}", BERT_NORM("true", "true")), BERT_SPLIT, ends,
+            WORDS("##", "") },
+          normaliser },
+        { { bert, NULL, ends, WORDS("##", "") }, splits },
+        { { bert, "{\"type\":\"WhitespaceSplit\"}", ends, WORDS("##", "") }, splits },
+        { { bert, SEQUENCE(BERT_SPLIT "," DIGITS), ends, WORDS("##", "") }, splits },
+        { { bert, BERT_SPLIT, ends, WORDS("##", ",\"<s>\":5,\"user\":7") }, "its added tokens" },
+        { { bert, BERT_SPLIT, NULL, WORDS("##", "") }, model },
+        { { bert, BERT_SPLIT,
+            TEMPLATE(TEXT("A") "," TOKEN("[SEP]") "," TOKEN("[SEP]"), ID("[SEP]", "1")),
+            WORDS("##", "") },
+          model },
+        { { bert, BERT_SPLIT,
+            TEMPLATE(TOKEN("[CLS]") "," TOKEN("[CLS]") "," TEXT("A"), ID("[CLS]", "0")),
+            WORDS("##", "") },
+          model },
+        { { bert, BERT_SPLIT, ends, WORDS("@@", ",\"@@b\":4") }, model },
+        { { bert, BERT_SPLIT, ends, WORDS("##", ",\"##[b]\":4") }, model },
+        { { bert, BERT_SPLIT, ends, WORDS("##", ",\"##[b\":4") }, NULL },
+        { { bert, BERT_SPLIT, ends, WORDS("##", ",\"##" BAR "\":4") }, model },
+        { { bert, BERT_SPLIT, ends, WORDS("##", ",\"##bcd\":4,\"##\":5") }, NULL },
+
+        { { NULL, METASPACE, NULL, UNIGRAM }, NULL },
+        { { REPLACE("Regex", " {2,}", " "), METASPACE, NULL, UNIGRAM }, NULL },
+        { { REPLACE("Regex", " {2,}", BAR), METASPACE, NULL, UNIGRAM }, NULL },
+        { { REPLACE("Regex", " {2,}", "-"), METASPACE, NULL, UNIGRAM }, normaliser },
+        { { REPLACE("Regex", " {3,}", " "), METASPACE, NULL, UNIGRAM }, normaliser },
+        { { REPLACE("String", "-", BAR), METASPACE, NULL, UNIGRAM }, normaliser },
+        { { "{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true}", METASPACE, NULL,
+            UNIGRAM },
+          normaliser },
+        { { TWO("{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true}",
+                REPLACE("Regex", " {2,}", " ")),
+            METASPACE, NULL, UNIGRAM },
+          NULL },
+        { { "{\"type\":\"Prepend\",\"prepend\":\"x\"}", METASPACE, NULL, UNIGRAM }, normaliser },
+        { { "{\"type\":\"NFC\"}", METASPACE, NULL, UNIGRAM }, normaliser },
+        { { NULL, SEQUENCE("{\"type\":\"WhitespaceSplit\"}," METASPACE), NULL, UNIGRAM }, NULL },
+        { { NULL, SEQUENCE(DIGITS "," METASPACE), NULL, UNIGRAM }, splits },
+        { { NULL, SEQUENCE(METASPACE ",{\"type\":\"Punctuation\"}"), NULL, UNIGRAM }, splits },
+        { { NULL, "{\"type\":\"Metaspace\",\"replacement\":\"_\"}", NULL, UNIGRAM }, model },
+        { { NULL, METASPACE, TEMPLATE(TEXT("A") "," TOKEN("a"), ID("a", "1")), UNIGRAM }, beside },
+        { { NULL, METASPACE, TEMPLATE(TOKEN("a") "," TOKEN("a") "," TEXT("A"), ID("a", "1")),
+            UNIGRAM },
+          beside },
+
+        { { NULL, METASPACE, NULL, FALLBACK(PAIRS) }, NULL },
+        { { NULL, SEQUENCE(METASPACE "," DIGITS), NULL, FALLBACK(PAIRS) }, splits },
+        { { NULL, SEQUENCE(METASPACE ",{\"type\":\"Punctuation\"}"), NULL, FALLBACK(PAIRS) },
+          splits },
+        { { "{\"type\":\"NFKC\"}", METASPACE, NULL, FALLBACK(PAIRS) }, normaliser },
+        { { NULL, METASPACE, NULL, FALLBACK("[\"" BAR "\",\"a\"],[\"a\",\"b\"]") }, NULL },
+        { { "{\"type\":\"NFC\"}", BYTE_LEVEL, NULL, PLAIN }, normaliser },
+        { { NULL, BYTE_LEVEL, NULL, BPE("\"end_of_word_suffix\":\"w\",", "") }, model },
+        { { NULL, BYTE_LEVEL, NULL, BPE("\"continuing_subword_prefix\":\"w\",", "") }, model },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        host h;
+        container c;
+        host_plain(&h);
+        const outcome o = described(json_of(&cases[i].p), 8, -1, 0, &h, &c);
+        if (o.status != WEFT_OK)
+            fail_msg("case %zu: %s", i, o.err.message);
+        if (strcmp(o.lacks ? o.lacks : "", cases[i].lacks ? cases[i].lacks : "") != 0)
+            fail_msg("case %zu (%s, %s): lacks %s", i, cases[i].p.normalizer,
+                     cases[i].p.pre_tokenizer, o.lacks ? o.lacks : "nothing");
+        container_close(&c);
+        assert_int_equal(atomic_load(&h.mem.used), 0);
+    }
+}
+
 /* ---- what goes wrong ----------------------------------------------------------------------------- */
 
 static void too_many_tokens(void **state)
@@ -381,6 +491,7 @@ int main(void)
         TEST("describe: merges are the same as texts and as pairs, versions are none", merges),
         TEST("describe: tokens, their kinds, and the ids that are special", tokens_and_ids),
         TEST("describe: WordPiece as BERT has it", words),
+        TEST("describe: one change each, and what GGUF's keys would lose", one_change_each),
         TEST("describe: more tokens than the model has are refused", too_many_tokens),
         TEST("describe: any allocation failed is a clean error", without_memory),
     };

@@ -1,11 +1,8 @@
-/* Models by name: names, references, tags and manifests at their edges; made-up stores; every call that
- * can fail fails once. The program's side is tests/cli/cases/models.sh. */
+/* Models by name: names, references, tags and manifests at their edges. The stores themselves are
+ * test_stores.c's. */
 #include "support.h"
 
 #include "formats/find.h"
-
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define HEX  "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define TYPE "application/vnd.ollama.image.model"
@@ -137,7 +134,11 @@ static void tags(void **state)
         { "m-Q9_0.gguf", "m-Q9_0" },
         { "m-Quick.gguf", "m-Quick" },
         { "m-Q.gguf", "m-Q" },
+        { "m-Q0_0.gguf", "m-Q0_0" },
+        { "m-Q4/0.gguf", "m-Q4/0" },
         { "m-I.gguf", "m-I" },
+        { "m-Q4_0-0000/-of-00012.gguf", "m-Q4_0-0000/-of-00012" },
+        { "m-Q4_0-0000a-of-00012.gguf", "m-Q4_0-0000a-of-00012" },
         { "m-.gguf", "m-" },
         { ".gguf", "" },
         { "story.gguf", "story" },
@@ -260,205 +261,6 @@ static void limits(void **state)
     free(text);
 }
 
-/* ---- stores ---------------------------------------------------------------------------------- */
-
-static void make_directory(const char *name)
-{
-    assert_int_equal(mkdir(temp_path(name), 0700), 0);
-}
-
-static store stores[4];
-
-/* One model and one that is broken in each. */
-static void make_stores(void)
-{
-    static char path[4][1024];
-    static bool made;
-    static const char *const roots[] = { "own", "hub", "llama", "ollama" };
-    for (int i = 0; i < 4; i++) {
-        snprintf(path[i], sizeof path[i], "%s", temp_path(roots[i]));
-        stores[i] = (store){ (store_kind)i, path[i] };
-        if (!made)
-            make_directory(roots[i]);
-    }
-    if (made)
-        return;
-    made = true;
-    static const char *const dirs[] = {
-        "own/org",
-        "own/org/deep",
-        "hub/models--org--name",
-        "hub/models--org--name/refs",
-        "hub/models--org--name/snapshots",
-        "hub/models--org--name/snapshots/1a",
-        "hub/models--org--broken",
-        "ollama/blobs",
-        "ollama/manifests",
-        "ollama/manifests/registry.ollama.ai",
-        "ollama/manifests/registry.ollama.ai/library",
-        "ollama/manifests/registry.ollama.ai/library/small",
-    };
-    for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++)
-        make_directory(dirs[i]);
-    temp_file("own/plain.gguf", "", 0);
-    temp_file("own/org/deep/deep-Q4_0.gguf", "", 0);
-    temp_file("hub/models--org--name/refs/main", "1a\n", 3);
-    temp_file("hub/models--org--name/snapshots/1a/x-Q4_0.gguf", "", 0);
-    temp_file("hub/models--org--name/snapshots/1a/x-Q8_0.gguf", "", 0);
-    temp_file("llama/org_cached_c-Q4_0.gguf", "", 0);
-    temp_file("ollama/blobs/sha256-" HEX, "", 0);
-    temp_file("ollama/manifests/registry.ollama.ai/library/small/1b", good_manifest,
-              sizeof good_manifest - 1);
-    temp_file("ollama/manifests/registry.ollama.ai/library/small/bad", "{", 1);
-}
-
-static weft_status find(const char *name, host *h, char path[STORE_MAX_PATH], weft_error *err)
-{
-    *err = (weft_error){ 0 };
-    return find_model(name, stores, 4, h, path, STORE_MAX_PATH, NULL, NULL, err);
-}
-
-static const char *const findable[][2] = {
-    { "plain", "own/plain.gguf" },
-    { "PLAIN.gguf", "own/plain.gguf" },
-    { "org/deep", "own/org/deep/deep-Q4_0.gguf" },
-    { "deep:q4_0", "own/org/deep/deep-Q4_0.gguf" },
-    { "org/deep/deep-Q4_0.gguf", "own/org/deep/deep-Q4_0.gguf" },
-    { "hf.co/org/name:q8_0", "hub/models--org--name/snapshots/1a/x-Q8_0.gguf" },
-    { "name:x-q4_0", "hub/models--org--name/snapshots/1a/x-Q4_0.gguf" },
-    { "org/cached", "llama/org_cached_c-Q4_0.gguf" },
-    { "hf.co/org/cached:Q4_0", "llama/org_cached_c-Q4_0.gguf" },
-    { "small:1b", "ollama/blobs/sha256-" HEX },
-};
-
-static void finds(void **state)
-{
-    (void)state;
-    host h;
-    weft_error err;
-    char path[STORE_MAX_PATH], tight[8];
-    make_stores();
-    host_plain(&h);
-    for (size_t i = 0; i < sizeof findable / sizeof *findable; i++) {
-        if (find(findable[i][0], &h, path, &err) != WEFT_OK)
-            fail_msg("%s: %s", findable[i][0], err.message);
-        assert_string_equal(path, temp_path(findable[i][1]));
-    }
-    static const struct {
-        const char *name;
-        weft_status code;
-        const char *says;
-    } refused[] = {
-        { "nothing", WEFT_EIO, "neither a file or directory nor a model" },
-        { "hf.co/plain", WEFT_EIO, "neither a file" },
-        { "hf.co/name", WEFT_EIO, "neither a file" },
-        { "hf.co/cached", WEFT_EIO, "neither a file" },
-        { "other/name", WEFT_EIO, "neither a file" },
-        { "org/name", WEFT_EINVAL, "2 models in" },
-        { "org/name:Q5_0", WEFT_EINVAL, "give one of org/name:Q4_0, org/name:Q8_0" },
-        { "org/broken", WEFT_EIO, "it has no refs/main" },
-        { "small:bad", WEFT_EIO, "but line 1 column 1" },
-        { "../own/plain.gguf", WEFT_EINVAL, "not a name" },
-        { "small:../1b", WEFT_EINVAL, "not a name" },
-    };
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
-        if (find(refused[i].name, &h, path, &err) != refused[i].code ||
-            !strstr(err.message, refused[i].says))
-            fail_msg("%s: %d \"%s\"", refused[i].name, (int)err.code, err.message);
-    assert_int_equal(find("small", &h, path, &err), WEFT_OK); /* the other is broken */
-    err = (weft_error){ 0 };
-    assert_int_equal(find_model("plain", stores, 4, &h, tight, sizeof tight, NULL, NULL, &err),
-                     WEFT_EINVAL);
-    assert_non_null(strstr(err.message, "there is room for 7"));
-    assert_int_equal(atomic_load(&h.mem.used), 0);
-}
-
-/* A model that is found is found by the name under which it is listed. */
-typedef struct walked {
-    int n, n_problem;
-} walked;
-
-static bool find_again(void *ud, const store *s, const store_model *m)
-{
-    walked *w = ud;
-    host h;
-    weft_error err;
-    char name[512], path[STORE_MAX_PATH];
-    host_plain(&h);
-    w->n++;
-    w->n_problem += m->problem != NULL;
-    snprintf(name, sizeof name, "%s%s%s", m->name, m->tag[0] ? ":" : "", m->tag);
-    const weft_status status = find(name, &h, path, &err);
-    if ((status == WEFT_OK) != (m->problem == NULL) || (!m->problem && strcmp(path, m->path) != 0))
-        fail_msg("%s in %s: %s", name, s->path, err.message);
-    return true;
-}
-
-static void lists(void **state)
-{
-    (void)state;
-    host h;
-    weft_error err = { 0 };
-    walked w = { 0 };
-    make_stores();
-    host_plain(&h);
-    for (int i = 0; i < 4; i++)
-        assert_int_equal(store_each(&stores[i], &h, find_again, &w, &err), WEFT_OK);
-    assert_int_equal(w.n, 8);
-    assert_int_equal(w.n_problem, 2);
-}
-
-static bool stop_at_first(void *ud, const store *s, const store_model *m)
-{
-    (void)s, (void)m;
-    ++*(int *)ud;
-    return false;
-}
-
-static void stops(void **state)
-{
-    (void)state;
-    host h;
-    weft_error err = { 0 };
-    make_stores();
-    host_plain(&h);
-    for (int i = 0; i < 4; i++) {
-        int n = 0;
-        assert_int_equal(store_each(&stores[i], &h, stop_at_first, &n, &err), WEFT_OK);
-        assert_int_equal(n, 1);
-    }
-}
-
-/* The path of the model or an error, and nothing left behind; what was refused memory says so. */
-static void faults_everywhere(void **state)
-{
-    (void)state;
-    char path[STORE_MAX_PATH];
-    make_stores();
-    for (size_t i = 0; i < sizeof findable / sizeof *findable; i++)
-        for (int64_t k = 1;; k++) {
-            faults memory = { .fail_at = k }, io = { .fail_at = k };
-            host h;
-            weft_error err;
-            host_faulty(&h, &memory, NULL);
-            h.mem.hooks.chunk = 1;
-            const weft_status status = find(findable[i][0], &h, path, &err);
-            assert_true(memory.calls < k ? status == WEFT_OK : status == WEFT_ENOMEM);
-            assert_true(memory.live == 0 && atomic_load(&h.mem.used) == 0);
-            host_faulty(&h, NULL, &io);
-            char there[256]; /* what cannot be looked at may be there: its opener will tell */
-            snprintf(there, sizeof there, "own/%s", findable[i][0]);
-            if (find(findable[i][0], &h, path, &err) == WEFT_OK)
-                assert_true(strcmp(path, temp_path(findable[i][1])) == 0 ||
-                            (io.calls >= k && strcmp(path, temp_path(there)) == 0));
-            else
-                assert_true(err.message[0] && io.calls >= k);
-            assert_int_equal(io.live, 0);
-            if (memory.calls < k && io.calls < k)
-                break;
-        }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -470,10 +272,6 @@ int main(void)
         TEST("find: a digest is 64 digits and nothing else", digests),
         TEST("find: layers of other types, or too many of one", other_layers),
         TEST("find: limits of manifests", limits),
-        TEST("find: by name, by organisation, by tag, by file", finds),
-        TEST("find: what is listed is found", lists),
-        TEST("find: a walk stops when it is told to", stops),
-        TEST("find: every call that fails gives an error, and leaves nothing", faults_everywhere),
     };
     return RUN(tests);
 }

@@ -25,12 +25,22 @@ static const example examples[] = {
     { "a.gguf", BYTES("\xEF\xBB\xBF \r\n<HTML>"), 11, WEFT_EFORMAT, "a web page" },
     { "a", BYTES("PK\3\4..........................archive/data.pkl"), 46, WEFT_EUNSUPPORTED,
       "PyTorch pickle" },
+    { "a.pt", BYTES("PK\3\4"), 4, WEFT_EUNSUPPORTED, "PyTorch pickle" },
     { "a.pth", BYTES("PK\3\4"), 4, WEFT_EUNSUPPORTED, "PyTorch pickle" },
+    { "a.bin", BYTES("PK\3\4"), 4, WEFT_EUNSUPPORTED, "PyTorch pickle" },
+    { "a.ckpt", BYTES("PK\3\4"), 4, WEFT_EUNSUPPORTED, "PyTorch pickle" },
     { "a", BYTES("\x80\4\x95"), 3, WEFT_EUNSUPPORTED, "PyTorch pickle" },
     { "a.zip", BYTES("PK\3\4"), 4, WEFT_EUNSUPPORTED, "a zip archive" },
     { "a.gz", BYTES("\x1F\x8B"), 2, WEFT_EUNSUPPORTED, "unpack it first" },
     { "a.zst", BYTES("\x28\xB5\x2F\xFD"), 4, WEFT_EUNSUPPORTED, "unpack it first" },
+    { "a.xz", BYTES("\xFD\x37\x7A\x58\x5A"), 5, WEFT_EUNSUPPORTED, "unpack it first" },
+    { "a.bz2", BYTES("BZh"), 3, WEFT_EUNSUPPORTED, "unpack it first" },
+    { "a.7z", BYTES("7z\xBC\xAF\x27\x1C"), 6, WEFT_EUNSUPPORTED, "unpack it first" },
+    { "a", BYTES("lmgg"), 4, WEFT_EUNSUPPORTED, "a GGML file from before GGUF" },
+    { "a", BYTES("fmgg"), 4, WEFT_EUNSUPPORTED, "a GGML file from before GGUF" },
     { "a", BYTES("tjgg"), 4, WEFT_EUNSUPPORTED, "a GGML file from before GGUF" },
+    { "a", BYTES("algg"), 4, WEFT_EUNSUPPORTED, "a GGML file from before GGUF" },
+    { "a.onnx", BYTES("?"), 0, WEFT_EUNSUPPORTED, "an ONNX graph" },
     { "a", BYTES("\10\7\22\7pytorch"), 5, WEFT_EUNSUPPORTED, "an ONNX graph" },
     { "a", BYTES("\x89HDF\r\n\x1A\n"), 8, WEFT_EUNSUPPORTED, "an HDF5 file" },
 };
@@ -79,6 +89,10 @@ static void readable(void **state)
         { "tokenizer.model", BYTES("\12\16\12\5<unk>\25\0\0\0\0\30\2"), 0, WEFT_OK, "" },
         { "tokenizer.bin", BYTES("\33\0\0\0\0\0\0\0"), 0, WEFT_OK, "" },
         { "tokenizer.bin", BYTES("\x80\2\0\0"), 0, WEFT_OK, "" },
+        { "tokenizer.bin", BYTES("\x80\1\1\1"), 0, WEFT_OK, "" },
+        { "tokenizer.bin", BYTES("\x80\6\1\1"), 0, WEFT_OK, "" },
+        { "tokenizer.bin", BYTES("\10\41\22\7pytorch"), 0, WEFT_OK, "" },
+        { "tokenizer.bin", BYTES("\10\7\22\0pytorch"), 0, WEFT_OK, "" },
         { "vocab.txt", BYTES("[PAD]\n[unused0]\n"), 0, WEFT_OK, "" },
         { "qwen.tiktoken", BYTES("IQ== 0\nIg== 1\n"), 0, WEFT_OK, "" },
         { "tokenizer.json", BYTES("{\"version\": \"1.0\"}"), 0, WEFT_OK, "" },
@@ -89,6 +103,20 @@ static void readable(void **state)
         for (size_t n = 0; n <= fine[i].n; n++)
             if (known(&fine[i], n, &err) != WEFT_OK)
                 fail_msg("%s", err.message);
+}
+
+/* A tar says what it is in the middle of its first block. */
+static void tar(void **state)
+{
+    (void)state;
+    char block[512] = "model/config.json";
+    weft_error err;
+    memcpy(&block[257], "ustar", 5);
+    const example whole = { "a.tar", block, sizeof block, 263, WEFT_EUNSUPPORTED, "" };
+    for (size_t n = 250; n <= sizeof block; n++)
+        assert_int_equal(known(&whole, n, &err), n < whole.least ? WEFT_OK : whole.code);
+    block[260] = 'A';
+    assert_int_equal(known(&whole, sizeof block, &err), WEFT_OK);
 }
 
 static void says(const char *path, const char *bytes, size_t n, const char *sentence)
@@ -165,6 +193,75 @@ static void names(void **state)
     assert_non_null(strstr(err.message, "no model.safetensors, but GGUF files"));
 }
 
+/* What directories hold that are no model, each with the sentence about it. */
+static void listings(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *files[4]; /* a name that ends in "/" is a directory */
+        weft_status code;
+        const char *says;
+    } cases[] = {
+        { { NULL }, WEFT_EIO, "an empty directory" },
+        { { "notes.txt" }, WEFT_EIO, "a directory without config.json" },
+        { { "snapshots/", "blobs/", "refs/" }, WEFT_EIO, "an entry of the Hugging Face cache" },
+        { { "snapshots/" }, WEFT_EIO, "a directory without config.json" },
+        { { "adapter_config.json", "z" }, WEFT_EUNSUPPORTED, "an adapter (adapter_config.json)" },
+        { { "a.safetensors" }, WEFT_EIO, "weights without config.json; expected both" },
+        { { "-of-.gguf" }, WEFT_EIO, "give one of the files: -of-.gguf" },
+        { { "x100002-of-2.gguf" }, WEFT_EIO, "give one of the files: x100002-of-2.gguf" },
+        { { "x-00002-of-2.gguf" }, WEFT_EIO, "a directory without config.json" },
+        { { "config.json" }, WEFT_EIO, "config.json without weights" },
+        { { "config.json", "b.safetensors", "a.safetensors" },
+          WEFT_EIO,
+          "weights in a.safetensors, b.safetensors; expected model.safetensors, or" },
+        { { "config.json", "a.bin" },
+          WEFT_EUNSUPPORTED,
+          "PyTorch pickles, which can run code (a.bin)" },
+        { { "config.json", "a.pt", "b.pth", "c.ckpt" },
+          WEFT_EUNSUPPORTED,
+          "pickles, which can run code (a.pt, b.pth, c.ckpt)" },
+        { { "config.json", "a.onnx", "b.h5", "c.msgpack" },
+          WEFT_EUNSUPPORTED,
+          "a form that weft does not read (a.onnx, b.h5, c.msgpack)" },
+        { { "config.json", "a.ot" }, WEFT_EUNSUPPORTED, "does not read (a.ot)" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[64], path[1024];
+        host h;
+        weft_error err;
+        host_plain(&h);
+        snprintf(name, sizeof name, "list%zu", i);
+        snprintf(path, sizeof path, "%s", directory(name));
+        for (int k = 0; k < 4 && cases[i].files[k]; k++) {
+            snprintf(name, sizeof name, "list%zu/%s", i, cases[i].files[k]);
+            if (name[strlen(name) - 1] == '/')
+                directory(name);
+            else
+                temp_file(name, "{}", 2);
+        }
+        if (try_directory(path, &h, &err) != cases[i].code || !strstr(err.message, cases[i].says))
+            fail_msg("\"%s\", expected \"%s\"", err.message, cases[i].says);
+    }
+}
+
+/* Three names of the greatest length are cut where the room ends. */
+static void long_listing(void **state)
+{
+    (void)state;
+    host h;
+    weft_error err;
+    char path[1024], name[300];
+    host_plain(&h);
+    snprintf(path, sizeof path, "%s", directory("long"));
+    for (int i = 0; i < 5; i++) {
+        snprintf(name, sizeof name, "long/%d%0200d.gguf", i, 0);
+        temp_file(name, "", 0);
+    }
+    assert_int_equal(try_directory(path, &h, &err), WEFT_EIO);
+    assert_non_null(strstr(err.message, "give one of the files: 0000"));
+}
+
 static void faults_in_directories(void **state)
 {
     (void)state;
@@ -190,8 +287,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST("recognise: each kind by its first bytes, cut at every byte", kinds),
         TEST("recognise: what weft reads is not taken for anything else", readable),
+        TEST("recognise: a tar by the middle of its first block", tar),
         TEST("recognise: messages show letters only", quotes),
         TEST("recognise: a directory of GGUF files names the first three", names),
+        TEST("recognise: what a directory lacks, by the names in it", listings),
+        TEST("recognise: names that are too long to be shown are cut", long_listing),
         TEST("recognise: a call that fails gives an error and leaves nothing",
              faults_in_directories),
     };
