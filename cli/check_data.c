@@ -79,7 +79,7 @@ static int show_samples(weft_data *d, uint64_t seed, int64_t n)
 
 static void print_part(const char *name, const weft_data_counts *c)
 {
-    printf("%-13s %lld samples, %lld tokens, of which %.1f %% are learned, %lld ends of texts\n",
+    printf("%-13s %lld sequences, %lld tokens (%.1f %% trained on), %lld end-of-text tokens\n",
            name, (long long)c->n_sample, (long long)c->n_row,
            c->n_row > 0 ? 100 * (double)c->n_target / (double)c->n_row : 0, (long long)c->n_end);
 }
@@ -94,31 +94,33 @@ static void print_some(const char *name, int64_t n, const char *what)
 static void print_info(const weft_data_info *i)
 {
     if (i->n_picture > 0) {
-        printf("data          %lld pictures of %lld classes", (long long)i->n_picture,
+        printf("data          %lld images of %lld classes", (long long)i->n_picture,
                (long long)i->n_class);
         if (i->height > 0)
             printf(", %lld x %lld", (long long)i->height, (long long)i->width);
         putchar('\n');
         return;
     }
-    printf("data          %lld documents, %lld tokens of a vocabulary of %d\n",
-           (long long)i->n_document, (long long)i->n_token, i->n_vocab);
-    printf("samples       up to %lld tokens, %s\n", (long long)i->n_ctx,
-           i->windows ? "windows of one text" : "packed with documents that do not see each other");
+    printf("data          %lld documents, %lld tokens, vocabulary %d\n", (long long)i->n_document,
+           (long long)i->n_token, i->n_vocab);
+    printf("sequences     up to %lld tokens, %s\n", (long long)i->n_ctx,
+           i->windows ? "windows of one text"
+                      : "documents packed together, masked from each other");
     print_part("training", &i->train);
     if (i->validation.n_sample > 0)
         print_part("validation", &i->validation);
     print_some("labels", i->n_label, "of texts");
     if (i->end_id < 0 && i->n_label == 0)
-        printf("ends          none: no token ends a text\n");
+        printf("ends          none: the tokenizer has no end-of-text token\n");
     print_some("empty", i->n_empty, "documents are left out");
-    print_some("prompts", i->n_prompt, "documents have a part that is only read");
-    print_some("astride", i->n_astride, "documents have a token that is prompt and completion");
-    print_some("cut", i->train.n_cut + i->validation.n_cut, "documents go on in another sequence");
+    print_some("prompts", i->n_prompt, "documents with a part that is not trained on");
+    print_some("astride", i->n_astride, "documents with a token that spans prompt and completion");
+    print_some("cut", i->train.n_cut + i->validation.n_cut,
+               "documents continue in another sequence");
     print_some("truncated", i->train.n_truncated + i->validation.n_truncated,
-               "documents lose their end");
+               "documents are truncated");
     print_some("mute", i->train.n_mute + i->validation.n_mute,
-               "documents are left out, with nothing to learn in them");
+               "documents are left out: no token to train on");
 }
 
 int cli_check_data(const weft_train_options *o, int64_t n_show, const char *ids)

@@ -271,13 +271,12 @@ typedef struct prompt_options {
 
 #define OPTION_HF                                                                                  \
     {                                                                                              \
-        0, "hf", OPT_TEXT, &cli_hf, "NAME", RARE,                                                  \
-            "MODEL from Hugging Face: ORG/NAME, or ORG/NAME:QUANT"                                 \
+        0, "hf", OPT_TEXT, &cli_hf, "NAME", RARE, "MODEL by Hugging Face name: ORG/NAME[:QUANT]"   \
     }
 #define OPTION_TOKENIZER(load)                                                                     \
     {                                                                                              \
         0, "tokenizer", OPT_TEXT, &(load).tokenizer, "PATH", RARE,                                 \
-            "file or directory to take the tokenizer from (the model's)"                           \
+            "use the tokenizer in this file or directory (the model's)"                            \
     }
 #define OPTION_MODEL(load)                                                                         \
     { 'm',                                                                                         \
@@ -296,55 +295,55 @@ typedef struct prompt_options {
 #define OPTION_NO_PACK(flag)                                                                       \
     {                                                                                              \
         0, "no-pack", OPT_FLAG, &(flag), NULL, SETTING | RARE,                                     \
-            "read weights from the file, without a faster copy in memory"                          \
+            "use the weights as mapped: slower, less memory"                                       \
     }
 #define OPTION_RAM_MAX                                                                             \
     {                                                                                              \
         0, "ram-max", OPT_SIZE, &cli_ram_max, "SIZE", SETTING,                                     \
-            "take no more memory than this (0: no cap)"                                            \
+            "memory limit, such as 4G (0: none)"                                                   \
     }
 #define OPTION_THREADS(n)                                                                          \
     {                                                                                              \
         't', "threads", OPT_INT, &(n), "N", SETTING,                                               \
-            "threads (OMP_NUM_THREADS, or one per processor)"                                      \
+            "number of threads (OMP_NUM_THREADS, or one per core)"                                 \
     }
 #define OPTION_CTX_SIZE(shape)                                                                     \
     {                                                                                              \
         'c', "ctx-size", OPT_INT, &(shape).n_ctx, "N", SETTING,                                    \
-            "positions of a context (the model's, up to 4096)"                                     \
+            "context length in tokens (the model's, up to 4096)"                                   \
     }
 #define OPTION_BATCH_SIZE(shape)                                                                   \
     {                                                                                              \
         'b', "batch-size", OPT_INT, &(shape).n_batch, "N", SETTING | RARE,                         \
-            "most rows in one forward (256)"                                                       \
+            "maximum tokens per forward pass (256)"                                                \
     }
 #define OPTION_KV_TYPE(shape)                                                                      \
     {                                                                                              \
         0, "kv-type", OPT_CHOICE, &(shape).kv_type, "f32|f16|bf16|q8_0", SETTING | RARE,           \
-            "cached keys and values (f16)"                                                         \
+            "type of the KV cache (f16)"                                                           \
     }
 #define OPTION_PRE(text)                                                                           \
     {                                                                                              \
         0, "pre", OPT_TEXT, &(text), "NAME", SETTING | RARE,                                       \
-            "how text is split, where the model does not say"                                      \
+            "pre-tokenizer, for models that do not name theirs"                                    \
     }
 #define OPTION_PROMPT(prompt)                                                                      \
     {                                                                                              \
-        'p', "prompt", OPT_TEXT, &(prompt).text, "TEXT", 0, "the text"                             \
+        'p', "prompt", OPT_TEXT, &(prompt).text, "TEXT", 0, "prompt text"                          \
     }
 #define OPTION_FILE(prompt)                                                                        \
     {                                                                                              \
         'f', "file", OPT_TEXT, &(prompt).file, "FILE", 0,                                          \
-            "the text, without its last line end (piped input)"                                    \
+            "read the prompt from FILE (standard input)"                                           \
     }
 #define OPTION_IDS(prompt)                                                                         \
     {                                                                                              \
-        0, "ids", OPT_TEXT, &(prompt).ids, "N,N,...", 0, "token ids instead of a text"             \
+        0, "ids", OPT_TEXT, &(prompt).ids, "N,N,...", 0, "token ids instead of text"               \
     }
 #define OPTION_PARSE_SPECIAL(flag)                                                                 \
     {                                                                                              \
         0, "parse-special", OPT_FLAG, &(flag), NULL, RARE,                                         \
-            "special tokens spelled in the text are meant: <|user|>"                               \
+            "parse special tokens such as <|user|> in the text"                                    \
     }
 #define OPTION_JSON(flag, what)                                                                    \
     {                                                                                              \

@@ -26,12 +26,13 @@ static bool json;
 static const option options[] = {
     OPTION_MODEL(load),
     { 'p', "prompt", OPT_INT, &n_prompt, "N", 0,
-      "tokens of a prompt (512), a source or a text (128)" },
-    { 'n', "predict", OPT_INT, &n_generate, "N", 0, "tokens that are generated (32)" },
-    { 'd', "depth", OPT_TEXT, &depths_text, "N,N,...", 0, "generate behind so many tokens (0)" },
+      "prompt length (512); encoders: text length (128)" },
+    { 'n', "predict", OPT_INT, &n_generate, "N", 0, "tokens to generate (32)" },
+    { 'd', "depth", OPT_TEXT, &depths_text, "N,N,...", 0,
+      "generate after N tokens of context (0)" },
     { 0, "batch", OPT_TEXT, &batches_text, "N,N,...", 0,
-      "so many contexts, texts or pictures together (4; 1,8)" },
-    { 'r', "turns", OPT_INT, &turns, "N", 0, "times that each is measured (5)" },
+      "sequences, texts or images per batch (4; 1,8)" },
+    { 'r', "turns", OPT_INT, &turns, "N", 0, "repetitions of each test (5)" },
     OPTION_THREADS(shape.threads),
     OPTION_KV_TYPE(shape),
     OPTION_RAM_MAX,
@@ -47,13 +48,12 @@ static const char examples[] = "  weft bench models/shakespeare.gguf\n"
                                "  weft bench ./all-MiniLM-L6-v2 -p 64 --batch 1,16\n";
 
 static const char about[] =
-    "Shown are the median of tokens a second and its range, then how fast generating\n"
-    "reads the weights of the model, and which share that is of the rate at which this\n"
-    "machine goes through such weights when it does nothing else, measured between the\n"
-    "tests. Several contexts that generate together read the weights once for all.\n"
-    "An encoder reads texts, one that sees takes pictures: so many a second. One that\n"
-    "translates reads a source, then generates. Lengths that are not given are cut to\n"
-    "the model's context.\n";
+    "Prints the median and the range of tokens per second. For generation it also prints\n"
+    "how fast the weights are read, and that rate as a share of the bandwidth of this\n"
+    "machine, which is measured between the tests. Sequences of a batch share one pass\n"
+    "over the weights. Encoders are measured in texts per second, vision models in\n"
+    "images per second, encoder-decoders by encoding a source and then generating.\n"
+    "Default lengths are reduced to the model's context.\n";
 
 /* ---- the tests ------------------------------------------------------------------------------- */
 
@@ -139,7 +139,9 @@ static int check_options(void)
         return cli_usage(c, "--predict: %lld is out of range", (long long)n_generate);
     if (turns < 1 || turns > MAX_TURN)
         return cli_usage(c, "--turns: %lld is not in 1 to %d", (long long)turns, MAX_TURN);
-    return n_prompt || n_generate ? 0 : cli_usage(c, "nothing to measure: --prompt or --predict");
+    return n_prompt || n_generate
+               ? 0
+               : cli_usage(c, "nothing to measure: set --prompt or --predict above 0");
 }
 
 /* What was given, or the usual, cut to the context. */
@@ -155,8 +157,7 @@ static int plan_wholes(bench *b)
         return cli_usage(&command_bench, "nothing to measure: --prompt is 0");
     if (b->info.images && n_prompt != UNSAID)
         return cli_usage(&command_bench,
-                         "%s takes pictures, which have no length: --prompt is for "
-                         "texts",
+                         "%s takes images, which have no length: --prompt is for text models",
                          load.path);
     n_prompt = b->info.images ? b->info.n_ctx : fitting(b, n_prompt, 128);
     return add_list(b, WHOLE, "batch", batches_text ? batches_text : "1,8", 1, MAX_BATCH);
@@ -283,7 +284,7 @@ static void name_test(const bench *b, const test *t, char *to, size_t size)
     else if (t->depth == 0)
         snprintf(to, size, "generate");
     else
-        snprintf(to, size, "generate behind %lld", (long long)t->depth);
+        snprintf(to, size, "generate after %lld", (long long)t->depth);
 }
 
 static void print_text(const bench *b)
@@ -436,7 +437,7 @@ static int bench_main(void)
 const command command_bench = {
     .name = "bench",
     .arguments = "MODEL",
-    .summary = "measure how fast a model reads, generates, encodes or sees",
+    .summary = "measure prompt, generation, encoding and image speed",
     .examples = examples,
     .about = about,
     .options = options,

@@ -20,30 +20,29 @@ static const option options[] = {
     OPTION_PAIRS(lines),
     OPTION_TRUNCATE(lines),
     OPTION_TOKENIZER(load),
-    { 'd', "data", OPT_LIST, &data, "PATH", 0,
-      "pictures or texts with labels: how many are right?" },
+    { 'd', "data", OPT_LIST, &data, "PATH", 0, "labelled texts or images: print the accuracy" },
     { 0, "columns", OPT_TEXT, &columns, "NAMES", RARE,
-      "of tables: text, pair, label, - (text,label)" },
-    { 0, "format", OPT_CHOICE, &format, "jsonl|tsv|csv", RARE, "of --data (by name)" },
-    { 'k', "top", OPT_INT, &top, "N", 0, "likeliest labels to show (1; 0: all)" },
+      "columns of a table: text, pair, label, - (text,label)" },
+    { 0, "format", OPT_CHOICE, &format, "jsonl|tsv|csv", RARE, "format of --data (by file name)" },
+    { 'k', "top", OPT_INT, &top, "N", 0, "show the N most probable labels (1; 0: all)" },
     OPTION_THREADS(lines.threads),
     OPTION_RAM_MAX,
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_NO_PACK(load.no_pack),
-    OPTION_JSON(json, "print a JSON object for each text, in a line"),
+    OPTION_JSON(json, "print one JSON object per text"),
     { 0 },
 };
 
 static const char examples[] = "  weft classify model \"A gripping film.\"\n"
                                "  weft classify model -f reviews.txt --top 0 --json\n"
                                "  weft classify model --data dev.tsv\n"
-                               "  weft classify vit --data pictures/\n";
+                               "  weft classify vit --data images/\n";
 
 static const char about[] =
-    "A line for each text, or for each token where the model labels tokens: labels and\n"
-    "probabilities, the likeliest first. Where a text may have several labels, each has\n"
-    "a probability of its own; a model with one output gives a number. Where the model\n"
-    "sees, a text is the path of a PNG or JPEG file.\n";
+    "Prints one line per text, or per token if the model labels tokens: labels and their\n"
+    "probabilities, most probable first. Multi-label models give each label its own\n"
+    "probability; a model with one output prints its value. For vision models, TEXT is\n"
+    "the path of a PNG or JPEG file.\n";
 
 /* What the numbers of a text are. */
 typedef enum meaning { ONE_LABEL, SEVERAL_LABELS, NUMBER } meaning;
@@ -201,8 +200,8 @@ static void print_score(const weft_score *s)
 {
     const double share = (double)s->n_right / (double)s->n;
     if (!json) {
-        printf("right         %lld of %lld, %.2f %%\nloss          %.6f\n", (long long)s->n_right,
-               (long long)s->n, 100 * share, s->loss);
+        printf("accuracy      %.2f %% (%lld of %lld)\nloss          %.6f\n", 100 * share,
+               (long long)s->n_right, (long long)s->n, s->loss);
         return;
     }
     cli_json_object(NULL);
@@ -244,7 +243,7 @@ static int classify_main(void)
     if (data.n > 0 && load.path && !positional[1])
         return score();
     if (data.n > 0)
-        return load.path ? cli_usage(&command_classify, "a text and --data: give one of them")
+        return load.path ? cli_usage(&command_classify, "both a text and --data; give one of them")
                          : cli_which_model(&command_classify);
     if (top < 0)
         return cli_usage(&command_classify, "--top: %lld is less than 0", (long long)top);
@@ -270,7 +269,7 @@ static int classify_main(void)
 const command command_classify = {
     .name = "classify",
     .arguments = "MODEL [TEXT|-]",
-    .summary = "tell the labels of texts, of their tokens or of pictures",
+    .summary = "classify texts, tokens or images",
     .examples = examples,
     .about = about,
     .options = options,

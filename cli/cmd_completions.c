@@ -7,7 +7,7 @@
 static const char *shell, *file_name;
 
 static const option options[] = {
-    { 'o', "out", OPT_TEXT, &file_name, "FILE", 0, "write it there" },
+    { 'o', "out", OPT_TEXT, &file_name, "FILE", 0, "write it to FILE" },
     { 0 },
 };
 
@@ -182,7 +182,7 @@ static void zsh(void)
         printf("    %s)\n        _arguments -s \\\n", commands[i]->name);
         for (const option *o = NULL; (o = option_next(commands[i], o));)
             zsh_option(o);
-        fputs("            '--help[tell the options]' '*:argument:", stdout);
+        fputs("            '--help[show the options]' '*:argument:", stdout);
         if (takes_words(commands[i])) {
             putchar('(');
             put_arguments(commands[i]);
@@ -258,13 +258,13 @@ static int completions_main(void)
         shells[i].print();
         return 0;
     }
-    return cli_usage(&command_completions, "which shell? There are bash, zsh and fish");
+    return cli_usage(&command_completions, "which shell? Give bash, zsh or fish");
 }
 
 const command command_completions = {
     .name = "completions",
     .arguments = "bash|zsh|fish",
-    .summary = "print what a shell needs to complete weft's command lines",
+    .summary = "print a shell completion script",
     .examples = "  source <(weft completions bash)\n"
                 "  weft completions fish > ~/.config/fish/completions/weft.fish\n",
     .options = options,

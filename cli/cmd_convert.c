@@ -10,11 +10,11 @@ static bool force, json;
 
 static const option options[] = {
     { 0, "type", OPT_TEXT, &type, "TYPE", 0,
-      "f32, f16, bf16; into GGUF also those of quantize (as is)" },
-    { 0, "to", OPT_CHOICE, &form, "gguf|hf", 0, "the form (the one that IN is not)" },
+      "f32, f16, bf16; for GGUF also quantize's (unchanged)" },
+    { 0, "to", OPT_CHOICE, &form, "gguf|hf", 0, "output format (the other one than IN)" },
     { 0, "max-shard-size", OPT_SIZE, &max_shard, "SIZE", 0,
-      "at most so many bytes of weights in a file" },
-    { 'f', "force", OPT_FLAG, &force, NULL, 0, "replace what is there" },
+      "split the output into files of at most SIZE" },
+    { 'f', "force", OPT_FLAG, &force, NULL, 0, "overwrite existing files" },
     OPTION_HF,
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_RAM_MAX,
@@ -36,16 +36,16 @@ static int convert_main(void)
                                .load = load.no_mmap ? WEFT_LOAD_COPY : WEFT_LOAD_MAP,
                                .budget = cli_budget() };
     if (!positional[0] || !positional[1])
-        return cli_usage(&command_convert, positional[0]
-                                               ? "where to? Give a .gguf file or a directory"
-                                               : "which model, and where to?");
+        return cli_usage(&command_convert,
+                         positional[0] ? "no output; give a .gguf file or a directory"
+                                       : "no input or output; give a model and where to write it");
     return cli_convert(positional[0], positional[1], &o, "converting", json);
 }
 
 const command command_convert = {
     .name = "convert",
     .arguments = "IN OUT",
-    .summary = "turn a Hugging Face directory into GGUF, or back",
+    .summary = "convert between Hugging Face directories and GGUF",
     .examples = examples,
     .options = options,
     .n_positional = 2,

@@ -14,14 +14,14 @@ static const option options[] = {
     OPTION_TRUNCATE(lines),
     OPTION_POOLING(lines),
     { 0, "normalize", OPT_FLAG, &lines.normalize, NULL, RARE,
-      "vectors of length 1 (the model's way)" },
+      "scale vectors to length 1 (as the model says)" },
     OPTION_TOKENIZER(load),
     { 0, "npy", OPT_TEXT, &npy, "FILE", 0, "write all vectors to a NumPy file" },
     OPTION_THREADS(lines.threads),
     OPTION_RAM_MAX,
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_NO_PACK(load.no_pack),
-    OPTION_JSON(json, "print a JSON object for each text, in a line"),
+    OPTION_JSON(json, "print one JSON object per text"),
     { 0 },
 };
 
@@ -29,9 +29,9 @@ static const char examples[] = "  weft embed all-MiniLM-L6-v2 \"A man is playing
                                "  weft embed model.gguf -f lines.txt --npy vectors.npy\n";
 
 static const char about[] =
-    "A vector in a line for each text. How a text becomes one is said by the model:\n"
-    "the mean of its tokens' vectors, their maximum, the first or the last; normalised\n"
-    "or not. A model that goes on with texts gives the vector of the last token.\n";
+    "Prints one vector per line. The model's own files say how token vectors are pooled\n"
+    "(mean, max, first or last) and whether the result is normalised. Decoders use the\n"
+    "vector of the last token.\n";
 
 typedef struct vectors {
     texts t;
@@ -110,7 +110,7 @@ static int embed_main(void)
 const command command_embed = {
     .name = "embed",
     .arguments = "MODEL [TEXT|-]",
-    .summary = "turn texts into vectors",
+    .summary = "compute embeddings of texts",
     .examples = examples,
     .about = about,
     .options = options,

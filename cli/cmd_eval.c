@@ -18,10 +18,9 @@ static const option options[] = {
     { 'f', "file", OPT_TEXT, &file_name, "FILE", 0, "the text; - is standard input (-)" },
     { 0, "against", OPT_TEXT, &against, "PATH", 0, "compare with this model, token by token" },
     { 0, "lines", OPT_FLAG, &lines, NULL, 0, "each line is a document" },
-    { 0, "paragraphs", OPT_FLAG, &paragraphs, NULL, 0,
-      "each part between empty lines is a document" },
-    { 0, "ids", OPT_FLAG, &ids, NULL, 0, "a line is the ids of a document: 1,403,407" },
-    { 0, "stride", OPT_INT, &stride, "N", 0, "from window to window (half a context)" },
+    { 0, "paragraphs", OPT_FLAG, &paragraphs, NULL, 0, "documents are separated by empty lines" },
+    { 0, "ids", OPT_FLAG, &ids, NULL, 0, "each line is a document as token ids: 1,403,407" },
+    { 0, "stride", OPT_INT, &stride, "N", 0, "stride of the sliding window (half the context)" },
     OPTION_CTX_SIZE(shape),
     OPTION_BATCH_SIZE(shape),
     OPTION_THREADS(shape.threads),
@@ -44,17 +43,17 @@ static const char examples[] =
     "  weft eval ./bert-base-uncased lines.txt\n";
 
 static const char about[] =
-    "A model that fills masks reads each line: every token is masked in turn, and the\n"
-    "perplexity is that of the masked tokens. A model that translates reads lines of a\n"
-    "source, a tab and its text: the perplexity is that of the text, its end included.\n"
-    "Labels are counted by weft classify.\n";
+    "Masked language models read one text per line: each token is masked in turn, and\n"
+    "the result is the pseudo-perplexity. Encoder-decoders read lines of source, tab and\n"
+    "translation: the result is the perplexity of the translation, end token included.\n"
+    "For classifiers, use weft classify.\n";
 
 static int eval_main(void);
 
 const command command_eval = {
     .name = "eval",
     .arguments = "MODEL [FILE]",
-    .summary = "measure perplexity, and divergence from another model",
+    .summary = "evaluation: perplexity, and KL against another model",
     .examples = examples,
     .about = about,
     .options = options,
@@ -175,7 +174,7 @@ static int read_documents(documents *d)
 {
     const int code = ids ? cli_read_ids(file_name, &d->ids, end_document, d) : read_text(d);
     if (!code && d->n == 0)
-        return cli_usage(&command_eval, "%s: there is no text", file_name);
+        return cli_usage(&command_eval, "%s: no text", file_name);
     point(d);
     return code;
 }
@@ -186,12 +185,12 @@ static void print_text(const weft_evaluation *e, int64_t n_document)
 {
     printf("tokens        %lld in %lld %s\n", (long long)e->n_token, (long long)n_document,
            n_document == 1 ? "document" : "documents");
-    printf("NLL           %.6f a token\n", e->nll);
+    printf("NLL           %.6f per token\n", e->nll);
     printf("perplexity    %.4f\n", e->perplexity);
     if (!against)
         return;
     printf("against       NLL %.6f, perplexity %.4f\n", e->against_nll, e->against_perplexity);
-    printf("ratio         %.5f of perplexities\n", e->perplexity / e->against_perplexity);
+    printf("ratio         %.5f (perplexity)\n", e->perplexity / e->against_perplexity);
     printf("divergence    mean %.6f, p99 %.5f, max %.4f\n", e->kl_mean, e->kl_p99, e->kl_max);
     printf("same top      %.2f %%\n", 100 * e->same_top);
 }
@@ -264,17 +263,17 @@ static int evaluate_wholes(const whole_eval *e)
     int64_t n_line = 0;
     const bool pairs = e->info.n_layer_src > 0;
     if (!pairs && e->info.task != WEFT_TASK_FILL) {
-        fprintf(stderr, "weft: %s: gives %s, not tokens; weft %s\n", e->path,
+        fprintf(stderr, "weft: %s: outputs %s, not tokens; use weft %s\n", e->path,
                 e->info.task == WEFT_TASK_EMBED ? "vectors" : "labels",
-                e->info.task == WEFT_TASK_CLASSIFY ? "classify MODEL --data FILE counts them"
-                                                   : "verify A B compares two such models");
+                e->info.task == WEFT_TASK_CLASSIFY ? "classify MODEL --data FILE"
+                                                   : "verify A B to compare two models");
         return 1;
     }
     if (lines + paragraphs + ids || stride)
-        return cli_usage(&command_eval,
-                         "%s: a line is a %s; --lines, --paragraphs, --ids and --stride "
-                         "are for models that generate",
-                         e->path, pairs ? "pair" : "text");
+        return cli_usage(
+            &command_eval,
+            "%s: each line is a %s; --lines, --paragraphs, --ids and --stride are for decoders",
+            e->path, pairs ? "pair" : "text");
     cli_progress_begin("eval", NULL);
     const int code = (pairs ? eval_pairs : eval_masks)(e, &result, &n_line);
     cli_progress_end();
@@ -312,7 +311,8 @@ static int with_models(const weft_engine_options *e)
     if (!code && other && !decoder &&
         (info.task != of_other.task || info.n_out != of_other.n_out ||
          (info.n_layer_src == 0) != (of_other.n_layer_src == 0))) {
-        fprintf(stderr, "weft: %s gives %lld numbers, %s %lld: only models of one kind compare\n",
+        fprintf(stderr,
+                "weft: %s has %lld outputs, %s %lld; expected two models with the same outputs\n",
                 load.path, (long long)info.n_out, against, (long long)of_other.n_out);
         code = 1;
     }
@@ -333,14 +333,14 @@ static int eval_main(void)
     weft_engine_options engine;
     load.path = positional[0] ? positional[0] : load.path;
     if (positional[1] && file_name)
-        return cli_usage(c, "--file and \"%s\": give one of them", positional[1]);
+        return cli_usage(c, "both --file and \"%s\"; give one of them", positional[1]);
     file_name = positional[1] ? positional[1] : file_name;
     if (!load.path)
         return cli_which_model(c);
     if (!file_name && isatty(STDIN_FILENO))
-        return cli_usage(c, "which text? Give a file, or - for standard input");
+        return cli_usage(c, "no text; give a file, or - for standard input");
     if (lines + paragraphs + ids > 1)
-        return cli_usage(c, "--lines, --paragraphs and --ids: give one of them");
+        return cli_usage(c, "--lines, --paragraphs and --ids exclude each other");
     if (stride < 0)
         return cli_usage(c, "--stride: %lld is out of range", (long long)stride);
     file_name = file_name ? file_name : "-";

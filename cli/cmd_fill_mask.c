@@ -16,11 +16,11 @@ static const option options[] = {
     OPTION_MODEL(load),
     OPTION_LINES(lines),
     OPTION_TOKENIZER(load),
-    { 'k', "top", OPT_INT, &top, "N", 0, "likeliest tokens to show (5)" },
+    { 'k', "top", OPT_INT, &top, "N", 0, "show the N most probable tokens (5)" },
     OPTION_THREADS(lines.threads),
     OPTION_RAM_MAX,
     OPTION_NO_MMAP(load.no_mmap),
-    OPTION_JSON(json, "print a JSON object for each text, in a line"),
+    OPTION_JSON(json, "print one JSON object per text"),
     { 0 },
 };
 
@@ -29,8 +29,8 @@ static const char examples[] =
     "  weft fill-mask roberta-base \"The capital of France is <mask>.\" -k 1 --json\n";
 
 static const char about[] =
-    "The mask is spelled as the model's tokenizer has it, [MASK] or <mask>. A line for\n"
-    "each token: probability, id, token. Masks are parted by an empty line.\n";
+    "Spell the mask as the model's tokenizer does, [MASK] or <mask>. Prints one line per\n"
+    "candidate: probability, id, token. An empty line separates masks.\n";
 
 typedef struct masks {
     texts t;
@@ -149,7 +149,7 @@ static int fill_mask_main(void)
 const command command_fill_mask = {
     .name = "fill-mask",
     .arguments = "MODEL [TEXT|-]",
-    .summary = "tell which token belongs in place of a mask",
+    .summary = "predict the token in place of a mask",
     .examples = examples,
     .about = about,
     .options = options,

@@ -45,7 +45,7 @@ static void print_options(const command *c, bool all)
         print_option(o);
     }
     if (settings)
-        puts("\n* also from the environment and a file: see 'weft help config'");
+        puts("\n* can also be set in the environment or a file: see 'weft help config'");
     if (rare && !all)
         printf("%s'weft help all %s' lists all options.\n", settings ? "" : "\n", c->name);
 }
@@ -76,7 +76,7 @@ static void print_commands(bool all)
             printf("  %s%-15s%s %s\n", cli_style(stdout, STYLE_BOLD), commands[i]->name,
                    cli_style(stdout, STYLE_PLAIN), commands[i]->summary);
     if (!all)
-        puts("\n'weft help COMMAND' tells its options, 'weft help all' everything.");
+        puts("\n'weft help COMMAND' shows its options, 'weft help all' everything.");
 }
 
 static int help_main(void)
@@ -101,7 +101,7 @@ static int help_main(void)
 const command command_help = {
     .name = "help",
     .arguments = "[all] [COMMAND]",
-    .summary = "tell what commands and options there are",
+    .summary = "list commands and options",
     .examples = "  weft help run\n"
                 "  weft help all\n",
     .options = options,

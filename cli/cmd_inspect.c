@@ -13,7 +13,7 @@ static const option options[] = {
     OPTION_MODEL(load),
     { 0, "tensors", OPT_FLAG, &tensors, NULL, 0, "list every tensor" },
     { 0, "metadata", OPT_FLAG, &metadata, NULL, 0, "list every metadata entry" },
-    { 0, "no-speed", OPT_FLAG, &no_speed, NULL, 0, "do not measure this machine" },
+    { 0, "no-speed", OPT_FLAG, &no_speed, NULL, 0, "do not measure the speed of this machine" },
     OPTION_CTX_SIZE(shape),
     OPTION_BATCH_SIZE(shape),
     OPTION_THREADS(shape.threads),
@@ -133,7 +133,7 @@ static void print_costs(const view *v)
     putchar('\n');
     parts_of(v, part);
     for (int i = 0; i < N_PART; i++)
-        printf("%-13s %lld parameters, %s, %sflop a token\n", part[i].label,
+        printf("%-13s %lld parameters, %s, %sflop per token\n", part[i].label,
                (long long)part[i].part->n_parameter, cli_bytes(part[i].part->bytes, a, sizeof a),
                cli_count(part[i].part->flops, b, sizeof b));
 }
@@ -169,15 +169,15 @@ static void print_memory(const view *v)
            cli_bytes(weights + v->plan.kv_bytes + v->plan.step_bytes, a, sizeof a),
            cli_bytes(weights, b, sizeof b));
     if (generates(v))
-        printf("keys and values of %lld positions %s, ", (long long)v->plan.n_ctx,
+        printf("KV cache of %lld tokens %s, ", (long long)v->plan.n_ctx,
                cli_bytes(v->plan.kv_bytes, c, sizeof c));
-    printf("a step %s\n", cli_bytes(v->plan.step_bytes, d, sizeof d));
+    printf("activations %s\n", cli_bytes(v->plan.step_bytes, d, sizeof d));
 }
 
 /* What one more position takes: the reason for sharing heads, for latents, for fewer bits. */
 static void print_cache(const view *v)
 {
-    fputs("cache         bytes a position:", stdout);
+    fputs("cache         bytes per token:", stdout);
     for (int i = 0; i < N_KV; i++)
         if (v->position[i] > 0)
             printf("%s %s %zu", i ? "," : "", kv_names[i], v->position[i]);
@@ -190,21 +190,21 @@ static void print_text(const view *v)
     char a[32];
     printf("architecture  %s (%s)\n", i->architecture, i->format);
     if (!generates(v))
-        printf("task          %s, %lld numbers\n", tasks[i->task], (long long)i->n_out);
+        printf("task          %s, %lld outputs\n", tasks[i->task], (long long)i->n_out);
     printf("parameters    %lld in %lld tensors, %s\n", (long long)i->n_parameter,
            (long long)i->n_tensor, cli_bytes(weight_bytes(v), a, sizeof a));
     if (i->n_layer_src > 0)
-        printf("encoder       %lld layers, a vocabulary of %lld\n", (long long)i->n_layer_src,
+        printf("encoder       %lld layers, vocabulary %lld\n", (long long)i->n_layer_src,
                (long long)i->n_vocab_src);
     printf("layers        %lld, d_model %lld, d_ff %lld\n", (long long)i->n_layer,
            (long long)i->d_model, (long long)i->d_ff);
-    printf("heads         %lld of %lld numbers, %lld for keys and values\n", (long long)i->n_head,
+    printf("heads         %lld of width %lld, %lld KV heads\n", (long long)i->n_head,
            (long long)i->d_head, (long long)i->n_head_kv);
     if (i->images)
         puts("takes         pictures");
     else
         printf("vocabulary    %lld\n", (long long)i->n_vocab);
-    printf("context       %lld positions\n", (long long)i->n_ctx);
+    printf("context       %lld tokens\n", (long long)i->n_ctx);
     print_costs(v);
     print_memory(v);
     if (generates(v))
@@ -423,7 +423,7 @@ static bool calculate(view *v, const weft_engine_options *o, weft_error *err)
     weft_error no_speed_because;
     if (!no_speed && weft_engine_estimate(v->model, o, &v->speed, &no_speed_because) != WEFT_OK) {
         v->speed.prompt = 0;
-        fprintf(stderr, "weft: speed is not predicted: %s\n", no_speed_because.message);
+        fprintf(stderr, "weft: cannot predict the speed: %s\n", no_speed_because.message);
     }
     return true;
 }

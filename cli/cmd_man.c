@@ -6,7 +6,7 @@
 static const char *of_command, *directory;
 
 static const option options[] = {
-    { 'o', "out", OPT_TEXT, &directory, "DIR", 0, "write all pages to DIR, as weft.1 and so on" },
+    { 'o', "out", OPT_TEXT, &directory, "DIR", 0, "write all pages to DIR: weft.1 and so on" },
     { 0 },
 };
 
@@ -73,19 +73,19 @@ static void put_lines(const char *heading, const char *lines)
     puts(".fi");
 }
 
-/* What all pages end with. */
+/* Sections shared by all pages. */
 static void end(void)
 {
     puts(".SH FILES\n"
          ".TP\n"
          "\\fI~/.config/weft/config\\fR\n"
-         "Settings, one in a line: \\fBctx\\-size = 8192\\fR;\n"
+         "Settings, one per line: \\fBctx\\-size = 8192\\fR;\n"
          "those below \\fB[run]\\fR are for that command only.\n"
          "\\fBXDG_CONFIG_HOME\\fR moves it, \\fBWEFT_CONFIG\\fR names another file.\n"
-         "The command line goes before variables, and those before the file.\n"
+         "The command line overrides the environment, which overrides the file.\n"
          ".SH EXIT STATUS\n"
-         "0 when done, 1 when it failed, 2 for wrong usage, 128 plus the signal's number when a\n"
-         "signal stopped it: 130 for Ctrl\\-C.");
+         "0 on success, 1 on failure, 2 on wrong usage, 128 plus the signal number when stopped\n"
+         "by a signal: 130 for Ctrl\\-C.");
 }
 
 static void page_of_command(const command *c)
@@ -131,13 +131,12 @@ static void page_of_all(void)
         putchar('\n');
     }
     puts(".SH ENVIRONMENT\n"
-         ".TP\n\\fBNO_COLOR\\fR\nno bold and pale letters on terminals\n"
-         ".TP\n\\fBOMP_NUM_THREADS\\fR\nthreads, where nothing else says how many\n"
-         ".TP\n\\fBWEFT_MODELS\\fR\ndirectories, separated by colons, in which models are found by "
-         "name\n"
-         ".TP\n\\fBWEFT_ISA\\fR\nkernels to use instead of the best: scalar, avx2 and the like\n"
+         ".TP\n\\fBNO_COLOR\\fR\nno bold or dim text on terminals\n"
+         ".TP\n\\fBOMP_NUM_THREADS\\fR\nnumber of threads, unless another setting says\n"
+         ".TP\n\\fBWEFT_MODELS\\fR\ndirectories with models, separated by colons\n"
+         ".TP\n\\fBWEFT_ISA\\fR\nkernels to use instead of the best: scalar, avx2 ...\n"
          ".TP\n\\fBWEFT_CONFIG\\fR\nthe config file; empty: none\n"
-         ".TP\n\\fBWEFT_\\fINAME\\fR\nan option of that name that is a setting");
+         ".TP\n\\fBWEFT_\\fINAME\\fR\nsets the option of that name");
     end();
     puts(".SH SEE ALSO");
     for (int i = 0; commands[i]; i++) {

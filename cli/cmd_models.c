@@ -8,15 +8,15 @@
 static bool json;
 
 static const option options[] = {
-    OPTION_JSON(json, "print one JSON object for each model"),
+    OPTION_JSON(json, "print one JSON object per model"),
     OPTION_RAM_MAX,
     { 0 },
 };
 
 static const char about[] =
-    "Looks into the directories of $WEFT_MODELS (separated by colons), the caches of\n"
-    "Hugging Face and llama.cpp, and the store of Ollama. Every command that takes a\n"
-    "MODEL takes these names. What cannot be opened is told on standard error.\n";
+    "Searches the directories in $WEFT_MODELS (separated by colons), the caches of\n"
+    "Hugging Face and llama.cpp, and Ollama's store. Every command that takes a MODEL\n"
+    "accepts these names. Models that cannot be opened are listed on standard error.\n";
 
 typedef struct tally {
     int64_t n, n_broken;
@@ -85,7 +85,7 @@ static int models_main(void)
         return cli_fail(&err);
     if (t.n + t.n_broken > 0)
         return 0;
-    fputs("weft: there are no models; looked into\n", stderr);
+    fputs("weft: no models found; searched\n", stderr);
     cli_print_details();
     return 0;
 }
@@ -93,7 +93,7 @@ static int models_main(void)
 const command command_models = {
     .name = "models",
     .arguments = "",
-    .summary = "list the models that other programs have downloaded",
+    .summary = "list models downloaded by other programs",
     .examples = "  weft models\n"
                 "  WEFT_MODELS=$HOME/models weft models --json\n",
     .about = about,

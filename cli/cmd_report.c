@@ -12,8 +12,8 @@ static bool json;
 
 static const option options[] = {
     { 'o', "out", OPT_TEXT, &out, "FILE", 0,
-      "write the page here; -: standard output (RUN/report.html)" },
-    { 0, "title", OPT_TEXT, &title, "TEXT", 0, "its heading (the name of the run)" },
+      "write to FILE; - is standard output (RUN/report.html)" },
+    { 0, "title", OPT_TEXT, &title, "TEXT", 0, "title of the page (the run's name)" },
     OPTION_JSON(json, "print one JSON object"),
     OPTION_RAM_MAX,
     { 0 },
@@ -47,7 +47,7 @@ static int report_main(void)
     weft_report_info i = { .struct_size = sizeof i };
     weft_error err = { 0 };
     if (!run)
-        return cli_usage(&command_report, "which run? Give the directory that weft train wrote");
+        return cli_usage(&command_report, "which run? Give the directory written by weft train");
     if (out && strcmp(out, "-") == 0)
         return print_page(&o);
     if (weft_report(run, out, &o, &i, &err) != WEFT_OK)
@@ -69,7 +69,7 @@ static int report_main(void)
 const command command_report = {
     .name = "report",
     .arguments = "RUN",
-    .summary = "make a page of a run: loss, speed, samples",
+    .summary = "make an HTML report of a training run",
     .examples = "  weft report shakespeare\n"
                 "  weft report shakespeare -o shakespeare.html --title \"Forty plays\"\n",
     .options = options,

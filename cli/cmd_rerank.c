@@ -16,8 +16,8 @@ static bool json;
 
 static const option options[] = {
     OPTION_MODEL(load),
-    { 'f', "file", OPT_TEXT, &lines.file, "FILE", 0, "a document in each line of a file" },
-    { 'k', "top", OPT_INT, &top, "N", 0, "best documents to show (0: all)" },
+    { 'f', "file", OPT_TEXT, &lines.file, "FILE", 0, "read one document per line from FILE" },
+    { 'k', "top", OPT_INT, &top, "N", 0, "show the N best documents (0: all)" },
     OPTION_TRUNCATE(lines),
     OPTION_TOKENIZER(load),
     OPTION_POOLING(lines),
@@ -25,7 +25,7 @@ static const option options[] = {
     OPTION_RAM_MAX,
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_NO_PACK(load.no_pack),
-    OPTION_JSON(json, "print a JSON object for each document, in a line"),
+    OPTION_JSON(json, "print one JSON object per document"),
     { 0 },
 };
 
@@ -34,9 +34,9 @@ static const char examples[] =
     "  weft rerank all-MiniLM-L6-v2 \"a hot drink\" \"a cup of tea\" \"a red car\"\n";
 
 static const char about[] =
-    "A line for each document, the best first: score, number, text. A model that scores\n"
-    "pairs reads the query with each document; of others the score is the cosine of two\n"
-    "vectors.\n";
+    "Prints one line per document, best first: score, number, text. A reranker\n"
+    "(cross-encoder) scores each pair of query and document; with an embedding model the\n"
+    "score is the cosine similarity.\n";
 
 typedef struct ranking {
     texts t;
@@ -60,7 +60,7 @@ static int take(void *ud, int64_t i, const weft_tokens *tokens, const weft_input
     (void)tokens;
     r->failed[i] = !in;
     if (!in && i < r->first)
-        fputs("weft: that is the query, without which there is nothing to rank by\n", stderr);
+        fputs("weft: the query cannot be read, so nothing was ranked\n", stderr);
     if (!in)
         return i < r->first;
     if (i < r->first)
@@ -165,8 +165,9 @@ static int look_at(bool *pairs)
     weft_model_close(m);
     *pairs = info.task == WEFT_TASK_CLASSIFY && !info.images;
     if (*pairs && info.n_out != 1)
-        return cli_usage(&command_rerank, "%s has %lld labels; a model that ranks has one output",
-                         load.path, (long long)info.n_out);
+        return cli_usage(&command_rerank,
+                         "%s has %lld labels; expected one output, as rerankers have", load.path,
+                         (long long)info.n_out);
     return 0;
 }
 
@@ -211,9 +212,9 @@ static int rerank_main(void)
     if (!load.path)
         return cli_which_model(c);
     if (!positional[1])
-        return cli_usage(c, "which query? Give it behind the model");
+        return cli_usage(c, "no query; give it after the model");
     if (!positional[2] && !lines.file && !piped)
-        return cli_usage(c, "which documents? Give them behind the query, or -f FILE");
+        return cli_usage(c, "no documents; give them after the query, or -f FILE");
     if (top < 0)
         return cli_usage(c, "--top: %lld is less than 0", (long long)top);
     cli_catch_interrupt();
@@ -221,7 +222,7 @@ static int rerank_main(void)
     if (!code && (lines.file || piped))
         code = cli_read(piped ? "-" : lines.file, CLI_MAX_TEXT, &file, &n);
     if (!code && n == 0 && (lines.file || piped))
-        code = cli_usage(c, "%s is empty: there is no document",
+        code = cli_usage(c, "%s: empty; expected one document per line",
                          piped ? "standard input" : lines.file);
     char *text = code ? NULL : make_lines(positional[1], file, n, pairs);
     if (!code)
@@ -233,7 +234,7 @@ static int rerank_main(void)
 const command command_rerank = {
     .name = "rerank",
     .arguments = "MODEL QUERY [DOCUMENT...]",
-    .summary = "sort documents by how well they answer a query",
+    .summary = "sort documents by relevance to a query",
     .examples = examples,
     .about = about,
     .options = options,

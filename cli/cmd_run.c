@@ -26,24 +26,23 @@ static const option options[] = {
     OPTION_FILE(prompt),
     OPTION_IDS(prompt),
     { 'n', "predict", OPT_INT, &n_predict, "N", SETTING,
-      "most tokens to generate; -1: until the text ends (64)" },
-    { 0, "stop", OPT_LIST, &stops, "TEXT", SETTING, "end before this text; may be repeated" },
+      "maximum tokens to generate; -1: until end of text (64)" },
+    { 0, "stop", OPT_LIST, &stops, "TEXT", SETTING, "stop before TEXT; may be repeated" },
     { 0, "session", OPT_TEXT, &session_path, "FILE", 0,
-      "go on from what is kept there, and keep what comes" },
+      "resume from FILE if it exists, then save to it" },
     { 0, "when-full", OPT_CHOICE, &when_full, "stop|slide", SETTING | RARE,
-      "the context is: end, or go on from its later half (stop)" },
+      "full context: stop, or keep its later half (stop)" },
     OPTION_PARSE_SPECIAL(prompt.parse_special),
     OPTION_JSON(json, "print one JSON object at the end"),
-    { 'q', "quiet", OPT_FLAG, &quiet, NULL, SETTING | RARE,
-      "say nothing of speed, memory and seed" },
+    { 'q', "quiet", OPT_FLAG, &quiet, NULL, SETTING | RARE, "do not print speed, memory and seed" },
     { 0, "logprobs", OPT_INT, &n_top, "K", RARE,
-      "with --json: of each token and of the K likeliest" },
-    { 0, "beams", OPT_INT, &n_beam, "N", RARE, "search the likeliest text, following N at a time" },
-    { 0, "n-best", OPT_INT, &n_best, "N", RARE, "with --beams: show the N best, with scores (1)" },
+      "with --json: log-probabilities, and of the top K tokens" },
+    { 0, "beams", OPT_INT, &n_beam, "N", RARE, "beam search with N beams" },
+    { 0, "n-best", OPT_INT, &n_best, "N", RARE, "with --beams: print the N best, with scores (1)" },
     { 0, "length-penalty", OPT_REAL, &length_penalty, "X", RARE,
-      "with --beams: scores are divided by length^X (1)" },
+      "with --beams: divide scores by length^X (1)" },
     { 0, "ignore-eos", OPT_FLAG, &ignore_eos, NULL, SETTING | RARE,
-      "go on after the token that ends a text" },
+      "ignore the end-of-text token and continue" },
     OPTION_CTX_SIZE(shape),
     OPTION_BATCH_SIZE(shape),
     OPTION_THREADS(shape.threads),
@@ -294,7 +293,7 @@ static weft_status take_token(job *j, int32_t id, weft_error *err)
         return status;
     if (j->n_slide++ == 0 && !quiet)
         fprintf(stderr,
-                "\nweft: the context of %lld tokens is full: going on from its later half\n",
+                "\nweft: the context of %lld tokens is full; continuing from its later half\n",
                 (long long)j->room);
     status = cli_slide(j->session, j->tokenizer, err);
     return status == WEFT_OK ? weft_session_eval(j->session, &id, 1, err) : status;
@@ -462,8 +461,7 @@ static int prompt_of_session(job *j)
     id_list all = { 0 };
     const int32_t *kept = weft_session_tokens(j->session, &n);
     if (n + j->n_prompt == 0)
-        return cli_usage(&command_run, "%s: the session has no tokens yet, and there is no prompt",
-                         session_path);
+        return cli_usage(&command_run, "%s: the session is empty; give a prompt", session_path);
     if (!cli_add_ids(&all, kept, n) || !cli_add_ids(&all, j->prompt, j->n_prompt)) {
         cli_free(all.at);
         return cli_no_memory();
@@ -493,7 +491,8 @@ static int sample(job *j, const weft_engine_options *engine_options)
     int code = 0;
     output o = { .has_text = has_text(j) };
     if (stops.n && !o.has_text)
-        return cli_usage(&command_run, "--stop: the model has no vocabulary, and makes no text");
+        return cli_usage(&command_run,
+                         "--stop: the model has no vocabulary, so it prints ids, not text");
     j->sampler = cli_sampler(&command_run, j->model, j->tokenizer, &code);
     if (code)
         return code;
@@ -532,10 +531,10 @@ static int check_options(void)
     if (n_best < 1 || n_best > (n_beam ? n_beam : 1))
         return cli_usage(c, "--n-best: %lld is not in 1 to --beams", (long long)n_best);
     if (n_beam && n_predict == 0)
-        return cli_usage(c, "--predict: 0 tokens leave nothing to search");
+        return cli_usage(c, "--predict: 0; expected at least 1 with --beams");
     if (n_beam && (n_top || stops.n || session_path || ignore_eos || cli_samples()))
-        return cli_usage(c, "--beams goes without sampling, --stop, --session, --logprobs and "
-                            "--ignore-eos");
+        return cli_usage(
+            c, "--beams excludes sampling, --stop, --session, --logprobs and --ignore-eos");
     return 0;
 }
 
@@ -583,7 +582,7 @@ static int run_main(void)
 const command command_run = {
     .name = "run",
     .arguments = "MODEL [TEXT|-]",
-    .summary = "continue a prompt",
+    .summary = "generate text from a prompt",
     .examples = examples,
     .options = options,
     .more = sampling_options,

@@ -15,16 +15,16 @@ static const option options[] = {
     { 'm', "model", OPT_TEXT, &load.path, "PATH", SETTING,
       "model, tokenizer.json, .model, vocabulary, directory" },
     OPTION_HF,
-    { 'f', "file", OPT_TEXT, &file_name, "FILE", 0, "text of a file" },
-    { 0, "no-special", OPT_FLAG, &no_special, NULL, 0, "no BOS, EOS and the like" },
-    { 0, "parse-special", OPT_FLAG, &parse_special, NULL, 0,
-      "special tokens spelled in the text are meant" },
-    { 0, "pieces", OPT_FLAG, &pieces, NULL, 0, "a line for each token: id, bytes, place" },
-    { 0, "count", OPT_FLAG, &count, NULL, 0, "how many tokens" },
-    { 0, "check", OPT_FLAG, &check, NULL, 0, "do ids give back the text? Fails if not" },
-    { 0, "pair", OPT_TEXT, &pair, "TEXT", 0, "a second text" },
-    { 0, "fit", OPT_FLAG, &fit, NULL, 0, "truncate and pad as the file says" },
-    { 'd', "decode", OPT_FLAG, &decode, NULL, 0, "ids to text; TEXT is ids" },
+    { 'f', "file", OPT_TEXT, &file_name, "FILE", 0, "read the text from FILE" },
+    { 0, "no-special", OPT_FLAG, &no_special, NULL, 0,
+      "do not add BOS, EOS or other special tokens" },
+    { 0, "parse-special", OPT_FLAG, &parse_special, NULL, 0, "parse special tokens in the text" },
+    { 0, "pieces", OPT_FLAG, &pieces, NULL, 0, "print one line per token: id, bytes, offset" },
+    { 0, "count", OPT_FLAG, &count, NULL, 0, "print the number of tokens" },
+    { 0, "check", OPT_FLAG, &check, NULL, 0, "check that decoding gives back the text" },
+    { 0, "pair", OPT_TEXT, &pair, "TEXT", 0, "second text of a pair" },
+    { 0, "fit", OPT_FLAG, &fit, NULL, 0, "truncate and pad as the tokenizer file says" },
+    { 'd', "decode", OPT_FLAG, &decode, NULL, 0, "decode: TEXT is ids" },
     { 0, "keep-special", OPT_FLAG, &keep_special, NULL, 0, "show special tokens when decoding" },
     OPTION_TOKENIZER(load),
     OPTION_PRE(pre),
@@ -222,10 +222,10 @@ static int do_check(const weft_tokenizer *t, const weft_tokens *k, const char *t
         same++;
     const bool equal = same == n && same == length;
     if (equal)
-        printf("%zu bytes, %lld tokens: the text comes back\n", n, (long long)k->n);
+        printf("%zu bytes, %lld tokens: round trip exact\n", n, (long long)k->n);
     else
-        printf("%zu bytes, %lld tokens: the text comes back different at byte %zu\n", n,
-               (long long)k->n, same);
+        printf("%zu bytes, %lld tokens: round trip differs at byte %zu\n", n, (long long)k->n,
+               same);
     cli_free(back);
     return equal ? 0 : 1;
 }
@@ -268,9 +268,9 @@ static int tokenize_main(void)
     load.path = positional[0] && !only_text ? positional[0] : load.path;
     const char *given = only_text ? positional[0] : positional[1];
     if (!load.path && !load.tokenizer)
-        return cli_usage(&command_tokenize, "which tokenizer? Give a model or a tokenizer.json");
+        return cli_usage(&command_tokenize, "no tokenizer; give a model or a tokenizer.json");
     if (!given && !file_name && !cli_is_piped())
-        return cli_usage(&command_tokenize, "which text? Give it, or - for standard input");
+        return cli_usage(&command_tokenize, "no text; give it, or - for standard input");
     weft_tokenizer *t = cli_tokenizer(&load, pre, &err);
     if (!t)
         return cli_fail(&err);
@@ -278,7 +278,7 @@ static int tokenize_main(void)
     size_t n = 0;
     int code = take_text(given, &text, &n);
     if (!code && n == 0 && !given && !file_name)
-        code = cli_usage(&command_tokenize, "standard input is empty: there is no text");
+        code = cli_usage(&command_tokenize, "standard input is empty; expected text");
     if (!code)
         code = decode ? do_decode(t, text) : do_encode(t, text, n);
     cli_free(text);
@@ -289,7 +289,7 @@ static int tokenize_main(void)
 const command command_tokenize = {
     .name = "tokenize",
     .arguments = "MODEL [TEXT|-]",
-    .summary = "turn text into ids, or ids into text",
+    .summary = "encode text to token ids, or decode ids",
     .examples = examples,
     .options = options,
     .n_positional = 2,

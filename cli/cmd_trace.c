@@ -28,8 +28,8 @@ static const option options[] = {
     OPTION_PROMPT(prompt),
     OPTION_FILE(prompt),
     OPTION_IDS(prompt),
-    { 0, "only", OPT_LIST, &only, "GLOB", 0, "tensors of such names: 'blk.0.*'; may be repeated" },
-    { 0, "maps", OPT_FLAG, &maps, NULL, 0, "scores and probabilities of attention too" },
+    { 0, "only", OPT_LIST, &only, "GLOB", 0, "only tensors matching 'blk.0.*'; may be repeated" },
+    { 0, "maps", OPT_FLAG, &maps, NULL, 0, "also print attention scores and probabilities" },
     { 0, "npy", OPT_TEXT, &npy, "DIR", 0, "write each tensor to DIR/NAME.npy" },
     OPTION_THREADS(shape.threads),
     OPTION_KV_TYPE(shape),
@@ -39,7 +39,7 @@ static const option options[] = {
     OPTION_TOKENIZER(load),
     OPTION_PRE(prompt.pre),
     OPTION_PARSE_SPECIAL(prompt.parse_special),
-    OPTION_JSON(json, "print a JSON object for each tensor, in a line"),
+    OPTION_JSON(json, "print one JSON object per tensor"),
     { 0 },
 };
 
@@ -48,9 +48,9 @@ static const char examples[] = "  weft trace models/shakespeare.gguf \"ROMEO:\"\
                                "  weft trace model.gguf --ids 1,403,407 --npy tensors --json\n";
 
 static const char about[] =
-    "Rows are tokens. Maps are [tokens, heads, positions]: how much a token looks at\n"
-    "each position. Mean, min and max are over the numbers that are finite. Where the\n"
-    "model sees, the text is the path of a picture.\n";
+    "Rows are tokens. Attention maps are [tokens, heads, positions]: how much each token\n"
+    "attends to each position. Mean, min and max ignore non-finite values. For vision\n"
+    "models, TEXT is the path of an image.\n";
 
 #define TOP 5 /* tokens that may come next */
 
@@ -319,7 +319,7 @@ static int show(const seen *s, const weft_tokenizer *t, const int32_t *ids, int6
     if (s->no_memory)
         return cli_no_memory();
     if (s->n == 0)
-        return cli_usage(&command_trace, "--only %s: no tensor has such a name", only.at[0]);
+        return cli_usage(&command_trace, "--only %s: no tensor matches", only.at[0]);
     if (!json) {
         if (ids)
             print_tokens(t, ids, n);
@@ -385,7 +385,8 @@ static int trace_picture(weft_model *model, const weft_engine_options *o, seen *
 {
     weft_error err = { 0 };
     if (!prompt.text)
-        return cli_usage(&command_trace, "%s sees: give it a picture, digit.png", load.path);
+        return cli_usage(&command_trace, "%s takes images; give the path of one, digit.png",
+                         load.path);
     weft_image *image = weft_image_open(model, prompt.text, &err);
     if (!image)
         return cli_fail(&err);
@@ -452,7 +453,7 @@ static int trace_main(void)
 const command command_trace = {
     .name = "trace",
     .arguments = "MODEL [TEXT|-]",
-    .summary = "show what every op makes of a prompt",
+    .summary = "print every intermediate tensor of a forward pass",
     .examples = examples,
     .about = about,
     .options = options,

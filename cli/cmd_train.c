@@ -29,75 +29,91 @@ static int64_t show_data = 2, image_size, patch_size, shift;
 /* The model, sizes and the seed are no settings here: what is usual for running models would change
  * what is learned, in silence. */
 static const option options[] = {
-    { 'd', "data", OPT_LIST, &data, "PATH", 0, "learn from this; may be repeated" },
-    { 'o', "out", OPT_TEXT, &out, "DIR", 0, "the run: checkpoints, metrics and the model" },
-    { 0, "resume", OPT_FLAG, &resume, NULL, 0, "go on from the run's newest checkpoint" },
+    { 'd', "data", OPT_LIST, &data, "PATH", 0, "training data; may be repeated" },
+    { 'o', "out", OPT_TEXT, &out, "DIR", 0, "directory for checkpoints, metrics and the model" },
+    { 0, "resume", OPT_FLAG, &resume, NULL, 0, "resume from the newest checkpoint in --out" },
     OPTION_HF,
-    { 'm', "model", OPT_TEXT, &model, "PATH", 0, "go on from this model; otherwise a new one:" },
-    { 0, "preset", OPT_TEXT, &preset, "NAME", 0, "its shape: tiny, mini, small, base (tiny)" },
+    { 'm', "model", OPT_TEXT, &model, "PATH", 0, "fine-tune this model; without it, a new one:" },
+    { 0, "preset", OPT_TEXT, &preset, "NAME", 0,
+      "size of a new model: tiny, mini, small, base (tiny)" },
     { 0, "arch", OPT_TEXT, &arch, "NAME", RARE,
-      "its family: gpt2, t5, bert, vit and others (preset's)" },
-    { 0, "positions", OPT_CHOICE, &positions, "learned|rope", RARE, "of a new gpt2 (learned)" },
+      "architecture: gpt2, t5, bert, vit, ... (the preset's)" },
+    { 0, "positions", OPT_CHOICE, &positions, "learned|rope", RARE,
+      "position encoding of a new gpt2 (learned)" },
     { 0, "objective", OPT_CHOICE, &objective, "pairs|spans|infill", RARE,
-      "of an encoder-decoder (by data)" },
-    { 0, "layers", OPT_INT, &n_layer, "N", RARE, "blocks (the preset's)" },
-    { 0, "width", OPT_INT, &d_model, "N", RARE, "of the stream (the preset's)" },
-    { 0, "heads", OPT_INT, &n_head, "N", RARE, "of attention (the preset's)" },
-    { 0, "kv-heads", OPT_INT, &n_head_kv, "N", RARE, "that queries share (as many as heads)" },
-    { 0, "hidden", OPT_INT, &d_ff, "N", RARE, "width of the feed forward (the preset's)" },
-    { 0, "image-size", OPT_INT, &image_size, "N", RARE, "side of pictures (that of IDX, 224)" },
-    { 0, "patch-size", OPT_INT, &patch_size, "N", RARE, "of patches (a seventh, 16 at most)" },
-    { 0, "shift", OPT_INT, &shift, "N", RARE, "pixels that pictures are moved, at most (0)" },
-    { 0, "tied", OPT_FLAG, &tied, NULL, RARE, "the head is the embedding" },
-    { 0, "untied", OPT_FLAG, &untied, NULL, RARE, "the head has a matrix of its own" },
-    { 0, "tokenizer", OPT_TEXT, &tokenizer, "PATH", RARE, "use this one (made from the data)" },
+      "objective of an encoder-decoder (by the data)" },
+    { 0, "layers", OPT_INT, &n_layer, "N", RARE, "number of layers (the preset's)" },
+    { 0, "width", OPT_INT, &d_model, "N", RARE, "model dimension (the preset's)" },
+    { 0, "heads", OPT_INT, &n_head, "N", RARE, "attention heads (the preset's)" },
+    { 0, "kv-heads", OPT_INT, &n_head_kv, "N", RARE, "KV heads (as many as heads)" },
+    { 0, "hidden", OPT_INT, &d_ff, "N", RARE, "feed-forward dimension (the preset's)" },
+    { 0, "image-size", OPT_INT, &image_size, "N", RARE,
+      "side of images in pixels (as in IDX files; 224)" },
+    { 0, "patch-size", OPT_INT, &patch_size, "N", RARE,
+      "side of patches (a seventh of the image, at most 16)" },
+    { 0, "shift", OPT_INT, &shift, "N", RARE, "augmentation: random shift of up to N pixels (0)" },
+    { 0, "tied", OPT_FLAG, &tied, NULL, RARE, "share the output matrix with the embedding" },
+    { 0, "untied", OPT_FLAG, &untied, NULL, RARE, "use a separate output matrix" },
+    { 0, "tokenizer", OPT_TEXT, &tokenizer, "PATH", RARE,
+      "use this tokenizer (trained on the data)" },
     { 0, "characters", OPT_FLAG, &characters, NULL, 0,
-      "every character is a token (BPE of bytes)" },
-    { 'v', "vocab-size", OPT_INT, &n_vocab, "N", RARE, "tokens of a new BPE, at most (4096)" },
-    { 0, "format", OPT_CHOICE, &format, "text|jsonl|ids|raw16|tsv|csv", RARE, "of data (by name)" },
+      "character-level tokenizer (byte-level BPE)" },
+    { 'v', "vocab-size", OPT_INT, &n_vocab, "N", RARE,
+      "maximum vocabulary of a new tokenizer (4096)" },
+    { 0, "format", OPT_CHOICE, &format, "text|jsonl|ids|raw16|tsv|csv", RARE,
+      "format of the data (by file name)" },
     { 0, "columns", OPT_TEXT, &columns, "NAMES", RARE,
-      "of tables with labels: text, pair, label, - (text,label)" },
+      "columns of a table: text, pair, label, - (text,label)" },
     { 0, "separator", OPT_TEXT, &separator, "TEXT", RARE,
-      "between documents; \"\": empty lines (a file is one)" },
+      "separates documents; \"\": empty lines (one per file)" },
     { 0, "parse-special", OPT_FLAG, &parse_special, NULL, RARE,
-      "special tokens spelled in the text are those tokens" },
-    { 0, "validation", OPT_REAL, &validation, "SHARE", RARE, "of the data kept apart (0.1)" },
+      "parse special tokens in the text" },
+    { 0, "validation", OPT_REAL, &validation, "SHARE", RARE,
+      "share of the data used for validation (0.1)" },
     { 0, "validation-data", OPT_TEXT, &validation_data, "FILE", RARE,
-      "kept apart, instead of a share" },
-    { 0, "check-data", OPT_FLAG, &check_data, NULL, 0, "do not train: count, and show samples" },
-    { 0, "show", OPT_INT, &show_data, "N", RARE, "samples that --check-data shows (2)" },
-    { 0, "save-ids", OPT_TEXT, &save_ids, "FILE", RARE, "do not train: write the data as ids" },
-    { 'c', "ctx-size", OPT_INT, &n_ctx, "N", 0, "tokens of a sample (model's, up to 1024)" },
-    { 'b', "batch-size", OPT_INT, &n_sample, "N", 0, "samples computed at once (12)" },
-    { 0, "accumulate", OPT_INT, &n_part, "N", RARE, "so many batches make a step (1)" },
+      "validation data, instead of a share" },
+    { 0, "check-data", OPT_FLAG, &check_data, NULL, 0,
+      "do not train: count the data and show samples" },
+    { 0, "show", OPT_INT, &show_data, "N", RARE, "samples shown by --check-data (2)" },
+    { 0, "save-ids", OPT_TEXT, &save_ids, "FILE", RARE,
+      "do not train: write the data as token ids" },
+    { 'c', "ctx-size", OPT_INT, &n_ctx, "N", 0, "sequence length (the model's, up to 1024)" },
+    { 'b', "batch-size", OPT_INT, &n_sample, "N", 0, "sequences per batch (12)" },
+    { 0, "accumulate", OPT_INT, &n_part, "N", RARE, "gradient accumulation: batches per step (1)" },
     { 0, "groups", OPT_INT, &n_group, "N", RARE,
-      "of samples, whose gradients are summed as a tree (1)" },
-    { 'n', "steps", OPT_INT, &n_step, "N", 0, "steps (2000)" },
+      "groups of sequences whose gradients form a tree (1)" },
+    { 'n', "steps", OPT_INT, &n_step, "N", 0, "number of optimizer steps (2000)" },
     { 0, "schedule", OPT_CHOICE, &schedule, "cosine|linear|constant|wsd|inverse-sqrt", RARE,
-      "of the learning rate (cosine)" },
-    { 0, "lr", OPT_REAL, &lr, "X", 0, "learning rate (1e-3; with a MODEL 1e-4)" },
-    { 0, "min-lr", OPT_REAL, &lr_min, "X", RARE, "at the end (a tenth of it)" },
-    { 0, "warmup", OPT_INT, &n_warmup, "N", RARE, "steps (a tenth of all, 100 at most)" },
-    { 0, "decay-steps", OPT_INT, &n_decay, "N", RARE, "of wsd (a fifth of all)" },
-    { 0, "beta1", OPT_REAL, &beta1, "X", RARE, "of AdamW (0.9)" },
-    { 0, "beta2", OPT_REAL, &beta2, "X", RARE, "of AdamW (0.99)" },
-    { 0, "weight-decay", OPT_REAL, &weight_decay, "X", RARE, "of matrices (0.1)" },
-    { 0, "clip", OPT_REAL, &clip, "X", RARE, "largest norm of the gradients (1; 0: none)" },
-    { 0, "dropout", OPT_REAL, &dropout, "X", RARE, "share of the branches dropped (0)" },
-    { 0, "label-smoothing", OPT_REAL, &smoothing, "X", RARE, "of targets (0)" },
-    { 0, "bf16", OPT_FLAG, &bf16, NULL, RARE, "multiply in bf16; weights stay f32" },
-    { 0, "recompute", OPT_FLAG, &recompute, NULL, RARE, "less memory, a third more work" },
+      "learning rate schedule (cosine)" },
+    { 0, "lr", OPT_REAL, &lr, "X", 0, "learning rate (1e-3; fine-tuning: 1e-4)" },
+    { 0, "min-lr", OPT_REAL, &lr_min, "X", RARE, "final learning rate (a tenth of --lr)" },
+    { 0, "warmup", OPT_INT, &n_warmup, "N", RARE, "warm-up steps (a tenth of all, at most 100)" },
+    { 0, "decay-steps", OPT_INT, &n_decay, "N", RARE, "decay steps of wsd (a fifth of all)" },
+    { 0, "beta1", OPT_REAL, &beta1, "X", RARE, "AdamW beta1 (0.9)" },
+    { 0, "beta2", OPT_REAL, &beta2, "X", RARE, "AdamW beta2 (0.99)" },
+    { 0, "weight-decay", OPT_REAL, &weight_decay, "X", RARE, "weight decay of matrices (0.1)" },
+    { 0, "clip", OPT_REAL, &clip, "X", RARE, "clip the gradient norm (1; 0: off)" },
+    { 0, "dropout", OPT_REAL, &dropout, "X", RARE, "dropout probability (0)" },
+    { 0, "label-smoothing", OPT_REAL, &smoothing, "X", RARE, "label smoothing (0)" },
+    { 0, "bf16", OPT_FLAG, &bf16, NULL, RARE, "mixed precision: bf16 products, f32 weights" },
+    { 0, "recompute", OPT_FLAG, &recompute, NULL, RARE,
+      "recompute activations: less memory, a third more work" },
     { 0, "freeze", OPT_LIST, &frozen, "GLOB", RARE,
-      "weights that stay: \"blk.0.*\"; may be repeated" },
-    { 0, "seed", OPT_INT, &seed, "N", RARE, "of weights, order, dropout and samples (1337)" },
-    { 0, "eval-every", OPT_INT, &eval_every, "N", RARE, "steps (250; 0: at the end)" },
-    { 0, "save-every", OPT_INT, &save_every, "N", RARE, "steps (250; 0: at the end)" },
-    { 0, "keep", OPT_INT, &keep, "N", RARE, "newest checkpoints, beside the best (2; 0: all)" },
-    { 0, "patience", OPT_INT, &patience, "N", RARE, "stop after N evaluations without gain (0)" },
-    { 0, "max-skipped", OPT_INT, &max_skipped, "N", RARE, "steps without numbers in a row (10)" },
-    { 'p', "prompt", OPT_TEXT, &prompt, "TEXT", RARE, "samples begin so (a line break)" },
-    { 0, "sample", OPT_INT, &sample_tokens, "N", RARE, "tokens at each evaluation (100; 0: none)" },
-    { 0, "temp", OPT_REAL, &temperature, "T", RARE, "of samples; 0: the likeliest token (0.8)" },
+      "freeze matching weights: \"blk.0.*\"; may be repeated" },
+    { 0, "seed", OPT_INT, &seed, "N", RARE, "random seed (1337)" },
+    { 0, "eval-every", OPT_INT, &eval_every, "N", RARE,
+      "steps between evaluations (250; 0: at the end)" },
+    { 0, "save-every", OPT_INT, &save_every, "N", RARE,
+      "steps between checkpoints (250; 0: at the end)" },
+    { 0, "keep", OPT_INT, &keep, "N", RARE, "checkpoints to keep beside the best (2; 0: all)" },
+    { 0, "patience", OPT_INT, &patience, "N", RARE,
+      "early stopping: N evaluations without gain (0: off)" },
+    { 0, "max-skipped", OPT_INT, &max_skipped, "N", RARE,
+      "stop after N non-finite steps in a row (10)" },
+    { 'p', "prompt", OPT_TEXT, &prompt, "TEXT", RARE, "prompt of the samples (a line break)" },
+    { 0, "sample", OPT_INT, &sample_tokens, "N", RARE,
+      "tokens to sample at each evaluation (100; 0: none)" },
+    { 0, "temp", OPT_REAL, &temperature, "T", RARE, "temperature of the samples; 0: greedy (0.8)" },
     OPTION_THREADS(threads),
     OPTION_RAM_MAX,
     OPTION_NO_MMAP(no_mmap),
@@ -109,14 +125,14 @@ static const char examples[] =
     "  weft train --preset mini -d stories.txt --separator '<|endoftext|>' -o run\n"
     "  weft train model-directory --data notes.txt --lr 1e-5 -n 200 --out tuned\n"
     "  weft train bert-directory --data reviews.tsv --check-data\n"
-    "  weft train --data pictures/ --image-size 64 --out run --resume\n";
+    "  weft train --data images/ --image-size 64 --out run --resume\n";
 
 static int train_main(void);
 
 const command command_train = {
     .name = "train",
     .arguments = "[MODEL]",
-    .summary = "train a model from text or pictures, or go on with one",
+    .summary = "train a model on text or images, or fine-tune one",
     .examples = examples,
     .options = options,
     .n_positional = 1,
@@ -176,7 +192,7 @@ static const char *accuracy(double share, char *text, size_t size)
 {
     text[0] = '\0';
     if (isfinite(share))
-        snprintf(text, size, ", %.2f %% right", 100 * share);
+        snprintf(text, size, ", accuracy %.2f %%", 100 * share);
     return text;
 }
 
@@ -278,12 +294,12 @@ static void begin(show *s, const weft_train_progress *p, const weft_model *m)
             cli_bytes(p->bytes, bytes, sizeof bytes), duration(p->seconds_left, time, sizeof time),
             (long long)(p->n_step - p->step));
     if (!run_options_write(&command_train, out))
-        fprintf(stderr, "weft: %s/options: %s; --resume will need the whole command\n", out,
+        fprintf(stderr, "weft: %s/options: %s; --resume will need all options again\n", out,
                 strerror(errno));
     s->began = cli_now();
     s->bytes = p->bytes;
     if (p->step > 0)
-        fprintf(stderr, "weft: goes on from step %lld\n", (long long)p->step);
+        fprintf(stderr, "weft: resuming from step %lld\n", (long long)p->step);
     if (isfinite(p->val_loss))
         fprintf(stderr, "step %lld  validation %.4f%s\n", (long long)p->step, p->val_loss,
                 accuracy(p->val_accuracy, bytes, sizeof bytes));
@@ -399,29 +415,28 @@ static int finish(const weft_train_info *i, const show *s)
 {
     char a[32], b[32];
     if (i->step == i->from_step && !i->stopped) {
-        printf("%s: the run is finished: %lld steps; --steps N goes on to N\n", out,
+        printf("%s: the run is finished: %lld steps; use --steps N to train up to step N\n", out,
                (long long)i->step);
         return 0;
     }
     const double took = cli_now() - s->began;
     printf("steps         %lld of %lld parameters, %lld tokens\n", (long long)i->step,
            (long long)i->n_parameter, (long long)i->n_token);
-    printf("loss          %.4f, the last ones %.4f\n", i->loss, i->smoothed);
+    printf("loss          %.4f, recent average %.4f\n", i->loss, i->smoothed);
     if (isfinite(i->val_loss))
         printf("validation    %.4f%s, best %.4f at step %lld\n", i->val_loss,
                accuracy(i->val_accuracy, a, sizeof a), i->best_val_loss, (long long)i->best_step);
     if (i->n_skipped > 0)
-        printf("skipped       %lld steps, whose numbers were not finite\n",
-               (long long)i->n_skipped);
-    printf("memory        %s at most, %s foreseen\n", cli_bytes(i->bytes_peak, a, sizeof a),
+        printf("skipped       %lld steps with non-finite gradients\n", (long long)i->n_skipped);
+    printf("memory        %s peak, %s planned\n", cli_bytes(i->bytes_peak, a, sizeof a),
            cli_bytes(s->bytes, b, sizeof b));
     printf("time          %s", duration(took, a, sizeof a));
     if (!i->stopped)
-        printf(", %s foreseen", duration(i->seconds, b, sizeof b));
+        printf(", %s planned", duration(i->seconds, b, sizeof b));
     printf("\n");
     if (!i->stopped)
         return 0;
-    fprintf(stderr, "weft: stopped at step %lld; weft train --out %s --resume goes on from there\n",
+    fprintf(stderr, "weft: stopped at step %lld; to resume: weft train --out %s --resume\n",
             (long long)i->step, out);
     return cli_interrupted() ? cli_stopped() : 1;
 }
@@ -467,11 +482,11 @@ static int check(const command *c)
     if (resume && out && run_options_read(c, out))
         return 1;
     if (data.n == 0)
-        return cli_usage(c, "which text or pictures? Give --data PATH");
+        return cli_usage(c, "no data; give --data PATH");
     if (!out && !check_data && !save_ids)
-        return cli_usage(c, "where to? Give a directory: --out RUN");
+        return cli_usage(c, "no output; give a directory: --out RUN");
     if (tied && untied)
-        return cli_usage(c, "--tied and --untied: give one of them");
+        return cli_usage(c, "--tied and --untied exclude each other");
     if (show_data < 0)
         return cli_usage(c, "--show: %lld is below 0", (long long)show_data);
     if (sample_tokens < 0 || sample_tokens > 1 << 20)
@@ -479,7 +494,8 @@ static int check(const command *c)
     if (!(temperature >= 0))
         return cli_usage(c, "--temp: %g is below 0", temperature);
     if (model && (preset || arch || n_layer || d_model || n_head || n_head_kv || d_ff))
-        return cli_usage(c, "%s has a shape already; --preset and sizes are for new models", model);
+        return cli_usage(c, "%s: the model's size is fixed; --preset and sizes are for new models",
+                         model);
     return 0;
 }
 

@@ -16,19 +16,20 @@ static int64_t n_vocab = 8192, min_frequency = 2, threads;
 static bool lines, cased, json, no_mmap;
 
 static const option options[] = {
-    { 'o', "out", OPT_TEXT, &out, "FILE", 0, "write here (tokenizer.json)" },
-    { 0, "model", OPT_CHOICE, &model, "bpe|wordpiece|characters", 0, "the kind (bpe, of bytes)" },
+    { 'o', "out", OPT_TEXT, &out, "FILE", 0, "output file (tokenizer.json)" },
+    { 0, "model", OPT_CHOICE, &model, "bpe|wordpiece|characters", 0,
+      "algorithm (bpe, byte-level)" },
     { 'v', "vocab-size", OPT_INT, &n_vocab, "N", 0,
-      "tokens to have, special ones included (8192)" },
-    { 0, "min-frequency", OPT_INT, &min_frequency, "N", 0,
-      "merge no pair that occurs less often (2)" },
+      "vocabulary size, special tokens included (8192)" },
+    { 0, "min-frequency", OPT_INT, &min_frequency, "N", 0, "minimum count of a merged pair (2)" },
     { 0, "special", OPT_TEXT, &special, "A,B", 0,
-      "tokens for the first ids (<|endoftext|>, or BERT's five)" },
+      "special tokens, first ids (<|endoftext|>, or BERT's five)" },
     { 0, "ties", OPT_CHOICE, &ties, "ids|bytes", 0,
-      "of equal pairs: smallest ids, greatest bytes first (ids)" },
-    { 0, "lines", OPT_FLAG, &lines, NULL, 0, "each line is a text, otherwise each file" },
+      "tie-breaking: smallest ids or greatest bytes (ids)" },
+    { 0, "lines", OPT_FLAG, &lines, NULL, 0, "each line is a text (each file is one)" },
     { 0, "cased", OPT_FLAG, &cased, NULL, 0, "wordpiece: keep case and accents" },
-    { 0, "pattern", OPT_TEXT, &pattern, "REGEX", 0, "bpe: what splits text (GPT-2's)" },
+    { 0, "pattern", OPT_TEXT, &pattern, "REGEX", 0,
+      "bpe: regex that splits text into words (GPT-2's)" },
     OPTION_THREADS(threads),
     OPTION_NO_MMAP(no_mmap),
     OPTION_RAM_MAX,
@@ -46,7 +47,7 @@ static int train_tokenizer_main(void);
 const command command_train_tokenizer = {
     .name = "train-tokenizer",
     .arguments = "FILE...",
-    .summary = "make a tokenizer from text",
+    .summary = "train a tokenizer on text",
     .examples = examples,
     .options = options,
     .n_positional = MAX_FILE,
@@ -127,7 +128,7 @@ static int train_tokenizer_main(void)
     const command *c = &command_train_tokenizer;
     out = out ? out : "tokenizer.json";
     if (!positional[0])
-        return cli_usage(c, "no text given");
+        return cli_usage(c, "no text; give one or more files");
     if (n_vocab < 1 || n_vocab > 1 << 24)
         return cli_usage(c, "--vocab-size: %lld is not in 1 to %d", (long long)n_vocab, 1 << 24);
     if (min_frequency < 1)

@@ -21,25 +21,24 @@ static const option options[] = {
     OPTION_MODEL(load),
     OPTION_PROMPT(prompt),
     OPTION_FILE(prompt),
-    { 0, "lines", OPT_FLAG, &lines, NULL, 0, "each line is a text, and gives a line" },
+    { 0, "lines", OPT_FLAG, &lines, NULL, 0, "translate line by line" },
     OPTION_IDS(prompt),
     { 'n', "predict", OPT_INT, &n_new, "N", SETTING,
-      "most tokens to generate; -1: until the text ends (256)" },
-    { 0, "beams", OPT_INT, &n_beam, "N", 0, "search the likeliest text, N at a time (1: greedy)" },
-    { 0, "n-best", OPT_INT, &n_best, "N", 0, "with --beams: show the N best, with scores (1)" },
+      "maximum tokens to generate; -1: until end of text (256)" },
+    { 0, "beams", OPT_INT, &n_beam, "N", 0, "beam search with N beams (1: greedy)" },
+    { 0, "n-best", OPT_INT, &n_best, "N", 0, "with --beams: print the N best, with scores (1)" },
     { 0, "length-penalty", OPT_REAL, &length_penalty, "X", RARE,
-      "with --beams: scores are divided by length^X (1)" },
+      "with --beams: divide scores by length^X (1)" },
     { 0, "begin", OPT_TEXT, &begin_ids, "N,N,...", RARE,
-      "ids that the text begins with: a language" },
-    { 0, "attention", OPT_TEXT, &attention, "FILE", 0,
-      "draw where each token of the text looks in the source, as SVG" },
+      "ids that the output starts with, as a language token" },
+    { 0, "attention", OPT_TEXT, &attention, "FILE", 0, "draw the cross-attention as an SVG image" },
     { 0, "attention-layer", OPT_INT, &attention_layer, "N", RARE,
-      "... in this layer of the decoder, from 1 on (0: the mean over all)" },
-    OPTION_JSON(json, "print one JSON object for each text"),
+      "decoder layer to draw, from 1 (0: mean of all)" },
+    OPTION_JSON(json, "print one JSON object per text"),
     { 0, "source-vocabulary", OPT_TEXT, &source_vocabulary, "FILE", RARE,
-      "tokenizer of the source (the model's)" },
+      "source tokenizer (the model's)" },
     { 0, "target-vocabulary", OPT_TEXT, &target_vocabulary, "FILE", RARE,
-      "tokenizer of the text (the model's)" },
+      "target tokenizer (the model's)" },
     OPTION_CTX_SIZE(shape),
     OPTION_THREADS(shape.threads),
     OPTION_KV_TYPE(shape),
@@ -58,10 +57,10 @@ static const char examples[] = "  weft translate ./opus-mt-en-de -p \"Good morni
                                "--attention morning.svg\n";
 
 static const char about[] =
-    "The tokenizer puts around the source what the model wants there. It is the\n"
-    "model's, or source_vocabulary.txt and target_vocabulary.txt in its directory,\n"
-    "or Marian's source.spm, target.spm and vocab.json.\n"
-    "Of generation_config.json only the tokens that end a text are used.\n";
+    "The tokenizer adds the special tokens that the model expects around the source. It\n"
+    "is read from the model, from source_vocabulary.txt and target_vocabulary.txt in its\n"
+    "directory, or from Marian's source.spm, target.spm and vocab.json. Only the\n"
+    "end-of-text tokens of generation_config.json are used.\n";
 
 typedef struct job {
     weft_model *model;
@@ -278,7 +277,7 @@ static int translate_lines(job *j, const weft_engine_options *o)
         next = at + length + 1;
         code = translate_line(j, o, text + at, length - crlf);
         if (code)
-            fprintf(stderr, "weft: this was line %lld\n", number);
+            fprintf(stderr, "weft: in line %lld\n", number);
     }
     cli_free(text);
     return code;
@@ -339,7 +338,7 @@ static int translate_main(void)
     if (!code && !lines)
         code = cli_check_prompt(&command_translate, &prompt);
     if (!code && lines && !cli_has_prompt(&prompt))
-        code = cli_usage(&command_translate, "which texts? Give a file of them: -f texts.en");
+        code = cli_usage(&command_translate, "no texts; give a file: -f texts.en");
     if (!code)
         code = cli_open_kind(&command_translate, &load, true, &j.model);
     if (!code)
@@ -360,7 +359,7 @@ static int translate_main(void)
 const command command_translate = {
     .name = "translate",
     .arguments = "MODEL [TEXT|-]",
-    .summary = "turn a text into another, with an encoder-decoder",
+    .summary = "translate or summarise with an encoder-decoder",
     .examples = examples,
     .about = about,
     .options = options,

@@ -15,11 +15,11 @@ static double tolerance = 1e-5;
 static bool json, parse_special;
 
 static const option options[] = {
-    { 'p', "prompt", OPT_TEXT, &prompt_text, "TEXT", 0, "text to read (a built-in one)" },
-    { 'f', "file", OPT_TEXT, &file_name, "FILE", 0, "read the text from here" },
-    { 0, "ids", OPT_TEXT, &ids_text, "N,N,...", 0, "token ids to read instead of text" },
+    { 'p', "prompt", OPT_TEXT, &prompt_text, "TEXT", 0, "text to compare on (a built-in one)" },
+    { 'f', "file", OPT_TEXT, &file_name, "FILE", 0, "read the text from FILE" },
+    { 0, "ids", OPT_TEXT, &ids_text, "N,N,...", 0, "token ids instead of text" },
     { 0, "tolerance", OPT_REAL, &tolerance, "X", 0,
-      "largest difference, of a tensor's largest (1e-5)" },
+      "tolerance, relative to a tensor's largest value (1e-5)" },
     OPTION_TOKENIZER(load),
     OPTION_THREADS(given_threads),
     OPTION_RAM_MAX,
@@ -41,17 +41,17 @@ static const char built_in[] =
     "\xD0\xBF\xD1\x80\xD0\xB8\xD0\xB2\xD0\xB5\xD1\x82 \xF0\x9F\x8C\x8D!\n";
 
 static const char about[] =
-    "Both models read the same text, or the same picture that is drawn for them: one\n"
-    "that generates as a prompt, an encoder as a whole, a model that translates as a\n"
-    "source, of which its decoder is given the same tokens. Then every tensor of the\n"
-    "forward is compared, and what comes out: divergence of logits, cosine of vectors.\n";
+    "Runs both models on the same text, or vision models on the same synthetic image:\n"
+    "decoders as a prompt, encoders as one text, encoder-decoders as a source with the\n"
+    "same target tokens. Compares every intermediate tensor and the output: KL divergence\n"
+    "of logits, cosine of vectors.\n";
 
 static int verify_main(void);
 
 const command command_verify = {
     .name = "verify",
     .arguments = "A B",
-    .summary = "tell whether two models compute the same",
+    .summary = "check that two models compute the same",
     .examples = examples,
     .about = about,
     .options = options,
@@ -136,7 +136,7 @@ static int take_tokens(finding *f, const char *text, size_t length, bool asked)
         else
             code = cli_no_memory();
     } else if (one) {
-        code = cli_usage(&command_verify, "the text gives no tokens");
+        code = cli_usage(&command_verify, "the text has no tokens");
     } else {
         code = asked ? cli_fail(&no_a) : spread_ids(f);
     }
@@ -153,8 +153,7 @@ static int choose_tokens(finding *f)
     if (f->of_a.images)
         return prompt_text || file_name || ids_text
                    ? cli_usage(&command_verify,
-                               "%s takes pictures: --prompt, --file and --ids are "
-                               "for texts",
+                               "%s takes images: --prompt, --file and --ids are for text models",
                                positional[0])
                    : 0;
     if (ids_text)
@@ -205,13 +204,13 @@ static const entry *first_beyond(const finding *f)
 
 static const char *missing(const entry *e)
 {
-    return !e->in_b ? "only A has it" : !e->in_a ? "only B has it" : "the shapes differ";
+    return !e->in_b ? "only in A" : !e->in_a ? "only in B" : "shapes differ";
 }
 
 static void print_tokens(const finding *f)
 {
     if (f->of_a.images) {
-        printf("picture       %lld rows of %lld numbers, drawn\n", (long long)f->of_a.n_ctx,
+        printf("image         %lld rows of %lld values, synthetic\n", (long long)f->of_a.n_ctx,
                (long long)f->of_a.n_feature);
         return;
     }
@@ -237,7 +236,7 @@ static void print_text(const finding *f, const entry *first)
             printf("  %-24s %.2e\n", kind_of(e->name), worst);
     }
     if (!first)
-        printf("first         none differs by more than %g\n", tolerance);
+        printf("first         no tensor differs by more than %g\n", tolerance);
     else if (isinf(verify_difference(first)))
         printf("first         %s: %s\n", first->name, missing(first));
     else
@@ -320,7 +319,7 @@ static bool is_pair(const finding *f)
     const weft_model_info *a = &f->of_a, *b = &f->of_b;
     if (a->n_vocab != b->n_vocab || a->n_vocab_src != b->n_vocab_src) {
         const bool source = a->n_vocab == b->n_vocab;
-        fprintf(stderr, "weft: A has %lld tokens, B %lld: not the same model\n",
+        fprintf(stderr, "weft: A has a vocabulary of %lld, B of %lld; expected the same\n",
                 (long long)(source ? a->n_vocab_src : a->n_vocab),
                 (long long)(source ? b->n_vocab_src : b->n_vocab));
         return false;
@@ -328,8 +327,7 @@ static bool is_pair(const finding *f)
     if (a->task != b->task || a->n_out != b->n_out || a->n_feature != b->n_feature ||
         (a->images && a->n_ctx != b->n_ctx)) {
         fprintf(stderr,
-                "weft: A gives %lld numbers, B %lld, or they are made for different tasks: "
-                "not the same model\n",
+                "weft: A has %lld outputs, B %lld, or their tasks differ; expected the same\n",
                 (long long)a->n_out, (long long)b->n_out);
         return false;
     }
@@ -362,9 +360,9 @@ static int verify_main(void)
 {
     weft_error err = { 0 };
     if (!positional[0] || !positional[1])
-        return cli_usage(&command_verify, "which models? Give two of them");
+        return cli_usage(&command_verify, "expected two models, A and B");
     if ((prompt_text != NULL) + (file_name != NULL) + (ids_text != NULL) > 1)
-        return cli_usage(&command_verify, "--prompt, --file and --ids: give one of them");
+        return cli_usage(&command_verify, "--prompt, --file and --ids exclude each other");
     if (!(tolerance >= 0))
         return cli_usage(&command_verify, "--tolerance: %g is out of range", tolerance);
     finding f = { .of_a = { .struct_size = sizeof f.of_a },

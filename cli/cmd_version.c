@@ -28,7 +28,7 @@ static int version_main(void)
 const command command_version = {
     .name = "version",
     .arguments = "",
-    .summary = "tell what this build has and found",
+    .summary = "show version, build features and CPU",
     .examples = "  weft --version\n",
     .options = version_options,
     .main = version_main,

@@ -11,7 +11,7 @@ static void print_info(const weft_convert_info *i, bool json)
                (long long)i->n_tensor, i->type, cli_bytes((size_t)i->bytes, size, sizeof size),
                (long long)i->n_file, i->n_file == 1 ? "" : "s");
         if (i->n_left_out)
-            printf("%lld tensors that no model needs were left out\n", (long long)i->n_left_out);
+            printf("%lld unused tensors were left out\n", (long long)i->n_left_out);
         return;
     }
     cli_json_object(NULL);

@@ -37,15 +37,17 @@ static char *next_line(line_reader *r, size_t *n)
 
 static int too_long(const line_reader *r, int64_t n, int64_t most)
 {
-    fprintf(stderr, "weft: line %lld has %lld tokens; the model was made for %lld; shorten it\n",
-            (long long)r->number, (long long)n, (long long)most);
+    fprintf(
+        stderr,
+        "weft: line %lld has %lld tokens; expected at most %lld, the model's context; shorten it\n",
+        (long long)r->number, (long long)n, (long long)most);
     return 1;
 }
 
 static int finish(int code, const whole_eval *e, const score *s, weft_evaluation *to)
 {
     if (!code && s->n == 0) {
-        fprintf(stderr, "weft: %s: there is nothing to score\n", e->file);
+        fprintf(stderr, "weft: %s: nothing to score\n", e->file);
         code = 1;
     }
     score_result(s, to);
@@ -250,7 +252,7 @@ static int score_pair(pair_job *j, const line_reader *r, const char *line, size_
     weft_error err = { 0 };
     const char *tab = memchr(line, '\t', n);
     if (!tab) {
-        fprintf(stderr, "weft: line %lld has no tab; expected a source, a tab and its text\n",
+        fprintf(stderr, "weft: line %lld has no tab; expected source, tab, translation\n",
                 (long long)r->number);
         return 1;
     }

@@ -49,8 +49,8 @@ int cli_stopped(void)
 
 static const char *advice(weft_status code)
 {
-    return code == WEFT_ELIMIT     ? "Allow more with --ram-max, or ask for less.\n"
-           : code == WEFT_ECONTEXT ? "Ask for a larger --ctx-size, if the model has it.\n"
+    return code == WEFT_ELIMIT     ? "Raise --ram-max, or use a smaller context or batch.\n"
+           : code == WEFT_ECONTEXT ? "Use a larger --ctx-size, up to the model's.\n"
                                    : "";
 }
 
@@ -102,5 +102,5 @@ int cli_usage(const command *c, const char *format, ...)
 
 int cli_which_model(const command *c)
 {
-    return cli_usage(c, "which model? Give a GGUF file, a Hugging Face directory or a name");
+    return cli_usage(c, "no model; give a GGUF file, a Hugging Face directory or a name");
 }

@@ -48,9 +48,8 @@ static int too_long(const input *in)
     char most[32];
     cli_bytes(in->most, most, sizeof most);
     fprintf(stderr,
-            in->most == CLI_MAX_TEXT
-                ? "weft: %s: more than %s; to read more at once, say how much with --ram-max\n"
-                : "weft: %s: more than %s, the most that is read here\n",
+            in->most == CLI_MAX_TEXT ? "weft: %s: more than %s; raise the limit with --ram-max\n"
+                                     : "weft: %s: more than %s, the limit\n",
             in->name, most);
     return 1;
 }
@@ -259,8 +258,8 @@ int cli_open_kind(const command *c, const load_options *o, bool source, weft_mod
     if (source == (info.n_layer_src > 0))
         return 0;
     return cli_usage(c,
-                     source ? "%s: a %s model reads no source"
-                            : "%s: a %s model reads a source; see weft translate",
+                     source ? "%s: %s is not an encoder-decoder"
+                            : "%s: %s is an encoder-decoder; use weft translate",
                      o->path, info.architecture);
 }
 
@@ -357,7 +356,7 @@ bool cli_has_prompt(const prompt_options *p)
 int cli_take_prompt(const command *c, prompt_options *p, const char *given)
 {
     if (given && p->text)
-        return cli_usage(c, "\"%s\" and --prompt: give one of them", given);
+        return cli_usage(c, "both \"%s\" and --prompt; give one of them", given);
     if (given && strcmp(given, "-") == 0)
         p->file = "-";
     else if (given)
@@ -378,7 +377,7 @@ int cli_encode(const command *c, const weft_tokenizer *t, const char *text, size
     if (!*ids)
         code = cli_no_memory();
     else if (k->n == 0)
-        code = cli_usage(c, "the text gives no tokens, and nothing to go on from");
+        code = cli_usage(c, "the prompt has no tokens; expected at least one");
     else
         memcpy(*ids, k->ids, (size_t)k->n * sizeof **ids);
     weft_tokens_free(k);
@@ -403,7 +402,7 @@ static int prompt_text(const command *c, const prompt_options *p, char **text, s
         return code;
     if (n_file == 0 && !p->text) {
         cli_free(file);
-        return cli_usage(c, "%s is empty: there is no text",
+        return cli_usage(c, "%s is empty; expected text",
                          strcmp(path, "-") == 0 ? "standard input" : path);
     }
     n_file -= n_file > 0 && file[n_file - 1] == '\n';
@@ -425,9 +424,9 @@ static int prompt_text(const command *c, const prompt_options *p, char **text, s
 int cli_check_prompt(const command *c, const prompt_options *p)
 {
     if (p->ids && (p->text || p->file))
-        return cli_usage(c, "--ids and a text: give one of them");
+        return cli_usage(c, "both --ids and a text; give one of them");
     if (!cli_has_prompt(p))
-        return cli_usage(c, "which text? Give it: -p \"Once upon a time\"");
+        return cli_usage(c, "no prompt; give one: -p \"Once upon a time\"");
     return 0;
 }
 

@@ -158,7 +158,7 @@ const char *option_takes(const option *o, char *text, size_t size)
     if (o->kind == OPT_CHOICE)
         list_choices(o->value, text, size);
     else if (o->kind == OPT_LIST)
-        snprintf(text, size, "taken: there are %d before it", MAX_LIST);
+        snprintf(text, size, "accepted: the limit is %d values", MAX_LIST);
     else
         return kinds[o->kind];
     return text;
@@ -220,18 +220,18 @@ static const struct foreign {
     enum { ALONE, VALUE, SWITCH } takes; /* SWITCH: perhaps on, off or auto */
     const char *why;
 } foreign[] = {
-    { "ngl", false, VALUE, "weft runs on processors" },
-    { "n-gpu-layers", false, VALUE, "weft runs on processors" },
-    { "gpu-layers", false, VALUE, "weft runs on processors" },
-    { "fa", false, SWITCH, "attention never keeps the whole matrix of scores" },
-    { "flash-attn", false, SWITCH, "attention never keeps the whole matrix of scores" },
-    { "mlock", false, ALONE, "packed weights are in memory" },
-    { "v", false, ALONE, "there is nothing more to say" },
-    { "verbose", false, ALONE, "there is nothing more to say" },
-    { "no-warmup", false, ALONE, "weft does not warm up" },
-    { "no-cnv", false, ALONE, "weft continues the prompt as it is" },
-    { "no-conversation", false, ALONE, "weft continues the prompt as it is" },
-    { "no-display-prompt", false, ALONE, "the prompt is not printed" },
+    { "ngl", false, VALUE, "weft runs on the CPU only" },
+    { "n-gpu-layers", false, VALUE, "weft runs on the CPU only" },
+    { "gpu-layers", false, VALUE, "weft runs on the CPU only" },
+    { "fa", false, SWITCH, "attention is always computed in tiles" },
+    { "flash-attn", false, SWITCH, "attention is always computed in tiles" },
+    { "mlock", false, ALONE, "packed weights are in memory already" },
+    { "v", false, ALONE, "there is no verbose output" },
+    { "verbose", false, ALONE, "there is no verbose output" },
+    { "no-warmup", false, ALONE, "there is no warm-up run" },
+    { "no-cnv", false, ALONE, "weft run continues the prompt as it is" },
+    { "no-conversation", false, ALONE, "weft run continues the prompt as it is" },
+    { "no-display-prompt", false, ALONE, "the prompt is never printed" },
     { "cnv", true, ALONE,
       "there is no chat yet; --parse-special takes a prompt in the model's own template" },
     { "conversation", true, ALONE,
@@ -345,7 +345,7 @@ static int take_option(const command *c, int argc, char **argv, int *i)
     if (!value)
         return cli_usage(c, "%s needs a value: %s", arg, o->value);
     if (strcmp(o->name, "kv-type") == 0 && !same_type(stem, value))
-        return cli_usage(c, "%s: keys and values are cached in one type; give both the same", arg);
+        return cli_usage(c, "%s: the KV cache has one type; give both the same", arg);
     if (!option_store(o, value, true))
         return cli_usage(c, "--%s: \"%s\" is not %s", o->name, value,
                          option_takes(o, takes, sizeof takes));
@@ -374,10 +374,10 @@ static int place_model(const command *c, int n)
     if (!cli_hf)
         return 0;
     if (n == c->n_positional)
-        return cli_usage(c, "-hf %s and \"%s\": one argument too many", cli_hf,
+        return cli_usage(c, "both -hf %s and \"%s\"; expected one model", cli_hf,
                          c->positional[n - 1]);
     if ((size_t)snprintf(name, sizeof name, "hf.co/%s", cli_hf) >= sizeof name)
-        return cli_usage(c, "-hf: a name of %zu bytes", strlen(cli_hf));
+        return cli_usage(c, "-hf: a name of %zu bytes is too long", strlen(cli_hf));
     memmove(c->positional + 1, c->positional, (size_t)n * sizeof *c->positional);
     c->positional[0] = name;
     return 0;
@@ -397,7 +397,7 @@ int options_parse(const command *c, int argc, char **argv)
             c->positional[n_positional++] = arg;
         else
             bad = cli_usage(c, "unexpected argument \"%s\"%s", arg,
-                            by_letter(c, 'p') ? "; a text of several words goes in quotes" : "");
+                            by_letter(c, 'p') ? "; quote a text of several words" : "");
     }
     return bad ? bad : cli_hf ? place_model(c, n_positional) : make_place(c, n_positional);
 }

@@ -130,7 +130,7 @@ static void say_new(const command *c)
     char now[4200];
     for (const option *o = NULL; (o = option_next(c, o));)
         if (is_kept(o) && option_given(o) && !found[o - c->options] && value_of(o, now, sizeof now))
-            fprintf(stderr, "weft: --%s is %s; the run began without it\n", o->name,
+            fprintf(stderr, "weft: --%s is %s; it was not set when the run began\n", o->name,
                     value_of(o, now, sizeof now));
 }
 
@@ -142,8 +142,7 @@ static int take_line(const command *c, char *line, const char *path)
     const option *o = strncmp(line, "--", 2) == 0 ? option_named(c, line + 2, n > 2 ? n - 2 : 0)
                                                   : NULL;
     if (!o || !line[n] || !is_kept(o)) {
-        fprintf(stderr, "weft: %s: \"%.60s\" is no option of a run; the file was changed\n", path,
-                line);
+        fprintf(stderr, "weft: %s: unknown option \"%.60s\"; was the file edited?\n", path, line);
         return 1;
     }
     char *value = line + n + 1;
@@ -157,8 +156,7 @@ static int take_line(const command *c, char *line, const char *path)
     }
     unescape(value);
     if (!option_keep(o, value)) {
-        fprintf(stderr,
-                "weft: %s: --%s=%.60s is not a value of that option; the file was changed\n", path,
+        fprintf(stderr, "weft: %s: --%s=%.60s is not a valid value; was the file edited?\n", path,
                 o->name, value);
         return 1;
     }

@@ -217,8 +217,8 @@ static void warn_of_variables(void)
                                                   : tolower((unsigned char)(*e)[i]));
         const char *meant = is_setting(NULL, name) ? NULL : near_setting(NULL, name);
         if (meant)
-            fprintf(stderr, "weft: warning: %.*s is no setting; was that of --%s meant?\n", (int)n,
-                    *e, meant);
+            fprintf(stderr, "weft: warning: %.*s is not a setting; did you mean that of --%s?\n",
+                    (int)n, *e, meant);
     }
 }
 
@@ -257,11 +257,11 @@ static const option options[] = {
 };
 
 static const char about[] =
-    "Options that are marked with * are settings. They come from the command line, or\n"
-    "else from a variable (--ctx-size is WEFT_CTX_SIZE), or else from the config file,\n"
-    "which has lines such as \"ctx-size = 8192\"; those below \"[run]\" are for that command\n"
-    "only, and go before the others. The file is weft/config in XDG_CONFIG_HOME or in\n"
-    "~/.config, or the one that WEFT_CONFIG names; an empty WEFT_CONFIG means none.\n";
+    "Options marked with * are settings. The command line overrides the environment\n"
+    "(--ctx-size is WEFT_CTX_SIZE), which overrides the config file. The file has lines\n"
+    "such as \"ctx-size = 8192\"; lines below \"[run]\" apply to that command only and\n"
+    "override the others. It is weft/config in XDG_CONFIG_HOME or in ~/.config, or the\n"
+    "file named by WEFT_CONFIG; an empty WEFT_CONFIG means none.\n";
 
 /* What help has in its last parentheses; a flag is off. */
 static const char *default_of(const option *o, char *text, size_t size)
@@ -329,7 +329,7 @@ static void print_settings(const command *only)
         }
     }
     if (n == 0 && !json)
-        puts("nothing is set; 'weft config COMMAND' shows what could be");
+        puts("nothing is set; 'weft config COMMAND' lists its settings");
 }
 
 static int config_main(void)
@@ -360,7 +360,7 @@ static int config_main(void)
 const command command_config = {
     .name = "config",
     .arguments = "[COMMAND]",
-    .summary = "show settings, and where they come from",
+    .summary = "show settings and where they come from",
     .examples = "  weft config\n"
                 "  weft config run\n",
     .about = about,

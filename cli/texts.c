@@ -39,16 +39,16 @@ static int read_lines(texts *t, const command *c, const text_options *o, const c
 {
     size_t n = 0;
     if (given && o->file)
-        return cli_usage(c, "a text and --file: give one of them");
+        return cli_usage(c, "both a text and --file; give one of them");
     if (!given && !o->file && !cli_is_piped())
-        return cli_usage(c, "which text? Give it, or - for lines of standard input");
+        return cli_usage(c, "no text; give it, or - for lines of standard input");
     t->read_from = o->file ? o->file : !given || strcmp(given, "-") == 0 ? "-" : NULL;
     if (t->read_from) {
         const int code = cli_read(t->read_from, CLI_MAX_TEXT, &t->text, &n);
         if (code)
             return code;
         if (n == 0)
-            return cli_usage(c, "%s is empty: there is no text",
+            return cli_usage(c, "%s is empty; expected text",
                              strcmp(t->read_from, "-") == 0 ? "standard input" : t->read_from);
     } else {
         n = strlen(given);
@@ -94,11 +94,10 @@ weft_tokens *texts_encode(const texts *t, int64_t i, const text_options *o, weft
     const long long number = (long long)(i + 1 - t->n_before);
     if (k->n)
         snprintf(err->message, sizeof err->message,
-                 "line %lld has %lld tokens, the model was made for %lld%s", number,
-                 (long long)k->n, (long long)most,
-                 o->pairs ? "" : "; --truncate leaves out the rest");
+                 "line %lld has %lld tokens; the model's context is %lld%s", number,
+                 (long long)k->n, (long long)most, o->pairs ? "" : "; use --truncate");
     else
-        snprintf(err->message, sizeof err->message, "line %lld gives no tokens", number);
+        snprintf(err->message, sizeof err->message, "line %lld has no tokens", number);
     weft_tokens_free(k);
     return NULL;
 }
@@ -106,12 +105,12 @@ weft_tokens *texts_encode(const texts *t, int64_t i, const text_options *o, weft
 /* ---- a model that reads them ----------------------------------------------------------------- */
 
 static const char *const made_for[] = {
-    [WEFT_TASK_GENERATE] = "goes on with texts: weft run",
-    [WEFT_TASK_FILL] = "fills masks: weft fill-mask",
-    [WEFT_TASK_CLASSIFY] = "classifies texts: weft classify",
-    [WEFT_TASK_TAG] = "labels tokens: weft classify",
-    [WEFT_TASK_ANSWER] = "finds answers in texts",
-    [WEFT_TASK_EMBED] = "has no head: weft embed",
+    [WEFT_TASK_GENERATE] = "is a decoder; use weft run",
+    [WEFT_TASK_FILL] = "fills masks; use weft fill-mask",
+    [WEFT_TASK_CLASSIFY] = "classifies texts; use weft classify",
+    [WEFT_TASK_TAG] = "labels tokens; use weft classify",
+    [WEFT_TASK_ANSWER] = "answers questions from a text, which weft has no command for",
+    [WEFT_TASK_EMBED] = "has no head; use weft embed",
 };
 
 static bool fits_task(const texts *t, unsigned tasks)
@@ -119,7 +118,7 @@ static bool fits_task(const texts *t, unsigned tasks)
     if (tasks >> t->info.task & 1 && t->info.n_layer_src == 0)
         return true;
     fprintf(stderr, "weft: %s: this model %s\n", t->path,
-            t->info.n_layer_src > 0 ? "makes texts of others: weft translate"
+            t->info.n_layer_src > 0 ? "is an encoder-decoder; use weft translate"
                                     : made_for[t->info.task]);
     return false;
 }
@@ -144,7 +143,7 @@ static int open_model(texts *t, const command *c, const load_options *load, cons
     if (!fits_task(t, tasks))
         return 1;
     if (t->info.images && (o->pairs || o->truncate))
-        return cli_usage(c, "%s takes pictures: --pairs and --truncate are for texts", t->path);
+        return cli_usage(c, "%s takes images: --pairs and --truncate are for texts", t->path);
     t->tokenizer = t->info.images ? NULL : cli_tokenizer(load, NULL, &err);
     t->encoder = t->tokenizer || t->info.images ? weft_encoder_new(t->model, &e, &err) : NULL;
     return t->encoder ? 0 : cli_fail(&err);
@@ -162,7 +161,8 @@ int texts_open(texts *t, const command *c, const load_options *load, const text_
     if (!load->path)
         return cli_which_model(c);
     if (o->truncate && o->pairs)
-        return cli_usage(c, "--truncate and --pairs: which of the two texts would be cut?");
+        return cli_usage(
+            c, "--truncate and --pairs exclude each other: which of the two texts would be cut?");
     const int code = read_lines(t, c, o, given);
     return code ? code : open_model(t, c, load, o, tasks, what);
 }
@@ -203,7 +203,7 @@ static weft_image *open_image(const texts *t, int64_t i, weft_error *err)
     if (l->n >= sizeof path) {
         *err = (weft_error){ .code = WEFT_EIO };
         snprintf(err->message, sizeof err->message,
-                 "line %lld has %zu bytes, which is no path of a picture", (long long)i + 1, l->n);
+                 "line %lld has %zu bytes; expected the path of an image", (long long)i + 1, l->n);
         return NULL;
     }
     memcpy(path, l->at, l->n);

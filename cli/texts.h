@@ -22,22 +22,22 @@ typedef struct text_options {
 
 #define OPTION_LINES(o)                                                                            \
     {                                                                                              \
-        'f', "file", OPT_TEXT, &(o).file, "FILE", 0, "a text in each line of a file"               \
+        'f', "file", OPT_TEXT, &(o).file, "FILE", 0, "read one text per line from FILE"            \
     }
 #define OPTION_PAIRS(o)                                                                            \
     {                                                                                              \
-        0, "pairs", OPT_FLAG, &(o).pairs, NULL, 0, "two texts in a line, parted by a tab"          \
+        0, "pairs", OPT_FLAG, &(o).pairs, NULL, 0, "each line is two texts separated by a tab"     \
     }
 #define OPTION_TRUNCATE(o)                                                                         \
     {                                                                                              \
         0, "truncate", OPT_FLAG, &(o).truncate, NULL, 0,                                           \
-            "leave out the end of texts that are too long"                                         \
+            "truncate texts that exceed the model's context"                                       \
     }
 
 #define OPTION_POOLING(o)                                                                          \
     {                                                                                              \
         0, "pooling", OPT_CHOICE, &(o).pooling, "mean|max|first|last", RARE,                       \
-            "of tokens' vectors (the model's; last of a decoder)"                                  \
+            "pooling of token vectors (the model's; decoders: last)"                               \
     }
 
 typedef struct text_line {

@@ -14,7 +14,7 @@ done
     --validation 0.02 --eval-every 0 --save-every 0 >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 for type in q8_0 q4_0; do "$weft" quantize "$work/run" "$work/$type.gguf" $type --quiet >/dev/null 2>&1; done
 for model in run q8_0.gguf q4_0.gguf; do
-    right=$("$weft" classify "$work/$model" -d "$work/t10k-images-idx3-ubyte" -d "$work/t10k-labels-idx1-ubyte" | sed -n 's/^right *\([0-9]*\) of.*/\1/p')
+    right=$("$weft" classify "$work/$model" -d "$work/t10k-images-idx3-ubyte" -d "$work/t10k-labels-idx1-ubyte" | sed -n 's/^accuracy .*(\([0-9]*\) of.*/\1/p')
     echo "$model: $right of 10000 right"
     [ "$model" = run ] && first=$right
     [ "$model" != q8_0.gguf ] || [ "$right" -ge $((first - 20)) ]

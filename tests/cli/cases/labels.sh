@@ -13,7 +13,7 @@ new="--arch bert --tokenizer tokenizer.json --layers 1 --width 16 --heads 2 -c 1
 try "$WEFT" train $new --data train.tsv --validation-data dev.tsv --check-data --show 1
 # shellcheck disable=SC2086
 "$WEFT" train $new --data train.tsv --validation-data dev.tsv --lr 1e-2 -n 80 -o run 2>log | grep validation | cut -d, -f2
-grep -c 'right' log
+grep -c 'accuracy' log
 grep -c 'val_accuracy' run/metrics.jsonl
 "$WEFT" report run >/dev/null && grep -c 'Right' run/report.html
 ls run
@@ -34,13 +34,13 @@ cp dev.csv dev.txt
 # shellcheck disable=SC2086
 "$WEFT" train $new --data texts.txt --separator '
 ' -n 4 -o masks >/dev/null 2>&1 && "$WEFT" inspect masks | grep task
-"$WEFT" train masks --data train.tsv --lr 1e-2 -n 20 -b 8 -t 1 -o tuned 2>/dev/null | grep -c right
+"$WEFT" train masks --data train.tsv --lr 1e-2 -n 20 -b 8 -t 1 -o tuned 2>/dev/null | grep -c accuracy
 "$WEFT" classify tuned --data dev.tsv | sed -n 1p
 "$WEFT" train masks --data train.tsv --freeze 'blk.*' -n 2 -b 8 -t 1 -o frozen >/dev/null 2>&1 && ls -d frozen/start
 
 # So does one that has no head, from GGUF.
 cp -r "$GOLDEN/bert" . && cp tokenizer.json bert && "$WEFT" convert bert bert.gguf >/dev/null 2>&1
-"$WEFT" train bert.gguf --data train.tsv -c 16 --lr 1e-2 -n 20 -b 8 -t 1 -o fromgguf 2>/dev/null | grep -c right
+"$WEFT" train bert.gguf --data train.tsv -c 16 --lr 1e-2 -n 20 -b 8 -t 1 -o fromgguf 2>/dev/null | grep -c accuracy
 "$WEFT" classify fromgguf --data dev.tsv | sed -n 1p
 
 # How it says no.
