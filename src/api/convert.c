@@ -14,10 +14,10 @@ static weft_status translate(const weft_convert_options *o, convert_options *to,
             "GGUF q8_0, q4_0, q4_1, q5_0, q5_1, q6_k, q4_k_m and q5_k_m",
             o->type);
     if (o->n_thread < 0 || o->n_thread > 1024)
-        return weft_fail(err, WEFT_EINVAL, "%d threads; 1 to 1024, or 0 for one a processor",
-                         o->n_thread);
+        return weft_fail(err, WEFT_EINVAL,
+                         "%d threads; expected 1 to 1024, or 0 for one per processor", o->n_thread);
     if ((unsigned)o->to > WEFT_FORMAT_HF)
-        return weft_fail(err, WEFT_EINVAL, "no format has the number %d", (int)o->to);
+        return weft_fail(err, WEFT_EINVAL, "unknown format %d", (int)o->to);
     if (!load_exists(o->load, err))
         return err->code;
     *to = (convert_options){ .to = o->to,

@@ -221,7 +221,7 @@ weft_status weft_data_show(weft_data *d, uint64_t seed, int64_t sample, weft_dat
     if (!d || !fn)
         return weft_fail(err, WEFT_EINVAL, "no %s given", d ? "callback" : "data");
     if (d->sees)
-        return weft_fail(err, WEFT_EINVAL, "pictures have no tokens to show");
+        return weft_fail(err, WEFT_EINVAL, "images have no tokens to show");
     if (sample < 0 || sample >= MAX_SAMPLE)
         return weft_fail(err, WEFT_EINVAL, "sample is %lld, expected 0 to %lld", (long long)sample,
                          (long long)MAX_SAMPLE - 1);

@@ -20,7 +20,7 @@ static weft_image *make(weft_model *w, image *im, const char *path, weft_error *
         picture_fit(im, &recipe, &m->image, path, &w->host, err) == WEFT_OK)
         b = mem_alloc(&w->host.mem,
                       sizeof *b + (size_t)(m->n_ctx * m->d_feature) * sizeof *b->features,
-                      "rows of a picture", err);
+                      "rows of an image", err);
     if (b) {
         b->model = w;
         hold(&w->holders);
@@ -49,7 +49,7 @@ weft_image *weft_image_decode(weft_model *m, const void *data, size_t size, weft
     weft_error local;
     err = begin_call(err, &local);
     if (!m || !data) {
-        weft_fail(err, WEFT_EINVAL, m ? "no picture given" : "no model given");
+        weft_fail(err, WEFT_EINVAL, m ? "no image given" : "no model given");
         return NULL;
     }
     return image_parse(&im, data, size, "picture", &m->host, err) == WEFT_OK
@@ -111,7 +111,7 @@ static weft_status score_all(scoring *s, weft_error *err)
     if (status != WEFT_OK)
         return status;
     s->rows = mem_zalloc(from, AT_ONCE, (size_t)(m->n_ctx * m->d_feature) * sizeof *s->rows,
-                         "rows of pictures", err);
+                         "rows of images", err);
     s->out = s->rows ? mem_zalloc(from, AT_ONCE, (size_t)m->n_out * sizeof *s->out, "logits", err)
                      : NULL;
     if (!s->out)
@@ -129,7 +129,7 @@ weft_status weft_image_score(weft_model *w, const char *const *data, int n_data,
     weft_error local;
     err = begin_call(err, &local);
     if (!w || !data || n_data < 1)
-        return weft_fail(err, WEFT_EINVAL, w ? "no pictures given" : "no model given");
+        return weft_fail(err, WEFT_EINVAL, w ? "no images given" : "no model given");
     for (int i = 0; i < n_data; i++)
         if (!data[i])
             return weft_fail(err, WEFT_EINVAL, "path %d is NULL", i);
@@ -137,7 +137,7 @@ weft_status weft_image_score(weft_model *w, const char *const *data, int n_data,
         return err->code;
     scoring s = { .model = &w->model };
     if (s.model->image.channels == 0 || s.model->task != WEFT_TASK_CLASSIFY)
-        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: does not classify pictures",
+        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: does not classify images",
                          s.model->file.path);
     weft_status status = pictures_list(&s.pictures, data, n_data, WEFT_LOAD_COPY, &w->host, err);
     if (status != WEFT_OK)

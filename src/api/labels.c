@@ -14,8 +14,7 @@ static weft_status check_labels(const model *m, weft_error *err)
         return WEFT_OK;
     return weft_fail(
         err, WEFT_EUNSUPPORTED,
-        "%s: gives a number, or several labels to a text; one label of several is what "
-        "is learned",
+        "%s: a regression or multi-label model; only single-label models can be trained",
         m->file.path);
 }
 

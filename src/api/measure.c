@@ -51,7 +51,7 @@ weft_status weft_evaluate(weft_model *m, weft_model *against, const weft_documen
         return weft_fail(err, WEFT_EINVAL, "no %s given", m ? "document" : "model");
     for (int64_t i = 0; i < n; i++)
         if (documents[i].n < 0 || (documents[i].n > 0 && !documents[i].ids))
-            return weft_fail(err, WEFT_EINVAL, "document %lld: %lld tokens, which are not given",
+            return weft_fail(err, WEFT_EINVAL, "document %lld: %lld tokens, but ids is NULL",
                              (long long)i, (long long)documents[i].n);
     if (!result_fits(result, "weft_evaluation", err) ||
         !take_options(&o, sizeof o, options, options ? options->struct_size : 0,

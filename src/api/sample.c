@@ -151,7 +151,7 @@ weft_status weft_session_logprobs(const weft_session *s, weft_logprob *out, int6
         return weft_fail(err, WEFT_EINVAL, "the session has no logits: evaluate tokens first");
     for (int64_t i = 0; i < n; i++)
         if (out[i].id < 0 || out[i].id >= V)
-            return weft_fail(err, WEFT_EINVAL, "there is no token %d, the vocabulary has %lld",
+            return weft_fail(err, WEFT_EINVAL, "token %d; expected below %lld, the vocabulary",
                              (int)out[i].id, (long long)V);
     const double all = log_sum_exp(z, V);
     for (int64_t i = 0; i < n; i++)
@@ -177,8 +177,8 @@ static weft_status take_beam_options(weft_beam_options *o, const weft_engine *e,
         return weft_fail(err, WEFT_EINVAL, "n_beam is %d, expected 1 to %d", o->n_beam,
                          WEFT_MAX_BEAM);
     if (o->n_best < 1 || o->n_best > o->n_beam)
-        return weft_fail(err, WEFT_EINVAL, "n_best is %d, expected 1 to %d, which n_beam is",
-                         o->n_best, o->n_beam);
+        return weft_fail(err, WEFT_EINVAL, "n_best is %d, expected 1 to %d, the n_beam", o->n_best,
+                         o->n_beam);
     if (!(o->length_penalty >= -10 && o->length_penalty <= 10))
         return weft_fail(err, WEFT_EINVAL, "length_penalty is %g, expected -10 to 10",
                          o->length_penalty);
@@ -190,9 +190,9 @@ static weft_status take_beam_options(weft_beam_options *o, const weft_engine *e,
                          "%lld",
                          (long long)n, (long long)o->n_new, (long long)n_ctx);
     if (!o->ends && o->n_end != 0)
-        return weft_fail(err, WEFT_EINVAL, "n_end is %d, but no ends are given", o->n_end);
+        return weft_fail(err, WEFT_EINVAL, "n_end is %d, but ends is NULL", o->n_end);
     if (o->n_source < 0 || (o->n_source > 0 && !o->source))
-        return weft_fail(err, WEFT_EINVAL, "a source of %lld tokens, which are not given",
+        return weft_fail(err, WEFT_EINVAL, "a source of %lld tokens, but ids is NULL",
                          (long long)o->n_source);
     if (o->n_end < 0 || o->n_end > WEFT_MAX_END)
         return weft_fail(err, WEFT_EINVAL, "n_end is %d, expected 0 to %d", o->n_end, WEFT_MAX_END);

@@ -58,7 +58,7 @@ static weft_status eval_works(eval_fn *fn, weft_engine *e, weft_work *w, int n, 
     if (!e || !w)
         return weft_fail(err, WEFT_EINVAL, "no %s given", e ? "work" : "engine");
     if (n < 1 || n > MAX_WORK)
-        return weft_fail(err, WEFT_EINVAL, "%d pieces of work, expected 1 to %d", n, MAX_WORK);
+        return weft_fail(err, WEFT_EINVAL, "%d requests, expected 1 to %d", n, MAX_WORK);
     work *inner = e->inner->asked;
     for (int i = 0; i < n; i++) {
         if (!w[i].session || !w[i].ids)

@@ -42,7 +42,7 @@ weft_tokenizer *weft_tokenizer_load(const char *path, const weft_tokenizer_optio
         !load_exists(o.load, err))
         return NULL;
     if ((unsigned)o.side > WEFT_SIDE_TARGET) {
-        weft_fail(err, WEFT_EINVAL, "no side has the number %d", (int)o.side);
+        weft_fail(err, WEFT_EINVAL, "unknown side %d", (int)o.side);
         return NULL;
     }
     host h = { .io = io_system };
@@ -250,7 +250,7 @@ weft_status weft_decoder_push(weft_decoder *d, int32_t id, const char **bytes, s
     *bytes = "";
     *length = 0;
     if (id < 0)
-        return weft_fail(err, WEFT_EINVAL, "there is no token %d", (int)id);
+        return weft_fail(err, WEFT_EINVAL, "token %d is not in the vocabulary", (int)id);
     return decode_push(&d->inner, (uint32_t)id, bytes, length, err);
 }
 

@@ -65,7 +65,8 @@ static weft_status refuse_quantised(const model *m, weft_error *err)
     for (int64_t i = 0; i < m->n_param; i++)
         if (m->param[i]->type->block > 1)
             return weft_fail(err, WEFT_EUNSUPPORTED,
-                             "%s: %s is %s, and only floats learn; convert it to f32 first",
+                             "%s: %s is %s; expected f32, f16 or bf16 weights to train; convert "
+                             "the model to f32",
                              m->file.path, m->param[i]->name, m->param[i]->type->name);
     return WEFT_OK;
 }
@@ -192,7 +193,7 @@ OWN_FRAME static weft_status measure(training *t, int n_thread, weft_error *err)
                                .n_ctx = t->data.n_ctx,
                                .n_batch = t->data.n_ctx < 256 ? (int)t->data.n_ctx : 256 };
     if (e.n_ctx > m->n_ctx)
-        return weft_fail(err, WEFT_EINVAL, "n_ctx is %lld, the model was made for 1 to %lld",
+        return weft_fail(err, WEFT_EINVAL, "n_ctx is %lld, expected 1 to %lld, the model's context",
                          (long long)e.n_ctx, (long long)m->n_ctx);
     weft_status status = model_cost(m, (t->data.n_ctx + 1) / 2, part, err);
     if (status == WEFT_OK)
@@ -249,7 +250,7 @@ OWN_FRAME static weft_status prepare(training *t, const char *from, bool made, c
         status = hf_form_take_tokenizer(&t->form, &t->tokenizer, err);
     if (status == WEFT_OK && !t->form.text[TEXT_TOKENIZER].text && !t->has_pictures)
         log_write(&t->model->host.log, WEFT_LOG_WARN,
-                  "%s: has no tokenizer.json, and so the run will have no tokenizer", from);
+                  "%s: no tokenizer.json; the run will have no tokenizer", from);
     if (status == WEFT_OK)
         status = trainer_init(&t->trainer, &t->model->model, &t->data, &inner, err);
     t->has_trainer = status == WEFT_OK;
@@ -313,8 +314,8 @@ OWN_FRAME static weft_status refuse_model(const char *out, host *h, weft_error *
         return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", out);
     if (!path_exists(path, h))
         return WEFT_OK;
-    return weft_fail(err, WEFT_EINVAL, "%s: there is a model already, and no checkpoint of a run",
-                     out);
+    return weft_fail(err, WEFT_EINVAL,
+                     "%s: holds a model but no checkpoint; give another directory", out);
 }
 
 /* Where the run begins: at its newest checkpoint, at the given model, or at one that is *made for it

@@ -26,14 +26,15 @@ weft_status learn_tokenizer(trained *made, train_options *t, const weft_train_op
                           .n_thread = o->threads,
                           .load = o->load };
     if (t->wordpiece && o->characters)
-        return weft_fail(err, WEFT_EINVAL, "a %.40s reads pieces of words, not characters",
+        return weft_fail(err, WEFT_EINVAL, "%.40s models use WordPiece tokenizers, not characters",
                          o->arch);
     for (int i = 0; i < o->n_data; i++)
         if ((o->data_kind > WEFT_DATA_TEXT && o->data_kind < WEFT_DATA_TSV) ||
             (o->data_kind == WEFT_DATA_BY_NAME && text_ends_with(o->data[i], ".jsonl")))
-            return weft_fail(err, WEFT_EINVAL,
-                             "%s: no plain text, from which a tokenizer could be made; give one",
-                             o->data[i]);
+            return weft_fail(
+                err, WEFT_EINVAL,
+                "%s: not plain text, so no tokenizer can be trained on it; give a tokenizer",
+                o->data[i]);
     return train_tokenizer(made, o->data, o->n_data, t, h, err);
 }
 
@@ -260,7 +261,7 @@ weft_status make_directory(const char *path, host *h, weft_error *err)
 {
     if (path_is_directory(path, h) || h->io.mkdir(h->io.ud, path) == 0)
         return WEFT_OK;
-    return weft_fail(err, WEFT_EIO, "%s: cannot be made", path);
+    return weft_fail(err, WEFT_EIO, "%s: cannot be created", path);
 }
 
 static const char sees[] = "vit"; /* the architecture that learns from pictures */
@@ -303,7 +304,7 @@ OWN_FRAME static weft_status begin_fresh_pictures(const weft_train_options *o, c
     weft_train_options seeing = *o;
     seeing.arch = sees;
     if (o->arch && strcmp(o->arch, sees) != 0)
-        return weft_fail(err, WEFT_EINVAL, "%s: pictures, from which no %.40s learns", o->data[0],
+        return weft_fail(err, WEFT_EINVAL, "%s: images; %.40s models train on text", o->data[0],
                          o->arch);
     if (shape_of(&seeing, &shape, err) != WEFT_OK)
         return err->code;
@@ -351,7 +352,7 @@ weft_status begin_fresh(const weft_train_options *o, const char *in, bool *made,
         return begin_fresh_pictures(o, in, made, h, err);
     if (o->arch && strcmp(o->arch, sees) == 0)
         return weft_fail(err, WEFT_EINVAL,
-                         "%s: no pictures; a %s learns from a directory of them, or from IDX files",
+                         "%s: no images; %s models train on a directory of images, or on IDX files",
                          o->data[0], sees);
     if (shape_of(o, &shape, err) != WEFT_OK)
         return err->code;

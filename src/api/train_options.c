@@ -98,16 +98,16 @@ static weft_status check(const weft_train_options *o, weft_error *err)
     if (!load_exists(o->load, err))
         return err->code;
     if ((unsigned)o->schedule >= N_SCHEDULE || (unsigned)o->data_kind > WEFT_DATA_CSV)
-        return weft_fail(err, WEFT_EINVAL, "no schedule or kind of data has the number %d",
+        return weft_fail(err, WEFT_EINVAL, "unknown schedule or data format %d",
                          (unsigned)o->schedule >= N_SCHEDULE ? (int)o->schedule
                                                              : (int)o->data_kind);
     if ((unsigned)o->objective > WEFT_OBJECTIVE_INFILL)
-        return weft_fail(err, WEFT_EINVAL, "no objective has the number %d", (int)o->objective);
+        return weft_fail(err, WEFT_EINVAL, "unknown objective %d", (int)o->objective);
     if ((unsigned)o->positions > WEFT_POSITIONS_ROTARY)
-        return weft_fail(err, WEFT_EINVAL, "no positions have the number %d", (int)o->positions);
+        return weft_fail(err, WEFT_EINVAL, "unknown position encoding %d", (int)o->positions);
     if (o->preset && !fresh_preset(o->preset))
-        return weft_fail(err, WEFT_EINVAL, "no preset is called \"%.40s\"; %s are", o->preset,
-                         FRESH_PRESETS);
+        return weft_fail(err, WEFT_EINVAL, "unknown preset \"%.40s\"; expected one of %s",
+                         o->preset, FRESH_PRESETS);
     const weft_status status = check_numbers(o, err);
     if (status == WEFT_OK && (double)o->n_step * o->n_sample * o->n_part > (double)MAX_SAMPLE)
         return weft_fail(err, WEFT_EINVAL,
@@ -195,19 +195,17 @@ static weft_status check_learned(const weft_train_options *o, const tokenizer *t
         return WEFT_OK;
     if (of->task != WEFT_TASK_GENERATE && !fills)
         return weft_fail(err, WEFT_EUNSUPPORTED,
-                         "%s: texts alone do not teach a model labels; one that goes on with them "
-                         "or fills masks they do",
-                         from);
+                         "%s: text without labels; a classifier needs labelled data", from);
     if (fills && (mask_of(t) < 1 || mask_of(t) >= of->n_vocab))
         return weft_fail(err, WEFT_EUNSUPPORTED,
                          "%s: the tokenizer has neither [MASK] nor <mask>, or the model has no row "
                          "for it",
                          t->path);
     if ((of->n_vocab_src > 0 && of->n_vocab_src < of->n_vocab) || strcmp(t->source, "marian") == 0)
-        return weft_fail(err, WEFT_EUNSUPPORTED,
-                         "%s: source and target have vocabularies of their own, for which there "
-                         "is no tokenizer to train with",
-                         from);
+        return weft_fail(
+            err, WEFT_EUNSUPPORTED,
+            "%s: separate source and target vocabularies; training needs one shared tokenizer",
+            from);
     return WEFT_OK;
 }
 

@@ -12,18 +12,18 @@ static weft_status translate(const weft_tokenizer_train_options *o, train_option
 {
     if (o->model != WEFT_TOKENS_BPE && o->model != WEFT_TOKENS_WORDPIECE &&
         o->model != WEFT_TOKENS_CHARACTERS)
-        return weft_fail(err, WEFT_EINVAL, "no token model has the number %d", (int)o->model);
+        return weft_fail(err, WEFT_EINVAL, "unknown tokenizer model %d", (int)o->model);
     if (o->ties != WEFT_TIES_IDS && o->ties != WEFT_TIES_BYTES)
-        return weft_fail(err, WEFT_EINVAL, "no rule for ties has the number %d", (int)o->ties);
+        return weft_fail(err, WEFT_EINVAL, "unknown tie-breaking rule %d", (int)o->ties);
     if (o->threads > POOL_MAX_THREAD)
         return weft_fail(err, WEFT_EINVAL, "threads is %d, expected 1 to %d, or 0 for all",
                          o->threads, POOL_MAX_THREAD);
     if (o->n_vocab < 0 || o->min_frequency < 0 || o->threads < 0 || o->n_special < 0)
-        return weft_fail(err, WEFT_EINVAL, "a size, frequency or number below 0");
+        return weft_fail(err, WEFT_EINVAL, "a negative size, frequency or count");
     if (!load_exists(o->load, err))
         return err->code;
     if (o->n_special > 0 && !o->special)
-        return weft_fail(err, WEFT_EINVAL, "%d special tokens, but none given", o->n_special);
+        return weft_fail(err, WEFT_EINVAL, "%d special tokens, but special is NULL", o->n_special);
     for (int i = 0; i < o->n_special; i++)
         if (!o->special[i])
             return weft_fail(err, WEFT_EINVAL, "special token %d is NULL", i);

@@ -123,7 +123,7 @@ void *mem_alloc(mem *m, size_t size, const char *what, weft_error *err)
     char *block = m->hooks.alloc(m->hooks.ud, HEADER, whole);
     if (!block) {
         mem_uncharge(m, whole);
-        weft_fail(err, WEFT_ENOMEM, "%s: the system has no %zu bytes to give", what, whole);
+        weft_fail(err, WEFT_ENOMEM, "%s: the system refused %zu bytes", what, whole);
         return NULL;
     }
     memcpy(block, &whole, sizeof whole);

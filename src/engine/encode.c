@@ -22,8 +22,8 @@ static bool gives_whole(const model *m, weft_encode what)
 weft_status encode_engine_resolve(const model *m, encode_engine_options *o, weft_error *err)
 {
     if (!m->arch->family->states)
-        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: of a %s, states of whole texts cannot be had",
-                         m->file.path, m->name);
+        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: a %s cannot encode texts", m->file.path,
+                         m->name);
     if (o->n_thread == 0)
         o->n_thread = cpu_count();
     if (o->n_ctx == 0)
@@ -34,15 +34,14 @@ weft_status encode_engine_resolve(const model *m, encode_engine_options *o, weft
         return weft_fail(err, WEFT_EINVAL, "threads is %d, expected 1 to %d, or 0 for all",
                          o->n_thread, POOL_MAX_THREAD);
     if ((unsigned)o->what > WEFT_ENCODE_POOLED)
-        return weft_fail(err, WEFT_EINVAL, "what is %d, which does not exist", (int)o->what);
+        return weft_fail(err, WEFT_EINVAL, "unknown output %d", (int)o->what);
     if ((unsigned)o->pooling > WEFT_POOLING_LAST)
-        return weft_fail(err, WEFT_EINVAL, "pooling is %d, which does not exist", (int)o->pooling);
+        return weft_fail(err, WEFT_EINVAL, "unknown pooling %d", (int)o->pooling);
     if (o->n_ctx < 1 || o->n_ctx > m->n_ctx)
-        return weft_fail(err, WEFT_EINVAL, "n_ctx is %lld, the model was made for 1 to %lld",
+        return weft_fail(err, WEFT_EINVAL, "n_ctx is %lld, expected 1 to %lld, the model's context",
                          (long long)o->n_ctx, (long long)m->n_ctx);
     if (o->n_batch < o->n_ctx || o->n_batch > MAX_BATCH)
-        return weft_fail(err, WEFT_EINVAL,
-                         "n_batch is %d, expected %lld, which one input may have, to %d",
+        return weft_fail(err, WEFT_EINVAL, "n_batch is %d, expected %lld (the longest input) to %d",
                          o->n_batch, (long long)o->n_ctx, MAX_BATCH);
     return WEFT_OK;
 }
@@ -200,8 +199,7 @@ static weft_status check_rows(const encode_engine *e, const weft_input *in, int6
     for (int64_t k = 0; in->at && k < in->n_at; k++)
         if (in->at[k] < (k > 0 ? in->at[k - 1] + 1 : 0) || in->at[k] >= in->n)
             return weft_fail(err, WEFT_EINVAL,
-                             "row %d of input %lld is asked for; there are %lld, and each is asked "
-                             "for once, in order",
+                             "row %d of input %lld; expected rows below %lld, in ascending order",
                              (int)in->at[k], (long long)i, (long long)in->n);
     return WEFT_OK;
 }
@@ -212,17 +210,16 @@ static weft_status check_input(const encode_engine *e, const weft_input *in, int
     const bool vectors = e->model->d_feature > 0;
     if (in->n < 1 || !in->out || (vectors ? !in->features || in->ids : !in->ids || in->features))
         return weft_fail(err, WEFT_EINVAL, "input %lld: %s", (long long)i,
-                         in->n < 1  ? "nothing is in it"
-                         : !in->out ? "nowhere to put what comes out"
+                         in->n < 1  ? "it is empty"
+                         : !in->out ? "no output buffer"
                          : vectors  ? "the model takes vectors, not tokens"
                                     : "the model takes tokens, not vectors");
     if (!counts_fit(in))
         return weft_fail(err, WEFT_EINVAL, "input %lld: n_at is %lld, expected 0%s", (long long)i,
                          (long long)in->n_at,
-                         in->at ? " to n" : ", because `at` is NULL and asks for all rows");
+                         in->at ? " to n" : ", because `at` is NULL, which means all rows");
     if (in->n > e->opt.n_ctx)
-        return weft_fail(err, WEFT_ECONTEXT,
-                         "input %lld has %lld tokens; %lld are the most, and none are left out",
+        return weft_fail(err, WEFT_ECONTEXT, "input %lld has %lld tokens; expected at most %lld",
                          (long long)i, (long long)in->n, (long long)e->opt.n_ctx);
     return check_rows(e, in, i, err);
 }
@@ -299,9 +296,7 @@ static weft_status not_numbers(encode_engine *e, const weft_input *in, weft_erro
     e->run.hunt_nan = true;
     run_forward(e, in);
     e->run.hunt_nan = false;
-    return weft_fail(err, WEFT_ENUMERIC,
-                     "%s: what comes out is not numbers; %s is the first tensor of which this is "
-                     "so",
+    return weft_fail(err, WEFT_ENUMERIC, "%s: non-finite outputs; first non-finite tensor: %s",
                      e->model->file.path, e->run.at.first_nan);
 }
 

@@ -20,9 +20,8 @@
 weft_status engine_resolve(const model *m, engine_options *o, weft_error *err)
 {
     if (m->task != WEFT_TASK_GENERATE)
-        return weft_fail(err, WEFT_EUNSUPPORTED,
-                         "%s: a %s reads texts as wholes and cannot go on with them", m->file.path,
-                         m->name);
+        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s is an encoder and cannot generate text",
+                         m->file.path, m->name);
     if (o->n_thread == 0)
         o->n_thread = cpu_count();
     if (o->n_session == 0)
@@ -43,7 +42,7 @@ weft_status engine_resolve(const model *m, engine_options *o, weft_error *err)
         return weft_fail(err, WEFT_EINVAL, "n_session is %d, expected 1 to %d", o->n_session,
                          MAX_BATCH);
     if (o->n_ctx < 1 || o->n_ctx > m->n_ctx)
-        return weft_fail(err, WEFT_EINVAL, "n_ctx is %lld, the model was made for 1 to %lld",
+        return weft_fail(err, WEFT_EINVAL, "n_ctx is %lld, expected 1 to %lld, the model's context",
                          (long long)o->n_ctx, (long long)m->n_ctx);
     if (o->n_cache == 0)
         o->n_cache = pages_for(o->n_ctx) * PAGE_ROWS * o->n_session * (model_has_source(m) ? 2 : 1);

@@ -266,9 +266,9 @@ weft_status evaluate(const model *m, const model *against, const document *d, in
     evaluator e = { .mem = &m->host->mem, .sum = result };
     *result = (evaluation){ 0 };
     if (against && against->n_vocab != m->n_vocab)
-        return weft_fail(
-            err, WEFT_EINVAL, "%s has %lld tokens, %s %lld: only models of one vocabulary compare",
-            m->file.path, (long long)m->n_vocab, against->file.path, (long long)against->n_vocab);
+        return weft_fail(err, WEFT_EINVAL,
+                         "%s has a vocabulary of %lld, %s of %lld; expected the same", m->file.path,
+                         (long long)m->n_vocab, against->file.path, (long long)against->n_vocab);
     for (int64_t i = 0; i < n; i++) {
         for (int64_t k = 0; k < d[i].n; k++) /* the last ones are only foretold, never read */
             if (d[i].ids[k] < 0 || d[i].ids[k] >= m->n_vocab)
@@ -279,7 +279,7 @@ weft_status evaluate(const model *m, const model *against, const document *d, in
     }
     if (result->n_total == 0)
         return weft_fail(err, WEFT_EINVAL,
-                         "no document has two tokens: there is nothing to foretell");
+                         "no document has two tokens; expected at least one token to predict");
     weft_status status = prepare(&e, m, against, o, err);
     for (int64_t i = 0; i < n && status == WEFT_OK && !result->stopped; i++)
         status = read_document(&e, o, &d[i], err);

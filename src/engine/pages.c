@@ -21,10 +21,10 @@ weft_status pages_layout(cache_layout *l, const model *m, const dtype *type, wef
         const stream_spec *s = &m->stream[i % m->n_stream];
         if (s->width % type->block != 0) {
             pages_layout_free(l, m);
-            return weft_fail(
-                err, WEFT_EUNSUPPORTED,
-                "a cache of type %s needs rows in blocks of %d, but stream %s has %lld numbers",
-                type->name, type->block, s->name, (long long)s->width);
+            return weft_fail(err, WEFT_EUNSUPPORTED,
+                             "a cache of type %s needs rows that are multiples of %d, but stream "
+                             "%s has rows of %lld",
+                             type->name, type->block, s->name, (long long)s->width);
         }
         const size_t row_bytes = dtype_row_bytes(type, s->width);
         l->stream[i] = (stream){ s->name, s->width, at, row_bytes };
@@ -56,7 +56,7 @@ weft_status pages_init(pages *p, const model *m, const dtype *type, int64_t n, w
         pages_free(p, m);
         return weft_fail(err, WEFT_EINVAL, "a cache of %lld pages is too large", (long long)n);
     }
-    p->slab = mem_alloc(p->mem, bytes, "cache for keys and values", err);
+    p->slab = mem_alloc(p->mem, bytes, "KV cache", err);
     p->free = mem_zalloc(p->mem, (size_t)n, sizeof *p->free, "cache pages", err);
     p->refs = mem_zalloc(p->mem, (size_t)n, sizeof *p->refs, "cache pages", err);
     if (!p->slab || !p->free || !p->refs) {

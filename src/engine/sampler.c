@@ -63,7 +63,7 @@ static weft_status check_integers(const weft_sampler_options *o, weft_error *err
 static weft_status no_such_token(const char *what, int64_t i, int32_t id, int64_t n_vocab,
                                  weft_error *err)
 {
-    return weft_fail(err, WEFT_EINVAL, "%s %lld is of token %d, the vocabulary has %lld", what,
+    return weft_fail(err, WEFT_EINVAL, "%s %lld is for token %d, the vocabulary has %lld", what,
                      (long long)i, (int)id, (long long)n_vocab);
 }
 
@@ -113,9 +113,8 @@ static weft_status check_named(const sampler *s, const char *chain, const bool *
 {
     for (int i = 0; i < SAMPLER_STEPS; i++)
         if (!named[i] && sampler_steps[i].on(&s->opt))
-            return weft_fail(err, WEFT_EINVAL,
-                             "the chain \"%s\" has no %s, which the options ask for", chain,
-                             sampler_steps[i].name);
+            return weft_fail(err, WEFT_EINVAL, "the chain \"%s\" lacks %s, which the options set",
+                             chain, sampler_steps[i].name);
     return WEFT_OK;
 }
 
@@ -127,16 +126,15 @@ static weft_status read_chain(sampler *s, weft_error *err)
         const size_t length = strcspn(at, ";");
         const sampler_step *step = find_step(at, length);
         if (!step)
-            return weft_fail(err, WEFT_EINVAL,
-                             "chain: there is no step \"%.*s\"; the default is %s",
+            return weft_fail(err, WEFT_EINVAL, "chain: unknown sampler \"%.*s\"; the default is %s",
                              (int)(length < 64 ? length : 64), at, default_chain);
         if (named[step - sampler_steps])
-            return weft_fail(err, WEFT_EINVAL, "chain: %s comes twice", step->name);
+            return weft_fail(err, WEFT_EINVAL, "chain: %s occurs twice", step->name);
         if (step->scores && cutting)
-            return weft_fail(err, WEFT_EINVAL,
-                             "chain: %s changes scores of tokens, and has to come before steps "
-                             "that do not",
-                             step->name);
+            return weft_fail(
+                err, WEFT_EINVAL,
+                "chain: %s changes logits, so it must precede the samplers that do not",
+                step->name);
         named[step - sampler_steps] = true;
         cutting = cutting || !step->scores;
         if (step->on(&s->opt))
@@ -243,7 +241,7 @@ static weft_status check_history(const sampler *s, const int32_t *ids, int64_t n
 {
     if (n < 0 || n > INT32_MAX || (n > 0 && !ids && s->window > 0))
         return weft_fail(err, WEFT_EINVAL, "a history of %lld tokens: %s", (long long)n,
-                         n < 0 || n > INT32_MAX ? "expected 0 to 2147483647" : "none are given");
+                         n < 0 || n > INT32_MAX ? "expected 0 to 2147483647" : "ids is NULL");
     for (int64_t i = n > s->window ? n - s->window : 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= s->n_vocab)
             return weft_fail(err, WEFT_EINVAL,
@@ -297,7 +295,7 @@ weft_status sampler_pick(sampler *s, const float *logits, const int32_t *ids, in
         s->chain[step++]->apply(s);
     order_begin(&s->order, s->z, s->n_vocab, s->places);
     if (s->order.n == 0)
-        return weft_fail(err, WEFT_ENUMERIC, "no token is possible: all logits are -inf");
+        return weft_fail(err, WEFT_ENUMERIC, "all logits are -inf; no token can be sampled");
     s->end = s->order.n;
     while (step < s->n_step)
         s->chain[step++]->apply(s);

@@ -218,9 +218,8 @@ static weft_status check_header(const source *s, const engine *e, const header *
 {
     const char *path = s->reader.path;
     if (memcmp(h->cache, own->cache, sizeof h->cache) != 0)
-        return weft_fail(s->err, WEFT_EINVAL,
-                         "%s: its keys and values are %.15s, those of this engine %s", path,
-                         h->cache, own->cache);
+        return weft_fail(s->err, WEFT_EINVAL, "%s: its KV cache is %.15s, that of this engine %s",
+                         path, h->cache, own->cache);
     if (h->model != own->model)
         return weft_fail(
             s->err, WEFT_EINVAL, "%s: saved from another model (%016llx) than %s (%016llx)", path,
@@ -230,18 +229,18 @@ static weft_status check_header(const source *s, const engine *e, const header *
         return weft_fail(s->err, WEFT_EFORMAT, "%s: the header contradicts itself", path);
     if (h->n_token > (uint64_t)e->opt.n_ctx)
         return weft_fail(s->err, WEFT_ECONTEXT,
-                         "%s: has %llu tokens, the context of this engine %lld positions", path,
+                         "%s: has %llu tokens; the context of this engine is %lld", path,
                          (unsigned long long)h->n_token, (long long)e->opt.n_ctx);
     uint64_t want;
     if (!body_bytes(h, &want) || want != s->reader.left)
         return weft_fail(s->err, WEFT_EFORMAT,
-                         "%s: %llu bytes follow the header, which %llu tokens do not have", path,
+                         "%s: %llu bytes after the header do not match %llu tokens", path,
                          (unsigned long long)s->reader.left, (unsigned long long)h->n_token);
     if (memcmp(h->kernels, own->kernels, sizeof h->kernels) != 0)
-        log_write(&e->model->host->log, WEFT_LOG_WARN,
-                  "%s: computed by %.15s kernels; what follows may differ in the last bits from "
-                  "what %s ones alone would give",
-                  path, h->kernels, own->kernels);
+        log_write(
+            &e->model->host->log, WEFT_LOG_WARN,
+            "%s: computed by %.15s kernels; continuing with %s kernels may change the last bits",
+            path, h->kernels, own->kernels);
     return WEFT_OK;
 }
 
@@ -250,8 +249,8 @@ static weft_status read_header(source *s, engine *e, header *h)
     const char *path = s->reader.path;
     header own;
     if (s->reader.left < sizeof *h)
-        return weft_fail(s->err, WEFT_EFORMAT, "%s: %llu bytes are no saved session", path,
-                         (unsigned long long)s->reader.left);
+        return weft_fail(s->err, WEFT_EFORMAT, "%s: %llu bytes; too short for a saved session",
+                         path, (unsigned long long)s->reader.left);
     weft_status status = get(s, h, sizeof *h);
     if (status != WEFT_OK)
         return status;
@@ -259,7 +258,7 @@ static weft_status read_header(source *s, engine *e, header *h)
         return weft_fail(s->err, WEFT_EFORMAT, "%s: not a saved session", path);
     if (h->version != VERSION)
         return weft_fail(s->err, WEFT_EUNSUPPORTED,
-                         "%s: version %u of saved sessions; weft knows version %d", path,
+                         "%s: session format version %u; expected version %d", path,
                          (unsigned)h->version, VERSION);
     status = describe(e, h->n_token, h->has_logits, &own, s->err);
     return status == WEFT_OK ? check_header(s, e, h, &own) : status;
@@ -274,8 +273,7 @@ static weft_status check_numbers(const source *s, const session *t, const header
                              (unsigned long long)h->n_vocab);
     for (uint64_t i = 0; h->has_logits && i < h->n_vocab; i++)
         if (!isfinite(t->logits[i]))
-            return weft_fail(s->err, WEFT_EFORMAT, "%s: its logits are not numbers",
-                             s->reader.path);
+            return weft_fail(s->err, WEFT_EFORMAT, "%s: non-finite logits", s->reader.path);
     return WEFT_OK;
 }
 
@@ -314,8 +312,7 @@ static weft_status read_body(source *s, session *t, const header *h)
     if (status == WEFT_OK)
         status = reader_get(&s->reader, &end, sizeof end, s->err);
     if (status == WEFT_OK && end != xxh64_end(&s->sum))
-        status = weft_fail(s->err, WEFT_EFORMAT,
-                           "%s: damaged: the sum of its bytes is not what it was", s->reader.path);
+        status = weft_fail(s->err, WEFT_EFORMAT, "%s: damaged: checksum mismatch", s->reader.path);
     t->has_logits = h->has_logits;
     return status;
 }

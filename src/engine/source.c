@@ -10,11 +10,11 @@ static weft_status check_source(const engine *e, const source_text *s, weft_erro
 {
     const int64_t V = e->model->n_vocab_src;
     if (!model_has_source(e->model))
-        return weft_fail(err, WEFT_EINVAL, "%s: a %s model reads no source", e->model->file.path,
+        return weft_fail(err, WEFT_EINVAL, "%s: %s is not an encoder-decoder", e->model->file.path,
                          e->model->name);
     if (s->session->engine != e || s->n < 1 || !s->ids)
         return weft_fail(err, WEFT_EINVAL, "%s",
-                         s->n < 1  ? "a source has one token at least"
+                         s->n < 1  ? "a source needs at least one token"
                          : !s->ids ? "no tokens given"
                                    : "the session belongs to another engine");
     if (s->n > e->opt.n_ctx)
@@ -60,7 +60,7 @@ static weft_status encode_sources(engine *e, weft_error *err)
     if (!e->run.at.first_nan[0])
         return WEFT_OK;
     return weft_fail(err, WEFT_ENUMERIC,
-                     "%s: a source became no numbers; %s is the first tensor of which this is so",
+                     "%s: non-finite encoder output; first non-finite tensor: %s",
                      e->model->file.path, e->run.at.first_nan);
 }
 

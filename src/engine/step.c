@@ -57,8 +57,9 @@ static weft_status check_work(const engine *e, const work *w, int n, weft_error 
                              : s->engine != e ? "the session belongs to another engine"
                                               : "done is outside 0 to n");
         if (model_has_source(e->model) && s->source.length == 0)
-            return weft_fail(err, WEFT_EINVAL,
-                             "work %d: the model reads a source, and its session has none", i);
+            return weft_fail(
+                err, WEFT_EINVAL,
+                "work %d: the model is an encoder-decoder, and its session has no source", i);
         for (int k = 0; k < i; k++)
             if (w[k].session == s)
                 return weft_fail(err, WEFT_EINVAL, "work %d and %d are for the same session", k, i);
@@ -93,7 +94,7 @@ static void leave_too_long(const engine *e, work *w, int n)
         if (left(&w[i]) <= e->opt.n_ctx - length)
             continue;
         weft_fail(&why, WEFT_ECONTEXT,
-                  "the context of %lld positions holds %lld tokens; %lld more do not fit",
+                  "the context of %lld tokens holds %lld; %lld more do not fit",
                   (long long)e->opt.n_ctx, (long long)length, (long long)left(&w[i]));
         fail_work(&w[i], &why);
     }
@@ -193,8 +194,8 @@ static void reserve_pages(const engine *e, work *w, int n)
             continue;
         }
         weft_fail(&why, WEFT_ECONTEXT,
-                  "%lld cache pages are needed, but %lld of %lld are free; the engine was made "
-                  "for %lld positions in all sessions",
+                  "%lld cache pages are needed, but %lld of %lld are free; the engine has a cache "
+                  "of %lld positions for all sessions",
                   (long long)need, (long long)n_free, (long long)e->pages.n_page,
                   (long long)e->opt.n_cache);
         fail_work(&w[i], &why);
@@ -275,8 +276,7 @@ static void name_poison(engine *e, work *w)
     model_forward(&e->run, e->model);
     e->run.hunt_nan = false;
     session_cut(w->session, w->session->cache.length);
-    weft_fail(&why, WEFT_ENUMERIC,
-              "%s: the logits are not numbers; %s is the first tensor of which this is so",
+    weft_fail(&why, WEFT_ENUMERIC, "%s: non-finite logits; first non-finite tensor: %s",
               e->model->file.path, e->run.at.first_nan);
     fail_work(w, &why);
 }

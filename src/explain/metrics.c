@@ -34,7 +34,7 @@ static weft_status read_line(metrics *m, const json_t *line, const char *where, 
     const json_t *step = json_object_get(line, "step");
     if (!json_is_integer(step) || json_integer_value(step) < 0 ||
         json_integer_value(step) > MAX_STEP)
-        return weft_fail(err, WEFT_EFORMAT, "%s: step is missing, or no number of steps", where);
+        return weft_fail(err, WEFT_EFORMAT, "%s: \"step\" is missing, or not a step number", where);
     const double at = json_number_value(step);
     while (m->n > 0 && m->at[m->n - 1].step >= at)
         m->n--;

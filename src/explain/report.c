@@ -177,14 +177,14 @@ static void put_facts(const metrics *m, buffer *b)
     }
     if (isfinite(t.right)) {
         snprintf(text, sizeof text, "%.2f&nbsp;%%", 100 * t.right);
-        put_fact(b, text, "right in the last validation");
+        put_fact(b, text, "accuracy of the last validation");
     }
     put_number_fact(b, m->at[m->n - 1].step, "steps");
     put_number_fact(b, t.tokens, "tokens");
     if (t.seconds > 0) {
-        snprintf(text, sizeof text, "tokens a second");
+        snprintf(text, sizeof text, "tokens per second");
         if (isfinite(t.share))
-            snprintf(text, sizeof text, "tokens a second, %.0f&nbsp;%% of peak", 100 * t.share);
+            snprintf(text, sizeof text, "tokens per second, %.0f&nbsp;%% of peak", 100 * t.share);
         put_number_fact(b, t.tokens / t.seconds, text);
         duration(t.seconds, text, sizeof text);
         put_fact(b, text, "of learning");
@@ -223,7 +223,7 @@ static const chart small_charts[] = {
       .series = { { SERIES_CLOUD, FIELD(grad_norm), "a", NULL },
                   { SERIES_LINE, FIELD(grad_norm), "a", "" } },
       .n_series = 2 },
-    { .title = "Tokens a second",
+    { .title = "Tokens per second",
       .width = 330,
       .height = 210,
       .right = 54,
@@ -302,7 +302,7 @@ static void put_samples(const metrics *m, buffer *b)
         return;
     const int64_t most = n < MAX_SAMPLES ? n : MAX_SAMPLES;
     int64_t next = 0;
-    buffer_text(b, "<h2>What it wrote</h2>\n<div class=\"samples\">\n");
+    buffer_text(b, "<h2>Samples</h2>\n<div class=\"samples\">\n");
     for (int64_t i = 0, seen = 0; i < m->n && k < most; i++) {
         if (!m->at[i].sample || seen++ < next)
             continue;

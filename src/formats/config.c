@@ -105,7 +105,7 @@ static weft_status flatten_root(flattening *f, json_t *root)
 {
     const int64_t n = count(root);
     if (n > MAX_ENTRY)
-        return weft_fail(f->err, WEFT_EFORMAT, "%s: %lld values, at most %d are read", f->c->path,
+        return weft_fail(f->err, WEFT_EFORMAT, "%s: %lld values; expected at most %d", f->c->path,
                          (long long)n, MAX_ENTRY);
     const size_t bytes = (size_t)n * sizeof(meta); /* bounded: n <= MAX_ENTRY */
     f->c->entry = arena_alloc(f->c->store, bytes, f->err);

@@ -56,8 +56,7 @@ weft_status container_append(container *whole, const container *part, weft_error
 {
     const uint64_t n = (uint64_t)part->n_tensor;
     if (n > MAX_TENSOR - (uint64_t)whole->n_tensor)
-        return weft_fail(err, WEFT_EFORMAT, "%s: with it there are more than %d tensors",
-                         part->path, MAX_TENSOR);
+        return weft_fail(err, WEFT_EFORMAT, "%s: more than %d tensors", part->path, MAX_TENSOR);
     const weft_status status = container_room(whole, n, err);
     if (status != WEFT_OK || n == 0)
         return status;

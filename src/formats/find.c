@@ -191,15 +191,15 @@ static weft_status judge(const char *text, const search *f, const store *s, weft
 {
     if (f->n > 1)
         return weft_fail(err, WEFT_EINVAL,
-                         "%s: %lld models in %s fit; expected one; give one of %s%s", text,
+                         "%s: matches %lld models in %s; expected one; give one of %s%s", text,
                          (long long)f->n, s->path, f->shown, f->n > f->n_listed ? " ..." : "");
     if (f->n == 0 && f->n_broken > 0)
         return weft_fail(err, WEFT_EIO,
-                         "%s: in %s, but %s; expected a whole model; download it again", text,
-                         s->path, f->problem);
+                         "%s: found in %s, but %s; expected a complete model; download it again",
+                         text, s->path, f->problem);
     if (f->n == 0)
-        return weft_fail(err, WEFT_EINVAL, "%s: in %s, but not with this tag; give one of %s", text,
-                         s->path, f->shown);
+        return weft_fail(err, WEFT_EINVAL, "%s: found in %s, but not with this tag; give one of %s",
+                         text, s->path, f->shown);
     return WEFT_OK;
 }
 
@@ -237,12 +237,11 @@ static weft_status not_found(const wanted *w, const char *text, const store *sto
     for (int i = 0; i < n_store && note; i++)
         if (!w->hf || stores[i].kind != STORE_DIRECTORY)
             note(ud, &stores[i],
-                 path_is_directory(stores[i].path, h) ? "nothing of this name"
+                 path_is_directory(stores[i].path, h) ? "no model of this name"
                                                       : "no such directory");
     return weft_fail(err, WEFT_EIO,
-                     "%s: neither a file or directory nor a model that other programs have "
-                     "downloaded; expected a path or a name that \"weft models\" lists; download "
-                     "it with one of them, or give a path",
+                     "%s: no such file, directory or downloaded model; expected a path, or a name "
+                     "listed by \"weft models\"; download the model, or give its path",
                      text);
 }
 
@@ -255,10 +254,9 @@ weft_status find_model(const char *text, const store *stores, int n_store, host 
     weft_status status = WEFT_OK;
     bool decided = false;
     if (!wanted_parse(&f->w, text))
-        status = weft_fail(err, WEFT_EINVAL,
-                           "%.200s: not a name of a model; expected NAME, ORG/NAME or either with "
-                           ":TAG behind it",
-                           text);
+        status = weft_fail(
+            err, WEFT_EINVAL,
+            "%.200s: not a model name; expected NAME, ORG/NAME, NAME:TAG or ORG/NAME:TAG", text);
     for (int i = 0; i < n_store && status == WEFT_OK && !decided; i++)
         status = look_into(text, f, &stores[i], h, &decided, err);
     if (status == WEFT_OK)

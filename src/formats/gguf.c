@@ -85,7 +85,7 @@ static weft_status take_text(cursor *p, const char *what, uint64_t limit, const 
     if (!take_u64(p, length))
         return cut_short(p, what);
     if (*length > limit)
-        return weft_fail(p->err, WEFT_EFORMAT, "%s: %s of %llu bytes, at most %llu are read",
+        return weft_fail(p->err, WEFT_EFORMAT, "%s: %s of %llu bytes; expected at most %llu",
                          p->c->path, what, (unsigned long long)*length, (unsigned long long)limit);
     *text = take(p, *length);
     return *text ? WEFT_OK : cut_short(p, what);
@@ -299,14 +299,13 @@ static weft_status take_tensor(cursor *p, stored *t, uint64_t *offset)
     t->type = dtype_by_gguf(number);
     if (!t->type)
         return weft_fail(p->err, WEFT_EUNSUPPORTED,
-                         "%s: tensor %s is %s (type %u), which this version does not read",
-                         p->c->path, t->name, type_name(number), number);
+                         "%s: tensor %s is %s (type %u), which weft does not support", p->c->path,
+                         t->name, type_name(number), number);
     if (!stored_bytes(t->type, t->n_dim, t->shape, &t->bytes))
-        return weft_fail(
-            p->err, WEFT_EFORMAT,
-            "%s: tensor %s: rows of %lld numbers do not make whole %s blocks, or the shape's "
-            "product passes 64 bits",
-            p->c->path, t->name, (long long)t->shape[n_dim - 1], t->type->name);
+        return weft_fail(p->err, WEFT_EFORMAT,
+                         "%s: tensor %s: rows of %lld values are not a multiple of the %s block, "
+                         "or the shape overflows 64 bits",
+                         p->c->path, t->name, (long long)t->shape[n_dim - 1], t->type->name);
     return WEFT_OK;
 }
 
@@ -390,16 +389,17 @@ weft_status gguf_parse(container *c, const uint8_t *data, uint64_t size, weft_er
         return cut_short(&p, "its header");
     if (version != 2 && version != 3)
         return weft_fail(err, WEFT_EUNSUPPORTED,
-                         "%s: GGUF version %u; little-endian 2 and 3 are read", c->path, version);
+                         "%s: GGUF version %u; expected little-endian version 2 or 3", c->path,
+                         version);
     if (!take_u64(&p, &n_tensor) || !take_u64(&p, &n_entry))
         return cut_short(&p, "its header");
     if (n_tensor > MAX_TENSOR || n_entry > MAX_ENTRY)
         return weft_fail(err, WEFT_EFORMAT,
-                         "%s: %llu tensors and %llu keys, at most %d and %u are read", c->path,
+                         "%s: %llu tensors and %llu keys; expected at most %d and %u", c->path,
                          (unsigned long long)n_tensor, (unsigned long long)n_entry, MAX_TENSOR,
                          MAX_ENTRY);
     if (n_entry > (size - p.at) / LEAST_ENTRY || n_tensor > (size - p.at) / LEAST_TENSOR)
-        return cut_short(&p, "the keys and tensors it announces");
+        return cut_short(&p, "the keys and tensors its header announces");
     c->entry = objects(&p, n_entry, sizeof(meta));
     if (!c->entry)
         return WEFT_ENOMEM;

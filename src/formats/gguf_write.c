@@ -127,8 +127,8 @@ void gguf_add_tensor(gguf_writer *w, const char *name, const dtype *type, int n_
     if (!stored_bytes(type, n_dim, shape, &bytes) || !checked_align(w->size, ALIGNMENT, &begin) ||
         !checked_add(begin, bytes, &end)) {
         save_fail(w->save, WEFT_EINVAL,
-                  "tensor %s: its rows do not make whole %s blocks, or it is too large", name,
-                  type->name);
+                  "tensor %s: its rows are not a multiple of the %s block, or it is too large",
+                  name, type->name);
         return;
     }
     put_text(&w->tensors, name, strlen(name));

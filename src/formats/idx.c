@@ -19,12 +19,12 @@ static weft_status read_head(idx *to, const uint8_t *data, uint64_t size, const 
     if (size >= 2 && data[0] == 0x1F && data[1] == 0x8B)
         return weft_fail(err, WEFT_EUNSUPPORTED, "%s: packed with gzip; gunzip it first", path);
     if (size < HEAD || data[0] != 0 || data[1] != 0)
-        return weft_fail(err, WEFT_EFORMAT, "%s: does not begin as an IDX file does", path);
+        return weft_fail(err, WEFT_EFORMAT, "%s: not an IDX file: wrong magic number", path);
     if (data[2] != U8)
-        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: numbers of type %d; weft reads bytes (8)",
-                         path, data[2]);
+        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: data type %d; expected bytes (8)", path,
+                         data[2]);
     if (data[3] == 0 || data[3] > IDX_MAX_DIM)
-        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: %d dimensions; weft reads 1 to %d", path,
+        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: %d dimensions; expected 1 to %d", path,
                          data[3], IDX_MAX_DIM);
     to->n_dim = data[3];
     return WEFT_OK;
@@ -40,7 +40,7 @@ weft_status idx_parse(idx *to, const uint8_t *data, uint64_t size, const char *p
     const uint64_t begin = HEAD + 4 * (uint64_t)to->n_dim; /* bounded: 4 dimensions */
     uint64_t item = 1, all;
     if (!checked_range(0, begin, size))
-        return weft_fail(err, WEFT_EFORMAT, "%s: ends within its head", path);
+        return weft_fail(err, WEFT_EFORMAT, "%s: ends inside its header", path);
     for (int i = 0; i < to->n_dim; i++) {
         const uint64_t n = big_endian(&data[HEAD + 4 * i]); /* bounded: inside the head */
         if (n == 0 || n >= IDX_MAX || (i > 0 && !checked_mul(item, n, &item)))
@@ -48,7 +48,8 @@ weft_status idx_parse(idx *to, const uint8_t *data, uint64_t size, const char *p
         to->size[i] = (int64_t)n;
     }
     if (!checked_mul(item, (uint64_t)to->size[0], &all) || all != size - begin)
-        return weft_fail(err, WEFT_EFORMAT, "%s: %llu bytes behind its head, not as its sizes say",
+        return weft_fail(err, WEFT_EFORMAT,
+                         "%s: %llu bytes after the header; expected as many as its dimensions say",
                          path, (unsigned long long)(size - begin));
     to->item = &data[begin];
     to->item_bytes = (int64_t)item;

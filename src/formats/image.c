@@ -44,14 +44,14 @@ weft_status image_parse(image *im, const uint8_t *data, uint64_t size, const cha
         if (size < k->n_magic || memcmp(data, k->magic, k->n_magic) != 0)
             continue;
         if (!k->decode)
-            return weft_fail(err, WEFT_EUNSUPPORTED, "%s: a %s, but this weft is built without %s",
+            return weft_fail(err, WEFT_EUNSUPPORTED, "%s: a %s, but weft was built without %s",
                              path, k->name, k->library);
         const weft_status status = k->decode(im, data, size, path, h, err);
         if (status != WEFT_OK)
             image_free(im, h);
         return status;
     }
-    return weft_fail(err, WEFT_EFORMAT, "%s: begins as neither PNG nor JPEG do", path);
+    return weft_fail(err, WEFT_EFORMAT, "%s: neither PNG nor JPEG", path);
 }
 
 weft_status image_open(image *im, const char *path, host *h, weft_error *err)

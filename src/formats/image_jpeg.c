@@ -92,17 +92,17 @@ static void charge(reading *r)
         bytes += 2 * row * height;             /* bounded: less than 2^40 */
     const uint64_t all = bytes + row * height; /* bounded: likewise */
     if (all > IMAGE_MAX_BYTES) {
-        r->status = weft_fail(r->err, WEFT_EUNSUPPORTED,
-                              "%s: a JPEG of %u x %u pixels that takes %llu bytes to decode; weft "
-                              "takes at most %llu",
-                              r->path, r->jpeg.image_width, r->jpeg.image_height,
-                              (unsigned long long)all, (unsigned long long)IMAGE_MAX_BYTES);
+        r->status = weft_fail(
+            r->err, WEFT_EUNSUPPORTED,
+            "%s: a JPEG of %u x %u pixels that needs %llu bytes to decode; the limit is %llu",
+            r->path, r->jpeg.image_width, r->jpeg.image_height, (unsigned long long)all,
+            (unsigned long long)IMAGE_MAX_BYTES);
         longjmp(r->back, 1);
     }
     if (!mem_charge(&r->host->mem, bytes)) {
         r->status = weft_fail(r->err, WEFT_ELIMIT,
-                              "%s: decoding needs %llu bytes, which would pass the memory cap",
-                              r->path, (unsigned long long)bytes);
+                              "%s: decoding needs %llu bytes, more than the memory limit", r->path,
+                              (unsigned long long)bytes);
         longjmp(r->back, 1);
     }
     r->charged = bytes;
@@ -120,7 +120,7 @@ static void decode(reading *r)
     jpeg_read_header(jpeg, TRUE);
     const J_COLOR_SPACE in = jpeg->jpeg_color_space;
     if (in != JCS_GRAYSCALE && in != JCS_YCbCr && in != JCS_RGB)
-        leave(r, WEFT_EUNSUPPORTED, "a JPEG in colours for print (CMYK), or in unknown ones");
+        leave(r, WEFT_EUNSUPPORTED, "a JPEG in CMYK or an unknown colour space");
     jpeg->out_color_space = in == JCS_GRAYSCALE ? JCS_GRAYSCALE : JCS_RGB;
     charge(r);
     r->status = image_take(r->to, jpeg->image_height, jpeg->image_width,

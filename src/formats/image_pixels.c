@@ -15,9 +15,9 @@ weft_status image_take(image *im, uint64_t height, uint64_t width, uint64_t chan
     if (height == 0 || width == 0 || height > IMAGE_MAX_SIDE || width > IMAGE_MAX_SIDE ||
         height > IMAGE_MAX_PIXEL / width)
         return weft_fail(err, WEFT_EUNSUPPORTED,
-                         "%s: %llu x %llu pixels; weft takes sides up to %d and %llu pixels", path,
-                         (unsigned long long)width, (unsigned long long)height, IMAGE_MAX_SIDE,
-                         (unsigned long long)IMAGE_MAX_PIXEL);
+                         "%s: %llu x %llu pixels; expected sides up to %d and at most %llu pixels",
+                         path, (unsigned long long)width, (unsigned long long)height,
+                         IMAGE_MAX_SIDE, (unsigned long long)IMAGE_MAX_PIXEL);
     const uint64_t bytes = height * width * channels; /* bounded: 3 x 2^26 */
     weft_error why = { 0 };
     *im = (image){ (int64_t)height, (int64_t)width, (int64_t)channels, NULL };
@@ -49,7 +49,8 @@ weft_status image_to_channels(image *im, int64_t channels, host *h, weft_error *
     if (im->channels == channels)
         return WEFT_OK;
     const weft_status status = image_take(&to, (uint64_t)im->height, (uint64_t)im->width,
-                                          (uint64_t)channels, "a picture in other colours", h, err);
+                                          (uint64_t)channels, "an image converted to other colours",
+                                          h, err);
     const int64_t n = im->height * im->width; /* bounded: by image_take */
     for (int64_t i = 0; i < n && status == WEFT_OK; i++)
         if (channels == 1)
@@ -66,10 +67,10 @@ weft_status image_crop(image *im, int64_t height, int64_t width, host *h, weft_e
         return WEFT_OK;
     if (height > im->height || width > im->width)
         return weft_fail(
-            err, WEFT_EUNSUPPORTED, "a crop of %lld x %lld pixels from a picture of %lld x %lld",
+            err, WEFT_EUNSUPPORTED, "a crop of %lld x %lld pixels from an image of %lld x %lld",
             (long long)width, (long long)height, (long long)im->width, (long long)im->height);
     const weft_status status = image_take(&to, (uint64_t)height, (uint64_t)width,
-                                          (uint64_t)im->channels, "a crop of a picture", h, err);
+                                          (uint64_t)im->channels, "a crop of an image", h, err);
     const int64_t top = (im->height - height) / 2, left = (im->width - width) / 2;
     const size_t bytes = (size_t)(width * im->channels); /* bounded: a row of a picture */
     for (int64_t y = 0; y < height && status == WEFT_OK; y++) {

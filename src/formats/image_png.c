@@ -89,7 +89,7 @@ static void decode(png_structp png, reading *r)
     png_read_update_info(png, r->info);
     const size_t bytes = png_get_rowbytes(png, r->info);
     if (bytes != (size_t)(r->to->width * channels)) /* bounded: by image_take */
-        png_error(png, "rows of another length than their pixels");
+        png_error(png, "row length does not match the width");
     for (int pass = 0; pass < passes; pass++)
         for (size_t y = 0; y < (size_t)r->to->height; y++)
             png_read_row(png, &r->to->pixel[y * bytes], NULL); /* bounded: inside the picture */
@@ -113,7 +113,7 @@ weft_status png_decode(image *im, const uint8_t *data, uint64_t size, const char
     if (!r.info)
         r.status = r.status != WEFT_OK
                        ? r.status
-                       : weft_fail(err, WEFT_ESYSTEM, "%s: libpng does not begin", path);
+                       : weft_fail(err, WEFT_ESYSTEM, "%s: libpng cannot start", path);
     else
         attempt(png, &r);
     if (png)

@@ -26,7 +26,7 @@ static bool read_flag(parse *p, const char *key, bool otherwise)
 {
     const meta *m = container_meta(p->c, key);
     if (m && m->type != META_BOOL)
-        wrong(p, WEFT_EFORMAT, key, "is neither true nor false");
+        wrong(p, WEFT_EFORMAT, key, "is not true or false");
     return m && m->type == META_BOOL ? m->flag : otherwise;
 }
 
@@ -36,7 +36,7 @@ static double read_number(parse *p, const char *key, double otherwise)
     if (!m)
         return otherwise;
     if ((m->type != META_INT && m->type != META_REAL) || !(fabs(m->number) <= MAX_NUMBER))
-        wrong(p, WEFT_EFORMAT, key, "is no number, or none between -1e6 and 1e6");
+        wrong(p, WEFT_EFORMAT, key, "is not a number between -1e6 and 1e6");
     return m->number;
 }
 
@@ -45,7 +45,7 @@ static int64_t read_side(parse *p, const char *key, int64_t otherwise)
     const double side = read_number(p, key, (double)otherwise);
     if (side >= 1 && side <= IMAGE_MAX_SIDE && side == floor(side))
         return (int64_t)side;
-    wrong(p, WEFT_EFORMAT, key, "is no number of pixels");
+    wrong(p, WEFT_EFORMAT, key, "is not a number of pixels");
     return 1;
 }
 
@@ -61,7 +61,7 @@ static void read_size(parse *p, const char *key, int64_t *height, int64_t *width
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         snprintf(name, sizeof name, "%s.%s", key, others[i]);
         if (container_meta(p->c, name))
-            wrong(p, WEFT_EUNSUPPORTED, name, "is not known; weft knows height and width");
+            wrong(p, WEFT_EUNSUPPORTED, name, "is not supported; expected height and width");
     }
     snprintf(name, sizeof name, "%s.height", key);
     *height = read_side(p, name, otherwise);
@@ -82,7 +82,7 @@ static void read_channels(parse *p, const char *key, int64_t channels, double *t
             to[n] = read_number(p, name, 0);
     }
     if (n > 0 && n != channels)
-        wrong(p, WEFT_EFORMAT, key, "has not one number for each channel of the model");
+        wrong(p, WEFT_EFORMAT, key, "does not have one number per channel of the model");
     for (int64_t c = 0; n == 0 && c < channels; c++)
         to[c] = read_number(p, key, 0.5);
 }
@@ -112,8 +112,7 @@ static void read_all(parse *p, image_recipe *to, int64_t channels, bool deit)
     read_size(p, "crop_size", &to->crop_height, &to->crop_width, 224);
     const double filter = read_number(p, "resample", deit ? FILTER_BICUBIC : FILTER_BILINEAR);
     if (filter != FILTER_LANCZOS && filter != FILTER_BILINEAR && filter != FILTER_BICUBIC)
-        wrong(p, WEFT_EUNSUPPORTED, "resample",
-              "is none of 1 (Lanczos), 2 (bilinear) and 3 (bicubic)");
+        wrong(p, WEFT_EUNSUPPORTED, "resample", "is not 1 (Lanczos), 2 (bilinear) or 3 (bicubic)");
     else
         to->filter = (image_filter)filter;
     to->factor = read_number(p, "rescale_factor", 1 / 255.0);

@@ -146,7 +146,7 @@ static weft_status pass(image *im, int64_t height, int64_t width, pass_fn *fn, i
                                    err);
     if (status == WEFT_OK)
         status = image_take(&to, (uint64_t)height, (uint64_t)width, (uint64_t)im->channels,
-                            "a resized picture", h, err);
+                            "a resized image", h, err);
     if (status == WEFT_OK) {
         fn(im, &to, &t);
         image_free(im, h);

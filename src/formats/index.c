@@ -41,8 +41,7 @@ static weft_status read_place(container *c, placed *p, const char *last, const c
     const char *name = json_string_value(value);
     if (!name || !is_file_name(name, json_string_length(value)))
         return weft_fail(err, WEFT_EFORMAT,
-                         "%s: weight_map puts %.80s into something that is not the name of a "
-                         ".safetensors file",
+                         "%s: weight_map: the file of %.80s is not the name of a .safetensors file",
                          c->path, key);
     if (!key[0])
         return weft_fail(err, WEFT_EFORMAT, "%s: weight_map holds a tensor without a name",
@@ -60,7 +59,7 @@ static weft_status read_map(container *c, json_t *map, weft_error *err)
         return weft_fail(err, WEFT_EFORMAT, "%s: weight_map is missing or names no tensor",
                          c->path);
     if (n > MAX_TENSOR)
-        return weft_fail(err, WEFT_EFORMAT, "%s: %zu tensors, at most %d are read", c->path, n,
+        return weft_fail(err, WEFT_EFORMAT, "%s: %zu tensors; expected at most %d", c->path, n,
                          MAX_TENSOR);
     placed *p = arena_alloc(c->store, n * sizeof *p, err);       /* bounded: MAX_TENSOR */
     c->place = arena_alloc(c->store, n * sizeof *c->place, err); /* bounded: likewise */

@@ -188,12 +188,11 @@ static bool check_survey(const uint8_t *data, uint64_t size, const char *path, w
     }
     const uint64_t most = size * JSON_TREE_TIMES + JSON_TREE_MORE; /* bounded: JSON_MAX_BYTES */
     if (v.bytes > JSON_TREE_MOST || v.bytes > most) {
-        weft_fail(
-            err, WEFT_EFORMAT,
-            "%s: %llu bytes of JSON would take %llu bytes of memory; at most %u for each byte "
-            "of the file, and %u, are taken",
-            path, (unsigned long long)size, (unsigned long long)v.bytes, JSON_TREE_TIMES,
-            JSON_TREE_MOST);
+        weft_fail(err, WEFT_EFORMAT,
+                  "%s: %llu bytes of JSON would take %llu bytes of memory; the limit is %u per "
+                  "byte of the file plus %u",
+                  path, (unsigned long long)size, (unsigned long long)v.bytes, JSON_TREE_TIMES,
+                  JSON_TREE_MOST);
         return false;
     }
     return true;

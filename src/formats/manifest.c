@@ -89,7 +89,7 @@ static int64_t read_count(parse *r, const json_t *in, const char *key)
     char what[64];
     if (json_is_integer(v) && json_integer_value(v) >= 0)
         return json_integer_value(v);
-    snprintf(what, sizeof what, "%s is missing, or no whole number", key);
+    snprintf(what, sizeof what, "%s is missing, or not an integer", key);
     wrong(r, what);
     return 0;
 }
@@ -143,7 +143,7 @@ static const char *read_text(parse *r, const json_t *v, const char *what)
 /* Of a file in the same directory, or of a block: never a path. */
 static const char *read_name(parse *r, const json_t *in)
 {
-    static const char what[] = "a file or block has no name, or one that is none";
+    static const char what[] = "a file or block has no valid name";
     const char *name = read_text(r, json_object_get(in, "name"), what);
     if (name && (!name[0] || name[0] == '.' || strchr(name, '/') || strlen(name) > MAX_NAME))
         wrong(r, what);
@@ -176,7 +176,7 @@ static void read_file(parse *r, const json_t *from, manifest_file *to)
     to->bytes = (uint64_t)read_count(r, from, "bytes");
     uint64_t *sum = read_list(r, list, sizeof *sum, &n);
     if (chunks_of(to->bytes) != (uint64_t)n)
-        wrong(r, "a file has not as many sums as it has chunks");
+        wrong(r, "the number of checksums does not match the number of chunks");
     for (int64_t i = 0; i < n && r->status == WEFT_OK; i++)
         sum[i] = read_sum(r, json_array_get(list, (size_t)i));
     to->sum = sum;
@@ -254,7 +254,7 @@ weft_status manifest_parse(manifest *m, const uint8_t *data, uint64_t size, cons
     *m = (manifest){ 0 };
     parse r = { m, path, WEFT_OK, err };
     if (!sum_fits(data, size))
-        return weft_fail(err, WEFT_EFORMAT, "%s: damaged: its text does not have its sum", path);
+        return weft_fail(err, WEFT_EFORMAT, "%s: damaged: checksum mismatch", path);
     r.status = arena_init(&m->store, ARENA_GROWING, &h->mem, 0, "a manifest", err);
     if (r.status != WEFT_OK)
         return r.status;

@@ -32,8 +32,8 @@ static bool is_type(const json_t *layer, const char *type)
 static weft_status sort_layers(layers *l, const json_t *list, const char *path, weft_error *err)
 {
     if (!json_is_array(list) || json_array_size(list) > MAX_LAYER)
-        return weft_fail(err, WEFT_EFORMAT, "%s: \"layers\" is missing, or no list of at most %d",
-                         path, MAX_LAYER);
+        return weft_fail(err, WEFT_EFORMAT,
+                         "%s: \"layers\" is missing, or not a list of at most %d", path, MAX_LAYER);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *layer = json_array_get(list, i);
         if (is_type(layer, model_type)) {
@@ -44,12 +44,11 @@ static weft_status sort_layers(layers *l, const json_t *list, const char *path, 
         l->n_tensor += is_type(layer, tensor_type);   /* bounded: MAX_LAYER */
     }
     if (l->n_adapter > 0)
-        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: has an adapter, which weft does not apply",
+        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: has an adapter, which weft does not support",
                          path);
     if (l->n_model == 0 && l->n_tensor > 0)
         return weft_fail(err, WEFT_EUNSUPPORTED,
-                         "%s: has its tensors in layers of their own, which weft does not read",
-                         path);
+                         "%s: has one layer per tensor, which weft does not support", path);
     if (l->n_model != 1)
         return weft_fail(err, WEFT_EFORMAT, "%s: has %lld layers of type %s, expected 1", path,
                          (long long)l->n_model, model_type);
@@ -66,7 +65,7 @@ static weft_status read_digest(const json_t *layer, const char *path, char to[ST
     if (n != 7 + HEX_DIGITS || memcmp(text, "sha256:", 7) != 0 || /* bounded: two constants */
         strspn(&text[7], "0123456789abcdef") != HEX_DIGITS)
         return weft_fail(err, WEFT_EFORMAT,
-                         "%s: the digest of its model is not sha256: and %d digits 0-9a-f", path,
+                         "%s: the model's digest is not sha256: followed by %d hex digits", path,
                          HEX_DIGITS);
     snprintf(to, STORE_DIGEST, "sha256-%s", &text[7]);
     return WEFT_OK;
@@ -77,7 +76,7 @@ weft_status ollama_manifest(const uint8_t *data, uint64_t size, const char *path
 {
     layers l = { 0 };
     if (size > STORE_MAX_MANIFEST)
-        return weft_fail(err, WEFT_EFORMAT, "%s: a manifest of %llu bytes, at most %u are read",
+        return weft_fail(err, WEFT_EFORMAT, "%s: a manifest of %llu bytes; expected at most %u",
                          path, (unsigned long long)size, STORE_MAX_MANIFEST);
     json_section_begin(&h->mem);
     const json_t *root = json_read(data, size, true, path, err);

@@ -152,13 +152,13 @@ static weft_status check_part(const container *whole, const container *part, int
     const meta *number = entry_of(part, "split.no");
     if (!number || number->type != META_INT || number->integer != at - 1)
         return weft_fail(err, WEFT_EFORMAT,
-                         "%s: does not say that it is part %lld of %lld (split.no)", part->path,
+                         "%s: split.no and split.count do not say part %lld of %lld", part->path,
                          (long long)at, (long long)count);
     for (int64_t i = 0; i < part->n_entry; i++) {
         const meta *m = &part->entry[i], *first = container_meta(whole, m->key);
         if (m != number && (!first || !same_value(m, first)))
-            return weft_fail(err, WEFT_EFORMAT, "%s: %.64s is not what the first part says",
-                             part->path, m->key);
+            return weft_fail(err, WEFT_EFORMAT, "%s: %.64s differs from the first part", part->path,
+                             m->key);
     }
     return WEFT_OK;
 }
@@ -192,10 +192,10 @@ static weft_status read_split(const container *c, int64_t *count, int64_t *n_ten
     if (!number || number->type != META_INT || parts->type != META_INT || parts->integer < 1 ||
         parts->integer > MAX_PART || number->integer < 0 || number->integer >= parts->integer)
         return weft_fail(err, WEFT_EFORMAT,
-                         "%s: split.no and split.count are not a part and their number, 1 to %d",
-                         c->path, MAX_PART);
+                         "%s: split.no or split.count is invalid; expected 1 to %d parts", c->path,
+                         MAX_PART);
     if (tensors ? tensors->type != META_INT : parts->integer > 1)
-        return weft_fail(err, WEFT_EFORMAT, "%s: split.tensors.count is missing or no integer",
+        return weft_fail(err, WEFT_EFORMAT, "%s: split.tensors.count is missing or not an integer",
                          c->path);
     if (number->integer != 0)
         return weft_fail(err, WEFT_EINVAL,

@@ -67,8 +67,8 @@ static weft_status refuse_lfs(const sample *s, const char *expected, weft_error 
 {
     char size[32];
     return weft_fail(err, WEFT_EFORMAT,
-                     "%s: a Git LFS pointer, which stands for a file%s; expected %s; run \"git lfs "
-                     "pull\" in the clone, or download the file itself",
+                     "%s: a Git LFS pointer to a file%s; expected %s; run \"git lfs pull\" in the "
+                     "clone, or download the file itself",
                      s->path, lfs_size(s, size, sizeof size), expected);
 }
 
@@ -154,15 +154,15 @@ typedef struct kind {
 
 static const kind kinds[] = {
     { is_web_page, WEFT_EFORMAT, "a web page, such as a login or error page saved under this name",
-      "download it again, logged in where the site asks for it" },
+      "download it again; the site may require a login" },
     { is_pytorch, WEFT_EUNSUPPORTED, "looks like a PyTorch pickle, which can run code",
       "use the model's safetensors files, or write them with save_pretrained in transformers" },
     { is_zip, WEFT_EUNSUPPORTED, "a zip archive", "unpack it first" },
     { is_archive, WEFT_EUNSUPPORTED, "a compressed file or an archive", "unpack it first" },
     { is_ggml, WEFT_EUNSUPPORTED, "a GGML file from before GGUF", "download the model as GGUF" },
     { is_onnx, WEFT_EUNSUPPORTED, "an ONNX graph",
-      "use the model that it was exported from, as safetensors or GGUF" },
-    { is_hdf5, WEFT_EUNSUPPORTED, "an HDF5 file, as Keras writes",
+      "use the original model, as safetensors or GGUF" },
+    { is_hdf5, WEFT_EUNSUPPORTED, "an HDF5 file, as written by Keras",
       "use the model's safetensors files" },
 };
 
@@ -226,17 +226,16 @@ weft_status recognise(const char *path, const uint8_t *data, size_t size, const 
             path, expected);
     if (is_text(&s) && named(&s, ".json"))
         return weft_fail(err, WEFT_EFORMAT,
-                         "%s: JSON, not weights; expected %s; give the directory that it is in",
-                         path, expected);
+                         "%s: JSON, not weights; expected %s; give its directory", path, expected);
     if (is_text(&s))
         return weft_fail(err, WEFT_EFORMAT,
-                         "%s: a text that begins \"%s\"; expected %s; is it the right file? If so, "
-                         "download it again",
+                         "%s: a text that begins with \"%s\"; expected %s; check the path, or "
+                         "download the file again",
                          path, words, expected);
-    return weft_fail(err, WEFT_EFORMAT,
-                     "%s: a file of an unknown kind; expected %s; is it the right file? If so, "
-                     "download it again",
-                     path, expected);
+    return weft_fail(
+        err, WEFT_EFORMAT,
+        "%s: an unknown kind of file; expected %s; check the path, or download the file again",
+        path, expected);
 }
 
 /* ---- directories ----------------------------------------------------------------------------- */
@@ -337,8 +336,7 @@ static weft_status without_config(const char *path, const listing *l, weft_error
                          "config.json of the same model into the directory",
                          path);
     return weft_fail(err, WEFT_EIO,
-                     "%s: a directory without config.json; expected %s; give the directory that "
-                     "the model was downloaded to",
+                     "%s: a directory without config.json; expected %s; give the model's directory",
                      path, EXPECT_MODEL);
 }
 
@@ -346,10 +344,10 @@ static weft_status without_weights(const char *path, const listing *l, weft_erro
 {
     char names[MAX_SHOWN * MAX_NAME]; /* bounded: two constants */
     if (l->model)
-        return weft_fail(err, WEFT_EIO,
-                         "%s/model.safetensors: a link to a file that is not there; expected the "
-                         "weights; download the model again",
-                         path);
+        return weft_fail(
+            err, WEFT_EIO,
+            "%s/model.safetensors: a broken link; expected the weights; download the model again",
+            path);
     if (l->gguf.n > 0)
         return weft_fail(err, WEFT_EIO,
                          "%s: no model.safetensors, but GGUF files; expected one model; give one "
@@ -368,7 +366,7 @@ static weft_status without_weights(const char *path, const listing *l, weft_erro
                          path, words_of(&l->pickle, names, sizeof names));
     if (l->foreign.n > 0)
         return weft_fail(err, WEFT_EUNSUPPORTED,
-                         "%s: weights only in a form that weft does not read (%s); expected "
+                         "%s: weights only in an unsupported format (%s); expected "
                          "model.safetensors; download that",
                          path, words_of(&l->foreign, names, sizeof names));
     return weft_fail(err, WEFT_EIO,

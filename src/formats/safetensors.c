@@ -37,7 +37,7 @@ static weft_status read_shape(const reading *r, stored *t, const json_t *shape)
         return bad(r, t->name, "\"shape\" is not a list");
     if (json_array_size(shape) > MAX_DIM)
         return weft_fail(r->err, WEFT_EUNSUPPORTED,
-                         "%s: tensor %s has %zu dimensions, at most %d are read", r->c->path,
+                         "%s: tensor %s has %zu dimensions; expected at most %d", r->c->path,
                          t->name, json_array_size(shape), MAX_DIM);
     t->n_dim = (int)json_array_size(shape);
     for (int d = 0; d < t->n_dim; d++) {
@@ -72,7 +72,7 @@ static weft_status read_tensor(const reading *r, const char *name, const json_t 
     stored *t = &c->tensor[c->n_tensor];
     const size_t length = strlen(name);
     if (length == 0 || length > MAX_NAME)
-        return weft_fail(r->err, WEFT_EFORMAT, "%s: a tensor name of %zu bytes; 1 to %d are read",
+        return weft_fail(r->err, WEFT_EFORMAT, "%s: a tensor name of %zu bytes; expected 1 to %d",
                          c->path, length, MAX_NAME);
     t->path = c->path;
     t->name = arena_text(c->store, name, length, r->err);
@@ -87,8 +87,8 @@ static weft_status read_tensor(const reading *r, const char *name, const json_t 
     t->type = dtype_by_safetensors(type);
     if (!t->type)
         return weft_fail(r->err, WEFT_EUNSUPPORTED,
-                         "%s: tensor %s has dtype %.16s, which weft does not read", c->path, name,
-                         type);
+                         "%s: tensor %s has dtype %.16s, which weft does not support", c->path,
+                         name, type);
     weft_status status = read_shape(r, t, json_object_get(spec, "shape"));
     if (status == WEFT_OK)
         status = read_extent(r, t, json_object_get(spec, "data_offsets"));
@@ -96,7 +96,7 @@ static weft_status read_tensor(const reading *r, const char *name, const json_t 
         return status;
     uint64_t bytes;
     if (!stored_bytes(t->type, t->n_dim, t->shape, &bytes))
-        return bad(r, name, "the shape's product passes 64 bits");
+        return bad(r, name, "the shape overflows 64 bits");
     if (bytes != t->bytes)
         return weft_fail(r->err, WEFT_EFORMAT,
                          "%s: tensor %s: %llu bytes of data, its shape takes %llu", c->path, name,
@@ -162,7 +162,7 @@ static weft_status read_header(const reading *r, json_t *root)
     container *c = r->c;
     const size_t n = json_object_size(root);
     if (n > MAX_TENSOR)
-        return weft_fail(r->err, WEFT_EFORMAT, "%s: %zu tensors, at most %d are read", c->path, n,
+        return weft_fail(r->err, WEFT_EFORMAT, "%s: %zu tensors; expected at most %d", c->path, n,
                          MAX_TENSOR);
     const size_t tensors = n - (json_object_get(root, "__metadata__") != NULL);
     weft_status status = container_room(c, tensors, r->err);
@@ -180,8 +180,8 @@ weft_status safetensors_parse(container *c, const uint8_t *data, uint64_t size, 
 {
     uint64_t n;
     if (size < sizeof n)
-        return weft_fail(err, WEFT_EFORMAT, "%s: %llu bytes are no safetensors file", c->path,
-                         (unsigned long long)size);
+        return weft_fail(err, WEFT_EFORMAT, "%s: %llu bytes; too short for a safetensors file",
+                         c->path, (unsigned long long)size);
     memcpy(&n, data, sizeof n);
     if (n > JSON_MAX_BYTES || n > size - sizeof n)
         return weft_fail(

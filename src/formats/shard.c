@@ -42,16 +42,16 @@ static weft_status read_head(head *h, const uint8_t *data, uint64_t size, const 
     if (!shard_is(data, size))
         return weft_fail(err, WEFT_EFORMAT, "%s: does not begin with \"%s\"", path, SHARD_MAGIC);
     if (size < sizeof *h)
-        return weft_fail(err, WEFT_EFORMAT, "%s: ends after %llu of the %zu bytes of its head",
+        return weft_fail(err, WEFT_EFORMAT, "%s: ends after %llu of the %zu bytes of its header",
                          path, (unsigned long long)size, sizeof *h);
     memcpy(h, data, sizeof *h);
     if (h->version != SHARD_VERSION)
-        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: version %u of ids, expected %d", path,
+        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: token file version %u, expected %d", path,
                          h->version, SHARD_VERSION);
     if (h->width != 2 && h->width != 4)
         return weft_fail(err, WEFT_EFORMAT, "%s: ids of %u bytes, expected 2 or 4", path, h->width);
     if (h->zero || h->zeros[0] || h->zeros[1])
-        return weft_fail(err, WEFT_EFORMAT, "%s: the head has numbers where zeros should be", path);
+        return weft_fail(err, WEFT_EFORMAT, "%s: reserved header fields are not 0", path);
     return WEFT_OK;
 }
 
@@ -67,7 +67,7 @@ static weft_status check_documents(const shard *s, const char *path, weft_error 
                              (unsigned long long)s->n_id);
         if (d->quiet > d->end - begin)
             return weft_fail(err, WEFT_EFORMAT,
-                             "%s: document %llu has %llu ids, of which %llu are only read", path,
+                             "%s: document %llu has %llu ids, but a prompt of %llu", path,
                              (unsigned long long)i, (unsigned long long)(d->end - begin),
                              (unsigned long long)d->quiet);
         begin = d->end;
@@ -110,11 +110,10 @@ weft_status shard_parse(shard *s, const uint8_t *data, uint64_t size, const char
         .width = h.width, .n_vocab = h.n_vocab, .n_id = h.n_id, .n_document = h.n_document
     };
     if (!lay_out(s, &documents, &whole) || whole != size)
-        return weft_fail(
-            err, WEFT_EFORMAT,
-            "%s: %llu bytes, which %llu ids of %u bytes and %llu documents do not take", path,
-            (unsigned long long)size, (unsigned long long)h.n_id, h.width,
-            (unsigned long long)h.n_document);
+        return weft_fail(err, WEFT_EFORMAT,
+                         "%s: %llu bytes do not match %llu ids of %u bytes and %llu documents",
+                         path, (unsigned long long)size, (unsigned long long)h.n_id, h.width,
+                         (unsigned long long)h.n_document);
     s->ids = data + SHARD_HEAD;                         /* bounded: by lay_out */
     s->document = (const document *)(data + documents); /* bounded: by lay_out */
     status = check_documents(s, path, err);
@@ -126,7 +125,7 @@ weft_status shard_parse(shard *s, const uint8_t *data, uint64_t size, const char
                          (unsigned long long)sum, (unsigned long long)h.sum);
     const uint64_t stranger = shard_find_stranger(s, s->n_vocab);
     if (stranger < s->n_id)
-        return weft_fail(err, WEFT_EFORMAT, "%s: id %llu is %u, in a vocabulary of %u", path,
+        return weft_fail(err, WEFT_EFORMAT, "%s: id %llu is %u; the vocabulary has %u", path,
                          (unsigned long long)stranger, shard_id(s, stranger), s->n_vocab);
     return WEFT_OK;
 }

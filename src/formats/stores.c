@@ -313,11 +313,11 @@ static const char *find_snapshot(walk *w, const char *entry, const char **proble
     *problem = "refs/main does not name a snapshot";
     if (n < 0 ? path_exists(ref, w->host) : !store_ref(text, (size_t)n, rev, sizeof rev))
         return NULL;
-    *problem = "it has no refs/main, and not one snapshot";
+    *problem = "it has no refs/main, and no single snapshot";
     if (n < 0 && (!list_names(w, all, &l) || l.n != 1))
         return NULL;
     const char *snapshot = join(w, all, n < 0 ? l.at[0] : rev);
-    *problem = "the snapshot that refs/main names is not there";
+    *problem = "the snapshot named by refs/main is missing";
     return snapshot && path_is_directory(snapshot, w->host) ? snapshot : NULL;
 }
 
@@ -410,7 +410,7 @@ static weft_status read_manifest(walk *w, const char *path, char digest[STORE_DI
     const uint64_t size = r.left; /* looked at before memory is taken for it */
     reader_close(&r);
     if (size > STORE_MAX_MANIFEST)
-        return weft_fail(why, WEFT_EFORMAT, "a manifest of %llu bytes, at most %u are read",
+        return weft_fail(why, WEFT_EFORMAT, "a manifest of %llu bytes; expected at most %u",
                          (unsigned long long)size, STORE_MAX_MANIFEST);
     weft_status status = file_open(&f, path, WEFT_LOAD_COPY, w->host, why);
     if (status != WEFT_OK)
@@ -438,7 +438,7 @@ static void give_manifest(walk *w, const char *path, const char *name, const cha
     if (whole && path_exists(whole, w->host))
         give_model(w, name, tag, "", whole);
     else
-        give_problem(w, name, tag, "the file of its weights is not there");
+        give_problem(w, name, tag, "its weights are missing");
 }
 
 static void walk_manifests(walk *w, const char *dir, const char **part, int level)

@@ -45,14 +45,14 @@ static weft_status read_quoted(table *t, table_field *f, weft_error *err)
 {
     const char *end = quoted_end(t), *begin = &t->at[1];
     if (!end)
-        return weft_fail(err, WEFT_EFORMAT, "%s:%lld: a field in quotes does not end", t->path,
+        return weft_fail(err, WEFT_EFORMAT, "%s:%lld: unterminated quoted field", t->path,
                          (long long)t->line);
     *f = (table_field){ begin, (size_t)(end - begin - 1), true };
     t->at = end;
     if (record_ends(t, end) || *end == ',')
         return WEFT_OK;
     return weft_fail(err, WEFT_EFORMAT,
-                     "%s:%lld: behind a field in quotes a comma or the end of the line is expected",
+                     "%s:%lld: expected a comma or the end of the line after a quoted field",
                      t->path, (long long)t->next_line);
 }
 

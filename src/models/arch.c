@@ -89,17 +89,18 @@ static weft_status read_own(model *m, const char *name, weft_error *err)
     if (status != WEFT_OK)
         return status;
     if (!there)
-        return weft_fail(err, WEFT_EFORMAT,
-                         "%s: the architecture is %.60s, but the file keeps no config.json; "
-                         "expected %s",
-                         m->file.path, name, text_keys[TEXT_CONFIG]);
+        return weft_fail(
+            err, WEFT_EFORMAT,
+            "%s: the architecture is %.60s, but the file has no embedded config.json; expected %s",
+            m->file.path, name, text_keys[TEXT_CONFIG]);
     const char *kind = text_of(m, &m->own, "model_type", err);
     if (!kind)
         return err->code;
     if (strcmp(kind, name + strlen(OWN_ARCH)) != 0)
-        return weft_fail(err, WEFT_EFORMAT,
-                         "%s: the architecture is %.60s, but the config.json in it says \"%.60s\"",
-                         m->file.path, name, kind);
+        return weft_fail(
+            err, WEFT_EFORMAT,
+            "%s: the architecture is %.60s, but its embedded config.json says \"%.60s\"",
+            m->file.path, name, kind);
     m->config = &m->own;
     return WEFT_OK;
 }
@@ -131,8 +132,8 @@ static weft_status find_arch(model *m, bool gguf, weft_error *err)
             snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", name);
         }
     }
-    return weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s \"%.60s\"; weft knows %s", m->file.meta_path,
-                     key, text, known);
+    return weft_fail(err, WEFT_EUNSUPPORTED, "%s: unsupported %s \"%.60s\"; weft supports %s",
+                     m->file.meta_path, key, text, known);
 }
 
 /* How a model is bound: to run, to be written in another form, or for the first time. */
@@ -187,8 +188,8 @@ static weft_status without_tensors(const container *c, weft_error *err)
 {
     return weft_fail(
         err, WEFT_EUNSUPPORTED,
-        "%s: a GGUF file with %s and no weights; expected a whole model; download the "
-        "model itself%s",
+        "%s: a GGUF file with %s but no weights; expected a complete model; download the model "
+        "itself%s",
         c->path, container_meta(c, "tokenizer.ggml.tokens") ? "a vocabulary" : "metadata",
         container_meta(c, "tokenizer.ggml.tokens") ? " (weft tokenize can use this)" : "");
 }

@@ -251,8 +251,7 @@ static weft_task read_task(bind *b)
             return known[i].task;
     }
     if (name)
-        bind_fail(b, WEFT_EUNSUPPORTED, "architecture \"%.60s\": weft does not know its head",
-                  name);
+        bind_fail(b, WEFT_EUNSUPPORTED, "architecture \"%.60s\": unsupported head", name);
     return bind_has(b, "mlm") ? WEFT_TASK_FILL : WEFT_TASK_EMBED;
 }
 

@@ -220,6 +220,6 @@ act_kind bind_act(bind *b, const char *hf, act_kind otherwise)
                 bind_unsayable(b, hf);
             return known[i].kind;
         }
-    bind_fail(b, WEFT_EUNSUPPORTED, "%s is \"%.40s\", an activation weft does not know", hf, name);
+    bind_fail(b, WEFT_EUNSUPPORTED, "%s is \"%.40s\", an unsupported activation", hf, name);
     return otherwise;
 }

@@ -54,7 +54,7 @@ int64_t bind_labels(bind *b, const char *stem)
     while (b->fresh && hf_label(b, n))
         n++;
     if (n < 1) {
-        bind_fail(b, WEFT_EFORMAT, "there are no labels: %s is missing", stem);
+        bind_fail(b, WEFT_EFORMAT, "no labels: %s is missing", stem);
         return 1;
     }
     const char **label = bind_alloc(b, n, sizeof *label);
@@ -106,9 +106,7 @@ static void read_mode(bind *b, const container *c, pooling *p)
     }
     if (n != 1 || kind < 0)
         bind_fail(b, WEFT_EUNSUPPORTED,
-                  "%s: the mean, the maximum, the first or the last token is expected, and one of "
-                  "them",
-                  c->path);
+                  "%s: expected exactly one of mean, max, first or last token pooling", c->path);
     else
         p->kind = (pool_kind)kind;
 }
@@ -127,7 +125,7 @@ static void read_pooling_module(bind *b, const char *path, pooling *p)
     if (status != WEFT_OK)
         b->status = status;
     else if (!there)
-        bind_fail(b, WEFT_EFORMAT, "%s, which modules.json names, is missing", name);
+        bind_fail(b, WEFT_EFORMAT, "%s, named by modules.json, is missing", name);
     else
         read_mode(b, &c, p);
     if (there && b->m->notes)
@@ -152,8 +150,7 @@ static void read_modules(bind *b, const container *c, pooling *p)
         else if (strcmp(name, "Normalize") == 0)
             p->normalize = true;
         else if (strcmp(name, "Transformer") != 0)
-            bind_fail(b, WEFT_EUNSUPPORTED,
-                      "modules.json: \"%.60s\" is a module weft does not know", type);
+            bind_fail(b, WEFT_EUNSUPPORTED, "modules.json: unsupported module \"%.60s\"", type);
     }
 }
 
@@ -192,7 +189,7 @@ pooling bind_pooling(bind *b)
     if (b->gguf_keys)
         p.kind = kinds[number];
     else if (p.kind == POOL_MAX)
-        bind_unsayable(b, "pooling by the maximum");
+        bind_unsayable(b, "max pooling");
     if (b->gguf_keys)
         p.normalize = bind_flag(b, "pooling_normalize", NULL, p.normalize);
     else

@@ -55,7 +55,7 @@ static rope_scaling scaling_by_name(bind *b, const char *name)
         if (strcmp(rope_names[i], name) == 0)
             return (rope_scaling)i;
     bind_fail(b, WEFT_EUNSUPPORTED,
-              "rope scaling \"%.40s\"; none, linear, llama3 and yarn are known", name);
+              "unsupported rope scaling \"%.40s\"; expected none, linear, llama3 or yarn", name);
     return ROPE_PLAIN;
 }
 
@@ -129,7 +129,7 @@ static void check_rope(bind *b, const rope_spec *s)
                   "rope parameters out of range (theta %g, factor %g, original context %g)",
                   s->theta, s->factor, s->old_ctx);
     if (s->n_rot % 2 != 0)
-        bind_fail(b, WEFT_EFORMAT, "rotary positions need an even number, not %lld",
+        bind_fail(b, WEFT_EFORMAT, "rotary dimensions: %lld; expected an even number",
                   (long long)s->n_rot);
 }
 

@@ -203,7 +203,7 @@ static const stored *find_tensor(bind *b, const want *w)
         return NULL;
     b->used[t - b->m->file.tensor] = true;
     if (!t->type->decode) {
-        misfit(b, t, WEFT_EUNSUPPORTED, "tensor %s is %s, which weights cannot be", name,
+        misfit(b, t, WEFT_EUNSUPPORTED, "tensor %s is %s, which is not a weight type", name,
                t->type->name);
         return NULL;
     }
@@ -489,7 +489,7 @@ const float *bind_divisors(bind *b, const char *stem, int64_t n)
         t->type->decode(&value, from, i, 1);
         x[i] = (float)value;
         if (!(x[i] > 0) || !isfinite(x[i]))
-            misfit(b, t, WEFT_EFORMAT, "tensor %s holds %g, expected numbers above 0", t->name,
+            misfit(b, t, WEFT_EFORMAT, "tensor %s holds %g, expected values above 0", t->name,
                    (double)x[i]);
     }
     return x;
@@ -516,8 +516,7 @@ weft_status bind_finish(bind *b)
     const container *c = &b->m->file;
     for (int64_t i = 0; i < c->n_tensor && b->status == WEFT_OK; i++)
         if (!b->used[i])
-            misfit(b, &c->tensor[i], WEFT_EUNSUPPORTED,
-                   "tensor %s is not part of a %s model as weft knows it", c->tensor[i].name,
-                   b->m->name);
+            misfit(b, &c->tensor[i], WEFT_EUNSUPPORTED, "unexpected tensor %s for a %s model",
+                   c->tensor[i].name, b->m->name);
     return b->status;
 }

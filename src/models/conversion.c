@@ -91,7 +91,7 @@ static weft_status check_range(const rows_job *j, const real *x)
     for (int64_t k = 0; k < j->n_col; k++)
         if (type->block > 1 ? !isfinite(x[k]) : isfinite(x[k]) && fabs((double)x[k]) >= 65520)
             return weft_fail(j->err, WEFT_ENUMERIC,
-                             "%s: tensor %s holds %g, which %s cannot; take bf16 or f32",
+                             "%s: tensor %s holds %g, which does not fit %s; use bf16 or f32",
                              j->t->from->path, j->t->from->name, (double)x[k], type->name);
     return WEFT_OK;
 }

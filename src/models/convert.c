@@ -61,8 +61,7 @@ static void name_of_path(const char *path, char *to, size_t size)
 
 static weft_status refuse_existing(const conversion *c, const char *path)
 {
-    return weft_fail(c->err, WEFT_EIO, "%s: is there already; nothing is replaced without force",
-                     path);
+    return weft_fail(c->err, WEFT_EIO, "%s: already exists; use --force to overwrite", path);
 }
 
 static weft_status place_gguf(conversion *c, const char *to, char *path, size_t size)
@@ -72,7 +71,7 @@ static weft_status place_gguf(conversion *c, const char *to, char *path, size_t 
     conventional_name(c, file_name, sizeof file_name);
     if (kind != PATH_DIRECTORY && !text_ends_with(to, ".gguf"))
         return weft_fail(c->err, WEFT_EINVAL,
-                         "%s: no directory, and a GGUF file's name ends in .gguf", to);
+                         "%s: not a directory; the name of a GGUF file must end in .gguf", to);
     const bool fits = kind == PATH_DIRECTORY ? convert_join(path, size, to, file_name)
                                              : snprintf(path, size, "%s", to) < (int)size;
     if (!fits || !convert_part_name(c, path, 0, c->report->path, sizeof c->report->path))
@@ -89,7 +88,7 @@ static weft_status place_hf(conversion *c, const char *to)
     if (snprintf(c->report->path, sizeof c->report->path, "%s", to) >= (int)sizeof c->report->path)
         return weft_fail(c->err, WEFT_EINVAL, "%.200s...: the path is too long", to);
     if (kind_of(to, c->host) == PATH_FILE)
-        return weft_fail(c->err, WEFT_EINVAL, "%s: a file; the target is a directory", to);
+        return weft_fail(c->err, WEFT_EINVAL, "%s: a file; expected a directory", to);
     for (size_t i = 0; i < sizeof ours / sizeof *ours && !c->o->force; i++) {
         char path[4096];
         if (convert_join(path, sizeof path, to, ours[i]) && kind_of(path, c->host) != PATH_ABSENT)
@@ -165,8 +164,9 @@ static const dtype *type_for_gguf(const conversion *c, const tensor *w, const st
     const dtype *type = w->n_dim == 1 ? wanted : quant_fitting(wanted, cols(w));
     *instead = type != wanted;
     if (*instead && !c->o->converted) /* who is told of each tensor knows it from there */
-        log_write(&c->host->log, WEFT_LOG_WARN, "%s: rows of %lld numbers make no %s blocks; %s",
-                  w->name, (long long)cols(w), wanted->name, type->name);
+        log_write(&c->host->log, WEFT_LOG_WARN,
+                  "%s: rows of %lld values are not a multiple of the %s block; %s", w->name,
+                  (long long)cols(w), wanted->name, type->name);
     return type;
 }
 
@@ -281,7 +281,8 @@ static weft_status list_tensors(conversion *c)
     }
     c->n_part++;
     if (c->n_part > 65535)
-        return weft_fail(c->err, WEFT_EINVAL, "files of %llu bytes would be %d; 65535 are the most",
+        return weft_fail(c->err, WEFT_EINVAL,
+                         "files of at most %llu bytes would make %d files; the limit is 65535",
                          (unsigned long long)c->o->max_shard, c->n_part);
     return status;
 }
@@ -318,16 +319,17 @@ static weft_status check_target(const conversion *c)
     const bool gguf = c->report->to == WEFT_FORMAT_GGUF;
     if (type && !gguf && !type->safetensors)
         return weft_fail(c->err, WEFT_EINVAL,
-                         "%s: not a type of weights in safetensors; f32, f16 and bf16 are",
+                         "%s: not a safetensors type; expected f32, f16 or bf16",
                          c->o->target->name);
     if (!gguf && c->from_gguf && !c->own && m->notes->unsayable)
         return weft_fail(c->err, WEFT_EUNSUPPORTED,
-                         "%s: config.json has no key for %s, which is not what it is by default",
+                         "%s: config.json has no key for %s, which differs from its default",
                          m->file.meta_path, m->notes->unsayable);
     if (!gguf && m->rope.n_rot != 0 && m->rope.n_rot != m->rope.d_head)
-        return weft_fail(c->err, WEFT_EUNSUPPORTED,
-                         "%s: %lld of %lld numbers of a head turn; config.json cannot say that",
-                         m->file.meta_path, (long long)m->rope.n_rot, (long long)m->rope.d_head);
+        return weft_fail(
+            c->err, WEFT_EUNSUPPORTED,
+            "%s: %lld of %lld rotary dimensions per head; config.json has no key for that",
+            m->file.meta_path, (long long)m->rope.n_rot, (long long)m->rope.d_head);
     return WEFT_OK;
 }
 

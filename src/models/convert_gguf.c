@@ -127,13 +127,13 @@ static weft_status describe(const conversion *c, gguf_writer *w, tokenizer *t)
     const weft_status status = tokenizer_describe(w, t, c->m.n_vocab, &lacks, c->err);
     if (lacks && keeps_json(c))
         log_write(&c->host->log, WEFT_LOG_WARN,
-                  "%s: GGUF has no word for %s; weft executes the tokenizer.json in the file, "
-                  "others may not",
+                  "%s: GGUF has no key for %s; weft uses the tokenizer.json in the file, other "
+                  "programs may not",
                   t->path, lacks);
     else if (lacks)
         return weft_fail(c->err, WEFT_EUNSUPPORTED,
-                         "%s: GGUF has no word for %s; put a tokenizer.json beside it, which the "
-                         "file can keep",
+                         "%s: GGUF has no key for %s; put a tokenizer.json beside it, which will "
+                         "be embedded in the file",
                          t->path, lacks);
     return status;
 }
@@ -155,8 +155,8 @@ static void warn_added(const conversion *c, const tokenizer *t)
     char path[4096];
     if (strcmp(t->source, "tokenizer.json") != 0 &&
         convert_join(path, sizeof path, c->from, "added_tokens.json") && path_exists(path, c->host))
-        log_write(&c->host->log, WEFT_LOG_WARN, "%s: is not read; the GGUF file lacks its tokens",
-                  path);
+        log_write(&c->host->log, WEFT_LOG_WARN,
+                  "%s: not supported; the GGUF file lacks its tokens", path);
 }
 
 /* A tokenizer.json that weft cannot run is carried along as it is. `t` is room for it, which is large
@@ -170,12 +170,12 @@ static weft_status add_tokens(const conversion *c, gguf_writer *w, tokenizer *t)
         add_id(w, "tokenizer.ggml.bos_token_id", config_id(c, "bos_token_id"));
         add_id(w, "tokenizer.ggml.eos_token_id", config_id(c, "eos_token_id"));
         log_write(&c->host->log, WEFT_LOG_WARN,
-                  "%s: there is no tokenizer, so the GGUF file gets no vocabulary", c->from);
+                  "%s: no tokenizer; the GGUF file gets no vocabulary", c->from);
         return WEFT_OK;
     }
     if ((status == WEFT_EUNSUPPORTED || status == WEFT_EFORMAT) && c->text[TEXT_TOKENIZER].text) {
-        log_write(&c->host->log, WEFT_LOG_WARN, "%s; the file is kept, but its tokens are not",
-                  why.message);
+        log_write(&c->host->log, WEFT_LOG_WARN,
+                  "%s; the file is embedded, but the GGUF file gets no vocabulary", why.message);
         return WEFT_OK;
     }
     if (status != WEFT_OK)
@@ -203,9 +203,8 @@ static void add_texts(const conversion *c, gguf_writer *w)
 {
     for (int i = 0; i < N_TEXT; i++) {
         if (c->text[i].text && c->text[i].length > GGUF_MAX_TEXT)
-            log_write(&c->host->log, WEFT_LOG_WARN,
-                      "%s: %zu bytes are too many for a key; it is left out", text_files[i],
-                      c->text[i].length);
+            log_write(&c->host->log, WEFT_LOG_WARN, "%s: %zu bytes, too large for a key; left out",
+                      text_files[i], c->text[i].length);
         else if (c->text[i].text)
             gguf_add_text(w, text_keys[i], c->text[i].text, c->text[i].length);
     }

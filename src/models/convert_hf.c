@@ -206,8 +206,8 @@ static weft_status find_llama3(conversion *c)
         if ((float)(plain[k] / scaled[k]) < s->divisor[k] * (1 - 1e-5f) ||
             (float)(plain[k] / scaled[k]) > s->divisor[k] * (1 + 1e-5f))
             return weft_fail(c->err, WEFT_EUNSUPPORTED,
-                             "%s: rope_freqs is not the table of Llama 3.1 or 3.2, and no "
-                             "config.json was kept: its scaling cannot be put into words",
+                             "%s: rope_freqs is not the table of Llama 3.1 or 3.2, and the file "
+                             "has no embedded config.json; config.json cannot express it",
                              c->m.file.path);
     c->llama3 = guess;
     return WEFT_OK;
@@ -243,8 +243,7 @@ static void make_config(conversion *c, buffer *b)
     const arch *a = arch_for(c);
     if (!a) {
         save_fail(&c->save, WEFT_EUNSUPPORTED,
-                  "%s: no architecture of Hugging Face has this one's sliding window",
-                  c->m.file.meta_path);
+                  "%s: no Hugging Face architecture has this sliding window", c->m.file.meta_path);
         return;
     }
     buffer_format(b, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n",
@@ -309,8 +308,8 @@ static weft_status check_config(conversion *c)
         if (m && (m->type == META_INT || m->type == META_REAL) && f->value.type != META_TEXT &&
             (float)m->number != (float)f->value.number)
             status = weft_fail(c->err, WEFT_EFORMAT,
-                               "%s: %s is %g, but in the config.json that was kept with it %g",
-                               c->m.file.path, f->gguf, f->value.number, m->number);
+                               "%s: %s is %g, but %g in its embedded config.json", c->m.file.path,
+                               f->gguf, f->value.number, m->number);
     }
     container_close(&kept);
     return status;

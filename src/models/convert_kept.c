@@ -40,9 +40,8 @@ static weft_status keep_file(const conversion *c, gguf_writer *w, const char *na
     if (status != WEFT_OK)
         return status;
     if (f.size > GGUF_MAX_TEXT)
-        log_write(&c->host->log, WEFT_LOG_WARN,
-                  "%s: %zu bytes; at most %u fit a key; it is left out", path, f.size,
-                  GGUF_MAX_TEXT);
+        log_write(&c->host->log, WEFT_LOG_WARN, "%s: %zu bytes; the limit of a key is %u; left out",
+                  path, f.size, GGUF_MAX_TEXT);
     else
         gguf_add_text(w, kept_key(name, key), file_text(&f), f.size);
     file_close(&f, c->host);

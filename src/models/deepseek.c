@@ -212,8 +212,7 @@ static void read_groups(bind *b, routing *how)
         grouped = method && strcmp(method, "group_limited_greedy") == 0;
         if (method && !grouped && strcmp(method, "greedy") != 0)
             bind_fail(b, WEFT_EUNSUPPORTED,
-                      "topk_method is \"%.40s\"; greedy and "
-                      "group_limited_greedy are known",
+                      "unsupported topk_method \"%.40s\"; expected greedy or group_limited_greedy",
                       method);
     }
     if (grouped) {
@@ -364,7 +363,7 @@ static bool has_split_heads(bind *b)
     const bool split = b->gguf_keys && bind_has(b, "attn_k_b");
     b->layer = -1;
     if (split)
-        bind_unsayable(b, "keys and values that are made by two tensors");
+        bind_unsayable(b, "separate tensors for keys and values");
     return split;
 }
 

@@ -131,7 +131,7 @@ static void bind_positions(bind *b, gpt2 *m)
     }
     if (strcmp(kind, "rope") != 0 || of->d_head % 2 != 0)
         bind_fail(b, WEFT_EUNSUPPORTED,
-                  "position_embedding_type \"%.40s\" with heads of %lld numbers", kind,
+                  "position_embedding_type \"%.40s\" with heads of width %lld", kind,
                   (long long)of->d_head);
     m->rope = bind_rope(b, &(rope_spec){ .d_head = of->d_head, .n_rot = of->d_head });
 }

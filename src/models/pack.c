@@ -93,7 +93,7 @@ static void *take_memory(const model *m, pool *threads, size_t spare)
         memory = mem_alloc(&m->host->mem, plan - MEM_ALIGN, "packed weights", &err);
     if (!memory)
         log_write(&m->host->log, WEFT_LOG_INFO,
-                  "%s: weights stay as they are stored; %zu MiB more would hold them packed",
+                  "%s: weights are not packed, which is slower; packing needs %zu MiB more memory",
                   m->file.path, (plan >> 20) + 1);
     return memory;
 }

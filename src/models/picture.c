@@ -12,7 +12,7 @@ weft_status picture_recipe(image_recipe *to, const model *m, weft_error *err)
     container c;
     bool there;
     if (m->image.channels == 0)
-        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: a %s takes no pictures", m->file.path,
+        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s models do not take images", m->file.path,
                          m->name);
     const bool in_config = container_meta(m->config, "image_mean.0") != NULL;
     weft_status status = kept_config(&c, &m->file, name, &there, err);
@@ -22,7 +22,8 @@ weft_status picture_recipe(image_recipe *to, const model *m, weft_error *err)
                                   err);
     }
     if (status == WEFT_OK && !there)
-        status = weft_fail(err, WEFT_EIO, "%s: no %s beside it, which says how it sees pictures",
+        status = weft_fail(err, WEFT_EIO,
+                           "%s: no %s beside it, which describes how images are preprocessed",
                            m->file.meta_path, name);
     if (status == WEFT_OK)
         status = recipe_read(to, &c, m->image.channels, err);
@@ -36,11 +37,11 @@ weft_status picture_fit(image *im, const image_recipe *recipe, const image_shape
     const weft_status status = recipe_apply(recipe, im, s->channels, h, err);
     if (status != WEFT_OK || (im->height == s->height && im->width == s->width))
         return status;
-    return weft_fail(err, WEFT_EFORMAT,
-                     "%s: becomes %lld x %lld pixels by preprocessor_config.json, and the model "
-                     "takes %lld x %lld",
-                     path, (long long)im->width, (long long)im->height, (long long)s->width,
-                     (long long)s->height);
+    return weft_fail(
+        err, WEFT_EFORMAT,
+        "%s: preprocessor_config.json makes it %lld x %lld pixels; the model takes %lld x %lld",
+        path, (long long)im->width, (long long)im->height, (long long)s->width,
+        (long long)s->height);
 }
 
 void picture_rows(const image *im, const image_recipe *recipe, const image_shape *s, real *to)

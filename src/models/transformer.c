@@ -337,7 +337,7 @@ static void bind_positions(bind *b, transformer *m)
     const int64_t pad = kind == POSITION_FAIRSEQ ? bind_int(b, NULL, "pad_token_id", 1, 0, 1 << 30)
                                                  : -1;
     if (T > MAX_SINES)
-        bind_fail(b, WEFT_EUNSUPPORTED, "max_position_embeddings is %lld, expected %d at most",
+        bind_fail(b, WEFT_EUNSUPPORTED, "max_position_embeddings is %lld, expected at most %d",
                   (long long)T, MAX_SINES);
     const sines of = { kind, pad + 1, D };
     m->enc.position_embd = bind_made(b, "position_embd", T, D, sine, &of);

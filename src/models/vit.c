@@ -160,8 +160,7 @@ static weft_task read_task(bind *b)
     if (name && text_ends_with(name, "ForImageClassification"))
         return WEFT_TASK_CLASSIFY;
     if (name && !text_ends_with(name, "Model"))
-        bind_fail(b, WEFT_EUNSUPPORTED, "architecture \"%.60s\": weft does not know its head",
-                  name);
+        bind_fail(b, WEFT_EUNSUPPORTED, "architecture \"%.60s\": unsupported head", name);
     return !name && bind_has(b, "cls.output") ? WEFT_TASK_CLASSIFY : WEFT_TASK_EMBED;
 }
 

@@ -14,7 +14,7 @@ weft_status bpe_init(bpe *m, const vocab *v, arena *store, uint64_t n, weft_erro
 {
     *m = (bpe){ .vocab = v, .unk = NO_ID, .secret = hash_secret_draw() };
     if (n > VOCAB_MAX * 4)
-        return weft_fail(err, WEFT_EFORMAT, "%llu merges, at most %llu are read",
+        return weft_fail(err, WEFT_EFORMAT, "%llu merges; expected at most %llu",
                          (unsigned long long)n, (unsigned long long)VOCAB_MAX * 4);
     const uint64_t size = hash_size(n);
     m->pair = arena_alloc(store, size * sizeof *m->pair, err); /* bounded: n, above */
@@ -387,7 +387,7 @@ static bool encode_long(const bpe *m, bpe_scratch *k, const char *word, size_t n
                         weft_error *err)
 {
     if (n >= UINT32_MAX / 8) {
-        weft_fail(err, WEFT_ELIMIT, "a word of %zu bytes is more than this encoder takes", n);
+        weft_fail(err, WEFT_ELIMIT, "a word of %zu bytes is too long", n);
         return false;
     }
     uint32_t *room = scratch_grow(&k->symbols, 6 * n * sizeof *room, out->mem, err);

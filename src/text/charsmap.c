@@ -28,10 +28,10 @@ weft_status charsmap_init(charsmap *c, arena *store, const uint8_t *blob, size_t
     for (size_t at = 0, n_text; at < c->n_text; at += n_text + 1) {
         n_text = strnlen(c->text + at, c->n_text - at);
         if (n_text > REPLACEMENT_MOST)
-            return weft_fail(err, WEFT_EFORMAT,
-                             "a precompiled_charsmap with a replacement of %zu bytes; at most %d "
-                             "are read",
-                             n_text, REPLACEMENT_MOST);
+            return weft_fail(
+                err, WEFT_EFORMAT,
+                "a precompiled_charsmap with a replacement of %zu bytes; expected at most %d",
+                n_text, REPLACEMENT_MOST);
     }
     memcpy(unit, blob + sizeof bytes, bytes);
     c->unit = unit;

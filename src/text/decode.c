@@ -272,7 +272,7 @@ weft_status decode_push(decode_stream *d, uint32_t id, const char **bytes, size_
     *n = 0;
     *bytes = "";
     if (!tokenizer_has(t, id))
-        return weft_fail(err, WEFT_EINVAL, "%s: there is no token %u", t->path, id);
+        return weft_fail(err, WEFT_EINVAL, "%s: token %u is not in the vocabulary", t->path, id);
     if (d->out.mem) { /* what was given out last time goes; what was held back stays */
         const size_t held = utf8_unfinished(d->out.s ? d->out.s : "", d->out.n);
         if (held)

@@ -424,7 +424,7 @@ weft_status encoder_encode(encoder *e, const char *a, size_t a_length, const cha
     weft_error local;
     err = err ? err : &local;
     if (a_length >= UINT32_MAX / 4 || b_length >= UINT32_MAX / 4)
-        return weft_fail(err, WEFT_ELIMIT, "a text of %zu bytes, at most %u are encoded at once",
+        return weft_fail(err, WEFT_ELIMIT, "a text of %zu bytes; expected at most %u",
                          a_length > b_length ? a_length : b_length, UINT32_MAX / 4);
     begin(e, o, err);
     const template *m = b ? &e->t->pair : &e->t->single;

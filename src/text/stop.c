@@ -35,7 +35,7 @@ weft_status stop_init(stop *s, mem *m, const char *const *strings, int n, weft_e
     *s = (stop){ .mem = m };
     buffer_begin(&s->out, m, err);
     if (n < 0 || (n > 0 && !strings))
-        return weft_fail(err, WEFT_EINVAL, "%d stop strings are not given", n);
+        return weft_fail(err, WEFT_EINVAL, "%d stop strings, but the list is NULL", n);
     s->string = mem_zalloc(m, (size_t)n + 1, sizeof *s->string, "stop strings", err);
     if (!s->string)
         return WEFT_ENOMEM;

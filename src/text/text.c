@@ -21,10 +21,8 @@ void writer_begin(writer *w, bool maps, size_t most, mem *m, weft_error *err)
 void writer_grow(writer *w, size_t n)
 {
     if (n > w->most - w->n) {
-        weft_fail(
-            w->err, WEFT_EUNSUPPORTED,
-            "a step of the tokenizer grows a text far beyond its length; files with such steps "
-            "are not executed");
+        weft_fail(w->err, WEFT_EUNSUPPORTED,
+                  "a step of the tokenizer grows the text far beyond its length; refused");
         w->failed = true;
         return;
     }

@@ -98,9 +98,8 @@ weft_status check_tokens(const tokenizer *t, weft_error *err)
     const vocab *v = &t->vocab;
     for (uint32_t id = 0; id < v->n && v->longest > TOKEN_MOST; id++)
         if (vocab_has(v, id) && v->length[id] > TOKEN_MOST)
-            return weft_fail(err, WEFT_EFORMAT,
-                             "%s: token %u has %u bytes; tokens of at most %d are read", t->path,
-                             id, v->length[id], TOKEN_MOST);
+            return weft_fail(err, WEFT_EFORMAT, "%s: token %u has %u bytes; expected at most %d",
+                             t->path, id, v->length[id], TOKEN_MOST);
     return WEFT_OK;
 }
 
@@ -108,11 +107,10 @@ weft_status check_holes(const tokenizer *t, uint64_t n, uint64_t count, weft_err
 {
     if (n <= count * HOLES_TIMES + HOLES_MORE) /* bounded: by the file */
         return WEFT_OK;
-    return weft_fail(
-        err, WEFT_EFORMAT,
-        "%s: ids up to %llu for %llu tokens; at most %d ids for each token and %d more "
-        "are read",
-        t->path, (unsigned long long)n - 1, (unsigned long long)count, HOLES_TIMES, HOLES_MORE);
+    return weft_fail(err, WEFT_EFORMAT,
+                     "%s: ids up to %llu for %llu tokens; the limit is %d ids per token plus %d",
+                     t->path, (unsigned long long)n - 1, (unsigned long long)count, HOLES_TIMES,
+                     HOLES_MORE);
 }
 
 weft_status pieces_trie(tokenizer *t, trie *to, const trie_entry *e, size_t n, weft_error *err)
@@ -121,8 +119,7 @@ weft_status pieces_trie(tokenizer *t, trie *to, const trie_entry *e, size_t n, w
         if (e[i].length > PIECE_MOST)
             return weft_fail(
                 err, WEFT_EFORMAT,
-                "%s: piece %u has %u bytes; a model that looks for its pieces at every "
-                "place of a text has pieces of at most %d",
+                "%s: piece %u has %u bytes; expected at most %d for a unigram or WordPiece model",
                 t->path, e[i].value, e[i].length, PIECE_MOST);
     return trie_init(to, &t->store, e, n, err);
 }

@@ -21,7 +21,7 @@ weft_status trie_init(trie *t, arena *store, const trie_entry *entry, size_t n, 
     for (size_t i = 0; i < n; i++)
         bytes += entry[i].length; /* bounded: by the pool of a vocabulary */
     if (bytes >= TRIE_MAX_NODE)
-        return weft_fail(err, WEFT_EFORMAT, "%llu bytes of pieces, at most %u are read",
+        return weft_fail(err, WEFT_EFORMAT, "%llu bytes of pieces; expected at most %u",
                          (unsigned long long)bytes, TRIE_MAX_NODE);
     const uint64_t size = hash_size(bytes);
     t->edge = arena_alloc(store, size * sizeof *t->edge, err);

@@ -73,8 +73,8 @@ static bool put_piece(const unigram *m, const char *word, uint32_t id, size_t be
     const bool bytes = id == m->unk && m->fallback;
     if (!bytes && id == NO_ID) {
         weft_fail(err, WEFT_EINVAL,
-                  "the text has a character outside the vocabulary, which names "
-                  "no token for what is unknown");
+                  "the text has a character outside the vocabulary, and the vocabulary has no "
+                  "unknown token");
         return false;
     }
     if (!ids_reserve(out, bytes ? end - begin : 1, err))
@@ -110,7 +110,7 @@ bool unigram_encode(const unigram *m, unigram_scratch *s, const char *word, size
                     weft_error *err)
 {
     if (n >= UINT32_MAX / sizeof(node)) {
-        weft_fail(err, WEFT_ELIMIT, "a text of %zu bytes is more than this encoder takes", n);
+        weft_fail(err, WEFT_ELIMIT, "a text of %zu bytes is too long", n);
         return false;
     }
     node *best = scratch_grow(&s->nodes, (n + 1) * sizeof *best, out->mem, err);

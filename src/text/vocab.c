@@ -10,7 +10,7 @@ weft_status vocab_init(vocab *v, arena *store, uint64_t n, uint64_t bytes, weft_
     *v = (vocab){ 0 };
     if (n > VOCAB_MAX || bytes >= UINT32_MAX)
         return weft_fail(err, WEFT_EFORMAT,
-                         "a vocabulary of %llu ids and %llu bytes, at most %llu and %u are read",
+                         "a vocabulary of %llu ids and %llu bytes; expected at most %llu and %u",
                          (unsigned long long)n, (unsigned long long)bytes,
                          (unsigned long long)VOCAB_MAX, UINT32_MAX);
     const uint64_t slots = hash_size(n);

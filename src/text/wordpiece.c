@@ -23,9 +23,9 @@ static size_t characters(const char *word, size_t n)
 static bool put_one(uint32_t id, size_t n, ids *out, weft_error *err)
 {
     if (id == NO_ID) {
-        weft_fail(err, WEFT_EINVAL,
-                  "the text has a word outside the vocabulary, which names no "
-                  "token for what is unknown");
+        weft_fail(
+            err, WEFT_EINVAL,
+            "the text has a word outside the vocabulary, and the vocabulary has no unknown token");
         return false;
     }
     if (!ids_reserve(out, 1, err))

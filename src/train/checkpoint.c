@@ -337,8 +337,7 @@ static void publish(const char *root, const char *directory, const manifest_file
             join(to, root, f[i].name, NULL) == WEFT_OK)
             save_link(&s, from, to);
     if (save_commit(&s) != WEFT_OK)
-        log_write(&h->log, WEFT_LOG_WARN, "%s: the model here stays that of another step: %s", root,
-                  err.message);
+        log_write(&h->log, WEFT_LOG_WARN, "%s: the model was not updated: %s", root, err.message);
 }
 
 static weft_status write_all(writing *w, const char *root)
@@ -384,7 +383,8 @@ weft_status checkpoint_write(const char *root, const checkpoint_view *v, int kee
         return status;
     publish(root, w.path, w.file, w.n_file, h);
     if (retire(root, name, keep, v->spared, h, &why) != WEFT_OK)
-        log_write(&h->log, WEFT_LOG_WARN, "%s: old checkpoints stay: %s", root, why.message);
+        log_write(&h->log, WEFT_LOG_WARN, "%s: old checkpoints were not removed: %s", root,
+                  why.message);
     return WEFT_OK;
 }
 
@@ -534,7 +534,7 @@ weft_status checkpoint_find(checkpoint *c, const char *root, host *h, weft_error
             c->path[0] = '\0';
             return status;
         }
-        log_write(&h->log, WEFT_LOG_WARN, "%s; an older checkpoint is looked for", why.message);
+        log_write(&h->log, WEFT_LOG_WARN, "%s; trying an older checkpoint", why.message);
     }
 }
 

@@ -13,8 +13,9 @@ static weft_status add_ids(corpus *c, file *f, weft_error *err)
     const char *path = s.file.path;
     weft_status status = shard_parse(&s.shard, s.file.data, s.file.size, path, err);
     if (status == WEFT_OK && s.shard.n_vocab > c->n_vocab)
-        status = weft_fail(err, WEFT_EINVAL, "%s: ids of a vocabulary of %u, expected at most %u",
-                           path, s.shard.n_vocab, c->n_vocab);
+        status = weft_fail(err, WEFT_EINVAL,
+                           "%s: token ids for a vocabulary of %u, expected at most %u", path,
+                           s.shard.n_vocab, c->n_vocab);
     for (uint64_t i = 0; status == WEFT_OK && i < s.shard.n_document; i++)
         c->n_prompt += s.shard.document[i].quiet > 0;
     if (status == WEFT_OK && s.shard.n_id > 0)
@@ -32,10 +33,11 @@ static weft_status add_raw16(corpus *c, file *f, weft_error *err)
     const uint64_t stranger = shard_find_stranger(&s.shard, c->n_vocab);
     weft_status status = WEFT_OK;
     if (s.file.size % 2 != 0)
-        status = weft_fail(err, WEFT_EFORMAT, "%s: %zu bytes are no ids of two bytes", s.file.path,
-                           s.file.size);
+        status = weft_fail(err, WEFT_EFORMAT,
+                           "%s: %zu bytes; expected an even number, as ids have two bytes",
+                           s.file.path, s.file.size);
     else if (stranger < s.shard.n_id)
-        status = weft_fail(err, WEFT_EFORMAT, "%s: id %llu is %u, in a vocabulary of %u",
+        status = weft_fail(err, WEFT_EFORMAT, "%s: id %llu is %u; the vocabulary has %u",
                            s.file.path, (unsigned long long)stranger, shard_id(&s.shard, stranger),
                            c->n_vocab);
     s.document = status == WEFT_OK
@@ -69,7 +71,7 @@ static weft_status add_texts(documents *d, const file *f, data_kind kind, weft_e
     if (d->o->labels)
         return documents_labelled(d, f, kind, err);
     if (kind == DATA_CSV)
-        return weft_fail(err, WEFT_EINVAL, "%s: tables are for models that learn labels", f->path);
+        return weft_fail(err, WEFT_EINVAL, "%s: tables are for classifiers", f->path);
     return kind == DATA_JSONL ? documents_jsonl(d, f, err)
            : kind == DATA_TSV ? documents_tsv(d, f, err)
                               : documents_text(d, f, err);
@@ -86,7 +88,7 @@ static weft_status add_file(corpus *c, documents *d, const char *path, const cor
     const uint64_t size = f.size;
     const data_kind kind = kind_of(&f, o);
     if ((kind == DATA_IDS || kind == DATA_RAW16) && o->labels) {
-        status = weft_fail(err, WEFT_EINVAL, "%s: ids, which have no labels", path);
+        status = weft_fail(err, WEFT_EINVAL, "%s: token ids, which have no labels", path);
     } else if (kind == DATA_IDS || kind == DATA_RAW16) {
         status = kind == DATA_IDS ? add_ids(c, &f, err) : add_raw16(c, &f, err);
         d->done += size;
@@ -127,7 +129,8 @@ weft_status corpus_open(corpus *c, const char *const *path, int n_path, const co
     *c = (corpus){ .host = h, .n_vocab = n_vocab, .eos = o->eos };
     documents d = { .mem = &h->mem };
     if (n_vocab == 0)
-        return weft_fail(err, WEFT_EINVAL, "ids need a tokenizer, or the size of the vocabulary");
+        return weft_fail(err, WEFT_EINVAL,
+                         "token ids need a tokenizer, or the size of the vocabulary");
     const uint64_t apart = o->progress && o->apart ? measure(&o->apart, 1, h) : 0;
     const uint64_t total = o->progress ? measure(path, n_path, h) + apart : 0;
     weft_status status = WEFT_OK;

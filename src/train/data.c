@@ -80,9 +80,10 @@ static weft_status split_stream(dataset *d, double share, weft_error *err)
     stream_init(&d->train, 0, n_train);
     stream_init(&d->validation, n_train, n);
     if (d->train.n_sample == 0 || (share > 0 && d->validation.n_sample == 0))
-        return weft_fail(err, WEFT_EINVAL,
-                         "%lld ids are too few: %lld are for training, %lld for validation",
-                         (long long)n, (long long)n_train, (long long)(n - n_train));
+        return weft_fail(
+            err, WEFT_EINVAL,
+            "too little data: %lld ids, of which %lld for training, %lld for validation",
+            (long long)n, (long long)n_train, (long long)(n - n_train));
     return WEFT_OK;
 }
 
@@ -131,11 +132,10 @@ static weft_status pack_documents(dataset *d, double share, weft_error *err)
         count_samples(parts[i]);
     }
     if (d->train.n_sample == 0 || (share > 0 && d->validation.n_sample == 0))
-        return weft_fail(err, WEFT_EINVAL,
-                         "%lld documents are too few: %lld samples are for training, %lld for "
-                         "validation",
-                         (long long)n, (long long)d->train.n_sample,
-                         (long long)d->validation.n_sample);
+        return weft_fail(
+            err, WEFT_EINVAL,
+            "too little data: %lld documents, %lld sequences for training, %lld for validation",
+            (long long)n, (long long)d->train.n_sample, (long long)d->validation.n_sample);
     return WEFT_OK;
 }
 
@@ -146,7 +146,7 @@ static weft_status check_options(const data_options *o, int n_path, weft_error *
     if (n_path < 1)
         return weft_fail(err, WEFT_EINVAL, "no data to train on");
     if (o->n_ctx < 1 || o->n_ctx > INT32_MAX / 2)
-        return weft_fail(err, WEFT_EINVAL, "samples of %lld rows", (long long)o->n_ctx);
+        return weft_fail(err, WEFT_EINVAL, "sequences of %lld tokens", (long long)o->n_ctx);
     if (!(o->validation >= 0 && o->validation < 1))
         return weft_fail(err, WEFT_EINVAL, "a share of %g for validation, expected 0 to below 1",
                          o->validation);
@@ -166,16 +166,17 @@ static weft_status choose_rows(dataset *d, weft_error *err)
     if (!p->encodes)
         return p->objective == WEFT_OBJECTIVE_BY_DATA
                    ? WEFT_OK
-                   : weft_fail(err, WEFT_EINVAL, "sources are for models with an encoder");
+                   : weft_fail(err, WEFT_EINVAL, "sources are for encoder-decoders");
     if (p->objective == WEFT_OBJECTIVE_BY_DATA)
         p->objective = c->n_prompt > 0     ? WEFT_OBJECTIVE_PAIRS
                        : p->n_sentinel > 0 ? WEFT_OBJECTIVE_SPANS
                                            : WEFT_OBJECTIVE_INFILL;
     if (p->objective == WEFT_OBJECTIVE_PAIRS && c->n_prompt < c->n_document)
-        return weft_fail(err, WEFT_EINVAL, "%lld of %lld documents are no pairs",
+        return weft_fail(err, WEFT_EINVAL, "%lld of %lld documents are not pairs",
                          (long long)(c->n_document - c->n_prompt), (long long)c->n_document);
     if (p->objective != WEFT_OBJECTIVE_PAIRS && c->n_prompt > 0)
-        return weft_fail(err, WEFT_EINVAL, "pairs are learned as pairs, and not cut into spans");
+        return weft_fail(err, WEFT_EINVAL,
+                         "pairs cannot be trained with spans; use the objective pairs");
     if (p->objective == WEFT_OBJECTIVE_SPANS && p->n_sentinel == 0)
         return weft_fail(err, WEFT_EINVAL, "the vocabulary has no <extra_id_0> for spans");
     if (p->objective == WEFT_OBJECTIVE_INFILL && p->mask < 0)
@@ -208,7 +209,7 @@ weft_status data_open(dataset *d, const char *const *path, int n_path, const dat
     else if (choose_rows(d, err) != WEFT_OK)
         status = err->code;
     else if (d->windows && c->n_prompt > 0)
-        status = weft_fail(err, WEFT_EINVAL, "prompts are learned too where samples are windows");
+        status = weft_fail(err, WEFT_EINVAL, "windows do not mask prompts; use packed documents");
     else
         status = d->windows ? split_stream(d, o->validation, err)
                             : pack_documents(d, o->validation, err);
@@ -227,7 +228,7 @@ static weft_status split_pictures(dataset *d, double share, weft_error *err)
     d->train.n_sample = (int64_t)(n - n_kept);
     d->validation.n_sample = (int64_t)n_kept;
     if (d->train.n_sample == 0 || (share > 0 && n_kept == 0))
-        return weft_fail(err, WEFT_EINVAL, "%llu pictures are too few", (unsigned long long)n);
+        return weft_fail(err, WEFT_EINVAL, "too little data: %llu images", (unsigned long long)n);
     for (int k = 0; k < 2; k++) {
         data_part *p = part[k];
         p->picture = mem_zalloc(m, (size_t)p->n_sample + 1, sizeof *p->picture, "a list", err);

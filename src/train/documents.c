@@ -135,7 +135,7 @@ static weft_status gather(const documents *d, source *s, weft_error *err)
             continue;
         for (size_t i = 0; i < j->n_id; i++) {
             if (id[i] >= s->shard.n_vocab)
-                return weft_fail(err, WEFT_EINVAL, "%s: the text has id %u, in a vocabulary of %u",
+                return weft_fail(err, WEFT_EINVAL, "%s: the text has id %u; the vocabulary has %u",
                                  d->path, id[i], s->shard.n_vocab);
             if (s->shard.width == 2)
                 ((uint16_t *)s->ids)[s->shard.n_id++] = (uint16_t)id[i];
@@ -449,10 +449,10 @@ static weft_status add_labelled(void *ud, const labelled *one, weft_error *err)
     const size_t n = one->n + one->n_pair;
     const int32_t label = labels_find(d->o->labels, one->label, one->n_label);
     if (label < 0)
-        return weft_fail(err, WEFT_EINVAL, "%s:%lld: label \"%.*s\" is none of the model's %lld",
-                         d->path, (long long)one->line,
-                         (int)(one->n_label < 60 ? one->n_label : 60), one->label,
-                         (long long)d->o->labels->n);
+        return weft_fail(
+            err, WEFT_EINVAL, "%s:%lld: unknown label \"%.*s\"; expected one of the model's %lld",
+            d->path, (long long)one->line, (int)(one->n_label < 60 ? one->n_label : 60), one->label,
+            (long long)d->o->labels->n);
     weft_status status = make_room(d, n, one->at, err);
     if (status == WEFT_OK && n > d->text.room && !scratch_grow(&d->text, n, d->mem, err))
         status = err->code;

@@ -203,7 +203,8 @@ static weft_status fail_unmade(const char *name, weft_error *err)
     size_t n = 0;
     for (size_t i = 0; i < sizeof makers / sizeof *makers && n < sizeof known; i++)
         n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", makers[i].arch);
-    return weft_fail(err, WEFT_EINVAL, "no new model is made as \"%.40s\"; these are: %s", name,
+    return weft_fail(err, WEFT_EINVAL,
+                     "unknown architecture \"%.40s\" for a new model; expected one of %s", name,
                      known);
 }
 
@@ -288,10 +289,10 @@ weft_status fresh_resolve(const fresh_shape *preset, const fresh_shape *over, fr
     if (!maker_of(to->arch))
         return fail_unmade(to->arch, err);
     if (strcmp(to->arch, "bahdanau") == 0 && (over->n_layer > 1 || over->n_head > 1))
-        return weft_fail(err, WEFT_EINVAL, "a bahdanau has one layer and no heads");
+        return weft_fail(err, WEFT_EINVAL, "bahdanau models have one layer and no heads");
     if (over->positions != WEFT_POSITIONS_OF_ARCH && strcmp(to->arch, "gpt2") != 0)
         return weft_fail(err, WEFT_EINVAL,
-                         "positions of a %.40s cannot be chosen; expected the family gpt2",
+                         "the position encoding of a %.40s is fixed; only gpt2 has a choice",
                          to->arch);
     if (over->n_head > 0 || over->n_head_kv > 0)
         to->n_head_kv = over->n_head_kv > 0 ? over->n_head_kv : to->n_head;
@@ -493,7 +494,7 @@ static void put_weights(save *to, const char *path, numbers *n, float *room)
     safetensors_writer_head(&w, path);
     for (int64_t i = 0; i < m->n_param && to->status == WEFT_OK; i++)
         if (!put_numbers(&w, n, i, room))
-            save_fail(to, WEFT_ESTOPPED, "%s: stopped while it was written", path);
+            save_fail(to, WEFT_ESTOPPED, "%s: interrupted while writing", path);
     safetensors_writer_end(&w);
 }
 

@@ -38,14 +38,15 @@ weft_status columns_parse(columns *c, const char *names, weft_error *err)
         if (c->n == TABLE_FIELDS)
             return weft_fail(err, WEFT_EINVAL, "more than %d columns", TABLE_FIELDS);
         if (!column_by_name(at, n, &c->is[c->n]))
-            return weft_fail(err, WEFT_EINVAL, "column \"%.*s\"; text, pair, label and - are known",
+            return weft_fail(err, WEFT_EINVAL,
+                             "unknown column \"%.*s\"; expected text, pair, label or -",
                              (int)(n < 40 ? n : 40), at);
         count[c->is[c->n]]++;
         more = at[n] == ',';
         at += n + more;
     }
     if (count[COLUMN_TEXT] < 1 || count[COLUMN_LABEL] != 1)
-        return weft_fail(err, WEFT_EINVAL, "columns \"%.60s\": a text and one label are needed",
+        return weft_fail(err, WEFT_EINVAL, "columns \"%.60s\"; expected a text and one label",
                          names);
     return WEFT_OK;
 }
@@ -119,8 +120,8 @@ static weft_status read_record(reading *r, const table *t, uint64_t at, weft_err
     const columns *c = r->columns;
     size_t n = 0;
     if (t->n_field != c->n)
-        return weft_fail(err, WEFT_EFORMAT, "%s:%lld: fields: %d, columns: %d", r->file->path,
-                         (long long)t->line, t->n_field, c->n);
+        return weft_fail(err, WEFT_EFORMAT, "%s:%lld: %d fields; expected %d columns",
+                         r->file->path, (long long)t->line, t->n_field, c->n);
     for (int i = 0; i < t->n_field; i++)
         n += t->field[i].n + 1;
     char *text = room_for(r, n, err);
@@ -184,8 +185,7 @@ static weft_status read_object(reading *r, const json_t *root, const char *place
                          !json_is_string(text) ? "text"
                          : label               ? "text_pair"
                                                : "label",
-                         !json_is_string(text) || label ? "a string"
-                                                        : "a string or a whole number");
+                         !json_is_string(text) || label ? "a string" : "a string or an integer");
     one->n = json_string_length(text);
     one->n_pair = second ? json_string_length(second) : 0;
     char *to = room_for(r, one->n + one->n_pair + one->n_label, err);
@@ -244,7 +244,7 @@ weft_status labelled_each(const file *f, data_kind kind, const columns *c, label
     err = err ? err : &local;
     const size_t wrong = utf8_find_wrong(file_text(f), f->size);
     if (kind != DATA_TSV && kind != DATA_CSV && kind != DATA_JSONL)
-        return weft_fail(err, WEFT_EINVAL, "%s: labels are read from TSV, CSV and JSONL", f->path);
+        return weft_fail(err, WEFT_EINVAL, "%s: labels need TSV, CSV or JSONL", f->path);
     if (wrong < f->size)
         return weft_fail(err, WEFT_EFORMAT, "%s: byte %zu is not UTF-8", f->path, wrong);
     const weft_status status = kind == DATA_JSONL ? read_lines(&r, err)
@@ -399,7 +399,7 @@ weft_status labels_list(label_set *l, const char *const *path, int n_path, data_
         status = list_file(l, path[i], kind, c, load, h, err);
     labels_number(l);
     if (status == WEFT_OK && l->n < 2)
-        status = weft_fail(err, WEFT_EFORMAT, "%s: %s; there is nothing to learn", path[0],
+        status = weft_fail(err, WEFT_EFORMAT, "%s: %s; nothing to train on", path[0],
                            l->n ? "one label only" : "no labels");
     if (status != WEFT_OK)
         labels_free(l);

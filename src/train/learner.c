@@ -121,8 +121,7 @@ static weft_status freeze(learner *l, weft_error *err)
     bool learns = false;
     for (int i = 0; i < l->opt.n_frozen; i++)
         if (params_freeze(&l->params, l->opt.frozen[i]) == 0)
-            return weft_fail(err, WEFT_EINVAL, "\"%.60s\": no weight has such a name",
-                             l->opt.frozen[i]);
+            return weft_fail(err, WEFT_EINVAL, "\"%.60s\": no weight matches", l->opt.frozen[i]);
     for (int64_t i = 0; i < l->params.n_tensor; i++)
         learns |= l->params.tensor[i]->needs_grad;
     return learns ? WEFT_OK : weft_fail(err, WEFT_EINVAL, "all weights are frozen");

@@ -151,11 +151,12 @@ static weft_status list_directory(pictures *p, const char *path, weft_error *err
     if (!p->class_name)
         return err->code;
     p->file = g.all;
-    return p->n > 0 ? WEFT_OK
-                    : weft_fail(err, WEFT_EFORMAT,
-                                "%s: no pictures; a directory for each class is expected, with "
-                                ".png and .jpg files",
-                                path);
+    return p->n > 0
+               ? WEFT_OK
+               : weft_fail(
+                     err, WEFT_EFORMAT,
+                     "%s: no images; expected one directory per class, with .png and .jpg files",
+                     path);
 }
 
 /* ---- IDX --------------------------------------------------------------------------------------- */
@@ -173,15 +174,15 @@ static weft_status check_pair(pictures *p, const idx_pair *q, const char *path, 
     const int64_t channels = q->image.n_dim == 4 ? q->image.size[3] : 1;
     if (q->image.n_dim < 3 || q->label.n_dim != 1 || (channels != 1 && channels != 3) ||
         q->image.size[1] > IMAGE_MAX_SIDE || q->image.size[2] > IMAGE_MAX_SIDE)
-        return weft_fail(err, WEFT_EFORMAT,
-                         "%s: a file of pictures and one of their labels are expected, in turn",
+        return weft_fail(err, WEFT_EFORMAT, "%s: expected pairs of files, images and then labels",
                          path);
     if (q->image.size[0] != q->label.size[0])
-        return weft_fail(err, WEFT_EFORMAT, "%s: %lld pictures, but %lld labels", path,
+        return weft_fail(err, WEFT_EFORMAT, "%s: %lld images, but %lld labels", path,
                          (long long)q->image.size[0], (long long)q->label.size[0]);
     if (p->n > 0 &&
         (p->height != q->image.size[1] || p->width != q->image.size[2] || p->channels != channels))
-        return weft_fail(err, WEFT_EFORMAT, "%s: pictures of another size than those before", path);
+        return weft_fail(err, WEFT_EFORMAT, "%s: images of another size than the previous ones",
+                         path);
     p->height = q->image.size[1];
     p->width = q->image.size[2];
     p->channels = channels;
@@ -209,7 +210,8 @@ static weft_status list_idx(pictures *p, const char *const *path, int n_path, we
                             weft_error *err)
 {
     if (n_path % 2 != 0)
-        return weft_fail(err, WEFT_EINVAL, "%s: give the file of its labels behind it", path[0]);
+        return weft_fail(err, WEFT_EINVAL, "%s: no labels; give the file of its labels after it",
+                         path[0]);
     p->pair = arena_alloc(&p->store, (size_t)n_path / 2 * sizeof *p->pair, err);
     if (!p->pair)
         return err->code;
@@ -249,13 +251,11 @@ weft_status pictures_list(pictures *p, const char *const *path, int n_path, weft
     if (!path_is_directory(path[0], h))
         status = list_idx(p, path, n_path, load, err);
     else if (n_path > 1)
-        status = weft_fail(err, WEFT_EINVAL, "%s: pictures of one directory are learned at a time",
-                           path[0]);
+        status = weft_fail(err, WEFT_EINVAL, "%s: expected one directory of images", path[0]);
     else
         status = list_directory(p, path[0], err);
     if (status == WEFT_OK && p->n_class < 2)
-        status = weft_fail(err, WEFT_EFORMAT, "%s: one class only; there is nothing to learn",
-                           path[0]);
+        status = weft_fail(err, WEFT_EFORMAT, "%s: one class only; nothing to train on", path[0]);
     if (status != WEFT_OK)
         pictures_close(p);
     return status;
@@ -321,12 +321,11 @@ static weft_status load_one(pictures *p, int64_t i, weft_error *err)
 static weft_status match_classes(pictures *p, const model *m, weft_error *err)
 {
     if (m->n_out != p->n_class)
-        return weft_fail(err, WEFT_EINVAL, "pictures of %lld classes, but the model knows %lld",
+        return weft_fail(err, WEFT_EINVAL, "images of %lld classes; the model has %lld",
                          (long long)p->n_class, (long long)m->n_out);
     for (int64_t i = 0; m->label && p->file && i < p->n_class; i++)
         if (strcmp(m->label[i], p->class_name[i]) != 0)
-            return weft_fail(err, WEFT_EINVAL,
-                             "class %lld is \"%.60s\", but the model calls it \"%.60s\"",
+            return weft_fail(err, WEFT_EINVAL, "class %lld is \"%.60s\"; the model has \"%.60s\"",
                              (long long)i, p->class_name[i], m->label[i]);
     return WEFT_OK;
 }

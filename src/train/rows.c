@@ -33,7 +33,7 @@ static weft_status read_id(cursor *k, const corpus *c, int32_t *id, weft_error *
     *id = (int32_t)u;
     if (u < c->n_vocab)
         return WEFT_OK;
-    return weft_fail(err, WEFT_EFORMAT, "%s: changed while it was used: id %u of %u",
+    return weft_fail(err, WEFT_EFORMAT, "%s: changed while in use: id %u of %u",
                      k->source->file.path ? k->source->file.path : "memory", u, c->n_vocab);
 }
 

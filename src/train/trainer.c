@@ -16,10 +16,10 @@ weft_status trainer_init(trainer *t, model *m, const dataset *d, const trainer_o
     *t = (trainer){ .opt = *o, .data = d, .state = { .best = INFINITY } };
     t->opt.learner.seed = o->seed;
     if (d->n_ctx > m->n_ctx)
-        return weft_fail(err, WEFT_EINVAL, "samples of %lld rows, but the model has %lld positions",
+        return weft_fail(err, WEFT_EINVAL, "sequences of %lld tokens; the model's context is %lld",
                          (long long)d->n_ctx, (long long)m->n_ctx);
     if (d->train.n_sample == 0)
-        return weft_fail(err, WEFT_EINVAL, "there is nothing to learn from");
+        return weft_fail(err, WEFT_EINVAL, "no training data");
     weft_status status = data_room(&t->batch, d, o->n_sample, err);
     if (status != WEFT_OK)
         return status;
@@ -144,8 +144,8 @@ weft_status trainer_step(trainer *t, trainer_report *r, weft_error *err)
     if (s->in_a_row < t->opt.max_skipped || s->in_a_row == 0)
         return WEFT_OK;
     return weft_fail(err, WEFT_ENUMERIC,
-                     "step %lld: loss %g, gradients of norm %g: no numbers to learn from, %lld "
-                     "times in a row; a smaller learning rate may help",
+                     "step %lld: loss %g, gradient norm %g: non-finite %lld times in a row; try a "
+                     "smaller learning rate",
                      (long long)s->step, r->loss, r->norm, (long long)s->in_a_row);
 }
 
@@ -260,8 +260,8 @@ static weft_status save_due(trainer *t, const hf_form *form, trainer_report *r, 
         return weft_fail(err, status, "%s", why.message);
     if (!r->saved)
         log_write(&t->learner.model->host->log, WEFT_LOG_WARN,
-                  "no checkpoint of step %lld: %s; training continues", (long long)t->state.step,
-                  why.message);
+                  "step %lld: checkpoint not saved: %s; training continues",
+                  (long long)t->state.step, why.message);
     return WEFT_OK;
 }
 

@@ -22,7 +22,7 @@ static void check_page(const buffer *b)
         return;
     memcpy(text, b->at, b->n);
     text[b->n] = '\0';
-    char *samples = strstr(text, "<h2>What it wrote");
+    char *samples = strstr(text, "<h2>Samples");
     if (samples)
         *samples = '\0'; /* what a model writes may be any word */
     for (size_t i = 0; i < sizeof never / sizeof *never; i++)

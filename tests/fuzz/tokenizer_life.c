@@ -124,8 +124,8 @@ static weft_status write_again(const tokenizer *t, host *h, const char **wrong, 
     weft_status status = tokenizer_write(t, &b, err);
     if (status == WEFT_OK && utf8_find_wrong((const char *)b.at, b.n) < b.n)
         *wrong = "a tokenizer.json that is not UTF-8";
-    if (status == WEFT_EUNSUPPORTED && !strstr(err->message, "no word for") &&
-        !strstr(err->message, "no list of merges"))
+    if (status == WEFT_EUNSUPPORTED && !strstr(err->message, "cannot represent") &&
+        !strstr(err->message, "so no merges"))
         *wrong = "a refusal that does not say what";
     buffer_end(&b);
     return status == WEFT_EUNSUPPORTED ? WEFT_OK : status;

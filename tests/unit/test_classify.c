@@ -258,7 +258,7 @@ static void goes_on(void **state)
     next.tokenizer = NULL;
     next.model = first;
     assert_int_equal(weft_train(&next, NULL, &err), WEFT_EINVAL);
-    assert_non_null(strstr(err.message, "label \"worse\" is none of the model's 2"));
+    assert_non_null(strstr(err.message, "unknown label \"worse\"; expected one of the model's 2"));
 }
 
 /* Texts without labels teach it to fill masks; the tokenizer is made for it. */
@@ -304,23 +304,23 @@ static void refusals(void **state)
     const char *labelled = table, *unlabelled = text;
     weft_train_options o = beginner(&labelled, run_path("refused"));
     o.columns = "label";
-    refuse(o, "a text and one label are needed");
+    refuse(o, "expected a text and one label");
     o = beginner(&unlabelled, run_path("refused"));
     o.columns = "label,text";
     refuse(o, "columns are for tables");
     o = plain(&unlabelled, run_path("refused"));
     o.model = fixture("golden/bert-classify");
-    refuse(o, "labels are read from TSV, CSV and JSONL");
+    refuse(o, "labels need TSV, CSV or JSONL");
     o = beginner(&labelled, run_path("refused"));
     o.tokenizer = NULL;
     o.characters = true;
-    refuse(o, "reads pieces of words");
+    refuse(o, "models use WordPiece tokenizers");
     o = beginner(&labelled, run_path("refused"));
     o.data_kind = WEFT_DATA_IDS;
     refuse(o, "ids");
     o = beginner(&labelled, run_path("refused"));
     o.tokenizer = fixture("golden/marian-text/source.spm");
-    refuse(o, "a tokenizer.json has no word for pieces that are no tokens");
+    refuse(o, "tokenizer.json cannot represent pieces that are not tokens");
 
     weft_error err = { 0 };
     o = beginner(&labelled, NULL);

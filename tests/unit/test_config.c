@@ -202,7 +202,7 @@ static void limits(void **state)
     for (int i = 1; i < n; i++)
         at += sprintf(at, ",1");
     sprintf(at, "]}");
-    refused(many, "65537 values, at most 65536 are read");
+    refused(many, "65537 values; expected at most 65536");
     free(many);
 }
 

@@ -391,7 +391,7 @@ static void numbers_that_do_not_fit(void **state)
     free(weights);
     const char *to = temp_path("large.gguf");
     refused(from, to, (convert_options){ .target = quant_target_by_name("f16") }, WEFT_ENUMERIC,
-            "holds 70000, which f16 cannot");
+            "holds 70000, which does not fit f16");
     assert_int_equal(access(to, F_OK), -1);
     converted(from, to, (convert_options){ .target = quant_target_by_name("bf16") });
 }
@@ -707,15 +707,16 @@ static void wrong_wishes(void **state)
     const char *from = golden_path("gpt2"), *gguf = temp_path("wishes.gguf");
     converted(from, gguf, (convert_options){ 0 });
     refused(from, gguf, (convert_options){ 0 }, WEFT_EIO,
-            "is there already; nothing is replaced without force");
-    refused(gguf, from, (convert_options){ 0 }, WEFT_EIO, "config.json: is there already");
-    refused(from, temp_path("wishes.bin"), (convert_options){ 0 }, WEFT_EINVAL, "ends in .gguf");
+            "already exists; use --force to overwrite");
+    refused(gguf, from, (convert_options){ 0 }, WEFT_EIO, "config.json: already exists");
+    refused(from, temp_path("wishes.bin"), (convert_options){ 0 }, WEFT_EINVAL,
+            "not a directory; the name of a GGUF file must end in .gguf");
     refused(gguf, temp_path("wishes.gguf/x"), (convert_options){ 0 }, WEFT_EIO, "cannot create");
     refused(from, temp_path("nowhere/wishes.gguf"), (convert_options){ 0 }, WEFT_EIO,
             "cannot create: No such file");
     refused(gguf, temp_path("wishes.d"),
             (convert_options){ .target = quant_target_by_name("q8_0") }, WEFT_EINVAL,
-            "not a type of weights in safetensors");
+            "not a safetensors type; expected f32, f16 or bf16");
     refused(temp_path("absent"), gguf, (convert_options){ .force = true }, WEFT_EIO, "cannot open");
     const bytes b = gguf_llama(&(llama_shape){ 1, 32, 4, 2, 32, 40, 64, 0, &dtype_f32, "qwen2" });
     refused(temp_file("no-biases.gguf", b.at, b.n), temp_path("no-biases"), (convert_options){ 0 },
@@ -729,7 +730,7 @@ static void wrong_wishes(void **state)
     assert_int_equal(unlink(r.path), 0);
     assert_int_equal(mkdir(r.path, 0700), 0); /* a directory has the name it would choose */
     refused(from, dir, (convert_options){ .target = quant_target_by_name("f16") }, WEFT_EIO,
-            "gpt2-30K-F16.gguf: is there already");
+            "gpt2-30K-F16.gguf: already exists");
     rmdir(r.path);
 }
 
@@ -761,7 +762,7 @@ static void changed_behind_its_back(void **state)
     gguf = temp_file("changed.gguf", data, n);
     free(data);
     refused(gguf, temp_path("changed"), (convert_options){ 0 }, WEFT_EFORMAT,
-            "attention.layer_norm_epsilon is 0.5, but in the config.json");
+            "attention.layer_norm_epsilon is 0.5, but 1e-05 in its embedded config.json");
 }
 
 static bool stop_at_half(void *ud, uint64_t done, uint64_t total)

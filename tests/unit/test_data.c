@@ -536,7 +536,7 @@ static void wrong_pairs(void **state)
                        infill = paired(WEFT_OBJECTIVE_INFILL);
     data_options causal = plain;
     causal.pairing.objective = WEFT_OBJECTIVE_PAIRS;
-    assert_int_equal(try_text(&l, "a.txt", "no pairs", 8, other), WEFT_EINVAL);
+    assert_int_equal(try_text(&l, "a.txt", "are not pairs", 8, other), WEFT_EINVAL);
     assert_int_equal(try_text(&l, "a.tsv", "a\tb", 3, spans), WEFT_EINVAL);
     assert_int_equal(try_text(&l, "a.txt", "no sentinels", 12, spans), WEFT_EINVAL);
     assert_int_equal(try_text(&l, "a.txt", "no mask here", 12, infill), WEFT_EINVAL);
@@ -667,7 +667,8 @@ static void saved_ids(void **state)
     data_options o = plain;
     o.corpus.n_vocab = 100;
     assert_int_equal(try_paths(&l, &path, 1, o), WEFT_EINVAL);
-    assert_non_null(strstr(l.err.message, "vocabulary of 130, expected at most 100"));
+    assert_non_null(
+        strstr(l.err.message, "token ids for a vocabulary of 130, expected at most 100"));
 }
 
 /* A window goes from one file into the next. */
@@ -692,7 +693,7 @@ static void raw_ids(void **state)
     lesson_close(&l);
     o.corpus.n_vocab = 49;
     assert_int_equal(try_paths(&l, path, 2, o), WEFT_EFORMAT);
-    assert_non_null(strstr(l.err.message, "b.bin: id 6 is 49, in a vocabulary of 49"));
+    assert_non_null(strstr(l.err.message, "b.bin: id 6 is 49; the vocabulary has 49"));
     const char *odd = temp_file("odd.bin", a, 5);
     assert_int_equal(try_paths(&l, &odd, 1, o), WEFT_EFORMAT);
 }
@@ -905,10 +906,10 @@ static void wrong_options(void **state)
     data_options o = plain;
     o.n_ctx = 0;
     assert_int_equal(try_text(&l, "a.txt", "text", 4, o), WEFT_EINVAL);
-    assert_string_equal(l.err.message, "samples of 0 rows");
+    assert_string_equal(l.err.message, "sequences of 0 tokens");
     o.n_ctx = INT32_MAX / 2 + 1;
     assert_int_equal(try_text(&l, "a.txt", "text", 4, o), WEFT_EINVAL);
-    assert_string_equal(l.err.message, "samples of 1073741824 rows");
+    assert_string_equal(l.err.message, "sequences of 1073741824 tokens");
     o.n_ctx = INT32_MAX / 2;
     lesson_open(&l, "a.txt", "text", o);
     lesson_close(&l);
@@ -924,7 +925,7 @@ static void wrong_options(void **state)
     o = plain;
     o.corpus.n_vocab = 50;
     assert_int_equal(try_text(&l, "a.txt", "text", 4, o), WEFT_EINVAL);
-    assert_non_null(strstr(l.err.message, "the text has id 116, in a vocabulary of 50"));
+    assert_non_null(strstr(l.err.message, "the text has id 116; the vocabulary has 50"));
     const char *path = "/nonexistent";
     assert_int_equal(try_paths(&l, &path, 1, plain), WEFT_EIO);
 }

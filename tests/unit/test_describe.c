@@ -1,4 +1,4 @@
-/* A tokenizer.json in the words of GGUF: how it splits, its tokens, its merges; and what GGUF has no word for. */
+/* A tokenizer.json in the words of GGUF: how it splits, its tokens, its merges; and what GGUF has cannot represent. */
 #include "support.h"
 #include "text/sources/describe.h"
 
@@ -175,7 +175,7 @@ static void pieces(void **state)
                                   "\"content\":\"" BAR "\"}";
     static const struct {
         const char *normalizer, *pre_tokenizer;
-        int prefix; /* -1: GGUF has no word for it */
+        int prefix; /* -1: GGUF has cannot represent it */
     } cases[] = {
         { NULL, "{\"type\":\"Metaspace\",\"replacement\":\"" BAR "\"}", 1 },
         { NULL,

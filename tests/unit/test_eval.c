@@ -318,7 +318,8 @@ static void refuses(void **state)
     const document one = { ids, 1 }, good = { ids, 3 }, wrong = { ids, 4 };
     assert_int_equal(evaluate(&m.model, NULL, &one, 1, &(evaluate_options){ 0 }, &e, &err),
                      WEFT_EINVAL);
-    assert_string_equal(err.message, "no document has two tokens: there is nothing to foretell");
+    assert_string_equal(err.message,
+                        "no document has two tokens; expected at least one token to predict");
     assert_int_equal(
         evaluate(&m.model, NULL, &good, 1, &(evaluate_options){ .stride = 321 }, &e, &err),
         WEFT_EINVAL);

@@ -248,7 +248,8 @@ static void bad_version(void **state)
         bytes b = seed_file();
         char says[64];
         memcpy(b.at + 4, &wrong[i], 4);
-        snprintf(says, sizeof says, "GGUF version %u; little-endian 2 and 3 are read", wrong[i]);
+        snprintf(says, sizeof says, "GGUF version %u; expected little-endian version 2 or 3",
+                 wrong[i]);
         refused_bytes(b, WEFT_EUNSUPPORTED, says);
     }
 }
@@ -257,13 +258,13 @@ static void too_many(void **state)
 {
     (void)state;
     gguf_build g = { .n_tensor = 65537 };
-    refused(&g, WEFT_EFORMAT, "65537 tensors and 0 keys, at most 65536 and 65536");
+    refused(&g, WEFT_EFORMAT, "65537 tensors and 0 keys; expected at most 65536 and 65536");
     g.n_entry = 65537;
     refused(&g, WEFT_EFORMAT, "0 tensors and 65537 keys");
     g.n_entry = 65536;
-    refused(&g, WEFT_EFORMAT, "ends inside the keys and tensors it announces");
+    refused(&g, WEFT_EFORMAT, "ends inside the keys and tensors its header announces");
     gguf_build t = { .n_tensor = 65536 };
-    refused(&t, WEFT_EFORMAT, "ends inside the keys and tensors it announces");
+    refused(&t, WEFT_EFORMAT, "ends inside the keys and tensors its header announces");
 }
 
 static void duplicate_tensor(void **state)
@@ -358,9 +359,9 @@ static void unknown_dtype(void **state)
         uint32_t number;
         const char *says;
     } type[] = {
-        { 9, "tensor a is Q8_1 (type 9), which this version does not read" },
-        { 20, "tensor a is IQ4_NL (type 20)" },
-        { 31, "tensor a is an unknown type (type 31)" },
+        { 9, "tensor a is Q8_1 (type 9), which weft does not support" },
+        { 20, "tensor a is IQ4_NL (type 20), which weft does not support" },
+        { 31, "tensor a is an unknown type (type 31), which weft does not support" },
         { UINT32_MAX, "tensor a is an unknown type (type 4294967295)" },
     };
     for (size_t i = 0; i < sizeof type / sizeof *type; i++) {
@@ -412,7 +413,7 @@ static void bad_dimension(void **state)
     refused(&g, WEFT_EFORMAT, "tensor t has a dimension of 0, expected 1 to");
     tensor_at(&g, "t", 2, (const uint64_t[]){ 1ull << 40, 1ull << 40 }, F32, 0);
     data(&g, 64);
-    refused(&g, WEFT_EFORMAT, "product passes 64 bits");
+    refused(&g, WEFT_EFORMAT, "the shape overflows 64 bits");
 }
 
 static void broken_block(void **state)
@@ -421,10 +422,14 @@ static void broken_block(void **state)
     gguf_build g = { 0 };
     tensor_at(&g, "t", 2, (const uint64_t[]){ 48, 2 }, Q8_0, 0);
     data(&g, 256);
-    refused(&g, WEFT_EFORMAT, "tensor t: rows of 48 numbers do not make whole q8_0 blocks");
+    refused(&g, WEFT_EFORMAT,
+            "tensor t: rows of 48 values are not a multiple of the q8_0 block, or the shape "
+            "overflows 64 bits");
     tensor_at(&g, "t", 2, (const uint64_t[]){ 288, 2 }, Q4_K, 0);
     data(&g, 512);
-    refused(&g, WEFT_EFORMAT, "tensor t: rows of 288 numbers do not make whole q4_k blocks");
+    refused(&g, WEFT_EFORMAT,
+            "tensor t: rows of 288 values are not a multiple of the q4_k block, or the shape "
+            "overflows 64 bits");
 }
 
 static void bad_alignment(void **state)
@@ -453,18 +458,18 @@ static void long_texts(void **state)
     text[(16 << 20) + 1] = '\0';
     gguf_build g = { 0 };
     gguf_text(&g, "text", text);
-    refused(&g, WEFT_EFORMAT, "text of 16777217 bytes, at most 16777216 are read");
+    refused(&g, WEFT_EFORMAT, "text of 16777217 bytes; expected at most 16777216");
     gguf_text(&g, "text", text + 1);
     accepted(&g);
     text[65536] = '\0';
     gguf_u32(&g, text, 1);
-    refused(&g, WEFT_EFORMAT, "a key of 65536 bytes, at most 65535 are read");
+    refused(&g, WEFT_EFORMAT, "a key of 65536 bytes; expected at most 65535");
     gguf_u32(&g, text + 1, 1);
     accepted(&g);
     text[65] = '\0';
     tensor_at(&g, text, 1, (const uint64_t[]){ 1 }, F32, 0);
     data(&g, 64);
-    refused(&g, WEFT_EFORMAT, "a tensor's name of 65 bytes, at most 64 are read");
+    refused(&g, WEFT_EFORMAT, "a tensor's name of 65 bytes; expected at most 64");
     tensor_at(&g, text + 1, 1, (const uint64_t[]){ 1 }, F32, 0);
     data(&g, 64);
     accepted(&g);

@@ -171,30 +171,31 @@ static void objects(void **state)
 static void refusals(void **state)
 {
     (void)state;
-    refuse((given){ .name = "t.tsv", .text = "a\tx\nb\n" }, "t.tsv:2: fields: 1, columns: 2");
-    refuse((given){ .name = "t.tsv", .text = "a\tx\nb\tc\td\n" }, "t.tsv:2: fields: 3, columns: 2");
+    refuse((given){ .name = "t.tsv", .text = "a\tx\nb\n" },
+           "t.tsv:2: 1 fields; expected 2 columns");
+    refuse((given){ .name = "t.tsv", .text = "a\tx\nb\tc\td\n" },
+           "t.tsv:2: 3 fields; expected 2 columns");
     refuse((given){ .name = "t.tsv", .text = "a\tx\nb\t\n" }, "t.tsv:2: a label of 0 bytes");
     refuse((given){ .name = "t.tsv", .text = "a\tx\nb\tx\n" }, "one label only");
     refuse((given){ .name = "t.tsv", .text = "\n" }, "no labels");
     refuse((given){ .name = "t.tsv", .text = "\xFF\tx\n" }, "byte 0 is not UTF-8");
-    refuse((given){ .name = "t.txt", .text = "a\tx\n" }, "labels are read from TSV, CSV and JSONL");
-    refuse((given){ .name = "t.csv", .text = "\"a,x\n" },
-           "t.csv:1: a field in quotes does not end");
+    refuse((given){ .name = "t.txt", .text = "a\tx\n" }, "labels need TSV, CSV or JSONL");
+    refuse((given){ .name = "t.csv", .text = "\"a,x\n" }, "t.csv:1: unterminated quoted field");
     refuse((given){ .name = "t.jsonl", .text = "{\"text\": \"a\"}" }, "\"label\" is missing");
     refuse((given){ .name = "t.jsonl", .text = "{\"text\": 1, \"label\": 1}" },
            "\"text\" is missing");
-    refuse((given){ .name = "t.jsonl", .text = "{\"text\": \"a\", \"label\": 1.5}" },
-           "whole number");
+    refuse((given){ .name = "t.jsonl", .text = "{\"text\": \"a\", \"label\": 1.5}" }, "an integer");
     refuse(
         (given){ .name = "t.jsonl", .text = "{\"text\": \"a\", \"text_pair\": 1, \"label\": 1}" },
         "\"text_pair\" is missing, or not a string");
     refuse((given){ .name = "t.jsonl", .text = "{\"text\": \"a\", \"label\": \"x\\u0000\"}" },
            "none of them 0");
-    refuse((given){ .name = "t.tsv", .text = "a\tx\nb\ty\n", .columns = "text" }, "one label");
+    refuse((given){ .name = "t.tsv", .text = "a\tx\nb\ty\n", .columns = "text" },
+           "expected a text and one label");
     refuse((given){ .name = "t.tsv", .text = "a\tx\nb\ty\n", .columns = "text,name" },
-           "column \"name\"");
+           "unknown column \"name\"; expected text, pair, label or -");
     refuse((given){ .name = "t.tsv", .text = "a\tx\nb\ty\n", .columns = "text,label," },
-           "column \"\"");
+           "unknown column \"\"");
 }
 
 /* A label may have so many bytes and no more; so may there be labels. */
@@ -254,7 +255,7 @@ static void kept_apart(void **state)
     lesson_close(&l);
     temp_file("dev.tsv", "z\tq\n", 4);
     refuse((given){ .name = "t.tsv", .text = "a\tx\nb\ty\n", .apart = apart },
-           "dev.tsv:1: label \"q\" is none of the model's 2");
+           "dev.tsv:1: unknown label \"q\"; expected one of the model's 2");
 }
 
 /* A part of the texts is kept for validation, and no text is in both. */

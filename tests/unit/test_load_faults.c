@@ -196,10 +196,11 @@ static void wrong_files(void **state)
     (void)state;
     refused("/nonexistent/model.gguf", WEFT_EIO, "cannot open: No such file or directory");
     refused(temp_file("empty.gguf", "", 0), WEFT_EFORMAT, "the file is empty");
-    refused(temp_file("text.gguf", "hello", 5), WEFT_EFORMAT, "a text that begins \"hello\"");
+    refused(temp_file("text.gguf", "hello", 5), WEFT_EFORMAT,
+            "a text that begins with \"hello\"; expected");
     refused(temp_file("model.pt", "PK\3\4....", 8), WEFT_EUNSUPPORTED, "PyTorch pickle");
     refused(temp_file("old.bin", "\x80\2}q", 4), WEFT_EUNSUPPORTED, "PyTorch pickle");
-    refused(temp_file("bytes.gguf", "\1\2", 2), WEFT_EFORMAT, "a file of an unknown kind");
+    refused(temp_file("bytes.gguf", "\1\2", 2), WEFT_EFORMAT, "an unknown kind of file; expected");
     refused(temp_file("model.safetensors", "\2\0\0\0\0\0\0\0{}", 10), WEFT_EUNSUPPORTED,
             "config.json");
     refused("/dev/null", WEFT_EIO, "cannot read");
@@ -226,7 +227,7 @@ static void wrong_directories(void **state)
     temp_file("hf/model.safetensors", "\2\0\0\0\0\0\0\0{}", 10);
     refused(dir, WEFT_EFORMAT, "model_type is missing or not text");
     temp_file("hf/config.json", "{\"model_type\": \"zebra\"}", 23);
-    refused(dir, WEFT_EUNSUPPORTED, "model_type \"zebra\"; weft knows llama");
+    refused(dir, WEFT_EUNSUPPORTED, "model_type \"zebra\"; weft supports llama");
     temp_file("hf/config.json", "{", 1);
     refused(dir, WEFT_EFORMAT, "/config.json: line 1");
     temp_file("hf/config.json", "{}", 2);

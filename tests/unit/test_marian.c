@@ -125,8 +125,8 @@ static void refusals(void **state)
     (void)state;
     refuse("{\"</s>\": 0, \"a\": 1}", "vocab.json: has no <unk>");
     refuse("{\"<unk>\": 0, \"a\": 1}", "vocab.json: has no </s>");
-    refuse("{\"</s>\": 0, \"<unk>\": 2}", "vocab.json: gives id 1 to no text");
-    refuse("{\"</s>\": 0, \"<unk>\": 1, \"\": 2}", "vocab.json: gives id 2 to no text");
+    refuse("{\"</s>\": 0, \"<unk>\": 2}", "vocab.json: id 1 has no piece");
+    refuse("{\"</s>\": 0, \"<unk>\": 1, \"\": 2}", "vocab.json: id 2 has no piece");
     refuse("{\"</s>\": 0, \"<unk>\": 0}", "id 0");
     refuse("{\"</s>\": 0, \"<unk>\": -1}", "is not an id from 0");
     refuse("{\"</s>\": 0, \"<unk>\": 1", "vocab.json: line 1");
@@ -148,7 +148,9 @@ static void no_training(void **state)
     o.n_data = 1;
     o.out = temp_path("run");
     assert_int_equal(weft_train(&o, NULL, &err), WEFT_EUNSUPPORTED);
-    assert_non_null(strstr(err.message, "no tokenizer to train with"));
+    assert_non_null(
+        strstr(err.message,
+               "separate source and target vocabularies; training needs one shared tokenizer"));
 }
 
 int main(void)

@@ -474,13 +474,15 @@ static void hostile(void **state)
                                   "\"hidden_size\": 8, \"num_attention_heads\": 1, "
                                   "\"intermediate_size\": 8, \"max_position_embeddings\": 8, "
                                   "\"vocab_size\": 8}";
-    refused(made("weft.vit", NULL, NULL, NULL), "keeps no config.json");
+    refused(made("weft.vit", NULL, NULL, NULL),
+            "but the file has no embedded config.json; expected");
     refused(made("weft.vit", "[]", NULL, NULL), "model_type is missing");
     refused(made("weft.vit", "{", NULL, NULL), "weft.huggingface.config");
     refused(made("weft.vit", "{\"model_type\": 3}", NULL, NULL), "model_type is missing or not");
-    refused(made("weft.vit", "{\"model_type\": \"bert\"}", NULL, NULL), "says \"bert\"");
-    refused(made("weft.", "{\"model_type\": \"\"}", NULL, NULL), "weft knows");
-    refused(made("weft.nope", "{\"model_type\": \"nope\"}", NULL, NULL), "weft knows");
+    refused(made("weft.vit", "{\"model_type\": \"bert\"}", NULL, NULL),
+            "but its embedded config.json says \"bert\"");
+    refused(made("weft.", "{\"model_type\": \"\"}", NULL, NULL), "weft supports");
+    refused(made("weft.nope", "{\"model_type\": \"nope\"}", NULL, NULL), "weft supports");
     refused(made("weft.bart", "{\"model_type\": \"bart\"}", NULL, NULL), "d_model is missing");
     refused(made("weft.bart", "{\"model_type\": \"bart\", \"d_model\": 1e30}", NULL, NULL),
             "d_model");
@@ -489,7 +491,7 @@ static void hostile(void **state)
             "the path of Pooling is not a name");
     refused(made("weft.roberta", roberta, "weft.file.modules.json",
                  "[{\"type\": \"x.Pooling\", \"path\": \"p\"}]"),
-            "p/config.json, which modules.json names, is missing");
+            "p/config.json, named by modules.json, is missing");
 }
 
 /* A key of the file never becomes the name of a file. */

@@ -172,9 +172,12 @@ static void tensors_of_an_index(void **state)
         { "\"t1\":\"b.safetensors\",\"t2\":\"a.safetensors\"", "t1", "t2",
           "a.safetensors, the index says b.safetensors" },
         { "\"\":\"a.safetensors\"", "t1", "t2", "weight_map holds a tensor without a name" },
-        { "\"t1\":\".safetensors\"", "t1", "t2", "puts t1 into something that is not the name" },
-        { "\"t1\":\"a.safetensor\"", "t1", "t2", "puts t1 into something that is not the name" },
-        { "\"t1\":\"weights.safetensors.bin\"", "t1", "t2", "something that is not the name" },
+        { "\"t1\":\".safetensors\"", "t1", "t2",
+          "weight_map: the file of t1 is not the name of a .safetensors file" },
+        { "\"t1\":\"a.safetensor\"", "t1", "t2",
+          "weight_map: the file of t1 is not the name of a .safetensors file" },
+        { "\"t1\":\"weights.safetensors.bin\"", "t1", "t2",
+          " is not the name of a .safetensors file" },
     };
     mkdir(temp_path("index"), 0700);
     temp_file("index/config.json", "{}", 2);
@@ -248,13 +251,13 @@ static void parts_agree(void **state)
     opens(make_split(), WEFT_OK, "");
     opens(temp_path(second), WEFT_EINVAL, "part 2 of 3 of a model; give the first one");
     put_u16(second, "split.no", 2);
-    opens(temp_path(first), WEFT_EFORMAT, "does not say that it is part 2 of 3");
+    opens(temp_path(first), WEFT_EFORMAT, "split.no and split.count do not say part 2 of 3");
     make_split();
     put_u16(second, "split.count", 4);
-    opens(temp_path(first), WEFT_EFORMAT, "split.count is not what the first part says");
+    opens(temp_path(first), WEFT_EFORMAT, "split.count differs from the first part");
     make_split();
     put_u16(second, "split.tensors.count", 9);
-    opens(temp_path(first), WEFT_EFORMAT, "split.tensors.count is not what the first part says");
+    opens(temp_path(first), WEFT_EFORMAT, "split.tensors.count differs from the first part");
     for (int part = 1; part <= 3; part++) {
         char name[32];
         snprintf(name, sizeof name, "m-%05d-of-00003.gguf", part);
@@ -272,7 +275,7 @@ static void parts_agree(void **state)
     opens(temp_path(first), WEFT_EIO, "m-00002-of-00003.gguf: cannot open");
     make_split();
     edit(second, "split.no", "split.xy");
-    opens(temp_path(first), WEFT_EFORMAT, "does not say that it is part 2");
+    opens(temp_path(first), WEFT_EFORMAT, "split.no and split.count do not say part 2 of");
     make_split();
     edit(first, "split.no", "split.xy");
     opens(temp_path(first), WEFT_EFORMAT, "split.no");
@@ -346,8 +349,8 @@ static void write_part(const char *name, value no, value count, value tensors, v
 static void keys_of_a_split(void **state)
 {
     (void)state;
-    static const char *const numbers = "split.no and split.count are not a part and their number";
-    static const char *const missing = "split.tensors.count is missing or no integer";
+    static const char *const numbers = "split.no or split.count is invalid; expected 1 to";
+    static const char *const missing = "split.tensors.count is missing or not an integer";
     static const struct {
         value no, count, tensors;
         const char *says; /* NULL: it opens */
@@ -395,8 +398,8 @@ static void keys_of_a_split(void **state)
 static void opinions_of_parts(void **state)
 {
     (void)state;
-    static const char *const number = "does not say that it is part 2 of 2 (split.no)";
-    static const char *const opinion = "s-00002-of-00002.gguf: opinion is not what the first part";
+    static const char *const number = "split.no and split.count do not say part 2 of 2";
+    static const char *const opinion = "s-00002-of-00002.gguf: opinion differs from the first part";
     static const struct {
         value no, first, second;
         const char *says; /* NULL: it opens */
@@ -536,7 +539,7 @@ static void hostile_index(void **state)
     weft_error err;
     weft_status status;
     assert_null(parse_and_check(index_parse, b.at, b.n, &status, &err));
-    assert_non_null(strstr(err.message, "65537 tensors, at most 65536"));
+    assert_non_null(strstr(err.message, "65537 tensors; expected at most 65536"));
     free(b.at);
 }
 

@@ -20,7 +20,7 @@ typedef struct example {
 
 static const example examples[] = {
     { "a.gguf", BYTES(LFS "oid sha256:0\nsize 4661211328\n"), sizeof LFS - 1, WEFT_EFORMAT,
-      "a Git LFS pointer, which stands for a file" },
+      "a Git LFS pointer to a file" },
     { "a.gguf", BYTES("<!doctype HTML>"), 14, WEFT_EFORMAT, "a web page" },
     { "a.gguf", BYTES("\xEF\xBB\xBF \r\n<HTML>"), 11, WEFT_EFORMAT, "a web page" },
     { "a", BYTES("PK\3\4..........................archive/data.pkl"), 46, WEFT_EUNSUPPORTED,
@@ -131,23 +131,23 @@ static void quotes(void **state)
 {
     (void)state;
     says("a", BYTES("red \033[31m\xC3\xA9\nmore"),
-         "a: a text that begins \"red ?[31m??\"; expected X; is it the right file? If so, "
-         "download it again");
-    says(
-        "a", BYTES("zero\0"),
-        "a: a file of an unknown kind; expected X; is it the right file? If so, download it again");
-    says(
-        "a", BYTES(LFS "size 4661211328\n"),
-        "a: a Git LFS pointer, which stands for a file of 4.7 GB; expected X; run \"git lfs pull\" "
-        "in the clone, or download the file itself");
+         "a: a text that begins with \"red ?[31m??\"; expected X; check the path, or download the "
+         "file "
+         "again");
+    says("a", BYTES("zero\0"),
+         "a: an unknown kind of file; expected X; check the path, or download the file again");
+    says("a", BYTES(LFS "size 4661211328\n"),
+         "a: a Git LFS pointer to a file of 4.7 GB; expected X; run \"git lfs pull\" in the clone, "
+         "or "
+         "download the file itself");
     says("a", BYTES(LFS "size -1\n"),
-         "a: a Git LFS pointer, which stands for a file; expected X; run \"git lfs pull\" in the "
+         "a: a Git LFS pointer to a file; expected X; run \"git lfs pull\" in the "
          "clone, or download the file itself");
     char digits[1024] = LFS "size ";
     memset(digits + strlen(digits), '9', 900); /* more than any number has: no more are looked at */
     weft_error err = { 0 };
     assert_int_equal(recognise("a", (const uint8_t *)digits, 900, "X", &err), WEFT_EFORMAT);
-    assert_non_null(strstr(err.message, "a Git LFS pointer, which stands for a file; expected"));
+    assert_non_null(strstr(err.message, "a Git LFS pointer to a file; expected"));
 }
 
 /* ---- directories ----------------------------------------------------------------------------- */
@@ -223,8 +223,12 @@ static void listings(void **state)
           "pickles, which can run code (a.pt, b.pth, c.ckpt)" },
         { { "config.json", "a.onnx", "b.h5", "c.msgpack" },
           WEFT_EUNSUPPORTED,
-          "a form that weft does not read (a.onnx, b.h5, c.msgpack)" },
-        { { "config.json", "a.ot" }, WEFT_EUNSUPPORTED, "does not read (a.ot)" },
+          "weights only in an unsupported format (a.onnx, b.h5, c.msgpack); expected "
+          "model.safetensors; download that" },
+        { { "config.json", "a.ot" },
+          WEFT_EUNSUPPORTED,
+          "weights only in an unsupported format (a.ot); expected model.safetensors; download "
+          "that" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char name[64], path[1024];

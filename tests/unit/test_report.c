@@ -77,10 +77,11 @@ static void wrong_lines(void **state)
     static const struct {
         const char *text, *says;
     } cases[] = {
-        { "{\"step\":1}\n{\"loss\":1}\n", "metrics.jsonl:2: step is missing" },
-        { "{\"step\":-1}\n", "metrics.jsonl:1: step is missing" },
-        { "{\"step\":1.5}\n", "metrics.jsonl:1: step is missing" },
-        { "{\"step\":1000000000001}\n", "metrics.jsonl:1: step is missing, or no number of steps" },
+        { "{\"step\":1}\n{\"loss\":1}\n", "metrics.jsonl:2: \"step\" is missing" },
+        { "{\"step\":-1}\n", "metrics.jsonl:1: \"step\" is missing" },
+        { "{\"step\":1.5}\n", "metrics.jsonl:1: \"step\" is missing" },
+        { "{\"step\":1000000000001}\n",
+          "metrics.jsonl:1: \"step\" is missing, or not a step number" },
         { "{\"step\":1\n{\"step\":2}\n", "metrics.jsonl:1: line 1 column 9" },
         { "7\n", "metrics.jsonl:1: line 1" },
         { "[1]\n", "metrics.jsonl:1: JSON is not an object" },
@@ -186,7 +187,7 @@ static void facts(void **state)
     has(page, "<b>3.75</b><span>best validation, step 2</span>");
     has(page, "<b>2</b><span>steps</span>");
     has(page, "<b>2000</b><span>tokens</span>");
-    has(page, "<b>66.67</b><span>tokens a second, 50&nbsp;% of peak</span>"); /* 10 s and 20 s */
+    has(page, "<b>66.67</b><span>tokens per second, 50&nbsp;% of peak</span>"); /* 10 s and 20 s */
     has(page, "<b>30 s</b><span>of learning</span>");
     has(page, ">3.75<tspan class=\"name\"> validation</tspan>");
     has(page, "<svg viewBox=\"0 0 1020 400\" role=\"img\" aria-label=\"");

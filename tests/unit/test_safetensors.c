@@ -105,7 +105,7 @@ static void four_dimensions(void **state)
     (void)state;
     accepted("{" TENSOR("x", "[1,1,1,1]", "[0,4]") "}", 4);
     expect(build("{" TENSOR("x", "[1,1,1,1,1]", "[0,4]") "}", 4), WEFT_EUNSUPPORTED,
-           "tensor x has 5 dimensions, at most 4 are read");
+           "tensor x has 5 dimensions; expected at most 4");
 }
 
 /* ---- what is refused ------------------------------------------------------------------------- */
@@ -201,8 +201,10 @@ static void wrong_size(void **state)
     (void)state;
     refused("{" TENSOR("x", "[3]", "[0,8]") "}", 8,
             "tensor x: 8 bytes of data, its shape takes 12");
-    refused("{" TENSOR("x", "[4294967296,4294967296]", "[0,0]") "}", 0, "product passes 64 bits");
-    refused("{" TENSOR("x", "[4611686018427387904]", "[0,0]") "}", 0, "product passes 64 bits");
+    refused("{" TENSOR("x", "[4294967296,4294967296]", "[0,0]") "}", 0,
+            "the shape overflows 64 bits");
+    refused("{" TENSOR("x", "[4611686018427387904]", "[0,0]") "}", 0,
+            "the shape overflows 64 bits");
 }
 
 static void bad_spec(void **state)
@@ -238,7 +240,7 @@ static void bad_dtype(void **state)
         char header[128], says[96];
         snprintf(header, sizeof header,
                  "{\"x\":{\"dtype\":\"%s\",\"shape\":[1],\"data_offsets\":[0,8]}}", types[i]);
-        snprintf(says, sizeof says, "input: tensor x has dtype %s, which weft does not read",
+        snprintf(says, sizeof says, "input: tensor x has dtype %s, which weft does not support",
                  types[i]);
         expect(build(header, 8), WEFT_EUNSUPPORTED, says);
     }
@@ -256,10 +258,10 @@ static void bad_names(void **state)
 {
     (void)state;
     char header[256];
-    refused("{" TENSOR("", "[1]", "[0,4]") "}", 4, "a tensor name of 0 bytes; 1 to 79 are read");
+    refused("{" TENSOR("", "[1]", "[0,4]") "}", 4, "a tensor name of 0 bytes; expected 1 to 79");
     snprintf(header, sizeof header,
              "{\"%080d\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 0);
-    refused(header, 4, "a tensor name of 80 bytes; 1 to 79 are read");
+    refused(header, 4, "a tensor name of 80 bytes; expected 1 to 79");
     snprintf(header, sizeof header,
              "{\"%079d\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 0);
     accepted(header, 4);
@@ -274,7 +276,7 @@ static void too_many(void **state)
     for (int i = 0; i < n; i++)
         at += sprintf(at, "%c\"%d\":0", i ? ',' : '{', i);
     sprintf(at, "}");
-    refused(header, 0, "65537 tensors, at most 65536 are read");
+    refused(header, 0, "65537 tensors; expected at most 65536");
     free(header);
 }
 

@@ -449,7 +449,8 @@ static void refused_logits(void **state)
     int32_t id = 7;
     const float bad[][2] = { { 0, NAN }, { INFINITY, 0 }, { -INFINITY, -INFINITY }, { 0, 1 } };
     const char *const why[] = { "the logit of token 1 is ", "the logit of token 0 is inf",
-                                "no token is possible", "token 0 of the history is 2" };
+                                "all logits are -inf; no token can be sampled",
+                                "token 0 of the history is 2" };
     sampler *s = make(2, (weft_sampler_options){ .temperature = 1, .presence = 1 });
     for (int i = 0; i < 4; i++) {
         assert_int_not_equal(sampler_pick(s, bad[i], &(int32_t){ 2 }, i == 3, &id, &err), WEFT_OK);
@@ -518,15 +519,16 @@ static void refused_options(void **state)
     refused((weft_sampler_options){ .repetition = 0.001 }, "0.01 to 100, or 0 for the default");
     refused((weft_sampler_options){ .xtc_threshold = 0.6 }, "xtc_threshold is 0.6");
     refused((weft_sampler_options){ .dry_last_n = INT64_MAX }, "dry_last_n is");
-    refused((weft_sampler_options){ .bias = bias, .n_bias = 1 }, "bias 0 is of token 10");
+    refused((weft_sampler_options){ .bias = bias, .n_bias = 1 }, "bias 0 is for token 10");
     refused((weft_sampler_options){ .bias = bias + 1, .n_bias = 1 }, "the bias of token 1 is");
     refused((weft_sampler_options){ .breakers = &(int32_t){ -1 }, .n_breaker = 1 },
-            "breaker 0 is of token -1");
-    refused((weft_sampler_options){ .chain = "top_k;topp" }, "there is no step \"topp\"");
-    refused((weft_sampler_options){ .chain = "top_k;top_k" }, "top_k comes twice");
-    refused((weft_sampler_options){ .chain = "temperature;penalties" }, "penalties changes scores");
-    refused((weft_sampler_options){ .chain = "top_k" }, "has no temperature");
-    refused((weft_sampler_options){ .chain = "temperature", .top_k = 4 }, "has no top_k");
+            "breaker 0 is for token -1");
+    refused((weft_sampler_options){ .chain = "top_k;topp" },
+            "chain: unknown sampler \"topp\"; the default is");
+    refused((weft_sampler_options){ .chain = "top_k;top_k" }, "top_k occurs twice");
+    refused((weft_sampler_options){ .chain = "temperature;penalties" }, "penalties changes logits");
+    refused((weft_sampler_options){ .chain = "top_k" }, "lacks temperature");
+    refused((weft_sampler_options){ .chain = "temperature", .top_k = 4 }, "lacks top_k");
 }
 
 /* top_p sees what top_k left, or the other way round. */

@@ -555,7 +555,7 @@ static void gguf_too_large(void **state)
         gguf_writer_data(&w, "12345678", 8); /* does nothing */
         gguf_writer_end(&w);
         assert_int_equal(save_commit(&s), WEFT_EINVAL);
-        assert_non_null(strstr(err.message, "tensor second: its rows do not make whole"));
+        assert_non_null(strstr(err.message, "tensor second: its rows are not a multiple of the"));
         assert_string_equal(d.log, "");
         assert_int_equal(atomic_load(&h.mem.used), 0);
     }

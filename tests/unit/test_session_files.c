@@ -143,12 +143,12 @@ static void strangers_are_refused(void **state)
     open_typed(&f, &dtype_f32);
     const char *path = save_one(&f, &dtype_f16, 150);
     engine *e = engine_of(&f, &dtype_f32);
-    refused(e, path, WEFT_EINVAL, "its keys and values are f16, those of this engine f32");
+    refused(e, path, WEFT_EINVAL, "its KV cache is f16, that of this engine f32");
     refused(e, "/nonexistent/saved", WEFT_EIO, "cannot open");
     refused(e, "/", WEFT_EIO, "cannot read");
     engine_free(e);
     e = make_engine(&f, (engine_options){ .n_thread = 1, .n_ctx = 149, .kv = &dtype_f16 });
-    refused(e, path, WEFT_ECONTEXT, "has 150 tokens, the context of this engine 149 positions");
+    refused(e, path, WEFT_ECONTEXT, "has 150 tokens; the context of this engine is 149");
     engine_free(e);
     e = make_engine(&f, (engine_options){ .n_thread = 1, .n_cache = 128, .kv = &dtype_f16 });
     refused(e, path, WEFT_ECONTEXT, "3 cache pages are needed, but 2 of 2 are free");
@@ -202,11 +202,13 @@ static void truncated(void **state)
     engine *e = engine_of(&f, &dtype_q8_0);
     for (size_t n = 0; n < i.n; n++)
         refused(e, temp_file("cut", i.at, n), WEFT_EFORMAT,
-                n < HEADER ? "are no saved session" : "bytes follow the header");
+                n < HEADER ? "too short for a saved session"
+                           : "bytes after the header do not match");
     uint8_t *longer = malloc(i.n + 1);
     memcpy(longer, i.at, i.n);
     longer[i.n] = 0;
-    refused(e, temp_file("cut", longer, i.n + 1), WEFT_EFORMAT, "bytes follow the header");
+    refused(e, temp_file("cut", longer, i.n + 1), WEFT_EFORMAT,
+            "bytes after the header do not match");
     print_message("%zu lengths of a file of %zu bytes are refused\n", i.n + 1, i.n);
     free(longer);
     free(i.at);
@@ -262,22 +264,23 @@ static void hostile_numbers(void **state)
         const uint64_t x = hostile[k];
         const uint32_t low = (uint32_t)x;
         if (low != 1) {
-            altered(e, &i, AT_VERSION, &low, 4, WEFT_EUNSUPPORTED, "weft knows version 1");
-            altered(e, &i, AT_HAS_LOGITS, &low, 4, WEFT_EFORMAT, low ? "contradicts" : "follow");
+            altered(e, &i, AT_VERSION, &low, 4, WEFT_EUNSUPPORTED, "expected version 1");
+            altered(e, &i, AT_HAS_LOGITS, &low, 4, WEFT_EFORMAT,
+                    low ? "contradicts" : "after the header");
         }
         altered(e, &i, AT_MODEL, &x, 8, WEFT_EINVAL, "another model");
         altered(e, &i, AT_TOKENS, &x, 8, x > 200 ? WEFT_ECONTEXT : WEFT_EFORMAT,
-                x > 200 ? "positions"
-                : x     ? "follow"
+                x > 200 ? "the context of this engine"
+                : x     ? "after the header"
                         : "contradicts");
         altered(e, &i, AT_VOCAB, &x, 8, WEFT_EFORMAT, "contradicts itself");
         altered(e, &i, AT_ROW_BYTES, &x, 8, WEFT_EFORMAT, "contradicts itself");
     }
     altered(e, &i, 0, "WEFTSESt", 8, WEFT_EFORMAT, "not a saved session");
-    altered(e, &i, AT_CACHE, "q8_0.............", 16, WEFT_EINVAL, "keys and values are q8_0...");
+    altered(e, &i, AT_CACHE, "q8_0.............", 16, WEFT_EINVAL, "its KV cache is q8_0...");
     altered(e, &i, HEADER + 4, &(int32_t){ V }, 4, WEFT_EFORMAT, "token 1 is 61");
     altered(e, &i, HEADER + 8, &(int32_t){ -1 }, 4, WEFT_EFORMAT, "token 2 is -1");
-    altered(e, &i, HEADER + 12, &(float){ NAN }, 4, WEFT_EFORMAT, "logits are not numbers");
+    altered(e, &i, HEADER + 12, &(float){ NAN }, 4, WEFT_EFORMAT, "non-finite logits");
     free(i.at);
     engine_free(e);
     close_llama(&f);
@@ -304,7 +307,7 @@ static void other_kernels_are_said(void **state)
     memcpy(i.at + AT_KERNELS, "abacus\0\0\0\0\0\0\0\0\0", 16);
     resum(&i);
     session_free(must_restore(e, temp_file("abacus", i.at, i.n)));
-    assert_non_null(strstr(heard, "computed by abacus kernels"));
+    assert_non_null(strstr(heard, "computed by abacus kernels; continuing with"));
     free(i.at);
     engine_free(e);
     close_llama(&f);

@@ -125,7 +125,7 @@ static void a_full_pool_changes_nothing(void **state)
     assert_int_equal(engine_eval(e, w, 4, &err), WEFT_ECONTEXT);
     assert_string_equal(err.message,
                         "work 0: 1 cache pages are needed, but 0 of 5 are free; the engine "
-                        "was made for 320 positions in all sessions");
+                        "has a cache of 320 positions for all sessions");
     for (int i = 0; i < 4; i++)
         assert_as_alone(&f, s[i], ids, 101);
     session_free(s[3]);

@@ -163,15 +163,15 @@ static void sentences(void **state)
         const char *says;
     } wrong[] = {
         { 0, 1, "does not begin with" },
-        { 8, 2, "version 2 of ids, expected 1" },
+        { 8, 2, "token file version 2, expected 1" },
         { 12, 3, "ids of 3 bytes" },
-        { 16, 9, "id 2 is 9, in a vocabulary of 9" },
-        { 20, 1, "numbers where zeros" },
-        { 24, 12, "which 12 ids of 2 bytes and 3 documents do not take" },
-        { 24, 99, "which 99 ids of 2 bytes and 3 documents do not take" },
+        { 16, 9, "id 2 is 9; the vocabulary has 9" },
+        { 20, 1, "reserved header fields are not 0" },
+        { 24, 12, "do not match 12 ids of 2 bytes and 3 documents" },
+        { 24, 99, "do not match 99 ids of 2 bytes and 3 documents" },
         { 96, 0, "document 0 ends at id 0 of 13" },
         { 96, 14, "document 0 ends at id 14 of 13" },
-        { 104, 5, "document 0 has 4 ids, of which 5 are only read" },
+        { 104, 5, "document 0 has 4 ids, but a prompt of 5" },
         { 128, 12, "documents end at id 12 of 13" },
     };
     size_t size;

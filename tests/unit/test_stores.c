@@ -85,17 +85,17 @@ static void finds(void **state)
         weft_status code;
         const char *says;
     } refused[] = {
-        { "nothing", WEFT_EIO, "neither a file or directory nor a model" },
-        { "hf.co/plain", WEFT_EIO, "neither a file" },
-        { "hf.co/name", WEFT_EIO, "neither a file" },
-        { "hf.co/cached", WEFT_EIO, "neither a file" },
-        { "other/name", WEFT_EIO, "neither a file" },
-        { "org/name", WEFT_EINVAL, "2 models in" },
+        { "nothing", WEFT_EIO, "no such file" },
+        { "hf.co/plain", WEFT_EIO, "no such file" },
+        { "hf.co/name", WEFT_EIO, "no such file" },
+        { "hf.co/cached", WEFT_EIO, "no such file" },
+        { "other/name", WEFT_EIO, "no such file" },
+        { "org/name", WEFT_EINVAL, "matches 2 models in" },
         { "org/name:Q5_0", WEFT_EINVAL, "give one of org/name:Q4_0, org/name:Q8_0" },
         { "org/broken", WEFT_EIO, "it has no refs/main" },
         { "small:bad", WEFT_EIO, "but line 1 column 1" },
-        { "../own/plain.gguf", WEFT_EINVAL, "not a name" },
-        { "small:../1b", WEFT_EINVAL, "not a name" },
+        { "../own/plain.gguf", WEFT_EINVAL, "not a model name" },
+        { "small:../1b", WEFT_EINVAL, "not a model name" },
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         if (find(refused[i].name, &h, path, &err) != refused[i].code ||
@@ -233,15 +233,15 @@ static void finds_in_odd_stores(void **state)
         { "whole", "d2/whole", NULL },
         { "org/whole", "d2/org/whole", NULL },
         { "parts", "d2/parts", NULL },
-        { "bare", NULL, "neither a file" },
+        { "bare", NULL, "no such file" },
         { "link", NULL, "its file is a broken link" },
         { "gpt2", "h2/models--gpt2/snapshots/1", NULL },
         { "hf.co/gpt2", "h2/models--gpt2/snapshots/1", NULL },
         { "o/only", "h2/models--o--only/snapshots/1/only-Q8_0.gguf", NULL },
         { "o/only:only-Q8_0.gguf", "h2/models--o--only/snapshots/1/only-Q8_0.gguf", NULL },
         { "o/only:only", NULL, "but not with this tag; give one of o/only:Q8_0" },
-        { "o/two", NULL, "it has no refs/main, and not one snapshot" },
-        { "o/gone", NULL, "the snapshot that refs/main names is not there" },
+        { "o/two", NULL, "it has no refs/main, and no single snapshot" },
+        { "o/gone", NULL, "the snapshot named by refs/main is missing" },
         { "o/path", NULL, "refs/main does not name a snapshot" },
         { "o/none", NULL, "neither config.json and model.safetensors nor a GGUF file" },
         { "o/deep", "h2/models--o--deep/snapshots/1/Q8_0/d-Q8_0-00001-of-00002.gguf", NULL },
@@ -251,11 +251,11 @@ static void finds_in_odd_stores(void **state)
         { "own.gguf", "l2/own.gguf", NULL },
         { "tiny", "o2/blobs/sha256-" HEX, NULL },
         { "tiny:other", "o2/blobs/sha256-" HEX, NULL },
-        { "lost", NULL, "the file of its weights is not there" },
-        { "large", NULL, "a manifest of 1048577 bytes" },
+        { "lost", NULL, "its weights are missing" },
+        { "large", NULL, "a manifest of 1048577 bytes; expected at most" },
         { "user/mine", "o2/blobs/sha256-" HEX, NULL },
         { "hf.co/org/gg:Q4_0", "o2/blobs/sha256-" HEX, NULL },
-        { "hf.co/tiny", NULL, "neither a file" },
+        { "hf.co/tiny", NULL, "no such file" },
     };
     store odd[4];
     host h;
@@ -291,7 +291,7 @@ static void many_of_one_name(void **state)
     const store s = { STORE_DIRECTORY, root };
     assert_int_equal(find_model("many:Q4_0", &s, 1, &h, path, sizeof path, NULL, NULL, &err),
                      WEFT_EINVAL);
-    assert_non_null(strstr(err.message, "20 models in"));
+    assert_non_null(strstr(err.message, "matches 20 models in"));
     assert_non_null(strstr(err.message, " ..."));
 }
 
@@ -314,12 +314,12 @@ static void tells_where_it_looked(void **state)
     some[2].path = "/nonexistent";
     assert_int_equal(find_model("no", some, 4, &h, path, sizeof path, note_store, noted, &err),
                      WEFT_EIO);
-    assert_string_equal(noted, "0 nothing of this name; 1 nothing of this name; 2 no such "
-                               "directory; 3 nothing of this name; ");
+    assert_string_equal(noted, "0 no model of this name; 1 no model of this name; 2 no such "
+                               "directory; 3 no model of this name; ");
     noted[0] = '\0';
     assert_int_equal(
         find_model("hf.co/no", some, 3, &h, path, sizeof path, note_store, noted, &err), WEFT_EIO);
-    assert_string_equal(noted, "1 nothing of this name; 2 no such directory; ");
+    assert_string_equal(noted, "1 no model of this name; 2 no such directory; ");
 }
 
 /* A path without room for a name more gives no model, and no path that is cut. */

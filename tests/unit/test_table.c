@@ -76,9 +76,9 @@ static void commas(void **state)
 static void refusals(void **state)
 {
     (void)state;
-    static const char open[] = "t:2: a field in quotes does not end";
+    static const char open[] = "t:2: unterminated quoted field";
     static const char behind[] =
-        "t:1: behind a field in quotes a comma or the end of the line is expected";
+        "t:1: expected a comma or the end of the line after a quoted field";
     expect("a\n\"b\nc", true, open);
     expect("a\n\"", true, open);
     expect("a\n\"b\"\"", true, open);
@@ -115,7 +115,7 @@ static void truncation(void **state)
             const bool refused = strncmp(got, "t:", 2) == 0;
             assert_true(n < 3 || refused || !last || strlen(got) <= strlen(whole));
             if (refused)
-                assert_true(csv && strstr(got, "does not end"));
+                assert_true(csv && strstr(got, "unterminated quoted field"));
         }
     }
     assert_string_equal(whole, "a \"b\"|c@1;d|e\nf@3;g|h@5;");

@@ -382,7 +382,10 @@ static void told_apart(void **state)
     assert_string_equal(taken_for("a.tiktoken", &ranks, "cl100k", &err), "tiktoken");
     assert_string_equal(taken_for("tokenizer.model", &ranks, "llama-bpe", &err), "tiktoken");
     assert_string_equal(taken_for("cl100k_base.tiktoken", &ranks, NULL, &err), "tiktoken");
-    assert_non_null(strstr(taken_for("b.tiktoken", &ranks, NULL, &err), "without a splitting"));
+    assert_non_null(
+        strstr(taken_for("b.tiktoken", &ranks, NULL, &err),
+               "no pre-tokenizer in the file, and its name is not r50k_base, p50k_base, "
+               "cl100k_base or o200k_base; give one with --pre (cl100k, llama-bpe, ...)"));
     assert_non_null(strstr(taken_for("a.tiktoken", &ranks, "magic", &err), "\"magic\""));
     assert_string_equal(taken_for("vocab.txt", &s[4].file, NULL, &err), "vocab.txt");
     assert_string_equal(taken_for("vocab.txt", &s[4].file, "bert-cased", &err), "vocab.txt");
@@ -660,25 +663,27 @@ static void wrong_pieces(void **state)
         { 1, "\x18\x00", 2, "field 3 of piece 2 has a wrong type or value" },
         { 1, "\x18\x07", 2, "field 3 of piece 2 has a wrong type or value" },
         { 1, "\x0A\x01z\x20\x05", 5, "0.1" }, /* field 4 is nobody's */
-        { 1, "\x0A\x01", 2, "a piece breaks off at byte 2" },
-        { 1, "\x15\x00\x00\x00", 4, "a piece breaks off at byte 1" },
-        { 1, "\x11\x00\x00\x00", 4, "a piece breaks off at byte 1" },
-        { 1, "\x0B", 1, "a piece breaks off at byte 1" },
-        { 1, "\x00\x01", 2, "a piece breaks off at byte 1" },
-        { 1, "\x80", 1, "a piece breaks off at byte 1" },
+        { 1, "\x0A\x01", 2, "a piece is truncated at byte 2" },
+        { 1, "\x15\x00\x00\x00", 4, "a piece is truncated at byte 1" },
+        { 1, "\x11\x00\x00\x00", 4, "a piece is truncated at byte 1" },
+        { 1, "\x0B", 1, "a piece is truncated at byte 1" },
+        { 1, "\x00\x01", 2, "a piece is truncated at byte 1" },
+        { 1, "\x80", 1, "a piece is truncated at byte 1" },
         { 1, "", 0, "piece 2 is empty or not UTF-8" },
         { 1, "\x0A\x01\xFF", 3, "piece 2 is empty or not UTF-8" },
         { 1, "\x0A\x01z\x15\x00\x00\xC0\x7F", 8, "the score of piece 2 is not finite" },
         { 1, "\12\1a", 3, "piece 2 \"a\" occurs twice" },
-        { 2, "\x18\x03", 2, "kind 3; unigram (1) and BPE (2) are known" },
-        { 2, "\x18", 1, "the trainer's part breaks off at byte 1" },
+        { 2, "\x18\x03", 2,
+          "unsupported SentencePiece model type 3; expected unigram (1) or BPE (2)" },
+        { 2, "\x18", 1, "trainer_spec is truncated at byte 1" },
         { 2, "\x0A\x01x\xC8\x02\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01", 15, "0.1" }, /* bos -1 */
-        { 2, "\xD0\x02\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x02", 12, "part breaks off at byte 12" },
+        { 2, "\xD0\x02\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x02", 12,
+          "_spec is truncated at byte 12" },
         { 2, "\xC8\x02\x01\xD0\x02\x00", 6, "0.1" }, /* neither is a control piece */
         { 2, "\x98\x02\x01", 3, "falls back to bytes, but has pieces for 0 of 256" },
         { 3, "\x10\x01\x1A\x01x\x22\x01x\x2A\x01x\x30\x01", 13,
           "0.1" }, /* of other types: skipped */
-        { 3, "\x12\x02x", 3, "the normalizer's part breaks off at byte 2" },
+        { 3, "\x12\x02x", 3, "normalizer_spec is truncated at byte 2" },
         { 3, "\x12\x02xx", 4, "precompiled_charsmap of 2 bytes" },
         { 4, "x", 1, "0.1" },
     };
@@ -690,18 +695,19 @@ static void wrong_pieces(void **state)
     }
     bytes b = { 0 };
     put_piece(&b, "a", 0, PIECE_NORMAL);
-    assert_non_null(strstr(piece_ids(&b, "", &err), "no piece is marked as the unknown one"));
+    assert_non_null(strstr(piece_ids(&b, "", &err), "no unknown piece"));
     put_piece(&b, "<unk>", 0, PIECE_UNKNOWN);
     put_varint(&b, 7 << 3);
     put_varint(&b, 1); /* a number is no part of a model, and skipped */
     assert_string_equal(piece_ids(&b, "a", &err), "1.0");
     put_varint(&b, 1 << 3 | 3);
-    assert_non_null(strstr(piece_ids(&b, "", &err), "the file breaks off"));
+    assert_non_null(strstr(piece_ids(&b, "", &err), "the file is truncated"));
     b.n = 0;
     put_piece(&b, "<unk>", 0, PIECE_UNKNOWN);
     put_piece(&b, "a", 0, PIECE_UNUSED);
     put_part(&b, 2, "\x18\x02", 2);
-    assert_non_null(strstr(piece_ids(&b, "", &err), "piece 1 is marked unused"));
+    assert_non_null(strstr(piece_ids(&b, "", &err),
+                           "piece 1 is marked unused, which BPE models do not support"));
     b.n = 0;
     for (size_t i = 0; i <= VOCAB_MAX; i++)
         put(&b, "\x0A", 2);
@@ -736,16 +742,23 @@ static void plain_files(void **state)
         { "vocab.txt", "[MASK]\n[UNK]\n[CLS]\n[SEP]\na\n", "bert-uncased", "vocab.txt" },
         { "vocab.txt", "[UNK]\na\nb\xFF\n", NULL, "line 3 is not UTF-8" },
         { "vocab.txt", "a\na\n", NULL, "piece 1 \"a\" occurs twice" },
-        { "x.bin", "\1\1\1\1\1", NULL, "token 0 breaks off at byte 4" },
+        { "x.bin", "\1\1\1\1\1", NULL, "not a llama2.c tokenizer: token 0 is truncated at byte 4" },
         { "a_vocabulary.txt", "<blank>\n<s>\n</s>\na\nb\n", NULL, "vocabulary.txt" },
-        { "a_vocabulary.txt", "<blank>\n<s>\n", NULL, "2 lines are no vocabulary" },
+        { "a_vocabulary.txt", "<blank>\n<s>\n", NULL, "2 lines are not a vocabulary" },
         { "a_vocabulary.txt", "<blank>\n<s>\na\n", NULL, "line 3 is not </s>" },
-        { "a_vocabulary.txt", "<blank>\n<s>\n</s>\na\nbc\n", NULL, "line 5 is not one letter" },
-        { "a_vocabulary.txt", "<blank>\n<s>\n</s>\n\xFF\n", NULL, "line 4 is not one letter" },
-        { "a_vocabulary.txt", "<blank>\n<s>\n</s>\n\na\n", NULL, "line 4 is not one letter" },
+        { "a_vocabulary.txt", "<blank>\n<s>\n</s>\na\nbc\n", NULL,
+          "line 5 is not one letter, and the file does not say how to split text into such "
+          "tokens" },
+        { "a_vocabulary.txt", "<blank>\n<s>\n</s>\n\xFF\n", NULL,
+          "line 4 is not one letter, and the file does not say how to split text into such "
+          "tokens" },
+        { "a_vocabulary.txt", "<blank>\n<s>\n</s>\n\na\n", NULL,
+          "line 4 is not one letter, and the file does not say how to split text into such "
+          "tokens" },
         { "a_vocabulary.txt", "<blank>\n<s>\n</s>\na\na\n", NULL, "piece 4 \"a\" occurs twice" },
-        { "x.bin", "\1\1\1\1", NULL, "not a tokenizer of llama2.c: 0 tokens" },
-        { "x.bin", "\1\1\1\1\1\1\1\1\xFF\xFF\xFF\xFF", NULL, "token 0 breaks off at byte 4" },
+        { "x.bin", "\1\1\1\1", NULL, "not a llama2.c tokenizer: 0 tokens" },
+        { "x.bin", "\1\1\1\1\1\1\1\1\xFF\xFF\xFF\xFF", NULL,
+          "not a llama2.c tokenizer: token 0 is truncated at byte 4" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         weft_error err;
@@ -771,11 +784,15 @@ static void merges_and_tables(void **state)
     assert_string_equal(with_merges(table, "#version: 0.2\na b\n\n", NULL), "vocab.json");
     assert_string_equal(with_merges(table, "a b", "qwen2"), "vocab.json");
     assert_string_equal(with_merges(table, "#version: 0.2", NULL), "vocab.json");
-    assert_non_null(strstr(with_merges(table, "a b\n\nb a\n", NULL), "merge 1 is not two tokens"));
+    assert_non_null(strstr(with_merges(table, "a b\n\nb a\n", NULL),
+                           "merge 1 is not two tokens separated by a space"));
     assert_non_null(strstr(with_merges(table, "#vers b\n", NULL), "merge 0 joins \"#vers\""));
-    assert_non_null(strstr(with_merges(table, "a\n", NULL), "merge 0 is not two tokens"));
-    assert_non_null(strstr(with_merges(table, "a \n", NULL), "merge 0 is not two tokens"));
-    assert_non_null(strstr(with_merges(table, "a b b\n", NULL), "merge 0 is not two tokens"));
+    assert_non_null(
+        strstr(with_merges(table, "a\n", NULL), "merge 0 is not two tokens separated by a space"));
+    assert_non_null(
+        strstr(with_merges(table, "a \n", NULL), "merge 0 is not two tokens separated by a space"));
+    assert_non_null(strstr(with_merges(table, "a b b\n", NULL),
+                           "merge 0 is not two tokens separated by a space"));
     assert_non_null(strstr(with_merges(table, "a b\n", "magic"), "\"magic\""));
     assert_non_null(strstr(with_merges("{\"a\":\"b\"}", "a b", NULL), "vocab[\"a\"] is not an id"));
 }

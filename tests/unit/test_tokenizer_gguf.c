@@ -115,9 +115,9 @@ static void keys_are_named(void **state)
         change change;
         const char *says; /* NULL: it loads */
     } cases[] = {
-        { "", { KEY("model"), NOTHING, 0, 0 }, "carries no vocabulary" },
-        { "", { KEY("model"), A_NUMBER, 0, 5 }, "carries no vocabulary" },
-        { "", { KEY("model"), A_TEXT, "magic", 0 }, KEY("model") " is \"magic\"" },
+        { "", { KEY("model"), NOTHING, 0, 0 }, "has no vocabulary (tokenizer.ggml.model)" },
+        { "", { KEY("model"), A_NUMBER, 0, 5 }, "has no vocabulary (tokenizer.ggml.model)" },
+        { "", { KEY("model"), A_TEXT, "magic", 0 }, "unsupported " KEY("model") " \"magic\"" },
         { "gpt2", { KEY("tokens"), NOTHING, 0, 0 }, KEY("tokens") " is missing or not a list" },
         { "gpt2", { KEY("tokens"), A_TEXT, "low", 0 }, KEY("tokens") " is missing or not a list" },
         { "gpt2", { KEY("tokens"), NUMBERS, 0, 10 }, KEY("tokens") " is missing or not a list" },
@@ -129,8 +129,11 @@ static void keys_are_named(void **state)
         { "gpt2", { KEY("pre"), NOTHING, 0, 0 }, "(" KEY("pre") " is missing)" },
         { "gpt2", { KEY("pre"), A_NUMBER, 0, 1 }, "(" KEY("pre") " is missing)" },
         { "gpt2", { KEY("pre"), A_TEXT, "default", 0 }, "(" KEY("pre") " is \"default\")" },
-        { "gpt2", { KEY("pre"), A_TEXT, "afmoe", 0 }, "as \"afmoe\" does, which is not known" },
-        { "gpt2", { KEY("pre"), A_TEXT, "", 0 }, "as \"\" does, which is not known" },
+        { "gpt2",
+          { KEY("pre"), A_TEXT, "afmoe", 0 },
+          "unsupported pre-tokenizer \"afmoe\"; give another with --pre (llama-bpe, qwen2, gpt-2, "
+          "...)" },
+        { "gpt2", { KEY("pre"), A_TEXT, "", 0 }, "unsupported pre-tokenizer \"\"" },
         { "gpt2", { KEY("pre"), A_TEXT, "sarvam-moe", 0 }, NULL },
         { "gpt2", { KEY("merges"), NOTHING, 0, 0 }, KEY("merges") " is missing or not a list" },
         { "gpt2", { KEY("merges"), A_NUMBER, 0, 0 }, KEY("merges") " is missing or not a list" },
@@ -139,9 +142,13 @@ static void keys_are_named(void **state)
         { "gpt2", { KEY("bos_token_id"), A_NUMBER, 0, 9 }, NULL },
         { "gpt2", { KEY("bos_token_id"), A_NUMBER, 0, 10 }, "is 10, but there are 10 tokens" },
         { "gpt2", { KEY("bos_token_id"), A_TEXT, "1", 0 }, KEY("bos_token_id") " is missing or" },
-        { "gpt2", { KEY("add_eos_token"), A_BOOL, 0, 1 }, "asks for a token behind each text" },
+        { "gpt2",
+          { KEY("add_eos_token"), A_BOOL, 0, 1 },
+          "asks for a token behind each text, but does not name it" },
         { "gpt2", { KEY("add_bos_token"), A_BOOL, 0, 1 }, NULL },
-        { "gemma4", { KEY("bos_token_id"), NOTHING, 0, 0 }, "asks for a token before each text" },
+        { "gemma4",
+          { KEY("bos_token_id"), NOTHING, 0, 0 },
+          "asks for a token before each text, but does not name it" },
         { "gemma4", { KEY("unknown_token_id"), A_NUMBER, 0, 11 }, "is 11, but there are 10" },
         { "llama", { KEY("scores"), NOTHING, 0, 0 }, KEY("scores") " is missing or not a number" },
         { "llama", { KEY("scores"), A_TEXT, "1", 0 }, KEY("scores") " is missing or not a number" },
@@ -164,11 +171,11 @@ static void keys_are_named(void **state)
         { "gpt2", { "weft.tokenizer.selftest", A_NUMBER, 0, 1 }, "selftest is not text" },
         { "gpt2",
           { "weft.tokenizer.selftest", A_TEXT, "{\"vectors\":[{\"text\":\"low\",\"ids\":[]}]}", 0 },
-          "vector 0, \"low\": token 0 is 7, but the model was made with -1" },
+          "weft.tokenizer.selftest: vector 0, \"low\": token 0 is 7, expected -1" },
         { "gpt2",
           { "weft.tokenizer.selftest", A_TEXT,
             "{\"vectors\":[{\"text\":\"l\",\"ids\":[3,3]},{\"text\":5}]}", 0 },
-          "vector 0, \"l\": token 1 is -1, but the model was made with 3" },
+          "weft.tokenizer.selftest: vector 0, \"l\": token 1 is -1, expected 3" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         weft_error err;
@@ -187,7 +194,9 @@ static void named_by_the_caller(void **state)
     weft_error err;
     bytes b = vocabulary("gpt2", &(change){ KEY("pre"), NOTHING, 0, 0 });
     assert_string_equal(said(&b, "qwen2", &err), "");
-    assert_non_null(strstr(said(&b, "magic", &err), "as \"magic\" does"));
+    assert_non_null(strstr(said(&b, "magic", &err),
+                           "unsupported pre-tokenizer \"magic\"; give another with "
+                           "--pre (llama-bpe, qwen2, gpt-2, ...)"));
     b.n = 20; /* the magic is there, and not much else */
     assert_non_null(strstr(said(&b, NULL, &err), "v.gguf"));
     free(b.at);
@@ -554,9 +563,9 @@ static void paths(void **state)
     while (n < 4092)
         n += (size_t)sprintf(path + n, "./");
     sprintf(path + n, "w");
-    assert_non_null(strstr(load_path(path, &err), "special_tokens_map.json behind it the path is"));
+    assert_non_null(strstr(load_path(path, &err), "special_tokens_map.json: the path is"));
     path[n] = '\0';
-    assert_non_null(strstr(load_path(path, &err), "tokenizer.json behind it the path is too long"));
+    assert_non_null(strstr(load_path(path, &err), "tokenizer.json: the path is too long"));
     assert_int_equal(remove("w"), 0);
     assert_int_equal(chdir("/"), 0);
 }
@@ -578,7 +587,10 @@ static void told_by_bytes(void **state)
     assert_non_null(strstr(load_text("a", " 2\n", 3, &err), "not a SentencePiece model"));
     assert_non_null(strstr(load_text("a", "YQ2\n", 4, &err), "not a SentencePiece model"));
     assert_non_null(strstr(load_text("a", "YQ==x2\n", 7, &err), "not a SentencePiece model"));
-    assert_non_null(strstr(load_text("a", "YQ== 2\n", 7, &err), "ranks without a splitting"));
+    assert_non_null(
+        strstr(load_text("a", "YQ== 2\n", 7, &err),
+               "no pre-tokenizer in the file, and its name is not r50k_base, p50k_base, "
+               "cl100k_base or o200k_base; give one with --pre (cl100k, llama-bpe, ...)"));
     assert_non_null(strstr(load_text("a", "GGU", 3, &err), "not a SentencePiece model"));
 }
 

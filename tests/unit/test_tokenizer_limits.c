@@ -120,7 +120,7 @@ static char *sequence(const char *list, const char *const *steps, int kinds, int
 
 /* ---- growing --------------------------------------------------------------------------------- */
 
-#define TOO_MUCH "a step of the tokenizer grows a text far beyond its length"
+#define TOO_MUCH "a step of the tokenizer grows the text far beyond its length; refused"
 
 static void texts_do_not_explode(void **state)
 {
@@ -224,7 +224,7 @@ static void patterns_share_a_budget(void **state)
             const char *path = file_of("", normal ? step : "null", normal ? "null" : step, "null",
                                        MODEL_A);
             const outcome o = encode_with(path, text.s, text.n, false);
-            refused(patterns[i], &o, "a search for a pattern gave up");
+            refused(patterns[i], &o, "a pattern is too slow: more than");
             const outcome little = encode_with(path, text.s, 16, false);
             assert_int_equal(little.err.code, WEFT_OK);
         }
@@ -337,14 +337,14 @@ static void lengths_are_bounded(void **state)
     put(&s, many.s);
     put(&s, "\":1}}");
     o = encode_with(file_of("", "null", "null", "null", s.s), "a", 1, false);
-    refused("a token", &o, "token 1 has 8192 bytes; tokens of at most 4096 are read");
+    refused("a token", &o, "token 1 has 8192 bytes; expected at most 4096");
 
     s.n = 0;
     put(&s, "{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",-9],[\"");
     put(&s, many.s + 8192 - 257);
     put(&s, "\",-1]]}");
     o = encode_with(file_of("", "null", "null", "null", s.s), "a", 1, false);
-    refused("a piece", &o, "piece 1 has 257 bytes; a model that looks for its pieces at every");
+    refused("a piece", &o, "piece 1 has 257 bytes; expected at most");
 
     s.n = 0;
     put(&s, "{\"type\":\"WordPiece\",\"unk_token\":\"?\",\"max_input_chars_per_word\":1000000000,"
@@ -352,14 +352,14 @@ static void lengths_are_bounded(void **state)
     put(&s, many.s + 8192 - 257);
     put(&s, "\":1}}");
     o = encode_with(file_of("", "null", "null", "null", s.s), "a", 1, false);
-    refused("a piece", &o, "piece 1 has 257 bytes; a model that looks for its pieces at every");
+    refused("a piece", &o, "piece 1 has 257 bytes; expected at most");
 
     s.n = 0;
     put(&s, "YQ== 0\n");
     put_many(&s, "YWFh", 200000);
     put(&s, " 1\n");
     o = encode_with(temp_file("cl100k_base.tiktoken", s.s, s.n), "a", 1, false);
-    refused("a rank", &o, "token 1 has 600000 bytes; tokens of at most 4096 are read");
+    refused("a rank", &o, "token 1 has 600000 bytes; expected at most 4096");
     free(many.s);
     free(s.s);
 }
@@ -371,10 +371,10 @@ static void holes_are_bounded(void **state)
                                     "{\"type\":\"WordLevel\",\"vocab\":{\"a\":16777214,\"?\":1},"
                                     "\"unk_token\":\"?\"}"),
                             "a", 1, false);
-    refused("ids", &o, "ids up to 16777214 for 2 tokens; at most 8 ids for each token and 65536");
+    refused("ids", &o, "ids up to 16777214 for 2 tokens; the limit is 8 ids per token plus 65536");
     static const char ranks[] = "YQ== 0\nYg== 16000000\n";
     o = encode_with(temp_file("cl100k_base.tiktoken", ranks, sizeof ranks - 1), "a", 1, false);
-    refused("ranks", &o, "ids up to 16000000 for 2 tokens");
+    refused("ranks", &o, "ids up to 16000000 for 2 tokens; the limit is");
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */

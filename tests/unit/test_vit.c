@@ -239,7 +239,7 @@ static void wrong_pictures(void **state)
     weft_model_close(m);
     m = weft_model_open(fixture("golden/gpt2"), NULL, &err);
     assert_null(weft_image_open(m, fixture("golden/images/photo.png"), &err));
-    assert_non_null(strstr(err.message, "takes no pictures"));
+    assert_non_null(strstr(err.message, "models do not take images"));
     weft_model_close(m);
 }
 

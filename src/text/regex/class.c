@@ -154,7 +154,7 @@ bool regex_read_escape(regex_source *s, regex_escape *e, weft_status *status)
     } else if (letter || (kind >= '0' && kind <= '9')) {
         return false;
     } else if (!regex_read(s, &e->point)) {
-        *status = regex_refuse(s, from, WEFT_EFORMAT, "a '\\' before nothing");
+        *status = regex_refuse(s, from, WEFT_EFORMAT, "a '\\' at the end");
     }
     return true;
 }
@@ -327,7 +327,7 @@ static weft_status read_range(regex_source *s, level *l, bool plain)
         return status;
     if (e.property) {
         if (plain)
-            return regex_refuse(s, from, WEFT_EUNSUPPORTED, "a set without regard to case");
+            return regex_refuse(s, from, WEFT_EUNSUPPORTED, "a case-insensitive set");
         if (regex_peek(s, 0) == '-' && regex_peek(s, 1) != ']')
             return regex_refuse(s, from, WEFT_EUNSUPPORTED, "a range that begins with a set");
         return add_property(l, e.property, NULL, e.negated);
@@ -339,7 +339,7 @@ static weft_status read_range(regex_source *s, level *l, bool plain)
     if (status != WEFT_OK)
         return status;
     if (plain && last >= 0x80)
-        return regex_refuse(s, from, WEFT_EUNSUPPORTED, "more than ASCII without regard to case");
+        return regex_refuse(s, from, WEFT_EUNSUPPORTED, "case-insensitive non-ASCII letters");
     add_range(l, e.point, last);
     return WEFT_OK;
 }
@@ -350,7 +350,7 @@ static weft_status read_class(regex_source *s, level *l, bool plain, int depth);
 static weft_status read_nested(regex_source *s, level *l, bool plain, int depth)
 {
     if (plain)
-        return regex_refuse(s, s->at, WEFT_EUNSUPPORTED, "a set without regard to case");
+        return regex_refuse(s, s->at, WEFT_EUNSUPPORTED, "a case-insensitive set");
     if (regex_peek(s, 1) == ':')
         return read_posix(s, l);
     if (depth == CLASS_DEPTH)
@@ -374,7 +374,7 @@ static weft_status read_class(regex_source *s, level *l, bool plain, int depth)
     l->negated = regex_peek(s, 0) == '^';
     s->at += l->negated;
     if (plain && l->negated)
-        return regex_refuse(s, from, WEFT_EUNSUPPORTED, "a negation without regard to case");
+        return regex_refuse(s, from, WEFT_EUNSUPPORTED, "a case-insensitive negation");
     for (bool first = true; status == WEFT_OK; first = false) {
         const char c = regex_peek(s, 0);
         if (s->at == s->n)
@@ -406,7 +406,7 @@ static weft_status put_class(regex_source *s, size_t from, level *l, regex_text 
     if (l->items.failed)
         return WEFT_ENOMEM;
     if (l->items.n == 0)
-        return regex_refuse(s, from, WEFT_EUNSUPPORTED, "a class that nothing is in");
+        return regex_refuse(s, from, WEFT_EUNSUPPORTED, "an empty class");
     regex_puts(to, l->negated ? "[^" : "[");
     regex_put(to, l->items.text, l->items.n);
     regex_puts(to, "]");

@@ -109,7 +109,7 @@ static weft_status compile_jit(regex *re, pcre2_code *code, uint32_t ways, weft_
     size_t bytes = 0;
     pcre2_pattern_info(code, PCRE2_INFO_JITSIZE, &bytes);
     if (!mem_charge(re->lender.mem, bytes))
-        return weft_fail(err, WEFT_ELIMIT, "a pattern: %zu bytes of code pass the memory cap",
+        return weft_fail(err, WEFT_ELIMIT, "a pattern: %zu bytes of code exceed the memory limit",
                          bytes);
     re->jit_bytes += bytes;
     return WEFT_OK;
@@ -178,13 +178,13 @@ static weft_status set_stack(regex_scratch *s, size_t bytes, weft_error *err)
     s->stack = NULL;
     s->stack_bytes = 0;
     if (!mem_charge(m, bytes))
-        return weft_fail(err, WEFT_ELIMIT,
-                         "a search for a pattern: %zu bytes of stack pass the memory cap", bytes);
+        return weft_fail(err, WEFT_ELIMIT, "a pattern: %zu bytes of stack exceed the memory limit",
+                         bytes);
     s->stack_bytes = bytes;
     s->stack = pcre2_jit_stack_create(STACK_FIRST / 2, bytes, s->general);
     if (!s->stack)
-        return weft_fail(err, WEFT_ENOMEM,
-                         "a search for a pattern: the system has no %zu bytes of stack", bytes);
+        return weft_fail(err, WEFT_ENOMEM, "a pattern: the system refused %zu bytes of stack",
+                         bytes);
     pcre2_jit_stack_assign(s->fast, NULL, s->stack);
     pcre2_jit_stack_assign(s->counting, NULL, s->stack);
     return WEFT_OK;
@@ -306,8 +306,7 @@ static __attribute__((noinline)) int search_on(const regex *re, regex_scratch *s
     if (rc != PCRE2_ERROR_CALLOUT)
         return rc;
     weft_fail(err, WEFT_EUNSUPPORTED,
-              "a search for a pattern gave up: it takes more than %d steps for each byte of the "
-              "text and %d",
+              "a pattern is too slow: more than %d steps per byte of the text plus %d",
               REGEX_STEPS_PER_BYTE, REGEX_STEPS);
     return GAVE_UP;
 }
@@ -327,7 +326,7 @@ int regex_find(const regex *re, regex_scratch *s, const char *text, size_t n, si
         return 0;
     if (rc < 0) {
         if (rc != GAVE_UP)
-            say(err, WEFT_EUNSUPPORTED, rc, "a search for a pattern gave up");
+            say(err, WEFT_EUNSUPPORTED, rc, "a pattern is too slow");
         return -1;
     }
     *start = s->span[0];

@@ -21,7 +21,8 @@ bool regex_grow(regex_text *t, size_t more)
         room *= 2;
     char *text = NULL;
     if (room > OUT_BYTES)
-        weft_fail(t->err, WEFT_EUNSUPPORTED, "pattern: its translation passes %u bytes", OUT_BYTES);
+        weft_fail(t->err, WEFT_EUNSUPPORTED, "pattern: its translation exceeds %u bytes",
+                  OUT_BYTES);
     else
         text = mem_alloc(t->mem, room, "a pattern", t->err);
     if (!text) {

@@ -88,9 +88,9 @@ static weft_status literal(translation *t, size_t from, uint32_t c)
     begin_atom(t, true);
     if (t->now.any_case) {
         if (c >= 0x80)
-            return refuse(t, from, "more than ASCII without regard to case");
+            return refuse(t, from, "case-insensitive non-ASCII letters");
         if (is_ligature(before, c))
-            return refuse(t, from, "letters of a ligature without regard to case");
+            return refuse(t, from, "case-insensitive letters of a ligature");
         t->letter = c;
     }
     if (c >= 0x80) {
@@ -158,7 +158,7 @@ static weft_status escape(translation *t)
     if (!e.property)
         return literal(t, from, e.point);
     if (t->now.any_case && !strchr("dshDSH", kind))
-        return refuse(t, from, "a set without regard to case");
+        return refuse(t, from, "a case-insensitive set");
     begin_atom(t, true);
     put_property(t, e.property, e.negated);
     return WEFT_OK;
@@ -380,8 +380,7 @@ static weft_status repeats(translation *t)
     const size_t end = t->out->n;
     for (bool again = false; status == WEFT_OK && at_repeat(&t->in); again = true) {
         if (!t->repeatable)
-            return regex_refuse(&t->in, t->in.at, WEFT_EUNSUPPORTED,
-                                "a repeat of nothing that can be repeated");
+            return regex_refuse(&t->in, t->in.at, WEFT_EUNSUPPORTED, "nothing to repeat");
         t->letter = 0;
         t->lead = 0;
         status = repeat(t, again);

@@ -202,10 +202,11 @@ weft_status source_tiktoken(tokenizer *t, const uint8_t *data, size_t size, cons
 {
     const int which = encoding_of(t->path);
     if (!pre && which < 0)
-        return weft_fail(err, WEFT_EUNSUPPORTED,
-                         "%s: ranks without a splitting, and its name is none of r50k_base, "
-                         "p50k_base, cl100k_base, o200k_base; name one (cl100k, llama-bpe, ...)",
-                         t->path);
+        return weft_fail(
+            err, WEFT_EUNSUPPORTED,
+            "%s: no pre-tokenizer in the file, and its name is not r50k_base, p50k_base, "
+            "cl100k_base or o200k_base; give one with --pre (cl100k, llama-bpe, ...)",
+            t->path);
     ranks r = { .data = data, .size = size };
     char *room = arena_alloc(&t->store, size, err);
     if (!room)
@@ -370,8 +371,8 @@ weft_status source_bert(tokenizer *t, const uint8_t *data, size_t size, const ch
     const bool cased = pre && strcmp(pre, "bert-cased") == 0;
     if (pre && !cased && strcmp(pre, "bert-uncased") != 0)
         return weft_fail(err, WEFT_EUNSUPPORTED,
-                         "%s: a WordPiece vocabulary is split as bert-cased or bert-uncased, not "
-                         "as \"%.64s\"",
+                         "%s: the pre-tokenizer of a WordPiece vocabulary is bert-cased or "
+                         "bert-uncased, not \"%.64s\"",
                          t->path, pre);
     b.text = arena_alloc(&t->store, n * sizeof *b.text, err); /* bounded: by the file */
     b.length = arena_alloc(&t->store, n * sizeof *b.length, err);
@@ -421,14 +422,14 @@ static weft_status read_letters(tokenizer *t, const uint8_t *data, size_t size, 
                              specials[i]);
         if (i >= 3 && letters_of(b->text[i], b->length[i]) != 1)
             return weft_fail(err, WEFT_EUNSUPPORTED,
-                             "%s: line %u is not one letter, and how text becomes such tokens is "
-                             "not in the file",
+                             "%s: line %u is not one letter, and the file does not say how to "
+                             "split text into such tokens",
                              t->path, i + 1);
     }
     b->text[n] = "<unk>";
     b->length[n] = 5;
     type[n] = PIECE_UNKNOWN;
-    return n < 3 ? weft_fail(err, WEFT_EFORMAT, "%s: %u lines are no vocabulary", t->path, n)
+    return n < 3 ? weft_fail(err, WEFT_EFORMAT, "%s: %u lines are not a vocabulary", t->path, n)
                  : WEFT_OK;
 }
 
@@ -487,7 +488,7 @@ weft_status source_llama2c(tokenizer *t, const uint8_t *data, size_t size, weft_
         }
         if (length < 0 || !checked_range(at + 8, (uint64_t)length, size))
             return weft_fail(err, WEFT_EFORMAT,
-                             "%s: not a tokenizer of llama2.c: token %u breaks off at byte %zu",
+                             "%s: not a llama2.c tokenizer: token %u is truncated at byte %zu",
                              t->path, n, at);
         b.text[n] = (const char *)data + at + 8;
         b.length[n] = (size_t)length;
@@ -498,8 +499,7 @@ weft_status source_llama2c(tokenizer *t, const uint8_t *data, size_t size, weft_
         at += 8 + (size_t)length;
     }
     if (n < 259)
-        return weft_fail(err, WEFT_EFORMAT, "%s: not a tokenizer of llama2.c: %u tokens", t->path,
-                         n);
+        return weft_fail(err, WEFT_EFORMAT, "%s: not a llama2.c tokenizer: %u tokens", t->path, n);
     t->bos = 1;
     t->eos = 2;
     weft_status status = sp_vocab(t, n, s.type, llama2c_text, &b, err);

@@ -65,7 +65,7 @@ static weft_status read_tokens(gguf_vocab *g, weft_error *err)
     if (!m || m->type != META_ARRAY || m->element != GGUF_STRING || m->length == 0)
         return wrong(g, "tokenizer.ggml.tokens", "a list of text", err);
     if (m->length > VOCAB_MAX)
-        return weft_fail(err, WEFT_EFORMAT, "%s: %llu tokens, at most %llu are read", g->t->path,
+        return weft_fail(err, WEFT_EFORMAT, "%s: %llu tokens; expected at most %llu", g->t->path,
                          (unsigned long long)m->length, (unsigned long long)VOCAB_MAX);
     if (type &&
         (type->type != META_ARRAY || type->element == GGUF_STRING || type->length != m->length))
@@ -113,8 +113,9 @@ static weft_status make_template(const gguf_vocab *g, bool bos, bool eos, uint32
     bos = flag(g, "tokenizer.ggml.add_bos_token", bos);
     eos = flag(g, "tokenizer.ggml.add_eos_token", eos);
     if ((bos && first == NO_ID) || (eos && last == NO_ID))
-        return weft_fail(err, WEFT_EFORMAT, "%s: asks for a token %s each text, but names none",
-                         g->t->path, first == NO_ID && bos ? "before" : "behind");
+        return weft_fail(err, WEFT_EFORMAT,
+                         "%s: asks for a token %s each text, but does not name it", g->t->path,
+                         first == NO_ID && bos ? "before" : "behind");
     g->t->bos = first == NO_ID ? -1 : (int32_t)first;
     g->t->eos = last == NO_ID ? -1 : (int32_t)last;
     template_simple(g->t, bos ? first : NO_ID, eos ? last : NO_ID);
@@ -235,8 +236,8 @@ static weft_status splitting(const gguf_vocab *g, const char **pre, weft_error *
     *pre = m && m->type == META_TEXT ? m->text : NULL;
     if (!*pre || strcmp(*pre, "default") == 0)
         return weft_fail(err, WEFT_EUNSUPPORTED,
-                         "%s: does not say how its text is split (tokenizer.ggml.pre is %s); name "
-                         "the way of a model that does (llama-bpe, qwen2, gpt-2, ...)",
+                         "%s: no pre-tokenizer (tokenizer.ggml.pre is %s); give one with --pre "
+                         "(llama-bpe, qwen2, gpt-2, ...)",
                          g->t->path, *pre ? "\"default\"" : "missing");
     return WEFT_OK;
 }
@@ -358,7 +359,7 @@ weft_status source_gguf(tokenizer *t, const container *c, const char *pre, weft_
     gguf_vocab g = { .t = t, .c = c };
     const meta *kind = container_meta(c, "tokenizer.ggml.model");
     if (!kind || kind->type != META_TEXT)
-        return weft_fail(err, WEFT_EFORMAT, "%s: carries no vocabulary (tokenizer.ggml.model)",
+        return weft_fail(err, WEFT_EFORMAT, "%s: has no vocabulary (tokenizer.ggml.model)",
                          t->path);
     const weft_status status = read_tokens(&g, err);
     if (status != WEFT_OK)
@@ -373,8 +374,8 @@ weft_status source_gguf(tokenizer *t, const container *c, const char *pre, weft_
         return load_bert(&g, err);
     if (strcmp(kind->text, "gemma4") == 0)
         return load_letters(&g, "gemma4", err);
-    return weft_fail(err, WEFT_EUNSUPPORTED,
-                     "%s: tokenizer.ggml.model is \"%.64s\"; gpt2, llama, t5, bert and gemma4 are "
-                     "known",
-                     t->path, kind->text);
+    return weft_fail(
+        err, WEFT_EUNSUPPORTED,
+        "%s: unsupported tokenizer.ggml.model \"%.64s\"; expected gpt2, llama, t5, bert or gemma4",
+        t->path, kind->text);
 }

@@ -33,8 +33,8 @@ static weft_status load_truncation(tokenizer *t, const json_t *j, weft_error *er
         return err->code;
     if (strcmp(strategy, "LongestFirst") != 0 || stride != 0)
         return weft_fail(err, WEFT_EUNSUPPORTED,
-                         "%s: truncation by %.32s with stride %lld; LongestFirst without stride is "
-                         "known",
+                         "%s: unsupported truncation %.32s with stride %lld; expected LongestFirst "
+                         "with stride 0",
                          t->path, strategy, (long long)stride);
     t->fit.max_length = most;
     return WEFT_OK;
@@ -83,7 +83,7 @@ static weft_status check_version(const tokenizer *t, const json_t *root, weft_er
 {
     const char *version = json_string_value(json_object_get(root, "version"));
     if (version && strcmp(version, "1.0") != 0)
-        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: version \"%.32s\"; 1.0 is known", t->path,
+        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: version \"%.32s\"; expected 1.0", t->path,
                          version);
     return WEFT_OK;
 }
@@ -93,8 +93,7 @@ weft_status hf_load(tokenizer *t, json_t *root, weft_error *err)
     const json_t *model = json_object_get(root, "model");
     const json_t *list = json_object_get(root, "added_tokens");
     if (!json_is_object(model))
-        return weft_fail(err, WEFT_EFORMAT, "%s: has no model, so it is no tokenizer.json",
-                         t->path);
+        return weft_fail(err, WEFT_EFORMAT, "%s: not a tokenizer.json: no \"model\"", t->path);
     const place top = { .t = t, .at = "the file" };
     if (!hf_keys(root,
                  "version truncation padding added_tokens normalizer pre_tokenizer post_processor "

@@ -11,7 +11,7 @@ static weft_status token_id(tokenizer *t, const json_t *x, uint32_t *id, const p
     *id = NO_ID;
     if (!json_is_integer(x) || json_integer_value(x) < 0 ||
         json_integer_value(x) >= (json_int_t)t->vocab.n)
-        return weft_fail(err, WEFT_EFORMAT, "%s: %s puts in a token that is not in the vocabulary",
+        return weft_fail(err, WEFT_EFORMAT, "%s: %s inserts a token that is not in the vocabulary",
                          t->path, at->at);
     *id = (uint32_t)json_integer_value(x);
     return WEFT_OK;
@@ -20,7 +20,7 @@ static weft_status token_id(tokenizer *t, const json_t *x, uint32_t *id, const p
 static weft_status add_slot(template *m, slot s, const place *at, weft_error *err)
 {
     if (m->n == MAX_SLOT)
-        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s puts in more than %d tokens", at->t->path,
+        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s inserts more than %d tokens", at->t->path,
                          at->at, MAX_SLOT);
     m->slot[m->n++] = s;
     return WEFT_OK;
@@ -80,8 +80,8 @@ static weft_status template_of(tokenizer *t, template *m, const json_t *j, const
     if (status != WEFT_OK || (in_order && texts == 1 + two))
         return status;
     if (!two)
-        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s.%s does not have its text once", t->path,
-                         at->at, field);
+        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s.%s must contain its text exactly once",
+                         t->path, at->at, field);
     *m = (template){ 0 }; /* cannot be used, which does no harm until someone encodes a pair */
     return WEFT_OK;
 }
@@ -89,7 +89,7 @@ static weft_status template_of(tokenizer *t, template *m, const json_t *j, const
 static bool alone(const tokenizer *t, const place *at, weft_error *err)
 {
     if (t->single.n > 0)
-        weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s: a second step that puts in tokens", t->path,
+        weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s: a second step that inserts tokens", t->path,
                   at->at);
     return t->single.n == 0;
 }
@@ -170,8 +170,8 @@ static weft_status strip_decoder(tokenizer *t, const json_t *j, int which, const
     if (!t->decoder.fused)
         return add_decoder(t, &s, err);
     if (stop > 0)
-        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s takes away from the end of the whole text",
-                         t->path, at->at);
+        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s strips the end of the whole text", t->path,
+                         at->at);
     t->decoder.strip_start = s.start;
     t->decoder.strip_point = s.point;
     return WEFT_OK;
@@ -269,7 +269,7 @@ weft_status hf_decoder(tokenizer *t, const json_t *j, const place *at, weft_erro
     };
     const char *type = json_string_value(json_object_get(j, "type"));
     if (t->decoder.fused && type && strcmp(type, "Strip") != 0 && strcmp(type, "Fuse") != 0)
-        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s: \"%.64s\" behind Fuse", t->path, at->at,
+        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s: \"%.64s\" after Fuse", t->path, at->at,
                          type);
     return hf_step(t, j, types, at, err);
 }

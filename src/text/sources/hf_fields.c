@@ -75,8 +75,8 @@ bool hf_keys(const json_t *j, const char *keys, const place *at, weft_error *err
     {
         (void)value;
         if (!among(key, keys)) {
-            weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s has a field %.64s, which is not known",
-                      at->t->path, at->at, key);
+            weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s has an unsupported field %.64s", at->t->path,
+                      at->at, key);
             return false;
         }
     }
@@ -97,8 +97,8 @@ bool hf_choice(const json_t *j, const char *field, const char *const *names, int
             return true;
         }
     if (text)
-        weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s.%s is \"%.64s\", which is not known", at->t->path,
-                  at->at, field, text);
+        weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s.%s has the unsupported value \"%.64s\"",
+                  at->t->path, at->at, field, text);
     return !text;
 }
 
@@ -111,7 +111,7 @@ weft_status hf_step(tokenizer *t, const json_t *j, const step_type *types, const
     while (types->name && strcmp(types->name, name) != 0)
         types++;
     if (!types->name)
-        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s is of type \"%.64s\", which is not known",
+        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s has the unsupported type \"%.64s\"",
                          t->path, at->at, name);
     return hf_keys(j, types->fields, at, err) ? types->read(t, j, types->which, at, err)
                                               : err->code;

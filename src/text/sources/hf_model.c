@@ -213,7 +213,7 @@ static weft_status add_merge(tokenizer *t, uint64_t rank, const char *a, size_t 
                          (int)(m > 64 ? 64 : m), b,
                          left == NO_ID    ? "the first"
                          : right == NO_ID ? "the second"
-                                          : "what they make");
+                                          : "the result");
     if (!t->special[to]) /* no text may become such a token */
         bpe_add(&t->bpe, left, right, (uint32_t)rank, to, last);
     return WEFT_OK;
@@ -221,7 +221,7 @@ static weft_status add_merge(tokenizer *t, uint64_t rank, const char *a, size_t 
 
 static weft_status bad_merge(const tokenizer *t, uint64_t rank, weft_error *err)
 {
-    return weft_fail(err, WEFT_EFORMAT, "%s: merge %llu is not two tokens parted by a space",
+    return weft_fail(err, WEFT_EFORMAT, "%s: merge %llu is not two tokens separated by a space",
                      t->path, (unsigned long long)rank);
 }
 
@@ -356,8 +356,8 @@ static weft_status load_bpe(tokenizer *t, const json_t *j, const place *at, weft
         return err->code;
     if (dropout && !json_is_null(dropout) && json_number_value(dropout) != 0)
         return weft_fail(err, WEFT_EUNSUPPORTED,
-                         "%s: model.dropout is %g: merges would be left out at random", t->path,
-                         json_number_value(dropout));
+                         "%s: model.dropout is %g, which makes encoding random; expected 0",
+                         t->path, json_number_value(dropout));
     weft_status status = bpe_init(m, &t->vocab, &t->store, json_array_size(merges), err);
     if (status == WEFT_OK)
         status = find_unk(t, j, at, &m->unk, err);
@@ -473,6 +473,5 @@ weft_status hf_model(tokenizer *t, const json_t *j, weft_error *err)
         return load_wordpiece(t, j, &at, err);
     if (strcmp(type, "WordLevel") == 0)
         return load_wordlevel(t, j, &at, err);
-    return weft_fail(err, WEFT_EUNSUPPORTED, "%s: model is of type \"%.64s\", which is not known",
-                     t->path, type);
+    return weft_fail(err, WEFT_EUNSUPPORTED, "%s: unsupported model type \"%.64s\"", t->path, type);
 }

@@ -66,7 +66,7 @@ static void put_added_token(hf_writer *w, int *n, const added *a)
     hf_flag(w, "special", a->special);
     text(w, "}");
     if (a->first)
-        hf_refuse(w, "a token that counts only where the text begins");
+        hf_refuse(w, "a token that matches only at the start of the text");
 }
 
 static bool has_bar(const char *s, size_t n)
@@ -93,8 +93,7 @@ static void put_user(hf_writer *w, int *n)
                         &(added){ .content = s, .length = length, .id = id, .normalized = same });
     }
     if (z->prefix)
-        note(w, "text behind a user-defined piece gets a space before it in the tokenizer.json, as "
-                "text at the beginning does");
+        note(w, "the tokenizer.json puts a space before text that follows a user-defined piece");
 }
 
 static void put_added(hf_writer *w)
@@ -283,7 +282,7 @@ static void put_bpe(hf_writer *w)
 {
     const bpe *m = &w->t->bpe;
     if (m->names)
-        hf_refuse(w, "two vocabularies, of which one names what the other does not know");
+        hf_refuse(w, "two vocabularies that differ");
     text(w, "    \"type\": \"BPE\",\n    \"dropout\": null,\n");
     put_token_or_null(w, "unk_token", m->unk);
     put_affix(w, "continuing_subword_prefix", m->prefix, m->prefix_length);
@@ -337,7 +336,7 @@ static void put_unigram(hf_writer *w)
     const unigram *m = &w->t->unigram;
     const uint32_t n = n_piece(w);
     if (m->names)
-        hf_refuse(w, "two vocabularies, of which one names what the other does not know");
+        hf_refuse(w, "two vocabularies that differ");
     text(w, "    \"type\": \"Unigram\",\n    \"unk_id\": ");
     if (m->unk == NO_ID)
         text(w, "null");
@@ -353,9 +352,8 @@ static void put_unigram(hf_writer *w)
     }
     buffer_format(w->b, "\n    ],\n    \"byte_fallback\": %s", m->fallback ? "true" : "false");
     if (m->in_float)
-        note(w,
-             "Hugging Face sums scores in double, SentencePiece in float: where two cuts of a word "
-             "are worth the same, the tokenizer.json may choose the other");
+        note(w, "Hugging Face sums scores in double, SentencePiece in float: on ties the "
+                "tokenizer.json may split a word differently");
 }
 
 /* What continues a word is spelled as the decoder has it. */
@@ -414,7 +412,7 @@ weft_status tokenizer_write(const tokenizer *t, buffer *to, weft_error *err)
     hf_writer w = { .t = t, .b = to, .err = err };
     buffer_begin(&w.spelled, to->mem, err);
     if (t->n_silent > 0)
-        hf_refuse(&w, "pieces that are no tokens");
+        hf_refuse(&w, "pieces that are not tokens");
     check_distinct(&w);
     text(&w, "{\n  \"version\": \"1.0\",\n");
     put_fit(&w);

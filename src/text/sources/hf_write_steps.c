@@ -20,7 +20,7 @@ void hf_refuse(hf_writer *w, const char *format, ...)
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
     if (w->status == WEFT_OK)
-        w->status = weft_fail(w->err, WEFT_EUNSUPPORTED, "%s: a tokenizer.json has no word for %s",
+        w->status = weft_fail(w->err, WEFT_EUNSUPPORTED, "%s: tokenizer.json cannot represent %s",
                               w->t->path, what);
 }
 
@@ -138,7 +138,7 @@ static void precompiled(hf_writer *w, const charsmap *map)
 static void sentencepiece(hf_writer *w, const normalizer_step *s)
 {
     if (s->suffix)
-        hf_refuse(w, "a space behind the text instead of before it");
+        hf_refuse(w, "a space after the text instead of before it");
     if (s->map)
         precompiled(w, s->map);
     if (s->squeeze) {
@@ -155,7 +155,7 @@ static void sentencepiece(hf_writer *w, const normalizer_step *s)
     if (s->squeeze && s->escape)
         replace(w, true, BARS_LAST, sizeof BARS_LAST - 1, "", 0);
     else if (s->squeeze)
-        hf_refuse(w, "runs of spaces that are one, where spaces are spaces");
+        hf_refuse(w, "collapsed spaces that are not escaped");
 }
 
 static void bert(hf_writer *w, const normalizer_step *s)
@@ -276,7 +276,7 @@ static int prefixed_bytes(hf_writer *w, int i)
     const bool regular = i + 1 < t->splitters.n && is_gpt2(&t->splitters.step[i + 1]) &&
                          makes_bytes(t, i + 2);
     if (!regular && !makes_bytes(t, i + 1))
-        hf_refuse(w, "a space before the text that no ByteLevel puts there");
+        hf_refuse(w, "a prefix space without ByteLevel");
     byte_level(w, true, regular);
     return 2 + regular;
 }

@@ -31,10 +31,10 @@ static weft_status check_vector(encoder *e, const json_t *v, size_t i, weft_erro
                                     : -1;
         const json_int_t have = k < got.n ? (json_int_t)got.id[k] : -1;
         if (have != want)
-            return weft_fail(err, WEFT_EFORMAT,
-                             "weft.tokenizer.selftest: vector %zu, \"%.64s\": token %zu is %lld, "
-                             "but the model was made with %lld",
-                             i, json_string_value(text), k, (long long)have, (long long)want);
+            return weft_fail(
+                err, WEFT_EFORMAT,
+                "weft.tokenizer.selftest: vector %zu, \"%.64s\": token %zu is %lld, expected %lld",
+                i, json_string_value(text), k, (long long)have, (long long)want);
     }
     return WEFT_OK;
 }
@@ -81,8 +81,7 @@ static weft_status beside(char to[PATH_MOST], const char *path, bool directory, 
     const char *slash = strrchr(path, '/');
     const int n = directory ? (int)strlen(path) : slash ? (int)(slash - path) : 1;
     if (snprintf(to, PATH_MOST, "%.*s/%s", n, directory || slash ? path : ".", name) >= PATH_MOST)
-        return weft_fail(err, WEFT_EINVAL, "%.200s...: with %s behind it the path is too long",
-                         path, name);
+        return weft_fail(err, WEFT_EINVAL, "%.200s.../%s: the path is too long", path, name);
     return WEFT_OK;
 }
 
@@ -144,7 +143,7 @@ static weft_status open_kept(file *f, tokenizer *t, const container *kept, const
     char path[PATH_MOST];
     const meta *m = kept_file(kept, name);
     if (!m)
-        return weft_fail(err, WEFT_EIO, "%s: keeps no %s", kept->path, name);
+        return weft_fail(err, WEFT_EIO, "%s: has no embedded %s", kept->path, name);
     const int n = snprintf(path, sizeof path, "%.3000s/%s", kept->path, name);
     *f = (file){ .data = (const uint8_t *)m->text, .size = m->length };
     f->path = arena_text(&t->store, path, (size_t)n, err);
@@ -264,7 +263,7 @@ static weft_status load_marian(tokenizer *t, const file *model, const container 
     while (i < 2 && !has_beside(model, kept, names[i], t->host))
         i++;
     if (i == 2)
-        return weft_fail(err, WEFT_EIO, "%s: no vocab.json beside it, which numbers its pieces",
+        return weft_fail(err, WEFT_EIO, "%s: no vocab.json beside it, which has the ids",
                          model->path);
     weft_status status = open_beside(&table, t, model, kept, names[i], err);
     if (status != WEFT_OK)
@@ -344,7 +343,7 @@ static weft_status no_tokenizer(const char *path, weft_error *err)
 {
     return weft_fail(err, WEFT_EIO,
                      "%s: no tokenizer.json, tokenizer.model, spiece.model, source.spm, vocab.json "
-                     "or vocab.txt here; put the one that came with the model beside its weights",
+                     "or vocab.txt; put the model's tokenizer beside its weights",
                      path);
 }
 

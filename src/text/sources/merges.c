@@ -53,9 +53,8 @@ weft_status merges_begin(merge_list *l, const tokenizer *t, mem *m, weft_error *
         if (p->left >= t->vocab.n || p->right >= t->vocab.n)
             return weft_fail(
                 err, WEFT_EUNSUPPORTED,
-                "%s: piece %u has a letter that is no piece, so that no list of merges "
-                "leads to it",
-                t->path, p->id);
+                "%s: piece %u has a letter that is not a piece, so no merges produce it", t->path,
+                p->id);
         l->at[l->n++] = p;
     }
     sort_pointers((void **)l->at, (int64_t)l->n, compare);

@@ -120,7 +120,7 @@ static weft_status make_bpe(tokenizer *t, const sp_spec *s, weft_error *err)
     for (uint32_t i = 0; i < v->n && status == WEFT_OK; i++) {
         if (s->type[i] == PIECE_UNUSED)
             status = weft_fail(err, WEFT_EUNSUPPORTED,
-                               "%s: piece %u is marked unused, which is not known in a BPE model",
+                               "%s: piece %u is marked unused, which BPE models do not support",
                                t->path, i);
         else if (s->type[i] == PIECE_NORMAL || s->type[i] == PIECE_USER)
             status = bpe_cut(&cuts, v, i, bpe_rank_of_score(s->score[i]), true, err);

@@ -181,8 +181,8 @@ weft_status pre_apply(tokenizer *t, const char *name, weft_error *err)
     const pre *p = find(name);
     if (!p)
         return weft_fail(err, WEFT_EUNSUPPORTED,
-                         "%s: splits its text as \"%.64s\" does, which is not known; name the way "
-                         "of a model that is (llama-bpe, qwen2, gpt-2, ...)",
+                         "%s: unsupported pre-tokenizer \"%.64s\"; give another with --pre "
+                         "(llama-bpe, qwen2, gpt-2, ...)",
                          t->path, name);
     weft_status status = WEFT_OK;
     for (int i = 0; p->pattern[i] && status == WEFT_OK; i++)

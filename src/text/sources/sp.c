@@ -81,8 +81,9 @@ static int next_field(wire *w, field *f)
 
 static weft_status broken(const tokenizer *t, const wire *w, const char *what, weft_error *err)
 {
-    return weft_fail(err, WEFT_EFORMAT, "%s: not a SentencePiece model: %s breaks off at byte %zu",
-                     t->path, what, w->at);
+    return weft_fail(err, WEFT_EFORMAT,
+                     "%s: not a SentencePiece model: %s is truncated at byte %zu", t->path, what,
+                     w->at);
 }
 
 typedef struct entry {
@@ -155,7 +156,7 @@ static weft_status read_trainer(model_file *m, const field *f, weft_error *err)
         else if (g.number == 42)
             m->eos = (int64_t)g.value;
     }
-    return got < 0 ? broken(m->t, &w, "the trainer's part", err) : WEFT_OK;
+    return got < 0 ? broken(m->t, &w, "trainer_spec", err) : WEFT_OK;
 }
 
 static weft_status read_normalizer(model_file *m, const field *f, weft_error *err)
@@ -175,7 +176,7 @@ static weft_status read_normalizer(model_file *m, const field *f, weft_error *er
             m->spec.escape = g.value != 0;
         }
     }
-    return got < 0 ? broken(m->t, &w, "the normalizer's part", err) : WEFT_OK;
+    return got < 0 ? broken(m->t, &w, "normalizer_spec", err) : WEFT_OK;
 }
 
 static weft_status read_fields(model_file *m, const uint8_t *data, size_t size, weft_error *err)
@@ -248,10 +249,10 @@ static weft_status read_model(model_file *m, const uint8_t *data, size_t size, w
     if (m->kind != 1 && m->kind != 2)
         return weft_fail(
             err, WEFT_EUNSUPPORTED,
-            "%s: a SentencePiece model of kind %llu; unigram (1) and BPE (2) are known", t->path,
-            (unsigned long long)m->kind);
+            "%s: unsupported SentencePiece model type %llu; expected unigram (1) or BPE (2)",
+            t->path, (unsigned long long)m->kind);
     if (m->spec.unk == NO_ID)
-        return weft_fail(err, WEFT_EFORMAT, "%s: no piece is marked as the unknown one", t->path);
+        return weft_fail(err, WEFT_EFORMAT, "%s: no unknown piece", t->path);
     m->spec.suffix = m->spec.suffix && m->spec.prefix;
     m->spec.prefix = m->spec.prefix && !m->spec.suffix;
     m->spec.unigram = m->kind == 1;
@@ -293,7 +294,7 @@ static weft_status read_numbers(tokenizer *t, vocab *to, const uint8_t *data, si
     *to = t->vocab;
     for (uint32_t id = 0; id < to->n; id++)
         if (!vocab_has(to, id) || to->length[id] == 0)
-            return weft_fail(err, WEFT_EFORMAT, "%s: gives id %u to no text", path, id);
+            return weft_fail(err, WEFT_EFORMAT, "%s: id %u has no piece", path, id);
     return WEFT_OK;
 }
 
