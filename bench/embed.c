@@ -125,7 +125,7 @@ static void prepare_given(job *j, host *h)
 static void prepare(job *j, const model *m, host *h)
 {
     weft_error err = { .message = "out of memory" };
-    const encode_engine_options o = { .n_thread = (int)n_thread, .what = WEFT_ENCODE_POOLED };
+    const encode_engine_options o = { .n_thread = (int)n_thread, .output = WEFT_OUTPUT_POOLED };
     j->engine = bench_must(encode_engine_new(m, &o, &err), &err);
     if (ids_path)
         prepare_given(j, h);

@@ -27,8 +27,8 @@ bool bench_whole_begin(whole_bench *w, weft_model *model, const weft_model_info 
     const weft_encoder_options o = { .struct_size = sizeof o,
                                      .threads = threads,
                                      .n_ctx = n,
-                                     .what = info->task == WEFT_TASK_EMBED ? WEFT_ENCODE_POOLED
-                                                                           : WEFT_ENCODE_OUTPUT };
+                                     .output = info->task == WEFT_TASK_EMBED ? WEFT_OUTPUT_POOLED
+                                                                             : WEFT_OUTPUT_HEAD };
     *w = (whole_bench){ .most = most };
     w->encoder = weft_encoder_new(model, &o, err);
     w->input = w->encoder ? cli_zalloc((size_t)most, sizeof *w->input, "inputs") : NULL;

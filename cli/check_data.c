@@ -93,8 +93,8 @@ static void print_some(const char *name, int64_t n, const char *what)
 
 static void print_info(const weft_data_info *i)
 {
-    if (i->n_picture > 0) {
-        printf("data          %lld images of %lld classes", (long long)i->n_picture,
+    if (i->n_image > 0) {
+        printf("data          %lld images of %lld classes", (long long)i->n_image,
                (long long)i->n_class);
         if (i->height > 0)
             printf(", %lld x %lld", (long long)i->height, (long long)i->width);
@@ -114,12 +114,13 @@ static void print_info(const weft_data_info *i)
         printf("ends          none: the tokenizer has no end-of-text token\n");
     print_some("empty", i->n_empty, "documents are left out");
     print_some("prompts", i->n_prompt, "documents with a part that is not trained on");
-    print_some("astride", i->n_astride, "documents with a token that spans prompt and completion");
+    print_some("straddling", i->n_straddling,
+               "documents with a token that spans prompt and completion");
     print_some("cut", i->train.n_cut + i->validation.n_cut,
                "documents continue in another sequence");
     print_some("truncated", i->train.n_truncated + i->validation.n_truncated,
                "documents are truncated");
-    print_some("mute", i->train.n_mute + i->validation.n_mute,
+    print_some("skipped", i->train.n_skipped + i->validation.n_skipped,
                "documents are left out: no token to train on");
 }
 

@@ -399,7 +399,7 @@ int cli_prompt(const command *c, const prompt_options *p, const load_options *lo
 
 /* The ids of a text, which cli_free frees; a text without tokens is an error. */
 int cli_encode(const command *c, const weft_tokenizer *t, const char *text, size_t length,
-               const weft_encode_options *o, int32_t **ids, int64_t *n);
+               const weft_tokenize_options *o, int32_t **ids, int64_t *n);
 
 /* How the next token is chosen: the options, and what they make. NULL after saying what is wrong,
  * with *code to exit with. */

@@ -185,9 +185,9 @@ static int plan_tests(bench *b)
 /* One token for each of the first `width` sessions. */
 static weft_status step(const bench *b, int64_t width, int64_t at, weft_error *err)
 {
-    weft_work work[MAX_BATCH];
+    weft_eval_request work[MAX_BATCH];
     for (int64_t i = 0; i < width; i++)
-        work[i] = (weft_work){ .session = b->session[i], .ids = b->ids + at, .n = 1 };
+        work[i] = (weft_eval_request){ .session = b->session[i], .ids = b->ids + at, .n = 1 };
     return weft_engine_eval(b->engine, work, (int)width, err);
 }
 

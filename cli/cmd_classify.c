@@ -249,7 +249,7 @@ static int classify_main(void)
         return cli_usage(&command_classify, "--top: %lld is less than 0", (long long)top);
     cli_catch_interrupt();
     int code = texts_open(&l.t, &command_classify, &load, &lines, positional[1],
-                          1u << WEFT_TASK_CLASSIFY | 1u << WEFT_TASK_TAG, WEFT_ENCODE_OUTPUT);
+                          1u << WEFT_TASK_CLASSIFY | 1u << WEFT_TASK_TAG, WEFT_OUTPUT_HEAD);
     if (!code) {
         l.n = l.t.info.n_out;
         l.meaning = read_meaning(&l);

@@ -94,7 +94,7 @@ static int embed_main(void)
     load.path = positional[0] ? positional[0] : load.path;
     cli_catch_interrupt();
     int code = texts_open(&v.t, &command_embed, &load, &lines, positional[1], ~0u,
-                          WEFT_ENCODE_POOLED);
+                          WEFT_OUTPUT_POOLED);
     if (!code) {
         v.width = weft_encoder_width(v.t.encoder);
         v.none = cli_alloc((size_t)v.width, sizeof *v.none, "a vector");

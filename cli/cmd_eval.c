@@ -128,7 +128,7 @@ static size_t document_length(const char *text, size_t n)
 static int add_text(documents *d, const weft_tokenizer *t, const char *text, size_t n)
 {
     weft_error err = { 0 };
-    const weft_encode_options o = { .struct_size = sizeof o, .parse_special = parse_special };
+    const weft_tokenize_options o = { .struct_size = sizeof o, .parse_special = parse_special };
     weft_tokens *k = weft_tokenizer_encode(t, text, n, &o, &err);
     if (!k)
         return cli_fail(&err);

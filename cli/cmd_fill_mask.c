@@ -132,7 +132,7 @@ static int fill_mask_main(void)
                          MAX_TOP);
     cli_catch_interrupt();
     int code = texts_open(&m.t, &command_fill_mask, &load, &lines, positional[1],
-                          1u << WEFT_TASK_FILL, WEFT_ENCODE_OUTPUT);
+                          1u << WEFT_TASK_FILL, WEFT_OUTPUT_HEAD);
     if (!code && (m.id = mask_id(m.t.tokenizer)) < 0) {
         fprintf(stderr, "weft: %s: the tokenizer has neither [MASK] nor <mask>\n", load.path);
         code = 1;

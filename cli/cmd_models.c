@@ -22,7 +22,7 @@ typedef struct tally {
     int64_t n, n_broken;
 } tally;
 
-static void print_model(const weft_found *f, const weft_model_info *i)
+static void print_model(const weft_model_entry *f, const weft_model_info *i)
 {
     char size[32];
     if (!json) {
@@ -42,7 +42,7 @@ static void print_model(const weft_found *f, const weft_model_info *i)
 }
 
 /* Mapped, as a list has no use for the weights themselves. */
-static bool show(void *ud, const weft_found *f)
+static bool show(void *ud, const weft_model_entry *f)
 {
     tally *t = ud;
     weft_error err = { 0 };
@@ -76,7 +76,7 @@ static int models_main(void)
     tally t = { 0 };
     const weft_find_options o = { .struct_size = sizeof o,
                                   .budget = cli_budget(),
-                                  .looked = add_place };
+                                  .searched = add_place };
     cli_catch_interrupt();
     const weft_status status = weft_model_list(show, &t, &o, &err);
     if (status == WEFT_ESTOPPED)

@@ -32,7 +32,7 @@ static const char about[] =
     "of its numbers; * marks another type than the one asked for, as its blocks do not\n"
     "fit the rows.\n";
 
-static void show_tensor(void *ud, const weft_converted *t)
+static void show_tensor(void *ud, const weft_converted_tensor *t)
 {
     (void)ud;
     if (quiet)

@@ -179,7 +179,7 @@ static int rank(char *text, bool pairs)
     o.pairs = pairs;
     o.normalize = true;
     int code = texts_open_lines(&r.t, &command_rerank, &load, &o, text,
-                                pairs ? WEFT_ENCODE_OUTPUT : WEFT_ENCODE_POOLED);
+                                pairs ? WEFT_OUTPUT_HEAD : WEFT_OUTPUT_POOLED);
     r.t.n_before = r.first;
     if (!code) {
         r.width = weft_encoder_width(r.t.encoder);

@@ -233,13 +233,13 @@ static int do_check(const weft_tokenizer *t, const weft_tokens *k, const char *t
 static int do_encode(const weft_tokenizer *t, const char *text, size_t n)
 {
     weft_error err = { 0 };
-    const weft_encode_options o = { .struct_size = sizeof o,
-                                    .no_special = no_special || check,
-                                    .parse_special = parse_special,
-                                    .spans = pieces,
-                                    .fit = fit,
-                                    .pair = pair,
-                                    .pair_length = pair ? strlen(pair) : 0 };
+    const weft_tokenize_options o = { .struct_size = sizeof o,
+                                      .no_special = no_special || check,
+                                      .parse_special = parse_special,
+                                      .spans = pieces,
+                                      .fit = fit,
+                                      .pair = pair,
+                                      .pair_length = pair ? strlen(pair) : 0 };
     weft_tokens *k = weft_tokenizer_encode(t, text, n, &o, &err);
     int code = 0;
     if (!k)

@@ -225,7 +225,8 @@ static int translate(const job *j, const weft_engine_options *engine_options)
         .n_best = (int)n_best,
         .n_new = n_new < 0 ? 0 : n_new,
         .length_penalty = length_penalty,
-        .early = n_beam == 1 ? WEFT_EARLY_FULL : WEFT_EARLY_GUESS, /* greedy: the first end it is */
+        .stop = n_beam == 1 ? WEFT_BEAM_STOP_FULL
+                            : WEFT_BEAM_STOP_GUESS, /* greedy: the first end it is */
         .source = j->ids,
         .n_source = j->n,
     };

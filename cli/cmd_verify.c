@@ -66,7 +66,7 @@ static weft_tokens *encode(const char *path, const char *text, size_t length, we
 {
     weft_tokenizer *t = cli_tokenizer_of(load.tokenizer ? load.tokenizer : path, WEFT_SIDE_SOURCE,
                                          NULL, err);
-    const weft_encode_options o = { .struct_size = sizeof o, .parse_special = parse_special };
+    const weft_tokenize_options o = { .struct_size = sizeof o, .parse_special = parse_special };
     weft_tokens *k = t ? weft_tokenizer_encode(t, text, length, &o, err) : NULL;
     if (!k) {
         weft_tokenizer_free(t);

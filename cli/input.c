@@ -365,7 +365,7 @@ int cli_take_prompt(const command *c, prompt_options *p, const char *given)
 }
 
 int cli_encode(const command *c, const weft_tokenizer *t, const char *text, size_t length,
-               const weft_encode_options *o, int32_t **ids, int64_t *n)
+               const weft_tokenize_options *o, int32_t **ids, int64_t *n)
 {
     weft_error err = { 0 };
     weft_tokens *k = weft_tokenizer_encode(t, text, length, o, &err);
@@ -434,9 +434,9 @@ int cli_prompt(const command *c, const prompt_options *p, const load_options *lo
                weft_tokenizer **tokenizer, int32_t **ids, int64_t *n)
 {
     weft_error err = { 0 };
-    const weft_encode_options o = { .struct_size = sizeof o,
-                                    .parse_special = p->parse_special,
-                                    .no_special = p->goes_on };
+    const weft_tokenize_options o = { .struct_size = sizeof o,
+                                      .parse_special = p->parse_special,
+                                      .no_special = p->goes_on };
     char *text = NULL;
     size_t length = 0;
     if (!p->ids || load->tokenizer) {

@@ -54,7 +54,7 @@ static const char *look_up(const char *given, weft_error *err)
 {
     const weft_find_options o = { .struct_size = sizeof o,
                                   .budget = cli_budget(),
-                                  .looked = add_place };
+                                  .searched = add_place };
     kept *k = &found[n_found];
     if (weft_model_find(given, &o, k->path, sizeof k->path, err) != WEFT_OK) {
         if (!looks_like_file(given))

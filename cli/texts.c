@@ -78,10 +78,10 @@ weft_tokens *texts_encode(const texts *t, int64_t i, const text_options *o, weft
     const text_line *l = &t->line[i];
     const char *tab = o->pairs ? memchr(l->at, '\t', l->n) : NULL;
     const size_t first = tab ? (size_t)(tab - l->at) : l->n;
-    const weft_encode_options e = { .struct_size = sizeof e,
-                                    .parse_special = o->parse_special,
-                                    .pair = tab ? tab + 1 : NULL,
-                                    .pair_length = tab ? l->n - first - 1 : 0 };
+    const weft_tokenize_options e = { .struct_size = sizeof e,
+                                      .parse_special = o->parse_special,
+                                      .pair = tab ? tab + 1 : NULL,
+                                      .pair_length = tab ? l->n - first - 1 : 0 };
     weft_tokens *k = weft_tokenizer_encode(t->tokenizer, l->at, first, &e, err);
     if (!k)
         return NULL;
@@ -125,11 +125,11 @@ static bool fits_task(const texts *t, unsigned tasks)
 
 /* The model, and what reads texts with it. */
 static int open_model(texts *t, const command *c, const load_options *load, const text_options *o,
-                      unsigned tasks, weft_encode what)
+                      unsigned tasks, weft_encoder_output what)
 {
     weft_error err = { 0 };
     weft_encoder_options e = { .struct_size = sizeof e,
-                               .what = what,
+                               .output = what,
                                .pooling = (weft_pooling)o->pooling,
                                .normalize = o->normalize };
     const int code = cli_threads(c, o->threads, &e.threads);
@@ -155,7 +155,7 @@ static texts begin(const load_options *load)
 }
 
 int texts_open(texts *t, const command *c, const load_options *load, const text_options *o,
-               const char *given, unsigned tasks, weft_encode what)
+               const char *given, unsigned tasks, weft_encoder_output what)
 {
     *t = begin(load);
     if (!load->path)
@@ -168,7 +168,7 @@ int texts_open(texts *t, const command *c, const load_options *load, const text_
 }
 
 int texts_open_lines(texts *t, const command *c, const load_options *load, const text_options *o,
-                     char *text, weft_encode what)
+                     char *text, weft_encoder_output what)
 {
     *t = begin(load);
     t->read_from = "the documents";

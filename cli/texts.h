@@ -66,11 +66,11 @@ typedef struct texts {
 /* tasks: bits of those that the command can do. Returns 0, or an exit code after saying what is
  * wrong. To be closed either way. */
 int texts_open(texts *t, const command *c, const load_options *load, const text_options *o,
-               const char *given, unsigned tasks, weft_encode what);
+               const char *given, unsigned tasks, weft_encoder_output what);
 
 /* The same of lines that the command has made, which go with t. */
 int texts_open_lines(texts *t, const command *c, const load_options *load, const text_options *o,
-                     char *text, weft_encode what);
+                     char *text, weft_encoder_output what);
 void texts_close(texts *t);
 
 /* The tokens of line i, in the model's length. */

@@ -244,8 +244,8 @@ static float *read_as(finding *f, weft_model *m, const weft_input *from, weft_tr
 {
     const weft_encoder_options o = { .struct_size = sizeof o,
                                      .threads = f->threads,
-                                     .what = f->of_a.task == WEFT_TASK_EMBED ? WEFT_ENCODE_POOLED
-                                                                             : WEFT_ENCODE_OUTPUT };
+                                     .output = f->of_a.task == WEFT_TASK_EMBED ? WEFT_OUTPUT_POOLED
+                                                                               : WEFT_OUTPUT_HEAD };
     weft_input in = *from;
     weft_encoder *e = weft_encoder_new(m, &o, err);
     bool good = e && weft_encoder_trace(e, fn, f, false, err) == WEFT_OK;

@@ -29,7 +29,7 @@ static void print(const weft_tokenizer *tokenizer, const text *t, const char *pr
 }
 
 /* A text whose work is done has logits: its next token is its next work. False at its end. */
-static bool go_on(const weft_model *model, text *t, weft_work *w)
+static bool go_on(const weft_model *model, text *t, weft_eval_request *w)
 {
     if (w->done < w->n)
         return true;
@@ -37,18 +37,18 @@ static bool go_on(const weft_model *model, text *t, weft_work *w)
     if (t->n == TOKEN || weft_model_is_end(model, id))
         return false;
     t->ids[t->n] = id;
-    *w = (weft_work){ .session = t->session, .ids = &t->ids[t->n++], .n = 1 };
+    *w = (weft_eval_request){ .session = t->session, .ids = &t->ids[t->n++], .n = 1 };
     return true;
 }
 
 static void run(weft_engine *engine, const weft_model *model, text *texts, int n, weft_error *err)
 {
-    weft_work work[MOST];
+    weft_eval_request work[MOST];
     int live = n;
     for (int i = 0; i < n; i++)
-        work[i] = (weft_work){ .session = texts[i].session,
-                               .ids = texts[i].prompt->ids,
-                               .n = texts[i].prompt->n };
+        work[i] = (weft_eval_request){ .session = texts[i].session,
+                                       .ids = texts[i].prompt->ids,
+                                       .n = texts[i].prompt->n };
     while (live > 0 && weft_engine_step(engine, work, n, err) == WEFT_OK) {
         live = 0;
         for (int i = 0; i < n; i++)

@@ -30,7 +30,7 @@ int main(int argc, char **argv)
     const int n = argc - 2 < MOST ? argc - 2 : MOST;
     if (n < 2)
         return fprintf(stderr, "usage: embed MODEL SENTENCE SENTENCE...\n"), 2;
-    const weft_encoder_options o = { .struct_size = sizeof o, .what = WEFT_ENCODE_POOLED };
+    const weft_encoder_options o = { .struct_size = sizeof o, .output = WEFT_OUTPUT_POOLED };
     weft_model *model = weft_model_open(argv[1], NULL, &err);
     weft_tokenizer *tokenizer = model ? weft_tokenizer_load(argv[1], NULL, &err) : NULL;
     weft_encoder *encoder = tokenizer ? weft_encoder_new(model, &o, &err) : NULL;

@@ -102,7 +102,7 @@ typedef struct weft_error {
 /* ---- library --------------------------------------------------------------------------------- */
 
 #define WEFT_VERSION     "0.1.0"
-#define WEFT_ABI_VERSION 0
+#define WEFT_ABI_VERSION 1
 
 WEFT_API const char *weft_version(void);
 WEFT_API int weft_abi_version(void);
@@ -238,14 +238,14 @@ WEFT_API int64_t weft_model_piece(const weft_model *model, int32_t id, char *byt
 
 /* Called for each place where none of them has the model: "nothing of this name", "no such
  * directory". weft_model_list calls it for places that are not there. */
-typedef void weft_looked_fn(void *ud, const char *place, const char *path, const char *result);
+typedef void weft_searched_fn(void *ud, const char *place, const char *path, const char *result);
 
 typedef struct weft_find_options {
     size_t struct_size;
     size_t ram_max;      /* cap on the memory of the search; 0: none */
     weft_budget *budget; /* counted there too, or NULL */
-    weft_looked_fn *looked;
-    void *looked_ud;
+    weft_searched_fn *searched;
+    void *searched_ud;
 } weft_find_options;
 
 /* The path of the model that a name means, for weft_model_open and weft_tokenizer_load. A name is NAME,
@@ -256,21 +256,21 @@ WEFT_API weft_status weft_model_find(const char *name, const weft_find_options *
                                      size_t size, weft_error *err);
 
 /* A model in one of the places; its texts live for the call. */
-typedef struct weft_found {
+typedef struct weft_model_entry {
     size_t struct_size;
     const char *store; /* "directory", "huggingface", "llama.cpp" or "ollama" */
     const char *name;  /* by which weft_model_find finds it */
     const char *path;  /* NULL where there is a problem */
     const char
         *problem; /* NULL, or why it cannot be opened: "a link to a file that is not there" */
-} weft_found;
+} weft_model_entry;
 
 /* False ends the walk, with WEFT_ESTOPPED. */
-typedef bool weft_found_fn(void *ud, const weft_found *model);
+typedef bool weft_model_entry_fn(void *ud, const weft_model_entry *model);
 
 /* Calls back for each model in all places. */
-WEFT_API weft_status weft_model_list(weft_found_fn *fn, void *ud, const weft_find_options *options,
-                                     weft_error *err);
+WEFT_API weft_status weft_model_list(weft_model_entry_fn *fn, void *ud,
+                                     const weft_find_options *options, weft_error *err);
 
 /* ---- files: from one form into another ------------------------------------------------------- */
 
@@ -284,14 +284,14 @@ typedef enum weft_format {
 typedef bool weft_progress_fn(void *ud, uint64_t done, uint64_t total);
 
 /* A tensor that has been written. */
-typedef struct weft_converted {
+typedef struct weft_converted_tensor {
     const char *name, *from, *to; /* the types: "bf16", "q4_k" */
     uint64_t numbers, bytes;
     double error; /* root of the mean square of what is lost, relative to that of the numbers */
     bool instead; /* another type than the one asked for, whose blocks do not fit its rows */
-} weft_converted;
+} weft_converted_tensor;
 
-typedef void weft_converted_fn(void *ud, const weft_converted *tensor);
+typedef void weft_converted_tensor_fn(void *ud, const weft_converted_tensor *tensor);
 
 typedef struct weft_convert_options {
     size_t struct_size;
@@ -307,8 +307,8 @@ typedef struct weft_convert_options {
     void *progress_ud;
     weft_log_fn *log;
     void *log_ud;
-    int n_thread;                 /* 0: one for each processor */
-    weft_converted_fn *converted; /* called after each tensor, or NULL */
+    int n_thread;                        /* 0: one for each processor */
+    weft_converted_tensor_fn *converted; /* called after each tensor, or NULL */
     void *converted_ud;
     weft_budget *budget; /* counted there too, or NULL */
 } weft_convert_options;
@@ -374,7 +374,7 @@ typedef struct weft_tokenizer_info {
 
 WEFT_API void weft_tokenizer_get_info(const weft_tokenizer *tokenizer, weft_tokenizer_info *info);
 
-typedef struct weft_encode_options {
+typedef struct weft_tokenize_options {
     size_t struct_size;
     bool no_special;    /* leave out the tokens that the model wants around a text (BOS, EOS ...) */
     bool parse_special; /* special tokens spelled in the text become those tokens; otherwise they
@@ -383,7 +383,7 @@ typedef struct weft_encode_options {
     bool fit;           /* truncate and pad as the file says; otherwise neither is ever done */
     const char *pair;   /* a second text, for models of pairs */
     size_t pair_length;
-} weft_encode_options;
+} weft_tokenize_options;
 
 /* The bytes [from, to) of the text, of the second one where types say so. */
 typedef struct weft_span {
@@ -401,7 +401,7 @@ typedef struct weft_tokens {
  * refused: a byte-level tokenizer takes bytes as they are, others see U+FFFD for each bad byte. Texts
  * of 2^30 bytes and more are WEFT_ELIMIT, before they are read. NULL with err filled on failure. */
 WEFT_API weft_tokens *weft_tokenizer_encode(const weft_tokenizer *tokenizer, const char *text,
-                                            size_t length, const weft_encode_options *options,
+                                            size_t length, const weft_tokenize_options *options,
                                             weft_error *err);
 WEFT_API void weft_tokens_free(weft_tokens *tokens);
 
@@ -592,12 +592,12 @@ WEFT_API weft_status weft_engine_trace(weft_engine *engine, weft_trace_fn *fn, v
  * memory is taken when it is made. Belongs to one thread at a time. */
 typedef struct weft_encoder weft_encoder;
 
-typedef enum weft_encode {
-    WEFT_ENCODE_OUTPUT, /* what the model was made for: logits of tokens or labels, as its task */
-    WEFT_ENCODE_STATES, /* the vector of every token, as it enters the head */
-    WEFT_ENCODE_POOLED, /* one vector for the whole, made as the model's files say: the mean of the
+typedef enum weft_encoder_output {
+    WEFT_OUTPUT_HEAD,   /* what the model was made for: logits of tokens or labels, as its task */
+    WEFT_OUTPUT_STATES, /* the vector of every token, as it enters the head */
+    WEFT_OUTPUT_POOLED, /* one vector for the whole, made as the model's files say: the mean of the
                            states, their maximum, or the first; normalised or not */
-} weft_encode;
+} weft_encoder_output;
 
 /* How the states of a text become one vector. A decoder whose files do not say it gives its last. */
 typedef enum weft_pooling {
@@ -613,8 +613,8 @@ typedef struct weft_encoder_options {
     int threads;   /* 0: one per processor of this process */
     int n_batch;   /* most rows in one forward, and no fewer than n_ctx; 0: n_ctx, at least 256 */
     int64_t n_ctx; /* most rows of one input; 0: the model's own, at most 65536 */
-    weft_encode what;
-    weft_pooling pooling; /* of WEFT_ENCODE_POOLED */
+    weft_encoder_output output;
+    weft_pooling pooling; /* of WEFT_OUTPUT_POOLED */
     bool normalize;       /* vectors of length 1, whatever the model says */
 } weft_encoder_options;
 
@@ -766,7 +766,7 @@ WEFT_API weft_session *weft_session_restore(weft_engine *engine, const char *pat
 
 /* Evaluates for several sessions of one engine, at most 1024, in as few forwards as their rows
  * fit into. */
-typedef struct weft_work {
+typedef struct weft_eval_request {
     weft_session *session;
     const int32_t *ids;
     int64_t n;          /* 1 or more */
@@ -774,12 +774,13 @@ typedef struct weft_work {
     weft_status status; /* WEFT_OK; WEFT_ESTOPPED: its session was cancelled; WEFT_ECONTEXT: no room
                            in the context or the cache; WEFT_ENUMERIC: its logits are not finite */
     const char *message; /* set with a status: why; until its session is evaluated again or freed */
-} weft_work;
+} weft_eval_request;
 
 /* Until every work is done or has failed. A work fails alone: its session has the tokens it had
  * before, the others finish with the bits they would get without it, and the first failure is
  * returned in the end. Wrong arguments fail the call before anything happens. */
-WEFT_API weft_status weft_engine_eval(weft_engine *engine, weft_work *work, int n, weft_error *err);
+WEFT_API weft_status weft_engine_eval(weft_engine *engine, weft_eval_request *work, int n,
+                                      weft_error *err);
 
 /* One forward of at most n_batch rows in at most n_session works, for those who let works come and
  * go between forwards. Works with one token left come first, so that no long prompt keeps a session
@@ -787,7 +788,8 @@ WEFT_API weft_status weft_engine_eval(weft_engine *engine, weft_work *work, int 
  * and so are those with a status: a session that fails or is cancelled has kept what was done. The
  * first failure of this forward is returned, the other works have moved on; to cancel is none.
  * Begin with done and status 0. */
-WEFT_API weft_status weft_engine_step(weft_engine *engine, weft_work *work, int n, weft_error *err);
+WEFT_API weft_status weft_engine_step(weft_engine *engine, weft_eval_request *work, int n,
+                                      weft_error *err);
 
 /* What the model thinks of a token after the session's last one: the logarithm of its probability,
  * over the whole vocabulary and without temperature, in nats. */
@@ -896,12 +898,12 @@ WEFT_API weft_status weft_sampler_next(weft_sampler *sampler, const weft_session
 
 /* The tokens that were left for the last draw, best first, with their probabilities in it. Writes at
  * most k of them and returns how many there were; out may be NULL to ask. */
-typedef struct weft_chance {
+typedef struct weft_token_prob {
     int32_t id;
     double p;
-} weft_chance;
+} weft_token_prob;
 
-WEFT_API int64_t weft_sampler_kept(weft_sampler *sampler, int64_t k, weft_chance *out);
+WEFT_API int64_t weft_sampler_kept(weft_sampler *sampler, int64_t k, weft_token_prob *out);
 
 /* Before another text: mirostat begins again. */
 WEFT_API void weft_sampler_reset(weft_sampler *sampler);
@@ -934,11 +936,11 @@ WEFT_API void weft_stop_flush(weft_stop *stop, const char **out, size_t *out_len
 
 /* When does a search end that has found n_beam texts? The score of a text that goes on can only be
  * guessed: as if it ended here, or (NEVER, where longer texts gain) as long as it may become. */
-typedef enum weft_early {
-    WEFT_EARLY_GUESS, /* when no live text would be better than the worst found, if it ended here */
-    WEFT_EARLY_FULL,  /* at once */
-    WEFT_EARLY_NEVER, /* when no live text can become better than the worst found */
-} weft_early;
+typedef enum weft_beam_stop {
+    WEFT_BEAM_STOP_GUESS, /* when no live text would be better than the worst found, if it ended here */
+    WEFT_BEAM_STOP_FULL,  /* at once */
+    WEFT_BEAM_STOP_NEVER, /* when no live text can become better than the worst found */
+} weft_beam_stop;
 
 typedef struct weft_beam_options {
     size_t struct_size;
@@ -946,7 +948,7 @@ typedef struct weft_beam_options {
     int n_best;            /* texts that are given, at most n_beam; 0: 1 */
     int64_t n_new;         /* most tokens of a text; 0: what the context has room for */
     double length_penalty; /* scores are sum(log p) / length^this; 0: the sum; -10 to 10 */
-    weft_early early;
+    weft_beam_stop stop;
     const int32_t *ends; /* [n_end] tokens that end a text; NULL: those of the model */
     int n_end;
     const int32_t *source; /* [n_source] what an encoder-decoder reads; all beams share it */
@@ -1220,10 +1222,10 @@ typedef struct weft_data_counts {
     int64_t n_document;  /* of windows: those of all data */
     int64_t n_cut;       /* documents that go on in another sequence */
     int64_t n_truncated; /* documents with a prompt that lose their end */
-    int64_t n_mute;   /* documents that are left out, because there is nothing to learn in them */
-    int64_t n_row;    /* tokens that are read, */
-    int64_t n_target; /* those that are learned, */
-    int64_t n_end;    /* and of these the ends of texts */
+    int64_t n_skipped; /* documents that are left out, because there is nothing to learn in them */
+    int64_t n_row;     /* tokens that are read, */
+    int64_t n_target;  /* those that are learned, */
+    int64_t n_end;     /* and of these the ends of texts */
 } weft_data_counts;
 
 typedef struct weft_data_info {
@@ -1232,13 +1234,13 @@ typedef struct weft_data_info {
     int64_t n_ctx;
     int32_t n_vocab, end_id; /* -1: no token ends a text */
     int64_t n_token, n_document;
-    int64_t n_empty;   /* documents without text, left out */
-    int64_t n_prompt;  /* documents with a part that is only read; */
-    int64_t n_astride; /* those of them in which one token is part of both */
+    int64_t n_empty;      /* documents without text, left out */
+    int64_t n_prompt;     /* documents with a part that is only read; */
+    int64_t n_straddling; /* those of them in which one token is part of both */
     weft_data_counts train, validation;
-    size_t bytes;               /* memory that is taken */
-    int64_t n_label;            /* of texts that have labels; 0: they have none */
-    int64_t n_picture, n_class; /* instead of texts; their size, or 0 where they are of any: */
+    size_t bytes;             /* memory that is taken */
+    int64_t n_label;          /* of texts that have labels; 0: they have none */
+    int64_t n_image, n_class; /* instead of texts; their size, or 0 where they are of any: */
     int64_t height, width;
 } weft_data_info;
 

@@ -82,7 +82,7 @@ MODES = {
     # sizes of buffers of which no more is written than there is to write
     "weft_model_piece.size": "AA", "weft_tokenizer_piece.size": "AA",
     "weft_tokenizer_encode.length": "AR",  # 2^30 bytes and more, before they are read
-    "weft_encode_options.pair_length": "AR",
+    "weft_tokenize_options.pair_length": "AR",
     # more than there is gives all there is
     "weft_session_match.n": "RA", "weft_session_top.k": "RA", "weft_sampler_options.top_k": "RA",
     "weft_sampler_options.penalty_last_n": "RA", "weft_tokenizer_train_options.n_vocab": "RA",
@@ -96,9 +96,9 @@ MODES = {
     "ram_max": "AA", "budget": "AA", "weft_budget_take.bytes": "AA", "weft_budget_take.what": "AA",
     "weft_budget_give.bytes": "AA", "seed": "AA", "weft_train_options.tied": "AR", "weft_train_options.n_warmup": "AR",
     "weft_train_options.n_decay": "AR", "weft_train_options.lr": "AR", "weft_train_options.lr_min": "AR",
-    "weft_logprob.logprob": "AA", "weft_work.status": "AA", "weft_work.message": "AA", "weft_engine_eval.work.done": "AA",
+    "weft_logprob.logprob": "AA", "weft_eval_request.status": "AA", "weft_eval_request.message": "AA", "weft_engine_eval.work.done": "AA",
     # optional texts and arrays; what a text says is judged where it is used
-    "weft_convert_options.type": "AR", "weft_tokenizer_options.pre": "AA", "weft_encode_options.pair": "AA",
+    "weft_convert_options.type": "AR", "weft_tokenizer_options.pre": "AA", "weft_tokenize_options.pair": "AA",
     "weft_tokenizer_train_options.pattern": "AA", "weft_tokenizer_train_options.special": "AA",
     "weft_sampler_options.chain": "AR", "weft_input.types": "AA", "weft_report_options.title": "AA",
     "weft_train_options.frozen": "AA", "weft_train_options.sample": "AA", "weft_input.ids": "f->images ? ACCEPT : REFUSE, ACCEPT",
@@ -110,7 +110,7 @@ MODES = {
 
 STRUCT_READ = {"weft_engine_eval.work", "weft_engine_step.work", "weft_session_logprobs.out"}  # and written
 BUFFERS = {"weft_session_top.out", "weft_sampler_kept.out"}  # arrays of structs that are only written
-BYTES = {"weft_tokenizer_encode.text", "weft_tokenizer_id.token", "weft_stop_push.bytes", "weft_encode_options.pair"}
+BYTES = {"weft_tokenizer_encode.text", "weft_tokenizer_id.token", "weft_stop_push.bytes", "weft_tokenize_options.pair"}
 NEEDS = {"weft_model": "model", "weft_engine": "engine", "weft_session": "session", "weft_encoder": "encoder",
          "weft_tokenizer": "tokenizer", "weft_sampler": "sampler", "weft_decoder": "decoder", "weft_stop": "stop",
          "weft_data": "data", "weft_budget": "budget"}

@@ -17,7 +17,9 @@ static bool take_encoder_options(const weft_encoder_options *from, encode_engine
     if (!take_options(&o, sizeof o, from, from ? from->struct_size : 0, "weft_encoder_options",
                       err))
         return false;
-    *to = (encode_engine_options){ o.threads, o.n_batch, o.n_ctx, o.what, o.pooling, o.normalize };
+    *to = (encode_engine_options){
+        o.threads, o.n_batch, o.n_ctx, o.output, o.pooling, o.normalize
+    };
     return true;
 }
 

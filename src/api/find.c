@@ -91,8 +91,8 @@ static weft_status begin_search(const weft_find_options *options, weft_find_opti
 static void note(void *ud, const store *s, const char *result)
 {
     const weft_find_options *o = ud;
-    if (o->looked)
-        o->looked(o->looked_ud, store_title(s->kind), s->path, result);
+    if (o->searched)
+        o->searched(o->searched_ud, store_title(s->kind), s->path, result);
 }
 
 weft_status weft_model_find(const char *name, const weft_find_options *options, char *path,
@@ -113,7 +113,7 @@ weft_status weft_model_find(const char *name, const weft_find_options *options, 
 }
 
 typedef struct giver {
-    weft_found_fn *fn;
+    weft_model_entry_fn *fn;
     void *ud;
     bool stopped;
 } giver;
@@ -123,13 +123,13 @@ static bool give_found(void *ud, const store *s, const store_model *m)
     giver *g = ud;
     char name[FIND_MAX_NAME];
     snprintf(name, sizeof name, "%s%s%s", m->name, m->tag[0] ? ":" : "", m->tag);
-    const weft_found f = { sizeof f, .store = store_word(s->kind), .name = name,
-                           .path = m->problem ? NULL : m->path, .problem = m->problem };
+    const weft_model_entry f = { sizeof f, .store = store_word(s->kind), .name = name,
+                                 .path = m->problem ? NULL : m->path, .problem = m->problem };
     g->stopped = !g->fn(g->ud, &f);
     return !g->stopped;
 }
 
-weft_status weft_model_list(weft_found_fn *fn, void *ud, const weft_find_options *options,
+weft_status weft_model_list(weft_model_entry_fn *fn, void *ud, const weft_find_options *options,
                             weft_error *err)
 {
     weft_find_options o;

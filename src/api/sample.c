@@ -125,7 +125,7 @@ weft_status weft_sampler_next(weft_sampler *s, const weft_session *after, int32_
     return weft_sampler_pick(s, logits, after->engine->model->model.n_vocab, ids, n, id, err);
 }
 
-int64_t weft_sampler_kept(weft_sampler *s, int64_t k, weft_chance *out)
+int64_t weft_sampler_kept(weft_sampler *s, int64_t k, weft_token_prob *out)
 {
     return s ? sampler_kept(s->inner, out ? k : 0, out) : 0;
 }
@@ -182,8 +182,8 @@ static weft_status take_beam_options(weft_beam_options *o, const weft_engine *e,
     if (!(o->length_penalty >= -10 && o->length_penalty <= 10))
         return weft_fail(err, WEFT_EINVAL, "length_penalty is %g, expected -10 to 10",
                          o->length_penalty);
-    if ((unsigned)o->early > WEFT_EARLY_NEVER)
-        return weft_fail(err, WEFT_EINVAL, "early %d does not exist", (int)o->early);
+    if ((unsigned)o->stop > WEFT_BEAM_STOP_NEVER)
+        return weft_fail(err, WEFT_EINVAL, "unknown stop rule %d", (int)o->stop);
     if (o->n_new < 1 || o->n_new - 1 > n_ctx - n) /* the last token is not evaluated */
         return weft_fail(err, WEFT_ECONTEXT,
                          "a prompt of %lld tokens and %lld new ones do not fit into a context of "

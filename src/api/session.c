@@ -51,7 +51,8 @@ void weft_session_free(weft_session *s)
 typedef weft_status eval_fn(engine *e, work *w, int n, weft_error *err);
 
 /* Works in and out of the engine's own form. */
-static weft_status eval_works(eval_fn *fn, weft_engine *e, weft_work *w, int n, weft_error *err)
+static weft_status eval_works(eval_fn *fn, weft_engine *e, weft_eval_request *w, int n,
+                              weft_error *err)
 {
     weft_error local;
     err = begin_call(err, &local);
@@ -79,19 +80,19 @@ static weft_status eval_works(eval_fn *fn, weft_engine *e, weft_work *w, int n, 
     return status;
 }
 
-weft_status weft_engine_eval(weft_engine *e, weft_work *w, int n, weft_error *err)
+weft_status weft_engine_eval(weft_engine *e, weft_eval_request *w, int n, weft_error *err)
 {
     return eval_works(engine_eval, e, w, n, err);
 }
 
-weft_status weft_engine_step(weft_engine *e, weft_work *w, int n, weft_error *err)
+weft_status weft_engine_step(weft_engine *e, weft_eval_request *w, int n, weft_error *err)
 {
     return eval_works(engine_step, e, w, n, err);
 }
 
 weft_status weft_session_eval(weft_session *s, const int32_t *ids, int64_t n, weft_error *err)
 {
-    weft_work w = { .session = s, .ids = ids, .n = n };
+    weft_eval_request w = { .session = s, .ids = ids, .n = n };
     if (!s)
         return weft_fail(err, WEFT_EINVAL, "no session given");
     return weft_engine_eval(s->engine, &w, 1, err);

@@ -129,9 +129,9 @@ static weft_tokens *copy_out(const encoding *e, weft_tokenizer *t, weft_error *e
 }
 
 weft_tokens *weft_tokenizer_encode(const weft_tokenizer *shared, const char *text, size_t length,
-                                   const weft_encode_options *options, weft_error *err)
+                                   const weft_tokenize_options *options, weft_error *err)
 {
-    weft_encode_options o;
+    weft_tokenize_options o;
     encoding found;
     weft_tokenizer *t = (weft_tokenizer *)shared; /* its spare encoder and budget change, no more */
     weft_error local;
@@ -141,7 +141,7 @@ weft_tokens *weft_tokenizer_encode(const weft_tokenizer *shared, const char *tex
         return NULL;
     }
     if (!take_options(&o, sizeof o, options, options ? options->struct_size : 0,
-                      "weft_encode_options", err))
+                      "weft_tokenize_options", err))
         return NULL;
     if (!o.pair && o.pair_length > 0) {
         weft_fail(err, WEFT_EINVAL, "pair_length is %zu, but no pair is given", o.pair_length);

@@ -121,8 +121,8 @@ static bool go_on(const search *s, double best)
         return false;
     if (s->n_finished < o->n_beam)
         return true;
-    const bool longest = o->early == WEFT_EARLY_NEVER && o->length_penalty > 0;
-    return o->early != WEFT_EARLY_FULL &&
+    const bool longest = o->stop == WEFT_BEAM_STOP_NEVER && o->length_penalty > 0;
+    return o->stop != WEFT_BEAM_STOP_FULL &&
            text_score(s, best, longest ? o->n_new : s->n_made) > s->finished[o->n_beam - 1].score;
 }
 

@@ -13,10 +13,10 @@
 #define ENGINE_BYTES (8192 + SIDE_BYTES)
 
 /* Is there one row of output for the whole sequence? */
-static bool gives_whole(const model *m, weft_encode what)
+static bool gives_whole(const model *m, weft_encoder_output output)
 {
-    return what == WEFT_ENCODE_POOLED ||
-           (what == WEFT_ENCODE_OUTPUT && m->task == WEFT_TASK_CLASSIFY);
+    return output == WEFT_OUTPUT_POOLED ||
+           (output == WEFT_OUTPUT_HEAD && m->task == WEFT_TASK_CLASSIFY);
 }
 
 weft_status encode_engine_resolve(const model *m, encode_engine_options *o, weft_error *err)
@@ -33,8 +33,8 @@ weft_status encode_engine_resolve(const model *m, encode_engine_options *o, weft
     if (o->n_thread < 1 || o->n_thread > POOL_MAX_THREAD)
         return weft_fail(err, WEFT_EINVAL, "threads is %d, expected 1 to %d, or 0 for all",
                          o->n_thread, POOL_MAX_THREAD);
-    if ((unsigned)o->what > WEFT_ENCODE_POOLED)
-        return weft_fail(err, WEFT_EINVAL, "unknown output %d", (int)o->what);
+    if ((unsigned)o->output > WEFT_OUTPUT_POOLED)
+        return weft_fail(err, WEFT_EINVAL, "unknown output %d", (int)o->output);
     if ((unsigned)o->pooling > WEFT_POOLING_LAST)
         return weft_fail(err, WEFT_EINVAL, "unknown pooling %d", (int)o->pooling);
     if (o->n_ctx < 1 || o->n_ctx > m->n_ctx)
@@ -64,17 +64,17 @@ static void batch_largest(batch *b, const encode_engine_options *o)
 static void encode_forward(run *r, const model *m, const void *how)
 {
     const encode_engine_options *o = how;
-    const weft_encode what = o->what;
+    const weft_encoder_output output = o->output;
     const family *f = m->arch->family;
     const pool_kind kind = o->pooling ? (pool_kind)(o->pooling - 1) : m->pool.kind;
     tensor *x = f->body(r, m);
-    if (what == WEFT_ENCODE_OUTPUT && m->task != WEFT_TASK_EMBED) {
+    if (output == WEFT_OUTPUT_HEAD && m->task != WEFT_TASK_EMBED) {
         f->end(r, m, x);
         return;
     }
     x = f->states(r, m, x);
-    x = what == WEFT_ENCODE_POOLED ? pool_rows(r, x, kind) : take_rows(r, x);
-    if (what == WEFT_ENCODE_POOLED && (m->pool.normalize || o->normalize))
+    x = output == WEFT_OUTPUT_POOLED ? pool_rows(r, x, kind) : take_rows(r, x);
+    if (output == WEFT_OUTPUT_POOLED && (m->pool.normalize || o->normalize))
         x = l2norm(r, x);
     if (!is_dry(r))
         r->read(r->read_ud, x, 0);
@@ -165,7 +165,7 @@ weft_status encode_engine_trace(encode_engine *e, trace_fn *fn, void *ud, bool m
 
 int64_t encode_engine_width(const encode_engine *e)
 {
-    return e->opt.what == WEFT_ENCODE_OUTPUT ? e->model->n_out : e->model->d_model;
+    return e->opt.output == WEFT_OUTPUT_HEAD ? e->model->n_out : e->model->d_model;
 }
 
 /* Counts come from the caller. A negative one would be met by no row of output, so that the rows of
@@ -179,7 +179,7 @@ int64_t encode_engine_rows(const encode_engine *e, const weft_input *in)
 {
     if (!counts_fit(in) || in->n > e->opt.n_ctx)
         return 0;
-    return gives_whole(e->model, e->opt.what) ? 1 : in->at ? in->n_at : in->n;
+    return gives_whole(e->model, e->opt.output) ? 1 : in->at ? in->n_at : in->n;
 }
 
 static weft_status check_rows(const encode_engine *e, const weft_input *in, int64_t i,
@@ -229,7 +229,7 @@ static void add_input(encode_engine *e, const weft_input *in)
 {
     const model *m = e->model;
     batch *b = &e->batch;
-    const bool whole = gives_whole(m, e->opt.what);
+    const bool whole = gives_whole(m, e->opt.output);
     int64_t asked = 0; /* of in->at, so far */
     b->seq[b->n_seq] = (sequence){ .first = b->n_row, .n = (int32_t)in->n, .source = -1 };
     if (in->features)

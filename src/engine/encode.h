@@ -11,8 +11,8 @@
 typedef struct encode_engine_options {
     int n_thread, n_batch;
     int64_t n_ctx; /* most rows of one sequence */
-    weft_encode what;
-    weft_pooling pooling; /* of WEFT_ENCODE_POOLED, where not the model's */
+    weft_encoder_output output;
+    weft_pooling pooling; /* of WEFT_OUTPUT_POOLED, where not the model's */
     bool normalize;       /* whatever the model says */
 } encode_engine_options;
 

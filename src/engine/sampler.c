@@ -308,13 +308,13 @@ weft_status sampler_pick(sampler *s, const float *logits, const int32_t *ids, in
     return WEFT_OK;
 }
 
-int64_t sampler_kept(sampler *s, int64_t k, weft_chance *out)
+int64_t sampler_kept(sampler *s, int64_t k, weft_token_prob *out)
 {
     const int64_t n = s->end - s->first;
     const double all = n > 0 ? sampler_sum(s).w : 1;
     for (int64_t i = 0; i < k && i < n; i++) {
         const double p = sampler_weight(s, s->first + i) / all;
-        out[i] = (weft_chance){ order_id(&s->order, s->first + i), p };
+        out[i] = (weft_token_prob){ order_id(&s->order, s->first + i), p };
     }
     return n;
 }

@@ -66,7 +66,7 @@ weft_status sampler_pick(sampler *s, const float *logits, const int32_t *ids, in
                          int32_t *id, weft_error *err);
 
 /* What was left for the last draw: at most k, best first; returns how many there were. */
-int64_t sampler_kept(sampler *s, int64_t k, weft_chance *out);
+int64_t sampler_kept(sampler *s, int64_t k, weft_token_prob *out);
 
 /* x = (score - best score) / temperature of a place, and exp(x). Both lead to it. */
 double sampler_x(sampler *s, int64_t i);

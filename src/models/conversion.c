@@ -244,7 +244,7 @@ static bool put_counted(void *ud, const void *bytes, size_t n)
 
 static void tell(const conversion *c, const outgoing *t, const loss_sums *lost)
 {
-    const weft_converted done = {
+    const weft_converted_tensor done = {
         .name = t->name,
         .from = t->from ? t->from->type->name : t->type->name,
         .to = t->type->name,

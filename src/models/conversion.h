@@ -19,7 +19,7 @@ typedef struct convert_options {
     int n_thread; /* 0: one for each processor */
     weft_progress_fn *progress;
     void *progress_ud;
-    weft_converted_fn *converted;
+    weft_converted_tensor_fn *converted;
     void *converted_ud;
 } convert_options;
 

@@ -69,7 +69,8 @@ typedef struct corpus {
     int64_t id_apart, document_apart; /* the first of the file that is kept apart */
     int64_t n_empty;                  /* documents without text, which are left out */
     int64_t n_prompt;                 /* documents of which a part is only read */
-    int64_t n_astride; /* of these, those in which a token begins in the prompt and ends behind */
+    int64_t
+        n_straddling; /* of these, those in which a token begins in the prompt and ends behind */
     uint32_t n_vocab;
     int32_t eos;
 } corpus;

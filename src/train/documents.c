@@ -158,7 +158,7 @@ static void count_jobs(const documents *d, uint64_t *n_id, uint64_t *n_document)
         *n_document += j->n_id > 0;
         d->corpus->n_empty += j->n_id == 0;
         d->corpus->n_prompt += j->n_id > 0 && j->has_prompt;
-        d->corpus->n_astride += j->astride;
+        d->corpus->n_straddling += j->astride;
     }
 }
 

@@ -67,7 +67,7 @@ bool packer_add(packer *k, int64_t at, int64_t n, int64_t quiet, int32_t label, 
     if (cut && prompt)
         n = T + ahead;
     if (n <= ahead || quiet >= n) {
-        c->n_mute++;
+        c->n_skipped++;
         return true;
     }
     c->n_truncated += cut && prompt;

@@ -25,7 +25,7 @@ typedef struct data_counts {
     int64_t n_document;  /* windows: those of the corpus */
     int64_t n_cut;       /* documents that became several sequences */
     int64_t n_truncated; /* documents that lost their end; */
-    int64_t n_mute;      /* that have nothing to learn, and are left out */
+    int64_t n_skipped;   /* that have nothing to learn, and are left out */
     int64_t n_row;       /* of all samples, once each. Windows: of those in order */
     int64_t n_target;    /* rows that have a loss */
     int64_t n_eos;       /* targets that are the end-of-text token */

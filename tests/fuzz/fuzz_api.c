@@ -193,13 +193,13 @@ static void eval_one(machine *m, slot *s)
 /* All sessions together: those that fail or are cancelled are undone alone. */
 static void eval_all(machine *m, slot *first)
 {
-    weft_work w[N_SLOT];
+    weft_eval_request w[N_SLOT];
     int32_t ids[N_SLOT][N_CTX + 4];
     (void)first;
     for (int i = 0; i < N_SLOT; i++)
-        w[i] = (weft_work){ .session = m->slot[i].session,
-                            .ids = ids[i],
-                            .n = take_ids(m, ids[i]) };
+        w[i] = (weft_eval_request){ .session = m->slot[i].session,
+                                    .ids = ids[i],
+                                    .n = take_ids(m, ids[i]) };
     const weft_status status = weft_engine_eval(engine, w, N_SLOT, &m->err);
     weft_status failed = WEFT_OK;
     for (int i = 0; i < N_SLOT; i++) {
@@ -213,13 +213,13 @@ static void eval_all(machine *m, slot *first)
 /* Some steps, and whoever is not done by then keeps what is. */
 static void step_all(machine *m, slot *first)
 {
-    weft_work w[N_SLOT];
+    weft_eval_request w[N_SLOT];
     int32_t ids[N_SLOT][N_CTX + 4];
     (void)first;
     for (int i = 0; i < N_SLOT; i++)
-        w[i] = (weft_work){ .session = m->slot[i].session,
-                            .ids = ids[i],
-                            .n = take_ids(m, ids[i]) };
+        w[i] = (weft_eval_request){ .session = m->slot[i].session,
+                                    .ids = ids[i],
+                                    .n = take_ids(m, ids[i]) };
     for (int k = take(m, 12); k >= 0; k--) {
         const weft_status status = weft_engine_step(engine, w, N_SLOT, &m->err);
         must(status == WEFT_OK || status == WEFT_ECONTEXT, "a step that fails otherwise", &m->err);
@@ -334,7 +334,7 @@ static void refuse(machine *m, slot *s)
     static const int64_t wrong[] = { 0, -1, -3, INT64_MIN, INT64_MAX, INT64_C(1) << 32 };
     const int64_t n = wrong[take(m, 6)];
     const int32_t ids[] = { 1, take(m, 2) ? -1 : N_VOCAB };
-    weft_work w = { .session = s->session, .ids = ids, .n = 1, .done = n == 0 ? 2 : n };
+    weft_eval_request w = { .session = s->session, .ids = ids, .n = 1, .done = n == 0 ? 2 : n };
     must(weft_session_eval(s->session, ids, n, &m->err) != WEFT_OK, "a wrong count", &m->err);
     must(weft_session_eval(s->session, ids, 2, &m->err) != WEFT_OK, "a wrong token", &m->err);
     must(weft_engine_step(engine, &w, 1, &m->err) != WEFT_OK, "more done than asked", &m->err);

@@ -155,10 +155,10 @@ static bool evaluate(engine *e, weft_error *err)
 static bool read_whole_text(const model *m, weft_error *err)
 {
     bool done = true;
-    for (weft_encode what = WEFT_ENCODE_OUTPUT; done && what <= WEFT_ENCODE_POOLED; what++) {
+    for (weft_encoder_output what = WEFT_OUTPUT_HEAD; done && what <= WEFT_OUTPUT_POOLED; what++) {
         const int64_t most = m->n_ctx < 8 ? m->n_ctx : 8, n = most < 2 ? most : 2;
         const encode_engine_options o = {
-            .n_thread = 1, .n_batch = 8, .n_ctx = most, .what = what
+            .n_thread = 1, .n_batch = 8, .n_ctx = most, .output = what
         };
         encode_engine *e = encode_engine_new(m, &o, err);
         weft_input in = { .ids = (const int32_t[]){ 0, 0 }, .n = n };

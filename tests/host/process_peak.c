@@ -100,13 +100,13 @@ static void shares(void)
 static void fill_contexts(weft_engine *engine, weft_session **s, int64_t n_ctx, int64_t n_vocab)
 {
     weft_error err = { 0 };
-    weft_work work[SESSIONS];
+    weft_eval_request work[SESSIONS];
     int32_t *ids = malloc((size_t)n_ctx * sizeof *ids);
     must(ids != NULL, "memory: the host has some of its own", NULL);
     for (int64_t i = 0; i < n_ctx; i++)
         ids[i] = (int32_t)(3 * i % n_vocab);
     for (int i = 0; i < SESSIONS; i++)
-        work[i] = (weft_work){ .session = s[i], .ids = ids, .n = n_ctx };
+        work[i] = (weft_eval_request){ .session = s[i], .ids = ids, .n = n_ctx };
     must(weft_engine_eval(engine, work, SESSIONS, &err) == WEFT_OK,
          "memory: 64 full contexts are evaluated", &err);
     free(ids);

@@ -49,7 +49,7 @@ static void check_line(engine *e, char *line, double *worst)
     o.n_best = (int)strtol(at, &at, 10);
     o.n_new = strtol(at, &at, 10);
     o.length_penalty = strtod(at, &at);
-    o.early = (weft_early)strtol(at, &at, 10);
+    o.stop = (weft_beam_stop)strtol(at, &at, 10);
     at = strchr(at, '|') + 1;
     const int n = read_ids(&at, prompt);
     o.n_end = read_ids(&at, ends);
@@ -249,7 +249,7 @@ static void refused(void **state)
     refused_by(e, (weft_beam_options){ .n_beam = 257 }, 7, "n_beam is 257");
     refused_by(e, (weft_beam_options){ .n_beam = 2, .n_best = 3 }, 7, "n_best is 3");
     refused_by(e, (weft_beam_options){ .length_penalty = NAN }, 7, "length_penalty is");
-    refused_by(e, (weft_beam_options){ .early = (weft_early)3 }, 7, "early 3 does not exist");
+    refused_by(e, (weft_beam_options){ .stop = (weft_beam_stop)3 }, 7, "unknown stop rule 3");
     refused_by(e, (weft_beam_options){ .n_new = 59 }, 7, "7 tokens and 59 new ones do not fit");
     refused_by(e, (weft_beam_options){ .n_new = -1 }, 7, "-1 new ones");
     refused_by(e, (weft_beam_options){ .ends = prompt, .n_end = -1 }, 7, "n_end is -1");

@@ -327,7 +327,7 @@ typedef struct losses {
     double worst[4]; /* q4_k, q6_k, f32, others */
 } losses;
 
-static void note_loss(void *ud, const weft_converted *t)
+static void note_loss(void *ud, const weft_converted_tensor *t)
 {
     losses *l = ud;
     const int k = strcmp(t->to, "q4_k") == 0   ? 0

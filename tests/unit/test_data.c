@@ -338,7 +338,7 @@ static void empty_documents(void **state)
     lesson_open(&l, "a.txt", "one,,x,\n,three,", o);
     assert_int_equal(l.data.corpus.n_empty, 2);
     assert_int_equal(l.data.train.counts.n_document, 3);
-    assert_int_equal(l.data.train.counts.n_mute, 1); /* x alone has no next */
+    assert_int_equal(l.data.train.counts.n_skipped, 1); /* x alone has no next */
     lesson_close(&l);
     assert_int_equal(try_text(&l, "a.txt", ",,", 2, o), WEFT_EFORMAT);
     assert_non_null(strstr(l.err.message, "no text in it"));
@@ -381,7 +381,7 @@ static void packing(void **state)
     assert_true(c->n_row > c->n_sample * 64 * 98 / 100);
     assert_int_equal(c->n_target, n - 5000); /* every character but the first, and the end */
     assert_int_equal(c->n_eos, 5000);
-    assert_int_equal(c->n_cut + c->n_truncated + c->n_mute, 0);
+    assert_int_equal(c->n_cut + c->n_truncated + c->n_skipped, 0);
     free(text);
     lesson_close(&l);
 }
@@ -447,7 +447,7 @@ static void truncated_prompts(void **state)
     assert_string_equal(all, "1234567ye|\n12345678y|\n");
     assert_string_equal(learned, "ye|\ny|\n");
     const data_counts *c = &l.data.train.counts;
-    assert_true(c->n_truncated == 2 && c->n_mute == 1 && c->n_eos == 0 && c->n_target == 3);
+    assert_true(c->n_truncated == 2 && c->n_skipped == 1 && c->n_eos == 0 && c->n_target == 3);
     assert_int_equal(l.data.corpus.n_prompt, 3);
     lesson_close(&l);
 }
@@ -459,7 +459,7 @@ static void astride(void **state)
     lesson l;
     batch b;
     lesson_open(&l, "a.jsonl", "{\"prompt\": \"xa\", \"completion\": \"by\"}", plain);
-    assert_int_equal(l.data.corpus.n_astride, 1);
+    assert_int_equal(l.data.corpus.n_straddling, 1);
     assert_int_equal(data_room(&b, &l.data, 1, &l.err), WEFT_OK);
     assert_int_equal(data_fill(&b, &l.data.train, 0, 0, 1, &l.err), WEFT_OK);
     assert_true(b.n_row == 3 && b.row[0].id == 'x' && b.row[0].target == AB);

@@ -690,7 +690,7 @@ static void check_turned(const char *path, const char *word, const char *turned)
     const weft_beam_options o = { .struct_size = sizeof o,
                                   .n_beam = 1,
                                   .n_new = 12,
-                                  .early = WEFT_EARLY_FULL,
+                                  .stop = WEFT_BEAM_STOP_FULL,
                                   .source = source->ids,
                                   .n_source = source->n };
     weft_beams *b = weft_beam_search(e, &info.start_id, 1, &o, &err);

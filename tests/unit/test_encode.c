@@ -75,18 +75,18 @@ static void must_encode(encode_engine *e, const weft_input *in, int64_t n)
         fail_msg("%s", err.message);
 }
 
-static void same_together(opened *o, weft_encode what)
+static void same_together(opened *o, weft_encoder_output output)
 {
     static texts alone, together;
-    encode_engine *one = make(o, (encode_engine_options){ .n_thread = 1, .what = what });
+    encode_engine *one = make(o, (encode_engine_options){ .n_thread = 1, .output = output });
     write_texts(&alone, one);
     for (int i = 0; i < N_INPUT; i++)
         must_encode(one, &alone.input[i], 1);
     const int rows_at_once[] = { (int)o->model.n_ctx, 41, 256 };
     for (int k = 0; k < 3; k++) {
-        encode_engine *many = make(
-            o,
-            (encode_engine_options){ .n_thread = 1 + k, .n_batch = rows_at_once[k], .what = what });
+        encode_engine *many = make(o, (encode_engine_options){ .n_thread = 1 + k,
+                                                               .n_batch = rows_at_once[k],
+                                                               .output = output });
         write_texts(&together, many);
         must_encode(many, together.input, N_INPUT);
         assert_memory_equal(alone.out, together.out, sizeof alone.out);
@@ -103,8 +103,8 @@ static void batch_equals_one_by_one(void **state)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         opened o;
         open_golden(&o, names[i]);
-        for (weft_encode what = WEFT_ENCODE_OUTPUT; what <= WEFT_ENCODE_POOLED; what++)
-            same_together(&o, what);
+        for (weft_encoder_output output = WEFT_OUTPUT_HEAD; output <= WEFT_OUTPUT_POOLED; output++)
+            same_together(&o, output);
         close_golden(&o);
     }
 }
@@ -128,7 +128,7 @@ static void other_texts_would_show(void **state)
     close_golden(&o);
 }
 
-/* ---- what comes out -------------------------------------------------------------------------- */
+/* ---- output comes out -------------------------------------------------------------------------- */
 
 /* The last states and logits of a golden trace, through the engine. */
 static void equals_trace(void **state)
@@ -143,7 +143,8 @@ static void equals_trace(void **state)
         { "distilbert-tag", "blk.1.layer_output_norm", "tag.output" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        for (weft_encode what = WEFT_ENCODE_OUTPUT; what <= WEFT_ENCODE_STATES; what++) {
+        for (weft_encoder_output output = WEFT_OUTPUT_HEAD; output <= WEFT_OUTPUT_STATES;
+             output++) {
             char path[256];
             opened o;
             golden g;
@@ -152,9 +153,9 @@ static void equals_trace(void **state)
             open_golden(&o, cases[i].name);
             snprintf(path, sizeof path, "golden/%s/trace.safetensors", cases[i].name);
             golden_open(&g, fixture(path), 1e-5);
-            encode_engine *e = make(&o, (encode_engine_options){ .n_thread = 2, .what = what });
+            encode_engine *e = make(&o, (encode_engine_options){ .n_thread = 2, .output = output });
             const stored *ids = golden_tensor(&g, "ids"), *type = golden_tensor(&g, "types");
-            const char *name = what == WEFT_ENCODE_OUTPUT ? cases[i].output : cases[i].states;
+            const char *name = output == WEFT_OUTPUT_HEAD ? cases[i].output : cases[i].states;
             const stored *want = golden_tensor(&g, name);
             for (int64_t k = 0; k < ids->shape[0]; k++)
                 types[k] = (uint8_t)((const int32_t *)type->data)[k];
@@ -182,8 +183,8 @@ static void pools(void **state)
     const int32_t ids[] = { 5, 9, 2, 60, 33 };
     float states[5 * 24], pooled[24], unit[24];
     open_golden(&o, "bert");
-    encode_engine *rows = make(&o, (encode_engine_options){ .what = WEFT_ENCODE_STATES });
-    encode_engine *one = make(&o, (encode_engine_options){ .what = WEFT_ENCODE_POOLED });
+    encode_engine *rows = make(&o, (encode_engine_options){ .output = WEFT_OUTPUT_STATES });
+    encode_engine *one = make(&o, (encode_engine_options){ .output = WEFT_OUTPUT_POOLED });
     must_encode(rows, &(weft_input){ .ids = ids, .n = 5, .out = states }, 1);
     must_encode(one, &(weft_input){ .ids = ids, .n = 5, .out = pooled }, 1);
     double length = 0;
@@ -195,7 +196,7 @@ static void pools(void **state)
         length += mean * mean;
     }
     o.model.pool.normalize = true;
-    encode_engine *normal = make(&o, (encode_engine_options){ .what = WEFT_ENCODE_POOLED });
+    encode_engine *normal = make(&o, (encode_engine_options){ .output = WEFT_OUTPUT_POOLED });
     must_encode(normal, &(weft_input){ .ids = ids, .n = 5, .out = unit }, 1);
     for (int k = 0; k < 24; k++)
         assert_true(fabs((double)pooled[k] / sqrt(length) - (double)unit[k]) < 1e-6);
@@ -266,7 +267,7 @@ static void refuses(void **state)
                                       { .n_ctx = -1 },
                                       { .n_batch = 28 },
                                       { .n_batch = 65537 },
-                                      { .what = (weft_encode)3 } };
+                                      { .output = (weft_encoder_output)3 } };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(encode_engine_resolve(&o.model, &wrong[i], &err), WEFT_EINVAL);
     engine_options generating = { 0 };
@@ -346,14 +347,14 @@ static void decoders_give_their_states(void **state)
         engine_free(e);
 
         encode_engine *w = make(
-            &o, (encode_engine_options){ .n_thread = 2, .what = WEFT_ENCODE_STATES });
+            &o, (encode_engine_options){ .n_thread = 2, .output = WEFT_OUTPUT_STATES });
         weft_input in = { .ids = ids, .n = N, .out = each };
         must_encode(w, &in, 1);
         encode_engine_free(w);
         assert_memory_equal(each + (N - 1) * d, want, (size_t)d * sizeof *want);
         for (weft_pooling p = WEFT_POOLING_MODEL; p <= WEFT_POOLING_LAST; p++) {
             w = make(&o, (encode_engine_options){
-                             .n_thread = 1, .what = WEFT_ENCODE_POOLED, .pooling = p });
+                             .n_thread = 1, .output = WEFT_OUTPUT_POOLED, .pooling = p });
             in.out = got;
             must_encode(w, &in, 1);
             encode_engine_free(w);
@@ -371,7 +372,7 @@ static void decoders_give_their_states(void **state)
             }
         }
         w = make(&o, (encode_engine_options){
-                         .n_thread = 1, .what = WEFT_ENCODE_POOLED, .normalize = true });
+                         .n_thread = 1, .output = WEFT_OUTPUT_POOLED, .normalize = true });
         must_encode(w, &in, 1);
         encode_engine_free(w);
         double length = 0;

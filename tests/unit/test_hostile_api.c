@@ -41,7 +41,7 @@ typedef struct objects {
     float logits[128]; /* after the ids */
     float encoded[64 * 128], again[64 * 128];
     weft_logprob logprobs[128];
-    weft_chance chances[128];
+    weft_token_prob chances[128];
     weft_bias bias[1];
 } objects;
 
@@ -106,10 +106,10 @@ static weft_tokenizer_options valid_weft_tokenizer_options(const objects *f)
                                      .ram_max = CAP };
 }
 
-static weft_encode_options valid_weft_encode_options(const objects *f)
+static weft_tokenize_options valid_weft_tokenize_options(const objects *f)
 {
     (void)f;
-    return (weft_encode_options){ .struct_size = sizeof(weft_encode_options), .spans = true };
+    return (weft_tokenize_options){ .struct_size = sizeof(weft_tokenize_options), .spans = true };
 }
 
 static weft_tokenizer_train_options valid_weft_tokenizer_train_options(const objects *f)
@@ -147,9 +147,9 @@ static weft_input valid_weft_input(const objects *f)
                          .out = (float *)f->again };
 }
 
-static weft_work valid_weft_work(const objects *f)
+static weft_eval_request valid_weft_eval_request(const objects *f)
 {
-    return (weft_work){ .session = f->session, .ids = f->ids, .n = 3 };
+    return (weft_eval_request){ .session = f->session, .ids = f->ids, .n = 3 };
 }
 
 static weft_logprob valid_weft_logprob(const objects *f)
@@ -240,7 +240,7 @@ static void show_token(void *ud, const weft_data_token *t)
     (void)t;
 }
 
-static bool see_model(void *ud, const weft_found *model)
+static bool see_model(void *ud, const weft_model_entry *model)
 {
     (void)ud;
     return model->name[0] != '\0';

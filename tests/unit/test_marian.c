@@ -52,7 +52,7 @@ static void as_transformers(void **state)
     weft_tokenizer *side[2] = { weft_tokenizer_load(fixture("golden/marian-text"), NULL, &err),
                                 weft_tokenizer_load(fixture("golden/marian-text/target.spm"), NULL,
                                                     &err) };
-    const weft_encode_options o = { .struct_size = sizeof o, .parse_special = true };
+    const weft_tokenize_options o = { .struct_size = sizeof o, .parse_special = true };
     char line[4096];
     int n = 0;
     FILE *f = fopen(fixture("golden/marian-text/texts.txt"), "r");

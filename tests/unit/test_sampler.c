@@ -140,7 +140,7 @@ static uint16_t hash16(const void *bytes, size_t n)
 /* Which tokens are left, as bits from the highest. */
 static uint16_t set_hash(sampler *s)
 {
-    weft_chance kept[MAX_V];
+    weft_token_prob kept[MAX_V];
     uint8_t bits[MAX_V / 8 + 1] = { 0 };
     const int64_t n = sampler_kept(s, MAX_V, kept);
     for (int64_t i = 0; i < n; i++)
@@ -151,7 +151,7 @@ static uint16_t set_hash(sampler *s)
 /* The scores that are left, best first: which of several equal ones does not matter. */
 static uint16_t score_hash(sampler *s)
 {
-    weft_chance kept[MAX_V];
+    weft_token_prob kept[MAX_V];
     float z[MAX_V];
     const int64_t n = sampler_kept(s, MAX_V, kept);
     for (int64_t i = 0; i < n; i++)
@@ -249,7 +249,7 @@ static void check_xtc(oracle *r)
     int64_t seed;
     double of[2];
     float z[64];
-    weft_chance kept[64];
+    weft_token_prob kept[64];
     take(r, head, sizeof head);
     take(r, &seed, sizeof seed);
     take(r, of, sizeof of);
@@ -328,7 +328,7 @@ static void check_chi2(weft_sampler_options o, const float *z, int n_vocab)
     static int32_t zeros[MOST];
     const int draws = quick() ? MOST / 10 : MOST;
     int seen[64] = { 0 };
-    weft_chance kept[64];
+    weft_token_prob kept[64];
     sampler *s = make(n_vocab, o);
     for (int i = 0; i < draws; i++)
         seen[must_pick(s, z, zeros, i)]++;
@@ -673,7 +673,7 @@ static void without_a_model(void **state)
     const float z[] = { 1, 2, 1.5f };
     const int32_t ids[] = { 2, 0, 1, 2, 0 };
     int32_t id;
-    weft_chance kept;
+    weft_token_prob kept;
     assert_int_equal(weft_sampler_pick(s, z, 3, ids, 5, &id, &err), WEFT_OK);
     assert_int_equal(id, 2); /* 1 would go on with "2 0 1" */
     assert_int_equal(weft_sampler_break(s, t, (const char *const[]){ "." }, 1, &err), WEFT_OK);

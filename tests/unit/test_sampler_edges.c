@@ -58,7 +58,7 @@ static void sessions_take_the_first(void **state)
 static const int32_t in_order[V] = { 2, 4, 5, 3, 6, 1, 0, 7, 8 };
 
 /* What is left, best first. */
-static int64_t left_by(weft_sampler_options o, const float *z, weft_chance *kept)
+static int64_t left_by(weft_sampler_options o, const float *z, weft_token_prob *kept)
 {
     int32_t id = -1;
     o.temperature = 1;
@@ -75,7 +75,7 @@ static void top_k_keeps_equals(void **state)
     (void)state;
     static const int left[V + 1] = { 0, 3, 3, 3, 5, 5, 6, 9, 9, 9 };
     for (int k = 1; k <= V; k++) {
-        weft_chance kept[V];
+        weft_token_prob kept[V];
         assert_int_equal(left_by((weft_sampler_options){ .top_k = k }, tied, kept), left[k]);
         for (int i = 0; i < left[k]; i++)
             assert_int_equal(kept[i].id, in_order[i]);
@@ -88,7 +88,7 @@ static void top_p_keeps_the_first(void **state)
     (void)state;
     static const float flat[V] = { 0 };
     for (int k = 1; k < V; k++) {
-        weft_chance kept[V];
+        weft_token_prob kept[V];
         assert_int_equal(left_by((weft_sampler_options){ .top_p = (k - 0.5) / V }, flat, kept), k);
         for (int i = 0; i < k; i++)
             assert_int_equal(kept[i].id, i);

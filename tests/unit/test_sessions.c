@@ -450,8 +450,8 @@ static void public_sessions(void **state)
     const int32_t answer = weft_session_greedy(fork);
     assert_int_equal(weft_session_greedy(back), answer);
 
-    weft_work w[] = { { .session = s, .ids = ids + 3, .n = 2 },
-                      { .session = fork, .ids = ids, .n = 1 } };
+    weft_eval_request w[] = { { .session = s, .ids = ids + 3, .n = 2 },
+                              { .session = fork, .ids = ids, .n = 1 } };
     weft_session_cancel(fork);
     must(weft_engine_step(e, w, 2, &err) == WEFT_OK, &err);
     assert_true(w[0].done == 2 && w[0].status == WEFT_OK);

@@ -15,7 +15,7 @@ static weft_tokens *encode(const weft_tokenizer *t, const char *text, size_t n, 
                            bool parse)
 {
     weft_error err = { 0 };
-    const weft_encode_options o = {
+    const weft_tokenize_options o = {
         .struct_size = sizeof o, .no_special = !special, .parse_special = parse, .spans = true
     };
     weft_tokens *k = weft_tokenizer_encode(t, text, n, &o, &err);
@@ -83,9 +83,9 @@ static void check_case(const char *name, size_t i, const weft_tokenizer *t, cons
     const size_t n = json_string_length(json_object_get(c, "text"));
     const json_t *decoded = json_object_get(c, "decoded");
     weft_error err = { 0 };
-    const weft_encode_options fast = { .struct_size = sizeof fast,
-                                       .no_special = true,
-                                       .parse_special = true };
+    const weft_tokenize_options fast = { .struct_size = sizeof fast,
+                                         .no_special = true,
+                                         .parse_special = true };
     weft_tokens *k = encode(t, text, n, false, true), *all = encode(t, text, n, true, true);
     weft_tokens *f = weft_tokenizer_encode(t, text, n, &fast, &err);
     compare(name, i, "with places", k, json_object_get(c, "ids"));
@@ -731,7 +731,7 @@ static void fits_when_asked(void **state)
     weft_tokens *k = encode(t, "u u u u", 7, true, false);
     assert_int_equal(k->n, 4); /* never in silence */
     weft_tokens_free(k);
-    const weft_encode_options fit = { .struct_size = sizeof fit, .fit = true };
+    const weft_tokenize_options fit = { .struct_size = sizeof fit, .fit = true };
     k = weft_tokenizer_encode(t, "u u u u", 7, &fit, &err);
     const int32_t want[] = { 0, 0, 0, 1, 1 };
     assert_int_equal(k->n, 5);

@@ -18,7 +18,7 @@ static weft_tokenizer *load(const char *path, const char *pre)
 static weft_tokens *encode(const weft_tokenizer *t, const char *text, size_t n)
 {
     weft_error err = { 0 };
-    const weft_encode_options o = { .struct_size = sizeof o, .no_special = true };
+    const weft_tokenize_options o = { .struct_size = sizeof o, .no_special = true };
     weft_tokens *k = weft_tokenizer_encode(t, text, n, &o, &err);
     if (!k)
         fail_msg("%s", err.message);
@@ -210,11 +210,11 @@ static void pairs_fit(void **state)
     weft_tokenizer *t = load(asset("tokenizers/bert-uncased/tokenizer.json"), NULL);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         weft_error err = { 0 };
-        const weft_encode_options o = { .struct_size = sizeof o,
-                                        .fit = true,
-                                        .spans = i % 2,
-                                        .pair = text + all[i].a,
-                                        .pair_length = all[i].b };
+        const weft_tokenize_options o = { .struct_size = sizeof o,
+                                          .fit = true,
+                                          .spans = i % 2,
+                                          .pair = text + all[i].a,
+                                          .pair_length = all[i].b };
         weft_tokens *k = weft_tokenizer_encode(t, text, all[i].a, &o, &err);
         if (!k)
             fail_msg("%s", err.message);

@@ -1020,7 +1020,7 @@ static void letters_get_an_unknown(void **state)
     const bytes b = letters_file();
     weft_tokenizer *t = weft_tokenizer_load(temp_file("a_vocabulary.txt", b.at, b.n), NULL, &err);
     assert_that(t, "%s", err.message);
-    const weft_encode_options o = { .struct_size = sizeof o, .parse_special = true };
+    const weft_tokenize_options o = { .struct_size = sizeof o, .parse_special = true };
     weft_tokens *k = weft_tokenizer_encode(t, "l<unk>?", 7, &o, &err);
     const int32_t want[] = { 3, 8, 8 };
     assert_non_null(k);
