@@ -229,7 +229,8 @@ void cli_log(void *ud, weft_log_level level, const char *line);
 #define CLI_MAX_PROMPT ((size_t)64 << 20)
 #define CLI_MAX_TEXT   ((size_t)1 << 30)
 
-/* A whole file, or standard input for "-", and a '\0' after it; cli_free frees it. most: bytes, or
+/* A whole file, or standard input for "-", and a '\0' after it, decompressed if it is gzip or zstd;
+ * cli_free frees it. most: bytes, or
  * CLI_MAX_TEXT. Returns 0, or an exit code after saying what is wrong. */
 int cli_read(const char *path, size_t most, char **text, size_t *n);
 

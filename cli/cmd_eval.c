@@ -6,16 +6,18 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *positional[2]; /* MODEL, FILE */
+static const char *positional[1 + MAX_LIST]; /* MODEL, FILE... */
 static load_options load;
 static shape_options shape;
-static const char *file_name, *against, *pre;
+static text_list files;
+static const char *against, *pre;
 static int64_t stride;
 static bool json, lines, paragraphs, ids, parse_special;
 
 static const option options[] = {
     OPTION_MODEL(load),
-    { 'f', "file", OPT_TEXT, &file_name, "FILE", 0, "the text; - is standard input (-)" },
+    { 'f', "file", OPT_LIST, &files, "FILE", 0,
+      "the text; may be repeated; - is standard input (-)" },
     { 0, "against", OPT_TEXT, &against, "PATH", 0, "compare with this model, token by token" },
     { 0, "lines", OPT_FLAG, &lines, NULL, 0, "each line is a document" },
     { 0, "paragraphs", OPT_FLAG, &paragraphs, NULL, 0, "documents are separated by empty lines" },
@@ -38,11 +40,15 @@ static const option options[] = {
 static const char examples[] =
     "  weft eval models/shakespeare.gguf README.md\n"
     "  weft eval model-q4_0.gguf text.txt --against model-f32.gguf\n"
+    "  weft eval model.gguf part-1.txt.gz part-2.txt.gz\n"
     "  weft eval model.gguf stories.txt --paragraphs -c 512 --stride 256 --json\n"
     "  weft eval ./opus-mt-en-de pairs.tsv --against opus-f32.gguf\n"
     "  weft eval ./bert-base-uncased lines.txt\n";
 
 static const char about[] =
+    "Several files are evaluated together, each a document of its own. Files in gzip or\n"
+    "zstd are decompressed.\n"
+    "\n"
     "Masked language models read one text per line: each token is masked in turn, and\n"
     "the result is the pseudo-perplexity. Encoder-decoders read lines of source, tab and\n"
     "translation: the result is the perplexity of the translation, end token included.\n"
@@ -52,12 +58,12 @@ static int eval_main(void);
 
 const command command_eval = {
     .name = "eval",
-    .arguments = "MODEL [FILE]",
+    .arguments = "MODEL [FILE...]",
     .summary = "evaluation: perplexity, and KL against another model",
     .examples = examples,
     .about = about,
     .options = options,
-    .n_positional = 2,
+    .n_positional = 1 + MAX_LIST,
     .positional = positional,
     .main = eval_main,
 };
@@ -155,26 +161,33 @@ static int split(documents *d, const weft_tokenizer *t, const char *text, size_t
     return code;
 }
 
-static int read_text(documents *d)
+/* The tokenizer is opened after the first file, so that what is wrong with that is said first. */
+static int read_text(documents *d, const char *path, weft_tokenizer **t)
 {
     weft_error err = { 0 };
     char *text = NULL;
     size_t n = 0;
-    int code = cli_read(file_name, CLI_MAX_TEXT, &text, &n);
+    int code = cli_read(path, CLI_MAX_TEXT, &text, &n);
     if (code)
         return code;
-    weft_tokenizer *t = cli_tokenizer(&load, pre, &err);
-    code = t ? split(d, t, text, n) : cli_fail(&err);
-    weft_tokenizer_free(t);
+    *t = *t ? *t : cli_tokenizer(&load, pre, &err);
+    code = *t ? split(d, *t, text, n) : cli_fail(&err);
     cli_free(text);
     return code;
 }
 
 static int read_documents(documents *d)
 {
-    const int code = ids ? cli_read_ids(file_name, &d->ids, end_document, d) : read_text(d);
-    if (!code && d->n == 0)
-        return cli_usage(&command_eval, "%s: no text", file_name);
+    weft_tokenizer *t = NULL;
+    int code = 0;
+    for (int i = 0; i < files.n && !code; i++) {
+        const int64_t before = d->n;
+        code = ids ? cli_read_ids(files.at[i], &d->ids, end_document, d)
+                   : read_text(d, files.at[i], &t);
+        if (!code && d->n == before)
+            code = cli_usage(&command_eval, "%s: no text", files.at[i]);
+    }
+    weft_tokenizer_free(t);
     point(d);
     return code;
 }
@@ -318,7 +331,7 @@ static int with_models(const weft_engine_options *e)
     }
     const whole_eval wholes = { model,      other,
                                 info,       load.path,
-                                pre,        file_name,
+                                pre,        &files,
                                 e->threads, load.tokenizer ? load.tokenizer : load.path };
     if (!code)
         code = decoder ? evaluate_texts(model, other, e) : evaluate_wholes(&wholes);
@@ -332,18 +345,20 @@ static int eval_main(void)
     const command *c = &command_eval;
     weft_engine_options engine;
     load.path = positional[0] ? positional[0] : load.path;
-    if (positional[1] && file_name)
+    if (positional[1] && files.n > 0)
         return cli_usage(c, "both --file and \"%s\"; give one of them", positional[1]);
-    file_name = positional[1] ? positional[1] : file_name;
+    for (int i = 1; i <= MAX_LIST && positional[i]; i++)
+        files.at[files.n++] = positional[i];
     if (!load.path)
         return cli_which_model(c);
-    if (!file_name && isatty(STDIN_FILENO))
+    if (files.n == 0 && isatty(STDIN_FILENO))
         return cli_usage(c, "no text; give a file, or - for standard input");
     if (lines + paragraphs + ids > 1)
         return cli_usage(c, "--lines, --paragraphs and --ids exclude each other");
     if (stride < 0)
         return cli_usage(c, "--stride: %lld is out of range", (long long)stride);
-    file_name = file_name ? file_name : "-";
+    if (files.n == 0)
+        files.at[files.n++] = "-";
     int code = cli_engine_options(c, &shape, &engine);
     if (code)
         return code;

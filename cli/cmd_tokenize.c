@@ -8,14 +8,15 @@
 
 static const char *positional[2]; /* MODEL, TEXT */
 static load_options load;
-static const char *file_name, *pre, *pair;
+static text_list files;
+static const char *pre, *pair;
 static bool json, no_special, parse_special, count, check, decode, keep_special, fit, pieces;
 
 static const option options[] = {
     { 'm', "model", OPT_TEXT, &load.path, "PATH", SETTING,
       "model, tokenizer.json, .model, vocabulary, directory" },
     OPTION_HF,
-    { 'f', "file", OPT_TEXT, &file_name, "FILE", 0, "read the text from FILE" },
+    { 'f', "file", OPT_LIST, &files, "FILE", 0, "read the text from FILE; may be repeated" },
     { 0, "no-special", OPT_FLAG, &no_special, NULL, 0,
       "do not add BOS, EOS or other special tokens" },
     { 0, "parse-special", OPT_FLAG, &parse_special, NULL, 0, "parse special tokens in the text" },
@@ -39,11 +40,10 @@ static const char examples[] = "  weft tokenize models/shakespeare.gguf \"Hello 
 
 /* ---- input ----------------------------------------------------------------------------------- */
 
-/* The text that was given, which the caller frees. Returns 0, or an exit code after saying what is
+/* The text of a file, or without one that was given, which the caller frees. Returns 0, or an exit code after saying what is
  * wrong. */
-static int take_text(const char *given, char **text, size_t *n)
+static int take_text(const char *path, const char *given, char **text, size_t *n)
 {
-    const char *path = file_name ? file_name : NULL;
     if (!path && given && strcmp(given, "-") != 0) {
         *n = strlen(given);
         *text = cli_alloc(*n + 1, 1, "the text");
@@ -258,30 +258,47 @@ static int do_encode(const weft_tokenizer *t, const char *text, size_t n)
     return code;
 }
 
+/* Each file is a text of its own; without one, there is the text that was given. */
+static int each_text(const weft_tokenizer *t, const char *given)
+{
+    int code = 0, worst = 0;
+    for (int i = 0; (i == 0 || i < files.n) && !code; i++) {
+        char *text = NULL;
+        size_t n = 0;
+        code = take_text(files.n ? files.at[i] : NULL, given, &text, &n);
+        if (!code && n == 0 && !given && files.n == 0)
+            code = cli_usage(&command_tokenize, "standard input is empty; expected text");
+        const bool taken = !code;
+        if (taken)
+            code = decode ? do_decode(t, text) : do_encode(t, text, n);
+        cli_free(text);
+        if (taken && check) { /* one text that comes back different does not end it */
+            worst = code ? code : worst;
+            code = 0;
+        }
+    }
+    return code ? code : worst;
+}
+
 static int tokenize_main(void)
 {
     weft_error err = { 0 };
     /* A single argument is the text, where an option or a setting names the tokenizer and no file the
      * text. */
     const bool named = load.path || load.tokenizer;
-    const bool only_text = named && !positional[1] && !file_name && !cli_is_piped();
+    const bool only_text = named && !positional[1] && files.n == 0 && !cli_is_piped();
     load.path = positional[0] && !only_text ? positional[0] : load.path;
     const char *given = only_text ? positional[0] : positional[1];
     if (!load.path && !load.tokenizer)
         return cli_usage(&command_tokenize, "no tokenizer; give a model or a tokenizer.json");
-    if (!given && !file_name && !cli_is_piped())
+    if (given && files.n > 0)
+        return cli_usage(&command_tokenize, "both a text and --file; give one of them");
+    if (!given && files.n == 0 && !cli_is_piped())
         return cli_usage(&command_tokenize, "no text; give it, or - for standard input");
     weft_tokenizer *t = cli_tokenizer(&load, pre, &err);
     if (!t)
         return cli_fail(&err);
-    char *text = NULL;
-    size_t n = 0;
-    int code = take_text(given, &text, &n);
-    if (!code && n == 0 && !given && !file_name)
-        code = cli_usage(&command_tokenize, "standard input is empty; expected text");
-    if (!code)
-        code = decode ? do_decode(t, text) : do_encode(t, text, n);
-    cli_free(text);
+    const int code = each_text(t, given);
     weft_tokenizer_free(t);
     return code;
 }

@@ -13,6 +13,7 @@
 /* ---- lines --------------------------------------------------------------------------------------- */
 
 typedef struct line_reader {
+    const char *path;
     char *text;
     size_t n, at;
     int64_t number;
@@ -37,17 +38,55 @@ static char *next_line(line_reader *r, size_t *n)
 
 static int too_long(const line_reader *r, int64_t n, int64_t most)
 {
-    fprintf(
-        stderr,
-        "weft: line %lld has %lld tokens; expected at most %lld, the model's context; shorten it\n",
-        (long long)r->number, (long long)n, (long long)most);
+    fprintf(stderr,
+            "weft: %s: line %lld has %lld tokens; expected at most %lld, the model's context; "
+            "shorten it\n",
+            r->path, (long long)r->number, (long long)n, (long long)most);
     return 1;
+}
+
+static void free_lines(line_reader *all, const whole_eval *e)
+{
+    for (int i = 0; all && i < e->files->n; i++)
+        cli_free(all[i].text);
+    cli_free(all);
+}
+
+/* All files, before the first line is scored: what is missing is said at once. */
+static int read_lines(const whole_eval *e, line_reader **all)
+{
+    *all = cli_zalloc((size_t)e->files->n, sizeof **all, "files");
+    int code = *all ? 0 : cli_no_memory();
+    for (int i = 0; i < e->files->n && !code; i++) {
+        line_reader *r = &(*all)[i];
+        r->path = strcmp(e->files->at[i], "-") == 0 ? "standard input" : e->files->at[i];
+        code = cli_read(e->files->at[i], CLI_MAX_TEXT, &r->text, &r->n);
+    }
+    return code;
+}
+
+typedef int line_fn(void *job, const line_reader *r, const char *line, size_t n);
+
+static int each_line(const whole_eval *e, line_reader *all, line_fn *fn, void *job, int64_t *n_line)
+{
+    uint64_t done = 0, total = 0;
+    size_t n;
+    int code = 0;
+    for (int i = 0; i < e->files->n; i++)
+        total += all[i].n;
+    for (int i = 0; i < e->files->n && !code; done += all[i++].n)
+        for (const char *line;
+             !code && !cli_interrupted() && (line = next_line(&all[i], &n)) != NULL; ++*n_line) {
+            cli_progress_set(done + all[i].at, total);
+            code = fn(job, &all[i], line, n);
+        }
+    return code;
 }
 
 static int finish(int code, const whole_eval *e, const score *s, weft_evaluation *to)
 {
     if (!code && s->n == 0) {
-        fprintf(stderr, "weft: %s: nothing to score\n", e->file);
+        fprintf(stderr, "weft: %s: nothing to score\n", e->files->at[0]);
         code = 1;
     }
     score_result(s, to);
@@ -113,8 +152,9 @@ static int score_mask(mask_job *j, int32_t *ids, const weft_tokens *of, int32_t 
                                                                                 : cli_no_memory();
 }
 
-static int score_text(mask_job *j, const line_reader *r, const char *text, size_t n)
+static int score_text(void *job, const line_reader *r, const char *text, size_t n)
 {
+    mask_job *j = job;
     weft_error err = { 0 };
     weft_tokens *t = weft_tokenizer_encode(j->tokenizer, text, n, NULL, &err);
     if (!t)
@@ -137,9 +177,8 @@ int eval_masks(const whole_eval *e, weft_evaluation *to, int64_t *n_line)
 {
     weft_error err = { 0 };
     mask_job j = { .e = e };
-    line_reader r = { 0 };
-    size_t n;
-    int code = cli_read(e->file, CLI_MAX_TEXT, &r.text, &r.n);
+    line_reader *files;
+    int code = read_lines(e, &files);
     if (!code && !open_job(&j, &err))
         code = err.code ? cli_fail(&err) : cli_no_memory();
     if (!code) {
@@ -151,14 +190,11 @@ int eval_masks(const whole_eval *e, weft_evaluation *to, int64_t *n_line)
         }
     }
     *n_line = 0;
-    for (const char *line; !code && !cli_interrupted() && (line = next_line(&r, &n)) != NULL;) {
-        cli_progress_set(r.at, r.n);
-        code = score_text(&j, &r, line, n);
-        ++*n_line;
-    }
+    if (!code)
+        code = each_line(e, files, score_text, &j, n_line);
     code = finish(code, e, &j.score, to);
     close_job(&j);
-    cli_free(r.text);
+    free_lines(files, e);
     return code;
 }
 
@@ -247,13 +283,14 @@ static int score_tokens(pair_job *j, const line_reader *r, const weft_tokens *s,
     return code;
 }
 
-static int score_pair(pair_job *j, const line_reader *r, const char *line, size_t n)
+static int score_pair(void *job, const line_reader *r, const char *line, size_t n)
 {
+    pair_job *j = job;
     weft_error err = { 0 };
     const char *tab = memchr(line, '\t', n);
     if (!tab) {
-        fprintf(stderr, "weft: line %lld has no tab; expected source, tab, translation\n",
-                (long long)r->number);
+        fprintf(stderr, "weft: %s: line %lld has no tab; expected source, tab, translation\n",
+                r->path, (long long)r->number);
         return 1;
     }
     const size_t first = (size_t)(tab - line);
@@ -270,19 +307,15 @@ int eval_pairs(const whole_eval *e, weft_evaluation *to, int64_t *n_line)
 {
     weft_error err = { 0 };
     pair_job j = { .e = e };
-    line_reader r = { 0 };
-    size_t n;
-    int code = cli_read(e->file, CLI_MAX_TEXT, &r.text, &r.n);
+    line_reader *files;
+    int code = read_lines(e, &files);
     if (!code && !open_pairs(&j, &err))
         code = err.code ? cli_fail(&err) : cli_no_memory();
     *n_line = 0;
-    for (const char *line; !code && !cli_interrupted() && (line = next_line(&r, &n)) != NULL;) {
-        cli_progress_set(r.at, r.n);
-        code = score_pair(&j, &r, line, n);
-        ++*n_line;
-    }
+    if (!code)
+        code = each_line(e, files, score_pair, &j, n_line);
     code = finish(code, e, &j.score, to);
     close_pairs(&j);
-    cli_free(r.text);
+    free_lines(files, e);
     return code;
 }

@@ -8,7 +8,7 @@ typedef struct whole_eval {
     weft_model *model, *other; /* other: NULL without one to compare with */
     weft_model_info info;
     const char *path, *pre; /* of the model; how text is split */
-    const char *file;       /* texts: one in a line; or a source, a tab and its text */
+    const text_list *files; /* texts: one in a line; or a source, a tab and its text */
     int threads;
     const char *tokenizer; /* where it is: the model, or what was asked for */
 } whole_eval;

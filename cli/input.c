@@ -91,6 +91,29 @@ static int slurp(input *in, char **text, size_t *n)
     return 0;
 }
 
+/* Replaces compressed text by its content. */
+static int decompress(const input *in, char **text, size_t *n)
+{
+    weft_error err = { 0 };
+    size_t whole = 0;
+    if (weft_decompress(in->name, *text, *n, NULL, &whole, cli_budget(), &err) != WEFT_OK)
+        return cli_fail(&err);
+    if (whole > in->most)
+        return too_long(in);
+    char *plain = cli_alloc(whole + 1, 1, in->name);
+    if (!plain)
+        return cli_no_memory();
+    if (weft_decompress(in->name, *text, *n, plain, &whole, cli_budget(), &err) != WEFT_OK) {
+        cli_free(plain);
+        return cli_fail(&err);
+    }
+    plain[whole] = '\0';
+    cli_free(*text);
+    *text = plain;
+    *n = whole;
+    return 0;
+}
+
 int cli_read(const char *path, size_t most, char **text, size_t *n)
 {
     input in;
@@ -98,6 +121,8 @@ int cli_read(const char *path, size_t most, char **text, size_t *n)
     int code = input_open(&in, path, most);
     if (!code)
         code = slurp(&in, text, n);
+    if (!code && weft_is_compressed(*text, *n))
+        code = decompress(&in, text, n);
     input_close(&in);
     if (code) {
         cli_free(*text);
@@ -214,6 +239,13 @@ int cli_read_ids(const char *path, id_list *to, cli_list_fn *end, void *ud)
     int64_t line = 1;
     int code = input_open(&in, path, CLI_MAX_TEXT);
     for (size_t all = 0; !code && (n = fread(part, 1, sizeof part, in.f)) > 0;) {
+        if (all == 0 && weft_is_compressed(part, n)) {
+            fprintf(stderr,
+                    "weft: %s: a compressed file; expected lines of ids; decompress it first\n",
+                    in.name);
+            code = 1;
+            break;
+        }
         for (size_t i = 0; i < n && !code; line += part[i++] == '\n')
             if (!(part[i] == '\n' ? end_line(&r, end, ud) : next_byte(&r, part[i])))
                 code = bad_line(&in, &r, line);

@@ -346,6 +346,8 @@ static int take_option(const command *c, int argc, char **argv, int *i)
         return cli_usage(c, "%s needs a value: %s", arg, o->value);
     if (strcmp(o->name, "kv-type") == 0 && !same_type(stem, value))
         return cli_usage(c, "%s: the KV cache has one type; give both the same", arg);
+    if (o->kind == OPT_TEXT && strcmp(o->name, "file") == 0 && option_given(o))
+        return cli_usage(c, "%s %s: a second file; this command reads one", arg, value);
     if (!option_store(o, value, true))
         return cli_usage(c, "--%s: \"%s\" is not %s", o->name, value,
                          option_takes(o, takes, sizeof takes));

@@ -434,6 +434,22 @@ WEFT_API weft_status weft_decoder_push(weft_decoder *decoder, int32_t id, const 
 /* At the end: what was held back because a code point was not finished. Either may be NULL. */
 WEFT_API void weft_decoder_flush(weft_decoder *decoder, const char **bytes, size_t *length);
 
+/* ---- compressed text: gzip and zstd ---------------------------------------------------------- */
+
+/* Data files that are given by path may be compressed: they are decompressed into counted memory. These
+ * two functions are for text that the host has read itself. weft_build_parts lists gzip and zstd if this
+ * build has them. */
+
+/* True if the data starts like gzip or zstd data. */
+WEFT_API bool weft_is_compressed(const void *data, size_t size);
+
+/* Decompresses all members or frames and verifies their checksums; data that is not compressed is
+ * copied. `to` NULL: only counts the bytes. *n: on entry the size of `to`, on return the number of bytes.
+ * It is an error if the data is truncated, damaged, followed by anything else, a tar archive, or grows
+ * to more than 64 MiB and 256 times its size. name: of the data, in errors, or NULL. */
+WEFT_API weft_status weft_decompress(const char *name, const void *data, size_t size, char *to,
+                                     size_t *n, weft_budget *budget, weft_error *err);
+
 /* ---- training a tokenizer -------------------------------------------------------------------- */
 
 typedef enum weft_token_model {

@@ -11,11 +11,11 @@
 set -eu
 cd "$(dirname "$0")/.."
 TARGETS=${TARGETS:-safetensors gguf config model regex tokenizer session manifest shard documents metrics image idx find
-    api settings resume}
+    api settings resume unpack}
 TESTS="test_gguf test_safetensors test_config test_load_faults test_parts test_convert test_save test_describe test_regex
     test_unicode test_tokenizer test_tokenizer_files test_tokenizer_gguf test_session_files test_manifest test_checkpoint
     test_shard test_data test_report test_image test_idx test_table test_labelled test_classify test_marian
-    test_tokenizer_limits test_tokenizer_forms test_find test_stores test_recognise"
+    test_tokenizer_limits test_tokenizer_forms test_find test_stores test_recognise test_unpack"
 GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_write formats/config formats/open
     formats/index formats/shard base/save text/regex/regex text/regex/class text/regex/translate text/unicode/unicode
     text/unicode/normal text/sources/load text/sources/gguf text/sources/files text/sources/sp text/sources/hf
@@ -25,7 +25,7 @@ GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_w
     text/sources/describe engine/session_file formats/manifest train/checkpoint train/documents train/corpus
     train/corpus_open explain/metrics explain/chart explain/report formats/image formats/image_resize
     formats/image_recipe formats/idx formats/table train/labelled formats/recognise formats/stores formats/ollama
-    formats/find"
+    formats/find formats/unpack formats/unpack_gzip formats/unpack_zstd"
 SHOWN="formats/json formats/container text/text text/scratch formats/image_png formats/image_jpeg"
 LEAST=90
 JOBS=${JOBS:-1}

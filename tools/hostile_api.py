@@ -77,6 +77,7 @@ MODES = {
     "weft_image_decode.size": ("R-", BUFFER), "weft_image_score.n_data": ("R-", BUFFER),
     "weft_session_logprobs.n": ("R-", BUFFER), "weft_sampler_break.n": ("R-", BUFFER), "weft_stop_new.n": ("R-", BUFFER),
     "weft_stop_push.length": ("A-", BUFFER), "weft_evaluate.n_document": ("R-", BUFFER), "weft_document.n": ("R-", BUFFER),
+    "weft_is_compressed.size": ("A-", BUFFER), "weft_decompress.size": ("A-", BUFFER), "weft_decompress.to": "AA", "weft_decompress.name": "AA",
     "weft_train_options.n_data": ("R-", BUFFER), "weft_kernel_pool.n_query": ("R-", BUFFER),
     "weft_kernel_pool.n_key": ("R-", BUFFER),
     # sizes of buffers of which no more is written than there is to write
@@ -150,7 +151,9 @@ VALID = {
     "weft_encoder_trace.fn": "see_tensor", "weft_kernel_pool.kernel": "WEFT_KERNEL_GAUSSIAN",
     "weft_kernel_pool.width": "1.0", "weft_kernel_pool.queries": "f->logits", "weft_kernel_pool.n_query": "2",
     "weft_kernel_pool.keys": "f->logits", "weft_kernel_pool.values": "f->logits", "weft_kernel_pool.n_key": "2",
-    "weft_kernel_pool.out": "f->again",
+    "weft_kernel_pool.out": "f->again", "weft_is_compressed.data": "f->text", "weft_is_compressed.size": "8",
+    "weft_decompress.name": "f->path", "weft_decompress.data": "f->text", "weft_decompress.size": "8", "weft_decompress.to": "f->bytes",
+    "weft_decompress.n": "(size_t[]){ 8 }",
 }
 BY_NAME = {"ids": "f->ids", "n": "3", "id": "1", "i": "0", "bytes": "f->bytes", "size": "sizeof f->bytes",
            "length": "&f->size", "out_length": "&f->size", "seed": "7", "threads": "1", "ud": "f", "err": "t.e"}

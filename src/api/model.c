@@ -3,6 +3,7 @@
 
 #include "base/cpu.h"
 #include "formats/image.h"
+#include "formats/unpack.h"
 #include "models/pack.h"
 
 #include <pthread.h>
@@ -26,7 +27,8 @@ static char parts[512];
 
 static void list_parts(void)
 {
-    size_t n = (size_t)snprintf(parts, sizeof parts, "gguf safetensors text" IMAGE_PNG IMAGE_JPEG);
+    size_t n = (size_t)snprintf(
+        parts, sizeof parts, "gguf safetensors text" IMAGE_PNG IMAGE_JPEG UNPACK_GZIP UNPACK_ZSTD);
     for (int i = 0; i < n_arch && n < sizeof parts; i++)
         n += (size_t)snprintf(parts + n, sizeof parts - n, " %s", archs[i].hf);
 }

@@ -3,7 +3,6 @@
 #include "api/train_fresh.h"
 #include "api/train_options.h"
 #include "base/cpu.h"
-#include "base/utf8.h"
 #include "text/sources/hf_write.h"
 #include "text/sources/source.h"
 #include "train/checkpoint.h"
@@ -30,7 +29,7 @@ weft_status learn_tokenizer(trained *made, train_options *t, const weft_train_op
                          o->arch);
     for (int i = 0; i < o->n_data; i++)
         if ((o->data_kind > WEFT_DATA_TEXT && o->data_kind < WEFT_DATA_TSV) ||
-            (o->data_kind == WEFT_DATA_BY_NAME && text_ends_with(o->data[i], ".jsonl")))
+            (o->data_kind == WEFT_DATA_BY_NAME && kind_by_name(o->data[i]) == DATA_JSONL))
             return weft_fail(
                 err, WEFT_EINVAL,
                 "%s: not plain text, so no tokenizer can be trained on it; give a tokenizer",

@@ -64,6 +64,7 @@ typedef struct file {
     size_t size;
     const char *path; /* owned */
     bool mapped;
+    size_t packed; /* size of the compressed file if `data` is its content (unpack.h); or 0 */
 } file;
 
 struct host;

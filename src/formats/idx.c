@@ -16,8 +16,6 @@ static uint64_t big_endian(const uint8_t *at)
 static weft_status read_head(idx *to, const uint8_t *data, uint64_t size, const char *path,
                              weft_error *err)
 {
-    if (size >= 2 && data[0] == 0x1F && data[1] == 0x8B)
-        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: packed with gzip; gunzip it first", path);
     if (size < HEAD || data[0] != 0 || data[1] != 0)
         return weft_fail(err, WEFT_EFORMAT, "%s: not an IDX file: wrong magic number", path);
     if (data[2] != U8)

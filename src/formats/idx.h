@@ -1,8 +1,6 @@
 /* idx.h - arrays of bytes as MNIST has them: pictures or labels.
  *
- *     0  0  type (8: bytes)  dimensions   then each size in four bytes, high ones first, then all numbers
- *
- * Only as they are: gunzip first what ends in .gz. */
+ *     0  0  type (8: bytes)  dimensions   then each size in four bytes, high ones first, then all numbers */
 #ifndef WEFT_FORMATS_IDX_H
 #define WEFT_FORMATS_IDX_H
 

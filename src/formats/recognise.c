@@ -103,7 +103,12 @@ static bool is_zip(const sample *s)
     return begins(s, "PK\3\4", 4);
 }
 
-static bool is_archive(const sample *s)
+static bool is_tar(const sample *s)
+{
+    return s->n > 262 && memcmp(&s->at[257], "ustar", 5) == 0;
+}
+
+static bool is_compressed(const sample *s)
 {
     return begins(s, "\x1F\x8B", 2) ||
            begins(s,
@@ -111,8 +116,7 @@ static bool is_archive(const sample *s)
                   "7zXZ",
                   5) ||
            begins(s, "BZh", 3) || begins(s, "\x28\xB5\x2F\xFD", 4) ||
-           begins(s, "7z\xBC\xAF\x27\x1C", 6) ||
-           (s->n > 262 && memcmp(&s->at[257], "ustar", 5) == 0);
+           begins(s, "7z\xBC\xAF\x27\x1C", 6);
 }
 
 /* Little-endian magic numbers: ggml, ggmf, ggjt, ggla. */
@@ -158,7 +162,8 @@ static const kind kinds[] = {
     { is_pytorch, WEFT_EUNSUPPORTED, "looks like a PyTorch pickle, which can run code",
       "use the model's safetensors files, or write them with save_pretrained in transformers" },
     { is_zip, WEFT_EUNSUPPORTED, "a zip archive", "unpack it first" },
-    { is_archive, WEFT_EUNSUPPORTED, "a compressed file or an archive", "unpack it first" },
+    { is_tar, WEFT_EUNSUPPORTED, "a tar archive", "extract it and give the files in it" },
+    { is_compressed, WEFT_EUNSUPPORTED, "a compressed file", "decompress it first" },
     { is_ggml, WEFT_EUNSUPPORTED, "a GGML file from before GGUF", "download the model as GGUF" },
     { is_onnx, WEFT_EUNSUPPORTED, "an ONNX graph",
       "use the original model, as safetensors or GGUF" },

@@ -1,7 +1,9 @@
 /* corpus.c - gives out documents of a corpus, whatever kind of file they came from. */
 #include "train/corpus.h"
 
-#include "base/utf8.h"
+#include "formats/unpack.h"
+
+#include <string.h>
 
 void source_free(source *s, host *h)
 {
@@ -41,12 +43,19 @@ const source *corpus_find(const corpus *c, int64_t at)
     return &c->source[low];
 }
 
+/* "a.tsv.gz" is named as "a.tsv" is. */
+static bool named(const char *path, const char *tail)
+{
+    const size_t n = unpacked_name(path), k = strlen(tail);
+    return n >= k && memcmp(path + n - k, tail, k) == 0;
+}
+
 data_kind kind_by_name(const char *path)
 {
-    return text_ends_with(path, ".jsonl") ? DATA_JSONL
-           : text_ends_with(path, ".tsv") ? DATA_TSV
-           : text_ends_with(path, ".csv") ? DATA_CSV
-                                          : DATA_TEXT;
+    return named(path, ".jsonl") ? DATA_JSONL
+           : named(path, ".tsv") ? DATA_TSV
+           : named(path, ".csv") ? DATA_CSV
+                                 : DATA_TEXT;
 }
 
 void corpus_close(corpus *c)

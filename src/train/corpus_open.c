@@ -2,6 +2,7 @@
 #include "train/corpus_open.h"
 
 #include "formats/recognise.h"
+#include "formats/unpack.h"
 #include "train/documents.h"
 
 /* ---- files of ids ---------------------------------------------------------------------------- */
@@ -77,15 +78,24 @@ static weft_status add_texts(documents *d, const file *f, data_kind kind, weft_e
                               : documents_text(d, f, err);
 }
 
+/* Raw ids are never decompressed: the first may be 35615, which looks like gzip. */
+static weft_status open_file(file *f, const char *path, const corpus_options *o, host *h,
+                             weft_error *err)
+{
+    return o->kind == DATA_RAW16 ? file_open(f, path, o->load, h, err)
+                                 : file_open_unpacked(f, path, "text", o->load, h, err);
+}
+
 /* Reads one file; d is made when the first text comes. */
 static weft_status add_file(corpus *c, documents *d, const char *path, const corpus_options *o,
-                            uint64_t total, weft_error *err)
+                            uint64_t *total, weft_error *err)
 {
     file f;
-    weft_status status = file_open(&f, path, o->load, c->host, err);
+    weft_status status = open_file(&f, path, o, c->host, err);
     if (status != WEFT_OK)
         return status;
     const uint64_t size = f.size;
+    *total = d->total = *total + (f.packed ? size - f.packed : 0);
     const data_kind kind = kind_of(&f, o);
     if ((kind == DATA_IDS || kind == DATA_RAW16) && o->labels) {
         status = weft_fail(err, WEFT_EINVAL, "%s: token ids, which have no labels", path);
@@ -99,7 +109,7 @@ static weft_status add_file(corpus *c, documents *d, const char *path, const cor
     } else {
         const uint64_t done = d->done;
         if (!d->pool)
-            status = documents_begin(d, c, o, total, err);
+            status = documents_begin(d, c, o, *total, err);
         d->done = done;
         if (status == WEFT_OK)
             status = add_texts(d, &f, kind, err);
@@ -108,7 +118,7 @@ static weft_status add_file(corpus *c, documents *d, const char *path, const cor
     return status;
 }
 
-/* Bytes of all files, so that progress has an end. */
+/* Bytes of all files, so that progress has an end; add_file corrects it for compressed files. */
 static uint64_t measure(const char *const *path, int n_path, host *h)
 {
     uint64_t total = 0, size;
@@ -132,14 +142,14 @@ weft_status corpus_open(corpus *c, const char *const *path, int n_path, const co
         return weft_fail(err, WEFT_EINVAL,
                          "token ids need a tokenizer, or the size of the vocabulary");
     const uint64_t apart = o->progress && o->apart ? measure(&o->apart, 1, h) : 0;
-    const uint64_t total = o->progress ? measure(path, n_path, h) + apart : 0;
+    uint64_t total = o->progress ? measure(path, n_path, h) + apart : 0;
     weft_status status = WEFT_OK;
     for (int i = 0; i < n_path && status == WEFT_OK; i++)
-        status = add_file(c, &d, path[i], o, total, err);
+        status = add_file(c, &d, path[i], o, &total, err);
     c->id_apart = c->n_id;
     c->document_apart = c->n_document;
     if (status == WEFT_OK && o->apart)
-        status = add_file(c, &d, o->apart, o, total, err);
+        status = add_file(c, &d, o->apart, o, &total, err);
     documents_end(&d);
     if (status != WEFT_OK)
         corpus_close(c);

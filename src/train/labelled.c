@@ -5,6 +5,7 @@
 #include "base/utf8.h"
 #include "formats/json.h"
 #include "formats/recognise.h"
+#include "formats/unpack.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -269,7 +270,7 @@ bool labelled_is_here(const char *path, data_kind asked, host *h)
     bool seen = false;
     if (kind != DATA_JSONL)
         return kind == DATA_TSV || kind == DATA_CSV;
-    if (file_open(&f, path, WEFT_LOAD_MAP, h, &none) != WEFT_OK)
+    if (file_open_unpacked(&f, path, "JSONL", WEFT_LOAD_MAP, h, &none) != WEFT_OK)
         return false;
     labelled_each(&f, kind, NULL, see_one, &seen, &h->mem, &none);
     file_close(&f, h);
@@ -380,7 +381,7 @@ static weft_status list_file(label_set *l, const char *path, data_kind kind, con
                              weft_load load, host *h, weft_error *err)
 {
     file f;
-    weft_status status = file_open(&f, path, load, h, err);
+    weft_status status = file_open_unpacked(&f, path, "a table or JSONL", load, h, err);
     if (status != WEFT_OK)
         return status;
     status = recognise_known(path, f.data, f.size, "a table or JSONL", err);

@@ -3,6 +3,7 @@
 
 #include "base/rng.h"
 #include "base/sort.h"
+#include "formats/unpack.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -164,7 +165,7 @@ static weft_status list_directory(pictures *p, const char *path, weft_error *err
 static weft_status open_idx(file *f, idx *to, const char *path, weft_load load, host *h,
                             weft_error *err)
 {
-    const weft_status status = file_open(f, path, load, h, err);
+    const weft_status status = file_open_unpacked(f, path, "an IDX file", load, h, err);
     return status == WEFT_OK ? idx_parse(to, f->data, f->size, path, err) : status;
 }
 
@@ -230,14 +231,26 @@ static weft_status list_idx(pictures *p, const char *const *path, int n_path, we
 
 /* ---- both -------------------------------------------------------------------------------------- */
 
+/* Replaces the first bytes of a compressed file by those of its content. */
+static void unpack_magic(const char *path, uint8_t magic[4], host *h)
+{
+    file f;
+    if (!is_packed(magic, 4) || file_open(&f, path, WEFT_LOAD_MAP, h, NULL) != WEFT_OK)
+        return;
+    unpack_head(f.data, f.size, magic, 4, &h->mem);
+    file_close(&f, h);
+}
+
 bool pictures_are_here(const char *path, host *h)
 {
-    uint8_t magic[3] = { 1 };
+    uint8_t magic[4] = { 1 };
     const int fd = h->io.open(h->io.ud, path);
     if (fd < 0)
         return false;
     const bool read = h->io.read(h->io.ud, fd, magic, sizeof magic) == sizeof magic;
     h->io.close(h->io.ud, fd);
+    if (read)
+        unpack_magic(path, magic, h);
     return (read && magic[0] == 0 && magic[1] == 0 && magic[2] == 8) || path_is_directory(path, h);
 }
 

@@ -899,6 +899,84 @@ static void stopping(void **state)
     assert_int_equal(total, strlen(alphabet));
 }
 
+/* gzip -9n of "text, and more text", and of two lines of JSONL. */
+static const uint8_t packed_text[] = { 0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03,
+                                       0x2b, 0x49, 0xad, 0x28, 0xd1, 0x51, 0x48, 0xcc, 0x4b, 0x51,
+                                       0xc8, 0xcd, 0x2f, 0x4a, 0x55, 0x28, 0x01, 0x72, 0x01, 0xaa,
+                                       0xdb, 0x49, 0x20, 0x13, 0x00, 0x00, 0x00 };
+static const uint8_t packed_lines[] = {
+    0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0xab, 0x56, 0x2a, 0x49, 0xad,
+    0x28, 0x51, 0xb2, 0x52, 0x50, 0x4a, 0x4c, 0x52, 0xaa, 0xe5, 0xaa, 0x56, 0x2a, 0x28, 0xca,
+    0xcf, 0x2d, 0x80, 0x08, 0x28, 0xe9, 0x28, 0x28, 0x25, 0x03, 0x79, 0x39, 0xa9, 0x25, 0x99,
+    0xf9, 0x79, 0x20, 0x21, 0x90, 0x12, 0x00, 0xf8, 0x25, 0x92, 0x3e, 0x32, 0x00, 0x00, 0x00
+};
+
+typedef struct told {
+    uint64_t done, total;
+} told;
+
+static bool note_told(void *ud, uint64_t done, uint64_t total)
+{
+    *(told *)ud = (told){ done, total };
+    return done <= total;
+}
+
+/* The same ids; progress counts what is unpacked; a name tells the kind without its .gz. */
+static void packed_data(void **state)
+{
+    (void)state;
+    lesson a, b;
+    told t = { 0 };
+    data_options o = plain;
+    if (!strstr(weft_build_parts(), " gzip")) {
+        const char *text = (const char *)packed_text;
+        assert_int_equal(try_text(&b, "a.gz", text, sizeof packed_text, o), WEFT_EUNSUPPORTED);
+        assert_non_null(strstr(b.err.message, "built without zlib; expected an uncompressed file"));
+        return;
+    }
+    o.corpus.progress = note_told;
+    o.corpus.progress_ud = &t;
+    lesson_open(&a, "a.txt", "text, and more text", o);
+    const char *const two[] = { temp_file("b.txt.gz", packed_text, sizeof packed_text),
+                                temp_file("c.txt", "text, and more text", 19) };
+    assert_int_equal(try_paths(&b, two, 2, o), WEFT_OK);
+    assert_true(t.done == 38 && t.total == 38);
+    assert_true(a.data.corpus.n_id == 20 && b.data.corpus.n_id == 40);
+    for (int i = 0; i < 2; i++)
+        assert_memory_equal(b.data.corpus.source[i].ids, a.data.corpus.source[0].ids, 40);
+    lesson_close(&a);
+    lesson_close(&b);
+
+    assert_int_equal(try_text(&b, "d.jsonl.gz", (const char *)packed_lines, sizeof packed_lines, o),
+                     WEFT_OK);
+    assert_true(b.data.corpus.n_document == 2 && b.data.corpus.n_prompt == 1);
+    lesson_close(&b);
+    assert_int_equal(try_text(&b, "e.txt", (const char *)packed_text, sizeof packed_text - 1, o),
+                     WEFT_EFORMAT);
+    assert_non_null(strstr(b.err.message, "e.txt: truncated gzip data; expected the whole file"));
+}
+
+/* Their first id may be how gzip begins. */
+static void raw_is_not_packed(void **state)
+{
+    (void)state;
+    static const uint16_t like_gzip[] = { 0x8B1F, 8, 7 };
+    const char *const path = temp_file("g.bin", like_gzip, sizeof like_gzip);
+    corpus_options o = { .eos = EOS, .n_thread = 1, .kind = DATA_RAW16, .n_vocab = 65536 };
+    weft_error err = { 0 };
+    corpus c;
+    host h;
+    host_plain(&h);
+    assert_int_equal(corpus_open(&c, &path, 1, &o, &h, &err), WEFT_OK);
+    assert_int_equal(c.n_id, 3);
+    corpus_close(&c);
+
+    assert_int_equal(kind_by_name("a.tsv.gz"), DATA_TSV);
+    assert_int_equal(kind_by_name("a.csv.zst"), DATA_CSV);
+    assert_int_equal(kind_by_name("a.jsonl.zstd"), DATA_JSONL);
+    assert_int_equal(kind_by_name(".gz"), DATA_TEXT);
+}
+
 static void wrong_options(void **state)
 {
     (void)state;
@@ -1199,6 +1277,9 @@ int main(void)
         TEST("every fault is an error and leaves nothing", every_fault),
         TEST("the cap is kept", the_cap),
         TEST("progress can stop it", stopping),
+        TEST("packed: a file gives the ids of its text", packed_data),
+        TEST("packed: raw ids are none, whatever they begin with; names tell kinds",
+             raw_is_not_packed),
         TEST("options: what is wrong is said", wrong_options),
         TEST("packing: no document sees another", none_sees_another),
         TEST("show: targets are marked", eyes),

@@ -73,10 +73,8 @@ static void refused(void **state)
     (void)state;
     idx x;
     weft_error err;
-    const uint8_t gz[] = { 0x1F, 0x8B, 8, 0 }, floats[] = { 0, 0, 13, 1, 0, 0, 0, 0 };
+    const uint8_t floats[] = { 0, 0, 13, 1, 0, 0, 0, 0 };
     const uint8_t none[] = { 0, 0, 8, 0 }, five[] = { 0, 0, 8, 5 };
-    assert_int_equal(parse(gz, sizeof gz, &x, &err), WEFT_EUNSUPPORTED);
-    assert_non_null(strstr(err.message, "gunzip it first"));
     assert_int_equal(parse(floats, sizeof floats, &x, &err), WEFT_EUNSUPPORTED);
     assert_int_equal(parse(none, sizeof none, &x, &err), WEFT_EUNSUPPORTED);
     assert_int_equal(parse(five, sizeof five, &x, &err), WEFT_EUNSUPPORTED);
@@ -88,7 +86,7 @@ int main(void)
         TEST("idx: pictures and labels", reads),
         TEST("idx: cut short at any byte, or too long, it is refused", truncation),
         TEST("idx: sizes that wrap are refused", boundaries),
-        TEST("idx: what is packed or holds no bytes is refused by name", refused),
+        TEST("idx: what holds no bytes, or has no dimensions, is refused", refused),
     };
     return RUN(tests);
 }

@@ -59,7 +59,7 @@ class Unit:
 
 class Build:
     LINKED = {  # objects with this prefix -> what is linked, and its name where programs look for it
-        "CMakeFiles/weft_objects.dir/": ("libweft.so.0.1.0", "libweft.so.0"),
+        "CMakeFiles/weft_objects.dir/": ("libweft.so.0.1.0", "libweft.so.1"),
         "tests/CMakeFiles/weft_core64.dir/": ("tests/libweft_core64.so", "libweft_core64.so"),
         "CMakeFiles/weft.dir/": ("weft", "weft"),
     }

@@ -10,6 +10,7 @@
 #include "base/pool.h"
 #include "base/utf8.h"
 #include "formats/recognise.h"
+#include "formats/unpack.h"
 #include "text/hash.h"
 #include "text/split.h"
 
@@ -453,7 +454,7 @@ weft_status train_tokenizer(trained *t, const char *const *path, int n_path, con
     status = files ? pipeline_init(&c, err) : err->code;
     int n_open = 0;
     while (status == WEFT_OK && n_open < n_path) {
-        status = file_open(&files[n_open], path[n_open], o->load, h, err);
+        status = file_open_unpacked(&files[n_open], path[n_open], "text", o->load, h, err);
         if (status != WEFT_OK)
             break;
         n_open++;

@@ -19,7 +19,7 @@ echo 7 >short.txt
 try "$WEFT" eval
 try "$WEFT" eval "$GOLDEN/llama-gqa" missing.txt
 try "$WEFT" eval "$GOLDEN/llama-gqa" ids.txt
-try "$WEFT" eval "$GOLDEN/llama-gqa" ids.txt another
+try "$WEFT" eval "$GOLDEN/llama-gqa" --ids ids.txt missing.txt
 try "$WEFT" eval "$GOLDEN/llama-gqa" ids.txt -f ids.txt
 try "$WEFT" eval "$GOLDEN/llama-gqa" ids.txt --ids --lines
 try "$WEFT" eval "$GOLDEN/llama-gqa" wrong.txt --ids

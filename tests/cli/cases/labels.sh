@@ -27,6 +27,10 @@ printf '"cold","old, ""old""","tea"\n"warm","bread is","warm"\n' >dev.csv
 printf '{"text": "old tea", "label": "cold"}\n{"text": "the bread is warm", "label": "warm"}\n' >dev.jsonl
 "$WEFT" classify run --data dev.csv --columns label,text,text | sed -n 1p
 "$WEFT" classify run --data dev.jsonl | sed -n 1p
+case $("$WEFT" --version) in *" gzip"*) gzip -k dev.csv dev.tsv dev.jsonl ;; *) for f in csv tsv jsonl; do cp dev.$f dev.$f.gz; done ;; esac
+"$WEFT" classify run --data dev.csv.gz --columns label,text,text | sed -n 1p
+"$WEFT" classify run --data dev.tsv.gz | sed -n 1p
+"$WEFT" classify run --data dev.jsonl.gz | sed -n 1p
 cp dev.csv dev.txt
 "$WEFT" classify run --data dev.txt --format csv --columns label,text,text | sed -n 1p
 
