@@ -11,13 +11,13 @@ static bool force, json, quiet, marked;
 static const option options[] = {
     OPTION_THREADS(threads),
     { 0, "max-shard-size", OPT_SIZE, &max_shard, "SIZE", 0,
-      "at most so many bytes of weights in a file" },
-    { 'f', "force", OPT_FLAG, &force, NULL, 0, "replace what is there" },
-    { 'q', "quiet", OPT_FLAG, &quiet, NULL, 0, "no line for each tensor" },
+      "split the output into files of at most SIZE" },
+    { 'f', "force", OPT_FLAG, &force, NULL, 0, "overwrite existing files" },
+    { 'q', "quiet", OPT_FLAG, &quiet, NULL, 0, "do not print a line per tensor" },
     OPTION_HF,
     OPTION_NO_MMAP(load.no_mmap),
     OPTION_RAM_MAX,
-    OPTION_JSON(json, "print one JSON object for each tensor, then one"),
+    OPTION_JSON(json, "print one JSON object per tensor, then a summary"),
     { 0 },
 };
 
@@ -26,11 +26,11 @@ static const char examples[] = "  weft quantize models/shakespeare.gguf small.gg
                                "  weft quantize ./model-directory . q8_0\n";
 
 static const char about[] =
-    "TYPE is q4_k_m (the usual choice), q5_k_m, q6_k, q8_0, q5_1, q5_0, q4_1, q4_0, or\n"
-    "bf16, f16, f32. Vectors and norms stay f32, the matrix that makes the logits is\n"
-    "finer than the others. The error of a tensor is what it loses, relative to the size\n"
-    "of its numbers; * marks another type than the one asked for, as its blocks do not\n"
-    "fit the rows.\n";
+    "TYPE is q4_k_m (the usual choice), q5_k_m, q6_k, q8_0 (hardly any loss), q3_k_l,\n"
+    "q3_k_m, q3_k_s, q2_k (smallest, clear loss), q5_1, q5_0, q4_1, q4_0, or bf16, f16,\n"
+    "f32. Vectors and norms stay f32; the output matrix gets a finer type than the\n"
+    "others. The error shown for a tensor is relative to the root mean square of its\n"
+    "values; * marks a fallback type, used when rows are not a multiple of the block.\n";
 
 static void show_tensor(void *ud, const weft_converted_tensor *t)
 {
@@ -59,9 +59,9 @@ static int quantize_main(void)
 {
     const command *c = &command_quantize;
     if (!positional[0] || !positional[1] || !positional[2])
-        return cli_usage(c, !positional[0]   ? "which model, where to, and which type?"
-                            : !positional[1] ? "where to? Give a .gguf file or a directory"
-                                             : "which type? q4_k_m is the usual choice");
+        return cli_usage(c, !positional[0]   ? "expected IN, OUT and TYPE"
+                            : !positional[1] ? "no output; give a .gguf file or a directory"
+                                             : "no type; q4_k_m is the usual choice");
     weft_convert_options o = { .to = WEFT_FORMAT_GGUF,
                                .type = positional[2],
                                .max_shard = max_shard,
@@ -73,14 +73,14 @@ static int quantize_main(void)
     if (!code)
         code = cli_convert(positional[0], positional[1], &o, "quantising", json);
     if (!code && marked)
-        printf("* rows do not fit blocks of %s\n", positional[2]);
+        printf("* rows are not a multiple of the %s block\n", positional[2]);
     return code;
 }
 
 const command command_quantize = {
     .name = "quantize",
     .arguments = "IN OUT TYPE",
-    .summary = "make a model smaller: GGUF of fewer bits",
+    .summary = "quantise a model to a smaller GGUF file",
     .examples = examples,
     .about = about,
     .options = options,

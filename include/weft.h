@@ -297,8 +297,9 @@ typedef struct weft_convert_options {
     size_t struct_size;
     weft_format to;   /* a path that ends in .gguf is one, whatever this says */
     const char *type; /* of the matrices: "f32", "f16", "bf16"; in GGUF also "q8_0", "q4_0", "q4_1",
-                           "q5_0", "q5_1", "q6_k" and the mixes "q4_k_m", "q5_k_m"; NULL: as they
-                           are, or as they were in the directory that a GGUF file came from */
+                           "q5_0", "q5_1", "q6_k" and the mixes "q5_k_m", "q4_k_m", "q3_k_l",
+                           "q3_k_m", "q3_k_s", "q2_k"; NULL: as they are, or as they were in the
+                           directory that a GGUF file came from */
     uint64_t max_shard; /* most bytes of weights in one file; 0: one file for all */
     bool force;         /* replace what is there, which may be what is read */
     weft_load load;

@@ -45,7 +45,7 @@ of_model() { # NAME PATH
     said gguf "$1" model.gguf "$weft" convert "$2" model.gguf --to gguf
     [ ! -f model.gguf ] || said back "$1" back "$weft" convert model.gguf back --to hf
     [ ! -f model.gguf ] || said trace-gguf "$1" trace "$weft" trace model.gguf --ids "$short" --npy trace
-    for type in q8_0 q4_0 q4_k_m; do
+    for type in q8_0 q4_0 q4_k_m q3_k_m q2_k; do
         said $type "$1" small.gguf "$weft" quantize "$2" small.gguf $type
         [ ! -f small.gguf ] || said trace-$type "$1" trace "$weft" trace small.gguf --ids "$short" --npy trace
     done

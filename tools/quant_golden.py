@@ -1,12 +1,18 @@
 #!/usr/bin/env python3
-"""quant_golden.py - makes tests/golden/quants/hashes.txt: what the gguf package decodes and encodes, as hashes.
+"""quant_golden.py - makes tests/golden/quants: what the gguf package decodes and encodes, as hashes, and what llama.cpp's
+quantiser loses.
 
-    tools/quant_golden.py [FILE]      default tests/golden/quants/hashes.txt; needs Python with gguf and numpy
+    tools/quant_golden.py [DIR]                               hashes.txt; needs Python with gguf and numpy
+    tools/quant_golden.py --ggml .../libggml-base.so [DIR]    errors.txt too
 
-The bytes and the numbers come from a generator that tests/unit/test_quants.c has too; it makes them again, and
-compares the hash of what weft makes of them. Lines are `decode TYPE HASH` and `encode TYPE HASH`.
+DIR is tests/golden/quants if none is given. The bytes and the numbers come from a generator that
+tests/unit/test_quants.c has too; it makes them again, and compares the hash of what weft makes of them. Lines of
+hashes.txt are `decode TYPE HASH` and `encode TYPE HASH`. Lines of errors.txt are `bell TYPE ERROR` and `tails TYPE ERROR`:
+the root mean square error of what ggml_quantize_chunk makes of bell-shaped numbers, and of such with long tails, without
+an importance matrix, relative to the root mean square of the numbers.
 """
-import sys
+import argparse
+import ctypes
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +26,8 @@ HALVES = {  # where a block has 16-bit floats
 ENCODED = ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1"]
 N_RANDOM = 768  # blocks, after 256 that hold the same byte everywhere
 N_ENCODED = 8000  # blocks of 32
+MEASURED = ["Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"]
+N_MEASURED = 1 << 17  # numbers
 
 
 def draw(stream, n):
@@ -68,8 +76,34 @@ def numbers():
     return np.ldexp(x.astype(np.float32), (e.astype(np.int64) - 34)[:, None]).astype(np.float32)
 
 
-def main():
-    default = Path(__file__).resolve().parents[1] / "tests" / "golden" / "quants" / "hashes.txt"
+def bell(stream, n):
+    """Sums of four uniform numbers, -2 to 2."""
+    d = draw(stream, n)
+    four = sum((d >> np.uint64(16 * k)) & np.uint64(0xFFFF) for k in range(4)).astype(np.int64)
+    return np.ldexp((four - 131072).astype(np.float32), -16)
+
+
+def error_of(ggml, name, x):
+    """What ggml's bytes lose, relative to the size of the numbers."""
+    kind = GGMLQuantizationType[name]
+    block, size = GGML_QUANT_SIZES[kind]
+    got = np.zeros(x.size // block * size, np.uint8)
+    ggml.ggml_quantize_chunk(int(kind), x.ctypes.data_as(ctypes.c_void_p), got.ctypes.data_as(ctypes.c_void_p),
+                             ctypes.c_int64(0), ctypes.c_int64(1), ctypes.c_int64(x.size), None)
+    lost = dequantize(got.reshape(-1, size), kind).ravel().astype(np.float64) - x
+    return np.sqrt(np.mean(lost ** 2) / np.mean(x.astype(np.float64) ** 2))
+
+
+def errors(library):
+    ggml = ctypes.CDLL(library)
+    ggml.ggml_quantize_chunk.restype = ctypes.c_size_t
+    x = bell(1002, N_MEASURED)
+    sets = {"bell": x, "tails": x * x * x}
+    return [f"{what} {name.lower()} {error_of(ggml, name, numbers):.6f}" for what, numbers in sets.items()
+            for name in MEASURED]
+
+
+def hashes():
     lines = []
     for name, halves in HALVES.items():
         kind = GGMLQuantizationType[name]
@@ -79,7 +113,18 @@ def main():
     for name in ENCODED:
         got = quantize(x, GGMLQuantizationType[name])
         lines.append(f"encode {name.lower()} {fnv(got):016x}")
-    Path(sys.argv[1] if len(sys.argv) > 1 else default).write_text("\n".join(lines) + "\n")
+    return lines
+
+
+def main():
+    default = Path(__file__).resolve().parents[1] / "tests" / "golden" / "quants"
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--ggml")
+    parser.add_argument("directory", nargs="?", type=Path, default=default)
+    given = parser.parse_args()
+    (given.directory / "hashes.txt").write_text("\n".join(hashes()) + "\n")
+    if given.ggml:
+        (given.directory / "errors.txt").write_text("\n".join(errors(given.ggml)) + "\n")
 
 
 if __name__ == "__main__":

@@ -8,11 +8,12 @@ static weft_status translate(const weft_convert_options *o, convert_options *to,
 {
     const quant_target *target = o->type ? quant_target_by_name(o->type) : NULL;
     if (o->type && !target)
-        return weft_fail(
-            err, WEFT_EINVAL,
-            "\"%.40s\" is no type that weights are written in; f32, f16 and bf16 are, and in "
-            "GGUF q8_0, q4_0, q4_1, q5_0, q5_1, q6_k, q4_k_m and q5_k_m",
-            o->type);
+        return weft_fail(err, WEFT_EINVAL,
+                         "\"%.40s\" is not a weight type; expected f32, f16 or bf16, or for "
+                         "GGUF also q8_0, q6_k, q5_k_m, q5_1, q5_0, q4_k_m, q4_1, q4_0, q3_k_l, "
+                         "q3_k_m, q3_k_s or "
+                         "q2_k",
+                         o->type);
     if (o->n_thread < 0 || o->n_thread > 1024)
         return weft_fail(err, WEFT_EINVAL,
                          "%d threads; expected 1 to 1024, or 0 for one per processor", o->n_thread);

@@ -157,7 +157,9 @@ static const dtype *type_for_gguf(const conversion *c, const tensor *w, const st
                                   bool *instead)
 {
     const quant_target *target = c->o->target;
-    const quant_tensor of = { w->name, w->n_dim, cols(w), c->m.n_layer, is_tied(&c->m) };
+    const model *m = &c->m;
+    const int64_t gqa = m->n_head_kv > 0 ? m->n_head / m->n_head_kv : 0;
+    const quant_tensor of = { w->name, w->n_dim, cols(w), m->n_layer, is_tied(m), gqa };
     const dtype *wanted = quant_stays_f32(&of) ? &dtype_f32
                           : target             ? quant_wanted(target, &of)
                                                : from->type;

@@ -1,20 +1,32 @@
 /* fit.c - a choice that covers every number, for which the bounds of fit.h are proven; then others,
  * each of which is taken only if the squared error of its group is smaller.
  *
- * Covering, x = a q - b with a = d s and b = e m: e is the largest -x / 63, rounded up; m is rounded
- * up, so that -b <= x for all x of the group, and b exceeds what is needed by less than e. Then d is
- * the largest (x + b) / (63 top), rounded up, and s too, so that all x <= a top - b, and a exceeds
- * what is needed by less than d. A number between two codes is half a step from one of them:
+ * Covering, x = a q - b with a = d s and b = e m: with S steps, e is the largest -x / S, rounded up;
+ * m is rounded up, so that -b <= x for all x of the group, and b exceeds what is needed by less than
+ * e. Then d is the largest (x + b) / (S top), rounded up, and s too, so that all x <= a top - b, and
+ * a exceeds what is needed by less than d. A number between two codes is half a step from one of
+ * them:
  *
  *     |x - (a q - b)| <= a / 2 <= (R + e) / (2 top) + d / 2
  *
- * where e <= M / 63 (1 + 2^-10) + 2^-24 and d <= (R + e) / (63 top) (1 + 2^-10) + 2^-24, which
- * gives the first bound. Without minima, d is the largest |x| / (31 127), rounded up, s is rounded
- * up too, and |x - a q| <= a / 2 <= A / 62 + d / 2, which gives the second.
+ * where e <= M / S (1 + 2^-10) + 2^-24 and d <= (R + e) / (S top) (1 + 2^-10) + 2^-24, which gives
+ * the first bound. Without minima, d is the largest |x| / (S top), rounded up, s is rounded up too,
+ * and |x - a q| <= a / 2 <= A / (2 top) + d / 2, which gives the second.
  *
  * Searching: d and e stay, and a group tries the steps around the one that its range asks for, which
  * are few, as s is a whole number. Where codes begin matters as much as how far apart they are, so
- * with minima each step is tried from five places. What this gains is in docs/NUMERICS.md. */
+ * with minima each step is tried from five places. What this gains is in docs/NUMERICS.md.
+ *
+ * Few codes (Q2_K, Q3_K) lose so much that it matters which numbers lose it. Codes of the least
+ * squared error cut off the largest numbers of a group, and codes y that are the best for x are all a
+ * little small: sum x y = sum y y < sum x x, by 2 % of three bits and 7 % of two, so that products
+ * shrink, layer after layer. Two things bring the logits nearer to the model's own, though they cost
+ * some squared error (docs/NUMERICS.md has both):
+ *
+ *     weights      the error of a number counts 1 + |x| / rms; over a block that is 2 at most, on
+ *                  average, and 1 at least, so the squared error is at most twice that of covering
+ *     stretching   d and e grow until sum x y = sum x x; where this would take more than a quarter
+ *                  of the squared error, they stay */
 #include "tensor/fit.h"
 
 /* Four numbers at a time, which compilers map to what the processor has: one order of sums, and so
@@ -26,9 +38,11 @@ typedef int32_t mask __attribute__((vector_size(LANES * sizeof(int32_t))));
 /* Adding and subtracting it leaves the nearest whole number, ties to even. */
 #define ROUNDER 0x1.8p23f
 
+#define SMALL 16 /* numbers of the smallest groups */
+
 /* Numbers that are to share a, b and a range of codes. */
 typedef struct group {
-    const float *x;
+    const float *x, *w; /* w: how much the error of each counts */
     int n;
     float low, high; /* low <= 0 <= high */
 } group;
@@ -40,22 +54,23 @@ static inline vec positive(vec x)
 }
 
 /* The codes nearest to a group's numbers where x = a q - b, 0 <= q <= top, unless `q` is NULL;
- * returns the squared error. */
+ * returns the squared error, weighted. */
 static inline __attribute__((always_inline)) float round_group(float *q, const group *g, float a,
                                                                float b, float top)
 {
     const float inverse = a != 0 ? 1 / a : 0;
     vec sum = { 0 };
     for (int k = 0; k < g->n; k += LANES) {
-        vec x;
+        vec x, w;
         memcpy(&x, g->x + k, sizeof x);
+        memcpy(&w, g->w + k, sizeof w);
         vec code = positive((x + b) * inverse);
         code = top - positive(top - code);
         code = (code + ROUNDER) - ROUNDER;
         if (q)
             memcpy(q + k, &code, sizeof code);
         const vec off = x - (a * code - b);
-        sum += off * off;
+        sum += off * off * w;
     }
     return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
@@ -79,15 +94,17 @@ static int whole_steps(float x, float step, int most)
     return step > 0 ? clamp(ceilf(x / step), 0, most) : 0;
 }
 
-/* The numbers as floats, in groups; returns the largest size, NaN if something is no number. */
-static float take_groups(float *x, group *g, int n, const real *from)
+/* The numbers as floats, in groups, each with a weight of 1; returns the largest size, NaN if
+ * something is no number. */
+static float take_groups(float *x, float *w, group *g, int n, const real *from)
 {
     float size = 0, poison = 0;
     for (int k = 0; k < LONG; k++) {
         group *of = &g[k / n];
         if (k % n == 0)
-            *of = (group){ x + k, n, 0, 0 };
+            *of = (group){ x + k, w + k, n, 0, 0 };
         x[k] = (float)from[k];
+        w[k] = 1;
         of->low = x[k] < of->low ? x[k] : of->low;
         of->high = x[k] > of->high ? x[k] : of->high;
         size = fabsf(x[k]) > size ? fabsf(x[k]) : size;
@@ -99,19 +116,59 @@ static float take_groups(float *x, group *g, int n, const real *from)
 /* Below this, nothing a 16-bit float can scale is nearer than zero. */
 #define NOTHING 0x1p-40f
 
+static void weigh(float *w, const float *x)
+{
+    double sum = 0;
+    for (int k = 0; k < LONG; k++)
+        sum += (double)x[k] * (double)x[k];
+    const float inverse = (float)(1 / sqrt(sum / LONG));
+    for (int k = 0; k < LONG; k++)
+        w[k] = 1 + fabsf(x[k]) * inverse;
+}
+
+/* What brings sum x y to sum x x. */
+static double stretch_of(const float *x, const float *y)
+{
+    double xx = 0, xy = 0;
+    for (int k = 0; k < LONG; k++) {
+        xx += (double)x[k] * (double)x[k];
+        xy += (double)x[k] * (double)y[k];
+    }
+    return xy > 0 ? xx / xy : 1;
+}
+
+static double loss_of(const float *x, const float *y)
+{
+    double sum = 0;
+    for (int k = 0; k < LONG; k++) {
+        const double off = (double)x[k] - (double)y[k];
+        sum += off * off;
+    }
+    return sum;
+}
+
+static float stretched(float d, double by)
+{
+    return f16_decode(f16_encode((float)((double)d * by)));
+}
+
+#define DEAREST 1.25 /* squared error after stretching, relative to that before */
+
 /* ---- with minima ----------------------------------------------------------------------------- */
 
 /* s and m of group i, given d and e. */
-static void search_lifted(lifted_fit *f, int i, const group *g, float top)
+static void search_lifted(lifted_fit *f, int i, const group *g, const fit_shape *shape)
 {
+    const int steps = shape->steps;
+    const float top = (float)shape->top;
     const float middle = (g->high + g->low) / 2, finer = f->e > 0 ? 1 / f->e : 0;
     const float like = f->d > 0 ? (g->high - g->low) / (f->d * top) : 0;
-    const int last = clamp(1.08f * like + 2, 0, 63);
+    const int last = clamp(shape->most * like + 2, 0, steps);
     float best = round_group(NULL, g, f->d * (float)f->s[i], f->e * (float)f->m[i], top);
-    for (int s = clamp(0.92f * like - 1, 0, 63); s <= last; s++)
+    for (int s = clamp(shape->least * like - 1, 0, steps); s <= last; s++)
         for (int place = -2, before = -1; place <= 2; place++) {
             const float a = f->d * (float)s, begin = top / 2 + (float)place / 5;
-            const int m = clamp((a * begin - middle) * finer + 0.5f, 0, 63);
+            const int m = clamp((a * begin - middle) * finer + 0.5f, 0, steps);
             if (m == before)
                 continue;
             before = m;
@@ -124,57 +181,88 @@ static void search_lifted(lifted_fit *f, int i, const group *g, float top)
         }
 }
 
-void fit_lifted(lifted_fit *f, const real *from, int top)
+/* d, e and m that cover every number; returns false where they would be no 16-bit floats. */
+static bool cover_lifted(lifted_fit *f, const group *g, int n_group, const fit_shape *shape)
 {
-    float x[LONG], q[GROUP], deepest = 0, widest = 0;
-    group g[8];
-    const float size = take_groups(x, g, GROUP, from);
-    *f = (lifted_fit){ 0 };
-    if (size < NOTHING)
-        return;
-    for (int i = 0; i < 8; i++)
+    const float steps = (float)shape->steps, top = (float)shape->top;
+    float deepest = 0, widest = 0;
+    for (int i = 0; i < n_group; i++)
         deepest = -g[i].low > deepest ? -g[i].low : deepest;
-    f->e = up_to_f16(deepest / 63);
-    for (int i = 0; i < 8; i++) {
-        f->m[i] = (uint8_t)whole_steps(-g[i].low, f->e, 63);
+    f->e = up_to_f16(deepest / steps);
+    for (int i = 0; i < n_group; i++) {
+        f->m[i] = (uint8_t)whole_steps(-g[i].low, f->e, shape->steps);
         const float above = g[i].high + f->e * (float)f->m[i];
         widest = above > widest ? above : widest;
     }
-    f->d = up_to_f16(widest / (63 * (float)top));
-    if (!isfinite(size) || !isfinite(f->d) || !isfinite(f->e)) {
+    f->d = up_to_f16(widest / (steps * top));
+    return isfinite(f->d) && isfinite(f->e);
+}
+
+static void read_lifted(float *y, const lifted_fit *f, int n)
+{
+    for (int k = 0; k < LONG; k++)
+        y[k] = f->d * (float)f->s[k / n] * (float)f->q[k] - f->e * (float)f->m[k / n];
+}
+
+static void stretch_lifted(lifted_fit *f, const float *x, int n)
+{
+    float y[LONG], z[LONG];
+    lifted_fit more = *f;
+    read_lifted(y, f, n);
+    more.d = stretched(f->d, stretch_of(x, y));
+    more.e = stretched(f->e, stretch_of(x, y));
+    read_lifted(z, &more, n);
+    if (loss_of(x, z) <= DEAREST * loss_of(x, y))
+        *f = more;
+}
+
+void fit_lifted(lifted_fit *f, const real *from, const fit_shape *shape)
+{
+    float x[LONG], w[LONG], q[GROUP];
+    group g[LONG / SMALL];
+    const int n_group = LONG / shape->n;
+    const float size = take_groups(x, w, g, shape->n, from), top = (float)shape->top;
+    *f = (lifted_fit){ 0 };
+    if (size < NOTHING)
+        return;
+    if (!cover_lifted(f, g, n_group, shape) || !isfinite(size)) {
         f->d = f->e = NAN;
         return;
     }
-    for (int i = 0; i < 8; i++) {
+    if (shape->few)
+        weigh(w, x);
+    for (int i = 0; i < n_group; i++) {
         const float above = g[i].high + f->e * (float)f->m[i];
-        f->s[i] = (uint8_t)whole_steps(above / (float)top, f->d, 63);
-        search_lifted(f, i, &g[i], (float)top);
-        round_group(q, &g[i], f->d * (float)f->s[i], f->e * (float)f->m[i], (float)top);
-        for (int k = 0; k < GROUP; k++)
-            f->q[i * GROUP + k] = (uint8_t)q[k];
+        f->s[i] = (uint8_t)whole_steps(above / top, f->d, shape->steps);
+        search_lifted(f, i, &g[i], shape);
+        round_group(q, &g[i], f->d * (float)f->s[i], f->e * (float)f->m[i], top);
+        for (int k = 0; k < shape->n; k++)
+            f->q[i * shape->n + k] = (uint8_t)q[k];
     }
+    if (shape->few)
+        stretch_lifted(f, x, shape->n);
 }
 
 /* ---- without --------------------------------------------------------------------------------- */
 
-#define SMALL 16 /* numbers of a group */
-
-/* Codes from -32 to 31 are those from 0 to 63 with a minimum of 32 steps. */
-static inline float round_signed(float *q, const group *g, float a)
+/* Codes from -(top + 1) to top are those from 0 to 2 top + 1 with a minimum of top + 1 steps. */
+static inline float round_signed(float *q, const group *g, float a, int top)
 {
-    return round_group(q, g, a, 32 * a, 63);
+    return round_group(q, g, a, (float)(top + 1) * a, (float)(2 * top + 1));
 }
 
 /* s of a group, given d. Of either sign: codes reach further on one side. */
-static int search_signed(float d, const group *g)
+static int search_signed(float d, const group *g, const fit_shape *shape)
 {
-    const float size = -g->low > g->high ? -g->low : g->high, like = size / (32 * d);
-    const int last = clamp(1.12f * like + 2, 0, 127);
-    int found = whole_steps(size / 31, d, 127);
-    float best = round_signed(NULL, g, d * (float)found);
-    for (int s = clamp(0.88f * like - 1, 0, 127); s <= last; s++)
+    const int top = shape->top, steps = shape->steps;
+    const float size = -g->low > g->high ? -g->low : g->high;
+    const float like = size / ((float)(top + 1) * d);
+    const int last = clamp(shape->most * like + 2, 0, steps);
+    int found = whole_steps(size / (float)top, d, steps);
+    float best = round_signed(NULL, g, d * (float)found, top);
+    for (int s = clamp(shape->least * like - 1, 0, steps); s <= last; s++)
         for (int sign = -1; sign <= 1; sign += 2) {
-            const float error = round_signed(NULL, g, d * (float)(sign * s));
+            const float error = round_signed(NULL, g, d * (float)(sign * s), top);
             if (error < best) {
                 best = error;
                 found = sign * s;
@@ -183,24 +271,46 @@ static int search_signed(float d, const group *g)
     return found;
 }
 
-void fit_signed(signed_fit *f, const real *from)
+static void read_signed(float *y, const signed_fit *f, int n)
 {
-    float x[LONG], q[SMALL];
+    for (int k = 0; k < LONG; k++)
+        y[k] = f->d * (float)f->s[k / n] * (float)f->q[k];
+}
+
+static void stretch_signed(signed_fit *f, const float *x, int n)
+{
+    float y[LONG], z[LONG];
+    signed_fit more = *f;
+    read_signed(y, f, n);
+    more.d = stretched(f->d, stretch_of(x, y));
+    read_signed(z, &more, n);
+    if (loss_of(x, z) <= DEAREST * loss_of(x, y))
+        *f = more;
+}
+
+void fit_signed(signed_fit *f, const real *from, const fit_shape *shape)
+{
+    float x[LONG], w[LONG], q[GROUP];
     group g[LONG / SMALL];
-    const float size = take_groups(x, g, SMALL, from);
+    const int n = shape->n, top = shape->top;
+    const float size = take_groups(x, w, g, n, from);
     *f = (signed_fit){ 0 };
     if (size < NOTHING)
         return;
-    f->d = up_to_f16(size / (31 * 127));
+    f->d = up_to_f16(size / (float)(top * shape->steps));
     if (!isfinite(f->d)) {
         f->d = NAN;
         return;
     }
-    for (int i = 0; i < LONG / SMALL; i++) {
-        const int s = search_signed(f->d, &g[i]);
+    if (shape->few)
+        weigh(w, x);
+    for (int i = 0; i < LONG / n; i++) {
+        const int s = search_signed(f->d, &g[i], shape);
         f->s[i] = (int8_t)s;
-        round_signed(q, &g[i], f->d * (float)s);
-        for (int k = 0; k < SMALL; k++)
-            f->q[i * SMALL + k] = (int8_t)(q[k] - 32);
+        round_signed(q, &g[i], f->d * (float)s, top);
+        for (int k = 0; k < n; k++)
+            f->q[i * n + k] = (int8_t)(q[k] - (float)(top + 1));
     }
+    if (shape->few)
+        stretch_signed(f, x, n);
 }

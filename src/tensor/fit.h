@@ -1,4 +1,4 @@
-/* fit.h - the codes of the K formats, chosen for the least squared error.
+/* fit.h - the codes of the K formats, chosen for the least squared error, or one that is weighted.
  *
  * 256 numbers share a 16-bit float; each group of them has a scale that is a small whole number of
  * it. So the steps a group may have are a short list, and all that are near its range are tried. */
@@ -7,27 +7,43 @@
 
 #include "tensor/blocks.h"
 
-/* x = d s q - e m: eight groups of 32, s and m from 0 to 63, q from 0 to top. */
+/* A format. */
+typedef struct fit_shape {
+    int n;     /* numbers of a group: 16 or 32 */
+    int steps; /* the largest s, and m */
+    int top;   /* the largest q */
+
+    /* The steps that are tried, relative to the one whose codes just cover the group. The fewer
+     * codes there are, the more is gained by cutting off a group's largest numbers. */
+    float least, most;
+
+    bool few; /* so few codes that large numbers count more, and products keep their size: fit.c */
+} fit_shape;
+
+/* x = d s q - e m: s and m from 0 to steps, q from 0 to top. */
 typedef struct lifted_fit {
     float d, e; /* 16-bit floats */
-    uint8_t s[8], m[8];
+    uint8_t s[16], m[16];
     uint8_t q[LONG];
 } lifted_fit;
 
-/* x = d s q: sixteen groups of 16, s from -128 to 127, q from -32 to 31. */
+/* x = d s q: s from -steps to steps, q from -(top + 1) to top. */
 typedef struct signed_fit {
     float d; /* a 16-bit float */
     int8_t s[16];
     int8_t q[LONG];
 } signed_fit;
 
-/* With R the largest range of a group, zero included, and M the largest distance of a number below
- * zero, the root mean square error of a group is at most (R + M / 62) 1.017 / (2 top) + 2^-24 ... */
-void fit_lifted(lifted_fit *f, const real *x, int top);
+/* With R the largest range of a group, zero included, M the largest distance of a number below zero
+ * and S the steps, the root mean square error of a group is at most
+ * (R + M / (S - 0.1)) (1 + 1.001 / S) / (2 top) + 2^-24 ... */
+void fit_lifted(lifted_fit *f, const real *x, const fit_shape *shape);
 
-/* ... and here, with A the largest size of the block, at most A / 61 + 2^-25. In both, a block with
- * something that is no number, or whose d or e would pass 65504, becomes all NaN. */
-void fit_signed(signed_fit *f, const real *x);
+/* ... and here, with A the largest size of the block, at most
+ * A (1 + 1.001 / S) / (2 top) + 2^-25. With `few`, that of a block is at most 1.582 times this.
+ * In both, a block with something that is no number, or whose d or e would pass 65504, becomes all
+ * NaN. */
+void fit_signed(signed_fit *f, const real *x, const fit_shape *shape);
 
 /* The first 16 bytes of a Q4_K or Q5_K block. */
 static inline void put_lifted_head(uint8_t *block, const lifted_fit *f)
@@ -43,6 +59,17 @@ static inline void put_nibble_pairs(uint8_t *to, const uint8_t *q)
     for (int k = 0; k < LONG / 2; k++) {
         const uint8_t *two = q + k / GROUP * 2 * GROUP + k % GROUP;
         to[k] = (uint8_t)((two[0] & 15) | (two[GROUP] & 15) << 4);
+    }
+}
+
+/* The lower two bits of the codes of Q2_K and Q3_K: 128 numbers in 32 bytes, the first 32 in the
+ * lowest bits. */
+static inline void put_bit_pairs(uint8_t *to, const uint8_t *q)
+{
+    for (int k = 0; k < LONG / 4; k++) {
+        const uint8_t *four = q + k / GROUP * 4 * GROUP + k % GROUP;
+        to[k] = (uint8_t)((four[0] & 3) | (four[GROUP] & 3) << 2 | (four[2 * GROUP] & 3) << 4 |
+                          (four[3 * GROUP] & 3) << 6);
     }
 }
 

@@ -24,10 +24,12 @@ static void quants(block_i8 *to, const void *row, int64_t b)
     take_lifted_head(to, block, g);
 }
 
+static const fit_shape shape = { GROUP, 63, 31, 0.92f, 1.08f, false };
+
 static void put_block(uint8_t *block, const real *x)
 {
     lifted_fit f;
-    fit_lifted(&f, x, 31);
+    fit_lifted(&f, x, &shape);
     put_lifted_head(block, &f);
     memset(block + 16, 0, GROUP);
     for (int k = 0; k < LONG; k++)

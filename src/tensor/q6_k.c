@@ -29,10 +29,12 @@ static void quants(block_i8 *to, const void *row, int64_t b)
         to->scale[half] = f16_at(block + 208) * (real)s[2 * g + half];
 }
 
+static const fit_shape shape = { 16, 127, 31, 0.88f, 1.12f, false };
+
 static void put_block(uint8_t *block, const real *x)
 {
     signed_fit f;
-    fit_signed(&f, x);
+    fit_signed(&f, x, &shape);
     memset(block, 0, 192);
     for (int k = 0; k < LONG; k++) {
         const int h = k / 128, part = k % 128 / 32, q = f.q[k] + 32;

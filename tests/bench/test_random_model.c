@@ -169,7 +169,6 @@ static void refuses(void **state)
     check_refused(s, &dtype_f32, "\"mamba\", expected llama or gpt2");
     check_refused(tiny_llama, &dtype_q4_k, "do not make whole q4_k blocks of 256");
     check_refused(tiny_llama, &dtype_i32, "i32 is no type of weights");
-    check_refused(tiny_llama, &dtype_q2_k, "q2_k is no type of weights");
 }
 
 static void cannot_write(void **state)

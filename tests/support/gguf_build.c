@@ -100,22 +100,6 @@ static uint64_t hash(const char *name)
     return h;
 }
 
-void gguf_codes(uint8_t *row, const dtype *type, int64_t n, uint64_t key, double scale)
-{
-    const size_t size = dtype_row_bytes(type, n);
-    for (size_t i = 0; i < size; i++)
-        row[i] = (uint8_t)rng_draw(key, 1, i).word[0];
-    for (uint8_t *block = row; block < row + size; block += type->bytes) {
-        const bool q2_k = type == &dtype_q2_k;
-        const uint16_t d = f16_encode((float)(scale / (q2_k ? 10 : 40)));
-        const uint16_t e = f16_encode((float)(scale * 0.15));
-        assert(q2_k || type == &dtype_q3_k);
-        memcpy(block + (q2_k ? 80 : 108), &d, sizeof d);
-        if (q2_k)
-            memcpy(block + 82, &e, sizeof e);
-    }
-}
-
 static void begin_tensor(gguf_build *g, const char *name, const dtype *type, int64_t rows,
                          int64_t cols)
 {
@@ -158,10 +142,7 @@ void gguf_tensor(gguf_build *g, const char *name, const dtype *type, int64_t row
     for (int64_t i = 0; i < (rows ? rows : 1); i++) {
         for (int64_t k = 0; k < cols; k++)
             x[k] = (real)(shift + scale * rng_normal(hash(name), 0, (uint64_t)(i * cols + k)));
-        if (type->encode)
-            type->encode(row, x, cols);
-        else
-            gguf_codes(row, type, cols, hash(name) + (uint64_t)i, scale);
+        type->encode(row, x, cols);
         put(&g->data, row, row_bytes);
     }
     free(x);

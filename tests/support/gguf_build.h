@@ -38,10 +38,6 @@ void gguf_tensor(gguf_build *g, const char *name, const dtype *type, int64_t row
 void gguf_values(gguf_build *g, const char *name, const dtype *type, int64_t rows, int64_t cols,
                  const real *x);
 
-/* A row of a format that is only read: any bytes are codes, and the scales make numbers of about
- * this size of them. */
-void gguf_codes(uint8_t *row, const dtype *type, int64_t n, uint64_t key, double scale);
-
 /* Joins the parts; frees them. The caller frees the result's `at`. */
 bytes gguf_finish(gguf_build *g);
 

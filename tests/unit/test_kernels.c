@@ -156,15 +156,6 @@ static int64_t whole_blocks(const dtype *type, int64_t n)
     return (n + type->block - 1) / type->block * type->block;
 }
 
-/* n numbers as `type` stores them; of one that is only read, random codes. */
-static void store(const dtype *type, uint8_t *row, const real *x, int64_t n, uint64_t key)
-{
-    if (type->encode)
-        type->encode(row, x, n);
-    else
-        gguf_codes(row, type, n, key, 1);
-}
-
 /* Producers give the very numbers of the format's own decoder. */
 static void producers_are_exact(void **state)
 {
@@ -174,7 +165,7 @@ static void producers_are_exact(void **state)
             real *x = numbers(MOST, 6), want[TILE], buffer[TILE];
             uint8_t *row = malloc(MOST * 4);
             const int64_t n = MOST / types[d]->block * types[d]->block;
-            store(types[d], row, x, n, 6);
+            types[d]->encode(row, x, n);
             for (int64_t k = 0; k < n; k += TILE) {
                 const int64_t width = n - k < TILE ? n - k : TILE;
                 types[d]->decode(want, row, k, width);
@@ -210,7 +201,7 @@ static void product_init(product *p, const dtype *type, int64_t N, int64_t K, in
     p->w = malloc((size_t)O * p->w_bytes);
     for (int64_t o = 0; o < O; o++) {
         real *row = numbers(K, 100 + (uint64_t)o);
-        store(type, p->w + (size_t)o * p->w_bytes, row, K, (uint64_t)o);
+        type->encode(p->w + (size_t)o * p->w_bytes, row, K);
         free(row);
     }
 }

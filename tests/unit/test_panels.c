@@ -41,10 +41,7 @@ static void matrix_init(matrix *m, const dtype *type, int64_t O, int64_t K)
     for (int64_t o = 0; o < O; o++) {
         uint8_t *row = m->rows + (size_t)o * m->row_bytes;
         real *x = numbers(K, 100 + (uint64_t)o);
-        if (type->encode)
-            type->encode(row, x, K);
-        else
-            gguf_codes(row, type, K, (uint64_t)o, 1);
+        type->encode(row, x, K);
         free(x);
     }
 }

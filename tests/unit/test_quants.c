@@ -1,6 +1,7 @@
 /* Formats in blocks: the bits of the gguf package (tools/quant_golden.py) for all that are read and
- * for those that are written by its rule, and no error above the bound that each format's file
- * proves. With WEFT_TEST_LONG, over 10^7 groups of numbers of each format. */
+ * for those that are written by its rule, no error above the bound that each format's file proves,
+ * and for the others less loss than llama.cpp. With WEFT_TEST_LONG, over 10^7 groups of numbers of
+ * each format. */
 #include "support.h"
 
 #include "base/rng.h"
@@ -35,15 +36,21 @@ static void hash(uint64_t *h, uint32_t word)
     *h = (*h ^ word) * 1099511628211u;
 }
 
-static void check_golden(const char *what, const dtype *type, uint64_t got)
+/* A file of tests/golden/quants as text, to be freed. */
+static char *golden_text(const char *path)
 {
     size_t size;
-    char want[64], *golden = read_whole(fixture("golden/quants/hashes.txt"), &size);
-    char *text = calloc(size + 1, 1);
-    memcpy(text, golden, size);
+    char *bytes = read_whole(fixture(path), &size), *text = calloc(size + 1, 1);
+    memcpy(text, bytes, size);
+    free(bytes);
+    return text;
+}
+
+static void check_golden(const char *what, const dtype *type, uint64_t got)
+{
+    char want[64], *text = golden_text("golden/quants/hashes.txt");
     snprintf(want, sizeof want, "%s %s %016llx\n", what, type->name, (unsigned long long)got);
     assert_that(strstr(text, want), "not in tests/golden/quants/hashes.txt: %s", want);
-    free(golden);
     free(text);
 }
 
@@ -124,6 +131,76 @@ static void encodes_as_gguf(void **state)
     }
 }
 
+/* ---- what llama.cpp's quantiser loses -------------------------------------------------------- */
+
+enum { N_MEASURED = 1 << 17 };
+
+/* Sums of four uniform numbers, or, with long tails, their cubes. */
+static void make_bell(float *x, bool tails)
+{
+    for (int k = 0; k < N_MEASURED; k++) {
+        const uint64_t d = draw(1002, (uint64_t)k);
+        const int four = (int)((d & 0xFFFF) + (d >> 16 & 0xFFFF) + (d >> 32 & 0xFFFF) + (d >> 48));
+        const float v = ldexpf((float)(four - 131072), -16);
+        x[k] = tails ? v * v * v : v;
+    }
+}
+
+/* What our bytes lose, relative to the size of the numbers; and by how much they are too small for
+ * them, which is what products shrink by. */
+static double error_of(const dtype *t, const float *x, double *shrunk)
+{
+    uint8_t block[256];
+    float back[LONG];
+    double lost = 0, all = 0, both = 0;
+    for (int k0 = 0; k0 < N_MEASURED; k0 += LONG) {
+        t->encode(block, x + k0, LONG);
+        t->decode(back, block, 0, LONG);
+        for (int k = 0; k < LONG; k++) {
+            const double v = (double)x[k0 + k], off = v - (double)back[k];
+            lost += off * off;
+            all += v * v;
+            both += v * (double)back[k];
+        }
+    }
+    *shrunk = 1 - both / all;
+    return sqrt(lost / all);
+}
+
+/* Where the rule is ours, it loses less, by these ratios, and keeps the size of products. */
+static void loses_less_than_ggml(void **state)
+{
+    (void)state;
+    const struct {
+        const dtype *type;
+        double bell, tails, shrunk;
+    } most[] = { { &dtype_q2_k, 0.94, 0.71, 0.0005 },
+                 { &dtype_q3_k, 0.98, 0.995, 0.0005 },
+                 { &dtype_q4_k, 0.99, 0.97, 0.01 },
+                 { &dtype_q5_k, 0.96, 0.935, 0.003 },
+                 { &dtype_q6_k, 0.95, 0.965, 0.001 } };
+    char *golden = golden_text("golden/quants/errors.txt");
+    float *x = malloc(N_MEASURED * sizeof *x);
+    for (int tails = 0; tails < 2; tails++) {
+        make_bell(x, tails);
+        for (size_t i = 0; i < sizeof most / sizeof *most; i++) {
+            char key[32];
+            snprintf(key, sizeof key, "%s %s ", tails ? "tails" : "bell", most[i].type->name);
+            const char *line = strstr(golden, key);
+            assert_that(line, "not in tests/golden/quants/errors.txt: %s", key);
+            const double theirs = strtod(line + strlen(key), NULL);
+            double shrunk;
+            const double ours = error_of(most[i].type, x, &shrunk);
+            print_message("%sloses %.5f, llama.cpp %.5f: %.4f; products shrink by %.5f\n", key,
+                          ours, theirs, ours / theirs, shrunk);
+            assert_true(fabs(shrunk) < most[i].shrunk);
+            assert_true(ours <= (tails ? most[i].tails : most[i].bell) * theirs);
+        }
+    }
+    free(x);
+    free(golden);
+}
+
 /* ---- bounds ---------------------------------------------------------------------------------- */
 
 /* What a bound is made of. */
@@ -132,12 +209,12 @@ typedef struct extent {
     double widest, deepest; /* of its groups, zero included: see fit.h */
 } extent;
 
-static extent measure(const float *x, int n)
+static extent measure(const float *x, int n, int group)
 {
     extent e = { (double)x[0], (double)x[0], 0, 0, 0 };
-    for (int k0 = 0; k0 < n; k0 += GROUP) {
+    for (int k0 = 0; k0 < n; k0 += group) {
         double low = 0, high = 0;
-        for (int k = k0; k < k0 + GROUP; k++) {
+        for (int k = k0; k < k0 + group; k++) {
             const double v = (double)x[k];
             e.min = fmin(e.min, v), e.max = fmax(e.max, v), e.size = fmax(e.size, fabs(v));
             low = fmin(low, v), high = fmax(high, v);
@@ -158,15 +235,24 @@ static double bound_of(const dtype *t, const extent *e)
            : t == &dtype_q5_0 ? e->size / 16 + e->size * 0x1p-11 + 16 * 0x1p-25
            : t == &dtype_q4_1 ? (range / 30 + shift) * (1 + 0x1p-20) + 16 * 0x1p-25
            : t == &dtype_q5_1 ? (range / 62 + shift) * (1 + 0x1p-20) + 32 * 0x1p-25
+           : t == &dtype_q2_k ? (e->widest + e->deepest / 14.9) / 3.55 + 0x1p-23
+           : t == &dtype_q3_k ? e->size / 3.67 + 0x1p-24
            : t == &dtype_q4_k ? lifted / 30 + 0x1p-24
            : t == &dtype_q5_k ? lifted / 62 + 0x1p-24
                               : e->size / 61 + 0x1p-25;
 }
 
-/* Numbers whose error the bound holds for: one alone, or a group's root mean square. */
+/* Numbers of a group, which share a scale. */
+static int group_of(const dtype *t)
+{
+    return t == &dtype_q2_k || t == &dtype_q3_k || t == &dtype_q6_k ? 16 : GROUP;
+}
+
+/* Numbers whose error the bound holds for: one alone, or a group's or block's root mean square. */
 static int bound_span(const dtype *t)
 {
-    return t->block == GROUP ? 1 : t == &dtype_q6_k ? 16 : GROUP;
+    const bool few = t == &dtype_q2_k || t == &dtype_q3_k;
+    return t->block == GROUP ? 1 : few ? LONG : group_of(t);
 }
 
 /* Returns the largest error over its bound. */
@@ -176,7 +262,7 @@ static double check_block(const dtype *t, const float *x)
     float back[LONG];
     t->encode(block, x, t->block);
     t->decode(back, block, 0, t->block);
-    const extent e = measure(x, t->block);
+    const extent e = measure(x, t->block, group_of(t));
     const double bound = bound_of(t, &e);
     double worst = 0;
     for (int k0 = 0, span = bound_span(t); k0 < t->block; k0 += span) {
@@ -201,7 +287,7 @@ static void make_block_of(float *x, int n, const float *pool, uint64_t i)
     const rng_block r = rng_draw(22, 1, i);
     const float scale = exp2f((float)(r.word[0] % 40) - 31),
                 *from = pool + r.word[1] % (POOL - LONG);
-    const int levels[] = { 15, 31, 63, 255 }, level = levels[r.word[2] % 4];
+    const int levels[] = { 3, 7, 15, 31, 63, 255 }, level = levels[r.word[2] % 6];
     for (int k = 0; k < n; k++) {
         const float v = from[k];
         const int code = (int)((r.word[2] >> 8) + (uint32_t)k * 7) % (level + 1) - level / 2;
@@ -218,7 +304,7 @@ static void make_block_of(float *x, int n, const float *pool, uint64_t i)
 /* Every 16-bit scale but the largest, numbers on and between all codes. */
 static double check_scales(const dtype *t)
 {
-    const int top = t == &dtype_q8_0 ? 255 : t == &dtype_q6_k ? 63 : t->name[1] == '5' ? 31 : 15;
+    const int top = t == &dtype_q8_0 ? 255 : (1 << (t->name[1] - '0')) - 1;
     const int step = quick() ? 97 : t->block == GROUP ? 1 : 7;
     const int end = t->block == GROUP && t->name[3] == '1' ? 0x6800 : 0x7800; /* m is an f16 too */
     double worst = 0;
@@ -267,6 +353,7 @@ static void bounds_hold_at_the_edge(void **state)
         { &dtype_q5_0, 65504.0f * 16 },  { &dtype_q4_1, 65504.0f },
         { &dtype_q5_1, 65504.0f },       { &dtype_q4_k, 65504.0f * 63 },
         { &dtype_q5_k, 65504.0f * 63 },  { &dtype_q6_k, 65504.0f * 31 * 127 },
+        { &dtype_q2_k, 65504.0f * 15 },  { &dtype_q3_k, 65504.0f * 3 * 31 },
     };
     for (size_t i = 0; i < sizeof edge / sizeof *edge; i++) {
         float x[LONG] = { 0 };
@@ -277,24 +364,31 @@ static void bounds_hold_at_the_edge(void **state)
     }
 }
 
-/* q6_k's codes reach from -32 to 31, but its scales have a sign: numbers lose as much as their
- * negatives do, whichever side reaches further. */
+/* Codes of q6_k reach from -32 to 31 and those of q3_k from -4 to 3, but their scales have a sign:
+ * numbers lose as much as their negatives do, whichever side reaches further. */
 static void both_signs_are_alike(void **state)
 {
     (void)state;
-    float x[LONG], back[LONG];
-    uint8_t block[256];
-    double error[2] = { 0 };
-    for (int sign = 0; sign < 2; sign++) {
-        for (int k = 0; k < LONG; k++)
-            x[k] = (float)((sign ? -1 : 1) * (32 - k % 16 * 61 % 63));
-        dtype_q6_k.encode(block, x, LONG);
-        dtype_q6_k.decode(back, block, 0, LONG);
-        for (int k = 0; k < LONG; k++)
-            error[sign] += ((double)x[k] - (double)back[k]) * ((double)x[k] - (double)back[k]);
+    const struct {
+        const dtype *type;
+        int reach, stride; /* each group has all codes, or 16 of them that reach both ends */
+    } signed_type[] = { { &dtype_q6_k, 32, 61 }, { &dtype_q3_k, 4, 1 } };
+    for (int t = 0; t < 2; t++) {
+        const int reach = signed_type[t].reach, stride = signed_type[t].stride;
+        double error[2] = { 0 };
+        for (int sign = 0; sign < 2; sign++) {
+            float x[LONG], back[LONG];
+            uint8_t block[256];
+            for (int k = 0; k < LONG; k++)
+                x[k] = (float)((sign ? -1 : 1) * (reach - k % 16 * stride % (2 * reach - 1)));
+            signed_type[t].type->encode(block, x, LONG);
+            signed_type[t].type->decode(back, block, 0, LONG);
+            for (int k = 0; k < LONG; k++)
+                error[sign] += ((double)x[k] - (double)back[k]) * ((double)x[k] - (double)back[k]);
+        }
+        assert_true(error[0] < LONG * 0.02); /* every number is a code times 1 */
+        assert_true(fabs(error[0] - error[1]) <= 1e-3 * error[1]);
     }
-    assert_true(error[0] < LONG * 0.02); /* every number is a code times 1 */
-    assert_true(fabs(error[0] - error[1]) <= 1e-3 * error[1]);
 }
 
 /* What is no number must not look like one afterwards, and what is too small becomes zero. */
@@ -387,6 +481,8 @@ int main(void)
         TEST("quants: every format decodes to the bits of the gguf package", decodes_as_gguf),
         TEST("quants: formats for 32 numbers encode to the bits of the gguf package",
              encodes_as_gguf),
+        TEST("quants: the K formats lose less than llama.cpp's quantiser does",
+             loses_less_than_ggml),
         TEST("quants: no number moves further than its bound", bounds_hold),
         TEST("quants: nor do the largest numbers", bounds_hold_at_the_edge),
         TEST("quants: numbers lose as much as their negatives", both_signs_are_alike),
