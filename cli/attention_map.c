@@ -9,7 +9,7 @@
 /* ---- during the forward ---------------------------------------------------------------------- */
 
 typedef struct looks {
-    float *sum; /* [n, n_source] over heads and layers; of the rows behind the beginning */
+    float *sum; /* [n, n_source] over heads and layers; for the rows after the start tokens */
     int64_t n_begin, n, n_source;
     int64_t layer;   /* wanted; 0: all */
     int64_t n_sum;   /* heads that were added */
@@ -36,7 +36,7 @@ static void add(void *ud, const weft_trace_tensor *t)
     }
 }
 
-/* Token i of the text is said after all before it, so that the last is not evaluated. */
+/* Token i follows from all tokens before it, so the last one is not evaluated. */
 static weft_status evaluate(const attention_map *m, const int32_t *text, looks *l, weft_error *err)
 {
     const int64_t n_row = m->n_begin + m->n - 1;

@@ -4,8 +4,8 @@
 
 #include "cli.h"
 
-/* The text is made once more, all of its tokens at a time, and the probabilities of attention to the
- * source are kept. */
+/* The text is made once more, all of its tokens at a time, and the probabilities of attention to
+ * the source are kept. */
 typedef struct attention_map {
     weft_model *model;
     weft_engine_options options;           /* of the engine that made the text */
@@ -18,7 +18,7 @@ typedef struct attention_map {
 } attention_map;
 
 /* An SVG: a row for each token of the text, a column for each of the source. Returns 0, or an exit
- * code after saying what is wrong. */
+ * code after printing an error. */
 int attention_map_write(const command *c, const char *path, const attention_map *m);
 
 #endif

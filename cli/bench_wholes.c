@@ -1,5 +1,5 @@
-/* bench_wholes.c - measures an encoder: a text asks for what such a model is used for, one vector, the
- * labels, or the token of one mask. What stands in a text or a picture has no bearing on speed. */
+/* bench_wholes.c - measures an encoder. Each text asks for one vector, the labels, or the token of
+ * one mask, whatever the model is for. The contents of texts and images do not affect the speed. */
 #include "bench_wholes.h"
 
 /* The same numbers each time. */

@@ -1,8 +1,8 @@
 /* cli.h - the program's vocabulary: commands, options, and how it fails.
  *
  * One table describes everything a command takes; parsing, help, manual pages and completions read
- * it. stdout is data, stderr is everything else. Exit codes: 0 done, 1 failed, 2 asked for something
- * that does not exist or is out of range, 128 + N stopped by signal N: 130 by Ctrl-C. */
+ * it. stdout is data, stderr is everything else. Exit codes: 0 done, 1 failed, 2 asked for
+ * something that does not exist or is out of range, 128 + N stopped by signal N: 130 by Ctrl-C. */
 #ifndef WEFT_CLI_CLI_H
 #define WEFT_CLI_CLI_H
 
@@ -21,7 +21,7 @@ typedef enum option_kind {
     OPT_REAL,
     OPT_TEXT,
     OPT_SIZE,
-    OPT_CHOICE, /* one of the words of `value`, which are parted by |: 1 for the first, and so on */
+    OPT_CHOICE, /* one of the words in `value`, separated by |: 1 for the first, and so on */
     OPT_LIST,   /* text, each time it is given */
 } option_kind;
 
@@ -91,15 +91,15 @@ const option *option_named(const command *c, const char *name, size_t length);
 /* Stores a value; false if it is not of the option's kind. */
 bool option_store(const option *o, const char *text, bool flag);
 
-/* True once the command line has named it; or, by option_keep, a run that is gone on with, which
- * option_kept tells apart. */
+/* True if the command line set it, or a resumed run did (option_keep); option_kept tells the two
+ * apart. */
 bool option_given(const option *o);
 bool option_give(const option *o, const char *text);
 bool option_keep(const option *o, const char *text);
 bool option_kept(const option *o);
 
-/* Writes what the command line said into RUN/options, and reads it where it says nothing. False where
- * it cannot be written; 0, or an exit code after saying what is wrong. */
+/* Writes what the command line said into RUN/options, and reads it where it says nothing. False
+ * where it cannot be written; 0, or an exit code after printing an error. */
 bool run_options_write(const command *c, const char *run);
 int run_options_read(const command *c, const char *run);
 
@@ -112,8 +112,8 @@ bool option_is_path(const option *o);
 /* "WEFT_CTX_SIZE" */
 const char *setting_variable(const option *o, char *text, size_t size);
 
-/* Puts what the environment and the config file say into the options of a command, before its command
- * line is read. */
+/* Puts what the environment and the config file say into the options of a command, before its
+ * command line is read. */
 int settings_apply(const command *c);
 
 /* True if `name` is near enough to `given` to be what was meant, and nearer than `*least`, which
@@ -138,8 +138,8 @@ int cli_cannot_write(const char *path);
 int cli_usage(const command *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int cli_which_model(const command *c);
 
-/* After cli_catch_interrupt: true once the user has pressed Ctrl-C, or someone sent SIGTERM or SIGHUP;
- * a second one ends the program at once. */
+/* After cli_catch_interrupt: true once the user has pressed Ctrl-C, or someone sent SIGTERM or
+ * SIGHUP; a second one ends the program at once. */
 bool cli_interrupted(void);
 void cli_catch_interrupt(void);
 
@@ -148,8 +148,8 @@ int cli_stopped(void);
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* The cap that was asked for, 0 for none; and the budget of the program and of all that the library
- * makes for it, NULL without a cap. */
+/* The --ram-max limit, 0 for none; and the budget of the program and its library objects, NULL
+ * without a limit. */
 extern size_t cli_ram_max;
 
 /* After the options, which have the last word: from here on there may be a budget. */
@@ -186,14 +186,14 @@ double cli_now(void);
 /* Columns of the terminal that f is, or 100. */
 int cli_columns(FILE *f);
 
-/* What makes letters bold, pale, green, or plain again on a terminal; nothing elsewhere, and nothing
- * where NO_COLOR is set. */
+/* What makes letters bold, pale, green, or plain again on a terminal; nothing elsewhere, and
+ * nothing where NO_COLOR is set. */
 typedef enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_PALE, STYLE_GREEN } style;
 const char *cli_style(FILE *f, style s);
 
 /* What is being done and how far it is, on stderr where that is a terminal, from the second second
- * on; one thing at a time. unit: what is counted, "tokens"; NULL: bytes. Until something is set, the
- * seconds are shown. Clear before printing in between. */
+ * on; one thing at a time. unit: what is counted, "tokens"; NULL: bytes. Until something is set,
+ * the seconds are shown. Clear before printing in between. */
 void cli_progress_begin(const char *label, const char *unit);
 void cli_progress_set(uint64_t done, uint64_t total);
 void cli_progress_clear(void);
@@ -205,7 +205,7 @@ bool cli_npy_header(FILE *f, int n_dim, const int64_t *shape);
 /* Standard output goes to this file from now on. False after saying why not. */
 bool cli_write_to(const char *path);
 
-/* A file that is there when it has been written whole; before, and after a failure, what was there
+/* A file that appears only when complete; until then, and after a failure, the existing file
  * stays. */
 typedef struct out_file {
     FILE *f;
@@ -224,14 +224,14 @@ void cli_log(void *ud, weft_log_level level, const char *line);
 
 /* ---- what goes in ---------------------------------------------------------------------------- */
 
-/* The most that is read whole: of a prompt, which no context could hold beyond that; and of anything
- * else where no --ram-max says how much there is for it. */
+/* The most that is read whole: of a prompt, which no context could hold beyond that; and of
+ * anything else where no --ram-max says how much there is for it. */
 #define CLI_MAX_PROMPT ((size_t)64 << 20)
 #define CLI_MAX_TEXT   ((size_t)1 << 30)
 
 /* A whole file, or standard input for "-", and a '\0' after it, decompressed if it is gzip or zstd;
  * cli_free frees it. most: bytes, or
- * CLI_MAX_TEXT. Returns 0, or an exit code after saying what is wrong. */
+ * CLI_MAX_TEXT. Returns 0, or an exit code after printing an error. */
 int cli_read(const char *path, size_t most, char **text, size_t *n);
 
 /* Ids that become more; zeroed at the beginning. False without memory. cli_free frees `at`. */
@@ -242,11 +242,11 @@ typedef struct id_list {
 
 bool cli_add_ids(id_list *to, const int32_t *ids, int64_t n);
 
-/* "1,2,3" -> ids, which cli_free frees. Returns 0, or an exit code after saying what is wrong. */
+/* "1,2,3" -> ids, which cli_free frees. Returns 0, or an exit code after printing an error. */
 int cli_parse_ids(const command *c, const char *text, int32_t **ids, int64_t *n);
 
 /* The lists of a file, one in a line, without those that are empty: `end` is called after each. The
- * text is not kept. Returns 0, or an exit code after saying what is wrong. */
+ * text is not kept. Returns 0, or an exit code after printing an error. */
 typedef bool cli_list_fn(void *ud);
 int cli_read_ids(const char *path, id_list *to, cli_list_fn *end, void *ud);
 
@@ -351,26 +351,26 @@ typedef struct prompt_options {
         0, "json", OPT_FLAG, &(flag), NULL, 0, what                                                \
     }
 
-/* The path of a model: what was given, where that exists; otherwise what it is the name of, which is
- * said on stderr. NULL with an error where there is nothing of that name. */
+/* The path of a model: the argument itself if it exists, otherwise the model of that name, which is
+ * printed on stderr. NULL with an error if there is none. */
 const char *cli_model_path(const char *given, weft_error *err);
 
 /* -hf NAME: it stands in place of the first argument, as "hf.co/NAME". */
 extern const char *cli_hf;
 
 weft_model *cli_open(const load_options *o, weft_error *err);
-/* The tokenizer that was asked for, or the model's; and one by its path, of one side where a model has
+/* The tokenizer of --tokenizer or of the model; and a tokenizer by path, of one side if a model has
  * two. */
 weft_tokenizer *cli_tokenizer(const load_options *o, const char *pre, weft_error *err);
 weft_tokenizer *cli_tokenizer_of(const char *path, weft_side side, const char *pre,
                                  weft_error *err);
 
-/* Opens a model that reads a source, or one that does not; before its tokenizer is looked for, so that
- * what is wrong with the model is said first. Returns 0, or an exit code after saying what is wrong;
- * the model is the caller's either way. */
+/* Opens an encoder-decoder, or a decoder. Call it before opening the tokenizer, so that errors of
+ * the model come first. Returns 0, or an exit code after printing an error; the caller closes the
+ * model either way. */
 int cli_open_kind(const command *c, const load_options *o, bool source, weft_model **model);
 
-/* Returns 0, or EXIT_USAGE after saying what is out of range. */
+/* Returns 0, or EXIT_USAGE after printing an error. */
 int cli_engine_options(const command *c, const shape_options *from, weft_engine_options *to);
 int cli_threads(const command *c, int64_t given, int *threads);
 
@@ -388,13 +388,13 @@ bool cli_has_prompt(const prompt_options *p);
 /* A text that stands alone on the command line is that of -p. */
 int cli_take_prompt(const command *c, prompt_options *p, const char *given);
 
-/* Is there one prompt? Asked before the model is opened: returns 0, or EXIT_USAGE after saying what
- * is wrong. */
+/* Is there one prompt? Asked before the model is opened: returns 0, or EXIT_USAGE after printing an
+ * error. */
 int cli_check_prompt(const command *c, const prompt_options *p);
 
-/* The ids of what was given, which cli_free frees, and the tokenizer where that was text or
- * one was asked for. To be called when the model is open: what is wrong with that is said first. Returns 0, or an exit code
- * after saying what is wrong. */
+/* The ids of the prompt (freed by cli_free), and the tokenizer if the prompt is text or
+ * --tokenizer is set. Call it after opening the model, so that errors of the model come first.
+ * Returns 0, or an exit code after printing an error. */
 int cli_prompt(const command *c, const prompt_options *p, const load_options *load,
                weft_tokenizer **tokenizer, int32_t **ids, int64_t *n);
 
@@ -402,17 +402,17 @@ int cli_prompt(const command *c, const prompt_options *p, const load_options *lo
 int cli_encode(const command *c, const weft_tokenizer *t, const char *text, size_t length,
                const weft_tokenize_options *o, int32_t **ids, int64_t *n);
 
-/* How the next token is chosen: the options, and what they make. NULL after saying what is wrong,
+/* How the next token is chosen: the options, and what they make. NULL after printing an error,
  * with *code to exit with. */
 extern const option sampling_options[];
 weft_sampler *cli_sampler(const command *c, weft_model *model, const weft_tokenizer *tokenizer,
                           int *code);
 
-/* True where an option asks for anything but the likeliest token. */
+/* True if an option asks for sampling instead of greedy decoding. */
 bool cli_samples(void);
 
-/* The context is full: the session goes on from the later half of its tokens, and from the first where
- * that opens every text. Not possible in less than 4 positions. */
+/* Makes room in a full context: keeps the later half of the tokens, and BOS if the tokenizer adds
+ * one, and evaluates them again. Needs a context of at least 4 tokens. */
 weft_status cli_slide(weft_session *s, const weft_tokenizer *t, weft_error *err);
 
 /* The number that cli_sampler's draws begin with, or -1 where nothing is drawn. */

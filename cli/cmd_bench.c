@@ -1,8 +1,7 @@
-/* weft bench - how fast a model reads prompts and generates, encodes texts or sees pictures, on this
- * machine.
+/* weft bench - speed of prompts, generation, encoding and images on this machine.
  *
- * All tests are measured in turns, several times over, and their medians shown: a machine that gets
- * slower for a while makes all of them slower, and none alone. Prompts are random ids. */
+ * Tests are interleaved and repeated, and medians are shown, so that a machine that slows down for
+ * a while slows down all of them. Prompts are random ids. */
 #include "bench_wholes.h"
 #include "json.h"
 
@@ -191,8 +190,8 @@ static weft_status step(const bench *b, int64_t width, int64_t at, weft_error *e
     return weft_engine_eval(b->engine, work, (int)width, err);
 }
 
-/* All sessions let go of their pages, those of a test that generates read a source. What goes before is read in pieces, so that Ctrl-C does not
- * wait long. */
+/* Resets all sessions; encoder-decoders get a source. The context is evaluated in pieces, so that
+ * Ctrl-C does not wait long. */
 static weft_status read_depth(const bench *b, const test *t, weft_error *err)
 {
     weft_status status = WEFT_OK;

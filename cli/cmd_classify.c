@@ -153,7 +153,7 @@ static void show_token(labels *l, int32_t id, const float *z)
     putchar('\n');
 }
 
-/* Tokens that stand for no text are passed over. */
+/* Skips tokens without text. */
 static int show_tokens(void *ud, int64_t i, const weft_tokens *tokens, const weft_input *in)
 {
     labels *l = ud;

@@ -11,7 +11,7 @@ static const option options[] = {
     { 0 },
 };
 
-/* Words parted by | as a list parted by blanks. */
+/* Words separated by | as a list separated by blanks. */
 static void put_words(const char *words)
 {
     for (const char *s = words; *s; s++)

@@ -35,7 +35,7 @@ static const char about[] =
 
 typedef struct vectors {
     texts t;
-    out_file npy; /* its f is NULL where none is asked for */
+    out_file npy; /* its f is NULL without --npy */
     int64_t width;
     float *
         none; /* the vector of a line that could not be read: NaN, so that rows stay those of lines */

@@ -1,4 +1,4 @@
-/* weft eval - how well a model foretells a text, alone or beside another model. */
+/* weft eval - perplexity of a model, and KL divergence from another one. */
 #include "eval_wholes.h"
 #include "json.h"
 
@@ -70,7 +70,7 @@ const command command_eval = {
 
 /* ---- documents ------------------------------------------------------------------------------- */
 
-/* The ids of all lie one behind the other; documents point there once all have been read. */
+/* The ids of all documents are concatenated; documents point into them once all have been read. */
 typedef struct documents {
     weft_document *at;
     int64_t n, room;
@@ -161,7 +161,7 @@ static int split(documents *d, const weft_tokenizer *t, const char *text, size_t
     return code;
 }
 
-/* The tokenizer is opened after the first file, so that what is wrong with that is said first. */
+/* The tokenizer is opened after the first file, so that errors of the file come first. */
 static int read_text(documents *d, const char *path, weft_tokenizer **t)
 {
     weft_error err = { 0 };
@@ -269,7 +269,7 @@ static int evaluate(const documents *d, weft_model *model, weft_model *other,
     return cli_stopped();
 }
 
-/* Models that do not go on with a text: masks or pairs. */
+/* Masked language models and encoder-decoders. */
 static int evaluate_wholes(const whole_eval *e)
 {
     weft_evaluation result = { .struct_size = sizeof result };

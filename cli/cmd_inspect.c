@@ -402,8 +402,8 @@ static void measure_cache(view *v, weft_engine_options o)
     }
 }
 
-/* What the file alone does not tell. A machine that cannot be measured, for want of memory, is not
- * an error of the file: it is said, and no speed is shown. */
+/* Computes memory and speed. If the machine cannot be measured for lack of memory, that is a
+ * warning, not an error of the file, and no speed is shown. */
 static bool calculate(view *v, const weft_engine_options *o, weft_error *err)
 {
     v->plan.struct_size = sizeof v->plan;

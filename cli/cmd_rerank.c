@@ -1,7 +1,7 @@
 /* weft rerank - documents by how well they answer a query.
  *
- * A model that scores pairs (a cross-encoder: a head with one output) reads the query with each document.
- * Any other one that makes vectors reads them apart, and the score is the cosine. */
+ * A model that scores pairs (a cross-encoder: a head with one output) reads the query with each
+ * document. Any other one that makes vectors reads them apart, and the score is the cosine. */
 #include "json.h"
 #include "texts.h"
 
@@ -111,7 +111,8 @@ static int print_ranking(const ranking *r)
     return 0;
 }
 
-/* ---- what is read -------------------------------------------------------------------------------- */
+/* ---- what is read
+ * -------------------------------------------------------------------------------- */
 
 /* A document is a line: of a pair its end would be the text's. */
 static void add_line(char **to, const char *query, const char *document, size_t n)
@@ -125,8 +126,8 @@ static void add_line(char **to, const char *query, const char *document, size_t 
     *(*to)++ = '\n';
 }
 
-/* The documents as lines, each behind the query where the model scores pairs, and otherwise the query
- * first. */
+/* The documents as lines: query, tab, document if the model scores pairs; otherwise the query comes
+ * first, on its own line. */
 static char *make_lines(const char *query, const char *file, size_t n_file, bool pairs)
 {
     const size_t q = strlen(query) + 1;

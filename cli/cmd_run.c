@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_TOP 100 /* alternatives that are told for a token */
+#define MAX_TOP 100 /* alternatives listed per token */
 
 static const char *positional[2]; /* MODEL, TEXT */
 static load_options load;
@@ -79,7 +79,7 @@ typedef struct output {
     bool has_text; /* the model carries a vocabulary */
     int32_t *ids;
     int64_t n, room;
-    char *text; /* what was given out: no space is added or taken away */
+    char *text; /* the text printed so far, unchanged */
     size_t length;
     char *piece; /* bytes of the last token */
     size_t piece_room;
@@ -107,7 +107,7 @@ static int64_t take_piece(const job *j, output *o, int32_t id)
     return n > 0 ? n : 0;
 }
 
-/* Gives out bytes. False if memory or standard output give out. */
+/* Prints bytes. False without memory, or if standard output fails. */
 static bool put_text(output *o, const char *bytes, size_t n)
 {
     char *longer = n ? cli_grow(o->text, o->length + n, "the text") : o->text;
@@ -123,7 +123,7 @@ static bool put_text(output *o, const char *bytes, size_t n)
     return fflush(stdout) == 0;
 }
 
-/* Room for one token more, and for what is told of it. */
+/* Room for one more token and its log-probabilities. */
 static bool make_room(output *o)
 {
     if (o->n < o->room)
@@ -255,9 +255,9 @@ static void report(const job *j, const weft_engine_options *o, int64_t n)
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
-/* The session gets the prompt, of which it may have a beginning. In pieces, so that Ctrl-C does not
- * wait for a long one: the bits are the same. A prompt that cannot fit goes whole, for an error with
- * its true length. */
+/* The session gets the prompt, of which it may have a beginning. In pieces, so that Ctrl-C does
+ * not wait for a long one: the bits are the same. A prompt that cannot fit goes whole, for an
+ * error with its true length. */
 static weft_status read_prompt(job *j, weft_error *err)
 {
     weft_session *s = j->session;
@@ -438,7 +438,7 @@ static bool session_exists(void)
     return session_path && access(session_path, F_OK) == 0;
 }
 
-/* Can it be kept? Better asked before the text is made than behind it. */
+/* Checks before generating that the session can be saved afterwards. */
 static int check_session(void)
 {
     char directory[4096] = ".";
@@ -454,7 +454,7 @@ static int check_session(void)
     return 1;
 }
 
-/* A kept session goes on where it is, with what the prompt adds. */
+/* A saved session continues with the tokens of the prompt appended. */
 static int prompt_of_session(job *j)
 {
     int64_t n;

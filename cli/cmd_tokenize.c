@@ -40,8 +40,8 @@ static const char examples[] = "  weft tokenize models/shakespeare.gguf \"Hello 
 
 /* ---- input ----------------------------------------------------------------------------------- */
 
-/* The text of a file, or without one that was given, which the caller frees. Returns 0, or an exit code after saying what is
- * wrong. */
+/* The text of a file, or without one that was given, which the caller frees. Returns 0, or an exit
+ * code after printing an error. */
 static int take_text(const char *path, const char *given, char **text, size_t *n)
 {
     if (!path && given && strcmp(given, "-") != 0) {

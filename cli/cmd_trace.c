@@ -1,7 +1,7 @@
-/* weft trace - what every op of a forward makes: shapes, numbers, formulas.
+/* weft trace - every intermediate tensor of a forward: shapes, statistics, formulas.
  *
- * The whole prompt goes through the model in one forward, so that every tensor is seen whole. A
- * tensor is looked at while it exists, in the callback; what is kept is a line. */
+ * The whole prompt runs in one forward, so that every tensor is complete. The callback summarises
+ * a tensor while it exists and keeps one line. */
 #include "cli.h"
 #include "json.h"
 
@@ -54,7 +54,7 @@ static const char about[] =
 
 #define TOP 5 /* tokens that may come next */
 
-/* ---- what is kept of a tensor ---------------------------------------------------------------- */
+/* ---- the line of a tensor -------------------------------------------------------------------- */
 
 typedef struct line {
     char name[96];
@@ -255,7 +255,7 @@ static void print_table(const seen *s)
     print_formulas(s, w.op);
 }
 
-/* What the model takes for the likeliest next tokens. */
+/* The most probable next tokens. */
 static void print_top(const seen *s, const weft_tokenizer *t)
 {
     fputs(s->n_top ? "\nnext" : "", stdout);
@@ -361,7 +361,7 @@ static weft_status forward(weft_model *model, const weft_engine_options *o, cons
     return status;
 }
 
-/* The same for a model that reads the prompt as a whole. What comes out is seen on the way. */
+/* The same for an encoder. The trace callback sees the output too. */
 static weft_status forward_whole(weft_model *model, const weft_engine_options *o, weft_input in,
                                  seen *s, weft_error *err)
 {

@@ -1,4 +1,4 @@
-/* weft train - a model from text, labelled text or pictures: a new one, or one that goes on learning. */
+/* weft train - trains a new model on text, labelled text or images, or fine-tunes one. */
 #include "cli.h"
 
 #include <errno.h>
@@ -26,8 +26,8 @@ static double weight_decay = UNSET, clip = UNSET, dropout, smoothing, temperatur
 static bool tied, untied, characters, parse_special, bf16, recompute, resume, no_mmap, check_data;
 static int64_t show_data = 2, image_size, patch_size, shift;
 
-/* The model, sizes and the seed are no settings here: what is usual for running models would change
- * what is learned, in silence. */
+/* Model, sizes and seed are not settings here: a value meant for running models would silently
+ * change the training. */
 static const option options[] = {
     { 'd', "data", OPT_LIST, &data, "PATH", 0, "training data; may be repeated" },
     { 'o', "out", OPT_TEXT, &out, "DIR", 0, "directory for checkpoints, metrics and the model" },
@@ -150,7 +150,7 @@ typedef struct show {
     bool live;                 /* the line is written over and over */
     double shown;              /* when */
     double began;              /* the first step, */
-    size_t bytes;              /* and what was foreseen before it */
+    size_t bytes;              /* and the prediction before the run */
     char *sample;              /* the latest, with its length */
     size_t n_sample, room;
 } show;
@@ -167,7 +167,8 @@ static const char *duration(double seconds, char *text, size_t size)
     return text;
 }
 
-/* On a terminal it is cut where it would not fit: a line that has wrapped cannot be written over. */
+/* On a terminal it is cut where it would not fit: a line that has wrapped cannot be written over.
+ */
 static void show_line(show *s, const weft_train_progress *p)
 {
     char left[32], line[256], share[32] = "", load[48] = "";

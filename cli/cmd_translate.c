@@ -118,7 +118,7 @@ static int make_beginning(job *j, int32_t start)
     return j->begin ? 0 : cli_no_memory();
 }
 
-/* ---- what comes out -------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 static bool print_text(const job *j, const weft_beam *b, int64_t n, weft_error *err)
 {

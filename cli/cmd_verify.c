@@ -1,5 +1,5 @@
-/* weft verify - are two models the same? Tokens, then every named tensor of a forward, then what comes
- * out: logits, labels or vectors. */
+/* weft verify - compares two models: tokens, every named tensor of a forward, and the output
+ * (logits, labels or vectors). */
 #include "json.h"
 #include "verify.h"
 

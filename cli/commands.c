@@ -1,4 +1,5 @@
-/* commands.c - commands by their names, and the one that may have been meant. main.c has the list. */
+/* commands.c - commands by their names, and the one that may have been meant. main.c has the list.
+ */
 #include "cli.h"
 
 #include <limits.h>

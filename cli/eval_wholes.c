@@ -1,16 +1,17 @@
-/* eval_wholes.c - losses of models that do not go on with a text.
+/* eval_wholes.c - losses of masked language models and encoder-decoders.
  *
- * One that fills masks has no probability of a text. It gets its pseudo-perplexity: each token in turn is
- * masked, all others stay, and its loss is taken (Salazar et al., 2020). Special tokens, such as [CLS],
- * are not scored. One that translates is given the source and the text so far, and foretells the next
- * token of the text, its end included. */
+ * A masked language model gives no probability of a text, so we compute the pseudo-perplexity:
+ * mask each token in turn and take its loss (Salazar et al., 2020). Special tokens such as [CLS]
+ * are not scored. An encoder-decoder predicts each token of the target, end token included, from
+ * the source and the tokens before it. */
 #include "eval_wholes.h"
 
 #include "score.h"
 
 #include <string.h>
 
-/* ---- lines --------------------------------------------------------------------------------------- */
+/* ---- lines
+ * --------------------------------------------------------------------------------------- */
 
 typedef struct line_reader {
     const char *path;
@@ -19,7 +20,7 @@ typedef struct line_reader {
     int64_t number;
 } line_reader;
 
-/* The next line that is not empty, without its end; NULL behind the last. */
+/* The next line that is not empty, without its line end; NULL after the last. */
 static char *next_line(line_reader *r, size_t *n)
 {
     while (r->at < r->n) {
@@ -52,7 +53,7 @@ static void free_lines(line_reader *all, const whole_eval *e)
     cli_free(all);
 }
 
-/* All files, before the first line is scored: what is missing is said at once. */
+/* Opens all files before scoring the first line, so that a missing one is reported at once. */
 static int read_lines(const whole_eval *e, line_reader **all)
 {
     *all = cli_zalloc((size_t)e->files->n, sizeof **all, "files");
@@ -95,7 +96,8 @@ static int finish(int code, const whole_eval *e, const score *s, weft_evaluation
     return code;
 }
 
-/* ---- masks --------------------------------------------------------------------------------------- */
+/* ---- masks
+ * --------------------------------------------------------------------------------------- */
 
 typedef struct mask_job {
     const whole_eval *e;
@@ -198,7 +200,8 @@ int eval_masks(const whole_eval *e, weft_evaluation *to, int64_t *n_line)
     return code;
 }
 
-/* ---- pairs --------------------------------------------------------------------------------------- */
+/* ---- pairs
+ * --------------------------------------------------------------------------------------- */
 
 typedef struct pair_job {
     const whole_eval *e;
@@ -239,7 +242,7 @@ static void close_pairs(pair_job *j)
     weft_tokenizer_free(j->source);
 }
 
-/* Each token of the text is foretold from those before it; the first is the model's start. */
+/* Each token is predicted from those before it; the first follows the model's start token. */
 static bool score_target(pair_job *j, const weft_tokens *source, const int32_t *want, int64_t n,
                          weft_error *err)
 {

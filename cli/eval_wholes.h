@@ -1,4 +1,4 @@
-/* eval_wholes.h - `weft eval` of models that fill masks, and of models that translate. */
+/* eval_wholes.h - `weft eval` for masked language models and encoder-decoders. */
 #ifndef WEFT_CLI_EVAL_WHOLES_H
 #define WEFT_CLI_EVAL_WHOLES_H
 
@@ -10,11 +10,11 @@ typedef struct whole_eval {
     const char *path, *pre; /* of the model; how text is split */
     const text_list *files; /* texts: one in a line; or a source, a tab and its text */
     int threads;
-    const char *tokenizer; /* where it is: the model, or what was asked for */
+    const char *tokenizer; /* its path: --tokenizer, or the model's */
 } whole_eval;
 
-/* Fills `to`, and counts the lines that were scored. Returns 0, or an exit code after saying what is
- * wrong. */
+/* Fills `to`, and counts the lines that were scored. Returns 0, or an exit code after printing an
+ * error. */
 int eval_masks(const whole_eval *e, weft_evaluation *to, int64_t *n_line);
 int eval_pairs(const whole_eval *e, weft_evaluation *to, int64_t *n_line);
 

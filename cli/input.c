@@ -176,7 +176,7 @@ static bool end_id(id_reader *r)
     return good;
 }
 
-/* False where it is no list, or without memory. */
+/* False if it is not a list, or without memory. */
 static bool next_byte(id_reader *r, char c)
 {
     if (c == ',')
@@ -218,7 +218,7 @@ static int bad_line(const input *in, const id_reader *r, int64_t line)
     return EXIT_USAGE;
 }
 
-/* A line that has nothing but blanks is no list. */
+/* A blank line is not a list. */
 static bool end_line(id_reader *r, cli_list_fn *end, void *ud)
 {
     if (r->n == 0 && r->id < 0)
@@ -422,8 +422,8 @@ static const char *read_from(const prompt_options *p)
     return p->file ? p->file : cli_is_piped() ? "-" : NULL;
 }
 
-/* The text of -p, then that of the file, in a line of its own. A file's text ends before its last line
- * end, which editors and echo put there. */
+/* The text of -p, then that of the file, in a line of its own. A file's text ends before its last
+ * line end, which editors and echo put there. */
 static int prompt_text(const command *c, const prompt_options *p, char **text, size_t *n)
 {
     char *file = NULL;

@@ -16,7 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* key: the name of a member of an object; NULL for an element of a list and for the outermost object. */
+/* key: the name of a member of an object; NULL for an element of a list and for the outermost
+ * object. */
 void cli_json_object(const char *key);
 void cli_json_list(const char *key);
 void cli_json_end(void); /* of the object or list that was begun last */

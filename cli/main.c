@@ -1,5 +1,5 @@
-/* main.c - weft, transformers on CPUs, from the command line: the list of commands, and what chooses
- * one of them. */
+/* main.c - weft, transformers on CPUs, from the command line: the list of commands, and what
+ * chooses one of them. */
 #include "cli.h"
 
 #include <errno.h>

@@ -22,8 +22,8 @@ int cli_no_memory(void)
 
 static size_t cap; /* 0: none */
 
-/* Without --ram-max the cap is what a container allows: an error with a sentence, before the kernel
- * kills the process. */
+/* Without --ram-max the limit is that of the container, so that the user gets an error message
+ * before the kernel kills the process. */
 void cli_cap_memory(void)
 {
     cap = cli_ram_max > 0 ? cli_ram_max : weft_memory_limit();

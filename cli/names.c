@@ -1,5 +1,5 @@
-/* names.c - a model by its name: where a command is given what is no path, the library looks through what
- * other programs have downloaded. A path that exists always comes first. */
+/* names.c - models by name. If the argument is not an existing path, the library searches the
+ * models that other programs have downloaded. */
 #include "cli.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ typedef struct kept {
 static kept found[MAX_KEPT];
 static int n_found;
 
-/* A link that leads nowhere is a path, too: what is wrong with it is said of it. */
+/* A broken link counts as a path, so that the error is about the link. */
 static bool is_path(const char *given)
 {
     struct stat s;
@@ -36,7 +36,8 @@ static bool looks_like_path(const char *given)
            strpbrk(given, " \t\r\n\\");
 }
 
-/* "x.gguf" that is not there, neither here nor in WEFT_MODELS: a file is missed, not a model. */
+/* "x.gguf" that does not exist here or in WEFT_MODELS: report a missing file, not a missing model.
+ */
 static bool looks_like_file(const char *given)
 {
     const char *tail = strrchr(given, '.');

@@ -30,8 +30,8 @@ static int distance(const char *a, const char *b)
     return row[n];
 }
 
-/* A beginning of the other counts as near ("--ctx", "--temperature"), as do one slip, and two in a long
- * name. */
+/* A beginning of the other counts as near ("--ctx", "--temperature"), as do one slip, and two in a
+ * long name. */
 bool cli_resembles(const char *given, const char *name, int *least)
 {
     const size_t n = strlen(given), k = strlen(name), shorter = n < k ? n : k;

@@ -86,7 +86,8 @@ bool option_store(const option *o, const char *text, bool flag)
     return false;
 }
 
-/* ---- who has named an option ------------------------------------------------------------------ */
+/* ---- who has named an option ------------------------------------------------------------------
+ */
 
 #define MAX_GIVEN 128
 
@@ -137,7 +138,8 @@ bool option_keep(const option *o, const char *text)
     return option_store(o, text, true);
 }
 
-/* ---- what is said of options ------------------------------------------------------------------- */
+/* ---- messages about options --------------------------------------------------------------------
+ */
 
 /* "f32|f16" -> "one of f32, f16" */
 static void list_choices(const char *words, char *text, size_t size)
@@ -213,7 +215,8 @@ static const char *const aliases[][2] = {
     { "hfr", "hf" },
 };
 
-/* Options of other programs that change nothing here, or that weft has nothing for: what is said of them. */
+/* Options of other programs that change nothing in weft, or that it does not support, with a
+ * reason. */
 static const struct foreign {
     const char *name;
     bool fails;

@@ -1,8 +1,8 @@
 /* output.c - files that commands write themselves: whole, or not at all.
  *
- * As the library does it (docs/FILES.md): a part file beside the place, locked while it is written,
- * which becomes the file once all went well. What is no regular file, such as /dev/stdout or a pipe,
- * is written as it is. */
+ * As the library does it (docs/FILES.md): a part file beside the place, locked while it is
+ * written, which becomes the file once all went well. What is no regular file, such as /dev/stdout
+ * or a pipe, is written as it is. */
 #include "cli.h"
 
 #include <errno.h>

@@ -1,8 +1,9 @@
-/* run_options.c - RUN/options: what a run of `weft train` was begun with, so that `--resume` needs nothing more.
+/* run_options.c - RUN/options: the options of a `weft train` run, so that `--resume` needs no
+ * others.
  *
- * A line for each option of the command line, --name=value as it could be typed, but that a line end is
- * written \n and a backslash \\. Paths are whole, so that the run goes on from any directory. What does
- * not change what is learned is not kept. */
+ * One line per option, --name=value as typed, with line ends as \n and backslashes as \\. Paths
+ * are absolute, so that a run resumes from any directory. Options that do not affect the result,
+ * such as --threads, are not stored. */
 #include "cli.h"
 
 #include <errno.h>
@@ -19,7 +20,8 @@ static bool is_kept(const option *o)
     return true;
 }
 
-/* ---- writing ----------------------------------------------------------------------------------- */
+/* ---- writing -----------------------------------------------------------------------------------
+ */
 
 static void write_text(FILE *f, const char *text)
 {
@@ -95,7 +97,8 @@ bool run_options_write(const command *c, const char *run)
     return out_end(&file, !ferror(file.f));
 }
 
-/* ---- reading ----------------------------------------------------------------------------------- */
+/* ---- reading -----------------------------------------------------------------------------------
+ */
 
 /* A value as it was typed; in place. */
 static void unescape(char *text)
@@ -134,7 +137,7 @@ static void say_new(const command *c)
                     value_of(o, now, sizeof now));
 }
 
-/* An option that the command line names as well has its value; a difference is said. */
+/* The command line overrides the stored value; a difference is printed. */
 static int take_line(const command *c, char *line, const char *path)
 {
     char now[4200];

@@ -8,7 +8,7 @@
 #include <sys/random.h>
 
 static weft_sampler_options given;
-static double temperature = NAN; /* NAN: nothing is said, which is greedy */
+static double temperature = NAN; /* NAN: not set, greedy */
 static int64_t seed = -1, mirostat = -1;
 static text_list biases, breakers;
 
@@ -72,7 +72,7 @@ static bool parse_bias(const char *text, weft_bias *to)
     return end != sign && !*end && !isnan(to->bias);
 }
 
-/* An option that a greedy choice would pass over in silence. */
+/* An option that greedy decoding would silently ignore. */
 static const char *without_effect(void)
 {
     return given.top_k != 0             ? "top-k"
@@ -91,7 +91,7 @@ bool cli_samples(void)
            given.dry_multiplier != 0;
 }
 
-/* Mirostat 2 where nothing else is said of it, as llama.cpp has it. */
+/* Mirostat 2 with the defaults of llama.cpp. */
 static bool take_mirostat(void)
 {
     if (mirostat == 2 && given.mirostat_tau == 0)
@@ -131,7 +131,7 @@ static int check(const command *c, weft_bias *bias)
     return 0;
 }
 
-/* Strings that end a repetition; what others use where nothing is said. */
+/* Strings that end a repetition; by default those of other programs. */
 static weft_status set_breakers(weft_sampler *s, const weft_tokenizer *t, weft_error *err)
 {
     static const char *const usual[] = { "\n", ":", "\"", "*" };

@@ -1,5 +1,5 @@
-/* score.h - what a row of logits says: of a token that is known, and beside the same row of another
- * model. What verify and eval share for models that read texts as wholes or translate them. */
+/* score.h - loss of a known token from a row of logits, and KL divergence from the same row of
+ * another model. Shared by verify and eval for encoders and encoder-decoders. */
 #ifndef WEFT_CLI_SCORE_H
 #define WEFT_CLI_SCORE_H
 

@@ -224,8 +224,8 @@ void cli_log(void *ud, weft_log_level level, const char *line)
     fprintf(stderr, "weft: %s%s\n", level == WEFT_LOG_WARN ? "warning: " : "", line);
 }
 
-/* Version 1 of the format: magic, version, length of a Python dictionary, the dictionary filled up
- * with blanks so that numbers begin at a multiple of 64, numbers. */
+/* Version 1 of the format: magic, version, length of a Python dictionary, the dictionary padded
+ * with blanks to a multiple of 64, data. */
 bool cli_npy_header(FILE *f, int n_dim, const int64_t *shape)
 {
     const uint16_t probe = 1;

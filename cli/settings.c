@@ -1,4 +1,5 @@
-/* settings.c - what the environment and the config file say, and `weft config`, which shows it.
+/* settings.c - settings from the environment and the config file, and `weft config`, which lists them.
+ *
  *
  * An option that is marked as a setting has one name everywhere: --ctx-size, WEFT_CTX_SIZE, and a
  * line of the config file,
@@ -9,8 +10,8 @@
  *     [run]
  *     temp = 0.7
  *
- * The command line goes before the environment, that before the command's own section of the file,
- * that before the lines that stand above all sections. The file is $WEFT_CONFIG, or
+ * The command line overrides the environment, which overrides the command's own section of the file,
+ * which overrides the lines above all sections. The file is $WEFT_CONFIG, or
  * weft/config in $XDG_CONFIG_HOME or ~/.config. */
 #include "cli.h"
 #include "json.h"
@@ -146,7 +147,7 @@ static int read_lines(void)
     return code;
 }
 
-/* A file that is not there is no error, unless it was asked for by name. */
+/* A missing file is not an error, unless WEFT_CONFIG names it. */
 static int config_read(void)
 {
     size_t n;
@@ -186,8 +187,8 @@ static const setting *line_for(const command *section, const char *key)
     return last;
 }
 
-/* The value that a setting has for a command, and where from: "WEFT_THREADS" or "path:3". NULL where
- * nothing is said. */
+/* The value of a setting for a command, and its origin: "WEFT_THREADS" or "path:3". NULL if it is
+ * not set. */
 static const char *in_force(const command *c, const option *o, char *from, size_t size)
 {
     const char *value = getenv(setting_variable(o, from, size));

@@ -1,4 +1,4 @@
-/* texts.c - texts for models that read them as wholes: a line each, as tokens. */
+/* texts.c - reads texts for encoders, one per line, and tokenizes them. */
 #include "texts.h"
 
 #include "json.h"
@@ -102,7 +102,7 @@ weft_tokens *texts_encode(const texts *t, int64_t i, const text_options *o, weft
     return NULL;
 }
 
-/* ---- a model that reads them ----------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 static const char *const made_for[] = {
     [WEFT_TASK_GENERATE] = "is a decoder; use weft run",
@@ -225,7 +225,7 @@ static bool read_line(const texts *t, int64_t i, const text_options *o, group *g
     return image || k;
 }
 
-/* Room for what comes out of an input; of all rows, or of those that `pick` names. */
+/* Room for the output of an input: all rows, or those chosen by `pick`. */
 static bool prepare(const texts *t, weft_input *in, const weft_tokens *k, texts_pick_fn *pick,
                     void *ud)
 {
@@ -253,7 +253,7 @@ static void release(group *g)
     g->n = 0;
 }
 
-/* One line of many that cannot be read is told and passed over: the others are wanted all the same. */
+/* A bad line among many is reported and skipped. */
 static bool passed_over(const texts *t, const weft_error *err)
 {
     return t->read_from && err->code != WEFT_ENOMEM && err->code != WEFT_ELIMIT;

@@ -1,5 +1,5 @@
-/* texts.h - what the commands share that read texts as wholes: embed, fill-mask, classify. Where the
- * model sees, a text is the path of a picture. */
+/* texts.h - shared by the commands for encoders: embed, fill-mask, classify. For vision models, a
+ * text is the path of an image. */
 #ifndef WEFT_CLI_TEXTS_H
 #define WEFT_CLI_TEXTS_H
 
@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-#define TEXTS_AT_ONCE    256 /* lines that are kept as tokens and outputs together */
-#define PICTURES_AT_ONCE 16  /* each may have a megabyte of rows */
+#define TEXTS_AT_ONCE    256 /* lines per batch */
+#define PICTURES_AT_ONCE 16  /* an image may have a megabyte of rows */
 
 typedef struct text_options {
     const char *file;
@@ -58,13 +58,12 @@ typedef struct texts {
     text_line *line;
     int64_t n;
     int64_t n_before; /* lines that the command put before those of the file */
-    int64_t
-        n_failed; /* lines so far that could not be read, and why the one that is shown could not */
+    int64_t n_failed; /* lines that failed so far */
     const char *why;
 } texts;
 
-/* tasks: bits of those that the command can do. Returns 0, or an exit code after saying what is
- * wrong. To be closed either way. */
+/* tasks: bits of those that the command can do. Returns 0, or an exit code after printing an
+ * error. To be closed either way. */
 int texts_open(texts *t, const command *c, const load_options *load, const text_options *o,
                const char *given, unsigned tasks, weft_encoder_output what);
 
@@ -76,15 +75,15 @@ void texts_close(texts *t);
 /* The tokens of line i, in the model's length. */
 weft_tokens *texts_encode(const texts *t, int64_t i, const text_options *o, weft_error *err);
 
-/* Which rows of a text are asked for; returns how many. */
+/* Chooses the rows of a text to output; returns how many. */
 typedef int64_t texts_pick_fn(void *ud, const weft_tokens *tokens, int32_t *at);
 
-/* Line i, and what came out of it; a picture has no tokens. `in` is NULL where the line, one of many,
- * could not be read, which has been told. Returns 0, or an exit code that ends it all. */
+/* Line i, and what came out of it; a picture has no tokens. `in` is NULL where the line, one of
+ * many, could not be read, which has been told. Returns 0, or an exit code that ends it all. */
 typedef int texts_show_fn(void *ud, int64_t i, const weft_tokens *tokens, const weft_input *in);
 
-/* Reads all texts, many at a time, and shows them in order. pick NULL: all rows. Returns 1 where some of
- * many lines could not be read. */
+/* Reads all texts, many at a time, and shows them in order. pick NULL: all rows. Returns 1 where
+ * some of many lines could not be read. */
 int texts_each(texts *t, const text_options *o, texts_pick_fn *pick, texts_show_fn *show, void *ud);
 
 /* A line that could not be read, as a JSON object. */

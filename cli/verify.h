@@ -33,8 +33,8 @@ typedef struct finding {
 } finding;
 
 /* Both models read f->ids, or a picture, in the way of their kind: as a prompt; as a whole; or as a
- * source, of which a decoder is given the same tokens. Returns 0, or an exit code after saying what is
- * wrong. */
+ * source, of which a decoder is given the same tokens. Returns 0, or an exit code after printing an
+ * error. */
 int verify_read(finding *f);
 
 /* Largest difference of a tensor, relative to its largest number; infinite where only one model has

@@ -1,6 +1,6 @@
-/* verify_read.c - both models read the same; what the first one's forward makes is kept until the second
- * has made it too. Tensors are paired by name, which does not depend on the form a model is stored
- * in. */
+/* verify_read.c - both models read the same; what the first one's forward makes is kept until the
+ * second has made it too. Tensors are paired by name, which does not depend on the form a model is
+ * stored in. */
 #include "score.h"
 #include "verify.h"
 
@@ -37,7 +37,7 @@ static entry *find_entry(finding *f, const char *name)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* The larger of a difference so far and that of a and b; what is no number stays. */
+/* The larger of the difference so far and |a - b|; a NaN stays. */
 static double farther(double so_far, float a, float b)
 {
     const double d = a == b ? 0 : fabs((double)a - (double)b);
@@ -109,7 +109,8 @@ double verify_difference(const entry *e)
     return off == 0 ? 0 : off / e->largest;
 }
 
-/* ---- a prompt, by a decoder ------------------------------------------------------------------- */
+/* ---- a prompt, by a decoder -------------------------------------------------------------------
+ */
 
 typedef struct reader {
     weft_engine *engine;
@@ -175,10 +176,11 @@ static int read_logits(finding *f)
     return weft_evaluate(f->b, f->a, &d, 1, &o, &f->logits, &err) == WEFT_OK ? 0 : cli_fail(&err);
 }
 
-/* ---- a source and its text, by an encoder and a decoder ----------------------------------------- */
+/* ---- a source and its text, by an encoder and a decoder
+ * ----------------------------------------- */
 
-/* What the decoder is given: its start, then the tokens of the source, as far as its vocabulary
- * goes. */
+/* The target tokens: the start token, then the tokens of the source, reduced to the target
+ * vocabulary. */
 static int32_t target_id(const finding *f, int64_t i)
 {
     const int32_t start = f->of_a.start_id < 0 ? 0 : f->of_a.start_id;
@@ -223,9 +225,10 @@ static int read_pair(finding *f)
     return !good ? cli_fail(&err) : f->no_memory ? cli_no_memory() : 0;
 }
 
-/* ---- a whole, by an encoder --------------------------------------------------------------------- */
+/* ---- a whole, by an encoder
+ * --------------------------------------------------------------------- */
 
-/* What stands for the rows of a picture: numbers from -1 to 1 without a pattern, always the same. */
+/* A synthetic image: pseudo-random values from -1 to 1, the same in every run. */
 static float *draw_rows(const weft_model_info *m)
 {
     const int64_t n = m->n_ctx * m->n_feature;
