@@ -73,7 +73,7 @@ static int quantize_main(void)
     if (!code)
         code = cli_convert(positional[0], positional[1], &o, "quantising", json);
     if (!code && marked)
-        printf("* rows are not a multiple of the %s block\n", positional[2]);
+        puts("* another type: the rows are not a multiple of the block");
     return code;
 }
 

@@ -19,13 +19,16 @@ static const option options[] = {
     { 0 },
 };
 
-/* A page on standard output is made beside it, as a file is. */
+/* For standard output the page is made in a temporary file first. */
 static int print_page(const weft_report_options *o)
 {
-    char path[64] = "/tmp/weft-report-XXXXXX", *text = NULL;
+    const char *tmp = getenv("TMPDIR");
+    char path[4096], *text = NULL;
     weft_error err = { 0 };
     size_t n = 0;
-    const int fd = mkstemp(path);
+    const int length = snprintf(path, sizeof path, "%s/weft-report-XXXXXX",
+                                tmp && *tmp ? tmp : "/tmp");
+    const int fd = length < (int)sizeof path ? mkstemp(path) : -1;
     if (fd < 0)
         return cli_cannot_write(path);
     close(fd);

@@ -421,7 +421,7 @@ static int finish(const weft_train_info *i, const show *s)
         return 0;
     }
     const double took = cli_now() - s->began;
-    printf("steps         %lld of %lld parameters, %lld tokens\n", (long long)i->step,
+    printf("steps         %lld, a model of %lld parameters, %lld tokens\n", (long long)i->step,
            (long long)i->n_parameter, (long long)i->n_token);
     printf("loss          %.4f, recent average %.4f\n", i->loss, i->smoothed);
     if (isfinite(i->val_loss))
@@ -433,7 +433,7 @@ static int finish(const weft_train_info *i, const show *s)
            cli_bytes(s->bytes, b, sizeof b));
     printf("time          %s", duration(took, a, sizeof a));
     if (!i->stopped)
-        printf(", %s planned", duration(i->seconds, b, sizeof b));
+        printf(", %s predicted", duration(i->seconds, b, sizeof b));
     printf("\n");
     if (!i->stopped)
         return 0;

@@ -38,6 +38,9 @@ int command_unknown(const char *name)
         fprintf(stderr, "weft: no command \"%s\"; did you mean %s?\n", name, best);
     else if (strpbrk(name, "./"))
         fprintf(stderr, "weft: no command \"%s\"; to run it: weft run %s -p TEXT\n", name, name);
+    else if (name[0] == '-')
+        fprintf(stderr, "weft: %s before a command; expected weft COMMAND, as in weft run %s ...\n",
+                name, name);
     else
         fprintf(stderr, "weft: no command \"%s\"\n", name);
     fputs("Try 'weft help'.\n", stderr);
