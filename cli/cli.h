@@ -368,7 +368,10 @@ weft_tokenizer *cli_tokenizer_of(const char *path, weft_side side, const char *p
 /* Opens an encoder-decoder, or a decoder. Call it before opening the tokenizer, so that errors of
  * the model come first. Returns 0, or an exit code after printing an error; the caller closes the
  * model either way. */
-int cli_open_kind(const command *c, const load_options *o, bool source, weft_model **model);
+int cli_open_kind(const load_options *o, bool source, weft_model **model);
+
+/* Prints which command a model is for. Returns 1, the exit code. */
+int cli_wrong_task(const char *path, const weft_model_info *info);
 
 /* Returns 0, or EXIT_USAGE after printing an error. */
 int cli_engine_options(const command *c, const shape_options *from, weft_engine_options *to);

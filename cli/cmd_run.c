@@ -560,7 +560,7 @@ static int run_main(void)
         return code;
     if (!n_beam) /* a search cannot be stopped half way: Ctrl-C ends the program */
         cli_catch_interrupt();
-    code = cli_open_kind(c, &load, false, &j.model);
+    code = cli_open_kind(&load, false, &j.model);
     if (!code && resumes)
         j.tokenizer = cli_tokenizer(&load, prompt.pre, &err); /* NULL: ids are shown */
     else if (!code)

@@ -341,7 +341,7 @@ static int translate_main(void)
     if (!code && lines && !cli_has_prompt(&prompt))
         code = cli_usage(&command_translate, "no texts; give a file: -f texts.en");
     if (!code)
-        code = cli_open_kind(&command_translate, &load, true, &j.model);
+        code = cli_open_kind(&load, true, &j.model);
     if (!code)
         code = read_source(&j);
     if (!code)

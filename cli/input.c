@@ -279,7 +279,23 @@ weft_model *cli_open(const load_options *o, weft_error *err)
     return model;
 }
 
-int cli_open_kind(const command *c, const load_options *o, bool source, weft_model **model)
+int cli_wrong_task(const char *path, const weft_model_info *info)
+{
+    static const char *const made_for[] = {
+        [WEFT_TASK_GENERATE] = "is a decoder; use weft run",
+        [WEFT_TASK_FILL] = "fills masks; use weft fill-mask",
+        [WEFT_TASK_CLASSIFY] = "is a classifier; use weft classify",
+        [WEFT_TASK_TAG] = "labels tokens; use weft classify",
+        [WEFT_TASK_ANSWER] = "answers questions from a text, which weft has no command for",
+        [WEFT_TASK_EMBED] = "has no head; use weft embed",
+    };
+    fprintf(stderr, "weft: %s: this model %s\n", path,
+            info->n_layer_src > 0 ? "is an encoder-decoder; use weft translate"
+                                  : made_for[info->task]);
+    return 1;
+}
+
+int cli_open_kind(const load_options *o, bool source, weft_model **model)
 {
     weft_error err = { 0 };
     weft_model_info info = { .struct_size = sizeof info };
@@ -287,12 +303,9 @@ int cli_open_kind(const command *c, const load_options *o, bool source, weft_mod
     if (!*model)
         return cli_fail(&err);
     weft_model_get_info(*model, &info);
-    if (source == (info.n_layer_src > 0))
-        return 0;
-    return cli_usage(c,
-                     source ? "%s: %s is not an encoder-decoder"
-                            : "%s: %s is an encoder-decoder; use weft translate",
-                     o->path, info.architecture);
+    const bool fits = source ? info.n_layer_src > 0
+                             : info.n_layer_src == 0 && info.task == WEFT_TASK_GENERATE;
+    return fits ? 0 : cli_wrong_task(o->path, &info);
 }
 
 weft_tokenizer *cli_tokenizer_of(const char *path, weft_side side, const char *pre, weft_error *err)

@@ -104,22 +104,11 @@ weft_tokens *texts_encode(const texts *t, int64_t i, const text_options *o, weft
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-static const char *const made_for[] = {
-    [WEFT_TASK_GENERATE] = "is a decoder; use weft run",
-    [WEFT_TASK_FILL] = "fills masks; use weft fill-mask",
-    [WEFT_TASK_CLASSIFY] = "classifies texts; use weft classify",
-    [WEFT_TASK_TAG] = "labels tokens; use weft classify",
-    [WEFT_TASK_ANSWER] = "answers questions from a text, which weft has no command for",
-    [WEFT_TASK_EMBED] = "has no head; use weft embed",
-};
-
 static bool fits_task(const texts *t, unsigned tasks)
 {
     if (tasks >> t->info.task & 1 && t->info.n_layer_src == 0)
         return true;
-    fprintf(stderr, "weft: %s: this model %s\n", t->path,
-            t->info.n_layer_src > 0 ? "is an encoder-decoder; use weft translate"
-                                    : made_for[t->info.task]);
+    cli_wrong_task(t->path, &t->info);
     return false;
 }
 
