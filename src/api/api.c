@@ -1,4 +1,4 @@
-/* api.c - what the public functions share: sizes of structs, options of engines, memory. */
+/* api.c - shared by the public functions: sizes of structs, options of engines, memory. */
 #include "api/api.h"
 
 #include "base/cgroup.h"
@@ -123,7 +123,7 @@ void weft_budget_free(weft_budget *budget)
 {
     if (!budget || !let_go(&budget->holders))
         return;
-    mem own = budget->own; /* the block is freed through what lies in it */
+    mem own = budget->own; /* the block holds its own allocator */
     mem_free(&own, budget);
 }
 

@@ -1,4 +1,4 @@
-/* api.h - what the public functions share. */
+/* api.h - shared by the public functions. */
 #ifndef WEFT_API_API_H
 #define WEFT_API_API_H
 
@@ -6,16 +6,16 @@
 #include "models/ends.h"
 #include "text/sources/pieces.h"
 
-/* Handles may be freed in any order: what was made from one holds it, and the last to let go frees it.
- * A child that goes calls the parent's own free, as the caller does. */
-typedef atomic_int holders; /* beside the caller, who is one until he frees it */
+/* Handles may be freed in any order: a child holds a reference to its parent, and the last release
+ * frees it. A freed child calls the parent's own free function, as the caller does. */
+typedef atomic_int holders; /* in addition to the caller, who counts as one until he frees it */
 
 static inline void hold(holders *n)
 {
     atomic_fetch_add(n, 1);
 }
 
-/* True for the last one. */
+/* Drops a reference; true for the last one. */
 static inline bool let_go(holders *n)
 {
     return atomic_fetch_sub(n, 1) == 0;
@@ -23,8 +23,8 @@ static inline bool let_go(holders *n)
 
 struct weft_budget {
     mem mem;
-    struct mem own;       /* from which it was taken itself */
-    _Atomic size_t taken; /* of `mem`, by the host */
+    struct mem own;       /* the allocator of the budget itself */
+    _Atomic size_t taken; /* from `mem`, by the host */
     holders holders;
 };
 
@@ -33,13 +33,13 @@ struct weft_model {
     model model;
     pieces pieces;
     ends ends;
-    weft_budget *budget; /* held; or NULL */
+    weft_budget *budget; /* referenced; or NULL */
     holders holders;
 };
 
 struct weft_engine {
     engine *inner;
-    weft_model *model; /* held */
+    weft_model *model; /* referenced */
     weft_trace_fn *trace;
     void *trace_ud;
     holders holders;
@@ -47,10 +47,11 @@ struct weft_engine {
 
 struct weft_session {
     session *inner;
-    weft_engine *engine; /* held */
+    weft_engine *engine; /* referenced */
 };
 
-/* How a public function begins: its error is clear, and is the caller's or one that nobody reads. */
+/* Every public function starts with this: clears the error, which is the caller's, or `unread` if
+ * the caller passed NULL. */
 static inline weft_error *begin_call(weft_error *err, weft_error *unread)
 {
     err = err ? err : unread;
@@ -63,38 +64,39 @@ static inline weft_error *begin_call(weft_error *err, weft_error *unread)
 bool take_options(void *to, size_t size, const void *from, size_t from_size, const char *what,
                   weft_error *err);
 
-/* A caller's place for a result: a struct that begins with its size, which was set. Checked before
- * the work is done. */
+/* Checks the caller's result struct before the work starts: it begins with its size, which must be
+ * set. */
 bool result_fits(const void *to, const char *what, weft_error *err);
 
-/* Is there such a way of loading? */
+/* Is this a valid way of loading? */
 bool load_exists(weft_load load, weft_error *err);
 
-/* Gives a caller as much of a result struct as it knows; nothing where it did not set the size. */
+/* Copies as much of a result struct as the caller knows; nothing if the caller did not set the
+ * size. */
 void give(void *to, size_t to_size, void *from, size_t size);
 
-/* A budget of a call, within the caller's or NULL. */
+/* A budget for one call, inside the caller's budget or NULL. */
 void take_budget(weft_budget *to, size_t ram_max, weft_budget *within);
 
-/* The same budget, held; NULL for NULL. */
+/* The same budget with a new reference; NULL for NULL. */
 weft_budget *hold_budget(weft_budget *budget);
 
-/* The memory of an object under its own cap and, unless NULL, a budget's. */
+/* Sets an object's memory cap and, unless NULL, the budget that it also counts against. */
 void take_memory(host *h, size_t ram_max, weft_budget *budget);
 
-/* The bytes of a token where they lie, and how many: as weft_tokenizer_piece. */
+/* The bytes of a token in place, and their number; same contract as weft_tokenizer_piece. */
 int64_t tokenizer_bytes(const weft_tokenizer *t, int32_t id, const char **bytes);
 
-/* What it is made of. */
+/* The internal tokenizer of the handle. */
 const struct tokenizer *tokenizer_inside(const weft_tokenizer *t);
 
-/* NULL for the default; an error where there is no such type. */
+/* NULL for the default; an error if there is no such type. */
 bool take_kv_type(weft_kv_type from, const dtype **to, weft_error *err);
 
-/* Checks that the options exist; whether they fit the model is engine_resolve's business. */
+/* Checks that the options are valid; engine_resolve checks whether they fit the model. */
 bool take_engine_options(const weft_engine_options *from, engine_options *to, weft_error *err);
 
-/* A tensor as a caller sees it. */
+/* Passes a tensor to the caller's callback. */
 void trace_show(weft_trace_fn *fn, void *ud, const tensor *t, const op *by);
 
 #endif

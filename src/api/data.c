@@ -1,4 +1,4 @@
-/* data.c - the data of a run, looked at before it begins: the public functions. */
+/* data.c - the public functions that inspect the data of a run before it starts. */
 #include "api/train_fresh.h"
 #include "api/train_options.h"
 #include "formats/manifest.h"
@@ -11,12 +11,12 @@ struct weft_data {
     tokenizer tokenizer;
     run_labels labels;
     dataset data;
-    pictures pictures;   /* instead of a tokenizer and a dataset, */
+    pictures pictures;   /* in place of a tokenizer and a dataset, */
     bool sees;           /* if this is true */
-    weft_budget *budget; /* held; or NULL */
+    weft_budget *budget; /* referenced; or NULL */
 };
 
-/* The block is freed through the host that lies in it. */
+/* The block holds its own allocator. */
 static void release(weft_data *d)
 {
     host h = d->host;
@@ -25,7 +25,7 @@ static void release(weft_data *d)
     weft_budget_free(budget);
 }
 
-/* The tokenizer that the run would make for itself, without a file. */
+/* Trains the tokenizer that the run would train, without writing a file. */
 static weft_status make_tokenizer(weft_data *d, const weft_train_options *o, weft_error *err)
 {
     trained made;
@@ -43,7 +43,7 @@ static weft_status make_tokenizer(weft_data *d, const weft_train_options *o, wef
         status = source_json(&d->tokenizer, json.at, json.n, err);
         if (status == WEFT_OK)
             status = tokenizer_finish(&d->tokenizer, err);
-        d->tokenizer.eos = how.wordpiece ? -1 : 0; /* the first of its special tokens */
+        d->tokenizer.eos = how.wordpiece ? -1 : 0; /* its first special token */
         if (status != WEFT_OK)
             tokenizer_free(&d->tokenizer);
     }
@@ -51,7 +51,8 @@ static weft_status make_tokenizer(weft_data *d, const weft_train_options *o, wef
     return status;
 }
 
-/* What matters of the model that there is, or of the one that there would be. */
+/* The sizes that matter for the data, from the existing model or from the one that would be
+ * created. */
 static weft_status find_sizes(weft_data *d, const weft_train_options *o, const char *from,
                               learned *of, weft_error *err)
 {
@@ -193,7 +194,7 @@ void weft_data_get_info(const weft_data *d, weft_data_info *info)
     give(info, info->struct_size, &i, sizeof i);
 }
 
-/* What shows tokens inside as it is seen outside. */
+/* Converts the internal view of tokens to the caller's. */
 typedef struct viewer {
     weft_data_fn *fn;
     void *ud;

@@ -5,7 +5,7 @@
 
 struct weft_encoder {
     encode_engine *inner;
-    weft_model *model; /* held */
+    weft_model *model; /* referenced */
     weft_trace_fn *trace;
     void *trace_ud;
 };

@@ -1,5 +1,5 @@
-/* find.c - the public functions of models by name: where this user's programs keep them, by the
- * variables that those programs read. */
+/* find.c - the public functions that find models by name. The stores are where this user's programs
+ * keep models, by the environment variables that those programs read. */
 #include "api/api.h"
 
 #include "formats/find.h"
@@ -9,9 +9,9 @@
 #include <string.h>
 
 #define MAX_STORE 40
-#define TEXT_ROOM 16384 /* of all their paths */
+#define TEXT_ROOM 16384 /* for all paths together */
 
-/* The stores in the order in which they are searched. The paths lie in `text`. */
+/* The stores in search order. The paths point into `text`. */
 typedef struct places {
     store at[MAX_STORE];
     int n;
@@ -31,7 +31,7 @@ static void add(places *p, store_kind kind, const char *directory, size_t n, con
     p->used += (size_t)length + 1;
 }
 
-/* The first of these variables that is set, with what follows it. */
+/* The first of these variables that is set, with the path appended to it. */
 typedef struct from_variable {
     const char *variable, *tail;
 } from_variable;
@@ -58,8 +58,7 @@ static void find_places(places *p)
                                            { "HOME", "/.cache/llama.cpp" } };
     static const from_variable ollama[] = { { "OLLAMA_MODELS", "" },
                                             { "HOME", "/.ollama/models" } };
-    static const char shared[] =
-        "/usr/share/ollama/.ollama/models"; /* where it runs as a service */
+    static const char shared[] = "/usr/share/ollama/.ollama/models"; /* if it runs as a service */
     const char *own = getenv("WEFT_MODELS");
     for (const char *at = own ? own : ""; *at; at += *at == ':') {
         const size_t n = strcspn(at, ":");
@@ -72,7 +71,7 @@ static void find_places(places *p)
     add(p, STORE_OLLAMA, shared, sizeof shared - 1, "");
 }
 
-/* The call's own host and stores, in *p; WEFT_OK, or why not. */
+/* Sets up the call's own host and stores in *p. */
 static weft_status begin_search(const weft_find_options *options, weft_find_options *o, host *h,
                                 places **p, weft_error *err)
 {

@@ -1,4 +1,4 @@
-/* image.c - the public functions of pictures: check, translate, delegate. */
+/* image.c - the public functions for images: check, translate, delegate. */
 #include "api/api.h"
 
 #include "engine/encode.h"
@@ -6,7 +6,7 @@
 #include "train/pictures.h"
 
 typedef struct image_block {
-    weft_model *model; /* held */
+    weft_model *model; /* referenced */
     weft_image image;
     float features[];
 } image_block;
@@ -67,7 +67,7 @@ void weft_image_free(weft_image *im)
     weft_model_close(m);
 }
 
-/* ---- how many a model knows ------------------------------------------------------------------ */
+/* ---- accuracy -------------------------------------------------------------------------------- */
 
 #define AT_ONCE 64
 
@@ -80,7 +80,7 @@ typedef struct scoring {
     weft_score score;
 } scoring;
 
-/* Pictures [i, i + n). */
+/* Scores images [i, i + n). */
 static weft_status score_some(scoring *s, int64_t i, int64_t n, weft_error *err)
 {
     const model *m = s->model;

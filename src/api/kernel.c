@@ -1,17 +1,17 @@
-/* kernel.c - Nadaraya-Watson regression for callers: check, then ops/kernel_pool.c, some queries
- * at a time. */
+/* kernel.c - the public functions for Nadaraya-Watson regression: check, then call
+ * ops/kernel_pool.c for some queries at a time. */
 #include "api/api.h"
 #include "ops/ops.h"
 
 #include <math.h>
 #include <string.h>
 
-#define AT_ONCE 1024 /* queries: what is taken does not depend on how many there are */
+#define AT_ONCE 1024 /* queries at a time, so that memory does not grow with their number */
 
 typedef struct regression {
     kernel_kind kind;
     tensor key, value, log_width;
-    real width; /* of which log_width is the only number */
+    real width; /* log_width is its only element */
 } regression;
 
 static tensor column(const float *at, int64_t n)

@@ -1,10 +1,10 @@
-/* labels.c - the labels of texts that a run learns. */
+/* labels.c - the labels of texts that a run trains on. */
 #include "api/labels.h"
 #include "train/headed.h"
 
 #include <string.h>
 
-/* Cross-entropy is for texts that have one label each. */
+/* Cross-entropy needs exactly one label per text. */
 static weft_status check_labels(const model *m, weft_error *err)
 {
     const meta *type = container_meta(m->config, "problem_type");

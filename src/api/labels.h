@@ -1,4 +1,4 @@
-/* labels.h - the labels of texts, where a run learns them. */
+/* labels.h - the labels of texts, if a run trains on them. */
 #ifndef WEFT_API_LABELS_H
 #define WEFT_API_LABELS_H
 
@@ -11,8 +11,8 @@ typedef struct run_labels {
     label_set set;
 } run_labels;
 
-/* Those that the model knows, or those in the data that one will which has no such head yet. m NULL: a
- * new model, of the architecture in o. To be dropped after success. */
+/* The labels that the model has or, for a model without such a head, those in the data. m NULL: a
+ * new model, of the architecture in o. Drop them after success. */
 weft_status take_labels(run_labels *l, const weft_train_options *o, const model *m, host *h,
                         weft_error *err);
 void drop_labels(run_labels *l);

@@ -52,7 +52,7 @@ int weft_cpu_count(void)
 
 /* ---- model ----------------------------------------------------------------------------------- */
 
-/* The block is freed through the host that lies in it. */
+/* The block holds its own allocator. */
 static void release(weft_model *m)
 {
     host h = m->host;

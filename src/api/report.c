@@ -1,4 +1,4 @@
-/* report.c - the public function that makes a page of a run: check, read, delegate. */
+/* report.c - the public function that writes the report page of a run: check, read, delegate. */
 #include "explain/report.h"
 #include "api/api.h"
 #include "base/save.h"
@@ -25,7 +25,8 @@ static weft_status read_metrics(metrics *m, const char *directory, host *h, weft
     return status;
 }
 
-/* RUN/options, which the program writes; a run of another program has none, and none is shown. */
+/* RUN/options, which the program writes. Runs of other programs have no such file; the page then
+ * shows no options. */
 static bool open_options(file *f, const char *directory, host *h)
 {
     char path[4096];

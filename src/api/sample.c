@@ -12,8 +12,8 @@
 
 struct weft_sampler {
     sampler *inner;
-    weft_model *model; /* held; or NULL */
-    mem *mem;          /* the model's, or its own */
+    weft_model *model; /* referenced; or NULL */
+    mem *mem;          /* the model's, or `own` */
     mem own;
 };
 
@@ -57,7 +57,7 @@ void weft_sampler_free(weft_sampler *s)
         return;
     weft_model *m = s->model;
     sampler_free(s->inner);
-    mem own = s->own; /* the block is freed through the budget that lies in it */
+    mem own = s->own; /* the block holds its own allocator */
     mem_free(m ? &m->host.mem : &own, s);
     weft_model_close(m);
 }
@@ -161,7 +161,7 @@ weft_status weft_session_logprobs(const weft_session *s, weft_logprob *out, int6
 
 /* ---- beam search ----------------------------------------------------------------------------- */
 
-/* Checks what a search is asked for, and fills defaults. */
+/* Checks the options of a search, and fills in defaults. */
 static weft_status take_beam_options(weft_beam_options *o, const weft_engine *e, int64_t n,
                                      weft_error *err)
 {
@@ -252,7 +252,7 @@ void weft_stop_free(weft_stop *s)
     if (!s)
         return;
     stop_free(&s->inner);
-    mem own = s->mem; /* the block is freed through the budget that lies in it */
+    mem own = s->mem; /* the block holds its own allocator */
     mem_free(&own, s);
 }
 

@@ -1,4 +1,4 @@
-/* score.c - how many texts of a table a model gives the right label. */
+/* score.c - counts the texts of a table for which a model predicts the correct label. */
 #include "api/train_options.h"
 #include "engine/encode.h"
 #include "train/learner.h"
@@ -7,7 +7,7 @@ typedef struct scoring {
     const model *model;
     encode_engine *engine;
     dataset data;
-    batch batch;       /* room for a sample, */
+    batch batch;       /* scratch for a sample, */
     weft_input *input; /* its texts, */
     int32_t *id;       /* [n_ctx] their tokens */
     uint8_t *type;
@@ -15,7 +15,7 @@ typedef struct scoring {
     weft_score score;
 } scoring;
 
-/* The texts of the batch, which lie one behind the other. */
+/* Scores the texts of the batch, which are stored one after the other. */
 static weft_status score_batch(scoring *s, weft_error *err)
 {
     const batch *b = &s->batch;

@@ -1,7 +1,7 @@
 /* session.c - the public functions of sessions: check, translate, delegate. */
 #include "api/api.h"
 
-/* The public handle around a session, which is freed if there is no memory for it. */
+/* Makes the public handle of a session; frees the session if there is no memory for it. */
 static weft_session *wrap(weft_engine *e, session *inner, weft_error *err)
 {
     weft_session *s = inner ? mem_zalloc(&e->model->host.mem, 1, sizeof *s, "session", err) : NULL;
@@ -50,7 +50,7 @@ void weft_session_free(weft_session *s)
 
 typedef weft_status eval_fn(engine *e, work *w, int n, weft_error *err);
 
-/* Works in and out of the engine's own form. */
+/* Converts requests to the engine's own form and back. */
 static weft_status eval_works(eval_fn *fn, weft_engine *e, weft_eval_request *w, int n,
                               weft_error *err)
 {
@@ -129,7 +129,7 @@ weft_status weft_session_sync(weft_session *s, const int32_t *ids, int64_t n, in
     return session_sync(s->inner, ids, n, reused ? reused : &unasked, err);
 }
 
-/* ---- to disk and back ------------------------------------------------------------------------ */
+/* ---- save and load --------------------------------------------------------------------------- */
 
 weft_status weft_session_save(const weft_session *s, const char *path, weft_error *err)
 {
@@ -151,7 +151,7 @@ weft_session *weft_session_restore(weft_engine *e, const char *path, weft_error 
     return wrap(e, session_restore(e->inner, path, err), err);
 }
 
-/* ---- the timeline ---------------------------------------------------------------------------- */
+/* ---- rewind and state ------------------------------------------------------------------------ */
 
 weft_status weft_session_rewind(weft_session *s, int64_t length, weft_error *err)
 {

@@ -8,17 +8,17 @@
 struct weft_tokenizer {
     host host;
     tokenizer inner;
-    _Atomic(encoder *) spare; /* one that nobody uses now, so that a thread alone makes one only */
-    weft_budget *budget;      /* held; or NULL */
+    _Atomic(encoder *) spare; /* an idle encoder, so that a single thread creates only one */
+    weft_budget *budget;      /* referenced; or NULL */
     holders holders;
 };
 
 struct weft_decoder {
     decode_stream inner;
-    weft_tokenizer *tokenizer; /* held */
+    weft_tokenizer *tokenizer; /* referenced */
 };
 
-/* The block is freed through the host that lies in it. */
+/* The block holds its own allocator. */
 static void release(weft_tokenizer *t)
 {
     host h = t->host;
@@ -97,9 +97,9 @@ void weft_tokenizer_get_info(const weft_tokenizer *t, weft_tokenizer_info *info)
 
 /* ---- encoding -------------------------------------------------------------------------------- */
 
-/* weft_tokens and its arrays in one block, behind where it came from. */
+/* weft_tokens and its arrays in one block, after a header for freeing it. */
 typedef struct tokens_block {
-    weft_tokenizer *tokenizer; /* held */
+    weft_tokenizer *tokenizer; /* referenced */
     weft_tokens tokens;
     _Alignas(8) char data[];
 } tokens_block;
@@ -107,7 +107,7 @@ typedef struct tokens_block {
 static weft_tokens *copy_out(const encoding *e, weft_tokenizer *t, weft_error *err)
 {
     const size_t id_bytes = e->n * sizeof(int32_t), spans = e->from ? e->n * sizeof(weft_span) : 0;
-    const size_t types = e->type ? e->n : 0; /* bounded: as many lie in the encoder */
+    const size_t types = e->type ? e->n : 0; /* bounded: the encoder holds as many */
     tokens_block *b = mem_alloc(&t->host.mem, sizeof *b + id_bytes + spans + types, "tokens", err);
     if (!b)
         return NULL;
@@ -133,7 +133,7 @@ weft_tokens *weft_tokenizer_encode(const weft_tokenizer *shared, const char *tex
 {
     weft_tokenize_options o;
     encoding found;
-    weft_tokenizer *t = (weft_tokenizer *)shared; /* its spare encoder and budget change, no more */
+    weft_tokenizer *t = (weft_tokenizer *)shared; /* only its spare encoder and budget change */
     weft_error local;
     err = begin_call(err, &local);
     if (!t || (!text && length > 0)) {

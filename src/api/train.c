@@ -1,5 +1,5 @@
 /* train.c - the public function that trains: check, translate, delegate. Here training and the
- * engine meet: the listener gets the model that learns, and may run it. */
+ * engine meet: the callback gets the model being trained, and may run it. */
 #include "api/train_fresh.h"
 #include "api/train_options.h"
 #include "base/cpu.h"
@@ -25,19 +25,19 @@ static schedule schedule_of(const weft_train_options *o, bool fresh)
                        .n_decay = o->n_decay >= 0 ? o->n_decay : n / 5 };
 }
 
-/* What a run is made of; zeroed where it has not come so far. */
+/* The parts of a run; zeroed until they are set up. */
 typedef struct training {
     const weft_train_options *o;
-    weft_model *model; /* its host is everybody's */
+    weft_model *model; /* all parts share its host */
     tokenizer tokenizer;
-    pictures pictures; /* of a model that sees: then there is no tokenizer */
+    pictures pictures; /* for an image model, which has no tokenizer */
     run_labels labels;
     dataset data;
     hf_form form;
     trainer trainer;
     metrics_log metrics;
     bool has_tokenizer, has_pictures, has_data, has_form, has_trainer;
-    double flops;        /* of a token, forward and backward */
+    double flops;        /* per token, forward and backward */
     double product_rate; /* of this machine */
     double predicted;    /* seconds for all steps */
     trainer_report last;
@@ -121,7 +121,7 @@ OWN_FRAME static weft_status open_data(training *t, const char *from, weft_error
     return status;
 }
 
-/* ---- what the listener hears ----------------------------------------------------------------- */
+/* ---- reports to the callback ----------------------------------------------------------------- */
 
 static double rate(double n, double seconds)
 {
@@ -160,7 +160,7 @@ static weft_train_progress progress_of(const training *t, const trainer_report *
 static bool tell(void *ud, const trainer_report *r)
 {
     training *t = ud;
-    if (r->n_row > 0) /* a machine that others used while it was measured is faster than that */
+    if (r->n_row > 0) /* the measured rate is too low if the machine was busy then */
         t->product_rate = fmax(t->product_rate, rate(t->flops * (double)r->n_row, r->seconds));
     const weft_train_progress p = progress_of(t, r);
     if (r->n_row == 0)
@@ -181,13 +181,13 @@ static bool go_on(void *ud)
     return o->waiting(o->waiting_ud);
 }
 
-/* How fast the machine could be: for the share of it that training gets. */
+/* Measures the peak rate of the machine, for the threads that training gets. */
 OWN_FRAME static weft_status measure(training *t, int n_thread, weft_error *err)
 {
     part_cost part[N_PART];
     speed s;
     const model *m = &t->model->model;
-    if (m->image.channels > 0) /* no tokens, by which costs are counted */
+    if (m->image.channels > 0) /* images have no tokens, in which costs are counted */
         return WEFT_OK;
     const engine_options e = { .n_thread = n_thread,
                                .n_ctx = t->data.n_ctx,
@@ -216,7 +216,8 @@ static weft_status resume(training *t, const checkpoint *c, weft_error *err)
     return status;
 }
 
-/* `made`: what lies at `from` was made for the run, and goes when its first checkpoint is there. */
+/* `made`: the model at `from` was created for the run, and is deleted once the first checkpoint
+ * exists. */
 OWN_FRAME static weft_status prepare(training *t, const char *from, bool made, const checkpoint *c,
                                      weft_error *err)
 {
@@ -286,7 +287,7 @@ static weft_train_info info_of(const training *t, int64_t from_step, bool stoppe
 static weft_status train(const weft_train_options *o, const char *from, bool made,
                          const checkpoint *c, weft_train_info *info, host *h, weft_error *err)
 {
-    training *t = mem_zalloc(&h->mem, 1, sizeof *t, "a run", err); /* large for a stack */
+    training *t = mem_zalloc(&h->mem, 1, sizeof *t, "a run", err); /* too large for the stack */
     bool stopped = false;
     if (!t)
         return err->code;
@@ -306,7 +307,7 @@ static weft_status train(const weft_train_options *o, const char *from, bool mad
     return status;
 }
 
-/* A directory that has a model, but no run of ours, is not written over. */
+/* Refuses to overwrite a directory that has a model but is not a run of weft's. */
 OWN_FRAME static weft_status refuse_model(const char *out, host *h, weft_error *err)
 {
     char path[4096];
@@ -318,8 +319,8 @@ OWN_FRAME static weft_status refuse_model(const char *out, host *h, weft_error *
                      "%s: holds a model but no checkpoint; give another directory", out);
 }
 
-/* Where the run begins: at its newest checkpoint, at the given model, or at one that is *made for it
- * in `fresh`. */
+/* The start of the run: its newest checkpoint, the given model, or one that is created for it in
+ * `fresh` (*made). */
 OWN_FRAME static weft_status find_start(const weft_train_options *o, checkpoint *c,
                                         const char *fresh, bool *made, host *h, weft_error *err)
 {
@@ -351,7 +352,7 @@ weft_status weft_train(const weft_train_options *options, weft_train_info *info,
     if (!o.out || !*o.out)
         return weft_fail(err, WEFT_EINVAL, "no directory for the run given");
     host h = { .io = io_system, .log = { o.log, o.log_ud } };
-    struct weft_budget whole; /* what finds the start and what trains are under one cap */
+    struct weft_budget whole; /* one cap for finding the start and for training */
     take_budget(&whole, o.ram_max, o.budget);
     o.budget = &whole;
     take_memory(&h, 0, &whole);
@@ -368,10 +369,10 @@ weft_status weft_train(const weft_train_options *options, weft_train_info *info,
     const char *from = *c.path ? c.path : made ? fresh : o.model;
     if (status == WEFT_OK)
         status = train(&o, from, made, &c, info, &h, err);
-    /* Nothing stays of a run that fails before its first checkpoint. */
+    /* A run that fails before its first checkpoint leaves nothing behind. */
     if (status != WEFT_OK && made)
         checkpoint_remove(fresh, &h);
     checkpoint_free(&c);
     run_lock_drop(&lock);
-    return status == WEFT_OK ? WEFT_OK : err->code; /* memory that is refused has two codes */
+    return status == WEFT_OK ? WEFT_OK : err->code; /* a failed allocation has two codes */
 }

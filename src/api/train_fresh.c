@@ -1,5 +1,5 @@
-/* train_fresh.c - what a run begins with that has nothing, or not all it needs: a tokenizer learned
- * from its data, a model that has learned nothing, a head that has not. */
+/* train_fresh.c - creates the parts that a new run lacks: a tokenizer trained on its data, an
+ * untrained model, an untrained head. */
 #include "api/train_fresh.h"
 #include "api/train_options.h"
 #include "base/cpu.h"
@@ -61,7 +61,7 @@ OWN_FRAME static weft_status copy_file(const char *from, const char *to, host *h
     return status;
 }
 
-/* Runs keep a tokenizer.json: one that was given as it is, one made of any other file. */
+/* A run stores a tokenizer.json: a copy of the given one, or a conversion of any other file. */
 static weft_status keep_tokenizer(const tokenizer *t, const char *path, host *h, weft_error *err)
 {
     buffer b;
@@ -85,7 +85,7 @@ static weft_status keep_config(const tokenizer *t, const char *path, host *h, we
     return status;
 }
 
-/* The given tokenizer, with the file beside it that says which token ends a text. */
+/* Copies the given tokenizer, and the file next to it that names the token that ends a text. */
 OWN_FRAME static weft_status take_tokenizer(const char *from, const char *path, const char *config,
                                             host *h, weft_error *err)
 {
@@ -95,7 +95,7 @@ OWN_FRAME static weft_status take_tokenizer(const char *from, const char *path, 
     if ((size_t)snprintf(beside, sizeof beside, "%.*s%stokenizer_config.json", n, from,
                          n > 0 ? "/" : "") >= sizeof beside)
         return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", from);
-    tokenizer *t = mem_zalloc(&h->mem, 1, sizeof *t, "tokenizer", err); /* large for a stack */
+    tokenizer *t = mem_zalloc(&h->mem, 1, sizeof *t, "tokenizer", err); /* a large struct */
     if (!t)
         return err->code;
     weft_status status = tokenizer_load(t, from, NULL, WEFT_LOAD_COPY, h, err);
@@ -112,7 +112,7 @@ OWN_FRAME static weft_status take_tokenizer(const char *from, const char *path, 
     return status;
 }
 
-/* The run's tokenizer: the given one, or one made for it. */
+/* The run's tokenizer: the given one, or one trained for it. */
 OWN_FRAME static weft_status settle_tokenizer(const weft_train_options *o, const char *in, host *h,
                                               weft_error *err)
 {
@@ -148,13 +148,13 @@ weft_status shape_of(const weft_train_options *o, fresh_shape *s, weft_error *er
     return fresh_resolve(o->preset ? fresh_preset(o->preset) : NULL, &over, s, err);
 }
 
-/* ---- what will be taken ---------------------------------------------------------------------- */
+/* ---- memory check ---------------------------------------------------------------------------- */
 
-/* Who makes a model. */
+/* The context of creating a model. */
 typedef struct maker {
     const weft_train_options *o;
     host *host;
-    size_t before; /* bytes in use when it began: what it has taken since is given back */
+    size_t before; /* bytes in use at the start; those allocated since are freed before training */
 } maker;
 
 static maker maker_of(const weft_train_options *o, host *h)
@@ -162,7 +162,7 @@ static maker maker_of(const weft_train_options *o, host *h)
     return (maker){ o, h, atomic_load(&h->mem.used) };
 }
 
-/* The largest batch of a run with this model, whose data nobody has read yet. */
+/* The largest batch of a run with this model, before its data has been read. */
 static weft_status room_of(batch *b, dataset *d, const weft_train_options *o, const model *m,
                            pictures *seen, host *h, weft_error *err)
 {
@@ -176,7 +176,7 @@ static weft_status room_of(batch *b, dataset *d, const weft_train_options *o, co
     return data_room(b, d, o->n_sample, err);
 }
 
-/* Is there memory for training it? Only asked for here: others take it, later. */
+/* Is there memory to train it? This only checks; the run allocates later. */
 OWN_FRAME static weft_status check_size(void *ud, model *m, weft_error *err)
 {
     const maker *by = ud;
@@ -213,8 +213,8 @@ static fresh_source source_of(maker *by)
     };
 }
 
-/* Could it be trained if it had no more than the special tokens? A tokenizer takes its time, and
- * need not be made for a model that is too large without a vocabulary. */
+/* Could it be trained with the special tokens alone? Training a tokenizer takes time, which is
+ * wasted if the model is too large even without a vocabulary. */
 OWN_FRAME static weft_status check_shape(const weft_train_options *o, const fresh_shape *s, host *h,
                                          weft_error *err)
 {
@@ -263,9 +263,9 @@ weft_status make_directory(const char *path, host *h, weft_error *err)
     return weft_fail(err, WEFT_EIO, "%s: cannot be created", path);
 }
 
-static const char sees[] = "vit"; /* the architecture that learns from pictures */
+static const char sees[] = "vit"; /* the architecture for images */
 
-/* The shape of a new model that sees, from what it will see. */
+/* The shape of a new image model, from its images. */
 static void shape_pictures(const weft_train_options *o, const pictures *p, fresh_shape *s)
 {
     image_shape *i = &s->image;
@@ -294,7 +294,7 @@ OWN_FRAME static weft_status write_preprocessor(const char *in, const fresh_shap
     return status;
 }
 
-/* As begin_fresh, where the data is pictures. */
+/* Same as begin_fresh, for images. */
 OWN_FRAME static weft_status begin_fresh_pictures(const weft_train_options *o, const char *in,
                                                   bool *made, host *h, weft_error *err)
 {
@@ -326,10 +326,10 @@ OWN_FRAME static weft_status begin_fresh_pictures(const weft_train_options *o, c
     return status;
 }
 
-/* How many ids the run's tokenizer has, and which ends a text. */
+/* Reads the number of ids in the run's tokenizer, and the id that ends a text. */
 static weft_status read_vocabulary(fresh_shape *s, const char *in, host *h, weft_error *err)
 {
-    tokenizer *t = mem_zalloc(&h->mem, 1, sizeof *t, "tokenizer", err); /* large for a stack */
+    tokenizer *t = mem_zalloc(&h->mem, 1, sizeof *t, "tokenizer", err); /* a large struct */
     if (!t)
         return err->code;
     const weft_status status = tokenizer_load(t, in, NULL, WEFT_LOAD_COPY, h, err);

@@ -1,4 +1,4 @@
-/* train_fresh.h - what a run begins with that has nothing, or not all it needs. */
+/* train_fresh.h - creates the parts that a new run lacks. */
 #ifndef WEFT_API_TRAIN_FRESH_H
 #define WEFT_API_TRAIN_FRESH_H
 
@@ -6,21 +6,21 @@
 #include "text/train/train.h"
 #include "train/fresh.h"
 
-/* Learns a tokenizer from the data of a run; t gets how. */
+/* Trains a tokenizer on the data of a run; t receives the options used. */
 weft_status learn_tokenizer(trained *made, train_options *t, const weft_train_options *o, host *h,
                             weft_error *err);
 
-/* Makes a model that has learned nothing, in a directory of its own inside the run's, where it may
- * break off at any time: what an earlier one has left is no obstacle. What training it will take must
- * fit under the cap before it is written. *made: there is something in the directory now. */
+/* Creates an untrained model in a directory of its own inside the run's. It may be interrupted at
+ * any time: leftovers of an earlier attempt do no harm. Training it must fit under the cap before
+ * it is written. *made: the directory now contains something. */
 weft_status begin_fresh(const weft_train_options *o, const char *in, bool *made, host *h,
                         weft_error *err);
 
-/* The shape of a new model that was asked for, but for its vocabulary. */
+/* The requested shape of a new model, except for its vocabulary. */
 weft_status shape_of(const weft_train_options *o, fresh_shape *s, weft_error *err);
 
-/* As begin_fresh, of a model that has learned and gets a head for the labels in the data; *made false:
- * it needs none. */
+/* Same as begin_fresh, for a trained model that gets a new head for the labels in the data; *made
+ * false: it needs none. */
 weft_status begin_headed(const weft_train_options *o, const char *in, bool *made, host *h,
                          weft_error *err);
 

@@ -1,4 +1,4 @@
-/* train_options.c - the options of a run: checked, and translated into those of its parts. */
+/* train_options.c - checks the options of a run, and translates them for its parts. */
 #include "api/train_options.h"
 
 #include "train/fresh.h"
@@ -34,7 +34,7 @@ void weft_train_defaults(weft_train_options *options, size_t struct_size)
         give(options, struct_size, &o, sizeof o);
 }
 
-/* ---- what can be ----------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 static weft_status check_numbers(const weft_train_options *o, weft_error *err)
 {
@@ -185,7 +185,7 @@ static pairing pairing_of(const weft_train_options *o, const tokenizer *t, const
     return p;
 }
 
-/* Is there something in texts alone for such a model to learn? */
+/* Can such a model train on plain texts? */
 static weft_status check_learned(const weft_train_options *o, const tokenizer *t, const learned *of,
                                  weft_error *err)
 {

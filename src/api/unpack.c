@@ -1,4 +1,4 @@
-/* unpack.c - the public functions for compressed text that a host has read itself. */
+/* unpack.c - the public functions that decompress text which the host has read itself. */
 #include "formats/unpack.h"
 
 #include "api/api.h"

@@ -86,7 +86,7 @@ static weft_status flatten(flattening *f, json_t *value, size_t length)
     return status;
 }
 
-/* Leaves of the tree; nulls are counted too. */
+/* Leaves of the tree, nulls included. */
 static int64_t count(json_t *value)
 {
     int64_t n = 0;

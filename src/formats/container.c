@@ -1,4 +1,5 @@
-/* container.c - the names: sorted, unique, found. */
+/* container.c - the tensors and keys of a model file: grows the arrays, sorts names, refuses
+ * duplicates, finds entries. */
 #include "formats/container.h"
 
 #include "base/checked.h"
@@ -66,7 +67,7 @@ weft_status container_append(container *whole, const container *part, weft_error
     return WEFT_OK;
 }
 
-/* Where an array of n objects is full: at n = 0 and at powers of two. */
+/* An array of n objects is full at n = 0 and at powers of two. */
 static bool full(uint64_t n)
 {
     return n == 0 || (n & (n - 1)) == 0;
@@ -88,8 +89,8 @@ file *container_file(container *c, weft_error *err)
     return &c->file[c->n_file++];
 }
 
-/* The array is twice as long as it must be where it grows: many files do not make many copies. Callers
- * check that n and what is there are at most MAX_TENSOR. */
+/* Doubles the array when it must grow, so that many files do not cause many copies. Callers check
+ * that n plus the existing tensors is at most MAX_TENSOR. */
 weft_status container_room(container *c, uint64_t n, weft_error *err)
 {
     const uint64_t have = (uint64_t)c->n_tensor;

@@ -1,5 +1,5 @@
-/* find.c - which model of which store a name means. Names are compared without regard to case, as
- * Hugging Face does; a name without an organisation also means the model of that name of any. */
+/* find.c - finds the model that a name means. Names are compared case-insensitively, as Hugging
+ * Face does; a name without an organisation matches a model of that name from any. */
 #include "formats/find.h"
 
 #include "base/utf8.h"
@@ -29,7 +29,7 @@ static bool are_names(const char *text)
     }
 }
 
-/* "hf.co/" and the like go. */
+/* Skips "hf.co/" and similar. */
 static const char *after_host(const char *text, bool *hf)
 {
     static const char *const hosts[] = { "hf.co/", "huggingface.co/" };
@@ -62,11 +62,11 @@ static const char *last_name(const char *name)
     return slash ? &slash[1] : name;
 }
 
-/* ---- does it fit ----------------------------------------------------------------------------- */
+/* ---- matching -------------------------------------------------------------------------------- */
 
 enum { FITS_NOT, FITS_LAST = 1, FITS_WHOLE = 2 };
 
-/* llama.cpp makes ORG_NAME_FILE.gguf of all three. What is left for FILE is in *rest. */
+/* llama.cpp joins all three as ORG_NAME_FILE.gguf. *rest is the part left for FILE. */
 static int llama_fits(const wanted *w, const char *gguf, const char **rest)
 {
     char head[FIND_MAX_NAME + 2]; /* bounded: constants */
@@ -99,7 +99,7 @@ static int name_fits(const wanted *w, const store *s, const store_model *m, cons
     return !w->hf && !strchr(w->name, '/') && same(last_name(name), w->name) ? FITS_LAST : FITS_NOT;
 }
 
-/* A tag is a type, or the name of the file with ".gguf" or without. */
+/* A tag is a type, or the name of the file with or without ".gguf". */
 static bool tag_fits(const char *tag, const char *own, const char *gguf)
 {
     const size_t n = strlen(tag);
@@ -117,7 +117,7 @@ int wanted_fits(const wanted *w, const store *s, const store_model *m, bool *nam
     snprintf(tag, sizeof tag, "%s", m->tag);
     if (gguf != m->file)
         store_tag(gguf, tag, sizeof tag);
-    const bool usual = !m->tag[0] || same(m->tag, "latest"); /* meant where no tag is given */
+    const bool usual = !m->tag[0] || same(m->tag, "latest"); /* the default if no tag is given */
     if (w->tag[0] && !tag_fits(w->tag, tag, gguf)) {
         *named = true;
         return 0;
@@ -125,20 +125,20 @@ int wanted_fits(const wanted *w, const store *s, const store_model *m, bool *nam
     return 2 * fits + (!w->tag[0] && usual); /* bounded: 5 */
 }
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- searching ------------------------------------------------------------------------------- */
 
-/* The best so far, and those that are as good. */
+/* The best match so far, and its equals. */
 typedef struct search {
     wanted w;
     int best;
-    int64_t n, n_broken; /* that fit best: good ones, and others */
-    int64_t n_named;     /* of that name with another tag */
+    int64_t n, n_broken; /* best matches: usable, and broken */
+    int64_t n_named;     /* same name, other tag */
     char path[STORE_MAX_PATH], problem[256], shown[300];
     size_t n_shown;
     int64_t n_listed; /* in `shown` */
 } search;
 
-/* "a/b:Q4_K_M, a/b:Q8_0" as far as there is room. */
+/* Adds "a/b:Q4_K_M, a/b:Q8_0", while there is room. */
 static void add_shown(search *f, const store_model *m, bool by_file)
 {
     char text[160];
@@ -180,7 +180,7 @@ static bool look_at(void *ud, const store *s, const store_model *m)
     return true;
 }
 
-/* DIR/TEXT as it is: any file, and names of several directories. */
+/* Tries DIR/TEXT as a path: any file, and names of several directories. */
 static bool lies_there(const char *text, const store *s, host *h, char *path, size_t size)
 {
     return s->kind == STORE_DIRECTORY && path_join(path, size, s->path, text) &&
@@ -213,7 +213,7 @@ static weft_status copy_path(const char *text, const char *from, char *path, siz
     return WEFT_OK;
 }
 
-/* The path in f->path where the store has it; *decided where it has something of that name. */
+/* Sets f->path if the store has the model; *decided if it has anything of that name. */
 static weft_status look_into(const char *text, search *f, const store *s, host *h, bool *decided,
                              weft_error *err)
 {

@@ -6,8 +6,8 @@
  *     zeros up to a multiple of general.alignment (32 if absent)
  *     data: each tensor at its offset, a multiple of the alignment
  *
- * Strict: every count is limited, every length is checked against the bytes that remain, every
- * tensor lies inside the file and overlaps no other, and nothing occurs twice. */
+ * Strict: every count is limited, every length is checked against the remaining bytes, every tensor
+ * lies inside the file and overlaps no other, and no name occurs twice. */
 #include "base/checked.h"
 #include "base/sort.h"
 #include "formats/container.h"
@@ -29,7 +29,7 @@ static const uint8_t width_of[N_KIND] = {
     [F32] = 4, [BOOL] = 1, [U64] = 8, [I64] = 8, [F64] = 8
 };
 
-/* Names of the types we are asked about, for errors. */
+/* Names of types that users ask about, for errors. */
 static const char *type_name(uint32_t number)
 {
     static const char *const names[] = {
@@ -143,7 +143,7 @@ static void decode_number(meta *m, uint32_t kind, const uint8_t *b)
     case I32:
         m->integer = x.i32;
         break;
-    case U64: /* what a signed integer cannot hold is kept as a real */
+    case U64: /* a value that a signed integer cannot hold is stored as a real */
         m->type = x.u64 <= INT64_MAX ? META_INT : META_REAL;
         m->integer = x.u64 <= INT64_MAX ? (int64_t)x.u64 : 0;
         m->number = (double)x.u64;
@@ -270,7 +270,7 @@ static weft_status take_entries(cursor *p, uint64_t n)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* The offset is set aside: where the data begins is known only after the last tensor. */
+/* Returns the offset separately: the start of the data is known only after the last tensor. */
 static weft_status take_tensor(cursor *p, stored *t, uint64_t *offset)
 {
     uint32_t n_dim, number;
@@ -370,7 +370,7 @@ static weft_status take_tensors(cursor *p, uint64_t n)
 
     uint64_t start;
     if (!checked_align(p->at, p->alignment, &start) || start > p->size)
-        start = p->size; /* no data section: only a file without tensors passes what follows */
+        start = p->size; /* no data section: only a file without tensors passes the checks below */
     for (uint64_t i = 0; i < n && status == WEFT_OK; i++)
         status = place_tensor(p, &t[i], offset[i], &p->data[start], p->size - start);
     c->n_tensor += (int64_t)n; /* bounded: there was room */

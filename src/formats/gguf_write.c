@@ -1,5 +1,5 @@
-/* gguf_write.c - collects keys and tensor heads in a buffer, then writes head, padding and data in
- * order. */
+/* gguf_write.c - collects keys and tensor headers in a buffer, then writes header, padding and data
+ * in order. */
 #include "formats/gguf_write.h"
 
 #include "base/checked.h"
@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <string.h>
 
-#define ALIGNMENT 32 /* what readers take where no key says otherwise */
+#define ALIGNMENT 32 /* the default of readers */
 
 enum { U8 = 0, U16 = 2, U32 = 4, I32 = 5, F32 = 6, BOOL = 7, STRING = 8, ARRAY = 9 };
 
@@ -144,7 +144,7 @@ void gguf_add_tensor(gguf_writer *w, const char *name, const dtype *type, int n_
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* Zeros from n up to a multiple of the alignment; how many. */
+/* Writes zeros from n up to a multiple of the alignment; returns how many. */
 static uint64_t pad(gguf_writer *w, uint64_t n)
 {
     static const uint8_t zeros[ALIGNMENT];
@@ -169,8 +169,8 @@ void gguf_writer_head(gguf_writer *w, const char *path)
     pad(w, s->bytes);
 }
 
-/* A tensor's last byte is followed by zeros up to the next tensor, and at the end of the file, as
- * others write it. */
+/* Pads each tensor with zeros up to the next one, and the last one up to the end of the file, as
+ * other writers do. */
 void gguf_writer_data(gguf_writer *w, const void *bytes, size_t n)
 {
     if (w->save->status != WEFT_OK)

@@ -1,4 +1,4 @@
-/* gguf_write.h - a GGUF file, version 3, as it is drawn in gguf.c.
+/* gguf_write.h - writes a GGUF file, version 3; gguf.c has the layout.
  *
  *     gguf_writer w;
  *     gguf_writer_begin(&w, &set);
@@ -8,7 +8,7 @@
  *     gguf_writer_data(&w, bytes, n);                             all bytes of the first tensor ...
  *     gguf_writer_end(&w);
  *
- * What is said about tensors is kept until the head is written, their numbers never are. Errors
+ * Descriptions of tensors are buffered until the header is written, their data never is. Errors
  * stick to the set of files. */
 #ifndef WEFT_FORMATS_GGUF_WRITE_H
 #define WEFT_FORMATS_GGUF_WRITE_H
@@ -20,10 +20,10 @@
 typedef struct gguf_writer {
     save *save;
     buffer entries, tensors;
-    buffer ends; /* of each tensor in the data: u64 */
+    buffer ends; /* end of each tensor in the data: u64 */
     uint64_t n_entry, n_tensor;
-    uint64_t size;  /* of the data, as announced */
-    uint64_t at, i; /* bytes of data so far, and the tensor that they belong to */
+    uint64_t size;  /* of the data, as declared */
+    uint64_t at, i; /* bytes of data so far, and the current tensor */
 } gguf_writer;
 
 void gguf_writer_begin(gguf_writer *w, save *s);
@@ -38,11 +38,11 @@ void gguf_add_i32s(gguf_writer *w, const char *key, const int32_t *x, uint64_t n
 void gguf_add_bytes(gguf_writer *w, const char *key, const uint8_t *x, uint64_t n);
 void gguf_add_f32s(gguf_writer *w, const char *key, const float *x, uint64_t n);
 
-/* An array of text: n times an element after the head. */
+/* An array of strings: this header, then n elements. */
 void gguf_add_texts(gguf_writer *w, const char *key, uint64_t n);
 void gguf_add_element(gguf_writer *w, const char *text, size_t length);
 
-/* An entry of another file, as it is. */
+/* Copies an entry of another file. */
 void gguf_add_meta(gguf_writer *w, const meta *m);
 
 /* shape: outermost first. */
@@ -52,7 +52,7 @@ void gguf_add_tensor(gguf_writer *w, const char *name, const dtype *type, int n_
 void gguf_writer_head(gguf_writer *w, const char *path);
 void gguf_writer_data(gguf_writer *w, const void *bytes, size_t n);
 
-/* Frees the writer; the file is in the set, which is not committed yet. */
+/* Frees the writer; the file stays in the set, which is not yet committed. */
 void gguf_writer_end(gguf_writer *w);
 
 #endif

@@ -1,12 +1,11 @@
-/* idx.c - checks the header of an IDX file against its size; the numbers are used where they lie.
- */
+/* idx.c - checks the header of an IDX file against its size; the data is used in place. */
 #include "formats/idx.h"
 
 #include "base/checked.h"
 
 #define HEAD    4
 #define U8      8
-#define IDX_MAX ((uint64_t)1 << 31) /* of one size */
+#define IDX_MAX ((uint64_t)1 << 31) /* maximum of one dimension */
 
 static uint64_t big_endian(const uint8_t *at)
 {

@@ -1,6 +1,6 @@
-/* idx.h - arrays of bytes as MNIST has them: pictures or labels.
+/* idx.h - byte arrays in MNIST's format: images or labels.
  *
- *     0  0  type (8: bytes)  dimensions   then each size in four bytes, high ones first, then all numbers */
+ *     0  0  type (8: bytes)  dimensions   then each size as a big-endian u32, then the data */
 #ifndef WEFT_FORMATS_IDX_H
 #define WEFT_FORMATS_IDX_H
 

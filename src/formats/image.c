@@ -1,4 +1,4 @@
-/* image.c - opens a picture: its first bytes choose the decoder. */
+/* image.c - opens an image: its first bytes choose the decoder. */
 #include "formats/image.h"
 
 #include <string.h>

@@ -1,18 +1,18 @@
-/* image_jpeg.c - JPEG through libjpeg. It takes its memory itself: what it will need follows from the
- * size, is charged against the cap before, and libjpeg is held to it. */
+/* image_jpeg.c - JPEG through libjpeg, which allocates its own memory: its need follows from the
+ * size, is charged to the cap in advance, and libjpeg is limited to that. */
 #ifdef WEFT_JPEG
 
 #include "base/checked.h"
 #include "formats/image.h"
 
 #include <setjmp.h>
-#include <stdio.h> /* which jpeglib.h wants before it */
+#include <stdio.h> /* must come before jpeglib.h */
 
 #include <jerror.h>
 #include <jpeglib.h>
 
-#define MAX_SCAN 100        /* of a progressive file; each costs a pass over the picture */
-#define TABLES   (1u << 20) /* bytes that decoding takes whatever the size */
+#define MAX_SCAN 100        /* of a progressive file; each costs a pass over the image */
+#define TABLES   (1u << 20) /* bytes that decoding needs for any size */
 
 typedef struct reading {
     struct jpeg_decompress_struct jpeg;
@@ -24,7 +24,7 @@ typedef struct reading {
     image *to;
     const char *path;
     uint64_t charged;
-    weft_status status; /* of the first thing that went wrong */
+    weft_status status; /* of the first error */
     weft_error *err;
 } reading;
 
@@ -42,7 +42,7 @@ static _Noreturn void on_error(j_common_ptr jpeg)
           why);
 }
 
-/* A warning is damage that libjpeg would paint over, except where nothing is lost. */
+/* A warning is damage that libjpeg would hide, except if nothing is lost. */
 static void on_message(j_common_ptr jpeg, int level)
 {
     const int code = jpeg->err->msg_code;
@@ -58,7 +58,7 @@ static void on_progress(j_common_ptr jpeg)
         leave(r, WEFT_EUNSUPPORTED, "a JPEG of more than 100 scans");
 }
 
-/* The whole file is there from the beginning. */
+/* The whole file is in memory from the start. */
 static void begin_source(j_decompress_ptr jpeg)
 {
     (void)jpeg;
@@ -80,8 +80,8 @@ static void skip(j_decompress_ptr jpeg, long n)
     s->bytes_in_buffer -= (size_t)n;
 }
 
-/* Rows of blocks while they are upsampled; coefficients of all blocks, where there are several
- * scans. A block is 8 x 8, a component up to 4 x 4 of them in a unit. */
+/* Charges the rows of blocks during upsampling, plus the coefficients of all blocks if there are
+ * several scans. A block is 8 x 8, and a component has up to 4 x 4 of them in a unit. */
 static void charge(reading *r)
 {
     const uint64_t width = r->jpeg.image_width + 64u;              /* bounded: JPEG has 16 bits */
@@ -109,7 +109,7 @@ static void charge(reading *r)
     r->jpeg.mem->max_memory_to_use = (long)bytes;
 }
 
-/* Leaves by longjmp where something is wrong. */
+/* Leaves by longjmp on any error. */
 static void decode(reading *r)
 {
     struct jpeg_decompress_struct *jpeg = &r->jpeg;
@@ -137,7 +137,7 @@ static void decode(reading *r)
     jpeg_finish_decompress(jpeg);
 }
 
-/* What is changed before a longjmp must not be this function's own. */
+/* State that changes before a longjmp must not be local to this function. */
 static void attempt(reading *r)
 {
     if (setjmp(r->back) == 0)

@@ -1,4 +1,4 @@
-/* image_pixels.c - the pixels of a picture: their memory, their colours, a part of them. */
+/* image_pixels.c - the pixels of an image: allocation, colour conversion, cropping. */
 #include "formats/image.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ weft_status image_take(image *im, uint64_t height, uint64_t width, uint64_t chan
     return im->pixel ? WEFT_OK : weft_fail(err, why.code, "%s", why.message);
 }
 
-/* The new picture takes the place of the old one. */
+/* Replaces the old image by the new one. */
 static weft_status replace(image *im, image *by, weft_status status, host *h)
 {
     if (status != WEFT_OK)
@@ -54,7 +54,7 @@ weft_status image_to_channels(image *im, int64_t channels, host *h, weft_error *
     const int64_t n = im->height * im->width; /* bounded: by image_take */
     for (int64_t i = 0; i < n && status == WEFT_OK; i++)
         if (channels == 1)
-            to.pixel[i] = grey(&im->pixel[3 * i]); /* bounded: inside the picture */
+            to.pixel[i] = grey(&im->pixel[3 * i]); /* bounded: inside the image */
         else
             memset(&to.pixel[3 * i], im->pixel[i], 3); /* bounded: likewise */
     return replace(im, &to, status, h);
@@ -72,7 +72,7 @@ weft_status image_crop(image *im, int64_t height, int64_t width, host *h, weft_e
     const weft_status status = image_take(&to, (uint64_t)height, (uint64_t)width,
                                           (uint64_t)im->channels, "a crop of an image", h, err);
     const int64_t top = (im->height - height) / 2, left = (im->width - width) / 2;
-    const size_t bytes = (size_t)(width * im->channels); /* bounded: a row of a picture */
+    const size_t bytes = (size_t)(width * im->channels); /* bounded: a row of an image */
     for (int64_t y = 0; y < height && status == WEFT_OK; y++) {
         const int64_t from = ((top + y) * im->width + left) * im->channels;   /* bounded: inside */
         memcpy(&to.pixel[y * width * im->channels], &im->pixel[from], bytes); /* bounded: inside */

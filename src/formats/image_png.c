@@ -1,4 +1,4 @@
-/* image_png.c - PNG through libpng, whose memory is counted like ours and whose errors come back. */
+/* image_png.c - PNG through libpng, with its memory counted like ours and its errors returned. */
 #ifdef WEFT_PNG
 
 #include "base/checked.h"
@@ -7,7 +7,7 @@
 #include <png.h>
 #include <string.h>
 
-#define MAX_CHUNK (1u << 20) /* bytes that a text or a colour profile may unpack to */
+#define MAX_CHUNK (1u << 20) /* bytes that a text or a colour profile may decompress to */
 
 typedef struct reading {
     const uint8_t *data;
@@ -16,7 +16,7 @@ typedef struct reading {
     image *to;
     png_infop info;
     const char *path;
-    weft_status status; /* of the first thing that went wrong */
+    weft_status status; /* of the first error */
     weft_error *err;
 } reading;
 
@@ -47,7 +47,7 @@ static _Noreturn void on_error(png_structp png, const char *message)
 static void on_warning(png_structp png, const char *message)
 {
     (void)png;
-    (void)message; /* on what no pixel depends on */
+    (void)message; /* about data that no pixel depends on */
 }
 
 static void next_bytes(png_structp png, png_bytep to, size_t n)
@@ -59,7 +59,7 @@ static void next_bytes(png_structp png, png_bytep to, size_t n)
     r->at += n; /* bounded: inside the file */
 }
 
-/* Rows of eight bits, grey or RGB, whatever the file has. */
+/* Requests rows of eight bits, grey or RGB, whatever the file has. */
 static void ask_for_bytes(png_structp png)
 {
     png_set_palette_to_rgb(png);
@@ -68,7 +68,7 @@ static void ask_for_bytes(png_structp png)
     png_set_strip_alpha(png);
 }
 
-/* Leaves by longjmp where something is wrong. */
+/* Leaves by longjmp on any error. */
 static void decode(png_structp png, reading *r)
 {
     png_set_read_fn(png, r, next_bytes);
@@ -92,11 +92,11 @@ static void decode(png_structp png, reading *r)
         png_error(png, "row length does not match the width");
     for (int pass = 0; pass < passes; pass++)
         for (size_t y = 0; y < (size_t)r->to->height; y++)
-            png_read_row(png, &r->to->pixel[y * bytes], NULL); /* bounded: inside the picture */
+            png_read_row(png, &r->to->pixel[y * bytes], NULL); /* bounded: inside the image */
     png_read_end(png, NULL);
 }
 
-/* What is changed before a longjmp must not be this function's own. */
+/* State that changes before a longjmp must not be local to this function. */
 static void attempt(png_structp png, reading *r)
 {
     if (setjmp(png_jmpbuf(png)) == 0)

@@ -1,15 +1,15 @@
-/* image_recipe.c - reads preprocessor_config.json, which says how pictures are resized, cropped and
- * normalised for a model; applies it, and cuts patches. Each value is checked, as the file may come
- * from anywhere. */
+/* image_recipe.c - reads preprocessor_config.json, which defines how images are resized, cropped
+ * and normalised for a model; applies it, and cuts patches. Every value is checked, because the
+ * file is not trusted. */
 #include "formats/container.h"
 #include "formats/image.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_NUMBER 1e6 /* of what pixels are multiplied with, and of what is taken from them */
+#define MAX_NUMBER 1e6 /* limit of the scale and the mean of pixels */
 
-/* Errors stick, so that fields are read one after the other. */
+/* Errors stick, so that fields can be read one after the other. */
 typedef struct parse {
     const container *c;
     weft_status status;
@@ -87,7 +87,7 @@ static void read_channels(parse *p, const char *key, int64_t channels, double *t
         to[c] = read_number(p, key, 0.5);
 }
 
-/* Whose processor it is decides what is not said. */
+/* The processor's class decides the defaults. */
 static bool is_deit(parse *p)
 {
     const meta *kind = container_meta(p->c, "image_processor_type");
@@ -142,8 +142,8 @@ weft_status recipe_read_config(image_recipe *to, const container *c, int64_t cha
     return p.status;
 }
 
-/* Colours become grey first and grey becomes colours last, when there are few pixels: three channels
- * that are the same stay so, and are resized to the same bytes. */
+/* Converts colour to grey first and grey to colour last, when there are fewer pixels: three equal
+ * channels would be resized to equal bytes anyway. */
 weft_status recipe_apply(const image_recipe *recipe, image *im, int64_t channels, host *h,
                          weft_error *err)
 {
@@ -155,7 +155,7 @@ weft_status recipe_apply(const image_recipe *recipe, image *im, int64_t channels
     return status == WEFT_OK ? image_to_channels(im, channels, h, err) : status;
 }
 
-/* What each byte becomes, with numpy's roundings: a product in double, then float. */
+/* Tabulates the value of each byte with numpy's rounding: a product in double, then float. */
 static void tabulate(const image_recipe *recipe, int64_t c, float *to)
 {
     for (int i = 0; i < 256; i++) {
@@ -172,7 +172,7 @@ void recipe_patches(const image_recipe *recipe, const image *im, int64_t patch, 
     float value[256];
     for (int64_t c = 0; c < C; c++) {
         tabulate(recipe, c, value);
-        for (int64_t y = 0; y < down * patch; y++)                   /* bounded: the picture */
+        for (int64_t y = 0; y < down * patch; y++)                   /* bounded: the image */
             for (int64_t x = 0; x < across * patch; x++) {           /* bounded: likewise */
                 const int64_t p = y / patch * across + x / patch;    /* bounded: likewise */
                 const int64_t in = (y % patch) * patch + x % patch;  /* bounded: likewise */

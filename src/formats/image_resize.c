@@ -1,15 +1,17 @@
-/* image_resize.c - PIL's resize of pictures of bytes, bit by bit.
+/* image_resize.c - PIL's resize of byte images, bit for bit.
  *
- * First along rows, then along columns. A new pixel is a weighted sum of the old ones around it: the
- * filter, as wide as a new pixel where the picture shrinks. Weights are whole numbers of 22 bits that
- * sum to one, and each of the two sums is rounded to a byte. (Pillow 13 begins with columns where
- * that is less work, and differs by one in some bytes of pictures that get much flatter and wider;
- * models were trained with rows first.) */
+ * First along rows, then along columns. A new pixel is a weighted sum of the old ones around it:
+ * the filter, stretched to the width of a new pixel if the image shrinks. Weights are integers of
+ * 22 bits that sum to one, and each of the two sums is rounded to a byte.
+ *
+ * Pillow 13 begins with columns if that is less work, and differs by one in some bytes of images
+ * that become much flatter and wider. Models were trained with rows first. */
 #include "formats/image.h"
 
 #include <string.h>
 
-#define BITS 22 /* 8 of the pixel and a sign are left of 32, and one for filters that swing over */
+/* The other 10 of 32 bits: 8 for the pixel, one for the sign, one for filters that overshoot. */
+#define BITS 22
 
 static double bilinear(double x)
 {
@@ -46,7 +48,7 @@ static const struct {
     [FILTER_BICUBIC] = { bicubic, 2 },
 };
 
-/* For every new pixel of a line: which old ones, and their weights. */
+/* For every new pixel of a line: the old pixels it depends on, and their weights. */
 typedef struct taps {
     int64_t most;
     int64_t *first, *n; /* [size] */
@@ -99,7 +101,7 @@ static weft_status taps_make(taps *t, int64_t from, int64_t to, image_filter f, 
     return WEFT_OK;
 }
 
-/* One new byte from old ones that lie `step` apart. */
+/* One new byte from old bytes that are `step` apart. */
 static uint8_t mix(const uint8_t *from, int64_t step, const int32_t *weight, int64_t n)
 {
     int32_t sum = 1 << (BITS - 1);

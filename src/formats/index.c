@@ -1,11 +1,11 @@
-/* index.c - which file of a directory holds which tensor, where there are several.
+/* index.c - the index of a directory with several weight files: which file holds which tensor.
  *
  *     {"metadata": {"total_size": 26953662464},
  *      "weight_map": {"model.norm.weight": "model-00002-of-00002.safetensors", ...}}
  *
- * Strict: a file is a name in the same directory, never a path; and when all files have been read,
- * each tensor is in the file that the index names, and in no other. What "metadata" adds up is not
- * checked: it is often wrong. */
+ * Strict: a file is a name in the same directory, never a path. Once all files have been read, each
+ * tensor must be in the file that the index names, and in no other. The sizes in "metadata" are not
+ * checked: they are often wrong. */
 #include "base/sort.h"
 #include "formats/container.h"
 #include "formats/json.h"
@@ -34,7 +34,7 @@ static bool is_file_name(const char *name, size_t length)
            strcmp(&name[length - (sizeof tail - 1)], tail) == 0;
 }
 
-/* Neighbours mostly share their file: its name is kept once for them. */
+/* Adjacent entries mostly share their file: its name is stored once for them. */
 static weft_status read_place(container *c, placed *p, const char *last, const char *key,
                               const json_t *value, weft_error *err)
 {
@@ -88,13 +88,13 @@ weft_status index_parse(container *c, const uint8_t *data, uint64_t size, weft_e
     return status;
 }
 
-/* The path is the directory's, a slash and the name. */
+/* Whether the path is the directory's, a slash and the name. */
 static bool lies_in(const stored *t, const char *name)
 {
     return strcmp(&strrchr(t->path, '/')[1], name) == 0;
 }
 
-/* Both lists are sorted by name, and neither holds one twice. */
+/* Both lists are sorted by name, and neither has duplicates. */
 weft_status index_check(container *c, weft_error *err)
 {
     sort_pointers((void **)c->place, c->n_place, order_tensor);

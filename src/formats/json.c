@@ -1,4 +1,5 @@
-/* json.c - jansson with a budget. Its allocator is a global, hence the thread-local section. */
+/* json.c - jansson with a memory budget. Its allocator is a global, hence the thread-local
+ * section. */
 #include "formats/json.h"
 
 #include <pthread.h>
@@ -9,12 +10,12 @@ static pthread_mutex_t borrowed = PTHREAD_MUTEX_INITIALIZER;
 static json_malloc_t outer_malloc;
 static json_free_t outer_free;
 static _Thread_local mem *budget;
-static _Thread_local weft_status refused; /* why memory was refused; jansson itself cannot tell */
+static _Thread_local weft_status refused; /* why an allocation failed; jansson cannot say */
 
-/* A text becomes many small blocks that all go together: they are cut from chunks. */
+/* A document becomes many small blocks that are freed together, so they are cut from chunks. */
 #define CHUNK ((size_t)64 << 10)
 #define ALIGN 16u
-#define MOST  ((size_t)1 << 31) /* twice the table of a list of as many numbers as a text can hold */
+#define MOST  ((size_t)1 << 31) /* twice the table of the longest list that a document can hold */
 
 typedef struct chunk {
     struct chunk *older;
@@ -24,9 +25,9 @@ typedef struct chunk {
 
 static _Thread_local chunk *newest;
 
-/* jansson's lexer ignores that the text of a token could not grow, and then asserts, or reads behind
- * what it has. So its parser never sees memory refused: we jump out of it, and what it made goes
- * with the chunks. */
+/* jansson's lexer ignores a failed allocation while it grows a token, and then asserts, or reads
+ * past its buffer. So its parser never sees a failed allocation: we longjmp out of it, and its
+ * blocks are freed with the chunks. */
 static _Thread_local jmp_buf *parsing;
 
 static void *refuse(weft_status why)
@@ -70,7 +71,7 @@ static void counted_free(void *block)
         outer_free(block);
 }
 
-/* A fork while a section is open elsewhere must not leave the child with a lock that nobody
+/* A fork while another thread has a section open must not leave the child with a lock that nobody
  * holds. */
 static void lock(void)
 {
@@ -110,23 +111,24 @@ void json_section_end(void)
     unlock();
 }
 
-/* ---- before it is parsed --------------------------------------------------------------------- */
+/* ---- before parsing -------------------------------------------------------------------------- */
 
-/* What jansson takes from us, measured: an empty object comes with eight buckets, an empty list with
- * eight places, and tables that grow leave their former selves behind. test_config compares. */
+/* Memory that jansson allocates, measured: an empty object comes with eight buckets, an empty list
+ * with eight places, and tables that grow leave their old copies in the chunks. test_config checks
+ * these numbers. */
 #define OBJECT_BYTES 208u
 #define LIST_BYTES   112u
-#define KEY_BYTES    96u /* beside its text, twice */
+#define KEY_BYTES    96u /* in addition to its text, twice */
 #define PLACE_BYTES  24u
-#define TEXT_BYTES   64u /* beside the text */
+#define TEXT_BYTES   64u /* in addition to the text */
 #define NUMBER_BYTES 32u
 
 typedef struct survey {
     int depth;      /* the deepest nesting of brackets outside strings */
-    uint64_t bytes; /* about what the tree takes */
+    uint64_t bytes; /* estimated size of the tree */
 } survey;
 
-/* The quote that ends the string that begins at i, or the last byte there is. */
+/* The quote that ends the string that begins at i, or the last byte. */
 static uint64_t string_end(const uint8_t *data, uint64_t size, uint64_t i)
 {
     uint64_t end = i + 1; /* bounded: JSON_MAX_BYTES, as the next */
@@ -140,7 +142,7 @@ static bool in_number(uint8_t c)
     return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
 }
 
-/* What a byte outside of strings adds to the tree, behind a string of `last` bytes. */
+/* The cost of a byte outside strings, after a string of `last` bytes. */
 static uint64_t cost_of(uint8_t before, uint8_t c, uint64_t last)
 {
     switch (c) {
@@ -157,7 +159,7 @@ static uint64_t cost_of(uint8_t before, uint8_t c, uint64_t last)
     }
 }
 
-/* jansson recurses, and takes forty times the bytes of a list of empty lists: both are looked at
+/* jansson recurses, and allocates forty times the bytes of a list of empty lists: both are checked
  * before it runs. */
 static survey look_over(const uint8_t *data, uint64_t size)
 {
@@ -198,7 +200,7 @@ static bool check_survey(const uint8_t *data, uint64_t size, const char *path, w
     return true;
 }
 
-/* NULL also where memory was refused. */
+/* NULL also if an allocation failed. */
 static json_t *load(const uint8_t *data, uint64_t size, size_t flags, json_error_t *why)
 {
     jmp_buf out;

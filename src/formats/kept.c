@@ -1,4 +1,4 @@
-/* kept.c - finds files that a GGUF file keeps of a directory, and reads those that are JSON. */
+/* kept.c - finds the files of a directory that are embedded in a GGUF file, and reads JSON ones. */
 #include "formats/kept.h"
 
 #include <stdio.h>

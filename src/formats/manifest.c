@@ -1,5 +1,5 @@
-/* manifest.c - writes and reads manifest.json. Read strictly: a checkpoint with a doubtful
- * manifest is none. */
+/* manifest.c - writes and reads manifest.json. Reading is strict: a checkpoint with a doubtful
+ * manifest is not a checkpoint. */
 #include "formats/manifest.h"
 
 #include "base/checked.h"
@@ -10,12 +10,12 @@
 #include <string.h>
 
 #define MAX_NAME 255
-#define MAX_LIST 65536 /* files, blocks */
-#define SUM_SIZE 16    /* digits */
+#define MAX_LIST 65536 /* maximum of files, and of blocks */
+#define SUM_SIZE 16    /* hexadecimal digits */
 
 static const char format_name[] = "weft checkpoint";
 
-/* The last line and the bracket behind it. */
+/* The last line and the closing bracket. */
 static const char tail_before[] = "  \"xxh64\": \"", tail_after[] = "\"\n}\n";
 #define TAIL                                                                                       \
     (sizeof tail_before - 1 + SUM_SIZE + sizeof tail_after - 1) /* bounded: three literals */
@@ -61,7 +61,7 @@ void manifest_text(const manifest *m, buffer *b)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Errors stick, so that fields are read one after the other. */
+/* Errors stick, so that fields can be read one after the other. */
 typedef struct parse {
     manifest *m;
     const char *path;
@@ -82,7 +82,7 @@ static void *keep(parse *r, void *block)
     return block;
 }
 
-/* A whole number from 0 on. */
+/* An integer from 0 on. */
 static int64_t read_count(parse *r, const json_t *in, const char *key)
 {
     const json_t *v = json_object_get(in, key);
@@ -94,7 +94,7 @@ static int64_t read_count(parse *r, const json_t *in, const char *key)
     return 0;
 }
 
-/* One that is at most `most`, which is the value of another. */
+/* An integer from 0 to `most`, which is another field's value. */
 static int64_t read_counter(parse *r, const json_t *in, const char *key, int64_t most,
                             const char *name)
 {
@@ -140,7 +140,7 @@ static const char *read_text(parse *r, const json_t *v, const char *what)
     return NULL;
 }
 
-/* Of a file in the same directory, or of a block: never a path. */
+/* The name of a file in the same directory, or of a block: never a path. */
 static const char *read_name(parse *r, const json_t *in)
 {
     static const char what[] = "a file or block has no valid name";
@@ -150,7 +150,7 @@ static const char *read_name(parse *r, const json_t *in)
     return name;
 }
 
-/* A list of objects, and room for what they become. */
+/* A list of objects, and an array for their parsed form. */
 static void *read_list(parse *r, const json_t *list, size_t size, int64_t *n)
 {
     *n = (int64_t)json_array_size(list);
@@ -192,7 +192,7 @@ static void read_files(parse *r, const json_t *root)
         read_file(r, json_array_get(list, (size_t)i), &m->file[i]);
 }
 
-/* They fill state.weft, where there is one. */
+/* The blocks must fill state.weft, if there is one. */
 static void read_blocks(parse *r, const json_t *root)
 {
     const json_t *list = json_object_get(root, "blocks");

@@ -1,4 +1,4 @@
-/* manifest.h - manifest.json of a checkpoint: what there is, and by which sums it is known.
+/* manifest.h - manifest.json of a checkpoint: its files and their checksums.
  *
  *     {
  *       "format": "weft checkpoint",
@@ -12,8 +12,8 @@
  *       "xxh64": "0123456789abcdef"
  *     }
  *
- * Files have a sum for each chunk (checksum.h). The last sum is that of the text before its line.
- * Blocks lie in state.weft one behind the other. */
+ * Files have a checksum for each chunk (checksum.h). The last checksum covers the text before its
+ * line. Blocks are stored in state.weft one after the other. */
 #ifndef WEFT_FORMATS_MANIFEST_H
 #define WEFT_FORMATS_MANIFEST_H
 
@@ -25,14 +25,14 @@
 #define MANIFEST_VERSION 1
 #define STATE_FILE       "state.weft"
 
-/* No run takes more samples: random numbers are keyed by 40 bits of a sample's number. */
+/* No run uses more samples: random numbers are keyed by 40 bits of a sample's number. */
 #define MAX_SAMPLE ((int64_t)1 << 40)
 
 typedef struct manifest_counters {
-    int64_t step;       /* steps taken, those that were skipped included */
-    int64_t cursor;     /* samples of the data taken, one or more in a step; at most MAX_SAMPLE */
-    int64_t n_backward; /* so far, of one or more samples: random numbers are keyed by it */
-    int64_t n_update;   /* of the optimiser, at most one in a step */
+    int64_t step;       /* steps done, skipped ones included */
+    int64_t cursor;     /* samples of the data used, one or more per step; at most MAX_SAMPLE */
+    int64_t n_backward; /* so far, each over one or more samples; keys random numbers */
+    int64_t n_update;   /* of the optimiser, at most one per step */
     uint64_t seed;
 } manifest_counters;
 
@@ -55,13 +55,13 @@ typedef struct manifest {
     int64_t n_file;
     manifest_block *block;
     int64_t n_block;
-    arena store; /* where all of it lies, if it was parsed */
+    arena store; /* owns all of it, if it was parsed */
 } manifest;
 
-/* The text of a manifest. */
+/* Writes the text of a manifest. */
 void manifest_text(const manifest *m, buffer *b);
 
-/* Reads one, whose bytes need not outlive it; path is for errors. */
+/* Parses one; `data` need not outlive it; path is for errors. */
 weft_status manifest_parse(manifest *m, const uint8_t *data, uint64_t size, const char *path,
                            host *h, weft_error *err);
 void manifest_free(manifest *m);

@@ -1,9 +1,10 @@
-/* ollama.c - the manifest of a model in Ollama's store: an OCI manifest, of which one thing is wanted.
+/* ollama.c - the manifest of a model in Ollama's store: an OCI manifest, of which we need one
+ * layer.
  *
  *   { "layers": [ { "mediaType": "application/vnd.ollama.image.model", "digest": "sha256:..." }, ... ] }
  *
  * Other layers are a template, parameters, a licence, a projector for images: a text model runs
- * without them. An adapter changes what the model says, so a model with one is refused. */
+ * without them. An adapter changes the model's output, so a model with one is refused. */
 #include "formats/json.h"
 #include "formats/stores.h"
 
@@ -18,7 +19,7 @@ static const char adapter_type[] = "application/vnd.ollama.image.adapter";
 static const char tensor_type[] = "application/vnd.ollama.image.tensor";
 
 typedef struct layers {
-    const json_t *model; /* the only one */
+    const json_t *model; /* the only model layer */
     int64_t n_model, n_adapter, n_tensor;
 } layers;
 
@@ -55,7 +56,7 @@ static weft_status sort_layers(layers *l, const json_t *list, const char *path, 
     return WEFT_OK;
 }
 
-/* A digest becomes the name of a file, so it is digits and nothing else. */
+/* A digest becomes a file name, so it must be hexadecimal digits only. */
 static weft_status read_digest(const json_t *layer, const char *path, char to[STORE_DIGEST],
                                weft_error *err)
 {

@@ -1,4 +1,4 @@
-/* open.c - which format a path is, and which files belong to it. */
+/* open.c - detects the format of a path, and opens the files that belong to it. */
 #include "formats/container.h"
 #include "formats/recognise.h"
 
@@ -7,7 +7,7 @@
 
 #define MAX_PATH 4096
 
-/* One file more of the container, which *f is then. The slot of one that could not be opened stays
+/* Opens one more file of the container and returns it in *f. If opening fails, its slot stays
  * empty. */
 static weft_status add_file(container *c, const char *path, weft_load load, file **f,
                             weft_error *err)
@@ -43,7 +43,7 @@ static weft_status add_weights(container *c, const file *f, weft_error *err)
 {
     container part;
     container_part(&part, c, f->path);
-    weft_status status = f->size > 8 && f->data[8] == '{' /* behind the length of the header */
+    weft_status status = f->size > 8 && f->data[8] == '{' /* after the length of the header */
                              ? WEFT_OK
                              : recognise(f->path, f->data, f->size, EXPECT_WEIGHTS, err);
     if (status == WEFT_OK)
@@ -51,7 +51,7 @@ static weft_status add_weights(container *c, const file *f, weft_error *err)
     return status == WEFT_OK ? container_append(c, &part, err) : status;
 }
 
-/* Weights in the files that an index names, each opened once. */
+/* Opens the weight files that an index names, each once. */
 static weft_status open_shards(container *c, const char *directory, const file *index,
                                weft_load load, weft_error *err)
 {
@@ -70,7 +70,7 @@ static weft_status open_shards(container *c, const char *directory, const file *
     return status == WEFT_OK ? index_check(c, err) : status;
 }
 
-/* One file of weights, or several where there is no such file but an index. */
+/* Opens the one file of weights or, if that is missing, the files of an index. */
 static weft_status open_weights(container *c, const char *directory, weft_load load,
                                 weft_error *err)
 {
@@ -92,7 +92,7 @@ static weft_status open_weights(container *c, const char *directory, weft_load l
     return weft_fail(err, first->code, "%s", first->message);
 }
 
-/* Errors name the file that is wrong, not the directory. */
+/* Errors name the wrong file, not the directory. */
 static weft_status open_directory(container *c, weft_load load, weft_error *err)
 {
     weft_error why = { 0 };
@@ -103,7 +103,7 @@ static weft_status open_directory(container *c, weft_load load, weft_error *err)
         return recognise_directory(directory, false, c->host, err);
     if (status != WEFT_OK)
         return weft_fail(err, why.code, "%s", why.message);
-    c->path = c->meta_path = config->path; /* of errors, until the weights are open */
+    c->path = c->meta_path = config->path; /* for errors, until the weights are open */
     status = recognise_known(config->path, config->data, config->size, "JSON", err);
     if (status == WEFT_OK)
         status = config_parse(c, config->data, config->size, err);
@@ -114,7 +114,7 @@ static weft_status open_directory(container *c, weft_load load, weft_error *err)
 
 #define MAX_PART 65535
 
-/* NULL where the file has no such key. Before the keys are sorted. */
+/* NULL if the file has no such key. For use before the keys are sorted. */
 static const meta *entry_of(const container *c, const char *key)
 {
     for (int64_t i = 0; i < c->n_entry; i++)
@@ -145,7 +145,7 @@ static bool same_value(const meta *a, const meta *b)
     return a->type == META_BOOL ? a->flag == b->flag : a->number == b->number;
 }
 
-/* A later part has its number, and otherwise says what the first part says. */
+/* A later part must have its number, and agree with the first part otherwise. */
 static weft_status check_part(const container *whole, const container *part, int64_t at,
                               int64_t count, weft_error *err)
 {
@@ -208,7 +208,7 @@ static weft_status read_split(const container *c, int64_t *count, int64_t *n_ten
     return WEFT_OK;
 }
 
-/* The other parts of a file whose first part has been parsed. */
+/* Opens the other parts of a file whose first part has been parsed. */
 static weft_status open_parts(container *c, weft_load load, weft_error *err)
 {
     int64_t count = 0, n_tensor = 0;

@@ -1,17 +1,17 @@
-/* quant_mix.c - the rules of llama.cpp's mixes, by a tensor's name and its layer. */
+/* quant_mix.c - the rules of llama.cpp's mixes, by tensor name and layer. */
 #include "formats/quant_mix.h"
 
 #include <stdlib.h>
 #include <strings.h>
 
-/* The first and the last eighth of the layers, and every third of those between. */
+/* The most sensitive layers: the first and the last eighth, and every third between. */
 static bool felt_most(int64_t layer, int64_t n_layer)
 {
     const int64_t eighth = n_layer / 8, last = n_layer - (n_layer + 7) / 8; /* bounded: layers */
     return layer < eighth || layer >= last || (layer - eighth) % 3 == 2;
 }
 
-/* The mixes: the type of a matrix in its layer, or NULL for that of most. */
+/* The mixes: the type of a matrix in its layer, or NULL for the default type. */
 
 static const dtype *mix_q2_k(quant_role role, int64_t layer, const quant_tensor *of)
 {
@@ -19,7 +19,7 @@ static const dtype *mix_q2_k(quant_role role, int64_t layer, const quant_tensor 
     switch (role) {
     case ROLE_VALUES:
     case ROLE_FUSED:
-    case ROLE_LATENT: /* small where query heads share them, and felt by all of these */
+    case ROLE_LATENT: /* small with grouped queries, and used by the whole group */
         return of->gqa >= 4 ? &dtype_q4_k : &dtype_q3_k;
     case ROLE_OUTPUT:
     case ROLE_DOWN:
@@ -104,7 +104,7 @@ static int64_t split_layer(const char *name, const char **rest)
     const long long layer = strtoll(name + 4, &end, 10); /* bounded: inside the name */
     if (end == name + 4 || *end != '.')                  /* bounded: the same */
         return -1;
-    *rest = end + 1; /* bounded: behind the dot */
+    *rest = end + 1; /* bounded: after the dot */
     return layer;
 }
 
@@ -114,7 +114,7 @@ static bool ends_in(const char *text, const char *with)
     return n >= m && strcmp(text + (n - m), with) == 0; /* bounded: m <= n */
 }
 
-/* Tensors that are read number by number, or so small that nothing is gained. */
+/* Tensors that are read element by element, or too small to gain anything. */
 bool quant_stays_f32(const quant_tensor *of)
 {
     const char *rest;

@@ -1,6 +1,6 @@
-/* recognise.c - files by their first bytes, and directories by the names in them, where they are
- * not what was expected. Nothing here parses: a pattern either is there or it is not, and what comes
- * out is a sentence "path: found; expected; do this". */
+/* recognise.c - identifies files by their first bytes, and directories by the names in them, if
+ * they are not what was expected. It parses nothing: it looks for patterns, and the result is an
+ * error message "path: found; expected; do this". */
 #include "formats/recognise.h"
 
 #include "base/utf8.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define HEAD 512 /* bytes that are looked at */
+#define HEAD 512 /* bytes that are checked */
 
 typedef struct sample {
     const char *path;
@@ -46,8 +46,8 @@ static bool is_lfs(const sample *s)
     return begins(s, lfs_head, sizeof lfs_head - 1);
 }
 
-/* " of 4.7 GB", by the pointer's line "size 4661211328"; "" where it has none, or no file is so
- * large. */
+/* " of 4.7 GB", from the pointer's line "size 4661211328"; "" if it has none, or an implausible
+ * one. */
 static const char *lfs_size(const sample *s, char *text, size_t room)
 {
     const char *line = memmem(s->at, s->n, "\nsize ", 6);
@@ -74,7 +74,7 @@ static weft_status refuse_lfs(const sample *s, const char *expected, weft_error 
 
 /* ---- by the first bytes ---------------------------------------------------------------------- */
 
-/* A byte order mark and blanks may stand before it. */
+/* Skips a byte order mark and blanks before it. */
 static bool is_web_page(const sample *s)
 {
     static const char *const tags[] = { "<!doctype html", "<html", "<head", "<?xml", "<!--" };
@@ -126,7 +126,7 @@ static bool is_ggml(const sample *s)
            begins(s, "algg", 4);
 }
 
-/* Field 1, the version of the format, then field 2, who made it. A SentencePiece model, which is
+/* Field 1, the version of the format, then field 2, the producer. A SentencePiece model, which is
  * protobuf too, begins with field 1 as a message: 0A. */
 static bool is_onnx(const sample *s)
 {
@@ -184,7 +184,7 @@ weft_status recognise_known(const char *path, const uint8_t *data, size_t size,
     return WEFT_OK;
 }
 
-/* ---- what is nothing known ------------------------------------------------------------------- */
+/* ---- unknown files --------------------------------------------------------------------------- */
 
 static bool is_text(const sample *s)
 {
@@ -197,7 +197,7 @@ static bool is_text(const sample *s)
     return s->n > 0;
 }
 
-/* The beginning of its first line, in letters that do nothing to a terminal. */
+/* The start of its first line, in characters that are safe for a terminal. */
 static void first_words(const sample *s, char *to, size_t room)
 {
     size_t n = 0;
@@ -248,7 +248,7 @@ weft_status recognise(const char *path, const uint8_t *data, size_t size, const 
 #define MAX_SHOWN 3
 #define MAX_NAME  128
 
-/* The first few names of a kind, in their order, and how many there are. */
+/* The first few names of a kind, in order, and how many there are. */
 typedef struct shown {
     char name[MAX_SHOWN][MAX_NAME];
     int64_t n;
@@ -288,7 +288,7 @@ static const char *words_of(const shown *s, char *to, size_t room)
     return to;
 }
 
-/* Of a GGUF file in parts only the first can be given. */
+/* Only the first part of a GGUF file in parts can be opened. */
 static bool is_later_part(const char *name)
 {
     const char *of = strstr(name, "-of-");

@@ -7,10 +7,10 @@
  *       {"__metadata__": {text: text},
  *        "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ...}
  *
- * Strict: n <= 100,000,000; the header begins with '{'; no key twice; offsets relative to the data,
- * and the tensors in order of offset tile it without hole or overlap up to the last byte, so a file
- * has one meaning. A tensor without numbers (a dimension of 0) is legal and takes no bytes; a rank
- * of 0 is one number. */
+ * Strict: n <= 100,000,000; the header begins with '{'; no duplicate keys. Offsets are relative to
+ * the data, and the tensors in order of offset tile it without hole or overlap up to the last byte,
+ * so a file has one meaning. An empty tensor (a dimension of 0) is legal and takes no bytes; a
+ * tensor of rank 0 is one number. */
 #include "base/sort.h"
 #include "formats/container.h"
 #include "formats/json.h"

@@ -1,4 +1,4 @@
-/* safetensors_write.c - collects the JSON head, then writes it and the data in the same order. */
+/* safetensors_write.c - collects the JSON header, then writes it and the data in the same order. */
 #include "formats/safetensors_write.h"
 
 #include "base/checked.h"
@@ -10,7 +10,7 @@ void safetensors_writer_begin(safetensors_writer *w, save *s)
 {
     *w = (safetensors_writer){ .save = s };
     buffer_begin(&w->head, &s->host->mem, s->err);
-    buffer_text(&w->head, "{\"__metadata__\":{\"format\":\"pt\"}"); /* transformers insists */
+    buffer_text(&w->head, "{\"__metadata__\":{\"format\":\"pt\"}"); /* transformers requires it */
 }
 
 void safetensors_add(safetensors_writer *w, const char *name, const dtype *type, int n_dim,
@@ -32,7 +32,7 @@ void safetensors_add(safetensors_writer *w, const char *name, const dtype *type,
     w->n_tensor++;
 }
 
-/* Spaces behind the JSON let the data begin at a multiple of 8. */
+/* Spaces after the JSON align the data to 8 bytes. */
 void safetensors_writer_head(safetensors_writer *w, const char *path)
 {
     save *s = w->save;

@@ -1,6 +1,6 @@
-/* safetensors_write.h - a safetensors file, as it is drawn in safetensors.c, and the index over
- * several of them. Used as gguf_write.h is: names first, then the head, then the data in the same
- * order. */
+/* safetensors_write.h - writes a safetensors file (safetensors.c has the layout), and the index
+ * over several of them. Used like gguf_write.h: names first, then the header, then the data in the
+ * same order. */
 #ifndef WEFT_FORMATS_SAFETENSORS_WRITE_H
 #define WEFT_FORMATS_SAFETENSORS_WRITE_H
 
@@ -11,8 +11,8 @@
 typedef struct safetensors_writer {
     save *save;
     buffer head;   /* JSON */
-    uint64_t size; /* of the data, as announced */
-    uint64_t at;   /* bytes of it so far */
+    uint64_t size; /* of the data, as declared */
+    uint64_t at;   /* bytes of data so far */
     uint64_t n_tensor;
 } safetensors_writer;
 

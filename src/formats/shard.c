@@ -1,4 +1,4 @@
-/* shard.c - the header of a file of ids: written once at the end, checked before the ids are
+/* shard.c - the header of a token-id file: written once at the end, checked before the ids are
  * trusted. */
 #include "formats/shard.h"
 
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* A head that is larger than any disk is wrong before anything is multiplied. */
+/* A count beyond any disk's size is rejected before anything is multiplied. */
 #define MOST_IDS ((uint64_t)1 << 48)
 
 typedef struct head {
@@ -25,7 +25,7 @@ bool shard_is(const uint8_t *data, uint64_t size)
     return size >= 8 && memcmp(data, SHARD_MAGIC, 8) == 0;
 }
 
-/* Where the documents begin and how long the file is, from what its head says. */
+/* The offset of the documents and the size of the file, computed from its header. */
 static bool lay_out(const shard *s, uint64_t *documents, uint64_t *size)
 {
     uint64_t ids, table;
@@ -55,7 +55,7 @@ static weft_status read_head(head *h, const uint8_t *data, uint64_t size, const 
     return WEFT_OK;
 }
 
-/* Documents follow each other, and prompts lie inside of them. */
+/* Checks that documents are contiguous, and that prompts lie inside them. */
 static weft_status check_documents(const shard *s, const char *path, weft_error *err)
 {
     uint64_t begin = 0;
@@ -132,9 +132,9 @@ weft_status shard_parse(shard *s, const uint8_t *data, uint64_t size, const char
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Every byte goes through here twice: to be summed, then to be written. */
+/* Every byte passes through here twice: first for the checksum, then for the file. */
 typedef struct sink {
-    save *file; /* NULL: summed only */
+    save *file; /* NULL: checksum only */
     xxh64 sum;
     uint64_t n; /* bytes so far */
 } sink;
@@ -155,7 +155,7 @@ static void put_all(sink *to, const head *top, const shard *const *s, int64_t n)
         sink_put(to, s[k]->ids, (size_t)(s[k]->n_id * s[k]->width)); /* bounded: in memory */
     while (to->n % 8 != 0)
         sink_put(to, "", 1);
-    uint64_t first = 0; /* where the ids of a part begin in the whole */
+    uint64_t first = 0; /* offset of a part's ids in the whole */
     for (int64_t k = 0; k < n; k++) {
         for (uint64_t i = 0; i < s[k]->n_document; i++) {
             document d = s[k]->document[i];

@@ -1,9 +1,9 @@
-/* shard.h - text that has been turned into ids once, in a file that is mapped and used as it is.
+/* shard.h - tokenized text in a file that is mapped and used in place.
  *
  *      0   8  "weft ids"
  *      8   4  version: 1
  *     12   4  bytes of an id: 2 or 4
- *     16   4  n_vocab; every id is below
+ *     16   4  n_vocab; every id is below it
  *     20   4  0
  *     24   8  n_id
  *     32   8  n_document
@@ -12,7 +12,7 @@
  *     64      ids [n_id], and zeros up to a multiple of 8
  *             documents [n_document], 8 + 8 bytes each: end, quiet
  *
- * Numbers are little-endian. Documents lie one behind the other and leave nothing over. */
+ * Numbers are little-endian. Documents are contiguous and cover all ids. */
 #ifndef WEFT_FORMATS_SHARD_H
 #define WEFT_FORMATS_SHARD_H
 
@@ -22,10 +22,10 @@
 #define SHARD_VERSION 1
 #define SHARD_HEAD    64
 
-/* As the file has it. */
+/* The file's layout. */
 typedef struct document {
-    uint64_t end;   /* of its ids, counted from the first of the shard */
-    uint64_t quiet; /* so many of its ids are only read: a prompt. Those behind are to be learned */
+    uint64_t end;   /* of its ids, counted from the first id of the shard */
+    uint64_t quiet; /* ids of its prompt, which is only read; later ids are trained on */
 } document;
 
 typedef struct shard {
@@ -49,12 +49,12 @@ static inline uint64_t shard_begin(const shard *s, uint64_t i)
 
 bool shard_is(const uint8_t *data, uint64_t size);
 
-/* Points into data, which is aligned to 8 bytes, as maps and copies are. Reads all of it: the
- * checksum is right and every id is in the vocabulary when this returns. */
+/* Points into data, which must be aligned to 8 bytes, as maps and copies are. Reads all of it: on
+ * success the checksum matches and every id is in the vocabulary. */
 weft_status shard_parse(shard *s, const uint8_t *data, uint64_t size, const char *path,
                         weft_error *err);
 
-/* The checksum that a file of these bytes, at least a head, should have. */
+/* The correct checksum for a file of these bytes, at least a header. */
 uint64_t shard_sum(const uint8_t *data, uint64_t size);
 
 /* The first id that is not below n_vocab, or n_id. */

@@ -1,5 +1,5 @@
-/* stores.c - walks through the stores of stores.h. A walk lists a directory, sorts its names and goes
- * on with each; what is wrong with one model is told as its problem, and the walk goes on. Only a
+/* stores.c - walks the stores of stores.h. A walk lists a directory, sorts its names and visits
+ * each. An error in one model is reported as that model's problem, and the walk continues. Only
  * lack of memory ends it. */
 #include "formats/stores.h"
 
@@ -11,7 +11,7 @@
 #include <strings.h>
 
 #define MAX_NAME  255
-#define MAX_NAMES 65536 /* in a directory; the others are left out */
+#define MAX_NAMES 65536 /* in a directory; further names are ignored */
 #define MAX_REF   256   /* bytes of refs/main */
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ bool store_ref(const uint8_t *text, size_t n, char *to, size_t room)
     return true;
 }
 
-/* Where "-00001-of-00003" begins, which ends a name; its length where there is none. */
+/* Where the suffix "-00001-of-00003" begins; the length of the name if there is none. */
 static size_t before_part(const char *stem, size_t n)
 {
     static const char form[] = "-#####-of-#####";
@@ -65,7 +65,7 @@ static size_t before_part(const char *stem, size_t n)
     return n - tail;
 }
 
-/* Is it how GGUF files call their types: Q4_K_M, IQ2_XS, BF16 ...? */
+/* Is it the name of a GGUF type: Q4_K_M, IQ2_XS, BF16 ...? */
 static bool is_type(const char *word, size_t n)
 {
     static const char *const plain[] = { "F16", "F32", "BF16", "FP16", "MXFP4" };
@@ -113,7 +113,7 @@ typedef struct walk {
     store_fn *fn;
     void *ud;
     weft_error *err;
-    weft_status status; /* memory was refused */
+    weft_status status; /* an allocation failed */
     bool stopped;
 } walk;
 
@@ -174,8 +174,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* False where the directory cannot be listed, or without memory. Names that store_name_ok refuses are
- * left out: no store makes them. */
+/* False if the directory cannot be listed, or without memory. Skips names that store_name_ok
+ * refuses: no store creates them. */
 static bool list_names(walk *w, const char *path, name_list *l)
 {
     *l = (name_list){ .w = w };
@@ -200,7 +200,7 @@ static bool has_name(const name_list *l, const char *name)
     return find_pointer((void *const *)l->at, l->n, name, by_name) != NULL;
 }
 
-/* "dir/name" in the walk's memory, so that deep walks need little stack; NULL where it is too long for
+/* "dir/name" in the walk's memory, so that deep walks need little stack; NULL if it is too long for
  * a path, or without memory. */
 static const char *join(walk *w, const char *dir, const char *name)
 {
@@ -215,7 +215,7 @@ static const char *join(walk *w, const char *dir, const char *name)
     return to;
 }
 
-/* Of a file that is at most `room` bytes long: how many, or -1. */
+/* Reads a file of at most `room` bytes; returns its size, or -1. */
 static int64_t read_small(walk *w, const char *path, uint8_t *to, size_t room)
 {
     reader r;
@@ -228,7 +228,7 @@ static int64_t read_small(walk *w, const char *path, uint8_t *to, size_t room)
     return good ? (int64_t)n : -1;
 }
 
-/* ---- a directory that is a model, or holds some in GGUF -------------------------------------- */
+/* ---- a directory that is a model, or contains GGUF files ------------------------------------- */
 
 static int64_t give_ggufs(walk *w, const char *dir, const char *name, const name_list *l)
 {
@@ -251,7 +251,8 @@ static bool has_weights(const name_list *l)
            (has_name(l, "model.safetensors") || has_name(l, "model.safetensors.index.json"));
 }
 
-/* How many models it gave. Large ones have their parts in directories of their own: Q8_0/NAME-Q8_0-... */
+/* Returns how many models it reported. Large ones have their parts in subdirectories:
+ * Q8_0/NAME-Q8_0-... */
 static int64_t walk_model(walk *w, const char *dir, const char *name, bool deep)
 {
     name_list l, inner;
@@ -273,7 +274,7 @@ static int64_t walk_model(walk *w, const char *dir, const char *name, bool deep)
     return n;
 }
 
-/* DIR/NAME.gguf, DIR/NAME/ and DIR/ORG/NAME/; other things may lie there. */
+/* DIR/NAME.gguf, DIR/NAME/ and DIR/ORG/NAME/; ignores anything else. */
 static void walk_directory(walk *w, const char *dir, const char *org)
 {
     char name[2 * MAX_NAME + 2]; /* bounded: constants */
@@ -298,8 +299,8 @@ static void walk_directory(walk *w, const char *dir, const char *org)
 
 /* ---- Hugging Face ---------------------------------------------------------------------------- */
 
-/* The directory of the snapshot, or NULL with a problem. Where refs/main is missing (a download of
- * another revision), the only snapshot is meant. */
+/* The directory of the snapshot, or NULL with a problem. If refs/main is missing (a download of
+ * another revision), uses the only snapshot. */
 static const char *find_snapshot(walk *w, const char *entry, const char **problem)
 {
     char rev[MAX_NAME + 1]; /* bounded: a constant */
@@ -349,7 +350,7 @@ static void walk_hub(walk *w)
         const char *rest = &l.at[i][sizeof head - 1], *cut = strstr(rest, "--");
         const size_t org = cut ? (size_t)(cut - rest) : strlen(rest);
         if (!store_name_ok(rest, org) || (cut && !store_name_ok(&cut[2], strlen(&cut[2]))))
-            continue; /* not from there */
+            continue; /* not from the hub */
         if (cut)
             snprintf(name, sizeof name, "%.*s/%s", (int)(cut - rest), rest, &cut[2]);
         else
@@ -360,7 +361,7 @@ static void walk_hub(walk *w)
 
 /* ---- llama.cpp ------------------------------------------------------------------------------- */
 
-/* ORG_NAME_FILE.gguf: where each ends cannot be told, so all of it is the name. */
+/* ORG_NAME_FILE.gguf: the boundaries are ambiguous, so all of it is the name. */
 static void walk_llama(walk *w)
 {
     char name[MAX_NAME + 1]; /* bounded: a constant */
@@ -379,7 +380,7 @@ static void walk_llama(walk *w)
 
 #define MANIFEST_LEVELS 4 /* HOST/NAMESPACE/NAME/TAG */
 
-/* As Ollama calls it: without what goes without saying. */
+/* The name that Ollama shows: without the default host and namespace. */
 static void ollama_name(const char *const part[MANIFEST_LEVELS], char *to, size_t room)
 {
     const bool usual = strcmp(part[0], "registry.ollama.ai") == 0;
@@ -391,12 +392,12 @@ static void ollama_name(const char *const part[MANIFEST_LEVELS], char *to, size_
         snprintf(to, room, "%s/%s/%s", part[0], part[1], part[2]);
 }
 
-/* The text of a problem has the manifest's path before it, which the name tells already. */
+/* Strips the manifest's path from the text of a problem, since the name already identifies it. */
 static const char *after_path(const weft_error *err, const char *path)
 {
     const size_t n = strlen(path);
     const bool begins = strncmp(err->message, path, n) == 0 && err->message[n] == ':';
-    return begins ? &err->message[n] + 2 : err->message; /* bounded: it goes on behind ": " */
+    return begins ? &err->message[n] + 2 : err->message; /* bounded: text follows ": " */
 }
 
 /* The name of the blob, in `digest`; or a problem, in *why. */
@@ -407,7 +408,7 @@ static weft_status read_manifest(walk *w, const char *path, char digest[STORE_DI
     struct file f;
     if (reader_open(&r, path, w->host, why) != WEFT_OK)
         return why->code;
-    const uint64_t size = r.left; /* looked at before memory is taken for it */
+    const uint64_t size = r.left; /* checked before allocating */
     reader_close(&r);
     if (size > STORE_MAX_MANIFEST)
         return weft_fail(why, WEFT_EFORMAT, "a manifest of %llu bytes; expected at most %u",
@@ -460,7 +461,7 @@ static void walk_manifests(walk *w, const char *dir, const char **part, int leve
     arena_reset(&w->names, mark);
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- all stores ------------------------------------------------------------------------------ */
 
 static void walk_ollama(walk *w)
 {

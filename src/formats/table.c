@@ -1,4 +1,5 @@
-/* table.c - one pass over the bytes of a TSV or CSV, a record at a time; fields point into the text. */
+/* table.c - one pass over the bytes of a TSV or CSV, record by record; fields point into the
+ * text. */
 #include "formats/table.h"
 
 #include <string.h>
@@ -10,8 +11,7 @@ void table_begin(table *t, const char *text, size_t size, bool csv, const char *
     t->at = &text[mark ? 3 : 0];
 }
 
-/* Bytes of the end of a line that is here, if one is: of CR LF, of LF, of CR before the end of the
- * text. */
+/* Bytes of the line end here, or 0: CR LF, LF, or CR at the end of the text. */
 static size_t break_length(const table *t, const char *at)
 {
     const ptrdiff_t left = t->end - at;
@@ -27,7 +27,7 @@ static bool record_ends(const table *t, const char *at)
     return at == t->end || break_length(t, at) > 0;
 }
 
-/* Behind the quote that ends the field that begins here; NULL where none does. */
+/* The byte after the quote that ends the field that begins here; NULL if there is no such quote. */
 static const char *quoted_end(table *t)
 {
     for (const char *at = &t->at[1]; at < t->end; at++) {
@@ -64,10 +64,10 @@ static void read_plain(table *t, table_field *f)
     *f = (table_field){ begin, (size_t)(t->at - begin), false };
 }
 
-/* The fields of the line that begins here, at least one. */
+/* Reads the fields of the line that begins here, at least one. */
 static weft_status read_record(table *t, weft_error *err)
 {
-    for (t->line = t->next_line;; t->at++) { /* over what parts fields */
+    for (t->line = t->next_line;; t->at++) { /* skips the separator */
         table_field *f = &t->field[t->n_field];
         if (t->n_field == TABLE_FIELDS)
             return weft_fail(err, WEFT_EFORMAT, "%s:%lld: more than %d fields", t->path,

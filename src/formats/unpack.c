@@ -231,7 +231,7 @@ static weft_status unpack_file(file *f, const char *expected, host *h, weft_erro
         return err->code;
     again = n;
     status = unpack_into(f->path, f->data, f->size, data, &again, &h->mem, err);
-    if (status == WEFT_OK && again < n) /* a map of a file that someone writes */
+    if (status == WEFT_OK && again < n) /* another process is writing to the mapped file */
         status = weft_fail(err, WEFT_EIO, "%s: changed while it was being decompressed", f->path);
     if (status != WEFT_OK) {
         mem_free(&h->mem, data);

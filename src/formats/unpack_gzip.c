@@ -4,7 +4,7 @@
 
 #include <zlib.h>
 
-#define GZIP_ONLY (16 + MAX_WBITS)  /* bounded: two constants; a gzip head, any window */
+#define GZIP_ONLY (16 + MAX_WBITS)  /* bounded: two constants; a gzip header, any window */
 #define MOST      ((size_t)1 << 30) /* zlib counts in unsigned int */
 
 typedef struct gzip {
@@ -25,7 +25,7 @@ static void give_back(void *opaque, void *block)
     mem_free(g->mem, block);
 }
 
-/* zlib reports that it got no memory; mem_alloc has said why. */
+/* zlib reports a failed allocation; mem_alloc has filled err. */
 static weft_status no_memory(weft_error *err)
 {
     return err->code ? err->code : weft_fail(err, WEFT_ENOMEM, "zlib: cannot start");

@@ -1,6 +1,6 @@
-/* arch.c - the table of architectures, and how a model is opened: find its row, bind its weights.
+/* arch.c - the table of architectures, and opening a model: find its row, bind its weights.
  *
- * A model of a known family is one more row. */
+ * To add a model of a known family, add a row. */
 #include "models/arch.h"
 
 #include "formats/kept.h"
@@ -81,7 +81,8 @@ static const char *text_of(const model *m, const container *c, const char *key, 
     return NULL;
 }
 
-/* "weft.vit": the configuration is the config.json that the file keeps, which must be of a "vit". */
+/* "weft.vit": the configuration is the config.json embedded in the file, which must be of a
+ * "vit". */
 static weft_status read_own(model *m, const char *name, weft_error *err)
 {
     bool there;
@@ -136,10 +137,10 @@ static weft_status find_arch(model *m, bool gguf, weft_error *err)
                      m->file.meta_path, key, text, known);
 }
 
-/* How a model is bound: to run, to be written in another form, or for the first time. */
+/* Why a model is bound: to run, to be converted, or to be created. */
 typedef enum bind_mode { BIND_RUN, BIND_PLAN, BIND_FRESH } bind_mode;
 
-/* Weights that the tensors of a file can become: of one that has experts, each its own. */
+/* Upper bound on the weights of a file: an expert of a stacked tensor counts as its own weight. */
 static size_t most_weights(const container *c)
 {
     size_t n = (size_t)c->n_tensor;

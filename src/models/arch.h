@@ -1,8 +1,8 @@
 /* arch.h - a model ready to run, and the table of architectures.
  *
- * A family is one file: how its weights are bound and its forward written. An architecture is one
- * line of the table in arch.c: the names by which files call it, its family, and what the name
- * alone decides. */
+ * A family is one file: it binds the weights and defines the forward pass. An architecture is one
+ * row of the table in arch.c: its names in files, its family, and the settings that the name alone
+ * decides. */
 #ifndef WEFT_MODELS_ARCH_H
 #define WEFT_MODELS_ARCH_H
 
@@ -15,7 +15,7 @@ typedef struct model model;
 typedef struct bind bind;
 typedef struct weight_panels weight_panels;
 
-/* Rows a layer's cache keeps for every position. */
+/* Rows that a layer caches for every position. */
 typedef struct stream_spec {
     const char *name;
     int64_t width;
@@ -31,27 +31,27 @@ typedef struct family {
     /* Embeddings and blocks: the residual stream. [N, D] */
     tensor *(*body)(run *r, const model *m);
 
-    /* From a residual stream, after the last block or any other: what the model was made for, of
-     * the wanted rows (see model.task). In training their loss. [n_wanted, n_out] */
+    /* From a residual stream, after the last block or any other, to the model's output for the
+     * wanted rows (see model.task); in training, their loss. [n_wanted, n_out] */
     tensor *(*end)(run *r, const model *m, tensor *x);
 
-    /* From a residual stream: every row as it enters the head. NULL where that cannot be had of whole
-     * sequences without a cache. [N, D] */
+    /* From a residual stream to every row as it enters the head. NULL if the family cannot compute
+     * that for whole sequences without a cache. [N, D] */
     tensor *(*states)(run *r, const model *m, tensor *x);
 } family;
 
 typedef struct arch {
     const char *gguf;     /* general.architecture, or NULL */
     const char *hf;       /* model_type in config.json, or NULL */
-    const char *hf_class; /* of transformers */
+    const char *hf_class; /* class name in transformers */
     const family *family;
     rope_pairing
         gguf_pairing; /* with rotary positions; Hugging Face pairs halves unless hf_adjacent */
-    bool hf_window;   /* sliding_window in config.json counts, for all layers */
+    bool hf_window;   /* sliding_window in config.json applies, to all layers */
     bool hf_qkv_bias; /* q, k and v have biases, whatever config.json says */
 } arch;
 
-/* The pictures a model takes: their patches are its rows, behind n_lead that are learned. */
+/* The images a model takes: their patches are its rows, after n_lead learned ones. */
 typedef struct image_shape {
     int64_t channels, height, width, patch, n_lead;
 } image_shape;
@@ -59,35 +59,35 @@ typedef struct image_shape {
 /* How a sequence becomes one vector. */
 typedef struct pooling {
     pool_kind kind;
-    bool normalize; /* it has length 1 */
+    bool normalize; /* scaled to length 1 */
 } pooling;
 
 struct model {
     host *host;
     const arch *arch;
-    const char *name; /* the architecture, as its configuration calls it */
+    const char *name; /* the architecture's name in its configuration */
     container file;
-    const container *config; /* where its keys are: the file, or ... */
-    container own; /* ... the config.json that a GGUF file of weft's own keeps; see kept.h */
-    arena store;   /* headers, converted weights, tables */
+    const container *config; /* holds the keys: the file, or ... */
+    container own;           /* ... the config.json embedded in weft's own GGUF file; see kept.h */
+    arena store;             /* headers, converted weights, tables */
 
-    int64_t n_layer_src, n_vocab_src; /* of an encoder, whose decoder the others describe; or 0 */
-    int64_t start;                    /* the token before a decoder's first; or -1 */
+    int64_t n_layer_src, n_vocab_src; /* of the encoder, if there is a decoder too; or 0 */
+    int64_t start;                    /* the token that starts a decoder; or -1 */
     int64_t n_layer, n_head, n_head_kv, d_model, d_head, d_ff, n_vocab, n_ctx;
-    int64_t n_expert;     /* of layers that have some; 0: none has */
-    tensor **expert_bias; /* [n_layer] by which training keeps their load even, or NULLs */
+    int64_t n_expert;     /* in layers that have experts; 0: none has */
+    tensor **expert_bias; /* [n_layer] biases that balance the load in training, or NULLs */
     stream_spec stream[MAX_STREAM]; /* the same for every layer */
     int n_stream;
 
-    /* What forward gives. All tasks but WEFT_TASK_GENERATE read whole sequences at once, keep no
-     * cache and leave n_stream 0. Where the answer is one for the whole sequence, its first row is
-     * the wanted one, and has the target. */
+    /* The output of forward. All tasks but WEFT_TASK_GENERATE process whole sequences at once,
+     * without a cache, and leave n_stream 0. If the output is one row for the whole sequence, the
+     * first row is the wanted one and has the target. */
     weft_task task;
-    int64_t n_out;            /* numbers of a row of it */
+    int64_t n_out;            /* width of an output row */
     const char *const *label; /* [n_out] their names, or NULL */
-    int64_t n_type;           /* token types there are; 0: rows have none */
-    int64_t d_feature; /* numbers of a row, where the model takes vectors; 0: it takes tokens */
-    image_shape image; /* channels 0: it takes no pictures */
+    int64_t n_type;           /* number of token types; 0: rows have none */
+    int64_t d_feature; /* width of an input row, if the model takes vectors; 0: it takes tokens */
+    image_shape image; /* channels 0: it takes no images */
     pooling pool;
 
     int64_t n_parameter;
@@ -95,17 +95,17 @@ struct model {
     int64_t n_param;
     void *self; /* the family's struct */
 
-    rope_spec rope;        /* n_rot 0: the model has no rotary positions */
+    rope_spec rope;        /* n_rot 0: no rotary positions */
     const kernels *kern;   /* chosen when the model is opened */
     weight_panels *panels; /* pack.h; NULL in a model that cannot run */
 
-    struct export_notes *notes; /* for those who write models; NULL after model_open */
+    struct export_notes *notes; /* for conversion; NULL after model_open */
 };
 
 /* The whole forward: body, then end. */
 tensor *model_forward(run *r, const model *m);
 
-/* Does it read a source? */
+/* Does the model take a source text? */
 static inline bool model_has_source(const model *m)
 {
     return m->n_layer_src > 0;
@@ -114,16 +114,16 @@ static inline bool model_has_source(const model *m)
 /* h must outlive the model. */
 weft_status model_open(model *m, const char *path, weft_load load, host *h, weft_error *err);
 
-/* The same without weights: every tensor is found and its shape checked, but none is read. What
- * comes out cannot run. */
+/* The same without weights: finds every tensor and checks its shape, but reads none. The resulting
+ * model cannot run. */
 weft_status model_plan(model *m, const char *path, weft_load load, host *h, weft_error *err);
 
-/* The same of a model that has no file yet: what a config.json asks for. */
+/* The same for a model that has no file yet, from the text of a config.json. */
 weft_status model_design(model *m, const char *config, size_t length, host *h, weft_error *err);
 void model_close(model *m);
 
-/* The hidden width that Meta's code gives a Llama, integer steps included: 11008 for Llama-2-7B
- * (4096, 1, 256), 14336 for 3-8B (4096, 1.3, 1024), 8192 for 3.2-1B (2048, 1.5, 256). */
+/* The hidden width that Meta's code computes for a Llama, integer steps included: 11008 for
+ * Llama-2-7B (4096, 1, 256), 14336 for 3-8B (4096, 1.3, 1024), 8192 for 3.2-1B (2048, 1.5, 256). */
 int64_t llama_hidden_width(int64_t d_model, double multiplier, int64_t multiple_of);
 
 extern const arch archs[];

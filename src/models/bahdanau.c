@@ -1,12 +1,12 @@
-/* bahdanau.c - where attention came from (Bahdanau, Cho and Bengio, 2014): an encoder and a decoder
- * that are recurrent, and between them additive attention.
+/* bahdanau.c - the origin of attention (Bahdanau, Cho and Bengio, 2014): a recurrent encoder and
+ * decoder, with additive attention between them.
  *
  *     h_j = gru(source_j, h_(j-1))                                  keys and values: the states h
  *     c_t = sum_j a_j h_j,  a = softmax_j(w . tanh(W_q s_(t-1) + W_k h_j))
  *     s_t = gru([c_t, target_(t-1)], s_(t-1)),  logits W s_t        s_0: the last h
  *
- * The encoder reads forward only. The gates' matrix for [c, target] is kept as two, W_c and W. Of the
- * cache's streams, `state` holds s of a text and h of a source, `key` holds W_k h. */
+ * The encoder runs forward only. The gates' matrix for [c, target] is stored as two, W_c and W. In
+ * the cache, stream `state` holds s of a text and h of a source, and `key` holds W_k h. */
 #include "models/bind.h"
 
 typedef struct bahdanau {
@@ -19,7 +19,7 @@ typedef struct bahdanau {
     weight output; /* [V, D] */
 } bahdanau;
 
-/* What goes into a recurrence drops out in training; the state itself does not. */
+/* Dropout applies to the input of a recurrence, not to its state. */
 static tensor *gates(run *r, tensor *x, const weight *input)
 {
     if (r->training && r->dropout > 0)

@@ -1,11 +1,12 @@
-/* bert.c - post-norm encoder: every token sees all others; learned positions, token types, GELU.
+/* bert.c - post-norm encoder: every token attends to all others; learned positions, token types,
+ * GELU.
  *
- * BERT and MiniLM, RoBERTa, DistilBERT. The head, where there is one, is a line or two more:
+ * BERT and MiniLM, RoBERTa, DistilBERT. A head, if there is one, adds a line or two:
  *
  *     FILL      dense, GELU, LayerNorm, then the embedding's own table
  *     CLASSIFY  dense and tanh (DistilBERT: ReLU) of the first token, then the labels
  *     TAG       the labels
- *     ANSWER    two numbers: does the answer begin here, does it end? */
+ *     ANSWER    two logits: the answer begins here, the answer ends here */
 #include "models/bind.h"
 
 #include <string.h>
@@ -31,7 +32,7 @@ typedef struct bert {
     weight dense;       /* [D, D], before the head; w NULL: none */
     act_kind dense_act; /* after it */
     weight dense_norm;  /* [D]; w NULL: none */
-    weight output;      /* [n_out, D]; w NULL: there is no head */
+    weight output;      /* [n_out, D]; w NULL: no head */
 } bert;
 
 static tensor *bert_block(run *r, const void *self, int l, tensor *x)
@@ -80,7 +81,7 @@ static tensor *bert_states(run *r, const model *of, tensor *x)
 static tensor *bert_end(run *r, const model *of, tensor *x)
 {
     const bert *m = of->self;
-    x = take_rows(r, x); /* of a text that is classified, the first */
+    x = take_rows(r, x); /* for classification, the first row */
     if (m->dense.w) {
         x = linear(r, x, &m->dense);
         x = act(r, x, m->dense_act);
@@ -90,7 +91,7 @@ static tensor *bert_end(run *r, const model *of, tensor *x)
     return m->output.w ? head(r, x, &m->output) : x; /* [n_wanted, n_out] */
 }
 
-/* ---- what the name decides ------------------------------------------------------------------- */
+/* ---- by architecture ------------------------------------------------------------------------- */
 
 static const bind_name bert_names[] = {
     { "token_embd", "bert.embeddings.word_embeddings" },
@@ -107,7 +108,7 @@ static const bind_name bert_names[] = {
     { "layer_output_norm", "bert.encoder.layer.%d.output.LayerNorm" },
     { "mlm", "cls.predictions.transform.dense" },
     { "mlm_norm", "cls.predictions.transform.LayerNorm" },
-    { "output", "cls.predictions" }, /* its bias; the matrix is the embedding's */
+    { "output", "cls.predictions" }, /* its bias; the matrix is the embedding */
     { "cls", "bert.pooler.dense" },
     { "cls.output", "classifier" },
     { "tag.output", "classifier" },
@@ -165,7 +166,7 @@ typedef struct bert_kind {
     const bind_name *names;
     const char *prefix;
     const char *n_layer, *d_model, *n_head, *d_ff, *act; /* keys of config.json */
-    bool after_padding; /* position 0 has the row behind that of padding's id */
+    bool after_padding; /* position 0 has the row after the padding id's */
     act_kind cls_act;
 } bert_kind;
 
@@ -212,7 +213,7 @@ static void read_sizes(bind *b, const bert_kind *kind, bert *m)
                   (long long)of->n_head, (long long)of->d_model, MAX_HEAD);
 }
 
-/* Options that change the mathematics and that weft does not have. */
+/* Refuses options that change the mathematics and that weft does not implement. */
 static void refuse_options(bind *b)
 {
     const char *positions = bind_text(b, NULL, "position_embedding_type");
@@ -227,7 +228,8 @@ static void refuse_options(bind *b)
         bind_fail(b, WEFT_EUNSUPPORTED, "attention.causal = true");
 }
 
-/* The class that saved the model says what it is for; GGUF's tensors do. */
+/* A directory names the class that saved the model, which gives the task; in GGUF the tensors
+ * do. */
 static weft_task read_task(bind *b)
 {
     static const struct {
@@ -255,7 +257,7 @@ static weft_task read_task(bind *b)
     return bind_has(b, "mlm") ? WEFT_TASK_FILL : WEFT_TASK_EMBED;
 }
 
-/* ... of the labels that the file has names for. */
+/* ... for the labels that the file names. */
 static weight bind_labels_of(bind *b, const char *stem)
 {
     b->m->n_out = bind_labels(b, stem);
@@ -303,7 +305,7 @@ static void bind_layer(bind *b, bert_layer *w)
     w->layer_output_norm = bind_norm(b, "layer_output_norm", D, true);
 }
 
-/* Copies of what is shared, and heads that the class was trained with and does not use. */
+/* Ignores copies of shared tensors, and heads that the class was trained with but does not use. */
 static void ignore_leftovers(bind *b)
 {
     static const char *const tails[] = {

@@ -1,9 +1,8 @@
-/* bind.h - where a file meets a struct: the configuration is read, every tensor is looked up by
- * name and its shape checked against what the configuration promises. After this, shapes are
- * trusted.
+/* bind.h - where a file meets a struct: reads the configuration, looks up every tensor by name and
+ * checks its shape against the configuration. After this, shapes are trusted.
  *
  * Errors stick: the first one is kept, later calls return zeros, and the family's code stays
- * straight-line. What is left over in the file is an error too; nothing is dropped in silence. */
+ * straight-line. A tensor left over in the file is an error too; nothing is dropped silently. */
 #ifndef WEFT_MODELS_BIND_H
 #define WEFT_MODELS_BIND_H
 
@@ -12,9 +11,9 @@
 
 #include <stdarg.h>
 
-/* weft's stem (which is GGUF's) and Hugging Face's, with %d for the layer, %e for the expert and the
- * prefix of the class that has a head. One that ends with "=" is the whole name: no ".weight" follows
- * it. */
+/* weft's stem (the same as GGUF's) and Hugging Face's, with %d for the layer, %e for the expert and
+ * the prefix of the class that has a head. A stem that ends with "=" is the whole name: no
+ * ".weight" follows it. */
 typedef struct bind_name {
     const char *stem, *hf;
 } bind_name;
@@ -22,23 +21,23 @@ typedef struct bind_name {
 struct bind {
     model *m;
     bool gguf;              /* tensors have GGUF's names, shapes and orders */
-    bool gguf_keys;         /* the configuration is GGUF's keys; otherwise it is a config.json */
-    bool plan;              /* nothing is read, but m->notes are taken */
-    bool fresh;             /* there is no file: tensors are as the configuration wants them */
-    int64_t most;           /* tensors there can be */
-    const char *prefix;     /* of names of the tensors being bound: "", or "enc." and "dec." */
-    int layer;              /* -1 outside */
+    bool gguf_keys;         /* the configuration is GGUF keys; otherwise it is a config.json */
+    bool plan;              /* read no weights, but fill m->notes */
+    bool fresh;             /* no file: tensors follow the configuration */
+    int64_t most;           /* upper bound on the number of tensors */
+    const char *prefix;     /* of the names being bound: "", or "enc." and "dec." */
+    int layer;              /* -1 outside layers */
     const bind_name *names; /* the family's table, ends with { NULL, NULL } */
-    const char *hf_arch;    /* which row of archs[] it is, where GGUF has one word for several */
-    const char *hf_class;   /* of transformers, where it is not the table's */
-    const char *hf_prefix;  /* "model.": missing where a class without a head saved the file */
-    bool hf_adjacent;       /* neighbours turn together in a Hugging Face file too */
+    const char *hf_arch;    /* the row of archs[], if GGUF has one name for several */
+    const char *hf_class;   /* class in transformers, if it is not the table's */
+    const char *hf_prefix;  /* "model.": missing if a class without a head saved the file */
+    bool hf_adjacent;       /* adjacent elements rotate as pairs in a Hugging Face file too */
     bool *used;             /* [n_tensor] */
     weft_status status;
     weft_error *err;
 };
 
-/* Zeroed memory of the model. */
+/* Zeroed memory that the model owns. */
 void *bind_alloc(bind *b, int64_t n, size_t size);
 
 /* Keeps the first error about the configuration. */
@@ -51,18 +50,18 @@ weft_status bind_fail(bind *b, weft_status code, const char *format, ...)
 
 #define REQUIRED INT64_MIN
 
-/* An integer in [lo, hi]; `otherwise` where the file has none, or an error if that is REQUIRED. */
+/* An integer in [lo, hi]; `otherwise` if the file has none, or an error if that is REQUIRED. */
 int64_t bind_int(bind *b, const char *gguf, const char *hf, int64_t otherwise, int64_t lo,
                  int64_t hi);
 double bind_real(bind *b, const char *gguf, const char *hf, double otherwise, double lo, double hi);
 
-/* An integer that this model has no use for, but that must make sense where the file has it. */
+/* An integer that this model does not use, but that must be in range if the file has it. */
 void bind_unused_int(bind *b, const char *hf, int64_t lo, int64_t hi);
 
-/* What a norm adds to its variance: above 0, as a row of zeros is divided by its root; below 1. */
+/* Epsilon of a norm: above 0, because a row of zeros is divided by its root; below 1. */
 double bind_epsilon(bind *b, const char *gguf, const char *hf, double otherwise);
 
-/* NULL where the file has none. */
+/* NULL if the file has none. */
 const char *bind_text(bind *b, const char *gguf, const char *hf);
 bool bind_flag(bind *b, const char *gguf, const char *hf, bool otherwise);
 
@@ -72,53 +71,55 @@ act_kind bind_act(bind *b, const char *hf, act_kind otherwise);
 /* Does the head share the embedding? */
 bool bind_ties_head(bind *b, bool otherwise);
 
-/* A flag that config.json has and that the weights decide, for those who write one. */
+/* Records a flag of config.json that follows from the weights, for conversion. */
 void bind_implied(bind *b, const char *hf, bool flag);
 
-/* What a file of the other form should say and this one has no key for; the key here is NULL. */
+/* Records a value for a file of the other format, if this format has no key for it: its key here is
+ * NULL. */
 void bind_say_flag(bind *b, const char *gguf, const char *hf, bool flag);
 void bind_say_int(bind *b, const char *gguf, const char *hf, int64_t x);
 void bind_say_text(bind *b, const char *gguf, const char *hf, const char *text);
 
-/* Says that the other form has no key for `what`, so that converting the model is an error. */
+/* Records that the other format has no key for `what`, so that converting the model is an error. */
 void bind_unsayable(bind *b, const char *what);
 
-/* What both formats say about rotary positions; d_head and n_rot are given. NULL after an error. */
+/* Reads the keys of both formats for rotary positions; d_head and n_rot are given. NULL after an
+ * error. */
 const rope_table *bind_rope(bind *b, rope_spec *s);
 
-/* How many labels the matrix `stem` is for; the model gets their names. */
+/* The number of labels of the matrix `stem`; sets the model's label names. */
 int64_t bind_labels(bind *b, const char *stem);
 
-/* How a text becomes one vector: by modules.json and what it names, or by GGUF's keys; the mean where
- * nobody says. */
+/* How a text becomes one vector: from modules.json and the file it names, or from GGUF's keys; mean
+ * pooling by default. */
 pooling bind_pooling(bind *b);
 pooling bind_decoder_pooling(bind *b);
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* One tensor, as the model has it and as files may have it instead. */
+/* One tensor in the model's layout, and how files may store it differently. */
 typedef struct want {
     const char *stem;
     const char *suffix; /* NULL: ".weight" */
     int n_dim;          /* 1 or 2 */
     int64_t shape[MAX_DIM];
-    bool optional; /* NULL where the file has none ... */
-    bool in_new;   /* ... though a new model has one */
-    bool as_real;  /* decoded into real numbers: it is small, and ops read it as it is */
+    bool optional; /* NULL if the file has none ... */
+    bool in_new;   /* ... but a new model has one */
+    bool as_real;  /* decode to reals: it is small, and ops read it directly */
 
-    bool hf_flip; /* a Hugging Face file has it [I, O], ... */
-    int hf_dim;   /* ... or in another shape, the same numbers in the same order; 0: as it is */
+    bool hf_flip; /* a Hugging Face file stores it as [I, O], ... */
+    int hf_dim;   /* ... or with this rank, elements in the same order; 0: the same shape */
     int64_t hf_shape[MAX_DIM];
 
     int64_t stack; /* matrices [O, I] that are one tensor in GGUF; 0: it is one matrix */
     int64_t part;  /* which of them, counted from 1; 0: all of them, as [stack O, I] */
-    int64_t heads; /* its rows are so many heads that turn with the position; 0: they do not */
+    int64_t heads; /* its rows are this many rotary heads; 0: not rotary */
 } want;
 
-/* Whether a matrix of a new model has a bias. Where there is a file, the file decides. */
+/* Whether a matrix of a new model has a bias. If there is a file, the file decides. */
 typedef enum bind_bias { NO_BIAS, WITH_BIAS } bind_bias;
 
-/* NULL after an error, or where the file has none of what is optional. */
+/* NULL after an error, or if the tensor is optional and the file has none. */
 tensor *bind_tensor(bind *b, const want *w);
 
 bool bind_has(bind *b, const char *stem);
@@ -126,78 +127,79 @@ bool bind_has(bind *b, const char *stem);
 /* A matrix [O, I] to be multiplied with. */
 tensor *bind_matrix(bind *b, const char *stem, int64_t O, int64_t I);
 
-/* A matrix [O, I] with its bias [O] where the file has one. */
+/* A matrix [O, I] with its bias [O] if the file has one. */
 weight bind_linear(bind *b, const char *stem, int64_t O, int64_t I, bind_bias in_new);
 
-/* The same with a bias, where a Hugging Face file has the matrix [I, O] (GPT-2's Conv1D). */
+/* The same with a bias, if a Hugging Face file stores the matrix as [I, O] (GPT-2's Conv1D). */
 weight bind_conv1d(bind *b, const char *stem, int64_t O, int64_t I);
 
-/* The same where the rows are heads of E numbers that turn with the position. */
+/* The same with rows that are rotary heads of width E. */
 weight bind_heads(bind *b, const char *stem, int64_t n_head, int64_t E, int64_t I,
                   bind_bias in_new);
 
-/* The head of a model whose file has none because it shares the embedding; a bias it may have. */
+/* The head of a model whose file has none because it shares the embedding; it may have a bias. */
 weight bind_tied(bind *b, const char *stem, tensor *w, bind_bias in_new);
 
-/* A gain [n] as real numbers, with its bias where it has one. */
+/* A gain [n] as reals, with its bias if it has one. */
 weight bind_norm(bind *b, const char *stem, int64_t n, bool has_bias);
 
-/* The gain of a norm over one head that turns with the position. */
+/* The gain of a norm over one rotary head. */
 tensor *bind_head_norm(bind *b, const char *stem, int64_t E);
 
-/* A table [n, d] as real numbers, of which an op reads what it likes. */
+/* A table [n, d] as reals, small enough for ops to read directly. */
 tensor *bind_small_table(bind *b, const char *stem, int64_t n, int64_t d);
 
-/* A bias [1, n] that has a name of its own and is stored as a row, or NULL where the file has none. */
+/* A bias [1, n] with a name of its own, stored as a row; NULL if the file has none. */
 tensor *bind_bias_row(bind *b, const char *stem, int64_t n);
 
-/* A vector [n] as real numbers, or NULL where the file has none. GGUF calls it a bias. */
+/* A vector [n] as reals, or NULL if the file has none. GGUF calls it a bias. */
 tensor *bind_vector(bind *b, const char *stem, int64_t n);
 
-/* Matrix e of n, all [O, I], which GGUF has as one tensor [n, O, I] and a directory one by one. */
+/* Matrix e of n, all [O, I], which GGUF stores as one tensor [n, O, I] and a directory one by
+ * one. */
 tensor *bind_part(bind *b, const char *stem, int64_t e, int64_t n, int64_t O, int64_t I);
 
 /* All of a tensor [n, O, I], which only GGUF has, as a matrix [n O, I]. */
 tensor *bind_parts(bind *b, const char *stem, int64_t n, int64_t O, int64_t I);
 
-/* A table [n, d] to be looked up in. */
+/* A lookup table [n, d]. */
 tensor *bind_table(bind *b, const char *stem, int64_t n, int64_t d);
 
-/* A table [n, d] that a Hugging Face file has as [1, n, d] and without ".weight" in its name. */
+/* A table [n, d] that a Hugging Face file stores as [1, n, d] and without ".weight" in its name. */
 tensor *bind_bare_table(bind *b, const char *stem, int64_t n, int64_t d);
 
-/* A matrix [O, C P P] with its bias, which a Hugging Face file has as a convolution [O, C, P, P]. */
+/* A matrix [O, C P P] with its bias, which a Hugging Face file stores as a convolution [O, C, P,
+ * P]. */
 weight bind_patches(bind *b, const char *stem, int64_t O, int64_t C, int64_t P);
 
-/* A table [n, d] of numbers that no file holds and nothing learns. */
+/* A computed table [n, d], which is neither stored nor trained. */
 tensor *bind_made(bind *b, const char *name, int64_t n, int64_t d,
                   real (*number)(const void *of, int64_t row, int64_t col), const void *of);
 
-/* Rows of a stored matrix, or 0 where there is none: how the vocabulary is found where no key tells
- * it. */
+/* Rows of a stored matrix, or 0 if there is none: gives the vocabulary size if no key does. */
 int64_t bind_rows_of(bind *b, const char *stem);
 
-/* n numbers above 0 as floats in the model's store, or NULL where the file has none. */
+/* n numbers above 0 as floats in the model's store, or NULL if the file has none. */
 const float *bind_divisors(bind *b, const char *stem, int64_t n);
 
-/* Ignores every tensor of a directory whose name ends with hf_suffix: files carry it, no model needs
- * it. */
+/* Ignores every tensor of a directory whose name ends with hf_suffix: files contain it, but no
+ * model needs it. */
 void bind_ignore(bind *b, const char *hf_suffix);
 
-/* Everything left over is an error. */
+/* Anything left over is an error. */
 weft_status bind_finish(bind *b);
 
-/* ---- among the files of bind ----------------------------------------------------------------- */
+/* ---- shared by the bind files ---------------------------------------------------------------- */
 
 weft_status bind_fail_at(bind *b, weft_status code, const char *path, const char *format,
                          va_list args) __attribute__((format(printf, 4, 0)));
 
-/* A value that is not kept for conversion under its own keys. */
+/* Reads a value without recording it for conversion. */
 double bind_peek_real(bind *b, const char *gguf, const char *hf, double otherwise, double lo,
                       double hi);
 const char *bind_peek_text(bind *b, const char *gguf, const char *hf);
 
-/* Notes a value and its keys, which are constants of the program. */
+/* Records a value and its keys, which are constants of the program. */
 void bind_keep(bind *b, const char *gguf, const char *hf, bool said, meta value);
 
 #endif

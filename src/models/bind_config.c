@@ -1,7 +1,7 @@
 /* bind_config.c - reads a model's configuration: GGUF keys or config.json.
  *
- * Every value is asked for by both of its keys and checked against a range, because sizes from a
- * file decide what is allocated later. Values are also kept for conversion, which writes them under
+ * The caller passes both keys of a value and its range; the range is checked, because sizes from a
+ * file decide later allocations. Values are also recorded for conversion, which writes them under
  * the other format's keys. */
 #include "models/bind.h"
 
@@ -62,7 +62,7 @@ static found find(const bind *b, const char *gguf, const char *hf)
     return f;
 }
 
-/* A list has its values under other keys, "key.0" and so on, and would pass for nothing. */
+/* A list has its values under other keys, "key.0" and so on, so it would look absent. */
 static void refuse_list(bind *b, const found *f)
 {
     char first[sizeof f->key + 2];
@@ -129,7 +129,7 @@ double bind_peek_real(bind *b, const char *gguf, const char *hf, double otherwis
         return otherwise;
     if (f.entry->type != META_INT && f.entry->type != META_REAL)
         bind_fail(b, WEFT_EFORMAT, "%s is not a number", f.key);
-    else if (!(f.entry->number >= lo && f.entry->number <= hi)) /* nor a NaN */
+    else if (!(f.entry->number >= lo && f.entry->number <= hi)) /* rejects NaN too */
         bind_fail(b, WEFT_EFORMAT, "%s is %g; expected %g to %g", f.key, f.entry->number, lo, hi);
     else
         return f.entry->number;
@@ -145,7 +145,7 @@ double bind_real(bind *b, const char *gguf, const char *hf, double otherwise, do
 
 double bind_epsilon(bind *b, const char *gguf, const char *hf, double otherwise)
 {
-    return bind_real(b, gguf, hf, otherwise, 1e-37, 0.5); /* the least float is 1.2e-38 */
+    return bind_real(b, gguf, hf, otherwise, 1e-37, 0.5); /* the smallest normal float is 1.2e-38 */
 }
 
 const char *bind_peek_text(bind *b, const char *gguf, const char *hf)

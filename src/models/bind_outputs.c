@@ -1,5 +1,5 @@
-/* bind_outputs.c - a model's outputs as its file describes them: whether the head shares the embedding, the
- * names of labels, how a text is pooled into one vector. */
+/* bind_outputs.c - a model's outputs as its file describes them: whether the head shares the
+ * embedding, the names of labels, how a text is pooled into one vector. */
 #include "formats/kept.h"
 #include "models/bind.h"
 
@@ -20,7 +20,7 @@ bool bind_ties_head(bind *b, bool otherwise)
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
-/* Label i as config.json has it, or NULL. */
+/* Label i in config.json, or NULL. */
 static const char *hf_label(const bind *b, int64_t i)
 {
     char key[40];
@@ -71,7 +71,7 @@ int64_t bind_labels(bind *b, const char *stem)
 
 /* ---- pooling --------------------------------------------------------------------------------- */
 
-/* GGUF's numbers. */
+/* GGUF's values. */
 enum { GGUF_NONE, GGUF_MEAN, GGUF_CLS, GGUF_LAST, GGUF_RANK };
 
 static const char *text_of(const container *c, const char *key)
@@ -80,12 +80,12 @@ static const char *text_of(const container *c, const char *key)
     return m && m->type == META_TEXT ? m->text : NULL;
 }
 
-/* Exactly one of the modes that sentence-transformers knows is on. */
+/* Exactly one of sentence-transformers' pooling modes must be on. */
 static void read_mode(bind *b, const container *c, pooling *p)
 {
     static const struct {
         const char *flag, *word;
-        int kind; /* -1: not known to weft */
+        int kind; /* -1: unsupported */
     } modes[] = {
         { "pooling_mode_mean_tokens", "mean", POOL_MEAN },
         { "pooling_mode_cls_token", "cls", POOL_FIRST },
@@ -133,7 +133,7 @@ static void read_pooling_module(bind *b, const char *path, pooling *p)
     container_close(&c);
 }
 
-/* "sentence_transformers.models.Pooling" and its like: the last name counts. */
+/* "sentence_transformers.models.Pooling" and similar: the last component counts. */
 static void read_modules(bind *b, const container *c, pooling *p)
 {
     p->normalize = false;
@@ -170,7 +170,7 @@ static pooling hf_pooling(bind *b)
     return p;
 }
 
-/* llama.cpp's files do not say whether vectors have length 1; its programs see to it. */
+/* llama.cpp's files do not say whether vectors have length 1; its programs normalise them. */
 pooling bind_pooling(bind *b)
 {
     static const int numbers[] = { [POOL_MEAN] = GGUF_MEAN,
@@ -197,7 +197,7 @@ pooling bind_pooling(bind *b)
     return p;
 }
 
-/* A decoder whose files say nothing of it gives the state of its last token, which has seen all others. */
+/* By default a decoder gives the state of its last token, which has seen all others. */
 pooling bind_decoder_pooling(bind *b)
 {
     const pooling last = { POOL_LAST, false };

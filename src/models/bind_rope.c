@@ -1,19 +1,19 @@
-/* bind_rope.c - reads what a configuration says about rotary positions: base, scaling, factors.
+/* bind_rope.c - reads the configuration of rotary positions: base, scaling, factors.
  *
- * Apart from the other keys because both formats have moved these several times, and because they
- * are only valid together. */
+ * Separate from the other keys because both formats have moved these several times, and because
+ * they are only valid together. */
 #include "models/bind.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The numbers of a rope_spec under both their names. Hugging Face has kept its own under three
- * roofs: rope_parameters.rope_type, rope_scaling.rope_type and rope_scaling.type. */
+/* The fields of a rope_spec under both their names. Hugging Face has used three places:
+ * rope_parameters.rope_type, rope_scaling.rope_type and rope_scaling.type. */
 static const struct {
-    size_t at; /* in rope_spec */
+    size_t at; /* offset in rope_spec */
     const char *gguf, *hf;
     double otherwise, lo, hi;
-    unsigned scalings; /* that use it */
+    unsigned scalings; /* kinds of scaling that use it */
 } rope_numbers[] = {
     { offsetof(rope_spec, factor), "rope.scaling.factor", "rope_scaling.factor", 1, 1e-3, 1e6,
       1 << ROPE_LINEAR | 1 << ROPE_LLAMA3 | 1 << ROPE_YARN },
@@ -78,7 +78,7 @@ static void rope_hf(bind *b, rope_spec *s)
 }
 
 static const char attn_key[] = "rope.scaling.attn_factor";
-static const char log_key[] = "rope.scaling.yarn_log_multiplier"; /* a tenth of both mscales */
+static const char log_key[] = "rope.scaling.yarn_log_multiplier"; /* 0.1 times each mscale */
 
 static void rope_gguf(bind *b, rope_spec *s)
 {
@@ -94,8 +94,8 @@ static void rope_gguf(bind *b, rope_spec *s)
         s->attn_factor = factor * (0.1 * log(s->factor) + 1);
 }
 
-/* For those who write: what the scaling in force needs, and no more. GGUF has no word for llama3:
- * its frequencies are a tensor there. */
+/* For conversion: records only the values that the active scaling needs. GGUF has no name for
+ * llama3: it stores the frequencies as a tensor. */
 static void keep_rope(bind *b, rope_spec *s)
 {
     const bool named = s->scaling != ROPE_PLAIN, sayable = s->scaling != ROPE_LLAMA3;

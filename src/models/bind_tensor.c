@@ -2,8 +2,8 @@
  *
  *     want { stem, shape, how files differ } -> the stored tensor -> a tensor of the model
  *
- * One description serves three purposes: weights are bound to run, noted for conversion, or planned
- * for a model that has no file yet. After this, shapes are trusted. */
+ * One description serves three purposes: to bind weights for running, to record them for
+ * conversion, or to plan them for a model that has no file yet. After this, shapes are trusted. */
 #include "models/bind.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #define FILE_NAME_BYTES (2 * NAME_BYTES)
 
-/* An error about a tensor, which may be in another file; NULL for one that is in none. */
+/* An error about a tensor, which may be in another file; NULL for one that is in no file. */
 __attribute__((format(printf, 4, 5))) static void misfit(bind *b, const stored *t, weft_status code,
                                                          const char *format, ...)
 {
@@ -37,7 +37,7 @@ static void gguf_stem(const bind *b, const char *stem, char *name)
         snprintf(name, NAME_BYTES, "%s%s", b->prefix, stem);
 }
 
-/* The name in a Hugging Face file, with this suffix (".weight"); false where it has none. */
+/* The name in a Hugging Face file, with this suffix (".weight"); false if it has none. */
 static bool hf_name(const bind *b, const want *w, const char *suffix, char *name)
 {
     const bind_name *n = b->names;
@@ -45,7 +45,7 @@ static bool hf_name(const bind *b, const want *w, const char *suffix, char *name
         n++;
     if (!n->stem)
         return false;
-    char *to = name; /* names in the program are short enough */
+    char *to = name; /* bounded: names in the program are short */
     const char *s = n->hf;
     while (*s && *s != '=')
         if (*s == '%') {
@@ -58,7 +58,7 @@ static bool hf_name(const bind *b, const want *w, const char *suffix, char *name
     return true;
 }
 
-/* A tensor of a directory by its name, with or without the prefix. */
+/* Looks up a tensor of a directory by name, with or without the prefix. */
 static const stored *in_directory(bind *b, const char *name)
 {
     const stored *t = container_tensor(&b->m->file, name);
@@ -71,8 +71,8 @@ static const stored *in_directory(bind *b, const char *name)
     return t;
 }
 
-/* The file's tensor, and the name it would have. Norms of BERT's first files have TensorFlow's names
- * for their gains and biases. */
+/* The file's tensor, and its expected name. Norms in BERT's first files have TensorFlow's names for
+ * their gains and biases. */
 static const stored *look_up(bind *b, const want *w, char *file_name)
 {
     const char *suffix = suffix_of(w);
@@ -106,7 +106,7 @@ int64_t bind_rows_of(bind *b, const char *stem)
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-/* As this file must have it; returns the number of dimensions. */
+/* The shape this file must have; returns the number of dimensions. */
 static int file_shape(const bind *b, const want *w, int64_t *shape)
 {
     memcpy(shape, w->shape, sizeof w->shape);
@@ -153,7 +153,7 @@ static bool shape_is(bind *b, const stored *t, const char *name, int n_dim, cons
 
 /* ---- from the file --------------------------------------------------------------------------- */
 
-/* A tensor that is still to be made. */
+/* A tensor of a model without a file. */
 static const stored *plan_tensor(bind *b, const want *w)
 {
     char name[FILE_NAME_BYTES] = "";
@@ -171,7 +171,7 @@ static const stored *plan_tensor(bind *b, const want *w)
     return t;
 }
 
-/* Matrix `part` of a tensor [stack, O, I], as if the file had it so. */
+/* Matrix `part` of a tensor [stack, O, I], as if it were stored by itself. */
 static const stored *part_of(bind *b, const stored *all, const want *w)
 {
     stored *t = bind_alloc(b, 1, sizeof *t);
@@ -186,7 +186,7 @@ static const stored *part_of(bind *b, const stored *all, const want *w)
     return t;
 }
 
-/* NULL if it is absent (an error unless optional) or does not fit. */
+/* NULL if it is absent (an error unless optional) or has the wrong shape. */
 static const stored *find_tensor(bind *b, const want *w)
 {
     char name[FILE_NAME_BYTES] = "";
@@ -210,7 +210,7 @@ static const stored *find_tensor(bind *b, const want *w)
     return b->gguf && w->part ? part_of(b, t, w) : t;
 }
 
-/* For conversion: where the weight that is registered next comes from. */
+/* For conversion: records the source of the weight that is registered next. */
 static void note_origin(bind *b, const want *w, const stored *from)
 {
     char name[FILE_NAME_BYTES];
@@ -258,7 +258,7 @@ static tensor *register_tensor(bind *b, const want *w, const stored *from)
     return t;
 }
 
-/* Weights stay where they lie in the file, unless a kernel could not read them there. */
+/* Weights stay in place in the mapped file, unless a kernel could not read them there. */
 static void *in_place(bind *b, const stored *t)
 {
     const size_t align = t->type->block > 1 ? 1 : (size_t)t->type->bytes;
@@ -268,7 +268,7 @@ static void *in_place(bind *b, const stored *t)
     return copy ? memcpy(copy, t->data, t->bytes) : NULL;
 }
 
-/* Whatever the file holds. */
+/* Decodes any stored type. */
 static real *decoded(bind *b, const stored *t, int64_t n)
 {
     real *x = bind_alloc(b, n, sizeof *x);
@@ -279,7 +279,7 @@ static real *decoded(bind *b, const stored *t, int64_t n)
     return x;
 }
 
-/* [I, O] -> [O, I], number by number; stored types with blocks are never transposed. */
+/* [I, O] -> [O, I], element by element; block types are never transposed. */
 static void *transposed(bind *b, const stored *t, int64_t O, int64_t I)
 {
     const size_t size = (size_t)t->type->bytes;
@@ -305,7 +305,7 @@ tensor *bind_tensor(bind *b, const want *w)
     return t->data ? t : NULL;
 }
 
-/* ---- what families ask for ------------------------------------------------------------------- */
+/* ---- interface for families ------------------------------------------------------------------ */
 
 static const char *stem_text(bind *b, const char *stem)
 {
@@ -322,7 +322,8 @@ static tensor *vector(bind *b, const char *stem, const char *suffix, int64_t n)
         b, &(want){ .stem = stem, .suffix = suffix, .n_dim = 1, .shape = { n }, .as_real = true });
 }
 
-/* The bias of a matrix: the file decides whether there is one, in_new for a model without a file. */
+/* The bias of a matrix: the file decides whether there is one, or in_new for a model without a
+ * file. */
 static tensor *bias_of(bind *b, const char *stem, int64_t n, int64_t heads, bind_bias in_new)
 {
     return bind_tensor(b, &(want){ .stem = stem,
@@ -340,7 +341,7 @@ tensor *bind_table(bind *b, const char *stem, int64_t n, int64_t d)
     return bind_tensor(b, &(want){ .stem = stem, .n_dim = 2, .shape = { n, d } });
 }
 
-/* Said of a weight that products multiply with. */
+/* Marks a weight as an operand of matrix products. */
 static tensor *multiplied(tensor *t)
 {
     if (t)

@@ -1,5 +1,5 @@
-/* conversion.c - what writers of GGUF and of directories share: reading weights, rounding or
- * quantising them on all threads, and putting them into the file in order. */
+/* conversion.c - shared by the writers of GGUF and of directories: reads weights, rounds or
+ * quantises them on all threads, and writes them to the file in order. */
 #include "models/conversion.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ bool convert_join(char *to, size_t size, const char *directory, const char *name
     return n > 0 && (size_t)n < size;
 }
 
-/* "model.gguf" -> "model-00001-of-00003.gguf", where there are several. */
+/* "model.gguf" -> "model-00001-of-00003.gguf", if there are several. */
 bool convert_part_name(const conversion *c, const char *path, int part, char *to, size_t size)
 {
     const size_t length = strlen(path);
@@ -43,23 +43,23 @@ bool convert_part_name(const conversion *c, const char *path, int part, char *to
 /* ---- one tensor, reordered and re-encoded, a megabyte at a time ------------------------------ */
 
 #define PIECE (1 << 20) /* bytes */
-#define LOOK  256       /* numbers of a row that are looked at together */
+#define LOOK  256       /* elements of a row that are checked together */
 
 typedef struct rows_job {
     const outgoing *t;
     int64_t n_row, n_col;
     int64_t at, n; /* rows of this piece */
     uint8_t *out;  /* [n] rows of the target's type */
-    real *x;       /* the same as numbers; only where types differ */
-    uint8_t *in;   /* one row of the source, where it can be read */
-    bool same;     /* the source's type is the target's: bytes are moved, not numbers */
+    real *x;       /* the same rows as reals; only if the types differ */
+    uint8_t *in;   /* an aligned copy of one source row */
+    bool same;     /* same type in source and target: copy bytes, decode nothing */
     pool *pool;
-    loss_sums *lost; /* of each row of this piece, or NULL */
+    loss_sums *lost; /* for each row of this piece, or NULL */
     weft_error *err;
 } rows_job;
 
-/* Which row of the source is row i: within a head, pair (a_k, b_k) is (k, k + E/2) in halves and
- * (2k, 2k + 1) where neighbours turn together. */
+/* The source row of row i: within a head, pair (a_k, b_k) is (k, k + E/2) if halves are paired and
+ * (2k, 2k + 1) if neighbours are. */
 static int64_t row_of(const outgoing *t, int64_t i)
 {
     const int64_t E = t->turned;
@@ -71,7 +71,7 @@ static int64_t row_of(const outgoing *t, int64_t i)
     return head + (k < E / 2 ? 2 * k : 2 * (k - E / 2) + 1);
 }
 
-/* A row of the source at an address from which its numbers can be read. */
+/* A source row at an address that is aligned for its type. */
 static const void *aligned_row(const rows_job *j, int64_t i, int64_t n)
 {
     const stored *s = j->t->from;
@@ -82,7 +82,7 @@ static const void *aligned_row(const rows_job *j, int64_t i, int64_t n)
     return memcpy(j->in, row, dtype_row_bytes(s->type, n));
 }
 
-/* What is finite must stay finite, and a block has one scale for all its numbers. */
+/* Finite values must stay finite, and a block has one scale for all its values. */
 static weft_status check_range(const rows_job *j, const real *x)
 {
     const dtype *type = j->t->type;
@@ -123,7 +123,7 @@ static void encode_row(void *arg, int64_t i)
         j->lost[i] = loss_of(type, row, x, j->n_col);
 }
 
-/* Rows on all threads; their losses are added up in the order of rows. */
+/* Encodes rows on all threads; adds up their losses in row order. */
 static weft_status encode(rows_job *j, loss_sums *lost)
 {
     for (int64_t i = 0; i < j->n; i++) {
@@ -152,8 +152,8 @@ static void straight(const rows_job *j)
     }
 }
 
-/* Row k of the source holds column k of the target; of it the numbers of this piece's rows are
- * taken. Types with blocks are never moved number by number: bind refuses them there. */
+/* Row k of the source holds column k of the target; this takes the elements for this piece's rows.
+ * Block types are never transposed: bind refuses them. */
 static void flipped(const rows_job *j, real *column)
 {
     const outgoing *t = j->t;
@@ -223,7 +223,7 @@ weft_status outgoing_rows(const outgoing *t, pool *p, mem *m, rows_fn *put, void
     return status;
 }
 
-/* ---- all of a part --------------------------------------------------------------------------- */
+/* ---- all tensors of a part ------------------------------------------------------------------- */
 
 typedef struct counted {
     conversion *c;

@@ -1,4 +1,4 @@
-/* convert.c - what is to be written, and where. */
+/* convert.c - plans a conversion: which tensors and texts are written, and where. */
 #include "models/convert.h"
 
 #include "base/cpu.h"
@@ -10,7 +10,7 @@
 
 /* ---- paths ----------------------------------------------------------------------------------- */
 
-/* Unknown: it is there, but cannot be opened. */
+/* Unknown: it exists, but cannot be opened. */
 typedef enum path_kind { PATH_ABSENT, PATH_FILE, PATH_DIRECTORY, PATH_UNKNOWN } path_kind;
 
 static path_kind kind_of(const char *path, host *h)
@@ -26,7 +26,7 @@ static path_kind kind_of(const char *path, host *h)
     return regular || why == ENOTSUP ? PATH_FILE : why == EISDIR ? PATH_DIRECTORY : PATH_UNKNOWN;
 }
 
-/* Does a name tell its size already, as "Llama-3.2-1B" does? */
+/* Does a name already contain the size, as "Llama-3.2-1B" does? */
 static bool tells_size(const char *name)
 {
     for (const char *s = name; *s; s++)
@@ -36,7 +36,7 @@ static bool tells_size(const char *name)
     return false;
 }
 
-/* "stories-260K-F32.gguf": name, size and encoding, as the GGUF convention has them. */
+/* "stories-260K-F32.gguf": name, size and encoding, by the GGUF convention. */
 static void conventional_name(const conversion *c, char *to, size_t size)
 {
     char label[16], encoding[16];
@@ -50,7 +50,7 @@ static void conventional_name(const conversion *c, char *to, size_t size)
         *s = *s == ' ' ? '-' : *s;
 }
 
-/* The last name of a path, without the tail of a file; "model" where it has none. */
+/* The last component of a path, without the extension of a file; "model" if it has none. */
 static void name_of_path(const char *path, char *to, size_t size)
 {
     path_name(path, "model", to, size);
@@ -121,8 +121,8 @@ static weft_status read_texts(conversion *c)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* What a GGUF file remembers of the directory it came from: the type of most tensors, and "NAME
- * TYPE" for each of the others. */
+/* The type a tensor had in the original directory. A GGUF file records the type of most tensors,
+ * and "NAME TYPE" for each of the others. */
 static const dtype *type_before(const conversion *c, const char *name)
 {
     const meta *most = container_meta(&c->m.file, DTYPE_KEY);
@@ -152,7 +152,7 @@ static bool is_tied(const model *m)
     return true;
 }
 
-/* Readers of GGUF want vectors and learned positions in f32, whatever they were. */
+/* Readers of GGUF expect vectors and learned positions in f32, whatever they were. */
 static const dtype *type_for_gguf(const conversion *c, const tensor *w, const stored *from,
                                   bool *instead)
 {
@@ -165,7 +165,7 @@ static const dtype *type_for_gguf(const conversion *c, const tensor *w, const st
                                                : from->type;
     const dtype *type = w->n_dim == 1 ? wanted : quant_fitting(wanted, cols(w));
     *instead = type != wanted;
-    if (*instead && !c->o->converted) /* who is told of each tensor knows it from there */
+    if (*instead && !c->o->converted) /* with a `converted` callback the caller already knows */
         log_write(&c->host->log, WEFT_LOG_WARN,
                   "%s: rows of %lld values are not a multiple of the %s block; %s", w->name,
                   (long long)cols(w), wanted->name, type->name);
@@ -214,7 +214,7 @@ static weft_status add_tensor(conversion *c, int64_t i, outgoing *t)
     t->expert = o->stack ? o->expert : -1;
     t->type = gguf ? type_for_gguf(c, w, o->from, &t->instead) : type_for_hf(c, w, o->from);
     if (outgoing_follows(c, t))
-        t->type = t[-1].type; /* one tensor has one */
+        t->type = t[-1].type; /* one tensor, one type */
     if (!gguf && o->flip) {
         t->shape[0] = w->shape[1];
         t->shape[1] = w->shape[0];
@@ -229,7 +229,7 @@ static weft_status add_tensor(conversion *c, int64_t i, outgoing *t)
     return WEFT_OK;
 }
 
-/* GGUF has llama3's scaling as numbers by which the frequencies are divided. */
+/* GGUF stores llama3's scaling as divisors of the frequencies. */
 static weft_status add_rope_freqs(conversion *c, outgoing *t)
 {
     const stored *from = c->from_gguf ? container_tensor(&c->m.file, "rope_freqs.weight") : NULL;
@@ -289,7 +289,7 @@ static weft_status list_tensors(conversion *c)
     return status;
 }
 
-/* The type of the largest share of the matrices. */
+/* The type that most elements of the matrices have. */
 static const dtype *most_type(const conversion *c)
 {
     struct {
@@ -312,7 +312,7 @@ static const dtype *most_type(const conversion *c)
     return seen[best].type;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- planning -------------------------------------------------------------------------------- */
 
 static weft_status check_target(const conversion *c)
 {
@@ -335,7 +335,7 @@ static weft_status check_target(const conversion *c)
     return WEFT_OK;
 }
 
-/* A directory that GGUF's own keys cannot describe becomes a file of weft's own (kept.h). */
+/* A directory that GGUF's own keys cannot describe becomes a file that only weft reads (kept.h). */
 static void choose_keys(conversion *c)
 {
     const model *m = &c->m;
@@ -357,7 +357,7 @@ static void choose_keys(conversion *c)
                   m->file.meta_path, m->name, m->arch->hf);
 }
 
-/* What was rounded to few bits is rounded once more. */
+/* Warns that quantised weights are about to be quantised again. */
 static void warn_requantised(const conversion *c)
 {
     int64_t n = 0;

@@ -1,12 +1,14 @@
-/* convert.h - a model from one form into another: a Hugging Face directory into a GGUF file and
- * back.
+/* convert.h - converts a model from a Hugging Face directory to a GGUF file and back.
  *
- * What a tensor is called in both, and what its shape is, comes from where models are bound
- * (model_plan). The forms differ in three ways beside names: GPT-2's matrices are [I, O] in
- * a directory; the rows of q and k that turn together are E/2 apart in a directory and neighbours in
- * a GGUF file of some architectures; and vectors are f32 in GGUF.
+ * The names and the shape of a tensor in both formats come from binding (model_plan). Apart from
+ * names, the formats differ in three ways:
  *
- * Tensors pass through a megabyte at a time; only the heads of files are ever in memory. */
+ * - GPT-2's matrices are [I, O] in a directory.
+ * - The rows of q and k that rotate as a pair are E/2 apart in a directory, and neighbours in a
+ *   GGUF file of some architectures.
+ * - Vectors are f32 in GGUF.
+ *
+ * Tensors are streamed a megabyte at a time; only the headers of files are in memory as a whole. */
 #ifndef WEFT_MODELS_CONVERT_H
 #define WEFT_MODELS_CONVERT_H
 

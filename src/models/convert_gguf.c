@@ -1,5 +1,5 @@
-/* convert_gguf.c - what a GGUF file says of a model: the facts of its configuration, its tokenizer,
- * and the texts of the directory it comes from. */
+/* convert_gguf.c - writes the metadata of a GGUF file: the values of the configuration, the
+ * tokenizer, and the texts of the source directory. */
 #include "formats/gguf_write.h"
 #include "models/conversion.h"
 #include "text/sources/describe.h"
@@ -47,7 +47,7 @@ static void add_fact(const conversion *c, gguf_writer *w, const fact *f)
         gguf_add_u32(w, key, (uint32_t)v->number);
 }
 
-/* What is not said and nothing by default stays unsaid. */
+/* Skips a value that the source does not set and whose default is zero. */
 static void add_facts(const conversion *c, gguf_writer *w)
 {
     for (int i = 0; i < c->m.notes->n_fact; i++) {
@@ -88,7 +88,7 @@ static void add_id(gguf_writer *w, const char *key, int32_t id)
         gguf_add_u32(w, key, (uint32_t)id);
 }
 
-/* A template of its own file, or the one in the configuration. */
+/* The template from its own file, or the one in the configuration. */
 static weft_status add_template(const conversion *c, gguf_writer *w)
 {
     static const char key[] = "tokenizer.chat_template";
@@ -110,7 +110,7 @@ static weft_status add_template(const conversion *c, gguf_writer *w)
     return status;
 }
 
-/* Is the tokenizer.json in the file, for those who execute it? */
+/* Does the file embed the tokenizer.json, for readers that can run it? */
 static bool keeps_json(const conversion *c)
 {
     const small_text *json = &c->text[TEXT_TOKENIZER];
@@ -138,7 +138,7 @@ static weft_status describe(const conversion *c, gguf_writer *w, tokenizer *t)
     return status;
 }
 
-/* A tokenizer.json, or another file of the directory. Without any, *there is false. */
+/* Loads a tokenizer.json, or another file of the directory. Without any, *there is false. */
 OWN_FRAME static weft_status load_tokenizer(const conversion *c, tokenizer *t, bool *there,
                                             weft_error *why)
 {
@@ -148,19 +148,19 @@ OWN_FRAME static weft_status load_tokenizer(const conversion *c, tokenizer *t, b
     return status == WEFT_OK ? tokenizer_load(t, path, NULL, WEFT_LOAD_COPY, c->host, why) : status;
 }
 
-/* Beside a tokenizer.model or a vocab.txt lie files that change them, which only Hugging Face's Python
- * classes read. */
+/* A tokenizer.model or vocab.txt may come with files that change it, which only Hugging Face's
+ * Python classes read. */
 static void warn_added(const conversion *c, const tokenizer *t)
 {
     char path[4096];
     if (strcmp(t->source, "tokenizer.json") != 0 &&
         convert_join(path, sizeof path, c->from, "added_tokens.json") && path_exists(path, c->host))
-        log_write(&c->host->log, WEFT_LOG_WARN,
-                  "%s: not supported; the GGUF file lacks its tokens", path);
+        log_write(&c->host->log, WEFT_LOG_WARN, "%s: not supported; the GGUF file lacks its tokens",
+                  path);
 }
 
-/* A tokenizer.json that weft cannot run is carried along as it is. `t` is room for it, which is large
- * for a stack. */
+/* A tokenizer.json that weft cannot run is embedded unchanged. `t` is scratch, too large for the
+ * stack. */
 static weft_status add_tokens(const conversion *c, gguf_writer *w, tokenizer *t)
 {
     weft_error why = { 0 };
@@ -197,7 +197,7 @@ static weft_status add_tokenizer(const conversion *c, gguf_writer *w)
     return status;
 }
 
-/* ---- the directory, for the way back --------------------------------------------------------- */
+/* ---- the directory, for converting back ------------------------------------------------------ */
 
 static void add_texts(const conversion *c, gguf_writer *w)
 {
@@ -230,7 +230,7 @@ static void add_dtypes(const conversion *c, gguf_writer *w)
     }
 }
 
-/* GGUF's own keys, from which any program knows the model. */
+/* GGUF's own keys, which any program understands. */
 static weft_status add_keys(const conversion *c, gguf_writer *w)
 {
     add_facts(c, w);
@@ -240,7 +240,7 @@ static weft_status add_keys(const conversion *c, gguf_writer *w)
     return add_tokenizer(c, w);
 }
 
-/* Of a file that only weft reads, config.json is the configuration, and the tokenizer is the
+/* For a file that only weft reads: the configuration is config.json, and the tokenizer is the
  * directory's. */
 static weft_status add_own(const conversion *c, gguf_writer *w)
 {
@@ -263,7 +263,7 @@ OWN_FRAME static weft_status add_directory(const conversion *c, gguf_writer *w)
     return status;
 }
 
-/* From GGUF to GGUF all keys stay, but those that tell of the types and of parts. */
+/* From GGUF to GGUF, copies all keys except those about types and parts. */
 static void add_entries(const conversion *c, gguf_writer *w)
 {
     static const char *const ours[] = { "general.file_type", "general.quantization_version",
@@ -297,7 +297,7 @@ static bool put_data(void *ud, const void *bytes, size_t n)
     return true;
 }
 
-/* The first of experts announces all, whose numbers follow its own. */
+/* The first expert declares the tensor for all of them; their data follows its own. */
 static void announce(gguf_writer *w, const outgoing *t)
 {
     const int64_t each = t->stack && t->expert < 0 ? t->shape[0] / t->stack : t->shape[0];

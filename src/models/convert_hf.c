@@ -1,5 +1,5 @@
-/* convert_hf.c - a model as a Hugging Face directory: weights with their index, config.json and the
- * other small files, as they were kept or as the facts give them. */
+/* convert_hf.c - writes a model as a Hugging Face directory: weights with their index, config.json
+ * and the other small files, restored from the source or generated from the configuration. */
 #include "base/buffer.h"
 #include "formats/json.h"
 #include "formats/safetensors_write.h"
@@ -27,7 +27,7 @@ static bool put_data(void *ud, const void *bytes, size_t n)
     return true;
 }
 
-/* A file of the directory; NULL where its path is too long. */
+/* The path of a file in the directory; NULL if it is too long. */
 static const char *inside(conversion *c, const char *directory, const char *name, char *path,
                           size_t size)
 {
@@ -52,7 +52,7 @@ static void write_shard(conversion *c, const char *directory, int part)
     safetensors_writer_end(&w);
 }
 
-/* Writes what was put together as a file of the directory; frees it. */
+/* Writes the buffer as a file of the directory, then frees it. */
 static void write_buffer(conversion *c, const char *directory, const char *name, buffer *b)
 {
     char path[4096];
@@ -81,9 +81,9 @@ static void write_index(conversion *c, const char *directory)
     write_buffer(c, directory, "model.safetensors.index.json", &b);
 }
 
-/* ---- config.json from facts ------------------------------------------------------------------ */
+/* ---- config.json from the configuration ------------------------------------------------------ */
 
-/* The shortest spelling of a number that a float holds. */
+/* The shortest decimal that reads back as the same float. */
 static void put_real(buffer *b, double x)
 {
     char text[32];
@@ -161,8 +161,8 @@ static void put_ids(const conversion *c, buffer *b, const char *comma)
     }
 }
 
-/* The line of the table that can say what the file says: of two with one GGUF name, the one whose
- * window counts where there is a window. */
+/* The row of the table that matches the file: of two with the same GGUF name, the one that supports
+ * a window if there is a window. */
 static const arch *arch_for(const conversion *c)
 {
     bool window = false;
@@ -183,8 +183,8 @@ static const char *dtype_word(const dtype *t)
     return t == &dtype_bf16 ? "bfloat16" : t == &dtype_f16 ? "float16" : "float32";
 }
 
-/* GGUF keeps llama3's scaling as a table. The numbers that Llama 3.1 and 3.2 made it from are tried;
- * another table cannot be put into words. */
+/* GGUF stores llama3's scaling as a table. Tries the parameters of Llama 3.1 and 3.2; any other
+ * table cannot be expressed in config.json. */
 static weft_status find_llama3(conversion *c)
 {
     rope_spec *s = &c->m.rope;
@@ -263,7 +263,7 @@ static void make_config(conversion *c, buffer *b)
     buffer_text(b, "\n}\n");
 }
 
-/* ---- texts that were kept -------------------------------------------------------------------- */
+/* ---- restored texts -------------------------------------------------------------------------- */
 
 static int put_piece(const char *text, size_t n, void *ud)
 {
@@ -271,7 +271,7 @@ static int put_piece(const char *text, size_t n, void *ud)
     return 0;
 }
 
-/* A configuration that tells another type than the weights now have would be believed. */
+/* Updates the type in the configuration: readers trust it even if the weights have another. */
 static void make_config_typed(conversion *c, buffer *b)
 {
     const small_text *t = &c->text[TEXT_CONFIG];
@@ -290,7 +290,8 @@ static void make_config_typed(conversion *c, buffer *b)
     buffer_text(b, "\n");
 }
 
-/* What was kept must mean what the file says; somebody may have changed one of the two. */
+/* The embedded config.json must agree with the file's keys; someone may have edited one of the
+ * two. */
 static weft_status check_config(conversion *c)
 {
     const small_text *t = &c->text[TEXT_CONFIG];
@@ -321,9 +322,9 @@ weft_status convert_check_texts(conversion *c)
     return status == WEFT_OK ? find_llama3(c) : status;
 }
 
-/* ---- a tokenizer of another form ------------------------------------------------------------- */
+/* ---- a tokenizer in another format ----------------------------------------------------------- */
 
-/* tokenizer.json or tokenizer_config.json. `t` is room for the tokenizer. */
+/* tokenizer.json or tokenizer_config.json. `t` is scratch for the tokenizer. */
 static weft_status write_tokenizer(const conversion *c, int i, tokenizer *t, buffer *b,
                                    weft_error *why)
 {
@@ -339,7 +340,7 @@ static weft_status write_tokenizer(const conversion *c, int i, tokenizer *t, buf
     return status;
 }
 
-/* What no tokenizer.json can say, or weft cannot read, is left out, which is told once. */
+/* Leaves out a tokenizer that tokenizer.json cannot express or weft cannot read, and warns once. */
 static void make_tokenizer(conversion *c, int i, buffer *b)
 {
     weft_error why = { 0 };
@@ -356,7 +357,7 @@ static void make_tokenizer(conversion *c, int i, buffer *b)
         log_write(&c->host->log, WEFT_LOG_WARN, "%s; the directory gets no tokenizer", why.message);
 }
 
-/* GGUF's arrays, or a file of a directory that is no tokenizer.json. */
+/* GGUF's arrays, or a file of a directory that is not a tokenizer.json. */
 OWN_FRAME static bool has_other_tokenizer(const conversion *c)
 {
     char path[PATH_MOST];
@@ -371,7 +372,7 @@ static bool wants_tokenizer(const conversion *c, int i)
            has_other_tokenizer(c);
 }
 
-/* A generation_config.json is put together only where a file never was a directory. */
+/* Generates a generation_config.json only if the source never was a directory. */
 void convert_text(conversion *c, int i, buffer *b)
 {
     const small_text *t = &c->text[i];
@@ -402,7 +403,7 @@ static void write_text(conversion *c, const char *directory, int i)
 
 /* ---- the directory --------------------------------------------------------------------------- */
 
-/* config.json comes last: without it, nobody takes the directory for a model. */
+/* config.json comes last: without it, no program recognises the directory as a model. */
 void convert_to_hf(conversion *c, const char *directory)
 {
     char path[4096];

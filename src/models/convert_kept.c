@@ -1,8 +1,8 @@
-/* convert_kept.c - files of a directory that only weft's own GGUF files keep: vocabularies that are no
- * tokenizer.json, and how a sentence becomes one vector.
+/* convert_kept.c - files of a directory that only weft's own GGUF files embed: vocabularies other
+ * than tokenizer.json, and the pooling of sentence models.
  *
- * The names are a list of the program's, and one that modules.json gives and that binding has checked:
- * a GGUF file never decides which file is written. */
+ * The names come from a list in the program, plus one that modules.json gives and that binding has
+ * checked: a GGUF file never decides which file is written. */
 #include "formats/gguf_write.h"
 #include "models/conversion.h"
 
@@ -24,7 +24,7 @@ static const char *const names[] = {
 };
 #define N_NAME (int)(sizeof names / sizeof *names)
 
-/* File i: of the list, then what modules.json names; NULL behind the last. */
+/* Name i: from the list, then from modules.json; NULL after the last. */
 static const char *name_of(const conversion *c, int i)
 {
     return i < N_NAME ? names[i] : i == N_NAME ? c->m.notes->pooling_file : NULL;
@@ -56,7 +56,7 @@ weft_status convert_keep_files(const conversion *c, gguf_writer *w)
     return status;
 }
 
-/* "1_Pooling/config.json" has a directory of its own. */
+/* "1_Pooling/config.json" needs its directory. */
 static void make_parent(conversion *c, const char *path, const char *name)
 {
     char parent[4096];

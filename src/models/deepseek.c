@@ -1,18 +1,18 @@
 /* deepseek.c - pre-norm decoder with multi-head latent attention and a mixture of experts.
  *
- * DeepSeek-V2 and V3. A row's keys and values of all heads are made of one short latent, and beside
- * it stands one rotary key that all heads share:
+ * DeepSeek-V2 and V3. The keys and values of all heads are computed from one short latent per row,
+ * next to one rotary key that all heads share:
  *
  *     c = norm(A x)    k_h = [Bk_h c, rope(a x)]    v_h = Bv_h c    q_h = [.., rope(..)]
  *
- * Inference never makes k_h and v_h. As q . (Bk c) = (Bk^T q) . c, a query is taken to the latent
- * instead, all heads attend to the same rows [c, k_rope], which is all that the cache holds, and Bv
- * is applied to what they found:
+ * Inference never computes k_h and v_h. Since q . (Bk c) = (Bk^T q) . c, it maps the query to the
+ * latent space instead. All heads attend to the same rows [c, k_rope], which is all that the cache
+ * holds, and Bv is applied to the result:
  *
  *     score = (Bk_h^T q_h) . c + q_rope . k_rope        y_h = Bv_h sum_j p_j c_j
  *
- * Training makes keys and values: with many queries of one length that is fewer multiplications.
- * Both agree up to rounding. */
+ * Training computes keys and values: with many queries per sequence that takes fewer
+ * multiplications. Both agree up to rounding. */
 #include "models/bind.h"
 
 #include <string.h>
@@ -24,10 +24,10 @@ typedef struct deepseek_layer {
     weight q;              /* [H (P + S), Q], or [H (P + S), D] */
     weight kv_a;           /* [R + S, D] */
     tensor *kv_a_norm;     /* [R] */
-    tensor *k_b, *v_b;     /* one and the same [H (P + E), R], or [H R, P] and [H E, R] */
+    tensor *k_b, *v_b;     /* the same tensor [H (P + E), R], or [H R, P] and [H E, R] */
     weight o;              /* [D, H E] */
     tensor *ffn_norm;      /* [D] */
-    weight gate, up, down; /* [F, D]  [F, D]  [D, F]: of all rows; or none */
+    weight gate, up, down; /* [F, D]  [F, D]  [D, F]: dense or shared experts; or none */
     experts experts;       /* or none */
 } deepseek_layer;
 
@@ -40,14 +40,14 @@ typedef struct deepseek {
     int64_t d_latent, d_rope; /* R, S */
     head_map to_k, to_v;      /* latent -> keys, values */
     head_map to_latent;       /* queries -> latent */
-    head_map from_latent;     /* latent -> values, of what each head found */
+    head_map from_latent;     /* latent -> values, from each head's result */
     join_map key, row, query; /* [k_h, k_rope]  [c, k_rope]  [latent of q_h, its rotary part] */
     attn naive, absorbed;
     routing routing;
     real eps;
 } deepseek;
 
-#define INNER_EPS (real)1e-6 /* of the norms on latents, whatever the others have */
+#define INNER_EPS (real)1e-6 /* of the norms on latents, whatever the other norms use */
 
 static tensor *attend_naive(run *r, const deepseek *m, const deepseek_layer *w, int l, tensor *q,
                             tensor *c, tensor *k_rope)
@@ -156,15 +156,16 @@ static const bind_name names[] = {
     { NULL, NULL },
 };
 
-/* Of one head: P numbers of a key that do not turn and S that do, E of a value; of a row: a latent of
- * R numbers, and Q of queries, or 0. And of experts: so many layers have none, F hidden numbers. */
+/* Per head: P key elements without rotation and S with, E value elements. Per row: a latent of R,
+ * and Q for queries, or 0. For experts: the number of leading layers without any, and the hidden
+ * width F. */
 typedef struct sizes {
     int64_t P, S, E, R, Q;
     int64_t n_dense, d_expert, n_shared;
 } sizes;
 
-/* GGUF files of the first layout tell the widths of a head, those of the second keep such words for
- * what is cached and have others. */
+/* GGUF files of the first layout give the head widths. Those of the second use the same keys for
+ * the cached widths and have other keys for the heads. */
 static void read_head_sizes(bind *b, sizes *n)
 {
     n->S = bind_int(b, "rope.dimension_count", "qk_rope_head_dim", REQUIRED, 2, MAX_HEAD / 2);
@@ -201,7 +202,7 @@ static void read_sizes(bind *b, sizes *n)
     n->n_dense = bind_int(b, "leading_dense_block_count", "first_k_dense_replace", 0, 0, max);
 }
 
-/* V3 scores by sigmoids, V2 by a softmax. Only the latter's method says whether groups count. */
+/* V3 scores with sigmoids, V2 with a softmax. Only V2's method says whether groups count. */
 static void read_groups(bind *b, routing *how)
 {
     const int64_t all = how->n_expert;
@@ -228,7 +229,7 @@ static void read_groups(bind *b, routing *how)
                   (long long)how->n_group);
 }
 
-/* GGUF's words for V2 and V3 are the same; what they score by tells them apart. */
+/* GGUF has the same name for V2 and V3; the scoring function distinguishes them. */
 static route_kind read_kind(bind *b)
 {
     enum { GATE_SOFTMAX = 1, GATE_SIGMOID };
@@ -267,8 +268,8 @@ static void read_experts(bind *b, deepseek *m, sizes *n)
     b->m->expert_bias = bind_alloc(b, b->m->n_layer, sizeof *b->m->expert_bias);
 }
 
-/* Neighbours turn together in both forms. YaRN also makes scores larger: by the square of what its
- * magnitude is for all numbers of a head. */
+/* Neighbours rotate as pairs in both formats. YaRN also scales the scores, by the square of its
+ * magnitude for all elements of a head. */
 static void read_rope(bind *b, deepseek *m, const sizes *n)
 {
     rope_spec s = { .n_rot = n->S, .d_head = n->S };
@@ -286,7 +287,7 @@ static void read_rope(bind *b, deepseek *m, const sizes *n)
         b->status = WEFT_ENOMEM;
 }
 
-/* Where heads lie in activations and in the matrices of keys and values. */
+/* Offsets of heads in activations and in the key and value matrices. */
 static void lay_out(deepseek *m, const sizes *n, int64_t H, bool split)
 {
     const int64_t P = n->P, S = n->S, E = n->E, R = n->R, both = P + E;

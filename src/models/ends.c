@@ -1,4 +1,4 @@
-/* ends.c - collects end tokens from wherever files name them: GGUF's keys, or config.json and
+/* ends.c - collects end tokens from all places that name them: GGUF's keys, or config.json and
  * generation_config.json, each of which may list several. */
 #include "models/ends.h"
 
@@ -29,7 +29,7 @@ static void collect(ends *e, const model *m, const container *c)
     }
 }
 
-/* A file that is not there says nothing. */
+/* A missing file is not an error. */
 static weft_status collect_file(ends *e, const model *m, const char *name, weft_error *err)
 {
     container c;

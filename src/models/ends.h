@@ -1,4 +1,5 @@
-/* ends.h - the tokens that end a text. A chat model has several: one for the text, one for a turn. */
+/* ends.h - the tokens that end a text. A chat model has several: one for the text, one for a
+ * turn. */
 #ifndef WEFT_MODELS_ENDS_H
 #define WEFT_MODELS_ENDS_H
 
@@ -11,8 +12,8 @@ typedef struct ends {
     int n;
 } ends;
 
-/* All that the model's file names, and the generation_config.json that belongs to it: beside
- * config.json, or kept in a GGUF file. */
+/* Collects all that the model's file names, and those of its generation_config.json: next to
+ * config.json, or embedded in a GGUF file. */
 weft_status ends_read(ends *e, const model *m, weft_error *err);
 
 #endif

@@ -1,31 +1,31 @@
-/* export.h - what binding learns and running does not need: where every weight came from, and every
- * value of the configuration under both formats' keys.
+/* export.h - what binding learns and only conversion needs: the source of every weight, and every
+ * configuration value under both formats' keys.
  *
- * model_plan and model_design take these notes; conversion and new models are written from them. */
+ * model_plan and model_design record these notes; conversions and new models are written from
+ * them. */
 #ifndef WEFT_MODELS_EXPORT_H
 #define WEFT_MODELS_EXPORT_H
 
 #include "models/arch.h"
 
-/* Of a weight: where it is, and what another file would call it and make of it. */
+/* A weight: where it is, and its name and layout in the other format. */
 typedef struct origin {
     const stored *from;
     const char *hf; /* its name in a Hugging Face file */
-    bool flip;      /* such a file has it [I, O] */
-    int hf_dim; /* ... or in another shape, of the same numbers in the same order; 0: as it is */
+    bool flip;      /* such a file stores it as [I, O] */
+    int hf_dim;     /* ... or with this rank, elements in the same order; 0: the same shape */
     int64_t hf_shape[MAX_DIM];
-    int64_t stack;  /* a GGUF file has so many matrices in one tensor, 0: one is one, and ... */
+    int64_t stack;  /* matrices that GGUF stacks in one tensor; 0: not stacked, and ... */
     int64_t expert; /* ... this is one of them; -1: these are all */
-    int64_t heads;  /* its rows are so many heads that turn with the position, so that their order
-                       follows the pairing; 0: they do not */
+    int64_t heads;  /* rotary heads in its rows: their order depends on the pairing; or 0 */
 } origin;
 
-/* Of the configuration: a value and both its keys, NULL where a format has none. GGUF's is relative
- * to the architecture. */
+/* A configuration value and both its keys, NULL if a format has none. GGUF's is relative to the
+ * architecture. */
 typedef struct fact {
     const char *gguf, *hf;
     meta value;
-    bool said; /* by the file; otherwise it is the default */
+    bool said; /* set by the file; otherwise it is the default */
 } fact;
 
 #define MAX_FACT 64
@@ -34,10 +34,10 @@ typedef struct export_notes {
     origin *origin; /* [n_param] */
     fact fact[MAX_FACT];
     int n_fact;
-    const char *unsayable;    /* what the other form has no key for, or NULL */
-    const char *hf_class;     /* of transformers, where it is not the table's */
-    const char *hf_prefix;    /* of names in a Hugging Face file, most of them */
-    bool hf_bare;             /* the file's names lack it */
+    const char *unsayable;    /* a feature that the other format has no key for, or NULL */
+    const char *hf_class;     /* class in transformers, if it is not the table's */
+    const char *hf_prefix;    /* of most names in a Hugging Face file */
+    bool hf_bare;             /* the file's names lack the prefix */
     int64_t n_ignored;        /* tensors that no model needs */
     const char *pooling_file; /* "1_Pooling/config.json", which modules.json names; or NULL */
 } export_notes;

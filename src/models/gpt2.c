@@ -110,7 +110,8 @@ static void read_sizes(bind *b)
                   (long long)m->n_head, (long long)m->d_model, MAX_HEAD);
 }
 
-/* Options of Hugging Face's GPT-2 that change the mathematics and that nobody ships. */
+/* Refuses options of Hugging Face's GPT-2 that change the mathematics and that no published model
+ * uses. */
 static void refuse_options(bind *b)
 {
     if (!bind_flag(b, NULL, "scale_attn_weights", true))

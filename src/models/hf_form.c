@@ -1,4 +1,4 @@
-/* hf_form.c - keeps names, shapes and the small files of a directory in memory, for checkpoints. */
+/* hf_form.c - holds names, shapes and the small files of a directory in memory, for checkpoints. */
 #include "models/hf_form.h"
 
 #include "formats/safetensors_write.h"
@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-/* A model in memory has its matrices as [O, I], and the pairing of the file that it came from. */
+/* A model in memory has its matrices as [O, I], with the rotary pairing of the file it came
+ * from. */
 static weft_status keep_tensor(hf_form *f, const conversion *c, int64_t i, weft_error *err)
 {
     const tensor *w = c->m.param[i];
@@ -122,7 +123,7 @@ static bool put_data(void *ud, const void *bytes, size_t n)
     return w->save->status == WEFT_OK;
 }
 
-/* Bytes are moved, never made, so that no threads are needed. */
+/* Only moves bytes, converts nothing, so it needs no threads. */
 void hf_form_weights(const hf_form *f, const float *const *numbers, const char *path, save *s)
 {
     safetensors_writer w;

@@ -1,8 +1,8 @@
 /* llama.c - pre-norm decoder: rotary positions, grouped-query attention, SwiGLU.
  *
  * Llama 2 and 3, Mistral (sliding window), Qwen2 (biases on q, k, v), Qwen3 (norms on the heads of
- * q and k), SmolLM, TinyLlama. What differs between them is in the file: a tensor that is there, a
- * number that is set. */
+ * q and k), SmolLM, TinyLlama. The differences are in the file: an optional tensor, a key that is
+ * set. */
 #include "models/bind.h"
 
 #include <string.h>
@@ -120,7 +120,7 @@ static void read_sizes(bind *b)
                   (long long)m->n_head, (long long)m->n_head_kv);
 }
 
-/* Only Mistral uses its window for all layers; elsewhere the key exists but is switched off. */
+/* Only Mistral uses its window for all layers; in others the key exists but is switched off. */
 static int64_t read_window(bind *b)
 {
     if (!b->gguf_keys && !b->m->arch->hf_window) {
@@ -162,7 +162,7 @@ static void bind_layer(bind *b, llama_layer *w)
     w->down = bind_linear(b, "ffn_down", D, F, NO_BIAS);
 }
 
-/* config.json has one word for the biases of attention, and one for those behind it. */
+/* config.json has one flag for the biases of attention, and one for those of the feed forward. */
 static void imply_biases(bind *b, const llama_layer *w)
 {
     bind_implied(b, "attention_bias", w->o.b);

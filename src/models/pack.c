@@ -1,10 +1,10 @@
-/* pack.c - weights in panels (kernels.h), made once, when the first engine or encoder of a model is: one
- * who only looks at a model waits for nothing.
+/* pack.c - packs weights into panels (kernels.h) once, when the first engine or encoder of a model
+ * is created. Merely opening a model stays fast.
  *
- *     the file, mapped         | rows of W | rows of V | ...     whoever wants a row reads it here
+ *     the file, mapped         | rows of W | rows of V | ...     row lookups read these
  *     one block of memory      | panels of W | panels of V |     products read these
  *
- * All of them are packed or none is. */
+ * Either all weights are packed or none. */
 #include "models/pack.h"
 
 #include "tensor/panels.h"
@@ -16,7 +16,7 @@ typedef enum pack_state { UNDECIDED, AS_STORED, PACKED } pack_state;
 
 struct weight_panels {
     pthread_mutex_t lock;
-    _Atomic pack_state state; /* plans look at it while another thread packs */
+    _Atomic pack_state state; /* plans read it while another thread packs */
     void *memory;
 };
 
@@ -62,10 +62,10 @@ bool pack_expected(const model *m)
 size_t pack_plan(const model *m)
 {
     const size_t n = pack_expected(m) && m->panels->state == UNDECIDED ? all_bytes(m) : 0;
-    return n ? n + MEM_ALIGN : 0; /* a block has its size in front of it */
+    return n ? n + MEM_ALIGN : 0; /* a block is preceded by its size */
 }
 
-/* Pages of the file go back after each weight, so that there are never two copies of many. */
+/* Releases pages of the file after each weight, so that few weights are in memory twice. */
 static void pack_all(const model *m, weight_panels *p, pool *threads)
 {
     uint8_t *to = p->memory;
@@ -80,7 +80,7 @@ static void pack_all(const model *m, weight_panels *p, pool *threads)
     }
 }
 
-/* NULL where they do not fit beside `spare` bytes, or nobody wants them. */
+/* NULL if they do not fit next to `spare` bytes, or packing is off. */
 static void *take_memory(const model *m, pool *threads, size_t spare)
 {
     const size_t plan = pack_plan(m);

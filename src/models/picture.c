@@ -1,5 +1,5 @@
-/* picture.c - finds the recipe of a model's pictures, checks that its result fits the model, and lays
- * patches out as rows. */
+/* picture.c - finds the preprocessing recipe of a model's images, checks that its result fits the
+ * model, and lays patches out as rows. */
 #include "models/picture.h"
 
 #include "formats/kept.h"

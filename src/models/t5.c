@@ -1,9 +1,9 @@
-/* t5.c - pre-norm encoder and decoder: RMSNorm, relative positions as a bias on scores that are not
- * scaled, no biases on matrices.
+/* t5.c - pre-norm encoder and decoder: RMSNorm, relative positions as a bias on unscaled scores, no
+ * biases on matrices.
  *
- * T5 (ReLU; the head shares the embedding, and what enters it is scaled by 1 / sqrt D) and T5 1.1,
- * Flan-T5 (gated GELU, a head of its own). As in transformer.c, the memory is made of those sources
- * that are rows of this call. */
+ * T5 (ReLU; the head shares the embedding, and its input is scaled by 1 / sqrt D) and T5 1.1,
+ * Flan-T5 (gated GELU, a head of its own). As in transformer.c, the memory is computed only for
+ * sources that are rows of this call. */
 #include "models/bind.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ typedef struct t5_layer {
 typedef struct t5_stack {
     tensor *output_norm; /* [D] */
     t5_layer *layer;
-    attn self; /* with the table of the first layer, which all share */
+    attn self; /* with the first layer's table, which all layers share */
 } t5_stack;
 
 typedef struct t5 {
@@ -134,8 +134,8 @@ static const bind_name names[] = {
     { NULL, NULL },
 };
 
-/* The first line of a table of a stack is for a feed forward without a gate: its matrix has the name
- * that those of a gated one are numbered from. */
+/* The first entry of each stack's table is for a feed forward without a gate: the names of the
+ * gated matrices are its name with a number. */
 #define NAMES(side, ffn)                                                                           \
     { "ffn_up", side ".block.%d.layer." ffn ".DenseReluDense.wi" },                                \
         { "ffn_up", side ".block.%d.layer." ffn ".DenseReluDense.wi_1" },                          \
@@ -184,7 +184,7 @@ static void read_sizes(bind *b)
                         m->n_vocab - 1);
 }
 
-/* Is the feed forward gated? A GGUF file has the matrix or has not. */
+/* Is the feed forward gated? In a GGUF file, the presence of the matrix tells. */
 static bool read_gated(bind *b)
 {
     static const char key[] = "feed_forward_proj", gated[] = "gated-gelu", plain[] = "relu";
@@ -204,8 +204,8 @@ static bool read_gated(bind *b)
     return kind && strcmp(kind, gated) == 0;
 }
 
-/* T5 shares the embedding and scales what enters the head; later ones do neither. Newer versions of
- * transformers say so by a flag of its own, older ones by the flag of the shared head. */
+/* T5 shares the embedding and scales the head's input; later models do neither. Newer versions of
+ * transformers have a flag for the scale; older ones use the flag of the shared head. */
 static void bind_head(bind *b, t5 *m)
 {
     const int64_t D = b->m->d_model, V = b->m->n_vocab;
@@ -273,8 +273,8 @@ static void bind_stack(bind *b, t5_stack *s, bool decoder, bool gated, int64_t n
     b->layer = -1;
 }
 
-/* GGUF has no word for the distance from which on all share a bucket. It lies behind those that have
- * one each. */
+/* GGUF has no key for the distance from which all positions share a bucket. It must exceed the
+ * distances that have a bucket each. */
 static int64_t read_distance(bind *b, int64_t n_bucket)
 {
     const int64_t most = bind_int(b, NULL, "relative_attention_max_distance", 128, n_bucket / 2 + 1,

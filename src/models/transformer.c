@@ -1,14 +1,14 @@
-/* transformer.c - encoder and decoder: attention to itself and to the source, LayerNorm, a feed
+/* transformer.c - encoder and decoder: self-attention and cross-attention, LayerNorm, a feed
  * forward of two matrices.
  *
- * The Transformer of 2017, BART, Marian, M2M-100. What differs between them: norms behind or before
- * their sublayers, positions learned or of sines, a norm or a scale on embeddings.
+ * The Transformer of 2017, BART, Marian, M2M-100. They differ in three ways: post-norm or pre-norm,
+ * learned or sinusoidal positions, a norm or a scale on embeddings.
  *
  *     source -> encoder blocks -> memory --+-- k, v of every decoder block
  *     target -> decoder blocks (self, cross, feed forward) -> head
  *
- * The memory is made of those sources that are rows of this call. Where all of them were encoded
- * before, cross-attention finds their keys and values in the caches. */
+ * The memory is computed only for sources that are rows of this call. If all of them were encoded
+ * earlier, cross-attention finds their keys and values in the caches. */
 #include "models/bind.h"
 
 #include <string.h>
@@ -39,14 +39,15 @@ typedef struct transformer {
     stack enc, dec;
     weight output; /* [V, D] */
     attn cross;
-    int64_t first; /* row of a table of positions that belongs to position 0 */
+    int64_t first; /* row of the position table for position 0 */
     real embd_scale;
     act_kind act;
     bool pre_norm;
     real eps;
 } transformer;
 
-/* x + f(norm(x)), or as in 2017 norm(x + f(x)): what enters f, and what comes behind it. */
+/* Pre-norm x + f(norm(x)), or post-norm norm(x + f(x)) as in 2017: the norm before f, and the norm
+ * after the residual. */
 static tensor *norm_before(run *r, const transformer *m, tensor *x, const weight *norm)
 {
     return m->pre_norm ? layernorm(r, x, norm, m->eps) : x;
@@ -198,13 +199,13 @@ static const bind_name decoder_names[] = {
 };
 
 typedef enum position_kind {
-    POSITION_LEARNED,     /* a table; the first two of its rows stand for nothing */
-    POSITION_INTERLEAVED, /* sin and cos side by side, as in 2017 */
-    POSITION_HALVES,      /* all sin before all cos, as Marian */
-    POSITION_FAIRSEQ,     /* so too, with other frequencies, counted from behind the padding */
+    POSITION_LEARNED,     /* a table; its first two rows are unused */
+    POSITION_INTERLEAVED, /* sin and cos interleaved, as in 2017 */
+    POSITION_HALVES,      /* all sin before all cos, as in Marian */
+    POSITION_FAIRSEQ,     /* the same with other frequencies, counted from after the padding */
 } position_kind;
 
-/* What the name of an architecture decides, where config.json does not say otherwise. */
+/* Defaults of an architecture, which config.json may override. */
 typedef struct layout {
     const char *name;
     position_kind position;
@@ -223,11 +224,11 @@ static const layout *layout_of(const bind *b)
 {
     const layout *l = layouts;
     while (strcmp(l->name, b->m->name) != 0)
-        l++; /* the table of architectures has no other */
+        l++; /* the table of architectures has no others */
     return l;
 }
 
-/* What the two stacks have of their own. */
+/* Sizes that differ between the stacks. */
 typedef struct stack_sizes {
     int64_t n_layer, n_head, d_ff, n_vocab;
 } stack_sizes;
@@ -261,7 +262,7 @@ static void begin_part(bind *b, const char *part, const bind_name *of)
     b->names = of;
 }
 
-/* Both stacks look up in one table, or each in its own. */
+/* Both stacks share one embedding table, or each has its own. */
 static void bind_embeddings(bind *b, transformer *m, stack_sizes *enc, stack_sizes *dec)
 {
     model *of = b->m;
@@ -303,7 +304,7 @@ typedef struct sines {
     int64_t first, D; /* the position of row 0 */
 } sines;
 
-/* Number k of position p is sin or cos of p 10000^-e, e depending on the pair that k belongs to. */
+/* Element k of position p is sin or cos of p 10000^-e, where e depends on k's pair. */
 static real sine(const void *of, int64_t row_of, int64_t k)
 {
     const sines *s = of;
@@ -311,17 +312,17 @@ static real sine(const void *of, int64_t row_of, int64_t k)
     const int64_t half = fairseq ? s->D / 2 : (s->D + 1) / 2;
     const int64_t pair = beside ? k / 2 : k % half;
     if (fairseq && k == 2 * half)
-        return 0; /* the odd one */
+        return 0; /* the odd one out */
     const double e = fairseq ? (double)pair / (double)(half > 1 ? half - 1 : 1)
                              : 2 * (double)pair / (double)s->D;
     const double angle = (double)(s->first + row_of) * pow(10000, -e);
     return (real)((beside ? k % 2 : k >= half) ? cos(angle) : sin(angle));
 }
 
-/* Sines take memory and time that no file has paid for, hence a limit. */
+/* The sine table costs memory and time that no file size bounds, hence a limit. */
 #define MAX_SINES (1 << 16)
 
-/* fairseq's positions begin behind that of the padding. */
+/* fairseq's positions begin after the padding's. */
 static void bind_positions(bind *b, transformer *m)
 {
     const position_kind kind = layout_of(b)->position;

@@ -20,8 +20,8 @@ typedef struct vit {
     tensor *class_embd;    /* [1, D] */
     tensor *distill_embd;  /* [1, D], or NULL */
     tensor *position_embd; /* [T, D] */
-    weight output_norm;    /* [D], or nothing (final_layernorm: false) */
-    weight hidden;         /* [F', D], or nothing */
+    weight output_norm;    /* [D], or none (final_layernorm: false) */
+    weight hidden;         /* [F', D], or none */
     weight output;         /* [n_out, D], or [n_out, F'] */
     vit_layer *layer;
     attn attn;
@@ -102,13 +102,15 @@ static tensor *vit_end(run *r, const model *of, tensor *x)
             { "ffn_down", prefix "encoder.layer.%d.output.dense" }, { NULL, NULL },                \
     }
 
-/* A head of two matrices is an nn.Sequential, whose activation has a number but no weights. */
+/* A head of two matrices is an nn.Sequential, in which the activation has a number but no
+ * weights. */
 static const bind_name vit_names[] = NAMES("vit.", "classifier"),
                        vit_mlp_names[] = NAMES("vit.", "classifier.2"),
                        deit_names[] = NAMES("deit.", "classifier"),
                        deit_mlp_names[] = NAMES("deit.", "classifier.2");
 
-/* A number for both sides, or a list of height and width. bind_keep stores these keys: constants. */
+/* One number for both sides, or a list of height and width. bind_keep stores these keys, so they
+ * must be constants. */
 typedef struct sides {
     const char *key, *first, *second;
 } sides;

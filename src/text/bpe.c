@@ -1,12 +1,13 @@
-/* bpe.c - merges by a heap of candidate pairs over a linked list of symbols: n log n for a word of n
- * bytes. Words of up to SHORT bytes, nearly all, are scanned instead, which is faster. */
+/* bpe.c - merges with a heap of candidate pairs over a linked list of symbols: O(n log n) for a
+ * word of n bytes. Words of at most SHORT bytes, nearly all of them, are scanned instead, which is
+ * faster. */
 #include "text/bpe.h"
 
 #include "base/utf8.h"
 
 #include <assert.h>
 
-#define SHORT 32 /* symbols up to which a scan for the least rank beats a heap; measured */
+#define SHORT 32 /* symbols up to which a scan for the lowest rank beats a heap; measured */
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
@@ -47,7 +48,7 @@ void bpe_add(bpe *m, uint32_t left, uint32_t right, uint32_t rank, uint32_t id, 
 uint32_t bpe_rank_of_score(float score)
 {
     uint32_t bits;
-    score += 0.0f; /* both zeros are equal */
+    score += 0.0f; /* makes -0 and +0 equal */
     memcpy(&bits, &score, sizeof bits);
     const uint32_t rising = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
     return ~rising;
@@ -105,7 +106,7 @@ weft_status bpe_from_cuts(bpe *m, bpe_cuts *c, const vocab *v, arena *store, wef
     return status;
 }
 
-/* ---- what is looked up often ----------------------------------------------------------------- */
+/* ---- lookup tables --------------------------------------------------------------------------- */
 
 /* Does U+2581 follow another letter? */
 static bool bar_inside(const char *text, size_t n)
@@ -169,7 +170,8 @@ static uint32_t find_character(const bpe *m, const char *c, size_t n, bool first
     return vocab_find(m->vocab, text, at);
 }
 
-/* The bytes of an unknown character, and of what is put around it, where all of them have an id. */
+/* The byte tokens of an unknown character and of its prefix or suffix, if all of them have an
+ * id. */
 static bool put_bytes(const bpe *m, symbols *s, const char *c, size_t n, size_t at)
 {
     for (size_t i = 0; i < n; i++)
@@ -180,8 +182,8 @@ static bool put_bytes(const bpe *m, symbols *s, const char *c, size_t n, size_t 
     return true;
 }
 
-/* As Hugging Face does: a run of unknown characters is put down when a known one follows, fused or
- * one by one; what falls back to bytes does not count as known. */
+/* As in Hugging Face: a run of unknown characters is written when a known one follows, fused or one
+ * by one. A character that falls back to bytes does not count as known. */
 static void split_characters(const bpe *m, const char *word, size_t n, symbols *s)
 {
     bool unk = false;
@@ -244,7 +246,7 @@ static inline void rate(const bpe *m, symbols *s, size_t i, size_t next)
     s->to[i] = p ? p->id : NO_ID;
 }
 
-/* Short words: scan for the least rank, close the gap. */
+/* Short words: scan for the lowest rank, then close the gap. */
 static void merge_short(const bpe *m, symbols *s)
 {
     for (size_t i = 0; i + 1 < s->n; i++)
@@ -270,7 +272,7 @@ static void merge_short(const bpe *m, symbols *s)
     }
 }
 
-/* A binary heap of (rank, place) in one number. An entry is out of date when its place no longer
+/* A binary heap of (rank, place) packed into one number. An entry is stale when its place no longer
  * has that rank: the text that starts at a place only ever grows, so the same rank there means the
  * same pair. */
 typedef struct heap {
@@ -310,7 +312,7 @@ static void rate_and_push(const bpe *m, symbols *s, heap *h, uint32_t i)
         heap_push(h, (uint64_t)s->rank[i] << 32 | i);
 }
 
-/* Each merge takes one entry and makes at most two, so twice the symbols is room enough. */
+/* Each merge pops one entry and pushes at most two, so twice the symbols is enough room. */
 static void merge_long(const bpe *m, symbols *s, heap *h)
 {
     h->n = 0;
@@ -345,8 +347,8 @@ static void merge_long(const bpe *m, symbols *s, heap *h)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* SentencePiece: a symbol that is no piece becomes its bytes, or unk; a run of unks, which began at
- * `run`, is one. */
+/* SentencePiece: a symbol that is not a piece becomes its bytes, or unk. A run of unks, which began
+ * at `run`, becomes one. */
 static void put_unknown(const bpe *m, const char *word, size_t at, size_t end, size_t run, ids *out)
 {
     const uint32_t id = vocab_find_or(m->names, word + run, end - run, m->unk);
@@ -368,7 +370,7 @@ static bool put_ids(const bpe *m, const symbols *s, const char *word, size_t n, 
     if (!ids_reserve(out, m->piece_unk ? n : s->n, err))
         return false;
     bool unknown = false;
-    size_t run = 0; /* where what is unknown began */
+    size_t run = 0; /* where the run of unknowns began */
     for (size_t i = 0; i < s->n; i++) {
         const size_t end = i + 1 < s->n ? s->at[i + 1] : n;
         if (!m->piece_unk || s->id[i] < m->vocab->n) {

@@ -1,8 +1,8 @@
-/* bpe.h - byte pair encoding: of all adjacent pairs that the table knows, the one of least rank is
- * merged, the leftmost of equals first, until none is left.
+/* bpe.h - byte pair encoding: merge the adjacent pair of lowest rank, the leftmost of equals first,
+ * until the table has no pair left to merge.
  *
- * What the field's forms have in common is the table (left, right) -> (rank, id). They differ in
- * where it comes from, and in what a word's first symbols are:
+ * All variants share the table (left, right) -> (rank, id). They differ in where it comes from, and
+ * in the symbols a word starts as:
  *
  *   merges        Hugging Face, GGUF    rank = line of the merge
  *   ranks         tiktoken              every cut of a token into two tokens; rank = its number
@@ -23,34 +23,34 @@ typedef struct pair {
 #define BPE_AFFIX 64 /* bytes of a prefix or suffix */
 
 typedef struct bpe {
-    const vocab *vocab; /* byte level: of exact bytes */
+    const vocab *vocab; /* byte level: exact bytes */
     vocab extra;        /* characters that are part of tokens only; ids from vocab->n on */
     pair *pair;
     uint64_t mask;
     hash_secret secret;
     uint64_t n_pair;
     bool bytes;       /* byte level */
-    bool whole_words; /* ignore_merges: a word that is a token is that token */
+    bool whole_words; /* ignore_merges: a word that is itself a token becomes that token */
     bool fuse_unk;
-    bool fallback;       /* bytes of what is unknown, where all of them have an id */
-    bool piece_unk;      /* SentencePiece: what is unknown is resolved after merging */
-    bool cut_at_bar;     /* no token has U+2581 behind another letter: words may be cut before it */
+    bool fallback;       /* unknown characters become bytes, if all of those have an id */
+    bool piece_unk;      /* SentencePiece: unknown symbols are resolved after merging */
+    bool cut_at_bar;     /* no token has U+2581 after a letter: words may be cut before it */
     uint32_t unk;        /* or NO_ID */
-    const vocab *names;  /* Marian: where a run of unknown letters may have an id; or NULL */
+    const vocab *names;  /* Marian: where to look up a run of unknown letters; or NULL */
     uint32_t byte[256];  /* byte level: ids of bytes; otherwise of ASCII characters */
     uint32_t spell[256]; /* fallback: ids of "<0x00>" to "<0xFF>" */
-    const char *prefix, *suffix; /* of inner and last symbols; NULL: none */
+    const char *prefix, *suffix; /* prefix of inner symbols, suffix of the last; NULL: none */
     size_t prefix_length, suffix_length;
 } bpe;
 
 /* An empty table for n pairs. */
 weft_status bpe_init(bpe *m, const vocab *v, arena *store, uint64_t n, weft_error *err);
 
-/* A pair that is there already keeps its rank, unless `last` says that the last one counts. */
+/* A pair that already exists keeps its rank, unless `last` is set: then the last one counts. */
 void bpe_add(bpe *m, uint32_t left, uint32_t right, uint32_t rank, uint32_t id, bool last);
 
-/* For ranks and scores: every cut of token id into two symbols. Characters that are no token of
- * their own get numbers from *n_symbol on, which `extra` keeps. */
+/* For ranks and scores: adds every cut of token id into two symbols. Characters that are not tokens
+ * themselves get numbers from *n_symbol on and go into `extra`. */
 typedef struct bpe_cuts {
     scratch pairs;
     size_t n;
@@ -65,7 +65,7 @@ weft_status bpe_from_cuts(bpe *m, bpe_cuts *c, const vocab *v, arena *store, wef
 /* The order of a score as a rank: the higher the score, the lower the rank. */
 uint32_t bpe_rank_of_score(float score);
 
-/* After the table is filled: what is looked up often. */
+/* Builds the lookup tables, once all pairs have been added. */
 void bpe_finish(bpe *m);
 
 typedef struct bpe_scratch {

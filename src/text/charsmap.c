@@ -1,11 +1,11 @@
-/* charsmap.c - walks the double array for the longest replacement at a place; every offset is
+/* charsmap.c - walks the double array for the longest replacement at a place. Every offset is
  * checked, because the array comes from a file. */
 #include "text/charsmap.h"
 
 #include <string.h>
 
-/* Bytes of a key, and of a replacement; a key that goes on is not looked for. The longest known have
- * 12 and 33. */
+/* Bytes of a key, and of a replacement. Longer keys are not searched. The longest known have 12 and
+ * 33. */
 #define KEY_MOST         64
 #define REPLACEMENT_MOST 1024
 
@@ -52,8 +52,8 @@ static size_t offset_of(uint32_t unit)
     return (size_t)(unit >> 10) << ((unit & 1u << 9) >> 6);
 }
 
-/* Walks the keys that text begins with, shortest first: *node and *at are the state, 0 at the
- * start. Returns the length of the next one and where its replacement is, or 0. */
+/* Walks the keys that are prefixes of text, shortest first: *node and *at are the state, 0 at the
+ * start. Returns the length of the next key and where its replacement is, or 0. */
 static size_t next_key(const charsmap *c, const char *text, size_t n, size_t *node, size_t *at,
                        uint32_t *value)
 {
@@ -77,7 +77,7 @@ static size_t next_key(const charsmap *c, const char *text, size_t n, size_t *no
     return 0;
 }
 
-/* Text up to the NUL; a place outside is the empty text. */
+/* Text up to the NUL; a place outside the table is the empty text. */
 static void replacement(const charsmap *c, uint32_t at, const char **to, size_t *length)
 {
     *to = at < c->n_text ? c->text + at : "";

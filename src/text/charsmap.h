@@ -1,5 +1,5 @@
-/* charsmap.h - SentencePiece's compiled normalisation: a double-array trie of what is replaced, and
- * the replacements.
+/* charsmap.h - SentencePiece's compiled normalisation: a double-array trie of the strings to
+ * replace, and their replacements.
  *
  *     u32 bytes of the trie | u32 unit[] | text, each replacement ended by a NUL
  *
@@ -20,18 +20,19 @@ typedef struct charsmap {
     size_t n_text;
 } charsmap;
 
-/* `blob` is copied. */
+/* Copies `blob`. */
 weft_status charsmap_init(charsmap *c, arena *store, const uint8_t *blob, size_t n,
                           weft_error *err);
 
 /* The table as it was read. */
 void charsmap_put(const charsmap *c, buffer *to);
 
-/* The longest key that text begins with: its length, or 0. The replacement is *to, *length. */
+/* The longest key that is a prefix of text: its length, or 0. The replacement is *to, *length. */
 size_t charsmap_longest(const charsmap *c, const char *text, size_t n, const char **to,
                         size_t *length);
 
-/* As Hugging Face asks: whether any key begins the text, and the replacement of the shortest. */
+/* As Hugging Face does: whether any key is a prefix of text, and the replacement of the
+ * shortest. */
 bool charsmap_shortest(const charsmap *c, const char *text, size_t n, const char **to,
                        size_t *length);
 

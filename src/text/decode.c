@@ -1,4 +1,4 @@
-/* decode.c - ids to bytes, token by token, so that text can be shown while it is made. */
+/* decode.c - ids to bytes, token by token, so that text can be shown while it is generated. */
 #include "text/decode.h"
 
 #include "base/utf8.h"
@@ -28,7 +28,7 @@ void decode_end(decode_stream *d)
     *d = (decode_stream){ 0 };
 }
 
-/* ---- what a step does to one token ----------------------------------------------------------- */
+/* ---- steps on one token ---------------------------------------------------------------------- */
 
 static void replace_all(writer *w, const piece *p, const char *text, size_t n, const char *by,
                         size_t by_length)
@@ -79,7 +79,7 @@ static bool hex_byte(const piece *p, char *byte)
     return true;
 }
 
-/* Letters back to the bytes they stand for; as it is, where one of them stands for none. */
+/* Maps stand-in letters back to bytes; leaves a token with any other letter unchanged. */
 static void stand_ins(writer *w, const piece *p)
 {
     const size_t before = w->n;
@@ -101,7 +101,8 @@ static void metaspace(writer *w, const piece *p, const decoder_step *s, bool fir
     replace_all(w, p, s->text, s->text_length, " ", first && s->start ? 0 : 1);
 }
 
-/* What Hugging Face calls cleaning up: spaces before punctuation and in English contractions. */
+/* Hugging Face's clean_up_tokenization_spaces: spaces before punctuation and in English
+ * contractions. */
 static void cleanup(writer *w, const piece *p)
 {
     static const char *const rules[][2] = {
@@ -112,7 +113,7 @@ static void cleanup(writer *w, const piece *p)
     const size_t mark = w->n;
     writer_copy(w, p, 0, p->n);
     for (size_t r = 0; r < sizeof rules / sizeof *rules && !w->failed; r++) {
-        const size_t length = strlen(rules[r][0]), by = strlen(rules[r][1]); /* which is less */
+        const size_t length = strlen(rules[r][0]), by = strlen(rules[r][1]); /* by < length */
         size_t k = mark;
         for (size_t i = mark; i < w->n;) {
             const bool hit = w->n - i >= length && memcmp(w->s + i, rules[r][0], length) == 0;
@@ -136,7 +137,7 @@ static void strip(writer *w, const piece *p, const decoder_step *s)
     writer_copy(w, p, begin, end);
 }
 
-/* The pad goes; then, if it is to be clean, the delimiter becomes a space. */
+/* Drops the pad token; with cleanup, the word delimiter becomes a space. */
 static void ctc(decode_stream *d, writer *w, const piece *p, const decoder_step *s)
 {
     const size_t mark = d->out.n;
@@ -154,7 +155,7 @@ static void ctc(decode_stream *d, writer *w, const piece *p, const decoder_step 
     d->out.n = mark;
 }
 
-/* A space before each but the first, unless it goes on from the one before. */
+/* Puts a space before every token except the first and those that continue a word. */
 static void wordpiece_step(decode_stream *d, writer *w, const piece *p, const decoder_step *s,
                            bool first, bool in_text)
 {
@@ -227,7 +228,7 @@ static bool run_step(decode_stream *d, const decoder_step *s, const piece *p, wr
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
 
-/* All steps over one token; in_text where its place counts. */
+/* Runs all steps over one token; in_text: its position in the text counts. */
 static weft_status spell(decode_stream *d, uint32_t id, bool in_text, piece *p, weft_error *err)
 {
     const tokenizer *t = d->t;
@@ -273,7 +274,7 @@ weft_status decode_push(decode_stream *d, uint32_t id, const char **bytes, size_
     *bytes = "";
     if (!tokenizer_has(t, id))
         return weft_fail(err, WEFT_EINVAL, "%s: token %u is not in the vocabulary", t->path, id);
-    if (d->out.mem) { /* what was given out last time goes; what was held back stays */
+    if (d->out.mem) { /* drop the bytes returned by the last call, keep those held back */
         const size_t held = utf8_unfinished(d->out.s ? d->out.s : "", d->out.n);
         if (held)
             memmove(d->out.s, d->out.s + d->out.n - held, held);

@@ -1,19 +1,19 @@
-/* decode.h - ids to text while they come. */
+/* decode.h - streaming decoder: ids to text. */
 #ifndef WEFT_TEXT_DECODE_H
 #define WEFT_TEXT_DECODE_H
 
 #include "text/tokenizer.h"
 
-/* Ids in, bytes out: what is out at any time is whole code points, and never taken back. */
+/* Ids in, bytes out. The output is always whole code points and is never taken back. */
 typedef struct decode_stream {
     const tokenizer *t;
     bool keep_special;
     bool begun;
-    uint32_t last;    /* id before, for CTC */
+    uint32_t last;    /* the previous id, for CTC */
     bool space_due;   /* DECODE_SUFFIX: a space, if anything follows */
-    size_t strip;     /* spaces still to be taken from the start */
-    writer a, b, out; /* out: bytes not yet taken */
-    growth growth;    /* of the token */
+    size_t strip;     /* spaces still to be stripped from the start */
+    writer a, b, out; /* out: bytes not yet returned */
+    growth growth;    /* for the current token */
     regex_scratch *regex;
     mem *mem;
 } decode_stream;
@@ -21,16 +21,16 @@ typedef struct decode_stream {
 weft_status decode_begin(decode_stream *d, const tokenizer *t, bool keep_special, mem *m,
                          weft_error *err);
 
-/* Adds one id. *bytes, *n are what is new and whole; good until the next call. */
+/* Adds one id. *bytes, *n are the new whole code points, valid until the next call. */
 weft_status decode_push(decode_stream *d, uint32_t id, const char **bytes, size_t *n,
                         weft_error *err);
 
-/* What is held back, whole or not. */
+/* Returns the bytes held back, even if they are not whole code points. */
 void decode_flush(decode_stream *d, const char **bytes, size_t *n);
 void decode_end(decode_stream *d);
 
-/* The bytes of a token as the steps of the decoder leave them in the middle of a text. The caller
- * has begun d->growth and d->regex. */
+/* The bytes of a token as the decoder's steps leave them in the middle of a text. The caller has
+ * begun d->growth and d->regex. */
 weft_status decode_token(decode_stream *d, uint32_t id, piece *result, weft_error *err);
 
 #endif

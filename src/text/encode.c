@@ -1,20 +1,20 @@
-/* encode.c - one text through all stages. */
+/* encode.c - runs one text through all stages. */
 #include "base/utf8.h"
 #include "text/encoder.h"
 
 #include <string.h>
 
-/* ---- words already seen ---------------------------------------------------------------------- */
+/* ---- word cache ------------------------------------------------------------------------------ */
 
 /* Words of up to 15 bytes and 4 ids, in pairs of slots that share a cache line: four for each
- * token, up to 2 MiB. Larger ones were slower, as they leave the second-level cache. */
+ * token, up to 2 MiB. Larger caches were slower, because they fall out of L2. */
 #define CACHE_MOST  65536u
 #define CACHE_LEAST 256u
 #define CACHE_IDS   4
 #define CACHE_WORD  15
 
 struct cached {
-    uint64_t key[2]; /* the bytes, and their number in the last; all zero: free */
+    uint64_t key[2]; /* the bytes, with the length in the last one; all zero: free */
     uint32_t id[CACHE_IDS];
 };
 
@@ -80,7 +80,7 @@ static bool model_word(encoder *e, const char *word, size_t n)
     return false;
 }
 
-/* The ids of a word seen before, or of one that is remembered now. */
+/* The ids of a word, from the cache if possible; caches them otherwise. */
 static bool cached_word(encoder *e, const char *word, size_t n)
 {
     ids *out = &e->ids;
@@ -116,7 +116,7 @@ static bool cached_word(encoder *e, const char *word, size_t n)
     return true;
 }
 
-/* A word with the place of each of its ids in the text: no short cut through the cache. */
+/* A word with the span of each of its ids in the text; bypasses the cache. */
 static bool spanned_word(encoder *e, const piece *p)
 {
     const size_t before = e->ids.n;
@@ -159,7 +159,7 @@ static size_t next_cut(const char *s, size_t n, size_t at)
     return n;
 }
 
-/* SentencePiece's user-defined pieces are never part of another, so the text falls apart at
+/* SentencePiece's user-defined pieces are never part of another piece, so the text is split at
  * them. */
 static bool put_around_user(encoder *e, const piece *p, bool (*rest)(encoder *, const piece *))
 {
@@ -185,7 +185,7 @@ static bool put_around_user(encoder *e, const piece *p, bool (*rest)(encoder *, 
     return begin == p->n || rest(e, &last);
 }
 
-/* Long texts that no splitter cuts are cut where no token can cross. */
+/* Cuts long texts that no splitter cuts, where no token can cross. */
 static bool put_cut(encoder *e, const piece *p)
 {
     for (size_t at = 0, end; at < p->n; at = end) {
@@ -263,7 +263,7 @@ static bool put_added(encoder *e, const added *a, const piece *p, size_t begin, 
     return !e->spans || encoder_put_span(e, piece_from(p, begin), piece_to(p, end - 1));
 }
 
-/* Cuts added tokens out of p and gives what is between them to `rest`. */
+/* Cuts added tokens out of p and passes the text between them to `rest`. */
 static bool around_added(encoder *e, const added_set *set, const piece *p,
                          bool (*rest)(encoder *, const piece *))
 {
@@ -281,7 +281,7 @@ static bool around_added(encoder *e, const added_set *set, const piece *p,
             continue;
         const size_t first = a->left ? spaces_before(p->s, begin, at) : at;
         const size_t last = a->right ? spaces_after(p->s, p->n, end) : end;
-        /* a token that begins with spaces can begin inside those that the last one took */
+        /* a token that begins with spaces can begin inside the spaces that the last one took */
         const piece before = piece_cut(p, begin, first < begin ? begin : first);
         if ((before.n > 0 && !rest(e, &before)) || !put_added(e, a, p, first, last))
             return false;
@@ -333,7 +333,7 @@ static size_t valid_run(const char *s, size_t n, size_t at)
     return i - at;
 }
 
-/* Bytes that are no text are bytes: they go to the model as they are. */
+/* Bytes that are not UTF-8 go to the model unchanged. */
 static bool encode_bytes(encoder *e, const piece *p)
 {
     for (size_t at = 0, end; at < p->n; at = end) {
@@ -365,7 +365,7 @@ static bool encode_replaced(encoder *e, const piece *p)
     return !w->failed && valid_stage(e, &q);
 }
 
-/* Pieces that are no tokens become the unknown one. */
+/* Replaces pieces that are not tokens by the unknown token. */
 static void say_known(encoder *e, size_t from)
 {
     const tokenizer *t = e->t;
@@ -375,7 +375,7 @@ static void say_known(encoder *e, size_t from)
             e->ids.id[i] = unk;
 }
 
-/* What the steps may make of a text, and how long they may search it. */
+/* Sets how much the steps may write for a text, and how long they may search it. */
 static void begin_text(encoder *e, size_t n)
 {
     const tokenizer *t = e->t;
@@ -397,7 +397,7 @@ static bool encode_text(encoder *e, const char *text, size_t n)
     return good;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- encoding a text ------------------------------------------------------------------------ */
 
 static void begin(encoder *e, const encode_options *o, weft_error *err)
 {

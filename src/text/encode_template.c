@@ -1,5 +1,5 @@
-/* encode_template.c - what happens to the ids of a text after the model: truncation, the template's
- * tokens around them, padding. As Hugging Face's tokenizers do it, in the same order. */
+/* encode_template.c - processes ids after the model: truncation, the template's tokens, padding.
+ * Does it as Hugging Face's tokenizers do, in the same order. */
 #include "text/encoder.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ bool encoder_put_span(encoder *e, uint32_t from, uint32_t to)
     return true;
 }
 
-/* Puts an id in n times; what is behind moves back. */
+/* Inserts an id n times; later ids move back. */
 static bool insert(encoder *e, size_t at, uint32_t id, size_t n)
 {
     if (!ids_reserve(&e->ids, n, e->err))

@@ -1,5 +1,5 @@
-/* finish.c - what every loader does at the end: the machines that find added tokens, and the bytes of
- * every token, for which the decoder is asked. */
+/* finish.c - the last stage of every loader: the automata that find added tokens, and the bytes of
+ * every token, which the decoder supplies. */
 #include "text/finish.h"
 
 #include "text/decode.h"
@@ -8,7 +8,7 @@
 
 /* ---- added tokens ---------------------------------------------------------------------------- */
 
-/* Tokens matched in normalised text are looked for in their normalised form. */
+/* Tokens matched in normalised text are searched in their normalised form. */
 static weft_status folded_text(tokenizer *t, normalize_scratch *s, added *a, trie_entry *e,
                                weft_error *err)
 {
@@ -23,7 +23,7 @@ static weft_status folded_text(tokenizer *t, normalize_scratch *s, added *a, tri
     return e->text ? WEFT_OK : WEFT_ENOMEM;
 }
 
-/* What tokens that are matched in normalised text are decoded to: as Hugging Face shows them. */
+/* The decoded form of tokens matched in normalised text, as Hugging Face shows them. */
 static weft_status show_folded(tokenizer *t, weft_error *err)
 {
     t->shown = arena_alloc(&t->store, (size_t)t->vocab.n * sizeof *t->shown, err);
@@ -36,7 +36,7 @@ static weft_status show_folded(tokenizer *t, weft_error *err)
     return WEFT_OK;
 }
 
-/* Where the loader has not done it while it read them. */
+/* For loaders that did not index them while reading. */
 static weft_status index_added(tokenizer *t, weft_error *err)
 {
     uint64_t bytes = 0;
@@ -83,7 +83,7 @@ static weft_status build_added(tokenizer *t, weft_error *err)
 
 /* ---- the bytes of tokens --------------------------------------------------------------------- */
 
-/* All other models: what the decoder makes of a token in the middle of a text. */
+/* All other models: the decoder's output for a token in the middle of a text. */
 static weft_status bytes_from_decoder(tokenizer *t, weft_error *err)
 {
     decode_stream d;

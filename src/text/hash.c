@@ -1,4 +1,4 @@
-/* hash.c - the secret of the process that keys the tables of tokenizers. */
+/* hash.c - the per-process secret that keys the hash tables of tokenizers. */
 #include "text/hash.h"
 
 #include "base/rng.h"
@@ -9,7 +9,7 @@ static hash_secret secret;
 
 static void draw(void)
 {
-    secret = (hash_secret){ rng_entropy(), rng_entropy() | 1 }; /* an odd factor loses nothing */
+    secret = (hash_secret){ rng_entropy(), rng_entropy() | 1 }; /* an odd factor loses no bits */
 }
 
 hash_secret hash_secret_draw(void)

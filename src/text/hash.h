@@ -1,7 +1,7 @@
-/* hash.h - how strings and pairs of ids are spread over tables.
+/* hash.h - hash functions for strings and pairs of ids.
  *
- * Tables that a file or a text fills are keyed with a secret of the process: their author cannot
- * choose entries that collide. Nothing that is computed depends on it, only how fast. */
+ * Tables filled from a file or a text are keyed with a per-process secret, so that their author
+ * cannot choose entries that collide. The secret affects speed only, never results. */
 #ifndef WEFT_TEXT_HASH_H
 #define WEFT_TEXT_HASH_H
 
@@ -11,7 +11,7 @@
 
 #define NO_ID UINT32_MAX
 
-/* Products are meant to wrap here, and only here; the fuzzers' builds stop on all others. */
+/* Products may wrap here, and only here; the fuzzers' builds trap all others. */
 #if defined(__clang__)
 #define WRAPS __attribute__((no_sanitize("integer")))
 #else
@@ -27,8 +27,8 @@ WRAPS static inline uint64_t hash_mix(uint64_t a, uint64_t b)
     return h ^ (h >> 32);
 }
 
-/* The bytes of s and their number as two numbers, for n of at most 15: no two texts have the same.
- * Without a copy through memory, whose bytes could not be read back at once. */
+/* The bytes of s and their number as two numbers, for n of at most 15: distinct for distinct
+ * strings. Built in registers: bytes just copied to memory could not be reloaded at once. */
 static inline void hash_key(const char *s, size_t n, uint64_t key[2])
 {
     uint64_t a = 0, b = 0;
@@ -49,7 +49,7 @@ static inline void hash_key(const char *s, size_t n, uint64_t key[2])
     key[1] = b | (uint64_t)n << 56;
 }
 
-/* The same number in every process, for what is kept. */
+/* The same value in every process, for hashes that are stored. */
 WRAPS static inline uint64_t hash_bytes(const char *s, size_t n)
 {
     uint64_t h = n * HASH_A, x;
@@ -68,12 +68,12 @@ typedef struct hash_secret {
     uint64_t a, b;
 } hash_secret;
 
-/* Random, the same for the whole process. Tables keep a copy. */
+/* Random, the same for the whole process. Each table keeps a copy. */
 hash_secret hash_secret_draw(void);
 
 __extension__ typedef unsigned __int128 hash_wide;
 
-/* Both halves of a product: every bit of a and b reaches the low bits. */
+/* Folds both halves of a product: every bit of a and b reaches the low bits. */
 static inline uint64_t hash_fold(uint64_t a, uint64_t b)
 {
     const hash_wide p = (hash_wide)a * b;

@@ -8,8 +8,8 @@ static bool is_string(const munch *m, uint32_t v)
     return m->trie.value[v] != NO_ID;
 }
 
-/* Parents and depths, from another walk along every string; the byte that leads to a node lies in
- * `byte` for now. */
+/* Parents and depths, from a second walk along every string. `byte` holds the byte that leads to
+ * each node for now. */
 static void place_nodes(munch *m, const trie_entry *entry, size_t n, uint8_t *byte)
 {
     m->node[0] = (munch_node){ 0 };
@@ -23,8 +23,7 @@ static void place_nodes(munch *m, const trie_entry *entry, size_t n, uint8_t *by
         }
 }
 
-/* What a node adds to the pops of its parent, and where it leads when nothing fits. All nodes above
- * it are done. */
+/* Computes the pops a node adds to its parent's, and its fail node. All nodes above it are done. */
 static void link_node(munch *m, uint32_t v, uint8_t c)
 {
     munch_node *x = &m->node[v];
@@ -44,7 +43,7 @@ static void link_node(munch *m, uint32_t v, uint8_t c)
         x->home = m->node[x->parent].home;
 }
 
-/* Nodes in the order of their depth: order[at[d]] and on. */
+/* Sorts nodes by depth: depth d starts at order[at[d]]. */
 static void sort_nodes(const munch *m, uint32_t *order, uint32_t *at)
 {
     const uint32_t deepest = m->trie.longest;
@@ -87,8 +86,8 @@ static void push(munch_walk *w, munch_due x)
     w->due[w->n_due++] = x;
 }
 
-/* The parts of what a node pops, the first on top. Every part but the parent's has a byte of its
- * own, so there is room for all that can be due at once. */
+/* Pushes the parts of a node's pops, the first on top. Every part but the parent's has a byte of
+ * its own, so there is room for everything that can be due at once. */
 static void push_parts(munch_walk *w, uint32_t v)
 {
     const munch_node *x = &w->m->node[v];
@@ -101,7 +100,7 @@ static void push_parts(munch_walk *w, uint32_t v)
         push(w, (munch_due){ DUE_NODE, x->parent, 0 });
 }
 
-/* Pops until a string is popped, or nothing is due. */
+/* Pops until a string comes up, or nothing is due. */
 static bool pop_string(munch_walk *w, size_t *at, size_t *length, uint32_t *value)
 {
     const munch *m = w->m;

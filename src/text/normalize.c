@@ -1,4 +1,4 @@
-/* normalize.c - each normalizer as one pass from text to text, origins carried along. */
+/* normalize.c - each normalizer as one pass from text to text that carries origins along. */
 #include "text/normalize.h"
 
 #include "base/utf8.h"
@@ -9,7 +9,7 @@
 
 /* ---- bytes as letters ------------------------------------------------------------------------ */
 
-/* The ones that are printable stand for themselves, the n-th of the others is U+0100 + n. */
+/* Printable bytes stand for themselves, the n-th other byte is U+0100 + n. */
 static bool printable(uint32_t byte)
 {
     return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
@@ -43,7 +43,7 @@ typedef struct pass {
     weft_error *err;
 } pass;
 
-/* The end of the ASCII that begins at a byte. */
+/* The end of the ASCII run that begins at a byte. */
 static size_t ascii_run(const char *s, size_t n, size_t at)
 {
     uint64_t x;
@@ -57,7 +57,7 @@ static size_t ascii_run(const char *s, size_t n, size_t at)
     return at;
 }
 
-/* p[begin, end) in a normal form, behind what has been written. */
+/* Appends p[begin, end) in a normal form. */
 static bool append_form(const pass *q, unicode_form form, const piece *p, size_t begin, size_t end)
 {
     unicode_text *t = &q->scratch->form;
@@ -76,9 +76,9 @@ static bool append_form(const pass *q, unicode_form form, const piece *p, size_t
     return true;
 }
 
-/* Only stretches with other letters than ASCII can change. Such a stretch begins with the ASCII
- * letter before it, as that may take accents, and ends before the next: no ASCII letter joins what
- * is before it. */
+/* Only stretches with non-ASCII letters can change. Such a stretch begins with the ASCII letter
+ * before it, because that may take accents, and ends before the next one: no ASCII letter composes
+ * with the letter before it. */
 static bool to_form(const pass *q, unicode_form form, const piece *p, piece *result)
 {
     if (unicode_is_normal(form, p->s, p->n)) {
@@ -208,7 +208,7 @@ static bool replace_pattern(const pass *q)
 }
 
 /* The four stages of BertNormalizer. ASCII needs only the first and the last, and can be cut
- * anywhere: nothing composes or decomposes with it from behind. */
+ * anywhere: no ASCII letter composes with the text before it. */
 static void bert_clean(const pass *q, const piece *p)
 {
     const normalizer_step *s = q->step;
@@ -273,7 +273,7 @@ static void bert_ascii(const pass *q, const piece *p, size_t begin, size_t end)
     w->n = (size_t)(to - w->s);
 }
 
-/* A run without ASCII, through the stages; the last one appends to what there is. */
+/* Runs a stretch without ASCII through the stages; the last one appends to the output. */
 static bool bert_run(const pass *q, const piece *run)
 {
     piece p = *run;
@@ -308,7 +308,7 @@ static bool bert(const pass *q)
     return !q->out->failed;
 }
 
-/* Hugging Face's Precompiled: clusters of up to five bytes as a whole, then letter by letter. */
+/* Hugging Face's Precompiled: clusters of up to five bytes as one unit, then letter by letter. */
 static void precompiled(const pass *q)
 {
     const piece *p = q->in;
@@ -345,7 +345,7 @@ static void byte_level(const pass *q)
 
 /* ---- SentencePiece --------------------------------------------------------------------------- */
 
-/* What the text at a byte becomes, and how many bytes that takes. */
+/* The replacement for the text at a byte; returns how many bytes it replaces. */
 static size_t spm_prefix(const normalizer_step *s, const piece *p, size_t at, const char **to,
                          size_t *length)
 {

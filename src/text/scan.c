@@ -1,15 +1,16 @@
-/* scan.c - the patterns that most tokenizers share, by hand, where the text is ASCII.
+/* scan.c - hand-written scanners for the patterns that most tokenizers share, for ASCII text.
  *
- * A regular expression spends its time on questions whose answer is known for ASCII. Each function
- * here answers exactly as its pattern does, or 0, and then the pattern is asked: a byte above 0x7F
- * anywhere in what the answer depends on gives 0. tests compare them on random text. */
+ * A regular expression engine spends its time on questions whose answer is known for ASCII. Each
+ * function here returns exactly what its pattern would match, or 0, and then the caller runs the
+ * pattern. A byte above 0x7F anywhere in the text that decides the match gives 0. Tests compare
+ * both on random text. */
 #include "text/split.h"
 
 #include <string.h>
 
 enum { LETTER = 1, DIGIT = 2, SPACE = 4, LINE = 8, OTHER = 16, FOREIGN = 32 };
 
-/* What a byte is to these patterns: \p{L}, \p{N}, \s, [\r\n], anything else, or not ASCII. */
+/* The kind of a byte in these patterns: \p{L}, \p{N}, \s, [\r\n], anything else, or not ASCII. */
 static const uint8_t kind[256] = {
     [0 ... 8] = OTHER,      [9] = SPACE,           [10] = SPACE | LINE,     [11 ... 12] = SPACE,
     [13] = SPACE | LINE,    [14 ... 31] = OTHER,   [' '] = SPACE,           ['!' ... '/'] = OTHER,
@@ -30,7 +31,7 @@ static inline size_t run_of(const char *s, size_t n, size_t i, unsigned kinds)
     return i;
 }
 
-/* 's 't 're 've 'm 'll 'd: its length behind the apostrophe, or 0. */
+/* 's 't 're 've 'm 'll 'd: its length after the apostrophe, or 0. */
 static size_t contraction(const char *s, size_t n, size_t i, bool any_case)
 {
     const char fold = any_case ? 0x20 : 0;
@@ -40,7 +41,8 @@ static size_t contraction(const char *s, size_t n, size_t i, bool any_case)
     return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? 2 : 0;
 }
 
-/* \s+(?!\S)|\s+ : white space without its last, if something else follows and there are two. */
+/* \s+(?!\S)|\s+ : white space without its last character, if another character follows and there
+ * are at least two spaces. */
 static size_t spaces(const char *s, size_t n, size_t at)
 {
     const size_t end = run_of(s, n, at, SPACE);
@@ -82,7 +84,7 @@ static size_t scan_cl100k(const char *s, size_t n, size_t at, size_t digits)
     if (s[at] == '\'') {
         const size_t length = contraction(s, n, at + 1, true);
         if (second == FOREIGN || at_byte(s, n, at + 2) == FOREIGN)
-            return 0; /* U+017F and U+212A are an s and a k to (?i) */
+            return 0; /* (?i) matches U+017F as s and U+212A as k */
         if (length)
             return at + 1 + length;
     }

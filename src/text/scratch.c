@@ -1,4 +1,4 @@
-/* scratch.c - doubles an array when it is full, under the budget. */
+/* scratch.c - doubles an array when it is full, within the memory cap. */
 #include "text/scratch.h"
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* scratch.h - arrays that grow and are reused: for the next text, the next document. */
+/* scratch.h - growing arrays that are reused for the next text or document. */
 #ifndef WEFT_TEXT_SCRATCH_H
 #define WEFT_TEXT_SCRATCH_H
 

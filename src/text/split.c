@@ -1,4 +1,4 @@
-/* split.c - one function per pre-tokenizer; regular expressions are stepped over by regex/. */
+/* split.c - one function per pre-tokenizer; regex/ runs the regular expressions. */
 #include "text/split.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 typedef struct frame {
     const split_run *run;
     const splitter *step;
-    int at; /* which step this is */
+    int at; /* index of this step */
     const piece *in;
 } frame;
 
@@ -20,9 +20,9 @@ static bool hand_on(const frame *f, size_t begin, size_t end)
     return step_from(f->run, f->at + 1, &p);
 }
 
-/* ---- what is found, and what becomes of it --------------------------------------------------- */
+/* ---- matches and pieces ---------------------------------------------------------------------- */
 
-/* Gathers stretches, found and not found in turn, into pieces. */
+/* Joins stretches, alternately matched and unmatched, into pieces. */
 typedef struct fold {
     const frame *frame;
     size_t begin, end; /* the piece that may still grow */
@@ -87,7 +87,7 @@ static bool by_pattern(const frame *f)
     return fold_close(&g);
 }
 
-/* A pattern that leaves no gaps, isolated: most pieces come from the hand-made scanner. */
+/* An isolated pattern that leaves no gaps: most pieces come from the hand-written scanner. */
 static bool by_scan(const frame *f)
 {
     const piece *p = f->in;
@@ -181,7 +181,7 @@ static bool by_words(const frame *f)
     return !before || hand_on(f, begin, p->n);
 }
 
-/* What a code point is to BertPreTokenizer: 0 part of a word, 1 space, 2 punctuation. */
+/* The class of a code point in BertPreTokenizer: 0 part of a word, 1 space, 2 punctuation. */
 static const uint8_t bert_ascii[128] = {
     [9 ... 13] = 1,    [' '] = 1,         ['!' ... '/'] = 2,
     [':' ... '@'] = 2, ['[' ... '`'] = 2, ['{' ... '~'] = 2,
@@ -209,7 +209,7 @@ static bool by_bert(const frame *f)
     return hand_on(f, begin, p->n);
 }
 
-/* What stands before the first letter that has a script is dropped, as Hugging Face does. */
+/* Drops the text before the first letter that has a script, as Hugging Face does. */
 static bool by_scripts(const frame *f)
 {
     const piece *p = f->in;
@@ -257,7 +257,7 @@ static writer *fresh(const frame *f)
     return w;
 }
 
-/* What has been written, unless that failed. */
+/* The text written so far, unless writing failed. */
 static bool written(const frame *f, const writer *w, piece *p)
 {
     f->run->growth->left[f->at] -= w->failed ? 0 : w->n;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* One more byte of text after a match: how long the match is now. */
+/* The length of the match after one more byte of text. */
 static size_t follow(const stop_string *s, size_t matched, char c)
 {
     while (matched > 0 && s->text[matched] != c)
@@ -63,7 +63,7 @@ void stop_free(stop *s)
     *s = (stop){ 0 };
 }
 
-/* One more byte; `hit` is the longest of the strings that are complete with it. */
+/* Adds one byte; `hit` is the longest string that it completes. */
 static void take_byte(stop *s, char c)
 {
     size_t longest = 0;
@@ -77,7 +77,7 @@ static void take_byte(stop *s, char c)
     }
 }
 
-/* Of the text so far, how much may be given out. */
+/* How much of the text so far may be emitted. */
 static size_t free_length(const stop *s)
 {
     size_t held = s->hit >= 0 ? s->string[s->hit].n : 0;

@@ -1,4 +1,4 @@
-/* text.c - appending text together with where each byte came from. */
+/* text.c - appends text together with the origin of each byte. */
 #include "text/text.h"
 
 #include "base/utf8.h"
@@ -8,7 +8,7 @@
 void writer_begin(writer *w, bool maps, size_t most, mem *m, weft_error *err)
 {
     if (maps != w->maps)
-        w->held = 0; /* the rooms are kept, and measured again */
+        w->held = 0; /* the buffers stay, and are counted again */
     w->n = 0;
     w->most = most;
     w->room = w->held < most ? w->held : most;

@@ -1,14 +1,14 @@
-/* text.h - a stretch of text that knows where it came from, and the room in which new text is
- * written with its origin. */
+/* text.h - a stretch of text that knows where it came from, and a writer for new text with its
+ * origin. */
 #ifndef WEFT_TEXT_TEXT_H
 #define WEFT_TEXT_TEXT_H
 
 #include "base/utf8.h"
 #include "text/scratch.h"
 
-/* Bytes [s, s + n). Where from is NULL they are the input's from `shift` on; otherwise byte i
- * stands for the input's bytes [from[i], to[i]). Nobody asked for origins where neither from is
- * set nor maps were wanted: then shift means nothing. */
+/* Bytes [s, s + n). If from is NULL they are the input's bytes from `shift` on; otherwise byte i
+ * stands for the input's bytes [from[i], to[i]). If from is NULL and maps are off, no caller needs
+ * origins: shift is then meaningless. */
 typedef struct piece {
     const char *s;
     size_t n;
@@ -21,7 +21,7 @@ static inline uint32_t piece_from(const piece *p, size_t i)
     return p->from ? p->from[i] : p->shift + (uint32_t)i;
 }
 
-/* The end of what byte i stands for. */
+/* The end of the input bytes that byte i stands for. */
 static inline uint32_t piece_to(const piece *p, size_t i)
 {
     return p->from ? p->to[i] : p->shift + (uint32_t)i + 1;
@@ -33,25 +33,25 @@ static inline piece piece_cut(const piece *p, size_t begin, size_t end)
                     p->from ? p->to + begin : NULL, p->shift + (uint32_t)begin };
 }
 
-/* The code point at a byte of valid text, and how long it is. */
+/* The code point at a byte of valid text, and its length. */
 static inline size_t piece_point(const piece *p, size_t at, uint32_t *point)
 {
     *point = (uint8_t)p->s[at];
     if (*point < 0x80)
         return 1;
     const size_t n = utf8_decode(p->s + at, p->n - at, point);
-    return n + !n; /* a slip must not become an endless loop */
+    return n + !n; /* a bug must not become an endless loop */
 }
 
 /* ---- how much a step may write --------------------------------------------------------------- */
 
-/* What a step makes of a text, all pieces of it together, has at most so many bytes for each byte of
- * the text, and so many more. Nothing in Unicode reaches it: NFKC makes 33 bytes of the 3 of U+FDFA,
- * and bytes as letters are twice as many. */
+/* All pieces that a step makes of one text have at most TIMES bytes for each byte of the text, plus
+ * MORE. Nothing in Unicode reaches this: NFKC turns the 3 bytes of U+FDFA into 33, and bytes as
+ * letters take twice the bytes. */
 #define GROWTH_TIMES 32
 #define GROWTH_MORE  16384
 
-/* A decoder sees one token. Over a vocabulary: GROWTH_MORE. */
+/* A decoder runs on one token at a time. For a whole vocabulary the extra is GROWTH_MORE. */
 #define GROWTH_TOKEN_TIMES 8
 #define GROWTH_TOKEN_MORE  256
 
@@ -68,26 +68,26 @@ static inline void growth_begin(growth *g, int steps, size_t n, size_t times, si
         g->left[i] = n > (SIZE_MAX - more) / times ? SIZE_MAX : n * times + more;
 }
 
-#define WRITER_FREE SIZE_MAX /* as much as there is memory */
+#define WRITER_FREE SIZE_MAX /* limited by memory only */
 
 typedef struct writer {
     scratch s_room, from_room, to_room;
     char *s;
     uint32_t *from, *to;
     size_t n, room; /* room: at most `most` */
-    size_t held;    /* bytes that all rooms have */
-    size_t most;    /* more is an error */
+    size_t held;    /* bytes allocated for all buffers */
+    size_t most;    /* writing more is an error */
     bool maps;      /* origins are wanted */
     mem *mem;
     weft_error *err;
-    bool failed; /* err is filled; what is put is dropped */
+    bool failed; /* err is filled; further writes are dropped */
 } writer;
 
 void writer_begin(writer *w, bool maps, size_t most, mem *m, weft_error *err);
 void writer_grow(writer *w, size_t n);
 void writer_free(writer *w, mem *m);
 
-/* n bytes that stand for the input's [from, to). */
+/* Appends n bytes that stand for the input's [from, to). */
 static inline void writer_put(writer *w, const char *s, size_t n, uint32_t from, uint32_t to)
 {
     if (w->room - w->n < n)
@@ -103,10 +103,10 @@ static inline void writer_put(writer *w, const char *s, size_t n, uint32_t from,
     w->n += n;
 }
 
-/* Bytes [begin, end) of p as they are. */
+/* Appends bytes [begin, end) of p unchanged. */
 void writer_copy(writer *w, const piece *p, size_t begin, size_t end);
 
-/* n bytes in place of p's [begin, end), which is not empty. */
+/* Appends n bytes in place of p's [begin, end), which is not empty. */
 static inline void writer_replace(writer *w, const char *s, size_t n, const piece *p, size_t begin,
                                   size_t end)
 {
@@ -115,7 +115,7 @@ static inline void writer_replace(writer *w, const char *s, size_t n, const piec
 
 void writer_point(writer *w, uint32_t point, const piece *p, size_t begin, size_t end);
 
-/* What has been written; good until the writer begins again. */
+/* The text written so far; valid until the writer begins again. */
 piece writer_piece(const writer *w);
 
 #endif

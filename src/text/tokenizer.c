@@ -1,4 +1,5 @@
-/* tokenizer.c - the life of a tokenizer, the limits of its vocabulary, and what its tokens stand for. */
+/* tokenizer.c - creates and frees tokenizers, checks the limits of a vocabulary, and returns the
+ * bytes of tokens. */
 #include "text/tokenizer.h"
 
 #include "base/utf8.h"
@@ -9,7 +10,7 @@ weft_status tokenizer_begin(tokenizer *t, const char *path, const char *source, 
                             weft_error *err)
 {
     *t = (tokenizer){ .host = h, .source = source, .bos = -1, .eos = -1 };
-    arena_init(&t->store, ARENA_GROWING, &h->mem, 0, "", err); /* takes nothing yet */
+    arena_init(&t->store, ARENA_GROWING, &h->mem, 0, "", err); /* allocates nothing yet */
     t->path = tokenizer_text(t, path, strlen(path), err);
     return t->path ? WEFT_OK : WEFT_ENOMEM;
 }
@@ -126,7 +127,7 @@ weft_status pieces_trie(tokenizer *t, trie *to, const trie_entry *e, size_t n, w
 
 /* ---- the bytes of tokens --------------------------------------------------------------------- */
 
-/* False where the spelling has a letter that stands for no byte. */
+/* False if the spelling has a letter that stands for no byte. */
 static bool to_bytes(const char *text, size_t n, char *to, size_t *length)
 {
     *length = 0;
@@ -158,7 +159,7 @@ weft_status bytes_from_stand_ins(tokenizer *t, weft_error *err)
             vocab_name(&t->bytes, id, plain && !t->special[id] ? room : text,
                        plain && !t->special[id] ? n : v->length[id]);
         else
-            vocab_add(&t->bytes, id, room, n); /* other letters, other bytes */
+            vocab_add(&t->bytes, id, room, n); /* different letters have different bytes */
     }
     return WEFT_OK;
 }
@@ -180,7 +181,7 @@ int byte_of_spelling(const char *text, size_t n)
     return hi && lo ? (int)((hi - digits) << 4 | (lo - digits)) : -1;
 }
 
-/* Pieces for bytes are not found by their text: no text becomes one by itself. */
+/* Byte pieces are not found by their text: no text becomes one by itself. */
 static uint32_t find_byte(const tokenizer *t, const char *text, size_t length)
 {
     const int byte = byte_of_spelling(text, length);

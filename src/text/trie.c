@@ -1,4 +1,4 @@
-/* trie.c - nodes in one array, children of a node found through a hash table of (node, byte). */
+/* trie.c - nodes in one array; a hash table of (node, byte) finds the children. */
 #include "text/trie.h"
 
 static void link_edge(trie *t, uint32_t node, uint8_t byte, uint32_t child)

@@ -1,4 +1,4 @@
-/* trie.h - strings as paths of bytes, for finding all or the longest that begin at a place. */
+/* trie.h - strings as paths of bytes, to find all strings that match at a place, or the longest. */
 #ifndef WEFT_TEXT_TRIE_H
 #define WEFT_TEXT_TRIE_H
 
@@ -10,14 +10,15 @@ typedef struct trie_edge {
     uint32_t child;
 } trie_edge;
 
-/* Edges by hash; the root's by byte, as most walks end there. Node 0 is the root. */
+/* Edges are hashed, except the root's, which are indexed by byte because most walks end there. Node
+ * 0 is the root. */
 typedef struct trie {
     trie_edge *edge;
     uint64_t mask;
     hash_secret secret;
     uint32_t n;          /* nodes */
-    uint32_t first[256]; /* children of the root, 0 where there is none */
-    uint32_t *value;     /* [n] NO_ID where no string ends */
+    uint32_t first[256]; /* children of the root, 0 if there is none */
+    uint32_t *value;     /* [n] NO_ID if no string ends here */
     uint32_t longest;
 } trie;
 
@@ -26,7 +27,7 @@ typedef struct trie_entry {
     uint32_t length, value;
 } trie_entry;
 
-/* Of equal strings the last one counts; empty ones are left out. */
+/* The last of equal strings counts; empty strings are skipped. */
 weft_status trie_init(trie *t, arena *store, const trie_entry *entry, size_t n, weft_error *err);
 
 #define TRIE_MAX_NODE ((uint32_t)1 << 24)
@@ -46,8 +47,7 @@ static inline uint32_t trie_step(const trie *t, uint32_t from, uint8_t byte)
     return 0;
 }
 
-/* The longest string that text begins with, walking on from `node`: its bytes, 0 if there is
- * none. */
+/* The longest string that is a prefix of text, continuing from `node`: its length, 0 if none. */
 size_t trie_longest(const trie *t, uint32_t node, const char *text, size_t n, uint32_t *value);
 
 #endif

@@ -1,4 +1,4 @@
-/* unigram.c - the Viterbi pass of unigram.h, forward over the text and back along its choices. */
+/* unigram.c - the Viterbi pass of unigram.h, forward over the text and back along the best path. */
 #include "text/unigram.h"
 
 #include "base/utf8.h"
@@ -6,7 +6,7 @@
 #define UNK_PENALTY 10.0
 #define RESET       100000.0f
 
-/* The best path that ends before a byte: its sum, its last piece and where that begins. */
+/* The best path that ends before a byte: its score, its last piece and where that begins. */
 typedef struct node {
     double sum;
     uint32_t id, begin; /* begin NO_ID: none yet */
@@ -21,13 +21,13 @@ static void offer(const unigram *m, node *end, double sum, uint32_t id, size_t b
 
 static double score_of(const unigram *m, uint32_t id, size_t length)
 {
-    if (m->user && m->user[id]) /* above all others: such a piece is always taken */
+    if (m->user && m->user[id]) /* above all others, so that such a piece always wins */
         return (double)(float)(0.1 * (double)(length - 1));
     return m->score[id];
 }
 
-/* Sums in float lose their small digits as they grow, so SentencePiece starts them anew: what is
- * known so far, up to `reach`, is counted from here on. */
+/* Float sums lose small digits as they grow, so SentencePiece rebases them: scores of nodes up to
+ * `reach` are counted from here on. */
 static void rebase(node *best, size_t at, size_t reach)
 {
     const float here = (float)best[at].sum;
@@ -88,7 +88,7 @@ static bool put_piece(const unigram *m, const char *word, uint32_t id, size_t be
     return true;
 }
 
-/* Turns the links of the best path around, so that it can be walked from the left. */
+/* Reverses the links of the best path, so that it can be walked from the left. */
 static void turn(node *best, size_t n)
 {
     size_t at = n, later = n;

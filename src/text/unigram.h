@@ -1,10 +1,10 @@
-/* unigram.h - the cut of a text into pieces whose scores have the largest sum (Viterbi).
+/* unigram.h - cuts a text into the pieces with the largest sum of scores (Viterbi).
  *
  *     best[e] = max over pieces p that end at e of  best[e - |p|] + score(p)
  *
- * From left to right, so that of equal sums the one found first stays. A character that no piece
- * covers alone may be unknown, at a score below all others. Hugging Face sums in double,
- * SentencePiece in float; both are done as they do. */
+ * The pass runs from left to right, and the first of equal sums wins. A character that is not a
+ * piece by itself may be unknown, with a score below all others. Hugging Face sums in double,
+ * SentencePiece in float; this code matches both. */
 #ifndef WEFT_TEXT_UNIGRAM_H
 #define WEFT_TEXT_UNIGRAM_H
 
@@ -14,10 +14,10 @@
 typedef struct unigram {
     trie trie;
     double *score; /* [n_vocab] */
-    uint8_t *user; /* [n_vocab] SentencePiece: user-defined pieces win always; or NULL */
+    uint8_t *user; /* [n_vocab] SentencePiece: user-defined pieces always win; or NULL */
     double least;
     uint32_t unk;       /* or NO_ID */
-    const vocab *names; /* Marian: where a run of unknown letters may have an id; or NULL */
+    const vocab *names; /* Marian: where to look up a run of unknown letters; or NULL */
     bool in_float;
     bool fallback;
     uint32_t spell[256];

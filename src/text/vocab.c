@@ -1,4 +1,4 @@
-/* vocab.c - a hash table from strings to ids over one block of all strings. */
+/* vocab.c - a hash table from strings to ids, over one pool of all strings. */
 #include "text/vocab.h"
 
 #include "base/checked.h"
@@ -29,7 +29,7 @@ weft_status vocab_init(vocab *v, arena *store, uint64_t n, uint64_t bytes, weft_
     return WEFT_OK;
 }
 
-/* The slot of a text, or the free one where it would be. */
+/* The slot of a text, or the free slot for it. */
 static uint64_t slot_of(const vocab *v, const char *text, size_t length)
 {
     uint64_t i = hash_text(&v->secret, text, length) & v->mask;

@@ -1,22 +1,22 @@
 /* vocab.h - the strings of a model and their ids, both ways. Ids may have holes; a string has one
- * id, an id one string. */
+ * id, and an id one string. */
 #ifndef WEFT_TEXT_VOCAB_H
 #define WEFT_TEXT_VOCAB_H
 
 #include "base/arena.h"
 #include "text/hash.h"
 
-#define VOCAB_MAX ((uint64_t)1 << 24) /* ids */
+#define VOCAB_MAX ((uint64_t)1 << 24) /* maximum number of ids */
 
 typedef struct vocab {
     char *pool;
     size_t used, room;     /* of the pool */
-    uint32_t *at, *length; /* [n] of the pool; length NO_ID where there is no such token */
-    uint32_t *slot;        /* ids by hash; NO_ID where free */
+    uint32_t *at, *length; /* [n] in the pool; length NO_ID if there is no such token */
+    uint32_t *slot;        /* ids by hash; NO_ID if free */
     uint64_t mask;
     hash_secret secret;
-    uint32_t n;     /* one more than the largest id */
-    uint32_t count; /* strings */
+    uint32_t n;     /* the largest id, plus one */
+    uint32_t count; /* number of strings */
     uint32_t longest;
 } vocab;
 
@@ -25,16 +25,16 @@ typedef enum vocab_added { VOCAB_OK, VOCAB_SAME_TEXT, VOCAB_SAME_ID } vocab_adde
 /* Room for ids below n whose strings have `bytes` bytes in all. */
 weft_status vocab_init(vocab *v, arena *store, uint64_t n, uint64_t bytes, weft_error *err);
 
-/* Nothing is added where the text or the id exists already. */
+/* Adds nothing if the text or the id already exists. */
 vocab_added vocab_add(vocab *v, uint32_t id, const char *text, size_t length);
 
-/* A token that is not found by its text. */
+/* Adds a token that cannot be found by its text. */
 void vocab_name(vocab *v, uint32_t id, const char *text, size_t length);
 
 /* NO_ID if there is none. */
 uint32_t vocab_find(const vocab *v, const char *text, size_t length);
 
-/* What is unknown may have a number in another vocabulary, which may be NULL. */
+/* Looks up an unknown text in another vocabulary, which may be NULL. */
 static inline uint32_t vocab_find_or(const vocab *v, const char *text, size_t length, uint32_t unk)
 {
     const uint32_t id = v && length <= v->longest ? vocab_find(v, text, length) : NO_ID;

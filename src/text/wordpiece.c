@@ -1,4 +1,4 @@
-/* wordpiece.c - longest match first, by a walk down the trie for each piece. */
+/* wordpiece.c - longest match first, with a walk down the trie for each piece. */
 #include "text/wordpiece.h"
 
 uint32_t wordpiece_inner(const trie *t, const char *prefix, size_t n)

@@ -1,6 +1,6 @@
-/* wordpiece.h - greedy: the longest piece that the word begins with, then the longest that goes on
- * from there, spelled with a prefix ("##"). A word that cannot be finished is unknown as a whole.
- * Also the whole word or nothing (WordLevel). */
+/* wordpiece.h - greedy: the longest piece that begins the word, then the longest that continues it,
+ * spelled with a prefix ("##"). A word that cannot be completed is unknown as a whole. Also
+ * WordLevel, which matches whole words only. */
 #ifndef WEFT_TEXT_WORDPIECE_H
 #define WEFT_TEXT_WORDPIECE_H
 
@@ -8,12 +8,12 @@
 
 typedef struct wordpiece {
     trie trie;
-    uint32_t inner; /* node behind the prefix; NO_ID if no piece has it */
+    uint32_t inner; /* node after the prefix; NO_ID if no piece has it */
     uint32_t unk;   /* or NO_ID */
-    size_t longest; /* characters of a word; longer ones are unknown */
+    size_t longest; /* maximum characters of a word; longer words are unknown */
 } wordpiece;
 
-/* The node behind the prefix. */
+/* The node after the prefix. */
 uint32_t wordpiece_inner(const trie *t, const char *prefix, size_t n);
 
 bool wordpiece_encode(const wordpiece *m, const char *word, size_t n, ids *out, weft_error *err);

@@ -1,12 +1,12 @@
-/* class.c - what stands for one code point: escapes, properties, classes in brackets.
+/* class.c - constructs that match one code point: escapes, properties, bracket classes.
  *
  * PCRE2 has a class of items, [...], and its negation. Oniguruma's classes nest, intersect and hold
  * negations of properties:
  *
- *     [\p{L}&&[^\p{Han}]]     letters that are not Han          [\D\n]     \n or what is no digit
+ *     [\p{L}&&[^\p{Han}]]     letters that are not Han          [\D\n]     \n or anything but a digit
  *
- * So a class is read as items, which are fast and short. Where they cannot say it, it is read once
- * more, as a set of code points, and the ranges of the set are put in their place. */
+ * So a class is read as items, which are fast and short. If items cannot express it, the class is
+ * read again as a set of code points, and the ranges of the set are written instead. */
 #include "text/regex/set.h"
 
 #include <string.h>
@@ -64,7 +64,7 @@ static int hex_digit(char c)
     return -1;
 }
 
-/* Up to `most` digits at s->at; how many there were. */
+/* Up to `most` digits at s->at; returns how many there were. */
 static int read_hex(regex_source *s, int most, uint32_t *c)
 {
     int n = 0;
@@ -73,7 +73,7 @@ static int read_hex(regex_source *s, int most, uint32_t *c)
     return n;
 }
 
-/* "\x41", "\x{1F600}", "\u3042", behind the letter. */
+/* "\x41", "\x{1F600}", "\u3042", after the letter. */
 static weft_status read_code(regex_source *s, char kind, size_t from, uint32_t *c)
 {
     bool good;
@@ -84,14 +84,14 @@ static weft_status read_code(regex_source *s, char kind, size_t from, uint32_t *
         good = read_hex(s, 6, c) > 0 && regex_peek(s, 0) == '}';
         s->at += good;
     } else {
-        good = read_hex(s, 2, c) > 0 && *c < 0x80; /* above it is a byte, not a code point */
+        good = read_hex(s, 2, c) > 0 && *c < 0x80; /* 0x80 and above is a byte, not a code point */
     }
     if (!good || *c > 0x10FFFF || (*c >= 0xD800 && *c < 0xE000))
         return regex_refuse(s, from, WEFT_EFORMAT, "not a code point");
     return WEFT_OK;
 }
 
-/* "{Han}", "{^L}", behind the p or P. */
+/* "{Han}", "{^L}", after the p or P. */
 static weft_status read_property(regex_source *s, size_t from, regex_escape *e)
 {
     if (regex_peek(s, 0) != '{')
@@ -112,7 +112,7 @@ static weft_status read_property(regex_source *s, size_t from, regex_escape *e)
     return WEFT_OK;
 }
 
-/* \d \s \w \h in small or capital letters; NULL for any other letter. */
+/* \d \s \w \h in lower or upper case; NULL for any other letter. */
 static const char *shorthand(char kind)
 {
     switch (kind | 0x20) {
@@ -161,14 +161,14 @@ bool regex_read_escape(regex_source *s, regex_escape *e, weft_status *status)
 
 /* ---- classes --------------------------------------------------------------------------------- */
 
-/* A class as it is read. */
+/* A class while it is being read. */
 typedef struct level {
-    regex_text items; /* the operand of && that is being read, as PCRE2 spells it, */
-    bool sets;        /* or, in the second reading, */
-    uint64_t *some;   /* bit by bit */
-    uint64_t *common; /* what the operands before it have in common; NULL if it is the first */
-    bool spelled;     /* items say it all */
-    bool empty;       /* nothing was read yet */
+    regex_text items; /* the current operand of &&, in PCRE2 syntax, */
+    bool sets;        /* or, on the second pass, */
+    uint64_t *some;   /* as a bit set */
+    uint64_t *common; /* intersection of the operands before it; NULL if it is the first */
+    bool spelled;     /* items express all of it */
+    bool empty;       /* nothing read yet */
     bool negated;
 } level;
 
@@ -188,7 +188,7 @@ static void level_free(level *l)
     regex_text_free(&l->items);
 }
 
-/* What has one property or the other, which may be NULL, or has neither. */
+/* Adds code points that have either property (`other` may be NULL), or neither. */
 static weft_status add_property(level *l, const regex_property *p, const regex_property *other,
                                 bool negated)
 {
@@ -233,7 +233,7 @@ static void add_level(level *l, const level *nested)
     l->items.failed = l->items.failed || nested->items.failed;
 }
 
-/* Behind an operand of &&, and at the end of the class. */
+/* Called after each operand of && and at the end of the class. */
 static weft_status end_operand(regex_source *s, size_t from, level *l)
 {
     if (l->empty)
@@ -271,7 +271,7 @@ static weft_status read_posix(regex_source *s, level *l)
             memcmp(s->pattern + s->at + n, ":]", 2) != 0)
             continue;
         s->at += n + 2;
-        const bool punct = strcmp(names[i], "punct") == 0; /* with symbols, unlike \p{punct} */
+        const bool punct = strcmp(names[i], "punct") == 0; /* includes symbols, unlike \p{punct} */
         return add_property(l, find_key(names[i]), punct ? find_key("s") : NULL, negated);
     }
     return regex_refuse(s, from, WEFT_EUNSUPPORTED, "unknown POSIX bracket");
@@ -296,7 +296,7 @@ static weft_status read_member(regex_source *s, regex_escape *e)
     return status;
 }
 
-/* Behind the first code point: "-z", where it is the beginning of a range. */
+/* After the first code point: "-z", if it begins a range. */
 static weft_status read_last(regex_source *s, size_t from, uint32_t first, uint32_t *last)
 {
     *last = first;
@@ -366,7 +366,7 @@ static weft_status read_nested(regex_source *s, level *l, bool plain, int depth)
     return status;
 }
 
-/* Behind the '['. Recurses by the nesting of classes in the pattern, which CLASS_DEPTH bounds. */
+/* After the '['. Recurses with the nesting of classes in the pattern, which CLASS_DEPTH bounds. */
 static weft_status read_class(regex_source *s, level *l, bool plain, int depth)
 {
     const size_t from = s->at - 1;
@@ -398,7 +398,7 @@ static weft_status read_class(regex_source *s, level *l, bool plain, int depth)
     return end_operand(s, from, l);
 }
 
-/* The class in the words of PCRE2. */
+/* Writes the class in PCRE2 syntax. */
 static weft_status put_class(regex_source *s, size_t from, level *l, regex_text *to)
 {
     if (l->sets)

@@ -1,11 +1,14 @@
-/* regex.c - PCRE2 behind a small door: memory counted, searches bounded, errors in sentences.
+/* regex.c - a small wrapper around PCRE2: memory is counted, searches are bounded, errors are
+ * readable.
  *
- * PCRE2's own limit counts within one starting point, and a run of letters as one step: "a*b|a"
- * looks through the rest of the text from every letter on and stays below it. So a pattern is
- * compiled twice. A search begins with the fast one, on a window of a kilobyte; what it
- * finds there, or finds not to be there, has cost little. Where it runs into the end of the window
- * or passes a small limit, the other one goes on from there: it calls us at every item, and we
- * count the items and how far it moved between them. All searches in one text draw on one budget. */
+ * PCRE2's own limit applies to one starting point, and counts a run of letters as one step: "a*b|a"
+ * scans the rest of the text from every letter on and stays below the limit. So each pattern is
+ * compiled twice. A search starts with the fast version, on a window of a kilobyte: whatever its
+ * answer, it was cheap.
+ *
+ * If the fast version reaches the end of the window or passes a small limit, the counted version
+ * takes over from there. It calls us at every item, and we count the items and how far the search
+ * moved between them. All searches in one text draw on one budget. */
 #include "text/regex/regex.h"
 
 #include "base/utf8.h"
@@ -15,19 +18,19 @@
 #include <pcre2.h>
 #include <string.h>
 
-/* Where a search is fast and not counted: bytes of text, and PCRE2's limit. */
+/* Bounds of the fast, uncounted search: bytes of text, and PCRE2's limit. */
 #define WINDOW      1024
 #define MATCH_LIMIT 128u
 
-/* What a search may go back into is kept on a stack: a repeated class needs none of it, a repeated
- * group some dozens of bytes each time. It begins small and grows where a text wants it. */
+/* PCRE2 keeps its backtracking points on a stack: a repeated class needs none, a repeated group
+ * some dozens of bytes each time. The stack starts small and grows on demand. */
 #define STACK_FIRST ((size_t)64 << 10)
 #define STACK_MOST  ((size_t)1 << 27)
 
-/* What search() returns when it has said why; no number of PCRE2's. */
+/* search() returns this after filling err; not one of PCRE2's codes. */
 #define GAVE_UP (-10000)
 
-/* What PCRE2's allocator works on. `err` is there while a call may report. */
+/* State of PCRE2's allocator. `err` is set while a call may report. */
 typedef struct lender {
     mem *mem;
     weft_error *err;
@@ -37,10 +40,10 @@ typedef struct lender {
 struct regex {
     lender lender;
     pcre2_general_context *general;
-    pcre2_code *code;    /* the fast one */
+    pcre2_code *code;    /* the fast version */
     pcre2_code *counted; /* calls count_step() */
-    bool from_start;     /* has \G: a search must not go on from another place */
-    size_t jit_bytes;    /* charged; 0 where the interpreter runs */
+    bool from_start;     /* has \G: a search must not resume from another place */
+    size_t jit_bytes;    /* charged to the cap; 0 if the interpreter runs */
 };
 
 struct regex_scratch {
@@ -48,11 +51,11 @@ struct regex_scratch {
     pcre2_general_context *general;
     pcre2_match_context *fast, *counting;
     pcre2_match_data *data;
-    const PCRE2_SIZE *span; /* of data: where the last search found something */
+    const PCRE2_SIZE *span; /* in data: the last match */
     pcre2_jit_stack *stack;
-    size_t stack_bytes; /* charged */
-    uint64_t steps;     /* left for this text */
-    size_t last;        /* where the counted search was a step ago */
+    size_t stack_bytes; /* charged to the cap */
+    uint64_t steps;     /* remaining for this text */
+    size_t last;        /* position of the counted search one step ago */
 };
 
 static void *lend(size_t size, void *ud)
@@ -99,8 +102,8 @@ static weft_status compile(regex *re, const char *translated, size_t n, uint32_t
     return say(err, WEFT_EUNSUPPORTED, why, "pattern refused by PCRE2");
 }
 
-/* Machine code is taken from the system by PCRE2 itself, so it is charged once its size is known.
- * Where the system allows none, the interpreter finds the same matches. */
+/* PCRE2 allocates machine code from the system itself, so we charge it once its size is known. If
+ * the system allows none, the interpreter finds the same matches. */
 static weft_status compile_jit(regex *re, pcre2_code *code, uint32_t ways, weft_error *err)
 {
     const int rc = pcre2_jit_compile(code, ways);
@@ -166,8 +169,8 @@ void regex_free(regex *re)
 
 /* ---- searching ------------------------------------------------------------------------------- */
 
-/* A stack of so many bytes in place of the one there is. The system gives it page by page as it is
- * touched; it is charged whole. */
+/* Replaces the stack by one of `bytes`. The system backs it page by page as it is touched; it is
+ * charged in full. */
 static weft_status set_stack(regex_scratch *s, size_t bytes, weft_error *err)
 {
     mem *m = s->lender.mem;
@@ -190,7 +193,7 @@ static weft_status set_stack(regex_scratch *s, size_t bytes, weft_error *err)
     return WEFT_OK;
 }
 
-/* What one item costs: itself, and the way to it, forth or back. */
+/* The cost of one item: itself, and the distance to it, forward or back. */
 static int count_step(pcre2_callout_block *at, void *ud)
 {
     regex_scratch *s = ud;
@@ -263,14 +266,15 @@ static inline int match(const regex *re, const pcre2_code *code, pcre2_match_con
     return pcre2_jit_match(code, (PCRE2_SPTR)text, n, from, ways, data, how);
 }
 
-/* Window after window, until there is an answer or one that must be counted; *from is then where
- * that one starts. What matches at the very end of a window has seen nothing of what follows. */
+/* Searches window after window, until there is an answer or the search must be counted; *from is
+ * then where the counted search starts. A match that ends at the very end of a window is not final:
+ * it has not seen the text that follows. */
 static inline int search_windows(const regex *re, regex_scratch *s, const char *text, size_t n,
                                  size_t *from)
 {
     while (n - *from > WINDOW) {
         size_t end = *from + WINDOW;
-        while (((uint8_t)text[end] & 0xC0) == 0x80) /* between two code points */
+        while (((uint8_t)text[end] & 0xC0) == 0x80) /* do not cut a code point */
             end--;
         const int rc = match(re, re->code, s->fast, s->data, text, end, *from, PCRE2_PARTIAL_HARD);
         if (rc == PCRE2_ERROR_PARTIAL && s->span[0] > *from)
@@ -282,7 +286,7 @@ static inline int search_windows(const regex *re, regex_scratch *s, const char *
     return match(re, re->code, s->fast, s->data, text, n, *from, 0);
 }
 
-/* With as much stack as it takes. */
+/* Retries with a larger stack until the search fits. */
 static int search_counted(const regex *re, regex_scratch *s, const char *text, size_t n,
                           size_t from, weft_error *err)
 {
@@ -296,7 +300,7 @@ static int search_counted(const regex *re, regex_scratch *s, const char *text, s
     }
 }
 
-/* What was too much for the fast search, or another error of its. */
+/* Handles a search that was too much for the fast version, or another error from it. */
 static __attribute__((noinline)) int search_on(const regex *re, regex_scratch *s, const char *text,
                                                size_t n, size_t from, int rc, weft_error *err)
 {

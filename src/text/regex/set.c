@@ -1,5 +1,4 @@
-/* set.c - sets of code points, one bit each: what classes that PCRE2 cannot spell are worked
- * out with. */
+/* set.c - sets of code points, one bit each, for classes that PCRE2's syntax cannot express. */
 #include "text/regex/set.h"
 
 #include <string.h>
@@ -26,7 +25,7 @@ void points_add(uint64_t *set, uint32_t first, uint32_t last)
     set[b] |= to;
 }
 
-/* Adds what has, between one edge and the next, a number that is wanted. */
+/* Adds the ranges between edges whose number is in `wanted`. */
 static void add_edges(uint64_t *set, const uint32_t *edges, int n, uint64_t wanted)
 {
     for (int i = 0; i < n; i++)
@@ -65,8 +64,8 @@ void points_keep(uint64_t *set, const uint64_t *other)
         set[i] &= other[i];
 }
 
-/* The first code point from c on that is in the set or, with `in` false, is not; a word at a time
- * where a word is all the same. */
+/* The first code point from c on that is in the set or, with `in` false, is not. Skips whole words
+ * that are all ones or all zeros. */
 static uint32_t next_point(const uint64_t *set, uint32_t c, bool in)
 {
     while (c < 0x110000) {

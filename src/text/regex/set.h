@@ -10,13 +10,13 @@ uint64_t *points_new(mem *m, weft_error *err);
 void points_add(uint64_t *set, uint32_t first, uint32_t last);
 void points_add_property(uint64_t *set, const regex_property *p);
 
-/* Adds another set, or what is not in it. */
+/* Adds another set, or its complement. */
 void points_unite(uint64_t *set, const uint64_t *other, bool negated);
 
-/* Keeps what is in the other set too. */
+/* Intersects with the other set. */
 void points_keep(uint64_t *set, const uint64_t *other);
 
-/* Puts its ranges, without surrogates, as items of a class. */
+/* Writes its ranges, without surrogates, as items of a class. */
 void points_put(const uint64_t *set, regex_text *items);
 
 #endif

@@ -1,4 +1,4 @@
-/* tables.h - the properties a pattern may name, each written down twice. */
+/* tables.h - the properties a pattern may name, each stored in two forms. */
 #ifndef WEFT_TEXT_REGEX_TABLES_H
 #define WEFT_TEXT_REGEX_TABLES_H
 
@@ -6,11 +6,11 @@
 
 typedef struct regex_property {
     const char *name;      /* lower case, without '_', '-' and ' ' */
-    const char *items;     /* inside a class of PCRE2, */
-    uint16_t first, n;     /* together with these ranges of regex_extra */
-    uint32_t categories;   /* or: code points of these categories, by bits, */
+    const char *items;     /* as items of a PCRE2 class, */
+    uint16_t first, n;     /* plus these ranges of regex_extra */
+    uint32_t categories;   /* or: code points of these categories, as bits, */
     uint8_t script;        /* of this script, */
-    uint16_t rest, n_rest; /* and these ranges of regex_extra */
+    uint16_t rest, n_rest; /* plus these ranges of regex_extra */
 } regex_property;
 
 extern const regex_property regex_properties[]; /* sorted by name */
@@ -18,7 +18,7 @@ extern const int n_regex_properties;
 extern const uint32_t regex_extra[][2];
 
 /* Where the category or the script changes: code point << 8 | its number from there on. No script
- * has the number 0. */
+ * has number 0. */
 extern const uint32_t regex_categories[], regex_scripts[];
 extern const int n_regex_categories, n_regex_scripts;
 

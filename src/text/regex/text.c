@@ -1,4 +1,4 @@
-/* text.c - what a translation reads from and writes to. */
+/* text.c - the source a translation reads from and the text it writes to. */
 #include "text/regex/translate.h"
 
 #include "base/utf8.h"
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OUT_BYTES (4u << 20) /* of a translation, at most */
+#define OUT_BYTES (4u << 20) /* maximum size of a translation */
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
@@ -78,7 +78,7 @@ void regex_wrap(regex_text *t, size_t from)
 
 /* ---- source ---------------------------------------------------------------------------------- */
 
-/* What has been read from `from` on, or a little of what follows, cut between code points. */
+/* The text read since `from`, or a little of the text that follows, cut between code points. */
 static int shown(const regex_source *s, size_t from)
 {
     const size_t rest = s->n - from;

@@ -1,6 +1,6 @@
 /* translate.c - the grammar around the classes: groups, options, repeats, anchors.
  *
- * What is spelled alike and means something else:
+ * Same syntax, different meaning:
  *
  *     x{2,3}+     not possessive: one or more of x{2,3}              (?:x{2,3})+
  *     x{2}?       not reluctant: x{2} or nothing                     (?:x{2})?
@@ -8,18 +8,18 @@
  *     x**         a repeat of a repeat                               (?:x*)*
  *     a(?i)b|c    the option holds for b|c together                  a(?i:b|c)
  *     (?m)        '.' matches a line feed                            (?s)
- *     ( )         nobody asks what a group has caught                (?: )
+ *     ( )         no caller reads captures                           (?: )
  *     \b          by Oniguruma's \w                                  look-around
  *     \v          the character 11                                   \x{B}
  *
- * And one thing for speed. Where \s+$ fails at the first of many spaces it fails at all of them,
- * but both engines try each, to the end of the spaces. A pattern that begins with a repeated class
- * and has no alternatives gets one more, which jumps over the run and fails:
+ * One rewrite is for speed. If \s+$ fails at the first of many spaces it fails at all of them, but
+ * both engines try each, to the end of the spaces. A pattern that begins with a repeated class and
+ * has no alternatives gets an extra one, which skips the run and fails:
  *
  *     \s+$                                                           (?:\s+$|\s+(*SKIP)(*FAIL))
  *
- * Letters without regard to case: Oniguruma also lets "ss" match a sharp s, so only ASCII is taken,
- * and none of the pairs that a ligature stands for. */
+ * Case-insensitive letters: Oniguruma also lets "ss" match a sharp s, so the translation accepts
+ * only ASCII, and no pair of letters that has a ligature. */
 #include "text/regex/translate.h"
 
 #include "base/utf8.h"
@@ -27,7 +27,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PATTERN_BYTES 65536 /* of a pattern, at most; the longest known has some 2000 */
+#define PATTERN_BYTES 65536 /* maximum bytes of a pattern; the longest known has some 2000 */
 #define GROUP_DEPTH   64
 #define REPEAT_MOST   65535 /* PCRE2's limit */
 
@@ -38,9 +38,9 @@ typedef struct options {
 } options;
 
 typedef struct group {
-    size_t begins;   /* in the translation */
-    options outside; /* what held before it */
-    int closes;      /* parentheses to close: its own and one for each (?i) inside */
+    size_t begins;   /* position in the translation */
+    options outside; /* options in force before it */
+    int closes;      /* the last item may be repeated */
     bool repeatable;
 } group;
 
@@ -50,16 +50,16 @@ typedef struct translation {
     options now;
     group open[GROUP_DEPTH];
     int depth;
-    bool repeatable; /* what was read last may be repeated */
+    bool repeatable; /* start of that item in the translation */
     size_t atom;     /* and begins here in the translation */
-    uint32_t letter; /* the literal before, without regard to case; 0 if none */
-    bool single;     /* what was read last stands for one code point */
-    size_t lead;     /* where what begins the pattern ends, if it is such and repeated; 0 if not */
-    size_t rest;     /* and where the rest begins */
-    bool parted;     /* there are alternatives, or options that hold to the end */
+    uint32_t letter; /* the previous literal, if case-insensitive; 0 if none */
+    bool single;     /* the last item matches one code point */
+    size_t lead;     /* end of the first item, if it is a single one and repeated; 0 if not */
+    size_t rest;     /* start of the rest */
+    bool parted;     /* has alternatives, or options that hold to the end */
 } translation;
 
-#define BEGIN 3 /* of the translation, behind "(?:" */
+#define BEGIN 3 /* start of the translation, after "(?:" */
 
 static weft_status refuse(translation *t, size_t from, const char *what)
 {
@@ -74,7 +74,7 @@ static void begin_atom(translation *t, bool repeatable)
     t->letter = 0;
 }
 
-/* Ligatures and the sharp s: one code point equals two letters when case does not matter. */
+/* Ligatures and the sharp s: one code point that equals two letters when case does not matter. */
 static bool is_ligature(uint32_t a, uint32_t b)
 {
     a |= 0x20;
@@ -102,8 +102,8 @@ static weft_status literal(translation *t, size_t from, uint32_t c)
     return WEFT_OK;
 }
 
-/* Outside of brackets Oniguruma looks up the first 256 code points in a table of ISO 8859-1, whose
- * words have superscripts and fractions too. */
+/* Outside of brackets Oniguruma looks up the first 256 code points in a table of ISO 8859-1, where
+ * superscripts and fractions are word characters too. */
 static void put_property(translation *t, const regex_property *p, bool negated)
 {
     regex_puts(t->out, negated ? "[^" : "[");
@@ -113,7 +113,7 @@ static void put_property(translation *t, const regex_property *p, bool negated)
     regex_puts(t->out, "]");
 }
 
-/* \b and \B: between a word character and another, or not. */
+/* \b and \B: whether this is the edge of a word. */
 static void boundary(translation *t, bool at_edge)
 {
     static const char *const edge[] = { "(?:(?<=", ")(?!", ")|(?<!", ")(?=", "))" };
@@ -126,7 +126,7 @@ static void boundary(translation *t, bool at_edge)
     }
 }
 
-/* Behind a '\'. */
+/* After a '\'. */
 static weft_status escape(translation *t)
 {
     const size_t from = t->in.at - 1;
@@ -176,7 +176,7 @@ static weft_status begin_group(translation *t, size_t from, const char *opening,
     return WEFT_OK;
 }
 
-/* "i-m:" or "i-m)" behind "(?": ':' opens a group, ')' holds to the end of the one it is in. */
+/* "i-m:" or "i-m)" after "(?": ':' opens a group, ')' holds to the end of the enclosing group. */
 static weft_status change_options(translation *t, size_t from)
 {
     static const char *const openings[2][2] = { { "(?-is:", "(?s-i:" }, { "(?i-s:", "(?is:" } };
@@ -212,7 +212,7 @@ static weft_status change_options(translation *t, size_t from)
     return WEFT_OK;
 }
 
-/* "(?<name>" is a group as any other, since nothing refers to it. */
+/* "(?<name>" is a group like any other, since nothing refers to it. */
 static weft_status named_group(translation *t, size_t from)
 {
     const char *close = memchr(t->in.pattern + t->in.at, '>', t->in.n - t->in.at);
@@ -223,7 +223,7 @@ static weft_status named_group(translation *t, size_t from)
     return begin_group(t, from, "(?:", true);
 }
 
-/* Behind a '('. */
+/* After a '('. */
 static weft_status open_group(translation *t)
 {
     static const struct {
@@ -279,7 +279,7 @@ static weft_status close_group(translation *t)
 
 typedef struct interval {
     long least, most; /* most = -1: no limit */
-    size_t bytes;     /* in the pattern; 0 if it is none and the brace is a brace */
+    size_t bytes;     /* length in the pattern; 0: not an interval, the brace is literal */
     bool fixed;       /* {n} */
 } interval;
 
@@ -338,7 +338,7 @@ static weft_status put_interval(translation *t, const interval *r)
     return WEFT_OK;
 }
 
-/* A sign of repetition, with '?' and '+' behind it where they belong to it. */
+/* A quantifier, with the '?' or '+' after it if they belong to it. */
 static weft_status repeat(translation *t, bool again)
 {
     regex_source *in = &t->in;
@@ -362,7 +362,7 @@ static weft_status repeat(translation *t, bool again)
     return WEFT_OK;
 }
 
-/* Remembers a repeat without end of what begins the pattern. */
+/* Remembers an unbounded repeat of the item that begins the pattern. */
 static void note_lead(translation *t, size_t end)
 {
     const char *sign = t->out->text + end;
@@ -390,7 +390,7 @@ static weft_status repeats(translation *t)
     return status;
 }
 
-/* ---- one item after the other ---------------------------------------------------------------- */
+/* ---- items ----------------------------------------------------------------------------------- */
 
 static weft_status item(translation *t)
 {

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "text/regex/tables.h"
 
-/* Text that grows. Once memory is refused it stays as it is and `failed` says so. */
+/* Text that grows. Once an allocation fails it stays as it is and `failed` is set. */
 typedef struct regex_text {
     char *text;
     size_t n, room;
@@ -18,14 +18,14 @@ void regex_put(regex_text *t, const char *text, size_t n);
 void regex_puts(regex_text *t, const char *text);
 void regex_put_range(regex_text *t, uint32_t first, uint32_t last);
 
-/* Makes room for so many bytes more. False, with the error filled, where there is none. */
+/* Makes room for `more` bytes. False, with the error filled, if there is no memory. */
 bool regex_grow(regex_text *t, size_t more);
 
-/* Puts "(?:" before what begins at `from`, and ")" behind it. */
+/* Wraps the text from `from` on in "(?:" and ")". */
 void regex_wrap(regex_text *t, size_t from);
 void regex_text_free(regex_text *t);
 
-/* What is being read. */
+/* The pattern being read. */
 typedef struct regex_source {
     const char *pattern;
     size_t n, at;
@@ -33,33 +33,33 @@ typedef struct regex_source {
     weft_error *err;
 } regex_source;
 
-/* Fails with `what`, the text from `from` on, and where it is. */
+/* Fails with `what`, the text from `from` on, and its place. */
 weft_status regex_refuse(const regex_source *s, size_t from, weft_status code, const char *what);
 
-/* The code point at s->at, which is moved behind it; false at the end or where it is not UTF-8. */
+/* Reads the code point at s->at and advances; false at the end or on invalid UTF-8. */
 bool regex_read(regex_source *s, uint32_t *c);
 
 /* The ASCII character at s->at + ahead, or 0. */
 char regex_peek(const regex_source *s, size_t ahead);
 
-/* What an escape stands for: one code point, or those that have a property or do not. */
+/* The meaning of an escape: one code point, or the code points with or without a property. */
 typedef struct regex_escape {
     uint32_t point;
     const regex_property *property; /* NULL for a code point */
     bool negated;
 } regex_escape;
 
-/* Reads an escape behind its '\'. False, with nothing read, if it stands for neither. */
+/* Reads an escape after its '\'. False, with nothing read, if it is neither. */
 bool regex_read_escape(regex_source *s, regex_escape *e, weft_status *status);
 
-/* By its name in any spelling; NULL if there is none. */
+/* Looks up a name in any spelling; NULL if there is none. */
 const regex_property *regex_find_property(const char *name, size_t n);
 
-/* What it is inside a class of PCRE2. */
+/* Writes it as items of a PCRE2 class. */
 void regex_put_property(regex_text *t, const regex_property *p);
 
-/* Reads a class behind its '[' and puts it as PCRE2 spells it, brackets included. With `plain` set
- * only ASCII and no negation is taken. */
+/* Reads a class after its '[' and writes it in PCRE2 syntax, brackets included. With `plain` set,
+ * only ASCII without negation is accepted. */
 weft_status regex_read_class(regex_source *s, bool plain, regex_text *to);
 
 weft_status regex_translate(const char *pattern, size_t n, regex_text *out, mem *m,

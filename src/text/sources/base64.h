@@ -1,4 +1,4 @@
-/* base64.h - what a letter of base64 stands for. */
+/* base64.h - the value of a base64 digit. */
 #ifndef WEFT_TEXT_SOURCES_BASE64_H
 #define WEFT_TEXT_SOURCES_BASE64_H
 

@@ -1,8 +1,8 @@
-/* describe.c - translates a tokenizer for GGUF's keys, or says what GGUF has no key for.
+/* describe.c - writes a tokenizer as GGUF keys, or reports the part that GGUF has no key for.
  *
  *     gpt2     byte level; its patterns must have a name (pre.c)
- *     llama    SentencePiece BPE: scores, which merges become where each stands for a score
- *     gemma4   BPE over letters whose merges are not scores
+ *     llama    SentencePiece BPE: scores; merges are written as scores if that is exact
+ *     gemma4   BPE over letters whose merges cannot be written as scores
  *     t5       unigram
  *     bert     WordPiece */
 #include "text/sources/describe.h"
@@ -15,12 +15,12 @@
 #define MAX_PATTERN 6
 #define BAR         "\xE2\x96\x81"
 
-/* What the steps before the model amount to. */
+/* A summary of the steps before the model. */
 typedef struct steps {
     const char *pattern[MAX_PATTERN];
     int n;
     bool strange; /* a splitter that GGUF does not know */
-    bool odd;     /* a normalizer likewise */
+    bool odd;     /* a normalizer that GGUF does not know */
     bool bars;    /* spaces are U+2581 */
     bool prefix, squeeze, strip;
     const charsmap *map;
@@ -36,7 +36,7 @@ typedef struct description {
     weft_error *err;
 } description;
 
-/* ---- which kind ------------------------------------------------------------------------------ */
+/* ---- the kind -------------------------------------------------------------------------------- */
 
 static void add(steps *s, const char *pattern)
 {
@@ -65,10 +65,10 @@ static void see_splitter(steps *s, const splitter *x)
         s->bars |= is(x->text, x->text_length, BAR);
         s->prefix |= x->prepend != PREPEND_NEVER;
         return;
-    case SPLIT_SPACE: /* which goes: all that is left are words */
+    case SPLIT_SPACE: /* drops spaces: only words remain */
         s->squeeze = true;
         return;
-    case SPLIT_TEXT: /* where bars are spaces, there are none */
+    case SPLIT_TEXT: /* text whose spaces are bars has no spaces */
         s->strange |= !s->bars || !is(x->text, x->text_length, " ");
         return;
     case SPLIT_BYTES:
@@ -172,7 +172,7 @@ static int32_t kind_of(const description *d, uint32_t id)
     return in_pieces(d) && is_byte(t, id) ? PIECE_BYTE : PIECE_NORMAL;
 }
 
-/* WordPiece's pieces: what begins a word gets a bar, what goes on loses its "##". */
+/* WordPiece: a piece that begins a word gets a bar, a continuation loses its "##". */
 static void put_word(const description *d, uint32_t id)
 {
     const vocab *v = &d->t->vocab;
@@ -237,8 +237,8 @@ static void put_merges(const description *d, const merge_list *l)
     buffer_end(&right);
 }
 
-/* SentencePiece merges the pair that makes the piece of the highest score: the order of the merges
- * is the order of the scores. Pieces that nothing makes come last. */
+/* SentencePiece merges the pair that makes the piece with the highest score: the order of the
+ * merges is the order of the scores. Pieces that no merge makes come last. */
 static void merges_to_scores(const description *d, const merge_list *l, float *score)
 {
     const tokenizer *t = d->t;
@@ -264,7 +264,7 @@ static void put_scores(const description *d, const merge_list *l, float *score)
 
 /* ---- special tokens -------------------------------------------------------------------------- */
 
-/* The token before the text or behind it, or -1. What GGUF cannot say: two of them, or one that is not
+/* The token before or after the text, or -1. GGUF cannot express two of them, or one that is not
  * the token of this name. */
 static int64_t beside(const description *d, bool before, int32_t named, const char **lacks)
 {
@@ -299,7 +299,7 @@ static void put_ids(const description *d, const char **lacks)
     gguf_add_bool(d->w, "tokenizer.ggml.add_eos_token", last >= 0);
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- the keys -------------------------------------------------------------------------------- */
 
 static void put_charsmap(const description *d)
 {
@@ -313,7 +313,7 @@ static void put_charsmap(const description *d)
     buffer_end(&blob);
 }
 
-/* `l` is NULL where there are no merges. */
+/* `l` is NULL if there are no merges. */
 static weft_status put_model(const description *d, const char *pre, const merge_list *l)
 {
     mem *m = &d->host->mem;
@@ -357,7 +357,7 @@ static void put_word_id(const description *d, const char *key, const char *token
         gguf_add_u32(d->w, key, id);
 }
 
-/* Readers tell pieces that go on by what they lack: a bar, brackets around them. */
+/* Readers recognise a continuation by what it lacks: a bar, or brackets around it. */
 static bool has_misleading_piece(const tokenizer *t)
 {
     const vocab *v = &t->vocab;
@@ -380,8 +380,8 @@ static bool has_plain_added(const tokenizer *t)
     return false;
 }
 
-/* As BERT has it, which is the only one that GGUF knows: its normaliser, its splitting, [CLS] before
- * a text and [SEP] behind it. */
+/* GGUF knows only BERT's own form: its normaliser, its splitting, [CLS] before a text and [SEP]
+ * after. */
 static const char *not_bert(const tokenizer *t)
 {
     const template *s = &t->single;
@@ -414,15 +414,15 @@ static weft_status describe_words(description *d, const char **lacks)
     gguf_add_u32(d->w, "tokenizer.ggml.bos_token_id", s->slot[0].id);
     gguf_add_u32(d->w, "tokenizer.ggml.cls_token_id", s->slot[0].id);
     gguf_add_u32(d->w, "tokenizer.ggml.eos_token_id", s->slot[2].id);
-    gguf_add_u32(d->w, "tokenizer.ggml.seperator_token_id", s->slot[2].id); /* spelled so */
+    gguf_add_u32(d->w, "tokenizer.ggml.seperator_token_id", s->slot[2].id); /* GGUF's spelling */
     put_word_id(d, "tokenizer.ggml.mask_token_id", "[MASK]");
     return put_model(d, NULL, NULL);
 }
 
 /* ---- the others ------------------------------------------------------------------------------ */
 
-/* Byte level. The splitting of a model that GGUF has no name for stays unsaid, so that no reader
- * takes it for another. */
+/* Byte level. If GGUF has no name for the splitting, the key is left out, so that no reader assumes
+ * another splitting. */
 static weft_status describe_bytes(description *d, const merge_list *l, const char **lacks)
 {
     const steps *s = &d->s;
@@ -438,7 +438,7 @@ static weft_status describe_bytes(description *d, const merge_list *l, const cha
     return put_model(d, named ? pre : NULL, l);
 }
 
-/* Letters, spaces as bars: by scores, or by merges that are none. */
+/* Letters with spaces as bars: by scores, or by merges that cannot be written as scores. */
 static weft_status describe_letters(description *d, const merge_list *l, const char **lacks)
 {
     const steps *s = &d->s;

@@ -1,11 +1,11 @@
 /* files.c - vocabularies in plain files.
  *
- *     tiktoken      base64 of the bytes, a space, the rank; the splitting is known by the file's
- *                   name or given
+ *     tiktoken      base64 of the bytes, a space, the rank; the splitting comes from the file's
+ *                   name or from the caller
  *     vocab.json + merges.txt     GPT-2
  *     vocab.txt     BERT: a piece on each line
  *     source_vocabulary.txt, target_vocabulary.txt     OpenNMT: <blank>, <s>, </s>, then a token on
- *                   each line; what is unknown has the id behind the last
+ *                   each line; the unknown token has the id after the last
  *     llama2.c      i32 longest; then f32 score, i32 length, bytes, for each token */
 #include "base/checked.h"
 #include "base/utf8.h"
@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-/* The next line without its end; NULL behind the last. */
+/* The next line without its line end; NULL after the last. */
 static const char *next_line(const uint8_t *data, size_t size, size_t *at, size_t *n)
 {
     if (*at >= size)
@@ -58,7 +58,7 @@ static weft_status no_specials(tokenizer *t, weft_error *err)
 
 /* ---- tiktoken -------------------------------------------------------------------------------- */
 
-/* What OpenAI publishes beside its four files: the splitting, and tokens that are in no file. */
+/* OpenAI publishes these next to its four files: the splitting, and tokens that are in no file. */
 static const struct {
     const char *name, *pre;
     struct {
@@ -88,7 +88,7 @@ static int encoding_of(const char *path)
     return -1;
 }
 
-/* "YWI= 17": writes the bytes, at most 3/4 of the line. */
+/* "YWI= 17": writes the bytes, at most 3/4 of the line's length. */
 static bool rank_line(const char *line, size_t n, char *to, size_t *length, uint32_t *rank)
 {
     const char *space = memchr(line, ' ', n);
@@ -118,7 +118,7 @@ static bool rank_line(const char *line, size_t n, char *to, size_t *length, uint
 typedef struct ranks {
     const uint8_t *data;
     size_t size;
-    uint32_t n; /* one more than the largest */
+    uint32_t n; /* the largest, plus one */
     uint64_t count;
     uint64_t bytes;
 } ranks;
@@ -407,7 +407,8 @@ static size_t letters_of(const char *line, size_t n)
     return at == n ? letters : 0;
 }
 
-/* The file does not say how text becomes tokens. Where all of them are letters there is one way. */
+/* The file does not say how text becomes tokens. If all tokens are letters there is only one
+ * way. */
 static weft_status read_letters(tokenizer *t, const uint8_t *data, size_t size, bert_lines *b,
                                 uint8_t *type, uint32_t n, weft_error *err)
 {
@@ -470,7 +471,7 @@ static const char *llama2c_text(void *ud, uint32_t i, size_t *length)
 
 weft_status source_llama2c(tokenizer *t, const uint8_t *data, size_t size, weft_error *err)
 {
-    const size_t most = size / 8; /* each token takes at least so many bytes */
+    const size_t most = size / 8; /* each token takes at least 8 bytes */
     bert_lines b = { 0 };
     sp_spec s = { .fallback = true, .prefix = true, .unk = 0 };
     uint32_t n = 0;

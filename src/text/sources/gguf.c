@@ -1,10 +1,10 @@
 /* gguf.c - the vocabularies of GGUF files.
  *
  *     tokenizer.ggml.model   gpt2     byte-level BPE; the splitting is a name, tokenizer.ggml.pre
- *                                     (some names mean what gemma4 is)
+ *                                     (some names mean the same as gemma4)
  *                            llama    SentencePiece BPE with scores
  *                            t5       SentencePiece unigram
- *                            bert     WordPiece: words begin with U+2581, what goes on is bare
+ *                            bert     WordPiece: words begin with U+2581, continuations are bare
  *                            gemma4   BPE over letters with merges, spaces as U+2581 */
 #include "text/sources/source.h"
 
@@ -19,7 +19,7 @@ typedef struct gguf_vocab {
     const meta *tokens;
     const char **text;
     uint32_t *length;
-    uint8_t *type; /* [n]; all normal where the file has none */
+    uint8_t *type; /* [n]; all normal if the file has no types */
 } gguf_vocab;
 
 static const char *token_text(void *ud, uint32_t i, size_t *length)
@@ -41,7 +41,7 @@ static bool flag(const gguf_vocab *g, const char *key, bool fallback)
     return m && m->type == META_BOOL ? m->flag : fallback;
 }
 
-/* A token named by its number; NO_ID where the file names none. */
+/* A token given by its id; NO_ID if the file names none. */
 static weft_status token_id(const gguf_vocab *g, const char *key, uint32_t fallback, uint32_t *id,
                             weft_error *err)
 {
@@ -100,7 +100,7 @@ static weft_status read_scores(const gguf_vocab *g, float **to, weft_error *err)
     return score ? WEFT_OK : WEFT_ENOMEM;
 }
 
-/* Which tokens stand before and behind a text. */
+/* The template: tokens before and after a text. */
 static weft_status make_template(const gguf_vocab *g, bool bos, bool eos, uint32_t bos_id,
                                  uint32_t eos_id, weft_error *err)
 {
@@ -132,7 +132,7 @@ static bool has_bytes(const gguf_vocab *g)
     return n >= 256;
 }
 
-/* "[PAD32011]": an id that only the model has. Marked unused, it is no piece of a BPE model. */
+/* "[PAD32011]": an id that only the model has. Marked unused, it is not a piece of a BPE model. */
 static void skip_fillers(gguf_vocab *g)
 {
     for (uint64_t i = 0; i < g->tokens->length; i++) {
@@ -194,8 +194,8 @@ static const char *next_merge(void *ud, size_t *length)
     return text;
 }
 
-/* Tokens that are not cut out of text are found by their letters, also special ones: merges lead
- * to them. */
+/* Tokens that are not cut out of text, special ones included, are looked up by their spelling:
+ * merges lead to them. */
 static weft_status plain_vocab(gguf_vocab *g, weft_error *err)
 {
     tokenizer *t = g->t;
@@ -210,7 +210,7 @@ static weft_status plain_vocab(gguf_vocab *g, weft_error *err)
     for (uint32_t i = 0; i < n; i++) {
         t->special[i] = g->type[i] == PIECE_CONTROL || g->type[i] == PIECE_UNKNOWN;
         if (vocab_add(&t->vocab, i, g->text[i], g->length[i]) != VOCAB_OK)
-            vocab_name(&t->vocab, i, g->text[i], g->length[i]); /* of equals the first is meant */
+            vocab_name(&t->vocab, i, g->text[i], g->length[i]); /* the first of equals counts */
     }
     return check_tokens(t, err);
 }
@@ -302,7 +302,8 @@ static weft_status load_gpt2(gguf_vocab *g, const char *pre, weft_error *err)
 
 /* ---- WordPiece ------------------------------------------------------------------------------- */
 
-/* Back to BERT's own spelling: a bar marks a beginning, "##" what goes on. */
+/* Restores BERT's spelling: in GGUF a bar marks the beginning of a word, in BERT "##" marks a
+ * continuation. */
 static weft_status respell(gguf_vocab *g, weft_error *err)
 {
     for (uint64_t i = 0; i < g->tokens->length; i++) {

@@ -1,4 +1,4 @@
-/* hf.c - the parts of a tokenizer.json in order. */
+/* hf.c - loads the parts of a tokenizer.json in order. */
 #include "text/sources/hf.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static bool direction(const json_t *j, const char *field, bool *left, const plac
     return true;
 }
 
-/* Done when asked for, so it must be right. */
+/* Loaded strictly: a caller that asks for truncation gets exactly what the file says. */
 static weft_status load_truncation(tokenizer *t, const json_t *j, weft_error *err)
 {
     const place at = { .t = t, .at = "truncation" };

@@ -82,7 +82,7 @@ static weft_status template_of(tokenizer *t, template *m, const json_t *j, const
     if (!two)
         return weft_fail(err, WEFT_EUNSUPPORTED, "%s: %s.%s must contain its text exactly once",
                          t->path, at->at, field);
-    *m = (template){ 0 }; /* cannot be used, which does no harm until someone encodes a pair */
+    *m = (template){ 0 }; /* unusable, which does no harm until someone encodes a pair */
     return WEFT_OK;
 }
 
@@ -125,7 +125,7 @@ static weft_status classic(tokenizer *t, const json_t *j, int roberta, const pla
     return WEFT_OK;
 }
 
-/* Moves offsets past spaces; ours cover what a token stands for. */
+/* These processors trim offsets past spaces; weft's offsets cover all the text of a token. */
 static weft_status offsets(tokenizer *t, const json_t *j, int which, const place *at,
                            weft_error *err)
 {
@@ -234,7 +234,7 @@ static weft_status plain_decoder(tokenizer *t, const json_t *j, int kind, const 
                                  weft_error *err)
 {
     (void)j, (void)at;
-    t->decoder.fused = kind == DECODE_BYTE_LEVEL; /* it joins all tokens */
+    t->decoder.fused = kind == DECODE_BYTE_LEVEL; /* byte level joins all tokens */
     return add_decoder(t, &(decoder_step){ .kind = (decoder_kind)kind }, err);
 }
 

@@ -1,4 +1,4 @@
-/* hf_fields.c - reading the fields of a tokenizer.json, each with its place for errors. */
+/* hf_fields.c - readers for the fields of a tokenizer.json; errors give the field's place. */
 #include "base/utf8.h"
 #include "text/sources/hf.h"
 
@@ -83,7 +83,7 @@ bool hf_keys(const json_t *j, const char *keys, const place *at, weft_error *err
     return true;
 }
 
-/* One of `names`, which are parted by spaces, as its number. */
+/* One of `names`, as its index. */
 bool hf_choice(const json_t *j, const char *field, const char *const *names, int n, int *to,
                const place *at, weft_error *err)
 {
@@ -117,7 +117,7 @@ weft_status hf_step(tokenizer *t, const json_t *j, const step_type *types, const
                                               : err->code;
 }
 
-/* The steps of a Sequence. */
+/* Runs `step` on the steps of a Sequence. */
 weft_status hf_each(tokenizer *t, const json_t *j, const char *field, step_fn *step,
                     const place *at, weft_error *err)
 {

@@ -8,7 +8,7 @@
 
 /* ---- vocabulary ------------------------------------------------------------------------------ */
 
-/* Ids and bytes that the model and the added tokens need. */
+/* The number of ids and bytes that the model and the added tokens need. */
 typedef struct size {
     uint64_t n, bytes;
 } size;
@@ -87,14 +87,14 @@ static void fill_list(tokenizer *t, const json_t *table)
         const char *text = json_string_value(entry);
         const size_t n = json_string_length(entry);
         if (vocab_add(&t->vocab, (uint32_t)i, text, n) != VOCAB_OK)
-            vocab_name(&t->vocab, (uint32_t)i, text, n); /* the trie knows the last of equals */
+            vocab_name(&t->vocab, (uint32_t)i, text, n); /* the trie keeps the last of equals */
     }
 }
 
 /* ---- added tokens ---------------------------------------------------------------------------- */
 
-/* Hugging Face gives a token that the model does not have the next free number, whatever the file
- * says. Where the two differ, the file means something that nobody executes. */
+/* Hugging Face gives a token that the model lacks the next free id, whatever the file says. If the
+ * two differ, the file asks for something that no reader does. */
 static weft_status add_token(tokenizer *t, const json_t *j, size_t i, uint32_t *next,
                              weft_error *err)
 {
@@ -189,7 +189,7 @@ bool bpe_take_bytes(tokenizer *t)
     return t->byte_level;
 }
 
-/* The token that two make: the second without the prefix of inner symbols. */
+/* The token that two others merge into: the second loses the prefix of inner symbols. */
 static uint32_t merged(const tokenizer *t, const char *a, size_t n, const char *b, size_t m,
                        char *room)
 {
@@ -319,8 +319,8 @@ static bool has_normalizer(const tokenizer *t, normalizer_kind kind)
     return false;
 }
 
-/* Where bytes become letters as the last thing before the model, the model can as well look at the
- * bytes. */
+/* If mapping bytes to letters is the last step before the model, the model can read the bytes
+ * directly. */
 static weft_status skip_letters(tokenizer *t, weft_error *err)
 {
     splitters *s = &t->splitters;
@@ -331,7 +331,7 @@ static weft_status skip_letters(tokenizer *t, weft_error *err)
         if (s->step[i].kind == SPLIT_BYTES)
             return WEFT_OK;
     if (t->bpe.unk != NO_ID || t->bpe.fallback)
-        for (int b = 0; b < 256; b++) { /* what is unknown is found letter by letter */
+        for (int b = 0; b < 256; b++) { /* unknown text is found letter by letter */
             char letter[4];
             const size_t n = utf8_encode(byte_stand_in((uint8_t)b), letter);
             if (vocab_find(&t->vocab, letter, n) == NO_ID)
@@ -385,7 +385,7 @@ static weft_status load_bpe(tokenizer *t, const json_t *j, const place *at, weft
 
 /* ---- the other models ------------------------------------------------------------------------ */
 
-/* All tokens but special ones: text never becomes those. */
+/* All tokens except special ones, which text never becomes. */
 static weft_status trie_of_vocab(tokenizer *t, trie *to, weft_error *err)
 {
     trie_entry *e = arena_alloc(&t->store, (size_t)t->vocab.n * sizeof *e, err);
@@ -457,7 +457,7 @@ weft_status hf_model(tokenizer *t, const json_t *j, weft_error *err)
 {
     const place at = { .t = t, .at = "model" };
     const char *type = json_string_value(json_object_get(j, "type"));
-    if (!type) /* files from before types were written */
+    if (!type) /* older files do not name the type */
         type = json_object_get(j, "merges")                     ? "BPE"
                : json_is_array(json_object_get(j, "vocab"))     ? "Unigram"
                : json_object_get(j, "max_input_chars_per_word") ? "WordPiece"

@@ -278,7 +278,7 @@ weft_status hf_pre_tokenizer(tokenizer *t, const json_t *j, const place *at, wef
         { "Sequence", "type pretokenizers", all_splits, 0 },
         { "BertPreTokenizer", "type", plain_split, SPLIT_BERT },
         { "Whitespace", "type", plain_split, SPLIT_WORDS },
-        { "WhitespaceSplit", "type", plain_split, SPLIT_SPACE }, /* which it removes */
+        { "WhitespaceSplit", "type", plain_split, SPLIT_SPACE }, /* which it drops */
         { "UnicodeScripts", "type", plain_split, SPLIT_SCRIPTS },
         { "Split", "type pattern behavior invert", split_step, 0 },
         { "ByteLevel", BYTE_LEVEL_FIELDS, byte_level_step, 0 },

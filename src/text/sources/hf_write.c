@@ -1,4 +1,4 @@
-/* hf_write.c - a tokenizer as a tokenizer.json: tokens, template, model. The steps are in
+/* hf_write.c - writes a tokenizer as a tokenizer.json: tokens, template, model. The steps are in
  * hf_write_steps.c. */
 #include "text/sources/hf_write.h"
 
@@ -33,7 +33,7 @@ static void put_token(hf_writer *w, uint32_t id)
     hf_quote(w, (const char *)w->spelled.at, w->spelled.n);
 }
 
-/* A text has one id in a tokenizer.json. */
+/* A tokenizer.json allows one id per text. */
 static void check_distinct(hf_writer *w)
 {
     const vocab *v = &w->t->vocab;
@@ -49,7 +49,7 @@ static void check_distinct(hf_writer *w)
                       (int)(v->length[id] > 64 ? 64 : v->length[id]), vocab_text(v, id));
             break;
         }
-    if (status != WEFT_OK) /* what is said last counts: err has its sentence */
+    if (status != WEFT_OK) /* err keeps the message of the last failure */
         w->status = status;
     arena_free(&room);
 }
@@ -74,13 +74,14 @@ static bool has_bar(const char *s, size_t n)
     return memmem(s, n, "\xE2\x96\x81", 3) != NULL;
 }
 
-/* SentencePiece cuts its user-defined pieces out of the text as it is normalised. So does Hugging Face
- * with tokens that count as normalised, but it normalises those too: a space before the text, or a
- * table, would make others of them. Then they are looked for in the text as it is written. */
+/* SentencePiece cuts its user-defined pieces out of the text while it normalises. Hugging Face does
+ * the same with tokens marked normalised, but it normalises those too: a space before the text, or
+ * a table, would change them. In that case they are marked to be searched in the text as
+ * written. */
 static void put_user(hf_writer *w, int *n)
 {
     const tokenizer *t = w->t;
-    const normalizer_step *z = &t->normalizer.step[0]; /* SentencePiece's: it has pieces */
+    const normalizer_step *z = &t->normalizer.step[0]; /* SentencePiece's, because it has pieces */
     const bool same = !z->prefix && !z->map;
     for (uint32_t id = 0; id < t->vocab.n; id++) {
         const char *s = vocab_text(&t->vocab, id);
@@ -185,7 +186,7 @@ static void put_special(hf_writer *w, const template *a, const template *b)
     text(w, "}");
 }
 
-/* Files that know one text only: the second one stands beside the same tokens. */
+/* For files with a template for one text only: the second text gets the same tokens. */
 static template pair_of(const tokenizer *t)
 {
     template both = t->pair;
@@ -259,7 +260,7 @@ static void put_merges(hf_writer *w)
 {
     merge_list l;
     const weft_status status = merges_begin(&l, w->t, w->b->mem, w->err);
-    if (status != WEFT_OK) /* what is said last counts: err has its sentence */
+    if (status != WEFT_OK) /* err keeps the message of the last failure */
         w->status = status;
     text(w, ",\n    \"merges\": [");
     for (size_t i = 0; status == WEFT_OK && i < l.n; i++) {
@@ -276,7 +277,7 @@ static void put_merges(hf_writer *w)
     merges_end(&l);
 }
 
-/* What SentencePiece does not know is known after merging, and is one token as long as it goes on:
+/* SentencePiece finds unknown symbols after merging and turns a run of them into one token:
  * fuse_unk. */
 static void put_bpe(hf_writer *w)
 {
@@ -295,7 +296,7 @@ static void put_bpe(hf_writer *w)
     put_merges(w);
 }
 
-/* Numbers come from floats, which nine digits tell apart, or from a tokenizer.json. */
+/* Numbers come from floats, which nine digits identify, or from a tokenizer.json. */
 static void put_number(hf_writer *w, double x)
 {
     char digits[40];
@@ -307,8 +308,8 @@ static void put_number(hf_writer *w, double x)
         text(w, ".0");
 }
 
-/* A list has no holes, and every piece of it is looked for in texts: pieces that are not (SentencePiece
- * calls them unused) can only be left out at its end. */
+/* A list has no holes, and every piece in it is searched in texts. So pieces that SentencePiece
+ * calls unused can only be dropped at its end. */
 static uint32_t n_piece(hf_writer *w)
 {
     const tokenizer *t = w->t;
@@ -323,7 +324,8 @@ static uint32_t n_piece(hf_writer *w)
     return n;
 }
 
-/* The least score says what an unknown letter costs: pieces that text never becomes do not count. */
+/* The lowest score sets the cost of an unknown letter: pieces that text never becomes do not
+ * count. */
 static double score_of(const tokenizer *t, uint32_t id)
 {
     const double x = t->unigram.score[id];
@@ -356,7 +358,7 @@ static void put_unigram(hf_writer *w)
                 "tokenizer.json may split a word differently");
 }
 
-/* What continues a word is spelled as the decoder has it. */
+/* Writes the continuation prefix that the decoder uses. */
 static void put_wordpiece(hf_writer *w)
 {
     const wordpiece *m = &w->t->wordpiece;

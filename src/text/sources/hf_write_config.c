@@ -1,4 +1,5 @@
-/* hf_write_config.c - tokenizer_config.json: what transformers is told of a tokenizer.json. */
+/* hf_write_config.c - tokenizer_config.json: the settings that transformers reads next to a
+ * tokenizer.json. */
 #include "text/sources/hf_write.h"
 
 #include <string.h>
@@ -26,7 +27,7 @@ static int64_t unknown(const tokenizer *t)
     return id == NO_ID ? -1 : (int64_t)id;
 }
 
-/* Is this token before the text, or behind it? */
+/* Does the template put this token before (or after) the text? */
 static bool in_template(const tokenizer *t, bool before, int32_t id)
 {
     const template *m = &t->single;
@@ -39,7 +40,7 @@ void tokenizer_config(const tokenizer *t, const container *c, buffer *to)
     static const char *const more[][2] = {
         { "tokenizer.ggml.padding_token_id", "pad_token" },
         { "tokenizer.ggml.cls_token_id", "cls_token" },
-        { "tokenizer.ggml.seperator_token_id", "sep_token" }, /* spelled so */
+        { "tokenizer.ggml.seperator_token_id", "sep_token" }, /* GGUF's spelling */
         { "tokenizer.ggml.mask_token_id", "mask_token" },
     };
     const meta *chat = c ? container_meta(c, "tokenizer.chat_template") : NULL;

@@ -1,5 +1,5 @@
-/* hf_write_steps.c - normalizer, pre_tokenizer and decoder of a tokenizer.json, step by step; and what
- * all of the writer spells the same way. */
+/* hf_write_steps.c - writes normalizer, pre_tokenizer and decoder of a tokenizer.json, step by
+ * step; and the helpers that all of the writer shares. */
 #include "base/utf8.h"
 #include "text/sources/hf_write.h"
 #include "text/sources/source.h"
@@ -86,7 +86,7 @@ static void replace(hf_writer *w, bool regular, const char *s, size_t n, const c
     end(w);
 }
 
-/* A list of steps, which may turn out to be empty. */
+/* Writes a list of steps, which may be empty. */
 static void list(hf_writer *w, const char *part, const char *field, void (*put)(hf_writer *))
 {
     const size_t before = w->b->n;
@@ -132,9 +132,9 @@ static void precompiled(hf_writer *w, const charsmap *map)
     buffer_end(&blob);
 }
 
-/* SentencePiece: its table, one space for many and none at the ends, a space before the text, bars
- * for spaces. Precompiled looks at clusters and takes the shortest key, where SentencePiece takes
- * the longest; Hugging Face's converter makes the same of it. */
+/* SentencePiece: its table, runs of spaces collapsed and trimmed at both ends, a space before the
+ * text, bars for spaces. Precompiled looks at clusters and takes the shortest key, while
+ * SentencePiece takes the longest; Hugging Face's converter writes the same steps. */
 static void sentencepiece(hf_writer *w, const normalizer_step *s)
 {
     if (s->suffix)
@@ -261,14 +261,13 @@ static bool is_gpt2(const splitter *s)
            strcmp(s->text, pattern_gpt2) == 0;
 }
 
-/* The bytes of a byte-level model are its own first step, where they are the last splitter of the
- * file. */
+/* Does splitter i write bytes? A byte-level model absorbs that step if it is the file's last. */
 static bool makes_bytes(const tokenizer *t, int i)
 {
     return i < t->splitters.n ? t->splitters.step[i].kind == SPLIT_BYTES : t->bpe.bytes;
 }
 
-/* From a space before the text up to the bytes, all of which is one step of the file. Returns how
+/* One step of the file covers everything from the space before the text to the bytes. Returns how
  * many splitters that were. */
 static int prefixed_bytes(hf_writer *w, int i)
 {
@@ -407,7 +406,7 @@ static void put_decoder(hf_writer *w, const decoder_step *s)
     }
 }
 
-/* Without any decoder tokens are joined by spaces; Fuse joins them with nothing between. */
+/* Without a decoder, tokens are joined by spaces; Fuse joins them without a separator. */
 static void put_decoders(hf_writer *w)
 {
     const decoder *d = &w->t->decoder;

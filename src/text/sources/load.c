@@ -1,5 +1,5 @@
-/* load.c - which file a path is, which files belong to it, and whether what came out keeps the
- * promises stored with it. */
+/* load.c - recognises the file at a path, finds the files that belong to it, and checks the result
+ * against the test vectors stored with it. */
 #include "text/sources/source.h"
 
 #include "base/utf8.h"
@@ -72,7 +72,7 @@ static weft_status check_stored(const tokenizer *t, const container *c, weft_err
     return status;
 }
 
-/* ---- what lies beside a tokenizer ------------------------------------------------------------ */
+/* ---- files next to a tokenizer --------------------------------------------------------------- */
 
 /* The file of this name in the directory of a file, or in the directory itself. */
 static weft_status beside(char to[PATH_MOST], const char *path, bool directory, const char *name,
@@ -97,8 +97,8 @@ static void named_token(const tokenizer *t, const json_t *root, const char *fiel
         *id = (int32_t)found;
 }
 
-/* tokenizer.json is the reference: its template says what is put beside a text. Only files that
- * have no template of their own are told by the configuration. */
+/* tokenizer.json is authoritative: its template defines the tokens around a text. The configuration
+ * counts only for files without a template of their own. */
 static void take_template(tokenizer *t, const json_t *root)
 {
     const json_t *bos = json_object_get(root, "add_bos_token");
@@ -125,8 +125,8 @@ static void take_case(tokenizer *t, const json_t *root)
         z->han = json_is_true(han);
 }
 
-/* Is there a file of this name beside `of`: in its directory, or in the GGUF file that keeps both? One whose
- * path is too long may be there: opening it says so. */
+/* Whether there is a file of this name next to `of`: in its directory, or in the GGUF file that
+ * embeds both. Says yes if the path is too long: opening it reports the error. */
 static bool has_beside(const file *of, const container *kept, const char *name, host *h)
 {
     char path[PATH_MOST];
@@ -136,7 +136,7 @@ static bool has_beside(const file *of, const container *kept, const char *name, 
     return beside(path, of->path, false, name, &none) != WEFT_OK || path_exists(path, h);
 }
 
-/* A file that a GGUF file keeps is not closed. Its path, as errors show it, ends in its name. */
+/* A file embedded in a GGUF file needs no close. Its path in errors ends in its name. */
 static weft_status open_kept(file *f, tokenizer *t, const container *kept, const char *name,
                              weft_error *err)
 {
@@ -185,8 +185,8 @@ static weft_status read_config(tokenizer *t, const file *f, bool cased, weft_err
     return status;
 }
 
-/* A file that is not there says nothing; one that cannot be read is an error. cased: the caller has said
- * which case it is. */
+/* A missing file is fine; one that cannot be read is an error. cased: the caller has chosen the
+ * case. */
 static weft_status read_configs(tokenizer *t, const file *of, const container *kept, bool cased,
                                 weft_error *err)
 {
@@ -204,7 +204,7 @@ static weft_status read_configs(tokenizer *t, const file *of, const container *k
     return status;
 }
 
-/* ---- which file ------------------------------------------------------------------------------ */
+/* ---- recognising the file -------------------------------------------------------------------- */
 
 weft_status source_json(tokenizer *t, const uint8_t *data, size_t size, weft_error *err)
 {
@@ -253,7 +253,8 @@ static bool is_marian(const file *f)
     return text_ends_with(f->path, "source.spm") || text_ends_with(f->path, "target.spm");
 }
 
-/* source.spm or target.spm, with the file that numbers their pieces: the target may have its own. */
+/* source.spm or target.spm, with the file that numbers their pieces; the target may have its
+ * own. */
 static weft_status load_marian(tokenizer *t, const file *model, const container *kept,
                                weft_error *err)
 {
@@ -274,7 +275,7 @@ static weft_status load_marian(tokenizer *t, const file *model, const container 
     return status;
 }
 
-/* kept: the GGUF file that keeps it, or NULL. */
+/* kept: the GGUF file that embeds it, or NULL. */
 static weft_status from_file(tokenizer *t, const file *f, const container *kept, const char *pre,
                              weft_error *err)
 {
@@ -317,8 +318,8 @@ static weft_status load_file(tokenizer *t, const file *f, const container *kept,
     return status == WEFT_OK ? read_configs(t, f, kept, pre != NULL, err) : status;
 }
 
-/* Names of tokenizers in a directory, in the order in which they are tried: n of a side's own come
- * first. */
+/* Names of tokenizers in a directory, in the order they are tried: the n that belong to one side
+ * come first. */
 typedef struct side_names {
     const char *own[2];
 } side_names;
@@ -333,7 +334,7 @@ static const char *const any_side[] = { "tokenizer.json", "tokenizer.model", "sp
                                         "source.spm",     "vocab.json",      "vocab.txt" };
 #define N_ANY_SIDE (sizeof any_side / sizeof *any_side)
 
-/* The i-th name to try; NULL: none at this place. i < 2 + N_ANY_SIDE */
+/* The i-th name to try, or NULL if there is none at this index. i < 2 + N_ANY_SIDE */
 static const char *name_to_try(weft_side side, size_t i)
 {
     return i < 2 ? sides[side].own[i] : any_side[i - 2];
@@ -354,8 +355,7 @@ static void stored_id(const container *c, const char *key, uint32_t n, int32_t *
         *id = (int32_t)m->integer;
 }
 
-/* A tokenizer.json that lies in the file is the reference, unless a splitting is asked for by
- * name. */
+/* An embedded tokenizer.json takes precedence, unless the caller names a splitting. */
 static weft_status from_container(tokenizer *t, const container *c, const char *pre,
                                   weft_error *err)
 {
@@ -370,7 +370,7 @@ static weft_status from_container(tokenizer *t, const container *c, const char *
     return status;
 }
 
-/* A GGUF file of weft's own keeps the directory's tokenizer; see formats/kept.h. */
+/* A GGUF file written by weft embeds the directory's tokenizer; see formats/kept.h. */
 static weft_status load_own(tokenizer *t, const container *c, weft_side side, const char *pre,
                             weft_error *err)
 {
@@ -432,9 +432,9 @@ static weft_status open_inside(file *f, const char *path, weft_side side, weft_l
     return status == WEFT_OK ? file_open(f, inner, load, h, err) : status;
 }
 
-/* Where the host has no cap, loading has one all the same: what a file makes of memory stays in
- * proportion to it. The largest real ones take 12 bytes for each of theirs. Nobody else draws on the
- * host of a tokenizer while that is loaded. */
+/* Loading is capped even if the host has no cap: the memory a file can claim stays proportional to
+ * its size. The largest real tokenizers take 12 bytes for each byte of their file. Nothing else
+ * allocates from the host of a tokenizer while it is being loaded. */
 #define LOAD_TIMES 64
 #define LOAD_MORE  ((size_t)256 << 20)
 
@@ -467,7 +467,7 @@ weft_status tokenizer_load_side(tokenizer *t, const char *path, weft_side side, 
     const size_t cap = h->mem.cap;
     h->mem.cap = load_cap(h, f.size);
     status = tokenizer_begin(t, f.path, "", h, err);
-    if (gguf) /* opened again by its parser: not two copies at once */
+    if (gguf) /* its parser opens it again: avoid holding two copies */
         file_close(&f, h);
     if (status == WEFT_OK)
         status = gguf ? load_gguf(t, side, pre, load, err) : load_file(t, &f, NULL, pre, err);

@@ -1,4 +1,4 @@
-/* merges.c - a table of pairs back into a list, and tokens back into letters. */
+/* merges.c - turns a table of pairs back into a list, and tokens back into letters. */
 #include "text/sources/merges.h"
 
 #include "base/sort.h"
@@ -24,7 +24,7 @@ static int order(uint32_t a, uint32_t b)
     return a < b ? -1 : a > b;
 }
 
-/* Of equal ranks (several cuts of one token) the order that Hugging Face's own converter gives. */
+/* Equal ranks (several cuts of one token) sort as in Hugging Face's own converter. */
 static int compare(const void *a, const void *b)
 {
     const pair *p = a, *q = b;
@@ -69,7 +69,7 @@ void merges_end(merge_list *l)
     *l = (merge_list){ 0 };
 }
 
-/* Text that is a token, but not one that is cut out of texts before. */
+/* Whether text is a token, but not one that is cut out of texts first. */
 static bool is_symbol(const tokenizer *t, const char *text, size_t n)
 {
     return vocab_find(&t->vocab, text, n) != NO_ID && vocab_find(&t->contents, text, n) == NO_ID;
@@ -95,7 +95,7 @@ bool merges_are_scores(const merge_list *l, const tokenizer *t)
         run++;
         if (i + 1 < l->n && l->at[i + 1]->id == l->at[i]->id)
             continue;
-        if (run != cuts_of(t, l->at[i]->id)) /* some are elsewhere, or nowhere */
+        if (run != cuts_of(t, l->at[i]->id)) /* some merges are elsewhere in the list, or missing */
             return false;
         run = 0;
     }

@@ -1,4 +1,4 @@
-/* pieces.c - two ways in which vocabularies spell bytes:
+/* pieces.c - the two ways in which vocabularies spell bytes:
  *
  *   llama (SentencePiece)   "U+2581" is a space, "<0x0A>" is the byte 10
  *   gpt2  (byte level)      every byte has a printable stand-in: itself, or U+0100 + n for the n-th
@@ -48,7 +48,7 @@ weft_status pieces_init(pieces *p, const container *c, arena *store, weft_error 
 typedef struct sink {
     char *to;
     size_t size;
-    int64_t n; /* bytes asked for, whether they fit or not */
+    int64_t n; /* bytes requested, whether they fit or not */
 } sink;
 
 static void put(sink *s, const char *bytes, size_t n)
@@ -69,7 +69,7 @@ static void spell(const pieces *p, const char *text, size_t length, sink *s)
         else if (n > 0 && !p->byte_level && point == 0x2581)
             put(s, " ", 1);
         else
-            put(s, text + at, n = n > 0 ? n : 1); /* what is not UTF-8 is passed on as it is */
+            put(s, text + at, n = n > 0 ? n : 1); /* bytes that are not UTF-8 are copied */
         at += n;
     }
 }

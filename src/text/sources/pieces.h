@@ -1,10 +1,10 @@
-/* pieces.h - what a token id stands for, from the vocabulary a GGUF file carries. */
+/* pieces.h - the bytes of token ids, from the vocabulary in a GGUF file. */
 #ifndef WEFT_TEXT_SOURCES_PIECES_H
 #define WEFT_TEXT_SOURCES_PIECES_H
 
 #include "formats/container.h"
 
-/* Token spellings, found in the file once and kept as pointers into it. */
+/* Token spellings, located once and stored as pointers into the file. */
 typedef struct pieces {
     const char **text; /* [n], not terminated */
     uint32_t *length;
@@ -13,10 +13,10 @@ typedef struct pieces {
     const meta *type; /* tokenizer.ggml.token_type, or NULL */
 } pieces;
 
-/* Leaves p empty, with WEFT_OK, where the file carries no vocabulary of a kind that is known. */
+/* Leaves p empty, with WEFT_OK, if the file has no vocabulary of a known kind. */
 weft_status pieces_init(pieces *p, const container *c, arena *store, weft_error *err);
 
-/* The bytes of token id: as weft_model_piece. */
+/* The bytes of token id; same contract as weft_model_piece. */
 int64_t pieces_bytes(const pieces *p, int32_t id, char *bytes, size_t size);
 
 #endif

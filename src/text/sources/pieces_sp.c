@@ -1,4 +1,4 @@
-/* pieces_sp.c - SentencePiece's models out of pieces, types and scores. */
+/* pieces_sp.c - builds SentencePiece models from pieces, types and scores. */
 #include "text/sources/source.h"
 
 #include <math.h>
@@ -55,7 +55,7 @@ weft_status sp_added(tokenizer *t, const uint8_t *type, bool user, weft_error *e
     return WEFT_OK;
 }
 
-/* A trie of the pieces of one type, or of all that stand for text. */
+/* A trie of the user-defined pieces, or of all pieces that match text. */
 static weft_status trie_of(tokenizer *t, const sp_spec *s, bool user, trie *to, weft_error *err)
 {
     trie_entry *e = arena_alloc(&t->store, (size_t)t->vocab.n * sizeof *e, err);

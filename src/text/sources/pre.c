@@ -1,8 +1,8 @@
 /* pre.c - how byte-level text is split, by the names that GGUF files use (tokenizer.ggml.pre).
  *
- * A name stands for patterns that cut one after the other; each is the model's own, as its
- * tokenizer.json has it, or does the same. A name that is not here is an error: a wrong guess costs
- * a tenth of a model's quality, in silence. */
+ * A name stands for patterns that cut one after the other. Each is copied from the model's
+ * tokenizer.json, or is equivalent to it. An unknown name is an error: a wrong guess silently costs
+ * a tenth of a model's quality. */
 #include "text/sources/source.h"
 
 #include <stdio.h>
@@ -50,8 +50,8 @@
 #define MAX_PATTERN 6
 
 typedef struct pre {
-    const char *names;                    /* parted by spaces; the first is the one to write */
-    const char *pattern[MAX_PATTERN + 1]; /* each cuts what the one before left; then NULL */
+    const char *names;                    /* separated by spaces; the first is the one to write */
+    const char *pattern[MAX_PATTERN + 1]; /* each cuts the pieces of the previous; NULL ends it */
     int flags;
 } pre;
 

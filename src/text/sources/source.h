@@ -1,25 +1,25 @@
-/* source.h - the files a tokenizer can come from. Each fills a tokenizer that has begun, from bytes
- * that it need not keep. */
+/* source.h - the files a tokenizer can come from. Each loader fills a tokenizer after
+ * tokenizer_begin; the bytes it reads from need not outlive the call. */
 #ifndef WEFT_TEXT_SOURCES_SOURCE_H
 #define WEFT_TEXT_SOURCES_SOURCE_H
 
 #include "formats/container.h"
 #include "text/sources/hf.h"
 
-/* `pre` names the splitting of byte-level text where the file does not, as GGUF files name it; NULL
- * takes the file's word. */
+/* `pre` names the splitting of byte-level text if the file does not, with GGUF's names; NULL uses
+ * the file's own. */
 weft_status tokenizer_load(tokenizer *t, const char *path, const char *pre, weft_load load, host *h,
                            weft_error *err);
 
-/* The same, where a model has two: the one of the side. */
+/* The same, for a model with two tokenizers: loads the one of this side. */
 weft_status tokenizer_load_side(tokenizer *t, const char *path, weft_side side, const char *pre,
                                 weft_load load, host *h, weft_error *err);
 
-/* Which file of a directory is its tokenizer; WEFT_EIO where there is none. */
+/* Which file of a directory is its tokenizer; WEFT_EIO if there is none. */
 #define PATH_MOST 4096
 weft_status tokenizer_file(char to[PATH_MOST], const char *directory, host *h, weft_error *err);
 
-/* Without finish, for loaders and their tests: */
+/* Without tokenizer_finish, for loaders and their tests: */
 weft_status source_json(tokenizer *t, const uint8_t *data, size_t size, weft_error *err);
 weft_status source_gguf(tokenizer *t, const container *c, const char *pre, weft_error *err);
 weft_status source_sentencepiece(tokenizer *t, const uint8_t *data, size_t size, weft_error *err);
@@ -37,19 +37,19 @@ weft_status source_merges(tokenizer *t, const uint8_t *table, size_t table_size,
 
 /* ---- byte-level splitting by name (pre.c) ---------------------------------------------------- */
 
-/* Adds the splitters that a name stands for; WEFT_EUNSUPPORTED where it is not known. */
+/* Adds the splitters that a name stands for; WEFT_EUNSUPPORTED if the name is unknown. */
 weft_status pre_apply(tokenizer *t, const char *name, weft_error *err);
 
-/* What else it says; 0 where it is not known. */
+/* Further properties of a name; 0 if it is unknown. */
 enum {
-    PRE_WORDS = 1,   /* a word that is a token is that token: ignore_merges */
-    PRE_BOS = 2,     /* BOS before every text, where the file does not say */
-    PRE_LETTERS = 4, /* not byte level: spaces are U+2581, unknown letters bytes, as Gemma has it */
+    PRE_WORDS = 1,   /* ignore_merges: a word that is itself a token becomes that token */
+    PRE_BOS = 2,     /* BOS before every text, if the file does not say */
+    PRE_LETTERS = 4, /* as in Gemma: spaces are U+2581, unknown letters become bytes */
 };
 int pre_flags(const char *name);
 
-/* The name that files use for these n patterns, one after the other, over bytes or PRE_LETTERS, with
- * PRE_WORDS or without; false where they have none. */
+/* The name that files use for these n patterns in order, over bytes or PRE_LETTERS, with PRE_WORDS
+ * or without; false if they have none. */
 #define PRE_NAME 32
 bool pre_of_patterns(const char *const *pattern, int n, int flags, char name[PRE_NAME]);
 
@@ -61,7 +61,8 @@ bool pre_of_patterns(const char *const *pattern, int n, int flags, char name[PRE
 
 /* ---- SentencePiece's pieces, from whichever file --------------------------------------------- */
 
-/* As the files number them; the last is weft's own: text never becomes it, and it becomes text. */
+/* Numbered as in the files. The last is weft's own: text never becomes it, but it decodes to
+ * text. */
 enum {
     PIECE_NORMAL = 1,
     PIECE_UNKNOWN,
@@ -88,10 +89,10 @@ weft_status sp_vocab(tokenizer *t, uint64_t n, const uint8_t *type, piece_fn *te
                      weft_error *err);
 weft_status sp_model(tokenizer *t, const sp_spec *s, weft_error *err);
 
-/* Tokens of these types, cut out of the text where they are written. */
+/* Adds the tokens of these types, which are cut out of the text. */
 weft_status sp_added(tokenizer *t, const uint8_t *type, bool user, weft_error *err);
 
-/* WordPiece over the vocabulary that is there, with BERT's decoder and template for pairs. */
+/* WordPiece over the vocabulary already loaded, with BERT's decoder and template for pairs. */
 weft_status bert_model(tokenizer *t, const uint8_t *type, weft_error *err);
 
 #endif

@@ -5,10 +5,10 @@
  *                   3 normalizer  { 2 charsmap  3 prefix  4 squeeze  5 escape }
  *
  * Every field is a key (number << 3 | wire) and a value: 0 a varint, 1 eight bytes, 2 a length and
- * so many bytes, 5 four bytes.
+ * that many bytes, 5 four bytes.
  *
- * Marian has one such model for the source and one for the text, and a vocab.json that numbers the
- * pieces of both. */
+ * Marian has one such model for the source and one for the target, and a vocab.json that numbers
+ * the pieces of both. */
 #include "base/checked.h"
 #include "base/utf8.h"
 #include "text/sources/source.h"
@@ -51,7 +51,7 @@ static bool fixed(wire *w, size_t n, uint64_t *value)
     return true;
 }
 
-/* 1 a field, 0 the end, -1 what is no protocol buffer. */
+/* 1: a field, 0: the end, -1: not a protocol buffer. */
 static int next_field(wire *w, field *f)
 {
     uint64_t key, length;
@@ -207,7 +207,7 @@ static const char *piece_text(void *ud, uint32_t i, size_t *length)
     return m->entry[i].text;
 }
 
-/* Pieces in the file, so that room for them can be taken at once. */
+/* Counts the pieces in the file, to allocate room for them at once. */
 static uint64_t count_pieces(const uint8_t *data, size_t size)
 {
     wire w = { data, size, 0 };
@@ -281,7 +281,7 @@ weft_status source_sentencepiece(tokenizer *t, const uint8_t *data, size_t size,
 
 /* ---- Marian ---------------------------------------------------------------------------------- */
 
-/* The vocabulary that numbers the pieces, every id of which has a text. */
+/* Reads the vocabulary that numbers the pieces; every id has a text. */
 static weft_status read_numbers(tokenizer *t, vocab *to, const uint8_t *data, size_t size,
                                 const char *path, weft_error *err)
 {
@@ -298,7 +298,7 @@ static weft_status read_numbers(tokenizer *t, vocab *to, const uint8_t *data, si
     return WEFT_OK;
 }
 
-/* The id of such a token, or NO_ID. */
+/* The id of a token with this text, or NO_ID. */
 static uint32_t mark(model_file *m, const vocab *v, const char *text, uint8_t type)
 {
     const uint32_t id = vocab_find(v, text, strlen(text));
@@ -307,8 +307,8 @@ static uint32_t mark(model_file *m, const vocab *v, const char *text, uint8_t ty
     return id;
 }
 
-/* Pieces get the ids of a vocabulary. What the vocabulary has besides is said by the other model;
- * pieces that it does not have come behind all ids, and are never said. */
+/* Gives pieces the ids of a vocabulary. Other entries of the vocabulary belong to the other model.
+ * Pieces that it lacks get ids after all others, and encode as the unknown token. */
 static weft_status renumber(model_file *m, const vocab *v, const char *path, weft_error *err)
 {
     const model_file old = *m;
@@ -338,8 +338,8 @@ static weft_status renumber(model_file *m, const vocab *v, const char *path, wef
     return WEFT_OK;
 }
 
-/* Letters that the model does not know may be a token of the other side. Not a special one: no text
- * becomes that by itself. */
+/* Letters that the model does not know may be a token of the other side, but never a special one:
+ * no text becomes that by itself. */
 static weft_status name_unknown(tokenizer *t, const vocab *v, weft_error *err)
 {
     vocab *names = arena_alloc(&t->store, sizeof *names, err);
@@ -357,7 +357,7 @@ static bool is_language(const char *s, size_t n)
     return n > 4 && memcmp(s, ">>", 2) == 0 && memcmp(s + n - 2, "<<", 2) == 0;
 }
 
-/* ">>fra<<": the language that is wanted, before a source. */
+/* ">>fra<<": the target language, before a source text. */
 static weft_status add_languages(tokenizer *t, const vocab *v, weft_error *err)
 {
     size_t n = 0;

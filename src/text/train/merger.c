@@ -1,14 +1,14 @@
-/* merger.c - merges, most frequent first.
+/* merger.c - learns merges, most frequent first.
  *
  *     words     l o w e r   x 3          pairs   (e,r) 3 + 2   in words 0, 1
  *               w i d e r   x 2                  (l,o) 3       in word 0 ...
  *
- * A heap holds an entry for each pair: its count when it was put there, and the words it was found
- * in. An entry whose count is no longer true goes back with the true one. Merging a pair changes
- * the counts of its neighbours only, so each step costs what it changes.
+ * A heap holds an entry for each pair: its count when it was pushed, and the words it was found in.
+ * An entry whose count is stale is pushed again with the current count. Merging a pair changes only
+ * the counts of its neighbours, so a step costs only as much as it changes.
  *
- * Order and ties are Hugging Face's to the letter, which includes this: where two ways lead to one
- * token, a pair with it may get a second entry for the words found later, and be merged in two
+ * Order and ties match Hugging Face exactly, including one quirk. If two different merges make the
+ * same token, a pair with it may get a second entry for the words found later, and be merged in two
  * steps. The later step is its rank. */
 #include "text/train/merger.h"
 
@@ -31,7 +31,7 @@ typedef struct entry {
     int64_t count;
     uint32_t a, b;
     uint32_t list;   /* first node */
-    uint32_t number; /* in the order of being made: the last word on ties */
+    uint32_t number; /* order of creation; the final tie-breaker */
 } entry;
 
 typedef struct pair_slot {
@@ -55,7 +55,7 @@ typedef struct work {
     pair_slot *slot;
     uint64_t size, n_pair;
     hash_secret secret;
-    merge *touched; /* pairs that have fresh words */
+    merge *touched; /* pairs that have new words */
     size_t n_touched;
 } work;
 
@@ -200,7 +200,7 @@ static bool pairs_rehash(work *k)
     return true;
 }
 
-/* NULL where memory is refused. */
+/* NULL if memory runs out. */
 static pair_slot *pair_of(work *k, uint32_t a, uint32_t b)
 {
     if (k->n_pair >= k->size / 2 && !pairs_rehash(k))
@@ -299,7 +299,7 @@ static void heap_push(work *k, entry x)
     h[i] = x;
 }
 
-/* Puts x where the first was, or deeper. */
+/* Replaces the top by x and sinks it. */
 static void heap_sink(work *k, entry x)
 {
     entry *h = k->heap;
@@ -322,7 +322,7 @@ static entry heap_pop(work *k)
     return top;
 }
 
-/* An entry for every pair that has been found in more words. */
+/* Pushes an entry for every pair that was found in more words. */
 static void push_touched(work *k)
 {
     for (size_t i = 0; i < k->n_touched && !k->failed; i++) {
@@ -420,7 +420,7 @@ static weft_status drop_repeats(merger *l, weft_error *err)
     uint32_t *last = mem_zalloc(l->mem, size, sizeof *last, "ranks of pairs", err);
     if (!last)
         return WEFT_ENOMEM;
-    size_t out = l->n_merge; /* the kept ones are gathered at the end, last to first */
+    size_t out = l->n_merge; /* entries to keep are collected at the end, last to first */
     for (size_t i = l->n_merge; i-- > 0;) {
         const merge m = l->merges[i];
         uint64_t h = hash_number(&secret, (uint64_t)m.a << 32 | m.b) & (size - 1);

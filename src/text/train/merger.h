@@ -1,4 +1,4 @@
-/* merger.h - byte pair encoding, learned: which two neighbours become one, and in which order. */
+/* merger.h - learns a byte pair encoding: which two neighbours merge, and in which order. */
 #ifndef WEFT_TEXT_TRAIN_MERGER_H
 #define WEFT_TEXT_TRAIN_MERGER_H
 
@@ -16,8 +16,7 @@ typedef struct token_list {
     mem *mem;
 } token_list;
 
-/* The number of a token, which is added if there is none; NO_ID with err filled where memory is
- * refused. */
+/* The number of a token, which is added if missing; NO_ID with err filled if memory runs out. */
 uint32_t tokens_add(token_list *t, const char *s, size_t n, weft_error *err);
 uint32_t tokens_find(const token_list *t, const char *s, size_t n);
 const char *tokens_get(const token_list *t, uint32_t id, size_t *n);
@@ -27,7 +26,7 @@ typedef struct merge {
     uint32_t a, b, made;
 } merge;
 
-/* Words as numbers of tokens, and what is learned from them. */
+/* Words as token numbers, and the merges learned from them. */
 typedef struct merger {
     token_list tokens;
 
@@ -39,16 +38,15 @@ typedef struct merger {
     merge *merges;
     size_t n_merge;
 
-    uint32_t n_vocab;   /* stop when there are so many tokens */
-    uint64_t least;     /* or when no pair occurs so often */
-    bool by_bytes;      /* of pairs that are equally frequent, take the greatest in bytes; otherwise
-                         that of the smallest numbers */
-    const char *prefix; /* of tokens inside a word, dropped when they are joined to what is before;
-                           or NULL */
+    uint32_t n_vocab; /* stop at this many tokens */
+    uint64_t least;   /* or when no pair is this frequent */
+    bool by_bytes;    /* ties go to the greatest bytes; otherwise to the smallest numbers */
+    const char
+        *prefix; /* of tokens inside a word, dropped when one is joined to the left; or NULL */
     mem *mem;
 } merger;
 
-/* Symbols are put one by one; the word ends with its count. */
+/* Put symbols one by one, then end the word with its count. */
 bool merger_put(merger *l, uint32_t symbol, weft_error *err);
 bool merger_end_word(merger *l, uint64_t count, weft_error *err);
 

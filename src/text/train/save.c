@@ -1,5 +1,4 @@
-/* save.c - what was learned as a tokenizer.json, in the words of Hugging Face's
- * tokenizers. */
+/* save.c - writes a trained tokenizer as a Hugging Face tokenizer.json. */
 #include "base/save.h"
 #include "base/buffer.h"
 #include "base/utf8.h"
@@ -9,7 +8,7 @@
 
 #include <string.h>
 
-/* A token as its file spells it: bytes by their stand-ins, but not in special tokens. */
+/* Writes a token as the file spells it: bytes as their stand-ins, except in special tokens. */
 static void put_token(buffer *s, const trained *t, const train_options *o, uint32_t id)
 {
     size_t n;
@@ -97,8 +96,8 @@ static int special_id(const train_options *o, const char *name)
     return -1;
 }
 
-/* Byte pair encoding without pairs. A character that the text did not have is <unk>, if that is one
- * of the special tokens, and nothing otherwise. */
+/* Byte pair encoding without pairs. A character that the training text lacked encodes as <unk>, if
+ * that is one of the special tokens, and is dropped otherwise. */
 static void put_characters(buffer *s, const trained *t, const train_options *o)
 {
     buffer_text(s, "  \"normalizer\": null,\n  \"pre_tokenizer\": null,\n"
@@ -113,7 +112,7 @@ static void put_characters(buffer *s, const trained *t, const train_options *o)
     buffer_text(s, ",\n    \"merges\": []\n  }\n}\n");
 }
 
-/* BERT's frame where both of its tokens are there. */
+/* Adds BERT's template if both of its tokens exist. */
 static void put_frame(buffer *s, const train_options *o)
 {
     const int cls = special_id(o, "[CLS]"), sep = special_id(o, "[SEP]");

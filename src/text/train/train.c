@@ -2,8 +2,8 @@
  *
  *     files -> chunks -> (texts between special tokens) -> normalizer -> splitter -> words, counted
  *
- * Chunks are counted by all threads, each into its own table; the tables are united and the words
- * sorted, so that nothing depends on who counted what. */
+ * All threads count chunks, each into its own table. The tables are then merged and the words
+ * sorted, so that the result does not depend on which thread counted what. */
 #include "text/train/train.h"
 
 #include "base/cpu.h"
@@ -33,10 +33,10 @@ typedef struct corpus {
     scratch chunk_room;
     chunk *chunks;
     size_t n_chunk;
-    _Atomic size_t next; /* chunk to be counted */
+    _Atomic size_t next; /* next chunk to count */
 } corpus;
 
-/* What one thread counts with. */
+/* One thread's working state. */
 typedef struct counter {
     corpus *c;
     words words;
@@ -97,15 +97,15 @@ static bool count_text(counter *k, const char *s, size_t n)
     return p.n == 0 || split_text(&run, &p);
 }
 
-/* The first special token in s, and its length; s + n if there is none. Of two that begin at one
- * place the longer. */
+/* The first special token in s, and its length; s + n if there is none. The longer of two that
+ * begin at the same place. */
 static const char *find_special(const train_options *o, const char *s, size_t n, size_t *length)
 {
     const char *first = s + n;
     *length = 0;
     for (int i = 0; i < o->n_special; i++) {
         const size_t m = strlen(o->special[i]), before = (size_t)(first - s);
-        const size_t room = n - before < m ? n : before + m; /* what begins at `first` too */
+        const size_t room = n - before < m ? n : before + m; /* also one that begins at `first` */
         const char *at = memmem(s, room, o->special[i], m);
         if (at && (at < first || (at == first && m > *length))) {
             first = at;
@@ -115,7 +115,7 @@ static const char *find_special(const train_options *o, const char *s, size_t n,
     return first;
 }
 
-/* Text between special tokens, line by line if that is asked for. */
+/* Counts the text between special tokens, line by line if requested. */
 static bool count_chunk(counter *k, const chunk *c)
 {
     const char *s = c->s, *end = c->s + c->n;
@@ -136,7 +136,7 @@ static bool count_chunk(counter *k, const chunk *c)
     return true;
 }
 
-/* One thread's share: chunks until there are no more. */
+/* One thread's share: takes chunks until none are left. */
 static void count_chunks(void *arg, int64_t i)
 {
     counter *k = &((counter *)arg)[i];
@@ -153,7 +153,7 @@ static void counter_free(counter *k)
     normalize_scratch_free(&k->normal, m);
 }
 
-/* All chunks into the first counter's table. */
+/* Counts all chunks, and merges the tables into the first counter's. */
 static weft_status count_all(corpus *c, counter *k, int n, weft_error *err)
 {
     weft_status status = WEFT_OK;
@@ -190,8 +190,8 @@ static weft_status check_utf8(const file *f, weft_error *err)
     return WEFT_OK;
 }
 
-/* Where a chunk ends, that has at least CHUNK_BYTES if there are so many: behind a line, or behind
- * a special token, since nothing that is split goes across. */
+/* The end of a chunk of at least CHUNK_BYTES, if the text is that long: after a line or a special
+ * token, since no word crosses those. */
 static size_t chunk_end(const train_options *o, const char *s, size_t n)
 {
     size_t end = 0;
@@ -229,7 +229,7 @@ static bool add_token(merger *l, const char *s, size_t n, weft_error *err)
     return tokens_add(&l->tokens, s, n, err) != NO_ID;
 }
 
-/* Bytes have their ids in the order of their stand-ins: the printable ones first. */
+/* Bytes get their ids in the order of their stand-ins: the printable ones first. */
 static bool byte_alphabet(merger *l, weft_error *err)
 {
     for (uint32_t c = 0; c < 0x200; c++) {
@@ -302,8 +302,8 @@ static bool put_point(merger *l, const char *s, size_t n, bool begins, void *ud,
     return merger_put(l, tokens_find(&l->tokens, begins ? s : inside, m), err);
 }
 
-/* First every code point, then those inside of words. Hugging Face gives the latter their ids in
- * the order of a hash table that is seeded anew in every run; here it is that of code points. */
+/* First every code point, then those inside words. Hugging Face gives the latter their ids in the
+ * order of a hash table with a new seed in every run; weft uses code point order. */
 static bool point_words(merger *l, const words *w, word *const *sorted, weft_error *err)
 {
     uint8_t *seen = mem_zalloc(l->mem, 0x110000, 1, "code points", err);
@@ -337,7 +337,7 @@ static bool make_symbols(merger *l, const train_options *o, const words *w, weft
     return good;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- training -------------------------------------------------------------------------------- */
 
 static weft_status check_options(const train_options *o, int n_path, weft_error *err)
 {
@@ -377,7 +377,7 @@ static weft_status learn_words(trained *t, const train_options *o, const words *
     return make_symbols(l, o, w, err) ? merger_run(l, err) : err->code;
 }
 
-/* Finds the code points of all texts, and counts them as words. */
+/* Marks the code points of all texts, and counts them as words. */
 static void mark_characters(trained *t, const corpus *c, uint8_t *seen)
 {
     for (size_t i = 0; i < c->n_chunk; i++) {
@@ -387,7 +387,7 @@ static void mark_characters(trained *t, const corpus *c, uint8_t *seen)
             const char *stop = find_special(c->o, s, (size_t)(end - s), &length);
             for (; s < stop; t->n_occurrence++) {
                 uint32_t point;
-                s += utf8_decode(s, (size_t)(stop - s), &point); /* all is UTF-8 */
+                s += utf8_decode(s, (size_t)(stop - s), &point); /* checked: all is UTF-8 */
                 t->n_word += !seen[point];
                 seen[point] = 1;
             }
@@ -396,7 +396,7 @@ static void mark_characters(trained *t, const corpus *c, uint8_t *seen)
     }
 }
 
-/* Ids in the order of code points, behind the special tokens. */
+/* Ids in code point order, after the special tokens. */
 static weft_status learn_characters(trained *t, const corpus *c, weft_error *err)
 {
     uint8_t *seen = mem_zalloc(&c->host->mem, 0x110000, 1, "code points", err);

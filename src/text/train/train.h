@@ -1,5 +1,5 @@
-/* train.h - a tokenizer made from text: byte-level BPE, WordPiece or single characters, as a
- * tokenizer.json. */
+/* train.h - trains a tokenizer from text: byte-level BPE, WordPiece or single characters, written
+ * as a tokenizer.json. */
 #ifndef WEFT_TEXT_TRAIN_TRAIN_H
 #define WEFT_TEXT_TRAIN_TRAIN_H
 
@@ -8,28 +8,27 @@
 #include "text/train/merger.h"
 
 typedef struct train_options {
-    bool wordpiece;      /* otherwise byte-level BPE, or: */
-    bool characters;     /* every code point of the text is a token, and nothing else */
-    uint32_t n_vocab;    /* tokens, special ones included */
-    uint64_t least;      /* a pair that occurs less often is not merged */
-    bool by_bytes;       /* ties go to the greatest bytes; otherwise to the smallest ids */
-    bool lines;          /* every line is a text, as Hugging Face's trainers read files; otherwise
-                           every file */
-    bool cased;          /* WordPiece: keep case and accents */
-    const char *pattern; /* BPE: what splits text; NULL is GPT-2's */
+    bool wordpiece;   /* default byte-level BPE; or: */
+    bool characters;  /* every code point of the text is a token, with no other tokens */
+    uint32_t n_vocab; /* tokens, special ones included */
+    uint64_t least;   /* a pair that occurs less often is not merged */
+    bool by_bytes;    /* ties go to the greatest bytes; otherwise to the smallest ids */
+    bool lines; /* every line is a text, as in Hugging Face's trainers; otherwise every file */
+    bool cased; /* WordPiece: keep case and accents */
+    const char *pattern; /* BPE: the splitting pattern; NULL is GPT-2's */
     const char *const *special;
     int n_special;
-    const char *const *first; /* tokens to have the next ids, in this order, whether they occur or
-                                 not; for tests */
+    const char *const
+        *first; /* tokens that get the next ids, even if they never occur; for tests */
     int n_first;
-    int n_thread; /* 0: as many as there are processors */
+    int n_thread; /* 0: one for each processor */
     weft_load load;
 } train_options;
 
-/* What was learned, in counted memory. */
+/* The trained vocabulary, in counted memory. */
 typedef struct trained {
     merger merger;
-    uint64_t n_word;       /* different ones */
+    uint64_t n_word;       /* distinct words */
     uint64_t n_occurrence; /* words in all */
 } trained;
 
@@ -37,7 +36,7 @@ weft_status train_tokenizer(trained *t, const char *const *path, int n_path, con
                             host *h, weft_error *err);
 void trained_free(trained *t);
 
-/* Its tokenizer.json. */
+/* Writes its tokenizer.json. */
 void trained_put(const trained *t, const train_options *o, buffer *to);
 weft_status trained_save(const trained *t, const train_options *o, const char *path, host *h,
                          weft_error *err);

@@ -1,5 +1,5 @@
-/* words.c - a hash table that counts, and its words in the order of their bytes, so that what is learned
- * from them does not depend on the table. */
+/* words.c - a hash table of word counts. It returns words sorted by their bytes, so that training
+ * does not depend on the table. */
 #include "text/train/words.h"
 
 #include "base/sort.h"
@@ -15,7 +15,7 @@ static word *find(const words *w, const char *s, size_t n)
     }
 }
 
-/* Twice as many slots. */
+/* Doubles the slots. */
 static bool rehash(words *w, weft_error *err)
 {
     const words old = *w;
@@ -69,7 +69,7 @@ void words_free(words *w)
     *w = (words){ .mem = w->mem };
 }
 
-/* sort_pointers has no argument for the text that words lie in, so it sorts these. */
+/* sort_pointers has no argument for the text that the words point into, so it sorts these. */
 typedef struct spelled {
     const char *s;
     word *w;

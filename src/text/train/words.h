@@ -1,4 +1,4 @@
-/* words.h - how often each word occurs. */
+/* words.h - counts how often each word occurs. */
 #ifndef WEFT_TEXT_TRAIN_WORDS_H
 #define WEFT_TEXT_TRAIN_WORDS_H
 
@@ -7,7 +7,7 @@
 
 typedef struct word {
     size_t at; /* in `text` */
-    size_t n;  /* bytes; a slot without a word has none */
+    size_t n;  /* bytes; 0: a free slot */
     uint64_t count;
 } word;
 
@@ -22,12 +22,12 @@ typedef struct words {
     mem *mem;
 } words;
 
-/* Counts a word that is not empty; false with err filled where memory is refused. */
+/* Counts a word that is not empty; false with err filled if memory runs out. */
 bool words_add(words *w, const char *s, size_t n, uint64_t count, weft_error *err);
 bool words_unite(words *w, const words *other, weft_error *err);
 void words_free(words *w);
 
-/* Pointers to all words in the order of their bytes; mem_free frees the array. */
+/* Pointers to all words, sorted by their bytes; mem_free frees the array. */
 word **words_sorted(const words *w, weft_error *err);
 
 #endif

@@ -1,15 +1,17 @@
-/* normal.c - the four normal forms, and where each byte of them came from.
+/* normal.c - the four normal forms, and the origin of each of their bytes.
  *
  *     text -> decompose -> order marks -> (compose) -> text, from
  *
- * Code points go through one by one; what waits is the marks behind one starter, which may be as
- * many as the text is long, so ordering them counts instead of comparing.
+ * Code points are streamed. Only the marks after one starter are buffered. There may be as many as
+ * the text is long, so they are ordered by counting sort.
  *
- * The decompositions are utf8proc's; a code point that is newer than the tables Hugging Face
- * normalises with is left alone (unicode_is_inert). The way back is theirs too: each code point
- * carries by how many it changed the count of code points (0 replaces one, 1 was inserted, -n
- * swallows n), and the origin follows from counting, right or not: marks that changed places keep
- * the places' origins, and their offsets are what a user of those tokenizers sees. */
+ * The decompositions are utf8proc's. A code point newer than the tables that Hugging Face
+ * normalises with is left unchanged (unicode_is_inert).
+ *
+ * Origins are computed as Hugging Face does. Each code point carries by how many it changed the
+ * count of code points: 0 replaces one, 1 was inserted, -n swallows n. The origin follows from
+ * counting. That is not always right: marks that changed places keep the origins of the places. But
+ * users of those tokenizers see these offsets. */
 #include "base/utf8.h"
 #include "text/unicode/tables.h"
 #include "text/unicode/unicode.h"
@@ -35,10 +37,10 @@ typedef struct stream {
     utf8proc_option_t options;
     const char *text; /* the input */
     size_t n, source; /* the origin of the next code point that replaces one */
-    size_t before;    /* of the one before it */
+    size_t before;    /* the origin before it */
     units waiting;    /* decomposed, not yet ordered: one starter and its marks */
-    units sorted;     /* room to order them in */
-    units held;       /* marks behind `base` that did not compose with it */
+    units sorted;     /* scratch for ordering them */
+    units held;       /* marks after `base` that did not compose with it */
     unit base;        /* the starter that may still compose */
     bool has_base;
     int last; /* class of the last held mark, -1 if none is held */
@@ -46,7 +48,7 @@ typedef struct stream {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Room for n objects, at least doubled; the first `used` are kept. */
+/* Room for n objects, at least doubled; keeps the first `used`. */
 static void *more(mem *m, void *block, size_t used, size_t *room, size_t n, size_t size,
                   weft_error *err)
 {
@@ -79,7 +81,7 @@ static weft_status keep_unit(stream *s, units *u, unit x)
     return WEFT_OK;
 }
 
-/* Makes room for so many bytes of output. */
+/* Makes room for n bytes of output. */
 static weft_status reserve(unicode_text *t, size_t n, weft_error *err)
 {
     if (t->room - t->n >= n)
@@ -91,7 +93,7 @@ static weft_status reserve(unicode_text *t, size_t n, weft_error *err)
     t->text = text;
     uint32_t *from = more(t->mem, t->from, t->n, &room_from, t->n + n, sizeof *from, err);
     if (!from)
-        return WEFT_ENOMEM; /* t->room still says what both have */
+        return WEFT_ENOMEM; /* t->room still holds for both */
     t->from = from;
     t->room = room;
     return WEFT_OK;
@@ -104,7 +106,7 @@ void unicode_text_free(unicode_text *t)
     *t = (unicode_text){ .mem = t->mem };
 }
 
-/* ---- out: the way back ----------------------------------------------------------------------- */
+/* ---- origins --------------------------------------------------------------------------------- */
 
 static size_t length_at(const stream *s, size_t at)
 {
@@ -130,7 +132,7 @@ static weft_status emit(stream *s, unit x)
 
 /* ---- composing ------------------------------------------------------------------------------- */
 
-/* The one code point that two make, or 0. No second half is below U+0300. */
+/* The code point that two compose to, or 0. No second half is below U+0300. */
 static uint32_t composed(uint32_t a, uint32_t b)
 {
     if (b < 0x300)
@@ -180,7 +182,7 @@ static weft_status compose(stream *s, unit x)
 
 /* ---- ordering -------------------------------------------------------------------------------- */
 
-/* Sorts what waits by class, stably. */
+/* Sorts the waiting marks by class, stably. */
 static weft_status order_marks(stream *s)
 {
     units *u = &s->waiting;
@@ -249,7 +251,7 @@ static weft_status copy_ascii(stream *s, size_t *at)
     size_t end = *at;
     while (end < s->n && (uint8_t)s->text[end] < 0x80)
         end++;
-    end -= end < s->n && end > *at ? 1 : 0; /* the last one may have marks behind it */
+    end -= end < s->n && end > *at ? 1 : 0; /* the last one may have marks after it */
     if (end - *at < 2)
         return WEFT_OK;
     weft_status status = release_waiting(s);
@@ -301,10 +303,10 @@ weft_status unicode_normalize(unicode_form form, const char *text, size_t n, uni
     return status;
 }
 
-/* ---- a quick look ---------------------------------------------------------------------------- */
+/* ---- quick check ----------------------------------------------------------------------------- */
 
-/* Starters that no form takes apart and that nothing before them composes with; a mark that
- * composes with one is itself no such code point. */
+/* Starters that no form decomposes and that do not compose with the text before them. A mark that
+ * composes with a starter is not in this set. */
 static bool settled(unicode_form form, uint32_t c)
 {
     static const uint32_t below[] = {

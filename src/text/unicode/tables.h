@@ -1,4 +1,4 @@
-/* tables.h - the tables behind unicode.h. */
+/* tables.h - the tables for unicode.h. */
 #ifndef WEFT_TEXT_UNICODE_TABLES_H
 #define WEFT_TEXT_UNICODE_TABLES_H
 
@@ -13,14 +13,14 @@ enum {
     IS_PUNCTUATION = 8,
     IS_ACCENT = 16,
     IS_MARK = 32,
-    IS_INERT = 64 /* the normal forms leave it as it is and where it is */
+    IS_INERT = 64 /* the normal forms neither change nor move it */
 };
 
 /* Where the bits change: code point << 8 | the bits from there on. */
 extern const uint32_t unicode_edges[];
 extern const int n_unicode_edges;
 
-/* For each 256 code points below 0x20000 the last edge at or before the first of them. */
+/* For each 256 code points below 0x20000, the last edge at or before the first of them. */
 extern const uint16_t unicode_index[512];
 
 /* Where the script changes: code point << 8 | the script from there on. */

@@ -6,7 +6,8 @@
 
 #include <utf8proc.h>
 
-/* The last of edges[low..high) that is not behind c; they hold code point << 8 | value. */
+/* The value at c: of the last of edges[low..high) that is not after c. Edges are code point << 8 |
+ * value. */
 static unsigned value_at(const uint32_t *edges, int low, int high, uint32_t c)
 {
     const uint32_t key = c << 8 | 0xFF;
@@ -73,7 +74,7 @@ bool unicode_is_inert(uint32_t c)
     return bits_of(c) & IS_INERT;
 }
 
-/* The blocks of Han that BERT knew; kana and Hangul are words. */
+/* The Han blocks that BERT knew; kana and Hangul are words. */
 bool unicode_is_han(uint32_t c)
 {
     return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) ||
