@@ -63,7 +63,7 @@ double timings_spread(const timings *t);                 /* (max - min) / median
 double timings_share(const timings *t, const demand *d); /* the median share of the limits */
 limits timings_limits(const timings *t);                 /* the medians */
 
-/* What every bench starts with. Ends the program, saying why, where it cannot be had. */
+/* Setup shared by all benches. Exits with a message if it fails. */
 void *bench_must(void *p, const weft_error *err);
 void bench_check(weft_status status, const weft_error *err);
 pool *bench_pool(int64_t n_thread, mem *m); /* 0: as many as there are processors */

@@ -1,12 +1,12 @@
-/* context - what a long context costs: time for a generated token at one length after the other, as
- * a straight line; memory against what was planned; how long a cancel takes. It fails where the line
- * is not straight or more memory was taken than planned.
+/* context - the cost of a long context: time per generated token at increasing lengths, fitted by a
+ * straight line; memory compared with the plan; latency of a cancel. It fails if the line does not
+ * fit or if more memory was allocated than planned.
  *
  *     build/bench/context MODEL [--longest 32768] [--generate 8] [--kv TYPE] [--json]
  *
- * One prompt grows to the longest context; on its way, at 128, 256, 512 ... tokens, it leaves forks,
- * which then generate by turns. Files to measure with come from build/tools/random_model, whose
- * --context must be as long. */
+ * One prompt grows to the longest context; on its way, at 128, 256, 512 ... tokens, it leaves
+ * forks, which then generate alternately. Files to measure with come from build/tools/random_model,
+ * whose --context must be as long. */
 #include "args.h"
 #include "bench.h"
 

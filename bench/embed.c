@@ -1,10 +1,10 @@
-/* embed - a model that reads texts as wholes makes vectors of texts, many at a time: of random tokens, or
- * those whose ids are in a file, a text in each line.
+/* embed - an encoder embeds texts, many at a time: random tokens, or the ids in a file, one text
+ * per line.
  *
  *     build/bench/embed MODEL [--length 32] [--texts 64] [--ids FILE] [--threads N] [--json]
  *
- * The limit: texts cannot be read faster than the multiply-adds of their products and of attention
- * take. Nothing is filled up, so texts of any lengths cost what their tokens cost. */
+ * The limit is the time of the multiply-adds of products and attention. There is no padding, so a
+ * text costs what its tokens cost. */
 #include "args.h"
 #include "bench.h"
 

@@ -1,13 +1,13 @@
-/* heads - what keys and values cost: the same decoder with a head of keys for every head of queries,
- * for a group of them, for all, and with latents; bytes of the cache and time of a generated token
- * against the length of the context.
+/* heads - the cost of keys and values: the same decoder with multi-head, grouped-query,
+ * multi-query and latent attention. Prints cache bytes and time per generated token over the
+ * context length.
  *
  *     build/bench/heads [--heads 16] [--d-head 64] [--layers 4] [--longest 8192] [--kv f16] [--json]
  *
- * Widths, heads and feed forwards are the same for all; latents have DeepSeek's proportions, four
- * times a head and half of one that turns. The weights are random and written beside the measurement,
- * into a directory that is removed. It runs on one thread, whose own time is taken: what else the
- * machine does counts only as far as it shares caches and memory. */
+ * Widths, heads and feed forwards are the same for all; latents have DeepSeek's proportions,
+ * four heads and half a rotated head. The weights are random, in a temporary directory. It runs
+ * on one thread and measures its CPU time, so other programs only matter through shared caches
+ * and memory. */
 #include "args.h"
 #include "bench.h"
 
@@ -90,7 +90,7 @@ static void append(session *s, const int32_t *ids, int64_t n)
     bench_check(engine_eval(s->engine, &w, 1, &err), &err);
 }
 
-/* The median time of a token behind prompts of 256, 512 ... tokens. */
+/* The median time of a token after prompts of 256, 512 ... tokens. */
 static void generate(way *w, session *s, const int32_t *ids)
 {
     weft_error err = { 0 };

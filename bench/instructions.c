@@ -43,7 +43,7 @@ static void step(learner *l, const batch *b)
     learner_update(l, 1e-4);
 }
 
-/* What callgrind is told to count: the same, under names of their own. */
+/* The functions that callgrind counts: the same, under separate names. */
 void counted_append(session *s, const int32_t *ids, int64_t n);
 void counted_step(learner *l, const batch *b);
 

@@ -1,6 +1,6 @@
-/* open - from nothing to the first token: opening a model's file, laying out an engine, packing the
- * weights and making one token, beside the least that a copy can take: reading the file once into
- * fresh memory, and one token of a model that is there already.
+/* open - time to first token from a cold start: opens a model's file, creates an engine, packs the
+ * weights and generates one token. Compares this with a lower bound: reading the file once into
+ * fresh memory, and one token of a loaded model.
  *
  *     build/bench/open MODEL.gguf [--threads N] [--cold] [--no-pack] [--json]
  *
@@ -125,7 +125,7 @@ static double token(engine *e, session *s)
     return bench_now() - began;
 }
 
-/* All of it, and then, when it is there, a token more. */
+/* The whole start; then one more token of the loaded model. */
 static double first_token(double *one_token)
 {
     drop();

@@ -1,11 +1,11 @@
-/* predict - does what `weft inspect` predicts come true?
+/* predict - the accuracy of the predictions of `weft inspect`.
  *
  *     build/bench/predict MODEL [--threads N] [--repeat 5] [--json]
  *
- * Predictions and the work take turns in one process; each piece of work is compared with the mean
- * of the predictions before and after it, and the median of the ratios is reported. Pieces between
- * predictions that differ by more than 15 % are thrown away: the machine was doing something
- * else. */
+ * Predictions and the work take turns in one process; each piece of work is compared with the
+ * mean of the predictions before and after it, and the median of the ratios is reported. Pieces
+ * between predictions that differ by more than 15 % are thrown away: the machine was doing
+ * something else. */
 #include "args.h"
 #include "bench.h"
 

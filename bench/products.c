@@ -1,7 +1,6 @@
 /* products - the three products of training, y = x W^T, dx = dy W and dW = dy^T x, in classes f32
- * and bf16, beside the same products by oneDNN called bare: one after the other, again and again,
- * on as many threads. oneDNN's operands are converted beforehand; weft's conversions are part of
- * its time.
+ * and bf16, compared with the same products by oneDNN alone, interleaved, on the same number of
+ * threads. oneDNN's operands are converted in advance; weft's conversions are part of its time.
  *
  *     build/bench/products [--rows 1024] [--inputs 768] [--outputs 3072] [--step] [--json]
  *
@@ -192,7 +191,8 @@ static pair measure(job *j, bool bf16)
     return p;
 }
 
-/* The three products of a shape, in both classes; adds their times, so many times, to `sum`. */
+/* The three products of a shape, in both classes; adds their times, multiplied by the count, to
+ * `sum`. */
 static void measure_shape(run *r, int count, pair sum[2])
 {
     job j = { .run = *r, .x = bench_tensor("x", N, I), .y = bench_tensor("y", N, O) };

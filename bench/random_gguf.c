@@ -282,7 +282,7 @@ static void put_head(writer *w)
 
 /* ---- the data -------------------------------------------------------------------------------- */
 
-/* Where rows may begin. Behind it the bank has room for the longest. */
+/* Where rows may begin. After it the bank has room for the longest. */
 static int64_t bank_numbers(const random_shape *s)
 {
     const int64_t n = s->n_vocab * s->d_model / UNIT * UNIT;

@@ -1,5 +1,5 @@
-/* tokenize.c - two builds of the library encode the same texts in turns: how much longer does the
- * second one take?
+/* tokenize.c - compares the speed of two builds of the library, which encode the same texts
+ * alternately.
  *
  *     tokenize OLD.so NEW.so TEXT TOKENIZER...
  *

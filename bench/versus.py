@@ -18,7 +18,7 @@ AMX products in its code; torch compares build/bench/train_step with
 tools/torch_step.py; onnx compares build/bench/embed on 1,000 sentences with ONNX Runtime, to which
 tools/onnx_embed.py gives the same ids; build compares the benches generate, open, train_step and (with an encoder) embed of
 this build with those of another: what has a change made slower? (Tokenizing has its own: build/bench/tokenize.) The peer's version and flags are printed. Nothing else should run meanwhile:
-a peer on OpenMP spins while it waits, and falls behind when it has to share. Exit codes: 0 done,
+a peer on OpenMP spins while it waits, and loses speed if it must share CPUs. Exit codes: 0 done,
 1 a program failed, 2 usage.
 """
 
@@ -59,7 +59,7 @@ def lines(text):
 
 
 def build_flags(binary):
-    """What CMake was told, where the program still lies in the directory it was built in."""
+    """The CMake options of the build, if the program is still in its build directory."""
     keep = ("CMAKE_BUILD_TYPE", "CMAKE_C_COMPILER", "CMAKE_CXX_COMPILER", "CMAKE_C_FLAGS",
             "CMAKE_CXX_FLAGS", "GGML_NATIVE", "GGML_OPENMP", "GGML_BLAS", "GGML_LLAMAFILE",
             "GGML_CPU_REPACK")

@@ -1,5 +1,5 @@
-/* arena.c - chunks, marks and red zones of arena.h. Counting and allocating share one path, so
- * that a dry run cannot count other bytes than a real one takes. */
+/* arena.c - chunks, marks and red zones of arena.h. Counting and allocating share one path, so a
+ * dry run counts exactly the bytes that a real run allocates. */
 #include "base/arena.h"
 
 #include <stdlib.h>
@@ -107,7 +107,7 @@ void *arena_alloc(arena *a, size_t size, weft_error *err)
         return NULL;
 
     if (!room(a->chunk, whole))
-        abort(); /* a dry run has measured this arena: going on would write outside it */
+        abort(); /* a dry run sized this arena: continuing would write past its end */
     char *block = a->chunk->bytes + a->chunk->at;
     a->chunk->at += whole;
     UNPOISON(block, size);

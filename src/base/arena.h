@@ -24,7 +24,7 @@ typedef struct arena_chunk arena_chunk;
 typedef struct arena {
     arena_kind kind;
     mem *mem;
-    arena_chunk *chunk; /* the newest; the older ones hang behind it */
+    arena_chunk *chunk; /* the newest; it links to the older ones */
     size_t used, peak;
 } arena;
 
@@ -38,7 +38,7 @@ weft_status arena_init(arena *a, arena_kind kind, mem *m, size_t size, const cha
                        weft_error *err);
 void arena_free(arena *a);
 
-/* Fixed: never NULL. Growing: NULL with err filled when memory is refused. Counting: always
+/* Fixed: never NULL. Growing: NULL with err filled if the allocation fails. Counting: always
  * NULL. */
 void *arena_alloc(arena *a, size_t size, weft_error *err);
 char *arena_text(arena *a, const char *text, size_t length, weft_error *err);

@@ -1,4 +1,4 @@
-/* buffer.c - a growing array of bytes, and the few ways text is put into it. */
+/* buffer.c - a growing array of bytes, and functions that append text to it. */
 #include "base/buffer.h"
 
 #include "base/utf8.h"
@@ -18,7 +18,7 @@ void buffer_end(buffer *b)
     *b = (buffer){ 0 };
 }
 
-/* Room for n bytes more. */
+/* Makes room for n more bytes. */
 static bool reserve(buffer *b, size_t n)
 {
     if (b->failed || n <= b->room - b->n)

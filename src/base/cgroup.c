@@ -5,7 +5,7 @@
  *     /sys/fs/cgroup/pod/cpu.max           "150000 100000"    1.5 processors
  *     /sys/fs/cgroup/pod/memory.max        "1073741824"
  *
- * A group gets no more than those above it. Inside a container the path is often just "/". */
+ * A group's limit is at most that of its parents. Inside a container the path is often just "/". */
 #include "base/cgroup.h"
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "quota period", or a number alone; INT64_MAX for "max" and for what is neither. */
+/* "quota period", or a single number; INT64_MAX for "max" and anything else. */
 static int64_t parse(const char *text)
 {
     char *end;

@@ -1,8 +1,8 @@
 /* checked.h - arithmetic on integers that came from a file or a request.
  *
  * Each function returns true and stores the exact result, or returns false and stores nothing
- * useful. Sizes that wrapped are how model loaders get exploited; tools/check-arith.sh keeps bare
- * `*` and `+` out of the parsers. */
+ * useful. Wrapped sizes are how model loaders get exploited; tools/check-arith.sh keeps bare `*`
+ * and `+` out of the parsers. */
 #ifndef WEFT_BASE_CHECKED_H
 #define WEFT_BASE_CHECKED_H
 

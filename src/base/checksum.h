@@ -1,5 +1,5 @@
-/* checksum.h - XXH64 (Collet, 2014), the 64-bit sum that `xxhsum -H1` prints, and the sums of a
- * file's chunks: a byte that changed is told by file and chunk. Not against forgers. */
+/* checksum.h - XXH64 (Collet, 2014), the 64-bit sum that `xxhsum -H1` prints, and checksums of a
+ * file's chunks, so that an error can name the damaged chunk. Not cryptographic. */
 #ifndef WEFT_BASE_CHECKSUM_H
 #define WEFT_BASE_CHECKSUM_H
 
@@ -18,17 +18,17 @@ uint64_t xxh64_of(const void *data, size_t size);
 
 #define CHUNK_BYTES ((size_t)4 << 20)
 
-/* The sums of a file's chunks while its bytes pass. Errors stick. */
+/* Computes the checksums of a file's chunks as its bytes pass. Errors stick. */
 typedef struct chunk_sums {
     xxh64 now;
-    buffer sums; /* of whole chunks */
+    buffer sums; /* checksums of whole chunks */
     uint64_t bytes;
 } chunk_sums;
 
 void chunk_sums_begin(chunk_sums *c, mem *m, weft_error *err);
 void chunk_sums_add(chunk_sums *c, const void *data, size_t size);
 
-/* The last chunk may be short. Returns the sums, *n of them; NULL where memory was refused. */
+/* The last chunk may be short. Returns *n checksums; NULL if an allocation failed. */
 const uint64_t *chunk_sums_end(chunk_sums *c, uint64_t *n);
 void chunk_sums_free(chunk_sums *c);
 

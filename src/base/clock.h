@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-/* Wall time, from a clock that never goes back. */
+/* Wall time, from a monotonic clock. */
 static inline double clock_seconds(void)
 {
     struct timespec t;
@@ -12,7 +12,7 @@ static inline double clock_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Processor time of this thread: other programs on the machine do not count. */
+/* CPU time of this thread, so other programs do not count. */
 static inline double clock_thread_seconds(void)
 {
     struct timespec t;

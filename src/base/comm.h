@@ -12,8 +12,8 @@
 typedef struct comm {
     int rank, size;
 
-    /* Begins to sum x[0..n) over all ranks, in rank order, into x on every rank, so that backward can
-     * go on meanwhile. x is the comm's until the sum has been waited for by its ticket. */
+    /* Starts to sum x[0..n) over all ranks, in rank order, into x on every rank, so that backward
+     * can continue meanwhile. The comm owns x until its ticket has been waited for. */
     weft_status (*start)(struct comm *c, real *x, int64_t n, int *ticket, weft_error *err);
     bool (*poll)(struct comm *c, int ticket); /* true: waiting would not block */
     weft_status (*wait)(struct comm *c, int ticket, weft_error *err);

@@ -1,4 +1,4 @@
-/* cpu.c - what the processor can do, and how many of them this process may use. */
+/* cpu.c - CPU features, and the number of CPUs this process may use. */
 #include "base/cpu.h"
 
 #include "base/cgroup.h"

@@ -1,5 +1,5 @@
-/* cpu.h - what this processor has, asked of the processor and of the system that must save its
- * state. */
+/* cpu.h - CPU features, as supported by the CPU and by the kernel, which must save the
+ * registers. */
 #ifndef WEFT_BASE_CPU_H
 #define WEFT_BASE_CPU_H
 
@@ -10,7 +10,7 @@ typedef struct cpu_features {
     bool avx512;   /* F, BW, DQ, VL */
     bool vnni;     /* 512-bit VNNI */
     bool bf16;     /* AVX-512 BF16 */
-    bool amx_bf16; /* the processor has it; permission is asked for when it is used */
+    bool amx_bf16; /* the CPU has it; permission is requested on first use */
     bool amx_int8;
     bool avx_vnni; /* 256-bit VNNI, with AVX2 */
     bool neon;
@@ -20,8 +20,7 @@ typedef struct cpu_features {
 
 cpu_features cpu_detect(void);
 
-/* Processors this process may run on, by affinity and by the quota of its control groups; at least
- * 1. */
+/* CPUs this process may run on, by affinity and by the quota of its control groups; at least 1. */
 int cpu_count(void);
 
 #endif

@@ -1,12 +1,11 @@
-/* err.c - formats the one sentence of an error into its fixed room. */
+/* err.c - formats an error message into its fixed buffer. */
 #include "base/err.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Keeps both ends of a message that is too long: one that begins with a path says at its end what is
- * wrong with it. */
+/* Keeps both ends of a message that is too long: it begins with a path and ends with the reason. */
 static void __attribute__((format(printf, 2, 0)))
 put_shortened(weft_error *err, const char *format, va_list args)
 {
@@ -29,7 +28,8 @@ weft_status weft_fail(weft_error *err, weft_status code, const char *format, ...
         va_end(args);
         for (char *s = err->message; *s; s++)
             if ((unsigned char)*s < 0x20 || *s == 0x7F)
-                *s = '?'; /* names come from files, and messages go to terminals */
+                *s = '?'; /* names come from files, and messages go to terminals: escape control
+                           * characters */
     }
     return code;
 }

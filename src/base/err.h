@@ -1,6 +1,5 @@
-/* err.h - how the library reports what the world did wrong: a status and one sentence that names
- * the file, the thing, what was found and what was expected. No heap, no globals; err may be
- * NULL. */
+/* err.h - error reports: a status and a message that names the file, the thing, what was found and
+ * what was expected. No heap, no globals; err may be NULL. */
 #ifndef WEFT_BASE_ERR_H
 #define WEFT_BASE_ERR_H
 

@@ -1,5 +1,5 @@
-/* host.h - what the library asks of the program it lives in: memory, files, and an ear for its log.
- * One host per model; everything made from the model draws on it. */
+/* host.h - services of the embedding program: memory, files and log. Each model has one host, and
+ * everything made from the model uses it. */
 #ifndef WEFT_BASE_HOST_H
 #define WEFT_BASE_HOST_H
 

@@ -15,7 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A host that closed its standard output still prints: no file of ours may get that number. */
+/* A host that closed its standard output may still print, so no file of ours may get a standard
+ * descriptor. */
 static int above_standard(int fd)
 {
     if (fd < 0 || fd > STDERR_FILENO)
@@ -30,7 +31,8 @@ static int above_standard(int fd)
 static int system_open(void *ud, const char *path)
 {
     (void)ud;
-    return above_standard(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)); /* no FIFO may hang us */
+    return above_standard(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)); /* so that a FIFO cannot
+                                                                           * block us */
 }
 
 static int system_size(void *ud, int fd, uint64_t *size)
@@ -69,7 +71,7 @@ static void system_unmap(void *ud, void *at, size_t size)
 static void system_rest(void *ud, void *at, size_t size)
 {
     (void)ud;
-    madvise(at, size, MADV_DONTNEED); /* if it fails they stay */
+    madvise(at, size, MADV_DONTNEED); /* if it fails, they stay */
 }
 
 static void system_close(void *ud, int fd)
@@ -78,8 +80,8 @@ static void system_close(void *ud, int fd)
     close(fd);
 }
 
-/* Mode and, where we may, owner of the file that will be replaced. Where its group cannot be kept,
- * ours does not get that group's rights. */
+/* Copies the mode and, if permitted, the owner of the file to be replaced. If the group cannot be
+ * kept, our own group does not get the old group's rights. */
 static void take_mode(int fd, const struct stat *old)
 {
     const bool group = fchown(fd, old->st_uid, old->st_gid) == 0 ||
@@ -87,8 +89,8 @@ static void take_mode(int fd, const struct stat *old)
     fchmod(fd, old->st_mode & (group ? 0777 : 0707)); /* if it fails, only the owner may read it */
 }
 
-/* A sweep may have come between the creation and the lock; the file then has no name. File systems
- * without locks are swept by nobody. */
+/* A sweep may run between creation and lock; the file then has no name. On file systems without
+ * locks nothing is swept. */
 static bool lock_new(int fd)
 {
     struct stat st;
@@ -102,7 +104,7 @@ static int system_create(void *ud, const char *path, const char *like)
     (void)ud;
     struct stat old;
     const bool replaces = stat(like, &old) == 0;
-    if (replaces && !S_ISREG(old.st_mode)) /* a rename would remove a device */
+    if (replaces && !S_ISREG(old.st_mode)) /* a rename would replace a device */
         return errno = S_ISDIR(old.st_mode) ? EISDIR : ENOTSUP, -1;
     const int fd = above_standard(
         open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, replaces ? 0600 : 0666));
@@ -191,7 +193,7 @@ static int system_lock(void *ud, int fd)
     return flock(fd, LOCK_EX | LOCK_NB);
 }
 
-/* A part with two names is one that is about to replace a link, and is not locked (save_link). */
+/* A part with two names is about to replace a link, and is not locked (save_link). */
 static bool is_abandoned(int fd)
 {
     struct stat st;

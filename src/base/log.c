@@ -1,4 +1,4 @@
-/* log.c - formats a line for the host's log, or nothing where it has none. */
+/* log.c - formats a line for the host's log, if it has one. */
 #include "base/log.h"
 
 #include <stdarg.h>

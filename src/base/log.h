@@ -1,11 +1,11 @@
-/* log.h - the library's only voice: a callback. Without one it is silent. */
+/* log.h - the library's log callback. Without one, the library prints nothing. */
 #ifndef WEFT_BASE_LOG_H
 #define WEFT_BASE_LOG_H
 
 #include "weft.h"
 
 typedef struct log_sink {
-    weft_log_fn *fn; /* NULL: nobody listens */
+    weft_log_fn *fn; /* NULL: no log */
     void *ud;
 } log_sink;
 

@@ -1,4 +1,4 @@
-/* mem.c - the budget: counts before it allocates, and remembers each block's size in front of it.
+/* mem.c - the budget: counts before it allocates, and stores each block's size in front of it.
  */
 #include "base/mem.h"
 
@@ -7,15 +7,15 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Each block is preceded by one aligned cell that remembers its size. */
+/* Each block is preceded by one aligned cell that holds its size. */
 #define HEADER MEM_ALIGN
 
 #ifndef NDEBUG
 static _Thread_local int guarded;
 #endif
 
-/* Large blocks ask for large pages: a system that gives them on request clears memory and finds it
- * several times as fast. One that does not gives small ones. */
+/* Large blocks request huge pages: with them, clearing and accessing memory is several times as
+ * fast. A system that ignores the request gives small pages. */
 #define HUGE_PAGE ((size_t)2 << 20)
 
 static void *system_alloc(void *ud, size_t align, size_t size)
@@ -63,7 +63,7 @@ static void uncharge_one(mem *m, size_t size)
     (void)before;
 }
 
-/* NULL, or the budget that refuses; then none of them is charged. */
+/* Returns NULL, or the budget that refuses; then none of them is charged. */
 static mem *charge(mem *m, size_t size)
 {
     for (mem *at = m; at; at = at->within) {

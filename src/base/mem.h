@@ -1,13 +1,12 @@
-/* mem.h - every byte of anonymous memory weft asks for, counted against a cap before it is taken.
+/* mem.h - all anonymous memory of weft, counted against a cap before it is allocated.
  *
- * A `mem` is a budget. Allocation is refused, with a sentence, when it would pass the cap; nothing
- * is ever freed behind a caller's back to make room. Blocks are 64-byte aligned. The hooks are the
- * seam through which tests fail the k-th allocation and hosts bring their own allocator.
+ * A `mem` is a budget. An allocation beyond the cap fails with an error message; weft never frees
+ * memory behind a caller's back to make room. Blocks are 64-byte aligned. The hooks are the seam
+ * through which tests fail the k-th allocation and hosts bring their own allocator.
  *
- * A budget may lie within another one: what it takes counts in both, and either may refuse.
+ * Budgets may be nested: an allocation counts in both, and either may refuse it.
  *
- * Inside an op nothing may allocate: apply() raises the guard and an allocation under it is a
- * bug. */
+ * Ops must not allocate: apply() sets a guard, and an allocation under it is a bug. */
 #ifndef WEFT_BASE_MEM_H
 #define WEFT_BASE_MEM_H
 
@@ -21,17 +20,17 @@
 #define MEM_ALIGN 64
 
 typedef struct mem_hooks {
-    void *(*alloc)(void *ud, size_t align, size_t size); /* NULL when there is none */
+    void *(*alloc)(void *ud, size_t align, size_t size); /* NULL if there is none */
     void (*release)(void *ud, void *block);
     void *ud;
-    size_t
-        chunk; /* the least a growing arena asks for; 0: 64 KiB. 1 shows every block to the hooks */
+    size_t chunk; /* smallest allocation of a growing arena; 0: 64 KiB. 1 shows every block to the
+                * hooks */
 } mem_hooks;
 
 typedef struct mem {
     mem_hooks hooks;
     size_t cap;         /* bytes; 0 means no cap */
-    struct mem *within; /* counted there too; NULL: nowhere else */
+    struct mem *within; /* parent budget; NULL: none */
     _Atomic size_t used, peak;
     _Atomic uint64_t n_alloc; /* allocations ever made */
 } mem;
@@ -47,17 +46,17 @@ void *mem_zalloc(mem *m, size_t n, size_t size, const char *what, weft_error *er
 void mem_free(mem *m, void *block);
 char *mem_strdup(mem *m, const char *text, weft_error *err);
 
-/* Charges memory that a library takes on our behalf; false when the cap would be passed. */
+/* Charges memory that a library allocates on our behalf; false if it would exceed the cap. */
 bool mem_charge(mem *m, size_t size);
 void mem_uncharge(mem *m, size_t size);
 
-/* The same, with the sentence that mem_alloc has. */
+/* The same, with the error message of mem_alloc. */
 weft_status mem_reserve(mem *m, size_t size, const char *what, weft_error *err);
 
-/* Bytes that may still be taken; SIZE_MAX without a cap. */
+/* Bytes left to allocate; SIZE_MAX without a cap. */
 size_t mem_room(const mem *m);
 
-/* Between these the calling thread may not allocate; held in builds with assertions. */
+/* Between these the calling thread must not allocate; enforced in builds with assertions. */
 void mem_guard_begin(void);
 void mem_guard_end(void);
 

@@ -1,4 +1,4 @@
-/* pool.c - the ticket carries everything.
+/* pool.c - a thread pool whose whole state is one atomic ticket.
  *
  *      63            32 31             0
  *     +----------------+----------------+
@@ -7,12 +7,11 @@
  *
  * A job is published by writing fn, arg and n and then storing a new generation with chunk 0. A
  * thread claims a chunk by compare-and-swap of the whole ticket, so a thread that slept through a
- * job cannot claim from the next one with what it read of the last: the generation differs. The job
- * is over when as many chunks are done as there are; nobody waits for a worker that never woke up.
- * Between jobs the ticket is closed *before* the fields change, so no old ticket matches new
- * fields.
+ * job cannot claim from the next one with stale data: the generation differs. The job is over when
+ * all chunks are done; nobody waits for a worker that never woke up. Between jobs the ticket is
+ * closed *before* the fields change, so no old ticket matches new fields.
  *
- * An idle worker spins for about 20 us, because the next op is usually that near, and then sleeps
+ * An idle worker spins for about 20 us, because the next op usually starts by then, and then sleeps
  * on a futex. The caller does the same while it waits for the last chunks. */
 #include "base/pool.h"
 
@@ -43,14 +42,15 @@ struct pool {
     _Atomic(void *) arg;
     _Atomic uint32_t n;
     _Alignas(64) _Atomic uint32_t done; /* chunks finished; the caller's futex */
-    _Atomic bool waiting;               /* the caller is inside it */
-    _Alignas(64) _Atomic uint32_t bell; /* rung for each job; the workers' futex */
-    _Atomic uint32_t asleep;            /* workers inside it */
+    _Atomic bool waiting;               /* the caller sleeps on it */
+    _Alignas(64) _Atomic uint32_t bell; /* incremented for each job; the workers' futex */
+    _Atomic uint32_t asleep;            /* workers sleeping on it */
     _Atomic bool stop;
 
-    /* A page the kernel wipes in a forked child: reads 1 where the workers live, 0 in a child. */
+    /* A page that the kernel wipes in a forked child: reads 1 in the process that has the workers,
+     * 0 in a child. */
     _Atomic uint32_t *alive;
-    pid_t owner; /* where the kernel cannot wipe */
+    pid_t owner; /* fallback if the kernel cannot wipe */
 };
 
 static void relax(void)
@@ -92,7 +92,7 @@ static void run_chunks(pool *p)
     }
 }
 
-/* Its stack is ours. */
+/* We choose the size of its stack. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wframe-larger-than="
 static void *worker_main(void *ud)
@@ -128,8 +128,8 @@ static void ring(pool *p)
         futex_wake(&p->bell);
 }
 
-/* Threads have the stack that the host's limit says, and no less than what ours need: their side stack,
- * and what is called beside it. */
+/* Threads get the stack size of the host's limit, but at least what ours need: the side stack, and
+ * the frames next to it. */
 #define LEAST_STACK ((size_t)1 << 20)
 
 static void set_stack(pthread_attr_t *a)
@@ -141,8 +141,8 @@ static void set_stack(pthread_attr_t *a)
         pthread_attr_setstacksize(a, LEAST_STACK);
 }
 
-/* Signals belong to the host's threads: workers are born with all of them blocked, except those a
- * thread brings upon itself, for which the host may have a handler. */
+/* Signals belong to the host's threads: workers start with all of them blocked, except those a
+ * thread raises by its own faults, for which the host may have a handler. */
 static weft_status start_workers(pool *p, weft_error *err)
 {
     sigset_t all, before;
@@ -248,7 +248,7 @@ weft_status pool_ready(pool *p, weft_error *err)
     atomic_store(&p->stop, false);
     const weft_status status = start_workers(p, err);
     if (status != WEFT_OK) {
-        stop_workers(p); /* those that did start; the next call tries again */
+        stop_workers(p); /* those that started; the next call tries again */
         return status;
     }
     p->owner = getpid();

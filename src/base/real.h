@@ -1,13 +1,13 @@
-/* real.h - the number activations are made of.
+/* real.h - the scalar type of activations.
  *
  * float in every build that ships. Built with WEFT_REAL_DOUBLE, the whole core (kernels, ops,
  * models) computes in double: that build is the oracle for long positions and for gradient checks,
- * where float is too blunt to catch a mistake. */
+ * where float is too coarse to reveal a mistake. */
 #ifndef WEFT_BASE_REAL_H
 #define WEFT_BASE_REAL_H
 
 #include <tgmath.h>
-#undef I /* the imaginary unit comes along; here I is the width of an input */
+#undef I /* defines I as the imaginary unit; here I is an input width */
 
 #ifdef WEFT_REAL_DOUBLE
 typedef double real;

@@ -1,4 +1,4 @@
-/* rng.c - Philox, and what is drawn with it; and the one number that is not a function of a key. */
+/* rng.c - Philox, distributions drawn from it, and rng_entropy, the only function without a key. */
 #include "base/rng.h"
 
 #include <math.h>
@@ -41,8 +41,8 @@ double rng_normal(uint64_t key, uint64_t stream, uint64_t i)
 
 #define ROUNDS 8
 
-/* One way through a Feistel network: two halves of `bits` each, of which one is changed by a
- * function of the other in every round. Each round can be undone, so it is a permutation. */
+/* A Feistel network: two halves of `bits` each; every round changes one by a function of the other.
+ * Each round is invertible, so the whole is a permutation. */
 static uint64_t feistel(uint64_t key, uint64_t stream, unsigned bits, uint64_t i)
 {
     const uint64_t mask = ((uint64_t)1 << bits) - 1;
@@ -56,8 +56,8 @@ static uint64_t feistel(uint64_t key, uint64_t stream, unsigned bits, uint64_t i
     return left << bits | right;
 }
 
-/* The network permutes 0 ... 4^bits - 1, at most 4 n of them; what it takes outside of 0 ... n - 1
- * goes through again until it is back. */
+/* The network permutes 0 ... 4^bits - 1, at most 4 n of them; a result outside of 0 ... n - 1 goes
+ * through again until it is inside. */
 uint64_t rng_permute(uint64_t key, uint64_t stream, uint64_t n, uint64_t i)
 {
     unsigned bits = 1;

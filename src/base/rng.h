@@ -20,16 +20,16 @@ static inline float rng_unit(uint32_t word)
     return (float)(word >> 8) * 0x1p-24f;
 }
 
-/* Uniform in [0, 1); element i of a stream, of which four share a draw. */
+/* Uniform in [0, 1); element i of a stream, where four share a draw. */
 float rng_uniform(uint64_t key, uint64_t stream, uint64_t i);
 
 /* Standard normal (Box-Muller on one block); element i of a stream. */
 double rng_normal(uint64_t key, uint64_t stream, uint64_t i);
 
-/* Bits that nobody can predict: for names and keys that others must not guess, never for results. */
+/* Unpredictable bits: for names and keys that others must not guess, never for results. */
 uint64_t rng_entropy(void);
 
-/* Element i < n of a permutation of 0 ... n - 1: an order without a table. */
+/* Element i < n of a permutation of 0 ... n - 1, without a table. */
 uint64_t rng_permute(uint64_t key, uint64_t stream, uint64_t n, uint64_t i);
 
 #endif

@@ -12,7 +12,7 @@
 #define ROOM     (1 << 20)
 #define MAX_PATH 4096
 #define MAX_TRY  8   /* names for a part */
-#define MAX_HELD 256 /* parts that stay locked; others of a larger set a sweep could take */
+#define MAX_HELD 256 /* parts that stay locked; a sweep could remove further ones of a larger set */
 
 typedef enum saved_kind { SAVED_FILE, SAVED_DIRECTORY, SAVED_RETIRED } saved_kind;
 
@@ -20,8 +20,8 @@ struct saved {
     saved *next, *before;
     char *path, *beside;
     saved_kind kind;
-    int held;   /* descriptor that has the lock of `beside`; -1: none */
-    bool made;  /* something is at `beside`, or is the directory that was made */
+    int held;   /* descriptor that holds the lock of `beside`; -1: none */
+    bool made;  /* `beside` exists, or the directory was created */
     bool moved; /* from there to `path` */
     bool linked;
 };
@@ -57,7 +57,7 @@ static void write_all(save *s, const uint8_t *data, size_t size)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
-            errno = n < 0 ? errno : ENOSPC; /* a write of nothing would repeat for ever */
+            errno = n < 0 ? errno : ENOSPC; /* a write of 0 bytes would loop forever */
             fail_errno(s, s->last->path, "write");
             return;
         }
@@ -95,7 +95,7 @@ void save_put(save *s, const void *data, size_t size)
     }
 }
 
-/* What is written reaches the disk before any name points to it. */
+/* The data reaches the disk before any name points to it. */
 static void finish_file(save *s)
 {
     const io_hooks *io = &s->host->io;
@@ -133,7 +133,7 @@ static saved *append(save *s, const char *path, saved_kind kind)
     return f;
 }
 
-/* With its slash: what is in "/" is not in ".". */
+/* Compared with the slash: "/" is not ".". */
 static bool same_directory(const char *a, const char *b)
 {
     const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
@@ -150,7 +150,7 @@ static const char *directory_of(const char *path, char *to)
     return n > 0 ? to : slash ? "/" : ".";
 }
 
-/* Parts that others left where the next file goes. */
+/* Removes abandoned parts in the directory of the next file. */
 static void sweep_before(const save *s, const char *path)
 {
     const io_hooks *io = &s->host->io;
@@ -161,7 +161,7 @@ static void sweep_before(const save *s, const char *path)
     io->sweep(io->ud, directory_of(path, directory));
 }
 
-/* The next file, of which nothing is there yet; NULL after an error. */
+/* The next file, not created yet; NULL after an error. */
 static saved *append_file(save *s, const char *path)
 {
     finish_file(s);
@@ -215,7 +215,7 @@ void save_summed(save *s, chunk_sums *sums)
     s->next_sums = sums;
 }
 
-/* The buffer is empty: it is the file's first bytes that come. */
+/* The buffer is empty: the file starts here. */
 static void copy_from(save *s, const char *from)
 {
     const io_hooks *io = &s->host->io;
@@ -274,7 +274,7 @@ void save_retire(save *s, const char *path)
         append(s, path, SAVED_RETIRED);
 }
 
-/* The names in a directory reach the disk. Not every file system can do that, and says EINVAL. */
+/* Syncs the directory's names to disk. Some file systems cannot do that, and return EINVAL. */
 static void sync_directory_of(save *s, const char *path)
 {
     const io_hooks *io = &s->host->io;
@@ -295,7 +295,7 @@ static void move_file(save *s, saved *f)
     f->moved = io->rename(io->ud, f->beside, f->path) == 0;
     if (!f->moved)
         fail_errno(s, f->path, "replace");
-    else if (f->linked) /* where both were names of one file already, rename leaves both */
+    else if (f->linked) /* if both are already names of one file, rename keeps both */
         io->remove(io->ud, f->beside);
 }
 
@@ -313,7 +313,7 @@ static void move_files(save *s)
             sync_directory_of(s, f->path);
 }
 
-/* Is f in a directory of the set that was not there before? */
+/* Is f in a directory that this set created? */
 static bool is_in_new(const save *s, const saved *f)
 {
     for (const saved *d = s->first; d; d = d->next) {
@@ -334,7 +334,7 @@ static void undo(const save *s, const saved *f)
         io->remove(io->ud, f->path);
 }
 
-/* In reverse, so that directories are empty when they go. */
+/* In reverse, so that directories are empty when they are removed. */
 static void take_back(save *s)
 {
     for (const saved *f = s->last; f && s->status != WEFT_OK; f = f->before)

@@ -1,14 +1,14 @@
-/* save.h - files, written whole and as a set: each beside its place first, as a part file (io.h),
- * then all moved where they belong.
+/* save.h - writes a set of files atomically: each to a part file (io.h) in its directory first,
+ * then renames all to their final names.
  *
  *     create "model.gguf.weft-<token>.part"  ->  write  ->  fsync  ->  rename  ->  fsync of the directory
  *
- * So nobody ever sees half a file; what was there stays until the last byte of every new file has
- * reached the disk; and a file that is replaced while it is mapped stays as it was for those who
- * have it mapped. A failure, at any call, leaves no file behind that was not there before. A process
- * that is killed leaves part files, which the next save into the same directory removes. Only
- * between the first and the last rename of a set can a failure leave some files old and some new:
- * what a reader opens first is therefore put last into the set.
+ * So no reader ever sees half a file. Old files stay until the last byte of every new file has
+ * reached the disk, and a file that is replaced while mapped stays unchanged for those who map it.
+ * A failure, at any call, leaves no new file. A killed process leaves part files, which the next
+ * save into the same directory removes. Only between the first and the last rename of a set can a
+ * failure leave some files old and some new, so the file that readers open first goes last into the
+ * set.
  *
  * Errors stick: the first is kept, later calls do nothing, and commit returns it. */
 #ifndef WEFT_BASE_SAVE_H
@@ -22,46 +22,44 @@ typedef struct saved saved; /* one file of the set */
 typedef struct save {
     host *host;
     saved *first, *last;
-    int fd;        /* of the last one, while it is written; -1 otherwise */
-    int n_held;    /* descriptors of parts that stay open until the end, for their locks */
-    uint8_t *room; /* bytes that have not been written yet */
+    int fd;        /* descriptor of the last one while it is written; -1 otherwise */
+    int n_held;    /* parts kept open until the end, for their locks */
+    uint8_t *room; /* bytes not yet written */
     size_t n;
-    uint64_t bytes;               /* put into the last one so far */
+    uint64_t bytes;               /* bytes in the last one so far */
     uint64_t total;               /* into all */
-    chunk_sums *sums, *next_sums; /* of the last one and of the next, or NULL */
+    chunk_sums *sums, *next_sums; /* checksums of the last file and of the next, or NULL */
     weft_status status;
     weft_error *err;
 } save;
 
-/* err gets the first error, and outlives the set. */
+/* err gets the first error, and must outlive the set. */
 void save_begin(save *s, host *h, weft_error *err);
 
-/* The next file of the set; the one before it is finished. */
+/* Starts the next file of the set; finishes the one before it. */
 void save_file(save *s, const char *path);
 void save_put(save *s, const void *data, size_t size);
 
-/* Every byte of the next file goes through `sums` too; the caller begins, ends and frees them. */
+/* Every byte of the next file also goes through `sums`, which the caller begins, ends and frees. */
 void save_summed(save *s, chunk_sums *sums);
 
-/* A file that gets a second name. Where there can be none, because the file system knows no such
- * thing, it is copied. */
+/* Adds a hard link to a file. If the file system does not support links, copies the file. */
 void save_link(save *s, const char *from, const char *path);
 
-/* A directory to save into; taken back if the set fails. One that is there already is fine. */
+/* Creates a directory to save into; removed again if the set fails. It may already exist. */
 void save_directory(save *s, const char *path);
 
-/* A file that does not belong to what is saved: removed after the set is in place. It need not
- * exist. */
+/* A file to remove after the set is in place. It need not exist. */
 void save_retire(save *s, const char *path);
 
-/* Moves all files to where they belong, or none; frees the set. */
+/* Renames all files to their final names, or none; frees the set. */
 weft_status save_commit(save *s);
 
-/* For errors that the caller found: keeps the first one. */
+/* Records an error that the caller found, unless there is one already. */
 weft_status save_fail(save *s, weft_status code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* One file from memory. */
+/* Saves one file from memory. */
 weft_status save_whole(const char *path, const void *data, size_t size, host *h, weft_error *err);
 
 #endif

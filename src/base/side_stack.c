@@ -1,5 +1,5 @@
-/* side_stack.c - which memory is this thread's side stack now: a thread-local range, taken from its
- * beginning. */
+/* side_stack.c - the current thread's side stack: a thread-local range, allocated from its
+ * start. */
 #include "base/side_stack.h"
 
 #include <assert.h>
@@ -13,7 +13,7 @@
 #endif
 #endif
 
-/* The address sanitizer sees buffers here as it sees arrays: with a gap that nobody touches. */
+/* Lets AddressSanitizer treat buffers here like arrays, with a red zone between them. */
 #ifdef SEEN
 #include <sanitizer/asan_interface.h>
 #define GAP              SIDE_ALIGN
@@ -25,7 +25,7 @@
 #define OPEN(at, bytes)  ((void)0)
 #endif
 
-/* In the static block, which is there when a thread begins: no access may have to ask for memory. */
+/* In the static TLS block, so that an access never allocates. */
 static _Thread_local side_stack own __attribute__((tls_model("initial-exec")));
 
 side_stack side_begin(void *memory)

@@ -1,5 +1,5 @@
-/* sort.c - heapsort over pointers. n log n in the worst case, because file names and keys that are
- * sorted here come from files; no memory, because qsort may take some outside the budget. */
+/* sort.c - heapsort over pointers. n log n in the worst case, because the sorted names and keys
+ * come from files. It allocates nothing; qsort may allocate outside the budget. */
 #include "base/sort.h"
 
 #include <stddef.h>

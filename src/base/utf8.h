@@ -17,8 +17,7 @@ size_t utf8_encode(uint32_t point, char *to);
 /* The first byte of text that is not UTF-8, or length. */
 size_t utf8_find_wrong(const char *text, size_t length);
 
-/* How many bytes at the end of text are a code point that has only begun: what a stream holds
- * back. */
+/* Length of an incomplete code point at the end of text, which a stream must hold back. */
 size_t utf8_unfinished(const char *text, size_t length);
 
 /* Are these the last bytes of s? */

@@ -1,5 +1,5 @@
 /* beam.c - a step of beam search: rank all continuations, move the ended ones out, fork sessions
- * for the rest. Forks share pages, so that beams cost what they do not have in common. */
+ * for the rest. Forks share pages, so beams only pay for the tokens in which they differ. */
 #include "engine/beam.h"
 
 #include "engine/logprob.h"
@@ -13,7 +13,7 @@ typedef struct choice {
     double score; /* sum of log p */
     int beam;
     int32_t id;
-    bool ends; /* the text, or it has all the tokens it may have */
+    bool ends; /* ends the text, or the text has reached its length limit */
 } choice;
 
 typedef struct finished {
@@ -27,8 +27,9 @@ typedef struct search {
     engine *engine;
     mem *mem;
     const weft_beam_options *opt;
-    int64_t n_prompt, n_made; /* tokens of the prompt, and of every live text behind it */
-    session **session;        /* [n_beam], of the live texts; those behind n_live are spare */
+    int64_t n_prompt, n_made; /* tokens of the prompt, and of every live text after it */
+    session **session;        /* [n_beam], sessions of the live texts; those after n_live are
+                               * spare */
     double *score;            /* [n_beam] */
     int n_live;
     choice *choice; /* [n_wide + 1], best first */
@@ -38,12 +39,12 @@ typedef struct search {
     int32_t *room;    /* of their ids */
     uint64_t *places; /* [V] */
     work *work;       /* [n_beam] */
-    int32_t *next;    /* [n_beam]: tokens that the live texts go on with */
+    int32_t *next;    /* [n_beam]: next tokens of the live texts */
 } search;
 
-/* ---- what may follow ------------------------------------------------------------------------- */
+/* ---- candidates ------------------------------------------------------------------------------ */
 
-/* False if there is no place for it. Among equals the one that came first stays first. */
+/* False if it is not among the best. Of equal scores the first stays first. */
 static bool add_choice(search *s, choice c)
 {
     int at = s->n_choice;
@@ -66,8 +67,8 @@ static bool ends_text(const search *s, int32_t id)
     return false;
 }
 
-/* The best next tokens of all live texts together. Those of one text come best first, so that where
- * one has no place the others have none. */
+/* The best next tokens over all live texts. Each text's tokens come best first, so after the first
+ * one that is not good enough, the rest of that text can be skipped. */
 static void choose(search *s)
 {
     const int64_t V = s->engine->model->n_vocab;
@@ -95,8 +96,8 @@ static double text_score(const search *s, double sum, int64_t length)
     return sum / pow((double)length, s->opt->length_penalty);
 }
 
-/* The live text and its last token, if it is among the best n_beam. The ids of the one that falls
- * out become room for the next. */
+/* Adds the live text and its last token to the finished ones, if it is among the best n_beam. The
+ * buffer of the one that drops out is reused for the next. */
 static void finish(search *s, const choice *c)
 {
     const int64_t n = s->n_made + 1;
@@ -112,8 +113,8 @@ static void finish(search *s, const choice *c)
     s->n_finished += s->n_finished < s->opt->n_beam;
 }
 
-/* Can a live text become better than the worst that is finished? That is a guess, because a text may
- * gain by its length: `early` says which guess. The best live score is given. */
+/* Can a live text still beat the worst finished one? This is a guess, because a text may gain by
+ * its length; `early` selects the guess. `best` is the best live score. */
 static bool go_on(const search *s, double best)
 {
     const weft_beam_options *o = s->opt;
@@ -128,8 +129,8 @@ static bool go_on(const search *s, double best)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* The sessions of the next live texts. The first child of a text goes on in its session; another one
- * takes one whose text has no child, and shares its pages. */
+/* Assigns sessions to the next live texts. The first child of a text continues in its session; each
+ * further child reuses the session of a text without children, and shares pages. */
 static void branch(search *s, const choice *const *child, int n)
 {
     session *old[WEFT_MAX_BEAM];
@@ -234,7 +235,7 @@ static void give_memory(search *s)
     mem_free(s->mem, s->next);
 }
 
-/* weft_beams and all it points to in one block, behind where it came from. */
+/* weft_beams and everything it points to in one block, preceded by its owner. */
 typedef struct beams_block {
     mem *mem;
     void *owner;

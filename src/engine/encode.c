@@ -1,5 +1,5 @@
-/* encode.c - whole sequences through a model without a cache: options, memory, filling a forward,
- * handing out its rows. */
+/* encode.c - runs whole sequences through a model without a cache: options, memory, filling a
+ * forward, copying out its rows. */
 #include "engine/encode.h"
 
 #include "base/cpu.h"
@@ -9,10 +9,11 @@
 
 #define LEAST_BATCH  256
 #define MAX_BATCH    65536
-/* An encoder, its threads' list, the calling thread's side stack, and what surrounds its blocks. */
+/* Bound for an encoder, its list of threads, the calling thread's side stack, and allocator
+ * overhead. */
 #define ENGINE_BYTES (8192 + SIDE_BYTES)
 
-/* Is there one row of output for the whole sequence? */
+/* Does the output have one row for the whole sequence? */
 static bool gives_whole(const model *m, weft_encoder_output output)
 {
     return output == WEFT_OUTPUT_POOLED ||
@@ -48,8 +49,8 @@ weft_status encode_engine_resolve(const model *m, encode_engine_options *o, weft
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* The largest batch there can be: as many sequences as rows, each of which sees a whole context, and
- * all wanted. */
+/* The largest possible batch: as many sequences as rows, each attending to a whole context, all
+ * wanted. */
 static void batch_largest(batch *b, const encode_engine_options *o)
 {
     b->n_row = b->n_seq = b->n_wanted = o->n_batch;
@@ -59,8 +60,8 @@ static void batch_largest(batch *b, const encode_engine_options *o)
     }
 }
 
-/* What is asked for of the batch. Heads hand their logits to the run's reader as they make them;
- * the rest is handed to it here. */
+/* Computes the requested output. Heads pass their logits to the run's reader in parts; other
+ * outputs are passed to it here. */
 static void encode_forward(run *r, const model *m, const void *how)
 {
     const encode_engine_options *o = how;
@@ -168,8 +169,8 @@ int64_t encode_engine_width(const encode_engine *e)
     return e->opt.output == WEFT_OUTPUT_HEAD ? e->model->n_out : e->model->d_model;
 }
 
-/* Counts come from the caller. A negative one would be met by no row of output, so that the rows of
- * later inputs would be written after this one's. */
+/* The caller supplies the counts. A negative count would match no output row, so rows of later
+ * inputs would be written to this one. */
 static bool counts_fit(const weft_input *in)
 {
     return in->n >= 1 && in->n_at >= 0 && in->n_at <= (in->at ? in->n : 0);
@@ -230,7 +231,7 @@ static void add_input(encode_engine *e, const weft_input *in)
     const model *m = e->model;
     batch *b = &e->batch;
     const bool whole = gives_whole(m, e->opt.output);
-    int64_t asked = 0; /* of in->at, so far */
+    int64_t asked = 0; /* index into in->at */
     b->seq[b->n_seq] = (sequence){ .first = b->n_row, .n = (int32_t)in->n, .source = -1 };
     if (in->features)
         memcpy(e->features + b->n_row * m->d_feature, in->features,
@@ -249,7 +250,7 @@ static void add_input(encode_engine *e, const weft_input *in)
     b->n_seq++;
 }
 
-/* As many of the inputs as fit into one forward. */
+/* Adds as many inputs as fit into one forward. */
 static int64_t fill(encode_engine *e, const weft_input *in, int64_t n)
 {
     int64_t taken = 0;
@@ -260,9 +261,9 @@ static int64_t fill(encode_engine *e, const weft_input *in, int64_t n)
     return taken;
 }
 
-/* ---- what comes out -------------------------------------------------------------------------- */
+/* ---- the output ------------------------------------------------------------------------------- */
 
-/* Rows come in the order of the inputs, in parts or all at once. */
+/* Rows arrive in the order of the inputs, in parts or all at once. */
 static void take_output(void *ud, const tensor *z, int64_t first)
 {
     (void)first;
@@ -290,7 +291,7 @@ static void run_forward(encode_engine *e, const weft_input *in)
     encode_forward(&e->run, e->model, &e->opt);
 }
 
-/* The same batch once more, looking at every tensor: which one was the first? */
+/* Runs the same batch again and checks every tensor, to name the first non-finite one. */
 static weft_status not_numbers(encode_engine *e, const weft_input *in, weft_error *err)
 {
     e->run.hunt_nan = true;

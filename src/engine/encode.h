@@ -1,8 +1,9 @@
-/* encode.h - whole sequences through a model that keeps no cache: every row sees all others of its
- * sequence, and what is asked for comes out at once.
+/* encode.h - runs whole sequences through a model without a cache: every row attends to all rows of
+ * its sequence, and one forward computes the requested output.
  *
- * Sequences are put behind each other until a forward is full; none is filled up or cut. What comes
- * out of one depends on it alone, so that many together and one by one give the same bits. */
+ * Sequences are concatenated until a forward is full, without padding or truncation. The output of
+ * a sequence does not depend on the others in the batch, so batched and single runs give the same
+ * bits. */
 #ifndef WEFT_ENGINE_ENCODE_H
 #define WEFT_ENGINE_ENCODE_H
 
@@ -12,14 +13,14 @@ typedef struct encode_engine_options {
     int n_thread, n_batch;
     int64_t n_ctx; /* most rows of one sequence */
     weft_encoder_output output;
-    weft_pooling pooling; /* of WEFT_OUTPUT_POOLED, where not the model's */
-    bool normalize;       /* whatever the model says */
+    weft_pooling pooling; /* for WEFT_OUTPUT_POOLED; overrides the model's if set */
+    bool normalize;       /* even if the model does not */
 } encode_engine_options;
 
 typedef struct encode_engine_plan {
     forward_plan forward; /* the largest */
     size_t panels;        /* the model's weights, as in engine_plan */
-    size_t total;         /* an encoder takes no more, panels included */
+    size_t total;         /* upper bound of an encoder's memory, panels included */
 } encode_engine_plan;
 
 typedef struct encode_engine {
@@ -28,30 +29,30 @@ typedef struct encode_engine {
     pool *pool;
     run run;
     batch batch;              /* room for n_batch rows, and as many sequences */
-    float *features;          /* [n_batch, d_feature], where the model takes vectors */
+    float *features;          /* [n_batch, d_feature], if the model takes vectors */
     const weft_input *input;  /* the first of this forward */
-    int64_t at_input, at_row; /* where the next row of output goes: of this input, its so-manieth */
-    bool finite;              /* so was all that came out so far */
+    int64_t at_input, at_row; /* the next row of output: which input, and which of its rows */
+    bool finite;              /* all output so far was finite */
 } encode_engine;
 
 /* Checks options against the model and fills defaults. */
 weft_status encode_engine_resolve(const model *m, encode_engine_options *o, weft_error *err);
 
-/* A dry run of the largest forward: what it will take, without taking it. */
+/* A dry run of the largest forward: predicts its memory without allocating it. */
 weft_status encode_engine_predict(const model *m, const encode_engine_options *o, bool maps,
                                   encode_engine_plan *plan, weft_error *err);
 
 encode_engine *encode_engine_new(const model *m, const encode_engine_options *o, weft_error *err);
 void encode_engine_free(encode_engine *e);
 
-/* Numbers of a row of output, and rows that an input gives. */
+/* Width of an output row, and output rows of an input. */
 int64_t encode_engine_width(const encode_engine *e);
 int64_t encode_engine_rows(const encode_engine *e, const weft_input *in);
 
-/* Fills the outputs of n inputs, which are checked before anything is computed. */
+/* Fills the outputs of n inputs; checks all inputs before it computes. */
 weft_status encode_engine_eval(encode_engine *e, const weft_input *in, int64_t n, weft_error *err);
 
-/* Tells every named tensor from now on; with maps the arenas are made anew for them. */
+/* Reports every named tensor from now on; with maps, remakes the arenas to hold them. */
 weft_status encode_engine_trace(encode_engine *e, trace_fn *fn, void *ud, bool maps,
                                 weft_error *err);
 

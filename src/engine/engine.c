@@ -1,5 +1,5 @@
-/* engine.c - making an engine: its options, the plan of its memory, its threads and arenas. Steps are
- * in step.c. */
+/* engine.c - creates an engine: its options, memory plan, threads and arenas. Steps are in
+ * step.c. */
 #include "engine/engine.h"
 
 #include "base/cpu.h"
@@ -13,8 +13,8 @@
 #define SESSION_BYTES 1024 /* a session and its handle */
 #define MAX_CACHE     ((int64_t)INT32_MAX * PAGE_ROWS)
 
-/* An engine, its threads' list, works in its own form, the calling thread's side stack, and what surrounds
- * its blocks. */
+/* Bound for an engine, its list of threads, its copies of works, the calling thread's side stack,
+ * and allocator overhead. */
 #define ENGINE_BYTES (8192 + MAX_WORK * sizeof(work) + SIDE_BYTES)
 
 weft_status engine_resolve(const model *m, engine_options *o, weft_error *err)
@@ -50,12 +50,12 @@ weft_status engine_resolve(const model *m, engine_options *o, weft_error *err)
         return weft_fail(err, WEFT_EINVAL, "n_cache is %lld, expected 1 to %lld positions",
                          (long long)o->n_cache, (long long)MAX_CACHE);
     if (o->n_batch > o->n_session * o->n_ctx)
-        o->n_batch = (int)(o->n_session * o->n_ctx); /* there will never be more rows */
+        o->n_batch = (int)(o->n_session * o->n_ctx); /* no batch can have more rows */
     return WEFT_OK;
 }
 
-/* The largest batch there can be: every row at the end of the context, as many wanted as there are
- * sessions, or all. */
+/* The largest possible batch: every row at the end of the context, one wanted row per session, or
+ * all. */
 static void batch_largest(batch *b, const engine_options *o)
 {
     b->n_row = o->n_batch;
@@ -66,7 +66,7 @@ static void batch_largest(batch *b, const engine_options *o)
     b->seq[0] = (sequence){ .n = b->n_row, .source = -1 };
 }
 
-/* The largest sources there can be: a whole context to be encoded in the same forward. */
+/* The largest possible sources: a whole context encoded in one forward. */
 static void sources_largest(batch *b, batch *src, const engine_options *o)
 {
     src->n_row = (int32_t)o->n_ctx;
@@ -78,7 +78,7 @@ static void sources_largest(batch *b, batch *src, const engine_options *o)
     b->seq[0].source = 0;
 }
 
-/* What an allocation of so many bytes counts, at most. */
+/* Upper bound of what an allocation of this size counts against the cap. */
 static size_t block(size_t bytes)
 {
     return bytes + 2 * (size_t)MEM_ALIGN;
@@ -91,7 +91,7 @@ static size_t session_bytes(const model *m, const engine_options *o)
            block((size_t)m->n_vocab * sizeof(float));
 }
 
-/* The lists beside pages and arenas are small, so that a bound will do. */
+/* Everything except pages and arenas is small, so an upper bound is enough. */
 static void add_up(engine_plan *p, const model *m, const engine_options *o)
 {
     const size_t lists = (size_t)o->n_batch * sizeof(batch_row) +

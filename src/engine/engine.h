@@ -1,6 +1,8 @@
-/* engine.h - where a model evaluates sessions: threads, the arenas of a step, the pool of pages.
+/* engine.h - an engine evaluates sessions of a model: threads, the arenas of a step, the pool of
+ * pages.
  *
- * One engine, one thread at a time. All memory is taken when it is made; a step takes none. */
+ * Only one thread may use an engine at a time. It allocates all memory when it is created; a step
+ * allocates none. */
 #ifndef WEFT_ENGINE_ENGINE_H
 #define WEFT_ENGINE_ENGINE_H
 
@@ -11,17 +13,18 @@ typedef struct engine_options {
     int n_thread, n_session, n_batch;
     int64_t n_ctx;
     const dtype *kv;
-    bool all_rows;   /* logits of every row may be asked for, not of each session's last only */
-    int64_t n_cache; /* positions of the pool; 0: n_session contexts */
+    bool all_rows;   /* callers may request the logits of every row, not only of each session's
+                      * last */
+    int64_t n_cache; /* positions in the pool; 0: n_session contexts */
 } engine_options;
 
 typedef struct engine_plan {
     forward_plan step; /* the largest */
     size_t kv;         /* all pages */
-    size_t position;   /* one position of them, in all layers */
-    size_t session;    /* one session beside its pages */
-    size_t panels;     /* the model's weights in panels, if they are to be made and there is room */
-    size_t total;      /* an engine with n_session sessions takes no more, panels included */
+    size_t position;   /* bytes of one position in all layers */
+    size_t session;    /* bytes of one session except its pages */
+    size_t panels;     /* bytes of the weights in panels, if wanted and if they fit */
+    size_t total;      /* upper bound for an engine with n_session sessions, panels included */
     int64_t n_page;
 } engine_plan;
 
@@ -35,31 +38,31 @@ typedef struct engine {
     pages pages;
     batch batch;           /* room for n_batch rows of n_session sequences */
     batch src;             /* with an encoder: room for n_ctx rows of n_session sources */
-    struct session *first; /* of the sessions alive */
+    struct session *first; /* list of live sessions */
 
-    struct work *asked; /* [MAX_WORK]: room for what callers ask for, in its own form */
+    struct work *asked; /* [MAX_WORK]: internal copies of the caller's works */
 
-    uint64_t fingerprint; /* of the model, once it was asked for; 0 before */
+    uint64_t fingerprint; /* fingerprint of the model, computed on first use; 0 before */
 
-    logits_fn *read; /* sees the logits of a step while they exist, in order and in parts ... */
+    logits_fn *read; /* receives the logits of a step in order and in parts ... */
     void *read_ud;
-    int64_t n_read;   /* ... of the last so many rows of every work, one at least */
-    int64_t next_row; /* of the batch: those before have given their logits */
-    bool poisoned;    /* some logits of this step were not finite */
+    int64_t n_read;   /* ... of the last N rows of every work, at least one */
+    int64_t next_row; /* next batch row; logits of earlier rows are done */
+    bool poisoned;    /* some logits of this step were non-finite */
 } engine;
 
-/* Tokens to append to a session, and how far that has come. */
+/* Tokens to append to a session, and the progress so far. */
 typedef struct work {
     struct session *session;
     const int32_t *ids;
     int64_t n;
-    int64_t done;       /* of them, by steps so far */
+    int64_t done;       /* tokens done by earlier steps */
     weft_status status; /* OK; ESTOPPED: the session was cancelled; ECONTEXT: no room; ENUMERIC */
-    int64_t take;       /* of them, in this step */
+    int64_t take;       /* tokens in this step */
     bool fails;         /* in this step */
 } work;
 
-/* A source for a session to read. */
+/* A source to encode for a session. */
 typedef struct source_text {
     struct session *session;
     const int32_t *ids;
@@ -69,13 +72,13 @@ typedef struct source_text {
 /* Checks options against the model and fills defaults. */
 weft_status engine_resolve(const model *m, engine_options *o, weft_error *err);
 
-/* A dry run of the largest step: what it will take, without taking it. */
+/* A dry run of the largest step: predicts its memory without allocating it. */
 weft_status engine_predict(const model *m, const engine_options *o, bool maps, engine_plan *plan,
                            weft_error *err);
 
-/* A batch of one sequence that does not exist: n rows up to position `last`, of which the last
- * n_wanted are wanted; a source has as many positions, and was encoded before. tally sees every op
- * of its forward. */
+/* Tallies a hypothetical batch of one sequence: n rows up to position `last`, of which the last
+ * n_wanted are wanted. A source has as many positions, and is already encoded. tally sees every op
+ * of the forward. */
 weft_status engine_tally(const model *m, int n_row, int64_t last, int n_wanted,
                          void (*tally)(void *ud, const run *r, const node *n), void *ud,
                          weft_error *err);
@@ -83,34 +86,34 @@ weft_status engine_tally(const model *m, int n_row, int64_t last, int n_wanted,
 engine *engine_new(const model *m, const engine_options *o, weft_error *err);
 void engine_free(engine *e);
 
-/* Tells every named tensor from now on; with maps the arenas are made anew for them. */
+/* Reports every named tensor from now on; with maps, remakes the arenas to hold them. */
 weft_status engine_trace(engine *e, trace_fn *fn, void *ud, bool maps, weft_error *err);
 
-/* From now on fn sees the logits of the last n_row rows of every work, which an engine for
- * `all_rows` can give. NULL: nobody does. */
+/* From now on fn receives the logits of the last n_row rows of every work, which needs an engine
+ * with `all_rows`. NULL: no reader. */
 void engine_read(engine *e, logits_fn *fn, void *ud, int64_t n_row);
 
-/* One forward: at most n_batch rows of at most n_session works. Works of which one token is left come
- * first, so that none waits for another's long prompt; the others share what room there is. `done`
- * counts on; works that are done or have a status are passed over. Cancelled sessions take no part
- * and keep what they have.
+/* One forward: at most n_batch rows of at most n_session works. Works with one token left come
+ * first, so that none waits for another's long prompt; the others share the remaining rows. `done`
+ * advances; works that are done or have a status are skipped. Cancelled sessions are left out and
+ * keep their tokens.
  *
- * A work that does not fit into the context, for which there are no pages, or whose logits are not
- * finite fails alone and keeps what earlier steps did; the session has the sentence, which names the
- * first tensor that was not finite. The first failure of the step is returned. An error while no
- * work has a status is the call's: nothing has happened. */
+ * A work fails alone if it does not fit into the context, if no pages are free, or if its logits
+ * are non-finite. It keeps the tokens of earlier steps; its session holds the error message, which
+ * names the first non-finite tensor. The call returns the first failure of the step. An error while
+ * no work has a status concerns the whole call: nothing has changed. */
 weft_status engine_step(engine *e, work *w, int n, weft_error *err);
 
-/* Steps until every work is done or has failed. Sessions of those that failed or were cancelled have
- * the tokens they had before; the first of them is returned. */
+/* Steps until every work is done or has failed. Sessions of failed or cancelled works are rewound
+ * to their tokens before the call; returns the first failure. */
 weft_status engine_eval(engine *e, work *w, int n, weft_error *err);
 
-/* The sessions forget their tokens and have these sources from now on: keys and values of every
- * layer's cross-attention, made once, in pages of the same pool. As many sources in one forward as
- * there is room for. On error the sessions have no source. */
+/* Clears the sessions' tokens and gives them new sources: keys and values of every layer's
+ * cross-attention, computed once, in pages of the same pool. Encodes as many sources per forward as
+ * fit. On error the sessions have no source. */
 weft_status engine_encode(engine *e, const source_text *s, int n, weft_error *err);
 
-/* The logits of wanted rows go where they are waited for; ud is the engine. */
+/* Copies the logits of wanted rows to their readers; ud is the engine. */
 void engine_take_logits(void *ud, const tensor *z, int64_t first);
 
 #endif

@@ -47,16 +47,16 @@ weft_status model_cost(const model *m, int64_t n_ctx, part_cost to[N_PART], weft
 /* ---- rates of this machine ------------------------------------------------------------------- */
 
 #define MANY     256                 /* rows that stand for a prompt */
-#define WORKING  ((size_t)128 << 20) /* bytes of weights that one row meets: more than caches hold */
-#define FEW_ROWS 1024                /* of the weights that many rows meet */
-#define MOMENT   0.06                /* seconds for a rate */
+#define WORKING  ((size_t)128 << 20) /* bytes of weights for one row: more than caches hold */
+#define FEW_ROWS 1024                /* bytes of weights for many rows */
+#define MOMENT   0.06                /* measuring time per rate, in seconds */
 #define MAX_TYPE 8
 
-/* Seconds for a unit of work, of products with weights of a format. */
+/* Seconds per unit of work, for products with weights of one format. */
 typedef struct rate {
     const dtype *type;
-    double one;  /* row: a byte of weights */
-    double many; /* rows: a flop */
+    double one;  /* one row: seconds per byte of weights */
+    double many; /* many rows: seconds per flop */
 } rate;
 
 typedef struct probe {
@@ -68,7 +68,7 @@ typedef struct probe {
     batch batch; /* MANY rows of one sequence */
     batch_row row[MANY];
     sequence seq;
-    void *weights; /* zeros: how long a product takes does not depend on its numbers */
+    void *weights; /* zeros: the time of a product does not depend on its values */
     size_t size;
 } probe;
 
@@ -79,7 +79,7 @@ typedef struct trial {
     int64_t n_row, n_out;
 } trial;
 
-/* The model's width, or one near it that fills blocks of the format. */
+/* The model's width, or one near it that is a multiple of the format's block. */
 static int64_t probe_cols(const model *m, const dtype *type)
 {
     const int64_t D = m->d_model, block = type ? type->block : 1, near = D / block * block;
@@ -114,8 +114,8 @@ static void run_trial(const probe *p, run *r, const trial *t)
     }
 }
 
-/* Seconds of one execution, the mean of those that a moment has room for: a processor that others
- * use too is slower for the model as well. 0 on an error. */
+/* Seconds per execution, averaged over a short interval: a CPU shared with others is slower for the
+ * model as well. 0 on an error. */
 static double time_trial(probe *p, const trial *t, weft_error *err)
 {
     profile of = { 0 };
@@ -130,7 +130,7 @@ static double time_trial(probe *p, const trial *t, weft_error *err)
         return 0;
     r.kern = p->kern;
     r.pool = p->pool;
-    run_trial(p, &r, t); /* memory is touched for the first time */
+    run_trial(p, &r, t); /* touch the memory once */
     r.profile = &of;
     do
         run_trial(p, &r, t);
@@ -157,12 +157,12 @@ typedef struct estimate {
     probe probe;
     rate product[MAX_TYPE];
     int n_product;
-    double attention;  /* seconds of a flop */
-    double stream;     /* of a byte of rows that an op passes through */
-    double begin;      /* of beginning and ending an op */
+    double attention;  /* seconds per flop */
+    double stream;     /* seconds per byte of rows in elementwise ops */
+    double begin;      /* seconds to start and finish an op */
     double seconds;    /* so far */
-    double read, flop; /* bytes of weights that single rows have met, flops of many rows; ... */
-    double read_seconds, flop_seconds; /* ... and how long that takes */
+    double read, flop; /* bytes of weights for single rows, flops of many rows; ... */
+    double read_seconds, flop_seconds; /* ... and their time */
     weft_status status;
     weft_error *err;
 } estimate;
@@ -203,7 +203,7 @@ static void add_seconds(void *ud, const run *r, const node *n)
     for (int i = 1; i < MAX_INPUT; i++) {
         const tensor *w = n->in[i];
         if (!w || w->id != 0 || w->n_dim < 2)
-            continue; /* no matrix of weights */
+            continue; /* not a weight matrix */
         const double flops = 2 * (double)n_row * (double)numbers(w);
         add_product(e, w->type, (double)bytes_of(w), flops, n_row);
         rest -= flops;
@@ -218,7 +218,7 @@ static void add_seconds(void *ud, const run *r, const node *n)
         e->seconds += c.bytes * e->stream;
 }
 
-/* Seconds of n rows that end at position `last`; the last one's logits are wanted. */
+/* Seconds of n rows that end at position `last`; only the last one's logits are wanted. */
 static double step_seconds(estimate *e, int n, int64_t last)
 {
     e->seconds = 0;
@@ -265,7 +265,7 @@ static weft_status measure_ops(estimate *e, weft_error *err)
 }
 
 #define PROMPT   512
-#define GENERATE 32 /* positions over which generation is looked at */
+#define GENERATE 32 /* positions over which generation is averaged */
 
 weft_status engine_estimate(const model *m, const engine_options *o, speed *s, weft_error *err)
 {

@@ -1,9 +1,9 @@
-/* estimate.h - what a model asks of a machine, and how fast this one will run it.
+/* estimate.h - the cost of a model, and its predicted speed on this machine.
  *
- * Costs are what the ops of a dry run say of themselves. Speed is those costs over rates that are
- * measured in a moment: products of one row and of many with synthetic weights of each format that
- * the model has, attention, and rows that are only passed through. The model's own weights are not
- * touched, so a file of any size is estimated in the same time. */
+ * The ops of a dry run report their costs. Speed is those costs divided by rates measured on the
+ * spot: products of one row and of many rows with synthetic weights in each of the model's formats,
+ * attention, and elementwise passes. The model's own weights are not touched, so the estimate takes
+ * the same time for a file of any size. */
 #ifndef WEFT_ENGINE_ESTIMATE_H
 #define WEFT_ENGINE_ESTIMATE_H
 
@@ -23,17 +23,18 @@ typedef struct part_cost {
     double flops; /* of one token */
 } part_cost;
 
-/* Of the token at the end of a context of n_ctx positions. */
+/* Cost of the token at the end of a context of n_ctx positions. */
 weft_status model_cost(const model *m, int64_t n_ctx, part_cost to[N_PART], weft_error *err);
 
 typedef struct speed {
     int64_t n_prompt;        /* tokens of the prompt; generation begins in an empty context */
-    double prompt, generate; /* tokens a second */
-    double read, products;   /* bytes of weights with one row, flops with many, a second */
-    double seconds;          /* that measuring took */
+    double prompt, generate; /* tokens per second */
+    double read, products;   /* bytes of weights per second with one row, flops per second with
+                              * many */
+    double seconds;          /* time spent measuring */
 } speed;
 
-/* o as engine_resolve left it. */
+/* o must come from engine_resolve. */
 weft_status engine_estimate(const model *m, const engine_options *o, speed *s, weft_error *err);
 
 #endif

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Logits of the reference that are kept until the model has made its own: 64 MiB. */
+/* Reference logits kept until the model has computed its own: 64 MiB. */
 #define KEPT_NUMBERS ((int64_t)1 << 24)
 
 typedef struct score {
@@ -15,27 +15,27 @@ typedef struct score {
     bool same;
 } score;
 
-/* A model with one timeline. */
+/* A model and its session. */
 typedef struct side {
     engine *engine;
     session *session;
 } side;
 
 typedef struct evaluator {
-    side model, against;   /* the latter empty where a model is scored alone */
+    side model, against;   /* the reference is empty if a model is scored alone */
     int64_t n_ctx, stride; /* of windows */
     int64_t n_vocab;
     float *kept;            /* [rows of a step, V], the reference's logits of this step */
     score *score;           /* [rows of a step] */
-    double *kl;             /* [n_total], of every token, for their distribution */
-    const int32_t *targets; /* of this step's wanted rows */
+    double *kl;             /* [n_total], one per token, for the percentile */
+    const int32_t *targets; /* targets of this step's wanted rows */
     evaluation *sum;
     mem *mem;
 } evaluator;
 
 /* ---- a row ----------------------------------------------------------------------------------- */
 
-/* Of one distribution: its most likely token, and log sum exp. */
+/* The most likely token of a distribution, and its log sum exp. */
 typedef struct peak {
     int64_t at;
     double max, sum, lse;
@@ -87,7 +87,7 @@ static void keep_logits(void *ud, const tensor *z, int64_t first)
         memcpy(e->kept + (first + i) * e->n_vocab, row(z, i), (size_t)e->n_vocab * sizeof *e->kept);
 }
 
-/* A part of the model's logits, as the threads that score its rows see it. */
+/* Part of the model's logits, shared by the threads that score its rows. */
 typedef struct part {
     evaluator *e;
     const tensor *z;
@@ -110,12 +110,12 @@ static void score_logits(void *ud, const tensor *z, int64_t first)
     pool_run(e->model.engine->pool, rows(z), score_part, &p);
 }
 
-/* Reads n tokens into both models; the last n_wanted of them are scored. */
+/* Evaluates n tokens with both models; scores the last n_wanted of them. */
 static weft_status step(evaluator *e, const int32_t *ids, int64_t n, int64_t n_wanted,
                         weft_error *err)
 {
     evaluation *sum = e->sum;
-    const side *sides[] = { &e->against, &e->model }; /* the reference first: its logits are kept */
+    const side *sides[] = { &e->against, &e->model }; /* reference first: its logits are kept */
     e->targets = ids + n - n_wanted + 1;
     for (int i = 0; i < 2; i++) {
         const side *s = sides[i];
@@ -147,7 +147,7 @@ static weft_status empty(const side *s, weft_error *err)
     return s->session ? session_rewind(s->session, 0, err) : WEFT_OK;
 }
 
-/* Tokens [from, to) in one context; those before `scored` are only read. */
+/* Tokens [from, to) in one context; those before `scored` are context only. */
 static weft_status window(evaluator *e, const evaluate_options *o, const int32_t *ids, int64_t from,
                           int64_t to, int64_t scored, weft_error *err)
 {
@@ -169,7 +169,7 @@ static weft_status read_document(evaluator *e, const evaluate_options *o, const 
                                  weft_error *err)
 {
     weft_status status = WEFT_OK;
-    const int64_t last = d->n - 1; /* has nobody to foretell */
+    const int64_t last = d->n - 1; /* has no next token to predict */
     for (int64_t from = 0, scored = 0; scored < last && status == WEFT_OK && !e->sum->stopped;
          from += e->stride) {
         const int64_t to = last - from < e->n_ctx ? last : from + e->n_ctx;
@@ -181,7 +181,7 @@ static weft_status read_document(evaluator *e, const evaluate_options *o, const 
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-/* The value that comes k-th (from 0) when x is sorted; x is put into some other order. */
+/* The k-th smallest value of x (from 0); reorders x. */
 static double kth(double *x, int64_t n, int64_t k)
 {
     for (int64_t lo = 0, hi = n - 1; lo < hi;) {
@@ -270,7 +270,7 @@ weft_status evaluate(const model *m, const model *against, const document *d, in
                          "%s has a vocabulary of %lld, %s of %lld; expected the same", m->file.path,
                          (long long)m->n_vocab, against->file.path, (long long)against->n_vocab);
     for (int64_t i = 0; i < n; i++) {
-        for (int64_t k = 0; k < d[i].n; k++) /* the last ones are only foretold, never read */
+        for (int64_t k = 0; k < d[i].n; k++) /* the last ones are only predicted, never evaluated */
             if (d[i].ids[k] < 0 || d[i].ids[k] >= m->n_vocab)
                 return weft_fail(
                     err, WEFT_EINVAL, "token %lld of document %lld is %d, the vocabulary has %lld",

@@ -1,7 +1,8 @@
-/* evaluate.h - how well a model foretells texts, alone or beside another model.
+/* evaluate.h - evaluation: perplexity, and KL divergence from a reference model.
  *
- * A document is read in windows of n_ctx tokens that begin `stride` apart, each from an empty
- * context. Every token but a document's first is scored once, in the first window that reaches it:
+ * A document is evaluated in windows of n_ctx tokens that begin `stride` apart, each with an empty
+ * context. Every token except a document's first is scored once, in the first window that reaches
+ * it:
  *
  *     tokens    0 1 2 3 4 5 6 7 8 9          n_ctx 4, stride 2
  *     window 0  r r r r                      reads 0..3, scores 1 2 3 4
@@ -9,10 +10,10 @@
  *     window 2          r r r r              reads 4..7, scores 7 8
  *     window 3              r r r            reads 6..8, scores 9
  *
- * So the smaller the stride, the more context a token has (n_ctx - stride at least, once a document
- * is longer than a window), and the longer it takes. Scores are made in double from a row's logits
- * alone and added in the order of the tokens: the result does not depend on threads, nor on how
- * many rows are computed at once. */
+ * With a smaller stride, tokens have more context (at least n_ctx - stride, once a document is
+ * longer than a window), and evaluation takes longer. Scores are computed in double from a row's
+ * logits alone and summed in the order of the tokens, so the result depends neither on threads nor
+ * on the batch size. */
 #ifndef WEFT_ENGINE_EVALUATE_H
 #define WEFT_ENGINE_EVALUATE_H
 
@@ -23,30 +24,29 @@ typedef struct document {
     int64_t n;
 } document;
 
-/* Sums over the tokens scored so far. `against` is the model that the other is measured against:
- * the reference. */
+/* Sums over the tokens scored so far. `against` is the reference model. */
 typedef struct evaluation {
     int64_t n_token, n_total; /* scored, and to be scored in all */
     double nll, against_nll;  /* sum of -log p(token), in nats */
     double kl, kl_max;        /* sum and largest of KL(reference || model) of a token */
-    double kl_p99;            /* 99 of 100 tokens have no more; known at the end only */
-    int64_t n_same;           /* tokens where both hold the same one most likely */
-    bool stopped;             /* by the caller, before all were scored */
+    double kl_p99;            /* 99th percentile; set at the end only */
+    int64_t n_same;           /* tokens where both models predict the same one */
+    bool stopped;             /* stopped by the caller before the end */
 } evaluation;
 
-/* After every step; false stops. */
+/* Called after every step; false stops. */
 typedef bool evaluate_fn(void *ud, const evaluation *so_far);
 
 typedef struct evaluate_options {
-    engine_options engine;   /* n_ctx: tokens of a window; n_session is ours */
-    const dtype *against_kv; /* of the reference; NULL: the same */
+    engine_options engine;   /* n_ctx: tokens of a window; n_session is set here */
+    const dtype *against_kv; /* options of the reference; NULL: the same */
     int64_t stride;          /* 0: half a window */
     int64_t loss_numbers;    /* logits that exist at once, as in run.h */
     evaluate_fn *progress;
     void *ud;
 } evaluate_options;
 
-/* Scores m on documents, beside `against` unless that is NULL. */
+/* Scores m on documents, compared with `against` unless that is NULL. */
 weft_status evaluate(const model *m, const model *against, const document *d, int64_t n,
                      const evaluate_options *o, evaluation *result, weft_error *err);
 

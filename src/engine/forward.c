@@ -1,10 +1,10 @@
-/* forward.c - plans the memory of a forward, and takes it.
+/* forward.c - plans the memory of a forward, and allocates it.
  *
- * The plan runs the code that computes, over the largest batch, with a data arena that only counts. So
- * it cannot drift from what a forward takes. */
+ * The plan runs the real forward code over the largest batch, with a data arena that only counts.
+ * So it cannot drift from the memory that a forward needs. */
 #include "engine/forward.h"
 
-/* Heads make logits a part at a time for a reader; a dry run has none to hand out. */
+/* Heads pass logits to a reader in parts; a dry run has no reader. */
 static void nobody(void *ud, const tensor *z, int64_t first)
 {
     (void)ud, (void)z, (void)first;

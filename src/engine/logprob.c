@@ -1,4 +1,4 @@
-/* logprob.c - log softmax of one row, in double, with the maximum taken out first. */
+/* logprob.c - log softmax of one row, in double, with the maximum subtracted first. */
 #include "engine/logprob.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ double log_sum_exp(const float *z, int64_t n)
     return max + log(sum);
 }
 
-/* Puts a score behind those that are at least as good. */
+/* Inserts a score after those that are at least as good. */
 static void insert(weft_logprob *out, int64_t n, int32_t id, double z)
 {
     int64_t low = 0, high = n;

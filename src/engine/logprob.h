@@ -1,10 +1,10 @@
-/* logprob.h - logits as logarithms of probabilities: log p = z - log sum exp z, in double. */
+/* logprob.h - log probabilities from logits: log p = z - log sum exp z, in double. */
 #ifndef WEFT_ENGINE_LOGPROB_H
 #define WEFT_ENGINE_LOGPROB_H
 
 #include "weft.h"
 
-/* -inf where all are. */
+/* -inf if all are -inf. */
 double log_sum_exp(const float *z, int64_t n);
 
 /* The k best of n, best first, the lower id among equals; returns how many were written. */

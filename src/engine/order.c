@@ -1,15 +1,16 @@
-/* order.c - finds the next places of an order: one pass over the scores collects all that are
- * better than a threshold, a sort puts these few in order. */
+/* order.c - finds the next places of an order: one pass over the scores collects all above a
+ * threshold, then sorts these few. */
 #include "engine/order.h"
 
 #include "base/side_stack.h"
 
 #include <math.h>
 
-/* Fewer places than this are put in order one by one. */
+/* Fewer places than this use insertion sort. */
 #define FEW 32
 
-/* The least that is led to: looking at one place is followed by looking at the next. */
+/* Smallest number of places to find at once: a look at one place is followed by a look at the
+ * next. */
 #define LEAST 64
 
 void order_begin(order *o, const float *z, int64_t n_vocab, uint64_t *at)
@@ -30,16 +31,15 @@ static void sort_few(uint64_t *a, int64_t n)
     }
 }
 
-/* The first m of n in order, by bytes from the highest: every number goes to the bucket of its byte,
- * in place, and only buckets that reach into the first m are sorted further. At most eight passes,
- * whatever the numbers are. */
+/* Sorts the first m of n by a radix sort from the highest byte, in place; only buckets that reach
+ * into the first m are sorted further. At most eight passes for any input. */
 OWN_FRAME static void sort_first(uint64_t *a, int64_t n, int64_t m, int shift)
 {
     if (n <= FEW) {
         sort_few(a, n);
         return;
     }
-    int32_t begin[257] = { 0 }, next[256]; /* a vocabulary has no more; this calls itself */
+    int32_t begin[257] = { 0 }, next[256]; /* a vocabulary has no more; this recurses */
     for (int64_t i = 0; i < n; i++)
         begin[(a[i] >> shift & 255) + 1]++;
     for (int b = 0; b < 256; b++) {
@@ -60,9 +60,8 @@ OWN_FRAME static void sort_first(uint64_t *a, int64_t n, int64_t m, int shift)
         sort_first(a + begin[b], begin[b + 1] - begin[b], m - begin[b], shift - 8);
 }
 
-/* One pass over the scores, keeping those that may be among the first m. When twice as many are
- * kept they are cut to m, and from then on a score has to be above the last of them: an equal one
- * has a higher id. */
+/* One pass over the scores, keeping candidates for the first m. When 2 m are kept, they are cut to
+ * m. From then on a score has to be above the last of them: an equal one has a higher id. */
 void order_lead(order *o, int64_t m)
 {
     if (m <= o->led || o->led == o->n)

@@ -1,15 +1,15 @@
-/* order.h - scores from best to worst, put in order only as far as somebody looks.
+/* order.h - scores from best to worst, sorted lazily.
  *
- * A place of the order is one whole number, so that sorting compares no floats and no two places
- * are equal:
+ * A place of the order is one integer, so that sorting compares no floats and no two places are
+ * equal:
  *
  *      63                 32 31                0
  *     +---------------------+-------------------+
- *     | score, turned round | id                |    smaller is better, the lower id among equals
+ *     | score, inverted     | id                |    smaller is better, the lower id among equals
  *     +---------------------+-------------------+
  *
- * Scores of -inf have no place. The first `led` places are known; asking for more scans the scores
- * again, for sixteen times as many: forty of a vocabulary cost one pass over it. */
+ * Scores of -inf have no place. The first `led` places are sorted; access beyond them scans the
+ * scores again, for sixteen times as many. So the first forty of a vocabulary cost one pass. */
 #ifndef WEFT_ENGINE_ORDER_H
 #define WEFT_ENGINE_ORDER_H
 
@@ -19,7 +19,7 @@
 typedef struct order {
     const float *z; /* [V] scores */
     int64_t n_vocab;
-    int64_t n;    /* scores above -inf, which is how many places there are */
+    int64_t n;    /* number of scores above -inf, which is the number of places */
     uint64_t *at; /* [V] */
     int64_t led;
 } order;
@@ -27,10 +27,10 @@ typedef struct order {
 /* at: room for n_vocab places. No score is NaN. */
 void order_begin(order *o, const float *z, int64_t n_vocab, uint64_t *at);
 
-/* Knows the first m places then, or all. */
+/* Sorts the first m places, or all. */
 void order_lead(order *o, int64_t m);
 
-/* The place that a score has. */
+/* The place of a score. */
 static inline uint64_t order_place(float z, int64_t id)
 {
     const float plain = z + 0.0f; /* -0 is 0 */

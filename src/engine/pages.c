@@ -1,9 +1,9 @@
-/* pages.c - the pool of cache pages: a free list and a count of holders for each.
+/* pages.c - the pool of cache pages: a free list and a reference count per page.
  *
- *     session A   [p0]-[p1]-[p2]            p0, p1: 2 holders
- *     fork B      [p0]-[p1]-[p3]            p3 was p2 until B wrote into it: copied first
+ *     session A   [p0]-[p1]-[p2]            p0, p1: 2 references
+ *     fork B      [p0]-[p1]-[p3]            p3 is B's copy of p2, made before B wrote to it
  *
- * Rows of a page depend only on the tokens before them, so sharing one is never visible. */
+ * Rows of a page depend only on the tokens before them, so sharing is never visible. */
 #include "engine/pages.h"
 
 #include <assert.h>

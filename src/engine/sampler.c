@@ -9,7 +9,7 @@
 
 #define AT(option) #option, offsetof(weft_sampler_options, option)
 
-/* What a number may be, if it is not 0. */
+/* Valid ranges of options that are not 0. */
 static weft_status check_reals(const weft_sampler_options *o, weft_error *err)
 {
     static const struct {
@@ -37,7 +37,7 @@ static weft_status check_reals(const weft_sampler_options *o, weft_error *err)
 }
 
 #define LONGEST_WINDOW ((int64_t)1 << 24)
-#define MAX_VOCAB      ((int64_t)1 << 24) /* a sampler takes 21 bytes for each token */
+#define MAX_VOCAB      ((int64_t)1 << 24) /* a sampler allocates 21 bytes for each token */
 
 static weft_status check_integers(const weft_sampler_options *o, weft_error *err)
 {
@@ -107,7 +107,7 @@ static const sampler_step *find_step(const char *name, size_t length)
     return NULL;
 }
 
-/* An option that is set is not to be without effect. */
+/* Refuses an option that is set but would have no effect. */
 static weft_status check_named(const sampler *s, const char *chain, const bool *named,
                                weft_error *err)
 {
@@ -144,7 +144,7 @@ static weft_status read_chain(sampler *s, weft_error *err)
     return check_named(s, chain, named, err);
 }
 
-/* How many tokens of the history steps look at. */
+/* How many tokens of the history the steps use. */
 static int64_t find_window(const weft_sampler_options *o)
 {
     const int64_t all = o->penalty_last_n > 0 ? o->penalty_last_n : INT64_MAX;
@@ -206,7 +206,7 @@ sampler *sampler_new(mem *m, int64_t n_vocab, const weft_sampler_options *o, wef
         sampler_free(s);
         return NULL;
     }
-    s->opt.chain = NULL; /* what is the caller's may go now */
+    s->opt.chain = NULL; /* the caller may free its own now */
     s->opt.bias = NULL;
     s->opt.breakers = NULL;
     s->window = find_window(&s->opt);
@@ -236,7 +236,7 @@ void sampler_reset(sampler *s)
 
 /* ---- a pick ---------------------------------------------------------------------------------- */
 
-/* As much of it as steps look at. */
+/* Checks only the part of the history that steps use. */
 static weft_status check_history(const sampler *s, const int32_t *ids, int64_t n, weft_error *err)
 {
     if (n < 0 || n > INT32_MAX || (n > 0 && !ids && s->window > 0))
@@ -264,8 +264,8 @@ static weft_status take_logits(sampler *s, const float *logits, weft_error *err)
     return WEFT_OK;
 }
 
-/* Along what is left, until the sum of weights passes a uniform share of all; rounding may leave
- * the last. */
+/* Walks along the remaining tokens until the sum of weights passes a uniform share of the total;
+ * rounding may leave the last. */
 static int64_t draw(sampler *s)
 {
     if (s->end - s->first == 1)

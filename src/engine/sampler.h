@@ -1,13 +1,13 @@
-/* sampler.h - from logits to the next token by a chain of steps; weft.h says what each step is.
+/* sampler.h - draws the next token from logits by a chain of steps, which weft.h describes.
  *
- * Every step that leaves tokens out leaves a stretch of the order from best to worst, so what is
- * left is two numbers, and only the places that a step looks at are ever put in order:
+ * Every step that removes tokens leaves a contiguous range of the order from best to worst. So two
+ * indices describe the remaining tokens, and only the places that a step uses are ever sorted:
  *
  *     best  . . o o o o o o o o o . . . . . . . .  worst
  *               ^first            ^end
  *
- * Probabilities are made in double from score / temperature. All memory is taken when the sampler
- * is made. */
+ * Probabilities are computed in double from score / temperature. All memory is allocated when the
+ * sampler is created. */
 #ifndef WEFT_ENGINE_SAMPLER_H
 #define WEFT_ENGINE_SAMPLER_H
 
@@ -18,16 +18,16 @@
 
 typedef struct sampler sampler;
 
-/* A step of the chain, by its name there. */
+/* A step of the chain, and its name in the chain. */
 typedef struct sampler_step {
     const char *name;
-    bool scores; /* changes those of single tokens, for which all tokens must still be there */
+    bool scores; /* changes scores of single tokens, so no token may have been removed before */
     bool (*on)(const weft_sampler_options *o);
     void (*apply)(sampler *s);
     int (*say)(const weft_sampler_options *o, char *to, size_t size); /* as snprintf */
 } sampler_step;
 
-/* Are tokens of the history counted, for penalties? */
+/* Do penalties need counts of the history's tokens? */
 static inline bool sampler_counts(const weft_sampler_options *o)
 {
     return o->repetition != 1 || o->frequency != 0 || o->presence != 0;
@@ -40,22 +40,22 @@ struct sampler {
     weft_bias *bias;          /* [n_bias] */
     mem *mem;
     int64_t n_vocab;
-    const sampler_step *chain[SAMPLER_STEPS]; /* those that do something */
+    const sampler_step *chain[SAMPLER_STEPS]; /* the active steps */
     int n_step;
     char line[512]; /* what they are */
-    int64_t window; /* tokens of the history that they look at */
+    int64_t window; /* tokens of the history that they use */
 
-    const int32_t *ids; /* the history of this pick */
+    const int32_t *ids; /* history for this pick */
     int64_t n_id;
     float *z; /* [V] scores */
     order order;
     uint64_t *places;   /* [V], the order's */
-    int64_t first, end; /* what is left of it */
-    double temperature; /* that scores are divided by, once it was its turn */
+    int64_t first, end; /* the remaining range */
+    double temperature; /* divisor of the scores, once its step has run */
     int32_t *times;     /* [V]: counts of tokens while a step needs them, otherwise 0 */
-    bool *breaks;       /* [V]: repetitions end here */
+    bool *breaks;       /* [V]: repetitions do not cross these tokens */
     int32_t *repeats;   /* [dry_last_n] */
-    double mu;          /* mirostat's */
+    double mu;          /* state of mirostat */
 };
 
 sampler *sampler_new(mem *m, int64_t n_vocab, const weft_sampler_options *o, weft_error *err);
@@ -65,14 +65,15 @@ void sampler_reset(sampler *s);
 weft_status sampler_pick(sampler *s, const float *logits, const int32_t *ids, int64_t n,
                          int32_t *id, weft_error *err);
 
-/* What was left for the last draw: at most k, best first; returns how many there were. */
+/* The tokens that remained for the last draw: at most k, best first; returns how many there
+ * were. */
 int64_t sampler_kept(sampler *s, int64_t k, weft_token_prob *out);
 
-/* x = (score - best score) / temperature of a place, and exp(x). Both lead to it. */
+/* x = (score - best score) / temperature of a place, and exp(x). Both sort up to that place. */
 double sampler_x(sampler *s, int64_t i);
 double sampler_weight(sampler *s, int64_t i);
 
-/* Sums over what is left, of w = exp(x) and of w x. */
+/* Sums of w = exp(x) and of w x over the remaining tokens. */
 typedef struct sampler_sums {
     double w, wx;
 } sampler_sums;

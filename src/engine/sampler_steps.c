@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* A score stays a number that is not infinite, or -inf, which forbids the token. */
+/* Keeps a score finite, or -inf, which forbids the token. */
 static float bounded(double z)
 {
     return z > -INFINITY ? (float)fmin(fmax(z, -(double)FLT_MAX), (double)FLT_MAX) : -INFINITY;
@@ -31,7 +31,7 @@ static int say_bias(const weft_sampler_options *o, char *to, size_t size)
     return snprintf(to, size, "bias of %lld", (long long)o->n_bias);
 }
 
-/* The last n tokens of the history, all where n is 0. */
+/* The last n tokens of the history, or all if n is 0. */
 static const int32_t *last_of(const sampler *s, int64_t n, int64_t *count)
 {
     *count = n > 0 && n < s->n_id ? n : s->n_id;
@@ -39,7 +39,7 @@ static const int32_t *last_of(const sampler *s, int64_t n, int64_t *count)
 }
 
 /* z = z < 0 ? z r : z / r;  z -= f times + p, once for each token that occurs. Repetition is in
- * float, as the tensors of transformers are. */
+ * float, as in transformers. */
 static void penalties(sampler *s)
 {
     const weft_sampler_options *o = &s->opt;
@@ -73,9 +73,9 @@ static bool dry_on(const weft_sampler_options *o)
     return o->dry_multiplier > 0;
 }
 
-/* For every i > 0: how many tokens back from i places before the end equal those back from the end
- * (the Z function of the history read backwards), in linear time. [left, right) is the stretch
- * furthest back that is known to equal the beginning. */
+/* For every i > 0: the length of the match between the history ending i tokens before its end and
+ * the whole history, both read backwards (the Z function of the reversed history), in linear time.
+ * [left, right) is the rightmost range known to match a prefix. */
 static void find_repeats(int32_t *repeats, const int32_t *last, int64_t n)
 {
     for (int64_t i = 1, left = 0, right = 0; i < n; i++) {
@@ -93,8 +93,9 @@ static void find_repeats(int32_t *repeats, const int32_t *last, int64_t n)
 }
 
 /* z -= multiplier base^(length - allowed) of each token that followed an earlier occurrence of the
- * last `length` >= allowed tokens, with the longest there is. Repetitions do not reach back over a
- * breaker, and breakers themselves are free. (p-e-w, "DRY: A modern repetition penalty", 2024.) */
+ * last `length` >= allowed tokens, using the longest such length. Repetitions do not cross a
+ * breaker, and breakers themselves are not penalised. (p-e-w, "DRY: A modern repetition penalty",
+ * 2024.) */
 static void dry(sampler *s)
 {
     const weft_sampler_options *o = &s->opt;
@@ -182,7 +183,7 @@ static bool top_p_on(const weft_sampler_options *o)
     return o->top_p > 0 && o->top_p < 1;
 }
 
-/* Leaves those before which there is less than p. */
+/* Keeps tokens whose predecessors sum to less than p. */
 static void top_p(sampler *s)
 {
     const double enough = s->opt.top_p * sampler_sum(s).w;
@@ -229,9 +230,9 @@ static double distance(sampler *s, int64_t i, double mean)
     return fabs(mean - sampler_x(s, i));
 }
 
-/* Surprise rises along the order, so the typical ones lie around the place where it passes the
- * entropy. Outwards from there, the nearer of both sides first, until there is enough; those that
- * are as near as the last one stay too. (Meister, Pimentel, Wiher, Cotterell, 2022.) */
+/* Surprise rises along the order, so typical tokens surround the place where it passes the entropy.
+ * Extends outwards from there, the nearer side first, until the sum is reached; ties with the last
+ * one stay too. (Meister, Pimentel, Wiher, Cotterell, 2022.) */
 static void typical(sampler *s)
 {
     const sampler_sums sums = sampler_sum(s);
@@ -265,7 +266,7 @@ static bool xtc_on(const weft_sampler_options *o)
     return o->xtc_probability > 0;
 }
 
-/* "Exclude top choices": of those with at least the threshold only the last stays. (p-e-w, 2024.) */
+/* "Exclude top choices": of the tokens above the threshold only the last stays. (p-e-w, 2024.) */
 static void xtc(sampler *s)
 {
     if (sampler_uniform(s, SAMPLER_XTC) >= s->opt.xtc_probability)
@@ -287,7 +288,7 @@ static bool mirostat_on(const weft_sampler_options *o)
     return o->mirostat_tau > 0;
 }
 
-/* Leaves those with -log2 p <= mu, one at least. The draw moves mu. (Basu, Ramachandran, Keskar,
+/* Keeps tokens with -log2 p <= mu, at least one. The draw updates mu. (Basu, Ramachandran, Keskar,
  * Varshney, 2021, in the second form, which needs no estimate of the tail.) */
 static void mirostat(sampler *s)
 {

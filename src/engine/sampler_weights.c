@@ -1,5 +1,5 @@
-/* sampler_weights.c - what is left for a draw, as weights: exp of the scores, their sums, and the number
- * that is drawn. */
+/* sampler_weights.c - weights of the remaining tokens: exp of the scores, their sums, and the
+ * uniform random number. */
 #include "engine/sampler.h"
 
 #include "base/rng.h"
@@ -29,7 +29,7 @@ static void add(sampler_sums *sums, double x)
     sums->wx += w > 0 ? w * x : 0; /* x may be -inf */
 }
 
-/* What lies behind the places that are known is summed where it is. */
+/* Sums unsorted places in the order of memory. */
 sampler_sums sampler_sum(sampler *s)
 {
     sampler_sums sums = { 0 };

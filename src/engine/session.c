@@ -1,5 +1,5 @@
-/* session.c - a session's tokens and pages: fork, rewind, and becoming another text by keeping the
- * longest prefix that some session already has. */
+/* session.c - a session's tokens and pages: fork, rewind, and switching to another text by reusing
+ * the longest prefix that some session has cached. */
 #include "engine/session.h"
 
 #include <assert.h>
@@ -78,7 +78,8 @@ weft_status session_rewind(session *s, int64_t length, weft_error *err)
     return WEFT_OK;
 }
 
-/* Holds the pages of the first `length` tokens of another, from where its own end. */
+/* Shares the pages of the first `length` tokens of another session, starting after its own
+ * pages. */
 static void share(session *s, const session *from, int64_t length)
 {
     cache *c = &s->cache;
@@ -131,7 +132,7 @@ session *session_fork(const session *s, weft_error *err)
     return fork;
 }
 
-/* ---- becoming a text ------------------------------------------------------------------------- */
+/* ---- prefix reuse ---------------------------------------------------------------------------- */
 
 static int64_t common(const session *s, const int32_t *ids, int64_t n)
 {
@@ -159,7 +160,7 @@ int64_t session_match(session *s, const int32_t *ids, int64_t n)
     session_cut(s, giver ? own / PAGE_ROWS * PAGE_ROWS : own);
     if (giver)
         share(s, giver, most);
-    if (most == n && n > 0) /* the last one is computed for its logits */
+    if (most == n && n > 0) /* the last one is evaluated again for its logits */
         session_cut(s, --most);
     return most;
 }

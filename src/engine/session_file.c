@@ -1,21 +1,20 @@
 /* session_file.c - sessions on disk. All numbers are little-endian.
  *
  *     +----------------------------------------------------------------------+
- *     | "WEFTSESS"   version 1   logits there? 0 or 1                8 4 4   |
+ *     | "WEFTSESS"   version 1   has logits: 0 or 1                  8 4 4   |
  *     | model   n tokens   V tokens of the vocabulary   B bytes a    8 8 8 8 |
  *     |   position has in all streams                                        |
  *     | format of keys and values, kernels that made them: names      16 16  |
  *     +----------------------------------------------------------------------+
  *     | tokens                                                         4 n   |
- *     | logits after the last one, if there                            4 V   |
+ *     | logits after the last one, if any                              4 V   |
  *     | pages: of each stream the rows in use                          B n   |
  *     +----------------------------------------------------------------------+
- *     | sum of all before (XXH64)                                      8    |
+ *     | checksum of everything above (XXH64)                          8    |
  *     +----------------------------------------------------------------------+
  *
- * `model` is the sum of the configuration and of every weight's name, type, shape and bytes: weights
- * that differ anywhere make another model, and so do the same ones in another format. Reading all of
- * them is done once for an engine. */
+ * `model` is a hash of the configuration and of every weight's name, type, shape and bytes: weights
+ * that differ anywhere, even only in format, make another model. An engine computes it once. */
 #include "engine/session.h"
 
 #include "base/checked.h"
@@ -44,7 +43,7 @@ static void add_text(xxh64 *s, const char *text)
     xxh64_add(s, text, strlen(text) + 1); /* bounded: a string */
 }
 
-/* What a file says of itself and of its vocabulary changes no logits. */
+/* General metadata and the vocabulary do not change logits. */
 static bool is_configuration(const meta *m)
 {
     return strncmp(m->key, "general.", 8) != 0 && strncmp(m->key, "tokenizer.", 10) != 0;
@@ -86,7 +85,7 @@ static void sum_weight(void *arg, int64_t i)
     w->sum[i] = xxh64_end(&s);
 }
 
-/* Of an engine's model, remembered there. */
+/* The fingerprint of an engine's model, cached in the engine. */
 static weft_status fingerprint(engine *e, uint64_t *print, weft_error *err)
 {
     const model *m = e->model;
@@ -114,7 +113,7 @@ static weft_status fingerprint(engine *e, uint64_t *print, weft_error *err)
 
 /* ---- both ways ------------------------------------------------------------------------------- */
 
-/* What the header of a session of n tokens would say. */
+/* The header for a session of n tokens. */
 static weft_status describe(engine *e, uint64_t n, bool has_logits, header *h, weft_error *err)
 {
     *h = (header){ .version = VERSION,
@@ -201,7 +200,7 @@ static weft_status get(source *s, void *to, size_t n)
     return status;
 }
 
-/* Bytes behind the header: false where they pass 64 bits. */
+/* Bytes after the header; false if they overflow 64 bits. */
 static bool body_bytes(const header *h, uint64_t *bytes)
 {
     uint64_t ids, rows_all, logits = 0;
@@ -212,7 +211,7 @@ static bool body_bytes(const header *h, uint64_t *bytes)
            checked_add(*bytes, sizeof(uint64_t), bytes);
 }
 
-/* What was found, h, against what this engine would write, own. */
+/* Compares the header found, h, with the one this engine would write, own. */
 static weft_status check_header(const source *s, const engine *e, const header *h,
                                 const header *own)
 {

@@ -1,9 +1,9 @@
-/* source.c - sources for sessions: the encoder's rows, and the keys and values that cross-attention
- * makes of them.
+/* source.c - encodes sources for sessions: the encoder's rows, and the cross-attention's keys and
+ * values.
  *
- * A forward without decoder rows: the encoder runs, every decoder block makes its keys and values of
- * the encoder's output and stores them, and no one asks. An encoder looks both ways, so that a
- * source is in one forward as a whole. */
+ * This is a forward without decoder rows: the encoder runs, and every decoder block computes and
+ * stores its keys and values of the encoder's output; there are no queries. An encoder attends in
+ * both directions, so one forward holds a whole source. */
 #include "engine/session.h"
 
 static weft_status check_source(const engine *e, const source_text *s, weft_error *err)
@@ -29,7 +29,7 @@ static weft_status check_source(const engine *e, const source_text *s, weft_erro
     return WEFT_OK;
 }
 
-/* As many of the sources as fit, one at least; returns how many. */
+/* Adds as many sources as fit, at least one; returns how many. */
 static int fill(engine *e, const source_text *s, int n)
 {
     batch *b = &e->src;
@@ -89,8 +89,8 @@ static weft_status check_sources(engine *e, const source_text *s, int n, weft_er
     return status;
 }
 
-/* Also where the sources are refused: a caller who overlooks an error must not get answers to the
- * source before. Sessions of a model that reads none keep their tokens. */
+/* Sources are dropped even if the new ones are refused: a caller that ignores the error must not
+ * get answers to the old source. Sessions of a model without an encoder keep their tokens. */
 weft_status engine_encode(engine *e, const source_text *s, int n, weft_error *err)
 {
     weft_status status = check_sources(e, s, n, err);

@@ -1,9 +1,8 @@
-/* step.c - a forward for several sessions: which rows it takes, where they are kept, whose the logits
- * are.
+/* step.c - one forward for several sessions: selects rows, reserves pages, distributes logits.
  *
- * Wrong arguments fail the whole call before anything happens. A context that is full, no page, and
- * logits that are not finite fail one work alone: the others get the bits they would get without it,
- * since no row depends on its company. */
+ * Wrong arguments fail the whole call before anything happens. A full context, a lack of pages and
+ * non-finite logits fail one work alone: the others get the bits they would get without it, since
+ * no row depends on other sequences in the batch. */
 #include "engine/session.h"
 
 #include <stddef.h>
@@ -14,7 +13,7 @@ static int64_t left(const work *w)
     return w->status == WEFT_OK ? w->n - w->done : 0;
 }
 
-/* A work fails; its session keeps the sentence. */
+/* Marks a work as failed; its session keeps the message. */
 static void fail_work(work *w, const weft_error *why)
 {
     w->status = why->code;
@@ -23,7 +22,7 @@ static void fail_work(work *w, const weft_error *why)
     memcpy(w->session->failure, why->message, sizeof w->session->failure);
 }
 
-/* The first work that failed, of those in this step or of all. */
+/* The first failed work, of those in this step or of all. */
 static weft_status first_failure(const work *w, int n, bool any, weft_error *err)
 {
     for (int i = 0; i < n; i++) {
@@ -72,7 +71,7 @@ static weft_status check_work(const engine *e, const work *w, int n, weft_error 
 
 /* ---- which rows ------------------------------------------------------------------------------ */
 
-/* A cancelled session is so once, and has not failed. */
+/* A cancellation applies once, and is not a failure. */
 static void leave_cancelled(work *w, int n)
 {
     weft_error why;
@@ -85,7 +84,7 @@ static void leave_cancelled(work *w, int n)
     }
 }
 
-/* Those that do not fit into the context fail before any of their tokens is read. */
+/* Works that do not fit into the context fail before any of their tokens is evaluated. */
 static void leave_too_long(const engine *e, work *w, int n)
 {
     weft_error why;
@@ -100,7 +99,7 @@ static void leave_too_long(const engine *e, work *w, int n)
     }
 }
 
-/* One row for each work that has one left, then equal parts of the room for the others. */
+/* One row for each work with one left, then equal shares of the remaining rows for the others. */
 static void share_rows(const engine *e, work *w, int n)
 {
     int64_t room = e->opt.n_batch;
@@ -120,7 +119,7 @@ static void share_rows(const engine *e, work *w, int n)
         room -= w[i].take;
         waiting--;
     }
-    for (int i = 0; i < n && room > 0; i++) { /* what short ones have left over */
+    for (int i = 0; i < n && room > 0; i++) { /* rows that short works left over */
         const int64_t more = w[i].take > 0 ? left(&w[i]) - w[i].take : 0;
         w[i].take += more < room ? more : room;
         room -= more < room ? more : room;
@@ -158,16 +157,15 @@ static void fill(engine *e, const work *w, int n)
     }
 }
 
-/* ---- where they are kept --------------------------------------------------------------------- */
+/* ---- pages ----------------------------------------------------------------------------------- */
 
-/* The page that the next row of a session goes into, if there are rows in it already. */
+/* The page for a session's next row, if it already has rows. */
 static char **begun_page(const session *s)
 {
     return s->cache.length % PAGE_ROWS ? &s->cache.page[s->cache.n_page - 1] : NULL;
 }
 
-/* Must work i copy the page it goes on in? Not if all others who hold it are before it and copy
- * it. */
+/* Must work i copy its partly filled page? Not if all other holders come before it and copy it. */
 static bool must_copy(const engine *e, const work *w, int i)
 {
     char *const *page = begun_page(w[i].session);
@@ -181,7 +179,7 @@ static bool must_copy(const engine *e, const work *w, int i)
     return holders > 1;
 }
 
-/* In the order of the works: those for which there are no pages fail. */
+/* In the order of the works; those without pages fail. */
 static void reserve_pages(const engine *e, work *w, int n)
 {
     int64_t n_free = e->pages.n_free;
@@ -218,7 +216,7 @@ static void take_pages(engine *e, const work *w, int n)
     }
 }
 
-/* ---- what comes out -------------------------------------------------------------------------- */
+/* ---- the output ------------------------------------------------------------------------------- */
 
 static session *session_of(const sequence *q)
 {
@@ -233,7 +231,7 @@ static bool all_finite(const tensor *z, int64_t i)
     return true;
 }
 
-/* A session keeps the logits after its last row, the reader sees those of all rows as long as they
+/* A session keeps the logits after its last row; the reader sees those of all rows as long as they
  * are finite. */
 void engine_take_logits(void *ud, const tensor *z, int64_t first)
 {
@@ -253,7 +251,7 @@ void engine_take_logits(void *ud, const tensor *z, int64_t first)
         e->read(e->read_ud, z, first);
 }
 
-/* Books the rows that were computed. */
+/* Commits the computed rows. */
 static void settle(work *w, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -266,7 +264,8 @@ static void settle(work *w, int n)
     }
 }
 
-/* The rows of one work once more, alone, looking at every tensor: which one was the first? */
+/* Runs the rows of one work again, alone, and checks every tensor, to name the first non-finite
+ * one. */
 static void name_poison(engine *e, work *w)
 {
     weft_error why;
@@ -295,7 +294,7 @@ static void run_step(engine *e, work *w, int n)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* An error here is the whole call's: no work has moved. */
+/* An error here concerns the whole call: no work has advanced. */
 static weft_status step(engine *e, work *w, int n, weft_error *err)
 {
     weft_status status = check_work(e, w, n, err);
@@ -320,7 +319,7 @@ weft_status engine_step(engine *e, work *w, int n, weft_error *err)
     return status == WEFT_OK ? first_failure(w, n, false, err) : status;
 }
 
-/* The session has the tokens it had before the work. */
+/* Rewinds the session to its tokens before the work. */
 static void undo(work *w)
 {
     if (w->done > 0)
@@ -329,7 +328,7 @@ static void undo(work *w)
     w->done = 0;
 }
 
-/* Those that will not find room fail before the first forward. */
+/* Works that cannot fit fail before the first forward. */
 static weft_status begin(engine *e, work *w, int n, weft_error *err)
 {
     for (int i = 0; i < n; i++) {

@@ -5,14 +5,14 @@
 #include <math.h>
 #include <stdio.h>
 
-#define LEFT      52 /* for the numbers of the axis */
+#define LEFT      52 /* for the axis labels */
 #define TOP       12
 #define BOTTOM    26
 #define MAX_DOTS  80 /* more would be a line of dots */
 #define LABEL     15 /* a label's height */
 #define MAX_TICKS 16
 
-/* A part of the plane, in numbers and in points of the picture. */
+/* A part of the plane, in data and in SVG coordinates. */
 typedef struct frame {
     double x0, x1, y0, y1;
     double width, height;
@@ -79,7 +79,7 @@ static void find_range(const chart *c, const metrics *m, frame *f)
     if (f->x1 <= f->x0)
         f->x1 = f->x0 + 1;
     if (!(f->y1 - f->y0 >
-          1e-12 * (fabs(f->y0) + fabs(f->y1)) + 1e-30)) { /* all the same: in the middle */
+          1e-12 * (fabs(f->y0) + fabs(f->y1)) + 1e-30)) { /* constant series: drawn in the middle */
         const double half = f->y0 != 0 ? fabs(f->y0) / 2 : 1;
         f->y0 -= c->from_zero && f->y0 == 0 ? 0 : half;
         f->y1 += half;
@@ -128,11 +128,11 @@ static void to_point(buffer *b, bool *begun, double x, double y)
     *begun = true;
 }
 
-/* What falls on one point across. */
+/* The values that fall on one horizontal pixel. */
 typedef struct column {
     double at, least, most, sum;
     int64_t n;
-    bool rising; /* the least came first */
+    bool rising; /* the minimum came first */
 } column;
 
 static void add_to_column(column *c, double y)
@@ -194,7 +194,7 @@ static void draw_dots(const series *s, const metrics *m, const frame *f, buffer 
     }
 }
 
-/* Beside the last number; below the label before it, if they would meet. */
+/* Next to the last value; below the previous label if they would overlap. */
 static double draw_label(const series *s, const metrics *m, const frame *f, double taken, buffer *b)
 {
     double last = NAN;

@@ -11,7 +11,7 @@
 #define MAX_LINES (1 << 24)
 #define MAX_STEP  INT64_C(1000000000000)
 
-/* What is beyond any measure is as good as missing, and would be hard to draw. */
+/* Treats absurdly large values as missing; they could not be drawn. */
 static double number_of(const json_t *line, const char *key)
 {
     const json_t *v = json_object_get(line, key);
@@ -52,7 +52,7 @@ static weft_status read_line(metrics *m, const json_t *line, const char *where, 
     return read_sample(m, to, line, err);
 }
 
-/* One line, whose tree goes before the next comes. */
+/* Parses one line; its JSON tree is freed before the next. */
 static weft_status parse_line(metrics *m, const uint8_t *at, size_t n, const char *path,
                               int64_t number, host *h, weft_error *err)
 {

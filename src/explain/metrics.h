@@ -1,11 +1,11 @@
-/* metrics.h - metrics.jsonl of a run: one object a line, what is known after a step.
+/* metrics.h - reads metrics.jsonl of a run: one JSON object per line, the metrics of a step.
  *
  *     {"step":200,"loss":2.5,"smoothed":2.6,"lr":0.001,"grad_norm":0.9,"tokens":153600,
  *      "tokens_per_second":41000,"share":0.4,"val_loss":2.55,"val_accuracy":0.91,"sample":"Once upon"}
  *
- * Any number may be missing, unknown fields are passed over. A last line without its end was being
- * written and is left out. Where steps go back, a run went on from a checkpoint: what it had done
- * beyond is forgotten. */
+ * Any number may be missing, and unknown fields are skipped. An incomplete last line was still
+ * being written and is ignored. If steps go back, the run resumed from a checkpoint: its lines
+ * after that step are dropped. */
 #ifndef WEFT_EXPLAIN_METRICS_H
 #define WEFT_EXPLAIN_METRICS_H
 

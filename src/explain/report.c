@@ -14,7 +14,7 @@
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* Letters of control, but for ends of lines and tabs, are shown as U+FFFD. */
+/* Shows control characters as U+FFFD, except line breaks and tabs. */
 static void put_escaped(buffer *b, const char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -242,7 +242,7 @@ static const chart right_chart = {
     .n_series = 1,
 };
 
-/* Across the page; and again for a screen that is held in a hand. */
+/* The chart at full width, and a second one for phones. */
 static void put_wide(chart c, const metrics *m, buffer *b)
 {
     if (!chart_has(&c.series[c.n_series - 1], m) && !chart_has(&c.series[0], m))
@@ -253,7 +253,7 @@ static void put_wide(chart c, const metrics *m, buffer *b)
     c.width = 400;
     c.height = 280;
     for (int k = 0; k < c.n_series; k++)
-        if (c.series[k].label) /* the colour has to do */
+        if (c.series[k].label) /* the colour must identify it */
             c.series[k].label = "";
     c.right = 54;
     chart_draw(&c, m, b);
@@ -272,7 +272,7 @@ static void put_charts(const metrics *m, buffer *b)
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
-/* Whole letters of a text, up to MAX_SAMPLE bytes. */
+/* Whole characters of a text, up to MAX_SAMPLE bytes. */
 static size_t shown(const metric *p)
 {
     size_t n = p->sample_length < MAX_SAMPLE ? p->sample_length : MAX_SAMPLE;
@@ -284,7 +284,7 @@ static size_t shown(const metric *p)
 static void put_sample(const metric *p, buffer *b)
 {
     const size_t n = shown(p);
-    size_t first = 0; /* not an end of a line */
+    size_t first = 0; /* not a line break */
     while (first < n && p->sample[first] == '\n')
         first++;
     buffer_format(b, "<div class=\"sample\"><span>step %.0f</span><pre>", p->step);
@@ -313,9 +313,9 @@ static void put_samples(const metrics *m, buffer *b)
     buffer_text(b, "</div>\n");
 }
 
-/* ---- how it was begun ------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
-/* Of a path only the name: the page may be shown to strangers. */
+/* Shows only the last component of a path: the page may be published. */
 static void put_options(const report_facts *f, buffer *b)
 {
     const char *end = f->options + f->n_options;

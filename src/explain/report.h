@@ -1,5 +1,5 @@
-/* report.h - a run as one page that can be looked at, sent and shown: HTML with its pictures inside,
- * without script, light or dark as the reader's screen is. */
+/* report.h - a run as one self-contained HTML page: inline charts, no script, light or dark as the
+ * reader's screen. */
 #ifndef WEFT_EXPLAIN_REPORT_H
 #define WEFT_EXPLAIN_REPORT_H
 
@@ -8,15 +8,15 @@
 
 typedef struct report_facts {
     const char *title;
-    const char *model;   /* what it is: "llama, 4 layers ..."; NULL: not known */
-    const char *options; /* what the run was begun with, a line for each: "--lr=0.001"; or NULL */
+    const char *model;   /* the model: "llama, 4 layers ..."; NULL: unknown */
+    const char *options; /* options of the run, one per line: "--lr=0.001"; or NULL */
     size_t n_options;
 } report_facts;
 
-/* All text that comes from files is escaped. */
+/* Escapes all text that comes from files. */
 void report_html(const report_facts *f, const metrics *m, buffer *b);
 
-/* What the model in a run's directory is, in words; false where none can be opened. */
+/* Describes the model in a run's directory; false if none can be opened. */
 bool report_describe(const char *path, host *h, char *to, size_t size);
 
 #endif

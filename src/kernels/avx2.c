@@ -1,5 +1,5 @@
 /* avx2.c - the tables for AVX2 with FMA and F16C: Haswell (2013), Zen (2017) and later; with
- * products of whole numbers (AVX-VNNI) from Alder Lake (2021) and Zen 5 (2024) on. */
+ * integer dot products (AVX-VNNI) from Alder Lake (2021) and Zen 5 (2024) on. */
 #include "kernels/kernels.h"
 
 #if defined(__AVX2__) && !defined(WEFT_REAL_DOUBLE)

@@ -51,7 +51,7 @@ static inline float v_top(vec v)
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
 }
 
-/* 2^n for whole n from -126 to 127, through the exponent's bits. */
+/* 2^n for integers n from -126 to 127, through the exponent bits. */
 static inline vec v_pow2(vec n)
 {
     const __m256i e = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
@@ -115,7 +115,7 @@ static inline void v_to_i8(int8_t *to, vec v)
     _mm_storel_epi64((void *)to, _mm_packs_epi16(h, h));
 }
 
-#define pack_full(to, from, step, n) 0 /* nothing is faster than turning whole vectors */
+#define pack_full(to, from, step, n) 0 /* nothing is faster than transposing whole vectors */
 
 /* 16 bytes of rows i and i + 4. */
 static inline vec v_rows16(const uint8_t *const row[8], int i, size_t at)

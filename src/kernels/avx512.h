@@ -35,7 +35,7 @@ static inline __mmask16 part_mask(int n)
 #define v_top(v)              _mm512_reduce_max_ps(v)
 #define v_round(v)            _mm512_roundscale_ps(v, 0)
 
-/* Halves are added until one is left. */
+/* Adds halves until one lane is left. */
 static inline float v_sum(vec v)
 {
     const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
@@ -46,7 +46,7 @@ static inline float v_sum(vec v)
 
 #define v_tree(s) v_sum((s)[0])
 
-/* 2^n for whole n from -126 to 127, through the exponent's bits. */
+/* 2^n for integers n from -126 to 127, through the exponent bits. */
 static inline vec v_pow2(vec n)
 {
     const __m512i e = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
@@ -106,7 +106,7 @@ static inline void v_transpose(vec v[16])
  *
  *     a0 b0 c0 a1 b1 c1 a2 b2 | c2 a3 b3 c3 a4 b4 c4 a5 | b5 c5 a6 b6 c6 a7 b7 c7
  *
- * put in order. Returns how many columns were turned. */
+ * permuted. Returns how many columns were transposed. */
 static int64_t pack_full(real *to, const real *from, int64_t step, int64_t n)
 {
     const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);

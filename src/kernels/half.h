@@ -1,4 +1,4 @@
-/* half.h - 16-bit floats by bits, for processors that have no instruction for them.
+/* half.h - 16-bit floats by bit operations, for CPUs without an instruction for them.
  *
  *     f16    s eeeee mmmmmmmmmm          bf16   s eeeeeeee mmmmmmm  (the upper half of an f32)
  *

@@ -1,27 +1,27 @@
-/* int8.h - products in class i8, over the vectors of vector.h and these of whole numbers:
+/* int8.h - products in class i8, over the vectors of vector.h and these integer ones:
  *
- *     I8_NAME(name)          a name of a function, with that of the table
+ *     I8_NAME(name)          a function's name with the suffix of the table
  *     VECS_I8                vectors of outputs of a register block, of ROWS_I8 rows
  *     PANELS_I8              panels that are expanded together
  *     ivec                   WIDTH lanes of 32 bits; i_load i_store (aligned), i_any (not aligned)
- *     i_set i_real           a whole number in all lanes; lanes made real
+ *     i_set i_real           an integer in all lanes; lanes converted to float
  *     i_dot(t, code, x)      adds a sum of four products to each lane, of codes from 0 to 63
- *     i_dot8(t, byte, x)     the same of bytes that are signed, or, where MIDDLE_8 is 128, of bytes
- *                            that are 128 more and not signed
- *     i_begin, i_scaled      what sums begin with, and the end of those that have no least number
+ *     i_dot8(t, byte, x)     the same for signed bytes or, if MIDDLE_8 is 128, for unsigned bytes
+ *                            with an offset of 128
+ *     i_begin, i_scaled      the initial sum, and the scaling of sums without a minimum
  *     i_top8                 the upper bytes of the lanes, signed
  *     add_products, i_pair   if I8_PAIRS is defined: sums of products by another instruction, and how
  *                            two words of codes are kept for it
  *
- * Weights are read as panels of 16 rows (kernels.h), which lie in memory or are made here from stored
- * rows. A format is the function that takes 32 columns of a panel, a byte for each code, with their
- * scales (take_group). Few rows multiply with that at once; for many rows it is kept:
+ * Weights are read as panels of 16 rows (kernels.h), from memory or made here from stored rows. A
+ * format is the function that unpacks 32 columns of a panel, a byte per code, with their scales
+ * (take_group). With few rows of x, they are multiplied at once; with many rows, they are stored
+ * first:
  *
  *     panel                   1,024 columns, in the second cache      y
  *     | d | codes, bits |  -> | codes, a byte each | scales |  ->  R x VECS_I8 vectors of sums
  *
- * Sums of a group are exact, so that one row and many rows give the same bits, and so does
- * scalar.c. */
+ * Sums of a group are exact, so one row and many rows give the same bits, and so does scalar.c. */
 
 #include "kernels/turn.h"
 
@@ -33,9 +33,9 @@
 #endif
 
 #define LANES_I8  (PANELS_I8 * PANEL_ROWS)
-#define BLOCKS_I8 32 /* blocks of columns that are expanded at a time */
-#define STREAMS   4  /* panels that few rows are multiplied with at a time */
-#define FEW_ROWS  12 /* with whom codes are taken from panels where they lie */
+#define BLOCKS_I8 32 /* blocks of columns expanded at a time */
+#define STREAMS   4  /* panels multiplied by few rows at a time */
+#define FEW_ROWS  12 /* at most this many rows read codes directly from panels */
 
 typedef struct panel_i8 {
     _Alignas(64) uint8_t q[BLOCKS_I8 * BLOCK_I8 * LANES_I8]; /* four columns of a lane together */
@@ -50,23 +50,23 @@ typedef uint8_t octets __attribute__((vector_size(sizeof(ivec))));
 typedef uint16_t shorts __attribute__((vector_size(sizeof(ivec))));
 typedef uint32_t words __attribute__((vector_size(sizeof(ivec))));
 
-/* What a format is beside where its bits lie. Constant where functions are inlined. */
+/* The properties of a format, except its bit layout. Constant where functions are inlined. */
 typedef struct format_i8 {
     tile_kind kind;
-    int per;      /* groups of 32 columns of a block */
+    int per;      /* groups of 32 columns in a block */
     size_t bytes; /* of a block of a panel */
     i8_form form;
-    int middle; /* what codes are more than the numbers they stand for */
+    int middle; /* offset of the codes */
 } format_i8;
 
-/* 32 columns of WIDTH rows: word j has columns 4 j to 4 j + 3 of every row, a byte each. What a
- * format has not is not set. */
+/* 32 columns of WIDTH rows: word j has columns 4 j to 4 j + 3 of every row, a byte each. Fields
+ * that a format does not use are not set. */
 typedef struct group_i8 {
     octets code[8];
-    vec scale[2], least[2]; /* of all columns, or of the first and of the second 16 */
+    vec scale[2], least[2]; /* for all columns, or for the first and the second 16 */
 } group_i8;
 
-/* Of every byte, the bits from `at` on, moved to `to`; mask is what it keeps of them there. */
+/* In every byte, moves the bits from `at` on to `to`; mask selects them there. */
 #define BITS(v, at, to, mask)                                                                      \
     ((octets)((at) > (to) ? (shorts)(v) >> ((at) - (to)) : (shorts)(v) << ((to) - (at))) & (mask))
 
@@ -102,8 +102,8 @@ static inline __attribute__((always_inline)) void take_small(tile_kind kind, gro
     }
 }
 
-/* Of the twelve bytes of a Q4_K or Q5_K block (tensor/blocks.h), here words 1 to 3, scales and minima
- * of groups g to g + 3, g being 0 or 4, a byte each. */
+/* Scales and minima of groups g to g + 3, g being 0 or 4, a byte each, from the twelve bytes of a
+ * Q4_K or Q5_K block (tensor/blocks.h), here words 1 to 3. */
 static inline void take_six_bits(words *scale, words *minimum, const uint8_t *from, int g)
 {
     if (g == 0) {
@@ -132,8 +132,8 @@ static inline __attribute__((always_inline)) void take_lifted(tile_kind kind, gr
     }
 }
 
-/* Q6_K: four groups of 32 in 16 words of lower bits, of which the first and the third share bytes,
- * and the second and the fourth, and in 8 words of upper ones. A scale for every 16 numbers. */
+/* Q6_K: four groups of 32 in 16 words of lower bits, where the first and third share bytes, as do
+ * the second and fourth, and in 8 words of upper bits. Every 16 values have a scale. */
 static inline __attribute__((always_inline)) void take_q6_k(group_i8 *to, const uint8_t *panel,
                                                             int lane, int g)
 {
@@ -148,8 +148,8 @@ static inline __attribute__((always_inline)) void take_q6_k(group_i8 *to, const 
                       BITS(WORD(32 + 8 * quad + j), 2 * part, 4, 48);
 }
 
-/* Q2_K: two bits of four groups of 32 in 8 words; for every 16 numbers a scale, with a least number
- * in the upper half of its byte. */
+/* Q2_K: two bits of four groups of 32 in 8 words. Every 16 values have a scale, with a minimum in
+ * the upper half of its byte. */
 static inline __attribute__((always_inline)) void take_q2_k(group_i8 *to, const uint8_t *panel,
                                                             int lane, int g)
 {
@@ -164,8 +164,8 @@ static inline __attribute__((always_inline)) void take_q2_k(group_i8 *to, const 
         to->code[j] = BITS(WORD(4 + g / 4 * 8 + j), g % 4 * 2, 0, 3);
 }
 
-/* Q3_K: the same two bits; a third one of all eight groups in 8 words; of 16 scales, which are 32 too
- * many, the lower four bits in two words and the upper two in another. */
+/* Q3_K: the same two bits; a third bit of all eight groups in 8 words. The 16 scales have an offset
+ * of 32, with the lower four bits in two words and the upper two in another. */
 static inline __attribute__((always_inline)) void take_q3_k(group_i8 *to, const uint8_t *panel,
                                                             int lane, int g)
 {
@@ -197,7 +197,7 @@ static inline __attribute__((always_inline)) void take_group(tile_kind kind, gro
         take_small(kind, to, panel, lane);
 }
 
-/* Asks for `bytes` that will be wanted soon: memory gives panels in their own order. */
+/* Prefetches `bytes`, which are needed soon: panels are read in memory order. */
 #define AHEAD 4096
 static inline void ask(const uint8_t *from, size_t bytes)
 {
@@ -214,14 +214,14 @@ static inline rows_i8 rows_from(const rows_i8 *x, int64_t i0, int64_t R, int64_t
     return (rows_i8){ x->q + at * BLOCK_I8, x->scale + at, x->sum + at, x->half + 2 * at };
 }
 
-/* What a register block of sums is made of and where it goes. */
+/* Inputs and output of a register block of sums. */
 typedef struct strip_i8 {
     real *y;
     int64_t y_stride;
     int width;        /* outputs that exist */
-    bool begin;       /* nothing has been added up yet */
+    bool begin;       /* no sums yet */
     int middle;       /* of the codes */
-    const real *bias; /* of the outputs, when the sums are whole; or NULL */
+    const real *bias; /* bias of the outputs, added to complete sums; or NULL */
 } strip_i8;
 
 /* Four bytes of x in all lanes. */
@@ -235,7 +235,7 @@ static inline ivec i_four(const int8_t *p)
 #ifndef I8_PAIRS
 #define i_pair(w) (void)(w)
 
-/* Adds up products of `fours` times four columns. */
+/* Adds the products of 4 * `fours` columns. */
 static inline __attribute__((always_inline)) void add_products(int R, i8_form form,
                                                                ivec t[ROWS_I8][VECS_I8],
                                                                const uint8_t *w, const int8_t *x,
@@ -261,8 +261,8 @@ multiply_i8_rows(int R, i8_form form, const strip_i8 *to, const rows_i8 *x, cons
     const int groups = groups_i8(form), fours = BLOCK_I8 / 4 / groups;
     const int32_t *sum = form & I8_HALVES ? x->half : x->sum;
     const bool lifted = form & I8_LIFTED;
-    _Alignas(64) int32_t first[BLOCKS_I8 * 2 * ROWS_I8]; /* what sums of products begin with, ... */
-    _Alignas(64) real lift[BLOCKS_I8 * 2 * ROWS_I8];     /* ... or the sums of x, made real */
+    _Alignas(64) int32_t first[BLOCKS_I8 * 2 * ROWS_I8]; /* initial sums of products, ... */
+    _Alignas(64) real lift[BLOCKS_I8 * 2 * ROWS_I8];     /* ... or the sums of x, as floats */
     vec s[ROWS_I8][VECS_I8];
     for (int64_t k = 0; k < n * groups * R; k++)
         if (lifted)
@@ -327,7 +327,7 @@ static void multiply_i8(i8_form form, int64_t R, const strip_i8 *to, const rows_
 
 /* ---- what is made for each format ------------------------------------------------------------- */
 
-/* n blocks of 32 columns of a panel, in lanes from `lane` on of what is expanded. */
+/* Expands n blocks of 32 columns of a panel, into lanes from `lane` on. */
 static inline __attribute__((always_inline)) void expand(format_i8 f, panel_i8 *p, int lane,
                                                          const uint8_t *panel, int64_t n)
 {
@@ -356,7 +356,7 @@ static inline __attribute__((always_inline)) void expand(format_i8 f, panel_i8 *
         }
 }
 
-/* One row of x among the R that are packed together. */
+/* One row of x among the R packed together. */
 typedef struct row_i8 {
     const int8_t *q;
     const real *scale;
@@ -364,7 +364,7 @@ typedef struct row_i8 {
     int64_t R;
 } row_i8;
 
-/* Adds a group of WIDTH outputs to s: block b of a row of x, which is the only one where R is 1. */
+/* Adds a group of WIDTH outputs to s: block b of a row of x, which is the only row if R is 1. */
 static inline __attribute__((always_inline)) vec add_group(format_i8 f, vec s, const group_i8 *w,
                                                            const row_i8 *x, int64_t R, int64_t b)
 {
@@ -384,9 +384,9 @@ static inline __attribute__((always_inline)) vec add_group(format_i8 f, vec s, c
     return s;
 }
 
-/* Panels, which are `apart` and have n blocks each, times few rows, side by side: memory gives several
- * streams faster than one. Codes stay in registers, and the sums, y[row, panel], in the first cache.
- * One row is a constant. */
+/* Multiplies several panels, `apart` from each other, of n blocks each, by few rows, side by side:
+ * several memory streams are faster than one. Codes stay in registers, and the sums, y[row, panel],
+ * in the L1 cache. One row is a constant. */
 static inline __attribute__((always_inline)) void few_rows(format_i8 f, real *y, int panels,
                                                            const row_i8 *x, int rows,
                                                            const uint8_t *panel, size_t apart,

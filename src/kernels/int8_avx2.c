@@ -1,5 +1,5 @@
-/* int8_avx2.c - class i8 with AVX2: two products of codes fit 16 bits; of bytes, |w| times x with w's
- * sign. */
+/* int8_avx2.c - class i8 with AVX2: two products of codes fit into 16 bits; signed bytes use |w|
+ * times x with w's sign. */
 #include "kernels/kernels.h"
 
 #if defined(__AVX2__) && !defined(WEFT_REAL_DOUBLE)

@@ -1,4 +1,4 @@
-/* int8_avx512_vnni.c - class i8 with VPDPBUSD, which wants its left side not signed. */
+/* int8_avx512_vnni.c - class i8 with VPDPBUSD, whose left side is unsigned. */
 #include "kernels/kernels.h"
 
 #if defined(__AVX512VNNI__) && !defined(WEFT_REAL_DOUBLE)
@@ -9,10 +9,10 @@
 #define i_dot(t, u, x)  _mm512_dpbusd_epi32(t, u, x)
 #define i_dot8(t, u, x) _mm512_dpbusd_epi32(t, u, x)
 
-/* A sum a that began with the bits of FAR_REAL is, read as a real number, FAR_REAL + a: |a| < 2^20.
- * So one multiply-add makes it real and scales it, and is exact where d FAR_REAL is, to the one
- * rounding of a d: scales have at most 20 bits. (A scale that is infinite makes no number of every
- * sum here and an infinity elsewhere. Neither is an answer.) */
+/* A sum a that started with the bits of FAR_REAL is, read as a float, FAR_REAL + a, since |a| <
+ * 2^20. So one multiply-add converts and scales it; the result is exact up to the one rounding of a
+ * d if d FAR_REAL is exact, and scales have at most 20 bits. (An infinite scale gives NaN here and
+ * an infinity elsewhere; neither is usable.) */
 #define FAR_BITS       0x4B400000
 #define FAR_REAL       12582912.0f /* 3 2^22 */
 #define i_begin(n)     (FAR_BITS + (n))

@@ -1,4 +1,4 @@
-/* int8_avx_vnni.c - class i8 with VPDPBUSD on 8 lanes, which wants its left side not signed. */
+/* int8_avx_vnni.c - class i8 with VPDPBUSD on 8 lanes, whose left side is unsigned. */
 #include "kernels/kernels.h"
 
 #if defined(__AVXVNNI__) && !defined(WEFT_REAL_DOUBLE)

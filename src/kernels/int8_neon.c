@@ -1,5 +1,5 @@
-/* int8_neon.c - class i8 on every 64-bit Arm: two products fit 16 bits, 2 x 128 x 127 < 2^15, and so
- * does no third. */
+/* int8_neon.c - class i8 on every 64-bit Arm: two products fit into 16 bits, 2 x 128 x 127 < 2^15,
+ * three do not. */
 #include "kernels/kernels.h"
 
 #if defined(__aarch64__) && !defined(WEFT_REAL_DOUBLE)

@@ -1,5 +1,6 @@
-/* int8_neon_i8mm.c - class i8 with SMMLA, of ARMv8.6 and some before: eight columns of two rows of x
- * times those of two outputs at once. Few rows, whose codes come from panels as they lie, take SDOT. */
+/* int8_neon_i8mm.c - class i8 with SMMLA, of ARMv8.6 and some before: eight columns of two rows
+ * of x times those of two outputs at once. Few rows, which read codes directly from panels, use
+ * SDOT. */
 #include "kernels/kernels.h"
 
 #if defined(__ARM_FEATURE_MATMUL_INT8) && !defined(WEFT_REAL_DOUBLE)
@@ -29,7 +30,7 @@ static inline int8x16_t two_rows(const int8_t *x, int R, int i)
     return vreinterpretq_s8_s32(vcombine_s32(vzip1_s32(low, high), vzip2_s32(low, high)));
 }
 
-/* s[0] is what outputs 0 and 1 give with both rows, s[1] what outputs 2 and 3 give. */
+/* s[0] sums outputs 0 and 1 with both rows, s[1] outputs 2 and 3. */
 static inline __attribute__((always_inline)) void add_products(int R, int form,
                                                                ivec t[ROWS_I8][VECS_I8],
                                                                const uint8_t *w, const int8_t *x,

@@ -1,8 +1,8 @@
-/* int8_rows.h - rows of x in class i8, over the vectors that int8.h names: bytes from -127 to 127 with a
- * scale for every 32, packed as kernels.h has them. */
+/* int8_rows.h - rows of x in class i8, over the vectors that int8.h names: bytes from -127 to 127
+ * with a scale for every 32, packed as kernels.h describes. */
 
-/* n <= WIDTH blocks of a row: the largest numbers of each become one vector, and so do the scales.
- * Where anything is no number, as scalar.c does it. */
+/* n <= WIDTH blocks of a row: the largest magnitudes of the blocks form one vector, and so do the
+ * scales. NaN is handled as in scalar.c. */
 static void quantise_blocks(int8_t *q, real *scale, const real *x, int64_t n)
 {
     const vec floor = v_set(1.0000001e-30f); /* the first above 1e-30 */
@@ -45,7 +45,8 @@ static void sum_halves(int32_t half[2 * WIDTH], const int8_t *q)
     }
 }
 
-/* Blocks [b0, b0 + n), n <= WIDTH, of the R rows from i0. Four bytes are turned like one number. */
+/* Blocks [b0, b0 + n), n <= WIDTH, of the R rows from i0. Four bytes are transposed like one
+ * float. */
 static void pack_blocks_i8(rows_i8 to, const real *x, int64_t x_stride, int64_t K, int64_t i0,
                            int64_t R, int64_t b0, int64_t n)
 {

@@ -1,10 +1,9 @@
-/* kernels.h - arithmetic on raw pointers: one table of functions per processor.
+/* kernels.h - arithmetic on raw pointers: one table of functions per instruction set.
  *
- * A kernel knows no tensor, no thread, no memory to allocate and no error; what it needs beside its
- * arguments it takes from the side stack of the thread that runs it. What it promises is
- * order: the result for one row or one element is the same bits whoever else is in the call.
- * Therefore every sum over a row runs in one written order (kernels/scalar.c), and work is cut by
- * output only.
+ * A kernel knows no tensors and no threads, allocates nothing and cannot fail; its buffers come
+ * from the side stack of the thread that runs it. It guarantees order: the result for one row or
+ * element has the same bits whatever else is in the call. Therefore every sum over a row runs in
+ * one written order (kernels/scalar.c), and work is split by output only.
  *
  * The scalar table is portable, written over `real`, and the oracle for all others. */
 #ifndef WEFT_KERNELS_KERNELS_H
@@ -19,28 +18,28 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Terms of a product that are summed in one chain, and so part of the arithmetic: see NUMERICS.md,
- * "one order". */
+/* Terms of a product summed in one chain, and so part of the arithmetic: see NUMERICS.md, "one
+ * order". */
 #define TILE 512
 
-/* Numbers of x that share a scale in class i8. */
+/* Values of x that share a scale in class i8. */
 #define BLOCK_I8 32
 
-/* Produces columns [k0, k0 + n) of one stored row of weights as real numbers: returns `to` after
- * filling it, or a pointer into the row itself where it already holds real numbers. n <= TILE. A
- * format's own producer takes any k0 and n. Of a format in blocks, a processor's wants k0 at the
- * beginning of a block and may write past n, to the end of one; blocks of those are 32 long, so
- * that products, which go in multiples of 32, need not know how long blocks are. */
+/* Produces columns [k0, k0 + n) of one stored row of weights as floats: fills and returns `to`, or
+ * returns a pointer into the row if it already holds them. n <= TILE. A format's own producer
+ * accepts any k0 and n. For block formats, a CPU's producer requires k0 at the start of a block and
+ * may write past n, to the end of a block. Such blocks are 32 long, and products work in multiples
+ * of 32, so they need not know the block length. */
 typedef const real *tile_fn(real *to, const void *row, int64_t k0, int64_t n);
 
-/* 32 numbers of a stored row in class i8: w[k] = scale q[k] + least. What a format has beyond one
- * scale is its form: a least number, and whether the second 16 numbers have a scale and a least
- * number of their own. What it has not is not set. */
+/* 32 values of a stored row in class i8: w[k] = scale q[k] + least. The form says what a format has
+ * beyond one scale: a minimum, and whether the second 16 values have their own scale and minimum.
+ * Fields that a format does not use are not set. */
 typedef enum i8_form {
     I8_SCALED,
     I8_LIFTED = 1,
     I8_HALVES = 2,
-    I8_BYTES = 4, /* the numbers of a scaled one need all eight bits */
+    I8_BYTES = 4, /* scaled, with codes of all eight bits */
     N_I8_FORM,
 } i8_form;
 
@@ -52,13 +51,13 @@ typedef struct block_i8 {
 /* Produces block b of 32 columns of a stored row. */
 typedef void quants_fn(block_i8 *to, const void *row, int64_t b);
 
-/* Groups of numbers of a block that have a scale. */
+/* Number of scales in a block of 32. */
 static inline int groups_i8(i8_form form)
 {
     return form & I8_HALVES ? 2 : 1;
 }
 
-/* The stored formats that a processor may have its own way with. */
+/* Stored formats that may have a CPU-specific producer. */
 typedef enum tile_kind {
     TILE_OTHER,
     TILE_F32,
@@ -74,40 +73,40 @@ typedef enum tile_kind {
     TILE_Q4_K,
     TILE_Q5_K,
     TILE_Q6_K,
-    TILE_ROUNDED, /* real numbers that are to be rounded to bf16 */
+    TILE_ROUNDED, /* floats to be rounded to bf16 */
     N_TILE
 } tile_kind;
 
-/* Rows of numbers as they are stored, and perhaps in panels too.
+/* Rows of values as stored, and optionally in panels too.
  *
- * A panel is 16 rows side by side, as products want them that have their outputs in lanes: block
- * after block, of a block its words of 32 bits, of a word that of every row. Where a block has an f16
- * beside whole words, the panel has those of the 16 rows first:
+ * A panel interleaves 16 rows, for products with outputs in lanes: block by block, within a block
+ * by 32-bit words, within a word by row. If a block has an f16 in addition to whole words, the
+ * panel stores those of the 16 rows first:
  *
  *     row i       | d w0 w1 ... | d w0 w1 ... |
  *     panel       | d d ... d | w0 w0 ... w0 | w1 w1 ... w1 | ...
  *                   of row 0, 1, ... 15
  *
- * A number of f32 is a word, and so are two of f16 or bf16, the first in the lower half.
+ * An f32 is a word, and so are two f16 or bf16, the first in the lower half.
  *
- * It has the bytes of its 16 rows in another order. Only a word of fifth bits (Q5_0, Q5_1) is changed:
- * bit 4 j + c of it becomes bit j of byte c, to be beside the others of columns 4 j to 4 j + 3. Where
- * a matrix ends, the last row is repeated. */
+ * A panel holds the bytes of its 16 rows in another order. Only a word of fifth bits (Q5_0, Q5_1)
+ * is changed: its bit 4 j + c becomes bit j of byte c, next to those of columns 4 j to 4 j + 3. At
+ * the end of a matrix the last row is repeated. */
 #define PANEL_ROWS 16
 
 typedef struct row_set {
     const void *data;
     size_t row_bytes;
     const void *panels;     /* all of them, or NULL */
-    int block, block_bytes; /* numbers and bytes of a block of a panel */
-    int odd;                /* the byte where the f16 of a block is that has one beside words */
+    int block, block_bytes; /* values and bytes of a block of a panel */
+    int odd;                /* offset of the f16 in a block that has one in addition to words */
     int fifth;              /* the word of fifth bits, or -1 */
-    int64_t k0;             /* the column that counts as the first */
+    int64_t k0;             /* index of the first column */
     tile_fn *tile;          /* its producer in class f32 ... */
     quants_fn *quants;      /* ... and in class i8, or NULL */
     i8_form form;
     tile_kind kind;
-    const real *bias; /* of each row, added to its finished products across; or NULL */
+    const real *bias; /* bias of each row, added to complete transposed products; or NULL */
 } row_set;
 
 typedef enum act_kind {
@@ -120,13 +119,13 @@ typedef enum act_kind {
     ACT_SIGMOID, /* 1 / (1 + exp(-x)) */
 } act_kind;
 
-/* How rotary positions pair the numbers of a head. */
+/* How rotary positions pair the columns of a head. */
 typedef enum rope_pairing {
     ROPE_ADJACENT, /* (0,1) (2,3) ...           GGUF llama, deepseek2 */
     ROPE_HALVES,   /* (0,n/2) (1,n/2+1) ...     Hugging Face, GGUF qwen2, qwen3 */
 } rope_pairing;
 
-/* What a norm has found in a row: its mean, and 1 / sqrt(var + eps). */
+/* Statistics of a row: its mean, and 1 / sqrt(var + eps). */
 typedef struct norm_stats {
     real mean, scale;
 } norm_stats;
@@ -146,8 +145,8 @@ typedef struct kernels {
     /* y += a x */
     void (*axpy)(real *y, real a, const real *x, int64_t n);
 
-    /* Blocks [b0, b0 + n) of the panel of `rows` stored rows from o on. NULL: this table reads
-     * rows only. A panel of rows that are not blocks of 32 numbers has 16 bytes of each at least. */
+    /* Packs blocks [b0, b0 + n) of the panel of `rows` stored rows from o on. NULL: this table only
+     * reads rows. In a panel of a format without blocks of 32, each row has at least 16 bytes. */
     void (*pack_panel)(void *panel, const row_set *w, int64_t o, int64_t rows, int64_t b0,
                        int64_t n);
 
@@ -155,13 +154,12 @@ typedef struct kernels {
      *
      *     y[i, c] (+)= sum_j a[i, j] b[j, c]      i < N, j < J, c0 <= c < c1
      *
-     * The left side is packed first: blocks of up to `rows` rows, which `pack` makes one by one
-     * from numbers at a[i i_step + j j_step], in class bf16 rounded to that; N J numbers in all.
-     * The right side is stored rows: b[j, c] is row j, column c of w, or, `across`, row c, column
-     * j. Every sum is cut into tiles of TILE terms; a tile is one chain of multiply-adds in
-     * ascending order of j, and tiles are added to y in ascending order. Threads take whole panels
-     * of columns, or whole blocks of rows: a call makes the columns [c0, c1) of blocks [block0,
-     * block1). */
+     * The left side is packed first: `pack` makes blocks of up to `rows` rows, one by one, from a[i
+     * i_step + j j_step], rounded in class bf16; N J values in total. The right side is stored
+     * rows: b[j, c] is row j, column c of w or, with `across`, row c, column j. Every sum is cut
+     * into tiles of TILE terms; a tile is one chain of multiply-adds in ascending order of j, and
+     * tiles are added to y in ascending order. Threads take whole panels of columns, or whole
+     * blocks of rows: a call makes the columns [c0, c1) of blocks [block0, block1). */
     int rows, panel;
     void (*pack)(real *to, const real *a, int64_t i_step, int64_t j_step, int64_t N, int64_t J,
                  bool bf16, int64_t block0, int64_t block1);
@@ -173,15 +171,15 @@ typedef struct kernels {
      *
      *     y[i, o] = sum_g s_g,   s_g = ((q_x . q_w) d_w + (sum q_x) m_w) d_x
      *
-     * over groups g of 32 columns, or of 16 where a format has two scales for a block (form).
-     * `pack_i8` makes whole numbers of the rows of x, -127 to 127 with one scale for every 32. Both
-     * sums of whole numbers are exact, and y collects the groups in ascending order:
+     * over groups g of 32 columns, or of 16 if a format has two scales per block (form). `pack_i8`
+     * quantises the rows of x to integers, -127 to 127 with one scale for every 32. Both integer
+     * sums are exact, and y accumulates the groups in ascending order:
      *
      *     y = fma(a d_w, d_x, y)                      without a least number m_w
      *     y = fma(fma(a, d_w, c m_w), d_x, y)         with one;  a = q_x . q_w,  c = sum q_x
      *
-     * That is one answer on every processor and for every number of rows. K is a multiple of 32;
-     * packed rows take pack_i8_bytes(). Where w has panels, o0 begins one. */
+     * So the result is the same on every CPU and for every number of rows. K is a multiple of 32;
+     * packed rows take pack_i8_bytes(). If w has panels, o0 starts one. */
     int rows_i8;
     pack_i8_fn *pack_i8;
     product_i8_fn *product_i8;
@@ -214,20 +212,20 @@ typedef struct kernels {
     /* s becomes exp(s - max s); returns the sum and stores the maximum. n >= 1, max finite. */
     real (*exp_block)(real *s, int64_t n, real *max);
 
-    /* The logarithm of a number that is 1 at least, as a sum of exponentials is. */
+    /* log x for x >= 1, such as a sum of exponentials. */
     real (*log_of)(real x);
 
     /* log sum_k exp(x[k]) */
     real (*log_sum_exp)(const real *x, int64_t n);
 
-    /* Faster producers than the formats' own; the same numbers. NULL where there is none. */
+    /* Faster producers than the formats' own, with the same results. NULL if there is none. */
     tile_fn *tile[N_TILE];
 } kernels;
 
 extern const kernels kernels_scalar, kernels_avx2, kernels_avx_vnni, kernels_avx512,
     kernels_avx512_vnni, kernels_neon, kernels_neon_dot, kernels_neon_i8mm;
 
-/* Class i8 is compiled apart from the rest of a table, for the instructions it needs. */
+/* Class i8 is compiled separately from the rest of a table, for the instructions it needs. */
 pack_i8_fn pack_i8_avx2, pack_i8_avx_vnni, pack_i8_avx512_vnni, pack_i8_neon, pack_i8_neon_dot,
     pack_i8_neon_i8mm;
 product_i8_fn product_i8_avx2, product_i8_avx_vnni, product_i8_avx512_vnni, product_i8_neon,
@@ -241,7 +239,7 @@ static inline int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Where block b of the panel is that begins with row o. */
+/* Block b of the panel that begins with row o. */
 static inline const uint8_t *panel_of(const row_set *w, int64_t o, int64_t b)
 {
     return (const uint8_t *)w->panels + (size_t)o * w->row_bytes +
@@ -250,14 +248,14 @@ static inline const uint8_t *panel_of(const row_set *w, int64_t o, int64_t b)
 
 /* ---- how packed rows lie in memory ----------------------------------------------------------- */
 
-/* N rows make this many blocks of at most `most`, as even as can be. */
+/* Number of blocks of at most `most` rows that N rows make, as even as possible. */
 static inline int64_t row_blocks(int64_t N, int64_t most)
 {
     return (N + most - 1) / most;
 }
 
 typedef struct row_cut {
-    int64_t n, each, more; /* blocks; rows of each; the first so many have one row more */
+    int64_t n, each, more; /* blocks; rows of each; number of blocks with an extra row */
 } row_cut;
 
 static inline row_cut cut_rows(int64_t N, int64_t most)
@@ -272,7 +270,7 @@ static inline int64_t block_row(const row_cut *c, int64_t b)
     return b * c->each + (b < c->more ? b : c->more);
 }
 
-/* Class f32: tile by tile, in each its blocks, in each its columns of R numbers. */
+/* Class f32: by tile, then by block, then by column of R values. */
 static inline int64_t packed_at(int64_t N, int64_t j0, int64_t tile, int64_t i0)
 {
     return j0 * N + i0 * tile;
@@ -300,11 +298,11 @@ static inline size_t pack_i8_bytes(int64_t N, int64_t K)
     return (size_t)(N * K) + (size_t)(N * (K / BLOCK_I8)) * (sizeof(real) + 3 * sizeof(int32_t));
 }
 
-/* The tables this processor can run, best first; NULL after the last, which is scalar. */
+/* The tables this CPU can run, best first; NULL after the last, which is scalar. */
 const kernels *kernels_table(int i);
 
-/* The best table for this processor. WEFT_ISA=scalar in the environment forces the portable one; a
- * name that is unknown or that this processor cannot run is said to the log and ignored. */
+/* The best table for this CPU. WEFT_ISA=scalar in the environment forces the portable one; a name
+ * that is unknown or that this CPU cannot run is logged and ignored. */
 const kernels *kernels_select(const log_sink *log);
 
 #endif

@@ -1,7 +1,7 @@
-/* neon.c - the tables for every 64-bit Arm: NEON with fused multiply-add and conversions of 16-bit
- * floats is part of the base (ARMv8-A, 2011), so there is nothing to ask the processor for; products
- * of whole numbers (dot product) came with Cortex-A55 and A75 (2017), and with Apple's A11;
- * of matrices of them (i8mm) with Neoverse V1 and Apple's M2 (2022). */
+/* neon.c - the tables for every 64-bit Arm. NEON with fused multiply-add and 16-bit float
+ * conversions is part of the base (ARMv8-A, 2011), so it needs no feature check. Integer dot
+ * products came with Cortex-A55 and A75 (2017) and Apple's A11, integer matrix products (i8mm) with
+ * Neoverse V1 and Apple's M2 (2022). */
 #include "kernels/kernels.h"
 
 #if defined(__aarch64__) && !defined(WEFT_REAL_DOUBLE)

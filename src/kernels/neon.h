@@ -1,4 +1,5 @@
-/* neon.h - vectors of 4 numbers, for 64-bit Arm. Where an operator of C says it, no intrinsic does. */
+/* neon.h - vectors of 4 floats, for 64-bit Arm. Uses C operators instead of intrinsics where they
+ * exist. */
 #ifndef WEFT_KERNELS_NEON_H
 #define WEFT_KERNELS_NEON_H
 
@@ -24,13 +25,13 @@ typedef float32x4_t vec;
 #define v_mul(a, b)    ((a) * (b))
 #define v_div(a, b)    ((a) / (b))
 #define v_fma(a, b, c) vfmaq_f32(c, a, b)
-#define v_min(a, b)    vminq_f32(a, b) /* NaN on either side stays */
+#define v_min(a, b)    vminq_f32(a, b) /* NaN on either side propagates */
 #define v_max(a, b)    vmaxq_f32(a, b)
 #define v_round(v)     vrndnq_f32(v)
 #define v_abs(v)       vabsq_f32(v)
 #define v_top(v)       vmaxvq_f32(v)
 
-/* Halves are added until one is left. */
+/* Adds halves until one lane is left. */
 static inline float v_sum(vec v)
 {
     const float32x2_t half = vadd_f32(vget_low_f32(v), vget_high_f32(v));
@@ -39,7 +40,7 @@ static inline float v_sum(vec v)
 
 #define v_tree(s) v_sum(((s)[0] + (s)[2]) + ((s)[1] + (s)[3]))
 
-/* The first n numbers, 0 <= n <= 4, and zeros; nothing beyond them is touched. */
+/* Loads the first n floats, 0 <= n <= 4, and zeros; reads nothing beyond them. */
 static inline vec v_load_part(const float *p, int n)
 {
     if (n == 4)
@@ -66,7 +67,7 @@ static inline void v_store_part(float *p, vec v, int n)
         vst1q_lane_f32(p, v, 0);
 }
 
-/* 2^n for whole n from -126 to 127, through the exponent's bits. */
+/* 2^n for integers n from -126 to 127, through the exponent bits. */
 static inline vec v_pow2(vec n)
 {
     return vreinterpretq_f32_s32((vcvtnq_s32_f32(n) + 127) << 23);
@@ -113,7 +114,7 @@ static inline void v_to_i8(int8_t *to, vec v)
     memcpy(to, &four, sizeof four);
 }
 
-#define pack_full(to, from, step, n) 0 /* nothing is faster than turning whole vectors */
+#define pack_full(to, from, step, n) 0 /* nothing is faster than transposing whole vectors */
 
 #define v_rows16(row, i, at) vreinterpretq_f32_u8(vld1q_u8((row)[i] + (at)))
 #define v_turn(t)            v_transpose(t)

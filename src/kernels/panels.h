@@ -8,10 +8,10 @@
  *          +-----------+                      |            |        multiply-adds along j
  *                                             +------------+
  *
- * Outputs lie in the lanes, so no sum is ever taken across a vector, and which rows and columns
- * share a block decides nothing but speed. Weights that lie in panels of 16 rows (kernels.h) are
- * multiplied where they are, if they are real numbers, and a tile of them is made real once for all
- * rows of x, if they are not. What does not lie so is turned: keys, values and parameters that learn. */
+ * Outputs lie in the lanes, so no sum runs across a vector, and the assignment of rows and columns
+ * to blocks only affects speed. Float weights in panels of 16 rows (kernels.h) are multiplied in
+ * place; other formats are decoded a tile at a time, once for all rows of x. Operands that are not
+ * in panels are transposed: keys, values and trainable parameters. */
 
 #define PANEL (VECS * WIDTH)
 
@@ -19,12 +19,12 @@
 #define AT(p, apart, j, v)                                                                         \
     ((p) + (v)*WIDTH / PANEL_ROWS * (apart) + (j)*PANEL_ROWS + (v)*WIDTH % PANEL_ROWS)
 
-#define PIECE 128 /* numbers of a stored row that are produced at a time */
+#define PIECE 128 /* values of a stored row produced at a time */
 
 /* sums[i][c] = sum_j a[j, i] p[j, c] for R rows and V vectors, both constants where it is inlined.
- * The outer loops ask to be unrolled so that sums are registers from the start: without it gcc 12 for
- * Arm also stores every sum in every turn. Nothing is asked for in advance: where another thread has
- * the other half of the core, it is instructions that are short. */
+ * The outer loops request unrolling, so that sums are in registers from the start: otherwise gcc 12
+ * for Arm also stores every sum in every iteration. There is no prefetch: with a second thread on
+ * the core, instruction slots are the bottleneck. */
 static inline __attribute__((always_inline)) void
 multiply_rows(int R, int V, real *sums, const real *a, const real *p, int64_t apart, int64_t n)
 {
@@ -49,8 +49,8 @@ multiply_rows(int R, int V, real *sums, const real *a, const real *p, int64_t ap
             v_store(sums + i * PANEL + v * WIDTH, s[i][v]);
 }
 
-/* A function for whole panels and for those of one or two vectors, as keys of short texts and narrow
- * heads are; in it a case for each height of a block. */
+/* A function for whole panels, and for panels of one or two vectors, such as keys of short texts
+ * and narrow heads; each has a case for every height of a block. */
 #define HEIGHT(R, V)                                                                               \
     case R:                                                                                        \
         multiply_rows(R, V, sums, a, p, apart, n);                                                 \
@@ -69,8 +69,8 @@ SHAPE(all, VECS)
 #undef SHAPE
 #undef HEIGHT
 
-/* Columns of a are rows of the left side. Some rows of a at a time go through a buffer: every line
- * of memory is read once and written once, whatever power of two lies between them. */
+/* Columns of a are rows of the left side. Some rows of a at a time go through a buffer: every cache
+ * line is read once and written once, even if the stride is a power of two. */
 #define STAGE 16 /* rows of a */
 #define SIDE  16 /* blocks of columns */
 
@@ -97,7 +97,7 @@ static void pack_along(real *to, const real *a, int64_t j_step, int64_t N, int64
     }
 }
 
-/* Rows or columns of a lie side by side: one of the steps is 1. */
+/* Either rows or columns of a are contiguous: one of the steps is 1. */
 static void pack(real *to, const real *a, int64_t i_step, int64_t j_step, int64_t N, int64_t J,
                  bool bf16, int64_t block0, int64_t block1)
 {
@@ -117,7 +117,7 @@ static void pack(real *to, const real *a, int64_t i_step, int64_t j_step, int64_
     }
 }
 
-/* WIDTH numbers of a stored row from column k. */
+/* WIDTH values of a stored row from column k. */
 static inline __attribute__((always_inline)) vec v_stored(tile_kind kind, const void *row,
                                                           int64_t k)
 {
@@ -127,7 +127,7 @@ static inline __attribute__((always_inline)) vec v_stored(tile_kind kind, const 
                                   : v_load((const real *)row + k);
 }
 
-/* WIDTH rows of n numbers, turned: p[j, i] = row i, column k + j. */
+/* WIDTH rows of n values, transposed: p[j, i] = row i, column k + j. */
 static inline __attribute__((always_inline)) void
 turn(tile_kind kind, real *p, const void *const row[WIDTH], int64_t k, int64_t n)
 {
@@ -141,7 +141,7 @@ turn(tile_kind kind, real *p, const void *const row[WIDTH], int64_t k, int64_t n
     }
 }
 
-/* The same for any format and any n: what is short of a vector goes through memory. */
+/* The same for any format and any n: a remainder shorter than a vector goes through memory. */
 static void turn_any(real *p, const row_set *w, const void *const row[WIDTH], int64_t k, int64_t n)
 {
     _Alignas(64) real buffer[WIDTH][PIECE];
@@ -155,8 +155,8 @@ static void turn_any(real *p, const row_set *w, const void *const row[WIDTH], in
             p[j * PANEL_ROWS + i] = ((const real *)made[i])[j];
 }
 
-/* p[j, c] from row c0 + c of w, column j0 + j. Beyond the width a panel repeats the last row, and
- * nobody looks. */
+/* p[j, c] from row c0 + c of w, column j0 + j. Beyond the width a panel repeats the last row, which
+ * is never read. */
 static void panel_across(real *p, const row_set *w, int64_t j0, int64_t n, int64_t c0,
                          int64_t width)
 {
@@ -182,7 +182,7 @@ static void panel_across(real *p, const row_set *w, int64_t j0, int64_t n, int64
     }
 }
 
-/* p[j, c] from row j0 + j of w, column c0 + c: whole panels of numbers that stand alone ... */
+/* p[j, c] from row j0 + j of w, column c0 + c: whole panels of formats without blocks ... */
 static inline __attribute__((always_inline)) void lift(tile_kind kind, real *p, const row_set *w,
                                                        int64_t j0, int64_t n, int64_t c0)
 {
@@ -192,7 +192,7 @@ static inline __attribute__((always_inline)) void lift(tile_kind kind, real *p, 
             v_store(AT(p, n * PANEL_ROWS, j, v), v_stored(kind, row, w->k0 + c0 + v * WIDTH));
 }
 
-/* ... and anything else. Formats in blocks are produced from a block's beginning. */
+/* ... and anything else. Block formats are produced from the start of a block. */
 static void panel_along(real *p, const row_set *w, int64_t j0, int64_t n, int64_t c0, int64_t width)
 {
     real buffer[PANEL + 2 * BLOCK_I8];
@@ -230,17 +230,17 @@ static void add_sums(real *y, int64_t y_stride, bool add, const real *sums, int6
 
 /* ---- few rows of x and weights in panels ------------------------------------------------------- */
 
-#define FAR_PANEL 4096 /* bytes of a panel that are asked for ahead */
-#define STREAMS   4    /* panels side by side: memory gives several streams faster than one */
-#define MANY_SUMS (WIDTH == 8 ? 8 : 16) /* vectors of sums that leave registers for the rest */
+#define FAR_PANEL 4096 /* prefetch distance in bytes of a panel */
+#define STREAMS   4    /* panels side by side: several memory streams are faster than one */
+#define MANY_SUMS (WIDTH == 8 ? 8 : 16) /* vectors of sums that leave registers for other uses */
 
-/* Of a format in blocks, panels are for class i8. */
+/* Panels of block formats are for class i8. */
 static bool in_panels(const row_set *w)
 {
     return w->panels && !w->quants;
 }
 
-/* A word of WIDTH rows: two numbers of 16 bits, of which the lower half comes first. */
+/* A word of WIDTH rows: two 16-bit values, the lower half first. */
 static inline __attribute__((always_inline)) void two_numbers(tile_kind kind, vec *low, vec *high,
                                                               const uint8_t *from)
 {
@@ -250,7 +250,7 @@ static inline __attribute__((always_inline)) void two_numbers(tile_kind kind, ve
     *high = kind == TILE_F16 ? v_low_f16(u >> 16) : (vec)(u & 0xFFFF0000u);
 }
 
-/* n terms, of a tile, of the sums of R rows of x, packed together, and P panels. */
+/* n terms, at most a tile, of the sums of R rows of x, packed together, and P panels. */
 static inline __attribute__((always_inline)) void few_terms(tile_kind kind, int R, int P, vec *s,
                                                             const uint8_t *from, size_t apart,
                                                             const real *x, int64_t n)
@@ -282,12 +282,12 @@ typedef struct few {
     real *y; /* of its first row */
     int64_t y_stride;
     bool add;
-    const real *x; /* all rows, packed: N of J numbers, of which the block begins at i0 */
+    const real *x; /* all rows, packed: N of J values; the block begins at i0 */
     int64_t N, J, i0;
     const row_set *w;
 } few;
 
-/* Columns [c, c1) of y that P panels have, tile by tile in the order of multiply_rows. */
+/* Columns [c, c1) of y that P panels cover, tile by tile in the order of multiply_rows. */
 static inline __attribute__((always_inline)) void few_columns(tile_kind kind, int R, int P,
                                                               const few *f, int64_t c, int64_t c1)
 {
@@ -310,7 +310,7 @@ static inline __attribute__((always_inline)) void few_columns(tile_kind kind, in
     }
 }
 
-/* Columns [c0, c1), as many panels side by side as registers hold sums of R rows of. */
+/* Columns [c0, c1), with as many panels side by side as registers can hold sums for R rows. */
 static inline __attribute__((always_inline)) void few_block(tile_kind kind, int R, const few *f,
                                                             int64_t c0, int64_t c1)
 {
@@ -340,7 +340,7 @@ FEW(BF16)
 #undef FEW
 #undef HEIGHT
 
-#define FEW_ROWS 8 /* in two blocks: weights come twice, which is no slower than making them real */
+#define FEW_ROWS 8 /* in two blocks: reading weights twice is no slower than decoding them */
 
 /* Columns [c0, c1) of all blocks. */
 static void few_rows(few f, int64_t c0, int64_t c1)
@@ -365,8 +365,8 @@ static void fetch_sums(const real *y, int64_t y_stride, int64_t R, int64_t width
             __builtin_prefetch(y + i * y_stride + c, 1);
 }
 
-/* Terms [j0, j0 + n) of the panels of `width` columns from c on, 16-bit floats that lie in panels, made
- * real. */
+/* Decodes terms [j0, j0 + n) of the panels of `width` columns from c on, which hold 16-bit
+ * floats. */
 static inline __attribute__((always_inline)) void lift_panels(tile_kind kind, real *p,
                                                               const row_set *w, int64_t j0,
                                                               int64_t n, int64_t c, int64_t width)
@@ -386,7 +386,7 @@ static inline __attribute__((always_inline)) void lift_panels(tile_kind kind, re
     }
 }
 
-/* The panel of terms [j0, j0 + n), where it is or in `room`; and how far its panels of 16 are apart. */
+/* The panel of terms [j0, j0 + n), in place or in `room`; and the distance of its panels of 16. */
 static const real *find_panel(real *room, const row_set *w, bool across, int64_t j0, int64_t n,
                               int64_t c, int64_t width, int64_t *apart)
 {
@@ -404,8 +404,8 @@ static const real *find_panel(real *room, const row_set *w, bool across, int64_t
     return room;
 }
 
-/* What n terms of every sum, which are a tile, add to a panel of the blocks [block0, block1); with
- * the last one, the bias. */
+/* Adds n terms of every sum, one tile, to a panel of the blocks [block0, block1); after the last
+ * tile, the bias. */
 static void tile_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t j0,
                          int64_t n, const row_set *w, bool across, int64_t block0, int64_t block1,
                          int64_t c, int64_t width, const real *bias, real *room)
@@ -425,15 +425,15 @@ static void tile_product(real *y, int64_t y_stride, bool add, const real *a, int
     }
 }
 
-/* Columns that are made at a time, of the `left` that are: all, or of panels that lie in memory no more
- * than there are, for which there is a function. */
+/* Columns to compute at a time, of the `left` that remain: all, or for panels in memory at most as
+ * many as there are and as there is a function for. */
 static int64_t panel_width(const row_set *w, int64_t left)
 {
     const bool some = PANEL > PANEL_ROWS && in_panels(w);
     return left >= PANEL ? PANEL : some ? least(2 * PANEL_ROWS, left) : left;
 }
 
-/* Panel by panel, in memory for one of as many terms as a tile has. */
+/* Panel by panel, in a buffer for one panel of a tile's terms. */
 static void panel_products(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
                            const row_set *w, bool across, int64_t block0, int64_t block1,
                            int64_t c0, int64_t c1)

@@ -1,10 +1,10 @@
 /* scalar.c - the portable kernels: the reference for every other table, and the definition of
  * order.
  *
- * A sum over a row of n numbers runs in LANES interleaved partial sums, lane j taking the elements
- * k with k mod LANES = j in ascending order; the lanes are then added in a balanced tree. That is
- * one fixed order, so one row and many rows, one thread and four, give the same bits, and compilers
- * can map it to whatever vectors the target has without being allowed to reorder anything. */
+ * A sum over a row of n numbers runs in LANES interleaved partial sums. Lane j takes the elements k
+ * with k mod LANES = j in ascending order; the lanes are then added in a balanced tree. That is one
+ * fixed order, so one row and many rows, one thread and four, give the same bits, and compilers can
+ * map it to the target's vectors without reordering anything. */
 #include "kernels/half.h"
 #include "kernels/kernels.h"
 
@@ -84,7 +84,7 @@ static void product_across(real *y, int64_t y_stride, bool add, const real *a, i
         y[i * y_stride + c] += w->bias[c];
 }
 
-/* Rows of W are added up, columns [c, c + width) at a time, for some rows of sums together. */
+/* Adds rows of W, columns [c, c + width) at a time, for several rows of sums together. */
 #define TOGETHER 8
 static void product_along(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t i0,
                           int64_t R, int64_t j0, int64_t n, const row_set *w, int64_t c,
@@ -119,8 +119,8 @@ static void product(real *y, int64_t y_stride, bool add, const real *a, int64_t 
                               least(TILE, J - j0), w, c, least(TILE, c1 - c));
 }
 
-/* What is too small to be told from zero becomes zero; with something that is no number among them,
- * the scale is NaN, and so is every sum that meets it. */
+/* Values too small to represent become zero. If one is NaN, the scale is NaN, and so is every sum
+ * that uses it. */
 static void quantise(int8_t *q, real *scale, int32_t *sum, int32_t half[2], const real *x)
 {
     real most = 0, poison = 0;
@@ -150,7 +150,7 @@ static void pack_i8(void *to, const real *x, int64_t x_stride, int64_t N, int64_
                      p.half + 2 * (i * n + b), x + i * x_stride + b * BLOCK_I8);
 }
 
-/* One block of a row of x, of scale d and sums `sum`, one a group, times one of weights. */
+/* One block of a row of x, of scale d and sums `sum`, one per group, times one block of weights. */
 static real add_block_i8(real y, const int8_t *x, real d, const int32_t *sum, const block_i8 *w,
                          i8_form form)
 {
@@ -198,7 +198,7 @@ static void rmsnorm(real *y, const real *x, const real *w, real eps, int64_t n)
         y[k] = x[k] * scale * w[k];
 }
 
-/* Two passes: the variance of centred numbers does not cancel. The output holds the centred row
+/* Two passes: the variance of centred values does not cancel. The output holds the centred row in
  * between. */
 static norm_stats layernorm(real *y, const real *x, const real *w, const real *b, real eps,
                             int64_t n)

@@ -1,5 +1,5 @@
-/* select.c - which table of kernels runs here: the best that this processor has, or the one that
- * WEFT_ISA names. */
+/* select.c - selects the table of kernels: the best for this CPU, or the one that WEFT_ISA
+ * names. */
 #include "kernels/kernels.h"
 
 #include "base/cpu.h"

@@ -45,8 +45,8 @@ static inline void turn_words(uint8_t *to, const uint8_t *const row[], size_t at
     }
 }
 
-/* Fifth bits of 32 columns in 16 words: bit 4 j + c becomes bit j of byte c. Of every fourth bit, those
- * that are 4 apart become neighbours, then those that are 8 and 16 apart. */
+/* Fifth bits of 32 columns in 16 words: bit 4 j + c becomes bit j of byte c. Gathers every fourth
+ * bit: bits 4 apart become neighbours, then those 8 and 16 apart. */
 static void turn_bits(uint8_t *word)
 {
     typedef uint32_t bits __attribute__((vector_size(sizeof(vec))));

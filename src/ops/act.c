@@ -20,7 +20,7 @@ static void act_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 
 static void act_forward(run *r, const node *n)
 {
-    /* A transcendental costs about as much as eight numbers moved. */
+    /* A transcendental costs about as much as moving eight values. */
     parallel(r, rows(n->out), 8 * cols(n->out), act_rows, n);
 }
 

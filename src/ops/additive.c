@@ -1,10 +1,10 @@
 /* additive: y_i = sum_j p_j v_j    p = softmax(s)    s_j = w . tanh(q_i + k_j)
  *
- * Bahdanau's attention, over all rows of the source: query and key are projected to a common width A
- * before, so that they may come from states of different widths. (Dot products replaced it because
- * scores of all queries are then one product of matrices; here each pair costs A tanh.)
+ * Bahdanau's attention, over all rows of the source: query and key are first projected to a common
+ * width A, so they may come from states of different widths. (Dot products replaced it because the
+ * scores of all queries are then one matrix product; here each pair costs A tanh.)
  *
- * With u_j = tanh(q + k_j), p_j made again from the saved log sum exp, and delta = dy . y
+ * With u_j = tanh(q + k_j), p_j recomputed from the saved log sum exp, and delta = dy . y
  *
  *     ds_j = p_j (dy . v_j - delta)    dv_j += p_j dy    dw += ds_j u_j
  *     dq += g_j,  dk_j += g_j,         g_j = ds_j w (1 - u_j^2)
@@ -93,7 +93,7 @@ void additive_back(const run *r, const additive_grad *g)
         r->kern->add(sum, g->q, row(g->k, j), A);
         r->kern->act(u, sum, ACT_TANH, A);
         real p = r->kern->dot(g->score, u, A);
-        r->kern->exp_less(&p, 1, g->lse); /* as forward has it */
+        r->kern->exp_less(&p, 1, g->lse); /* as in forward */
         const real ds = p * (r->kern->dot(g->dy, row(g->v, j), D) - delta);
         if (g->v->needs_grad)
             r->kern->axpy(grad_row(g->v, j), p, g->dy, D);
@@ -135,7 +135,7 @@ static void additive_forward(run *r, const node *n)
     parallel(r, rows(n->out), cost_each(n), pool_queries, n);
 }
 
-/* A source's keys and values belong to one thread, with all queries that look at it. */
+/* One thread owns a source's keys and values, with all queries that attend to it. */
 static void sources_back(const run *r, const void *ctx, int64_t s0, int64_t s1)
 {
     const node *n = ctx;

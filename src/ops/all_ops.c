@@ -1,4 +1,4 @@
-/* all_ops.c - the list of ops: gradient checks, benches and cost tables go through it. */
+/* all_ops.c - the list of ops, for gradient checks, benches and cost tables. */
 #include "ops/ops.h"
 
 extern const op embed_op, features_op, put_row_op, scale_op, rmsnorm_op, layernorm_op, linear_op,

@@ -2,8 +2,8 @@
  *
  *     y_i,h = sum_j p_j v_j,h'    p = softmax(s)    s_j = scale q_i,h . k_j,h' + bias(j - i)
  *
- * Query head h reads key and value head h' = floor(h K / H): the heads of a group share, nothing is
- * repeated.
+ * Query head h reads key and value head h' = floor(h K / H): the heads of a group share it without
+ * copies.
  *
  * Keys are cut into blocks of 256 at absolute positions. Each block gives its maximum m, sum l =
  * sum exp(s - m) and output o = sum exp(s - m) v; blocks are merged in ascending order,
@@ -15,9 +15,9 @@
  * once, in chunks, or token by token gives the same bits. Keys and values are read through the
  * cache's format, this call's rows included, for the same reason.
  *
- * Queries are worked on in tiles, the heads of a group together, as products of matrices: scores Q
- * K^T and outputs P V of a page (attention_tile.h). What a query does not see gets probability 0. A
- * query that sees no key gives zeros. */
+ * Queries are processed in tiles, the heads of a group together, as matrix products: scores Q K^T
+ * and outputs P V of a page (attention_tile.h). A masked key gets probability 0. A query without
+ * keys gives zeros. */
 #include "ops/attention_backward.h"
 #include "ops/attention_tile.h"
 #include "ops/maps.h"
@@ -27,7 +27,7 @@
 
 #define KEY_BLOCK 256
 
-/* What a tile has of some blocks of keys. */
+/* Partial result of a tile over some blocks of keys. */
 typedef struct collected {
     real o[QUERY_FLOATS], m[QUERY_TILE], l[QUERY_TILE];
 } collected;
@@ -45,8 +45,8 @@ static void merge(const kernels *kern, real *o, real *l, real *m, const real *o_
     *m = top;
 }
 
-/* Scores of the block [b, end) become e^(s - max), 0 where a pair does not look; l and m are
- * filled. A pair that sees nothing here has l = 0 and m = -inf. */
+/* Replaces the scores of the block [b, end) by e^(s - max), 0 if masked; fills l and m. A pair that
+ * sees nothing here has l = 0 and m = -inf. */
 static void weigh(const run *r, const query_tile *c, int64_t b, int64_t end, real *s, real *l,
                   real *m)
 {
@@ -85,7 +85,7 @@ static void attend_block(const run *r, const node *n, const query_tile *c, const
         r->kern->product(to->o, E, k0 > first, packed, c->n, keys, &v, false, 0, R, 0, E);
     }
     for (int64_t p = 0; p < c->n; p++)
-        if (to->l[p] == 0) /* what it does not see may be no numbers */
+        if (to->l[p] == 0) /* masked keys may hold NaN */
             memset(to->o + p * E, 0, (size_t)E * sizeof(real));
     side_give(s);
 }
@@ -126,7 +126,7 @@ static void attend_tiles(const run *r, const void *ctx, int64_t u0, int64_t u1)
     attention_each_tile(r, n, u0, u1, attend);
 }
 
-/* This call's keys and values go into the caches before anybody looks. */
+/* Writes this call's keys and values to the caches before any are read. */
 static void remember(const run *r, const node *n)
 {
     const attn *a = n->arg;

@@ -1,11 +1,11 @@
 /* attention_backward.c - gradients of attention, without a matrix of scores.
  *
- * With p_j = exp(s_j - lse) made again page by page and delta = dy . y, for every query and key
+ * With p_j = exp(s_j - lse) recomputed page by page and delta = dy . y, for every query and key
  *
  *     ds_j = p_j (dy . v_j - delta)   dv_j += p_j dy   dq += scale ds_j k_j   dk_j += scale ds_j q
  *
- * Queries own dq and keys own dk and dv, so there are two passes and no two threads add to one
- * number; the bias table, summed over all pairs, is a third, a head to a thread.
+ * Queries own dq and keys own dk and dv, so there are two passes and no two threads add to the same
+ * value. A third pass sums the bias table over all pairs, one head per thread.
  *
  *              pages of keys
  *              0    1    2    3
@@ -88,8 +88,8 @@ static void deltas(const run *r, const void *ctx, int64_t u0, int64_t u1)
     }
 }
 
-/* grad of t[first key + j, at + e] += sum over the tile of w[i, j] x[i, e]: what queries of one
- * head send to the keys of a page. */
+/* grad of t[first key + j, at + e] += sum over the tile of w[i, j] x[i, e]: the contribution of one
+ * head's queries to the keys of a page. */
 static void send(const run *r, const tensor *t, int64_t k_row, int64_t at, const real *w,
                  const query_tile *c, int64_t keys, const real *x, int64_t x_stride, int64_t width)
 {
@@ -102,8 +102,8 @@ static void send(const run *r, const tensor *t, int64_t k_row, int64_t at, const
     side_give(packed);
 }
 
-/* What the queries of one sequence send to key and value head kv of the page [k0, k1), in ascending
- * order; `first` is the row of its first key. */
+/* The contribution of one sequence's queries to key and value head kv of the page [k0, k1), in
+ * ascending order; `first` is the row of its first key. */
 static void collect(const run *r, const node *n, const sequence *s, int64_t kv, int64_t first,
                     int64_t k0, int64_t k1)
 {
@@ -129,7 +129,7 @@ static void collect(const run *r, const node *n, const sequence *s, int64_t kv, 
     side_give(p);
 }
 
-/* Columns [at, at + width) of some rows' gradient, empty unless somebody has stored there. */
+/* Zeroes columns [at, at + width) of some rows' gradient, unless it has been written. */
 static void clear_columns(const tensor *t, int64_t first, int64_t count, int64_t at, int64_t width)
 {
     for (int64_t i = 0; t->needs_grad && !t->grad_written && i < count; i++)
@@ -161,7 +161,7 @@ static void page_grads(const run *r, const void *ctx, int64_t u0, int64_t u1)
             }
 }
 
-/* What a tile of one head sends to the bias table. */
+/* The contribution of a tile of one head to the bias table. */
 static void bias_grad(const run *r, const node *n, const query_tile *c)
 {
     real *p = side_take(QUERY_TILE * PAGE_ROWS * sizeof *p), *to = n->in[BIAS]->grad + c->h0;

@@ -1,5 +1,5 @@
-/* attention_maps.c - scores and probabilities as tensors of their own, for those who trace a run.
- * Attention itself never makes them: they grow with the square of the length. */
+/* attention_maps.c - scores and probabilities as separate tensors, for tracing. Attention itself
+ * never builds them: they grow with the square of the length. */
 #include "ops/maps.h"
 
 #include "ops/attention_tile.h"
@@ -48,7 +48,7 @@ const op attention_probs_op = { "probs", "p = softmax(s)", probs_forward, NULL, 
 void attention_maps(run *r, const node *of, const op *scores_op, int64_t n_row, int64_t n_key,
                     bool cross)
 {
-    tape *recording = r->tape; /* maps are looked at, not learned from */
+    tape *recording = r->tape; /* maps are for display and have no gradient */
     const bool counting = r->counting;
     r->tape = NULL;
     r->counting = false;

@@ -1,6 +1,6 @@
 /* attention_tile.c - finds the keys of queries in caches or rows, and scores tiles of queries with
- * pages of them. Used by attention's forward, its backward and its maps, so that all see the same
- * scores, bit by bit. */
+ * pages of them. Used by attention's forward, its backward and its maps, so that all get the same
+ * scores, bit for bit. */
 #include "ops/attention_tile.h"
 
 #include <string.h>
@@ -127,7 +127,7 @@ void tile_pack(const run *r, const query_tile *c, const real *t, int64_t stride,
                real *packed)
 {
     real *rows_of = side_take(QUERY_FLOATS * sizeof *rows_of);
-    const bool apart = c->group > 1; /* the heads of a row do not follow one another as rows do */
+    const bool apart = c->group > 1; /* the heads of a row are not evenly spaced as rows are */
     const real *from = apart ? rows_of : t + pair_row(c, 0) * stride + c->h0 * width;
     for (int64_t p = 0; apart && p < c->n; p++)
         memcpy(rows_of + p * width, t + pair_row(c, p) * stride + pair_head(c, p) * width,

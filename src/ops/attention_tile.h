@@ -1,7 +1,7 @@
-/* attention_tile.h - which keys a query sees, and the tiles of queries in which attention works.
+/* attention_tile.h - the keys each query attends to, and tiles of queries.
  *
  * A tile is up to 24 pairs of a query and a head, all of one sequence and of one key-value head, so
- * that their scores with a page of keys are one product of matrices:
+ * that their scores with a page of keys are one matrix product:
  *
  *                     keys of the sequence, at absolute positions
  *            |<-------- block of 256 -------->|<-------- block of 256 -------->|
@@ -9,20 +9,20 @@
  *     tile 0  q K^T      q K^T     ...          one softmax state (m, l, o) per block,
  *     tile 1   ...                              blocks merged from left to right
  *
- * Forward, a thread has whole tiles. Backward, tiles own dq, pages of keys own dk and dv. */
+ * In forward, threads take whole tiles. In backward, tiles own dq, pages of keys own dk and dv. */
 #ifndef WEFT_OPS_ATTENTION_TILE_H
 #define WEFT_OPS_ATTENTION_TILE_H
 
 #include "ops/ops.h"
 
-#define QUERY_TILE   24         /* pairs of query and head, at most ... */
-#define QUERY_FLOATS (24 * 128) /* ... and their numbers, MAX_HEAD of which must fit */
+#define QUERY_TILE   24         /* most pairs of query and head ... */
+#define QUERY_FLOATS (24 * 128) /* ... and floats in a tile; MAX_HEAD must fit */
 
 enum { Q, K, V, BIAS };
 enum { STREAM_K, STREAM_V };
 enum { LSE, DELTA }; /* saved when recording, [N, H]: log sum exp of the scores; dy . y */
 
-/* What a query sees. */
+/* The keys of a query. */
 typedef struct key_range {
     view k, v;
     int64_t lo, hi; /* positions of the keys it sees */
@@ -33,7 +33,7 @@ typedef struct key_range {
 typedef struct query_tile {
     int64_t first, group, h0, p0, n;
     int64_t lo[QUERY_TILE], hi[QUERY_TILE]; /* what each sees */
-    int64_t least, most;                    /* what any of them sees */
+    int64_t least, most;                    /* union of their key ranges */
     view k, v;
     int64_t k_at, v_at; /* the first column of their head of keys and values */
 } query_tile;
@@ -48,7 +48,7 @@ static inline int64_t pair_head(const query_tile *c, int64_t p)
     return c->h0 + (c->p0 + p) % c->group;
 }
 
-/* Where the page of position pos ends, or `most` if that is before. */
+/* The end of the page of position pos, or `most` if that comes first. */
 static inline int64_t page_end(int64_t pos, int64_t most)
 {
     const int64_t end = pos / PAGE_ROWS * PAGE_ROWS + PAGE_ROWS;
@@ -61,10 +61,10 @@ const sequence *key_sequence(const run *r, const attn *a, const batch_row *q);
 int64_t key_end(const run *r, const attn *a, const batch_row *q);
 key_range keys_of(const run *r, const node *n, const batch_row *q);
 
-/* Are values the first numbers of keys? */
+/* Are values the first columns of keys? */
 bool values_in_keys(const node *n);
 
-/* Keys seen by all queries together. */
+/* Keys attended to, summed over all queries. */
 double attention_keys_seen(const run *r, const attn *a);
 
 /* Pairs of a full tile, and one of `count` pairs from p0 on. */
@@ -72,12 +72,12 @@ int64_t tile_size(const attn *a);
 query_tile tile_make(const run *r, const node *n, int64_t first, int64_t group, int64_t h0,
                      int64_t p0, int64_t count);
 
-/* The pairs' rows of t, `width` numbers a head, packed as the left side of a product. */
+/* The pairs' rows of t, `width` values per head, packed as the left side of a product. */
 void tile_pack(const run *r, const query_tile *c, const real *t, int64_t stride, int64_t width,
                real *packed);
 
-/* Positions from pos on, columns from `at`, as the right side of a product. A head that begins inside
- * a stored block is produced by the format itself. */
+/* Positions from pos on, columns from `at`, as the right side of a product. A head that begins
+ * inside a stored block uses the format's own producer. */
 static inline row_set tile_keys(const run *r, const view *v, int64_t pos, int64_t at, int64_t width)
 {
     row_set s = dtype_rows(v->type, r->kern, view_row(v, pos), v->type->block);
@@ -90,8 +90,9 @@ static inline row_set tile_keys(const run *r, const view *v, int64_t pos, int64_
     return s;
 }
 
-/* Buckets of the bias table for all distances between the pairs and the keys [k0, k1) of a page, from
- * the last pair to the first key on: a logarithm each, and far fewer than there are scores. */
+/* Buckets of the bias table for all distances between the pairs and the keys [k0, k1) of a page,
+ * from the last pair to the first key on. Each takes a logarithm, but there are far fewer distances
+ * than scores. */
 void tile_buckets(const run *r, const node *n, const query_tile *c, int64_t k0, int64_t k1,
                   int64_t at[QUERY_TILE + PAGE_ROWS]);
 
@@ -99,8 +100,8 @@ void tile_buckets(const run *r, const node *n, const query_tile *c, int64_t k0, 
 void tile_score(const run *r, const node *n, const query_tile *c, const real *packed_q, int64_t k0,
                 int64_t k1, real *s, int64_t stride);
 
-/* All tiles of the batch, for each key-value head; calls fn for [u0, u1) of them. Later queries see
- * more: they come first. */
+/* All tiles of the batch, for each key-value head; calls fn for [u0, u1) of them. Later queries
+ * have more keys, so they come first. */
 typedef void query_tile_fn(const run *r, const node *n, const query_tile *c);
 int64_t attention_tiles(const run *r, const attn *a);
 void attention_each_tile(const run *r, const node *n, int64_t u0, int64_t u1, query_tile_fn *fn);

@@ -3,9 +3,9 @@
  *     l_i = (1 - e) (-log p_i,t) + e / V sum_k (-log p_i,k)         p_i = softmax(z_i), e smoothing
  *     dz_i,k = w_i / sum w (p_i,k - (1 - e) [k = t_i] - e / V)
  *
- * linear_cross_entropy is the same with z = x W^T + b made inside, a part at a time and again in
- * backward: logits of all rows would be the largest thing in training (4096 rows of a vocabulary of
- * 128256 are 2 GB), and they never exist.
+ * linear_cross_entropy computes z = x W^T + b itself, in parts, and again in backward. The logits
+ * of all rows would be the largest tensor in training (4096 rows of a vocabulary of 128256 are 2
+ * GB), and they never exist at once.
  *
  *     forward: some rows, all tokens          backward: all rows, a strip of tokens
  *        +--------------+                        +----+---------+
@@ -13,7 +13,7 @@
  *        |              |     of each row        | ## |         |  rows of dW: whole, once
  *        +--------------+                        +----+---------+  dx: strip after strip
  *
- * A part has as many rows, or tokens, as fit into 2^22 numbers: one row or 64 tokens at least. */
+ * A part has as many rows, or tokens, as fit into 2^22 floats: at least one row or 64 tokens. */
 #include "ops/ops.h"
 #include "ops/product.h"
 
@@ -61,7 +61,7 @@ static double row_loss(const batch_row *b, const real *z, int64_t V, double lse,
     return (double)b->weight * ((1 - e) * (lse - (double)z[b->target]) + e * even);
 }
 
-/* Logits of the tokens from k0 on become their slopes. */
+/* Replaces the logits of the tokens from k0 on by their gradients. */
 static void row_slope(const kernels *kern, const batch_row *b, real *z, int64_t k0, int64_t n,
                       real lse, real smoothing, int64_t V, double scale)
 {
@@ -138,7 +138,7 @@ enum { X, W, BIAS };
 enum { LOGITS, SUMS }; /* a part of the logits; of each row [N, 2]: */
 enum { SUM_LOSS, SUM_LSE };
 
-/* A part, as the functions that run in parallel see it. */
+/* A part, shared by the parallel functions. */
 typedef struct part {
     const node *of;
     matrix z;

@@ -1,7 +1,7 @@
 /* dropout: y = x m / (1 - p), m = 0 with probability p.          dx = dy m / (1 - p)
  *
  * The mask is a function of the step's key, the block, the dropout's number inside it, and the
- * element: nothing is stored, and a block that is called again in backward draws the same one. */
+ * element. So nothing is stored, and a block recomputed in backward draws the same mask. */
 #include "ops/ops.h"
 
 #include "base/rng.h"

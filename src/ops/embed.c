@@ -7,7 +7,7 @@
 
 #include <assert.h>
 
-/* The row of the table that row i of the batch gets. */
+/* The table row for row i of the batch. */
 static int64_t index_of(const run *r, const node *n, int64_t i)
 {
     const batch_row *b = &r->at.batch->row[i];
@@ -33,7 +33,7 @@ static void embed_forward(run *r, const node *n)
     parallel_rows(r, n, embed_rows);
 }
 
-/* Threads split the columns, so that a token that occurs twice is summed by one of them. */
+/* Threads split the columns, so one thread sums all occurrences of a token. */
 static void collect_columns(const run *r, const void *ctx, int64_t c0, int64_t c1)
 {
     const node *n = ctx;

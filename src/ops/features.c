@@ -1,5 +1,5 @@
-/* features: y_i = the vector that row i of the batch brings instead of a token. It is given, so nothing
- * is learned from here on. */
+/* features: y_i = the vector that row i of the batch has instead of a token. It is input data, so
+ * it has no gradient. */
 #include "ops/ops.h"
 
 #include <string.h>

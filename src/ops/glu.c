@@ -2,15 +2,15 @@
  *
  *     dg = dy u a'(g)     du = dy a(g)     dx = dg Wg + du Wu     dWg = dg^T x     dWu = du^T x
  *
- * Equal to linear, linear, act, multiply (a test holds it to that). Backward writes dg and du over
- * g and u, which nobody needs any more. */
+ * Equal to linear, linear, act, multiply (a test checks this). Backward overwrites g and u with dg
+ * and du, since they are no longer needed. */
 #include "ops/ops.h"
 #include "ops/product.h"
 
 #include <assert.h>
 
 enum { X, GATE, GATE_BIAS, UP, UP_BIAS };
-enum { G, U }; /* saved; without recording, g is made where y goes */
+enum { G, U }; /* saved; without recording, g shares the memory of y */
 
 static void combine(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
@@ -32,7 +32,7 @@ static void glu_forward(run *r, const node *n)
 
 #define PIECE 256 /* columns at a time, on the stack */
 
-/* g and u become dg and du. */
+/* Replaces g and u by dg and du. */
 static void split_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
@@ -51,7 +51,7 @@ static void split_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
     }
 }
 
-/* dg or du goes back through its product. */
+/* Backward of one of the two products. */
 static void product_back(run *r, const node *n, int which, bool add)
 {
     const tensor *x = n->in[X], *w = n->in[which == G ? GATE : UP];

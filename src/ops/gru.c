@@ -1,22 +1,22 @@
-/* gru: a state that goes from row to row of a sequence, with gates r, z and a candidate n:
+/* gru: gated recurrent unit: a state carried from row to row of a sequence, with gates r, z and a
+ * candidate n:
  *
  *     r = sigmoid(x_r + U_r h + b_r)    n = tanh(x_n + r (U_n h + b_n))
  *     z = sigmoid(x_z + U_z h + b_z)    h' = (1 - z) n + z h
  *
- * as PyTorch writes it; x [3 D] is the input's part of r, z and n, which a product for all rows has
- * made before. States begin with 0.
+ * as in PyTorch; x [3 D] is the input's part of r, z and n, computed before by one product for all
+ * rows. The initial state is 0.
  *
- * gru_attend is Bahdanau's decoder. What a row looks for in the source depends on the state before
- * it, so that attention is a part of the recurrence:
+ * gru_attend is Bahdanau's decoder. A row's query depends on the previous state, so attention is
+ * part of the recurrence:
  *
  *     c = additive(W_q h; keys, memory)    x + W_c c takes the place of x
  *
- * It begins with the last state of the source. State h' is kept as a row of the cache, and the next
- * row reads it from there, as it would in a later call: in the cache's format.
+ * Its initial state is the last state of the source. State h' is stored as a row of the cache, and
+ * the next row reads it from there in the cache's format, as it would in a later call.
  *
- * Rows are worked on by steps: the first of every sequence, the second of every sequence, ... What a
- * step needs lies together in `kept`, and so its products are those of a matrix of as many rows as
- * there are sequences.
+ * Rows are processed in steps: the first of every sequence, the second of every sequence, ... The
+ * data of a step is contiguous in `kept`, so its products have one row per sequence.
  *
  * Backward, from the last step to the first, with dh' of the row and of the step after it:
  *
@@ -36,11 +36,11 @@
 
 enum { X, STATE, BIAS, MEMORY, KEYS, QUERY, SCORE, CONTEXT };
 enum { STREAM_STATE, STREAM_KEY };
-enum { KEPT, GRADS }; /* saved: what forward makes, always; what backward makes, when recording */
+enum { KEPT, GRADS }; /* saved: forward's values, always; backward's, when recording */
 
-/* ---- what is kept ---------------------------------------------------------------------------- */
+/* ---- saved values ---------------------------------------------------------------------------- */
 
-/* D, and A where the recurrence attends; 0 where it does not. */
+/* D, and A if the recurrence attends, otherwise 0. */
 static int64_t width_of(const node *n)
 {
     return n->i[1];
@@ -74,7 +74,7 @@ static real *number(const node *n, int saved, int64_t i, int at)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* A row of the step: where it is in the batch, in what is kept, and there at the next step or -1. */
+/* A row of the step: its index in the batch, in `kept`, and in `kept` at the next step or -1. */
 typedef struct place {
     const sequence *seq;
     int64_t row, at, after;
@@ -84,7 +84,7 @@ typedef void place_fn(const run *r, const node *n, const place *p);
 
 typedef struct step {
     const node *of;
-    int64_t t, first, count; /* rows [first, first + count) of what is kept */
+    int64_t t, first, count; /* rows [first, first + count) of `kept` */
     place_fn *fn;
 } step;
 
@@ -118,7 +118,7 @@ static void all_places(const run *r, step s, place_fn *fn, int64_t each)
     parallel(r, s.count, each, some_places, &s);
 }
 
-/* Columns of what is kept for a step. */
+/* Columns of `kept` for a step. */
 static matrix part(const step *s, int saved, int at, int64_t width)
 {
     const tensor *t = s->of->save[saved];
@@ -155,7 +155,7 @@ static int64_t source_work(const run *r, const node *n)
     return most * (8 * keys_of(n) + width_of(n));
 }
 
-/* This call's sources go into their caches before anybody looks. */
+/* Writes this call's sources to their caches before any are read. */
 static void remember(const run *r, const node *n)
 {
     for (int64_t i = 0; n->in[MEMORY] && i < rows(n->in[MEMORY]); i++) {
@@ -177,7 +177,7 @@ static void copy_state(const view *v, int64_t pos, real *h, int64_t D)
         memcpy(h, from, (size_t)D * sizeof *h);
 }
 
-/* h: the state before this row. */
+/* h: the previous state. */
 static void recall(const run *r, const node *n, const place *p)
 {
     const int64_t D = width_of(n), pos = r->at.batch->row[p->row].pos;
@@ -248,7 +248,7 @@ static void gru_forward(run *r, const node *n)
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-/* dx, du, and the part of dh that goes past the gates. */
+/* dx, du, and the part of dh that bypasses the gates. */
 static void gates_back(const run *r, const node *n, const place *p)
 {
     (void)r;
@@ -270,7 +270,7 @@ static void gates_back(const run *r, const node *n, const place *p)
     }
 }
 
-/* Sources [s0, s1) and those of the step that look at them: as in additive. */
+/* Sources [s0, s1) and the rows of the step that attend to them, as in additive. */
 static void attend_back(const run *r, const void *ctx, int64_t s0, int64_t s1)
 {
     const step *s = ctx;
@@ -300,7 +300,7 @@ static void attend_back(const run *r, const void *ctx, int64_t s0, int64_t s1)
     }
 }
 
-/* The state before the first row was the last one of the source. */
+/* The initial state was the last state of the source. */
 static void begin_back(const run *r, const node *n, const step *s)
 {
     int64_t at = s->first;
@@ -330,7 +330,7 @@ static void step_back(run *r, const node *n, step s)
         begin_back(r, n, &s);
 }
 
-/* dx was made in the order of steps. */
+/* dx is in the order of steps. */
 static void scatter(const run *r, const node *n, const place *p)
 {
     (void)r;
@@ -359,7 +359,7 @@ static void weights_back(run *r, const node *n)
     matrix dask = part(&all, GRADS, AT_DASK, A);
     weight_back(r, n->in[CONTEXT], dx, part(&all, KEPT, AT_SEEN, D));
     weight_back(r, n->in[QUERY], dask, h);
-    dask.at += A; /* the score's lie behind */
+    dask.at += A; /* the score's gradient follows */
     if (n->in[SCORE]->needs_grad)
         product_db(r, n->in[SCORE], n->in[SCORE]->grad_written, dask);
 }

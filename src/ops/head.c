@@ -1,9 +1,9 @@
-/* head: the end of a model. What is asked of the wanted rows is their logits, or in training the
- * loss of their targets.
+/* head: the end of a model: the logits of the wanted rows, or in training the loss of their
+ * targets.
  *
- * Where someone reads the logits as they come, they are made for a part of the rows at a time, in
- * the same memory: all of them could be the largest thing of a step (256 rows of a vocabulary of
- * 128256 are 131 MB). What is left is the last part. */
+ * With a reader, the logits are computed for part of the rows at a time, in the same memory. All of
+ * them could be the largest tensor of a step: 256 rows of a vocabulary of 128256 are 131 MB. The op
+ * returns the last part. */
 #include "ops/ops.h"
 
 #include <assert.h>

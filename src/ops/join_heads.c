@@ -1,6 +1,6 @@
-/* join_heads: y_h = [a_h, b_h], numbers of two tensors side by side, head by head.
+/* join_heads: y_h = [a_h, b_h], concatenates the heads of two tensors.
  *
- * da and db are the parts of dy; where all heads share one b, db is their sum. */
+ * da and db are the parts of dy; if all heads share one b, db is their sum. */
 #include "ops/ops.h"
 
 #include "tensor/tape.h"
@@ -47,7 +47,7 @@ static void part_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 
 static void join_heads_backward(run *r, const node *n)
 {
-    grad_clear(n->in[B]); /* others may read the rest of it */
+    grad_clear(n->in[B]); /* other ops may read the rest of it */
     parallel_rows(r, n, part_rows);
 }
 

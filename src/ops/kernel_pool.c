@@ -1,5 +1,5 @@
-/* kernel_pool: Nadaraya-Watson regression (1964), attention before it was learned: the mean of the
- * values, weighted by how near their keys are to the query.
+/* kernel_pool: Nadaraya-Watson regression (1964), attention without learned scores: the mean of the
+ * values, weighted by the distance of their keys from the query.
  *
  *     y_i = sum_j K_ij v_j / sum_j K_ij    K_ij = K(t),  t = |q_i - k_j|^2 / w^2,  w = e^s
  *
@@ -22,7 +22,7 @@
 #include <string.h>
 
 enum { Q, K, V, WIDTH };
-enum { LEAST, SUM, DWIDTH, N_SAVED }; /* of a query: its least t, sum K, its part of ds */
+enum { LEAST, SUM, DWIDTH, N_SAVED }; /* per query: its smallest t, sum K, its part of ds */
 
 /* w^-2 */
 static real narrowness(const node *n)
@@ -40,7 +40,7 @@ static real distance(const node *n, int64_t i, int64_t j)
     return sum * narrowness(n);
 }
 
-/* Query i looks at key j, unless it is its own and only others are asked. */
+/* Query i attends to key j, unless it is its own and only the others count. */
 static bool looks(const node *n, int64_t i, int64_t j)
 {
     return !(n->i[1] && i == j);

@@ -5,7 +5,7 @@
 
 #include "tensor/tape.h"
 
-/* Of a row: what it is divided by. */
+/* The divisor of a row. */
 static real divisor(const run *r, const node *n, int64_t i)
 {
     const tensor *x = n->in[0];

@@ -4,7 +4,7 @@
  *     dx = s (g - mean(g) - z mean(g z)),  g = w dy       dw = sum of dy z,  db = sum of dy over
  * rows
  *
- * g z = dy (y - b): what a row has to sum are products of vectors that exist. */
+ * g z = dy (y - b), so a row's sums are dot products of existing vectors. */
 #include "ops/ops.h"
 
 #include "tensor/tape.h"
@@ -49,7 +49,7 @@ static void input_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
     }
 }
 
-#define COLUMNS 64 /* summed side by side, over the rows in ascending order */
+#define COLUMNS 64 /* sums all columns in one pass, over the rows in ascending order */
 
 static void gain_columns(const run *r, const void *ctx, int64_t k0, int64_t k1)
 {

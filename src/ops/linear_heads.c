@@ -3,9 +3,9 @@
  *     dx_h = dy_h W_h     dW_h = dy_h^T x_h         y_h = x_h W_h^T,  W_h [d_out, d_in]
  *     dx_h = dy_h W_h^T   dW_h = x_h^T dy_h         y_h = x_h W_h,    W_h [d_in, d_out]
  *
- * Multi-head latent attention has one matrix whose rows are, for every head, those that make keys
- * of the latent and those that make values of it. From left and from right it gives keys and values
- * of a row, or takes a query to the latent and what was attended to back. */
+ * In multi-head latent attention, one matrix holds for every head the rows that map the latent to
+ * keys and those that map it to values. Multiplied from one side it gives keys and values of a row;
+ * from the other it maps a query into the latent space, and the attended latent back. */
 #include "ops/ops.h"
 #include "ops/product.h"
 
@@ -15,7 +15,7 @@
 
 enum { X, W };
 
-/* W_h as a matrix of its own: a header over the same numbers. */
+/* W_h as a separate matrix: a header over the same values. */
 static tensor rows_of_head(const tensor *w, const head_map *m, int64_t h)
 {
     return tensor_rows(w, m->w_at + h * m->w_pitch, m->turned ? m->d_in : m->d_out);
@@ -70,7 +70,7 @@ static void input_back(run *r, const node *n, const tensor *w, int64_t h)
         product_dx(r, dx, true, dy, w);
 }
 
-/* Heads may share what they read, and others may read the rest: everything is added. */
+/* Heads may share their inputs, and other ops may read the rest, so everything is added. */
 static void linear_heads_backward(run *r, const node *n)
 {
     const head_map *m = n->arg;

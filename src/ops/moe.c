@@ -1,23 +1,23 @@
-/* moe: every row is worked on by a few experts, which a router chooses.
+/* moe: mixture of experts: a router chooses a few experts for every row.
  *
  *     s = softmax(Wr x), or sigmoid(Wr x)          e_1 .. e_k: where s + bias is largest
  *     w_j = c s_e_j, or c s_e_j / sum_l s_e_l      y = sum_j w_j D_e_j (silu(G_e_j x) U_e_j x)
  *
- * The bias only helps to choose (that is how V3 balances its experts), and so learns nothing here.
- * N rows make N k pairs of a row and an expert, whoever is chosen, so that memory is known before
- * the first score is:
+ * The bias only affects the choice (V3 balances its experts that way), so it has no gradient here.
+ * N rows make N k pairs of a row and an expert for any choice, so the memory is known before the
+ * first score:
  *
  *     rows          0       1       2              pairs in the order of experts, then of rows:
  *     experts     2, 5    0, 2    2, 7             (0,1) | (2,0) (2,1) (2,2) | (5,0) | (7,2)
  *
- * A row's answer is the sum over its experts in ascending order; with whom it shares them changes
- * nothing.
+ * A row's output is the sum over its experts in ascending order; other rows of the same experts do
+ * not affect it.
  *
  *     dw_j = dy . y_j    dy_j = w_j dy    ds_e_j = c dw_j, or c (dw_j - sum_l dw_l s_l / S) / S
  *     dz = s (ds - sum_e ds_e s_e), or ds s (1 - s)    dx = dz Wr + sum_j dx_j    dWr = dz^T x
  *
- * and what goes through an expert as in glu.c. Backward writes over what forward has kept: dy over
- * y, the gradients of a, g, u and x over those, dz over s. */
+ * and each expert as in glu.c. Backward overwrites forward's saved values: y with dy, a, g, u and x
+ * with their gradients, s with dz. */
 #include "ops/ops.h"
 #include "ops/product.h"
 
@@ -33,17 +33,17 @@ typedef struct pairs {
     const routing *how;
     int layer;
     int32_t *chosen;       /* [N, k] experts of a row, ascending */
-    int32_t *place;        /* [N, k] where the pair is among all */
+    int32_t *place;        /* [N, k] position of the pair in the sorted order */
     int32_t *first;        /* [n_expert + 1] the first pair of every expert */
     tensor *score;         /* [N, n_expert] */
     tensor *share;         /* [N, k] w */
-    tensor *x, *y;         /* [N k, D] of every pair; the same memory, unless recorded */
+    tensor *x, *y;         /* [N k, D] for every pair; shared memory, unless recorded */
     tensor *gate, *up, *a; /* [N k, F]; gate and a likewise */
 } pairs;
 
 /* ---- route ----------------------------------------------------------------------------------- */
 
-/* How good a group is: its best expert, or its two best. */
+/* The score of a group: its best expert, or its two best. */
 static real group_score(const routing *how, const real *s, int64_t n)
 {
     real best = -INFINITY, second = -INFINITY;
@@ -54,7 +54,7 @@ static real group_score(const routing *how, const real *s, int64_t n)
     return how->kind == ROUTE_SIGMOID && n > 1 ? best + second : best;
 }
 
-/* Marks the n best of s; of equals the first. */
+/* Marks the n best of s; the first of equals. */
 static void mark_best(const real *s, int64_t of, int64_t n, bool *best)
 {
     for (int64_t e = 0; e < of; e++)
@@ -96,7 +96,7 @@ static void choose(const routing *how, const real *score, const real *bias, int3
             *chosen++ = e;
 }
 
-#define TINY 1e-20 /* that V3 adds to the sum it divides by */
+#define TINY 1e-20 /* V3 adds this to the divisor */
 
 static real chosen_sum(const routing *how, const real *score, const int32_t *chosen)
 {
@@ -128,7 +128,7 @@ static void route_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
     }
 }
 
-/* Pairs in the order of experts, and of rows for each. */
+/* Sorts pairs by expert, then by row. */
 static void sort_pairs(const run *r, const pairs *p, int64_t N)
 {
     const int64_t E = p->how->n_expert, n = N * p->how->n_used;
@@ -222,7 +222,7 @@ static void moe_forward(run *r, const node *n)
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-/* dz over s, dy_j over y_j. */
+/* Overwrites s with dz, y_j with dy_j. */
 static void unroute_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
@@ -251,7 +251,7 @@ static void unroute_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 
 #define PIECE 256 /* columns at a time, on the stack */
 
-/* g and u become dg and du, a is da. */
+/* Overwrites g and u with dg and du; a is da. */
 static void unactivate_rows(const run *r, const void *ctx, int64_t s0, int64_t s1)
 {
     const node *n = ctx;
@@ -314,7 +314,7 @@ static void moe_backward(run *r, const node *n)
     parallel(r, N, k * cols(x), scatter_rows, n);
 }
 
-/* Only chosen experts are read, each once at most. */
+/* Only chosen experts are read, each at most once. */
 static cost moe_cost(const run *r, const node *n)
 {
     (void)r;

@@ -9,7 +9,7 @@
 
 #include "tensor/run.h"
 
-/* A matrix W [O, I] or a gain w [D], with an optional bias, and the name of what it makes. */
+/* A matrix W [O, I] or a gain w [D], with an optional bias, and the name of its output. */
 typedef struct weight {
     const char *name; /* "blk.3.attn_q"; a tied head keeps its own: "output" */
     tensor *w, *b;    /* b may be NULL */
@@ -22,8 +22,8 @@ typedef enum embed_by { EMBED_TOKEN, EMBED_POSITION, EMBED_TYPE } embed_by;
 /* y_i = table[index of row i]                                                             [N, D] */
 tensor *embed(run *r, tensor *table, embed_by by);
 
-/* The same of a table whose first rows belong to no index, as BART's two positions:
- * y_i = table[first + index of row i] */
+/* The same for a table whose first rows belong to no index, such as BART's two extra positions: y_i
+ * = table[first + index of row i] */
 tensor *embed_from(run *r, tensor *table, embed_by by, int64_t first);
 
 /* The vectors that rows bring instead of tokens, d numbers each.                          [N, d] */
@@ -48,17 +48,17 @@ tensor *layernorm(run *r, tensor *x, const weight *w, real eps);
 /* y = x W^T + b                                                                 [N, I] -> [N, O] */
 tensor *linear(run *r, tensor *x, const weight *w);
 
-/* Columns [c0, c0 + n) of x under a name of its own: a view, nothing is copied. */
+/* Columns [c0, c0 + n) of x under its own name: a view without a copy. */
 tensor *slice(run *r, tensor *x, const char *name, int64_t c0, int64_t n);
 
 typedef enum rope_scaling { ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN } rope_scaling;
 
-/* What a model file says about its rotary positions. */
+/* The rotary position settings of a model file. */
 typedef struct rope_spec {
     rope_pairing pairing;
-    int64_t n_rot;  /* numbers of a head that turn, even */
-    int64_t d_head; /* numbers of a head */
-    int64_t skip;   /* ... of which so many stand before those that turn */
+    int64_t n_rot;  /* rotated columns of a head, even */
+    int64_t d_head; /* columns of a head */
+    int64_t skip;   /* ... before the rotated ones */
     double theta;
     rope_scaling scaling;
     double factor;               /* linear, llama3, yarn */
@@ -75,14 +75,14 @@ typedef struct rope_table rope_table; /* angles of all positions, see rope.c */
 /* The table lives in `store`. NULL with err filled when memory is refused. */
 const rope_table *rope_new(const rope_spec *spec, int64_t n_ctx, arena *store, weft_error *err);
 
-/* Frequencies after scaling, in double, for tests and for inspection; returns what multiplies cos
- * and sin. */
+/* Frequencies after scaling, in double, for tests and inspection; returns the factor of cos and
+ * sin. */
 double rope_frequencies(const rope_spec *spec, double *freq);
 
 /* YaRN's 0.1 by ln(factor) + 1. */
 double yarn_magnitude(double factor, double by);
 
-/* Turns the pairs of every head of row i by pos_i times their frequencies.              [N, H E] */
+/* Rotates the pairs of every head of row i by pos_i times their frequencies.            [N, H E] */
 tensor *rope(run *r, tensor *x, const rope_table *table);
 
 typedef enum attn_kind {
@@ -114,11 +114,10 @@ typedef struct attn {
  * NULL, values are the first d_value numbers of keys, and the cache holds them once. */
 tensor *attention(run *r, tensor *q, tensor *k, tensor *v, const attn *a, int layer);
 
-/* Heads of x, each multiplied with its own rows of W. */
+/* Heads of x, each multiplied by its own rows of W. */
 typedef struct head_map {
     int64_t n_head;
-    int64_t x_at, x_pitch; /* the first number of head h of x: x_at + h x_pitch; pitch 0: all the
-                              same */
+    int64_t x_at, x_pitch; /* head h of x starts at x_at + h x_pitch; pitch 0: all heads share it */
     int64_t w_at, w_pitch; /* the first row of W_h */
     int64_t d_in, d_out;
     bool turned; /* W_h is [d_in, d_out] */
@@ -152,25 +151,24 @@ tensor *additive(run *r, tensor *q, tensor *k, tensor *v, tensor *score);
  * is U with b.                                                                   [N, 3 D] -> [N, D] */
 tensor *gru(run *r, tensor *x, const weight *state);
 
-/* How a recurrence looks at its source: by W_q [A, D] and a score [1, A]; W_c [3 D, D] is the part
- * of its gates of what it saw. */
+/* How a recurrence attends to its source: W_q [A, D] and a score [1, A]; W_c [3 D, D] maps the
+ * context to the gates. */
 typedef struct looking {
     weight query, context;
     tensor *score;
 } looking;
 
-/* The same, which before each row looks at its source by the state so far. memory [S, D] and keys
- * [S, A] are NULL once the source is in its cache. */
+/* The same with attention: each row first attends to its source by the previous state. memory [S,
+ * D] and keys [S, A] are NULL once the source is in its cache. */
 tensor *gru_attend(run *r, tensor *x, tensor *memory, tensor *keys, const weight *state,
                    const looking *a, int layer);
 
 /* ---- between --------------------------------------------------------------------------------- */
 
-/* y = x m / (1 - p), m = 0 with probability p, drawn from the run's key. Called by residual. */
+/* y = x m / (1 - p), m = 0 with probability p, drawn from the run's key. Only residual calls it. */
 tensor *dropout(run *r, tensor *x, real p);
 
-/* x += h. In place where x was made in this block and nothing is recorded; a new tensor
- * otherwise. */
+/* x += h. In place if x was made in this block and nothing is recorded; otherwise a new tensor. */
 void residual(run *r, tensor **x, tensor *h);
 
 /* ---- feed forward ---------------------------------------------------------------------------- */
@@ -180,16 +178,16 @@ tensor *act(run *r, tensor *x, act_kind kind);
 /* y = act(x Wg^T + bg) * (x Wu^T + bu)                                                    [N, F] */
 tensor *glu(run *r, tensor *x, const weight *gate, const weight *up, act_kind kind);
 
-/* How experts are chosen. Their scores are a softmax over all, or each its own sigmoid. */
+/* How experts are scored: a softmax over all, or a sigmoid each. */
 typedef enum route_kind { ROUTE_SOFTMAX, ROUTE_SIGMOID } route_kind;
 
 typedef struct routing {
     route_kind kind;
-    int64_t n_expert, n_used;      /* all; those of a row */
-    int64_t n_group, n_group_used; /* groups of neighbours; those that a row may choose from. A
-                                      group is as good as its best expert, or with sigmoids as its
-                                      two best together */
-    bool normalize;                /* the weights of the chosen sum to 1 before they are scaled */
+    int64_t n_expert, n_used;      /* total; chosen per row */
+    int64_t n_group, n_group_used; /* groups of adjacent experts; groups a row may choose from. The
+                                      score of a group is its best expert, with sigmoids the sum of
+                                      its two best */
+    bool normalize;                /* normalise the weights of the chosen to sum 1 before scaling */
     real scale;
 } routing;
 
@@ -197,7 +195,7 @@ typedef struct routing {
 
 typedef struct experts {
     tensor *router; /* [n_expert, D] */
-    tensor *bias;   /* [n_expert] is added to scores where experts are chosen; or NULL */
+    tensor *bias;   /* [n_expert], added to scores for the choice only; or NULL */
     tensor **part;  /* [3 n_expert]: gates [F, D] of all, ups [F, D] of all, downs [D, F] of all */
 } experts;
 
@@ -221,14 +219,14 @@ tensor *l2norm(run *r, tensor *x);
  * of their logits with the target smoothed over the vocabulary. [1, 1] */
 tensor *cross_entropy(run *r, tensor *logits, real smoothing);
 
-/* The same from what enters the head, without the logits ever existing all at once. */
+/* The same from the head's input, without computing all logits at once. */
 tensor *linear_cross_entropy(run *r, tensor *x, const weight *w, real smoothing);
 
-/* The end of a model: the wanted rows' logits [n_wanted, V], or in training their loss [1, 1].
- * Where the run has a reader, it gets them in parts, and the last part is returned. */
+/* The end of a model: the wanted rows' logits [n_wanted, V], or in training their loss [1, 1]. If
+ * the run has a reader, it receives them in parts, and the op returns the last part. */
 tensor *head(run *r, tensor *x, const weight *w);
 
-/* Rows whose logits exist at once, for losses and readers. */
+/* Rows whose logits are computed at once, for losses and readers. */
 static inline int64_t logits_at_once(const run *r, int64_t n_vocab)
 {
     const int64_t fit = (r->loss_numbers ? r->loss_numbers : (int64_t)1 << 22) / n_vocab;
@@ -241,7 +239,7 @@ tensor *softmax(run *r, tensor *x);
 
 extern const op *const all_ops[]; /* ends with NULL */
 
-/* Cost of an op that touches its inputs and output once and does `per` flops a number of output. */
+/* Cost of an op that touches its inputs and output once, with `per` flops per output value. */
 cost cost_streaming(const node *n, double per);
 
 /* Splits the rows of n->out among the threads. */

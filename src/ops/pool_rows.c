@@ -35,7 +35,7 @@ static void pool_rows_forward(run *r, const node *n)
         pool_one(r, n, s, row(n->out, s));
 }
 
-/* The row of a sequence whose number k was the largest: the first of equals. */
+/* The row of a sequence with the largest value in column k: the first of equals. */
 static int64_t winner(const tensor *x, const sequence *s, int64_t k)
 {
     int64_t best = s->first;

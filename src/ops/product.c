@@ -1,4 +1,4 @@
-/* product.c - cuts a product among threads, and packs its left side once for all of them.
+/* product.c - splits a product among threads, and packs its left side once for all of them.
  *
  *          panels of W (columns of y), `right` parts
  *          +-------+-------+-------+
@@ -7,25 +7,24 @@
  *     `left`  1,0  |  1,1  |  1,2  |    backward: W lies ready, so the rows are cut first.
  *          +-------+-------+-------+
  *
- * No sum is cut: each number of y is made by one thread in one order, whatever their number. */
+ * No sum is split: one thread computes each value of y in one order, for any number of threads. */
 #include "ops/product.h"
 
 #include "tensor/tape.h"
 
 #include <assert.h>
 
-/* One product, as the functions that run in parallel see it. */
+/* One product, shared by the parallel functions. */
 typedef struct job {
-    matrix y, x; /* what is made; the left side */
+    matrix y, x; /* the output; the left side */
     row_set w;
-    int64_t i_step, j_step; /* of the left side's rows and terms */
+    int64_t i_step, j_step; /* strides of the left side's rows and terms */
     int64_t N, J, C;        /* rows, terms of a sum, columns of y */
-    bool across, add, bf16; /* w: see kernels.h; y is added to; the left side is rounded */
-    int64_t left, right;    /* parts of the rows, and of the panels, that threads take */
+    bool across, add, bf16; /* w: see kernels.h; add to y; round the left side */
+    int64_t left, right;    /* parts of the rows and of the panels, for threads */
 } job;
 
-/* Formats of whole numbers multiply in class i8; over double, which is there to be exact, nothing
- * does. */
+/* Integer formats multiply in class i8; not in double, which must be exact. */
 static bool in_i8(const tensor *w)
 {
     return w->type->quants != NULL && sizeof(real) == sizeof(float);
@@ -100,9 +99,9 @@ static void pack(run *r, const job *j, range_fn *fn, int rows)
     r->packed = (packed_rows){ j->x.id, form };
 }
 
-/* Every part makes its own panels. So forward, where they are made of weights, threads share the
- * columns; where these are few, a part has some hundred rows. Backward a gradient's rows lie together
- * in memory, and it is the rows that are shared first. */
+/* Every part makes its own panels. In forward they are made of weights, so threads split the
+ * columns; if these are few, a part has some hundred rows. In backward a gradient's rows are
+ * contiguous, so the rows are split first. */
 #define SOME_ROWS 96
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -158,7 +157,7 @@ static row_set weight_rows(const run *r, const tensor *w)
     return s;
 }
 
-/* Rows of x as they are, or rounded. */
+/* Rows of x, unchanged or rounded. */
 static row_set number_rows(const run *r, matrix x, bool bf16)
 {
     row_set s = dtype_rows(bf16 ? &dtype_rounded : &dtype_real, r->kern, x.at, x.cols);
@@ -166,7 +165,7 @@ static row_set number_rows(const run *r, matrix x, bool bf16)
     return s;
 }
 
-/* x times w: turned, as forward has it, or as it lies. */
+/* x times w: transposed in forward, or as stored. */
 static job by_weight(const run *r, matrix y, matrix x, const tensor *w, bool across)
 {
     return (job){ .y = y,
@@ -229,7 +228,7 @@ void product_dw(run *r, const tensor *w, bool add, matrix dy, matrix x)
         multiply(r, &j);
 }
 
-#define COLUMNS 64 /* summed side by side, over the rows in ascending order */
+#define COLUMNS 64 /* sums all columns in one pass, over the rows in ascending order */
 
 static void bias_columns(const run *r, const void *ctx, int64_t o0, int64_t o1)
 {

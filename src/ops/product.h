@@ -1,21 +1,22 @@
-/* product.h - what linear, glu and the loss have in common: products with a matrix W [O, I] of
- * weights, forward and backward, on all threads.
+/* product.h - shared by linear, glu and the loss: products with a weight matrix W [O, I], forward
+ * and backward, on all threads.
  *
  *     y = x W^T + b        dx (+)= dy W        dW (+)= dy^T x
  *
- * The left side is packed into the run's scratch memory first. Which compute class multiplies is
- * decided here (docs/NUMERICS.md): i8 for formats of whole numbers, bf16 for parameters that keep
- * such a copy of themselves, f32 for all others. */
+ * The left side is packed into the run's scratch memory first. This file chooses the compute class
+ * (docs/NUMERICS.md): i8 for integer formats, bf16 for parameters with a bf16 copy, f32 for all
+ * others. */
 #ifndef WEFT_OPS_PRODUCT_H
 #define WEFT_OPS_PRODUCT_H
 
 #include "tensor/run.h"
 
-/* Some rows of numbers. */
+/* A matrix, or some of its rows. */
 typedef struct matrix {
     real *at;
     int64_t rows, cols, stride;
-    int64_t id; /* of the tensor these are all rows of, whose packed form may be kept; or 0 */
+    int64_t id; /* id of the tensor, if these are all its rows, so that its packed form can be
+                 * reused; or 0 */
 } matrix;
 
 static inline matrix whole(const tensor *t)
@@ -34,10 +35,10 @@ static inline matrix some_rows(matrix m, int64_t first, int64_t count)
     return (matrix){ m.at + first * m.stride, count, m.cols, m.stride, 0 };
 }
 
-/* To be called by an op that will multiply n rows with W, in whichever directions. */
+/* Call from an op that will multiply n rows by W, in either direction. */
 void product_plan(run *r, int64_t n_row, const tensor *w);
 
-/* The same for an op that takes x from the other side, dx = dy W, without a tape too. */
+/* The same for an op that computes dx = dy W even without a tape. */
 void product_plan_both(run *r, int64_t n_row, const tensor *w);
 
 void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias);

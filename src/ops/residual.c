@@ -1,10 +1,11 @@
-/* residual: x += h, the only op that may write where its input lies.      dx = dy, dh = dy
+/* residual: x += h, the only op that may overwrite its input.      dx = dy, dh = dy
  *
- * In place where x was made inside this block: then nobody outside holds it, and the block's caller
- * still has its own x. Otherwise a new tensor, so that what entered the block stays as it was.
+ * It works in place if x was made inside this block: then nothing outside refers to it, and the
+ * block's caller still has its own x. Otherwise it makes a new tensor, so that the block's input
+ * stays unchanged.
  *
- * In training a block's branch drops out before it is added, as every family of transformers does
- * it. */
+ * In training, dropout applies to a block's branch before the addition, as in every transformer
+ * family. */
 #include "ops/ops.h"
 
 #include "tensor/tape.h"

@@ -3,8 +3,8 @@
  *     dx = s (w dy - x s^2 mean(w dy x))          dw = sum over rows of dy x s
  *        = s (w dy - x s mean(dy y))
  *
- * The mean runs over groups of as many numbers as w has: the whole row for a block's norm, one head
- * at a time for the norms of q and k. */
+ * The mean runs over groups as wide as w: the whole row for a block's norm, one head at a time for
+ * the norms of q and k. */
 #include "ops/ops.h"
 
 #include "tensor/tape.h"
@@ -32,7 +32,7 @@ static real scale_of(const run *r, const node *n, const real *x)
     return 1 / sqrt(r->kern->dot(x, x, width) / (real)width + n->f[0]);
 }
 
-/* Also leaves every group's s in save[0], where the sum over rows finds it. */
+/* Also stores every group's s in save[0], for the sum over rows. */
 static void input_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
@@ -51,7 +51,7 @@ static void input_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
         }
 }
 
-#define COLUMNS 64 /* summed side by side, over the rows in ascending order */
+#define COLUMNS 64 /* sums all columns in one pass, over the rows in ascending order */
 
 static void gain_columns(const run *r, const void *ctx, int64_t k0, int64_t k1)
 {

@@ -1,24 +1,24 @@
-/* rope: rotary positions. Pair k of a head, (a, b), turns by the angle pos * f_k:
+/* rope: rotary positions. Pair k of a head, (a, b), is rotated by the angle pos * f_k:
  *
  *     a' = a cos - b sin          f_k = theta^(-2k/n_rot),   k = 0 .. n_rot/2 - 1
  *     b' = a sin + b cos
  *
- * so the norm stays, and q_m . k_n depends on m - n only. Which numbers form a pair is the
- * architecture's choice (rope_pairing). Models that stretch their context change the frequencies,
- * by wavelength lambda = 2 pi / f:
+ * so the norm stays, and q_m . k_n depends on m - n only. The architecture defines which columns
+ * form a pair (rope_pairing). Models with an extended context change the frequencies, by wavelength
+ * lambda = 2 pi / f:
  *
  *   linear   f / s
  *   llama3   f                   lambda < old / high          the three branches of seed and paper
  *            f / s               lambda > old / low
  *            (1-t) f/s + t f     between, t = (old / lambda - low) / (high - low)
- *   yarn     (1-g) f/s + g f     g falls from 1 to 0 between the pairs that turn beta_fast and
+ *   yarn     (1-g) f/s + g f     g falls from 1 to 0 between the pairs that rotate beta_fast and
  *                                beta_slow times within the old context; cos and sin are multiplied
- *                                by 0.1 ln s + 1, or what a file says instead
+ *                                by 0.1 ln s + 1, or by the file's own factor
  *
- * Angles are made in double: at position 100,000 a float has lost the turn's third digit. A table
- * of all positions would be 64 MiB for 128k positions, so position 65536 i + 256 j + k combines
- * three small ones, cos(x + y) = cos x cos y - sin x sin y, in double, and only the result is
- * rounded. */
+ * Angles are computed in double: at position 100,000 a float has lost the third digit of the angle.
+ * A table of all positions would be 64 MiB for 128k positions. So position 65536 i + 256 j + k
+ * combines three small ones, cos(x + y) = cos x cos y - sin x sin y, in double, and only the result
+ * is rounded. */
 #include "ops/ops.h"
 
 #include "tensor/tape.h"
@@ -49,7 +49,7 @@ static double scale_llama3(const rope_spec *s, double f)
     return (1 - t) * f / s->factor + t * f;
 }
 
-/* The pair that turns `turns` times within the old context. */
+/* The pair that makes `turns` rotations within the old context. */
 static double yarn_pair(const rope_spec *s, double turns)
 {
     const double n = (double)s->n_rot;
@@ -61,7 +61,7 @@ static double scale_yarn(const rope_spec *s, double f, int64_t k)
     const double low = fmax(floor(yarn_pair(s, s->beta_fast)), 0);
     double high = fmin(ceil(yarn_pair(s, s->beta_slow)), (double)(s->n_rot - 1));
     if (high == low)
-        high += 0.001; /* as the reference does: a step instead of a division by zero */
+        high += 0.001; /* as in the reference: a step instead of a division by zero */
     const double ramp = fmin(fmax(((double)k - low) / (high - low), 0), 1);
     return ramp * f / s->factor + (1 - ramp) * f;
 }
@@ -157,7 +157,7 @@ static void rope_forward(run *r, const node *n)
     parallel_rows(r, n, turn_rows);
 }
 
-/* The gradient turns back. */
+/* The gradient is rotated back. */
 static void turn_back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;

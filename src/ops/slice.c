@@ -1,5 +1,5 @@
 /* slice: y = x[:, c0 .. c0 + n), a view with the stride of x. Splits a fused projection into q, k
- * and v. dy lies inside dx as y lies inside x, so backward has nothing to do. */
+ * and v. dy lies inside dx as y lies inside x, so backward is empty. */
 #include "ops/ops.h"
 
 #include <assert.h>

@@ -1,4 +1,4 @@
-/* apply.c - where an op executes: nowhere else. */
+/* apply.c - the only place where an op executes. */
 #include "tensor/run.h"
 #include "tensor/tape.h"
 
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Puts text behind the first `at` letters of name, as much as fits; returns the new length. */
+/* Appends text after the first `at` characters of name, as much as fits; returns the new length. */
 static size_t append(char *name, size_t at, const char *text, size_t length)
 {
     const size_t room = NAME_BYTES - 1 - at, n = length < room ? length : room;
@@ -15,9 +15,9 @@ static size_t append(char *name, size_t at, const char *text, size_t length)
     return at + n;
 }
 
-/* A weight gives its name to what it makes, and the part of the model if they do not share it; else
- * the op gives one inside the scope; else the output continues its input's name. By hand, because
- * printf would take half of an op's overhead. */
+/* A weight names the output it makes, with the part of the model if the parts do not share it.
+ * Without a weight, the op gives a name inside the scope; without both, the output extends its
+ * input's name. It does not use printf, because that would take half of an op's overhead. */
 static void name_output(const run *r, const node *n)
 {
     char *name = n->out->name;
@@ -33,7 +33,7 @@ static void name_output(const run *r, const node *n)
     }
     const char *from = n->local ? r->at.scope : n->in[0]->name,
                *own = n->local ? n->local : n->op->name;
-    const size_t length = strlen(from), most = NAME_BYTES - 16; /* something is left for its own */
+    const size_t length = strlen(from), most = NAME_BYTES - 16; /* leaves room for `own` */
     size_t at = append(name, 0, from, length < most ? length : most);
     if (at > 0)
         at = append(name, at, ".", 1);

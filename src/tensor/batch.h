@@ -3,7 +3,7 @@
  * There is no batch dimension. A row is one token (or image patch) of one sequence; rows of one
  * sequence are neighbours in ascending, gapless positions. Training is B sequences of T rows;
  * serving is any mix of prompt chunks and single tokens. Only embed, rope, attention and pooling
- * look here. */
+ * read it. */
 #ifndef WEFT_TENSOR_BATCH_H
 #define WEFT_TENSOR_BATCH_H
 
@@ -13,21 +13,21 @@
 #define NO_TARGET (-100)
 
 typedef struct batch_row {
-    int32_t id;     /* token, where the model takes tokens */
+    int32_t id;     /* token, if the model takes tokens */
     int32_t seq;    /* index into batch.seq */
     int32_t pos;    /* position in its sequence */
     int32_t type;   /* token type (BERT's segments) */
-    int32_t target; /* what the loss wants next, or NO_TARGET */
-    real weight;    /* of this row's loss */
-    bool wanted;    /* its logits are asked for */
+    int32_t target; /* target of the loss, or NO_TARGET */
+    real weight;    /* weight of this row's loss */
+    bool wanted;    /* its logits are requested */
 } batch_row;
 
 struct adapter;
 
 typedef struct sequence {
-    int32_t first, n; /* its rows in this batch; n may be 0 for a source that was encoded before */
+    int32_t first, n; /* its rows in this batch; n may be 0 for a source encoded earlier */
     int32_t source;   /* the sequence of the batch's src that cross-attention reads, or -1 */
-    cache *cache;     /* NULL: the sequence is only what is in this batch */
+    cache *cache;     /* NULL: the whole sequence is in this batch */
     const struct adapter *adapter;
 } sequence;
 
@@ -35,11 +35,11 @@ typedef struct batch {
     int32_t n_row, n_seq, n_wanted;
     batch_row *row;
     sequence *seq;
-    const real *features; /* [n_row, d] where the model takes vectors instead of tokens, or NULL */
-    const struct batch *src; /* with the sources of its sequences, or NULL */
+    const real *features;    /* [n_row, d] if the model takes vectors instead of tokens, or NULL */
+    const struct batch *src; /* batch with the sources of its sequences, or NULL */
 } batch;
 
-/* An empty batch with room for so many. */
+/* Makes an empty batch with this capacity. */
 weft_status batch_init(batch *b, int64_t n_row, int64_t n_seq, mem *m, weft_error *err);
 void batch_free(batch *b, mem *m);
 

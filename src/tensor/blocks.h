@@ -1,9 +1,9 @@
-/* blocks.h - what the formats in blocks have in common.
+/* blocks.h - shared by the block formats.
  *
- * A format's file gives BYTES of a block, quants(), which takes 32 of its numbers apart into whole
- * numbers, scales and least numbers, and, if it is written, put_block(); DECODES and ENCODES make
- * decode() and encode() of whole rows from them. The 4-bit and 5-bit formats for 32 numbers share
- * how their codes lie:
+ * A format's file defines BYTES of a block and quants(), which splits 32 values into integers,
+ * scales and minima. A format that weft also writes defines put_block(). DECODES and ENCODES derive
+ * decode() and encode() of whole rows. The 4-bit and 5-bit formats of 32 values share the layout of
+ * their codes:
  *
  *     bytes of codes    | q[0] | q[16] << 4 | q[1] | q[17] << 4 | ... q[15] | q[31] << 4 |
  *     fifth bits        bit k of a 32-bit number is bit 4 of q[k] */
@@ -13,8 +13,8 @@
 #include "kernels/half.h"
 #include "tensor/dtype.h"
 
-#define GROUP  32             /* numbers made real at a time, and of a small block */
-#define LONG   256            /* numbers of a block of the K formats */
+#define GROUP  32             /* values decoded at a time, and in a small block */
+#define LONG   256            /* values in a block of the K formats */
 #define GROUPS (LONG / GROUP) /* groups of it */
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -24,7 +24,7 @@ static inline float f16_at(const uint8_t *at)
     return f16_decode((uint16_t)(at[0] | at[1] << 8));
 }
 
-/* Block b of 32 numbers of a row, made real. */
+/* Decodes 32 values, block b of a row. */
 static inline __attribute__((always_inline)) void decode_block(quants_fn *quants, i8_form form,
                                                                real *to, const void *row, int64_t b)
 {
@@ -37,7 +37,7 @@ static inline __attribute__((always_inline)) void decode_block(quants_fn *quants
                                      : w.scale[g] * (real)w.q[k];
 }
 
-/* Columns [k0, k0 + n) of a row, any of them; a block that is wanted in part is made beside. */
+/* Columns [k0, k0 + n) of a row, at any offset; a partial block is decoded to a buffer first. */
 static inline __attribute__((always_inline)) const real *
 decode_blocks(quants_fn *quants, i8_form form, real *to, const void *row, int64_t k0, int64_t n)
 {
@@ -78,15 +78,15 @@ static inline void take_nibbles(uint8_t *q, const uint8_t *from)
     }
 }
 
-/* Codes around `half` as whole numbers around zero. */
+/* Codes around `half` as integers around zero. */
 static inline void center(int8_t *to, const uint8_t *q, int half)
 {
     for (int k = 0; k < GROUP; k++)
         to[k] = (int8_t)(q[k] - half);
 }
 
-/* Eight bits become bit 4 of eight bytes at a time: copied to every byte of a word, each bit stays
- * in the byte of its number, and is then carried to the top of it. */
+/* Moves eight bits to bit 4 of eight bytes at once: copies the byte to every byte of a word, masks
+ * one bit in each, and shifts it by a carry. */
 static inline void take_fifth_bits(uint8_t *q, const uint8_t *from)
 {
     for (int i = 0; i < GROUP / 8; i++) {
@@ -107,7 +107,7 @@ static inline void put_f16(uint8_t *at, float x)
     at[1] = (uint8_t)(h >> 8);
 }
 
-/* The number of largest size among 32; NaN wins and stays. */
+/* The value of largest magnitude among 32; a NaN wins and stays. */
 static inline float largest(const real *x)
 {
     float size = 0, most = 0;
@@ -121,8 +121,8 @@ static inline float largest(const real *x)
     return most;
 }
 
-/* Writes a scale, NaN in place of what is not finite, and returns 1 / d: 0 where that is no number,
- * d being too small to be told from zero or none itself. */
+/* Writes a scale, NaN if it is non-finite, and returns 1 / d; returns 0 if d is zero, too small or
+ * NaN. */
 static inline float put_scale(uint8_t *at, float d)
 {
     put_f16(at, isfinite(d) ? d : NAN);
@@ -145,8 +145,8 @@ static inline void put_fifth_bits(uint8_t *to, const uint8_t *q)
     }
 }
 
-/* Codes from 0 to 2 half - 1 of x = d (q - half), as the 4-bit and 5-bit formats choose them: the
- * scale takes the sign of the largest number, which so becomes -half d. Writes d. */
+/* Codes from 0 to 2 half - 1 of x = d (q - half), as the 4-bit and 5-bit formats choose them. The
+ * scale takes the sign of the value of largest magnitude, which thus becomes -half d. Writes d. */
 static inline void find_signed(uint8_t *q, uint8_t *d, const real *x, int half)
 {
     const float inverse = put_scale(d, largest(x) / (float)-half);
@@ -156,8 +156,8 @@ static inline void find_signed(uint8_t *q, uint8_t *d, const real *x, int half)
     }
 }
 
-/* Codes from 0 to `top` of x = d q + m: m is the least number, m + top d the greatest. Writes d and
- * m, both NaN where something is no number. */
+/* Codes from 0 to `top` of x = d q + m: m is the minimum, m + top d the maximum. Writes d and m,
+ * both NaN if a value is NaN. */
 static inline void find_lifted(uint8_t *q, uint8_t *d_and_m, const real *x, int top)
 {
     float min = (float)x[0], max = (float)x[0], poison = 0;
@@ -195,7 +195,7 @@ static inline int minimum_at(const uint8_t *from, int g)
     return g < 4 ? from[g + 4] & 63 : from[g + 4] >> 4 | (from[g] >> 6) << 4;
 }
 
-/* The scale and the least number of group g of a Q4_K or Q5_K block. */
+/* The scale and the minimum of group g of a Q4_K or Q5_K block. */
 static inline void take_lifted_head(block_i8 *to, const uint8_t *block, int g)
 {
     to->scale[0] = f16_at(block) * (real)scale_at(block + 4, g);

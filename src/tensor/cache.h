@@ -1,4 +1,4 @@
-/* cache.h - what a sequence remembers: named streams of rows, one row per position, kept in pages.
+/* cache.h - the cache of a sequence: named streams of rows, one row per position, stored in pages.
  *
  *     page p holds positions [64 p, 64 p + 64) of every stream of every layer:
  *
@@ -8,8 +8,8 @@
  *     +-----------------+-----------------+-----------------+----- - -
  *
  * A model declares its streams ({k, v} for attention, {latent, k_rope} for MLA, {state} for an
- * RNN); the engine owns the pages. Ops only store rows and look at them through a view, which may
- * also be the rows of this very call when there is no cache. */
+ * RNN); the engine owns the pages. Ops only store rows and read them through a view; without a
+ * cache, the view covers the rows of the current call. */
 #ifndef WEFT_TENSOR_CACHE_H
 #define WEFT_TENSOR_CACHE_H
 
@@ -20,7 +20,7 @@
 typedef struct stream {
     const char *name; /* "k" */
     int64_t width;    /* numbers per row */
-    size_t offset;    /* of row 0 inside a page */
+    size_t offset;    /* offset of row 0 inside a page */
     size_t row_bytes;
 } stream;
 
@@ -38,7 +38,7 @@ typedef struct cache {
     int64_t length; /* positions stored by finished steps */
 } cache;
 
-/* Keys or values of one sequence, wherever they are. Positions [first, end) may be asked for. */
+/* Keys or values of one sequence, in cache or batch. Valid for positions [first, end). */
 typedef struct view {
     const dtype *type;
     int64_t first, end;

@@ -18,7 +18,7 @@ static void f32_encode(void *row, const real *from, int64_t n)
         to[k] = (float)from[k];
 }
 
-/* Real numbers stay where they are. */
+/* Values that are already real are not copied. */
 static const real *real_tile(real *to, const void *row, int64_t k0, int64_t n)
 {
     (void)to, (void)n;
@@ -128,7 +128,7 @@ static const dtype *const table[] = {
     &dtype_q4_k,
     &dtype_q5_k,
     &dtype_q6_k,
-    /* what else files carry */
+    /* other types in files */
     &dtype_i8,
     &dtype_i32,
     &dtype_i64,

@@ -1,8 +1,8 @@
 /* dtype.h - one table of the number formats that weights and caches are stored in.
  *
- * A row of n numbers is n / block blocks of `bytes` bytes. A type that gives `tile` can be
- * multiplied with; one that gives none is only known by its size, for the counters and indices that
- * files carry beside their weights. Adding a format is one file and one line in dtype.c. */
+ * A row of n numbers is n / block blocks of `bytes` bytes. A type with `tile` can be an operand of
+ * products. A type without one only has a size; files use such types for counters and indices.
+ * Adding a format is one file and one line in dtype.c. */
 #ifndef WEFT_TENSOR_DTYPE_H
 #define WEFT_TENSOR_DTYPE_H
 
@@ -10,31 +10,31 @@
 
 typedef struct dtype {
     const char *name;        /* "q8_0" */
-    const char *safetensors; /* "BF16", or NULL where that format has no such type */
-    int gguf;                /* the number GGUF gives it, -1 for none */
+    const char *safetensors; /* "BF16", or NULL if safetensors has no such type */
+    int gguf;                /* its number in GGUF, -1 for none */
     int block;               /* numbers per block */
     int bytes;               /* bytes per block */
-    tile_kind kind;          /* which producer of a processor fits, TILE_OTHER for none */
+    tile_kind kind;          /* which vectorised producer applies, TILE_OTHER for none */
 
-    /* Columns [k0, k0 + n) of a stored row, any of them: decode always fills `to`. NULL, both, for
-     * a type that is no weight's. */
+    /* Columns [k0, k0 + n) of a stored row, at any offset: decode always fills `to`. Both are NULL
+     * for a type that weights do not use. */
     tile_fn *decode, *tile;
 
-    /* A whole row; n is a multiple of the block. NULL for a type that is only read. */
+    /* Encodes a whole row; n is a multiple of the block. NULL for a type that is only read. */
     void (*encode)(void *row, const real *from, int64_t n);
 
-    /* Class i8, for formats in blocks; NULL for others. */
+    /* Class i8, for block formats; NULL for others. */
     quants_fn *quants;
     i8_form form;
 } dtype;
 
-/* Real numbers that count as their bf16 neighbours: only ever the right side of a product. */
+/* f32 values to be rounded to bf16; only ever the right side of a product. */
 extern const dtype dtype_rounded;
 
 extern const dtype dtype_f32, dtype_f16, dtype_bf16, dtype_q8_0, dtype_q4_0, dtype_q4_1, dtype_q5_0,
     dtype_q5_1, dtype_q2_k, dtype_q3_k, dtype_q4_k, dtype_q5_k, dtype_q6_k, dtype_i32;
 
-/* What activations are made of. */
+/* The type of activations. */
 #ifdef WEFT_REAL_DOUBLE
 extern const dtype dtype_f64;
 #define dtype_real dtype_f64
@@ -52,9 +52,8 @@ static inline size_t dtype_row_bytes(const dtype *t, int64_t n)
     return (size_t)(n / t->block) * (size_t)t->bytes;
 }
 
-/* Rows of n numbers, as kernels want them: with the processor's own producer if it has one. Of the
- * formats whose blocks are not whole words, those of 32 begin with their f16, and the others end
- * with it. */
+/* Rows of n numbers for kernels, with the CPU's own producer if it has one. In formats whose blocks
+ * are not whole words, blocks of 32 begin with their f16, the others end with it. */
 static inline row_set dtype_rows(const dtype *t, const kernels *k, const void *data, int64_t n)
 {
     const int words = t->bytes < 4 ? 4 / t->bytes : 1;

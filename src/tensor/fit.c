@@ -1,11 +1,11 @@
-/* fit.c - a choice that covers every number, for which the bounds of fit.h are proven; then others,
- * each of which is taken only if the squared error of its group is smaller.
+/* fit.c - starts with a choice that covers every value, for which the bounds of fit.h are proven.
+ * Then tries others, and takes each only if the squared error of its group is smaller.
  *
- * Covering, x = a q - b with a = d s and b = e m: with S steps, e is the largest -x / S, rounded up;
- * m is rounded up, so that -b <= x for all x of the group, and b exceeds what is needed by less than
- * e. Then d is the largest (x + b) / (S top), rounded up, and s too, so that all x <= a top - b, and
- * a exceeds what is needed by less than d. A number between two codes is half a step from one of
- * them:
+ * Covering, x = a q - b with a = d s and b = e m: with S steps, e is the largest -x / S, rounded
+ * up. m is rounded up too. So -b <= x for all x of the group, and b exceeds the exact value by less
+ * than e. Then d is the largest (x + b) / (S top), rounded up, and s too, so that all x <= a top -
+ * b, and a exceeds the exact value by less than d. A number between two codes is half a step from
+ * one of them:
  *
  *     |x - (a q - b)| <= a / 2 <= (R + e) / (2 top) + d / 2
  *
@@ -13,15 +13,15 @@
  * the first bound. Without minima, d is the largest |x| / (S top), rounded up, s is rounded up too,
  * and |x - a q| <= a / 2 <= A / (2 top) + d / 2, which gives the second.
  *
- * Searching: d and e stay, and a group tries the steps around the one that its range asks for, which
- * are few, as s is a whole number. Where codes begin matters as much as how far apart they are, so
- * with minima each step is tried from five places. What this gains is in docs/NUMERICS.md.
+ * Searching: d and e stay fixed, and a group tries the steps near the one that covers its range;
+ * these are few, as s is an integer. The offset of the codes matters as much as their spacing, so
+ * with minima each step is tried at five offsets. docs/NUMERICS.md has the gains.
  *
- * Few codes (Q2_K, Q3_K) lose so much that it matters which numbers lose it. Codes of the least
- * squared error cut off the largest numbers of a group, and codes y that are the best for x are all a
- * little small: sum x y = sum y y < sum x x, by 2 % of three bits and 7 % of two, so that products
- * shrink, layer after layer. Two things bring the logits nearer to the model's own, though they cost
- * some squared error (docs/NUMERICS.md has both):
+ * With few codes (Q2_K, Q3_K) the error is so large that its distribution matters. Codes of least
+ * squared error clip the largest values of a group, and the best codes y for x are all a little
+ * small: sum x y = sum y y < sum x x. The deficit is 2 % with three bits and 7 % with two, so
+ * products shrink layer after layer. Two measures bring the logits closer to the original model's,
+ * at the cost of some squared error (docs/NUMERICS.md has both):
  *
  *     weights      the error of a number counts 1 + |x| / rms; over a block that is 2 at most, on
  *                  average, and 1 at least, so the squared error is at most twice that of covering
@@ -29,32 +29,32 @@
  *                  of the squared error, they stay */
 #include "tensor/fit.h"
 
-/* Four numbers at a time, which compilers map to what the processor has: one order of sums, and so
- * one choice of codes, everywhere. */
+/* Four values at a time, which compilers map to the target's vectors: one order of sums, and so one
+ * choice of codes, everywhere. */
 #define LANES 4
 typedef float vec __attribute__((vector_size(LANES * sizeof(float))));
 typedef int32_t mask __attribute__((vector_size(LANES * sizeof(int32_t))));
 
-/* Adding and subtracting it leaves the nearest whole number, ties to even. */
+/* Adding and subtracting it rounds to the nearest integer, ties to even. */
 #define ROUNDER 0x1.8p23f
 
-#define SMALL 16 /* numbers of the smallest groups */
+#define SMALL 16 /* values in the smallest groups */
 
-/* Numbers that are to share a, b and a range of codes. */
+/* Values that share a, b and a range of codes. */
 typedef struct group {
-    const float *x, *w; /* w: how much the error of each counts */
+    const float *x, *w; /* w: weight of each value's error */
     int n;
     float low, high; /* low <= 0 <= high */
 } group;
 
-/* x where it is above zero, else zero. */
+/* max(x, 0). */
 static inline vec positive(vec x)
 {
     return (vec)((x > 0) & (mask)x);
 }
 
-/* The codes nearest to a group's numbers where x = a q - b, 0 <= q <= top, unless `q` is NULL;
- * returns the squared error, weighted. */
+/* The codes nearest to a group's values with x = a q - b, 0 <= q <= top, unless `q` is NULL;
+ * returns the weighted squared error. */
 static inline __attribute__((always_inline)) float round_group(float *q, const group *g, float a,
                                                                float b, float top)
 {
@@ -75,27 +75,27 @@ static inline __attribute__((always_inline)) float round_group(float *q, const g
     return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
-/* The least 16-bit float that is not below x >= 0. */
+/* The smallest 16-bit float >= x, x >= 0. */
 static float up_to_f16(float x)
 {
     const uint16_t h = f16_encode(x);
     return f16_decode(f16_decode(h) < x ? (uint16_t)(h + 1) : h);
 }
 
-/* x cut off, but from low to high. */
+/* x truncated and clamped to [low, high]. */
 static int clamp(float x, int low, int high)
 {
     return x >= (float)high ? high : x > (float)low ? (int)x : low;
 }
 
-/* x / step, rounded up, from 0 to most. */
+/* x / step, rounded up, clamped to [0, most]. */
 static int whole_steps(float x, float step, int most)
 {
     return step > 0 ? clamp(ceilf(x / step), 0, most) : 0;
 }
 
-/* The numbers as floats, in groups, each with a weight of 1; returns the largest size, NaN if
- * something is no number. */
+/* Converts the values to floats, in groups, each with a weight of 1; returns the largest magnitude,
+ * or NaN if a value is NaN. */
 static float take_groups(float *x, float *w, group *g, int n, const real *from)
 {
     float size = 0, poison = 0;
@@ -113,7 +113,7 @@ static float take_groups(float *x, float *w, group *g, int n, const real *from)
     return size + poison;
 }
 
-/* Below this, nothing a 16-bit float can scale is nearer than zero. */
+/* Below this, no multiple of a 16-bit float is nearer than zero. */
 #define NOTHING 0x1p-40f
 
 static void weigh(float *w, const float *x)
@@ -126,7 +126,7 @@ static void weigh(float *w, const float *x)
         w[k] = 1 + fabsf(x[k]) * inverse;
 }
 
-/* What brings sum x y to sum x x. */
+/* The factor that makes sum x y equal to sum x x. */
 static double stretch_of(const float *x, const float *y)
 {
     double xx = 0, xy = 0;
@@ -156,7 +156,7 @@ static float stretched(float d, double by)
 
 /* ---- with minima ----------------------------------------------------------------------------- */
 
-/* s and m of group i, given d and e. */
+/* Finds s and m of group i, given d and e. */
 static void search_lifted(lifted_fit *f, int i, const group *g, const fit_shape *shape)
 {
     const int steps = shape->steps;
@@ -181,7 +181,8 @@ static void search_lifted(lifted_fit *f, int i, const group *g, const fit_shape 
         }
 }
 
-/* d, e and m that cover every number; returns false where they would be no 16-bit floats. */
+/* Finds d, e and m that cover every value; returns false if d or e would overflow a 16-bit
+ * float. */
 static bool cover_lifted(lifted_fit *f, const group *g, int n_group, const fit_shape *shape)
 {
     const float steps = (float)shape->steps, top = (float)shape->top;
@@ -251,7 +252,7 @@ static inline float round_signed(float *q, const group *g, float a, int top)
     return round_group(q, g, a, (float)(top + 1) * a, (float)(2 * top + 1));
 }
 
-/* s of a group, given d. Of either sign: codes reach further on one side. */
+/* Finds s of a group, given d, with either sign: codes reach further on one side. */
 static int search_signed(float d, const group *g, const fit_shape *shape)
 {
     const int top = shape->top, steps = shape->steps;

@@ -1,7 +1,7 @@
-/* fit.h - the codes of the K formats, chosen for the least squared error, or one that is weighted.
+/* fit.h - chooses the codes of the K formats for the least squared error, plain or weighted.
  *
- * 256 numbers share a 16-bit float; each group of them has a scale that is a small whole number of
- * it. So the steps a group may have are a short list, and all that are near its range are tried. */
+ * 256 values share a 16-bit float; the scale of each group is a small integer multiple of it. So a
+ * group has few possible steps, and all those near its range are tried. */
 #ifndef WEFT_TENSOR_FIT_H
 #define WEFT_TENSOR_FIT_H
 
@@ -9,15 +9,15 @@
 
 /* A format. */
 typedef struct fit_shape {
-    int n;     /* numbers of a group: 16 or 32 */
-    int steps; /* the largest s, and m */
+    int n;     /* values in a group: 16 or 32 */
+    int steps; /* the largest s and m */
     int top;   /* the largest q */
 
-    /* The steps that are tried, relative to the one whose codes just cover the group. The fewer
-     * codes there are, the more is gained by cutting off a group's largest numbers. */
+    /* The range of steps to try, relative to the one whose codes just cover the group. The fewer
+     * codes there are, the more clipping a group's largest values gains. */
     float least, most;
 
-    bool few; /* so few codes that large numbers count more, and products keep their size: fit.c */
+    bool few; /* few codes: large values weigh more, and products keep their size (fit.c) */
 } fit_shape;
 
 /* x = d s q - e m: s and m from 0 to steps, q from 0 to top. */
@@ -34,15 +34,14 @@ typedef struct signed_fit {
     int8_t q[LONG];
 } signed_fit;
 
-/* With R the largest range of a group, zero included, M the largest distance of a number below zero
- * and S the steps, the root mean square error of a group is at most
- * (R + M / (S - 0.1)) (1 + 1.001 / S) / (2 top) + 2^-24 ... */
+/* Let R be the largest range of a group including zero, M the largest magnitude of a value below
+ * zero, and S the steps. The root mean square error of a group is at most (R + M / (S - 0.1)) (1 +
+ * 1.001 / S) / (2 top) + 2^-24 ... */
 void fit_lifted(lifted_fit *f, const real *x, const fit_shape *shape);
 
-/* ... and here, with A the largest size of the block, at most
- * A (1 + 1.001 / S) / (2 top) + 2^-25. With `few`, that of a block is at most 1.582 times this.
- * In both, a block with something that is no number, or whose d or e would pass 65504, becomes all
- * NaN. */
+/* ... and here, with A the largest magnitude of the block, at most A (1 + 1.001 / S) / (2 top) +
+ * 2^-25. With `few`, the error of a block is at most 1.582 times this. In both, a block becomes all
+ * NaN if a value is NaN, or if d or e would exceed 65504. */
 void fit_signed(signed_fit *f, const real *x, const fit_shape *shape);
 
 /* The first 16 bytes of a Q4_K or Q5_K block. */
@@ -53,7 +52,7 @@ static inline void put_lifted_head(uint8_t *block, const lifted_fit *f)
     put_scales(block + 4, f->s, f->m);
 }
 
-/* Their lower four bits: 64 numbers in 32 bytes, the first 32 in the lower halves. */
+/* The lower four bits of the codes: 64 values in 32 bytes, the first 32 in the lower halves. */
 static inline void put_nibble_pairs(uint8_t *to, const uint8_t *q)
 {
     for (int k = 0; k < LONG / 2; k++) {
@@ -62,7 +61,7 @@ static inline void put_nibble_pairs(uint8_t *to, const uint8_t *q)
     }
 }
 
-/* The lower two bits of the codes of Q2_K and Q3_K: 128 numbers in 32 bytes, the first 32 in the
+/* The lower two bits of the codes of Q2_K and Q3_K: 128 values in 32 bytes, the first 32 in the
  * lowest bits. */
 static inline void put_bit_pairs(uint8_t *to, const uint8_t *q)
 {

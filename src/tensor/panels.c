@@ -1,7 +1,7 @@
 /* panels.c - packs a weight, 16 rows of it at a time, on all threads. */
 #include "tensor/panels.h"
 
-/* A panel is whole words of 4 bytes, four at least of each row. */
+/* A panel is made of 4-byte words, at least four of each row. */
 size_t panels_bytes(const tensor *t)
 {
     if (!t->multiplied || t->is_param || t->n_dim != 2)
@@ -17,8 +17,8 @@ typedef struct job {
     const kernels *kern;
     row_set rows;
     uint8_t *to;
-    int64_t n_row, n_block; /* of the matrix; of a row */
-    int64_t each;           /* rows that a thread takes at a time */
+    int64_t n_row, n_block; /* rows of the matrix; blocks of a row */
+    int64_t each;           /* rows per chunk of work */
 } job;
 
 static void pack_some(void *arg, int64_t chunk)

@@ -8,9 +8,9 @@
  *     +-------------------+----------------------+----+----+
  *
  * Byte 16 + 32 h + k holds the numbers 128 h + k + { 0, 32, 64, 96 }, the first in its lowest bits.
- * 84 bytes a block, 2.625 bits a number. Codes, scales and minima are those that fit.c finds; the
- * root mean square error of a block is at most (R + M / 14.9) / 3.55 + 2^-23, R being the largest
- * range of a group, zero included, and M the largest size of a number below zero. */
+ * 84 bytes a block, 2.625 bits a number. fit.c chooses codes, scales and minima. The root mean
+ * square error of a block is at most (R + M / 14.9) / 3.55 + 2^-23. R is the largest range of a
+ * group including zero, M the largest magnitude of a value below zero. */
 #include "tensor/fit.h"
 
 #define BYTES 84

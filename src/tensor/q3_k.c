@@ -8,11 +8,11 @@
  *     +------------+----------------------+-------------+----+
  *
  * Byte k of the first part holds bit 2 of the numbers k + 32 i at its bit i. Byte 32 + 32 h + k
- * holds the numbers 128 h + k + { 0, 32, 64, 96 }, the first in its lowest bits. Of the scales,
- * byte 96 + i has the lower four bits of s[i] and, above them, of s[i + 8], i < 8; byte 104 + i has
- * the upper two bits of s[i + { 0, 4, 8, 12 }], i < 4. 110 bytes a block, 3.4375 bits a number.
- * Codes and scales are those that fit.c finds; the root mean square error of a block is at most
- * A / 3.67 + 2^-24, A being the largest size of the block. */
+ * holds the numbers 128 h + k + { 0, 32, 64, 96 }, the first in its lowest bits. Byte 96 + i has
+ * the lower four bits of the scale s[i] and, above them, of s[i + 8], i < 8. Byte 104 + i has the
+ * upper two bits of s[i + { 0, 4, 8, 12 }], i < 4. 110 bytes a block, 3.4375 bits a number. fit.c
+ * chooses codes and scales. The root mean square error of a block is at most A / 3.67 + 2^-24, with
+ * A the largest magnitude of the block. */
 #include "tensor/fit.h"
 
 #define BYTES 110

@@ -6,8 +6,8 @@
  *     +----+-------------------------+    q: x / d + 8.5 cut off, at most 15
  *
  * 18 bytes a block, 4.5 bits a number. The scale takes the sign of m, so that m itself is -8 d,
- * exact but for d's rounding; a number of the opposite sign reaches only 7 d, so |x - d (q - 8)| <=
- * |m| / 8 + |m| 2^-11 + 8 2^-25. A block with something that is no number becomes all NaN. */
+ * exact except for d's rounding. A value of the opposite sign reaches only 7 d, so |x - d (q - 8)|
+ * <= |m| / 8 + |m| 2^-11 + 8 2^-25. A block with a NaN becomes all NaN. */
 #include "tensor/blocks.h"
 
 #define BYTES 18

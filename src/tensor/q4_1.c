@@ -5,9 +5,9 @@
  *     | d  | m  | q[0] | q[16] << 4   ... |    q: (x - min) / d + 0.5 cut off
  *     +----+----+-------------------------+
  *
- * 20 bytes a block, 5 bits a number. Half a step, and what rounding d and m to f16 moves: with R =
- * max - min, |x - (d q + m)| <= R / 30 + (R + |min|) 2^-11 + 16 2^-25. A block with something that
- * is no number becomes all NaN; one whose m is beyond 65504, infinite. */
+ * 20 bytes a block, 5 bits a number. The error is half a step plus the rounding of d and m to f16:
+ * with R = max - min, |x - (d q + m)| <= R / 30 + (R + |min|) 2^-11 + 16 2^-25. A block with a NaN
+ * becomes all NaN; one whose m exceeds 65504 becomes infinite. */
 #include "tensor/blocks.h"
 
 #define BYTES 20

@@ -7,9 +7,9 @@
  *     |    |    | (blocks.h) | 64 numbers in 32 bytes     |
  *     +----+----+------------+----------------------------+
  *
- * 144 bytes a block, 4.5 bits a number. Codes, scales and minima are those that fit.c finds; the
- * root mean square error of a group is at most (R + M / 62) 1.017 / 30 + 2^-24, R being the largest
- * range of a group, zero included, and M the largest size of a number below zero. */
+ * 144 bytes a block, 4.5 bits a number. fit.c chooses codes, scales and minima. The root mean
+ * square error of a group is at most (R + M / 62) 1.017 / 30 + 2^-24. R is the largest range of a
+ * group including zero, M the largest magnitude of a value below zero. */
 #include "tensor/fit.h"
 
 #define BYTES 144

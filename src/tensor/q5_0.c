@@ -5,8 +5,8 @@
  *     | d  | bit 4  | q[0] | q[16] << 4   ... |    d: f16 = m / -16, m the number of largest size
  *     +----+--------+-------------------------+    q: x / d + 16.5 cut off, at most 31
  *
- * 22 bytes a block, 5.5 bits a number. As in q4_0.c, |x - d (q - 16)| <= |m| / 16 + |m| 2^-11 +
- * 16 2^-25, and a block with something that is no number becomes all NaN. */
+ * 22 bytes a block, 5.5 bits a number. As in q4_0.c, |x - d (q - 16)| <= |m| / 16 + |m| 2^-11 + 16
+ * 2^-25, and a block with a NaN becomes all NaN. */
 #include "tensor/blocks.h"
 
 #define BYTES 22

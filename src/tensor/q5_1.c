@@ -6,7 +6,7 @@
  *     +----+----+--------+-------------------------+
  *
  * 24 bytes a block, 6 bits a number. As in q4_1.c, with R = max - min, |x - (d q + m)| <= R / 62 +
- * (R + |min|) 2^-11 + 32 2^-25, and a block with something that is no number becomes all NaN. */
+ * (R + |min|) 2^-11 + 32 2^-25, and a block with a NaN becomes all NaN. */
 #include "tensor/blocks.h"
 
 #define BYTES 24

@@ -8,8 +8,8 @@
  *     +----+----+------------+-----------+----------------------------+
  *
  * Byte 16 + k holds bit 4 of the numbers k + 32 i at its bit i. 176 bytes a block, 5.5 bits a
- * number. Codes, scales and minima are those that fit.c finds; the root mean square error of a group
- * is at most (R + M / 62) 1.017 / 62 + 2^-24, with R and M as in q4_k.c. */
+ * number. fit.c chooses codes, scales and minima. The root mean square error of a group is at most
+ * (R + M / 62) 1.017 / 62 + 2^-24, with R and M as in q4_k.c. */
 #include "tensor/fit.h"
 
 #define BYTES 176

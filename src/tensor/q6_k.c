@@ -7,10 +7,10 @@
  *     | q[0] | q[64] << 4    ...  | 4 numbers a byte      |     s[15] |    |    s: signed
  *     +---------------------------+-----------------------+-----------+----+
  *
- * Byte 64 h + k of the first part holds the numbers 128 h + k + { 0, 64 }, k < 64; byte 32 h + k of
- * the second the numbers 128 h + k + { 0, 32, 64, 96 }, k < 32, the first in its lowest bits. 210
- * bytes a block, 6.5625 bits a number. Codes and scales are those that fit.c finds; the root mean
- * square error of a group is at most A / 61 + 2^-25, A being the largest size of the block. */
+ * Byte 64 h + k of the first part holds the numbers 128 h + k + { 0, 64 }, k < 64. Byte 32 h + k of
+ * the second holds the numbers 128 h + k + { 0, 32, 64, 96 }, k < 32, the first in its lowest bits.
+ * 210 bytes a block, 6.5625 bits a number. fit.c chooses codes and scales. The root mean square
+ * error of a group is at most A / 61 + 2^-25, with A the largest magnitude of the block. */
 #include "tensor/fit.h"
 
 #define BYTES 210

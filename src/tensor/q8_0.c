@@ -5,8 +5,8 @@
  *     | d  | q[0] q[1] ...           q[31] |    d: f16 = max|x| / 127    q: round(x / d), half away
  *     +----+-------------------------------+
  *
- * 34 bytes a block, 8.5 bits a number; |x - d q| <= max|x| / 254 + max|x| 2^-11 + 127 2^-25; a
- * block with something that is no number becomes all NaN. */
+ * 34 bytes a block, 8.5 bits a number; |x - d q| <= max|x| / 254 + max|x| 2^-11 + 127 2^-25. A
+ * block with a NaN becomes all NaN. */
 #include "tensor/blocks.h"
 
 #define BYTES 34

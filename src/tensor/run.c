@@ -1,11 +1,11 @@
-/* run.c - arenas of a run, activations, the profile, and the cut of work among threads. */
+/* run.c - arenas of a run, activations, the profile, and the split of work among threads. */
 #include "tensor/run.h"
 
 #include "base/clock.h"
 
 #include <assert.h>
 
-/* Below about 16k numbers a fork costs more than it saves (0.15-1 us against 1 number a ns). */
+/* Below about 16k values a fork costs more than it saves (0.15-1 us, at 1 value per ns). */
 #define FORK_COST 16384
 
 /* A block's headers: some thirty tensors. Generous, because exceeding it is a bug that asserts. */
@@ -133,7 +133,7 @@ void parallel(const run *r, int64_t items, int64_t each, range_fn *fn, const voi
         fn(r, ctx, 0, items);
         return;
     }
-    /* Four chunks a thread: a thread that loses its processor for a moment loses little. */
+    /* Four chunks per thread: a thread that is preempted for a moment delays little. */
     slices s = { r, fn, ctx, items, items < 4 * threads ? items : 4 * threads };
     pool_run(r->pool, s.n_chunk, run_slice, &s);
 }

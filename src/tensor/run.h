@@ -1,18 +1,18 @@
-/* run.h - where a forward happens, and the one place where an op executes.
+/* run.h - the state of a forward, and the one place where an op executes.
  *
  * A model is a straight-line function that calls ops. Each op describes itself as a node and hands
- * it to apply(), which names the output, and then runs, records or merely counts it:
+ * it to apply(), which names the output, then runs, records or only counts it:
  *
  *     model -> op -> apply -+- name it            "blk.3.attn_q.rope"
- *                           +- dry run?           stop here: the arenas have counted, and so
- *                                                 may whoever asks what an op costs
+ *                           +- dry run?           stop here: the arenas have counted, and the
+ *                                                 tally, if any, has the op's cost
  *                           +- forward            under the no-allocation guard, timed
- *                           +- record             if a tape is there
+ *                           +- record             if there is a tape
  *                           +- hunt for NaN       if asked
- *                           +- trace              if anyone listens
+ *                           +- trace              if there is a callback
  *
- * Two arenas: headers are always real, data has no memory behind it in a dry run. So the same
- * function, called on a batch that does not exist, predicts to the byte what a step takes. */
+ * There are two arenas: headers always have memory, data has none in a dry run. So the same
+ * function, called on a hypothetical batch, predicts the memory of a step to the byte. */
 #ifndef WEFT_TENSOR_RUN_H
 #define WEFT_TENSOR_RUN_H
 
@@ -29,17 +29,17 @@ typedef struct node node;
 
 typedef struct cost {
     double flops, bytes;
-    const dtype *type; /* of weights that are no inputs of the node, or NULL; ... */
-    double read;       /* ... and the bytes of them that are read */
+    const dtype *type; /* type of weights that are not inputs of the node, or NULL; ... */
+    double read;       /* ... and the bytes read of them */
 } cost;
 
 typedef struct op {
     const char *name;
-    const char *formula; /* in one line, as a trace shows it */
+    const char *formula; /* its formula in one line, for traces */
     void (*forward)(run *r, const node *n);
 
-    /* Stores into, or adds to, the gradients of those inputs that need one, from the gradient of
-     * the output. NULL for what only a trace asks for. */
+    /* Stores or adds the gradients of the inputs that need one, given the gradient of the output.
+     * NULL for ops that only a trace uses. */
     void (*backward)(run *r, const node *n);
     cost (*cost)(const run *r, const node *n);
 } op;
@@ -51,17 +51,18 @@ struct node {
     const char
         *local; /* without one, a name inside the scope: "attention"; without both, input.op */
     tensor *in[MAX_INPUT], *out;
-    tensor *const *more; /* weights beside those of in, as a layer has of experts: n_more of them */
+    tensor *const *more; /* further weights, such as a layer's experts: n_more of them */
     int64_t n_more;
     real f[2];
     int64_t i[3];
     const void *arg;    /* the op's own parameters; lives until the node is unwound */
-    tensor *save[2];    /* what backward needs beside inputs and output; made only when recording */
-    const batch *batch; /* on the tape: the rows it works on */
+    tensor *save[2];    /* saved for backward in addition to inputs and output; only when
+                         * recording */
+    const batch *batch; /* on the tape: its batch */
     node *before;
 };
 
-/* All inputs of a node, some of which are NULL. */
+/* Number of inputs of a node, some of which may be NULL. */
 static inline int64_t n_input(const node *n)
 {
     return MAX_INPUT + n->n_more;
@@ -72,7 +73,8 @@ static inline tensor *node_input(const node *n, int64_t i)
     return i < MAX_INPUT ? n->in[i] : n->more[i - MAX_INPUT];
 }
 
-/* Both directions of an op have an entry each. Backward's cost is counted as twice forward's. */
+/* Forward and backward of an op have an entry each. Backward's cost is counted as twice
+ * forward's. */
 typedef struct op_profile {
     const op *op;
     bool backward;
@@ -91,22 +93,22 @@ typedef struct tape tape;
 
 typedef void trace_fn(void *ud, const tensor *t, const op *by);
 
-/* Logits of the wanted rows from `first` on, as they are made. */
+/* Receives logits of the wanted rows from `first` on, as they are computed. */
 typedef void logits_fn(void *ud, const tensor *z, int64_t first);
 
-/* Where a forward has come to. run_begin sets it anew. */
+/* Current position of a forward. run_begin resets it. */
 typedef struct run_place {
     const batch *batch;         /* the rows ops work on now */
     const batch *src;           /* encoder rows, for cross-attention */
-    tensor *encoder_out;        /* what blocks read beside their x, or NULL */
-    const char *name_prefix;    /* "", or "enc." and "dec." of a model of two */
+    tensor *encoder_out;        /* second input of blocks, or NULL */
+    const char *name_prefix;    /* "", or "enc." and "dec." in an encoder-decoder */
     char scope[32];             /* "blk.3" */
-    int64_t block;              /* how many blocks have begun: tensors carry it as `born` */
+    int64_t block;              /* blocks begun so far: tensors carry it as `born` */
     int64_t n_drop;             /* dropouts so far in this block: part of their key */
-    char first_nan[NAME_BYTES]; /* with hunt_nan: the first tensor that is not finite */
+    char first_nan[NAME_BYTES]; /* with hunt_nan: the first non-finite tensor */
 } run_place;
 
-/* A left side of a product that lies packed in the scratch memory; id 0: none does. */
+/* A left side of a product that is packed in scratch memory; id 0: none. */
 typedef enum packed_form { PACKED_REAL, PACKED_BF16, PACKED_I8 } packed_form;
 
 typedef struct packed_rows {
@@ -115,41 +117,41 @@ typedef struct packed_rows {
 } packed_rows;
 
 struct run {
-    /* Memory, of all forwards: */
+    /* Memory, shared by all forwards: */
     arena meta, data;
-    void *work; /* what an op uses while it runs, so large ... */
+    void *work; /* scratch of the running op, ... */
     size_t work_bytes;
-    size_t scratch_peak; /* ... as the hungriest op said so far */
-    packed_rows packed;  /* ... and what is still there */
-    void *side;          /* the calling thread's while an op executes: SIDE_BYTES */
-    int64_t n_tensor;    /* made so far: the last id */
+    size_t scratch_peak; /* ... as large as the largest request so far */
+    packed_rows packed;  /* ... and its packed contents */
+    void *side;          /* side stack of the calling thread while an op executes: SIDE_BYTES */
+    int64_t n_tensor;    /* last tensor id */
 
-    /* Set by whoever owns the run, and only read by a forward: */
+    /* Set by the run's owner, read-only in a forward: */
     const kernels *kern;
     pool *pool;           /* NULL: the calling thread alone */
     comm *comm;           /* NULL: this process alone */
     int64_t fork_cost;    /* work below this stays on the calling thread */
-    bool training;        /* the model's end is a loss, and residual branches drop out */
-    real dropout;         /* rate, in training */
-    real smoothing;       /* of the loss's targets */
-    uint64_t key;         /* of this step's random numbers */
-    int64_t loss_numbers; /* logits that exist at once, of the loss or of `read`; 0: 2^22 */
-    int64_t *load;   /* rows that experts got, [layer, expert]: forwards of training add to it; or
-                      NULL */
-    logits_fn *read; /* takes the logits a part at a time; NULL: they are all made at once */
+    bool training;        /* the model ends with a loss, and residual branches use dropout */
+    real dropout;         /* dropout rate, in training */
+    real smoothing;       /* label smoothing */
+    uint64_t key;         /* key of this step's random numbers */
+    int64_t loss_numbers; /* logits computed at once, for the loss or `read`; 0: 2^22 */
+    int64_t *load;   /* rows per expert, [layer, expert], which training forwards add to; or NULL */
+    logits_fn *read; /* receives the logits in parts; NULL: they are computed all at once */
     void *read_ud;
     trace_fn *trace;
     void *trace_ud;
-    void (*tally)(void *ud, const run *r, const node *n); /* in a dry run: every op, or NULL */
+    void (*tally)(void *ud, const run *r, const node *n); /* in a dry run: called for every op, or
+                                                           * NULL */
     void *tally_ud;
-    bool trace_maps;  /* attention also shows scores and probabilities */
-    bool hunt_nan;    /* remember the first tensor that is not finite */
+    bool trace_maps;  /* attention also traces scores and probabilities */
+    bool hunt_nan;    /* remember the first non-finite tensor */
     profile *profile; /* per-op cost and time, or NULL */
 
-    /* Of the forward that runs: */
+    /* State of the current forward: */
     run_place at;
     tape *tape;    /* records for backward, or NULL */
-    bool counting; /* uses of parameters are counted: this forward will be unwound */
+    bool counting; /* counts the uses of parameters: this forward will be unwound */
 };
 
 static inline bool is_dry(const run *r)
@@ -157,35 +159,35 @@ static inline bool is_dry(const run *r)
     return r->data.kind == ARENA_COUNTING;
 }
 
-/* Is this forward recorded, or part of a training in which others are? */
+/* Is this forward recorded, or part of a training step in which others are? */
 static inline bool is_learning(const run *r)
 {
     return r->tape || r->training;
 }
 
-/* Arenas sized for `meta` and `data` bytes, and scratch memory. A dry run counts the data and takes
- * headers for as many blocks as it holds at once: one, or all when it records. */
+/* Allocates arenas of `meta` and `data` bytes, and scratch memory. A dry run counts the data, and
+ * allocates headers for the blocks it holds at once: one, or all when it records. */
 weft_status run_init(run *r, mem *m, size_t meta, size_t data, size_t scratch, weft_error *err);
 weft_status run_init_dry(run *r, mem *m, int n_block, weft_error *err);
 void run_free(run *r);
 
-/* Begins a step: both arenas empty. Their peaks are those of all steps so far. */
+/* Begins a step with both arenas empty. Their peaks cover all steps so far. */
 void run_begin(run *r, const batch *b);
 
-/* From here on ops work on the rows of b, for this part of the model. */
+/* From here on ops work on the rows of b, in this part of the model. */
 void run_part(run *r, const batch *b, const char *part);
 
 /* A new activation. */
 tensor *tensor_new(run *r, int64_t n_row, int64_t n_col);
 
-/* Said by an op when it is called: executing it, in either direction, takes so much scratch. */
+/* An op calls this: its execution, in either direction, needs this much scratch. */
 void scratch_need(run *r, size_t bytes);
 
 /* Executes n and returns n->out. */
 tensor *apply(run *r, node *n);
 
-/* For the profile, around an op: the time before it, and the note after it. Without a profile
- * neither does anything. */
+/* Called around an op: the start time, and the entry after it. Without a profile both do
+ * nothing. */
 double profile_begin(const run *r);
 void profile_end(const run *r, const node *n, bool backward, double began);
 
@@ -194,8 +196,8 @@ void profile_end(const run *r, const node *n, bool backward, double began);
 typedef tensor *block_fn(run *r, const void *model, int layer, tensor *x);
 tensor *run_block(run *r, block_fn *fn, const void *model, int layer, tensor *x);
 
-/* Cuts [0, items) among the threads. `each` is the work of one item, in numbers touched. fn must
- * write only what belongs to its items. */
+/* Splits [0, items) among the threads. `each` is the work of one item, in values touched. fn must
+ * write only to its own items. */
 typedef void range_fn(const run *r, const void *ctx, int64_t i0, int64_t i1);
 void parallel(const run *r, int64_t items, int64_t each, range_fn *fn, const void *ctx);
 

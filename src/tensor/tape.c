@@ -1,11 +1,11 @@
 /* tape.c - recording, and unwinding block by block.
  *
- * What the data arena holds while block l is unwound with recomputation:
+ * The data arena while block l is unwound with recomputation:
  *
  *     | x_0 | x_1 | ... | x_L | end | dx_L | ... | dx_l | block l again | its gradients |
  *     ^ kept by the forward         ^ one per block      ^ mark: from here on freed when it is done
  *
- * So the peak is the blocks' inputs plus one block, where without it all blocks stay. */
+ * So the peak is the blocks' inputs plus one block; without recomputation all blocks stay. */
 #include "tensor/tape.h"
 
 #include <assert.h>
@@ -19,7 +19,7 @@ typedef struct block_call {
     int layer;
     const char *part;
     int64_t block; /* run.at.block when it ran: the key of its dropouts */
-    node *inner;   /* its nodes, newest first; NULL when they are to be made again */
+    node *inner;   /* its nodes, newest first; NULL if they must be recomputed */
 } block_call;
 
 static void block_backward(run *r, const node *n);
@@ -68,7 +68,7 @@ void tape_record(run *r, node *n)
 
 /* ---- unwinding ------------------------------------------------------------------------------- */
 
-/* Gives t a gradient to be written, once. A view's lies inside the gradient of the whole, which is
+/* Allocates the gradient of t, once. A view's gradient lies inside that of its parent, which is
  * cleared because other parts of it may never be written. */
 static void take_grad(run *r, tensor *t)
 {
@@ -107,7 +107,7 @@ void grad_clear(tensor *t)
         memset(grad_row(t, i), 0, (size_t)cols(t) * sizeof(real));
 }
 
-/* A block is unwound in a dry run too, for what it takes; an op has nothing to take. */
+/* A dry run unwinds blocks too, to count their memory; an op allocates nothing. */
 static void step_back(run *r, const node *n)
 {
     if (n->op == &block_op) {
@@ -170,7 +170,7 @@ static tensor *enter(run *r, const block_call *c, tensor *x)
     return y;
 }
 
-/* Without recording; only a copy of the output survives. */
+/* Calls the block without recording; only a copy of the output survives. */
 static tensor *call_and_forget(run *r, const block_call *c, tensor *x)
 {
     tensor *y = tensor_new(r, rows(x), cols(x));

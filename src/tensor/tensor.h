@@ -12,24 +12,24 @@ typedef struct tensor {
     const dtype *type;
     int n_dim;
     int64_t shape[MAX_DIM]; /* outermost first; an activation is [rows, cols] */
-    int64_t stride; /* numbers from one row to the next: more than cols in a view of columns */
-    int64_t id;     /* of its contents: no two of a run are the same */
+    int64_t stride; /* values from one row to the next: more than cols in a view of columns */
+    int64_t id;     /* id of its contents, unique in a run */
     int64_t born;   /* the block it was made in; see residual */
     void *data;     /* NULL in a dry run */
 
-    /* Of a weight that products multiply with: the same numbers in panels (kernels.h); or NULL. */
+    /* For a weight used in products: the same values in panels (kernels.h); or NULL. */
     const void *panels;
     bool multiplied;
 
     /* For training; see tape.h. A parameter's gradient lies in the flat block of all gradients. */
     real *grad;           /* rows are `stride` apart, as in data */
-    bool needs_grad;      /* a parameter that learns, or something made from one */
-    bool is_param;        /* lives longer than a step */
-    bool grad_taken;      /* the memory of grad has been taken (in a dry run: counted) */
-    bool grad_written;    /* somebody has stored into it: the next one adds */
-    const uint16_t *low;  /* of a parameter: its numbers as bf16, which products take; or NULL */
-    int32_t uses;         /* of a parameter: nodes whose backward is still to come */
-    struct tensor *whole; /* of a view: what it is a view of */
+    bool needs_grad;      /* a trainable parameter, or computed from one */
+    bool is_param;        /* outlives a step */
+    bool grad_taken;      /* grad is allocated (in a dry run: counted) */
+    bool grad_written;    /* grad has been written: the next writer adds */
+    const uint16_t *low;  /* parameters: a bf16 copy, for products; or NULL */
+    int32_t uses;         /* parameters: nodes still to be unwound */
+    struct tensor *whole; /* views: the tensor it is a view of */
 } tensor;
 
 static inline int64_t rows(const tensor *t)
@@ -53,7 +53,7 @@ static inline real *grad_row(const tensor *t, int64_t i)
     return t->grad + i * t->stride;
 }
 
-/* Rows [first, first + count) of a weight: a header over the same numbers. */
+/* Rows [first, first + count) of a weight: a header over the same values. */
 static inline tensor tensor_rows(const tensor *w, int64_t first, int64_t count)
 {
     const int64_t width = w->n_dim > 1 ? cols(w) : 1;
@@ -67,8 +67,7 @@ static inline tensor tensor_rows(const tensor *w, int64_t first, int64_t count)
     return t;
 }
 
-/* All numbers of a small weight (a norm, a bias), which is stored as real numbers: bind sees to
- * that. */
+/* The values of a small weight (a norm, a bias), which bind always stores as reals. */
 static inline const real *values(const tensor *t)
 {
     return t ? t->data : NULL;

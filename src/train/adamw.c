@@ -1,5 +1,5 @@
-/* adamw.c - the gradient's norm, then one fused pass over the flat blocks, in chunks that threads share.
- * Chunks are the same for any number of threads, and so are the bits. */
+/* adamw.c - the gradient's norm, then one fused pass over the flat blocks, in chunks that threads
+ * share. The chunks do not depend on the number of threads, so neither do the bits. */
 #include "train/adamw.h"
 
 weft_status adamw_init(adamw *a, params *p, const adamw_options *o, weft_error *err)
@@ -22,10 +22,10 @@ void adamw_free(adamw *a)
     *a = (adamw){ 0 };
 }
 
-/* The step's numbers, the same for all parameters. */
+/* Values of this step, the same for all parameters. */
 typedef struct update {
     const adamw *a;
-    real scale;         /* of the gradient: clipping */
+    real scale;         /* clipping factor of the gradient */
     real shrink;        /* lr decay */
     real first, second; /* lr / (1 - b1^t) and 1 / sqrt(1 - b2^t) */
 } update;
@@ -46,7 +46,7 @@ static void update_range(const update *u, int64_t k0, int64_t k1, bool decays)
     }
 }
 
-/* A chunk may hold several tensors, and a tensor several chunks. */
+/* A chunk may cover several tensors, and a tensor several chunks. */
 static void update_chunk(void *arg, int64_t chunk)
 {
     const update *u = arg;

@@ -13,7 +13,7 @@
 
 typedef struct adamw_options {
     double beta1, beta2, eps, decay;
-    double clip; /* largest norm of all gradients together; 0: no limit */
+    double clip; /* largest global norm of the gradients; 0: no limit */
 } adamw_options;
 
 typedef struct adamw {
@@ -26,8 +26,8 @@ typedef struct adamw {
 weft_status adamw_init(adamw *a, params *p, const adamw_options *o, weft_error *err);
 void adamw_free(adamw *a);
 
-/* One step with the gradients as they are; returns their norm before clipping. Where that is no
- * number, nothing is changed and no step is counted. */
+/* Takes one step with the current gradients and returns their norm before clipping. If the norm is
+ * non-finite, changes nothing and does not count a step. */
 double adamw_step(adamw *a, double lr, pool *threads);
 
 #endif

@@ -1,5 +1,5 @@
 /* checkpoint.c - writes a checkpoint so that a crash at any call leaves the last one whole, and
- * finds the newest that can be trusted. */
+ * finds the newest intact one. */
 #include "train/checkpoint.h"
 
 #include <assert.h>
@@ -47,7 +47,7 @@ static weft_status step_path(char *to, const char *root, step_name n, weft_error
     return join(to, root, name, err);
 }
 
-/* Digits from *at on; -1 where there are none, or too many. */
+/* Reads digits from *at on; -1 if there are none, or too many. */
 static int64_t read_digits(const char **at)
 {
     const size_t n = strspn(*at, "0123456789");
@@ -56,7 +56,7 @@ static int64_t read_digits(const char **at)
     return value;
 }
 
-/* Only as we spell it. */
+/* Accepts only our own spelling of the name. */
 static bool read_step_name(const char *name, step_name *to)
 {
     char again[NAME_SIZE];
@@ -70,7 +70,7 @@ static bool read_step_name(const char *name, step_name *to)
     return to->step >= 0 && to->turn >= 1 && strcmp(name, again) == 0;
 }
 
-/* A file of a checkpoint, or the part that was to become it. */
+/* A file of a checkpoint, or its unfinished temporary file. */
 static bool is_ours(const char *name)
 {
     static const char *const ours[] = { WEIGHTS_FILE, STATE_FILE, MANIFEST_FILE };
@@ -83,7 +83,7 @@ static bool is_ours(const char *name)
     return false;
 }
 
-/* ---- what is in a run ------------------------------------------------------------------------- */
+/* ---- listing a run ---------------------------------------------------------------------------- */
 
 static int compare(step_name a, step_name b)
 {
@@ -110,8 +110,8 @@ static void look(void *ud, const char *name)
 
 static const step_name beyond_all = { INT64_MAX, INT64_MAX };
 
-/* The newest directory of a checkpoint that is older than *n, into *n; *any is false where there is
- * none. A run that is not there yet has none. */
+/* Replaces *n by the newest checkpoint directory older than *n; *any is false if there is none. A
+ * run directory that does not exist has none. */
 static weft_status next_older(const char *root, step_name *n, bool *any, host *h, weft_error *err)
 {
     search s = { .below = *n };
@@ -133,7 +133,7 @@ static bool has_manifest(const char *directory, host *h)
 
 typedef struct sweeping {
     const char *directory;
-    bool parts; /* only files that were on their way */
+    bool parts; /* only temporary files */
     host *host;
 } sweeping;
 
@@ -195,13 +195,13 @@ void run_lock_drop(run_lock *l)
 {
     const io_hooks *io = &l->host->io;
     if (l->made)
-        io->remove(io->ud, l->root); /* fails where something is in it, as it should be */
+        io->remove(io->ud, l->root); /* fails if the directory is not empty, as it should */
     if (l->fd >= 0)
         io->close(io->ud, l->fd);
 }
 
-/* Removes what is older than `newest`, except `keep` - 1 checkpoints of other steps and that of step
- * `spared`; and always what a crash has left. */
+/* Removes checkpoints older than `newest`, except `keep` - 1 of other steps and the one of step
+ * `spared`. Always removes the remains of a crash. */
 static weft_status retire(const char *root, step_name newest, int keep, int64_t spared, host *h,
                           weft_error *err)
 {
@@ -234,13 +234,13 @@ typedef struct writing {
     char path[MAX_PATH]; /* the checkpoint's directory */
     host *host;
     save save;
-    chunk_sums sums[MAX_FILE]; /* of each file, in the order of writing */
+    chunk_sums sums[MAX_FILE]; /* one per file, in the order of writing */
     manifest_file file[MAX_FILE];
     int n_file;
     weft_error *err;
 } writing;
 
-/* The next file of the checkpoint, whose sums are taken. */
+/* Starts the next file of the checkpoint and its checksums. */
 static bool next_file(writing *w, const char *name, char *path)
 {
     const weft_status status = join(path, w->path, name, w->err);
@@ -293,7 +293,7 @@ static weft_status close_sums(writing *w)
     return WEFT_OK;
 }
 
-/* A manifest that could not be read again is not written. */
+/* Never writes a manifest that the reader would refuse. */
 static weft_status write_manifest(writing *w)
 {
     char path[MAX_PATH];
@@ -322,8 +322,8 @@ static weft_status write_manifest(writing *w)
     return status;
 }
 
-/* The run's directory becomes the model of a checkpoint, file by file; config.json and the tokenizer
- * are the same in all of them. If that fails, it stays another one. */
+/* Makes the run's directory the model of a checkpoint, file by file; config.json and the tokenizer
+ * are the same in all of them. On failure the directory keeps the earlier model. */
 static void publish(const char *root, const char *directory, const manifest_file *f, int64_t n,
                     host *h)
 {
@@ -355,7 +355,7 @@ static weft_status write_all(writing *w, const char *root)
     return status;
 }
 
-/* A name that no checkpoint of the step has. */
+/* Finds a name that no checkpoint of this step has. */
 static weft_status new_name(const char *root, int64_t step, step_name *to, host *h, weft_error *err)
 {
     bool any;
@@ -390,7 +390,7 @@ weft_status checkpoint_write(const char *root, const checkpoint_view *v, int kee
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* A file of the checkpoint, read in order, whose sums are compared at the end. */
+/* A file of the checkpoint, read in order; its checksums are compared at the end. */
 typedef struct reading {
     const manifest_file *of;
     char path[MAX_PATH];
@@ -486,7 +486,7 @@ static weft_status read_manifest(checkpoint *c, host *h, weft_error *err)
     return status;
 }
 
-/* Every byte of it. */
+/* Reads and checks every byte. */
 static weft_status check(checkpoint *c, host *h, weft_error *err)
 {
     weft_status status = read_manifest(c, h, err);
@@ -502,7 +502,8 @@ static weft_status check(checkpoint *c, host *h, weft_error *err)
     return status;
 }
 
-/* Damage is passed over. Anything else would be another time, or for another weft. */
+/* A damaged checkpoint is skipped. Other errors stop the search: they may be transient, or the file
+ * may need another version of weft. */
 static bool is_damage(weft_status status)
 {
     return status == WEFT_EFORMAT || status == WEFT_EIO;

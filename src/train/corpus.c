@@ -1,4 +1,4 @@
-/* corpus.c - gives out documents of a corpus, whatever kind of file they came from. */
+/* corpus.c - access to the documents of a corpus, for every kind of file. */
 #include "train/corpus.h"
 
 #include "formats/unpack.h"
@@ -43,7 +43,7 @@ const source *corpus_find(const corpus *c, int64_t at)
     return &c->source[low];
 }
 
-/* "a.tsv.gz" is named as "a.tsv" is. */
+/* "a.tsv.gz" counts as "a.tsv". */
 static bool named(const char *path, const char *tail)
 {
     const size_t n = unpacked_name(path), k = strlen(tail);

@@ -1,4 +1,5 @@
-/* corpus_open.c - opens the files of a corpus: kinds by name or by option, ids mapped or made. */
+/* corpus_open.c - opens the files of a corpus: chooses their kind by name or option, maps ids or
+ * encodes text. */
 #include "train/corpus_open.h"
 
 #include "formats/recognise.h"
@@ -25,7 +26,7 @@ static weft_status add_ids(corpus *c, file *f, weft_error *err)
     return status;
 }
 
-/* Ids of two bytes are one document: nothing says where one ends. */
+/* Two-byte ids are one document: the file does not say where one ends. */
 static weft_status add_raw16(corpus *c, file *f, weft_error *err)
 {
     source s = { .file = *f, .shard = { .ids = f->data, .width = 2, .n_vocab = c->n_vocab } };
@@ -66,7 +67,7 @@ static data_kind kind_of(const file *f, const corpus_options *o)
     return kind == DATA_CSV && !o->labels ? DATA_TEXT : kind;
 }
 
-/* A text file, as its kind has it. */
+/* Adds the documents of a text file, according to its kind. */
 static weft_status add_texts(documents *d, const file *f, data_kind kind, weft_error *err)
 {
     if (d->o->labels)
@@ -86,7 +87,7 @@ static weft_status open_file(file *f, const char *path, const corpus_options *o,
                                  : file_open_unpacked(f, path, "text", o->load, h, err);
 }
 
-/* Reads one file; d is made when the first text comes. */
+/* Reads one file; creates d at the first text. */
 static weft_status add_file(corpus *c, documents *d, const char *path, const corpus_options *o,
                             uint64_t *total, weft_error *err)
 {
@@ -118,7 +119,7 @@ static weft_status add_file(corpus *c, documents *d, const char *path, const cor
     return status;
 }
 
-/* Bytes of all files, so that progress has an end; add_file corrects it for compressed files. */
+/* Total bytes of the files, for progress; add_file corrects it for compressed files. */
 static uint64_t measure(const char *const *path, int n_path, host *h)
 {
     uint64_t total = 0, size;

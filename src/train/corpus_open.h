@@ -1,8 +1,8 @@
-/* corpus_open.h - files of text become documents, documents become ids.
+/* corpus_open.h - splits text files into documents and encodes them to ids.
  *
- * A document is encoded as `weft run` would encode it, with what its template puts around a text;
- * then comes the end-of-text token, where there is one and it is not there yet. Documents are
- * encoded by all threads, and what comes out depends on none of them. */
+ * A document is encoded as `weft run` would encode it, with the special tokens that the tokenizer's
+ * template adds. The end-of-text token follows, if there is one and the template has not added it.
+ * All threads encode documents; the result does not depend on their number. */
 #ifndef WEFT_TRAIN_CORPUS_OPEN_H
 #define WEFT_TRAIN_CORPUS_OPEN_H
 

@@ -11,15 +11,15 @@
 #include <limits.h>
 #include <string.h>
 
-/* The split is the same for every seed: a run may go on with another. */
+/* The split does not depend on the seed: a run may resume with another seed. */
 #define SPLIT_KEY 0x776566742073706Cu
 
-/* Of what chance does to samples; of those of validation it is always the same. */
+/* Key of the random changes to samples; constant for validation. */
 #define NOISE_KEY 0x7765667420737061u
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-/* The pieces of sample k: at `window`, which begins at id `at`, or in the list. */
+/* The pieces of sample k: from the list, or as a window at id `at`, stored in `window`. */
 static const data_piece *sample_pieces(const data_part *p, int64_t k, int64_t at,
                                        data_piece *window, int64_t *n)
 {
@@ -38,7 +38,7 @@ static const data_piece *sample_pieces(const data_part *p, int64_t k, int64_t at
     return p->piece + p->first[k];
 }
 
-/* Sample i of those in order. */
+/* Pieces of sample i, unshuffled. */
 static const data_piece *pieces_in_order(const data_part *p, int64_t i, data_piece *window,
                                          int64_t *n)
 {
@@ -71,7 +71,7 @@ static void stream_init(data_part *p, int64_t begin, int64_t end)
     count_samples(p);
 }
 
-/* What is kept for validation is the end of the stream. */
+/* Validation takes the end of the stream. */
 static weft_status split_stream(dataset *d, double share, weft_error *err)
 {
     const corpus *c = &d->corpus;
@@ -153,8 +153,8 @@ static weft_status check_options(const data_options *o, int n_path, weft_error *
     return WEFT_OK;
 }
 
-/* How rows are made. An objective that is not asked for follows from the data and from what the
- * vocabulary has. */
+/* Chooses the row maker. Without an explicit objective, it follows from the data and the
+ * vocabulary. */
 static weft_status choose_rows(dataset *d, weft_error *err)
 {
     pairing *p = &d->pairing;
@@ -218,7 +218,7 @@ weft_status data_open(dataset *d, const char *const *path, int n_path, const dat
     return status;
 }
 
-/* Pictures here and there are kept apart, the same whatever the seed. */
+/* Holds out pictures spread over the data set, the same ones for every seed. */
 static weft_status split_pictures(dataset *d, double share, weft_error *err)
 {
     mem *m = &d->corpus.host->mem;
@@ -277,7 +277,7 @@ void data_close(dataset *d)
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
-/* The pieces of sample number i in the seed's order. */
+/* The pieces of sample i in the seed's order. */
 static const data_piece *drawn_pieces(const data_part *p, uint64_t seed, int64_t i,
                                       data_piece *window, int64_t *n)
 {
@@ -288,14 +288,14 @@ static const data_piece *drawn_pieces(const data_part *p, uint64_t seed, int64_t
     return sample_pieces(p, which, p->begin + which, window, n);
 }
 
-/* What chance does in training has a stream of its own. */
+/* Random changes in training have their own stream. */
 static uint64_t noise_key(uint64_t seed)
 {
     const rng_block b = rng_draw(seed, NOISE_KEY, 0);
     return (uint64_t)b.word[0] << 32 | b.word[1];
 }
 
-/* Of piece k of sample number i. */
+/* The random stream of piece k of sample i. */
 static chance chance_of(uint64_t key, int64_t i, int64_t k, bool learned)
 {
     return (chance){ key, (uint64_t)i << 24 | (uint64_t)k, learned };
@@ -355,7 +355,8 @@ int64_t data_targets(const data_part *p, uint64_t seed, int64_t i, int64_t n)
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
-/* Rows that are all there and all learned from, or of pictures the first: nothing can be larger. */
+/* Fills the batch with full rows that all have a target, or with the first pictures: the largest
+ * possible batch. */
 static void fill_largest(batch *b, int32_t n, int32_t n_ctx, bool first_only)
 {
     batch *src = (batch *)b->src;
@@ -373,7 +374,7 @@ static void fill_largest(batch *b, int32_t n, int32_t n_ctx, bool first_only)
         fill_largest(src, n, n_ctx, false);
 }
 
-/* Beside the rows themselves: vectors for pictures, and a batch for sources. */
+/* In addition to the rows: feature vectors for pictures, and a batch for sources. */
 static weft_status more_room(batch *b, const dataset *d, int64_t n_row, int64_t n_seq,
                              weft_error *err)
 {
@@ -419,9 +420,9 @@ void data_room_free(batch *b, const dataset *d)
     batch_free(b, m);
 }
 
-/* ---- for eyes -------------------------------------------------------------------------------- */
+/* ---- printing -------------------------------------------------------------------------------- */
 
-/* Who looks, and where in a text it is. */
+/* The callback, and the position in the current text. */
 typedef struct viewer {
     data_token_fn *fn;
     void *ud;
@@ -429,7 +430,7 @@ typedef struct viewer {
     decode_stream text;
 } viewer;
 
-/* What comes is the beginning of a text. */
+/* Starts a new text. */
 static weft_status begin_text(viewer *v, const tokenizer *t, weft_error *err)
 {
     decode_end(&v->text);

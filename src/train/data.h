@@ -1,5 +1,5 @@
-/* data.h - what a model learns from: samples of at most n_ctx rows, each a pure function of the
- * seed and its number.
+/* data.h - training data: samples of at most n_ctx rows, each a pure function of the seed and its
+ * number.
  *
  *     windows     the ids of all documents are one stream; a sample is n_ctx of them from any place
  *                 on, one sequence
@@ -8,11 +8,11 @@
  *                 last target, or, where a part is only read or a label given, lose their end
  *     pictures    a sample is a picture, one sequence
  *
- * What a sequence asks of a model, the next id or another thing, is in rows.h.
+ * rows.h defines the targets of a sequence: the next id, a masked one, a class.
  *
- * Numbers of samples go on for ever: sample i of n is in epoch i / n, and every epoch is a
- * permutation of its own. Whoever knows the seed and the number of the next sample knows
- * everything: there is no state to be saved. */
+ * Sample numbers never wrap: sample i of n is in epoch i / n, and every epoch has its own
+ * permutation. The seed and the number of the next sample determine everything, so there is no
+ * state to save. */
 #ifndef WEFT_TRAIN_DATA_H
 #define WEFT_TRAIN_DATA_H
 
@@ -24,7 +24,7 @@
 #include "train/rows.h"
 
 typedef enum data_style {
-    DATA_STYLE_BY_KIND, /* windows where every file is one document, otherwise documents */
+    DATA_STYLE_BY_KIND, /* windows if every file is one document, otherwise documents */
     DATA_WINDOWS,
     DATA_DOCUMENTS,
 } data_style;
@@ -32,13 +32,13 @@ typedef enum data_style {
 typedef struct data_options {
     corpus_options corpus;
     data_style style;
-    int64_t n_ctx;     /* rows of a sample, at most */
-    pairing pairing;   /* of encoder-decoders */
-    double validation; /* share that is kept apart: the last ids of the stream, or documents here
-                          and there, the same whatever the seed; 0: none. The corpus may have
-                          a file that is kept apart instead */
-    int32_t mask_id;   /* above 0: for a model that fills masks. Rows are hidden by chance and asked
-                          for, instead of each asking for the next */
+    int64_t n_ctx;     /* most rows in a sample */
+    pairing pairing;   /* for encoder-decoders */
+    double validation; /* share held out for validation: the last ids of the stream, or documents
+                          spread over the corpus, the same for every seed; 0: none. The corpus may
+                          have a held-out file instead */
+    int32_t mask_id;   /* above 0: masked language model. Randomly chosen rows are masked and
+                          predicted, instead of each row predicting the next */
 } data_options;
 
 struct dataset;
@@ -46,13 +46,13 @@ struct dataset;
 /* Samples for training, or for validation. */
 typedef struct data_part {
     const struct dataset *set;
-    int64_t n_sample;   /* in an epoch; 0: there is no such part */
-    int64_t n_in_order; /* samples in order: of windows those that follow each other */
-    int64_t begin, end; /* windows: ids of the stream */
+    int64_t n_sample;   /* in an epoch; 0: this part is empty */
+    int64_t n_in_order; /* samples in order; for windows those that do not overlap */
+    int64_t begin, end; /* windows: its ids in the stream */
     data_piece *piece;  /* documents: by sample; */
     int64_t *first;     /* [n_sample + 1] the first piece of each */
-    int64_t *picture;   /* pictures: [n_sample] which ones */
-    int32_t most_seq;   /* sequences in a sample, at most */
+    int64_t *picture;   /* pictures: [n_sample] their indices */
+    int32_t most_seq;   /* most sequences in a sample */
     data_counts counts;
 } data_part;
 
@@ -60,49 +60,50 @@ typedef struct dataset {
     corpus corpus;
     bool windows;
     const row_maker *make;
-    pictures *pictures;             /* of rows_seen: then there is no corpus, but for its host */
-    int64_t d_feature;              /* numbers of a row of a picture */
-    pairing pairing;                /* of rows_paired, with the objective that was chosen */
+    pictures *pictures;             /* for rows_seen: the corpus is then unused, except its host */
+    int64_t d_feature;              /* floats in a row of a picture */
+    pairing pairing;                /* for rows_paired, with the chosen objective */
     masking mask;                   /* of rows_masked */
-    const struct label_set *labels; /* of rows_labelled, which outlive it; or NULL */
+    const struct label_set *labels; /* for rows_labelled, owned by the caller; or NULL */
     int64_t n_ctx;
     data_part train, validation;
 } dataset;
 
-/* d stays where it is: its parts know it. */
+/* d must not move: its parts point to it. */
 weft_status data_open(dataset *d, const char *const *path, int n_path, const data_options *o,
                       host *h, weft_error *err);
 void data_close(dataset *d);
 
-/* The same of pictures that are loaded, for a model; they outlive d. */
+/* The same for loaded pictures and a model; the caller keeps both alive. */
 weft_status data_open_pictures(dataset *d, pictures *p, const model *m, double validation,
                                weft_error *err);
 
-/* Room for n samples of either part, at first filled with the largest there can be. */
+/* Allocates room for n samples of either part, and fills it with the largest possible batch. */
 weft_status data_room(batch *b, const dataset *d, int32_t n, weft_error *err);
 void data_room_free(batch *b, const dataset *d);
 
-/* Samples [i, i + n) of the seed's order. Rows with a target are wanted, so that b->n_wanted counts
- * the targets. Fails only where a mapped file was changed meanwhile. */
+/* Fills in samples [i, i + n) of the seed's order. Rows with a target are wanted, so b->n_wanted
+ * counts the targets. Fails only if a mapped file was changed meanwhile. */
 weft_status data_fill(batch *b, const data_part *p, uint64_t seed, int64_t i, int32_t n,
                       weft_error *err);
 
-/* Samples [i, i + n) as they stand, i + n <= n_in_order: for validation, which sees every target
- * once. */
+/* Fills in samples [i, i + n) unshuffled, i + n <= n_in_order: for validation, which uses every
+ * target once. */
 weft_status data_fill_in_order(batch *b, const data_part *p, int64_t i, int32_t n, weft_error *err);
 
-/* How many targets samples [i, i + n) of the seed's order have, without making them: what weighs a
- * part of a step against the whole. */
+/* Counts the targets of samples [i, i + n) of the seed's order without building them. The count is
+ * the weight of a part in a step. */
 int64_t data_targets(const data_part *p, uint64_t seed, int64_t i, int64_t n);
 
-/* The tokens of a filled batch with their text, for eyes: the ids of every sequence as they are read,
- * the last target included; of pairs the source first; behind a text its label. */
+/* The tokens of a filled batch with their text, for printing: the ids of every sequence, including
+ * the last target. A pair has its source first; a text is followed by its label. */
 typedef struct data_token {
-    int32_t seq, id;  /* -1: no token, but the label */
-    const char *text; /* what it adds to its sequence; of special tokens as the file spells them */
+    int32_t seq, id;  /* -1: the label, not a token */
+    const char *text; /* the text it adds to its sequence; for special tokens their spelling in the
+                       * file */
     size_t length;
     bool special;
-    bool target; /* there is a loss on it */
+    bool target; /* it has a loss */
 } data_token;
 
 typedef void data_token_fn(void *ud, const data_token *t);

@@ -1,5 +1,5 @@
-/* documents.c - cuts a file into documents and encodes them in parallel; the order of the file
- * decides the order of the ids, not the order in which threads finish. */
+/* documents.c - cuts a file into documents and encodes them in parallel. The ids are in the order
+ * of the file, not in the order in which threads finish. */
 #include "train/documents.h"
 
 #include "base/cpu.h"
@@ -9,15 +9,15 @@
 
 #include <string.h>
 
-/* Text that is encoded in one go, if no document is longer: enough for all threads, little beside
- * what comes of it. */
+/* Text encoded in one round, unless one document is longer: enough for all threads, little compared
+ * with the resulting ids. */
 #define ROUND_BYTES ((size_t)8 << 20)
 #define ROUND_JOBS  ((size_t)1 << 16)
 
 /* ---- a round --------------------------------------------------------------------------------- */
 
-/* What of the encoding is only read: everything up to the last token that ends in the prompt. A
- * token that begins in it and ends behind is learned. */
+/* Tokens without a loss: everything up to the last token that ends in the prompt. A token that
+ * straddles the end of the prompt has a loss. */
 static void find_quiet(job *j, const encoding *e)
 {
     j->quiet = 0;
@@ -28,7 +28,7 @@ static void find_quiet(job *j, const encoding *e)
     }
 }
 
-/* Behind those that the job has already; and the end of a text behind them. */
+/* Appends the ids to those of the job, then the end-of-text token. */
 static bool keep_ids(worker *w, job *j, const encoding *e, bool ends)
 {
     const int32_t eos = ends ? w->documents->o->eos : -1;
@@ -47,8 +47,8 @@ static bool keep_ids(worker *w, job *j, const encoding *e, bool ends)
     return true;
 }
 
-/* Source and target are texts of their own, the source as `weft translate` encodes it. A pair of which
- * one is empty is none. */
+/* Source and target are separate texts; the source is encoded as in `weft translate`. A pair with
+ * an empty side is dropped. */
 static bool encode_pair(worker *w, job *j)
 {
     const encode_options how = { .parse_special = w->documents->o->parse_special };
@@ -65,8 +65,8 @@ static bool encode_pair(worker *w, job *j)
            keep_ids(w, j, &e, true);
 }
 
-/* One text or two, as `weft classify` encodes them. What is quiet of two is the first, so that the
- * rest has types of its own. */
+/* One text or two, encoded as in `weft classify`. With two, the first is the prompt, so that the
+ * second gets its own token types. */
 static bool encode_labelled(worker *w, job *j)
 {
     const encode_options how = { .parse_special = w->documents->o->parse_special };
@@ -101,7 +101,7 @@ static bool encode_job(worker *w, job *j)
     return keep_ids(w, j, &e, true);
 }
 
-/* One thread's share: jobs until there are no more. */
+/* A thread's work: takes jobs until none is left. */
 static void encode_jobs(void *arg, int64_t i)
 {
     documents *d = arg;
@@ -125,7 +125,7 @@ static bool new_ids(source *s, uint64_t n_id, uint64_t n_document, bool labels, 
     return s->document && (s->label || !labels);
 }
 
-/* The ids of all jobs in the order of the text, whoever encoded them. */
+/* Collects the ids of all jobs in the order of the text, whichever thread encoded them. */
 static weft_status gather(const documents *d, source *s, weft_error *err)
 {
     for (size_t k = 0; k < d->n_job; k++) {
@@ -162,7 +162,7 @@ static void count_jobs(const documents *d, uint64_t *n_id, uint64_t *n_document)
     }
 }
 
-/* Encodes what waits, as a source of its own. */
+/* Encodes the pending texts as a new source. */
 static weft_status encode_round(documents *d, weft_error *err)
 {
     atomic_store(&d->next, 0);
@@ -196,7 +196,7 @@ static weft_status end_round(documents *d, weft_error *err)
     return status;
 }
 
-/* `done`: bytes of this file that lie behind. */
+/* `done`: bytes of this file already processed. */
 static weft_status tell(const documents *d, uint64_t done, weft_error *err)
 {
     if (d->o->progress && !d->o->progress(d->o->progress_ud, d->done + done, d->total))
@@ -204,7 +204,7 @@ static weft_status tell(const documents *d, uint64_t done, weft_error *err)
     return WEFT_OK;
 }
 
-/* Before a text of n bytes: ends the round if that would be too much for it. */
+/* Called before adding a text of n bytes: ends the round if the text would not fit. */
 static weft_status make_room(documents *d, size_t n, uint64_t done, weft_error *err)
 {
     if (d->n_job == 0 || (d->bytes + n <= ROUND_BYTES && d->n_job < ROUND_JOBS))
@@ -235,7 +235,7 @@ static weft_status end_file(documents *d, const file *f, weft_error *err)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* The mark that some editors put before UTF-8 is no text. */
+/* Length of a UTF-8 byte order mark, which is not part of the text. */
 static size_t mark_length(const file *f)
 {
     return f->size >= 3 && memcmp(f->data, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
@@ -254,7 +254,7 @@ static bool is_break(char c)
     return c == '\n' || c == '\r';
 }
 
-/* The next line that holds nothing, and what it takes with the break before it; s + n if there is
+/* The next empty line, and its length including the preceding line break; s + n if there is
  * none. */
 static const char *find_empty_line(const char *s, size_t n, size_t *length)
 {
@@ -282,8 +282,8 @@ static const char *find_separator(const char *separator, const char *s, size_t n
     return at ? at : s + n;
 }
 
-/* Documents between separators, without the line breaks at their ends. Nothing behind the last
- * separator is no document, and between empty lines there is always something. */
+/* Cuts documents at separators, and strips line breaks at their ends. An empty rest after the last
+ * separator is not a document; between empty lines a document is never empty. */
 static weft_status cut_text(documents *d, const file *f, size_t at, weft_error *err)
 {
     const char *s = file_text(f) + at, *end = file_text(f) + f->size;
@@ -319,7 +319,7 @@ weft_status documents_text(documents *d, const file *f, weft_error *err)
 
 /* ---- TSV ------------------------------------------------------------------------------------- */
 
-/* "source <tab> target": the tab is read with the source where they are one text. */
+/* "source <tab> target": if both are one text, the tab belongs to the source. */
 static weft_status add_pair(documents *d, const char *s, size_t n, int64_t number, uint64_t done,
                             weft_error *err)
 {
@@ -352,7 +352,7 @@ weft_status documents_tsv(documents *d, const file *f, weft_error *err)
 
 /* ---- JSONL ----------------------------------------------------------------------------------- */
 
-/* One line: where it stands, what it says. */
+/* One line: its position and content. */
 typedef struct entry {
     char place[600]; /* "data.jsonl:17" */
     const json_t *text, *prompt, *completion;
@@ -374,7 +374,7 @@ static weft_status check_entry(const entry *e, weft_error *err)
     return WEFT_OK;
 }
 
-/* The two strings as one text, where texts of a round lie; there is room. */
+/* Appends the two strings as one text to the round's buffer, which has room. */
 static weft_status add_strings(documents *d, const json_t *a, const json_t *b, weft_error *err)
 {
     const size_t na = json_string_length(a), nb = b ? json_string_length(b) : 0;
@@ -410,7 +410,7 @@ static bool is_blank(const char *s, size_t n)
     return true;
 }
 
-/* A string takes no more bytes than its line, so a round has room for it before it is parsed. */
+/* A string takes no more bytes than its line, so space is reserved before the line is parsed. */
 static weft_status add_line(documents *d, const char *s, size_t n, int64_t number, uint64_t done,
                             weft_error *err)
 {
@@ -442,7 +442,7 @@ weft_status documents_jsonl(documents *d, const file *f, weft_error *err)
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
-/* Room was made for a round of such a file; texts take no more bytes than it has. */
+/* The round has room for the whole file, and texts take no more bytes than the file has. */
 static weft_status add_labelled(void *ud, const labelled *one, weft_error *err)
 {
     documents *d = ud;

@@ -5,21 +5,23 @@
 #include "base/pool.h"
 #include "train/corpus.h"
 
-/* A text and what became of it. */
+/* A text and its ids. */
 typedef struct job {
     const char *text;
     size_t n;
-    size_t prompt;   /* bytes that are only read */
-    bool has_prompt; /* which may be empty */
-    size_t gap;      /* its last bytes that belong to no part of a pair: the tab */
-    int32_t label;   /* of the text, where labels are read; its prompt is the first of two texts */
+    size_t prompt;   /* bytes without a loss */
+    bool has_prompt; /* may be empty */
+    size_t gap;      /* trailing bytes of the prompt that belong to neither side of a pair: the
+                      * tab */
+    int32_t label;   /* label of the text, if labels are read; the prompt is then the first of two
+                      * texts */
 
     bool astride;
-    int worker; /* whose ids [at, at + n_id) these are */
+    int worker; /* the worker that holds the ids [at, at + n_id) */
     size_t at, n_id, quiet;
 } job;
 
-/* One thread's share. */
+/* State of one thread. */
 typedef struct worker {
     struct documents *documents;
     encoder *encoder;
@@ -31,19 +33,19 @@ typedef struct worker {
 } worker;
 
 typedef struct documents {
-    corpus *corpus; /* which gets the ids */
+    corpus *corpus; /* receives the ids */
     const corpus_options *o;
     mem *mem;
-    const char *path; /* of the file that is read */
+    const char *path; /* file being read */
     pool *pool;
     worker *worker;
     int n_worker;
 
     scratch job_room;
-    job *job; /* a round: texts that wait to be encoded */
+    job *job; /* the round: texts to be encoded */
     size_t n_job, bytes;
     _Atomic size_t next; /* job */
-    scratch text;        /* where those of JSONL and of tables lie */
+    scratch text;        /* storage for texts of JSONL and tables */
 
     uint64_t done, total; /* bytes of all files */
 } documents;

@@ -24,8 +24,9 @@ static void config_llama(buffer *b, const fresh_shape *s)
                   (long long)s->n_head_kv, (long long)s->d_ff, (long long)s->n_ctx);
 }
 
-/* Heads and latents in DeepSeek's proportions, but a shorter latent, as there are fewer heads; eight
- * experts and one for all, of which a row has two and that one, behind a first layer without. */
+/* DeepSeek's proportions of heads and latents, with a shorter latent because there are fewer heads.
+ * A first dense layer, then layers of eight experts, of which each row uses two, and one shared
+ * expert. */
 static void config_deepseek(buffer *b, const fresh_shape *s)
 {
     const int64_t E = s->d_model / s->n_head, F = s->d_ff / 3 > 0 ? s->d_ff / 3 : 1;
@@ -64,7 +65,7 @@ static void config_gpt2(buffer *b, const fresh_shape *s)
         buffer_text(b, "  \"position_embedding_type\": \"rope\",\n  \"rope_theta\": 10000.0,\n");
 }
 
-/* Both stacks the same. */
+/* Encoder and decoder have the same shape. */
 static void config_t5(buffer *b, const fresh_shape *s)
 {
     buffer_format(b,
@@ -156,7 +157,7 @@ static const char *const end[] = { END_OF_TEXT, NULL };
 static const char *const mask[] = { END_OF_TEXT, "<mask>", NULL };
 static const char *const frame[] = { "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", NULL };
 
-/* For the spans of a text of up to 512 tokens, which has 26. */
+/* Sentinels for the spans of a text of up to 512 tokens, which has 26. */
 #define FOUR(a, b, c, d)                                                                           \
     "<extra_id_" #a ">", "<extra_id_" #b ">", "<extra_id_" #c ">", "<extra_id_" #d ">"
 static const char *const sentinels[] = { END_OF_TEXT,          FOUR(0, 1, 2, 3),
@@ -165,15 +166,14 @@ static const char *const sentinels[] = { END_OF_TEXT,          FOUR(0, 1, 2, 3),
                                          FOUR(20, 21, 22, 23), FOUR(24, 25, 26, 27),
                                          FOUR(28, 29, 30, 31), NULL };
 
-/* How the config.json of an architecture is written, and what its data needs. */
+/* How to write the config.json of an architecture, and which special tokens its data needs. */
 static const struct maker {
     const char *arch;
     void (*config)(buffer *b, const fresh_shape *s);
     bool tied, encodes;
-    const char *const *special; /* ends with NULL; NULL: it has no tokens */
+    const char *const *special; /* ends with NULL; NULL: no tokens */
 
-    /* Of one that reads texts as wholes: its classes of transformers, and so its tasks. NULL: that of
-     * the table. */
+    /* Encoders: the class of transformers for each task. NULL: use the table's. */
     const char *fills, *classifies;
 } makers[] = {
     { "llama", config_llama, false, false, end, NULL, NULL },
@@ -237,7 +237,7 @@ const char *const *fresh_special(const char *name, int *n)
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-/* tiny is nanoGPT's recipe for a processor, base GPT-2 124M. */
+/* tiny is nanoGPT's recipe for CPUs, base is GPT-2 124M. */
 static const struct {
     const char *name;
     fresh_shape shape;
@@ -256,8 +256,8 @@ const fresh_shape *fresh_preset(const char *name)
     return NULL;
 }
 
-/* The hidden width where none is given: four times the model's, or for gated ones, which have three
- * matrices instead of two, Meta's two thirds of it, in steps of 64. */
+/* Default hidden width: four times the model's. Gated ones have three matrices instead of two, so
+ * they get Meta's two thirds of that, rounded to 64. */
 static int64_t default_ff(const fresh_shape *s)
 {
     const bool gated = strcmp(s->arch, "llama") == 0 || strncmp(s->arch, "deepseek", 8) == 0;
@@ -315,7 +315,7 @@ static const arch *arch_of(const fresh_shape *s)
     return NULL;
 }
 
-/* An architecture that weft does not know is left to binding, which says which ones it does. */
+/* An unknown architecture is left to binding, whose error lists the known ones. */
 void fresh_config(buffer *b, const fresh_shape *s)
 {
     const arch *a = arch_of(s);
@@ -335,7 +335,7 @@ void fresh_config(buffer *b, const fresh_shape *s)
     if (s->eos_id >= 0)
         buffer_format(b, "  \"bos_token_id\": %d,\n  \"eos_token_id\": %d,\n", (int)s->eos_id,
                       (int)s->eos_id);
-    if (m && m->encodes) /* a decoder begins where a text ended */
+    if (m && m->encodes) /* a decoder starts from the end-of-text token */
         buffer_format(b,
                       "  \"is_encoder_decoder\": true,\n  \"decoder_start_token_id\": %d,\n"
                       "  \"pad_token_id\": %d,\n",
@@ -360,8 +360,8 @@ void fresh_preprocessor(buffer *b, const image_shape *s)
 
 #define DEVIATION 0.02
 
-/* A recurrence has no norm that would make up for small weights: theirs are so large that a sum of
- * numbers of size 1 has that size, as PyTorch's. */
+/* A recurrence has no norm to compensate for small weights. As in PyTorch, its weights are large
+ * enough that a sum over inputs of magnitude 1 keeps that magnitude. */
 static double deviation(const model *m, const tensor *w)
 {
     return m->arch->family == &bahdanau_family ? 1 / sqrt(3 * (double)cols(w)) : DEVIATION;
@@ -383,15 +383,15 @@ double fresh_number(const model *m, const tensor *w, uint64_t seed, int64_t r, i
 
 /* ---- the directory --------------------------------------------------------------------------- */
 
-/* Where numbers come from. */
+/* The source of the initial weights. */
 typedef struct numbers {
-    const model *m;    /* that is designed, */
-    const model *base; /* that has some of its weights; or NULL */
+    const model *m;    /* the new model, */
+    const model *base; /* the base model, which provides some weights; or NULL */
     const fresh_source *from;
-    int64_t n_since; /* numbers since the caller was asked whether to go on */
+    int64_t n_since; /* values since the last call of waiting() */
 } numbers;
 
-/* A normal number takes about 50 ns, so the caller is asked every few milliseconds. */
+/* Drawing a normal value takes about 50 ns, so this calls waiting() every few milliseconds. */
 #define ASK_EVERY (1 << 17)
 
 static bool goes_on(numbers *n, int64_t more)
@@ -408,7 +408,7 @@ static bool same_shape(const tensor *w, int n_dim, const int64_t *shape)
     return n_dim == w->n_dim && shape[0] == w->shape[0] && (n_dim < 2 || shape[1] == w->shape[1]);
 }
 
-/* A tensor of the base's file that its task has no use for: BERT's pooler. */
+/* A tensor of the base's file that its own task does not use: BERT's pooler. */
 static const stored *left_over(const numbers *n, int64_t i)
 {
     const tensor *w = n->m->param[i];
@@ -420,7 +420,7 @@ static const stored *left_over(const numbers *n, int64_t i)
     return t && t->type->decode && same_shape(w, t->n_dim, t->shape) ? t : NULL;
 }
 
-/* The numbers of parameter i in the base, or NULL. */
+/* The values of parameter i in the base, or NULL. */
 static const void *known_numbers(const numbers *n, int64_t i, const dtype **type)
 {
     const tensor *w = n->m->param[i];
@@ -436,7 +436,7 @@ static const void *known_numbers(const numbers *n, int64_t i, const dtype **type
     return t ? t->data : NULL;
 }
 
-/* Number i, wherever it lies: files align their tensors as they like. */
+/* Value i at any alignment: files align their tensors as they like. */
 static float known_number(const void *from, const dtype *type, int64_t i)
 {
     real x;
@@ -450,7 +450,8 @@ static float known_number(const void *from, const dtype *type, int64_t i)
     return (float)x;
 }
 
-/* Row by row, in the order of the file, which has some matrices turned over. False: it was stopped. */
+/* Writes row by row in the order of the file, which stores some matrices transposed. False:
+ * interrupted. */
 static bool put_numbers(safetensors_writer *w, numbers *n, int64_t i, float *room)
 {
     const tensor *t = n->m->param[i];

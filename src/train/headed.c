@@ -15,7 +15,7 @@ bool headed_can_be(const model *m)
 
 /* ---- config.json ----------------------------------------------------------------------------- */
 
-/* "BertForSequenceClassification", after the "BertModel" of the table. */
+/* "BertForSequenceClassification", from "BertModel" in the table. */
 static json_t *class_name(const model *m)
 {
     const char *table = m->arch->hf_class, *tail = strstr(table, "Model");
@@ -29,7 +29,7 @@ static int put_piece(const char *text, size_t n, void *ud)
     return 0;
 }
 
-/* What the labels say as a tree; NULL where there is no memory. */
+/* The labels as a JSON tree; NULL if out of memory. */
 static json_t *read_labels(const char *const *label, int64_t n, mem *m, weft_error *err)
 {
     buffer b;
@@ -44,7 +44,7 @@ static json_t *read_labels(const char *const *label, int64_t n, mem *m, weft_err
     return root;
 }
 
-/* The configuration of the body with the class, the labels and the type of the new model. */
+/* The body's configuration with the class, labels and type of the new model. */
 static weft_status edit_config(const small_text *t, const model *m, const char *const *label,
                                int64_t n, buffer *to, weft_error *err)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define MAX_LABEL      10000
-#define MAX_LABEL_NAME 200 /* config.json has them as keys */
+#define MAX_LABEL_NAME 200 /* config.json uses them as keys */
 
 /* ---- columns --------------------------------------------------------------------------------- */
 
@@ -60,10 +60,10 @@ typedef struct reading {
     labelled_fn *fn;
     void *ud;
     mem *mem;
-    scratch room; /* what the fields of a record mean */
+    scratch room; /* text of the current record */
 } reading;
 
-/* Room for one, whatever it is made of. */
+/* A buffer for one text, joined or copied. */
 static char *room_for(reading *r, size_t n, weft_error *err)
 {
     return scratch_grow(&r->room, n > 0 ? n : 1, r->mem, err);
@@ -94,7 +94,7 @@ static bool is_heading(const table *t)
     return false;
 }
 
-/* The fields of one kind, with spaces between them; returns where they end. */
+/* Joins the fields of one kind with spaces; returns the end. */
 static char *join(const table *t, const columns *c, column_kind kind, char *to)
 {
     const char *begin = to;
@@ -160,7 +160,7 @@ static weft_status read_table(reading *r, bool csv, weft_error *err)
 
 /* ---- JSONL ----------------------------------------------------------------------------------- */
 
-/* A string, or a whole number as digits in `made`. */
+/* A string, or an integer as digits in `made`. */
 static const char *label_text(const json_t *v, char made[24], size_t *n)
 {
     if (json_is_string(v)) {
@@ -173,7 +173,7 @@ static const char *label_text(const json_t *v, char made[24], size_t *n)
     return made;
 }
 
-/* What the line says, copied: its tree goes before anybody hears of it. */
+/* Copies the text and label of the line: its JSON tree is freed before the callback runs. */
 static weft_status read_object(reading *r, const json_t *root, const char *place, labelled *one,
                                weft_error *err)
 {
@@ -254,7 +254,7 @@ weft_status labelled_each(const file *f, data_kind kind, const columns *c, label
     return status;
 }
 
-/* Ends the reading of a file that has a label. */
+/* Stops at the first record that has a label. */
 static weft_status see_one(void *ud, const labelled *one, weft_error *err)
 {
     (void)one;
@@ -284,7 +284,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const label_name *)a)->name, ((const label_name *)b)->name);
 }
 
-/* Where the name is among those that are sorted, or would be. */
+/* The index of the name among the sorted names, or where to insert it. */
 static int64_t place_of(const label_set *l, const char *name, size_t n, bool *there)
 {
     int64_t low = 0, high = l->n;

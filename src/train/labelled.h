@@ -1,10 +1,11 @@
-/* labelled.h - texts and their labels, one after the other.
+/* labelled.h - reads texts with their labels.
  *
- *     TSV, CSV    a record is a text; what its fields are, columns say
+ *     TSV, CSV    a record is a text; `columns` says what its fields are
  *     JSONL       { "text": ..., "label": ... }, and "text_pair" where two texts have one label. A label
  *                 may be a whole number
  *
- * A first record one of whose fields is the word "label" is the heading of a table, and left out. */
+ * If a field of the first record is the word "label", the record is the table's header, and is
+ * skipped. */
 #ifndef WEFT_TRAIN_LABELLED_H
 #define WEFT_TRAIN_LABELLED_H
 
@@ -14,19 +15,19 @@
 
 typedef enum column_kind { COLUMN_NONE, COLUMN_TEXT, COLUMN_PAIR, COLUMN_LABEL } column_kind;
 
-/* What the fields of a record are. */
+/* The meaning of each field of a record. */
 typedef struct columns {
     column_kind is[TABLE_FIELDS];
     int n;
 } columns;
 
-/* "label,text,text": those called text are one, with spaces between them; "pair" is a second text,
- * and "-" is passed over. NULL: a text and its label. */
+/* "label,text,text": fields called text are joined with spaces; "pair" is a second text, and "-"
+ * skips a field. NULL: a text and its label. */
 weft_status columns_parse(columns *c, const char *names, weft_error *err);
 
-/* Good until the next is read. */
+/* Valid until the next record is read. */
 typedef struct labelled {
-    const char *text, *pair, *label; /* pair NULL: there is none */
+    const char *text, *pair, *label; /* pair NULL: no second text */
     size_t n, n_pair, n_label;
     int64_t line;
     uint64_t at; /* bytes of the file before it */
@@ -34,7 +35,7 @@ typedef struct labelled {
 
 typedef weft_status labelled_fn(void *ud, const labelled *one, weft_error *err);
 
-/* Tells every text of a file of this kind, until fn fails. */
+/* Calls fn for every text of a file of this kind, until fn fails. */
 weft_status labelled_each(const file *f, data_kind kind, const columns *c, labelled_fn *fn,
                           void *ud, mem *m, weft_error *err);
 
@@ -55,21 +56,20 @@ typedef struct label_set {
     int64_t n;
 } label_set;
 
-/* A set that grows: names are added in any order, and get their ids when all are there. */
+/* A growing set: names are added in any order, and get their ids at the end. */
 weft_status labels_begin(label_set *l, mem *m, weft_error *err);
 weft_status labels_add(label_set *l, const char *name, size_t n, weft_error *err);
 void labels_number(label_set *l);
 
-/* All names in these files, with ids in their order; two at least. */
+/* All names in these files, with ids in sorted order; at least two. */
 weft_status labels_list(label_set *l, const char *const *path, int n_path, data_kind kind,
                         const columns *c, weft_load load, host *h, weft_error *err);
 
-/* Those that a model knows. One that was given no names calls them LABEL_0 and so on, as
- * transformers does. */
+/* The labels of a model. Unnamed ones are LABEL_0 and so on, as in transformers. */
 weft_status labels_of_model(label_set *l, const model *m, weft_error *err);
 void labels_free(label_set *l);
 
-/* -1: there is none. A number stands for LABEL_ and it. */
+/* -1: unknown. A number N stands for LABEL_N. */
 int32_t labels_find(const label_set *l, const char *name, size_t n);
 
 #endif

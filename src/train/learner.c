@@ -32,7 +32,7 @@ bool logits_score(const real *z, int64_t n, int32_t target, double *loss)
     return best == target;
 }
 
-/* Targets in the order of the logits, which come as they are made. */
+/* Consumes logits as they are produced, and finds the target of each. */
 typedef struct scoring {
     const batch *batch;
     int32_t at; /* the next row to look at */
@@ -57,7 +57,7 @@ static void score_rows(void *ud, const tensor *z, int64_t first)
     }
 }
 
-/* Forward as it is where nothing is learned: logits and no loss. */
+/* Forward pass for inference: logits and no loss. */
 static void read_logits(learner *l, run *r, const batch *b, scoring *s)
 {
     r->training = false;
@@ -224,7 +224,7 @@ static double mean_load(const learner *l, int64_t layer)
     return sum / (double)E;
 }
 
-#define BALANCE (real)1e-3 /* what a step adds to a bias, as DeepSeek-V3 did */
+#define BALANCE (real)1e-3 /* what a step adds to a bias, as in DeepSeek-V3 */
 
 static void balance(learner *l)
 {
@@ -255,7 +255,7 @@ void learner_load(const learner *l, double *least, double *most)
     for (int64_t i = 0; l->load && i < m->n_layer * m->n_expert; i++) {
         const double mean = mean_load(l, i / m->n_expert), x = (double)l->load[i] / mean;
         if (mean > 0) {
-            *least = x >= *least ? *least : x; /* a first one is not below what is no number */
+            *least = x >= *least ? *least : x; /* also replaces the initial NaN */
             *most = x <= *most ? *most : x;
         }
     }

@@ -1,4 +1,5 @@
-/* mask.c - chooses and hides tokens, by counters instead of a stream of random numbers. */
+/* mask.c - chooses and masks tokens, with a counter-based generator instead of a stream of random
+ * numbers. */
 #include "train/mask.h"
 
 #include "base/rng.h"

@@ -1,9 +1,9 @@
-/* mask.h - what a model that fills masks learns: tokens are chosen by chance, hidden, and asked for.
+/* mask.h - masked language modelling: random tokens are masked and predicted.
  *
- *     of the tokens that are not special     15 % are chosen: their targets are what they were
+ *     of the tokens that are not special     15 % are chosen: each is its own target
  *     of the chosen                          80 % become the mask, 10 % any token, 10 % stay
  *
- * Which, is a function of the key, the number of the piece and the row in it, and of nothing else. */
+ * The choice depends only on the key, the number of the piece and the row in it. */
 #ifndef WEFT_TRAIN_MASK_H
 #define WEFT_TRAIN_MASK_H
 
@@ -22,7 +22,7 @@ typedef struct masking {
 /* Is row i of a piece chosen? */
 bool mask_chooses(const masking *m, uint64_t key, uint64_t number, uint64_t i, int32_t id);
 
-/* Chooses among the rows [first, n_row) of a batch, which are those of the piece. */
+/* Masks some of the rows [first, n_row) of a batch, which belong to the piece. */
 void mask_rows(batch *b, int32_t first, const masking *m, uint64_t key, uint64_t number);
 
 #endif

@@ -1,7 +1,7 @@
 /* metrics_log.c - appends lines to RUN/metrics.jsonl, each whole or not at all.
  *
- * A full disk must not end training. A line is one write; what a partial write left is cut off before
- * the next one. */
+ * A full disk must not end training. A line is one write; the remains of a partial write are cut
+ * off before the next one. */
 #include "train/metrics_log.h"
 
 #include "base/buffer.h"
@@ -27,7 +27,7 @@ weft_status metrics_log_check(const char *run, host *h, weft_error *err)
         return status;
     const int fd = h->io.open(h->io.ud, path);
     if (fd < 0)
-        return WEFT_OK; /* not there, or an error that opening it will meet */
+        return WEFT_OK; /* missing, or an error that open() will report */
     const bool regular = h->io.size(h->io.ud, fd, &size) == 0;
     h->io.close(h->io.ud, fd);
     return regular ? WEFT_OK
@@ -152,7 +152,7 @@ static void format_line(buffer *b, const weft_train_progress *p, const char *sam
     buffer_text(b, "}\n");
 }
 
-/* False with errno set. */
+/* Returns false with errno set. */
 static bool write_all(metrics_log *m, const uint8_t *bytes, size_t n)
 {
     const io_hooks *io = &m->host->io;
@@ -169,7 +169,7 @@ static bool write_all(metrics_log *m, const uint8_t *bytes, size_t n)
     return true;
 }
 
-/* False with errno set while there is half a line in the file. */
+/* Returns false with errno set while half a line remains in the file. */
 static bool cut_torn(metrics_log *m)
 {
     const io_hooks *io = &m->host->io;

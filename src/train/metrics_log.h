@@ -19,14 +19,14 @@ typedef struct metrics_log {
 /* Fails if something other than a regular file is in its place. Call before anything is written. */
 weft_status metrics_log_check(const char *run, host *h, weft_error *err);
 
-/* Opens the file for appending after the last line of a step <= `step`, and cuts off what follows: half
- * a line that a crash left, or lines of a run that went further than its checkpoints. */
+/* Opens the file for appending after the last line of a step <= `step`. Cuts off the rest: half a
+ * line that a crash left, or lines of steps after the last checkpoint. */
 weft_status metrics_log_open(metrics_log *m, const char *run, int64_t step, host *h,
                              weft_error *err);
-void metrics_log_close(metrics_log *m); /* warns of lines that are missing */
+void metrics_log_close(metrics_log *m); /* warns of missing lines */
 
-/* Appends one line. A line that does not fit on the disk is taken back whole and counted; the first
- * one is a warning. sample may be NULL. */
+/* Appends one line. A line that does not fit on the disk is removed whole and counted; the first
+ * such line is a warning. sample may be NULL. */
 void metrics_log_put(metrics_log *m, const weft_train_progress *p, const char *sample,
                      size_t n_sample);
 
@@ -36,12 +36,12 @@ typedef struct line_scan {
     int64_t limit;
     uint64_t kept; /* bytes of those lines */
     uint64_t seen;
-    int64_t step; /* of the line that is being read; -1 before its number */
-    int n_prefix; /* letters of {"step": so far */
-    bool past;    /* its number is read */
+    int64_t step; /* step of the current line; -1 before its number */
+    int n_prefix; /* matched characters of {"step": */
+    bool past;    /* its number is complete */
 } line_scan;
 
-/* False at the first line that does not belong to them. */
+/* False at the first line after them. */
 bool line_scan_add(line_scan *s, const uint8_t *bytes, size_t n);
 
 #endif

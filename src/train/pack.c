@@ -8,7 +8,7 @@ void packer_begin(packer *k, data_part *part, mem *m)
     *k = (packer){ .part = part, .mem = m };
 }
 
-/* The open sample with the least room that is enough, or a new one. */
+/* The open sample with the least sufficient room, or a new one. */
 static open_sample *choose(packer *k, int64_t n_row)
 {
     open_sample *best = NULL, *fullest = k->open;
@@ -39,7 +39,7 @@ static bool place(packer *k, data_piece p, weft_error *err)
     return true;
 }
 
-/* A text that is too long for its label loses ids before its last. */
+/* A labelled text that is too long loses ids before its last one. */
 static bool add_labelled(packer *k, int64_t at, int64_t n, int64_t quiet, int32_t label,
                          weft_error *err)
 {
@@ -80,7 +80,7 @@ bool packer_add(packer *k, int64_t at, int64_t n, int64_t quiet, int32_t label, 
     return true;
 }
 
-/* Pieces in the order of samples, those of one sample in the order of documents. */
+/* Sorts pieces by sample, and within a sample by document. */
 bool packer_finish(packer *k, weft_error *err)
 {
     data_part *p = k->part;
@@ -90,7 +90,7 @@ bool packer_finish(packer *k, weft_error *err)
     p->piece = p->first ? mem_alloc(k->mem, (size_t)k->n * sizeof *p->piece, "samples", err) : NULL;
     if (!p->piece)
         return false;
-    int64_t *next = p->first + 1; /* where the next piece of a sample goes */
+    int64_t *next = p->first + 1; /* next free place of each sample */
     for (int64_t i = 0; i < k->n; i++)
         next[k->placed[i].sample + 1]++;
     for (int64_t s = 0; s < p->n_sample; s++)

@@ -1,7 +1,7 @@
-/* pack.h - documents of any length into samples of n_ctx rows.
+/* pack.h - packs documents of any length into samples of n_ctx rows.
  *
- * Samples are filled in the order of the documents. Some are open at a time; a piece goes into the
- * one that it fills best, and where it fits into none the fullest is closed. Nothing depends on the
+ * Documents are packed in order. A few samples are open at a time; a piece goes into the one that
+ * it fills best, and if it fits into none, the fullest is closed. Packing does not depend on the
  * seed: every epoch has the same samples in another order. */
 #ifndef WEFT_TRAIN_PACK_H
 #define WEFT_TRAIN_PACK_H
@@ -15,7 +15,7 @@ typedef struct open_sample {
     int64_t left; /* rows */
 } open_sample;
 
-/* A piece and the sample that has it. */
+/* A piece and its sample. */
 typedef struct packed {
     data_piece piece;
     int64_t sample;
@@ -33,11 +33,11 @@ typedef struct packer {
 
 void packer_begin(packer *k, data_part *part, mem *m);
 
-/* A document: ids [at, at + n), of which the first `quiet` are only read; or one with a label, -1
- * where it has none. */
+/* A document: ids [at, at + n), the first `quiet` of them without a loss; label is -1 if it has
+ * none. */
 bool packer_add(packer *k, int64_t at, int64_t n, int64_t quiet, int32_t label, weft_error *err);
 
-/* Gives the part its samples. */
+/* Hands the samples to the part. */
 bool packer_finish(packer *k, weft_error *err);
 void packer_end(packer *k);
 

@@ -1,4 +1,4 @@
-/* pairs.c - draws spans and builds source and target of a sample. */
+/* pairs.c - draws spans and builds the source and target of a sample. */
 #include "train/pairs.h"
 
 #include "base/rng.h"
@@ -9,7 +9,7 @@
 
 /* ---- how many -------------------------------------------------------------------------------- */
 
-/* Ids of a piece that are used: a place is left for the end, on both sides. */
+/* Number of ids used of a piece: both sides need room for the end token. */
 static int64_t used(int64_t n)
 {
     return n - 2;
@@ -20,7 +20,7 @@ static int64_t between(int64_t x, int64_t lo, int64_t hi)
     return x < lo ? lo : x > hi ? hi : x;
 }
 
-/* Of T ids, two at least. */
+/* The number of spans and of masked ids for T ids, T >= 2. */
 static void count_spans(const pairing *p, int64_t T, int64_t *n_noise, int64_t *n_span)
 {
     const bool infill = p->objective == WEFT_OBJECTIVE_INFILL;
@@ -53,7 +53,7 @@ static void hear(pair_writer *p, int32_t id)
     };
 }
 
-/* The row that has this id as its target; its own is the target before. */
+/* Appends a row that has this id as its target; its input is the previous target. */
 static void say(pair_writer *p, int32_t id)
 {
     batch *b = p->b;
@@ -67,15 +67,15 @@ static void say(pair_writer *p, int32_t id)
 
 /* ---- spans ----------------------------------------------------------------------------------- */
 
-/* Below n. */
+/* A random integer below n. */
 static uint64_t draw(pair_writer *p, uint64_t n)
 {
     const rng_block b = rng_draw(p->key, p->number, p->n_draw++);
     return ((uint64_t)b.word[0] << 32 | b.word[1]) % n;
 }
 
-/* How long the first of k parts of n ids is, all ways of cutting being as likely: each of the n - 1
- * borders is one of the k - 1 cuts with the chance that it has among those that are left. */
+/* Length of the first of k parts of n ids, with all partitions equally likely. Each of the n - 1
+ * borders is one of the k - 1 cuts, with the probability it has among the remaining ones. */
 static int64_t first_part(pair_writer *p, int64_t n, int64_t k)
 {
     int64_t length = 1;
@@ -122,7 +122,7 @@ void pair_begin(pair_writer *p, const pairing *of, batch *b, batch *src, int64_t
     count_spans(of, p->n, &p->n_noise, &p->n_span);
     p->n_gap = p->n_span;
     p->n_kept = p->n - p->n_noise;
-    p->noise = true; /* so that what is next is none */
+    p->noise = true; /* so that no span comes next */
 }
 
 void pair_add(pair_writer *p, int32_t id)
@@ -143,7 +143,7 @@ void pair_add(pair_writer *p, int32_t id)
     p->at++;
 }
 
-/* Pairs have their ends already. */
+/* Pairs already have their end tokens. */
 void pair_end(pair_writer *p)
 {
     if (p->n == 0 || p->of->objective == WEFT_OBJECTIVE_PAIRS || p->of->eos < 0)

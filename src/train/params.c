@@ -1,5 +1,5 @@
-/* params.c - lays weights out in one block, points the model's tensors into it, and sums gradients: of
- * groups by a tree, of the norm by chunks. */
+/* params.c - lays out weights in one block, points the model's tensors into it, and sums gradients:
+ * groups by a tree, the norm by chunks. */
 #include "train/params.h"
 
 #include "kernels/half.h"
@@ -31,7 +31,7 @@ static void move_in(params *p, int64_t i)
     t->low = p->low && t->n_dim > 1 ? p->low + p->at[i] : NULL;
 }
 
-/* A copy in bf16 that is never read: a dry run looks only whether there is one. */
+/* A bf16 copy that is never read: a dry run only checks whether one exists. */
 static uint16_t no_copy;
 
 int64_t params_sketch(model *m, bool bf16)
@@ -62,7 +62,7 @@ static int64_t n_chunk(const params *p)
     return (p->n + PARAM_CHUNK - 1) / PARAM_CHUNK;
 }
 
-/* Beside the block that gradients begin in. */
+/* Allocates everything except the first gradient block. */
 static bool take_blocks(params *p, weft_error *err)
 {
     p->chunk_sum = mem_zalloc(p->mem, (size_t)n_chunk(p), sizeof *p->chunk_sum, "norms", err);
@@ -145,7 +145,7 @@ static void forget(params *p)
 
 void params_begin(params *p)
 {
-    for (int i = 0; i <= MAX_GROUP_LOG; i++) /* of a step that was given up */
+    for (int i = 0; i <= MAX_GROUP_LOG; i++) /* left by an abandoned step */
         if (p->waiting[i]) {
             p->spare[p->n_spare++] = p->waiting[i];
             p->waiting[i] = NULL;
@@ -179,7 +179,7 @@ static void add_chunk(void *arg, int64_t chunk)
         s->to[k] += s->from[k];
 }
 
-/* Gradients are written there from now on. */
+/* Redirects gradients to this block. */
 static void use_block(params *p, real *block, bool written)
 {
     p->grad = block;

@@ -14,7 +14,7 @@
 
 /* ---- directories ------------------------------------------------------------------------------ */
 
-/* Names in a directory, which are told one after the other; the first error sticks. */
+/* Names of a directory, listed one by one; the first error sticks. */
 typedef struct name {
     struct name *before;
     char *text;
@@ -48,7 +48,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* Sorted, so that the order of a file system does not matter. NULL after an error. */
+/* Sorted, so that the order of the file system does not matter. NULL after an error. */
 static char **names_in(const char *path, pictures *p, int64_t *n, weft_error *err)
 {
     names l = { .store = &p->store, .err = err };
@@ -105,7 +105,8 @@ static bool gather(gathering *g, const char *directory, const char *text, int32_
     return f->path != NULL;
 }
 
-/* 1 a directory, 0 something else; -1: it cannot be opened, and a class would be lost in silence. */
+/* 1: a directory; 0: something else; -1: it cannot be opened, and skipping it would silently lose a
+ * class. */
 static int is_class(const char *path, host *h, weft_error *err)
 {
     const int fd = h->io.open(h->io.ud, path);
@@ -193,7 +194,7 @@ static weft_status check_pair(pictures *p, const idx_pair *q, const char *path, 
     return WEFT_OK;
 }
 
-/* Classes are called by their numbers. */
+/* Names classes by their numbers. */
 static weft_status number_classes(pictures *p, weft_error *err)
 {
     p->class_name = arena_alloc(&p->store, 256 * sizeof *p->class_name, err);
@@ -231,7 +232,7 @@ static weft_status list_idx(pictures *p, const char *const *path, int n_path, we
 
 /* ---- both -------------------------------------------------------------------------------------- */
 
-/* Replaces the first bytes of a compressed file by those of its content. */
+/* Replaces the first bytes of a compressed file by those of its contents. */
 static void unpack_magic(const char *path, uint8_t magic[4], host *h)
 {
     file f;
@@ -295,7 +296,7 @@ static size_t bytes_of_one(const image_shape *s)
     return (size_t)(s->height * s->width * s->channels);
 }
 
-/* Picture i of the list as it is, in memory of its own. */
+/* Loads picture i of the list in its original size, into its own memory. */
 static weft_status take(const pictures *p, int64_t i, image *im, const char **path, int32_t *label,
                         weft_error *err)
 {
@@ -330,7 +331,7 @@ static weft_status load_one(pictures *p, int64_t i, weft_error *err)
     return status;
 }
 
-/* Classes of the model by the names of those here: a model that goes on learning has its own order. */
+/* Maps class names to the model's classes: a model that resumes training has its own order. */
 static weft_status match_classes(pictures *p, const model *m, weft_error *err)
 {
     if (m->n_out != p->n_class)
@@ -372,7 +373,7 @@ static int64_t within(int64_t x, int64_t n)
     return x < 0 ? 0 : x < n ? x : n - 1;
 }
 
-/* Moved by some pixels; what comes in at a side is what lies at that side. */
+/* Shifts by some pixels; the edge pixels are repeated. */
 static void move(const pictures *p, const uint8_t *from, int64_t down, int64_t right)
 {
     const image_shape *s = &p->shape;

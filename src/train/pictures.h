@@ -1,11 +1,11 @@
-/* pictures.h - what a model that sees learns from: pictures and their classes.
+/* pictures.h - training data for image models: pictures and their classes.
  *
  *     a directory    every directory in it is a class, in the order of their names; the PNG and JPEG
  *                    files in it are its pictures
- *     IDX            a file of pictures and one of their labels, in pairs: MNIST and its like
+ *     IDX            pairs of files, pictures and their labels: MNIST and similar sets
  *
- * They are listed first, because a new model is made after them, and then loaded: as bytes of the size
- * that the model takes. */
+ * Pictures are listed first, because a new model takes its classes from the list. Then they are
+ * loaded as bytes, in the size that the model takes. */
 #ifndef WEFT_TRAIN_PICTURES_H
 #define WEFT_TRAIN_PICTURES_H
 
@@ -17,7 +17,7 @@ typedef struct picture_file {
     int32_t label;
 } picture_file;
 
-/* A file of pictures and one of labels, as they lie on disk. */
+/* A file of pictures and one of labels, as on disk. */
 typedef struct idx_pair {
     file image_file, label_file;
     idx image, label;
@@ -28,32 +28,32 @@ typedef struct pictures {
     arena store; /* names and lists */
     int64_t n, n_class;
     const char **class_name; /* [n_class] */
-    picture_file **file;     /* [n], of a directory; or NULL, and */
+    picture_file **file;     /* [n] paths, for a directory; or NULL, and */
     idx_pair *pair;
     int n_pair;
-    int64_t height, width, channels; /* of what is in IDX; 0: pictures of any size */
+    int64_t height, width, channels; /* size of IDX pictures; 0: any size */
 
-    /* After pictures_load: */
+    /* Set by pictures_load: */
     image_shape shape;
     image_recipe recipe;
     uint8_t *pixel; /* [n, height, width, channels] as the model takes them */
     int32_t *label; /* [n] */
-    uint8_t *moved; /* room for one of them */
-    int64_t shift;  /* pixels by which a picture may be moved while it is learned from */
+    uint8_t *moved; /* buffer for one picture */
+    int64_t shift;  /* largest random shift in pixels during training */
 } pictures;
 
-/* Is this a directory, or an IDX file? */
+/* Is the path a directory or an IDX file? */
 bool pictures_are_here(const char *path, host *h);
 
 weft_status pictures_list(pictures *p, const char *const *path, int n_path, weft_load load, host *h,
                           weft_error *err);
 
-/* m has as many classes, and says what it wants done with pictures. */
+/* m must have the same number of classes; it defines the preprocessing. */
 weft_status pictures_load(pictures *p, const model *m, weft_error *err);
 void pictures_close(pictures *p);
 
 /* Appends picture i to the batch, whose features are `features`: a sequence whose first row has the
- * target. Learned from, it is moved by what the key says. */
+ * target. In training the picture is shifted by an amount that the key determines. */
 void pictures_add(const pictures *p, int64_t i, bool learned, uint64_t key, uint64_t number,
                   batch *b, real *features);
 

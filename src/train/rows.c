@@ -5,7 +5,7 @@
 
 /* ---- reading ids ----------------------------------------------------------------------------- */
 
-/* Ids one after the other, over the borders of sources. */
+/* Reads ids in order, across sources. */
 typedef struct cursor {
     const source *source;
     uint64_t at; /* in the source */
@@ -26,7 +26,7 @@ static uint32_t cursor_next(cursor *c)
     return shard_id(&c->source->shard, c->at++);
 }
 
-/* The next id, if it is one: a mapped file may have been changed. */
+/* Reads and checks the next id: a mapped file may have been changed. */
 static weft_status read_id(cursor *k, const corpus *c, int32_t *id, weft_error *err)
 {
     const uint32_t u = cursor_next(k);
@@ -37,7 +37,7 @@ static weft_status read_id(cursor *k, const corpus *c, int32_t *id, weft_error *
                      k->source->file.path ? k->source->file.path : "memory", u, c->n_vocab);
 }
 
-/* ---- each id asks for the next ---------------------------------------------------------------- */
+/* ---- next-token targets ---------------------------------------------------------------------- */
 
 /* Appends the ids of a piece; the last `ahead` of them are targets only. */
 static weft_status read_piece(batch *b, const dataset *d, const data_piece *q, weft_error *err)
@@ -71,7 +71,7 @@ static weft_status fill_next(batch *b, const dataset *d, const data_piece *q, ch
     return read_piece(b, d, q, err);
 }
 
-/* The first id is no target, nor are those before quiet. */
+/* The first id is not a target, nor are those before quiet. */
 static int32_t first_target(const data_piece *q)
 {
     return q->quiet > 1 ? q->quiet : 1;
@@ -119,7 +119,7 @@ static int64_t targets_masked(const dataset *d, const data_piece *q, chance c)
     return n;
 }
 
-/* Masks are drawn anew in every epoch: what is counted of them is what to expect. */
+/* Masks are drawn anew in every epoch, so this adds the expected count. */
 static void count_masked(data_counts *n, const dataset *d, const data_piece *q)
 {
     n->n_row += q->n;
@@ -152,7 +152,7 @@ static int64_t targets_paired(const dataset *d, const data_piece *q, chance c)
     return pair_targets(&d->pairing, q->n, q->quiet);
 }
 
-/* Rows of the decoder, all of which have targets. */
+/* Rows of the decoder, which all have targets. */
 static void count_paired(data_counts *n, const dataset *d, const data_piece *q)
 {
     const int64_t n_target = pair_targets(&d->pairing, q->n, q->quiet);
@@ -170,7 +170,7 @@ static weft_status fill_seen(batch *b, const dataset *d, const data_piece *q, ch
 {
     (void)err;
     pictures_add(d->pictures, q->at, c.learned, c.key, c.number, b,
-                 (real *)b->features); /* the room is ours */
+                 (real *)b->features); /* the batch's buffer is ours to write */
     return WEFT_OK;
 }
 
@@ -191,7 +191,7 @@ const row_maker rows_seen = { 0, fill_seen, targets_seen, count_seen };
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
-/* The last id of a text that is too long stays: it says that the text ends. */
+/* A text that is too long keeps its last id, which marks its end. */
 static weft_status fill_labelled(batch *b, const dataset *d, const data_piece *q, chance c,
                                  weft_error *err)
 {

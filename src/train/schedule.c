@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* How far `step` is on the way from one step to another: 0 to 1. */
+/* Progress of `step` between two steps: 0 to 1. */
 static double way(int64_t step, int64_t from, int64_t to)
 {
     if (step >= to)

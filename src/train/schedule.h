@@ -1,4 +1,4 @@
-/* schedule.h - how fast a model learns at each step, as a share of its fastest:
+/* schedule.h - the learning rate of each step, as a share of its peak:
  *
  *     1 |    ____            cosine, linear      1 |    _____________       constant
  *       |   /    `--._                             |   /
@@ -6,14 +6,14 @@
  *     0 |_/_______________`_  -> least           0 |_/__________________
  *         warm-up        n_step
  *                                                1 |    __________
- *     wsd: warm up, stay, and go down linearly     |   /          \
+ *     wsd: warm up, stay, and decay linearly       |   /          \
  *     in the last n_decay steps                  0 |_/____________`_    -> least
  *
- *     inverse sqrt: warm up, then sqrt(n_warmup / step), whatever n_step is, as in 2017; the least is
- *     not looked at
+ *     inverse sqrt: warm up, then sqrt(n_warmup / step) for any n_step (Vaswani et al., 2017);
+ *     ignores the least
  *
- * Steps count from 1: the last step of the warm-up is the first at full speed, and step n_step is at
- * the least. Step t has what transformers' schedules of these names give at t. */
+ * Steps count from 1: the last step of the warm-up is the first at the peak, and step n_step is at
+ * the least. Step t has the same rate as in transformers' schedules of these names. */
 #ifndef WEFT_TRAIN_SCHEDULE_H
 #define WEFT_TRAIN_SCHEDULE_H
 

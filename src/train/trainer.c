@@ -1,5 +1,4 @@
-/* trainer.c - the loop of trainer.h, its state, and what it does about numbers that are not
- * finite. */
+/* trainer.c - the loop of trainer.h, its state, and the handling of non-finite losses. */
 #include "train/trainer.h"
 
 #include "base/clock.h"
@@ -47,14 +46,15 @@ static int64_t samples_of_step(const trainer *t)
     return (int64_t)t->opt.n_sample * t->opt.n_part;
 }
 
-/* The first sample of group g; the first groups have one more where they are not even. */
+/* The first sample of group g; if the division leaves a remainder, the first groups have one more
+ * sample. */
 static int64_t group_start(const trainer *t, int64_t g)
 {
     const int64_t n = samples_of_step(t), G = n_group(t);
     return g * (n / G) + (g < n % G ? g : n % G);
 }
 
-/* Parts of at most n_sample samples that a step has. */
+/* Number of parts of at most n_sample samples in a step. */
 static int64_t parts_of_step(const trainer *t)
 {
     int64_t parts = 0;
@@ -64,7 +64,8 @@ static int64_t parts_of_step(const trainer *t)
     return parts;
 }
 
-/* Adds up the gradients of samples [first, end) of the step, which are a group; its share of the loss. */
+/* Adds the gradients of samples [first, end) of the step, one group; returns its share of the
+ * loss. */
 static weft_status add_group(trainer *t, int64_t first, int64_t end, double n_target,
                              trainer_report *r, weft_error *err)
 {
@@ -87,7 +88,7 @@ static weft_status add_group(trainer *t, int64_t first, int64_t end, double n_ta
     return WEFT_OK;
 }
 
-/* The gradients of all groups, and the mean loss over all their targets. */
+/* Adds the gradients of all groups; returns the mean loss over all their targets. */
 static weft_status add_groups(trainer *t, trainer_report *r, weft_error *err)
 {
     const double all = (double)data_targets(&t->data->train, t->opt.seed, t->state.cursor,
@@ -110,7 +111,7 @@ static void remember_loss(trainer_state *s, trainer_report *r)
     s->n_row += r->n_row;
 }
 
-/* What the report takes from the state. */
+/* Copies the state into the report. */
 static void tell_state(const trainer *t, trainer_report *r)
 {
     const trainer_state *s = &t->state;
@@ -192,17 +193,17 @@ static weft_status look(trainer *t, trainer_report *r, weft_error *err)
 
 /* ---- prediction ------------------------------------------------------------------------------ */
 
-/* A norm reads a quarter of what an update reads and writes. */
+/* A norm reads a quarter of the memory that an update reads and writes. */
 #define UPDATE_OVER_NORM 7
 
-/* Between parts of what is done before the first step, which has no report yet. */
+/* Polled before the first step, which has no report yet. */
 static bool stops(const trainer *t)
 {
     return t->opt.waiting && !t->opt.waiting(t->opt.ud);
 }
 
-/* The faster of two trials counts, after one that touches memory for the first time. An evaluation
- * goes forward only, which is a third of the work. */
+/* Takes the faster of two trials, after one that touches memory for the first time. An evaluation
+ * runs only forward, a third of the work. */
 weft_status trainer_predict(trainer *t, double *seconds, weft_error *err)
 {
     learner *l = &t->learner;
@@ -236,7 +237,7 @@ static bool due(const trainer *t, int64_t every, bool last)
     return last || (every > 0 && t->state.step % every == 0);
 }
 
-/* Before the first step: how long it will take, and where a new run begins. */
+/* Before the first step: predicts the time, and evaluates a new run. */
 static weft_status begin(trainer *t, trainer_report *r, weft_error *err)
 {
     const bool look_first = t->state.step == 0 && t->data->validation.n_sample > 0;
@@ -248,8 +249,8 @@ static weft_status begin(trainer *t, trainer_report *r, weft_error *err)
     return status;
 }
 
-/* A checkpoint that cannot be written, on a disk that is full, is no reason to lose what has been
- * learned since the one before: the next may fit. Only the last one must. */
+/* A checkpoint that cannot be written, say because the disk is full, is no reason to lose the
+ * training since the one before: the next may fit. Only the last one must succeed. */
 static weft_status save_due(trainer *t, const hf_form *form, trainer_report *r, bool last,
                             weft_error *err)
 {
@@ -265,7 +266,7 @@ static weft_status save_due(trainer *t, const hf_form *form, trainer_report *r, 
     return WEFT_OK;
 }
 
-/* What follows a step. */
+/* Evaluation, checkpoint and report after a step. */
 static weft_status after(trainer *t, const hf_form *form, trainer_report *r, bool last,
                          weft_error *err)
 {
@@ -319,7 +320,7 @@ static const char *const sample_names[][2] = {
     [WEFT_OBJECTIVE_INFILL] = { "packs with masks", "windows with masks" },
 };
 
-/* What must not change between the parts of a run. */
+/* The settings that must not change when a run resumes. */
 static void describe(const trainer *t, char *text, size_t size)
 {
     const dataset *d = t->data;
@@ -343,7 +344,7 @@ static void describe(const trainer *t, char *text, size_t size)
                  (long long)d->n_ctx, (int)t->opt.n_part, (int)t->opt.n_sample,
                  (long long)d->train.n_sample, sample_names[d->pairing.objective][d->windows],
                  (long long)d->corpus.n_id);
-    char grouped[32] = ""; /* said only where it is so: runs before groups had one */
+    char grouped[32] = ""; /* only if set: runs from before groups existed had one */
     if (n_group(t) > 1)
         snprintf(grouped, sizeof grouped, " in %d groups", n_group(t));
     snprintf(text, size, "%s%s; dropout %g, smoothing %g, %s, %lld of %lld weights frozen", data,
@@ -381,7 +382,7 @@ weft_status trainer_save(trainer *t, const hf_form *form, weft_error *err)
     return status;
 }
 
-/* A checkpoint comes from anywhere: counters that no run has are refused, so that none overflows. */
+/* A checkpoint is untrusted: refuses counters that no run can reach, so that none overflows. */
 static weft_status check_counters(const trainer *t, const manifest_counters *n, const char *path,
                                   weft_error *err)
 {

@@ -40,7 +40,7 @@ check "random_model: what was refused left no file" test ! -e "$model.x"
 
 check "generate: runs" "$bench/generate" "$model" --smoke --prompt 8 --generate 2 --repeat 1 --by-op
 check "generate: prints JSON" objects "$bench/generate" "$model" --smoke --prompt 8 --generate 2 --repeat 1 --json
-check "generate: a file that is not there fails" sh -c "! '$bench/generate' '$work/none'"
+check "generate: a missing file fails" sh -c "! '$bench/generate' '$work/none'"
 check "open: runs, warm and cold" sh -c "'$bench/open' '$model' --repeat 1 && '$bench/open' '$model' --repeat 1 --cold"
 check "open: prints JSON" objects "$bench/open" "$model" --repeat 1 --json
 check "predict: runs" "$bench/predict" "$model" --smoke --threads 1 --repeat 1
@@ -73,10 +73,10 @@ check "heads: runs" "$bench/heads" --heads 4 --d-head 8 --layers 1 --longest 64 
 check "heads: prints JSON" objects "$bench/heads" --heads 4 --d-head 8 --layers 1 --longest 64 --generate 2 --json
 check "heads: too few heads for groups are refused" refused "expected 4 to" "$bench/heads" --heads 2
 if command -v python3 >/dev/null 2>&1; then
-    check "versus: a peer that is not there is said" sh -c "
+    check "versus: a missing peer is reported" sh -c "
         python3 '$source/bench/versus.py' llama --weft '$bench/generate' --prompt 8 --generate 2 --model '$model' \
             --peer '$work/none' 2>&1 | grep -q 'No such file'"
 else
-    skip "versus: a peer that is not there is said" "no python3"
+    skip "versus: a missing peer is reported" "no python3"
 fi
 exit $n_failed

@@ -141,7 +141,7 @@ static void rows_differ(void **state)
     model_close(&m);
 }
 
-/* Fails unless the shape is refused with a sentence that has `because` in it, and no file stays. */
+/* Fails unless the shape is refused with a message that contains `because`, and no file stays. */
 static void check_refused(random_shape s, const dtype *type, const char *because)
 {
     weft_error err = { 0 };
@@ -189,7 +189,7 @@ int main(void)
         TEST("random model: the file is a function of the seed", function_of_seed),
         TEST("random model: rows differ, with a deviation of 0.02", rows_differ),
         TEST("random model: shapes that cannot be are refused with a reason", refuses),
-        TEST("random model: a path that cannot be written is said", cannot_write),
+        TEST("random model: reports a path that cannot be written", cannot_write),
     };
     return RUN(tests);
 }

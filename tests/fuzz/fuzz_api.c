@@ -123,7 +123,7 @@ static void check_tokens(const machine *m, const slot *s)
     must(memcmp(ids, s->ids, (size_t)n * sizeof *ids) == 0, "other tokens", &m->err);
 }
 
-/* The session that they are compared with goes on from what it has, or begins anew. */
+/* The reference session continues from its state, or starts anew. */
 static void check_logits(machine *m, const slot *s, bool anew)
 {
     const float *z = weft_session_logits(s->session);

@@ -1,5 +1,5 @@
-/* fuzz_find.c - bytes as what a store of models holds (an Ollama manifest, a reference, the name of a
- * file), as a name that a user types, and as a file that is no model. */
+/* fuzz_find.c - bytes as what a store of models holds (an Ollama manifest, a reference, the name of
+ * a file), as a name that a user types, and as a file that is not a model. */
 #include "formats/find.h"
 #include "formats/recognise.h"
 #include "hostile.h"
@@ -64,7 +64,7 @@ static void as_file(const uint8_t *data, size_t size)
     weft_error err = { 0 };
     const weft_status known = recognise_known("fuzz", data, size, "X", &err);
     holds(known == WEFT_OK || err.message[0], "an error without a message");
-    holds(recognise("fuzz", data, size, "X", &err) != WEFT_OK, "it is no model");
+    holds(recognise("fuzz", data, size, "X", &err) != WEFT_OK, "it is not a model");
     for (const char *c = err.message; *c; c++)
         holds(*c >= ' ' && *c < 127, "a message that is not letters");
 }

@@ -13,7 +13,7 @@ static void stop(const char *why)
     abort();
 }
 
-/* No tag but the page's own, and nothing in it that is no number. */
+/* The page has no tags but its own, and no NaN. */
 static void check_page(const buffer *b)
 {
     static const char *const never[] = { "<script", "nan", "inf", "<p><", "javascript:" };

@@ -35,7 +35,7 @@ static void cut_two(part *first, part *second, const uint8_t *data, size_t size)
     *second = (part){ data + begin + length, size - begin - length, 0 };
 }
 
-/* A text that begins with a brace and ends with a NUL; what is behind it is left. */
+/* A text that begins with a brace and ends with a NUL; the rest is ignored. */
 static bool cut_text(part *p, const uint8_t **data, size_t *size)
 {
     const uint8_t *end = *size && (*data)[0] == '{' ? memchr(*data, 0, *size) : NULL;

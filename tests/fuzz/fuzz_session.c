@@ -1,6 +1,6 @@
-/* fuzz_session.c - bytes as a saved session of a small Llama (tests/golden/llama-gqa): if it comes
- * back, it goes on. The sum follows the bytes in three mutations of four: else hardly any would get
- * past it. */
+/* fuzz_session.c - bytes as a saved session of a small Llama (tests/golden/llama-gqa): if it loads,
+ * it must continue. Three of four mutations fix the checksum; otherwise hardly any input would pass
+ * it. */
 #include "base/checksum.h"
 #include "engine/session.h"
 #include "hostile.h"
@@ -52,7 +52,7 @@ static void must(bool holds, const char *what, const weft_error *err)
     abort();
 }
 
-/* The engine that all inputs meet; its host is told apart from it, as its files become the input. */
+/* The engine for all inputs; its host is separate, because its files become the input. */
 static engine *the_engine(host *h)
 {
     static model m;
@@ -68,7 +68,7 @@ static engine *the_engine(host *h)
     return e;
 }
 
-/* A token more, alone and in a fork. Numbers that make no logits are an error. */
+/* One more token, alone and in a fork. Values that give no finite logits are an error. */
 static void go_on(session *s, weft_error *err)
 {
     session *fork = session_fork(s, err);

@@ -37,8 +37,8 @@ typedef weft_status parser_fn(container *c, const uint8_t *data, uint64_t size, 
 const char *parse_and_check(parser_fn *parser, const uint8_t *data, size_t size,
                             weft_status *status, weft_error *err);
 
-/* The parser, and an end of the process with a sentence where something is wrong: what a fuzz
- * target does. */
+/* Runs the parser, and ends the process with a message if something is wrong, as a fuzz target
+ * does. */
 void fuzz_parser(parser_fn *parser, const uint8_t *data, size_t size);
 
 /* Known to libFuzzer and to replay.c. */

@@ -116,7 +116,7 @@ static weft_status use(const tokenizer *t, const char *text, size_t n, host *h, 
     return status;
 }
 
-/* As a tokenizer.json, which is UTF-8 whatever the file had; or refused, with a sentence. */
+/* Writes a tokenizer.json, which is UTF-8 whatever the file had; or refuses with a message. */
 static weft_status write_again(const tokenizer *t, host *h, const char **wrong, weft_error *err)
 {
     buffer b;

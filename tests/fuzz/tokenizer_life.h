@@ -19,7 +19,7 @@ typedef enum life_kind {
 } life_kind;
 
 /* What loading said. Where it was WEFT_OK the text has been encoded in every way and decoded; what
- * may not be then is said in *wrong, which is NULL otherwise. */
+ * may not be then is reported in *wrong, which is NULL otherwise. */
 weft_status tokenizer_life(life_kind kind, const uint8_t *data, size_t size, const char *text,
                            size_t n, host *h, const char **wrong, weft_error *err);
 

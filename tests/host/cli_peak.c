@@ -97,7 +97,7 @@ static outcome run(const char *unit, size_t most, const char *const *arguments)
     return o;
 }
 
-/* Endless input is refused with these words, in no more than so many MiB. */
+/* Endless input is refused with these words, using at most this many MiB. */
 static void refused(const char *sentence, const char *unit, const char *words, double most,
                     const char *const *arguments)
 {

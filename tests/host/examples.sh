@@ -40,7 +40,7 @@ alike() { "$examples/embed" "$reader" "abc" "abc" "Hello, you" >"$work/alike" &&
     [ "$(wc -l <"$work/alike")" = 2 ] && ! grep -q '^1.0000  H' "$work/alike"; }
 check "examples: embed finds a sentence like itself, and unlike another" alike
 unlike() { "$examples/embed" "$model" "abc" "abc" "b" >"$work/alike" && grep -q '^1.0000  abc$' "$work/alike"; }
-check "examples: embed takes a model that goes on with texts" unlike
+check "examples: embed takes a generative model" unlike
 
 # The estimate stays within 0.7 of the curve, whose noise is about 0.5.
 near() { "$examples/kernel" "$1" >"$work/kernel" && grep -q "^$1 kernel of width [0-9.]*, error" "$work/kernel" &&

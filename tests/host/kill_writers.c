@@ -154,7 +154,7 @@ static void put_old(const job *j)
         put(j->file[i], j->old[i]);
 }
 
-/* Old or new; a command that was told to stop may have left another whole file. */
+/* Old or new; a command that was asked to stop may have left another whole file. */
 static void check_files(job *j, bool told)
 {
     for (int i = 0; j->file[i]; i++) {

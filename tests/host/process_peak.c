@@ -1,6 +1,6 @@
 /* process_peak.c - what a process takes at its peak is what was planned: weights, cache, step, and
- * no more than 32 MiB for everything else. And what does not fit under ram_max is refused before it
- * is taken.
+ * no more than 32 MiB for everything else. And a request that does not fit under ram_max is refused
+ * before it is allocated.
  *
  * Each in a process of its own, as a peak hides all lower ones. With WEFT_ASSETS the model is a
  * trained one (llama-stories260K), otherwise a golden one. */

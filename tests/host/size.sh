@@ -6,7 +6,7 @@ source=$1
 
 lines() { i=0; while [ $i -lt "$1" ]; do echo "    x++;"; i=$((i + 1)); done; }
 
-# tree FUNCTION_LINES: one file with a function of so many lines between its braces.
+# tree FUNCTION_LINES: one file with a function of this many lines between its braces.
 tree()
 {
     rm -rf "$work/tree"

@@ -120,7 +120,7 @@ static void alter(crash_disk *d, int directory, const change *c)
     n->change[n->n_change++] = *c;
 }
 
-/* The directory that a path is in, and its last name; -1 where there is none. */
+/* The directory of a path, and its last component; -1 if there is none. */
 static int parent_of(crash_disk *d, const char *path, char *name)
 {
     int at = 0;
@@ -139,7 +139,7 @@ static int parent_of(crash_disk *d, const char *path, char *name)
     }
 }
 
-/* -1 where nothing is there. */
+/* -1 if the path does not exist. */
 static int node_at(crash_disk *d, const char *path)
 {
     char name[96];
@@ -246,7 +246,7 @@ static int do_sync(void *ud, int fd)
     return 0;
 }
 
-/* Inside one directory, which is all that is asked for. */
+/* Only within one directory; weft needs no more. */
 static int do_rename(void *ud, const char *from, const char *to)
 {
     crash_disk *d = ud;
@@ -304,7 +304,7 @@ static int do_link(void *ud, const char *from, const char *to)
     return 0;
 }
 
-/* Names may go while they are listed. */
+/* Names may be removed during the listing. */
 static int do_list(void *ud, const char *path, io_name_fn *name, void *name_ud)
 {
     crash_disk *d = ud;
@@ -318,7 +318,7 @@ static int do_list(void *ud, const char *path, io_name_fn *name, void *name_ud)
     return 0;
 }
 
-/* Nobody else is there. */
+/* There is no other process. */
 static int do_lock(void *ud, int fd)
 {
     (void)ud, (void)fd;
@@ -407,13 +407,13 @@ typedef struct chance {
     uint64_t seed, n;
 } chance;
 
-/* A whole number below n. */
+/* An integer below n. */
 static uint32_t draw(chance *c, uint32_t n)
 {
     return rng_draw(c->seed, 77, c->n++).word[0] % n;
 }
 
-/* Files only grow: what was synced is the beginning of what was written. */
+/* Files only grow: the synced bytes are a prefix of the written ones. */
 static bytes survive(const node *n, chance *c)
 {
     if (c->seed < 2)

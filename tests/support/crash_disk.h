@@ -1,10 +1,9 @@
-/* crash_disk.h - a disk in memory that forgets what was not synced.
+/* crash_disk.h - a simulated disk that loses unsynced data in a crash.
  *
- * It knows for every file what is in the cache and what has reached the plate, and for every
- * directory which names were made, moved or removed since it was last synced. A crash makes another
- * disk from it: of what was not synced, sectors are kept, lost or full of rubbish, files have any
- * length between, and any of the directory's changes happened or did not. The order is no order,
- * as POSIX has it. */
+ * For every file it tracks cached and synced bytes, and for every directory the names created,
+ * renamed or removed since its last sync. A crash makes another disk from it: unsynced sectors are
+ * kept, lost or garbage, files have any length in between, and any of the directory's changes may
+ * have happened. As in POSIX, the order of changes is not preserved. */
 #ifndef WEFT_TESTS_CRASH_DISK_H
 #define WEFT_TESTS_CRASH_DISK_H
 
@@ -12,7 +11,7 @@
 
 typedef struct crash_disk crash_disk;
 
-/* Before every call that changes something. */
+/* Called before every change. */
 typedef void crash_fn(void *ud, crash_disk *d);
 
 crash_disk *crash_disk_new(void);
@@ -20,14 +19,13 @@ void crash_disk_free(crash_disk *d);
 
 void crash_disk_watch(crash_disk *d, crash_fn *fn, void *ud);
 
-/* With true, syncs say that all is well and do nothing. */
+/* If true, syncs succeed without doing anything. */
 void crash_disk_lie(crash_disk *d, bool lies);
 
 /* A host whose files are on the disk. */
 void host_crash_disk(host *h, crash_disk *d);
 
-/* What the machine finds when it starts again. seed 0: nothing but what was synced; 1: everything;
- * others: chance decides. */
+/* The disk after the restart. seed 0: only synced data; 1: everything; others: random. */
 crash_disk *crash_disk_crash(const crash_disk *d, uint64_t seed);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "ops/ops.h"
 
-extern const kernels *kern; /* the table under test: all that this processor can run, in turn */
+extern const kernels *kern; /* the table under test: each that this CPU can run */
 
 typedef struct bench {
     host host;

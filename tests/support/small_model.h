@@ -1,5 +1,5 @@
-/* small_model.h - a small random Llama of any stored type, its engine and sessions, for tests of what
- * they promise. What cannot be had fails the test. */
+/* small_model.h - a small random Llama of any stored type, its engine and sessions, for tests of
+ * their guarantees. A failure to make one fails the test. */
 #ifndef WEFT_TESTS_SMALL_MODEL_H
 #define WEFT_TESTS_SMALL_MODEL_H
 
@@ -25,7 +25,7 @@ const char *open_deepseek(fixture_model *f, int v, const char *type);
 /* The model of tests/golden/NAME. */
 void open_golden(fixture_model *f, const char *name);
 
-/* Also that all of its memory was given back. */
+/* Also checks that all of its memory was freed. */
 void close_llama(fixture_model *f);
 
 engine *make_engine(fixture_model *f, engine_options o);

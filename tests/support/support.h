@@ -1,5 +1,5 @@
-/* support.h - what tests share: sentences as names, assets, a host whose memory and files can be
- * made to fail, random numbers, comparisons that say what differs. */
+/* support.h - shared by all tests: named tests, assets, a host with injected faults, random
+ * numbers, comparisons that print the difference. */
 #ifndef WEFT_TESTS_SUPPORT_H
 #define WEFT_TESTS_SUPPORT_H
 
@@ -61,7 +61,7 @@ void count_skip(void);
     (COUNT_IF(strncmp(#c, "str", 3) == 0),                                                         \
      (_assert_true)(cast_ptr_to_largest_integral_type(c), #c, __FILE__, __LINE__))
 
-/* Fails with a sentence of the test's own unless it holds. */
+/* Fails with the test's own message unless it holds. */
 #define assert_that(holds, ...)                                                                    \
     do {                                                                                           \
         COUNT_IF(true);                                                                            \
@@ -71,7 +71,7 @@ void count_skip(void);
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-/* With WEFT_TEST only those whose sentence fits it, in which * stands for anything. */
+/* With WEFT_TEST, runs only tests whose name matches it; * matches anything. */
 #define RUN(tests)                                                                                 \
     (cmocka_set_test_filter(getenv("WEFT_TEST")),                                                  \
      cmocka_run_group_tests_name(__FILE__, tests, NULL, NULL))
@@ -83,18 +83,19 @@ const char *asset(const char *relative);
 /* The first `size` bytes of an asset, as a file of the test's own. */
 const char *asset_head(const char *relative, size_t size);
 
-/* True where every instruction is dear (a sanitizer, an emulator with WEFT_TEST_QUICK set): fewer
- * repetitions then. */
+/* True if instructions are expensive (a sanitizer, an emulator with WEFT_TEST_QUICK set): use fewer
+ * repetitions. */
 bool quick(void);
 
 /* Path of a file under tests/. */
 const char *fixture(const char *relative);
 
-/* A file with these bytes in the test's own temporary directory, which goes when the process
+/* A file with these bytes in the test's own temporary directory, which is removed when the process
  * exits. */
 const char *temp_file(const char *name, const void *bytes, size_t size);
 
-/* A path in that directory, where nothing need be; the text lives until the next sixteen calls. */
+/* A path in that directory, which need not exist; the text is valid until the next sixteen
+ * calls. */
 const char *temp_path(const char *name);
 
 /* The whole file, malloc'ed; fails the test if it cannot be read. */
@@ -107,7 +108,7 @@ void host_plain(host *h);
 typedef struct faults {
     int64_t calls, fail_at;
     bool sticky;
-    int64_t live; /* blocks or descriptors not given back */
+    int64_t live; /* blocks or descriptors not released */
 } faults;
 
 /* A host whose allocations and file calls pass through these. Either may be NULL. */

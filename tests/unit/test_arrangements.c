@@ -155,7 +155,7 @@ static int32_t *holders_of_end(const session *s)
     return &p->refs[(size_t)(page - p->slab) / p->layout.page_bytes];
 }
 
-/* From somewhere on a fork goes on, and the session it came from elsewhere, by turns. */
+/* From some position on, a fork and its parent continue with different tokens, alternately. */
 static void forked(arrangement *a)
 {
     weft_error err = { 0 };
@@ -192,7 +192,7 @@ static const struct {
     { "whole", whole },
     { "token by token", singly },
     { "in chunks", in_chunks },
-    { "among strangers", among_strangers },
+    { "among other sequences", among_strangers },
     { "rewound and fed again", rewound },
     { "with a prefix of another session", prefix_of_another },
     { "beside a cancelled neighbour", cancelled_neighbour },

@@ -1,5 +1,5 @@
-/* Where attention came from: Nadaraya-Watson pooling as torch has it; Bahdanau's state as a row of
- * the cache; and words that are learned to be turned round, by looking at them from behind. */
+/* The origins of attention: Nadaraya-Watson pooling as in torch; Bahdanau's state as a row of the
+ * cache; and a model that learns to reverse words, by attending to them from the end. */
 #include "golden.h"
 #include "small_model.h"
 #include "tensor/tape.h"
@@ -180,7 +180,7 @@ static void state_is_a_row(void **state)
     close_llama(&f);
 }
 
-/* ---- words turned round ---------------------------------------------------------------------- */
+/* ---- reversed words -------------------------------------------------------------------------- */
 
 /* Short ones of few letters, which are learned in a second, so that emulators see it too. */
 enum { SHORTEST = 2, LETTERS = 6 };
@@ -291,7 +291,7 @@ static void there_is_one_layer(void **state)
     assert_non_null(strstr(err.message, "one layer"));
 }
 
-/* docs/ATTENTION.md does it with longer words. Those that are asked for were not learned from. */
+/* docs/ATTENTION.md does it with longer words. The tested words are not in the training data. */
 static void words_are_turned(void **state)
 {
     (void)state;
@@ -311,7 +311,7 @@ static void words_are_turned(void **state)
     for (uint64_t i = 0; i < 100; i++)
         turn(e, t, info.start_id, n_word + i, &s);
     print_message("%lld words of %d to %d letters: %.1f %% right, %.2f %% of the letters; "
-                  "%.2f %% of the looks at the place in question or one beside it\n",
+                  "%.2f %% of attention on the place in question or one beside it\n",
                   (long long)s.words, SHORTEST, longest(), 100 * (double)s.right / (double)s.words,
                   100 * (double)s.same / (double)s.letters,
                   100 * (double)s.near / (double)s.letters);
@@ -328,7 +328,7 @@ int main(void)
         TEST("bahdanau: kernels pool and learn as torch's", kernels_are_torchs),
         TEST("bahdanau: a state is a row of the cache, in its format", state_is_a_row),
         TEST("bahdanau: a second layer is refused", there_is_one_layer),
-        TEST("bahdanau: words are turned round, looked at from behind", words_are_turned),
+        TEST("bahdanau: learns to reverse words", words_are_turned),
     };
     return RUN(tests);
 }

@@ -589,11 +589,10 @@ int main(void)
         TEST("arena: the space between blocks is poisoned", arena_red_zones),
 #endif
         TEST("io: a map and a copy hold the same bytes", files_map_and_copy),
-        TEST("io: what is no regular file is refused, and a fifo does not hang",
-             files_that_are_none),
+        TEST("io: only regular files are accepted, and a fifo does not hang", files_that_are_none),
         TEST("pool: every chunk runs exactly once", pool_runs_every_chunk_once),
         TEST("pool: works in the child after fork, and still in the parent", pool_survives_fork),
-        TEST("pool: threads that cannot be had are an error", pool_without_threads_is_an_error),
+        TEST("pool: threads that cannot be started are an error", pool_without_threads_is_an_error),
         TEST("pool: the caller's signal mask is as it was", pool_keeps_the_signal_mask),
         TEST("rng: philox gives its published answers", philox_known_answers),
         TEST("rng: normal and uniform draws have their moments", draws_are_distributed),
@@ -602,7 +601,7 @@ int main(void)
         TEST("sort: sorts and finds", sorting),
         TEST("checksum: XXH64, in pieces of any size", checksums),
         TEST("checksum: a file's chunks", sums_of_chunks),
-        TEST("cpu: features imply what they build on", cpu_is_known),
+        TEST("cpu: features imply their prerequisites", cpu_is_known),
         TEST("cpu: the quota of a control group is that of the tightest above it", groups_limit),
     };
     return RUN(tests);

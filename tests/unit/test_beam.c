@@ -10,7 +10,7 @@ enum { MAX_IDS = 256 };
 
 /* ---- transformers ---------------------------------------------------------------------------- */
 
-/* The numbers up to the next '|' or the end of the line; `at` is behind it then. */
+/* The numbers up to the next '|' or the end of the line; leaves `at` after it. */
 static int read_ids(char **at, int32_t *ids)
 {
     int n = 0;
@@ -122,7 +122,7 @@ static void as_transformers(void **state)
 
 static const int32_t prompt[] = { 1, 2, 3, 4, 5, 6, 7 };
 
-/* Eight texts of 40 tokens behind a prompt of four pages fit where two contexts do. */
+/* Eight texts of 40 tokens after a prompt of four pages fit into the space of two contexts. */
 static void shared_pages(void **state)
 {
     (void)state;
@@ -268,11 +268,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("beam: texts and scores of transformers", as_transformers),
-        TEST("beam: texts share the pages of what they have in common", shared_pages),
+        TEST("beam: texts share the pages of their common prefix", shared_pages),
         TEST("beam: one beam is greedy", one_beam),
         TEST("beam: a full cache is an error, and gives back its pages", full_cache),
         TEST("beam: memory that is refused leaves nothing behind", memory_faults),
-        TEST("beam: what cannot be asked for is refused by name", refused),
+        TEST("beam: invalid options are refused by name", refused),
     };
     return RUN(tests);
 }

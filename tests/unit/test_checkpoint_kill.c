@@ -1,5 +1,5 @@
 /* kill -9 while a model learns and writes checkpoints: the run that goes on cannot be told from one
- * that was never killed. Each process opens the newest checkpoint and goes on from there. */
+ * that was never killed. Each process opens the newest checkpoint and resumes from it. */
 #include "support.h"
 
 #include "base/rng.h"
@@ -428,7 +428,7 @@ static void forgotten_counter(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("kill: a run that is killed at any time goes on as if it had not", killed_at_any_time),
+        TEST("kill: a run killed at any time resumes exactly", killed_at_any_time),
         TEST("kill: and at every edge of a call of a checkpoint", killed_at_every_edge),
         TEST("kill: a counter that is not restored is noticed", forgotten_counter),
     };

@@ -170,8 +170,8 @@ static void patterns_of_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("unicode: the classes hold what tokenizers' do, over all code points", tables),
-        TEST("regex: properties hold what Oniguruma's do in tokenizers, over all code points",
+        TEST("unicode: classes equal those of tokenizers, over all code points", tables),
+        TEST("regex: properties equal Oniguruma's in tokenizers, over all code points",
              patterns_of_one),
     };
     return RUN(tests);

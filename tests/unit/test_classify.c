@@ -1,5 +1,5 @@
-/* Labels are learned: a body that has learned gets a new head and stays what it was, a new model learns
- * from nothing, and both are models that others load. */
+/* Labels are learned: a body that has learned gets a new head and stays what it was, a new model
+ * learns from scratch, and other programs can load both. */
 #include "support.h"
 
 #include "models/arch.h"
@@ -335,10 +335,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST("classify: a body keeps every bit and gets a new head", new_heads),
         TEST("classify: a pooler that is there becomes part of the head", pooler_stays),
-        TEST("classify: labels are learned from nothing, and counted alike", from_nothing),
-        TEST("classify: a run goes on, with its own labels only", goes_on),
+        TEST("classify: labels are learned from scratch, and counted alike", from_nothing),
+        TEST("classify: a run resumes, with its own labels only", goes_on),
         TEST("classify: texts without labels teach it to fill masks", masks),
-        TEST("classify: what does not fit is refused", refusals),
+        TEST("classify: data that does not fit is refused", refusals),
     };
     return RUN(tests);
 }

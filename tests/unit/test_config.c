@@ -316,7 +316,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("config: objects and lists are flattened, a null is absent", flattens),
-        TEST("config: a file beside another is read where there is one", beside),
+        TEST("config: an optional second file is read if it exists", beside),
         TEST("config: a real that is whole is an integer too", whole_reals),
         TEST("config: an integer beyond 64 bits becomes a real and disturbs no other",
              big_integers),

@@ -40,7 +40,7 @@ static void link_all(const char *from, const char *to)
     }
 }
 
-/* Puts a value under "a" or "a.b"; what was there comes back. */
+/* Sets a value under "a" or "a.b"; the old value is restored. */
 static void put(json_t *root, const char *key, const char *value)
 {
     const char *dot = strchr(key, '.');

@@ -128,7 +128,7 @@ static void tokens_as_measured(void **state)
 }
 
 /* A prompt of n tokens: n d^2 for the matrices, n^2 d for attention, of which the mask saves up to
- * a half: keys are cut into blocks, and those behind the last query of a tile are not read. */
+ * a half: keys are cut into blocks, and those after the last query of a tile are not read. */
 static void prompts_as_measured(void **state)
 {
     (void)state;

@@ -1148,8 +1148,8 @@ static char *letters(size_t n)
     return text;
 }
 
-/* Of all rows 15 in 100 are asked for; of those 80 in 100 are the mask, 10 any token, 10 what they
- * were. The others are as they were. */
+/* 15 % of all rows are targets; of those 80 % are the mask, 10 % any token, 10 % unchanged. The
+ * other rows are unchanged. */
 static void masks_by_chance(void **state)
 {
     (void)state;
@@ -1260,16 +1260,16 @@ int main(void)
         TEST("documents: samples are full", packing),
         TEST("documents: the split is by documents", the_split),
         TEST("prompts: only the completion is learned", prompts),
-        TEST("prompts: what does not fit is counted", truncated_prompts),
+        TEST("prompts: those that do not fit are counted", truncated_prompts),
         TEST("prompts: a token over the border is counted", astride),
         TEST("pairs: both parts are texts of their own", parallel_text),
-        TEST("pairs: what is none is said", wrong_pairs),
+        TEST("pairs: invalid pairs are reported", wrong_pairs),
         TEST("pairs: files that are cut off", cut_off_pairs),
         TEST("jsonl: lines as they come", jsonl_lines),
         TEST("jsonl: wrong lines are named", jsonl_errors),
         TEST("jsonl: depth is limited", jsonl_depth),
         TEST("text: bytes that are no text are named", not_utf8),
-        TEST("ids: what was saved gives the same samples", saved_ids),
+        TEST("ids: saved ids give the same samples", saved_ids),
         TEST("ids: raw files are one stream", raw_ids),
         TEST("data: ids need no tokenizer, text does", without_a_tokenizer),
         TEST("data: ids of two widths are not saved together", two_widths),
@@ -1280,12 +1280,12 @@ int main(void)
         TEST("packed: a file gives the ids of its text", packed_data),
         TEST("packed: raw ids are none, whatever they begin with; names tell kinds",
              raw_is_not_packed),
-        TEST("options: what is wrong is said", wrong_options),
+        TEST("options: errors name what is wrong", wrong_options),
         TEST("packing: no document sees another", none_sees_another),
         TEST("show: targets are marked", eyes),
         TEST("masks: 15 of 100 tokens, and 80, 10, 10 of those; never special ones",
              masks_by_chance),
-        TEST("masks: a function of seed and sample, whatever is beside it", masks_are_a_function),
+        TEST("masks: a function of seed and sample only", masks_are_a_function),
         TEST("masks: every token of a document is read", masks_lose_nothing),
     };
     return RUN(tests);

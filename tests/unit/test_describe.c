@@ -486,12 +486,13 @@ static void without_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("describe: a way of splitting has a name, or is said to have none", ways_of_splitting),
+        TEST("describe: a way of splitting has a name, or an error says it has none",
+             ways_of_splitting),
         TEST("describe: SentencePiece's pieces, with a space before the text or without", pieces),
-        TEST("describe: merges are the same as texts and as pairs, versions are none", merges),
+        TEST("describe: merges as texts and as pairs are the same, versions are ignored", merges),
         TEST("describe: tokens, their kinds, and the ids that are special", tokens_and_ids),
-        TEST("describe: WordPiece as BERT has it", words),
-        TEST("describe: one change each, and what GGUF's keys would lose", one_change_each),
+        TEST("describe: WordPiece as in BERT", words),
+        TEST("describe: one change each, and the losses of GGUF's keys", one_change_each),
         TEST("describe: more tokens than the model has are refused", too_many_tokens),
         TEST("describe: any allocation failed is a clean error", without_memory),
     };

@@ -1,6 +1,6 @@
-/* Encoder-decoders in an engine: what a session says of a source is what a forward without caches
- * says, bit by bit, whoever else is in the batch; beams share one source; texts and scores are those
- * of transformers (tools/encdec_golden.py). */
+/* Encoder-decoders in an engine: a session gives the same bits as a forward without caches,
+ * whatever else is in the batch; beams share one source; texts and scores equal those of
+ * transformers (tools/encdec_golden.py). */
 #include "small_model.h"
 
 #include "engine/beam.h"
@@ -130,7 +130,7 @@ static void beams_share_a_source(void **state)
     close_llama(&f);
 }
 
-/* Rows depend on the source: sessions of different sources share no beginnings. */
+/* Rows depend on the source: sessions of different sources share no prefix. */
 static void other_sources_share_nothing(void **state)
 {
     (void)state;
@@ -251,7 +251,7 @@ static void memory_faults(void **state)
     assert_int_equal(fault.live, 0);
 }
 
-/* Configurations that lie: an error that says so, before anything is taken for them. */
+/* Configurations with false sizes: an error says so, before any allocation. */
 static void lies_are_refused(void **state)
 {
     (void)state;
@@ -331,7 +331,7 @@ static void no_numbers_are_named(void **state)
 
 /* ---- transformers ---------------------------------------------------------------------------- */
 
-/* The numbers up to the next '|' or the end of the line; `at` is behind it then. */
+/* The numbers up to the next '|' or the end of the line; leaves `at` after it. */
 static int read_ids(char **at, int32_t *ids)
 {
     int n = 0;
@@ -616,8 +616,8 @@ static weft_train_options small_training(const char *out, const char *const *dat
     return o;
 }
 
-/* Nats of a target of spans where only the frequencies are known: of 63 + 1 ids of a window with 62
- * used, 9 letters, 3 sentinels of their own and an end are said. */
+/* Nats of a target of spans if only the frequencies are known. A window of 63 + 1 ids, 62 of them
+ * used, has as targets 9 letters, 3 sentinels and an end. */
 static double unigram_of_spans(const char *path)
 {
     size_t size;
@@ -659,7 +659,7 @@ static void t5_learns_spans(void **state)
     weft_model_close(m);
 }
 
-/* Words of the first letters and the same from behind in capitals, a pair on each line. */
+/* Words of the first letters and their reverse in capitals, a pair on each line. */
 static const char *write_words(uint32_t longest, uint32_t letters)
 {
     static char text[64 << 10];
@@ -728,7 +728,7 @@ static void pairs_are_learned(void **state)
     o.smoothing = 0.1;
     o.validation = 0.02;
     must_train(&o, &info);
-    print_message("words turned round: %.3f nats after %lld steps\n", info.val_loss,
+    print_message("reversed words: %.3f nats after %lld steps\n", info.val_loss,
                   (long long)info.step);
     check_turned(out, "ac", "CA");
     check_turned(out, "cb", "BC");
@@ -743,14 +743,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("encdec: cached equals recomputed, bit by bit", cached_is_recomputed),
-        TEST("encdec: sources and texts in company equal those alone", company_does_not_matter),
+        TEST("encdec: batched sources and texts equal single ones", company_does_not_matter),
         TEST("encdec: beams share one source", beams_share_a_source),
         TEST("encdec: other sources share nothing", other_sources_share_nothing),
-        TEST("encdec: what cannot be is refused", what_cannot_be_is_refused),
-        TEST("encdec: what is where is counted in both stacks", costs),
+        TEST("encdec: impossible requests are refused", what_cannot_be_is_refused),
+        TEST("encdec: parameters are counted in both stacks", costs),
         TEST("encdec: every failed allocation is an error and leaves nothing", memory_faults),
         TEST("encdec: configurations that lie are refused", lies_are_refused),
-        TEST("encdec: a source that becomes no numbers names the tensor", no_numbers_are_named),
+        TEST("encdec: the error for a non-finite source names the tensor", no_numbers_are_named),
         TEST("encdec: greedy and beams give transformers' texts and scores", texts_of_transformers),
         TEST("encdec: a transliteration has CTranslate2's log-probabilities",
              transliteration_is_ctranslate2s),

@@ -1,4 +1,4 @@
-/* Models that read whole sequences: what comes out of one input depends on it alone. */
+/* Encoders: the output of an input depends on that input alone. */
 #include "engine/encode.h"
 #include "engine/engine.h"
 #include "golden.h"
@@ -397,7 +397,7 @@ static void poolings_that_are_not(void **state)
     close_golden(&o);
 }
 
-/* No more is taken than was foretold, and every allocation may fail. */
+/* Allocates no more than predicted, and every allocation may fail. */
 static void memory_is_foretold(void **state)
 {
     (void)state;
@@ -458,12 +458,12 @@ int main(void)
         TEST("encode: a text is seen by itself and by no other", other_texts_would_show),
         TEST("encode: states and outputs are those of transformers", equals_trace),
         TEST("encode: the mean of states, and its direction", pools),
-        TEST("encode: what does not fit is refused before anything is computed", refuses),
+        TEST("encode: inputs that do not fit are refused before anything is computed", refuses),
         TEST("encode: a count out of range is refused, and nothing is written", counts_are_refused),
         TEST("encode: a decoder's states are those of a session", decoders_give_their_states),
         TEST("encode: a pooling that does not exist is refused", poolings_that_are_not),
-        TEST("encode: memory is foretold, and may be refused anywhere", memory_is_foretold),
-        TEST("encode: a tensor that is not numbers is named", names_what_is_not_a_number),
+        TEST("encode: memory is predicted, and any allocation may fail", memory_is_foretold),
+        TEST("encode: the error names the non-finite tensor", names_what_is_not_a_number),
     };
     return RUN(tests);
 }

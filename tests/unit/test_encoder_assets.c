@@ -61,7 +61,7 @@ static tensor *made(shelf *s, const char *name, int64_t n_row, int64_t n_col)
     return t;
 }
 
-/* heads blocks [I, O / heads] one behind the other, as TransformerLens has them, or 0: [O, I]. */
+/* heads blocks [I, O / heads] one after another, as in TransformerLens, or 0: [O, I]. */
 static tensor *matrix(shelf *s, const char *name, int64_t O, int64_t I, int64_t heads)
 {
     const stored *from = golden_tensor(&s->file, name);
@@ -209,8 +209,8 @@ static size_t read_brackets(const char *line, uint32_t *id, int *label)
     return n;
 }
 
-/* The first 64 against their authors' logits, all against their labels. The reference fills up to 42
- * and masks; here nothing is filled up. */
+/* Compares the first 64 with their authors' logits, all with their labels. The reference pads to 42
+ * and masks; weft does not pad. */
 static void brackets(void **state)
 {
     (void)state;

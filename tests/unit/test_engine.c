@@ -173,7 +173,8 @@ __attribute__((no_sanitize("address"))) static size_t untouched_bytes(const witn
     return 0;
 }
 
-/* The plan is what is taken, what is taken is used, and more than that would abort (arena.h). */
+/* The plan equals the memory allocated, all of it is used, and more than that would abort
+ * (arena.h). */
 static void check_plan(fixture_model *f, engine_options o, bool maps)
 {
     weft_error err = { 0 };
@@ -336,8 +337,7 @@ static real *weights_of(const fixture_model *f, const char *name)
     return NULL;
 }
 
-/* A weight that is no number: an error that names where it began, and the session keeps its
- * tokens. */
+/* A NaN weight: the error names the first non-finite tensor, and the session keeps its tokens. */
 static void nan_is_an_error(void **state)
 {
     (void)state;
@@ -478,12 +478,11 @@ int main(void)
              cap_refuses_engines),
         TEST("engine: errors leave sessions and pages as they were, with both counts",
              errors_change_nothing),
-        TEST("engine: logits that are not numbers are an error that names the tensor",
-             nan_is_an_error),
-        TEST("engine: what is not a number undoes the session that has it, and takes no pages",
+        TEST("engine: the error for non-finite logits names the tensor", nan_is_an_error),
+        TEST("engine: non-finite logits undo their session only, and take no pages",
              nan_undoes_who_had_it),
         TEST("model: a long context is cheap to claim", long_contexts_are_cheap_to_claim),
-        TEST("engine: options out of range are refused with a sentence", options_out_of_range),
+        TEST("engine: options out of range are refused with a message", options_out_of_range),
     };
     return RUN(tests);
 }

@@ -77,7 +77,7 @@ static void epochs_differ(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("epochs: each has every sample once, in an order of its own", epochs_differ),
+        TEST("epochs: each has every sample once, in its own order", epochs_differ),
     };
     return RUN(tests);
 }

@@ -414,7 +414,7 @@ typedef struct expectation {
     double kl, ratio; /* no more than this: mean divergence, and how far perplexity may go up */
 } expectation;
 
-/* One line per format. The bounds are half as much again as was measured. */
+/* One line per format. The bounds are 1.5 times the measured values. */
 static void compare_types(const opened *m, const library *l, const expectation *x, size_t n)
 {
     const evaluate_options o = { .engine = { .n_thread = 2 } };
@@ -480,7 +480,7 @@ static void lesson_from(lesson *l, const library *of, int64_t first, uint64_t at
     l->batch.n_wanted = l->batch.n_row;
 }
 
-/* A Llama of width 256 learns from the paragraphs behind the first 60. Returns the file's path. */
+/* Trains a Llama of width 256 on the paragraphs after the first 60. Returns the file's path. */
 static const char *wide_model(const library *l, int n_step)
 {
     const llama_shape shape = { .n_layer = 2,
@@ -587,9 +587,9 @@ int main(void)
         TEST("eval: stories260K's NLL of 60 paragraphs equals the reference", stories_nll),
         TEST("eval: threads, rows of a step and parts of logits leave no trace", one_result),
         TEST("eval: windows and strides equal token by token", windows),
-        TEST("eval: a model beside itself differs in nothing", itself),
-        TEST("eval: a caller that stops gets what there is", stops),
-        TEST("eval: what cannot be scored is refused", refuses),
+        TEST("eval: a model does not differ from itself", itself),
+        TEST("eval: a caller that stops gets the result so far", stops),
+        TEST("eval: refuses texts that cannot be scored", refuses),
         TEST("eval: every allocation may fail", allocations),
         TEST("inspect: speeds are numbers, and every allocation may fail", speeds),
         TEST("eval: stories260K in every format that it admits", story_types),

@@ -1,8 +1,8 @@
 /* Every public function against arguments that are out of range: one at a time, and two. The calls
  * are made from weft.h by tools/hostile_api.py; here are the objects that they are made on, the
- * values, and what must hold: a value out of range is refused with a sentence, or by NULL, -1, 0 or
- * false where there is no place for one; nothing is read or written that is not there; and after it
- * all objects answer as before. */
+ * values, and the checks: a value out of range is refused with a message, or by NULL, -1, 0 or
+ * false if there is no place for one. Nothing outside the arguments is read or written, and
+ * afterwards all objects answer as before. */
 #include "support.h"
 #include "weft.h"
 
@@ -869,7 +869,7 @@ int main(void)
         TEST("hostile arguments: a decoder, and all that trains and writes", decoder),
         TEST("hostile arguments: a decoder with latents and experts", latents),
         TEST("hostile arguments: an encoder-decoder", encoder_decoder),
-        TEST("hostile arguments: a model that fills masks", filler),
+        TEST("hostile arguments: a masked language model", filler),
         TEST("hostile arguments: a model that classifies", classifier),
         TEST("hostile arguments: a model that gives states", states),
         TEST("hostile arguments: a model of pictures", pictures),

@@ -86,7 +86,7 @@ int main(void)
         TEST("idx: pictures and labels", reads),
         TEST("idx: cut short at any byte, or too long, it is refused", truncation),
         TEST("idx: sizes that wrap are refused", boundaries),
-        TEST("idx: what holds no bytes, or has no dimensions, is refused", refused),
+        TEST("idx: refuses types other than bytes, and no dimensions", refused),
     };
     return RUN(tests);
 }

@@ -76,7 +76,7 @@ static void jpeg_as_pil(void **state)
     as_pil(jpegs, COUNT(jpegs));
 }
 
-/* ---- resizing, and what a model sees ---------------------------------------------------------- */
+/* ---- resizing, and a model's input ------------------------------------------------------------ */
 
 /* The pixels of photo.png, which need no library. */
 static void photo(image *im, const golden *g, host *h)
@@ -575,7 +575,7 @@ static void append(uint8_t *to, size_t *n, const void *bytes, size_t size)
     *n += size;
 }
 
-/* A progressive JPEG of one grey block, which so many scans say. */
+/* A progressive JPEG of one grey block, in N scans. */
 static weft_status scans(int n_scan, weft_error *err)
 {
     static const uint8_t sof[] = { 0xFF, 0xC2, 0, 11, 8, 0, 8, 0, 8, 1, 1, 0x11, 0 };
@@ -704,9 +704,9 @@ int main(void)
 {
     const struct CMUnitTest always[] = {
         TEST("image: resizes as PIL does, bit by bit", resize_as_pil),
-        TEST("image: patches hold what transformers' processors give, bit by bit", processors),
+        TEST("image: patches equal those of transformers' processors, bit for bit", processors),
         TEST("image: a processor that is not known, or is no such thing, is refused", recipes),
-        TEST("image: sizes have limits, which are checked before memory is taken", limits),
+        TEST("image: sizes have limits, which are checked before memory is allocated", limits),
         TEST("image: a crop is the middle", crops),
         TEST("image: names of pictures", names),
     };
@@ -726,7 +726,7 @@ int main(void)
         TEST("jpeg: a small file of a huge picture takes little memory", jpeg_bomb),
         TEST("jpeg: a hundred scans are enough", many_scans),
         TEST("jpeg: no fault leaves anything behind", jpeg_faults),
-        TEST("image: what is neither, and colours for print, are refused", unsupported),
+        TEST("image: other formats, and CMYK, are refused", unsupported),
     };
     const struct CMUnitTest no_png[] = { TEST("png: a build without it says so", without_png) };
     const struct CMUnitTest no_jpeg[] = { TEST("jpeg: a build without it says so", without_jpeg) };

@@ -198,7 +198,7 @@ static void refusals(void **state)
            "unknown column \"\"");
 }
 
-/* A label may have so many bytes and no more; so may there be labels. */
+/* The limits on the bytes of a label and on the number of labels. */
 static void limits(void **state)
 {
     (void)state;
@@ -403,13 +403,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST("labelled: tables give texts and labels", tables),
         TEST("labelled: objects give texts and labels", objects),
-        TEST("labelled: what is not one is refused by line", refusals),
-        TEST("labelled: labels have so many bytes, and are so many", limits),
+        TEST("labelled: invalid records are refused by line", refusals),
+        TEST("labelled: label length and number have limits", limits),
         TEST("labelled: a text that is too long keeps its last token", long_texts),
-        TEST("labelled: a file is kept apart, with the same labels", kept_apart),
-        TEST("labelled: a share is kept apart", share),
-        TEST("labelled: names are found whole, and numbers where there are none", names),
-        TEST("labelled: where there are labels is seen", where_labels_are),
+        TEST("labelled: a file is held out, with the same labels", kept_apart),
+        TEST("labelled: a share is held out", share),
+        TEST("labelled: names match whole, and numbers stand for missing names", names),
+        TEST("labelled: detects whether a file has labels", where_labels_are),
         TEST("labelled: there are so many columns at most", many_columns),
         TEST("labelled: the tree of a line counts as memory", trees_are_counted),
         TEST("labelled: faults of memory and files leave nothing behind", faults_everywhere),

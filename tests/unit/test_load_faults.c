@@ -7,7 +7,7 @@
 
 #include <sys/stat.h>
 
-/* Evaluates, forks, lets both go on, saves one, takes it back and lets it become another text. */
+/* Evaluates, forks, evaluates both, saves one, loads it and switches it to another text. */
 static void timelines(engine *e, weft_error *err)
 {
     static const int32_t ids[] = { 3, 1, 4, 1, 5 };
@@ -150,7 +150,7 @@ static weft_status capped(const char *path, weft_load load, size_t cap, size_t *
     *peak = atomic_load(&h.mem.peak);
     assert_true(status != WEFT_OK || w.largest > 0);
     if (cap && (w.largest > cap || *peak > cap))
-        fail_msg("a cap of %zu, but %zu were asked for and %zu in use", cap, w.largest, *peak);
+        fail_msg("a cap of %zu, but %zu were requested and %zu in use", cap, w.largest, *peak);
     if (status != WEFT_OK && !strstr(err.message, "memory cap"))
         fail_msg("a cap of %zu: %d \"%s\"", cap, (int)status, err.message);
     assert_int_equal(atomic_load(&h.mem.used), 0);
@@ -282,9 +282,9 @@ int main(void)
              faults_llama),
         TEST("load: a GPT-2 directory with any allocation or file call failed is a clean error",
              faults_gpt2),
-        TEST("load: a memory cap refuses before memory is asked for, and its least value is exact",
+        TEST("load: a memory cap refuses before memory is requested, and its least value is exact",
              cap),
-        TEST("load: files that are no models are refused for what they are", wrong_files),
+        TEST("load: files that are not models are refused with their kind", wrong_files),
         TEST("load: directories that are no models are refused by the file at fault",
              wrong_directories),
         TEST("load: weights at any address are read", unaligned),

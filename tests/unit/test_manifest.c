@@ -291,7 +291,7 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("manifest: what is written is read", round_trip),
+        TEST("manifest: reads what it wrote", round_trip),
         TEST("manifest: one that is cut, or has a wrong bit, is refused", truncated_and_flipped),
         TEST("manifest: every counter has its limits", counters_have_limits),
         TEST("manifest: wrong words are refused by name, whatever the sum", wrong_words),

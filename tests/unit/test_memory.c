@@ -116,9 +116,8 @@ static void lessons_are_linear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("memory: a prompt takes what is linear in its length, planned and taken",
-             prompts_are_linear),
-        TEST("memory: a training step takes what is linear in its text, planned and taken",
+        TEST("memory: a prompt takes memory linear in its length, as planned", prompts_are_linear),
+        TEST("memory: a training step takes memory linear in its text, as planned",
              lessons_are_linear),
     };
     return RUN(tests);

@@ -248,7 +248,7 @@ int main(void)
         TEST("metrics log: half a line never joins the next", half_a_line_never_joins_the_next),
         TEST("metrics log: a file that cannot be written is an error",
              a_file_that_cannot_be_written_is_an_error),
-        TEST("metrics log: what is not a file is refused before anything is written",
+        TEST("metrics log: refuses anything but a file before it writes",
              what_is_not_a_file_is_refused_before_anything_is_written),
     };
     const int failed = RUN(tests);

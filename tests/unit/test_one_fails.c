@@ -248,8 +248,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST("one fails: an f16 cache overflows, seven others have the bits they get alone",
              overflow_in_eval),
-        TEST("one fails: in steps it keeps what was done, and f32 does not overflow",
-             overflow_in_steps),
+        TEST("one fails: it keeps the earlier steps, and f32 does not overflow", overflow_in_steps),
         TEST("one fails: two that fail together have each their own tensor", each_has_its_name),
         TEST("one fails: the one without pages, in an eval and in steps", full_pool),
         TEST("one fails: the one that does not fit into the context", full_context),

@@ -7,9 +7,9 @@
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-/* A value that is no number reaches queries that see it, or another key of its page. Queries beyond
- * are worked on together with those, and must not notice: the first block of keys, of which they see
- * nothing, counts for nothing. */
+/* A NaN value reaches the queries that see it, or another key of its page. Later queries are in the
+ * same tile and must not be affected: the first block of keys, which they do not see, must not
+ * count. */
 static void unseen_values_do_not_matter(void **state)
 {
     (void)state;
@@ -74,9 +74,10 @@ static void equal_experts_by_number(void **state)
 
 /* ---- rope ------------------------------------------------------------------------------------ */
 
-/* DeepSeek-V2's YaRN: 64 numbers turn, 4096 positions become 163,840. The pair that turns 32 times in
- * the old context is 10.47, the one that turns once 22.51: below 10 pairs keep their frequency,
- * from 23 on they turn 40 times slower, and between these whole numbers the change is even. */
+/* DeepSeek-V2's YaRN: 64 rotated columns, 4096 positions become 163,840. The pair that makes 32
+ * rotations in the old context is 10.47, the one that makes one is 22.51. Pairs below 10 keep their
+ * frequency, pairs from 23 on rotate 40 times slower, and between these integers the change is
+ * linear. */
 static void yarn_between_whole_pairs(void **state)
 {
     (void)state;
@@ -194,7 +195,7 @@ static void dropout_masks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("attention: a value that is no number stays in its page", unseen_values_do_not_matter),
+        TEST("attention: a NaN value stays in its page", unseen_values_do_not_matter),
         TEST("moe: of equal experts and groups the first are chosen", equal_experts_by_number),
         TEST("rope: YaRN changes frequencies between whole pairs", yarn_between_whole_pairs),
         TEST("rope: YaRN's ends may be one pair", yarn_as_a_step),

@@ -1,5 +1,5 @@
-/* What files say about what comes out of an encoder: modules.json and what it names, GGUF's keys,
- * labels. Right, wrong, and cut off anywhere. */
+/* Files that define the output of an encoder: modules.json and the files it names, GGUF keys,
+ * labels. Correct, wrong, and truncated anywhere. */
 #include "models/arch.h"
 #include "models/convert.h"
 #include "support.h"
@@ -323,7 +323,7 @@ int main(void)
         TEST("outputs: both files cut off anywhere are errors", cut_off_anywhere),
         TEST("outputs: pooling goes through GGUF", through_gguf),
         TEST("outputs: labels have names, or none of them has", labels),
-        TEST("outputs: a head that is not there, or not known, is named", heads),
+        TEST("outputs: the error names a missing or unknown head", heads),
         TEST("outputs: every failed allocation and file call is reported", every_fault),
         TEST("outputs: norms with TensorFlow's names are norms", gamma_and_beta),
     };

@@ -249,7 +249,8 @@ static const char *fresh(const char *name, const char *config)
 static void few_bits(void **state)
 {
     (void)state;
-    print_message("                f32       q8_0      q4_0   (error of the outputs beside f32)\n");
+    print_message(
+        "                f32       q8_0      q4_0   (error of the outputs against f32)\n");
     for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
         char target[64];
         const char *directory = fresh(wide[i].name, wide[i].config);
@@ -593,7 +594,7 @@ int main(void)
         TEST("own gguf: pooling survives, there and back", poolings),
         TEST("own gguf: the tokenizers of both sides survive, there and back", two_tokenizers),
         TEST("own gguf: vocab.json with merges.txt and vocab.txt survive", other_tokenizers),
-        TEST("own gguf: what other programs cannot read, and a second quantisation, are said",
+        TEST("own gguf: warns of files other programs cannot read, and of a second quantisation",
              warnings),
         TEST("own gguf: a file without its configuration, or with another's, is refused", hostile),
         TEST("own gguf: a key is never the name of a file", no_strange_files),

@@ -1,5 +1,5 @@
-/* Weights of a model in panels: who is packed, when not, that memory is foretold, and that answers have
- * the same bits as with weights as they are stored. */
+/* Weights of a model in panels: which weights are packed and when not, that memory is predicted,
+ * and that results have the same bits as without packing. */
 #include "small_model.h"
 
 #include "engine/encode.h"
@@ -104,7 +104,8 @@ static void listen(void *ud, weft_log_level level, const char *message)
     snprintf(told, sizeof told, "%s", message);
 }
 
-/* One byte less than the plan: weights stay as they are stored, which is said, and all else is as ever. */
+/* One byte less than the plan: the weights are not packed, with a log line, and everything else is
+ * unchanged. */
 static void a_small_cap_leaves_them(void **state)
 {
     (void)state;
@@ -193,10 +194,10 @@ static void engines_on_many_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("pack: every format answers as it is stored", formats_have_the_same_bits),
-        TEST("pack: families answer as they are stored", families_have_the_same_bits),
-        TEST("pack: a table that is only looked up in stays", tables_stay),
-        TEST("pack: a cap without room leaves weights as they are", a_small_cap_leaves_them),
+        TEST("pack: every format gives the same result unpacked", formats_have_the_same_bits),
+        TEST("pack: every family gives the same result unpacked", families_have_the_same_bits),
+        TEST("pack: a table used only for lookups is not packed", tables_stay),
+        TEST("pack: a cap without room leaves weights unpacked", a_small_cap_leaves_them),
         TEST("pack: sessions that are still to come have their room first", sessions_come_first),
         TEST("pack: engines made on several threads share panels", engines_on_many_threads),
     };

@@ -70,7 +70,7 @@ static void pairs(void **state)
     assert_int_equal(s.b.n_seq, 0);
 }
 
-/* The text again: where the source has a sentinel, what the target has behind it. */
+/* Rebuilds the text: each sentinel of the source is replaced by the text after it in the target. */
 static int restore(const sample *s, int32_t *text, int *n_span)
 {
     int n = 0;
@@ -218,7 +218,7 @@ static void a_pure_function(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("pairs: what is read is the source, what is learned the target", pairs),
+        TEST("pairs: the prompt is the source, the completion the target", pairs),
         TEST("spans: source and target together are the text", spans),
         TEST("spans: of three ids on average, and of many lengths", spans_of_three),
         TEST("spans: no more than there are sentinels", sentinels_are_enough),

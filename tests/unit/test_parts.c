@@ -115,7 +115,7 @@ static void index_and_files(void **state)
     make_shards();
 }
 
-/* A file of weights, one number each; their names are parted by spaces. */
+/* A file of weights, one number each; their names are separated by spaces. */
 static void write_weights(const char *name, const char *tensors)
 {
     bytes head = { 0 }, b = { 0 };

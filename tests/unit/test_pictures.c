@@ -18,7 +18,7 @@ static void write_idx(const char *path[2])
         memset(images + 16 + i * SIDE * SIDE, i, SIDE * SIDE);
         labels[8 + i] = (uint8_t)(i % 3);
     }
-    static char kept[2][4096]; /* a path lives until some more are asked for */
+    static char kept[2][4096]; /* a path is valid until some more are requested */
     snprintf(kept[0], sizeof kept[0], "%s", temp_file("images", images, sizeof images));
     snprintf(kept[1], sizeof kept[1], "%s", temp_file("labels", labels, sizeof labels));
     path[0] = kept[0];
@@ -253,8 +253,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("pictures: directories are classes, in order; IDX files go in pairs", lists),
-        TEST("pictures: each is a sample once in an epoch, or kept apart", samples),
-        TEST("pictures: learned from they are moved, looked at they are not", shifts),
+        TEST("pictures: each is a sample once in an epoch, or held out", samples),
+        TEST("pictures: shifted in training, not in evaluation", shifts),
         TEST("pictures: no fault leaves anything behind", no_fault_leaves_anything),
     };
     return RUN(tests);

@@ -391,7 +391,7 @@ static void both_signs_are_alike(void **state)
     }
 }
 
-/* What is no number must not look like one afterwards, and what is too small becomes zero. */
+/* NaN must stay NaN, and values too small become zero. */
 static void strange_numbers(void **state)
 {
     (void)state;
@@ -483,12 +483,12 @@ int main(void)
              encodes_as_gguf),
         TEST("quants: the K formats lose less than llama.cpp's quantiser does",
              loses_less_than_ggml),
-        TEST("quants: no number moves further than its bound", bounds_hold),
+        TEST("quants: every error is within its bound", bounds_hold),
         TEST("quants: nor do the largest numbers", bounds_hold_at_the_edge),
         TEST("quants: numbers lose as much as their negatives", both_signs_are_alike),
         TEST("quants: NaN and infinity become NaN, the smallest numbers zero", strange_numbers),
         TEST("quants: a piece of a row equals the same piece of the whole", pieces_equal_the_whole),
-        TEST("quants: whole numbers times their scale are what decodes", quants_are_the_numbers),
+        TEST("quants: integers times their scale equal the decoded values", quants_are_the_numbers),
     };
     return RUN(tests);
 }

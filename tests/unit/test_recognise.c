@@ -1,5 +1,5 @@
-/* What a file or a directory is that is no model: each kind by its bytes, cut at every byte, and
- * nothing read beyond them; every file call of the sentence about a directory fails once. */
+/* What a file or directory is if it is not a model: each kind by its bytes, truncated at every
+ * byte, without reading beyond; every file call of the check of a directory fails once. */
 #include "support.h"
 
 #include "formats/container.h"
@@ -198,7 +198,7 @@ static void names(void **state)
     assert_non_null(strstr(err.message, "no model.safetensors, but GGUF files"));
 }
 
-/* What directories hold that are no model, each with the sentence about it. */
+/* Contents of directories that are not models, each with its message. */
 static void listings(void **state)
 {
     (void)state;
@@ -295,11 +295,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("recognise: each kind by its first bytes, cut at every byte", kinds),
-        TEST("recognise: what weft reads is not taken for anything else", readable),
+        TEST("recognise: files that weft reads are not mistaken for others", readable),
         TEST("recognise: a tar by the middle of its first block", tar),
-        TEST("recognise: messages show letters only", quotes),
+        TEST("recognise: messages contain printable characters only", quotes),
         TEST("recognise: a directory of GGUF files names the first three", names),
-        TEST("recognise: what a directory lacks, by the names in it", listings),
+        TEST("recognise: names the files that a directory lacks", listings),
         TEST("recognise: names that are too long to be shown are cut", long_listing),
         TEST("recognise: a call that fails gives an error and leaves nothing",
              faults_in_directories),

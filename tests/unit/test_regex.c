@@ -463,8 +463,8 @@ static void one_regex_in_many_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("regex: each construct finds what Oniguruma finds", constructs),
-        TEST("regex: what is not understood is refused by name and place", refused_by_name),
+        TEST("regex: each construct matches as in Oniguruma", constructs),
+        TEST("regex: unknown constructs are refused by name and place", refused_by_name),
         TEST("regex: every allocation may fail", every_allocation_may_fail),
         TEST("regex: the memory cap holds, code and stack included", the_cap_holds),
         TEST("regex: a search that takes too long gives up", a_search_gives_up),

@@ -364,8 +364,8 @@ static bool stop_at_three(void *ud, const weft_train_progress *p, weft_model *m)
     return p->step < *(const int *)ud;
 }
 
-/* A run of a program that only calls weft_train has metrics, and a sample for each evaluation; none is
- * asked for once it was told to stop. */
+/* A run of a program that only calls weft_train has metrics, and a sample for each evaluation; no
+ * sample is requested after a stop. */
 static void runs_of_programs_can_be_reported(void **state)
 {
     (void)state;
@@ -476,13 +476,13 @@ int main(void)
         TEST("metrics: lines are read, a cut last one is left out", reads),
         TEST("metrics: steps that were done again count once", steps_go_back),
         TEST("metrics: a wrong line is named by its number", wrong_lines),
-        TEST("metrics: cut anywhere, what was whole is read", truncated),
+        TEST("metrics: cut anywhere, whole lines are read", truncated),
         TEST("report: text from files is text", escapes),
         TEST("report: facts are those of the metrics", facts),
         TEST("report: times in words", durations),
         TEST("report: numbers that are hard to draw", hard_numbers),
         TEST("report: many points become few, the extremes stay", many_points),
-        TEST("report: labels that are learned are told", labels),
+        TEST("report: lists the labels", labels),
         TEST("report: samples are few, short and whole", samples),
         TEST("report: numbers as people write them", numbers),
         TEST("report: the public function", public_function),

@@ -5,7 +5,7 @@
 #include "hostile.h"
 #include "support.h"
 
-/* A file of this header and so many bytes of data; `length` is what it says of its header. */
+/* A file of this header and N bytes of data; `length` is its header length field. */
 static bytes build_lying(const char *header, size_t n_data, uint64_t length)
 {
     bytes b = { 0 };

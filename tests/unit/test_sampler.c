@@ -33,7 +33,7 @@ static int32_t must_pick(sampler *s, const float *z, const int32_t *ids, int64_t
 
 /* ---- the order ------------------------------------------------------------------------------- */
 
-/* Places are in order as far as they are led to, whatever the scores are. */
+/* The sorted places are in order, for any scores. */
 static void order_is_sorted(void **state)
 {
     (void)state;
@@ -483,7 +483,7 @@ static void extreme_scores(void **state)
     sampler_free(s);
 }
 
-/* Presence and frequency count in the window that is asked for. */
+/* Presence and frequency count in the requested window. */
 static void counted_tokens(void **state)
 {
     (void)state;
@@ -675,7 +675,7 @@ static void without_a_model(void **state)
     int32_t id;
     weft_token_prob kept;
     assert_int_equal(weft_sampler_pick(s, z, 3, ids, 5, &id, &err), WEFT_OK);
-    assert_int_equal(id, 2); /* 1 would go on with "2 0 1" */
+    assert_int_equal(id, 2); /* 1 would continue with "2 0 1" */
     assert_int_equal(weft_sampler_break(s, t, (const char *const[]){ "." }, 1, &err), WEFT_OK);
     assert_int_equal(weft_sampler_pick(s, z, 3, ids, 5, &id, &err), WEFT_OK);
     assert_int_equal(id, 1); /* of which 2 is no part now */
@@ -701,13 +701,13 @@ int main(void)
 {
     mem_init(&budget, 0, NULL);
     const struct CMUnitTest tests[] = {
-        TEST("order: places are in order as far as they are led to", order_is_sorted),
-        TEST("sampler: leaves what transformers' processors leave", as_transformers),
-        TEST("sampler: dry, xtc and mirostat are what is written of them", as_the_oracle),
+        TEST("order: the sorted places are in order", order_is_sorted),
+        TEST("sampler: keeps the same tokens as transformers' processors", as_transformers),
+        TEST("sampler: dry, xtc and mirostat follow their definitions", as_the_oracle),
         TEST("sampler: 10^5 draws follow their probabilities", chi_squared),
         TEST("sampler: a draw depends on seed and position only", seed_and_position),
         TEST("sampler: options at the ends of their ranges", edges),
-        TEST("sampler: logits that are no numbers, and no token that is possible", refused_logits),
+        TEST("sampler: NaN logits, and no possible token", refused_logits),
         TEST("sampler: scores stay finite or forbidden", extreme_scores),
         TEST("sampler: penalties count in their window", counted_tokens),
         TEST("sampler: options that cannot be are refused by name", refused_options),

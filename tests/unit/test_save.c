@@ -10,11 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- a disk that only writes down what it is asked for ------------------------------------------- */
+/* ---- a disk that only records the calls ---------------------------------------------------------- */
 
 typedef struct disk {
     char log[2048];
-    const char *fails; /* the call that does, as the log has it */
+    const char *fails; /* the failing call, as in the log */
     int why;           /* errno; 0: a write of nothing */
     bool once;
     int read; /* bytes */
@@ -649,7 +649,7 @@ static void reads_back(const char *path, parse_fn *parse)
     free(data);
 }
 
-/* Any call may fail: nothing is left, and what was there stays. */
+/* Any call may fail: no new file is left, and existing files stay. */
 static void writer_faults(const char *name, write_fn *write, parse_fn *parse)
 {
     const char *path = temp_path(name);
@@ -686,7 +686,7 @@ static void writers(void **state)
     writer_faults("written.safetensors", write_safetensors, safetensors_parse);
 }
 
-/* The error that came first is the one that is reported, where memory fails behind it. */
+/* The first error is reported, even if memory fails after it. */
 static void no_memory_behind_an_error(void **state)
 {
     (void)state;
@@ -721,11 +721,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("save: every byte is on the disk before a name points to it", order_of_calls),
-        TEST("save: a failure says which call, and takes back what was new", failures),
-        TEST("save: what was there is not taken back", what_is_taken_back),
-        TEST("save: a second name, or a copy where there is none", links),
+        TEST("save: a failure names the call, and removes new files", failures),
+        TEST("save: existing directories are not removed", what_is_taken_back),
+        TEST("save: a hard link, or a copy if links are not supported", links),
         TEST("save: a copy may fail at every call", failed_copies),
-        TEST("save: the name beside goes even if nothing was moved", link_again),
+        TEST("save: the part file is removed even if nothing was renamed", link_again),
         TEST("save: parts of killed writers are swept, others stay", parts_are_swept),
         TEST("save: a file keeps the mode of the one it replaces", modes_are_kept),
         TEST("io: no file gets the number of a standard descriptor",
@@ -736,8 +736,8 @@ int main(void)
         TEST("save: pieces of any size", sizes),
         TEST("GGUF writer: a tensor that fits no file is refused", gguf_too_large),
         TEST("safetensors writer: a tensor that fits no file is refused", safetensors_too_large),
-        TEST("writers: what is written is read; any call failed leaves the old file", writers),
-        TEST("writers: an error stands when memory fails behind it", no_memory_behind_an_error),
+        TEST("writers: read back what they wrote; any failed call leaves the old file", writers),
+        TEST("writers: an error stands when memory fails after it", no_memory_behind_an_error),
     };
     return RUN(tests);
 }

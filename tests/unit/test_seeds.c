@@ -431,7 +431,8 @@ int main(void)
         TEST("seeds: sines of a later position are linear in those of an earlier one",
              sines_are_linear),
         TEST("seeds: scores over sqrt d have variance 1", scores_have_variance_1),
-        TEST("seeds: a GPT with rotary positions trains in bf16, and its file is what was trained",
+        TEST("seeds: a GPT with rotary positions trains in bf16, and its file has the trained "
+             "weights",
              gpt_with_rope_in_bf16),
         TEST("seeds: Nadaraya-Watson pooling is there for callers", kernels_for_callers),
         TEST("seeds: attention without positions does not know the order", attention_permutes),

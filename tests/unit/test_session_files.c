@@ -1,5 +1,5 @@
-/* Sessions on disk: what comes back goes on with the same bits, and what does not belong or is not
- * whole is refused for what it is. */
+/* Sessions on disk: a loaded session continues with the same bits; a file that does not fit or is
+ * incomplete is refused with the reason. */
 #include "hostile.h"
 #include "small_model.h"
 
@@ -292,7 +292,7 @@ static void hear(void *ud, weft_log_level level, const char *line)
     snprintf(ud, 200, "%s", line);
 }
 
-/* Rows that another processor computed are taken, and it is said. */
+/* Rows that another CPU computed are accepted, with a log line. */
 static void other_kernels_are_said(void **state)
 {
     (void)state;
@@ -316,15 +316,15 @@ static void other_kernels_are_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("file: a restored session goes on with the same bits, in every format of the cache",
+        TEST("file: a restored session continues with the same bits, in every format of the cache",
              there_and_back),
         TEST("file: without logits", without_logits),
-        TEST("file: other models, caches and contexts are refused for what they are",
+        TEST("file: other models, caches and contexts are refused with the reason",
              strangers_are_refused),
         TEST("file: truncated anywhere", truncated),
         TEST("file: any byte flipped", flipped),
         TEST("file: hostile numbers under a right sum", hostile_numbers),
-        TEST("file: rows of other kernels are taken, and it is said", other_kernels_are_said),
+        TEST("file: rows of other kernels are accepted, with a log line", other_kernels_are_said),
     };
     return RUN(tests);
 }

@@ -139,7 +139,7 @@ static void a_full_pool_changes_nothing(void **state)
     close_llama(&f);
 }
 
-/* A page that two sessions hold must be copied by the one that goes on, whatever pages others
+/* A page that two sessions hold must be copied by the one that continues, whatever pages others
  * have. */
 static void a_shared_page_needs_a_free_one(void **state)
 {
@@ -476,18 +476,18 @@ static void public_sessions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("session: forks share pages and go their own way", forks_go_their_own_way),
-        TEST("session: a rewound fork disturbs nobody", a_rewound_fork_disturbs_nobody),
+        TEST("session: forks share pages and diverge", forks_go_their_own_way),
+        TEST("session: a rewound fork does not affect others", a_rewound_fork_disturbs_nobody),
         TEST("session: a full pool is an error with counts and changes nothing",
              a_full_pool_changes_nothing),
         TEST("session: going on in a shared page takes a page, whatever others hold",
              a_shared_page_needs_a_free_one),
-        TEST("sync: what is the same is kept, and the answer is that of a fresh session",
+        TEST("sync: reuses the common prefix, and answers like a fresh session",
              sync_keeps_what_is_the_same),
         TEST("sync: whole pages of other sessions are taken, with a sliding window too",
              sync_shares_prefixes),
-        TEST("sync: on error there is what was reused", sync_fails_with_what_was_reused),
-        TEST("step: sessions that generate get a token in every forward beside long prompts",
+        TEST("sync: on error the reused prefix stays", sync_fails_with_what_was_reused),
+        TEST("step: generating sessions get a token in every forward, despite long prompts",
              long_prompts_starve_nobody),
         TEST("step: prompts share the room of a forward", shared_room_is_fair),
         TEST("cancel: one session stops, its neighbour does not notice", cancelled_alone),

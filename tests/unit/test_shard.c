@@ -214,11 +214,11 @@ static void faults_of_writing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("ids: what is written is read back, in parts or whole", round_trip),
+        TEST("ids: reads back what it wrote, in parts or whole", round_trip),
         TEST("ids: a file that ends early is refused", truncation),
         TEST("ids: every bit counts", every_bit),
         TEST("ids: hostile numbers are refused", boundaries),
-        TEST("ids: the sentence says what is wrong", sentences),
+        TEST("ids: the message says what is wrong", sentences),
         TEST("ids: a failed call leaves nothing", faults_of_writing),
     };
     return RUN(tests);

@@ -1,5 +1,5 @@
-/* Stop strings: a text ends at the first string that is complete, as a plain search finds it, however
- * the text is cut; all before it is given out, as soon as it cannot be part of one. */
+/* Stop strings: a text ends at the first string that is complete, as a plain search finds it,
+ * however the text is cut. The text before it is emitted as soon as it cannot be part of one. */
 #include "support.h"
 
 #include "base/rng.h"

@@ -227,7 +227,7 @@ static void finds_in_odd_stores(void **state)
 {
     (void)state;
     static const struct {
-        const char *name, *path; /* or NULL and what is said */
+        const char *name, *path; /* or NULL and the message */
         const char *says;
     } cases[] = {
         { "whole", "d2/whole", NULL },
@@ -378,11 +378,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("stores: by name, by organisation, by tag, by file", finds),
-        TEST("stores: what is listed is found", lists),
-        TEST("stores: a walk stops when it is told to", stops),
+        TEST("stores: every listed model is found", lists),
+        TEST("stores: a walk stops on request", stops),
         TEST("stores: stores as programs leave them, whole and broken", finds_in_odd_stores),
         TEST("stores: more of one name than a sentence holds", many_of_one_name),
-        TEST("stores: where it looked is told", tells_where_it_looked),
+        TEST("stores: prints where it looked", tells_where_it_looked),
         TEST("stores: paths that are too long", long_paths),
         TEST("stores: every call that fails gives an error, and leaves nothing", faults_everywhere),
     };

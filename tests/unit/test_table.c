@@ -1,5 +1,5 @@
-/* Tables: what fields are, where records end, and that every text either has a meaning or a sentence that
- * says why it has none. */
+/* Tables: fields, ends of records, and that every text is either parsed or refused with a
+ * message. */
 #include "support.h"
 
 #include "formats/table.h"
@@ -87,7 +87,7 @@ static void refusals(void **state)
     expect("\"a\"\rb", true, behind);
 }
 
-/* One field more than there is room for, and as many. */
+/* One more field than fits, and exactly as many. */
 static void many_fields(void **state)
 {
     (void)state;

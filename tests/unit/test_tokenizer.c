@@ -729,7 +729,7 @@ static void fits_when_asked(void **state)
     if (!t)
         fail_msg("%s", err.message);
     weft_tokens *k = encode(t, "u u u u", 7, true, false);
-    assert_int_equal(k->n, 4); /* never in silence */
+    assert_int_equal(k->n, 4); /* never silently */
     weft_tokens_free(k);
     const weft_tokenize_options fit = { .struct_size = sizeof fit, .fit = true };
     k = weft_tokenizer_encode(t, "u u u u", 7, &fit, &err);
@@ -760,7 +760,7 @@ static void fits_when_asked(void **state)
     "\"C\",\"ids\":[9],\"tokens\":[\"C\"]},\"S\":{\"id\":\"S\",\"ids\":[10],\"tokens\":[\"S\"]}}}" \
     ","
 
-/* The tokens of a text, or of two, as one word, and their types behind it. */
+/* The tokens of a text, or of two, as one word, followed by their types. */
 static const char *spelled(const char *json, const char *a, const char *b, bool spans)
 {
     static char text[128];
@@ -999,7 +999,7 @@ static void odd_tokens(void **state)
                "xx.ybn't"));
 }
 
-/* A vocab.txt says nothing of decoding: it is as BERT's is. */
+/* A vocab.txt does not mention decoding: it is BERT's. */
 static void vocabulary_of_words(void **state)
 {
     (void)state;
@@ -1104,7 +1104,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("tokenizer.json: every step gives Hugging Face's ids and text", every_step),
-        TEST("tokenizer.json: what is not known is refused by name and place", unknown_steps),
+        TEST("tokenizer.json: unknown parts are refused by name and place", unknown_steps),
         TEST("tokenizer.json: a field that is not known is refused wherever it stands",
              unknown_fields),
         TEST("tokenizer.json: wrong values are named", wrong_values),

@@ -797,7 +797,7 @@ static void merges_and_tables(void **state)
     assert_non_null(strstr(with_merges("{\"a\":\"b\"}", "a b", NULL), "vocab[\"a\"] is not an id"));
 }
 
-/* Files without a template are told by the configuration beside them. */
+/* Files without a template are identified by the configuration next to them. */
 static void told_by_configuration(void **state)
 {
     (void)state;
@@ -981,7 +981,7 @@ static void compiled_maps(void **state)
     assert_string_equal(mapped(&c, "xyz", 3, false), "1:A");
     assert_string_equal(mapped(&c, "x", 1, true), "1:A");
     assert_string_equal(mapped(&c, "xa", 2, true), "1:A");
-    assert_string_equal(mapped(&c, "z", 1, true), "1:"); /* its text lies behind the end */
+    assert_string_equal(mapped(&c, "z", 1, true), "1:"); /* its text lies after the end */
     assert_string_equal(mapped(&c, "w", 1, true), "0:");
     assert_string_equal(mapped(&c, "q", 1, true), "0:");
     assert_string_equal(mapped(&c, "", 1, true), "0:");
@@ -1035,12 +1035,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("vocabularies: every kind of file loads and is used", all_load),
-        TEST("vocabularies: files are told apart", told_apart),
-        TEST("SentencePiece: spaces are treated in every way there is", spaces_of_pieces),
-        TEST("SentencePiece: what is wrong in a model is named", wrong_pieces),
-        TEST("Marian: what has no number is unknown, and nothing becomes special", marian_pieces),
-        TEST("vocabularies: what is wrong in a plain file is named", plain_files),
-        TEST("vocabularies: merges beside a table", merges_and_tables),
+        TEST("vocabularies: files are identified", told_apart),
+        TEST("SentencePiece: every treatment of spaces", spaces_of_pieces),
+        TEST("SentencePiece: errors name what is wrong in a model", wrong_pieces),
+        TEST("Marian: a piece without an id is unknown, and none becomes special", marian_pieces),
+        TEST("vocabularies: errors name what is wrong in a plain file", plain_files),
+        TEST("vocabularies: merges next to a table", merges_and_tables),
         TEST("vocabularies: BOS and EOS as the configuration says", told_by_configuration),
         TEST("SentencePiece: a compiled map replaces", compiled_maps),
         TEST("tokenizer.json: memory that fails at any point of any step leaves nothing behind",
@@ -1051,7 +1051,7 @@ int main(void)
              cut_anywhere),
         TEST("vocabularies: hostile numbers anywhere do no harm", hostile_numbers),
         TEST("vocabularies: memory that fails at any point leaves nothing behind", memory_fails),
-        TEST("letters: what is none of them is <unk>, in text too", letters_get_an_unknown),
+        TEST("letters: any other character is <unk>, in text too", letters_get_an_unknown),
     };
     return RUN(tests);
 }

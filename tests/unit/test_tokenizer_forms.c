@@ -1,5 +1,5 @@
-/* Tokenizers from one form into another: whatever file one comes from, as a tokenizer.json and in GGUF's
- * arrays it gives the same ids. */
+/* Conversion of tokenizers: whatever file one comes from, as a tokenizer.json and in GGUF's arrays
+ * it gives the same ids. */
 #include "support.h"
 #include "text/decode.h"
 #include "text/finish.h"
@@ -530,8 +530,8 @@ int main(void)
         TEST("forms: llama.cpp's vocabularies as tokenizer.json and back give the same ids",
              gguf_files),
         TEST("forms: every step of a tokenizer.json is written as it was read", every_step),
-        TEST("forms: what a tokenizer.json cannot say is refused by name", refusals),
-        TEST("forms: what an unknown letter costs stays the same", least_score),
+        TEST("forms: refuses by name what a tokenizer.json cannot express", refusals),
+        TEST("forms: the cost of an unknown letter stays the same", least_score),
         TEST("forms: any allocation failed is a clean error", without_memory),
         TEST("forms: all other files through both forms give the same ids", other_files),
     };

@@ -93,7 +93,7 @@ static bytes vocabulary(const char *model, const change *c)
     return gguf_finish(&g);
 }
 
-/* "" where the file loads, else what is said. */
+/* "" if the file loads, else the message. */
 static const char *said(const bytes *b, const char *pre, weft_error *err)
 {
     host h;
@@ -609,7 +609,7 @@ int main(void)
         TEST("splitting by hand is splitting by pattern", cut_by_hand),
         TEST("GGUF: pieces are spelled without a tokenizer", bare_pieces),
         TEST("tokenizer: a path is a file or a directory with one", paths),
-        TEST("tokenizer: a file is told by its bytes", told_by_bytes),
+        TEST("tokenizer: a file is identified by its bytes", told_by_bytes),
     };
     return RUN(tests);
 }

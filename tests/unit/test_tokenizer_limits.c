@@ -1,6 +1,6 @@
-/* What a tokenizer's file may ask for: files that would make texts grow without end, search them for
- * hours or fill the memory are refused with a sentence, or done in time and memory that go with the
- * file and the text. */
+/* Limits of a tokenizer's file: files that would make texts grow without end, search them for hours
+ * or exhaust the memory are refused with a message, or handled in time and memory proportional to
+ * the file and the text. */
 #include "base/clock.h"
 #include "formats/json.h"
 #include "support.h"
@@ -170,7 +170,7 @@ static void texts_do_not_explode(void **state)
     }
 }
 
-/* Little in every piece, much in all: what may be written is counted for the text as a whole. */
+/* Little in every piece, much in total: the output is counted for the whole text. */
 static void pieces_add_up(void **state)
 {
     (void)state;
@@ -533,7 +533,7 @@ static void json_is_bounded(void **state)
             fail_msg("%s: %s", kinds[i].unit, o.err.code ? o.err.message : "taken");
         if (!kinds[i].taken) {
             assert_non_null(strstr(o.err.message, "bytes of JSON would take"));
-            assert_int_equal(o.peak, 0); /* before anything is taken */
+            assert_int_equal(o.peak, 0); /* before any allocation */
         }
         /* what is taken is near what was reckoned */
         assert_true(o.peak <= 33 * p.n + 65536);
@@ -621,7 +621,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("limits: no step makes a text explode", texts_do_not_explode),
-        TEST("limits: what is written for all pieces adds up", pieces_add_up),
+        TEST("limits: the output of all pieces adds up", pieces_add_up),
         TEST("limits: Unicode may make a text grow", unicode_may_grow),
         TEST("limits: patterns share one budget for each text", patterns_share_a_budget),
         TEST("limits: long words are taken", long_words_are_taken),

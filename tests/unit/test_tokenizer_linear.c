@@ -106,7 +106,7 @@ static void linear(void **state)
         "tokenizers/llama.cpp-vocab/ggml-vocab-gemma-4.gguf",
         "tokenizers/llama.cpp-vocab/ggml-vocab-deepseek-llm.gguf",
     };
-    asset(files[0]); /* skips before anything is taken */
+    asset(files[0]); /* skips before any allocation */
     pthread_attr_t attributes;
     assert_int_equal(pthread_attr_init(&attributes), 0);
     assert_int_equal(pthread_attr_setstacksize(&attributes, STACK), 0);

@@ -575,7 +575,7 @@ static void recomputation_does_not_matter(void **state)
     kern = &kernels_scalar;
 }
 
-/* Dropout must matter, or the two tests above say nothing about its keys. */
+/* Dropout must matter, or the two tests above do not test its keys. */
 static void dropout_matters(void **state)
 {
     (void)state;
@@ -673,7 +673,7 @@ typedef struct told {
     const params *p;
     int n;
     bool seen[256];
-    real *then; /* every gradient as it was when it was told */
+    real *then; /* every gradient when it was reported ready */
 } told;
 
 static void on_ready(void *ud, tensor *param)
@@ -689,8 +689,8 @@ static void on_ready(void *ud, tensor *param)
     t->n++;
 }
 
-/* Every parameter is told exactly once, and after that its gradient does not change, tied weights
- * included. */
+/* Every parameter is reported ready exactly once, and after that its gradient does not change, tied
+ * weights included. */
 static void ready_once_and_final(void **state)
 {
     (void)state;
@@ -893,7 +893,7 @@ static void frozen_weights_stay(void **state)
     free(result[1]);
 }
 
-/* A norm that is no number: the step is not taken. */
+/* A NaN norm: the step is skipped. */
 static void nan_is_not_learned(void **state)
 {
     (void)state;
@@ -1166,7 +1166,7 @@ int main(void)
         TEST("train: every failed allocation is an error and leaves nothing", memory_faults),
         TEST("train: a forward on a tape equals a forward through a cache",
              recording_equals_caching),
-        TEST("train: every parameter is told ready once", ready_once_and_final),
+        TEST("train: every parameter is reported ready once", ready_once_and_final),
         TEST("train: a batch without targets has no gradient", no_target_no_gradient),
         TEST("train: two backwards add up, and a dry run between changes nothing",
              backwards_add_up),
@@ -1176,8 +1176,8 @@ int main(void)
         TEST("train: the norm is summed by chunks, in order", the_norm_is_summed_by_chunks),
         TEST("train: two backwards of one step drop out differently",
              micro_batches_drop_differently),
-        TEST("train: frozen weights stay as they are", frozen_weights_stay),
-        TEST("train: a norm that is no number is not learned from", nan_is_not_learned),
+        TEST("train: frozen weights do not change", frozen_weights_stay),
+        TEST("train: a step with a NaN norm is skipped", nan_is_not_learned),
         TEST("train: the loss in chunks of any size is the loss", chunks_do_not_matter),
         TEST("train: a tiny GPT-2 learns a batch by heart", gpt2_overfits),
         TEST("train: stories260K learns a batch by heart", stories_overfit),

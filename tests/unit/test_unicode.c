@@ -361,7 +361,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST("unicode: ASCII is in the classes it should be in", ascii),
         TEST("unicode: classes begin and end where they should", edges),
-        TEST("unicode: white space and Han are what they are", spaces_and_han),
+        TEST("unicode: white space and Han are classified correctly", spaces_and_han),
         TEST("unicode: the tables agree with utf8proc's but for versions", tables_beside_utf8proc),
         TEST("unicode: lower case is one code point but for one", lower_case),
         TEST("unicode: kana and Han are one script, a space is any", scripts),

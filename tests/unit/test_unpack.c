@@ -578,7 +578,7 @@ int main(void)
         TEST("unpack: no cap is passed", caps),
     };
     const struct CMUnitTest with_gzip[] = {
-        TEST("unpack: archives and what is packed twice are called so", archives),
+        TEST("unpack: archives and doubly compressed files are named", archives),
     };
     const struct CMUnitTest with_zstd[] = {
         TEST("unpack: zstd's windows are counted before they are taken, up to 128 MiB", windows),

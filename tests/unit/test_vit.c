@@ -253,7 +253,7 @@ int main(void)
     };
     const struct CMUnitTest pngs[] = {
         TEST("vit: logits of a picture are those of transformers", classify_pictures),
-        TEST("vit: what is no picture, or for no such model, is refused", wrong_pictures),
+        TEST("vit: refuses files that are not images, and images for other models", wrong_pictures),
     };
     return RUN(tests) + (strstr(weft_build_parts(), " png") ? RUN(pngs) : 0);
 }

@@ -1,6 +1,6 @@
-/* A ViT whose classifier is a perceptron with one hidden layer and whose blocks have no norm behind
- * them, as the first papers draw it: on transformers' golden model with another head; and vit-mnist,
- * which others trained. */
+/* A ViT whose classifier is a perceptron with one hidden layer and whose blocks have no final norm,
+ * as in the first papers: on transformers' golden model with another head, and on vit-mnist, a
+ * public model. */
 #include "golden.h"
 #include "support.h"
 
@@ -82,7 +82,7 @@ static const char *write_model(const char *more)
 
 typedef struct ends {
     golden *golden;
-    real last[D], logits[V]; /* of the first row behind the blocks, and what it becomes */
+    real last[D], logits[V]; /* the first row after the blocks, and its result */
 } ends;
 
 static void keep_ends(void *ud, const tensor *t, const op *by)
@@ -217,7 +217,7 @@ static void mnist_logits(void **state)
         fail_msg("%s", err.message);
     for (int i = 0; i < N_REFERENCE; i++) {
         const uint8_t *pixel = golden_tensor(&ref, "pixel_values_u8")->data + i * SIDE * SIDE;
-        for (int y = 0; y < SIDE; y++) /* patches of 7, behind the row of the class */
+        for (int y = 0; y < SIDE; y++) /* patches of 7, after the class row */
             for (int x = 0; x < SIDE; x++)
                 features[(1 + y / 7 * 4 + x / 7) * 49 + y % 7 * 7 + x % 7] =
                     ((float)pixel[y * SIDE + x] / 255 - 0.1307f) / 0.3081f;
@@ -309,7 +309,7 @@ int main(void)
         TEST("vit: a perceptron is a head too, and the last norm may be missing", perceptron_head),
         TEST("vit: a last norm that is neither there nor denied is an error", norm_must_be_denied),
         TEST("vit-mnist: logits are those of its authors' code", mnist_logits),
-        TEST("vit-mnist: 9,794 of 10,000 test images are classified rightly", mnist_accuracy),
+        TEST("vit-mnist: 9,794 of 10,000 test images are classified correctly", mnist_accuracy),
         TEST("vit-mnist: in 8 bits within 0.2 points of that, in 4 within 0.5", mnist_quantised),
     };
     const struct CMUnitTest pngs[] = {

@@ -1,4 +1,5 @@
-# A small GRU with additive attention learns to turn words round; the picture of a word shows each letter looking at its own.
+# A small GRU with additive attention learns to reverse words; the attention map shows each letter attending to its
+# source.
 awk 'function draw(n) { x = x * 16807 % 2147483647; return int(x / 1000) % n }
      BEGIN { x = 7
              for (i = 0; i < 3000; i++) {
@@ -9,7 +10,7 @@ awk 'function draw(n) { x = x * 16807 % 2147483647; return int(x / 1000) % n }
     >/dev/null 2>&1 || echo "-> $?"
 for word in fade bed; do
     try "$WEFT" translate run -p $word --attention map.svg
-    # Of each row the largest, and what all of it adds up to.
+    # The largest weight of each row, and the sum of the row.
     sed -n 's/.*>\(.\) looks at \(.\): \([0-9.]*\)<.*/\1 \2 \3/p' map.svg |
         awk '{ if ($1 != row) { if (row) say(); row = $1; top = sum = 0 }
                if ($3 > top) { top = $3; at = $2 }

@@ -9,7 +9,7 @@ near()
     sed -n 's/.* looks at [0-9]*: \([0-9.]*\)<.*/\1/p' map.svg | awk -v want="$want" -v name="$model $*" '
         BEGIN { n = split(want, w, " ") }
         { d = $1 - w[NR]; d = d < 0 ? -d : d; worst = d > worst ? d : worst }
-        END { print name ": " NR " of " n " cells, " (worst < 0.001 ? "as transformers has them" : "off by " worst) }'
+        END { print name ": " NR " of " n " cells, " (worst < 0.001 ? "as in transformers" : "off by " worst) }'
 }
 source=63,47,56,23,3,54,10,14,41,47,41,48,22,15,5,57,5,20,11
 begin=35,41,29,32,58,52,53,55,59,39,35,26,28

@@ -1,4 +1,4 @@
-# What is wrong with the file is said with its name; exit 1.
+# Errors name the file and say what is wrong with it; exit 1.
 mkdir empty
 echo 'This is a text.' >text.gguf
 printf 'GGUF\003\000\000\000\005\000\000\000\000\000\000\000' >cut.gguf

@@ -1,4 +1,4 @@
-# The likeliest texts. Scores are checked against transformers elsewhere.
+# Beam search. Other tests check scores against transformers.
 if [ -z "${WEFT_ASSETS:-}" ]; then
     echo "SKIP WEFT_ASSETS is not set"
     exit

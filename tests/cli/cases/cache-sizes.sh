@@ -1,4 +1,4 @@
-# What one more position takes in the cache: a head of keys for each head of queries, for two, for all, and latents.
+# Cache bytes per position: multi-head, grouped-query, multi-query and latent attention.
 printf 'a text of a few letters\n' >text
 for way in '--arch llama --heads 4' '--arch llama --heads 4 --kv-heads 2' '--arch llama --heads 4 --kv-heads 1' \
     '--arch deepseek_v3 --heads 4'; do

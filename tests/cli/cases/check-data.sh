@@ -1,4 +1,4 @@
-# What a run would learn from: counts, samples with what is learned between brackets, files of ids.
+# The training data of a run: counts, samples with targets in brackets, files of ids.
 T="--tokenizer tokenizer.json"
 printf 'abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ?.:\n' >letters.txt
 $WEFT train-tokenizer letters.txt --model characters -o tokenizer.json >/dev/null

@@ -1,4 +1,4 @@
-# A directory into GGUF and back, in one file and in several; what is wrong is said; what is there stays.
+# A directory to GGUF and back, in one file and in several; errors name the problem; existing files stay.
 peak() { sed 's/"bytes_peak":[0-9]*/"bytes_peak":N/'; }
 try "$WEFT" convert "$GOLDEN/qwen3" model.gguf
 try "$WEFT" convert model.gguf back

@@ -1,4 +1,4 @@
-# Models that read texts as wholes, small and random, with a tokenizer made here.
+# Encoders, small and random, with a tokenizer made here.
 printf 'the bread is warm and the tea is hot\nthe water is hot and the bread is old\n' >corpus.txt
 $WEFT train-tokenizer corpus.txt --model wordpiece --vocab-size 60 -o tokenizer.json >/dev/null
 for name in bert bert-fill bert-classify bert-tag bert-answer gpt2; do

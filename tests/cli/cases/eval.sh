@@ -35,7 +35,7 @@ try "$WEFT" eval "$GOLDEN/llama-gqa" ids.txt --ids --ram-max 100K
 try "$WEFT" eval "$GOLDEN/llama-gqa" ids.txt --ids --agianst x
 try "$WEFT" help eval
 
-# Ctrl-C: what there is so far, and exit 130.
+# Ctrl-C: the result so far, and exit 130.
 awk 'BEGIN { for (i = 0; i < 200000; i++) printf "%s%d", i ? "," : "", i % 60; print "" }' >long.txt
 "$WEFT" eval "$GOLDEN/llama-gqa" long.txt --ids --stride 1 --json >out 2>err &
 pid=$!

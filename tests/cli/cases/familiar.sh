@@ -1,4 +1,4 @@
-# What people who come from other programs type: names of theirs, flags that mean nothing here, a text without -p.
+# Command lines of other programs' users: their option names, flags without effect here, a text without -p.
 m=$GOLDEN/llama-gqa
 run() { try "$WEFT" run "$m" --ids 1,5,7 -n 3 "$@"; }
 run --n-predict 4
@@ -23,7 +23,7 @@ run -ffile
 run --tmep 0
 run --frobnicate
 
-# A seed of one's own, none, and a random one, which is told so that it can be given again.
+# A given seed, none, and a random one, which is printed so that it can be reused.
 for seed in 7 -1; do
     "$WEFT" run "$m" --ids 1,5,7 -n 3 --temp 1 --seed $seed --json 2>/dev/null | sed 's/.*"seed":\([0-9]*\).*/\1/' |
         awk -v seed=$seed '{ print seed == -1 ? "random seed " (length($0) > 0) : "seed " $0 }'
@@ -34,6 +34,6 @@ done
 run --seed -2 --temp 1
 run --quiet --temp 1 --seed 3
 
-# A context that is full ends the text, or goes on from its later half.
+# A full context ends the text, or generation continues from its later half.
 try "$WEFT" run "$m" --ids 1,5,7 -n 20 -c 8 --ignore-eos
 try "$WEFT" run "$m" --ids 1,5,7 -n 20 -c 8 --ignore-eos --when-full slide

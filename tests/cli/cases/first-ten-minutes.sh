@@ -1,4 +1,4 @@
-# What somebody types who has weft and a model since a minute, mistakes included.
+# What a new user types in the first minutes, mistakes included.
 if [ -z "${WEFT_ASSETS:-}" ]; then
     echo "SKIP WEFT_ASSETS is not set"
     exit

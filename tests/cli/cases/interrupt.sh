@@ -1,4 +1,4 @@
-# Ctrl-C ends a run with what there is so far, whole, and exit 130. The context is made long, so that the run is.
+# Ctrl-C ends a run with the complete output so far, and exit 130. A long context makes the run long.
 mkdir long
 sed 's/"max_position_embeddings": 512/"max_position_embeddings": 200000/' "$GOLDEN/llama-gqa/config.json" >long/config.json
 ln -s "$GOLDEN/llama-gqa/model.safetensors" long/model.safetensors

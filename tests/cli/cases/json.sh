@@ -1,4 +1,5 @@
-# --json is JSON whatever it says: a path with quotes, control characters and a byte that is no text, and infinity.
+# --json always prints valid JSON: for a path with quotes, control characters and an invalid UTF-8 byte, and for
+# infinity.
 odd=$(printf 'a"b\\c\001\037\177\377\303\244.json')
 "$WEFT" train-tokenizer "$GOLDEN/train-tokenizer/corpus.txt" -v 300 -o "$odd" --json |
     sed 's/"bytes_peak":[0-9]*/"bytes_peak":N/'

@@ -1,4 +1,4 @@
-# Texts with labels: what they are read from, and how a model learns them, from nothing or with a new head.
+# Labelled texts: their file formats, and training on them, from scratch or with a new head.
 i=0
 while [ $i -lt 30 ]; do
     printf 'the bread is warm\twarm\nthe old water\tcold\nthe tea is warm\twarm\nold bread\tcold\n'
@@ -34,7 +34,7 @@ case $("$WEFT" --version) in *" gzip"*) gzip -k dev.csv dev.tsv dev.jsonl ;; *) 
 cp dev.csv dev.txt
 "$WEFT" classify run --data dev.txt --format csv --columns label,text,text | sed -n 1p
 
-# A model that fills masks gets a head; its body may stay as it is.
+# A masked language model gets a head; its body may be frozen.
 # shellcheck disable=SC2086
 "$WEFT" train $new --data texts.txt --separator '
 ' -n 4 -o masks >/dev/null 2>&1 && "$WEFT" inspect masks | grep task

@@ -1,4 +1,4 @@
-# A directory that has no tokenizer says what is missing.
+# The error for a directory without a tokenizer says what is missing.
 mkdir model
 cp "$GOLDEN"/gpt2/config.json "$GOLDEN"/gpt2/model.safetensors model
 try "$WEFT" run model -p "Once upon a time"

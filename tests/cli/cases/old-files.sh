@@ -1,4 +1,4 @@
-# What any version has written opens, computes what it did and goes on: tools/old-files.sh wrote it.
+# Files of every earlier version open, give the same results and can be resumed: tools/old-files.sh wrote them.
 for version in "$GOLDEN"/old/*; do
     name=$(basename "$version")
     cp -r "$version" old

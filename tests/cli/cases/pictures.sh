@@ -1,4 +1,4 @@
-# Models that see: what they make of pictures, and how they learn from IDX files and from directories.
+# Image models: classification, and training from IDX files and directories.
 case $("$WEFT" --version) in
 *" png jpeg"*) ;;
 *) echo "SKIP this weft is built without libpng or libjpeg" && exit 0 ;;

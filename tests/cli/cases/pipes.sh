@@ -29,7 +29,7 @@ echo "Once upon" | "$WEFT" tokenize stories.gguf -
 echo "Once upon" | "$WEFT" trace stories.gguf --only 'tok*' | head -2
 "$WEFT" trace stories.gguf "Once upon" --only 'tok*' | head -2
 
-# A kept session is gone on with: the text of -p follows what is there.
+# A saved session resumes: the text of -p follows its contents.
 run -p "Once upon a time" --session kept
 run -p "The dog" --session kept
 run --session kept

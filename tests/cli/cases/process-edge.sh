@@ -1,4 +1,4 @@
-# The edge of the process: closed descriptors, signals, limits, what a command leaves behind.
+# The edge of the process: closed descriptors, signals, limits, leftover files.
 i=0
 while [ $i -lt 200 ]; do
     echo "the shuttle goes through the warp, and weft number $i follows it"
@@ -65,7 +65,7 @@ echo "nohup -> $?"
 "$WEFT" train $small --layers 1 -n 3 --out piped 2>&1 >/dev/null | true
 [ -d piped/step-00000003 ] && echo "three steps"
 
-# A file that outgrows `ulimit -f` is an error, and leaves nothing.
+# A file that exceeds `ulimit -f` is an error, and leaves nothing.
 (ulimit -f 8 && exec "$WEFT" quantize deep limited.gguf q8_0 --quiet) >/dev/null 2>err
 echo "-> $?"
 grep limited.gguf err
@@ -85,12 +85,12 @@ chmod 600 mine
 "$WEFT" run deep -p "the weft" -n 1 --session mine >/dev/null 2>&1
 stat -c '%a' mine
 
-# What a killed writer left goes with the next save beside it.
+# The next save in a directory removes the part files of a killed writer.
 touch stale.weft-0123456789abcdef.part download.part
 "$WEFT" run deep -p "the" -n 1 --session mine >/dev/null 2>&1
 ls | grep part
 
-# A file of vectors is there whole or not at all: the second line gives too many tokens.
+# A file of vectors is written whole or not at all: the second line has too many tokens.
 printf 'the cat sat on the mat\nthe dog sat on the rug\n' >corpus.txt
 "$WEFT" train-tokenizer corpus.txt --model wordpiece --vocab-size 60 -o tokenizer.json >/dev/null 2>&1
 cp -r "$GOLDEN/bert" . && cp tokenizer.json bert

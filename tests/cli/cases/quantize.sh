@@ -1,4 +1,4 @@
-# Either form into fewer bits: each tensor with what it loses, types that do not fit, and what is wrong.
+# Quantizes both formats: the error of each tensor, types that do not fit, and error messages.
 peak() { sed 's/"bytes_peak":[0-9]*/"bytes_peak":N/'; }
 try "$WEFT" quantize "$GOLDEN/qwen3" small.gguf q8_0
 try "$WEFT" quantize "$GOLDEN/qwen3" small.gguf q4_k_m -f -q

@@ -1,4 +1,4 @@
-# A page of a run, and what is said where there is none.
+# The page of a run, and the error if there is no run.
 mkdir run
 try $WEFT report
 try $WEFT report run

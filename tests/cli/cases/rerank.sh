@@ -18,7 +18,7 @@ try "$WEFT" rerank $m "kill the king"
 : | "$WEFT" rerank $m "kill the king" || echo "-> $?"
 try "$WEFT" rerank $m "kill the king" a --top -1
 
-# A line that cannot be read is told, and the others are ranked.
+# A line that cannot be read is reported, and the others are ranked.
 long=$(awk 'BEGIN { for (i = 0; i < 300; i++) printf "king " }')
 printf 'a cup of wine\n%s\nmurder the duke\n' "$long" >long.txt
 try "$WEFT" rerank $m "kill the king" -f long.txt | sed "$short"

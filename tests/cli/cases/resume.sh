@@ -1,4 +1,4 @@
-# A run remembers what it was begun with: --resume needs nothing more, from any directory; what is changed is said.
+# A run stores its options: --resume needs no others, from any directory; changed options are reported.
 for i in 1 2 3 4 5 6 7 8 9 10; do echo "the bread is warm and the tea is hot $i"; done >text.txt
 quiet() { grep -v -e 'tok/s' -e 'tokens/s' -e '^time' -e '^memory' -e ' of memory, ' -e '^loss' -e validation -e '^---' | sed "s|$(pwd)|HERE|g"; }
 train() { (try "$WEFT" train "$@" 2>&1) | quiet; }

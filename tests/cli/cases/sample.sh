@@ -1,4 +1,4 @@
-# How the next token is chosen: what each option does is tested elsewhere, here that it arrives.
+# Sampling options: checks that each reaches the sampler; other tests check their effects.
 if [ -z "${WEFT_ASSETS:-}" ]; then
     echo "SKIP WEFT_ASSETS is not set"
     exit
@@ -33,7 +33,7 @@ cat prompt.txt | "$WEFT" run stories.gguf -n 5 2>/dev/null
 try "$WEFT" run stories.gguf -f missing.txt
 try "$WEFT" run stories.gguf -f prompt.txt -p hello
 
-# Wrong options are told by name.
+# Errors name the wrong option.
 run --top-p 0.9
 run --temp -1
 run --temp 1 --top-p 2

@@ -1,4 +1,4 @@
-# A session that is kept goes on where it was: with the same text as in one go, or with what a prompt adds.
+# A saved session resumes: with the same text as an uninterrupted run, or with the text of a prompt.
 if [ -z "${WEFT_ASSETS:-}" ]; then
     echo "SKIP WEFT_ASSETS is not set"
     exit

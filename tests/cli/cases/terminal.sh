@@ -1,4 +1,5 @@
-# On a terminal letters are bold, unless NO_COLOR is set; elsewhere never. A bar comes after a second, and goes.
+# Output on a terminal has bold text unless NO_COLOR is set; other output never has. A progress bar appears after a
+# second and disappears at the end.
 command -v script >/dev/null || { echo "SKIP script is not here"; exit; }
 export TERM=xterm
 on_terminal() { script -qec "$*" /dev/null </dev/null | tr '\033' '^'; }

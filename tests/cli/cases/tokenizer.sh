@@ -41,7 +41,7 @@ through pieces
 try "$WEFT" convert pieces same --to hf
 cmp same/tokenizer.json run/tokenizer.json && echo the same tokenizer.json
 
-# What GGUF cannot say is refused; what it does not read is said.
+# What GGUF cannot express is refused; what its readers ignore is reported.
 cp "$GOLDEN/marian-text/source.spm" "$GOLDEN/marian-text/vocab.json" bytes
 rm bytes/merges.txt
 try "$WEFT" convert bytes marian.gguf

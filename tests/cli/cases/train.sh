@@ -1,4 +1,4 @@
-# A model from text: what a run leaves, that it goes on where it stopped, and how it says no.
+# A model from text: the files of a run, resuming it, and its errors.
 i=0
 while [ $i -lt 200 ]; do
     echo "the shuttle goes through the warp, and weft number $i follows it"
@@ -36,7 +36,7 @@ echo
 WEFT_MODEL=none WEFT_SEED=5 "$WEFT" train --data text.txt --out set $small -n 6 >/dev/null 2>&1
 cmp whole/model.safetensors set/model.safetensors && echo "the same weights"
 
-# One that goes on learning, with a part of it frozen.
+# Fine-tuning with part of the model frozen.
 "$WEFT" train whole --data text.txt --out tuned -n 2 -b 2 --freeze 'blk.0.*' --freeze 'token_embd*' >/dev/null 2>&1
 echo "exit $?"
 

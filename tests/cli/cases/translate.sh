@@ -14,7 +14,7 @@ try "$WEFT" translate "$GOLDEN/t5" --ids 4 --lines
 try "$WEFT" translate "$GOLDEN/t5" --lines --attention map.svg
 try "$WEFT" translate "$GOLDEN/t5" --lines --beams 2 --n-best 2
 try "$WEFT" translate "$GOLDEN/t5" --lines </dev/null
-# A picture of where a text looked: a cell for each of its tokens and each of the source's, and a frame.
+# The attention map: a cell for each pair of a target and a source token, and a frame.
 for model in t5 bart; do
     try "$WEFT" translate "$GOLDEN/$model" --ids 4,5,6 -n 5 --begin 7 --attention map.svg
     echo "$(grep -c fill-opacity map.svg) cells, $(grep -c '<text' map.svg) names"

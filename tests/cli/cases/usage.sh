@@ -1,4 +1,4 @@
-# Wrong usage: a sentence on stderr, nothing on stdout, exit 2.
+# Wrong usage: a message on stderr, nothing on stdout, exit 2.
 try "$WEFT" run
 try "$WEFT" inspect
 try "$WEFT" rnu

@@ -1,8 +1,8 @@
-# Differences are shown as E where they are rounding; a model beside itself has none.
+# Rounding differences are shown as E; a model compared with itself has none.
 try "$WEFT" verify "$GOLDEN/llama-gqa" "$GOLDEN/llama-gqa"
 try "$WEFT" verify "$GOLDEN/gpt2" "$GOLDEN/gpt2" --ids 1,2,3 --json
 
-# One weight of the second layer's value projection changes: the first tensor that differs is what it makes.
+# One weight of the second layer's value projection changes: the first differing tensor is its output.
 mkdir other
 cp "$GOLDEN/llama-gqa/config.json" "$GOLDEN/llama-gqa/model.safetensors" other/
 header=$(od -An -tu8 -N8 other/model.safetensors | tr -d ' ')

@@ -1,4 +1,4 @@
-# Models that GGUF cannot name as GGUF, and verify, eval of models that read wholes or pairs.
+# Models without a GGUF architecture, as GGUF; verify and eval of encoders and of models that take pairs.
 for m in bert-tag roberta-fill bart bahdanau; do
     "$WEFT" convert "$GOLDEN/$m" $m.gguf >/dev/null 2>said && "$WEFT" verify "$GOLDEN/$m" $m.gguf | sed -n '/^first/,$p'
     sed 's/.*: GGUF/GGUF/' said

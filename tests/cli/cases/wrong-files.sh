@@ -1,5 +1,5 @@
-# Files and directories that are no model: what they are is said, what was expected, and what to do; by every command
-# that opens a model before it looks for a tokenizer.
+# Files and directories that are not models: the error says what they are, what was expected and what to do, in every
+# command that opens a model before it looks for a tokenizer.
 u64() { printf "\\$(printf %03o "$1")\\0\\0\\0\\0\\0\\0\\0"; }
 text() { u64 ${#1} && printf %s "$1"; }
 
