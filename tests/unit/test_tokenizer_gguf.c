@@ -144,7 +144,7 @@ static void keys_are_named(void **state)
         { "gpt2", { KEY("bos_token_id"), A_TEXT, "1", 0 }, KEY("bos_token_id") " is missing or" },
         { "gpt2",
           { KEY("add_eos_token"), A_BOOL, 0, 1 },
-          "asks for a token behind each text, but does not name it" },
+          "asks for a token after each text, but does not name it" },
         { "gpt2", { KEY("add_bos_token"), A_BOOL, 0, 1 }, NULL },
         { "gemma4",
           { KEY("bos_token_id"), NOTHING, 0, 0 },

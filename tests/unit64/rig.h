@@ -23,7 +23,7 @@ typedef struct rig_size {
     int length[2], source[2];
     int64_t window;       /* of attention that has one */
     int64_t max_distance; /* of the bias table's buckets */
-    int64_t rows_at_once; /* a derivative is along a direction of so many rows; 0: of a number */
+    int64_t rows_at_once; /* rows that a direction of the derivative spans; 0: one value */
 } rig_size;
 
 typedef struct rig {

@@ -18,7 +18,7 @@ static tensor *build_put_row(rig *g)
     return put_row(&g->run, x, leaf(g, 1, 3), 1);
 }
 
-/* Nothing goes back into what a batch brings, but the weight behind it learns. */
+/* Inputs of a batch have no gradient, but the weight that follows does. */
 static tensor *build_features(rig *g)
 {
     static real given[7 * 4];
@@ -320,7 +320,7 @@ static const grad_case cases[] = {
     { "join_heads", "join_heads, shared", build_join_shared },
     { "slice", "slice", build_slice },
     { "rope", "rope", build_rope },
-    { "rope", "rope, behind others", build_rope_behind },
+    { "rope", "rope, after other columns", build_rope_behind },
     { "attention", "attention, grouped heads", build_attention },
     { "attention", "attention, window", build_window },
     { "attention", "attention, values in keys", build_in_keys },

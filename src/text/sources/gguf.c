@@ -115,7 +115,7 @@ static weft_status make_template(const gguf_vocab *g, bool bos, bool eos, uint32
     if ((bos && first == NO_ID) || (eos && last == NO_ID))
         return weft_fail(err, WEFT_EFORMAT,
                          "%s: asks for a token %s each text, but does not name it", g->t->path,
-                         first == NO_ID && bos ? "before" : "behind");
+                         first == NO_ID && bos ? "before" : "after");
     g->t->bos = first == NO_ID ? -1 : (int32_t)first;
     g->t->eos = last == NO_ID ? -1 : (int32_t)last;
     template_simple(g->t, bos ? first : NO_ID, eos ? last : NO_ID);

@@ -9,7 +9,7 @@ cat >chat.jsonl <<'EOF'
 
 {"prompt": "", "completion": ""}
 {"text": "plain text"}
-{"text": "a text that is too long for one sample and goes on"}
+{"text": "a text that is too long for one sample, far too long"}
 EOF
 try $WEFT train --data chat.jsonl $T --check-data -c 32 --validation 0 --show 5
 try $WEFT train --data letters.txt $T --check-data -c 8 --show 1 --seed 7
