@@ -19,9 +19,9 @@ WEFT_PREDICT=2 "$WEFT" config --json | show
 try "$WEFT" run "$GOLDEN/llama-gqa" --ids 1
 WEFT_PREDICT=2 "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 2>/dev/null
 WEFT_PREDICT=2 "$WEFT" run "$GOLDEN/llama-gqa" --ids 1 -n 1 2>/dev/null
-"$WEFT" inspect "$GOLDEN/llama-gqa" --no-speed | sed -n 's|^memory.*\(keys and values of [0-9]* positions\).*|\1|p'
-WEFT_CTX_SIZE=16 "$WEFT" inspect "$GOLDEN/llama-gqa" --no-speed | sed -n 's|^memory.*\(keys and values of [0-9]* positions\).*|\1|p'
-"$WEFT" inspect "$GOLDEN/llama-gqa" --no-speed -c 8 | sed -n 's|^memory.*\(keys and values of [0-9]* positions\).*|\1|p'
+"$WEFT" inspect "$GOLDEN/llama-gqa" --no-speed | sed -n 's|^memory.*\(KV cache of [0-9]* tokens\).*|\1|p'
+WEFT_CTX_SIZE=16 "$WEFT" inspect "$GOLDEN/llama-gqa" --no-speed | sed -n 's|^memory.*\(KV cache of [0-9]* tokens\).*|\1|p'
+"$WEFT" inspect "$GOLDEN/llama-gqa" --no-speed -c 8 | sed -n 's|^memory.*\(KV cache of [0-9]* tokens\).*|\1|p'
 
 # Another place, none, and what is wrong in it.
 echo 'predict = 1' >xdg/weft/config

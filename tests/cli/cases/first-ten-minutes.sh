@@ -16,7 +16,7 @@ try "$WEFT" inspect story.txt
 try "$WEFT" inspect empty
 try "$WEFT" inspect /dev/null
 try "$WEFT" inspect documents
-"$WEFT" inspect stories.gguf --no-speed | sed "s|, a step .*|, a step N|; s|^\(memory  *\)[^:]*:|\1N:|"
+"$WEFT" inspect stories.gguf --no-speed | sed "s|, activations .*|, activations N|; s|^\(memory  *\)[^:]*:|\1N:|"
 try "$WEFT" run stories.gguf "Once upon a time"
 try "$WEFT" run stories.gguf -p "Once upon a time"
 try "$WEFT" run stories.gguf -p "Once upon a time" --n 10

@@ -1,5 +1,5 @@
 # The size of a step is the business of ops, the speed that of the machine: left out.
-inspect() { "$WEFT" inspect "$@" | sed 's/^memory        [0-9.]* [KM]iB/memory        M/; s/a step [0-9.]* [KM]iB/a step S/'; }
+inspect() { "$WEFT" inspect "$@" | sed 's/^memory        [0-9.]* [KM]iB/memory        M/; s/activations [0-9.]* [KM]iB/activations S/'; }
 try inspect "$GOLDEN/llama-gqa"
 try inspect "$GOLDEN/gpt2" --tensors --no-speed
 try inspect "$GOLDEN/gpt2" --metadata --no-speed
