@@ -318,9 +318,9 @@ static void put_samples(const metrics *m, buffer *b)
 /* Shows only the last component of a path: the page may be published. */
 static void put_options(const report_facts *f, buffer *b)
 {
-    const char *end = f->options + f->n_options;
     if (f->n_options == 0)
         return;
+    const char *end = f->options + f->n_options;
     buffer_text(b, "<h2>How it was trained</h2>\n<div class=\"sample\"><pre>weft train");
     for (const char *line = f->options, *next; line < end; line = next) {
         const char *stop = memchr(line, '\n', (size_t)(end - line));
