@@ -301,7 +301,7 @@ typedef struct prompt_options {
 #define OPTION_RAM_MAX                                                                             \
     {                                                                                              \
         0, "ram-max", OPT_SIZE, &cli_ram_max, "SIZE", SETTING,                                     \
-            "memory limit, such as 4G (0: none)"                                                   \
+            "memory limit, such as 4G (the container's)"                                           \
     }
 #define OPTION_THREADS(n)                                                                          \
     {                                                                                              \
@@ -330,12 +330,13 @@ typedef struct prompt_options {
     }
 #define OPTION_PROMPT(prompt)                                                                      \
     {                                                                                              \
-        'p', "prompt", OPT_TEXT, &(prompt).text, "TEXT", 0, "prompt text"                          \
+        'p', "prompt", OPT_TEXT, &(prompt).text, "TEXT", 0,                                        \
+            "the prompt, or the source to translate"                                               \
     }
 #define OPTION_FILE(prompt)                                                                        \
     {                                                                                              \
         'f', "file", OPT_TEXT, &(prompt).file, "FILE", 0,                                          \
-            "read the prompt from FILE (standard input)"                                           \
+            "read the text from FILE (standard input)"                                             \
     }
 #define OPTION_IDS(prompt)                                                                         \
     {                                                                                              \

@@ -11,7 +11,7 @@ static bool force, json;
 static const option options[] = {
     { 0, "type", OPT_TEXT, &type, "TYPE", 0,
       "f32, f16, bf16; for GGUF also quantize's (unchanged)" },
-    { 0, "to", OPT_CHOICE, &form, "gguf|hf", 0, "output format (the other one than IN)" },
+    { 0, "to", OPT_CHOICE, &form, "gguf|hf", 0, "output format (the one that IN does not have)" },
     { 0, "max-shard-size", OPT_SIZE, &max_shard, "SIZE", 0,
       "split the output into files of at most SIZE" },
     { 'f', "force", OPT_FLAG, &force, NULL, 0, "overwrite existing files" },

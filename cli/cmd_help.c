@@ -21,7 +21,7 @@ const char *help_option(const option *o, char *text, size_t size)
 
 #define LEFT 22 /* columns of what is typed */
 
-/* What is too wide for its column has its explanation in the next line. */
+/* An option too wide for its column has its help text on the next line. */
 static void print_option(const option *o)
 {
     char left[96];
@@ -36,7 +36,7 @@ static void print_option(const option *o)
 static void print_options(const command *c, bool all)
 {
     bool settings = false, rare = false;
-    puts("\nOptions:");
+    puts("\nOptions (defaults in parentheses):");
     for (const option *o = NULL; (o = option_next(c, o));) {
         rare = rare || o->marks & RARE;
         if (!all && o->marks & RARE)

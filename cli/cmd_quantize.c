@@ -28,9 +28,10 @@ static const char examples[] = "  weft quantize models/shakespeare.gguf small.gg
 static const char about[] =
     "TYPE is q4_k_m (the usual choice), q5_k_m, q6_k, q8_0 (hardly any loss), q3_k_l,\n"
     "q3_k_m, q3_k_s, q2_k (smallest, clear loss), q5_1, q5_0, q4_1, q4_0, or bf16, f16,\n"
-    "f32. Vectors and norms stay f32; the output matrix gets a finer type than the\n"
-    "others. The error shown for a tensor is relative to the root mean square of its\n"
-    "values; * marks a fallback type, used when rows are not a multiple of the block.\n";
+    "f32. Vectors and norms stay f32; in types below q6_k the output matrix gets q6_k.\n"
+    "The error shown for a tensor is relative to the root mean square of its values. In\n"
+    "the output, * after a type marks another than the one asked for, used when rows are\n"
+    "not a multiple of the block.\n";
 
 static void show_tensor(void *ud, const weft_converted_tensor *t)
 {

@@ -29,8 +29,8 @@ static const option options[] = {
     { 0, "n-best", OPT_INT, &n_best, "N", 0, "with --beams: print the N best, with scores (1)" },
     { 0, "length-penalty", OPT_REAL, &length_penalty, "X", RARE,
       "with --beams: divide scores by length^X (1)" },
-    { 0, "begin", OPT_TEXT, &begin_ids, "N,N,...", RARE,
-      "ids that the output starts with, as a language token" },
+    { 0, "begin", OPT_TEXT, &begin_ids, "N,N,...", 0,
+      "first ids of the output: the language token of M2M-100" },
     { 0, "attention", OPT_TEXT, &attention, "FILE", 0, "draw the cross-attention as an SVG image" },
     { 0, "attention-layer", OPT_INT, &attention_layer, "N", RARE,
       "decoder layer to draw, from 1 (0: mean of all)" },
@@ -59,8 +59,9 @@ static const char examples[] = "  weft translate ./opus-mt-en-de -p \"Good morni
 static const char about[] =
     "The tokenizer adds the special tokens that the model expects around the source. It\n"
     "is read from the model, from source_vocabulary.txt and target_vocabulary.txt in its\n"
-    "directory, or from Marian's source.spm, target.spm and vocab.json. Only the\n"
-    "end-of-text tokens of generation_config.json are used.\n";
+    "directory, or from Marian's source.spm, target.spm and vocab.json. Of\n"
+    "generation_config.json only the end-of-text tokens are used: give a forced first\n"
+    "token, such as the target language of M2M-100, with --begin.\n";
 
 typedef struct job {
     weft_model *model;

@@ -84,7 +84,7 @@ static int each_line(const whole_eval *e, line_reader *all, line_fn *fn, void *j
     return code;
 }
 
-static int finish(int code, const whole_eval *e, const score *s, weft_evaluation *to)
+static int finish(int code, const whole_eval *e, const row_scores *s, weft_evaluation *to)
 {
     if (!code && s->n == 0) {
         fprintf(stderr, "weft: %s: nothing to score\n", e->files->at[0]);
@@ -105,7 +105,7 @@ typedef struct mask_job {
     weft_tokenizer *tokenizer;
     int32_t mask;
     float *out[2]; /* [V] */
-    score score;
+    row_scores score;
 } mask_job;
 
 static bool open_job(mask_job *j, weft_error *err)
@@ -208,7 +208,7 @@ typedef struct pair_job {
     weft_tokenizer *source, *target;
     weft_engine *engine[2];
     weft_session *session[2]; /* the second: NULL without another model */
-    score score;
+    row_scores score;
 } pair_job;
 
 static bool open_pairs(pair_job *j, weft_error *err)

@@ -5,20 +5,20 @@
 
 #include <stdlib.h>
 
-bool score_begin(score *s, int64_t width)
+bool score_begin(row_scores *s, int64_t width)
 {
-    *s = (score){ 0 };
+    *s = (row_scores){ 0 };
     s->p = cli_alloc((size_t)width, sizeof *s->p, "probabilities");
     s->q = s->p ? cli_alloc((size_t)width, sizeof *s->q, "probabilities") : NULL;
     return s->q != NULL;
 }
 
-void score_end(score *s)
+void score_end(row_scores *s)
 {
     cli_free(s->each);
     cli_free(s->q);
     cli_free(s->p);
-    *s = (score){ 0 };
+    *s = (row_scores){ 0 };
 }
 
 static int64_t largest(const float *z, int64_t n)
@@ -39,7 +39,7 @@ static double divergence(const double *q, const double *p, int64_t n)
     return sum > 0 ? sum : 0; /* rounding may leave it below */
 }
 
-static bool keep(score *s, double kl)
+static bool keep(row_scores *s, double kl)
 {
     if (s->n == s->room) {
         const int64_t room = s->room ? s->room + s->room / 2 : 256;
@@ -53,7 +53,7 @@ static bool keep(score *s, double kl)
     return true;
 }
 
-bool score_row(score *s, const float *z, const float *other, int64_t width, int64_t token)
+bool score_row(row_scores *s, const float *z, const float *other, int64_t width, int64_t token)
 {
     double kl = 0;
     texts_softmax(z, width, s->p);
@@ -80,7 +80,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void score_result(const score *s, weft_evaluation *to)
+void score_result(const row_scores *s, weft_evaluation *to)
 {
     const double n = (double)s->n;
     to->n_token = s->n;

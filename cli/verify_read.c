@@ -187,7 +187,8 @@ static int32_t target_id(const finding *f, int64_t i)
     return i == 0 ? start : (int32_t)(f->ids[i - 1] % f->of_a.n_vocab);
 }
 
-static bool step(finding *f, const reader *a, const reader *b, int64_t i, score *s, weft_error *err)
+static bool step(finding *f, const reader *a, const reader *b, int64_t i, row_scores *s,
+                 weft_error *err)
 {
     const int32_t id = target_id(f, i);
     f->next = 0;
@@ -206,7 +207,7 @@ static int read_pair(finding *f)
 {
     weft_error err = { 0 };
     reader a = { 0 }, b = { 0 };
-    score s;
+    row_scores s;
     const weft_engine_options o = {
         .struct_size = sizeof o, .threads = f->threads, .n_ctx = f->n, .kv_type = WEFT_KV_F32
     };
@@ -268,7 +269,7 @@ static float *read_as(finding *f, weft_model *m, const weft_input *from, weft_tr
  * neither. */
 static void compare_outputs(finding *f, const float *a, const float *b, int64_t rows, int64_t width)
 {
-    score s;
+    row_scores s;
     if (f->of_a.task == WEFT_TASK_EMBED) {
         for (int64_t i = 0; i < rows; i++)
             f->cosine = fmin(f->cosine, score_cosine(a + i * width, b + i * width, width));

@@ -23,7 +23,7 @@ int main(int argc, char **argv)
         const int64_t n = weft_tokenizer_piece(tokenizer, id, piece, sizeof piece);
         if (weft_model_is_end(model, id))
             break;
-        printf("%.*s", n <= (int64_t)sizeof piece ? (int)n : 0, piece);
+        printf("%.*s", n > 0 && n <= (int64_t)sizeof piece ? (int)n : 0, piece);
         weft_session_eval(session, &id, 1, &err);
     }
     fprintf(err.code ? stderr : stdout, "%s\n", err.code ? err.message : "");

@@ -24,7 +24,7 @@
  *             const int64_t n = weft_tokenizer_piece(tokenizer, id, piece, sizeof piece);
  *             if (weft_model_is_end(model, id))
  *                 break;
- *             printf("%.*s", n <= (int64_t)sizeof piece ? (int)n : 0, piece);
+ *             printf("%.*s", n > 0 && n <= (int64_t)sizeof piece ? (int)n : 0, piece);
  *             weft_session_eval(session, &id, 1, &err);
  *         }
  *         fprintf(err.code ? stderr : stdout, "%s\n", err.code ? err.message : "");
@@ -44,14 +44,15 @@
  *     Do not use a handle after you freed it. Every free accepts NULL.
  *   - All memory but file mappings counts against the model's `ram_max` before it is allocated. A
  *     weft_budget puts several objects, and the host's own memory, under one limit.
- *   - A call needs at most 64 KiB of the calling thread's stack (generation takes 21, training 52),
+ *   - A call needs at most 64 KiB of the calling thread's stack (generation 21 KiB, training 52 KiB),
  *     not counting callbacks. Large buffers are in the engine; threads of the library have 1 MiB.
- *   - The logits of a token depend only on the model and on the tokens before it in its session: not
- *     on other sessions of the batch, chunking or the number of threads. They are bit-identical.
+ *   - The logits of a token depend only on the model and on the tokens before it in its session:
+ *     not on other sessions of the batch, chunking or the number of threads. They have the same bits
+ *     on every processor with fused multiply-add.
  *   - Option structs begin with their size, so that a program built against an older header keeps
- *     working: `weft_engine_options o = { .struct_size = sizeof o };`. Zero means the default. A
+ *     working: `weft_engine_options o = { .struct_size = sizeof o };`. Zero means the default, and
+ *     NULL all defaults, except in weft_train_options, which weft_train_defaults fills in first. A
  *     struct_size of 0 (forgotten) or larger than the library's (a newer header) is WEFT_EINVAL.
- *     NULL means all defaults, except for weft_train_options.
  *   - Result structs begin with their size too. If it is larger than the library's, the library
  *     fills the fields it knows and leaves the rest unchanged. A struct_size below sizeof(size_t) is
  *     WEFT_EINVAL before any work is done; functions without a status leave such a struct unchanged.
@@ -82,17 +83,18 @@ extern "C" {
 typedef enum weft_status {
     WEFT_OK = 0,
     WEFT_EINVAL,       /* an argument is invalid or out of range */
-    WEFT_EIO,          /* the file could not be opened or read */
+    WEFT_EIO,          /* a file was not found, or could not be opened, read or written */
     WEFT_EFORMAT,      /* the file is malformed */
     WEFT_EUNSUPPORTED, /* the file is valid, but weft does not support it */
     WEFT_ENOMEM,       /* the system refused memory */
     WEFT_ELIMIT,       /* the memory limit would be exceeded */
-    WEFT_ECONTEXT,     /* the context or the page pool is full */
+    WEFT_ECONTEXT,     /* the context or the KV cache is full */
     WEFT_ESYSTEM,      /* the system refused a thread or another service */
     WEFT_ENUMERIC,     /* non-finite values, or values that do not fit the type */
     WEFT_ESTOPPED,     /* stopped by the caller: a callback, or a cancelled session */
 } weft_status;
 
+/* Every call that takes a weft_error clears it first: code is WEFT_OK after success. */
 typedef struct weft_error {
     weft_status code;
     char message[508];
@@ -143,15 +145,15 @@ WEFT_API size_t weft_budget_used(const weft_budget *budget);
 
 typedef struct weft_model weft_model;
 
-/* A copy is safe against changes of the file. A mapping is shared with other processes and loads on
- * first use, but if the file shrinks, the process dies of SIGBUS. */
+/* A copy, the default, is safe against changes of the file. A mapping, which the program weft
+ * uses, is shared with other processes and loads on first use; but if the file shrinks, the
+ * process dies of SIGBUS. */
 typedef enum weft_load { WEFT_LOAD_COPY, WEFT_LOAD_MAP } weft_load;
 
 typedef struct weft_model_options {
     size_t struct_size;
     weft_load load;
-    size_t
-        ram_max; /* limit for the model and everything made from it, mappings not counted; 0: none */
+    size_t ram_max; /* limit for the model and everything made from it; 0: none */
     weft_log_fn *log;
     void *log_ud;
     weft_budget *budget; /* also counted there, or NULL */
@@ -272,12 +274,12 @@ WEFT_API weft_status weft_model_list(weft_model_entry_fn *fn, void *ud,
 /* ---- conversion and quantisation ------------------------------------------------------------- */
 
 typedef enum weft_format {
-    WEFT_FORMAT_OTHER, /* the other format than the source */
+    WEFT_FORMAT_OTHER, /* the format that the source does not have */
     WEFT_FORMAT_GGUF,
     WEFT_FORMAT_HF, /* a Hugging Face directory */
 } weft_format;
 
-/* Bytes of weights written so far, and in total; return false to stop. */
+/* Bytes so far, and in total: weights written, or data read. Return false to stop. */
 typedef bool weft_progress_fn(void *ud, uint64_t done, uint64_t total);
 
 /* A tensor that has been written. */
@@ -394,7 +396,8 @@ typedef struct weft_tokens {
     const uint8_t *types;   /* 0 or 1, for pairs; NULL if all are 0 */
 } weft_tokens;
 
-/* Adds BOS and EOS; nothing else in weft does. Invalid UTF-8 is accepted: byte-level tokenizers
+/* Adds the special tokens that the tokenizer's file puts around a text (BOS, EOS, [CLS] ...),
+ * unless no_special; no other function adds any. Invalid UTF-8 is accepted: byte-level tokenizers
  * encode the bytes, others replace each bad byte by U+FFFD. Texts of 2^30 bytes or more are
  * WEFT_ELIMIT. Returns NULL on failure. */
 WEFT_API weft_tokens *weft_tokenizer_encode(const weft_tokenizer *tokenizer, const char *text,
@@ -641,7 +644,7 @@ WEFT_API weft_status weft_encoder_plan(weft_model *model, const weft_encoder_opt
 /* One text or image, and the buffer for its output. */
 typedef struct weft_input {
     const int32_t *ids;    /* [n], for models that take tokens */
-    const float *features; /* [n, width], for models that take vectors */
+    const float *features; /* [n, n_feature], for models that take images */
     const uint8_t *types;  /* [n], as in weft_tokens; NULL: all 0 */
     int64_t n;
     const int32_t *at; /* the rows to output, ascending; NULL: all */
@@ -699,9 +702,9 @@ typedef enum weft_kernel {
     WEFT_KERNEL_EPANECHNIKOV, /* max(0, 1 - t) */
 } weft_kernel;
 
-/* Nadaraya and Watson, 1964: for each query the mean of the values, weighted by the distance of
- * their keys: out[i] = sum_j K(t_ij) values[j] / sum_j K(t_ij). A query without a key in reach
- * gets 0. queries, out: [n_query]; keys, values: [n_key]. */
+/* Nadaraya and Watson, 1964: for each query the mean of the values, weighted by how close their
+ * keys are (width: the bandwidth): out[i] = sum_j K(t_ij) values[j] / sum_j K(t_ij). A query
+ * without a key in reach gets 0. queries, out: [n_query]; keys, values: [n_key]. */
 WEFT_API weft_status weft_kernel_pool(weft_kernel kernel, double width, const float *queries,
                                       int64_t n_query, const float *keys, const float *values,
                                       int64_t n_key, float *out, weft_error *err);
@@ -770,7 +773,7 @@ WEFT_API weft_status weft_session_save(const weft_session *session, const char *
 /* Restores a saved session, which continues with the same bits. The model must have the same
  * weights in the same types and the engine the same kv_type (WEFT_EINVAL otherwise), and the
  * tokens must fit the context (WEFT_ECONTEXT). A damaged file is WEFT_EFORMAT. Logs a warning if
- * other kernels computed it, as the last bits may then differ. */
+ * other kernels computed it: between the scalar kernels and the others, the last bits differ. */
 WEFT_API weft_session *weft_session_restore(weft_engine *engine, const char *path, weft_error *err);
 
 /* Tokens to append to a session. A call takes at most 1024 requests for sessions of one engine. */
@@ -952,7 +955,7 @@ typedef struct weft_beam_options {
     int n_beam;            /* number of beams; 0: 4 */
     int n_best;            /* texts to return, at most n_beam; 0: 1 */
     int64_t n_new;         /* maximum new tokens; 0: as many as fit the context */
-    double length_penalty; /* score = sum(log p) / length^length_penalty; -10 to 10 */
+    double length_penalty; /* score = sum(log p) / length^length_penalty; -10 to 10; 0: the sum */
     weft_beam_stop stop;
     const int32_t *ends; /* [n_end] end-of-text tokens; NULL: the model's */
     int n_end;
@@ -972,9 +975,10 @@ typedef struct weft_beams {
     const weft_beam *beam; /* best first */
 } weft_beams;
 
-/* Gives the texts and scores of transformers' generate(num_beams=n_beam, do_sample=False). Beams
- * share the cache pages of their common prefix and run in one forward per step; the engine needs
- * cache for n_beam sessions that diverge after the prompt. Returns NULL on failure. */
+/* With length_penalty 1, transformers' default, gives the texts and scores of its
+ * generate(num_beams=n_beam, do_sample=False). Beams share the cache pages of their common prefix
+ * and run in one forward per step; the engine needs cache for n_beam sessions that diverge after the
+ * prompt. Returns NULL on failure. */
 WEFT_API weft_beams *weft_beam_search(weft_engine *engine, const int32_t *ids, int64_t n,
                                       const weft_beam_options *options, weft_error *err);
 WEFT_API void weft_beams_free(weft_beams *beams);
@@ -1145,7 +1149,7 @@ typedef struct weft_train_options {
     int n_frozen;
 
     uint64_t seed;
-    int64_t eval_every, save_every; /* steps; 0: at the end only */
+    int64_t eval_every, save_every; /* steps; 0: at the end only. Runs begin with an evaluation */
     int keep;                       /* checkpoints to keep beside the best; 0: all */
     int patience;                   /* early stopping: evaluations without improvement; 0: off */
     int max_skipped;                /* fail after so many non-finite steps in a row */
@@ -1195,7 +1199,7 @@ typedef struct weft_train_info {
     double loss, smoothed, val_loss, best_val_loss;
     int64_t best_step, n_skipped, n_token;
     bool stopped;        /* by the caller */
-    double seconds;      /* predicted before the first step */
+    double seconds;      /* duration, as predicted before the first step */
     size_t bytes_peak;   /* peak memory */
     double val_accuracy; /* of the last evaluation; NaN: none */
     int64_t n_line_lost; /* lines of metrics.jsonl that were not written; see the log */

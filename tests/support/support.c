@@ -133,6 +133,17 @@ const char *asset_head(const char *relative, size_t size)
     return head;
 }
 
+uint32_t crc32_of(const uint8_t *data, size_t n)
+{
+    uint32_t crc = ~0u;
+    for (size_t i = 0; i < n; i++) {
+        crc ^= data[i];
+        for (int k = 0; k < 8; k++)
+            crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
+    }
+    return ~crc;
+}
+
 char *read_whole(const char *path, size_t *size)
 {
     FILE *f = fopen(path, "rb");

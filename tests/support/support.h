@@ -98,6 +98,9 @@ const char *temp_file(const char *name, const void *bytes, size_t size);
  * calls. */
 const char *temp_path(const char *name);
 
+/* The CRC-32 of gzip and PNG. */
+uint32_t crc32_of(const uint8_t *data, size_t n);
+
 /* The whole file, malloc'ed; fails the test if it cannot be read. */
 char *read_whole(const char *path, size_t *size);
 

@@ -398,7 +398,7 @@ static void poolings_that_are_not(void **state)
 }
 
 /* Allocates no more than predicted, and every allocation may fail. */
-static void memory_is_foretold(void **state)
+static void memory_is_predicted(void **state)
 {
     (void)state;
     static texts t;
@@ -462,7 +462,7 @@ int main(void)
         TEST("encode: a count out of range is refused, and nothing is written", counts_are_refused),
         TEST("encode: a decoder's states are those of a session", decoders_give_their_states),
         TEST("encode: a pooling that does not exist is refused", poolings_that_are_not),
-        TEST("encode: memory is predicted, and any allocation may fail", memory_is_foretold),
+        TEST("encode: memory is predicted, and any allocation may fail", memory_is_predicted),
         TEST("encode: the error names the non-finite tensor", names_what_is_not_a_number),
     };
     return RUN(tests);

@@ -381,17 +381,6 @@ static void jpeg_changed(void **state)
     print_message("%lld of the changed files are still pictures\n", (long long)changed("grey.jpg"));
 }
 
-static uint32_t crc_of(const uint8_t *data, size_t n)
-{
-    uint32_t crc = ~0u;
-    for (size_t i = 0; i < n; i++) {
-        crc ^= data[i];
-        for (int k = 0; k < 8; k++)
-            crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
-    }
-    return ~crc;
-}
-
 static void put_big(uint8_t *at, uint64_t x)
 {
     for (int i = 0; i < 4; i++)
@@ -414,7 +403,7 @@ static void png_sizes(void **state)
                 put_big(data + 16, hostile[i]);
                 put_big(data + 20, hostile[j]);
                 data[25] = colour;
-                put_big(data + 29, crc_of(data + 12, 17));
+                put_big(data + 29, crc32_of(data + 12, 17));
                 host_plain(&h);
                 h.mem.cap = (size_t)1 << 20;
                 if (image_parse(&im, data, size, "picture", &h, &err) == WEFT_OK)
@@ -459,7 +448,7 @@ static size_t put_chunk(uint8_t *to, const char *name, size_t n)
 {
     put_big(to, n);
     memcpy(to + 4, name, 4);
-    put_big(to + 8 + n, crc_of(to + 4, n + 4));
+    put_big(to + 8 + n, crc32_of(to + 4, n + 4));
     return n + 12;
 }
 

@@ -63,17 +63,6 @@ static bool gives(const uint8_t *data, size_t size, const uint8_t *text, size_t 
 
 /* ---- data of any length ----------------------------------------------------------------------- */
 
-static uint32_t crc32_of(const uint8_t *data, size_t n)
-{
-    uint32_t crc = ~0u;
-    for (size_t i = 0; i < n; i++) {
-        crc ^= data[i];
-        for (int k = 0; k < 8; k++)
-            crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
-    }
-    return ~crc;
-}
-
 static uint8_t *put(uint8_t *at, uint64_t value, int n)
 {
     for (int i = 0; i < n; i++)
