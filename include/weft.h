@@ -373,6 +373,11 @@ typedef struct weft_tokenizer_info {
 
 WEFT_API void weft_tokenizer_get_info(const weft_tokenizer *tokenizer, weft_tokenizer_info *info);
 
+/* The bytes [from, to) of the text, or of the pair's second text if the type is 1. */
+typedef struct weft_span {
+    uint32_t from, to;
+} weft_span;
+
 typedef struct weft_tokenize_options {
     size_t struct_size;
     bool no_special;    /* do not add BOS, EOS or other special tokens */
@@ -382,12 +387,14 @@ typedef struct weft_tokenize_options {
     bool fit;           /* truncate and pad as the file says; otherwise neither */
     const char *pair;   /* second text of a pair */
     size_t pair_length;
+    /* Not NULL: parse_special holds only for tokens that lie in one of these spans, which are in
+     * order and do not touch. Other text never becomes a special or a gated token, whatever it
+     * spells, and is otherwise encoded as usual. */
+    const weft_span *trusted;
+    size_t n_trusted;
+    const int32_t *gated; /* tokens that are not special, but count only in trusted spans */
+    size_t n_gated;
 } weft_tokenize_options;
-
-/* The bytes [from, to) of the text, or of the pair's second text if the type is 1. */
-typedef struct weft_span {
-    uint32_t from, to;
-} weft_span;
 
 typedef struct weft_tokens {
     int64_t n;

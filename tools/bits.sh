@@ -21,8 +21,8 @@ WEFT_CONFIG=/dev/null
 export WEFT_CONFIG
 short=$(seq -s , 3 12) long=$(seq -s , 3 28)
 
-hash_of() { # FILES OR DIRECTORIES: names and bytes, without what is a time
-    find "$@" -type f ! -name metrics.jsonl ! -name '*.html' 2>/dev/null | LC_ALL=C sort | xargs -r sha256sum | sha256sum | cut -c 1-16
+hash_of() { # FILES OR DIRECTORIES: names and bytes, without those that hold a time or an absolute path
+    find "$@" -type f ! -name metrics.jsonl ! -name options ! -name '*.html' 2>/dev/null | LC_ALL=C sort | xargs -r sha256sum | sha256sum | cut -c 1-16
 }
 
 # said WHAT NAME RESULT COMMAND...: runs it and prints the hash of its result, or why there is none.

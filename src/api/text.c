@@ -128,6 +128,24 @@ static weft_tokens *copy_out(const encoding *e, weft_tokenizer *t, weft_error *e
     return &b->tokens;
 }
 
+static bool trust_is_valid(const weft_tokenize_options *o, size_t length, weft_error *err)
+{
+    if ((!o->trusted && (o->n_trusted > 0 || o->n_gated > 0)) || (!o->gated && o->n_gated > 0))
+        return !weft_fail(err, WEFT_EINVAL, "n_trusted or n_gated is set, but not %s",
+                          o->trusted ? "gated" : "trusted");
+    if (o->trusted && o->pair)
+        return !weft_fail(err, WEFT_EINVAL, "trusted spans are for one text, not for pairs");
+    for (size_t i = 0; i < o->n_trusted; i++) {
+        const weft_span *s = &o->trusted[i];
+        if (s->from >= s->to || s->to > length || (i > 0 && s->from <= s[-1].to))
+            return !weft_fail(err, WEFT_EINVAL,
+                              "trusted span %zu is [%u, %u); expected spans of the text in order "
+                              "that do not touch",
+                              i, (unsigned)s->from, (unsigned)s->to);
+    }
+    return true;
+}
+
 weft_tokens *weft_tokenizer_encode(const weft_tokenizer *shared, const char *text, size_t length,
                                    const weft_tokenize_options *options, weft_error *err)
 {
@@ -147,12 +165,21 @@ weft_tokens *weft_tokenizer_encode(const weft_tokenizer *shared, const char *tex
         weft_fail(err, WEFT_EINVAL, "pair_length is %zu, but no pair is given", o.pair_length);
         return NULL;
     }
+    if (!trust_is_valid(&o, length, err))
+        return NULL;
     encoder *e = atomic_exchange(&t->spare, NULL);
     if (!e)
         e = encoder_new(&t->inner, &t->host.mem, err);
     if (!e)
         return NULL;
-    const encode_options inner = { o.no_special, o.parse_special, o.spans, o.fit };
+    const encode_options inner = { .no_template = o.no_special,
+                                   .parse_special = o.parse_special,
+                                   .spans = o.spans,
+                                   .fit = o.fit,
+                                   .trusted = o.trusted,
+                                   .n_trusted = o.n_trusted,
+                                   .gated = o.gated,
+                                   .n_gated = o.n_gated };
     weft_tokens *tokens = NULL;
     if (encoder_encode(e, text ? text : "", length, o.pair, o.pair_length, &inner, &found, err) ==
         WEFT_OK)

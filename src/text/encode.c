@@ -57,6 +57,7 @@ void encoder_free(encoder *e)
     scratch_free(&e->type, m);
     scratch_free(&e->due[0], m);
     scratch_free(&e->due[1], m);
+    scratch_free(&e->cuts, m);
     ids_free(&e->ids);
     mem_free(m, e->cache);
     mem_free(m, e);
@@ -116,12 +117,76 @@ static bool cached_word(encoder *e, const char *word, size_t n)
     return true;
 }
 
-/* A word with the span of each of its ids in the text; bypasses the cache. */
-static bool spanned_word(encoder *e, const piece *p)
+/* What the model makes of unknown text, or NO_ID. */
+static uint32_t unknown_of(const tokenizer *t)
 {
-    const size_t before = e->ids.n;
-    if (!model_word(e, p->s, p->n))
+    switch (t->kind) {
+    case MODEL_BPE:
+        return t->bpe.unk;
+    case MODEL_UNIGRAM:
+        return t->unigram.unk;
+    case MODEL_WORDPIECE:
+        return t->wordpiece.unk;
+    case MODEL_WORDLEVEL:
+        return t->wordlevel.unk;
+    }
+    return NO_ID;
+}
+
+/* Notes where to cut a word whose ids, from `first` on, have tokens that the text may not spell:
+ * after the first code point of each. False without memory, or if such a token has no second one. */
+static bool note_cuts(encoder *e, const piece *p, size_t first)
+{
+    const uint32_t unknown = unknown_of(e->t);
+    size_t at = 0;
+    for (size_t i = first; i < e->ids.n; at = e->ids.end[i++]) {
+        const size_t end = e->ids.end[i];
+        if (end <= at || e->ids.id[i] == unknown ||
+            !encoder_forges(e, e->ids.id[i], piece_from(p, at), piece_to(p, end - 1)))
+            continue;
+        uint32_t *cut = scratch_grow(&e->cuts, (e->n_cut + 1) * sizeof *cut, e->mem, e->err);
+        uint32_t point;
+        if (!cut)
+            return false;
+        cut[e->n_cut] = (uint32_t)(at + piece_point(p, at, &point));
+        if (cut[e->n_cut++] >= end) {
+            weft_fail(e->err, WEFT_EUNSUPPORTED,
+                      "%s: the text spells token %u, which this tokenizer cannot avoid", e->t->path,
+                      (unsigned)e->ids.id[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+#define CUT_DEPTH 4 /* parts of parts of a word */
+
+/* A word with the span of each of its ids in the text; bypasses the cache. Depth counts the cuts
+ * around it. */
+static bool spanned_part(encoder *e, const piece *p, int depth)
+{
+    const size_t before = e->ids.n, n_cut = e->n_cut;
+    if (!model_word(e, p->s, p->n) || (e->trust && !note_cuts(e, p, before)))
         return false;
+    if (e->n_cut > n_cut) {
+        const size_t last = e->n_cut;
+        size_t begin = 0;
+        bool good = depth < CUT_DEPTH;
+        if (!good)
+            weft_fail(e->err, WEFT_EUNSUPPORTED,
+                      "%s: the text spells special tokens in a way "
+                      "that this tokenizer cannot avoid",
+                      e->t->path);
+        e->ids.n = before;
+        for (size_t i = n_cut; i <= last && good; i++) {
+            const size_t end = i < last ? ((const uint32_t *)e->cuts.data)[i] : p->n;
+            const piece part = piece_cut(p, begin, end);
+            good = begin == end || spanned_part(e, &part, depth + 1);
+            begin = end;
+        }
+        e->n_cut = n_cut;
+        return good;
+    }
     size_t at = 0;
     for (size_t i = before; i < e->ids.n; i++) {
         const size_t end = e->ids.end[i];
@@ -138,7 +203,7 @@ static bool spanned_word(encoder *e, const piece *p)
 static inline bool put_word(encoder *e, const piece *p)
 {
     if (e->spans)
-        return spanned_word(e, p);
+        return spanned_part(e, p, 0);
     if (p->n <= CACHE_WORD)
         return cached_word(e, p->s, p->n);
     return model_word(e, p->s, p->n);
@@ -167,7 +232,8 @@ static bool put_around_user(encoder *e, const piece *p, bool (*rest)(encoder *, 
     while (at < p->n) {
         uint32_t id = NO_ID;
         const size_t n = trie_longest(&e->t->user, 0, p->s + at, p->n - at, &id);
-        if (n == 0) {
+        if (n == 0 ||
+            (e->trust && encoder_forges(e, id, piece_from(p, at), piece_to(p, at + n - 1)))) {
             at++;
             while (at < p->n && ((uint8_t)p->s[at] & 0xC0) == 0x80)
                 at++;
@@ -252,6 +318,8 @@ static bool counts(const encoder *e, const added *a, const piece *p, size_t at, 
 {
     if ((a->special && !e->parse_special) || (a->first && at > 0))
         return false;
+    if (encoder_forges(e, a->id, piece_from(p, at), piece_to(p, end - 1)))
+        return false;
     return !a->single_word || (!word_before(p->s, at) && !word_after(p->s, p->n, end));
 }
 
@@ -267,7 +335,7 @@ static bool put_added(encoder *e, const added *a, const piece *p, size_t begin, 
 static bool around_added(encoder *e, const added_set *set, const piece *p,
                          bool (*rest)(encoder *, const piece *))
 {
-    size_t begin = 0, at, length;
+    size_t begin = 0, skipped = 0, at, length;
     uint32_t which;
     void *room = scratch_grow(&e->due[set == &e->t->folded], munch_room(&set->munch), e->mem,
                               e->err);
@@ -276,9 +344,16 @@ static bool around_added(encoder *e, const added_set *set, const piece *p,
     munch_walk walk = munch_begin(&set->munch, p->s, p->n, room);
     while (set->n > 0 && munch_next(&walk, &at, &length, &which)) {
         const added *a = &e->t->added[which];
+        at += skipped;
         const size_t end = at + length;
-        if (!counts(e, a, p, at, end))
+        if (!counts(e, a, p, at, end)) {
+            /* Text that is partly untrusted must not hide a token in the trusted part. */
+            if (encoder_straddles(e, a->id, piece_from(p, at), piece_to(p, end - 1))) {
+                skipped = at + 1;
+                walk = munch_begin(&set->munch, p->s + skipped, p->n - skipped, room);
+            }
             continue;
+        }
         const size_t first = a->left ? spaces_before(p->s, begin, at) : at;
         const size_t last = a->right ? spaces_after(p->s, p->n, end) : end;
         /* a token that begins with spaces can begin inside the spaces that the last one took */
@@ -369,7 +444,7 @@ static bool encode_replaced(encoder *e, const piece *p)
 static void say_known(encoder *e, size_t from)
 {
     const tokenizer *t = e->t;
-    const uint32_t unk = t->kind == MODEL_BPE ? t->bpe.unk : t->unigram.unk;
+    const uint32_t unk = unknown_of(t);
     for (size_t i = from; i < e->ids.n; i++)
         if (e->ids.id[i] >= t->n_id)
             e->ids.id[i] = unk;
@@ -402,16 +477,18 @@ static bool encode_text(encoder *e, const char *text, size_t n)
 static void begin(encoder *e, const encode_options *o, weft_error *err)
 {
     e->err = err;
-    e->spans = o->spans;
+    e->trust = o->trusted ? o : NULL;
+    e->n_cut = 0;
+    e->spans = o->spans || o->trusted;
     e->parse_special = o->parse_special;
     e->ids.n = 0;
-    e->ids.with_ends = o->spans;
+    e->ids.with_ends = e->spans;
     e->n_span = 0;
     e->run = (split_run){ .steps = &e->t->splitters,
                           .regex = e->regex,
                           .writer = e->writer,
                           .growth = &e->growth,
-                          .maps = o->spans,
+                          .maps = e->spans,
                           .mem = e->mem,
                           .emit = emit,
                           .ud = e,

@@ -26,12 +26,21 @@ struct encoder {
     growth growth;
     bool spans;
     bool parse_special;
+    const encode_options *trust; /* the options that name trusted spans; NULL: they name none */
+    scratch cuts;                /* where words are cut that spell a gated token */
+    size_t n_cut;
     uint32_t *span_from, *span_to;
     weft_error *err;
 };
 
 /* Adds the span of the next id. */
 bool encoder_put_span(encoder *e, uint32_t from, uint32_t to);
+
+/* Whether the bytes [from, to) of the input may not become this token. */
+bool encoder_forges(const encoder *e, uint32_t id, uint32_t from, uint32_t to);
+
+/* And whether some of them are trusted. */
+bool encoder_straddles(const encoder *e, uint32_t id, uint32_t from, uint32_t to);
 
 /* The number of tokens that the template adds, and whether it sets token types. */
 int template_count(const template *m);

@@ -153,6 +153,14 @@ typedef struct encode_options {
     bool parse_special; /* special tokens written in the text become those tokens */
     bool spans;
     bool fit; /* truncate and pad as the file specifies */
+
+    /* Not NULL: parse_special holds only for tokens all of whose bytes are in one of these spans of
+     * a, which are in order and do not touch. No other text becomes a special or a gated token,
+     * whatever it spells. */
+    const weft_span *trusted;
+    size_t n_trusted;
+    const int32_t *gated; /* [n_gated] */
+    size_t n_gated;
 } encode_options;
 
 /* One thread's working memory. */
