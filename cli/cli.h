@@ -415,10 +415,6 @@ weft_sampler *cli_sampler(const command *c, weft_model *model, const weft_tokeni
 /* True if an option asks for sampling instead of greedy decoding. */
 bool cli_samples(void);
 
-/* Makes room in a full context: keeps the later half of the tokens, and BOS if the tokenizer adds
- * one, and evaluates them again. Needs a context of at least 4 tokens. */
-weft_status cli_slide(weft_session *s, const weft_tokenizer *t, weft_error *err);
-
 /* The number that cli_sampler's draws begin with, or -1 where nothing is drawn. */
 int64_t cli_seed(void);
 

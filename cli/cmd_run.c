@@ -65,12 +65,11 @@ typedef struct job {
     weft_engine *engine;
     weft_session *session;
     weft_sampler *sampler;
-    weft_stop *stop; /* NULL: no stop strings */
     int32_t *prompt;
-    int64_t n_prompt, n_reused;
+    int64_t n_prompt;
     int64_t room; /* positions of the context */
-    int64_t n_slide;
-    double reading, generating; /* seconds */
+    weft_generation made;
+    struct output *output;
 } job;
 
 /* ---- what has been generated: printed as it comes, or kept for the JSON object --------------- */
@@ -84,6 +83,8 @@ typedef struct output {
     char *piece; /* bytes of the last token */
     size_t piece_room;
     weft_logprob *logprob; /* of each token, then n_top of its rivals; NULL: not asked for */
+    int64_t n_slide;       /* how often the context slid */
+    bool failed;           /* no memory, or no standard output */
 } output;
 
 static int64_t piece_of(const job *j, int32_t id, char *bytes, size_t size)
@@ -141,32 +142,26 @@ static bool make_room(output *o)
     return true;
 }
 
-static bool put_token(const job *j, output *o, int32_t id, weft_error *err)
+/* Adds a token. Without a vocabulary its number is the text. */
+static bool put_id(output *o, int32_t id)
 {
     o->ids[o->n++] = id;
-    if (!o->has_text) {
-        if (!json)
-            printf("%s%d", o->n > 1 ? "," : "", (int)id);
-        return json || fflush(stdout) == 0;
-    }
-    const int64_t n = take_piece(j, o, id);
-    const char *bytes = o->piece;
-    size_t length = (size_t)n;
-    if (n <= 0)
-        return n == 0;
-    if (j->stop && weft_stop_push(j->stop, bytes, length, &bytes, &length, err) != WEFT_OK)
-        return false;
-    return put_text(o, bytes, length);
+    if (o->has_text || json)
+        return true;
+    printf("%s%d", o->n > 1 ? "," : "", (int)id);
+    return fflush(stdout) == 0;
+}
+
+/* The text of a token of a beam. */
+static bool put_piece(const job *j, output *o, int32_t id)
+{
+    const int64_t n = o->has_text ? take_piece(j, o, id) : 0;
+    return n == 0 || (n > 0 && put_text(o, o->piece, (size_t)n));
 }
 
 static bool has_text(const job *j)
 {
     return piece_of(j, 0, NULL, 0) >= 0;
-}
-
-static bool stop_hit(const job *j)
-{
-    return j->stop && weft_stop_hit(j->stop) >= 0;
 }
 
 /* ---- the JSON object ------------------------------------------------------------------------- */
@@ -216,8 +211,8 @@ static void json_cost(const job *j)
     if (cli_seed() >= 0)
         cli_json_int("seed", cli_seed());
     cli_json_int("n_prompt", j->n_prompt);
-    cli_json_fixed("prompt_seconds", j->reading, 6);
-    cli_json_fixed("generate_seconds", j->generating, 6);
+    cli_json_fixed("prompt_seconds", j->made.prompt_seconds, 6);
+    cli_json_fixed("generate_seconds", j->made.generate_seconds, 6);
     cli_json_int("memory_bytes", (int64_t)cli_peak_memory());
 }
 
@@ -237,16 +232,16 @@ static void print_end(const job *j, output *o, const char *why)
 
 static void report(const job *j, const weft_engine_options *o, int64_t n)
 {
-    const double rate = j->generating > 0 ? (double)n / j->generating : 0,
-                 share = cli_share_of_bandwidth(j->model, o, rate, j->generating);
+    const double rate = j->made.generate_seconds > 0 ? (double)n / j->made.generate_seconds : 0,
+                 share = cli_share_of_bandwidth(j->model, o, rate, j->made.generate_seconds);
     char memory[32];
-    const int64_t n_read = j->n_prompt - j->n_reused;
+    const int64_t n_read = j->n_prompt - j->made.n_reused;
     fprintf(stderr, "weft: prompt %lld token%s", (long long)j->n_prompt,
             j->n_prompt == 1 ? "" : "s");
-    if (j->n_reused)
-        fprintf(stderr, " (%lld reused)", (long long)j->n_reused);
-    if (n_read > 0 && j->reading > 0)
-        fprintf(stderr, ", %.1f tok/s", (double)n_read / j->reading);
+    if (j->made.n_reused)
+        fprintf(stderr, " (%lld reused)", (long long)j->made.n_reused);
+    if (n_read > 0 && j->made.prompt_seconds > 0)
+        fprintf(stderr, ", %.1f tok/s", (double)n_read / j->made.prompt_seconds);
     fprintf(stderr, "; generated %lld, %.1f tok/s", (long long)n, rate);
     if (share > 0)
         fprintf(stderr, ", %.0f %% of bandwidth", 100 * share);
@@ -255,85 +250,61 @@ static void report(const job *j, const weft_engine_options *o, int64_t n)
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
-/* The session gets the prompt, of which it may have a beginning. In pieces, so that Ctrl-C does
- * not wait for a long one: the bits are the same. A prompt that cannot fit goes whole, for an
- * error with its true length. */
-static weft_status read_prompt(job *j, weft_error *err)
+static bool still_reading(void *ud, uint64_t done, uint64_t total)
 {
-    weft_session *s = j->session;
-    const int64_t n = j->n_prompt, piece = n > j->room ? n : 256;
-    weft_status status = WEFT_OK;
-    int64_t at = weft_session_match(s, j->prompt, n);
-    if (at == n && !weft_session_logits(s))
-        status = weft_session_rewind(s, --at, err);
-    j->n_reused = at;
-    cli_progress_begin("prompt", "tokens");
-    for (; at < n && status == WEFT_OK && !cli_interrupted(); at += piece) {
-        cli_progress_set((uint64_t)at, (uint64_t)n);
-        status = weft_session_eval(s, j->prompt + at, n - at < piece ? n - at : piece, err);
-    }
-    cli_progress_end();
-    return status;
+    (void)ud;
+    cli_progress_set(done, total);
+    return !cli_interrupted();
 }
 
-static weft_status note_logprobs(const job *j, output *o, int32_t id, weft_error *err)
+static void note_slide(const output *o, int64_t room)
 {
-    weft_logprob *l = o->logprob + o->n * (1 + n_top);
-    l->id = id;
-    for (int64_t k = weft_session_top(j->session, n_top, l + 1); k < n_top; k++)
-        l[1 + k].id = -1; /* the vocabulary ends before */
-    return weft_session_logprobs(j->session, l, 1, err);
-}
-
-/* The session takes the token; where it is full and may slide, from its later half. */
-static weft_status take_token(job *j, int32_t id, weft_error *err)
-{
-    weft_status status = weft_session_eval(j->session, &id, 1, err);
-    if (status != WEFT_ECONTEXT || when_full != 2)
-        return status;
-    if (j->n_slide++ == 0 && !quiet)
+    if (o->n_slide == 0 && !quiet)
         fprintf(stderr,
                 "\nweft: the context of %lld tokens is full; continuing from its later half\n",
-                (long long)j->room);
-    status = cli_slide(j->session, j->tokenizer, err);
-    return status == WEFT_OK ? weft_session_eval(j->session, &id, 1, err) : status;
+                (long long)room);
 }
 
-/* Generates into o and returns why it stopped; NULL on an error, which err names unless it is that
- * memory or standard output gave out. A session that is kept has the last token too. */
-static const char *generate(job *j, output *o, int64_t most, weft_error *err)
+/* A token of weft_generate: prints its text, or keeps it. */
+static bool take_token(void *ud, const weft_generated *token)
 {
-    while (most < 0 || o->n < most) {
-        int32_t id;
-        if (cli_interrupted())
-            return "interrupted";
-        if (weft_sampler_next(j->sampler, j->session, &id, err) != WEFT_OK)
-            return NULL;
-        if (!ignore_eos && weft_model_is_end(j->model, id))
-            return "stop";
-        if (!make_room(o))
-            return NULL;
-        if (o->logprob && note_logprobs(j, o, id, err) != WEFT_OK)
-            return NULL;
-        if (!put_token(j, o, id, err))
-            return NULL;
-        const bool more = (most < 0 || o->n < most) && !stop_hit(j);
-        if ((more || session_path) && take_token(j, id, err) != WEFT_OK)
-            return err->code == WEFT_ECONTEXT ? "length" : NULL;
-        if (stop_hit(j))
-            return "stop";
+    const job *j = ud;
+    output *o = j->output;
+    cli_progress_end();
+    if (cli_interrupted())
+        return false;
+    if (token->n_slide > o->n_slide) {
+        note_slide(o, j->room);
+        o->n_slide = token->n_slide;
     }
-    return "length";
+    if (token->id >= 0) {
+        o->failed = !make_room(o);
+        if (!o->failed && n_top)
+            memcpy(o->logprob + o->n * (1 + n_top), token->logprobs,
+                   (size_t)(1 + n_top) * sizeof *o->logprob);
+        o->failed = o->failed || !put_id(o, token->id);
+    }
+    o->failed = o->failed || (o->has_text && !put_text(o, token->text, token->length));
+    return !o->failed;
 }
 
-/* What may have been the beginning of a stop string was none. */
-static bool put_rest(const job *j, output *o)
+static const char *reason(weft_finish finish)
 {
-    const char *bytes = "";
-    size_t n = 0;
-    if (j->stop && !stop_hit(j))
-        weft_stop_flush(j->stop, &bytes, &n);
-    return put_text(o, bytes, n);
+    switch (finish) {
+    case WEFT_FINISH_END:
+    case WEFT_FINISH_STOP:
+        return "stop";
+    case WEFT_FINISH_CALLER:
+        return "interrupted";
+    default:
+        return "length";
+    }
+}
+
+/* -n counts tokens, and -1 is without a limit; in weft.h that is 0, and -1 is none. */
+static int64_t most_tokens(void)
+{
+    return n_predict < 0 ? 0 : n_predict == 0 ? -1 : n_predict;
 }
 
 static void output_free(output *o)
@@ -347,26 +318,36 @@ static void output_free(output *o)
 static int run_session(job *j, const weft_engine_options *engine_options, output *o)
 {
     weft_error err = { 0 };
-    const double start = cli_now();
-    if (read_prompt(j, &err) != WEFT_OK)
-        return cli_fail(&err);
-    const double ready = cli_now();
-    const char *why = generate(j, o, n_predict, &err);
-    if (!why || !put_rest(j, o))
+    const weft_generate_options how = { .struct_size = sizeof how,
+                                        .prompt = j->prompt,
+                                        .n_prompt = j->n_prompt,
+                                        .n_new = most_tokens(),
+                                        .stop = stops.at,
+                                        .n_stop = stops.n,
+                                        .ignore_end = ignore_eos,
+                                        .slide = when_full == 2,
+                                        .eval_last = session_path != NULL,
+                                        .n_top = n_top,
+                                        .progress = still_reading };
+    j->output = o;
+    j->made.struct_size = sizeof j->made;
+    cli_progress_begin("prompt", "tokens");
+    const weft_status status = weft_generate(j->session, j->sampler, j->tokenizer, &how, take_token,
+                                             j, &j->made, &err);
+    cli_progress_end();
+    if (status != WEFT_OK || o->failed)
         return err.code ? cli_fail(&err) : ferror(stdout) ? 1 : cli_no_memory();
-    j->reading = ready - start;
-    j->generating = cli_now() - ready;
-    print_end(j, o, why);
+    print_end(j, o, reason(j->made.finish));
     fflush(stdout);
     if (!quiet && strncmp(weft_sampler_describe(j->sampler), "greedy", 6) != 0)
         fprintf(stderr, "weft: %s\n", weft_sampler_describe(j->sampler));
     if (!quiet)
         report(j, engine_options, o->n);
-    if (err.code)
-        fprintf(stderr, "weft: stopped: %s\n", err.message);
+    if (j->made.finish == WEFT_FINISH_CONTEXT)
+        fprintf(stderr, "weft: stopped: the context of %lld tokens is full\n", (long long)j->room);
     if (session_path && weft_session_save(j->session, session_path, &err) != WEFT_OK)
         return cli_fail(&err);
-    return strcmp(why, "interrupted") == 0 ? cli_stopped() : 0;
+    return j->made.finish == WEFT_FINISH_CALLER ? cli_stopped() : 0;
 }
 
 /* ---- beam search ----------------------------------------------------------------------------- */
@@ -380,7 +361,7 @@ static bool print_beam(const job *j, const weft_beam *b)
     if (good && !json && n_best > 1)
         printf("%.6f ", b->score);
     for (int64_t i = 0; i < n && good; i++)
-        good = make_room(&o) && put_token(j, &o, b->ids[i], NULL);
+        good = make_room(&o) && put_id(&o, b->ids[i]) && put_piece(j, &o, b->ids[i]);
     if (good && json) {
         cli_json_object(NULL);
         json_result(j, &o, b->ended ? "stop" : "length");
@@ -487,7 +468,6 @@ static bool open_session(job *j, const weft_engine_options *o, weft_error *err)
 
 static int sample(job *j, const weft_engine_options *engine_options)
 {
-    weft_error err = { 0 };
     int code = 0;
     output o = { .has_text = has_text(j) };
     if (stops.n && !o.has_text)
@@ -496,8 +476,6 @@ static int sample(job *j, const weft_engine_options *engine_options)
     j->sampler = cli_sampler(&command_run, j->model, j->tokenizer, &code);
     if (code)
         return code;
-    if (stops.n && !(j->stop = weft_stop_new(stops.at, stops.n, &err)))
-        return cli_fail(&err);
     code = run_session(j, engine_options, &o);
     output_free(&o);
     return code;
@@ -569,7 +547,6 @@ static int run_main(void)
         code = cli_fail(&err);
     if (!code)
         code = run_model(&j, &engine_options);
-    weft_stop_free(j.stop);
     weft_sampler_free(j.sampler);
     weft_session_free(j.session);
     weft_engine_free(j.engine);

@@ -214,6 +214,16 @@ static void add_piece(show *s, int32_t id)
         s->n_sample += (size_t)n;
 }
 
+static bool add_text(void *ud, const weft_generated *token)
+{
+    show *s = ud;
+    if (token->length <= s->room - s->n_sample) {
+        memcpy(s->sample + s->n_sample, token->text, token->length);
+        s->n_sample += token->length;
+    }
+    return !cli_interrupted();
+}
+
 /* The prompt is what the text begins with, or what an encoder reads. */
 static bool give_prompt(weft_model *m, weft_session *session, const weft_tokens *k)
 {
@@ -230,20 +240,15 @@ static bool give_prompt(weft_model *m, weft_session *session, const weft_tokens 
 static void write_sample(show *s, weft_model *m, weft_session *session, weft_sampler *sampler)
 {
     weft_tokens *k = weft_tokenizer_encode(s->tokenizer, prompt, strlen(prompt), NULL, NULL);
-    bool going = give_prompt(m, session, k);
+    const bool good = give_prompt(m, session, k);
+    const weft_generate_options o = { .struct_size = sizeof o,
+                                      .n_new = sample_tokens,
+                                      .slide = true };
     for (int64_t i = 0; k && i < k->n; i++)
         add_piece(s, k->ids[i]);
     weft_tokens_free(k);
-    for (int64_t i = 0; going && i < sample_tokens && !cli_interrupted(); i++) {
-        int32_t id;
-        if (weft_sampler_next(sampler, session, &id, NULL) != WEFT_OK || weft_model_is_end(m, id))
-            break;
-        add_piece(s, id);
-        weft_error err = { 0 };
-        going = weft_session_eval(session, &id, 1, &err) == WEFT_OK ||
-                (err.code == WEFT_ECONTEXT && cli_slide(session, s->tokenizer, &err) == WEFT_OK &&
-                 weft_session_eval(session, &id, 1, &err) == WEFT_OK);
-    }
+    if (good)
+        weft_generate(session, sampler, s->tokenizer, &o, add_text, s, NULL, NULL);
 }
 
 /* What the model writes by now. A sample that cannot be made, for a context that is too short, is

@@ -163,24 +163,3 @@ weft_sampler *cli_sampler(const command *c, weft_model *model, const weft_tokeni
     *code = cli_fail(&err);
     return NULL;
 }
-
-weft_status cli_slide(weft_session *s, const weft_tokenizer *t, weft_error *err)
-{
-    int64_t n;
-    const int32_t *tokens = weft_session_tokens(s, &n);
-    const int64_t first = t && n > 0 && weft_tokenizer_is_special(t, tokens[0]), later = n / 2;
-    if (later < 2)
-        return WEFT_ECONTEXT;
-    int32_t *kept = cli_alloc((size_t)(first + later), sizeof *kept, "ids");
-    if (!kept) {
-        *err = cli_refusal();
-        return err->code;
-    }
-    memcpy(kept, tokens, (size_t)first * sizeof *kept);
-    memcpy(kept + first, tokens + n - later, (size_t)later * sizeof *kept);
-    weft_status status = weft_session_rewind(s, 0, err);
-    if (status == WEFT_OK)
-        status = weft_session_eval(s, kept, first + later, err);
-    cli_free(kept);
-    return status;
-}

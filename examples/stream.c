@@ -1,5 +1,5 @@
-/* stream.c - text as it is made: sampled, decoded code point by code point, ended by a stop string,
- * by the model, or by Ctrl-C, which cancels what is being computed.
+/* stream.c - text as it is made: sampled, ended by a stop string, by the model, or by Ctrl-C, which
+ * cancels what is being computed.
  *
  *     cc stream.c $(pkg-config --cflags --libs weft) -o stream
  *     ./stream model.gguf "Once upon a time" "The end" */
@@ -16,31 +16,11 @@ static void interrupt(int number)
     weft_session_cancel(session);
 }
 
-static void show(const char *bytes, size_t n)
+static bool show(void *ud, const weft_generated *token)
 {
-    fwrite(bytes, 1, n, stdout);
-    fflush(stdout);
-}
-
-/* Until a token or a string ends the text, or an error. */
-static void generate(const weft_model *model, weft_sampler *sampler, weft_decoder *decoder,
-                     weft_stop *stop, weft_error *err)
-{
-    const char *text;
-    size_t n;
-    int32_t id;
-    while (weft_sampler_next(sampler, session, &id, err) == WEFT_OK &&
-           !weft_model_is_end(model, id) &&
-           weft_decoder_push(decoder, id, &text, &n, err) == WEFT_OK &&
-           weft_stop_push(stop, text, n, &text, &n, err) == WEFT_OK) {
-        show(text, n);
-        if (weft_stop_hit(stop) >= 0)
-            return;
-        if (weft_session_eval(session, &id, 1, err) != WEFT_OK)
-            break;
-    }
-    weft_stop_flush(stop, &text, &n); /* what might have become the stop string, but did not */
-    show(text, n);
+    (void)ud;
+    fwrite(token->text, 1, token->length, stdout);
+    return fflush(stdout) == 0;
 }
 
 int main(int argc, char **argv)
@@ -56,22 +36,22 @@ int main(int argc, char **argv)
     weft_engine *engine = tokenizer ? weft_engine_new(model, NULL, &err) : NULL;
     session = engine ? weft_session_new(engine, &err) : NULL;
     weft_sampler *sampler = session ? weft_sampler_new(model, &how, &err) : NULL;
-    weft_decoder *decoder = sampler ? weft_decoder_new(tokenizer, false, &err) : NULL;
-    weft_stop *stop = decoder ? weft_stop_new(&end, 1, &err) : NULL;
-    weft_tokens *prompt = stop ? weft_tokenizer_encode(tokenizer, text, strlen(text), NULL, &err)
-                               : NULL;
+    weft_tokens *prompt = sampler ? weft_tokenizer_encode(tokenizer, text, strlen(text), NULL, &err)
+                                  : NULL;
     if (prompt) {
+        const weft_generate_options o = { .struct_size = sizeof o,
+                                          .prompt = prompt->ids,
+                                          .n_prompt = prompt->n,
+                                          .stop = &end,
+                                          .n_stop = 1 };
         signal(SIGINT, interrupt);
-        if (weft_session_eval(session, prompt->ids, prompt->n, &err) == WEFT_OK)
-            generate(model, sampler, decoder, stop, &err);
+        weft_generate(session, sampler, tokenizer, &o, show, NULL, NULL, &err);
         signal(SIGINT, SIG_DFL);
     }
     puts("");
     if (err.code)
         fprintf(stderr, "%s\n", err.message);
     weft_tokens_free(prompt);
-    weft_stop_free(stop);
-    weft_decoder_free(decoder);
     weft_sampler_free(sampler);
     weft_session_free(session);
     weft_engine_free(engine);

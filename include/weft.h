@@ -945,10 +945,78 @@ WEFT_API int weft_stop_hit(const weft_stop *stop);
  * NULL. */
 WEFT_API void weft_stop_flush(weft_stop *stop, const char **out, size_t *out_length);
 
+/* ---- generation in one call ------------------------------------------------------------------ */
+
+#define WEFT_MAX_END 256
+
+typedef enum weft_finish {
+    WEFT_FINISH_NONE,    /* generation failed */
+    WEFT_FINISH_END,     /* the model ended the text */
+    WEFT_FINISH_STOP,    /* a stop string */
+    WEFT_FINISH_LENGTH,  /* n_new tokens */
+    WEFT_FINISH_CONTEXT, /* the context is full */
+    WEFT_FINISH_CALLER,  /* a callback returned false */
+} weft_finish;
+
+/* A new token, and text that can be shown now: whole code points, and nothing that may be the start
+ * of a stop string. So text can be empty, and come later than its token. Text that is still held
+ * back at the end comes in a last call with id -1. */
+typedef struct weft_generated {
+    int32_t id;
+    const char *text;
+    size_t length;
+    const weft_logprob
+        *logprobs;   /* [1 + n_top]: of this token, then of the most probable ones, best
+                                     first (id -1: no more); NULL unless n_top is set */
+    int64_t n_slide; /* how often the context slid so far */
+} weft_generated;
+
+/* Return false to stop. */
+typedef bool weft_generate_fn(void *ud, const weft_generated *token);
+
+typedef struct weft_generate_options {
+    size_t struct_size;
+    const int32_t *prompt; /* the whole text so far, of which the session reuses the longest cached
+                              prefix; NULL: continue after the session's own tokens */
+    int64_t n_prompt;
+    int64_t n_new; /* maximum new tokens; 0: until the end of text or of the context; -1: none,
+                      which only evaluates the prompt */
+    const char *const *stop; /* strings that end the text; they are not part of it */
+    int n_stop;
+    const int32_t *ends; /* end-of-text tokens; NULL: the model's */
+    int n_end;
+    bool ignore_end; /* treat them as any other token */
+    bool slide;      /* full context: keep its first token, if that is special, and its later half,
+                        evaluate those again, and continue; otherwise stop */
+    bool eval_last;  /* evaluate the last token too, so that the session can continue after it */
+    int64_t n_top;   /* log-probabilities of each token and the n_top most probable; 0: none */
+    weft_progress_fn *progress; /* tokens of the prompt, before each piece of it; or NULL */
+    void *progress_ud;
+} weft_generate_options;
+
+typedef struct weft_generation {
+    size_t struct_size;
+    weft_finish finish;
+    int stop;                   /* which stop string, or -1 */
+    int32_t end_id;             /* which end-of-text token, or -1 */
+    int64_t n_prompt, n_reused; /* tokens of the prompt, and how many of them were cached */
+    int64_t n_new;              /* tokens generated, without the end-of-text token */
+    int64_t n_slide;
+    double prompt_seconds, generate_seconds;
+} weft_generation;
+
+/* Evaluates the prompt, then draws tokens and calls fn for each until something ends the text.
+ * sampler NULL: greedy. tokenizer NULL: text from the vocabulary in the model's file, if it has
+ * one. fn and info may be NULL. A cancelled session is WEFT_ESTOPPED; on every error, info has what
+ * was done until then, and the session keeps it. */
+WEFT_API weft_status weft_generate(weft_session *session, weft_sampler *sampler,
+                                   const weft_tokenizer *tokenizer,
+                                   const weft_generate_options *options, weft_generate_fn *fn,
+                                   void *ud, weft_generation *info, weft_error *err);
+
 /* ---- beam search ----------------------------------------------------------------------------- */
 
 #define WEFT_MAX_BEAM 256
-#define WEFT_MAX_END  256
 
 /* When to stop after n_beam finished texts; as early_stopping in transformers. */
 typedef enum weft_beam_stop {

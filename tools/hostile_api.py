@@ -70,6 +70,7 @@ MODES = {
     "weft_decoder_flush.bytes": "AA", "weft_decoder_flush.length": "AA", "weft_stop_flush.out": "AA",
     "weft_stop_flush.out_length": "AA", "weft_session_sync.reused": "AA", "weft_session_tokens.n": "AA",
     "weft_sampler_kept.out": "AA", "weft_sampler_kept.k": "AA", "weft_engine_trace.fn": "AA", "weft_encoder_trace.fn": "AA",
+    "weft_generate.sampler": "AA", "weft_generate.tokenizer": "AA", "weft_generate.fn": "AA", "weft_generate.info": "AA",
     "weft_train_defaults.options": "AA", "weft_train_defaults.struct_size": "AA", "weft_report.to": "AR",
     # counts of what lies in the caller's memory
     "weft_model_find.size": ("R-", BUFFER), "weft_model_get_metadata.size": ("A-", BUFFER), "weft_tokenizer_id.length": ("A-", BUFFER),
@@ -78,12 +79,15 @@ MODES = {
     "weft_session_logprobs.n": ("R-", BUFFER), "weft_sampler_break.n": ("R-", BUFFER), "weft_stop_new.n": ("R-", BUFFER),
     "weft_stop_push.length": ("A-", BUFFER), "weft_evaluate.n_document": ("R-", BUFFER), "weft_document.n": ("R-", BUFFER),
     "weft_is_compressed.size": ("A-", BUFFER), "weft_decompress.size": ("A-", BUFFER), "weft_decompress.to": "AA", "weft_decompress.name": "AA",
-    "weft_train_options.n_data": ("R-", BUFFER), "weft_kernel_pool.n_query": ("R-", BUFFER),
+    "weft_train_options.n_data": ("R-", BUFFER), "weft_generate_options.n_prompt": ("R-", BUFFER),
+    "weft_generate_options.n_stop": ("R-", BUFFER), "weft_generate_options.n_new": "AA",
+    "weft_generate_options.stop": "AA", "weft_generate_options.progress": "AA", "weft_kernel_pool.n_query": ("R-", BUFFER),
     "weft_kernel_pool.n_key": ("R-", BUFFER),
     # sizes of buffers of which no more is written than there is to write
     "weft_model_piece.size": "AA", "weft_tokenizer_piece.size": "AA",
     "weft_tokenizer_encode.length": "AR",  # 2^30 bytes and more, before they are read
-    "weft_tokenize_options.pair_length": "AR",
+    "weft_tokenize_options.pair_length": "AR", "weft_tokenize_options.trusted": "AA", "weft_tokenize_options.gated": "AA",
+    "weft_tokenize_options.n_trusted": "AR", "weft_tokenize_options.n_gated": "AR",
     # more than there is gives all there is
     "weft_session_match.n": "RA", "weft_session_top.k": "RA", "weft_sampler_options.top_k": "RA",
     "weft_sampler_options.penalty_last_n": "RA", "weft_tokenizer_train_options.n_vocab": "RA",
@@ -117,7 +121,7 @@ NEEDS = {"weft_model": "model", "weft_engine": "engine", "weft_session": "sessio
          "weft_data": "data", "weft_budget": "budget"}
 ONLY = {  # kinds of models that a function is for
     "weft_image_open": "images", "weft_image_decode": "images", "weft_image_score": "images",
-    "weft_session_source": "source", "weft_session_save": "alone", "weft_session_restore": "alone",
+    "weft_session_source": "source", "weft_generate": "engine", "weft_session_save": "alone", "weft_session_restore": "alone",
     "weft_engine_new": "engine", "weft_engine_plan": "engine",
     "weft_engine_estimate": "slow", "weft_evaluate": "alone", "weft_sampler_new": "engine", "weft_model_get_cost": "engine",
     "weft_encoder_new": "encoder", "weft_encoder_plan": "encoder", "weft_convert": "slow", "weft_train": "images",
@@ -144,7 +148,7 @@ VALID = {
     "weft_sampler_pick.n_vocab": "f->n_vocab", "weft_sampler_pick.id": "&f->id", "weft_sampler_next.id": "&f->id",
     "weft_sampler_kept.k": "2", "weft_sampler_kept.out": "f->chances", "weft_stop_new.strings": "f->strings",
     "weft_stop_new.n": "1", "weft_stop_push.bytes": "f->text", "weft_stop_push.length": "8",
-    "weft_stop_push.out": "&f->word", "weft_stop_flush.out": "&f->word", "weft_evaluate.against": "NULL",
+    "weft_generate.fn": "see_generated", "weft_stop_push.out": "&f->word", "weft_stop_flush.out": "&f->word", "weft_evaluate.against": "NULL",
     "weft_evaluate.n_document": "1", "weft_train_defaults.struct_size": "sizeof(weft_train_options)",
     "weft_data_show.sample": "0", "weft_data_show.fn": "show_token", "weft_data_save.path": "f->ids_file",
     "weft_report.run": "f->run", "weft_report.to": "f->page", "weft_engine_trace.fn": "see_tensor",

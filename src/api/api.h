@@ -87,6 +87,8 @@ void take_memory(host *h, size_t ram_max, weft_budget *budget);
 /* The bytes of a token in place, and their number; same contract as weft_tokenizer_piece. */
 int64_t tokenizer_bytes(const weft_tokenizer *t, int32_t id, const char **bytes);
 
+struct sampler *sampler_inside(const weft_sampler *s);
+
 /* The internal tokenizer of the handle. */
 const struct tokenizer *tokenizer_inside(const weft_tokenizer *t);
 

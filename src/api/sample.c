@@ -62,6 +62,11 @@ void weft_sampler_free(weft_sampler *s)
     weft_model_close(m);
 }
 
+sampler *sampler_inside(const weft_sampler *s)
+{
+    return s->inner;
+}
+
 void weft_sampler_reset(weft_sampler *s)
 {
     if (s)

@@ -75,6 +75,7 @@ RESULT(weft_score)
 RESULT(weft_evaluation)
 RESULT(weft_train_info)
 RESULT(weft_data_info)
+RESULT(weft_generation)
 RESULT(weft_report_info)
 
 static weft_model_options valid_weft_model_options(const objects *f)
@@ -185,6 +186,17 @@ static weft_beam_options valid_weft_beam_options(const objects *f)
                                 .n_source = f->source ? 2 : 0 };
 }
 
+static weft_generate_options valid_weft_generate_options(const objects *f)
+{
+    return (weft_generate_options){ .struct_size = sizeof(weft_generate_options),
+                                    .prompt = f->ids,
+                                    .n_prompt = 3,
+                                    .n_new = 2,
+                                    .ends = f->ends,
+                                    .n_end = 1,
+                                    .n_top = 2 };
+}
+
 static weft_document valid_weft_document(const objects *f)
 {
     return (weft_document){ f->ids, 5 };
@@ -244,6 +256,12 @@ static bool see_model(void *ud, const weft_model_entry *model)
 {
     (void)ud;
     return model->name[0] != '\0';
+}
+
+static bool see_generated(void *ud, const weft_generated *token)
+{
+    (void)ud;
+    return token->id >= -1;
 }
 
 static void see_tensor(void *ud, const weft_trace_tensor *t)
