@@ -28,6 +28,7 @@ int main(int argc, char **argv)
     weft_error err;
     const char *path = argc > 1 ? argv[1] : "model.gguf", *text = argc > 2 ? argv[2] : "Once";
     const char *end = argc > 3 ? argv[3] : "\n\n";
+    weft_generation made = { .struct_size = sizeof made };
     weft_sampler_options how = { .struct_size = sizeof how, .seed = 1 };
     how.temperature = 0.8;
     how.top_p = 0.95;
@@ -45,10 +46,12 @@ int main(int argc, char **argv)
                                           .stop = &end,
                                           .n_stop = 1 };
         signal(SIGINT, interrupt);
-        weft_generate(session, sampler, tokenizer, &o, show, NULL, NULL, &err);
+        weft_generate(session, sampler, tokenizer, &o, show, NULL, &made, &err);
         signal(SIGINT, SIG_DFL);
     }
     puts("");
+    if (made.finish == WEFT_FINISH_CONTEXT)
+        fprintf(stderr, "the context is full\n");
     if (err.code)
         fprintf(stderr, "%s\n", err.message);
     weft_tokens_free(prompt);

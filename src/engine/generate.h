@@ -23,7 +23,7 @@ typedef struct generate_request {
     void *ud;
 } generate_request;
 
-/* Fills `to` also on failure, as far as it got. */
+/* Fills `to` on failure too, with what was done until then. */
 weft_status generate(const generate_request *r, weft_generation *to, weft_error *err);
 
 #endif

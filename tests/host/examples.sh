@@ -25,7 +25,7 @@ check "examples: a prompt is continued in a batch as it is alone" same_text
 streams() { timeout 60 "$examples/stream" "$model" "abc" "$1" >"$work/stream" 2>"$work/err"; }
 stops() { streams "cccc" && ! grep -q c "$work/stream"; } # as that model goes on for ever
 check "examples: stream ends at its stop string, which is not shown" stops
-runs_full() { ! streams "no such text" && grep -q 'context of' "$work/err"; }
+runs_full() { streams "no such text" && grep -q 'the context is full' "$work/err"; }
 check "examples: stream says that the context is full" runs_full
 
 beams() { "$examples/beam" "$model" "abc" | awk 'NR > 1 && $1 > last { bad = 1 } { last = $1 } END { exit bad || NR != 3 }'; }
