@@ -6,7 +6,7 @@
 #
 #   - formats and text see base and tensor (kernels only through tensor); text sees formats; models, engine, train,
 #     explain and api see both. dist sees base; train and api see dist. engine and train never see each other.
-#   - Inside text: unicode <- regex <- text <- sources, train, which do not see each other.
+#   - Inside text: unicode <- regex, jinja <- text <- sources, train, which do not see each other.
 #   - cli and server see <weft.h> and their own headers. Anyone in src may see weft.h.
 #   - Only kernels/dnnl.c includes dnnl. Headers do not include each other in a circle.
 #   - A file of models, bind_tensor.c and arch.c apart, never touches a tensor's data: that is what ops are for.
@@ -29,7 +29,8 @@ BEGIN {
     sees["formats"] = "base tensor formats"
     sees["text/unicode"] = "base text/unicode"
     sees["text/regex"]   = sees["text/unicode"] " text/regex"
-    sees["text"]         = sees["text/regex"] " tensor formats text"
+    sees["text/jinja"]   = sees["text/unicode"] " text/jinja"
+    sees["text"]         = sees["text/regex"] " text/jinja tensor formats text"
     sees["text/sources"] = sees["text"] " text/sources"
     sees["text/train"]   = sees["text"] " text/train"
     sees["dist"]    = "base dist"
