@@ -62,10 +62,10 @@ typedef struct command {
 } command;
 
 extern const command command_run, command_inspect, command_trace, command_bench, command_eval,
-    command_verify, command_convert, command_quantize, command_tokenize, command_train,
-    command_train_tokenizer, command_report, command_config, command_version, command_help,
-    command_man, command_completions, command_embed, command_rerank, command_fill_mask,
-    command_classify, command_translate, command_models;
+    command_verify, command_convert, command_quantize, command_tokenize, command_template,
+    command_train, command_train_tokenizer, command_report, command_config, command_version,
+    command_help, command_man, command_completions, command_embed, command_rerank,
+    command_fill_mask, command_classify, command_translate, command_models;
 extern const command *const all_commands[]; /* ends with NULL */
 
 /* The list that is in use: help, manual pages and settings go through it. */
@@ -268,6 +268,9 @@ typedef struct prompt_options {
     bool parse_special; /* special tokens spelled in the text are meant */
     bool goes_on;       /* the text follows another: nothing is put before it */
     weft_side side;     /* whose tokenizer encodes it, where a model has two */
+
+    bool chat; /* the text is a user's message, which the model's chat template puts into form */
+    const char *system, *template, *variables; /* or NULL */
 } prompt_options;
 
 #define OPTION_HF                                                                                  \

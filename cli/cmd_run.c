@@ -25,6 +25,13 @@ static const option options[] = {
     OPTION_PROMPT(prompt),
     OPTION_FILE(prompt),
     OPTION_IDS(prompt),
+    { 0, "chat", OPT_FLAG, &prompt.chat, NULL, SETTING,
+      "the prompt is a message: put it into the model's chat template" },
+    { 0, "system", OPT_TEXT, &prompt.system, "TEXT", SETTING, "with --chat: the system message" },
+    { 0, "template", OPT_TEXT, &prompt.template, "FILE", RARE,
+      "with --chat: use this template (the model's)" },
+    { 0, "variables", OPT_TEXT, &prompt.variables, "JSON", SETTING | RARE,
+      "with --chat: such as '{\"enable_thinking\": false}'" },
     { 'n', "predict", OPT_INT, &n_predict, "N", SETTING,
       "maximum tokens to generate; -1: until end of text (64)" },
     { 0, "stop", OPT_LIST, &stops, "TEXT", SETTING, "stop before TEXT; may be repeated" },
@@ -508,6 +515,13 @@ static int check_options(void)
         return cli_usage(c, "--beams: %lld is not in 0 to %d", (long long)n_beam, WEFT_MAX_BEAM);
     if (n_best < 1 || n_best > (n_beam ? n_beam : 1))
         return cli_usage(c, "--n-best: %lld is not in 1 to --beams", (long long)n_best);
+    if (!prompt.chat && (prompt.system || prompt.template || prompt.variables))
+        return cli_usage(c, "--%s is for --chat",
+                         prompt.system     ? "system"
+                         : prompt.template ? "template"
+                                           : "variables");
+    if (prompt.chat && (prompt.ids || prompt.parse_special || session_path))
+        return cli_usage(c, "--chat excludes --ids, --parse-special and --session");
     if (n_beam && n_predict == 0)
         return cli_usage(c, "--predict: 0; expected at least 1 with --beams");
     if (n_beam && (n_top || stops.n || session_path || ignore_eos || cli_samples()))

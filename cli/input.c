@@ -1,5 +1,6 @@
 /* input.c - what commands read: files, lists of ids, prompts; and what they open. */
 #include "cli.h"
+#include "messages.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -494,7 +495,8 @@ int cli_prompt(const command *c, const prompt_options *p, const load_options *lo
         return cli_parse_ids(c, p->ids, ids, n);
     int code = prompt_text(c, p, &text, &length);
     if (!code)
-        code = cli_encode(c, *tokenizer, text, length, &o, ids, n);
+        code = p->chat ? cli_chat_prompt(p, load, *tokenizer, text, length, ids, n)
+                       : cli_encode(c, *tokenizer, text, length, &o, ids, n);
     cli_free(text);
     return code;
 }

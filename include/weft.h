@@ -416,8 +416,8 @@ WEFT_API void weft_tokens_free(weft_tokens *tokens);
 WEFT_API int64_t weft_tokenizer_piece(const weft_tokenizer *tokenizer, int32_t id, char *bytes,
                                       size_t size);
 
-/* A token as the file spells it ("\xC4\xA0world", "##ing", "<s>"), NULL if there is none; `length`
- * may be NULL. And the id of a spelling, or -1. */
+/* A token as the file spells it ("\xC4\xA0world", "##ing", "<s>"), not terminated; NULL if there
+ * is none. `length` may be NULL. And the id of a spelling, or -1. */
 WEFT_API const char *weft_tokenizer_token(const weft_tokenizer *tokenizer, int32_t id,
                                           size_t *length);
 WEFT_API int32_t weft_tokenizer_id(const weft_tokenizer *tokenizer, const char *token,
@@ -440,6 +440,83 @@ WEFT_API weft_status weft_decoder_push(weft_decoder *decoder, int32_t id, const 
 
 /* Call at the end: returns the bytes of an incomplete code point. Either pointer may be NULL. */
 WEFT_API void weft_decoder_flush(weft_decoder *decoder, const char **bytes, size_t *length);
+
+/* ---- chat templates -------------------------------------------------------------------------- */
+
+/* A chat model was trained on conversations in one exact form. Its template, a Jinja program in the
+ * model's files, writes that form. weft executes it as transformers does, byte for byte, and refuses
+ * what transformers refuses. It also knows who wrote each byte, so that a user who types <|im_end|>
+ * cannot end a turn. */
+typedef struct weft_template weft_template;
+
+typedef struct weft_template_options {
+    size_t struct_size;
+    const char *name; /* one of several templates, such as "tool_use"; NULL: "default" */
+    size_t ram_max;   /* memory limit; 0: none */
+    weft_budget *budget;
+} weft_template_options;
+
+/* path: a model (GGUF file or Hugging Face directory), a tokenizer_config.json, or a file with the
+ * template alone. Without a template in it: WEFT_EUNSUPPORTED; weft does not guess one. Returns NULL
+ * on failure. May be shared between threads. */
+WEFT_API weft_template *weft_template_load(const char *path, const weft_template_options *options,
+                                           weft_error *err);
+WEFT_API void weft_template_free(weft_template *chat);
+
+typedef struct weft_template_info {
+    size_t struct_size;
+    const char *name;   /* "default" */
+    const char *source; /* the template itself */
+    size_t source_length;
+    bool system;   /* accepts a system message */
+    bool tools;    /* writes the tools it is given */
+    bool thinking; /* has a switch for thinking: the variable enable_thinking */
+    const char *think_begin, *think_end; /* strings around the model's thinking, or NULL */
+} weft_template_info;
+
+WEFT_API void weft_template_get_info(const weft_template *chat, weft_template_info *info);
+
+typedef struct weft_render_options {
+    size_t struct_size;
+    const char *tools;     /* JSON list of tools, or NULL */
+    const char *variables; /* JSON object: further variables, such as {"enable_thinking": false};
+                                  or NULL */
+    bool no_generation_prompt; /* do not end with the start of the assistant's turn */
+    bool trust_all; /* special tokens count wherever they are spelled, as in transformers:
+                                  not for untrusted input */
+    int64_t now;    /* Unix time for templates that write the date; 0: now */
+} weft_render_options;
+
+/* Who wrote the bytes [from, to): field `field` of message `message`, or the template (-1) or the
+ * tools and variables (-2). In trusted bytes, special tokens count. */
+typedef struct weft_origin {
+    uint32_t from, to;
+    int32_t message;
+    const char *field; /* "content", "tool_calls" ...; NULL unless message is 0 or more */
+    bool trusted;
+} weft_origin;
+
+typedef struct weft_rendered {
+    const char *text; /* terminated */
+    size_t length;
+    const weft_origin *origins; /* in order, cover the text */
+    int64_t n_origin;
+    const weft_span *generated; /* what {% generation %} blocks wrote */
+    int64_t n_generated;
+    const weft_tokens *tokens; /* with spans; NULL without a tokenizer */
+} weft_rendered;
+
+/* messages: a JSON list, or an object with this list as "messages" and maybe "tools". A message
+ * is an object with a role (system, developer, user, assistant or tool) and
+ * content, as the OpenAI API has them: content is a string or a list of text parts, arguments of
+ * tool calls are objects or strings. Where a template wants another of these forms, weft converts.
+ * tokenizer: encodes the text, without adding tokens; NULL: text only. Returns NULL on failure:
+ * WEFT_EINVAL if the template raises an exception, with its message. */
+WEFT_API weft_rendered *weft_template_render(const weft_template *chat,
+                                             const weft_tokenizer *tokenizer, const char *messages,
+                                             size_t length, const weft_render_options *options,
+                                             weft_error *err);
+WEFT_API void weft_rendered_free(weft_rendered *rendered);
 
 /* ---- compressed text: gzip and zstd ---------------------------------------------------------- */
 

@@ -70,6 +70,10 @@ MODES = {
     "weft_decoder_flush.bytes": "AA", "weft_decoder_flush.length": "AA", "weft_stop_flush.out": "AA",
     "weft_stop_flush.out_length": "AA", "weft_session_sync.reused": "AA", "weft_session_tokens.n": "AA",
     "weft_sampler_kept.out": "AA", "weft_sampler_kept.k": "AA", "weft_engine_trace.fn": "AA", "weft_encoder_trace.fn": "AA",
+    "weft_template_get_info.info": "AA", "weft_template_get_info.info.struct_size": "AA",
+    "weft_template_render.tokenizer": "AA", "weft_render_options.tools": "AR", "weft_render_options.variables": "AR",
+    "weft_render_options.now": "AA", "weft_template_options.name": "AR",
+    "weft_template_render.length": ("R-", BUFFER),
     "weft_generate.sampler": "AA", "weft_generate.tokenizer": "AA", "weft_generate.fn": "AA", "weft_generate.info": "AA",
     "weft_train_defaults.options": "AA", "weft_train_defaults.struct_size": "AA", "weft_report.to": "AR",
     # counts of what lies in the caller's memory
@@ -115,10 +119,10 @@ MODES = {
 
 STRUCT_READ = {"weft_engine_eval.work", "weft_engine_step.work", "weft_session_logprobs.out"}  # and written
 BUFFERS = {"weft_session_top.out", "weft_sampler_kept.out"}  # arrays of structs that are only written
-BYTES = {"weft_tokenizer_encode.text", "weft_tokenizer_id.token", "weft_stop_push.bytes", "weft_tokenize_options.pair"}
+BYTES = {"weft_template_render.messages", "weft_tokenizer_encode.text", "weft_tokenizer_id.token", "weft_stop_push.bytes", "weft_tokenize_options.pair"}
 NEEDS = {"weft_model": "model", "weft_engine": "engine", "weft_session": "session", "weft_encoder": "encoder",
          "weft_tokenizer": "tokenizer", "weft_sampler": "sampler", "weft_decoder": "decoder", "weft_stop": "stop",
-         "weft_data": "data", "weft_budget": "budget"}
+         "weft_data": "data", "weft_budget": "budget", "weft_template": "chat"}
 ONLY = {  # kinds of models that a function is for
     "weft_image_open": "images", "weft_image_decode": "images", "weft_image_score": "images",
     "weft_session_source": "source", "weft_generate": "engine", "weft_session_save": "alone", "weft_session_restore": "alone",
@@ -134,6 +138,8 @@ VALID = {
     "weft_model_list.fn": "see_model", "weft_model_open.path": "f->path", "weft_model_label.i": "0", "weft_model_get_tensor.i": "0",
     "weft_model_get_metadata.i": "0", "weft_model_get_metadata.key": "&f->word", "weft_model_get_metadata.value":
     "f->bytes", "weft_convert.from": "f->path", "weft_convert.to": "f->gguf", "weft_tokenizer_load.path": "f->vocabulary",
+    "weft_template_load.path": "f->jinja", "weft_template_render.messages": "f->messages",
+    "weft_template_render.length": "strlen(f->messages)",
     "weft_tokenizer_encode.text": "f->text", "weft_tokenizer_encode.length": "8", "weft_tokenizer_id.token": "f->text",
     "weft_tokenizer_id.length": "1", "weft_decoder_push.bytes": "&f->word", "weft_decoder_flush.bytes": "&f->word",
     "weft_tokenizer_train.paths": "f->data_paths", "weft_tokenizer_train.n_path": "1",

@@ -117,27 +117,11 @@ static bool cached_word(encoder *e, const char *word, size_t n)
     return true;
 }
 
-/* What the model makes of unknown text, or NO_ID. */
-static uint32_t unknown_of(const tokenizer *t)
-{
-    switch (t->kind) {
-    case MODEL_BPE:
-        return t->bpe.unk;
-    case MODEL_UNIGRAM:
-        return t->unigram.unk;
-    case MODEL_WORDPIECE:
-        return t->wordpiece.unk;
-    case MODEL_WORDLEVEL:
-        return t->wordlevel.unk;
-    }
-    return NO_ID;
-}
-
 /* Notes where to cut a word whose ids, from `first` on, have tokens that the text may not spell:
  * after the first code point of each. False without memory, or if such a token has no second one. */
 static bool note_cuts(encoder *e, const piece *p, size_t first)
 {
-    const uint32_t unknown = unknown_of(e->t);
+    const uint32_t unknown = tokenizer_unknown(e->t);
     size_t at = 0;
     for (size_t i = first; i < e->ids.n; at = e->ids.end[i++]) {
         const size_t end = e->ids.end[i];
@@ -444,7 +428,7 @@ static bool encode_replaced(encoder *e, const piece *p)
 static void say_known(encoder *e, size_t from)
 {
     const tokenizer *t = e->t;
-    const uint32_t unk = unknown_of(t);
+    const uint32_t unk = tokenizer_unknown(t);
     for (size_t i = from; i < e->ids.n; i++)
         if (e->ids.id[i] >= t->n_id)
             e->ids.id[i] = unk;

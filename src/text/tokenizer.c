@@ -190,6 +190,21 @@ static uint32_t find_byte(const tokenizer *t, const char *text, size_t length)
     return t->kind == MODEL_BPE ? t->bpe.spell[byte] : t->unigram.spell[byte];
 }
 
+uint32_t tokenizer_unknown(const tokenizer *t)
+{
+    switch (t->kind) {
+    case MODEL_BPE:
+        return t->bpe.unk;
+    case MODEL_UNIGRAM:
+        return t->unigram.unk;
+    case MODEL_WORDPIECE:
+        return t->wordpiece.unk;
+    case MODEL_WORDLEVEL:
+        return t->wordlevel.unk;
+    }
+    return NO_ID;
+}
+
 uint32_t tokenizer_find(const tokenizer *t, const char *text, size_t length)
 {
     const vocab *names = t->unigram.names ? t->unigram.names : &t->vocab;

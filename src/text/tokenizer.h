@@ -185,6 +185,9 @@ weft_status encoder_encode(encoder *e, const char *a, size_t a_length, const cha
 
 /* The exact bytes of a token, as in the middle of a text; -1 if there is no such id. */
 int64_t tokenizer_piece(const tokenizer *t, uint32_t id, const char **bytes);
+
+/* The token for text that the model does not know, or NO_ID. */
+uint32_t tokenizer_unknown(const tokenizer *t);
 uint32_t tokenizer_find(const tokenizer *t, const char *text, size_t length);
 
 static inline bool tokenizer_has(const tokenizer *t, uint32_t id)

@@ -18,6 +18,8 @@ typedef struct objects {
     bool alone;                  /* it is a decoder and nothing else */
     char path[512], gguf[512], vocabulary[512], learned[512], saved[512], ids_file[512];
     char run[512], page[512], text_file[512], table[512], pictures[512], picture[512], out[512];
+    char jinja[512];
+    const char *messages;
     const char *data_paths[1], *table_paths[1], *picture_paths[1], *strings[1];
 
     weft_model *model;
@@ -28,6 +30,7 @@ typedef struct objects {
     weft_sampler *sampler;
     weft_decoder *decoder;
     weft_stop *stop;
+    weft_template *chat;
     weft_data *data;
     weft_budget *budget;
     weft_image *image;
@@ -76,6 +79,7 @@ RESULT(weft_evaluation)
 RESULT(weft_train_info)
 RESULT(weft_data_info)
 RESULT(weft_generation)
+RESULT(weft_template_info)
 RESULT(weft_report_info)
 
 static weft_model_options valid_weft_model_options(const objects *f)
@@ -184,6 +188,20 @@ static weft_beam_options valid_weft_beam_options(const objects *f)
                                 .n_end = 1,
                                 .source = f->source ? f->ids : NULL,
                                 .n_source = f->source ? 2 : 0 };
+}
+
+static weft_template_options valid_weft_template_options(const objects *f)
+{
+    (void)f;
+    return (weft_template_options){ .struct_size = sizeof(weft_template_options), .ram_max = CAP };
+}
+
+static weft_render_options valid_weft_render_options(const objects *f)
+{
+    (void)f;
+    return (weft_render_options){ .struct_size = sizeof(weft_render_options),
+                                  .tools = "[]",
+                                  .variables = "{}" };
 }
 
 static weft_generate_options valid_weft_generate_options(const objects *f)
@@ -509,7 +527,10 @@ static void make_files(objects *f)
     char text[20 * sizeof line] = "", directory[1024];
     for (int i = 0; i < 20; i++)
         strcat(text, line);
+    static const char chat[] = "{% for m in messages %}{{ m.content }}{% endfor %}";
     memcpy(f->text, letters, sizeof letters);
+    snprintf(f->jinja, sizeof f->jinja, "%s", temp_file("own.jinja", chat, sizeof chat - 1));
+    f->messages = "[{\"role\": \"user\", \"content\": \"a cat\"}]";
     snprintf(f->path, sizeof f->path, "%s/golden/%s", WEFT_TESTS_DIR, f->name);
     snprintf(f->picture, sizeof f->picture, "%s/golden/images/photo.png", WEFT_TESTS_DIR);
     snprintf(f->text_file, sizeof f->text_file, "%s", temp_file("text.txt", text, strlen(text)));
@@ -551,6 +572,8 @@ static void make_text(objects *f, weft_error *err)
     must(f->decoder, err);
     f->stop = weft_stop_new(f->strings, 1, err);
     must(f->stop, err);
+    f->chat = weft_template_load(f->jinja, NULL, err);
+    must(f->chat, err);
     f->budget = weft_budget_new(CAP, err);
     must(f->budget, err);
 }
@@ -632,6 +655,7 @@ static void unmake(objects *f)
 {
     weft_data_close(f->data);
     weft_stop_free(f->stop);
+    weft_template_free(f->chat);
     weft_decoder_free(f->decoder);
     weft_sampler_free(f->sampler);
     weft_encoder_free(f->encoder);

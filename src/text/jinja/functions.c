@@ -138,39 +138,15 @@ static bool put_time(jbuild *b, const struct tm *t, char c)
     case '%':
         text[0] = c == 'n' ? '\n' : c == 't' ? '\t' : '%';
         break;
-    case 'd':
-    case 'e':
-    case 'H':
-    case 'I':
-    case 'j':
-    case 'm':
-    case 'M':
-    case 'S':
-    case 'y':
-    case 'Y':
-    case 'C':
-    case 'D':
-    case 'F':
-    case 'R':
-    case 'T':
-    case 'u':
-    case 'w':
-    case 'k':
-    case 'l':
-    case 'U':
-    case 'W':
-    case 'V':
-    case 'G':
-    case 'g': {
+    default: {
         const char form[] = { '%', c, 0 };
+        if (!c || !strchr("deHIjmMSyYCDFRTuwklUWVGg", c))
+            return false;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
         strftime(text, sizeof text, form, t); /* these are digits in every locale */
 #pragma GCC diagnostic pop
-        break;
     }
-    default:
-        return false;
     }
     jbuild_text(b, text);
     return true;

@@ -177,6 +177,8 @@ static jval input_text(jinja_input *in, const char *bytes, size_t n, uint32_t or
 
 void jinja_put_text(jinja_input *in, const char *bytes, size_t n, uint32_t origin)
 {
+    if (n <= JINJA_INPUT && in->pool.mem.cap <= SIZE_MAX / 2)
+        in->pool.mem.cap += JINJA_TIMES * n;
     put(in, input_text(in, bytes, n, origin));
 }
 

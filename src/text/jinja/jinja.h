@@ -26,6 +26,8 @@
 #define JINJA_STEPS     1000000             /* of one rendering */
 #define JINJA_OUTPUT    ((size_t)1 << 20)   /* bytes beyond those of the input */
 #define JINJA_VALUES    ((size_t)16 << 20)  /* bytes of memory for one rendering */
+#define JINJA_TIMES     16                  /* and more bytes for each byte of the input ... */
+#define JINJA_INPUT     ((size_t)64 << 20)  /* ... whose texts have at most this many */
 #define JINJA_RANGE     100000              /* items of a range */
 #define JINJA_RECURSION 200 /* of evaluations inside each other: macros, deep values */
 

@@ -143,7 +143,7 @@ jval jfloat_math(jrender *r, char op, double a, double b)
 /* ---- numbers as text ------------------------------------------------------------------------- */
 
 /* The digits of f, as few as give it back, and the exponent of the first. The point between them
- * depends on the locale and is passed over. */
+ * depends on the locale and is skipped. */
 static int shortest(double f, char digits[20], int *exponent)
 {
     char text[64];

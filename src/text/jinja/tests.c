@@ -1,4 +1,4 @@
-/* tests.c - what stands behind `is`. */
+/* tests.c - the tests that can follow `is`. */
 #include "text/jinja/value.h"
 
 #include <string.h>

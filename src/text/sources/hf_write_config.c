@@ -20,10 +20,7 @@ static int64_t number(const container *c, const char *key)
 
 static int64_t unknown(const tokenizer *t)
 {
-    const uint32_t id = t->kind == MODEL_BPE         ? t->bpe.unk
-                        : t->kind == MODEL_UNIGRAM   ? t->unigram.unk
-                        : t->kind == MODEL_WORDPIECE ? t->wordpiece.unk
-                                                     : t->wordlevel.unk;
+    const uint32_t id = tokenizer_unknown(t);
     return id == NO_ID ? -1 : (int64_t)id;
 }
 
