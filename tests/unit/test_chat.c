@@ -2,10 +2,12 @@
  * get, and that nobody but the template writes special tokens. What the language does is in
  * test_templates. */
 #include "gguf_build.h"
+#include "sha256.h"
 #include "support.h"
 #include "weft.h"
 
 #include <dirent.h>
+#include <jansson.h>
 #include <sys/stat.h>
 
 #define CHATML                                                                                     \
@@ -459,6 +461,75 @@ static void nobody_writes_special_tokens(void **state)
     assert_true(n_rendered > n_template * 10);
 }
 
+/* ---- against transformers -------------------------------------------------------------------- */
+
+/* "76:7bcf3cb0": the number of ids, and the first bytes of their SHA-256. */
+static void ids_are(const char *what, const weft_tokens *k, const char *cell)
+{
+    char own[100], hex[65];
+    sha256_hex(k->ids, (size_t)k->n * sizeof *k->ids, hex);
+    snprintf(own, sizeof own, "%lld:%.8s", (long long)k->n, hex);
+    if (strcmp(own, cell) != 0)
+        fail_msg("%s: %s, expected %s", what, own, cell);
+}
+
+static int check_line(char *line, const weft_tokenizer *words, const json_t *conversations)
+{
+    char *rest = NULL, path[900], what[300];
+    strtok_r(line, " ", &rest);
+    const char *name = strtok_r(NULL, " ", &rest);
+    int n_same = 0;
+    snprintf(path, sizeof path, "templates/%s", name);
+    weft_template *t = load(asset(path), NULL);
+    for (size_t i = 0; i < json_array_size(conversations); i++) {
+        const char *cell = strtok_r(NULL, " \n", &rest);
+        weft_error err;
+        if (strcmp(cell, "-") == 0) /* raises there; weft may have converted a form */
+            continue;
+        char *messages = json_dumps(json_array_get(conversations, i), 0);
+        weft_rendered *r = weft_template_render(t, words, messages, strlen(messages), NULL, &err);
+        snprintf(what, sizeof what, "%s, conversation %zu", name, i);
+        if (!r)
+            fail_msg("%s: %s", what, err.message);
+        ids_are(what, r->tokens, cell);
+        weft_rendered_free(r);
+        free(messages);
+        n_same++;
+    }
+    weft_template_free(t);
+    return n_same;
+}
+
+static void as_apply_chat_template(void **state)
+{
+    (void)state;
+    if (!asset("templates"))
+        skip();
+    json_t *conversations = json_load_file(fixture("golden/templates/ids.json"), 0, NULL);
+    FILE *f = fopen(fixture("golden/templates/ids.txt"), "r");
+    assert_non_null(conversations);
+    assert_non_null(f);
+    char line[2000], name[40] = "";
+    weft_tokenizer *words = NULL;
+    int n = 0;
+    while (fgets(line, sizeof line, f)) {
+        const size_t length = strcspn(line, " ");
+        if (strlen(name) != length || memcmp(line, name, length) != 0) {
+            char path[100];
+            snprintf(name, sizeof name, "%.*s", (int)length, line);
+            snprintf(path, sizeof path, "tokenizers/%s", name);
+            weft_tokenizer_free(words);
+            words = asset_tokenizer(path);
+        }
+        n += check_line(line, words, conversations);
+    }
+    print_message("%d conversations have the ids of apply_chat_template\n", n);
+    assert_true(n > 900);
+    weft_tokenizer_free(words);
+    json_decref(conversations);
+    fclose(f);
+}
+
 /* With trust_all a spelled token counts, as in transformers; the text is the same. */
 static void trust_all(void **state)
 {
@@ -500,6 +571,7 @@ int main(void)
         TEST("chat: every byte has its writer", everybody_is_named),
         TEST("chat: no user's text becomes a special token, in any template and tokenizer",
              nobody_writes_special_tokens),
+        TEST("chat: ids are those of transformers' apply_chat_template", as_apply_chat_template),
         TEST("chat: trust_all, as in transformers", trust_all),
     };
     return RUN(tests);
