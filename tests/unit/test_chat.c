@@ -4,6 +4,9 @@
 #include "gguf_build.h"
 #include "sha256.h"
 #include "support.h"
+#include "text/chat.h"
+#include "text/sources/chat_file.h"
+#include "text/sources/source.h"
 #include "weft.h"
 
 #include <dirent.h>
@@ -363,8 +366,8 @@ static char *spell_all(const weft_tokenizer *t, const char *source, size_t *n_sp
 }
 
 /* Tokens that mean something lie in what the template wrote. */
-static void check_tokens(const char *what, const weft_tokenizer *t, const weft_rendered *r,
-                         const char *source)
+static void only_the_template(const char *what, const weft_tokenizer *t, const weft_rendered *r,
+                              const char *source)
 {
     for (int64_t i = 0; i < r->tokens->n; i++) {
         const int32_t id = r->tokens->ids[i];
@@ -385,18 +388,18 @@ static void check_tokens(const char *what, const weft_tokenizer *t, const weft_r
     }
 }
 
-static int check_pair(const char *name, const weft_template *chat, const weft_tokenizer *t,
+static int check_pair(const char *name, const weft_template *made_by, const weft_tokenizer *t,
                       size_t *n_spelled)
 {
     weft_template_info info = { .struct_size = sizeof info };
     weft_error err;
-    weft_template_get_info(chat, &info);
+    weft_template_get_info(made_by, &info);
     char *messages = spell_all(t, info.source, n_spelled);
-    weft_rendered *r = weft_template_render(chat, t, messages, strlen(messages), NULL, &err);
+    weft_rendered *r = weft_template_render(made_by, t, messages, strlen(messages), NULL, &err);
     if (!r && err.code != WEFT_EINVAL) /* a template may refuse a conversation without a system */
         fail_msg("%s: %s", name, err.message);
     if (r)
-        check_tokens(name, t, r, info.source);
+        only_the_template(name, t, r, info.source);
     const bool rendered = r != NULL;
     weft_rendered_free(r);
     free(messages);
@@ -447,10 +450,10 @@ static void nobody_writes_special_tokens(void **state)
         if (!strstr(f->d_name, ".jinja") || (quick() && n_template >= 6))
             continue;
         snprintf(path, sizeof path, "%s/%s", directory_path, f->d_name);
-        weft_template *chat = load(path, NULL);
+        weft_template *own = load(path, NULL);
         for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-            n_rendered += check_pair(f->d_name, chat, t[i], &n_spelled);
-        weft_template_free(chat);
+            n_rendered += check_pair(f->d_name, own, t[i], &n_spelled);
+        weft_template_free(own);
         n_template++;
     }
     closedir(d);
@@ -459,6 +462,105 @@ static void nobody_writes_special_tokens(void **state)
     print_message("%d templates, %zu tokenizers, %d conversations, %zu tokens spelled, none made\n",
                   n_template, sizeof paths / sizeof *paths, n_rendered, n_spelled);
     assert_true(n_rendered > n_template * 10);
+}
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+/* Loads a template, and renders a conversation whose forms must be converted. */
+static weft_status life(const char *path, const tokenizer *words, host *h, weft_error *err)
+{
+    static const char messages[] =
+        "{\"tools\":[{\"name\":\"t\"}],\"messages\":[{\"role\":\"user\",\"content\":"
+        "[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}]},"
+        "{\"role\":\"assistant\",\"content\":\"c\",\"tool_calls\":[{\"function\":{\"name\":\"f\","
+        "\"arguments\":\"{\\\"x\\\": 1}\"}}]}]}";
+    const chat_options o = { .variables = "{\"enable_thinking\": true}", .bos = "<s>", .n_bos = 3 };
+    arena store = { 0 };
+    chat_file f = { 0 };
+    chat c = { 0 };
+    chat_text t = { 0 };
+    scratch gated = { 0 };
+    size_t n = 0;
+    *err = (weft_error){ 0 };
+    weft_status status = arena_init(&store, ARENA_GROWING, &h->mem, 0, "a template", err);
+    if (status == WEFT_OK)
+        status = chat_file_load(&f, path, "default", &store, h, err);
+    if (status == WEFT_OK) {
+        c = (chat){ .path = f.path, .source = f.source, .n = f.n };
+        c.variable[c.n_variable++] = (chat_variable){ "eos_token", f.token[1] };
+        status = chat_open(&c, &h->mem, err);
+    }
+    if (status == WEFT_OK)
+        status = chat_render(&c, messages, sizeof messages - 1, &o, &t, err);
+    if (status == WEFT_OK) {
+        assert_string_equal(t.out.text, "<s>a\nb|c{\"x\": 1}|<x>t");
+        if (!chat_gated(&c, words, &gated, &n, &h->mem, err))
+            status = err->code;
+    }
+    scratch_free(&gated, &h->mem);
+    if (t.mem)
+        chat_text_free(&t);
+    chat_close(&c);
+    arena_free(&store);
+    return status;
+}
+
+static bool fault(const char *path, const tokenizer *words, bool files, int64_t k, bool sticky,
+                  int64_t *n_refused)
+{
+    host h;
+    faults memory = { 0 }, io = { 0 }, *chosen = files ? &io : &memory;
+    weft_error err;
+    *chosen = (faults){ .fail_at = k, .sticky = sticky };
+    host_faulty(&h, &memory, &io);
+    const weft_status status = life(path, words, &h, &err);
+    if (status != WEFT_OK && (status != (files ? WEFT_EIO : WEFT_ENOMEM) || !err.message[0]))
+        fail_msg("call %lld failed: %d \"%s\"", (long long)k, (int)status, err.message);
+    if (memory.live || io.live || atomic_load(&h.mem.used))
+        fail_msg("call %lld failed: %lld blocks and %lld files are left", (long long)k,
+                 (long long)memory.live, (long long)io.live);
+    *n_refused += status != WEFT_OK;
+    return chosen->calls >= k;
+}
+
+static void every_fault(void **state)
+{
+    (void)state;
+    static const char source[] =
+        "{{ bos_token }}{% for m in messages %}{{ m.content | trim }}{% for c in m.tool_calls %}"
+        "{{ c.function.arguments | tojson }}{% endfor %}|{% endfor %}{{ eos_token }}"
+        "{% if enable_thinking %}{% for t in tools %}{{ t.name }}{% endfor %}{% endif %}";
+    gguf_build g = { 0 };
+    gguf_text(&g, "general.architecture", "llama");
+    gguf_texts(&g, "tokenizer.ggml.tokens", (const char *const[]){ "<x>", "<y>" }, 2);
+    gguf_u32(&g, "tokenizer.ggml.eos_token_id", 0);
+    gguf_text(&g, "tokenizer.chat_template", source);
+    const bytes b = gguf_finish(&g);
+    char paths[2][600];
+    snprintf(paths[0], sizeof paths[0], "%s", temp_file("faults.gguf", b.at, b.n));
+    snprintf(paths[1], sizeof paths[1], "%s", directory("faults"));
+    file_in("faults", "chat_template.jinja", source);
+    file_in("faults", "tokenizer_config.json", "{\"eos_token\": \"<x>\"}");
+    file_in("faults", "special_tokens_map.json", "{\"pad_token\": \"<x>\"}");
+    free(b.at);
+    tokenizer words;
+    host plain;
+    weft_error err;
+    host_plain(&plain);
+    if (tokenizer_load(&words, fixture("../models/shakespeare.gguf"), NULL, WEFT_LOAD_COPY, &plain,
+                       &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    for (int i = 0; i < 2; i++)
+        for (int files = 0; files < 2; files++) {
+            int64_t n = 0, n_refused = 0;
+            for (int sticky = 0; sticky < 2; sticky++)
+                for (int64_t k = 1; fault(paths[i], &words, files, k, sticky, &n_refused); k++)
+                    n++;
+            print_message("%lld fault points in %s, %lld refused\n", (long long)n,
+                          files ? "files" : "memory", (long long)n_refused);
+            assert_true(n > 2 && n_refused > 1);
+        }
+    tokenizer_free(&words);
 }
 
 /* ---- against transformers -------------------------------------------------------------------- */
@@ -572,6 +674,8 @@ int main(void)
         TEST("chat: no user's text becomes a special token, in any template and tokenizer",
              nobody_writes_special_tokens),
         TEST("chat: ids are those of transformers' apply_chat_template", as_apply_chat_template),
+        TEST("chat: every failing allocation and file call is an error, and nothing is left",
+             every_fault),
         TEST("chat: trust_all, as in transformers", trust_all),
     };
     return RUN(tests);
