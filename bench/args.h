@@ -1,6 +1,5 @@
-/* args.h - the command lines of benches and tools: one table describes what a program takes, and
- * parsing and help read it. Exit codes are those of weft: 0 done, 1 failed, 2 asked for something
- * that does not exist or is out of range. */
+/* args.h - the command lines of benches and tools: one table describes a program's options; parsing
+ * and help read it. Exit codes are those of weft: 0 success, 1 failure, 2 usage error. */
 #ifndef WEFT_BENCH_ARGS_H
 #define WEFT_BENCH_ARGS_H
 
@@ -29,10 +28,10 @@ typedef struct program {
     const char **positional; /* ... are put here */
 } program;
 
-/* Returns -1 to go on, or the code to exit with, after printing help or what is wrong. */
+/* Returns -1 to continue, or the exit code, after printing help or an error. */
 int args_parse(const program *p, int argc, char **argv);
 
-/* Says on stderr what is wrong with the command line; returns EXIT_USAGE. */
+/* Prints what is wrong with the command line on stderr; returns EXIT_USAGE. */
 int args_usage(const program *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -42,7 +42,7 @@ static const program self = {
 
 typedef struct job {
     host host;
-    model model; /* only what the pages of a cache ask of one */
+    model model; /* only the fields that a cache's pages use */
     run run;
     tape tape;
     pages pages;
@@ -54,7 +54,7 @@ typedef struct job {
 
 /* ---- the cache ------------------------------------------------------------------------------- */
 
-/* Room for n positions; rows [0, n) of every layer are stored. */
+/* Space for n positions; rows [0, n) of every layer are stored. */
 static void cache_new(job *j, const dtype *type, int64_t n, int64_t n_layer)
 {
     weft_error err = { 0 };
@@ -84,7 +84,7 @@ static void cache_free(job *j)
 
 /* ---- the work -------------------------------------------------------------------------------- */
 
-/* Forward on the tape, with queries, keys and values that learn. */
+/* Forward on the tape, with queries, keys and values that need gradients. */
 static void record(job *j, run *r)
 {
     tensor *const in[] = { j->q, j->k, j->v };
@@ -96,7 +96,7 @@ static void record(job *j, run *r)
     j->y = attention(r, j->q, j->k, j->v, &j->attn, 0);
 }
 
-/* Makes the run, as large as a dry one says. */
+/* Makes the run, as large as a dry run predicts. */
 static void run_new(job *j, bool learns)
 {
     weft_error err = { 0 };

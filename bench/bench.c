@@ -54,8 +54,8 @@ void bench_time(timings *t, pool *threads, work_fn *work, void *ud, int n)
     timings all = { 0 };
     *t = (timings){ 0 };
     limits before = measure_limits(threads);
-    const int most = 3 * n < MAX_SAMPLE ? 3 * n : MAX_SAMPLE;
-    while (all.n < most && t->n < n) {
+    const int max = 3 * n < MAX_SAMPLE ? 3 * n : MAX_SAMPLE;
+    while (all.n < max && t->n < n) {
         const double seconds = work(ud);
         const limits after = measure_limits(threads), at = mean(&before, &after);
         all.seconds[all.n] = seconds;
@@ -87,12 +87,12 @@ double timings_seconds(const timings *t)
 
 double timings_spread(const timings *t)
 {
-    double least = t->seconds[0], most = t->seconds[0];
+    double min = t->seconds[0], max = t->seconds[0];
     for (int i = 1; i < t->n; i++) {
-        least = t->seconds[i] < least ? t->seconds[i] : least;
-        most = t->seconds[i] > most ? t->seconds[i] : most;
+        min = t->seconds[i] < min ? t->seconds[i] : min;
+        max = t->seconds[i] > max ? t->seconds[i] : max;
     }
-    return (most - least) / timings_seconds(t);
+    return (max - min) / timings_seconds(t);
 }
 
 double timings_share(const timings *t, const demand *d)
@@ -147,7 +147,8 @@ tensor *bench_tensor(const char *name, int64_t n_row, int64_t n_col)
     const size_t n = (size_t)(n_row * n_col), bytes = (n * sizeof(real) + 63) & ~(size_t)63;
     t->data = bench_must(aligned_alloc(64, bytes), NULL);
     real *x = t->data;
-    for (size_t i = 0; i < n; i++) /* a thousand differ; the rest repeats them, which is faster */
+    for (size_t i = 0; i < n;
+         i++) /* a thousand different ones, repeated: faster than drawing all */
         x[i] = i < 1021 ? (real)rng_normal(5, strlen(name), i) : x[i - 1021];
     return t;
 }

@@ -16,7 +16,7 @@
 double bench_now(void);
 double bench_cpu(void); /* of all threads */
 
-/* True where a bench only has to show that it runs: limits are measured in a moment, roughly. */
+/* True for a smoke run: limits are measured briefly and roughly. */
 extern bool bench_smoke;
 
 /* Numbers a second. */
@@ -29,7 +29,7 @@ typedef struct limits {
     double read, flops, int8;
 } limits;
 
-/* What a piece of work needs of each. At the limits it takes the sum of what each takes. */
+/* The amounts of each that a piece of work needs. At the limits it takes the sum of their times. */
 typedef struct demand {
     double bytes, flops, int8;
 } demand;
@@ -46,9 +46,8 @@ double samples_median(samples *s);
 
 typedef double work_fn(void *ud);
 
-/* Runs work(ud), which returns the seconds it took, between measurements of the limits, until n
- * samples were steady or 3 n were taken. Where none was steady all of them are kept, and `steady`
- * is 0. */
+/* Runs work(ud), which returns its seconds, between measurements of the limits, until n samples
+ * were steady or 3 n were taken. If none was steady, all are kept and `steady` is 0. */
 #define MAX_SAMPLE 64
 
 typedef struct timings {
@@ -66,9 +65,9 @@ limits timings_limits(const timings *t);                 /* the medians */
 /* Setup shared by all benches. Exits with a message if it fails. */
 void *bench_must(void *p, const weft_error *err);
 void bench_check(weft_status status, const weft_error *err);
-pool *bench_pool(int64_t n_thread, mem *m); /* 0: as many as there are processors */
+pool *bench_pool(int64_t n_thread, mem *m); /* 0: one per CPU */
 
-/* An activation of normal numbers that lives outside of any run; freed by bench_tensor_free. */
+/* An activation of normal numbers outside any run; freed by bench_tensor_free. */
 tensor *bench_tensor(const char *name, int64_t n_row, int64_t n_col);
 void bench_tensor_free(tensor *t);
 
@@ -76,7 +75,7 @@ void bench_tensor_free(tensor *t);
 batch bench_batch(int64_t n_row, int64_t start, cache *of);
 void bench_batch_free(batch *b);
 
-/* Time by op, longest first, of work that took `seconds`; the rest is shown as such. */
+/* Time by op, longest first, of work that took `seconds`; also prints the remainder. */
 void bench_print_profile(const profile *p, const char *work, double seconds, bool json);
 
 /* "2 threads, avx512; memory 20.1 GB/s, ..." on one line, or as JSON. */

@@ -77,8 +77,8 @@ static void grow(job *j)
     }
 }
 
-/* The median time of a token at the end of every length, one length after the other in each round:
- * what else the machine does falls on all of them. */
+/* The median time of a token at the end of every length. Each round visits all lengths, so other
+ * load on the machine affects all of them alike. */
 static void generate(job *j)
 {
     weft_error err = { 0 };
@@ -152,7 +152,7 @@ static void *cancel_later(void *ud)
     return NULL;
 }
 
-/* Reads a prompt one forward after the other: the time of all, and of the longest. */
+/* Evaluates a prompt forward by forward: total time, and that of the longest forward. */
 static double read_prompt(work todo, double *longest_forward)
 {
     weft_error err = { 0 };
@@ -166,7 +166,7 @@ static double read_prompt(work todo, double *longest_forward)
     return bench_now() - began;
 }
 
-/* A prompt is cancelled somewhere in its forwards: the delay beside the time of a forward. */
+/* Cancels a prompt during its forwards; compares the delay with the time of a forward. */
 static void cancel(job *j)
 {
     weft_error err = { 0 };

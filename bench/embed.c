@@ -49,7 +49,7 @@ typedef struct job {
     int64_t n_id;
     float *out;
     uint64_t draw;
-    double cpu; /* the least processor time of a call */
+    double cpu; /* the lowest CPU time of a call */
 } job;
 
 /* Multiply-adds of all texts, counted as two: products of every row, scores and sums of attention. */
@@ -99,7 +99,8 @@ static void prepare_random(job *j)
         j->input[i] = (weft_input){ .ids = j->ids + i * length, .n = length };
 }
 
-/* Those of the file. A text has no more ids than bytes, and the file no more texts. */
+/* Texts of the file. A text has at most as many ids as bytes, and the file at most as many
+ * texts. */
 static void prepare_given(job *j, host *h)
 {
     weft_error err = { .message = "out of memory" };
@@ -169,7 +170,7 @@ int main(int argc, char **argv)
     bench_check(model_open(&m, path, WEFT_LOAD_MAP, &h, &err), &err);
     prepare(&j, &m, &h);
     bench_print_machine(j.engine->pool, j.engine->run.kern->name, json);
-    read_texts(&j); /* weights come into memory */
+    read_texts(&j); /* loads the weights into memory */
     bench_time(&t, j.engine->pool, read_texts, &j, (int)n_repeat);
     report(&t, &j);
     encode_engine_free(j.engine);

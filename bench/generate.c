@@ -47,9 +47,9 @@ static const program self = {
 /* ---- what the model asks of the machine ------------------------------------------------------ */
 
 typedef struct weights {
-    double linear; /* numbers of the matrices that every row of a prompt meets */
-    double head;   /* numbers of the one that makes the logits */
-    double bytes;  /* of everything that one generated token reads */
+    double linear; /* values of the matrices that multiply every row of a prompt */
+    double head;   /* values of the output matrix */
+    double bytes;  /* bytes read for one generated token */
     bool quantised;
     const char *type;
 } weights;
@@ -198,7 +198,7 @@ int main(int argc, char **argv)
     j.ids = bench_must(calloc((size_t)o.n_ctx, sizeof *j.ids), NULL);
     const weights w = weigh(&m);
     bench_print_machine(j.engine->pool, j.engine->model->kern->name, json);
-    append(&j, j.ids, 1); /* every weight is in memory from here on */
+    append(&j, j.ids, 1); /* from here on every weight is in memory */
     measure(&j, &w, "prompt", n_prompt, read_prompt);
     measure(&j, &w, "generate", n_generate, generate);
 

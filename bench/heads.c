@@ -13,7 +13,7 @@
 
 #include "base/rng.h"
 #include "engine/session.h"
-#include "train/fresh.h"
+#include "train/init_model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,8 +117,8 @@ static void measure(way *w, const char *directory, host *h, const int32_t *ids)
     o.kv = dtype_by_name(kv_name);
     buffer_begin(&config, &h->mem, &err);
     put_config(&config, w);
-    bench_check(fresh_write(directory, (const char *)config.at, config.n,
-                            &(fresh_source){ .seed = 1 }, h, &err),
+    bench_check(init_model_write(directory, (const char *)config.at, config.n,
+                                 &(init_model_source){ .seed = 1 }, h, &err),
                 &err);
     buffer_end(&config);
     bench_check(model_open(&m, directory, WEFT_LOAD_COPY, h, &err), &err);

@@ -1,9 +1,9 @@
-/* kv - what it costs to keep keys and values in fewer bits: the same model reads the same text with
- * each type of cache, beside one in f32.
+/* kv - the cost of a smaller KV cache: evaluates the same text with each cache type and compares it
+ * with f32.
  *
  *     build/bench/kv MODEL TEXT [--tokenizer FILE] [--context N] [--tokens N] [--json]
  *
- * Deterministic: the machine's speed is not asked for. */
+ * Deterministic: measures no time. */
 #include "args.h"
 #include "bench.h"
 

@@ -6,8 +6,9 @@
 #include <string.h>
 #include <time.h>
 
-#define READ_BYTES ((size_t)(bench_smoke ? 4 : 128) << 20) /* a thread; more than caches hold */
-#define STREAMS    4 /* one is not enough to keep memory busy */
+#define READ_BYTES                                                                                 \
+    ((size_t)(bench_smoke ? 4 : 128) << 20) /* per thread; more than the caches hold */
+#define STREAMS 4                           /* one is not enough to keep memory busy */
 
 bool bench_smoke;
 
@@ -103,7 +104,7 @@ double limit_copy(pool *threads)
     return (double)READ_BYTES * n / (bench_now() - start);
 }
 
-/* Rounds of each loop of products: some milliseconds. */
+/* Rounds of each multiply loop: a few milliseconds. */
 #define ROUNDS (bench_smoke ? 4000 : 400000)
 
 #if defined(__x86_64__)
@@ -165,8 +166,8 @@ double limit_flops(pool *threads)
 }
 
 #if defined(__x86_64__)
-/* 64 products of 8-bit numbers an instruction, summed by fours, into twelve sums. Written out,
- * because gcc 12 moves every sum to another register and back around the intrinsic. */
+/* 64 products of 8-bit numbers per instruction, summed in groups of four, into twelve sums.
+ * Unrolled by hand: gcc 12 moves every sum to another register and back around the intrinsic. */
 __attribute__((target("avx512f"))) static void dot_512(void *arg, int64_t part)
 {
     const __m512i a = _mm512_set1_epi32((int)part), b = _mm512_set1_epi32(0x01010101);
@@ -183,7 +184,7 @@ __attribute__((target("avx512f"))) static void dot_512(void *arg, int64_t part)
     ((volatile float *)arg)[part % 64] = (float)_mm512_reduce_add_epi32(s0);
 }
 
-/* 32 products in three instructions: by pairs, by fours, and into the sum. */
+/* 32 products in three instructions: pairs, groups of four, then the sum. */
 __attribute__((target("avx2"))) static void dot_256(void *arg, int64_t part)
 {
     __m256i sum[8];

@@ -39,22 +39,22 @@ static const program self = {
     NULL
 };
 
-/* So many matrices that few rows read memory, not cache; many rows need some. */
+/* Enough matrices that few rows read from memory, not cache; many rows need only some. */
 #define FEW_BYTES ((size_t)512 << 20)
-#define MOST_COPY 256
+#define MAX_COPY  256
 #define FEW_ROWS  8
-#define MOST_ROW  512
+#define MAX_ROW   512
 
 typedef struct job {
     run run;
     batch batch;
-    weight w[MOST_COPY];
-    int n_copy, used; /* copies there are; of which some are multiplied with */
+    weight w[MAX_COPY];
+    int n_copy, used; /* number of copies, of which some are multiplied */
     void *panels;     /* of all copies */
     tensor *x;
 } job;
 
-/* In panels as the table makes them; formats in class f32 have none. */
+/* Packed into panels if the table does so; formats in class f32 have none. */
 static void pack_copies(job *j, mem *from, const kernels *kern, pool *threads)
 {
     weft_error err = { 0 };
@@ -80,11 +80,12 @@ static void weights_init(job *j, const dtype *type)
     const size_t row_bytes = dtype_row_bytes(type, width);
     tensor *numbers = bench_tensor("w", DISTINCT, width);
     char *stored = bench_must(malloc(row_bytes * DISTINCT), NULL);
-    memset(stored, 0, row_bytes * DISTINCT); /* what cannot be written is measured with zeros */
+    memset(stored, 0,
+           row_bytes * DISTINCT); /* formats that cannot be encoded are measured with zeros */
     for (int64_t o = 0; type->encode && o < DISTINCT; o++)
         type->encode(stored + (size_t)o * row_bytes, row(numbers, o), width);
     const size_t wanted = bench_smoke ? 1 : FEW_BYTES / (row_bytes * (size_t)width) + 1;
-    j->n_copy = wanted < MOST_COPY ? (int)wanted : MOST_COPY;
+    j->n_copy = wanted < MAX_COPY ? (int)wanted : MAX_COPY;
     for (int c = 0; c < j->n_copy; c++) {
         tensor *t = bench_must(calloc(1, sizeof *t), NULL);
         *t = (tensor){ .name = "w",
@@ -169,7 +170,7 @@ int main(int argc, char **argv)
                                           &dtype_q2_k, &dtype_q3_k, &dtype_q4_k, &dtype_q5_k,
                                           &dtype_q6_k, &q8_0_f32,   &q4_0_f32,   &q4_k_f32,
                                           &q6_k_f32 };
-    static const int n_rows[] = { 1, 2, 4, FEW_ROWS, 16, MOST_ROW };
+    static const int n_rows[] = { 1, 2, 4, FEW_ROWS, 16, MAX_ROW };
     const int code = args_parse(&self, argc, argv);
     if (code >= 0)
         return code;
@@ -184,11 +185,11 @@ int main(int argc, char **argv)
     mem_init(&m, 0, NULL);
     pool *threads = bench_pool(n_thread, &m);
     static job j;
-    const size_t room = (size_t)(MOST_ROW * width) * sizeof(real);
+    const size_t room = (size_t)(MAX_ROW * width) * sizeof(real);
     bench_check(run_init(&j.run, &m, 1 << 16, room + (1 << 20), 4 * room + (64 << 20), &err), &err);
     j.run.pool = threads;
-    j.x = bench_tensor("x", MOST_ROW, width);
-    j.batch = bench_batch(MOST_ROW, 0, NULL);
+    j.x = bench_tensor("x", MAX_ROW, width);
+    j.batch = bench_batch(MAX_ROW, 0, NULL);
     bench_print_machine(threads, kernels_select(&(log_sink){ 0 })->name, json);
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         if (only_type && strcmp(only_type, types[t]->name) != 0)

@@ -120,7 +120,7 @@ static double overhead(job *j)
     return samples_median(&s);
 }
 
-/* At eight numbers, whose arithmetic is next to nothing; rope needs whole heads. */
+/* Eight values, so the arithmetic is negligible; rope needs whole heads. */
 static void report_overhead(job *j)
 {
     for (size_t c = 0; c < N_CASE; c++) {
@@ -173,7 +173,7 @@ static double sample(void *ud)
     return seconds;
 }
 
-/* Bytes of one call, as the op counts them; of a residual in place, the stream twice. */
+/* Bytes of one call by the op's own count; an in-place residual counts the stream twice. */
 static double bytes_of(job *j)
 {
     profile p = { 0 };

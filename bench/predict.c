@@ -109,7 +109,7 @@ int main(int argc, char **argv)
     j.session = bench_must(session_new(j.engine, &err), &err);
     for (int i = 0; i < 512; i++)
         j.ids[i] = (int32_t)(rng_draw(7, 0, (uint64_t)i).word[0] % (uint32_t)m.n_vocab);
-    take(&j, GENERATE, 1); /* every weight is in memory from here on */
+    take(&j, GENERATE, 1); /* from here on every weight is in memory */
     for (int what = 0; what < N_WORK; what++)
         compare(&j, what);
     session_free(j.session);

@@ -85,7 +85,7 @@ typedef struct bare {
     const char *engine_name;
 } bare;
 
-/* Numbers as they are, or as bf16. */
+/* Values as f32 or as bf16. */
 static void *operand(const real *from, int64_t n, bool bf16)
 {
     uint16_t *low = bench_must(aligned_alloc(64, (size_t)(n + 64) * sizeof(real)), NULL);
@@ -205,7 +205,7 @@ static void measure_shape(run *r, int count, pair sum[2])
                (long long)N, (long long)I, (long long)O);
     for (int bf16 = 0; bf16 < 2; bf16++)
         for (j.which = FORWARD; j.which <= DW; j.which++) {
-            j.w->low = bf16 ? low : NULL;
+            j.w->bf16_copy = bf16 ? low : NULL;
             const pair p = measure(&j, bf16);
             sum[bf16].own += count * p.own;
             sum[bf16].bare += count * p.bare;
@@ -216,7 +216,7 @@ static void measure_shape(run *r, int count, pair sum[2])
     bench_tensor_free(j.w);
 }
 
-/* Each shape as often as a step has it. */
+/* Each shape as often as it occurs in a step. */
 static void measure_step(run *r)
 {
     static const struct {

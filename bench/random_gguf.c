@@ -16,7 +16,7 @@
 #define ALIGNMENT 32
 #define STD       0.02
 #define UNIT      256       /* numbers: a whole number of blocks of every type */
-#define BANK      (1 << 20) /* numbers that rows are cut from, unless the model is smaller */
+#define BANK      (1 << 20) /* bank size, unless the model is smaller */
 #define N_BANK    8         /* types in a model */
 
 const random_shape random_shapes[] = {
@@ -41,9 +41,9 @@ typedef struct writer {
     FILE *file;
     const random_shape *shape;
     uint64_t seed;
-    const dtype *type, *head; /* or, where these are NULL, */
+    const dtype *type, *head; /* or, if these are NULL, */
     const quant_target *mix;
-    uint64_t at;       /* of the next tensor, in the data */
+    uint64_t at;       /* offset of the next tensor in the data */
     uint64_t n_tensor; /* so far */
     struct {
         const dtype *type;
@@ -282,7 +282,7 @@ static void put_head(writer *w)
 
 /* ---- the data -------------------------------------------------------------------------------- */
 
-/* Where rows may begin. After it the bank has room for the longest. */
+/* Where rows may begin. The bank has space for the longest row after it. */
 static int64_t bank_numbers(const random_shape *s)
 {
     const int64_t n = s->n_vocab * s->d_model / UNIT * UNIT;
@@ -294,8 +294,7 @@ static int64_t longest_row(const random_shape *s)
     return s->d_model > s->d_ff ? s->d_model : s->d_ff;
 }
 
-/* The bank of a type, made when it is first asked for: its numbers are the same normals whatever
- * the type. */
+/* The bank of a type, made on first use from the same normal numbers for every type. */
 static const char *bank_of(writer *w, const dtype *type)
 {
     int i = 0;
@@ -320,7 +319,7 @@ static const char *bank_of(writer *w, const dtype *type)
     return bank;
 }
 
-/* Norms begin at one, biases at zero, as in a model that has not learnt yet. */
+/* Norms start at one, biases at zero, as in an untrained model. */
 static void put_vector(writer *w, const part *p)
 {
     const bool norm = strcmp(p->suffix, "weight") == 0;
@@ -357,7 +356,7 @@ static weft_status check_shape(const random_shape *s, weft_error *err)
     if (s->d_model % s->n_head != 0 || (llama && s->d_model / s->n_head % 2 != 0))
         return weft_fail(err, WEFT_EINVAL, "%lld heads cannot divide a width of %lld%s",
                          (long long)s->n_head, (long long)s->d_model,
-                         llama ? " into even parts, which turn in pairs" : "");
+                         llama ? " into even parts, which rotate in pairs" : "");
     if (llama && s->n_head % s->n_head_kv != 0)
         return weft_fail(err, WEFT_EINVAL, "%lld heads cannot share %lld key-value heads",
                          (long long)s->n_head, (long long)s->n_head_kv);

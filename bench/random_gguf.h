@@ -1,10 +1,10 @@
-/* random_gguf.h - writes GGUF models of any shape with random weights: what a model weighs and how
- * fast it runs does not depend on what it has learnt.
+/* random_gguf.h - writes GGUF models of any shape with random weights, because size and speed do
+ * not depend on what a model has learned.
  *
- * Matrices are of one stored type; norms and biases are f32; learned positions too. Where the type
- * is quantised, the matrix that makes the logits is Q8_0 (the embedding, when it is tied, as
- * llama.cpp keeps it finer than the rest). There is no vocabulary ("no_vocab" with a size), which
- * weft and llama.cpp both read. */
+ * Matrices are of one stored type; norms, biases and learned positions are f32. If the type is
+ * quantised, the output matrix is Q8_0 (if tied, the embedding; llama.cpp also stores it more
+ * precisely than the rest). There is no vocabulary ("no_vocab" with a size), which weft and
+ * llama.cpp both accept. */
 #ifndef WEFT_BENCH_RANDOM_GGUF_H
 #define WEFT_BENCH_RANDOM_GGUF_H
 
@@ -17,7 +17,7 @@ typedef struct random_shape {
     const char *name; /* "1b" */
     const char *arch; /* "llama" or "gpt2" */
     int64_t n_layer, d_model, d_ff, n_head, n_head_kv, n_vocab, n_ctx;
-    bool untied;  /* the logits have a matrix of their own */
+    bool untied;  /* the output matrix is separate */
     double theta; /* of rotary positions */
 } random_shape;
 
@@ -25,9 +25,8 @@ extern const random_shape random_shapes[]; /* the named ones; ends with a NULL n
 
 const random_shape *random_shape_by_name(const char *name);
 
-/* Numbers are a function of seed, shape and type. What cannot be written leaves no file behind.
- * `head` is the type of the matrix that makes the logits; NULL: as above. `bytes`, unless NULL,
- * becomes the size of the file. */
+/* Weights are a function of seed, shape and type. A failed write leaves no file. `head` is the type
+ * of the output matrix; NULL: as above. `bytes`, unless NULL, receives the file size. */
 weft_status random_gguf_write(const char *path, const random_shape *s, const dtype *type,
                               const dtype *head, uint64_t seed, uint64_t *bytes, weft_error *err);
 
@@ -35,7 +34,7 @@ weft_status random_gguf_write(const char *path, const random_shape *s, const dty
 weft_status random_gguf_write_mix(const char *path, const random_shape *s, const quant_target *mix,
                                   uint64_t seed, uint64_t *bytes, weft_error *err);
 
-/* Opens a random model whose file, in TMPDIR, is gone by then; ends the program if that fails. */
+/* Opens a random model from a temporary file, already deleted; exits if that fails. */
 struct model;
 struct host;
 void random_gguf_open(struct model *m, const random_shape *s, const dtype *type, weft_load load,

@@ -31,7 +31,7 @@ static const program self = {
     "sample", NULL, "Measures what picking the next token costs, chain by chain.\n", args, 0, NULL
 };
 
-enum { N_TEXT = 8 }; /* different logits, so that branches are not learned */
+enum { N_TEXT = 8 }; /* several sets of logits, so that branches are not predicted */
 
 static float *make_logits(bool flat)
 {
@@ -45,7 +45,7 @@ static float *make_logits(bool flat)
     return z;
 }
 
-/* Seconds that this thread has worked: what others do meanwhile does not count. */
+/* CPU seconds of this thread, independent of other load. */
 static double cpu_now(void)
 {
     struct timespec t;
@@ -79,11 +79,11 @@ static void measure(const char *name, weft_sampler_options o, const float *z, me
         bench_check(sampler_pick(s, logits, ids, n_history, &id, &err), &err);
         samples_add(&pick, cpu_now() - begin);
     }
-    const double us = samples_median(&pick) * 1e6, least = samples_median(&pass) * 1e6;
+    const double us = samples_median(&pick) * 1e6, pass_us = samples_median(&pass) * 1e6;
     if (json)
-        printf("{\"chain\":\"%s\",\"microseconds\":%.1f,\"pass\":%.1f}\n", name, us, least);
+        printf("{\"chain\":\"%s\",\"microseconds\":%.1f,\"pass\":%.1f}\n", name, us, pass_us);
     else
-        printf("%-40s %9.1f %9.1f\n", name, us, least);
+        printf("%-40s %9.1f %9.1f\n", name, us, pass_us);
     sampler_free(s);
     free(ids);
 }

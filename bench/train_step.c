@@ -76,13 +76,13 @@ typedef struct job {
     batch batch;
     profile profile;
     int n_step;
-    double seconds, update; /* of all steps; of AdamW in them */
+    double seconds, update; /* of all steps, and of AdamW alone */
     double loss;
     samples copied; /* share of the speed of copying that AdamW had in each step */
 } job;
 
-/* What AdamW moves for a parameter: the norm reads g; the step reads w, g, m, v and writes w, m, v;
- * and the copy for bf16. */
+/* Bytes that AdamW moves per parameter: the norm reads g; the step reads w, g, m, v and writes w,
+ * m, v; and the bf16 copy. */
 static double adamw_bytes(const job *j)
 {
     return (32 + 2 * j->learner.opt.bf16) * (double)j->learner.params.n;
@@ -105,7 +105,7 @@ static double step(void *ud)
     return end - start;
 }
 
-/* The sums over all steps as the mean of one, with AdamW among the ops. */
+/* Averages the sums over all steps; AdamW counts as an op. */
 static void print_profile(job *j)
 {
     static const op update = { .name = "adamw" };
@@ -197,7 +197,7 @@ int main(int argc, char **argv)
     j.batch = batch_new(&m);
     bench_check(learner_init(&j.learner, &m, &o, &j.batch, &err), &err);
     bench_print_machine(j.learner.pool, j.learner.run.kern->name, json);
-    step(&j); /* memory is touched, and forgotten from the sums */
+    step(&j); /* touches the memory; not counted */
     j.seconds = j.update = j.n_step = j.copied.n = 0;
     j.learner.run.profile = &j.profile;
     timings t;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# two_processes.sh - what two processes on one model take, with packed weights and without: resident memory, and each one's
-# share (Pss), where a page that both have mapped counts half.
+# two_processes.sh - memory of two processes on one model, with packed weights and without: resident memory, and each one's
+# share (Pss), which counts a page mapped by both as half.
 #
 #     bench/two_processes.sh MODEL.gguf [BUILD]
 set -eu

@@ -9,8 +9,9 @@ typedef struct entry {
     char name[96];
     int64_t rows, cols; /* of this step's rows, and their numbers as A made them */
     float *data;
-    double largest;     /* number of A, in size */
-    double off, turned; /* largest difference, as they lie and with the pairs of heads reordered */
+    double largest; /* number of A, in size */
+    double off,
+        off_permuted; /* largest difference, as they lie and with the pairs of heads reordered */
     bool in_a, in_b, same_shape;
 } entry;
 

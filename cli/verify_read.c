@@ -67,9 +67,9 @@ static void keep(void *ud, const weft_trace_tensor *t)
         }
 }
 
-/* Rotary positions turn pairs of numbers of a head: neighbours in GGUF files of Llama, halves in
+/* Rotary positions rotate pairs of numbers of a head: neighbours in GGUF files of Llama, halves in
  * Hugging Face's. Column k of a GGUF file's query is this one of theirs. */
-static int64_t turned(int64_t k, int64_t E)
+static int64_t permuted(int64_t k, int64_t E)
 {
     const int64_t in = k % E;
     return k - in + (in % 2 ? E / 2 : 0) + in / 2;
@@ -93,17 +93,17 @@ static void compare(void *ud, const weft_trace_tensor *t)
     for (int64_t i = 0; i < e->rows; i++) {
         const float *a = e->data + i * e->cols, *b = t->data + i * t->stride;
         for (int64_t k = 0; k < e->cols; k++) {
-            const int64_t other = heads ? turned(k, E) : k;
+            const int64_t other = heads ? permuted(k, E) : k;
             e->off = farther(e->off, a[k], b[k]);
-            e->turned = a_gguf ? farther(e->turned, a[k], b[other])
-                               : farther(e->turned, a[other], b[k]);
+            e->off_permuted = a_gguf ? farther(e->off_permuted, a[k], b[other])
+                                     : farther(e->off_permuted, a[other], b[k]);
         }
     }
 }
 
 double verify_difference(const entry *e)
 {
-    const double off = fmin(e->off, e->turned);
+    const double off = fmin(e->off, e->off_permuted);
     if (!e->in_a || !e->in_b || !e->same_shape)
         return INFINITY;
     return off == 0 ? 0 : off / e->largest;

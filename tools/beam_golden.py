@@ -2,11 +2,11 @@
 """Make tests/golden/beam/beams.txt: the texts and scores of transformers' beam search on the models of tests/golden.
 
 A line is a search: model, num_beams, num_return_sequences, max_new_tokens, length_penalty, early_stopping (0 False, 1 True,
-2 "never"), the prompt, the ends, and then for each text its score and ids behind the prompt:
+2 "never"), the prompt, the end tokens, then for each text its score and the ids after the prompt:
 
     llama-mqa 4 2 12 1.0 0 | 5 17 3 | 2 40 | -2.81 9 4 ... 2 | -2.93 ...
 
-Random models hardly ever say their end token, so tokens that they do say are made ends. Models run in f32 and in f64, which
+Random models hardly ever generate their end token, so tokens that they do generate serve as end tokens. Models run in f32 and in f64, which
 have to find the same texts; the scores are those of f64. llama-gqa is left out: its f32 is up to 5e-6 away from its f64."""
 
 import pathlib

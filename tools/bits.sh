@@ -21,7 +21,7 @@ WEFT_CONFIG=/dev/null
 export WEFT_CONFIG
 short=$(seq -s , 3 12) long=$(seq -s , 3 28)
 
-hash_of() { # FILES OR DIRECTORIES: names and bytes, without those that hold a time or an absolute path
+hash_of() { # FILES OR DIRECTORIES: names and bytes, without files that hold times or the working directory
     find "$@" -type f ! -name metrics.jsonl ! -name options ! -name '*.html' 2>/dev/null | LC_ALL=C sort | xargs -r sha256sum | sha256sum | cut -c 1-16
 }
 
@@ -41,7 +41,7 @@ of_model() { # NAME PATH
     rm -rf model.gguf small.gguf
     said trace "$1" trace "$weft" trace "$2" --ids "$short" --maps --npy trace
     said trace-long "$1" trace "$weft" trace "$2" --ids "$long" --npy trace --kv-type f32 -t 1
-    said pictures "$1" out "$weft" classify "$2" "$golden/images/photo.png" --json --top 0
+    said images "$1" out "$weft" classify "$2" "$golden/images/photo.png" --json --top 0
     said gguf "$1" model.gguf "$weft" convert "$2" model.gguf --to gguf
     [ ! -f model.gguf ] || said back "$1" back "$weft" convert model.gguf back --to hf
     [ ! -f model.gguf ] || said trace-gguf "$1" trace "$weft" trace model.gguf --ids "$short" --npy trace
@@ -83,9 +83,9 @@ for arch in t5 bart marian transformer; do
     new $arch --data pairs.tsv --characters --layers 1 --heads 2 -c 24
 done
 new bahdanau --data pairs.tsv --characters -c 24
-mkdir -p pictures/a pictures/b
+mkdir -p images/a images/b
 for i in 1 2 3 4 5 6; do
-    cp "$golden/images/photo.png" pictures/a/$i.png
-    cp "$golden/images/grey8.png" pictures/b/$i.png
+    cp "$golden/images/photo.png" images/a/$i.png
+    cp "$golden/images/grey8.png" images/b/$i.png
 done
-new vit --data pictures --image-size 16 --layers 1 --heads 2
+new vit --data images --image-size 16 --layers 1 --heads 2

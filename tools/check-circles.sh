@@ -1,6 +1,6 @@
 #!/bin/sh
-# check-circles.sh BUILD - no files call each other in a circle. What a file defines and what it needs is asked of its object
-# (nm), so that a header shared by many hides nothing. The library's files and those of the program.
+# check-circles.sh BUILD - fails if files call each other in a circle. nm lists the symbols that each object file defines and
+# needs, so headers shared by many files hide nothing. Checks the files of the library and of the program.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:?usage: tools/check-circles.sh BUILD}

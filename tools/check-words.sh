@@ -1,8 +1,7 @@
 #!/bin/sh
-# Finds the words of tools/riddles.txt in what people read: docs, header, help, messages, comments, names of tests. A turn
-# that is cut by a line end is found too.
+# Finds the phrases of tools/riddles.txt in docs, header, help, messages, comments and test names, also across line ends.
 #
-#     tools/check-words.sh [PATH...]       files or directories; without any: all that people read
+#     tools/check-words.sh [PATH...]       files or directories (default: all of them)
 #
 # Prints 'path:line: phrase -> better word' for each and fails if there is one. RIDDLES names another list.
 set -u
@@ -12,7 +11,7 @@ cd "$(dirname "$0")/.." || exit 2
 list=${RIDDLES:-tools/riddles.txt}
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
-[ $# -gt 0 ] || set -- README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs include cli src tests bench examples
+[ $# -gt 0 ] || set -- README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs include cli src tests bench examples tools
 
 # Not data: golden models, inputs of fuzzers, generated tables; nor the test of this script, which has riddles to find.
 find "$@" -type f \( -name '*.md' -o -name '*.[ch]' -o -name '*.sh' -o -name '*.out' -o -name '*.py' \) \

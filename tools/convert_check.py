@@ -8,10 +8,10 @@ and in several; converts it with weft to GGUF and back; and checks that
 
   - gguf.GGUFReader reads the file, and finds the tensors that the gguf package's own table of names
     expects, with transformers' numbers in them (q and k permuted as llama.cpp's converter does it);
-  - the tensors that come back are those that went, bit by bit;
-  - transformers loads what comes back, also where config.json was made from GGUF's keys, and computes
-    the same logits within 1e-4;
-  - tokenizers come back, and GGUF's own keys hold the vocabulary (with --tokenizers: a directory of
+  - tensors survive the round trip bit for bit;
+  - transformers loads the directory converted back, also if its config.json was made from GGUF's keys,
+    and computes the same logits within 1e-4;
+  - tokenizers survive the round trip, and GGUF's own keys hold the vocabulary (with --tokenizers: a directory of
     directories that have a tokenizer.json).
 
 Exit status 1 where anything differs.

@@ -19,7 +19,7 @@ TESTS="test_gguf test_safetensors test_config test_load_faults test_parts test_c
 GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_write formats/config formats/open
     formats/index formats/shard base/save text/regex/regex text/regex/class text/regex/translate text/unicode/unicode
     text/unicode/normal text/sources/load text/sources/gguf text/sources/files text/sources/sp text/sources/hf
-    text/sources/hf_fields text/sources/hf_model text/sources/hf_steps text/sources/hf_after text/encode text/bpe
+    text/sources/hf_fields text/sources/hf_model text/sources/hf_steps text/sources/hf_post text/encode text/bpe
     text/unigram text/wordpiece text/normalize text/split text/scan text/decode text/sources/pieces
     text/sources/pieces_sp text/charsmap text/tokenizer text/finish text/vocab text/trie text/munch text/sources/pre
     text/sources/describe text/trust text/chat text/chat_probe text/sources/chat_file engine/session_file formats/manifest train/checkpoint train/documents train/corpus

@@ -237,8 +237,8 @@ class Golden:
     rotated: tuple = ("attn_q.rope", "attn_k.rope")  # what q and k are called inside attention
     embd_std: float = 1.0
     gain: float = 1.5  # of matrices
-    n_type: int = 0  # of tokens, which an encoder is told; a decoder has no cache instead
-    d_rope: int = 0  # of a key, the last so many numbers turn, and all heads share them
+    n_type: int = 0  # token types of an encoder; 0: a decoder
+    d_rope: int = 0  # rotary values at the end of a key, shared by all heads
 
 
 def with_prefix(taps, prefix):
@@ -334,7 +334,7 @@ GOLDENS = {
         bos_token_id=0, eos_token_id=0, position_embedding_type="rope", rope_theta=10000.0),
         taps=GPT2_ROPE_TAPS, embd_std=0.5),
 
-    # The magnitudes differ, which GGUF has no words for.
+    # mscale and mscale_all_dim differ, which GGUF cannot express.
     "deepseek-v2-lite": Golden(DeepseekV2ForCausalLM, 29, dict(
         DEEPSEEK_V2, q_lora_rank=None, topk_method="greedy", n_group=None, topk_group=None,
         rope_parameters=dict(DEEPSEEK_V2["rope_parameters"], mscale=1.0)),
@@ -551,7 +551,7 @@ def split_qkv(trace):
 
 
 def token_types(golden, ids):
-    """What an encoder is told beside ids [T]: the second half is another sentence."""
+    """Token types of ids [T]: the second half is another sentence."""
     return (torch.arange(len(ids)) >= len(ids) // 2).int() * (golden.n_type - 1)
 
 

@@ -294,7 +294,7 @@ def lines_of(returns, fn, params):
                 continue
             mode = mode_of(f"{fn}.{p}.{field}", f"{name}.{field}", f"{p}.{field}", field)
             if ftype in callbacks or name_of(ftype) in callbacks:
-                mode = "MODE_AA"  # nobody is told
+                mode = "MODE_AA"  # no callback is called
             if field == "struct_size" and not read and mode == "MODE_RR":
                 mode = "MODE_RA"
             cast = f"({ftype})" if ftype in enums else ""

@@ -20,7 +20,7 @@ typedef struct curve {
     run run;
     batch nobody;
     tensor x, y;  /* [POINTS, 1] */
-    tensor asked; /* x again: what is asked for */
+    tensor asked; /* x again, as queries */
     tensor at;    /* [DRAWN, 1] */
     tensor width; /* [1, 1], as a logarithm */
     real found[DRAWN];
@@ -59,8 +59,7 @@ static void curve_init(curve *c)
     c->width.needs_grad = c->width.is_param = c->width.grad_taken = true;
 }
 
-/* The squared error of points that are predicted from the others; the slope too, where it is asked
- * for. */
+/* The squared error of points predicted from the others; also its slope, if requested. */
 static double error_of_others(curve *c, kernel_kind kind, bool with_slope)
 {
     tape t = { 0 };

@@ -1,11 +1,11 @@
-/* kernel_reversal FILE.svg < WORDS - words turned round by Nadaraya-Watson pooling that is told where
- * to look; a line of WORDS begins with a word of small letters, as tools/reversal.sh writes them.
+/* kernel_reversal FILE.svg < WORDS - reverses words by Nadaraya-Watson pooling with given positions.
+ * Each line of WORDS starts with a lower-case word, as tools/reversal.sh writes them.
  *
- * Letter t of the answer stands at place n - 1 - t of the word. With that for a query and places for
- * keys, all that is left to learn is how near is near: the width follows the slope of the squared
- * error over the first words, on the tape. Asked with t instead, the kernel says the word as it is.
- * Prints how many of the other words come out right either way, draws where the answer to one looks;
- * fails unless all are right that were told. */
+ * Letter t of the answer is at position n - 1 - t of the word. With that position as the query and
+ * positions as keys, only the width of the kernel must be learned: it follows the slope of the
+ * squared error over the first words, on the tape. With t as the query, the kernel copies the word.
+ * Prints how many of the other words are right with either query and draws the weights of one
+ * answer; fails unless all words are right with the position as the query. */
 #include "base/host.h"
 #include "ops/ops.h"
 #include "tensor/tape.h"
@@ -36,7 +36,7 @@ static tensor matrix_of(real *data, int64_t n_row, int64_t n_col)
                      .born = -1 };
 }
 
-/* Values are letters, or without `spelled` places: then what comes out are the weights. */
+/* Values are letters or, without `spelled`, positions: the output is then the weights. */
 static void set_word(task *k, const char *word, size_t n, bool told, bool spelled)
 {
     const int64_t n_col = spelled ? LETTERS : (int64_t)n;
@@ -53,7 +53,7 @@ static void set_word(task *k, const char *word, size_t n, bool told, bool spelle
     k->value = matrix_of(k->letters, k->n, n_col);
 }
 
-static tensor *turn(task *k)
+static tensor *reverse(task *k)
 {
     return kernel_pool(&k->run, &k->query, &k->key, &k->value, &k->width, KERNEL_GAUSSIAN, false);
 }
@@ -65,7 +65,7 @@ static void learn(task *k)
     real dy[LONGEST * LETTERS];
     run_begin(&k->run, &k->nobody);
     tape_begin(&k->run, &t);
-    tensor *y = turn(k);
+    tensor *y = reverse(k);
     for (int64_t i = 0; i < k->n; i++)
         for (int64_t c = 0; c < LETTERS; c++)
             dy[i * LETTERS + c] = row(y, i)[c] - row(&k->value, k->n - 1 - i)[c];
@@ -77,7 +77,7 @@ static void learn(task *k)
 static bool is_right(task *k)
 {
     run_begin(&k->run, &k->nobody);
-    const tensor *y = turn(k);
+    const tensor *y = reverse(k);
     for (int64_t i = 0; i < k->n; i++) {
         int best = 0;
         for (int c = 1; c < LETTERS; c++)
@@ -93,7 +93,7 @@ static void draw(task *k, FILE *f)
 {
     const long long side = CELL * (k->n + 2);
     run_begin(&k->run, &k->nobody);
-    const tensor *y = turn(k);
+    const tensor *y = reverse(k);
     fprintf(f,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%lld\" height=\"%lld\" "
             "font-family=\"ui-monospace,Menlo,Consolas,monospace\" font-size=\"13\">\n"

@@ -198,7 +198,7 @@ class Runner:
         return f"{n} tests" if n == of else f"{n} tests of {of}"
 
     def try_one(self, mutant, pool, running):
-        """Whether the mutant counts as one of those that were asked for."""
+        """Does the mutant count towards the requested number?"""
         if mutant.key in self.equivalent:
             with self.lock:
                 self.report.add(mutant, "equivalent", note=self.equivalent[mutant.key])

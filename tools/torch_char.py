@@ -3,7 +3,7 @@
 
     torch_char.py TEXT [--seed 1] [--steps 2000] [--threads N]
 
-A GPT-2 of characters as transformers has it: 4 layers, 4 heads, width 128, context 64, batches of 12,
+transformers' GPT-2 over characters: 4 layers, 4 heads, width 128, context 64, batches of 12,
 no dropout; AdamW from 1e-3 to 1e-4 by a cosine after 100 steps of warm-up, beta2 0.99, weight decay
 0.1, clipping at 1. Prints the seconds of all steps, and the mean loss over the last tenth of the text
 in windows of 64.

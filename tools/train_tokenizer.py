@@ -3,7 +3,7 @@
 
     tools/train_tokenizer.py golden               remakes tests/golden/train-tokenizer
     tools/train_tokenizer.py compare WEFT FILE... trains both on each file, by file and by line; fails if they differ
-    tools/train_tokenizer.py bench WEFT FILE      8000 tokens: seconds of both, in turns, and their ratio
+    tools/train_tokenizer.py bench WEFT FILE      8000 tokens: seconds of both, interleaved, and their ratio
 
 Needs Python's tokenizers. Their WordPiece trainer numbers the tokens inside of words in the order of a hash table
 that is seeded anew in every run, so a golden of it holds for one run: the test gives weft that run's numbers.

@@ -99,7 +99,7 @@ pf finalpunctuation, pi initialpunctuation, po otherpunctuation, ps openpunctuat
 sc currencysymbol, sk modifiersymbol, sm mathsymbol, so othersymbol, z separator, zl lineseparator,
 zp paragraphseparator, zs spaceseparator"""
 
-# What PCRE2 calls the names that are Oniguruma's own, as far as it has them; ranges make up the rest.
+# PCRE2's equivalents of Oniguruma's own names; ranges cover the rest.
 OWN = {
     "alnum": r"\p{Alphabetic}\p{Nd}", "alpha": r"\p{Alphabetic}", "blank": r"\p{Zs}", "cntrl": r"\p{Cc}",
     "digit": r"\p{Nd}", "graph": r"\p{L}\p{M}\p{N}\p{P}\p{S}\p{Cf}\p{Co}", "lower": r"\p{Lowercase}",
@@ -262,7 +262,7 @@ def inert():
         if unicodedata.category(s) == "Cn":
             out.add(c)
         elif unicodedata.combining(s) or unicodedata.decomposition(s):
-            # a mark of class 240 goes behind any other mark, one of class 1 before it
+            # a mark of class 240 sorts after any other mark, one of class 1 before it
             known = (nfkd.normalize_str(s) != s or nfkd.normalize_str("\u0345" + s) != "\u0345" + s
                      or nfkd.normalize_str(s + "\u0334") != s + "\u0334")
             if not known:

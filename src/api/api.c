@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-bool take_options(void *to, size_t size, const void *from, size_t from_size, const char *what,
+bool read_options(void *to, size_t size, const void *from, size_t from_size, const char *what,
                   weft_error *err)
 {
     memset(to, 0, size);
@@ -44,7 +44,7 @@ bool load_exists(weft_load load, weft_error *err)
     return false;
 }
 
-void give(void *to, size_t to_size, void *from, size_t size)
+void copy_result(void *to, size_t to_size, void *from, size_t size)
 {
     const size_t n = to_size < size ? to_size : size;
     if (to_size < sizeof to_size)
@@ -67,7 +67,7 @@ bool take_kv_type(weft_kv_type from, const dtype **to, weft_error *err)
 bool take_engine_options(const weft_engine_options *from, engine_options *to, weft_error *err)
 {
     weft_engine_options o;
-    if (!take_options(&o, sizeof o, from, from ? from->struct_size : 0, "weft_engine_options", err))
+    if (!read_options(&o, sizeof o, from, from ? from->struct_size : 0, "weft_engine_options", err))
         return false;
     *to = (engine_options){ .n_thread = o.threads,
                             .n_session = o.n_session,

@@ -3,7 +3,7 @@
 #define WEFT_API_API_H
 
 #include "engine/session.h"
-#include "models/ends.h"
+#include "models/stop_ids.h"
 #include "text/sources/pieces.h"
 
 /* Handles may be freed in any order: a child holds a reference to its parent, and the last release
@@ -32,7 +32,7 @@ struct weft_model {
     host host;
     model model;
     pieces pieces;
-    ends ends;
+    stop_ids stop_ids;
     weft_budget *budget; /* referenced; or NULL */
     holders holders;
 };
@@ -61,7 +61,7 @@ static inline weft_error *begin_call(weft_error *err, weft_error *unread)
 
 /* A caller's option struct may be shorter than ours (an older header) but not longer (a newer
  * one). */
-bool take_options(void *to, size_t size, const void *from, size_t from_size, const char *what,
+bool read_options(void *to, size_t size, const void *from, size_t from_size, const char *what,
                   weft_error *err);
 
 /* Checks the caller's result struct before the work starts: it begins with its size, which must be
@@ -73,7 +73,7 @@ bool load_exists(weft_load load, weft_error *err);
 
 /* Copies as much of a result struct as the caller knows; nothing if the caller did not set the
  * size. */
-void give(void *to, size_t to_size, void *from, size_t size);
+void copy_result(void *to, size_t to_size, void *from, size_t size);
 
 /* A budget for one call, inside the caller's budget or NULL. */
 void take_budget(weft_budget *to, size_t ram_max, weft_budget *within);

@@ -45,7 +45,7 @@ weft_status weft_convert(const char *from, const char *to, const weft_convert_op
     if (!from || !to || !*from || !*to)
         return weft_fail(err, WEFT_EINVAL, "no path %s given", from && *from ? "to" : "from");
     if ((info && !result_fits(info, "weft_convert_info", err)) ||
-        !take_options(&o, sizeof o, options, options ? options->struct_size : 0,
+        !read_options(&o, sizeof o, options, options ? options->struct_size : 0,
                       "weft_convert_options", err) ||
         translate(&o, &inner, err) != WEFT_OK)
         return err->code;
@@ -63,6 +63,6 @@ weft_status weft_convert(const char *from, const char *to, const weft_convert_op
     snprintf(i.type, sizeof i.type, "%s", convert_type_name(&r));
     snprintf(i.path, sizeof i.path, "%s", r.path);
     if (info)
-        give(info, info->struct_size, &i, sizeof i);
+        copy_result(info, info->struct_size, &i, sizeof i);
     return WEFT_OK;
 }

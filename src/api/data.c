@@ -1,17 +1,17 @@
 /* data.c - the public functions that inspect the data of a run before it starts. */
-#include "api/train_fresh.h"
+#include "api/train_init.h"
 #include "api/train_options.h"
 #include "formats/manifest.h"
 #include "text/finish.h"
 #include "text/sources/source.h"
-#include "train/pictures.h"
+#include "train/image_set.h"
 
 struct weft_data {
     host host;
     tokenizer tokenizer;
     run_labels labels;
     dataset data;
-    pictures pictures;   /* in place of a tokenizer and a dataset, */
+    image_set images;    /* in place of a tokenizer and a dataset, */
     bool sees;           /* if this is true */
     weft_budget *budget; /* referenced; or NULL */
 };
@@ -66,16 +66,19 @@ static weft_status find_sizes(weft_data *d, const weft_train_options *o, const c
         }
         return status;
     }
-    fresh_shape s = { 0 };
+    init_model_shape s = { 0 };
     weft_status status = shape_of(o, &s, err);
     if (status == WEFT_OK)
         status = take_labels(&d->labels, o, NULL, &d->host, err);
     if (status != WEFT_OK)
         return status;
     const int64_t V = (int64_t)d->tokenizer.n_id;
-    *of = (learned){
-        V, s.n_ctx, fresh_task(s.arch), fresh_encodes(s.arch) ? V : 0, d->tokenizer.eos, NULL
-    };
+    *of = (learned){ V,
+                     s.n_ctx,
+                     init_model_task(s.arch),
+                     init_model_has_encoder(s.arch) ? V : 0,
+                     d->tokenizer.eos,
+                     NULL };
     return WEFT_OK;
 }
 
@@ -83,9 +86,9 @@ static weft_status open_data(weft_data *d, const weft_train_options *o, weft_err
 {
     const char *from = o->resume ? o->out : o->model, *text = o->tokenizer ? o->tokenizer : from;
     learned of;
-    if (o->n_data > 0 && pictures_are_here(o->data[0], &d->host)) {
+    if (o->n_data > 0 && is_image_set(o->data[0], &d->host)) {
         d->sees = true;
-        return pictures_list(&d->pictures, o->data, o->n_data, o->load, &d->host, err);
+        return image_set_list(&d->images, o->data, o->n_data, o->load, &d->host, err);
     }
     weft_status status = text ? tokenizer_load(&d->tokenizer, text, NULL, o->load, &d->host, err)
                               : make_tokenizer(d, o, err);
@@ -134,7 +137,7 @@ void weft_data_close(weft_data *d)
     if (!d)
         return;
     if (d->sees) {
-        pictures_close(&d->pictures);
+        image_set_close(&d->images);
         release(d);
         return;
     }
@@ -162,19 +165,19 @@ void weft_data_get_info(const weft_data *d, weft_data_info *info)
     if (!info)
         return;
     if (!d) {
-        give(info, info->struct_size, &(weft_data_info){ .end_id = -1 }, sizeof *info);
+        copy_result(info, info->struct_size, &(weft_data_info){ .end_id = -1 }, sizeof *info);
         return;
     }
     if (d->sees) {
-        const pictures *p = &d->pictures;
-        give(info, info->struct_size,
-             &(weft_data_info){ .end_id = -1,
-                                .bytes = d->host.mem.used,
-                                .n_image = p->n,
-                                .n_class = p->n_class,
-                                .height = p->height,
-                                .width = p->width },
-             sizeof *info);
+        const image_set *p = &d->images;
+        copy_result(info, info->struct_size,
+                    &(weft_data_info){ .end_id = -1,
+                                       .bytes = d->host.mem.used,
+                                       .n_image = p->n,
+                                       .n_class = p->n_class,
+                                       .height = p->height,
+                                       .width = p->width },
+                    sizeof *info);
         return;
     }
     const corpus *c = &d->data.corpus;
@@ -191,7 +194,7 @@ void weft_data_get_info(const weft_data *d, weft_data_info *info)
                          .validation = counts_of(&d->data.validation),
                          .bytes = d->host.mem.used,
                          .n_label = d->labels.set.n };
-    give(info, info->struct_size, &i, sizeof i);
+    copy_result(info, info->struct_size, &i, sizeof i);
 }
 
 /* Converts the internal view of tokens to the caller's. */

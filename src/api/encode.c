@@ -14,7 +14,7 @@ static bool take_encoder_options(const weft_encoder_options *from, encode_engine
                                  weft_error *err)
 {
     weft_encoder_options o;
-    if (!take_options(&o, sizeof o, from, from ? from->struct_size : 0, "weft_encoder_options",
+    if (!read_options(&o, sizeof o, from, from ? from->struct_size : 0, "weft_encoder_options",
                       err))
         return false;
     *to = (encode_engine_options){
@@ -74,7 +74,7 @@ weft_status weft_encoder_plan(weft_model *m, const weft_encoder_options *options
                              .n_ctx = o.n_ctx,
                              .total_bytes = p.total,
                              .panel_bytes = p.panels };
-    give(plan, plan->struct_size, &out, sizeof out);
+    copy_result(plan, plan->struct_size, &out, sizeof out);
     return WEFT_OK;
 }
 

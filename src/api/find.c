@@ -75,7 +75,7 @@ static void find_places(places *p)
 static weft_status begin_search(const weft_find_options *options, weft_find_options *o, host *h,
                                 places **p, weft_error *err)
 {
-    if (!take_options(o, sizeof *o, options, options ? options->struct_size : 0,
+    if (!read_options(o, sizeof *o, options, options ? options->struct_size : 0,
                       "weft_find_options", err))
         return err->code;
     *h = (host){ .io = io_system };

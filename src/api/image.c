@@ -2,8 +2,8 @@
 #include "api/api.h"
 
 #include "engine/encode.h"
+#include "train/image_set.h"
 #include "train/learner.h"
-#include "train/pictures.h"
 
 typedef struct image_block {
     weft_model *model; /* referenced */
@@ -16,8 +16,8 @@ static weft_image *make(weft_model *w, image *im, const char *path, weft_error *
     const model *m = &w->model;
     image_recipe recipe;
     image_block *b = NULL;
-    if (picture_recipe(&recipe, m, err) == WEFT_OK &&
-        picture_fit(im, &recipe, &m->image, path, &w->host, err) == WEFT_OK)
+    if (image_input_recipe(&recipe, m, err) == WEFT_OK &&
+        image_input_fit(im, &recipe, &m->image, path, &w->host, err) == WEFT_OK)
         b = mem_alloc(&w->host.mem,
                       sizeof *b + (size_t)(m->n_ctx * m->d_feature) * sizeof *b->features,
                       "rows of an image", err);
@@ -25,7 +25,7 @@ static weft_image *make(weft_model *w, image *im, const char *path, weft_error *
         b->model = w;
         hold(&w->holders);
         b->image = (weft_image){ m->n_ctx, b->features };
-        picture_rows(im, &recipe, &m->image, b->features);
+        image_input_rows(im, &recipe, &m->image, b->features);
     }
     image_free(im, &w->host);
     return b ? &b->image : NULL;
@@ -74,7 +74,7 @@ void weft_image_free(weft_image *im)
 typedef struct scoring {
     const model *model;
     encode_engine *engine;
-    pictures pictures;
+    image_set images;
     float *rows; /* [AT_ONCE, n_ctx, d_feature] */
     float *out;  /* [AT_ONCE, n_out] */
     weft_score score;
@@ -84,14 +84,14 @@ typedef struct scoring {
 static weft_status score_some(scoring *s, int64_t i, int64_t n, weft_error *err)
 {
     const model *m = s->model;
-    const pictures *p = &s->pictures;
+    const image_set *p = &s->images;
     const int64_t one = m->image.height * m->image.width * m->image.channels;
     weft_input in[AT_ONCE];
     for (int64_t k = 0; k < n; k++) {
         float *to = s->rows + k * m->n_ctx * m->d_feature;
         const image im = { m->image.height, m->image.width, m->image.channels,
                            p->pixel + (i + k) * one };
-        picture_rows(&im, &p->recipe, &m->image, to);
+        image_input_rows(&im, &p->recipe, &m->image, to);
         in[k] = (weft_input){ .features = to, .n = m->n_ctx, .out = s->out + k * m->n_out };
     }
     const weft_status status = encode_engine_eval(s->engine, in, n, err);
@@ -106,8 +106,8 @@ static weft_status score_all(scoring *s, weft_error *err)
 {
     const model *m = s->model;
     mem *from = &m->host->mem;
-    const int64_t n = s->pictures.n;
-    weft_status status = pictures_load(&s->pictures, m, err);
+    const int64_t n = s->images.n;
+    weft_status status = image_set_load(&s->images, m, err);
     if (status != WEFT_OK)
         return status;
     s->rows = mem_zalloc(from, AT_ONCE, (size_t)(m->n_ctx * m->d_feature) * sizeof *s->rows,
@@ -139,16 +139,16 @@ weft_status weft_image_score(weft_model *w, const char *const *data, int n_data,
     if (s.model->image.channels == 0 || s.model->task != WEFT_TASK_CLASSIFY)
         return weft_fail(err, WEFT_EUNSUPPORTED, "%s: does not classify images",
                          s.model->file.path);
-    weft_status status = pictures_list(&s.pictures, data, n_data, WEFT_LOAD_COPY, &w->host, err);
+    weft_status status = image_set_list(&s.images, data, n_data, WEFT_LOAD_COPY, &w->host, err);
     if (status != WEFT_OK)
         return status;
     s.engine = encode_engine_new(s.model, &o, err);
     status = s.engine ? score_all(&s, err) : err->code;
     if (status == WEFT_OK)
-        give(score, score->struct_size, &s.score, sizeof s.score);
+        copy_result(score, score->struct_size, &s.score, sizeof s.score);
     encode_engine_free(s.engine);
     mem_free(&w->host.mem, s.rows);
     mem_free(&w->host.mem, s.out);
-    pictures_close(&s.pictures);
+    image_set_close(&s.images);
     return status;
 }

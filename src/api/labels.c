@@ -1,6 +1,6 @@
 /* labels.c - the labels of texts that a run trains on. */
 #include "api/labels.h"
-#include "train/headed.h"
+#include "train/new_head.h"
 
 #include <string.h>
 
@@ -22,7 +22,8 @@ weft_status take_labels(run_labels *l, const weft_train_options *o, const model 
                         weft_error *err)
 {
     const bool knows = m && m->task == WEFT_TASK_CLASSIFY && m->image.channels == 0;
-    const bool learns = m ? headed_can_be(m) : o->arch && fresh_task(o->arch) == WEFT_TASK_FILL;
+    const bool learns = m ? new_head_fits(m)
+                          : o->arch && init_model_task(o->arch) == WEFT_TASK_FILL;
     *l = (run_labels){ 0 };
     weft_status status = columns_parse(&l->columns, o->columns, err);
     l->used = knows || (learns && labelled_is_here(o->data[0], (data_kind)o->data_kind, h));

@@ -54,7 +54,7 @@ weft_status weft_evaluate(weft_model *m, weft_model *against, const weft_documen
             return weft_fail(err, WEFT_EINVAL, "document %lld: %lld tokens, but ids is NULL",
                              (long long)i, (long long)documents[i].n);
     if (!result_fits(result, "weft_evaluation", err) ||
-        !take_options(&o, sizeof o, options, options ? options->struct_size : 0,
+        !read_options(&o, sizeof o, options, options ? options->struct_size : 0,
                       "weft_evaluate_options", err))
         return err->code;
     const weft_engine_options shape = { .struct_size = sizeof shape,
@@ -78,7 +78,7 @@ weft_status weft_evaluate(weft_model *m, weft_model *against, const weft_documen
     if (status != WEFT_OK)
         return status;
     weft_evaluation s = summary(&sum);
-    give(result, result->struct_size, &s, sizeof s);
+    copy_result(result, result->struct_size, &s, sizeof s);
     return WEFT_OK;
 }
 
@@ -105,7 +105,7 @@ weft_status weft_model_get_cost(weft_model *m, int64_t n_ctx, weft_model_cost *r
     weft_part *const to[N_PART] = { &out.embedding, &out.attention, &out.feed_forward, &out.head };
     for (int i = 0; i < N_PART; i++)
         *to[i] = (weft_part){ found[i].n_parameter, found[i].bytes, found[i].flops };
-    give(result, result->struct_size, &out, sizeof out);
+    copy_result(result, result->struct_size, &out, sizeof out);
     return WEFT_OK;
 }
 
@@ -128,6 +128,6 @@ weft_status weft_engine_estimate(weft_model *m, const weft_engine_options *optio
                        .read_rate = s.read,
                        .product_rate = s.products,
                        .seconds = s.seconds };
-    give(result, result->struct_size, &out, sizeof out);
+    copy_result(result, result->struct_size, &out, sizeof out);
     return WEFT_OK;
 }

@@ -70,7 +70,7 @@ weft_model *weft_model_open(const char *path, const weft_model_options *options,
         weft_fail(err, WEFT_EINVAL, "no path given");
         return NULL;
     }
-    if (!take_options(&o, sizeof o, options, options ? options->struct_size : 0,
+    if (!read_options(&o, sizeof o, options, options ? options->struct_size : 0,
                       "weft_model_options", err) ||
         !load_exists(o.load, err))
         return NULL;
@@ -88,7 +88,7 @@ weft_model *weft_model_open(const char *path, const weft_model_options *options,
     }
     if (o.no_pack)
         pack_never(&m->model);
-    if (ends_read(&m->ends, &m->model, err) != WEFT_OK ||
+    if (stop_ids_read(&m->stop_ids, &m->model, err) != WEFT_OK ||
         pieces_init(&m->pieces, &m->model.file, &m->model.store, err) != WEFT_OK) {
         weft_model_close(m);
         return NULL;
@@ -106,8 +106,8 @@ void weft_model_close(weft_model *m)
 
 bool weft_model_is_end(const weft_model *m, int32_t id)
 {
-    for (int i = 0; m && i < m->ends.n; i++)
-        if (m->ends.id[i] == id)
+    for (int i = 0; m && i < m->stop_ids.n; i++)
+        if (m->stop_ids.id[i] == id)
             return true;
     return false;
 }
@@ -117,8 +117,8 @@ void weft_model_get_info(const weft_model *w, weft_model_info *info)
     if (!info)
         return;
     if (!w) {
-        give(info, info->struct_size, &(weft_model_info){ .eos_id = -1, .start_id = -1 },
-             sizeof *info);
+        copy_result(info, info->struct_size, &(weft_model_info){ .eos_id = -1, .start_id = -1 },
+                    sizeof *info);
         return;
     }
     const model *m = &w->model;
@@ -137,7 +137,7 @@ void weft_model_get_info(const weft_model *w, weft_model_info *info)
         .n_metadata = m->file.n_entry,
         .n_parameter = m->n_parameter,
         .bytes_anonymous = atomic_load(&w->host.mem.used),
-        .eos_id = w->ends.n > 0 ? w->ends.id[0] : -1,
+        .eos_id = w->stop_ids.n > 0 ? w->stop_ids.id[0] : -1,
         .task = m->task,
         .n_out = m->n_out,
         .images = m->image.channels > 0,
@@ -148,7 +148,7 @@ void weft_model_get_info(const weft_model *w, weft_model_info *info)
     };
     for (int f = 0; f < m->file.n_file; f++)
         i.bytes_mapped += m->file.file[f].mapped ? m->file.file[f].size : 0;
-    give(info, info->struct_size, &i, sizeof i);
+    copy_result(info, info->struct_size, &i, sizeof i);
 }
 
 const char *weft_model_label(const weft_model *w, int64_t i)
@@ -165,7 +165,7 @@ weft_status weft_model_get_tensor(const weft_model *w, int64_t at, weft_tensor_i
     weft_tensor_info i = { .name = t->name, .type = t->type->name, .n_dim = t->n_dim };
     memcpy(i.shape, t->shape, sizeof i.shape);
     i.bytes = dtype_row_bytes(t->type, cols(t)) * (size_t)(t->n_dim > 1 ? t->shape[0] : 1);
-    give(info, info->struct_size, &i, sizeof i);
+    copy_result(info, info->struct_size, &i, sizeof i);
     return WEFT_OK;
 }
 
@@ -253,7 +253,7 @@ void weft_engine_get_info(const weft_engine *e, weft_engine_info *info)
                                 .n_cache = inner->pages.n_page * PAGE_ROWS,
                                 .n_cache_free = inner->pages.n_free * PAGE_ROWS };
     }
-    give(info, info->struct_size, &i, sizeof i);
+    copy_result(info, info->struct_size, &i, sizeof i);
 }
 
 weft_status weft_engine_plan(weft_model *m, const weft_engine_options *options,
@@ -276,7 +276,7 @@ weft_status weft_engine_plan(weft_model *m, const weft_engine_options *options,
                              .total_bytes = p.total,
                              .position_bytes = p.position,
                              .panel_bytes = p.panels };
-    give(plan, plan->struct_size, &out, sizeof out);
+    copy_result(plan, plan->struct_size, &out, sizeof out);
     return WEFT_OK;
 }
 

@@ -74,7 +74,7 @@ weft_status weft_report(const char *directory, const char *to, const weft_report
     if (!directory || !*directory)
         return weft_fail(err, WEFT_EINVAL, "no run given");
     if ((info && !result_fits(info, "weft_report_info", err)) ||
-        !take_options(&o, sizeof o, options, options ? options->struct_size : 0,
+        !read_options(&o, sizeof o, options, options ? options->struct_size : 0,
                       "weft_report_options", err))
         return WEFT_EINVAL;
     if (to ? snprintf(i.path, sizeof i.path, "%s", to) >= (int)sizeof i.path
@@ -91,6 +91,6 @@ weft_status weft_report(const char *directory, const char *to, const weft_report
     const weft_status status = write_page(directory, &m, &o, &i, &h, err);
     metrics_free(&m);
     if (info && status == WEFT_OK)
-        give(info, info->struct_size, &i, sizeof i);
+        copy_result(info, info->struct_size, &i, sizeof i);
     return status;
 }

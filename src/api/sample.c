@@ -22,7 +22,7 @@ weft_sampler *weft_sampler_new(weft_model *m, const weft_sampler_options *option
     weft_sampler_options o;
     weft_error local;
     err = begin_call(err, &local);
-    if (!take_options(&o, sizeof o, options, options ? options->struct_size : 0,
+    if (!read_options(&o, sizeof o, options, options ? options->struct_size : 0,
                       "weft_sampler_options", err))
         return NULL;
     if (m && o.n_vocab != 0 && o.n_vocab != m->model.n_vocab) {
@@ -158,7 +158,7 @@ weft_status weft_session_logprobs(const weft_session *s, weft_logprob *out, int6
         if (out[i].id < 0 || out[i].id >= V)
             return weft_fail(err, WEFT_EINVAL, "token %d; expected below %lld, the vocabulary",
                              (int)out[i].id, (long long)V);
-    const double all = log_sum_exp(z, V);
+    const double all = logits_log_sum_exp(z, V);
     for (int64_t i = 0; i < n; i++)
         out[i].logprob = (double)z[out[i].id] - all;
     return WEFT_OK;
@@ -175,8 +175,8 @@ static weft_status take_beam_options(weft_beam_options *o, const weft_engine *e,
     o->n_best = o->n_best ? o->n_best : 1;
     o->n_new = o->n_new ? o->n_new : n_ctx - n + 1;
     if (!o->ends && o->n_end == 0) {
-        o->ends = e->model->ends.id;
-        o->n_end = e->model->ends.n;
+        o->ends = e->model->stop_ids.id;
+        o->n_end = e->model->stop_ids.n;
     }
     if (o->n_beam < 1 || o->n_beam > WEFT_MAX_BEAM)
         return weft_fail(err, WEFT_EINVAL, "n_beam is %d, expected 1 to %d", o->n_beam,
@@ -214,7 +214,7 @@ weft_beams *weft_beam_search(weft_engine *e, const int32_t *ids, int64_t n,
         weft_fail(err, WEFT_EINVAL, "no %s given", e ? "tokens" : "engine");
         return NULL;
     }
-    if (!take_options(&o, sizeof o, options, options ? options->struct_size : 0,
+    if (!read_options(&o, sizeof o, options, options ? options->struct_size : 0,
                       "weft_beam_options", err) ||
         take_beam_options(&o, e, n, err) != WEFT_OK)
         return NULL;

@@ -95,7 +95,7 @@ static weft_status score_texts(weft_model *w, const tokenizer *t, const weft_tra
     }
     drop_labels(&l);
     if (status == WEFT_OK)
-        give(score, score->struct_size, &s.score, sizeof s.score);
+        copy_result(score, score->struct_size, &s.score, sizeof s.score);
     return status;
 }
 

@@ -37,7 +37,7 @@ weft_tokenizer *weft_tokenizer_load(const char *path, const weft_tokenizer_optio
         weft_fail(err, WEFT_EINVAL, "no path given");
         return NULL;
     }
-    if (!take_options(&o, sizeof o, options, options ? options->struct_size : 0,
+    if (!read_options(&o, sizeof o, options, options ? options->struct_size : 0,
                       "weft_tokenizer_options", err) ||
         !load_exists(o.load, err))
         return NULL;
@@ -78,8 +78,8 @@ void weft_tokenizer_get_info(const weft_tokenizer *t, weft_tokenizer_info *info)
     if (!info)
         return;
     if (!t) {
-        give(info, info->struct_size, &(weft_tokenizer_info){ .bos_id = -1, .eos_id = -1 },
-             sizeof *info);
+        copy_result(info, info->struct_size, &(weft_tokenizer_info){ .bos_id = -1, .eos_id = -1 },
+                    sizeof *info);
         return;
     }
     static const char *const models[] = { "BPE", "Unigram", "WordPiece", "WordLevel" };
@@ -92,7 +92,7 @@ void weft_tokenizer_get_info(const weft_tokenizer *t, weft_tokenizer_info *info)
         .byte_level = t->inner.byte_level,
         .bytes_anonymous = atomic_load(&t->host.mem.used),
     };
-    give(info, info->struct_size, &i, sizeof i);
+    copy_result(info, info->struct_size, &i, sizeof i);
 }
 
 /* ---- encoding -------------------------------------------------------------------------------- */
@@ -158,7 +158,7 @@ weft_tokens *weft_tokenizer_encode(const weft_tokenizer *shared, const char *tex
         weft_fail(err, WEFT_EINVAL, "no %s given", t ? "text" : "tokenizer");
         return NULL;
     }
-    if (!take_options(&o, sizeof o, options, options ? options->struct_size : 0,
+    if (!read_options(&o, sizeof o, options, options ? options->struct_size : 0,
                       "weft_tokenize_options", err))
         return NULL;
     if (!o.pair && o.pair_length > 0) {

@@ -1,25 +1,25 @@
 /* train.c - the public function that trains: check, translate, delegate. Here training and the
  * engine meet: the callback gets the model being trained, and may run it. */
-#include "api/train_fresh.h"
+#include "api/train_init.h"
 #include "api/train_options.h"
 #include "base/cpu.h"
 #include "engine/estimate.h"
 #include "text/sources/source.h"
-#include "train/fresh.h"
+#include "train/image_set.h"
+#include "train/init_model.h"
 #include "train/metrics_log.h"
-#include "train/pictures.h"
 #include "train/trainer.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static schedule schedule_of(const weft_train_options *o, bool fresh)
+static schedule schedule_of(const weft_train_options *o, bool is_new)
 {
     const int64_t n = o->n_step, tenth = n / 10 < 100 ? n / 10 : 100;
-    const double lr = o->lr >= 0 ? o->lr : fresh ? 1e-3 : 1e-4;
+    const double lr = o->lr >= 0 ? o->lr : is_new ? 1e-3 : 1e-4;
     return (schedule){ .kind = (schedule_kind)o->schedule,
                        .lr = lr,
-                       .least = o->lr_min >= 0 ? o->lr_min : lr / 10,
+                       .lr_min = o->lr_min >= 0 ? o->lr_min : lr / 10,
                        .n_warmup = o->n_warmup >= 0 ? o->n_warmup : tenth,
                        .n_step = n,
                        .n_decay = o->n_decay >= 0 ? o->n_decay : n / 5 };
@@ -30,13 +30,13 @@ typedef struct training {
     const weft_train_options *o;
     weft_model *model; /* all parts share its host */
     tokenizer tokenizer;
-    pictures pictures; /* for an image model, which has no tokenizer */
+    image_set images; /* for an image model, which has no tokenizer */
     run_labels labels;
     dataset data;
     hf_form form;
     trainer trainer;
     metrics_log metrics;
-    bool has_tokenizer, has_pictures, has_data, has_form, has_trainer;
+    bool has_tokenizer, has_images, has_data, has_form, has_trainer;
     double flops;        /* per token, forward and backward */
     double product_rate; /* of this machine */
     double predicted;    /* seconds for all steps */
@@ -52,8 +52,8 @@ static void training_end(training *t)
         hf_form_free(&t->form);
     if (t->has_data)
         data_close(&t->data);
-    if (t->has_pictures)
-        pictures_close(&t->pictures);
+    if (t->has_images)
+        image_set_close(&t->images);
     if (t->has_tokenizer)
         tokenizer_free(&t->tokenizer);
     drop_labels(&t->labels);
@@ -82,18 +82,18 @@ static weft_status open_model(training *t, const char *from, weft_error *err)
     return t->model ? refuse_quantised(&t->model->model, err) : err->code;
 }
 
-static weft_status open_pictures(training *t, weft_error *err)
+static weft_status open_images(training *t, weft_error *err)
 {
     const weft_train_options *o = t->o;
     const model *m = &t->model->model;
-    weft_status status = pictures_list(&t->pictures, o->data, o->n_data, o->load, &t->model->host,
-                                       err);
-    t->has_pictures = status == WEFT_OK;
-    t->pictures.shift = o->shift;
+    weft_status status = image_set_list(&t->images, o->data, o->n_data, o->load, &t->model->host,
+                                        err);
+    t->has_images = status == WEFT_OK;
+    t->images.shift = o->shift;
     if (status == WEFT_OK)
-        status = pictures_load(&t->pictures, m, err);
+        status = image_set_load(&t->images, m, err);
     if (status == WEFT_OK)
-        status = data_open_pictures(&t->data, &t->pictures, m, o->validation, err);
+        status = data_open_images(&t->data, &t->images, m, o->validation, err);
     t->has_data = status == WEFT_OK;
     return status;
 }
@@ -103,7 +103,7 @@ OWN_FRAME static weft_status open_data(training *t, const char *from, weft_error
     const weft_train_options *o = t->o;
     host *h = &t->model->host;
     if (t->model->model.image.channels > 0)
-        return open_pictures(t, err);
+        return open_images(t, err);
     const char *text = !o->model ? from : o->tokenizer ? o->tokenizer : o->model;
     weft_status status = tokenizer_load(&t->tokenizer, text, NULL, o->load, h, err);
     t->has_tokenizer = status == WEFT_OK;
@@ -249,7 +249,7 @@ OWN_FRAME static weft_status prepare(training *t, const char *from, bool made, c
     t->has_form = status == WEFT_OK;
     if (status == WEFT_OK && t->o->model && t->o->tokenizer && t->has_tokenizer)
         status = hf_form_take_tokenizer(&t->form, &t->tokenizer, err);
-    if (status == WEFT_OK && !t->form.text[TEXT_TOKENIZER].text && !t->has_pictures)
+    if (status == WEFT_OK && !t->form.text[TEXT_TOKENIZER].text && !t->has_images)
         log_write(&t->model->host.log, WEFT_LOG_WARN,
                   "%s: no tokenizer.json; the run will have no tokenizer", from);
     if (status == WEFT_OK)
@@ -300,7 +300,7 @@ static weft_status train(const weft_train_options *o, const char *from, bool mad
         status = trainer_run(&t->trainer, &t->form, &t->last, &stopped, err);
     if (status == WEFT_OK && info) {
         weft_train_info i = info_of(t, from_step, stopped);
-        give(info, info->struct_size, &i, sizeof i);
+        copy_result(info, info->struct_size, &i, sizeof i);
     }
     training_end(t);
     mem_free(&h->mem, t);
@@ -320,9 +320,9 @@ OWN_FRAME static weft_status refuse_model(const char *out, host *h, weft_error *
 }
 
 /* The start of the run: its newest checkpoint, the given model, or one that is created for it in
- * `fresh` (*made). */
+ * `start_dir` (*made). */
 OWN_FRAME static weft_status find_start(const weft_train_options *o, checkpoint *c,
-                                        const char *fresh, bool *made, host *h, weft_error *err)
+                                        const char *start_dir, bool *made, host *h, weft_error *err)
 {
     weft_status status = checkpoint_find(c, o->out, h, err);
     if (status != WEFT_OK)
@@ -336,7 +336,8 @@ OWN_FRAME static weft_status find_start(const weft_train_options *o, checkpoint 
     status = refuse_model(o->out, h, err);
     if (status != WEFT_OK)
         return status;
-    return o->model ? begin_headed(o, fresh, made, h, err) : begin_fresh(o, fresh, made, h, err);
+    return o->model ? begin_new_head(o, start_dir, made, h, err)
+                    : begin_new_model(o, start_dir, made, h, err);
 }
 
 weft_status weft_train(const weft_train_options *options, weft_train_info *info, weft_error *err)
@@ -356,8 +357,8 @@ weft_status weft_train(const weft_train_options *options, weft_train_info *info,
     take_budget(&whole, o.ram_max, o.budget);
     o.budget = &whole;
     take_memory(&h, 0, &whole);
-    char fresh[4096];
-    if (!path_join(fresh, sizeof fresh, o.out, "start"))
+    char start_dir[4096];
+    if (!path_join(start_dir, sizeof start_dir, o.out, "start"))
         return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", o.out);
     bool made = false;
     run_lock lock;
@@ -365,13 +366,13 @@ weft_status weft_train(const weft_train_options *options, weft_train_info *info,
     if (status == WEFT_OK)
         status = metrics_log_check(o.out, &h, err);
     if (status == WEFT_OK)
-        status = find_start(&o, &c, fresh, &made, &h, err);
-    const char *from = *c.path ? c.path : made ? fresh : o.model;
+        status = find_start(&o, &c, start_dir, &made, &h, err);
+    const char *from = *c.path ? c.path : made ? start_dir : o.model;
     if (status == WEFT_OK)
         status = train(&o, from, made, &c, info, &h, err);
     /* A run that fails before its first checkpoint leaves nothing behind. */
     if (status != WEFT_OK && made)
-        checkpoint_remove(fresh, &h);
+        checkpoint_remove(start_dir, &h);
     checkpoint_free(&c);
     run_lock_drop(&lock);
     return status == WEFT_OK ? WEFT_OK : err->code; /* a failed allocation has two codes */

@@ -1,7 +1,7 @@
 /* train_options.c - checks the options of a run, and translates them for its parts. */
 #include "api/train_options.h"
 
-#include "train/fresh.h"
+#include "train/init_model.h"
 #include "train/schedule.h"
 #include "train/trainer.h"
 
@@ -31,7 +31,7 @@ void weft_train_defaults(weft_train_options *options, size_t struct_size)
                              .max_skipped = 10,
                              .seed = 1337 };
     if (options)
-        give(options, struct_size, &o, sizeof o);
+        copy_result(options, struct_size, &o, sizeof o);
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */
@@ -105,9 +105,9 @@ static weft_status check(const weft_train_options *o, weft_error *err)
         return weft_fail(err, WEFT_EINVAL, "unknown objective %d", (int)o->objective);
     if ((unsigned)o->positions > WEFT_POSITIONS_ROTARY)
         return weft_fail(err, WEFT_EINVAL, "unknown position encoding %d", (int)o->positions);
-    if (o->preset && !fresh_preset(o->preset))
+    if (o->preset && !init_model_preset(o->preset))
         return weft_fail(err, WEFT_EINVAL, "unknown preset \"%.40s\"; expected one of %s",
-                         o->preset, FRESH_PRESETS);
+                         o->preset, INIT_MODEL_PRESETS);
     const weft_status status = check_numbers(o, err);
     if (status == WEFT_OK && (double)o->n_step * o->n_sample * o->n_part > (double)MAX_SAMPLE)
         return weft_fail(err, WEFT_EINVAL,
@@ -127,7 +127,7 @@ weft_status take_train_options(weft_train_options *to, const weft_train_options 
 {
     if (!from)
         return weft_fail(err, WEFT_EINVAL, "no options given");
-    return take_options(to, sizeof *to, from, from->struct_size, "weft_train_options", err)
+    return read_options(to, sizeof *to, from, from->struct_size, "weft_train_options", err)
                ? check(to, err)
                : err->code;
 }

@@ -31,7 +31,7 @@ static weft_status translate(const weft_tokenizer_train_options *o, train_option
         .wordpiece = o->model == WEFT_TOKENS_WORDPIECE,
         .characters = o->model == WEFT_TOKENS_CHARACTERS,
         .n_vocab = o->n_vocab ? (uint32_t)o->n_vocab : DEFAULT_VOCAB,
-        .least = o->min_frequency ? (uint64_t)o->min_frequency : DEFAULT_FREQUENCY,
+        .min_frequency = o->min_frequency ? (uint64_t)o->min_frequency : DEFAULT_FREQUENCY,
         .by_bytes = o->ties == WEFT_TIES_BYTES,
         .lines = o->lines,
         .cased = o->cased,
@@ -59,7 +59,7 @@ weft_status weft_tokenizer_train(const char *const *paths, int n_path, const cha
         if (!paths[i])
             return weft_fail(err, WEFT_EINVAL, "path %d is NULL", i);
     if ((info && !result_fits(info, "weft_tokenizer_train_info", err)) ||
-        !take_options(&o, sizeof o, options, options ? options->struct_size : 0,
+        !read_options(&o, sizeof o, options, options ? options->struct_size : 0,
                       "weft_tokenizer_train_options", err))
         return WEFT_EINVAL;
     weft_status status = translate(&o, &inner, err);
@@ -81,6 +81,6 @@ weft_status weft_tokenizer_train(const char *const *paths, int n_path, const cha
     };
     trained_free(&t);
     if (info && status == WEFT_OK)
-        give(info, info->struct_size, &i, sizeof i);
+        copy_result(info, info->struct_size, &i, sizeof i);
     return status;
 }

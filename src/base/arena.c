@@ -93,8 +93,8 @@ void *arena_alloc(arena *a, size_t size, weft_error *err)
     whole &= ~((size_t)MEM_ALIGN - 1);
 
     if (a->kind == ARENA_GROWING && !room(a->chunk, whole)) {
-        const size_t least = a->mem->hooks.chunk ? a->mem->hooks.chunk : CHUNK;
-        arena_chunk *c = chunk_new(a->mem, whole > least ? whole : least, a->chunk,
+        const size_t min_chunk = a->mem->hooks.chunk ? a->mem->hooks.chunk : CHUNK;
+        arena_chunk *c = chunk_new(a->mem, whole > min_chunk ? whole : min_chunk, a->chunk,
                                    "working memory", err);
         if (!c)
             return NULL;

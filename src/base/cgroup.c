@@ -54,15 +54,15 @@ static bool own_group(const char *groups, char *group, size_t size)
 int64_t cgroup_limit(const char *groups, const char *root, const char *limit)
 {
     char group[2048], path[4096];
-    int64_t least = INT64_MAX;
+    int64_t min = INT64_MAX;
     if (!own_group(groups, group, sizeof group))
         return INT64_MAX;
     for (char *end = group + strlen(group); end; end = strrchr(group, '/')) {
         *end = '\0';
         if (snprintf(path, sizeof path, "%s%s/%s", root, group, limit) < (int)sizeof path) {
             const int64_t here = read_limit(path);
-            least = here < least ? here : least;
+            min = here < min ? here : min;
         }
     }
-    return least;
+    return min;
 }

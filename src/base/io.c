@@ -261,8 +261,8 @@ static weft_status fail_errno(weft_error *err, const char *path, const char *ver
                      errno == ENOTSUP ? "not a regular file" : strerror(errno));
 }
 
-static weft_status read_all(const io_hooks *io, int fd, uint8_t *to, size_t size, const char *path,
-                            weft_error *err)
+static weft_status io_read_all(const io_hooks *io, int fd, uint8_t *to, size_t size,
+                               const char *path, weft_error *err)
 {
     for (size_t at = 0; at < size;) {
         ssize_t n = io->read(io->ud, fd, to + at, size - at);
@@ -283,7 +283,7 @@ static weft_status copy_in(file *f, int fd, host *h, weft_error *err)
     uint8_t *copy = mem_alloc(&h->mem, f->size, f->path, err);
     if (!copy)
         return WEFT_ENOMEM;
-    if (read_all(&h->io, fd, copy, f->size, f->path, err) != WEFT_OK) {
+    if (io_read_all(&h->io, fd, copy, f->size, f->path, err) != WEFT_OK) {
         mem_free(&h->mem, copy);
         return WEFT_EIO;
     }
@@ -291,7 +291,7 @@ static weft_status copy_in(file *f, int fd, host *h, weft_error *err)
     return WEFT_OK;
 }
 
-static weft_status fill(file *f, int fd, weft_load load, host *h, weft_error *err)
+static weft_status file_fill(file *f, int fd, weft_load load, host *h, weft_error *err)
 {
     uint64_t size;
     if (h->io.size(h->io.ud, fd, &size) != 0)
@@ -316,7 +316,7 @@ weft_status file_open(file *f, const char *path, weft_load load, host *h, weft_e
         return WEFT_ENOMEM;
 
     int fd = h->io.open(h->io.ud, path);
-    weft_status status = fd < 0 ? fail_errno(err, path, "open") : fill(f, fd, load, h, err);
+    weft_status status = fd < 0 ? fail_errno(err, path, "open") : file_fill(f, fd, load, h, err);
     if (fd >= 0)
         h->io.close(h->io.ud, fd);
     if (status != WEFT_OK)
@@ -346,7 +346,7 @@ weft_status reader_get(reader *r, void *to, size_t size, weft_error *err)
 {
     assert(size <= r->left);
     r->left -= size;
-    return read_all(&r->host->io, r->fd, to, size, r->path, err);
+    return io_read_all(&r->host->io, r->fd, to, size, r->path, err);
 }
 
 bool path_is_directory(const char *path, host *h)

@@ -130,15 +130,15 @@ static void ring(pool *p)
 
 /* Threads get the stack size of the host's limit, but at least what ours need: the side stack, and
  * the frames next to it. */
-#define LEAST_STACK ((size_t)1 << 20)
+#define MIN_STACK ((size_t)1 << 20)
 
 static void set_stack(pthread_attr_t *a)
 {
     size_t size = 0;
     pthread_attr_init(a);
     pthread_attr_getstacksize(a, &size);
-    if (size < LEAST_STACK)
-        pthread_attr_setstacksize(a, LEAST_STACK);
+    if (size < MIN_STACK)
+        pthread_attr_setstacksize(a, MIN_STACK);
 }
 
 /* Signals belong to the host's threads: workers start with all of them blocked, except those a

@@ -49,7 +49,7 @@ static void fail_errno(save *s, const char *path, const char *verb)
               errno == ENOTSUP ? "not a regular file" : strerror(errno));
 }
 
-static void write_all(save *s, const uint8_t *data, size_t size)
+static void save_write_all(save *s, const uint8_t *data, size_t size)
 {
     const io_hooks *io = &s->host->io;
     while (size > 0 && s->status == WEFT_OK) {
@@ -68,7 +68,7 @@ static void write_all(save *s, const uint8_t *data, size_t size)
 
 static void flush(save *s)
 {
-    write_all(s, s->room, s->n);
+    save_write_all(s, s->room, s->n);
     s->n = 0;
 }
 
@@ -88,7 +88,7 @@ void save_put(save *s, const void *data, size_t size)
     }
     flush(s);
     if (size >= ROOM) {
-        write_all(s, data, size);
+        save_write_all(s, data, size);
     } else {
         memcpy(s->room, data, size);
         s->n = size;
@@ -115,7 +115,7 @@ static void finish_file(save *s)
     s->sums = NULL;
 }
 
-static saved *append(save *s, const char *path, saved_kind kind)
+static saved *save_append(save *s, const char *path, saved_kind kind)
 {
     saved *f = mem_zalloc(&s->host->mem, 1, sizeof *f, "saving", s->err);
     if (f)
@@ -172,7 +172,7 @@ static saved *append_file(save *s, const char *path)
         return NULL;
     }
     sweep_before(s, path);
-    saved *f = append(s, path, SAVED_FILE);
+    saved *f = save_append(s, path, SAVED_FILE);
     if (f && !s->room)
         s->room = mem_alloc(&s->host->mem, ROOM, "saving", s->err);
     if (f && s->room) /* part_name() fills it */
@@ -230,7 +230,7 @@ static void copy_from(save *s, const char *from)
             fail_errno(s, from, "read");
         if (n <= 0)
             break;
-        write_all(s, s->room, (size_t)n);
+        save_write_all(s, s->room, (size_t)n);
     }
     if (fd >= 0)
         io->close(io->ud, fd);
@@ -259,7 +259,7 @@ void save_directory(save *s, const char *path)
 {
     const io_hooks *io = &s->host->io;
     finish_file(s);
-    saved *f = s->status == WEFT_OK ? append(s, path, SAVED_DIRECTORY) : NULL;
+    saved *f = s->status == WEFT_OK ? save_append(s, path, SAVED_DIRECTORY) : NULL;
     if (!f)
         return;
     f->made = io->mkdir(io->ud, path) == 0;
@@ -271,7 +271,7 @@ void save_retire(save *s, const char *path)
 {
     finish_file(s);
     if (s->status == WEFT_OK)
-        append(s, path, SAVED_RETIRED);
+        save_append(s, path, SAVED_RETIRED);
 }
 
 /* Syncs the directory's names to disk. Some file systems cannot do that, and return EINVAL. */
@@ -325,7 +325,7 @@ static bool is_in_new(const save *s, const saved *f)
     return false;
 }
 
-static void undo(const save *s, const saved *f)
+static void save_undo(const save *s, const saved *f)
 {
     const io_hooks *io = &s->host->io;
     if (f->made && !f->moved)
@@ -338,7 +338,7 @@ static void undo(const save *s, const saved *f)
 static void take_back(save *s)
 {
     for (const saved *f = s->last; f && s->status != WEFT_OK; f = f->before)
-        undo(s, f);
+        save_undo(s, f);
     for (saved *f = s->last, *before; f; f = before) {
         before = f->before;
         if (f->held >= 0)

@@ -4,16 +4,16 @@
 #include <string.h>
 
 /* The length a lead byte announces, and the smallest code point that needs that length. */
-static size_t announced(uint8_t lead, uint32_t *least)
+static size_t announced(uint8_t lead, uint32_t *min)
 {
     if (lead < 0x80)
-        return *least = 0, 1;
+        return *min = 0, 1;
     if (lead >= 0xC2 && lead < 0xE0)
-        return *least = 0x80, 2;
+        return *min = 0x80, 2;
     if (lead >= 0xE0 && lead < 0xF0)
-        return *least = 0x800, 3;
+        return *min = 0x800, 3;
     if (lead >= 0xF0 && lead < 0xF5)
-        return *least = 0x10000, 4;
+        return *min = 0x10000, 4;
     return 0;
 }
 
@@ -22,8 +22,8 @@ size_t utf8_decode(const char *text, size_t length, uint32_t *point)
     if (length == 0)
         return 0;
     const uint8_t *s = (const uint8_t *)text;
-    uint32_t least;
-    const size_t n = announced(s[0], &least);
+    uint32_t min;
+    const size_t n = announced(s[0], &min);
     if (n == 0 || n > length)
         return 0;
     uint32_t c = n == 1 ? s[0] : s[0] & (0x7Fu >> n);
@@ -32,7 +32,7 @@ size_t utf8_decode(const char *text, size_t length, uint32_t *point)
             return 0;
         c = c << 6 | (s[i] & 0x3F);
     }
-    if (c < least || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000))
+    if (c < min || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000))
         return 0;
     *point = c;
     return n;
@@ -59,8 +59,8 @@ size_t utf8_unfinished(const char *text, size_t length)
         const uint8_t b = s[length - back];
         if ((b & 0xC0) == 0x80)
             continue;
-        uint32_t least;
-        return announced(b, &least) > back ? back : 0;
+        uint32_t min;
+        return announced(b, &min) > back ? back : 0;
     }
     return 0;
 }

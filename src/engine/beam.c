@@ -69,14 +69,14 @@ static bool ends_text(const search *s, int32_t id)
 
 /* The best next tokens over all live texts. Each text's tokens come best first, so after the first
  * one that is not good enough, the rest of that text can be skipped. */
-static void choose(search *s)
+static void choose_tokens(search *s)
 {
     const int64_t V = s->engine->model->n_vocab;
     const bool last = s->n_made + 1 == s->opt->n_new;
     s->n_choice = 0;
     for (int b = 0; b < s->n_live; b++) {
         const float *z = s->session[b]->logits;
-        const double base = s->score[b] - log_sum_exp(z, V);
+        const double base = s->score[b] - logits_log_sum_exp(z, V);
         order o;
         order_begin(&o, z, V, s->places);
         order_lead(&o, s->n_wide);
@@ -98,7 +98,7 @@ static double text_score(const search *s, double sum, int64_t length)
 
 /* Adds the live text and its last token to the finished ones, if it is among the best n_beam. The
  * buffer of the one that drops out is reused for the next. */
-static void finish(search *s, const choice *c)
+static void finish_text(search *s, const choice *c)
 {
     const int64_t n = s->n_made + 1;
     const double score = text_score(s, c->score, n);
@@ -115,7 +115,7 @@ static void finish(search *s, const choice *c)
 
 /* Can a live text still beat the worst finished one? This is a guess, because a text may gain by
  * its length; `early` selects the guess. `best` is the best live score. */
-static bool go_on(const search *s, double best)
+static bool can_improve(const search *s, double best)
 {
     const weft_beam_options *o = s->opt;
     if (s->n_made == o->n_new || s->n_live == 0)
@@ -164,7 +164,7 @@ static void divide(search *s)
     for (int i = 0; i < s->n_choice; i++) {
         const choice *c = &s->choice[i];
         if (c->ends && i < s->opt->n_beam)
-            finish(s, c);
+            finish_text(s, c);
         else if (!c->ends && n < s->opt->n_beam)
             child[n++] = c;
     }
@@ -190,9 +190,9 @@ static weft_status run_search(search *s, const int32_t *ids, int64_t n, weft_err
         const weft_status status = engine_eval(s->engine, s->work, s->n_live, err);
         if (status != WEFT_OK)
             return status;
-        choose(s);
+        choose_tokens(s);
         divide(s);
-    } while (go_on(s, s->score[0]));
+    } while (can_improve(s, s->score[0]));
     return WEFT_OK;
 }
 
@@ -243,7 +243,7 @@ typedef struct beams_block {
     weft_beam beam[];
 } beams_block;
 
-static weft_beams *copy_out(const search *s, void *owner, weft_error *err)
+static weft_beams *copy_beams(const search *s, void *owner, weft_error *err)
 {
     const int n = s->n_finished < s->opt->n_best ? s->n_finished : s->opt->n_best;
     size_t n_id = 0;
@@ -273,7 +273,7 @@ weft_beams *beam_search(engine *e, const int32_t *ids, int64_t n, const weft_bea
     s.n_wide = (o->n_end > 1 ? 1 + o->n_end : 2) * o->n_beam;
     weft_beams *result = NULL;
     if (alloc_beams(&s, err) == WEFT_OK && run_search(&s, ids, n, err) == WEFT_OK)
-        result = copy_out(&s, owner, err);
+        result = copy_beams(&s, owner, err);
     give_memory(&s);
     return result;
 }

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define LEAST_BATCH  256
+#define MIN_BATCH    256
 #define MAX_BATCH    65536
 /* Bound for an encoder, its list of threads, the calling thread's side stack, and allocator
  * overhead. */
@@ -30,7 +30,7 @@ weft_status encode_engine_resolve(const model *m, encode_engine_options *o, weft
     if (o->n_ctx == 0)
         o->n_ctx = m->n_ctx < MAX_BATCH ? m->n_ctx : MAX_BATCH;
     if (o->n_batch == 0)
-        o->n_batch = o->n_ctx > LEAST_BATCH ? (int)o->n_ctx : LEAST_BATCH;
+        o->n_batch = o->n_ctx > MIN_BATCH ? (int)o->n_ctx : MIN_BATCH;
     if (o->n_thread < 1 || o->n_thread > POOL_MAX_THREAD)
         return weft_fail(err, WEFT_EINVAL, "threads is %d, expected 1 to %d, or 0 for all",
                          o->n_thread, POOL_MAX_THREAD);
@@ -106,7 +106,7 @@ weft_status encode_engine_predict(const model *m, const encode_engine_options *o
 }
 
 /* (Re)makes the arenas for forwards with or without attention maps. */
-static weft_status make_run(encode_engine *e, bool maps, weft_error *err)
+static weft_status encoder_make_run(encode_engine *e, bool maps, weft_error *err)
 {
     encode_engine_plan plan;
     const weft_status status = encode_engine_predict(e->model, &e->opt, maps, &plan, err);
@@ -129,7 +129,7 @@ encode_engine *encode_engine_new(const model *m, const encode_engine_options *o,
         (m->d_feature == 0 ||
          (e->features = mem_zalloc(from, (size_t)e->opt.n_batch,
                                    (size_t)m->d_feature * sizeof *e->features, "features", err))) &&
-        make_run(e, false, err) == WEFT_OK) {
+        encoder_make_run(e, false, err) == WEFT_OK) {
         pack_weights(m, e->pool, 0);
         return e;
     }
@@ -153,7 +153,7 @@ weft_status encode_engine_trace(encode_engine *e, trace_fn *fn, void *ud, bool m
                                 weft_error *err)
 {
     if (maps != e->run.trace_maps) {
-        const weft_status status = make_run(e, maps, err);
+        const weft_status status = encoder_make_run(e, maps, err);
         if (status != WEFT_OK)
             return status;
     }
@@ -251,7 +251,7 @@ static void add_input(encode_engine *e, const weft_input *in)
 }
 
 /* Adds as many inputs as fit into one forward. */
-static int64_t fill(encode_engine *e, const weft_input *in, int64_t n)
+static int64_t fill_inputs(encode_engine *e, const weft_input *in, int64_t n)
 {
     int64_t taken = 0;
     e->batch.n_row = e->batch.n_seq = e->batch.n_wanted = 0;
@@ -309,7 +309,7 @@ weft_status encode_engine_eval(encode_engine *e, const weft_input *in, int64_t n
     if (status == WEFT_OK)
         status = pool_ready(e->pool, err);
     for (int64_t at = 0, taken; at < n && status == WEFT_OK; at += taken) {
-        taken = fill(e, in + at, n - at);
+        taken = fill_inputs(e, in + at, n - at);
         if (e->batch.n_wanted == 0)
             continue;
         run_forward(e, in + at);

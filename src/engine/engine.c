@@ -92,7 +92,7 @@ static size_t session_bytes(const model *m, const engine_options *o)
 }
 
 /* Everything except pages and arenas is small, so an upper bound is enough. */
-static void add_up(engine_plan *p, const model *m, const engine_options *o)
+static void plan_small_parts(engine_plan *p, const model *m, const engine_options *o)
 {
     const size_t lists = (size_t)o->n_batch * sizeof(batch_row) +
                          (size_t)o->n_session * sizeof(sequence) +
@@ -140,7 +140,7 @@ weft_status engine_predict(const model *m, const engine_options *o, bool maps, e
         status = forward_predict(m, &b, step_forward, NULL, maps, &plan->step, err);
     }
     if (status == WEFT_OK)
-        add_up(plan, m, o);
+        plan_small_parts(plan, m, o);
     batch_free(&src, from);
     batch_free(&b, from);
     return status;
@@ -179,7 +179,7 @@ weft_status engine_tally(const model *m, int n_row, int64_t last, int n_wanted,
 }
 
 /* (Re)makes the arenas for steps with or without attention maps. */
-static weft_status make_run(engine *e, bool maps, weft_error *err)
+static weft_status engine_make_run(engine *e, bool maps, weft_error *err)
 {
     engine_plan plan;
     const weft_status status = engine_predict(e->model, &e->opt, maps, &plan, err);
@@ -203,7 +203,7 @@ engine *engine_new(const model *m, const engine_options *o, weft_error *err)
         (!model_has_source(m) ||
          batch_init(&e->src, e->opt.n_ctx, e->opt.n_session, from, err) == WEFT_OK) &&
         pages_init(&e->pages, m, e->opt.kv, pages_for(e->opt.n_cache), err) == WEFT_OK &&
-        make_run(e, false, err) == WEFT_OK) {
+        engine_make_run(e, false, err) == WEFT_OK) {
         pack_weights(m, e->pool, (size_t)e->opt.n_session * session_bytes(m, &e->opt));
         return e;
     }
@@ -229,7 +229,7 @@ void engine_free(engine *e)
 weft_status engine_trace(engine *e, trace_fn *fn, void *ud, bool maps, weft_error *err)
 {
     if (maps != e->run.trace_maps) {
-        const weft_status status = make_run(e, maps, err);
+        const weft_status status = engine_make_run(e, maps, err);
         if (status != WEFT_OK)
             return status;
     }

@@ -8,7 +8,7 @@
 
 /* ---- costs ----------------------------------------------------------------------------------- */
 
-static model_part part_of(const char *name)
+static model_part model_part_of(const char *name)
 {
     if (strstr(name, "attn") || strstr(name, "attention"))
         return PART_ATTENTION;
@@ -20,7 +20,7 @@ static model_part part_of(const char *name)
 static void add_flops(void *ud, const run *r, const node *n)
 {
     part_cost *to = ud;
-    to[part_of(n->out->name)].flops += n->op->cost(r, n).flops;
+    to[model_part_of(n->out->name)].flops += n->op->cost(r, n).flops;
 }
 
 static int64_t numbers(const tensor *t)
@@ -37,7 +37,7 @@ weft_status model_cost(const model *m, int64_t n_ctx, part_cost to[N_PART], weft
 {
     memset(to, 0, N_PART * sizeof *to);
     for (int64_t i = 0; i < m->n_param; i++) {
-        part_cost *c = &to[part_of(m->param[i]->name)];
+        part_cost *c = &to[model_part_of(m->param[i]->name)];
         c->n_parameter += numbers(m->param[i]);
         c->bytes += bytes_of(m->param[i]);
     }
@@ -239,8 +239,8 @@ static weft_status probe_init(probe *p, const model *m, const engine_options *o,
     p->batch = (batch){ .n_row = MANY, .n_seq = 1, .row = p->row, .seq = &p->seq };
     for (int64_t i = 0; i < m->n_param; i++)
         all += bytes_of(m->param[i]);
-    const size_t least = (size_t)(m->d_model + 256) * sizeof(float) * 256;
-    p->size = all > WORKING ? WORKING : all < least ? least : all;
+    const size_t min_bytes = (size_t)(m->d_model + 256) * sizeof(float) * 256;
+    p->size = all > WORKING ? WORKING : all < min_bytes ? min_bytes : all;
     p->pool = pool_new(o->n_thread, p->mem, err);
     p->weights = p->pool ? mem_alloc(p->mem, p->size, "weights to measure with", err) : NULL;
     if (!p->weights)

@@ -10,10 +10,10 @@
 /* Reference logits kept until the model has computed its own: 64 MiB. */
 #define KEPT_NUMBERS ((int64_t)1 << 24)
 
-typedef struct score {
+typedef struct row_score {
     double nll, against_nll, kl;
     bool same;
-} score;
+} row_score;
 
 /* A model and its session. */
 typedef struct side {
@@ -26,7 +26,7 @@ typedef struct evaluator {
     int64_t n_ctx, stride; /* of windows */
     int64_t n_vocab;
     float *kept;            /* [rows of a step, V], the reference's logits of this step */
-    score *score;           /* [rows of a step] */
+    row_score *scores;      /* [rows of a step] */
     double *kl;             /* [n_total], one per token, for the percentile */
     const int32_t *targets; /* targets of this step's wanted rows */
     evaluation *sum;
@@ -65,10 +65,10 @@ static double divergence(const float *zp, const peak *p, const float *zq, const 
 }
 
 /* z: the model's logits, ref: the reference's or NULL. */
-static score score_row(const float *z, const float *ref, int32_t target, int64_t V)
+static row_score evaluate_row(const float *z, const float *ref, int32_t target, int64_t V)
 {
     const peak q = find_peak(z, V);
-    score s = { .nll = q.lse - (double)z[target] };
+    row_score s = { .nll = q.lse - (double)z[target] };
     if (!ref)
         return s;
     const peak p = find_peak(ref, V);
@@ -100,7 +100,7 @@ static void score_part(void *arg, int64_t i)
     evaluator *e = p->e;
     const int64_t at = p->first + i;
     const float *ref = e->kept ? e->kept + at * e->n_vocab : NULL;
-    e->score[at] = score_row(row(p->z, i), ref, e->targets[at], e->n_vocab);
+    e->scores[at] = evaluate_row(row(p->z, i), ref, e->targets[at], e->n_vocab);
 }
 
 static void score_logits(void *ud, const tensor *z, int64_t first)
@@ -111,8 +111,8 @@ static void score_logits(void *ud, const tensor *z, int64_t first)
 }
 
 /* Evaluates n tokens with both models; scores the last n_wanted of them. */
-static weft_status step(evaluator *e, const int32_t *ids, int64_t n, int64_t n_wanted,
-                        weft_error *err)
+static weft_status evaluate_step(evaluator *e, const int32_t *ids, int64_t n, int64_t n_wanted,
+                                 weft_error *err)
 {
     evaluation *sum = e->sum;
     const side *sides[] = { &e->against, &e->model }; /* reference first: its logits are kept */
@@ -127,7 +127,7 @@ static weft_status step(evaluator *e, const int32_t *ids, int64_t n, int64_t n_w
         if (status != WEFT_OK)
             return status;
     }
-    for (const score *s = e->score; s < e->score + n_wanted; s++) {
+    for (const row_score *s = e->scores; s < e->scores + n_wanted; s++) {
         if (e->kl)
             e->kl[sum->n_token] = s->kl;
         sum->n_token++;
@@ -158,7 +158,7 @@ static weft_status window(evaluator *e, const evaluate_options *o, const int32_t
     for (int64_t at = from, n; at < to && status == WEFT_OK && !e->sum->stopped; at += n) {
         n = to - at < most ? to - at : most;
         const int64_t known = scored <= at ? 0 : scored - at < n ? scored - at : n;
-        status = step(e, ids + at, n, n - known, err);
+        status = evaluate_step(e, ids + at, n, n - known, err);
         if (status == WEFT_OK && o->progress)
             e->sum->stopped = !o->progress(o->ud, e->sum);
     }
@@ -221,8 +221,8 @@ static void side_free(side *s)
     engine_free(s->engine);
 }
 
-static weft_status prepare(evaluator *e, const model *m, const model *against,
-                           const evaluate_options *o, weft_error *err)
+static weft_status evaluator_prepare(evaluator *e, const model *m, const model *against,
+                                     const evaluate_options *o, weft_error *err)
 {
     engine_options eo = o->engine;
     eo.n_session = 1;
@@ -252,9 +252,9 @@ static weft_status prepare(evaluator *e, const model *m, const model *against,
             e->against.engine->run.loss_numbers = o->loss_numbers;
     }
     const size_t n_row = (size_t)eo.n_batch;
-    e->score = mem_zalloc(e->mem, n_row, sizeof *e->score, "scores", err);
-    if (!e->score || !against)
-        return e->score ? WEFT_OK : err->code;
+    e->scores = mem_zalloc(e->mem, n_row, sizeof *e->scores, "scores", err);
+    if (!e->scores || !against)
+        return e->scores ? WEFT_OK : err->code;
     e->kept = mem_zalloc(e->mem, n_row, (size_t)V * sizeof *e->kept, "logits", err);
     e->kl = mem_zalloc(e->mem, (size_t)e->sum->n_total, sizeof *e->kl, "divergences", err);
     return e->kept && e->kl ? WEFT_OK : err->code;
@@ -280,14 +280,14 @@ weft_status evaluate(const model *m, const model *against, const document *d, in
     if (result->n_total == 0)
         return weft_fail(err, WEFT_EINVAL,
                          "no document has two tokens; expected at least one token to predict");
-    weft_status status = prepare(&e, m, against, o, err);
+    weft_status status = evaluator_prepare(&e, m, against, o, err);
     for (int64_t i = 0; i < n && status == WEFT_OK && !result->stopped; i++)
         status = read_document(&e, o, &d[i], err);
     if (status == WEFT_OK && e.kl && result->n_token > 0)
         result->kl_p99 = kth(e.kl, result->n_token, (99 * result->n_token - 1) / 100);
     mem_free(e.mem, e.kl);
     mem_free(e.mem, e.kept);
-    mem_free(e.mem, e.score);
+    mem_free(e.mem, e.scores);
     side_free(&e.against);
     side_free(&e.model);
     return status;

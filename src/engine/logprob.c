@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-double log_sum_exp(const float *z, int64_t n)
+double logits_log_sum_exp(const float *z, int64_t n)
 {
     double max = -INFINITY, sum = 0;
     for (int64_t i = 0; i < n; i++)
@@ -33,7 +33,7 @@ static void insert(weft_logprob *out, int64_t n, int32_t id, double z)
 
 int64_t logprob_top(const float *z, int64_t n, int64_t k, weft_logprob *out)
 {
-    const double all = log_sum_exp(z, n);
+    const double all = logits_log_sum_exp(z, n);
     int64_t found = 0;
     for (int64_t i = 0; i < n && k > 0; i++) {
         if (found == k && !((double)z[i] > out[k - 1].logprob))

@@ -11,7 +11,7 @@
 
 /* Smallest number of places to find at once: a look at one place is followed by a look at the
  * next. */
-#define LEAST 64
+#define MIN_TOP 64
 
 void order_begin(order *o, const float *z, int64_t n_vocab, uint64_t *at)
 {
@@ -67,19 +67,19 @@ void order_lead(order *o, int64_t m)
     if (m <= o->led || o->led == o->n)
         return;
     m = m > 16 * o->led ? m : 16 * o->led;
-    m = m > LEAST ? m : LEAST;
+    m = m > MIN_TOP ? m : MIN_TOP;
     m = m < o->n ? m : o->n;
-    float least = -INFINITY;
+    float threshold = -INFINITY;
     int64_t n = 0;
     for (int64_t i = 0; i < o->n_vocab; i++) {
-        if (!(o->z[i] > least))
+        if (!(o->z[i] > threshold))
             continue;
         o->at[n++] = order_place(o->z[i], i);
-        if (n < 2 * m + LEAST)
+        if (n < 2 * m + MIN_TOP)
             continue;
         sort_first(o->at, n, m, 56);
         n = m;
-        least = order_score(o, m - 1);
+        threshold = order_score(o, m - 1);
     }
     sort_first(o->at, n, m, 56);
     o->led = m;

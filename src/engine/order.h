@@ -36,8 +36,8 @@ static inline uint64_t order_place(float z, int64_t id)
     const float plain = z + 0.0f; /* -0 is 0 */
     uint32_t bits;
     memcpy(&bits, &plain, sizeof bits);
-    const uint32_t turned = bits >> 31 ? bits : ~(bits | 0x80000000u);
-    return (uint64_t)turned << 32 | (uint32_t)id;
+    const uint32_t flipped = bits >> 31 ? bits : ~(bits | 0x80000000u);
+    return (uint64_t)flipped << 32 | (uint32_t)id;
 }
 
 static inline int32_t order_id(const order *o, int64_t i)

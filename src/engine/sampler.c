@@ -153,7 +153,7 @@ static int64_t find_window(const weft_sampler_options *o)
     return counted > compared ? counted : compared;
 }
 
-static void describe(sampler *s)
+static void sampler_describe(sampler *s)
 {
     size_t n = 0;
     for (int i = 0; i < s->n_step && n < sizeof s->line; i++) {
@@ -210,7 +210,7 @@ sampler *sampler_new(mem *m, int64_t n_vocab, const weft_sampler_options *o, wef
     s->opt.bias = NULL;
     s->opt.breakers = NULL;
     s->window = find_window(&s->opt);
-    describe(s);
+    sampler_describe(s);
     sampler_reset(s);
     return s;
 }
@@ -266,7 +266,7 @@ static weft_status take_logits(sampler *s, const float *logits, weft_error *err)
 
 /* Walks along the remaining tokens until the sum of weights passes a uniform share of the total;
  * rounding may leave the last. */
-static int64_t draw(sampler *s)
+static int64_t sampler_draw(sampler *s)
 {
     if (s->end - s->first == 1)
         return s->first;
@@ -299,7 +299,7 @@ weft_status sampler_pick(sampler *s, const float *logits, const int32_t *ids, in
     s->end = s->order.n;
     while (step < s->n_step)
         s->chain[step++]->apply(s);
-    const int64_t chosen = draw(s);
+    const int64_t chosen = sampler_draw(s);
     if (s->opt.mirostat_tau > 0)
         s->mu += s->opt.mirostat_eta *
                  (s->opt.mirostat_tau + log2(sampler_weight(s, chosen) / sampler_sum(s).w));

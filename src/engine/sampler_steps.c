@@ -206,9 +206,9 @@ static bool min_p_on(const weft_sampler_options *o)
 
 static void min_p(sampler *s)
 {
-    const double least = s->opt.min_p * sampler_weight(s, s->first);
+    const double min_weight = s->opt.min_p * sampler_weight(s, s->first);
     int64_t i = s->first + 1;
-    while (i < s->end && sampler_weight(s, i) >= least)
+    while (i < s->end && sampler_weight(s, i) >= min_weight)
         i++;
     s->end = i;
 }
@@ -271,9 +271,9 @@ static void xtc(sampler *s)
 {
     if (sampler_uniform(s, SAMPLER_XTC) >= s->opt.xtc_probability)
         return;
-    const double least = s->opt.xtc_threshold * sampler_sum(s).w;
+    const double min_weight = s->opt.xtc_threshold * sampler_sum(s).w;
     int64_t n = 0;
-    while (s->first + n < s->end && sampler_weight(s, s->first + n) >= least)
+    while (s->first + n < s->end && sampler_weight(s, s->first + n) >= min_weight)
         n++;
     s->first += n > 0 ? n - 1 : 0;
 }
@@ -292,9 +292,9 @@ static bool mirostat_on(const weft_sampler_options *o)
  * Varshney, 2021, in the second form, which needs no estimate of the tail.) */
 static void mirostat(sampler *s)
 {
-    const double least = exp2(-s->mu) * sampler_sum(s).w;
+    const double min_weight = exp2(-s->mu) * sampler_sum(s).w;
     int64_t i = s->first + 1;
-    while (i < s->end && sampler_weight(s, i) >= least)
+    while (i < s->end && sampler_weight(s, i) >= min_weight)
         i++;
     s->end = i;
 }

@@ -22,7 +22,7 @@ double sampler_weight(sampler *s, int64_t i)
     return exp(sampler_x(s, i));
 }
 
-static void add(sampler_sums *sums, double x)
+static void add_weight(sampler_sums *sums, double x)
 {
     const double w = exp(x);
     sums->w += w;
@@ -36,13 +36,13 @@ sampler_sums sampler_sum(sampler *s)
     order_lead(&s->order, s->first + 1);
     if (s->end <= s->order.led) {
         for (int64_t i = s->first; i < s->end; i++)
-            add(&sums, x_of(s, order_score(&s->order, i)));
+            add_weight(&sums, x_of(s, order_score(&s->order, i)));
         return sums;
     }
     const uint64_t from = s->first > 0 ? s->order.at[s->first] : 0;
     for (int64_t i = 0; i < s->n_vocab; i++)
         if (s->z[i] > -INFINITY && (from == 0 || order_place(s->z[i], i) >= from))
-            add(&sums, x_of(s, s->z[i]));
+            add_weight(&sums, x_of(s, s->z[i]));
     return sums;
 }
 

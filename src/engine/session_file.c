@@ -38,7 +38,7 @@ _Static_assert(sizeof(header) == 80, "written as it lies in memory");
 
 /* ---- which model ----------------------------------------------------------------------------- */
 
-static void add_text(xxh64 *s, const char *text)
+static void hash_text(xxh64 *s, const char *text)
 {
     xxh64_add(s, text, strlen(text) + 1); /* bounded: a string */
 }
@@ -51,12 +51,12 @@ static bool is_configuration(const meta *m)
 
 static void add_configuration(xxh64 *s, const model *m)
 {
-    add_text(s, m->arch->family->name);
+    hash_text(s, m->arch->family->name);
     for (int64_t i = 0; i < m->file.n_entry; i++) {
         const meta *e = &m->file.entry[i];
         if (!is_configuration(e))
             continue;
-        add_text(s, e->key);
+        hash_text(s, e->key);
         xxh64_add(s, &e->flag, sizeof e->flag);
         xxh64_add(s, &e->number, sizeof e->number);
         if (e->type == META_TEXT)
@@ -78,8 +78,8 @@ static void sum_weight(void *arg, int64_t i)
         bytes *= (size_t)t->shape[d]; /* bounded: it lies in memory */
     xxh64 s;
     xxh64_begin(&s);
-    add_text(&s, t->name);
-    add_text(&s, t->type->name);
+    hash_text(&s, t->name);
+    hash_text(&s, t->type->name);
     xxh64_add(&s, t->shape, (size_t)t->n_dim * sizeof *t->shape); /* bounded: MAX_DIM */
     xxh64_add(&s, t->data, bytes);
     w->sum[i] = xxh64_end(&s);
@@ -114,7 +114,8 @@ static weft_status fingerprint(engine *e, uint64_t *print, weft_error *err)
 /* ---- both ways ------------------------------------------------------------------------------- */
 
 /* The header for a session of n tokens. */
-static weft_status describe(engine *e, uint64_t n, bool has_logits, header *h, weft_error *err)
+static weft_status session_describe(engine *e, uint64_t n, bool has_logits, header *h,
+                                    weft_error *err)
 {
     *h = (header){ .version = VERSION,
                    .has_logits = has_logits,
@@ -150,7 +151,7 @@ typedef struct writer {
     xxh64 sum;
 } writer;
 
-static void put(writer *w, const void *bytes, size_t n)
+static void session_put(writer *w, const void *bytes, size_t n)
 {
     xxh64_add(&w->sum, bytes, n);
     save_put(&w->save, bytes, n);
@@ -163,21 +164,22 @@ weft_status session_save(const session *s, const char *path, weft_error *err)
     header h;
     if (model_has_source(s->engine->model))
         return weft_fail(err, WEFT_EUNSUPPORTED, "a session with a source cannot be saved");
-    const weft_status status = describe(s->engine, (uint64_t)c->length, s->has_logits, &h, err);
+    const weft_status status = session_describe(s->engine, (uint64_t)c->length, s->has_logits, &h,
+                                                err);
     if (status != WEFT_OK)
         return status;
     xxh64_begin(&w.sum);
     save_begin(&w.save, s->engine->model->host, err);
     save_file(&w.save, path);
-    put(&w, &h, sizeof h);
-    put(&w, s->ids, (size_t)c->length * sizeof *s->ids); /* bounded: in memory */
+    session_put(&w, &h, sizeof h);
+    session_put(&w, s->ids, (size_t)c->length * sizeof *s->ids); /* bounded: in memory */
     if (s->has_logits)
-        put(&w, s->logits, (size_t)h.n_vocab * sizeof *s->logits); /* bounded: in memory */
+        session_put(&w, s->logits, (size_t)h.n_vocab * sizeof *s->logits); /* bounded: in memory */
     for (int64_t p = 0; p < c->n_page; p++)
         for (int i = 0; i < n_stream(c); i++) {
             size_t bytes;
             const char *rows_at = rows_of(c, p, i, &bytes);
-            put(&w, rows_at, bytes);
+            session_put(&w, rows_at, bytes);
         }
     const uint64_t end = xxh64_end(&w.sum);
     save_put(&w.save, &end, sizeof end);
@@ -192,7 +194,7 @@ typedef struct source {
     weft_error *err;
 } source;
 
-static weft_status get(source *s, void *to, size_t n)
+static weft_status session_get(source *s, void *to, size_t n)
 {
     const weft_status status = reader_get(&s->reader, to, n, s->err);
     if (status == WEFT_OK)
@@ -249,14 +251,14 @@ static weft_status check_header(const source *s, const engine *e, const header *
     return WEFT_OK;
 }
 
-static weft_status read_header(source *s, engine *e, header *h)
+static weft_status read_session_header(source *s, engine *e, header *h)
 {
     const char *path = s->reader.path;
     header own;
     if (s->reader.left < sizeof *h)
         return weft_fail(s->err, WEFT_EFORMAT, "%s: %llu bytes; too short for a saved session",
                          path, (unsigned long long)s->reader.left);
-    weft_status status = get(s, h, sizeof *h);
+    weft_status status = session_get(s, h, sizeof *h);
     if (status != WEFT_OK)
         return status;
     if (memcmp(h->magic, magic, sizeof magic) != 0)
@@ -265,7 +267,7 @@ static weft_status read_header(source *s, engine *e, header *h)
         return weft_fail(s->err, WEFT_EUNSUPPORTED,
                          "%s: session format version %u; expected version %d", path,
                          (unsigned)h->version, VERSION);
-    status = describe(e, h->n_token, h->has_logits, &own, s->err);
+    status = session_describe(e, h->n_token, h->has_logits, &own, s->err);
     return status == WEFT_OK ? check_header(s, e, h, &own) : status;
 }
 
@@ -299,16 +301,17 @@ static weft_status read_pages(source *s, session *t, int64_t n)
         for (int i = 0; i < n_stream(c) && status == WEFT_OK; i++) {
             size_t bytes;
             char *rows_at = rows_of(c, p, i, &bytes);
-            status = get(s, rows_at, bytes);
+            status = session_get(s, rows_at, bytes);
         }
     return status;
 }
 
 static weft_status read_body(source *s, session *t, const header *h)
 {
-    weft_status status = get(s, t->ids, (size_t)h->n_token * sizeof *t->ids); /* bounded: n_ctx */
+    weft_status status = session_get(s, t->ids,
+                                     (size_t)h->n_token * sizeof *t->ids); /* bounded: n_ctx */
     if (status == WEFT_OK && h->has_logits)
-        status = get(s, t->logits, (size_t)h->n_vocab * sizeof *t->logits); /* bounded: V */
+        status = session_get(s, t->logits, (size_t)h->n_vocab * sizeof *t->logits); /* bounded: V */
     if (status == WEFT_OK)
         status = check_numbers(s, t, h);
     if (status == WEFT_OK)
@@ -329,7 +332,7 @@ session *session_restore(engine *e, const char *path, weft_error *err)
     if (reader_open(&s.reader, path, e->model->host, err) != WEFT_OK)
         return NULL;
     xxh64_begin(&s.sum);
-    session *t = read_header(&s, e, &h) == WEFT_OK ? session_new(e, err) : NULL;
+    session *t = read_session_header(&s, e, &h) == WEFT_OK ? session_new(e, err) : NULL;
     if (t && read_body(&s, t, &h) != WEFT_OK) {
         session_free(t);
         t = NULL;

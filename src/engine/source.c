@@ -30,7 +30,7 @@ static weft_status check_source(const engine *e, const source_text *s, weft_erro
 }
 
 /* Adds as many sources as fit, at least one; returns how many. */
-static int fill(engine *e, const source_text *s, int n)
+static int fill_source(engine *e, const source_text *s, int n)
 {
     batch *b = &e->src;
     b->n_row = b->n_seq = 0;
@@ -99,7 +99,7 @@ weft_status engine_encode(engine *e, const source_text *s, int n, weft_error *er
     if (status == WEFT_OK)
         status = check_pages(e, s, n, err);
     for (int at = 0, taken; at < n && status == WEFT_OK; at += taken) {
-        taken = fill(e, s + at, n - at);
+        taken = fill_source(e, s + at, n - at);
         status = encode_sources(e, err);
         for (int i = at; i < at + taken && status == WEFT_OK; i++)
             s[i].session->source.length = s[i].n;

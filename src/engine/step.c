@@ -35,7 +35,7 @@ static weft_status first_failure(const work *w, int n, bool any, weft_error *err
     return WEFT_OK;
 }
 
-static weft_status check_tokens(const engine *e, const work *w, weft_error *err)
+static weft_status check_step_tokens(const engine *e, const work *w, weft_error *err)
 {
     const int64_t V = e->model->n_vocab;
     for (int64_t k = w->done; k < w->n; k++)
@@ -62,7 +62,7 @@ static weft_status check_work(const engine *e, const work *w, int n, weft_error 
         for (int k = 0; k < i; k++)
             if (w[k].session == s)
                 return weft_fail(err, WEFT_EINVAL, "work %d and %d are for the same session", k, i);
-        const weft_status status = check_tokens(e, &w[i], err);
+        const weft_status status = check_step_tokens(e, &w[i], err);
         if (status != WEFT_OK)
             return status;
     }
@@ -126,7 +126,7 @@ static void share_rows(const engine *e, work *w, int n)
     }
 }
 
-static void fill(engine *e, const work *w, int n)
+static void fill_batch(engine *e, const work *w, int n)
 {
     batch *b = &e->batch;
     const int64_t wanted = e->n_read > 1 ? e->n_read : 1;
@@ -252,7 +252,7 @@ void engine_take_logits(void *ud, const tensor *z, int64_t first)
 }
 
 /* Commits the computed rows. */
-static void settle(work *w, int n)
+static void commit_rows(work *w, int n)
 {
     for (int i = 0; i < n; i++) {
         session *s = w[i].session;
@@ -269,7 +269,7 @@ static void settle(work *w, int n)
 static void name_poison(engine *e, work *w)
 {
     weft_error why;
-    fill(e, w, 1);
+    fill_batch(e, w, 1);
     e->run.hunt_nan = true;
     run_begin(&e->run, &e->batch);
     model_forward(&e->run, e->model);
@@ -286,7 +286,7 @@ static void run_step(engine *e, work *w, int n)
     e->next_row = 0;
     e->poisoned = false;
     model_forward(&e->run, e->model);
-    settle(w, n);
+    commit_rows(w, n);
     for (int i = 0; i < n && e->poisoned; i++)
         if (w[i].take > 0 && w[i].session->poisoned)
             name_poison(e, &w[i]);
@@ -295,7 +295,7 @@ static void run_step(engine *e, work *w, int n)
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 /* An error here concerns the whole call: no work has advanced. */
-static weft_status step(engine *e, work *w, int n, weft_error *err)
+static weft_status step_once(engine *e, work *w, int n, weft_error *err)
 {
     weft_status status = check_work(e, w, n, err);
     if (status == WEFT_OK)
@@ -307,7 +307,7 @@ static weft_status step(engine *e, work *w, int n, weft_error *err)
     share_rows(e, w, n);
     reserve_pages(e, w, n);
     take_pages(e, w, n);
-    fill(e, w, n);
+    fill_batch(e, w, n);
     if (e->batch.n_row > 0)
         run_step(e, w, n);
     return WEFT_OK;
@@ -315,12 +315,12 @@ static weft_status step(engine *e, work *w, int n, weft_error *err)
 
 weft_status engine_step(engine *e, work *w, int n, weft_error *err)
 {
-    const weft_status status = step(e, w, n, err);
+    const weft_status status = step_once(e, w, n, err);
     return status == WEFT_OK ? first_failure(w, n, false, err) : status;
 }
 
 /* Rewinds the session to its tokens before the work. */
-static void undo(work *w)
+static void undo_work(work *w)
 {
     if (w->done > 0)
         w->session->has_logits = false;
@@ -329,7 +329,7 @@ static void undo(work *w)
 }
 
 /* Works that cannot fit fail before the first forward. */
-static weft_status begin(engine *e, work *w, int n, weft_error *err)
+static weft_status begin_works(engine *e, work *w, int n, weft_error *err)
 {
     for (int i = 0; i < n; i++) {
         w[i].done = 0;
@@ -354,12 +354,12 @@ static int count_busy(const work *w, int n)
 
 weft_status engine_eval(engine *e, work *w, int n, weft_error *err)
 {
-    weft_status status = begin(e, w, n, err);
+    weft_status status = begin_works(e, w, n, err);
     while (status == WEFT_OK && count_busy(w, n) > 0)
-        status = step(e, w, n, err);
+        status = step_once(e, w, n, err);
     for (int i = 0; i < n; i++)
         if (status != WEFT_OK || w[i].status != WEFT_OK)
-            undo(&w[i]);
+            undo_work(&w[i]);
     return status == WEFT_OK ? first_failure(w, n, true, err) : status;
 }
 

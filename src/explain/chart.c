@@ -18,12 +18,12 @@ typedef struct frame {
     double width, height;
 } frame;
 
-static double across(const frame *f, double x)
+static double x_of(const frame *f, double x)
 {
     return LEFT + (x - f->x0) / (f->x1 - f->x0) * f->width;
 }
 
-static double down(const frame *f, double y)
+static double y_of(const frame *f, double y)
 {
     return TOP + (1 - (y - f->y0) / (f->y1 - f->y0)) * f->height;
 }
@@ -104,7 +104,7 @@ static void draw_axes(const frame *f, buffer *b)
         buffer_format(b,
                       "<path class=\"grid\" d=\"M%d %.1fH%.1f\"/>"
                       "<text class=\"tick\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
-                      LEFT, down(f, y), right, LEFT - 8, down(f, y) + 4, text);
+                      LEFT, y_of(f, y), right, LEFT - 8, y_of(f, y) + 4, text);
     }
     for (int i = 0; i < MAX_TICKS; i++) {
         const double x = (ceil(f->x0 / dx) + i) * dx;
@@ -115,7 +115,7 @@ static void draw_axes(const frame *f, buffer *b)
                       "<path class=\"mark\" d=\"M%.1f %.1fv5\"/>"
                       "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>"
                       "\n",
-                      across(f, x), bottom, across(f, x), bottom + 19, text);
+                      x_of(f, x), bottom, x_of(f, x), bottom + 19, text);
     }
     buffer_format(b, "<path class=\"axis\" d=\"M%d %.1fH%.1f\"/>\n", LEFT, bottom, right);
 }
@@ -130,19 +130,19 @@ static void to_point(buffer *b, bool *begun, double x, double y)
 
 /* The values that fall on one horizontal pixel. */
 typedef struct column {
-    double at, least, most, sum;
+    double at, min, max, sum;
     int64_t n;
     bool rising; /* the minimum came first */
 } column;
 
 static void add_to_column(column *c, double y)
 {
-    if (c->n == 0 || y < c->least) {
-        c->least = y;
+    if (c->n == 0 || y < c->min) {
+        c->min = y;
         c->rising = c->n == 0;
     }
-    if (c->n == 0 || y > c->most) {
-        c->most = y;
+    if (c->n == 0 || y > c->max) {
+        c->max = y;
         c->rising = c->n > 0;
     }
     c->sum += y;
@@ -154,8 +154,8 @@ static void end_column(const column *c, series_kind kind, buffer *b, bool *begun
     if (c->n == 0)
         return;
     if (kind == SERIES_CLOUD && c->n > 1) {
-        to_point(b, begun, c->at, c->rising ? c->least : c->most);
-        to_point(b, begun, c->at, c->rising ? c->most : c->least);
+        to_point(b, begun, c->at, c->rising ? c->min : c->max);
+        to_point(b, begun, c->at, c->rising ? c->max : c->min);
     } else {
         to_point(b, begun, c->at, c->sum / (double)c->n);
     }
@@ -169,14 +169,14 @@ static int64_t draw_line(const series *s, const metrics *m, const frame *f, buff
     buffer_format(b, "<path class=\"%s %s\" d=\"", s->kind == SERIES_CLOUD ? "cloud" : "line",
                   s->color);
     for (int64_t i = 0; i < m->n; i++) {
-        const double y = value(&m->at[i], s), x = across(f, m->at[i].step);
+        const double y = value(&m->at[i], s), x = x_of(f, m->at[i].step);
         if (!isfinite(y))
             continue;
         if (s->kind == SERIES_DOTS || floor(x) != floor(c.at)) {
             end_column(&c, s->kind, b, &begun);
             c = (column){ .at = x };
         }
-        add_to_column(&c, down(f, y));
+        add_to_column(&c, y_of(f, y));
         n++;
     }
     end_column(&c, s->kind, b, &begun);
@@ -190,7 +190,7 @@ static void draw_dots(const series *s, const metrics *m, const frame *f, buffer 
         const double y = value(&m->at[i], s);
         if (isfinite(y))
             buffer_format(b, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>\n", s->color,
-                          across(f, m->at[i].step), down(f, y));
+                          x_of(f, m->at[i].step), y_of(f, y));
     }
 }
 
@@ -203,7 +203,7 @@ static double draw_label(const series *s, const metrics *m, const frame *f, doub
     if (!s->label || !isfinite(last))
         return taken;
     char text[32];
-    double y = down(f, last) + 4;
+    double y = y_of(f, last) + 4;
     if (fabs(y - taken) < LABEL)
         y = y < taken ? taken - LABEL : taken + LABEL;
     chart_number(last, text, sizeof text);

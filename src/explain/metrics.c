@@ -29,7 +29,8 @@ static weft_status read_sample(metrics *m, metric *to, const json_t *line, weft_
     return to->sample ? WEFT_OK : WEFT_ENOMEM;
 }
 
-static weft_status read_line(metrics *m, const json_t *line, const char *where, weft_error *err)
+static weft_status read_metrics_line(metrics *m, const json_t *line, const char *where,
+                                     weft_error *err)
 {
     const json_t *step = json_object_get(line, "step");
     if (!json_is_integer(step) || json_integer_value(step) < 0 ||
@@ -61,7 +62,7 @@ static weft_status parse_line(metrics *m, const uint8_t *at, size_t n, const cha
     snprintf(where, sizeof where, "%.400s:%lld", path, (long long)number);
     json_section_begin(&h->mem);
     const json_t *line = json_read(at, n, true, where, &why);
-    weft_status status = line ? read_line(m, line, where, err)
+    weft_status status = line ? read_metrics_line(m, line, where, err)
                               : weft_fail(err, why.code, "%s", why.message);
     json_section_end();
     return status;

@@ -19,8 +19,8 @@
 #define MAX_KEY       65535u
 #define MAX_ALIGNMENT 65536u
 #define MAX_NAME      64u
-#define LEAST_ENTRY   14u /* bytes of the shortest entry: u64, one letter, u32, one byte */
-#define LEAST_TENSOR  33u /* bytes of the shortest tensor: u64, one letter, u32, u64, u32, u64 */
+#define MIN_ENTRY     14u /* bytes of the shortest entry: u64, one letter, u32, one byte */
+#define MIN_TENSOR    33u /* bytes of the shortest tensor: u64, one letter, u32, u64, u32, u64 */
 
 enum { U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64, N_KIND };
 
@@ -58,7 +58,7 @@ static weft_status cut_short(const cursor *p, const char *what)
 }
 
 /* The next n bytes, or NULL if the file does not have them. */
-static const uint8_t *take(cursor *p, uint64_t n)
+static const uint8_t *gguf_take(cursor *p, uint64_t n)
 {
     if (!checked_range(p->at, n, p->size))
         return NULL;
@@ -69,13 +69,13 @@ static const uint8_t *take(cursor *p, uint64_t n)
 
 static bool take_u32(cursor *p, uint32_t *x)
 {
-    const uint8_t *b = take(p, sizeof *x);
+    const uint8_t *b = gguf_take(p, sizeof *x);
     return b && memcpy(x, b, sizeof *x);
 }
 
 static bool take_u64(cursor *p, uint64_t *x)
 {
-    const uint8_t *b = take(p, sizeof *x);
+    const uint8_t *b = gguf_take(p, sizeof *x);
     return b && memcpy(x, b, sizeof *x);
 }
 
@@ -87,7 +87,7 @@ static weft_status take_text(cursor *p, const char *what, uint64_t limit, const 
     if (*length > limit)
         return weft_fail(p->err, WEFT_EFORMAT, "%s: %s of %llu bytes; expected at most %llu",
                          p->c->path, what, (unsigned long long)*length, (unsigned long long)limit);
-    *text = take(p, *length);
+    *text = gguf_take(p, *length);
     return *text ? WEFT_OK : cut_short(p, what);
 }
 
@@ -196,7 +196,7 @@ static weft_status take_array(cursor *p, meta *m)
     m->at = &p->data[p->at];
     if (m->element != STRING) {
         uint64_t bytes;
-        if (!checked_mul(m->length, width_of[m->element], &bytes) || !take(p, bytes))
+        if (!checked_mul(m->length, width_of[m->element], &bytes) || !gguf_take(p, bytes))
             return cut_short(p, m->key);
         return WEFT_OK;
     }
@@ -229,7 +229,7 @@ static weft_status take_value(cursor *p, meta *m)
             m->text = arena_text(p->c->store, (const char *)text, m->length, p->err);
         return status != WEFT_OK ? status : m->text ? WEFT_OK : WEFT_ENOMEM;
     }
-    const uint8_t *b = take(p, width_of[kind]);
+    const uint8_t *b = gguf_take(p, width_of[kind]);
     if (!b)
         return cut_short(p, m->key);
     decode_number(m, kind, b);
@@ -380,7 +380,7 @@ static weft_status take_tensors(cursor *p, uint64_t n)
 weft_status gguf_parse(container *c, const uint8_t *data, uint64_t size, weft_error *err)
 {
     cursor p = { .c = c, .data = data, .size = size, .alignment = 32, .err = err };
-    const uint8_t *magic = take(&p, 4);
+    const uint8_t *magic = gguf_take(&p, 4);
     if (!magic || memcmp(magic, "GGUF", 4) != 0)
         return weft_fail(err, WEFT_EFORMAT, "%s: does not begin with \"GGUF\"", c->path);
     uint32_t version;
@@ -398,7 +398,7 @@ weft_status gguf_parse(container *c, const uint8_t *data, uint64_t size, weft_er
                          "%s: %llu tensors and %llu keys; expected at most %d and %u", c->path,
                          (unsigned long long)n_tensor, (unsigned long long)n_entry, MAX_TENSOR,
                          MAX_ENTRY);
-    if (n_entry > (size - p.at) / LEAST_ENTRY || n_tensor > (size - p.at) / LEAST_TENSOR)
+    if (n_entry > (size - p.at) / MIN_ENTRY || n_tensor > (size - p.at) / MIN_TENSOR)
         return cut_short(&p, "the keys and tensors its header announces");
     c->entry = objects(&p, n_entry, sizeof(meta));
     if (!c->entry)

@@ -38,7 +38,8 @@ static void put_text(buffer *b, const char *text, size_t length)
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-static void entry(gguf_writer *w, const char *key, uint32_t kind, const void *value, size_t size)
+static void put_entry(gguf_writer *w, const char *key, uint32_t kind, const void *value,
+                      size_t size)
 {
     put_text(&w->entries, key, strlen(key));
     put_u32(&w->entries, kind);
@@ -48,38 +49,38 @@ static void entry(gguf_writer *w, const char *key, uint32_t kind, const void *va
 
 void gguf_add_u16(gguf_writer *w, const char *key, uint16_t x)
 {
-    entry(w, key, U16, &x, sizeof x);
+    put_entry(w, key, U16, &x, sizeof x);
 }
 
 void gguf_add_u32(gguf_writer *w, const char *key, uint32_t x)
 {
-    entry(w, key, U32, &x, sizeof x);
+    put_entry(w, key, U32, &x, sizeof x);
 }
 
 void gguf_add_i32(gguf_writer *w, const char *key, int32_t x)
 {
-    entry(w, key, I32, &x, sizeof x);
+    put_entry(w, key, I32, &x, sizeof x);
 }
 
 void gguf_add_f32(gguf_writer *w, const char *key, float x)
 {
-    entry(w, key, F32, &x, sizeof x);
+    put_entry(w, key, F32, &x, sizeof x);
 }
 
 void gguf_add_bool(gguf_writer *w, const char *key, bool x)
 {
-    entry(w, key, BOOL, &(uint8_t){ x }, 1);
+    put_entry(w, key, BOOL, &(uint8_t){ x }, 1);
 }
 
 void gguf_add_text(gguf_writer *w, const char *key, const char *text, size_t length)
 {
-    entry(w, key, STRING, NULL, 0);
+    put_entry(w, key, STRING, NULL, 0);
     put_text(&w->entries, text, length);
 }
 
 static void array(gguf_writer *w, const char *key, uint32_t element, uint64_t n)
 {
-    entry(w, key, ARRAY, &element, sizeof element);
+    put_entry(w, key, ARRAY, &element, sizeof element);
     put_u64(&w->entries, n);
 }
 

@@ -34,7 +34,7 @@ static _Noreturn void leave(reading *r, weft_status code, const char *why)
     longjmp(r->back, 1);
 }
 
-static _Noreturn void on_error(j_common_ptr jpeg)
+static _Noreturn void jpeg_on_error(j_common_ptr jpeg)
 {
     char why[JMSG_LENGTH_MAX];
     jpeg->err->format_message(jpeg, why);
@@ -48,7 +48,7 @@ static void on_message(j_common_ptr jpeg, int level)
     const int code = jpeg->err->msg_code;
     if (level < 0 && code != JWRN_EXTRANEOUS_DATA && code != JWRN_ADOBE_XFORM &&
         code != JWRN_JFIF_MAJOR)
-        on_error(jpeg);
+        jpeg_on_error(jpeg);
 }
 
 static void on_progress(j_common_ptr jpeg)
@@ -110,7 +110,7 @@ static void charge(reading *r)
 }
 
 /* Leaves by longjmp on any error. */
-static void decode(reading *r)
+static void jpeg_decode_rows(reading *r)
 {
     struct jpeg_decompress_struct *jpeg = &r->jpeg;
     jpeg_create_decompress(jpeg);
@@ -138,10 +138,10 @@ static void decode(reading *r)
 }
 
 /* State that changes before a longjmp must not be local to this function. */
-static void attempt(reading *r)
+static void jpeg_attempt(reading *r)
 {
     if (setjmp(r->back) == 0)
-        decode(r);
+        jpeg_decode_rows(r);
 }
 
 weft_status jpeg_decode(image *im, const uint8_t *data, uint64_t size, const char *path, host *h,
@@ -158,9 +158,9 @@ weft_status jpeg_decode(image *im, const uint8_t *data, uint64_t size, const cha
     r.progress.progress_monitor = on_progress;
     r.jpeg.err = jpeg_std_error(&r.errors);
     r.jpeg.client_data = &r;
-    r.errors.error_exit = on_error;
+    r.errors.error_exit = jpeg_on_error;
     r.errors.emit_message = on_message;
-    attempt(&r);
+    jpeg_attempt(&r);
     jpeg_destroy_decompress(&r.jpeg);
     mem_uncharge(&h->mem, (size_t)r.charged);
     return r.status;

@@ -20,7 +20,7 @@ typedef struct reading {
     weft_error *err;
 } reading;
 
-static void *take(png_structp png, png_alloc_size_t size)
+static void *png_alloc(png_structp png, png_alloc_size_t size)
 {
     reading *r = png_get_mem_ptr(png);
     weft_error why = { 0 };
@@ -30,13 +30,13 @@ static void *take(png_structp png, png_alloc_size_t size)
     return block;
 }
 
-static void give_back(png_structp png, void *block)
+static void png_release(png_structp png, void *block)
 {
     reading *r = png_get_mem_ptr(png);
     mem_free(&r->host->mem, block);
 }
 
-static _Noreturn void on_error(png_structp png, const char *message)
+static _Noreturn void png_on_error(png_structp png, const char *message)
 {
     reading *r = png_get_error_ptr(png);
     if (r->status == WEFT_OK)
@@ -69,7 +69,7 @@ static void ask_for_bytes(png_structp png)
 }
 
 /* Leaves by longjmp on any error. */
-static void decode(png_structp png, reading *r)
+static void png_decode_rows(png_structp png, reading *r)
 {
     png_set_read_fn(png, r, next_bytes);
     png_set_chunk_malloc_max(png, MAX_CHUNK);
@@ -97,25 +97,25 @@ static void decode(png_structp png, reading *r)
 }
 
 /* State that changes before a longjmp must not be local to this function. */
-static void attempt(png_structp png, reading *r)
+static void png_attempt(png_structp png, reading *r)
 {
     if (setjmp(png_jmpbuf(png)) == 0)
-        decode(png, r);
+        png_decode_rows(png, r);
 }
 
 weft_status png_decode(image *im, const uint8_t *data, uint64_t size, const char *path, host *h,
                        weft_error *err)
 {
     reading r = { data, size, 0, h, im, NULL, path, WEFT_OK, err };
-    png_structp png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &r, on_error, on_warning, &r,
-                                               take, give_back);
+    png_structp png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &r, png_on_error, on_warning,
+                                               &r, png_alloc, png_release);
     r.info = png ? png_create_info_struct(png) : NULL;
     if (!r.info)
         r.status = r.status != WEFT_OK
                        ? r.status
                        : weft_fail(err, WEFT_ESYSTEM, "%s: libpng cannot start", path);
     else
-        attempt(png, &r);
+        png_attempt(png, &r);
     if (png)
         png_destroy_read_struct(&png, &r.info, NULL);
     return r.status;

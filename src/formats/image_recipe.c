@@ -16,7 +16,7 @@ typedef struct parse {
     weft_error *err;
 } parse;
 
-static void wrong(parse *p, weft_status code, const char *key, const char *what)
+static void recipe_wrong(parse *p, weft_status code, const char *key, const char *what)
 {
     if (p->status == WEFT_OK)
         p->status = weft_fail(p->err, code, "%s: %s %s", p->c->path, key, what);
@@ -26,26 +26,26 @@ static bool read_flag(parse *p, const char *key, bool otherwise)
 {
     const meta *m = container_meta(p->c, key);
     if (m && m->type != META_BOOL)
-        wrong(p, WEFT_EFORMAT, key, "is not true or false");
+        recipe_wrong(p, WEFT_EFORMAT, key, "is not true or false");
     return m && m->type == META_BOOL ? m->flag : otherwise;
 }
 
-static double read_number(parse *p, const char *key, double otherwise)
+static double read_recipe_number(parse *p, const char *key, double otherwise)
 {
     const meta *m = container_meta(p->c, key);
     if (!m)
         return otherwise;
     if ((m->type != META_INT && m->type != META_REAL) || !(fabs(m->number) <= MAX_NUMBER))
-        wrong(p, WEFT_EFORMAT, key, "is not a number between -1e6 and 1e6");
+        recipe_wrong(p, WEFT_EFORMAT, key, "is not a number between -1e6 and 1e6");
     return m->number;
 }
 
 static int64_t read_side(parse *p, const char *key, int64_t otherwise)
 {
-    const double side = read_number(p, key, (double)otherwise);
+    const double side = read_recipe_number(p, key, (double)otherwise);
     if (side >= 1 && side <= IMAGE_MAX_SIDE && side == floor(side))
         return (int64_t)side;
-    wrong(p, WEFT_EFORMAT, key, "is not a number of pixels");
+    recipe_wrong(p, WEFT_EFORMAT, key, "is not a number of pixels");
     return 1;
 }
 
@@ -61,7 +61,7 @@ static void read_size(parse *p, const char *key, int64_t *height, int64_t *width
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         snprintf(name, sizeof name, "%s.%s", key, others[i]);
         if (container_meta(p->c, name))
-            wrong(p, WEFT_EUNSUPPORTED, name, "is not supported; expected height and width");
+            recipe_wrong(p, WEFT_EUNSUPPORTED, name, "is not supported; expected height and width");
     }
     snprintf(name, sizeof name, "%s.height", key);
     *height = read_side(p, name, otherwise);
@@ -79,12 +79,12 @@ static void read_channels(parse *p, const char *key, int64_t channels, double *t
         if (!container_meta(p->c, name))
             break;
         if (n < 3)
-            to[n] = read_number(p, name, 0);
+            to[n] = read_recipe_number(p, name, 0);
     }
     if (n > 0 && n != channels)
-        wrong(p, WEFT_EFORMAT, key, "does not have one number per channel of the model");
+        recipe_wrong(p, WEFT_EFORMAT, key, "does not have one number per channel of the model");
     for (int64_t c = 0; n == 0 && c < channels; c++)
-        to[c] = read_number(p, key, 0.5);
+        to[c] = read_recipe_number(p, key, 0.5);
 }
 
 /* The processor's class decides the defaults. */
@@ -96,38 +96,40 @@ static bool is_deit(parse *p)
     if (kind && kind->type == META_TEXT && strncmp(kind->text, "DeiT", 4) == 0)
         return true;
     if (!kind || kind->type != META_TEXT || strncmp(kind->text, "ViT", 3) != 0)
-        wrong(p, WEFT_EUNSUPPORTED, "image_processor_type", "is not that of ViT or DeiT");
+        recipe_wrong(p, WEFT_EUNSUPPORTED, "image_processor_type", "is not that of ViT or DeiT");
     return false;
 }
 
-static void read_all(parse *p, image_recipe *to, int64_t channels, bool deit)
+static void read_recipe_fields(parse *p, image_recipe *to, int64_t channels, bool deit)
 {
     to->resize = read_flag(p, "do_resize", true);
     to->crop = read_flag(p, "do_center_crop", deit);
     to->rescale = read_flag(p, "do_rescale", true);
     to->normalize = read_flag(p, "do_normalize", true);
     if (read_flag(p, "do_pad", false))
-        wrong(p, WEFT_EUNSUPPORTED, "do_pad", "is not known");
+        recipe_wrong(p, WEFT_EUNSUPPORTED, "do_pad", "is not known");
     read_size(p, "size", &to->height, &to->width, deit ? 256 : 224);
     read_size(p, "crop_size", &to->crop_height, &to->crop_width, 224);
-    const double filter = read_number(p, "resample", deit ? FILTER_BICUBIC : FILTER_BILINEAR);
+    const double filter = read_recipe_number(p, "resample",
+                                             deit ? FILTER_BICUBIC : FILTER_BILINEAR);
     if (filter != FILTER_LANCZOS && filter != FILTER_BILINEAR && filter != FILTER_BICUBIC)
-        wrong(p, WEFT_EUNSUPPORTED, "resample", "is not 1 (Lanczos), 2 (bilinear) or 3 (bicubic)");
+        recipe_wrong(p, WEFT_EUNSUPPORTED, "resample",
+                     "is not 1 (Lanczos), 2 (bilinear) or 3 (bicubic)");
     else
         to->filter = (image_filter)filter;
-    to->factor = read_number(p, "rescale_factor", 1 / 255.0);
+    to->factor = read_recipe_number(p, "rescale_factor", 1 / 255.0);
     read_channels(p, "image_mean", channels, to->mean);
     read_channels(p, "image_std", channels, to->std);
     for (int64_t c = 0; c < channels; c++)
         if (!(to->std[c] >= 1 / MAX_NUMBER))
-            wrong(p, WEFT_EFORMAT, "image_std", "is not 1e-6 or more");
+            recipe_wrong(p, WEFT_EFORMAT, "image_std", "is not 1e-6 or more");
 }
 
 weft_status recipe_read(image_recipe *to, const container *c, int64_t channels, weft_error *err)
 {
     parse p = { .c = c, .err = err };
     *to = (image_recipe){ 0 };
-    read_all(&p, to, channels, is_deit(&p));
+    read_recipe_fields(&p, to, channels, is_deit(&p));
     return p.status;
 }
 
@@ -136,7 +138,7 @@ weft_status recipe_read_config(image_recipe *to, const container *c, int64_t cha
 {
     parse p = { .c = c, .err = err };
     *to = (image_recipe){ 0 };
-    read_all(&p, to, channels, false);
+    read_recipe_fields(&p, to, channels, false);
     to->height = height;
     to->width = width;
     return p.status;

@@ -63,7 +63,8 @@ static void taps_free(taps *t, host *h)
 }
 
 /* Weights of one new pixel around `centre`. */
-static void weigh(taps *t, int64_t i, double centre, double stretch, int64_t from, image_filter f)
+static void resize_weights(taps *t, int64_t i, double centre, double stretch, int64_t from,
+                           image_filter f)
 {
     const double reach = filters[f].reach * stretch; /* bounded: 3 times a side */
     const double low = centre - reach + 0.5, high = centre + reach + 0.5; /* bounded: likewise */
@@ -97,7 +98,7 @@ static weft_status taps_make(taps *t, int64_t from, int64_t to, image_filter f, 
     if (!t->weight)
         return WEFT_ENOMEM;
     for (int64_t i = 0; i < to; i++)
-        weigh(t, i, ((double)i + 0.5) * scale, stretch, from, f); /* bounded: a side */
+        resize_weights(t, i, ((double)i + 0.5) * scale, stretch, from, f); /* bounded: a side */
     return WEFT_OK;
 }
 
@@ -138,8 +139,8 @@ static void columns_pass(const image *from, image *to, const taps *t)
 
 typedef void pass_fn(const image *from, image *to, const taps *t);
 
-static weft_status pass(image *im, int64_t height, int64_t width, pass_fn *fn, image_filter f,
-                        host *h, weft_error *err)
+static weft_status resize_pass(image *im, int64_t height, int64_t width, pass_fn *fn,
+                               image_filter f, host *h, weft_error *err)
 {
     taps t;
     image to = { 0 };
@@ -163,8 +164,8 @@ weft_status image_resize(image *im, int64_t height, int64_t width, image_filter 
 {
     weft_status status = WEFT_OK;
     if (width != im->width)
-        status = pass(im, im->height, width, rows_pass, filter, h, err);
+        status = resize_pass(im, im->height, width, rows_pass, filter, h, err);
     if (status == WEFT_OK && height != im->height)
-        status = pass(im, height, width, columns_pass, filter, h, err);
+        status = resize_pass(im, height, width, columns_pass, filter, h, err);
     return status;
 }

@@ -15,7 +15,8 @@ static _Thread_local weft_status refused; /* why an allocation failed; jansson c
 /* A document becomes many small blocks that are freed together, so they are cut from chunks. */
 #define CHUNK ((size_t)64 << 10)
 #define ALIGN 16u
-#define MOST  ((size_t)1 << 31) /* twice the table of the longest list that a document can hold */
+#define MAX_TABLE                                                                                  \
+    ((size_t)1 << 31) /* twice the table of the longest list that a document can hold */
 
 typedef struct chunk {
     struct chunk *older;
@@ -41,9 +42,9 @@ static void *refuse(weft_status why)
 static bool add_chunk(size_t size)
 {
     weft_error why = { 0 };
-    const size_t least = budget->hooks.chunk ? budget->hooks.chunk : CHUNK;
-    size = size < least ? least : size;
-    chunk *c = mem_alloc(budget, sizeof *c + size, "JSON", &why); /* bounded: MOST */
+    const size_t min_chunk = budget->hooks.chunk ? budget->hooks.chunk : CHUNK;
+    size = size < min_chunk ? min_chunk : size;
+    chunk *c = mem_alloc(budget, sizeof *c + size, "JSON", &why); /* bounded: MAX_TABLE */
     if (!c)
         return refuse(why.code);
     *c = (chunk){ .older = newest, .size = size };
@@ -55,9 +56,9 @@ static void *counted_malloc(size_t size)
 {
     if (!budget)
         return outer_malloc(size);
-    if (size > MOST)
+    if (size > MAX_TABLE)
         return refuse(WEFT_ENOMEM);
-    size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1); /* bounded: MOST */
+    size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1); /* bounded: MAX_TABLE */
     if ((!newest || size > newest->size - newest->at) && !add_chunk(size))
         return NULL;
     void *block = newest->bytes + newest->at; /* bounded: by the chunk, as the next */
@@ -189,12 +190,12 @@ static bool check_survey(const uint8_t *data, uint64_t size, const char *path, w
         return false;
     }
     const uint64_t most = size * JSON_TREE_TIMES + JSON_TREE_MORE; /* bounded: JSON_MAX_BYTES */
-    if (v.bytes > JSON_TREE_MOST || v.bytes > most) {
+    if (v.bytes > MAX_JSON_TREE || v.bytes > most) {
         weft_fail(err, WEFT_EFORMAT,
                   "%s: %llu bytes of JSON would take %llu bytes of memory; the limit is %u per "
                   "byte of the file plus %u",
                   path, (unsigned long long)size, (unsigned long long)v.bytes, JSON_TREE_TIMES,
-                  JSON_TREE_MOST);
+                  MAX_JSON_TREE);
         return false;
     }
     return true;

@@ -19,7 +19,7 @@
  * 77. */
 #define JSON_TREE_TIMES 32u
 #define JSON_TREE_MORE  65536u
-#define JSON_TREE_MOST  (1u << 31)
+#define MAX_JSON_TREE   (1u << 31)
 
 void json_section_begin(mem *m);
 void json_section_end(void);

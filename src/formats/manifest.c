@@ -69,13 +69,13 @@ typedef struct parse {
     weft_error *err;
 } parse;
 
-static void wrong(parse *r, const char *what)
+static void manifest_wrong(parse *r, const char *what)
 {
     if (r->status == WEFT_OK)
         r->status = weft_fail(r->err, WEFT_EFORMAT, "%s: %s", r->path, what);
 }
 
-static void *keep(parse *r, void *block)
+static void *manifest_keep(parse *r, void *block)
 {
     if (!block && r->status == WEFT_OK)
         r->status = WEFT_ENOMEM;
@@ -90,7 +90,7 @@ static int64_t read_count(parse *r, const json_t *in, const char *key)
     if (json_is_integer(v) && json_integer_value(v) >= 0)
         return json_integer_value(v);
     snprintf(what, sizeof what, "%s is missing, or not an integer", key);
-    wrong(r, what);
+    manifest_wrong(r, what);
     return 0;
 }
 
@@ -103,7 +103,7 @@ static int64_t read_counter(parse *r, const json_t *in, const char *key, int64_t
     snprintf(what, sizeof what, "%s is %" PRId64 "; expected at most %" PRId64 "%s", key, n, most,
              name);
     if (n > most)
-        wrong(r, what);
+        manifest_wrong(r, what);
     return n;
 }
 
@@ -125,18 +125,18 @@ static uint64_t read_sum(parse *r, const json_t *v)
 {
     uint64_t sum = 0;
     if (!json_is_string(v) || !hex_of(json_string_value(v), json_string_length(v), &sum))
-        wrong(r, "a sum or the seed is not 16 digits");
+        manifest_wrong(r, "a sum or the seed is not 16 digits");
     return sum;
 }
 
 /* A text without NUL. */
-static const char *read_text(parse *r, const json_t *v, const char *what)
+static const char *read_manifest_text(parse *r, const json_t *v, const char *what)
 {
     const char *text = json_string_value(v);
     const size_t n = json_string_length(v);
     if (text && strlen(text) == n)
-        return keep(r, arena_text(&r->m->store, text, n, r->err));
-    wrong(r, what);
+        return manifest_keep(r, arena_text(&r->m->store, text, n, r->err));
+    manifest_wrong(r, what);
     return NULL;
 }
 
@@ -144,9 +144,9 @@ static const char *read_text(parse *r, const json_t *v, const char *what)
 static const char *read_name(parse *r, const json_t *in)
 {
     static const char what[] = "a file or block has no valid name";
-    const char *name = read_text(r, json_object_get(in, "name"), what);
+    const char *name = read_manifest_text(r, json_object_get(in, "name"), what);
     if (name && (!name[0] || name[0] == '.' || strchr(name, '/') || strlen(name) > MAX_NAME))
-        wrong(r, what);
+        manifest_wrong(r, what);
     return name;
 }
 
@@ -155,12 +155,13 @@ static void *read_list(parse *r, const json_t *list, size_t size, int64_t *n)
 {
     *n = (int64_t)json_array_size(list);
     if (!json_is_array(list) || *n > MAX_LIST) {
-        wrong(r, "files, blocks or sums are missing, or too many");
+        manifest_wrong(r, "files, blocks or sums are missing, or too many");
         *n = 0;
     }
     if (*n == 0 || r->status != WEFT_OK)
         return NULL;
-    return keep(r, arena_alloc(&r->m->store, (size_t)*n * size, r->err)); /* bounded: MAX_LIST */
+    return manifest_keep(
+        r, arena_alloc(&r->m->store, (size_t)*n * size, r->err)); /* bounded: MAX_LIST */
 }
 
 static uint64_t chunks_of(uint64_t bytes)
@@ -176,7 +177,7 @@ static void read_file(parse *r, const json_t *from, manifest_file *to)
     to->bytes = (uint64_t)read_count(r, from, "bytes");
     uint64_t *sum = read_list(r, list, sizeof *sum, &n);
     if (chunks_of(to->bytes) != (uint64_t)n)
-        wrong(r, "the number of checksums does not match the number of chunks");
+        manifest_wrong(r, "the number of checksums does not match the number of chunks");
     for (int64_t i = 0; i < n && r->status == WEFT_OK; i++)
         sum[i] = read_sum(r, json_array_get(list, (size_t)i));
     to->sum = sum;
@@ -205,21 +206,21 @@ static void read_blocks(parse *r, const json_t *root)
                                         .bytes = (uint64_t)read_count(r, from, "bytes"),
                                         .offset = at };
         if (!checked_add(at, m->block[i].bytes, &at))
-            wrong(r, "blocks are larger than any file");
+            manifest_wrong(r, "blocks are larger than any file");
     }
     if (r->status != WEFT_OK)
         return;
     const manifest_file *state = manifest_find(m, STATE_FILE);
     if (at != (state ? state->bytes : 0))
-        wrong(r, "blocks do not fill " STATE_FILE);
+        manifest_wrong(r, "blocks do not fill " STATE_FILE);
 }
 
-static void read_all(parse *r, const json_t *root)
+static void read_manifest_fields(parse *r, const json_t *root)
 {
     manifest_counters *c = &r->m->counters;
     const char *format = json_string_value(json_object_get(root, "format"));
     if (!format || strcmp(format, format_name) != 0)
-        wrong(r, "not the manifest of a checkpoint");
+        manifest_wrong(r, "not the manifest of a checkpoint");
     const int64_t version = read_count(r, root, "version");
     if (r->status == WEFT_OK && (version < 1 || version > MANIFEST_VERSION))
         r->status = weft_fail(r->err, WEFT_EUNSUPPORTED,
@@ -231,10 +232,10 @@ static void read_all(parse *r, const json_t *root)
     c->n_update = read_counter(r, root, "n_update", c->step, ", the step");
     c->seed = read_sum(r, json_object_get(root, "seed"));
     if (read_count(r, root, "world_size") != 1)
-        wrong(r, "world_size is not 1");
+        manifest_wrong(r, "world_size is not 1");
     if (read_count(r, root, "chunk") != (int64_t)CHUNK_BYTES)
-        wrong(r, "chunk is not 4194304");
-    r->m->options = read_text(r, json_object_get(root, "options"), "options are missing");
+        manifest_wrong(r, "chunk is not 4194304");
+    r->m->options = read_manifest_text(r, json_object_get(root, "options"), "options are missing");
     read_files(r, root);
     read_blocks(r, root);
 }
@@ -262,7 +263,7 @@ weft_status manifest_parse(manifest *m, const uint8_t *data, uint64_t size, cons
     weft_error why = { 0 };
     const json_t *root = json_read(data, size, false, path, &why);
     if (root)
-        read_all(&r, root);
+        read_manifest_fields(&r, root);
     else
         r.status = weft_fail(err, why.code, "%s", why.message);
     json_section_end();

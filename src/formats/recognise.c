@@ -32,7 +32,7 @@ static bool has(const sample *s, const char *text)
     return memmem(s->at, s->n, text, strlen(text)) != NULL;
 }
 
-static bool named(const sample *s, const char *tail)
+static bool name_matches(const sample *s, const char *tail)
 {
     return text_ends_with(s->path, tail);
 }
@@ -93,8 +93,8 @@ static bool is_web_page(const sample *s)
 static bool is_pytorch(const sample *s)
 {
     if (begins(s, "PK\3\4", 4))
-        return has(s, "/data.pkl") || named(s, ".pt") || named(s, ".pth") || named(s, ".bin") ||
-               named(s, ".ckpt");
+        return has(s, "/data.pkl") || name_matches(s, ".pt") || name_matches(s, ".pth") ||
+               name_matches(s, ".bin") || name_matches(s, ".ckpt");
     return s->n >= 3 && s->at[0] == 0x80 && s->at[1] >= 2 && s->at[1] <= 5 && s->at[2] != 0;
 }
 
@@ -130,7 +130,7 @@ static bool is_ggml(const sample *s)
  * protobuf too, begins with field 1 as a message: 0A. */
 static bool is_onnx(const sample *s)
 {
-    return named(s, ".onnx") ||
+    return name_matches(s, ".onnx") ||
            (s->n > 4 && s->at[0] == 0x08 && s->at[1] <= 32 && s->at[2] == 0x12 && s->at[3] > 0);
 }
 
@@ -229,7 +229,7 @@ weft_status recognise(const char *path, const uint8_t *data, size_t size, const 
             "%s: a GGUF file under this name; expected %s; rename it to .gguf and give "
             "the file",
             path, expected);
-    if (is_text(&s) && named(&s, ".json"))
+    if (is_text(&s) && name_matches(&s, ".json"))
         return weft_fail(err, WEFT_EFORMAT,
                          "%s: JSON, not weights; expected %s; give its directory", path, expected);
     if (is_text(&s))
@@ -256,11 +256,11 @@ typedef struct shown {
 
 typedef struct listing {
     int64_t n;
-    shown gguf, weights, pickle, foreign;
+    shown gguf, weights, pickle, foreign_model;
     bool model, snapshots, blobs, adapter;
 } listing;
 
-static void show(shown *s, const char *name)
+static void show_name(shown *s, const char *name)
 {
     char kept[MAX_NAME], last[MAX_NAME];
     snprintf(kept, sizeof kept, "%s", name);
@@ -304,14 +304,16 @@ static void note_name(void *ud, const char *name)
     l->snapshots = l->snapshots || strcmp(name, "snapshots") == 0;
     l->blobs = l->blobs || strcmp(name, "blobs") == 0;
     l->adapter = l->adapter || strcmp(name, "adapter_config.json") == 0;
-    if (named(&s, ".gguf") && !is_later_part(name))
-        show(&l->gguf, name);
-    else if (named(&s, ".safetensors"))
-        show(&l->weights, name);
-    else if (named(&s, ".bin") || named(&s, ".pt") || named(&s, ".pth") || named(&s, ".ckpt"))
-        show(&l->pickle, name);
-    else if (named(&s, ".onnx") || named(&s, ".h5") || named(&s, ".msgpack") || named(&s, ".ot"))
-        show(&l->foreign, name);
+    if (name_matches(&s, ".gguf") && !is_later_part(name))
+        show_name(&l->gguf, name);
+    else if (name_matches(&s, ".safetensors"))
+        show_name(&l->weights, name);
+    else if (name_matches(&s, ".bin") || name_matches(&s, ".pt") || name_matches(&s, ".pth") ||
+             name_matches(&s, ".ckpt"))
+        show_name(&l->pickle, name);
+    else if (name_matches(&s, ".onnx") || name_matches(&s, ".h5") || name_matches(&s, ".msgpack") ||
+             name_matches(&s, ".ot"))
+        show_name(&l->foreign_model, name);
 }
 
 static weft_status without_config(const char *path, const listing *l, weft_error *err)
@@ -369,11 +371,11 @@ static weft_status without_weights(const char *path, const listing *l, weft_erro
                          "model.safetensors; download that, or write it with save_pretrained in "
                          "transformers",
                          path, words_of(&l->pickle, names, sizeof names));
-    if (l->foreign.n > 0)
+    if (l->foreign_model.n > 0)
         return weft_fail(err, WEFT_EUNSUPPORTED,
                          "%s: weights only in an unsupported format (%s); expected "
                          "model.safetensors; download that",
-                         path, words_of(&l->foreign, names, sizeof names));
+                         path, words_of(&l->foreign_model, names, sizeof names));
     return weft_fail(err, WEFT_EIO,
                      "%s: config.json without weights; expected model.safetensors, or "
                      "model.safetensors.index.json and its files; download them too",

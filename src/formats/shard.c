@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* A count beyond any disk's size is rejected before anything is multiplied. */
-#define MOST_IDS ((uint64_t)1 << 48)
+#define MAX_IDS ((uint64_t)1 << 48)
 
 typedef struct head {
     char magic[8];
@@ -29,9 +29,8 @@ bool shard_is(const uint8_t *data, uint64_t size)
 static bool lay_out(const shard *s, uint64_t *documents, uint64_t *size)
 {
     uint64_t ids, table;
-    return s->n_id <= MOST_IDS && s->n_document <= MOST_IDS &&
-           checked_mul(s->n_id, s->width, &ids) && checked_align(ids, 8, &ids) &&
-           checked_add(SHARD_HEAD, ids, documents) &&
+    return s->n_id <= MAX_IDS && s->n_document <= MAX_IDS && checked_mul(s->n_id, s->width, &ids) &&
+           checked_align(ids, 8, &ids) && checked_add(SHARD_HEAD, ids, documents) &&
            checked_mul(s->n_document, sizeof(document), &table) &&
            checked_add(*documents, table, size);
 }
@@ -65,11 +64,11 @@ static weft_status check_documents(const shard *s, const char *path, weft_error 
             return weft_fail(err, WEFT_EFORMAT, "%s: document %llu ends at id %llu of %llu", path,
                              (unsigned long long)i, (unsigned long long)d->end,
                              (unsigned long long)s->n_id);
-        if (d->quiet > d->end - begin)
+        if (d->n_prompt > d->end - begin)
             return weft_fail(err, WEFT_EFORMAT,
                              "%s: document %llu has %llu ids, but a prompt of %llu", path,
                              (unsigned long long)i, (unsigned long long)(d->end - begin),
-                             (unsigned long long)d->quiet);
+                             (unsigned long long)d->n_prompt);
         begin = d->end;
     }
     if (begin != s->n_id)

@@ -10,7 +10,7 @@
  *     40   8  XXH64 of the file, these eight bytes as zeros
  *     48  16  0
  *     64      ids [n_id], and zeros up to a multiple of 8
- *             documents [n_document], 8 + 8 bytes each: end, quiet
+ *             documents [n_document], 8 + 8 bytes each: end, n_prompt
  *
  * Numbers are little-endian. Documents are contiguous and cover all ids. */
 #ifndef WEFT_FORMATS_SHARD_H
@@ -24,8 +24,8 @@
 
 /* The file's layout. */
 typedef struct document {
-    uint64_t end;   /* of its ids, counted from the first id of the shard */
-    uint64_t quiet; /* ids of its prompt, which is only read; later ids are trained on */
+    uint64_t end;      /* of its ids, counted from the first id of the shard */
+    uint64_t n_prompt; /* ids of its prompt, which is only read; later ids are trained on */
 } document;
 
 typedef struct shard {

@@ -169,7 +169,7 @@ static void keep_name(void *ud, const char *name)
     l->n++;
 }
 
-static int by_name(const void *a, const void *b)
+static int store_by_name(const void *a, const void *b)
 {
     return strcmp(a, b);
 }
@@ -191,18 +191,18 @@ static bool list_names(walk *w, const char *path, name_list *l)
     name_node *node = l->first;
     for (int64_t i = 0; i < l->n; i++, node = node->next)
         l->at[i] = node->text;
-    sort_pointers((void **)l->at, l->n, by_name);
+    sort_pointers((void **)l->at, l->n, store_by_name);
     return true;
 }
 
 static bool has_name(const name_list *l, const char *name)
 {
-    return find_pointer((void *const *)l->at, l->n, name, by_name) != NULL;
+    return find_pointer((void *const *)l->at, l->n, name, store_by_name) != NULL;
 }
 
 /* "dir/name" in the walk's memory, so that deep walks need little stack; NULL if it is too long for
  * a path, or without memory. */
-static const char *join(walk *w, const char *dir, const char *name)
+static const char *join_store_path(walk *w, const char *dir, const char *name)
 {
     const size_t room = strlen(dir) + strlen(name) + 2; /* bounded: paths and names */
     if (room > STORE_MAX_PATH || w->status != WEFT_OK)
@@ -235,7 +235,7 @@ static int64_t give_ggufs(walk *w, const char *dir, const char *name, const name
     char tag[MAX_NAME + 1]; /* bounded: a constant */
     int64_t n = 0;
     for (int64_t i = 0; i < l->n && !ended(w); i++) {
-        const char *path = store_is_gguf(l->at[i]) ? join(w, dir, l->at[i]) : NULL;
+        const char *path = store_is_gguf(l->at[i]) ? join_store_path(w, dir, l->at[i]) : NULL;
         if (!path)
             continue;
         store_tag(l->at[i], tag, sizeof tag);
@@ -265,7 +265,7 @@ static int64_t walk_model(walk *w, const char *dir, const char *name, bool deep)
         }
         n += give_ggufs(w, dir, name, &l); /* bounded: names in a directory, as below */
         for (int64_t i = 0; i < l.n && deep && n == 0 && !ended(w); i++) {
-            const char *path = join(w, dir, l.at[i]);
+            const char *path = join_store_path(w, dir, l.at[i]);
             if (path && path_is_directory(path, w->host) && list_names(w, path, &inner))
                 n += give_ggufs(w, path, name, &inner); /* bounded: above */
         }
@@ -282,7 +282,7 @@ static void walk_directory(walk *w, const char *dir, const char *org)
     const arena_mark mark = arena_at(&w->names);
     const bool listed = list_names(w, dir, &l);
     for (int64_t i = 0; listed && i < l.n && !ended(w); i++) {
-        const char *at = l.at[i], *path = join(w, dir, at);
+        const char *at = l.at[i], *path = join_store_path(w, dir, at);
         if (path && store_is_gguf(at)) {
             snprintf(name, sizeof name, "%s%.*s", org, (int)before_part(at, strlen(at) - 5), at);
             give_model(w, name, "", at, path);
@@ -306,7 +306,8 @@ static const char *find_snapshot(walk *w, const char *entry, const char **proble
     char rev[MAX_NAME + 1]; /* bounded: a constant */
     uint8_t text[MAX_REF];
     name_list l;
-    const char *ref = join(w, entry, "refs/main"), *all = join(w, entry, "snapshots");
+    const char *ref = join_store_path(w, entry, "refs/main"),
+               *all = join_store_path(w, entry, "snapshots");
     *problem = "its path is too long";
     if (!ref || !all)
         return NULL;
@@ -317,7 +318,7 @@ static const char *find_snapshot(walk *w, const char *entry, const char **proble
     *problem = "it has no refs/main, and no single snapshot";
     if (n < 0 && (!list_names(w, all, &l) || l.n != 1))
         return NULL;
-    const char *snapshot = join(w, all, n < 0 ? l.at[0] : rev);
+    const char *snapshot = join_store_path(w, all, n < 0 ? l.at[0] : rev);
     *problem = "the snapshot named by refs/main is missing";
     return snapshot && path_is_directory(snapshot, w->host) ? snapshot : NULL;
 }
@@ -344,7 +345,7 @@ static void walk_hub(walk *w)
     const bool listed = list_names(w, w->s->path, &l);
     for (int64_t i = 0; listed && i < l.n && !ended(w); i++) {
         const bool model = strncmp(l.at[i], head, sizeof head - 1) == 0;
-        const char *path = model ? join(w, w->s->path, l.at[i]) : NULL;
+        const char *path = model ? join_store_path(w, w->s->path, l.at[i]) : NULL;
         if (!path)
             continue;
         const char *rest = &l.at[i][sizeof head - 1], *cut = strstr(rest, "--");
@@ -368,7 +369,8 @@ static void walk_llama(walk *w)
     name_list l;
     const bool listed = list_names(w, w->s->path, &l);
     for (int64_t i = 0; listed && i < l.n && !ended(w); i++) {
-        const char *at = l.at[i], *path = store_is_gguf(at) ? join(w, w->s->path, at) : NULL;
+        const char *at = l.at[i],
+                   *path = store_is_gguf(at) ? join_store_path(w, w->s->path, at) : NULL;
         if (!path)
             continue;
         snprintf(name, sizeof name, "%.*s", (int)before_part(at, strlen(at) - 5), at);
@@ -435,7 +437,7 @@ static void give_manifest(walk *w, const char *path, const char *name, const cha
         return;
     }
     snprintf(blob, sizeof blob, "blobs/%s", digest);
-    const char *whole = join(w, w->s->path, blob);
+    const char *whole = join_store_path(w, w->s->path, blob);
     if (whole && path_exists(whole, w->host))
         give_model(w, name, tag, "", whole);
     else
@@ -449,7 +451,7 @@ static void walk_manifests(walk *w, const char *dir, const char **part, int leve
     const arena_mark mark = arena_at(&w->names);
     const bool listed = list_names(w, dir, &l);
     for (int64_t i = 0; listed && i < l.n && !ended(w); i++) {
-        const char *path = join(w, dir, l.at[i]);
+        const char *path = join_store_path(w, dir, l.at[i]);
         part[level] = l.at[i];
         if (path && level < MANIFEST_LEVELS - 1) {
             walk_manifests(w, path, part, level + 1); /* bounded: MANIFEST_LEVELS */
@@ -466,7 +468,7 @@ static void walk_manifests(walk *w, const char *dir, const char **part, int leve
 static void walk_ollama(walk *w)
 {
     const char *part[MANIFEST_LEVELS];
-    const char *path = join(w, w->s->path, "manifests");
+    const char *path = join_store_path(w, w->s->path, "manifests");
     if (path)
         walk_manifests(w, path, part, 0);
 }

@@ -43,7 +43,7 @@ static const kind kinds[] = {
     { "zstd", "libzstd", "unzstd", is_zstd, ZSTD },
 };
 
-static const kind *kind_of(const uint8_t *data, size_t size)
+static const kind *unpack_kind_of(const uint8_t *data, size_t size)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (kinds[i].is(data, size))
@@ -53,7 +53,7 @@ static const kind *kind_of(const uint8_t *data, size_t size)
 
 bool is_packed(const uint8_t *data, size_t size)
 {
-    return kind_of(data, size) != NULL;
+    return unpack_kind_of(data, size) != NULL;
 }
 
 /* ---- limits ---------------------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ typedef struct sink {
     const char *expected; /* checks the first part for archives; or NULL */
 } sink;
 
-static void offer(const sink *s, packed *p)
+static void unpack_offer(const sink *s, packed *p)
 {
     const bool fits = s->to && s->made < s->room;
     p->out = fits ? &s->to[s->made] : s->part;
@@ -110,10 +110,10 @@ static weft_status begin_member(packed *p, const kind *k, weft_error *err)
 }
 
 /* One call of the decoder; *ended: the member is complete. */
-static weft_status step(packed *p, const kind *k, sink *s, size_t size, bool *ended,
-                        weft_error *err)
+static weft_status unpack_step(packed *p, const kind *k, sink *s, size_t size, bool *ended,
+                               weft_error *err)
 {
-    offer(s, p);
+    unpack_offer(s, p);
     const size_t before = p->n_in, room = p->room;
     const uint8_t *from = p->out;
     weft_status status = k->by->step(p, ended, err);
@@ -133,7 +133,7 @@ static weft_status step(packed *p, const kind *k, sink *s, size_t size, bool *en
     return status == WEFT_OK ? check_amount(s, p, k, size, err) : status;
 }
 
-static weft_status run(packed *p, const kind *k, sink *s, weft_error *err)
+static weft_status unpack_all(packed *p, const kind *k, sink *s, weft_error *err)
 {
     const size_t size = p->n_in;
     weft_status status = WEFT_OK;
@@ -142,7 +142,7 @@ static weft_status run(packed *p, const kind *k, sink *s, weft_error *err)
         if (ended)
             status = begin_member(p, k, err);
         if (status == WEFT_OK)
-            status = step(p, k, s, size, &ended, err);
+            status = unpack_step(p, k, s, size, &ended, err);
     }
     k->by->end(p);
     return status;
@@ -151,7 +151,7 @@ static weft_status run(packed *p, const kind *k, sink *s, weft_error *err)
 static weft_status find_kind(const char *path, const uint8_t *data, size_t size, const kind **k,
                              weft_error *err)
 {
-    *k = kind_of(data, size);
+    *k = unpack_kind_of(data, size);
     if (!*k)
         return weft_fail(err, WEFT_EFORMAT, "%s: starts like neither gzip nor zstd", path);
     if (!(*k)->by)
@@ -177,7 +177,7 @@ weft_status unpack_count(const char *path, const uint8_t *data, size_t size, con
     s.part = mem_alloc(m, PART, path, err);
     if (!s.part)
         return err->code;
-    status = run(&p, k, &s, err);
+    status = unpack_all(&p, k, &s, err);
     mem_free(m, s.part);
     *n = s.made;
     return status;
@@ -192,7 +192,7 @@ weft_status unpack_into(const char *path, const uint8_t *data, size_t size, uint
     sink s = { .to = to, .room = *n, .enough = UINT64_MAX, .part = &over, .n_part = 1 };
     weft_status status = find_kind(path, data, size, &k, err);
     if (status == WEFT_OK)
-        status = run(&p, k, &s, err);
+        status = unpack_all(&p, k, &s, err);
     *n = s.made;
     return status;
 }
@@ -201,13 +201,13 @@ size_t unpack_head(const uint8_t *data, size_t size, uint8_t *to, size_t room, m
 {
     uint8_t over;
     weft_error none = { 0 };
-    const kind *k = kind_of(data, size);
+    const kind *k = unpack_kind_of(data, size);
     packed p = { .path = "", .mem = m, .in = data, .n_in = size };
     sink s = { .to = to, .room = room, .enough = room, .part = &over, .n_part = 1 };
     if (!k) {
         s.made = size < room ? size : room;
         memcpy(to, data, s.made);
-    } else if (!k->by || run(&p, k, &s, &none) != WEFT_OK) {
+    } else if (!k->by || unpack_all(&p, k, &s, &none) != WEFT_OK) {
         return 0;
     }
     return (size_t)s.made;

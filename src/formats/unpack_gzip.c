@@ -5,7 +5,7 @@
 #include <zlib.h>
 
 #define GZIP_ONLY (16 + MAX_WBITS)  /* bounded: two constants; a gzip header, any window */
-#define MOST      ((size_t)1 << 30) /* zlib counts in unsigned int */
+#define MAX_CHUNK ((size_t)1 << 30) /* zlib counts in unsigned int */
 
 typedef struct gzip {
     z_stream z;
@@ -13,13 +13,13 @@ typedef struct gzip {
     weft_error *err;
 } gzip;
 
-static void *take(void *opaque, uInt n, uInt size)
+static void *gzip_alloc(void *opaque, uInt n, uInt size)
 {
     gzip *g = opaque;
     return mem_alloc(g->mem, (size_t)n * size, "zlib", g->err); /* bounded: zlib's, 32 bits each */
 }
 
-static void give_back(void *opaque, void *block)
+static void gzip_free(void *opaque, void *block)
 {
     gzip *g = opaque;
     mem_free(g->mem, block);
@@ -53,15 +53,15 @@ static weft_status gzip_begin(packed *p, weft_error *err)
         return err->code;
     g->mem = p->mem;
     g->err = err;
-    g->z.zalloc = take;
-    g->z.zfree = give_back;
+    g->z.zalloc = gzip_alloc;
+    g->z.zfree = gzip_free;
     g->z.opaque = g;
     return inflateInit2(&g->z, GZIP_ONLY) == Z_OK ? WEFT_OK : no_memory(err);
 }
 
 static uInt at_most(size_t n)
 {
-    return (uInt)(n < MOST ? n : MOST);
+    return (uInt)(n < MAX_CHUNK ? n : MAX_CHUNK);
 }
 
 static weft_status gzip_step(packed *p, bool *ended, weft_error *err)

@@ -86,7 +86,7 @@ static inline vec v_from_bf16(const uint16_t *p)
 #define v_abs(v) _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v)
 
 /* 4 x 4 in every half of a vector: pairs, then fours. */
-static inline void v_turn(vec t[4])
+static inline void v_transpose4(vec t[4])
 {
     const vec a = _mm256_unpacklo_ps(t[0], t[1]), b = _mm256_unpackhi_ps(t[0], t[1]);
     const vec c = _mm256_unpacklo_ps(t[2], t[3]), d = _mm256_unpackhi_ps(t[2], t[3]);
@@ -100,7 +100,7 @@ static inline void v_turn(vec t[4])
 static inline void v_transpose(vec v[8])
 {
     for (int i = 0; i < 8; i += 4)
-        v_turn(v + i);
+        v_transpose4(v + i);
     for (int i = 0; i < 4; i++) {
         const vec low = v[i], high = v[i + 4];
         v[i] = _mm256_permute2f128_ps(low, high, 0x20);

@@ -74,7 +74,7 @@ static inline vec v_from_bf16(const uint16_t *p)
 #define v_to_i8(to, v) _mm_storeu_si128((void *)(to), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v)))
 
 /* 4 x 4 in every quarter of a vector: pairs, then fours. */
-static inline void v_turn(vec t[4])
+static inline void v_transpose4(vec t[4])
 {
     const vec a = _mm512_unpacklo_ps(t[0], t[1]), b = _mm512_unpackhi_ps(t[0], t[1]);
     const vec c = _mm512_unpacklo_ps(t[2], t[3]), d = _mm512_unpackhi_ps(t[2], t[3]);
@@ -89,7 +89,7 @@ static inline void v_transpose(vec v[16])
 {
     vec p[16];
     for (int i = 0; i < 16; i += 4)
-        v_turn(v + i);
+        v_transpose4(v + i);
     for (int i = 0; i < 4; i++) {
         p[i] = _mm512_shuffle_f32x4(v[i], v[i + 4], 0x88);
         p[i + 4] = _mm512_shuffle_f32x4(v[i], v[i + 4], 0xDD);

@@ -23,7 +23,7 @@
  *
  * Sums of a group are exact, so one row and many rows give the same bits, and so does scalar.c. */
 
-#include "kernels/turn.h"
+#include "kernels/transpose.h"
 
 #include "kernels/int8_rows.h"
 
@@ -40,7 +40,7 @@
 typedef struct panel_i8 {
     _Alignas(64) uint8_t q[BLOCKS_I8 * BLOCK_I8 * LANES_I8]; /* four columns of a lane together */
     _Alignas(64) real scale[BLOCKS_I8 * 2 * LANES_I8];       /* of one or two groups a block */
-    _Alignas(64) real least[BLOCKS_I8 * 2 * LANES_I8];
+    _Alignas(64) real offset[BLOCKS_I8 * 2 * LANES_I8];
 } panel_i8;
 
 /* ---- formats: groups of a panel --------------------------------------------------------------- */
@@ -63,7 +63,7 @@ typedef struct format_i8 {
  * that a format does not use are not set. */
 typedef struct group_i8 {
     octets code[8];
-    vec scale[2], least[2]; /* for all columns, or for the first and the second 16 */
+    vec scale[2], offset[2]; /* for all columns, or for the first and the second 16 */
 } group_i8;
 
 /* In every byte, moves the bits from `at` on to `to`; mask selects them there. */
@@ -82,12 +82,12 @@ static inline vec beside(const uint8_t *panel, int lane)
 static inline __attribute__((always_inline)) void take_small(tile_kind kind, group_i8 *to,
                                                              const uint8_t *panel, int lane)
 {
-    const bool lifted = kind == TILE_Q4_1 || kind == TILE_Q5_1;
+    const bool asymmetric = kind == TILE_Q4_1 || kind == TILE_Q5_1;
     const bool fifth = kind == TILE_Q5_0 || kind == TILE_Q5_1;
-    const uint8_t *from = panel + 4 * lane + (lifted ? 0 : 2 * PANEL_ROWS);
-    if (lifted) {
+    const uint8_t *from = panel + 4 * lane + (asymmetric ? 0 : 2 * PANEL_ROWS);
+    if (asymmetric) {
         to->scale[0] = v_low_f16(WORD(0));
-        to->least[0] = v_low_f16(WORD(0) >> 16);
+        to->offset[0] = v_low_f16(WORD(0) >> 16);
     } else {
         to->scale[0] = beside(panel, lane);
     }
@@ -96,9 +96,9 @@ static inline __attribute__((always_inline)) void take_small(tile_kind kind, gro
             to->code[j] = (octets)WORD(j) ^ (uint8_t)MIDDLE_8;
             continue;
         }
-        to->code[j] = BITS(WORD(lifted + fifth + j % 4), j / 4 * 4, 0, 15);
+        to->code[j] = BITS(WORD(asymmetric + fifth + j % 4), j / 4 * 4, 0, 15);
         if (fifth)
-            to->code[j] |= BITS(WORD(lifted), j, 4, 16);
+            to->code[j] |= BITS(WORD(asymmetric), j, 4, 16);
     }
 }
 
@@ -116,15 +116,15 @@ static inline void take_six_bits(words *scale, words *minimum, const uint8_t *fr
 }
 
 /* Q4_K and Q5_K: two groups of 32 in eight words; the fifth bits of all eight groups in eight. */
-static inline __attribute__((always_inline)) void take_lifted(tile_kind kind, group_i8 *to,
-                                                              const uint8_t *panel, int lane, int g)
+static inline __attribute__((always_inline)) void take_q45_k(tile_kind kind, group_i8 *to,
+                                                             const uint8_t *panel, int lane, int g)
 {
     const bool fifth = kind == TILE_Q5_K;
     const uint8_t *from = panel + 4 * lane;
     words scale, minimum;
     take_six_bits(&scale, &minimum, from, g / 4 * 4);
     to->scale[0] = v_mul(v_low_f16(WORD(0)), i_real((ivec)(scale >> g % 4 * 8 & 63)));
-    to->least[0] = v_mul(-v_low_f16(WORD(0) >> 16), i_real((ivec)(minimum >> g % 4 * 8 & 63)));
+    to->offset[0] = v_mul(-v_low_f16(WORD(0) >> 16), i_real((ivec)(minimum >> g % 4 * 8 & 63)));
     for (int j = 0; j < 8; j++) {
         to->code[j] = BITS(WORD((fifth ? 12 : 4) + g / 2 * 8 + j), g % 2 * 4, 0, 15);
         if (fifth)
@@ -158,7 +158,7 @@ static inline __attribute__((always_inline)) void take_q2_k(group_i8 *to, const 
     for (int half = 0; half < 2; half++) {
         const words own = WORD(g / 2) >> (g % 2 * 16 + half * 8);
         to->scale[half] = v_mul(d, i_real((ivec)(own & 15)));
-        to->least[half] = v_mul(e, i_real((ivec)(own >> 4 & 15)));
+        to->offset[half] = v_mul(e, i_real((ivec)(own >> 4 & 15)));
     }
     for (int j = 0; j < 8; j++)
         to->code[j] = BITS(WORD(4 + g / 4 * 8 + j), g % 4 * 2, 0, 3);
@@ -192,7 +192,7 @@ static inline __attribute__((always_inline)) void take_group(tile_kind kind, gro
     else if (kind == TILE_Q3_K)
         take_q3_k(to, panel, lane, g);
     else if (kind == TILE_Q4_K || kind == TILE_Q5_K)
-        take_lifted(kind, to, panel, lane, g);
+        take_q45_k(kind, to, panel, lane, g);
     else
         take_small(kind, to, panel, lane);
 }
@@ -260,13 +260,13 @@ multiply_i8_rows(int R, i8_form form, const strip_i8 *to, const rows_i8 *x, cons
 {
     const int groups = groups_i8(form), fours = BLOCK_I8 / 4 / groups;
     const int32_t *sum = form & I8_HALVES ? x->half : x->sum;
-    const bool lifted = form & I8_LIFTED;
+    const bool asymmetric = form & I8_ASYMMETRIC;
     _Alignas(64) int32_t first[BLOCKS_I8 * 2 * ROWS_I8]; /* initial sums of products, ... */
-    _Alignas(64) real lift[BLOCKS_I8 * 2 * ROWS_I8];     /* ... or the sums of x, as floats */
+    _Alignas(64) real x_sum[BLOCKS_I8 * 2 * ROWS_I8];    /* ... or the sums of x, as floats */
     vec s[ROWS_I8][VECS_I8];
     for (int64_t k = 0; k < n * groups * R; k++)
-        if (lifted)
-            lift[k] = (real)sum[k];
+        if (asymmetric)
+            x_sum[k] = (real)sum[k];
         else
             first[k] = i_begin(-to->middle * sum[k]);
     for (int i = 0; i < R; i++)
@@ -278,15 +278,16 @@ multiply_i8_rows(int R, i8_form form, const strip_i8 *to, const rows_i8 *x, cons
         ivec t[ROWS_I8][VECS_I8];
         for (int i = 0; i < R; i++)
             for (int v = 0; v < VECS_I8; v++)
-                t[i][v] = i_set(lifted ? 0 : first[g * R + i]);
+                t[i][v] = i_set(asymmetric ? 0 : first[g * R + i]);
         add_products(R, form, t, p->q + (g * fours * LANES_I8 + lane) * 4, x->q + g * fours * 4 * R,
                      fours);
         for (int v = 0; v < VECS_I8; v++) {
             const int64_t at = g * LANES_I8 + lane + v * WIDTH;
-            const vec d = v_load(p->scale + at), m = lifted ? v_load(p->least + at) : v_zero();
+            const vec d = v_load(p->scale + at), m = asymmetric ? v_load(p->offset + at) : v_zero();
             for (int i = 0; i < R; i++) {
-                const vec a = lifted ? v_fma(i_real(t[i][v]), d, v_mul(v_set(lift[g * R + i]), m))
-                                     : i_scaled(t[i][v], d);
+                const vec a = asymmetric
+                                  ? v_fma(i_real(t[i][v]), d, v_mul(v_set(x_sum[g * R + i]), m))
+                                  : i_scaled(t[i][v], d);
                 s[i][v] = v_fma(a, v_set(x->scale[g / groups * R + i]), s[i][v]);
             }
         }
@@ -317,9 +318,9 @@ static void multiply_i8(i8_form form, int64_t R, const strip_i8 *to, const rows_
 {
     switch (form * 8 + R) {
         HEIGHTS_I8(I8_SCALED)
-        HEIGHTS_I8(I8_LIFTED)
+        HEIGHTS_I8(I8_ASYMMETRIC)
         HEIGHTS_I8(I8_HALVES)
-        HEIGHTS_I8(I8_LIFTED | I8_HALVES)
+        HEIGHTS_I8(I8_ASYMMETRIC | I8_HALVES)
         HEIGHTS_I8(I8_BYTES)
     }
 }
@@ -349,8 +350,8 @@ static inline __attribute__((always_inline)) void expand(format_i8 f, panel_i8 *
                 }
                 for (int half = 0; half < groups; half++) {
                     v_store(p->scale + at + half * LANES_I8, w.scale[half]);
-                    if (f.form & I8_LIFTED)
-                        v_store(p->least + at + half * LANES_I8, w.least[half]);
+                    if (f.form & I8_ASYMMETRIC)
+                        v_store(p->offset + at + half * LANES_I8, w.offset[half]);
                 }
             }
         }
@@ -376,9 +377,9 @@ static inline __attribute__((always_inline)) vec add_group(format_i8 f, vec s, c
         for (int j = half * fours; j < (half + 1) * fours; j++, q += 4 * R)
             t = f.form & I8_BYTES ? i_dot8(t, (ivec)w->code[j], i_four(q))
                                   : i_dot(t, (ivec)w->code[j], i_four(q));
-        const vec a = f.form & I8_LIFTED ? v_fma(i_real(t), w->scale[half],
-                                                 v_mul(v_set((real)*sum), w->least[half]))
-                                         : v_mul(i_real(t), w->scale[half]);
+        const vec a = f.form & I8_ASYMMETRIC ? v_fma(i_real(t), w->scale[half],
+                                                     v_mul(v_set((real)*sum), w->offset[half]))
+                                             : v_mul(i_real(t), w->scale[half]);
         s = v_fma(a, v_set(x->scale[b * R]), s);
     }
     return s;
@@ -415,13 +416,13 @@ static inline __attribute__((always_inline)) void few_rows(format_i8 f, real *y,
 #define FORMATS(DO)                                                                                \
     DO(Q8_0, 32, 34, I8_BYTES, MIDDLE_8)                                                           \
     DO(Q4_0, 32, 18, I8_SCALED, 8)                                                                 \
-    DO(Q4_1, 32, 20, I8_LIFTED, 0)                                                                 \
+    DO(Q4_1, 32, 20, I8_ASYMMETRIC, 0)                                                             \
     DO(Q5_0, 32, 22, I8_SCALED, 16)                                                                \
-    DO(Q5_1, 32, 24, I8_LIFTED, 0)                                                                 \
-    DO(Q2_K, 256, 84, I8_LIFTED | I8_HALVES, 0)                                                    \
+    DO(Q5_1, 32, 24, I8_ASYMMETRIC, 0)                                                             \
+    DO(Q2_K, 256, 84, I8_ASYMMETRIC | I8_HALVES, 0)                                                \
     DO(Q3_K, 256, 110, I8_HALVES, 4)                                                               \
-    DO(Q4_K, 256, 144, I8_LIFTED, 0)                                                               \
-    DO(Q5_K, 256, 176, I8_LIFTED, 0)                                                               \
+    DO(Q4_K, 256, 144, I8_ASYMMETRIC, 0)                                                           \
+    DO(Q5_K, 256, 176, I8_ASYMMETRIC, 0)                                                           \
     DO(Q6_K, 256, 210, I8_HALVES, 32)
 
 #define FUNCTIONS(name, columns, bytes, form, middle)                                              \
@@ -462,7 +463,7 @@ static void expand_panels(panel_i8 *p, const row_set *w, int64_t b, int64_t n, i
     const int64_t per = w->block / BLOCK_I8;
     for (int lane = 0; lane < width; lane += PANEL_ROWS) {
         if (!w->panels)
-            pack_panel(room, w, o + lane, least(PANEL_ROWS, width - lane), b / per, n / per);
+            vec_pack_panel(room, w, o + lane, min64(PANEL_ROWS, width - lane), b / per, n / per);
         formats[w->kind].expand(p, lane, w->panels ? panel_of(w, o + lane, b / per) : room, n);
     }
     side_give(room);
@@ -476,7 +477,7 @@ static void strip_of(real *y, int64_t y_stride, const rows_i8 *x, int64_t N, int
     const int64_t all = K / BLOCK_I8;
     const row_cut rows_of = cut_rows(N, ROWS_I8);
     for (int64_t b = 0; b < all; b += BLOCKS_I8) {
-        const int64_t n = least(BLOCKS_I8, all - b);
+        const int64_t n = min64(BLOCKS_I8, all - b);
         expand_panels(p, w, b, n, o, width);
         for (int64_t rb = 0; rb < rows_of.n; rb++) {
             const int64_t i0 = block_row(&rows_of, rb), R = block_row(&rows_of, rb + 1) - i0;
@@ -509,7 +510,7 @@ static void product_of_few(real *y, int64_t y_stride, const rows_i8 *x, int64_t 
             row[i0 + i] = (row_i8){ at.q + 4 * i, at.scale + i, at.sum + i, at.half + i, R };
     }
     for (int64_t o = o0; o < o1; o += STREAMS * PANEL_ROWS) {
-        const int64_t n = least(STREAMS * PANEL_ROWS, o1 - o);
+        const int64_t n = min64(STREAMS * PANEL_ROWS, o1 - o);
         formats[w->kind].few_rows(sums[0], (int)row_blocks(n, PANEL_ROWS), row, (int)N,
                                   panel_of(w, o, 0), PANEL_ROWS * w->row_bytes, K / BLOCK_I8);
         for (int64_t i = 0; i < N; i++)
@@ -527,5 +528,5 @@ void I8_NAME(product_i8)(real *y, int64_t y_stride, const void *packed, int64_t 
         return;
     }
     for (int64_t o = o0; o < o1; o += LANES_I8)
-        strip_of(y, y_stride, &x, N, K, w, o, least(LANES_I8, o1 - o));
+        strip_of(y, y_stride, &x, N, K, w, o, min64(LANES_I8, o1 - o));
 }

@@ -66,8 +66,8 @@ static void pack_blocks_i8(rows_i8 to, const real *x, int64_t x_stride, int64_t 
             to.half[2 * at + R + i] = half[2 * b + 1];
         }
     }
-    pack_turned((real *)(void *)(to.q + first * BLOCK_I8), (const real *)(const void *)q,
-                WIDTH * BLOCK_I8 / 4, n * BLOCK_I8 / 4, R);
+    pack_transposed((real *)(void *)(to.q + first * BLOCK_I8), (const real *)(const void *)q,
+                    WIDTH * BLOCK_I8 / 4, n * BLOCK_I8 / 4, R);
 }
 
 void I8_NAME(pack_i8)(void *to, const real *x, int64_t x_stride, int64_t N, int64_t K,
@@ -78,6 +78,6 @@ void I8_NAME(pack_i8)(void *to, const real *x, int64_t x_stride, int64_t N, int6
     for (int64_t rb = block0; rb < block1; rb++) {
         const int64_t i0 = block_row(&rows_of, rb), R = block_row(&rows_of, rb + 1) - i0;
         for (int64_t b = 0; b < K / BLOCK_I8; b += WIDTH)
-            pack_blocks_i8(p, x, x_stride, K, i0, R, b, least(WIDTH, K / BLOCK_I8 - b));
+            pack_blocks_i8(p, x, x_stride, K, i0, R, b, min64(WIDTH, K / BLOCK_I8 - b));
     }
 }

@@ -32,12 +32,12 @@
  * of 32, so they need not know the block length. */
 typedef const real *tile_fn(real *to, const void *row, int64_t k0, int64_t n);
 
-/* 32 values of a stored row in class i8: w[k] = scale q[k] + least. The form says what a format has
+/* 32 values of a stored row in class i8: w[k] = scale q[k] + offset. The form says what a format has
  * beyond one scale: a minimum, and whether the second 16 values have their own scale and minimum.
  * Fields that a format does not use are not set. */
 typedef enum i8_form {
     I8_SCALED,
-    I8_LIFTED = 1,
+    I8_ASYMMETRIC = 1,
     I8_HALVES = 2,
     I8_BYTES = 4, /* scaled, with codes of all eight bits */
     N_I8_FORM,
@@ -45,7 +45,7 @@ typedef enum i8_form {
 
 typedef struct block_i8 {
     int8_t q[BLOCK_I8];
-    real scale[2], least[2];
+    real scale[2], offset[2];
 } block_i8;
 
 /* Produces block b of 32 columns of a stored row. */
@@ -156,7 +156,7 @@ typedef struct kernels {
      *
      * The left side is packed first: `pack` makes blocks of up to `rows` rows, one by one, from a[i
      * i_step + j j_step], rounded in class bf16; N J values in total. The right side is stored
-     * rows: b[j, c] is row j, column c of w or, with `across`, row c, column j. Every sum is cut
+     * rows: b[j, c] is row j, column c of w or, with `w_transposed`, row c, column j. Every sum is cut
      * into tiles of TILE terms; a tile is one chain of multiply-adds in ascending order of j, and
      * tiles are added to y in ascending order. Threads take whole panels of columns, or whole
      * blocks of rows: a call makes the columns [c0, c1) of blocks [block0, block1). */
@@ -164,7 +164,7 @@ typedef struct kernels {
     void (*pack)(real *to, const real *a, int64_t i_step, int64_t j_step, int64_t N, int64_t J,
                  bool bf16, int64_t block0, int64_t block1);
     void (*product)(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
-                    const row_set *w, bool across, int64_t block0, int64_t block1, int64_t c0,
+                    const row_set *w, bool w_transposed, int64_t block0, int64_t block1, int64_t c0,
                     int64_t c1);
 
     /* ---- products, class i8 ----
@@ -175,7 +175,7 @@ typedef struct kernels {
      * quantises the rows of x to integers, -127 to 127 with one scale for every 32. Both integer
      * sums are exact, and y accumulates the groups in ascending order:
      *
-     *     y = fma(a d_w, d_x, y)                      without a least number m_w
+     *     y = fma(a d_w, d_x, y)                      without a minimum m_w
      *     y = fma(fma(a, d_w, c m_w), d_x, y)         with one;  a = q_x . q_w,  c = sum q_x
      *
      * So the result is the same on every CPU and for every number of rows. K is a multiple of 32;
@@ -192,10 +192,10 @@ typedef struct kernels {
                             int64_t n);
 
     /* y = act(x) */
-    void (*act)(real *y, const real *x, act_kind kind, int64_t n);
+    void (*activate)(real *y, const real *x, act_kind kind, int64_t n);
 
     /* dx = dy act'(x); dx may be x */
-    void (*act_back)(real *dx, const real *x, const real *dy, act_kind kind, int64_t n);
+    void (*activate_back)(real *dx, const real *x, const real *dy, act_kind kind, int64_t n);
 
     /* y = a + b */
     void (*add)(real *y, const real *a, const real *b, int64_t n);
@@ -204,7 +204,8 @@ typedef struct kernels {
     void (*mul)(real *y, const real *a, const real *b, int64_t n);
 
     /* Rotates the first 2 n_pair numbers of x by angles given as (cos, sin) pairs; y is not x. */
-    void (*rope)(real *y, const real *x, const real *turn, int64_t n_pair, rope_pairing pairing);
+    void (*rope)(real *y, const real *x, const real *rotation, int64_t n_pair,
+                 rope_pairing pairing);
 
     /* s becomes exp(s - by); returns the sum. */
     real (*exp_less)(real *s, int64_t n, real by);
@@ -234,7 +235,7 @@ product_i8_fn product_i8_avx2, product_i8_avx_vnni, product_i8_avx512_vnni, prod
 #define I8_KERNELS(isa, rows)                                                                      \
     .rows_i8 = rows, .pack_i8 = pack_i8_##isa, .product_i8 = product_i8_##isa
 
-static inline int64_t least(int64_t a, int64_t b)
+static inline int64_t min64(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }

@@ -117,7 +117,7 @@ static inline void v_to_i8(int8_t *to, vec v)
 #define pack_full(to, from, step, n) 0 /* nothing is faster than transposing whole vectors */
 
 #define v_rows16(row, i, at) vreinterpretq_f32_u8(vld1q_u8((row)[i] + (at)))
-#define v_turn(t)            v_transpose(t)
+#define v_transpose4(t)      v_transpose(t)
 
 /* ---- whole numbers, of int8.h ---- */
 

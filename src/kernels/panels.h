@@ -81,36 +81,36 @@ static void pack_along(real *to, const real *a, int64_t j_step, int64_t N, int64
     const row_cut rows_of = cut_rows(N, ROWS);
     const int64_t first = block_row(&rows_of, block0), end = block_row(&rows_of, block1);
     for (int64_t j = 0; j < n; j += STAGE) {
-        const int64_t count = least(STAGE, n - j);
+        const int64_t count = min64(STAGE, n - j);
         for (int64_t k = 0; k < count; k++)
             for (int64_t i = first; i < end; i += WIDTH)
                 v_store(stage[k] + i - first,
-                        v_load_part(a + (j0 + j + k) * j_step + i, (int)least(WIDTH, end - i)));
+                        v_load_part(a + (j0 + j + k) * j_step + i, (int)min64(WIDTH, end - i)));
         for (int64_t b = block0; b < block1; b++) {
             const int64_t i0 = block_row(&rows_of, b), R = block_row(&rows_of, b + 1) - i0;
             real *at = to + packed_at(N, j0, n, i0) + j * R;
             for (int64_t i = 0; i < R; i += WIDTH)
                 for (int64_t k = 0; k < count; k++)
                     v_store_part(at + k * R + i, v_load(stage[k] + i0 - first + i),
-                                 (int)least(WIDTH, R - i));
+                                 (int)min64(WIDTH, R - i));
         }
     }
 }
 
 /* Either rows or columns of a are contiguous: one of the steps is 1. */
-static void pack(real *to, const real *a, int64_t i_step, int64_t j_step, int64_t N, int64_t J,
-                 bool bf16, int64_t block0, int64_t block1)
+static void vec_pack(real *to, const real *a, int64_t i_step, int64_t j_step, int64_t N, int64_t J,
+                     bool bf16, int64_t block0, int64_t block1)
 {
     const row_cut rows_of = cut_rows(N, ROWS);
     for (int64_t j0 = 0; j0 < J; j0 += TILE) {
-        const int64_t n = least(TILE, J - j0);
+        const int64_t n = min64(TILE, J - j0);
         for (int64_t b = block0; j_step != 1 && b < block1; b += SIDE)
-            pack_along(to, a, j_step, N, j0, n, b, least(b + SIDE, block1));
+            pack_along(to, a, j_step, N, j0, n, b, min64(b + SIDE, block1));
         for (int64_t b = block0; b < block1; b++) {
             const int64_t i0 = block_row(&rows_of, b), R = block_row(&rows_of, b + 1) - i0;
             real *at = to + packed_at(N, j0, n, i0);
             if (j_step == 1)
-                pack_turned(at, a + i0 * i_step + j0, i_step, n, R);
+                pack_transposed(at, a + i0 * i_step + j0, i_step, n, R);
             if (bf16)
                 produce_rounded(at, at, 0, n * R);
         }
@@ -129,7 +129,7 @@ static inline __attribute__((always_inline)) vec v_stored(tile_kind kind, const 
 
 /* WIDTH rows of n values, transposed: p[j, i] = row i, column k + j. */
 static inline __attribute__((always_inline)) void
-turn(tile_kind kind, real *p, const void *const row[WIDTH], int64_t k, int64_t n)
+transpose_rows(tile_kind kind, real *p, const void *const row[WIDTH], int64_t k, int64_t n)
 {
     for (int64_t j = 0; j < n; j += WIDTH) {
         vec block[WIDTH];
@@ -142,14 +142,15 @@ turn(tile_kind kind, real *p, const void *const row[WIDTH], int64_t k, int64_t n
 }
 
 /* The same for any format and any n: a remainder shorter than a vector goes through memory. */
-static void turn_any(real *p, const row_set *w, const void *const row[WIDTH], int64_t k, int64_t n)
+static void transpose_any(real *p, const row_set *w, const void *const row[WIDTH], int64_t k,
+                          int64_t n)
 {
     _Alignas(64) real buffer[WIDTH][PIECE];
     const void *made[WIDTH];
     const int64_t even = n / WIDTH * WIDTH;
     for (int i = 0; i < WIDTH; i++)
         made[i] = w->tile(buffer[i], row[i], k, n);
-    turn(TILE_F32, p, made, 0, even);
+    transpose_rows(TILE_F32, p, made, 0, even);
     for (int64_t j = even; j < n; j++)
         for (int i = 0; i < WIDTH; i++)
             p[j * PANEL_ROWS + i] = ((const real *)made[i])[j];
@@ -157,34 +158,34 @@ static void turn_any(real *p, const row_set *w, const void *const row[WIDTH], in
 
 /* p[j, c] from row c0 + c of w, column j0 + j. Beyond the width a panel repeats the last row, which
  * is never read. */
-static void panel_across(real *p, const row_set *w, int64_t j0, int64_t n, int64_t c0,
-                         int64_t width)
+static void panel_transposed(real *p, const row_set *w, int64_t j0, int64_t n, int64_t c0,
+                             int64_t width)
 {
     for (int v = 0; v * WIDTH < width; v++) {
         const void *row[WIDTH];
         for (int i = 0; i < WIDTH; i++)
             row[i] = (const char *)w->data +
-                     (size_t)(c0 + least(v * WIDTH + i, width - 1)) * w->row_bytes;
+                     (size_t)(c0 + min64(v * WIDTH + i, width - 1)) * w->row_bytes;
         for (int64_t j = 0; j < n; j += PIECE) {
             real *to = AT(p, n * PANEL_ROWS, j, v);
-            const int64_t m = least(PIECE, n - j), k = w->k0 + j0 + j;
+            const int64_t m = min64(PIECE, n - j), k = w->k0 + j0 + j;
             if (m % WIDTH != 0)
-                turn_any(to, w, row, k, m);
+                transpose_any(to, w, row, k, m);
             else if (w->kind == TILE_F32)
-                turn(TILE_F32, to, row, k, m);
+                transpose_rows(TILE_F32, to, row, k, m);
             else if (w->kind == TILE_F16)
-                turn(TILE_F16, to, row, k, m);
+                transpose_rows(TILE_F16, to, row, k, m);
             else if (w->kind == TILE_BF16)
-                turn(TILE_BF16, to, row, k, m);
+                transpose_rows(TILE_BF16, to, row, k, m);
             else
-                turn_any(to, w, row, k, m);
+                transpose_any(to, w, row, k, m);
         }
     }
 }
 
 /* p[j, c] from row j0 + j of w, column c0 + c: whole panels of formats without blocks ... */
-static inline __attribute__((always_inline)) void lift(tile_kind kind, real *p, const row_set *w,
-                                                       int64_t j0, int64_t n, int64_t c0)
+static inline __attribute__((always_inline)) void
+widen_rows(tile_kind kind, real *p, const row_set *w, int64_t j0, int64_t n, int64_t c0)
 {
     const char *row = (const char *)w->data + (size_t)j0 * w->row_bytes;
     for (int64_t j = 0; j < n; j++, row += w->row_bytes)
@@ -193,25 +194,26 @@ static inline __attribute__((always_inline)) void lift(tile_kind kind, real *p, 
 }
 
 /* ... and anything else. Block formats are produced from the start of a block. */
-static void panel_along(real *p, const row_set *w, int64_t j0, int64_t n, int64_t c0, int64_t width)
+static void panel_as_stored(real *p, const row_set *w, int64_t j0, int64_t n, int64_t c0,
+                            int64_t width)
 {
     real buffer[PANEL + 2 * BLOCK_I8];
     const int64_t first = (w->k0 + c0) % BLOCK_I8;
     if (width == PANEL && w->kind == TILE_F32)
-        lift(TILE_F32, p, w, j0, n, c0);
+        widen_rows(TILE_F32, p, w, j0, n, c0);
     else if (width == PANEL && w->kind == TILE_F16)
-        lift(TILE_F16, p, w, j0, n, c0);
+        widen_rows(TILE_F16, p, w, j0, n, c0);
     else if (width == PANEL && w->kind == TILE_BF16)
-        lift(TILE_BF16, p, w, j0, n, c0);
+        widen_rows(TILE_BF16, p, w, j0, n, c0);
     else if (width == PANEL && w->kind == TILE_ROUNDED)
-        lift(TILE_ROUNDED, p, w, j0, n, c0);
+        widen_rows(TILE_ROUNDED, p, w, j0, n, c0);
     else
         for (int64_t j = 0; j < n; j++) {
             const char *row = (const char *)w->data + (size_t)(j0 + j) * w->row_bytes;
             const real *t = w->tile(buffer, row, w->k0 + c0 - first, width + first) + first;
             for (int v = 0; v * WIDTH < width; v++)
                 v_store(AT(p, n * PANEL_ROWS, j, v),
-                        v_load_part(t + v * WIDTH, (int)least(WIDTH, width - v * WIDTH)));
+                        v_load_part(t + v * WIDTH, (int)min64(WIDTH, width - v * WIDTH)));
         }
 }
 
@@ -221,7 +223,7 @@ static void add_sums(real *y, int64_t y_stride, bool add, const real *sums, int6
     for (int64_t i = 0; i < R; i++)
         for (int64_t c = 0; c < width; c += WIDTH) {
             real *to = y + i * y_stride + c;
-            const int part = (int)least(WIDTH, width - c);
+            const int part = (int)min64(WIDTH, width - c);
             vec s = v_load(sums + i * PANEL + c);
             s = add ? v_add(v_load_part(to, part), s) : s;
             v_store_part(to, bias ? v_add(s, v_load_part(bias + c, part)) : s, part);
@@ -294,7 +296,7 @@ static inline __attribute__((always_inline)) void few_columns(tile_kind kind, in
     const int V = PANEL_ROWS / WIDTH;
     const row_set *w = f->w;
     for (int64_t j0 = 0; j0 < f->J; j0 += TILE) {
-        const int64_t n = least(TILE, f->J - j0);
+        const int64_t n = min64(TILE, f->J - j0);
         vec s[ROWS * STREAMS * PANEL_ROWS / WIDTH];
         few_terms(kind, R, P, s, panel_of(w, c, j0 / w->block), PANEL_ROWS * w->row_bytes,
                   f->x + packed_at(f->N, j0, n, f->i0), n);
@@ -367,9 +369,9 @@ static void fetch_sums(const real *y, int64_t y_stride, int64_t R, int64_t width
 
 /* Decodes terms [j0, j0 + n) of the panels of `width` columns from c on, which hold 16-bit
  * floats. */
-static inline __attribute__((always_inline)) void lift_panels(tile_kind kind, real *p,
-                                                              const row_set *w, int64_t j0,
-                                                              int64_t n, int64_t c, int64_t width)
+static inline __attribute__((always_inline)) void widen_panels(tile_kind kind, real *p,
+                                                               const row_set *w, int64_t j0,
+                                                               int64_t n, int64_t c, int64_t width)
 {
     for (int64_t o = 0; o < width; o += PANEL_ROWS) {
         const uint8_t *from = panel_of(w, c + o, j0 / 2);
@@ -387,33 +389,33 @@ static inline __attribute__((always_inline)) void lift_panels(tile_kind kind, re
 }
 
 /* The panel of terms [j0, j0 + n), in place or in `room`; and the distance of its panels of 16. */
-static const real *find_panel(real *room, const row_set *w, bool across, int64_t j0, int64_t n,
-                              int64_t c, int64_t width, int64_t *apart)
+static const real *find_panel(real *room, const row_set *w, bool w_transposed, int64_t j0,
+                              int64_t n, int64_t c, int64_t width, int64_t *apart)
 {
     *apart = n * PANEL_ROWS;
-    if (across && in_panels(w) && w->kind == TILE_F32) {
+    if (w_transposed && in_panels(w) && w->kind == TILE_F32) {
         *apart = (int64_t)(PANEL_ROWS * w->row_bytes / sizeof(real));
         return (const real *)(const void *)panel_of(w, c, j0);
     }
-    if (across && in_panels(w) && w->kind == TILE_F16)
-        lift_panels(TILE_F16, room, w, j0, n, c, width);
-    else if (across && in_panels(w))
-        lift_panels(TILE_BF16, room, w, j0, n, c, width);
+    if (w_transposed && in_panels(w) && w->kind == TILE_F16)
+        widen_panels(TILE_F16, room, w, j0, n, c, width);
+    else if (w_transposed && in_panels(w))
+        widen_panels(TILE_BF16, room, w, j0, n, c, width);
     else
-        (across ? panel_across : panel_along)(room, w, j0, n, c, width);
+        (w_transposed ? panel_transposed : panel_as_stored)(room, w, j0, n, c, width);
     return room;
 }
 
 /* Adds n terms of every sum, one tile, to a panel of the blocks [block0, block1); after the last
  * tile, the bias. */
 static void tile_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t j0,
-                         int64_t n, const row_set *w, bool across, int64_t block0, int64_t block1,
-                         int64_t c, int64_t width, const real *bias, real *room)
+                         int64_t n, const row_set *w, bool w_transposed, int64_t block0,
+                         int64_t block1, int64_t c, int64_t width, const real *bias, real *room)
 {
     _Alignas(64) real sums[ROWS * PANEL];
     const row_cut rows_of = cut_rows(N, ROWS);
     int64_t apart;
-    const real *panel = find_panel(room, w, across, j0, n, c, width, &apart);
+    const real *panel = find_panel(room, w, w_transposed, j0, n, c, width, &apart);
     for (int64_t b = block0; b < block1; b++) {
         const int64_t i0 = block_row(&rows_of, b), R = block_row(&rows_of, b + 1) - i0;
         real *to = y + i0 * y_stride + c;
@@ -430,32 +432,32 @@ static void tile_product(real *y, int64_t y_stride, bool add, const real *a, int
 static int64_t panel_width(const row_set *w, int64_t left)
 {
     const bool some = PANEL > PANEL_ROWS && in_panels(w);
-    return left >= PANEL ? PANEL : some ? least(2 * PANEL_ROWS, left) : left;
+    return left >= PANEL ? PANEL : some ? min64(2 * PANEL_ROWS, left) : left;
 }
 
 /* Panel by panel, in a buffer for one panel of a tile's terms. */
 static void panel_products(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
-                           const row_set *w, bool across, int64_t block0, int64_t block1,
+                           const row_set *w, bool w_transposed, int64_t block0, int64_t block1,
                            int64_t c0, int64_t c1)
 {
-    real *room = side_take((size_t)(least(TILE, J) * PANEL) * sizeof(real));
+    real *room = side_take((size_t)(min64(TILE, J) * PANEL) * sizeof(real));
     for (int64_t c = c0, width; c < c1; c += width) {
         width = panel_width(w, c1 - c);
         for (int64_t j0 = 0; j0 < J; j0 += TILE)
-            tile_product(y, y_stride, add || j0 > 0, a, N, j0, least(TILE, J - j0), w, across,
+            tile_product(y, y_stride, add || j0 > 0, a, N, j0, min64(TILE, J - j0), w, w_transposed,
                          block0, block1, c, width, w->bias && j0 + TILE >= J ? w->bias + c : NULL,
                          room);
     }
     side_give(room);
 }
 
-static void product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
-                    const row_set *w, bool across, int64_t block0, int64_t block1, int64_t c0,
-                    int64_t c1)
+static void vec_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
+                        const row_set *w, bool w_transposed, int64_t block0, int64_t block1,
+                        int64_t c0, int64_t c1)
 {
     const bool few_of_all = N <= FEW_ROWS && block0 == 0 && block1 == row_blocks(N, ROWS);
-    if (across && few_of_all && in_panels(w))
+    if (w_transposed && few_of_all && in_panels(w))
         few_rows((few){ y, y_stride, add, a, N, J, 0, w }, c0, c1);
     else
-        panel_products(y, y_stride, add, a, N, J, w, across, block0, block1, c0, c1);
+        panel_products(y, y_stride, add, a, N, J, w, w_transposed, block0, block1, c0, c1);
 }

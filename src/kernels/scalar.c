@@ -19,7 +19,7 @@ static real tree(real s[LANES])
 }
 
 /* sum_k a[k] b[k]; without b, sum_k a[k] */
-static inline real add_up(const real *a, const real *b, int64_t n)
+static inline real scalar_add_up(const real *a, const real *b, int64_t n)
 {
     real s[LANES] = { 0 };
     int64_t k = 0;
@@ -31,17 +31,17 @@ static inline real add_up(const real *a, const real *b, int64_t n)
     return tree(s);
 }
 
-static real dot(const real *a, const real *b, int64_t n)
+static real scalar_dot(const real *a, const real *b, int64_t n)
 {
-    return add_up(a, b, n);
+    return scalar_add_up(a, b, n);
 }
 
-static real sum(const real *x, int64_t n)
+static real scalar_sum(const real *x, int64_t n)
 {
-    return add_up(x, NULL, n);
+    return scalar_add_up(x, NULL, n);
 }
 
-static void axpy(real *y, real a, const real *x, int64_t n)
+static void scalar_axpy(real *y, real a, const real *x, int64_t n)
 {
     for (int64_t k = 0; k < n; k++)
         y[k] += a * x[k];
@@ -50,8 +50,8 @@ static void axpy(real *y, real a, const real *x, int64_t n)
 /* ---- products -------------------------------------------------------------------------------- */
 
 /* A block is one row, so packed rows are plain rows, tile by tile. */
-static void pack(real *to, const real *a, int64_t i_step, int64_t j_step, int64_t N, int64_t J,
-                 bool bf16, int64_t i0, int64_t i1)
+static void scalar_pack(real *to, const real *a, int64_t i_step, int64_t j_step, int64_t N,
+                        int64_t J, bool bf16, int64_t i0, int64_t i1)
 {
     for (int64_t j0 = 0; j0 < J; j0 += TILE) {
         const int64_t n = J - j0 < TILE ? J - j0 : TILE;
@@ -63,14 +63,15 @@ static void pack(real *to, const real *a, int64_t i_step, int64_t j_step, int64_
     }
 }
 
-static void put(real *to, bool add, real x)
+static void scalar_put(real *to, bool add, real x)
 {
     *to = add ? *to + x : x;
 }
 
 /* One row of W gives column c of the sums. */
-static void product_across(real *y, int64_t y_stride, bool add, const real *a, int64_t N,
-                           int64_t i0, int64_t i1, int64_t J, const row_set *w, int64_t c)
+static void scalar_product_transposed(real *y, int64_t y_stride, bool add, const real *a, int64_t N,
+                                      int64_t i0, int64_t i1, int64_t J, const row_set *w,
+                                      int64_t c)
 {
     real buffer[TILE];
     const void *row = (const char *)w->data + (size_t)c * w->row_bytes;
@@ -78,7 +79,8 @@ static void product_across(real *y, int64_t y_stride, bool add, const real *a, i
         const int64_t n = J - j0 < TILE ? J - j0 : TILE;
         const real *t = w->tile(buffer, row, w->k0 + j0, n);
         for (int64_t i = i0; i < i1; i++)
-            put(&y[i * y_stride + c], add || j0 > 0, dot(a + packed_at(N, j0, n, i), t, n));
+            scalar_put(&y[i * y_stride + c], add || j0 > 0,
+                       scalar_dot(a + packed_at(N, j0, n, i), t, n));
     }
     for (int64_t i = i0; w->bias && i < i1; i++)
         y[i * y_stride + c] += w->bias[c];
@@ -86,9 +88,9 @@ static void product_across(real *y, int64_t y_stride, bool add, const real *a, i
 
 /* Adds rows of W, columns [c, c + width) at a time, for several rows of sums together. */
 #define TOGETHER 8
-static void product_along(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t i0,
-                          int64_t R, int64_t j0, int64_t n, const row_set *w, int64_t c,
-                          int64_t width)
+static void scalar_product_as_stored(real *y, int64_t y_stride, bool add, const real *a, int64_t N,
+                                     int64_t i0, int64_t R, int64_t j0, int64_t n, const row_set *w,
+                                     int64_t c, int64_t width)
 {
     real *buffer = side_take(TILE * sizeof *buffer);
     real(*part)[TILE] = side_take(TOGETHER * sizeof *part);
@@ -99,24 +101,26 @@ static void product_along(real *y, int64_t y_stride, bool add, const real *a, in
         const char *row = (const char *)w->data + (size_t)(j0 + j) * w->row_bytes;
         const real *t = w->tile(buffer, row, w->k0 + c, width);
         for (int64_t i = 0; i < R; i++)
-            axpy(part[i], a[packed_at(N, j0, n, i0 + i) + j], t, width);
+            scalar_axpy(part[i], a[packed_at(N, j0, n, i0 + i) + j], t, width);
     }
     for (int64_t i = 0; i < R; i++)
         for (int64_t k = 0; k < width; k++)
-            put(&y[(i0 + i) * y_stride + c + k], add, part[i][k]);
+            scalar_put(&y[(i0 + i) * y_stride + c + k], add, part[i][k]);
     side_give(buffer);
 }
 
-static void product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
-                    const row_set *w, bool across, int64_t i0, int64_t i1, int64_t c0, int64_t c1)
+static void scalar_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
+                           const row_set *w, bool w_transposed, int64_t i0, int64_t i1, int64_t c0,
+                           int64_t c1)
 {
-    for (int64_t c = c0; across && c < c1; c++)
-        product_across(y, y_stride, add, a, N, i0, i1, J, w, c);
-    for (int64_t j0 = 0; !across && j0 < J; j0 += TILE)
+    for (int64_t c = c0; w_transposed && c < c1; c++)
+        scalar_product_transposed(y, y_stride, add, a, N, i0, i1, J, w, c);
+    for (int64_t j0 = 0; !w_transposed && j0 < J; j0 += TILE)
         for (int64_t c = c0; c < c1; c += TILE)
             for (int64_t i = i0; i < i1; i += TOGETHER)
-                product_along(y, y_stride, add || j0 > 0, a, N, i, least(TOGETHER, i1 - i), j0,
-                              least(TILE, J - j0), w, c, least(TILE, c1 - c));
+                scalar_product_as_stored(y, y_stride, add || j0 > 0, a, N, i,
+                                         min64(TOGETHER, i1 - i), j0, min64(TILE, J - j0), w, c,
+                                         min64(TILE, c1 - c));
 }
 
 /* Values too small to represent become zero. If one is NaN, the scale is NaN, and so is every sum
@@ -139,8 +143,8 @@ static void quantise(int8_t *q, real *scale, int32_t *sum, int32_t half[2], cons
     *sum = half[0] + half[1];
 }
 
-static void pack_i8(void *to, const real *x, int64_t x_stride, int64_t N, int64_t K, int64_t i0,
-                    int64_t i1)
+static void scalar_pack_i8(void *to, const real *x, int64_t x_stride, int64_t N, int64_t K,
+                           int64_t i0, int64_t i1)
 {
     const rows_i8 p = packed_i8(to, N, K);
     const int64_t n = K / BLOCK_I8;
@@ -150,7 +154,7 @@ static void pack_i8(void *to, const real *x, int64_t x_stride, int64_t N, int64_
                      p.half + 2 * (i * n + b), x + i * x_stride + b * BLOCK_I8);
 }
 
-/* One block of a row of x, of scale d and sums `sum`, one per group, times one block of weights. */
+/* One block of a row of x, of scale d and sums `scalar_sum`, one per group, times one block of weights. */
 static real add_block_i8(real y, const int8_t *x, real d, const int32_t *sum, const block_i8 *w,
                          i8_form form)
 {
@@ -159,15 +163,15 @@ static real add_block_i8(real y, const int8_t *x, real d, const int32_t *sum, co
         int32_t a = 0;
         for (int k = g * n; k < (g + 1) * n; k++)
             a += (int32_t)x[k] * w->q[k];
-        const real s = form & I8_LIFTED ? fma((real)a, w->scale[g], (real)sum[g] * w->least[g])
-                                        : (real)a * w->scale[g];
+        const real s = form & I8_ASYMMETRIC ? fma((real)a, w->scale[g], (real)sum[g] * w->offset[g])
+                                            : (real)a * w->scale[g];
         y = fma(s, d, y);
     }
     return y;
 }
 
-static void product_i8(real *y, int64_t y_stride, const void *x, int64_t N, int64_t K,
-                       const row_set *w, int64_t o0, int64_t o1)
+static void scalar_product_i8(real *y, int64_t y_stride, const void *x, int64_t N, int64_t K,
+                              const row_set *w, int64_t o0, int64_t o1)
 {
     const rows_i8 p = packed_i8(x, N, K);
     const int64_t n = K / BLOCK_I8;
@@ -191,22 +195,22 @@ static void product_i8(real *y, int64_t y_stride, const void *x, int64_t N, int6
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static void rmsnorm(real *y, const real *x, const real *w, real eps, int64_t n)
+static void scalar_rmsnorm(real *y, const real *x, const real *w, real eps, int64_t n)
 {
-    const real scale = 1 / sqrt(dot(x, x, n) / (real)n + eps);
+    const real scale = 1 / sqrt(scalar_dot(x, x, n) / (real)n + eps);
     for (int64_t k = 0; k < n; k++)
         y[k] = x[k] * scale * w[k];
 }
 
 /* Two passes: the variance of centred values does not cancel. The output holds the centred row in
  * between. */
-static norm_stats layernorm(real *y, const real *x, const real *w, const real *b, real eps,
-                            int64_t n)
+static norm_stats scalar_layernorm(real *y, const real *x, const real *w, const real *b, real eps,
+                                   int64_t n)
 {
-    const real mean = sum(x, n) / (real)n;
+    const real mean = scalar_sum(x, n) / (real)n;
     for (int64_t k = 0; k < n; k++)
         y[k] = x[k] - mean;
-    const real scale = 1 / sqrt(dot(y, y, n) / (real)n + eps);
+    const real scale = 1 / sqrt(scalar_dot(y, y, n) / (real)n + eps);
     for (int64_t k = 0; k < n; k++)
         y[k] = y[k] * scale * w[k] + (b ? b[k] : 0);
     return (norm_stats){ mean, scale };
@@ -249,7 +253,7 @@ static real act_of(act_kind kind, real x)
     }
 }
 
-static void act(real *y, const real *x, act_kind kind, int64_t n)
+static void scalar_act(real *y, const real *x, act_kind kind, int64_t n)
 {
     for (int64_t k = 0; k < n; k++)
         y[k] = act_of(kind, x[k]);
@@ -287,44 +291,45 @@ static real slope_of(act_kind kind, real x)
     }
 }
 
-static void act_back(real *dx, const real *x, const real *dy, act_kind kind, int64_t n)
+static void scalar_act_back(real *dx, const real *x, const real *dy, act_kind kind, int64_t n)
 {
     for (int64_t k = 0; k < n; k++)
         dx[k] = dy[k] * slope_of(kind, x[k]);
 }
 
-static void add(real *y, const real *a, const real *b, int64_t n)
+static void scalar_add(real *y, const real *a, const real *b, int64_t n)
 {
     for (int64_t k = 0; k < n; k++)
         y[k] = a[k] + b[k];
 }
 
-static void mul(real *y, const real *a, const real *b, int64_t n)
+static void scalar_mul(real *y, const real *a, const real *b, int64_t n)
 {
     for (int64_t k = 0; k < n; k++)
         y[k] = a[k] * b[k];
 }
 
-static void rope(real *y, const real *x, const real *turn, int64_t n_pair, rope_pairing pairing)
+static void scalar_rope(real *y, const real *x, const real *rotation, int64_t n_pair,
+                        rope_pairing pairing)
 {
     const int64_t step = pairing == ROPE_ADJACENT ? 2 : 1,
                   apart = pairing == ROPE_ADJACENT ? 1 : n_pair;
     for (int64_t k = 0; k < n_pair; k++) {
-        const real c = turn[2 * k], s = turn[2 * k + 1];
+        const real c = rotation[2 * k], s = rotation[2 * k + 1];
         const real a = x[k * step], b = x[k * step + apart];
         y[k * step] = a * c - b * s;
         y[k * step + apart] = a * s + b * c;
     }
 }
 
-static real exp_less(real *s, int64_t n, real by)
+static real scalar_exp_less(real *s, int64_t n, real by)
 {
     for (int64_t k = 0; k < n; k++)
         s[k] = exp(s[k] - by);
-    return sum(s, n);
+    return scalar_sum(s, n);
 }
 
-static real top(const real *x, int64_t n)
+static real scalar_top(const real *x, int64_t n)
 {
     real m = x[0];
     for (int64_t k = 1; k < n; k++)
@@ -332,20 +337,20 @@ static real top(const real *x, int64_t n)
     return m;
 }
 
-static real exp_block(real *s, int64_t n, real *max)
+static real scalar_exp_block(real *s, int64_t n, real *max)
 {
-    *max = top(s, n);
-    return exp_less(s, n, *max);
+    *max = scalar_top(s, n);
+    return scalar_exp_less(s, n, *max);
 }
 
-static real log_of(real x)
+static real scalar_log_of(real x)
 {
     return log(x);
 }
 
-static real log_sum_exp(const real *x, int64_t n)
+static real scalar_log_sum_exp(const real *x, int64_t n)
 {
-    const real max = top(x, n);
+    const real max = scalar_top(x, n);
     real total = 0;
     for (int64_t k = 0; k < n; k++)
         total += exp(x[k] - max);
@@ -354,24 +359,24 @@ static real log_sum_exp(const real *x, int64_t n)
 
 const kernels kernels_scalar = {
     .name = "scalar",
-    .dot = dot,
-    .axpy = axpy,
+    .dot = scalar_dot,
+    .axpy = scalar_axpy,
     .rows = 1,
     .panel = 1,
-    .pack = pack,
-    .product = product,
+    .pack = scalar_pack,
+    .product = scalar_product,
     .rows_i8 = 1,
-    .pack_i8 = pack_i8,
-    .product_i8 = product_i8,
-    .rmsnorm = rmsnorm,
-    .layernorm = layernorm,
-    .act = act,
-    .act_back = act_back,
-    .add = add,
-    .mul = mul,
-    .rope = rope,
-    .exp_less = exp_less,
-    .exp_block = exp_block,
-    .log_of = log_of,
-    .log_sum_exp = log_sum_exp,
+    .pack_i8 = scalar_pack_i8,
+    .product_i8 = scalar_product_i8,
+    .rmsnorm = scalar_rmsnorm,
+    .layernorm = scalar_layernorm,
+    .activate = scalar_act,
+    .activate_back = scalar_act_back,
+    .add = scalar_add,
+    .mul = scalar_mul,
+    .rope = scalar_rope,
+    .exp_less = scalar_exp_less,
+    .exp_block = scalar_exp_block,
+    .log_of = scalar_log_of,
+    .log_sum_exp = scalar_log_sum_exp,
 };

@@ -3,7 +3,7 @@
  * The file that includes it (avx2.c, avx512.c, neon.c) has included avx2.h, avx512.h or neon.h, where are
  *
  *     WIDTH                  numbers in a vector
- *     ROWS, VECS             rows and vectors of outputs of a register block of `product`
+ *     ROWS, VECS             rows and vectors of outputs of a register block of `vec_product`
  *     vec, v_load v_store v_load_part v_store_part v_set v_zero
  *     v_add v_sub v_mul v_div v_fma v_min v_max v_sum v_top v_round v_pow2 v_keep v_abs
  *     v_transpose            WIDTH vectors, in place
@@ -19,7 +19,7 @@
  * = j in ascending order, added up by v_tree. With products whose terms are chains (panels.h), the
  * same polynomials and the same multiply-adds, that makes one answer of all tables but scalar's. */
 
-#include "kernels/turn.h"
+#include "kernels/transpose.h"
 
 #include <float.h>
 
@@ -29,7 +29,8 @@
 #define PARTS (LANES / WIDTH)
 
 /* sum_k a[k] b[k]; without b, sum_k a[k] */
-static inline __attribute__((always_inline)) real add_up(const real *a, const real *b, int64_t n)
+static inline __attribute__((always_inline)) real vec_add_up(const real *a, const real *b,
+                                                             int64_t n)
 {
     vec s[PARTS];
     int64_t k = 0;
@@ -48,17 +49,17 @@ static inline __attribute__((always_inline)) real add_up(const real *a, const re
     return v_tree(s);
 }
 
-static real dot(const real *a, const real *b, int64_t n)
+static real vec_dot(const real *a, const real *b, int64_t n)
 {
-    return add_up(a, b, n);
+    return vec_add_up(a, b, n);
 }
 
-static real sum(const real *x, int64_t n)
+static real vec_sum(const real *x, int64_t n)
 {
-    return add_up(x, NULL, n);
+    return vec_add_up(x, NULL, n);
 }
 
-static void axpy(real *y, real a, const real *x, int64_t n)
+static void vec_axpy(real *y, real a, const real *x, int64_t n)
 {
     const vec v = v_set(a);
     int64_t k = 0;
@@ -108,18 +109,18 @@ static inline vec v_exp(vec x)
         }                                                                                          \
     } while (0)
 
-static void rmsnorm(real *y, const real *x, const real *w, real eps, int64_t n)
+static void vec_rmsnorm(real *y, const real *x, const real *w, real eps, int64_t n)
 {
-    const vec scale = v_set(1 / sqrtf(dot(x, x, n) / (real)n + eps));
+    const vec scale = v_set(1 / sqrtf(vec_dot(x, x, n) / (real)n + eps));
     EACH(n, y, x, w, v_mul(v_mul(A, scale), B));
 }
 
-static norm_stats layernorm(real *y, const real *x, const real *w, const real *b, real eps,
-                            int64_t n)
+static norm_stats vec_layernorm(real *y, const real *x, const real *w, const real *b, real eps,
+                                int64_t n)
 {
-    const real mean = sum(x, n) / (real)n;
+    const real mean = vec_sum(x, n) / (real)n;
     EACH(n, y, x, x, v_sub(A, v_set(mean)));
-    const real scale = 1 / sqrtf(dot(y, y, n) / (real)n + eps);
+    const real scale = 1 / sqrtf(vec_dot(y, y, n) / (real)n + eps);
     EACH(n, y, y, w, v_mul(v_mul(A, v_set(scale)), B));
     if (b)
         EACH(n, y, y, b, v_add(A, B));
@@ -208,7 +209,7 @@ static inline vec v_gelu_slope(vec x)
         EACH(n, y, a, b, expression);                                                              \
         break
 
-static void act(real *y, const real *x, act_kind kind, int64_t n)
+static void vec_act(real *y, const real *x, act_kind kind, int64_t n)
 {
     switch (kind) {
         CASE(ACT_RELU, y, x, x, v_max(v_zero(), A));
@@ -218,11 +219,11 @@ static void act(real *y, const real *x, act_kind kind, int64_t n)
         CASE(ACT_TANH, y, x, x, v_tanh(A));
         CASE(ACT_SIGMOID, y, x, x, v_sigmoid(A));
     default:
-        kernels_scalar.act(y, x, kind, n);
+        kernels_scalar.activate(y, x, kind, n);
     }
 }
 
-static void act_back(real *dx, const real *x, const real *dy, act_kind kind, int64_t n)
+static void vec_act_back(real *dx, const real *x, const real *dy, act_kind kind, int64_t n)
 {
     switch (kind) {
         CASE(ACT_SILU, dx, x, dy, v_mul(B, v_silu_slope(A)));
@@ -231,28 +232,28 @@ static void act_back(real *dx, const real *x, const real *dy, act_kind kind, int
         CASE(ACT_TANH, dx, x, dy, v_mul(B, v_sub(v_set(1), v_mul(v_tanh(A), v_tanh(A)))));
         CASE(ACT_SIGMOID, dx, x, dy, v_mul(B, v_mul(v_sigmoid(A), v_sub(v_set(1), v_sigmoid(A)))));
     default:
-        kernels_scalar.act_back(dx, x, dy, kind, n);
+        kernels_scalar.activate_back(dx, x, dy, kind, n);
     }
 }
 #undef CASE
 
-static void add(real *y, const real *a, const real *b, int64_t n)
+static void vec_add(real *y, const real *a, const real *b, int64_t n)
 {
     EACH(n, y, a, b, v_add(A, B));
 }
 
-static void mul(real *y, const real *a, const real *b, int64_t n)
+static void vec_mul(real *y, const real *a, const real *b, int64_t n)
 {
     EACH(n, y, a, b, v_mul(A, B));
 }
 
-static real exp_less(real *s, int64_t n, real by)
+static real vec_exp_less(real *s, int64_t n, real by)
 {
     EACH(n, s, s, s, v_exp(v_sub(A, v_set(by))));
-    return sum(s, n);
+    return vec_sum(s, n);
 }
 
-static real top(const real *x, int64_t n)
+static real vec_top(const real *x, int64_t n)
 {
     real m = x[0];
     int64_t k = 0;
@@ -267,15 +268,15 @@ static real top(const real *x, int64_t n)
     return m;
 }
 
-static real exp_block(real *s, int64_t n, real *max)
+static real vec_exp_block(real *s, int64_t n, real *max)
 {
-    *max = top(s, n);
-    return exp_less(s, n, *max);
+    *max = vec_top(s, n);
+    return vec_exp_less(s, n, *max);
 }
 
 /* log x for x >= 1, by a polynomial around 1; relative error below 2e-7. Not the C library's, of which
  * there are several. */
-static real log_of(real x)
+static real vec_log_of(real x)
 {
     static const real by[] = { 7.0376836292e-2f,  -1.1514610310e-1f, 1.1676998740e-1f,
                                -1.2420140846e-1f, 1.4249322787e-1f,  -1.6668057665e-1f,
@@ -293,9 +294,9 @@ static real log_of(real x)
     return fmaf(e, 0.693359375f, r + p);
 }
 
-static real log_sum_exp(const real *x, int64_t n)
+static real vec_log_sum_exp(const real *x, int64_t n)
 {
-    const real max = top(x, n);
+    const real max = vec_top(x, n);
     vec s[PARTS];
     for (int p = 0; p < PARTS; p++)
         s[p] = v_zero();
@@ -307,21 +308,21 @@ static real log_sum_exp(const real *x, int64_t n)
             v_store_part(own, e, part);
             s[p] = v_add(s[p], part == WIDTH ? e : v_load(own));
         }
-    return max + log_of(v_tree(s));
+    return max + vec_log_of(v_tree(s));
 }
 
 /* Two loops that the compiler maps to vectors by itself. The multiply-adds are written out, as gcc 12
  * makes some of neighbours' products whatever -ffp-contract says. */
-static void rope(real *restrict y, const real *restrict x, const real *restrict turn,
-                 int64_t n_pair, rope_pairing pairing)
+static void vec_rope(real *restrict y, const real *restrict x, const real *restrict rotation,
+                     int64_t n_pair, rope_pairing pairing)
 {
     for (int64_t k = 0; pairing == ROPE_ADJACENT && k < n_pair; k++) {
-        const real c = turn[2 * k], s = turn[2 * k + 1], a = x[2 * k], b = x[2 * k + 1];
+        const real c = rotation[2 * k], s = rotation[2 * k + 1], a = x[2 * k], b = x[2 * k + 1];
         y[2 * k] = fmaf(a, c, -(b * s));
         y[2 * k + 1] = fmaf(a, s, b * c);
     }
     for (int64_t k = 0; pairing == ROPE_HALVES && k < n_pair; k++) {
-        const real c = turn[2 * k], s = turn[2 * k + 1], a = x[k], b = x[k + n_pair];
+        const real c = rotation[2 * k], s = rotation[2 * k + 1], a = x[k], b = x[k + n_pair];
         y[k] = fmaf(a, c, -(b * s));
         y[k + n_pair] = fmaf(a, s, b * c);
     }
@@ -375,10 +376,11 @@ static const real *produce_q8_0(real *to, const void *row, int64_t k0, int64_t n
 
 /* The functions of this file and of panels.h, for a table. */
 #define VECTOR_KERNELS                                                                             \
-    .dot = dot, .axpy = axpy, .rows = ROWS, .panel = PANEL, .pack = pack, .product = product,      \
-    .pack_panel = pack_panel, .rmsnorm = rmsnorm, .layernorm = layernorm, .act = act,              \
-    .act_back = act_back, .add = add, .mul = mul, .rope = rope, .exp_less = exp_less,              \
-    .exp_block = exp_block, .log_of = log_of, .log_sum_exp = log_sum_exp,                          \
+    .dot = vec_dot, .axpy = vec_axpy, .rows = ROWS, .panel = PANEL, .pack = vec_pack,              \
+    .product = vec_product, .pack_panel = vec_pack_panel, .rmsnorm = vec_rmsnorm,                  \
+    .layernorm = vec_layernorm, .activate = vec_act, .activate_back = vec_act_back,                \
+    .add = vec_add, .mul = vec_mul, .rope = vec_rope, .exp_less = vec_exp_less,                    \
+    .exp_block = vec_exp_block, .log_of = vec_log_of, .log_sum_exp = vec_log_sum_exp,              \
     .tile = { [TILE_F16] = produce_f16,                                                            \
               [TILE_BF16] = produce_bf16,                                                          \
               [TILE_Q8_0] = produce_q8_0,                                                          \

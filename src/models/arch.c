@@ -138,7 +138,7 @@ static weft_status find_arch(model *m, bool gguf, weft_error *err)
 }
 
 /* Why a model is bound: to run, to be converted, or to be created. */
-typedef enum bind_mode { BIND_RUN, BIND_PLAN, BIND_FRESH } bind_mode;
+typedef enum bind_mode { BIND_RUN, BIND_PLAN, BIND_NEW } bind_mode;
 
 /* Upper bound on the weights of a file: an expert of a stacked tensor counts as its own weight. */
 static size_t most_weights(const container *c)
@@ -157,9 +157,9 @@ static weft_status bind_all(model *m, bool gguf, bind_mode mode, weft_error *err
         .m = m, .gguf = gguf, .plan = plan, .layer = -1, .err = err, .hf_prefix = "", .prefix = ""
     };
     b.gguf_keys = gguf && m->config == &m->file;
-    b.fresh = mode == BIND_FRESH;
-    b.most = b.fresh ? MAX_TENSOR : m->file.n_tensor;
-    const size_t n = b.fresh ? (size_t)b.most : most_weights(&m->file);
+    b.is_new = mode == BIND_NEW;
+    b.most = b.is_new ? MAX_TENSOR : m->file.n_tensor;
+    const size_t n = b.is_new ? (size_t)b.most : most_weights(&m->file);
     b.used = mem_zalloc(&m->host->mem, (size_t)b.most + 1, sizeof *b.used, "binding", err);
     m->param = arena_alloc(&m->store, (n + 1) * sizeof *m->param, err);
     if (plan && (m->notes = arena_alloc(&m->store, sizeof *m->notes, err))) {
@@ -241,7 +241,7 @@ weft_status model_design(model *m, const char *config, size_t length, host *h, w
     if (status == WEFT_OK)
         status = find_arch(m, false, err);
     if (status == WEFT_OK)
-        status = bind_all(m, false, BIND_FRESH, err);
+        status = bind_all(m, false, BIND_NEW, err);
     if (status != WEFT_OK)
         model_close(m);
     return status;

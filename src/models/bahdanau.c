@@ -14,9 +14,9 @@ typedef struct bahdanau {
         tensor *token_embd;  /* [V, D] */
         weight input, state; /* [3 D, D] */
     } enc, dec;
-    looking look;  /* W_q [A, D], score [1, A], W_c [3 D, D] */
-    weight key;    /* [A, D] */
-    weight output; /* [V, D] */
+    additive_attn look; /* W_q [A, D], score [1, A], W_c [3 D, D] */
+    weight key;         /* [A, D] */
+    weight output;      /* [V, D] */
 } bahdanau;
 
 /* Dropout applies to the input of a recurrence, not to its state. */
@@ -93,7 +93,7 @@ static const bind_name decoder_names[] = {
     { NULL, NULL },
 };
 
-static void read_sizes(bind *b)
+static void bahdanau_read_sizes(bind *b)
 {
     model *m = b->m;
     const int64_t max = INT32_MAX / 3;
@@ -140,7 +140,7 @@ static void bind_decoder(bind *b, bahdanau *m, int64_t A)
 static void *bind_bahdanau(bind *b)
 {
     b->names = encoder_names;
-    read_sizes(b);
+    bahdanau_read_sizes(b);
     const int64_t A = bind_int(b, NULL, "attention_size", b->m->d_model, 1, MAX_HEAD);
     bahdanau *m = bind_alloc(b, 1, sizeof *m);
     if (!m)

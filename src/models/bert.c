@@ -179,7 +179,7 @@ static const bert_kind kinds[] = {
       "activation", false, ACT_RELU },
 };
 
-static const bert_kind *kind_of(const bind *b)
+static const bert_kind *bert_kind_of(const bind *b)
 {
     for (size_t i = 1; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(kinds[i].hf, b->m->arch->hf) == 0)
@@ -189,7 +189,7 @@ static const bert_kind *kind_of(const bind *b)
 
 /* ---- from the file --------------------------------------------------------------------------- */
 
-static void read_sizes(bind *b, const bert_kind *kind, bert *m)
+static void bert_read_sizes(bind *b, const bert_kind *kind, bert *m)
 {
     model *of = b->m;
     const int64_t max = INT32_MAX;
@@ -207,14 +207,14 @@ static void read_sizes(bind *b, const bert_kind *kind, bert *m)
                 m->first_position;
     of->n_type = bind_int(b, NULL, "type_vocab_size", bind_rows_of(b, "token_types"), 0, 256);
     if (b->gguf_keys)
-        bind_say_int(b, NULL, "type_vocab_size", of->n_type);
+        bind_export_int(b, NULL, "type_vocab_size", of->n_type);
     if (of->d_model % of->n_head != 0 || of->d_head > MAX_HEAD)
         bind_fail(b, WEFT_EFORMAT, "%lld heads cannot divide a width of %lld, or are wider than %d",
                   (long long)of->n_head, (long long)of->d_model, MAX_HEAD);
 }
 
 /* Refuses options that change the mathematics and that weft does not implement. */
-static void refuse_options(bind *b)
+static void bert_refuse_options(bind *b)
 {
     const char *positions = bind_text(b, NULL, "position_embedding_type");
     if (positions && strcmp(positions, "absolute") != 0)
@@ -223,14 +223,14 @@ static void refuse_options(bind *b)
         bind_fail(b, WEFT_EUNSUPPORTED, "is_decoder = true");
     if (bind_flag(b, NULL, "sinusoidal_pos_embds", false))
         bind_fail(b, WEFT_EUNSUPPORTED, "sinusoidal_pos_embds = true");
-    bind_say_flag(b, "attention.causal", NULL, false);
+    bind_export_flag(b, "attention.causal", NULL, false);
     if (b->gguf_keys && bind_flag(b, "attention.causal", NULL, false))
         bind_fail(b, WEFT_EUNSUPPORTED, "attention.causal = true");
 }
 
 /* A directory names the class that saved the model, which gives the task; in GGUF the tensors
  * do. */
-static weft_task read_task(bind *b)
+static weft_task bert_read_task(bind *b)
 {
     static const struct {
         const char *tail;
@@ -264,7 +264,7 @@ static weight bind_labels_of(bind *b, const char *stem)
     return bind_linear(b, stem, b->m->n_out, b->m->d_model, WITH_BIAS);
 }
 
-static void bind_head(bind *b, const bert_kind *kind, bert *m)
+static void bert_bind_head(bind *b, const bert_kind *kind, bert *m)
 {
     model *of = b->m;
     const int64_t D = of->d_model;
@@ -289,10 +289,10 @@ static void bind_head(bind *b, const bert_kind *kind, bert *m)
         m->output = bind_linear(b, "qa.output", 2, D, WITH_BIAS);
     }
     if (of->task != WEFT_TASK_EMBED && of->task != WEFT_TASK_CLASSIFY)
-        bind_unsayable(b, "this head");
+        bind_not_convertible(b, "this head");
 }
 
-static void bind_layer(bind *b, bert_layer *w)
+static void bert_bind_layer(bind *b, bert_layer *w)
 {
     const int64_t D = b->m->d_model, F = b->m->d_ff;
     w->q = bind_linear(b, "attn_q", D, D, WITH_BIAS);
@@ -327,15 +327,15 @@ static void ignore_leftovers(bind *b)
 static void *bind_bert(bind *b)
 {
     model *of = b->m;
-    const bert_kind *kind = kind_of(b);
+    const bert_kind *kind = bert_kind_of(b);
     b->names = kind->names;
     b->hf_prefix = kind->prefix;
     bert *m = bind_alloc(b, 1, sizeof *m);
     if (!m)
         return NULL;
-    read_sizes(b, kind, m);
-    refuse_options(b);
-    of->task = read_task(b);
+    bert_read_sizes(b, kind, m);
+    bert_refuse_options(b);
+    of->task = bert_read_task(b);
     of->pool = bind_pooling(b);
     m->layer = bind_alloc(b, of->n_layer, sizeof *m->layer);
     m->eps = (real)bind_epsilon(b, "attention.layer_norm_epsilon", "layer_norm_eps", 1e-12);
@@ -350,9 +350,9 @@ static void *bind_bert(bind *b)
         m->token_types = bind_table(b, "token_types", of->n_type, of->d_model);
     m->embd_norm = bind_norm(b, "token_embd_norm", of->d_model, true);
     for (b->layer = 0; b->layer < of->n_layer && b->status == WEFT_OK; b->layer++)
-        bind_layer(b, &m->layer[b->layer]);
+        bert_bind_layer(b, &m->layer[b->layer]);
     b->layer = -1;
-    bind_head(b, kind, m);
+    bert_bind_head(b, kind, m);
     ignore_leftovers(b);
     return m;
 }

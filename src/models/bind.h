@@ -23,7 +23,7 @@ struct bind {
     bool gguf;              /* tensors have GGUF's names, shapes and orders */
     bool gguf_keys;         /* the configuration is GGUF keys; otherwise it is a config.json */
     bool plan;              /* read no weights, but fill m->notes */
-    bool fresh;             /* no file: tensors follow the configuration */
+    bool is_new;            /* no file: tensors follow the configuration */
     int64_t most;           /* upper bound on the number of tensors */
     const char *prefix;     /* of the names being bound: "", or "enc." and "dec." */
     int layer;              /* -1 outside layers */
@@ -76,12 +76,12 @@ void bind_implied(bind *b, const char *hf, bool flag);
 
 /* Records a value for a file of the other format, if this format has no key for it: its key here is
  * NULL. */
-void bind_say_flag(bind *b, const char *gguf, const char *hf, bool flag);
-void bind_say_int(bind *b, const char *gguf, const char *hf, int64_t x);
-void bind_say_text(bind *b, const char *gguf, const char *hf, const char *text);
+void bind_export_flag(bind *b, const char *gguf, const char *hf, bool flag);
+void bind_export_int(bind *b, const char *gguf, const char *hf, int64_t x);
+void bind_export_text(bind *b, const char *gguf, const char *hf, const char *text);
 
 /* Records that the other format has no key for `what`, so that converting the model is an error. */
-void bind_unsayable(bind *b, const char *what);
+void bind_not_convertible(bind *b, const char *what);
 
 /* Reads the keys of both formats for rotary positions; d_head and n_rot are given. NULL after an
  * error. */

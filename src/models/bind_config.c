@@ -48,7 +48,7 @@ typedef struct found {
     char key[128];
 } found;
 
-static found find(const bind *b, const char *gguf, const char *hf)
+static found find_value(const bind *b, const char *gguf, const char *hf)
 {
     found f = { 0 };
     const char *key = b->gguf_keys ? gguf : hf;
@@ -76,23 +76,23 @@ void bind_keep(bind *b, const char *gguf, const char *hf, bool said, meta value)
     export_notes *x = b->m->notes;
     if (!x || b->status != WEFT_OK)
         return;
-    if (x->n_fact == MAX_FACT) {
-        bind_fail(b, WEFT_EUNSUPPORTED, "a configuration of more than %d values", MAX_FACT);
+    if (x->n_value == MAX_CONFIG_VALUE) {
+        bind_fail(b, WEFT_EUNSUPPORTED, "a configuration of more than %d values", MAX_CONFIG_VALUE);
         return;
     }
-    x->fact[x->n_fact++] = (fact){ gguf, hf, value, said };
+    x->value[x->n_value++] = (config_value){ gguf, hf, value, said };
 }
 
-void bind_unsayable(bind *b, const char *what)
+void bind_not_convertible(bind *b, const char *what)
 {
     if (b->m->notes)
-        b->m->notes->unsayable = what;
+        b->m->notes->not_convertible = what;
 }
 
 int64_t bind_int(bind *b, const char *gguf, const char *hf, int64_t otherwise, int64_t lo,
                  int64_t hi)
 {
-    const found f = find(b, gguf, hf);
+    const found f = find_value(b, gguf, hf);
     refuse_list(b, &f);
     if (!f.entry && otherwise == REQUIRED) {
         bind_fail(b, WEFT_EFORMAT, "%s is missing from the configuration", f.key);
@@ -113,7 +113,7 @@ int64_t bind_int(bind *b, const char *gguf, const char *hf, int64_t otherwise, i
 
 void bind_unused_int(bind *b, const char *hf, int64_t lo, int64_t hi)
 {
-    const found f = find(b, NULL, hf);
+    const found f = find_value(b, NULL, hf);
     refuse_list(b, &f);
     if (f.entry && (f.entry->type != META_INT || f.entry->integer < lo || f.entry->integer > hi))
         bind_fail(b, WEFT_EFORMAT, "%s is %g; expected %lld to %lld", f.key, f.entry->number,
@@ -123,7 +123,7 @@ void bind_unused_int(bind *b, const char *hf, int64_t lo, int64_t hi)
 double bind_peek_real(bind *b, const char *gguf, const char *hf, double otherwise, double lo,
                       double hi)
 {
-    const found f = find(b, gguf, hf);
+    const found f = find_value(b, gguf, hf);
     refuse_list(b, &f);
     if (!f.entry)
         return otherwise;
@@ -139,7 +139,7 @@ double bind_peek_real(bind *b, const char *gguf, const char *hf, double otherwis
 double bind_real(bind *b, const char *gguf, const char *hf, double otherwise, double lo, double hi)
 {
     const double x = bind_peek_real(b, gguf, hf, otherwise, lo, hi);
-    bind_keep(b, gguf, hf, find(b, gguf, hf).entry, (meta){ .type = META_REAL, .number = x });
+    bind_keep(b, gguf, hf, find_value(b, gguf, hf).entry, (meta){ .type = META_REAL, .number = x });
     return x;
 }
 
@@ -150,7 +150,7 @@ double bind_epsilon(bind *b, const char *gguf, const char *hf, double otherwise)
 
 const char *bind_peek_text(bind *b, const char *gguf, const char *hf)
 {
-    const found f = find(b, gguf, hf);
+    const found f = find_value(b, gguf, hf);
     if (!f.entry)
         return NULL;
     if (f.entry->type != META_TEXT)
@@ -169,7 +169,7 @@ const char *bind_text(bind *b, const char *gguf, const char *hf)
 
 bool bind_flag(bind *b, const char *gguf, const char *hf, bool otherwise)
 {
-    const found f = find(b, gguf, hf);
+    const found f = find_value(b, gguf, hf);
     if (f.entry && f.entry->type != META_BOOL)
         bind_fail(b, WEFT_EFORMAT, "%s is not true or false", f.key);
     const bool flag = f.entry ? f.entry->flag : otherwise;
@@ -177,19 +177,19 @@ bool bind_flag(bind *b, const char *gguf, const char *hf, bool otherwise)
     return flag;
 }
 
-void bind_say_flag(bind *b, const char *gguf, const char *hf, bool flag)
+void bind_export_flag(bind *b, const char *gguf, const char *hf, bool flag)
 {
     if (!(b->gguf_keys ? gguf : hf))
         bind_keep(b, gguf, hf, true, (meta){ .type = META_BOOL, .flag = flag });
 }
 
-void bind_say_int(bind *b, const char *gguf, const char *hf, int64_t x)
+void bind_export_int(bind *b, const char *gguf, const char *hf, int64_t x)
 {
     if (!(b->gguf_keys ? gguf : hf))
         bind_keep(b, gguf, hf, true, (meta){ .type = META_INT, .integer = x, .number = (double)x });
 }
 
-void bind_say_text(bind *b, const char *gguf, const char *hf, const char *text)
+void bind_export_text(bind *b, const char *gguf, const char *hf, const char *text)
 {
     if (!(b->gguf_keys ? gguf : hf))
         bind_keep(b, gguf, hf, true,
@@ -198,7 +198,7 @@ void bind_say_text(bind *b, const char *gguf, const char *hf, const char *text)
 
 void bind_implied(bind *b, const char *hf, bool flag)
 {
-    bind_say_flag(b, NULL, hf, flag);
+    bind_export_flag(b, NULL, hf, flag);
 }
 
 act_kind bind_act(bind *b, const char *hf, act_kind otherwise)
@@ -217,7 +217,7 @@ act_kind bind_act(bind *b, const char *hf, act_kind otherwise)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].name, name) == 0) {
             if (known[i].kind != otherwise)
-                bind_unsayable(b, hf);
+                bind_not_convertible(b, hf);
             return known[i].kind;
         }
     bind_fail(b, WEFT_EUNSUPPORTED, "%s is \"%.40s\", an unsupported activation", hf, name);

@@ -51,7 +51,7 @@ static bool gguf_labels(bind *b, const char **label, int64_t n)
 int64_t bind_labels(bind *b, const char *stem)
 {
     int64_t n = bind_rows_of(b, stem);
-    while (b->fresh && hf_label(b, n))
+    while (b->is_new && hf_label(b, n))
         n++;
     if (n < 1) {
         bind_fail(b, WEFT_EFORMAT, "no labels: %s is missing", stem);
@@ -159,7 +159,7 @@ static pooling hf_pooling(bind *b)
     pooling p = { POOL_MEAN, false };
     container c;
     bool there;
-    if (b->fresh || b->status != WEFT_OK)
+    if (b->is_new || b->status != WEFT_OK)
         return p;
     const weft_status status = kept_config(&c, &b->m->file, "modules.json", &there, b->err);
     if (status != WEFT_OK)
@@ -189,11 +189,11 @@ pooling bind_pooling(bind *b)
     if (b->gguf_keys)
         p.kind = kinds[number];
     else if (p.kind == POOL_MAX)
-        bind_unsayable(b, "max pooling");
+        bind_not_convertible(b, "max pooling");
     if (b->gguf_keys)
         p.normalize = bind_flag(b, "pooling_normalize", NULL, p.normalize);
     else
-        bind_say_flag(b, "pooling_normalize", NULL, p.normalize);
+        bind_export_flag(b, "pooling_normalize", NULL, p.normalize);
     return p;
 }
 
@@ -204,7 +204,7 @@ pooling bind_decoder_pooling(bind *b)
     container c;
     char key[96];
     bool there = false;
-    if (b->fresh || b->status != WEFT_OK)
+    if (b->is_new || b->status != WEFT_OK)
         return last;
     if (b->gguf) {
         snprintf(key, sizeof key, "%s.pooling_type", b->m->arch->gguf);

@@ -117,7 +117,7 @@ static void keep_rope(bind *b, rope_spec *s)
         bind_keep(b, log_key, NULL, true,
                   (meta){ .type = META_REAL, .number = 0.1 * s->mscale_all });
     if (s->scaling == ROPE_YARN && s->mscale_all != 0 && s->mscale != s->mscale_all)
-        bind_unsayable(b, "rope_scaling.mscale that differs from mscale_all_dim");
+        bind_not_convertible(b, "rope_scaling.mscale that differs from mscale_all_dim");
 }
 
 static void check_rope(bind *b, const rope_spec *s)

@@ -127,7 +127,7 @@ static int file_shape(const bind *b, const want *w, int64_t *shape)
     return w->n_dim;
 }
 
-static void describe(char *text, size_t size, int n_dim, const int64_t *shape)
+static void describe_tensor(char *text, size_t size, int n_dim, const int64_t *shape)
 {
     size_t at = (size_t)snprintf(text, size, "[");
     for (int d = 0; d < n_dim && at < size; d++)
@@ -143,8 +143,8 @@ static bool shape_is(bind *b, const stored *t, const char *name, int n_dim, cons
         same = t->shape[d] == expected[d];
     if (!same) {
         char got[96], text[96];
-        describe(got, sizeof got, t->n_dim, t->shape);
-        describe(text, sizeof text, n_dim, expected);
+        describe_tensor(got, sizeof got, t->n_dim, t->shape);
+        describe_tensor(text, sizeof text, n_dim, expected);
         misfit(b, t, WEFT_EFORMAT, "tensor %s is %s %s, expected %s", name, t->type->name, got,
                text);
     }
@@ -172,7 +172,7 @@ static const stored *plan_tensor(bind *b, const want *w)
 }
 
 /* Matrix `part` of a tensor [stack, O, I], as if it were stored by itself. */
-static const stored *part_of(bind *b, const stored *all, const want *w)
+static const stored *stack_part(bind *b, const stored *all, const want *w)
 {
     stored *t = bind_alloc(b, 1, sizeof *t);
     if (!t)
@@ -193,7 +193,7 @@ static const stored *find_tensor(bind *b, const want *w)
     int64_t shape[MAX_DIM];
     if (b->status != WEFT_OK)
         return NULL;
-    if (b->fresh)
+    if (b->is_new)
         return plan_tensor(b, w);
     const stored *t = look_up(b, w, name);
     if (!t && !w->optional)
@@ -207,7 +207,7 @@ static const stored *find_tensor(bind *b, const want *w)
                t->type->name);
         return NULL;
     }
-    return b->gguf && w->part ? part_of(b, t, w) : t;
+    return b->gguf && w->part ? stack_part(b, t, w) : t;
 }
 
 /* For conversion: records the source of the weight that is registered next. */

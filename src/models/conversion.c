@@ -62,7 +62,7 @@ typedef struct rows_job {
  * (2k, 2k + 1) if neighbours are. */
 static int64_t row_of(const outgoing *t, int64_t i)
 {
-    const int64_t E = t->turned;
+    const int64_t E = t->permuted_head;
     if (E == 0)
         return i;
     const int64_t k = i % E, head = i - k;
@@ -96,7 +96,7 @@ static weft_status check_range(const rows_job *j, const real *x)
     return WEFT_OK;
 }
 
-static loss_sums loss_of(const dtype *type, const uint8_t *row, const real *x, int64_t n)
+static loss_sums rounding_loss(const dtype *type, const uint8_t *row, const real *x, int64_t n)
 {
     real back[LOOK];
     loss_sums s = { 0 };
@@ -120,11 +120,11 @@ static void encode_row(void *arg, int64_t i)
     const real *x = j->x + i * j->n_col;
     type->encode(row, x, j->n_col);
     if (j->lost)
-        j->lost[i] = loss_of(type, row, x, j->n_col);
+        j->lost[i] = rounding_loss(type, row, x, j->n_col);
 }
 
 /* Encodes rows on all threads; adds up their losses in row order. */
-static weft_status encode(rows_job *j, loss_sums *lost)
+static weft_status encode_rows(rows_job *j, loss_sums *lost)
 {
     for (int64_t i = 0; i < j->n; i++) {
         const weft_status status = check_range(j, j->x + i * j->n_col);
@@ -183,7 +183,7 @@ static weft_status each_piece(rows_job *j, int64_t step, real *column, rows_fn *
         else
             straight(j);
         if (!j->same)
-            status = encode(j, lost);
+            status = encode_rows(j, lost);
         if (status == WEFT_OK && !put(ud, j->out, (size_t)j->n * row))
             return WEFT_EIO;
     }
@@ -197,8 +197,8 @@ weft_status outgoing_rows(const outgoing *t, pool *p, mem *m, rows_fn *put, void
         return put(ud, t->made, (size_t)t->bytes) ? WEFT_OK : WEFT_EIO;
     const bool vector = t->n_dim == 1;
     rows_job j = { .t = t,
-                   .n_row = vector ? (t->turned ? t->shape[0] : 1) : t->shape[0],
-                   .n_col = vector ? (t->turned ? 1 : t->shape[0]) : t->shape[1],
+                   .n_row = vector ? (t->permuted_head ? t->shape[0] : 1) : t->shape[0],
+                   .n_col = vector ? (t->permuted_head ? 1 : t->shape[0]) : t->shape[1],
                    .same = t->from->type == t->type && (!t->flip || t->type->block == 1),
                    .pool = p,
                    .err = err };
@@ -242,7 +242,7 @@ static bool put_counted(void *ud, const void *bytes, size_t n)
     return c->save.status == WEFT_OK;
 }
 
-static void tell(const conversion *c, const outgoing *t, const loss_sums *lost)
+static void report_tensor(const conversion *c, const outgoing *t, const loss_sums *lost)
 {
     const weft_converted_tensor done = {
         .name = t->name,
@@ -268,6 +268,6 @@ void convert_data(conversion *c, int part, rows_fn *put, void *ud)
         if (status != WEFT_OK && c->save.status == WEFT_OK)
             c->save.status = status;
         if (c->save.status == WEFT_OK && c->o->converted)
-            tell(c, &c->tensor[i], &lost);
+            report_tensor(c, &c->tensor[i], &lost);
     }
 }

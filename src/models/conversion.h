@@ -48,7 +48,7 @@ typedef struct outgoing {
     int64_t hf_shape[MAX_DIM];
     int64_t stack, expert; /* for GGUF, see origin */
     bool flip;             /* from is [cols, rows]: transpose */
-    int64_t turned;        /* head width, if rows of each head must be reordered; or 0 */
+    int64_t permuted_head; /* head width, if rows of each head must be reordered; or 0 */
     bool to_adjacent;      /* from halves to neighbours; otherwise back */
     bool instead;          /* the requested type does not fit, so another is used */
     uint64_t bytes;

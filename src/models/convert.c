@@ -13,7 +13,7 @@
 /* Unknown: it exists, but cannot be opened. */
 typedef enum path_kind { PATH_ABSENT, PATH_FILE, PATH_DIRECTORY, PATH_UNKNOWN } path_kind;
 
-static path_kind kind_of(const char *path, host *h)
+static path_kind path_kind_of(const char *path, host *h)
 {
     uint64_t size;
     const int fd = h->io.open(h->io.ud, path);
@@ -67,7 +67,7 @@ static weft_status refuse_existing(const conversion *c, const char *path)
 static weft_status place_gguf(conversion *c, const char *to, char *path, size_t size)
 {
     char file_name[512];
-    const path_kind kind = kind_of(to, c->host);
+    const path_kind kind = path_kind_of(to, c->host);
     conventional_name(c, file_name, sizeof file_name);
     if (kind != PATH_DIRECTORY && !text_ends_with(to, ".gguf"))
         return weft_fail(c->err, WEFT_EINVAL,
@@ -76,7 +76,7 @@ static weft_status place_gguf(conversion *c, const char *to, char *path, size_t 
                                              : snprintf(path, size, "%s", to) < (int)size;
     if (!fits || !convert_part_name(c, path, 0, c->report->path, sizeof c->report->path))
         return weft_fail(c->err, WEFT_EINVAL, "%.200s...: the path is too long", to);
-    if (!c->o->force && kind_of(c->report->path, c->host) != PATH_ABSENT)
+    if (!c->o->force && path_kind_of(c->report->path, c->host) != PATH_ABSENT)
         return refuse_existing(c, c->report->path);
     return WEFT_OK;
 }
@@ -87,11 +87,12 @@ static weft_status place_hf(conversion *c, const char *to)
                                         "model.safetensors.index.json" };
     if (snprintf(c->report->path, sizeof c->report->path, "%s", to) >= (int)sizeof c->report->path)
         return weft_fail(c->err, WEFT_EINVAL, "%.200s...: the path is too long", to);
-    if (kind_of(to, c->host) == PATH_FILE)
+    if (path_kind_of(to, c->host) == PATH_FILE)
         return weft_fail(c->err, WEFT_EINVAL, "%s: a file; expected a directory", to);
     for (size_t i = 0; i < sizeof ours / sizeof *ours && !c->o->force; i++) {
         char path[4096];
-        if (convert_join(path, sizeof path, to, ours[i]) && kind_of(path, c->host) != PATH_ABSENT)
+        if (convert_join(path, sizeof path, to, ours[i]) &&
+            path_kind_of(path, c->host) != PATH_ABSENT)
             return refuse_existing(c, path);
     }
     return WEFT_OK;
@@ -111,7 +112,7 @@ static weft_status read_texts(conversion *c)
             continue;
         }
         if (!convert_join(path, sizeof path, c->from, text_files[i]) ||
-            kind_of(path, c->host) == PATH_ABSENT)
+            path_kind_of(path, c->host) == PATH_ABSENT)
             continue;
         status = file_open(&c->text_file[i], path, WEFT_LOAD_COPY, c->host, c->err);
         c->text[i] = (small_text){ file_text(&c->text_file[i]), c->text_file[i].size };
@@ -207,7 +208,7 @@ static weft_status add_tensor(conversion *c, int64_t i, outgoing *t)
                      .n_dim = w->n_dim,
                      .shape = { w->shape[0], w->n_dim > 1 ? w->shape[1] : 0 },
                      .flip = flip,
-                     .turned = o->heads && before != after ? w->shape[0] / o->heads : 0,
+                     .permuted_head = o->heads && before != after ? w->shape[0] / o->heads : 0,
                      .to_adjacent = after == ROPE_ADJACENT };
     t->hf_dim = export_shape(m, i, t->hf_shape);
     t->stack = o->stack;
@@ -323,10 +324,10 @@ static weft_status check_target(const conversion *c)
         return weft_fail(c->err, WEFT_EINVAL,
                          "%s: not a safetensors type; expected f32, f16 or bf16",
                          c->o->target->name);
-    if (!gguf && c->from_gguf && !c->own && m->notes->unsayable)
+    if (!gguf && c->from_gguf && !c->own && m->notes->not_convertible)
         return weft_fail(c->err, WEFT_EUNSUPPORTED,
                          "%s: config.json has no key for %s, which differs from its default",
-                         m->file.meta_path, m->notes->unsayable);
+                         m->file.meta_path, m->notes->not_convertible);
     if (!gguf && m->rope.n_rot != 0 && m->rope.n_rot != m->rope.d_head)
         return weft_fail(
             c->err, WEFT_EUNSUPPORTED,
@@ -341,7 +342,7 @@ static void choose_keys(conversion *c)
     const model *m = &c->m;
     if (c->from_gguf || c->report->to != WEFT_FORMAT_GGUF)
         return;
-    c->own = !m->arch->gguf || m->notes->unsayable;
+    c->own = !m->arch->gguf || m->notes->not_convertible;
     if (!c->own)
         return;
     if (m->arch->gguf)
@@ -349,7 +350,7 @@ static void choose_keys(conversion *c)
                   "%s: GGUF has no key for %s; written as " OWN_ARCH
                   "%s, which weft reads and other "
                   "programs do not",
-                  m->file.meta_path, m->notes->unsayable, m->arch->hf);
+                  m->file.meta_path, m->notes->not_convertible, m->arch->hf);
     else
         log_write(&c->host->log, WEFT_LOG_WARN,
                   "%s: GGUF defines no architecture for %s; written as " OWN_ARCH
@@ -378,7 +379,7 @@ static void warn_requantised(const conversion *c)
             c->from, (long long)n, from->name);
 }
 
-static weft_status write_all(conversion *c, const char *to)
+static weft_status write_files(conversion *c, const char *to)
 {
     char path[4096];
     weft_status status = c->report->to == WEFT_FORMAT_GGUF ? place_gguf(c, to, path, sizeof path)
@@ -449,12 +450,12 @@ static weft_status convert(conversion *c, const char *to)
     c->report->n_left_out = c->m.notes->n_ignored;
     snprintf(c->report->architecture, sizeof c->report->architecture, "%s", c->m.name);
     warn_requantised(c);
-    return write_all(c, to);
+    return write_files(c, to);
 }
 
 static weft_format target_of(const conversion *c, const char *to)
 {
-    if (text_ends_with(to, ".gguf") && kind_of(to, c->host) != PATH_DIRECTORY)
+    if (text_ends_with(to, ".gguf") && path_kind_of(to, c->host) != PATH_DIRECTORY)
         return WEFT_FORMAT_GGUF;
     if (c->o->to != WEFT_FORMAT_OTHER)
         return c->o->to;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void add_text(gguf_writer *w, const char *key, const char *text)
+static void put_text_key(gguf_writer *w, const char *key, const char *text)
 {
     gguf_add_text(w, key, text, strlen(text));
 }
@@ -25,14 +25,14 @@ static void add_general(const conversion *c, gguf_writer *w)
     char label[16], own[64];
     size_label(c->m.n_parameter, label, sizeof label);
     snprintf(own, sizeof own, OWN_ARCH "%s", c->m.arch->hf);
-    add_text(w, "general.architecture", c->own ? own : c->m.arch->gguf);
-    add_text(w, "general.type", "model");
-    add_text(w, "general.name", c->name);
-    add_text(w, "general.size_label", label);
+    put_text_key(w, "general.architecture", c->own ? own : c->m.arch->gguf);
+    put_text_key(w, "general.type", "model");
+    put_text_key(w, "general.name", c->name);
+    put_text_key(w, "general.size_label", label);
     add_types(c, w);
 }
 
-static void add_fact(const conversion *c, gguf_writer *w, const fact *f)
+static void add_value(const conversion *c, gguf_writer *w, const config_value *f)
 {
     const meta *v = &f->value;
     char key[128];
@@ -50,10 +50,10 @@ static void add_fact(const conversion *c, gguf_writer *w, const fact *f)
 /* Skips a value that the source does not set and whose default is zero. */
 static void add_facts(const conversion *c, gguf_writer *w)
 {
-    for (int i = 0; i < c->m.notes->n_fact; i++) {
-        const fact *f = &c->m.notes->fact[i];
+    for (int i = 0; i < c->m.notes->n_value; i++) {
+        const config_value *f = &c->m.notes->value[i];
         if (f->gguf && (f->said || f->value.number != 0))
-            add_fact(c, w, f);
+            add_value(c, w, f);
     }
 }
 
@@ -117,7 +117,7 @@ static bool keeps_json(const conversion *c)
     return json->text && json->length <= GGUF_MAX_TEXT;
 }
 
-static weft_status describe(const conversion *c, gguf_writer *w, tokenizer *t)
+static weft_status describe_model(const conversion *c, gguf_writer *w, tokenizer *t)
 {
     const char *lacks = NULL;
     if (t->bos < 0)
@@ -181,7 +181,7 @@ static weft_status add_tokens(const conversion *c, gguf_writer *w, tokenizer *t)
     if (status != WEFT_OK)
         return weft_fail(c->err, why.code, "%s", why.message);
     warn_added(c, t);
-    status = describe(c, w, t);
+    status = describe_model(c, w, t);
     tokenizer_free(t);
     add_id(w, "tokenizer.ggml.padding_token_id", config_id(c, "pad_token_id"));
     return status == WEFT_OK ? add_template(c, w) : status;
@@ -199,7 +199,7 @@ static weft_status add_tokenizer(const conversion *c, gguf_writer *w)
 
 /* ---- the directory, for converting back ------------------------------------------------------ */
 
-static void add_texts(const conversion *c, gguf_writer *w)
+static void add_kept_texts(const conversion *c, gguf_writer *w)
 {
     for (int i = 0; i < N_TEXT; i++) {
         if (c->text[i].text && c->text[i].length > GGUF_MAX_TEXT)
@@ -217,7 +217,7 @@ static void add_dtypes(const conversion *c, gguf_writer *w)
     uint64_t n = 0;
     for (int64_t i = 0; i < m->n_param; i++)
         n += m->notes->origin[i].from->type != most;
-    add_text(w, DTYPE_KEY, most->safetensors);
+    put_text_key(w, DTYPE_KEY, most->safetensors);
     if (n > 0)
         gguf_add_texts(w, DTYPES_KEY, n);
     for (int64_t i = 0; i < m->n_param && n > 0; i++) {
@@ -255,8 +255,8 @@ OWN_FRAME static weft_status add_directory(const conversion *c, gguf_writer *w)
 {
     add_general(c, w);
     const weft_status status = c->own ? add_own(c, w) : add_keys(c, w);
-    add_text(w, "weft.converted_by", "weft " WEFT_VERSION);
-    add_texts(c, w);
+    put_text_key(w, "weft.converted_by", "weft " WEFT_VERSION);
+    add_kept_texts(c, w);
     add_dtypes(c, w);
     if (c->bare)
         gguf_add_bool(w, BARE_KEY, true);
@@ -291,7 +291,7 @@ static void add_split(const conversion *c, gguf_writer *w, int part)
     gguf_add_i32(w, "split.tensors.count", (int32_t)c->n_written);
 }
 
-static bool put_data(void *ud, const void *bytes, size_t n)
+static bool gguf_put_data(void *ud, const void *bytes, size_t n)
 {
     gguf_writer_data(ud, bytes, n);
     return true;
@@ -327,7 +327,7 @@ static void write_part(conversion *c, const char *path, int part)
     if (!convert_part_name(c, path, part, name, sizeof name))
         save_fail(&c->save, WEFT_EINVAL, "%.200s...: the path is too long", path);
     gguf_writer_head(&w, name);
-    convert_data(c, part, put_data, &w);
+    convert_data(c, part, gguf_put_data, &w);
     gguf_writer_end(&w);
 }
 

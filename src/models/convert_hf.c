@@ -21,7 +21,7 @@ static void shard_name(const conversion *c, int part, char *to, size_t size)
         snprintf(to, size, "model-%05d-of-%05d.safetensors", part + 1, c->n_part);
 }
 
-static bool put_data(void *ud, const void *bytes, size_t n)
+static bool hf_put_data(void *ud, const void *bytes, size_t n)
 {
     safetensors_writer_data(ud, bytes, n);
     return true;
@@ -48,7 +48,7 @@ static void write_shard(conversion *c, const char *directory, int part)
     }
     shard_name(c, part, name, sizeof name);
     safetensors_writer_head(&w, inside(c, directory, name, path, sizeof path));
-    convert_data(c, part, put_data, &w);
+    convert_data(c, part, hf_put_data, &w);
     safetensors_writer_end(&w);
 }
 
@@ -109,12 +109,12 @@ static void put_value(buffer *b, const meta *v)
         put_real(b, v->number);
 }
 
-static bool is_whole(const fact *f)
+static bool is_whole(const config_value *f)
 {
     return strstr(f->hf, "max_position_embeddings") != NULL;
 }
 
-static void put_fact(buffer *b, const fact *f, const char *key)
+static void put_config_value(buffer *b, const config_value *f, const char *key)
 {
     buffer_format(b, "\"%s\": ", key);
     if (f->value.type == META_REAL && is_whole(f))
@@ -124,7 +124,7 @@ static void put_fact(buffer *b, const fact *f, const char *key)
 }
 
 /* "rope_scaling.factor" is "factor" in the object "rope_scaling". */
-static const char *under_rope(const fact *f)
+static const char *under_rope(const config_value *f)
 {
     static const char roof[] = "rope_scaling.";
     const bool under = f->hf && strncmp(f->hf, roof, sizeof roof - 1) == 0;
@@ -134,18 +134,18 @@ static const char *under_rope(const fact *f)
 static void put_rope(const conversion *c, buffer *b)
 {
     int n = 0;
-    for (int i = 0; i < c->m.notes->n_fact; i++) {
-        const char *key = under_rope(&c->m.notes->fact[i]);
+    for (int i = 0; i < c->m.notes->n_value; i++) {
+        const char *key = under_rope(&c->m.notes->value[i]);
         if (!key)
             continue;
         buffer_text(b, n++ ? ", " : ",\n  \"rope_scaling\": { ");
-        put_fact(b, &c->m.notes->fact[i], key);
+        put_config_value(b, &c->m.notes->value[i], key);
     }
     if (n)
         buffer_text(b, " }");
 }
 
-static void put_ids(const conversion *c, buffer *b, const char *comma)
+static void hf_put_ids(const conversion *c, buffer *b, const char *comma)
 {
     static const char *const keys[][2] = {
         { "tokenizer.ggml.bos_token_id", "bos_token_id" },
@@ -166,9 +166,10 @@ static void put_ids(const conversion *c, buffer *b, const char *comma)
 static const arch *arch_for(const conversion *c)
 {
     bool window = false;
-    for (int i = 0; i < c->m.notes->n_fact; i++)
-        window |= c->m.notes->fact[i].hf && strcmp(c->m.notes->fact[i].hf, "sliding_window") == 0 &&
-                  c->m.notes->fact[i].value.integer > 0;
+    for (int i = 0; i < c->m.notes->n_value; i++)
+        window |= c->m.notes->value[i].hf &&
+                  strcmp(c->m.notes->value[i].hf, "sliding_window") == 0 &&
+                  c->m.notes->value[i].value.integer > 0;
     if (c->m.arch->hf_window == window)
         return c->m.arch;
     for (int i = 0; i < n_arch; i++)
@@ -249,23 +250,23 @@ static void make_config(conversion *c, buffer *b)
     buffer_format(b, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n",
                   c->m.notes->hf_class ? c->m.notes->hf_class : a->hf_class, a->hf);
     buffer_format(b, "  \"dtype\": \"%s\"", dtype_word(c->report->type));
-    for (int i = 0; i < c->m.notes->n_fact; i++) {
-        const fact *f = &c->m.notes->fact[i];
+    for (int i = 0; i < c->m.notes->n_value; i++) {
+        const config_value *f = &c->m.notes->value[i];
         if (!f->hf || under_rope(f) || (!f->said && (!f->gguf || f->value.number == 0)))
             continue;
         buffer_text(b, ",\n  ");
-        put_fact(b, f, f->hf);
+        put_config_value(b, f, f->hf);
     }
     put_labels(c, b);
     put_rope(c, b);
     put_llama3(c, b);
-    put_ids(c, b, ",");
+    hf_put_ids(c, b, ",");
     buffer_text(b, "\n}\n");
 }
 
 /* ---- restored texts -------------------------------------------------------------------------- */
 
-static int put_piece(const char *text, size_t n, void *ud)
+static int hf_put_piece(const char *text, size_t n, void *ud)
 {
     buffer_put(ud, text, n);
     return 0;
@@ -281,7 +282,7 @@ static void make_config_typed(conversion *c, buffer *b)
                              &why);
     const char *key = json_object_get(root, "torch_dtype") ? "torch_dtype" : "dtype";
     if (root && (json_object_set_new(root, key, json_string(dtype_word(c->report->type))) != 0 ||
-                 json_dump_callback(root, put_piece, b, JSON_INDENT(2)) != 0))
+                 json_dump_callback(root, hf_put_piece, b, JSON_INDENT(2)) != 0))
         b->failed = weft_fail(c->err, WEFT_ENOMEM, "%s: no memory to write it",
                               text_files[TEXT_CONFIG]) != WEFT_OK;
     if (!root)
@@ -303,8 +304,8 @@ static weft_status check_config(conversion *c)
         status = config_parse(&kept, (const uint8_t *)t->text, t->length, c->err);
     if (status == WEFT_OK)
         status = container_index(&kept, c->err);
-    for (int i = 0; i < c->m.notes->n_fact && status == WEFT_OK; i++) {
-        const fact *f = &c->m.notes->fact[i];
+    for (int i = 0; i < c->m.notes->n_value && status == WEFT_OK; i++) {
+        const config_value *f = &c->m.notes->value[i];
         const meta *m = f->hf && f->gguf && !under_rope(f) ? container_meta(&kept, f->hf) : NULL;
         if (m && (m->type == META_INT || m->type == META_REAL) && f->value.type != META_TEXT &&
             (float)m->number != (float)f->value.number)
@@ -341,7 +342,7 @@ static weft_status write_tokenizer(const conversion *c, int i, tokenizer *t, buf
 }
 
 /* Leaves out a tokenizer that tokenizer.json cannot express or weft cannot read, and warns once. */
-static void make_tokenizer(conversion *c, int i, buffer *b)
+static void hf_make_tokenizer(conversion *c, int i, buffer *b)
 {
     weft_error why = { 0 };
     tokenizer *t = mem_zalloc(&c->host->mem, 1, sizeof *t, "tokenizer", c->err);
@@ -383,10 +384,10 @@ void convert_text(conversion *c, int i, buffer *b)
     } else if (t->text) {
         buffer_put(b, t->text, t->length);
     } else if (wants_tokenizer(c, i)) {
-        make_tokenizer(c, i, b);
+        hf_make_tokenizer(c, i, b);
     } else if (i == TEXT_GENERATION && c->from_gguf && !c->text[TEXT_CONFIG].text) {
         buffer_text(b, "{");
-        put_ids(c, b, "");
+        hf_put_ids(c, b, "");
         buffer_text(b, "\n}\n");
     }
 }

@@ -68,7 +68,7 @@ static tensor *attend_absorbed(run *r, const deepseek *m, const deepseek_layer *
     return linear_heads(r, h, w->v_b, &m->from_latent, "attention.values");  /* [N, H E] */
 }
 
-static tensor *attend(run *r, const deepseek *m, const deepseek_layer *w, int l, tensor *h)
+static tensor *deepseek_attend(run *r, const deepseek *m, const deepseek_layer *w, int l, tensor *h)
 {
     tensor *q = h;
     if (w->q_a.w) {
@@ -93,7 +93,7 @@ static tensor *deepseek_block(run *r, const void *self, int l, tensor *x)
     const deepseek_layer *w = &m->layer[l];
 
     tensor *h = rmsnorm(r, x, w->attn_norm, m->eps); /* [N, D] */
-    h = attend(r, m, w, l, h);
+    h = deepseek_attend(r, m, w, l, h);
     residual(r, &x, h);
 
     tensor *in = rmsnorm(r, x, w->ffn_norm, m->eps);
@@ -174,10 +174,10 @@ static void read_head_sizes(bind *b, sizes *n)
     if (b->gguf_keys) {
         const char *key = split ? "attention.key_length_mla" : "attention.key_length";
         n->P = bind_int(b, key, NULL, REQUIRED, n->S + 1, MAX_HEAD) - n->S;
-        bind_say_int(b, NULL, "qk_nope_head_dim", n->P);
+        bind_export_int(b, NULL, "qk_nope_head_dim", n->P);
     } else {
         n->P = bind_int(b, NULL, "qk_nope_head_dim", REQUIRED, 1, MAX_HEAD / 2);
-        bind_say_int(b, "attention.key_length", NULL, n->P + n->S);
+        bind_export_int(b, "attention.key_length", NULL, n->P + n->S);
     }
     n->E = bind_int(b, split ? "attention.value_length_mla" : "attention.value_length",
                     "v_head_dim", REQUIRED, 1, MAX_HEAD);
@@ -185,7 +185,7 @@ static void read_head_sizes(bind *b, sizes *n)
     n->Q = bind_int(b, "attention.q_lora_rank", "q_lora_rank", 0, 0, INT32_MAX);
 }
 
-static void read_sizes(bind *b, sizes *n)
+static void deepseek_read_sizes(bind *b, sizes *n)
 {
     model *m = b->m;
     const int64_t max = INT32_MAX;
@@ -222,7 +222,8 @@ static void read_groups(bind *b, routing *how)
                                      how->n_group);
     }
     if (b->gguf_keys && how->kind == ROUTE_SOFTMAX)
-        bind_say_text(b, NULL, "topk_method", how->n_group > 1 ? "group_limited_greedy" : "greedy");
+        bind_export_text(b, NULL, "topk_method",
+                         how->n_group > 1 ? "group_limited_greedy" : "greedy");
     if (all % how->n_group != 0 || how->n_used > all / how->n_group * how->n_group_used)
         bind_fail(b, WEFT_EFORMAT, "%lld of %lld experts from %lld of %lld groups",
                   (long long)how->n_used, (long long)all, (long long)how->n_group_used,
@@ -234,7 +235,7 @@ static route_kind read_kind(bind *b)
 {
     enum { GATE_SOFTMAX = 1, GATE_SIGMOID };
     const bool v3 = !b->gguf_keys && strcmp(b->m->name, "deepseek_v3") == 0;
-    bind_say_int(b, "expert_gating_func", NULL, v3 ? GATE_SIGMOID : GATE_SOFTMAX);
+    bind_export_int(b, "expert_gating_func", NULL, v3 ? GATE_SIGMOID : GATE_SOFTMAX);
     if (!b->gguf_keys)
         return v3 ? ROUTE_SIGMOID : ROUTE_SOFTMAX;
     const bool sigmoid = bind_int(b, "expert_gating_func", NULL, GATE_SOFTMAX, GATE_SOFTMAX,
@@ -270,7 +271,7 @@ static void read_experts(bind *b, deepseek *m, sizes *n)
 
 /* Neighbours rotate as pairs in both formats. YaRN also scales the scores, by the square of its
  * magnitude for all elements of a head. */
-static void read_rope(bind *b, deepseek *m, const sizes *n)
+static void deepseek_read_rope(bind *b, deepseek *m, const sizes *n)
 {
     rope_spec s = { .n_rot = n->S, .d_head = n->S };
     b->hf_adjacent = true;
@@ -288,7 +289,7 @@ static void read_rope(bind *b, deepseek *m, const sizes *n)
 }
 
 /* Offsets of heads in activations and in the key and value matrices. */
-static void lay_out(deepseek *m, const sizes *n, int64_t H, bool split)
+static void deepseek_layout(deepseek *m, const sizes *n, int64_t H, bool split)
 {
     const int64_t P = n->P, S = n->S, E = n->E, R = n->R, both = P + E;
     m->d_latent = R;
@@ -342,7 +343,8 @@ static void bind_experts(bind *b, const routing *how, experts *w, int64_t F)
         w->part[i] = bind_part(b, stems[i / n], i % n, n, i < 2 * n ? F : D, i < 2 * n ? D : F);
 }
 
-static void bind_layer(bind *b, const deepseek *m, deepseek_layer *w, const sizes *n, bool split)
+static void deepseek_bind_layer(bind *b, const deepseek *m, deepseek_layer *w, const sizes *n,
+                                bool split)
 {
     const int64_t D = b->m->d_model;
     const bool dense = b->layer < n->n_dense;
@@ -364,7 +366,7 @@ static bool has_split_heads(bind *b)
     const bool split = b->gguf_keys && bind_has(b, "attn_k_b");
     b->layer = -1;
     if (split)
-        bind_unsayable(b, "separate tensors for keys and values");
+        bind_not_convertible(b, "separate tensors for keys and values");
     return split;
 }
 
@@ -374,7 +376,7 @@ static void *bind_deepseek(bind *b)
     sizes n = { 0 };
     b->names = names;
     b->hf_prefix = "model.";
-    read_sizes(b, &n);
+    deepseek_read_sizes(b, &n);
     deepseek *m = bind_alloc(b, 1, sizeof *m);
     if (!m)
         return NULL;
@@ -383,9 +385,9 @@ static void *bind_deepseek(bind *b)
     if (bind_act(b, "hidden_act", ACT_SILU) != ACT_SILU)
         bind_fail(b, WEFT_EUNSUPPORTED, "hidden_act other than silu");
     read_experts(b, m, &n);
-    read_rope(b, m, &n);
+    deepseek_read_rope(b, m, &n);
     const bool split = has_split_heads(b);
-    lay_out(m, &n, of->n_head, split);
+    deepseek_layout(m, &n, of->n_head, split);
     of->stream[0] = (stream_spec){ "latent", n.R + n.S };
     of->n_stream = 1;
 
@@ -395,7 +397,7 @@ static void *bind_deepseek(bind *b)
     m->output = tied ? bind_tied(b, "output", m->token_embd, NO_BIAS)
                      : bind_linear(b, "output", of->n_vocab, of->d_model, NO_BIAS);
     for (b->layer = 0; b->layer < of->n_layer && b->status == WEFT_OK; b->layer++)
-        bind_layer(b, m, &m->layer[b->layer], &n, split);
+        deepseek_bind_layer(b, m, &m->layer[b->layer], &n, split);
     b->layer = -1;
     if (tied)
         bind_ignore(b, "lm_head.weight");

@@ -22,24 +22,24 @@ typedef struct origin {
 
 /* A configuration value and both its keys, NULL if a format has none. GGUF's is relative to the
  * architecture. */
-typedef struct fact {
+typedef struct config_value {
     const char *gguf, *hf;
     meta value;
     bool said; /* set by the file; otherwise it is the default */
-} fact;
+} config_value;
 
-#define MAX_FACT 64
+#define MAX_CONFIG_VALUE 64
 
 typedef struct export_notes {
     origin *origin; /* [n_param] */
-    fact fact[MAX_FACT];
-    int n_fact;
-    const char *unsayable;    /* a feature that the other format has no key for, or NULL */
-    const char *hf_class;     /* class in transformers, if it is not the table's */
-    const char *hf_prefix;    /* of most names in a Hugging Face file */
-    bool hf_bare;             /* the file's names lack the prefix */
-    int64_t n_ignored;        /* tensors that no model needs */
-    const char *pooling_file; /* "1_Pooling/config.json", which modules.json names; or NULL */
+    config_value value[MAX_CONFIG_VALUE];
+    int n_value;
+    const char *not_convertible; /* a feature that the other format has no key for, or NULL */
+    const char *hf_class;        /* class in transformers, if it is not the table's */
+    const char *hf_prefix;       /* of most names in a Hugging Face file */
+    bool hf_bare;                /* the file's names lack the prefix */
+    int64_t n_ignored;           /* tensors that no model needs */
+    const char *pooling_file;    /* "1_Pooling/config.json", which modules.json names; or NULL */
 } export_notes;
 
 /* The shape that parameter i has in a Hugging Face file; returns the number of dimensions. */

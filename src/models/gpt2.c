@@ -93,7 +93,7 @@ static const bind_name names[] = {
     { NULL, NULL },
 };
 
-static void read_sizes(bind *b)
+static void gpt2_read_sizes(bind *b)
 {
     model *m = b->m;
     const int64_t max = INT32_MAX;
@@ -112,7 +112,7 @@ static void read_sizes(bind *b)
 
 /* Refuses options of Hugging Face's GPT-2 that change the mathematics and that no published model
  * uses. */
-static void refuse_options(bind *b)
+static void gpt2_refuse_options(bind *b)
 {
     if (!bind_flag(b, NULL, "scale_attn_weights", true))
         bind_fail(b, WEFT_EUNSUPPORTED, "scale_attn_weights = false");
@@ -122,7 +122,7 @@ static void refuse_options(bind *b)
         bind_fail(b, WEFT_EUNSUPPORTED, "add_cross_attention = true");
 }
 
-static void bind_positions(bind *b, gpt2 *m)
+static void gpt2_bind_positions(bind *b, gpt2 *m)
 {
     const model *of = b->m;
     const char *kind = bind_text(b, "position_embedding_type", "position_embedding_type");
@@ -137,7 +137,7 @@ static void bind_positions(bind *b, gpt2 *m)
     m->rope = bind_rope(b, &(rope_spec){ .d_head = of->d_head, .n_rot = of->d_head });
 }
 
-static void bind_layer(bind *b, gpt2_layer *w)
+static void gpt2_bind_layer(bind *b, gpt2_layer *w)
 {
     const int64_t D = b->m->d_model, F = b->m->d_ff;
     w->attn_norm = bind_norm(b, "attn_norm", D, true);
@@ -153,8 +153,8 @@ static void *bind_gpt2(bind *b)
     model *of = b->m;
     b->names = names;
     b->hf_prefix = "transformer.";
-    read_sizes(b);
-    refuse_options(b);
+    gpt2_read_sizes(b);
+    gpt2_refuse_options(b);
     gpt2 *m = bind_alloc(b, 1, sizeof *m);
     if (!m)
         return NULL;
@@ -170,13 +170,13 @@ static void *bind_gpt2(bind *b)
     of->pool = bind_decoder_pooling(b);
 
     m->token_embd = bind_table(b, "token_embd", of->n_vocab, of->d_model);
-    bind_positions(b, m);
+    gpt2_bind_positions(b, m);
     m->output_norm = bind_norm(b, "output_norm", of->d_model, true);
     const bool tied = bind_ties_head(b, true);
     m->output = tied ? bind_tied(b, "output", m->token_embd, NO_BIAS)
                      : bind_linear(b, "output", of->n_vocab, of->d_model, NO_BIAS);
     for (b->layer = 0; b->layer < of->n_layer && b->status == WEFT_OK; b->layer++)
-        bind_layer(b, &m->layer[b->layer]);
+        gpt2_bind_layer(b, &m->layer[b->layer]);
     b->layer = -1;
     bind_ignore(b, ".attn.bias");
     bind_ignore(b, ".attn.masked_bias");

@@ -44,7 +44,7 @@ static weft_status keep_text(hf_form *f, conversion *c, int i)
     return status;
 }
 
-static weft_status keep(hf_form *f, conversion *c)
+static weft_status hf_form_keep(hf_form *f, conversion *c)
 {
     weft_status status = conversion_list(c);
     if (status == WEFT_OK)
@@ -75,7 +75,7 @@ weft_status hf_form_init(hf_form *f, const char *from, weft_load load, host *h, 
     save_begin(&c.save, h, err);
     status = arena_init(&f->store, ARENA_GROWING, &h->mem, 0, "a model's form", err);
     if (status == WEFT_OK)
-        status = keep(f, &c);
+        status = hf_form_keep(f, &c);
     conversion_end(&c);
     if (status != WEFT_OK)
         hf_form_free(f);
@@ -116,7 +116,7 @@ void hf_form_free(hf_form *f)
     *f = (hf_form){ 0 };
 }
 
-static bool put_data(void *ud, const void *bytes, size_t n)
+static bool hf_form_put_data(void *ud, const void *bytes, size_t n)
 {
     safetensors_writer *w = ud;
     safetensors_writer_data(w, bytes, n);
@@ -137,8 +137,8 @@ void hf_form_weights(const hf_form *f, const float *const *numbers, const char *
         outgoing t = f->tensor[i];
         const stored from = stored_over(t.from, numbers[i]);
         t.from = &from;
-        const weft_status status = outgoing_rows(&t, NULL, &s->host->mem, put_data, &w, NULL,
-                                                 s->err);
+        const weft_status status = outgoing_rows(&t, NULL, &s->host->mem, hf_form_put_data, &w,
+                                                 NULL, s->err);
         if (status != WEFT_OK && s->status == WEFT_OK)
             s->status = status;
     }

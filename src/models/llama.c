@@ -100,7 +100,7 @@ static const bind_name names[] = {
     { NULL, NULL },
 };
 
-static void read_sizes(bind *b)
+static void llama_read_sizes(bind *b)
 {
     model *m = b->m;
     const int64_t max = INT32_MAX;
@@ -132,7 +132,7 @@ static int64_t read_window(bind *b)
     return bind_int(b, "attention.sliding_window", "sliding_window", 0, 0, INT32_MAX);
 }
 
-static const rope_table *read_rope(bind *b)
+static const rope_table *llama_read_rope(bind *b)
 {
     const int64_t E = b->m->d_head;
     rope_spec s = { .d_head = E };
@@ -142,7 +142,7 @@ static const rope_table *read_rope(bind *b)
     return bind_rope(b, &s);
 }
 
-static void bind_layer(bind *b, llama_layer *w)
+static void llama_bind_layer(bind *b, llama_layer *w)
 {
     const int64_t D = b->m->d_model, E = b->m->d_head, F = b->m->d_ff;
     const int64_t H = b->m->n_head, K = b->m->n_head_kv;
@@ -168,7 +168,7 @@ static void imply_biases(bind *b, const llama_layer *w)
     bind_implied(b, "attention_bias", w->o.b);
     bind_implied(b, "mlp_bias", w->up.b);
     if (b->gguf_keys && !w->q.b == (w->o.b || b->m->arch->hf_qkv_bias))
-        bind_unsayable(b, "biases on some of q, k, v and o");
+        bind_not_convertible(b, "biases on some of q, k, v and o");
 }
 
 static void *bind_llama(bind *b)
@@ -176,7 +176,7 @@ static void *bind_llama(bind *b)
     model *of = b->m;
     b->names = names;
     b->hf_prefix = "model.";
-    read_sizes(b);
+    llama_read_sizes(b);
     llama *m = bind_alloc(b, 1, sizeof *m);
     if (!m)
         return NULL;
@@ -191,7 +191,7 @@ static void *bind_llama(bind *b)
     of->stream[1] = (stream_spec){ "v", of->n_head_kv * of->d_head };
     of->n_stream = 2;
     of->pool = bind_decoder_pooling(b);
-    m->rope = read_rope(b);
+    m->rope = llama_read_rope(b);
 
     m->token_embd = bind_table(b, "token_embd", of->n_vocab, of->d_model);
     m->output_norm = bind_norm(b, "output_norm", of->d_model, false).w;
@@ -199,7 +199,7 @@ static void *bind_llama(bind *b)
     m->output = tied ? bind_tied(b, "output", m->token_embd, NO_BIAS)
                      : bind_linear(b, "output", of->n_vocab, of->d_model, NO_BIAS);
     for (b->layer = 0; b->layer < of->n_layer && b->status == WEFT_OK; b->layer++)
-        bind_layer(b, &m->layer[b->layer]);
+        llama_bind_layer(b, &m->layer[b->layer]);
     b->layer = -1;
     if (b->status == WEFT_OK)
         imply_biases(b, &m->layer[0]);

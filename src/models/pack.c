@@ -81,7 +81,7 @@ static void pack_all(const model *m, weight_panels *p, pool *threads)
 }
 
 /* NULL if they do not fit next to `spare` bytes, or packing is off. */
-static void *take_memory(const model *m, pool *threads, size_t spare)
+static void *alloc_panels(const model *m, pool *threads, size_t spare)
 {
     const size_t plan = pack_plan(m);
     size_t both;
@@ -105,7 +105,7 @@ void pack_weights(const model *m, pool *threads, size_t spare)
         return;
     pthread_mutex_lock(&p->lock);
     if (p->state == UNDECIDED) {
-        p->memory = take_memory(m, threads, spare);
+        p->memory = alloc_panels(m, threads, spare);
         if (p->memory)
             pack_all(m, p, threads);
         p->state = p->memory ? PACKED : AS_STORED;

@@ -36,7 +36,7 @@ typedef struct t5 {
     real eps;
 } t5;
 
-static void attend_self(run *r, const t5 *m, const t5_stack *s, int l, tensor **x)
+static void t5_attend_self(run *r, const t5 *m, const t5_stack *s, int l, tensor **x)
 {
     const t5_mixing *w = &s->layer[l].self;
     tensor *h = rmsnorm(r, *x, w->norm, m->eps); /* [N, D] */
@@ -48,7 +48,7 @@ static void attend_self(run *r, const t5 *m, const t5_stack *s, int l, tensor **
     residual(r, x, h);
 }
 
-static void attend_source(run *r, const t5 *m, int l, tensor **x)
+static void t5_attend_source(run *r, const t5 *m, int l, tensor **x)
 {
     const t5_mixing *w = &m->dec.layer[l].cross;
     tensor *h = rmsnorm(r, *x, w->norm, m->eps); /* [N, D] */
@@ -61,7 +61,7 @@ static void attend_source(run *r, const t5 *m, int l, tensor **x)
     residual(r, x, h);
 }
 
-static void feed_forward(run *r, const t5 *m, const t5_layer *w, tensor **x)
+static void t5_feed_forward(run *r, const t5 *m, const t5_layer *w, tensor **x)
 {
     tensor *h = rmsnorm(r, *x, w->ffn_norm, m->eps);
     if (w->gate.w) {
@@ -77,17 +77,17 @@ static void feed_forward(run *r, const t5 *m, const t5_layer *w, tensor **x)
 static tensor *t5_encoder_block(run *r, const void *self, int l, tensor *x)
 {
     const t5 *m = self;
-    attend_self(r, m, &m->enc, l, &x);
-    feed_forward(r, m, &m->enc.layer[l], &x);
+    t5_attend_self(r, m, &m->enc, l, &x);
+    t5_feed_forward(r, m, &m->enc.layer[l], &x);
     return x;
 }
 
 static tensor *t5_decoder_block(run *r, const void *self, int l, tensor *x)
 {
     const t5 *m = self;
-    attend_self(r, m, &m->dec, l, &x);
-    attend_source(r, m, l, &x);
-    feed_forward(r, m, &m->dec.layer[l], &x);
+    t5_attend_self(r, m, &m->dec, l, &x);
+    t5_attend_source(r, m, l, &x);
+    t5_feed_forward(r, m, &m->dec.layer[l], &x);
     return x;
 }
 
@@ -164,7 +164,7 @@ static const bind_name decoder_names[] = {
     { NULL, NULL },
 };
 
-static void read_sizes(bind *b)
+static void t5_read_sizes(bind *b)
 {
     model *m = b->m;
     const int64_t max = INT32_MAX;
@@ -194,7 +194,7 @@ static bool read_gated(bind *b)
         const bool has = bind_has(b, "ffn_gate");
         b->prefix = "";
         b->layer = -1;
-        bind_say_text(b, NULL, key, has ? gated : plain);
+        bind_export_text(b, NULL, key, has ? gated : plain);
         return has;
     }
     const char *kind = bind_text(b, NULL, key);
@@ -206,12 +206,12 @@ static bool read_gated(bind *b)
 
 /* T5 shares the embedding and scales the head's input; later models do neither. Newer versions of
  * transformers have a flag for the scale; older ones use the flag of the shared head. */
-static void bind_head(bind *b, t5 *m)
+static void t5_bind_head(bind *b, t5 *m)
 {
     const int64_t D = b->m->d_model, V = b->m->n_vocab;
     const bool said = bind_ties_head(b, true);
     const bool scaled = bind_flag(b, NULL, "scale_decoder_outputs", said);
-    const bool tied = b->gguf_keys ? said : scaled || !(b->fresh || bind_has(b, "output"));
+    const bool tied = b->gguf_keys ? said : scaled || !(b->is_new || bind_has(b, "output"));
     m->output_scale = scaled ? 1 / sqrt((real)D) : 1;
     m->output = tied ? bind_tied(b, "output", m->token_embd, NO_BIAS)
                      : bind_linear(b, "output", V, D, NO_BIAS);
@@ -219,7 +219,7 @@ static void bind_head(bind *b, t5 *m)
         bind_ignore(b, "lm_head.weight");
 }
 
-static t5_mixing bind_mixing(bind *b, const char *const stem[5])
+static t5_mixing t5_bind_mixing(bind *b, const char *const stem[5])
 {
     const int64_t D = b->m->d_model, HE = b->m->n_head * b->m->d_head;
     t5_mixing w = { .norm = bind_norm(b, stem[0], D, false).w };
@@ -230,15 +230,15 @@ static t5_mixing bind_mixing(bind *b, const char *const stem[5])
     return w;
 }
 
-static void bind_layer(bind *b, t5_layer *w, bool decoder, bool gated)
+static void t5_bind_layer(bind *b, t5_layer *w, bool decoder, bool gated)
 {
     static const char *const self[] = { "attn_norm", "attn_q", "attn_k", "attn_v", "attn_o" };
     static const char *const cross[] = { "cross_attn_norm", "cross_attn_q", "cross_attn_k",
                                          "cross_attn_v", "cross_attn_o" };
     const int64_t D = b->m->d_model, F = b->m->d_ff;
-    w->self = bind_mixing(b, self);
+    w->self = t5_bind_mixing(b, self);
     if (decoder)
-        w->cross = bind_mixing(b, cross);
+        w->cross = t5_bind_mixing(b, cross);
     w->ffn_norm = bind_norm(b, "ffn_norm", D, false).w;
     if (gated)
         w->gate = bind_linear(b, "ffn_gate", F, D, NO_BIAS);
@@ -246,8 +246,8 @@ static void bind_layer(bind *b, t5_layer *w, bool decoder, bool gated)
     w->down = bind_linear(b, "ffn_down", D, F, NO_BIAS);
 }
 
-static void bind_stack(bind *b, t5_stack *s, bool decoder, bool gated, int64_t n_bucket,
-                       attn_bias bias)
+static void t5_bind_stack(bind *b, t5_stack *s, bool decoder, bool gated, int64_t n_bucket,
+                          attn_bias bias)
 {
     const model *of = b->m;
     const int64_t n_layer = decoder ? of->n_layer : of->n_layer_src;
@@ -258,7 +258,7 @@ static void bind_stack(bind *b, t5_stack *s, bool decoder, bool gated, int64_t n
     for (b->layer = 0; b->layer < n_layer && b->status == WEFT_OK; b->layer++) {
         if (b->layer == 0)
             bias.table = bind_small_table(b, "attn_rel_b", n_bucket, of->n_head);
-        bind_layer(b, &s->layer[b->layer], decoder, gated);
+        t5_bind_layer(b, &s->layer[b->layer], decoder, gated);
     }
     s->self = (attn){ decoder ? ATTN_CAUSAL : ATTN_FULL,
                       of->n_head,
@@ -280,7 +280,7 @@ static int64_t read_distance(bind *b, int64_t n_bucket)
     const int64_t most = bind_int(b, NULL, "relative_attention_max_distance", 128, n_bucket / 2 + 1,
                                   1 << 30);
     if (most != 128)
-        bind_unsayable(b, "relative_attention_max_distance");
+        bind_not_convertible(b, "relative_attention_max_distance");
     return most;
 }
 
@@ -288,7 +288,7 @@ static void *bind_t5(bind *b)
 {
     model *of = b->m;
     b->names = names;
-    read_sizes(b);
+    t5_read_sizes(b);
     t5 *m = bind_alloc(b, 1, sizeof *m);
     if (!m)
         return NULL;
@@ -303,12 +303,12 @@ static void *bind_t5(bind *b)
                                       "relative_attention_num_buckets", 32, 4, 1 << 20);
     const int64_t far = read_distance(b, n_bucket);
     m->token_embd = bind_table(b, "token_embd", of->n_vocab, of->d_model);
-    bind_stack(b, &m->enc, false, gated, n_bucket, (attn_bias){ NULL, true, far });
-    bind_stack(b, &m->dec, true, gated, n_bucket, (attn_bias){ NULL, false, far });
+    t5_bind_stack(b, &m->enc, false, gated, n_bucket, (attn_bias){ NULL, true, far });
+    t5_bind_stack(b, &m->dec, true, gated, n_bucket, (attn_bias){ NULL, false, far });
     m->cross = m->dec.self;
     m->cross.kind = ATTN_CROSS;
     m->cross.bias = (attn_bias){ 0 };
-    bind_head(b, m);
+    t5_bind_head(b, m);
     bind_ignore(b, "coder.embed_tokens.weight");
     bind_ignore(b, ".EncDecAttention.relative_attention_bias.weight");
     return m;

@@ -53,13 +53,14 @@ static tensor *norm_before(run *r, const transformer *m, tensor *x, const weight
     return m->pre_norm ? layernorm(r, x, norm, m->eps) : x;
 }
 
-static tensor *add(run *r, const transformer *m, tensor *x, tensor *h, const weight *norm)
+static tensor *add_and_norm(run *r, const transformer *m, tensor *x, tensor *h, const weight *norm)
 {
     residual(r, &x, h);
     return m->pre_norm ? x : layernorm(r, x, norm, m->eps);
 }
 
-static tensor *attend_self(run *r, const transformer *m, const stack *s, int l, tensor *x)
+static tensor *transformer_attend_self(run *r, const transformer *m, const stack *s, int l,
+                                       tensor *x)
 {
     const mixing *w = &s->layer[l].self;
     tensor *h = norm_before(r, m, x, &w->norm); /* [N, D] */
@@ -68,10 +69,10 @@ static tensor *attend_self(run *r, const transformer *m, const stack *s, int l, 
     tensor *v = linear(r, h, &w->v);
     h = attention(r, q, k, v, &s->self, l);
     h = linear(r, h, &w->o);
-    return add(r, m, x, h, &w->norm);
+    return add_and_norm(r, m, x, h, &w->norm);
 }
 
-static tensor *attend_source(run *r, const transformer *m, int l, tensor *x)
+static tensor *transformer_attend_source(run *r, const transformer *m, int l, tensor *x)
 {
     const mixing *w = &m->dec.layer[l].cross;
     tensor *h = norm_before(r, m, x, &w->norm); /* [N, D] */
@@ -81,31 +82,32 @@ static tensor *attend_source(run *r, const transformer *m, int l, tensor *x)
     tensor *v = r->at.encoder_out ? linear(r, r->at.encoder_out, &w->v) : NULL;
     h = attention(r, q, k, v, &m->cross, l);
     h = linear(r, h, &w->o);
-    return add(r, m, x, h, &w->norm);
+    return add_and_norm(r, m, x, h, &w->norm);
 }
 
-static tensor *feed_forward(run *r, const transformer *m, const transformer_layer *w, tensor *x)
+static tensor *transformer_feed_forward(run *r, const transformer *m, const transformer_layer *w,
+                                        tensor *x)
 {
     tensor *h = norm_before(r, m, x, &w->ffn_norm);
     h = linear(r, h, &w->up); /* [N, F] */
     h = act(r, h, m->act);
     h = linear(r, h, &w->down);
-    return add(r, m, x, h, &w->ffn_norm);
+    return add_and_norm(r, m, x, h, &w->ffn_norm);
 }
 
 static tensor *transformer_encoder_block(run *r, const void *self, int l, tensor *x)
 {
     const transformer *m = self;
-    x = attend_self(r, m, &m->enc, l, x);
-    return feed_forward(r, m, &m->enc.layer[l], x);
+    x = transformer_attend_self(r, m, &m->enc, l, x);
+    return transformer_feed_forward(r, m, &m->enc.layer[l], x);
 }
 
 static tensor *transformer_decoder_block(run *r, const void *self, int l, tensor *x)
 {
     const transformer *m = self;
-    x = attend_self(r, m, &m->dec, l, x);
-    x = attend_source(r, m, l, x);
-    return feed_forward(r, m, &m->dec.layer[l], x);
+    x = transformer_attend_self(r, m, &m->dec, l, x);
+    x = transformer_attend_source(r, m, l, x);
+    return transformer_feed_forward(r, m, &m->dec.layer[l], x);
 }
 
 static tensor *embeddings(run *r, const transformer *m, const stack *s)
@@ -233,7 +235,7 @@ typedef struct stack_sizes {
     int64_t n_layer, n_head, d_ff, n_vocab;
 } stack_sizes;
 
-static void read_sizes(bind *b, stack_sizes *enc, stack_sizes *dec)
+static void transformer_read_sizes(bind *b, stack_sizes *enc, stack_sizes *dec)
 {
     model *m = b->m;
     const int64_t max = INT32_MAX;
@@ -268,7 +270,7 @@ static void bind_embeddings(bind *b, transformer *m, stack_sizes *enc, stack_siz
     model *of = b->m;
     const int64_t D = of->d_model, max = INT32_MAX;
     begin_part(b, "", names);
-    const bool shared = b->fresh || bind_has(b, "token_embd");
+    const bool shared = b->is_new || bind_has(b, "token_embd");
     if (shared) {
         enc->n_vocab = bind_int(b, NULL, "vocab_size", bind_rows_of(b, "token_embd"), 1, max);
         dec->n_vocab = enc->n_vocab;
@@ -287,7 +289,7 @@ static void bind_embeddings(bind *b, transformer *m, stack_sizes *enc, stack_siz
     of->n_vocab = dec->n_vocab;
 }
 
-static void bind_head(bind *b, transformer *m)
+static void transformer_bind_head(bind *b, transformer *m)
 {
     const model *of = b->m;
     begin_part(b, "", names);
@@ -323,7 +325,7 @@ static real sine(const void *of, int64_t row_of, int64_t k)
 #define MAX_SINES (1 << 16)
 
 /* fairseq's positions begin after the padding's. */
-static void bind_positions(bind *b, transformer *m)
+static void transformer_bind_positions(bind *b, transformer *m)
 {
     const position_kind kind = layout_of(b)->position;
     const int64_t D = b->m->d_model, T = b->m->n_ctx;
@@ -346,7 +348,7 @@ static void bind_positions(bind *b, transformer *m)
     bind_ignore(b, ".embed_positions.weight");
 }
 
-static mixing bind_mixing(bind *b, const char *const stem[5])
+static mixing transformer_bind_mixing(bind *b, const char *const stem[5])
 {
     const int64_t D = b->m->d_model;
     mixing w = { .norm = bind_norm(b, stem[0], D, true) };
@@ -357,7 +359,7 @@ static mixing bind_mixing(bind *b, const char *const stem[5])
     return w;
 }
 
-static void bind_stack(bind *b, stack *s, const stack_sizes *n, bool decoder)
+static void transformer_bind_stack(bind *b, stack *s, const stack_sizes *n, bool decoder)
 {
     static const char *const self[] = { "attn_norm", "attn_q", "attn_k", "attn_v", "attn_o" };
     static const char *const cross[] = { "cross_attn_norm", "cross_attn_q", "cross_attn_k",
@@ -365,16 +367,16 @@ static void bind_stack(bind *b, stack *s, const stack_sizes *n, bool decoder)
     const layout *a = layout_of(b);
     const int64_t D = b->m->d_model;
     begin_part(b, decoder ? "dec." : "enc.", decoder ? decoder_names : encoder_names);
-    if (b->fresh ? a->embd_norm : bind_has(b, "token_embd_norm"))
+    if (b->is_new ? a->embd_norm : bind_has(b, "token_embd_norm"))
         s->embd_norm = bind_norm(b, "token_embd_norm", D, true);
-    if (b->fresh ? a->pre_norm : bind_has(b, "output_norm"))
+    if (b->is_new ? a->pre_norm : bind_has(b, "output_norm"))
         s->output_norm = bind_norm(b, "output_norm", D, true);
     s->layer = bind_alloc(b, n->n_layer, sizeof *s->layer);
     for (b->layer = 0; b->layer < n->n_layer && b->status == WEFT_OK; b->layer++) {
         transformer_layer *w = &s->layer[b->layer];
-        w->self = bind_mixing(b, self);
+        w->self = transformer_bind_mixing(b, self);
         if (decoder)
-            w->cross = bind_mixing(b, cross);
+            w->cross = transformer_bind_mixing(b, cross);
         w->ffn_norm = bind_norm(b, "ffn_norm", D, true);
         w->up = bind_linear(b, "ffn_up", n->d_ff, D, WITH_BIAS);
         w->down = bind_linear(b, "ffn_down", D, n->d_ff, WITH_BIAS);
@@ -395,7 +397,7 @@ static void *bind_transformer(bind *b)
     stack_sizes enc = { 0 }, dec = { 0 };
     b->hf_prefix = "model.";
     begin_part(b, "", names);
-    read_sizes(b, &enc, &dec);
+    transformer_read_sizes(b, &enc, &dec);
     transformer *m = bind_alloc(b, 1, sizeof *m);
     if (!m)
         return NULL;
@@ -412,10 +414,10 @@ static void *bind_transformer(bind *b)
     of->n_stream = 2;
 
     bind_embeddings(b, m, &enc, &dec);
-    bind_stack(b, &m->enc, &enc, false);
-    bind_stack(b, &m->dec, &dec, true);
-    bind_positions(b, m);
-    bind_head(b, m);
+    transformer_bind_stack(b, &m->enc, &enc, false);
+    transformer_bind_stack(b, &m->dec, &dec, true);
+    transformer_bind_positions(b, m);
+    transformer_bind_head(b, m);
     of->start = bind_int(b, NULL, "decoder_start_token_id", 2, 0, of->n_vocab - 1);
     return m;
 }

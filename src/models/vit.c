@@ -125,7 +125,7 @@ static void read_sides(bind *b, const sides *s, int64_t otherwise, int64_t *heig
     *width = two ? bind_int(b, NULL, s->second, REQUIRED, 1, IMAGE_MAX_SIDE) : *height;
 }
 
-static void read_sizes(bind *b, int64_t n_lead)
+static void vit_read_sizes(bind *b, int64_t n_lead)
 {
     model *m = b->m;
     image_shape *s = &m->image;
@@ -156,7 +156,7 @@ static void read_sizes(bind *b, int64_t n_lead)
     m->d_feature = s->channels * s->patch * s->patch;
 }
 
-static weft_task read_task(bind *b)
+static weft_task vit_read_task(bind *b)
 {
     const char *name = bind_text(b, NULL, "architectures.0");
     if (name && text_ends_with(name, "ForImageClassification"))
@@ -166,7 +166,7 @@ static weft_task read_task(bind *b)
     return !name && bind_has(b, "cls.output") ? WEFT_TASK_CLASSIFY : WEFT_TASK_EMBED;
 }
 
-static void bind_layer(bind *b, vit_layer *w)
+static void vit_bind_layer(bind *b, vit_layer *w)
 {
     const int64_t D = b->m->d_model, F = b->m->d_ff;
     w->attn_norm = bind_norm(b, "attn_norm", D, true);
@@ -179,7 +179,7 @@ static void bind_layer(bind *b, vit_layer *w)
     w->down = bind_linear(b, "ffn_down", D, F, WITH_BIAS);
 }
 
-static void bind_head(bind *b, vit *m)
+static void vit_bind_head(bind *b, vit *m)
 {
     model *of = b->m;
     const int64_t hidden = bind_rows_of(b, "cls");
@@ -202,7 +202,7 @@ static void bind_ends(bind *b, vit *m, bool deit)
         m->output_norm = bind_norm(b, "output_norm", of->d_model, true);
     of->n_out = of->d_model;
     if (of->task == WEFT_TASK_CLASSIFY)
-        bind_head(b, m);
+        vit_bind_head(b, m);
 }
 
 static void *bind_vit(bind *b)
@@ -216,8 +216,8 @@ static void *bind_vit(bind *b)
     vit *m = bind_alloc(b, 1, sizeof *m);
     if (!m)
         return NULL;
-    read_sizes(b, deit ? 2 : 1);
-    of->task = read_task(b);
+    vit_read_sizes(b, deit ? 2 : 1);
+    of->task = vit_read_task(b);
     of->pool = (pooling){ POOL_FIRST, false };
     m->layer = bind_alloc(b, of->n_layer, sizeof *m->layer);
     m->eps = (real)bind_epsilon(b, NULL, "layer_norm_eps", 1e-12);
@@ -230,7 +230,7 @@ static void *bind_vit(bind *b)
                       .scale = 1 / sqrt((real)of->d_head) };
     bind_ends(b, m, deit);
     for (b->layer = 0; b->layer < of->n_layer && b->status == WEFT_OK; b->layer++)
-        bind_layer(b, &m->layer[b->layer]);
+        vit_bind_layer(b, &m->layer[b->layer]);
     b->layer = -1;
     bind_ignore(b, "pooler.dense.weight");
     bind_ignore(b, "pooler.dense.bias");

@@ -15,7 +15,7 @@ static void act_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     for (int64_t i = i0; i < i1; i++)
-        r->kern->act(row(n->out, i), row(n->in[0], i), (act_kind)n->i[0], cols(n->out));
+        r->kern->activate(row(n->out, i), row(n->in[0], i), (act_kind)n->i[0], cols(n->out));
 }
 
 static void act_forward(run *r, const node *n)
@@ -24,7 +24,7 @@ static void act_forward(run *r, const node *n)
     parallel(r, rows(n->out), 8 * cols(n->out), act_rows, n);
 }
 
-static void slope_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
+static void act_slope_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     const tensor *x = n->in[0];
@@ -32,7 +32,8 @@ static void slope_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
     for (int64_t i = i0; i < i1; i++)
         for (int64_t c = 0; c < cols(x); c += 256) {
             const int64_t w = cols(x) - c < 256 ? cols(x) - c : 256;
-            r->kern->act_back(slope, row(x, i) + c, grad_row(n->out, i) + c, (act_kind)n->i[0], w);
+            r->kern->activate_back(slope, row(x, i) + c, grad_row(n->out, i) + c, (act_kind)n->i[0],
+                                   w);
             for (int64_t k = 0; k < w; k++)
                 grad_put(grad_row(x, i) + c + k, x->grad_written, slope[k]);
         }
@@ -40,7 +41,7 @@ static void slope_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 
 static void act_backward(run *r, const node *n)
 {
-    parallel(r, rows(n->out), 8 * cols(n->out), slope_rows, n);
+    parallel(r, rows(n->out), 8 * cols(n->out), act_slope_rows, n);
 }
 
 static cost act_cost(const run *r, const node *n)

@@ -24,7 +24,7 @@ enum { Q, K, V, SCORE };
 
 /* ---- one query ------------------------------------------------------------------------------- */
 
-static view rows_from(const tensor *t, const sequence *s)
+static view sequence_view(const tensor *t, const sequence *s)
 {
     return (view){ .type = &dtype_real,
                    .end = s->n,
@@ -34,7 +34,7 @@ static view rows_from(const tensor *t, const sequence *s)
 
 source_view source_rows(const sequence *s, const tensor *k, const tensor *v)
 {
-    return (source_view){ rows_from(k, s), rows_from(v, s), s->n, cols(k), cols(v) };
+    return (source_view){ sequence_view(k, s), sequence_view(v, s), s->n, cols(k), cols(v) };
 }
 
 real additive_score(const run *r, const real *q, const real *score, const source_view *s, int64_t j)
@@ -42,12 +42,12 @@ real additive_score(const run *r, const real *q, const real *score, const source
     real room[MAX_HEAD], u[MAX_HEAD];
     const real *k = view_part(&s->k, j, 0, s->d_key, room);
     r->kern->add(u, q, k, s->d_key);
-    r->kern->act(room, u, ACT_TANH, s->d_key);
+    r->kern->activate(room, u, ACT_TANH, s->d_key);
     return r->kern->dot(score, room, s->d_key);
 }
 
 /* y += p v_j */
-static void take_value(const run *r, const source_view *s, int64_t j, real p, real *y)
+static void add_value(const run *r, const source_view *s, int64_t j, real p, real *y)
 {
     real room[MAX_HEAD];
     for (int64_t c = 0; c < s->d_value; c += MAX_HEAD) {
@@ -73,7 +73,7 @@ real additive_pool(const run *r, const real *q, const real *score, const source_
         for (int64_t c = 0; c < s->d_value; c++)
             y[c] *= keep;
         for (int64_t j = 0; j < n; j++)
-            take_value(r, s, b + j, p[j] * take, y);
+            add_value(r, s, b + j, p[j] * take, y);
         l = l * keep + l_b * take;
         m = top;
     }
@@ -91,7 +91,7 @@ void additive_back(const run *r, const additive_grad *g)
     memset(g->dscore, 0, (size_t)A * sizeof *g->dscore);
     for (int64_t j = g->first; j < g->first + g->n; j++) {
         r->kern->add(sum, g->q, row(g->k, j), A);
-        r->kern->act(u, sum, ACT_TANH, A);
+        r->kern->activate(u, sum, ACT_TANH, A);
         real p = r->kern->dot(g->score, u, A);
         r->kern->exp_less(&p, 1, g->lse); /* as in forward */
         const real ds = p * (r->kern->dot(g->dy, row(g->v, j), D) - delta);
@@ -108,16 +108,16 @@ void additive_back(const run *r, const additive_grad *g)
 
 /* ---- the op ---------------------------------------------------------------------------------- */
 
-static const sequence *source_of(const run *r, int64_t i)
+static const sequence *additive_source(const run *r, int64_t i)
 {
     return &r->at.src->seq[r->at.batch->seq[r->at.batch->row[i].seq].source];
 }
 
-static void pool_queries(const run *r, const void *ctx, int64_t i0, int64_t i1)
+static void additive_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     for (int64_t i = i0; i < i1; i++) {
-        const source_view s = source_rows(source_of(r, i), n->in[K], n->in[V]);
+        const source_view s = source_rows(additive_source(r, i), n->in[K], n->in[V]);
         const real lse = additive_pool(r, row(n->in[Q], i), values(n->in[SCORE]), &s,
                                        row(n->out, i));
         if (n->save[0])
@@ -125,23 +125,23 @@ static void pool_queries(const run *r, const void *ctx, int64_t i0, int64_t i1)
     }
 }
 
-static int64_t cost_each(const node *n)
+static int64_t additive_row_cost(const node *n)
 {
     return rows(n->in[K]) * (8 * cols(n->in[K]) + cols(n->in[V]));
 }
 
 static void additive_forward(run *r, const node *n)
 {
-    parallel(r, rows(n->out), cost_each(n), pool_queries, n);
+    parallel(r, rows(n->out), additive_row_cost(n), additive_rows, n);
 }
 
 /* One thread owns a source's keys and values, with all queries that attend to it. */
-static void sources_back(const run *r, const void *ctx, int64_t s0, int64_t s1)
+static void additive_sources_back(const run *r, const void *ctx, int64_t s0, int64_t s1)
 {
     const node *n = ctx;
     const int64_t A = cols(n->in[K]);
     for (int64_t i = 0; i < rows(n->out); i++) {
-        const sequence *s = source_of(r, i);
+        const sequence *s = additive_source(r, i);
         if (s - r->at.src->seq < s0 || s - r->at.src->seq >= s1)
             continue;
         real *kept = row(n->save[0], i);
@@ -167,7 +167,7 @@ static void additive_backward(run *r, const node *n)
     const matrix kept = whole(n->save[0]);
     grad_clear(n->in[K]);
     grad_clear(n->in[V]);
-    parallel(r, r->at.src->n_seq, 3 * cost_each(n), sources_back, n);
+    parallel(r, r->at.src->n_seq, 3 * additive_row_cost(n), additive_sources_back, n);
     for (int64_t i = 0; q->needs_grad && i < rows(q); i++)
         for (int64_t c = 0; c < A; c++)
             grad_put(grad_row(q, i) + c, q->grad_written, row(n->save[0], i)[c]);
@@ -179,7 +179,7 @@ static void additive_backward(run *r, const node *n)
 static cost additive_cost(const run *r, const node *n)
 {
     (void)r;
-    return (cost){ .flops = (double)rows(n->out) * (double)cost_each(n),
+    return (cost){ .flops = (double)rows(n->out) * (double)additive_row_cost(n),
                    .bytes = cost_streaming(n, 0).bytes };
 }
 

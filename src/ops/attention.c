@@ -32,8 +32,8 @@ typedef struct collected {
     real o[QUERY_FLOATS], m[QUERY_TILE], l[QUERY_TILE];
 } collected;
 
-static void merge(const kernels *kern, real *o, real *l, real *m, const real *o_b, real l_b,
-                  real m_b, int64_t n)
+static void attention_merge(const kernels *kern, real *o, real *l, real *m, const real *o_b,
+                            real l_b, real m_b, int64_t n)
 {
     const real top = m_b > *m ? m_b : *m;
     real share[] = { *m, m_b };
@@ -47,8 +47,8 @@ static void merge(const kernels *kern, real *o, real *l, real *m, const real *o_
 
 /* Replaces the scores of the block [b, end) by e^(s - max), 0 if masked; fills l and m. A pair that
  * sees nothing here has l = 0 and m = -inf. */
-static void weigh(const run *r, const query_tile *c, int64_t b, int64_t end, real *s, real *l,
-                  real *m)
+static void weigh_keys(const run *r, const query_tile *c, int64_t b, int64_t end, real *s, real *l,
+                       real *m)
 {
     for (int64_t p = 0; p < c->n; p++) {
         const int64_t j0 = (c->lo[p] > b ? c->lo[p] : b) - b;
@@ -70,14 +70,14 @@ static void attend_block(const run *r, const node *n, const query_tile *c, const
 {
     const attn *a = n->arg;
     const int64_t E = a->d_value, R = row_blocks(c->n, r->kern->rows);
-    const int64_t page = c->least / PAGE_ROWS * PAGE_ROWS, begin = b > page ? b : page;
+    const int64_t page = c->first_key / PAGE_ROWS * PAGE_ROWS, begin = b > page ? b : page;
     const int64_t first = begin > c->k.first ? begin : c->k.first;
-    const int64_t end = b + KEY_BLOCK < c->most ? b + KEY_BLOCK : c->most;
+    const int64_t end = b + KEY_BLOCK < c->end_key ? b + KEY_BLOCK : c->end_key;
     real *s = side_take(QUERY_TILE * KEY_BLOCK * sizeof *s);
     real *packed = side_take(QUERY_TILE * PAGE_ROWS * sizeof *packed);
     for (int64_t k0 = first; k0 < end; k0 = page_end(k0, end))
         tile_score(r, n, c, packed_q, k0, page_end(k0, end), s + (k0 - b), KEY_BLOCK);
-    weigh(r, c, b, end, s, to->l, to->m);
+    weigh_keys(r, c, b, end, s, to->l, to->m);
     for (int64_t k0 = first; k0 < end; k0 = page_end(k0, end)) {
         const int64_t keys = page_end(k0, end) - k0;
         const row_set v = tile_keys(r, &c->v, k0, c->v_at, E);
@@ -90,10 +90,10 @@ static void attend_block(const run *r, const node *n, const query_tile *c, const
     side_give(s);
 }
 
-static void attend(const run *r, const node *n, const query_tile *c)
+static void attend_tile(const run *r, const node *n, const query_tile *c)
 {
     const attn *a = n->arg;
-    const int64_t E = a->d_value, b0 = c->least / KEY_BLOCK * KEY_BLOCK;
+    const int64_t E = a->d_value, b0 = c->first_key / KEY_BLOCK * KEY_BLOCK;
     real *packed_q = side_take(QUERY_FLOATS * sizeof *packed_q);
     collected *all = side_take(sizeof *all), *next = side_take(sizeof *next);
     for (int64_t p = 0; p < c->n; p++) {
@@ -101,12 +101,12 @@ static void attend(const run *r, const node *n, const query_tile *c)
         all->l[p] = 0;
     }
     tile_pack(r, c, row(n->in[Q], 0), n->in[Q]->stride, a->d_key, packed_q);
-    for (int64_t b = b0; b < c->most; b += KEY_BLOCK) {
+    for (int64_t b = b0; b < c->end_key; b += KEY_BLOCK) {
         attend_block(r, n, c, packed_q, b, b == b0 ? all : next);
         for (int64_t p = 0; b > b0 && p < c->n; p++)
             if (next->l[p] > 0 || isnan(next->l[p]))
-                merge(r->kern, all->o + p * E, &all->l[p], &all->m[p], next->o + p * E, next->l[p],
-                      next->m[p], E);
+                attention_merge(r->kern, all->o + p * E, &all->l[p], &all->m[p], next->o + p * E,
+                                next->l[p], next->m[p], E);
     }
     for (int64_t p = 0; p < c->n; p++) {
         const int64_t i = pair_row(c, p), h = pair_head(c, p);
@@ -123,11 +123,11 @@ static void attend(const run *r, const node *n, const query_tile *c)
 static void attend_tiles(const run *r, const void *ctx, int64_t u0, int64_t u1)
 {
     const node *n = ctx;
-    attention_each_tile(r, n, u0, u1, attend);
+    attention_each_tile(r, n, u0, u1, attend_tile);
 }
 
 /* Writes this call's keys and values to the caches before any are read. */
-static void remember(const run *r, const node *n)
+static void attention_store_keys(const run *r, const node *n)
 {
     const attn *a = n->arg;
     const batch *b = key_batch(r, a);
@@ -146,7 +146,7 @@ static void remember(const run *r, const node *n)
 static void attention_forward(run *r, const node *n)
 {
     const attn *a = n->arg;
-    remember(r, n);
+    attention_store_keys(r, n);
     const int64_t tiles = attention_tiles(r, a);
     if (tiles == 0)
         return;

@@ -57,8 +57,8 @@ static void query_grad(const run *r, const node *n, const query_tile *c)
     real *packed = side_take(QUERY_TILE * PAGE_ROWS * sizeof *packed);
     real *dq = side_take(QUERY_FLOATS * sizeof *dq);
     memset(dq, 0, QUERY_FLOATS * sizeof *dq);
-    for (int64_t k0 = c->least; k0 < c->most; k0 = page_end(k0, c->most)) {
-        const int64_t k1 = page_end(k0, c->most);
+    for (int64_t k0 = c->first_key; k0 < c->end_key; k0 = page_end(k0, c->end_key)) {
+        const int64_t k1 = page_end(k0, c->end_key);
         slopes(r, n, c, k0, k1, a->scale, p, ds);
         const row_set k = tile_keys(r, &c->k, k0, c->k_at, E);
         r->kern->pack(packed, ds, PAGE_ROWS, 1, c->n, k1 - k0, false, 0, R);
@@ -71,7 +71,7 @@ static void query_grad(const run *r, const node *n, const query_tile *c)
     side_give(p);
 }
 
-static void query_grads(const run *r, const void *ctx, int64_t u0, int64_t u1)
+static void attention_query_grads(const run *r, const void *ctx, int64_t u0, int64_t u1)
 {
     const node *n = ctx;
     attention_each_tile(r, n, u0, u1, query_grad);
@@ -90,8 +90,9 @@ static void deltas(const run *r, const void *ctx, int64_t u0, int64_t u1)
 
 /* grad of t[first key + j, at + e] += sum over the tile of w[i, j] x[i, e]: the contribution of one
  * head's queries to the keys of a page. */
-static void send(const run *r, const tensor *t, int64_t k_row, int64_t at, const real *w,
-                 const query_tile *c, int64_t keys, const real *x, int64_t x_stride, int64_t width)
+static void send_grads(const run *r, const tensor *t, int64_t k_row, int64_t at, const real *w,
+                       const query_tile *c, int64_t keys, const real *x, int64_t x_stride,
+                       int64_t width)
 {
     real *packed = side_take(QUERY_TILE * PAGE_ROWS * sizeof *packed);
     row_set x_rows = dtype_rows(&dtype_real, r->kern, x, width);
@@ -104,8 +105,8 @@ static void send(const run *r, const tensor *t, int64_t k_row, int64_t at, const
 
 /* The contribution of one sequence's queries to key and value head kv of the page [k0, k1), in
  * ascending order; `first` is the row of its first key. */
-static void collect(const run *r, const node *n, const sequence *s, int64_t kv, int64_t first,
-                    int64_t k0, int64_t k1)
+static void collect_grads(const run *r, const node *n, const sequence *s, int64_t kv, int64_t first,
+                          int64_t k0, int64_t k1)
 {
     const attn *a = n->arg;
     const tensor *k = n->in[K], *v = values_in_keys(n) ? k : n->in[V];
@@ -115,16 +116,16 @@ static void collect(const run *r, const node *n, const sequence *s, int64_t kv, 
     for (int64_t u = 0; u < group * row_blocks(s->n, most); u++) {
         const int64_t h = kv * group + u % group, i = u / group * most, q_row = s->first + i;
         const query_tile c = tile_make(r, n, q_row, 1, h, 0, s->n - i < most ? s->n - i : most);
-        const int64_t end = k1 < c.most ? k1 : c.most;
-        if (end <= k0 || c.least >= k1)
+        const int64_t end = k1 < c.end_key ? k1 : c.end_key;
+        if (end <= k0 || c.first_key >= k1)
             continue;
         slopes(r, n, &c, k0, end, a->scale, p, ds);
         if (k->needs_grad)
-            send(r, k, first, kv * a->d_key, ds, &c, end - k0, row(n->in[Q], q_row) + h * a->d_key,
-                 n->in[Q]->stride, a->d_key);
+            send_grads(r, k, first, kv * a->d_key, ds, &c, end - k0,
+                       row(n->in[Q], q_row) + h * a->d_key, n->in[Q]->stride, a->d_key);
         if (v->needs_grad)
-            send(r, v, first, c.v_at, p, &c, end - k0, grad_row(n->out, q_row) + h * a->d_value,
-                 n->out->stride, a->d_value);
+            send_grads(r, v, first, c.v_at, p, &c, end - k0,
+                       grad_row(n->out, q_row) + h * a->d_value, n->out->stride, a->d_value);
     }
     side_give(p);
 }
@@ -156,7 +157,7 @@ static void page_grads(const run *r, const void *ctx, int64_t u0, int64_t u1)
                 for (int64_t s = 0; s < r->at.batch->n_seq; s++) {
                     const sequence *q = &r->at.batch->seq[s];
                     if (q->n > 0 && key_sequence(r, a, &r->at.batch->row[q->first]) == ks)
-                        collect(r, n, q, kv, first, k0, k0 + keys);
+                        collect_grads(r, n, q, kv, first, k0, k0 + keys);
                 }
             }
 }
@@ -167,9 +168,9 @@ static void bias_grad(const run *r, const node *n, const query_tile *c)
     real *p = side_take(QUERY_TILE * PAGE_ROWS * sizeof *p), *to = n->in[BIAS]->grad + c->h0;
     real *ds = side_take(QUERY_TILE * PAGE_ROWS * sizeof *ds);
     const int64_t last = r->at.batch->row[pair_row(c, c->n - 1)].pos;
-    for (int64_t k0 = c->least; k0 < c->most; k0 = page_end(k0, c->most)) {
+    for (int64_t k0 = c->first_key; k0 < c->end_key; k0 = page_end(k0, c->end_key)) {
         int64_t at[QUERY_TILE + PAGE_ROWS];
-        const int64_t k1 = page_end(k0, c->most);
+        const int64_t k1 = page_end(k0, c->end_key);
         slopes(r, n, c, k0, k1, 1, p, ds);
         tile_buckets(r, n, c, k0, k1, at);
         for (int64_t i = 0; i < c->n; i++) {
@@ -217,7 +218,7 @@ void attention_backward(run *r, const node *n)
         pages += row_blocks(s->n, PAGE_ROWS) * a->n_head_kv;
     parallel(r, rows(n->out) * a->n_head, a->d_value, deltas, n);
     if (n->in[Q]->needs_grad)
-        parallel(r, tiles, (int64_t)(work / (double)tiles), query_grads, n);
+        parallel(r, tiles, (int64_t)(work / (double)tiles), attention_query_grads, n);
     if (n->in[K]->needs_grad || (n->in[V] && n->in[V]->needs_grad))
         parallel(r, pages, (int64_t)(work / (double)pages), page_grads, n);
     if (n->in[BIAS] && n->in[BIAS]->needs_grad)

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static void scores_forward(run *r, const node *n)
+static void map_scores_forward(run *r, const node *n)
 {
     const attn *a = n->arg;
     const int64_t H = a->n_head;
@@ -24,7 +24,7 @@ static void scores_forward(run *r, const node *n)
     }
 }
 
-static void probs_forward(run *r, const node *n)
+static void map_probs_forward(run *r, const node *n)
 {
     for (int64_t u = 0; u < rows(n->out); u++) {
         real *p = row(n->out, u), max;
@@ -42,8 +42,9 @@ static cost map_cost(const run *r, const node *n)
 }
 
 extern const op attention_scores_op, attention_probs_op;
-const op attention_scores_op = { "scores", "s_j = scale q . k_j", scores_forward, NULL, map_cost };
-const op attention_probs_op = { "probs", "p = softmax(s)", probs_forward, NULL, map_cost };
+const op attention_scores_op = { "scores", "s_j = scale q . k_j", map_scores_forward, NULL,
+                                 map_cost };
+const op attention_probs_op = { "probs", "p = softmax(s)", map_probs_forward, NULL, map_cost };
 
 void attention_maps(run *r, const node *of, const op *scores_op, int64_t n_row, int64_t n_key,
                     bool cross)

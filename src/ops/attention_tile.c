@@ -105,7 +105,7 @@ query_tile tile_make(const run *r, const node *n, int64_t first, int64_t group, 
 {
     const attn *a = n->arg;
     const int64_t kv = h0 * a->n_head_kv / a->n_head;
-    query_tile c = { first, group, h0, p0, count, .least = INT64_MAX };
+    query_tile c = { first, group, h0, p0, count, .first_key = INT64_MAX };
     const bool alike = a->kind != ATTN_CAUSAL && a->window == 0;
     key_range g = { 0 };
     for (int64_t p = 0; p < count; p++) {
@@ -113,8 +113,8 @@ query_tile tile_make(const run *r, const node *n, int64_t first, int64_t group, 
             g = keys_of(r, n, &r->at.batch->row[pair_row(&c, p)]);
         c.lo[p] = g.lo;
         c.hi[p] = g.hi;
-        c.least = g.lo < c.least ? g.lo : c.least;
-        c.most = g.hi > c.most ? g.hi : c.most;
+        c.first_key = g.lo < c.first_key ? g.lo : c.first_key;
+        c.end_key = g.hi > c.end_key ? g.hi : c.end_key;
         c.k = g.k;
         c.v = g.v;
     }

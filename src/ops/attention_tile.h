@@ -33,7 +33,7 @@ typedef struct key_range {
 typedef struct query_tile {
     int64_t first, group, h0, p0, n;
     int64_t lo[QUERY_TILE], hi[QUERY_TILE]; /* what each sees */
-    int64_t least, most;                    /* union of their key ranges */
+    int64_t first_key, end_key;             /* union of their key ranges */
     view k, v;
     int64_t k_at, v_at; /* the first column of their head of keys and values */
 } query_tile;
@@ -48,11 +48,11 @@ static inline int64_t pair_head(const query_tile *c, int64_t p)
     return c->h0 + (c->p0 + p) % c->group;
 }
 
-/* The end of the page of position pos, or `most` if that comes first. */
-static inline int64_t page_end(int64_t pos, int64_t most)
+/* The end of the page of position pos, or `end_key` if that comes first. */
+static inline int64_t page_end(int64_t pos, int64_t end_key)
 {
     const int64_t end = pos / PAGE_ROWS * PAGE_ROWS + PAGE_ROWS;
-    return end < most ? end : most;
+    return end < end_key ? end : end_key;
 }
 
 /* The batch and sequence that hold the keys of a query's sequence, and where they end for it. */

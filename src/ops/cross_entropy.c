@@ -93,7 +93,7 @@ static void cross_entropy_forward(run *r, const node *n)
     row(n->out, 0)[0] = (real)(total > 0 ? sum / total : 0);
 }
 
-static void slope_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
+static void loss_slope_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     const tensor *z = n->in[0];
@@ -109,7 +109,7 @@ static void slope_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 
 static void cross_entropy_backward(run *r, const node *n)
 {
-    parallel(r, rows(n->in[0]), 8 * cols(n->in[0]), slope_rows, n);
+    parallel(r, rows(n->in[0]), 8 * cols(n->in[0]), loss_slope_rows, n);
 }
 
 static cost loss_cost(const run *r, const node *n)
@@ -191,12 +191,12 @@ static void parts_forward(run *r, const node *n)
 
 /* ---- backward: a strip of tokens at a time */
 
-#define LEAST_STRIP 64 /* as many columns as a panel of products has */
+#define MIN_STRIP 64 /* as many columns as a panel of products has */
 
 static int64_t strip_width(const run *r, const tensor *x, int64_t V)
 {
-    const int64_t fit = logits_at_once(r, rows(x) > 0 ? rows(x) : 1) / LEAST_STRIP * LEAST_STRIP;
-    const int64_t width = fit > LEAST_STRIP ? fit : LEAST_STRIP;
+    const int64_t fit = logits_at_once(r, rows(x) > 0 ? rows(x) : 1) / MIN_STRIP * MIN_STRIP;
+    const int64_t width = fit > MIN_STRIP ? fit : MIN_STRIP;
     return width < V ? width : V;
 }
 

@@ -16,12 +16,12 @@ typedef struct mask {
     rng_block draw;
 } mask;
 
-static mask mask_of(const run *r, const node *n)
+static mask dropout_mask(const run *r, const node *n)
 {
     return (mask){ .key = r->key, .stream = (uint64_t)n->i[0], .at = UINT64_MAX, .p = n->f[0] };
 }
 
-static real factor(mask *m, int64_t element)
+static real dropout_factor(mask *m, int64_t element)
 {
     const uint64_t at = (uint64_t)element >> 2;
     if (at != m->at)
@@ -30,39 +30,39 @@ static real factor(mask *m, int64_t element)
     return rng_unit(m->draw.word[element & 3]) < m->p ? 0 : 1 / (1 - m->p);
 }
 
-static void drop_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
+static void dropout_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     const int64_t D = cols(n->out);
-    mask m = mask_of(r, n);
+    mask m = dropout_mask(r, n);
     for (int64_t i = i0; i < i1; i++)
         for (int64_t k = 0; k < D; k++)
-            row(n->out, i)[k] = row(n->in[0], i)[k] * factor(&m, i * D + k);
+            row(n->out, i)[k] = row(n->in[0], i)[k] * dropout_factor(&m, i * D + k);
 }
 
 static void dropout_forward(run *r, const node *n)
 {
-    parallel(r, rows(n->out), 8 * cols(n->out), drop_rows, n);
+    parallel(r, rows(n->out), 8 * cols(n->out), dropout_rows, n);
 }
 
-static void back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
+static void dropout_back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     const tensor *x = n->in[0];
     const int64_t D = cols(x);
-    mask m = mask_of(r, n);
+    mask m = dropout_mask(r, n);
     for (int64_t i = i0; i < i1; i++)
         for (int64_t k = 0; k < D; k++)
             grad_put(grad_row(x, i) + k, x->grad_written,
-                     grad_row(n->out, i)[k] * factor(&m, i * D + k));
+                     grad_row(n->out, i)[k] * dropout_factor(&m, i * D + k));
 }
 
 static void dropout_backward(run *r, const node *n)
 {
-    parallel(r, rows(n->out), 8 * cols(n->out), back_rows, n);
+    parallel(r, rows(n->out), 8 * cols(n->out), dropout_back_rows, n);
 }
 
-static cost drop_cost(const run *r, const node *n)
+static cost dropout_cost(const run *r, const node *n)
 {
     (void)r;
     return cost_streaming(n, 10);
@@ -70,7 +70,7 @@ static cost drop_cost(const run *r, const node *n)
 
 extern const op dropout_op;
 const op dropout_op = { "dropout", "y = x m / (1 - p),  m = 0 with probability p", dropout_forward,
-                        dropout_backward, drop_cost };
+                        dropout_backward, dropout_cost };
 
 tensor *dropout(run *r, tensor *x, real p)
 {

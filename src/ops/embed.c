@@ -8,7 +8,7 @@
 #include <assert.h>
 
 /* The table row for row i of the batch. */
-static int64_t index_of(const run *r, const node *n, int64_t i)
+static int64_t embed_index(const run *r, const node *n, int64_t i)
 {
     const batch_row *b = &r->at.batch->row[i];
     const embed_by by = (embed_by)n->i[0];
@@ -21,7 +21,7 @@ static void embed_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
     const tensor *table = n->in[0];
     const size_t row_bytes = dtype_row_bytes(table->type, cols(table));
     for (int64_t i = i0; i < i1; i++) {
-        const int64_t index = index_of(r, n, i);
+        const int64_t index = embed_index(r, n, i);
         assert(index >= 0 && index < rows(table));
         table->type->decode(row(n->out, i), (const char *)table->data + (size_t)index * row_bytes,
                             0, cols(table));
@@ -42,7 +42,7 @@ static void collect_columns(const run *r, const void *ctx, int64_t c0, int64_t c
         for (int64_t c = c0; c < c1; c++)
             grad_row(table, v)[c] = 0;
     for (int64_t i = 0; i < rows(n->out); i++) {
-        real *to = grad_row(table, index_of(r, n, i));
+        real *to = grad_row(table, embed_index(r, n, i));
         r->kern->axpy(to + c0, 1, grad_row(n->out, i) + c0, c1 - c0);
     }
 }

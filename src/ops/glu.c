@@ -12,12 +12,12 @@
 enum { X, GATE, GATE_BIAS, UP, UP_BIAS };
 enum { G, U }; /* saved; without recording, g shares the memory of y */
 
-static void combine(const run *r, const void *ctx, int64_t i0, int64_t i1)
+static void glu_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     const tensor *g = n->save[G] ? n->save[G] : n->out;
     for (int64_t i = i0; i < i1; i++) {
-        r->kern->act(row(n->out, i), row(g, i), (act_kind)n->i[0], cols(n->out));
+        r->kern->activate(row(n->out, i), row(g, i), (act_kind)n->i[0], cols(n->out));
         r->kern->mul(row(n->out, i), row(n->out, i), row(n->save[U], i), cols(n->out));
     }
 }
@@ -27,13 +27,13 @@ static void glu_forward(run *r, const node *n)
     const tensor *g = n->save[G] ? n->save[G] : n->out;
     product(r, whole(g), whole(n->in[X]), n->in[GATE], n->in[GATE_BIAS]);
     product(r, whole(n->save[U]), whole(n->in[X]), n->in[UP], n->in[UP_BIAS]);
-    parallel(r, rows(n->out), 8 * cols(n->out), combine, n);
+    parallel(r, rows(n->out), 8 * cols(n->out), glu_rows, n);
 }
 
 #define PIECE 256 /* columns at a time, on the stack */
 
 /* Replaces g and u by dg and du. */
-static void split_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
+static void glu_back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     const act_kind kind = (act_kind)n->i[0];
@@ -43,16 +43,16 @@ static void split_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
             const real *dy = grad_row(n->out, i) + c;
             const int64_t w = cols(n->out) - c < PIECE ? cols(n->out) - c : PIECE;
             real a[PIECE], through[PIECE];
-            r->kern->act(a, g, kind, w);
+            r->kern->activate(a, g, kind, w);
             r->kern->mul(through, dy, u, w);
-            r->kern->act_back(g, g, through, kind, w);
+            r->kern->activate_back(g, g, through, kind, w);
             r->kern->mul(u, dy, a, w);
         }
     }
 }
 
 /* Backward of one of the two products. */
-static void product_back(run *r, const node *n, int which, bool add)
+static void glu_product_back(run *r, const node *n, int which, bool add)
 {
     const tensor *x = n->in[X], *w = n->in[which == G ? GATE : UP];
     const tensor *b = n->in[which == G ? GATE_BIAS : UP_BIAS];
@@ -67,9 +67,9 @@ static void product_back(run *r, const node *n, int which, bool add)
 
 static void glu_backward(run *r, const node *n)
 {
-    parallel(r, rows(n->out), 16 * cols(n->out), split_rows, n);
-    product_back(r, n, G, n->in[X]->grad_written);
-    product_back(r, n, U, true);
+    parallel(r, rows(n->out), 16 * cols(n->out), glu_back_rows, n);
+    glu_product_back(r, n, G, n->in[X]->grad_written);
+    glu_product_back(r, n, U, true);
 }
 
 static cost glu_cost(const run *r, const node *n)

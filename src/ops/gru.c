@@ -46,7 +46,7 @@ static int64_t width_of(const node *n)
     return n->i[1];
 }
 
-static int64_t keys_of(const node *n)
+static int64_t gru_keys(const node *n)
 {
     return n->i[2];
 }
@@ -67,7 +67,7 @@ static int64_t grads_width(int64_t D, int64_t A)
 }
 
 /* From column `at` D of row i on. */
-static real *number(const node *n, int saved, int64_t i, int at)
+static real *gru_columns(const node *n, int saved, int64_t i, int at)
 {
     return row(n->save[saved], i) + at * width_of(n);
 }
@@ -119,10 +119,10 @@ static void all_places(const run *r, step s, place_fn *fn, int64_t each)
 }
 
 /* Columns of `kept` for a step. */
-static matrix part(const step *s, int saved, int at, int64_t width)
+static matrix gru_matrix(const step *s, int saved, int at, int64_t width)
 {
     const tensor *t = s->of->save[saved];
-    return (matrix){ number(s->of, saved, s->first, at), s->count, width, t->stride, 0 };
+    return (matrix){ gru_columns(s->of, saved, s->first, at), s->count, width, t->stride, 0 };
 }
 
 /* ---- the source ------------------------------------------------------------------------------ */
@@ -140,7 +140,7 @@ static source_view gru_source(const run *r, const node *n, const sequence *q)
         return source_rows(s, n->in[KEYS], n->in[MEMORY]);
     const int64_t end = s->n > 0 ? s->n : s->cache->length;
     return (source_view){ cache_view(s->cache, layer, STREAM_KEY, end),
-                          cache_view(s->cache, layer, STREAM_STATE, end), end, keys_of(n),
+                          cache_view(s->cache, layer, STREAM_STATE, end), end, gru_keys(n),
                           width_of(n) };
 }
 
@@ -152,11 +152,11 @@ static int64_t source_work(const run *r, const node *n)
         const int64_t end = q->n > 0 ? q->n : q->cache ? q->cache->length : 0;
         most = end > most ? end : most;
     }
-    return most * (8 * keys_of(n) + width_of(n));
+    return most * (8 * gru_keys(n) + width_of(n));
 }
 
 /* Writes this call's sources to their caches before any are read. */
-static void remember(const run *r, const node *n)
+static void gru_store_source(const run *r, const node *n)
 {
     for (int64_t i = 0; n->in[MEMORY] && i < rows(n->in[MEMORY]); i++) {
         const batch_row *at = &r->at.src->row[i];
@@ -178,86 +178,88 @@ static void copy_state(const view *v, int64_t pos, real *h, int64_t D)
 }
 
 /* h: the previous state. */
-static void recall(const run *r, const node *n, const place *p)
+static void gru_load_state(const run *r, const node *n, const place *p)
 {
     const int64_t D = width_of(n), pos = r->at.batch->row[p->row].pos;
-    real *h = number(n, KEPT, p->at, AT_H);
-    const cache *c = keys_of(n) ? p->seq->cache : NULL;
+    real *h = gru_columns(n, KEPT, p->at, AT_H);
+    const cache *c = gru_keys(n) ? p->seq->cache : NULL;
     memset(h, 0, (size_t)D * sizeof *h);
     if (c && pos > 0) {
         const view states = cache_view(c, (int)n->i[0], STREAM_STATE, pos);
         copy_state(&states, pos - 1, h, D);
     } else if (p->row > p->seq->first) {
         memcpy(h, row(n->out, p->row - 1), (size_t)D * sizeof *h);
-    } else if (keys_of(n)) {
+    } else if (gru_keys(n)) {
         const source_view s = gru_source(r, n, p->seq);
         if (s.n > 0)
             copy_state(&s.v, s.n - 1, h, D);
     }
 }
 
-static void attend(const run *r, const node *n, const place *p)
+static void gru_attend_row(const run *r, const node *n, const place *p)
 {
     const source_view s = gru_source(r, n, p->seq);
-    real *ask = number(n, KEPT, p->at, AT_ASK);
-    ask[keys_of(n)] = additive_pool(r, ask, values(n->in[SCORE]), &s,
-                                    number(n, KEPT, p->at, AT_SEEN));
+    real *ask = gru_columns(n, KEPT, p->at, AT_ASK);
+    ask[gru_keys(n)] = additive_pool(r, ask, values(n->in[SCORE]), &s,
+                                     gru_columns(n, KEPT, p->at, AT_SEEN));
 }
 
-static void update(const run *r, const node *n, const place *p)
+static void gru_update(const run *r, const node *n, const place *p)
 {
     const int64_t D = width_of(n);
-    const real *x = row(n->in[X], p->row), *h = number(n, KEPT, p->at, AT_H);
-    const real *more = keys_of(n) ? number(n, KEPT, p->at, AT_INPUT) : NULL;
-    real *gate = number(n, KEPT, p->at, AT_GATES), *y = row(n->out, p->row);
-    memcpy(number(n, KEPT, p->at, AT_CANDIDATE), gate + 2 * D, (size_t)D * sizeof *gate);
+    const real *x = row(n->in[X], p->row), *h = gru_columns(n, KEPT, p->at, AT_H);
+    const real *more = gru_keys(n) ? gru_columns(n, KEPT, p->at, AT_INPUT) : NULL;
+    real *gate = gru_columns(n, KEPT, p->at, AT_GATES), *y = row(n->out, p->row);
+    memcpy(gru_columns(n, KEPT, p->at, AT_CANDIDATE), gate + 2 * D, (size_t)D * sizeof *gate);
     for (int64_t k = 0; k < 2 * D; k++)
         gate[k] = x[k] + (more ? more[k] : 0) + gate[k];
-    r->kern->act(gate, gate, ACT_SIGMOID, 2 * D);
+    r->kern->activate(gate, gate, ACT_SIGMOID, 2 * D);
     for (int64_t k = 0; k < D; k++) {
         const real x_n = x[2 * D + k] + (more ? more[2 * D + k] : 0);
         gate[2 * D + k] = x_n + gate[k] * gate[2 * D + k];
     }
-    r->kern->act(gate + 2 * D, gate + 2 * D, ACT_TANH, D);
+    r->kern->activate(gate + 2 * D, gate + 2 * D, ACT_TANH, D);
     for (int64_t k = 0; k < D; k++)
         y[k] = (1 - gate[D + k]) * gate[2 * D + k] + gate[D + k] * h[k];
-    if (keys_of(n) && p->seq->cache)
+    if (gru_keys(n) && p->seq->cache)
         cache_store(p->seq->cache, (int)n->i[0], STREAM_STATE, r->at.batch->row[p->row].pos, y);
 }
 
 static void gru_forward(run *r, const node *n)
 {
-    const int64_t D = width_of(n), A = keys_of(n), seen = A ? source_work(r, n) : 0;
+    const int64_t D = width_of(n), A = gru_keys(n), seen = A ? source_work(r, n) : 0;
     step s = { .of = n };
     if (A)
-        remember(r, n);
+        gru_store_source(r, n);
     for (; s.first < rows(n->out); s.t++, s.first += s.count) {
         s.count = count_at(r->at.batch, s.t);
-        all_places(r, s, recall, D);
-        product(r, part(&s, KEPT, AT_GATES, 3 * D), part(&s, KEPT, AT_H, D), n->in[STATE],
-                n->in[BIAS]);
+        all_places(r, s, gru_load_state, D);
+        product(r, gru_matrix(&s, KEPT, AT_GATES, 3 * D), gru_matrix(&s, KEPT, AT_H, D),
+                n->in[STATE], n->in[BIAS]);
         if (A) {
-            product(r, part(&s, KEPT, AT_ASK, A), part(&s, KEPT, AT_H, D), n->in[QUERY], NULL);
-            all_places(r, s, attend, seen);
-            product(r, part(&s, KEPT, AT_INPUT, 3 * D), part(&s, KEPT, AT_SEEN, D), n->in[CONTEXT],
+            product(r, gru_matrix(&s, KEPT, AT_ASK, A), gru_matrix(&s, KEPT, AT_H, D), n->in[QUERY],
                     NULL);
+            all_places(r, s, gru_attend_row, seen);
+            product(r, gru_matrix(&s, KEPT, AT_INPUT, 3 * D), gru_matrix(&s, KEPT, AT_SEEN, D),
+                    n->in[CONTEXT], NULL);
         }
-        all_places(r, s, update, 24 * D);
+        all_places(r, s, gru_update, 24 * D);
     }
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
 /* dx, du, and the part of dh that bypasses the gates. */
-static void gates_back(const run *r, const node *n, const place *p)
+static void gru_gates_back(const run *r, const node *n, const place *p)
 {
     (void)r;
     const int64_t D = width_of(n);
-    const real *h = number(n, KEPT, p->at, AT_H), *gate = number(n, KEPT, p->at, AT_GATES);
-    const real *candidate = number(n, KEPT, p->at, AT_CANDIDATE);
-    const real *later = p->after < 0 ? NULL : number(n, GRADS, p->after, AT_DH);
-    real *dx = number(n, GRADS, p->at, AT_DX), *du = number(n, GRADS, p->at, AT_DU);
-    real *dh = number(n, GRADS, p->at, AT_DH);
+    const real *h = gru_columns(n, KEPT, p->at, AT_H),
+               *gate = gru_columns(n, KEPT, p->at, AT_GATES);
+    const real *candidate = gru_columns(n, KEPT, p->at, AT_CANDIDATE);
+    const real *later = p->after < 0 ? NULL : gru_columns(n, GRADS, p->after, AT_DH);
+    real *dx = gru_columns(n, GRADS, p->at, AT_DX), *du = gru_columns(n, GRADS, p->at, AT_DU);
+    real *dh = gru_columns(n, GRADS, p->at, AT_DH);
     for (int64_t k = 0; k < D; k++) {
         const real dy = grad_row(n->out, p->row)[k] + (later ? later[k] : 0);
         const real r_k = gate[k], z = gate[D + k], c = gate[2 * D + k];
@@ -271,22 +273,22 @@ static void gates_back(const run *r, const node *n, const place *p)
 }
 
 /* Sources [s0, s1) and the rows of the step that attend to them, as in additive. */
-static void attend_back(const run *r, const void *ctx, int64_t s0, int64_t s1)
+static void gru_attend_back(const run *r, const void *ctx, int64_t s0, int64_t s1)
 {
     const step *s = ctx;
     const node *n = s->of;
-    const int64_t A = keys_of(n);
+    const int64_t A = gru_keys(n);
     int64_t at = s->first;
     for (const sequence *q = r->at.batch->seq; q < r->at.batch->seq + r->at.batch->n_seq; q++) {
         if (q->n <= s->t)
             continue;
         const sequence *from = source_seq(r, q);
-        const real *ask = number(n, KEPT, at, AT_ASK);
-        real *dask = number(n, GRADS, at, AT_DASK);
+        const real *ask = gru_columns(n, KEPT, at, AT_ASK);
+        real *dask = gru_columns(n, GRADS, at, AT_DASK);
         const additive_grad g = { ask,
                                   values(n->in[SCORE]),
-                                  number(n, KEPT, at, AT_SEEN),
-                                  number(n, GRADS, at, AT_DSEEN),
+                                  gru_columns(n, KEPT, at, AT_SEEN),
+                                  gru_columns(n, GRADS, at, AT_DSEEN),
                                   ask[A],
                                   dask,
                                   dask + A,
@@ -301,7 +303,7 @@ static void attend_back(const run *r, const void *ctx, int64_t s0, int64_t s1)
 }
 
 /* The initial state was the last state of the source. */
-static void begin_back(const run *r, const node *n, const step *s)
+static void gru_begin_back(const run *r, const node *n, const step *s)
 {
     int64_t at = s->first;
     for (const sequence *q = r->at.batch->seq; q < r->at.batch->seq + r->at.batch->n_seq; q++) {
@@ -310,55 +312,55 @@ static void begin_back(const run *r, const node *n, const step *s)
         const sequence *from = source_seq(r, q);
         if (from->n > 0 && n->in[MEMORY]->needs_grad)
             r->kern->axpy(grad_row(n->in[MEMORY], from->first + from->n - 1), 1,
-                          number(n, GRADS, at, AT_DH), width_of(n));
+                          gru_columns(n, GRADS, at, AT_DH), width_of(n));
         at++;
     }
 }
 
-static void step_back(run *r, const node *n, step s)
+static void gru_step_back(run *r, const node *n, step s)
 {
-    const int64_t D = width_of(n), A = keys_of(n);
-    const matrix dx = part(&s, GRADS, AT_DX, 3 * D), dh = part(&s, GRADS, AT_DH, D);
-    all_places(r, s, gates_back, 16 * D);
-    product_dx(r, dh, true, part(&s, GRADS, AT_DU, 3 * D), n->in[STATE]);
+    const int64_t D = width_of(n), A = gru_keys(n);
+    const matrix dx = gru_matrix(&s, GRADS, AT_DX, 3 * D), dh = gru_matrix(&s, GRADS, AT_DH, D);
+    all_places(r, s, gru_gates_back, 16 * D);
+    product_dx(r, dh, true, gru_matrix(&s, GRADS, AT_DU, 3 * D), n->in[STATE]);
     if (A == 0)
         return;
-    product_dx(r, part(&s, GRADS, AT_DSEEN, D), false, dx, n->in[CONTEXT]);
-    parallel(r, r->at.src->n_seq, 3 * source_work(r, n), attend_back, &s);
-    product_dx(r, dh, true, part(&s, GRADS, AT_DASK, A), n->in[QUERY]);
+    product_dx(r, gru_matrix(&s, GRADS, AT_DSEEN, D), false, dx, n->in[CONTEXT]);
+    parallel(r, r->at.src->n_seq, 3 * source_work(r, n), gru_attend_back, &s);
+    product_dx(r, dh, true, gru_matrix(&s, GRADS, AT_DASK, A), n->in[QUERY]);
     if (s.t == 0)
-        begin_back(r, n, &s);
+        gru_begin_back(r, n, &s);
 }
 
 /* dx is in the order of steps. */
-static void scatter(const run *r, const node *n, const place *p)
+static void gru_scatter(const run *r, const node *n, const place *p)
 {
     (void)r;
     const tensor *x = n->in[X];
     for (int64_t k = 0; k < cols(x); k++)
-        grad_put(grad_row(x, p->row) + k, x->grad_written, number(n, GRADS, p->at, AT_DX)[k]);
+        grad_put(grad_row(x, p->row) + k, x->grad_written, gru_columns(n, GRADS, p->at, AT_DX)[k]);
 }
 
-static void weight_back(run *r, tensor *w, matrix dy, matrix x)
+static void gru_weight_back(run *r, tensor *w, matrix dy, matrix x)
 {
     if (w->needs_grad)
         product_dw(r, w, w->grad_written, dy, x);
 }
 
-static void weights_back(run *r, const node *n)
+static void gru_weights_back(run *r, const node *n)
 {
-    const int64_t D = width_of(n), A = keys_of(n);
+    const int64_t D = width_of(n), A = gru_keys(n);
     const step all = { .of = n, .count = rows(n->out) };
-    const matrix h = part(&all, KEPT, AT_H, D), dx = part(&all, GRADS, AT_DX, 3 * D);
-    const matrix du = part(&all, GRADS, AT_DU, 3 * D);
-    weight_back(r, n->in[STATE], du, h);
+    const matrix h = gru_matrix(&all, KEPT, AT_H, D), dx = gru_matrix(&all, GRADS, AT_DX, 3 * D);
+    const matrix du = gru_matrix(&all, GRADS, AT_DU, 3 * D);
+    gru_weight_back(r, n->in[STATE], du, h);
     if (n->in[BIAS] && n->in[BIAS]->needs_grad)
         product_db(r, n->in[BIAS], n->in[BIAS]->grad_written, du);
     if (A == 0)
         return;
-    matrix dask = part(&all, GRADS, AT_DASK, A);
-    weight_back(r, n->in[CONTEXT], dx, part(&all, KEPT, AT_SEEN, D));
-    weight_back(r, n->in[QUERY], dask, h);
+    matrix dask = gru_matrix(&all, GRADS, AT_DASK, A);
+    gru_weight_back(r, n->in[CONTEXT], dx, gru_matrix(&all, KEPT, AT_SEEN, D));
+    gru_weight_back(r, n->in[QUERY], dask, h);
     dask.at += A; /* the score's gradient follows */
     if (n->in[SCORE]->needs_grad)
         product_db(r, n->in[SCORE], n->in[SCORE]->grad_written, dask);
@@ -374,16 +376,16 @@ static void gru_backward(run *r, const node *n)
     while (s.t-- > 0) {
         s.count = count_at(r->at.batch, s.t);
         s.first -= s.count;
-        step_back(r, n, s);
+        gru_step_back(r, n, s);
         if (n->in[X]->needs_grad)
-            all_places(r, s, scatter, 3 * width_of(n));
+            all_places(r, s, gru_scatter, 3 * width_of(n));
     }
-    weights_back(r, n);
+    gru_weights_back(r, n);
 }
 
 static cost gru_cost(const run *r, const node *n)
 {
-    const double N = (double)rows(n->out), D = (double)width_of(n), A = (double)keys_of(n);
+    const double N = (double)rows(n->out), D = (double)width_of(n), A = (double)gru_keys(n);
     const double seen = A > 0 ? (double)source_work(r, n) + 2 * D * A + 6 * D * D : 0;
     return (cost){ .flops = N * (6 * D * D + seen), .bytes = cost_streaming(n, 0).bytes };
 }
@@ -400,12 +402,12 @@ static void scores_of(const run *r, const node *n, const place *p)
 {
     const source_view s = gru_source(r, n, p->seq);
     for (int64_t j = 0; j < cols(n->out); j++)
-        row(n->out, p->row)[j] = j < s.n ? additive_score(r, number(n, KEPT, p->at, AT_ASK),
+        row(n->out, p->row)[j] = j < s.n ? additive_score(r, gru_columns(n, KEPT, p->at, AT_ASK),
                                                           values(n->in[SCORE]), &s, j)
                                          : (real)-INFINITY;
 }
 
-static void scores_forward(run *r, const node *n)
+static void gru_scores_forward(run *r, const node *n)
 {
     step s = { .of = n };
     for (; s.first < rows(n->out); s.t++, s.first += s.count) {
@@ -414,17 +416,17 @@ static void scores_forward(run *r, const node *n)
     }
 }
 
-static cost scores_cost(const run *r, const node *n)
+static cost gru_scores_cost(const run *r, const node *n)
 {
     (void)r;
-    return cost_streaming(n, 8 * (double)keys_of(n));
+    return cost_streaming(n, 8 * (double)gru_keys(n));
 }
 
 extern const op additive_scores_op;
-const op additive_scores_op = { "additive_scores", "s_j = w . tanh(q + k_j)", scores_forward, NULL,
-                                scores_cost };
+const op additive_scores_op = { "additive_scores", "s_j = w . tanh(q + k_j)", gru_scores_forward,
+                                NULL, gru_scores_cost };
 
-static void show_maps(run *r, const node *of)
+static void gru_show_maps(run *r, const node *of)
 {
     int64_t T = 1;
     for (int64_t i = 0; i < r->at.batch->n_seq && r->at.batch->n_row > 0; i++) {
@@ -458,7 +460,7 @@ tensor *gru(run *r, tensor *x, const weight *state)
 }
 
 tensor *gru_attend(run *r, tensor *x, tensor *memory, tensor *keys, const weight *state,
-                   const looking *a, int layer)
+                   const additive_attn *a, int layer)
 {
     const int64_t A = cols(a->score);
     assert(A <= MAX_HEAD && rows(a->query.w) == A && !memory == !keys);
@@ -471,6 +473,6 @@ tensor *gru_attend(run *r, tensor *x, tensor *memory, tensor *keys, const weight
     product_plan(r, rows(x), a->context.w);
     tensor *y = apply_gru(r, &n, state, A);
     if (r->trace_maps)
-        show_maps(r, &n);
+        gru_show_maps(r, &n);
     return y;
 }

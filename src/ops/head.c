@@ -9,7 +9,7 @@
 #include <assert.h>
 
 /* Rows [first, first + count) of x. */
-static tensor part_of(run *r, const tensor *x, int64_t first, int64_t count)
+static tensor head_part(run *r, const tensor *x, int64_t first, int64_t count)
 {
     tensor part = *x;
     part.shape[0] = count;
@@ -29,7 +29,7 @@ static tensor *head_in_parts(run *r, tensor *x, const weight *w)
         const int64_t left = rows(x) - first, count = left < at_once ? left : at_once;
         arena_reset(&r->meta, meta);
         arena_reset(&r->data, data);
-        tensor part = part_of(r, x, first, count);
+        tensor part = head_part(r, x, first, count);
         z = linear(r, &part, w);
         if (!is_dry(r))
             r->read(r->read_ud, z, first);

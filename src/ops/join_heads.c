@@ -29,7 +29,7 @@ static void join_heads_forward(run *r, const node *n)
     parallel_rows(r, n, join_rows);
 }
 
-static void part_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
+static void join_back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     (void)r;
@@ -48,7 +48,7 @@ static void part_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 static void join_heads_backward(run *r, const node *n)
 {
     grad_clear(n->in[B]); /* other ops may read the rest of it */
-    parallel_rows(r, n, part_rows);
+    parallel_rows(r, n, join_back_rows);
 }
 
 static cost join_cost(const run *r, const node *n)

@@ -22,7 +22,7 @@
 #include <string.h>
 
 enum { Q, K, V, WIDTH };
-enum { LEAST, SUM, DWIDTH, N_SAVED }; /* per query: its smallest t, sum K, its part of ds */
+enum { MIN_DISTANCE, SUM, DWIDTH, N_SAVED }; /* per query: its smallest t, sum K, its part of ds */
 
 /* w^-2 */
 static real narrowness(const node *n)
@@ -41,16 +41,16 @@ static real distance(const node *n, int64_t i, int64_t j)
 }
 
 /* Query i attends to key j, unless it is its own and only the others count. */
-static bool looks(const node *n, int64_t i, int64_t j)
+static bool attends(const node *n, int64_t i, int64_t j)
 {
     return !(n->i[1] && i == j);
 }
 
-static real weigh(const node *n, real t, real least)
+static real kernel_weight(const node *n, real t, real min_distance)
 {
     switch ((kernel_kind)n->i[0]) {
     case KERNEL_GAUSSIAN:
-        return exp((least - t) / 2);
+        return exp((min_distance - t) / 2);
     case KERNEL_BOXCAR:
         return t <= 1;
     case KERNEL_EPANECHNIKOV:
@@ -59,7 +59,7 @@ static real weigh(const node *n, real t, real least)
     return 0;
 }
 
-static real slope(const node *n, real near)
+static real kernel_slope(const node *n, real near)
 {
     switch ((kernel_kind)n->i[0]) {
     case KERNEL_GAUSSIAN:
@@ -72,41 +72,41 @@ static real slope(const node *n, real near)
     return 0;
 }
 
-static void pool_query(const run *r, const node *n, int64_t i)
+static void kernel_pool_row(const run *r, const node *n, int64_t i)
 {
     const int64_t M = rows(n->in[K]), D = cols(n->out);
-    real *y = row(n->out, i), least = INFINITY, sum = 0;
+    real *y = row(n->out, i), min_distance = INFINITY, sum = 0;
     for (int64_t j = 0; j < M; j++)
-        least = looks(n, i, j) ? fmin(least, distance(n, i, j)) : least;
+        min_distance = attends(n, i, j) ? fmin(min_distance, distance(n, i, j)) : min_distance;
     memset(y, 0, (size_t)D * sizeof *y);
     for (int64_t j = 0; j < M; j++) {
-        const real near = looks(n, i, j) ? weigh(n, distance(n, i, j), least) : 0;
+        const real near = attends(n, i, j) ? kernel_weight(n, distance(n, i, j), min_distance) : 0;
         r->kern->axpy(y, near, row(n->in[V], j), D);
         sum += near;
     }
     for (int64_t c = 0; sum > 0 && c < D; c++)
         y[c] /= sum;
     if (n->save[0]) {
-        row(n->save[0], i)[LEAST] = least;
+        row(n->save[0], i)[MIN_DISTANCE] = min_distance;
         row(n->save[0], i)[SUM] = sum;
     }
 }
 
-static void pool_queries(const run *r, const void *ctx, int64_t i0, int64_t i1)
+static void kernel_pool_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     for (int64_t i = i0; i < i1; i++)
-        pool_query(r, n, i);
+        kernel_pool_row(r, n, i);
 }
 
-static int64_t cost_each(const node *n)
+static int64_t kernel_row_cost(const node *n)
 {
     return rows(n->in[K]) * (6 * cols(n->in[K]) + 20 + cols(n->in[V]));
 }
 
 static void kernel_pool_forward(run *r, const node *n)
 {
-    parallel(r, rows(n->out), cost_each(n), pool_queries, n);
+    parallel(r, rows(n->out), kernel_row_cost(n), kernel_pool_rows, n);
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */
@@ -117,22 +117,22 @@ typedef struct pair {
     real g;
 } pair;
 
-static bool pair_of(const run *r, const node *n, int64_t i, int64_t j, pair *p)
+static bool kernel_pair(const run *r, const node *n, int64_t i, int64_t j, pair *p)
 {
     const real *kept = row(n->save[0], i), *dy = grad_row(n->out, i);
-    if (!looks(n, i, j) || !(kept[SUM] > 0))
+    if (!attends(n, i, j) || !(kept[SUM] > 0))
         return false;
     p->t = distance(n, i, j);
-    const real near = weigh(n, p->t, kept[LEAST]);
+    const real near = kernel_weight(n, p->t, kept[MIN_DISTANCE]);
     const int64_t D = cols(n->out);
     const real gain = r->kern->dot(dy, row(n->in[V], j), D) - r->kern->dot(dy, row(n->out, i), D);
     p->weight = near / kept[SUM];
-    p->g = gain / kept[SUM] * slope(n, near);
+    p->g = gain / kept[SUM] * kernel_slope(n, near);
     return near > 0;
 }
 
 /* Queries own dq and their part of ds ... */
-static void query_grads(const run *r, const void *ctx, int64_t i0, int64_t i1)
+static void kernel_query_grads(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     const tensor *q = n->in[Q];
@@ -143,7 +143,7 @@ static void query_grads(const run *r, const void *ctx, int64_t i0, int64_t i1)
             grad_row(q, i)[c] = 0;
         for (int64_t j = 0; j < rows(n->in[K]); j++) {
             pair p;
-            if (!pair_of(r, n, i, j, &p))
+            if (!kernel_pair(r, n, i, j, &p))
                 continue;
             ds -= 2 * p.t * p.g;
             for (int64_t c = 0; q->needs_grad && c < cols(q); c++)
@@ -154,7 +154,7 @@ static void query_grads(const run *r, const void *ctx, int64_t i0, int64_t i1)
 }
 
 /* ... and keys own dk and dv. */
-static void key_grads(const run *r, const void *ctx, int64_t j0, int64_t j1)
+static void kernel_key_grads(const run *r, const void *ctx, int64_t j0, int64_t j1)
 {
     const node *n = ctx;
     const tensor *q = n->in[Q], *k = n->in[K], *v = n->in[V];
@@ -166,7 +166,7 @@ static void key_grads(const run *r, const void *ctx, int64_t j0, int64_t j1)
             grad_row(v, j)[c] = 0;
         for (int64_t i = 0; i < rows(q); i++) {
             pair p;
-            if (!pair_of(r, n, i, j, &p))
+            if (!kernel_pair(r, n, i, j, &p))
                 continue;
             if (v->needs_grad)
                 r->kern->axpy(grad_row(v, j), p.weight, grad_row(n->out, i), cols(v));
@@ -179,9 +179,9 @@ static void key_grads(const run *r, const void *ctx, int64_t j0, int64_t j1)
 static void kernel_pool_backward(run *r, const node *n)
 {
     const tensor *width = n->in[WIDTH];
-    parallel(r, rows(n->out), 2 * cost_each(n), query_grads, n);
+    parallel(r, rows(n->out), 2 * kernel_row_cost(n), kernel_query_grads, n);
     if (n->in[K]->needs_grad || n->in[V]->needs_grad)
-        parallel(r, rows(n->in[K]), 2 * rows(n->out) * cols(n->out), key_grads, n);
+        parallel(r, rows(n->in[K]), 2 * rows(n->out) * cols(n->out), kernel_key_grads, n);
     if (!width->needs_grad)
         return;
     real ds = 0;
@@ -193,7 +193,7 @@ static void kernel_pool_backward(run *r, const node *n)
 static cost kernel_cost(const run *r, const node *n)
 {
     (void)r;
-    return (cost){ .flops = (double)rows(n->out) * (double)cost_each(n),
+    return (cost){ .flops = (double)rows(n->out) * (double)kernel_row_cost(n),
                    .bytes = cost_streaming(n, 0).bytes };
 }
 

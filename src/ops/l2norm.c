@@ -6,7 +6,7 @@
 #include "tensor/tape.h"
 
 /* The divisor of a row. */
-static real divisor(const run *r, const node *n, int64_t i)
+static real l2norm_divisor(const run *r, const node *n, int64_t i)
 {
     const tensor *x = n->in[0];
     return fmax(sqrt(r->kern->dot(row(x, i), row(x, i), cols(x))), n->f[0]);
@@ -16,7 +16,7 @@ static void l2norm_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     for (int64_t i = i0; i < i1; i++) {
-        const real by = divisor(r, n, i);
+        const real by = l2norm_divisor(r, n, i);
         for (int64_t k = 0; k < cols(n->out); k++)
             row(n->out, i)[k] = row(n->in[0], i)[k] / by;
     }
@@ -27,13 +27,14 @@ static void l2norm_forward(run *r, const node *n)
     parallel_rows(r, n, l2norm_rows);
 }
 
-static void back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
+static void l2norm_back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     const tensor *x = n->in[0];
     for (int64_t i = i0; i < i1; i++) {
         const real *y = row(n->out, i), *dy = grad_row(n->out, i);
-        const real by = divisor(r, n, i), along = by > n->f[0] ? r->kern->dot(y, dy, cols(x)) : 0;
+        const real by = l2norm_divisor(r, n, i),
+                   along = by > n->f[0] ? r->kern->dot(y, dy, cols(x)) : 0;
         for (int64_t k = 0; k < cols(x); k++)
             grad_put(grad_row(x, i) + k, x->grad_written, (dy[k] - y[k] * along) / by);
     }
@@ -41,7 +42,7 @@ static void back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 
 static void l2norm_backward(run *r, const node *n)
 {
-    parallel_rows(r, n, back_rows);
+    parallel_rows(r, n, l2norm_back_rows);
 }
 
 static cost l2norm_cost(const run *r, const node *n)

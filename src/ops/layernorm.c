@@ -11,7 +11,7 @@
 
 #include <assert.h>
 
-static void norm_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
+static void layernorm_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     for (int64_t i = i0; i < i1; i++) {
@@ -27,10 +27,10 @@ static void norm_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 
 static void layernorm_forward(run *r, const node *n)
 {
-    parallel_rows(r, n, norm_rows);
+    parallel_rows(r, n, layernorm_rows);
 }
 
-static void input_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
+static void layernorm_input_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     const tensor *in = n->in[0];
@@ -51,7 +51,7 @@ static void input_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 
 #define COLUMNS 64 /* sums all columns in one pass, over the rows in ascending order */
 
-static void gain_columns(const run *r, const void *ctx, int64_t k0, int64_t k1)
+static void layernorm_gain_columns(const run *r, const void *ctx, int64_t k0, int64_t k1)
 {
     const node *n = ctx;
     (void)r;
@@ -79,11 +79,11 @@ static void gain_columns(const run *r, const void *ctx, int64_t k0, int64_t k1)
 static void layernorm_backward(run *r, const node *n)
 {
     if (n->in[0]->needs_grad)
-        parallel_rows(r, n, input_rows);
-    parallel(r, cols(n->out), rows(n->out), gain_columns, n);
+        parallel_rows(r, n, layernorm_input_rows);
+    parallel(r, cols(n->out), rows(n->out), layernorm_gain_columns, n);
 }
 
-static cost norm_cost(const run *r, const node *n)
+static cost layernorm_cost(const run *r, const node *n)
 {
     (void)r;
     return cost_streaming(n, 7);
@@ -91,7 +91,7 @@ static cost norm_cost(const run *r, const node *n)
 
 extern const op layernorm_op;
 const op layernorm_op = { "layernorm", "y = (x - mean) / sqrt(var + eps) * w + b",
-                          layernorm_forward, layernorm_backward, norm_cost };
+                          layernorm_forward, layernorm_backward, layernorm_cost };
 
 tensor *layernorm(run *r, tensor *x, const weight *w, real eps)
 {

@@ -18,7 +18,7 @@ enum { X, W };
 /* W_h as a separate matrix: a header over the same values. */
 static tensor rows_of_head(const tensor *w, const head_map *m, int64_t h)
 {
-    return tensor_rows(w, m->w_at + h * m->w_pitch, m->turned ? m->d_in : m->d_out);
+    return tensor_rows(w, m->w_at + h * m->w_pitch, m->transposed ? m->d_in : m->d_out);
 }
 
 /* `width` columns of m from `at` on. */
@@ -43,28 +43,28 @@ static void linear_heads_forward(run *r, const node *n)
     for (int64_t h = 0; h < m->n_head; h++) {
         const tensor w = rows_of_head(n->in[W], m, h);
         const matrix x = head_in(m, whole(n->in[X]), h), y = head_out(m, whole(n->out), h);
-        if (m->turned)
+        if (m->transposed)
             product_dx(r, y, false, x, &w);
         else
             product(r, y, x, &w, NULL);
     }
 }
 
-static void weight_back(run *r, const node *n, const tensor *w, int64_t h)
+static void linear_heads_weight_back(run *r, const node *n, const tensor *w, int64_t h)
 {
     const head_map *m = n->arg;
     const matrix x = head_in(m, whole(n->in[X]), h), dy = head_out(m, whole_grad(n->out), h);
-    if (m->turned)
+    if (m->transposed)
         product_dw(r, w, true, x, dy);
     else
         product_dw(r, w, true, dy, x);
 }
 
-static void input_back(run *r, const node *n, const tensor *w, int64_t h)
+static void linear_heads_input_back(run *r, const node *n, const tensor *w, int64_t h)
 {
     const head_map *m = n->arg;
     const matrix dx = head_in(m, whole_grad(n->in[X]), h), dy = head_out(m, whole_grad(n->out), h);
-    if (m->turned)
+    if (m->transposed)
         product_add(r, dx, dy, w);
     else
         product_dx(r, dx, true, dy, w);
@@ -79,9 +79,9 @@ static void linear_heads_backward(run *r, const node *n)
     for (int64_t h = 0; h < m->n_head; h++) {
         const tensor w = rows_of_head(n->in[W], m, h);
         if (w.needs_grad)
-            weight_back(r, n, &w, h);
+            linear_heads_weight_back(r, n, &w, h);
         if (n->in[X]->needs_grad)
-            input_back(r, n, &w, h);
+            linear_heads_input_back(r, n, &w, h);
     }
 }
 
@@ -98,13 +98,14 @@ const op linear_heads_op = { "linear_heads", "y_h = x_h W_h^T", linear_heads_for
 
 tensor *linear_heads(run *r, tensor *x, tensor *w, const head_map *m, const char *name)
 {
-    assert(cols(w) == (m->turned ? m->d_out : m->d_in));
+    assert(cols(w) == (m->transposed ? m->d_out : m->d_in));
     assert(m->x_at + (m->n_head - 1) * m->x_pitch + m->d_in <= cols(x));
-    assert(m->w_at + (m->n_head - 1) * m->w_pitch + (m->turned ? m->d_in : m->d_out) <= rows(w));
+    assert(m->w_at + (m->n_head - 1) * m->w_pitch + (m->transposed ? m->d_in : m->d_out) <=
+           rows(w));
     node n = { .op = &linear_heads_op, .local = name, .in = { x, w }, .arg = m };
     n.out = tensor_new(r, rows(x), m->n_head * m->d_out);
     tensor part = *w;
-    part.shape[0] = m->turned ? m->d_in : m->d_out;
+    part.shape[0] = m->transposed ? m->d_in : m->d_out;
     product_plan_both(r, rows(x), &part);
     return apply(r, &n);
 }

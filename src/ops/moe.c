@@ -83,7 +83,7 @@ static void close_groups(const routing *how, real *s)
         s[e] = open[e / n] ? s[e] : -INFINITY;
 }
 
-static void choose(const routing *how, const real *score, const real *bias, int32_t *chosen)
+static void choose_experts(const routing *how, const real *score, const real *bias, int32_t *chosen)
 {
     real s[MAX_EXPERT];
     bool best[MAX_EXPERT];
@@ -118,10 +118,10 @@ static void route_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
         const real sum = how->kind == ROUTE_SOFTMAX ? r->kern->exp_block(s, how->n_expert, &max)
                                                     : 0;
         if (how->kind == ROUTE_SIGMOID)
-            r->kern->act(s, s, ACT_SIGMOID, how->n_expert);
+            r->kern->activate(s, s, ACT_SIGMOID, how->n_expert);
         for (int64_t e = 0; how->kind == ROUTE_SOFTMAX && e < how->n_expert; e++)
             s[e] /= sum;
-        choose(how, s, values(n->in[BIAS]), chosen);
+        choose_experts(how, s, values(n->in[BIAS]), chosen);
         const real all = how->normalize ? chosen_sum(how, s, chosen) : 1;
         for (int64_t j = 0; j < k; j++)
             row(p->share, i)[j] = how->scale * s[chosen[j]] / all;
@@ -163,7 +163,7 @@ static void activate_rows(const run *r, const void *ctx, int64_t s0, int64_t s1)
     const pairs *p = n->arg;
     const int64_t F = cols(p->a);
     for (int64_t s = s0; s < s1; s++) {
-        r->kern->act(row(p->a, s), row(p->gate, s), ACT_SILU, F);
+        r->kern->activate(row(p->a, s), row(p->gate, s), ACT_SILU, F);
         r->kern->mul(row(p->a, s), row(p->a, s), row(p->up, s), F);
     }
 }
@@ -262,9 +262,9 @@ static void unactivate_rows(const run *r, const void *ctx, int64_t s0, int64_t s
             real *g = row(p->gate, s) + c, *u = row(p->up, s) + c, a[PIECE], through[PIECE];
             const real *da = row(p->a, s) + c;
             const int64_t w = F - c < PIECE ? F - c : PIECE;
-            r->kern->act(a, g, ACT_SILU, w);
+            r->kern->activate(a, g, ACT_SILU, w);
             r->kern->mul(through, da, u, w);
-            r->kern->act_back(g, g, through, ACT_SILU, w);
+            r->kern->activate_back(g, g, through, ACT_SILU, w);
             r->kern->mul(u, da, a, w);
         }
 }
@@ -280,7 +280,7 @@ static void scatter_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
     }
 }
 
-static void weight_back(run *r, const tensor *w, matrix dy, matrix x)
+static void moe_weight_back(run *r, const tensor *w, matrix dy, matrix x)
 {
     if (w->needs_grad)
         product_dw(r, w, w->grad_written, dy, x);
@@ -295,19 +295,19 @@ static void moe_backward(run *r, const node *n)
     parallel(r, N, 4 * k * cols(p->y), unroute_rows, n);
     for (int64_t e = 0; e < E; e++) {
         const matrix dy = of_expert(p, p->y, e), a = of_expert(p, p->a, e);
-        weight_back(r, down_of(p, e), dy, a);
+        moe_weight_back(r, down_of(p, e), dy, a);
         product_dx(r, a, false, dy, down_of(p, e));
     }
     parallel(r, rows(p->a), 16 * cols(p->a), unactivate_rows, n);
     for (int64_t e = 0; e < E; e++) {
         const matrix dg = of_expert(p, p->gate, e), du = of_expert(p, p->up, e);
         const matrix in = of_expert(p, p->x, e);
-        weight_back(r, gate_of(p, e), dg, in);
-        weight_back(r, up_of(p, e), du, in);
+        moe_weight_back(r, gate_of(p, e), dg, in);
+        moe_weight_back(r, up_of(p, e), du, in);
         product_dx(r, in, false, dg, gate_of(p, e));
         product_dx(r, in, true, du, up_of(p, e));
     }
-    weight_back(r, router, some_rows(whole(p->score), 0, N), whole(x));
+    moe_weight_back(r, router, some_rows(whole(p->score), 0, N), whole(x));
     if (!x->needs_grad)
         return;
     product_dx(r, whole_grad(x), x->grad_written, some_rows(whole(p->score), 0, N), router);

@@ -1,7 +1,7 @@
 /* ops.c - what most ops share: the cost of reading and writing once, and rows in parallel. */
 #include "ops/ops.h"
 
-static double bytes_of(const tensor *t)
+static double tensor_bytes(const tensor *t)
 {
     double n = 1;
     for (int d = 0; d < t->n_dim; d++)
@@ -11,10 +11,11 @@ static double bytes_of(const tensor *t)
 
 cost cost_streaming(const node *n, double per)
 {
-    cost c = { .flops = per * (double)(rows(n->out) * cols(n->out)), .bytes = bytes_of(n->out) };
+    cost c = { .flops = per * (double)(rows(n->out) * cols(n->out)),
+               .bytes = tensor_bytes(n->out) };
     for (int i = 0; i < MAX_INPUT; i++)
         if (n->in[i])
-            c.bytes += bytes_of(n->in[i]);
+            c.bytes += tensor_bytes(n->in[i]);
     return c;
 }
 

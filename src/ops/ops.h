@@ -120,10 +120,10 @@ typedef struct head_map {
     int64_t x_at, x_pitch; /* head h of x starts at x_at + h x_pitch; pitch 0: all heads share it */
     int64_t w_at, w_pitch; /* the first row of W_h */
     int64_t d_in, d_out;
-    bool turned; /* W_h is [d_in, d_out] */
+    bool transposed; /* W_h is [d_in, d_out] */
 } head_map;
 
-/* y_h = x_h W_h^T, or x_h W_h where it is turned                                      [N, H d_out] */
+/* y_h = x_h W_h^T, or x_h W_h where it is transposed                                     [N, H d_out] */
 tensor *linear_heads(run *r, tensor *x, tensor *w, const head_map *map, const char *name);
 
 typedef struct join_map {
@@ -153,15 +153,15 @@ tensor *gru(run *r, tensor *x, const weight *state);
 
 /* How a recurrence attends to its source: W_q [A, D] and a score [1, A]; W_c [3 D, D] maps the
  * context to the gates. */
-typedef struct looking {
+typedef struct additive_attn {
     weight query, context;
     tensor *score;
-} looking;
+} additive_attn;
 
 /* The same with attention: each row first attends to its source by the previous state. memory [S,
  * D] and keys [S, A] are NULL once the source is in its cache. */
 tensor *gru_attend(run *r, tensor *x, tensor *memory, tensor *keys, const weight *state,
-                   const looking *a, int layer);
+                   const additive_attn *a, int layer);
 
 /* ---- between --------------------------------------------------------------------------------- */
 

@@ -36,7 +36,7 @@ static void pool_rows_forward(run *r, const node *n)
 }
 
 /* The row of a sequence with the largest value in column k: the first of equals. */
-static int64_t winner(const tensor *x, const sequence *s, int64_t k)
+static int64_t pool_winner(const tensor *x, const sequence *s, int64_t k)
 {
     int64_t best = s->first;
     for (int64_t i = s->first + 1; i < s->first + s->n; i++)
@@ -57,7 +57,7 @@ static void pool_rows_backward(run *r, const node *n)
                 const real dy = grad_row(n->out, s)[k];
                 const bool takes = kind == POOL_FIRST  ? i == seq->first
                                    : kind == POOL_LAST ? i == last
-                                   : kind == POOL_MAX  ? i == winner(x, seq, k)
+                                   : kind == POOL_MAX  ? i == pool_winner(x, seq, k)
                                                        : true;
                 grad_put(grad_row(x, i) + k, x->grad_written,
                          !takes              ? 0

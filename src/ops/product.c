@@ -18,10 +18,10 @@
 typedef struct job {
     matrix y, x; /* the output; the left side */
     row_set w;
-    int64_t i_step, j_step; /* strides of the left side's rows and terms */
-    int64_t N, J, C;        /* rows, terms of a sum, columns of y */
-    bool across, add, bf16; /* w: see kernels.h; add to y; round the left side */
-    int64_t left, right;    /* parts of the rows and of the panels, for threads */
+    int64_t i_step, j_step;       /* strides of the left side's rows and terms */
+    int64_t N, J, C;              /* rows, terms of a sum, columns of y */
+    bool w_transposed, add, bf16; /* w: see kernels.h; add to y; round the left side */
+    int64_t left, right;          /* parts of the rows and of the panels, for threads */
 } job;
 
 /* Integer formats multiply in class i8; not in double, which must be exact. */
@@ -73,7 +73,7 @@ static void multiply_parts(const run *r, const void *ctx, int64_t p0, int64_t p1
     const int64_t panels = row_blocks(j->C, r->kern->panel);
     for (int64_t p = p0; p < p1; p++) {
         const int64_t a = p / j->right, b = p % j->right;
-        r->kern->product(j->y.at, j->y.stride, j->add, r->work, j->N, j->J, &j->w, j->across,
+        r->kern->product(j->y.at, j->y.stride, j->add, r->work, j->N, j->J, &j->w, j->w_transposed,
                          blocks * a / j->left, blocks * (a + 1) / j->left,
                          panel_start(r, j, panels * b / j->right),
                          panel_start(r, j, panels * (b + 1) / j->right));
@@ -89,7 +89,7 @@ static void outputs_i8(const run *r, const void *ctx, int64_t p0, int64_t p1)
 
 /* ---- on all threads -------------------------------------------------------------------------- */
 
-static void pack(run *r, const job *j, range_fn *fn, int rows)
+static void pack_left(run *r, const job *j, range_fn *fn, int rows)
 {
     const packed_form form = fn == pack_i8_blocks ? PACKED_I8 : j->bf16 ? PACKED_BF16 : PACKED_REAL;
     if (j->x.id && r->packed.id == j->x.id && r->packed.form == form)
@@ -114,7 +114,7 @@ static int64_t divided_up(int64_t a, int64_t by)
     return (a + by - 1) / by;
 }
 
-static void cut(const run *r, job *j)
+static void cut_job(const run *r, job *j)
 {
     const int64_t threads = r->pool ? pool_threads(r->pool) : 1, wish = 4 * threads;
     const int64_t panels = row_blocks(j->C, r->kern->panel);
@@ -122,7 +122,7 @@ static void cut(const run *r, job *j)
     j->left = j->right = 1;
     if (threads == 1)
         return;
-    if (j->across) {
+    if (j->w_transposed) {
         j->right = smaller(panels, wish);
         if (j->right < 2 * threads)
             j->left = smaller(high, divided_up(wish, j->right));
@@ -134,26 +134,26 @@ static void cut(const run *r, job *j)
     }
 }
 
-static void multiply(run *r, job *j)
+static void multiply_real(run *r, job *j)
 {
-    pack(r, j, pack_blocks, r->kern->rows);
-    cut(r, j);
+    pack_left(r, j, pack_blocks, r->kern->rows);
+    cut_job(r, j);
     const int64_t parts = j->left * j->right;
     parallel(r, parts, j->N * j->J * j->C / parts, multiply_parts, j);
 }
 
-static void multiply_i8(run *r, const job *j)
+static void multiply_class_i8(run *r, const job *j)
 {
     const int64_t panels = row_blocks(j->C, r->kern->panel);
-    pack(r, j, pack_i8_blocks, r->kern->rows_i8);
+    pack_left(r, j, pack_i8_blocks, r->kern->rows_i8);
     parallel(r, panels, j->N * j->J * r->kern->panel, outputs_i8, j);
 }
 
 static row_set weight_rows(const run *r, const tensor *w)
 {
-    row_set s = w->low ? dtype_rows(&dtype_bf16, r->kern, w->low, cols(w))
-                       : dtype_rows(w->type, r->kern, w->data, cols(w));
-    s.panels = w->low ? NULL : w->panels;
+    row_set s = w->bf16_copy ? dtype_rows(&dtype_bf16, r->kern, w->bf16_copy, cols(w))
+                             : dtype_rows(w->type, r->kern, w->data, cols(w));
+    s.panels = w->bf16_copy ? NULL : w->panels;
     return s;
 }
 
@@ -166,7 +166,7 @@ static row_set number_rows(const run *r, matrix x, bool bf16)
 }
 
 /* x times w: transposed in forward, or as stored. */
-static job by_weight(const run *r, matrix y, matrix x, const tensor *w, bool across)
+static job by_weight(const run *r, matrix y, matrix x, const tensor *w, bool w_transposed)
 {
     return (job){ .y = y,
                   .x = x,
@@ -175,9 +175,9 @@ static job by_weight(const run *r, matrix y, matrix x, const tensor *w, bool acr
                   .j_step = 1,
                   .N = x.rows,
                   .J = x.cols,
-                  .C = across ? rows(w) : cols(w),
-                  .across = across,
-                  .bf16 = w->low != NULL };
+                  .C = w_transposed ? rows(w) : cols(w),
+                  .w_transposed = w_transposed,
+                  .bf16 = w->bf16_copy != NULL };
 }
 
 void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
@@ -187,9 +187,9 @@ void product(run *r, matrix y, matrix x, const tensor *w, const tensor *bias)
     if (x.rows == 0)
         return;
     if (in_i8(w))
-        multiply_i8(r, &j);
+        multiply_class_i8(r, &j);
     else
-        multiply(r, &j);
+        multiply_real(r, &j);
 }
 
 void product_add(run *r, matrix y, matrix x, const tensor *w)
@@ -198,7 +198,7 @@ void product_add(run *r, matrix y, matrix x, const tensor *w)
     j.add = true;
     if (x.rows == 0)
         return;
-    multiply(r, &j);
+    multiply_real(r, &j);
 }
 
 void product_dx(run *r, matrix dx, bool add, matrix dy, const tensor *w)
@@ -206,7 +206,7 @@ void product_dx(run *r, matrix dx, bool add, matrix dy, const tensor *w)
     job j = by_weight(r, dx, dy, w, false);
     j.add = add;
     if (dy.rows > 0)
-        multiply(r, &j);
+        multiply_real(r, &j);
 }
 
 /* Rows of dW are the columns of dy; the sum runs over the rows of both. */
@@ -214,18 +214,18 @@ void product_dw(run *r, const tensor *w, bool add, matrix dy, matrix x)
 {
     job j = { .y = { w->grad, rows(w), cols(w), cols(w), 0 },
               .x = dy,
-              .w = number_rows(r, x, w->low != NULL),
+              .w = number_rows(r, x, w->bf16_copy != NULL),
               .i_step = 1,
               .j_step = dy.stride,
               .N = dy.cols,
               .J = dy.rows,
               .C = x.cols,
               .add = add,
-              .bf16 = w->low != NULL };
+              .bf16 = w->bf16_copy != NULL };
     if (dy.rows == 0 && !add)
         grad_clear((tensor *)w);
     else if (dy.rows > 0)
-        multiply(r, &j);
+        multiply_real(r, &j);
 }
 
 #define COLUMNS 64 /* sums all columns in one pass, over the rows in ascending order */

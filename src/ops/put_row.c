@@ -29,7 +29,7 @@ static void put_row_forward(run *r, const node *n)
     parallel_rows(r, n, put_rows);
 }
 
-static void back_x(const run *r, const void *ctx, int64_t i0, int64_t i1)
+static void put_row_back_x(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     const tensor *x = n->in[0];
@@ -39,7 +39,7 @@ static void back_x(const run *r, const void *ctx, int64_t i0, int64_t i1)
                      is_here(r, n, i) ? 0 : grad_row(n->out, i)[k]);
 }
 
-static void back_v(const run *r, const void *ctx, int64_t c0, int64_t c1)
+static void put_row_back_v(const run *r, const void *ctx, int64_t c0, int64_t c1)
 {
     const node *n = ctx;
     const tensor *v = n->in[1];
@@ -53,12 +53,12 @@ static void back_v(const run *r, const void *ctx, int64_t c0, int64_t c1)
 static void put_row_backward(run *r, const node *n)
 {
     if (n->in[0]->needs_grad)
-        parallel_rows(r, n, back_x);
+        parallel_rows(r, n, put_row_back_x);
     if (n->in[1]->needs_grad)
-        parallel(r, cols(n->out), rows(n->out), back_v, n);
+        parallel(r, cols(n->out), rows(n->out), put_row_back_v, n);
 }
 
-static cost put_cost(const run *r, const node *n)
+static cost put_row_cost(const run *r, const node *n)
 {
     (void)r;
     return cost_streaming(n, 0);
@@ -66,7 +66,7 @@ static cost put_cost(const run *r, const node *n)
 
 extern const op put_row_op;
 const op put_row_op = { "put_row", "y = v at one position, x elsewhere", put_row_forward,
-                        put_row_backward, put_cost };
+                        put_row_backward, put_row_cost };
 
 tensor *put_row(run *r, tensor *x, tensor *v, int64_t pos)
 {

@@ -12,7 +12,7 @@
 
 #include <assert.h>
 
-static void add_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
+static void residual_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     for (int64_t i = i0; i < i1; i++)
@@ -21,10 +21,10 @@ static void add_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 
 static void residual_forward(run *r, const node *n)
 {
-    parallel_rows(r, n, add_rows);
+    parallel_rows(r, n, residual_rows);
 }
 
-static void pass_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
+static void residual_back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     (void)r;
@@ -37,17 +37,18 @@ static void pass_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 
 static void residual_backward(run *r, const node *n)
 {
-    parallel_rows(r, n, pass_rows);
+    parallel_rows(r, n, residual_back_rows);
 }
 
-static cost add_cost(const run *r, const node *n)
+static cost residual_cost(const run *r, const node *n)
 {
     (void)r;
     return cost_streaming(n, 1);
 }
 
 extern const op residual_op;
-const op residual_op = { "residual", "y = x + h", residual_forward, residual_backward, add_cost };
+const op residual_op = { "residual", "y = x + h", residual_forward, residual_backward,
+                         residual_cost };
 
 void residual(run *r, tensor **x, tensor *h)
 {

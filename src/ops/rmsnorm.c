@@ -11,7 +11,7 @@
 
 #include <assert.h>
 
-static void norm_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
+static void rmsnorm_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     const int64_t width = cols(n->in[1]);
@@ -23,17 +23,17 @@ static void norm_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 
 static void rmsnorm_forward(run *r, const node *n)
 {
-    parallel_rows(r, n, norm_rows);
+    parallel_rows(r, n, rmsnorm_rows);
 }
 
-static real scale_of(const run *r, const node *n, const real *x)
+static real rmsnorm_scale(const run *r, const node *n, const real *x)
 {
     const int64_t width = cols(n->in[1]);
     return 1 / sqrt(r->kern->dot(x, x, width) / (real)width + n->f[0]);
 }
 
 /* Also stores every group's s in save[0], for the sum over rows. */
-static void input_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
+static void rmsnorm_input_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     const tensor *in = n->in[0];
@@ -42,7 +42,7 @@ static void input_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
     for (int64_t i = i0; i < i1; i++)
         for (int64_t c = 0; c < cols(in); c += width) {
             const real *x = row(in, i) + c, *dy = grad_row(n->out, i) + c;
-            const real s = scale_of(r, n, x);
+            const real s = rmsnorm_scale(r, n, x);
             const real mean = s * r->kern->dot(dy, row(n->out, i) + c, width) / (real)width;
             row(n->save[0], i)[c / width] = s;
             for (int64_t k = 0; in->needs_grad && k < width; k++)
@@ -53,7 +53,7 @@ static void input_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 
 #define COLUMNS 64 /* sums all columns in one pass, over the rows in ascending order */
 
-static void gain_columns(const run *r, const void *ctx, int64_t k0, int64_t k1)
+static void rmsnorm_gain_columns(const run *r, const void *ctx, int64_t k0, int64_t k1)
 {
     const node *n = ctx;
     (void)r;
@@ -76,12 +76,12 @@ static void gain_columns(const run *r, const void *ctx, int64_t k0, int64_t k1)
 
 static void rmsnorm_backward(run *r, const node *n)
 {
-    parallel_rows(r, n, input_rows);
+    parallel_rows(r, n, rmsnorm_input_rows);
     if (n->in[1]->needs_grad)
-        parallel(r, cols(n->in[1]), rows(n->out), gain_columns, n);
+        parallel(r, cols(n->in[1]), rows(n->out), rmsnorm_gain_columns, n);
 }
 
-static cost norm_cost(const run *r, const node *n)
+static cost rmsnorm_cost(const run *r, const node *n)
 {
     (void)r;
     return cost_streaming(n, 4);
@@ -89,7 +89,7 @@ static cost norm_cost(const run *r, const node *n)
 
 extern const op rmsnorm_op;
 const op rmsnorm_op = { "rmsnorm", "y = x / sqrt(mean x^2 + eps) * w", rmsnorm_forward,
-                        rmsnorm_backward, norm_cost };
+                        rmsnorm_backward, rmsnorm_cost };
 
 tensor *rmsnorm(run *r, tensor *x, tensor *w, real eps)
 {

@@ -116,7 +116,7 @@ const rope_table *rope_new(const rope_spec *s, int64_t n_ctx, arena *store, weft
 }
 
 /* (cos, sin) of every pair at position pos. */
-static void turn_at(const rope_table *t, int64_t pos, real *turn)
+static void rotation_at(const rope_table *t, int64_t pos, real *rotation)
 {
     const int64_t row = 2 * t->n_pair;
     const double *x = t->table[0] + (pos >> 16) * row, *y = t->table[1] + (pos >> 8 & 255) * row;
@@ -124,52 +124,53 @@ static void turn_at(const rope_table *t, int64_t pos, real *turn)
     for (int64_t k = 0; k < row; k += 2) {
         const double c = x[k] * y[k] - x[k + 1] * y[k + 1];
         const double s = x[k + 1] * y[k] + x[k] * y[k + 1];
-        turn[k] = (real)(c * z[k] - s * z[k + 1]);
-        turn[k + 1] = (real)(s * z[k] + c * z[k + 1]);
+        rotation[k] = (real)(c * z[k] - s * z[k + 1]);
+        rotation[k + 1] = (real)(s * z[k] + c * z[k + 1]);
     }
 }
 
 /* One head. */
-static void turn_head(const run *r, const rope_table *t, const real *turn, real *y, const real *x)
+static void rotate_head(const run *r, const rope_table *t, const real *rotation, real *y,
+                        const real *x)
 {
-    r->kern->rope(y + t->skip, x + t->skip, turn, t->n_pair, t->pairing);
+    r->kern->rope(y + t->skip, x + t->skip, rotation, t->n_pair, t->pairing);
     for (int64_t k = 0; k < t->d_head; k++)
         if (k < t->skip || k >= t->skip + 2 * t->n_pair)
             y[k] = x[k];
 }
 
-static void turn_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
+static void rope_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     const rope_table *t = n->arg;
-    real turn[MAX_HEAD];
+    real rotation[MAX_HEAD];
     for (int64_t i = i0; i < i1; i++) {
         const int64_t pos = r->at.batch->row[i].pos;
         assert(pos >= 0 && pos < t->n_ctx);
-        turn_at(t, pos, turn);
+        rotation_at(t, pos, rotation);
         for (int64_t c = 0; c < cols(n->out); c += t->d_head)
-            turn_head(r, t, turn, row(n->out, i) + c, row(n->in[0], i) + c);
+            rotate_head(r, t, rotation, row(n->out, i) + c, row(n->in[0], i) + c);
     }
 }
 
 static void rope_forward(run *r, const node *n)
 {
-    parallel_rows(r, n, turn_rows);
+    parallel_rows(r, n, rope_rows);
 }
 
 /* The gradient is rotated back. */
-static void turn_back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
+static void rope_back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     const rope_table *t = n->arg;
     const tensor *x = n->in[0];
-    real turn[MAX_HEAD], back[MAX_HEAD];
+    real rotation[MAX_HEAD], back[MAX_HEAD];
     for (int64_t i = i0; i < i1; i++) {
-        turn_at(t, r->at.batch->row[i].pos, turn);
+        rotation_at(t, r->at.batch->row[i].pos, rotation);
         for (int64_t k = 1; k < 2 * t->n_pair; k += 2)
-            turn[k] = -turn[k];
+            rotation[k] = -rotation[k];
         for (int64_t c = 0; c < cols(x); c += t->d_head) {
-            turn_head(r, t, turn, back, grad_row(n->out, i) + c);
+            rotate_head(r, t, rotation, back, grad_row(n->out, i) + c);
             for (int64_t k = 0; k < t->d_head; k++)
                 grad_put(grad_row(x, i) + c + k, x->grad_written, back[k]);
         }
@@ -178,7 +179,7 @@ static void turn_back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1
 
 static void rope_backward(run *r, const node *n)
 {
-    parallel_rows(r, n, turn_back_rows);
+    parallel_rows(r, n, rope_back_rows);
 }
 
 static cost rope_cost(const run *r, const node *n)

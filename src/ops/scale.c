@@ -17,7 +17,7 @@ static void scale_forward(run *r, const node *n)
     parallel_rows(r, n, scale_rows);
 }
 
-static void back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
+static void scale_back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     (void)r;
@@ -29,7 +29,7 @@ static void back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 
 static void scale_backward(run *r, const node *n)
 {
-    parallel_rows(r, n, back_rows);
+    parallel_rows(r, n, scale_back_rows);
 }
 
 static cost scale_cost(const run *r, const node *n)

@@ -22,7 +22,7 @@ static void softmax_forward(run *r, const node *n)
     parallel(r, rows(n->out), 8 * cols(n->out), softmax_rows, n);
 }
 
-static void back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
+static void softmax_back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
     const tensor *x = n->in[0];
@@ -36,7 +36,7 @@ static void back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 
 static void softmax_backward(run *r, const node *n)
 {
-    parallel_rows(r, n, back_rows);
+    parallel_rows(r, n, softmax_back_rows);
 }
 
 static cost softmax_cost(const run *r, const node *n)

@@ -29,7 +29,7 @@ static void take_rows_backward(run *r, const node *n)
     }
 }
 
-static cost take_cost(const run *r, const node *n)
+static cost take_rows_cost(const run *r, const node *n)
 {
     (void)r;
     return (cost){ .bytes = 2.0 * (double)(rows(n->out) * cols(n->out)) * sizeof(real) };
@@ -37,7 +37,7 @@ static cost take_cost(const run *r, const node *n)
 
 extern const op take_rows_op;
 const op take_rows_op = { "take_rows", "y = the rows of x whose logits are wanted",
-                          take_rows_forward, take_rows_backward, take_cost };
+                          take_rows_forward, take_rows_backward, take_rows_cost };
 
 tensor *take_rows(run *r, tensor *x)
 {

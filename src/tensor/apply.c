@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Appends text after the first `at` characters of name, as much as fits; returns the new length. */
-static size_t append(char *name, size_t at, const char *text, size_t length)
+static size_t name_append(char *name, size_t at, const char *text, size_t length)
 {
     const size_t room = NAME_BYTES - 1 - at, n = length < room ? length : room;
     memcpy(name + at, text, n);
@@ -26,18 +26,18 @@ static void name_output(const run *r, const node *n)
         const bool full = length > suffix && strcmp(n->label + length - suffix, ".weight") == 0;
         const size_t part = strlen(r->at.name_prefix);
         const size_t at = strncmp(n->label, r->at.name_prefix, part)
-                              ? append(name, 0, r->at.name_prefix, part)
+                              ? name_append(name, 0, r->at.name_prefix, part)
                               : 0;
-        append(name, at, n->label, full ? length - suffix : length);
+        name_append(name, at, n->label, full ? length - suffix : length);
         return;
     }
     const char *from = n->local ? r->at.scope : n->in[0]->name,
                *own = n->local ? n->local : n->op->name;
     const size_t length = strlen(from), most = NAME_BYTES - 16; /* leaves room for `own` */
-    size_t at = append(name, 0, from, length < most ? length : most);
+    size_t at = name_append(name, 0, from, length < most ? length : most);
     if (at > 0)
-        at = append(name, at, ".", 1);
-    append(name, at, own, strlen(own));
+        at = name_append(name, at, ".", 1);
+    name_append(name, at, own, strlen(own));
 }
 
 static void hunt_nan(run *r, const tensor *t)

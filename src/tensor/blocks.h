@@ -33,8 +33,8 @@ static inline __attribute__((always_inline)) void decode_block(quants_fn *quants
     const int n = GROUP / groups_i8(form);
     for (int g = 0; g < groups_i8(form); g++)
         for (int k = g * n; k < (g + 1) * n; k++)
-            to[k] = form & I8_LIFTED ? w.scale[g] * (real)w.q[k] + w.least[g]
-                                     : w.scale[g] * (real)w.q[k];
+            to[k] = form & I8_ASYMMETRIC ? w.scale[g] * (real)w.q[k] + w.offset[g]
+                                         : w.scale[g] * (real)w.q[k];
 }
 
 /* Columns [k0, k0 + n) of a row, at any offset; a partial block is decoded to a buffer first. */
@@ -57,17 +57,17 @@ decode_blocks(quants_fn *quants, i8_form form, real *to, const void *row, int64_
     return to;
 }
 
-#define DECODES(form)                                                                              \
-    static const real *decode(real *to, const void *row, int64_t k0, int64_t n)                    \
+#define DECODES(name, form)                                                                        \
+    static const real *name##_decode(real *to, const void *row, int64_t k0, int64_t n)             \
     {                                                                                              \
-        return decode_blocks(quants, form, to, row, k0, n);                                        \
+        return decode_blocks(name##_quants, form, to, row, k0, n);                                 \
     }
 
-#define ENCODES(block)                                                                             \
-    static void encode(void *row, const real *from, int64_t n)                                     \
+#define ENCODES(name, block)                                                                       \
+    static void name##_encode(void *row, const real *from, int64_t n)                              \
     {                                                                                              \
         for (int64_t b = 0; b < n / (block); b++)                                                  \
-            put_block((uint8_t *)row + b * BYTES, from + b * (block));                             \
+            name##_put_block((uint8_t *)row + b * BYTES, from + b * (block));                      \
     }
 
 static inline void take_nibbles(uint8_t *q, const uint8_t *from)
@@ -158,7 +158,7 @@ static inline void find_signed(uint8_t *q, uint8_t *d, const real *x, int half)
 
 /* Codes from 0 to `top` of x = d q + m: m is the minimum, m + top d the maximum. Writes d and m,
  * both NaN if a value is NaN. */
-static inline void find_lifted(uint8_t *q, uint8_t *d_and_m, const real *x, int top)
+static inline void find_asymmetric(uint8_t *q, uint8_t *d_and_m, const real *x, int top)
 {
     float min = (float)x[0], max = (float)x[0], poison = 0;
     for (int k = 0; k < GROUP; k++) {
@@ -196,10 +196,10 @@ static inline int minimum_at(const uint8_t *from, int g)
 }
 
 /* The scale and the minimum of group g of a Q4_K or Q5_K block. */
-static inline void take_lifted_head(block_i8 *to, const uint8_t *block, int g)
+static inline void take_asymmetric_head(block_i8 *to, const uint8_t *block, int g)
 {
     to->scale[0] = f16_at(block) * (real)scale_at(block + 4, g);
-    to->least[0] = -(f16_at(block + 2) * (real)minimum_at(block + 4, g));
+    to->offset[0] = -(f16_at(block + 2) * (real)minimum_at(block + 4, g));
 }
 
 static inline void put_scales(uint8_t *to, const uint8_t *scale, const uint8_t *minimum)

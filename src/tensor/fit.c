@@ -116,7 +116,7 @@ static float take_groups(float *x, float *w, group *g, int n, const real *from)
 /* Below this, no multiple of a 16-bit float is nearer than zero. */
 #define NOTHING 0x1p-40f
 
-static void weigh(float *w, const float *x)
+static void fit_weights(float *w, const float *x)
 {
     double sum = 0;
     for (int k = 0; k < LONG; k++)
@@ -137,7 +137,7 @@ static double stretch_of(const float *x, const float *y)
     return xy > 0 ? xx / xy : 1;
 }
 
-static double loss_of(const float *x, const float *y)
+static double fit_loss(const float *x, const float *y)
 {
     double sum = 0;
     for (int k = 0; k < LONG; k++) {
@@ -157,15 +157,15 @@ static float stretched(float d, double by)
 /* ---- with minima ----------------------------------------------------------------------------- */
 
 /* Finds s and m of group i, given d and e. */
-static void search_lifted(lifted_fit *f, int i, const group *g, const fit_shape *shape)
+static void search_asymmetric(asymmetric_fit *f, int i, const group *g, const fit_shape *shape)
 {
     const int steps = shape->steps;
     const float top = (float)shape->top;
     const float middle = (g->high + g->low) / 2, finer = f->e > 0 ? 1 / f->e : 0;
     const float like = f->d > 0 ? (g->high - g->low) / (f->d * top) : 0;
-    const int last = clamp(shape->most * like + 2, 0, steps);
+    const int last = clamp(shape->max_step * like + 2, 0, steps);
     float best = round_group(NULL, g, f->d * (float)f->s[i], f->e * (float)f->m[i], top);
-    for (int s = clamp(shape->least * like - 1, 0, steps); s <= last; s++)
+    for (int s = clamp(shape->min_step * like - 1, 0, steps); s <= last; s++)
         for (int place = -2, before = -1; place <= 2; place++) {
             const float a = f->d * (float)s, begin = top / 2 + (float)place / 5;
             const int m = clamp((a * begin - middle) * finer + 0.5f, 0, steps);
@@ -183,7 +183,7 @@ static void search_lifted(lifted_fit *f, int i, const group *g, const fit_shape 
 
 /* Finds d, e and m that cover every value; returns false if d or e would overflow a 16-bit
  * float. */
-static bool cover_lifted(lifted_fit *f, const group *g, int n_group, const fit_shape *shape)
+static bool cover_asymmetric(asymmetric_fit *f, const group *g, int n_group, const fit_shape *shape)
 {
     const float steps = (float)shape->steps, top = (float)shape->top;
     float deepest = 0, widest = 0;
@@ -199,49 +199,49 @@ static bool cover_lifted(lifted_fit *f, const group *g, int n_group, const fit_s
     return isfinite(f->d) && isfinite(f->e);
 }
 
-static void read_lifted(float *y, const lifted_fit *f, int n)
+static void read_asymmetric(float *y, const asymmetric_fit *f, int n)
 {
     for (int k = 0; k < LONG; k++)
         y[k] = f->d * (float)f->s[k / n] * (float)f->q[k] - f->e * (float)f->m[k / n];
 }
 
-static void stretch_lifted(lifted_fit *f, const float *x, int n)
+static void stretch_asymmetric(asymmetric_fit *f, const float *x, int n)
 {
     float y[LONG], z[LONG];
-    lifted_fit more = *f;
-    read_lifted(y, f, n);
+    asymmetric_fit more = *f;
+    read_asymmetric(y, f, n);
     more.d = stretched(f->d, stretch_of(x, y));
     more.e = stretched(f->e, stretch_of(x, y));
-    read_lifted(z, &more, n);
-    if (loss_of(x, z) <= DEAREST * loss_of(x, y))
+    read_asymmetric(z, &more, n);
+    if (fit_loss(x, z) <= DEAREST * fit_loss(x, y))
         *f = more;
 }
 
-void fit_lifted(lifted_fit *f, const real *from, const fit_shape *shape)
+void fit_asymmetric(asymmetric_fit *f, const real *from, const fit_shape *shape)
 {
     float x[LONG], w[LONG], q[GROUP];
     group g[LONG / SMALL];
     const int n_group = LONG / shape->n;
     const float size = take_groups(x, w, g, shape->n, from), top = (float)shape->top;
-    *f = (lifted_fit){ 0 };
+    *f = (asymmetric_fit){ 0 };
     if (size < NOTHING)
         return;
-    if (!cover_lifted(f, g, n_group, shape) || !isfinite(size)) {
+    if (!cover_asymmetric(f, g, n_group, shape) || !isfinite(size)) {
         f->d = f->e = NAN;
         return;
     }
     if (shape->few)
-        weigh(w, x);
+        fit_weights(w, x);
     for (int i = 0; i < n_group; i++) {
         const float above = g[i].high + f->e * (float)f->m[i];
         f->s[i] = (uint8_t)whole_steps(above / top, f->d, shape->steps);
-        search_lifted(f, i, &g[i], shape);
+        search_asymmetric(f, i, &g[i], shape);
         round_group(q, &g[i], f->d * (float)f->s[i], f->e * (float)f->m[i], top);
         for (int k = 0; k < shape->n; k++)
             f->q[i * shape->n + k] = (uint8_t)q[k];
     }
     if (shape->few)
-        stretch_lifted(f, x, shape->n);
+        stretch_asymmetric(f, x, shape->n);
 }
 
 /* ---- without --------------------------------------------------------------------------------- */
@@ -258,10 +258,10 @@ static int search_signed(float d, const group *g, const fit_shape *shape)
     const int top = shape->top, steps = shape->steps;
     const float size = -g->low > g->high ? -g->low : g->high;
     const float like = size / ((float)(top + 1) * d);
-    const int last = clamp(shape->most * like + 2, 0, steps);
+    const int last = clamp(shape->max_step * like + 2, 0, steps);
     int found = whole_steps(size / (float)top, d, steps);
     float best = round_signed(NULL, g, d * (float)found, top);
-    for (int s = clamp(shape->least * like - 1, 0, steps); s <= last; s++)
+    for (int s = clamp(shape->min_step * like - 1, 0, steps); s <= last; s++)
         for (int sign = -1; sign <= 1; sign += 2) {
             const float error = round_signed(NULL, g, d * (float)(sign * s), top);
             if (error < best) {
@@ -285,7 +285,7 @@ static void stretch_signed(signed_fit *f, const float *x, int n)
     read_signed(y, f, n);
     more.d = stretched(f->d, stretch_of(x, y));
     read_signed(z, &more, n);
-    if (loss_of(x, z) <= DEAREST * loss_of(x, y))
+    if (fit_loss(x, z) <= DEAREST * fit_loss(x, y))
         *f = more;
 }
 
@@ -304,7 +304,7 @@ void fit_signed(signed_fit *f, const real *from, const fit_shape *shape)
         return;
     }
     if (shape->few)
-        weigh(w, x);
+        fit_weights(w, x);
     for (int i = 0; i < LONG / n; i++) {
         const int s = search_signed(f->d, &g[i], shape);
         f->s[i] = (int8_t)s;

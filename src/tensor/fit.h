@@ -15,17 +15,17 @@ typedef struct fit_shape {
 
     /* The range of steps to try, relative to the one whose codes just cover the group. The fewer
      * codes there are, the more clipping a group's largest values gains. */
-    float least, most;
+    float min_step, max_step;
 
     bool few; /* few codes: large values weigh more, and products keep their size (fit.c) */
 } fit_shape;
 
 /* x = d s q - e m: s and m from 0 to steps, q from 0 to top. */
-typedef struct lifted_fit {
+typedef struct asymmetric_fit {
     float d, e; /* 16-bit floats */
     uint8_t s[16], m[16];
     uint8_t q[LONG];
-} lifted_fit;
+} asymmetric_fit;
 
 /* x = d s q: s from -steps to steps, q from -(top + 1) to top. */
 typedef struct signed_fit {
@@ -37,7 +37,7 @@ typedef struct signed_fit {
 /* Let R be the largest range of a group including zero, M the largest magnitude of a value below
  * zero, and S the steps. The root mean square error of a group is at most (R + M / (S - 0.1)) (1 +
  * 1.001 / S) / (2 top) + 2^-24 ... */
-void fit_lifted(lifted_fit *f, const real *x, const fit_shape *shape);
+void fit_asymmetric(asymmetric_fit *f, const real *x, const fit_shape *shape);
 
 /* ... and here, with A the largest magnitude of the block, at most A (1 + 1.001 / S) / (2 top) +
  * 2^-25. With `few`, the error of a block is at most 1.582 times this. In both, a block becomes all
@@ -45,7 +45,7 @@ void fit_lifted(lifted_fit *f, const real *x, const fit_shape *shape);
 void fit_signed(signed_fit *f, const real *x, const fit_shape *shape);
 
 /* The first 16 bytes of a Q4_K or Q5_K block. */
-static inline void put_lifted_head(uint8_t *block, const lifted_fit *f)
+static inline void put_asymmetric_head(uint8_t *block, const asymmetric_fit *f)
 {
     put_f16(block, f->d);
     put_f16(block + 2, f->e);

@@ -24,10 +24,10 @@ typedef struct job {
 static void pack_some(void *arg, int64_t chunk)
 {
     const job *j = arg;
-    const int64_t end = least((chunk + 1) * j->each, j->n_row);
+    const int64_t end = min64((chunk + 1) * j->each, j->n_row);
     for (int64_t o = chunk * j->each; o < end; o += PANEL_ROWS)
         j->kern->pack_panel(j->to + (size_t)o * j->rows.row_bytes, &j->rows, o,
-                            least(PANEL_ROWS, j->n_row - o), 0, j->n_block);
+                            min64(PANEL_ROWS, j->n_row - o), 0, j->n_block);
 }
 
 void panels_make(tensor *t, const kernels *kern, void *to, pool *threads)

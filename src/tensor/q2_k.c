@@ -15,7 +15,7 @@
 
 #define BYTES 84
 
-static void quants(block_i8 *to, const void *row, int64_t b)
+static void q2_k_quants(block_i8 *to, const void *row, int64_t b)
 {
     const uint8_t *block = (const uint8_t *)row + b / GROUPS * BYTES;
     const int g = (int)(b % GROUPS);
@@ -25,16 +25,16 @@ static void quants(block_i8 *to, const void *row, int64_t b)
     for (int half = 0; half < 2; half++) {
         const uint8_t both = block[2 * g + half];
         to->scale[half] = f16_at(block + 80) * (real)(both & 15);
-        to->least[half] = -(f16_at(block + 82) * (real)(both >> 4));
+        to->offset[half] = -(f16_at(block + 82) * (real)(both >> 4));
     }
 }
 
 static const fit_shape shape = { 16, 15, 3, 0.6f, 1.1f, true };
 
-static void put_block(uint8_t *block, const real *x)
+static void q2_k_put_block(uint8_t *block, const real *x)
 {
-    lifted_fit f;
-    fit_lifted(&f, x, &shape);
+    asymmetric_fit f;
+    fit_asymmetric(&f, x, &shape);
     for (int i = 0; i < 16; i++)
         block[i] = (uint8_t)(f.s[i] | f.m[i] << 4);
     put_bit_pairs(block + 16, f.q);
@@ -42,9 +42,17 @@ static void put_block(uint8_t *block, const real *x)
     put_f16(block + 82, f.e);
 }
 
-DECODES(I8_LIFTED | I8_HALVES)
-ENCODES(LONG)
+DECODES(q2_k, I8_ASYMMETRIC | I8_HALVES)
+ENCODES(q2_k, LONG)
 
-const dtype dtype_q2_k = {
-    "q2_k", NULL, 10, LONG, BYTES, TILE_Q2_K, decode, decode, encode, quants, I8_LIFTED | I8_HALVES
-};
+const dtype dtype_q2_k = { "q2_k",
+                           NULL,
+                           10,
+                           LONG,
+                           BYTES,
+                           TILE_Q2_K,
+                           q2_k_decode,
+                           q2_k_decode,
+                           q2_k_encode,
+                           q2_k_quants,
+                           I8_ASYMMETRIC | I8_HALVES };

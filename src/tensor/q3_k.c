@@ -17,13 +17,13 @@
 
 #define BYTES 110
 
-static int scale_of(const uint8_t *s, int i)
+static int q3_k_scale(const uint8_t *s, int i)
 {
     const int low = s[i % 8] >> 4 * (i / 8) & 15, high = s[8 + i % 4] >> 2 * (i / 4) & 3;
     return (low | high << 4) - 32;
 }
 
-static void quants(block_i8 *to, const void *row, int64_t b)
+static void q3_k_quants(block_i8 *to, const void *row, int64_t b)
 {
     const uint8_t *block = (const uint8_t *)row + b / GROUPS * BYTES;
     const int g = (int)(b % GROUPS);
@@ -33,12 +33,12 @@ static void quants(block_i8 *to, const void *row, int64_t b)
         to->q[k] = (int8_t)(q - 4);
     }
     for (int half = 0; half < 2; half++)
-        to->scale[half] = f16_at(block + 108) * (real)scale_of(block + 96, 2 * g + half);
+        to->scale[half] = f16_at(block + 108) * (real)q3_k_scale(block + 96, 2 * g + half);
 }
 
 static const fit_shape shape = { 16, 31, 3, 0.6f, 1.2f, true };
 
-static void put_block(uint8_t *block, const real *x)
+static void q3_k_put_block(uint8_t *block, const real *x)
 {
     signed_fit f;
     uint8_t q[LONG];
@@ -57,8 +57,8 @@ static void put_block(uint8_t *block, const real *x)
     put_f16(block + 108, f.d);
 }
 
-DECODES(I8_HALVES)
-ENCODES(LONG)
+DECODES(q3_k, I8_HALVES)
+ENCODES(q3_k, LONG)
 
-const dtype dtype_q3_k = { "q3_k", NULL,   11,     LONG,   BYTES,    TILE_Q3_K,
-                           decode, decode, encode, quants, I8_HALVES };
+const dtype dtype_q3_k = { "q3_k",      NULL,        11,          LONG,        BYTES,    TILE_Q3_K,
+                           q3_k_decode, q3_k_decode, q3_k_encode, q3_k_quants, I8_HALVES };

@@ -12,7 +12,7 @@
 
 #define BYTES 18
 
-static void quants(block_i8 *to, const void *row, int64_t b)
+static void q4_0_quants(block_i8 *to, const void *row, int64_t b)
 {
     const uint8_t *block = (const uint8_t *)row + b * BYTES;
     uint8_t q[GROUP];
@@ -21,15 +21,15 @@ static void quants(block_i8 *to, const void *row, int64_t b)
     to->scale[0] = f16_at(block);
 }
 
-static void put_block(uint8_t *block, const real *x)
+static void q4_0_put_block(uint8_t *block, const real *x)
 {
     uint8_t q[GROUP];
     find_signed(q, block, x, 8);
     put_nibbles(block + 2, q);
 }
 
-DECODES(I8_SCALED)
-ENCODES(GROUP)
+DECODES(q4_0, I8_SCALED)
+ENCODES(q4_0, GROUP)
 
-const dtype dtype_q4_0 = { "q4_0", NULL,   2,      GROUP,  BYTES,    TILE_Q4_0,
-                           decode, decode, encode, quants, I8_SCALED };
+const dtype dtype_q4_0 = { "q4_0",      NULL,        2,           GROUP,       BYTES,    TILE_Q4_0,
+                           q4_0_decode, q4_0_decode, q4_0_encode, q4_0_quants, I8_SCALED };

@@ -12,23 +12,24 @@
 
 #define BYTES 20
 
-static void quants(block_i8 *to, const void *row, int64_t b)
+static void q4_1_quants(block_i8 *to, const void *row, int64_t b)
 {
     const uint8_t *block = (const uint8_t *)row + b * BYTES;
     take_nibbles((uint8_t *)to->q, block + 4);
     to->scale[0] = f16_at(block);
-    to->least[0] = f16_at(block + 2);
+    to->offset[0] = f16_at(block + 2);
 }
 
-static void put_block(uint8_t *block, const real *x)
+static void q4_1_put_block(uint8_t *block, const real *x)
 {
     uint8_t q[GROUP];
-    find_lifted(q, block, x, 15);
+    find_asymmetric(q, block, x, 15);
     put_nibbles(block + 4, q);
 }
 
-DECODES(I8_LIFTED)
-ENCODES(GROUP)
+DECODES(q4_1, I8_ASYMMETRIC)
+ENCODES(q4_1, GROUP)
 
-const dtype dtype_q4_1 = { "q4_1", NULL,   3,      GROUP,  BYTES,    TILE_Q4_1,
-                           decode, decode, encode, quants, I8_LIFTED };
+const dtype dtype_q4_1 = { "q4_1",       NULL,        3,           GROUP,       BYTES,
+                           TILE_Q4_1,    q4_1_decode, q4_1_decode, q4_1_encode, q4_1_quants,
+                           I8_ASYMMETRIC };

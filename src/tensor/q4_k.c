@@ -14,28 +14,29 @@
 
 #define BYTES 144
 
-static void quants(block_i8 *to, const void *row, int64_t b)
+static void q4_k_quants(block_i8 *to, const void *row, int64_t b)
 {
     const uint8_t *block = (const uint8_t *)row + b / GROUPS * BYTES;
     const int g = (int)(b % GROUPS);
     const uint8_t *q = block + 16 + g / 2 * GROUP;
     for (int k = 0; k < GROUP; k++)
         to->q[k] = (int8_t)(q[k] >> 4 * (g % 2) & 15);
-    take_lifted_head(to, block, g);
+    take_asymmetric_head(to, block, g);
 }
 
 static const fit_shape shape = { GROUP, 63, 15, 0.92f, 1.08f, false };
 
-static void put_block(uint8_t *block, const real *x)
+static void q4_k_put_block(uint8_t *block, const real *x)
 {
-    lifted_fit f;
-    fit_lifted(&f, x, &shape);
-    put_lifted_head(block, &f);
+    asymmetric_fit f;
+    fit_asymmetric(&f, x, &shape);
+    put_asymmetric_head(block, &f);
     put_nibble_pairs(block + 16, f.q);
 }
 
-DECODES(I8_LIFTED)
-ENCODES(LONG)
+DECODES(q4_k, I8_ASYMMETRIC)
+ENCODES(q4_k, LONG)
 
-const dtype dtype_q4_k = { "q4_k", NULL,   12,     LONG,   BYTES,    TILE_Q4_K,
-                           decode, decode, encode, quants, I8_LIFTED };
+const dtype dtype_q4_k = { "q4_k",      NULL,        12,           LONG,
+                           BYTES,       TILE_Q4_K,   q4_k_decode,  q4_k_decode,
+                           q4_k_encode, q4_k_quants, I8_ASYMMETRIC };

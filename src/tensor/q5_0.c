@@ -11,7 +11,7 @@
 
 #define BYTES 22
 
-static void quants(block_i8 *to, const void *row, int64_t b)
+static void q5_0_quants(block_i8 *to, const void *row, int64_t b)
 {
     const uint8_t *block = (const uint8_t *)row + b * BYTES;
     uint8_t q[GROUP];
@@ -21,7 +21,7 @@ static void quants(block_i8 *to, const void *row, int64_t b)
     to->scale[0] = f16_at(block);
 }
 
-static void put_block(uint8_t *block, const real *x)
+static void q5_0_put_block(uint8_t *block, const real *x)
 {
     uint8_t q[GROUP];
     find_signed(q, block, x, 16);
@@ -29,8 +29,8 @@ static void put_block(uint8_t *block, const real *x)
     put_nibbles(block + 6, q);
 }
 
-DECODES(I8_SCALED)
-ENCODES(GROUP)
+DECODES(q5_0, I8_SCALED)
+ENCODES(q5_0, GROUP)
 
-const dtype dtype_q5_0 = { "q5_0", NULL,   6,      GROUP,  BYTES,    TILE_Q5_0,
-                           decode, decode, encode, quants, I8_SCALED };
+const dtype dtype_q5_0 = { "q5_0",      NULL,        6,           GROUP,       BYTES,    TILE_Q5_0,
+                           q5_0_decode, q5_0_decode, q5_0_encode, q5_0_quants, I8_SCALED };

@@ -11,25 +11,26 @@
 
 #define BYTES 24
 
-static void quants(block_i8 *to, const void *row, int64_t b)
+static void q5_1_quants(block_i8 *to, const void *row, int64_t b)
 {
     const uint8_t *block = (const uint8_t *)row + b * BYTES;
     take_nibbles((uint8_t *)to->q, block + 8);
     take_fifth_bits((uint8_t *)to->q, block + 4);
     to->scale[0] = f16_at(block);
-    to->least[0] = f16_at(block + 2);
+    to->offset[0] = f16_at(block + 2);
 }
 
-static void put_block(uint8_t *block, const real *x)
+static void q5_1_put_block(uint8_t *block, const real *x)
 {
     uint8_t q[GROUP];
-    find_lifted(q, block, x, 31);
+    find_asymmetric(q, block, x, 31);
     put_fifth_bits(block + 4, q);
     put_nibbles(block + 8, q);
 }
 
-DECODES(I8_LIFTED)
-ENCODES(GROUP)
+DECODES(q5_1, I8_ASYMMETRIC)
+ENCODES(q5_1, GROUP)
 
-const dtype dtype_q5_1 = { "q5_1", NULL,   7,      GROUP,  BYTES,    TILE_Q5_1,
-                           decode, decode, encode, quants, I8_LIFTED };
+const dtype dtype_q5_1 = { "q5_1",       NULL,        7,           GROUP,       BYTES,
+                           TILE_Q5_1,    q5_1_decode, q5_1_decode, q5_1_encode, q5_1_quants,
+                           I8_ASYMMETRIC };

@@ -14,31 +14,32 @@
 
 #define BYTES 176
 
-static void quants(block_i8 *to, const void *row, int64_t b)
+static void q5_k_quants(block_i8 *to, const void *row, int64_t b)
 {
     const uint8_t *block = (const uint8_t *)row + b / GROUPS * BYTES;
     const int g = (int)(b % GROUPS);
     const uint8_t *high = block + 16, *low = block + 48 + g / 2 * GROUP;
     for (int k = 0; k < GROUP; k++)
         to->q[k] = (int8_t)((low[k] >> 4 * (g % 2) & 15) | (high[k] >> g & 1) << 4);
-    take_lifted_head(to, block, g);
+    take_asymmetric_head(to, block, g);
 }
 
 static const fit_shape shape = { GROUP, 63, 31, 0.92f, 1.08f, false };
 
-static void put_block(uint8_t *block, const real *x)
+static void q5_k_put_block(uint8_t *block, const real *x)
 {
-    lifted_fit f;
-    fit_lifted(&f, x, &shape);
-    put_lifted_head(block, &f);
+    asymmetric_fit f;
+    fit_asymmetric(&f, x, &shape);
+    put_asymmetric_head(block, &f);
     memset(block + 16, 0, GROUP);
     for (int k = 0; k < LONG; k++)
         block[16 + k % GROUP] |= (uint8_t)((f.q[k] >> 4) << k / GROUP);
     put_nibble_pairs(block + 48, f.q);
 }
 
-DECODES(I8_LIFTED)
-ENCODES(LONG)
+DECODES(q5_k, I8_ASYMMETRIC)
+ENCODES(q5_k, LONG)
 
-const dtype dtype_q5_k = { "q5_k", NULL,   13,     LONG,   BYTES,    TILE_Q5_K,
-                           decode, decode, encode, quants, I8_LIFTED };
+const dtype dtype_q5_k = { "q5_k",      NULL,        13,           LONG,
+                           BYTES,       TILE_Q5_K,   q5_k_decode,  q5_k_decode,
+                           q5_k_encode, q5_k_quants, I8_ASYMMETRIC };

@@ -15,7 +15,7 @@
 
 #define BYTES 210
 
-static void quants(block_i8 *to, const void *row, int64_t b)
+static void q6_k_quants(block_i8 *to, const void *row, int64_t b)
 {
     const uint8_t *block = (const uint8_t *)row + b / GROUPS * BYTES;
     const int g = (int)(b % GROUPS), h = g / 4, part = g % 4;
@@ -31,7 +31,7 @@ static void quants(block_i8 *to, const void *row, int64_t b)
 
 static const fit_shape shape = { 16, 127, 31, 0.88f, 1.12f, false };
 
-static void put_block(uint8_t *block, const real *x)
+static void q6_k_put_block(uint8_t *block, const real *x)
 {
     signed_fit f;
     fit_signed(&f, x, &shape);
@@ -45,8 +45,8 @@ static void put_block(uint8_t *block, const real *x)
     put_f16(block + 208, f.d);
 }
 
-DECODES(I8_HALVES)
-ENCODES(LONG)
+DECODES(q6_k, I8_HALVES)
+ENCODES(q6_k, LONG)
 
-const dtype dtype_q6_k = { "q6_k", NULL,   14,     LONG,   BYTES,    TILE_Q6_K,
-                           decode, decode, encode, quants, I8_HALVES };
+const dtype dtype_q6_k = { "q6_k",      NULL,        14,          LONG,        BYTES,    TILE_Q6_K,
+                           q6_k_decode, q6_k_decode, q6_k_encode, q6_k_quants, I8_HALVES };

@@ -11,14 +11,14 @@
 
 #define BYTES 34
 
-static void quants(block_i8 *to, const void *row, int64_t b)
+static void q8_0_quants(block_i8 *to, const void *row, int64_t b)
 {
     const uint8_t *block = (const uint8_t *)row + b * BYTES;
     memcpy(to->q, block + 2, GROUP);
     to->scale[0] = f16_at(block);
 }
 
-static void put_block(uint8_t *block, const real *x)
+static void q8_0_put_block(uint8_t *block, const real *x)
 {
     const float inverse = put_scale(block, fabsf(largest(x)) / 127);
     int8_t *q = (int8_t *)(block + 2);
@@ -26,8 +26,8 @@ static void put_block(uint8_t *block, const real *x)
         q[k] = inverse == 0 ? 0 : (int8_t)roundf((float)x[k] * inverse);
 }
 
-DECODES(I8_SCALED)
-ENCODES(GROUP)
+DECODES(q8_0, I8_SCALED)
+ENCODES(q8_0, GROUP)
 
-const dtype dtype_q8_0 = { "q8_0", NULL,   8,      GROUP,  BYTES,   TILE_Q8_0,
-                           decode, decode, encode, quants, I8_BYTES };
+const dtype dtype_q8_0 = { "q8_0",      NULL,        8,           GROUP,       BYTES,   TILE_Q8_0,
+                           q8_0_decode, q8_0_decode, q8_0_encode, q8_0_quants, I8_BYTES };

@@ -26,7 +26,7 @@ static void block_backward(run *r, const node *n);
 
 static const op block_op = { .name = "block", .backward = block_backward };
 
-static void append(run *r, const node *n)
+static void tape_append(run *r, const node *n)
 {
     node *copy = arena_alloc(&r->meta, sizeof *copy, NULL);
     *copy = *n;
@@ -63,7 +63,7 @@ void tape_record(run *r, node *n)
     if (!n->out->needs_grad)
         return; /* its parameters, if any, are frozen */
     assert(n->op->backward && "every op that learns has a backward");
-    append(r, n);
+    tape_append(r, n);
 }
 
 /* ---- unwinding ------------------------------------------------------------------------------- */
@@ -108,7 +108,7 @@ void grad_clear(tensor *t)
 }
 
 /* A dry run unwinds blocks too, to count their memory; an op allocates nothing. */
-static void step_back(run *r, const node *n)
+static void tape_step_back(run *r, const node *n)
 {
     if (n->op == &block_op) {
         block_backward(r, n);
@@ -131,7 +131,7 @@ static void unwind(run *r, node *last)
                 if (node_input(n, i))
                     take_grad(r, node_input(n, i));
             r->at.batch = n->batch;
-            step_back(r, n);
+            tape_step_back(r, n);
             for (int64_t i = 0; i < n_input(n); i++) {
                 tensor *t = node_input(n, i);
                 if (t && t->needs_grad && !(is_dry(r) && t->is_param))
@@ -204,7 +204,7 @@ tensor *tape_block(run *r, block_fn *fn, const void *model, int layer, tensor *x
     *c = (block_call){ fn, model, layer, r->at.name_prefix, r->at.block + 1, NULL };
     node n = { .op = &block_op, .in = { x, r->at.encoder_out }, .arg = c };
     n.out = r->tape->recompute ? call_and_forget(r, c, x) : call_and_record(r, c, x);
-    append(r, &n);
+    tape_append(r, &n);
     return n.out;
 }
 

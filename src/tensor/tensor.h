@@ -22,14 +22,14 @@ typedef struct tensor {
     bool multiplied;
 
     /* For training; see tape.h. A parameter's gradient lies in the flat block of all gradients. */
-    real *grad;           /* rows are `stride` apart, as in data */
-    bool needs_grad;      /* a trainable parameter, or computed from one */
-    bool is_param;        /* outlives a step */
-    bool grad_taken;      /* grad is allocated (in a dry run: counted) */
-    bool grad_written;    /* grad has been written: the next writer adds */
-    const uint16_t *low;  /* parameters: a bf16 copy, for products; or NULL */
-    int32_t uses;         /* parameters: nodes still to be unwound */
-    struct tensor *whole; /* views: the tensor it is a view of */
+    real *grad;                /* rows are `stride` apart, as in data */
+    bool needs_grad;           /* a trainable parameter, or computed from one */
+    bool is_param;             /* outlives a step */
+    bool grad_taken;           /* grad is allocated (in a dry run: counted) */
+    bool grad_written;         /* grad has been written: the next writer adds */
+    const uint16_t *bf16_copy; /* parameters: a bf16 copy, for products; or NULL */
+    int32_t uses;              /* parameters: nodes still to be unwound */
+    struct tensor *whole;      /* views: the tensor it is a view of */
 } tensor;
 
 static inline int64_t rows(const tensor *t)
@@ -63,7 +63,7 @@ static inline tensor tensor_rows(const tensor *w, int64_t first, int64_t count)
     t.data = (char *)w->data + skip;
     t.panels = w->panels && first % PANEL_ROWS == 0 ? (const char *)w->panels + skip : NULL;
     t.grad = w->grad ? w->grad + first * width : NULL;
-    t.low = w->low ? w->low + first * width : NULL;
+    t.bf16_copy = w->bf16_copy ? w->bf16_copy + first * width : NULL;
     return t;
 }
 

@@ -59,8 +59,8 @@ static void offer_pieces(const unigram *m, node *best, const char *word, size_t 
         single |= i + 1 - at == step;
     }
     if (!single) {
-        const double unk = m->in_float ? (double)((float)m->least - (float)UNK_PENALTY)
-                                       : m->least - UNK_PENALTY;
+        const double unk = m->in_float ? (double)((float)m->min_score - (float)UNK_PENALTY)
+                                       : m->min_score - UNK_PENALTY;
         const double sum = m->in_float ? (double)((float)unk + (float)here) : unk + here;
         offer(m, &best[at + step], sum, m->unk, at);
         *reach = at + step > *reach ? at + step : *reach;
@@ -89,7 +89,7 @@ static bool put_piece(const unigram *m, const char *word, uint32_t id, size_t be
 }
 
 /* Reverses the links of the best path, so that it can be walked from the left. */
-static void turn(node *best, size_t n)
+static void reverse_links(node *best, size_t n)
 {
     size_t at = n, later = n;
     uint32_t id = NO_ID;
@@ -124,7 +124,7 @@ bool unigram_encode(const unigram *m, unigram_scratch *s, const char *word, size
         step = step ? step : 1;
         offer_pieces(m, best, word, n, at, step, &reach);
     }
-    turn(best, n);
+    reverse_links(best, n);
     for (size_t at = 0; at < n;) {
         const uint32_t id = best[at].id;
         size_t end = best[at].begin;

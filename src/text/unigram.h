@@ -15,7 +15,7 @@ typedef struct unigram {
     trie trie;
     double *score; /* [n_vocab] */
     uint8_t *user; /* [n_vocab] SentencePiece: user-defined pieces always win; or NULL */
-    double least;
+    double min_score;
     uint32_t unk;       /* or NO_ID */
     const vocab *names; /* Marian: where to look up a run of unknown letters; or NULL */
     bool in_float;

@@ -20,10 +20,10 @@
 
 /* "RUN/step-00000200-2": the second checkpoint of step 200. */
 typedef struct step_name {
-    int64_t step, turn;
+    int64_t step, nth;
 } step_name;
 
-static weft_status join(char *to, const char *directory, const char *name, weft_error *err)
+static weft_status join_path(char *to, const char *directory, const char *name, weft_error *err)
 {
     if (convert_join(to, MAX_PATH, directory, name))
         return WEFT_OK;
@@ -32,19 +32,19 @@ static weft_status join(char *to, const char *directory, const char *name, weft_
 
 #define NAME_SIZE 64
 
-static void spell(step_name n, char *to)
+static void step_dir_name(step_name n, char *to)
 {
-    if (n.turn == 1)
+    if (n.nth == 1)
         snprintf(to, NAME_SIZE, "step-%08" PRId64, n.step);
     else
-        snprintf(to, NAME_SIZE, "step-%08" PRId64 "-%" PRId64, n.step, n.turn);
+        snprintf(to, NAME_SIZE, "step-%08" PRId64 "-%" PRId64, n.step, n.nth);
 }
 
 static weft_status step_path(char *to, const char *root, step_name n, weft_error *err)
 {
     char name[NAME_SIZE];
-    spell(n, name);
-    return join(to, root, name, err);
+    step_dir_name(n, name);
+    return join_path(to, root, name, err);
 }
 
 /* Reads digits from *at on; -1 if there are none, or too many. */
@@ -65,9 +65,9 @@ static bool read_step_name(const char *name, step_name *to)
         return false;
     *to = (step_name){ read_digits(&at), 1 };
     if (*at == '-' && at++)
-        to->turn = read_digits(&at);
-    spell(*to, again);
-    return to->step >= 0 && to->turn >= 1 && strcmp(name, again) == 0;
+        to->nth = read_digits(&at);
+    step_dir_name(*to, again);
+    return to->step >= 0 && to->nth >= 1 && strcmp(name, again) == 0;
 }
 
 /* A file of a checkpoint, or its unfinished temporary file. */
@@ -85,11 +85,11 @@ static bool is_ours(const char *name)
 
 /* ---- listing a run ---------------------------------------------------------------------------- */
 
-static int compare(step_name a, step_name b)
+static int compare_steps(step_name a, step_name b)
 {
     if (a.step != b.step)
         return a.step < b.step ? -1 : 1;
-    return a.turn < b.turn ? -1 : a.turn > b.turn;
+    return a.nth < b.nth ? -1 : a.nth > b.nth;
 }
 
 typedef struct search {
@@ -97,12 +97,12 @@ typedef struct search {
     bool any;
 } search;
 
-static void look(void *ud, const char *name)
+static void note_checkpoint(void *ud, const char *name)
 {
     search *s = ud;
     step_name n;
-    if (!read_step_name(name, &n) || compare(n, s->below) >= 0 ||
-        (s->any && compare(n, s->best) < 0))
+    if (!read_step_name(name, &n) || compare_steps(n, s->below) >= 0 ||
+        (s->any && compare_steps(n, s->best) < 0))
         return;
     s->best = n;
     s->any = true;
@@ -116,7 +116,7 @@ static weft_status next_older(const char *root, step_name *n, bool *any, host *h
 {
     search s = { .below = *n };
     *any = false;
-    if (h->io.list(h->io.ud, root, look, &s) != 0 && errno != ENOENT)
+    if (h->io.list(h->io.ud, root, note_checkpoint, &s) != 0 && errno != ENOENT)
         return weft_fail(err, WEFT_EIO, "%s: cannot list: %s", root, strerror(errno));
     *n = s.best;
     *any = s.any;
@@ -126,7 +126,7 @@ static weft_status next_older(const char *root, step_name *n, bool *any, host *h
 static bool has_manifest(const char *directory, host *h)
 {
     char path[MAX_PATH];
-    return join(path, directory, MANIFEST_FILE, NULL) == WEFT_OK && path_exists(path, h);
+    return join_path(path, directory, MANIFEST_FILE, NULL) == WEFT_OK && path_exists(path, h);
 }
 
 /* ---- removing -------------------------------------------------------------------------------- */
@@ -143,7 +143,7 @@ static void sweep_file(void *ud, const char *name)
     const io_hooks *io = &s->host->io;
     char path[MAX_PATH];
     if (is_ours(name) && (part_stem(name) > 0 || !s->parts) &&
-        join(path, s->directory, name, NULL) == WEFT_OK)
+        join_path(path, s->directory, name, NULL) == WEFT_OK)
         io->remove(io->ud, path);
 }
 
@@ -156,7 +156,7 @@ static void sweep(const char *directory, bool parts, host *h)
 void checkpoint_remove(const char *directory, host *h)
 {
     char path[MAX_PATH];
-    if (join(path, directory, MANIFEST_FILE, NULL) == WEFT_OK)
+    if (join_path(path, directory, MANIFEST_FILE, NULL) == WEFT_OK)
         h->io.remove(h->io.ud, path);
     sweep(directory, false, h);
     if (h->io.remove(h->io.ud, directory) != 0 && errno != ENOENT)
@@ -243,7 +243,7 @@ typedef struct writing {
 /* Starts the next file of the checkpoint and its checksums. */
 static bool next_file(writing *w, const char *name, char *path)
 {
-    const weft_status status = join(path, w->path, name, w->err);
+    const weft_status status = join_path(path, w->path, name, w->err);
     if (status != WEFT_OK && w->save.status == WEFT_OK)
         w->save.status = status;
     if (w->save.status != WEFT_OK)
@@ -308,7 +308,7 @@ static weft_status write_manifest(writing *w)
                          .n_block = w->v->n_block };
     manifest again = { 0 };
     buffer text;
-    weft_status status = join(path, w->path, MANIFEST_FILE, w->err);
+    weft_status status = join_path(path, w->path, MANIFEST_FILE, w->err);
     if (status != WEFT_OK)
         return status;
     buffer_begin(&text, &w->host->mem, w->err);
@@ -333,14 +333,14 @@ static void publish(const char *root, const char *directory, const manifest_file
     save_begin(&s, h, &err);
     for (int64_t i = 0; i < n; i++)
         if (strcmp(f[i].name, STATE_FILE) != 0 &&
-            join(from, directory, f[i].name, NULL) == WEFT_OK &&
-            join(to, root, f[i].name, NULL) == WEFT_OK)
+            join_path(from, directory, f[i].name, NULL) == WEFT_OK &&
+            join_path(to, root, f[i].name, NULL) == WEFT_OK)
             save_link(&s, from, to);
     if (save_commit(&s) != WEFT_OK)
         log_write(&h->log, WEFT_LOG_WARN, "%s: the model was not updated: %s", root, err.message);
 }
 
-static weft_status write_all(writing *w, const char *root)
+static weft_status write_checkpoint_files(writing *w, const char *root)
 {
     save_begin(&w->save, w->host, w->err);
     write_files(w, root);
@@ -361,7 +361,7 @@ static weft_status new_name(const char *root, int64_t step, step_name *to, host 
     bool any;
     *to = (step_name){ step, INT64_MAX };
     const weft_status status = next_older(root, to, &any, h, err);
-    *to = (step_name){ step, any && to->step == step ? to->turn + 1 : 1 };
+    *to = (step_name){ step, any && to->step == step ? to->nth + 1 : 1 };
     return status;
 }
 
@@ -376,7 +376,7 @@ weft_status checkpoint_write(const char *root, const checkpoint_view *v, int kee
     if (status == WEFT_OK)
         status = step_path(w.path, root, name, err);
     if (status == WEFT_OK)
-        status = write_all(&w, root);
+        status = write_checkpoint_files(&w, root);
     for (int i = 0; i < w.n_file; i++)
         chunk_sums_free(&w.sums[i]);
     if (status != WEFT_OK)
@@ -406,7 +406,7 @@ static weft_status read_begin(reading *r, const char *directory, const manifest_
     uint64_t size;
     *r = (reading){ .of = of, .fd = -1, .host = h, .err = err };
     chunk_sums_begin(&r->sums, &h->mem, err);
-    const weft_status status = join(r->path, directory, of->name, err);
+    const weft_status status = join_path(r->path, directory, of->name, err);
     if (status != WEFT_OK)
         return status;
     r->fd = h->io.open(h->io.ud, r->path);
@@ -472,11 +472,11 @@ static weft_status check_file(const char *directory, const manifest_file *of, ui
     return read_end(&r, status);
 }
 
-static weft_status read_manifest(checkpoint *c, host *h, weft_error *err)
+static weft_status read_checkpoint_manifest(checkpoint *c, host *h, weft_error *err)
 {
     char path[MAX_PATH];
     file f;
-    weft_status status = join(path, c->path, MANIFEST_FILE, err);
+    weft_status status = join_path(path, c->path, MANIFEST_FILE, err);
     if (status == WEFT_OK)
         status = file_open(&f, path, WEFT_LOAD_COPY, h, err);
     if (status != WEFT_OK)
@@ -487,9 +487,9 @@ static weft_status read_manifest(checkpoint *c, host *h, weft_error *err)
 }
 
 /* Reads and checks every byte. */
-static weft_status check(checkpoint *c, host *h, weft_error *err)
+static weft_status check_files(checkpoint *c, host *h, weft_error *err)
 {
-    weft_status status = read_manifest(c, h, err);
+    weft_status status = read_checkpoint_manifest(c, h, err);
     if (status != WEFT_OK)
         return status;
     uint8_t *room = mem_alloc(&h->mem, READ_BYTES, "reading a checkpoint", err);
@@ -526,7 +526,7 @@ weft_status checkpoint_find(checkpoint *c, const char *root, host *h, weft_error
         }
         if (!has_manifest(c->path, h))
             continue;
-        status = check(c, h, &why);
+        status = check_files(c, h, &why);
         if (status == WEFT_OK)
             return WEFT_OK;
         if (worst == WEFT_OK || !is_damage(status))

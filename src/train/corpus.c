@@ -44,7 +44,7 @@ const source *corpus_find(const corpus *c, int64_t at)
 }
 
 /* "a.tsv.gz" counts as "a.tsv". */
-static bool named(const char *path, const char *tail)
+static bool has_suffix(const char *path, const char *tail)
 {
     const size_t n = unpacked_name(path), k = strlen(tail);
     return n >= k && memcmp(path + n - k, tail, k) == 0;
@@ -52,10 +52,10 @@ static bool named(const char *path, const char *tail)
 
 data_kind kind_by_name(const char *path)
 {
-    return named(path, ".jsonl") ? DATA_JSONL
-           : named(path, ".tsv") ? DATA_TSV
-           : named(path, ".csv") ? DATA_CSV
-                                 : DATA_TEXT;
+    return has_suffix(path, ".jsonl") ? DATA_JSONL
+           : has_suffix(path, ".tsv") ? DATA_TSV
+           : has_suffix(path, ".csv") ? DATA_CSV
+                                      : DATA_TEXT;
 }
 
 void corpus_close(corpus *c)

@@ -19,7 +19,7 @@ static weft_status add_ids(corpus *c, file *f, weft_error *err)
                            "%s: token ids for a vocabulary of %u, expected at most %u", path,
                            s.shard.n_vocab, c->n_vocab);
     for (uint64_t i = 0; status == WEFT_OK && i < s.shard.n_document; i++)
-        c->n_prompt += s.shard.document[i].quiet > 0;
+        c->n_prompt += s.shard.document[i].n_prompt > 0;
     if (status == WEFT_OK && s.shard.n_id > 0)
         return corpus_add(c, &s, err);
     source_free(&s, c->host);
@@ -57,7 +57,7 @@ static weft_status add_raw16(corpus *c, file *f, weft_error *err)
 
 /* ---- all files ------------------------------------------------------------------------------- */
 
-static data_kind kind_of(const file *f, const corpus_options *o)
+static data_kind corpus_kind_of(const file *f, const corpus_options *o)
 {
     if (o->kind != DATA_BY_NAME)
         return o->kind;
@@ -68,7 +68,7 @@ static data_kind kind_of(const file *f, const corpus_options *o)
 }
 
 /* Adds the documents of a text file, according to its kind. */
-static weft_status add_texts(documents *d, const file *f, data_kind kind, weft_error *err)
+static weft_status add_corpus_texts(documents *d, const file *f, data_kind kind, weft_error *err)
 {
     if (d->o->labels)
         return documents_labelled(d, f, kind, err);
@@ -80,24 +80,24 @@ static weft_status add_texts(documents *d, const file *f, data_kind kind, weft_e
 }
 
 /* Raw ids are never decompressed: the first may be 35615, which looks like gzip. */
-static weft_status open_file(file *f, const char *path, const corpus_options *o, host *h,
-                             weft_error *err)
+static weft_status open_corpus_file(file *f, const char *path, const corpus_options *o, host *h,
+                                    weft_error *err)
 {
     return o->kind == DATA_RAW16 ? file_open(f, path, o->load, h, err)
                                  : file_open_unpacked(f, path, "text", o->load, h, err);
 }
 
 /* Reads one file; creates d at the first text. */
-static weft_status add_file(corpus *c, documents *d, const char *path, const corpus_options *o,
-                            uint64_t *total, weft_error *err)
+static weft_status add_corpus_file(corpus *c, documents *d, const char *path,
+                                   const corpus_options *o, uint64_t *total, weft_error *err)
 {
     file f;
-    weft_status status = open_file(&f, path, o, c->host, err);
+    weft_status status = open_corpus_file(&f, path, o, c->host, err);
     if (status != WEFT_OK)
         return status;
     const uint64_t size = f.size;
     *total = d->total = *total + (f.packed ? size - f.packed : 0);
-    const data_kind kind = kind_of(&f, o);
+    const data_kind kind = corpus_kind_of(&f, o);
     if ((kind == DATA_IDS || kind == DATA_RAW16) && o->labels) {
         status = weft_fail(err, WEFT_EINVAL, "%s: token ids, which have no labels", path);
     } else if (kind == DATA_IDS || kind == DATA_RAW16) {
@@ -113,14 +113,14 @@ static weft_status add_file(corpus *c, documents *d, const char *path, const cor
             status = documents_begin(d, c, o, *total, err);
         d->done = done;
         if (status == WEFT_OK)
-            status = add_texts(d, &f, kind, err);
+            status = add_corpus_texts(d, &f, kind, err);
     }
     file_close(&f, c->host);
     return status;
 }
 
 /* Total bytes of the files, for progress; add_file corrects it for compressed files. */
-static uint64_t measure(const char *const *path, int n_path, host *h)
+static uint64_t measure_corpus(const char *const *path, int n_path, host *h)
 {
     uint64_t total = 0, size;
     for (int i = 0; i < n_path; i++) {
@@ -142,15 +142,15 @@ weft_status corpus_open(corpus *c, const char *const *path, int n_path, const co
     if (n_vocab == 0)
         return weft_fail(err, WEFT_EINVAL,
                          "token ids need a tokenizer, or the size of the vocabulary");
-    const uint64_t apart = o->progress && o->apart ? measure(&o->apart, 1, h) : 0;
-    uint64_t total = o->progress ? measure(path, n_path, h) + apart : 0;
+    const uint64_t apart = o->progress && o->apart ? measure_corpus(&o->apart, 1, h) : 0;
+    uint64_t total = o->progress ? measure_corpus(path, n_path, h) + apart : 0;
     weft_status status = WEFT_OK;
     for (int i = 0; i < n_path && status == WEFT_OK; i++)
-        status = add_file(c, &d, path[i], o, &total, err);
+        status = add_corpus_file(c, &d, path[i], o, &total, err);
     c->id_apart = c->n_id;
     c->document_apart = c->n_document;
     if (status == WEFT_OK && o->apart)
-        status = add_file(c, &d, o->apart, o, &total, err);
+        status = add_corpus_file(c, &d, o->apart, o, &total, err);
     documents_end(&d);
     if (status != WEFT_OK)
         corpus_close(c);

@@ -25,8 +25,8 @@ static const data_piece *sample_pieces(const data_part *p, int64_t k, int64_t at
 {
     const int64_t T = p->set->n_ctx, left = p->end - at;
     *n = 1;
-    if (p->picture) {
-        *window = (data_piece){ .at = p->picture[k], .n = (int32_t)T };
+    if (p->image_index) {
+        *window = (data_piece){ .at = p->image_index[k], .n = (int32_t)T };
         return window;
     }
     if (p->set->windows) {
@@ -103,7 +103,7 @@ static weft_status split_documents(dataset *d, packer *train, packer *validation
                                   : n_kept > 0 && rng_permute(SPLIT_KEY, 0, n, number) < n_kept;
             number++;
             if (!packer_add(kept ? validation : train, s->first_id + (int64_t)begin,
-                            (int64_t)(end - begin), (int64_t)s->shard.document[i].quiet,
+                            (int64_t)(end - begin), (int64_t)s->shard.document[i].n_prompt,
                             s->label ? s->label[i] : -1, err))
                 return err->code;
         }
@@ -141,7 +141,7 @@ static weft_status pack_documents(dataset *d, double share, weft_error *err)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static weft_status check_options(const data_options *o, int n_path, weft_error *err)
+static weft_status data_check_options(const data_options *o, int n_path, weft_error *err)
 {
     if (n_path < 1)
         return weft_fail(err, WEFT_EINVAL, "no data to train on");
@@ -193,7 +193,7 @@ weft_status data_open(dataset *d, const char *const *path, int n_path, const dat
     d->mask = (masking){ .id = o->mask_id,
                          .tokenizer = o->corpus.tokenizer,
                          .share = MASKED_SHARE };
-    weft_status status = check_options(o, n_path, err);
+    weft_status status = data_check_options(o, n_path, err);
     if (status == WEFT_OK)
         status = corpus_open(&d->corpus, path, n_path, &o->corpus, h, err);
     if (status != WEFT_OK)
@@ -218,11 +218,11 @@ weft_status data_open(dataset *d, const char *const *path, int n_path, const dat
     return status;
 }
 
-/* Holds out pictures spread over the data set, the same ones for every seed. */
-static weft_status split_pictures(dataset *d, double share, weft_error *err)
+/* Holds out images spread over the data set, the same ones for every seed. */
+static weft_status split_images(dataset *d, double share, weft_error *err)
 {
     mem *m = &d->corpus.host->mem;
-    const uint64_t n = (uint64_t)d->pictures->n;
+    const uint64_t n = (uint64_t)d->images->n;
     const uint64_t n_kept = (uint64_t)((double)n * share + 0.5);
     data_part *part[] = { &d->train, &d->validation };
     d->train.n_sample = (int64_t)(n - n_kept);
@@ -231,30 +231,31 @@ static weft_status split_pictures(dataset *d, double share, weft_error *err)
         return weft_fail(err, WEFT_EINVAL, "too little data: %llu images", (unsigned long long)n);
     for (int k = 0; k < 2; k++) {
         data_part *p = part[k];
-        p->picture = mem_zalloc(m, (size_t)p->n_sample + 1, sizeof *p->picture, "a list", err);
-        if (!p->picture)
+        p->image_index = mem_zalloc(m, (size_t)p->n_sample + 1, sizeof *p->image_index, "a list",
+                                    err);
+        if (!p->image_index)
             return err->code;
     }
     for (uint64_t i = 0; i < n; i++) {
         data_part *p = part[rng_permute(SPLIT_KEY, 0, n, i) < n_kept];
-        p->picture[p->n_in_order++] = (int64_t)i;
+        p->image_index[p->n_in_order++] = (int64_t)i;
     }
     count_samples(&d->train);
     count_samples(&d->validation);
     return WEFT_OK;
 }
 
-weft_status data_open_pictures(dataset *d, pictures *p, const model *m, double validation,
-                               weft_error *err)
+weft_status data_open_images(dataset *d, image_set *p, const model *m, double validation,
+                             weft_error *err)
 {
     *d = (dataset){ .n_ctx = m->n_ctx,
                     .d_feature = m->d_feature,
-                    .pictures = p,
+                    .images = p,
                     .make = &rows_seen,
                     .corpus = { .host = p->host },
                     .train = { .set = d },
                     .validation = { .set = d } };
-    const weft_status status = split_pictures(d, validation, err);
+    const weft_status status = split_images(d, validation, err);
     if (status != WEFT_OK)
         data_close(d);
     return status;
@@ -262,7 +263,7 @@ weft_status data_open_pictures(dataset *d, pictures *p, const model *m, double v
 
 static void part_free(data_part *p, mem *m)
 {
-    mem_free(m, p->picture);
+    mem_free(m, p->image_index);
     mem_free(m, p->piece);
     mem_free(m, p->first);
 }
@@ -355,7 +356,7 @@ int64_t data_targets(const data_part *p, uint64_t seed, int64_t i, int64_t n)
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
-/* Fills the batch with full rows that all have a target, or with the first pictures: the largest
+/* Fills the batch with full rows that all have a target, or with the first images: the largest
  * possible batch. */
 static void fill_largest(batch *b, int32_t n, int32_t n_ctx, bool first_only)
 {
@@ -374,16 +375,16 @@ static void fill_largest(batch *b, int32_t n, int32_t n_ctx, bool first_only)
         fill_largest(src, n, n_ctx, false);
 }
 
-/* In addition to the rows: feature vectors for pictures, and a batch for sources. */
+/* In addition to the rows: feature vectors for images, and a batch for sources. */
 static weft_status more_room(batch *b, const dataset *d, int64_t n_row, int64_t n_seq,
                              weft_error *err)
 {
     mem *m = &d->corpus.host->mem;
-    if (d->pictures)
+    if (d->images)
         b->features = mem_zalloc(m, (size_t)n_row, (size_t)d->d_feature * sizeof *b->features,
                                  "features", err);
     if (d->make != &rows_paired)
-        return d->pictures && !b->features ? WEFT_ENOMEM : WEFT_OK;
+        return d->images && !b->features ? WEFT_ENOMEM : WEFT_OK;
     batch *src = mem_zalloc(m, 1, sizeof *src, "sources", err);
     b->src = src;
     return src ? batch_init(src, n_row, n_seq, m, err) : WEFT_ENOMEM;
@@ -405,7 +406,7 @@ weft_status data_room(batch *b, const dataset *d, int32_t n, weft_error *err)
         data_room_free(b, d);
         return status;
     }
-    fill_largest(b, n, (int32_t)d->n_ctx, d->pictures != NULL);
+    fill_largest(b, n, (int32_t)d->n_ctx, d->images != NULL);
     return WEFT_OK;
 }
 
@@ -431,7 +432,7 @@ typedef struct viewer {
 } viewer;
 
 /* Starts a new text. */
-static weft_status begin_text(viewer *v, const tokenizer *t, weft_error *err)
+static weft_status data_begin_text(viewer *v, const tokenizer *t, weft_error *err)
 {
     decode_end(&v->text);
     return decode_begin(&v->text, t, true, v->mem, err);
@@ -446,7 +447,7 @@ static weft_status show_token(viewer *v, int32_t seq, int32_t id, bool target, w
     if (k.special) {
         k.text = vocab_text(&t->vocab, u);
         k.length = t->vocab.length[u];
-        if (begin_text(v, t, err) != WEFT_OK)
+        if (data_begin_text(v, t, err) != WEFT_OK)
             return err->code;
     } else if (known && decode_push(&v->text, u, &k.text, &k.length, err) != WEFT_OK) {
         return err->code;
@@ -475,7 +476,7 @@ static weft_status show_sequence(viewer *v, const batch *b, const dataset *d, in
     for (int32_t i = 0; from && i < from->n && status == WEFT_OK; i++)
         status = show_token(v, s, b->src->row[from->first + i].id, false, err);
     if (from && status == WEFT_OK)
-        status = begin_text(v, v->text.t, err);
+        status = data_begin_text(v, v->text.t, err);
     for (int32_t i = 0; i < b->seq[s].n && status == WEFT_OK; i++) {
         const bool next = row[i].target != NO_TARGET && !d->labels;
         status = show_token(v, s, row[i].id, d->make->ahead ? target : next, err);
@@ -494,7 +495,7 @@ weft_status data_show(const batch *b, const dataset *d, const tokenizer *t, data
     weft_status status = WEFT_OK;
     for (int32_t s = 0; s < b->n_seq && status == WEFT_OK; s++) {
         viewer v = { .fn = fn, .ud = ud, .mem = &d->corpus.host->mem };
-        status = begin_text(&v, t, err);
+        status = data_begin_text(&v, t, err);
         if (status == WEFT_OK)
             status = show_sequence(&v, b, d, s, err);
         decode_end(&v.text);

@@ -6,7 +6,7 @@
  *     documents   a sample is packed with documents, each a sequence of its own, so that none sees
  *                 another; longer ones are cut and go on in the next piece with the id that was the
  *                 last target, or, where a part is only read or a label given, lose their end
- *     pictures    a sample is a picture, one sequence
+ *     images      a sample is an image, one sequence
  *
  * rows.h defines the targets of a sequence: the next id, a masked one, a class.
  *
@@ -18,9 +18,9 @@
 
 #include "tensor/batch.h"
 #include "train/corpus.h"
+#include "train/image_set.h"
 #include "train/mask.h"
 #include "train/pairs.h"
-#include "train/pictures.h"
 #include "train/rows.h"
 
 typedef enum data_style {
@@ -46,13 +46,13 @@ struct dataset;
 /* Samples for training, or for validation. */
 typedef struct data_part {
     const struct dataset *set;
-    int64_t n_sample;   /* in an epoch; 0: this part is empty */
-    int64_t n_in_order; /* samples in order; for windows those that do not overlap */
-    int64_t begin, end; /* windows: its ids in the stream */
-    data_piece *piece;  /* documents: by sample; */
-    int64_t *first;     /* [n_sample + 1] the first piece of each */
-    int64_t *picture;   /* pictures: [n_sample] their indices */
-    int32_t most_seq;   /* most sequences in a sample */
+    int64_t n_sample;     /* in an epoch; 0: this part is empty */
+    int64_t n_in_order;   /* samples in order; for windows those that do not overlap */
+    int64_t begin, end;   /* windows: its ids in the stream */
+    data_piece *piece;    /* documents: by sample; */
+    int64_t *first;       /* [n_sample + 1] the first piece of each */
+    int64_t *image_index; /* images: [n_sample] their indices */
+    int32_t most_seq;     /* most sequences in a sample */
     data_counts counts;
 } data_part;
 
@@ -60,8 +60,8 @@ typedef struct dataset {
     corpus corpus;
     bool windows;
     const row_maker *make;
-    pictures *pictures;             /* for rows_seen: the corpus is then unused, except its host */
-    int64_t d_feature;              /* floats in a row of a picture */
+    image_set *images;              /* for rows_seen: the corpus is then unused, except its host */
+    int64_t d_feature;              /* floats in a row of an image */
     pairing pairing;                /* for rows_paired, with the chosen objective */
     masking mask;                   /* of rows_masked */
     const struct label_set *labels; /* for rows_labelled, owned by the caller; or NULL */
@@ -74,9 +74,9 @@ weft_status data_open(dataset *d, const char *const *path, int n_path, const dat
                       host *h, weft_error *err);
 void data_close(dataset *d);
 
-/* The same for loaded pictures and a model; the caller keeps both alive. */
-weft_status data_open_pictures(dataset *d, pictures *p, const model *m, double validation,
-                               weft_error *err);
+/* The same for loaded images and a model; the caller keeps both alive. */
+weft_status data_open_images(dataset *d, image_set *p, const model *m, double validation,
+                             weft_error *err);
 
 /* Allocates room for n samples of either part, and fills it with the largest possible batch. */
 weft_status data_room(batch *b, const dataset *d, int32_t n, weft_error *err);

@@ -18,13 +18,13 @@
 
 /* Tokens without a loss: everything up to the last token that ends in the prompt. A token that
  * straddles the end of the prompt has a loss. */
-static void find_quiet(job *j, const encoding *e)
+static void find_prompt(job *j, const encoding *e)
 {
-    j->quiet = 0;
+    j->n_prompt = 0;
     for (size_t i = 0; i < e->n; i++) {
         if (e->to[i] > 0 && e->to[i] <= j->prompt)
-            j->quiet = i + 1;
-        j->astride |= e->from[i] < j->prompt && e->to[i] > j->prompt;
+            j->n_prompt = i + 1;
+        j->straddles |= e->from[i] < j->prompt && e->to[i] > j->prompt;
     }
 }
 
@@ -59,7 +59,7 @@ static bool encode_pair(worker *w, job *j)
     if (encoder_encode(w->encoder, j->text, n, NULL, 0, &how, &e, &w->err) != WEFT_OK ||
         !keep_ids(w, j, &e, false))
         return false;
-    j->quiet = j->n_id;
+    j->n_prompt = j->n_id;
     return encoder_encode(w->encoder, j->text + j->prompt, j->n - j->prompt, NULL, 0, &how, &e,
                           &w->err) == WEFT_OK &&
            keep_ids(w, j, &e, true);
@@ -77,9 +77,9 @@ static bool encode_labelled(worker *w, job *j)
     if (encoder_encode(w->encoder, j->text, n, j->has_prompt ? j->text + n : NULL, j->n - n, &how,
                        &e, &w->err) != WEFT_OK)
         return false;
-    for (j->quiet = 0; e.type && j->quiet < e.n && e.type[j->quiet] == 0;)
-        j->quiet++;
-    j->quiet = j->quiet < e.n ? j->quiet : 0;
+    for (j->n_prompt = 0; e.type && j->n_prompt < e.n && e.type[j->n_prompt] == 0;)
+        j->n_prompt++;
+    j->n_prompt = j->n_prompt < e.n ? j->n_prompt : 0;
     return keep_ids(w, j, &e, false);
 }
 
@@ -97,7 +97,7 @@ static bool encode_job(worker *w, job *j)
     if (encoder_encode(w->encoder, j->text, j->n, NULL, 0, &how, &e, &w->err) != WEFT_OK)
         return false;
     if (j->has_prompt)
-        find_quiet(j, &e);
+        find_prompt(j, &e);
     return keep_ids(w, j, &e, true);
 }
 
@@ -126,7 +126,7 @@ static bool new_ids(source *s, uint64_t n_id, uint64_t n_document, bool labels, 
 }
 
 /* Collects the ids of all jobs in the order of the text, whichever thread encoded them. */
-static weft_status gather(const documents *d, source *s, weft_error *err)
+static weft_status gather_document(const documents *d, source *s, weft_error *err)
 {
     for (size_t k = 0; k < d->n_job; k++) {
         const job *j = &d->job[k];
@@ -144,7 +144,7 @@ static weft_status gather(const documents *d, source *s, weft_error *err)
         }
         if (s->label)
             s->label[s->shard.n_document] = j->label;
-        s->document[s->shard.n_document++] = (document){ s->shard.n_id, j->quiet };
+        s->document[s->shard.n_document++] = (document){ s->shard.n_id, j->n_prompt };
     }
     return WEFT_OK;
 }
@@ -158,7 +158,7 @@ static void count_jobs(const documents *d, uint64_t *n_id, uint64_t *n_document)
         *n_document += j->n_id > 0;
         d->corpus->n_empty += j->n_id == 0;
         d->corpus->n_prompt += j->n_id > 0 && j->has_prompt;
-        d->corpus->n_straddling += j->astride;
+        d->corpus->n_straddling += j->straddles;
     }
 }
 
@@ -178,8 +178,9 @@ static weft_status encode_round(documents *d, weft_error *err)
     count_jobs(d, &n_id, &n_document);
     weft_status status = WEFT_OK;
     if (n_document > 0) {
-        status = new_ids(&s, n_id, n_document, d->o->labels, d->mem, err) ? gather(d, &s, err)
-                                                                          : err->code;
+        status = new_ids(&s, n_id, n_document, d->o->labels, d->mem, err)
+                     ? gather_document(d, &s, err)
+                     : err->code;
         if (status == WEFT_OK)
             return corpus_add(d->corpus, &s, err);
         mem_free(d->mem, s.ids);
@@ -197,7 +198,7 @@ static weft_status end_round(documents *d, weft_error *err)
 }
 
 /* `done`: bytes of this file already processed. */
-static weft_status tell(const documents *d, uint64_t done, weft_error *err)
+static weft_status report_progress(const documents *d, uint64_t done, weft_error *err)
 {
     if (d->o->progress && !d->o->progress(d->o->progress_ud, d->done + done, d->total))
         return weft_fail(err, WEFT_ESTOPPED, "stopped while reading %s", d->path);
@@ -210,7 +211,7 @@ static weft_status make_room(documents *d, size_t n, uint64_t done, weft_error *
     if (d->n_job == 0 || (d->bytes + n <= ROUND_BYTES && d->n_job < ROUND_JOBS))
         return WEFT_OK;
     const weft_status status = end_round(d, err);
-    return status == WEFT_OK ? tell(d, done, err) : status;
+    return status == WEFT_OK ? report_progress(d, done, err) : status;
 }
 
 static weft_status add_job(documents *d, const job *j, weft_error *err)
@@ -228,7 +229,7 @@ static weft_status end_file(documents *d, const file *f, weft_error *err)
 {
     weft_status status = end_round(d, err);
     if (status == WEFT_OK)
-        status = tell(d, f->size, err);
+        status = report_progress(d, f->size, err);
     d->done += f->size;
     return status;
 }
@@ -386,7 +387,8 @@ static weft_status add_strings(documents *d, const json_t *a, const json_t *b, w
     return add_job(d, &(job){ to, na + nb, .prompt = b ? na : 0, .has_prompt = b }, err);
 }
 
-static weft_status read_line(documents *d, const char *s, size_t n, int64_t number, weft_error *err)
+static weft_status read_document_line(documents *d, const char *s, size_t n, int64_t number,
+                                      weft_error *err)
 {
     entry e;
     snprintf(e.place, sizeof e.place, "%.500s:%lld", d->path, (long long)number);
@@ -420,7 +422,7 @@ static weft_status add_line(documents *d, const char *s, size_t n, int64_t numbe
     if (status != WEFT_OK)
         return status;
     json_section_begin(d->mem);
-    status = read_line(d, s, n, number, err);
+    status = read_document_line(d, s, n, number, err);
     json_section_end();
     return status;
 }

@@ -16,9 +16,9 @@ typedef struct job {
     int32_t label;   /* label of the text, if labels are read; the prompt is then the first of two
                       * texts */
 
-    bool astride;
+    bool straddles;
     int worker; /* the worker that holds the ids [at, at + n_id) */
-    size_t at, n_id, quiet;
+    size_t at, n_id, n_prompt;
 } job;
 
 /* State of one thread. */

@@ -80,7 +80,7 @@ static weft_status check_label(const reading *r, const labelled *one, weft_error
                      r->file->path, (long long)one->line, one->n_label, MAX_LABEL_NAME);
 }
 
-static weft_status tell(const reading *r, const labelled *one, weft_error *err)
+static weft_status deliver(const reading *r, const labelled *one, weft_error *err)
 {
     const weft_status status = check_label(r, one, err);
     return status == WEFT_OK ? r->fn(r->ud, one, err) : status;
@@ -95,7 +95,7 @@ static bool is_heading(const table *t)
 }
 
 /* Joins the fields of one kind with spaces; returns the end. */
-static char *join(const table *t, const columns *c, column_kind kind, char *to)
+static char *join_fields(const table *t, const columns *c, column_kind kind, char *to)
 {
     const char *begin = to;
     for (int i = 0; i < t->n_field; i++) {
@@ -116,7 +116,7 @@ static bool has_pair(const columns *c)
     return false;
 }
 
-static weft_status read_record(reading *r, const table *t, uint64_t at, weft_error *err)
+static weft_status read_labelled_record(reading *r, const table *t, uint64_t at, weft_error *err)
 {
     const columns *c = r->columns;
     size_t n = 0;
@@ -128,9 +128,9 @@ static weft_status read_record(reading *r, const table *t, uint64_t at, weft_err
     char *text = room_for(r, n, err);
     if (!text)
         return err->code;
-    char *second = join(t, c, COLUMN_TEXT, text);
-    char *label = join(t, c, COLUMN_PAIR, second);
-    const char *end = join(t, c, COLUMN_LABEL, label);
+    char *second = join_fields(t, c, COLUMN_TEXT, text);
+    char *label = join_fields(t, c, COLUMN_PAIR, second);
+    const char *end = join_fields(t, c, COLUMN_LABEL, label);
     const labelled one = { .text = text,
                            .pair = has_pair(c) ? second : NULL,
                            .label = label,
@@ -139,7 +139,7 @@ static weft_status read_record(reading *r, const table *t, uint64_t at, weft_err
                            .n_label = (size_t)(end - label),
                            .line = t->line,
                            .at = at };
-    return tell(r, &one, err);
+    return deliver(r, &one, err);
 }
 
 static weft_status read_table(reading *r, bool csv, weft_error *err)
@@ -152,7 +152,7 @@ static weft_status read_table(reading *r, bool csv, weft_error *err)
         if (status == WEFT_OK && t.n_field == 0)
             return WEFT_OK;
         if (status == WEFT_OK && !(first && is_heading(&t)))
-            status = read_record(r, &t, at, err);
+            status = read_labelled_record(r, &t, at, err);
         if (status != WEFT_OK)
             return status;
     }
@@ -202,7 +202,8 @@ static weft_status read_object(reading *r, const json_t *root, const char *place
     return WEFT_OK;
 }
 
-static weft_status read_line(reading *r, const char *s, size_t n, labelled *one, weft_error *err)
+static weft_status read_labelled_line(reading *r, const char *s, size_t n, labelled *one,
+                                      weft_error *err)
 {
     char place[600];
     snprintf(place, sizeof place, "%.500s:%lld", r->file->path, (long long)one->line);
@@ -210,7 +211,7 @@ static weft_status read_line(reading *r, const char *s, size_t n, labelled *one,
     const json_t *root = json_read((const uint8_t *)s, n, true, place, err);
     const weft_status status = root ? read_object(r, root, place, one, err) : err->code;
     json_section_end();
-    return status == WEFT_OK ? tell(r, one, err) : status;
+    return status == WEFT_OK ? deliver(r, one, err) : status;
 }
 
 static bool is_blank(const char *s, size_t n)
@@ -220,7 +221,7 @@ static bool is_blank(const char *s, size_t n)
     return n == 0;
 }
 
-static weft_status read_lines(reading *r, weft_error *err)
+static weft_status read_labelled_lines(reading *r, weft_error *err)
 {
     const file *f = r->file;
     const size_t mark = f->size >= 3 && memcmp(f->data, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
@@ -230,7 +231,7 @@ static weft_status read_lines(reading *r, weft_error *err)
         const char *s = file_text(f) + at, *end = memchr(s, '\n', f->size - at);
         n = end ? (size_t)(end - s) : f->size - at;
         if (!is_blank(s, n))
-            status = read_line(r, s, n, &(labelled){ .line = line, .at = at }, err);
+            status = read_labelled_line(r, s, n, &(labelled){ .line = line, .at = at }, err);
     }
     return status;
 }
@@ -248,7 +249,7 @@ weft_status labelled_each(const file *f, data_kind kind, const columns *c, label
         return weft_fail(err, WEFT_EINVAL, "%s: labels need TSV, CSV or JSONL", f->path);
     if (wrong < f->size)
         return weft_fail(err, WEFT_EFORMAT, "%s: byte %zu is not UTF-8", f->path, wrong);
-    const weft_status status = kind == DATA_JSONL ? read_lines(&r, err)
+    const weft_status status = kind == DATA_JSONL ? read_labelled_lines(&r, err)
                                                   : read_table(&r, kind == DATA_CSV, err);
     scratch_free(&r.room, m);
     return status;
@@ -279,7 +280,7 @@ bool labelled_is_here(const char *path, data_kind asked, host *h)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static int by_name(const void *a, const void *b)
+static int label_by_name(const void *a, const void *b)
 {
     return strcmp(((const label_name *)a)->name, ((const label_name *)b)->name);
 }
@@ -331,7 +332,7 @@ static label_name *new_label(label_set *l, const char *name, size_t n, weft_erro
     return text ? made : NULL;
 }
 
-static weft_status begin(label_set *l, int64_t most, mem *m, weft_error *err)
+static weft_status begin_labels(label_set *l, int64_t most, mem *m, weft_error *err)
 {
     *l = (label_set){ 0 };
     const weft_status status = arena_init(&l->store, ARENA_GROWING, m, 0, "labels", err);
@@ -344,7 +345,7 @@ static weft_status begin(label_set *l, int64_t most, mem *m, weft_error *err)
 
 weft_status labels_begin(label_set *l, mem *m, weft_error *err)
 {
-    return begin(l, MAX_LABEL, m, err);
+    return begin_labels(l, MAX_LABEL, m, err);
 }
 
 weft_status labels_add(label_set *l, const char *name, size_t n, weft_error *err)
@@ -409,7 +410,7 @@ weft_status labels_list(label_set *l, const char *const *path, int n_path, data_
 
 weft_status labels_of_model(label_set *l, const model *m, weft_error *err)
 {
-    weft_status status = begin(l, m->n_out, &m->host->mem, err);
+    weft_status status = begin_labels(l, m->n_out, &m->host->mem, err);
     for (int64_t i = 0; i < m->n_out && status == WEFT_OK; i++) {
         char made[40];
         snprintf(made, sizeof made, "LABEL_%lld", (long long)i);
@@ -424,7 +425,7 @@ weft_status labels_of_model(label_set *l, const model *m, weft_error *err)
         l->by_name[l->n++] = one;
     }
     if (status == WEFT_OK)
-        sort_pointers((void **)l->by_name, l->n, by_name);
+        sort_pointers((void **)l->by_name, l->n, label_by_name);
     else
         labels_free(l);
     return status;

@@ -4,7 +4,7 @@
 #include "base/checked.h"
 #include "base/rng.h"
 
-static void prepare(learner *l, run *r)
+static void learner_prepare(learner *l, run *r)
 {
     r->kern = l->model->kern;
     r->pool = l->pool;
@@ -13,7 +13,7 @@ static void prepare(learner *l, run *r)
     r->smoothing = l->opt.smoothing;
 }
 
-static tensor *record(learner *l, run *r, const batch *b)
+static tensor *learner_record(learner *l, run *r, const batch *b)
 {
     run_begin(r, b);
     tape_begin(r, &l->tape);
@@ -77,10 +77,10 @@ weft_status learner_predict(learner *l, const batch *b, learner_plan *plan, weft
     const model *m = l->model;
     if (run_init_dry(&dry, &m->host->mem, (int)(m->n_layer + m->n_layer_src), err) != WEFT_OK)
         return WEFT_ENOMEM;
-    prepare(l, &dry);
+    learner_prepare(l, &dry);
     if (m->task == WEFT_TASK_CLASSIFY)
         read_logits(l, &dry, b, NULL);
-    tensor *loss = record(l, &dry, b);
+    tensor *loss = learner_record(l, &dry, b);
     tape_backward(&dry, loss, NULL);
     *plan = (learner_plan){ dry.meta.peak, dry.data.peak, dry.scratch_peak };
     run_free(&dry);
@@ -148,7 +148,7 @@ weft_status learner_init(learner *l, model *m, const learner_options *o, const b
                                "loads of experts", err)))
         status = WEFT_ENOMEM;
     if (status == WEFT_OK)
-        prepare(l, &l->run);
+        learner_prepare(l, &l->run);
     else
         learner_free(l);
     l->run.load = l->load;
@@ -185,7 +185,7 @@ real learner_add(learner *l, const batch *b, double share)
     const real slope = (real)share;
     const rng_block key = rng_draw(l->opt.seed, 0, l->n_backward++);
     l->run.key = (uint64_t)key.word[0] << 32 | key.word[1];
-    tensor *loss = record(l, &l->run, b);
+    tensor *loss = learner_record(l, &l->run, b);
     const real value = *row(loss, 0);
     tape_backward(&l->run, loss, &slope);
     return value;
@@ -248,15 +248,15 @@ double learner_update(learner *l, double lr)
     return norm;
 }
 
-void learner_load(const learner *l, double *least, double *most)
+void learner_load(const learner *l, double *min, double *max)
 {
     const model *m = l->model;
-    *least = *most = NAN;
+    *min = *max = NAN;
     for (int64_t i = 0; l->load && i < m->n_layer * m->n_expert; i++) {
         const double mean = mean_load(l, i / m->n_expert), x = (double)l->load[i] / mean;
         if (mean > 0) {
-            *least = x >= *least ? *least : x; /* also replaces the initial NaN */
-            *most = x <= *most ? *most : x;
+            *min = x >= *min ? *min : x; /* also replaces the initial NaN */
+            *max = x <= *max ? *max : x;
         }
     }
 }

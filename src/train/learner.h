@@ -82,6 +82,6 @@ double learner_update(learner *l, double lr);
 
 /* The smallest and the largest load of an expert in this step, relative to its layer's mean; NaN
  * without experts. */
-void learner_load(const learner *l, double *least, double *most);
+void learner_load(const learner *l, double *min, double *max);
 
 #endif

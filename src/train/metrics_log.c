@@ -153,7 +153,7 @@ static void format_line(buffer *b, const weft_train_progress *p, const char *sam
 }
 
 /* Returns false with errno set. */
-static bool write_all(metrics_log *m, const uint8_t *bytes, size_t n)
+static bool write_metrics(metrics_log *m, const uint8_t *bytes, size_t n)
 {
     const io_hooks *io = &m->host->io;
     for (size_t at = 0; at < n;) {
@@ -196,7 +196,7 @@ void metrics_log_put(metrics_log *m, const weft_train_progress *p, const char *s
         lose_line(m, err.message);
     } else if (!cut_torn(m)) {
         lose_line(m, strerror(errno));
-    } else if (!write_all(m, b.at, b.n)) {
+    } else if (!write_metrics(m, b.at, b.n)) {
         lose_line(m, strerror(errno));
         m->torn = true;
         cut_torn(m);

@@ -9,7 +9,7 @@ void packer_begin(packer *k, data_part *part, mem *m)
 }
 
 /* The open sample with the least sufficient room, or a new one. */
-static open_sample *choose(packer *k, int64_t n_row)
+static open_sample *choose_sample(packer *k, int64_t n_row)
 {
     open_sample *best = NULL, *fullest = k->open;
     for (int i = 0; i < k->n_open; i++) {
@@ -32,7 +32,7 @@ static bool place(packer *k, data_piece p, weft_error *err)
     if (!all)
         return false;
     const int64_t n_row = p.n - k->part->set->make->ahead;
-    open_sample *o = choose(k, n_row);
+    open_sample *o = choose_sample(k, n_row);
     k->placed = all;
     all[k->n++] = (packed){ p, o->sample };
     o->left -= n_row;
@@ -40,7 +40,7 @@ static bool place(packer *k, data_piece p, weft_error *err)
 }
 
 /* A labelled text that is too long loses ids before its last one. */
-static bool add_labelled(packer *k, int64_t at, int64_t n, int64_t quiet, int32_t label,
+static bool add_labelled(packer *k, int64_t at, int64_t n, int64_t n_prompt, int32_t label,
                          weft_error *err)
 {
     const int64_t T = k->part->set->n_ctx, left_out = n > T ? n - T : 0;
@@ -50,23 +50,23 @@ static bool add_labelled(packer *k, int64_t at, int64_t n, int64_t quiet, int32_
     return place(k,
                  (data_piece){ .at = at,
                                .n = (int32_t)(n - left_out),
-                               .quiet = quiet < T ? (int32_t)quiet : 0,
+                               .n_prompt = n_prompt < T ? (int32_t)n_prompt : 0,
                                .label = label,
                                .left_out = (int32_t)left_out },
                  err);
 }
 
-bool packer_add(packer *k, int64_t at, int64_t n, int64_t quiet, int32_t label, weft_error *err)
+bool packer_add(packer *k, int64_t at, int64_t n, int64_t n_prompt, int32_t label, weft_error *err)
 {
     if (label >= 0)
-        return add_labelled(k, at, n, quiet, label, err);
+        return add_labelled(k, at, n, n_prompt, label, err);
     const int64_t T = k->part->set->n_ctx, ahead = k->part->set->make->ahead;
     data_counts *c = &k->part->counts;
-    const bool cut = n - ahead > T, prompt = quiet > 0;
+    const bool cut = n - ahead > T, prompt = n_prompt > 0;
     c->n_document++;
     if (cut && prompt)
         n = T + ahead;
-    if (n <= ahead || quiet >= n) {
+    if (n <= ahead || n_prompt >= n) {
         c->n_skipped++;
         return true;
     }
@@ -74,7 +74,7 @@ bool packer_add(packer *k, int64_t at, int64_t n, int64_t quiet, int32_t label, 
     c->n_cut += cut && !prompt;
     for (; n > ahead; at += T, n -= T) {
         const int32_t size = (int32_t)(n > T ? T + ahead : n);
-        if (!place(k, (data_piece){ at, size, (int32_t)quiet, -1, 0 }, err))
+        if (!place(k, (data_piece){ at, size, (int32_t)n_prompt, -1, 0 }, err))
             return false;
     }
     return true;

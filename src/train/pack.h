@@ -33,9 +33,9 @@ typedef struct packer {
 
 void packer_begin(packer *k, data_part *part, mem *m);
 
-/* A document: ids [at, at + n), the first `quiet` of them without a loss; label is -1 if it has
+/* A document: ids [at, at + n), the first `n_prompt` of them without a loss; label is -1 if it has
  * none. */
-bool packer_add(packer *k, int64_t at, int64_t n, int64_t quiet, int32_t label, weft_error *err);
+bool packer_add(packer *k, int64_t at, int64_t n, int64_t n_prompt, int32_t label, weft_error *err);
 
 /* Hands the samples to the part. */
 bool packer_finish(packer *k, weft_error *err);

@@ -30,11 +30,11 @@ static void count_spans(const pairing *p, int64_t T, int64_t *n_noise, int64_t *
     *n_span = between((int64_t)round((double)*n_noise / MEAN_SPAN), 1, fit < most ? fit : most);
 }
 
-int64_t pair_targets(const pairing *p, int64_t n, int64_t quiet)
+int64_t pair_targets(const pairing *p, int64_t n, int64_t n_prompt)
 {
     int64_t n_noise, n_span;
     if (p->objective == WEFT_OBJECTIVE_PAIRS)
-        return quiet > 0 && n > quiet ? n - quiet : 0;
+        return n_prompt > 0 && n > n_prompt ? n - n_prompt : 0;
     if (used(n) < 2)
         return 0;
     if (p->objective == WEFT_OBJECTIVE_INFILL)
@@ -54,7 +54,7 @@ static void hear(pair_writer *p, int32_t id)
 }
 
 /* Appends a row that has this id as its target; its input is the previous target. */
-static void say(pair_writer *p, int32_t id)
+static void put_target(pair_writer *p, int32_t id)
 {
     batch *b = p->b;
     sequence *s = &b->seq[b->n_seq - 1];
@@ -68,7 +68,7 @@ static void say(pair_writer *p, int32_t id)
 /* ---- spans ----------------------------------------------------------------------------------- */
 
 /* A random integer below n. */
-static uint64_t draw(pair_writer *p, uint64_t n)
+static uint64_t draw_below(pair_writer *p, uint64_t n)
 {
     const rng_block b = rng_draw(p->key, p->number, p->n_draw++);
     return ((uint64_t)b.word[0] << 32 | b.word[1]) % n;
@@ -79,7 +79,7 @@ static uint64_t draw(pair_writer *p, uint64_t n)
 static int64_t first_part(pair_writer *p, int64_t n, int64_t k)
 {
     int64_t length = 1;
-    while (k > 1 && (int64_t)draw(p, (uint64_t)(n - length)) >= k - 1)
+    while (k > 1 && (int64_t)draw_below(p, (uint64_t)(n - length)) >= k - 1)
         length++;
     return k > 1 ? length : n;
 }
@@ -98,19 +98,19 @@ static void next_part(pair_writer *p)
         return;
     }
     hear(p, p->of->sentinel[p->sentinel]);
-    say(p, p->of->sentinel[p->sentinel++]);
+    put_target(p, p->of->sentinel[p->sentinel++]);
 }
 
 /* ---- a pair ---------------------------------------------------------------------------------- */
 
-void pair_begin(pair_writer *p, const pairing *of, batch *b, batch *src, int64_t n, int64_t quiet,
-                uint64_t key, uint64_t number)
+void pair_begin(pair_writer *p, const pairing *of, batch *b, batch *src, int64_t n,
+                int64_t n_prompt, uint64_t key, uint64_t number)
 {
     *p = (pair_writer){ .of = of, .b = b, .src = src, .key = key, .number = number };
-    p->n = pair_targets(of, n, quiet) == 0         ? 0
+    p->n = pair_targets(of, n, n_prompt) == 0      ? 0
            : of->objective == WEFT_OBJECTIVE_PAIRS ? n
                                                    : used(n);
-    p->quiet = quiet;
+    p->n_prompt = n_prompt;
     if (p->n == 0)
         return;
     b->seq[b->n_seq] = (sequence){ .first = b->n_row, .source = src->n_seq };
@@ -132,13 +132,13 @@ void pair_add(pair_writer *p, int32_t id)
         return;
     if (goal != WEFT_OBJECTIVE_PAIRS && p->left == 0)
         next_part(p);
-    const bool heard = goal == WEFT_OBJECTIVE_PAIRS ? p->at < p->quiet : !p->noise;
+    const bool heard = goal == WEFT_OBJECTIVE_PAIRS ? p->at < p->n_prompt : !p->noise;
     const bool said = goal == WEFT_OBJECTIVE_PAIRS ? !heard
                                                    : p->noise || goal == WEFT_OBJECTIVE_INFILL;
     if (heard)
         hear(p, id);
     if (said)
-        say(p, id);
+        put_target(p, id);
     p->left--;
     p->at++;
 }
@@ -149,5 +149,5 @@ void pair_end(pair_writer *p)
     if (p->n == 0 || p->of->objective == WEFT_OBJECTIVE_PAIRS || p->of->eos < 0)
         return;
     hear(p, p->of->eos);
-    say(p, p->of->eos);
+    put_target(p, p->of->eos);
 }

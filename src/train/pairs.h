@@ -27,15 +27,15 @@ typedef struct pairing {
     int n_sentinel;
 } pairing;
 
-/* Number of targets of a piece of n ids, the first `quiet` of which have no loss. */
-int64_t pair_targets(const pairing *p, int64_t n, int64_t quiet);
+/* Number of targets of a piece of n ids, the first `n_prompt` of which have no loss. */
+int64_t pair_targets(const pairing *p, int64_t n, int64_t n_prompt);
 
 /* Takes the ids of a pair one by one; b and src have room for n - 1 rows each. */
 typedef struct pair_writer {
     const pairing *of;
     batch *b, *src;
     uint64_t key, number, n_draw;
-    int64_t quiet, at, n;    /* ids so far, and in total */
+    int64_t n_prompt, at, n; /* ids so far, and in total */
     int64_t n_noise, n_kept; /* ids left for spans, and for the gaps between them, */
     int64_t n_span, n_gap;   /* and the number of spans left */
     int64_t left;            /* ids left in the current one */
@@ -43,8 +43,8 @@ typedef struct pair_writer {
     int sentinel;
 } pair_writer;
 
-void pair_begin(pair_writer *p, const pairing *of, batch *b, batch *src, int64_t n, int64_t quiet,
-                uint64_t key, uint64_t number);
+void pair_begin(pair_writer *p, const pairing *of, batch *b, batch *src, int64_t n,
+                int64_t n_prompt, uint64_t key, uint64_t number);
 void pair_add(pair_writer *p, int32_t id);
 void pair_end(pair_writer *p);
 

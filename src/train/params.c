@@ -28,7 +28,7 @@ static void move_in(params *p, int64_t i)
     t->type = &dtype_real;
     t->grad = p->grad + p->at[i];
     t->is_param = t->needs_grad = t->grad_taken = true;
-    t->low = p->low && t->n_dim > 1 ? p->low + p->at[i] : NULL;
+    t->bf16_copy = p->bf16_copy && t->n_dim > 1 ? p->bf16_copy + p->at[i] : NULL;
 }
 
 /* A bf16 copy that is never read: a dry run only checks whether one exists. */
@@ -41,7 +41,7 @@ int64_t params_sketch(model *m, bool bf16)
         tensor *t = m->param[i];
         t->type = &dtype_real;
         t->is_param = t->needs_grad = t->grad_taken = true;
-        t->low = bf16 && t->n_dim > 1 ? &no_copy : NULL;
+        t->bf16_copy = bf16 && t->n_dim > 1 ? &no_copy : NULL;
         n += (numbers(t) + ALIGN - 1) / ALIGN * ALIGN;
     }
     return n;
@@ -88,8 +88,8 @@ weft_status params_init(params *p, model *m, bool bf16, int n_group, weft_error 
     p->value = mem_zalloc(from, (size_t)p->n, sizeof *p->value, "parameters", err);
     p->grad = p->value ? mem_zalloc(from, (size_t)p->n, sizeof *p->grad, "gradients", err) : NULL;
     if (p->grad && bf16)
-        p->low = mem_zalloc(from, (size_t)p->n, sizeof *p->low, "bf16 parameters", err);
-    if (!p->grad || (bf16 && !p->low) || !take_blocks(p, err)) {
+        p->bf16_copy = mem_zalloc(from, (size_t)p->n, sizeof *p->bf16_copy, "bf16 parameters", err);
+    if (!p->grad || (bf16 && !p->bf16_copy) || !take_blocks(p, err)) {
         params_free(p);
         return WEFT_ENOMEM;
     }
@@ -107,7 +107,7 @@ void params_free(params *p)
     mem_free(p->mem, p->at);
     mem_free(p->mem, p->value);
     mem_free(p->mem, p->grad);
-    mem_free(p->mem, p->low);
+    mem_free(p->mem, p->bf16_copy);
     mem_free(p->mem, p->chunk_sum);
     for (int i = 0; i <= MAX_GROUP_LOG; i++)
         mem_free(p->mem, p->waiting[i]);
@@ -129,8 +129,8 @@ int64_t params_freeze(params *p, const char *pattern)
 
 void params_round(params *p, int64_t k0, int64_t k1)
 {
-    for (int64_t k = k0; p->low && k < k1; k++)
-        p->low[k] = bf16_encode((float)p->value[k]);
+    for (int64_t k = k0; p->bf16_copy && k < k1; k++)
+        p->bf16_copy[k] = bf16_encode((float)p->value[k]);
 }
 
 /* ---- gradients ------------------------------------------------------------------------------- */

@@ -28,9 +28,9 @@
 typedef struct params {
     mem *mem;
     real *value;
-    real *grad;    /* gradients of the current group, or of all */
-    uint16_t *low; /* bf16 copies of the values, for products; or NULL */
-    int64_t n;     /* floats in a block, including padding */
+    real *grad;          /* gradients of the current group, or of all */
+    uint16_t *bf16_copy; /* bf16 copies of the values, for products; or NULL */
+    int64_t n;           /* floats in a block, including padding */
     tensor **tensor;
     int64_t n_tensor;
     int64_t *at; /* offset of tensor i; at[n_tensor] = n */

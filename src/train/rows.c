@@ -54,7 +54,7 @@ static weft_status read_piece(batch *b, const dataset *d, const data_piece *q, w
             row[i] = (batch_row){
                 .id = id, .seq = seq, .pos = i, .target = NO_TARGET, .weight = 1
             };
-        if (ahead && i > 0 && i >= q->quiet) {
+        if (ahead && i > 0 && i >= q->n_prompt) {
             row[i - 1].target = id;
             row[i - 1].wanted = true;
             b->n_wanted++;
@@ -71,10 +71,10 @@ static weft_status fill_next(batch *b, const dataset *d, const data_piece *q, ch
     return read_piece(b, d, q, err);
 }
 
-/* The first id is not a target, nor are those before quiet. */
+/* The first id is not a target, nor are the ids of the prompt. */
 static int32_t first_target(const data_piece *q)
 {
-    return q->quiet > 1 ? q->quiet : 1;
+    return q->n_prompt > 1 ? q->n_prompt : 1;
 }
 
 static int64_t targets_next(const dataset *d, const data_piece *q, chance c)
@@ -136,7 +136,7 @@ static weft_status fill_paired(batch *b, const dataset *d, const data_piece *q, 
     pair_writer p;
     cursor k = cursor_at(&d->corpus, q->at);
     weft_status status = WEFT_OK;
-    pair_begin(&p, &d->pairing, b, (batch *)b->src, q->n, q->quiet, c.key, c.number);
+    pair_begin(&p, &d->pairing, b, (batch *)b->src, q->n, q->n_prompt, c.key, c.number);
     for (int32_t i = 0; i < q->n && status == WEFT_OK; i++) {
         int32_t id;
         status = read_id(&k, &d->corpus, &id, err);
@@ -149,13 +149,13 @@ static weft_status fill_paired(batch *b, const dataset *d, const data_piece *q, 
 static int64_t targets_paired(const dataset *d, const data_piece *q, chance c)
 {
     (void)c;
-    return pair_targets(&d->pairing, q->n, q->quiet);
+    return pair_targets(&d->pairing, q->n, q->n_prompt);
 }
 
 /* Rows of the decoder, which all have targets. */
 static void count_paired(data_counts *n, const dataset *d, const data_piece *q)
 {
-    const int64_t n_target = pair_targets(&d->pairing, q->n, q->quiet);
+    const int64_t n_target = pair_targets(&d->pairing, q->n, q->n_prompt);
     n->n_row += n_target;
     n->n_target += n_target;
     n->n_eos += n_target > 0 && d->corpus.eos >= 0;
@@ -163,14 +163,14 @@ static void count_paired(data_counts *n, const dataset *d, const data_piece *q)
 
 const row_maker rows_paired = { 1, fill_paired, targets_paired, count_paired };
 
-/* ---- pictures -------------------------------------------------------------------------------- */
+/* ---- images -------------------------------------------------------------------------------- */
 
 static weft_status fill_seen(batch *b, const dataset *d, const data_piece *q, chance c,
                              weft_error *err)
 {
     (void)err;
-    pictures_add(d->pictures, q->at, c.learned, c.key, c.number, b,
-                 (real *)b->features); /* the batch's buffer is ours to write */
+    image_set_add(d->images, q->at, c.learned, c.key, c.number, b,
+                  (real *)b->features); /* the batch's buffer is ours to write */
     return WEFT_OK;
 }
 
@@ -208,7 +208,7 @@ static weft_status fill_labelled(batch *b, const dataset *d, const data_piece *q
         b->row[b->n_row++] = last;
         b->seq[last.seq].n++;
     }
-    for (int32_t i = q->quiet; q->quiet > 0 && i < q->n; i++)
+    for (int32_t i = q->n_prompt; q->n_prompt > 0 && i < q->n; i++)
         row[i].type = 1;
     row->target = q->label;
     row->wanted = true;

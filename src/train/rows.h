@@ -3,7 +3,7 @@
  *     next       every id is the target of the one before it
  *     masked     some are masked, and are targets at their own rows: see mask.h
  *     paired     a source and a target, for an encoder-decoder: see pairs.h
- *     seen       a picture, whose first row has its class as target: see pictures.h
+ *     seen       an image, whose first row has its class as target: see image_set.h
  *     labelled   a text, whose first row has its label as target: see labelled.h
  *
  * Each has a row_maker, and a dataset uses one of them. */
@@ -12,13 +12,13 @@
 
 #include "tensor/batch.h"
 
-/* A sequence of a sample: ids [at, at + n) of the corpus, n - ahead rows; or picture `at`. */
+/* A sequence of a sample: ids [at, at + n) of the corpus, n - ahead rows; or image `at`. */
 typedef struct data_piece {
     int64_t at;
-    int32_t n, quiet; /* the first of its ids that is a target; with two texts, the start of the
+    int32_t n, n_prompt; /* the first of its ids that is a target; with two texts, the start of the
                        * second */
-    int32_t label;    /* -1: none */
-    int32_t left_out; /* ids dropped before the last one, if a text is too long */
+    int32_t label;       /* -1: none */
+    int32_t left_out;    /* ids dropped before the last one, if a text is too long */
 } data_piece;
 
 typedef struct data_counts {

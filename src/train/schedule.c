@@ -27,5 +27,5 @@ double schedule_lr(const schedule *s, int64_t step)
         share = 1 - gone;
     else if (s->kind == SCHEDULE_WSD)
         share = 1 - way(step, s->n_step - s->n_decay, s->n_step);
-    return s->least + (s->lr - s->least) * share;
+    return s->lr_min + (s->lr - s->lr_min) * share;
 }

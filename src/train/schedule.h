@@ -3,17 +3,17 @@
  *     1 |    ____            cosine, linear      1 |    _____________       constant
  *       |   /    `--._                             |   /
  *       |  /          `-._                         |  /
- *     0 |_/_______________`_  -> least           0 |_/__________________
+ *     0 |_/_______________`_  -> lr_min          0 |_/__________________
  *         warm-up        n_step
  *                                                1 |    __________
  *     wsd: warm up, stay, and decay linearly       |   /          \
- *     in the last n_decay steps                  0 |_/____________`_    -> least
+ *     in the last n_decay steps                  0 |_/____________`_    -> lr_min
  *
  *     inverse sqrt: warm up, then sqrt(n_warmup / step) for any n_step (Vaswani et al., 2017);
- *     ignores the least
+ *     ignores lr_min
  *
  * Steps count from 1: the last step of the warm-up is the first at the peak, and step n_step is at
- * the least. Step t has the same rate as in transformers' schedules of these names. */
+ * lr_min. Step t has the same rate as in transformers' schedules of these names. */
 #ifndef WEFT_TRAIN_SCHEDULE_H
 #define WEFT_TRAIN_SCHEDULE_H
 
@@ -30,7 +30,7 @@ typedef enum schedule_kind {
 
 typedef struct schedule {
     schedule_kind kind;
-    double lr, least;
+    double lr, lr_min;
     int64_t n_warmup, n_step;
     int64_t n_decay; /* of wsd */
 } schedule;

@@ -176,7 +176,7 @@ weft_status trainer_evaluate(trainer *t, double *loss, double *accuracy, weft_er
     return status;
 }
 
-static weft_status look(trainer *t, trainer_report *r, weft_error *err)
+static weft_status validate(trainer *t, trainer_report *r, weft_error *err)
 {
     trainer_state *s = &t->state;
     const weft_status status = trainer_evaluate(t, &r->val_loss, &r->val_accuracy, err);
@@ -238,13 +238,13 @@ static bool due(const trainer *t, int64_t every, bool last)
 }
 
 /* Before the first step: predicts the time, and evaluates a new run. */
-static weft_status begin(trainer *t, trainer_report *r, weft_error *err)
+static weft_status begin_run(trainer *t, trainer_report *r, weft_error *err)
 {
     const bool look_first = t->state.step == 0 && t->data->validation.n_sample > 0;
     *r = (trainer_report){ .loss = NAN, .lr = NAN, .norm = NAN };
     weft_status status = trainer_predict(t, &r->left, err);
     if (status == WEFT_OK && look_first && !stops(t))
-        status = look(t, r, err);
+        status = validate(t, r, err);
     tell_state(t, r);
     return status;
 }
@@ -272,7 +272,7 @@ static weft_status after(trainer *t, const hf_form *form, trainer_report *r, boo
 {
     weft_status status = WEFT_OK;
     if (t->data->validation.n_sample > 0 && due(t, t->opt.eval_every, last))
-        status = look(t, r, err);
+        status = validate(t, r, err);
     if (status == WEFT_OK && t->opt.run && due(t, t->opt.save_every, last))
         status = save_due(t, form, r, last, err);
     return status;
@@ -283,7 +283,7 @@ weft_status trainer_run(trainer *t, const hf_form *form, trainer_report *last, b
 {
     const trainer_options *o = &t->opt;
     t->first = t->state.step;
-    weft_status status = begin(t, last, err);
+    weft_status status = begin_run(t, last, err);
     *stopped = status == WEFT_OK && o->tell && !o->tell(o->ud, last);
     t->began = clock_seconds();
     bool patient = true;
@@ -321,7 +321,7 @@ static const char *const sample_names[][2] = {
 };
 
 /* The settings that must not change when a run resumes. */
-static void describe(const trainer *t, char *text, size_t size)
+static void describe_run(const trainer *t, char *text, size_t size)
 {
     const dataset *d = t->data;
     const params *p = &t->learner.params;
@@ -334,10 +334,10 @@ static void describe(const trainer *t, char *text, size_t size)
                  "samples of %lld rows, %d x %d a step, from %lld packs of texts with %lld labels",
                  (long long)d->n_ctx, (int)t->opt.n_part, (int)t->opt.n_sample,
                  (long long)d->train.n_sample, (long long)d->labels->n);
-    else if (d->pictures)
+    else if (d->images)
         snprintf(data, sizeof data, "%d x %d of %lld pictures a step, moved by %lld",
                  (int)t->opt.n_part, (int)t->opt.n_sample, (long long)d->train.n_sample,
-                 (long long)d->pictures->shift);
+                 (long long)d->images->shift);
     else
         snprintf(data, sizeof data,
                  "samples of %lld rows, %d x %d a step, from %lld %s of %lld ids",
@@ -365,7 +365,7 @@ weft_status trainer_save(trainer *t, const hf_form *form, weft_error *err)
     for (int64_t i = 0; i < l->params.n_tensor; i++)
         value[i] = (const float *)l->params.value + l->params.at[i];
     blocks(t, block);
-    describe(t, options, sizeof options);
+    describe_run(t, options, sizeof options);
     const checkpoint_view v = { .counters = { .step = t->state.step,
                                               .cursor = t->state.cursor,
                                               .n_backward = (int64_t)l->n_backward,
@@ -425,7 +425,7 @@ weft_status trainer_load(trainer *t, const checkpoint *c, weft_error *err)
     const manifest_counters *n = &c->manifest.counters;
     checkpoint_block block[N_BLOCK];
     char options[256];
-    describe(t, options, sizeof options);
+    describe_run(t, options, sizeof options);
     if (n->seed != t->opt.seed || strcmp(options, c->manifest.options) != 0)
         return weft_fail(err, WEFT_EINVAL,
                          "%s: made with seed %llu, %.200s; this run has seed %llu, %s", c->path,

@@ -1,4 +1,4 @@
-# smoke.sh SOURCE RANDOM_MODEL BENCH_DIR - every bench once on next to nothing, and what command lines are refused.
+# smoke.sh SOURCE RANDOM_MODEL BENCH_DIR - runs every bench once on tiny inputs, and checks that wrong command lines are refused.
 set -u
 source=$1
 random_model=$2

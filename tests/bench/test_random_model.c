@@ -1,5 +1,5 @@
-/* Models of random weights: that both architectures load in every type and give numbers, and what
- * is refused. */
+/* Random models: both architectures load in every type and give finite logits; impossible shapes
+ * are refused. */
 #include "support.h"
 
 #include "engine/session.h"
@@ -12,7 +12,7 @@ static const char *const type_names[] = { "f32",  "f16",  "bf16", "q8_0", "q4_0"
                                           "q5_0", "q5_1", "q4_k", "q5_k", "q6_k" };
 #define N_TYPE (sizeof type_names / sizeof *type_names)
 
-/* A path in the test's own directory, with nothing there yet. */
+/* A path in the test's own directory, not yet existing. */
 static const char *fresh(const char *name)
 {
     const char *path = temp_file(name, "", 0);
@@ -77,7 +77,7 @@ static void all_types_run(void **state)
         }
 }
 
-/* Rows of 256 in the mix's own types, rows of 64 in what it falls back to. */
+/* Rows of 256 use the mix's own types, rows of 64 its fallback. */
 static void mixes_run(void **state)
 {
     (void)state;
@@ -141,7 +141,7 @@ static void rows_differ(void **state)
     model_close(&m);
 }
 
-/* Fails unless the shape is refused with a message that contains `because`, and no file stays. */
+/* Fails unless the shape is refused with a message that contains `because`, and no file is left. */
 static void check_refused(random_shape s, const dtype *type, const char *because)
 {
     weft_error err = { 0 };
@@ -185,10 +185,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("random model: both architectures run in every type, tied and untied", all_types_run),
-        TEST("random model: a mix runs, with rows that fit and rows that do not", mixes_run),
+        TEST("random model: a mix runs, with rows that fill blocks and rows that do not",
+             mixes_run),
         TEST("random model: the file is a function of the seed", function_of_seed),
         TEST("random model: rows differ, with a deviation of 0.02", rows_differ),
-        TEST("random model: shapes that cannot be are refused with a reason", refuses),
+        TEST("random model: impossible shapes are refused with a reason", refuses),
         TEST("random model: reports a path that cannot be written", cannot_write),
     };
     return RUN(tests);

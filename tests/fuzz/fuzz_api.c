@@ -1,7 +1,7 @@
 /* fuzz_api.c - bytes as a sequence of public calls on sessions of a tiny model: new, fork, eval,
  * step, sync, match, rewind, save, restore, cancel, sample, search, in any order and with arguments
- * that may be out of range. Beside each session stands what it ought to hold; logits that it shows
- * are compared with those of a session that evaluates the same tokens at once. */
+ * that may be out of range. The target tracks the expected tokens of each session and compares its
+ * logits with those of a session that evaluates the same tokens at once. */
 #include "gguf_build.h"
 #include "hostile.h"
 #include "weft.h"
@@ -15,7 +15,7 @@
 #define N_CTX   80 /* more than a page of 64 */
 #define N_VOCAB 7
 
-/* A session, and the tokens that it should have. */
+/* A session and its expected tokens. */
 typedef struct slot {
     weft_session *session;
     int32_t ids[N_CTX];
@@ -30,8 +30,8 @@ typedef struct machine {
 } machine;
 
 static weft_model *model;
-static weft_engine *engines[2], *engine; /* cache for three pages, and for six; the input's */
-static weft_engine *other;               /* has the session that results are compared with */
+static weft_engine *engines[2], *engine; /* caches of three and of six pages; the input's */
+static weft_engine *other;               /* holds the reference session */
 static weft_session *fresh;
 static weft_sampler *sampler;
 static char saved[512];
@@ -71,7 +71,7 @@ static void open_model(void)
                                 .d_ff = 4,
                                 .n_vocab = N_VOCAB,
                                 .n_ctx = N_CTX };
-    setenv("WEFT_ISA", "scalar", 1); /* the least work for rows of four numbers */
+    setenv("WEFT_ISA", "scalar", 1); /* the fastest table for rows of four values */
     bytes b = gguf_llama(&shape);
     const char *directory = getenv("TMPDIR");
     directory = directory ? directory : "/tmp";
@@ -102,8 +102,8 @@ static int take(machine *m, int below)
     return m->at < m->end ? *m->at++ % below : 0;
 }
 
-/* A few tokens, or about a page of them; of a few kinds, so that sessions often begin with the same
- * ones. */
+/* A few tokens, or about a page of them, drawn from few kinds so that sessions often share a
+ * prefix. */
 static int64_t take_ids(machine *m, int32_t *ids)
 {
     const int drawn = take(m, 128), kind = take(m, 4);
@@ -123,7 +123,7 @@ static void check_tokens(const machine *m, const slot *s)
     must(memcmp(ids, s->ids, (size_t)n * sizeof *ids) == 0, "other tokens", &m->err);
 }
 
-/* The reference session continues from its state, or starts anew. */
+/* The reference session continues from its state or starts again. */
 static void check_logits(machine *m, const slot *s, bool anew)
 {
     const float *z = weft_session_logits(s->session);
@@ -136,8 +136,8 @@ static void check_logits(machine *m, const slot *s, bool anew)
     must(memcmp(z, weft_session_logits(fresh), N_VOCAB * sizeof *z) == 0, "other logits", &m->err);
 }
 
-/* An eval of n more tokens came to this. */
-static void settle(machine *m, slot *s, const int32_t *ids, int64_t n, weft_status status)
+/* Checks the result of an eval of n more tokens. */
+static void check_eval(machine *m, slot *s, const int32_t *ids, int64_t n, weft_status status)
 {
     const bool room = n <= N_CTX - s->n;
     must(status == WEFT_OK || status == WEFT_ECONTEXT || status == WEFT_ESTOPPED,
@@ -181,13 +181,13 @@ static void eval(machine *m, slot *s)
 {
     int32_t ids[N_CTX + 4];
     const int64_t n = take_ids(m, ids);
-    settle(m, s, ids, n, weft_session_eval(s->session, ids, n, &m->err));
+    check_eval(m, s, ids, n, weft_session_eval(s->session, ids, n, &m->err));
 }
 
 static void eval_one(machine *m, slot *s)
 {
     const int32_t id = take(m, N_VOCAB);
-    settle(m, s, &id, 1, weft_session_eval(s->session, &id, 1, &m->err));
+    check_eval(m, s, &id, 1, weft_session_eval(s->session, &id, 1, &m->err));
 }
 
 /* All sessions together: those that fail or are cancelled are undone alone. */
@@ -205,12 +205,12 @@ static void eval_all(machine *m, slot *first)
     for (int i = 0; i < N_SLOT; i++) {
         failed = failed == WEFT_OK ? w[i].status : failed;
         must((w[i].status == WEFT_OK) == (w[i].message == NULL), "no message", &m->err);
-        settle(m, &m->slot[i], ids[i], w[i].n, w[i].status);
+        check_eval(m, &m->slot[i], ids[i], w[i].n, w[i].status);
     }
     must(status == failed, "another status than that of the first failure", &m->err);
 }
 
-/* Some steps, and whoever is not done by then keeps what is. */
+/* A few steps; unfinished sessions keep the tokens evaluated so far. */
 static void step_all(machine *m, slot *first)
 {
     weft_eval_request w[N_SLOT];
@@ -242,7 +242,7 @@ static void rewind_to(machine *m, slot *s)
         s->n = length;
 }
 
-/* The beginning of another session, and something of its own. */
+/* A prefix of another session, then tokens of its own. */
 static int64_t take_text(machine *m, int32_t *ids)
 {
     const slot *of = &m->slot[take(m, N_SLOT)];
@@ -263,7 +263,7 @@ static void sync_to(machine *m, slot *s)
     memcpy(s->ids, ids, (size_t)reused * sizeof *ids);
     s->n = reused;
     if (reused < n)
-        settle(m, s, ids + reused, n - reused, status);
+        check_eval(m, s, ids + reused, n - reused, status);
     else
         must(status == WEFT_OK, "a sync with nothing to do", &m->err);
 }
@@ -277,7 +277,7 @@ static void match(machine *m, slot *s)
     s->n = got;
 }
 
-/* A file is dear: one in eight. */
+/* Files are slow: one call in eight. */
 static void save_and_restore(machine *m, slot *s)
 {
     if (take(m, 8) != 0)
@@ -328,7 +328,7 @@ static void search(machine *m, slot *s)
     weft_beams_free(b);
 }
 
-/* What must be refused, and change nothing. */
+/* Calls that must be refused without effect. */
 static void refuse(machine *m, slot *s)
 {
     static const int64_t wrong[] = { 0, -1, -3, INT64_MIN, INT64_MAX, INT64_C(1) << 32 };

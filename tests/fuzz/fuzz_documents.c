@@ -1,5 +1,5 @@
-/* fuzz_documents.c - bytes as JSONL, TSV or text between separators, as the first of them says, or as texts
- * with labels; and samples of what came of it. */
+/* fuzz_documents.c - bytes as JSONL, TSV, text between separators (the first byte chooses) or texts
+ * with labels; then draws samples from the result. */
 #include "hostile.h"
 #include "text/finish.h"
 #include "text/sources/source.h"
@@ -118,7 +118,7 @@ static void check(const corpus *c)
             fail("a source has ids of others");
         for (uint64_t i = 0; i < s->n_document; i++)
             if (s->document[i].end <= shard_begin(s, i) ||
-                s->document[i].quiet > s->document[i].end - shard_begin(s, i))
+                s->document[i].n_prompt > s->document[i].end - shard_begin(s, i))
                 fail("a document is empty, or its prompt too long");
         n_id += (int64_t)s->n_id;
     }

@@ -1,5 +1,5 @@
-/* fuzz_find.c - bytes as what a store of models holds (an Ollama manifest, a reference, the name of
- * a file), as a name that a user types, and as a file that is not a model. */
+/* fuzz_find.c - bytes as the contents of a model store (an Ollama manifest, a reference, a file
+ * name), as a name that a user types, and as a file that is not a model. */
 #include "formats/find.h"
 #include "formats/recognise.h"
 #include "hostile.h"
@@ -32,7 +32,7 @@ static void as_manifest(const uint8_t *data, size_t size)
     holds(atomic_load(&h.mem.used) == 0, "memory is left");
 }
 
-/* Whatever becomes part of a path is one name. */
+/* Anything that becomes part of a path is a single component. */
 static void is_one_name(const char *name)
 {
     holds(name[0] && name[0] != '.' && !strchr(name, '/') && !strchr(name, '\n'),

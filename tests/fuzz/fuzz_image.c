@@ -1,5 +1,5 @@
-/* fuzz_image.c - bytes as a picture, under a cap. The sums of a PNG's chunks follow in three mutations
- * of four: else nothing but the sums would be tried. */
+/* fuzz_image.c - bytes as an image, under a memory cap. Three of four mutations fix the checksums
+ * of a PNG's chunks; otherwise hardly any input would pass them. */
 #include "formats/image.h"
 #include "hostile.h"
 
@@ -13,7 +13,7 @@ static void stop(const char *why)
     abort();
 }
 
-/* Reads every pixel, so that a sanitizer sees those that nobody wrote. */
+/* Reads every pixel, so that a sanitizer reports uninitialised ones. */
 static void look(image *im, host *h)
 {
     weft_error err = { 0 };

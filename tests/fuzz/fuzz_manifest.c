@@ -1,5 +1,5 @@
-/* fuzz_manifest.c - bytes as the manifest of a checkpoint: as they are, and with the sum that they
- * should have, because a sum is no obstacle to who means harm. */
+/* fuzz_manifest.c - bytes as a checkpoint's manifest: as they are, and with a correct checksum,
+ * which an attacker can compute too. */
 #include "formats/manifest.h"
 #include "hostile.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TAIL 32 /* the line of the sum and the bracket */
+#define TAIL 32 /* the checksum line and the bracket */
 
 static void stop(const char *why)
 {
@@ -17,7 +17,7 @@ static void stop(const char *why)
     abort();
 }
 
-/* Whatever is let through can be written down and read again. */
+/* An accepted manifest can be written and read again. */
 static void again(const manifest *m, host *h)
 {
     buffer b;

@@ -1,4 +1,4 @@
-/* fuzz_metrics.c - bytes as the metrics of a run, and the page that is made of them. */
+/* fuzz_metrics.c - bytes as a run's metrics, and the report made from them. */
 #include "explain/report.h"
 #include "hostile.h"
 
@@ -13,7 +13,7 @@ static void stop(const char *why)
     abort();
 }
 
-/* The page has no tags but its own, and no NaN. */
+/* The page contains only its own tags, and no NaN. */
 static void check_page(const buffer *b)
 {
     static const char *const never[] = { "<script", "nan", "inf", "<p><", "javascript:" };
@@ -24,7 +24,7 @@ static void check_page(const buffer *b)
     text[b->n] = '\0';
     char *samples = strstr(text, "<h2>Samples");
     if (samples)
-        *samples = '\0'; /* what a model writes may be any word */
+        *samples = '\0'; /* a model may generate any word */
     for (size_t i = 0; i < sizeof never / sizeof *never; i++)
         if (strstr(text, never[i]))
             stop(never[i]);

@@ -1,6 +1,6 @@
-/* fuzz_model.c - bytes as a model, a GGUF file or a directory, in one file or two: if it opens, one
- * token is evaluated, or a text of two, and every piece of its vocabulary is spelled. What passes the
- * parsers may still lie to the model: heads, widths, contexts. */
+/* fuzz_model.c - bytes as a model, a GGUF file or a directory, in one file or two. If it opens,
+ * evaluates one token or a text of two and reads every piece of its vocabulary. Input that passes
+ * the parsers may still be inconsistent: heads, widths, contexts. */
 #include "engine/encode.h"
 #include "engine/session.h"
 #include "formats/kept.h"
@@ -151,7 +151,7 @@ static bool evaluate(engine *e, weft_error *err)
     return status == WEFT_OK;
 }
 
-/* Two tokens, of every kind of output. */
+/* Two tokens, with every kind of output. */
 static bool read_whole_text(const model *m, weft_error *err)
 {
     bool done = true;

@@ -1,5 +1,4 @@
-/* fuzz_regex.c - a pattern, a zero byte, and text to search: the normal forms are made of the text
- * too, since they want the same care. */
+/* fuzz_regex.c - a pattern, a zero byte, and a text to search. Also normalises the text. */
 #include "hostile.h"
 
 #include "base/utf8.h"
@@ -18,7 +17,7 @@ static void wrong(const char *what)
     abort();
 }
 
-/* The bytes as UTF-8: what is none becomes a question mark. */
+/* The bytes as UTF-8, with a question mark for each invalid one. */
 static size_t as_text(const uint8_t *data, size_t size, char *to)
 {
     size_t n = 0;

@@ -1,5 +1,5 @@
-/* fuzz_resume.c - bytes as the metrics.jsonl of a run that is resumed: of its lines those stay that
- * begin with a step up to the checkpoint's. */
+/* fuzz_resume.c - bytes as the metrics.jsonl of a resumed run: only lines up to the checkpoint's
+ * step are kept. */
 #include "train/metrics_log.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static void must(bool holds)
         abort();
 }
 
-/* In two parts, as a file is read. */
+/* In two parts, as when reading a file. */
 static uint64_t kept_of(const uint8_t *data, size_t size, size_t cut, int64_t step)
 {
     line_scan s = { .limit = step, .step = -1 };
@@ -22,8 +22,8 @@ static uint64_t kept_of(const uint8_t *data, size_t size, size_t cut, int64_t st
     return s.kept;
 }
 
-/* Whole lines, each with its step; once more they are all kept; more steps keep no less; and it does
- * not matter where the file is cut for reading. */
+/* The result is whole lines, each with its step; a second pass keeps them all; more steps keep no
+ * less; the cut between reads does not matter. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 2)

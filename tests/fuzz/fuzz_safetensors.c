@@ -1,5 +1,5 @@
-/* fuzz_safetensors.c - bytes as a safetensors file. The length of the header follows its text in
- * three mutations of four: else hardly any would get past the first eight bytes. */
+/* fuzz_safetensors.c - bytes as a safetensors file. Three of four mutations fix the header length;
+ * otherwise hardly any input would get past the first eight bytes. */
 #include "hostile.h"
 
 #include <jansson.h>

@@ -68,7 +68,7 @@ static engine *the_engine(host *h)
     return e;
 }
 
-/* One more token, alone and in a fork. Values that give no finite logits are an error. */
+/* One more token, alone and in a fork. Non-finite logits are an error. */
 static void go_on(session *s, weft_error *err)
 {
     session *fork = session_fork(s, err);

@@ -1,13 +1,14 @@
-/* fuzz_settings.c - bytes as the program's config file, read for every command in turn. The program
- * has one file in its life, which it keeps in statics: so its source is included here. */
-#define main weft_main /* as the rest of the program is compiled for this */
+/* fuzz_settings.c - bytes as the program's config file, read for every command in turn. The
+ * program reads one such file per process and keeps it in static variables, so its source is
+ * included here. */
+#define main weft_main /* compiled like the rest of the program */
 #include "../../cli/settings.c"
 #undef main
 
-/* As hostile.h has it, which knows other rows than the program. */
+/* Declared as in hostile.h, whose `rows` conflicts with the program's. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Options of all commands point into the text that goes. */
+/* Options of all commands point into the text, which is freed. */
 static void forget(void)
 {
     for (int i = 0; commands[i]; i++)
@@ -22,8 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static bool begun;
     if (!begun) {
-        FILE *nowhere = fopen("/dev/null",
-                              "w"); /* what it says is for people; the fuzzer has its own */
+        FILE *nowhere = fopen("/dev/null", "w"); /* silences the program's messages */
         if (!nowhere)
             abort();
         stderr = stdout = nowhere;

@@ -1,5 +1,5 @@
-/* fuzz_shard.c - bytes as a file of ids. Its checksum follows in three mutations of four: else
- * nothing but the checksum would be tried. */
+/* fuzz_shard.c - bytes as a file of ids. Three of four mutations fix the checksum; otherwise hardly
+ * any input would pass it. */
 #include "formats/shard.h"
 #include "hostile.h"
 
@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     holds(shard_find_stranger(&s, s.n_vocab) == s.n_id, "an id is not in the vocabulary");
     for (uint64_t i = 0; i < s.n_document; i++) {
         holds(shard_begin(&s, i) == begin && s.document[i].end > begin, "a document is empty");
-        holds(s.document[i].quiet <= s.document[i].end - begin, "a prompt is too long");
+        holds(s.document[i].n_prompt <= s.document[i].end - begin, "a prompt is too long");
         begin = s.document[i].end;
     }
     holds(begin == s.n_id, "ids are left over");

@@ -1,5 +1,5 @@
-/* fuzz_tokenizer.c - a vocabulary and a text, both hostile: the kind of file, the length of the text, the
- * text, the file. */
+/* fuzz_tokenizer.c - a hostile vocabulary and a hostile text: the kind of file, the length of the
+ * text, the text, the file. */
 #include "hostile.h"
 #include "tokenizer_life.h"
 

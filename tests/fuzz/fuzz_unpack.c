@@ -1,4 +1,5 @@
-/* fuzz_unpack.c - bytes as a file in gzip or zstd: counted, unpacked, and looked at by their head, which must agree. */
+/* fuzz_unpack.c - bytes as a gzip or zstd file: counting, unpacking and reading the head must
+ * agree. */
 #include "formats/unpack.h"
 #include "hostile.h"
 
@@ -20,7 +21,7 @@ static void agrees(const uint8_t *data, size_t size, uint64_t n, mem *m)
 {
     weft_error err = { 0 };
     uint8_t head[4],
-        *to = malloc(n ? (size_t)n : 1); /* exactly: a sanitizer sees one byte too many */
+        *to = malloc(n ? (size_t)n : 1); /* exact size: a sanitizer reports an overrun */
     uint64_t made = n;
     holds(unpack_into("fuzz", data, size, to, &made, m, &err) == WEFT_OK, "it unpacks only once");
     holds(made == n, "it unpacks to another length than was counted");

@@ -1,6 +1,6 @@
-/* gguf_mutate.c - mutations that know where the numbers of a GGUF file are. Half of the time a
- * field gets a value that hurts, a neighbour of its own value, or the value of another field; else
- * libFuzzer mutates bytes as it likes. */
+/* gguf_mutate.c - mutations that know where the numbers of a GGUF file are. Half of them give a
+ * field an extreme value, a neighbour of its value, or the value of another field; the others are
+ * libFuzzer's own. */
 #include "hostile.h"
 
 #include <string.h>

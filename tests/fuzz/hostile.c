@@ -27,7 +27,7 @@ static void step(fields *f, uint64_t n)
     f->at = n < f->size - f->at ? f->at + (size_t)n : f->size;
 }
 
-/* Notes the number at the cursor and steps over it. A limit of 0: the value itself, which fills the
+/* Records the number at the cursor and steps over it. Limit 0: the value itself, which fills the
  * file. */
 static uint64_t number(fields *f, int width, uint64_t limit)
 {
@@ -128,7 +128,7 @@ static const char *wrong_entry(const container *c, const meta *m, const uint8_t 
     if (m->type != META_ARRAY || m->length == 0)
         return NULL;
     if (m->element != GGUF_STRING) {
-        (void)gguf_number(m, m->length - 1); /* sanitizers see whether it may be read */
+        (void)gguf_number(m, m->length - 1); /* a sanitizer checks that it may be read */
         return inside(m->at, m->length, data, size) ? NULL : "an array lies outside the file";
     }
     const uint8_t *at = m->at;

@@ -1,5 +1,5 @@
-/* hostile.h - what the fuzz targets and the tests of the parsers share: numbers that hurt, the
- * fields of a GGUF file, and what must hold of whatever a parser lets through. */
+/* hostile.h - shared by the fuzz targets and the parsers' tests: extreme numbers, the fields of a
+ * GGUF file, and the invariants of anything a parser accepts. */
 #ifndef WEFT_TESTS_HOSTILE_H
 #define WEFT_TESTS_HOSTILE_H
 
@@ -25,23 +25,22 @@ typedef struct fields {
     field field[MAX_FIELD];
 } fields;
 
-/* Every count, length, type, dimension and offset of a GGUF file; of a broken one, those before the
- * break. */
+/* Every count, length, type, dimension and offset of a GGUF file; of a broken file, those before
+ * the error. */
 void gguf_fields(fields *f, const uint8_t *data, size_t size);
 
 typedef weft_status parser_fn(container *c, const uint8_t *data, uint64_t size, weft_error *err);
 
-/* Parses; NULL where that ended in an error with a message, or in a container of which every tensor
- * lies inside the bytes, has the size of its shape, overlaps no other and is found by its name. A
- * sentence on what is wrong otherwise. *status is what the parser said. */
+/* Parses. Returns NULL if that fails with a message, or gives a container whose tensors all lie
+ * inside the bytes, have the size of their shape, do not overlap and are found by name; otherwise a
+ * description of the fault. *status is the parser's result. */
 const char *parse_and_check(parser_fn *parser, const uint8_t *data, size_t size,
                             weft_status *status, weft_error *err);
 
-/* Runs the parser, and ends the process with a message if something is wrong, as a fuzz target
- * does. */
+/* Runs the parser; aborts with a message on a fault, as a fuzz target does. */
 void fuzz_parser(parser_fn *parser, const uint8_t *data, size_t size);
 
-/* Known to libFuzzer and to replay.c. */
+/* Provided by libFuzzer and by replay.c. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t room);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned seed);

@@ -1,7 +1,7 @@
 /* replay.c - runs the stored inputs of a fuzz target without a fuzzer: replay_NAME NAME
  * DIRECTORY...
  *
- * The inputs are run in a child, so that one which kills it is named. */
+ * The inputs run in a child process, so that an input that crashes it can be named. */
 #include "hostile.h"
 
 #include <dirent.h>
@@ -31,7 +31,7 @@ static void run_file(progress *p)
     if (!f || fseek(f, 0, SEEK_END) != 0)
         exit(2);
     const size_t size = (size_t)ftell(f);
-    uint8_t *data = malloc(size ? size : 1); /* exactly: a sanitizer sees one byte too many */
+    uint8_t *data = malloc(size ? size : 1); /* exact size: a sanitizer reports an overrun */
     rewind(f);
     if (!data || fread(data, 1, size, f) != size)
         exit(2);

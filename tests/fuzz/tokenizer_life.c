@@ -88,7 +88,7 @@ static weft_status decode_ids(const tokenizer *t, const encoding *k, host *h, we
     if (status == WEFT_OK)
         decode_flush(&d, &bytes, &n);
     decode_end(&d);
-    return status == WEFT_EUNSUPPORTED ? WEFT_OK : status; /* a step that made too much */
+    return status == WEFT_EUNSUPPORTED ? WEFT_OK : status; /* a step whose output was too long */
 }
 
 static weft_status use(const tokenizer *t, const char *text, size_t n, host *h, const char **wrong,
@@ -104,7 +104,7 @@ static weft_status use(const tokenizer *t, const char *text, size_t n, host *h, 
         status = encoder_encode(e, text, n, NULL, 0, &o, &k, err);
         if (status == WEFT_EINVAL || status == WEFT_ELIMIT || status == WEFT_EFORMAT ||
             status == WEFT_EUNSUPPORTED) {
-            status = WEFT_OK; /* no token for what is unknown; a step that took or made too much */
+            status = WEFT_OK; /* no unknown token; a step whose input or output was too long */
             continue;
         }
         if (status == WEFT_OK)
@@ -116,7 +116,7 @@ static weft_status use(const tokenizer *t, const char *text, size_t n, host *h, 
     return status;
 }
 
-/* Writes a tokenizer.json, which is UTF-8 whatever the file had; or refuses with a message. */
+/* Writes a tokenizer.json, always valid UTF-8; or refuses with a message. */
 static weft_status write_again(const tokenizer *t, host *h, const char **wrong, weft_error *err)
 {
     buffer b;

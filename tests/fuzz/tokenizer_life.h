@@ -18,8 +18,8 @@ typedef enum life_kind {
     N_LIFE,
 } life_kind;
 
-/* What loading said. Where it was WEFT_OK the text has been encoded in every way and decoded; what
- * may not be then is reported in *wrong, which is NULL otherwise. */
+/* Returns the result of loading. If WEFT_OK, the text has been encoded in every way and decoded;
+ * *wrong describes a violated invariant, or is NULL. */
 weft_status tokenizer_life(life_kind kind, const uint8_t *data, size_t size, const char *text,
                            size_t n, host *h, const char **wrong, weft_error *err);
 

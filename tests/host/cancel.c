@@ -1,7 +1,6 @@
-/* cancel.c - four host threads evaluate, each with an engine of two threads on one model,
- * while another one cancels their sessions: what is not stopped gives the bits
- * that it gives alone, what is stopped leaves no trace. Built with the thread sanitizer, nobody
- * touches what another one writes. */
+/* cancel.c - four host threads evaluate, each with an engine of two threads on one model, while
+ * another cancels their sessions: uncancelled evals give the same bits as alone, cancelled ones
+ * leave no trace. With the thread sanitizer it also checks for data races. */
 #include "say.h"
 
 #include <pthread.h>
@@ -71,7 +70,7 @@ typedef struct canceller {
     atomic_bool enough;
 } canceller;
 
-/* Whatever the machine's speed, about as many evals are stopped as are not. */
+/* Roughly as many evals are cancelled as not, whatever the machine's speed. */
 static void *cancel(void *ud)
 {
     canceller *c = ud;

@@ -1,8 +1,8 @@
-/* cli_peak.c - the program keeps to --ram-max with all that it reads and trains, input without an end
- * does not fill the machine, and a run that does not begin leaves nothing behind. Each case is a
- * process of its own, whose peak the system tells.
+/* cli_peak.c - the program keeps to --ram-max while reading and training, refuses endless input,
+ * and leaves nothing behind if a run fails to start. Each case runs in its own process; the system
+ * reports its peak.
  *
- *   host_cli_peak WEFT */
+ *     host_cli_peak WEFT */
 #include "say.h"
 
 #include <fcntl.h>
@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #define MAX_ARGUMENT 16
-#define MAX_PROCESS  ((rlim_t)2 << 30) /* what fails here must not take the machine with it */
+#define MAX_PROCESS  ((rlim_t)2 << 30) /* a failing case must not exhaust the machine */
 #define MAX_FILE     ((rlim_t)1 << 30) /* nor its disk */
-#define SLACK        24 /* MiB: the program itself, its libraries, and what malloc rounds up to */
+#define SLACK        24 /* MiB: the program itself, its libraries, and malloc's rounding */
 
 static const char *program;
 
@@ -33,7 +33,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-6 * (double)t.tv_usec;
 }
 
-/* `unit` again and again, until nobody reads or `most` bytes were written. */
+/* Writes `unit` again and again, until the reader closes or `most` bytes were written. */
 static _Noreturn void feed(int to, const char *unit, size_t most)
 {
     static char part[1 << 16];
@@ -97,7 +97,7 @@ static outcome run(const char *unit, size_t most, const char *const *arguments)
     return o;
 }
 
-/* Endless input is refused with these words, using at most this many MiB. */
+/* Endless input is refused with this message, using at most this many MiB. */
 static void refused(const char *sentence, const char *unit, const char *words, double most,
                     const char *const *arguments)
 {
@@ -113,7 +113,7 @@ static void refused(const char *sentence, const char *unit, const char *words, d
         __VA_ARGS__, NULL                                                                          \
     }
 
-/* A directory with the smallest tokenizer there is. */
+/* A directory with the smallest possible tokenizer. */
 static void make_tokenizer(char *directory)
 {
     static const char small[] = "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"y\":0,\"\\n\":1},"
@@ -156,7 +156,7 @@ static void endless_input(const char *text)
             "more than 64.0 MiB", 64 + SLACK, ARGS("run", ids, "--tokenizer", text));
 }
 
-/* What fits under the cap is read, so that the cases above are refused for their length. */
+/* Input that fits under the cap is read, so the cases above are refused for their length. */
 static void enough_input(const char *text)
 {
     const outcome o = run("y\n", 1 << 16,
@@ -181,7 +181,7 @@ static void make_text(const char *path)
     must(f && fclose(f) == 0, "memory: a text is written", NULL);
 }
 
-/* 53 billion parameters under a cap of 100 MB: neither written nor begun. */
+/* 53 billion parameters under a cap of 100 MB: refused before anything is written. */
 static void too_large(const char *text, const char *out)
 {
     const outcome o = run("\n", 0,
@@ -195,7 +195,7 @@ static void too_large(const char *text, const char *out)
           "%.2f s, and %s is there", o.seconds, exists(out) ? out : "nothing");
 }
 
-/* What fails once the new model is there: all its weights are frozen. */
+/* A failure after the new model was written: all its weights are frozen. */
 static void fails_later(const char *text, const char *out, bool was_there)
 {
     char note[8192];
@@ -233,7 +233,7 @@ static void interrupted(const char *text, const char *out)
     }
     for (const double from = now(); !exists(start) && now() < from + 20;)
         usleep(1000);
-    usleep(100000); /* by now it writes numbers */
+    usleep(100000); /* by now it is writing weights */
     const double asked = now();
     kill(pid, SIGINT);
     must(waitpid(pid, &status, 0) == pid, "train: the program ends", NULL);

@@ -1,8 +1,8 @@
 /* dlopen_close.c - a plug-in host: loads libweft.so, evaluates, closes everything and unloads it,
- * again and again. Nothing may stay behind: no thread, no mapping of the library, no memory.
+ * again and again. No thread, mapping of the library or memory may be left.
  *
- * CTest turns malloc's per-thread cache off by GLIBC_TUNABLES, as what lies in it counts as in use;
- * the heap is then the same to the byte after every round. */
+ * CTest turns off malloc's per-thread cache by GLIBC_TUNABLES, because its contents count as in
+ * use; the heap is then the same to the byte after every round. */
 #include "say.h"
 
 #include <dlfcn.h>
@@ -72,7 +72,7 @@ int main(int argc, char **argv)
     const int32_t first = one_round(argv[1]);
     bool same = true, unloaded = true;
     int tasks = n_task();
-    size_t heap = 0, resident = 0; /* after WARM rounds, then how much more after all */
+    size_t heap = 0, resident = 0; /* after WARM rounds; then the growth after all */
     for (int i = 1; i < ROUNDS; i++) {
         same &= one_round(argv[1]) == first;
         unloaded &= !is_mapped("libweft.so");
@@ -87,7 +87,7 @@ int main(int argc, char **argv)
 
     check(same, "dlopen: 20 rounds of load, evaluate and unload agree",
           "one differs from the first");
-    if (SANITIZED) /* which has a thread of its own and keeps freed memory: no more to be said */
+    if (SANITIZED) /* which has its own thread and keeps freed memory: stop here */
         return n_failed > 0;
     check(tasks == 1, "dlopen: no thread stays", "%d threads", tasks);
     check(unloaded, "dlopen: the library leaves the address space", "still mapped after dlclose");

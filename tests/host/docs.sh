@@ -1,6 +1,6 @@
 #!/bin/sh
-# docs.sh SOURCE - the links of the documents resolve, and the checks of documents see what they are there for: tools/check-links.sh
-# a broken link, tools/check-words.sh a riddle, each in a small tree that has it.
+# docs.sh SOURCE - the links of the documents resolve, and the checks of documents can fail: tools/check-links.sh finds a broken
+# link, tools/check-words.sh a riddle, each planted in a small tree.
 set -u
 source=$1
 . "$source/tests/host/say.sh"

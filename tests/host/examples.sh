@@ -1,5 +1,5 @@
 #!/bin/sh
-# examples.sh SOURCE EXAMPLES - the examples run, and simple.c is the program of weft.h.
+# examples.sh SOURCE EXAMPLES - the examples run, and simple.c equals the program in weft.h.
 set -u
 source=$1 examples=$2
 . "$source/tests/host/say.sh"

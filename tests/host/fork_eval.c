@@ -1,13 +1,13 @@
-/* fork_eval.c - evaluates, forks, and goes on in both processes with the same engine. The child has
- * lost the workers and must make its own; the parent must not notice. An alarm turns a hang into a
- * failure. */
+/* fork_eval.c - evaluates, forks, and continues in both processes with the same engine. The child
+ * has lost the worker threads and must start its own; the parent is not affected. An alarm turns a
+ * hang into a failure. */
 #include "say.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define STEPS     16
-#define NO_WORKER 3 /* exit code of a child that went on alone */
+#define NO_WORKER 3 /* exit code of a child that continued alone */
 
 typedef struct trail {
     weft_model *model;

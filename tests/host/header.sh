@@ -1,5 +1,5 @@
 #!/bin/sh
-# header.sh SOURCE CC [CXX] - weft.h is understood by strict compilers of C and C++.
+# header.sh SOURCE CC [CXX] - strict C and C++ compilers accept weft.h.
 set -u
 source=$1 cc=$2 cxx=${3:-}
 . "$source/tests/host/say.sh"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # install.sh SOURCE BUILD CC LIBDIR [CXX] - installs into an empty prefix, moves it, and builds the program of weft.h's
-# first comment against it in every way that is offered: pkg-config, pkg-config --static, find_package; as C and as C++.
+# first comment against it in every supported way: pkg-config, pkg-config --static, find_package; as C and as C++.
 set -u
 source=$1 build=$2 cc=$3 libdir=$4 cxx=${5:-}
 . "$source/tests/host/say.sh"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# kill_train.sh WEFT [KILLS] - kill -9 of weft train at random times, again and again: the run that goes on ends with the
-# bytes of one that was left alone.
+# kill_train.sh WEFT [KILLS] - kills weft train with -9 at random times, again and again: the resumed run ends with the
+# same bytes as an uninterrupted one.
 set -eu
 weft=$1
 kills=${2:-20}

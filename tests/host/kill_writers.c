@@ -28,13 +28,13 @@ typedef struct bytes {
     size_t n;
 } bytes;
 
-/* A command, and the files it leaves; a run's own files come and go and are judged by their weights. */
+/* A command and the files it leaves; a run's own files change and are judged by their weights. */
 typedef struct job {
     const char *name;
     const char *argument[MAX_ARG];
     const char *file[MAX_FILE]; /* in the working directory */
-    bool stops_early; /* a signal ends it with less than all: another file, but a whole one */
-    bool goes_on;     /* from what its file has */
+    bool stops_early;           /* a signal ends it early: a different file, but complete */
+    bool goes_on;               /* from what its file has */
     bytes old[MAX_FILE], new[MAX_FILE];
     double seconds;
     int n_killed, n_stopped, n_done;
@@ -75,7 +75,7 @@ static pid_t start(const char *const *argument)
     _exit(127);
 }
 
-/* The exit code as a shell has it. */
+/* The exit code as a shell reports it. */
 static int wait_for(pid_t child)
 {
     int status;
@@ -124,7 +124,7 @@ static bool ends_with(const char *name, const char *end)
     return n >= k && strcmp(name + n - k, end) == 0;
 }
 
-/* The first part file below a directory, in `found`; false where there is none. */
+/* Finds the first .part file below a directory; false if there is none. */
 static bool find_part(const char *directory, char *found, size_t size)
 {
     bool any = false;
@@ -154,7 +154,7 @@ static void put_old(const job *j)
         put(j->file[i], j->old[i]);
 }
 
-/* Old or new; a command that was asked to stop may have left another whole file. */
+/* Old or new; an interrupted command may have left another complete file. */
 static void check_files(job *j, bool told)
 {
     for (int i = 0; j->file[i]; i++) {
@@ -180,7 +180,7 @@ static void check_code(job *j, int code, int signal)
     }
 }
 
-/* To the end: the new files, and nothing beside them. */
+/* Runs to the end: the new files and nothing else. */
 static void check_again(job *j, bool told)
 {
     char part[1024];
@@ -189,7 +189,7 @@ static void check_again(job *j, bool told)
         put_old(j);
     if (run(j->argument) != 0)
         quit(j, "the next run fails", "");
-    j->seconds = now() - began; /* as busy as the machine is at the moment */
+    j->seconds = now() - began; /* under the machine's current load */
     if (find_part(".", part, sizeof part))
         quit(j, "left behind: ", part);
     for (int i = 0; j->file[i]; i++) {
@@ -316,7 +316,7 @@ int main(int argc, char **argv)
     const char *top = getenv("TMPDIR");
     if (!weft || chdir(top ? top : "/tmp") != 0 || !mkdtemp(directory) || chdir(directory) != 0)
         quit(NULL, "usage: host_kill_writers WEFT [MOMENTS [SEED]]", "");
-    signal(SIGINT, SIG_DFL); /* whatever shell we come from */
+    signal(SIGINT, SIG_DFL); /* independent of the calling shell */
     signal(SIGTERM, SIG_DFL);
     puts("[ RUN      ] kill_writers");
     make_text();

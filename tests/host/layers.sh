@@ -1,6 +1,6 @@
 #!/bin/sh
-# layers.sh SOURCE - a checker that finds nothing proves nothing: tools/check-layers.sh sees each kind of breach in a small
-# tree that has it, and none in the same tree without.
+# layers.sh SOURCE - shows that tools/check-layers.sh can fail: it finds each kind of breach in a small tree, and none in the
+# same tree without it.
 set -u
 source=$1
 . "$source/tests/host/say.sh"

@@ -1,5 +1,5 @@
-/* no_alloc.c - a step takes no memory. The program brings its own malloc, which counts, so nothing
- * can pass beside it. (glibc; not built with sanitizers, which bring their own too.) */
+/* no_alloc.c - a step allocates no memory. The program has its own counting malloc, so no
+ * allocation is missed. (glibc only; not built with sanitizers, which have their own malloc.) */
 #include "say.h"
 
 #include <errno.h>

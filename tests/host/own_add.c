@@ -1,5 +1,5 @@
-/* own_add.c - a program whose own functions bear the names that weft uses inside. Built against
- * libweft.a and against libweft.so: it links, and neither side calls the other's. */
+/* own_add.c - a program whose functions have the same names as internal functions of weft. Built
+ * against libweft.a and libweft.so: it links, and neither side calls the other's functions. */
 #include "say.h"
 
 static int stolen;

@@ -1,9 +1,9 @@
-/* process_peak.c - what a process takes at its peak is what was planned: weights, cache, step, and
- * no more than 32 MiB for everything else. And a request that does not fit under ram_max is refused
- * before it is allocated.
+/* process_peak.c - the peak memory of a process is as planned: weights, cache, step, and at most 32
+ * MiB for everything else. A request that does not fit under ram_max is refused before it is
+ * allocated.
  *
- * Each in a process of its own, as a peak hides all lower ones. With WEFT_ASSETS the model is a
- * trained one (llama-stories260K), otherwise a golden one. */
+ * Each case runs in its own process, since a peak hides all lower ones. With WEFT_ASSETS the model
+ * is a trained one (llama-stories260K), otherwise a golden one. */
 #include "say.h"
 
 #define SLACK ((size_t)32 << 20)
@@ -61,7 +61,7 @@ static void refuses(void)
     weft_model_close(model);
 }
 
-/* Two objects and the host itself under one cap, which has room for one object. */
+/* Two objects and the host share one cap, which has space for one object. */
 static void shares(void)
 {
     weft_error err = { 0 };
@@ -94,9 +94,9 @@ static void shares(void)
     weft_budget_free(o.budget);
 }
 
-#define SESSIONS 64 /* enough that a plan of nothing would not pass */
+#define SESSIONS 64 /* large enough that an empty plan would fail */
 
-/* All contexts filled in one forward, the largest there is. */
+/* Fills all contexts in one forward, the largest possible. */
 static void fill_contexts(weft_engine *engine, weft_session **s, int64_t n_ctx, int64_t n_vocab)
 {
     weft_error err = { 0 };

@@ -1,7 +1,7 @@
-/* say.h - what the host programs share. They use weft as a stranger would: <weft.h> and nothing
- * else.
+/* say.h - shared by the host programs, which use only <weft.h>, as any user would.
  *
- * One line for each sentence, in cmocka's form, which CI counts; the exit code tells the truth. */
+ * Prints one line per check, in cmocka's format, which CI counts; the exit code is non-zero if any
+ * failed. */
 #ifndef WEFT_TESTS_HOST_SAY_H
 #define WEFT_TESTS_HOST_SAY_H
 
@@ -22,7 +22,7 @@ static inline void skip(const char *sentence, const char *why)
     fflush(stdout);
 }
 
-/* `why` tells what was found; it is printed where the sentence is false. */
+/* `why` describes the finding; it is printed if the check fails. */
 static inline bool __attribute__((format(printf, 3, 4)))
 check(bool holds, const char *sentence, const char *why, ...)
 {
@@ -39,7 +39,7 @@ check(bool holds, const char *sentence, const char *why, ...)
     return holds;
 }
 
-/* For what must work before a sentence can be judged. */
+/* For set-up that must succeed before a check. */
 static inline void must(bool holds, const char *what, const weft_error *err)
 {
     if (holds)
@@ -84,7 +84,7 @@ static inline const char *golden(const char *name)
     return path[at];
 }
 
-/* Sanitizers take memory and threads of their own. */
+/* Sanitizers use memory and threads of their own. */
 #ifdef __has_feature
 #define CLANG_HAS(feature) __has_feature(feature)
 #else

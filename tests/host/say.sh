@@ -1,4 +1,4 @@
-# say.sh - sourced by the scripts of this directory: one line for each sentence, in cmocka's form, which CI counts.
+# say.sh - sourced by the scripts of this directory: prints one line per check, in cmocka's format, which CI counts.
 # A script ends with `exit $n_failed`.
 n_failed=0
 work=$(mktemp -d) || exit 2
@@ -6,7 +6,7 @@ trap 'rm -rf "$work"' EXIT
 
 skip() { echo "[  SKIPPED ] host: $1: $2"; }
 
-# check SENTENCE COMMAND...: holds if the command succeeds. What it printed is shown if not.
+# check SENTENCE COMMAND...: holds if the command succeeds. Otherwise prints its output.
 check()
 {
     sentence=$1

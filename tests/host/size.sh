@@ -1,5 +1,5 @@
 #!/bin/sh
-# size.sh SOURCE - tools/check-size.sh sees each thing it is there for, in a small tree that has it.
+# size.sh SOURCE - tools/check-size.sh finds each kind of excess, planted in a small tree.
 set -u
 source=$1
 . "$source/tests/host/say.sh"

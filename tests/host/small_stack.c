@@ -1,7 +1,7 @@
-/* small_stack.c [KIB] - every part of the library on threads with a stack of 64 KiB, of which what is used
- * is measured: it is filled with a pattern before, and looked at after.
+/* small_stack.c [KIB] - runs every part of the library on threads with a stack of 64 KiB and
+ * measures its use: the stack is filled with a pattern before and inspected after.
  *
- * The figure is part of weft.h. Not built with sanitizers, whose frames are larger. */
+ * weft.h states the figure. Not built with sanitizers, whose frames are larger. */
 #include "say.h"
 
 #include <pthread.h>
@@ -145,7 +145,7 @@ static weft_status convert(const char *path, weft_error *err)
     return err->code;
 }
 
-/* A pattern that PCRE2 compiles and runs; then BPE, and the way back. */
+/* A pattern that PCRE2 compiles and runs; then BPE, and decoding. */
 static weft_status learn_tokens(const char *path, weft_error *err)
 {
     const char *to = in_place("tokenizer.json");
@@ -213,7 +213,7 @@ static void *call_main(void *ud)
     return NULL;
 }
 
-/* Bytes of the stack that were touched, from its upper end. */
+/* Bytes of the stack that were used, from its upper end. */
 static size_t touched(const unsigned char *stack)
 {
     size_t free_bytes = 0;

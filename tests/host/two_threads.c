@@ -1,12 +1,12 @@
-/* two_threads.c - two models on two host threads, and one model shared by two: each gives the bits
- * that it gives alone. */
+/* two_threads.c - two models on two host threads, and one model shared by two: each gives the same
+ * bits as alone. */
 #include "say.h"
 
 #include <pthread.h>
 
 #define EVALS 200
 
-/* A walk of evals and rewinds through one session, and the logits that it left behind. */
+/* A walk of evals and rewinds through one session, and the resulting logits. */
 typedef struct walk {
     weft_model *model;
     uint32_t seed;
@@ -20,7 +20,7 @@ static uint32_t draw(uint32_t *state, uint32_t below)
     return (*state >> 8) % below;
 }
 
-/* One to eight tokens; before they would not fit, back to a drawn place. */
+/* Evaluates one to eight tokens; rewinds to a random position when they would not fit. */
 static weft_status step(weft_session *s, const weft_model_info *info, uint32_t *state,
                         weft_error *err)
 {
@@ -71,7 +71,7 @@ static walk walk_new(weft_model *m, uint32_t seed)
     return w;
 }
 
-/* Both walks one after the other, then both at once; then the bits are compared. */
+/* Both walks one after the other, then at the same time; compares the bits. */
 static void compare(const char *sentence, weft_model *a, weft_model *b)
 {
     walk alone[2] = { walk_new(a, 1), walk_new(b, 2) },

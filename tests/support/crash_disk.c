@@ -26,7 +26,7 @@ typedef struct names {
     entry entry[MAX_ENTRY];
 } names;
 
-/* One change of a directory that happened or did not: up to two names. */
+/* A directory change that may or may not have happened: up to two names. */
 typedef struct change {
     entry set;     /* "": none */
     char gone[96]; /* "": none */

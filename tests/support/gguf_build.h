@@ -1,4 +1,4 @@
-/* gguf_build.h - writes GGUF files field by field, right or wrong, for tests and fuzz seeds. */
+/* gguf_build.h - writes GGUF files field by field, valid or not, for tests and fuzz seeds. */
 #ifndef WEFT_TESTS_GGUF_BUILD_H
 #define WEFT_TESTS_GGUF_BUILD_H
 
@@ -41,7 +41,7 @@ void gguf_values(gguf_build *g, const char *name, const dtype *type, int64_t row
 /* Joins the parts; frees them. The caller frees the result's `at`. */
 bytes gguf_finish(gguf_build *g);
 
-/* A random Llama of this shape whose matrices are of one type, as a whole file. */
+/* A complete file: a random Llama of this shape whose matrices are of one type. */
 typedef struct llama_shape {
     int64_t n_layer, d_model, n_head, n_head_kv, d_ff, n_vocab, n_ctx, window;
     const dtype *type;

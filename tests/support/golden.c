@@ -56,7 +56,7 @@ void golden_check(golden *g, const char *name, const real *a, int64_t stride, co
     }
 }
 
-/* The reference in the order of the model: of the last S numbers of a head, 2k is k, 2k + 1 is k +
+/* The reference in the model's order: of the last S values of a head, 2k is k, 2k + 1 is k +
  * S/2. */
 static float *side_by_side(const float *from, int64_t n, int64_t E, int64_t S)
 {
@@ -69,7 +69,7 @@ static float *side_by_side(const float *from, int64_t n, int64_t E, int64_t S)
     return to;
 }
 
-/* Numbers of a head of t whose order differs, if any. */
+/* Number of values of a head of t whose order differs, or 0. */
 static bool is_apart(const golden *g, const tensor *t)
 {
     const char *tail = strrchr(t->name, '.');

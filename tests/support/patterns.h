@@ -1,5 +1,5 @@
-/* patterns.h - patterns of tokenizers in the field: those of tokenizer.json files and those that
- * llama.cpp puts in their place, by its names of pre-tokenizers. */
+/* patterns.h - split patterns of published tokenizers: those of tokenizer.json files, and
+ * llama.cpp's replacements by the name of the pre-tokenizer. */
 #ifndef WEFT_TESTS_PATTERNS_H
 #define WEFT_TESTS_PATTERNS_H
 

@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static uint32_t turn(uint32_t x, int n)
+static uint32_t rotate_right(uint32_t x, int n)
 {
     return x >> n | x << (32 - n);
 }
 
-/* The first 32 bits of the fractional parts of roots of primes: the standard's constants, found
+/* The first 32 bits of the fractional parts of roots of primes: the standard's constants, computed
  * rather than copied. */
 static uint32_t root_bits(int prime, int degree)
 {
@@ -23,7 +23,7 @@ static uint32_t root_bits(int prime, int degree)
         else
             lo = (double)x;
     }
-    x = (long double)lo; /* one step of Newton's for the bits that double lacks */
+    x = (long double)lo; /* one Newton step for the bits that double lacks */
     const long double power = degree == 2 ? x * x : x * x * x;
     x -= (power - prime) / (degree == 2 ? 2 * x : 3 * x * x);
     const long double fraction = x - (long double)(uint64_t)x;
@@ -48,13 +48,17 @@ static void block(uint32_t h[8], const uint32_t k[64], const uint8_t *p)
         w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 |
                (uint32_t)p[4 * i + 2] << 8 | p[4 * i + 3];
     for (int i = 16; i < 64; i++)
-        w[i] = w[i - 16] + w[i - 7] + (turn(w[i - 15], 7) ^ turn(w[i - 15], 18) ^ w[i - 15] >> 3) +
-               (turn(w[i - 2], 17) ^ turn(w[i - 2], 19) ^ w[i - 2] >> 10);
+        w[i] = w[i - 16] + w[i - 7] +
+               (rotate_right(w[i - 15], 7) ^ rotate_right(w[i - 15], 18) ^ w[i - 15] >> 3) +
+               (rotate_right(w[i - 2], 17) ^ rotate_right(w[i - 2], 19) ^ w[i - 2] >> 10);
     memcpy(s, h, sizeof s);
     for (int i = 0; i < 64; i++) {
-        const uint32_t a = s[7] + (turn(s[4], 6) ^ turn(s[4], 11) ^ turn(s[4], 25)) +
+        const uint32_t a = s[7] +
+                           (rotate_right(s[4], 6) ^ rotate_right(s[4], 11) ^
+                            rotate_right(s[4], 25)) +
                            ((s[4] & s[5]) ^ (~s[4] & s[6])) + k[i] + w[i];
-        const uint32_t b = (turn(s[0], 2) ^ turn(s[0], 13) ^ turn(s[0], 22)) +
+        const uint32_t b = (rotate_right(s[0], 2) ^ rotate_right(s[0], 13) ^
+                            rotate_right(s[0], 22)) +
                            ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
         memmove(s + 1, s, 7 * sizeof *s);
         s[4] += a;

@@ -3,7 +3,7 @@
 
 #include "base/rng.h"
 #include "models/convert.h"
-#include "train/fresh.h"
+#include "train/init_model.h"
 
 #include <string.h>
 
@@ -33,7 +33,7 @@ void open_typed(fixture_model *f, const dtype *type)
     open_llama(f, s);
 }
 
-/* Numbers of rows fill blocks of 32. */
+/* Widths are multiples of a block of 32. */
 static const char deepseek_config[] =
     "\"num_hidden_layers\": 3, \"hidden_size\": 64, \"num_attention_heads\": 4,"
     "\"intermediate_size\": 96, \"max_position_embeddings\": 320, \"vocab_size\": 61,"
@@ -57,8 +57,8 @@ const char *open_deepseek(fixture_model *f, int v, const char *type)
                                 .n_thread = 1,
                                 .target = quant_target_by_name(type) };
     host_plain(&f->host);
-    if (fresh_write(directory, config, (size_t)n, &(fresh_source){ .seed = 7 }, &f->host, &err) !=
-            WEFT_OK ||
+    if (init_model_write(directory, config, (size_t)n, &(init_model_source){ .seed = 7 }, &f->host,
+                         &err) != WEFT_OK ||
         convert_model(directory, path, &o, &report, &f->host, &err) != WEFT_OK ||
         model_open(&f->model, path, WEFT_LOAD_COPY, &f->host, &err) != WEFT_OK)
         fail_msg("%s", err.message);

@@ -12,7 +12,7 @@ typedef struct fixture_model {
     model model;
 } fixture_model;
 
-/* Two layers of 64, 61 tokens, a context of 320; the type is to be set. */
+/* Two layers of width 64, 61 tokens, a context of 320; the caller sets the type. */
 extern const llama_shape small_shape;
 
 void open_llama(fixture_model *f, llama_shape s);
@@ -41,7 +41,7 @@ void must_encode(engine *e, const source_text *s, int n);
 void recompute(const model *m, const kernels *kern, const int32_t *source, int n_source,
                const int32_t *ids, int n, float *logits);
 
-/* Random numbers and texts of tokens below 61, by their names. */
+/* Random numbers, and texts of tokens below 61. */
 uint32_t draw(uint64_t seed, uint64_t i);
 void story(int32_t *ids, int n, uint64_t who);
 

@@ -10,7 +10,7 @@
 
 /* ---- assertions are counted ------------------------------------------------------------------ */
 
-static atomic_llong n_assertion; /* threads of a test assert too */
+static atomic_llong n_assertion; /* a test's other threads assert too */
 static bool skipped;
 
 int count_begin(void **state)
@@ -21,7 +21,7 @@ int count_begin(void **state)
     return 0;
 }
 
-/* Not called after a test that failed. */
+/* Not called if the test failed. */
 int count_end(void **state)
 {
     (void)state;
@@ -202,7 +202,7 @@ static int faulty_size(void *ud, int fd, uint64_t *size)
     return failing(ud) ? (errno = EIO, -1) : io_system.size(NULL, fd, size);
 }
 
-/* Reads are short on purpose: at most 4096 bytes, as a network file system may give. */
+/* Reads are deliberately short, at most 4096 bytes, as on a network file system. */
 static ssize_t faulty_read(void *ud, int fd, void *to, size_t size)
 {
     faults *f = ud;
@@ -244,7 +244,7 @@ static int faulty_create(void *ud, const char *path, const char *like)
     return fd;
 }
 
-/* Writes are short on purpose too, and the disk is full where they fail. */
+/* Writes are deliberately short too; a failing one reports a full disk. */
 static ssize_t faulty_write(void *ud, int fd, const void *from, size_t size)
 {
     return failing(ud) ? (errno = ENOSPC, -1)
@@ -276,7 +276,7 @@ static int faulty_list(void *ud, const char *path, io_name_fn *name, void *name_
     return failing(ud) ? (errno = EMFILE, -1) : io_system.list(NULL, path, name, name_ud);
 }
 
-/* Never fails: what is to be taken back could not be. */
+/* Never fails: a failed clean-up could not be cleaned up. */
 static int faulty_remove(void *ud, const char *path)
 {
     (void)ud;

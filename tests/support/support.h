@@ -25,9 +25,9 @@
 
 /* ---- assertions are counted ------------------------------------------------------------------ */
 
-/* That a call succeeded (WEFT_OK, a pointer that is not NULL) is set-up and does not count, nor do
+/* That a call succeeded (WEFT_OK, a pointer that is not NULL) is set-up and not counted, nor are
  * the assertions of the support files themselves, which define SET_UP. assert_close and
- * golden_finish do. In a child process nothing is counted. */
+ * golden_finish are counted. Nothing is counted in a child process. */
 int count_begin(void **state);
 int count_end(void **state);
 void count_assertion(void);
@@ -61,7 +61,7 @@ void count_skip(void);
     (COUNT_IF(strncmp(#c, "str", 3) == 0),                                                         \
      (_assert_true)(cast_ptr_to_largest_integral_type(c), #c, __FILE__, __LINE__))
 
-/* Fails with the test's own message unless it holds. */
+/* Fails with the given message unless the condition holds. */
 #define assert_that(holds, ...)                                                                    \
     do {                                                                                           \
         COUNT_IF(true);                                                                            \
@@ -76,11 +76,11 @@ void count_skip(void);
     (cmocka_set_test_filter(getenv("WEFT_TEST")),                                                  \
      cmocka_run_group_tests_name(__FILE__, tests, NULL, NULL))
 
-/* Path of a file under WEFT_ASSETS; skips the test, saying so, where that is unset. The text lives
- * until the next eight calls. */
+/* Path of a file under WEFT_ASSETS; skips the test with a message if that is unset. The text is
+ * valid for the next eight calls. */
 const char *asset(const char *relative);
 
-/* The first `size` bytes of an asset, as a file of the test's own. */
+/* The first `size` bytes of an asset, as a temporary file. */
 const char *asset_head(const char *relative, size_t size);
 
 /* True if instructions are expensive (a sanitizer, an emulator with WEFT_TEST_QUICK set): use fewer
@@ -104,7 +104,7 @@ uint32_t crc32_of(const uint8_t *data, size_t n);
 /* The whole file, malloc'ed; fails the test if it cannot be read. */
 char *read_whole(const char *path, size_t *size);
 
-/* A host on the system's memory and files, without cap. */
+/* A host with the system's memory and files, without a cap. */
 void host_plain(host *h);
 
 /* The k-th call (from 1) fails; with `sticky` all later ones too. k = 0 never fails, but counts. */
@@ -124,8 +124,8 @@ void fill_normal(real *x, int64_t n, uint64_t key, uint64_t stream, double scale
  * max|b|. */
 double assert_close(const char *name, const real *a, const real *b, int64_t n, double tolerance);
 
-/* Bytes at n, 2 n and 4 n of something fail unless they are a constant and a part proportional to n:
- * the second doubling may add twice what the first added, and a little for rounding. */
+/* Fails unless the bytes at n, 2 n and 4 n are a constant plus a part proportional to n: the second
+ * doubling may add twice as much as the first, plus some rounding. */
 void assert_linear(const char *name, size_t at_n, size_t at_2n, size_t at_4n);
 
 #endif

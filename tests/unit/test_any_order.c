@@ -80,8 +80,8 @@ static void free_one(handles *h, int which)
     }
 }
 
-/* Random orders by a seed; the heap is what complains, and in the last round the budget: all that was
- * counted was given back. */
+/* Random orders by seed. The heap detects errors; in the last round the budget checks that
+ * everything was freed. */
 static void any_order(void **state)
 {
     (void)state;
@@ -110,7 +110,7 @@ static void any_order(void **state)
     }
 }
 
-/* What is left works as before: the same bits after its parents were freed. */
+/* The remaining handles give the same bits after their parents were freed. */
 static void orphans_work(void **state)
 {
     (void)state;
@@ -145,7 +145,7 @@ static void orphans_work(void **state)
             free_one(&h, i);
 }
 
-/* What an encoder makes of pictures, too. */
+/* The same for an encoder and an image. */
 static void encoders_and_pictures(void **state)
 {
     (void)state;
@@ -177,12 +177,12 @@ static void encoders_and_pictures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("handles: freed in any order, all memory is given back", any_order),
+        TEST("handles: freed in any order, all memory is freed", any_order),
         TEST("handles: a session, tokens and a decoder work after their parents were freed",
              orphans_work),
     };
     const struct CMUnitTest pngs[] = {
-        TEST("handles: an encoder and a picture outlive their model", encoders_and_pictures),
+        TEST("handles: an encoder and an image outlive their model", encoders_and_pictures),
     };
     return RUN(tests) + (strstr(weft_build_parts(), " png") ? RUN(pngs) : 0);
 }

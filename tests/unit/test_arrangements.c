@@ -1,10 +1,10 @@
-/* The same answer every time: logits are a function of the model and of a session's own tokens,
- * whatever else happened on the way. By memcmp. */
+/* Logits are a function of the model and of a session's own tokens, however they were evaluated.
+ * Compared by memcmp. */
 #include "small_model.h"
 
 enum { LENGTH = 270, STRANGERS = 3, V = 61 }; /* crosses pages of 64 and the block of 256 keys */
 
-/* One way in which a session may come to its tokens. Some replace the session by another. */
+/* One way in which a session may get its tokens. Some replace the session by another. */
 typedef struct arrangement {
     engine *engine;
     session *session, *stranger[STRANGERS];
@@ -27,7 +27,7 @@ static void rewind_to(session *s, int64_t to)
     assert_int_equal(session_rewind(s, to, &err), WEFT_OK);
 }
 
-/* The next part of the text, `most` tokens or to position `end`. */
+/* The next part of the text: at most `most` tokens, up to position `end`. */
 static work next(const arrangement *a, int64_t most, int64_t end)
 {
     const int64_t rest = end - length(a);
@@ -72,7 +72,7 @@ static void rewound(arrangement *a)
     feed_to(a, LENGTH);
 }
 
-/* Strangers get the next tokens of texts of their own, from the start again when they are full. */
+/* Other sessions get the next tokens of their own texts, and start again when full. */
 static int add_strangers(arrangement *a, work *w, int step)
 {
     int n = 0;
@@ -88,7 +88,7 @@ static int add_strangers(arrangement *a, work *w, int step)
     return n;
 }
 
-/* Places w among the strangers' works; where. */
+/* Places w among the works of the other sessions; returns where. */
 static int mingle(arrangement *a, work *all, work w, int step)
 {
     const int n = add_strangers(a, all, step);
@@ -118,7 +118,7 @@ static void among_strangers(arrangement *a)
     }
 }
 
-/* A neighbour is cancelled again and again; the others must not notice. */
+/* Another session is cancelled again and again; the others are not affected. */
 static void cancelled_neighbour(arrangement *a)
 {
     weft_error err = { 0 };
@@ -134,7 +134,7 @@ static void cancelled_neighbour(arrangement *a)
     }
 }
 
-/* A stranger has the beginning; its pages are taken. */
+/* Another session has the prefix; its pages are shared. */
 static void prefix_of_another(arrangement *a)
 {
     weft_error err = { 0 };
@@ -248,7 +248,8 @@ static void compare(tally *t, arrangement *a, int how)
     t->tried++;
 }
 
-/* Each manner so often, for each of 1, 2 and 4 threads; until so many differ. */
+/* Runs each arrangement a number of times, for each of 1, 2 and 4 threads, until enough results
+ * differ. */
 static tally arrange(fixture_model *f, const dtype *kv, const kernels *kern, int often, int enough)
 {
     tally t = { 0 };
@@ -272,7 +273,7 @@ static int nothing_to_wait_for(void *ud, int fd)
     return 0;
 }
 
-/* A model whose rows fill a block of the format; what it saves need not survive the machine. */
+/* A model whose rows fill a block of the format; its saves need not survive a crash. */
 static void open_weights(fixture_model *f, const dtype *type)
 {
     llama_shape s = small_shape;
@@ -316,7 +317,7 @@ static void same_answer_every_time(void **state)
     assert_true(quick() || tried >= 2000);
 }
 
-/* Every format that is read, with this processor's kernels; with the others a few. */
+/* Every format that weft reads, with this CPU's kernels; a few with the others. */
 static void same_answer_in_every_format(void **state)
 {
     (void)state;
@@ -339,7 +340,7 @@ static void same_answer_in_every_format(void **state)
     print_message(": 1 distinct answer each\n");
 }
 
-/* Windows cut the keys a query sees; the answer must still not depend on the feeding. */
+/* Windows limit the keys of a query; the result must still not depend on how tokens are fed. */
 static void same_answer_with_a_window(void **state)
 {
     (void)state;
@@ -352,7 +353,8 @@ static void same_answer_with_a_window(void **state)
     close_llama(&f);
 }
 
-/* A row's experts work for others too, and latents are what is remembered: none of it matters. */
+/* Experts serve rows of several sessions, and the cache holds latents: neither changes the
+ * result. */
 static void same_answer_with_experts(void **state)
 {
     (void)state;
@@ -375,15 +377,14 @@ static void same_answer_with_experts(void **state)
 
 /* ---- planted defects ------------------------------------------------------------------------- */
 
-/* What a fast matrix product is tempted to do: another order of summation when there are many
- * rows. */
+/* A planted defect: a fast matrix product with another order of summation for many rows. */
 static void tempted_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N,
-                            int64_t J, const row_set *w, bool across, int64_t i0, int64_t i1,
+                            int64_t J, const row_set *w, bool w_transposed, int64_t i0, int64_t i1,
                             int64_t c0, int64_t c1)
 {
-    kernels_scalar.product(y, y_stride, add, a, N, J, w, across, i0, i1, c0, c1);
+    kernels_scalar.product(y, y_stride, add, a, N, J, w, w_transposed, i0, i1, c0, c1);
     real buffer[TILE];
-    for (int64_t c = c0; across && N >= 8 && c < c1; c++)
+    for (int64_t c = c0; w_transposed && N >= 8 && c < c1; c++)
         for (int64_t i = i0; i < i1; i++) {
             const real *t = w->tile(buffer, (const char *)w->data + (size_t)c * w->row_bytes, 0, J);
             real sum = 0;
@@ -393,13 +394,13 @@ static void tempted_product(real *y, int64_t y_stride, bool add, const real *a, 
         }
 }
 
-/* And what threads are tempted to do: an order that depends on how the work was cut among them. */
+/* A planted defect: an order of summation that depends on how the threads split the work. */
 static void hasty_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N, int64_t J,
-                          const row_set *w, bool across, int64_t i0, int64_t i1, int64_t c0,
+                          const row_set *w, bool w_transposed, int64_t i0, int64_t i1, int64_t c0,
                           int64_t c1)
 {
-    (c1 - c0 > 16 ? kernels_scalar.product : tempted_product)(y, y_stride, add, a, N, J, w, across,
-                                                              i0, i1, c0, c1);
+    (c1 - c0 > 16 ? kernels_scalar.product : tempted_product)(y, y_stride, add, a, N, J, w,
+                                                              w_transposed, i0, i1, c0, c1);
 }
 
 /* In class i8 only the sum over blocks has an order; here many rows sum from the end. */
@@ -419,9 +420,9 @@ static void tempted_product_i8(real *y, int64_t y_stride, const void *x, int64_t
             w->quants(&block, (const char *)w->data + (size_t)o * w->row_bytes, b);
             for (int k = 0; k < BLOCK_I8; k++) {
                 const int g = w->form & I8_HALVES ? k / 16 : 0;
-                const real least = w->form & I8_LIFTED ? block.least[g] : 0;
+                const real offset = w->form & I8_ASYMMETRIC ? block.offset[g] : 0;
                 sum += (real)p.q[i * K + b * BLOCK_I8 + k] *
-                       (block.scale[g] * (real)block.q[k] + least);
+                       (block.scale[g] * (real)block.q[k] + offset);
             }
             *to = fmaf(sum, p.scale[i * n + b], *to);
         }
@@ -452,7 +453,7 @@ static void planted_thread_defect_is_seen(void **state)
     close_llama(&f);
 }
 
-/* The same in a model with experts, whose rows are many or few by chance. */
+/* The same in a model with experts, where the number of rows varies at random. */
 static void planted_expert_defect_is_seen(void **state)
 {
     (void)state;
@@ -486,7 +487,7 @@ static void planted_defect_is_seen(void **state)
     }
 }
 
-/* A fork that writes into the page it shares spoils the other's keys. */
+/* A fork that writes into a shared page corrupts the other's keys. */
 static void planted_fork_defect_is_seen(void **state)
 {
     (void)state;
@@ -513,16 +514,17 @@ static void planted_fork_defect_is_seen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("arrangements: one answer, by memcmp", same_answer_every_time),
-        TEST("arrangements: one answer in every format that is read", same_answer_in_every_format),
-        TEST("arrangements: one answer with a sliding window", same_answer_with_a_window),
-        TEST("arrangements: one answer with latents and experts", same_answer_with_experts),
-        TEST("arrangements: a planted defect in the order of sums is seen", planted_defect_is_seen),
-        TEST("arrangements: a planted defect in the sums of experts is seen",
+        TEST("arrangements: the same logits, by memcmp", same_answer_every_time),
+        TEST("arrangements: the same logits in every format", same_answer_in_every_format),
+        TEST("arrangements: the same logits with a sliding window", same_answer_with_a_window),
+        TEST("arrangements: the same logits with latents and experts", same_answer_with_experts),
+        TEST("arrangements: a planted defect in the order of sums is detected",
+             planted_defect_is_seen),
+        TEST("arrangements: a planted defect in the sums of experts is detected",
              planted_expert_defect_is_seen),
-        TEST("arrangements: a planted defect in the cut among threads is seen",
+        TEST("arrangements: a planted defect in the split among threads is detected",
              planted_thread_defect_is_seen),
-        TEST("arrangements: a planted defect in the sharing of pages is seen",
+        TEST("arrangements: a planted defect in the sharing of pages is detected",
              planted_fork_defect_is_seen),
     };
     return RUN(tests);

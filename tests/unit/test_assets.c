@@ -1,4 +1,4 @@
-/* Real trained models: the numbers their authors' code gave. */
+/* Trained models give the numbers of their authors' code. */
 #include "golden.h"
 #include "support.h"
 
@@ -68,7 +68,7 @@ static void read_story(story *s)
     s->logits = (float *)(void *)(s->npy + 10 + header);
 }
 
-/* 200 tokens, greedily, and the logits after every one of them; returns the largest difference. */
+/* 200 greedy tokens, and the logits after each; returns the largest difference. */
 static double tell(const char *path, bool same_tokens, int *agree)
 {
     story s;
@@ -128,7 +128,7 @@ static void story_q8_0(void **state)
 
 /* ---- GPT-2 nano that sorts ------------------------------------------------------------------- */
 
-/* Tensors of the reference, batch 3 x 11 rows, and what weft calls them. att and attSm have heads
+/* Tensors of the reference, batch 3 x 11 rows, and their names in weft. att and attSm have heads
  * before rows. */
 static const struct {
     const char *theirs, *ours;
@@ -167,7 +167,7 @@ typedef struct watch {
     bool met[N_SORT];
 } watch;
 
-/* Brings our rows into the order of theirs: [B, T, ...] stays, [B, H, T, n] is gathered head by
+/* Reorders our rows as in the reference: [B, T, ...] stays, [B, H, T, n] is gathered head by
  * head. */
 static void compare_sort(watch *w, const char *name, const stored *s, const tensor *t)
 {
@@ -244,7 +244,7 @@ static void sort_activations(void **state)
     model_close(&m);
 }
 
-/* All 3^6 inputs: six digits in, the same six sorted out. Emulators see every 8th. */
+/* All 3^6 inputs: six digits, and the same six sorted. Emulators run every 8th. */
 static void sort_everything(void **state)
 {
     (void)state;

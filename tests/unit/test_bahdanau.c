@@ -1,5 +1,5 @@
 /* The origins of attention: Nadaraya-Watson pooling as in torch; Bahdanau's state as a row of the
- * cache; and a model that learns to reverse words, by attending to them from the end. */
+ * cache; and a model that learns to reverse words by attending to them from the end. */
 #include "golden.h"
 #include "small_model.h"
 #include "tensor/tape.h"
@@ -126,7 +126,8 @@ static void words_of(int32_t *ids, int n, uint64_t who)
         ids[i] = (int32_t)(3 + draw(700 + who, (uint64_t)i) % 56);
 }
 
-/* A text of 30 in pieces of so many; its last logits, and the length it goes back to in between. */
+/* A text of 30 tokens in pieces of this size, and its last logits; rewinds to the given length in
+ * between. */
 static void say(engine *e, session *s, const int32_t *source, const int32_t *ids, int piece,
                 int back, float *logits)
 {
@@ -141,8 +142,8 @@ static void say(engine *e, session *s, const int32_t *source, const int32_t *ids
     memcpy(logits, s->logits, (size_t)e->model->n_vocab * sizeof *logits);
 }
 
-/* In the cache's own format: one by one, in pieces and after going back, the same bits; and the
- * format matters, so that the comparison can fail. */
+/* In the cache's own format: one by one, in pieces and after a rewind, the bits are the same.
+ * Another format gives other bits, so the comparison can fail. */
 static void state_is_a_row(void **state)
 {
     (void)state;
@@ -182,7 +183,7 @@ static void state_is_a_row(void **state)
 
 /* ---- reversed words -------------------------------------------------------------------------- */
 
-/* Short ones of few letters, which are learned in a second, so that emulators see it too. */
+/* Short words of few letters, learned within a second, so that emulators can run this too. */
 enum { SHORTEST = 2, LETTERS = 6 };
 
 static int longest(void)
@@ -190,12 +191,12 @@ static int longest(void)
     return quick() ? 3 : 4;
 }
 
-static int make_word(uint64_t i, char *word, char *turned)
+static int make_word(uint64_t i, char *word, char *reversed)
 {
     const int n = SHORTEST + (int)(draw(800, i) % (longest() - SHORTEST + 1));
     for (int k = 0; k < n; k++)
-        turned[n - 1 - k] = word[k] = (char)('a' + draw(801 + i, (uint64_t)k) % LETTERS);
-    word[n] = turned[n] = '\0';
+        reversed[n - 1 - k] = word[k] = (char)('a' + draw(801 + i, (uint64_t)k) % LETTERS);
+    word[n] = reversed[n] = '\0';
     return n;
 }
 
@@ -204,17 +205,17 @@ static const char *write_words(uint64_t n_word)
     static char text[256 << 10];
     size_t n = 0;
     for (uint64_t i = 0; i < n_word; i++) {
-        char word[16], turned[16];
-        make_word(i, word, turned);
-        n += (size_t)snprintf(text + n, sizeof text - n, "%s\t%s\n", word, turned);
+        char word[16], reversed[16];
+        make_word(i, word, reversed);
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s\t%s\n", word, reversed);
     }
-    return temp_file("turn.tsv", text, n);
+    return temp_file("reverse.tsv", text, n);
 }
 
 typedef struct score {
     int64_t words, right, letters, same;
-    int64_t near;  /* letters said while looking at their place, or one beside it */
-    int64_t place; /* of the letter that is being said */
+    int64_t near;  /* letters generated while attending to their position or one next to it */
+    int64_t place; /* of the letter being generated */
 } score;
 
 static void look(void *ud, const weft_trace_tensor *t)
@@ -228,12 +229,13 @@ static void look(void *ud, const weft_trace_tensor *t)
     s->near += llabs(best - s->place) <= 1;
 }
 
-static void turn(weft_engine *e, const weft_tokenizer *t, int32_t start, uint64_t i, score *s)
+static void reverse_word(weft_engine *e, const weft_tokenizer *t, int32_t start, uint64_t i,
+                         score *s)
 {
     weft_error err = { 0 };
-    char word[16], turned[16], letters[64] = { 0 };
+    char word[16], reversed[16], letters[64] = { 0 };
     size_t at = 0;
-    const int n = make_word(i, word, turned);
+    const int n = make_word(i, word, reversed);
     weft_tokens *source = weft_tokenizer_encode(t, word, strlen(word), NULL, &err);
     weft_session *says = weft_session_new(e, &err);
     assert_non_null(source);
@@ -244,11 +246,11 @@ static void turn(weft_engine *e, const weft_tokenizer *t, int32_t start, uint64_
         assert_int_equal(weft_session_eval(says, &id, 1, &err), WEFT_OK);
         id = weft_session_greedy(says);
         at += (size_t)weft_tokenizer_piece(t, id, letters + at, sizeof letters - at);
-        s->same += letters[k] == turned[k];
+        s->same += letters[k] == reversed[k];
     }
     s->letters += n;
     s->words++;
-    s->right += strcmp(letters, turned) == 0;
+    s->right += strcmp(letters, reversed) == 0;
     weft_session_free(says);
     weft_tokens_free(source);
 }
@@ -296,7 +298,7 @@ static void words_are_turned(void **state)
 {
     (void)state;
     const uint64_t n_word = 3000;
-    const char *out = temp_path("turned");
+    const char *out = temp_path("reversed");
     weft_error err = { 0 };
     score s = { 0 };
     train(out, write_words(n_word));
@@ -309,7 +311,7 @@ static void words_are_turned(void **state)
     weft_model_get_info(m, &info);
     assert_int_equal(info.n_ctx, 16);
     for (uint64_t i = 0; i < 100; i++)
-        turn(e, t, info.start_id, n_word + i, &s);
+        reverse_word(e, t, info.start_id, n_word + i, &s);
     print_message("%lld words of %d to %d letters: %.1f %% right, %.2f %% of the letters; "
                   "%.2f %% of attention on the place in question or one beside it\n",
                   (long long)s.words, SHORTEST, longest(), 100 * (double)s.right / (double)s.words,

@@ -1,4 +1,4 @@
-/* What everything stands on: memory, files, threads, random numbers, text. */
+/* The foundation: memory, files, threads, random numbers, text. */
 #include "support.h"
 
 #include "base/arena.h"
@@ -59,7 +59,7 @@ static void checked_matches_wide(void **state)
         }
 }
 
-/* Each item passes, the sum does not: the class of bug that got past point patches elsewhere. */
+/* Each item fits, their sum does not: a class of bug that point fixes missed elsewhere. */
 static void checked_sums_of_aligned_items(void **state)
 {
     (void)state;
@@ -108,7 +108,8 @@ static void cap_refuses_before_allocating(void **state)
     assert_true(h.mem.peak <= 4096);
 }
 
-/* Two budgets within a third: each block counts twice, and what one has the other lacks. */
+/* Two budgets within a third: each block counts in both levels, and the two share the third's
+ * limit. */
 static void budgets_lie_within_each_other(void **state)
 {
     (void)state;
@@ -166,8 +167,7 @@ static void arena_marks(void **state)
     assert_int_equal(h.mem.used, 0);
 }
 
-/* The red zone is what AddressSanitizer sees between two blocks; without it this test has nothing
- * to look at. */
+/* AddressSanitizer sees a red zone between two blocks; without the sanitizer this test is empty. */
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 static void arena_red_zones(void **state)
@@ -329,8 +329,8 @@ static void pool_keeps_the_signal_mask(void **state)
     pool_free(p);
 }
 
-/* In a child, where RLIMIT_NPROC can be spoilt. Root is not limited by it, so the stack size is
- * made impossible too. */
+/* In a child, whose RLIMIT_NPROC can be lowered. Root is exempt from it, so the stack size is made
+ * impossible too. */
 static void pool_without_threads_is_an_error(void **state)
 {
     (void)state;
@@ -340,7 +340,7 @@ static void pool_without_threads_is_an_error(void **state)
         host_plain(&h);
         weft_error err = { 0 };
         const struct rlimit space = { 256u << 20, 256u << 20 };
-        if (quick()) /* sanitizers and emulators do not live in so little space */
+        if (quick()) /* sanitizers and emulators need more address space */
             _exit(!pool_new(0, &h.mem, &err) && err.code == WEFT_EINVAL ? 0 : 1);
         setrlimit(RLIMIT_AS, &space);
         pool *p = pool_new(1000, &h.mem, &err); /* 1000 stacks of 8 MiB do not fit */
@@ -487,7 +487,7 @@ static void checksums(void **state)
     }
 }
 
-/* However the bytes come, a chunk's sum is that of its bytes. */
+/* A chunk's checksum is that of its bytes, however they arrive. */
 static void sums_of_chunks(void **state)
 {
     (void)state;
@@ -534,7 +534,7 @@ static void write_limit(const char *directory, const char *name, const char *tex
         fclose(f);
 }
 
-/* The limit of a group in another: the least of all counts, and what is no limit is none. */
+/* The limit of nested groups: the lowest applies, and "no limit" is ignored. */
 static void groups_limit(void **state)
 {
     (void)state;
@@ -582,7 +582,7 @@ int main(void)
         TEST("checked: equals 128-bit arithmetic at every edge", checked_matches_wide),
         TEST("checked: a sum of aligned items is refused exactly when it passes 64 bits",
              checked_sums_of_aligned_items),
-        TEST("mem: the cap refuses before the allocator is asked", cap_refuses_before_allocating),
+        TEST("mem: the cap refuses before the allocator is called", cap_refuses_before_allocating),
         TEST("mem: a budget within another counts in both", budgets_lie_within_each_other),
         TEST("arena: fixed, growing and counting arenas count the same bytes", arena_marks),
 #if defined(__SANITIZE_ADDRESS__)
@@ -593,7 +593,7 @@ int main(void)
         TEST("pool: every chunk runs exactly once", pool_runs_every_chunk_once),
         TEST("pool: works in the child after fork, and still in the parent", pool_survives_fork),
         TEST("pool: threads that cannot be started are an error", pool_without_threads_is_an_error),
-        TEST("pool: the caller's signal mask is as it was", pool_keeps_the_signal_mask),
+        TEST("pool: the caller's signal mask is unchanged", pool_keeps_the_signal_mask),
         TEST("rng: philox gives its published answers", philox_known_answers),
         TEST("rng: normal and uniform draws have their moments", draws_are_distributed),
         TEST("utf8: every code point survives a round trip and no prefix decodes", utf8_round_trip),
@@ -602,7 +602,7 @@ int main(void)
         TEST("checksum: XXH64, in pieces of any size", checksums),
         TEST("checksum: a file's chunks", sums_of_chunks),
         TEST("cpu: features imply their prerequisites", cpu_is_known),
-        TEST("cpu: the quota of a control group is that of the tightest above it", groups_limit),
+        TEST("cpu: the quota of a control group is the tightest of its ancestors", groups_limit),
     };
     return RUN(tests);
 }

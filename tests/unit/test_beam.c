@@ -1,5 +1,5 @@
-/* Beam search: texts and scores are those of transformers (tools/beam_golden.py), with pages shared
- * and given back; what cannot be is refused; a failure on the way leaves nothing behind. */
+/* Beam search: texts and scores are those of transformers (tools/beam_golden.py); pages are shared
+ * and freed; impossible requests are refused; a failure leaves nothing behind. */
 #include "small_model.h"
 
 #include "engine/beam.h"
@@ -25,7 +25,7 @@ static int read_ids(char **at, int32_t *ids)
     return n;
 }
 
-/* One text of the golden, which begins with its score. */
+/* One text of the golden: its score, then its ids. */
 static void check_text(const char *line, char **at, const weft_beam *b, double *worst)
 {
     int32_t ids[MAX_IDS];
@@ -148,7 +148,7 @@ static void shared_pages(void **state)
     close_llama(&f);
 }
 
-/* One beam is the greedy text. */
+/* One beam gives the greedy text. */
 static void one_beam(void **state)
 {
     (void)state;
@@ -172,7 +172,7 @@ static void one_beam(void **state)
     close_llama(&f);
 }
 
-/* A cache that is too small ends the search with an error, and all pages come back. */
+/* A cache that is too small ends the search with an error, and all pages are freed. */
 static void full_cache(void **state)
 {
     (void)state;
@@ -270,8 +270,8 @@ int main(void)
         TEST("beam: texts and scores of transformers", as_transformers),
         TEST("beam: texts share the pages of their common prefix", shared_pages),
         TEST("beam: one beam is greedy", one_beam),
-        TEST("beam: a full cache is an error, and gives back its pages", full_cache),
-        TEST("beam: memory that is refused leaves nothing behind", memory_faults),
+        TEST("beam: a full cache is an error, and its pages are freed", full_cache),
+        TEST("beam: a failed allocation leaves nothing behind", memory_faults),
         TEST("beam: invalid options are refused by name", refused),
     };
     return RUN(tests);

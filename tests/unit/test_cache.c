@@ -1,5 +1,5 @@
-/* The cache: with it every family says what it says without, and in a smaller format it remembers
- * nearly the same numbers. */
+/* The cache: every family gives the same logits with it as without, and a smaller format stays
+ * close. */
 #include "small_model.h"
 
 /* ---- cached is recomputed -------------------------------------------------------------------- */
@@ -52,9 +52,9 @@ static void cached_is_recomputed(void **state)
 
 enum { ROWS = 150, V = 61 };
 
-/* How near a format keeps a number: half its last digit is `own` of itself, and half a step of q8_0
- * is `block` of the largest of the 32 that share a scale (which is an f16). The bounds of attention's
- * outputs and of the logits are twice what was measured. */
+/* The precision of a format: half its last digit is `own` of the value, and half a step of q8_0 is
+ * `block` of the largest of the 32 that share a scale (an f16). The bounds for attention's outputs
+ * and the logits are twice the measured values. */
 typedef struct nearness {
     const dtype *type;
     double own, block;     /* of what is stored */
@@ -109,7 +109,7 @@ static void read_row(const remembered *m, int which, int64_t pos, real *x, int64
     v.type->decode(x, view_row(&v, pos), 0, width);
 }
 
-/* The first layer stores the same rows whatever the format is: each number must be near. */
+/* The first layer stores the same rows in every format: each value must be close. */
 static void rows_are_near(const remembered *exact, const remembered *m, const nearness *how)
 {
     real want[64], got[64];
@@ -163,7 +163,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST("cache: every decoder's logits equal those of a forward without one",
              cached_is_recomputed),
-        TEST("cache: f16, bf16 and q8_0 are near f32, by rows, attention and logits",
+        TEST("cache: f16, bf16 and q8_0 are close to f32, by rows, attention and logits",
              formats_are_near),
     };
     return RUN(tests);

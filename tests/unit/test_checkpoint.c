@@ -1,5 +1,5 @@
-/* Checkpoints: what is written is found again, bit by bit, whatever happens to the disk, to memory
- * or to the machine. */
+/* Checkpoints: what was written is read back bit by bit, after any failure of the disk, memory or
+ * machine. */
 #include "support.h"
 
 #include "base/rng.h"
@@ -26,7 +26,7 @@ typedef struct numbers {
 
 #define N_STEP 64
 
-/* Those of a step; made once. */
+/* The contents of a step; made once. */
 static numbers *numbers_of(int64_t step)
 {
     static numbers all[N_STEP];
@@ -106,7 +106,7 @@ static weft_status write_step(const char *root, int64_t step, int keep, host *h,
     return write_spared(root, step, keep, 0, h, err);
 }
 
-/* The bytes of a file on the host's disk; NULL where there is none. */
+/* The bytes of a file on the host's disk; NULL if there is none. */
 static uint8_t *bytes_at(const char *path, size_t *n, host *h)
 {
     file f;
@@ -121,7 +121,7 @@ static uint8_t *bytes_at(const char *path, size_t *n, host *h)
     return copy;
 }
 
-/* Which step's weights a model.safetensors holds; -1: it is broken, -2: there is none. */
+/* The step whose weights a model.safetensors holds; -1: broken, -2: missing. */
 static int64_t step_of_model(const char *directory, int64_t most, host *h)
 {
     char path[512];
@@ -147,8 +147,8 @@ static int64_t step_of_model(const char *directory, int64_t most, host *h)
     return found;
 }
 
-/* The newest checkpoint's step, -1 where there is none. A sentence in *why where it is not what was
- * written. */
+/* The newest checkpoint's step, or -1. If it is not what was written, *why describes the
+ * difference. */
 static int64_t newest(const char *root, host *h, const char **why)
 {
     checkpoint c;
@@ -223,7 +223,7 @@ static void note(void *ud, const char *name)
     strcat(strcat(l->text, name), " ");
 }
 
-/* What is in a directory, in any order: each of the words, and nothing else. */
+/* The directory contains each of these names, in any order, and nothing else. */
 static void holds(const char *directory, const char *const *word, host *h)
 {
     listing l = { "" };
@@ -240,7 +240,8 @@ static void holds(const char *directory, const char *const *word, host *h)
         fail_msg("%s holds \"%s\"", directory, l.text);
 }
 
-/* After damage or a crash the run's directory is another model than the one that is found. */
+/* After damage or a crash the run's directory may hold another model than the newest valid
+ * checkpoint. */
 static void published_again(void **state)
 {
     (void)state;
@@ -325,7 +326,7 @@ static void runs_without_locks(void **state)
     run_lock_drop(&l);
 }
 
-/* A run that crashed leaves files; those of others stay. */
+/* A crashed run leaves temporary files, which are removed; other files stay. */
 static void leftovers(void **state)
 {
     (void)state;
@@ -368,7 +369,7 @@ static void leftovers(void **state)
           &h);
 }
 
-/* A step that is there already is not written over; with keep 0 all stay. */
+/* An existing step is not overwritten; with keep 0 all stay. */
 static void same_step(void **state)
 {
     (void)state;
@@ -389,7 +390,7 @@ static void same_step(void **state)
           &h);
 }
 
-/* The best stays while others go, and goes when there is a better one. */
+/* The best checkpoint stays while others are removed, until there is a better one. */
 static void best_stays(void **state)
 {
     (void)state;
@@ -452,7 +453,7 @@ static void names_of_others(void **state)
     }
 }
 
-/* What cannot be read again is refused before it is there. */
+/* State that could not be read back is refused before it is written. */
 static void wrong_options(void **state)
 {
     (void)state;
@@ -489,8 +490,7 @@ static void open_learner(learner *l, model *m, const char *path, host *h)
         fail_msg("%s: %s", path, err.message);
 }
 
-/* The weights that a model has in memory, written and opened again: as in the directory that it once
- * came from. */
+/* Weights in memory, written and opened again, equal those of the original directory. */
 static void comes_back(const char *from, const char *original)
 {
     host h;
@@ -547,7 +547,7 @@ static void models_come_back(void **state)
     }
 }
 
-/* Every call that can fail while a form is found out. */
+/* Every call that can fail while a model's form is determined. */
 static void faults_of_forms(void **state)
 {
     (void)state;
@@ -572,7 +572,7 @@ static void faults_of_forms(void **state)
         }
 }
 
-/* Checkpoints of older versions load: one that version 1 has written lies here for ever. */
+/* Checkpoints of older versions load: one written by version 1 is stored here permanently. */
 static void old_version(void **state)
 {
     (void)state;
@@ -709,7 +709,7 @@ static void cut_or_missing(void **state)
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
-/* Whether syncs work is for others to find out: here they would take minutes. */
+/* Other tests cover syncs: here they would take minutes. */
 static int no_sync(void *ud, int fd)
 {
     (void)ud, (void)fd;
@@ -725,8 +725,8 @@ static int faulty_no_sync(void *ud, int fd)
     return fails ? (errno = EIO, -1) : 0;
 }
 
-/* Every call of a checkpoint fails, once or for ever: the one before is there, or the new one; and
- * when the disk is well again, so is the run. */
+/* Every call of a checkpoint fails, once or permanently: afterwards the previous one is found, or
+ * the new one. When the disk works again, so does the run. */
 static void every_fault(void **state)
 {
     (void)state;
@@ -813,8 +813,8 @@ static int full_link(void *ud, const char *from, const char *to)
     return errno = ENOSPC, -1;
 }
 
-/* A file system without second names gets copies; a checkpoint is one even if the run's directory
- * cannot follow. */
+/* A file system without hard links gets copies; a checkpoint is valid even if the run's directory
+ * cannot be updated. */
 static void without_links(void **state)
 {
     (void)state;
@@ -841,7 +841,7 @@ static void without_links(void **state)
 typedef struct crashes {
     int64_t done, begun; /* steps */
     uint64_t n, seeds;
-    uint64_t n_lost; /* times that something was not as it must be */
+    uint64_t n_lost; /* number of violations */
     char first[1024];
 } crashes;
 
@@ -917,7 +917,7 @@ static void crash_states(void **state)
     assert_true(c.n >= (quick() ? 500 : 5000));
 }
 
-/* The test can fail: a disk that says it has synced loses checkpoints. */
+/* The test can fail: a disk that only claims to sync loses checkpoints. */
 static void crash_states_without_sync(void **state)
 {
     (void)state;
@@ -931,28 +931,28 @@ static void crash_states_without_sync(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("run: one process at a time has it", one_process_a_run),
-        TEST("run: a file system without locks is a warning, a path without a directory an error",
+        TEST("run: only one process at a time holds it", one_process_a_run),
+        TEST("run: a file system without locks is a warning, a missing directory an error",
              runs_without_locks),
         TEST("checkpoint: finds what it wrote, and keeps the newest few", written_and_found),
-        TEST("checkpoint: the run's directory follows the one that is found", published_again),
-        TEST("checkpoint: the rest of a crash goes, files of others stay", leftovers),
-        TEST("checkpoint: none is written over", same_step),
+        TEST("checkpoint: the run's directory follows the newest valid one", published_again),
+        TEST("checkpoint: leftovers of a crash are removed, other files stay", leftovers),
+        TEST("checkpoint: none is overwritten", same_step),
         TEST("checkpoint: the best one stays", best_stays),
         TEST("checkpoint: directories with other names are not touched", names_of_others),
         TEST("checkpoint: never writes what it could not read", wrong_options),
-        TEST("checkpoint: a model comes back bit by bit, whatever it was made from",
+        TEST("checkpoint: a model is restored bit by bit, whatever it was made from",
              models_come_back),
-        TEST("checkpoint: any call may fail while a model's form is found out", faults_of_forms),
+        TEST("checkpoint: any call may fail while a model's form is determined", faults_of_forms),
         TEST("checkpoint: version 1 loads", old_version),
-        TEST("checkpoint: a flipped byte is named, the one before is used", flipped_byte),
-        TEST("checkpoint: a flipped byte is named by its chunk", flipped_chunk),
-        TEST("checkpoint: files that are cut or gone", cut_or_missing),
-        TEST("checkpoint: any call may fail, once or for ever", every_fault),
-        TEST("checkpoint: any call may fail while one is looked for", every_fault_of_reading),
-        TEST("checkpoint: a file system without second names", without_links),
-        TEST("checkpoint: the machine may stop at any call", crash_states),
-        TEST("checkpoint: without syncs the test of crashes fails", crash_states_without_sync),
+        TEST("checkpoint: a flipped byte is reported, and the previous one is used", flipped_byte),
+        TEST("checkpoint: a flipped byte is reported by its chunk", flipped_chunk),
+        TEST("checkpoint: truncated or missing files", cut_or_missing),
+        TEST("checkpoint: any call may fail, once or permanently", every_fault),
+        TEST("checkpoint: any call may fail while searching for one", every_fault_of_reading),
+        TEST("checkpoint: a file system without hard links", without_links),
+        TEST("checkpoint: the machine may crash at any call", crash_states),
+        TEST("checkpoint: without syncs the crash test fails", crash_states_without_sync),
     };
     return RUN(tests);
 }

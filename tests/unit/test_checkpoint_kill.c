@@ -1,5 +1,5 @@
-/* kill -9 while a model learns and writes checkpoints: the run that goes on cannot be told from one
- * that was never killed. Each process opens the newest checkpoint and resumes from it. */
+/* kill -9 during training and checkpointing: the resumed run is identical to one that was never
+ * killed. Each process opens the newest checkpoint and resumes from it. */
 #include "support.h"
 
 #include "base/rng.h"
@@ -37,7 +37,7 @@ static void must(weft_status status, const weft_error *err)
     }
 }
 
-/* The batch of a step: what it holds depends on nothing else. */
+/* The batch of a step depends only on the step. */
 static void fill(pupil *p, int64_t step)
 {
     p->batch = (batch){ .n_row = N_SEQ * N_TOKEN, .n_seq = N_SEQ, .row = p->row, .seq = p->seq };
@@ -62,7 +62,7 @@ static void blocks_of(pupil *p, checkpoint_block *b)
     b[1] = (checkpoint_block){ "adamw.v", p->learner.adamw.v, size };
 }
 
-/* From the newest checkpoint of a run, or from the beginning; root may be NULL. With `forgets` the
+/* From the newest checkpoint of a run, or from the start; root may be NULL. With `forgets` the
  * counter of random numbers is not restored. */
 static void enrol(pupil *p, const char *root, const io_hooks *io, bool forgets)
 {
@@ -129,7 +129,7 @@ static void keep(pupil *p, const char *root)
     must(checkpoint_write(root, &v, 2, &p->host, &err), &err);
 }
 
-/* All that a step leaves, in one number. */
+/* A hash of everything that a step leaves. */
 static uint64_t hash_of(const pupil *p)
 {
     const size_t size = (size_t)p->learner.params.n * sizeof(real);
@@ -141,7 +141,7 @@ static uint64_t hash_of(const pupil *p)
     return xxh64_end(&x);
 }
 
-/* Of every step of a run that nobody kills. */
+/* For every step of an uninterrupted run. */
 static const uint64_t *never_killed(void)
 {
     static uint64_t hash[N_STEP + 1];
@@ -160,9 +160,9 @@ static const uint64_t *never_killed(void)
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
-/* What a child tells before it dies. */
+/* What a child reports before it dies. */
 typedef struct told {
-    volatile int64_t step; /* of the last checkpoint that was written */
+    volatile int64_t step; /* of the last checkpoint written */
     volatile int64_t calls;
 } told;
 
@@ -175,7 +175,7 @@ static told *shared(void)
     return t;
 }
 
-/* Looks at the run as the next process will: step, and whether it is the one it should be. */
+/* Inspects the run as the next process will: its step, and whether the state is correct. */
 static int64_t inspect(const char *root, const uint64_t *expected)
 {
     pupil p;
@@ -196,7 +196,7 @@ static int remove_all(const char *root)
     return system(command);
 }
 
-/* Goes on until the last step. */
+/* Continues to the last step. */
 static void go_on(const char *root, const io_hooks *io)
 {
     pupil p;
@@ -223,7 +223,7 @@ static int64_t microseconds_now(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* How long a process takes from its start to the last step. */
+/* Time of a process from its start to the last step. */
 static int64_t time_of_run(const char *root)
 {
     const int64_t start = microseconds_now();
@@ -264,7 +264,7 @@ static void killed_at_any_time(void **state)
         n_kill += WIFSIGNALED(status);
         n_part += WIFSIGNALED(status) && step > before;
         n_idle = step > before ? 0 : n_idle + 1;
-        if (n_idle == 40) { /* the machine has become slower than it was */
+        if (n_idle == 40) { /* the machine has become slower */
             whole *= 2;
             n_idle = 0;
         }
@@ -280,7 +280,7 @@ static void killed_at_any_time(void **state)
 
 /* ---- at every edge of a system call ---------------------------------------------------------- */
 
-/* The process ends itself before or after call k / 2 that passes the seam. */
+/* The process kills itself before or after the call k / 2 through the seam. */
 static int64_t die_at;
 
 static void edge(void)
@@ -349,7 +349,7 @@ static void edge_close(void *ud, int fd)
     edge();
 }
 
-/* One step and its checkpoint, after three that are there: with so many, one is retired. */
+/* One step and its checkpoint, after three existing ones: one is removed. */
 static void one_more(const char *root)
 {
     io_hooks io = io_system;
@@ -429,8 +429,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("kill: a run killed at any time resumes exactly", killed_at_any_time),
-        TEST("kill: and at every edge of a call of a checkpoint", killed_at_every_edge),
-        TEST("kill: a counter that is not restored is noticed", forgotten_counter),
+        TEST("kill: the same before and after every call of a checkpoint", killed_at_every_edge),
+        TEST("kill: a counter that is not restored is detected", forgotten_counter),
     };
     return RUN(tests);
 }

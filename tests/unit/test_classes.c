@@ -154,7 +154,8 @@ static void tables(void **state)
     each_line(false);
 }
 
-/* PCRE2 knows the categories of what is assigned in its own Unicode; what is newer than tokenizers' 16 is more. */
+/* PCRE2 knows the categories of its own Unicode version; code points newer than tokenizers' 16 are
+ * extra. */
 static void patterns_of_one(void **state)
 {
     (void)state;

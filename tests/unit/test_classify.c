@@ -1,5 +1,5 @@
-/* Labels are learned: a body that has learned gets a new head and stays what it was, a new model
- * learns from scratch, and other programs can load both. */
+/* Classification: a pretrained body gets a new head and stays unchanged, a new model learns from
+ * scratch, and other programs can load both. */
 #include "support.h"
 
 #include "models/arch.h"
@@ -9,7 +9,7 @@
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
-/* BERT's frame around the letters of a text; texts with an "a" are good. */
+/* BERT's special tokens around the letters of a text; texts with an "a" are good. */
 static const char *tokenizer_path(void)
 {
     char json[4096];
@@ -49,7 +49,7 @@ static const char *run_path(const char *name)
     return path;
 }
 
-/* A run that steps and learns nothing, unless told otherwise. */
+/* A run that steps without learning, unless configured otherwise. */
 static weft_train_options plain(const char *const *data, const char *out)
 {
     weft_train_options o;
@@ -90,7 +90,7 @@ static bool is_head(const char *name)
     return strncmp(name, "cls", 3) == 0;
 }
 
-/* All of the body is as it was, to the bit; all of the head is there. */
+/* The body is unchanged, to the bit; the head is complete. */
 static void compare(const model *before, const model *after)
 {
     int n_head = 0;
@@ -156,7 +156,7 @@ static void new_heads(void **state)
     }
 }
 
-/* A pooler that the file has and its task does not use becomes part of the head. */
+/* A pooler in the file that its task does not use becomes part of the head. */
 static void pooler_stays(void **state)
 {
     (void)state;
@@ -221,7 +221,7 @@ static void from_nothing(void **state)
     const weft_score s = must_score(out, data);
     assert_true(s.n == 64 && s.n_right == 64 && s.loss < 0.1);
 
-    /* The last validation is what the model says of the same texts, read otherwise. */
+    /* The last validation equals the model's own output on the same texts, read separately. */
     o.out = run_path("apart");
     o.validation_data = data;
     o.n_step = 5;
@@ -261,7 +261,7 @@ static void goes_on(void **state)
     assert_non_null(strstr(err.message, "unknown label \"worse\"; expected one of the model's 2"));
 }
 
-/* Texts without labels teach it to fill masks; the tokenizer is made for it. */
+/* Texts without labels train a masked language model, with a tokenizer made for it. */
 static void masks(void **state)
 {
     (void)state;
@@ -334,10 +334,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("classify: a body keeps every bit and gets a new head", new_heads),
-        TEST("classify: a pooler that is there becomes part of the head", pooler_stays),
-        TEST("classify: labels are learned from scratch, and counted alike", from_nothing),
+        TEST("classify: an existing pooler becomes part of the head", pooler_stays),
+        TEST("classify: labels are learned from scratch, and accuracies agree", from_nothing),
         TEST("classify: a run resumes, with its own labels only", goes_on),
-        TEST("classify: texts without labels teach it to fill masks", masks),
+        TEST("classify: texts without labels train a masked language model", masks),
         TEST("classify: data that does not fit is refused", refusals),
     };
     return RUN(tests);

@@ -1,4 +1,4 @@
-/* config.json: flattening, the numbers people write, and what is refused. */
+/* config.json: flattening, notations of numbers, and errors. */
 #include "formats/json.h"
 #include "hostile.h"
 #include "support.h"
@@ -275,7 +275,7 @@ static void numbers(void **state)
         }
 }
 
-/* A file beside another may be missing; one that is there is read, or it is an error. */
+/* An optional second file may be missing; if present it is read, or it is an error. */
 static void beside(void **state)
 {
     (void)state;
@@ -317,17 +317,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST("config: objects and lists are flattened, a null is absent", flattens),
         TEST("config: an optional second file is read if it exists", beside),
-        TEST("config: a real that is whole is an integer too", whole_reals),
-        TEST("config: an integer beyond 64 bits becomes a real and disturbs no other",
-             big_integers),
+        TEST("config: a whole real is also an integer", whole_reals),
+        TEST("config: an integer beyond 64 bits becomes a real and affects no other", big_integers),
         TEST("config: a text may contain a NUL, a key may not", nul_in_text),
         TEST("config: malformed JSON is refused with line and column", malformed),
         TEST("config: duplicate keys are refused, also after flattening", duplicates),
-        TEST("config: an empty key is refused, it would hide where its values belong", empty_key),
+        TEST("config: an empty key is refused, since it would hide where its values belong",
+             empty_key),
         TEST("config: nesting is legal up to 64, brackets in strings do not count", depth),
         TEST("config: a depth bomb is refused before it is parsed", depth_bomb),
         TEST("config: size, keys and number of values are limited", limits),
-        TEST("config: only the JSON of the thread that reads is counted", other_threads),
+        TEST("config: only the JSON of the reading thread is counted", other_threads),
         TEST("config: a file cut off at any byte is refused", truncated),
         TEST("config: any flipped bit gives an error or consistent metadata", flipped),
         TEST("config: hostile numbers are read, whatever their notation", numbers),

@@ -1,6 +1,6 @@
-/* Every number of a configuration that binding reads, at its limits and far beyond them: it is refused
- * by name, or the model runs. The keys are those that binding itself tells of (facts), so a new one is
- * here without being listed. */
+/* Every number of a configuration that binding reads, at its limits and far beyond: it is refused
+ * by name, or the model runs. The keys are those that binding records (config_value), so new ones
+ * are covered without being listed. */
 #include "support.h"
 
 #include "models/export.h"
@@ -16,12 +16,12 @@ static const char *const models[] = { "bert",        "bahdanau",   "bart",      
                                       "deit",        "marian",     "roberta-fill" };
 #define N_MODEL (sizeof models / sizeof *models)
 
-/* What no number of a configuration can be, */
+/* Values that no number of a configuration can have. */
 static const char *const never[] = { "-5",     "-1",    "-1e-30",
                                      "-1e308", "1e308", "9223372036854775807",
                                      "\"12\"", "true",  "[1]" };
 
-/* and what some can. */
+/* Values that some can have. */
 static const char *const perhaps[] = { "0", "1", "2", "3", "1e-30", "0.25", "65536", "2147483647" };
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
@@ -66,7 +66,7 @@ static void write_config(const json_t *root, const char *directory)
 
 /* ---- one token ------------------------------------------------------------------------------- */
 
-/* Memory is capped: a context of 2^24 is no reason to take gigabytes. */
+/* Memory is capped: a context of 2^24 must not allocate gigabytes. */
 #define CAP ((size_t)256 << 20)
 
 static void generate(weft_model *m, const char *what)
@@ -104,7 +104,7 @@ static void encode(weft_model *m, const char *what)
     weft_encoder_free(e);
 }
 
-/* True if the model opens; then it runs, where one token is enough for it. */
+/* True if the model opens; then it runs, if one token is enough for it. */
 static bool lives(const char *directory, const char *what, weft_error *err)
 {
     const weft_model_options o = { .struct_size = sizeof o, .ram_max = CAP };
@@ -127,7 +127,7 @@ typedef struct tally {
     int n_refused, n_lived;
 } tally;
 
-/* The last word of "rope_scaling.factor" is in every sentence about it. */
+/* The last word of "rope_scaling.factor" is in every message about it. */
 static const char *last_word(const char *key)
 {
     const char *dot = strrchr(key, '.');
@@ -164,7 +164,7 @@ static void try_key(const char *directory, const json_t *config, const char *key
         try_value(directory, config, key, perhaps[i], false, t);
 }
 
-/* Where the file has its rotary numbers; and the key of what is a list there. */
+/* Where the file has its rotary settings; and the key of a list there. */
 static const char *place_of(const json_t *config, const char *key, char *room, size_t size)
 {
     const char *of_list = strstr(key, "_size."); /* of height and width, instead of a number */
@@ -201,8 +201,8 @@ static void try_model(const char *name, tally *t)
     if (model_plan(&m, source, WEFT_LOAD_COPY, &h, &err) != WEFT_OK)
         fail_msg("%s", err.message);
     int n_key = 0;
-    for (int i = 0; i < m.notes->n_fact; i++) {
-        const fact *f = &m.notes->fact[i];
+    for (int i = 0; i < m.notes->n_value; i++) {
+        const config_value *f = &m.notes->value[i];
         if (!f->hf || (f->value.type != META_INT && f->value.type != META_REAL))
             continue;
         try_key(directory, config, place_of(config, f->hf, room, sizeof room), t);
@@ -227,7 +227,7 @@ static void every_number_has_a_range(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("config: a number that cannot be is refused by name, all others run",
+        TEST("config: an impossible number is refused by name, all others run",
              every_number_has_a_range),
     };
     return RUN(tests);

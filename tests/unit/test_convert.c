@@ -1,11 +1,11 @@
-/* Conversion: every line of the table of architectures through both forms, bit by bit; types, parts,
+/* Conversion: every row of the architecture table through both formats, bit by bit; types, parts,
  * tokenizers; and every call that can fail. */
 #include "engine/encode.h"
 #include "engine/session.h"
 #include "formats/safetensors_write.h"
 #include "gguf_build.h"
 #include "models/convert.h"
-#include "models/ends.h"
+#include "models/stop_ids.h"
 #include "support.h"
 #include "text/sources/source.h"
 
@@ -61,7 +61,7 @@ static void refused(const char *from, const char *to, convert_options o, weft_st
     assert_int_equal(atomic_load(&h.mem.used), 0);
 }
 
-/* What a model gives that reads the prompt as a whole. */
+/* The output of a model that encodes the whole prompt. */
 static float *outputs(const model *m, const int32_t *prompt, int64_t *n)
 {
     weft_error err = { 0 };
@@ -178,7 +178,7 @@ static const char *variant(const char *golden, const char *name, const char *fro
     return directory;
 }
 
-/* The file as one that never was a directory: its keys are called otherwise. */
+/* The file as if it had never been a directory: its keys are renamed. */
 static void forget(const char *path)
 {
     size_t n;
@@ -224,7 +224,7 @@ static void there_and_back(void **state)
     }
 }
 
-/* Where nothing but GGUF's own keys is known, config.json is made from them. */
+/* With only GGUF's own keys, config.json is made from them. */
 static void configuration_from_facts(void **state)
 {
     (void)state;
@@ -281,7 +281,7 @@ static void types_come_back(void **state)
         assert_ptr_equal(converted(golden_path(cases[i].golden), low, to_low).type, cases[i].type);
         converted(low, gguf, (convert_options){ 0 });
         converted(gguf, back, (convert_options){ 0 });
-        same_tensors(low, back); /* vectors were f32 on the way */
+        same_tensors(low, back); /* vectors were f32 in between */
         same_logits(low, gguf, 1e-5);
         converted(low, gguf, (convert_options){ .target = quant_target_by_name("f32") });
         converted(gguf, back, (convert_options){ 0 });
@@ -317,7 +317,7 @@ static void blocks_or_f16(void **state)
     assert_int_equal(container_meta(&c, "general.file_type")->integer, 7);
     container_close(&c);
     same_logits(from, to, 0.05);
-    const char *back = temp_path("q8-hf"); /* numbers of blocks become f32, exactly */
+    const char *back = temp_path("q8-hf"); /* block formats become f32, exactly */
     assert_ptr_equal(converted(to, back, (convert_options){ 0 }).type, &dtype_f32);
     same_logits(to, back, 0.02);
 }
@@ -338,7 +338,7 @@ static void note_loss(void *ud, const weft_converted_tensor *t)
     l->n++;
 }
 
-/* A mix, whatever the number of threads; and what it loses is what the formats lose. */
+/* A mix, for any number of threads; its error is that of its formats. */
 static void a_mix(void **state)
 {
     (void)state;
@@ -416,7 +416,7 @@ static void parts(void **state)
         same_logits(from, dir, 0);
         assert_int_equal(access(temp_path("shards/model.safetensors.index.json"), F_OK), 0);
         assert_int_equal(access(temp_path("shards/model.safetensors"), F_OK), -1);
-        shards.max_shard = 0; /* one file again: the index would be wrong now */
+        shards.max_shard = 0; /* one file again: the old index would be wrong */
         converted(r.path, dir, shards);
         assert_int_equal(access(temp_path("shards/model.safetensors.index.json"), F_OK), -1);
         same_tensors(from, dir);
@@ -551,7 +551,7 @@ static const char *directory_with(const char *name, const bytes *tokenizer_json,
     return directory;
 }
 
-/* Both ways into a GGUF file's tokenizer: as it is kept, and by GGUF's own keys. */
+/* Both sources of a GGUF file's tokenizer: the kept one, and GGUF's own keys. */
 static void same_ids(const char *directory, const char *gguf, const char *text, const char *pre)
 {
     const char *path[] = { directory, gguf, gguf }, *how[] = { NULL, NULL, pre };
@@ -679,13 +679,13 @@ static void ends_of_texts(void **state)
     for (int64_t k = 1;; k++) {
         host h;
         model m;
-        ends e;
+        stop_ids e;
         faults memory = { 0 };
         weft_error err = { 0 };
         host_faulty(&h, &memory, NULL);
         assert_int_equal(model_open(&m, dir, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
         memory.fail_at = memory.calls + k;
-        const weft_status status = ends_read(&e, &m, &err);
+        const weft_status status = stop_ids_read(&e, &m, &err);
         const bool last = memory.calls < memory.fail_at;
         assert_true(last ? status == WEFT_OK : err.code == WEFT_ENOMEM);
         model_close(&m);
@@ -728,13 +728,13 @@ static void wrong_wishes(void **state)
                                        (convert_options){ .target = quant_target_by_name("f16") });
     assert_string_equal(strrchr(r.path, '/') + 1, "gpt2-30K-F16.gguf");
     assert_int_equal(unlink(r.path), 0);
-    assert_int_equal(mkdir(r.path, 0700), 0); /* a directory has the name it would choose */
+    assert_int_equal(mkdir(r.path, 0700), 0); /* a directory already has that name */
     refused(from, dir, (convert_options){ .target = quant_target_by_name("f16") }, WEFT_EIO,
             "gpt2-30K-F16.gguf: already exists");
     rmdir(r.path);
 }
 
-/* GPT-2 with another GELU: GGUF has no key for it, weft's own file has config.json. */
+/* GPT-2 with another GELU: GGUF has no key for it, weft's own file keeps config.json. */
 static void no_key_for_it(void **state)
 {
     (void)state;
@@ -785,7 +785,7 @@ static void stopped(void **state)
 
 /* ---- what no model needs --------------------------------------------------------------------- */
 
-/* GPT-2 as its authors' files have it, with the masks of attention among the weights. */
+/* GPT-2 as its authors published it, with attention masks among the weights. */
 static const char *with_masks(void)
 {
     static const char *const masks[] = { "transformer.h.0.attn.bias",
@@ -854,8 +854,8 @@ typedef struct tally {
     int64_t points, survived;
 } tally;
 
-/* A failure leaves the old file; only the fsync of its directory comes after the new one is in
- * place. Puts the old one back. */
+/* A failure leaves the old file; only the fsync of its directory comes after the rename. Restores
+ * the old file. */
 static void old_or_new(const char *path, const char *old, size_t n_old, weft_status status,
                        const weft_error *err)
 {
@@ -872,7 +872,7 @@ static void old_or_new(const char *path, const char *old, size_t n_old, weft_sta
     assert_int_equal(fclose(f), 0);
 }
 
-/* What has all its files with what is in them. */
+/* The directory has all files, with the right contents. */
 static void whole_directory(const char *path)
 {
     DIR *d = opendir(temp_path("faults/whole"));
@@ -888,7 +888,7 @@ static void whole_directory(const char *path)
     closedir(d);
 }
 
-/* One conversion in which the k-th call fails, onto a file that is there. */
+/* One conversion over an existing file, in which the k-th call fails. */
 static bool fault(const char *from, const char *to, convert_options o, bool files, int64_t k,
                   bool sticky, const char *old, size_t n_old, tally *n)
 {
@@ -962,7 +962,7 @@ static void faults_everywhere(void **state)
     all_faults(from, temp_path("faults/hf"), typed, "a directory into another type");
 }
 
-/* A directory that did not exist is taken back when anything fails. */
+/* A directory that did not exist is removed on any failure. */
 static void no_half_directories(void **state)
 {
     (void)state;
@@ -989,27 +989,29 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("convert: unused tensors are left out and counted", left_out),
-        TEST("convert: each line of the table comes back bit by bit, and computes the same",
+        TEST("convert: each row of the table survives the round trip bit by bit, and computes the "
+             "same",
              there_and_back),
-        TEST("convert: config.json is made from GGUF's keys where none was kept",
+        TEST("convert: config.json is made from GGUF's keys if none was kept",
              configuration_from_facts),
-        TEST("convert: number formats come back, vectors too", types_come_back),
-        TEST("convert: rows that make no blocks become f16", blocks_or_f16),
+        TEST("convert: types survive the round trip, vectors too", types_come_back),
+        TEST("convert: rows that do not fill blocks become f16", blocks_or_f16),
         TEST("convert: the error of a mix is that of its formats, on any number of threads", a_mix),
-        TEST("convert: a number that f16 cannot hold is an error", numbers_that_do_not_fit),
+        TEST("convert: a value that f16 cannot hold is an error", numbers_that_do_not_fit),
         TEST("convert: several files hold the same as one", parts),
         TEST("convert: a file may be exactly full", full_parts),
-        TEST("convert: onto the file that is read", onto_itself),
-        TEST("convert: tokenizers give the same ids by both ways, and come back", tokenizers),
-        TEST("convert: all tokens that end a text are known in both forms", ends_of_texts),
+        TEST("convert: onto its own source file", onto_itself),
+        TEST("convert: tokenizers give the same ids from both sources, and survive the round trip",
+             tokenizers),
+        TEST("convert: all stop tokens are known in both formats", ends_of_texts),
         TEST("convert: impossible requests are refused by name", wrong_wishes),
         TEST("convert: settings without a GGUF key keep their config.json", no_key_for_it),
         TEST("convert: a file whose keys were changed does not get its old config.json",
              changed_behind_its_back),
         TEST("convert: the caller can stop it, and nothing is left", stopped),
-        TEST("convert: any call failed leaves the old file whole and no new one",
+        TEST("convert: any failed call leaves the old file complete and no new one",
              faults_everywhere),
-        TEST("convert: a directory is there whole or not at all", no_half_directories),
+        TEST("convert: a directory is written completely or not at all", no_half_directories),
     };
     return RUN(tests);
 }

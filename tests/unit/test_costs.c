@@ -1,5 +1,5 @@
-/* What `weft inspect` says a model costs: by the formulas of the paper, and by counting what the
- * kernels are asked to do. */
+/* The costs that `weft inspect` reports: by the paper's formulas, and by counting the work of the
+ * kernels. */
 #include "small_model.h"
 
 #include "engine/estimate.h"
@@ -8,7 +8,7 @@ enum { D = 64, H = 4, K = 2, E = 16, F = 96, V = 61, L = 2 };
 
 /* ---- kernels that count ---------------------------------------------------------------------- */
 
-/* Two for each multiply-add of a product; of those, what makes logits: V rows of D. */
+/* Two flops per multiply-add of a product; of those, the ones for logits: V rows of D. */
 static double flops, head_flops;
 
 static int64_t block_rows(int64_t N, int64_t block0, int64_t block1)
@@ -18,13 +18,13 @@ static int64_t block_rows(int64_t N, int64_t block0, int64_t block1)
 }
 
 static void counted_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N,
-                            int64_t J, const row_set *w, bool across, int64_t block0,
+                            int64_t J, const row_set *w, bool w_transposed, int64_t block0,
                             int64_t block1, int64_t c0, int64_t c1)
 {
     const double these = 2.0 * (double)(block_rows(N, block0, block1) * J * (c1 - c0));
     flops += these;
-    head_flops += across && J == D && c1 == V ? these : 0;
-    kernels_scalar.product(y, y_stride, add, a, N, J, w, across, block0, block1, c0, c1);
+    head_flops += w_transposed && J == D && c1 == V ? these : 0;
+    kernels_scalar.product(y, y_stride, add, a, N, J, w, w_transposed, block0, block1, c0, c1);
 }
 
 static kernels counting(void)
@@ -42,8 +42,8 @@ static const int64_t lengths[] = { 40, 130, 320 };
 static const double attention_weights = D * H * E + 2 * D * K * E + H * E * D;
 static const double forward_weights = 3 * D * F;
 
-/* Of the token at the end of T positions: two for a number of a matrix, and four for a number of
- * the keys that each head sees. */
+/* The token at the end of T positions: two flops per value of a matrix, and four per value of the
+ * keys that each head sees. */
 static double attention_flops(int64_t T)
 {
     return L * (2 * attention_weights + 4 * (double)(H * E * T));
@@ -70,14 +70,14 @@ static void formulas(void **state)
         assert_int_equal(p[PART_FEED_FORWARD].n_parameter, L * (D + (int64_t)forward_weights));
         assert_int_equal(p[PART_EMBEDDING].bytes, V * D * 4);
         assert_true(p[PART_EMBEDDING].flops == 0);
-        /* norms, rotations and activations are counted too: some for each number of a row */
+        /* norms, rotations and activations count too: a few flops per value of a row */
         assert_true(p[PART_ATTENTION].flops >= attention &&
                     p[PART_ATTENTION].flops <= 1.05 * attention);
         assert_true(p[PART_FEED_FORWARD].flops >= forward &&
                     p[PART_FEED_FORWARD].flops <= 1.05 * forward);
         assert_true(p[PART_HEAD].flops >= 2 * V * D && p[PART_HEAD].flops <= 1.1 * 2 * V * D);
     }
-    for (int i = 1; i < N_LENGTH; i++) /* only attention grows, and by the keys */
+    for (int i = 1; i < N_LENGTH; i++) /* only attention grows, in proportion to the keys */
         for (int k = 0; k < N_PART; k++)
             assert_true(c[i][k].flops - c[0][k].flops ==
                         (k == PART_ATTENTION
@@ -88,7 +88,7 @@ static void formulas(void **state)
 
 /* ---- what is done ---------------------------------------------------------------------------- */
 
-/* Of the last of T tokens with a cache. */
+/* The last of T tokens, with a cache. */
 static double measure_token(fixture_model *f, const kernels *k, int64_t T)
 {
     int32_t ids[320];
@@ -128,7 +128,7 @@ static void tokens_as_measured(void **state)
 }
 
 /* A prompt of n tokens: n d^2 for the matrices, n^2 d for attention, of which the mask saves up to
- * a half: keys are cut into blocks, and those after the last query of a tile are not read. */
+ * half: keys are cut into blocks, and those after the last query of a tile are not read. */
 static void prompts_as_measured(void **state)
 {
     (void)state;
@@ -157,7 +157,7 @@ static void prompts_as_measured(void **state)
     close_llama(&f);
 }
 
-/* Two rows a layer and a position, of as many heads as keys have. */
+/* Two rows per layer and position, with as many heads as the keys have. */
 static void cache_sizes(void **state)
 {
     (void)state;
@@ -190,11 +190,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("costs: parameters and flops are those of the formulas at three lengths", formulas),
-        TEST("costs: a token takes the flops that the formula says, at three lengths",
-             tokens_as_measured),
+        TEST("costs: a token takes the flops of the formula, at three lengths", tokens_as_measured),
         TEST("costs: a prompt takes n d^2 for matrices and at most n^2 d for attention",
              prompts_as_measured),
-        TEST("costs: a position in the cache takes its heads' numbers in each type", cache_sizes),
+        TEST("costs: a position in the cache takes its heads' values in each type", cache_sizes),
     };
     return RUN(tests);
 }

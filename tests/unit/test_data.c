@@ -1,5 +1,4 @@
-/* What models learn from: every id once, in an order that is a function, and nothing that was not
- * asked for. */
+/* Training data: every id once, in a deterministic order, and nothing that was not requested. */
 #include "support.h"
 
 #include "base/rng.h"
@@ -103,7 +102,7 @@ static void every_size(void **state)
     }
 }
 
-/* Too many to be counted: what goes to one place comes from one. */
+/* Too many to count: distinct positions map to distinct positions. */
 static void large_sizes(void **state)
 {
     (void)state;
@@ -129,7 +128,7 @@ static void large_sizes(void **state)
     free(table);
 }
 
-/* Neighbours do not stay together, and other keys are other orders. */
+/* Neighbours are separated, and other keys give other orders. */
 static void orders_differ(void **state)
 {
     (void)state;
@@ -172,12 +171,12 @@ static void windows(void **state)
         }
         offsets |= (uint64_t)1 << (strchr(alphabet, b.row[0].id) - alphabet);
     }
-    assert_int_equal(offsets, ((uint64_t)1 << p->n_sample) - 1); /* each place once in an epoch */
+    assert_int_equal(offsets, ((uint64_t)1 << p->n_sample) - 1); /* each position once per epoch */
     data_room_free(&b, &l.data);
     lesson_close(&l);
 }
 
-/* In order, every target of a part is met once. */
+/* In order, every target of a part occurs once. */
 static void in_order(void **state)
 {
     (void)state;
@@ -266,8 +265,8 @@ static void tinyshakespeare(void **state)
 
 /* ---- documents ------------------------------------------------------------------------------- */
 
-/* The documents of a part, in order, as text with '|' behind each and '$' for the end of a text;
- * the targets alone in `learned`. */
+/* The documents of a part, in order, as text with '|' after each and '$' for the end of a text;
+ * only the targets in `learned`. */
 static void write_down(const lesson *l, const data_part *p, char *all, char *learned)
 {
     batch b;
@@ -345,7 +344,7 @@ static void empty_documents(void **state)
     assert_int_equal(try_text(&l, "a.txt", "", 0, o), WEFT_EFORMAT);
 }
 
-/* Long documents go on in the next piece; each target is there once. */
+/* Long documents continue in the next piece; each target occurs once. */
 static void cutting(void **state)
 {
     (void)state;
@@ -356,7 +355,7 @@ static void cutting(void **state)
                      "123$|\n1234|\n$|$|\n1234|\n5678|\n");
 }
 
-/* Samples are full where documents are short. */
+/* Samples are filled with short documents. */
 static void packing(void **state)
 {
     (void)state;
@@ -386,7 +385,7 @@ static void packing(void **state)
     lesson_close(&l);
 }
 
-/* The share is kept to the document, the same whatever the seed, and no document is in both. */
+/* The share is exact to the document, independent of the seed, and no document is in both parts. */
 static void the_split(void **state)
 {
     (void)state;
@@ -432,7 +431,7 @@ static void prompts(void **state)
                      o, "Q: xyes$|plain$|\nfree$|quiet$|\n", "yes$|lain$|\nree$|$|\n");
 }
 
-/* A prompt that leaves no room is left out; a completion loses its end; both are counted. */
+/* A prompt that leaves no room is skipped; a long completion is truncated; both are counted. */
 static void truncated_prompts(void **state)
 {
     (void)state;
@@ -452,8 +451,8 @@ static void truncated_prompts(void **state)
     lesson_close(&l);
 }
 
-/* A token over the border is learned, and counted: the prompt alone would have other ids. */
-static void astride(void **state)
+/* A token across the border is a target, and counted: the prompt alone would have other ids. */
+static void straddling_token_is_counted(void **state)
 {
     (void)state;
     lesson l;
@@ -480,7 +479,7 @@ static data_options paired(weft_objective objective)
     return o;
 }
 
-/* A source and a target of which each is a text of its own: "ab" over the border is no token. */
+/* Source and target are separate texts: "ab" across the border is not a token. */
 static void expect_pair(const char *name, const char *text)
 {
     lesson l;
@@ -543,7 +542,7 @@ static void wrong_pairs(void **state)
     assert_int_equal(try_text(&l, "a.tsv", "a\tb", 3, causal), WEFT_EINVAL);
 }
 
-/* Cut off anywhere it is a shorter file, or an error that says where. */
+/* Truncated anywhere, it is a shorter file or an error that says where. */
 static void cut_off_pairs(void **state)
 {
     (void)state;
@@ -606,12 +605,12 @@ static void jsonl_errors(void **state)
             !strstr(l.err.message, wrong[i].says))
             fail_msg("%s: \"%s\", expected \"%s\"", wrong[i].line, l.err.message, wrong[i].says);
     }
-    lesson l; /* a byte of zero is no JSON, but a string may have one */
+    lesson l; /* a zero byte is not JSON, but a string may contain one */
     assert_int_equal(try_text(&l, "a.jsonl", "{\"text\": \"a\0b\"}", 15, plain), WEFT_EFORMAT);
     expect_documents("a.jsonl", "{\"text\": \"a\\u0000c\"}", plain, "ac$|\n", "c$|\n");
 }
 
-/* Nested deeper than a stack should go. */
+/* Nested deeper than the stack should go. */
 static void jsonl_depth(void **state)
 {
     (void)state;
@@ -639,7 +638,7 @@ static void not_utf8(void **state)
 
 /* ---- ids ------------------------------------------------------------------------------------- */
 
-/* What was saved gives the same samples. */
+/* Saved ids give the same samples. */
 static void saved_ids(void **state)
 {
     (void)state;
@@ -671,7 +670,7 @@ static void saved_ids(void **state)
         strstr(l.err.message, "token ids for a vocabulary of 130, expected at most 100"));
 }
 
-/* A window goes from one file into the next. */
+/* A window continues from one file into the next. */
 static void raw_ids(void **state)
 {
     (void)state;
@@ -731,7 +730,7 @@ static void without_a_tokenizer(void **state)
     assert_int_equal(h.mem.used, 0);
 }
 
-/* Ids of two and of four bytes are learned from together, and not saved together. */
+/* Ids of two and of four bytes can be trained on together, but not saved together. */
 static void two_widths(void **state)
 {
     (void)state;
@@ -768,7 +767,7 @@ static void two_widths(void **state)
 
 /* ---- threads, faults, stopping --------------------------------------------------------------- */
 
-/* More documents than a round takes, on one to four threads: the same bytes. */
+/* More documents than one round takes, on one to four threads: the same bytes. */
 static void threads_change_nothing(void **state)
 {
     (void)state;
@@ -819,7 +818,7 @@ static weft_status life(const char *const *path, int n, data_options o, host *h,
     return status;
 }
 
-/* Each allocation and each call of files fails in turn: an error that says so, nothing left. */
+/* Each allocation and each file call fails in turn: an error that says so, and nothing is left. */
 static void every_fault(void **state)
 {
     (void)state;
@@ -833,7 +832,7 @@ static void every_fault(void **state)
     o.corpus.separator = ",";
     int64_t points = 0, survived = 0;
     for (int load = WEFT_LOAD_COPY; load <= WEFT_LOAD_MAP; load++)
-        for (int kind = 0; kind < 4; kind++) /* memory or files, once or for good */
+        for (int kind = 0; kind < 4; kind++) /* memory or files, once or permanently */
             for (int64_t k = 1;; k++) {
                 host h;
                 faults memory = { 0 }, io = { 0 }, *chosen = kind & 1 ? &io : &memory;
@@ -921,7 +920,7 @@ static bool note_told(void *ud, uint64_t done, uint64_t total)
     return done <= total;
 }
 
-/* The same ids; progress counts what is unpacked; a name tells the kind without its .gz. */
+/* The same ids; progress counts unpacked bytes; the kind follows from the name without .gz. */
 static void packed_data(void **state)
 {
     (void)state;
@@ -956,7 +955,7 @@ static void packed_data(void **state)
     assert_non_null(strstr(b.err.message, "e.txt: truncated gzip data; expected the whole file"));
 }
 
-/* Their first id may be how gzip begins. */
+/* Their first id may equal gzip's magic number. */
 static void raw_is_not_packed(void **state)
 {
     (void)state;
@@ -1043,8 +1042,8 @@ static real loss_of(const batch *b, const batch *largest)
     return loss;
 }
 
-/* Of a packed sample, only sequence s is learned: its loss must be the one that it has alone, to the
- * bit. As one sequence, which is what packing must not be, it is another. */
+/* In a packed sample with targets only in sequence s, the loss equals that of the sequence alone,
+ * to the bit. As one sequence, which packing must not be, it differs. */
 static void none_sees_another(void **state)
 {
     (void)state;
@@ -1190,7 +1189,7 @@ static void masks_by_chance(void **state)
     free(text);
 }
 
-/* Masks are a function of the seed and the number of the sample: not of those beside it. */
+/* Masks are a function of the seed and the sample's number, not of its neighbours. */
 static void masks_are_a_function(void **state)
 {
     (void)state;
@@ -1250,36 +1249,35 @@ int main(void)
         TEST("order: a permutation of every size", every_size),
         TEST("order: large sizes", large_sizes),
         TEST("order: keys and neighbours differ", orders_differ),
-        TEST("windows: every place once in an epoch, the next id is the target", windows),
-        TEST("windows: in order every target is met once", in_order),
+        TEST("windows: every position once per epoch, the next id is the target", windows),
+        TEST("windows: in order every target occurs once", in_order),
         TEST("windows: tinyshakespeare is split as nanoGPT splits it", tinyshakespeare),
         TEST("samples: a pure function of seed and number", a_pure_function),
         TEST("documents: separators", separators),
         TEST("documents: empty ones are counted", empty_documents),
-        TEST("documents: long ones go on", cutting),
+        TEST("documents: long ones continue in the next sample", cutting),
         TEST("documents: samples are full", packing),
         TEST("documents: the split is by documents", the_split),
-        TEST("prompts: only the completion is learned", prompts),
+        TEST("prompts: only the completion has a loss", prompts),
         TEST("prompts: those that do not fit are counted", truncated_prompts),
-        TEST("prompts: a token over the border is counted", astride),
-        TEST("pairs: both parts are texts of their own", parallel_text),
+        TEST("prompts: a token across the border is counted", straddling_token_is_counted),
+        TEST("pairs: both parts are separate texts", parallel_text),
         TEST("pairs: invalid pairs are reported", wrong_pairs),
-        TEST("pairs: files that are cut off", cut_off_pairs),
-        TEST("jsonl: lines as they come", jsonl_lines),
-        TEST("jsonl: wrong lines are named", jsonl_errors),
+        TEST("pairs: truncated files", cut_off_pairs),
+        TEST("jsonl: lines of all kinds", jsonl_lines),
+        TEST("jsonl: wrong lines are reported", jsonl_errors),
         TEST("jsonl: depth is limited", jsonl_depth),
-        TEST("text: bytes that are no text are named", not_utf8),
+        TEST("text: bytes that are not text are reported", not_utf8),
         TEST("ids: saved ids give the same samples", saved_ids),
         TEST("ids: raw files are one stream", raw_ids),
         TEST("data: ids need no tokenizer, text does", without_a_tokenizer),
         TEST("data: ids of two widths are not saved together", two_widths),
-        TEST("threads change nothing", threads_change_nothing),
-        TEST("every fault is an error and leaves nothing", every_fault),
-        TEST("the cap is kept", the_cap),
-        TEST("progress can stop it", stopping),
-        TEST("packed: a file gives the ids of its text", packed_data),
-        TEST("packed: raw ids are none, whatever they begin with; names tell kinds",
-             raw_is_not_packed),
+        TEST("threads: the result does not depend on them", threads_change_nothing),
+        TEST("faults: each is an error and leaves nothing", every_fault),
+        TEST("memory: the cap is kept", the_cap),
+        TEST("progress: the callback can stop it", stopping),
+        TEST("compressed: a file gives the ids of its text", packed_data),
+        TEST("compressed: raw ids are never unpacked; names give kinds", raw_is_not_packed),
         TEST("options: errors name what is wrong", wrong_options),
         TEST("packing: no document sees another", none_sees_another),
         TEST("show: targets are marked", eyes),

@@ -1,7 +1,7 @@
-/* DeepSeek's own promises: latents that are attended to are what keys and values would give, the
- * cache holds nothing else, experts may be quantised, both layouts of GGUF are one model, and what a
- * configuration must not say is refused by name. That it equals transformers is in test_golden and
- * test_train, that company does not matter in test_arrangements. */
+/* DeepSeek: attention over latents equals attention over keys and values, the cache holds nothing
+ * else, experts may be quantised, both layouts of GGUF are one model, and invalid configurations
+ * are refused by name. test_golden and test_train compare with transformers, test_arrangements
+ * covers batches. */
 #include "small_model.h"
 
 #include "formats/gguf_write.h"
@@ -150,8 +150,8 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Distances of rows of logits, ascending. A row whose experts score alike may get others, and is far
- * off then; most are not. */
+/* Distances of rows of logits, ascending. A row whose experts have nearly equal scores may get
+ * others and is then far off; most are not. */
 static void row_distances(const real *a, const real *b, int64_t n_vocab, double off[T])
 {
     for (int i = 0; i < T; i++)
@@ -177,8 +177,8 @@ static real *logits_decoded(const char *path, host *h)
     return z;
 }
 
-/* Two distances: to the same weights as f32, which only the rounding of rows of x makes, and to the
- * weights before they were quantised. */
+/* Two distances: to the same weights as f32, due only to the rounding of rows of x, and to the
+ * weights before quantisation. */
 static void experts_may_be_quantised(void **state)
 {
     (void)state;
@@ -214,7 +214,7 @@ static void experts_may_be_quantised(void **state)
 
 /* ---- both layouts of GGUF -------------------------------------------------------------------- */
 
-/* Of kv_b [H (P + V), R]: keys [H, R, P], which are turned, and values [H, V, R]. */
+/* Of kv_b [H (P + V), R]: keys [H, R, P], transposed, and values [H, V, R]. */
 static void split_heads(const stored *t, int64_t H, int64_t P, int64_t V, int64_t R, float *k,
                         float *v)
 {
@@ -244,7 +244,7 @@ static void put_keys(gguf_writer *w, const container *c)
     gguf_add_u32(w, "deepseek2.attention.value_length_mla", 24);
 }
 
-/* The file again, as llama.cpp has written it since 2025. */
+/* The file again in llama.cpp's layout since 2025. */
 static void write_split(const container *c, const char *path, host *h)
 {
     gguf_writer w;
@@ -443,7 +443,7 @@ static void configurations_are_checked(void **state)
 /* ---- learning -------------------------------------------------------------------------------- */
 
 typedef struct watched {
-    double first, last; /* most load of an expert over the mean, at the beginning and smoothed */
+    double first, last; /* highest load of an expert over the mean, at the start and smoothed */
 } watched;
 
 static bool watch(void *ud, const weft_train_progress *p, weft_model *m)
@@ -458,7 +458,7 @@ static bool watch(void *ud, const weft_train_progress *p, weft_model *m)
     return true;
 }
 
-/* Nats of a letter where only frequencies are known. */
+/* Nats per letter if only frequencies are known. */
 static double unigram(const char *path)
 {
     size_t size;
@@ -493,7 +493,7 @@ static void learns_shakespeare(void **state)
         o.n_head = 2;
         o.n_ctx = quick() ? 16 : 32;
         o.n_sample = quick() ? 2 : 8;
-        o.n_step = quick() ? 6 : 200; /* emulators need not see it learn */
+        o.n_step = quick() ? 6 : 200; /* emulators skip the training */
         o.lr = 5e-3;
         o.validation = quick() ? 0.01 : 0.002;
         o.eval_every = o.save_every = 0;
@@ -521,13 +521,14 @@ int main(void)
         TEST("deepseek: absorbed equals naive within 1e-5", absorbed_is_naive),
         TEST("deepseek: the cache holds a latent and a rotary key, and nothing else",
              cache_holds_latents),
-        TEST("deepseek: chosen experts are read, and count in estimates", chosen_experts_are_read),
-        TEST("deepseek: experts of every kind of weights multiply", experts_may_be_quantised),
+        TEST("deepseek: only chosen experts are read, and counted in estimates",
+             chosen_experts_are_read),
+        TEST("deepseek: experts of every type multiply", experts_may_be_quantised),
         TEST("deepseek: keys and values in one tensor of GGUF or in two are one model",
              layouts_are_one_model),
-        TEST("deepseek: a directory comes back from GGUF", there_and_back),
-        TEST("deepseek: configurations that cannot be are named", configurations_are_checked),
-        TEST("deepseek: learns tinyshakespeare, and tells the load of its experts",
+        TEST("deepseek: a directory survives the round trip through GGUF", there_and_back),
+        TEST("deepseek: invalid configurations are named", configurations_are_checked),
+        TEST("deepseek: learns tinyshakespeare, and reports the load of its experts",
              learns_shakespeare),
     };
     return RUN(tests);

@@ -1,4 +1,5 @@
-/* A tokenizer.json in the words of GGUF: how it splits, its tokens, its merges; and what GGUF has cannot represent. */
+/* Describes a tokenizer.json by GGUF's keys: how it splits, its tokens, its merges; and what GGUF
+ * cannot represent. */
 #include "support.h"
 #include "text/sources/describe.h"
 
@@ -16,7 +17,7 @@
     "[{\"id\":5,\"content\":\"<s>\",\"special\":true},{\"id\":7,\"content\":\"user\","             \
     "\"special\":false}]"
 
-/* A tokenizer.json; what is NULL is null. */
+/* A tokenizer.json; NULL becomes null. */
 typedef struct parts {
     const char *normalizer, *pre_tokenizer, *after, *model;
 } parts;
@@ -43,7 +44,7 @@ typedef struct outcome {
     weft_error err;
 } outcome;
 
-/* Describes the tokenizer in a GGUF file, which c is then where that went well. */
+/* Describes the tokenizer in a GGUF file, which c is then, on success. */
 static outcome described(const char *json, int64_t n_vocab, int32_t bos, int32_t eos, host *h,
                          container *c)
 {
@@ -175,7 +176,7 @@ static void pieces(void **state)
                                   "\"content\":\"" BAR "\"}";
     static const struct {
         const char *normalizer, *pre_tokenizer;
-        int prefix; /* -1: GGUF has cannot represent it */
+        int prefix; /* -1: GGUF cannot represent it */
     } cases[] = {
         { NULL, "{\"type\":\"Metaspace\",\"replacement\":\"" BAR "\"}", 1 },
         { NULL,
@@ -207,7 +208,7 @@ static void pieces(void **state)
 
 /* ---- merges, tokens, ids ------------------------------------------------------------------------- */
 
-/* As texts, as pairs, and with lines that say a version: what is written is the same. */
+/* As texts, as pairs, and with version lines: the output is the same. */
 static void merges(void **state)
 {
     (void)state;
@@ -291,7 +292,7 @@ static void tokens_and_ids(void **state)
     }
 }
 
-/* BERT's: where the special tokens are, and how text is normalised. */
+/* BERT's: the special tokens, and normalisation. */
 static void words(void **state)
 {
     (void)state;
@@ -351,7 +352,7 @@ static void words(void **state)
 #define UNIGRAM                                                                                    \
     "{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"a\",-1],[\"" BAR "\",-2]]}"
 
-/* What each would lose in GGUF's keys; NULL where they say all of it. */
+/* What each loses in GGUF's keys; NULL: nothing. */
 static void one_change_each(void **state)
 {
     (void)state;
@@ -452,7 +453,7 @@ static void too_many_tokens(void **state)
     assert_int_equal(atomic_load(&h.mem.used), 0);
 }
 
-/* Of a text, of pieces: any allocation may fail. */
+/* Any allocation may fail, for a text or for pieces. */
 static void without_memory(void **state)
 {
     (void)state;
@@ -486,15 +487,15 @@ static void without_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("describe: a way of splitting has a name, or an error says it has none",
+        TEST("describe: a way of splitting has a name, or an error says that it has none",
              ways_of_splitting),
         TEST("describe: SentencePiece's pieces, with a space before the text or without", pieces),
         TEST("describe: merges as texts and as pairs are the same, versions are ignored", merges),
         TEST("describe: tokens, their kinds, and the ids that are special", tokens_and_ids),
         TEST("describe: WordPiece as in BERT", words),
-        TEST("describe: one change each, and the losses of GGUF's keys", one_change_each),
+        TEST("describe: one change each, and what GGUF's keys lose", one_change_each),
         TEST("describe: more tokens than the model has are refused", too_many_tokens),
-        TEST("describe: any allocation failed is a clean error", without_memory),
+        TEST("describe: any failed allocation is a clean error", without_memory),
     };
     return RUN(tests);
 }

@@ -1,5 +1,4 @@
-/* Stored numbers that stand alone: 16-bit floats over all codes. test_quants.c has the formats in
- * blocks. */
+/* 16-bit floats, over all codes. test_quants.c has the block formats. */
 #include "support.h"
 
 #include "base/rng.h"
@@ -47,7 +46,7 @@ static void bf16_all_codes(void **state)
 }
 
 /* Nearest, ties to even: no neighbouring code is nearer, and at equal distance the even one was
- * taken. Beyond the largest finite code the next one counts as if the exponent went on. */
+ * chosen. Beyond the largest finite code the next one counts as if the exponent continued. */
 static void check_nearest(float x, uint16_t code, float (*decode)(uint16_t), uint16_t infinity)
 {
     const uint16_t mag = code & 0x7FFF;

@@ -97,7 +97,7 @@ static void company_does_not_matter(void **state)
 
 /* ---- pages ----------------------------------------------------------------------------------- */
 
-/* Six beams over a source of two pages: it is there once. */
+/* Six beams over a source of two pages, which is stored once. */
 static void beams_share_a_source(void **state)
 {
     (void)state;
@@ -114,7 +114,7 @@ static void beams_share_a_source(void **state)
     for (int i = 1; i < 6; i++)
         s[i] = session_fork(s[0], &err);
     int64_t held = e->pages.n_page - e->pages.n_free;
-    assert_int_equal(held, 2 + 1); /* the source; the start, which all share as well */
+    assert_int_equal(held, 2 + 1); /* the source; and the start, which all share */
     for (int32_t i = 0; i < 6; i++)
         must_feed(s[i], &i, 1);
     held = e->pages.n_page - e->pages.n_free;
@@ -251,7 +251,7 @@ static void memory_faults(void **state)
     assert_int_equal(fault.live, 0);
 }
 
-/* Configurations with false sizes: an error says so, before any allocation. */
+/* Configurations with wrong sizes: an error says so, before any allocation. */
 static void lies_are_refused(void **state)
 {
     (void)state;
@@ -518,7 +518,7 @@ static void transliteration_is_ctranslate2s(void **state)
     close_llama(&f);
 }
 
-/* All matrices that products read, as q8_0: within 0.05 nats of a token, and the same words. */
+/* All matrices of products as q8_0: within 0.05 nats per token, and the same words. */
 static void transliteration_in_q8_0(void **state)
 {
     (void)state;
@@ -616,8 +616,8 @@ static weft_train_options small_training(const char *out, const char *const *dat
     return o;
 }
 
-/* Nats of a target of spans if only the frequencies are known. A window of 63 + 1 ids, 62 of them
- * used, has as targets 9 letters, 3 sentinels and an end. */
+/* Nats per target of spans if only frequencies are known. A window of 63 + 1 ids, 62 of them used,
+ * has 9 letters, 3 sentinels and an end as targets. */
 static double unigram_of_spans(const char *path)
 {
     size_t size;
@@ -642,7 +642,7 @@ static void t5_learns_spans(void **state)
     o.arch = "t5";
     o.n_ctx = 63;
     o.n_sample = quick() ? 2 : 8;
-    o.n_step = quick() ? 6 : 300; /* emulators need not see it learn */
+    o.n_step = quick() ? 6 : 300; /* emulators skip the training */
     o.lr = 1e-2;
     o.validation = quick() ? 0.02 : 0.005;
     must_train(&o, &info);
@@ -659,24 +659,24 @@ static void t5_learns_spans(void **state)
     weft_model_close(m);
 }
 
-/* Words of the first letters and their reverse in capitals, a pair on each line. */
+/* Words of the first letters, and their reverse in capitals, one pair per line. */
 static const char *write_words(uint32_t longest, uint32_t letters)
 {
     static char text[64 << 10];
     size_t n = 0;
     for (uint64_t i = 0; i < 3000; i++) {
-        char word[8] = { 0 }, turned[8] = { 0 };
+        char word[8] = { 0 }, reversed[8] = { 0 };
         const int length = 2 + (int)(draw(900, i) % (longest - 1));
         for (int k = 0; k < length; k++) {
             word[k] = (char)('a' + draw(901 + i, (uint64_t)k) % letters);
-            turned[length - 1 - k] = (char)(word[k] - 'a' + 'A');
+            reversed[length - 1 - k] = (char)(word[k] - 'a' + 'A');
         }
-        n += (size_t)snprintf(text + n, sizeof text - n, "%s\t%s\n", word, turned);
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s\t%s\n", word, reversed);
     }
     return temp_file("words.tsv", text, n);
 }
 
-static void check_turned(const char *path, const char *word, const char *turned)
+static void check_reversed(const char *path, const char *word, const char *reversed)
 {
     weft_error err = { 0 };
     weft_model *m = weft_model_open(path, NULL, &err);
@@ -700,7 +700,7 @@ static void check_turned(const char *path, const char *word, const char *turned)
     size_t at = 0;
     for (int64_t i = 0; i < b->beam[0].n; i++)
         at += (size_t)weft_tokenizer_piece(t, b->beam[0].ids[i], letters + at, sizeof letters - at);
-    assert_string_equal(letters, turned);
+    assert_string_equal(letters, reversed);
     weft_beams_free(b);
     weft_tokens_free(source);
     weft_engine_free(e);
@@ -712,14 +712,16 @@ static void check_turned(const char *path, const char *word, const char *turned)
 static void pairs_are_learned(void **state)
 {
     (void)state;
-    const char *text = quick() ? write_words(2, 3) : write_words(5, 6), *out = temp_path("turned");
+    const char *text = quick() ? write_words(2, 3) : write_words(5, 6),
+               *out = temp_path("reversed");
     weft_train_info info;
     weft_train_options o = small_training(out, &text);
     o.arch = "transformer";
     o.d_model = 64;
     o.n_head = 4;
     o.d_ff = 128;
-    o.n_ctx = quick() ? 16 : 64; /* sanitizers and emulators learn words of two letters of three */
+    o.n_ctx = quick() ? 16
+                      : 64; /* sanitizers and emulators learn words of two letters out of three */
     o.n_sample = quick() ? 4 : 8;
     o.n_step = quick() ? 40 : 300;
     o.schedule = WEFT_SCHEDULE_INVERSE_SQRT;
@@ -730,13 +732,13 @@ static void pairs_are_learned(void **state)
     must_train(&o, &info);
     print_message("reversed words: %.3f nats after %lld steps\n", info.val_loss,
                   (long long)info.step);
-    check_turned(out, "ac", "CA");
-    check_turned(out, "cb", "BC");
+    check_reversed(out, "ac", "CA");
+    check_reversed(out, "cb", "BC");
     if (quick())
         return;
-    check_turned(out, "fb", "BF");
-    check_turned(out, "abc", "CBA");
-    check_turned(out, "fedcb", "BCDEF");
+    check_reversed(out, "fb", "BF");
+    check_reversed(out, "abc", "CBA");
+    check_reversed(out, "fedcb", "BCDEF");
 }
 
 int main(void)
@@ -745,18 +747,18 @@ int main(void)
         TEST("encdec: cached equals recomputed, bit by bit", cached_is_recomputed),
         TEST("encdec: batched sources and texts equal single ones", company_does_not_matter),
         TEST("encdec: beams share one source", beams_share_a_source),
-        TEST("encdec: other sources share nothing", other_sources_share_nothing),
+        TEST("encdec: different sources share nothing", other_sources_share_nothing),
         TEST("encdec: impossible requests are refused", what_cannot_be_is_refused),
         TEST("encdec: parameters are counted in both stacks", costs),
         TEST("encdec: every failed allocation is an error and leaves nothing", memory_faults),
-        TEST("encdec: configurations that lie are refused", lies_are_refused),
+        TEST("encdec: inconsistent configurations are refused", lies_are_refused),
         TEST("encdec: the error for a non-finite source names the tensor", no_numbers_are_named),
         TEST("encdec: greedy and beams give transformers' texts and scores", texts_of_transformers),
         TEST("encdec: a transliteration has CTranslate2's log-probabilities",
              transliteration_is_ctranslate2s),
-        TEST("encdec: in q8_0 they are near", transliteration_in_q8_0),
-        TEST("encdec: a word becomes a word", transliteration_of_text),
-        TEST("encdec: pairs are learned, and then translated", pairs_are_learned),
+        TEST("encdec: q8_0 is close", transliteration_in_q8_0),
+        TEST("encdec: words are transliterated", transliteration_of_text),
+        TEST("encdec: pairs are learned, then translated", pairs_are_learned),
         TEST("encdec: a tiny T5 learns spans better than unigrams", t5_learns_spans),
     };
     return RUN(tests);

@@ -46,7 +46,7 @@ typedef struct texts {
     float out[N_INPUT][32 * MAX_OUT];
 } texts;
 
-/* Lengths from 1 to the context, in no order; some ask for a few rows only, some for none. */
+/* Lengths from 1 to the context, unordered; some want a few rows only, some none. */
 static void write_texts(texts *t, const encode_engine *e)
 {
     const int64_t most = e->opt.n_ctx;
@@ -109,7 +109,7 @@ static void batch_equals_one_by_one(void **state)
     }
 }
 
-/* That the comparison above can fail: a row of another text that is seen changes the bits. */
+/* The comparison above can fail: seeing a row of another text changes the bits. */
 static void other_texts_would_show(void **state)
 {
     (void)state;
@@ -281,7 +281,7 @@ static void refuses(void **state)
     close_golden(&o);
 }
 
-/* A count below 0 is met by no row of output: the rows of the next input would go after its own. */
+/* With a count out of range, the rows of the next input would go to the wrong place. */
 static void counts_are_refused(void **state)
 {
     (void)state;
@@ -319,7 +319,7 @@ static void keep_states(void *ud, const tensor *t, const op *by)
             ((float *)ud)[k] = (float)row(t, rows(t) - 1)[k];
 }
 
-/* The last token's vector is the one that a session's head gets, and all poolings are of such rows. */
+/* The last token's vector is the input of a session's head, and all poolings use such rows. */
 static void decoders_give_their_states(void **state)
 {
     (void)state;
@@ -455,9 +455,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("encode: many texts together give the bits of each alone", batch_equals_one_by_one),
-        TEST("encode: a text is seen by itself and by no other", other_texts_would_show),
+        TEST("encode: a text sees itself and no other", other_texts_would_show),
         TEST("encode: states and outputs are those of transformers", equals_trace),
-        TEST("encode: the mean of states, and its direction", pools),
+        TEST("encode: the mean of states, and the normalised mean", pools),
         TEST("encode: inputs that do not fit are refused before anything is computed", refuses),
         TEST("encode: a count out of range is refused, and nothing is written", counts_are_refused),
         TEST("encode: a decoder's states are those of a session", decoders_give_their_states),

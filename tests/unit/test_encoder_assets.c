@@ -1,5 +1,5 @@
-/* Trained encoders that no family has the names of, put together here from the ops: what a reader
- * of a paper would write. */
+/* Trained encoders of no supported family, built here from the ops as a reader of their papers
+ * would write them. */
 #include "golden.h"
 #include "ops/ops.h"
 #include "support.h"
@@ -61,7 +61,7 @@ static tensor *made(shelf *s, const char *name, int64_t n_row, int64_t n_col)
     return t;
 }
 
-/* heads blocks [I, O / heads] one after another, as in TransformerLens, or 0: [O, I]. */
+/* `heads` blocks [I, O / heads] one after another, as in TransformerLens; or 0: [O, I]. */
 static tensor *matrix(shelf *s, const char *name, int64_t O, int64_t I, int64_t heads)
 {
     const stored *from = golden_tensor(&s->file, name);
@@ -268,7 +268,7 @@ typedef struct use {
     weight pooler;
 } use;
 
-/* The first layer turns 256 numbers into 512, and so must its residual. */
+/* The first layer maps 256 values to 512, and so must its residual. */
 static tensor *use_block(run *r, const void *self, int l, tensor *x)
 {
     const use_layer *w = &((const use *)self)->layer[l];
@@ -290,7 +290,7 @@ static tensor *use_block(run *r, const void *self, int l, tensor *x)
     return x;
 }
 
-/* Blocks leave x where it was, so one that grows is called by itself. */
+/* A block keeps its output in the place of x, so a block that grows is called directly. */
 static tensor *use_forward(run *r, const use *m)
 {
     tensor *x = embed(r, m->token_embd, EMBED_TOKEN);
@@ -342,8 +342,8 @@ static void use_load(shelf *s, use *m)
     m->pooler = weight_of(s, "pooler.dense.weight", "pooler.dense.bias", WIDE, WIDE, 0);
 }
 
-/* Its vocabulary as the tokenizer.json that Hugging Face would have of it. Five pieces with a colon
- * have null for a score, which is 0 to the JavaScript that it was made for. */
+/* Its vocabulary as a Hugging Face tokenizer.json. Five pieces with a colon have null as their
+ * score, which JavaScript, for which it was made, reads as 0. */
 static const char *use_tokenizer(void)
 {
     json_t *words = json_load_file(asset("encoder-use-lite/vocab.json"), 0, NULL);
@@ -437,7 +437,7 @@ static void use_equals_reference(void **state)
     sentences_close(&u);
 }
 
-/* A field of a CSV line, which moves on; quotes are taken off. */
+/* A field of a CSV line, without quotes; advances the line. */
 static size_t csv_field(const char **at, char *to)
 {
     const char *s = *at;

@@ -1,12 +1,12 @@
-/* The engine's promises: memory predicted to the byte, nothing allocated inside a step, all or
- * nothing on error. That logits do not depend on the feeding: test_arrangements.c. */
+/* The engine's guarantees: memory predicted to the byte, no allocation inside a step, all or
+ * nothing on error. test_arrangements.c: logits do not depend on how tokens are fed. */
 #include "small_model.h"
 
 enum { V = 61 };
 
 /* ---- one timeline ---------------------------------------------------------------------------- */
 
-/* A rewound position is gone: what is fed instead gives what a fresh session gives. */
+/* A rewound position is gone: feeding other tokens gives the logits of a fresh session. */
 static void rewind_forgets(void **state)
 {
     (void)state;
@@ -116,14 +116,14 @@ static void architecture_decides_pairing(void **state)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Nobody writes between the blocks of an arena (arena.h). */
+/* Nothing writes between the blocks of an arena (arena.h). */
 #ifdef __SANITIZE_ADDRESS__
 #define RED_ZONE MEM_ALIGN
 #else
 #define RED_ZONE 0
 #endif
 
-/* Memory that comes filled with a byte, so that one can see what was written into it. */
+/* Memory filled with a byte, so that writes can be seen. */
 enum { UNTOUCHED = 0xA5, MAX_BLOCK = 64 };
 
 typedef struct witness {
@@ -152,7 +152,7 @@ static void witnessed_release(void *ud, void *block)
 }
 
 /* Bytes of the newest block of this size, or a header more, in lines of 64 that were never written.
- * A sanitizer would object: nobody else may read them. */
+ * A sanitizer would object to these reads. */
 __attribute__((no_sanitize("address"))) static size_t untouched_bytes(const witness *w, size_t size)
 {
     for (int i = w->n - 1; i >= 0 && i > w->n - MAX_BLOCK; i--) {
@@ -173,7 +173,7 @@ __attribute__((no_sanitize("address"))) static size_t untouched_bytes(const witn
     return 0;
 }
 
-/* The plan equals the memory allocated, all of it is used, and more than that would abort
+/* The plan equals the memory allocated, all of it is used, and exceeding it would abort
  * (arena.h). */
 static void check_plan(fixture_model *f, engine_options o, bool maps)
 {
@@ -252,8 +252,8 @@ static void step_allocates_nothing(void **state)
     close_llama(&f);
 }
 
-/* At every cap below the need the engine is refused with ELIMIT and gives all back; at the need it
- * works. */
+/* At every cap below the need, making the engine fails with ELIMIT and frees everything; at the
+ * need it works. */
 static void cap_refuses_engines(void **state)
 {
     (void)state;
@@ -365,7 +365,7 @@ static void nan_is_an_error(void **state)
     close_llama(&f);
 }
 
-/* Spoils a weight as the second forward begins. */
+/* Corrupts a weight when the second forward begins. */
 typedef struct spoiler {
     real *weight;
     int forwards;
@@ -380,8 +380,8 @@ static void spoil_in_forward(void *ud, const tensor *t, const op *by)
         *p->weight = NAN;
 }
 
-/* A step that fails gives back the pages it took. An eval that fails in its second forward leaves
- * the session that was done after the first as it is. */
+/* A failed step frees the pages it took. An eval that fails in its second forward leaves the
+ * sessions that finished in the first unchanged. */
 static void nan_undoes_who_had_it(void **state)
 {
     (void)state;
@@ -408,7 +408,7 @@ static void nan_undoes_who_had_it(void **state)
     assert_int_equal(engine_trace(e, spoil_in_forward, &p, false, &err), WEFT_OK);
     work w[] = { { .session = quick, .ids = ids, .n = 1 }, { .session = s, .ids = ids, .n = 80 } };
     assert_int_equal(engine_eval(e, w, 2, &err), WEFT_ENUMERIC);
-    assert_int_equal(p.forwards, 3); /* the third looks for the first tensor that is spoilt */
+    assert_int_equal(p.forwards, 3); /* the third forward finds the first corrupt tensor */
     assert_int_equal(w[0].status, WEFT_OK);
     assert_int_equal(quick->cache.length, 21);
     assert_true(quick->has_logits);
@@ -422,7 +422,7 @@ static void nan_undoes_who_had_it(void **state)
     close_llama(&f);
 }
 
-/* A file may claim a context of 2^24 positions; opening it must not cost what that would. */
+/* A file may claim a context of 2^24 positions; opening it must stay cheap. */
 static void long_contexts_are_cheap_to_claim(void **state)
 {
     (void)state;
@@ -467,11 +467,11 @@ static void options_out_of_range(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("engine: with a cache and without one, the same bits at every position",
+        TEST("engine: the same bits with and without a cache, at every position",
              cached_equals_uncached),
         TEST("engine: the architecture decides how rotary positions pair",
              architecture_decides_pairing),
-        TEST("session: rewind forgets", rewind_forgets),
+        TEST("session: rewind drops tokens", rewind_forgets),
         TEST("engine: the dry run predicts both arenas to the byte", dry_run_is_exact),
         TEST("engine: a step allocates nothing", step_allocates_nothing),
         TEST("engine: every cap below the need is refused and nothing is kept",
@@ -479,7 +479,7 @@ int main(void)
         TEST("engine: errors leave sessions and pages as they were, with both counts",
              errors_change_nothing),
         TEST("engine: the error for non-finite logits names the tensor", nan_is_an_error),
-        TEST("engine: non-finite logits undo their session only, and take no pages",
+        TEST("engine: non-finite logits undo only their session, and take no pages",
              nan_undoes_who_had_it),
         TEST("model: a long context is cheap to claim", long_contexts_are_cheap_to_claim),
         TEST("engine: options out of range are refused with a message", options_out_of_range),

@@ -1,11 +1,11 @@
-/* Epochs: each meets every sample once, in an order of its own that is a function of the seed. */
+/* Epochs: each visits every sample once, in its own order, a function of the seed. */
 #include "support.h"
 
 #include "train/data.h"
 
 enum { IDS = 60, CTX = 8, SAMPLES = IDS - CTX, EPOCHS = 4 };
 
-typedef int32_t epoch_order[SAMPLES]; /* first ids of the samples, which tell where they are */
+typedef int32_t epoch_order[SAMPLES]; /* first ids of the samples, which identify them */
 
 static void data_of_ids(dataset *d, host *h)
 {
@@ -45,7 +45,7 @@ static void assert_permutation(const epoch_order order)
     }
 }
 
-/* Places that two orders have in common; chance gives one. */
+/* Positions that two orders have in common; one is expected by chance. */
 static int in_common(const epoch_order a, const epoch_order b)
 {
     int n = 0;

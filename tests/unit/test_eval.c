@@ -1,4 +1,5 @@
-/* Evaluation: the numbers of an independent implementation, and the same bits however it is cut. */
+/* Evaluation: equals an independent implementation, with the same bits however the work is
+ * split. */
 #include "base/rng.h"
 #include "engine/estimate.h"
 #include "engine/evaluate.h"
@@ -100,8 +101,8 @@ static void add_paragraph(library *l, const weft_tokenizer *t, const char *text,
     weft_tokens_free(k);
 }
 
-/* Paragraphs of a text as the reference took them: between blank lines, stripped, more than 200
- * characters long. The first 60 are the reference's. */
+/* Paragraphs of a text as in the reference: between blank lines, stripped, more than 200 characters
+ * long. The first 60 are the reference's. */
 static library stories(int64_t most)
 {
     library l = { 0 };
@@ -184,7 +185,7 @@ static const char *random_llama(const char *name, int64_t d, const dtype *type)
     return path;
 }
 
-/* Rows in a step, threads, logits that exist at once: none of them may be seen in the result. */
+/* Rows per step, threads, and logits computed at once do not affect the result. */
 static void one_result(void **state)
 {
     (void)state;
@@ -266,7 +267,7 @@ static void windows(void **state)
     close_model(&m);
 }
 
-/* A model beside itself differs in nothing. */
+/* A model compared with itself has no divergence. */
 static void itself(void **state)
 {
     (void)state;
@@ -411,7 +412,7 @@ static const char *quantised(const char *name, const model *m, const dtype *type
 
 typedef struct expectation {
     const dtype *type;
-    double kl, ratio; /* no more than this: mean divergence, and how far perplexity may go up */
+    double kl, ratio; /* upper bounds: mean divergence, and increase of perplexity */
 } expectation;
 
 /* One line per format. The bounds are 1.5 times the measured values. */
@@ -459,7 +460,7 @@ typedef struct lesson {
     sequence seq[N_SEQ];
 } lesson;
 
-/* Beginnings of four documents, each row's target the next token. */
+/* Prefixes of four documents; each row's target is the next token. */
 static void lesson_from(lesson *l, const library *of, int64_t first, uint64_t at)
 {
     l->batch = (batch){ .n_seq = N_SEQ, .row = l->row, .seq = l->seq };
@@ -551,7 +552,7 @@ static void wide_types(void **state)
 
 /* ---- speed ----------------------------------------------------------------------------------- */
 
-/* Numbers come out, memory goes back; every allocation may fail. */
+/* Speeds are finite, memory is freed, and every allocation may fail. */
 static void speeds(void **state)
 {
     (void)state;
@@ -585,15 +586,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("eval: stories260K's NLL of 60 paragraphs equals the reference", stories_nll),
-        TEST("eval: threads, rows of a step and parts of logits leave no trace", one_result),
+        TEST("eval: threads, rows per step and parts of logits do not affect the result",
+             one_result),
         TEST("eval: windows and strides equal token by token", windows),
-        TEST("eval: a model does not differ from itself", itself),
+        TEST("eval: a model does not diverge from itself", itself),
         TEST("eval: a caller that stops gets the result so far", stops),
         TEST("eval: refuses texts that cannot be scored", refuses),
         TEST("eval: every allocation may fail", allocations),
         TEST("inspect: speeds are numbers, and every allocation may fail", speeds),
-        TEST("eval: stories260K in every format that it admits", story_types),
-        TEST("eval: a model of width 256 in every format that is written", wide_types),
+        TEST("eval: stories260K in every format that fits it", story_types),
+        TEST("eval: a model of width 256 in every format that weft writes", wide_types),
     };
     return RUN(tests);
 }

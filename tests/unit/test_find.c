@@ -1,5 +1,5 @@
-/* Models by name: names, references, tags and manifests at their edges. The stores themselves are
- * test_stores.c's. */
+/* Models by name: edge cases of names, references, tags and manifests. test_stores.c has the stores
+ * themselves. */
 #include "support.h"
 
 #include "formats/find.h"
@@ -61,7 +61,8 @@ static void names(void **state)
     }
 }
 
-/* Of any length, with and without a tag: no name is longer than a file's, and none is cut. */
+/* Of any length, with and without a tag: no name is longer than a file name, and none is
+ * truncated. */
 static void long_names(void **state)
 {
     (void)state;
@@ -161,7 +162,7 @@ static void tags(void **state)
 static const char good_manifest[] = "{\"schemaVersion\":2,\"layers\":[{\"mediaType\":\"x\"},7,"
                                     "{\"mediaType\":\"" TYPE "\",\"digest\":\"sha256:" HEX "\"}]}";
 
-/* In memory of exactly its size, so that a sanitizer sees one byte too many. */
+/* In memory of its exact size, so that a sanitizer reports an overrun. */
 static weft_status parse(const char *text, size_t n, char digest[STORE_DIGEST])
 {
     host h;
@@ -189,7 +190,7 @@ static void manifests(void **state)
     assert_int_equal(parse(good_manifest, sizeof good_manifest, digest), WEFT_EFORMAT);
 }
 
-/* Each byte of the digest with each value: what passes is a name of 64 digits. */
+/* Each byte of the digest with each value: only 64 hex digits are accepted. */
 static void digests(void **state)
 {
     (void)state;
@@ -239,7 +240,7 @@ static void other_layers(void **state)
                      WEFT_EFORMAT);
 }
 
-/* As many layers and bytes as are read, and one more. */
+/* The maximum number of layers and bytes, and one more. */
 static void limits(void **state)
 {
     (void)state;
@@ -264,11 +265,11 @@ static void limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("find: names are names, and never paths", names),
-        TEST("find: long names are refused, not cut", long_names),
+        TEST("find: names are never paths", names),
+        TEST("find: long names are refused, not truncated", long_names),
         TEST("find: refs/main names one directory", references),
-        TEST("find: tags are types or names of files", tags),
-        TEST("find: a manifest that is cut at any byte is refused", manifests),
+        TEST("find: tags are types or file names", tags),
+        TEST("find: a manifest truncated at any byte is refused", manifests),
         TEST("find: a digest is 64 digits and nothing else", digests),
         TEST("find: layers of other types, or too many of one", other_layers),
         TEST("find: limits of manifests", limits),

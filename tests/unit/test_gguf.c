@@ -1,5 +1,5 @@
-/* GGUF: each rule of the reader by name, then every number of a file made to hurt, alone and in
- * pairs. */
+/* GGUF: each rule of the reader by name, then extreme values in every number of a file, alone and
+ * in pairs. */
 #include "gguf_build.h"
 #include "hostile.h"
 #include "support.h"
@@ -49,7 +49,7 @@ static bytes seed_file(void)
     return gguf_finish(&g);
 }
 
-/* Shrinks a buffer to its bytes, so that a sanitizer sees one too many. */
+/* Shrinks a buffer to its bytes, so that a sanitizer reports an overrun. */
 static bytes exact(bytes b)
 {
     uint8_t *copy = malloc(b.n ? b.n : 1);
@@ -604,10 +604,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST("gguf: every kind of number is read with its sign and width", reads_numbers),
         TEST("gguf: arrays of numbers, booleans and text are read in place", reads_arrays),
-        TEST("gguf: a tensor's shape is outermost first and its data lies at its offset",
+        TEST("gguf: a tensor's shape is outermost first and its data is at its offset",
              reads_tensors),
         TEST("gguf: a file without keys and tensors is legal", empty_file),
-        TEST("gguf: version 2 is read as version 3 is", version_2),
+        TEST("gguf: version 2 is read like version 3", version_2),
         TEST("gguf: alignments from 8 to 65536 are legal", largest_alignment),
         TEST("gguf: other magic is refused", bad_magic),
         TEST("gguf: versions other than 2 and 3 are refused by number", bad_version),

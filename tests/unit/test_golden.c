@@ -29,8 +29,8 @@ static void text_init(text *t, const stored *ids, const stored *types)
                                  .type = types ? ((const int32_t *)types->data)[i] : 0 };
 }
 
-/* The end takes any residual stream: of the last one, once and once more, and of what enters the head of
- * half as many layers. */
+/* The end of the model takes any residual stream: the last one, twice, and the stream after half
+ * the layers. */
 static void end_of_streams(const model *m, const batch *b, const kernels *kern)
 {
     weft_error err = { 0 };
@@ -65,8 +65,8 @@ static void end_of_streams(const model *m, const batch *b, const kernels *kern)
     run_free(&r[0]);
 }
 
-/* All positions are wanted, or the first where a text has one label. An encoder-decoder has a source
- * too. */
+/* All positions are wanted, or only the first if a text has one label. An encoder-decoder also has
+ * a source. */
 static void forward_all(const model *m, const golden *g, const kernels *kern, run *r, golden *watch)
 {
     text target, source;
@@ -114,7 +114,7 @@ static void check_form(const char *name, const char *path, const char *form, hos
     if (model_open(&m, path, WEFT_LOAD_COPY, h, &err) != WEFT_OK)
         fail_msg("%s", err.message);
     const bool v3 = strcmp(m.arch->hf, "deepseek_v3") ==
-                    0; /* transformers turns these into halves */
+                    0; /* transformers reorders these into halves */
     const bool other = m.arch->family == &deepseek_family
                            ? v3
                            : strcmp(form, "gguf") == 0 && m.rope.n_rot > 0 &&
@@ -193,8 +193,7 @@ GOLDEN(deepseek_v2, "deepseek-v2")
 GOLDEN(deepseek_v3, "deepseek-v3")
 GOLDEN(deepseek_v3_dense, "deepseek-v3-dense")
 
-/* A golden test that cannot fail is worth nothing: one weight changed by a thousandth must be
- * found, and by name. */
+/* A golden test must be able to fail: one weight changed by a thousandth must be found, by name. */
 static void planted_defect(void **state)
 {
     (void)state;
@@ -229,18 +228,19 @@ int main(void)
         TEST("golden: GPT-2 equals transformers", gpt2),
         TEST("golden: GPT with fused c_attn and rotary positions equals PyTorch", gpt2_rope),
         TEST("golden: BERT without a head equals transformers", bert),
-        TEST("golden: BERT that fills masks equals transformers", bert_fill),
-        TEST("golden: BERT that classifies texts equals transformers", bert_classify),
-        TEST("golden: BERT that labels tokens equals transformers", bert_tag),
-        TEST("golden: BERT that answers questions equals transformers", bert_answer),
-        TEST("golden: RoBERTa that fills masks equals transformers", roberta_fill),
-        TEST("golden: RoBERTa that classifies texts equals transformers", roberta_classify),
-        TEST("golden: RoBERTa that labels tokens equals transformers", roberta_tag),
-        TEST("golden: RoBERTa that answers questions equals transformers", roberta_answer),
-        TEST("golden: DistilBERT that fills masks equals transformers", distilbert_fill),
-        TEST("golden: DistilBERT that classifies texts equals transformers", distilbert_classify),
-        TEST("golden: DistilBERT that labels tokens equals transformers", distilbert_tag),
-        TEST("golden: DistilBERT that answers questions equals transformers", distilbert_answer),
+        TEST("golden: BERT for masked language modelling equals transformers", bert_fill),
+        TEST("golden: BERT for text classification equals transformers", bert_classify),
+        TEST("golden: BERT for token classification equals transformers", bert_tag),
+        TEST("golden: BERT for question answering equals transformers", bert_answer),
+        TEST("golden: RoBERTa for masked language modelling equals transformers", roberta_fill),
+        TEST("golden: RoBERTa for text classification equals transformers", roberta_classify),
+        TEST("golden: RoBERTa for token classification equals transformers", roberta_tag),
+        TEST("golden: RoBERTa for question answering equals transformers", roberta_answer),
+        TEST("golden: DistilBERT for masked language modelling equals transformers",
+             distilbert_fill),
+        TEST("golden: DistilBERT for text classification equals transformers", distilbert_classify),
+        TEST("golden: DistilBERT for token classification equals transformers", distilbert_tag),
+        TEST("golden: DistilBERT for question answering equals transformers", distilbert_answer),
         TEST("golden: Bahdanau's recurrence with additive attention equals PyTorch", bahdanau),
         TEST("golden: BART equals transformers", bart),
         TEST("golden: Marian equals transformers", marian),
@@ -248,10 +248,8 @@ int main(void)
         TEST("golden: the Transformer of 2017 equals torch.nn.Transformer", transformer_2017),
         TEST("golden: T5 equals transformers", t5),
         TEST("golden: Flan-T5 equals transformers", flan_t5),
-        TEST("golden: DeepSeek-V2 without a latent of queries equals transformers",
-             deepseek_v2_lite),
-        TEST("golden: DeepSeek-V2 with groups of experts and YaRN equals transformers",
-             deepseek_v2),
+        TEST("golden: DeepSeek-V2 without a query latent equals transformers", deepseek_v2_lite),
+        TEST("golden: DeepSeek-V2 with expert groups and YaRN equals transformers", deepseek_v2),
         TEST("golden: DeepSeek-V3 with sigmoids, groups and a bias equals transformers",
              deepseek_v3),
         TEST("golden: DeepSeek-V3 without experts equals transformers", deepseek_v3_dense),

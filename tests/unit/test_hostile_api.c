@@ -1,21 +1,21 @@
-/* Every public function against arguments that are out of range: one at a time, and two. The calls
- * are made from weft.h by tools/hostile_api.py; here are the objects that they are made on, the
- * values, and the checks: a value out of range is refused with a message, or by NULL, -1, 0 or
- * false if there is no place for one. Nothing outside the arguments is read or written, and
- * afterwards all objects answer as before. */
+/* Every public function with arguments out of range, one at a time and in pairs.
+ * tools/hostile_api.py generates the calls from weft.h; this file has the objects, the values and
+ * the checks: a value out of range is refused with a message, or with NULL, -1, 0 or false where
+ * there is no error parameter. Nothing outside the arguments is read or written, and all objects
+ * work as before. */
 #include "support.h"
 #include "weft.h"
 
 #include <math.h>
 #include <sys/stat.h>
 
-#define CAP ((size_t)64 << 20) /* so that what is accepted takes no more than this */
+#define CAP ((size_t)64 << 20) /* bounds the memory of accepted calls */
 
 typedef struct objects {
     const char *name;            /* of the golden model */
-    bool images, source, labels; /* it takes pictures; has an encoder before its decoder; labels */
+    bool images, source, labels; /* takes images; has an encoder before its decoder; has labels */
     bool slow;                   /* also functions that train, measure or write files */
-    bool alone;                  /* it is a decoder and nothing else */
+    bool alone;                  /* it is only a decoder */
     char path[512], gguf[512], vocabulary[512], learned[512], saved[512], ids_file[512];
     char run[512], page[512], text_file[512], table[512], pictures[512], picture[512], out[512];
     char jinja[512];
@@ -57,7 +57,7 @@ static void set_path(char *to, const char *name, const char *kind)
     snprintf(to, 512, "%s", temp_path(whole));
 }
 
-/* A result struct: only its size says anything. */
+/* A result struct: only its size is input. */
 #define RESULT(type)                                                                               \
     static type valid_##type(const objects *f)                                                     \
     {                                                                                              \
@@ -242,7 +242,7 @@ static bool stop_at_once(void *ud, const weft_train_progress *p, weft_model *m)
     return false;
 }
 
-/* Of a run that has not begun, with every call. */
+/* Options of a run that has not started, for every call. */
 static weft_train_options valid_weft_train_options(objects *f)
 {
     weft_train_options o;
@@ -358,10 +358,10 @@ typedef enum fate {
     SKIP,
     ACCEPT, /* it may be */
     REFUSE, /* it must be */
-    PASS,   /* it must be accepted: the control */
+    PASS,   /* must be accepted: the control */
 } fate;
 
-/* Of values that are too low, and too high. */
+/* Values that are too low or too high. */
 #define MODE_RR REFUSE, REFUSE
 #define MODE_RA REFUSE, ACCEPT
 #define MODE_AR ACCEPT, REFUSE
@@ -377,7 +377,7 @@ typedef struct trial {
     size_t i, n;
     fate fate;
     weft_error err, *e;
-    bool said; /* there is a place for the error */
+    bool said; /* the call has an error parameter */
 } trial;
 
 static struct {
@@ -399,7 +399,7 @@ static void next(trial *t)
         check_intact(t->f, t);
 }
 
-/* A call that measures the machine for part of a second: one value that may be accepted will do. */
+/* A call that measures the machine for a fraction of a second: one acceptable value is enough. */
 static bool is_dear(const char *fn)
 {
     return strcmp(fn, "weft_engine_estimate") == 0;
@@ -421,7 +421,7 @@ static bool choose(trial *t, const char *name, bool high, fate low_fate, fate hi
     return true;
 }
 
-/* Of two values: refused if one alone would be, unless the other says that there is nothing. */
+/* Two values: refused if either alone would be, unless one is 0 and leaves nothing to check. */
 static bool choose_two(trial *t, const char *a, bool a_high, fate a_low_fate, fate a_high_fate,
                        const char *b, bool b_high, fate b_low_fate, fate b_high_fate)
 {
@@ -437,7 +437,7 @@ static bool choose_two(trial *t, const char *a, bool a_high, fate a_low_fate, fa
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Every value twice: with a place for the error, and without. */
+/* Every value twice: with and without an error struct. */
 #define EACH(list, fn, what, ...)                                                                  \
     for (trial t = begin(f, fn, what, 2 * COUNT(list##_values)); t.i < t.n; next(&t))              \
         if (choose(&t, list##_values[t.i / 2].name, list##_values[t.i / 2].high, __VA_ARGS__))     \
@@ -470,7 +470,7 @@ static void judge(trial *t, bool accepted)
                                                                                : "refused");
 }
 
-/* An error has the status as its code, and a sentence. */
+/* An error has the status as its code, and a message. */
 static void judge_error(trial *t, weft_status status, bool has_place)
 {
     judge(t, status == WEFT_OK);
@@ -516,7 +516,7 @@ static void copy_to(const char *directory, const char *name, const char *bytes, 
     fclose(to);
 }
 
-/* A text, a table, a run's numbers, pictures of three classes, and where things are written. */
+/* A text, a table, a run's metrics, images of three classes, and output paths. */
 static void make_files(objects *f)
 {
     static const char line[] = "the cat sat on a mat, and a dog had it all.\n",
@@ -587,7 +587,7 @@ static void source_and_eval(objects *f)
     must(weft_session_eval(f->session, f->ids, 3, &err) == WEFT_OK, &err);
 }
 
-/* What the encoder makes of the ids or of the picture. */
+/* The encoder's output for the ids or the image. */
 static void encode(objects *f, float *out)
 {
     weft_error err;
@@ -675,7 +675,7 @@ static void restore(objects *f)
         source_and_eval(f);
 }
 
-/* After the calls of a row: all answer as before. */
+/* After the calls of a row: all objects work as before. */
 static void check_intact(objects *f, const trial *t)
 {
     weft_error err;
@@ -799,8 +799,8 @@ static int64_t n_asked(objects *f, const int32_t *ids, int64_t n)
     return weft_session_eval(f->session, &start, 1, &err) == WEFT_OK;
 }
 
-/* A source that is refused leaves none: a caller that overlooks the error gets no answer about the
- * source before. */
+/* A refused source leaves none, so a caller that ignores the error does not continue with the
+ * previous source. */
 static void sources_are_gone(void **state)
 {
     (void)state;
@@ -821,7 +821,7 @@ static void sources_are_gone(void **state)
     unmake(f);
 }
 
-/* Refused tokens leave a session alone. */
+/* Refused tokens leave a session unchanged. */
 static void sessions_are_left_alone(void **state)
 {
     (void)state;
@@ -844,8 +844,7 @@ static void sessions_are_left_alone(void **state)
     unmake(f);
 }
 
-/* A result struct that is larger than ours keeps its end, a smaller one has no more written. */
-/* Whatever a host gives back, no more is taken off than it took; what objects take stays counted. */
+/* A host cannot release more than it took; memory of objects stays counted. */
 static void budgets_do_not_wrap(void **state)
 {
     (void)state;
@@ -864,6 +863,7 @@ static void budgets_do_not_wrap(void **state)
     weft_budget_free(b);
 }
 
+/* A result struct larger than ours keeps its end; a smaller one is not overrun. */
 static void result_structs(void **state)
 {
     (void)state;
@@ -902,25 +902,25 @@ static void print_total(void **state)
 
 int main(void)
 {
-    setenv("WEFT_MODELS", WEFT_TESTS_DIR "/golden", 1); /* the only place where models are */
+    setenv("WEFT_MODELS", WEFT_TESTS_DIR "/golden", 1); /* the only store of models */
     setenv("HOME", "/nonexistent", 1);
     for (int i = 0; i < 5; i++)
         unsetenv((const char *[]){ "XDG_CACHE_HOME", "HF_HUB_CACHE", "HF_HOME", "LLAMA_CACHE",
                                    "OLLAMA_MODELS" }[i]);
     const struct CMUnitTest tests[] = {
-        TEST("hostile arguments: a decoder, and all that trains and writes", decoder),
+        TEST("hostile arguments: a decoder, and all functions that train and write", decoder),
         TEST("hostile arguments: a decoder with latents and experts", latents),
         TEST("hostile arguments: an encoder-decoder", encoder_decoder),
         TEST("hostile arguments: a masked language model", filler),
-        TEST("hostile arguments: a model that classifies", classifier),
-        TEST("hostile arguments: a model that gives states", states),
-        TEST("hostile arguments: a model of pictures", pictures),
+        TEST("hostile arguments: a classifier", classifier),
+        TEST("hostile arguments: an encoder without a head", states),
+        TEST("hostile arguments: an image model", pictures),
         TEST("hostile arguments: elements of arrays", elements),
-        TEST("source: one that is refused leaves the session without any", sources_are_gone),
-        TEST("session: refused tokens leave it alone", sessions_are_left_alone),
-        TEST("budget: no more is given back than was taken", budgets_do_not_wrap),
-        TEST("result structs: of any size, no more is written", result_structs),
-        TEST("hostile arguments: how many", print_total),
+        TEST("source: a refused one leaves the session without any", sources_are_gone),
+        TEST("session: refused tokens leave it unchanged", sessions_are_left_alone),
+        TEST("budget: no more is released than was taken", budgets_do_not_wrap),
+        TEST("result structs: none is overrun, whatever its size", result_structs),
+        TEST("hostile arguments: number of calls", print_total),
     };
     return RUN(tests);
 }

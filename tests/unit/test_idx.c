@@ -1,4 +1,4 @@
-/* IDX: sizes are what the file has, or it is refused. */
+/* IDX: sizes match the file, or it is refused. */
 #include "support.h"
 
 #include "formats/idx.h"
@@ -83,8 +83,8 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("idx: pictures and labels", reads),
-        TEST("idx: cut short at any byte, or too long, it is refused", truncation),
+        TEST("idx: images and labels", reads),
+        TEST("idx: truncated at any byte, or too long, it is refused", truncation),
         TEST("idx: sizes that wrap are refused", boundaries),
         TEST("idx: refuses types other than bytes, and no dimensions", refused),
     };

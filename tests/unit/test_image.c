@@ -1,4 +1,4 @@
-/* Pictures: what PIL makes of them, byte by byte; what is broken is refused and nothing is left behind. */
+/* Images: pixels equal PIL's, byte by byte; broken files are refused and nothing is left behind. */
 #include "golden.h"
 #include "support.h"
 
@@ -125,7 +125,7 @@ static void resize_as_pil(void **state)
     golden_close(&g);
 }
 
-/* The number at channel c, row y, column x, in rows of patches. */
+/* The value at channel c, row y, column x, in rows of patches. */
 static real patched(const real *rows, const stored *like, int64_t P, int64_t c, int64_t y,
                     int64_t x)
 {
@@ -246,7 +246,8 @@ static void recipes(void **state)
         assert_int_not_equal(try_recipe(all[2].text, n, 1, &err), WEFT_OK);
 }
 
-/* Sides and pixels at their limits, and one beyond; what is allowed is refused by the cap only. */
+/* Sides and pixel counts at their limits, and one beyond; allowed sizes are refused by the cap
+ * only. */
 static void limits(void **state)
 {
     (void)state;
@@ -302,7 +303,7 @@ static void crops(void **state)
 
 /* ---- what is broken --------------------------------------------------------------------------- */
 
-/* Parses a copy that a sanitizer can guard to the byte. */
+/* Parses a copy of exact size, so that a sanitizer reports an overrun. */
 static weft_status parse(const uint8_t *data, size_t size, weft_error *err)
 {
     host h;
@@ -349,7 +350,7 @@ static void jpeg_truncated(void **state)
     truncated(jpegs, COUNT(jpegs));
 }
 
-/* Every byte of a file, changed: no crash, no leak, and in a PNG every chunk has a sum. */
+/* Changes every byte of a file: no crash, no leak, and in a PNG the checksum of a chunk fails. */
 static int64_t changed(const char *name)
 {
     size_t size;
@@ -387,8 +388,8 @@ static void put_big(uint8_t *at, uint64_t x)
         at[i] = (uint8_t)(x >> (24 - 8 * i));
 }
 
-/* Sizes at which arithmetic wraps, with the right sum, under a cap: only those get through for which
- * there are pixels. */
+/* Sizes at which arithmetic wraps, with a correct checksum, under a cap: only those with enough
+ * pixels are accepted. */
 static void png_sizes(void **state)
 {
     (void)state;
@@ -414,7 +415,7 @@ static void png_sizes(void **state)
     free(data);
 }
 
-/* Bits of a deflated stream, the first one lowest; codes have theirs the other way round. */
+/* Bits of a deflate stream, lowest first; codes are written highest bit first. */
 typedef struct bits {
     uint8_t *at;
     size_t n; /* bits */
@@ -429,7 +430,7 @@ static void put_code(bits *b, unsigned code, int n)
     }
 }
 
-/* n zeros, packed with the fixed codes: one, then runs of 258 of the one before. */
+/* n zeros, compressed with the fixed codes: one literal, then runs of 258 repeats. */
 static size_t pack_zeros(uint8_t *to, uint64_t n)
 {
     bits b = { to, 0 };
@@ -452,7 +453,7 @@ static size_t put_chunk(uint8_t *to, const char *name, size_t n)
     return n + 12;
 }
 
-/* A black picture of one bit a pixel; the caller frees it. */
+/* A black image of one bit per pixel; the caller frees it. */
 static uint8_t *black(uint64_t width, uint64_t height, size_t *size)
 {
     const uint64_t n = height * (width / 8 + 1);
@@ -461,7 +462,7 @@ static uint8_t *black(uint64_t width, uint64_t height, size_t *size)
     memcpy(png, "\x89PNG\r\n\x1A\n", 8);
     put_big(at + 8, width);
     put_big(at + 12, height);
-    memcpy(at + 16, "\1\0\0\0\0", 5); /* a bit, grey, deflated, filtered, not interlaced */
+    memcpy(at + 16, "\1\0\0\0\0", 5); /* one bit, grey, deflate, filtered, not interlaced */
     at += put_chunk(at, "IHDR", 13);
     const size_t packed = pack_zeros(at + 8, n);
     put_big(at + 8 + packed, (n % 65521) << 16 | 1); /* Adler's sum of zeros */
@@ -471,7 +472,7 @@ static uint8_t *black(uint64_t width, uint64_t height, size_t *size)
     return png;
 }
 
-/* What a model of 224 x 224 colours makes of it; returns the peak of memory. */
+/* Decodes it for a model of 224 x 224 colour pixels; returns the peak memory. */
 static size_t seen(uint64_t width, uint64_t height, weft_status expected)
 {
     static const image_recipe to_224 = {
@@ -606,7 +607,7 @@ static void unsupported(void **state)
     assert_int_equal(parse((const uint8_t *)"", 0, &err), WEFT_EFORMAT);
 }
 
-/* Memory and files that fail at every call, one after the other: an error, and nothing is left. */
+/* Memory and file calls fail, one after the other: an error, and nothing is left. */
 static void faults_of(const char *name)
 {
     for (int64_t k = 1;; k++) {
@@ -665,7 +666,7 @@ static void names(void **state)
     assert_false(image_is_name(".png") || image_is_name("png") || image_is_name("a.png.txt"));
 }
 
-/* A build without a library says which one. */
+/* A build without a library names it. */
 static void without(const char *name, const char *library)
 {
     host h;
@@ -694,26 +695,26 @@ int main(void)
     const struct CMUnitTest always[] = {
         TEST("image: resizes as PIL does, bit by bit", resize_as_pil),
         TEST("image: patches equal those of transformers' processors, bit for bit", processors),
-        TEST("image: a processor that is not known, or is no such thing, is refused", recipes),
+        TEST("image: an unknown or invalid processor is refused", recipes),
         TEST("image: sizes have limits, which are checked before memory is allocated", limits),
-        TEST("image: a crop is the middle", crops),
-        TEST("image: names of pictures", names),
+        TEST("image: a crop is centred", crops),
+        TEST("image: file names", names),
     };
     const struct CMUnitTest png[] = {
         TEST("png: pixels are PIL's, whatever the kind", png_as_pil),
-        TEST("png: cut short at any byte it is refused", png_truncated),
-        TEST("png: no bit of a file may change", png_changed),
-        TEST("png: sizes that wrap pass no cap", png_sizes),
-        TEST("png: a small file of a huge picture takes little memory", png_bomb),
+        TEST("png: truncated at any byte it is refused", png_truncated),
+        TEST("png: any changed bit is detected", png_changed),
+        TEST("png: sizes that wrap are stopped by the cap", png_sizes),
+        TEST("png: a small file of a huge image takes little memory", png_bomb),
         TEST("png: no fault leaves anything behind", png_faults),
     };
     const struct CMUnitTest jpeg[] = {
         TEST("jpeg: pixels are PIL's, whatever the kind", jpeg_as_pil),
-        TEST("jpeg: cut short at any byte it is refused", jpeg_truncated),
+        TEST("jpeg: truncated at any byte it is refused", jpeg_truncated),
         TEST("jpeg: a changed bit does no harm", jpeg_changed),
-        TEST("jpeg: sizes that wrap pass no cap", jpeg_sizes),
-        TEST("jpeg: a small file of a huge picture takes little memory", jpeg_bomb),
-        TEST("jpeg: a hundred scans are enough", many_scans),
+        TEST("jpeg: sizes that wrap are stopped by the cap", jpeg_sizes),
+        TEST("jpeg: a small file of a huge image takes little memory", jpeg_bomb),
+        TEST("jpeg: at most a hundred scans are read", many_scans),
         TEST("jpeg: no fault leaves anything behind", jpeg_faults),
         TEST("image: other formats, and CMYK, are refused", unsupported),
     };

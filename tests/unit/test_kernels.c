@@ -1,5 +1,5 @@
-/* Every kernel of every table this processor can run against the scalar one, within the policy of
- * docs/NUMERICS.md; and the promise that a row's result does not depend on its company. */
+/* Every kernel of every table this CPU can run against the scalar one, within the policy of
+ * docs/NUMERICS.md; and a row's result does not depend on the other rows. */
 #include "support.h"
 
 #include "base/rng.h"
@@ -76,7 +76,7 @@ static void rows_equal_scalar(void **state)
             rows_of_numbers(kernels_table(i), lengths[k]);
 }
 
-/* Each number on its own: relative error where the function is not near zero, and the ends of the
+/* Each value separately: relative error unless the function is near zero, and the ends of the
  * range. */
 static void activations_equal_scalar(void **state)
 {
@@ -90,8 +90,8 @@ static void activations_equal_scalar(void **state)
         x[i] = (real)(i - N / 2) / 100; /* -100 to 100 */
     for (int t = 0; kernels_table(t); t++)
         for (size_t k = 0; k < 7; k++) {
-            kernels_table(t)->act(y, x, kinds[k], N);
-            kernels_scalar.act(z, x, kinds[k], N);
+            kernels_table(t)->activate(y, x, kinds[k], N);
+            kernels_scalar.activate(z, x, kinds[k], N);
             for (int i = 0; i < N; i++)
                 if (!(fabs((double)(y[i] - z[i])) <=
                       1e-6 * fabs((double)z[i]) + (kinds[k] == ACT_GELU ? 1e-6 : 3e-7)))
@@ -99,11 +99,11 @@ static void activations_equal_scalar(void **state)
                              kernels_table(t)->name, (int)kinds[k], (double)x[i], (double)y[i],
                              (double)z[i]);
             real nan = NAN, out = 0, slope[2];
-            kernels_table(t)->act(&out, &nan, kinds[k], 1);
+            kernels_table(t)->activate(&out, &nan, kinds[k], 1);
             assert_true(isnan(out) || kinds[k] == ACT_RELU);
             for (int i = 0; i < N; i += 7) {
-                kernels_table(t)->act_back(&slope[0], &x[i], &one, kinds[k], 1);
-                kernels_scalar.act_back(&slope[1], &x[i], &one, kinds[k], 1);
+                kernels_table(t)->activate_back(&slope[0], &x[i], &one, kinds[k], 1);
+                kernels_scalar.activate_back(&slope[1], &x[i], &one, kinds[k], 1);
                 if (!(fabs((double)(slope[0] - slope[1])) < 2e-6))
                     fail_msg("%s: slope %d at %g is %.9g, expected %.9g", kernels_table(t)->name,
                              (int)kinds[k], (double)x[i], (double)slope[0], (double)slope[1]);
@@ -134,11 +134,11 @@ static void ropes_equal_scalar(void **state)
     for (int t = 0; kernels_table(t); t++)
         for (int pairs = 1; pairs < 70; pairs += 3)
             for (int p = ROPE_ADJACENT; p <= ROPE_HALVES; p++) {
-                real *x = numbers(2 * pairs, 4), *turn = numbers(2 * pairs, 5), y[140], z[140];
-                kernels_table(t)->rope(y, x, turn, pairs, (rope_pairing)p);
-                kernels_scalar.rope(z, x, turn, pairs, (rope_pairing)p);
+                real *x = numbers(2 * pairs, 4), *rotation = numbers(2 * pairs, 5), y[140], z[140];
+                kernels_table(t)->rope(y, x, rotation, pairs, (rope_pairing)p);
+                kernels_scalar.rope(z, x, rotation, pairs, (rope_pairing)p);
                 check_near("rope", kernels_table(t), y, z, 2 * pairs, 3e-7);
-                free(x), free(turn);
+                free(x), free(rotation);
             }
 }
 
@@ -150,13 +150,13 @@ static const dtype *const types[] = { &dtype_f32,  &dtype_f16,  &dtype_bf16, &dt
                                       &dtype_q6_k };
 #define N_TYPE (int)(sizeof types / sizeof *types)
 
-/* n numbers or more: whole blocks. */
+/* At least n values: whole blocks. */
 static int64_t whole_blocks(const dtype *type, int64_t n)
 {
     return (n + type->block - 1) / type->block * type->block;
 }
 
-/* Producers give the very numbers of the format's own decoder. */
+/* Producers give exactly the values of the format's own decoder. */
 static void producers_are_exact(void **state)
 {
     (void)state;
@@ -242,7 +242,7 @@ static void check_f32(const product *p, const real *y, const real *z)
     free(w);
 }
 
-/* What whole numbers for x may cost: half a step of each block's scale for every weight. */
+/* The error of rounding x to integers: half a step of each block's scale for every weight. */
 static void check_i8(const product *p, const real *y, const real *z)
 {
     real w[TILE];
@@ -262,7 +262,8 @@ static void check_i8(const product *p, const real *y, const real *z)
     }
 }
 
-/* With a bias, all rows at once or each alone: the same bits as y, to which it is added afterwards. */
+/* With a bias, all rows at once or each alone: the same bits as y with the bias added
+ * afterwards. */
 static void check_biased(const kernels *t, const product *p, bool i8, const real *y)
 {
     const int64_t n = p->N * p->O;
@@ -325,8 +326,8 @@ static void products_equal_scalar(void **state)
             }
 }
 
-/* Rows of which one has a NaN, one an infinity, and one what is just too small to be told from zero
- * and just large enough: in every table as in scalar's. */
+/* Rows with a NaN, an infinity, and values just below and just above the quantisation threshold:
+ * every table equals scalar. */
 static void strange_rows_equal_scalar(void **state)
 {
     (void)state;
@@ -397,16 +398,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST("kernels: sums, norms and exponentials of every table equal scalar",
              rows_equal_scalar),
-        TEST("kernels: activations of every table equal scalar, NaN stays",
+        TEST("kernels: activations of every table equal scalar, NaN is preserved",
              activations_equal_scalar),
-        TEST("kernels: exponentials are right at the ends of their range",
+        TEST("kernels: exponentials are correct at the ends of their range",
              exponentials_at_the_ends),
         TEST("kernels: rotations of every table equal scalar", ropes_equal_scalar),
-        TEST("kernels: producers of every table give the format's own numbers",
-             producers_are_exact),
+        TEST("kernels: producers of every table give the format's own values", producers_are_exact),
         TEST("kernels: products of every table equal scalar, and a row alone is the same bits",
              products_equal_scalar),
-        TEST("kernels: rows with NaN, infinity and the least numbers are the same in every table",
+        TEST("kernels: rows with NaN, infinity and tiny values are the same in every table",
              strange_rows_equal_scalar),
         TEST("kernels: gradients of products of every table equal scalar", gradients_equal_scalar),
     };

@@ -1,5 +1,4 @@
-/* Texts with labels: which there are, what becomes of them, and that nothing is left behind, whatever
- * fails. */
+/* Texts with labels: reading, samples, and clean-up whatever fails. */
 #include "support.h"
 
 #include "text/sources/source.h"
@@ -8,7 +7,7 @@
 
 /* ---- a tokenizer ----------------------------------------------------------------------------- */
 
-/* BERT's frame around letters: [PAD] 0, [CLS] 1, [SEP] 2, a 3, b 4 ... */
+/* BERT's special tokens around letters: [PAD] 0, [CLS] 1, [SEP] 2, a 3, b 4 ... */
 enum { CLS = 1, SEP = 2, A = 3, N_VOCAB = 29 };
 
 static const char *tokenizer_path(void)
@@ -27,7 +26,7 @@ static const char *tokenizer_path(void)
     return temp_file("tokenizer.json", json, n);
 }
 
-/* Data and all that it is made of. */
+/* Data and everything it is made from. */
 typedef struct lesson {
     host host;
     tokenizer tokenizer;
@@ -231,7 +230,7 @@ static void limits(void **state)
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
-/* [CLS] a b c d e f [SEP] has 8 rows; what is longer keeps its last. */
+/* [CLS] a b c d e f [SEP] has 8 rows; a longer text keeps its last token. */
 static void long_texts(void **state)
 {
     (void)state;
@@ -258,7 +257,7 @@ static void kept_apart(void **state)
            "dev.tsv:1: unknown label \"q\"; expected one of the model's 2");
 }
 
-/* A part of the texts is kept for validation, and no text is in both. */
+/* A share of the texts is held out for validation, and no text is in both parts. */
 static void share(void **state)
 {
     (void)state;
@@ -304,7 +303,7 @@ static void names(void **state)
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
-/* Whatever call fails, there is a sentence and nothing is kept. */
+/* Whatever call fails, there is a message and nothing is left. */
 static void faults_everywhere(void **state)
 {
     (void)state;
@@ -337,7 +336,7 @@ static void faults_everywhere(void **state)
     }
 }
 
-/* The tree of a line counts, with fields that nobody asks for too. */
+/* The JSON tree of a line counts as memory, unused fields included. */
 static void trees_are_counted(void **state)
 {
     (void)state;
@@ -366,7 +365,7 @@ static void trees_are_counted(void **state)
     }
 }
 
-/* Tables have labels by their names; JSONL has them where its first line has. */
+/* Tables are recognised by file name; JSONL has labels if its first line does. */
 static void where_labels_are(void **state)
 {
     (void)state;
@@ -410,7 +409,7 @@ int main(void)
         TEST("labelled: a share is held out", share),
         TEST("labelled: names match whole, and numbers stand for missing names", names),
         TEST("labelled: detects whether a file has labels", where_labels_are),
-        TEST("labelled: there are so many columns at most", many_columns),
+        TEST("labelled: the number of columns is limited", many_columns),
         TEST("labelled: the tree of a line counts as memory", trees_are_counted),
         TEST("labelled: faults of memory and files leave nothing behind", faults_everywhere),
     };

@@ -1,5 +1,5 @@
-/* A whole life - open, engine, sessions that are evaluated, forked, saved and restored - with each
- * allocation and each file call failed in turn. */
+/* A full life cycle - open, engine, sessions that are evaluated, forked, saved and restored - with
+ * each allocation and each file call failed in turn. */
 #include "engine/session.h"
 #include "gguf_build.h"
 #include "hostile.h"
@@ -27,7 +27,7 @@ static void timelines(engine *e, weft_error *err)
     session_free(s);
 }
 
-/* OK, or err filled. Whatever happens, nothing is left. */
+/* OK, or err is set. In any case nothing is left. */
 static weft_status life(const char *path, weft_load load, host *h, weft_error *err)
 {
     const engine_options o = { .n_thread = 1, .n_batch = 4, .n_ctx = 16, .n_cache = 3 * 64 };
@@ -63,7 +63,7 @@ typedef struct tally {
     int64_t points, survived;
 } tally;
 
-/* One life in which the k-th call of one kind fails. False when there were fewer calls. */
+/* One life cycle in which the k-th call of one kind fails. False if there were fewer calls. */
 static bool fault(const char *path, weft_load load, bool files, int64_t k, bool sticky, tally *n)
 {
     host h;
@@ -234,7 +234,7 @@ static void wrong_directories(void **state)
     temp_file("hf/model.safetensors", "\1\0\0\0\0\0\0\0{}", 10);
     refused(dir, WEFT_EFORMAT, "/model.safetensors: line 1");
 
-    char deep[4096]; /* the longest path the system opens: none is left for what lies in it */
+    char deep[4096]; /* the longest path the system opens: too long for a file inside it */
     host h;
     weft_error err;
     memset(deep, '/', sizeof deep);
@@ -244,7 +244,7 @@ static void wrong_directories(void **state)
     assert_non_null(strstr(err.message, "the path is too long"));
 }
 
-/* Headers of any length put the data anywhere; kernels want numbers where numbers belong. */
+/* Headers of any length put the data at any address; kernels need aligned values. */
 static void unaligned(void **state)
 {
     (void)state;
@@ -276,16 +276,16 @@ static void unaligned(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("load: a GGUF file with any allocation or file call failed is a clean error",
+        TEST("load: a GGUF file with any failed allocation or file call is a clean error",
              faults_gguf),
-        TEST("load: a Llama directory with any allocation or file call failed is a clean error",
+        TEST("load: a Llama directory with any failed allocation or file call is a clean error",
              faults_llama),
-        TEST("load: a GPT-2 directory with any allocation or file call failed is a clean error",
+        TEST("load: a GPT-2 directory with any failed allocation or file call is a clean error",
              faults_gpt2),
-        TEST("load: a memory cap refuses before memory is requested, and its least value is exact",
+        TEST("load: a memory cap refuses before memory is requested, and its lowest value is exact",
              cap),
         TEST("load: files that are not models are refused with their kind", wrong_files),
-        TEST("load: directories that are no models are refused by the file at fault",
+        TEST("load: directories that are not models are refused by the file at fault",
              wrong_directories),
         TEST("load: weights at any address are read", unaligned),
     };

@@ -1,4 +1,4 @@
-/* manifest.json: what is written is read, what is wrong is refused by name, nothing else happens. */
+/* manifest.json: what was written is read back, and errors are refused by name. */
 #include "support.h"
 
 #include "formats/manifest.h"
@@ -29,7 +29,7 @@ static void begin_text(buffer *b, host *h)
     buffer_begin(b, &h->mem, NULL);
 }
 
-/* In memory of exactly its size, so that a sanitizer sees one byte too many. */
+/* In memory of its exact size, so that a sanitizer reports an overrun. */
 static weft_status parse(manifest *m, const void *text, size_t n, host *h, weft_error *err)
 {
     uint8_t *exact = malloc(n ? n : 1);
@@ -75,7 +75,7 @@ static void round_trip(void **state)
     assert_int_equal(atomic_load(&h.mem.used), 0);
 }
 
-/* Every byte of it counts. */
+/* Every byte matters. */
 static void truncated_and_flipped(void **state)
 {
     (void)state;
@@ -100,7 +100,7 @@ static void truncated_and_flipped(void **state)
 
 /* ---- texts with the right sum and the wrong words -------------------------------------------- */
 
-/* A manifest of these fields: the last line is added. */
+/* A manifest of these fields; appends the last line. */
 static weft_status parse_fields(const char *fields, host *h, weft_error *err)
 {
     buffer b;
@@ -123,7 +123,7 @@ static const char good[] =
     "\"files\": [{\"name\": \"state.weft\", \"bytes\": 8, \"xxh64\": [\"0000000000000007\"]}],\n"
     "\"blocks\": [{\"name\": \"m\", \"bytes\": 8}],\n";
 
-/* `good` with one thing put in the place of another. */
+/* `good` with one part replaced. */
 static weft_status parse_changed(const char *old, const char *new, weft_error *err)
 {
     char text[2048];
@@ -135,13 +135,13 @@ static weft_status parse_changed(const char *old, const char *new, weft_error *e
     return parse_fields(text, &h, err);
 }
 
-/* Every counter at its limits and beyond them: 6 samples in 2 steps. */
+/* Every counter at its limits and beyond: 6 samples in 2 steps. */
 static void counters_have_limits(void **state)
 {
     (void)state;
     static const struct {
         const char *name, *old;
-        int64_t least, most; /* with the others as they are */
+        int64_t min, max; /* given the others */
     } counters[] = {
         { "cursor", "\"cursor\": 6", 4, MAX_SAMPLE },
         { "step", "\"step\": 2", 1, 6 },
@@ -149,7 +149,7 @@ static void counters_have_limits(void **state)
         { "n_update", "\"n_update\": 1", 0, 2 },
     };
     for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) {
-        const int64_t lo = counters[i].least, hi = counters[i].most;
+        const int64_t lo = counters[i].min, hi = counters[i].max;
         const int64_t values[] = { INT64_MIN,     -1,       lo - 1, lo,        lo + 1,
                                    hi - 1,        hi,       hi + 1, INT32_MAX, (int64_t)1 << 62,
                                    INT64_MAX - 1, INT64_MAX };
@@ -292,10 +292,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("manifest: reads what it wrote", round_trip),
-        TEST("manifest: one that is cut, or has a wrong bit, is refused", truncated_and_flipped),
-        TEST("manifest: every counter has its limits", counters_have_limits),
-        TEST("manifest: wrong words are refused by name, whatever the sum", wrong_words),
-        TEST("manifest: names and lists have their limits", limits),
+        TEST("manifest: a truncated one, or one with a wrong bit, is refused",
+             truncated_and_flipped),
+        TEST("manifest: every counter has limits", counters_have_limits),
+        TEST("manifest: wrong words are refused by name, whatever the checksum", wrong_words),
+        TEST("manifest: names and lists have limits", limits),
         TEST("manifest: any allocation may fail", no_memory),
     };
     return RUN(tests);

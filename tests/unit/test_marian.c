@@ -1,4 +1,4 @@
-/* Marian's pair of SentencePiece models: texts as transformers numbers them, and what is refused. */
+/* Marian's pair of SentencePiece models: ids as in transformers, and errors. */
 #include "support.h"
 #include "weft.h"
 
@@ -22,7 +22,7 @@ static void check_ids(const weft_tokens *k, char *want, const char *text)
         fail_msg("\"%s\": %s, not %s", text, got, want);
 }
 
-/* As transformers shows it: without spaces at either end. */
+/* As transformers prints it: without spaces at either end. */
 static void check_back(const weft_tokenizer *t, const weft_tokens *k, const char *want)
 {
     char got[1024] = "";
@@ -74,7 +74,7 @@ static void as_transformers(void **state)
     weft_tokenizer_free(side[1]);
 }
 
-/* Every number has a text, the other side's too, and there are no others. */
+/* Every id has a text, those of the other side too, and no other number has. */
 static void numbers_and_texts(void **state)
 {
     (void)state;
@@ -134,7 +134,7 @@ static void refusals(void **state)
     refuse(NULL, "source.spm: no vocab.json beside it");
 }
 
-/* One tokenizer would number both sides. */
+/* A single tokenizer would be used for both sides. */
 static void no_training(void **state)
 {
     (void)state;
@@ -156,9 +156,9 @@ static void no_training(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("marian: texts have the ids that transformers gives them", as_transformers),
-        TEST("marian: every number has a text, and no other has", numbers_and_texts),
-        TEST("marian: vocabularies that number nothing are refused", refusals),
+        TEST("marian: texts have the ids of transformers", as_transformers),
+        TEST("marian: every id has a text, and no other number has", numbers_and_texts),
+        TEST("marian: vocabularies without ids are refused", refusals),
         TEST("marian: a model with two tokenizers is not trained", no_training),
     };
     return RUN(tests);

@@ -1,18 +1,18 @@
-/* Memory is linear in the length of a text: nothing in a model has n x n numbers, neither where it
- * runs nor where it learns. */
+/* Memory is linear in the length of a text: no tensor of a model is n x n, in inference or in
+ * training. */
 #include "small_model.h"
 
 #include "train/learner.h"
 
 enum { LENGTHS = 3 };
 
-/* The shortest text: two pages of keys, one where instructions are dear. */
+/* The shortest text: two pages of keys, one if instructions are expensive. */
 static int shortest(void)
 {
     return quick() ? 64 : 128;
 }
 
-/* The small Llama, with room for the longest text. */
+/* The small Llama, with a context for the longest text. */
 static void open_long(fixture_model *f)
 {
     llama_shape s = small_shape;
@@ -21,7 +21,7 @@ static void open_long(fixture_model *f)
     open_llama(f, s);
 }
 
-/* A prompt of n tokens in one forward, at a context of as many. */
+/* A prompt of n tokens in one forward, at a context of n. */
 static void prompt_bytes(int n, size_t *planned, size_t *taken)
 {
     fixture_model f;

@@ -156,8 +156,8 @@ static void a_resumed_run_keeps_the_lines_of_its_checkpoint(void **state)
     file_is(LINE(1) LINE(2) LINE(3) LINE(4));
 }
 
-/* Wherever the disk is full: the file has whole lines, the lost ones are counted, and lines that fit
- * again are written. */
+/* Wherever the disk becomes full, the file has whole lines, lost ones are counted, and later lines
+ * that fit are written. */
 static void a_full_disk_loses_whole_lines(void **state)
 {
     (void)state;
@@ -179,7 +179,7 @@ static void a_full_disk_loses_whole_lines(void **state)
     }
 }
 
-/* Half a line that cannot be cut off at once goes before the next one is written. */
+/* Half a line that cannot be truncated at once is truncated before the next one is written. */
 static void half_a_line_never_joins_the_next(void **state)
 {
     (void)state;
@@ -195,7 +195,7 @@ static void half_a_line_never_joins_the_next(void **state)
     n_refused = 2;
     put_steps(&m, 1, 2); /* the second is torn, and stays */
     room = 3 * line;
-    put_steps(&m, 3, 5); /* once more it cannot be cut */
+    put_steps(&m, 3, 5); /* truncation fails again */
     assert_int_equal(m.n_lost, 2);
     metrics_log_close(&m);
     assert_non_null(strstr(said, "2 lines are missing"));
@@ -241,7 +241,7 @@ int main(void)
     snprintf(path, sizeof path, "%s/" METRICS_FILE, run_dir);
     const struct CMUnitTest tests[] = {
         TEST("metrics log: a line is JSON, whatever the sample", lines_are_json),
-        TEST("metrics log: a new run begins anew", a_new_run_begins_anew),
+        TEST("metrics log: a new run starts a new file", a_new_run_begins_anew),
         TEST("metrics log: a resumed run keeps the lines of its checkpoint",
              a_resumed_run_keeps_the_lines_of_its_checkpoint),
         TEST("metrics log: a full disk loses whole lines", a_full_disk_loses_whole_lines),

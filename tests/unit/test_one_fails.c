@@ -1,9 +1,10 @@
-/* One session's failure is its own: seven others in the same forwards get the bits they get alone. */
+/* A failing session affects no other: seven others in the same forwards get the same bits as
+ * alone. */
 #include "small_model.h"
 
 enum { V = 61, SESSIONS = 8, LENGTH = 100, BAD = 3 };
 
-/* Tokens that only the poisoned have: keys pass what f16 holds; a norm passes what f32 holds. */
+/* Tokens that only the poisoned sessions have: keys overflow f16; a norm overflows f32. */
 enum { OVERFLOWS = 60, OVERFLOWS_AT_ONCE = 59 };
 
 typedef struct eight {
@@ -23,7 +24,7 @@ static real *weights_of(const fixture_model *f, const char *name)
     return NULL;
 }
 
-/* Each alone has something in a dimension that the first norm makes huge. */
+/* Each has a value in a dimension of its own, which the first norm makes huge. */
 static void poison_tokens(fixture_model *f)
 {
     const int64_t D = f->model.d_model;
@@ -105,7 +106,7 @@ static void overflow_in_eval(void **state)
     eight t;
     weft_error err = { 0 };
     open_eight(&t, &dtype_f16, 0);
-    t.ids[BAD][80] = OVERFLOWS; /* in a later forward than the first */
+    t.ids[BAD][80] = OVERFLOWS; /* in a forward after the first */
     assert_int_equal(engine_eval(t.engine, t.work, SESSIONS, &err), WEFT_ENUMERIC);
     assert_non_null(strstr(err.message, "work 3: "));
     assert_non_null(strstr(err.message, "blk.0."));
@@ -118,14 +119,14 @@ static void overflow_in_eval(void **state)
     assert_int_equal(t.session[BAD]->cache.n_page, 0);
     assert_false(t.session[BAD]->has_logits);
 
-    /* It lives on without that token. */
+    /* It continues without that token. */
     t.ids[BAD][80] = 1;
     must_eval(t.engine, &t.work[BAD], 1);
     assert_as_alone(&t, BAD, LENGTH - BAD);
     close_eight(&t);
 }
 
-/* In steps it keeps what was done before; a wider cache has no overflow. */
+/* In steps it keeps the earlier ones; a wider cache does not overflow. */
 static void overflow_in_steps(void **state)
 {
     (void)state;
@@ -150,7 +151,7 @@ static void overflow_in_steps(void **state)
     close_eight(&t);
 }
 
-/* Two fail in one forward for reasons of their own. */
+/* Two fail in one forward for different reasons. */
 static void each_has_its_name(void **state)
 {
     (void)state;
@@ -246,13 +247,13 @@ static void wrong_arguments_are_the_calls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("one fails: an f16 cache overflows, seven others have the bits they get alone",
+        TEST("one fails: an f16 cache overflows, seven others get the same bits as alone",
              overflow_in_eval),
         TEST("one fails: it keeps the earlier steps, and f32 does not overflow", overflow_in_steps),
-        TEST("one fails: two that fail together have each their own tensor", each_has_its_name),
+        TEST("one fails: two that fail together each name their own tensor", each_has_its_name),
         TEST("one fails: the one without pages, in an eval and in steps", full_pool),
         TEST("one fails: the one that does not fit into the context", full_context),
-        TEST("one fails: a wrong argument is the call's, and nothing happens",
+        TEST("one fails: a wrong argument fails the call, and nothing happens",
              wrong_arguments_are_the_calls),
     };
     return RUN(tests);

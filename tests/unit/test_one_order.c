@@ -1,7 +1,7 @@
-/* One answer on every processor that fuses multiply-adds: every tensor of a forward, the loss and all
- * gradients of every golden model, and the logits and the greedy text of a small Llama in every format,
- * have the same bits in every table but scalar's, and one hash, which is written here: AVX2, AVX-512 and
- * NEON have it (the last under an emulator). */
+/* The same bits on every CPU with fused multiply-adds: every tensor of a forward, the loss and all
+ * gradients of every golden model, and the logits and greedy text of a small Llama in every format,
+ * are equal in every table but scalar's. The hash is stored here; AVX2, AVX-512 and NEON (under an
+ * emulator) give it. */
 #include "small_model.h"
 
 #include "base/checksum.h"
@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-/* Of all golden models: tensors of forwards, and losses with gradients; of all formats: logits and
- * texts. A change of arithmetic changes them, once, on all processors. */
+/* Over all golden models: tensors of forwards, and losses with gradients; over all formats: logits
+ * and texts. A change of arithmetic changes them once, on all CPUs. */
 static const char *const written[] = { "677fef0f5225e321", "fd70adb54fe7e418", "05668803ef6f12a8" };
 
 static const char *const goldens[] = {
@@ -45,7 +45,7 @@ static const char *const goldens[] = {
 
 enum { MOST = 256, LENGTH = 19 };
 
-/* Two texts, or two pictures, of which all that the model can learn from is wanted. */
+/* Two texts, or two images, with every row that can have a target wanted. */
 typedef struct lesson {
     batch batch, src;
     batch_row row[MOST], src_row[MOST];
@@ -75,7 +75,7 @@ static void lesson_init(lesson *l, const model *m)
     const int n = m->image.channels ? (int)m->n_ctx : LENGTH;
     *l = (lesson){ .features = NULL };
     lay_out(&l->batch, l->row, l->seq, n, m->n_vocab ? m->n_vocab : 1, 1);
-    if (m->image.channels) { /* pictures are all of one size */
+    if (m->image.channels) { /* images all have one size */
         l->seq[1].n = n;
         l->row[l->batch.n_row++] = (batch_row){ .seq = 1, .pos = n - 1, .target = NO_TARGET };
         l->features = calloc((size_t)(l->batch.n_row * m->d_feature), sizeof *l->features);
@@ -158,7 +158,7 @@ static void hash_gradient(xxh64 *sum, const char *name, const kernels *kern)
     close_llama(&f);
 }
 
-/* A prompt, then twelve greedy tokens, of packed weights. */
+/* A prompt, then twelve greedy tokens, with packed weights. */
 static void hash_text(xxh64 *sum, const dtype *type, const kernels *kern)
 {
     fixture_model f;
@@ -194,8 +194,8 @@ static bool fuses(const kernels *t)
     return t != &kernels_scalar;
 }
 
-/* The hash of a table is that of the first one, or else the model that differs is named; and it is the
- * one that is written above. */
+/* Each table's hash equals the first one's, otherwise the differing model is named; and it equals
+ * the stored one. */
 #define EACH_TABLE(which, n, name_of, hash)                                                        \
     do {                                                                                           \
         uint64_t first[64] = { 0 };                                                                \
@@ -278,7 +278,7 @@ int main(void)
         TEST("one order: every tensor of every family", forwards_are_one),
         TEST("one order: losses, gradients and one step of every family", gradients_are_one),
         TEST("one order: logits and greedy texts of every format", formats_are_one),
-        TEST("one order: a norm of eight partial sums is seen", another_order_is_seen),
+        TEST("one order: a norm with eight partial sums is detected", another_order_is_seen),
     };
     return RUN(tests);
 }

@@ -1,5 +1,5 @@
-/* Where formulas of ops leave a choice or have an edge: ties, borders, values that nobody sees, chance.
- * Built over float and over double, as test_ops.c is. */
+/* Edge cases of ops: ties, borders, masked values, randomness. Built over float and over double,
+ * like test_ops.c. */
 #include "op_bench.h"
 
 #include "base/rng.h"
@@ -33,7 +33,7 @@ static void unseen_values_do_not_matter(void **state)
 
 enum { EXPERTS = 6, WIDE = 8, HIDDEN = 4, N = 5 };
 
-/* How many rows each expert gets where the router tells none of them from another. */
+/* How many rows each expert gets if the router scores all of them equally. */
 static void loads_of_equals(const routing *how, int64_t load[EXPERTS])
 {
     bench b;
@@ -99,7 +99,7 @@ static void yarn_between_whole_pairs(void **state)
     }
 }
 
-/* Six old positions are less than one turn: both ends fall on pair 0, after which the change is a
+/* Six old positions are less than one rotation: both ends fall on pair 0, after which the change is a
  * step, as in transformers, and not a division by zero. */
 static void yarn_as_a_step(void **state)
 {
@@ -132,8 +132,8 @@ static void drop(bench *b, tensor *x, real p, uint64_t key, tensor **y, const re
     tape_backward(&b->run, *y, dy);
 }
 
-/* A share p of all numbers goes, the others grow by 1 / (1 - p), so that the mean stays; gradients
- * go the same way. */
+/* A share p of all values becomes zero, the others are scaled by 1 / (1 - p), so the mean stays;
+ * gradients likewise. */
 static void dropout_formula(void **state)
 {
     (void)state;
@@ -165,7 +165,7 @@ static void dropout_formula(void **state)
     }
 }
 
-/* Each dropout of a step and each step has a mask of its own; the same key draws the same one. */
+/* Each dropout of a step, and each step, has its own mask; the same key gives the same mask. */
 static void dropout_masks(void **state)
 {
     (void)state;
@@ -196,12 +196,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("attention: a NaN value stays in its page", unseen_values_do_not_matter),
-        TEST("moe: of equal experts and groups the first are chosen", equal_experts_by_number),
+        TEST("moe: among equal experts and groups the first are chosen", equal_experts_by_number),
         TEST("rope: YaRN changes frequencies between whole pairs", yarn_between_whole_pairs),
         TEST("rope: YaRN's ends may be one pair", yarn_as_a_step),
-        TEST("dropout: a share p goes, the rest grows by 1 / (1 - p), gradients too",
+        TEST("dropout: a share p is dropped, the rest scaled by 1 / (1 - p), gradients too",
              dropout_formula),
-        TEST("dropout: masks differ by step, block and place", dropout_masks),
+        TEST("dropout: masks differ by step, block and op", dropout_masks),
     };
     int failed = 0;
     for (int i = 0; (kern = kernels_table(i)) != NULL; i++) {

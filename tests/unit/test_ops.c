@@ -1,6 +1,6 @@
-/* Every op against its formula written again, naively, in long double; and the properties that must
- * hold exactly. The file is built twice, over float and over double: what float merely
- * approximates, double must hit. */
+/* Every op against a naive implementation of its formula in long double, and the properties that
+ * must hold exactly. The file is built over float and over double: double must match where float
+ * only approximates. */
 #include "op_bench.h"
 
 #include "base/rng.h"
@@ -46,7 +46,7 @@ static const dtype *const types[] = { &dtype_real, &dtype_f16, &dtype_bf16, &dty
 
 /* ---- linear ---------------------------------------------------------------------------------- */
 
-/* What making whole numbers of a row of x may cost: half a step for each weight. */
+/* The error of rounding a row of x to integers: half a step for each weight. */
 static long double i8_bound(const real *x, const real *w, int64_t n)
 {
     long double bound = 0;
@@ -114,7 +114,7 @@ static void linear_formula(void **state)
     bench_free(&b);
 }
 
-/* The same row alone, in a crowd, and on any number of threads: the same bits. */
+/* The same row alone, among others, and on any number of threads: the same bits. */
 static void linear_rows_alone(void **state)
 {
     (void)state;
@@ -144,7 +144,7 @@ static void linear_rows_alone(void **state)
     }
 }
 
-/* Some rows of a stored matrix as one of its own. */
+/* Some rows of a stored matrix as a separate one. */
 static tensor some_of(const tensor *w, int64_t first, int64_t n)
 {
     tensor part = *w;
@@ -153,7 +153,7 @@ static tensor some_of(const tensor *w, int64_t first, int64_t n)
     return part;
 }
 
-/* Heads of x, with gaps, times their rows of W: as if each were a matrix; and from the other side. */
+/* Heads of x, with gaps, times their rows of W, as separate matrices; and transposed. */
 static void heads_are_linear(void **state)
 {
     (void)state;
@@ -187,7 +187,7 @@ static void heads_are_linear(void **state)
                         sum += (long double)row(z, i)[1 + h * (O + 2) + o] * decoded[o * I + k];
                     sums[k] = (real)sum;
                 }
-                assert_close("turned", row(u, i) + h * I, sums, I, TIGHT);
+                assert_close("transposed", row(u, i) + h * I, sums, I, TIGHT);
             }
         }
         bench_free(&b);
@@ -254,7 +254,7 @@ static void crew_free(crew *c)
     weight_free(&c->up_down[1]);
 }
 
-/* How many are better, or as good and earlier. */
+/* How many are better, or equal and earlier. */
 static int rank_of(const long double *s, int n, int at)
 {
     int rank = 0;
@@ -263,7 +263,7 @@ static int rank_of(const long double *s, int n, int at)
     return rank;
 }
 
-/* Weights of all experts for a row, 0 for those that are not chosen. */
+/* Weights of all experts for a row, 0 for those not chosen. */
 static void route_again(const crew *c, const routing *how, const real *x, long double *w)
 {
     long double s[EXPERTS], by[EXPERTS], group[EXPERTS], sum = 0, chosen = 0;
@@ -302,8 +302,8 @@ static const routing routings[] = {
     { ROUTE_SIGMOID, EXPERTS, EXPERTS, 1, 1, true, 1 },
 };
 
-/* The weighted sum of what linear, glu and linear make of a row, for the experts that the rule in
- * other words chooses. */
+/* The weighted sum of linear, glu and linear of a row, over the experts chosen by a second
+ * implementation of the rule. */
 static void moe_is_its_parts(void **state)
 {
     (void)state;
@@ -342,7 +342,7 @@ static void moe_is_its_parts(void **state)
         }
 }
 
-/* Whom a row shares its experts with changes nothing, and no number of threads does. */
+/* The other rows of an expert change nothing, nor does the number of threads. */
 static void moe_rows_alone(void **state)
 {
     (void)state;
@@ -420,7 +420,7 @@ static void norm_formulas(void **state)
     bench_free(&b);
 }
 
-/* Scaling x by 1000 changes nothing but the weight of eps. */
+/* Scaling x by 1000 changes only the weight of eps. */
 static void rmsnorm_scale_law(void **state)
 {
     (void)state;
@@ -588,7 +588,7 @@ static void features_put_row(void **state)
     bench_free(&b);
 }
 
-/* Rows of any length, one of nothing but zeros, and one so short that it is divided by eps. */
+/* Rows of any length, one of all zeros, and one so short that it is divided by eps. */
 static void l2norm_reference(void **state)
 {
     (void)state;
@@ -730,7 +730,7 @@ static void rope_is_a_rotation(void **state)
     }
 }
 
-/* The three branches of the seed, with Llama 3.1's numbers: 8, 1, 4, 8192. */
+/* The three branches, with Llama 3.1's numbers: 8, 1, 4, 8192. */
 static void rope_llama3_branches(void **state)
 {
     (void)state;
@@ -770,8 +770,8 @@ typedef struct attention_case {
     int64_t n_bucket;
 } attention_case;
 
-/* Twice as precise as real: where long double is made by software, sums over all pairs of rows are
- * dear. */
+/* Twice as precise as real: if long double is emulated, sums over all pairs of rows are
+ * expensive. */
 #ifdef WEFT_REAL_DOUBLE
 typedef long double wide;
 #else
@@ -796,7 +796,7 @@ static void naive_attention(const attention_case *c, const tensor *q, const tens
                 for (int64_t e = 0; e < a->d_key; e++)
                     s[j] += (wide)row(q, i)[h * a->d_key + e] * row(k, at)[g * a->d_key + e];
                 s[j] *= a->scale;
-                if (bias) { /* one bucket a distance up to n - 1 */
+                if (bias) { /* one bucket per distance up to n - 1 */
                     const int64_t d = p - j < 0 ? 0 : p - j,
                                   b = d < c->n_bucket - 1 ? d : c->n_bucket - 1;
                     s[j] += bias[b * a->n_head + h];
@@ -819,7 +819,7 @@ static void naive_attention(const attention_case *c, const tensor *q, const tens
     free(s);
 }
 
-/* The same in real numbers, every sum one after the other: what nobody would call wrong. */
+/* The same in real, every sum in sequence: the plain formula. */
 static void plain_attention(const attention_case *c, const tensor *q, const tensor *k,
                             const tensor *v, real *y)
 {
@@ -1102,7 +1102,7 @@ static void naive_gru(long double *h, const long double *x, const weight *state)
     memcpy(h, next, sizeof next);
 }
 
-/* Sequences of four, three and two rows, each step of them by itself; with and without a source. */
+/* Sequences of four, three and two rows, each step separately; with and without a source. */
 static void gru_formula(void **state)
 {
     (void)state;
@@ -1120,7 +1120,7 @@ static void gru_formula(void **state)
         trio_init(&t, &b);
         tensor *x = normal(&b, "x", 9, 3 * TRIO_D, 64), *k = normal(&b, "k", 305, TRIO_A, 61);
         tensor *v = normal(&b, "v", 305, TRIO_D, 62), *w = normal(&b, "w", 1, TRIO_A, 63);
-        const looking look = { ask, context, w };
+        const additive_attn look = { ask, context, w };
         tensor *y = attends ? gru_attend(&b.run, x, v, k, &u, &look, 0) : gru(&b.run, x, &u);
         for (int s = 0; s < 3; s++) {
             const sequence *from = &t.seq[s];
@@ -1153,7 +1153,7 @@ static void gru_formula(void **state)
     weight_free(&context);
 }
 
-/* The relative-position table of T5, with buckets wide enough to be one a distance. */
+/* The relative-position table of T5, with one bucket per distance. */
 static void attention_bias_table(void **state)
 {
     (void)state;
@@ -1235,7 +1235,7 @@ static void attention_buckets(void **state)
     }
 }
 
-/* Columns [from, from + n) of x as a tensor of their own. */
+/* Columns [from, from + n) of x as a separate tensor. */
 static tensor *head_of(bench *b, const tensor *x, int64_t from, int64_t n)
 {
     tensor *y = tensor_new(&b->run, rows(x), n);
@@ -1244,9 +1244,9 @@ static tensor *head_of(bench *b, const tensor *x, int64_t from, int64_t n)
     return y;
 }
 
-/* Sharing heads is indexing, nothing else: head h of H over K has the bits of a single head that is
- * given the keys and values of head h / (H / K). K = H is multi-head attention, where each has its
- * own, K = 1 multi-query, where all read the same. */
+/* Sharing heads is only indexing: head h of H over K has the bits of a single head with the keys
+ * and values of head h / (H / K). K = H is multi-head attention, where each has its own; K = 1
+ * multi-query, where all read the same. */
 static void attention_groups_are_indices(void **state)
 {
     (void)state;
@@ -1371,7 +1371,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST("linear: equals its formula for every stored type, odd shapes, more than a tile",
              linear_formula),
-        TEST("linear: a row alone, in a crowd and on 1, 2, 4 threads is the same bits",
+        TEST("linear: a row alone, among others and on 1, 2, 4 threads is the same bits",
              linear_rows_alone),
         TEST("rmsnorm, layernorm: equal their formulas at every width", norm_formulas),
         TEST("rmsnorm: scaling the input changes nothing", rmsnorm_scale_law),
@@ -1379,34 +1379,33 @@ int main(void)
         TEST("glu: equals linear, linear, act, multiply bit by bit", glu_is_its_parts),
         TEST("linear_heads: a head is linear with its rows of W, or their transpose",
              heads_are_linear),
-        TEST("join_heads: numbers side by side, of one's own or shared", heads_are_joined),
-        TEST("moe: a weighted sum of its experts, chosen as the rule says in other words",
-             moe_is_its_parts),
-        TEST("moe: a row alone, in a crowd and on 1, 2, 4 threads is the same bits",
+        TEST("join_heads: columns side by side, per head or shared", heads_are_joined),
+        TEST("moe: a weighted sum of its experts, chosen by the rule", moe_is_its_parts),
+        TEST("moe: a row alone, among others and on 1, 2, 4 threads is the same bits",
              moe_rows_alone),
-        TEST("softmax: sums to one, ignores a shift, survives 1e4 and -inf", softmax_properties),
+        TEST("softmax: sums to one, ignores a shift, handles 1e4 and -inf", softmax_properties),
         TEST("embed, take_rows, pool_rows: pick the right rows", embed_take_pool),
         TEST("features, put_row: rows come from the batch, or are a vector", features_put_row),
-        TEST("l2norm: rows of length 1, and zero stays zero", l2norm_reference),
+        TEST("l2norm: rows get length 1, and zero stays zero", l2norm_reference),
         TEST("residual: the input of a block stays unchanged", residual_keeps_what_entered),
         TEST("rope: positions to 131071 equal the double reference, both pairings",
              rope_long_positions),
         TEST("rope: keeps the norm, and q.k depends on the distance only", rope_is_a_rotation),
         TEST("rope: llama3 scaling keeps, blends and divides by wavelength", rope_llama3_branches),
-        TEST("attention: errs at most twice as much as the plain formula",
+        TEST("attention: the error is at most twice that of the plain formula",
              attention_no_worse_than_plain),
         TEST("attention: equals the padded textbook softmax, all masks", attention_formula),
         TEST("kernel_pool: the formula of each kernel", kernel_pool_formula),
-        TEST("additive: the formula, across blocks of keys and without any", additive_formula),
-        TEST("gru: the formula, alone and looking at a source", gru_formula),
+        TEST("additive: the formula, across blocks of keys and without keys", additive_formula),
+        TEST("gru: the formula, alone and attending to a source", gru_formula),
         TEST("attention: cross reads its source, and an empty source gives zeros", attention_cross),
         TEST("attention: the bias table is added by distance", attention_bias_table),
         TEST("attention: buckets of distances are those of transformers' T5", attention_buckets),
         TEST("attention: GQA with g = H is MHA and g = 1 is MQA, bit by bit",
              attention_groups_are_indices),
-        TEST("attention: a constant stays, the future does not matter", attention_properties),
+        TEST("attention: a constant stays, future tokens do not matter", attention_properties),
         TEST("apply: names, profiles, and finds the first NaN", apply_names_profiles_and_hunts),
-        TEST("ops: every op has a name of its own, a forward and a cost", every_op_is_whole),
+        TEST("ops: every op has a unique name, a forward and a cost", every_op_is_whole),
     };
     int failed = 0;
     for (int i = 0; (kern = kernels_table(i)) != NULL; i++) {

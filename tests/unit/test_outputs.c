@@ -115,7 +115,7 @@ static void modules(void **state)
     }
 }
 
-/* Cut off after any byte, a file is an error or says what it said; nothing leaks. */
+/* Truncated after any byte, a file is an error or gives the same result; nothing leaks. */
 static void cut_off_anywhere(void **state)
 {
     (void)state;
@@ -144,8 +144,8 @@ static void cut_off_anywhere(void **state)
     }
 }
 
-/* Through GGUF and back to a model: pooling and its length are kept, but for the maximum, which GGUF
- * has no number for. */
+/* Through GGUF and back: pooling and its length are kept, except max pooling, which GGUF has no
+ * number for. */
 static void through_gguf(void **state)
 {
     (void)state;
@@ -184,7 +184,7 @@ static void through_gguf(void **state)
     }
     put(directory, "1_Pooling/config.json", "{\"pooling_mode\":\"max\"}", 22);
     const char *own = temp_path(
-        "pooled.gguf"); /* GGUF has no number for it: a file of weft's own */
+        "pooled.gguf"); /* GGUF has no number for it: weft's own kind of file */
     if (convert_model(temp_path(directory), own, &o, &report, &h, &err) != WEFT_OK ||
         model_open(&m, own, WEFT_LOAD_COPY, &h, &err) != WEFT_OK)
         fail_msg("%s", err.message);
@@ -250,7 +250,7 @@ static void heads(void **state)
     }
 }
 
-/* Every allocation and every call to a file fails once; each is an error that says something. */
+/* Every allocation and file call fails once; each gives an error with a message. */
 static void every_fault(void **state)
 {
     (void)state;
@@ -285,7 +285,7 @@ static void every_fault(void **state)
         }
 }
 
-/* TensorFlow's names for the numbers of norms: the same model. */
+/* TensorFlow's names of norm weights: the same model. */
 static void gamma_and_beta(void **state)
 {
     (void)state;
@@ -319,10 +319,10 @@ static void gamma_and_beta(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("outputs: modules.json and 1_Pooling say how a text becomes one vector", modules),
-        TEST("outputs: both files cut off anywhere are errors", cut_off_anywhere),
-        TEST("outputs: pooling goes through GGUF", through_gguf),
-        TEST("outputs: labels have names, or none of them has", labels),
+        TEST("outputs: modules.json and 1_Pooling define how a text becomes one vector", modules),
+        TEST("outputs: both files truncated anywhere are errors", cut_off_anywhere),
+        TEST("outputs: pooling survives GGUF", through_gguf),
+        TEST("outputs: all labels have names, or none", labels),
         TEST("outputs: the error names a missing or unknown head", heads),
         TEST("outputs: every failed allocation and file call is reported", every_fault),
         TEST("outputs: norms with TensorFlow's names are norms", gamma_and_beta),

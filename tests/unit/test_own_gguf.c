@@ -1,14 +1,14 @@
-/* GGUF files of weft's own: models that GGUF has no architecture or no key for. In f32 they give the
- * bits of their directory; in q8_0 and q4_0 they stay near it; tokenizers, labels, pooling and the
- * recipe of pictures survive, there and back; and what such a file may not say is refused. */
+/* weft's own GGUF files: models that GGUF has no architecture or key for. In f32 they give the bits
+ * of their directory; in q8_0 and q4_0 they stay close; tokenizers, labels, pooling and image
+ * preprocessing survive the round trip; and invalid files are refused. */
 #include "engine/encode.h"
 #include "engine/session.h"
 #include "formats/gguf_write.h"
 #include "models/convert.h"
-#include "models/picture.h"
+#include "models/image_input.h"
 #include "support.h"
 #include "text/sources/source.h"
-#include "train/fresh.h"
+#include "train/init_model.h"
 
 #include <math.h>
 #include <sys/stat.h>
@@ -26,7 +26,7 @@ static void open_model(model *m, const char *path, host *h)
         fail_msg("%s", err.message);
 }
 
-/* Of an encoder: tokens, or features of a picture that random numbers are. */
+/* Output of an encoder: for tokens, or for the random features of an image. */
 static float *encoded(const model *m, const int32_t *tokens, int64_t *n)
 {
     weft_error err = { 0 };
@@ -82,7 +82,7 @@ static float *answers(const char *path, int64_t *n)
     return x;
 }
 
-/* Root of the mean square of differences, relative to that of the numbers. */
+/* Root mean square of the differences, relative to that of the values. */
 static double apart(const char *a, const char *b)
 {
     int64_t n, k;
@@ -240,8 +240,8 @@ static const char *fresh(const char *name, const char *config)
     weft_error err = { 0 };
     const char *directory = temp_path(name);
     host_plain(&h);
-    if (fresh_write(directory, config, strlen(config), &(fresh_source){ .seed = 7 }, &h, &err) !=
-        WEFT_OK)
+    if (init_model_write(directory, config, strlen(config), &(init_model_source){ .seed = 7 }, &h,
+                         &err) != WEFT_OK)
         fail_msg("%s: %s", name, err.message);
     return directory;
 }
@@ -308,10 +308,10 @@ static void labels_and_pictures(void **state)
     image_recipe a, b;
     const char *directory = fixture("golden/vit");
     open_model(&m, directory, &h);
-    assert_int_equal(picture_recipe(&a, &m, &err), WEFT_OK);
+    assert_int_equal(image_input_recipe(&a, &m, &err), WEFT_OK);
     model_close(&m);
     open_model(&m, to_gguf(directory, "pictures.gguf", "q8_0"), &h);
-    if (picture_recipe(&b, &m, &err) != WEFT_OK)
+    if (image_input_recipe(&b, &m, &err) != WEFT_OK)
         fail_msg("%s", err.message);
     assert_memory_equal(&a, &b, sizeof a);
     model_close(&m);
@@ -495,7 +495,7 @@ static void hostile(void **state)
             "p/config.json, named by modules.json, is missing");
 }
 
-/* A key of the file never becomes the name of a file. */
+/* A key of the file never becomes a file name. */
 static void no_strange_files(void **state)
 {
     (void)state;
@@ -587,18 +587,19 @@ static void all_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("own gguf: every golden model has the bits of its directory, there and back",
+        TEST("own gguf: every golden model has the bits of its directory, and survives the round "
+             "trip",
              bits_of_directories),
-        TEST("own gguf: q8_0 and q4_0 of every family stay near f32", few_bits),
-        TEST("own gguf: labels and the recipe of pictures survive", labels_and_pictures),
-        TEST("own gguf: pooling survives, there and back", poolings),
-        TEST("own gguf: the tokenizers of both sides survive, there and back", two_tokenizers),
+        TEST("own gguf: q8_0 and q4_0 of every family stay close to f32", few_bits),
+        TEST("own gguf: labels and image preprocessing survive", labels_and_pictures),
+        TEST("own gguf: pooling survives the round trip", poolings),
+        TEST("own gguf: the tokenizers of both sides survive the round trip", two_tokenizers),
         TEST("own gguf: vocab.json with merges.txt and vocab.txt survive", other_tokenizers),
         TEST("own gguf: warns of files other programs cannot read, and of a second quantisation",
              warnings),
         TEST("own gguf: a file without its configuration, or with another's, is refused", hostile),
-        TEST("own gguf: a key is never the name of a file", no_strange_files),
-        TEST("own gguf: every failing call leaves nothing behind", all_faults),
+        TEST("own gguf: a key is never a file name", no_strange_files),
+        TEST("own gguf: a failed call leaves nothing behind", all_faults),
     };
     return RUN(tests);
 }

@@ -53,7 +53,7 @@ static void formats_have_the_same_bits(void **state)
         pack_never(&plain.model);
         answer(&f, 2, got);
         answer(&plain, 1, want);
-        /* seven matrices a layer, and the table that is tied to the head */
+        /* seven matrices per layer, and the table tied to the head */
         assert_int_equal(n_packed(&f.model), f.model.kern->pack_panel ? 2 * 7 + 1 : 0);
         assert_int_equal(n_packed(&plain.model), 0);
         assert_memory_equal(got, want, (size_t)f.model.n_vocab * sizeof *got);
@@ -82,7 +82,7 @@ static void families_have_the_same_bits(void **state)
     }
 }
 
-/* A table that is only looked up in stays as it is. */
+/* A table used only for lookups is not packed. */
 static void tables_stay(void **state)
 {
     (void)state;
@@ -138,7 +138,7 @@ static void a_small_cap_leaves_them(void **state)
     assert_memory_equal(got, want, 61 * sizeof *got);
 }
 
-/* Sessions that are still to come have their room before panels do. */
+/* Memory for sessions still to be created takes priority over panels. */
 static void sessions_come_first(void **state)
 {
     (void)state;
@@ -198,7 +198,7 @@ int main(void)
         TEST("pack: every family gives the same result unpacked", families_have_the_same_bits),
         TEST("pack: a table used only for lookups is not packed", tables_stay),
         TEST("pack: a cap without room leaves weights unpacked", a_small_cap_leaves_them),
-        TEST("pack: sessions that are still to come have their room first", sessions_come_first),
+        TEST("pack: memory for sessions still to be created comes first", sessions_come_first),
         TEST("pack: engines made on several threads share panels", engines_on_many_threads),
     };
     return RUN(tests);

@@ -1,5 +1,5 @@
-/* Sources and targets of encoder-decoders: nothing of a text is lost between them, spans are where
- * the key says and as long as T5 makes them, and rows never pass their room. */
+/* Sources and targets of encoder-decoders: no part of a text is lost between them, the key
+ * determines the spans, their lengths are T5's, and rows never exceed their buffer. */
 #include "support.h"
 
 #include "base/rng.h"
@@ -26,21 +26,21 @@ static pairing pairing_for(weft_objective objective)
 }
 
 /* Ids TEXT, TEXT + 1 ... of one piece. */
-static void make(sample *s, const pairing *p, int64_t n, int64_t quiet, uint64_t number)
+static void make(sample *s, const pairing *p, int64_t n, int64_t n_prompt, uint64_t number)
 {
     pair_writer w;
     s->b = (batch){ .row = s->row, .seq = s->seq };
     s->src = (batch){ .row = s->src_row, .seq = s->src_seq };
-    pair_begin(&w, p, &s->b, &s->src, n, quiet, 7, number);
+    pair_begin(&w, p, &s->b, &s->src, n, n_prompt, 7, number);
     for (int64_t i = 0; i < n; i++)
         pair_add(&w, (int32_t)(TEXT + i));
     pair_end(&w);
 }
 
-/* A decoder's rows say the targets, one place later. */
-static void check_rows(const sample *s, const pairing *p, int64_t n, int64_t quiet)
+/* A decoder's inputs are the targets, shifted by one. */
+static void check_rows(const sample *s, const pairing *p, int64_t n, int64_t n_prompt)
 {
-    assert_int_equal(s->b.n_wanted, pair_targets(p, n, quiet));
+    assert_int_equal(s->b.n_wanted, pair_targets(p, n, n_prompt));
     assert_int_equal(s->b.n_row, s->b.n_wanted);
     assert_true(s->b.n_row <= n - 1 && s->src.n_row <= n - 1);
     for (int32_t i = 0; i < s->b.n_row; i++) {
@@ -59,12 +59,13 @@ static void pairs(void **state)
     sample s;
     const pairing p = pairing_for(WEFT_OBJECTIVE_PAIRS);
     for (int n = 2; n < 12; n++)
-        for (int quiet = 1; quiet < n; quiet++) {
-            make(&s, &p, n, quiet, 0);
-            check_rows(&s, &p, n, quiet);
-            assert_int_equal(s.src.n_row, quiet);
+        for (int n_prompt = 1; n_prompt < n; n_prompt++) {
+            make(&s, &p, n, n_prompt, 0);
+            check_rows(&s, &p, n, n_prompt);
+            assert_int_equal(s.src.n_row, n_prompt);
             for (int i = 0; i < n; i++)
-                assert_int_equal(i < quiet ? s.src_row[i].id : s.row[i - quiet].target, TEXT + i);
+                assert_int_equal(i < n_prompt ? s.src_row[i].id : s.row[i - n_prompt].target,
+                                 TEXT + i);
         }
     make(&s, &p, 5, 0, 0);
     assert_int_equal(s.b.n_seq, 0);
@@ -118,7 +119,8 @@ static void spans(void **state)
             if (n > 30)
                 assert_true(fabs((double)n_lost / (n - 2) - 0.15) < 0.02);
         }
-    for (uint64_t k = 0; k < 4000; k++) { /* every place is lost as often, but for the first */
+    for (uint64_t k = 0; k < 4000;
+         k++) { /* every position is dropped equally often, except the first */
         make(&s, &p, 102, 0, 100 + k);
         for (int32_t i = 0; i < s.b.n_row; i++)
             if (s.row[i].target >= TEXT && s.row[i].target < FIRST)
@@ -129,8 +131,8 @@ static void spans(void **state)
         assert_true(lost[i] > 400 && lost[i] < 800);
 }
 
-/* Spans of T5 and masks of BART are three ids on average, exactly where the numbers allow it, and of
- * all lengths. */
+/* Spans of T5 and masks of BART have three ids on average, exactly where possible, and all
+ * lengths. */
 static void spans_of_three(void **state)
 {
     (void)state;
@@ -194,7 +196,7 @@ static void infill(void **state)
     }
 }
 
-/* The same number gives the same spans, another one others. */
+/* The same number gives the same spans, another number others. */
 static void a_pure_function(void **state)
 {
     (void)state;

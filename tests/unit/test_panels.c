@@ -1,5 +1,5 @@
-/* Weights in panels: what a panel is, by its definition; and that products read the same bits from
- * panels as from stored rows, in every table, for any number of rows. */
+/* Weights in panels: their layout by definition; and products read the same bits from panels as
+ * from stored rows, in every table, for any number of rows. */
 #include "support.h"
 
 #include "base/rng.h"
@@ -22,7 +22,7 @@ static real *numbers(int64_t n, uint64_t stream)
     return x;
 }
 
-/* O rows of K numbers, and their panels as a table makes them, between bytes that it must leave. */
+/* O rows of K values, and their panels from a table, between guard bytes. */
 typedef struct matrix {
     const dtype *type;
     int64_t O, K;
@@ -51,7 +51,7 @@ static void matrix_free(matrix *m)
     free(m->rows), free(m->panels);
 }
 
-/* Some blocks at a time, as products that have no panels make them. */
+/* A few blocks at a time, as for products without panels. */
 static row_set pack(const matrix *m, const kernels *t, int64_t blocks)
 {
     row_set w = dtype_rows(m->type, t, m->rows, m->K);
@@ -61,7 +61,7 @@ static row_set pack(const matrix *m, const kernels *t, int64_t blocks)
         for (int64_t b = 0; b < n; b += blocks)
             t->pack_panel(m->panels + GUARD + (size_t)o * m->row_bytes +
                               (size_t)b * (size_t)w.block_bytes * PANEL_ROWS,
-                          &w, o, least(PANEL_ROWS, m->O - o), b, least(blocks, n - b));
+                          &w, o, min64(PANEL_ROWS, m->O - o), b, min64(blocks, n - b));
     w.panels = m->panels + GUARD;
     return w;
 }
@@ -76,7 +76,7 @@ static void unturn(uint8_t word[4])
     memcpy(word, was, 4);
 }
 
-/* Stored row o again, byte by byte, from where the definition in kernels.h has them. */
+/* Reconstructs stored row o byte by byte, by the definition in kernels.h. */
 static void unpack(uint8_t *row, const row_set *w, const matrix *m, int64_t o)
 {
     const uint8_t *panel = (const uint8_t *)w->panels +
@@ -95,7 +95,7 @@ static void unpack(uint8_t *row, const row_set *w, const matrix *m, int64_t o)
     }
 }
 
-/* The number of blocks divides nothing, so that parts of a block's words are turned alone. */
+/* The number of blocks divides nothing, so part of a block's words is transposed alone. */
 static void packing_has_an_inverse(void **state)
 {
     (void)state;
@@ -139,8 +139,8 @@ static void multiply(const kernels *t, const row_set *w, const real *x, int64_t 
     free(packed);
 }
 
-/* A table with panels and without, all at once and in two parts: class i8 has scalar's bits, class f32
- * those of stored rows. */
+/* A table with panels and without, all at once and in two parts: class i8 gives scalar's bits,
+ * class f32 those of stored rows. */
 static void check(const kernels *t, const matrix *m, const real *x, const real *bias, int64_t N)
 {
     const size_t n = (size_t)(N * m->O);
@@ -156,8 +156,8 @@ static void check(const kernels *t, const matrix *m, const real *x, const real *
     multiply(t, &rows, x, N, m, 0, m->O, y);
     assert_memory_equal(y, want, n * sizeof *y);
     memset(y, 0xFF, n * sizeof *y);
-    multiply(t, &w, x, N, m, 0, least(48, m->O), y);
-    multiply(t, &w, x, N, m, least(48, m->O), m->O, y);
+    multiply(t, &w, x, N, m, 0, min64(48, m->O), y);
+    multiply(t, &w, x, N, m, min64(48, m->O), m->O, y);
     assert_memory_equal(y, want, n * sizeof *y);
     free(want), free(y);
 }
@@ -185,7 +185,7 @@ int main(void)
     static _Alignas(SIDE_ALIGN) char memory[SIDE_BYTES];
     side_begin(memory);
     const struct CMUnitTest tests[] = {
-        TEST("panels: every byte of every format is where the definition has it",
+        TEST("panels: every byte of every format is where the definition puts it",
              packing_has_an_inverse),
         TEST("panels: products have the same bits with panels and without, in every table",
              products_from_panels),

@@ -1,5 +1,6 @@
-/* Models in several files: safetensors by an index, GGUF in parts. What must agree is made to
- * disagree, field by field; files are cut at every byte of their heads; every call fails once. */
+/* Models in several files: safetensors by an index, GGUF in parts. Fields that must agree are made
+ * to disagree, one by one; files are truncated at every byte of their headers; every call fails
+ * once. */
 #include "gguf_build.h"
 #include "hostile.h"
 #include "models/convert.h"
@@ -29,7 +30,7 @@ static void make_shards(void)
     assert_int_equal(access(temp_path(LAST), F_OK), 0);
 }
 
-/* In three parts, the first of which this gives. */
+/* Writes three parts and returns the first. */
 static const char *make_split(void)
 {
     make(temp_path("m.gguf"), WEFT_FORMAT_GGUF, 45000);
@@ -57,7 +58,7 @@ static void opens(const char *path, weft_status code, const char *says)
     assert_int_equal(atomic_load(&h.mem.used), 0);
 }
 
-/* The file with the first `from` replaced by `to`, which is as long. */
+/* The file with the first `from` replaced by `to`, of the same length. */
 static void edit(const char *name, const char *from, const char *to)
 {
     size_t n;
@@ -115,7 +116,7 @@ static void index_and_files(void **state)
     make_shards();
 }
 
-/* A file of weights, one number each; their names are separated by spaces. */
+/* A file of weights, one value each; their names are separated by spaces. */
 static void write_weights(const char *name, const char *tensors)
 {
     bytes head = { 0 }, b = { 0 };
@@ -137,7 +138,7 @@ static void write_weights(const char *name, const char *tensors)
     free(b.at);
 }
 
-/* What opening a path as a container says. */
+/* The error of opening a path as a container. */
 static void contains(const char *path, weft_status code, const char *says)
 {
     host h;
@@ -157,7 +158,7 @@ static void tensors_of_an_index(void **state)
 {
     (void)state;
     static const struct {
-        const char *map, *a, *b; /* what a.safetensors and b.safetensors hold */
+        const char *map, *a, *b; /* contents of a.safetensors and b.safetensors */
         const char *says;        /* NULL: it opens */
     } cases[] = {
         { "\"t1\":\"a.safetensors\",\"t2\":\"b.safetensors\"", "t1", "t2", NULL },
@@ -190,7 +191,8 @@ static void tensors_of_an_index(void **state)
         contains(temp_path("index"), cases[i].says ? WEFT_EFORMAT : WEFT_OK,
                  cases[i].says ? cases[i].says : "");
     }
-    for (int length = 255; length <= 256; length++) { /* what a file system takes, and one more */
+    for (int length = 255; length <= 256;
+         length++) { /* the longest that a file system accepts, and one more */
         char text[512];
         const int n = snprintf(text, sizeof text, "{\"weight_map\":{\"t\":\"%0*d.safetensors\"}}",
                                length - 12, 0);
@@ -200,7 +202,7 @@ static void tensors_of_an_index(void **state)
     }
 }
 
-/* The directory can be opened, and what is in it cannot. */
+/* The directory can be opened, but not the files in it. */
 static void long_paths(void **state)
 {
     (void)state;
@@ -218,7 +220,7 @@ static void long_paths(void **state)
     assert_int_equal(chdir("/"), 0);
 }
 
-/* A tensor in two files is one too many, wherever the index puts it. */
+/* A tensor in two files is refused, whichever the index names. */
 static void twice(void **state)
 {
     (void)state;
@@ -322,7 +324,7 @@ static void write_key(gguf_build *g, const char *key, value v)
     }
 }
 
-/* A part with one tensor, and a key of which parts may have an opinion. */
+/* A part with one tensor, and a key on which parts may disagree. */
 static void write_part(const char *name, value no, value count, value tensors, value opinion)
 {
     gguf_build g = { 0 };
@@ -394,7 +396,7 @@ static void keys_of_a_split(void **state)
     assert_int_equal(chdir("/"), 0);
 }
 
-/* What a later part says, the first says too. */
+/* A later part repeats what the first says. */
 static void opinions_of_parts(void **state)
 {
     (void)state;
@@ -551,11 +553,11 @@ int main(void)
              tensors_of_an_index),
         TEST("parts: a path that becomes too long is refused", long_paths),
         TEST("parts: a tensor in two files is refused", twice),
-        TEST("parts: keys that make no split are refused", keys_of_a_split),
-        TEST("parts: a later part says nothing that the first does not", opinions_of_parts),
+        TEST("parts: keys that do not describe a split are refused", keys_of_a_split),
+        TEST("parts: keys of a later part equal those of the first", opinions_of_parts),
         TEST("parts: the parts of a GGUF file must agree", parts_agree),
-        TEST("parts: files cut anywhere are refused", cut_anywhere),
-        TEST("parts: any allocation or file call failed is a clean error", any_call_fails),
+        TEST("parts: files truncated anywhere are refused", cut_anywhere),
+        TEST("parts: any failed allocation or file call is a clean error", any_call_fails),
         TEST("parts: a hostile index is refused", hostile_index),
     };
     return RUN(tests);

@@ -1,4 +1,4 @@
-/* Which tensor gets which format. */
+/* The format that each mix chooses for each tensor. */
 #include "support.h"
 
 #include "formats/quant_mix.h"
@@ -21,7 +21,7 @@ static void expect(const char *target, const char *name, int64_t row, const char
                 name, (long long)row, got->name, type);
 }
 
-/* Layers 0 to 15: two at each end, and every third between, are finer. */
+/* Layers 0 to 15: two at each end, and every third between, have more bits. */
 static void layers_of_a_mix(void **state)
 {
     (void)state;
@@ -56,7 +56,7 @@ static void layers_of_a_mix(void **state)
     }
 }
 
-/* One matrix of layer l, whose name is made of its stem. */
+/* One matrix of layer l, named by its stem. */
 static void expect_in_layer(const char *target, int l, const char *stem, const char *type)
 {
     char name[64];
@@ -94,7 +94,7 @@ static void layers_of_three_bits(void **state)
         expect_in_layer("q3_k_l", l, "attn_output", "q5_k");
         expect_in_layer("q2_k", l, "attn_output", "q3_k");
     }
-    layers = 31; /* the sixteenth is one layer now, and the two stay two */
+    layers = 31; /* the sixteenth is one layer here; the two stay two */
     expect_in_layer("q3_k_m", 0, "ffn_down", "q5_k");
     expect_in_layer("q3_k_m", 1, "ffn_down", "q4_k");
     expect_in_layer("q3_k_m", 1, "attn_v", "q5_k");
@@ -103,7 +103,7 @@ static void layers_of_three_bits(void **state)
     layers = 16;
 }
 
-/* Four query heads and more that share values pay little for better ones. */
+/* If four or more query heads share values, better values cost little. */
 static void shared_values(void **state)
 {
     (void)state;
@@ -117,7 +117,7 @@ static void shared_values(void **state)
     gqa = 1;
 }
 
-/* Feed forwards of experts count as others do. */
+/* Feed forwards of experts count like others. */
 static void experts(void **state)
 {
     (void)state;
@@ -176,13 +176,13 @@ static void rows_that_do_not_fit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("mix: in 16 layers, the ends and every third are finer", layers_of_a_mix),
-        TEST("mix: Q3_K_M, Q3_K_L and Q2_K are finer for values, outputs and the way down",
+        TEST("mix: in 16 layers, the ends and every third have more bits", layers_of_a_mix),
+        TEST("mix: Q3_K_M, Q3_K_L and Q2_K give values, outputs and ffn_down more bits",
              layers_of_three_bits),
-        TEST("mix: Q2_K is finer still for values that four query heads share", shared_values),
-        TEST("mix: experts count as other feed forwards", experts),
-        TEST("mix: the matrix that makes the logits is finer, vectors stay F32", outside_of_layers),
-        TEST("mix: rows that are no whole blocks fall back", rows_that_do_not_fit),
+        TEST("mix: Q2_K gives values that four query heads share even more bits", shared_values),
+        TEST("mix: experts count like other feed forwards", experts),
+        TEST("mix: the output matrix has more bits, vectors stay F32", outside_of_layers),
+        TEST("mix: rows that do not fill blocks fall back", rows_that_do_not_fit),
     };
     return RUN(tests);
 }

@@ -1,13 +1,12 @@
-/* Formats in blocks: the bits of the gguf package (tools/quant_golden.py) for all that are read and
- * for those that are written by its rule, no error above the bound that each format's file proves,
- * and for the others less loss than llama.cpp. With WEFT_TEST_LONG, over 10^7 groups of numbers of
- * each format. */
+/* Block formats: decoding, and encoding where the rule is the same, gives the bits of the gguf
+ * package (tools/quant_golden.py); no error exceeds the bound derived in each format's file; the
+ * other encoders lose less than llama.cpp. With WEFT_TEST_LONG, over 10^7 groups of each format. */
 #include "support.h"
 
 #include "base/rng.h"
 #include "tensor/blocks.h"
 
-/* The formats, and where a block has 16-bit floats. */
+/* The formats, and the offsets of 16-bit floats in a block. */
 static const struct {
     const dtype *type;
     int halves[2], n_half;
@@ -54,7 +53,7 @@ static void check_golden(const char *what, const dtype *type, uint64_t got)
     free(text);
 }
 
-/* Block i of the generator's: the same byte everywhere, or random ones. */
+/* Block i of the generator: the same byte everywhere, or random ones. */
 static void make_block(uint8_t *block, int format, int i)
 {
     const dtype *t = formats[format].type;
@@ -90,7 +89,7 @@ static void decodes_as_gguf(void **state)
     }
 }
 
-/* Numbers of block i: bell-shaped; small whole ones, full of ties; all the same; one alone. */
+/* Values of block i: bell-shaped; small integers with many ties; all equal; a single one. */
 static void make_numbers(float *x, int i)
 {
     const int e = (int)(draw(1001, (uint64_t)i) % 32) - 34;
@@ -146,8 +145,8 @@ static void make_bell(float *x, bool tails)
     }
 }
 
-/* What our bytes lose, relative to the size of the numbers; and by how much they are too small for
- * them, which is what products shrink by. */
+/* The error of our bytes, relative to the size of the values; and how much too small they are, by
+ * which products shrink. */
 static double error_of(const dtype *t, const float *x, double *shrunk)
 {
     uint8_t block[256];
@@ -167,7 +166,7 @@ static double error_of(const dtype *t, const float *x, double *shrunk)
     return sqrt(lost / all);
 }
 
-/* Where the rule is ours, it loses less, by these ratios, and keeps the size of products. */
+/* Where the rule is ours, it loses less, by these ratios, and preserves the size of products. */
 static void loses_less_than_ggml(void **state)
 {
     (void)state;
@@ -203,9 +202,9 @@ static void loses_less_than_ggml(void **state)
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
 
-/* What a bound is made of. */
+/* The terms of a bound. */
 typedef struct extent {
-    double min, max, size;  /* of the block; size: of the largest number */
+    double min, max, size;  /* of the block; size: of the largest value */
     double widest, deepest; /* of its groups, zero included: see fit.h */
 } extent;
 
@@ -225,11 +224,11 @@ static extent measure(const float *x, int n, int group)
     return e;
 }
 
-/* The files of the formats derive these. Arithmetic in floats has some 2^-20 of its own. */
+/* Derived in the formats' files. Float arithmetic adds about 2^-20. */
 static double bound_of(const dtype *t, const extent *e)
 {
     const double range = e->max - e->min, shift = (range + fabs(e->min)) * 0x1p-11;
-    const double lifted = (e->widest + e->deepest / 62) * 1.017;
+    const double asymmetric = (e->widest + e->deepest / 62) * 1.017;
     return t == &dtype_q8_0   ? e->size / 254 + e->size * 0x1p-11 + 127 * 0x1p-25
            : t == &dtype_q4_0 ? e->size / 8 + e->size * 0x1p-11 + 8 * 0x1p-25
            : t == &dtype_q5_0 ? e->size / 16 + e->size * 0x1p-11 + 16 * 0x1p-25
@@ -237,18 +236,18 @@ static double bound_of(const dtype *t, const extent *e)
            : t == &dtype_q5_1 ? (range / 62 + shift) * (1 + 0x1p-20) + 32 * 0x1p-25
            : t == &dtype_q2_k ? (e->widest + e->deepest / 14.9) / 3.55 + 0x1p-23
            : t == &dtype_q3_k ? e->size / 3.67 + 0x1p-24
-           : t == &dtype_q4_k ? lifted / 30 + 0x1p-24
-           : t == &dtype_q5_k ? lifted / 62 + 0x1p-24
+           : t == &dtype_q4_k ? asymmetric / 30 + 0x1p-24
+           : t == &dtype_q5_k ? asymmetric / 62 + 0x1p-24
                               : e->size / 61 + 0x1p-25;
 }
 
-/* Numbers of a group, which share a scale. */
+/* Values in a group, which share a scale. */
 static int group_of(const dtype *t)
 {
     return t == &dtype_q2_k || t == &dtype_q3_k || t == &dtype_q6_k ? 16 : GROUP;
 }
 
-/* Numbers whose error the bound holds for: one alone, or a group's or block's root mean square. */
+/* The values that a bound applies to: a single one, or the root mean square of a group or block. */
 static int bound_span(const dtype *t)
 {
     const bool few = t == &dtype_q2_k || t == &dtype_q3_k;
@@ -280,8 +279,8 @@ static double check_block(const dtype *t, const float *x)
 
 #define POOL (1 << 18)
 
-/* Block i: normal numbers, of one sign, with long tails, with a few large ones, or on and between
- * the codes of a scale, in any of 40 sizes. */
+/* Block i: normal values, of one sign, with long tails, with a few large ones, or on and between
+ * the codes of a scale, in one of 40 sizes. */
 static void make_block_of(float *x, int n, const float *pool, uint64_t i)
 {
     const rng_block r = rng_draw(22, 1, i);
@@ -301,7 +300,7 @@ static void make_block_of(float *x, int n, const float *pool, uint64_t i)
     }
 }
 
-/* Every 16-bit scale but the largest, numbers on and between all codes. */
+/* Every 16-bit scale but the largest, with values on and between all codes. */
 static double check_scales(const dtype *t)
 {
     const int top = t == &dtype_q8_0 ? 255 : (1 << (t->name[1] - '0')) - 1;
@@ -341,7 +340,7 @@ static void bounds_hold(void **state)
     free(pool);
 }
 
-/* The largest numbers that a format's scale can reach. */
+/* The largest values that a format's scale can reach. */
 static void bounds_hold_at_the_edge(void **state)
 {
     (void)state;
@@ -364,8 +363,8 @@ static void bounds_hold_at_the_edge(void **state)
     }
 }
 
-/* Codes of q6_k reach from -32 to 31 and those of q3_k from -4 to 3, but their scales have a sign:
- * numbers lose as much as their negatives do, whichever side reaches further. */
+/* Codes of q6_k go from -32 to 31 and those of q3_k from -4 to 3, but their scales have a sign:
+ * values lose as much as their negatives, whichever side reaches further. */
 static void both_signs_are_alike(void **state)
 {
     (void)state;
@@ -386,7 +385,7 @@ static void both_signs_are_alike(void **state)
             for (int k = 0; k < LONG; k++)
                 error[sign] += ((double)x[k] - (double)back[k]) * ((double)x[k] - (double)back[k]);
         }
-        assert_true(error[0] < LONG * 0.02); /* every number is a code times 1 */
+        assert_true(error[0] < LONG * 0.02); /* every value is a code times 1 */
         assert_true(fabs(error[0] - error[1]) <= 1e-3 * error[1]);
     }
 }
@@ -421,7 +420,7 @@ static void strange_numbers(void **state)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Attention reads heads out of the middle of blocks, products pieces of them. */
+/* Attention reads heads from the middle of blocks, products read pieces of blocks. */
 static void check_pieces(const dtype *t, const uint8_t *stored, int64_t n)
 {
     float whole[2 * LONG], piece[2 * LONG];
@@ -452,7 +451,7 @@ static void pieces_equal_the_whole(void **state)
     }
 }
 
-/* Class i8 multiplies the very numbers that class f32 does. */
+/* Class i8 multiplies exactly the values of class f32. */
 static void quants_are_the_numbers(void **state)
 {
     (void)state;
@@ -468,8 +467,8 @@ static void quants_are_the_numbers(void **state)
                 t->quants(&w, block, b);
                 for (int k = 0; k < BLOCK_I8; k++) {
                     const int g = t->form & I8_HALVES ? k / 16 : 0;
-                    const real least = t->form & I8_LIFTED ? w.least[g] : 0;
-                    assert_true(x[b * BLOCK_I8 + k] == w.scale[g] * (real)w.q[k] + least);
+                    const real offset = t->form & I8_ASYMMETRIC ? w.offset[g] : 0;
+                    assert_true(x[b * BLOCK_I8 + k] == w.scale[g] * (real)w.q[k] + offset);
                 }
             }
         }
@@ -481,12 +480,11 @@ int main(void)
         TEST("quants: every format decodes to the bits of the gguf package", decodes_as_gguf),
         TEST("quants: formats for 32 numbers encode to the bits of the gguf package",
              encodes_as_gguf),
-        TEST("quants: the K formats lose less than llama.cpp's quantiser does",
-             loses_less_than_ggml),
+        TEST("quants: the K formats lose less than llama.cpp's quantiser", loses_less_than_ggml),
         TEST("quants: every error is within its bound", bounds_hold),
-        TEST("quants: nor do the largest numbers", bounds_hold_at_the_edge),
-        TEST("quants: numbers lose as much as their negatives", both_signs_are_alike),
-        TEST("quants: NaN and infinity become NaN, the smallest numbers zero", strange_numbers),
+        TEST("quants: the largest values are within the bound too", bounds_hold_at_the_edge),
+        TEST("quants: values lose as much as their negatives", both_signs_are_alike),
+        TEST("quants: NaN and infinity become NaN, the smallest values zero", strange_numbers),
         TEST("quants: a piece of a row equals the same piece of the whole", pieces_equal_the_whole),
         TEST("quants: integers times their scale equal the decoded values", quants_are_the_numbers),
     };

@@ -1,4 +1,4 @@
-/* What a file or directory is if it is not a model: each kind by its bytes, truncated at every
+/* Recognises files and directories that are not models: each kind by its bytes, truncated at every
  * byte, without reading beyond; every file call of the check of a directory fails once. */
 #include "support.h"
 
@@ -13,12 +13,12 @@
 typedef struct example {
     const char *path, *bytes;
     size_t n;
-    size_t least; /* bytes from which on it is recognised */
+    size_t min_bytes; /* bytes needed to recognise it */
     weft_status code;
     const char *says;
 } example;
 
-/* The name, fields that nobody reads, and the mark. */
+/* The name, unused fields, and the magic. */
 #define FIELDS32 "................................"
 #define TAR      FIELDS32 FIELDS32 FIELDS32 FIELDS32 FIELDS32 FIELDS32 FIELDS32 FIELDS32 ".ustar\0"
 
@@ -50,7 +50,7 @@ static const example examples[] = {
     { "a", BYTES("\x89HDF\r\n\x1A\n"), 8, WEFT_EUNSUPPORTED, "an HDF5 file" },
 };
 
-/* In memory of exactly its size, so that a sanitizer sees one byte too many. */
+/* In memory of its exact size, so that a sanitizer reports an overrun. */
 static weft_status known(const example *x, size_t n, weft_error *err)
 {
     uint8_t *exact = malloc(n ? n : 1);
@@ -72,19 +72,20 @@ static void kinds(void **state)
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
         const example *x = &examples[i];
         for (size_t n = 0; n <= x->n; n++) {
-            const weft_status status = known(x, n, &err), want = n < x->least ? WEFT_OK : x->code;
-            const bool other = strcmp(x->path, "a") == 0 && n >= 4 && n < x->least &&
-                               status == WEFT_EUNSUPPORTED; /* a zip, until the name is there */
+            const weft_status status = known(x, n, &err),
+                              want = n < x->min_bytes ? WEFT_OK : x->code;
+            const bool other = strcmp(x->path, "a") == 0 && n >= 4 && n < x->min_bytes &&
+                               status == WEFT_EUNSUPPORTED; /* a zip, until the name is complete */
             if (status != want && !other)
                 fail_msg("%s: with %zu of %zu bytes %d \"%s\"", x->says, n, x->n, (int)status,
                          err.message);
-            if (n >= x->least)
+            if (n >= x->min_bytes)
                 assert_non_null(strstr(err.message, x->says));
         }
     }
 }
 
-/* What weft does read is not taken for anything else. */
+/* Files that weft reads are not mistaken for others. */
 static void readable(void **state)
 {
     (void)state;
@@ -110,7 +111,7 @@ static void readable(void **state)
                 fail_msg("%s", err.message);
 }
 
-/* A tar says what it is in the middle of its first block. */
+/* A tar has its magic in the middle of its first block. */
 static void tar(void **state)
 {
     (void)state;
@@ -119,7 +120,7 @@ static void tar(void **state)
     memcpy(&block[257], "ustar", 5);
     const example whole = { "a.tar", block, sizeof block, 263, WEFT_EUNSUPPORTED, "" };
     for (size_t n = 250; n <= sizeof block; n++)
-        assert_int_equal(known(&whole, n, &err), n < whole.least ? WEFT_OK : whole.code);
+        assert_int_equal(known(&whole, n, &err), n < whole.min_bytes ? WEFT_OK : whole.code);
     block[260] = 'A';
     assert_int_equal(known(&whole, sizeof block, &err), WEFT_OK);
 }
@@ -131,7 +132,7 @@ static void says(const char *path, const char *bytes, size_t n, const char *sent
     assert_string_equal(err.message, sentence);
 }
 
-/* Nothing that a file holds reaches the terminal but letters. */
+/* Only printable characters of a file reach the terminal. */
 static void quotes(void **state)
 {
     (void)state;
@@ -149,7 +150,7 @@ static void quotes(void **state)
          "a: a Git LFS pointer to a file; expected X; run \"git lfs pull\" in the "
          "clone, or download the file itself");
     char digits[1024] = LFS "size ";
-    memset(digits + strlen(digits), '9', 900); /* more than any number has: no more are looked at */
+    memset(digits + strlen(digits), '9', 900); /* longer than any number: reading stops */
     weft_error err = { 0 };
     assert_int_equal(recognise("a", (const uint8_t *)digits, 900, "X", &err), WEFT_EFORMAT);
     assert_non_null(strstr(err.message, "a Git LFS pointer to a file; expected"));
@@ -174,7 +175,7 @@ static weft_status try_directory(const char *path, host *h, weft_error *err)
     return status;
 }
 
-/* As many names as there are, and the first three in their order whatever the directory's is. */
+/* Counts all names and shows the first three, sorted. */
 static void names(void **state)
 {
     (void)state;
@@ -254,7 +255,7 @@ static void listings(void **state)
     }
 }
 
-/* Three names of the greatest length are cut where the room ends. */
+/* Three names of the maximum length are truncated to the buffer. */
 static void long_listing(void **state)
 {
     (void)state;
@@ -294,15 +295,14 @@ static void faults_in_directories(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("recognise: each kind by its first bytes, cut at every byte", kinds),
+        TEST("recognise: each kind by its first bytes, truncated at every byte", kinds),
         TEST("recognise: files that weft reads are not mistaken for others", readable),
         TEST("recognise: a tar by the middle of its first block", tar),
         TEST("recognise: messages contain printable characters only", quotes),
         TEST("recognise: a directory of GGUF files names the first three", names),
         TEST("recognise: names the files that a directory lacks", listings),
-        TEST("recognise: names that are too long to be shown are cut", long_listing),
-        TEST("recognise: a call that fails gives an error and leaves nothing",
-             faults_in_directories),
+        TEST("recognise: names that are too long to be shown are truncated", long_listing),
+        TEST("recognise: a failed call gives an error and leaves nothing", faults_in_directories),
     };
     return RUN(tests);
 }

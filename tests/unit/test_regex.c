@@ -1,4 +1,4 @@
-/* Patterns: what Oniguruma means, found by PCRE2. test_onig.c has the two side by side. */
+/* Patterns: Oniguruma's meaning, matched by PCRE2. test_onig.c compares the two. */
 #include "support.h"
 
 #include "base/clock.h"
@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 
-/* All matches that are not empty, as "start-end start-end". */
+/* All non-empty matches, as "start-end start-end". */
 static void matches(const regex *re, regex_scratch *s, const char *text, char *to, size_t room)
 {
     regex_walk w = { 0 };
@@ -22,7 +22,7 @@ static void matches(const regex *re, regex_scratch *s, const char *text, char *t
         fail_msg("%s", err.message);
 }
 
-/* Each as Hugging Face's tokenizers 0.23.3 finds it. */
+/* Each as in Hugging Face's tokenizers 0.23.3. */
 static const struct {
     const char *pattern, *text, *found;
 } meanings[] = {
@@ -296,15 +296,14 @@ static void a_search_gives_up(void **state)
     assert_true(regex_find(re, s, text, sizeof text, 0, &start, &end, &err) < 0);
     assert_int_equal(err.code, WEFT_EUNSUPPORTED);
     assert_non_null(strstr(err.message, "steps per byte of the text"));
-    text[63] = 'b'; /* and the scratch is still good */
+    text[63] = 'b'; /* and the scratch still works */
     assert_int_equal(regex_find(re, s, text, sizeof text, 0, &start, &end, &err), 1);
     assert_int_equal(end, 64);
     regex_free(re);
     regex_scratch_free(s);
 }
 
-/* A repeated group keeps its way back: the stack grows as far as the cap allows, then it says
- * so. */
+/* A repeated group needs stack for backtracking: it grows up to the cap, then there is an error. */
 static void a_stack_grows_under_the_cap(void **state)
 {
     (void)state;
@@ -347,16 +346,16 @@ static double seconds_for(const regex *re, regex_scratch *s, const char *text, s
     return took;
 }
 
-/* How much longer n bytes take than their first eighth: 8 if time grows with the text, 64 if with its
- * square. The least of some tries, for others use the machine too. */
+/* How much longer n bytes take than their first eighth: 8 if time is linear, 64 if quadratic. The
+ * lowest of several tries, because of other load. */
 static double growth(const regex *re, regex_scratch *s, const char *text, size_t n)
 {
-    double least = 1e9;
-    for (int again = 0; again < 12 && least > 8; again++) {
+    double ratio = 1e9;
+    for (int again = 0; again < 12 && ratio > 8; again++) {
         const double part = seconds_for(re, s, text, n / 8), whole = seconds_for(re, s, text, n);
-        least = fmin(least, whole / fmax(part, 1e-6));
+        ratio = fmin(ratio, whole / fmax(part, 1e-6));
     }
-    return least;
+    return ratio;
 }
 
 static void time_is_linear(void **state)
@@ -464,13 +463,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("regex: each construct matches as in Oniguruma", constructs),
-        TEST("regex: unknown constructs are refused by name and place", refused_by_name),
+        TEST("regex: unknown constructs are refused by name and position", refused_by_name),
         TEST("regex: every allocation may fail", every_allocation_may_fail),
         TEST("regex: the memory cap holds, code and stack included", the_cap_holds),
         TEST("regex: a search that takes too long gives up", a_search_gives_up),
         TEST("regex: the stack grows under the cap", a_stack_grows_under_the_cap),
-        TEST("regex: time grows with the text", time_is_linear),
-        TEST("regex: a run that cannot match is left at once", a_run_is_left_at_once),
+        TEST("regex: time is linear in the text", time_is_linear),
+        TEST("regex: a run that cannot match is skipped at once", a_run_is_left_at_once),
         TEST("regex: one regex in many threads", one_regex_in_many_threads),
     };
     return RUN(tests);

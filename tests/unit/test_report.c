@@ -1,5 +1,4 @@
-/* The page of a run: what is read of its metrics, what is drawn, and that nothing in it is more than
- * text. */
+/* The report of a run: reading its metrics, drawing charts, and escaping all text. */
 #include "support.h"
 
 #include "base/save.h"
@@ -12,7 +11,7 @@
 
 static weft_status parse(metrics *m, const char *text, size_t n, host *h, weft_error *err)
 {
-    uint8_t *exact = malloc(n ? n : 1); /* a sanitizer sees one byte too many */
+    uint8_t *exact = malloc(n ? n : 1); /* a sanitizer reports an overrun */
     assert_non_null(exact);
     memcpy(exact, text, n);
     *err = (weft_error){ 0 };
@@ -111,7 +110,7 @@ static void wrong_lines(void **state)
     free(many);
 }
 
-/* Cut anywhere, it is what was whole before. */
+/* Truncated anywhere, the complete lines are read. */
 static void truncated(void **state)
 {
     (void)state;
@@ -212,7 +211,7 @@ static void durations(void **state)
     }
 }
 
-/* Whatever the numbers are, the picture is made of numbers. */
+/* Whatever the values are, the chart contains only numbers. */
 static void hard_numbers(void **state)
 {
     (void)state;
@@ -235,7 +234,7 @@ static void hard_numbers(void **state)
     }
 }
 
-/* Many points on one place: a file of a bounded size, with the extremes in it. */
+/* Many points on one pixel: bounded file size, extremes kept. */
 static void many_points(void **state)
 {
     (void)state;
@@ -248,13 +247,13 @@ static void many_points(void **state)
     char *page = page_of(text, "t", NULL);
     assert_true(strlen(page) < 600000 || !quick());
     has(page, "<path class=\"cloud a\" d=\"M");
-    has(page, " 25.4"); /* the one that stands out is where the frame ends, less its space */
+    has(page, " 25.4"); /* the outlier is at the edge of the frame, less the margin */
     lacks(page, "<circle");
     free(page);
     free(text);
 }
 
-/* A model that learns labels has a chart and a fact more, those of the last validation. */
+/* A classifier has one more chart, and one more fact: the last validation. */
 static void labels(void **state)
 {
     (void)state;
@@ -278,7 +277,8 @@ static void samples(void **state)
     for (int i = 0; i < 20; i++) {
         at += sprintf(at, "{\"step\":%d,\"sample\":\"%s", i, i == 19 ? "" : "short");
         for (int k = 0; i == 19 && k < 1000; k++)
-            at += sprintf(at, "\xe2\x82\xac"); /* three bytes: 1200 is no multiple with a space */
+            at += sprintf(at,
+                          "\xe2\x82\xac"); /* three bytes: 1200 is not a multiple with a space */
         at += sprintf(at, "\"}\n");
     }
     char *page = page_of(text, "t", NULL);
@@ -364,8 +364,8 @@ static bool stop_at_three(void *ud, const weft_train_progress *p, weft_model *m)
     return p->step < *(const int *)ud;
 }
 
-/* A run of a program that only calls weft_train has metrics, and a sample for each evaluation; no
- * sample is requested after a stop. */
+/* A run started by weft_train alone has metrics, and a sample for each evaluation; no sample is
+ * requested after a stop. */
 static void runs_of_programs_can_be_reported(void **state)
 {
     (void)state;
@@ -403,7 +403,7 @@ static void runs_of_programs_can_be_reported(void **state)
     assert_true(info.step == 3 && info.n_point == 4 && info.n_sample == 2);
 }
 
-/* With a model in the run's directory, the page says what it is. */
+/* With a model in the run's directory, the page describes it. */
 static void tells_the_model(void **state)
 {
     (void)state;
@@ -472,22 +472,23 @@ static void tells_how_it_was_begun(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("report: tells how a run was begun, of paths only names", tells_how_it_was_begun),
-        TEST("metrics: lines are read, a cut last one is left out", reads),
-        TEST("metrics: steps that were done again count once", steps_go_back),
-        TEST("metrics: a wrong line is named by its number", wrong_lines),
-        TEST("metrics: cut anywhere, whole lines are read", truncated),
-        TEST("report: text from files is text", escapes),
+        TEST("report: shows how a run was started, with file names instead of paths",
+             tells_how_it_was_begun),
+        TEST("metrics: lines are read, a truncated last one is ignored", reads),
+        TEST("metrics: repeated steps count once", steps_go_back),
+        TEST("metrics: a wrong line is reported by its number", wrong_lines),
+        TEST("metrics: truncated anywhere, complete lines are read", truncated),
+        TEST("report: text from files is escaped", escapes),
         TEST("report: facts are those of the metrics", facts),
         TEST("report: times in words", durations),
         TEST("report: numbers that are hard to draw", hard_numbers),
         TEST("report: many points become few, the extremes stay", many_points),
         TEST("report: lists the labels", labels),
         TEST("report: samples are few, short and whole", samples),
-        TEST("report: numbers as people write them", numbers),
+        TEST("report: numbers are formatted for people", numbers),
         TEST("report: the public function", public_function),
         TEST("report: a run of a program that calls weft_train", runs_of_programs_can_be_reported),
-        TEST("report: the model in words", tells_the_model),
+        TEST("report: describes the model", tells_the_model),
         TEST("report: any allocation may fail", no_memory),
     };
     return RUN(tests);

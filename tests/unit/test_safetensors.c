@@ -1,5 +1,5 @@
-/* safetensors: each rule of the reader by name, then every number of a header made to hurt, alone
- * and in pairs. */
+/* safetensors: each rule of the reader by name, then extreme values in every number of a header,
+ * alone and in pairs. */
 #include "formats/json.h"
 #include "gguf_build.h"
 #include "hostile.h"
@@ -403,7 +403,7 @@ int main(void)
         TEST("safetensors: a hole before or between tensors is refused", hole),
         TEST("safetensors: a tensor outside the data is refused", past_the_end),
         TEST("safetensors: trailing bytes are refused", trailing),
-        TEST("safetensors: a shape that does not take the bytes given is refused", wrong_size),
+        TEST("safetensors: a shape that does not match its bytes is refused", wrong_size),
         TEST(
             "safetensors: a tensor is dtype, shape and data_offsets, each of its type, and no more",
             bad_spec),

@@ -1,7 +1,6 @@
-/* Samplers: what is left of a vocabulary equals what transformers' processors leave, DRY, XTC and
- * mirostat equal their description in Python (tools/sampler_golden.py), draws follow their
- * probabilities and depend on seed and position only, and options that cannot be are refused by
- * name. */
+/* Samplers: the remaining tokens equal those of transformers' processors; DRY, XTC and mirostat
+ * equal their definitions in Python (tools/sampler_golden.py); draws follow their probabilities and
+ * depend on seed and position only; invalid options are refused by name. */
 #include "support.h"
 
 #include "base/rng.h"
@@ -33,7 +32,7 @@ static int32_t must_pick(sampler *s, const float *z, const int32_t *ids, int64_t
 
 /* ---- the order ------------------------------------------------------------------------------- */
 
-/* The sorted places are in order, for any scores. */
+/* The sorted positions are in order, for any scores. */
 static void order_is_sorted(void **state)
 {
     (void)state;
@@ -137,7 +136,7 @@ static uint16_t hash16(const void *bytes, size_t n)
     return folded ? folded : 1;
 }
 
-/* Which tokens are left, as bits from the highest. */
+/* The remaining tokens, as bits from the highest. */
 static uint16_t set_hash(sampler *s)
 {
     weft_token_prob kept[MAX_V];
@@ -148,7 +147,7 @@ static uint16_t set_hash(sampler *s)
     return hash16(bits, (size_t)(s->n_vocab + 7) / 8);
 }
 
-/* The scores that are left, best first: which of several equal ones does not matter. */
+/* The remaining scores, best first; the order of equal ones does not matter. */
 static uint16_t score_hash(sampler *s)
 {
     weft_token_prob kept[MAX_V];
@@ -313,14 +312,14 @@ static void as_the_oracle(void **state)
 
 /* ---- draws ----------------------------------------------------------------------------------- */
 
-/* Chi squared with k degrees of freedom is, to the power 1/3, nearly normal (Wilson and Hilferty):
- * how many standard deviations is it above its mean? */
+/* The cube root of chi squared with k degrees of freedom is nearly normal (Wilson and Hilferty):
+ * returns how many standard deviations it is above its mean. */
 static double deviations(double chi2, double k)
 {
     return (cbrt(chi2 / k) - (1 - 2 / (9 * k))) / sqrt(2 / (9 * k));
 }
 
-/* 10^5 draws (10^4 where they are dear), each at a position of its own. Five deviations: one in 3.5
+/* 10^5 draws (10^4 if they are expensive), each at its own position. Five deviations: one in 3.5
  * million. */
 static void check_chi2(weft_sampler_options o, const float *z, int n_vocab)
 {
@@ -372,7 +371,7 @@ static void chi_squared(void **state)
     check_chi2((weft_sampler_options){ .temperature = 1, .seed = 5 }, z, 7);
 }
 
-/* The draw at a position is the same whichever draws came before, and another for another seed. */
+/* The draw at a position does not depend on earlier draws, and differs for another seed. */
 static void seed_and_position(void **state)
 {
     (void)state;
@@ -461,7 +460,7 @@ static void refused_logits(void **state)
     sampler_free(s);
 }
 
-/* Penalties never make what is forbidden possible, nor a score infinite. */
+/* Penalties never allow a forbidden token, nor make a score infinite. */
 static void extreme_scores(void **state)
 {
     (void)state;
@@ -531,7 +530,7 @@ static void refused_options(void **state)
     refused((weft_sampler_options){ .chain = "temperature", .top_k = 4 }, "lacks top_k");
 }
 
-/* top_p sees what top_k left, or the other way round. */
+/* top_p sees the tokens left by top_k, or the other way round. */
 static void order_of_the_chain(void **state)
 {
     (void)state;
@@ -606,8 +605,8 @@ static void top_logprobs(void **state)
 
 /* ---- the public functions -------------------------------------------------------------------- */
 
-/* Greedy sampling, the best log-probability and weft_session_greedy name the same token; a sampled
- * text comes again with its seed, and its memory is the model's. */
+/* Greedy sampling, the best log-probability and weft_session_greedy agree on the token; a sampled
+ * text is reproduced by its seed, and its memory is the model's. */
 static void of_a_session(void **state)
 {
     (void)state;
@@ -656,7 +655,7 @@ static void of_a_session(void **state)
     weft_model_close(m);
 }
 
-/* A sampler for logits that come from elsewhere; tokens in which a string occurs end repetitions. */
+/* A sampler for external logits; tokens that contain a breaker string end repetitions. */
 static void without_a_model(void **state)
 {
     (void)state;
@@ -678,7 +677,7 @@ static void without_a_model(void **state)
     assert_int_equal(id, 2); /* 1 would continue with "2 0 1" */
     assert_int_equal(weft_sampler_break(s, t, (const char *const[]){ "." }, 1, &err), WEFT_OK);
     assert_int_equal(weft_sampler_pick(s, z, 3, ids, 5, &id, &err), WEFT_OK);
-    assert_int_equal(id, 1); /* of which 2 is no part now */
+    assert_int_equal(id, 1); /* now 2 ends repetitions */
     assert_int_equal(weft_sampler_kept(s, 1, &kept), 1);
     assert_true(kept.id == 1 && kept.p == 1);
     assert_int_equal(weft_sampler_pick(s, z, 4, NULL, 0, &id, &err), WEFT_EINVAL);
@@ -701,7 +700,7 @@ int main(void)
 {
     mem_init(&budget, 0, NULL);
     const struct CMUnitTest tests[] = {
-        TEST("order: the sorted places are in order", order_is_sorted),
+        TEST("order: the sorted positions are in order", order_is_sorted),
         TEST("sampler: keeps the same tokens as transformers' processors", as_transformers),
         TEST("sampler: dry, xtc and mirostat follow their definitions", as_the_oracle),
         TEST("sampler: 10^5 draws follow their probabilities", chi_squared),
@@ -710,10 +709,10 @@ int main(void)
         TEST("sampler: NaN logits, and no possible token", refused_logits),
         TEST("sampler: scores stay finite or forbidden", extreme_scores),
         TEST("sampler: penalties count in their window", counted_tokens),
-        TEST("sampler: options that cannot be are refused by name", refused_options),
+        TEST("sampler: invalid options are refused by name", refused_options),
         TEST("sampler: the chain runs in its order", order_of_the_chain),
-        TEST("sampler: a pick takes no memory", takes_no_memory),
-        TEST("sampler: memory that is refused leaves none behind", memory_faults),
+        TEST("sampler: a pick allocates no memory", takes_no_memory),
+        TEST("sampler: a failed allocation leaves nothing behind", memory_faults),
         TEST("logprobs: the best of them, in order", top_logprobs),
         TEST("sampler: after a session, with its model's memory", of_a_session),
         TEST("sampler: without a model; strings that end repetitions", without_a_model),

@@ -1,4 +1,4 @@
-/* Samplers where scores are equal and where the window of the history begins. */
+/* Samplers with equal scores, and at the start of the history window. */
 #include "small_model.h"
 
 #include "engine/logprob.h"
@@ -57,7 +57,7 @@ static void sessions_take_the_first(void **state)
 /* -0 is 0. */
 static const int32_t in_order[V] = { 2, 4, 5, 3, 6, 1, 0, 7, 8 };
 
-/* What is left, best first. */
+/* The remaining tokens, best first. */
 static int64_t left_by(weft_sampler_options o, const float *z, weft_token_prob *kept)
 {
     int32_t id = -1;
@@ -69,7 +69,7 @@ static int64_t left_by(weft_sampler_options o, const float *z, weft_token_prob *
     return n;
 }
 
-/* All that equal the last one stay, as in transformers. */
+/* All tokens equal to the last one stay, as in transformers. */
 static void top_k_keeps_equals(void **state)
 {
     (void)state;
@@ -106,8 +106,8 @@ static void logprobs_begin_with_the_first(void **state)
 
 /* ---- the window ------------------------------------------------------------------------------ */
 
-/* Penalties look at the last three tokens: those must be of the vocabulary, and the one before them
- * may be anything. */
+/* Penalties look at the last three tokens: those must be in the vocabulary, earlier ones may be
+ * anything. */
 static void history_is_checked_in_the_window(void **state)
 {
     (void)state;
@@ -125,9 +125,10 @@ int main(void)
 {
     mem_init(&budget, 0, NULL);
     const struct CMUnitTest tests[] = {
-        TEST("sampler: greedy takes the lowest id of the best", greedy_takes_the_first),
-        TEST("session: greedy takes the lowest id of the best", sessions_take_the_first),
-        TEST("logprobs: of equal scores the lower ids come first", logprobs_begin_with_the_first),
+        TEST("sampler: greedy takes the lowest id among the best", greedy_takes_the_first),
+        TEST("session: greedy takes the lowest id among the best", sessions_take_the_first),
+        TEST("logprobs: among equal scores the lower ids come first",
+             logprobs_begin_with_the_first),
         TEST("sampler: top_k keeps all that equal the last one", top_k_keeps_equals),
         TEST("sampler: top_p keeps the lower ids of equals", top_p_keeps_the_first),
         TEST("sampler: the history is checked in the window, and not before it",

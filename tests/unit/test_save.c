@@ -1,5 +1,5 @@
-/* Files written whole: the order of the calls, what each failure says and takes back; and the two writers of weights
- * on top. */
+/* Files written completely or not at all: the order of the calls, the message and clean-up of each
+ * failure; and the two writers of weights on top. */
 #include "formats/gguf_write.h"
 #include "formats/safetensors_write.h"
 #include "support.h"
@@ -20,7 +20,7 @@ typedef struct disk {
     int read; /* bytes */
 } disk;
 
-/* Writes a call down, the name of a file beside its place as "name.part"; true where it fails. */
+/* Records a call, with the name of a temporary file as "name.part"; true if it fails. */
 static bool asked(disk *d, const char *verb, const char *what)
 {
     char call[256];
@@ -120,7 +120,7 @@ static void host_disk(host *h, disk *d)
                         .ud = d };
 }
 
-/* "d/" is a directory, "-f" goes, anything else is a file of one byte. */
+/* "d/" is a directory, "-f" is removed, anything else is a file of one byte. */
 static weft_status save_set(const char *const *path, host *h, weft_error *err)
 {
     save s;
@@ -167,7 +167,7 @@ static void failures(void **state)
         const char *fails;
         int why;
         bool once;
-        const char *says; /* NULL: it is saved all the same */
+        const char *says; /* NULL: saved nevertheless */
         const char *ends; /* the last calls */
     } cases[] = {
         { "write 1", EINTR, true, NULL, "sync directory" },
@@ -207,7 +207,7 @@ static void failures(void **state)
     }
 }
 
-/* A directory that was there is not emptied; one may be named without its slash. */
+/* An existing directory is not emptied; it may be given without its slash. */
 static void what_is_taken_back(void **state)
 {
     (void)state;
@@ -239,14 +239,14 @@ static int no_links(void *ud, const char *from, const char *to)
     return -1;
 }
 
-/* A second name; and where there can be none, a copy. */
+/* A hard link; or a copy if there can be none. */
 static void links(void **state)
 {
     (void)state;
     static const struct {
         const char *fails;
         int why;
-        const char *says; /* NULL: it is saved all the same */
+        const char *says; /* NULL: saved nevertheless */
         const char *log;
     } cases[] = {
         { NULL, 0, NULL, "sweep ., link b.part, rename b, remove b.part, open ., sync directory" },
@@ -273,7 +273,7 @@ static void links(void **state)
     }
 }
 
-/* The copy fails at every of its calls; a read that is interrupted is none. */
+/* The copy fails at each of its calls; an interrupted read is not a failure. */
 static void failed_copies(void **state)
 {
     (void)state;
@@ -314,7 +314,7 @@ static int count_parts(const char *directory)
     return n;
 }
 
-/* Two names of one file: rename leaves both, and the one beside goes all the same. */
+/* Two names of one file: rename leaves both, and the temporary one is removed nevertheless. */
 static void link_again(void **state)
 {
     (void)state;
@@ -340,8 +340,8 @@ static void touch(const char *directory, const char *name)
     fclose(f);
 }
 
-/* What a killed process leaves goes with the next save into the directory, whatever its name; what
- * another one still writes stays, and so do the files of others. */
+/* Temporary files of a killed process are removed by the next save into the directory, whatever
+ * their names; those of a running writer and other files stay. */
 static void parts_are_swept(void **state)
 {
     (void)state;
@@ -411,7 +411,7 @@ static void modes_are_kept(void **state)
     umask(mask);
 }
 
-/* A file with the number of standard output would be written to by printf. */
+/* printf would write into a file with the descriptor of standard output. */
 static void standard_descriptors_stay_free(void **state)
 {
     (void)state;
@@ -433,7 +433,7 @@ static void standard_descriptors_stay_free(void **state)
     }
 }
 
-/* Sums are of one file of the set, and of all its bytes. */
+/* Checksums cover one file of the set, and all its bytes. */
 static void summed(void **state)
 {
     (void)state;
@@ -496,7 +496,7 @@ static void long_path(void **state)
     assert_string_equal(d.log, "");
 }
 
-/* Less than the room that collects bytes, more, and as much. */
+/* Less than the buffer holds, more, and exactly as much. */
 static void sizes(void **state)
 {
     (void)state;
@@ -730,14 +730,14 @@ int main(void)
         TEST("save: a file keeps the mode of the one it replaces", modes_are_kept),
         TEST("io: no file gets the number of a standard descriptor",
              standard_descriptors_stay_free),
-        TEST("save: sums of one file of a set", summed),
+        TEST("save: checksums of one file of a set", summed),
         TEST("save: the first error is kept, and nothing is done after it", first_error_is_kept),
         TEST("save: a path that is too long is refused", long_path),
         TEST("save: pieces of any size", sizes),
-        TEST("GGUF writer: a tensor that fits no file is refused", gguf_too_large),
-        TEST("safetensors writer: a tensor that fits no file is refused", safetensors_too_large),
+        TEST("GGUF writer: a tensor too large for a file is refused", gguf_too_large),
+        TEST("safetensors writer: a tensor too large for a file is refused", safetensors_too_large),
         TEST("writers: read back what they wrote; any failed call leaves the old file", writers),
-        TEST("writers: an error stands when memory fails after it", no_memory_behind_an_error),
+        TEST("writers: an error is kept if memory fails after it", no_memory_behind_an_error),
     };
     return RUN(tests);
 }

@@ -1,9 +1,9 @@
-/* What the documents say that weft was made from (docs/SEEDS.md), where no other test says it. */
+/* Claims of the founding documents (docs/SEEDS.md) that no other test covers. */
 #include "small_model.h"
 
 #include "base/rng.h"
 #include "engine/estimate.h"
-#include "train/fresh.h"
+#include "train/init_model.h"
 
 #include <math.h>
 
@@ -27,8 +27,8 @@ static weft_tokens *encoded(const weft_tokenizer *t, const char *text)
     return got;
 }
 
-/* The walk's first step, with the part of GPT-2's vocabulary that it needs. (One of the documents has
- * 2415 for " cat", which is " woman".) */
+/* The walk-through's first step, with the part of GPT-2's vocabulary that it needs. (One of the
+ * documents has 2415 for " cat", which is " woman".) */
 static void the_cat_sat_on(void **state)
 {
     (void)state;
@@ -46,7 +46,7 @@ static void the_cat_sat_on(void **state)
     weft_tokenizer_free(t);
 }
 
-/* The part gives the ids of the whole to all sentences that it was cut out for. */
+/* The slice gives the same ids as the whole vocabulary for all sentences it was made for. */
 static void slice_is_gpt2s(void **state)
 {
     (void)state;
@@ -91,7 +91,7 @@ static void feed_forward_of_gpt2(void **state)
     model_close(&m);
 }
 
-/* Those of Llama-2-7B, 3-8B and 3.2-1B; and of new models, whose steps are of 64. */
+/* Those of Llama-2-7B, 3-8B and 3.2-1B; and of new models, in multiples of 64. */
 static void hidden_widths(void **state)
 {
     (void)state;
@@ -105,9 +105,11 @@ static void hidden_widths(void **state)
     assert_int_equal(llama_hidden_width(2048, 1.5, 256), 8192);
     for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
         weft_error err = { 0 };
-        fresh_shape s;
-        const fresh_shape over = { .arch = made[i].arch, .d_model = made[i].d_model, .tied = -1 };
-        assert_int_equal(fresh_resolve(NULL, &over, &s, &err), WEFT_OK);
+        init_model_shape s;
+        const init_model_shape over = { .arch = made[i].arch,
+                                        .d_model = made[i].d_model,
+                                        .tied = -1 };
+        assert_int_equal(init_model_resolve(NULL, &over, &s, &err), WEFT_OK);
         assert_int_equal(s.d_ff, made[i].d_ff);
     }
 }
@@ -168,7 +170,7 @@ static real cosine_of(const positions *p, bool beside, int i, int64_t k)
     return p->at[i][beside ? 2 * k + 1 : p->D / 2 + k];
 }
 
-/* PE(i + j) = R PE(i), with an R that depends on j only and that PE(j) itself tells. */
+/* PE(i + j) = R PE(i), with an R that depends on j only and follows from PE(j). */
 static void sines_are_linear(void **state)
 {
     (void)state;
@@ -211,8 +213,8 @@ static void add_scores(void *ud, const tensor *t, const op *by)
             }
 }
 
-/* The scores of a model's first layer over random tokens, whose matrices for queries and keys are
- * made so that both have variance 1. */
+/* The scores of a model's first layer over random tokens; its query and key matrices are set so
+ * that both have variance 1. */
 static double score_variance(int64_t n_head, double wider)
 {
     fixture_model f;
@@ -243,8 +245,8 @@ static double score_variance(int64_t n_head, double wider)
     return m.squares / m.n - m.sum / m.n * m.sum / m.n;
 }
 
-/* Why scores are divided by sqrt d: q . k of d numbers of variance 1 has variance d, and softmax
- * would be given larger scores by wider heads. */
+/* Why scores are divided by sqrt d: q . k of d values of variance 1 has variance d, so wider heads
+ * would give softmax larger scores. */
 static void scores_have_variance_1(void **state)
 {
     (void)state;
@@ -257,7 +259,7 @@ static void scores_have_variance_1(void **state)
                 10); /* 16: it is not the softmax or the trace that makes it 1 */
 }
 
-/* What a caller of the library gets is the formula, for more queries than are pooled at once. */
+/* The public function gives the formula, for more queries than are pooled at once. */
 static void kernels_for_callers(void **state)
 {
     (void)state;
@@ -269,7 +271,7 @@ static void kernels_for_callers(void **state)
     for (int i = 0; i < N; i++)
         query[i] = (float)i / 30;
     for (int kind = WEFT_KERNEL_GAUSSIAN; kind <= WEFT_KERNEL_EPANECHNIKOV; kind++) {
-        const double width = 1.713; /* at which no query stands on the edge of a boxcar */
+        const double width = 1.713; /* at which no query is at the edge of a boxcar */
         assert_int_equal(
             weft_kernel_pool((weft_kernel)kind, width, query, N, keys, values, M, out, &err),
             WEFT_OK);
@@ -290,7 +292,7 @@ static void kernels_for_callers(void **state)
                      WEFT_EINVAL);
 }
 
-/* Without positions, rows in another order give the same rows in that order. */
+/* Without positions, permuted rows give permuted results. */
 static void attention_permutes(void **state)
 {
     (void)state;
@@ -307,14 +309,14 @@ static void attention_permutes(void **state)
     r.kern = &kernels_scalar;
     run_begin(&r, &b);
     tensor *in[2][3], *y[2];
-    for (int turned = 0; turned < 2; turned++) {
+    for (int permuted = 0; permuted < 2; permuted++) {
         for (int k = 0; k < 3; k++) {
-            in[turned][k] = tensor_new(&r, ROWS, D);
+            in[permuted][k] = tensor_new(&r, ROWS, D);
             for (int i = 0; i < ROWS; i++)
-                fill_normal(row(in[turned][k], turned ? (i * 4 + 3) % ROWS : i), D, 5,
+                fill_normal(row(in[permuted][k], permuted ? (i * 4 + 3) % ROWS : i), D, 5,
                             (uint64_t)(k * ROWS + i), 1);
         }
-        y[turned] = attention(&r, in[turned][0], in[turned][1], in[turned][2], &a, 0);
+        y[permuted] = attention(&r, in[permuted][0], in[permuted][1], in[permuted][2], &a, 0);
     }
     for (int i = 0; i < ROWS; i++)
         assert_close("attention", row(y[1], (i * 4 + 3) % ROWS), row(y[0], i), D, 1e-6);
@@ -360,7 +362,7 @@ static bool keep_log(void *ud, const weft_train_progress *p, weft_model *m)
     return true;
 }
 
-/* What `weft train --arch gpt2 --positions rope --bf16` makes. */
+/* The model of `weft train --arch gpt2 --positions rope --bf16`. */
 static void gpt_with_rope_in_bf16(void **state)
 {
     (void)state;
@@ -408,7 +410,7 @@ static void gpt_with_rope_in_bf16(void **state)
             assert_true(t.shape[0] == 3 * 32 && t.shape[1] == 32);
     }
     ask(m, logits);
-    /* the file has the weights in f32; what was trained rounds them to bf16 for products */
+    /* the file has f32 weights; training rounds them to bf16 for products */
     const double off = assert_close("logits", logits, log.logits, info.n_vocab, 0.02);
     print_message("logits of the file are within %.1e of those in memory\n", off);
     assert_true(off > 0);
@@ -424,7 +426,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("seeds: \"The cat sat on\" is 464, 3797, 3332, 319", the_cat_sat_on),
-        TEST("seeds: the slice of GPT-2's vocabulary has the ids of all of it", slice_is_gpt2s),
+        TEST("seeds: the slice of GPT-2's vocabulary gives the ids of all of it", slice_is_gpt2s),
         TEST("seeds: a feed forward of width 768 has 4.7 million weights", feed_forward_of_gpt2),
         TEST("seeds: hidden widths are 11008, 14336 and 8192; new models get theirs the same way",
              hidden_widths),
@@ -434,8 +436,8 @@ int main(void)
         TEST("seeds: a GPT with rotary positions trains in bf16, and its file has the trained "
              "weights",
              gpt_with_rope_in_bf16),
-        TEST("seeds: Nadaraya-Watson pooling is there for callers", kernels_for_callers),
-        TEST("seeds: attention without positions does not know the order", attention_permutes),
+        TEST("seeds: Nadaraya-Watson pooling is public", kernels_for_callers),
+        TEST("seeds: attention without positions ignores the order", attention_permutes),
     };
     return RUN(tests);
 }

@@ -7,7 +7,7 @@
 
 enum { V = 61, HEADER = 80 };
 
-/* Where the numbers of a header are. */
+/* Offsets of the numbers of a header. */
 enum {
     AT_VERSION = 8,
     AT_HAS_LOGITS = 12,
@@ -82,7 +82,7 @@ static void there_and_back(void **state)
     close_llama(&f);
 }
 
-/* A session without logits comes back without, and keeps none of them in its file. */
+/* A session without logits is restored without them, and its file has none. */
 static void without_logits(void **state)
 {
     (void)state;
@@ -216,7 +216,7 @@ static void truncated(void **state)
     close_llama(&f);
 }
 
-/* Every byte with one bit turned. */
+/* Every byte with one bit flipped. */
 static void flipped(void **state)
 {
     (void)state;
@@ -240,7 +240,7 @@ static void flipped(void **state)
     close_llama(&f);
 }
 
-/* One number of a file that is right otherwise, its sum included. */
+/* One number changed in an otherwise valid file, with a correct checksum. */
 static void altered(engine *e, image *i, size_t at, const void *x, size_t n, weft_status code,
                     const char *says)
 {
@@ -328,7 +328,7 @@ int main(void)
              strangers_are_refused),
         TEST("file: truncated anywhere", truncated),
         TEST("file: any byte flipped", flipped),
-        TEST("file: hostile numbers under a right sum", hostile_numbers),
+        TEST("file: hostile numbers under a correct checksum", hostile_numbers),
         TEST("file: rows of other kernels are accepted, with a log line", other_kernels_are_said),
     };
     return RUN(tests);

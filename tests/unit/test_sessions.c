@@ -1,4 +1,4 @@
-/* What sessions promise each other: they share pages, and nobody can tell. */
+/* Sessions share pages without affecting each other. */
 #include "small_model.h"
 
 enum { V = 61 };
@@ -12,7 +12,7 @@ static session *must_fork(session *s)
     return fork;
 }
 
-/* The session holds these tokens, and the logits that one alone with them gets. */
+/* The session holds these tokens, and has the logits of a session that evaluates them alone. */
 static void assert_as_alone(fixture_model *f, const session *s, const int32_t *ids, int64_t n)
 {
     engine *e = make_engine(f, (engine_options){ .n_thread = 1, .kv = s->engine->opt.kv });
@@ -94,8 +94,7 @@ static void a_rewound_fork_disturbs_nobody(void **state)
     close_llama(&f);
 }
 
-/* Two contexts of 3 pages, shared by four sessions: the pool refuses what it cannot hold, and only
- * that. */
+/* Two contexts of 3 pages, shared by four sessions: the pool refuses only what it cannot hold. */
 static void a_full_pool_changes_nothing(void **state)
 {
     (void)state;
@@ -139,8 +138,7 @@ static void a_full_pool_changes_nothing(void **state)
     close_llama(&f);
 }
 
-/* A page that two sessions hold must be copied by the one that continues, whatever pages others
- * have. */
+/* A page held by two sessions is copied by the one that continues, whatever pages others have. */
 static void a_shared_page_needs_a_free_one(void **state)
 {
     (void)state;
@@ -209,7 +207,7 @@ static void sync_keeps_what_is_the_same(void **state)
     close_llama(&f);
 }
 
-/* A new session begins with the pages of others, in whole ones. */
+/* A new session starts with whole pages of others. */
 static void sync_takes_from_others(fixture_model *f)
 {
     int32_t a[300], b[300];
@@ -225,7 +223,7 @@ static void sync_takes_from_others(fixture_model *f)
     assert_as_alone(f, u, b, 300);
     assert_int_equal(pages_used(e), 3 + 5 + 5 - 3);
     assert_int_equal(must_sync(s, b, 150), 150); /* its own is as good */
-    assert_int_equal(must_sync(s, a, 256), 255); /* the fourth page of t, but for its last row */
+    assert_int_equal(must_sync(s, a, 256), 255); /* the fourth page of t, except its last row */
     assert_as_alone(f, s, a, 256);
     assert_as_alone(f, t, a, 300);
     assert_as_alone(f, u, b, 300);
@@ -277,8 +275,8 @@ static void sync_fails_with_what_was_reused(void **state)
 
 /* ---- many in one forward --------------------------------------------------------------------- */
 
-/* A prompt of 300 in forwards of 32 rows, beside sessions that generate: they get a token each
- * forward, and nobody other bits than alone. */
+/* A prompt of 300 in forwards of 32 rows, next to generating sessions: those get a token in each
+ * forward, and all get the same bits as alone. */
 static void long_prompts_starve_nobody(void **state)
 {
     (void)state;
@@ -303,7 +301,7 @@ static void long_prompts_starve_nobody(void **state)
         for (int i = 2; i < 5; i++)
             assert_int_equal(w[i].done, 1);
     }
-    assert_int_equal(steps, 19); /* 550 rows in the 29 that are left */
+    assert_int_equal(steps, 19); /* 550 rows in the remaining 29 */
     assert_as_alone(&f, s[0], a, 300);
     assert_as_alone(&f, s[1], b, 250);
     for (int i = 2; i < 5; i++)
@@ -333,7 +331,7 @@ static void shared_room_is_fair(void **state)
     assert_int_equal(w[0].done, 11);
     assert_int_equal(w[1].done, 5);
     assert_int_equal(w[2].done, 16);
-    assert_int_equal(w[3].done, 0); /* the engine was made for three in a forward */
+    assert_int_equal(w[3].done, 0); /* the engine allows three per forward */
     assert_true(s[1]->has_logits && !s[0]->has_logits);
     must_eval(e, w + 3, 1);
     for (int i = 0; i < 4; i++)
@@ -364,7 +362,7 @@ static void cancelled_alone(void **state)
     assert_int_equal(w[1].status, WEFT_ESTOPPED);
     assert_int_equal(w[1].done, 0);
     assert_as_alone(&f, t, a, 200);
-    assert_as_alone(&f, s, a, 50); /* no forward had begun: not even its logits are lost */
+    assert_as_alone(&f, s, a, 50); /* no forward had started: its logits are kept */
     must_feed(s, a + 50, 150);     /* a cancel stops one eval */
     assert_as_alone(&f, s, a, 200);
     session_free(s);
@@ -480,17 +478,17 @@ int main(void)
         TEST("session: a rewound fork does not affect others", a_rewound_fork_disturbs_nobody),
         TEST("session: a full pool is an error with counts and changes nothing",
              a_full_pool_changes_nothing),
-        TEST("session: going on in a shared page takes a page, whatever others hold",
+        TEST("session: continuing in a shared page takes a page, whatever others hold",
              a_shared_page_needs_a_free_one),
         TEST("sync: reuses the common prefix, and answers like a fresh session",
              sync_keeps_what_is_the_same),
-        TEST("sync: whole pages of other sessions are taken, with a sliding window too",
+        TEST("sync: whole pages of other sessions are shared, with a sliding window too",
              sync_shares_prefixes),
         TEST("sync: on error the reused prefix stays", sync_fails_with_what_was_reused),
         TEST("step: generating sessions get a token in every forward, despite long prompts",
              long_prompts_starve_nobody),
-        TEST("step: prompts share the room of a forward", shared_room_is_fair),
-        TEST("cancel: one session stops, its neighbour does not notice", cancelled_alone),
+        TEST("step: prompts share the rows of a forward", shared_room_is_fair),
+        TEST("cancel: one session stops, the others are not affected", cancelled_alone),
         TEST("cancel: in a forward, it takes effect at the next one", cancelled_in_a_forward),
         TEST("api: fork, sync, save, restore, step and cancel from outside", public_sessions),
     };

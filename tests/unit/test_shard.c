@@ -1,4 +1,4 @@
-/* Files of ids: what is written is read back, and what is wrong is refused, whatever it is. */
+/* Files of ids: what was written is read back, and any error is refused. */
 #include "support.h"
 
 #include "formats/shard.h"
@@ -10,7 +10,7 @@ static const uint16_t narrow[N_ID] = { 5, 0, 9, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9 };
 static const uint32_t wide[N_ID] = { 5, 0, 9, 9, 1, 2, 3, 4, 5, 6, 7, 8, 65536 };
 static const document three[] = { { 4, 0 }, { 5, 1 }, { N_ID, 3 } };
 
-/* A file of one or two parts, malloc'ed: the ids of `width` bytes twice over, if asked. */
+/* A file of one or two parts, malloc'ed; ids of `width` bytes, twice if requested. */
 static uint8_t *write_file(uint32_t width, int64_t n_part, size_t *size)
 {
     const shard s = { .ids = width == 2 ? (const void *)narrow : wide,
@@ -29,7 +29,7 @@ static uint8_t *write_file(uint32_t width, int64_t n_part, size_t *size)
     return (uint8_t *)read_whole(path, size);
 }
 
-/* Parses a copy that a sanitizer can guard to the byte. */
+/* Parses a copy of exact size, so that a sanitizer reports an overrun. */
 static weft_status parse(const uint8_t *data, size_t size, weft_error *err)
 {
     shard s;
@@ -51,7 +51,7 @@ static weft_status parse(const uint8_t *data, size_t size, weft_error *err)
     return status;
 }
 
-/* After a change, so that not the checksum is what refuses it. */
+/* Fixes the checksum after a change, so that it is not what refuses the file. */
 static void sum_again(uint8_t *data, size_t size)
 {
     const uint64_t sum = shard_sum(data, size);
@@ -75,7 +75,7 @@ static void round_trip(void **state)
                 assert_int_equal(shard_id(&s, i), width == 2 ? narrow[i % N_ID] : wide[i % N_ID]);
             for (uint64_t i = 0; i < s.n_document; i++) {
                 assert_int_equal(s.document[i].end, three[i % 3].end + i / 3 * N_ID);
-                assert_int_equal(s.document[i].quiet, three[i % 3].quiet);
+                assert_int_equal(s.document[i].n_prompt, three[i % 3].n_prompt);
             }
             assert_int_equal(shard_begin(&s, 2), 5);
             free(data);
@@ -90,7 +90,7 @@ static void truncation(void **state)
     weft_error err;
     for (size_t n = 0; n < size; n++)
         assert_int_equal(parse(data, n, &err), WEFT_EFORMAT);
-    for (size_t n = SHARD_HEAD; n < size; n++) { /* with the sum of what is left */
+    for (size_t n = SHARD_HEAD; n < size; n++) { /* with the checksum of the rest */
         uint8_t *copy = malloc(n);
         memcpy(copy, data, n);
         sum_again(copy, n);
@@ -121,8 +121,8 @@ static void put_number(uint8_t *at, uint64_t x, int width)
     memcpy(at, &x, (size_t)width);
 }
 
-/* Every number of the file at every width at which arithmetic wraps, alone and in pairs, with the
- * right sum: no crash, and only what holds together gets through. */
+/* Every number of the file at every width at which arithmetic wraps, alone and in pairs, with a
+ * correct checksum: no crash, and only consistent files are accepted. */
 static void boundaries(void **state)
 {
     (void)state;
@@ -190,7 +190,7 @@ static void sentences(void **state)
     free(data);
 }
 
-/* Every call of writing fails once: an error, and nothing is left. */
+/* Every call while writing fails once: an error, and nothing is left. */
 static void faults_of_writing(void **state)
 {
     (void)state;
@@ -216,7 +216,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST("ids: reads back what it wrote, in parts or whole", round_trip),
         TEST("ids: a file that ends early is refused", truncation),
-        TEST("ids: every bit counts", every_bit),
+        TEST("ids: every bit matters", every_bit),
         TEST("ids: hostile numbers are refused", boundaries),
         TEST("ids: the message says what is wrong", sentences),
         TEST("ids: a failed call leaves nothing", faults_of_writing),

@@ -1,5 +1,5 @@
-/* Stop strings: a text ends at the first string that is complete, as a plain search finds it,
- * however the text is cut. The text before it is emitted as soon as it cannot be part of one. */
+/* Stop strings: a text ends at the first complete string, as in a plain search, however the text is
+ * cut. Text before it is emitted as soon as it cannot be part of one. */
 #include "support.h"
 
 #include "base/rng.h"
@@ -12,8 +12,8 @@ static uint32_t dice(uint64_t who, uint64_t i, uint32_t sides)
     return rng_draw(21, who, i).word[0] % sides;
 }
 
-/* A plain search: the end of the string that is complete first, the longest of several; text_length
- * where there is none. Returns where the text is cut. */
+/* A plain search: the end of the first complete string, the longest of several; text_length if
+ * there is none. Returns where the text is cut. */
 static size_t search(const char *text, size_t n, const char *const *strings, int n_string, int *hit)
 {
     *hit = -1;
@@ -33,7 +33,7 @@ static size_t search(const char *text, size_t n, const char *const *strings, int
     return n;
 }
 
-/* Is the end of the text, from `at` on, the beginning of a stop string? */
+/* Is the end of the text, from `at` on, a prefix of a stop string? */
 static bool may_begin(const char *text, size_t at, size_t n, const char *const *strings,
                       int n_string)
 {
@@ -55,7 +55,7 @@ static void append(text *t, const char *bytes, size_t n)
     t->n += n;
 }
 
-/* Strings and texts of two letters, so that beginnings and ends overlap in every way. */
+/* Strings and texts of two letters, so that prefixes and suffixes overlap in every way. */
 static void check_random(mem *m, uint64_t who)
 {
     char strings[4][8], all[LONGEST];
@@ -87,7 +87,7 @@ static void check_random(mem *m, uint64_t who)
         assert_int_equal(stop_push(&s, all + at, take, &out, &out_length, &err), WEFT_OK);
         append(&given, out, out_length);
         at += take;
-        if (s.hit < 0 && given.n < at) /* what is held back has to be */
+        if (s.hit < 0 && given.n < at) /* held-back text must be a prefix of one */
             assert_true(may_begin(all, given.n, at, string, n_string));
     }
     assert_int_equal(s.hit, hit);
@@ -131,7 +131,7 @@ static void refused(void **state)
     weft_stop_free(NULL);
 }
 
-/* Memory that is refused in the middle costs no text: the same push may be made again. */
+/* A failed allocation loses no text: the same push may be repeated. */
 static void memory_faults(void **state)
 {
     (void)state;
@@ -170,10 +170,10 @@ static void memory_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("stop: random texts end where a plain search ends them, in any cuts",
+        TEST("stop: random texts end where a plain search ends them, however cut",
              as_a_plain_search),
-        TEST("stop: an empty string is refused, none is no string", refused),
-        TEST("stop: memory that is refused costs no text", memory_faults),
+        TEST("stop: an empty string is refused, an empty list is not", refused),
+        TEST("stop: a failed allocation loses no text", memory_faults),
     };
     return RUN(tests);
 }

@@ -1,5 +1,5 @@
-/* Models by name in made-up stores, whole and broken; every call that can fail fails once. Names and
- * manifests are test_find.c's, the program's side is tests/cli/cases/models.sh. */
+/* Models by name in test stores, complete and broken; every call that can fail fails once.
+ * test_find.c has names and manifests, tests/cli/cases/models.sh the program's side. */
 #include "support.h"
 
 #include "formats/find.h"
@@ -13,7 +13,7 @@
 static const char good_manifest[] = "{\"schemaVersion\":2,\"layers\":[{\"mediaType\":\"x\"},7,"
                                     "{\"mediaType\":\"" TYPE "\",\"digest\":\"sha256:" HEX "\"}]}";
 
-/* Every directory on the way, then the file. */
+/* Creates all parent directories, then the file. */
 static void put(const char *name, const char *text)
 {
     char dir[1024];
@@ -25,7 +25,7 @@ static void put(const char *name, const char *text)
         temp_file(name, text, strlen(text));
 }
 
-/* One model and one that is broken in each. */
+/* One valid and one broken model in each. */
 static store stores[4];
 
 static void make_stores(void)
@@ -109,7 +109,7 @@ static void finds(void **state)
     assert_int_equal(atomic_load(&h.mem.used), 0);
 }
 
-/* A model that is found is found by the name under which it is listed. */
+/* A listed model is found by its listed name. */
 typedef struct walked {
     int n, n_problem;
 } walked;
@@ -275,7 +275,7 @@ static void finds_in_odd_stores(void **state)
     assert_int_equal(atomic_load(&h.mem.used), 0);
 }
 
-/* As many of one name as there are, though a sentence has room for a few. */
+/* Counts all of one name, though a message has room for a few. */
 static void many_of_one_name(void **state)
 {
     (void)state;
@@ -295,7 +295,7 @@ static void many_of_one_name(void **state)
     assert_non_null(strstr(err.message, " ..."));
 }
 
-/* Where it looked, store by store; -hf does not look into directories of the user's own. */
+/* Where it looked, store by store; -hf does not look into the user's own directories. */
 static void note_store(void *ud, const store *s, const char *found)
 {
     char *text = ud;
@@ -322,7 +322,7 @@ static void tells_where_it_looked(void **state)
     assert_string_equal(noted, "1 no model of this name; 2 no such directory; ");
 }
 
-/* A path without room for a name more gives no model, and no path that is cut. */
+/* A path without room for another name gives no model, and no truncated path. */
 static void long_paths(void **state)
 {
     (void)state;
@@ -344,7 +344,7 @@ static void long_paths(void **state)
     assert_int_equal(atomic_load(&h.mem.used), 0);
 }
 
-/* The path of the model or an error, and nothing left behind; what was refused memory says so. */
+/* The model's path or an error, and nothing left behind; a failed allocation is reported. */
 static void faults_everywhere(void **state)
 {
     (void)state;
@@ -361,7 +361,7 @@ static void faults_everywhere(void **state)
             assert_true(memory.calls < k ? status == WEFT_OK : status == WEFT_ENOMEM);
             assert_true(memory.live == 0 && atomic_load(&h.mem.used) == 0);
             host_faulty(&h, NULL, &io);
-            char there[256]; /* what cannot be looked at may be there: its opener will tell */
+            char there[256]; /* a path that cannot be inspected may exist: opening it will tell */
             snprintf(there, sizeof there, "own/%s", findable[i][0]);
             if (find(findable[i][0], &h, path, &err) == WEFT_OK)
                 assert_true(strcmp(path, temp_path(findable[i][1])) == 0 ||
@@ -380,11 +380,11 @@ int main(void)
         TEST("stores: by name, by organisation, by tag, by file", finds),
         TEST("stores: every listed model is found", lists),
         TEST("stores: a walk stops on request", stops),
-        TEST("stores: stores as programs leave them, whole and broken", finds_in_odd_stores),
-        TEST("stores: more of one name than a sentence holds", many_of_one_name),
+        TEST("stores: stores of other programs, complete and broken", finds_in_odd_stores),
+        TEST("stores: more of one name than a message holds", many_of_one_name),
         TEST("stores: prints where it looked", tells_where_it_looked),
         TEST("stores: paths that are too long", long_paths),
-        TEST("stores: every call that fails gives an error, and leaves nothing", faults_everywhere),
+        TEST("stores: every failed call gives an error, and leaves nothing", faults_everywhere),
     };
     return RUN(tests);
 }

@@ -10,7 +10,7 @@ static void say(const char *text, size_t n, bool csv, char *to, size_t room)
     table t;
     weft_error err = { 0 };
     size_t at = 0;
-    char *copy = malloc(n ? n : 1); /* of this size, so that a sanitizer sees a step too far */
+    char *copy = malloc(n ? n : 1); /* exact size, so that a sanitizer reports an overrun */
     memcpy(copy, text, n);
     table_begin(&t, copy, n, csv, "t");
     to[0] = '\0';
@@ -101,7 +101,7 @@ static void many_fields(void **state)
     }
 }
 
-/* Cut anywhere, a text has the records before the cut and the part of one, or an error. */
+/* Truncated anywhere, a text has the records before the cut and part of one, or an error. */
 static void truncation(void **state)
 {
     (void)state;
@@ -124,11 +124,11 @@ static void truncation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("table: tabs part fields and nothing is quoted", tabs),
-        TEST("table: commas part fields, quotes hold them together", commas),
+        TEST("table: tabs separate fields and nothing is quoted", tabs),
+        TEST("table: commas separate fields, except in quotes", commas),
         TEST("table: quotes that do not end, or end too early, are refused", refusals),
-        TEST("table: a record has as many fields as there is room for", many_fields),
-        TEST("table: cut at any byte, it has records or an error", truncation),
+        TEST("table: the number of fields is limited by the buffer", many_fields),
+        TEST("table: truncated at any byte, it has records or an error", truncation),
     };
     return RUN(tests);
 }

@@ -1,5 +1,5 @@
-/* One model, many threads: engines of their own side by side, and cancels from outside. What each
- * session computes must not show it; built with the thread sanitizer, neither must memory. */
+/* One model, many threads: separate engines, and cancels from other threads. They must not affect
+ * results; the thread sanitizer checks for data races. */
 #include "small_model.h"
 
 #include <pthread.h>
@@ -9,7 +9,7 @@ enum { V = 61, ENGINES = 8, LENGTH = 200 };
 
 static int32_t text[LENGTH];
 
-/* A thread with an engine and a session, which another one cancels now and then. */
+/* A thread with an engine and a session, which another thread cancels now and then. */
 typedef struct worker {
     const float *answer;
     session *session;
@@ -104,7 +104,7 @@ static void engines_side_by_side(void **state)
     close_llama(&f);
 }
 
-/* Eight sessions of one engine in one batch, cancelled from outside. */
+/* Eight sessions of one engine in one batch, cancelled from another thread. */
 static void sessions_in_one_batch(void **state)
 {
     (void)state;
@@ -151,9 +151,9 @@ static void sessions_in_one_batch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("threads: eight engines on one model, cancelled from outside, answer as one alone",
+        TEST("threads: eight engines on one model, cancelled from outside, give the same as alone",
              engines_side_by_side),
-        TEST("threads: eight sessions in one batch, cancelled from outside, answer as one alone",
+        TEST("threads: eight sessions in one batch, cancelled from outside, give the same as alone",
              sessions_in_one_batch),
     };
     return RUN(tests);

@@ -1,5 +1,5 @@
-/* Every step of a tokenizer.json against Hugging Face's ids (tools/tokenizer_golden.py); what is refused; what may
- * never happen to a stranger's text; and memory that runs out. */
+/* Every step of a tokenizer.json against Hugging Face's ids (tools/tokenizer_golden.py); errors;
+ * guarantees for untrusted text; and failing memory. */
 #include "support.h"
 #include "text/finish.h"
 #include "text/sources/source.h"
@@ -24,7 +24,7 @@ static weft_tokens *encode(const weft_tokenizer *t, const char *text, size_t n, 
     return k;
 }
 
-/* All ids as text, malloc'ed; of valid text every part must be whole code points. */
+/* All ids as text, malloc'ed; for valid text every part must be whole code points. */
 static char *decode(const weft_tokenizer *t, const int32_t *id, int64_t n, bool valid,
                     size_t *length)
 {
@@ -39,7 +39,7 @@ static char *decode(const weft_tokenizer *t, const int32_t *id, int64_t n, bool 
             weft_decoder_flush(d, &bytes, &more);
         else if (weft_decoder_push(d, id[i], &bytes, &more, &err) != WEFT_OK)
             fail_msg("%s", err.message);
-        if (i < n && valid) /* no lead byte without the bytes it announces */
+        if (i < n && valid) /* no lead byte without its continuation bytes */
             for (size_t back = 1; back <= 3 && back <= more; back++) {
                 const unsigned char b = (unsigned char)bytes[more - back];
                 const size_t wants = b >= 0xF0 && b < 0xF5 ? 4 : b >= 0xE0 ? 3 : b >= 0xC2 ? 2 : 1;
@@ -68,7 +68,7 @@ static void compare(const char *name, size_t test, const char *what, const weft_
     }
 }
 
-/* Spans lie inside the text and do not go back. */
+/* Spans lie inside the text and never go backwards. */
 static void check_spans(const weft_tokens *k, size_t n)
 {
     for (int64_t i = 0; i < k->n; i++) {
@@ -633,7 +633,7 @@ static void strangers_text(void **state)
     if (!t)
         fail_msg("%s", err.message);
     weft_tokens *k = encode(t, "<s>", 3, false, false);
-    assert_int_equal(k->n, 2); /* "<s" and ">": not even merges lead to the special token */
+    assert_int_equal(k->n, 2); /* "<s" and ">": not even merges make the special token */
     assert_int_equal(k->ids[0], 3);
     assert_int_equal(k->ids[1], 2);
     weft_tokens_free(k);
@@ -694,7 +694,7 @@ static void bytes_come_back(void **state)
     weft_tokenizer_free(t);
 }
 
-/* Everyone else sees U+FFFD for each byte that is no text. */
+/* Other tokenizers see U+FFFD for each invalid byte. */
 static void bad_bytes_are_replaced(void **state)
 {
     (void)state;
@@ -706,7 +706,7 @@ static void bad_bytes_are_replaced(void **state)
     if (!t)
         fail_msg("%s", err.message);
     weft_tokens *k = encode(t, "a\xFF\xE2\x82z", 5, false, false);
-    const int32_t want[] = { 0, 1, 1, 1 }; /* z is unknown, and nothing stands for what is */
+    const int32_t want[] = { 0, 1, 1, 1 }; /* z is unknown, and there is no unknown token */
     assert_int_equal(k->n, 4);
     assert_memory_equal(k->ids, want, sizeof want);
     assert_int_equal(k->spans[1].from, 1);
@@ -790,7 +790,7 @@ static const char *spelled(const char *json, const char *a, const char *b, bool 
     return text;
 }
 
-/* What Hugging Face's tokenizers give for these. */
+/* The results of Hugging Face's tokenizers. */
 static void pairs_fit(void **state)
 {
     (void)state;
@@ -850,7 +850,7 @@ static void pairs_fit(void **state)
                         "input: this tokenizer has no template for pairs of texts");
 }
 
-/* Ids and spans of added tokens with white space and words around them, as Hugging Face's. */
+/* Ids and spans of added tokens next to white space and words, as in Hugging Face. */
 static void added_tokens(void **state)
 {
     (void)state;
@@ -897,7 +897,7 @@ static void added_tokens(void **state)
     weft_tokenizer_free(t);
 }
 
-/* The code points that the package tokenizers drops, and those it makes a space of, in Nmt. */
+/* The code points that tokenizers' Nmt drops, and those it replaces by a space. */
 static const struct {
     uint32_t first, last;
     bool space;
@@ -910,7 +910,7 @@ static const struct {
 static void nmt_code_points(void **state)
 {
     (void)state;
-    enum { DROPPED = 3, SPACE = 2, OTHER = 0 }; /* ids of what is seen of a code point */
+    enum { DROPPED = 3, SPACE = 2, OTHER = 0 }; /* ids of the visible part of a code point */
     weft_error err = { 0 };
     weft_tokenizer *t = load_json(
         "{\"normalizer\":{\"type\":\"Nmt\"},\"model\":{\"type\":\"BPE\",\"unk_token\":\"u\","
@@ -937,7 +937,7 @@ static void nmt_code_points(void **state)
     weft_tokenizer_free(t);
 }
 
-/* What decoders make of tokens that look like something else. */
+/* Decoders on tokens that look like something else. */
 static const char *joined_by(const char *steps_json, const char *const *tokens, int n)
 {
     static char joined[512];
@@ -1076,7 +1076,7 @@ static void under_a_cap(void **state)
     }
 }
 
-/* Texts are cut before a bar unless a merge has one inside, wherever that lies in the table. */
+/* Texts are cut before a bar unless a merge has one inside, wherever it is in the table. */
 static void merges_over_a_bar(void **state)
 {
     (void)state;
@@ -1104,28 +1104,26 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("tokenizer.json: every step gives Hugging Face's ids and text", every_step),
-        TEST("tokenizer.json: unknown parts are refused by name and place", unknown_steps),
-        TEST("tokenizer.json: a field that is not known is refused wherever it stands",
-             unknown_fields),
+        TEST("tokenizer.json: unknown parts are refused by name and position", unknown_steps),
+        TEST("tokenizer.json: an unknown field is refused wherever it is", unknown_fields),
         TEST("tokenizer.json: wrong values are named", wrong_values),
-        TEST("tokenizer.json: wrong values are named with their place", wrong_places),
+        TEST("tokenizer.json: wrong values are named with their position", wrong_places),
         TEST("tokenizer.json: a value of the wrong type anywhere is refused or harmless",
              every_type),
-        TEST("tokenizer: files and memory that fail leave nothing behind", files_fail),
+        TEST("tokenizer: failing files and memory leave nothing behind", files_fail),
         TEST("tokenizer: test vectors stored with it are checked", stored_vectors),
-        TEST("tokenizer: text becomes a special token only when asked", strangers_text),
-        TEST("tokenizer: byte level gives back every byte string", bytes_come_back),
+        TEST("tokenizer: text becomes a special token only on request", strangers_text),
+        TEST("tokenizer: byte level restores every byte string", bytes_come_back),
         TEST("tokenizer: other tokenizers see U+FFFD for bad bytes", bad_bytes_are_replaced),
-        TEST("tokenizer: truncates and pads only when asked", fits_when_asked),
-        TEST("tokenizer: pairs are cut and padded as Hugging Face does it", pairs_fit),
-        TEST("tokenizer: added tokens take the white space they ask for", added_tokens),
-        TEST("tokenizer: Nmt drops and replaces the code points it should, and no other",
-             nmt_code_points),
-        TEST("tokenizer: decoders take tokens for what they are", odd_tokens),
-        TEST("tokenizer: tokens of a vocab.txt are put together as BERT's", vocabulary_of_words),
+        TEST("tokenizer: truncates and pads only on request", fits_when_asked),
+        TEST("tokenizer: pairs are truncated and padded as in Hugging Face", pairs_fit),
+        TEST("tokenizer: added tokens take the white space that they claim", added_tokens),
+        TEST("tokenizer: Nmt drops and replaces exactly its code points", nmt_code_points),
+        TEST("tokenizer: decoders do not misread tokens", odd_tokens),
+        TEST("tokenizer: tokens of a vocab.txt are joined like BERT's", vocabulary_of_words),
         TEST("tokenizer: bytes as letters", letters_for_bytes),
         TEST("tokenizer: a memory cap is kept", under_a_cap),
-        TEST("bpe: a merge with a bar inside is met", merges_over_a_bar),
+        TEST("bpe: a merge with a bar inside is found", merges_over_a_bar),
     };
     return RUN(tests);
 }

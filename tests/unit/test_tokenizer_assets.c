@@ -1,4 +1,4 @@
-/* Real tokenizers against what their makers' programs give. */
+/* Published tokenizers give the ids of their authors' programs. */
 #include "sha256.h"
 #include "support.h"
 #include "weft.h"
@@ -154,7 +154,7 @@ static void references(void **state)
     json_decref(root);
 }
 
-/* Counts and hashes as the sentencepiece library 0.2.2 gives them. */
+/* Counts and hashes from the sentencepiece library 0.2.2. */
 static void sentencepiece_models(void **state)
 {
     (void)state;
@@ -192,7 +192,7 @@ static void sentencepiece_models(void **state)
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
-/* Two texts, cut and padded to 128 as the file says: ids and types as Hugging Face gives them. */
+/* Two texts, truncated and padded to 128 as the file requires: ids and types as in Hugging Face. */
 static void pairs_fit(void **state)
 {
     (void)state;
@@ -239,7 +239,7 @@ static uint64_t draw(uint64_t *x)
     return *x ^= *x << 17;
 }
 
-/* Bytes at random, letters, and pieces of letters. */
+/* Random bytes, letters, and pieces of letters. */
 static size_t random_bytes(uint64_t *x, char *to, size_t most)
 {
     static const char letters[] =
@@ -301,8 +301,8 @@ int main(void)
         TEST("tokenizers: the fifteen vocabularies of llama.cpp give its ids", llama_cpp),
         TEST("tokenizers: every source gives the reference encodings", references),
         TEST("tokenizers: SentencePiece's models give its ids", sentencepiece_models),
-        TEST("tokenizers: two texts are cut and padded as the file says", pairs_fit),
-        TEST("tokenizers: byte level loses nothing of any bytes", every_byte_string),
+        TEST("tokenizers: two texts are truncated and padded as the file requires", pairs_fit),
+        TEST("tokenizers: byte level preserves any bytes", every_byte_string),
         TEST("tokenizers: a vocabulary that does not say how it splits is refused",
              no_splitting_is_refused),
     };

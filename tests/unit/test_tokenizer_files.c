@@ -1,4 +1,4 @@
-/* Vocabularies as files: cut off anywhere, with hostile numbers, and under memory that fails. */
+/* Vocabulary files: truncated anywhere, with hostile numbers, and with failing memory. */
 #include "gguf_build.h"
 #include "support.h"
 #include "text/finish.h"
@@ -234,7 +234,7 @@ static weft_status run(const sample *s, const uint8_t *data, size_t size, weft_e
     host h;
     const char *wrong;
     host_plain(&h);
-    uint8_t *exact = malloc(size ? size : 1); /* a sanitizer sees one byte too many */
+    uint8_t *exact = malloc(size ? size : 1); /* a sanitizer reports an overrun */
     if (size)
         memcpy(exact, data, size);
     const weft_status status = tokenizer_life(s->kind, exact, size, text, sizeof text - 1, &h,
@@ -287,7 +287,7 @@ static void cut_anywhere(void **state)
     }
 }
 
-/* Every place gets every width of hostile number. */
+/* Every position gets every width of hostile number. */
 static void hostile_numbers(void **state)
 {
     (void)state;
@@ -351,7 +351,7 @@ static void memory_fails(void **state)
     }
 }
 
-/* Loads a file of this name, as the program would; what it was taken for, or the error. */
+/* Loads a file of this name, as the program would; returns the detected kind, or the error. */
 static const char *taken_for(const char *name, const bytes *b, const char *pre, weft_error *err)
 {
     host h;
@@ -403,7 +403,7 @@ static void told_apart(void **state)
         free(s[i].file.at);
 }
 
-/* The vectors that a GGUF file carries. */
+/* Test vectors in a GGUF file. */
 static void stored_in_gguf(void **state)
 {
     (void)state;
@@ -483,7 +483,7 @@ static const char *piece_ids(const bytes *model, const char *words, weft_error *
 }
 
 /* Unknown letters may be a token of the other side ("ZZ"), but never a special one; pieces without
- * a number ("er") are unknown; a language counts where the text begins. */
+ * an id ("er") are unknown; a language token counts at the start of the text. */
 static void marian_pieces(void **state)
 {
     (void)state;
@@ -499,7 +499,7 @@ static void marian_pieces(void **state)
     }
 }
 
-/* All ways to treat spaces, as the library of SentencePiece 0.2.2 does. */
+/* All treatments of spaces, as in SentencePiece 0.2.2. */
 static void spaces_of_pieces(void **state)
 {
     (void)state;
@@ -636,7 +636,7 @@ static void spaces_of_pieces(void **state)
     }
 }
 
-/* A model with one more field behind its two pieces. */
+/* A model with one more field after its two pieces. */
 static const char *with_field(uint32_t number, const char *data, size_t n, weft_error *err)
 {
     bytes b = { 0 };
@@ -698,7 +698,7 @@ static void wrong_pieces(void **state)
     assert_non_null(strstr(piece_ids(&b, "", &err), "no unknown piece"));
     put_piece(&b, "<unk>", 0, PIECE_UNKNOWN);
     put_varint(&b, 7 << 3);
-    put_varint(&b, 1); /* a number is no part of a model, and skipped */
+    put_varint(&b, 1); /* a number is not part of a model, and skipped */
     assert_string_equal(piece_ids(&b, "a", &err), "1.0");
     put_varint(&b, 1 << 3 | 3);
     assert_non_null(strstr(piece_ids(&b, "", &err), "the file is truncated"));
@@ -886,7 +886,7 @@ static void steps_without_memory(void **state)
     json_decref(root);
 }
 
-/* A word that has no token ends the encoding wherever it stands, whatever found it. */
+/* A word without a token ends the encoding wherever it is, whichever model found it. */
 static void steps_without_words(void **state)
 {
     (void)state;
@@ -933,7 +933,7 @@ static void steps_without_words(void **state)
 
 /* ---- SentencePiece's compiled map -------------------------------------------------------------- */
 
-/* A double array by hand: x is A, xy is BC, v is a space, z has no text, w leads outside. */
+/* A double array built by hand: x is A, xy is BC, v is a space, z has no text, w points outside. */
 static bytes compiled_map(void)
 {
     enum { ROOT = 256, VALUE = 1 << 8 };
@@ -981,7 +981,7 @@ static void compiled_maps(void **state)
     assert_string_equal(mapped(&c, "xyz", 3, false), "1:A");
     assert_string_equal(mapped(&c, "x", 1, true), "1:A");
     assert_string_equal(mapped(&c, "xa", 2, true), "1:A");
-    assert_string_equal(mapped(&c, "z", 1, true), "1:"); /* its text lies after the end */
+    assert_string_equal(mapped(&c, "z", 1, true), "1:"); /* its text is past the end */
     assert_string_equal(mapped(&c, "w", 1, true), "0:");
     assert_string_equal(mapped(&c, "q", 1, true), "0:");
     assert_string_equal(mapped(&c, "", 1, true), "0:");
@@ -1012,7 +1012,8 @@ static void compiled_maps(void **state)
     free(b.at);
 }
 
-/* A file of letters names no unknown token, and gets one; text becomes it where special tokens are read. */
+/* A character file without an unknown token gets one; text becomes it where special tokens are
+ * parsed. */
 static void letters_get_an_unknown(void **state)
 {
     (void)state;
@@ -1037,20 +1038,20 @@ int main(void)
         TEST("vocabularies: every kind of file loads and is used", all_load),
         TEST("vocabularies: files are identified", told_apart),
         TEST("SentencePiece: every treatment of spaces", spaces_of_pieces),
-        TEST("SentencePiece: errors name what is wrong in a model", wrong_pieces),
+        TEST("SentencePiece: errors name the fault in a model", wrong_pieces),
         TEST("Marian: a piece without an id is unknown, and none becomes special", marian_pieces),
-        TEST("vocabularies: errors name what is wrong in a plain file", plain_files),
+        TEST("vocabularies: errors name the fault in a plain file", plain_files),
         TEST("vocabularies: merges next to a table", merges_and_tables),
-        TEST("vocabularies: BOS and EOS as the configuration says", told_by_configuration),
+        TEST("vocabularies: BOS and EOS follow the configuration", told_by_configuration),
         TEST("SentencePiece: a compiled map replaces", compiled_maps),
-        TEST("tokenizer.json: memory that fails at any point of any step leaves nothing behind",
+        TEST("tokenizer.json: memory failing at any point of any step leaves nothing behind",
              steps_without_memory),
         TEST("tokenizer.json: a word without a token ends the encoding", steps_without_words),
         TEST("vocabularies: vectors stored in GGUF are checked", stored_in_gguf),
-        TEST("vocabularies: a file cut off anywhere ends in an error or a smaller vocabulary",
+        TEST("vocabularies: a file truncated anywhere gives an error or a smaller vocabulary",
              cut_anywhere),
         TEST("vocabularies: hostile numbers anywhere do no harm", hostile_numbers),
-        TEST("vocabularies: memory that fails at any point leaves nothing behind", memory_fails),
+        TEST("vocabularies: memory failing at any point leaves nothing behind", memory_fails),
         TEST("letters: any other character is <unk>, in text too", letters_get_an_unknown),
     };
     return RUN(tests);

@@ -1,5 +1,5 @@
-/* Conversion of tokenizers: whatever file one comes from, as a tokenizer.json and in GGUF's arrays
- * it gives the same ids. */
+/* Conversion of tokenizers: from any file, as a tokenizer.json and in GGUF's arrays, they give the
+ * same ids. */
 #include "support.h"
 #include "text/decode.h"
 #include "text/finish.h"
@@ -44,7 +44,7 @@ static const char *const awkward[] = {
     "\xFF\xFE broken \x80",
 };
 
-/* What samples point into. */
+/* Storage for the samples. */
 static struct {
     json_t *root;
     char *in, *novel;
@@ -91,8 +91,8 @@ static void read_samples(bool with_assets)
 
 /* ---- ids ------------------------------------------------------------------------------------- */
 
-/* All ids of all texts, ended by UINT32_MAX, encoded in one of four ways: with the template or
- * without, special tokens meant or not. */
+/* All ids of all texts, each followed by UINT32_MAX, encoded in one of four ways: with the template
+ * or without, special tokens parsed or not. */
 typedef struct id_list {
     uint32_t *id;
     size_t n;
@@ -188,11 +188,11 @@ static const char *as_gguf(const tokenizer *t, const char *name, const char **la
 
 typedef struct source {
     const char *path, *pre;
-    const char *lacks;   /* what GGUF's arrays cannot say of it */
-    const char *without; /* texts that have this are left out */
+    const char *lacks;   /* what GGUF's arrays cannot express of it */
+    const char *without; /* texts that contain this are skipped */
 } source;
 
-/* As arrays, and as a tokenizer.json made of those. */
+/* As arrays, and as a tokenizer.json made from them. */
 static void to_gguf_and_json(const source *s, const tokenizer *t, const tokenizer *from,
                              const char *forms[2])
 {
@@ -281,7 +281,7 @@ static void other_files(void **state)
         { .path = "tokenizers/t5/spiece.model" },
         { .path = "tokenizers/sentencepiece-test/test_model.model" },
         { .path = "tokenizers/sentencepiece-test/test_ja_model.model",
-          .without = "333" }, /* 3 33 and 33 3 are worth the same, but for rounding */
+          .without = "333" }, /* 3 33 and 33 3 have equal scores, except for rounding */
         { .path = "tokenizers/bert-uncased/vocab.txt" },
         { .path = "tokenizers/bert-uncased/tokenizer.json" },
         { .path = "tokenizers/llama3/tokenizer.json" },
@@ -351,7 +351,7 @@ static void one_step(const json_t *x, host *h)
     free(text);
 }
 
-/* Every step of Hugging Face's tokenizers that weft executes, written again. */
+/* Every step of Hugging Face's tokenizers that weft executes, written back. */
 static void every_step(void **state)
 {
     (void)state;
@@ -382,7 +382,7 @@ static const char *listed(void *ud, uint32_t i, size_t *n)
 
 #define N_PIECE 6
 
-/* A model of a few pieces; tokens of it may be unknown to the hash, doubled, unused. */
+/* A model of a few pieces; some tokens may be missing from the hash, duplicated or unused. */
 static weft_status small_model(tokenizer *t, const char *const *text_of, const uint8_t *type,
                                const sp_spec *how, host *h, weft_error *err)
 {
@@ -468,8 +468,8 @@ static void refusals(void **state)
     }
 }
 
-/* A letter that no piece has costs ten less than the least of those that text becomes; the score of a
- * control token is not among them. */
+/* A letter that no piece has scores ten below the lowest normal piece; control tokens do not
+ * count. */
 static void least_score(void **state)
 {
     (void)state;
@@ -484,7 +484,7 @@ static void least_score(void **state)
         small_model(&t, text_of, type, &(sp_spec){ .escape = true, .unigram = true }, &h, &err),
         WEFT_OK);
     load(&json, as_json(&t, "least.json"), NULL, &h);
-    assert_true(t.unigram.least == json.unigram.least && t.unigram.least == -3);
+    assert_true(t.unigram.min_score == json.unigram.min_score && t.unigram.min_score == -3);
     read_samples(false);
     same_ids("pieces", "json", &t, &json, NULL);
     tokenizer_free(&t);
@@ -532,7 +532,7 @@ int main(void)
         TEST("forms: every step of a tokenizer.json is written as it was read", every_step),
         TEST("forms: refuses by name what a tokenizer.json cannot express", refusals),
         TEST("forms: the cost of an unknown letter stays the same", least_score),
-        TEST("forms: any allocation failed is a clean error", without_memory),
+        TEST("forms: any failed allocation is a clean error", without_memory),
         TEST("forms: all other files through both forms give the same ids", other_files),
     };
     return RUN(tests);

@@ -1,5 +1,5 @@
-/* Vocabularies inside GGUF files: every key missing, of another type or out of range is named, every way of splitting
- * cuts as its model does; and which files a path means. */
+/* Vocabularies inside GGUF files: every key that is missing, of another type or out of range is
+ * named; every splitting mode cuts like its model; and which file a path means. */
 #include "gguf_build.h"
 #include "support.h"
 #include "text/sources/pieces.h"
@@ -10,14 +10,14 @@
 
 #define KEY(name) "tokenizer.ggml." name
 
-/* What a key holds instead of what it should. */
+/* The wrong value of a key. */
 typedef enum value { NOTHING, A_TEXT, A_NUMBER, A_BOOL, TEXTS, NUMBERS, BYTES } value;
 
 typedef struct change {
     const char *key;
     value value;
     const char *text; /* A_TEXT; TEXTS: n of them */
-    uint32_t n;       /* A_NUMBER, A_BOOL: itself; TEXTS, NUMBERS, BYTES: how many */
+    uint32_t n;       /* A_NUMBER, A_BOOL: the value; TEXTS, NUMBERS, BYTES: the count */
 } change;
 
 static void write_bytes(gguf_build *g, const char *key, const uint8_t *x, uint64_t n)
@@ -66,7 +66,7 @@ static bool changed(const change *c, const char *key)
     return c && strcmp(c->key, key) == 0;
 }
 
-/* A vocabulary of ten tokens in which one key is not as it should be. */
+/* A vocabulary of ten tokens in which one key is wrong. */
 static bytes vocabulary(const char *model, const change *c)
 {
     static const char *const tokens[] = { "<unk>", "<s>", "</s>",         "l",       "o", "w",
@@ -93,7 +93,7 @@ static bytes vocabulary(const char *model, const change *c)
     return gguf_finish(&g);
 }
 
-/* "" if the file loads, else the message. */
+/* "" if the file loads, otherwise the message. */
 static const char *said(const bytes *b, const char *pre, weft_error *err)
 {
     host h;
@@ -197,7 +197,7 @@ static void named_by_the_caller(void **state)
     assert_non_null(strstr(said(&b, "magic", &err),
                            "unsupported pre-tokenizer \"magic\"; give another with "
                            "--pre (llama-bpe, qwen2, gpt-2, ...)"));
-    b.n = 20; /* the magic is there, and not much else */
+    b.n = 20; /* the magic and little else */
     assert_non_null(strstr(said(&b, NULL, &err), "v.gguf"));
     free(b.at);
 }
@@ -231,7 +231,7 @@ static const char *ids_of(const tokenizer *t, const char *text)
     return list;
 }
 
-/* Of two tokens with the same letters the first is meant; Gemma falls back to bytes. */
+/* Of two tokens with the same text the first is used; Gemma falls back to bytes. */
 static void ids_of_merges(void **state)
 {
     (void)state;
@@ -258,7 +258,8 @@ static void ids_of_merges(void **state)
     }
 }
 
-/* BERT's words begin with a bar in GGUF, what goes on is bare, and what is in brackets is special. */
+/* In GGUF, BERT's words start with a bar, continuations have no mark, and text in brackets is
+ * special. */
 static void ids_of_words(void **state)
 {
     (void)state;
@@ -289,7 +290,8 @@ static bool note(void *ud, const piece *p)
     return true;
 }
 
-/* What Hugging Face's Split cuts with each model's own patterns; the names that Gemma's way has cut lines only. */
+/* The cuts of Hugging Face's Split with each model's own patterns; the names that share Gemma's
+ * mode only cut lines. */
 static void ways_of_splitting(void **state)
 {
     (void)state;
@@ -353,13 +355,13 @@ static void ways_of_splitting(void **state)
     assert_int_equal(pre_flags("sarvam-moe"), PRE_LETTERS);
 }
 
-/* Patterns have a name where files have one for exactly these, in this order, over bytes. */
+/* Patterns have a name if files use one for exactly these, in this order, over bytes. */
 static void names_of_patterns(void **state)
 {
     (void)state;
     static const char digit[] = "\\p{N}", lines[] = "[^\\n]+|[\\n]+", any[] = ".";
-    const char *const digits[] = { digit, pattern_gpt2, any }, *const turned[] = { pattern_gpt2,
-                                                                                   digit };
+    const char *const digits[] = { digit, pattern_gpt2, any }, *const reversed[] = { pattern_gpt2,
+                                                                                     digit };
     const char *const letters[] = { lines };
     char name[PRE_NAME] = "";
     assert_true(pre_of_patterns(digits, 2, false, name));
@@ -370,8 +372,9 @@ static void names_of_patterns(void **state)
     assert_false(pre_of_patterns(digits, 1, false, name));
     assert_false(pre_of_patterns(digits, 3, false, name));
     assert_false(pre_of_patterns(digits + 2, 1, false, name));
-    assert_false(pre_of_patterns(turned, 2, false, name));
-    assert_false(pre_of_patterns(digits, 2, true, name));   /* nobody keeps words and cuts so */
+    assert_false(pre_of_patterns(reversed, 2, false, name));
+    assert_false(
+        pre_of_patterns(digits, 2, true, name)); /* no model keeps words and cuts like this */
     assert_false(pre_of_patterns(letters, 1, false, name)); /* Gemma's, which is not over bytes */
     static const char cl100k[] =
         "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
@@ -382,7 +385,7 @@ static void names_of_patterns(void **state)
     assert_string_equal(name, "dbrx");
 }
 
-/* Any allocation that fails while patterns are added is reported. */
+/* Any failed allocation while patterns are added is reported. */
 static void patterns_without_memory(void **state)
 {
     (void)state;
@@ -404,7 +407,7 @@ static void patterns_without_memory(void **state)
     }
 }
 
-/* The patterns that are cut by hand, against the patterns themselves. */
+/* Hand-written splitters against their patterns. */
 static void cut_by_hand(void **state)
 {
     (void)state;
@@ -458,7 +461,7 @@ static void cut_by_hand(void **state)
 
 /* ---- pieces without a tokenizer ---------------------------------------------------------------- */
 
-/* The bytes of token id, or what is the matter. */
+/* The bytes of token id, or the error. */
 static const char *piece_of(const change *c, const char *model, int32_t id)
 {
     static char text[64];
@@ -477,7 +480,7 @@ static const char *piece_of(const change *c, const char *model, int32_t id)
         snprintf(text, sizeof text, "none");
     else
         snprintf(text, sizeof text, "\"%.*s\"", (int)n, whole);
-    assert_int_equal(pieces_bytes(&p, id, whole, 0), n); /* asked for its length only */
+    assert_int_equal(pieces_bytes(&p, id, whole, 0), n); /* only its length is requested */
     container_close(&from);
     free(b.at);
     return text;
@@ -559,7 +562,7 @@ static void paths(void **state)
     assert_string_equal(load_path("w", &err), "");
     assert_null(weft_tokenizer_load("none", NULL, NULL));
 
-    size_t n = 0; /* the file can be opened, and what might lie beside it cannot */
+    size_t n = 0; /* the file can be opened, but not its neighbours */
     while (n < 4092)
         n += (size_t)sprintf(path + n, "./");
     sprintf(path + n, "w");
@@ -570,7 +573,7 @@ static void paths(void **state)
     assert_int_equal(chdir("/"), 0);
 }
 
-/* What is in a file tells what it is, where its name does not. */
+/* A file's contents decide its kind if its name does not. */
 static void told_by_bytes(void **state)
 {
     (void)state;
@@ -601,12 +604,12 @@ int main(void)
              keys_are_named),
         TEST("GGUF: the caller can name the splitting, and a broken file is named",
              named_by_the_caller),
-        TEST("GGUF: of equal tokens the first is meant; Gemma falls back to bytes", ids_of_merges),
-        TEST("GGUF: BERT's pieces are respelled", ids_of_words),
-        TEST("GGUF: ways of splitting cut as their models do", ways_of_splitting),
-        TEST("GGUF: patterns have the name that stands for exactly them", names_of_patterns),
-        TEST("GGUF: patterns that find no memory are a clean error", patterns_without_memory),
-        TEST("splitting by hand is splitting by pattern", cut_by_hand),
+        TEST("GGUF: of equal tokens the first is used; Gemma falls back to bytes", ids_of_merges),
+        TEST("GGUF: BERT's pieces get their spelling back", ids_of_words),
+        TEST("GGUF: splitting modes cut like their models", ways_of_splitting),
+        TEST("GGUF: patterns get a name only on an exact match", names_of_patterns),
+        TEST("GGUF: patterns without memory are a clean error", patterns_without_memory),
+        TEST("splitting: hand-written splitters equal their patterns", cut_by_hand),
         TEST("GGUF: pieces are spelled without a tokenizer", bare_pieces),
         TEST("tokenizer: a path is a file or a directory with one", paths),
         TEST("tokenizer: a file is identified by its bytes", told_by_bytes),

@@ -1,6 +1,6 @@
-/* Limits of a tokenizer's file: files that would make texts grow without end, search them for hours
- * or exhaust the memory are refused with a message, or handled in time and memory proportional to
- * the file and the text. */
+/* Limits of a tokenizer file: files that would make texts grow without bound, search them for hours
+ * or exhaust memory are refused with a message, or handled in time and memory proportional to the
+ * file and the text. */
 #include "base/clock.h"
 #include "formats/json.h"
 #include "support.h"
@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-#define SOON     10.0                /* CPU seconds; what is refused here took minutes */
+#define SOON     10.0                /* CPU seconds; files refused here once took minutes */
 #define MODERATE ((size_t)256 << 20) /* bytes of memory */
 #define MODEL_A  "{\"type\":\"WordLevel\",\"vocab\":{\"a\":0,\"?\":1},\"unk_token\":\"?\"}"
 
@@ -36,7 +36,7 @@ static void put_many(page *p, const char *s, size_t times)
         put(p, s);
 }
 
-/* What came of loading a file and encoding a text with it. */
+/* The result of loading a file and encoding a text with it. */
 typedef struct outcome {
     weft_error err;
     size_t n; /* ids */
@@ -170,7 +170,7 @@ static void texts_do_not_explode(void **state)
     }
 }
 
-/* Little in every piece, much in total: the output is counted for the whole text. */
+/* Little in every piece, much in total: output is counted for the whole text. */
 static void pieces_add_up(void **state)
 {
     (void)state;
@@ -184,14 +184,14 @@ static void pieces_add_up(void **state)
         "null", MODEL_A);
     outcome o = encode_with(path, text.s, text.n, false);
     refused("a long beginning for each piece", &o, TOO_MUCH);
-    o = encode_with(path, text.s, 2, false); /* once is what the constant is for */
+    o = encode_with(path, text.s, 2, false); /* the constant allows one such piece */
     assert_int_equal(o.err.code, WEFT_OK);
     assert_int_equal(o.n, 2);
     free(prepend.s);
     free(text.s);
 }
 
-/* All that Unicode does to a text stays far below what is allowed. */
+/* Unicode normalisation stays far below the limit. */
 static void unicode_may_grow(void **state)
 {
     (void)state;
@@ -231,7 +231,7 @@ static void patterns_share_a_budget(void **state)
     free(text.s);
 }
 
-/* What looks far ahead for what it takes anyway is not refused, however long. */
+/* A pattern that consumes all it looks at is not refused, however long the match. */
 static void long_words_are_taken(void **state)
 {
     (void)state;
@@ -258,7 +258,7 @@ static char *spans_of(const regex *re, regex_scratch *s, const char *text, size_
     size_t begin, end;
     int rc;
     put(&p, "");
-    regex_begin(s, 100 * n); /* this is not about how long it takes */
+    regex_begin(s, 100 * n); /* time does not matter here */
     while ((rc = regex_next(re, s, &walk, text, n, &begin, &end, &err)) == 1) {
         char span[64];
         snprintf(span, sizeof span, " %zu-%zu", begin, end);
@@ -269,8 +269,8 @@ static char *spans_of(const regex *re, regex_scratch *s, const char *text, size_
     return p.s;
 }
 
-/* The fast search sees a window of the text, which must not show. With \G in it a pattern is searched
- * for in the whole at once. */
+/* The fast search works on windows of the text, which must not affect the result. A pattern with \G
+ * is searched for in the whole text at once. */
 static void windows_are_not_seen(void **state)
 {
     (void)state;
@@ -299,7 +299,7 @@ static void windows_are_not_seen(void **state)
                 x ^= x << 13, x ^= x >> 7, x ^= x << 17;
                 text[k] = (x >> 20) % rare ? "a "[round % 2] : "bcxy\n"[(x >> 40) % 5];
             }
-            if (round % 4 == 3) { /* what follows the first that is no a, at the end of a window */
+            if (round % 4 == 3) { /* the text after the first non-a, at the end of a window */
                 memset(text, 'a', length);
                 memcpy(text + 1020 + round / 4, "bxx", 3);
             }
@@ -379,7 +379,7 @@ static void holes_are_bounded(void **state)
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* A hash without a secret, as weft once had it, puts all of these into a sixty-fourth of a table. */
+/* An unkeyed hash, as weft once had, puts all of these into a sixty-fourth of a table. */
 static void collisions_cannot_be_aimed(void **state)
 {
     (void)state;
@@ -404,7 +404,7 @@ static void collisions_cannot_be_aimed(void **state)
     assert_int_equal(o.err.code, WEFT_OK);
     check_moderate("colliding tokens", &o);
 
-    /* and what is searched for one of them is short, on average */
+    /* and lookups of one of them are short, on average */
     host h;
     tokenizer t;
     weft_error err = { 0 };
@@ -535,7 +535,7 @@ static void json_is_bounded(void **state)
             assert_non_null(strstr(o.err.message, "bytes of JSON would take"));
             assert_int_equal(o.peak, 0); /* before any allocation */
         }
-        /* what is taken is near what was reckoned */
+        /* actual use is close to the estimate */
         assert_true(o.peak <= 33 * p.n + 65536);
         free(p.s);
     }
@@ -579,7 +579,7 @@ static void loading_has_a_cap(void **state)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* llama2.c's file: the longest, then score, length, bytes of each. */
+/* llama2.c's file: the maximum length, then score, length and bytes of each. */
 static void bytes_have_names(void **state)
 {
     (void)state;
@@ -624,15 +624,15 @@ int main(void)
         TEST("limits: the output of all pieces adds up", pieces_add_up),
         TEST("limits: Unicode may make a text grow", unicode_may_grow),
         TEST("limits: patterns share one budget for each text", patterns_share_a_budget),
-        TEST("limits: long words are taken", long_words_are_taken),
+        TEST("limits: long words are accepted", long_words_are_taken),
         TEST("limits: a search does not depend on its windows", windows_are_not_seen),
-        TEST("limits: tokens and pieces have a longest length", lengths_are_bounded),
+        TEST("limits: tokens and pieces have a maximum length", lengths_are_bounded),
         TEST("limits: ids have holes of bounded size", holes_are_bounded),
-        TEST("limits: a file cannot aim at collisions", collisions_cannot_be_aimed),
+        TEST("limits: a file cannot force collisions", collisions_cannot_be_aimed),
         TEST("limits: many added tokens load in linear time", many_added_tokens),
         TEST("limits: added tokens are cut out longest first", longest_first),
         TEST("limits: JSON takes memory in proportion to its bytes", json_is_bounded),
-        TEST("limits: loading has a cap where the host has none", loading_has_a_cap),
+        TEST("limits: loading is capped even if the host has no cap", loading_has_a_cap),
         TEST("limits: byte tokens are found by their spelling", bytes_have_names),
     };
     return RUN(tests);

@@ -1,5 +1,5 @@
-/* Twice the text takes about twice the time, whatever it is made of and whatever the file asks for, on
- * a stack of 256 KiB. Texts of 256 KiB; with WEFT_TEST_LONG, of 4 MiB (1 MiB for generated files). */
+/* Twice the text takes about twice the time, whatever the text and the file, on a stack of 256 KiB.
+ * Texts of 256 KiB; with WEFT_TEST_LONG, of 4 MiB (1 MiB for generated files). */
 #include "base/clock.h"
 #include "support.h"
 #include "weft.h"
@@ -9,8 +9,8 @@
 #define LARGEST (getenv("WEFT_TEST_LONG") ? (size_t)4 << 20 : (size_t)256 << 10)
 #define STACK   ((size_t)256 << 10)
 
-/* What each of these repeats is where some tokenizer has been slow: runs without a place to cut,
- * what a pattern takes back, what joins its neighbours, what almost begins a special token. */
+/* Each repeats something at which some tokenizer has been slow: runs without a cut, backtracking,
+ * merging with neighbours, near misses of special tokens. */
 static const char *const alphabets[] = {
     "a",
     "A",
@@ -72,7 +72,7 @@ static double time_of(job *j, size_t n)
     return best;
 }
 
-/* The worst of a few tries is a busy machine; the best of them is the program. */
+/* The best of a few tries measures the program, the others a busy machine. */
 static void *measure(void *ud)
 {
     job *j = ud;
@@ -238,7 +238,7 @@ static weft_tokenizer *load_made(const made *m)
     return t;
 }
 
-/* CPU seconds to encode n bytes and to decode what came of them. */
+/* CPU seconds to encode n bytes and decode the result. */
 static double round_trip(const weft_tokenizer *t, const char *text, size_t n)
 {
     weft_error err = { 0 };
@@ -258,8 +258,8 @@ static double round_trip(const weft_tokenizer *t, const char *text, size_t n)
     return clock_thread_seconds() - start;
 }
 
-/* t(2n) / t(n), from the least times of some tries. What is over in no time has 2 ms to spare: pages
- * that are touched first, a cache that is left. */
+/* t(2n) / t(n), from the lowest times of several tries. Very short times get 2 ms of slack, for
+ * page faults and cold caches. */
 static double growth_of(const weft_tokenizer *t, const char *text, size_t n)
 {
     double once = 1e9, twice = 1e9;

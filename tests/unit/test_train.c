@@ -1,5 +1,5 @@
-/* Models that run also train, from the same definition: against PyTorch, bit by bit against
- * themselves, and until they have learned a batch by heart. */
+/* Models train from the same definition that they run from: against PyTorch, bit by bit against
+ * themselves, and until they have memorised a batch. */
 #include "support.h"
 
 #include "base/rng.h"
@@ -80,7 +80,7 @@ static void lesson_random(lesson *l, int n_seq, int length, const model *m, uint
     lesson_want(l);
 }
 
-/* Random pictures, each with a class. */
+/* Random images, each with a class. */
 static void lesson_pictures(lesson *l, const model *m, real *features)
 {
     const int32_t T = (int32_t)m->n_ctx, lengths[] = { T, T, T };
@@ -119,7 +119,7 @@ static real step(learner *l, const lesson *s, double lr, double *norm)
     return loss;
 }
 
-/* A model, what it learns from, and the learner: most tests need one of each. */
+/* A model, its data and a learner: most tests need one of each. */
 typedef struct pupil {
     host h;
     model m;
@@ -195,16 +195,17 @@ static void reference_lesson(const reference *r, lesson *l, int at)
     lesson_want(l);
 }
 
-/* The bias of keys, alone or as the middle of a fused one: its gradient is zero in exact arithmetic,
- * so only its size is judged. */
+/* The bias of keys, alone or as the middle of a fused one: its exact gradient is zero, so only its
+ * size is checked. */
 static bool is_key_bias(const tensor *t, int64_t k)
 {
     return strstr(t->name, "attn_k.bias") ||
            (strstr(t->name, "attn_qkv.bias") && k >= cols(t) / 3 && k < 2 * cols(t) / 3);
 }
 
-/* max|a-b| <= 1e-5 max|b| of one tensor. `largest` is the largest gradient of all: a tensor of less
- * than a hundredth of it, such as the queries of flat attention, is measured by that hundredth. */
+/* max|a-b| <= 1e-5 max|b| for one tensor. `largest` is the largest gradient of all: a tensor
+ * below a hundredth of it, such as the queries of flat attention, is compared relative to that
+ * hundredth. */
 static void compare(reference *r, const char *prefix, const tensor *t, const real *a,
                     double largest, double *worst)
 {
@@ -239,7 +240,7 @@ static double largest_gradient(const params *p)
     return largest;
 }
 
-/* Of BART and DeepSeek-V3 in transformers: saved, but not learned. */
+/* Parameters of BART and DeepSeek-V3 that transformers saves but does not train. */
 static const char *buffer_of(const model *m)
 {
     static const char *const buffers[] = { "output_bias", "blk.1.exp_probs_b.bias" };
@@ -322,7 +323,7 @@ static void roberta_trains_as_pytorch(void **state)
     against_pytorch("train-roberta", 0, 0);
 }
 
-/* BART's bias on logits learns in weft, as Marian's own code lets it; in transformers it does not. */
+/* BART's logits bias is trained in weft, as in Marian's own code; in transformers it is not. */
 static void bart_trains_as_pytorch(void **state)
 {
     (void)state;
@@ -445,20 +446,20 @@ static const char *sample(int i)
 #define N_CAUSAL 3                 /* the first of them */
 #define N_TABLE  (quick() ? 1 : 8) /* all: more than there are */
 
-/* What recomputation must not depend on: something that has changed since the forward. */
+/* State that recomputation must not depend on: it has changed since the forward. */
 static void spoil_key(void *ud, tensor *param)
 {
     (void)param;
     ((learner *)ud)->run.key += 1;
 }
 
-/* What a parallel sum over rows is tempted to do: an order that depends on how the work was cut. */
+/* A planted defect: a parallel sum over rows whose order depends on how the work was split. */
 static void tempted_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N,
-                            int64_t J, const row_set *w, bool across, int64_t i0, int64_t i1,
+                            int64_t J, const row_set *w, bool w_transposed, int64_t i0, int64_t i1,
                             int64_t c0, int64_t c1)
 {
-    kernels_scalar.product(y, y_stride, add, a, N, J, w, across, i0, i1, c0, c1);
-    for (int64_t c = c0; (i0 > 0 || c0 > 0) && !across && !add && J <= TILE && c < c1; c++)
+    kernels_scalar.product(y, y_stride, add, a, N, J, w, w_transposed, i0, i1, c0, c1);
+    for (int64_t c = c0; (i0 > 0 || c0 > 0) && !w_transposed && !add && J <= TILE && c < c1; c++)
         for (int64_t i = i0; i < i1; i++) {
             real sum = 0;
             for (int64_t j = J - 1; j >= 0; j--)
@@ -492,15 +493,15 @@ static void threads_do_not_matter(void **state)
     kern = &kernels_scalar;
 }
 
-/* Says when the rows of a forward are cut. */
+/* Records when the rows of a forward are split. */
 static atomic_bool rows_cut;
 static void watched_product(real *y, int64_t y_stride, bool add, const real *a, int64_t N,
-                            int64_t J, const row_set *w, bool across, int64_t i0, int64_t i1,
+                            int64_t J, const row_set *w, bool w_transposed, int64_t i0, int64_t i1,
                             int64_t c0, int64_t c1)
 {
-    if (across && i0 > 0)
+    if (w_transposed && i0 > 0)
         rows_cut = true;
-    kernels_scalar.product(y, y_stride, add, a, N, J, w, across, i0, i1, c0, c1);
+    kernels_scalar.product(y, y_stride, add, a, N, J, w, w_transposed, i0, i1, c0, c1);
 }
 
 /* Many rows and few columns: threads share both. */
@@ -575,7 +576,7 @@ static void recomputation_does_not_matter(void **state)
     kern = &kernels_scalar;
 }
 
-/* Dropout must matter, or the two tests above do not test its keys. */
+/* Dropout must matter, otherwise the two tests above do not test its keys. */
 static void dropout_matters(void **state)
 {
     (void)state;
@@ -713,7 +714,7 @@ static void ready_once_and_final(void **state)
 
 /* ---- steps that are not like others ---------------------------------------------------------- */
 
-/* A batch without a target after one with many: no loss, no gradient, nothing left from before. */
+/* A batch without targets after one with many: no loss, no gradient, no leftovers. */
 static void no_target_no_gradient(void **state)
 {
     (void)state;
@@ -773,8 +774,8 @@ static void add_numbers(real *to, const real *from, int64_t n)
         to[k] += from[k];
 }
 
-/* ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)), bit by bit, for any number of threads and twice in a row;
- * and that is not what one after the other gives. */
+/* ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)), bit by bit, for any number of threads and twice in a
+ * row; a sequential sum differs. */
 static void groups_are_summed_by_a_tree(void **state)
 {
     (void)state;
@@ -862,7 +863,7 @@ static void micro_batches_drop_differently(void **state)
     leave(&p);
 }
 
-/* Frozen weights stay, the others learn, and recomputation agrees. */
+/* Frozen weights stay, the others are trained, and recomputation agrees. */
 static void frozen_weights_stay(void **state)
 {
     (void)state;
@@ -936,7 +937,7 @@ static void chunks_do_not_matter(void **state)
 
 /* ---- learning -------------------------------------------------------------------------------- */
 
-/* The same batch again and again until it is known by heart. */
+/* Trains on one batch until it is memorised. */
 static void overfit(const char *path, int n_seq, int length, double lr, int most)
 {
     host h;
@@ -972,7 +973,7 @@ static void stories_overfit(void **state)
     overfit(asset("llama-stories260K"), 2, quick() ? 16 : 32, 3e-3, 400);
 }
 
-/* Three steps of every line of the arch table; a line without a model to try fails. */
+/* Three steps of every row of the architecture table; a row without a test model fails. */
 static void every_architecture_trains(void **state)
 {
     (void)state;
@@ -1057,7 +1058,7 @@ static void curve(const char *path, const unsigned char *text, size_t n, bool bf
     lesson_text(&s, text, n, 0);
     start(&l, &m, (learner_options){ .n_thread = 2, .bf16 = bf16, .adamw = plain_adamw }, &s);
     l.run.kern = kernels_table(0);
-    for (int64_t i = 0; i < m.n_param; i++) /* small weights, as a model begins to learn with */
+    for (int64_t i = 0; i < m.n_param; i++) /* small weights, as at the start of training */
         if (m.param[i]->n_dim > 1)
             fill_normal(m.param[i]->data, rows(m.param[i]) * cols(m.param[i]), 44, (uint64_t)i,
                         0.05f);
@@ -1070,7 +1071,7 @@ static void curve(const char *path, const unsigned char *text, size_t n, bool bf
     model_close(&m);
 }
 
-/* The same 200 batches in both classes: no loss of the curve is further apart than a hundredth. */
+/* The same 200 batches in both classes: losses differ by at most a hundredth at every step. */
 static void bf16_learns_as_f32(void **state)
 {
     (void)state;
@@ -1133,7 +1134,7 @@ static void loss_memory_is_bounded(void **state)
     print_message("V = %lld: %.1f MiB for 512 rows, %.1f MiB for 16384 (all logits: %.1f MiB)\n",
                   (long long)V, (double)some / 0x1p20, (double)many / 0x1p20,
                   16384.0 * (double)V * 4 / 0x1p20);
-    /* which row is which, its loss, its log sum exp */
+    /* row index, loss, log sum exp */
     assert_true(many <= some + (16384 - 512) * (sizeof(int32_t) + 2 * sizeof(real)));
     assert_true(many < (32 << 20));
 }
@@ -1145,8 +1146,10 @@ int main(void)
              llama_trains_as_pytorch),
         TEST("train: GPT-2, ten steps of losses, gradients and weights equal PyTorch",
              gpt2_trains_as_pytorch),
-        TEST("train: BERT that fills masks, ten steps equal PyTorch", bert_trains_as_pytorch),
-        TEST("train: RoBERTa that classifies, ten steps equal PyTorch", roberta_trains_as_pytorch),
+        TEST("train: BERT for masked language modelling, ten steps equal PyTorch",
+             bert_trains_as_pytorch),
+        TEST("train: RoBERTa for classification, ten steps equal PyTorch",
+             roberta_trains_as_pytorch),
         TEST("train: ten steps of BART equal PyTorch", bart_trains_as_pytorch),
         TEST("train: ten steps of M2M-100 equal PyTorch", m2m_trains_as_pytorch),
         TEST("train: ten steps of the Transformer of 2017 equal PyTorch",
@@ -1157,9 +1160,10 @@ int main(void)
         TEST("train: ten steps of DeepSeek-V2 equal PyTorch", deepseek_v2_trains_as_pytorch),
         TEST("train: ten steps of DeepSeek-V3 equal PyTorch", deepseek_v3_trains_as_pytorch),
         TEST("train: 1, 2 and 4 threads give the same bits", threads_do_not_matter),
-        TEST("train: many rows of narrow products are cut, and give the same bits",
+        TEST("train: many rows of narrow products are split, and give the same bits",
              many_rows_are_cut),
-        TEST("train: a planted order that depends on the threads is seen", planted_order_is_seen),
+        TEST("train: a planted order that depends on the threads is detected",
+             planted_order_is_seen),
         TEST("train: recomputation gives the same bits in less memory",
              recomputation_does_not_matter),
         TEST("train: dropout matters, and so does its seed", dropout_matters),
@@ -1178,12 +1182,12 @@ int main(void)
              micro_batches_drop_differently),
         TEST("train: frozen weights do not change", frozen_weights_stay),
         TEST("train: a step with a NaN norm is skipped", nan_is_not_learned),
-        TEST("train: the loss in chunks of any size is the loss", chunks_do_not_matter),
-        TEST("train: a tiny GPT-2 learns a batch by heart", gpt2_overfits),
-        TEST("train: stories260K learns a batch by heart", stories_overfit),
+        TEST("train: the loss does not depend on the size of its chunks", chunks_do_not_matter),
+        TEST("train: a tiny GPT-2 memorises a batch", gpt2_overfits),
+        TEST("train: stories260K memorises a batch", stories_overfit),
         TEST("train: every architecture of the table learns in three steps",
              every_architecture_trains),
-        TEST("train: 200 steps in class bf16 learn as in f32", bf16_learns_as_f32),
+        TEST("train: 200 steps in class bf16 learn like f32", bf16_learns_as_f32),
         TEST("train: the loss's memory does not grow with the rows", loss_memory_is_bounded),
     };
     return RUN(tests);

@@ -1,4 +1,4 @@
-/* Tokenizers made from text, beside those that others made from the same. */
+/* Tokenizers trained on a text, compared with those of other programs on the same text. */
 #include "support.h"
 
 #include "base/utf8.h"
@@ -23,7 +23,7 @@ static void done(trained *t, host *h)
     assert_int_equal(h->mem.used, 0);
 }
 
-/* A token of bytes in stand-ins. */
+/* A token of bytes, each as its printable stand-in. */
 static size_t spell(const trained *t, uint32_t id, char *to)
 {
     size_t n, out = 0;
@@ -57,7 +57,7 @@ static void the_fixture(void **state)
     (void)state;
     const char *path = asset("data/bpe-train-fixture/corpus.en");
     const train_options o = {
-        .n_vocab = 500, .least = 1, .by_bytes = true, .special = end_of_text, .n_special = 1
+        .n_vocab = 500, .min_frequency = 1, .by_bytes = true, .special = end_of_text, .n_special = 1
     };
     host h;
     trained t;
@@ -72,9 +72,11 @@ static void goldens_of_bytes(void **state)
     (void)state;
     const char *path = fixture("golden/train-tokenizer/corpus.txt");
     for (int lines = 0; lines < 2; lines++) {
-        const train_options o = {
-            .n_vocab = 900, .least = 2, .lines = lines, .special = end_of_text, .n_special = 1
-        };
+        const train_options o = { .n_vocab = 900,
+                                  .min_frequency = 2,
+                                  .lines = lines,
+                                  .special = end_of_text,
+                                  .n_special = 1 };
         host h;
         trained t;
         train(&t, path, &o, &h);
@@ -84,7 +86,7 @@ static void goldens_of_bytes(void **state)
     }
 }
 
-/* The ids of single code points are the golden's, because another run would have given others. */
+/* The ids of single code points are taken from the golden, because they differ from run to run. */
 static void golden_of_words(void **state)
 {
     (void)state;
@@ -104,7 +106,7 @@ static void golden_of_words(void **state)
     }
     const train_options o = { .wordpiece = true,
                               .n_vocab = 500,
-                              .least = 2,
+                              .min_frequency = 2,
                               .lines = true,
                               .special = bert,
                               .n_special = 5,
@@ -138,8 +140,8 @@ static void expect_ids(const tokenizer *t, const char *text, const uint32_t *wan
     encoder_free(k);
 }
 
-/* Ids in the order of code points, as nanoGPT numbers them; special tokens come first and are not
- * learned from. */
+/* Ids in the order of code points, as in nanoGPT; special tokens come first and are not trained
+ * on. */
 static void characters(void **state)
 {
     (void)state;
@@ -221,7 +223,7 @@ static void threads_change_nothing(void **state)
             const train_options o = { .wordpiece = kind == 2,
                                       .lines = kind == 1,
                                       .n_vocab = 700,
-                                      .least = 2,
+                                      .min_frequency = 2,
                                       .special = end_of_text,
                                       .n_special = 1,
                                       .n_thread = k ? 7 : 1,
@@ -248,7 +250,9 @@ static void special_tokens_are_not_learned_from(void **state)
     (void)state;
     static const char text[] = "ab<s>cd<s>ab<s>cd<s><s>abcd <|end|>";
     static const char *const special[] = { "<s>", "<|end|>" };
-    const train_options o = { .n_vocab = 400, .least = 1, .special = special, .n_special = 2 };
+    const train_options o = {
+        .n_vocab = 400, .min_frequency = 1, .special = special, .n_special = 2
+    };
     host h;
     trained t;
     train(&t, temp_file("special.txt", text, sizeof text - 1), &o, &h);
@@ -265,8 +269,8 @@ static void frequency_and_size_are_kept(void **state)
     (void)state;
     const char *path = fixture("golden/train-tokenizer/corpus.txt");
     for (uint32_t n = 256; n < 1200; n += 97)
-        for (uint64_t least = 1; least < 200; least *= 5) {
-            const train_options o = { .n_vocab = n, .least = least };
+        for (uint64_t min_frequency = 1; min_frequency < 200; min_frequency *= 5) {
+            const train_options o = { .n_vocab = n, .min_frequency = min_frequency };
             host h;
             trained t;
             train(&t, path, &o, &h);
@@ -279,7 +283,7 @@ static void frequency_and_size_are_kept(void **state)
 static void overlapping_pairs(void **state)
 {
     (void)state;
-    const train_options o = { .n_vocab = 300, .least = 1, .n_special = 0 };
+    const train_options o = { .n_vocab = 300, .min_frequency = 1, .n_special = 0 };
     host h;
     trained t;
     train(&t, temp_file("a.txt", "aaaaaaa", 7), &o, &h);
@@ -303,7 +307,7 @@ static void the_file_loads(void **state)
     for (int kind = 0; kind < 3; kind++) {
         const train_options o = { .wordpiece = kind == 1,
                                   .n_vocab = 600,
-                                  .least = 2,
+                                  .min_frequency = 2,
                                   .pattern = kind == 2 ? "\\p{L}+|\"\\\\|[^\\p{L}]" : NULL,
                                   .special = kind == 1 ? bert : end_of_text,
                                   .n_special = kind == 1 ? 5 : 1 };
@@ -373,7 +377,7 @@ static void errors_have_names(void **state)
     refused(good, &(train_options){ .n_vocab = 300, .pattern = "\\p{Klingon}" }, WEFT_EUNSUPPORTED,
             "unknown property");
 
-    const train_options o = { .n_vocab = 300, .least = 1 };
+    const train_options o = { .n_vocab = 300, .min_frequency = 1 };
     host h;
     trained t;
     weft_error err = { 0 };
@@ -418,7 +422,7 @@ static void every_allocation_may_fail(void **state)
         for (int64_t k = 1;; k++) {
             const train_options o = { .wordpiece = kind,
                                       .n_vocab = 400,
-                                      .least = 1,
+                                      .min_frequency = 1,
                                       .special = bert,
                                       .n_special = 5,
                                       .n_thread = 1 };
@@ -447,17 +451,17 @@ int main(void)
         TEST("train-tokenizer: the fixture's merges, ties by bytes", the_fixture),
         TEST("train-tokenizer: bytes are merged as Hugging Face does", goldens_of_bytes),
         TEST("train-tokenizer: word pieces are those of Hugging Face", golden_of_words),
-        TEST("train-tokenizer: threads change nothing", threads_change_nothing),
-        TEST("train-tokenizer: special tokens are not learned from",
+        TEST("train-tokenizer: the result does not depend on threads", threads_change_nothing),
+        TEST("train-tokenizer: special tokens are not trained on",
              special_tokens_are_not_learned_from),
         TEST("train-tokenizer: frequency and size are kept", frequency_and_size_are_kept),
         TEST("train-tokenizer: pairs that overlap are merged from the left", overlapping_pairs),
         TEST("train-tokenizer: its files can be loaded", the_file_loads),
-        TEST("train-tokenizer: errors have names", errors_have_names),
+        TEST("train-tokenizer: errors name the fault", errors_have_names),
         TEST("train-tokenizer: the public call checks its arguments", the_public_call_checks),
         TEST("train-tokenizer: every allocation may fail", every_allocation_may_fail),
         TEST("characters: ids in the order of code points", characters),
-        TEST("characters: more than the vocabulary may have", too_many_characters),
+        TEST("characters: more than the vocabulary allows", too_many_characters),
     };
     return RUN(tests);
 }

@@ -1,5 +1,5 @@
-/* The trainer: parts of a step are the step, a run that was stopped is the run that was not, and
- * what goes wrong with numbers stays harmless. */
+/* The trainer: a step does not depend on how it is split, a resumed run equals an uninterrupted
+ * one, and numeric faults do no harm. */
 #include "support.h"
 
 #include "base/clock.h"
@@ -8,7 +8,7 @@
 #include "golden.h"
 #include "text/sources/source.h"
 #include "text/train/train.h"
-#include "train/fresh.h"
+#include "train/init_model.h"
 #include "train/trainer.h"
 
 #include <errno.h>
@@ -48,27 +48,26 @@ static void schedules_equal_transformers(void **state)
 
 /* ---- new models ------------------------------------------------------------------------------ */
 
-static const fresh_shape small_gpt2 = {
-    "gpt2", 2, 32, 4, 4, 64, 16, 60, -1, -1, { 0 }, NULL, 0, 0
-};
-static const fresh_shape small_llama = {
-    "llama", 3, 32, 4, 2, 48, 16, 60, 1, 2, { 0 }, NULL, 0, 0
-};
+static const init_model_shape small_gpt2 = { "gpt2", 2,  32, 4,     4,    64, 16,
+                                             60,     -1, -1, { 0 }, NULL, 0,  0 };
+static const init_model_shape small_llama = { "llama", 3, 32, 4,     2,    48, 16,
+                                              60,      1, 2,  { 0 }, NULL, 0,  0 };
 
-static weft_status write_shape(const fresh_shape *s, const char *path, uint64_t seed, host *h,
+static weft_status write_shape(const init_model_shape *s, const char *path, uint64_t seed, host *h,
                                weft_error *err)
 {
     buffer config;
     buffer_begin(&config, &h->mem, err);
-    fresh_config(&config, s);
-    const weft_status status = config.failed ? WEFT_ENOMEM
-                                             : fresh_write(path, (const char *)config.at, config.n,
-                                                           &(fresh_source){ .seed = seed }, h, err);
+    init_model_config(&config, s);
+    const weft_status status = config.failed
+                                   ? WEFT_ENOMEM
+                                   : init_model_write(path, (const char *)config.at, config.n,
+                                                      &(init_model_source){ .seed = seed }, h, err);
     buffer_end(&config);
     return status;
 }
 
-static const char *fresh_model(const fresh_shape *s, const char *name, uint64_t seed)
+static const char *fresh_model(const init_model_shape *s, const char *name, uint64_t seed)
 {
     host h;
     weft_error err = { 0 };
@@ -117,7 +116,7 @@ static void begins_as_published(void **state)
     model m;
     weft_error err = { 0 };
     host_plain(&h);
-    const fresh_shape s = { "gpt2", 4, 128, 4, 4, 512, 64, 300, -1, -1, { 0 }, NULL, 0, 0 };
+    const init_model_shape s = { "gpt2", 4, 128, 4, 4, 512, 64, 300, -1, -1, { 0 }, NULL, 0, 0 };
     const char *path = fresh_model(&s, "published", 1);
     if (model_open(&m, path, WEFT_LOAD_COPY, &h, &err) != WEFT_OK)
         fail_msg("%s", err.message);
@@ -128,9 +127,9 @@ static void begins_as_published(void **state)
     assert_all(&m, "blk.0.attn_norm.weight", 1);
     assert_all(&m, "blk.0.attn_qkv.bias", 0);
     const tensor *w = param(&m, "blk.2.ffn_up.weight");
-    for (int64_t r = 0; r < rows(w); r += 37) /* whatever way the file has the matrix round */
+    for (int64_t r = 0; r < rows(w); r += 37) /* whichever way the file stores the matrix */
         assert_true(((const float *)w->data)[r * cols(w) + 5] ==
-                    (float)fresh_number(&m, w, 1, r, 5));
+                    (float)init_model_value(&m, w, 1, r, 5));
     model_close(&m);
     assert_int_equal(h.mem.used, 0);
 }
@@ -172,7 +171,7 @@ static void wrong_shapes_are_refused(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         host h;
         weft_error err = { 0 };
-        fresh_shape s = small_llama;
+        init_model_shape s = small_llama;
         s.arch = wrong[i].arch;
         s.n_layer = wrong[i].n_layer;
         s.d_model = wrong[i].d_model;
@@ -187,7 +186,7 @@ static void wrong_shapes_are_refused(void **state)
 
 /* ---- a school --------------------------------------------------------------------- */
 
-/* Model, data and trainer, which most tests need one of each of. */
+/* Model, data and trainer: most tests need one of each. */
 typedef struct school {
     host h;
     model m;
@@ -218,7 +217,9 @@ static const char *some_text(void)
 static const char *some_tokenizer(const char *text)
 {
     static const char *const special[] = { "<|endoftext|>" };
-    const train_options o = { .n_vocab = 270, .least = 2, .special = special, .n_special = 1 };
+    const train_options o = {
+        .n_vocab = 270, .min_frequency = 2, .special = special, .n_special = 1
+    };
     host h;
     trained t;
     weft_error err = { 0 };
@@ -243,7 +244,7 @@ static trainer_options plain_options(void)
     };
 }
 
-/* From a model's directory; documents where `packed`. */
+/* From a model's directory; documents if `packed`. */
 static void begin(school *c, const char *from, bool packed, trainer_options o)
 {
     weft_error err = { 0 };
@@ -284,7 +285,7 @@ static void finish(school *c)
 static const char *pupil(int i)
 {
     static char path[2][256];
-    fresh_shape s = i ? small_llama : small_gpt2;
+    init_model_shape s = i ? small_llama : small_gpt2;
     s.n_vocab = 270;
     if (!path[i][0])
         snprintf(path[i], sizeof path[i], "%s", fresh_model(&s, i ? "llama" : "gpt2", 3));
@@ -336,7 +337,7 @@ static bool same(const outcome *a, const outcome *b)
 
 /* ---- accumulation ---------------------------------------------------------------------------- */
 
-/* The gradient of one step, cut into parts; the caller frees it. */
+/* The gradient of one step, split into parts; the caller frees it. */
 static real *gradient(int who, int n_part, double *loss, int64_t *n)
 {
     school c;
@@ -400,7 +401,7 @@ static void threads_do_not_matter(void **state)
     }
 }
 
-/* 9 samples in 1, 2, 4 and 8 groups, the first of which has one more, in parts of 3 at most. */
+/* 9 samples in 1, 2, 4 and 8 groups, the first of which has one more, in parts of at most 3. */
 static void groups_have_their_bits(void **state)
 {
     (void)state;
@@ -428,7 +429,7 @@ static void groups_have_their_bits(void **state)
     free(one.weights);
 }
 
-/* Takes k steps, goes on in a new life, and takes the rest there. */
+/* Takes k steps, resumes in a new trainer, and takes the rest there. */
 static outcome interrupted(int who, int k, trainer_options o, bool forget)
 {
     school c;
@@ -485,7 +486,7 @@ static void resumed_is_uninterrupted(void **state)
         }
 }
 
-/* Counters with the right sums that no run has: each is refused, and none is computed with. */
+/* Impossible counters under correct checksums: each is refused before any computation. */
 static void hostile_counters_are_refused(void **state)
 {
     (void)state;
@@ -525,7 +526,7 @@ static void hostile_counters_are_refused(void **state)
     assert_int_equal(h.mem.used, 0);
 }
 
-/* The same of what a checkpoint keeps of the trainer's state. */
+/* The same for the trainer's state in a checkpoint. */
 static void hostile_state_is_refused(void **state)
 {
     (void)state;
@@ -620,7 +621,7 @@ static void evaluation_is_even(void **state)
             assert_int_equal(trainer_evaluate(&c.t, &loss, &share, NULL), WEFT_OK);
             first = n == 1 ? loss : first;
             assert_true(fabs(loss / first - 1) <= 1e-6);
-            assert_true(fabs(loss - log(270)) < 0.2); /* it has learned nothing yet */
+            assert_true(fabs(loss - log(270)) < 0.2); /* it is untrained */
             finish(&c);
         }
     }
@@ -647,7 +648,7 @@ static void patience_ends_a_run(void **state)
     bool stopped;
     log_of_run l = { .stop_at = -1 };
     trainer_options o = plain_options();
-    o.schedule.lr = o.schedule.least = 0; /* it will not get better */
+    o.schedule.lr = o.schedule.lr_min = 0; /* it will not get better */
     o.schedule.n_step = 100;
     o.eval_every = 2;
     o.patience = 3;
@@ -690,12 +691,12 @@ static void a_listener_ends_a_run(void **state)
     finish(&c);
 }
 
-/* A disk that is full between two steps, and a listener who fills and clears it. */
+/* A disk that becomes full between two steps, and a callback that fills and clears it. */
 typedef struct full_disk {
     bool full;
     int64_t from, until; /* steps */
     int n_warned;
-    int64_t saved[8]; /* steps of which a checkpoint was reported */
+    int64_t saved[8]; /* steps for which a checkpoint was reported */
     int n_saved;
 } full_disk;
 
@@ -767,7 +768,7 @@ static void a_full_disk_does_not_end_a_run(void **state)
     assert_newest(home, 6, &c.h);
     finish(&c);
 
-    /* Full to the end: the last checkpoint is an error, the one before it is as it was. */
+    /* Full to the end: the last checkpoint is an error, the previous one is unchanged. */
     snprintf(home, sizeof home, "%s", temp_path("run-fuller"));
     assert_int_equal(train_on(&c, 3, 9, home, &err), WEFT_EIO);
     assert_non_null(strstr(err.message, "No space left"));
@@ -866,29 +867,29 @@ static void what_freezes_nothing_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("schedule: every rate is transformers'", schedules_equal_transformers),
-        TEST("fresh: a new model begins as published", begins_as_published),
-        TEST("fresh: every failed allocation and file call is reported and leaks nothing",
+        TEST("schedule: every rate equals transformers'", schedules_equal_transformers),
+        TEST("init: a new model starts as published", begins_as_published),
+        TEST("init: every failed allocation and file call is reported and leaks nothing",
              every_fault_of_beginning),
-        TEST("fresh: shapes that no model has are refused", wrong_shapes_are_refused),
-        TEST("trainer: parts of a step are the step", parts_are_the_whole),
+        TEST("init: impossible shapes are refused", wrong_shapes_are_refused),
+        TEST("trainer: a step does not depend on how it is split", parts_are_the_whole),
         TEST("trainer: threads and recomputation do not matter", threads_do_not_matter),
-        TEST("trainer: groups are part of the recipe: each number has its bits, on any threads",
+        TEST("trainer: the number of groups determines the bits, on any number of threads",
              groups_have_their_bits),
-        TEST("trainer: a run that was stopped after any step is the run that was not",
+        TEST("trainer: a run resumed after any step equals an uninterrupted one",
              resumed_is_uninterrupted),
         TEST("trainer: a checkpoint of another run is refused", other_runs_are_not_resumed),
-        TEST("trainer: counters that no run has are refused", hostile_counters_are_refused),
-        TEST("trainer: a state that no run has is refused", hostile_state_is_refused),
+        TEST("trainer: impossible counters are refused", hostile_counters_are_refused),
+        TEST("trainer: an impossible state is refused", hostile_state_is_refused),
         TEST("trainer: evaluation does not depend on how many samples are computed at once",
              evaluation_is_even),
-        TEST("trainer: a run ends when its patience does", patience_ends_a_run),
-        TEST("trainer: a listener ends a run, with a checkpoint", a_listener_ends_a_run),
-        TEST("trainer: a full disk costs checkpoints, not the run", a_full_disk_does_not_end_a_run),
-        TEST("trainer: numbers that are not finite are skipped, and in a row an error",
+        TEST("trainer: a run ends when its patience is exhausted", patience_ends_a_run),
+        TEST("trainer: a callback ends a run, with a checkpoint", a_listener_ends_a_run),
+        TEST("trainer: a full disk loses checkpoints, not the run", a_full_disk_does_not_end_a_run),
+        TEST("trainer: non-finite steps are skipped, and several in a row are an error",
              bad_numbers_are_skipped),
         TEST("trainer: frozen weights keep every bit, all others learn", frozen_weights_stay),
-        TEST("trainer: a pattern that fits nothing, or everything, is refused",
+        TEST("trainer: a pattern that matches nothing, or everything, is refused",
              what_freezes_nothing_is_refused),
     };
     return RUN(tests);

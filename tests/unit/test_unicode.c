@@ -80,8 +80,9 @@ static void spaces_and_han(void **state)
     }
 }
 
-/* Numbers and lower case are of a newer version than utf8proc's: what it knows must be the same.
- * Marks are of an older one: some that it knows are not yet there, and few have ceased to be. */
+/* Numbers and lower case are from a newer Unicode version than utf8proc's: they agree on everything
+ * utf8proc knows. Marks are from an older one: some that it knows are missing, and few were
+ * removed. */
 static void tables_beside_utf8proc(void **state)
 {
     (void)state;
@@ -201,7 +202,7 @@ static size_t from_hex(char *text)
     return n;
 }
 
-/* Each line as Hugging Face's tokenizers normalise it and give its offsets. */
+/* Each line as normalised by Hugging Face's tokenizers, with its offsets. */
 static void forms_of_hugging_face(void **state)
 {
     (void)state;
@@ -229,7 +230,7 @@ static void forms_of_hugging_face(void **state)
     unicode_text_free(&t);
 }
 
-/* The same bytes as utf8proc's own walk, on text of code points that both know alike. */
+/* The same bytes as utf8proc, on code points that both know. */
 static void forms_beside_utf8proc(void **state)
 {
     (void)state;
@@ -312,8 +313,8 @@ static void marks_without_end(void **state)
     unicode_text t = { .mem = &h.mem };
     const size_t n = quick() ? 1 << 16 : 1 << 21;
     char *text = malloc(n + 1);
-    double least = 1e9; /* of some tries: others use the machine too */
-    for (int again = 0; again < 12 && least > 8; again++) {
+    double ratio = 1e9; /* the lowest of several tries, because of other load */
+    for (int again = 0; again < 12 && ratio > 8; again++) {
         double seconds[2];
         for (int whole = 0; whole < 2; whole++) {
             const size_t length = whole ? n : n / 8;
@@ -325,9 +326,9 @@ static void marks_without_end(void **state)
             assert_int_equal(t.n, length);
             assert_memory_equal(t.text, "\314\243\314\243", 4);
         }
-        least = fmin(least, seconds[1] / fmax(seconds[0], 1e-6));
+        ratio = fmin(ratio, seconds[1] / fmax(seconds[0], 1e-6));
     }
-    assert_true(least < 20); /* 8 is linear, 64 quadratic */
+    assert_true(ratio < 20); /* 8 is linear, 64 quadratic */
     free(text);
     unicode_text_free(&t);
     assert_int_equal(h.mem.used, 0);
@@ -359,18 +360,19 @@ static void every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("unicode: ASCII is in the classes it should be in", ascii),
-        TEST("unicode: classes begin and end where they should", edges),
+        TEST("unicode: ASCII is classified correctly", ascii),
+        TEST("unicode: classes have the right borders", edges),
         TEST("unicode: white space and Han are classified correctly", spaces_and_han),
-        TEST("unicode: the tables agree with utf8proc's but for versions", tables_beside_utf8proc),
-        TEST("unicode: lower case is one code point but for one", lower_case),
+        TEST("unicode: the tables agree with utf8proc's except for versions",
+             tables_beside_utf8proc),
+        TEST("unicode: lower case is one code point, with one exception", lower_case),
         TEST("unicode: kana and Han are one script, a space is any", scripts),
-        TEST("unicode: a cluster ends where a reader would say", clusters),
-        TEST("unicode: normal forms know where each byte came from", forms),
-        TEST("unicode: normal forms are those of Hugging Face", forms_of_hugging_face),
-        TEST("unicode: normal forms are utf8proc's", forms_beside_utf8proc),
-        TEST("unicode: the quick look never says yes wrongly", forms_of_each_point),
-        TEST("unicode: marks without end take linear time", marks_without_end),
+        TEST("unicode: grapheme clusters end correctly", clusters),
+        TEST("unicode: normal forms track the origin of each byte", forms),
+        TEST("unicode: normal forms equal Hugging Face's", forms_of_hugging_face),
+        TEST("unicode: normal forms equal utf8proc's", forms_beside_utf8proc),
+        TEST("unicode: the quick check has no false positives", forms_of_each_point),
+        TEST("unicode: long runs of marks take linear time", marks_without_end),
         TEST("unicode: every allocation may fail", every_allocation_may_fail),
     };
     return RUN(tests);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define PART ((size_t)64 << 10) /* of unpack.c: what is counted at a time */
+#define PART ((size_t)64 << 10) /* of unpack.c: bytes counted at a time */
 
 static bool has(const char *kind)
 {
@@ -23,7 +23,7 @@ static uint8_t *golden_bytes(const char *name, size_t *n)
     return (uint8_t *)read_whole(fixture(path), n);
 }
 
-/* Unpacks a copy that ends where its memory does: as file_open_unpacked would, without a file. */
+/* Unpacks a copy of exact size, as file_open_unpacked would, without a file. */
 static weft_status unpack_copy(const uint8_t *data, size_t size, host *h, uint8_t **to, uint64_t *n,
                                weft_error *err)
 {
@@ -46,7 +46,7 @@ static weft_status unpack_copy(const uint8_t *data, size_t size, host *h, uint8_
     return status;
 }
 
-/* The status, and false where something else than `text` comes out. */
+/* Sets the status; false if the output is not `text`. */
 static bool gives(const uint8_t *data, size_t size, const uint8_t *text, size_t n_text,
                   weft_status *status, weft_error *err)
 {
@@ -70,7 +70,7 @@ static uint8_t *put(uint8_t *at, uint64_t value, int n)
     return at;
 }
 
-/* A member of blocks that are not compressed (RFC 1952, 1951). */
+/* A member of stored blocks (RFC 1952, 1951). */
 static uint8_t *put_gzip(uint8_t *at, const uint8_t *text, size_t n)
 {
     static const uint8_t head[] = { 0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 3 };
@@ -149,7 +149,7 @@ static void lengths(void **state)
     uint8_t *text = malloc(4 * PART);
     for (size_t i = 0; i < 4 * PART; i++)
         text[i] = (uint8_t)(i * 2654435761u >> 13);
-    text[0] = 'x'; /* nothing that is recognised */
+    text[0] = 'x'; /* not recognised */
     for (size_t i = 0; i < sizeof n / sizeof *n; i++)
         for (int k = 0; k < 2; k++) {
             size_t size;
@@ -166,7 +166,7 @@ static void lengths(void **state)
     free(text);
 }
 
-/* Where a file of two members may end. */
+/* Where a file of two members may be truncated. */
 static bool is_boundary(const char *name, size_t at, const uint8_t *data, size_t n)
 {
     return (strcmp(name, "members.gz") == 0 || strcmp(name, "frames.zst") == 0) &&
@@ -196,7 +196,7 @@ static void truncation(void **state)
     }
 }
 
-/* With checksums, no changed byte makes another text; without, nothing breaks. */
+/* With checksums, no changed byte gives another text; without, nothing breaks. */
 static void changed_bytes(void **state)
 {
     (void)state;
@@ -261,7 +261,7 @@ static void what_follows(void **state)
     }
     munmap(zeros, huge);
 
-    /* The other kind is something else, too. */
+    /* The other kind counts as foreign data too. */
     size_t n, more;
     uint8_t data[8192], *gz = golden_bytes("text.txt.gz", &n),
                         *zst = golden_bytes("text.txt.zst", &more);
@@ -273,7 +273,7 @@ static void what_follows(void **state)
     free(zst);
 }
 
-/* Every window that a frame may ask for. */
+/* Every window size that a frame may request. */
 static void windows(void **state)
 {
     (void)state;
@@ -306,7 +306,7 @@ static void windows(void **state)
     }
 }
 
-/* Copies of a file of zeros, one after the other, as a bomb is built. */
+/* Copies of a file of zeros, concatenated, as in a decompression bomb. */
 static uint8_t *copies(const char *name, size_t n_copy, size_t *size)
 {
     size_t n;
@@ -340,7 +340,7 @@ static void bombs(void **state)
 
         mem_init(&h.mem, (size_t)8 << 20, NULL);
         assert_int_equal(unpack_count("data", data, size, "text", &h.mem, &n, &err), WEFT_ELIMIT);
-        assert_true(n < (uint64_t)9 << 20); /* it ends there, and not later */
+        assert_true(n < (uint64_t)9 << 20); /* it stops there, not later */
         assert_non_null(strstr(err.message, "memory cap; expected less; raise the cap"));
         assert_true(h.mem.used == 0 && h.mem.peak <= h.mem.cap);
         free(data);
@@ -454,7 +454,7 @@ static void faults_everywhere(void **state)
                     file_close(&f, &h);
                 assert_true(of[0].live == 0 && of[1].live == 0 && h.mem.used == 0);
             }
-            assert_in_range(k, io ? 4 : 5, 40); /* it was more than the file's own */
+            assert_in_range(k, io ? 4 : 5, 40); /* more than the file's own memory */
         }
 }
 
@@ -552,25 +552,25 @@ int main(void)
 {
     const struct CMUnitTest always[] = {
         TEST("unpack: files of gzip and zstd give their text", real_files),
-        TEST("unpack: nothing else may follow", what_follows),
+        TEST("unpack: trailing data is refused", what_follows),
         TEST("unpack: files, mapped and copied", opened),
-        TEST("unpack: a file of nothing is refused", nothing_inside),
+        TEST("unpack: an empty file is refused", nothing_inside),
         TEST("unpack: first bytes, and names", heads_and_names),
         TEST("unpack: data that a host has read", from_outside),
     };
     const struct CMUnitTest with_one[] = {
-        TEST("unpack: lengths around every buffer's", lengths),
-        TEST("unpack: cut short at any byte, data is refused", truncation),
+        TEST("unpack: lengths around every buffer size", lengths),
+        TEST("unpack: truncated at any byte, data is refused", truncation),
         TEST("unpack: no changed byte gives another text", changed_bytes),
-        TEST("unpack: bombs end at the ratio and at the cap, and take no memory", bombs),
+        TEST("unpack: bombs stop at the ratio and at the cap, and take no memory", bombs),
         TEST("unpack: every allocation and file call may fail", faults_everywhere),
-        TEST("unpack: no cap is passed", caps),
+        TEST("unpack: no cap is exceeded", caps),
     };
     const struct CMUnitTest with_gzip[] = {
         TEST("unpack: archives and doubly compressed files are named", archives),
     };
     const struct CMUnitTest with_zstd[] = {
-        TEST("unpack: zstd's windows are counted before they are taken, up to 128 MiB", windows),
+        TEST("unpack: zstd's windows are counted before allocation, up to 128 MiB", windows),
     };
     int failed = RUN(always);
     if (has(" gzip") || has(" zstd"))

@@ -1,5 +1,5 @@
-/* ViT and DeiT: every named intermediate, the logits of a picture and ten steps of training are those
- * of transformers and PyTorch (tools/vit_golden.py). */
+/* ViT and DeiT: every named intermediate, the logits of an image and ten steps of training equal
+ * transformers and PyTorch (tools/vit_golden.py). */
 #include "golden.h"
 #include "support.h"
 
@@ -19,14 +19,14 @@ static void open_model(model *m, const char *name, host *h)
         fail_msg("%s", err.message);
 }
 
-/* n pictures, each a sequence whose first row is wanted. */
+/* n images, each a sequence whose first row is wanted. */
 typedef struct pictures {
     batch batch;
     batch_row row[64];
     sequence seq[8];
 } pictures;
 
-static void pictures_init(pictures *p, const model *m, int n, const real *features)
+static void image_set_init(pictures *p, const model *m, int n, const real *features)
 {
     const int32_t T = (int32_t)m->n_ctx;
     p->batch = (batch){ n * T, n, n, p->row, p->seq, features, NULL };
@@ -48,7 +48,7 @@ static void forward(const model *m, golden *g, const kernels *kern)
     weft_error err = { 0 };
     const stored *f = golden_tensor(g, "features");
     assert_true(f->shape[0] == m->n_ctx && f->shape[1] == m->d_feature);
-    pictures_init(&p, m, 1, (const real *)f->data);
+    image_set_init(&p, m, 1, (const real *)f->data);
     assert_int_equal(run_init_dry(&dry, &m->host->mem, 1, &err), WEFT_OK);
     dry.trace_maps = true;
     run_begin(&dry, &p.batch);
@@ -96,7 +96,7 @@ static void deit_trace(void **state)
     trace("deit");
 }
 
-/* One number of one weight, by a thousandth: found, and by name. */
+/* One value of one weight changed by a thousandth is found, by name. */
 static void planted_defect(void **state)
 {
     (void)state;
@@ -161,13 +161,13 @@ static void as_pytorch(void **state)
     const float *lr = (const float *)reference(&g, "lr")->data;
     const float *loss = (const float *)reference(&g, "loss")->data;
     const float *norm = (const float *)reference(&g, "norm")->data;
-    pictures_init(&p, &m, N, features);
+    image_set_init(&p, &m, N, features);
     const learner_options o = { .n_thread = 2, .adamw = { 0.9, 0.95, 1e-8, 0.1, 0 } };
     if (learner_init(&l, &m, &o, &p.batch, &err) != WEFT_OK)
         fail_msg("%s", err.message);
     for (int k = 0; k < 10; k++) {
         char prefix[24];
-        pictures_init(&p, &m, N, features + k * N * m.n_ctx * m.d_feature);
+        image_set_init(&p, &m, N, features + k * N * m.n_ctx * m.d_feature);
         for (int s = 0; s < N; s++)
             p.row[s * m.n_ctx].target = target[k * N + s];
         assert_int_equal(learner_begin(&l, &err), WEFT_OK);
@@ -191,7 +191,7 @@ static void as_pytorch(void **state)
 
 /* ---- pictures ---------------------------------------------------------------------------------- */
 
-/* From the file to the logits, through what a program sees. */
+/* From the file to the logits, through the public API. */
 static void classify(const char *name)
 {
     char path[128];
@@ -246,13 +246,13 @@ static void wrong_pictures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("vit: every intermediate is that of transformers", vit_trace),
-        TEST("deit: every intermediate is that of transformers", deit_trace),
+        TEST("vit: every intermediate equals transformers", vit_trace),
+        TEST("deit: every intermediate equals transformers", deit_trace),
         TEST("vit: a wrong number is found by name", planted_defect),
-        TEST("vit: ten steps of training are those of PyTorch", as_pytorch),
+        TEST("vit: ten steps of training equal PyTorch", as_pytorch),
     };
     const struct CMUnitTest pngs[] = {
-        TEST("vit: logits of a picture are those of transformers", classify_pictures),
+        TEST("vit: logits of an image equal transformers", classify_pictures),
         TEST("vit: refuses files that are not images, and images for other models", wrong_pictures),
     };
     return RUN(tests) + (strstr(weft_build_parts(), " png") ? RUN(pngs) : 0);

@@ -57,7 +57,7 @@ static void write_weights(save *s, const char *path, const container *from)
     safetensors_writer_end(&w);
 }
 
-/* A directory whose config.json says this beside what the golden one says. */
+/* A directory whose config.json adds this to the golden one. */
 static const char *write_model(const char *more)
 {
     golden g;
@@ -162,7 +162,7 @@ static void perceptron_head(void **state)
     assert_int_equal(h.mem.used, 0);
 }
 
-/* Nothing is guessed: a norm that the configuration does not deny must be there. */
+/* Nothing is guessed: a norm must be present unless the configuration denies it. */
 static void norm_must_be_denied(void **state)
 {
     (void)state;
@@ -171,7 +171,7 @@ static void norm_must_be_denied(void **state)
     assert_non_null(strstr(err.message, "tensor vit.layernorm.weight is missing"));
 }
 
-/* Numbers of the golden picture as the model at `path` sees it. */
+/* Features of the golden image, preprocessed for the model at `path`. */
 static void see(const char *path, float *to)
 {
     weft_error err = { 0 };
@@ -185,8 +185,8 @@ static void see(const char *path, float *to)
     weft_model_close(m);
 }
 
-/* What preprocessor_config.json says may stand in config.json; there it has a mean of 0.5, and a
- * deviation of 0.5 as well. */
+/* config.json may contain the contents of preprocessor_config.json; here a mean of 0.5 and a
+ * deviation of 0.5. */
 static void recipe_in_config(void **state)
 {
     (void)state;
@@ -203,7 +203,7 @@ static void recipe_in_config(void **state)
 
 enum { SIDE = 28, CLASSES = 10, N_REFERENCE = 64 };
 
-/* Bytes become features as its configuration says, written out here. */
+/* Bytes become features as its configuration requires, computed here directly. */
 static void mnist_logits(void **state)
 {
     (void)state;
@@ -233,7 +233,7 @@ static void mnist_logits(void **state)
     weft_model_close(m);
 }
 
-/* The first n things of a packed IDX file of the assets, as one of n. */
+/* The first n items of a compressed IDX file of the assets, as a file of n. */
 static const char *first_of(const char *relative, const char *name, uint32_t n, size_t head,
                             size_t each)
 {
@@ -244,7 +244,7 @@ static const char *first_of(const char *relative, const char *name, uint32_t n, 
     FILE *f = popen(command, "r");
     assert_non_null(f);
     assert_int_equal(fread(data, 1, size, f), size);
-    pclose(f); /* gzip may have found that nobody reads the rest */
+    pclose(f); /* gzip may have received SIGPIPE */
     const uint8_t count[] = { (uint8_t)(n >> 24), (uint8_t)(n >> 16), (uint8_t)(n >> 8),
                               (uint8_t)n };
     memcpy(data + 4, count, sizeof count);
@@ -271,13 +271,13 @@ static void mnist_accuracy(void **state)
     weft_model_close(m);
 }
 
-/* In 8 and in 4 bits, through a GGUF file of weft's own, within 0.2 and 0.5 points. */
+/* In 8 and in 4 bits, through weft's own GGUF file, within 0.2 and 0.5 points. */
 static void mnist_quantised(void **state)
 {
     (void)state;
     static const struct {
         const char *type;
-        int64_t fewer; /* of 10,000 that may be lost */
+        int64_t fewer; /* of 10,000 that may be misclassified */
     } cases[] = { { "q8_0", 20 }, { "q4_0", 50 } };
     const uint32_t n = quick() ? 100 : 10000;
     const char *data[] = {
@@ -306,14 +306,16 @@ static void mnist_quantised(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("vit: a perceptron is a head too, and the last norm may be missing", perceptron_head),
-        TEST("vit: a last norm that is neither there nor denied is an error", norm_must_be_denied),
-        TEST("vit-mnist: logits are those of its authors' code", mnist_logits),
+        TEST("vit: the head may be a perceptron, and the last norm may be missing",
+             perceptron_head),
+        TEST("vit: a last norm that is neither present nor denied is an error",
+             norm_must_be_denied),
+        TEST("vit-mnist: logits equal those of its authors' code", mnist_logits),
         TEST("vit-mnist: 9,794 of 10,000 test images are classified correctly", mnist_accuracy),
         TEST("vit-mnist: in 8 bits within 0.2 points of that, in 4 within 0.5", mnist_quantised),
     };
     const struct CMUnitTest pngs[] = {
-        TEST("vit: config.json may say how pictures are seen", recipe_in_config),
+        TEST("vit: config.json may define the preprocessing of images", recipe_in_config),
     };
     return RUN(tests) + (strstr(weft_build_parts(), " png") ? RUN(pngs) : 0);
 }

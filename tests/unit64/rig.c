@@ -119,7 +119,7 @@ void rig_free(rig *g)
 static tensor *build_again(rig *g, build_fn *build)
 {
     run_begin(&g->run, &g->batch);
-    g->run.at.block = 1; /* leaves are not of this block: residual leaves them alone */
+    g->run.at.block = 1; /* leaves are not of this block: residual does not change them */
     g->n_leaf = 0;
     return build(g);
 }
@@ -178,8 +178,8 @@ static void move(real *x, const real *way, int64_t n, double step)
         x[k] += step * way[k];
 }
 
-/* Derivative of numbers [k0, k0 + n) of leaf t along a random direction, numeric and analytic: their
- * relative error. One number's direction is its own axis. */
+/* Derivative of values [k0, k0 + n) of leaf t along a random direction, numeric and analytic: their
+ * relative error. For one value the direction is its axis. */
 static double error_of(rig *g, build_fn *build, const tensor *t, int64_t k0, int64_t n,
                        double largest)
 {

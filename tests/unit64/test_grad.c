@@ -1,5 +1,5 @@
-/* The derivative of every op against central differences, at odd shapes, away from kinks; rig.h says
- * how. */
+/* The derivative of every op against central differences, at odd shapes, away from kinks; see
+ * rig.h. */
 #include "rig.h"
 
 static const rig_size size = { { 4, 3 }, { 4, 3 }, .window = 2, .max_distance = 6 };
@@ -11,14 +11,14 @@ static tensor *build_embed(rig *g)
     return embed(&g->run, leaf(g, 5, 3), EMBED_TOKEN);
 }
 
-/* A row of two sequences takes the vector, which learns from both. */
+/* Row 1 of each of two sequences is replaced by the vector, whose gradient comes from both. */
 static tensor *build_put_row(rig *g)
 {
     tensor *x = leaf(g, 7, 3);
     return put_row(&g->run, x, leaf(g, 1, 3), 1);
 }
 
-/* Inputs of a batch have no gradient, but the weight that follows does. */
+/* Inputs of a batch have no gradient, but the weight after them does. */
 static tensor *build_features(rig *g)
 {
     static real given[7 * 4];
@@ -61,7 +61,7 @@ static tensor *build_linear(rig *g)
     return linear(&g->run, x, &w);
 }
 
-/* Quantised weights do not learn, but what goes through them does. */
+/* Quantised weights have no gradient, but their inputs do. */
 static tensor *build_frozen(rig *g)
 {
     static uint8_t blocks[3][34];
@@ -77,7 +77,7 @@ static tensor *build_frozen(rig *g)
     return linear(&g->run, leaf(g, 7, 32), &w);
 }
 
-/* One weight used twice, as a tied embedding is. */
+/* One weight used twice, like a tied embedding. */
 static tensor *build_shared(rig *g)
 {
     tensor *x = leaf(g, 7, 5);
@@ -88,7 +88,7 @@ static tensor *build_shared(rig *g)
     return y;
 }
 
-/* Two heads of three numbers, with gaps between them, and rows of W that nobody reads. */
+/* Two heads of three values, with gaps between them, and unused rows of W. */
 static tensor *build_linear_heads(rig *g)
 {
     static const head_map map = { 2, 1, 4, 1, 6, 3, 5, false };
@@ -96,7 +96,7 @@ static tensor *build_linear_heads(rig *g)
     return linear_heads(&g->run, x, leaf(g, 13, 3), &map, "y");
 }
 
-static tensor *build_heads_turned(rig *g)
+static tensor *build_heads_transposed(rig *g)
 {
     static const head_map map = { 2, 1, 4, 1, 6, 3, 5, true };
     tensor *x = leaf(g, 7, 9);
@@ -190,7 +190,7 @@ static tensor *build_gru_attend(rig *g)
     tensor *x = leaf(g, 7, 9), *memory = leaf(g, 7, 3), *keys = leaf(g, 7, 4);
     weight state = { "u", leaf(g, 9, 3), NULL };
     state.b = vector_leaf(g, 9);
-    looking look = { .query = { "q", leaf(g, 4, 3), NULL } };
+    additive_attn look = { .query = { "q", leaf(g, 4, 3), NULL } };
     look.context = (weight){ "c", leaf(g, 9, 3), NULL };
     look.score = leaf(g, 1, 4);
     return gru_attend(&g->run, x, memory, keys, &state, &look, 0);
@@ -314,7 +314,7 @@ static const grad_case cases[] = {
     { "linear", "linear, weight shared", build_shared },
     { "linear", "linear, q8_0 weight", build_frozen },
     { "linear_heads", "linear_heads", build_linear_heads },
-    { "linear_heads", "linear_heads, turned", build_heads_turned },
+    { "linear_heads", "linear_heads, transposed", build_heads_transposed },
     { "linear_heads", "linear_heads, one input", build_heads_shared },
     { "join_heads", "join_heads", build_join_heads },
     { "join_heads", "join_heads, shared", build_join_shared },
@@ -406,7 +406,7 @@ static void planted_sign(void **state)
     assert_true(check_case(&size, build_gaussian, true, &n) > 0.1);
 }
 
-/* No op is forgotten: all but those that only a trace asks for have a backward and a case above. */
+/* No op is forgotten: all but those used only by traces have a backward and a case above. */
 static void no_op_without_a_case(void **state)
 {
     (void)state;
@@ -423,7 +423,7 @@ static void no_op_without_a_case(void **state)
 
 enum { LOSS_V = 150, LOSS_D = 4, LOSS_N = 16 + LOSS_V * LOSS_D + LOSS_V };
 
-/* The loss, and the gradients of what the logits are made of; logits at once or in parts. */
+/* The loss, and the gradients of the inputs of the logits; logits at once or in parts. */
 static real loss_and_gradients(rig *g, bool parts, real grads[LOSS_N])
 {
     for (int i = 0; i < MAX_LEAF; i++)
@@ -447,7 +447,7 @@ static real loss_and_gradients(rig *g, bool parts, real grads[LOSS_N])
 }
 
 /* A loss in parts of one row and of 64 tokens, the last strip narrower, has the value and the
- * gradients of the loss of all logits; where no row has a weight, both are 0. */
+ * gradients of the loss of all logits; if no row has a weight, both are 0. */
 static void loss_in_parts_is_the_loss(void **state)
 {
     (void)state;
@@ -479,8 +479,8 @@ int main(void)
              threads_do_not_matter),
         TEST("gradients: a second backward adds to the first", twice_is_double),
         TEST("gradients: a planted wrong sign is found", planted_sign),
-        TEST("gradients: no op is without a case", no_op_without_a_case),
-        TEST("cross_entropy: in parts it is the loss of the logits", loss_in_parts_is_the_loss),
+        TEST("gradients: every op has a case", no_op_without_a_case),
+        TEST("cross_entropy: in parts it equals the loss of all logits", loss_in_parts_is_the_loss),
     };
     return RUN(tests);
 }

@@ -13,7 +13,7 @@ static const grad_case cases[] = {
 };
 #define N_CASE (sizeof cases / sizeof *cases)
 
-/* A window wider than a page, a bias that tells distances beyond one apart. */
+/* A window wider than a page, and a bias that distinguishes distances beyond one. */
 static const rig_size size = { { 150, 70 }, { 40, 260 }, 90, 200, PAGE_ROWS };
 static const rig_size coarse = { { 150, 70 }, { 40, 260 }, 90, 200, MAX_ROW };
 
@@ -39,7 +39,7 @@ static void make_dry(rig *g)
     g->run.kern = &kernels_scalar;
 }
 
-/* What a forward takes, and with `back` also its backward: planned by a dry run, or really. */
+/* Memory of a forward and, with `back`, its backward: planned by a dry run, or actual. */
 static size_t bytes_taken(const rig_size *rows_of, build_fn *build, bool back, bool dry)
 {
     rig g;
@@ -59,7 +59,7 @@ static size_t bytes_taken(const rig_size *rows_of, build_fn *build, bool back, b
     return taken;
 }
 
-/* Rows by n, twice n and four times n: no n x n numbers, not of one head. */
+/* n, 2 n and 4 n rows: no tensor is n x n, not even for one head. */
 static void memory_is_linear(void **state)
 {
     (void)state;
@@ -85,7 +85,7 @@ int main(void)
         TEST("gradients: attention over many pages equals central differences", every_derivative),
         TEST("gradients: attention over many pages has the same bits on 1, 2 and 4 threads",
              threads_do_not_matter),
-        TEST("memory: attention takes what is linear in rows, both directions, planned and taken",
+        TEST("memory: attention is linear in rows, both directions, planned and actual",
              memory_is_linear),
     };
     return RUN(tests);

@@ -2,7 +2,7 @@
 
 With -DWEFT_MUTANTS=ON all test programs use one libweft.so. A mutant is one source file compiled into a directory of its
 own, and that library (or program) linked again there; programs find it through LD_LIBRARY_PATH. The copy never changes,
-so that there is nothing to restore, and several mutants can run at once.
+so it need not be restored, and several mutants can run at once.
 """
 
 import hashlib

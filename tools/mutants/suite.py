@@ -29,7 +29,7 @@ ROOMS = {
         test_tokenizer_limits test_tokenizer_files test_convert test_onig test_marian test_tokenizer_assets""",
     "engine": """test_engine test_sessions test_sampler_edges test_sampler test_beam test_encode test_threads test_outputs
         test_session_files test_eval""",
-    "train": "test_pairs test_labelled test_pictures test_epochs test_data test_trainer test_checkpoint test_train",
+    "train": "test_pairs test_labelled test_image_set test_epochs test_data test_trainer test_checkpoint test_train",
     "explain": "test_report cli:report",
     "api": """test_engine test_encode test_sessions test_report cli:run cli:pictures cli:inspect cli:eval cli:encoders
         test_trainer test_hostile_api""",

@@ -278,9 +278,9 @@ static weft_status close_group(translation *t)
 /* ---- repeats --------------------------------------------------------------------------------- */
 
 typedef struct interval {
-    long least, most; /* most = -1: no limit */
-    size_t bytes;     /* length in the pattern; 0: not an interval, the brace is literal */
-    bool fixed;       /* {n} */
+    long min, max; /* most = -1: no limit */
+    size_t bytes;  /* length in the pattern; 0: not an interval, the brace is literal */
+    bool fixed;    /* {n} */
 } interval;
 
 static long read_number(const regex_source *s, size_t *at)
@@ -298,22 +298,22 @@ static interval read_interval(const regex_source *s)
 {
     interval r = { 0, 0, 0, false };
     size_t at = 1;
-    const long least = read_number(s, &at);
-    long most = least;
+    const long min = read_number(s, &at);
+    long max = min;
     if (regex_peek(s, at) == ',') {
         at++;
-        most = read_number(s, &at);
-        if (least < 0 && most < 0)
+        max = read_number(s, &at);
+        if (min < 0 && max < 0)
             return r;
     } else {
         r.fixed = true;
-        if (least < 0)
+        if (min < 0)
             return r;
     }
     if (regex_peek(s, at) != '}')
         return r;
-    r.least = least < 0 ? 0 : least;
-    r.most = most;
+    r.min = min < 0 ? 0 : min;
+    r.max = max;
     r.bytes = at + 1;
     return r;
 }
@@ -327,12 +327,12 @@ static bool at_repeat(const regex_source *s)
 static weft_status put_interval(translation *t, const interval *r)
 {
     char text[48];
-    if (r->least > REPEAT_MOST || r->most > REPEAT_MOST || (r->most >= 0 && r->most < r->least))
+    if (r->min > REPEAT_MOST || r->max > REPEAT_MOST || (r->max >= 0 && r->max < r->min))
         return refuse(t, t->in.at, "a repeat out of range");
-    if (r->most < 0)
-        snprintf(text, sizeof text, "{%ld,}", r->least);
+    if (r->max < 0)
+        snprintf(text, sizeof text, "{%ld,}", r->min);
     else
-        snprintf(text, sizeof text, "{%ld,%ld}", r->least, r->most);
+        snprintf(text, sizeof text, "{%ld,%ld}", r->min, r->max);
     regex_puts(t->out, text);
     t->in.at += r->bytes;
     return WEFT_OK;

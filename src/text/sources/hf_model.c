@@ -415,10 +415,10 @@ static weft_status load_unigram(tokenizer *t, const json_t *j, const place *at, 
     if (!m->score)
         return WEFT_ENOMEM;
     memset(m->score, 0, (size_t)t->vocab.n * sizeof *m->score);
-    m->least = INFINITY;
+    m->min_score = INFINITY;
     for (size_t i = 0; i < json_array_size(table); i++) {
         m->score[i] = json_number_value(json_array_get(json_array_get(table, i), 1));
-        m->least = m->score[i] < m->least ? m->score[i] : m->least;
+        m->min_score = m->score[i] < m->min_score ? m->score[i] : m->min_score;
     }
     t->kind = MODEL_UNIGRAM;
     return trie_of_vocab(t, &m->trie, err);

@@ -329,8 +329,8 @@ static uint32_t n_piece(hf_writer *w)
 static double score_of(const tokenizer *t, uint32_t id)
 {
     const double x = t->unigram.score[id];
-    const bool counts = !t->type || t->type[id] == PIECE_NORMAL || isinf(t->unigram.least);
-    return counts || x > t->unigram.least ? x : t->unigram.least;
+    const bool counts = !t->type || t->type[id] == PIECE_NORMAL || isinf(t->unigram.min_score);
+    return counts || x > t->unigram.min_score ? x : t->unigram.min_score;
 }
 
 static void put_unigram(hf_writer *w)

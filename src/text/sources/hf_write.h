@@ -3,7 +3,7 @@
  *     tokenizer_write     the file
  *     tokenizer_config    the file transformers wants next to it: which tokens are special, and why
  *
- * The steps are those that hf_steps.c and hf_after.c read, so that the written file runs as the
+ * The steps are those that hf_steps.c and hf_post.c read, so that the written file runs as the
  * original did. SentencePiece's normalizer becomes the steps that Hugging Face's own converter
  * writes for it. */
 #ifndef WEFT_TEXT_SOURCES_HF_WRITE_H

@@ -19,7 +19,7 @@ void token_spelling(const tokenizer *t, uint32_t id, buffer *to)
     }
 }
 
-static int order(uint32_t a, uint32_t b)
+static int compare_ids(uint32_t a, uint32_t b)
 {
     return a < b ? -1 : a > b;
 }
@@ -28,10 +28,10 @@ static int order(uint32_t a, uint32_t b)
 static int compare(const void *a, const void *b)
 {
     const pair *p = a, *q = b;
-    int way = order(p->rank, q->rank);
-    way = way ? way : order(p->id, q->id);
-    way = way ? way : order(p->left, q->left);
-    return way ? way : order(p->right, q->right);
+    int way = compare_ids(p->rank, q->rank);
+    way = way ? way : compare_ids(p->id, q->id);
+    way = way ? way : compare_ids(p->left, q->left);
+    return way ? way : compare_ids(p->right, q->right);
 }
 
 static bool is_user(const tokenizer *t, uint32_t id)

@@ -92,7 +92,9 @@ static weft_status make_unigram(tokenizer *t, const sp_spec *s, weft_error *err)
 {
     unigram *m = &t->unigram;
     const size_t n = t->vocab.n;
-    *m = (unigram){ .unk = s->unk, .in_float = true, .fallback = s->fallback, .least = INFINITY };
+    *m = (unigram){
+        .unk = s->unk, .in_float = true, .fallback = s->fallback, .min_score = INFINITY
+    };
     m->score = arena_alloc(&t->store, n * sizeof *m->score, err);
     m->user = arena_alloc(&t->store, n, err);
     if (!m->score || !m->user)
@@ -100,8 +102,8 @@ static weft_status make_unigram(tokenizer *t, const sp_spec *s, weft_error *err)
     for (size_t i = 0; i < n; i++) {
         m->score[i] = (double)s->score[i];
         m->user[i] = s->type[i] == PIECE_USER;
-        if (s->type[i] == PIECE_NORMAL && m->score[i] < m->least)
-            m->least = m->score[i];
+        if (s->type[i] == PIECE_NORMAL && m->score[i] < m->min_score)
+            m->min_score = m->score[i];
     }
     t->kind = MODEL_UNIGRAM;
     weft_status status = spellings(t, s, m->spell, err);

@@ -449,7 +449,7 @@ weft_status merger_run(merger *l, weft_error *err)
             heap_sink(&k, top);
             continue;
         }
-        if (count < 1 || (uint64_t)count < l->least)
+        if (count < 1 || (uint64_t)count < l->min_frequency)
             break;
         top = heap_pop(&k);
         merge_everywhere(&k, &top);

@@ -38,9 +38,9 @@ typedef struct merger {
     merge *merges;
     size_t n_merge;
 
-    uint32_t n_vocab; /* stop at this many tokens */
-    uint64_t least;   /* or when no pair is this frequent */
-    bool by_bytes;    /* ties go to the greatest bytes; otherwise to the smallest numbers */
+    uint32_t n_vocab;       /* stop at this many tokens */
+    uint64_t min_frequency; /* or when no pair is this frequent */
+    bool by_bytes;          /* ties go to the greatest bytes; otherwise to the smallest numbers */
     const char
         *prefix; /* of tokens inside a word, dropped when one is joined to the left; or NULL */
     mem *mem;

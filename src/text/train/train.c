@@ -368,7 +368,7 @@ static weft_status learn_words(trained *t, const train_options *o, const words *
 {
     merger *l = &t->merger;
     l->n_vocab = o->n_vocab;
-    l->least = o->least;
+    l->min_frequency = o->min_frequency;
     l->by_bytes = o->by_bytes;
     l->prefix = o->wordpiece ? "##" : NULL;
     t->n_word = w->n;

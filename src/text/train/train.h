@@ -8,11 +8,11 @@
 #include "text/train/merger.h"
 
 typedef struct train_options {
-    bool wordpiece;   /* default byte-level BPE; or: */
-    bool characters;  /* every code point of the text is a token, with no other tokens */
-    uint32_t n_vocab; /* tokens, special ones included */
-    uint64_t least;   /* a pair that occurs less often is not merged */
-    bool by_bytes;    /* ties go to the greatest bytes; otherwise to the smallest ids */
+    bool wordpiece;         /* default byte-level BPE; or: */
+    bool characters;        /* every code point of the text is a token, with no other tokens */
+    uint32_t n_vocab;       /* tokens, special ones included */
+    uint64_t min_frequency; /* a pair that occurs less often is not merged */
+    bool by_bytes;          /* ties go to the greatest bytes; otherwise to the smallest ids */
     bool lines; /* every line is a text, as in Hugging Face's trainers; otherwise every file */
     bool cased; /* WordPiece: keep case and accents */
     const char *pattern; /* BPE: the splitting pattern; NULL is GPT-2's */

@@ -1,12 +1,12 @@
-/* train_fresh.c - creates the parts that a new run lacks: a tokenizer trained on its data, an
+/* train_init.c - creates the parts that a new run lacks: a tokenizer trained on its data, an
  * untrained model, an untrained head. */
-#include "api/train_fresh.h"
+#include "api/train_init.h"
 #include "api/train_options.h"
 #include "base/cpu.h"
 #include "text/sources/hf_write.h"
 #include "text/sources/source.h"
 #include "train/checkpoint.h"
-#include "train/headed.h"
+#include "train/new_head.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,11 +15,11 @@ weft_status learn_tokenizer(trained *made, train_options *t, const weft_train_op
                             weft_error *err)
 {
     int n_special;
-    const char *const *special = fresh_special(o->arch ? o->arch : "", &n_special);
-    *t = (train_options){ .wordpiece = o->arch && fresh_wordpiece(o->arch),
+    const char *const *special = init_model_special(o->arch ? o->arch : "", &n_special);
+    *t = (train_options){ .wordpiece = o->arch && init_model_wordpiece(o->arch),
                           .characters = o->characters,
                           .n_vocab = (uint32_t)o->n_vocab,
-                          .least = 2,
+                          .min_frequency = 2,
                           .special = special,
                           .n_special = n_special,
                           .n_thread = o->threads,
@@ -113,8 +113,8 @@ OWN_FRAME static weft_status take_tokenizer(const char *from, const char *path, 
 }
 
 /* The run's tokenizer: the given one, or one trained for it. */
-OWN_FRAME static weft_status settle_tokenizer(const weft_train_options *o, const char *in, host *h,
-                                              weft_error *err)
+OWN_FRAME static weft_status prepare_tokenizer(const weft_train_options *o, const char *in, host *h,
+                                               weft_error *err)
 {
     static const char framed[] =
         "{\n  \"cls_token\": \"[CLS]\",\n  \"sep_token\": \"[SEP]\",\n"
@@ -130,22 +130,22 @@ OWN_FRAME static weft_status settle_tokenizer(const weft_train_options *o, const
     if (o->tokenizer)
         return take_tokenizer(o->tokenizer, path, config, h, err);
     const weft_status status = make_tokenizer(o, path, h, err);
-    const char *text = o->arch && fresh_wordpiece(o->arch) ? framed : says;
+    const char *text = o->arch && init_model_wordpiece(o->arch) ? framed : says;
     return status == WEFT_OK ? save_whole(config, text, strlen(text), h, err) : status;
 }
 
-weft_status shape_of(const weft_train_options *o, fresh_shape *s, weft_error *err)
+weft_status shape_of(const weft_train_options *o, init_model_shape *s, weft_error *err)
 {
-    const fresh_shape over = { .arch = o->arch,
-                               .n_layer = o->n_layer,
-                               .d_model = o->d_model,
-                               .n_head = o->n_head,
-                               .n_head_kv = o->n_head_kv,
-                               .d_ff = o->d_ff,
-                               .n_ctx = o->n_ctx,
-                               .tied = o->tied,
-                               .positions = o->positions };
-    return fresh_resolve(o->preset ? fresh_preset(o->preset) : NULL, &over, s, err);
+    const init_model_shape over = { .arch = o->arch,
+                                    .n_layer = o->n_layer,
+                                    .d_model = o->d_model,
+                                    .n_head = o->n_head,
+                                    .n_head_kv = o->n_head_kv,
+                                    .d_ff = o->d_ff,
+                                    .n_ctx = o->n_ctx,
+                                    .tied = o->tied,
+                                    .positions = o->positions };
+    return init_model_resolve(o->preset ? init_model_preset(o->preset) : NULL, &over, s, err);
 }
 
 /* ---- memory check ---------------------------------------------------------------------------- */
@@ -164,12 +164,12 @@ static maker maker_of(const weft_train_options *o, host *h)
 
 /* The largest batch of a run with this model, before its data has been read. */
 static weft_status room_of(batch *b, dataset *d, const weft_train_options *o, const model *m,
-                           pictures *seen, host *h, weft_error *err)
+                           image_set *seen, host *h, weft_error *err)
 {
     const bool sees = m->image.channels > 0;
     *d = (dataset){ .n_ctx = sees ? m->n_ctx : rows_of_sample(o, m->n_ctx),
                     .d_feature = m->d_feature,
-                    .pictures = sees ? seen : NULL,
+                    .images = sees ? seen : NULL,
                     .make = m->n_layer_src > 0 ? &rows_paired : &rows_next,
                     .corpus = { .host = h },
                     .train = { .most_seq = 1 } };
@@ -182,7 +182,7 @@ OWN_FRAME static weft_status check_size(void *ud, model *m, weft_error *err)
     const maker *by = ud;
     const weft_train_options *o = by->o;
     const learner_options l = learner_of(o, o->threads ? o->threads : cpu_count());
-    pictures none;
+    image_set none;
     dataset d;
     batch b;
     uint64_t bytes = 0;
@@ -206,28 +206,28 @@ static bool go_on(void *ud)
     return o->waiting(o->waiting_ud);
 }
 
-static fresh_source source_of(maker *by)
+static init_model_source source_of(maker *by)
 {
-    return (fresh_source){
+    return (init_model_source){
         .seed = by->o->seed, .check = check_size, .waiting = by->o->waiting ? go_on : NULL, .ud = by
     };
 }
 
 /* Could it be trained with the special tokens alone? Training a tokenizer takes time, which is
  * wasted if the model is too large even without a vocabulary. */
-OWN_FRAME static weft_status check_shape(const weft_train_options *o, const fresh_shape *s, host *h,
-                                         weft_error *err)
+OWN_FRAME static weft_status check_shape(const weft_train_options *o, const init_model_shape *s,
+                                         host *h, weft_error *err)
 {
     int n_special;
     model m;
     buffer config;
     maker by = maker_of(o, h);
-    fresh_shape least = *s;
-    fresh_special(s->arch, &n_special);
-    least.n_vocab = n_special + 1;
-    least.eos_id = -1;
+    init_model_shape smallest = *s;
+    init_model_special(s->arch, &n_special);
+    smallest.n_vocab = n_special + 1;
+    smallest.eos_id = -1;
     buffer_begin(&config, &h->mem, err);
-    fresh_config(&config, &least);
+    init_model_config(&config, &smallest);
     weft_status status = config.failed
                              ? err->code
                              : model_design(&m, (const char *)config.at, config.n, h, err);
@@ -241,17 +241,17 @@ OWN_FRAME static weft_status check_shape(const weft_train_options *o, const fres
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-OWN_FRAME static weft_status write_fresh(const weft_train_options *o, const char *in,
-                                         const fresh_shape *s, host *h, weft_error *err)
+OWN_FRAME static weft_status write_new_model(const weft_train_options *o, const char *in,
+                                             const init_model_shape *s, host *h, weft_error *err)
 {
     buffer config;
     maker by = maker_of(o, h);
-    const fresh_source from = source_of(&by);
+    const init_model_source from = source_of(&by);
     buffer_begin(&config, &h->mem, err);
-    fresh_config(&config, s);
+    init_model_config(&config, s);
     const weft_status status = config.failed ? WEFT_ENOMEM
-                                             : fresh_write(in, (const char *)config.at, config.n,
-                                                           &from, h, err);
+                                             : init_model_write(in, (const char *)config.at,
+                                                                config.n, &from, h, err);
     buffer_end(&config);
     return status;
 }
@@ -266,7 +266,7 @@ weft_status make_directory(const char *path, host *h, weft_error *err)
 static const char sees[] = "vit"; /* the architecture for images */
 
 /* The shape of a new image model, from its images. */
-static void shape_pictures(const weft_train_options *o, const pictures *p, fresh_shape *s)
+static void shape_images(const weft_train_options *o, const image_set *p, init_model_shape *s)
 {
     image_shape *i = &s->image;
     i->channels = p->channels ? p->channels : 3;
@@ -278,7 +278,7 @@ static void shape_pictures(const weft_train_options *o, const pictures *p, fresh
     s->n_label = p->n_class;
 }
 
-OWN_FRAME static weft_status write_preprocessor(const char *in, const fresh_shape *s, host *h,
+OWN_FRAME static weft_status write_preprocessor(const char *in, const init_model_shape *s, host *h,
                                                 weft_error *err)
 {
     char path[4096];
@@ -287,19 +287,19 @@ OWN_FRAME static weft_status write_preprocessor(const char *in, const fresh_shap
     if (!path_join(path, sizeof path, in, "preprocessor_config.json"))
         return weft_fail(err, WEFT_EINVAL, "%.200s...: the path is too long", in);
     buffer_begin(&b, &h->mem, err);
-    fresh_preprocessor(&b, &s->image);
+    init_model_preprocessor(&b, &s->image);
     if (!b.failed)
         status = save_whole(path, b.at, b.n, h, err);
     buffer_end(&b);
     return status;
 }
 
-/* Same as begin_fresh, for images. */
-OWN_FRAME static weft_status begin_fresh_pictures(const weft_train_options *o, const char *in,
-                                                  bool *made, host *h, weft_error *err)
+/* Same as begin_new_model, for images. */
+OWN_FRAME static weft_status begin_new_image_model(const weft_train_options *o, const char *in,
+                                                   bool *made, host *h, weft_error *err)
 {
-    fresh_shape shape;
-    pictures p;
+    init_model_shape shape;
+    image_set p;
     weft_train_options seeing = *o;
     seeing.arch = sees;
     if (o->arch && strcmp(o->arch, sees) != 0)
@@ -308,10 +308,10 @@ OWN_FRAME static weft_status begin_fresh_pictures(const weft_train_options *o, c
     if (shape_of(&seeing, &shape, err) != WEFT_OK)
         return err->code;
     checkpoint_remove(in, h);
-    weft_status status = pictures_list(&p, o->data, o->n_data, o->load, h, err);
+    weft_status status = image_set_list(&p, o->data, o->n_data, o->load, h, err);
     if (status != WEFT_OK)
         return status;
-    shape_pictures(o, &p, &shape);
+    shape_images(o, &p, &shape);
     status = check_shape(&seeing, &shape, h, err);
     *made = status == WEFT_OK;
     if (status == WEFT_OK)
@@ -321,13 +321,13 @@ OWN_FRAME static weft_status begin_fresh_pictures(const weft_train_options *o, c
     if (status == WEFT_OK)
         status = write_preprocessor(in, &shape, h, err);
     if (status == WEFT_OK)
-        status = write_fresh(o, in, &shape, h, err);
-    pictures_close(&p);
+        status = write_new_model(o, in, &shape, h, err);
+    image_set_close(&p);
     return status;
 }
 
 /* Reads the number of ids in the run's tokenizer, and the id that ends a text. */
-static weft_status read_vocabulary(fresh_shape *s, const char *in, host *h, weft_error *err)
+static weft_status read_vocabulary(init_model_shape *s, const char *in, host *h, weft_error *err)
 {
     tokenizer *t = mem_zalloc(&h->mem, 1, sizeof *t, "tokenizer", err); /* a large struct */
     if (!t)
@@ -342,13 +342,13 @@ static weft_status read_vocabulary(fresh_shape *s, const char *in, host *h, weft
     return status;
 }
 
-weft_status begin_fresh(const weft_train_options *o, const char *in, bool *made, host *h,
-                        weft_error *err)
+weft_status begin_new_model(const weft_train_options *o, const char *in, bool *made, host *h,
+                            weft_error *err)
 {
-    fresh_shape shape;
+    init_model_shape shape;
     run_labels l;
-    if (pictures_are_here(o->data[0], h))
-        return begin_fresh_pictures(o, in, made, h, err);
+    if (is_image_set(o->data[0], h))
+        return begin_new_image_model(o, in, made, h, err);
     if (o->arch && strcmp(o->arch, sees) == 0)
         return weft_fail(err, WEFT_EINVAL,
                          "%s: no images; %s models train on a directory of images, or on IDX files",
@@ -368,17 +368,17 @@ weft_status begin_fresh(const weft_train_options *o, const char *in, bool *made,
     if (status == WEFT_OK)
         status = make_directory(in, h, err);
     if (status == WEFT_OK)
-        status = settle_tokenizer(o, in, h, err);
+        status = prepare_tokenizer(o, in, h, err);
     if (status == WEFT_OK)
         status = read_vocabulary(&shape, in, h, err);
     if (status == WEFT_OK)
-        status = write_fresh(o, in, &shape, h, err);
+        status = write_new_model(o, in, &shape, h, err);
     drop_labels(&l);
     return status;
 }
 
-weft_status begin_headed(const weft_train_options *o, const char *in, bool *made, host *h,
-                         weft_error *err)
+weft_status begin_new_head(const weft_train_options *o, const char *in, bool *made, host *h,
+                           weft_error *err)
 {
     model m;
     run_labels l;
@@ -386,7 +386,7 @@ weft_status begin_headed(const weft_train_options *o, const char *in, bool *made
     weft_status status = model_plan(&m, o->model, o->load, h, err);
     if (status != WEFT_OK)
         return status;
-    if (!headed_can_be(&m)) {
+    if (!new_head_fits(&m)) {
         model_close(&m);
         return WEFT_OK;
     }
@@ -396,11 +396,11 @@ weft_status begin_headed(const weft_train_options *o, const char *in, bool *made
     if (!l.used)
         return status;
     maker by = maker_of(o, h);
-    const fresh_source from = source_of(&by);
+    const init_model_source from = source_of(&by);
     checkpoint_remove(in, h);
     status = make_directory(o->out, h, err);
     if (status == WEFT_OK)
-        status = headed_write(in, o->model, l.set.name, l.set.n, &from, o->load, h, err);
+        status = new_head_write(in, o->model, l.set.name, l.set.n, &from, o->load, h, err);
     drop_labels(&l);
     return status;
 }

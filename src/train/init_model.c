@@ -1,5 +1,5 @@
-/* fresh.c - designs a new model from a preset, writes its config.json and draws its weights. */
-#include "train/fresh.h"
+/* init_model.c - designs a new model from a preset, writes its config.json and draws its weights. */
+#include "train/init_model.h"
 
 #include "base/rng.h"
 #include "base/save.h"
@@ -12,7 +12,7 @@
 
 /* ---- configurations --------------------------------------------------------------------------- */
 
-static void config_llama(buffer *b, const fresh_shape *s)
+static void config_llama(buffer *b, const init_model_shape *s)
 {
     buffer_format(b,
                   "  \"num_hidden_layers\": %lld,\n  \"hidden_size\": %lld,\n"
@@ -27,7 +27,7 @@ static void config_llama(buffer *b, const fresh_shape *s)
 /* DeepSeek's proportions of heads and latents, with a shorter latent because there are fewer heads.
  * A first dense layer, then layers of eight experts, of which each row uses two, and one shared
  * expert. */
-static void config_deepseek(buffer *b, const fresh_shape *s)
+static void config_deepseek(buffer *b, const init_model_shape *s)
 {
     const int64_t E = s->d_model / s->n_head, F = s->d_ff / 3 > 0 ? s->d_ff / 3 : 1;
     const bool v3 = strcmp(s->arch, "deepseek_v3") == 0;
@@ -53,7 +53,7 @@ static void config_deepseek(buffer *b, const fresh_shape *s)
                      : "  \"topk_method\": \"greedy\",\n");
 }
 
-static void config_gpt2(buffer *b, const fresh_shape *s)
+static void config_gpt2(buffer *b, const init_model_shape *s)
 {
     buffer_format(b,
                   "  \"n_layer\": %lld,\n  \"n_embd\": %lld,\n  \"n_head\": %lld,\n"
@@ -66,7 +66,7 @@ static void config_gpt2(buffer *b, const fresh_shape *s)
 }
 
 /* Encoder and decoder have the same shape. */
-static void config_t5(buffer *b, const fresh_shape *s)
+static void config_t5(buffer *b, const init_model_shape *s)
 {
     buffer_format(b,
                   "  \"num_layers\": %lld,\n  \"num_decoder_layers\": %lld,\n"
@@ -80,7 +80,7 @@ static void config_t5(buffer *b, const fresh_shape *s)
                   (long long)s->n_ctx);
 }
 
-static void config_transformer(buffer *b, const fresh_shape *s)
+static void config_transformer(buffer *b, const init_model_shape *s)
 {
     for (int i = 0; i < 2; i++) {
         const char *part = i ? "decoder" : "encoder";
@@ -98,7 +98,7 @@ static void config_transformer(buffer *b, const fresh_shape *s)
                   strcmp(s->arch, "bart") == 0 ? "false" : "true");
 }
 
-static void config_bahdanau(buffer *b, const fresh_shape *s)
+static void config_bahdanau(buffer *b, const init_model_shape *s)
 {
     buffer_format(b,
                   "  \"hidden_size\": %lld,\n  \"attention_size\": %lld,\n"
@@ -117,7 +117,7 @@ static void put_label(buffer *b, const char *name, int64_t i, bool by_id)
         buffer_format(b, ": %lld", (long long)i);
 }
 
-void fresh_labels(buffer *b, const char *const *label, int64_t n)
+void init_model_labels(buffer *b, const char *const *label, int64_t n)
 {
     for (int by_id = 1; by_id >= 0; by_id--) {
         buffer_text(b, by_id ? "  \"id2label\": {" : "  \"label2id\": {");
@@ -127,7 +127,7 @@ void fresh_labels(buffer *b, const char *const *label, int64_t n)
     }
 }
 
-static void config_bert(buffer *b, const fresh_shape *s)
+static void config_bert(buffer *b, const init_model_shape *s)
 {
     buffer_format(b,
                   "  \"num_hidden_layers\": %lld,\n  \"hidden_size\": %lld,\n"
@@ -139,7 +139,7 @@ static void config_bert(buffer *b, const fresh_shape *s)
                   (long long)s->d_ff, (long long)s->n_ctx);
 }
 
-static void config_vit(buffer *b, const fresh_shape *s)
+static void config_vit(buffer *b, const init_model_shape *s)
 {
     const image_shape *i = &s->image;
     buffer_format(b,
@@ -169,7 +169,7 @@ static const char *const sentinels[] = { END_OF_TEXT,          FOUR(0, 1, 2, 3),
 /* How to write the config.json of an architecture, and which special tokens its data needs. */
 static const struct maker {
     const char *arch;
-    void (*config)(buffer *b, const fresh_shape *s);
+    void (*config)(buffer *b, const init_model_shape *s);
     bool tied, encodes;
     const char *const *special; /* ends with NULL; NULL: no tokens */
 
@@ -208,25 +208,25 @@ static weft_status fail_unmade(const char *name, weft_error *err)
                      known);
 }
 
-bool fresh_encodes(const char *name)
+bool init_model_has_encoder(const char *name)
 {
     const struct maker *m = maker_of(name);
     return m && m->encodes;
 }
 
-weft_task fresh_task(const char *name)
+weft_task init_model_task(const char *name)
 {
     const struct maker *m = maker_of(name);
     return m && m->fills ? WEFT_TASK_FILL : WEFT_TASK_GENERATE;
 }
 
-bool fresh_wordpiece(const char *name)
+bool init_model_wordpiece(const char *name)
 {
     const struct maker *m = maker_of(name);
     return m && m->special == frame;
 }
 
-const char *const *fresh_special(const char *name, int *n)
+const char *const *init_model_special(const char *name, int *n)
 {
     const struct maker *m = maker_of(name);
     const char *const *list = m && m->special ? m->special : end;
@@ -240,7 +240,7 @@ const char *const *fresh_special(const char *name, int *n)
 /* tiny is nanoGPT's recipe for CPUs, base is GPT-2 124M. */
 static const struct {
     const char *name;
-    fresh_shape shape;
+    init_model_shape shape;
 } presets[] = {
     { "tiny", { "gpt2", 4, 128, 4, 4, 512, 64, 0, -1, -1, { 0 }, NULL, 0, 0 } },
     { "mini", { "llama", 6, 192, 6, 6, 512, 256, 0, 1, -1, { 0 }, NULL, 0, 0 } },
@@ -248,7 +248,7 @@ static const struct {
     { "base", { "gpt2", 12, 768, 12, 12, 3072, 1024, 0, -1, -1, { 0 }, NULL, 0, 0 } },
 };
 
-const fresh_shape *fresh_preset(const char *name)
+const init_model_shape *init_model_preset(const char *name)
 {
     for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
         if (strcmp(presets[i].name, name) == 0)
@@ -258,14 +258,14 @@ const fresh_shape *fresh_preset(const char *name)
 
 /* Default hidden width: four times the model's. Gated ones have three matrices instead of two, so
  * they get Meta's two thirds of that, rounded to 64. */
-static int64_t default_ff(const fresh_shape *s)
+static int64_t default_ff(const init_model_shape *s)
 {
     const bool gated = strcmp(s->arch, "llama") == 0 || strncmp(s->arch, "deepseek", 8) == 0;
     return gated ? llama_hidden_width(s->d_model, 1, 64) : 4 * s->d_model;
 }
 
-weft_status fresh_resolve(const fresh_shape *preset, const fresh_shape *over, fresh_shape *to,
-                          weft_error *err)
+weft_status init_model_resolve(const init_model_shape *preset, const init_model_shape *over,
+                               init_model_shape *to, weft_error *err)
 {
     *to = preset ? *preset : presets[0].shape;
     const bool wider = (over->arch && strcmp(over->arch, to->arch) != 0) || over->d_model > 0;
@@ -307,7 +307,7 @@ weft_status fresh_resolve(const fresh_shape *preset, const fresh_shape *over, fr
                            (long long)to->n_head, (long long)to->d_model);
 }
 
-static const arch *arch_of(const fresh_shape *s)
+static const arch *arch_of(const init_model_shape *s)
 {
     for (int i = 0; i < n_arch; i++)
         if (archs[i].hf && strcmp(archs[i].hf, s->arch) == 0)
@@ -316,7 +316,7 @@ static const arch *arch_of(const fresh_shape *s)
 }
 
 /* An unknown architecture is left to binding, whose error lists the known ones. */
-void fresh_config(buffer *b, const fresh_shape *s)
+void init_model_config(buffer *b, const init_model_shape *s)
 {
     const arch *a = arch_of(s);
     const struct maker *m = maker_of(s->arch);
@@ -328,7 +328,7 @@ void fresh_config(buffer *b, const fresh_shape *s)
     buffer_quote(b, s->arch, strlen(s->arch));
     buffer_text(b, ",\n  \"dtype\": \"float32\",\n");
     if (s->n_label > 0)
-        fresh_labels(b, s->label, s->n_label);
+        init_model_labels(b, s->label, s->n_label);
     (m ? m->config : config_llama)(b, s);
     if (m && !m->special)
         return;
@@ -344,7 +344,7 @@ void fresh_config(buffer *b, const fresh_shape *s)
                   tied ? "true" : "false", (long long)s->n_vocab);
 }
 
-void fresh_preprocessor(buffer *b, const image_shape *s)
+void init_model_preprocessor(buffer *b, const image_shape *s)
 {
     const char *half = s->channels == 1 ? "[0.5]" : "[0.5, 0.5, 0.5]";
     buffer_format(b,
@@ -367,7 +367,7 @@ static double deviation(const model *m, const tensor *w)
     return m->arch->family == &bahdanau_family ? 1 / sqrt(3 * (double)cols(w)) : DEVIATION;
 }
 
-double fresh_number(const model *m, const tensor *w, uint64_t seed, int64_t r, int64_t c)
+double init_model_value(const model *m, const tensor *w, uint64_t seed, int64_t r, int64_t c)
 {
     if (w->n_dim == 1)
         return text_ends_with(w->name, ".bias") ? 0 : 1;
@@ -387,7 +387,7 @@ double fresh_number(const model *m, const tensor *w, uint64_t seed, int64_t r, i
 typedef struct numbers {
     const model *m;    /* the new model, */
     const model *base; /* the base model, which provides some weights; or NULL */
-    const fresh_source *from;
+    const init_model_source *from;
     int64_t n_since; /* values since the last call of waiting() */
 } numbers;
 
@@ -466,7 +466,7 @@ static bool put_numbers(safetensors_writer *w, numbers *n, int64_t i, float *roo
         for (int64_t c = 0; c < n_col; c++) {
             const int64_t y = flip ? c : r, x = flip ? r : c;
             room[c] = known ? known_number(known, type, y * C + x)
-                            : (float)fresh_number(n->m, t, n->from->seed, y, x);
+                            : (float)init_model_value(n->m, t, n->from->seed, y, x);
         }
         safetensors_writer_data(w, room, (size_t)n_col * sizeof *room);
     }
@@ -499,8 +499,8 @@ static void put_weights(save *to, const char *path, numbers *n, float *room)
     safetensors_writer_end(&w);
 }
 
-weft_status fresh_write(const char *directory, const char *config, size_t length,
-                        const fresh_source *from, host *h, weft_error *err)
+weft_status init_model_write(const char *directory, const char *config, size_t length,
+                             const init_model_source *from, host *h, weft_error *err)
 {
     model m;
     save s;

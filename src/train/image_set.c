@@ -1,5 +1,5 @@
-/* pictures.c - lists and loads labelled pictures, from directories or IDX files. */
-#include "train/pictures.h"
+/* image_set.c - lists and loads labelled images, from directories or IDX files. */
+#include "train/image_set.h"
 
 #include "base/rng.h"
 #include "base/sort.h"
@@ -28,7 +28,7 @@ typedef struct names {
     bool failed;
 } names;
 
-static void keep_name(void *ud, const char *text)
+static void keep_class_name(void *ud, const char *text)
 {
     names *l = ud;
     if (l->failed || text[0] == '.')
@@ -49,11 +49,11 @@ static int by_text(const void *a, const void *b)
 }
 
 /* Sorted, so that the order of the file system does not matter. NULL after an error. */
-static char **names_in(const char *path, pictures *p, int64_t *n, weft_error *err)
+static char **names_in(const char *path, image_set *p, int64_t *n, weft_error *err)
 {
     names l = { .store = &p->store, .err = err };
     const io_hooks *io = &p->host->io;
-    if (io->list(io->ud, path, keep_name, &l) != 0 && !l.failed) {
+    if (io->list(io->ud, path, keep_class_name, &l) != 0 && !l.failed) {
         weft_fail(err, WEFT_EIO, "%s: cannot be listed", path);
         return NULL;
     }
@@ -66,7 +66,7 @@ static char **names_in(const char *path, pictures *p, int64_t *n, weft_error *er
     return list;
 }
 
-static char *joined(pictures *p, const char *directory, const char *text, weft_error *err)
+static char *joined(image_set *p, const char *directory, const char *text, weft_error *err)
 {
     char path[4096];
     if (!path_join(path, sizeof path, directory, text)) {
@@ -78,18 +78,18 @@ static char *joined(pictures *p, const char *directory, const char *text, weft_e
 
 /* A list that grows while classes are read. */
 typedef struct gathering {
-    pictures *p;
-    picture_file **all;
+    image_set *p;
+    image_entry **all;
     int64_t room;
     weft_error *err;
 } gathering;
 
-static bool gather(gathering *g, const char *directory, const char *text, int32_t label)
+static bool gather_files(gathering *g, const char *directory, const char *text, int32_t label)
 {
-    pictures *p = g->p;
+    image_set *p = g->p;
     if (p->n == g->room) {
         const int64_t room = g->room ? 2 * g->room : 1024;
-        picture_file **more = arena_alloc(&p->store, (size_t)room * sizeof *more, g->err);
+        image_entry **more = arena_alloc(&p->store, (size_t)room * sizeof *more, g->err);
         if (!more)
             return false;
         if (p->n > 0)
@@ -97,10 +97,10 @@ static bool gather(gathering *g, const char *directory, const char *text, int32_
         g->all = more;
         g->room = room;
     }
-    picture_file *f = arena_alloc(&p->store, sizeof *f, g->err);
+    image_entry *f = arena_alloc(&p->store, sizeof *f, g->err);
     if (!f)
         return false;
-    *f = (picture_file){ joined(p, directory, text, g->err), label };
+    *f = (image_entry){ joined(p, directory, text, g->err), label };
     g->all[p->n++] = f;
     return f->path != NULL;
 }
@@ -120,7 +120,7 @@ static int is_class(const char *path, host *h, weft_error *err)
 
 static bool list_class(gathering *g, const char *directory, const char *text)
 {
-    pictures *p = g->p;
+    image_set *p = g->p;
     int64_t n = 0;
     const int64_t before = p->n;
     char *path = joined(p, directory, text, g->err);
@@ -129,7 +129,7 @@ static bool list_class(gathering *g, const char *directory, const char *text)
         return kind == 0;
     char **list = names_in(path, p, &n, g->err);
     for (int64_t i = 0; list && i < n; i++)
-        if (image_is_name(list[i]) && !gather(g, path, list[i], (int32_t)p->n_class))
+        if (image_is_name(list[i]) && !gather_files(g, path, list[i], (int32_t)p->n_class))
             return false;
     if (!list)
         return false;
@@ -138,7 +138,7 @@ static bool list_class(gathering *g, const char *directory, const char *text)
     return true;
 }
 
-static weft_status list_directory(pictures *p, const char *path, weft_error *err)
+static weft_status list_directory(image_set *p, const char *path, weft_error *err)
 {
     int64_t n = 0;
     gathering g = { .p = p, .err = err };
@@ -170,8 +170,8 @@ static weft_status open_idx(file *f, idx *to, const char *path, weft_load load, 
     return status == WEFT_OK ? idx_parse(to, f->data, f->size, path, err) : status;
 }
 
-/* Pictures are [n, height, width] or [n, height, width, 3]. */
-static weft_status check_pair(pictures *p, const idx_pair *q, const char *path, weft_error *err)
+/* Images are [n, height, width] or [n, height, width, 3]. */
+static weft_status check_pair(image_set *p, const idx_pair *q, const char *path, weft_error *err)
 {
     const int64_t channels = q->image.n_dim == 4 ? q->image.size[3] : 1;
     if (q->image.n_dim < 3 || q->label.n_dim != 1 || (channels != 1 && channels != 3) ||
@@ -195,7 +195,7 @@ static weft_status check_pair(pictures *p, const idx_pair *q, const char *path, 
 }
 
 /* Names classes by their numbers. */
-static weft_status number_classes(pictures *p, weft_error *err)
+static weft_status number_classes(image_set *p, weft_error *err)
 {
     p->class_name = arena_alloc(&p->store, 256 * sizeof *p->class_name, err);
     for (int64_t i = 0; p->class_name && i < p->n_class; i++) {
@@ -208,7 +208,7 @@ static weft_status number_classes(pictures *p, weft_error *err)
     return p->class_name ? WEFT_OK : err->code;
 }
 
-static weft_status list_idx(pictures *p, const char *const *path, int n_path, weft_load load,
+static weft_status list_idx(image_set *p, const char *const *path, int n_path, weft_load load,
                             weft_error *err)
 {
     if (n_path % 2 != 0)
@@ -242,7 +242,7 @@ static void unpack_magic(const char *path, uint8_t magic[4], host *h)
     file_close(&f, h);
 }
 
-bool pictures_are_here(const char *path, host *h)
+bool is_image_set(const char *path, host *h)
 {
     uint8_t magic[4] = { 1 };
     const int fd = h->io.open(h->io.ud, path);
@@ -255,10 +255,10 @@ bool pictures_are_here(const char *path, host *h)
     return (read && magic[0] == 0 && magic[1] == 0 && magic[2] == 8) || path_is_directory(path, h);
 }
 
-weft_status pictures_list(pictures *p, const char *const *path, int n_path, weft_load load, host *h,
-                          weft_error *err)
+weft_status image_set_list(image_set *p, const char *const *path, int n_path, weft_load load,
+                           host *h, weft_error *err)
 {
-    *p = (pictures){ .host = h };
+    *p = (image_set){ .host = h };
     weft_status status = arena_init(&p->store, ARENA_GROWING, &h->mem, 0, "pictures", err);
     if (status != WEFT_OK)
         return status;
@@ -271,11 +271,11 @@ weft_status pictures_list(pictures *p, const char *const *path, int n_path, weft
     if (status == WEFT_OK && p->n_class < 2)
         status = weft_fail(err, WEFT_EFORMAT, "%s: one class only; nothing to train on", path[0]);
     if (status != WEFT_OK)
-        pictures_close(p);
+        image_set_close(p);
     return status;
 }
 
-void pictures_close(pictures *p)
+void image_set_close(image_set *p)
 {
     for (int i = 0; i < p->n_pair; i++) {
         file_close(&p->pair[i].image_file, p->host);
@@ -286,7 +286,7 @@ void pictures_close(pictures *p)
     mem_free(&p->host->mem, p->moved);
     if (p->store.mem)
         arena_free(&p->store);
-    *p = (pictures){ .host = p->host };
+    *p = (image_set){ .host = p->host };
 }
 
 /* ---- loading ----------------------------------------------------------------------------------- */
@@ -296,9 +296,9 @@ static size_t bytes_of_one(const image_shape *s)
     return (size_t)(s->height * s->width * s->channels);
 }
 
-/* Loads picture i of the list in its original size, into its own memory. */
-static weft_status take(const pictures *p, int64_t i, image *im, const char **path, int32_t *label,
-                        weft_error *err)
+/* Loads image i of the list in its original size, into its own memory. */
+static weft_status load_original(const image_set *p, int64_t i, image *im, const char **path,
+                                 int32_t *label, weft_error *err)
 {
     if (p->file) {
         *path = p->file[i]->path;
@@ -317,14 +317,14 @@ static weft_status take(const pictures *p, int64_t i, image *im, const char **pa
     return status;
 }
 
-static weft_status load_one(pictures *p, int64_t i, weft_error *err)
+static weft_status load_one(image_set *p, int64_t i, weft_error *err)
 {
     image im = { 0 };
     const char *path;
     const size_t bytes = bytes_of_one(&p->shape);
-    weft_status status = take(p, i, &im, &path, &p->label[i], err);
+    weft_status status = load_original(p, i, &im, &path, &p->label[i], err);
     if (status == WEFT_OK)
-        status = picture_fit(&im, &p->recipe, &p->shape, path, p->host, err);
+        status = image_input_fit(&im, &p->recipe, &p->shape, path, p->host, err);
     if (status == WEFT_OK)
         memcpy(p->pixel + (size_t)i * bytes, im.pixel, bytes);
     image_free(&im, p->host);
@@ -332,7 +332,7 @@ static weft_status load_one(pictures *p, int64_t i, weft_error *err)
 }
 
 /* Maps class names to the model's classes: a model that resumes training has its own order. */
-static weft_status match_classes(pictures *p, const model *m, weft_error *err)
+static weft_status match_classes(image_set *p, const model *m, weft_error *err)
 {
     if (m->n_out != p->n_class)
         return weft_fail(err, WEFT_EINVAL, "images of %lld classes; the model has %lld",
@@ -344,13 +344,13 @@ static weft_status match_classes(pictures *p, const model *m, weft_error *err)
     return WEFT_OK;
 }
 
-weft_status pictures_load(pictures *p, const model *m, weft_error *err)
+weft_status image_set_load(image_set *p, const model *m, weft_error *err)
 {
     mem *from = &p->host->mem;
     p->shape = m->image;
     weft_status status = match_classes(p, m, err);
     if (status == WEFT_OK)
-        status = picture_recipe(&p->recipe, m, err);
+        status = image_input_recipe(&p->recipe, m, err);
     if (status != WEFT_OK)
         return status;
     const size_t n = (size_t)p->n, bytes = bytes_of_one(&p->shape);
@@ -374,7 +374,7 @@ static int64_t within(int64_t x, int64_t n)
 }
 
 /* Shifts by some pixels; the edge pixels are repeated. */
-static void move(const pictures *p, const uint8_t *from, int64_t down, int64_t right)
+static void move(const image_set *p, const uint8_t *from, int64_t down, int64_t right)
 {
     const image_shape *s = &p->shape;
     uint8_t *to = p->moved;
@@ -385,8 +385,8 @@ static void move(const pictures *p, const uint8_t *from, int64_t down, int64_t r
         }
 }
 
-void pictures_add(const pictures *p, int64_t i, bool learned, uint64_t key, uint64_t number,
-                  batch *b, real *features)
+void image_set_add(const image_set *p, int64_t i, bool learned, uint64_t key, uint64_t number,
+                   batch *b, real *features)
 {
     const image_shape *s = &p->shape;
     const int32_t T = (int32_t)(s->n_lead + (s->height / s->patch) * (s->width / s->patch));
@@ -400,7 +400,7 @@ void pictures_add(const pictures *p, int64_t i, bool learned, uint64_t key, uint
         pixel = p->moved;
     }
     const image im = { s->height, s->width, s->channels, pixel };
-    picture_rows(&im, &p->recipe, s, features + first * s->channels * s->patch * s->patch);
+    image_input_rows(&im, &p->recipe, s, features + first * s->channels * s->patch * s->patch);
     b->seq[seq] = (sequence){ .first = first, .n = T, .source = -1 };
     for (int32_t k = 0; k < T; k++)
         b->row[first + k] = (batch_row){

@@ -1,13 +1,13 @@
-/* headed.c - edits a model's config.json for its new head and labels, and has fresh.c write the model:
+/* new_head.c - edits a model's config.json for its new head and labels, and has init_model.c write the model:
  * the body copied, the head drawn. */
-#include "train/headed.h"
+#include "train/new_head.h"
 
 #include "formats/json.h"
 #include "models/hf_form.h"
 
 #include <string.h>
 
-bool headed_can_be(const model *m)
+bool new_head_fits(const model *m)
 {
     return m->arch->family->states && m->image.channels == 0 && m->n_layer_src == 0 &&
            m->task != WEFT_TASK_CLASSIFY && m->task != WEFT_TASK_GENERATE;
@@ -36,7 +36,7 @@ static json_t *read_labels(const char *const *label, int64_t n, mem *m, weft_err
     json_t *root = NULL;
     buffer_begin(&b, m, err);
     buffer_text(&b, "{");
-    fresh_labels(&b, label, n);
+    init_model_labels(&b, label, n);
     buffer_text(&b, "\"problem_type\": \"single_label_classification\" }");
     if (!b.failed)
         root = json_read(b.at, b.n, false, "labels", err);
@@ -76,9 +76,9 @@ static weft_status write_texts(const char *directory, const hf_form *f, host *h,
     return status;
 }
 
-weft_status headed_write(const char *directory, const char *from, const char *const *label,
-                         int64_t n_label, const fresh_source *source, weft_load load, host *h,
-                         weft_error *err)
+weft_status new_head_write(const char *directory, const char *from, const char *const *label,
+                           int64_t n_label, const init_model_source *source, weft_load load,
+                           host *h, weft_error *err)
 {
     model body;
     hf_form form;
@@ -90,10 +90,10 @@ weft_status headed_write(const char *directory, const char *from, const char *co
     buffer_begin(&config, &h->mem, err);
     if (status == WEFT_OK)
         status = edit_config(&form.text[TEXT_CONFIG], &body, label, n_label, &config, err);
-    fresh_source based = *source;
+    init_model_source based = *source;
     based.base = &body;
     if (status == WEFT_OK)
-        status = fresh_write(directory, (const char *)config.at, config.n, &based, h, err);
+        status = init_model_write(directory, (const char *)config.at, config.n, &based, h, err);
     if (status == WEFT_OK)
         status = write_texts(directory, &form, h, err);
     buffer_end(&config);

@@ -1,4 +1,4 @@
-/* Pictures to learn from: which there are, what a sample is, and that nothing is left behind. */
+/* Training images: listing, samples, and clean-up after faults. */
 #include "support.h"
 
 #include "train/data.h"
@@ -9,7 +9,7 @@ enum { N = 20, SIDE = 4 };
 
 /* ---- data -------------------------------------------------------------------------------------- */
 
-/* N pictures of 4 x 4, of which number i is all i; labels are i % 3. */
+/* N images of 4 x 4; all pixels of image i are i; labels are i % 3. */
 static void write_idx(const char *path[2])
 {
     uint8_t images[16 + N * SIDE * SIDE] = { 0, 0, 8, 3, 0, 0, 0, N, 0, 0, 0, SIDE, 0, 0, 0, SIDE };
@@ -25,7 +25,7 @@ static void write_idx(const char *path[2])
     path[1] = kept[1];
 }
 
-/* A directory with classes b and a of three and two pictures, and what is none. */
+/* A directory with classes b and a of three and two images, and other files. */
 static const char *write_zoo(void)
 {
     size_t size;
@@ -48,7 +48,7 @@ static const char *write_zoo(void)
     return zoo;
 }
 
-/* A model as far as pictures go: grey, patches of 2, three classes. */
+/* The image part of a model: grey, patches of 2, three classes. */
 static void open_model(model *m, host *h)
 {
     static const char preprocessor[] =
@@ -70,7 +70,7 @@ static void open_model(model *m, host *h)
 typedef struct open_set {
     host host;
     model model;
-    pictures pictures;
+    image_set images;
     dataset data;
     batch batch;
 } open_set;
@@ -82,19 +82,19 @@ static void open_data(open_set *s, double validation, int64_t shift, int32_t roo
     write_idx(path);
     host_plain(&s->host);
     open_model(&s->model, &s->host);
-    if (pictures_list(&s->pictures, path, 2, WEFT_LOAD_COPY, &s->host, &err) != WEFT_OK ||
-        pictures_load(&s->pictures, &s->model, &err) != WEFT_OK ||
-        data_open_pictures(&s->data, &s->pictures, &s->model, validation, &err) != WEFT_OK ||
+    if (image_set_list(&s->images, path, 2, WEFT_LOAD_COPY, &s->host, &err) != WEFT_OK ||
+        image_set_load(&s->images, &s->model, &err) != WEFT_OK ||
+        data_open_images(&s->data, &s->images, &s->model, validation, &err) != WEFT_OK ||
         data_room(&s->batch, &s->data, room, &err) != WEFT_OK)
         fail_msg("%s", err.message);
-    s->pictures.shift = shift;
+    s->images.shift = shift;
 }
 
 static void close_data(open_set *s)
 {
     data_room_free(&s->batch, &s->data);
     data_close(&s->data);
-    pictures_close(&s->pictures);
+    image_set_close(&s->images);
     assert_int_equal(s->host.mem.used, 0);
 }
 
@@ -106,12 +106,12 @@ static void lists(void **state)
     static const char *const order[] = { "zoo/a/x.png", "zoo/a/y.png", "zoo/b/1.png", "zoo/b/2.png",
                                          "zoo/b/3.PNG" };
     host h;
-    pictures p;
+    image_set p;
     weft_error err = { 0 };
     const char *path[2] = { write_zoo(), NULL };
     host_plain(&h);
-    assert_true(pictures_are_here(path[0], &h));
-    if (pictures_list(&p, path, 1, WEFT_LOAD_COPY, &h, &err) != WEFT_OK)
+    assert_true(is_image_set(path[0], &h));
+    if (image_set_list(&p, path, 1, WEFT_LOAD_COPY, &h, &err) != WEFT_OK)
         fail_msg("%s", err.message);
     assert_true(p.n == 5 && p.n_class == 2);
     assert_string_equal(p.class_name[0], "a");
@@ -120,14 +120,13 @@ static void lists(void **state)
         assert_string_equal(p.file[i]->path, temp_path(order[i]));
         assert_int_equal(p.file[i]->label, i >= 2);
     }
-    pictures_close(&p);
+    image_set_close(&p);
     write_idx(path);
-    assert_true(pictures_are_here(path[0], &h) &&
-                !pictures_are_here(fixture("CMakeLists.txt"), &h));
-    assert_int_equal(pictures_list(&p, path, 2, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+    assert_true(is_image_set(path[0], &h) && !is_image_set(fixture("CMakeLists.txt"), &h));
+    assert_int_equal(image_set_list(&p, path, 2, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
     assert_true(p.n == N && p.n_class == 3 && p.height == SIDE && p.channels == 1);
     assert_string_equal(p.class_name[2], "2");
-    pictures_close(&p);
+    image_set_close(&p);
     assert_int_equal(h.mem.used, 0);
 }
 
@@ -152,7 +151,7 @@ static void samples(void **state)
         assert_true(row[0].target == i % 3 && row[0].wanted && row[4].pos == 4);
         assert_true(row[1].target == NO_TARGET && !row[1].wanted && row[4].seq == k);
         for (int c = 0; c < 20; c++)
-            assert_true(f[c] == (real)(c < 4 ? 0 : i)); /* the first row is learned */
+            assert_true(f[c] == (real)(c < 4 ? 0 : i)); /* the first row has the target */
     }
     assert_int_equal(data_fill_in_order(&s.batch, &s.data.validation, 0, 5, &err), WEFT_OK);
     for (int k = 0; k < 5; k++) {
@@ -164,7 +163,8 @@ static void samples(void **state)
     close_data(&s);
 }
 
-/* Pixels say where they lie; in a moved picture all have moved alike, and its sides are repeated. */
+/* Pixels encode their position; in a shifted image all are shifted alike, and its edges are
+ * repeated. */
 static void shifts(void **state)
 {
     (void)state;
@@ -173,7 +173,7 @@ static void shifts(void **state)
     weft_error err = { 0 };
     open_data(&s, 0, 1, N);
     for (int i = 0; i < N * SIDE * SIDE; i++)
-        s.pictures.pixel[i] = (uint8_t)(i % (SIDE * SIDE));
+        s.images.pixel[i] = (uint8_t)(i % (SIDE * SIDE));
     for (int64_t at = 0; at < 100; at += N) {
         assert_int_equal(data_fill(&s.batch, &s.data.train, 3, at, N, &err), WEFT_OK);
         for (int k = 0; k < N; k++) {
@@ -190,7 +190,7 @@ static void shifts(void **state)
         assert_true(seen[i / 3][i % 3]);
     assert_int_equal(data_fill_in_order(&s.batch, &s.data.train, 0, N, &err), WEFT_OK);
     for (int k = 0; k < N; k++)
-        assert_true(s.batch.features[5 * k * 4 + 4] == 0); /* looked at, not learned from */
+        assert_true(s.batch.features[5 * k * 4 + 4] == 0); /* evaluated, not trained on */
     close_data(&s);
 }
 
@@ -199,19 +199,19 @@ static void shifts(void **state)
 static weft_status everything(const char *const *path, int n_path, model *m, host *h,
                               weft_error *err)
 {
-    pictures p;
+    image_set p;
     dataset d;
-    weft_status status = pictures_list(&p, path, n_path, WEFT_LOAD_COPY, h, err);
+    weft_status status = image_set_list(&p, path, n_path, WEFT_LOAD_COPY, h, err);
     if (status != WEFT_OK)
         return status;
     m->n_out = p.n_class;
-    status = pictures_load(&p, m, err);
+    status = image_set_load(&p, m, err);
     if (status == WEFT_OK) {
-        status = data_open_pictures(&d, &p, m, 0.25, err);
+        status = data_open_images(&d, &p, m, 0.25, err);
         if (status == WEFT_OK)
             data_close(&d);
     }
-    pictures_close(&p);
+    image_set_close(&p);
     return status;
 }
 
@@ -252,10 +252,10 @@ static void no_fault_leaves_anything(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("pictures: directories are classes, in order; IDX files go in pairs", lists),
-        TEST("pictures: each is a sample once in an epoch, or held out", samples),
-        TEST("pictures: shifted in training, not in evaluation", shifts),
-        TEST("pictures: no fault leaves anything behind", no_fault_leaves_anything),
+        TEST("images: directories are classes, in order; IDX files come in pairs", lists),
+        TEST("images: each is a sample once per epoch, or held out", samples),
+        TEST("images: shifted in training, not in evaluation", shifts),
+        TEST("images: no fault leaves anything behind", no_fault_leaves_anything),
     };
     return RUN(tests);
 }

@@ -1,4 +1,4 @@
-/* hf_after.c - post_processor and decoder of a tokenizer.json. */
+/* hf_post.c - post_processor and decoder of a tokenizer.json. */
 #include "text/sources/hf.h"
 
 #include <string.h>

@@ -1,10 +1,10 @@
-/* train_fresh.h - creates the parts that a new run lacks. */
-#ifndef WEFT_API_TRAIN_FRESH_H
-#define WEFT_API_TRAIN_FRESH_H
+/* train_init.h - creates the parts that a new run lacks. */
+#ifndef WEFT_API_TRAIN_INIT_H
+#define WEFT_API_TRAIN_INIT_H
 
 #include "api/api.h"
 #include "text/train/train.h"
-#include "train/fresh.h"
+#include "train/init_model.h"
 
 /* Trains a tokenizer on the data of a run; t receives the options used. */
 weft_status learn_tokenizer(trained *made, train_options *t, const weft_train_options *o, host *h,
@@ -13,16 +13,16 @@ weft_status learn_tokenizer(trained *made, train_options *t, const weft_train_op
 /* Creates an untrained model in a directory of its own inside the run's. It may be interrupted at
  * any time: leftovers of an earlier attempt do no harm. Training it must fit under the cap before
  * it is written. *made: the directory now contains something. */
-weft_status begin_fresh(const weft_train_options *o, const char *in, bool *made, host *h,
-                        weft_error *err);
+weft_status begin_new_model(const weft_train_options *o, const char *in, bool *made, host *h,
+                            weft_error *err);
 
 /* The requested shape of a new model, except for its vocabulary. */
-weft_status shape_of(const weft_train_options *o, fresh_shape *s, weft_error *err);
+weft_status shape_of(const weft_train_options *o, init_model_shape *s, weft_error *err);
 
-/* Same as begin_fresh, for a trained model that gets a new head for the labels in the data; *made
+/* Same as begin_new_model, for a trained model that gets a new head for the labels in the data; *made
  * false: it needs none. */
-weft_status begin_headed(const weft_train_options *o, const char *in, bool *made, host *h,
-                         weft_error *err);
+weft_status begin_new_head(const weft_train_options *o, const char *in, bool *made, host *h,
+                           weft_error *err);
 
 weft_status make_directory(const char *path, host *h, weft_error *err);
 

@@ -1,12 +1,12 @@
-/* picture.c - finds the preprocessing recipe of a model's images, checks that its result fits the
+/* image_input.c - finds the preprocessing recipe of a model's images, checks that its result fits the
  * model, and lays patches out as rows. */
-#include "models/picture.h"
+#include "models/image_input.h"
 
 #include "formats/kept.h"
 
 #include <string.h>
 
-weft_status picture_recipe(image_recipe *to, const model *m, weft_error *err)
+weft_status image_input_recipe(image_recipe *to, const model *m, weft_error *err)
 {
     static const char name[] = "preprocessor_config.json";
     container c;
@@ -31,8 +31,8 @@ weft_status picture_recipe(image_recipe *to, const model *m, weft_error *err)
     return status;
 }
 
-weft_status picture_fit(image *im, const image_recipe *recipe, const image_shape *s,
-                        const char *path, host *h, weft_error *err)
+weft_status image_input_fit(image *im, const image_recipe *recipe, const image_shape *s,
+                            const char *path, host *h, weft_error *err)
 {
     const weft_status status = recipe_apply(recipe, im, s->channels, h, err);
     if (status != WEFT_OK || (im->height == s->height && im->width == s->width))
@@ -44,7 +44,7 @@ weft_status picture_fit(image *im, const image_recipe *recipe, const image_shape
         (long long)s->height);
 }
 
-void picture_rows(const image *im, const image_recipe *recipe, const image_shape *s, real *to)
+void image_input_rows(const image *im, const image_recipe *recipe, const image_shape *s, real *to)
 {
     const int64_t lead = s->n_lead * s->channels * s->patch * s->patch;
     memset(to, 0, (size_t)lead * sizeof *to);

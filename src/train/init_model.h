@@ -1,17 +1,17 @@
-/* fresh.h - a newly initialised model, as a Hugging Face directory.
+/* init_model.h - a newly initialised model, as a Hugging Face directory.
  *
  * Initialisation follows GPT-2, as Llama-like models do: matrices are normal with standard
  * deviation 0.02. Those that write into the residual stream (attn_output, attn_o, ffn_down) are
  * divided by sqrt(2 L), so that the stream's variance does not grow with the layers. Gains are one,
  * biases zero. BERT is post-norm, and all its matrices are initialised alike. A value depends only
  * on the seed, the name of its tensor and its index. */
-#ifndef WEFT_TRAIN_FRESH_H
-#define WEFT_TRAIN_FRESH_H
+#ifndef WEFT_TRAIN_INIT_MODEL_H
+#define WEFT_TRAIN_INIT_MODEL_H
 
 #include "base/buffer.h"
 #include "models/export.h"
 
-typedef struct fresh_shape {
+typedef struct init_model_shape {
     const char *arch; /* "llama", "gpt2", "t5", "vit" ..., the model_type of config.json */
     int64_t n_layer, d_model, n_head, n_head_kv, d_ff, n_ctx, n_vocab;
     int tied;       /* the head shares the embedding: 1, 0, or -1 for the architecture's default */
@@ -22,46 +22,46 @@ typedef struct fresh_shape {
     int64_t n_label;
 
     weft_positions positions; /* gpt2 only; the others have no choice */
-} fresh_shape;
+} init_model_shape;
 
 /* A shape by name, without a vocabulary: "tiny" ...; NULL: unknown name. */
-const fresh_shape *fresh_preset(const char *name);
+const init_model_shape *init_model_preset(const char *name);
 
 /* All names, separated by commas. */
-#define FRESH_PRESETS "tiny, mini, small, base"
+#define INIT_MODEL_PRESETS "tiny, mini, small, base"
 
 /* Does the architecture have an encoder? It is then as deep as the decoder. */
-bool fresh_encodes(const char *name);
+bool init_model_has_encoder(const char *name);
 
 /* The task such a model learns from texts without labels. */
-weft_task fresh_task(const char *name);
+weft_task init_model_task(const char *name);
 
 /* The end-of-text token of tokenizers trained for a new model, and all special tokens of such a
  * tokenizer, this one first. */
 #define END_OF_TEXT "<|endoftext|>"
-const char *const *fresh_special(const char *name, int *n);
+const char *const *init_model_special(const char *name, int *n);
 
 /* Does it use WordPiece, as BERT does? Otherwise byte-level BPE. */
-bool fresh_wordpiece(const char *name);
+bool init_model_wordpiece(const char *name);
 
 /* Sizes of 0 in `over` keep the preset's; missing sizes follow from the others. */
-weft_status fresh_resolve(const fresh_shape *preset, const fresh_shape *over, fresh_shape *to,
-                          weft_error *err);
+weft_status init_model_resolve(const init_model_shape *preset, const init_model_shape *over,
+                               init_model_shape *to, weft_error *err);
 
 /* Writes its config.json. */
-void fresh_config(buffer *b, const fresh_shape *s);
+void init_model_config(buffer *b, const init_model_shape *s);
 
 /* Writes the preprocessor_config.json of an image model: images are resized, values scaled to -1 to
  * 1. */
-void fresh_preprocessor(buffer *b, const image_shape *s);
+void init_model_preprocessor(buffer *b, const image_shape *s);
 
 /* Writes "id2label" and "label2id" of a config.json, with a trailing comma. */
-void fresh_labels(buffer *b, const char *const *label, int64_t n);
+void init_model_labels(buffer *b, const char *const *label, int64_t n);
 
 /* The initial value at [row, col] of a weight. */
-double fresh_number(const model *m, const tensor *w, uint64_t seed, int64_t row, int64_t col);
+double init_model_value(const model *m, const tensor *w, uint64_t seed, int64_t row, int64_t col);
 
-typedef struct fresh_source {
+typedef struct init_model_source {
     uint64_t seed;     /* random seed */
     const model *base; /* a base model whose weights are copied if the new model has them too; or
                         * NULL */
@@ -72,10 +72,10 @@ typedef struct fresh_source {
     /* Returning false stops; or NULL. */
     weft_wait_fn *waiting;
     void *ud; /* of both */
-} fresh_source;
+} init_model_source;
 
 /* Writes config.json and model.safetensors into the directory, which is created if needed. */
-weft_status fresh_write(const char *directory, const char *config, size_t length,
-                        const fresh_source *from, host *h, weft_error *err);
+weft_status init_model_write(const char *directory, const char *config, size_t length,
+                             const init_model_source *from, host *h, weft_error *err);
 
 #endif
