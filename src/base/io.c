@@ -389,7 +389,7 @@ void path_name(const char *path, const char *otherwise, char *to, size_t size)
         snprintf(to, size, "%s", otherwise);
 }
 
-void file_rest(const file *f, const host *h)
+void file_release_pages(const file *f, const host *h)
 {
     if (f->data && f->mapped)
         h->io.rest(h->io.ud, (void *)f->data, f->size);

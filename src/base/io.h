@@ -74,7 +74,7 @@ weft_status file_open(file *f, const char *path, weft_load load, struct host *h,
 void file_close(file *f, struct host *h);
 
 /* The file will not be read soon: releases the pages of a map, which return on the next read. */
-void file_rest(const file *f, const struct host *h);
+void file_release_pages(const file *f, const struct host *h);
 
 /* A file read from start to end, in parts, into the caller's memory. */
 typedef struct reader {

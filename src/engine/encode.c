@@ -14,7 +14,7 @@
 #define ENGINE_BYTES (8192 + SIDE_BYTES)
 
 /* Does the output have one row for the whole sequence? */
-static bool gives_whole(const model *m, weft_encoder_output output)
+static bool one_row_per_text(const model *m, weft_encoder_output output)
 {
     return output == WEFT_OUTPUT_POOLED ||
            (output == WEFT_OUTPUT_HEAD && m->task == WEFT_TASK_CLASSIFY);
@@ -180,7 +180,7 @@ int64_t encode_engine_rows(const encode_engine *e, const weft_input *in)
 {
     if (!counts_fit(in) || in->n > e->opt.n_ctx)
         return 0;
-    return gives_whole(e->model, e->opt.output) ? 1 : in->at ? in->n_at : in->n;
+    return one_row_per_text(e->model, e->opt.output) ? 1 : in->at ? in->n_at : in->n;
 }
 
 static weft_status check_rows(const encode_engine *e, const weft_input *in, int64_t i,
@@ -230,7 +230,7 @@ static void add_input(encode_engine *e, const weft_input *in)
 {
     const model *m = e->model;
     batch *b = &e->batch;
-    const bool whole = gives_whole(m, e->opt.output);
+    const bool whole = one_row_per_text(m, e->opt.output);
     int64_t asked = 0; /* index into in->at */
     b->seq[b->n_seq] = (sequence){ .first = b->n_row, .n = (int32_t)in->n, .source = -1 };
     if (in->features)

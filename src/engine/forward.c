@@ -5,7 +5,7 @@
 #include "engine/forward.h"
 
 /* Heads pass logits to a reader in parts; a dry run has no reader. */
-static void nobody(void *ud, const tensor *z, int64_t first)
+static void discard_logits(void *ud, const tensor *z, int64_t first)
 {
     (void)ud, (void)z, (void)first;
 }
@@ -18,7 +18,7 @@ weft_status forward_predict(const model *m, const batch *b, forward_fn *fn, cons
     if (status != WEFT_OK)
         return status;
     dry.trace_maps = maps;
-    dry.read = nobody;
+    dry.read = discard_logits;
     run_begin(&dry, b);
     fn(&dry, m, how);
     *plan = (forward_plan){ dry.meta.peak, dry.data.peak, dry.scratch_peak };

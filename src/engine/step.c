@@ -160,7 +160,7 @@ static void fill_batch(engine *e, const work *w, int n)
 /* ---- pages ----------------------------------------------------------------------------------- */
 
 /* The page for a session's next row, if it already has rows. */
-static char **begun_page(const session *s)
+static char **partial_page(const session *s)
 {
     return s->cache.length % PAGE_ROWS ? &s->cache.page[s->cache.n_page - 1] : NULL;
 }
@@ -168,12 +168,12 @@ static char **begun_page(const session *s)
 /* Must work i copy its partly filled page? Not if all other holders come before it and copy it. */
 static bool must_copy(const engine *e, const work *w, int i)
 {
-    char *const *page = begun_page(w[i].session);
+    char *const *page = partial_page(w[i].session);
     if (!page || w[i].take == 0)
         return false;
     int64_t holders = pages_holders(&e->pages, *page);
     for (int k = 0; k < i && holders > 1; k++) {
-        char *const *other = begun_page(w[k].session);
+        char *const *other = partial_page(w[k].session);
         holders -= w[k].take > 0 && other && *other == *page;
     }
     return holders > 1;
@@ -204,7 +204,7 @@ static void take_pages(engine *e, const work *w, int n)
 {
     for (int i = 0; i < n; i++) {
         cache *c = &w[i].session->cache;
-        char **begun = begun_page(w[i].session);
+        char **begun = partial_page(w[i].session);
         if (w[i].take > 0 && begun && pages_holders(&e->pages, *begun) > 1) {
             char *own = pages_take(&e->pages);
             pages_copy(&e->pages, own, *begun, c->length % PAGE_ROWS);

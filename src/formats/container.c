@@ -150,10 +150,10 @@ const meta *container_meta(const container *c, const char *key)
     return find_pointer((void *const *)c->by_key, c->n_key, &want, order_meta);
 }
 
-void container_rest(const container *c)
+void container_release_pages(const container *c)
 {
     for (int i = 0; i < c->n_file; i++)
-        file_rest(&c->file[i], c->host);
+        file_release_pages(&c->file[i], c->host);
 }
 
 void container_close(container *c)

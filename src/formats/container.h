@@ -72,7 +72,7 @@ typedef struct container {
 weft_status container_open(container *c, const char *path, weft_load load, host *h,
                            weft_error *err);
 void container_close(container *c);
-void container_rest(const container *c); /* see file_rest */
+void container_release_pages(const container *c); /* see file_release_pages */
 
 /* NULL if there is no such tensor. */
 const stored *container_tensor(const container *c, const char *name);

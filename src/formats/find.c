@@ -152,7 +152,7 @@ static void add_shown(search *f, const store_model *m, bool by_file)
     f->n_listed++;
 }
 
-static bool look_at(void *ud, const store *s, const store_model *m)
+static bool match_model(void *ud, const store *s, const store_model *m)
 {
     search *f = ud;
     bool named = false;
@@ -187,7 +187,7 @@ static bool lies_there(const char *text, const store *s, host *h, char *path, si
            path_exists(path, h) && !path_is_directory(path, h);
 }
 
-static weft_status judge(const char *text, const search *f, const store *s, weft_error *err)
+static weft_status conclude(const char *text, const search *f, const store *s, weft_error *err)
 {
     if (f->n > 1)
         return weft_fail(err, WEFT_EINVAL,
@@ -214,8 +214,8 @@ static weft_status copy_path(const char *text, const char *from, char *path, siz
 }
 
 /* Sets f->path if the store has the model; *decided if it has anything of that name. */
-static weft_status look_into(const char *text, search *f, const store *s, host *h, bool *decided,
-                             weft_error *err)
+static weft_status search_store(const char *text, search *f, const store *s, host *h, bool *decided,
+                                weft_error *err)
 {
     weft_error why = { 0 };
     if (f->w.hf && s->kind == STORE_DIRECTORY)
@@ -224,11 +224,11 @@ static weft_status look_into(const char *text, search *f, const store *s, host *
         *decided = true;
         return WEFT_OK;
     }
-    const weft_status seen = store_each(s, h, look_at, f, &why);
+    const weft_status seen = store_each(s, h, match_model, f, &why);
     if (seen != WEFT_OK && seen != WEFT_EIO)
         return weft_fail(err, seen, "%s", why.message);
     *decided = f->best > 0 || f->n_named > 0;
-    return *decided ? judge(text, f, s, err) : WEFT_OK;
+    return *decided ? conclude(text, f, s, err) : WEFT_OK;
 }
 
 static weft_status not_found(const wanted *w, const char *text, const store *stores, int n_store,
@@ -258,7 +258,7 @@ weft_status find_model(const char *text, const store *stores, int n_store, host 
             err, WEFT_EINVAL,
             "%.200s: not a model name; expected NAME, ORG/NAME, NAME:TAG or ORG/NAME:TAG", text);
     for (int i = 0; i < n_store && status == WEFT_OK && !decided; i++)
-        status = look_into(text, f, &stores[i], h, &decided, err);
+        status = search_store(text, f, &stores[i], h, &decided, err);
     if (status == WEFT_OK)
         status = decided ? copy_path(text, f->path, path, size, err)
                          : not_found(&f->w, text, stores, n_store, h, note, ud, err);

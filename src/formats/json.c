@@ -162,7 +162,7 @@ static uint64_t cost_of(uint8_t before, uint8_t c, uint64_t last)
 
 /* jansson recurses, and allocates forty times the bytes of a list of empty lists: both are checked
  * before it runs. */
-static survey look_over(const uint8_t *data, uint64_t size)
+static survey survey_json(const uint8_t *data, uint64_t size)
 {
     survey v = { 0 };
     uint64_t last = 0; /* bytes of the last string */
@@ -184,7 +184,7 @@ static survey look_over(const uint8_t *data, uint64_t size)
 
 static bool check_survey(const uint8_t *data, uint64_t size, const char *path, weft_error *err)
 {
-    const survey v = look_over(data, size);
+    const survey v = survey_json(data, size);
     if (v.depth > JSON_DEPTH) {
         weft_fail(err, WEFT_EFORMAT, "%s: JSON nested deeper than %d", path, JSON_DEPTH);
         return false;

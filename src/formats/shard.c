@@ -77,7 +77,7 @@ static weft_status check_documents(const shard *s, const char *path, weft_error 
     return WEFT_OK;
 }
 
-uint64_t shard_find_stranger(const shard *s, uint32_t n_vocab)
+uint64_t shard_find_unknown_id(const shard *s, uint32_t n_vocab)
 {
     uint64_t i = 0;
     while (i < s->n_id && shard_id(s, i) < n_vocab)
@@ -122,10 +122,10 @@ weft_status shard_parse(shard *s, const uint8_t *data, uint64_t size, const char
     if (sum != h.sum)
         return weft_fail(err, WEFT_EFORMAT, "%s: the checksum is %016llx, expected %016llx", path,
                          (unsigned long long)sum, (unsigned long long)h.sum);
-    const uint64_t stranger = shard_find_stranger(s, s->n_vocab);
-    if (stranger < s->n_id)
+    const uint64_t unknown = shard_find_unknown_id(s, s->n_vocab);
+    if (unknown < s->n_id)
         return weft_fail(err, WEFT_EFORMAT, "%s: id %llu is %u; the vocabulary has %u", path,
-                         (unsigned long long)stranger, shard_id(s, stranger), s->n_vocab);
+                         (unsigned long long)unknown, shard_id(s, unknown), s->n_vocab);
     return WEFT_OK;
 }
 

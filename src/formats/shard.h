@@ -58,7 +58,7 @@ weft_status shard_parse(shard *s, const uint8_t *data, uint64_t size, const char
 uint64_t shard_sum(const uint8_t *data, uint64_t size);
 
 /* The first id that is not below n_vocab, or n_id. */
-uint64_t shard_find_stranger(const shard *s, uint32_t n_vocab);
+uint64_t shard_find_unknown_id(const shard *s, uint32_t n_vocab);
 
 /* Writes n shards of one width as one. */
 weft_status shard_save(const shard *const *s, int64_t n, uint32_t n_vocab, const char *path,

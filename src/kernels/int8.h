@@ -199,7 +199,7 @@ static inline __attribute__((always_inline)) void take_group(tile_kind kind, gro
 
 /* Prefetches `bytes`, which are needed soon: panels are read in memory order. */
 #define AHEAD 4096
-static inline void ask(const uint8_t *from, size_t bytes)
+static inline void prefetch_panel(const uint8_t *from, size_t bytes)
 {
     for (size_t line = 0; line < bytes; line += 64)
         __builtin_prefetch(from + AHEAD + line);
@@ -336,7 +336,7 @@ static inline __attribute__((always_inline)) void expand(format_i8 f, panel_i8 *
     for (int64_t b = 0; b < n; b += f.per, panel += f.bytes)
 #pragma GCC unroll 8
         for (int g = 0; g < f.per; g++) {
-            ask(panel + f.bytes / f.per * g, f.bytes / f.per);
+            prefetch_panel(panel + f.bytes / f.per * g, f.bytes / f.per);
             for (int in = 0; in < PANEL_ROWS; in += WIDTH) {
                 const int64_t at = (b + g) * groups * LANES_I8 + lane + in;
                 group_i8 w;
@@ -399,7 +399,7 @@ static inline __attribute__((always_inline)) void few_rows(format_i8 f, real *y,
 #pragma GCC unroll 1
             for (int p = 0; p < panels; p++) {
                 const uint8_t *from = panel + (size_t)p * apart;
-                ask(from + f.bytes / f.per * g, f.bytes / f.per);
+                prefetch_panel(from + f.bytes / f.per * g, f.bytes / f.per);
                 for (int v = 0; v < PANEL_ROWS / WIDTH; v++) {
                     real *to = y + p * PANEL_ROWS + v * WIDTH;
                     group_i8 w;

@@ -200,6 +200,6 @@ double bind_peek_real(bind *b, const char *gguf, const char *hf, double otherwis
 const char *bind_peek_text(bind *b, const char *gguf, const char *hf);
 
 /* Records a value and its keys, which are constants of the program. */
-void bind_keep(bind *b, const char *gguf, const char *hf, bool said, meta value);
+void bind_keep(bind *b, const char *gguf, const char *hf, bool is_set, meta value);
 
 #endif

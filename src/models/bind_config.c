@@ -71,7 +71,7 @@ static void refuse_list(bind *b, const found *f)
         bind_fail(b, WEFT_EFORMAT, "%s is a list; expected a number", f->key);
 }
 
-void bind_keep(bind *b, const char *gguf, const char *hf, bool said, meta value)
+void bind_keep(bind *b, const char *gguf, const char *hf, bool is_set, meta value)
 {
     export_notes *x = b->m->notes;
     if (!x || b->status != WEFT_OK)
@@ -80,7 +80,7 @@ void bind_keep(bind *b, const char *gguf, const char *hf, bool said, meta value)
         bind_fail(b, WEFT_EUNSUPPORTED, "a configuration of more than %d values", MAX_CONFIG_VALUE);
         return;
     }
-    x->value[x->n_value++] = (config_value){ gguf, hf, value, said };
+    x->value[x->n_value++] = (config_value){ gguf, hf, value, is_set };
 }
 
 void bind_not_convertible(bind *b, const char *what)

@@ -98,16 +98,16 @@ static void rope_gguf(bind *b, rope_spec *s)
  * llama3: it stores the frequencies as a tensor. */
 static void keep_rope(bind *b, rope_spec *s)
 {
-    const bool named = s->scaling != ROPE_PLAIN, sayable = s->scaling != ROPE_LLAMA3;
+    const bool named = s->scaling != ROPE_PLAIN, in_gguf = s->scaling != ROPE_LLAMA3;
     const char *name = rope_names[s->scaling];
     bind_keep(b, "rope.freq_base", "rope_theta", true,
               (meta){ .type = META_REAL, .number = s->theta });
     if (named)
-        bind_keep(b, sayable ? "rope.scaling.type" : NULL, "rope_scaling.rope_type", true,
+        bind_keep(b, in_gguf ? "rope.scaling.type" : NULL, "rope_scaling.rope_type", true,
                   (meta){ .type = META_TEXT, .text = name, .length = strlen(name) });
     for (size_t i = 0; i < N_ROPE_NUMBER; i++)
         if (rope_numbers[i].scalings >> s->scaling & 1 && *rope_number(s, i) != 0)
-            bind_keep(b, sayable ? rope_numbers[i].gguf : NULL, rope_numbers[i].hf, true,
+            bind_keep(b, in_gguf ? rope_numbers[i].gguf : NULL, rope_numbers[i].hf, true,
                       (meta){ .type = META_REAL, .number = *rope_number(s, i) });
     if (s->scaling == ROPE_YARN && s->attn_factor != 0)
         bind_keep(

@@ -27,7 +27,7 @@ static path_kind path_kind_of(const char *path, host *h)
 }
 
 /* Does a name already contain the size, as "Llama-3.2-1B" does? */
-static bool tells_size(const char *name)
+static bool has_size(const char *name)
 {
     for (const char *s = name; *s; s++)
         if (*s >= '0' && *s <= '9' && strchr("KMBTkmbt", s[1]) && s[1] &&
@@ -44,8 +44,9 @@ static void conventional_name(const conversion *c, char *to, size_t size)
     snprintf(encoding, sizeof encoding, "%s", convert_type_name(c->report));
     for (char *s = encoding; *s; s++)
         *s = *s >= 'a' && *s <= 'z' ? (char)(*s - 'a' + 'A') : *s;
-    const bool told = tells_size(c->name);
-    snprintf(to, size, "%.200s%s%s-%s.gguf", c->name, told ? "" : "-", told ? "" : label, encoding);
+    const bool sized = has_size(c->name);
+    snprintf(to, size, "%.200s%s%s-%s.gguf", c->name, sized ? "" : "-", sized ? "" : label,
+             encoding);
     for (char *s = to; *s; s++)
         *s = *s == ' ' ? '-' : *s;
 }

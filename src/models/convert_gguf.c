@@ -52,7 +52,7 @@ static void add_facts(const conversion *c, gguf_writer *w)
 {
     for (int i = 0; i < c->m.notes->n_value; i++) {
         const config_value *f = &c->m.notes->value[i];
-        if (f->gguf && (f->said || f->value.number != 0))
+        if (f->gguf && (f->is_set || f->value.number != 0))
             add_value(c, w, f);
     }
 }

@@ -252,7 +252,7 @@ static void make_config(conversion *c, buffer *b)
     buffer_format(b, "  \"dtype\": \"%s\"", dtype_word(c->report->type));
     for (int i = 0; i < c->m.notes->n_value; i++) {
         const config_value *f = &c->m.notes->value[i];
-        if (!f->hf || under_rope(f) || (!f->said && (!f->gguf || f->value.number == 0)))
+        if (!f->hf || under_rope(f) || (!f->is_set && (!f->gguf || f->value.number == 0)))
             continue;
         buffer_text(b, ",\n  ");
         put_config_value(b, f, f->hf);

@@ -25,7 +25,7 @@ typedef struct origin {
 typedef struct config_value {
     const char *gguf, *hf;
     meta value;
-    bool said; /* set by the file; otherwise it is the default */
+    bool is_set; /* set by the file; otherwise it is the default */
 } config_value;
 
 #define MAX_CONFIG_VALUE 64

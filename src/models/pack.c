@@ -76,7 +76,7 @@ static void pack_all(const model *m, weight_panels *p, pool *threads)
         panels_make(m->param[i], m->kern, to, threads);
         to += bytes;
         for (int f = 0; f < m->file.n_file; f++)
-            file_rest(&m->file.file[f], m->host);
+            file_release_pages(&m->file.file[f], m->host);
     }
 }
 

@@ -32,15 +32,15 @@ static weft_status add_raw16(corpus *c, file *f, weft_error *err)
     source s = { .file = *f, .shard = { .ids = f->data, .width = 2, .n_vocab = c->n_vocab } };
     *f = (file){ 0 };
     s.shard.n_id = s.file.size / 2;
-    const uint64_t stranger = shard_find_stranger(&s.shard, c->n_vocab);
+    const uint64_t unknown = shard_find_unknown_id(&s.shard, c->n_vocab);
     weft_status status = WEFT_OK;
     if (s.file.size % 2 != 0)
         status = weft_fail(err, WEFT_EFORMAT,
                            "%s: %zu bytes; expected an even number, as ids have two bytes",
                            s.file.path, s.file.size);
-    else if (stranger < s.shard.n_id)
+    else if (unknown < s.shard.n_id)
         status = weft_fail(err, WEFT_EFORMAT, "%s: id %llu is %u; the vocabulary has %u",
-                           s.file.path, (unsigned long long)stranger, shard_id(&s.shard, stranger),
+                           s.file.path, (unsigned long long)unknown, shard_id(&s.shard, unknown),
                            c->n_vocab);
     s.document = status == WEFT_OK
                      ? mem_zalloc(&c->host->mem, 1, sizeof *s.document, "documents", err)

@@ -251,7 +251,7 @@ weft_status data_open_images(dataset *d, image_set *p, const model *m, double va
     *d = (dataset){ .n_ctx = m->n_ctx,
                     .d_feature = m->d_feature,
                     .images = p,
-                    .make = &rows_seen,
+                    .make = &rows_image,
                     .corpus = { .host = p->host },
                     .train = { .set = d },
                     .validation = { .set = d } };

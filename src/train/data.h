@@ -60,7 +60,7 @@ typedef struct dataset {
     corpus corpus;
     bool windows;
     const row_maker *make;
-    image_set *images;              /* for rows_seen: the corpus is then unused, except its host */
+    image_set *images;              /* for rows_image: the corpus is then unused, except its host */
     int64_t d_feature;              /* floats in a row of an image */
     pairing pairing;                /* for rows_paired, with the chosen objective */
     masking mask;                   /* of rows_masked */

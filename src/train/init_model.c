@@ -394,7 +394,7 @@ typedef struct numbers {
 /* Drawing a normal value takes about 50 ns, so this calls waiting() every few milliseconds. */
 #define ASK_EVERY (1 << 17)
 
-static bool goes_on(numbers *n, int64_t more)
+static bool may_continue(numbers *n, int64_t more)
 {
     n->n_since += more;
     if (n->n_since < ASK_EVERY || !n->from->waiting)
@@ -461,7 +461,7 @@ static bool put_numbers(safetensors_writer *w, numbers *n, int64_t i, float *roo
     const dtype *type;
     const void *known = known_numbers(n, i, &type);
     for (int64_t r = 0; r < n_row; r++) {
-        if (!goes_on(n, n_col))
+        if (!may_continue(n, n_col))
             return false;
         for (int64_t c = 0; c < n_col; c++) {
             const int64_t y = flip ? c : r, x = flip ? r : c;

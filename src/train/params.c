@@ -96,7 +96,7 @@ weft_status params_init(params *p, model *m, bool bf16, int n_group, weft_error 
     for (int64_t i = 0; i < m->n_param; i++)
         move_in(p, i);
     params_round(p, 0, p->n);
-    container_rest(&m->file);
+    container_release_pages(&m->file);
     return WEFT_OK;
 }
 

@@ -165,8 +165,8 @@ const row_maker rows_paired = { 1, fill_paired, targets_paired, count_paired };
 
 /* ---- images -------------------------------------------------------------------------------- */
 
-static weft_status fill_seen(batch *b, const dataset *d, const data_piece *q, chance c,
-                             weft_error *err)
+static weft_status fill_image(batch *b, const dataset *d, const data_piece *q, chance c,
+                              weft_error *err)
 {
     (void)err;
     image_set_add(d->images, q->at, c.learned, c.key, c.number, b,
@@ -174,20 +174,20 @@ static weft_status fill_seen(batch *b, const dataset *d, const data_piece *q, ch
     return WEFT_OK;
 }
 
-static int64_t targets_seen(const dataset *d, const data_piece *q, chance c)
+static int64_t image_targets(const dataset *d, const data_piece *q, chance c)
 {
     (void)d, (void)q, (void)c;
     return 1;
 }
 
-static void count_seen(data_counts *n, const dataset *d, const data_piece *q)
+static void count_image(data_counts *n, const dataset *d, const data_piece *q)
 {
     (void)d;
     n->n_row += q->n;
     n->n_target++;
 }
 
-const row_maker rows_seen = { 0, fill_seen, targets_seen, count_seen };
+const row_maker rows_image = { 0, fill_image, image_targets, count_image };
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
  *     next       every id is the target of the one before it
  *     masked     some are masked, and are targets at their own rows: see mask.h
  *     paired     a source and a target, for an encoder-decoder: see pairs.h
- *     seen       an image, whose first row has its class as target: see image_set.h
+ *     image      an image, whose first row has its class as target: see image_set.h
  *     labelled   a text, whose first row has its label as target: see labelled.h
  *
  * Each has a row_maker, and a dataset uses one of them. */
@@ -54,6 +54,6 @@ typedef struct row_maker {
     void (*count)(data_counts *n, const struct dataset *d, const data_piece *q);
 } row_maker;
 
-extern const row_maker rows_next, rows_masked, rows_paired, rows_seen, rows_labelled;
+extern const row_maker rows_next, rows_masked, rows_paired, rows_image, rows_labelled;
 
 #endif

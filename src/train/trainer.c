@@ -112,7 +112,7 @@ static void remember_loss(trainer_state *s, trainer_report *r)
 }
 
 /* Copies the state into the report. */
-static void tell_state(const trainer *t, trainer_report *r)
+static void report_state(const trainer *t, trainer_report *r)
 {
     const trainer_state *s = &t->state;
     r->step = s->step;
@@ -140,7 +140,7 @@ weft_status trainer_step(trainer *t, trainer_report *r, weft_error *err)
     s->step++;
     s->cursor += samples_of_step(t);
     remember_loss(s, r);
-    tell_state(t, r);
+    report_state(t, r);
     r->seconds = clock_seconds() - began;
     if (s->in_a_row < t->opt.max_skipped || s->in_a_row == 0)
         return WEFT_OK;
@@ -187,7 +187,7 @@ static weft_status validate(trainer *t, trainer_report *r, weft_error *err)
         s->best_step = s->step;
         s->n_worse = 0;
     }
-    tell_state(t, r);
+    report_state(t, r);
     return status;
 }
 
@@ -245,7 +245,7 @@ static weft_status begin_run(trainer *t, trainer_report *r, weft_error *err)
     weft_status status = trainer_predict(t, &r->left, err);
     if (status == WEFT_OK && look_first && !stops(t))
         status = validate(t, r, err);
-    tell_state(t, r);
+    report_state(t, r);
     return status;
 }
 

@@ -114,7 +114,7 @@ static void check(const corpus *c)
     int64_t n_id = 0;
     for (int64_t k = 0; k < c->n_source; k++) {
         const shard *s = &c->source[k].shard;
-        if (c->source[k].first_id != n_id || shard_find_stranger(s, c->n_vocab) != s->n_id)
+        if (c->source[k].first_id != n_id || shard_find_unknown_id(s, c->n_vocab) != s->n_id)
             fail("a source has ids of others");
         for (uint64_t i = 0; i < s->n_document; i++)
             if (s->document[i].end <= shard_begin(s, i) ||

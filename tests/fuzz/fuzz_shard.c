@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     uint64_t begin = 0;
-    holds(shard_find_stranger(&s, s.n_vocab) == s.n_id, "an id is not in the vocabulary");
+    holds(shard_find_unknown_id(&s, s.n_vocab) == s.n_id, "an id is not in the vocabulary");
     for (uint64_t i = 0; i < s.n_document; i++) {
         holds(shard_begin(&s, i) == begin && s.document[i].end > begin, "a document is empty");
         holds(s.document[i].n_prompt <= s.document[i].end - begin, "a prompt is too long");

@@ -207,7 +207,7 @@ static void files_map_and_copy(void **state)
         assert_int_equal(file_open(&f, path, (weft_load)load, &h, &err), WEFT_OK);
         assert_int_equal(f.size, sizeof bytes);
         assert_memory_equal(f.data, bytes, sizeof bytes);
-        file_rest(&f, &h);
+        file_release_pages(&f, &h);
         assert_memory_equal(f.data, bytes, sizeof bytes);
         file_close(&f, &h);
         assert_int_equal(h.mem.used, 0);

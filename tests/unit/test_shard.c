@@ -39,7 +39,7 @@ static weft_status parse(const uint8_t *data, size_t size, weft_error *err)
     const weft_status status = shard_parse(&s, copy, size, "ids", err);
     if (status == WEFT_OK) {
         uint64_t begin = 0;
-        assert_int_equal(shard_find_stranger(&s, s.n_vocab), s.n_id);
+        assert_int_equal(shard_find_unknown_id(&s, s.n_vocab), s.n_id);
         for (uint64_t i = 0; i < s.n_document; i++) {
             assert_true(s.document[i].end > begin && s.document[i].end <= s.n_id);
             begin = s.document[i].end;
