@@ -11,21 +11,28 @@
 set -eu
 cd "$(dirname "$0")/.."
 TARGETS=${TARGETS:-safetensors gguf config model regex tokenizer session manifest shard documents metrics image idx find
-    api settings resume unpack}
+    api settings resume unpack jinja}
 TESTS="test_gguf test_safetensors test_config test_load_faults test_parts test_convert test_save test_describe test_regex
     test_unicode test_tokenizer test_tokenizer_files test_tokenizer_gguf test_session_files test_manifest test_checkpoint
     test_shard test_data test_report test_image test_idx test_table test_labelled test_classify test_marian
-    test_tokenizer_limits test_tokenizer_forms test_trust test_chat test_find test_stores test_recognise test_unpack"
+    test_tokenizer_limits test_tokenizer_forms test_find test_stores test_recognise test_unpack
+    test_jinja test_templates test_trust test_chat"
 GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_write formats/config formats/open
     formats/index formats/shard base/save text/regex/regex text/regex/class text/regex/translate text/unicode/unicode
     text/unicode/normal text/sources/load text/sources/gguf text/sources/files text/sources/sp text/sources/hf
     text/sources/hf_fields text/sources/hf_model text/sources/hf_steps text/sources/hf_post text/encode text/bpe
     text/unigram text/wordpiece text/normalize text/split text/scan text/decode text/sources/pieces
     text/sources/pieces_sp text/charsmap text/tokenizer text/finish text/vocab text/trie text/munch text/sources/pre
-    text/sources/describe text/trust text/chat text/chat_probe text/sources/chat_file engine/session_file formats/manifest train/checkpoint train/documents train/corpus
+    text/sources/describe text/trust text/chat text/chat_probe text/sources/chat_file engine/session_file
+    formats/manifest train/checkpoint train/documents train/corpus
     train/corpus_open explain/metrics explain/chart explain/report formats/image formats/image_resize
     formats/image_recipe formats/idx formats/table train/labelled formats/recognise formats/stores formats/ollama
-    formats/find formats/unpack formats/unpack_gzip formats/unpack_zstd"
+    formats/find formats/unpack formats/unpack_gzip formats/unpack_zstd
+    text/jinja/attr text/jinja/cases text/jinja/chars text/jinja/cursor text/jinja/eval text/jinja/filters
+    text/jinja/format text/jinja/functions text/jinja/iter text/jinja/jinja text/jinja/lex text/jinja/loop
+    text/jinja/methods text/jinja/number text/jinja/ops text/jinja/parse text/jinja/parse_expr text/jinja/pieces
+    text/jinja/pool text/jinja/repr text/jinja/run text/jinja/scope text/jinja/sequence text/jinja/tests
+    text/jinja/text text/jinja/value"
 SHOWN="formats/json formats/container text/text text/scratch formats/image_png formats/image_jpeg"
 LEAST=90
 JOBS=${JOBS:-1}
@@ -46,6 +53,7 @@ dictionary() { # TARGET
     case $1 in
     gguf | model) echo tests/fuzz/gguf.dict ;;
     regex) echo tests/fuzz/regex.dict ;;
+    jinja) echo tests/fuzz/jinja.dict ;;
     settings) echo tests/fuzz/settings.dict ;;
     *) echo tests/fuzz/json.dict ;;
     esac

@@ -21,8 +21,8 @@ static weft_status check_options(weft_generate_options *o, const weft_model *m, 
         return weft_fail(err, WEFT_EINVAL, "n_top is %lld, expected 0 to %d", (long long)o->n_top,
                          MAX_TOP);
     if (!o->ends && o->n_end == 0) {
-        o->ends = m->ends.id;
-        o->n_end = m->ends.n;
+        o->ends = m->stop_ids.id;
+        o->n_end = m->stop_ids.n;
     }
     if (o->n_end < 0 || o->n_end > WEFT_MAX_END || (o->n_end > 0 && !o->ends))
         return weft_fail(err, WEFT_EINVAL, "n_end is %d, expected 0 to %d%s", o->n_end,
@@ -40,7 +40,7 @@ weft_status weft_generate(weft_session *s, weft_sampler *chain, const weft_token
     err = begin_call(err, &local);
     if (!s)
         return weft_fail(err, WEFT_EINVAL, "no session given");
-    if (!take_options(&o, sizeof o, options, options ? options->struct_size : 0,
+    if (!read_options(&o, sizeof o, options, options ? options->struct_size : 0,
                       "weft_generate_options", err) ||
         (info && !result_fits(info, "weft_generation", err)))
         return err->code;
@@ -62,6 +62,6 @@ weft_status weft_generate(weft_session *s, weft_sampler *chain, const weft_token
                                  .ud = ud };
     const weft_status status = generate(&r, &made, err);
     if (info)
-        give(info, info->struct_size, &made, sizeof made);
+        copy_result(info, info->struct_size, &made, sizeof made);
     return status;
 }

@@ -56,7 +56,7 @@ weft_template *weft_template_load(const char *path, const weft_template_options 
         weft_fail(err, WEFT_EINVAL, "no path given");
         return NULL;
     }
-    if (!take_options(&o, sizeof o, options, options ? options->struct_size : 0,
+    if (!read_options(&o, sizeof o, options, options ? options->struct_size : 0,
                       "weft_template_options", err))
         return NULL;
     host h = { .io = io_system };
@@ -92,7 +92,7 @@ void weft_template_get_info(const weft_template *t, weft_template_info *info)
                                   .thinking = t->inner.thinking,
                                   .think_begin = t->inner.think_begin,
                                   .think_end = t->inner.think_end };
-    give(info, info->struct_size, &i, sizeof i);
+    copy_result(info, info->struct_size, &i, sizeof i);
 }
 
 /* ---- rendering ------------------------------------------------------------------------------- */
@@ -227,7 +227,7 @@ weft_rendered *weft_template_render(const weft_template *shared, const weft_toke
         weft_fail(err, WEFT_EINVAL, "no %s given", t ? "messages" : "template");
         return NULL;
     }
-    if (!take_options(&o, sizeof o, options, options ? options->struct_size : 0,
+    if (!read_options(&o, sizeof o, options, options ? options->struct_size : 0,
                       "weft_render_options", err))
         return NULL;
     rendering *r = mem_zalloc(&t->host.mem, 1, sizeof *r, "a conversation", err);

@@ -187,7 +187,7 @@ static weft_status draw(generation *g, int32_t *id)
         return g->err->code;
     if (!g->top)
         return WEFT_OK;
-    g->top[0] = (weft_logprob){ *id, (double)s->logits[*id] - log_sum_exp(s->logits, V) };
+    g->top[0] = (weft_logprob){ *id, (double)s->logits[*id] - logits_log_sum_exp(s->logits, V) };
     const int64_t n_top = g->r->opt->n_top;
     for (int64_t k = logprob_top(s->logits, V, n_top, g->top + 1); k < n_top; k++)
         g->top[1 + k].id = -1; /* the vocabulary has no more */

@@ -81,6 +81,7 @@ int main(void)
         }
         json_dumpf(answer, stdout, JSON_COMPACT);
         putchar('\n');
+        fflush(stdout);
         json_decref(answer);
         json_decref(ask);
     }

@@ -138,7 +138,7 @@ jval jattribute(jrender *r, jval v, const jstr *name)
 static jval str_item(jrender *r, jval v, uint32_t at)
 {
     const uint32_t begin = jstr_offset(v.s, at);
-    if (v.s->points != v.s->n && !jcost(r, at / 32))
+    if (v.s->points != v.s->n && !jcost(r, at / 8))
         return (jval){ .kind = V_FAIL };
     return jsafe(jstr_value(jstr_slice(r, v.s, begin, jstr_offset(v.s, at + 1))), v.safe);
 }
@@ -186,8 +186,9 @@ static int64_t clamp(int64_t x, int64_t low, int64_t high)
     return x < low ? low : x > high ? high : x;
 }
 
-/* The first index and how many there are. */
-uint32_t jslice_bounds(const int64_t part[3], const bool has[3], uint32_t n, int64_t *start)
+/* The first index, the one after the last, and how many there are. */
+uint32_t jslice_bounds(const int64_t part[3], const bool has[3], uint32_t n, int64_t *start,
+                       int64_t *stop)
 {
     const int64_t size = n, step = has[2] ? part[2] : 1;
     const int64_t low = step < 0 ? -1 : 0, high = step < 0 ? size - 1 : size;
@@ -198,6 +199,7 @@ uint32_t jslice_bounds(const int64_t part[3], const bool has[3], uint32_t n, int
     if (has[1])
         to = clamp(to < 0 ? to + size : to, low, high);
     *start = from;
+    *stop = to;
     const uint64_t stride = step < 0 ? -(uint64_t)step : (uint64_t)step;
     const int64_t span = step < 0 ? from - to : to - from;
     return span <= 0 ? 0 : (uint32_t)(((uint64_t)span - 1) / stride + 1);
@@ -227,22 +229,34 @@ static jval slice_str(jrender *r, jval v, int64_t start, int64_t step, uint32_t 
     return jbuild_value(&b);
 }
 
-static jval slice_range(jrender *r, const jrange *g, int64_t start, int64_t step, uint32_t count)
+static jval slice_range(jrender *r, const jrange *g, int64_t start, int64_t stop, int64_t step,
+                        uint32_t count)
 {
     jrange *to = jalloc(r, 1, sizeof *to);
     if (!to)
         return (jval){ .kind = V_FAIL };
     *to = (jrange){ .n = count };
     if (__builtin_mul_overflow(g->step, step, &to->step) ||
-        __builtin_add_overflow(g->start, start * g->step, &to->start) ||
-        __builtin_add_overflow(to->start, to->step * count, &to->stop))
+        __builtin_mul_overflow(g->step, start, &to->start) ||
+        __builtin_mul_overflow(g->step, stop, &to->stop) ||
+        __builtin_add_overflow(g->start, to->start, &to->start) ||
+        __builtin_add_overflow(g->start, to->stop, &to->stop))
         return jfail(r, WEFT_EUNSUPPORTED, "an integer beyond 64 bits; weft computes with 64");
     return (jval){ .kind = V_RANGE, .range = to };
 }
 
+bool jcan_slice(jval v, jval slice)
+{
+    int64_t i;
+    for (int k = 0; k < 3; k++)
+        if (slice.slice->part[k].kind != V_NONE && !jinteger(slice.slice->part[k], &i))
+            return false;
+    return is_sequence(v);
+}
+
 jval jslice_of(jrender *r, jval v, jval slice)
 {
-    int64_t part[3] = { 0 }, start;
+    int64_t part[3] = { 0 }, start, stop;
     bool has[3];
     if (v.kind == V_UNDEFINED)
         return jfail_undefined(r, v);
@@ -257,11 +271,11 @@ jval jslice_of(jrender *r, jval v, jval slice)
     if (has[2] && part[2] == 0)
         return jfail(r, WEFT_EINVAL, "a slice with step 0; expected another");
     const int64_t step = has[2] ? part[2] : 1;
-    const uint32_t count = jslice_bounds(part, has, (uint32_t)jlength(v).i, &start);
+    const uint32_t count = jslice_bounds(part, has, (uint32_t)jlength(v).i, &start, &stop);
     if (v.kind == V_STR)
         return jsafe(slice_str(r, v, start, step, count), v.safe);
     if (v.kind == V_RANGE)
-        return slice_range(r, v.range, start, step, count);
+        return slice_range(r, v.range, start, stop, step, count);
     jlist *l = jlist_new(r, count);
     for (uint32_t i = 0; l && i < count; i++)
         l->item[i] = v.list->item[start + i * step];

@@ -63,7 +63,7 @@ jnode *jparse_fail(jparser *p, weft_status code, const char *format, ...)
 }
 
 /* What stands here, for a message. */
-const char *jfound(const jparser *p, char to[32])
+static const char *found(const jparser *p, char to[32])
 {
     const jtoken *t = jpeek(p);
     const int n = (int)(t->end - t->at < 24 ? t->end - t->at : 24);
@@ -72,21 +72,25 @@ const char *jfound(const jparser *p, char to[32])
     return to;
 }
 
-bool jexpect_operator(jparser *p, const char *op)
+jnode *jparse_unexpected(jparser *p, const char *expected)
 {
     char text[32];
+    return jparse_fail(p, WEFT_EFORMAT, "%s; expected %s", found(p, text), expected);
+}
+
+bool jexpect_operator(jparser *p, const char *op)
+{
     if (jskip_operator(p, op))
         return true;
-    jparse_fail(p, WEFT_EFORMAT, "%s; expected %s", jfound(p, text), op);
+    jparse_unexpected(p, op);
     return false;
 }
 
 const jstr *jexpect_name(jparser *p)
 {
-    char text[32];
     const jtoken *t = jpeek(p);
     if (t->kind != T_NAME) {
-        jparse_fail(p, WEFT_EFORMAT, "%s; expected a name", jfound(p, text));
+        jparse_unexpected(p, "a name");
         return NULL;
     }
     jadvance(p);

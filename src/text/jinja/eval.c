@@ -214,9 +214,9 @@ static jval step(jeval *e, const jnode *n, jval v)
     if (n->kind == N_ITEM) {
         const jval key = jeval_node(e, n->kid[0]);
         e->r.where = n->at;
-        return jbad(key)             ? key
-               : key.kind == V_SLICE ? jslice_of(&e->r, v, key)
-                                     : jitem(&e->r, v, key);
+        if (jbad(key) || key.kind != V_SLICE)
+            return jbad(key) ? key : jitem(&e->r, v, key);
+        return n->flag && !jcan_slice(v, key) ? jundefined(NULL) : jslice_of(&e->r, v, key);
     }
     return arguments(e, n, &a) ? apply(e, n, v, &a) : failed;
 }

@@ -439,7 +439,8 @@ static jval f_tojson(jrender *r, jval v, const jargs *a)
 {
     jval arg[4];
     jjson_style style = { .comma = jtext(r, ", ").s, .colon = jtext(r, ": ").s };
-    if (!jbind(r, "tojson", "ensure_ascii? indent? separators? sort_keys?", a, arg) ||
+    if (!style.comma || !style.colon ||
+        !jbind(r, "tojson", "ensure_ascii? indent? separators? sort_keys?", a, arg) ||
         !json_indent(r, arg[1], &style))
         return failed;
     style.ascii = arg[0].kind != V_MISSING && jtruth(arg[0]);

@@ -64,7 +64,11 @@ jval jiter_next(jrender *r, jiter *it)
     case V_GENERATOR: {
         if (v.gen->done)
             return jmissing();
+        if (r->depth >= JINJA_RECURSION)
+            return jfail(r, WEFT_ELIMIT, "generators nested too deeply; use list between them");
+        r->depth++;
         const jval next = v.gen->next(r, v.gen);
+        r->depth--;
         v.gen->done = next.kind == V_MISSING;
         return next;
     }

@@ -22,7 +22,7 @@ static size_t normal_newlines(char *to, const char *from, size_t n)
 
 static weft_status compile(jinja_template *t, const char *source, size_t n, weft_error *err)
 {
-    jrender r = { .pool = &t->pool, .err = err, .name = t->name, .steps = 4 * JINJA_STEPS };
+    jrender r = { .pool = &t->pool, .err = err, .name = t->name, .steps = 2 * JINJA_STEPS };
     t->source = jalloc(&r, n + 1, 1);
     if (!t->source)
         return err->code;

@@ -29,7 +29,7 @@
 #define JINJA_TIMES     16                  /* and more bytes for each byte of the input ... */
 #define JINJA_INPUT     ((size_t)64 << 20)  /* ... whose texts have at most this many */
 #define JINJA_RANGE     100000              /* items of a range */
-#define JINJA_RECURSION 200 /* of evaluations inside each other: macros, deep values */
+#define JINJA_RECURSION 100 /* of evaluations inside each other: macros, deep values */
 
 typedef struct jinja_template jinja_template;
 

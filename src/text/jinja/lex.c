@@ -129,7 +129,8 @@ static void skip_comment(lexer *x, uint32_t tag)
             after_tag(x, i + 2, sign == '-' || sign == '+' ? sign : '\0', true);
             return;
         }
-    fail(x, tag, "the comment has no end; expected #}");
+    if (x->at < x->n) /* jinja2 forgives one that ends the template at once */
+        fail(x, tag, "the comment has no end; expected #}");
 }
 
 /* Text up to the next tag, and the tag's beginning. Returns the closing half, or NULL. */

@@ -106,7 +106,7 @@ static jval m_rstrip(jrender *r, jval self, jval *arg)
 static jval m_replace(jrender *r, jval self, jval *arg)
 {
     int64_t most = -1;
-    if (!jm_want_str(r, "replace", arg[0]) || !jm_want_str(r, "replace", arg[1]) ||
+    if (!jm_want_str(r, "replace", arg[0]) || (!self.safe && !jm_want_str(r, "replace", arg[1])) ||
         (arg[2].kind != V_MISSING && !jm_want_int(r, "replace", arg[2], &most)))
         return failed;
     const jstr *with = self.safe ? jescape(r, arg[1]) : arg[1].s;

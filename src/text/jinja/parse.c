@@ -9,7 +9,7 @@ static jnode *parse_body(jparser *p, const char *const *ends);
 static bool expect_kind(jparser *p, jtoken_kind kind, const char *what)
 {
     if (jpeek(p)->kind != kind) {
-        jparse_fail(p, WEFT_EFORMAT, "something else; expected %s", what);
+        jparse_unexpected(p, what);
         return false;
     }
     p->at += p->at + 1 < p->n;
@@ -61,7 +61,7 @@ static jnode *parse_for(jparser *p)
     jnode *n = jnode_new(p, N_FOR);
     jnode_add(p, n, jparse_target(p, "in", false));
     if (!p->failed && !jskip_name(p, "in"))
-        return jparse_fail(p, WEFT_EFORMAT, "something else; expected in");
+        return jparse_unexpected(p, "in");
     jnode_add(p, n, jparse_tuple(p, false, "recursive", false));
     jnode_add(p, n, jskip_name(p, "if") ? jparse_expression(p, true) : NULL);
     if (jis_name(p, "recursive"))

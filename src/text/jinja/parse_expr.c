@@ -85,7 +85,6 @@ static jnode *parse_list(jparser *p, bool dict)
 
 static jnode *parse_primary(jparser *p)
 {
-    char text[32];
     jnode *n = NULL;
     switch (jpeek(p)->kind) {
     case T_NAME:
@@ -108,7 +107,7 @@ static jnode *parse_primary(jparser *p)
     } else if (jis_operator(p, "[") || jis_operator(p, "{"))
         n = parse_list(p, jis_operator(p, "{"));
     else
-        jparse_fail(p, WEFT_EFORMAT, "%s; expected an expression", jfound(p, text));
+        jparse_unexpected(p, "an expression");
     p->depth--;
     return n;
 }
@@ -188,7 +187,6 @@ static jnode *parse_subscribed(jparser *p)
 
 static jnode *parse_subscript(jparser *p)
 {
-    char text[32];
     if (jskip_operator(p, ".")) {
         jnode *n = jnode_new(p, N_ATTRIBUTE);
         if (jpeek(p)->kind == T_INT && n) {
@@ -200,7 +198,7 @@ static jnode *parse_subscript(jparser *p)
             if (n)
                 n->name = name;
         } else
-            jparse_fail(p, WEFT_EFORMAT, "%s; expected a name or a number", jfound(p, text));
+            jparse_unexpected(p, "a name or a number");
         return n;
     }
     jnode *n = jnode_new(p, N_ITEM);
@@ -229,14 +227,50 @@ static jnode *parse_subscript(jparser *p)
     return n;
 }
 
+/* jinja2 computes constants when it compiles, and there a slice of something that has none is
+ * undefined instead of an error. These filters need the rendering. */
+static bool needs_rendering(const jstr *name)
+{
+    static const char *const word[] = { "map", "select", "reject", "selectattr", "rejectattr" };
+    for (int i = 0; i < 5; i++)
+        if (jstr_is(name, word[i]))
+            return true;
+    return false;
+}
+
+/* A chain of postfixes knows it already (flag). */
+static bool is_constant(const jnode *n)
+{
+    if (!n || n->kind == N_POSTFIX)
+        return !n || n->flag;
+    if (n->kind == N_NAME || n->kind == N_CALL || (n->kind == N_FILTER && needs_rendering(n->name)))
+        return false;
+    for (uint32_t i = 0; i < n->n; i++)
+        if (!is_constant(n->kid[i]))
+            return false;
+    return true;
+}
+
+/* Adds a step to a chain. */
+static void add_step(jparser *p, jnode *chain, jnode *step)
+{
+    if (!jnode_add(p, chain, step))
+        return;
+    chain->flag = chain->flag && is_constant(step);
+    if (step->kind == N_ITEM && step->kid[0]->kind == N_SLICE)
+        step->flag = chain->flag;
+}
+
 /* The node that takes postfixes: `n` itself, or a new one around it. */
 static jnode *with_steps(jparser *p, jnode *n)
 {
     if (!n || n->kind == N_POSTFIX)
         return n;
     jnode *chain = jnode_new(p, N_POSTFIX);
-    if (chain)
+    if (chain) {
         chain->at = n->at;
+        chain->flag = is_constant(n);
+    }
     jnode_add(p, chain, n);
     return chain;
 }
@@ -255,7 +289,7 @@ static jnode *parse_postfix(jparser *p, jnode *n)
         if (!call && !jis_operator(p, ".") && !jis_operator(p, "["))
             return n;
         n = with_steps(p, n);
-        jnode_add(p, n, call ? parse_call(p) : parse_subscript(p));
+        add_step(p, n, call ? parse_call(p) : parse_subscript(p));
     }
     return n;
 }
@@ -340,7 +374,7 @@ static jnode *parse_filter_expr(jparser *p, jnode *n)
         else
             return n;
         n = with_steps(p, n);
-        jnode_add(p, n, step);
+        add_step(p, n, step);
     }
     return n;
 }
@@ -379,20 +413,23 @@ static char operator_of(const jparser *p, int level)
     return strchr(word[level], t->op[0]) ? t->op[0] : '\0';
 }
 
+/* All operators of `level` and tighter: each level takes what the tighter ones left. */
 static jnode *parse_chain(jparser *p, int level)
 {
-    if (level == LEVEL_UNARY)
-        return parse_unary(p, true);
-    jnode *n = parse_chain(p, level + 1), *chain = NULL;
-    for (char op; !p->failed && (op = operator_of(p, level)); note_operator(p, chain, op)) {
-        if (!chain) {
-            chain = jnode_new(p, level == LEVEL_CONCAT ? N_CONCAT : N_CHAIN);
-            jnode_add(p, chain, n);
+    jnode *n = parse_unary(p, true);
+    for (int at = LEVEL_POWER; at >= level && !p->failed; at--) {
+        jnode *chain = NULL;
+        for (char op; !p->failed && (op = operator_of(p, at)); note_operator(p, chain, op)) {
+            if (!chain) {
+                chain = jnode_new(p, at == LEVEL_CONCAT ? N_CONCAT : N_CHAIN);
+                jnode_add(p, chain, n);
+            }
+            jadvance(p);
+            jnode_add(p, chain, parse_chain(p, at + 1));
         }
-        jadvance(p);
-        jnode_add(p, chain, parse_chain(p, level + 1));
+        n = chain ? chain : n;
     }
-    return chain ? chain : n;
+    return n;
 }
 
 static char comparison(jparser *p)
@@ -502,7 +539,6 @@ typedef enum tuple_of { OF_EXPRESSIONS, OF_PLAIN, OF_TARGETS, OF_NAMESPACES } tu
 
 static jnode *parse_tuple_of(jparser *p, tuple_of what, const char *stop, bool parentheses)
 {
-    char text[32];
     jnode *n = NULL, *many = NULL;
     while (!p->failed && !ends_tuple(p, stop)) {
         jnode *item = what >= OF_TARGETS ? parse_target_item(p, what == OF_NAMESPACES)
@@ -522,7 +558,7 @@ static jnode *parse_tuple_of(jparser *p, tuple_of what, const char *stop, bool p
     if (many || n || p->failed)
         return many ? many : n;
     if (!parentheses)
-        return jparse_fail(p, WEFT_EFORMAT, "%s; expected an expression", jfound(p, text));
+        return jparse_unexpected(p, "an expression");
     return jnode_new(p, N_TUPLE);
 }
 

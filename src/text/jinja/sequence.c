@@ -331,8 +331,7 @@ jval jfilter_last(jrender *r, jval v, const jargs *a)
                           : jto_list(r, v, V_LIST);
     if (jbad(list))
         return failed;
-    const jval item = jitem(r, list, jint(-1));
-    return item.kind == V_STR && v.kind == V_STR ? jsafe(item, false) : item;
+    return jitem(r, list, jint(-1));
 }
 
 jval jfilter_join(jrender *r, jval v, const jargs *a)

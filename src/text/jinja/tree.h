@@ -161,7 +161,7 @@ bool jnode_add(jparser *p, jnode *n, jnode *kid);
 const jtoken *jpeek(const jparser *p);
 void jadvance(jparser *p);
 bool jtoken_is_name(const jparser *p, const jtoken *t, const char *name);
-const char *jfound(const jparser *p, char to[32]); /* what stands here, for a message */
+jnode *jparse_unexpected(jparser *p, const char *expected); /* names what stands here */
 bool jis_name(const jparser *p, const char *name);
 bool jis_operator(const jparser *p, const char *op);
 bool jskip_name(jparser *p, const char *name);

@@ -339,7 +339,9 @@ jval jto_json(jrender *r, jval v, const jjson_style *style);
 jval jattribute(jrender *r, jval v, const jstr *name); /* x.name */
 jval jitem(jrender *r, jval v, jval key);              /* x[key] */
 jval jslice_of(jrender *r, jval v, jval slice);        /* x[a:b:c] */
-uint32_t jslice_bounds(const int64_t part[3], const bool has[3], uint32_t n, int64_t *start);
+bool jcan_slice(jval v, jval slice);
+uint32_t jslice_bounds(const int64_t part[3], const bool has[3], uint32_t n, int64_t *start,
+                       int64_t *stop);
 
 bool jiter_begin(jrender *r, jiter *it, jval v);
 bool jiterable(jval v);

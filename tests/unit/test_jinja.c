@@ -1,0 +1,686 @@
+/* The interpreter of chat templates: origins of bytes, what is refused and where, limits, faults. That
+ * it computes what jinja2 computes is in test_templates.c. */
+#include "base/clock.h"
+#include "support.h"
+#include "text/jinja/jinja.h"
+
+#include <pthread.h>
+
+/* A rendering, and what it used. */
+typedef struct result {
+    char *text; /* malloc'ed; NULL if it failed */
+    size_t n;
+    char runs[512];   /* "end:origin end:origin ..." */
+    char blocks[128]; /* "begin-end ..." */
+    weft_error err;
+    size_t peak;
+    double seconds;
+} result;
+
+/* The input of most tests: user "Hi & <b>" has origin 1, who "Ann" origin 2, text "a b\nc" origin
+ * 3. */
+static void set_input(jinja_input *in)
+{
+    jinja_put_text(in, "Hi & <b>", 8, 1);
+    assert_int_equal(jinja_set(in, "user", NULL), WEFT_OK);
+    jinja_put_text(in, "Ann", 3, 2);
+    assert_int_equal(jinja_set(in, "who", NULL), WEFT_OK);
+    jinja_put_text(in, "a b\nc", 5, 3);
+    assert_int_equal(jinja_set(in, "text", NULL), WEFT_OK);
+    jinja_begin_dict(in);
+    jinja_put_key(in, "k", 1, 4);
+    jinja_put_text(in, "v\"\n", 3, 5);
+    jinja_put_key(in, "list", 4, 0);
+    jinja_begin_list(in);
+    jinja_put_int(in, 1);
+    jinja_put_float(in, 2.5);
+    jinja_put_bool(in, true);
+    jinja_put_null(in);
+    jinja_put_text(in, "x", 1, 6);
+    jinja_end(in);
+    jinja_end(in);
+    assert_int_equal(jinja_set(in, "d", NULL), WEFT_OK);
+}
+
+static void describe(result *x, const jinja_output *out)
+{
+    size_t at = 0, end = 0;
+    for (size_t i = 0; i < out->n_run; i++) {
+        assert_true(out->run[i].begin == end && out->run[i].end > end);
+        end = out->run[i].end;
+        at += (size_t)snprintf(x->runs + at, at < 400 ? 100 : 0, "%s%zu:%u", i ? " " : "", end,
+                               out->run[i].origin);
+        at = at < 400 ? at : 400;
+    }
+    assert_int_equal(end, out->n);
+    assert_int_equal(out->text[out->n], 0);
+    at = 0;
+    for (size_t i = 0; i < out->n_generated && at < 100; i++)
+        at += (size_t)snprintf(x->blocks + at, 28, "%s%zu-%zu", i ? " " : "",
+                               out->generated[i].begin, out->generated[i].end);
+}
+
+static result render_n(const char *source, size_t n)
+{
+    result x = { 0 };
+    mem m;
+    jinja_output out;
+    mem_init(&m, 0, NULL);
+    const double start = clock_thread_seconds();
+    jinja_template *t = jinja_compile(source, n, "t", &m, &x.err);
+    jinja_input *in = jinja_input_new(&m, NULL);
+    set_input(in);
+    if (t && jinja_render(t, in, NULL, &out, &x.err) == WEFT_OK) {
+        describe(&x, &out);
+        x.text = malloc(out.n + 1);
+        memcpy(x.text, out.text, out.n + 1);
+        x.n = out.n;
+    }
+    jinja_input_free(in);
+    jinja_free(t);
+    x.seconds = clock_thread_seconds() - start;
+    x.peak = atomic_load(&m.peak);
+    assert_int_equal(atomic_load(&m.used), 0);
+    assert_true((x.text == NULL) == (x.err.code != WEFT_OK));
+    return x;
+}
+
+static result render(const char *source)
+{
+    return render_n(source, strlen(source));
+}
+
+static void gives(const char *source, const char *text, const char *runs)
+{
+    result x = render(source);
+    if (!x.text)
+        fail_msg("%s: %s", source, x.err.message);
+    assert_that(strcmp(x.text, text) == 0, "%s: %s, expected %s", source, x.text, text);
+    if (runs)
+        assert_that(strcmp(x.runs, runs) == 0, "%s: %s, expected %s", source, x.runs, runs);
+    free(x.text);
+}
+
+static void refuses(const char *source, weft_status code, const char *sentence)
+{
+    result x = render(source);
+    assert_that(!x.text && x.err.code == code && strstr(x.err.message, sentence),
+                "%.60s: %s, expected %s", source, x.text ? x.text : x.err.message, sentence);
+    free(x.text);
+}
+
+/* ---- origins --------------------------------------------------------------------------------- */
+
+static void origins(void **state)
+{
+    (void)state;
+    gives("plain", "plain", "5:0");
+    gives("", "", "");
+    gives("{{ user }}", "Hi & <b>", "8:1");
+    gives("a{{ user }}b{{ who }}", "aHi & <b>bAnn", "1:0 9:1 10:0 13:2");
+    gives("{{ who + user }}", "AnnHi & <b>", "3:2 11:1");
+    gives("{{ who ~ 1 ~ who }}", "Ann1Ann", "3:2 4:0 7:2");
+    gives("{{ (who ~ user)[1:5] }}", "nnHi", "2:2 4:1");
+    gives("{{ (who ~ user)[::-1][6:] }}", "iHnnA", "2:1 5:2");
+    gives("{{ (who ~ user)[2] }}{{ (who ~ user)[3] }}", "nH", "1:2 2:1");
+    gives("{{ ('  ' ~ who ~ ' ')|trim }}", "Ann", "3:2");
+    gives("{{ ('x' ~ who ~ 'x').strip('x') }}", "Ann", "3:2");
+    gives("{{ user.replace('&', 'and') }}", "Hi and <b>", "3:1 6:0 10:1");
+    gives("{{ user|replace('Hi', who) }}", "Ann & <b>", "3:2 9:1");
+    gives("{{ text.split(' ')|join('-') }}", "a-b\nc", "1:3 2:0 5:3");
+    gives("{{ (text ~ who).split()[1] }}", "b", "1:3");
+    gives("{{ who.join(['x', text]) }}", "xAnna b\nc", "1:0 4:2 9:3");
+    gives("{{ who|upper }}{{ who.lower() }}", "ANNann", "6:2");
+    gives("{{ user|e }}", "Hi &amp; &lt;b&gt;", "18:1");
+    gives("{{ user|safe + who }}", "Hi & <b>Ann", "8:1 11:2");
+    gives("{{ text|indent(2) }}", "a b\n  c", "4:3 6:0 7:3");
+    gives("{{ '%s is %5s' % (who, 'x') }}", "Ann is     x", "3:2 12:0");
+    gives("{{ '{}:{:>5}'.format(who, who) }}", "Ann:  Ann", "3:2 6:0 9:2");
+    gives("{{ who * 2 }}{{ who|list }}", "AnnAnn['A', 'n', 'n']", NULL);
+    gives("{{ d|tojson }}", "{\"k\": \"v\\\"\\n\", \"list\": [1, 2.5, true, null, \"x\"]}",
+          "2:0 3:4 7:0 12:5 45:0 46:6 49:0");
+    gives("{{ d }}", "{'k': 'v\"\\n', 'list': [1, 2.5, True, None, 'x']}",
+          "2:0 3:4 7:0 11:5 44:0 45:6 48:0");
+    gives("{{ d|tojson(indent=1)|length }}", "66", "2:0");
+    gives("{% for c in who %}{{ c }}.{% endfor %}", "A.n.n.", "1:2 2:0 3:2 4:0 5:2 6:0");
+    gives("{% set x %}<{{ who }}>{% endset %}{{ x }}{{ x|length }}", "<Ann>5", "1:0 4:2 6:0");
+    gives("{% macro f(a) %}[{{ a }}]{% endmacro %}{{ f(who)|upper }}", "[ANN]", "1:0 4:2 5:0");
+    gives("{% filter upper %}x{{ who }}{% endfilter %}", "XANN", "1:0 4:2");
+    gives("{% set ns = namespace(s='') %}{% for i in [who, user] %}{% set ns.s = ns.s + i %}"
+          "{% endfor %}{{ ns.s }}",
+          "AnnHi & <b>", "3:2 11:1");
+    gives("{{ text.splitlines()|last }}{{ text.partition(' ')[2] }}", "cb\nc", "4:3");
+    gives("{{ who.center(7, '*') }}{{ who.zfill(5) }}", "**Ann**00Ann", "2:0 5:2 9:0 12:2");
+    gives("{{ [who, user]|map('upper')|join }}", "ANNHI & <B>", "3:2 11:1");
+    gives("{{ [who]|sort|first }}{{ {'a': who}|dictsort }}", "Ann[('a', 'Ann')]",
+          "3:2 11:0 14:2 17:0");
+    gives("{{ (who ~ text)|title }}{{ (who ~ user)|capitalize }}", "Anna B\nCAnnhi & <b>",
+          "3:2 8:3 11:2 19:1");
+}
+
+static void generated(void **state)
+{
+    (void)state;
+    static const char source[] = "a{% generation %}{{ who }}!{% endgeneration %}b"
+                                 "{% generation %}{{ user }}{% endgeneration %}"
+                                 "{% generation %}z{% endgeneration %}";
+    result x = render(source);
+    assert_string_equal(x.text, "aAnn!bHi & <b>z");
+    assert_string_equal(x.runs, "1:0 4:2 6:0 14:1 15:0");
+    assert_string_equal(x.blocks, "1-5 6-14 14-15");
+    free(x.text);
+    x = render(
+        "{% set s %}x{% generation %}{{ who }}{% endgeneration %}y{% endset %}{{ s[1:3] }}{{ s }}");
+    assert_string_equal(x.text, "AnxAnny");
+    assert_string_equal(x.blocks, "0-2 3-6");
+    free(x.text);
+}
+
+/* ---- refusals -------------------------------------------------------------------------------- */
+
+static void refusals(void **state)
+{
+    (void)state;
+    static const char *const tags[] = { "include 'x'",
+                                        "import 'x' as y",
+                                        "from 'x' import y",
+                                        "extends 'x'",
+                                        "block b",
+                                        "call f()",
+                                        "do x",
+                                        "raw",
+                                        "with",
+                                        "autoescape true",
+                                        "print 1" };
+    char source[100], sentence[100];
+    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
+        snprintf(source, sizeof source, "one\n {%% %s %%}", tags[i]);
+        snprintf(sentence, sizeof sentence,
+                 "t: row 2, column 5: the tag %.*s; weft does not have it",
+                 (int)strcspn(tags[i], " "), tags[i]);
+        refuses(source, WEFT_EUNSUPPORTED, sentence);
+    }
+    refuses("é{{ x.y }}", WEFT_EINVAL, "t: row 1, column 7: 'x' is undefined");
+    refuses("{{ 1 +\n }}", WEFT_EFORMAT, "t: row 2, column 2: }}; expected an expression");
+    refuses("{% if 1 %}", WEFT_EFORMAT, "the end of the template; expected endif");
+    refuses("{% unknown %}", WEFT_EFORMAT, "the tag unknown; Jinja does not know it");
+    refuses("{% endif %}", WEFT_EFORMAT, "the tag endif");
+    refuses("{# never", WEFT_EFORMAT, "the comment has no end");
+    refuses("{{ 'never }}", WEFT_EFORMAT, "the string has no end");
+    refuses("{{ ( ] }}", WEFT_EFORMAT, "a closing bracket that closes nothing");
+    refuses("{{ $ }}", WEFT_EFORMAT, "a character that Jinja does not know");
+    refuses("{{ '\\ud800' }}", WEFT_EFORMAT, "an escape that is no character");
+    refuses("{{ '\\N{DASH}' }}", WEFT_EFORMAT, "an escape");
+    refuses("{{ raise_exception('no ' ~ who) }}", WEFT_EINVAL, "the template refuses: no Ann");
+    refuses("{{ x|nope }}", WEFT_EFORMAT,
+            "no filter or test has this name; use one that jinja2 has: nope");
+    refuses("{% if true %}{{ who|nope }}{% endif %}", WEFT_EINVAL,
+            "no filter or test is called nope");
+    gives("{% if false %}{{ who|nope }}{% endif %}", "", "");
+    refuses("{{ x|pprint }}", WEFT_EUNSUPPORTED, "the filter pprint; weft does not have it");
+    refuses("{{ lipsum() }}", WEFT_EUNSUPPORTED, "the function lipsum");
+    refuses("{{ who.encode() }}", WEFT_EUNSUPPORTED, "the method encode of str");
+    refuses("{% for x in y recursive %}{% endfor %}", WEFT_EUNSUPPORTED, "a recursive loop");
+    refuses("{% break %}", WEFT_EFORMAT, "break or continue outside a loop");
+    refuses("{% for i in [1] %}{% macro f() %}{% continue %}{% endmacro %}{% endfor %}",
+            WEFT_EFORMAT, "outside a loop");
+    refuses("{% for loop in [1] %}{% endfor %}", WEFT_EFORMAT,
+            "a loop that assigns to its own variable");
+    refuses("{% set 1 = 2 %}", WEFT_EFORMAT, "a target that is no name");
+    refuses("{% set who.x = 2 %}", WEFT_EINVAL, "an attribute of str is assigned");
+    refuses("{% for a, b in [1] %}{% endfor %}", WEFT_EINVAL, "int cannot be walked through");
+    refuses("{% for a, b in [[1]] %}{% endfor %}", WEFT_EINVAL,
+            "fewer items to unpack; expected 2");
+    refuses("{% for a, b in [[1, 2, 3]] %}{% endfor %}", WEFT_EINVAL, "more items to unpack");
+    refuses("{{ [].append(1) }}", WEFT_EINVAL, "'append' is undefined");
+    refuses("{{ [1]|map('upper')|tojson }}", WEFT_EINVAL, "tojson of a generator");
+    refuses("{{ who.upper }}", WEFT_EUNSUPPORTED, "printing a method, which shows an address");
+    refuses("{% macro f(a, b=1, c) %}{% endmacro %}", WEFT_EFORMAT,
+            "an argument without a default");
+    refuses("{% macro f(a) %}{% endmacro %}{{ f(1, 2) }}", WEFT_EINVAL,
+            "macro f: 2 arguments; expected at most 1");
+    refuses("{% macro f(a) %}{% endmacro %}{{ f(b=2) }}", WEFT_EINVAL, "macro f has no argument b");
+    refuses("\xff", WEFT_EFORMAT, "byte 0 of the template is not UTF-8");
+    refuses("{{ namespace(_x=1) }}", WEFT_EINVAL, "begins with _");
+}
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+#define SOON 0.05 /* seconds */
+
+/* Ends soon, in little memory, with this error. */
+static void bomb_n(const char *source, size_t n, weft_status code, const char *sentence)
+{
+    double best = 1e9;
+    for (int i = 0; i < 5 && best > SOON; i++) { /* other programs may be in the way */
+        result x = render_n(source, n);
+        assert_that(!x.text && x.err.code == code && strstr(x.err.message, sentence),
+                    "%.80s: %.100s, expected %s", source, x.text ? x.text : x.err.message,
+                    sentence);
+        assert_that(x.peak <= JINJA_VALUES + 4 * JINJA_VALUES, "%.60s: %zu bytes", source, x.peak);
+        best = x.seconds < best ? x.seconds : best;
+        free(x.text);
+    }
+    assert_that(best < (quick() ? 40 : 1) * SOON, "%.80s: %.3f s", source, best);
+}
+
+static void bomb(const char *source, weft_status code, const char *sentence)
+{
+    bomb_n(source, strlen(source), code, sentence);
+}
+
+static char *repeated(const char *head, const char *middle, size_t times, const char *tail,
+                      size_t *n)
+{
+    const size_t a = strlen(head), b = strlen(middle), c = strlen(tail);
+    char *s = malloc(a + b * times + c + 1);
+    memcpy(s, head, a);
+    for (size_t i = 0; i < times; i++)
+        memcpy(s + a + i * b, middle, b);
+    memcpy(s + a + times * b, tail, c + 1);
+    *n = a + times * b + c;
+    return s;
+}
+
+static void bombs(void **state)
+{
+    (void)state;
+#define R "range(100000)"
+    bomb("{% for a in " R " %}{% for b in " R " %}{% endfor %}{% endfor %}", WEFT_ELIMIT, "steps");
+    bomb("{% for a in " R " %}{{ [1]|list|sort|join }}{% endfor %}", WEFT_ELIMIT, "");
+    bomb("{{ range(100001) }}", WEFT_ELIMIT, "a range of 100001 items; the limit is 100000");
+    bomb("{{ range(0, 9223372036854775807) }}", WEFT_ELIMIT, "a range of");
+    bomb("{{ 'a' * 10**9 }}", WEFT_ELIMIT, "times; values have");
+    bomb("{{ [1] * 10**9 }}", WEFT_ELIMIT, "a list, 1000000000 times");
+    bomb("{{ 9**9**9**9 }}", WEFT_EUNSUPPORTED, "an integer beyond 64 bits");
+    bomb("{{ 9223372036854775807 + 1 }}", WEFT_EUNSUPPORTED, "an integer beyond 64 bits");
+    bomb("{{ 99999999999999999999 }}", WEFT_EFORMAT, "an integer beyond 64 bits");
+    bomb(
+        "{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(99) %}{% set ns.s = ns.s ~ ns.s %}"
+        "{% endfor %}",
+        WEFT_ELIMIT, "bytes of memory");
+    bomb("{% set ns = namespace(l=[]) %}{% for i in " R " %}{% set ns.l = [ns.l] %}{% endfor %}",
+         WEFT_ELIMIT, "values nested deeper than 64");
+    bomb("{% set ns = namespace(l=[1]) %}{% for i in range(99) %}{% set ns.l = ns.l + ns.l %}{% "
+         "endfor %}",
+         WEFT_ELIMIT, "");
+    bomb("{% set ns = namespace() %}{% set ns.me = ns %}{{ ns }}", WEFT_ELIMIT,
+         "nested too deeply");
+    bomb("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", WEFT_ELIMIT, "nested too deeply");
+    bomb("{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(20) "
+         "}}",
+         WEFT_ELIMIT, "");
+    bomb("{% for i in " R " %}" R " " R " " R " " R "{% endfor %}", WEFT_ELIMIT,
+         "longer than the input");
+    bomb("{% set s = 'ab' * 100000 %}{% for i in " R " %}{{ s.find('ba' * 50) }}{% endfor %}",
+         WEFT_ELIMIT, "");
+    bomb("{% set s = 'é' * 100000 %}{% for i in " R " %}{{ s[99999] }}{% endfor %}", WEFT_ELIMIT,
+         "");
+    bomb("{{ 'x'.center(2**40) }}", WEFT_ELIMIT, "characters; values have");
+    bomb("{{ '%99999999s' % 1 }}", WEFT_EUNSUPPORTED, "a format");
+    bomb("{{ (" R "|list)|unique|list }}", WEFT_ELIMIT, "steps");
+    bomb("{{ ['a' * 60000] * 90000 }}", WEFT_ELIMIT, "");
+    bomb("{{ ('a,' * 90000).split(',')|join(',' * 9000) }}", WEFT_ELIMIT, "");
+    bomb("{{ ('a' * 1000000).replace('a', 'b' * 1000) }}", WEFT_ELIMIT, "");
+    bomb("{{ [1]|tojson(indent=1001) }}", WEFT_EINVAL, "a width below 1000");
+#undef R
+}
+
+/* Sources that are long, deep or full of names. */
+static void sources(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *head, *middle, *tail;
+        size_t times;
+        weft_status code;
+        const char *sentence;
+    } deep[] = {
+        { "{{ ", "(", "1", 100000, WEFT_EFORMAT, "brackets nested too deeply" },
+        { "{{ ", "x[[", "1", 40, WEFT_EFORMAT, "brackets nested too deeply" },
+        { "{{ ", "not ", "1 }}", 60000, WEFT_ELIMIT, "nested deeper than 64" },
+        { "{{ ", "-", "1 }}", 100000, WEFT_ELIMIT, "nested deeper than 64" },
+        { "{{ 1", " if 1 else 1", " }}", 10000, WEFT_ELIMIT, "nested deeper than 64" },
+        { "{{ 1", " if 1", " }}", 10000, WEFT_ELIMIT, "nested deeper than 64" },
+        { "", "{% if 1 %}", "", 20000, WEFT_ELIMIT, "nested deeper than 64" },
+        { "", "{% for a in b %}", "", 10000, WEFT_ELIMIT, "nested deeper than 64" },
+        { "", "{% macro f() %}", "", 10000, WEFT_ELIMIT, "nested deeper than 64" },
+        { "{% set ", "(a,", " = 1 %}", 50000, WEFT_EFORMAT, "nested too deeply" },
+        { "{{ x", "[0:]", " }}", 50000, WEFT_EINVAL, "undefined" },
+        { "{{ x", ".a", " }}", 60000, WEFT_EINVAL, "undefined" },
+        { "{{ x", "|e", "|upper.x }}", 40000, WEFT_EUNSUPPORTED, "a dot in its name" },
+        { "{{ [1]", "|select", "|list }}", 30000, WEFT_ELIMIT, "generators nested too deeply" },
+        { "x", "x", "", JINJA_SOURCE, WEFT_ELIMIT, "the limit is" },
+    };
+    for (size_t i = 0; i < sizeof deep / sizeof *deep; i++) {
+        size_t n;
+        char *s = repeated(deep[i].head, deep[i].middle, deep[i].times, deep[i].tail, &n);
+        bomb_n(s, n, deep[i].code, deep[i].sentence);
+        free(s);
+    }
+    size_t n;
+    char *sum = repeated("{{ 1", " + 1", 50000, " }}", &n);
+    gives(sum, "50001", NULL);
+    free(sum);
+    char *names = malloc(JINJA_SOURCE + 100), *at = names;
+    for (int i = 0; i < 600; i++)
+        at += sprintf(at, "{%% set v%d = 1 %%}", i);
+    bomb(names, WEFT_EFORMAT, "more than 500 variables");
+    at = names;
+    at += sprintf(at, "{%% if 1 %%}");
+    for (int i = 0; at - names < (long)JINJA_SOURCE - 40; i++)
+        at += sprintf(at, "{{v%d}}", i % 200);
+    sprintf(at, "{%% endif %%}");
+    gives(names, "", NULL);
+    free(names);
+}
+
+/* What is within the limits works: depth 60, and a macro that calls itself 15 times, on the small
+ * stack of 64 KiB that weft.h promises to live with. */
+static void *on_small_stack(void *unused)
+{
+    (void)unused;
+    size_t n;
+    char *s = repeated("{{ ", "[", 60, "1", &n), *t = repeated(s, "]", 60, " }}", &n);
+    result x = render(t);
+    assert_true(x.text && x.n == 121);
+    free(x.text);
+    free(s);
+    free(t);
+    gives("{% macro f(n) %}{% if n %}{% for i in [1] %}({{ f(n - 1) }}){% endfor %}{% endif %}{% "
+          "endmacro %}"
+          "{{ f(15) }}",
+          "((((((((((((((()))))))))))))))", NULL);
+    refuses(
+        "{% macro f(n) %}{% for i in [1] %}{{ [[[[f(n)]]]] }}{% endfor %}{% endmacro %}{{ f(1) }}",
+        WEFT_ELIMIT, "nested too deeply");
+    refuses("{% macro f(n) %}{{ f(f(n ~ f(1))|upper|trim) }}{% endmacro %}{{ f(1) }}", WEFT_ELIMIT,
+            "nested too deeply");
+    refuses("{% macro f() %}{% set x %}{% filter upper %}{{ '%s' % (f() ~ 1) }}{% endfilter %}{% "
+            "endset %}"
+            "{% endmacro %}{{ f() }}",
+            WEFT_ELIMIT, "nested too deeply");
+    s = repeated("", "{% if 1 %}{% for a in [1] %}", 31, "{{ (((1))) }}", &n);
+    t = repeated(s, "{% endfor %}{% endif %}", 31, "", &n);
+    x = render(t);
+    assert_non_null(x.err.message);
+    free(x.text);
+    free(s);
+    free(t);
+    return NULL;
+}
+
+static void small_stack(void **state)
+{
+    (void)state;
+    if (quick()) { /* frames of sanitizers are not ours */
+        on_small_stack(NULL);
+        return;
+    }
+    pthread_t thread;
+    pthread_attr_t a;
+    pthread_attr_init(&a);
+    assert_int_equal(pthread_attr_setstacksize(&a, 64 << 10), 0);
+    assert_int_equal(pthread_create(&thread, &a, on_small_stack, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    pthread_attr_destroy(&a);
+}
+
+/* ---- truncation and faults ------------------------------------------------------------------- */
+
+static const char *const own[] = { "chatml", "generation", "lists", "loops",     "numbers",
+                                   "scopes", "strings",    "tools", "whitespace" };
+
+static char *own_source(int i, size_t *n)
+{
+    char path[100];
+    snprintf(path, sizeof path, "golden/templates/%s.jinja", own[i]);
+    return read_whole(fixture(path), n);
+}
+
+/* Every beginning of every template of ours is a text, or an error that has a message. */
+static void truncated(void **state)
+{
+    (void)state;
+    int n_good = 0, n_bad = 0;
+    for (int i = 0; i < 9; i++) {
+        size_t n;
+        char *source = own_source(i, &n);
+        for (size_t k = 0; k <= n; k += quick() ? 7 : 1) {
+            char *part = malloc(k ? k : 1); /* exactly: a sanitizer sees one byte too many */
+            memcpy(part, source, k);
+            result x = render_n(part, k);
+            if (!x.text)
+                assert_that(strncmp(x.err.message, "t: ", 3) == 0, "%s: %s", own[i], x.err.message);
+            *(x.text ? &n_good : &n_bad) += 1;
+            free(x.text);
+            free(part);
+        }
+        free(source);
+    }
+    assert_true(n_good > 20 && n_bad > 100);
+}
+
+/* A conversation of one message and a tool. */
+static void set_conversation(jinja_input *in)
+{
+    set_input(in);
+    jinja_begin_list(in);
+    jinja_begin_dict(in);
+    jinja_put_key(in, "role", 4, 0);
+    jinja_put_text(in, "user", 4, 0);
+    jinja_put_key(in, "content", 7, 0);
+    jinja_put_text(in, "Hello you!", 10, 9);
+    jinja_end(in);
+    jinja_end(in);
+    jinja_set(in, "messages", NULL);
+}
+
+static bool render_with(mem *m, const char *source, size_t n, weft_error *err)
+{
+    jinja_output out;
+    jinja_template *t = jinja_compile(source, n, "t", m, err);
+    jinja_input *in = t ? jinja_input_new(m, err) : NULL;
+    if (in) {
+        jinja_begin_list(in);
+        jinja_begin_dict(in);
+        jinja_put_key(in, "role", 4, 0);
+        jinja_put_text(in, "user", 4, 0);
+        jinja_put_key(in, "content", 7, 0);
+        jinja_put_text(in, "Hello you!", 10, 9);
+        jinja_end(in);
+        jinja_end(in);
+    }
+    const bool good = in && jinja_set(in, "messages", err) == WEFT_OK &&
+                      jinja_render(t, in, NULL, &out, err) == WEFT_OK;
+    jinja_input_free(in);
+    jinja_free(t);
+    return good;
+}
+
+/* Every allocation fails once; all is freed. */
+static void faults_everywhere(void **state)
+{
+    (void)state;
+    static const char all[] = "{% macro f(a, b=[1]) %}{{ a }}{{ varargs }}{{ kwargs }}{% endmacro "
+                              "%}{{ f(1, 2, *[3], x=4, **{'y': 5}) }}"
+                              "{% set ns = namespace(x=1) %}{% for k, v in {'a': messages}.items() "
+                              "if v %}{{ loop.last }}{{ loop }}"
+                              "{% set ns.x = [v, ns.x] %}{% set ns.y = 1 %}{% endfor %}{% set b | "
+                              "upper %}x{{ ns }}{% endset %}{{ b[::2] }}"
+                              "{% filter indent(2) %}a\nb{% endfilter %}{% generation %}{{ "
+                              "'%05d|%s' % (7, 'q') }}{% endgeneration %}"
+                              "{{ '{:>6}{x!r}'.format(1.5, x='é') }}{{ "
+                              "messages|map(attribute='role')|unique|list|sort|join('-') }}"
+                              "{{ messages|tojson(indent=2, sort_keys=true) }}{{ 'a "
+                              "b'.split()|map('title')|list }}{{ 'é日x'[::-1] }}"
+                              "{{ [3, 1]|sort(reverse=true) }}{{ {'b': 1, 'a': 2}|dictsort }}{{ "
+                              "'a-b'|replace('-', '+') }}{{ [1] + [2] }}"
+                              "{{ range(5)[1:3]|reverse|list }}{{ '<'|e + '>' }}{{ 'ab'|center(9) "
+                              "}}{{ strftime_now('%Y')|length }}"
+                              "{{ messages|selectattr('role', 'eq', 'user')|list|length }}{{ 'x' ~ "
+                              "2.5 ~ none }}{{ 'a\nb'.splitlines() }}";
+    const int n_own = (int)(sizeof own / sizeof *own);
+    int64_t total = 0;
+    for (int i = 0; i <= n_own; i++) {
+        size_t n = sizeof all - 1;
+        char *source = i < n_own ? own_source(i, &n) : NULL;
+        int64_t k = 1;
+        const int64_t step = quick() ? 13 : 1;
+        for (bool failed = true; failed; k += step) {
+            faults of = { .fail_at = k };
+            host h;
+            weft_error err = { 0 };
+            host_faulty(&h, &of, NULL);
+            const bool good = render_with(&h.mem, source ? source : all, n, &err);
+            failed = of.calls >= k;
+            assert_that(failed ? !good && err.code == WEFT_ENOMEM && err.message[0]
+                               : good || err.code == WEFT_EINVAL,
+                        "%s: allocation %lld: %s", i < n_own ? own[i] : "all", (long long)k,
+                        err.message);
+            assert_true(of.live == 0 && h.mem.used == 0);
+        }
+        total += k;
+        free(source);
+    }
+    assert_true(total > 2000);
+}
+
+/* ---- the input ------------------------------------------------------------------------------- */
+
+static void wrong_inputs(void **state)
+{
+    (void)state;
+    static const char *const sentence[] = {
+        "a second value",           "a value without a key",
+        "a key where none belongs", "an end without a beginning",
+        "a key without a value",    "without a whole value",
+        "without a whole value",    "not UTF-8",
+        "nested deeper than 64"
+    };
+    for (int i = 0; i < 9; i++) {
+        mem m;
+        weft_error err = { 0 };
+        jinja_output out;
+        mem_init(&m, 0, NULL);
+        jinja_input *in = jinja_input_new(&m, NULL);
+        switch (i) {
+        case 0:
+            jinja_put_int(in, 1);
+            jinja_put_int(in, 2);
+            break;
+        case 1:
+            jinja_begin_dict(in);
+            jinja_put_null(in);
+            break;
+        case 2:
+            jinja_begin_list(in);
+            jinja_put_key(in, "k", 1, 0);
+            break;
+        case 3:
+            jinja_end(in);
+            break;
+        case 4:
+            jinja_begin_dict(in);
+            jinja_put_key(in, "k", 1, 0);
+            jinja_end(in);
+            break;
+        case 5:
+            break;
+        case 6:
+            jinja_begin_list(in);
+            break;
+        case 7:
+            jinja_put_text(in, "\xc3", 1, 1);
+            break;
+        default:
+            for (int k = 0; k < 65; k++)
+                jinja_begin_list(in);
+        }
+        assert_true(jinja_set(in, "x", &err) != WEFT_OK && err.code != WEFT_OK);
+        assert_that(strstr(err.message, sentence[i]), "%d: %s", i, err.message);
+        jinja_template *t = jinja_compile("x", 1, "t", &m, NULL);
+        assert_true(jinja_render(t, in, NULL, &out, &err) != WEFT_OK);
+        jinja_free(t);
+        jinja_input_free(in);
+        assert_int_equal(atomic_load(&m.used), 0);
+    }
+}
+
+static uint32_t by_path(void *ud, const jinja_step *path, int n, bool is_key)
+{
+    ++*(int *)ud;
+    if (is_key)
+        return 100;
+    return (uint32_t)(10 * n + (path[0].key ? 0 : path[0].index));
+}
+
+static void json_origins(void **state)
+{
+    (void)state;
+    mem m;
+    jinja_output out;
+    weft_error err = { 0 };
+    int asked = 0;
+    mem_init(&m, 0, NULL);
+    json_t *v = json_pack("[s, s, {s:s, s:i, s:f, s:b, s:n}]", "zero", "one", "k", "deep", "i", 7,
+                          "f", 0.5, "b", 1, "n");
+    jinja_input *in = jinja_input_new(&m, NULL);
+    jinja_put_json(in, v, by_path, &asked);
+    assert_int_equal(jinja_set(in, "v", &err), WEFT_OK);
+    static const char source[] =
+        "{{ v[1] }}{{ v[2].k }}{{ v[2]|list|first }}{{ v[2].values()|list }}";
+    jinja_template *t = jinja_compile(source, sizeof source - 1, "t", &m, &err);
+    assert_int_equal(jinja_render(t, in, NULL, &out, &err), WEFT_OK);
+    assert_string_equal(out.text, "onedeepk['deep', 7, 0.5, True, None]");
+    assert_int_equal(out.run[0].origin, 11);
+    assert_int_equal(out.run[1].origin, 22);
+    assert_int_equal(out.run[2].origin, 100);
+    assert_int_equal(asked, 8);
+    jinja_free(t);
+    jinja_input_free(in);
+    json_decref(v);
+}
+
+static void many_renderings(void **state)
+{
+    (void)state;
+    mem m;
+    jinja_output a, b;
+    weft_error err = { 0 };
+    const struct tm day = {
+        .tm_year = 100, .tm_mon = 0, .tm_mday = 2, .tm_hour = 13, .tm_wday = 0
+    };
+    mem_init(&m, 0, NULL);
+    jinja_input *in = jinja_input_new(&m, NULL);
+    set_conversation(in);
+    static const char source[] =
+        "{{ strftime_now('%d %b %Y, %A %I%p%%') }}{{ messages[0].content }}";
+    jinja_template *t = jinja_compile(source, sizeof source - 1, "t", &m, &err);
+    const jinja_options options = { .now = &day };
+    assert_int_equal(jinja_render(t, in, &options, &a, &err), WEFT_OK);
+    assert_int_equal(jinja_render(t, in, &options, &b, &err), WEFT_OK);
+    assert_string_equal(a.text, "02 Jan 2000, Sunday 01PM%Hello you!");
+    assert_string_equal(b.text, a.text);
+    assert_int_equal(jinja_render(t, in, &(jinja_options){ .steps = 3 }, &a, &err), WEFT_ELIMIT);
+    jinja_free(t);
+    jinja_input_free(in);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST("jinja: every byte of the output knows its origin", origins),
+        TEST("jinja: generation blocks are found in the output", generated),
+        TEST("jinja: what is refused is named, with row and column", refusals),
+        TEST("jinja: bombs end soon and in little memory", bombs),
+        TEST("jinja: long, deep and crowded sources end soon", sources),
+        TEST("jinja: a stack of 64 KiB is enough", small_stack),
+        TEST("jinja: every beginning of a template is handled", truncated),
+        TEST("jinja: every allocation may fail", faults_everywhere),
+        TEST("jinja: wrong inputs are refused", wrong_inputs),
+        TEST("jinja: texts of a JSON tree get their origin by path", json_origins),
+        TEST("jinja: an input can be rendered again", many_renderings),
+    };
+    return RUN(tests);
+}
