@@ -252,6 +252,15 @@ static bool has_digits(const char *s, size_t n, int base)
     return n > 0;
 }
 
+/* Without white space at its ends. What that is depends on the text, as in Python: all of it, but only
+ * ASCII's own in a text of ASCII. */
+static const jstr *number_part(jrender *r, const jstr *s)
+{
+    static const char blank[] = " \t\n\v\f\r";
+    const jstr ascii = { .at = blank, .n = sizeof blank - 1, .points = sizeof blank - 1 };
+    return jstr_strip(r, s, s->points == s->n ? &ascii : NULL, true, true);
+}
+
 /* 1 if it is an integer, 0 if not, -1 if it has more than 64 bits. */
 static int int_of(const jstr *s, int base, int64_t *i)
 {
@@ -328,7 +337,7 @@ static jval f_int(jrender *r, jval v, const jargs *a)
             return jfail(r, WEFT_EINVAL, "int of infinity; expected a number");
         f = v.f;
     } else {
-        const jstr *s = v.kind == V_STR ? jstr_strip(r, v.s, NULL, true, true) : NULL;
+        const jstr *s = v.kind == V_STR ? number_part(r, v.s) : NULL;
         if (v.kind != V_STR || !s)
             return v.kind == V_STR ? failed : otherwise;
         const int is = int_of(s, (int)base, &i);
@@ -357,7 +366,7 @@ static jval f_float(jrender *r, jval v, const jargs *a)
     if (jnumber(v, &f))
         return jfloat(f);
     if (v.kind == V_STR) {
-        const jstr *s = jstr_strip(r, v.s, NULL, true, true);
+        const jstr *s = number_part(r, v.s);
         if (!s)
             return failed;
         if (float_of(s, &f))

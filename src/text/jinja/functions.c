@@ -2,6 +2,7 @@
  * strftime_now. */
 #include "text/jinja/value.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const jval failed = { .kind = V_FAIL };
@@ -110,44 +111,40 @@ static jval f_raise(jrender *r, const jargs *a)
                  s->at);
 }
 
-/* strftime in the C locale, whatever the host's is. */
-static bool put_time(jbuild *b, const struct tm *t, char c)
+/* Words of the C locale, whatever the host's is; NULL for a letter that stands for no word. */
+static const char *time_word(const struct tm *t, char c, int *n)
 {
     static const char *const day[] = { "Sunday",   "Monday", "Tuesday", "Wednesday",
                                        "Thursday", "Friday", "Saturday" };
     static const char *const month[] = { "January",   "February", "March",    "April",
                                          "May",       "June",     "July",     "August",
                                          "September", "October",  "November", "December" };
+    const bool is_day = c == 'a' || c == 'A';
+    *n = c == 'a' || c == 'b' || c == 'h' ? 3 : 9;
+    if (is_day || c == 'b' || c == 'h' || c == 'B')
+        return is_day ? day[(unsigned)t->tm_wday % 7] : month[(unsigned)t->tm_mon % 12];
+    if (c == 'p')
+        return t->tm_hour < 12 ? "AM" : "PM";
+    return c == 'n' ? "\n" : c == 't' ? "\t" : c == '%' ? "%" : NULL;
+}
+
+static bool put_time(jbuild *b, const struct tm *t, char c)
+{
+    int most;
+    const char *word = time_word(t, c, &most);
     char text[64] = "";
-    const char *d = day[(unsigned)t->tm_wday % 7], *m = month[(unsigned)t->tm_mon % 12];
-    switch (c) {
-    case 'a':
-    case 'b':
-    case 'h':
-        memcpy(text, c == 'a' ? d : m, 3);
-        break;
-    case 'A':
-    case 'B':
-        strcpy(text, c == 'A' ? d : m);
-        break;
-    case 'p':
-        strcpy(text, t->tm_hour < 12 ? "AM" : "PM");
-        break;
-    case 'n':
-    case 't':
-    case '%':
-        text[0] = c == 'n' ? '\n' : c == 't' ? '\t' : '%';
-        break;
-    default: {
+    if (word)
+        snprintf(text, sizeof text, "%.*s", most, word);
+    else if (c && strchr("deHIjmMSyYCDFRTuwklUWVGg", c)) { /* digits in every locale */
         const char form[] = { '%', c, 0 };
         if (!c || !strchr("deHIjmMSyYCDFRTuwklUWVGg", c))
             return false;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-        strftime(text, sizeof text, form, t); /* these are digits in every locale */
+        strftime(text, sizeof text, form, t);
 #pragma GCC diagnostic pop
-    }
-    }
+    } else
+        return false;
     jbuild_text(b, text);
     return true;
 }

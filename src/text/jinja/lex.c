@@ -13,6 +13,7 @@
 
 typedef struct lexer {
     jrender *r;
+    jpool *tokens;
     const char *s;
     uint32_t at, n;
     jtoken *token;
@@ -38,10 +39,13 @@ static jtoken *add(lexer *x, jtoken_kind kind, uint32_t begin, uint32_t end)
         return NULL;
     if (x->n_token == x->room) {
         const uint32_t room = x->room ? 2 * x->room : 64;
-        jtoken *more = room <= 2 * MOST_TOKENS ? jalloc(x->r, room, sizeof *more) : NULL;
+        weft_error why = { 0 };
+        jtoken *more = room <= 2 * MOST_TOKENS ? jpool_alloc(x->tokens, room * sizeof *more, &why)
+                                               : NULL;
         if (!more) {
-            if (room > 2 * MOST_TOKENS)
-                fail(x, begin, "more tokens than a template may have; use a shorter one");
+            x->r->where = begin;
+            jfail(x->r, why.code ? why.code : WEFT_ELIMIT,
+                  "no room for the tokens of the template; use a shorter one %s", why.message);
             x->failed = true;
             return NULL;
         }
@@ -424,9 +428,11 @@ static void lex_tag(lexer *x, const char *close)
     }
 }
 
-jtoken *jinja_lex(jrender *r, uint32_t *n)
+jtoken *jinja_lex(jrender *r, jpool *tokens, uint32_t *n)
 {
-    lexer x = { .r = r, .s = r->source, .n = (uint32_t)r->n_source, .line_start = true };
+    lexer x = {
+        .r = r, .tokens = tokens, .s = r->source, .n = (uint32_t)r->n_source, .line_start = true
+    };
     while (x.at < x.n && !x.failed) {
         const char *close = lex_text(&x);
         if (close && !x.failed)

@@ -47,7 +47,7 @@ static jval take(const jargs *a, bool *used, const jstr *name)
 static bool give_varargs(jeval *e, const jnode *n, const jargs *a, uint32_t n_parameter)
 {
     const uint32_t more = a->n > n_parameter ? a->n - n_parameter : 0;
-    if (!n->uses_varargs) {
+    if (!n->block->uses_varargs) {
         if (more)
             jfail(&e->r, WEFT_EINVAL, "macro %.*s: %u arguments; expected at most %u",
                   (int)n->name->n, n->name->at, a->n, n_parameter);
@@ -57,14 +57,14 @@ static bool give_varargs(jeval *e, const jnode *n, const jargs *a, uint32_t n_pa
     for (uint32_t i = 0; l && i < more; i++)
         l->item[i] = a->arg[n_parameter + i];
     const jval v = jlist_value(&e->r, l, V_TUPLE);
-    *jeval_slot(e, n->varargs) = v;
+    *jeval_slot(e, n->block->varargs) = v;
     return !jbad(v);
 }
 
 static bool give_kwargs(jeval *e, const jnode *n, const jargs *a, const bool *used)
 {
-    jdict *d = n->uses_kwargs ? jdict_new(&e->r, a->n_key) : NULL;
-    if (n->uses_kwargs && !d)
+    jdict *d = n->block->uses_kwargs ? jdict_new(&e->r, a->n_key) : NULL;
+    if (n->block->uses_kwargs && !d)
         return false;
     for (uint32_t i = 0; i < a->n_key; i++) {
         if (used[i])
@@ -78,7 +78,7 @@ static bool give_kwargs(jeval *e, const jnode *n, const jargs *a, const bool *us
             return false;
     }
     if (d)
-        *jeval_slot(e, n->kwargs) = (jval){ .kind = V_DICT, .dict = d };
+        *jeval_slot(e, n->block->kwargs) = (jval){ .kind = V_DICT, .dict = d };
     return true;
 }
 
@@ -94,17 +94,17 @@ static bool give_arguments(jeval *e, const jnode *n, const jargs *a)
         const jnode *p = n->kid[1 + i];
         *jeval_slot(e, p->place) = i < a->n ? a->arg[i] : take(a, used, p->name);
     }
-    if (n->uses_caller) {
+    if (n->block->uses_caller) {
         const jval name = jtext(&e->r, "caller");
         const jval caller = jbad(name) ? name : take(a, used, name.s);
         if (jbad(caller))
             return false;
-        *jeval_slot(e, n->caller) = caller.kind == V_MISSING || caller.kind == V_NONE
-                                        ? jundefined(name.s)
-                                        : caller;
+        *jeval_slot(e, n->block->caller) = caller.kind == V_MISSING || caller.kind == V_NONE
+                                               ? jundefined(name.s)
+                                               : caller;
     }
     if (!give_kwargs(e, n, a, used) || !give_varargs(e, n, a, n_parameter) ||
-        !jeval_enter(e, n->scope))
+        !jeval_enter(e, n->block->scope))
         return false;
     for (uint32_t i = 0; i < n_parameter; i++) {
         const jnode *p = n->kid[1 + i];
@@ -123,7 +123,7 @@ static bool give_arguments(jeval *e, const jnode *n, const jargs *a)
 static jval call_macro(jeval *e, const jmacro *base, const jargs *a)
 {
     const macro *m = (const macro *)base;
-    jframe *frame = jframe_new(e, m->n->n_slot, m->outer), *outer = e->frame;
+    jframe *frame = jframe_new(e, m->n->block->n_slot, m->outer), *outer = e->frame;
     jval text = failed;
     if (!frame || !jeval_deeper(e))
         return failed;
@@ -148,12 +148,12 @@ static flow define_macro(jeval *e, const jnode *n)
 /* What the block wrote is marked with its number. */
 static flow run_generation(jeval *e, const jnode *n)
 {
-    jframe *frame = jframe_new(e, n->n_slot, e->frame), *outer = e->frame;
+    jframe *frame = jframe_new(e, n->block->n_slot, e->frame), *outer = e->frame;
     jval text = failed;
     if (!frame)
         return FLOW_FAIL;
     e->frame = frame;
-    if (jeval_enter(e, n->scope))
+    if (jeval_enter(e, n->block->scope))
         capture(e, n->kid[0], &text);
     e->frame = outer;
     if (jbad(text))
@@ -185,14 +185,15 @@ static jval next_filtered(jrender *r, jgen *gen)
     jframe *outer = e->frame;
     jval item = failed, test = jbool(false);
     e->frame = f->frame;
-    if (!gen->begun && !jeval_enter(e, f->n->test_scope))
+    if (!gen->begun && !jeval_enter(e, f->n->block->test_scope))
         test = failed;
     gen->begun = true;
     while (!jbad(test) && !jtruth(test)) {
         item = jiter_next(r, &f->from);
         if (jbad(item) || item.kind == V_MISSING)
             break;
-        test = jeval_assign(e, f->n->test_target, item) ? jeval_node(e, f->n->kid[2]) : failed;
+        test = jeval_assign(e, f->n->block->test_target, item) ? jeval_node(e, f->n->kid[2])
+                                                               : failed;
     }
     e->frame = outer;
     return jbad(test) ? failed : item;
@@ -207,7 +208,7 @@ static bool begin_loop(jeval *e, const jnode *n, jiter *it)
     if (!n->kid[2])
         return true;
     filtered *f = jalloc(&e->r, 1, sizeof *f);
-    jframe *frame = f ? jframe_new(e, n->n_test_slot, e->frame) : NULL;
+    jframe *frame = f ? jframe_new(e, n->block->n_test_slot, e->frame) : NULL;
     if (!frame)
         return false;
     *f = (filtered){
@@ -219,10 +220,10 @@ static bool begin_loop(jeval *e, const jnode *n, jiter *it)
 
 static flow run_else(jeval *e, const jnode *n)
 {
-    if (!jeval_enter(e, n->else_scope))
+    if (!jeval_enter(e, n->block->else_scope))
         return FLOW_FAIL;
     const flow f = run(e, n->kid[4]);
-    jeval_leave(e, n->else_scope);
+    jeval_leave(e, n->block->else_scope);
     return f;
 }
 
@@ -242,12 +243,12 @@ static flow run_for(jeval *e, const jnode *n)
         e->r.where = n->at;
         if (jbad(item) || !jeval_assign(e, n->kid[0], item))
             return FLOW_FAIL;
-        if (n->uses_loop)
-            *jeval_slot(e, n->loop) = (jval){ .kind = V_LOOP, .loop = &loop->base };
-        f = jeval_enter(e, n->scope) ? run(e, n->kid[3]) : FLOW_FAIL;
+        if (n->block->uses_loop)
+            *jeval_slot(e, n->block->loop) = (jval){ .kind = V_LOOP, .loop = &loop->base };
+        f = jeval_enter(e, n->block->scope) ? run(e, n->kid[3]) : FLOW_FAIL;
         none = none && f != FLOW_ON;
     }
-    jeval_leave(e, n->scope);
+    jeval_leave(e, n->block->scope);
     if (f == FLOW_FAIL)
         return f;
     return none && n->kid[4] ? run_else(e, n) : FLOW_ON;
@@ -273,13 +274,13 @@ static flow run_block(jeval *e, const jnode *n)
 {
     const bool set = n->kind == N_SETBLOCK;
     jval text;
-    if (!jeval_enter(e, n->scope))
+    if (!jeval_enter(e, n->block->scope))
         return FLOW_FAIL;
     const flow f = capture(e, n->kid[set], &text);
     if (f != FLOW_ON)
         return f;
     text = jeval_steps(e, n, set + 1u, text);
-    jeval_leave(e, n->scope);
+    jeval_leave(e, n->block->scope);
     if (jbad(text))
         return FLOW_FAIL;
     if (set)

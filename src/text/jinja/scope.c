@@ -347,10 +347,10 @@ static void settle_test(resolver *v, symbols *s, jnode *n)
     assign_names(v, &inner, n->kid[0], true);
     read_names(v, &inner, n->kid[2]);
     settle_names(v, &inner, n->kid[2], false);
-    n->test_target = copy_target(v, n->kid[0]);
-    settle_names(v, &inner, n->test_target, false);
-    n->test_scope = finish(v, &inner);
-    n->n_test_slot = fn->n;
+    n->block->test_target = copy_target(v, n->kid[0]);
+    settle_names(v, &inner, n->block->test_target, false);
+    n->block->test_scope = finish(v, &inner);
+    n->block->n_test_slot = fn->n;
 }
 
 static void settle_for(resolver *v, symbols *s, jnode *n, spot at)
@@ -362,9 +362,9 @@ static void settle_for(resolver *v, symbols *s, jnode *n, spot at)
     if (n->kid[2])
         settle_test(v, s, n);
     begin(&inner, s, s->fn);
-    n->uses_loop = mentions(n->kid[3], "loop");
-    const jstr *loop = n->uses_loop && !v->failed ? jtext(v->r, "loop").s : NULL;
-    v->failed = v->failed || (n->uses_loop && !loop);
+    n->block->uses_loop = mentions(n->kid[3], "loop");
+    const jstr *loop = n->block->uses_loop && !v->failed ? jtext(v->r, "loop").s : NULL;
+    v->failed = v->failed || (n->block->uses_loop && !loop);
     if (loop)
         parameter(v, &inner, loop);
     if (!v->failed) {
@@ -372,15 +372,15 @@ static void settle_for(resolver *v, symbols *s, jnode *n, spot at)
         survey(v, &inner, n->kid[3]);
         settle_names(v, &inner, n->kid[0], false);
         if (loop && !v->failed)
-            find(v, &inner, inner.fn, loop, &n->loop);
-        n->scope = finish(v, &inner);
+            find(v, &inner, inner.fn, loop, &n->block->loop);
+        n->block->scope = finish(v, &inner);
         settle(v, &inner, n->kid[3], (spot){ .loop = true });
     }
     if (n->kid[4] && !v->failed) {
         symbols other;
         begin(&other, s, s->fn);
         survey(v, &other, n->kid[4]);
-        n->else_scope = finish(v, &other);
+        n->block->else_scope = finish(v, &other);
         settle(v, &other, n->kid[4], (spot){ .loop = at.loop });
     }
 }
@@ -423,17 +423,17 @@ static void settle_macro(resolver *v, symbols *s, jnode *n)
     survey(v, &inner, n->kid[0]);
     if (n->kind == N_MACRO) {
         if (!has_parameter(n, n_parameter, "caller"))
-            special(v, &inner, n->kid[0], "caller", &n->uses_caller, &n->caller);
+            special(v, &inner, n->kid[0], "caller", &n->block->uses_caller, &n->block->caller);
         if (!has_parameter(n, n_parameter, "kwargs"))
-            special(v, &inner, n->kid[0], "kwargs", &n->uses_kwargs, &n->kwargs);
+            special(v, &inner, n->kid[0], "kwargs", &n->block->uses_kwargs, &n->block->kwargs);
         if (!has_parameter(n, n_parameter, "varargs"))
-            special(v, &inner, n->kid[0], "varargs", &n->uses_varargs, &n->varargs);
+            special(v, &inner, n->kid[0], "varargs", &n->block->uses_varargs, &n->block->varargs);
     }
     for (uint32_t i = 1; i < n->n; i++)
         settle_names(v, &inner, n->kid[i], false);
     settle(v, &inner, n->kid[0], (spot){ 0 });
-    n->scope = finish(v, &inner);
-    n->n_slot = fn->n;
+    n->block->scope = finish(v, &inner);
+    n->block->n_slot = fn->n;
 }
 
 /* A set or filter block: its body is a scope; filters of a set block are outside. */
@@ -451,12 +451,23 @@ static void settle_block(resolver *v, symbols *s, jnode *n, spot at)
     for (uint32_t i = set + 1u; i < n->n; i++)
         settle_names(v, &inner, n->kid[i], false);
     settle(v, &inner, n->kid[set], (spot){ .loop = at.loop });
-    n->scope = finish(v, &inner);
+    n->block->scope = finish(v, &inner);
+}
+
+static bool make_block(resolver *v, jnode *n)
+{
+    n->block = jalloc(v->r, 1, sizeof *n->block);
+    v->failed = v->failed || !n->block;
+    if (n->block)
+        *n->block = (jblock){ 0 };
+    return n->block;
 }
 
 static void settle(resolver *v, symbols *s, jnode *n, spot at)
 {
-    if (v->failed)
+    const bool block = n->kind == N_FOR || n->kind == N_MACRO || n->kind == N_GENERATION ||
+                       n->kind == N_SETBLOCK || n->kind == N_FILTERBLOCK;
+    if (v->failed || (block && !make_block(v, n)))
         return;
     switch (n->kind) {
     case N_BODY:

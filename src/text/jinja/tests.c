@@ -1,4 +1,4 @@
-/* tests.c - the tests that can follow `is`. */
+/* tests.c - the tests of `x is test`. */
 #include "text/jinja/value.h"
 
 #include <string.h>

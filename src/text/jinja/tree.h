@@ -83,23 +83,28 @@ typedef struct jscope {
 
 typedef struct jnode jnode;
 
+/* What only loops, macros and blocks have. */
+typedef struct jblock {
+    bool uses_loop, uses_varargs, uses_kwargs, uses_caller;
+    jplace loop, varargs, kwargs, caller;
+    jscope *scope, *else_scope, *test_scope; /* test_scope: in a function of its own */
+    uint32_t n_slot, n_test_slot;            /* of the function that this is, or the test's */
+    jnode *test_target;
+} jblock;
+
 struct jnode {
     uint8_t kind;
     bool flag;
     uint16_t n_default;
     uint32_t at; /* in the source */
     uint32_t n;
+    jplace place; /* N_NAME, N_NSREF; a macro's own variable */
     jnode **kid;
     char *op; /* [n - 1] */
     const jstr *name;
     jval value;          /* N_CONST; N_DATA */
     const jfilter *what; /* N_FILTER, N_TEST; NULL: unknown, an error when it runs */
-    jplace place;        /* N_NAME, N_NSREF; the loop or a macro's own variable */
-    bool uses_loop, uses_varargs, uses_kwargs, uses_caller;
-    jplace loop, varargs, kwargs, caller;
-    jscope *scope, *else_scope, *test_scope; /* test_scope: in a function of its own */
-    uint32_t n_slot, n_test_slot;            /* of the function that this is, or the test's */
-    jnode *test_target;
+    jblock *block;
 };
 
 struct jinja_template {
@@ -135,8 +140,8 @@ typedef struct jtoken {
     jval value;       /* T_STRING, T_INT, T_FLOAT */
 } jtoken;
 
-/* Reads all tokens. The source has normal newlines already. */
-jtoken *jinja_lex(jrender *r, uint32_t *n);
+/* Reads all tokens into a pool of their own. The source has normal newlines already. */
+jtoken *jinja_lex(jrender *r, jpool *tokens, uint32_t *n);
 
 /* Reads the tree, and finds the variables. */
 jnode *jinja_parse(jrender *r, const jtoken *token, uint32_t n);

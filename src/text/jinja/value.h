@@ -166,7 +166,7 @@ struct jrender {
     const struct jfilter *(*find_filter)(const char *name, size_t n); /* for those called by name */
 };
 
-/* A generator is read once. Its maker adds fields after these. */
+/* A generator is read once. Whoever makes it adds fields after these. */
 struct jgen {
     jval (*next)(jrender *r, jgen *g);
     bool begun, done;
