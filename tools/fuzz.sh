@@ -28,7 +28,7 @@ GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_w
     train/corpus_open explain/metrics explain/chart explain/report formats/image formats/image_resize
     formats/image_recipe formats/idx formats/table train/labelled formats/recognise formats/stores formats/ollama
     formats/find formats/unpack formats/unpack_gzip formats/unpack_zstd
-    text/jinja/attr text/jinja/cases text/jinja/chars text/jinja/cursor text/jinja/eval text/jinja/filters
+    text/jinja/attr text/jinja/cases text/jinja/chars text/jinja/constant text/jinja/cursor text/jinja/eval text/jinja/filters
     text/jinja/format text/jinja/functions text/jinja/iter text/jinja/jinja text/jinja/lex text/jinja/loop
     text/jinja/methods text/jinja/number text/jinja/ops text/jinja/parse text/jinja/parse_expr text/jinja/pieces
     text/jinja/pool text/jinja/repr text/jinja/run text/jinja/scope text/jinja/sequence text/jinja/tests

@@ -76,7 +76,7 @@ jval jint_math(jrender *r, char op, int64_t a, int64_t b)
         if (b == 0)
             return by_zero(r);
         if (op == '/')
-            return jfloat(a == 0 ? 0.0 : int_quotient(a, b));
+            return jfloat(int_quotient(a, b));
         if (b == -1) { /* INT64_MIN / -1 does not fit */
             if (op == '%')
                 return jint(0);

@@ -204,7 +204,10 @@ static jnode *parse_output(jparser *p)
 {
     jnode *n = jnode_new(p, N_OUTPUT);
     p->at++;
-    jnode_add(p, n, jparse_tuple(p, true, NULL, false));
+    jnode *e = jparse_tuple(p, true, NULL, false);
+    if (!p->failed)
+        jmark_constant(e);
+    jnode_add(p, n, e);
     expect_kind(p, T_VARIABLE_END, "}}");
     return n;
 }

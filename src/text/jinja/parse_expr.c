@@ -227,38 +227,15 @@ static jnode *parse_subscript(jparser *p)
     return n;
 }
 
-/* jinja2 computes constants when it compiles, and there a slice of something that has none is
- * undefined instead of an error. These filters need the rendering. */
-static bool needs_rendering(const jstr *name)
-{
-    static const char *const word[] = { "map", "select", "reject", "selectattr", "rejectattr" };
-    for (int i = 0; i < 5; i++)
-        if (jstr_is(name, word[i]))
-            return true;
-    return false;
-}
-
-/* A chain of postfixes knows it already (flag). */
-static bool is_constant(const jnode *n)
-{
-    if (!n || n->kind == N_POSTFIX)
-        return !n || n->flag;
-    if (n->kind == N_NAME || n->kind == N_CALL || (n->kind == N_FILTER && needs_rendering(n->name)))
-        return false;
-    for (uint32_t i = 0; i < n->n; i++)
-        if (!is_constant(n->kid[i]))
-            return false;
-    return true;
-}
-
 /* Adds a step to a chain. */
 static void add_step(jparser *p, jnode *chain, jnode *step)
 {
     if (!jnode_add(p, chain, step))
         return;
-    chain->flag = chain->flag && is_constant(step);
-    if (step->kind == N_ITEM && step->kid[0]->kind == N_SLICE)
-        step->flag = chain->flag;
+    chain->flag = chain->flag && jis_constant(step);
+    jnode *before = chain->kid[chain->n - 2];
+    if (chain->flag && chain->n > 2 && jis_slice(before))
+        before->flag = true;
 }
 
 /* The node that takes postfixes: `n` itself, or a new one around it. */
@@ -269,7 +246,7 @@ static jnode *with_steps(jparser *p, jnode *n)
     jnode *chain = jnode_new(p, N_POSTFIX);
     if (chain) {
         chain->at = n->at;
-        chain->flag = is_constant(n);
+        chain->flag = jis_constant(n);
     }
     jnode_add(p, chain, n);
     return chain;

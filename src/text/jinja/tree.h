@@ -159,6 +159,9 @@ typedef struct jparser {
 
 jnode *jparse_expression(jparser *p, bool with_condition);
 jnode *jparse_tuple(jparser *p, bool with_condition, const char *stop, bool parentheses);
+bool jis_constant(const jnode *n);
+bool jis_slice(const jnode *step);
+void jmark_constant(jnode *n); /* the expression of an output */
 jnode *jparse_target(jparser *p, const char *stop, bool with_namespace);
 bool jparse_filters(jparser *p, jnode *to, bool inline_first);
 jnode *jnode_new(jparser *p, jnode_kind kind);
