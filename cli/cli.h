@@ -65,7 +65,7 @@ extern const command command_run, command_inspect, command_trace, command_bench,
     command_verify, command_convert, command_quantize, command_tokenize, command_template,
     command_train, command_train_tokenizer, command_report, command_config, command_version,
     command_help, command_man, command_completions, command_embed, command_rerank,
-    command_fill_mask, command_classify, command_translate, command_models;
+    command_fill_mask, command_classify, command_translate, command_models, command_chat;
 extern const command *const all_commands[]; /* ends with NULL */
 
 /* The list that is in use: help, manual pages and settings go through it. */
@@ -142,6 +142,9 @@ int cli_which_model(const command *c);
  * SIGHUP; a second one ends the program at once. */
 bool cli_interrupted(void);
 void cli_catch_interrupt(void);
+
+/* For a command that continues after Ctrl-C: true if that was the signal, which is forgotten. */
+bool cli_forget_interrupt(void);
 
 /* The exit code of a command that was interrupted. */
 int cli_stopped(void);

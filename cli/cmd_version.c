@@ -1,5 +1,5 @@
 /* weft version - what this build has and found. */
-#include "cli.h"
+#include "chat.h"
 #include "json.h"
 
 static bool version_json;
@@ -11,14 +11,16 @@ static const option version_options[] = {
 
 static int version_main(void)
 {
+    char parts[1024];
     if (!version_json) {
-        printf("weft %s\nparts    %s\nkernels  %s\nthreads  %d\n", weft_version(),
+        printf("weft %s\nparts    %s" CHAT_EDIT_PART "\nkernels  %s\nthreads  %d\n", weft_version(),
                weft_build_parts(), weft_kernels_name(), weft_cpu_count());
         return 0;
     }
     cli_json_object(NULL);
     cli_json_string("version", weft_version());
-    cli_json_string("parts", weft_build_parts());
+    snprintf(parts, sizeof parts, "%s" CHAT_EDIT_PART, weft_build_parts());
+    cli_json_string("parts", parts);
     cli_json_string("kernels", weft_kernels_name());
     cli_json_int("threads", weft_cpu_count());
     cli_json_end();

@@ -40,6 +40,14 @@ bool cli_interrupted(void)
     return interrupted;
 }
 
+bool cli_forget_interrupt(void)
+{
+    if (interrupted != SIGINT)
+        return false;
+    interrupted = 0;
+    return true;
+}
+
 int cli_stopped(void)
 {
     return EXIT_SIGNAL + interrupted;

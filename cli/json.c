@@ -13,26 +13,38 @@ static struct {
     bool more; /* it has an element, so that a comma goes before the next */
 } level[MAX_DEPTH];
 static int depth;
+static FILE *to; /* NULL: standard output */
+
+static FILE *out(void)
+{
+    return to ? to : stdout;
+}
+
+void cli_json_to(FILE *f)
+{
+    assert(depth == 0);
+    to = f;
+}
 
 /* ---- the escaper ----------------------------------------------------------------------------- */
 
 static void put_quoted(const char *text, size_t length)
 {
-    putchar('"');
+    putc('"', out());
     for (size_t i = 0; i < length;) {
         const size_t n = cli_utf8(text + i, length - i);
         const unsigned char c = (unsigned char)text[i];
         if (n == 0)
-            fputs("\\ufffd", stdout);
+            fputs("\\ufffd", out());
         else if (c == '"' || c == '\\')
-            printf("\\%c", c);
+            fprintf(out(), "\\%c", c);
         else if (c < 0x20 || c == 0x7F)
-            printf("\\u%04x", c);
+            fprintf(out(), "\\u%04x", c);
         else
-            fwrite(text + i, 1, n, stdout);
+            fwrite(text + i, 1, n, out());
         i += n ? n : 1;
     }
-    putchar('"');
+    putc('"', out());
 }
 
 /* ---- nesting --------------------------------------------------------------------------------- */
@@ -42,12 +54,12 @@ static void begin_value(const char *key)
 {
     assert((key != NULL) == (depth > 0 && level[depth - 1].end == '}'));
     if (depth > 0 && level[depth - 1].more)
-        putchar(',');
+        putc(',', out());
     if (depth > 0)
         level[depth - 1].more = true;
     if (key) {
         put_quoted(key, strlen(key));
-        putchar(':');
+        putc(':', out());
     }
 }
 
@@ -58,7 +70,7 @@ static void begin_level(const char *key, char begin, char end)
     level[depth].end = end;
     level[depth].more = false;
     depth++;
-    putchar(begin);
+    putc(begin, out());
 }
 
 void cli_json_object(const char *key)
@@ -74,9 +86,9 @@ void cli_json_list(const char *key)
 void cli_json_end(void)
 {
     assert(depth > 0);
-    putchar(level[--depth].end);
+    putc(level[--depth].end, out());
     if (depth == 0)
-        putchar('\n');
+        putc('\n', out());
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -95,16 +107,16 @@ void cli_json_string(const char *key, const char *text)
 void cli_json_hex(const char *key, const char *bytes, size_t n)
 {
     begin_value(key);
-    putchar('"');
+    putc('"', out());
     for (size_t i = 0; i < n; i++)
-        printf("%02x", (unsigned char)bytes[i]);
-    putchar('"');
+        fprintf(out(), "%02x", (unsigned char)bytes[i]);
+    putc('"', out());
 }
 
 void cli_json_int(const char *key, int64_t x)
 {
     begin_value(key);
-    printf("%lld", (long long)x);
+    fprintf(out(), "%lld", (long long)x);
 }
 
 void cli_json_ids(const char *key, const int32_t *ids, int64_t n)
@@ -119,28 +131,28 @@ void cli_json_real(const char *key, double x, int n_digit)
 {
     begin_value(key);
     if (isfinite(x))
-        printf("%.*g", n_digit, x);
+        fprintf(out(), "%.*g", n_digit, x);
     else
-        fputs("null", stdout);
+        fputs("null", out());
 }
 
 void cli_json_fixed(const char *key, double x, int n_decimal)
 {
     begin_value(key);
     if (isfinite(x))
-        printf("%.*f", n_decimal, x);
+        fprintf(out(), "%.*f", n_decimal, x);
     else
-        fputs("null", stdout);
+        fputs("null", out());
 }
 
 void cli_json_bool(const char *key, bool x)
 {
     begin_value(key);
-    fputs(x ? "true" : "false", stdout);
+    fputs(x ? "true" : "false", out());
 }
 
 void cli_json_null(const char *key)
 {
     begin_value(key);
-    fputs("null", stdout);
+    fputs("null", out());
 }

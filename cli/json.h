@@ -1,4 +1,5 @@
-/* json.h - the one writer of JSON: what commands print on standard output with --json.
+/* json.h - the one writer of JSON: what commands print on standard output with --json, and the
+ * conversations of weft chat.
  *
  *     cli_json_object(NULL);
  *     cli_json_int("n", 2);
@@ -15,6 +16,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+
+/* Where JSON goes from now on; NULL: standard output. */
+void cli_json_to(FILE *f);
 
 /* key: the name of a member of an object; NULL for an element of a list and for the outermost
  * object. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 const command *const all_commands[] = { &command_run,
+                                        &command_chat,
                                         &command_translate,
                                         &command_embed,
                                         &command_rerank,

@@ -1,0 +1,282 @@
+/* chat_answer.c - an answer: the conversation rendered, tokens generated, text shown as it comes.
+ *
+ * Every turn renders the whole conversation, because a template may write older turns in another
+ * way than the last one (thinking is dropped). The session computes only what differs from the
+ * turn before. */
+#include "chat.h"
+#include "think.h"
+
+#include <string.h>
+#include <unistd.h>
+
+/* ---- the screen ------------------------------------------------------------------------------ */
+
+/* U+0080 to U+009F command a terminal too. */
+static bool is_control(const char *s, size_t n)
+{
+    const unsigned char c = (unsigned char)s[0];
+    return n == 0 || (c < 0x20 && c != '\n' && c != '\t') || c == 0x7F ||
+           (n == 2 && c == 0xC2 && (unsigned char)s[1] < 0xA0);
+}
+
+void chat_put(FILE *f, const char *bytes, size_t n)
+{
+    if (!isatty(fileno(f))) {
+        fwrite(bytes, 1, n, f);
+        return;
+    }
+    for (size_t i = 0; i < n;) {
+        const size_t step = cli_utf8(bytes + i, n - i), used = step ? step : 1;
+        if (is_control(bytes + i, step))
+            for (size_t k = 0; k < used; k++)
+                fprintf(f, "\\x%02X", (unsigned char)bytes[i + k]);
+        else
+            fwrite(bytes + i, 1, step, f);
+        i += used;
+    }
+}
+
+void chat_print_timing(const chat *c)
+{
+    const weft_generation *g = &c->made;
+    const int64_t n_computed = g->n_prompt - g->n_reused;
+    fprintf(stderr, "weft: prompt %lld tokens: %lld reused, %lld computed", (long long)g->n_prompt,
+            (long long)g->n_reused, (long long)n_computed);
+    if (n_computed > 0 && g->prompt_seconds > 0)
+        fprintf(stderr, ", %.1f tok/s", (double)n_computed / g->prompt_seconds);
+    fprintf(stderr, "; generated %lld", (long long)g->n_new);
+    if (g->n_new > 0 && g->generate_seconds > 0)
+        fprintf(stderr, ", %.1f tok/s", (double)g->n_new / g->generate_seconds);
+    fputc('\n', stderr);
+}
+
+/* ---- the prompt ------------------------------------------------------------------------------ */
+
+weft_rendered *chat_render(const chat *c, bool answering, weft_error *err)
+{
+    text messages = { 0 };
+    const weft_render_options o = {
+        .struct_size = sizeof o,
+        .variables = !c->info.thinking       ? NULL
+                     : c->think == THINK_ON  ? "{\"enable_thinking\": true}"
+                     : c->think == THINK_OFF ? "{\"enable_thinking\": false}"
+                                             : NULL,
+        .no_generation_prompt = !answering,
+        .now = c->now,
+    };
+    weft_rendered *r = NULL;
+    if (conversation_json(&c->talk, &messages))
+        r = weft_template_render(c->template, c->tokenizer, messages.at, messages.n, &o, err);
+    else
+        *err = cli_refusal();
+    text_free(&messages);
+    return r;
+}
+
+/* Says that the conversation does not fit, and what to do. */
+static int full(const chat *c, int64_t n)
+{
+    fprintf(stderr, "weft: the conversation has %lld tokens; the context holds %lld\n",
+            (long long)n, (long long)c->n_ctx);
+    fputs(c->terminal ? "/undo takes back the last message and its answer, /clear starts again; "
+                        "--when-full drop forgets the oldest, -c sets the size.\n"
+                      : "Use a larger --ctx-size, up to the model's, or --when-full drop.\n",
+          stderr);
+    return 1;
+}
+
+/* Renders what fits. Where the oldest messages may go, a quarter of the context is for the
+ * answer. */
+static int make_prompt(chat *c, weft_rendered **prompt)
+{
+    weft_error err = { 0 };
+    const bool drops = c->when_full == FULL_DROP;
+    int64_t n_dropped = 0;
+    for (;;) {
+        *prompt = chat_render(c, true, &err);
+        if (!*prompt)
+            return cli_fail(&err);
+        const int64_t n = (*prompt)->tokens->n, n_before = c->talk.n;
+        const bool fits = n + (drops ? c->n_ctx / 4 : 1) <= c->n_ctx;
+        if (fits || !drops || !conversation_drop_oldest(&c->talk)) {
+            if (n_dropped)
+                fprintf(stderr,
+                        "weft: the context of %lld tokens is full: the %lld oldest messages are "
+                        "forgotten\n",
+                        (long long)c->n_ctx, (long long)n_dropped);
+            return n < c->n_ctx ? 0 : full(c, n);
+        }
+        n_dropped += n_before - c->talk.n;
+        weft_rendered_free(*prompt);
+    }
+}
+
+/* Does the prompt end inside the thinking? Blanks may follow the fence. */
+static bool begins_thinking(const weft_rendered *r, const char *fence)
+{
+    size_t n = r->length;
+    const size_t length = fence ? strlen(fence) : 0;
+    while (n > 0 && (r->text[n - 1] == '\n' || r->text[n - 1] == ' '))
+        n--;
+    return length && n >= length && memcmp(r->text + n - length, fence, length) == 0;
+}
+
+/* ---- the answer ------------------------------------------------------------------------------ */
+
+typedef struct answer {
+    const chat *chat;
+    thinking thinking;
+    text content, reasoning;
+    bool pale;   /* the screen shows thinking */
+    bool failed; /* no memory, or no standard output */
+} answer;
+
+static void end_thinking(answer *a)
+{
+    if (a->pale)
+        fprintf(stderr, "%s\n\n", cli_style(stderr, STYLE_PLAIN));
+    a->pale = false;
+}
+
+static void show_thinking(answer *a, const char *bytes, size_t n)
+{
+    if (a->chat->think == THINK_HIDE)
+        return;
+    if (!a->pale)
+        fputs(cli_style(stderr, STYLE_PALE), stderr);
+    a->pale = true;
+    chat_put(stderr, bytes, n);
+}
+
+static void take_part(void *ud, bool thinks, const char *bytes, size_t n)
+{
+    answer *a = ud;
+    if (a->failed)
+        return;
+    a->failed = !text_add(thinks ? &a->reasoning : &a->content, bytes, n);
+    if (thinks) {
+        show_thinking(a, bytes, n);
+        return;
+    }
+    end_thinking(a);
+    chat_put(stdout, bytes, n);
+    a->failed = fflush(stdout) != 0 || a->failed;
+}
+
+static bool take_token(void *ud, const weft_generated *token)
+{
+    answer *a = ud;
+    cli_progress_end();
+    think_feed(&a->thinking, token->text, token->length);
+    return !a->failed && !cli_interrupted();
+}
+
+static bool still_reading(void *ud, uint64_t done, uint64_t total)
+{
+    (void)ud;
+    cli_progress_set(done, total);
+    return !cli_interrupted();
+}
+
+static void trim(text *t)
+{
+    size_t from = 0;
+    while (t->n > 0 && strchr(" \n\t\r", t->at[t->n - 1]))
+        t->at[--t->n] = '\0';
+    while (from < t->n && strchr(" \n\t\r", t->at[from]))
+        from++;
+    if (from)
+        memmove(t->at, t->at + from, t->n + 1 - from);
+    t->n -= from;
+}
+
+/* The answer becomes a message, which owns its text. */
+static bool keep(chat *c, answer *a)
+{
+    message *m = conversation_add(&c->talk, "assistant");
+    if (!m)
+        return false;
+    trim(&a->reasoning);
+    if (a->content.at) {
+        text_free(&m->content);
+        m->content = a->content;
+    }
+    m->reasoning = a->reasoning;
+    a->content = a->reasoning = (text){ 0 };
+    return true;
+}
+
+/* Why it ended, unless the model ended it. */
+static void say_end(const chat *c)
+{
+    if (c->made.finish == WEFT_FINISH_LENGTH)
+        fprintf(stderr, "weft: the answer was cut after %lld tokens: --predict\n",
+                (long long)c->made.n_new);
+    else if (c->made.finish == WEFT_FINISH_CONTEXT)
+        fprintf(stderr, "weft: the answer was cut: the context of %lld tokens is full\n",
+                (long long)c->n_ctx);
+    else if (c->made.finish == WEFT_FINISH_CALLER && c->terminal)
+        fputs("weft: stopped; the part above is kept\n", stderr);
+}
+
+static int generate(chat *c, answer *a, const weft_rendered *prompt)
+{
+    weft_error err = { 0 };
+    const weft_generate_options how = {
+        .struct_size = sizeof how,
+        .prompt = prompt->tokens->ids,
+        .n_prompt = prompt->tokens->n,
+        .n_new = c->n_predict < 0 ? 0 : c->n_predict,
+        .stop = c->stops.at,
+        .n_stop = c->stops.n,
+        .progress = still_reading,
+    };
+    c->made = (weft_generation){ .struct_size = sizeof c->made };
+    cli_progress_begin("prompt", "tokens");
+    const weft_status status = weft_generate(c->session, c->sampler, c->tokenizer, &how, take_token,
+                                             a, &c->made, &err);
+    cli_progress_end();
+    think_end(&a->thinking);
+    end_thinking(a);
+    if (status != WEFT_OK)
+        return cli_fail(&err);
+    return a->failed ? ferror(stdout) ? 1 : cli_no_memory() : 0;
+}
+
+/* Shows what there is after the last token, and keeps the answer. */
+static int finish(chat *c, answer *a)
+{
+    const bool stopped = c->made.finish == WEFT_FINISH_CALLER;
+    if (stopped && c->made.n_new == 0 && c->terminal) {
+        fputs("\nweft: stopped before the answer\n", stderr);
+        return cli_forget_interrupt() ? 1 : cli_stopped();
+    }
+    putchar('\n');
+    if (fflush(stdout) != 0)
+        return 1;
+    say_end(c);
+    if (c->timing)
+        chat_print_timing(c);
+    if (!keep(c, a))
+        return cli_no_memory();
+    return stopped && !(c->terminal && cli_forget_interrupt()) ? cli_stopped() : 0;
+}
+
+int chat_answer(chat *c)
+{
+    weft_rendered *prompt = NULL;
+    answer a = { .chat = c, .thinking = { .fn = take_part } };
+    a.thinking.ud = &a;
+    int code = make_prompt(c, &prompt);
+    if (!code) {
+        think_init(&a.thinking, c->info.think_begin, c->info.think_end,
+                   begins_thinking(prompt, c->info.think_begin));
+        code = generate(c, &a, prompt);
+    }
+    if (!code)
+        code = finish(c, &a);
+    weft_rendered_free(prompt);
+    text_free(&a.content);
+    text_free(&a.reasoning);
+    return code;
+}

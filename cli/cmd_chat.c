@@ -1,0 +1,253 @@
+/* weft chat - a conversation: what you write, in the form that the model was trained on, and its
+ * answers. chat.h lists the files. */
+#include "chat.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *positional[1]; /* MODEL */
+static load_options load;
+static shape_options shape;
+static chat talk = { .n_predict = -1 };
+static const char *system_text, *first, *template_path, *date, *saved, *pre;
+static bool interactive, no_history;
+
+static const option options[] = {
+    OPTION_MODEL(load),
+    { 'p', "prompt", OPT_TEXT, &first, "TEXT", 0, "answer TEXT and exit" },
+    { 'i', "interactive", OPT_FLAG, &interactive, NULL, 0, "with -p: stay for more messages" },
+    { 0, "system", OPT_TEXT, &system_text, "TEXT", SETTING, "system message" },
+    { 0, "load", OPT_TEXT, &saved, "FILE", 0, "start from a conversation saved by /save" },
+    { 'n', "predict", OPT_INT, &talk.n_predict, "N", SETTING,
+      "maximum tokens of an answer (-1: until the model ends it)" },
+    { 0, "stop", OPT_LIST, &talk.stops, "TEXT", SETTING, "stop before TEXT; may be repeated" },
+    { 0, "think", OPT_CHOICE, &talk.think, "on|off|hide", SETTING,
+      "thinking: shown dim, none, or hidden (the model's)" },
+    { 0, "timing", OPT_FLAG, &talk.timing, NULL, SETTING,
+      "print tokens and speed after each answer" },
+    { 0, "when-full", OPT_CHOICE, &talk.when_full, "stop|drop", SETTING | RARE,
+      "full context: stop, or forget the oldest messages (stop)" },
+    { 0, "template", OPT_TEXT, &template_path, "FILE", RARE, "use this template (the model's)" },
+    { 0, "date", OPT_TEXT, &date, "DATE", RARE, "date for the template, as 2026-12-31 (today)" },
+    { 0, "no-history", OPT_FLAG, &no_history, NULL, SETTING | RARE,
+      "do not read or keep the lines you type" },
+    OPTION_CTX_SIZE(shape),
+    OPTION_BATCH_SIZE(shape),
+    OPTION_THREADS(shape.threads),
+    OPTION_KV_TYPE(shape),
+    OPTION_RAM_MAX,
+    OPTION_NO_MMAP(load.no_mmap),
+    OPTION_NO_PACK(load.no_pack),
+    OPTION_TOKENIZER(load),
+    OPTION_PRE(pre),
+    { 0 },
+};
+
+static const char examples[] =
+    "  weft chat model.gguf\n"
+    "  weft chat ./model-directory --system \"Answer in one sentence.\" --temp 0.7\n"
+    "  weft chat model.gguf -p \"Why is the sky blue?\"\n";
+
+static const char about[] =
+    "In a chat, /help lists commands and keys. Ctrl-C stops an answer, Ctrl-D leaves.\n";
+
+/* ---- a turn ---------------------------------------------------------------------------------- */
+
+int chat_say(chat *c, const char *content, size_t n)
+{
+    message *m = conversation_add(&c->talk, "user");
+    if (!m || !text_add(&m->content, content, n))
+        return cli_no_memory();
+    const int code = chat_answer(c);
+    if (code && conversation_last_user(&c->talk) == c->talk.n - 1)
+        conversation_cut(&c->talk, c->talk.n - 1);
+    return code;
+}
+
+static bool is_blank(const text *t)
+{
+    return !t->at || strspn(t->at, " \t\n\r") == t->n;
+}
+
+/* At a prompt, a turn that failed has said why, and the next may do better. */
+static int take_turn(chat *c, const text *t, bool may_command)
+{
+    if (is_blank(t) || (may_command && chat_command(c, t->at)))
+        return 0;
+    const int code = chat_say(c, t->at, t->n);
+    return c->terminal && !cli_interrupted() && !ferror(stdout) ? 0 : code;
+}
+
+/* Until the end of standard input, /quit, a signal, or Ctrl-C twice. */
+static int converse(chat *c)
+{
+    text t = { 0 };
+    int code = 0, n_cleared = 0;
+    while (!code && !c->leaving) {
+        const line_end end = chat_line_message(&t);
+        if (end == LINE_END)
+            break;
+        if (end == LINE_FAILED)
+            code = chat_line_code();
+        else if (end == LINE_CLEARED && ++n_cleared == 2)
+            code = EXIT_SIGNAL + 2;
+        else if (end == LINE_CLEARED)
+            fputs("(Ctrl-C again leaves, as does Ctrl-D)\n", stderr);
+        else {
+            n_cleared = 0;
+            code = take_turn(c, &t, end == LINE_TEXT);
+            if (cli_interrupted() && !code)
+                code = cli_stopped();
+        }
+    }
+    text_free(&t);
+    return code;
+}
+
+static int talk_to(chat *c)
+{
+    int code = first ? chat_say(c, first, strlen(first)) : 0;
+    if (first && !interactive)
+        return code;
+    if (code && !c->terminal)
+        return code;
+    chat_line_open(c->terminal, !no_history);
+    if (c->terminal)
+        fprintf(stderr, "weft: %s; /help lists commands, Ctrl-D leaves\n", c->path);
+    code = cli_interrupted() ? cli_stopped() : converse(c);
+    chat_line_close();
+    return code;
+}
+
+/* ---- before it ------------------------------------------------------------------------------- */
+
+/* "2026-12-31" -> its noon; without one, SOURCE_DATE_EPOCH as reproducible builds set it. */
+static int take_date(void)
+{
+    const char *epoch = getenv("SOURCE_DATE_EPOCH");
+    struct tm t = { .tm_hour = 12, .tm_isdst = -1 };
+    if (!date) {
+        talk.now = epoch ? strtoll(epoch, NULL, 10) : 0;
+        return 0;
+    }
+    const char *end = strptime(date, "%Y-%m-%d", &t);
+    if (!end || *end)
+        return cli_usage(&command_chat, "--date: \"%s\"; expected a date such as 2026-12-31", date);
+    talk.now = mktime(&t);
+    return 0;
+}
+
+static int check_options(void)
+{
+    const command *c = &command_chat;
+    if (!load.path)
+        return cli_which_model(c);
+    if (talk.n_predict != -1 && talk.n_predict < 1)
+        return cli_usage(c, "--predict: %lld is not -1 or a number of tokens",
+                         (long long)talk.n_predict);
+    if (first && !*first)
+        return cli_usage(c, "--prompt: an empty text; expected a message");
+    return take_date();
+}
+
+/* The template of --template, or of the model. */
+static int open_template(chat *c)
+{
+    weft_error err = { 0 };
+    const weft_template_options o = { .struct_size = sizeof o, .budget = cli_budget() };
+    const char *path = template_path ? template_path : cli_model_path(load.path, &err);
+    c->template = path ? weft_template_load(path, &o, &err) : NULL;
+    if (!c->template) {
+        if (err.code == WEFT_EUNSUPPORTED && !template_path)
+            cli_detail("--template FILE gives one; weft run continues a text without it.\n");
+        return cli_fail(&err);
+    }
+    c->info.struct_size = sizeof c->info;
+    weft_template_get_info(c->template, &c->info);
+    if (system_text && *system_text && !c->info.system)
+        return cli_usage(&command_chat, "--system: this model's template takes no system message");
+    if (c->think == THINK_OFF && !c->info.thinking)
+        return cli_usage(&command_chat, "--think off: this model's template has no switch for "
+                                        "thinking; --think hide hides it");
+    return 0;
+}
+
+static int open_session(chat *c, const weft_engine_options *o)
+{
+    weft_error err = { 0 };
+    weft_engine_info info = { .struct_size = sizeof info };
+    int code = 0;
+    c->engine = weft_engine_new(c->model, o, &err);
+    if (c->engine)
+        c->session = weft_session_new(c->engine, &err);
+    if (!c->session)
+        return cli_fail(&err);
+    weft_engine_get_info(c->engine, &info);
+    c->n_ctx = info.n_ctx;
+    c->sampler = cli_sampler(&command_chat, c->model, c->tokenizer, &code);
+    return code;
+}
+
+static int begin_conversation(chat *c)
+{
+    int code = saved ? conversation_load(&c->talk, saved) : 0;
+    if (!code && system_text &&
+        !conversation_set_system(&c->talk, system_text, strlen(system_text)))
+        code = cli_no_memory();
+    return code;
+}
+
+static void chat_free(chat *c)
+{
+    conversation_free(&c->talk);
+    weft_sampler_free(c->sampler);
+    weft_session_free(c->session);
+    weft_engine_free(c->engine);
+    weft_template_free(c->template);
+    weft_tokenizer_free(c->tokenizer);
+    weft_model_close(c->model);
+}
+
+static int chat_main(void)
+{
+    weft_engine_options engine_options;
+    weft_error err = { 0 };
+    chat *c = &talk;
+    load.path = positional[0] ? positional[0] : load.path;
+    int code = check_options();
+    if (!code)
+        code = cli_engine_options(&command_chat, &shape, &engine_options);
+    if (!code)
+        code = begin_conversation(c);
+    if (code)
+        return code;
+    c->path = load.path;
+    c->terminal = isatty(STDIN_FILENO) && (!first || interactive);
+    cli_catch_interrupt();
+    code = cli_open_kind(&load, false, &c->model);
+    if (!code && !(c->tokenizer = cli_tokenizer(&load, pre, &err)))
+        code = cli_fail(&err);
+    if (!code)
+        code = open_template(c);
+    if (!code)
+        code = open_session(c, &engine_options);
+    if (!code)
+        code = talk_to(c);
+    chat_free(c);
+    return code;
+}
+
+const command command_chat = {
+    .name = "chat",
+    .arguments = "MODEL",
+    .summary = "talk with a model that was trained for it",
+    .examples = examples,
+    .about = about,
+    .options = options,
+    .more = sampling_options,
+    .n_positional = 1,
+    .positional = positional,
+    .main = chat_main,
+};
