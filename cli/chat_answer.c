@@ -257,6 +257,8 @@ static int finish(chat *c, answer *a)
     say_end(c);
     if (c->timing)
         chat_print_timing(c);
+    if (c->terminal)
+        fputc('\n', stderr);
     if (!keep(c, a))
         return cli_no_memory();
     return stopped && !(c->terminal && cli_forget_interrupt()) ? cli_stopped() : 0;

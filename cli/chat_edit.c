@@ -169,7 +169,7 @@ static void bind_keys(void)
     };
     el_wset(el, EL_ADDFN, L"weft-newline", L"Insert a line end", insert_line_end);
     el_wset(el, EL_ADDFN, L"weft-paste", L"Insert pasted text", take_paste);
-    el_wset(el, EL_SETTY, L"-d", L"-inlcr", NULL); /* so that Ctrl-J is not Enter */
+    el_wset(el, EL_SETTY, L"-d", L"-inlcr", L"-icrnl", NULL); /* Ctrl-J is not Enter */
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         el_wset(el, EL_BIND, keys[i][0], keys[i][1], NULL);
 }
