@@ -127,14 +127,15 @@ typedef struct answer {
     const chat *chat;
     thinking thinking;
     text content, reasoning;
-    bool pale;   /* the screen shows thinking */
-    bool failed; /* no memory, or no standard output */
+    bool pale;       /* the screen shows thinking ... */
+    bool line_ended; /* ... up to the end of a line */
+    bool failed;     /* no memory, or no standard output */
 } answer;
 
 static void end_thinking(answer *a)
 {
     if (a->pale)
-        fprintf(stderr, "%s\n\n", cli_style(stderr, STYLE_PLAIN));
+        fprintf(stderr, "%s%s\n", cli_style(stderr, STYLE_PLAIN), a->line_ended ? "" : "\n");
     a->pale = false;
 }
 
@@ -145,6 +146,7 @@ static void show_thinking(answer *a, const char *bytes, size_t n)
     if (!a->pale)
         fputs(cli_style(stderr, STYLE_PALE), stderr);
     a->pale = true;
+    a->line_ended = bytes[n - 1] == '\n';
     chat_put(stderr, bytes, n);
 }
 

@@ -1,7 +1,7 @@
 /* think.c - separates a model's thinking from its answer while the text arrives. See think.h.
  *
- *   START --fence--> THINK --fence--> AFTER --word--> ANSWER
- *     '------------------word--------------------------'
+ *   START --fence--> OPEN --word--> THINK --fence--> AFTER --word--> ANSWER
+ *     '------------------------word-----------------------------------'
  *
  * What may be the start of a fence is kept back. It is equal to the fence so far, so that only its
  * length is kept. */
@@ -9,13 +9,13 @@
 
 #include <string.h>
 
-enum { START, THINK, AFTER, ANSWER };
+enum { START, OPEN, THINK, AFTER, ANSWER };
 
 void think_init(thinking *t, const char *begin, const char *end, bool inside)
 {
     t->begin = begin;
     t->end = end;
-    t->state = !begin || !end ? ANSWER : inside ? THINK : START;
+    t->state = !begin || !end ? ANSWER : inside ? OPEN : START;
     t->matched = 0;
     t->n_before = 0;
 }
@@ -86,7 +86,7 @@ static bool feed_start(thinking *t, char c)
     }
     if (!t->begin[++t->matched]) {
         t->matched = t->n_before = 0;
-        t->state = THINK;
+        t->state = OPEN;
     }
     return true;
 }
@@ -98,8 +98,10 @@ void think_feed(thinking *t, const char *bytes, size_t n)
             i += feed_thought(t, bytes + i, n - i);
         } else if (t->state == START) {
             i += feed_start(t, bytes[i]);
-        } else if (t->state == AFTER && is_blank(bytes[i])) {
+        } else if (t->state != ANSWER && is_blank(bytes[i])) {
             i++;
+        } else if (t->state == OPEN) {
+            t->state = THINK;
         } else {
             t->state = ANSWER;
             give(t, bytes + i, n - i);
