@@ -212,8 +212,8 @@ static bool keep(chat *c, answer *a)
 static void say_end(const chat *c)
 {
     if (c->made.finish == WEFT_FINISH_LENGTH)
-        fprintf(stderr, "weft: the answer was cut after %lld tokens: --predict\n",
-                (long long)c->made.n_new);
+        fprintf(stderr, "weft: the answer was cut after %lld token%s: --predict\n",
+                (long long)c->made.n_new, c->made.n_new == 1 ? "" : "s");
     else if (c->made.finish == WEFT_FINISH_CONTEXT)
         fprintf(stderr, "weft: the answer was cut: the context of %lld tokens is full\n",
                 (long long)c->n_ctx);

@@ -17,12 +17,13 @@ static bool interactive, no_history;
 static const option options[] = {
     OPTION_MODEL(load),
     { 'p', "prompt", OPT_TEXT, &first, "TEXT", 0, "answer TEXT and exit" },
-    { 'i', "interactive", OPT_FLAG, &interactive, NULL, 0, "with -p: stay for more messages" },
+    { 'i', "interactive", OPT_FLAG, &interactive, NULL, RARE, "with -p: stay for more messages" },
     { 0, "system", OPT_TEXT, &system_text, "TEXT", SETTING, "system message" },
     { 0, "load", OPT_TEXT, &saved, "FILE", 0, "start from a conversation saved by /save" },
     { 'n', "predict", OPT_INT, &talk.n_predict, "N", SETTING,
       "maximum tokens of an answer (-1: until the model ends it)" },
-    { 0, "stop", OPT_LIST, &talk.stops, "TEXT", SETTING, "stop before TEXT; may be repeated" },
+    { 0, "stop", OPT_LIST, &talk.stops, "TEXT", SETTING | RARE,
+      "stop before TEXT; may be repeated" },
     { 0, "think", OPT_CHOICE, &talk.think, "on|off|hide", SETTING,
       "thinking: shown dim, none, or hidden (the model's)" },
     { 0, "timing", OPT_FLAG, &talk.timing, NULL, SETTING,
@@ -46,12 +47,8 @@ static const option options[] = {
 };
 
 static const char examples[] =
-    "  weft chat model.gguf\n"
     "  weft chat ./model-directory --system \"Answer in one sentence.\" --temp 0.7\n"
     "  weft chat model.gguf -p \"Why is the sky blue?\"\n";
-
-static const char about[] =
-    "In a chat, /help lists commands and keys. Ctrl-C stops an answer, Ctrl-D leaves.\n";
 
 /* ---- a turn ---------------------------------------------------------------------------------- */
 
@@ -242,9 +239,8 @@ static int chat_main(void)
 const command command_chat = {
     .name = "chat",
     .arguments = "MODEL",
-    .summary = "talk with a model that was trained for it",
+    .summary = "talk with a model; /help lists commands",
     .examples = examples,
-    .about = about,
     .options = options,
     .more = sampling_options,
     .n_positional = 1,

@@ -211,6 +211,9 @@ static const char *const aliases[][2] = {
     { "ctv", "kv-type" },
     { "mem", "ram-max" },
     { "tokens", "ids" },
+    { "sys", "system" },
+    { "system-prompt", "system" },
+    { "chat-template-file", "template" },
     { "hf-repo", "hf" },
     { "hfr", "hf" },
 };
@@ -235,10 +238,9 @@ static const struct foreign {
     { "no-cnv", false, ALONE, "weft run continues the prompt as it is" },
     { "no-conversation", false, ALONE, "weft run continues the prompt as it is" },
     { "no-display-prompt", false, ALONE, "the prompt is never printed" },
-    { "cnv", true, ALONE,
-      "there is no chat yet; --parse-special takes a prompt in the model's own template" },
-    { "conversation", true, ALONE,
-      "there is no chat yet; --parse-special takes a prompt in the model's own template" },
+    { "cnv", true, ALONE, "for a conversation: weft chat MODEL" },
+    { "conversation", true, ALONE, "for a conversation: weft chat MODEL" },
+    { "jinja", false, ALONE, "templates are always executed as Jinja" },
     { "lora", true, VALUE, "adapters are not supported yet; merge it into the model first" },
 };
 
