@@ -105,7 +105,7 @@ int chat_say(chat *c, const char *content, size_t n);
 /* "prompt 45 tokens: 30 reused ..." of the last answer, on stderr. */
 void chat_print_timing(const chat *c);
 
-/* The conversation as the model sees it; answering: up to where the answer begins. NULL with err
+/* The conversation in the form of the template; answering: up to where the answer begins. NULL with err
  * filled on failure. */
 weft_rendered *chat_render(const chat *c, bool answering, weft_error *err);
 
@@ -143,6 +143,10 @@ bool chat_line_compose(text *to);
 void chat_line_hold_signals(void);
 void chat_line_release_signals(void);
 bool chat_line_wait(void);
+
+/* Takes what was typed before the editor set the terminal's state, which has just happened. Until
+ * then Enter became a line feed, which is Ctrl-J to the editor, and Ctrl-D a zero. */
+void chat_line_take_ahead(void);
 
 /* A byte of standard input: 1, 0 at its end, or -1 at a signal or an error. */
 int chat_line_byte(char *to);

@@ -245,7 +245,7 @@ static int generate(chat *c, answer *a, const weft_rendered *prompt)
     return a->failed ? ferror(stdout) ? 1 : cli_no_memory() : 0;
 }
 
-/* Shows what there is after the last token, and keeps the answer. */
+/* After the last token: why it ended, the timing; keeps the answer. */
 static int finish(chat *c, answer *a)
 {
     const bool stopped = c->made.finish == WEFT_FINISH_CALLER;

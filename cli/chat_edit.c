@@ -214,6 +214,8 @@ line_end chat_edit_line(const char *shown, text *to)
     chat_line_hold_signals();
     sigaction(SIGTSTP, &ours, &sleeping);
     sigaction(SIGWINCH, &ours, &resizing);
+    el_wset(el, EL_PREP_TERM, 1);
+    chat_line_take_ahead();
     paste_marks(true);
     const line_end end = take_line(to);
     paste_marks(false);

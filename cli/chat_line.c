@@ -18,7 +18,7 @@ static struct {
     bool edits;    /* the line editor is there */
     bool history;
     int code;
-    char bytes[1 << 16]; /* read ahead from a pipe */
+    char bytes[1 << 16]; /* read ahead from a pipe, or typed ahead */
     size_t at, n;
 } in;
 
@@ -44,6 +44,10 @@ void chat_line_release_signals(void)
 bool chat_line_wait(void)
 {
     struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
+    if (cli_interrupted()) /* before signals were held */
+        return false;
+    if (in.at < in.n)
+        return true;
     return ppoll(&input, 1, NULL, &others) >= 0 || errno != EINTR;
 }
 
@@ -59,6 +63,22 @@ int chat_line_byte(char *to)
     }
     *to = in.bytes[in.at++];
     return 1;
+}
+
+void chat_line_take_ahead(void)
+{
+    struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
+    memmove(in.bytes, in.bytes + in.at, in.n - in.at);
+    in.n -= in.at;
+    in.at = 0;
+    while (in.n < sizeof in.bytes && poll(&input, 1, 0) == 1) {
+        const ssize_t n = read(STDIN_FILENO, in.bytes + in.n, sizeof in.bytes - in.n);
+        if (n <= 0)
+            return;
+        for (char *s = in.bytes + in.n; s < in.bytes + in.n + n; s++)
+            *s = (char)(*s == '\n' ? '\r' : *s == '\0' ? 4 : *s);
+        in.n += (size_t)n;
+    }
 }
 
 /* ---- lines without an editor ----------------------------------------------------------------- */
@@ -93,7 +113,7 @@ static line_end gather_line(text *to)
 {
     char c = 0;
     for (size_t n = 0;; n++) {
-        while (in.at == in.n && !chat_line_wait())
+        while (!chat_line_wait())
             if (cli_interrupted())
                 return LINE_CLEARED;
         const int got = chat_line_byte(&c);
@@ -124,6 +144,8 @@ static line_end plain_line(const char *prompt, text *to)
 static line_end next_line(const char *prompt, text *to)
 {
     line_end end = in.edits ? chat_edit_line(prompt, to) : plain_line(prompt, to);
+    if (end == LINE_CLEARED)
+        in.at = in.n = 0;
     if (end == LINE_CLEARED && !(in.terminal && cli_forget_interrupt()))
         end = fail(cli_stopped());
     if (end == LINE_FAILED && !in.code)

@@ -45,7 +45,7 @@ static size_t next_match(const char *fence, size_t n, char c)
 static size_t feed_thought(thinking *t, const char *bytes, size_t n)
 {
     const size_t length = strlen(t->end);
-    size_t from = 0; /* bytes before it are given out, or are the start of the fence */
+    size_t from = 0; /* bytes before it are emitted, or are the start of the fence */
     for (size_t i = 0; i < n; i++) {
         const size_t old = t->matched, now = next_match(t->end, old, bytes[i]);
         if (now == 1 && old == 0)

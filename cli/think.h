@@ -28,7 +28,7 @@ typedef struct thinking {
 void think_init(thinking *t, const char *begin, const char *end, bool inside);
 void think_feed(thinking *t, const char *bytes, size_t n);
 
-/* There is no more text: what was kept back is given out. */
+/* There is no more text: emits what was kept back. */
 void think_end(thinking *t);
 
 #endif
