@@ -190,7 +190,7 @@ static void set_think(chat *c, const char *argument)
         c->think = i;
 }
 
-/* ---- the state --------------------------------------------------------------------------- */
+/* ---- the state ------------------------------------------------------------------------------- */
 
 static void show(chat *c, const char *argument)
 {

@@ -64,6 +64,7 @@ prepare()
     cp ../kit/*.txt ../kit/*.tsv ../kit/*.gguf .
     case $1 in
     CLI)
+        cp "$golden/chat/chat.gguf" "$golden/chat/template.jinja" .
         digest=$(sha256sum model.gguf | cut -d' ' -f1)
         store=$HOME/.ollama/models
         mkdir -p "$store/blobs" "$store/manifests/registry.ollama.ai/library/llama3.2"
