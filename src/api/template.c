@@ -207,7 +207,7 @@ static bool render(rendering *r, const weft_tokenizer *words, const char *messag
         how.bos = weft_tokenizer_token(words, info.bos_id, &how.n_bos);
         how.eos = weft_tokenizer_token(words, info.eos_id, &how.n_eos);
     }
-    if (chat_render(&t->inner, messages, n, &how, &r->text, err) != WEFT_OK)
+    if (chat_text_render(&t->inner, messages, n, &how, &r->text, err) != WEFT_OK)
         return false;
     r->seen.text = r->text.out.text;
     r->seen.length = r->text.out.n;

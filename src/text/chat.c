@@ -279,8 +279,8 @@ static weft_status render(const chat *c, const char *messages, size_t n, const c
     return status == WEFT_OK ? jinja_render(c->program, to->input, &how, &to->out, err) : status;
 }
 
-weft_status chat_render(const chat *c, const char *messages, size_t n, const chat_options *o,
-                        chat_text *to, weft_error *err)
+weft_status chat_text_render(const chat *c, const char *messages, size_t n, const chat_options *o,
+                             chat_text *to, weft_error *err)
 {
     *to = (chat_text){ .mem = c->mem };
     weft_status status = arena_init(&to->store, ARENA_GROWING, c->mem, 0, "a conversation", err);

@@ -68,8 +68,8 @@ typedef struct chat_text {
     jinja_output out;
 } chat_text;
 
-weft_status chat_render(const chat *c, const char *messages, size_t n, const chat_options *o,
-                        chat_text *to, weft_error *err);
+weft_status chat_text_render(const chat *c, const char *messages, size_t n, const chat_options *o,
+                             chat_text *to, weft_error *err);
 void chat_text_free(chat_text *t);
 
 /* Who wrote a run. */

@@ -37,8 +37,9 @@ static bool writes(const chat *c, const char *messages, const char *tools, const
     chat_text t;
     weft_error why = { 0 };
     const chat_options o = { .tools = tools, .bos = "", .eos = "", .now = 1, .as_given = true };
-    const weft_status status = err->code ? WEFT_EINVAL
-                                         : chat_render(c, messages, strlen(messages), &o, &t, &why);
+    const weft_status status = err->code
+                                   ? WEFT_EINVAL
+                                   : chat_text_render(c, messages, strlen(messages), &o, &t, &why);
     if (err->code)
         return false;
     const bool good = status == WEFT_OK && contains(t.out.text, t.out.n, must) &&

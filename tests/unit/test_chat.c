@@ -491,7 +491,7 @@ static weft_status life(const char *path, const tokenizer *words, host *h, weft_
         status = chat_open(&c, &h->mem, err);
     }
     if (status == WEFT_OK)
-        status = chat_render(&c, messages, sizeof messages - 1, &o, &t, err);
+        status = chat_text_render(&c, messages, sizeof messages - 1, &o, &t, err);
     if (status == WEFT_OK) {
         assert_string_equal(t.out.text, "<s>a\nb|c{\"x\": 1}|<x>t");
         if (!chat_gated(&c, words, &gated, &n, &h->mem, err))
