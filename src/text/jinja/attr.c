@@ -212,7 +212,7 @@ static jval slice_str(jrender *r, jval v, int64_t start, int64_t step, uint32_t 
         const uint32_t end = count ? jstr_offset(v.s, (uint32_t)start + count) : begin;
         return jstr_value(jstr_slice(r, v.s, begin, end));
     }
-    if (!jcost(r, v.s->n / 8))
+    if (!jcost(r, v.s->n / 8u + count))
         return (jval){ .kind = V_FAIL };
     uint32_t *place = v.s->points == v.s->n ? NULL : jalloc(r, v.s->points + 1u, sizeof *place);
     for (uint32_t i = 0, k = 0; place && i <= v.s->n; i++)

@@ -2,6 +2,7 @@
  * replace. Each byte of the result keeps the origin of the byte that it comes from. */
 #include "text/jinja/value.h"
 
+#include "base/utf8.h"
 #include "text/jinja/chars.h"
 #include "text/unicode/unicode.h"
 
@@ -46,11 +47,36 @@ static int lower_at(const jstr *s, uint32_t at, uint32_t n, uint32_t c, uint32_t
     return 1;
 }
 
+/* Code points on their way into a builder, many at a time. */
+typedef struct batch {
+    jbuild *b;
+    char bytes[64];
+    size_t n;
+    jrun like;
+} batch;
+
+static void flush(batch *k)
+{
+    jbuild_as(k->b, k->bytes, k->n, k->like);
+    k->n = 0;
+}
+
+static void add_point(batch *k, uint32_t c, jrun like)
+{
+    if (k->n + 4 > sizeof k->bytes || like.origin != k->like.origin || like.block != k->like.block)
+        flush(k);
+    k->like = like;
+    k->n += utf8_encode(c, k->bytes + k->n);
+}
+
 const jstr *jstr_case(jrender *r, const jstr *s, jcasing how)
 {
     jbuild b;
+    batch k = { .b = &b };
     bool inside = false; /* of a word, for CASE_TITLE; of the string, for CASE_CAPITAL */
     jbuild_begin(&b, r);
+    if (!jcost(r, s->n / 2))
+        return NULL;
     for (uint32_t at = 0, n; at < s->n && !b.failed; at += n ? n : 1) {
         uint32_t c, to[3];
         int made;
@@ -67,10 +93,9 @@ const jstr *jstr_case(jrender *r, const jstr *s, jcasing how)
         inside = how == CASE_CAPITAL || (how == CASE_TITLE && bits & CHAR_CASED);
         const jrun like = jstr_run_at(s, at);
         for (int i = 0; i < made; i++)
-            jbuild_point(&b, to[i], like);
-        if (!jcost(r, at % 8 == 0))
-            return NULL;
+            add_point(&k, to[i], like);
     }
+    flush(&k);
     return jbuild_end(&b);
 }
 

@@ -51,6 +51,16 @@ static void put_escaped(jbuild *b, uint32_t c, char quote, jrun like)
     jbuild_as(b, text, strlen(text), like);
 }
 
+/* Bytes from `at` on that stand for themselves between quotes. */
+static uint32_t itself(const jstr *s, uint32_t at, char quote)
+{
+    uint32_t n = 0;
+    while (at + n < s->n && s->at[at + n] >= ' ' && s->at[at + n] < 0x7f &&
+           s->at[at + n] != quote && s->at[at + n] != '\\')
+        n++;
+    return n;
+}
+
 static void put_quoted(jbuild *b, jval v)
 {
     const bool single = memchr(v.s->at, '\'', v.s->n) && !memchr(v.s->at, '"', v.s->n);
@@ -59,8 +69,12 @@ static void put_quoted(jbuild *b, jval v)
     jbuild_put(b, &quote, 1, 0, 0);
     for (uint32_t at = 0, n; at < v.s->n && !b->failed; at += n ? n : 1) {
         uint32_t c;
-        n = jstr_point(v.s, at, &c);
-        put_escaped(b, c, quote, jstr_run_at(v.s, at));
+        n = itself(v.s, at, quote);
+        jbuild_part(b, v.s, at, at + n);
+        at += n;
+        n = at < v.s->n ? jstr_point(v.s, at, &c) : 0;
+        if (n)
+            put_escaped(b, c, quote, jstr_run_at(v.s, at));
     }
     jbuild_put(b, &quote, 1, 0, 0);
     jbuild_text(b, v.safe ? ")" : "");

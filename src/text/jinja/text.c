@@ -204,7 +204,7 @@ void jbuild_put(jbuild *b, const char *bytes, size_t n, uint32_t origin, uint32_
         return;
     memcpy(b->at + b->n, bytes, n);
     b->n += (uint32_t)n;
-    b->failed = !add_run(b, origin, block) || !jcost_bytes(b->r, n);
+    b->failed = !add_run(b, origin, block) || !jcost(b->r, n / 32 + 1);
 }
 
 void jbuild_text(jbuild *b, const char *text)
