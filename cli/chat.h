@@ -39,6 +39,7 @@ typedef struct conversation {
 
 /* An empty message at the end, or NULL without memory. role: "system", "user" or "assistant". */
 message *conversation_add(conversation *c, const char *role);
+void message_free(message *m);
 void conversation_cut(conversation *c, int64_t n); /* keeps the first n messages */
 void conversation_free(conversation *c);
 

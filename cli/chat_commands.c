@@ -14,38 +14,31 @@ typedef struct slash {
 
 /* ---- the conversation ------------------------------------------------------------------------ */
 
+/* The old answer stays until there is a new one. */
 static void regenerate(chat *c, const char *argument)
 {
     (void)argument;
-    const int64_t last = conversation_last_user(&c->talk);
-    conversation before = { 0 };
-    if (last < 0) {
+    const int64_t from = conversation_last_user(&c->talk) + 1, n_old = c->talk.n - from;
+    if (from == 0) {
         fputs("weft: /regen: there is no message yet\n", stderr);
         return;
     }
-    /* The old answer stays until there is a new one. */
-    for (int64_t i = last + 1; i < c->talk.n; i++) {
-        message *m = conversation_add(&before, c->talk.at[i].role);
-        if (!m) {
-            cli_no_memory();
-            conversation_free(&before);
-            return;
-        }
-        const message kept = c->talk.at[i];
-        c->talk.at[i] = *m;
-        *m = kept;
+    message *old = cli_alloc((size_t)n_old + 1, sizeof *old, "the old answer");
+    if (!old) {
+        cli_no_memory();
+        return;
     }
-    conversation_cut(&c->talk, last + 1);
-    if (chat_answer(c) != 0)
-        for (int64_t i = 0; i < before.n; i++) {
-            message *m = conversation_add(&c->talk, before.at[i].role);
-            if (!m)
-                break;
-            const message empty = *m;
-            *m = before.at[i];
-            before.at[i] = empty;
-        }
-    conversation_free(&before);
+    memcpy(old, c->talk.at + from, (size_t)n_old * sizeof *old);
+    c->talk.n = from;
+    chat_answer(c);
+    if (conversation_last_user(&c->talk) == c->talk.n - 1) {
+        memcpy(c->talk.at + c->talk.n, old, (size_t)n_old * sizeof *old);
+        c->talk.n += n_old;
+    } else {
+        for (int64_t i = 0; i < n_old; i++)
+            message_free(&old[i]);
+    }
+    cli_free(old);
 }
 
 static void undo(chat *c, const char *argument)
@@ -224,13 +217,15 @@ static void print_token(const chat *c, const weft_rendered *r, int64_t i)
 {
     const weft_span s = r->tokens->spans[i];
     fprintf(stderr, "%d\t", (int)r->tokens->ids[i]);
-    for (const char *p = r->text + s.from; p < r->text + s.to; p++)
-        if (*p == '\n')
-            fputs("\\n", stderr);
-        else if (*p == '\t')
-            fputs("\\t", stderr);
+    for (size_t at = s.from, n; at < s.to; at += n) {
+        const char *p = r->text + at;
+        n = cli_utf8(p, s.to - at);
+        n = n ? n : 1;
+        if (*p == '\n' || *p == '\t')
+            fputs(*p == '\n' ? "\\n" : "\\t", stderr);
         else
-            putc((unsigned char)*p < 0x20 ? '?' : *p, stderr);
+            chat_put(stderr, p, n);
+    }
     fputs(weft_tokenizer_is_special(c->tokenizer, r->tokens->ids[i]) ? "\tspecial\n" : "\n",
           stderr);
 }

@@ -137,6 +137,8 @@ static line_end plain_line(const char *prompt, text *to)
     chat_line_hold_signals();
     const line_end end = gather_line(to);
     chat_line_release_signals();
+    if (in.terminal && end != LINE_TEXT)
+        fputc('\n', stderr);
     return end;
 }
 

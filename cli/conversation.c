@@ -76,7 +76,7 @@ message *conversation_add(conversation *c, const char *role)
     return m;
 }
 
-static void message_free(message *m)
+void message_free(message *m)
 {
     text_free(&m->content);
     text_free(&m->reasoning);
