@@ -148,6 +148,63 @@ static void found_in_gguf(void **state)
     free(b.at);
 }
 
+static weft_template *gguf_template(gguf_build *g, const char *name, weft_error *err)
+{
+    const weft_template_options o = { .struct_size = sizeof o, .name = name };
+    const bytes b = gguf_finish(g);
+    weft_template *t = weft_template_load(temp_file("odd.gguf", b.at, b.n), &o, err);
+    free(b.at);
+    return t;
+}
+
+/* Keys of a wrong type name no token; files that a conversion embedded come first. */
+static void odd_gguf(void **state)
+{
+    (void)state;
+    weft_error err;
+    static const char *const tokens[] = { "<x>", "<y>" };
+    for (int way = 0; way < 4; way++) {
+        gguf_build g = { 0 };
+        gguf_text(&g, "general.architecture", "llama");
+        gguf_text(&g, "tokenizer.chat_template", "{{ bos_token }}|{{ eos_token }}");
+        if (way == 0)
+            gguf_text(&g, "tokenizer.ggml.bos_token_id", "1");
+        else
+            gguf_u32(&g, "tokenizer.ggml.bos_token_id", 1);
+        if (way == 1)
+            gguf_text(&g, "tokenizer.ggml.tokens", "<x>");
+        else if (way == 2)
+            gguf_i32s(&g, "tokenizer.ggml.tokens", (const int32_t[]){ 1, 2 }, 2);
+        else if (way == 0)
+            gguf_texts(&g, "tokenizer.ggml.tokens", tokens, 2);
+        weft_template *t = gguf_template(&g, NULL, &err);
+        assert_non_null(t);
+        renders(t, hello, "|");
+        weft_template_free(t);
+    }
+    gguf_build g = { 0 };
+    gguf_text(&g, "general.architecture", "llama");
+    gguf_text(&g, "tokenizer.chat_template", "other");
+    gguf_texts(&g, "tokenizer.ggml.tokens", tokens, 2);
+    gguf_u32(&g, "tokenizer.ggml.bos_token_id", 1);
+    gguf_text(&g, "weft.huggingface.chat_template", "{{ bos_token }}!");
+    gguf_text(&g, "weft.huggingface.tokenizer_config", "{\"bos_token\": \"<b>\"}");
+    weft_template *t = gguf_template(&g, NULL, &err);
+    assert_non_null(t);
+    renders(t, hello, "<b>!");
+    weft_template_free(t);
+    g = (gguf_build){ 0 };
+    gguf_text(&g, "general.architecture", "llama");
+    gguf_u32(&g, "tokenizer.chat_template", 3);
+    assert_null(gguf_template(&g, NULL, &err));
+    assert_int_equal(err.code, WEFT_EFORMAT);
+    g = (gguf_build){ 0 };
+    gguf_text(&g, "general.architecture", "llama");
+    gguf_text(&g, "tokenizer.chat_template", "default only");
+    assert_null(gguf_template(&g, "tool_use", &err));
+    assert_int_equal(err.code, WEFT_EUNSUPPORTED);
+}
+
 static void not_found(void **state)
 {
     (void)state;
@@ -159,6 +216,15 @@ static void not_found(void **state)
     assert_int_equal(err.code, WEFT_EUNSUPPORTED);
     assert_non_null(strstr(err.message, "no chat template \"default\""));
     o.name = "../none";
+    assert_null(weft_template_load(path, &o, &err));
+    assert_int_equal(err.code, WEFT_EINVAL);
+    o.name = "";
+    assert_null(weft_template_load(path, &o, &err));
+    assert_int_equal(err.code, WEFT_EINVAL);
+    char long_name[202];
+    memset(long_name, 'n', 201);
+    long_name[201] = '\0';
+    o.name = long_name;
     assert_null(weft_template_load(path, &o, &err));
     assert_int_equal(err.code, WEFT_EINVAL);
     o.name = NULL;
@@ -174,11 +240,23 @@ static void not_found(void **state)
             "{\"chat_template\": [{\"name\": \"default\", \"template\": 3}]}");
     assert_null(weft_template_load(path, &o, &err));
     assert_int_equal(err.code, WEFT_EFORMAT);
+    file_in("none", "tokenizer_config.json",
+            "{\"chat_template\": \"x{{ bos_token }}\", \"bos_token\": \"a\\u0000b\"}");
+    weft_template *t = load(path, NULL); /* a token that no text can spell is none */
+    renders(t, hello, "x");
+    weft_template_free(t);
+    o.name = "tool_use";
+    assert_null(weft_template_load(path, &o, &err)); /* a single template is the default */
+    assert_int_equal(err.code, WEFT_EUNSUPPORTED);
+    o.name = NULL;
+    file_in("none", "tokenizer_config.json", "{\"chat_template\": [3, {\"name\": \"other\"}]}");
+    assert_null(weft_template_load(path, &o, &err));
+    assert_int_equal(err.code, WEFT_EUNSUPPORTED);
     char *long_text = calloc(1, (256 << 10) + 2);
     memset(long_text, 'a', (256 << 10) + 1);
     assert_null(weft_template_load(temp_file("long.jinja", long_text, (256 << 10) + 1), &o, &err));
     assert_int_equal(err.code, WEFT_ELIMIT);
-    weft_template *t = load(temp_file("long.jinja", long_text, 256 << 10), NULL);
+    t = load(temp_file("long.jinja", long_text, 256 << 10), NULL);
     weft_template_free(t);
     free(long_text);
 }
@@ -194,6 +272,7 @@ static void content_takes_the_form_that_is_wanted(void **state)
     weft_template *t = inline_template("{{ messages[0].content }}");
     renders(t, parts, "a\nb");
     renders(t, hello, "hi");
+    renders(t, "[{\"role\":\"user\",\"content\":[]}]", "");
     refuses(t, "[{\"role\":\"user\",\"content\":[{\"type\":\"image\"}]}]", NULL, WEFT_EUNSUPPORTED,
             "part 0 is not text");
     weft_template_free(t);
@@ -282,6 +361,14 @@ static void bad_messages(void **state)
     refuses(t, hello, &o, WEFT_EINVAL, "variables: a list");
     o.variables = "{\"messages\": []}";
     refuses(t, hello, &o, WEFT_EINVAL, "\"messages\" is not the caller's");
+    o.variables = "{\"tools\": [], \"x\": 1}";
+    refuses(t, hello, &o, WEFT_EINVAL, "\"tools\" is not the caller's");
+    /* deeper than values may be */
+    o.variables =
+        "{\"x\": "
+        "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]"
+        "]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]], \"y\": 2}";
+    refuses(t, hello, &o, WEFT_EINVAL, "");
     weft_template_free(t);
 }
 
@@ -330,6 +417,37 @@ static void everybody_is_named(void **state)
     weft_template_free(t);
     assert_string_equal(r->text, "<user>one|twovarG");
     weft_rendered_free(r);
+}
+
+/* More origins than the first room for them, and the text is exact. */
+static void long_conversations(void **state)
+{
+    (void)state;
+    char *messages = malloc(20000), *want = malloc(20000);
+    size_t n = 1, n_want = 0;
+    weft_template *t = inline_template(
+        "{% for m in messages %}{{ m.name }}={{ m.content }};{% endfor %}");
+    messages[0] = '[';
+    for (int i = 0; i < 200; i++) {
+        n += (size_t)sprintf(messages + n,
+                             "%s{\"role\":\"%s\",\"name\":\"n%d\",\"content\":\"c%d\"}",
+                             i ? "," : "", i % 2 ? "assistant" : "user", i, i);
+        n_want += (size_t)sprintf(want + n_want, "n%d=c%d;", i, i);
+    }
+    strcpy(messages + n, "]");
+    weft_rendered *r = must_render(t, NULL, messages);
+    assert_string_equal(r->text, want);
+    assert_int_equal(r->n_origin, 800);
+    for (int64_t i = 0; i < r->n_origin; i++) {
+        const weft_origin *o = &r->origins[i];
+        assert_int_equal(o->message, i % 2 ? -1 : i / 4);
+        if (i % 2 == 0)
+            assert_string_equal(o->field, i % 4 ? "content" : "name");
+    }
+    weft_rendered_free(r);
+    weft_template_free(t);
+    free(messages);
+    free(want);
 }
 
 /* ---- injection ------------------------------------------------------------------------------- */
@@ -663,6 +781,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST("chat: templates of Hugging Face directories, by name", found_in_directories),
         TEST("chat: templates in GGUF files, with the tokens that they name", found_in_gguf),
+        TEST("chat: keys of wrong types, and files that a conversion embedded", odd_gguf),
         TEST("chat: no template, a damaged one, one that is too long", not_found),
         TEST("chat: content as a string or in parts, as the template takes it",
              content_takes_the_form_that_is_wanted),
@@ -671,6 +790,7 @@ int main(void)
         TEST("chat: what a template accepts is found out, and variables reach it", what_it_accepts),
         TEST("chat: messages that are none are refused by number", bad_messages),
         TEST("chat: every byte has its writer", everybody_is_named),
+        TEST("chat: 200 messages, each byte with its writer", long_conversations),
         TEST("chat: no user's text becomes a special token, in any template and tokenizer",
              nobody_writes_special_tokens),
         TEST("chat: ids are those of transformers' apply_chat_template", as_apply_chat_template),
