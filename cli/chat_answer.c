@@ -101,9 +101,9 @@ static int make_prompt(chat *c, weft_rendered **prompt)
         if (fits || !drops || !conversation_drop_oldest(&c->talk)) {
             if (n_dropped)
                 fprintf(stderr,
-                        "weft: the context of %lld tokens is full: the %lld oldest messages are "
-                        "forgotten\n",
-                        (long long)c->n_ctx, (long long)n_dropped);
+                        "weft: the context of %lld tokens is full: forgotten: the oldest %lld "
+                        "message%s\n",
+                        (long long)c->n_ctx, (long long)n_dropped, n_dropped == 1 ? "" : "s");
             return n < c->n_ctx ? 0 : full(c, n);
         }
         n_dropped += n_before - c->talk.n;

@@ -254,7 +254,9 @@ bool chat_edit_open(void)
     HistEventW event;
     choose_locale();
     screen = isatty(STDERR_FILENO) ? stderr : fopen("/dev/tty", "we");
-    el = screen ? el_init("weft", stdin, screen, screen) : NULL;
+    tcgetattr(STDIN_FILENO, &before);
+    el = screen ? el_init("weft", stdin, screen, screen) : NULL; /* which changes the state */
+    tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
     past = el ? history_winit() : NULL;
     if (!past) {
         chat_edit_close();
@@ -276,8 +278,10 @@ void chat_edit_close(void)
 {
     if (past)
         history_wend(past);
-    if (el)
+    if (el) {
         el_end(el);
+        tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
+    }
     if (screen && screen != stderr)
         fclose(screen);
     el = NULL;

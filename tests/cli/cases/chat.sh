@@ -46,6 +46,10 @@ chat -c 32 --when-full stop <four
 echo "-> $?"
 chat -c 32 --when-full drop <four
 echo "-> $?"
+echo '[{"role":"user","content":"hi"},{"role":"user","content":"hi"},{"role":"assistant","content":"Hello!"}]' >unanswered.json
+chat -c 32 --when-full drop --load unanswered.json -p bye --timing
+chat -c 9 -p hi
+chat -c 10 -p hi
 try chat -c 32 --when-full drop -p "hi hi hi hi hi hi hi hi hi hi hi hi hi hi hi hi hi hi hi hi"
 
 echo "files that are no conversation"
