@@ -6,6 +6,7 @@
  *     think.c          separates thinking from the answer
  *     chat_line.c      a message from the terminal or a pipe: one line, or several
  *     chat_edit.c      the line editor: libedit
+ *     chat_input.c     bytes of standard input, and signals
  *     chat_history.c   the file with the lines of earlier chats
  *     chat_commands.c  /help and the others */
 #ifndef WEFT_CLI_CHAT_H
@@ -71,6 +72,7 @@ enum { THINK_DEFAULT, THINK_ON, THINK_OFF, THINK_HIDE }; /* --think on|off|hide 
 enum { FULL_DEFAULT, FULL_STOP, FULL_DROP };             /* --when-full stop|drop */
 
 typedef struct chat {
+    const command *command; /* its options are what /set changes */
     /* options */
     int64_t n_predict; /* tokens of an answer; -1: until the model ends it */
     text_list stops;
@@ -94,8 +96,6 @@ typedef struct chat {
     bool leaving;
 } chat;
 
-extern const command command_chat;
-
 /* Answers the last message, and keeps the answer. Returns 0, or an exit code after printing an
  * error or at a signal, and then there is no answer. */
 int chat_answer(chat *c);
@@ -109,10 +109,6 @@ void chat_print_timing(const chat *c);
 /* The conversation in the form of the template; answering: up to where the answer begins. NULL with err
  * filled on failure. */
 weft_rendered *chat_render(const chat *c, bool answering, weft_error *err);
-
-/* Text of a model or a user. On a terminal, control characters other than line ends and tabs are
- * shown as \x1B, so that a text cannot command the terminal. */
-void chat_put(FILE *f, const char *bytes, size_t n);
 
 /* "/undo": runs a command; false if the text is none. */
 bool chat_command(chat *c, const char *line);
@@ -139,20 +135,27 @@ int chat_line_code(void);
 /* A message that is written in $VISUAL or $EDITOR. False after printing an error. */
 bool chat_line_compose(text *to);
 
+/* ---- standard input -------------------------------------------------------------------------- */
+
+void chat_input_open(bool terminal);
+void chat_input_forget(void); /* what was read or typed ahead */
+
 /* Signals come only while standard input is waited for, so that none is missed between asking and
- * waiting, and none finds the terminal in another state. chat_line_wait: false if one came. */
-void chat_line_hold_signals(void);
-void chat_line_release_signals(void);
-bool chat_line_wait(void);
+ * waiting, and none finds the terminal in another state. chat_input_wait: false if one came. */
+void chat_input_hold_signals(void);
+void chat_input_release_signals(void);
+bool chat_input_wait(void);
 
 /* Takes what was typed before the editor set the terminal's state, which has just happened. Until
  * then Enter became a line feed, which is Ctrl-J to the editor, and Ctrl-D a zero. */
-void chat_line_take_ahead(void);
+void chat_input_take_ahead(void);
 
 /* A byte of standard input: 1, 0 at its end, or -1 at a signal or an error. */
-int chat_line_byte(char *to);
+int chat_input_byte(char *to);
 
-/* The line editor, which only a build with libedit has: false if there is none here. */
+/* ---- the line editor, which only a build with libedit has ------------------------------------ */
+
+/* chat_edit_open: false if there is none here. */
 #ifdef WEFT_EDIT
 #define CHAT_EDIT_PART " libedit" /* in `weft --version` */
 #else

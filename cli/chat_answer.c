@@ -7,34 +7,6 @@
 #include "think.h"
 
 #include <string.h>
-#include <unistd.h>
-
-/* ---- the screen ------------------------------------------------------------------------------ */
-
-/* U+0080 to U+009F command a terminal too. */
-static bool is_control(const char *s, size_t n)
-{
-    const unsigned char c = (unsigned char)s[0];
-    return n == 0 || (c < 0x20 && c != '\n' && c != '\t') || c == 0x7F ||
-           (n == 2 && c == 0xC2 && (unsigned char)s[1] < 0xA0);
-}
-
-void chat_put(FILE *f, const char *bytes, size_t n)
-{
-    if (!isatty(fileno(f))) {
-        fwrite(bytes, 1, n, f);
-        return;
-    }
-    for (size_t i = 0; i < n;) {
-        const size_t step = cli_utf8(bytes + i, n - i), used = step ? step : 1;
-        if (is_control(bytes + i, step))
-            for (size_t k = 0; k < used; k++)
-                fprintf(f, "\\x%02X", (unsigned char)bytes[i + k]);
-        else
-            fwrite(bytes + i, 1, step, f);
-        i += used;
-    }
-}
 
 void chat_print_timing(const chat *c)
 {
@@ -147,7 +119,7 @@ static void show_thinking(answer *a, const char *bytes, size_t n)
         fputs(cli_style(stderr, STYLE_PALE), stderr);
     a->pale = true;
     a->line_ended = bytes[n - 1] == '\n';
-    chat_put(stderr, bytes, n);
+    cli_put(stderr, bytes, n);
 }
 
 static void take_part(void *ud, bool thinks, const char *bytes, size_t n)
@@ -161,7 +133,7 @@ static void take_part(void *ud, bool thinks, const char *bytes, size_t n)
         return;
     }
     end_thinking(a);
-    chat_put(stdout, bytes, n);
+    cli_put(stdout, bytes, n);
     a->failed = fflush(stdout) != 0 || a->failed;
 }
 
@@ -282,5 +254,16 @@ int chat_answer(chat *c)
     weft_rendered_free(prompt);
     text_free(&a.content);
     text_free(&a.reasoning);
+    return code;
+}
+
+int chat_say(chat *c, const char *content, size_t n)
+{
+    message *m = conversation_add(&c->talk, "user");
+    if (!m || !text_add(&m->content, content, n))
+        return cli_no_memory();
+    const int code = chat_answer(c);
+    if (code && conversation_last_user(&c->talk) == c->talk.n - 1)
+        conversation_cut(&c->talk, c->talk.n - 1);
     return code;
 }

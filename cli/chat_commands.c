@@ -67,7 +67,7 @@ static void set_system(chat *c, const char *argument)
     const message *m = conversation_system(&c->talk);
     if (!*argument) {
         fputs(m ? "system: " : "weft: there is no system message", stderr);
-        chat_put(stderr, m ? m->content.at : "", m ? m->content.n : 0);
+        cli_put(stderr, m ? m->content.at : "", m ? m->content.n : 0);
         fputc('\n', stderr);
     } else if (!c->info.system) {
         fputs("weft: /system: this model's template takes no system message\n", stderr);
@@ -102,24 +102,24 @@ static bool can_set(const option *o)
     return samples && (o->kind == OPT_INT || o->kind == OPT_REAL);
 }
 
-static void list_settings(void)
+static void list_settings(const chat *c)
 {
     fputs("weft: /set takes a name and a value:", stderr);
-    for (const option *o = NULL; (o = option_next(&command_chat, o));)
+    for (const option *o = NULL; (o = option_next(c->command, o));)
         if (can_set(o))
             fprintf(stderr, " %s", o->name);
     fputc('\n', stderr);
 }
 
-static void unknown_setting(const char *name)
+static void unknown_setting(const chat *c, const char *name)
 {
     const char *best = NULL;
     int least = INT_MAX;
-    for (const option *o = NULL; (o = option_next(&command_chat, o));)
+    for (const option *o = NULL; (o = option_next(c->command, o));)
         if (can_set(o) && cli_resembles(name, o->name, &least))
             best = o->name;
     fputs("weft: /set: no setting \"", stderr);
-    chat_put(stderr, name, strlen(name));
+    cli_put(stderr, name, strlen(name));
     fprintf(stderr, best ? "\"; did you mean %s?\n" : "\"; /set alone lists them\n", best);
 }
 
@@ -134,7 +134,7 @@ static void store(chat *c, const option *o, const char *value)
     memcpy(&old, o->to, sizeof old);
     const bool good = option_store(o, value, true) &&
                       (o->to != &c->n_predict || c->n_predict == -1 || c->n_predict > 0);
-    weft_sampler *s = good ? cli_sampler(&command_chat, c->model, c->tokenizer, &code) : NULL;
+    weft_sampler *s = good ? cli_sampler(c->command, c->model, c->tokenizer, &code) : NULL;
     if (good && !code) {
         weft_sampler_free(c->sampler);
         c->sampler = s;
@@ -143,7 +143,7 @@ static void store(chat *c, const option *o, const char *value)
     memcpy(o->to, &old, sizeof old);
     if (!good) {
         fprintf(stderr, "weft: /set %s: \"", o->name);
-        chat_put(stderr, value, strlen(value));
+        cli_put(stderr, value, strlen(value));
         fprintf(stderr, "\"; expected %s\n",
                 o->to == &c->n_predict ? "-1, or a number of tokens"
                 : o->kind == OPT_REAL  ? "a number"
@@ -157,11 +157,11 @@ static void set(chat *c, const char *argument)
     const size_t n = strcspn(argument, " \t=");
     const char *value = argument + n + strspn(argument + n, " \t=");
     snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), argument);
-    const option *o = option_named(&command_chat, name, strlen(name));
+    const option *o = option_named(c->command, name, strlen(name));
     if (!*name)
-        list_settings();
+        list_settings(c);
     else if (!o || !can_set(o))
-        unknown_setting(name);
+        unknown_setting(c, name);
     else if (!*value)
         fprintf(stderr, "weft: /set %s: no value; expected /set %s %s\n", name, name, o->value);
     else
@@ -204,7 +204,7 @@ static void show(chat *c, const char *argument)
     const message *system = conversation_system(&c->talk);
     if (system) {
         fputs("system    ", stderr);
-        chat_put(stderr, system->content.at, system->content.n);
+        cli_put(stderr, system->content.at, system->content.n);
         fputc('\n', stderr);
     }
     if (c->made.n_prompt)
@@ -224,7 +224,7 @@ static void print_token(const chat *c, const weft_rendered *r, int64_t i)
         if (*p == '\n' || *p == '\t')
             fputs(*p == '\n' ? "\\n" : "\\t", stderr);
         else
-            chat_put(stderr, p, n);
+            cli_put(stderr, p, n);
     }
     fputs(weft_tokenizer_is_special(c->tokenizer, r->tokens->ids[i]) ? "\tspecial\n" : "\n",
           stderr);
@@ -250,7 +250,7 @@ static void compose(chat *c, const char *argument)
     (void)argument;
     text t = { 0 };
     if (chat_line_compose(&t) && t.n) {
-        chat_put(stderr, t.at, t.n);
+        cli_put(stderr, t.at, t.n);
         fputc('\n', stderr);
         chat_say(c, t.at, t.n);
     }

@@ -75,8 +75,8 @@ static void sleep_now(void)
 static int next_byte(char *to)
 {
     for (;;) {
-        if (chat_line_wait())
-            return chat_line_byte(to);
+        if (chat_input_wait())
+            return chat_input_byte(to);
         if (cli_interrupted())
             return -1;
         if (asked_to_sleep)
@@ -211,11 +211,11 @@ line_end chat_edit_line(const char *shown, text *to)
     struct sigaction ours = { .sa_handler = on_signal }, sleeping, resizing;
     mbstowcs(prompt, shown, sizeof prompt / sizeof *prompt);
     tcgetattr(STDIN_FILENO, &before);
-    chat_line_hold_signals();
+    chat_input_hold_signals();
     sigaction(SIGTSTP, &ours, &sleeping);
     sigaction(SIGWINCH, &ours, &resizing);
     el_wset(el, EL_PREP_TERM, 1);
-    chat_line_take_ahead();
+    chat_input_take_ahead();
     paste_marks(true);
     const line_end end = take_line(to);
     paste_marks(false);
@@ -225,7 +225,7 @@ line_end chat_edit_line(const char *shown, text *to)
     tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
     sigaction(SIGTSTP, &sleeping, NULL);
     sigaction(SIGWINCH, &resizing, NULL);
-    chat_line_release_signals();
+    chat_input_release_signals();
     return end;
 }
 

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,68 +17,7 @@ static struct {
     bool edits;    /* the line editor is there */
     bool history;
     int code;
-    char bytes[1 << 16]; /* read ahead from a pipe, or typed ahead */
-    size_t at, n;
 } in;
-
-/* ---- standard input -------------------------------------------------------------------------- */
-
-static sigset_t others; /* the mask while signals are not held */
-
-void chat_line_hold_signals(void)
-{
-    static const int held[] = { SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGWINCH };
-    sigset_t set;
-    sigemptyset(&set);
-    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
-        sigaddset(&set, held[i]);
-    sigprocmask(SIG_BLOCK, &set, &others);
-}
-
-void chat_line_release_signals(void)
-{
-    sigprocmask(SIG_SETMASK, &others, NULL);
-}
-
-bool chat_line_wait(void)
-{
-    struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
-    if (cli_interrupted()) /* before signals were held */
-        return false;
-    if (in.at < in.n)
-        return true;
-    return ppoll(&input, 1, NULL, &others) >= 0 || errno != EINTR;
-}
-
-/* One byte at a time from a terminal: what follows may be for an editor that /edit starts. */
-int chat_line_byte(char *to)
-{
-    if (in.at == in.n) {
-        const ssize_t n = read(STDIN_FILENO, in.bytes, in.terminal ? 1 : sizeof in.bytes);
-        if (n <= 0)
-            return (int)n;
-        in.at = 0;
-        in.n = (size_t)n;
-    }
-    *to = in.bytes[in.at++];
-    return 1;
-}
-
-void chat_line_take_ahead(void)
-{
-    struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
-    memmove(in.bytes, in.bytes + in.at, in.n - in.at);
-    in.n -= in.at;
-    in.at = 0;
-    while (in.n < sizeof in.bytes && poll(&input, 1, 0) == 1) {
-        const ssize_t n = read(STDIN_FILENO, in.bytes + in.n, sizeof in.bytes - in.n);
-        if (n <= 0)
-            return;
-        for (char *s = in.bytes + in.n; s < in.bytes + in.n + n; s++)
-            *s = (char)(*s == '\n' ? '\r' : *s == '\0' ? 4 : *s);
-        in.n += (size_t)n;
-    }
-}
 
 /* ---- lines without an editor ----------------------------------------------------------------- */
 
@@ -113,10 +51,10 @@ static line_end gather_line(text *to)
 {
     char c = 0;
     for (size_t n = 0;; n++) {
-        while (!chat_line_wait())
+        while (!chat_input_wait())
             if (cli_interrupted())
                 return LINE_CLEARED;
-        const int got = chat_line_byte(&c);
+        const int got = chat_input_byte(&c);
         if (got < 0 && errno != EINTR && errno != EIO)
             return read_failed();
         if (got <= 0)
@@ -134,9 +72,9 @@ static line_end plain_line(const char *prompt, text *to)
 {
     if (in.terminal)
         fputs(prompt, stderr);
-    chat_line_hold_signals();
+    chat_input_hold_signals();
     const line_end end = gather_line(to);
-    chat_line_release_signals();
+    chat_input_release_signals();
     if (in.terminal && end != LINE_TEXT)
         fputc('\n', stderr);
     return end;
@@ -147,7 +85,7 @@ static line_end next_line(const char *prompt, text *to)
 {
     line_end end = in.edits ? chat_edit_line(prompt, to) : plain_line(prompt, to);
     if (end == LINE_CLEARED)
-        in.at = in.n = 0;
+        chat_input_forget();
     if (end == LINE_CLEARED && !(in.terminal && cli_forget_interrupt()))
         end = fail(cli_stopped());
     if (end == LINE_FAILED && !in.code)
@@ -233,6 +171,7 @@ line_end chat_line_message(text *to)
 void chat_line_open(bool terminal, bool history)
 {
     in.terminal = terminal;
+    chat_input_open(terminal);
     in.edits = terminal && chat_edit_open();
     in.history = in.edits && history;
     if (in.history)

@@ -183,6 +183,10 @@ size_t cli_utf8(const char *text, size_t length);
 /* Bytes in quotes: letters as they are, the others as \n, \t or \xFF. */
 void cli_print_bytes(const char *bytes, size_t n);
 
+/* Text from a model, a file or a user. On a terminal, control characters other than line ends and
+ * tabs are shown as \x1B, so that a text cannot command the terminal. */
+void cli_put(FILE *f, const char *bytes, size_t n);
+
 /* Seconds on a clock that only goes forward. */
 double cli_now(void);
 

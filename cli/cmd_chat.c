@@ -10,7 +10,7 @@
 static const char *positional[1]; /* MODEL */
 static load_options load;
 static shape_options shape;
-static chat talk = { .n_predict = -1 };
+static chat talk = { .command = &command_chat, .n_predict = -1 };
 static const char *system_text, *first, *template_path, *date, *saved, *pre;
 static bool interactive, no_history;
 
@@ -51,17 +51,6 @@ static const char examples[] =
     "  weft chat model.gguf -p \"Why is the sky blue?\"\n";
 
 /* ---- a turn ---------------------------------------------------------------------------------- */
-
-int chat_say(chat *c, const char *content, size_t n)
-{
-    message *m = conversation_add(&c->talk, "user");
-    if (!m || !text_add(&m->content, content, n))
-        return cli_no_memory();
-    const int code = chat_answer(c);
-    if (code && conversation_last_user(&c->talk) == c->talk.n - 1)
-        conversation_cut(&c->talk, c->talk.n - 1);
-    return code;
-}
 
 static bool is_blank(const text *t)
 {

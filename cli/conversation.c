@@ -236,7 +236,7 @@ static bool take_string(const json_t *value, text *to)
 static int bad_message(const char *path, size_t i, const char *found)
 {
     fprintf(stderr, "weft: %s: message %zu: ", path, i + 1);
-    chat_put(stderr, found, strlen(found));
+    cli_put(stderr, found, strlen(found));
     fputs("; expected role (system, user or assistant), content and perhaps reasoning_content, all "
           "strings\n",
           stderr);
@@ -282,7 +282,7 @@ static json_t *list_of(json_t *root)
 static void bad_json(const char *path, const json_error_t *why)
 {
     fprintf(stderr, "weft: %s: line %d: ", path, why->line);
-    chat_put(stderr, why->text, strlen(why->text));
+    cli_put(stderr, why->text, strlen(why->text));
     fputs("; expected a saved conversation\n", stderr);
 }
 

@@ -98,6 +98,31 @@ void cli_print_bytes(const char *s, size_t n)
     putchar('"');
 }
 
+/* U+0080 to U+009F command a terminal too. */
+static bool is_control(const char *s, size_t n)
+{
+    const unsigned char c = (unsigned char)s[0];
+    return n == 0 || (c < 0x20 && c != '\n' && c != '\t') || c == 0x7F ||
+           (n == 2 && c == 0xC2 && (unsigned char)s[1] < 0xA0);
+}
+
+void cli_put(FILE *f, const char *bytes, size_t n)
+{
+    if (!isatty(fileno(f))) {
+        fwrite(bytes, 1, n, f);
+        return;
+    }
+    for (size_t i = 0; i < n;) {
+        const size_t step = cli_utf8(bytes + i, n - i), used = step ? step : 1;
+        if (is_control(bytes + i, step))
+            for (size_t k = 0; k < used; k++)
+                fprintf(f, "\\x%02X", (unsigned char)bytes[i + k]);
+        else
+            fwrite(bytes + i, 1, step, f);
+        i += used;
+    }
+}
+
 /* ---- progress -------------------------------------------------------------------------------- */
 
 #define PATIENCE 1    /* seconds in which nothing is shown */
