@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares weft's templates with jinja2 on templates that it makes up.
 
-    tools/jinja_diff.py diff JINJA_RUN COUNT SEED   COUNT templates; shows what differs
+    tools/jinja_diff.py diff JINJA_RUN COUNT SEED   COUNT templates and all products; shows what differs
     tools/jinja_diff.py sample JINJA_RUN COUNT SEED writes tests/golden/templates/sample.jsonl, without what weft refuses
 
 The templates come from a grammar with types, so that most of them run. Two results are equal if the texts are, or if both
@@ -9,6 +9,7 @@ fail. What weft refuses by name (an integer beyond 64 bits, an address in memory
 counted apart, by reason. Needs jinja2 3.1.6 and transformers.
 """
 import collections
+import itertools
 import json
 import os
 import random
@@ -437,6 +438,52 @@ REFUSED = re.compile(r"beyond 64 bits|shows an address|weft does not have|weft h
                      r"|a string of \d+ bytes, |the values of a template have|nested too deeply|values nested deeper|a width below")
 
 
+KINDS = ["none", "true", "3", "-1.5", "'aB'", "''", "[1, 'b']", "(2,)", "{'k': 1}", "{'k': 1}.items()", "range(3)", "nope",
+         "[1, 2]|map('string')", "namespace(a=1)", "dict", "'x'.upper", "('<a>'|safe)"]
+FILTERS = """abs attr capitalize center count d default dictsort e escape first float forceescape format indent int items join last length
+    list lower map max min reject rejectattr replace reverse round safe select selectattr sort string sum title tojson trim unique
+    upper wordcount""".split()
+TESTS = """boolean callable defined divisibleby eq escaped even false filter float ge gt in integer iterable le lt lower mapping ne none
+    number odd sameas sequence string test true undefined upper""".split()
+METHODS = """capitalize center count endswith find format index isalnum isalpha isascii isdecimal isdigit islower isnumeric isprintable
+    isspace istitle isupper join ljust lower lstrip partition removeprefix removesuffix replace rfind rindex rjust rpartition rsplit
+    rstrip split splitlines startswith strip swapcase title upper zfill""".split()
+
+
+def products():
+    """Every filter, test, method and operator with every kind of value, and with wrong arguments."""
+    for f in FILTERS:
+        for v in KINDS:
+            yield "{{ %s|%s }}" % (v, f)
+        for v in ("'a b'", "[2, 'b']"):
+            for a in ("1", "'a'", "1, 2, 3, 4, 5", "zz=1", "'a', 'b'", "none", "'upper'", "true, false"):
+                yield "{{ %s|%s(%s)%s }}" % (v, f, a, "|list" if f in ("map", "select", "reject", "selectattr", "rejectattr", "unique", "items") else "")
+    for t in TESTS:
+        for v in KINDS:
+            yield "{{ %s is %s }}" % (v, t)
+            yield "{{ %s is %s(2) }}" % (v, t)
+    for m in METHODS:
+        for a in ("", "'a'", "1", "'a', 1", "'a', 'b'", "zz=1", "1, 2, 3, 4", "none", "'a', 1, 2", "'a', 'b', 'c'", "['a', 'b']", "7, '*'", "'a', none, -1"):
+            yield "{{ ' a bA ba\\n'.%s(%s) }}" % (m, a)
+        yield "{{ ('<a b>'|safe).%s('a', '<') }}{{ ('<a b>'|safe).%s() }}" % (m, m)
+        yield "{{ ('<a b>'|safe).%s('a') }}" % m
+    for v in KINDS:
+        for e in ("V()", "V.x", "V['x']", "V[0]", "V[-9]", "V[1:]", "V[none:]", "V['a':]", "V[::0]", "V[::-2]", "V[[]]", "V[V]", "-V", "+V", "not V", "V.items", "V.upper()",
+                  "V.get('k')", "V.count(1)", "V.index('b')", "V.copy()", "V.real", "V.__class__", "V._x", "V.keys()|list", "V|length", "V ~ 1", "'%s' % V", "'%d' % V", "'%r %s' % V",
+                  "'{}'.format(V)", "'{:>9}'.format(V)", "'{:d}'.format(V)", "'{:.2f}'.format(V)", "V|tojson", "[V]", "{V: 1}", "V in [V]", "V in {}", "1 in V", "'a' in V",
+                  "V if V", "range(V)", "dict(V)", "namespace(V)", "dict(*V)", "dict(**V)", "[3, V]|sort", "[V, V]|unique|list", "[V]|sum", "[V, 1]|max", "[V]|join",
+                  "{'a': V, 'b': 1}|dictsort(by='value')", "[{'a': V}]|map(attribute='a')|list", "[V]|map('upper')|list", "[V]|select('odd')|list", "raise_exception(V)",
+                  "strftime_now(V)", "'a'.join(V)", "V|first", "V|last", "'x'|default(V)", "'abc'|replace('b', V)", "'abc'|indent(V)", "3.14159|round(V)", "'5'|int(V)",
+                  "[1]|tojson(indent=V)", "[1]|tojson(separators=V)", "{'b': 1, 'a': 2}|tojson(sort_keys=V)", "'a'.center(V)", "'a'.zfill(V)", "'abc'.strip(V)", "'abc'.startswith(V)"):
+            yield "{{ %s }}" % e.replace("V", v if v.isalnum() else "(" + v + ")")
+        for e in ("{% for x in V %}{{ x }}{{ loop.last }}{% endfor %}", "{% for a, b in V %}{{ a }}{% endfor %}", "{% set a, b = V %}{{ a }}", "{% set q = V %}{% set q.x = 1 %}",
+                  "{% for x in V if x %}{{ loop.length }}{% endfor %}", "{% if V %}y{% else %}n{% endif %}", "{% macro f(a) %}{{ a is defined }}{% endmacro %}{{ f(*V) }}{{ f(**V) }}"):
+            yield e.replace("V", "(" + v + ")")
+        for w in KINDS[:14:2] + KINDS[3:16:4]:
+            for o in ("+", "-", "*", "/", "//", "%", "**", "<", "==", "in"):
+                yield "{{ (%s) %s (%s) }}" % (v, o, w)
+
+
 def cases(count, seed):
     for k in range(count):
         m = Maker(f"{seed}.{k}")
@@ -454,7 +501,7 @@ def diff(program, count, seed):
     run = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     bad = fails = 0
     refused = collections.Counter()
-    for n, (source, context) in enumerate(cases(count, seed)):
+    for n, (source, context) in enumerate(itertools.chain(cases(count, seed), ((p, {}) for p in products()))):
         answer = ask(run, source, context)
         text = jinja(source, context)
         if text is FAIL:
@@ -468,10 +515,10 @@ def diff(program, count, seed):
                 same = True
         if not same:
             bad += 1
-            if bad <= 12:
+            if bad <= 30:
                 print(f"--- {seed}.{n}\n{source!r}\n{json.dumps(context)[:600]}\njinja2: {'raises' if text is FAIL else repr(text)[:700]}\n"
                       f"weft:   {answer.get('text', answer.get('error'))!r:.700}")
-    print(f"{count} templates, seed {seed}: {bad} differ, {fails} fail in both, refused by weft only: {dict(refused)}")
+    print(f"{n + 1} templates, seed {seed}: {bad} differ, {fails} fail in both, refused by weft only: {dict(refused)}")
     return bad != 0
 
 
@@ -479,18 +526,19 @@ def sample(program, count, seed):
     run = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     kept = size = 0
     with open(os.path.join(HERE, "sample.jsonl"), "w") as f:
-        for source, context in cases(100 * count, seed):
+        made = itertools.chain(((p, {}) for p in products()), cases(100 * count, seed))
+        for source, context in made:
             if kept == count:
                 break
             used = {k: v for k, v in context.items() if re.search(rf"\b{k}\b", source)}
             text = jinja(source, context)
             line = json.dumps([source, used] + ([] if text is FAIL else [text]), ensure_ascii=False, separators=(",", ":"))
-            if len(line) > 260 or (text is FAIL and kept % 10) or (text is not FAIL and "0x" in text) or text != jinja(source, used):
+            if len(line) > 230 or (text is FAIL and context and kept % 10) or (text is not FAIL and "0x" in text) or text != jinja(source, used):
                 continue
             if REFUSED.search(ask(run, source, used).get("error", "")):
                 continue
             f.write(line + "\n")
-            kept, size = kept + 1, size + len(line)
+            kept, size = kept + bool(context), size + len(line)
     print(f"{kept} templates, {size} bytes")
 
 

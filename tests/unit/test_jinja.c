@@ -231,7 +231,7 @@ static void details(void **state)
         { "{{ [1, 2]|tojson(separators=(',', ':')) }}{{ 'é😀\x7f'|tojson(true) }}{{ {'b': 1, 'a': "
           "2}|tojson(sort_keys=true) }}{{ [1]|tojson(indent='-') }}",
           "[1,2]\"\\u00e9\\ud83d\\ude00\\u007f\"{\"a\": 2, \"b\": 1}[\n-1\n]" },
-        { "{{ ['\x00\x85\u200b\U000e0001', \"it's\", '\"\\''] }}",
+        { "{{ ['\\x00\\x85\\u200b\\U000e0001', \"it's\", '\"\\''] }}",
           "['\\x00\\x85\\u200b\\U000e0001', \"it's\", '\"\\'']" },
         { "{{ 1e16 }} {{ 1e22 }} {{ 123456789012345680.0 }} {{ 1e-4 }} {{ 1e-5 }} {{ 0.1 + 0.2 }} "
           "{{ -0.0 }} {{ 1e400 }} {{ 'nan'|float }}",
@@ -267,7 +267,7 @@ static void details(void **state)
         { "{% macro f(a, b=a ~ '!') %}{{ a }}{{ b }}{{ varargs }}{{ kwargs }}{{ caller is defined "
           "}}{% endmacro %}{{ f(1) }}{{ f(1, 2, 3, z=4) }}{{ f(b=1) }}{{ f.name }}",
           "11!(){}False12(3,){'z': 4}False1(){}Falsef" },
-        { "{{ 'a\\qb' }}{{ '\\é' }}{{ '\101\x41\u00e9' }}{{ 'a\\\nb' }}", "a\\qb\\xe9AAéab" },
+        { "{{ 'a\\qb' }}{{ '\\é' }}{{ '\\101\\x41\\u00e9' }}{{ 'a\\\nb' }}", "a\\qb\\xe9AAéab" },
         { "{{ x|attr('y') }}", NULL },
         { "{{ {'k': 1}|attr('items') is callable }}{{ {'k': 1}|attr('k') is defined }}{{ "
           "'a'|attr('upper')() }}",

@@ -125,7 +125,7 @@ static jval attribute_of(jrender *r, jval v, const jstr *name)
 jval jattribute(jrender *r, jval v, const jstr *name)
 {
     if (v.kind == V_UNDEFINED)
-        return jfail_undefined(r, v);
+        return find_name(object_names, name) ? jundefined(name) : jfail_undefined(r, v);
     jval found = attribute_of(r, v, name);
     if (found.kind == V_MISSING && v.kind == V_DICT)
         found = jcost(r, v.dict->n / 8) ? jdict_get_text(v.dict, name->at, name->n)

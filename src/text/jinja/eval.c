@@ -216,7 +216,8 @@ static jval step(jeval *e, const jnode *n, jval v)
         e->r.where = n->at;
         if (jbad(key) || key.kind != V_SLICE)
             return jbad(key) ? key : jitem(&e->r, v, key);
-        return n->flag && !jcan_slice(v, key) ? jundefined(NULL) : jslice_of(&e->r, v, key);
+        return n->flag && v.kind != V_UNDEFINED && !jcan_slice(v, key) ? jundefined(NULL)
+                                                                       : jslice_of(&e->r, v, key);
     }
     return arguments(e, n, &a) ? apply(e, n, v, &a) : failed;
 }

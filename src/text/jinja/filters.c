@@ -399,7 +399,8 @@ static jval f_round(jrender *r, jval v, const jargs *a)
     double f;
     if (!jbind(r, "round", "precision? method?", a, arg))
         return failed;
-    if (arg[0].kind != V_MISSING && !jinteger(arg[0], &precision))
+    const bool whole = arg[0].kind == V_NONE; /* then the result is an integer */
+    if (arg[0].kind != V_MISSING && !whole && !jinteger(arg[0], &precision))
         return jfail(r, WEFT_EINVAL, "round: %s; expected a precision", jkind_name(arg[0]));
     const bool common = arg[1].kind == V_MISSING ||
                         (arg[1].kind == V_STR && jstr_is(arg[1].s, "common"));
@@ -410,10 +411,16 @@ static jval f_round(jrender *r, jval v, const jargs *a)
         return jfail(r, WEFT_EINVAL, "round of %s; expected a number", jkind_name(v));
     if (precision < 0)
         return jfail(r, WEFT_EUNSUPPORTED, "round with a negative precision; weft has none");
+    if (!common && whole)
+        return jfail(r, WEFT_EINVAL, "round: a precision of None; expected an integer");
     if (!common)
         return round_up_or_down(r, v, precision, up);
     if (jinteger(v, &i))
         return jint(i);
+    if (whole)
+        return fabs(f) < 0x1p63 ? jint((int64_t)rint(f))
+                                : jfail(r, WEFT_EUNSUPPORTED,
+                                        "an integer beyond 64 bits; weft computes with 64");
     if (precision > 22 || !isfinite(f) || fabs(f) > 1e22)
         return v;
     char text[64];

@@ -430,11 +430,11 @@ static bool put_field(braces *f, jbuild *b, uint32_t begin, uint32_t end)
         return false;
     }
     const bool plain = colon + 1 >= end;
-    const bool number = v.kind == V_INT || v.kind == V_FLOAT || (v.kind == V_BOOL && how.type);
+    const bool number = v.kind == V_INT || v.kind == V_FLOAT || (v.kind == V_BOOL && !plain);
     if (!plain && number && put_number(b, &how, v))
         return !b->failed;
-    if (!plain && (number || (v.kind != V_STR && v.kind != V_BOOL) || how.sign || how.comma ||
-                   how.align == '=' || (how.type && how.type != 's'))) {
+    if (!plain && (number || v.kind != V_STR || how.sign || how.comma || how.align == '=' ||
+                   (how.type && how.type != 's'))) {
         jfail(f->r, WEFT_EINVAL, "format: %s cannot be written so", jkind_name(v));
         return false;
     }

@@ -46,7 +46,9 @@ static bool put_all(jrender *r, jdict *d, jval from)
                 return false;
         return true;
     }
-    if (!jiter_begin(r, &it, from))
+    if (from.kind == V_UNDEFINED)
+        jfail_undefined(r, from);
+    if (from.kind == V_UNDEFINED || !jiter_begin(r, &it, from))
         return false;
     for (;;) {
         const jval item = jiter_next(r, &it);

@@ -70,6 +70,8 @@ jval jmath(jrender *r, char op, jval a, jval b)
     double f, g;
     if (op == '%' && a.kind == V_STR)
         return jformat_percent(r, a, b);
+    if (op == '-' && a.kind == V_VIEW && a.view != 'v')
+        return jfail(r, WEFT_EUNSUPPORTED, "a set, which a view of a dict gives; weft has none");
     if (a.kind == V_UNDEFINED || b.kind == V_UNDEFINED) {
         return jfail_undefined(r, a.kind == V_UNDEFINED ? a : b);
     }

@@ -166,10 +166,11 @@ static bool ends_line(uint32_t c)
 jval jm_splitlines(jrender *r, jval self, jval *arg)
 {
     const jstr *s = self.s;
-    const bool keep = arg[0].kind != V_MISSING && jtruth(arg[0]);
+    int64_t keep = 0;
     jmany many = { 0 };
     uint32_t begin = 0;
-    if (!jcost_bytes(r, 4u * (uint64_t)s->n))
+    if (!jcost_bytes(r, 4u * (uint64_t)s->n) ||
+        (arg[0].kind != V_MISSING && !jm_want_int(r, "splitlines", arg[0], &keep)))
         return failed;
     for (uint32_t at = 0, n, c; at < s->n; at += n) {
         n = jstr_point(s, at, &c);

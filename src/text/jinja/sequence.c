@@ -429,6 +429,18 @@ static jval sorted(jrender *r, keyed *x, uint32_t n, bool reverse)
     return jlist_value(r, l, V_LIST);
 }
 
+/* Python's sorted wants a number here. */
+static bool wants_reverse(jrender *r, jval v, bool *reverse)
+{
+    int64_t i = 0;
+    if (v.kind != V_MISSING && !jinteger(v, &i)) {
+        jfail(r, WEFT_EINVAL, "sort: reverse is %s; expected a bool", jkind_name(v));
+        return false;
+    }
+    *reverse = i != 0;
+    return true;
+}
+
 /* The key of `sort`: a list with a value for each attribute between commas. */
 static jval sort_key(jrender *r, jval item, jval paths, bool fold)
 {
@@ -452,10 +464,11 @@ static jval sort_key(jrender *r, jval item, jval paths, bool fold)
 jval jfilter_sort(jrender *r, jval v, const jargs *a)
 {
     jval arg[3];
-    if (!jbind(r, "sort", "reverse? case_sensitive? attribute?", a, arg))
+    bool reverse;
+    if (!jbind(r, "sort", "reverse? case_sensitive? attribute?", a, arg) ||
+        !wants_reverse(r, arg[0], &reverse))
         return failed;
     const jval list = jto_list(r, v, V_LIST);
-    const bool reverse = arg[0].kind != V_MISSING && jtruth(arg[0]);
     const bool fold = arg[1].kind == V_MISSING || !jtruth(arg[1]);
     keyed *x = jbad(list) ? NULL : jalloc(r, list.list->n + 1u, sizeof *x);
     for (uint32_t i = 0; x && i < list.list->n; i++) {
@@ -470,7 +483,9 @@ jval jfilter_sort(jrender *r, jval v, const jargs *a)
 jval jfilter_dictsort(jrender *r, jval v, const jargs *a)
 {
     jval arg[3];
-    if (!jbind(r, "dictsort", "case_sensitive? by? reverse?", a, arg))
+    bool reverse;
+    if (!jbind(r, "dictsort", "case_sensitive? by? reverse?", a, arg) ||
+        !wants_reverse(r, arg[2], &reverse))
         return failed;
     if (v.kind != V_DICT)
         return jfail(r, WEFT_EINVAL, "dictsort of %s; expected a dict", jkind_name(v));
@@ -487,7 +502,7 @@ jval jfilter_dictsort(jrender *r, jval v, const jargs *a)
         if (jbad(x[i].key) || jbad(x[i].item))
             return failed;
     }
-    return x ? sorted(r, x, v.dict->n, arg[2].kind != V_MISSING && jtruth(arg[2])) : failed;
+    return x ? sorted(r, x, v.dict->n, reverse) : failed;
 }
 
 static jval extreme(jrender *r, jval v, const jargs *a, char op)

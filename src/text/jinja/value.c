@@ -318,6 +318,22 @@ static bool equal_dicts(jrender *r, const jdict *a, const jdict *b, bool *equal)
     return true;
 }
 
+/* Keys and items are sets: equal if one has all of the other. */
+static bool equal_views(jrender *r, jval a, jval b, bool *equal)
+{
+    *equal = a.dict->n == b.dict->n && a.view != 'v' && b.view != 'v' && a.view == b.view;
+    for (uint32_t i = 0; i < a.dict->n && *equal; i++) {
+        const jval other = jdict_get(r, b.dict, a.dict->pair[i].key);
+        if (jbad(other))
+            return false;
+        *equal = other.kind != V_MISSING;
+        if (*equal && a.view == 'i' && !jequal(r, a.dict->pair[i].value, other, equal))
+            return false;
+    }
+    *equal = *equal || (a.dict == b.dict && a.view == b.view && a.view != 'v');
+    return true;
+}
+
 static bool equal_lists(jrender *r, const jlist *a, const jlist *b, bool *equal)
 {
     *equal = a->n == b->n;
@@ -348,6 +364,8 @@ bool jequal(jrender *r, jval a, jval b, bool *equal)
         return equal_lists(r, a.list, b.list, equal);
     case V_DICT:
         return equal_dicts(r, a.dict, b.dict, equal);
+    case V_VIEW:
+        return equal_views(r, a, b, equal);
     case V_RANGE:
         *equal = a.range->n == b.range->n &&
                  (a.range->n == 0 || (a.range->start == b.range->start &&
@@ -355,10 +373,12 @@ bool jequal(jrender *r, jval a, jval b, bool *equal)
         return true;
     case V_METHOD:
         *equal = strcmp(a.method->name, b.method->name) == 0 &&
-                 jsame(a.method->self, b.method->self);
+                 (a.method->self.kind == V_STR && b.method->self.kind == V_STR
+                      ? jstr_same(a.method->self.s, b.method->self.s)
+                      : jsame(a.method->self, b.method->self));
         return true;
     default:
-        *equal = jsame(a, b) && (a.kind != V_VIEW || a.view == b.view);
+        *equal = jsame(a, b);
         return true;
     }
 }
