@@ -82,3 +82,4 @@ try chat --template absent.jinja -p hi
 try "$WEFT" chat "$model" "$template" extra
 try "$WEFT" chat "$GOLDEN/bert" -p hi
 try "$WEFT" help chat
+try "$WEFT" chat "$GOLDEN/../../models/shakespeare.gguf" -p hi
