@@ -406,6 +406,10 @@ int cli_take_prompt(const command *c, prompt_options *p, const char *given);
  * error. */
 int cli_check_prompt(const command *c, const prompt_options *p);
 
+/* The text of -p, then that of the file, in a line of its own; cli_free frees it. A file's text ends
+ * before its last line end, which editors and echo put there. */
+int cli_prompt_text(const command *c, const prompt_options *p, char **text, size_t *n);
+
 /* The ids of the prompt (freed by cli_free), and the tokenizer if the prompt is text or
  * --tokenizer is set. Call it after opening the model, so that errors of the model come first.
  * Returns 0, or an exit code after printing an error. */

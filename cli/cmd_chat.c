@@ -1,6 +1,7 @@
 /* weft chat - a conversation: what you write, in the form that the model was trained on, and its
  * answers. chat.h lists the files. */
 #include "chat.h"
+#include "messages.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -109,22 +110,6 @@ static int talk_to(chat *c)
 
 /* ---- before it ------------------------------------------------------------------------------- */
 
-/* "2026-12-31" -> its noon; without one, SOURCE_DATE_EPOCH as reproducible builds set it. */
-static int take_date(void)
-{
-    const char *epoch = getenv("SOURCE_DATE_EPOCH");
-    struct tm t = { .tm_hour = 12, .tm_isdst = -1 };
-    if (!date) {
-        talk.now = epoch ? strtoll(epoch, NULL, 10) : 0;
-        return 0;
-    }
-    const char *end = strptime(date, "%Y-%m-%d", &t);
-    if (!end || *end)
-        return cli_usage(&command_chat, "--date: \"%s\"; expected a date such as 2026-12-31", date);
-    talk.now = mktime(&t);
-    return 0;
-}
-
 static int check_options(void)
 {
     const command *c = &command_chat;
@@ -135,16 +120,16 @@ static int check_options(void)
                          (long long)talk.n_predict);
     if (first && !*first)
         return cli_usage(c, "--prompt: an empty text; expected a message");
-    return take_date();
+    if (!cli_date(date, &talk.now))
+        return cli_usage(c, "--date: \"%s\"; expected a date such as 2026-12-31", date);
+    return 0;
 }
 
 /* The template of --template, or of the model. */
 static int open_template(chat *c)
 {
     weft_error err = { 0 };
-    const weft_template_options o = { .struct_size = sizeof o, .budget = cli_budget() };
-    const char *path = template_path ? template_path : cli_model_path(load.path, &err);
-    c->template = path ? weft_template_load(path, &o, &err) : NULL;
+    c->template = cli_template(load.path, template_path, NULL, &err);
     if (!c->template) {
         if (err.code == WEFT_EUNSUPPORTED && !template_path)
             cli_detail("--template FILE gives one; weft run continues a text without it.\n");

@@ -1,6 +1,7 @@
 /* weft run - continue a prompt: text that comes as it is made, or one JSON object. */
 #include "cli.h"
 #include "json.h"
+#include "messages.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -556,7 +557,9 @@ static int run_main(void)
     if (!code && resumes)
         j.tokenizer = cli_tokenizer(&load, prompt.pre, &err); /* NULL: ids are shown */
     else if (!code)
-        code = cli_prompt(c, &prompt, &load, &j.tokenizer, &j.prompt, &j.n_prompt);
+        code = prompt.chat
+                   ? cli_chat_prompt(c, &prompt, &load, &j.tokenizer, &j.prompt, &j.n_prompt)
+                   : cli_prompt(c, &prompt, &load, &j.tokenizer, &j.prompt, &j.n_prompt);
     if (!code && load.tokenizer && !j.tokenizer)
         code = cli_fail(&err);
     if (!code)

@@ -1,6 +1,5 @@
 /* input.c - what commands read: files, lists of ids, prompts; and what they open. */
 #include "cli.h"
-#include "messages.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -436,9 +435,7 @@ static const char *read_from(const prompt_options *p)
     return p->file ? p->file : cli_is_piped() ? "-" : NULL;
 }
 
-/* The text of -p, then that of the file, in a line of its own. A file's text ends before its last
- * line end, which editors and echo put there. */
-static int prompt_text(const command *c, const prompt_options *p, char **text, size_t *n)
+int cli_prompt_text(const command *c, const prompt_options *p, char **text, size_t *n)
 {
     char *file = NULL;
     size_t n_file = 0;
@@ -493,10 +490,9 @@ int cli_prompt(const command *c, const prompt_options *p, const load_options *lo
     }
     if (p->ids)
         return cli_parse_ids(c, p->ids, ids, n);
-    int code = prompt_text(c, p, &text, &length);
+    int code = cli_prompt_text(c, p, &text, &length);
     if (!code)
-        code = p->chat ? cli_chat_prompt(p, load, *tokenizer, text, length, ids, n)
-                       : cli_encode(c, *tokenizer, text, length, &o, ids, n);
+        code = cli_encode(c, *tokenizer, text, length, &o, ids, n);
     cli_free(text);
     return code;
 }

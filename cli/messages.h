@@ -11,10 +11,9 @@ char *cli_messages(const char *system, const char *user, size_t n_user);
 /* The template of a model, or the file given in its place. NULL with err filled. */
 weft_template *cli_template(const char *model, const char *file, const char *name, weft_error *err);
 
-/* The ids of a conversation with one message of the user. Returns 0, or an exit code after printing
- * an error. */
-int cli_chat_prompt(const prompt_options *p, const load_options *load, const weft_tokenizer *t,
-                    const char *text, size_t length, int32_t **ids, int64_t *n);
+/* As cli_prompt, for a prompt that is a message: its ids in the form of the model's chat template. */
+int cli_chat_prompt(const command *c, const prompt_options *p, const load_options *load,
+                    weft_tokenizer **tokenizer, int32_t **ids, int64_t *n);
 
 /* "2026-11-17" or Unix seconds, for templates that write the date; without one, SOURCE_DATE_EPOCH
  * or 0, which is now. False if it is neither. */
