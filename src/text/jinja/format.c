@@ -78,6 +78,8 @@ static bool number_text(jval v, const spec *s, char *to, size_t room, bool *minu
     double f;
     char type = s->type;
     const bool is_int = jinteger(v, &i);
+    if (is_int && s->has_precision && (type == 0 || strchr("dxXob", type)))
+        return false;
     if (is_int && (type == 0 || strchr("dxXob", type))) {
         const unsigned base = type == 'x' || type == 'X' ? 16
                               : type == 'o'              ? 8

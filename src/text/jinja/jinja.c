@@ -106,7 +106,9 @@ jinja_input *jinja_input_new(mem *m, weft_error *err)
     if (!in)
         return NULL;
     jpool_init(&in->pool, m, JINJA_VALUES);
-    in->r = (jrender){ .pool = &in->pool, .err = &in->why, .name = "input", .steps = INT64_MAX };
+    in->r = (jrender){
+        .pool = &in->pool, .err = &in->why, .name = "input", .source = "", .steps = INT64_MAX
+    };
     in->done = jmissing();
     return in;
 }

@@ -35,11 +35,6 @@ void jpool_free(jpool *p)
 
 void *jpool_alloc(jpool *p, size_t size, weft_error *err)
 {
-    if (size > SIZE_MAX / 2) {
-        weft_fail(err, WEFT_ELIMIT, "a chat template: %zu bytes are more than memory can hold",
-                  size);
-        return NULL;
-    }
     size = (size + 7) & ~(size_t)7;
     if (!p->chunk || size > p->chunk->size - p->chunk->at) {
         const size_t whole = size > p->least ? size : p->least;
@@ -61,9 +56,7 @@ bool jpool_grow(jpool *p, const char *end, size_t more)
     jchunk *c = p->chunk;
     if (!c || end != c->bytes + c->at || more > c->size - c->at)
         return false;
-    c->at += (more + 7) & ~(size_t)7;
-    if (c->at > c->size)
-        c->at = c->size;
+    c->at += more; /* a multiple of 8 already: builders double */
     return true;
 }
 
@@ -88,9 +81,8 @@ jval jfail(jrender *r, weft_status code, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    int row = 1, column = 1;
-    if (r->source)
-        jinja_place(r->source, r->where, &row, &column);
+    int row, column;
+    jinja_place(r->source, r->where, &row, &column);
     weft_fail(r->err, code, "%s: row %d, column %d: %s", r->name, row, column, text);
     return (jval){ .kind = V_FAIL };
 }

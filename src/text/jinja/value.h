@@ -30,9 +30,10 @@ typedef struct jpool {
 
 void jpool_init(jpool *p, mem *within, size_t cap);
 void jpool_free(jpool *p);
-void *jpool_alloc(jpool *p, size_t size, weft_error *err);
+void *jpool_alloc(jpool *p, size_t size, weft_error *err); /* size: far below SIZE_MAX */
 
-/* Adds `more` bytes to the newest block, which ends at `end`; false if it cannot grow there. */
+/* Adds `more` bytes, a multiple of 8, to the newest block, which ends at `end`; false if it cannot
+ * grow there. */
 bool jpool_grow(jpool *p, const char *end, size_t more);
 
 /* ---- values ---------------------------------------------------------------------------------- */
