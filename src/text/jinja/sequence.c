@@ -163,7 +163,7 @@ static bool is_new(jrender *r, lazy *g, jval key, bool *new)
         return false;
     }
     *new = false;
-    if (!jcost(r, g->seen.n / 8 + 1))
+    if (!jcost(r, g->seen.n / 4 + 1))
         return false;
     for (uint32_t i = 0; i < g->seen.n; i++) {
         bool equal;

@@ -117,7 +117,7 @@ bool jhashable(jval v)
 /* The place of a key, or d->n; UINT32_MAX when the error was reported. */
 static uint32_t find_key(jrender *r, const jdict *d, jval key)
 {
-    if (!jcost(r, d->n / 8))
+    if (!jcost(r, d->n / 4))
         return UINT32_MAX;
     for (uint32_t i = 0; i < d->n; i++) {
         bool equal;
