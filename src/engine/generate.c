@@ -24,7 +24,7 @@ typedef struct generation {
     weft_error *err;
 } generation;
 
-static weft_status eval(const generation *g, const int32_t *token, int64_t n)
+static weft_status generation_eval(const generation *g, const int32_t *token, int64_t n)
 {
     work w = { .session = g->s, .ids = token, .n = n };
     return engine_eval(g->s->engine, &w, 1, g->err);
@@ -49,7 +49,7 @@ static weft_status eval_prompt(generation *g)
             g->to->finish = WEFT_FINISH_CALLER;
             return WEFT_OK;
         }
-        status = eval(g, o->prompt + at, n - at < most ? n - at : most);
+        status = generation_eval(g, o->prompt + at, n - at < most ? n - at : most);
     }
     return status;
 }
@@ -78,7 +78,7 @@ static bool bytes_of(generation *g, int32_t id, const char **bytes, size_t *n)
 
 /* Passes a token to the caller with the text that can be shown: whole code points, or at the end
  * all that is held. */
-static bool show(generation *g, int32_t id, const char *bytes, size_t n, bool end)
+static bool show_text(generation *g, int32_t id, const char *bytes, size_t n, bool end)
 {
     buffer *b = &g->held;
     if (b->n > g->shown)
@@ -98,7 +98,7 @@ static bool show(generation *g, int32_t id, const char *bytes, size_t n, bool en
     return true;
 }
 
-static weft_status put_token(generation *g, int32_t id)
+static weft_status put_generated(generation *g, int32_t id)
 {
     const char *bytes = "";
     size_t n = 0;
@@ -112,7 +112,7 @@ static weft_status put_token(generation *g, int32_t id)
             g->to->stop = g->stop.hit;
         }
     }
-    return show(g, id, bytes, n, false) ? WEFT_OK : g->err->code;
+    return show_text(g, id, bytes, n, false) ? WEFT_OK : g->err->code;
 }
 
 /* What looked like the start of a stop string was none. */
@@ -123,7 +123,7 @@ static weft_status put_rest(generation *g)
     if (g->stop.hit < 0)
         stop_flush(&g->stop, &bytes, &n);
     const weft_finish why = g->to->finish;
-    const bool good = show(g, -1, bytes, n, true);
+    const bool good = show_text(g, -1, bytes, n, true);
     g->to->finish = why;
     return good ? WEFT_OK : g->err->code;
 }
@@ -139,7 +139,7 @@ static bool is_end(const weft_generate_options *o, int32_t id)
 }
 
 /* The context is full: keeps its first token, if that is special, and its later half. */
-static weft_status slide(generation *g)
+static weft_status slide_context(generation *g)
 {
     const session *s = g->s;
     const tokenizer *t = g->r->tokenizer;
@@ -154,20 +154,20 @@ static weft_status slide(generation *g)
     memcpy(kept + first, s->ids + n - later, (size_t)later * sizeof *kept);
     weft_status status = session_rewind(g->s, 0, g->err);
     if (status == WEFT_OK)
-        status = eval(g, kept, first + later);
+        status = generation_eval(g, kept, first + later);
     mem_free(g->mem, kept);
     g->to->n_slide += status == WEFT_OK;
     return status;
 }
 
-static weft_status append(generation *g, int32_t id)
+static weft_status append_token(generation *g, int32_t id)
 {
-    weft_status status = eval(g, &id, 1);
+    weft_status status = generation_eval(g, &id, 1);
     if (status != WEFT_ECONTEXT)
         return status;
     if (g->r->opt->slide) {
-        status = slide(g);
-        return status == WEFT_OK ? eval(g, &id, 1) : status;
+        status = slide_context(g);
+        return status == WEFT_OK ? generation_eval(g, &id, 1) : status;
     }
     *g->err = (weft_error){ 0 };
     if (g->to->finish == WEFT_FINISH_NONE)
@@ -175,7 +175,7 @@ static weft_status append(generation *g, int32_t id)
     return WEFT_OK;
 }
 
-static weft_status draw(generation *g, int32_t *id)
+static weft_status draw_token(generation *g, int32_t *id)
 {
     const session *s = g->s;
     const int64_t V = s->engine->model->n_vocab;
@@ -204,7 +204,7 @@ static weft_status generate_tokens(generation *g)
         to->finish = WEFT_FINISH_LENGTH;
     while (to->finish == WEFT_FINISH_NONE) {
         int32_t id;
-        status = draw(g, &id);
+        status = draw_token(g, &id);
         if (status != WEFT_OK)
             return status;
         if (!o->ignore_end && is_end(o, id)) {
@@ -213,11 +213,11 @@ static weft_status generate_tokens(generation *g)
             break;
         }
         to->n_new++;
-        status = put_token(g, id);
+        status = put_generated(g, id);
         if (to->finish == WEFT_FINISH_NONE && to->n_new == o->n_new)
             to->finish = WEFT_FINISH_LENGTH;
         if (status == WEFT_OK && (to->finish == WEFT_FINISH_NONE || o->eval_last))
-            status = append(g, id);
+            status = append_token(g, id);
         if (status != WEFT_OK)
             return status;
     }

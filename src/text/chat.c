@@ -259,8 +259,8 @@ static weft_status set_all(const chat *c, const json_t *messages, const json_t *
 /* ---- rendering ------------------------------------------------------------------------------- */
 
 /* Inside a section of jansson. */
-static weft_status render(const chat *c, const char *messages, size_t n, const chat_options *o,
-                          chat_text *to, weft_error *err)
+static weft_status render_messages(const chat *c, const char *messages, size_t n,
+                                   const chat_options *o, chat_text *to, weft_error *err)
 {
     struct tm local;
     const time_t now = (time_t)o->now;
@@ -288,7 +288,7 @@ weft_status chat_text_render(const chat *c, const char *messages, size_t n, cons
     if (!to->input)
         return err->code;
     json_section_begin(c->mem);
-    status = render(c, messages, n, o, to, err);
+    status = render_messages(c, messages, n, o, to, err);
     json_section_end();
     return status;
 }

@@ -23,21 +23,21 @@ static const char *const gguf_token_keys[CHAT_TOKENS] = {
     "tokenizer.ggml.mask_token_id",
 };
 
-typedef struct search {
+typedef struct chat_search {
     chat_file *to;
     const char *name; /* of the template */
     arena *store;
     host *host;
     weft_error *err;
-} search;
+} chat_search;
 
-static bool is_default(const search *s)
+static bool is_default(const chat_search *s)
 {
     return strcmp(s->name, "default") == 0;
 }
 
 /* Keeps a text as the template. */
-static weft_status keep(const search *s, const char *path, const char *text, size_t n)
+static weft_status keep_template(const chat_search *s, const char *path, const char *text, size_t n)
 {
     chat_file *c = s->to;
     if (n > JINJA_SOURCE)
@@ -53,7 +53,7 @@ static weft_status keep(const search *s, const char *path, const char *text, siz
     return c->source && c->path ? WEFT_OK : s->err->code;
 }
 
-static weft_status keep_token(const search *s, int i, const char *text, size_t n)
+static weft_status keep_token(const chat_search *s, int i, const char *text, size_t n)
 {
     if (memchr(text, '\0', n)) /* a name that no text can spell */
         return WEFT_OK;
@@ -64,7 +64,7 @@ static weft_status keep_token(const search *s, int i, const char *text, size_t n
 /* ---- tokenizer_config.json ------------------------------------------------------------------- */
 
 /* "<s>", or { "content": "<s>", ... }. What is known already stays. */
-static weft_status take_tokens(const search *s, const json_t *root)
+static weft_status take_chat_tokens(const chat_search *s, const json_t *root)
 {
     weft_status status = WEFT_OK;
     for (int i = 0; i < CHAT_TOKENS && status == WEFT_OK; i++) {
@@ -77,7 +77,7 @@ static weft_status take_tokens(const search *s, const json_t *root)
 }
 
 /* The template in the configuration: a text, which is the default, or a list. */
-static weft_status take_template(const search *s, const char *path, const json_t *root)
+static weft_status take_template(const chat_search *s, const char *path, const json_t *root)
 {
     const json_t *j = json_object_get(root, "chat_template"), *text = NULL;
     if (json_is_string(j) && is_default(s))
@@ -93,14 +93,15 @@ static weft_status take_template(const search *s, const char *path, const json_t
     if (!json_is_string(text))
         return weft_fail(s->err, WEFT_EFORMAT, "%s: chat_template \"%.60s\" is not a text", path,
                          s->name);
-    return keep(s, path, json_string_value(text), json_string_length(text));
+    return keep_template(s, path, json_string_value(text), json_string_length(text));
 }
 
-static weft_status take_config(const search *s, const char *path, const uint8_t *data, size_t size)
+static weft_status take_config(const chat_search *s, const char *path, const uint8_t *data,
+                               size_t size)
 {
     json_section_begin(&s->host->mem);
     json_t *root = json_read(data, size, true, path, s->err);
-    weft_status status = root ? take_tokens(s, root) : s->err->code;
+    weft_status status = root ? take_chat_tokens(s, root) : s->err->code;
     if (status == WEFT_OK && !s->to->source)
         status = take_template(s, path, root);
     json_section_end();
@@ -109,14 +110,16 @@ static weft_status take_config(const search *s, const char *path, const uint8_t 
 
 /* ---- a directory ----------------------------------------------------------------------------- */
 
-typedef weft_status take_fn(const search *s, const char *path, const uint8_t *data, size_t size);
+typedef weft_status take_fn(const chat_search *s, const char *path, const uint8_t *data,
+                            size_t size);
 
-static weft_status take_text(const search *s, const char *path, const uint8_t *data, size_t size)
+static weft_status take_template_text(const chat_search *s, const char *path, const uint8_t *data,
+                                      size_t size)
 {
-    return keep(s, path, (const char *)data, size);
+    return keep_template(s, path, (const char *)data, size);
 }
 
-static weft_status take_file(const search *s, const char *path, take_fn *take)
+static weft_status take_chat_file(const chat_search *s, const char *path, take_fn *take)
 {
     file f = { 0 };
     weft_status status = file_open(&f, path, WEFT_LOAD_COPY, s->host, s->err);
@@ -127,22 +130,22 @@ static weft_status take_file(const search *s, const char *path, take_fn *take)
 }
 
 /* A file of the directory; a missing one is no error. */
-static weft_status take_inside(const search *s, const char *directory, const char *name,
+static weft_status take_inside(const chat_search *s, const char *directory, const char *name,
                                take_fn *take)
 {
     char path[PATH_BYTES];
     if (!path_join(path, sizeof path, directory, name))
         return weft_fail(s->err, WEFT_EINVAL, "%.200s.../%s: the path is too long", directory,
                          name);
-    return path_exists(path, s->host) ? take_file(s, path, take) : WEFT_OK;
+    return path_exists(path, s->host) ? take_chat_file(s, path, take) : WEFT_OK;
 }
 
-static weft_status from_directory(const search *s, const char *path)
+static weft_status from_directory(const chat_search *s, const char *path)
 {
     char name[320] = "chat_template.jinja";
     if (!is_default(s))
         snprintf(name, sizeof name, "additional_chat_templates/%s.jinja", s->name);
-    weft_status status = take_inside(s, path, name, take_text);
+    weft_status status = take_inside(s, path, name, take_template_text);
     if (status == WEFT_OK)
         status = take_inside(s, path, "tokenizer_config.json", take_config);
     if (status == WEFT_OK)
@@ -152,7 +155,8 @@ static weft_status from_directory(const search *s, const char *path)
 
 /* ---- GGUF ------------------------------------------------------------------------------------ */
 
-static weft_status take_kept(const search *s, const container *c, const char *name, take_fn *take)
+static weft_status take_kept(const chat_search *s, const container *c, const char *name,
+                             take_fn *take)
 {
     char path[PATH_BYTES];
     const meta *m = kept_file(c, name);
@@ -163,7 +167,7 @@ static weft_status take_kept(const search *s, const container *c, const char *na
 }
 
 /* A token that the file names by its id. */
-static weft_status take_id(const search *s, const container *c, int i)
+static weft_status take_id(const chat_search *s, const container *c, int i)
 {
     const meta *id = container_meta(c, gguf_token_keys[i]),
                *list = container_meta(c, "tokenizer.ggml.tokens");
@@ -178,7 +182,7 @@ static weft_status take_id(const search *s, const container *c, int i)
     return keep_token(s, i, text, n);
 }
 
-static weft_status take_key(const search *s, const container *c)
+static weft_status take_key(const chat_search *s, const container *c)
 {
     char key[320] = "tokenizer.chat_template";
     if (!is_default(s))
@@ -188,15 +192,15 @@ static weft_status take_key(const search *s, const container *c)
         return WEFT_OK;
     if (m->type != META_TEXT)
         return weft_fail(s->err, WEFT_EFORMAT, "%s: %s is not a text", c->path, key);
-    return keep(s, c->path, m->text, m->length);
+    return keep_template(s, c->path, m->text, m->length);
 }
 
-static weft_status from_gguf(const search *s, const char *path)
+static weft_status from_gguf(const chat_search *s, const char *path)
 {
     container c = { 0 };
     weft_status status = container_open(&c, path, WEFT_LOAD_MAP, s->host, s->err);
     if (status == WEFT_OK && is_default(s))
-        status = take_kept(s, &c, "chat_template.jinja", take_text);
+        status = take_kept(s, &c, "chat_template.jinja", take_template_text);
     if (status == WEFT_OK)
         status = take_kept(s, &c, "tokenizer_config.json", take_config);
     if (status == WEFT_OK)
@@ -211,7 +215,7 @@ static weft_status from_gguf(const search *s, const char *path)
 
 /* ---- any ------------------------------------------------------------------------------------- */
 
-static weft_status from_file(const search *s, const char *path)
+static weft_status from_file(const chat_search *s, const char *path)
 {
     file f = { 0 };
     weft_status status = file_open(&f, path, WEFT_LOAD_MAP, s->host, s->err);
@@ -220,7 +224,7 @@ static weft_status from_file(const search *s, const char *path)
     const bool gguf = f.size >= 4 && memcmp(f.data, "GGUF", 4) == 0;
     if (!gguf)
         status = text_ends_with(path, ".json") ? take_config(s, path, f.data, f.size)
-                                               : take_text(s, path, f.data, f.size);
+                                               : take_template_text(s, path, f.data, f.size);
     file_close(&f, s->host);
     return gguf ? from_gguf(s, path) : status;
 }
@@ -228,7 +232,7 @@ static weft_status from_file(const search *s, const char *path)
 weft_status chat_file_load(chat_file *c, const char *path, const char *name, arena *store, host *h,
                            weft_error *err)
 {
-    const search s = { c, name, store, h, err };
+    const chat_search s = { c, name, store, h, err };
     *c = (chat_file){ 0 };
     if (!*name || strlen(name) > 200 || strchr(name, '/'))
         return weft_fail(err, WEFT_EINVAL, "\"%.60s\" is not the name of a template", name);
