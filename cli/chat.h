@@ -16,21 +16,21 @@
 
 /* Bytes that become more; zeroed at the beginning. cli_free frees `at`, which always has a '\0'
  * after its n bytes. */
-typedef struct text {
+typedef struct cli_text {
     char *at;
     size_t n, room;
-} text;
+} cli_text;
 
 /* False without memory. */
-bool text_add(text *t, const char *bytes, size_t n);
-void text_free(text *t);
+bool cli_text_add(cli_text *t, const char *bytes, size_t n);
+void cli_text_free(cli_text *t);
 
 /* ---- the conversation ------------------------------------------------------------------------ */
 
 typedef struct message {
     const char *role; /* one of roles[] */
-    text content;
-    text reasoning; /* the thinking before an answer; may be empty */
+    cli_text content;
+    cli_text reasoning; /* the thinking before an answer; may be empty */
 } message;
 
 typedef struct conversation {
@@ -57,7 +57,7 @@ int64_t conversation_last_user(const conversation *c);
 bool conversation_drop_oldest(conversation *c);
 
 /* The list of messages as weft_template_render takes it. False without memory. */
-bool conversation_json(const conversation *c, text *to);
+bool conversation_json(const conversation *c, cli_text *to);
 
 /* {"messages":[{"role":...,"content":...}]}, and back: such an object, or the list alone, replaces
  * the conversation, or leaves it as it is after an error. They return 0, or an exit code after
@@ -129,11 +129,11 @@ void chat_line_open(bool terminal, bool history);
 void chat_line_close(void);
 
 /* The next message: a line, or several that belong together. */
-line_end chat_line_message(text *to);
+line_end chat_line_message(cli_text *to);
 int chat_line_code(void);
 
 /* A message that is written in $VISUAL or $EDITOR. False after printing an error. */
-bool chat_line_compose(text *to);
+bool chat_line_compose(cli_text *to);
 
 /* ---- standard input -------------------------------------------------------------------------- */
 
@@ -163,7 +163,7 @@ int chat_input_byte(char *to);
 #endif
 bool chat_edit_open(void);
 void chat_edit_close(void);
-line_end chat_edit_line(const char *prompt, text *to);
+line_end chat_edit_line(const char *prompt, cli_text *to);
 void chat_edit_remember(const char *line); /* what the up arrow brings back */
 
 /* The lines of earlier chats, oldest first, and one more. */

@@ -26,7 +26,7 @@ void chat_print_timing(const chat *c)
 
 weft_rendered *chat_render(const chat *c, bool answering, weft_error *err)
 {
-    text messages = { 0 };
+    cli_text messages = { 0 };
     const weft_render_options o = {
         .struct_size = sizeof o,
         .variables = !c->info.thinking       ? NULL
@@ -41,7 +41,7 @@ weft_rendered *chat_render(const chat *c, bool answering, weft_error *err)
         r = weft_template_render(c->template, c->tokenizer, messages.at, messages.n, &o, err);
     else
         *err = cli_refusal();
-    text_free(&messages);
+    cli_text_free(&messages);
     return r;
 }
 
@@ -98,7 +98,7 @@ static bool begins_thinking(const weft_rendered *r, const char *fence)
 typedef struct answer {
     const chat *chat;
     thinking thinking;
-    text content, reasoning;
+    cli_text content, reasoning;
     bool pale;       /* the screen shows thinking ... */
     bool line_ended; /* ... up to the end of a line */
     bool failed;     /* no memory, or no standard output */
@@ -127,7 +127,7 @@ static void take_part(void *ud, bool thinks, const char *bytes, size_t n)
     answer *a = ud;
     if (a->failed)
         return;
-    a->failed = !text_add(thinks ? &a->reasoning : &a->content, bytes, n);
+    a->failed = !cli_text_add(thinks ? &a->reasoning : &a->content, bytes, n);
     if (thinks) {
         show_thinking(a, bytes, n);
         return;
@@ -152,7 +152,7 @@ static bool still_reading(void *ud, uint64_t done, uint64_t total)
     return !cli_interrupted();
 }
 
-static void trim(text *t)
+static void trim(cli_text *t)
 {
     size_t from = 0;
     while (t->n > 0 && strchr(" \n\t\r", t->at[t->n - 1]))
@@ -172,11 +172,11 @@ static bool keep(chat *c, answer *a)
         return false;
     trim(&a->reasoning);
     if (a->content.at) {
-        text_free(&m->content);
+        cli_text_free(&m->content);
         m->content = a->content;
     }
     m->reasoning = a->reasoning;
-    a->content = a->reasoning = (text){ 0 };
+    a->content = a->reasoning = (cli_text){ 0 };
     return true;
 }
 
@@ -252,15 +252,15 @@ int chat_answer(chat *c)
     if (!code)
         code = finish(c, &a);
     weft_rendered_free(prompt);
-    text_free(&a.content);
-    text_free(&a.reasoning);
+    cli_text_free(&a.content);
+    cli_text_free(&a.reasoning);
     return code;
 }
 
 int chat_say(chat *c, const char *content, size_t n)
 {
     message *m = conversation_add(&c->talk, "user");
-    if (!m || !text_add(&m->content, content, n))
+    if (!m || !cli_text_add(&m->content, content, n))
         return cli_no_memory();
     const int code = chat_answer(c);
     if (code && conversation_last_user(&c->talk) == c->talk.n - 1)

@@ -248,13 +248,13 @@ static void tokens(chat *c, const char *argument)
 static void compose(chat *c, const char *argument)
 {
     (void)argument;
-    text t = { 0 };
+    cli_text t = { 0 };
     if (chat_line_compose(&t) && t.n) {
         cli_put(stderr, t.at, t.n);
         fputc('\n', stderr);
         chat_say(c, t.at, t.n);
     }
-    text_free(&t);
+    cli_text_free(&t);
 }
 
 static void quit(chat *c, const char *argument)

@@ -182,7 +182,7 @@ static wchar_t *show_prompt(EditLine *editor)
     return prompt;
 }
 
-static bool add_utf8(text *to, wchar_t w)
+static bool add_utf8(cli_text *to, wchar_t w)
 {
     const uint32_t c = (uint32_t)w;
     char b[4];
@@ -190,10 +190,10 @@ static bool add_utf8(text *to, wchar_t w)
     for (size_t i = n; i-- > 1;)
         b[i] = (char)(0x80 | (c >> (6 * (n - 1 - i)) & 0x3F));
     b[0] = (char)(n == 1 ? c : (0xF00u >> n & 0xFF) | c >> (6 * (n - 1)));
-    return text_add(to, b, n);
+    return cli_text_add(to, b, n);
 }
 
-static line_end take_line(text *to)
+static line_end take_line(cli_text *to)
 {
     int n = 0;
     const wchar_t *line = el_wgets(el, &n);
@@ -206,7 +206,7 @@ static line_end take_line(text *to)
     return LINE_TEXT;
 }
 
-line_end chat_edit_line(const char *shown, text *to)
+line_end chat_edit_line(const char *shown, cli_text *to)
 {
     struct sigaction ours = { .sa_handler = on_signal }, sleeping, resizing;
     mbstowcs(prompt, shown, sizeof prompt / sizeof *prompt);
@@ -301,7 +301,7 @@ void chat_edit_close(void)
 {
 }
 
-line_end chat_edit_line(const char *shown, text *to)
+line_end chat_edit_line(const char *shown, cli_text *to)
 {
     (void)shown, (void)to;
     return LINE_END;

@@ -106,18 +106,18 @@ void chat_history_open(history_fn *fn)
 
 void chat_history_add(const char *line, size_t n)
 {
-    text t = { 0 };
+    cli_text t = { 0 };
     bool good = file >= 0;
     for (size_t i = 0; i < n && good; i++)
-        good = line[i] == '\n'   ? text_add(&t, "\\n", 2)
-               : line[i] == '\\' ? text_add(&t, "\\\\", 2)
-                                 : text_add(&t, line + i, 1);
-    good = good && text_add(&t, "\n", 1);
+        good = line[i] == '\n'   ? cli_text_add(&t, "\\n", 2)
+               : line[i] == '\\' ? cli_text_add(&t, "\\\\", 2)
+                                 : cli_text_add(&t, line + i, 1);
+    good = good && cli_text_add(&t, "\n", 1);
     if (good && write(file, t.at, t.n) != (ssize_t)t.n) {
         say_off("chat_history");
         chat_history_close();
     }
-    text_free(&t);
+    cli_text_free(&t);
 }
 
 void chat_history_close(void)

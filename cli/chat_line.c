@@ -47,7 +47,7 @@ static line_end too_long(void)
 }
 
 /* With signals held. */
-static line_end gather_line(text *to)
+static line_end gather_line(cli_text *to)
 {
     char c = 0;
     for (size_t n = 0;; n++) {
@@ -63,12 +63,12 @@ static line_end gather_line(text *to)
             return LINE_TEXT;
         if (n == CLI_MAX_PROMPT)
             return too_long();
-        if (!text_add(to, &c, 1))
+        if (!cli_text_add(to, &c, 1))
             return fail(cli_no_memory());
     }
 }
 
-static line_end plain_line(const char *prompt, text *to)
+static line_end plain_line(const char *prompt, cli_text *to)
 {
     if (in.terminal)
         fputs(prompt, stderr);
@@ -81,7 +81,7 @@ static line_end plain_line(const char *prompt, text *to)
 }
 
 /* A line; Ctrl-C is forgotten once it has cleared the line. */
-static line_end next_line(const char *prompt, text *to)
+static line_end next_line(const char *prompt, cli_text *to)
 {
     line_end end = in.edits ? chat_edit_line(prompt, to) : plain_line(prompt, to);
     if (end == LINE_CLEARED)
@@ -97,26 +97,26 @@ static line_end next_line(const char *prompt, text *to)
 
 #define QUOTES "\"\"\""
 
-static bool ends_with(const text *t, size_t from, const char *end)
+static bool ends_with(const cli_text *t, size_t from, const char *end)
 {
     const size_t n = strlen(end);
     return t->n >= from + n && memcmp(t->at + t->n - n, end, n) == 0;
 }
 
-static void cut(text *t, size_t n)
+static void cut(cli_text *t, size_t n)
 {
     t->n -= n;
     t->at[t->n] = '\0';
 }
 
 /* From """ to """, which are not part of it. */
-static line_end read_block(text *to)
+static line_end read_block(cli_text *to)
 {
     line_end end = LINE_TEXT;
     memmove(to->at, to->at + 3, to->n - 3 + 1);
     to->n -= 3;
     while (end == LINE_TEXT && !ends_with(to, 0, QUOTES)) {
-        if (to->n && !text_add(to, "\n", 1))
+        if (to->n && !cli_text_add(to, "\n", 1))
             return fail(cli_no_memory());
         end = next_line("... ", to);
     }
@@ -129,7 +129,7 @@ static line_end read_block(text *to)
 }
 
 /* A backslash at the end of a line: another one follows. */
-static line_end read_more(text *to)
+static line_end read_more(cli_text *to)
 {
     line_end end = LINE_TEXT;
     while (end == LINE_TEXT && ends_with(to, 0, "\\")) {
@@ -139,7 +139,7 @@ static line_end read_more(text *to)
     return end;
 }
 
-static line_end typed_message(text *to)
+static line_end typed_message(cli_text *to)
 {
     line_end end = next_line("> ", to);
     if (end != LINE_TEXT)
@@ -154,11 +154,11 @@ static line_end typed_message(text *to)
     return end;
 }
 
-line_end chat_line_message(text *to)
+line_end chat_line_message(cli_text *to)
 {
     to->n = 0;
     in.code = 0;
-    if (!text_add(to, "", 0))
+    if (!cli_text_add(to, "", 0))
         return fail(cli_no_memory());
     if (in.terminal)
         return typed_message(to);
@@ -224,7 +224,7 @@ static bool edit_file(const char *editor, const char *path)
     return false;
 }
 
-static bool take_file(const char *path, text *to)
+static bool take_file(const char *path, cli_text *to)
 {
     char *bytes;
     size_t n = 0;
@@ -232,14 +232,14 @@ static bool take_file(const char *path, text *to)
         return false;
     n -= n > 0 && bytes[n - 1] == '\n';
     to->n = 0;
-    const bool good = text_add(to, bytes, n);
+    const bool good = cli_text_add(to, bytes, n);
     cli_free(bytes);
     if (!good)
         cli_no_memory();
     return good;
 }
 
-bool chat_line_compose(text *to)
+bool chat_line_compose(cli_text *to)
 {
     const char *visual = getenv("VISUAL"), *directory = getenv("TMPDIR");
     const char *editor = visual && *visual ? visual : getenv("EDITOR");

@@ -53,13 +53,13 @@ static const char examples[] =
 
 /* ---- a turn ---------------------------------------------------------------------------------- */
 
-static bool is_blank(const text *t)
+static bool is_blank(const cli_text *t)
 {
     return !t->at || strspn(t->at, " \t\n\r") == t->n;
 }
 
 /* At a prompt, a turn that failed has said why, and the next may do better. */
-static int take_turn(chat *c, const text *t, bool may_command)
+static int take_turn(chat *c, const cli_text *t, bool may_command)
 {
     if (is_blank(t) || (may_command && chat_command(c, t->at)))
         return 0;
@@ -70,7 +70,7 @@ static int take_turn(chat *c, const text *t, bool may_command)
 /* Until the end of standard input, /quit, a signal, or Ctrl-C twice. */
 static int converse(chat *c)
 {
-    text t = { 0 };
+    cli_text t = { 0 };
     int code = 0, n_cleared = 0;
     while (!code && !c->leaving) {
         const line_end end = chat_line_message(&t);
@@ -89,7 +89,7 @@ static int converse(chat *c)
                 code = cli_stopped();
         }
     }
-    text_free(&t);
+    cli_text_free(&t);
     return code;
 }
 

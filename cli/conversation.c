@@ -13,7 +13,7 @@
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-bool text_add(text *t, const char *bytes, size_t n)
+bool cli_text_add(cli_text *t, const char *bytes, size_t n)
 {
     if (n >= t->room - t->n || !t->at) {
         const size_t room = t->n + n + 1 + t->n / 2 + 64;
@@ -30,10 +30,10 @@ bool text_add(text *t, const char *bytes, size_t n)
     return true;
 }
 
-void text_free(text *t)
+void cli_text_free(cli_text *t)
 {
     cli_free(t->at);
-    *t = (text){ 0 };
+    *t = (cli_text){ 0 };
 }
 
 /* ---- the messages ---------------------------------------------------------------------------- */
@@ -70,7 +70,7 @@ message *conversation_add(conversation *c, const char *role)
     }
     message *m = &c->at[c->n];
     *m = (message){ .role = role_named(role) };
-    if (!text_add(&m->content, "", 0))
+    if (!cli_text_add(&m->content, "", 0))
         return NULL;
     c->n++;
     return m;
@@ -78,8 +78,8 @@ message *conversation_add(conversation *c, const char *role)
 
 void message_free(message *m)
 {
-    text_free(&m->content);
-    text_free(&m->reasoning);
+    cli_text_free(&m->content);
+    cli_text_free(&m->reasoning);
 }
 
 void conversation_cut(conversation *c, int64_t n)
@@ -115,19 +115,19 @@ bool conversation_set_system(conversation *c, const char *content, size_t n)
             remove_messages(c, 0, 1);
         return true;
     }
-    text t = { 0 };
-    if (!text_add(&t, content, n))
+    cli_text t = { 0 };
+    if (!cli_text_add(&t, content, n))
         return false;
     if (!conversation_system(c)) {
         if (!conversation_add(c, "system")) {
-            text_free(&t);
+            cli_text_free(&t);
             return false;
         }
         const message made = c->at[c->n - 1];
         memmove(c->at + 1, c->at, (size_t)(c->n - 1) * sizeof *c->at);
         c->at[0] = made;
     }
-    text_free(&c->at[0].content);
+    cli_text_free(&c->at[0].content);
     c->at[0].content = t;
     return true;
 }
@@ -172,10 +172,10 @@ static void write_list(const conversation *c, const char *key)
 /* A stream into a text, whose memory is counted. */
 static ssize_t write_text(void *cookie, const char *bytes, size_t n)
 {
-    return text_add(cookie, bytes, n) ? (ssize_t)n : 0;
+    return cli_text_add(cookie, bytes, n) ? (ssize_t)n : 0;
 }
 
-bool conversation_json(const conversation *c, text *to)
+bool conversation_json(const conversation *c, cli_text *to)
 {
     FILE *f = fopencookie(to, "w", (cookie_io_functions_t){ .write = write_text });
     if (!f)
@@ -228,9 +228,9 @@ static const char *too_much(const char *s, size_t n)
     return NULL;
 }
 
-static bool take_string(const json_t *value, text *to)
+static bool take_string(const json_t *value, cli_text *to)
 {
-    return text_add(to, json_string_value(value), json_string_length(value));
+    return cli_text_add(to, json_string_value(value), json_string_length(value));
 }
 
 static int bad_message(const char *path, size_t i, const char *found)

@@ -10,14 +10,14 @@
 char *cli_messages(const char *system, const char *user, size_t n_user)
 {
     conversation c = { 0 };
-    text json = { 0 };
+    cli_text json = { 0 };
     message *m = NULL;
     bool good = !system || conversation_set_system(&c, system, strlen(system));
-    good = good && (m = conversation_add(&c, "user")) && text_add(&m->content, user, n_user) &&
+    good = good && (m = conversation_add(&c, "user")) && cli_text_add(&m->content, user, n_user) &&
            conversation_json(&c, &json);
     conversation_free(&c);
     if (!good)
-        text_free(&json);
+        cli_text_free(&json);
     return json.at;
 }
 
