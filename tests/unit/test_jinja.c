@@ -438,6 +438,17 @@ static const struct {
       "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
       "aaaaaaaaaaaaaaaaaaaaaaaa.b }}",
       NULL },
+    { "{% if false %}{% set who = 1 %}{% endif %}{{ who }}{% for i in [1] %}{% if false %}{% set "
+      "who = 1 %}{% endif %}{{ who }}{% endfor %}",
+      "AnnAnn" },
+    { "{% for i in [1] %}{{ who }}{% set who = 2 %}{{ who }}{% endfor %}{% set who = 5 %}{{ who }}",
+      "25" },
+    { "{% for i in [1, 2] %}{{ who }}{% set who = i %}{{ who }}{% endfor %}{{ who }}",
+      "Ann1Ann2Ann" },
+    { "{% macro f() %}{{ who }}{% if i %}{% set who = 3 %}{% endif %}{{ who }}{% endmacro %}{{ f() "
+      "}}{% set who = 4 %}{{ f() }}",
+      "44" },
+    { "{{ (['x'][1])[2::2] }}", NULL },
 };
 #define N_DETAIL (sizeof detail / sizeof *detail)
 
