@@ -32,7 +32,7 @@ static weft_status compile(jinja_template *t, const char *source, size_t n, weft
     r.n_source = t->n_source;
     uint32_t n_token;
     jpool tokens;
-    jpool_init(&tokens, t->pool.mem.within, 2 * JINJA_VALUES);
+    jpool_init(&tokens, t->pool.mem.within, JINJA_VALUES);
     const jtoken *token = jinja_lex(&r, &tokens, &n_token);
     t->body = token ? jinja_parse(&r, token, n_token) : NULL;
     jpool_free(&tokens);
@@ -58,7 +58,7 @@ jinja_template *jinja_compile(const char *source, size_t n, const char *name, me
     jinja_template *t = mem_zalloc(m, 1, sizeof *t, "a chat template", err);
     if (!t)
         return NULL;
-    jpool_init(&t->pool, m, 2 * JINJA_VALUES);
+    jpool_init(&t->pool, m, JINJA_VALUES);
     const size_t n_name = strlen(name) + 1;
     char *copy = jpool_alloc(&t->pool, n_name, err);
     t->name = copy ? memcpy(copy, name, n_name) : NULL;

@@ -22,6 +22,7 @@
 #include <time.h>
 
 #define JINJA_SOURCE    ((size_t)256 << 10) /* bytes of a template */
+#define JINJA_TOKENS    65536               /* names, numbers, operators, ... of a template */
 #define JINJA_DEPTH     64                  /* of nested blocks, brackets and values */
 #define JINJA_STEPS     1000000             /* of one rendering */
 #define JINJA_OUTPUT    ((size_t)1 << 20)   /* bytes beyond those of the input */

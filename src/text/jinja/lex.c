@@ -8,8 +8,7 @@
 
 #include <string.h>
 
-#define MOST_TOKENS 200000
-#define MOST_OPEN   (JINJA_DEPTH + 1)
+#define MOST_OPEN (JINJA_DEPTH + 1)
 
 typedef struct lexer {
     jrender *r;
@@ -40,12 +39,12 @@ static jtoken *add(lexer *x, jtoken_kind kind, uint32_t begin, uint32_t end)
     if (x->n_token == x->room) {
         const uint32_t room = x->room ? 2 * x->room : 64;
         weft_error why = { 0 };
-        jtoken *more = room <= 2 * MOST_TOKENS ? jpool_alloc(x->tokens, room * sizeof *more, &why)
-                                               : NULL;
+        jtoken *more = room <= JINJA_TOKENS ? jpool_alloc(x->tokens, room * sizeof *more, &why)
+                                            : NULL;
         if (!more) {
             x->r->where = begin;
             jfail(x->r, why.code ? why.code : WEFT_ELIMIT,
-                  "no room for the tokens of the template; use a shorter one %s", why.message);
+                  "no room for more tokens; the limit is %d %s", JINJA_TOKENS, why.message);
             x->failed = true;
             return NULL;
         }
