@@ -91,6 +91,23 @@ static weft_status fit_arguments(const chat *c, json_t *call, weft_error *err)
     return WEFT_OK;
 }
 
+/* Templates call thinking by two names; files have a third. As in transformers, a message has both
+ * of the former if it has any. */
+static weft_status fit_reasoning(json_t *message, weft_error *err)
+{
+    static const char *const names[] = { "reasoning_content", "thinking", "reasoning" };
+    json_t *given = NULL;
+    for (int i = 0; i < 3 && (!given || json_is_null(given)); i++)
+        given = json_object_get(message, names[i]);
+    if (!given || json_is_null(given))
+        return WEFT_OK;
+    if ((json_object_get(message, "thinking") ||
+         json_object_set(message, "thinking", given) == 0) &&
+        json_object_set(message, "reasoning_content", given) == 0)
+        return WEFT_OK;
+    return weft_fail(err, WEFT_ENOMEM, "no memory for a message");
+}
+
 static weft_status fit_message(const chat *c, json_t *message, size_t i, bool as_given,
                                weft_error *err)
 {
@@ -103,7 +120,9 @@ static weft_status fit_message(const chat *c, json_t *message, size_t i, bool as
             json_is_string(role) ? json_string_value(role) : "");
     if (as_given)
         return WEFT_OK;
-    weft_status status = fit_content(c, message, err);
+    weft_status status = fit_reasoning(message, err);
+    if (status == WEFT_OK)
+        status = fit_content(c, message, err);
     const json_t *calls = json_object_get(message, "tool_calls");
     for (size_t k = 0; k < json_array_size(calls) && status == WEFT_OK; k++)
         status = fit_arguments(c, json_array_get(calls, k), err);

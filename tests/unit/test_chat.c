@@ -341,6 +341,19 @@ static void what_it_accepts(void **state)
     weft_template_free(t);
 }
 
+/* As transformers does: all templates find the thinking that a message has. */
+static void thinking_has_every_name(void **state)
+{
+    (void)state;
+    weft_template *t = inline_template(
+        "{{ messages[0].reasoning_content }}|{{ messages[0].thinking }}");
+    renders(t, "[{\"role\":\"assistant\",\"reasoning\":\"r\"}]", "r|r");
+    renders(t, "[{\"role\":\"assistant\",\"thinking\":\"t\"}]", "t|t");
+    renders(t, "[{\"role\":\"assistant\",\"reasoning_content\":\"c\",\"thinking\":\"t\"}]", "c|t");
+    renders(t, "[{\"role\":\"assistant\",\"reasoning_content\":null}]", "None|");
+    weft_template_free(t);
+}
+
 static void bad_messages(void **state)
 {
     (void)state;
@@ -788,6 +801,7 @@ int main(void)
         TEST("chat: arguments as an object or a string, as the template takes them",
              arguments_take_the_form_that_is_wanted),
         TEST("chat: what a template accepts is found out, and variables reach it", what_it_accepts),
+        TEST("chat: thinking has every name that templates read", thinking_has_every_name),
         TEST("chat: messages that are none are refused by number", bad_messages),
         TEST("chat: every byte has its writer", everybody_is_named),
         TEST("chat: 200 messages, each byte with its writer", long_conversations),

@@ -63,7 +63,7 @@ jnode *jparse_fail(jparser *p, weft_status code, const char *format, ...)
 }
 
 /* What stands here, for a message. */
-static const char *found(const jparser *p, char to[32])
+static const char *found_here(const jparser *p, char to[32])
 {
     const jtoken *t = jpeek(p);
     const int n = (int)(t->end - t->at < 24 ? t->end - t->at : 24);
@@ -75,7 +75,7 @@ static const char *found(const jparser *p, char to[32])
 jnode *jparse_unexpected(jparser *p, const char *expected)
 {
     char text[32];
-    return jparse_fail(p, WEFT_EFORMAT, "%s; expected %s", found(p, text), expected);
+    return jparse_fail(p, WEFT_EFORMAT, "%s; expected %s", found_here(p, text), expected);
 }
 
 bool jexpect_operator(jparser *p, const char *op)

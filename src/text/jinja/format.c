@@ -241,7 +241,7 @@ static bool put_percent(percent *p, jbuild *b, const spec *s, jval v, char type)
 }
 
 /* One conversion, from after the percent sign. */
-static bool convert(percent *p, jbuild *b)
+static bool convert_percent(percent *p, jbuild *b)
 {
     spec s = { .fill = " " };
     jval v = jmissing();
@@ -286,7 +286,7 @@ jval jformat_percent(jrender *r, jval format, jval args)
         const uint32_t end = hit ? (uint32_t)(hit - p.s->at) : p.s->n;
         jbuild_part(&b, p.s, p.at, end);
         p.at = end + 1;
-        if (hit && !convert(&p, &b))
+        if (hit && !convert_percent(&p, &b))
             return failed;
     }
     const bool many = args.kind == V_TUPLE;

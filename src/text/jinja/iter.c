@@ -164,8 +164,8 @@ static int split_names(const char *names, parameter p[8])
     return n;
 }
 
-static bool bind_name(jrender *r, const char *what, const parameter *p, int n, const jstr *key,
-                      jval v, jval *to)
+static bool jbind_name(jrender *r, const char *what, const parameter *p, int n, const jstr *key,
+                       jval v, jval *to)
 {
     for (int k = 0; k < n; k++)
         if (!p[k].nameless && p[k].n == key->n && memcmp(p[k].name, key->at, key->n) == 0) {
@@ -192,7 +192,7 @@ bool jbind(jrender *r, const char *what, const char *names, const jargs *a, jval
     for (uint32_t i = 0; i < a->n; i++)
         to[i] = a->arg[i];
     for (uint32_t i = 0; i < a->n_key; i++)
-        if (!bind_name(r, what, p, n, a->key[i], a->named[i], to))
+        if (!jbind_name(r, what, p, n, a->key[i], a->named[i], to))
             return false;
     for (int i = 0; i < n; i++)
         if (to[i].kind == V_MISSING && !p[i].optional) {

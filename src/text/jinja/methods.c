@@ -133,8 +133,8 @@ static jval m_removesuffix(jrender *r, jval self, jval *arg)
 
 /* The bytes [*begin, *end) that two optional positions mark; false if they are no integers.
  * *outside: the start lies beyond the end. */
-static bool window(jrender *r, const jstr *s, const jval *arg, uint32_t *begin, uint32_t *end,
-                   bool *outside)
+static bool search_window(jrender *r, const jstr *s, const jval *arg, uint32_t *begin,
+                          uint32_t *end, bool *outside)
 {
     int64_t at[2] = { 0, s->points };
     for (int i = 0; i < 2; i++) {
@@ -164,7 +164,7 @@ static jval ends(jrender *r, jval self, jval *arg, bool at_start)
     uint32_t begin, end;
     bool outside;
     const jval what = arg[0];
-    if (!window(r, self.s, arg + 1, &begin, &end, &outside))
+    if (!search_window(r, self.s, arg + 1, &begin, &end, &outside))
         return failed;
     if (what.kind == V_STR)
         return jbool(!outside && has_end(self.s, begin, end, what.s, at_start));
@@ -194,7 +194,8 @@ static jval find(jrender *r, jval self, jval *arg, bool last, bool must)
 {
     uint32_t begin, end, points = 0;
     bool outside;
-    if (!jm_want_str(r, "find", arg[0]) || !window(r, self.s, arg + 1, &begin, &end, &outside))
+    if (!jm_want_str(r, "find", arg[0]) ||
+        !search_window(r, self.s, arg + 1, &begin, &end, &outside))
         return failed;
     const uint32_t hit = outside ? UINT32_MAX
                          : last  ? jstr_rfind(self.s, arg[0].s, begin, end)
@@ -227,7 +228,8 @@ static jval m_count(jrender *r, jval self, jval *arg)
     uint32_t begin, end;
     int64_t n = 0;
     bool outside;
-    if (!jm_want_str(r, "count", arg[0]) || !window(r, self.s, arg + 1, &begin, &end, &outside))
+    if (!jm_want_str(r, "count", arg[0]) ||
+        !search_window(r, self.s, arg + 1, &begin, &end, &outside))
         return failed;
     if (outside)
         return jint(0);

@@ -32,7 +32,7 @@ static void leave(jbuild *b)
 
 /* ---- repr ------------------------------------------------------------------------------------ */
 
-static void put_escaped(jbuild *b, uint32_t c, char quote, jrun like)
+static void repr_escape(jbuild *b, uint32_t c, char quote, jrun like)
 {
     char text[16];
     if (c == '\\' || c == (uint32_t)quote)
@@ -74,7 +74,7 @@ static void put_quoted(jbuild *b, jval v)
         at += n;
         n = at < v.s->n ? jstr_point(v.s, at, &c) : 0;
         if (n)
-            put_escaped(b, c, quote, jstr_run_at(v.s, at));
+            repr_escape(b, c, quote, jstr_run_at(v.s, at));
     }
     jbuild_put(b, &quote, 1, 0, 0);
     jbuild_text(b, v.safe ? ")" : "");

@@ -240,7 +240,7 @@ bool jnumber(jval v, double *f)
 
 #define UNORDERED 4 /* a comparison with NaN */
 
-static int order(bool less, bool more)
+static int sign_of(bool less, bool more)
 {
     return less ? -1 : more;
 }
@@ -256,9 +256,9 @@ static int compare_int_float(int64_t i, double f)
         return 1;
     const int64_t whole = (int64_t)f; /* towards zero */
     if (i != whole)
-        return order(i < whole, true);
+        return sign_of(i < whole, true);
     const double rest = f - (double)whole;
-    return order(rest > 0, rest < 0);
+    return sign_of(rest > 0, rest < 0);
 }
 
 static int compare_numbers(jval a, jval b)
@@ -266,7 +266,7 @@ static int compare_numbers(jval a, jval b)
     int64_t i, k;
     const bool ai = jinteger(a, &i), bi = jinteger(b, &k);
     if (ai && bi)
-        return order(i<k, i> k);
+        return sign_of(i<k, i> k);
     if (ai)
         return compare_int_float(i, b.f);
     if (bi) {
@@ -275,7 +275,7 @@ static int compare_numbers(jval a, jval b)
     }
     if (a.f != a.f || b.f != b.f)
         return UNORDERED;
-    return order(a.f<b.f, a.f> b.f);
+    return sign_of(a.f<b.f, a.f> b.f);
 }
 
 static bool is_number(jval v)
@@ -400,5 +400,5 @@ int jcompare(jrender *r, jval a, jval b)
         if (!equal)
             return jcompare(r, a.list->item[i], b.list->item[i]);
     }
-    return order(a.list->n<b.list->n, a.list->n> b.list->n);
+    return sign_of(a.list->n<b.list->n, a.list->n> b.list->n);
 }
