@@ -42,8 +42,7 @@ static const char examples[] =
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
-/* Text of messages is green, or between brackets without colour; the rest is the template's. A
- * terminal gets no control characters. */
+/* Text of messages is green, or between brackets without colour; the rest is the template's. */
 static void print_marked(const weft_rendered *r)
 {
     const bool colour = cli_style(stdout, STYLE_GREEN)[0] != '\0';
@@ -51,13 +50,7 @@ static void print_marked(const weft_rendered *r)
         const weft_origin *o = &r->origins[i];
         const bool theirs = !o->trusted;
         fputs(!theirs ? "" : colour ? cli_style(stdout, STYLE_GREEN) : "\xE2\x9F\xA6", stdout);
-        for (uint32_t k = o->from; k < o->to; k++) {
-            const unsigned char c = (unsigned char)r->text[k];
-            if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7F)
-                printf("\\x%02x", c);
-            else
-                putchar(c);
-        }
+        cli_put(stdout, r->text + o->from, o->to - o->from);
         fputs(!theirs ? "" : colour ? cli_style(stdout, STYLE_PLAIN) : "\xE2\x9F\xA7", stdout);
     }
     if (r->length > 0 && r->text[r->length - 1] != '\n')

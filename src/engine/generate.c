@@ -18,7 +18,7 @@ typedef struct generation {
     stop stop;
     buffer held;         /* bytes that await the rest of their code point, then those shown last */
     size_t shown;        /* bytes of `held` that the last call showed */
-    buffer piece;        /* bytes of a token of the model's file */
+    scratch piece;       /* bytes of a token of the model's file */
     weft_logprob *top;   /* [1 + n_top]; NULL: not requested */
     weft_generation *to; /* what the caller learns at the end */
     weft_error *err;
@@ -65,14 +65,11 @@ static bool bytes_of(generation *g, int32_t id, const char **bytes, size_t *n)
     *n = length > 0 ? (size_t)length : 0;
     if (r->tokenizer || length <= 0)
         return true;
-    static const char zeros[64];
-    g->piece.n = 0;
-    while (g->piece.n < *n && !g->piece.failed) /* room */
-        buffer_put(&g->piece, zeros, sizeof zeros);
-    if (g->piece.failed)
+    char *to = scratch_grow(&g->piece, *n, g->mem, g->err);
+    if (!to)
         return false;
-    pieces_bytes(r->pieces, id, (char *)g->piece.at, g->piece.n);
-    *bytes = (const char *)g->piece.at;
+    pieces_bytes(r->pieces, id, to, *n);
+    *bytes = to;
     return true;
 }
 
@@ -231,7 +228,6 @@ weft_status generate(const generate_request *r, weft_generation *to, weft_error 
     generation g = { .r = r, .s = r->session, .mem = m, .to = to, .err = err };
     *to = (weft_generation){ .stop = -1, .end_id = -1, .n_prompt = o->n_prompt };
     buffer_begin(&g.held, m, err);
-    buffer_begin(&g.piece, m, err);
     const double start = clock_seconds();
     weft_status status = stop_init(&g.stop, m, o->stop, o->n_stop, err);
     if (status == WEFT_OK && o->n_top > 0) {
@@ -247,7 +243,7 @@ weft_status generate(const generate_request *r, weft_generation *to, weft_error 
     to->generate_seconds = clock_seconds() - ready;
     stop_free(&g.stop);
     buffer_end(&g.held);
-    buffer_end(&g.piece);
+    scratch_free(&g.piece, m);
     mem_free(m, g.top);
     return status;
 }

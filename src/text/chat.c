@@ -16,11 +16,13 @@ static json_t *read_json(const char *text, size_t n, const char *what, weft_erro
 
 /* ---- the forms that a template wants --------------------------------------------------------- */
 
-static bool is_role(const char *s)
+/* The whole string counts: one may have a zero byte, and more after it. */
+static bool is_role(const json_t *role)
 {
     static const char *const roles[] = { "system", "developer", "user", "assistant", "tool" };
-    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
-        if (s && strcmp(s, roles[i]) == 0)
+    for (size_t i = 0; json_is_string(role) && i < sizeof roles / sizeof *roles; i++)
+        if (json_string_length(role) == strlen(roles[i]) &&
+            strcmp(json_string_value(role), roles[i]) == 0)
             return true;
     return false;
 }
@@ -112,7 +114,7 @@ static weft_status fit_message(const chat *c, json_t *message, size_t i, bool as
                                weft_error *err)
 {
     const json_t *role = json_object_get(message, "role");
-    if (!json_is_object(message) || !is_role(json_string_value(role)))
+    if (!json_is_object(message) || !is_role(role))
         return weft_fail(
             err, WEFT_EINVAL,
             "message %zu: %s%.40s; expected system, developer, user, assistant or tool", i,
@@ -173,16 +175,14 @@ static uint32_t name_origin(void *ud, const jinja_step *path, int n_path, bool i
     if (!n->messages || n_path < 1)
         return add_origin(n, (chat_origin){ -2, NULL, false });
     const char *field = n_path > 1 && path[1].index < 0 ? path[1].key : "";
-    return add_origin(
-        n, (chat_origin){ .message = (int32_t)path[0].index,
-                          .field = field,
-                          .trusted = n_path == 2 && !is_key && strcmp(field, "role") == 0 });
+    return add_origin(n, (chat_origin){ .message = (int32_t)path[0].index,
+                                        .field = field,
+                                        .trusted = !is_key && strcmp(field, "role") == 0 });
 }
 
 chat_origin chat_origin_of(const chat_text *t, uint32_t origin)
 {
-    return origin >= 1 && origin <= t->n_origin ? t->origin[origin - 1]
-                                                : (chat_origin){ -1, NULL, true };
+    return origin == 0 ? (chat_origin){ -1, NULL, true } : t->origin[origin - 1];
 }
 
 /* ---- variables ------------------------------------------------------------------------------- */

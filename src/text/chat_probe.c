@@ -30,22 +30,21 @@ static bool contains(const char *text, size_t n, const char *what)
 }
 
 /* Renders, and looks for one string that must be there and one that must not (NULL: any). An error
- * of memory is the caller's, all others mean no. */
+ * of memory or of a limit is the caller's; all others mean no. After one, err is set, and all
+ * further answers are no. */
 static bool writes(const chat *c, const char *messages, const char *tools, const char *must,
                    const char *must_not, weft_error *err)
 {
     chat_text t;
     weft_error why = { 0 };
     const chat_options o = { .tools = tools, .bos = "", .eos = "", .now = 1, .as_given = true };
-    const weft_status status = err->code
-                                   ? WEFT_EINVAL
-                                   : chat_text_render(c, messages, strlen(messages), &o, &t, &why);
     if (err->code)
         return false;
-    const bool good = status == WEFT_OK && contains(t.out.text, t.out.n, must) &&
+    const bool good = chat_text_render(c, messages, strlen(messages), &o, &t, &why) == WEFT_OK &&
+                      contains(t.out.text, t.out.n, must) &&
                       !(must_not && contains(t.out.text, t.out.n, must_not));
     chat_text_free(&t);
-    if (why.code == WEFT_ENOMEM)
+    if (why.code == WEFT_ENOMEM || why.code == WEFT_ELIMIT)
         *err = why;
     return good;
 }

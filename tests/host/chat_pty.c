@@ -23,7 +23,7 @@
 #define ENOUGH 30 /* seconds to wait for words on the screen */
 
 static const char *weft;
-static char work[] = "/tmp/weft-chat-XXXXXX";
+static char work[512];
 
 /* ---- a terminal with weft in it -------------------------------------------------------------- */
 
@@ -555,10 +555,12 @@ static void write_editor(void)
 int main(int argc, char **argv)
 {
     weft = argc == 2 ? realpath(argv[1], NULL) : NULL;
+    const char *temporary = getenv("TMPDIR");
+    snprintf(work, sizeof work, "%s/weft-chat-XXXXXX", temporary ? temporary : "/tmp");
     must(weft && mkdtemp(work) && chdir(work) == 0, "host_chat_pty WEFT", NULL);
     write_editor();
     setenv("TERM", "xterm", 1);
-    char state[64];
+    char state[600];
     snprintf(state, sizeof state, "%s/state", work);
     setenv("XDG_STATE_HOME", state, 1);
     setenv("VISUAL", "./editor", 1);
@@ -577,8 +579,8 @@ int main(int argc, char **argv)
     full();
     on_a_terminal();
     not_a_model();
-    char remove[80];
-    snprintf(remove, sizeof remove, "rm -rf %s", work);
+    char remove[600];
+    snprintf(remove, sizeof remove, "rm -rf '%s'", work);
     must(chdir("/") == 0 && system(remove) == 0, "cleaning", NULL);
     return n_failed > 0;
 }

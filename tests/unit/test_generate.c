@@ -359,6 +359,12 @@ static void refusals(void **state)
     o.n_prompt = 0;
     assert_int_equal(weft_generate(r.session, NULL, r.tokenizer, &o, NULL, NULL, NULL, &err),
                      WEFT_EINVAL);
+    /* without a tokenizer, the text comes from the model's file */
+    heard want = { 0 }, h = { 0 };
+    o = options_of(&r);
+    must_generate(&r, NULL, &o, &want);
+    assert_int_equal(weft_generate(r.session, NULL, NULL, &o, hear, &h, NULL, &err), WEFT_OK);
+    assert_same(&h, &want);
     /* without callback and result, for the tokens in the session */
     o = options_of(&r);
     assert_int_equal(weft_generate(r.session, NULL, NULL, &o, NULL, NULL, NULL, NULL), WEFT_OK);
@@ -378,7 +384,7 @@ int main(void)
         TEST("generate: a callback, or another thread, stops it", the_caller_stops),
         TEST("generate: a full context ends the text, or slides", a_full_context),
         TEST("generate: a code point is never split", whole_code_points),
-        TEST("generate: refusals, and no callback at all", refusals),
+        TEST("generate: refusals, no tokenizer, and no callback at all", refusals),
     };
     return RUN(tests);
 }
