@@ -181,7 +181,7 @@ static bool keep(chat *c, answer *a)
 }
 
 /* Why it ended, unless the model ended it. */
-static void say_end(const chat *c)
+static void print_end_reason(const chat *c)
 {
     if (c->made.finish == WEFT_FINISH_LENGTH)
         fprintf(stderr, "weft: the answer was cut after %lld token%s: --predict\n",
@@ -228,7 +228,7 @@ static int finish(chat *c, answer *a)
     putchar('\n');
     if (fflush(stdout) != 0)
         return 1;
-    say_end(c);
+    print_end_reason(c);
     if (c->timing)
         chat_print_timing(c);
     if (c->terminal)

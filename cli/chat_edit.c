@@ -28,7 +28,7 @@ static HistoryW *past;
 static FILE *screen; /* the terminal, for prompts and what is typed */
 static struct termios before;
 static wchar_t prompt[8];
-static volatile sig_atomic_t asked_to_sleep, resized;
+static volatile sig_atomic_t asked_to_suspend, resized;
 
 /* ---- the terminal's state -------------------------------------------------------------------- */
 
@@ -41,13 +41,13 @@ static void paste_marks(bool on)
 static void on_signal(int number)
 {
     if (number == SIGTSTP)
-        asked_to_sleep = 1;
+        asked_to_suspend = 1;
     else
         resized = 1;
 }
 
 /* Ctrl-Z: the shell gets its terminal as it was, and we ours when we are back. */
-static void sleep_now(void)
+static void suspend(void)
 {
     struct sigaction usual = { .sa_handler = SIG_DFL }, ours;
     sigset_t one;
@@ -79,11 +79,11 @@ static int next_byte(char *to)
             return chat_input_byte(to);
         if (cli_interrupted())
             return -1;
-        if (asked_to_sleep)
-            sleep_now();
+        if (asked_to_suspend)
+            suspend();
         else if (resized)
             el_resize(el);
-        asked_to_sleep = resized = 0;
+        asked_to_suspend = resized = 0;
     }
 }
 

@@ -62,7 +62,7 @@ static bool shorten(const char *path, const char *bytes, size_t n)
     return out_end(&o, fchmod(fileno(o.f), 0600) == 0);
 }
 
-static void give_lines(char *bytes, history_fn *fn)
+static void each_line(char *bytes, history_fn *fn)
 {
     for (char *line = bytes, *end; *line; line = end) {
         end = line + strcspn(line, "\n");
@@ -73,7 +73,7 @@ static void give_lines(char *bytes, history_fn *fn)
     }
 }
 
-static void say_off(const char *path)
+static void warn_off(const char *path)
 {
     fprintf(stderr, "weft: no history: %s: %s; --no-history does without\n", path, strerror(errno));
 }
@@ -90,7 +90,7 @@ void chat_history_open(history_fn *fn)
     if (make_directories(path))
         file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600);
     if (file < 0 || fstat(file, &st) != 0 || !S_ISREG(st.st_mode) || fchmod(file, 0600) != 0) {
-        say_off(path);
+        warn_off(path);
         chat_history_close();
         return;
     }
@@ -100,7 +100,7 @@ void chat_history_open(history_fn *fn)
         chat_history_close();
         file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     }
-    give_lines(bytes, fn);
+    each_line(bytes, fn);
     cli_free(bytes);
 }
 
@@ -114,7 +114,7 @@ void chat_history_add(const char *line, size_t n)
                                  : cli_text_add(&t, line + i, 1);
     good = good && cli_text_add(&t, "\n", 1);
     if (good && write(file, t.at, t.n) != (ssize_t)t.n) {
-        say_off("chat_history");
+        warn_off("chat_history");
         chat_history_close();
     }
     cli_text_free(&t);

@@ -48,7 +48,11 @@ bool chat_input_wait(void)
         return false;
     if (in.at < in.n)
         return true;
-    return ppoll(&input, 1, NULL, &others) >= 0 || errno != EINTR;
+    int n;
+    do /* Ctrl-C drops what was typed: a read would then wait, with the signal held */
+        n = ppoll(&input, 1, NULL, &others);
+    while (n > 0 && in.terminal && poll(&input, 1, 0) == 0);
+    return n >= 0 || errno != EINTR;
 }
 
 /* One byte at a time from a terminal: what follows may be for an editor that /edit starts. */

@@ -126,7 +126,7 @@ bool jstr_is_case(const jstr *s, int wanted, int unwanted)
 
 /* ---- strip ----------------------------------------------------------------------------------- */
 
-static bool goes(const jstr *s, uint32_t at, uint32_t n, uint32_t c, const jstr *chars)
+static bool is_stripped(const jstr *s, uint32_t at, uint32_t n, uint32_t c, const jstr *chars)
 {
     if (!chars)
         return jchar_is_space(c);
@@ -142,7 +142,7 @@ const jstr *jstr_strip(jrender *r, const jstr *s, const jstr *chars, bool left, 
     const uint64_t each = chars ? chars->n / 32 + 1 : 1;
     while (left && begin < end && jcost(r, each)) {
         const uint32_t n = jstr_point(s, begin, &c);
-        if (!goes(s, begin, n, c, chars))
+        if (!is_stripped(s, begin, n, c, chars))
             break;
         begin += n;
     }
@@ -152,7 +152,7 @@ const jstr *jstr_strip(jrender *r, const jstr *s, const jstr *chars, bool left, 
             at--;
         while (at > begin && (s->at[at] & 0xc0) == 0x80);
         jstr_point(s, at, &c);
-        if (!goes(s, at, end - at, c, chars))
+        if (!is_stripped(s, at, end - at, c, chars))
             break;
         end = at;
     }

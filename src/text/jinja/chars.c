@@ -38,7 +38,7 @@ static const jinja_special *find_special(const jinja_special *table, int n, uint
     return 0;
 }
 
-static int give_special(const jinja_special *s, uint32_t to[3])
+static int copy_special(const jinja_special *s, uint32_t to[3])
 {
     int n = 0;
     while (n < 3 && s->to[n]) {
@@ -52,7 +52,7 @@ int jchar_upper(uint32_t c, uint32_t to[3])
 {
     const jinja_special *s = find_special(jinja_long_uppers, n_jinja_long_uppers, c);
     if (s)
-        return give_special(s, to);
+        return copy_special(s, to);
     to[0] = c;
     int low = 0, high = n_jinja_uppers; /* the last range that begins at or before c */
     while (high - low > 1) {
@@ -71,5 +71,5 @@ int jchar_upper(uint32_t c, uint32_t to[3])
 int jchar_title(uint32_t c, uint32_t to[3])
 {
     const jinja_special *s = find_special(jinja_titles, n_jinja_titles, c);
-    return s ? give_special(s, to) : jchar_upper(c, to);
+    return s ? copy_special(s, to) : jchar_upper(c, to);
 }

@@ -353,7 +353,7 @@ static jval sign(jeval *e, const jnode *n)
     return jinteger(v, &i) ? jint(i) : v;
 }
 
-static jval inner(jeval *e, const jnode *n)
+static jval eval_kind(jeval *e, const jnode *n)
 {
     jval v;
     switch (n->kind) {
@@ -397,7 +397,7 @@ jval jeval_node(jeval *e, const jnode *n)
         return name(e, n);
     if (!jeval_deeper(e))
         return failed;
-    const jval v = inner(e, n);
+    const jval v = eval_kind(e, n);
     e->r.depth--;
     return v;
 }

@@ -11,7 +11,7 @@
 static const jval failed = { .kind = V_FAIL };
 
 /* A str stays as it is, markup too; all else becomes one. */
-static jval soft(jrender *r, jval v)
+static jval soft_str(jrender *r, jval v)
 {
     return v.kind == V_STR ? v : jstr_value(jto_str(r, v));
 }
@@ -25,7 +25,7 @@ static bool no_arguments(jrender *r, const char *name, const jargs *a)
 
 static jval cased(jrender *r, const char *name, jval v, const jargs *a, jcasing how)
 {
-    const jval s = soft(r, v);
+    const jval s = soft_str(r, v);
     if (jbad(s) || !no_arguments(r, name, a))
         return failed;
     return jsafe(jstr_value(jstr_case(r, s.s, how)), s.safe);
@@ -51,7 +51,7 @@ static bool between_words(uint32_t c)
 /* Upper case at the start of each run of word or non-word characters, lower case after it. */
 static jval f_title(jrender *r, jval v, const jargs *a)
 {
-    const jval s = soft(r, v);
+    const jval s = soft_str(r, v);
     jbuild b;
     if (jbad(s) || !no_arguments(r, "title", a))
         return failed;
@@ -80,7 +80,7 @@ static jval f_title(jrender *r, jval v, const jargs *a)
 static jval f_trim(jrender *r, jval v, const jargs *a)
 {
     jval arg[1];
-    const jval s = soft(r, v);
+    const jval s = soft_str(r, v);
     if (jbad(s) || !jbind(r, "trim", "chars?", a, arg))
         return failed;
     const bool all = arg[0].kind == V_MISSING || arg[0].kind == V_NONE;
@@ -104,12 +104,12 @@ static jval f_replace(jrender *r, jval v, const jargs *a)
 
 static jval f_string(jrender *r, jval v, const jargs *a)
 {
-    return no_arguments(r, "string", a) ? soft(r, v) : failed;
+    return no_arguments(r, "string", a) ? soft_str(r, v) : failed;
 }
 
 static jval f_safe(jrender *r, jval v, const jargs *a)
 {
-    const jval s = no_arguments(r, "safe", a) ? soft(r, v) : failed;
+    const jval s = no_arguments(r, "safe", a) ? soft_str(r, v) : failed;
     return jbad(s) ? s : jsafe(s, true);
 }
 
@@ -121,7 +121,7 @@ static jval f_escape(jrender *r, jval v, const jargs *a)
 
 static jval f_forceescape(jrender *r, jval v, const jargs *a)
 {
-    const jval s = no_arguments(r, "forceescape", a) ? soft(r, v) : failed;
+    const jval s = no_arguments(r, "forceescape", a) ? soft_str(r, v) : failed;
     return jbad(s) ? s : f_escape(r, jsafe(s, false), a);
 }
 
@@ -130,7 +130,7 @@ static jval f_center(jrender *r, jval v, const jargs *a)
     jval arg[1];
     if (!jbind(r, "center", "width?", a, arg))
         return failed;
-    const jmethod m = { soft(r, v), "center" };
+    const jmethod m = { soft_str(r, v), "center" };
     const jargs width = { .n = 1, .arg = arg };
     if (arg[0].kind == V_MISSING)
         arg[0] = jint(80);
@@ -139,7 +139,7 @@ static jval f_center(jrender *r, jval v, const jargs *a)
 
 static jval f_format(jrender *r, jval v, const jargs *a)
 {
-    const jval s = soft(r, v);
+    const jval s = soft_str(r, v);
     if (jbad(s))
         return s;
     if (a->n && a->n_key)
@@ -160,7 +160,7 @@ static jval f_format(jrender *r, jval v, const jargs *a)
 
 static jval f_wordcount(jrender *r, jval v, const jargs *a)
 {
-    const jval s = soft(r, v);
+    const jval s = soft_str(r, v);
     int64_t n = 0;
     bool inside = false;
     if (jbad(s) || !no_arguments(r, "wordcount", a) || !jcost_bytes(r, 8u * (uint64_t)s.s->n))

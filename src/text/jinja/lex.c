@@ -86,7 +86,7 @@ static uint32_t without_tail(const lexer *x, uint32_t begin, uint32_t end)
     return end;
 }
 
-static bool sees(const lexer *x, uint32_t at, const char *text)
+static bool starts_with(const lexer *x, uint32_t at, const char *text)
 {
     const size_t n = strlen(text);
     return n <= x->n - at && memcmp(x->s + at, text, n) == 0;
@@ -372,7 +372,7 @@ static void lex_operator(lexer *x)
     const uint32_t at = x->at;
     uint32_t n = 0;
     for (size_t i = 0; i < sizeof two / sizeof *two; i++)
-        if (sees(x, at, two[i]))
+        if (starts_with(x, at, two[i]))
             n = 2;
     if (n == 0 && x->s[at] && strchr("+-/*%~[](){}><=.:|,;", x->s[at]))
         n = 1;
@@ -399,7 +399,7 @@ static bool lex_end(lexer *x, const char *close)
     const bool block = *close == '%';
     const char sign = x->s[at] == '-' || (block && x->s[at] == '+') ? x->s[at] : '\0';
     const uint32_t tag = at + (sign != '\0');
-    if (x->n_open > 0 || !sees(x, tag, close))
+    if (x->n_open > 0 || !starts_with(x, tag, close))
         return false;
     add(x, block ? T_BLOCK_END : T_VARIABLE_END, at, tag + 2);
     after_tag(x, tag + 2, sign, block);

@@ -67,7 +67,7 @@ static jval split_words(jrender *r, jval self, int64_t most)
     return jmany_end(r, &many, V_LIST);
 }
 
-static void turn_round(jval list)
+static void reverse_list(jval list)
 {
     jval *item = ((jlist *)list.list)->item;
     for (uint32_t i = 0, k = list.list->n; i + 1 < k; i++) {
@@ -114,7 +114,7 @@ static jval rsplit_words(jrender *r, jval self, int64_t most)
     }
     const jval list = jmany_end(r, &many, V_LIST);
     if (!jbad(list))
-        turn_round(list);
+        reverse_list(list);
     return list;
 }
 
@@ -146,7 +146,7 @@ static jval split(jrender *r, jval self, jval *arg, bool right)
         return failed;
     const jval list = jmany_end(r, &many, V_LIST);
     if (right && !jbad(list))
-        turn_round(list);
+        reverse_list(list);
     return list;
 }
 jval jm_split(jrender *r, jval self, jval *arg)

@@ -52,7 +52,7 @@ static void repr_escape(jbuild *b, uint32_t c, char quote, jrun like)
 }
 
 /* Bytes from `at` on that stand for themselves between quotes. */
-static uint32_t itself(const jstr *s, uint32_t at, char quote)
+static uint32_t plain_run(const jstr *s, uint32_t at, char quote)
 {
     uint32_t n = 0;
     while (at + n < s->n && s->at[at + n] >= ' ' && s->at[at + n] < 0x7f &&
@@ -69,7 +69,7 @@ static void put_quoted(jbuild *b, jval v)
     jbuild_put(b, &quote, 1, 0, 0);
     for (uint32_t at = 0, n; at < v.s->n && !b->failed; at += n ? n : 1) {
         uint32_t c;
-        n = itself(v.s, at, quote);
+        n = plain_run(v.s, at, quote);
         jbuild_part(b, v.s, at, at + n);
         at += n;
         n = at < v.s->n ? jstr_point(v.s, at, &c) : 0;

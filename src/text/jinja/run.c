@@ -44,7 +44,7 @@ static jval take(const jargs *a, bool *used, const jstr *name)
     return jmissing();
 }
 
-static bool give_varargs(jeval *e, const jnode *n, const jargs *a, uint32_t n_parameter)
+static bool bind_varargs(jeval *e, const jnode *n, const jargs *a, uint32_t n_parameter)
 {
     const uint32_t more = a->n > n_parameter ? a->n - n_parameter : 0;
     if (!n->block->uses_varargs) {
@@ -61,7 +61,7 @@ static bool give_varargs(jeval *e, const jnode *n, const jargs *a, uint32_t n_pa
     return !jbad(v);
 }
 
-static bool give_kwargs(jeval *e, const jnode *n, const jargs *a, const bool *used)
+static bool bind_kwargs(jeval *e, const jnode *n, const jargs *a, const bool *used)
 {
     jdict *d = n->block->uses_kwargs ? jdict_new(&e->r, a->n_key) : NULL;
     if (n->block->uses_kwargs && !d)
@@ -83,7 +83,7 @@ static bool give_kwargs(jeval *e, const jnode *n, const jargs *a, const bool *us
 }
 
 /* Parameters get arguments by position, by name, by default, or are undefined. */
-static bool give_arguments(jeval *e, const jnode *n, const jargs *a)
+static bool bind_arguments(jeval *e, const jnode *n, const jargs *a)
 {
     const uint32_t n_parameter = n->n - 1 - n->n_default;
     bool *used = jalloc(&e->r, a->n_key + 1u, sizeof *used);
@@ -103,7 +103,7 @@ static bool give_arguments(jeval *e, const jnode *n, const jargs *a)
                                                ? jundefined(name.s)
                                                : caller;
     }
-    if (!give_kwargs(e, n, a, used) || !give_varargs(e, n, a, n_parameter) ||
+    if (!bind_kwargs(e, n, a, used) || !bind_varargs(e, n, a, n_parameter) ||
         !jeval_enter(e, n->block->scope))
         return false;
     for (uint32_t i = 0; i < n_parameter; i++) {
@@ -128,7 +128,7 @@ static jval call_macro(jeval *e, const jmacro *base, const jargs *a)
     if (!frame || !jeval_deeper(e))
         return failed;
     e->frame = frame;
-    if (give_arguments(e, m->n, a))
+    if (bind_arguments(e, m->n, a))
         capture(e, m->n->kid[0], &text);
     e->frame = outer;
     e->r.depth--;

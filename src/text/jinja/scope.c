@@ -246,22 +246,22 @@ static void survey(resolver *v, symbols *s, const jnode *n)
 
 /* ---- second walk: every name gets its place -------------------------------------------------- */
 
-static void give_place(resolver *v, const symbols *s, jnode *n, jplace *to)
+static void place_name(resolver *v, const symbols *s, jnode *n, jplace *to)
 {
     if (!find(v, s, s->fn, n->name, to) && !v->failed)
         fail(v, n, "a name that means nothing here: ", n->name);
 }
 
-static void settle_names(resolver *v, const symbols *s, jnode *n, bool soft)
+static void resolve_names(resolver *v, const symbols *s, jnode *n, bool soft)
 {
     if (!n || v->failed)
         return;
     if (n->kind == N_NAME || n->kind == N_NSREF)
-        give_place(v, s, n, &n->place);
+        place_name(v, s, n, &n->place);
     if ((n->kind == N_FILTER || n->kind == N_TEST) && !n->what && !soft)
         fail(v, n, "no filter or test has this name; use one that jinja2 has: ", n->name);
     for (uint32_t i = 0; i < n->n; i++)
-        settle_names(v, s, n->kid[i], soft || n->kind == N_COND);
+        resolve_names(v, s, n->kid[i], soft || n->kind == N_COND);
 }
 
 static void begin(symbols *s, symbols *outer, function *fn)
@@ -311,7 +311,7 @@ static bool assigns(const jnode *n, const char *name)
     return false;
 }
 
-static void settle(resolver *v, symbols *s, jnode *n, spot at);
+static void resolve_body(resolver *v, symbols *s, jnode *n, spot at);
 
 static function *new_function(resolver *v, function *outer)
 {
@@ -337,7 +337,7 @@ static jnode *copy_target(resolver *v, const jnode *n)
     return to;
 }
 
-static void settle_test(resolver *v, symbols *s, jnode *n)
+static void resolve_test(resolver *v, symbols *s, jnode *n)
 {
     symbols inner;
     function *fn = new_function(v, s->fn);
@@ -346,21 +346,21 @@ static void settle_test(resolver *v, symbols *s, jnode *n)
     begin(&inner, s, fn);
     assign_names(v, &inner, n->kid[0], true);
     read_names(v, &inner, n->kid[2]);
-    settle_names(v, &inner, n->kid[2], false);
+    resolve_names(v, &inner, n->kid[2], false);
     n->block->test_target = copy_target(v, n->kid[0]);
-    settle_names(v, &inner, n->block->test_target, false);
+    resolve_names(v, &inner, n->block->test_target, false);
     n->block->test_scope = finish(v, &inner);
     n->block->n_test_slot = fn->n;
 }
 
-static void settle_for(resolver *v, symbols *s, jnode *n, spot at)
+static void resolve_for(resolver *v, symbols *s, jnode *n, spot at)
 {
     symbols inner;
-    settle_names(v, s, n->kid[1], at.soft);
+    resolve_names(v, s, n->kid[1], at.soft);
     if (assigns(n, "loop"))
         fail(v, n, "a loop that assigns to its own variable loop; use another name", NULL);
     if (n->kid[2])
-        settle_test(v, s, n);
+        resolve_test(v, s, n);
     begin(&inner, s, s->fn);
     n->block->uses_loop = mentions(n->kid[3], "loop");
     const jstr *loop = n->block->uses_loop && !v->failed ? jtext(v->r, "loop").s : NULL;
@@ -370,18 +370,18 @@ static void settle_for(resolver *v, symbols *s, jnode *n, spot at)
     if (!v->failed) {
         assign_names(v, &inner, n->kid[0], true);
         survey(v, &inner, n->kid[3]);
-        settle_names(v, &inner, n->kid[0], false);
+        resolve_names(v, &inner, n->kid[0], false);
         if (loop && !v->failed)
             find(v, &inner, inner.fn, loop, &n->block->loop);
         n->block->scope = finish(v, &inner);
-        settle(v, &inner, n->kid[3], (spot){ .loop = true });
+        resolve_body(v, &inner, n->kid[3], (spot){ .loop = true });
     }
     if (n->kid[4] && !v->failed) {
         symbols other;
         begin(&other, s, s->fn);
         survey(v, &other, n->kid[4]);
         n->block->else_scope = finish(v, &other);
-        settle(v, &other, n->kid[4], (spot){ .loop = at.loop });
+        resolve_body(v, &other, n->kid[4], (spot){ .loop = at.loop });
     }
 }
 
@@ -407,7 +407,7 @@ static bool has_parameter(const jnode *n, uint32_t n_parameter, const char *name
     return false;
 }
 
-static void settle_macro(resolver *v, symbols *s, jnode *n)
+static void resolve_macro(resolver *v, symbols *s, jnode *n)
 {
     symbols inner;
     function *fn = new_function(v, s->fn);
@@ -430,27 +430,27 @@ static void settle_macro(resolver *v, symbols *s, jnode *n)
             special(v, &inner, n->kid[0], "varargs", &n->block->uses_varargs, &n->block->varargs);
     }
     for (uint32_t i = 1; i < n->n; i++)
-        settle_names(v, &inner, n->kid[i], false);
-    settle(v, &inner, n->kid[0], (spot){ 0 });
+        resolve_names(v, &inner, n->kid[i], false);
+    resolve_body(v, &inner, n->kid[0], (spot){ 0 });
     n->block->scope = finish(v, &inner);
     n->block->n_slot = fn->n;
 }
 
 /* A set or filter block: its body is a scope; filters of a set block are outside. */
-static void settle_block(resolver *v, symbols *s, jnode *n, spot at)
+static void resolve_block(resolver *v, symbols *s, jnode *n, spot at)
 {
     symbols inner;
     const bool set = n->kind == N_SETBLOCK;
     begin(&inner, s, s->fn);
     survey(v, &inner, n->kid[set]);
     if (set)
-        settle_names(v, s, n->kid[0], false);
+        resolve_names(v, s, n->kid[0], false);
     else
         for (uint32_t i = 1; i < n->n; i++)
             read_names(v, &inner, n->kid[i]);
     for (uint32_t i = set + 1u; i < n->n; i++)
-        settle_names(v, &inner, n->kid[i], false);
-    settle(v, &inner, n->kid[set], (spot){ .loop = at.loop });
+        resolve_names(v, &inner, n->kid[i], false);
+    resolve_body(v, &inner, n->kid[set], (spot){ .loop = at.loop });
     n->block->scope = finish(v, &inner);
 }
 
@@ -463,7 +463,7 @@ static bool make_block(resolver *v, jnode *n)
     return n->block;
 }
 
-static void settle(resolver *v, symbols *s, jnode *n, spot at)
+static void resolve_body(resolver *v, symbols *s, jnode *n, spot at)
 {
     const bool block = n->kind == N_FOR || n->kind == N_MACRO || n->kind == N_GENERATION ||
                        n->kind == N_SETBLOCK || n->kind == N_FILTERBLOCK;
@@ -472,33 +472,33 @@ static void settle(resolver *v, symbols *s, jnode *n, spot at)
     switch (n->kind) {
     case N_BODY:
         for (uint32_t i = 0; i < n->n; i++)
-            settle(v, s, n->kid[i], at);
+            resolve_body(v, s, n->kid[i], at);
         break;
     case N_OUTPUT:
     case N_SET:
         for (uint32_t i = 0; i < n->n; i++)
-            settle_names(v, s, n->kid[i], at.soft);
+            resolve_names(v, s, n->kid[i], at.soft);
         break;
     case N_IF:
         for (uint32_t i = 0; i < n->n; i++)
             if (i % 2 == 0 && i + 1 < n->n)
-                settle_names(v, s, n->kid[i], true);
+                resolve_names(v, s, n->kid[i], true);
             else
-                settle(v, s, n->kid[i], (spot){ at.loop, true });
+                resolve_body(v, s, n->kid[i], (spot){ at.loop, true });
         break;
     case N_FOR:
-        settle_for(v, s, n, at);
+        resolve_for(v, s, n, at);
         break;
     case N_MACRO:
-        give_place(v, s, n, &n->place);
-        settle_macro(v, s, n);
+        place_name(v, s, n, &n->place);
+        resolve_macro(v, s, n);
         break;
     case N_GENERATION:
-        settle_macro(v, s, n);
+        resolve_macro(v, s, n);
         break;
     case N_SETBLOCK:
     case N_FILTERBLOCK:
-        settle_block(v, s, n, at);
+        resolve_block(v, s, n, at);
         break;
     case N_BREAK:
     case N_CONTINUE:
@@ -519,7 +519,7 @@ bool jinja_resolve(jrender *r, jinja_template *t)
         return false;
     begin(&root, NULL, fn);
     survey(&v, &root, t->body);
-    settle(&v, &root, t->body, (spot){ 0 });
+    resolve_body(&v, &root, t->body, (spot){ 0 });
     t->scope = finish(&v, &root);
     t->n_slot = fn->n;
     return !v.failed;
