@@ -114,6 +114,14 @@ static void print_info(const weft_data_info *i)
         printf("ends          none: the tokenizer has no end-of-text token\n");
     print_some("empty", i->n_empty, "documents are left out");
     print_some("prompts", i->n_prompt, "documents with a part that is not trained on");
+    if (i->n_conversation > 0)
+        printf("conversations %lld, %lld answers are trained on\n", (long long)i->n_conversation,
+               (long long)i->n_answer);
+    print_some("unprompted", i->n_unprompted,
+               "answers do not follow the generation prompt: trained on from their first byte");
+    print_some("endless", i->n_endless,
+               "answers have no special token at their end: the model does not learn to stop");
+    print_some("thinking", i->n_thought_dropped, "messages whose thinking the template leaves out");
     print_some("straddling", i->n_straddling,
                "documents with a token that spans prompt and completion");
     print_some("cut", i->train.n_cut + i->validation.n_cut,

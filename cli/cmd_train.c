@@ -13,7 +13,7 @@
 
 static const char *positional[1]; /* MODEL */
 static const char *model, *out, *preset, *arch, *tokenizer, *separator;
-static const char *prompt = "\n", *save_ids, *columns, *validation_data;
+static const char *prompt = "\n", *save_ids, *columns, *validation_data, *template;
 static int schedule = 1, format, objective, positions; /* 0: by name, by data, by family */
 static text_list data, frozen;
 static int64_t n_layer, d_model, n_head, n_head_kv, d_ff, n_vocab = UNSET;
@@ -64,6 +64,8 @@ static const option options[] = {
       "format of the data (by file name)" },
     { 0, "columns", OPT_TEXT, &columns, "NAMES", RARE,
       "columns of a table: text, pair, label, - (text,label)" },
+    { 0, "template", OPT_TEXT, &template, "FILE", RARE,
+      "chat template of conversations (the model's)" },
     { 0, "separator", OPT_TEXT, &separator, "TEXT", RARE,
       "separates documents; \"\": empty lines (one per file)" },
     { 0, "parse-special", OPT_FLAG, &parse_special, NULL, RARE,
@@ -373,6 +375,7 @@ static void fill(weft_train_options *o)
     o->separator = separator;
     o->parse_special = parse_special;
     o->columns = columns;
+    o->chat_template = template;
     o->validation_data = validation_data;
     o->n_ctx = n_ctx;
     o->image_size = image_size;

@@ -1195,6 +1195,10 @@ typedef enum weft_schedule {
  * text. TSV: source, tab and target on each line. RAW16: 16-bit ids without a header, as nanoGPT
  * writes them.
  *
+ * A line of JSONL has "text"; or "prompt" and "completion", of which only the latter is trained on;
+ * or a conversation, of which only what the assistant writes is: "messages" with optional "tools",
+ * "conversations" (ShareGPT), or "instruction", "input" and "output" (Alpaca).
+ *
  * For classifiers, tables have labels: TSV, CSV (by .csv), and JSONL with "text", "label" and
  * optionally "text_pair". */
 typedef enum weft_data_kind {
@@ -1338,6 +1342,9 @@ typedef struct weft_train_options {
     int n_group; /* groups that the sequences of a step are divided into: a power of two up to 1024;
                     0: 1. Their gradients are summed as a binary tree, so the result depends on
                     n_group, but not on which process computes a group */
+    /* The template of conversations, as for weft_template_load; NULL: the model's or, for a new model,
+     * the tokenizer's. A template that prints a date prints 26 July 2024. */
+    const char *chat_template;
 } weft_train_options;
 
 /* Fills in the defaults, which suit a small model. struct_size: sizeof(weft_train_options). */
@@ -1400,10 +1407,15 @@ typedef struct weft_data_info {
     int64_t n_prompt;     /* documents with a prompt, which is not trained on */
     int64_t n_straddling; /* documents with a token that spans prompt and completion */
     weft_data_counts train, validation;
-    size_t bytes;             /* memory in use */
-    int64_t n_label;          /* number of labels; 0: no labels */
-    int64_t n_image, n_class; /* of images; 0: text */
-    int64_t height, width;    /* of all images; 0: various */
+    size_t bytes;                     /* memory in use */
+    int64_t n_label;                  /* number of labels; 0: no labels */
+    int64_t n_image, n_class;         /* of images; 0: text */
+    int64_t height, width;            /* of all images; 0: various */
+    int64_t n_conversation, n_answer; /* conversations, and messages of the assistant trained on */
+    int64_t n_unprompted;      /* answers that do not follow the template's generation prompt: they
+                                  are trained on from their first byte */
+    int64_t n_thought_dropped; /* messages whose thinking the template leaves out */
+    int64_t n_endless; /* answers that no special token ends: the model does not learn to stop */
 } weft_data_info;
 
 WEFT_API void weft_data_get_info(const weft_data *data, weft_data_info *info);

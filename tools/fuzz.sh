@@ -16,7 +16,7 @@ TESTS="test_gguf test_safetensors test_config test_load_faults test_parts test_c
     test_unicode test_tokenizer test_tokenizer_files test_tokenizer_gguf test_session_files test_manifest test_checkpoint
     test_shard test_data test_report test_image test_idx test_table test_labelled test_classify test_marian
     test_tokenizer_limits test_tokenizer_forms test_find test_stores test_recognise test_unpack
-    test_jinja test_templates test_trust test_chat"
+    test_jinja test_templates test_trust test_chat test_chat_data"
 GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_write formats/config formats/open
     formats/index formats/shard base/save text/regex/regex text/regex/class text/regex/translate text/unicode/unicode
     text/unicode/normal text/sources/load text/sources/gguf text/sources/files text/sources/sp text/sources/hf
@@ -24,7 +24,7 @@ GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_w
     text/unigram text/wordpiece text/normalize text/split text/scan text/decode text/sources/pieces
     text/sources/pieces_sp text/charsmap text/tokenizer text/finish text/vocab text/trie text/munch text/sources/pre
     text/sources/describe text/trust text/chat text/chat_probe text/sources/chat_file engine/session_file
-    formats/manifest train/checkpoint train/documents train/corpus
+    formats/manifest train/checkpoint train/documents train/chat_data train/corpus
     train/corpus_open explain/metrics explain/chart explain/report formats/image formats/image_resize
     formats/image_recipe formats/idx formats/table train/labelled formats/recognise formats/stores formats/ollama
     formats/find formats/unpack formats/unpack_gzip formats/unpack_zstd

@@ -10,6 +10,7 @@ struct weft_data {
     host host;
     tokenizer tokenizer;
     run_labels labels;
+    run_template chat;
     dataset data;
     image_set images;    /* in place of a tokenizer and a dataset, */
     bool sees;           /* if this is true */
@@ -78,6 +79,7 @@ static weft_status find_sizes(weft_data *d, const weft_train_options *o, const c
                      init_model_task(s.arch),
                      init_model_has_encoder(s.arch) ? V : 0,
                      d->tokenizer.eos,
+                     NULL,
                      NULL };
     return WEFT_OK;
 }
@@ -96,12 +98,16 @@ static weft_status open_data(weft_data *d, const weft_train_options *o, weft_err
         return status;
     data_options how;
     status = find_sizes(d, o, from, &of, err);
+    if (status == WEFT_OK)
+        status = take_run_template(&d->chat, o, text, &d->host, err);
     of.labels = status == WEFT_OK && d->labels.used ? &d->labels : NULL;
+    of.chat = &d->chat;
     if (status == WEFT_OK)
         status = data_of(o, &d->tokenizer, &of, &how, err);
     if (status == WEFT_OK)
         status = data_open(&d->data, o->data, o->n_data, &how, &d->host, err);
     if (status != WEFT_OK) {
+        drop_run_template(&d->chat);
         drop_labels(&d->labels);
         tokenizer_free(&d->tokenizer);
     }
@@ -142,6 +148,7 @@ void weft_data_close(weft_data *d)
         return;
     }
     data_close(&d->data);
+    drop_run_template(&d->chat);
     drop_labels(&d->labels);
     tokenizer_free(&d->tokenizer);
     release(d);
@@ -193,7 +200,12 @@ void weft_data_get_info(const weft_data *d, weft_data_info *info)
                          .train = counts_of(&d->data.train),
                          .validation = counts_of(&d->data.validation),
                          .bytes = d->host.mem.used,
-                         .n_label = d->labels.set.n };
+                         .n_label = d->labels.set.n,
+                         .n_conversation = c->chat.n_conversation,
+                         .n_answer = c->chat.n_answer,
+                         .n_unprompted = c->chat.n_unprompted,
+                         .n_thought_dropped = c->chat.n_thought_dropped,
+                         .n_endless = c->chat.n_endless };
     copy_result(info, info->struct_size, &i, sizeof i);
 }
 

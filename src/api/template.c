@@ -1,6 +1,5 @@
 /* template.c - the public functions of chat templates: check, translate, delegate. */
 #include "api/api.h"
-#include "text/chat.h"
 #include "text/sources/chat_file.h"
 
 #include <string.h>
@@ -13,8 +12,6 @@ struct weft_template {
     weft_budget *budget; /* referenced; or NULL */
     holders holders;
 };
-
-_Static_assert(CHAT_TOKENS <= CHAT_VARIABLES, "every named token is a variable");
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
@@ -31,19 +28,10 @@ static void release(weft_template *t)
 
 static weft_status load(weft_template *t, const char *path, const char *name, weft_error *err)
 {
-    chat_file f;
-    weft_status status = arena_init(&t->store, ARENA_GROWING, &t->host.mem, 0, "a template", err);
-    if (status == WEFT_OK)
-        status = chat_file_load(&f, path, name, &t->store, &t->host, err);
+    const weft_status status = arena_init(&t->store, ARENA_GROWING, &t->host.mem, 0, "a template",
+                                          err);
     t->name = status == WEFT_OK ? arena_text(&t->store, name, strlen(name), err) : NULL;
-    if (!t->name)
-        return err->code;
-    t->inner = (chat){ .path = f.path, .source = f.source, .n = f.n };
-    for (int i = 0; i < CHAT_TOKENS; i++)
-        if (f.token[i])
-            t->inner.variable[t->inner.n_variable++] = (chat_variable){ chat_token_names[i],
-                                                                        f.token[i] };
-    return chat_open(&t->inner, &t->host.mem, err);
+    return t->name ? chat_load(&t->inner, path, name, &t->store, &t->host, err) : err->code;
 }
 
 weft_template *weft_template_load(const char *path, const weft_template_options *options,
@@ -130,7 +118,7 @@ void weft_rendered_free(weft_rendered *rendered)
         rendering_free((rendering *)((char *)rendered - offsetof(rendering, seen)));
 }
 
-/* Runs of one origin become one entry; trusted bytes that touch become one span. */
+/* Runs of one origin become one entry. */
 static bool list_origins(rendering *r, mem *m, weft_error *err)
 {
     const jinja_output *out = &r->text.out;
@@ -143,7 +131,6 @@ static bool list_origins(rendering *r, mem *m, weft_error *err)
         const chat_origin who = chat_origin_of(&r->text, out->run[i].origin);
         const uint32_t from = (uint32_t)out->run[i].begin, to = (uint32_t)out->run[i].end;
         weft_origin *last = n > 0 ? &r->origins[n - 1] : NULL;
-        weft_span *span = r->n_trusted > 0 ? &r->trusted[r->n_trusted - 1] : NULL;
         if (from == to)
             continue;
         if (last && last->message == who.message && last->field == who.field &&
@@ -151,11 +138,8 @@ static bool list_origins(rendering *r, mem *m, weft_error *err)
             last->to = to;
         else
             r->origins[n++] = (weft_origin){ from, to, who.message, who.field, who.trusted };
-        if (who.trusted && span && span->to == from)
-            span->to = to;
-        else if (who.trusted)
-            r->trusted[r->n_trusted++] = (weft_span){ from, to };
     }
+    r->n_trusted = chat_trusted(&r->text, r->trusted);
     r->seen.origins = r->origins;
     r->seen.n_origin = n;
     return true;

@@ -32,6 +32,7 @@ typedef struct training {
     tokenizer tokenizer;
     image_set images; /* for an image model, which has no tokenizer */
     run_labels labels;
+    run_template chat;
     dataset data;
     hf_form form;
     trainer trainer;
@@ -57,6 +58,7 @@ static void training_end(training *t)
     if (t->has_tokenizer)
         tokenizer_free(&t->tokenizer);
     drop_labels(&t->labels);
+    drop_run_template(&t->chat);
     weft_model_close(t->model);
 }
 
@@ -113,6 +115,9 @@ OWN_FRAME static weft_status open_data(training *t, const char *from, weft_error
     data_options d;
     status = take_labels(&t->labels, o, &t->model->model, h, err);
     of.labels = t->labels.used ? &t->labels : NULL;
+    of.chat = &t->chat;
+    if (status == WEFT_OK)
+        status = take_run_template(&t->chat, o, text, h, err);
     if (status == WEFT_OK)
         status = data_of(o, &t->tokenizer, &of, &d, err);
     if (status == WEFT_OK)
@@ -249,6 +254,8 @@ OWN_FRAME static weft_status prepare(training *t, const char *from, bool made, c
     t->has_form = status == WEFT_OK;
     if (status == WEFT_OK && t->o->model && t->o->tokenizer && t->has_tokenizer)
         status = hf_form_take_tokenizer(&t->form, &t->tokenizer, err);
+    if (status == WEFT_OK && t->o->chat_template && t->has_tokenizer)
+        status = hf_form_take_template(&t->form, t->chat.chat.source, t->chat.chat.n, err);
     if (status == WEFT_OK && !t->form.text[TEXT_TOKENIZER].text && !t->has_images)
         log_write(&t->model->host.log, WEFT_LOG_WARN,
                   "%s: no tokenizer.json; the run will have no tokenizer", from);

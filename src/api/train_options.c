@@ -154,7 +154,8 @@ int64_t rows_of_sample(const weft_train_options *o, int64_t n_ctx)
 
 learned learned_of(const model *m)
 {
-    return (learned){ m->n_vocab, m->n_ctx, m->task, m->n_vocab_src, (int32_t)m->start, NULL };
+    return (
+        learned){ m->n_vocab, m->n_ctx, m->task, m->n_vocab_src, (int32_t)m->start, NULL, NULL };
 }
 
 static int32_t find_token(const tokenizer *t, const char *text)
@@ -219,6 +220,9 @@ weft_status data_of(const weft_train_options *o, const tokenizer *t, const learn
                                       .pairs = of->n_vocab_src > 0,
                                       .labels = of->labels ? &of->labels->set : NULL,
                                       .columns = of->labels ? &of->labels->columns : NULL,
+                                      .chat = of->chat && of->chat->found ? &of->chat->chat : NULL,
+                                      .no_chat = of->chat && of->chat->why.code ? &of->chat->why
+                                                                                : NULL,
                                       .apart = o->validation_data,
                                       .eos = t->eos,
                                       .n_vocab = (uint32_t)of->n_vocab,

@@ -3,6 +3,7 @@
 #define WEFT_API_TRAIN_OPTIONS_H
 
 #include "api/labels.h"
+#include "api/train_chat.h"
 #include "train/data.h"
 #include "train/learner.h"
 
@@ -16,6 +17,7 @@ typedef struct learned {
     int64_t n_vocab_src;      /* of an encoder; 0: none */
     int32_t start;            /* the token that starts its decoder's output */
     const run_labels *labels; /* that it trains on; or NULL */
+    const run_template *chat; /* for conversations; or NULL */
 } learned;
 
 learned learned_of(const model *m);

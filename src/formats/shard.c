@@ -44,11 +44,12 @@ static weft_status read_head(head *h, const uint8_t *data, uint64_t size, const 
         return weft_fail(err, WEFT_EFORMAT, "%s: ends after %llu of the %zu bytes of its header",
                          path, (unsigned long long)size, sizeof *h);
     memcpy(h, data, sizeof *h);
-    if (h->version != SHARD_VERSION)
-        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: token file version %u, expected %d", path,
-                         h->version, SHARD_VERSION);
-    if (h->width != 2 && h->width != 4)
-        return weft_fail(err, WEFT_EFORMAT, "%s: ids of %u bytes, expected 2 or 4", path, h->width);
+    if (h->version < 1 || h->version > SHARD_VERSION)
+        return weft_fail(err, WEFT_EUNSUPPORTED, "%s: token file version %u, expected 1 to %d",
+                         path, h->version, SHARD_VERSION);
+    if (h->width != 4 && (h->width != 2 || h->version > 1))
+        return weft_fail(err, WEFT_EFORMAT, "%s: ids of %u bytes, expected %s", path, h->width,
+                         h->version > 1 ? "4" : "2 or 4");
     if (h->zero || h->zeros[0] || h->zeros[1])
         return weft_fail(err, WEFT_EFORMAT, "%s: reserved header fields are not 0", path);
     return WEFT_OK;
@@ -105,9 +106,11 @@ weft_status shard_parse(shard *s, const uint8_t *data, uint64_t size, const char
     weft_status status = read_head(&h, data, size, path, err);
     if (status != WEFT_OK)
         return status;
-    *s = (shard){
-        .width = h.width, .n_vocab = h.n_vocab, .n_id = h.n_id, .n_document = h.n_document
-    };
+    *s = (shard){ .width = h.width,
+                  .marked = h.version > 1,
+                  .n_vocab = h.n_vocab,
+                  .n_id = h.n_id,
+                  .n_document = h.n_document };
     if (!lay_out(s, &documents, &whole) || whole != size)
         return weft_fail(err, WEFT_EFORMAT,
                          "%s: %llu bytes do not match %llu ids of %u bytes and %llu documents",
@@ -147,11 +150,26 @@ static void sink_put(sink *to, const void *data, size_t size)
         xxh64_add(&to->sum, data, size);
 }
 
+/* Ids of two bytes, as four. */
+static void put_widened(sink *to, const shard *s)
+{
+    uint32_t wide[1024];
+    for (uint64_t i = 0, n; i < s->n_id; i += n) { /* bounded: by n_id */
+        n = s->n_id - i < 1024 ? s->n_id - i : 1024;
+        for (uint64_t k = 0; k < n; k++)
+            wide[k] = shard_id(s, i + k);               /* bounded: in memory */
+        sink_put(to, wide, (size_t)(n * sizeof *wide)); /* bounded: by the array */
+    }
+}
+
 static void put_all(sink *to, const head *top, const shard *const *s, int64_t n)
 {
     sink_put(to, top, sizeof *top);
     for (int64_t k = 0; k < n; k++)
-        sink_put(to, s[k]->ids, (size_t)(s[k]->n_id * s[k]->width)); /* bounded: in memory */
+        if (s[k]->width < top->width)
+            put_widened(to, s[k]);
+        else
+            sink_put(to, s[k]->ids, (size_t)(s[k]->n_id * s[k]->width)); /* bounded: in memory */
     while (to->n % 8 != 0)
         sink_put(to, "", 1);
     uint64_t first = 0; /* offset of a part's ids in the whole */
@@ -168,9 +186,10 @@ static void put_all(sink *to, const head *top, const shard *const *s, int64_t n)
 weft_status shard_save(const shard *const *s, int64_t n, uint32_t n_vocab, const char *path,
                        host *h, weft_error *err)
 {
-    head top = { .magic = SHARD_MAGIC, .version = SHARD_VERSION, .n_vocab = n_vocab };
-    top.width = n > 0 ? s[0]->width : 2;
+    head top = { .magic = SHARD_MAGIC, .version = 1, .width = 2, .n_vocab = n_vocab };
     for (int64_t k = 0; k < n; k++) {
+        top.version = s[k]->marked ? 2 : top.version;
+        top.width = s[k]->width > top.width ? s[k]->width : top.width;
         top.n_id += s[k]->n_id;             /* bounded: in memory */
         top.n_document += s[k]->n_document; /* bounded: in memory */
     }

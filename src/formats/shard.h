@@ -1,7 +1,7 @@
 /* shard.h - tokenized text in a file that is mapped and used in place.
  *
  *      0   8  "weft ids"
- *      8   4  version: 1
+ *      8   4  version: 1; 2 if some ids have no loss
  *     12   4  bytes of an id: 2 or 4
  *     16   4  n_vocab; every id is below it
  *     20   4  0
@@ -12,15 +12,18 @@
  *     64      ids [n_id], and zeros up to a multiple of 8
  *             documents [n_document], 8 + 8 bytes each: end, n_prompt
  *
- * Numbers are little-endian. Documents are contiguous and cover all ids. */
+ * Numbers are little-endian. Documents are contiguous and cover all ids. In version 2 ids have four
+ * bytes, and the top bit of one says that it has no loss: of a conversation only the answers are
+ * learned. */
 #ifndef WEFT_FORMATS_SHARD_H
 #define WEFT_FORMATS_SHARD_H
 
 #include "base/save.h"
 
 #define SHARD_MAGIC   "weft ids"
-#define SHARD_VERSION 1
+#define SHARD_VERSION 2
 #define SHARD_HEAD    64
+#define SHARD_NO_LOSS 0x80000000u
 
 /* The file's layout. */
 typedef struct document {
@@ -31,6 +34,7 @@ typedef struct document {
 typedef struct shard {
     const void *ids; /* uint16_t or uint32_t */
     uint32_t width;  /* bytes of an id */
+    bool marked;     /* SHARD_NO_LOSS may be set in them */
     uint32_t n_vocab;
     uint64_t n_id, n_document;
     const document *document;
@@ -38,7 +42,14 @@ typedef struct shard {
 
 static inline uint32_t shard_id(const shard *s, uint64_t i)
 {
-    return s->width == 2 ? ((const uint16_t *)s->ids)[i] : ((const uint32_t *)s->ids)[i];
+    if (s->width == 2)
+        return ((const uint16_t *)s->ids)[i];
+    return ((const uint32_t *)s->ids)[i] & (s->marked ? ~SHARD_NO_LOSS : UINT32_MAX);
+}
+
+static inline bool shard_has_loss(const shard *s, uint64_t i)
+{
+    return !s->marked || !(((const uint32_t *)s->ids)[i] & SHARD_NO_LOSS);
 }
 
 /* Where document i begins. */
@@ -60,7 +71,7 @@ uint64_t shard_sum(const uint8_t *data, uint64_t size);
 /* The first id that is not below n_vocab, or n_id. */
 uint64_t shard_find_unknown_id(const shard *s, uint32_t n_vocab);
 
-/* Writes n shards of one width as one. */
+/* Writes n shards as one, of the widest ids. */
 weft_status shard_save(const shard *const *s, int64_t n, uint32_t n_vocab, const char *path,
                        host *h, weft_error *err);
 

@@ -109,6 +109,12 @@ weft_status hf_form_take_tokenizer(hf_form *f, const tokenizer *t, weft_error *e
     return WEFT_OK;
 }
 
+weft_status hf_form_take_template(hf_form *f, const char *text, size_t n, weft_error *err)
+{
+    f->text[TEXT_TEMPLATE] = (small_text){ arena_text(&f->store, text, n, err), n };
+    return f->text[TEXT_TEMPLATE].text ? WEFT_OK : err->code;
+}
+
 void hf_form_free(hf_form *f)
 {
     if (f->store.mem)

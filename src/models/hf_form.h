@@ -22,6 +22,9 @@ void hf_form_free(hf_form *f);
  * then has no tokenizer. */
 weft_status hf_form_take_tokenizer(hf_form *f, const tokenizer *t, weft_error *err);
 
+/* Replaces the model's chat template, or adds one. */
+weft_status hf_form_take_template(hf_form *f, const char *text, size_t n, weft_error *err);
+
 /* Adds model.safetensors to a set of files; numbers[i] is the data of parameter i, in the model's
  * layout. */
 void hf_form_weights(const hf_form *f, const float *const *numbers, const char *path, save *s);

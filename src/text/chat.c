@@ -99,15 +99,29 @@ static weft_status fit_reasoning(json_t *message, weft_error *err)
 {
     static const char *const names[] = { "reasoning_content", "thinking", "reasoning" };
     json_t *given = NULL;
-    for (int i = 0; i < 3 && (!given || json_is_null(given)); i++)
+    for (int i = 0; i < 3 && !given; i++)
         given = json_object_get(message, names[i]);
-    if (!given || json_is_null(given))
+    if (!given)
         return WEFT_OK;
     if ((json_object_get(message, "thinking") ||
          json_object_set(message, "thinking", given) == 0) &&
         json_object_set(message, "reasoning_content", given) == 0)
         return WEFT_OK;
     return weft_fail(err, WEFT_ENOMEM, "no memory for a message");
+}
+
+/* OpenAI's servers write "content": null beside tool calls. Templates know missing fields better than
+ * null ones, so that transformers drops the latter. */
+static void drop_nulls(json_t *message)
+{
+    const char *name;
+    json_t *value;
+    void *next;
+    json_object_foreach_safe(message, next, name, value)
+    {
+        if (json_is_null(value))
+            json_object_del(message, name);
+    }
 }
 
 static weft_status fit_message(const chat *c, json_t *message, size_t i, bool as_given,
@@ -122,6 +136,7 @@ static weft_status fit_message(const chat *c, json_t *message, size_t i, bool as
             json_is_string(role) ? json_string_value(role) : "");
     if (as_given)
         return WEFT_OK;
+    drop_nulls(message);
     weft_status status = fit_reasoning(message, err);
     if (status == WEFT_OK)
         status = fit_content(c, message, err);
@@ -143,11 +158,12 @@ typedef struct naming {
 static uint32_t add_origin(naming *n, chat_origin o)
 {
     chat_text *t = n->to;
-    for (uint32_t i = t->n_origin; i-- > 0 && t->n_origin - i < 8;) /* one of the last ones? */
-        if (t->origin[i].message == o.message && t->origin[i].trusted == o.trusted &&
-            (t->origin[i].field == o.field ||
-             (o.field && t->origin[i].field && strcmp(t->origin[i].field, o.field) == 0)))
-            return i + 1;
+    for (uint32_t i = t->n_origin; i > 0 && t->n_origin - i < 7; i--) { /* one of the last ones? */
+        const chat_origin *k = &t->origin[i - 1];
+        if (k->message == o.message && k->trusted == o.trusted &&
+            (k->field == o.field || (o.field && k->field && strcmp(k->field, o.field) == 0)))
+            return i;
+    }
     if (t->n_origin == t->room) {
         const uint32_t room = t->room ? 2 * t->room : 64;
         chat_origin *more = mem_alloc(t->mem, room * sizeof *more, "origins", n->err);
@@ -277,16 +293,12 @@ static weft_status set_all(const chat *c, const json_t *messages, const json_t *
 
 /* ---- rendering ------------------------------------------------------------------------------- */
 
-/* Inside a section of jansson. */
-static weft_status render_messages(const chat *c, const char *messages, size_t n,
-                                   const chat_options *o, chat_text *to, weft_error *err)
+static weft_status render_messages(const chat *c, json_t *root, const chat_options *o,
+                                   chat_text *to, weft_error *err)
 {
     struct tm local;
     const time_t now = (time_t)o->now;
     const jinja_options how = { .now = o->now ? localtime_r(&now, &local) : NULL };
-    json_t *root = read_json(messages, n, "messages", err);
-    if (!root)
-        return err->code;
     const bool whole = json_is_object(root); /* a conversation with its tools */
     json_t *list = whole ? json_object_get(root, "messages") : root;
     weft_status status = json_is_array(list) ? WEFT_OK
@@ -298,18 +310,39 @@ static weft_status render_messages(const chat *c, const char *messages, size_t n
     return status == WEFT_OK ? jinja_render(c->program, to->input, &how, &to->out, err) : status;
 }
 
-weft_status chat_text_render(const chat *c, const char *messages, size_t n, const chat_options *o,
-                             chat_text *to, weft_error *err)
+weft_status chat_tree_render(const chat *c, json_t *root, const chat_options *o, chat_text *to,
+                             weft_error *err)
 {
     *to = (chat_text){ .mem = c->mem };
     weft_status status = arena_init(&to->store, ARENA_GROWING, c->mem, 0, "a conversation", err);
     to->input = status == WEFT_OK ? jinja_input_new(c->mem, err) : NULL;
-    if (!to->input)
-        return err->code;
+    return to->input ? render_messages(c, root, o, to, err) : err->code;
+}
+
+weft_status chat_text_render(const chat *c, const char *messages, size_t n, const chat_options *o,
+                             chat_text *to, weft_error *err)
+{
+    *to = (chat_text){ .mem = c->mem };
     json_section_begin(c->mem);
-    status = render_messages(c, messages, n, o, to, err);
+    json_t *root = read_json(messages, n, "messages", err);
+    const weft_status status = root ? chat_tree_render(c, root, o, to, err) : err->code;
     json_section_end();
     return status;
+}
+
+size_t chat_trusted(const chat_text *t, weft_span *span)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->out.n_run; i++) {
+        const jinja_run *r = &t->out.run[i];
+        if (r->begin == r->end || !chat_origin_of(t, r->origin).trusted)
+            continue;
+        if (n > 0 && span[n - 1].to == r->begin)
+            span[n - 1].to = (uint32_t)r->end;
+        else
+            span[n++] = (weft_span){ (uint32_t)r->begin, (uint32_t)r->end };
+    }
+    return n;
 }
 
 void chat_text_free(chat_text *t)

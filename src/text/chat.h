@@ -32,6 +32,7 @@ typedef struct chat {
     bool system, tools, thinking;
     bool strings, parts;                 /* content as a string, as a list of parts */
     bool arguments, argument_strings;    /* arguments of tool calls as an object, as a string */
+    bool generation;                     /* it marks what the assistant writes */
     const char *think_begin, *think_end; /* or NULL */
 } chat;
 
@@ -70,10 +71,18 @@ typedef struct chat_text {
 
 weft_status chat_text_render(const chat *c, const char *messages, size_t n, const chat_options *o,
                              chat_text *to, weft_error *err);
+
+/* The same for a tree of jansson, inside a section of the caller's, which must outlive `to`. Messages
+ * are changed to the forms that the template wants. */
+weft_status chat_tree_render(const chat *c, json_t *root, const chat_options *o, chat_text *to,
+                             weft_error *err);
 void chat_text_free(chat_text *t);
 
 /* Who wrote a run. */
 chat_origin chat_origin_of(const chat_text *t, uint32_t origin);
+
+/* The spans that the template wrote, in span[n_run + 1] at most; returns their number. */
+size_t chat_trusted(const chat_text *t, weft_span *span);
 
 /* The added tokens that the template writes although they are not special, in list[n]: text of
  * others must not become them. False without memory. */

@@ -78,6 +78,7 @@ weft_status chat_open(chat *c, mem *m, weft_error *err)
         c, "[" USER "," CALLING "\"{\\\"WEFTKEY\\\":\\\"WEFTVALUE\\\"}\"}}]}]", TOOL,
         "\"WEFTVALUE\"", NULL, err);
     find_fence(c);
+    c->generation = contains(c->source, c->n, "endgeneration");
     if (err->code)
         chat_close(c);
     return err->code;

@@ -72,15 +72,9 @@ weft_status corpus_save(const corpus *c, const char *path, weft_error *err)
     const shard **part = mem_alloc(m, ((size_t)c->n_source + 1) * sizeof *part, "sources", err);
     if (!part)
         return err->code;
-    weft_status status = WEFT_OK;
-    for (int64_t i = 0; i < c->n_source; i++) {
+    for (int64_t i = 0; i < c->n_source; i++)
         part[i] = &c->source[i].shard;
-        if (part[i]->width != part[0]->width)
-            status = weft_fail(err, WEFT_EINVAL, "%s: ids of two and of four bytes in one file",
-                               path);
-    }
-    if (status == WEFT_OK)
-        status = shard_save(part, c->n_source, c->n_vocab, path, c->host, err);
+    const weft_status status = shard_save(part, c->n_source, c->n_vocab, path, c->host, err);
     mem_free(m, part);
     return status;
 }

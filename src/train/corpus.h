@@ -2,7 +2,7 @@
  *
  *     text    a file is a document, or the text between two separators is
  *     JSONL   a line is a document: { "text": ... }, or { "prompt": ..., "completion": ... }, which
- *             is one text; only its second part has a loss
+ *             is one text; only its second part has a loss. Or a conversation: see chat_data.h
  *     TSV     a line is a document: a source, a tab and a target; the target has the loss
  *     ids     in the format of shard.h; mapped, not copied
  *     raw16   two-byte ids without a header, as nanoGPT writes them
@@ -14,6 +14,7 @@
 
 #include "formats/shard.h"
 #include "text/tokenizer.h"
+#include "train/chat_data.h"
 
 typedef enum data_kind {
     DATA_BY_NAME, /* ids by the file's magic, JSONL by .jsonl, TSV by .tsv, with labels CSV by .csv;
@@ -41,6 +42,8 @@ typedef struct corpus_options {
     bool pairs;            /* encoder-decoders: prompt and completion are separate texts */
     const struct label_set *labels; /* texts have labels, all of them in this set; or NULL */
     const struct columns *columns;  /* column layout of labelled tables */
+    const chat *chat;               /* the template of conversations; NULL: there is none, and */
+    const weft_error *no_chat;      /* this is why; or NULL */
     const char *apart; /* a file held out for validation, whose documents come last; or NULL */
     int32_t eos;       /* appended to every document; -1: none */
     uint32_t n_vocab;  /* vocabulary of the model; 0: the tokenizer's */
@@ -70,6 +73,7 @@ typedef struct corpus {
     int64_t n_empty;                  /* empty documents, which are skipped */
     int64_t n_prompt;                 /* documents with a prompt, which has no loss */
     int64_t n_straddling; /* of these, the ones with a token that straddles the end of the prompt */
+    chat_counts chat;     /* of conversations */
     uint32_t n_vocab;
     int32_t eos;
 } corpus;

@@ -163,6 +163,8 @@ static weft_status choose_rows(dataset *d, weft_error *err)
               : d->labels      ? &rows_labelled
               : d->mask.id > 0 ? &rows_masked
                                : &rows_next;
+    if (c->chat.n_conversation > 0 && d->make != &rows_next)
+        return weft_fail(err, WEFT_EINVAL, "conversations train decoders; this model is none");
     if (!p->encodes)
         return p->objective == WEFT_OBJECTIVE_BY_DATA
                    ? WEFT_OK

@@ -83,11 +83,25 @@ static bool encode_labelled(worker *w, job *j)
     return keep_ids(w, j, &e, false);
 }
 
+/* A conversation, encoded as in `weft chat`. */
+static bool encode_chat(worker *w, job *j)
+{
+    const chat_reader *r = &w->documents->chat;
+    encoding e;
+    if (chat_data_encode(r, w->encoder, j->chat, &e, &w->err) != WEFT_OK ||
+        !keep_ids(w, j, &e, false))
+        return false;
+    j->n_prompt = chat_data_mark(r, j->chat, &e, w->id + j->at, &j->n_endless);
+    return true;
+}
+
 static bool encode_job(worker *w, job *j)
 {
     const corpus_options *o = w->documents->o;
     const encode_options how = { .parse_special = o->parse_special, .spans = j->has_prompt };
     encoding e;
+    if (j->chat)
+        return encode_chat(w, j);
     if (o->labels)
         return encode_labelled(w, j);
     if (o->pairs && j->has_prompt)
@@ -134,9 +148,9 @@ static weft_status gather_document(const documents *d, source *s, weft_error *er
         if (j->n_id == 0)
             continue;
         for (size_t i = 0; i < j->n_id; i++) {
-            if (id[i] >= s->shard.n_vocab)
+            if ((id[i] & ~SHARD_NO_LOSS) >= s->shard.n_vocab)
                 return weft_fail(err, WEFT_EINVAL, "%s: the text has id %u; the vocabulary has %u",
-                                 d->path, id[i], s->shard.n_vocab);
+                                 d->path, id[i] & ~SHARD_NO_LOSS, s->shard.n_vocab);
             if (s->shard.width == 2)
                 ((uint16_t *)s->ids)[s->shard.n_id++] = (uint16_t)id[i];
             else
@@ -149,16 +163,18 @@ static weft_status gather_document(const documents *d, source *s, weft_error *er
     return WEFT_OK;
 }
 
-static void count_jobs(const documents *d, uint64_t *n_id, uint64_t *n_document)
+static void count_jobs(const documents *d, shard *s, uint64_t *n_id, uint64_t *n_document)
 {
     *n_id = *n_document = 0;
     for (size_t k = 0; k < d->n_job; k++) {
         const job *j = &d->job[k];
+        s->marked |= j->chat != NULL;
         *n_id += j->n_id;
         *n_document += j->n_id > 0;
         d->corpus->n_empty += j->n_id == 0;
         d->corpus->n_prompt += j->n_id > 0 && j->has_prompt;
         d->corpus->n_straddling += j->straddles;
+        d->corpus->chat.n_endless += j->n_endless;
     }
 }
 
@@ -174,8 +190,8 @@ static weft_status encode_round(documents *d, weft_error *err)
         }
     uint64_t n_id, n_document;
     source s = { .shard = { .n_vocab = d->corpus->n_vocab } };
-    s.shard.width = s.shard.n_vocab <= 65536 ? 2 : 4;
-    count_jobs(d, &n_id, &n_document);
+    count_jobs(d, &s.shard, &n_id, &n_document);
+    s.shard.width = s.shard.n_vocab <= 65536 && !s.shard.marked ? 2 : 4;
     weft_status status = WEFT_OK;
     if (n_document > 0) {
         status = new_ids(&s, n_id, n_document, d->o->labels, d->mem, err)
@@ -194,6 +210,7 @@ static weft_status end_round(documents *d, weft_error *err)
 {
     const weft_status status = d->n_job > 0 ? encode_round(d, err) : WEFT_OK;
     d->n_job = d->bytes = 0;
+    arena_reset(&d->store, d->empty);
     return status;
 }
 
@@ -371,20 +388,43 @@ static weft_status check_entry(const entry *e, weft_error *err)
                          e->prompt ? "prompt" : "completion");
     if (!e->text && !(e->prompt && e->completion))
         return weft_fail(err, WEFT_EFORMAT,
-                         "%s: has neither \"text\" nor \"prompt\" and \"completion\"", e->place);
+                         "%s: has neither \"text\" nor \"prompt\" and \"completion\" nor "
+                         "\"messages\"",
+                         e->place);
     return WEFT_OK;
 }
 
-/* Appends the two strings as one text to the round's buffer, which has room. */
-static weft_status add_strings(documents *d, const json_t *a, const json_t *b, weft_error *err)
+/* Adds two texts as one. */
+static weft_status add_joined(documents *d, const char *a, size_t na, const char *b, size_t nb,
+                              job j, weft_error *err)
 {
-    const size_t na = json_string_length(a), nb = b ? json_string_length(b) : 0;
-    char *to = (char *)d->text.data + d->bytes;
+    char *to = arena_alloc(&d->store, na + nb + 1, err);
+    if (!to)
+        return err->code;
     if (na > 0)
-        memcpy(to, json_string_value(a), na);
+        memcpy(to, a, na);
     if (nb > 0)
-        memcpy(to + na, json_string_value(b), nb);
-    return add_job(d, &(job){ to, na + nb, .prompt = b ? na : 0, .has_prompt = b }, err);
+        memcpy(to + na, b, nb);
+    j.text = to;
+    j.n = na + nb;
+    return add_job(d, &j, err);
+}
+
+/* Renders a conversation. The error names its line. */
+static weft_status add_chat(documents *d, const json_t *root, const char *place, weft_error *err)
+{
+    const corpus_options *o = d->o;
+    weft_error why = { 0 };
+    chat_document *c = arena_alloc(&d->store, sizeof *c, err);
+    if (!c)
+        return err->code;
+    if (!o->chat)
+        return weft_fail(err, o->no_chat ? o->no_chat->code : WEFT_EINVAL,
+                         "%s: a conversation needs a chat template: %s", place,
+                         o->no_chat ? o->no_chat->message : "none was given");
+    if (chat_data_read(&d->chat, root, c, &d->store, &d->corpus->chat, &why) != WEFT_OK)
+        return weft_fail(err, why.code, "%s: %s", place, why.message);
+    return add_job(d, &(job){ .text = c->text, .n = c->n, .has_prompt = true, .chat = c }, err);
 }
 
 static weft_status read_document_line(documents *d, const char *s, size_t n, int64_t number,
@@ -395,13 +435,18 @@ static weft_status read_document_line(documents *d, const char *s, size_t n, int
     const json_t *root = json_read((const uint8_t *)s, n, true, e.place, err);
     if (!root)
         return err->code;
+    if (chat_data_is(root))
+        return add_chat(d, root, e.place, err);
     e.text = json_object_get(root, "text");
     e.prompt = json_object_get(root, "prompt");
     e.completion = json_object_get(root, "completion");
     const weft_status status = check_entry(&e, err);
     if (status != WEFT_OK)
         return status;
-    return add_strings(d, e.text ? e.text : e.prompt, e.completion, err);
+    const json_t *a = e.text ? e.text : e.prompt, *b = e.completion;
+    return add_joined(
+        d, json_string_value(a), json_string_length(a), json_string_value(b), json_string_length(b),
+        (job){ .prompt = b ? json_string_length(a) : 0, .has_prompt = b != NULL }, err);
 }
 
 static bool is_blank(const char *s, size_t n)
@@ -412,13 +457,10 @@ static bool is_blank(const char *s, size_t n)
     return true;
 }
 
-/* A string takes no more bytes than its line, so space is reserved before the line is parsed. */
 static weft_status add_line(documents *d, const char *s, size_t n, int64_t number, uint64_t done,
                             weft_error *err)
 {
     weft_status status = make_room(d, n, done, err);
-    if (status == WEFT_OK && n > d->text.room && !scratch_grow(&d->text, n, d->mem, err))
-        status = err->code;
     if (status != WEFT_OK)
         return status;
     json_section_begin(d->mem);
@@ -430,8 +472,6 @@ static weft_status add_line(documents *d, const char *s, size_t n, int64_t numbe
 weft_status documents_jsonl(documents *d, const file *f, weft_error *err)
 {
     d->path = f->path;
-    if (!scratch_grow(&d->text, f->size < ROUND_BYTES ? f->size : ROUND_BYTES, d->mem, err))
-        return err->code;
     int64_t number = 1;
     for (size_t at = mark_length(f), n; at < f->size; at += n + 1, number++) {
         const char *s = file_text(f) + at, *line_end = memchr(s, '\n', f->size - at);
@@ -444,36 +484,25 @@ weft_status documents_jsonl(documents *d, const file *f, weft_error *err)
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
-/* The round has room for the whole file, and texts take no more bytes than the file has. */
 static weft_status add_labelled(void *ud, const labelled *one, weft_error *err)
 {
     documents *d = ud;
-    const size_t n = one->n + one->n_pair;
     const int32_t label = labels_find(d->o->labels, one->label, one->n_label);
     if (label < 0)
         return weft_fail(
             err, WEFT_EINVAL, "%s:%lld: unknown label \"%.*s\"; expected one of the model's %lld",
             d->path, (long long)one->line, (int)(one->n_label < 60 ? one->n_label : 60), one->label,
             (long long)d->o->labels->n);
-    weft_status status = make_room(d, n, one->at, err);
-    if (status == WEFT_OK && n > d->text.room && !scratch_grow(&d->text, n, d->mem, err))
-        status = err->code;
+    const weft_status status = make_room(d, one->n + one->n_pair, one->at, err);
     if (status != WEFT_OK)
         return status;
-    char *to = (char *)d->text.data + d->bytes;
-    if (one->n > 0)
-        memcpy(to, one->text, one->n);
-    if (one->n_pair > 0)
-        memcpy(to + one->n, one->pair, one->n_pair);
-    const job j = { .text = to, .n = n, .prompt = one->n, .has_prompt = one->pair, .label = label };
-    return add_job(d, &j, err);
+    return add_joined(d, one->text, one->n, one->pair, one->n_pair,
+                      (job){ .prompt = one->n, .has_prompt = one->pair, .label = label }, err);
 }
 
 weft_status documents_labelled(documents *d, const file *f, data_kind kind, weft_error *err)
 {
     d->path = f->path;
-    if (!scratch_grow(&d->text, f->size < ROUND_BYTES ? f->size : ROUND_BYTES, d->mem, err))
-        return err->code;
     const weft_status status = labelled_each(f, kind, d->o->columns, add_labelled, d, d->mem, err);
     return status == WEFT_OK ? end_file(d, f, err) : status;
 }
@@ -488,12 +517,17 @@ weft_status documents_begin(documents *d, corpus *c, const corpus_options *o, ui
     d->pool = pool_new(n, d->mem, err);
     d->worker = d->pool ? mem_zalloc(d->mem, (size_t)n, sizeof *d->worker, "encoders", err) : NULL;
     d->n_worker = d->worker ? n : 0;
-    bool good = d->worker;
+    bool good = d->worker &&
+                arena_init(&d->store, ARENA_GROWING, d->mem, 0, "texts", err) == WEFT_OK;
+    d->empty = arena_at(&d->store);
     for (int i = 0; i < n && good; i++) {
         d->worker[i].documents = d;
         d->worker[i].encoder = encoder_new(o->tokenizer, d->mem, err);
         good = d->worker[i].encoder;
     }
+    if (good && o->chat)
+        good = chat_reader_begin(&d->chat, o->chat, o->tokenizer, d->worker[0].encoder, d->mem,
+                                 err) == WEFT_OK;
     if (good)
         return WEFT_OK;
     documents_end(d);
@@ -509,6 +543,8 @@ void documents_end(documents *d)
     mem_free(d->mem, d->worker);
     pool_free(d->pool);
     scratch_free(&d->job_room, d->mem);
-    scratch_free(&d->text, d->mem);
+    if (d->chat.chat)
+        chat_reader_end(&d->chat);
+    arena_free(&d->store);
     *d = (documents){ .mem = d->mem };
 }

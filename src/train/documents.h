@@ -3,6 +3,7 @@
 #define WEFT_TRAIN_DOCUMENTS_H
 
 #include "base/pool.h"
+#include "train/chat_data.h"
 #include "train/corpus.h"
 
 /* A text and its ids. */
@@ -15,10 +16,12 @@ typedef struct job {
                       * tab */
     int32_t label;   /* label of the text, if labels are read; the prompt is then the first of two
                       * texts */
+    const chat_document *chat; /* a conversation, whose text this is; or NULL */
 
     bool straddles;
     int worker; /* the worker that holds the ids [at, at + n_id) */
     size_t at, n_id, n_prompt;
+    int64_t n_endless; /* of a conversation */
 } job;
 
 /* State of one thread. */
@@ -45,7 +48,10 @@ typedef struct documents {
     job *job; /* the round: texts to be encoded */
     size_t n_job, bytes;
     _Atomic size_t next; /* job */
-    scratch text;        /* storage for texts of JSONL and tables */
+    arena store;         /* texts of JSONL and tables, until the round ends */
+    arena_mark empty;
+
+    chat_reader chat; /* if the options have a template */
 
     uint64_t done, total; /* bytes of all files */
 } documents;

@@ -17,19 +17,20 @@ static cursor cursor_at(const corpus *c, int64_t at)
     return (cursor){ s, (uint64_t)(at - s->first_id) };
 }
 
-static uint32_t cursor_next(cursor *c)
+static uint32_t cursor_next(cursor *c, bool *has_loss)
 {
     if (c->at == c->source->shard.n_id) {
         c->source++;
         c->at = 0;
     }
+    *has_loss = shard_has_loss(&c->source->shard, c->at);
     return shard_id(&c->source->shard, c->at++);
 }
 
 /* Reads and checks the next id: a mapped file may have been changed. */
-static weft_status read_id(cursor *k, const corpus *c, int32_t *id, weft_error *err)
+static weft_status read_id(cursor *k, const corpus *c, int32_t *id, bool *has_loss, weft_error *err)
 {
-    const uint32_t u = cursor_next(k);
+    const uint32_t u = cursor_next(k, has_loss);
     *id = (int32_t)u;
     if (u < c->n_vocab)
         return WEFT_OK;
@@ -48,13 +49,14 @@ static weft_status read_piece(batch *b, const dataset *d, const data_piece *q, w
     b->seq[seq] = (sequence){ .first = b->n_row, .n = q->n - ahead, .source = -1 };
     for (int32_t i = 0; i < q->n; i++) {
         int32_t id;
-        if (read_id(&k, &d->corpus, &id, err) != WEFT_OK)
+        bool has_loss;
+        if (read_id(&k, &d->corpus, &id, &has_loss, err) != WEFT_OK)
             return err->code;
         if (i + ahead < q->n)
             row[i] = (batch_row){
                 .id = id, .seq = seq, .pos = i, .target = NO_TARGET, .weight = 1
             };
-        if (ahead && i > 0 && i >= q->n_prompt) {
+        if (ahead && i > 0 && i >= q->n_prompt && has_loss) {
             row[i - 1].target = id;
             row[i - 1].wanted = true;
             b->n_wanted++;
@@ -77,23 +79,25 @@ static int32_t first_target(const data_piece *q)
     return q->n_prompt > 1 ? q->n_prompt : 1;
 }
 
-static int64_t targets_next(const dataset *d, const data_piece *q, chance c)
-{
-    (void)d, (void)c;
-    return q->n - first_target(q);
-}
-
 static void count_next(data_counts *n, const dataset *d, const data_piece *q)
 {
     const corpus *c = &d->corpus;
-    const int32_t from = first_target(q);
     n->n_row += q->n - 1;
-    n->n_target += q->n - from;
-    if (c->eos < 0 || from >= q->n)
-        return;
-    cursor k = cursor_at(c, q->at + from);
-    for (int32_t i = from; i < q->n; i++)
-        n->n_eos += cursor_next(&k) == (uint32_t)c->eos;
+    cursor k = cursor_at(c, q->at + first_target(q));
+    for (int32_t i = first_target(q); i < q->n; i++) {
+        bool has_loss;
+        const uint32_t id = cursor_next(&k, &has_loss);
+        n->n_target += has_loss;
+        n->n_eos += has_loss && c->eos >= 0 && id == (uint32_t)c->eos;
+    }
+}
+
+static int64_t targets_next(const dataset *d, const data_piece *q, chance c)
+{
+    data_counts n = { 0 };
+    (void)c;
+    count_next(&n, d, q);
+    return n.n_target;
 }
 
 const row_maker rows_next = { 1, fill_next, targets_next, count_next };
@@ -114,8 +118,11 @@ static int64_t targets_masked(const dataset *d, const data_piece *q, chance c)
 {
     cursor k = cursor_at(&d->corpus, q->at);
     int64_t n = 0;
-    for (int32_t i = 0; i < q->n; i++)
-        n += mask_chooses(&d->mask, c.key, c.number, (uint64_t)i, (int32_t)cursor_next(&k));
+    for (int32_t i = 0; i < q->n; i++) {
+        bool has_loss;
+        const int32_t id = (int32_t)cursor_next(&k, &has_loss);
+        n += mask_chooses(&d->mask, c.key, c.number, (uint64_t)i, id);
+    }
     return n;
 }
 
@@ -139,7 +146,8 @@ static weft_status fill_paired(batch *b, const dataset *d, const data_piece *q, 
     pair_begin(&p, &d->pairing, b, (batch *)b->src, q->n, q->n_prompt, c.key, c.number);
     for (int32_t i = 0; i < q->n && status == WEFT_OK; i++) {
         int32_t id;
-        status = read_id(&k, &d->corpus, &id, err);
+        bool has_loss;
+        status = read_id(&k, &d->corpus, &id, &has_loss, err);
         pair_add(&p, id);
     }
     pair_end(&p);
@@ -203,7 +211,8 @@ static weft_status fill_labelled(batch *b, const dataset *d, const data_piece *q
     if (part.n < q->n) {
         cursor k = cursor_at(&d->corpus, q->at + part.n + q->left_out);
         batch_row last = { .seq = b->n_seq - 1, .pos = part.n, .target = NO_TARGET, .weight = 1 };
-        if (read_id(&k, &d->corpus, &last.id, err) != WEFT_OK)
+        bool has_loss;
+        if (read_id(&k, &d->corpus, &last.id, &has_loss, err) != WEFT_OK)
             return err->code;
         b->row[b->n_row++] = last;
         b->seq[last.seq].n++;

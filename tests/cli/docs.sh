@@ -112,6 +112,10 @@ prepare()
         done
         ;;
     TRAINING)
+        cp "$golden/chat/chat.gguf" "$golden/chat/template.jinja" .
+        ln -s "$root/tests" .
+        printf '%s\n' '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]}' >chat.jsonl
+        mkdir chats && cp chat.jsonl chats/train.jsonl && cp chat.jsonl chats/validation.jsonl
         cp -r ../kit/llama model-directory
         cp text.txt notes.txt
         ;;

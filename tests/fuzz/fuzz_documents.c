@@ -1,5 +1,5 @@
-/* fuzz_documents.c - bytes as JSONL, TSV, text between separators (the first byte chooses) or texts
- * with labels; then draws samples from the result. */
+/* fuzz_documents.c - bytes as JSONL, also with conversations, TSV, text between separators (the first
+ * byte chooses) or texts with labels. */
 #include "hostile.h"
 #include "text/finish.h"
 #include "text/sources/source.h"
@@ -47,6 +47,33 @@ static const tokenizer *letters(void)
         fail("the tokenizer is wrong");
     made = true;
     return &t;
+}
+
+/* A template for conversations, made once: one that marks what the assistant writes, and one that does
+ * not. */
+static const chat *talk(int choice)
+{
+    static const char *const sources[2] = {
+        "{% for m in messages %}<unk>{{ m.role }}: {{ m.thinking }}{{ m.content }}"
+        "{% for c in m.tool_calls %}{{ c | tojson }}{% endfor %}<unk>\n{% endfor %}"
+        "{% if add_generation_prompt %}<unk>assistant: {% endif %}",
+        "{% for m in messages %}{{ m.role }}{% if m.role == 'assistant' %}{% generation %}"
+        "{{ m.content }}\n{% endgeneration %}{% else %}{{ m.content[::-1] }}{% endif %}{% endfor "
+        "%}",
+    };
+    static chat c[2];
+    static host h;
+    if (!h.io.open) {
+        h = (host){ .io = io_system };
+        mem_init(&h.mem, 0, NULL);
+    }
+    if (!c[choice].program) {
+        c[choice] = (chat){ .path = "talk", .source = sources[choice] };
+        c[choice].n = strlen(sources[choice]);
+        if (chat_open(&c[choice], &h.mem, &(weft_error){ 0 }) != WEFT_OK)
+            fail("the template is wrong");
+    }
+    return &c[choice];
 }
 
 /* Columns of tables with labels. */
@@ -109,6 +136,17 @@ static void read_labelled(const file *f, uint8_t choice, host *h)
     labels_free(&l);
 }
 
+/* Its prompt ends at the first id that has a loss, if some have none. */
+static void check_document(const shard *s, uint64_t i)
+{
+    const uint64_t begin = shard_begin(s, i), end = s->document[i].end;
+    if (end <= begin || s->document[i].n_prompt > end - begin)
+        fail("a document is empty, or its prompt too long");
+    for (uint64_t k = begin; s->marked && k < begin + s->document[i].n_prompt; k++)
+        if (shard_has_loss(s, k) && !shard_has_loss(s, begin))
+            fail("an id of a prompt has a loss");
+}
+
 static void check(const corpus *c)
 {
     int64_t n_id = 0;
@@ -117,9 +155,7 @@ static void check(const corpus *c)
         if (c->source[k].first_id != n_id || shard_find_unknown_id(s, c->n_vocab) != s->n_id)
             fail("a source has ids of others");
         for (uint64_t i = 0; i < s->n_document; i++)
-            if (s->document[i].end <= shard_begin(s, i) ||
-                s->document[i].n_prompt > s->document[i].end - shard_begin(s, i))
-                fail("a document is empty, or its prompt too long");
+            check_document(s, i);
         n_id += (int64_t)s->n_id;
     }
     if (n_id != c->n_id)
@@ -146,6 +182,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                .eos = data[0] & 8 ? 2 : -1,
                                .parse_special = data[0] & 16,
                                .pairs = data[0] & 32,
+                               .chat = data[0] & 3 ? talk(data[0] & 1) : NULL,
                                .n_thread = 1 };
     corpus c = { .host = &h, .n_vocab = o.tokenizer->n_id, .eos = o.eos };
     documents d;

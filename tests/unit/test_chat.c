@@ -350,7 +350,7 @@ static void thinking_has_every_name(void **state)
     renders(t, "[{\"role\":\"assistant\",\"reasoning\":\"r\"}]", "r|r");
     renders(t, "[{\"role\":\"assistant\",\"thinking\":\"t\"}]", "t|t");
     renders(t, "[{\"role\":\"assistant\",\"reasoning_content\":\"c\",\"thinking\":\"t\"}]", "c|t");
-    renders(t, "[{\"role\":\"assistant\",\"reasoning_content\":null}]", "None|");
+    renders(t, "[{\"role\":\"assistant\",\"reasoning_content\":null}]", "|");
     weft_template_free(t);
 }
 
@@ -611,7 +611,6 @@ static weft_status life(const char *path, const tokenizer *words, host *h, weft_
         "\"arguments\":\"{\\\"x\\\": 1}\"}}]}]}";
     const chat_options o = { .variables = "{\"enable_thinking\": true}", .bos = "<s>", .n_bos = 3 };
     arena store = { 0 };
-    chat_file f = { 0 };
     chat c = { 0 };
     chat_text t = { 0 };
     scratch gated = { 0 };
@@ -619,12 +618,7 @@ static weft_status life(const char *path, const tokenizer *words, host *h, weft_
     *err = (weft_error){ 0 };
     weft_status status = arena_init(&store, ARENA_GROWING, &h->mem, 0, "a template", err);
     if (status == WEFT_OK)
-        status = chat_file_load(&f, path, "default", &store, h, err);
-    if (status == WEFT_OK) {
-        c = (chat){ .path = f.path, .source = f.source, .n = f.n };
-        c.variable[c.n_variable++] = (chat_variable){ "eos_token", f.token[1] };
-        status = chat_open(&c, &h->mem, err);
-    }
+        status = chat_load(&c, path, "default", &store, h, err);
     if (status == WEFT_OK)
         status = chat_text_render(&c, messages, sizeof messages - 1, &o, &t, err);
     if (status == WEFT_OK) {

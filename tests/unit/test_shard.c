@@ -29,6 +29,26 @@ static uint8_t *write_file(uint32_t width, int64_t n_part, size_t *size)
     return (uint8_t *)read_whole(path, size);
 }
 
+/* Marked ids of two parts, of which one has narrow ids without marks. */
+static uint8_t *write_marked(size_t *size)
+{
+    uint32_t ids[N_ID];
+    for (int i = 0; i < N_ID; i++)
+        ids[i] = narrow[i] | (i % 3 ? SHARD_NO_LOSS : 0);
+    const shard a = {
+        .ids = ids, .width = 4, .marked = true, .n_id = N_ID, .n_document = 3, .document = three
+    };
+    const shard b = { .ids = narrow, .width = 2, .n_id = N_ID, .n_document = 3, .document = three };
+    const shard *const part[] = { &b, &a };
+    host h;
+    weft_error err = { 0 };
+    host_plain(&h);
+    const char *path = temp_path("marked");
+    if (shard_save(part, 2, 10, path, &h, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    return (uint8_t *)read_whole(path, size);
+}
+
 /* Parses a copy of exact size, so that a sanitizer reports an overrun. */
 static weft_status parse(const uint8_t *data, size_t size, weft_error *err)
 {
@@ -82,11 +102,34 @@ static void round_trip(void **state)
         }
 }
 
-static void truncation(void **state)
+/* Marks stay, and are not part of the ids; a file with them is of version 2, of others not. */
+static void marks(void **state)
 {
     (void)state;
     size_t size;
-    uint8_t *data = write_file(2, 2, &size);
+    uint8_t *data = write_file(4, 1, &size);
+    shard s;
+    weft_error err = { 0 };
+    assert_int_equal(data[8], 1);
+    free(data);
+    data = write_marked(&size);
+    assert_int_equal(data[8], 2);
+    if (shard_parse(&s, data, size, "ids", &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    assert_true(s.marked && s.width == 4 && s.n_id == 2 * N_ID);
+    for (uint64_t i = 0; i < s.n_id; i++) {
+        assert_int_equal(shard_id(&s, i), narrow[i % N_ID]);
+        assert_int_equal(shard_has_loss(&s, i), i < N_ID || i % N_ID % 3 == 0);
+    }
+    data[8] = 1; /* without marks such an id is unknown */
+    sum_again(data, size);
+    assert_int_equal(parse(data, size, &err), WEFT_EFORMAT);
+    assert_non_null(strstr(err.message, "id 14 is 2147483648; the vocabulary has 10"));
+    free(data);
+}
+
+static void truncate_file(uint8_t *data, size_t size)
+{
     weft_error err;
     for (size_t n = 0; n < size; n++)
         assert_int_equal(parse(data, n, &err), WEFT_EFORMAT);
@@ -98,6 +141,16 @@ static void truncation(void **state)
         free(copy);
     }
     free(data);
+}
+
+static void truncation(void **state)
+{
+    (void)state;
+    size_t size;
+    uint8_t *data = write_file(2, 2, &size);
+    truncate_file(data, size);
+    data = write_marked(&size);
+    truncate_file(data, size);
 }
 
 static void every_bit(void **state)
@@ -163,7 +216,9 @@ static void sentences(void **state)
         const char *says;
     } wrong[] = {
         { 0, 1, "does not begin with" },
-        { 8, 2, "token file version 2, expected 1" },
+        { 8, 3, "token file version 3, expected 1 to 2" },
+        { 8, 0, "token file version 0, expected 1 to 2" },
+        { 8, 2, "ids of 2 bytes, expected 4" },
         { 12, 3, "ids of 3 bytes" },
         { 16, 9, "id 2 is 9; the vocabulary has 9" },
         { 20, 1, "reserved header fields are not 0" },
@@ -215,6 +270,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST("ids: reads back what it wrote, in parts or whole", round_trip),
+        TEST("ids: marks of ids without a loss are kept", marks),
         TEST("ids: a file that ends early is refused", truncation),
         TEST("ids: every bit matters", every_bit),
         TEST("ids: hostile numbers are refused", boundaries),

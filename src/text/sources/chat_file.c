@@ -246,3 +246,19 @@ weft_status chat_file_load(chat_file *c, const char *path, const char *name, are
         "tokenizer_config.json or in the GGUF file; give one with --template",
         path, name);
 }
+
+_Static_assert(CHAT_TOKENS <= CHAT_VARIABLES, "every named token is a variable");
+
+weft_status chat_load(chat *c, const char *path, const char *name, arena *store, host *h,
+                      weft_error *err)
+{
+    chat_file f;
+    const weft_status status = chat_file_load(&f, path, name, store, h, err);
+    if (status != WEFT_OK)
+        return status;
+    *c = (chat){ .path = f.path, .source = f.source, .n = f.n };
+    for (int i = 0; i < CHAT_TOKENS; i++)
+        if (f.token[i])
+            c->variable[c->n_variable++] = (chat_variable){ chat_token_names[i], f.token[i] };
+    return chat_open(c, &h->mem, err);
+}

@@ -7,8 +7,7 @@
 #ifndef WEFT_TEXT_SOURCES_CHAT_FILE_H
 #define WEFT_TEXT_SOURCES_CHAT_FILE_H
 
-#include "base/arena.h"
-#include "base/host.h"
+#include "text/chat.h"
 
 #define CHAT_TOKENS 7 /* bos, eos, unk, sep, pad, cls, mask */
 
@@ -25,5 +24,9 @@ extern const char *const chat_token_names[CHAT_TOKENS]; /* "bos_token" ... */
 /* Reads the template called `name` into `store`. WEFT_EUNSUPPORTED if the model has none. */
 weft_status chat_file_load(chat_file *c, const char *path, const char *name, arena *store, host *h,
                            weft_error *err);
+
+/* The same, opened: chat_close it before freeing `store`. */
+weft_status chat_load(chat *c, const char *path, const char *name, arena *store, host *h,
+                      weft_error *err);
 
 #endif
