@@ -364,7 +364,7 @@ static void tools(void **state)
     for (int i = 0; i < 2; i++) {
         char line[400];
         lesson l;
-        snprintf(line, sizeof line, "{\"tools\":%s,%s", forms[i], HI_YES + 1);
+        snprintf(line, sizeof line, "{\"tools\":%s,%s", forms[i], &HI_YES[1]);
         if (lesson_try(&l, "{% for t in tools %}{{ t.name }} {% endfor %}" TURNS, line) != WEFT_OK)
             fail_msg("%s", l.err.message);
         assert_string_equal(marked_text(&l.corpus, &l.tokenizer),
