@@ -91,7 +91,8 @@ typedef enum weft_status {
     WEFT_ECONTEXT,     /* the context or the KV cache is full */
     WEFT_ESYSTEM,      /* the system refused a thread or another service */
     WEFT_ENUMERIC,     /* non-finite values, or values that do not fit the type */
-    WEFT_ESTOPPED,     /* stopped by the caller: a callback, or a cancelled session */
+    WEFT_ESTOPPED,     /* stopped by the caller: a callback, or a cancelled session or request */
+    WEFT_EBUSY,        /* the queue of a scheduler is full: try again later */
 } weft_status;
 
 /* Every call that takes a weft_error clears it first: code is WEFT_OK after success. */
@@ -600,6 +601,8 @@ typedef struct weft_engine_options {
     int64_t n_ctx;        /* positions per session; 0: the model's own, at most 4096 */
     weft_kv_type kv_type; /* type of the KV cache; default f16 */
     int64_t n_cache; /* positions in the cache, shared pages count once; 0: n_session contexts */
+    bool all_logits; /* room for the logits of every row of a forward, not only of each session's
+                        last: log-probabilities of prompts need it (weft_request.prompt_fn) */
 } weft_engine_options;
 
 WEFT_API weft_engine *weft_engine_new(weft_model *model, const weft_engine_options *options,
@@ -613,7 +616,8 @@ typedef struct weft_engine_info {
     int64_t n_ctx;
     const char *kv_type;  /* "f16" */
     int64_t n_cache;      /* positions, in whole pages */
-    int64_t n_cache_free; /* positions in free pages */
+    int64_t n_cache_free; /* positions in free pages, and in those that only a scheduler's cached
+                             prefixes use */
 } weft_engine_info;
 
 /* All 0 if engine is NULL. */
@@ -1069,17 +1073,23 @@ typedef struct weft_generate_options {
     int64_t n_top;   /* log-probabilities of each token and the n_top most probable; 0: none */
     weft_progress_fn *progress; /* tokens of the prompt, before each piece of it; or NULL */
     void *progress_ud;
+    int64_t n_min; /* before this many new tokens, no token that ends the text is drawn, and no stop
+                      string counts; 0: none */
+    const int32_t *stop_ids; /* [n_stop_id] more tokens that end the text, even with ignore_end */
+    int n_stop_id;
 } weft_generate_options;
 
 typedef struct weft_generation {
     size_t struct_size;
     weft_finish finish;
     int stop;                   /* which stop string, or -1 */
-    int32_t end_id;             /* which end-of-text token, or -1 */
+    int32_t end_id;             /* which token ended the text, or -1 */
     int64_t n_prompt, n_reused; /* tokens of the prompt, and how many of them were cached */
-    int64_t n_new;              /* tokens generated, without the end-of-text token */
+    int64_t n_new;              /* tokens generated, without the one that ended the text */
     int64_t n_slide;
     double prompt_seconds, generate_seconds;
+    double queue_seconds; /* of a scheduler's request: before its first forward */
+    int64_t n_preempted;  /* how often it gave its pages back and computed them again */
 } weft_generation;
 
 /* Evaluates the prompt, then draws tokens and calls fn for each until something ends the text.
@@ -1090,6 +1100,108 @@ WEFT_API weft_status weft_generate(weft_session *session, weft_sampler *sampler,
                                    const weft_tokenizer *tokenizer,
                                    const weft_generate_options *options, weft_generate_fn *fn,
                                    void *ud, weft_generation *info, weft_error *err);
+
+/* ---- scheduler: many requests, one engine ----------------------------------------------------- */
+
+/* Runs many generations at once, a forward at a time, for servers. Every request gets the text and
+ * the log-probabilities that weft_generate would give it alone, byte for byte: batching, cached
+ * prefixes and preemption do not change a bit.
+ *
+ *   - A forward has one row of each request that generates, and as many rows of prompts as keep it
+ *     within step_ms.
+ *   - Requests have keys, which name who sends them. The key that was served least goes first;
+ *     within a key, by priority, then in order of arrival.
+ *   - A request starts when the cache has room for its prompt and its next 256 tokens. If the cache
+ *     is full later, the request that has computed least gives its pages back and continues when
+ *     there is room, computing them again.
+ *   - Pages of 64 tokens stay in the cache after a request, until their room is needed. A later
+ *     prompt of the same key, or of any with share_prefixes, does not compute that prefix again.
+ *
+ * weft_scheduler_step and weft_scheduler_free are for one thread; callbacks run in them. The other
+ * functions may be called from any thread, and from callbacks. Use the engine for nothing else while
+ * it has a scheduler. */
+typedef struct weft_scheduler weft_scheduler;
+
+typedef struct weft_scheduler_options {
+    size_t struct_size;
+    double step_ms; /* target for the duration of a forward while some request generates; 0: 200 */
+    int n_running;  /* requests that run at a time, at most the engine's n_session and n_batch, and
+                       1024; 0: as many as possible */
+    int n_waiting;  /* requests that wait; 0: 128 */
+    int64_t n_waiting_tokens; /* tokens of their prompts and sources; 0: four contexts. An empty
+                                 queue takes any prompt */
+    bool share_prefixes; /* all keys share cached prefixes. Then anyone can find out by the time it
+                            takes what others have sent */
+} weft_scheduler_options;
+
+/* Allocates a session for each request that can run. The scheduler keeps the engine alive. */
+WEFT_API weft_scheduler *weft_scheduler_new(weft_engine *engine,
+                                            const weft_scheduler_options *options, weft_error *err);
+
+/* Requests that are not done get their last call with WEFT_ESTOPPED first. */
+WEFT_API void weft_scheduler_free(weft_scheduler *scheduler);
+
+/* Token i of a prompt, with its log-probability after the tokens before it: [1 + n_top], as in
+ * weft_generated, also if n_top is 0; NULL for the first token. Called in order, before the first
+ * new token. */
+typedef void weft_prompt_fn(void *ud, int64_t i, int32_t id, const weft_logprob *logprobs);
+
+/* The last call of a request. err->code: WEFT_OK, WEFT_ESTOPPED (cancelled), or the failure. info
+ * has what was done until then. */
+typedef void weft_done_fn(void *ud, const weft_generation *info, const weft_error *err);
+
+#define WEFT_MAX_TOP 20 /* n_top of a request */
+
+/* What to generate, for whom. */
+typedef struct weft_request {
+    size_t struct_size;
+    const weft_generate_options *generate; /* with a prompt, and without slide, eval_last and
+                                              progress */
+    const weft_sampler_options *sampler;   /* NULL: greedy */
+    const weft_tokenizer *tokenizer;       /* NULL: text from the model's file. It must stay alive
+                                              until the request is done */
+    const int32_t *source;                 /* [n_source] for encoder-decoders */
+    int64_t n_source;
+    const char *key;           /* at most 255 bytes; NULL: "" */
+    int priority;              /* higher first, among the requests of the key */
+    weft_generate_fn *fn;      /* for each new token, or NULL; return false to stop */
+    weft_prompt_fn *prompt_fn; /* for each token of the prompt, or NULL. Needs an engine with
+                                  all_logits; the whole prompt is computed, even if it is cached */
+    weft_done_fn *done;        /* once for each request, or NULL */
+    void *ud;
+} weft_request;
+
+/* Copies the request and appends it to the queue. Returns its number, which is never used again, or
+ * 0 on failure: WEFT_EBUSY if the queue is full, WEFT_ECONTEXT if the prompt can never fit. */
+WEFT_API uint64_t weft_scheduler_submit(weft_scheduler *scheduler, const weft_request *request,
+                                        weft_error *err);
+
+/* The request takes no part in the next forward and gets its last call from the next step. False
+ * if there is no such request (any more). */
+WEFT_API bool weft_scheduler_cancel(weft_scheduler *scheduler, uint64_t request);
+
+/* One forward, then the callbacks of its requests. *more (may be NULL): requests remain, so call it
+ * again; otherwise wait until one is submitted. A request that fails does so alone, through its
+ * callback. After an error (the system refused threads) no request is lost: call it again. */
+WEFT_API weft_status weft_scheduler_step(weft_scheduler *scheduler, bool *more, weft_error *err);
+
+/* State, and totals since the scheduler was made. */
+typedef struct weft_scheduler_info {
+    size_t struct_size;
+    int64_t n_running, n_waiting;
+    int64_t n_waiting_tokens; /* tokens of prompts and sources that wait */
+    int64_t n_page;           /* pages of the cache */
+    int64_t n_page_used;      /* those in use by requests, */
+    int64_t n_page_idle;      /* and those that only keep prefixes; the others are free */
+    int64_t n_done;           /* requests that ended, failed and cancelled ones too */
+    int64_t n_preempted;
+    int64_t n_prompt, n_new;     /* tokens: of prompts that began, and generated */
+    int64_t n_queried, n_reused; /* tokens of prompts looked up in cached prefixes, and found */
+    int64_t n_step;
+    double step_seconds; /* of all steps */
+} weft_scheduler_info;
+
+WEFT_API void weft_scheduler_get_info(const weft_scheduler *scheduler, weft_scheduler_info *info);
 
 /* ---- beam search ----------------------------------------------------------------------------- */
 

@@ -75,6 +75,10 @@ MODES = {
     "weft_render_options.now": "AA", "weft_template_options.name": "AR",
     "weft_template_render.length": ("R-", BUFFER),
     "weft_generate.sampler": "AA", "weft_generate.tokenizer": "AA", "weft_generate.fn": "AA", "weft_generate.info": "AA",
+    "weft_scheduler_get_info.info": "AA", "weft_scheduler_get_info.info.struct_size": "AA", "weft_scheduler_step.more": "AA",
+    "weft_request.sampler": "AA", "weft_request.tokenizer": "AA", "weft_request.key": "AA", "weft_request.priority": "AA",
+    "weft_request.source": "f->source ? REFUSE : ACCEPT, ACCEPT", "weft_request.n_source": ("R-", BUFFER),
+    "weft_scheduler_options.n_waiting_tokens": "RA",
     "weft_train_defaults.options": "AA", "weft_train_defaults.struct_size": "AA", "weft_report.to": "AR",
     # counts of what lies in the caller's memory
     "weft_model_find.size": ("R-", BUFFER), "weft_model_get_metadata.size": ("A-", BUFFER), "weft_tokenizer_id.length": ("A-", BUFFER),
@@ -85,7 +89,7 @@ MODES = {
     "weft_is_compressed.size": ("A-", BUFFER), "weft_decompress.size": ("A-", BUFFER), "weft_decompress.to": "AA", "weft_decompress.name": "AA",
     "weft_train_options.n_data": ("R-", BUFFER), "weft_generate_options.n_prompt": ("R-", BUFFER),
     "weft_generate_options.n_stop": ("R-", BUFFER), "weft_generate_options.n_new": "AA",
-    "weft_generate_options.stop": "AA", "weft_generate_options.progress": "AA", "weft_kernel_pool.n_query": ("R-", BUFFER),
+    "weft_generate_options.n_min": "RA", "weft_generate_options.stop_ids": "AA", "weft_generate_options.stop": "AA", "weft_generate_options.progress": "AA", "weft_kernel_pool.n_query": ("R-", BUFFER),
     "weft_kernel_pool.n_key": ("R-", BUFFER),
     # sizes of buffers of which no more is written than there is to write
     "weft_model_piece.size": "AA", "weft_tokenizer_piece.size": "AA",
@@ -122,7 +126,7 @@ BUFFERS = {"weft_session_top.out", "weft_sampler_kept.out"}  # arrays of structs
 BYTES = {"weft_template_render.messages", "weft_tokenizer_encode.text", "weft_tokenizer_id.token", "weft_stop_push.bytes", "weft_tokenize_options.pair"}
 NEEDS = {"weft_model": "model", "weft_engine": "engine", "weft_session": "session", "weft_encoder": "encoder",
          "weft_tokenizer": "tokenizer", "weft_sampler": "sampler", "weft_decoder": "decoder", "weft_stop": "stop",
-         "weft_data": "data", "weft_budget": "budget", "weft_template": "chat"}
+         "weft_data": "data", "weft_budget": "budget", "weft_template": "chat", "weft_scheduler": "scheduler"}
 ONLY = {  # kinds of models that a function is for
     "weft_image_open": "images", "weft_image_decode": "images", "weft_image_score": "images",
     "weft_session_source": "source", "weft_generate": "engine", "weft_session_save": "alone", "weft_session_restore": "alone",
@@ -163,7 +167,7 @@ VALID = {
     "weft_kernel_pool.keys": "f->logits", "weft_kernel_pool.values": "f->logits", "weft_kernel_pool.n_key": "2",
     "weft_kernel_pool.out": "f->again", "weft_is_compressed.data": "f->text", "weft_is_compressed.size": "8",
     "weft_decompress.name": "f->path", "weft_decompress.data": "f->text", "weft_decompress.size": "8", "weft_decompress.to": "f->bytes",
-    "weft_decompress.n": "(size_t[]){ 8 }",
+    "weft_decompress.n": "(size_t[]){ 8 }", "weft_scheduler_cancel.request": "1", "weft_scheduler_step.more": "(bool[]){ false }",
 }
 BY_NAME = {"ids": "f->ids", "n": "3", "id": "1", "i": "0", "bytes": "f->bytes", "size": "sizeof f->bytes",
            "length": "&f->size", "out_length": "&f->size", "seed": "7", "threads": "1", "ud": "f", "err": "t.e"}
@@ -250,6 +254,8 @@ def result_of(returns, params):
         return "STATUS" if any(p == "err" for _, p in params) else "PLAIN"
     if returns in ("int64_t", "int32_t", "int", "size_t"):
         return "INTEGER"
+    if returns == "uint64_t":
+        return "NUMBER"
     if any(p == "err" for _, p in params):
         return "HANDLE"
     return "POINTER"
@@ -273,7 +279,7 @@ def lines_of(returns, fn, params):
     if fn.endswith("_free") or fn.endswith("_close"):
         return [f'    EACH(pointer, "{fn}", "{params[0][1]}", MODE_AA) {{ VOID({fn}(x)); }}']
     out, plain = [], []
-    if result_of(returns, params) in ("STATUS", "PLAIN", "HANDLE"):
+    if result_of(returns, params) in ("STATUS", "PLAIN", "HANDLE", "NUMBER"):
         out.append(line(returns, fn, "valid", "", "EACH(none", params, {}, "MODE_VV"))
     for ctype, p in params:
         if p == "err":

@@ -89,6 +89,11 @@ int64_t tokenizer_bytes(const weft_tokenizer *t, int32_t id, const char **bytes)
 
 struct sampler *sampler_inside(const weft_sampler *s);
 
+/* Copies options of a sampler for this model, or for n_vocab if it is NULL; false if they cannot be
+ * read or do not fit it. */
+bool read_sampler_options(weft_sampler_options *to, const weft_sampler_options *from,
+                          const weft_model *m, weft_error *err);
+
 /* The internal tokenizer of the handle. */
 const struct tokenizer *tokenizer_inside(const weft_tokenizer *t);
 
@@ -97,6 +102,9 @@ bool take_kv_type(weft_kv_type from, const dtype **to, weft_error *err);
 
 /* Checks that the options are valid; engine_resolve checks whether they fit the model. */
 bool take_engine_options(const weft_engine_options *from, engine_options *to, weft_error *err);
+
+/* Checks options of a generation, and fills in defaults. */
+weft_status take_generate_options(weft_generate_options *o, const weft_model *m, weft_error *err);
 
 /* Passes a tensor to the caller's callback. */
 void trace_show(weft_trace_fn *fn, void *ud, const tensor *t, const op *by);

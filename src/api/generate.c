@@ -5,8 +5,7 @@
 
 #define MAX_TOP 1000 /* alternatives per token */
 
-/* Checks the options, and fills in defaults. */
-static weft_status check_options(weft_generate_options *o, const weft_model *m, weft_error *err)
+weft_status take_generate_options(weft_generate_options *o, const weft_model *m, weft_error *err)
 {
     if ((o->n_prompt > 0) != (o->prompt != NULL) || o->n_prompt < 0)
         return weft_fail(err, WEFT_EINVAL, "a prompt of %lld tokens, but prompt is %s",
@@ -27,6 +26,12 @@ static weft_status check_options(weft_generate_options *o, const weft_model *m, 
     if (o->n_end < 0 || o->n_end > WEFT_MAX_END || (o->n_end > 0 && !o->ends))
         return weft_fail(err, WEFT_EINVAL, "n_end is %d, expected 0 to %d%s", o->n_end,
                          WEFT_MAX_END, o->ends ? "" : ", and ends");
+    if (o->n_stop_id < 0 || o->n_stop_id > WEFT_MAX_END || (o->n_stop_id > 0 && !o->stop_ids))
+        return weft_fail(err, WEFT_EINVAL, "n_stop_id is %d, expected 0 to %d%s", o->n_stop_id,
+                         WEFT_MAX_END, o->stop_ids ? "" : ", and stop_ids");
+    if (o->n_min < 0)
+        return weft_fail(err, WEFT_EINVAL, "n_min is %lld, expected 0 or more",
+                         (long long)o->n_min);
     return WEFT_OK;
 }
 
@@ -35,7 +40,6 @@ weft_status weft_generate(weft_session *s, weft_sampler *chain, const weft_token
                           weft_generation *info, weft_error *err)
 {
     weft_generate_options o;
-    weft_generation made = { .stop = -1, .end_id = -1 };
     weft_error local;
     err = begin_call(err, &local);
     if (!s)
@@ -51,17 +55,18 @@ weft_status weft_generate(weft_session *s, weft_sampler *chain, const weft_token
                          "the sampler's vocabulary has %lld tokens, the model's "
                          "%lld",
                          (long long)draws->n_vocab, (long long)m->model.n_vocab);
-    if (check_options(&o, m, err) != WEFT_OK)
+    if (take_generate_options(&o, m, err) != WEFT_OK)
         return err->code;
-    const generate_request r = { .session = s->inner,
-                                 .sampler = draws,
-                                 .tokenizer = t ? tokenizer_inside(t) : NULL,
-                                 .pieces = &m->pieces,
-                                 .opt = &o,
-                                 .fn = fn,
-                                 .ud = ud };
-    const weft_status status = generate(&r, &made, err);
+    generation g = { .mem = &s->inner->engine->model->host->mem,
+                     .sampler = draws,
+                     .tokenizer = t ? tokenizer_inside(t) : NULL,
+                     .pieces = &m->pieces,
+                     .opt = &o,
+                     .fn = fn,
+                     .ud = ud,
+                     .err = err };
+    const weft_status status = generate(s->inner, &g);
     if (info)
-        copy_result(info, info->struct_size, &made, sizeof made);
+        copy_result(info, info->struct_size, &g.to, sizeof g.to);
     return status;
 }

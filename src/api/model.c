@@ -251,7 +251,7 @@ void weft_engine_get_info(const weft_engine *e, weft_engine_info *info)
                                 .n_ctx = o->n_ctx,
                                 .kv_type = o->kv->name,
                                 .n_cache = inner->pages.n_page * PAGE_ROWS,
-                                .n_cache_free = inner->pages.n_free * PAGE_ROWS };
+                                .n_cache_free = pages_available(&inner->pages) * PAGE_ROWS };
     }
     copy_result(info, info->struct_size, &i, sizeof i);
 }

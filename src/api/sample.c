@@ -17,23 +17,32 @@ struct weft_sampler {
     mem own;
 };
 
+bool read_sampler_options(weft_sampler_options *to, const weft_sampler_options *from,
+                          const weft_model *m, weft_error *err)
+{
+    if (!read_options(to, sizeof *to, from, from ? from->struct_size : 0, "weft_sampler_options",
+                      err))
+        return false;
+    if (m && to->n_vocab != 0 && to->n_vocab != m->model.n_vocab) {
+        weft_fail(err, WEFT_EINVAL, "n_vocab is %lld, but the model's vocabulary has %lld",
+                  (long long)to->n_vocab, (long long)m->model.n_vocab);
+        return false;
+    }
+    if ((to->n_bias != 0 && !to->bias) || (to->n_breaker != 0 && !to->breakers)) {
+        weft_fail(err, WEFT_EINVAL, "no %s given",
+                  to->n_bias != 0 && !to->bias ? "bias" : "breakers");
+        return false;
+    }
+    return true;
+}
+
 weft_sampler *weft_sampler_new(weft_model *m, const weft_sampler_options *options, weft_error *err)
 {
     weft_sampler_options o;
     weft_error local;
     err = begin_call(err, &local);
-    if (!read_options(&o, sizeof o, options, options ? options->struct_size : 0,
-                      "weft_sampler_options", err))
+    if (!read_sampler_options(&o, options, m, err))
         return NULL;
-    if (m && o.n_vocab != 0 && o.n_vocab != m->model.n_vocab) {
-        weft_fail(err, WEFT_EINVAL, "n_vocab is %lld, but the model's vocabulary has %lld",
-                  (long long)o.n_vocab, (long long)m->model.n_vocab);
-        return NULL;
-    }
-    if ((o.n_bias != 0 && !o.bias) || (o.n_breaker != 0 && !o.breakers)) {
-        weft_fail(err, WEFT_EINVAL, "no %s given", o.n_bias != 0 && !o.bias ? "bias" : "breakers");
-        return NULL;
-    }
     mem own;
     mem_init(&own, 0, NULL);
     weft_sampler *s = mem_zalloc(m ? &m->host.mem : &own, 1, sizeof *s, "a sampler", err);

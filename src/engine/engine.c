@@ -94,9 +94,9 @@ static size_t session_bytes(const model *m, const engine_options *o)
 /* Everything except pages and arenas is small, so an upper bound is enough. */
 static void plan_small_parts(engine_plan *p, const model *m, const engine_options *o)
 {
-    const size_t lists = (size_t)o->n_batch * sizeof(batch_row) +
+    const size_t lists = (size_t)o->n_batch * (sizeof(batch_row) + sizeof(int32_t)) +
                          (size_t)o->n_session * sizeof(sequence) +
-                         (size_t)p->n_page * 2 * sizeof(int32_t) +
+                         (size_t)p->n_page * (4 * sizeof(int32_t) + sizeof(bool)) +
                          (size_t)(m->n_layer * m->n_stream) * sizeof(stream) +
                          (size_t)o->n_thread * sizeof(uint64_t) +
                          (model_has_source(m) ? (size_t)o->n_ctx * sizeof(batch_row) +
@@ -198,6 +198,7 @@ engine *engine_new(const model *m, const engine_options *o, weft_error *err)
     e->opt = *o;
     e->asked = mem_zalloc(from, MAX_WORK, sizeof *e->asked, "engine", err);
     if (e->asked && engine_resolve(m, &e->opt, err) == WEFT_OK &&
+        (e->part = mem_zalloc(from, (size_t)e->opt.n_batch, sizeof *e->part, "engine", err)) &&
         (e->pool = pool_new(e->opt.n_thread, from, err)) != NULL &&
         batch_init(&e->batch, e->opt.n_batch, e->opt.n_session, from, err) == WEFT_OK &&
         (!model_has_source(m) ||
@@ -222,6 +223,7 @@ void engine_free(engine *e)
     batch_free(&e->src, from);
     batch_free(&e->batch, from);
     pool_free(e->pool);
+    mem_free(from, e->part);
     mem_free(from, e->asked);
     mem_free(from, e);
 }

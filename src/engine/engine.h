@@ -30,6 +30,10 @@ typedef struct engine_plan {
 
 #define MAX_WORK 1024 /* in one call */
 
+/* Receives the logits [V] after the token at a position, during the forward, on any of the engine's
+ * threads. */
+typedef void row_fn(void *ud, int64_t position, const float *logits);
+
 typedef struct engine {
     const model *model;
     engine_options opt;
@@ -48,6 +52,7 @@ typedef struct engine {
     void *read_ud;
     int64_t n_read;   /* ... of the last N rows of every work, at least one */
     int64_t next_row; /* next batch row; logits of earlier rows are done */
+    int32_t *part;    /* [n_batch]: the batch rows of those that the head has just computed */
     bool poisoned;    /* some logits of this step were non-finite */
 } engine;
 
@@ -58,7 +63,7 @@ typedef struct work {
     int64_t n;
     int64_t done;       /* tokens done by earlier steps */
     weft_status status; /* OK; ESTOPPED: the session was cancelled; ECONTEXT: no room; ENUMERIC */
-    int64_t take;       /* tokens in this step */
+    int64_t take;       /* tokens in this step, at most those left */
     bool fails;         /* in this step */
 } work;
 
@@ -103,6 +108,10 @@ void engine_read(engine *e, logits_fn *fn, void *ud, int64_t n_row);
  * names the first non-finite tensor. The call returns the first failure of the step. An error while
  * no work has a status concerns the whole call: nothing has changed. */
 weft_status engine_step(engine *e, work *w, int n, weft_error *err);
+
+/* The same with the rows that the caller has chosen: w[i].take, in all at most n_batch of at most
+ * n_session works. A work without a row is left out. */
+weft_status engine_step_rows(engine *e, work *w, int n, weft_error *err);
 
 /* Steps until every work is done or has failed. Sessions of failed or cancelled works are rewound
  * to their tokens before the call; returns the first failure. */

@@ -59,7 +59,11 @@ weft_status pages_init(pages *p, const model *m, const dtype *type, int64_t n, w
     p->slab = mem_alloc(p->mem, bytes, "KV cache", err);
     p->free = mem_zalloc(p->mem, (size_t)n, sizeof *p->free, "cache pages", err);
     p->refs = mem_zalloc(p->mem, (size_t)n, sizeof *p->refs, "cache pages", err);
-    if (!p->slab || !p->free || !p->refs) {
+    p->kept = mem_zalloc(p->mem, (size_t)n, sizeof *p->kept, "cache pages", err);
+    p->later = mem_zalloc(p->mem, (size_t)n, sizeof *p->later, "cache pages", err);
+    p->earlier = mem_zalloc(p->mem, (size_t)n, sizeof *p->earlier, "cache pages", err);
+    p->first = p->last = -1;
+    if (!p->slab || !p->free || !p->refs || !p->kept || !p->later || !p->earlier) {
         pages_free(p, m);
         return WEFT_ENOMEM;
     }
@@ -75,39 +79,85 @@ void pages_free(pages *p, const model *m)
     mem_free(p->mem, p->slab);
     mem_free(p->mem, p->free);
     mem_free(p->mem, p->refs);
+    mem_free(p->mem, p->kept);
+    mem_free(p->mem, p->later);
+    mem_free(p->mem, p->earlier);
     pages_layout_free(&p->layout, m);
     *p = (pages){ 0 };
 }
 
-char *pages_take(pages *p)
+/* ---- idle pages ------------------------------------------------------------------------------ */
+
+static void idle_add(pages *p, int32_t i)
 {
-    assert(p->n_free > 0);
-    const int32_t i = p->free[--p->n_free];
-    p->refs[i] = 1;
-    return p->slab + (size_t)i * p->layout.page_bytes;
+    p->earlier[i] = p->last;
+    p->later[i] = -1;
+    *(p->last >= 0 ? &p->later[p->last] : &p->first) = i;
+    p->last = i;
+    p->n_idle++;
 }
 
-static int32_t number_of(const pages *p, const char *page)
+static void idle_remove(pages *p, int32_t i)
 {
-    return (int32_t)((size_t)(page - p->slab) / p->layout.page_bytes);
+    *(p->earlier[i] >= 0 ? &p->later[p->earlier[i]] : &p->first) = p->later[i];
+    *(p->later[i] >= 0 ? &p->earlier[p->later[i]] : &p->last) = p->earlier[i];
+    p->n_idle--;
+}
+
+void pages_keep(pages *p, char *page)
+{
+    const int32_t i = pages_number(p, page);
+    assert(p->refs[i] > 0 && !p->kept[i]);
+    p->kept[i] = true;
+}
+
+void pages_let_go(pages *p, char *page)
+{
+    const int32_t i = pages_number(p, page);
+    assert(p->kept[i]);
+    p->kept[i] = false;
+    if (p->refs[i] > 0)
+        return;
+    idle_remove(p, i);
+    p->free[p->n_free++] = i;
+}
+
+/* ---- references ------------------------------------------------------------------------------ */
+
+char *pages_take(pages *p)
+{
+    assert(pages_available(p) > 0);
+    if (p->n_free == 0)
+        p->forget(p->forget_ud, pages_at(p, p->first));
+    assert(p->n_free > 0 && "an idle page that is forgotten is free");
+    const int32_t i = p->free[--p->n_free];
+    p->refs[i] = 1;
+    return pages_at(p, i);
 }
 
 void pages_drop(pages *p, char *page)
 {
-    const int32_t i = number_of(p, page);
+    const int32_t i = pages_number(p, page);
     assert(p->refs[i] > 0);
-    if (--p->refs[i] == 0)
+    if (--p->refs[i] > 0)
+        return;
+    if (p->kept[i])
+        idle_add(p, i);
+    else
         p->free[p->n_free++] = i;
 }
 
 void pages_hold(pages *p, char *page)
 {
-    p->refs[number_of(p, page)]++;
+    const int32_t i = pages_number(p, page);
+    if (p->refs[i]++ == 0)
+        idle_remove(p, i);
 }
 
 int64_t pages_holders(const pages *p, const char *page)
 {
-    return p->refs[number_of(p, page)];
+    const int32_t i = pages_number(p, page);
+    return p->refs[i] + p->kept[i];
 }
 
 void pages_copy(const pages *p, char *to, const char *from, int64_t n_row)

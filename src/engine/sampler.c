@@ -187,15 +187,22 @@ static weft_status alloc_sampler(sampler *s, weft_error *err)
     return WEFT_OK;
 }
 
-sampler *sampler_new(mem *m, int64_t n_vocab, const weft_sampler_options *o, weft_error *err)
+weft_status sampler_check(int64_t n_vocab, const weft_sampler_options *o, weft_error *err)
 {
-    if (n_vocab < 1 || n_vocab > MAX_VOCAB) {
-        weft_fail(err, WEFT_EINVAL, "n_vocab is %lld, expected 1 to %lld", (long long)n_vocab,
-                  (long long)MAX_VOCAB);
-        return NULL;
-    }
+    if (n_vocab < 1 || n_vocab > MAX_VOCAB)
+        return weft_fail(err, WEFT_EINVAL, "n_vocab is %lld, expected 1 to %lld",
+                         (long long)n_vocab, (long long)MAX_VOCAB);
     if (check_reals(o, err) != WEFT_OK || check_integers(o, err) != WEFT_OK ||
         check_arrays(o, n_vocab, err) != WEFT_OK)
+        return err->code;
+    sampler s = { .opt = *o };
+    fill_defaults(&s.opt);
+    return read_chain(&s, err);
+}
+
+sampler *sampler_new(mem *m, int64_t n_vocab, const weft_sampler_options *o, weft_error *err)
+{
+    if (sampler_check(n_vocab, o, err) != WEFT_OK)
         return NULL;
     sampler *s = mem_zalloc(m, 1, sizeof *s, "a sampler", err);
     if (!s)

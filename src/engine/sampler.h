@@ -58,6 +58,9 @@ struct sampler {
     double mu;          /* state of mirostat */
 };
 
+/* Are the options valid? */
+weft_status sampler_check(int64_t n_vocab, const weft_sampler_options *o, weft_error *err);
+
 sampler *sampler_new(mem *m, int64_t n_vocab, const weft_sampler_options *o, weft_error *err);
 void sampler_free(sampler *s);
 void sampler_reset(sampler *s);

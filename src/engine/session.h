@@ -28,6 +28,8 @@ struct session {
     atomic_bool cancelled; /* set by any thread; cleared by the step that sees it */
     int64_t planned;       /* rows that the running eval has yet to compute for it */
     bool poisoned;         /* its logits of this step are not finite */
+    row_fn *read;          /* receives the logits of all its rows, or NULL; needs all_rows */
+    void *read_ud;
     char failure[sizeof((weft_error *)0)->message]; /* error of its last failed work */
 };
 

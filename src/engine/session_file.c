@@ -288,11 +288,11 @@ static weft_status read_pages(source *s, session *t, int64_t n)
 {
     cache *c = &t->cache;
     pages *pool_of = &t->engine->pages;
-    if (pages_for(n) > pool_of->n_free)
+    if (pages_for(n) > pages_available(pool_of))
         return weft_fail(s->err, WEFT_ECONTEXT,
                          "%s: %lld cache pages are needed, but %lld of %lld are free",
-                         s->reader.path, (long long)pages_for(n), (long long)pool_of->n_free,
-                         (long long)pool_of->n_page);
+                         s->reader.path, (long long)pages_for(n),
+                         (long long)pages_available(pool_of), (long long)pool_of->n_page);
     c->length = n;
     while (c->n_page < pages_for(n))
         c->page[c->n_page++] = pages_take(pool_of);

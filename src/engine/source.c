@@ -69,11 +69,11 @@ static weft_status check_pages(engine *e, const source_text *s, int n, weft_erro
     int64_t need = 0;
     for (int i = 0; i < n; i++)
         need += pages_for(s[i].n);
-    if (need <= e->pages.n_free)
+    if (need <= pages_available(&e->pages))
         return WEFT_OK;
-    return weft_fail(err, WEFT_ECONTEXT,
-                     "%lld cache pages are needed for sources, but %lld of %lld are free",
-                     (long long)need, (long long)e->pages.n_free, (long long)e->pages.n_page);
+    return weft_fail(
+        err, WEFT_ECONTEXT, "%lld cache pages are needed for sources, but %lld of %lld are free",
+        (long long)need, (long long)pages_available(&e->pages), (long long)e->pages.n_page);
 }
 
 static weft_status check_sources(engine *e, const source_text *s, int n, weft_error *err)

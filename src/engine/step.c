@@ -145,7 +145,7 @@ static void fill_batch(engine *e, const work *w, int n)
             e->src.seq[e->src.n_seq++] = (sequence){ .source = -1, .cache = &s->source };
         }
         for (int64_t k = 0; k < w[i].take; k++) {
-            const bool asked = s->planned - k <= wanted;
+            const bool asked = s->planned - k <= wanted || s->read;
             b->row[b->n_row++] = (batch_row){ .id = w[i].ids[w[i].done + k],
                                               .seq = b->n_seq,
                                               .pos = (int32_t)(s->cache.length + k),
@@ -182,7 +182,7 @@ static bool must_copy(const engine *e, const work *w, int i)
 /* In the order of the works; those without pages fail. */
 static void reserve_pages(const engine *e, work *w, int n)
 {
-    int64_t n_free = e->pages.n_free;
+    int64_t n_free = pages_available(&e->pages);
     for (int i = 0; i < n; i++) {
         const cache *c = &w[i].session->cache;
         const int64_t need = pages_for(c->length + w[i].take) - c->n_page + must_copy(e, w, i);
@@ -231,22 +231,43 @@ static bool all_finite(const tensor *z, int64_t i)
     return true;
 }
 
-/* A session keeps the logits after its last row; the reader sees those of all rows as long as they
+/* The logits of a part of the rows. */
+typedef struct logits_part {
+    engine *engine;
+    const tensor *z;
+} logits_part;
+
+static void show_row(void *arg, int64_t i)
+{
+    const logits_part *p = arg;
+    const batch *b = &p->engine->batch;
+    const batch_row *of = &b->row[p->engine->part[i]];
+    const session *s = session_of(&b->seq[of->seq]);
+    if (s->read && !s->poisoned)
+        s->read(s->read_ud, of->pos, row(p->z, i));
+}
+
+/* A session keeps the logits after its last row; the readers see those of all rows as long as they
  * are finite. */
 void engine_take_logits(void *ud, const tensor *z, int64_t first)
 {
     engine *e = ud;
+    bool shown = false;
     for (int64_t i = 0; i < rows(z) && !e->run.hunt_nan; i++) {
         while (!e->batch.row[e->next_row].wanted)
             e->next_row++;
+        e->part[i] = (int32_t)e->next_row;
         const sequence *q = &e->batch.seq[e->batch.row[e->next_row++].seq];
         session *s = session_of(q);
         const bool last = e->next_row == q->first + q->n && s->planned == q->n;
         if (!all_finite(z, i))
             s->poisoned = e->poisoned = true;
+        shown = shown || s->read;
         for (int64_t k = 0; last && k < cols(z); k++)
             s->logits[k] = (float)row(z, i)[k];
     }
+    if (shown)
+        pool_run(e->pool, rows(z), show_row, &(logits_part){ e, z });
     if (e->read && !e->poisoned)
         e->read(e->read_ud, z, first);
 }
@@ -295,7 +316,7 @@ static void run_step(engine *e, work *w, int n)
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 /* An error here concerns the whole call: no work has advanced. */
-static weft_status step_once(engine *e, work *w, int n, weft_error *err)
+static weft_status step_once(engine *e, work *w, int n, bool chosen, weft_error *err)
 {
     weft_status status = check_work(e, w, n, err);
     if (status == WEFT_OK)
@@ -304,7 +325,8 @@ static weft_status step_once(engine *e, work *w, int n, weft_error *err)
         return status;
     leave_cancelled(w, n);
     leave_too_long(e, w, n);
-    share_rows(e, w, n);
+    if (!chosen)
+        share_rows(e, w, n);
     reserve_pages(e, w, n);
     take_pages(e, w, n);
     fill_batch(e, w, n);
@@ -315,7 +337,13 @@ static weft_status step_once(engine *e, work *w, int n, weft_error *err)
 
 weft_status engine_step(engine *e, work *w, int n, weft_error *err)
 {
-    const weft_status status = step_once(e, w, n, err);
+    const weft_status status = step_once(e, w, n, false, err);
+    return status == WEFT_OK ? first_failure(w, n, false, err) : status;
+}
+
+weft_status engine_step_rows(engine *e, work *w, int n, weft_error *err)
+{
+    const weft_status status = step_once(e, w, n, true, err);
     return status == WEFT_OK ? first_failure(w, n, false, err) : status;
 }
 
@@ -356,7 +384,7 @@ weft_status engine_eval(engine *e, work *w, int n, weft_error *err)
 {
     weft_status status = begin_works(e, w, n, err);
     while (status == WEFT_OK && count_busy(w, n) > 0)
-        status = step_once(e, w, n, err);
+        status = step_once(e, w, n, false, err);
     for (int i = 0; i < n; i++)
         if (status != WEFT_OK || w[i].status != WEFT_OK)
             undo_work(&w[i]);

@@ -66,6 +66,9 @@ check "sample: prints JSON" objects "$bench/sample" --smoke --vocab 1000 --histo
 check "embed: runs" "$bench/embed" "$source/tests/golden/bert" --smoke --length 8 --texts 3 --repeat 1
 check "embed: prints JSON" objects "$bench/embed" "$source/tests/golden/bert" --smoke --length 8 --texts 3 --repeat 1 --json
 check "embed: a text that is too long fails" sh -c "! '$bench/embed' '$source/tests/golden/bert' --smoke --length 30"
+check "step: runs" "$bench/step" "$model" --longest 16 --rows 4 --repeat 1
+check "step: prints JSON" objects "$bench/step" "$model" --longest 16 --rows 4 --repeat 1 --json
+check "step: a type that is not cached in is refused" refused "does not cache in" "$bench/step" "$model" --kv q4_9
 check "context: runs" "$bench/context" "$model" --smoke --longest 64 --generate 2 --r2 0
 check "context: prints JSON" objects "$bench/context" "$model" --smoke --longest 64 --generate 2 --r2 0 --json
 check "context: a line that is not straight enough fails" sh -c "

@@ -3,6 +3,8 @@
 #include "support.h"
 #include "weft.h"
 
+#include <math.h>
+
 static const char start[] = "ROMEO:";
 
 typedef struct rig {
@@ -255,6 +257,87 @@ static void ends(void **state)
     close_rig(&r);
 }
 
+/* The first `least` tokens drawn with the ends forbidden, by hand; then greedily up to an end. */
+static void forbid_by_hand(const rig *r, const int32_t *end, int64_t least, heard *h)
+{
+    weft_error err;
+    const weft_bias never[] = { { end[0], -INFINITY }, { end[1], -INFINITY } };
+    const weft_sampler_options o = { .struct_size = sizeof o, .bias = never, .n_bias = 2 };
+    weft_sampler *sampler = weft_sampler_new(r->model, &o, &err);
+    weft_session *s = weft_session_new(r->engine, &err);
+    assert_non_null(sampler);
+    assert_int_equal(weft_session_eval(s, r->prompt->ids, r->prompt->n, &err), WEFT_OK);
+    while (h->n_id < 40) {
+        int32_t id = weft_session_greedy(s);
+        if (h->n_id < least)
+            assert_int_equal(weft_sampler_next(sampler, s, &id, &err), WEFT_OK);
+        weft_logprob l = { .id = id };
+        if (id == end[0] || id == end[1])
+            break;
+        assert_int_equal(weft_session_logprobs(s, &l, 1, &err), WEFT_OK);
+        h->logprob += l.logprob;
+        h->ids[h->n_id++] = id;
+        assert_int_equal(weft_session_eval(s, &id, 1, &err), WEFT_OK);
+    }
+    weft_session_free(s);
+    weft_sampler_free(sampler);
+}
+
+/* The end comes at once, but not before n_min tokens; log-probabilities are those of all tokens. */
+static void not_before(void **state)
+{
+    (void)state;
+    rig r = open_rig(0);
+    heard want = { 0 };
+    by_hand(&r, NULL, 40, &want);
+    const int32_t end[] = { want.ids[0], want.ids[3] };
+    for (int64_t least = 0; least < 12; least++)
+        for (int more = 0; more < 2; more++) { /* as stop_ids, they count even with ignore_end */
+            heard h = { 0 }, by = { 0 };
+            weft_generate_options o = options_of(&r);
+            o.n_min = least;
+            o.n_top = 1;
+            o.ends = more ? NULL : end;
+            o.n_end = more ? 0 : 2;
+            o.stop_ids = more ? end : NULL;
+            o.n_stop_id = more ? 2 : 0;
+            o.ignore_end = more;
+            const weft_generation info = must_generate(&r, NULL, &o, &h);
+            forbid_by_hand(&r, end, least, &by);
+            assert_int_equal(info.n_new, by.n_id);
+            assert_true(info.n_new >= least);
+            assert_memory_equal(h.ids, by.ids, sizeof h.ids);
+            assert_true(h.logprob == by.logprob);
+            assert_int_equal(info.finish, by.n_id < 40 ? WEFT_FINISH_END : WEFT_FINISH_LENGTH);
+        }
+    close_rig(&r);
+}
+
+/* Nor does a stop string count in the text of those tokens. */
+static void no_stop_before(void **state)
+{
+    (void)state;
+    rig r = open_rig(0);
+    heard want = { 0 }, four = { 0 };
+    by_hand(&r, NULL, 40, &want);
+    by_hand(&r, NULL, 4, &four);
+    const char space[] = { want.text[four.n], '\0' }, *const strings[] = { space };
+    weft_generate_options o = options_of(&r);
+    o.stop = strings;
+    o.n_stop = 1;
+    for (o.n_min = 0; o.n_min < 8; o.n_min++) {
+        heard h = { 0 }, skipped = { 0 };
+        by_hand(&r, NULL, o.n_min, &skipped);
+        const char *at = strstr(want.text + skipped.n, space);
+        assert_non_null(at);
+        const weft_generation info = must_generate(&r, NULL, &o, &h);
+        assert_int_equal(info.finish, WEFT_FINISH_STOP);
+        assert_int_equal(h.n, at - want.text);
+        assert_memory_equal(h.text, want.text, h.n);
+    }
+    close_rig(&r);
+}
+
 static bool refuse_progress(void *ud, uint64_t done, uint64_t total)
 {
     assert_int_equal(total, 2);
@@ -378,6 +461,8 @@ int main(void)
         TEST("generate: tokens, text and log-probabilities are those of a loop by hand",
              as_by_hand),
         TEST("generate: continues where it ended, and reuses a cached prompt", it_continues),
+        TEST("generate: no end before n_min tokens, and stop_ids always end", not_before),
+        TEST("generate: no stop string counts before n_min tokens", no_stop_before),
         TEST("generate: stop strings end the text across tokens, and nothing is lost",
              stop_strings),
         TEST("generate: end-of-text tokens, the caller's own, and ignored", ends),

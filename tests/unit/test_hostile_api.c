@@ -34,6 +34,8 @@ typedef struct objects {
     weft_data *data;
     weft_budget *budget;
     weft_image *image;
+    weft_engine *queue; /* the scheduler's own */
+    weft_scheduler *scheduler;
 
     int n_run;
     int64_t n_vocab, count;
@@ -213,6 +215,30 @@ static weft_generate_options valid_weft_generate_options(const objects *f)
                                     .ends = f->ends,
                                     .n_end = 1,
                                     .n_top = 2 };
+}
+
+static weft_scheduler_options valid_weft_scheduler_options(const objects *f)
+{
+    (void)f;
+    return (weft_scheduler_options){ .struct_size = sizeof(weft_scheduler_options),
+                                     .n_running = 2 };
+}
+
+static weft_scheduler_info valid_weft_scheduler_info(const objects *f)
+{
+    (void)f;
+    return (weft_scheduler_info){ .struct_size = sizeof(weft_scheduler_info) };
+}
+
+static weft_request valid_weft_request(const objects *f)
+{
+    static weft_generate_options generate;
+    generate = valid_weft_generate_options(f);
+    return (weft_request){ .struct_size = sizeof(weft_request),
+                           .generate = &generate,
+                           .source = f->source ? f->ids : NULL,
+                           .n_source = f->source ? 2 : 0,
+                           .key = "somebody" };
 }
 
 static weft_document valid_weft_document(const objects *f)
@@ -466,15 +492,15 @@ static void judge(trial *t, bool accepted)
     if (accepted && t->fate == REFUSE)
         complain(t, "accepted");
     if (!accepted && t->fate == PASS)
-        complain(t, t->said && t->err.code > 0 && t->err.code <= WEFT_ESTOPPED ? t->err.message
-                                                                               : "refused");
+        complain(t, t->said && t->err.code > 0 && t->err.code <= WEFT_EBUSY ? t->err.message
+                                                                            : "refused");
 }
 
 /* An error has the status as its code, and a message. */
 static void judge_error(trial *t, weft_status status, bool has_place)
 {
     judge(t, status == WEFT_OK);
-    if (status < WEFT_OK || status > WEFT_ESTOPPED)
+    if (status < WEFT_OK || status > WEFT_EBUSY)
         complain(t, "no status");
     if (status != WEFT_OK && has_place && t->said && (t->err.code != status || !*t->err.message))
         complain(t, "the error is not filled");
@@ -488,6 +514,7 @@ static void judge_error(trial *t, weft_status status, bool has_place)
 #define BOOL(call)    judge(&t, call)
 #define INTEGER(call) judge(&t, (call) > 0)
 #define POINTER(call) judge(&t, (call) != NULL)
+#define NUMBER(call)  judge_error(&t, (call) ? WEFT_OK : t.said ? t.err.code : WEFT_EINVAL, true)
 #define HANDLE(release, call)                                                                      \
     do {                                                                                           \
         __auto_type made = call;                                                                   \
@@ -633,6 +660,10 @@ static void make(objects *f)
         must(f->session, &err);
         f->sampler = weft_sampler_new(f->model, &s, &err);
         must(f->sampler, &err);
+        f->queue = weft_engine_new(f->model, &o, &err);
+        must(f->queue, &err);
+        f->scheduler = weft_scheduler_new(f->queue, NULL, &err);
+        must(f->scheduler, &err);
         source_and_eval(f);
         memcpy(f->logits, weft_session_logits(f->session), (size_t)f->n_vocab * sizeof(float));
         f->alone = !f->source;
@@ -662,15 +693,23 @@ static void unmake(objects *f)
     weft_image_free(f->image);
     weft_session_free(f->session);
     weft_engine_free(f->engine);
+    weft_scheduler_free(f->scheduler);
+    weft_engine_free(f->queue);
     weft_model_close(f->model);
     weft_tokenizer_free(f->tokenizer);
     weft_budget_free(f->budget);
     free(f->picture_bytes);
 }
 
-/* Before a call: the session has three tokens and their logits. */
+/* Before a call: the session has three tokens and their logits, and no request waits. */
 static void restore(objects *f)
 {
+    weft_scheduler_info i = { .struct_size = sizeof i };
+    weft_scheduler_get_info(f->scheduler, &i);
+    if (i.n_waiting > 0) {
+        weft_scheduler_free(f->scheduler);
+        f->scheduler = weft_scheduler_new(f->queue, NULL, NULL);
+    }
     if (f->session && (weft_session_length(f->session) != 3 || !weft_session_logits(f->session)))
         source_and_eval(f);
 }

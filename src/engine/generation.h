@@ -1,0 +1,51 @@
+/* generation.h - one text as it is generated: draws a token, and turns it into text until something
+ * ends it. The loop around it is generate.c's for one session, scheduler.c's for many.
+ *
+ *     token -> bytes -> stop strings -> whole code points -> the caller
+ *
+ * Stop strings and code points hold bytes back, so the caller gets text later than tokens, but
+ * never text that a stop string takes away again. */
+#ifndef WEFT_ENGINE_GENERATION_H
+#define WEFT_ENGINE_GENERATION_H
+
+#include "engine/sampler.h"
+#include "engine/session.h"
+#include "text/scratch.h"
+#include "text/sources/pieces.h"
+#include "text/stop.h"
+#include "text/tokenizer.h"
+
+typedef struct generation {
+    /* set by the owner */
+    mem *mem;
+    sampler *sampler;                 /* NULL: greedy */
+    const tokenizer *tokenizer;       /* where the bytes of tokens come from; NULL: */
+    const pieces *pieces;             /* the model's file */
+    const weft_generate_options *opt; /* checked; ends are set */
+    weft_generate_fn *fn;             /* or NULL */
+    void *ud;
+    weft_error *err; /* of all calls; lives as long as the generation */
+
+    stop stop;
+    buffer held;        /* bytes that await the rest of their code point, then those shown last */
+    size_t shown;       /* bytes of `held` that the last call showed */
+    scratch piece;      /* bytes of a token of the model's file */
+    weft_logprob *top;  /* [1 + n_top]; NULL: not requested */
+    weft_generation to; /* what the caller learns at the end; finish ends the text */
+} generation;
+
+/* Stop strings are copied. On error, generation_end frees the rest. */
+weft_status generation_begin(generation *g);
+void generation_end(generation *g);
+
+/* The next token after a session with logits, and its log-probabilities. Several generations may
+ * draw at a time. */
+weft_status generation_draw(generation *g, session *s, int32_t *id);
+
+/* Counts a token and passes it to the caller, unless it ends the text. */
+weft_status generation_put(generation *g, int32_t id);
+
+/* At the end: passes on what is held back. */
+weft_status generation_rest(generation *g);
+
+#endif
