@@ -57,7 +57,7 @@ check "matmul: runs and prints JSON" objects "$bench/matmul" --smoke --width 256
 check "ops: runs" "$bench/ops" --smoke --rows 4 --width 64 --repeat 1
 check "ops: prints JSON" objects "$bench/ops" --smoke --rows 4 --width 64 --repeat 1 --json
 check "attention: runs" "$bench/attention" --smoke --most 64 --heads 4 --kv-heads 2 --repeat 1
-check "load: a server that is not there fails" sh -c "! '$bench/load' 127.0.0.1:9 --requests 1"
+check "load: a missing server fails" sh -c "! '$bench/load' 127.0.0.1:9 --requests 1"
 check "load: a wrong mix is refused" refused "numbers of tokens with weights" "$bench/load" 127.0.0.1:9 --prompts 64:0
 check "load: a wrong address is refused" refused "expected one as" "$bench/load" nowhere
 check "attention: prints JSON" objects "$bench/attention" --smoke --most 64 --heads 4 --kv-heads 1 --repeat 1 --json
