@@ -79,7 +79,6 @@ static void add(prefix *p, const prefix_root *root, int32_t parent, const int32_
     if (root->source)
         root->source->n_holder++;
     pages_keep(p->pages, page);
-    p->version++;
 }
 
 /* An idle page is about to be used for something else. */
@@ -94,7 +93,6 @@ static void forget(void *ud, char *page)
     *at = e->next;
     prefix_source_drop(p, e->root.source);
     pages_let_go(p->pages, page);
-    p->version++;
 }
 
 weft_status prefix_init(prefix *p, pages *of, mem *m, weft_error *err)

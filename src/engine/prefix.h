@@ -46,7 +46,6 @@ typedef struct prefix {
     prefix_entry *entry; /* [n_page]: of each page that is kept */
     int32_t *bucket;     /* [n_bucket], the first of each; -1: none */
     uint64_t n_bucket;   /* a power of two */
-    uint64_t version;    /* changes with the table */
     prefix_source *sources;
 } prefix;
 

@@ -171,7 +171,6 @@ session *request_pause(request *r)
     s->read_ud = NULL;
     r->session = NULL;
     r->n_kept = 0;
-    r->searched = 0;
     return s;
 }
 

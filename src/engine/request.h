@@ -48,8 +48,6 @@ typedef struct request {
     bool began;       /* had a session before */
     double mu;        /* of mirostat, while it waits */
     int n_passed;
-    uint64_t searched; /* the version of the table in which these pages were found; 0: none yet */
-    int64_t n_found, n_found_idle;
 
     weft_logprob *told; /* of a step's rows of the prompt: [n_batch, 1 + n_top]; or NULL */
     int64_t n_told;     /* tokens of the prompt that the caller has */

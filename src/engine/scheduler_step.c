@@ -58,14 +58,12 @@ static schedule_entry describe_running(const scheduler *s, request *r)
                              .claim = r->claim };
 }
 
-/* Cached pages are looked up again only if the table has changed. */
+/* Cached pages are looked up in every step: others come, go and take them. The limit of the queue's
+ * tokens bounds that. */
 static schedule_entry describe_waiting(const scheduler *s, request *r)
 {
-    const uint64_t version = s->prefix.version + 1;
-    if (r->searched != version)
-        r->n_found = prefix_find(&s->prefix, &r->root, r->ids, request_sharable(r),
-                                 &r->n_found_idle);
-    r->searched = version;
+    int64_t n_idle;
+    const int64_t n_found = prefix_find(&s->prefix, &r->root, r->ids, request_sharable(r), &n_idle);
     r->claim = claim_of(s, r);
     const int64_t n_source = pages_for(r->spec.n_source);
     return (schedule_entry){ .of = r,
@@ -74,10 +72,10 @@ static schedule_entry describe_waiting(const scheduler *s, request *r)
                              .order = r->number,
                              .left = r->n_id,
                              .claim = r->claim + n_source,
-                             .n_found = r->n_found,
-                             .n_found_idle = r->n_found_idle,
+                             .n_found = n_found,
+                             .n_found_idle = n_idle,
                              .n_source = n_source,
-                             .charge = r->began ? 0 : r->n_id - r->n_found * PAGE_ROWS,
+                             .charge = r->began ? 0 : r->n_id - n_found * PAGE_ROWS,
                              .n_passed = r->n_passed };
 }
 
