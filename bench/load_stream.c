@@ -47,8 +47,8 @@ void load_stream_close(load_stream *s)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* The integer behind a name in an event of JSON; 0 if there is none. */
-static int64_t number_behind(const char *line, const char *name)
+/* The integer after a name in an event of JSON; 0 if there is none. */
+static int64_t number_after(const char *line, const char *name)
 {
     const char *at = strstr(line, name);
     at = at ? strchr(at, ':') : NULL;
@@ -76,7 +76,7 @@ static void take_event(load_stream *s, const char *data, stream_token_fn *fn, vo
         stream_fail(s, data);
         return;
     }
-    const int64_t n = number_behind(data, "\"completion_tokens\"");
+    const int64_t n = number_after(data, "\"completion_tokens\"");
     s->n_token = n > 0 ? n : s->n_token;
     if (!has_text(data))
         return;

@@ -2,6 +2,12 @@
 #include "chat.h"
 #include "json.h"
 
+#ifdef WEFT_SERVE
+#define SERVE_PART " libmicrohttpd"
+#else
+#define SERVE_PART ""
+#endif
+
 static bool version_json;
 
 static const option version_options[] = {
@@ -13,13 +19,13 @@ static int version_main(void)
 {
     char parts[1024];
     if (!version_json) {
-        printf("weft %s\nparts    %s" CHAT_EDIT_PART "\nkernels  %s\nthreads  %d\n", weft_version(),
-               weft_build_parts(), weft_kernels_name(), weft_cpu_count());
+        printf("weft %s\nparts    %s" CHAT_EDIT_PART SERVE_PART "\nkernels  %s\nthreads  %d\n",
+               weft_version(), weft_build_parts(), weft_kernels_name(), weft_cpu_count());
         return 0;
     }
     cli_json_object(NULL);
     cli_json_string("version", weft_version());
-    snprintf(parts, sizeof parts, "%s" CHAT_EDIT_PART, weft_build_parts());
+    snprintf(parts, sizeof parts, "%s" CHAT_EDIT_PART SERVE_PART, weft_build_parts());
     cli_json_string("parts", parts);
     cli_json_string("kernels", weft_kernels_name());
     cli_json_int("threads", weft_cpu_count());

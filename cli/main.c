@@ -10,6 +10,7 @@
 
 const command *const all_commands[] = { &command_run,
                                         &command_chat,
+                                        &command_serve,
                                         &command_translate,
                                         &command_embed,
                                         &command_rerank,

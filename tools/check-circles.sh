@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:?usage: tools/check-circles.sh BUILD}
-objects=$(find "$build" \( -path '*/weft_objects.dir/*' -o -path '*/weft.dir/cli/*' \) -name '*.c.o' | LC_ALL=C sort |
+objects=$(find "$build" \( -path '*/weft_objects.dir/*' -o -path '*/weft.dir/cli/*' -o -path '*/weft.dir/server/*' \) -name '*.c.o' | LC_ALL=C sort |
     while read -r object; do # not those of sources that are gone
         source=${object##*.dir/}
         [ ! -f "${source%.o}" ] || echo "$object"

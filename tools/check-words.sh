@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.." || exit 2
 list=${RIDDLES:-tools/riddles.txt}
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
-[ $# -gt 0 ] || set -- README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs include cli src tests bench examples tools
+[ $# -gt 0 ] || set -- README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs include cli server src tests bench examples tools
 
 # Not data: golden models, inputs of fuzzers, generated tables; nor the test of this script, which has riddles to find.
 find "$@" -type f \( -name '*.md' -o -name '*.[ch]' -o -name '*.sh' -o -name '*.out' -o -name '*.py' \) \

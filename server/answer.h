@@ -1,0 +1,84 @@
+/* answer.h - OpenAI's objects, from what a model generates: completions, chat completions and their
+ * streams, embeddings, models, errors.
+ *
+ * An answer has a choice for each text that is generated. Tokens and text are added to a choice as
+ * they come; answer_whole writes the object at the end, or answer_chunk an event of a stream after
+ * each. */
+#ifndef WEFT_SERVER_ANSWER_H
+#define WEFT_SERVER_ANSWER_H
+
+#include "request.h"
+#include "wire.h"
+
+typedef struct choice {
+    int index;
+    bytes text, thought; /* not written yet */
+    bytes tokens;        /* log-probabilities, as lists of JSON without their brackets: chat has */
+    bytes values, tops, offsets; /* only `tokens`, of objects */
+    int64_t n_logprob;
+    int64_t offset;     /* code points before the next token */
+    const char *finish; /* "stop" or "length"; NULL until the end */
+    bool begun;         /* the chunk with the role was written */
+    int64_t n_new, n_thought;
+} choice;
+
+typedef struct answer {
+    endpoint endpoint;
+    char id[48];
+    int64_t created;
+    const char *model;
+    bool stream, include_usage, wants_logprobs;
+    int64_t n_top;
+    const weft_tokenizer *tokenizer;
+    choice *choices;
+    int n_choice;
+    int64_t n_prompt, n_cached; /* tokens of all prompts, each counted once */
+} answer;
+
+/* ---- a choice grows -------------------------------------------------------------------------- */
+
+/* A token with its log-probabilities, as in weft_generated; lp NULL: the first token of a prompt,
+ * which has none. Only if log-probabilities are wanted. */
+void answer_token(answer *a, choice *c, int32_t id, const weft_logprob *lp);
+void answer_text(choice *c, const char *text, size_t n);
+void answer_thought(choice *c, const char *text, size_t n);
+
+/* The bytes of a token, or its spelling if it is special. */
+void answer_piece(const weft_tokenizer *t, int32_t id, bytes *to);
+
+/* ---- what is written ------------------------------------------------------------------------- */
+
+/* The whole object. */
+void answer_whole(const answer *a, bytes *to);
+
+/* The next event of a stream with what came since the last one, or nothing if nothing did. The
+ * last of a choice is the one with its finish. */
+void answer_chunk(const answer *a, choice *c, bytes *to);
+
+/* The end of a stream: usage, if it was wanted, and [DONE]. */
+void answer_stream_end(const answer *a, bytes *to);
+
+/* An error, as a body and as an event. */
+void answer_error(const refusal *why, bytes *to);
+void answer_error_event(const refusal *why, bytes *to);
+
+/* /v1/models, or one of them. */
+typedef struct served {
+    const char *name;
+    int64_t created, n_ctx;
+} served;
+
+void answer_models(const served *models, int n, bytes *to);
+void answer_model(const served *model, bytes *to);
+
+/* vectors: [n, width] */
+void answer_embeddings(const char *model, const float *vectors, int64_t n, int64_t width,
+                       bool base64, int64_t n_token, bytes *to);
+
+/* /tokenize, /detokenize, /apply-template */
+void answer_ids(const int32_t *ids, int64_t n, int64_t n_ctx, bytes *to);
+void answer_plain(const char *name, const char *text, size_t n, bytes *to);
+
+void choice_free(choice *c);
+
+#endif

@@ -1,0 +1,310 @@
+/* clerk.c - the thread that reads requests: JSON, the model's name, the chat template, the
+ * tokenizer. What needs no engine is answered here; the rest goes on to the worker. */
+#include "job.h"
+
+#include <string.h>
+
+/* ---- prompts --------------------------------------------------------------------------------- */
+
+static bool no_memory(refusal *why)
+{
+    return refuse(why, 503, "server_error", "no_memory", NULL, "no memory for the request");
+}
+
+static bool refused_by(const weft_error *err, const char *param, refusal *why)
+{
+    const bool ours = err->code == WEFT_ENOMEM || err->code == WEFT_ELIMIT;
+    return refuse(why, ours ? 503 : 400, ours ? "server_error" : INVALID_REQUEST, NULL, param, "%s",
+                  err->message);
+}
+
+static bool encode(const job *j, const input *in, prompt *to, refusal *why)
+{
+    const request *r = &j->request;
+    const weft_tokenize_options o = { .struct_size = sizeof o,
+                                      .no_special = r->no_special,
+                                      .parse_special = r->parse_special };
+    weft_error err;
+    if (!in->text) {
+        to->ids = in->ids;
+        to->n = in->n;
+        return true;
+    }
+    to->tokens = weft_tokenizer_encode(j->server->model.tokenizer, in->text, in->length, &o, &err);
+    if (!to->tokens)
+        return refused_by(&err, "prompt", why);
+    to->ids = to->tokens->ids;
+    to->n = to->tokens->n;
+    return true;
+}
+
+/* All of ids as text. */
+static bool decode(const server *s, const int32_t *ids, int64_t n, bytes *to, refusal *why)
+{
+    weft_error err;
+    const char *text;
+    size_t length;
+    weft_decoder *d = weft_decoder_new(s->model.tokenizer, false, &err);
+    if (!d)
+        return refused_by(&err, NULL, why);
+    for (int64_t i = 0; i < n; i++) {
+        if (weft_decoder_push(d, ids[i], &text, &length, &err) != WEFT_OK) {
+            weft_decoder_free(d);
+            return refused_by(&err, NULL, why);
+        }
+        bytes_add(to, text, length);
+    }
+    weft_decoder_flush(d, &text, &length);
+    bytes_add(to, text ? text : "", length);
+    weft_decoder_free(d);
+    return !to->failed || no_memory(why);
+}
+
+static bool check_ids(const server *s, const prompt *p, int64_t i, refusal *why)
+{
+    weft_tokenizer_info info = { .struct_size = sizeof info };
+    weft_model_info model = { .struct_size = sizeof model };
+    weft_tokenizer_get_info(s->model.tokenizer, &info);
+    weft_model_get_info(s->model.model, &model);
+    for (int64_t k = 0; k < p->n; k++)
+        if (p->ids[k] >= model.n_vocab)
+            return refuse(why, 400, INVALID_REQUEST, "invalid_value", "prompt",
+                          "prompt %lld: token id %d; expected one below %lld", (long long)i,
+                          (int)p->ids[k], (long long)model.n_vocab);
+    return true;
+}
+
+/* The prompt fits the context, with a token to generate if one is wanted. */
+static bool check_length(const job *j, const prompt *p, int64_t i, refusal *why)
+{
+    const int64_t n_ctx = j->server->n_ctx;
+    const bool embeds = j->endpoint == ENDPOINT_EMBEDDINGS;
+    const int64_t most = embeds || j->request.max_tokens == 0 ? n_ctx : n_ctx - 1;
+    if (p->n == 0)
+        return refuse(why, 400, INVALID_REQUEST, "invalid_value", embeds ? "input" : "prompt",
+                      "prompt %lld has no tokens; expected at least one", (long long)i);
+    if (p->n > most)
+        return refuse(why, 400, INVALID_REQUEST, "context_length_exceeded",
+                      embeds ? "input" : "prompt",
+                      "prompt %lld has %lld tokens; expected at most %lld of the context of %lld",
+                      (long long)i, (long long)p->n, (long long)most, (long long)n_ctx);
+    return true;
+}
+
+static bool make_echo(const job *j, const input *in, prompt *p, refusal *why)
+{
+    if (!j->request.echo)
+        return true;
+    if (!in->text)
+        return decode(j->server, p->ids, p->n, &p->echo, why);
+    bytes_add(&p->echo, in->text, in->length);
+    return !p->echo.failed || no_memory(why);
+}
+
+static bool make_prompts(job *j, refusal *why)
+{
+    request *r = &j->request;
+    j->prompts = store_take(&r->store, (size_t)r->n_input, sizeof *j->prompts);
+    if (!j->prompts)
+        return no_memory(why);
+    for (int64_t i = 0; i < r->n_input; i++) {
+        prompt *p = &j->prompts[i];
+        if (!encode(j, &r->inputs[i], p, why) || !check_ids(j->server, p, i, why) ||
+            !check_length(j, p, i, why) || !make_echo(j, &r->inputs[i], p, why))
+            return false;
+        if (atomic_load(&j->cancelled))
+            break;
+    }
+    return true;
+}
+
+/* ---- chat ------------------------------------------------------------------------------------ */
+
+static weft_rendered *render(const job *j, const weft_tokenizer *tokenizer, refusal *why)
+{
+    const request *r = &j->request;
+    const weft_render_options o = { .struct_size = sizeof o,
+                                    .variables = r->variables,
+                                    .no_generation_prompt = r->no_generation_prompt };
+    weft_error err;
+    if (!j->server->model.template) {
+        refuse(why, 400, INVALID_REQUEST, "no_template", NULL,
+               "the model has no chat template; use /v1/completions");
+        return NULL;
+    }
+    weft_rendered *text = weft_template_render(j->server->model.template, tokenizer, r->messages,
+                                               r->n_messages, &o, &err);
+    if (!text)
+        refused_by(&err, "messages", why);
+    return text;
+}
+
+/* The prompt may itself have begun the thinking, with blanks after it. */
+static bool ends_with(const char *text, size_t n, const char *end)
+{
+    const size_t length = end ? strlen(end) : 0;
+    while (n > 0 && strchr(" \t\r\n", text[n - 1]))
+        n--;
+    return length > 0 && n >= length && memcmp(text + n - length, end, length) == 0;
+}
+
+static bool make_chat_prompt(job *j, refusal *why)
+{
+    request *r = &j->request;
+    weft_template_info info = { .struct_size = sizeof info };
+    prompt *p = j->prompts = store_take(&r->store, 1, sizeof *p);
+    if (!p)
+        return no_memory(why);
+    r->n_input = 1;
+    p->rendered = render(j, j->server->model.tokenizer, why);
+    if (!p->rendered)
+        return false;
+    weft_template_get_info(j->server->model.template, &info);
+    p->inside = ends_with(p->rendered->text, p->rendered->length, info.think_begin);
+    p->ids = p->rendered->tokens->ids;
+    p->n = p->rendered->tokens->n;
+    return check_length(j, p, 0, why);
+}
+
+/* ---- what the clerk answers itself ------------------------------------------------------------ */
+
+static bool finish(job *j, refusal *why)
+{
+    const bool good = !j->out.failed;
+    if (good)
+        job_answer(j, true);
+    job_end_write(j);
+    return good || no_memory(why);
+}
+
+static bool tokenize(job *j, refusal *why)
+{
+    prompt p = { 0 };
+    if (!encode(j, j->request.inputs, &p, why))
+        return false;
+    answer_ids(p.ids, p.n, j->server->n_ctx, job_begin_write(j));
+    weft_tokens_free(p.tokens);
+    return finish(j, why);
+}
+
+static bool detokenize(job *j, refusal *why)
+{
+    bytes text = { 0 };
+    const input *in = j->request.inputs;
+    const prompt p = { .ids = in->ids, .n = in->n };
+    const bool good = check_ids(j->server, &p, 0, why) &&
+                      decode(j->server, in->ids, in->n, &text, why);
+    if (good)
+        answer_plain("prompt", text.at ? text.at : "", text.n, job_begin_write(j));
+    bytes_free(&text);
+    return good && finish(j, why);
+}
+
+static bool apply_template(job *j, refusal *why)
+{
+    weft_rendered *text = render(j, NULL, why);
+    if (!text)
+        return false;
+    answer_plain("prompt", text->text, text->length, job_begin_write(j));
+    weft_rendered_free(text);
+    return finish(j, why);
+}
+
+/* ---- what goes on to the worker --------------------------------------------------------------- */
+
+static bool make_parts(job *j, refusal *why)
+{
+    request *r = &j->request;
+    answer *a = &j->answer;
+    const int n = (int)(r->n_input * r->n); /* at most MAX_INPUT */
+    j->parts = store_take(&r->store, (size_t)n, sizeof *j->parts);
+    a->choices = store_take(&r->store, (size_t)n, sizeof *a->choices);
+    if (!j->parts || !a->choices)
+        return no_memory(why);
+    a->endpoint = j->endpoint;
+    a->created = (int64_t)time(NULL);
+    a->model = j->server->model.name;
+    a->stream = r->stream;
+    a->include_usage = r->include_usage;
+    a->wants_logprobs = r->wants_logprobs;
+    a->n_top = r->n_top;
+    a->tokenizer = j->server->model.tokenizer;
+    a->n_choice = j->n_part = n;
+    snprintf(a->id, sizeof a->id, "%s-%s", j->endpoint == ENDPOINT_CHAT ? "chatcmpl" : "cmpl",
+             j->made);
+    for (int i = 0; i < n; i++) {
+        a->choices[i].index = i;
+        j->parts[i] = (part){ .job = j, .index = i };
+    }
+    for (int64_t i = 0; i < r->n_input; i++)
+        a->n_prompt += j->prompts[i].n;
+    j->n_prompt = a->n_prompt;
+    return true;
+}
+
+static bool check_model(const job *j, refusal *why)
+{
+    const server *s = j->server;
+    const char *given = j->request.model;
+    if (given && strcmp(given, s->model.name) != 0 && !s->options.lenient)
+        return refuse(why, 404, "not_found_error", "model_not_found", "model",
+                      "model: found %.100s; expected %.200s", given, s->model.name);
+    const bool generates = j->endpoint == ENDPOINT_COMPLETIONS || j->endpoint == ENDPOINT_CHAT;
+    if (generates && !s->model.engine)
+        return refuse(why, 400, INVALID_REQUEST, "wrong_model", "model",
+                      "%.200s does not generate text; use /v1/embeddings", s->model.name);
+    return true;
+}
+
+/* True if the job went on to the worker; otherwise it has its answer. */
+static bool take_in(job *j, refusal *why, bool *good)
+{
+    *good = request_parse(&j->request, j->endpoint, j->body.at ? j->body.at : "", j->body.n,
+                          j->server->options.lenient, why) &&
+            check_model(j, why);
+    bytes_free(&j->body);
+    if (!*good)
+        return false;
+    switch (j->endpoint) {
+    case ENDPOINT_TOKENIZE:
+        *good = tokenize(j, why);
+        return false;
+    case ENDPOINT_DETOKENIZE:
+        *good = detokenize(j, why);
+        return false;
+    case ENDPOINT_TEMPLATE:
+        *good = apply_template(j, why);
+        return false;
+    case ENDPOINT_CHAT:
+        *good = make_chat_prompt(j, why) && make_parts(j, why);
+        return *good;
+    case ENDPOINT_COMPLETIONS:
+    case ENDPOINT_EMBEDDINGS:
+    case N_ENDPOINT:
+        break;
+    }
+    *good = make_prompts(j, why) && make_parts(j, why);
+    return *good;
+}
+
+static void handle(job *j)
+{
+    refusal why;
+    bool good = true;
+    if (!atomic_load(&j->cancelled) && take_in(j, &why, &good) && ring_push(&j->server->worker, j))
+        return;
+    if (!good)
+        job_refuse(j, &why);
+    job_leave(j);
+}
+
+void *clerk_main(void *ud)
+{
+    server *s = ud;
+    while (!atomic_load(&s->stopping)) {
+        ring_wait(&s->clerk, -1);
+        for (job *j; (j = ring_pop(&s->clerk));)
+            handle(j);
+    }
+    return NULL;
+}

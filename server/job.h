@@ -1,0 +1,101 @@
+/* job.h - a request on its way through the server.
+ *
+ * Two sides hold a job: the HTTP loop, until the client has its answer or is gone, and the clerk or
+ * the worker, until the answer is complete. Either may be the last. What both touch is under the
+ * lock: the bytes to send and how far the answer is. */
+#ifndef WEFT_SERVER_JOB_H
+#define WEFT_SERVER_JOB_H
+
+#include "answer.h"
+#include "server.h"
+#include "think.h"
+
+#define MAX_UNREAD ((size_t)1 << 20) /* bytes of a stream that a client has not taken */
+#define ID_BYTES   129
+#define MADE_BYTES 33
+
+/* A prompt, ready for the scheduler or the encoder. */
+typedef struct prompt {
+    const int32_t *ids;
+    int64_t n;
+    weft_tokens *tokens; /* one of these owns the ids, or the request does */
+    weft_rendered *rendered;
+    bytes echo;  /* its text, if it is wanted */
+    bool inside; /* it ends with the start of the model's thinking */
+} prompt;
+
+/* A text that is generated: choice `index` of the answer. */
+typedef struct part {
+    struct job *job;
+    int index;
+    uint64_t ticket; /* of the scheduler; 0: not submitted */
+    thinking think;
+    bool thinks, done;
+    double last; /* when its last token came */
+} part;
+
+typedef struct job {
+    server *server;
+    atomic_int refs;
+    atomic_bool cancelled; /* the client is gone, or the server stops */
+    endpoint endpoint;
+    char made[MADE_BYTES]; /* an id of our own */
+    char id[ID_BYTES];     /* x-request-id: the client's, or ours */
+    int key;               /* -1: there are no keys */
+    double began;
+    bytes body;
+
+    pthread_mutex_t lock;
+    bytes out;
+    size_t taken;  /* bytes of it that were sent */
+    int status;    /* 0: not known yet */
+    bool stream;   /* what follows are events */
+    bool complete; /* nothing follows */
+    bool announced;
+    int retry_after;                   /* seconds; 0: none */
+    int64_t n_prompt, n_new, n_cached; /* for the log */
+    double first;                      /* when the first token came; 0: not yet */
+
+    /* of the clerk, then of the worker */
+    request request;
+    bool failed; /* an error was answered; what still comes is dropped */
+    answer answer;
+    prompt *prompts;
+    part *parts;
+    int n_part, n_submitted,
+        n_done; /* texts: all, those that the scheduler has got, those it ended */
+    uint64_t seed;
+    int64_t n_embedded; /* of embeddings: inputs that are done */
+    float *vectors;
+
+    void *client; /* of the loop: whose it is; NULL: gone */
+} job;
+
+/* id: the client's, or NULL. NULL without memory. The caller holds it once. */
+job *job_new(server *s, endpoint e, const char *id, int key);
+
+/* A random id of 32 letters. */
+void job_make_id(char to[MADE_BYTES]);
+job *job_hold(job *j);
+void job_release(job *j);
+
+/* ---- the answer, by the clerk or the worker -------------------------------------------------- */
+
+/* Tells the loop that there is something to send. */
+void job_announce(job *j);
+
+/* The answer is an error: its status, or an event if the stream has begun. */
+void job_refuse(job *j, const refusal *why);
+void job_refuse_error(job *j, const weft_error *err);
+
+/* Bytes of the answer under the lock; complete: they are the last. */
+void job_answer(job *j, bool complete);
+
+/* Takes the lock, and a buffer that is already there. */
+bytes *job_begin_write(job *j);
+void job_end_write(job *j);
+
+/* The clerk or the worker has nothing to do with it any more. */
+void job_leave(job *j);
+
+#endif

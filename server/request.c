@@ -1,0 +1,309 @@
+/* request.c - the table of fields, and the checks that need several of them; see request.h. */
+#include "request_values.h"
+
+#include "body.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef enum kind {
+    KIND_TEXT,
+    KIND_BOOL,
+    KIND_NOT,
+    KIND_INT,
+    KIND_REAL,
+    KIND_READ,
+    KIND_LACKS
+} kind;
+
+#define COMPLETIONS (1u << ENDPOINT_COMPLETIONS)
+#define CHAT        (1u << ENDPOINT_CHAT)
+#define EMBEDDINGS  (1u << ENDPOINT_EMBEDDINGS)
+#define TOKENIZE    (1u << ENDPOINT_TOKENIZE)
+#define DETOKENIZE  (1u << ENDPOINT_DETOKENIZE)
+#define TEMPLATE    (1u << ENDPOINT_TEMPLATE)
+#define GENERATE    (COMPLETIONS | CHAT)
+#define ALL         ((1u << N_ENDPOINT) - 1)
+
+typedef struct field {
+    const char *name;
+    unsigned endpoints;
+    kind kind;
+    size_t to; /* of the member in a request */
+    double least, most;
+    value_fn *read;
+    const char *lacks; /* of KIND_LACKS: why not */
+} field;
+
+#define TEXT(name, who, member)                                                                    \
+    {                                                                                              \
+        name, who, KIND_TEXT, offsetof(request, member), 0, 0, NULL, NULL                          \
+    }
+#define BOOL(name, who, member)                                                                    \
+    {                                                                                              \
+        name, who, KIND_BOOL, offsetof(request, member), 0, 0, NULL, NULL                          \
+    }
+#define NOT(name, who, member) /* true where the field is false */                                 \
+    {                                                                                              \
+        name, who, KIND_NOT, offsetof(request, member), 0, 0, NULL, NULL                           \
+    }
+#define INT(name, who, member, least, most)                                                        \
+    {                                                                                              \
+        name, who, KIND_INT, offsetof(request, member), least, most, NULL, NULL                    \
+    }
+#define REAL(name, who, member, least, most)                                                       \
+    {                                                                                              \
+        name, who, KIND_REAL, offsetof(request, member), least, most, NULL, NULL                   \
+    }
+#define READ(name, who, fn)                                                                        \
+    {                                                                                              \
+        name, who, KIND_READ, 0, 0, 0, fn, NULL                                                    \
+    }
+#define LACKS(name, who, why)                                                                      \
+    {                                                                                              \
+        name, who, KIND_LACKS, 0, 0, 0, NULL, why                                                  \
+    }
+
+static const field fields[] = {
+    TEXT("model", ALL, model),
+    READ("prompt", COMPLETIONS, read_prompt),
+    READ("prompt", TOKENIZE, read_text_prompt),
+    READ("content", TOKENIZE, read_text_prompt),
+    READ("input", EMBEDDINGS, read_input),
+    READ("tokens", DETOKENIZE, read_ids),
+    READ("messages", CHAT | TEMPLATE, read_messages),
+    INT("max_tokens", GENERATE, max_tokens, 0, MAX_TOKENS),
+    INT("max_completion_tokens", CHAT, max_tokens, 0, MAX_TOKENS),
+    INT("min_tokens", GENERATE, min_tokens, 0, MAX_TOKENS),
+    REAL("temperature", GENERATE, temperature, 0, 2),
+    REAL("top_p", GENERATE, top_p, 0, 1),
+    INT("top_k", GENERATE, top_k, -1, 1 << 24),
+    REAL("min_p", GENERATE, min_p, 0, 1),
+    REAL("repetition_penalty", GENERATE, repetition, 0.01, 100),
+    REAL("frequency_penalty", GENERATE, frequency, -2, 2),
+    REAL("presence_penalty", GENERATE, presence, -2, 2),
+    INT("n", GENERATE, n, 1, MAX_CHOICE),
+    INT("best_of", COMPLETIONS, best_of, 1, MAX_CHOICE),
+    READ("stop", GENERATE, read_stop),
+    READ("stop_token_ids", GENERATE, read_stop_ids),
+    READ("seed", GENERATE, read_seed),
+    READ("logit_bias", GENERATE, read_bias),
+    INT("logprobs", COMPLETIONS, n_top, 0, 5),
+    READ("logprobs", CHAT, read_logprobs_flag),
+    INT("top_logprobs", CHAT, n_top, 0, MAX_TOP),
+    BOOL("echo", COMPLETIONS, echo),
+    BOOL("stream", GENERATE, stream),
+    READ("stream_options", GENERATE, read_stream_options),
+    BOOL("ignore_eos", GENERATE, ignore_eos),
+    INT("priority", GENERATE, priority, -1000, 1000),
+    READ("chat_template_kwargs", CHAT | TEMPLATE, read_template_variables),
+    READ("reasoning_effort", CHAT | TEMPLATE, read_effort),
+    NOT("add_generation_prompt", CHAT | TEMPLATE, no_generation_prompt),
+    READ("encoding_format", EMBEDDINGS, read_encoding),
+    INT("dimensions", EMBEDDINGS, dimensions, 1, 1 << 20),
+    NOT("add_special_tokens", TOKENIZE | COMPLETIONS, no_special),
+    NOT("add_special", TOKENIZE, no_special),
+    BOOL("parse_special", TOKENIZE | COMPLETIONS, parse_special),
+    TEXT("user", GENERATE | EMBEDDINGS, model), /* only checked: see take */
+    READ("response_format", GENERATE, read_response_format),
+    READ("tool_choice", CHAT, read_tool_choice),
+    READ("store", CHAT, read_no_store),
+    READ("service_tier", GENERATE, read_service_tier),
+    LACKS("tools", CHAT, "tool calls come with constrained output"),
+    LACKS("functions", CHAT, "tool calls come with constrained output"),
+    LACKS("function_call", CHAT, "tool calls come with constrained output"),
+    LACKS("parallel_tool_calls", CHAT, "tool calls come with constrained output"),
+    LACKS("modalities", CHAT, "answers are text"),
+    LACKS("audio", CHAT, "answers are text"),
+    LACKS("prediction", CHAT, "there is no speculative decoding"),
+    LACKS("metadata", CHAT, "nothing is stored"),
+    LACKS("web_search_options", CHAT, "the server opens no connections"),
+    LACKS("suffix", COMPLETIONS, "text is only continued"),
+    LACKS("continue_final_message", CHAT | TEMPLATE, "use /v1/completions"),
+};
+
+#define N_FIELD (sizeof fields / sizeof *fields)
+
+const char *request_field_name(endpoint e, int i)
+{
+    for (size_t k = 0; k < N_FIELD; k++)
+        if (fields[k].endpoints >> e & 1 && i-- == 0)
+            return fields[k].name;
+    return NULL;
+}
+
+/* ---- one field ------------------------------------------------------------------------------- */
+
+static void *member(const reading *r, const field *f)
+{
+    return (char *)r->to + f->to; /* bounded: by the table */
+}
+
+static bool refuse_range(const reading *r, const field *f, const json_t *value)
+{
+    char expected[96];
+    const char *what = f->kind == KIND_INT ? "an integer" : "a number";
+    snprintf(expected, sizeof expected, "%s from %.10g to %.10g", what, f->least, f->most);
+    return refuse_value(r, "", value, expected);
+}
+
+static bool take_int(const reading *r, const field *f, const json_t *value)
+{
+    const json_int_t x = json_integer_value(value);
+    if (!json_is_integer(value) || (double)x < f->least || (double)x > f->most)
+        return refuse_range(r, f, value);
+    *(int64_t *)member(r, f) = x;
+    return true;
+}
+
+static bool take_real(const reading *r, const field *f, const json_t *value)
+{
+    const double x = json_number_value(value);
+    if (!json_is_number(value) || !(x >= f->least && x <= f->most))
+        return refuse_range(r, f, value);
+    *(double *)member(r, f) = x;
+    return true;
+}
+
+static bool take_text(const reading *r, const field *f, const json_t *value)
+{
+    if (!json_is_string(value) || strlen(json_string_value(value)) != json_string_length(value))
+        return refuse_value(r, "", value, "a string without zero bytes");
+    if (strcmp(f->name, "user") != 0)
+        *(const char **)member(r, f) = json_string_value(value);
+    return true;
+}
+
+static bool take(const reading *r, const field *f, const json_t *value)
+{
+    bool *flag = member(r, f);
+    switch (f->kind) {
+    case KIND_TEXT:
+        return take_text(r, f, value);
+    case KIND_BOOL:
+    case KIND_NOT:
+        if (!json_is_boolean(value))
+            return refuse_value(r, "", value, "true or false");
+        *flag = json_is_true(value) == (f->kind == KIND_BOOL);
+        return true;
+    case KIND_INT:
+        return take_int(r, f, value);
+    case KIND_REAL:
+        return take_real(r, f, value);
+    case KIND_READ:
+        return f->read(r, value);
+    case KIND_LACKS:
+        break;
+    }
+    return refuse(r->why, 400, INVALID_REQUEST, "unsupported_parameter", f->name,
+                  "%s: not supported: %s", f->name, f->lacks);
+}
+
+static const field *find(endpoint e, const char *name)
+{
+    for (size_t i = 0; i < N_FIELD; i++)
+        if (fields[i].endpoints >> e & 1 && strcmp(fields[i].name, name) == 0)
+            return &fields[i];
+    return NULL;
+}
+
+/* Adds a name to the list of those that were ignored; the list may be cut between names. Letters of
+ * header fields only, as the list becomes one. */
+static void ignore(request *r, const char *name)
+{
+    const size_t n = strlen(r->ignored), length = strlen(name);
+    for (const char *c = name; *c; c++)
+        if (*c <= ' ' || *c > '~' || *c == ',')
+            return;
+    if (length + 3 < sizeof r->ignored - n) /* bounded: BODY_MAX_BYTES */
+        snprintf(&r->ignored[n], sizeof r->ignored - n, "%s%s", n ? ", " : "", name);
+}
+
+static bool take_field(request *r, const char *name, const json_t *value, bool lenient,
+                       refusal *why)
+{
+    const field *f = find(r->endpoint, name);
+    const reading at = { .to = r, .name = f ? f->name : name, .why = why };
+    if (f && json_is_null(value))
+        return true;
+    if (lenient && (!f || f->kind == KIND_LACKS)) {
+        ignore(r, name);
+        return true;
+    }
+    if (!f)
+        return refuse(why, 400, INVALID_REQUEST, "unknown_parameter", name,
+                      "%.80s: unknown field; remove it, or start weft serve with --lenient", name);
+    if (f->kind == KIND_INT && strcmp(name, "logprobs") == 0)
+        r->wants_logprobs = true;
+    return take(&at, f, value);
+}
+
+/* ---- several fields -------------------------------------------------------------------------- */
+
+static bool missing(const request *r, refusal *why)
+{
+    const bool talks = r->endpoint == ENDPOINT_CHAT || r->endpoint == ENDPOINT_TEMPLATE;
+    const char *name = r->endpoint == ENDPOINT_EMBEDDINGS   ? "input"
+                       : r->endpoint == ENDPOINT_DETOKENIZE ? "tokens"
+                       : talks                              ? "messages"
+                                                            : "prompt";
+    if (talks ? r->messages != NULL : r->inputs != NULL)
+        return false;
+    refuse(why, 400, INVALID_REQUEST, "missing_required_parameter", name,
+           "%s: missing; expected it in the body", name);
+    return true;
+}
+
+static bool fits(const json_t *root, const request *r, refusal *why)
+{
+    const json_t *old = json_object_get(root, "max_tokens");
+    const json_t *now = json_object_get(root, "max_completion_tokens");
+    if (json_is_integer(old) && json_is_integer(now) && !json_equal(old, now))
+        return refuse(why, 400, INVALID_REQUEST, NULL, "max_tokens",
+                      "max_tokens: differs from max_completion_tokens; expected one of them");
+    if (r->best_of && r->best_of != r->n)
+        return refuse(why, 400, INVALID_REQUEST, NULL, "best_of",
+                      "best_of: found %lld; expected n, which is %lld", (long long)r->best_of,
+                      (long long)r->n);
+    if (r->endpoint == ENDPOINT_CHAT && r->n_top > 0 && !r->wants_logprobs)
+        return refuse(why, 400, INVALID_REQUEST, NULL, "top_logprobs",
+                      "top_logprobs: found %lld without logprobs; expected \"logprobs\": true",
+                      (long long)r->n_top);
+    if (r->include_usage && !r->stream)
+        return refuse(why, 400, INVALID_REQUEST, NULL, "stream_options",
+                      "stream_options: found without stream; expected \"stream\": true");
+    const int64_t n_choice = r->n_input * r->n; /* bounded: MAX_EMBED, MAX_CHOICE */
+    if (r->endpoint == ENDPOINT_COMPLETIONS && n_choice > MAX_INPUT)
+        return refuse(why, 400, INVALID_REQUEST, NULL, "n",
+                      "n: %lld prompts times %lld choices; expected at most %d",
+                      (long long)r->n_input, (long long)r->n, MAX_INPUT);
+    return true;
+}
+
+bool request_parse(request *r, endpoint e, const char *body, size_t n, bool lenient, refusal *why)
+{
+    json_t *root, *value;
+    const char *name;
+    char text[300];
+    *r = (request){ .endpoint = e, .max_tokens = -1, .n = 1, .temperature = 1, .top_p = 1 };
+    *why = (refusal){ 0 };
+    const body_status status = body_parse(&r->store, body, n, &root, text, sizeof text);
+    if (status == BODY_NO_MEMORY)
+        return refuse(why, 503, "server_error", "no_memory", NULL, "body: %s", text);
+    if (status != BODY_GOOD)
+        return refuse(why, 400, INVALID_REQUEST, "invalid_json", NULL, "body: %s", text);
+    if (!json_is_object(root))
+        return refuse(why, 400, INVALID_REQUEST, "invalid_json", NULL,
+                      "body: found %s; expected an object", value_text(root, text, sizeof text));
+    json_object_foreach(root, name, value)
+    {
+        if (!take_field(r, name, value, lenient, why))
+            return false;
+    }
+    return !missing(r, why) && fits(root, r, why);
+}
+
+void request_free(request *r)
+{
+    store_free(&r->store);
+}

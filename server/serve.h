@@ -1,0 +1,49 @@
+/* serve.h - the server, as the program sees it. */
+#ifndef WEFT_SERVER_SERVE_H
+#define WEFT_SERVER_SERVE_H
+
+#include <weft.h>
+
+#include <stdio.h>
+
+/* A model that is served. The server frees its parts. */
+typedef struct serve_model {
+    const char *name; /* what clients call it */
+    weft_model *model;
+    weft_tokenizer *tokenizer;
+    weft_template *template; /* NULL: it has none, and no chat */
+    weft_engine *engine;     /* NULL: it does not generate */
+    int threads;             /* of the encoder for embeddings */
+} serve_model;
+
+/* Loads it, in the engine's thread, while the server already says that it is loading. Returns 0, or
+ * an exit code after printing an error. */
+typedef int serve_load_fn(void *ud, serve_model *model);
+
+typedef struct serve_options {
+    const char *host; /* a numeric address or a name */
+    int port;         /* 0: the system chooses */
+    const char *key_file;
+    const char *const *hosts; /* further names of the server that clients may use */
+    int n_host;
+    const char *cors; /* origin of web pages that may call the server, or NULL */
+    bool insecure;    /* listen on other than loopback addresses without keys */
+    bool lenient;
+    bool share_prefixes;
+    int n_connection, n_per_address; /* the latter not for loopback; 0: defaults */
+    int n_running, n_waiting;        /* requests that run, and that wait; 0: 32, 128 */
+    double step_ms;                  /* 0: the scheduler's default */
+    double drain;                    /* seconds */
+    double header_seconds, idle_seconds, stall_seconds; /* 0: 10, 15, 30 */
+    double ping_seconds;                                /* 0: 15 */
+    weft_budget *budget;
+    FILE *log; /* access log, or NULL */
+    serve_load_fn *load;
+    void *load_ud;
+} serve_options;
+
+/* Serves until SIGTERM or SIGINT, which must be blocked in all threads. Returns an exit code, after
+ * printing an error. Prints "listening on http://127.0.0.1:8080" on standard error. */
+int serve_run(const serve_options *options);
+
+#endif

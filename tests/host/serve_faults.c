@@ -1,0 +1,456 @@
+/* serve_faults.c - weft serve and clients that misbehave: slow ones, those that hang up at every
+ * stage, floods; a full queue; signals in the middle of streams. After each, no request, page,
+ * connection or descriptor is left. */
+#include "serve_client.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static const char *weft, *model;
+
+#define COMPLETE "/v1/completions"
+
+#define LONG_TOKENS (SANITIZED ? 100 : 240)
+
+/* A request that takes long on a small model: many texts, one after another with --parallel 1. */
+static const char *long_body(int n_prompt, bool stream)
+{
+    static char body[8192];
+    char *to = body + sprintf(body,
+                              "{\"max_tokens\":%d,\"n\":8,\"ignore_eos\":true,\"stream\":%s,"
+                              "\"prompt\":[",
+                              LONG_TOKENS, stream ? "true" : "false");
+    for (int i = 0; i < n_prompt; i++)
+        to += sprintf(to, "%s\"ROMEO:\"", i ? "," : "");
+    strcpy(to, "]}");
+    return body;
+}
+
+/* Nothing is left of clients that are gone: requests, pages, memory, connections. */
+static bool is_clean(const child *s, double seconds)
+{
+    return metric_becomes(s, "vllm:num_requests_running", 0, seconds) &&
+           metric_becomes(s, "vllm:num_requests_waiting", 0, 1) &&
+           metric_becomes(s, "vllm:kv_cache_usage_perc", 0, 1) &&
+           metric_becomes(s, "weft_http_connections", 1, 5);
+}
+
+/* ---- clients that hang up --------------------------------------------------------------------- */
+
+typedef enum moment { IN_HEAD, IN_BODY, AT_ONCE, IN_QUEUE, IN_STREAM, IN_WHOLE, N_MOMENT } moment;
+
+static void hang_up(const child *s, moment m, int i)
+{
+    static const char head[] = "POST " COMPLETE " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                               "application/json\r\nContent-Length: 400\r\n\r\n{\"prompt\"";
+    int fd = -1;
+    switch (m) {
+    case IN_HEAD:
+    case IN_BODY:
+        fd = dial(s);
+        put(fd, head, m == IN_HEAD ? 30 : sizeof head - 1);
+        break;
+    case AT_ONCE:
+    case IN_QUEUE:
+    case IN_WHOLE:
+        fd = begin_ask(s, COMPLETE, long_body(2, false));
+        if (m != AT_ONCE)
+            pause_for(0.002 * (i % 5));
+        break;
+    case IN_STREAM:
+        fd = begin_ask(s, COMPLETE, long_body(2, true));
+        take_until(fd, "data: ", 10);
+        break;
+    case N_MOMENT:
+        break;
+    }
+    if (i % 2) { /* the connection is reset, not ended */
+        const struct linger now_ = { 1, 0 };
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &now_, sizeof now_);
+    }
+    close(fd);
+}
+
+static void hang_ups(const child *s)
+{
+    const int rounds = SANITIZED ? 20 : 100;
+    double worst = 0;
+    for (int m = 0; m < N_MOMENT; m++) {
+        for (int i = 0; i < rounds; i++)
+            hang_up(s, (moment)m, i);
+        const double begin = now();
+        const bool clean = is_clean(s, 20);
+        worst = now() - begin > worst ? now() - begin : worst;
+        check(clean, "serve: clients that hang up leave nothing",
+              "moment %d: %g running, %g waiting", m, metric(s, "vllm:num_requests_running"),
+              metric(s, "vllm:num_requests_waiting"));
+    }
+    printf("%d clients hung up; clean after %.3f s at most\n", rounds * N_MOMENT, worst);
+}
+
+/* One that stays gets its whole text while others come and go. */
+static void *come_and_go(void *ud)
+{
+    for (int i = 0; i < 30; i++)
+        hang_up(ud, (moment)(i % N_MOMENT), i);
+    return NULL;
+}
+
+static void one_stays(child *s)
+{
+    static const char body[] =
+        "{\"prompt\":\"First Citizen:\",\"max_tokens\":200,\"temperature\":0.9,"
+        "\"seed\":3,\"ignore_eos\":true,\"stream\":true}";
+    pthread_t other;
+    char *answer = ask(s, COMPLETE, "", body), *text = text_of(answer);
+    free(answer);
+    int n_same = 0;
+    must(pthread_create(&other, NULL, come_and_go, s) == 0, "serve: a thread", NULL);
+    for (int i = 0; i < 10; i++) {
+        answer = ask(s, COMPLETE, "", body);
+        char *again = text_of(answer);
+        n_same += strcmp(again, text) == 0;
+        free(again);
+        free(answer);
+    }
+    pthread_join(other, NULL);
+    check(n_same == 10 && strlen(text) > 200, "serve: hang-ups of others do not change a text",
+          "%d of 10 are the same", n_same);
+    free(text);
+    check(is_clean(s, 20), "serve: afterwards nothing is left", "%g running",
+          metric(s, "vllm:num_requests_running"));
+}
+
+/* ---- slow clients ------------------------------------------------------------------------------ */
+
+/* Sends a byte every tenth of a second, or nothing; returns the seconds until the server closes. */
+static double until_closed(const child *s, const char *first, const char *bytes, double limit)
+{
+    const int fd = dial(s);
+    const double begin = now();
+    bool closed = false;
+    put(fd, first, strlen(first));
+    while (!closed && now() - begin < limit) {
+        char c;
+        if (*bytes && !put(fd, bytes++, 1))
+            break;
+        pause_for(0.1);
+        closed = recv(fd, &c, 1, MSG_DONTWAIT) == 0;
+    }
+    close(fd);
+    return now() - begin;
+}
+
+/* Asks for an answer of some megabytes, and reads nothing of it. */
+static int big_answer(const child *s)
+{
+    static char body[65536];
+    char *to = body + sprintf(body, "{\"max_tokens\":0,\"echo\":true,\"logprobs\":5,\"prompt\":[");
+    for (int i = 0; i < 200; i++) {
+        to += sprintf(to, "%s\"", i ? "," : "");
+        for (int k = 0; k < 60; k++)
+            to += sprintf(to, "%c ", 'a' + (i + k) % 26);
+        *to++ = '"';
+    }
+    strcpy(to, "]}");
+    const int fd = dial(s), small = 4096;
+    char head[512];
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    put(fd, head,
+        (size_t)snprintf(head, sizeof head,
+                         "POST " COMPLETE " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                         "application/json\r\nContent-Length: %zu\r\n\r\n",
+                         strlen(body)));
+    put(fd, body, strlen(body));
+    return fd;
+}
+
+static void slow_clients(void)
+{
+    const char *const args[] = { model, "--header-seconds", "1", "--idle-seconds",
+                                 "1",   "--stall-seconds",  "1", NULL };
+    child s = server_start(weft, args);
+    static const char crawl[] =
+        "GET /health HTTP/1.1\r\nHost: localhost\r\nX: aaaaaaaaaaaaaaaaaaaaaaaaaa"
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    double t = until_closed(&s, "", crawl, 5);
+    check(t > 0.8 && t < 3, "serve: a head that crawls is cut off in total time", "%g s", t);
+    t = until_closed(&s, "", "", 5);
+    check(t > 0.8 && t < 3, "serve: a connection without a request is closed", "%g s", t);
+    t = until_closed(&s,
+                     "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                     "application/json\r\nContent-Length: 1000\r\n\r\n{",
+                     "", 16);
+    check(t > 8 && t < 14, "serve: a body below 1 KiB/s is cut off", "%g s", t);
+    const int fd = big_answer(&s);
+    const double begin = now();
+    const bool dropped = metric_becomes(&s, "weft_http_dropped_total", 4, 10);
+    t = now() - begin;
+    check(dropped && t > 0.5, "serve: a client that takes nothing of its answer is cut off",
+          "%d after %g s", dropped, t);
+    close(fd);
+    check(metric(&s, "weft_http_dropped_total") == 4, "serve: and counted", "%g",
+          metric(&s, "weft_http_dropped_total"));
+    check(server_stop(&s, SIGTERM, 20) == 0, "serve: slow clients: it ends well", "it does not");
+}
+
+/* Many slow heads at once do not harm a good client. */
+static void slow_loris(const child *s)
+{
+    enum { N = 500 };
+    static int fd[N];
+    for (int i = 0; i < N; i++) {
+        fd[i] = dial(s);
+        put(fd[i], "GET /health HT", 14);
+    }
+    const double begin = now();
+    char *answer = ask(s, COMPLETE, "", "{\"prompt\":\"ROMEO:\",\"max_tokens\":8}");
+    const double t = now() - begin;
+    check(status_of(answer) == 200 && t < 5, "serve: 500 slow heads do not harm a good client",
+          "%d after %g s", status_of(answer), t);
+    free(answer);
+    for (int i = 0; i < N; i++)
+        close(fd[i]);
+    check(is_clean(s, 20), "serve: and leave nothing", "%g connections",
+          metric(s, "weft_http_connections"));
+}
+
+/* A stream that nobody reads ends by itself: the server holds at most a part of it. */
+static void stalled_reader(const child *s)
+{
+    const size_t before = resident(s->pid);
+    const double n_before = metric(s, "vllm:generation_tokens_total");
+    const int fd = dial(s), small = 4096;
+    char head[512];
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    const char *body = long_body(30, true);
+    put(fd, head,
+        (size_t)snprintf(head, sizeof head,
+                         "POST " COMPLETE " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                         "application/json\r\nContent-Length: %zu\r\n\r\n",
+                         strlen(body)));
+    put(fd, body, strlen(body));
+    check(metric_becomes(s, "vllm:num_requests_waiting", 0, 60) &&
+              metric_becomes(s, "vllm:num_requests_running", 0, 10),
+          "serve: a stream that nobody reads is cancelled", "%g waiting",
+          metric(s, "vllm:num_requests_waiting"));
+    const double made = metric(s, "vllm:generation_tokens_total") - n_before;
+    check(made < 0.9 * 30 * 8 * LONG_TOKENS, "serve: before all of it is generated", "%g tokens",
+          made);
+    const size_t more = resident(s->pid) > before ? resident(s->pid) - before : 0;
+    check(SANITIZED || more < (size_t)32 << 20, "serve: and takes little memory", "%zu bytes more",
+          more);
+    close(fd);
+    check(is_clean(s, 20), "serve: and leaves nothing", "%g", metric(s, "weft_http_connections"));
+}
+
+/* ---- floods ------------------------------------------------------------------------------------ */
+
+/* A body without an end, in chunks. */
+static void endless_body(const child *s)
+{
+    static char chunk[65536 + 16];
+    bool closed = false;
+    size_t sent = 0;
+    const int fd = dial(s);
+    const char head[] = "POST " COMPLETE " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                        "application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+    const size_t before = resident(s->pid);
+    memset(chunk, 'a', sizeof chunk);
+    memcpy(chunk, "10000\r\n", 7);
+    memcpy(chunk + 7 + 65536, "\r\n", 2);
+    put(fd, head, sizeof head - 1);
+    while (!closed && sent < (size_t)64 << 20) {
+        closed = !put(fd, chunk, 7 + 65536 + 2);
+        sent += 65536;
+    }
+    close(fd);
+    const size_t after = resident(s->pid);
+    check(closed && sent < (size_t)16 << 20, "serve: a body without end is cut off",
+          "%zu bytes were taken", sent);
+    check(SANITIZED || after < before + ((size_t)24 << 20), "serve: and takes little memory",
+          "%zu bytes before, %zu after", before, after);
+}
+
+/* Header fields without an end. */
+static void endless_head(const child *s)
+{
+    bool closed = false;
+    size_t sent = 0;
+    const int fd = dial(s);
+    put(fd, "GET /health HTTP/1.1\r\nHost: localhost\r\n", 39);
+    while (!closed && sent < (size_t)8 << 20) {
+        char line[64];
+        const int n = snprintf(line, sizeof line, "X-%zu: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n",
+                               sent);
+        closed = !put(fd, line, (size_t)n);
+        sent += (size_t)n;
+    }
+    close(fd);
+    check(closed, "serve: a head without end is cut off", "%zu bytes were taken", sent);
+    char many[8192], *to = many + sprintf(many, "GET /health HTTP/1.1\r\nHost: localhost\r\n");
+    for (int i = 0; i < 64; i++)
+        to += sprintf(to, "X-%d: a\r\n", i);
+    strcpy(to, "\r\n");
+    const int other = dial(s);
+    put(other, many, strlen(many));
+    char *answer = take_all(other, 10, &closed);
+    check(status_of(answer) == 431, "serve: more than 64 header fields are refused", "%s", answer);
+    free(answer);
+    close(other);
+}
+
+/* ---- a full queue ------------------------------------------------------------------------------ */
+
+static void full_queue(const child *s)
+{
+    enum { N = 12 };
+    int fd[N], n_full = 0, n_good = 0;
+    for (int i = 0; i < N; i++)
+        fd[i] = begin_ask(s, COMPLETE, long_body(1, false));
+    for (int i = 0; i < N; i++) {
+        bool closed;
+        char *answer = take_all(fd[i], 60, &closed);
+        n_good += status_of(answer) == 200;
+        n_full += status_of(answer) == 503 && strstr(answer, "\r\nRetry-After: ") &&
+                  strstr(answer, "queue_full");
+        free(answer);
+        close(fd[i]);
+    }
+    check(n_good + n_full == N && n_good >= 3 && n_full >= 1,
+          "serve: a full queue is 503 with Retry-After, and others end well",
+          "%d good, %d full of %d", n_good, n_full, N);
+}
+
+/* Heads that come while there is room, and bodies afterwards. */
+static void late_bodies(const child *s)
+{
+    enum { N = 60 };
+    int fd[N], n_good = 0, n_full = 0;
+    const char *body = long_body(1, false);
+    for (int i = 0; i < N; i++) {
+        char head[512];
+        fd[i] = dial(s);
+        put(fd[i], head,
+            (size_t)snprintf(head, sizeof head,
+                             "POST " COMPLETE " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                             "application/json\r\nContent-Length: %zu\r\n\r\n",
+                             strlen(body)));
+    }
+    pause_for(0.2);
+    for (int i = 0; i < N; i++)
+        put(fd[i], body, strlen(body));
+    for (int i = 0; i < N; i++) {
+        bool closed;
+        char *answer = take_all(fd[i], 120, &closed);
+        n_good += status_of(answer) == 200;
+        n_full += status_of(answer) == 503 && strstr(answer, "queue_full");
+        free(answer);
+        close(fd[i]);
+    }
+    check(n_good + n_full == N && n_good >= 5 && n_full >= 1,
+          "serve: room is counted again when the body is there", "%d good, %d full of %d", n_good,
+          n_full, N);
+}
+
+/* ---- stopping ---------------------------------------------------------------------------------- */
+
+/* Two requests of many texts take turns; whenever one of them is silent for a millisecond, it may get
+ * a comment. */
+static void comment_while_waiting(const child *s)
+{
+    const int first = begin_ask(s, COMPLETE, long_body(30, false));
+    const int second = begin_ask(s, COMPLETE, long_body(30, true));
+    check(take_until(second, ": waiting\n\n", 30), "serve: a silent stream gets comments",
+          "none came");
+    close(first);
+    close(second);
+    is_clean(s, 20);
+}
+
+/* Streams that end in time are whole. */
+static void drain(void)
+{
+    const char *const args[] = { model, "--drain", "60", "--parallel", "4", NULL };
+    child s = server_start(weft, args);
+    int fd[3], n_whole = 0;
+    for (int i = 0; i < 3; i++) {
+        fd[i] = begin_ask(&s, COMPLETE, long_body(2, true));
+        take_until(fd[i], "data: ", 20);
+    }
+    kill(s.pid, SIGTERM);
+    pause_for(0.05);
+    const int late = dial(&s);
+    if (late >= 0)
+        close(late);
+    for (int i = 0; i < 3; i++) {
+        n_whole += take_until(fd[i], "data: [DONE]", 60);
+        close(fd[i]);
+    }
+    const int code = server_stop(&s, 0, 30);
+    check(n_whole == 3, "serve: after SIGTERM streams end whole", "%d of 3", n_whole);
+    check(late < 0, "serve: after SIGTERM nobody is let in", "a connection was accepted");
+    check(code == 0, "serve: after SIGTERM it ends with 0", "%d", code);
+}
+
+/* Streams that do not end in time get an error as their last event. */
+static void no_drain(void)
+{
+    const char *const args[] = { model, "--drain", "0", "--parallel", "1", NULL };
+    child s = server_start(weft, args);
+    const int fd = begin_ask(&s, COMPLETE, long_body(30, true));
+    take_until(fd, "data: ", 20);
+    kill(s.pid, SIGTERM);
+    check(take_until(fd, "data: {\"error\":{\"message\":\"the server was stopped\"", 20),
+          "serve: a stream that is cut off says so", "it does not");
+    close(fd);
+    const double begin = now();
+    const int code = server_stop(&s, 0, 20);
+    check(code == 0 && now() - begin < 5, "serve: without time to drain it ends at once",
+          "%d after %g s", code, now() - begin);
+}
+
+/* Killed and started again at once. */
+static void killed(void)
+{
+    const char *const args[] = { model, NULL };
+    child s = server_start(weft, args);
+    const int fd = begin_ask(&s, COMPLETE, long_body(8, true));
+    take_until(fd, "data: ", 20);
+    check(server_stop(&s, SIGKILL, 20) == 128 + SIGKILL, "serve: it is killed", "it is not");
+    close(fd);
+    s = server_start(weft, args);
+    check(server_stop(&s, SIGINT, 20) == 0, "serve: Ctrl-C ends it with 0", "it does not");
+}
+
+int main(int argc, char **argv)
+{
+    must(argc >= 3, "serve_faults WEFT MODEL", NULL);
+    weft = argv[1];
+    model = argv[2];
+    const char *const args[] = { model,   "--parallel", "1", "--queue", "4", "--ping-seconds",
+                                 "0.001", "--threads",  "1", NULL };
+    child s = server_start(weft, args);
+    pause_for(0.1); /* until connections of the start are closed */
+    const int before = n_descriptor(s.pid);
+    hang_ups(&s);
+    one_stays(&s);
+    slow_loris(&s);
+    endless_body(&s);
+    endless_head(&s);
+    full_queue(&s);
+    comment_while_waiting(&s);
+    late_bodies(&s);
+    if (!THREAD_SANITIZED) /* too slow to fill the buffers */
+        stalled_reader(&s);
+    check(descriptors_become(&s, before, 5), "serve: no descriptor is left", "%d, %d before",
+          n_descriptor(s.pid), before);
+    check(server_stop(&s, SIGTERM, 30) == 0, "serve: after all of it, it ends well", "it does not");
+    slow_clients();
+    drain();
+    no_drain();
+    killed();
+    return n_failed > 0;
+}

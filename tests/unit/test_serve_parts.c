@@ -1,0 +1,295 @@
+/* test_serve_parts.c - the small parts of the server: keys, rings, metrics, memory (server/). */
+#include "support.h"
+
+#include "keys.h"
+#include "memory.h"
+#include "metrics.h"
+#include "ring.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+static bool parse(keys *k, const char *text, char why[256])
+{
+    return keys_parse(k, "keys", text, strlen(text), why, 256);
+}
+
+static int find(const keys *k, const char *given)
+{
+    return keys_find(k, given, strlen(given));
+}
+
+static void known_keys(void **state)
+{
+    (void)state;
+    keys k;
+    char why[256];
+    assert_true(
+        parse(&k, "# ours\n\nalice  key-of-alice \r\n\tkey-of-none\nbob key-of-bob-1", why));
+    assert_int_equal(k.n, 3);
+    assert_string_equal(k.at[0].name, "alice");
+    assert_string_equal(k.at[1].name, "key2");
+    assert_int_equal(find(&k, "key-of-alice"), 0);
+    assert_int_equal(find(&k, "key-of-none"), 1);
+    assert_int_equal(find(&k, "key-of-bob-1"), 2);
+    assert_int_equal(find(&k, "key-of-bob-"), -1);
+    assert_int_equal(find(&k, "key-of-bob-11"), -1);
+    assert_int_equal(find(&k, "key-of-bob-2"), -1);
+    assert_int_equal(find(&k, ""), -1);
+    assert_int_equal(keys_find(&k, "key-of-bob-1\0", 13), -1);
+    keys_free(&k);
+    assert_int_equal(atomic_load(&memory_used), 0);
+}
+
+/* Keys of the greatest length, and one that is too long. */
+static void long_keys(void **state)
+{
+    (void)state;
+    keys k;
+    char why[256], text[MAX_KEY_BYTES + 2] = "";
+    memset(text, 'k', MAX_KEY_BYTES);
+    assert_true(parse(&k, text, why));
+    assert_int_equal(find(&k, text), 0);
+    strcat(text, "k");
+    assert_int_equal(find(&k, text), -1);
+    keys_free(&k);
+    assert_false(parse(&k, text, why));
+    keys_free(&k);
+}
+
+static void bad_keys(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        { "", "no keys" },
+        { "# a\n", "no keys" },
+        { "short12", "line 1" },
+        { "good-key-1\nname short12\n", "line 2" },
+        { "name key with-blanks", "line 1" },
+        { "name key-\x80-letters", "line 1" },
+        { "a 12345678\na 87654321", "a is there twice" },
+        { "a 12345678\nb 12345678", "b is there twice" },
+        { "an-extremely-long-name-that-is-longer-than-sixty-three-letters-in-all 12345678",
+          "line 1" },
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        keys k;
+        char why[256] = "";
+        assert_that(!parse(&k, bad[i].text, why), "%s is good", bad[i].text);
+        assert_that(strstr(why, bad[i].says) != NULL, "%s: %s", bad[i].text, why);
+        keys_free(&k);
+    }
+}
+
+static void private_file(void **state)
+{
+    (void)state;
+    keys k;
+    char why[256];
+    const char *path = temp_file("keys", "key-of-none\n", 12);
+    chmod(path, 0640);
+    assert_false(keys_read(&k, path, why, sizeof why));
+    assert_non_null(strstr(why, "chmod 600"));
+    chmod(path, 0600);
+    assert_true(keys_read(&k, path, why, sizeof why));
+    assert_int_equal(find(&k, "key-of-none"), 0);
+    keys_free(&k);
+    assert_false(keys_read(&k, temp_path("none"), why, sizeof why));
+    assert_non_null(strstr(why, "No such file"));
+    keys_free(&k);
+    assert_int_equal(atomic_load(&memory_used), 0);
+}
+
+/* Median nanoseconds of a thousand look-ups. */
+static double median_time(const keys *k, const char *given)
+{
+    enum { N = 2000 };
+    static double t[N];
+    volatile int found = 0;
+    for (int i = 0; i < N; i++) {
+        struct timespec a, b;
+        clock_gettime(CLOCK_MONOTONIC, &a);
+        for (int r = 0; r < 4; r++)
+            found += find(k, given);
+        clock_gettime(CLOCK_MONOTONIC, &b);
+        t[i] = (double)(b.tv_sec - a.tv_sec) * 1e9 + (double)(b.tv_nsec - a.tv_nsec);
+    }
+    for (int i = 1; i < N; i++)
+        for (int j = i; j > 0 && t[j] < t[j - 1]; j--) {
+            const double swap = t[j];
+            t[j] = t[j - 1];
+            t[j - 1] = swap;
+        }
+    return t[N / 2];
+}
+
+/* The first letter wrong, the last letter wrong, and right: the same time, but for noise. A compare
+ * that stops at the first difference takes a tenth. */
+static void constant_time(void **state)
+{
+    (void)state;
+    keys k;
+    char why[256], text[1024] = "";
+    for (int i = 0; i < 16; i++)
+        sprintf(text + strlen(text), "k%02d-secret-of-a-client-of-ours\n", i);
+    assert_true(parse(&k, text, why));
+    const double first = median_time(&k, "X00-secret-of-a-client-of-ours");
+    const double last = median_time(&k, "k15-secret-of-a-client-of-ourX");
+    const double right = median_time(&k, "k00-secret-of-a-client-of-ours");
+    print_message("first letter wrong %.0f ns, last %.0f ns, right %.0f ns\n", first, last, right);
+    assert_true(first < 1.5 * last && last < 1.5 * first && right < 1.5 * last &&
+                last < 1.5 * right);
+    keys_free(&k);
+}
+
+/* ---- rings ----------------------------------------------------------------------------------- */
+
+static void bounded(void **state)
+{
+    (void)state;
+    ring r;
+    int x[5];
+    assert_true(ring_init(&r, 4));
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 4; i++)
+            assert_true(ring_push(&r, &x[i]));
+        assert_false(ring_push(&r, &x[4]));
+        for (int i = 0; i < 4; i++)
+            assert_ptr_equal(ring_pop(&r), &x[i]);
+        assert_true(ring_pop(&r) == NULL);
+        ring_push(&r, &x[0]); /* the next round begins elsewhere in the ring */
+        ring_pop(&r);
+    }
+    ring_free(&r);
+    assert_int_equal(atomic_load(&memory_used), 0);
+}
+
+#define N_ITEM 20000
+
+static void *push_all(void *ud)
+{
+    static int x[N_ITEM];
+    for (int i = 0; i < N_ITEM;)
+        if (ring_push(ud, &x[i]))
+            x[i++] = 1;
+    return NULL;
+}
+
+/* Nothing is lost or doubled between two threads, and the waiting one wakes. */
+static void two_threads(void **state)
+{
+    (void)state;
+    ring r;
+    pthread_t other;
+    int n = 0;
+    const int *last = NULL;
+    assert_true(ring_init(&r, 64));
+    assert_int_equal(pthread_create(&other, NULL, push_all, &r), 0);
+    while (n < N_ITEM) {
+        for (const int *x; (x = ring_pop(&r)); n++) {
+            assert_true(!last || x == last + 1);
+            last = x;
+        }
+        if (n < N_ITEM)
+            ring_wait(&r, 10000);
+    }
+    pthread_join(other, NULL);
+    ring_free(&r);
+}
+
+/* ---- metrics --------------------------------------------------------------------------------- */
+
+static void text_format(void **state)
+{
+    (void)state;
+    static metrics m;
+    bytes to = { 0 };
+    weft_scheduler_info info = { .struct_size = sizeof info, .n_page = 8, .n_page_used = 2 };
+    metrics_time(&m.first_token, 0.001);
+    metrics_time(&m.first_token, 0.0011);
+    metrics_time(&m.first_token, 1000);
+    metrics_write(&m, "a\"b\\c\n", &info, true, &to);
+    const char *const lines[] = {
+        "weft_ready 1\n",
+        "vllm:kv_cache_usage_perc{model_name=\"a\\\"b\\\\c\\n\"} 0.25\n",
+        "vllm:time_to_first_token_seconds_bucket{model_name=\"a\\\"b\\\\c\\n\",le=\"0.001\"} 1\n",
+        "le=\"0.005\"} 2\n",
+        "le=\"60\"} 2\n",
+        "le=\"+Inf\"} 3\n",
+        "vllm:time_to_first_token_seconds_count{model_name=\"a\\\"b\\\\c\\n\"} 3\n",
+        "vllm:time_to_first_token_seconds_sum{model_name=\"a\\\"b\\\\c\\n\"} 1000.002100\n",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        assert_that(strstr(to.at, lines[i]) != NULL, "no line %s in\n%s", lines[i], to.at);
+    bytes_free(&to);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static void stores(void **state)
+{
+    (void)state;
+    store s = { .most = (size_t)1 << 20 };
+    char *before = NULL;
+    for (size_t n = 1; n < 3000; n += 7) {
+        char *at = store_take(&s, n, 1);
+        assert_true(at && (uintptr_t)at % 16 == 0 && at != before);
+        for (size_t i = 0; i < n; i++)
+            assert_that(at[i] == 0, "byte %zu of %zu is not zero", i, n);
+        memset(at, 0xFF, n);
+        before = at;
+    }
+    assert_true(store_take(&s, (size_t)2 << 20, 1) == NULL);
+    assert_true(store_take(&s, SIZE_MAX / 2, 4) == NULL);
+    assert_true(store_take(&s, 16, 1) != NULL); /* a refusal harms nothing */
+    store_free(&s);
+    assert_int_equal(atomic_load(&memory_used), 0);
+}
+
+static void growing(void **state)
+{
+    (void)state;
+    bytes b = { 0 };
+    for (int i = 0; i < 3000; i++)
+        bytes_format(&b, "%d,", i);
+    assert_int_equal(b.n, 10 * 2 + 90 * 3 + 900 * 4 + 2000 * 5);
+    assert_string_equal(b.at + b.n - 5, "2999,");
+    bytes_drop(&b, b.n - 5);
+    assert_string_equal(b.at, "2999,");
+    atomic_store(&memory_fail_at, 1);
+    bytes_add(&b, NULL, 0); /* needs none */
+    assert_false(b.failed);
+    for (int i = 0; i < 20000 && !b.failed; i++)
+        bytes_text(&b, "more");
+    atomic_store(&memory_fail_at, 0);
+    assert_true(b.failed);
+    const size_t n = b.n;
+    bytes_text(&b, "x"); /* stays failed */
+    assert_int_equal(b.n, n);
+    bytes_free(&b);
+    assert_int_equal(atomic_load(&memory_used), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST("keys: known ones are found, others are not", known_keys),
+        TEST("keys: of the greatest length", long_keys),
+        TEST("keys: bad lines are named", bad_keys),
+        TEST("keys: a file that others can read is refused", private_file),
+        TEST("keys: the time does not tell how much of a key is right", constant_time),
+        TEST("ring: it is bounded, and first in is first out", bounded),
+        TEST("ring: between two threads nothing is lost", two_threads),
+        TEST("metrics: Prometheus' text", text_format),
+        TEST("store: blocks are aligned, zeroed and limited", stores),
+        TEST("bytes: they grow, and stay failed", growing),
+    };
+    return RUN(tests);
+}
