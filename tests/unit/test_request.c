@@ -578,6 +578,66 @@ static void without_memory(void **state)
     assert_true(n_refused >= 3);
 }
 
+/* A list of n values, or a text of n letters, in place of the %s of a body. */
+static char *large_body(const char *form, const char *one, int n)
+{
+    char *value = calloc((size_t)n + 1, strlen(one)), *body;
+    assert_non_null(value);
+    for (int i = 0; i < n; i++)
+        memcpy(value + (size_t)i * strlen(one), one, strlen(one));
+    body = calloc(strlen(form) + strlen(value) + 1, 1);
+    assert_non_null(body);
+    const char *at = strchr(form, '%');
+    sprintf(body, "%.*s%s%s", (int)(at - form), form, value, at + 1);
+    free(value);
+    return body;
+}
+
+/* Bodies of which each part needs a block of its own. */
+static void large_without_memory(void **state)
+{
+    (void)state;
+    static const struct {
+        endpoint e;
+        const char *form, *one;
+        int n;
+    } large[] = {
+        { C, "{\"prompt\":[%1]}", "1,", 12000 },
+        { C, "{\"prompt\":[%\"a\"]}", "\"a\",", 255 },
+        { ENDPOINT_DETOKENIZE, "{\"tokens\":[%1]}", "1,", 12000 },
+        { C, "{\"prompt\":\"%\",\"stop_token_ids\":[1],\"logit_bias\":{\"1\":1}}", "a", 16320 },
+        { C, "{\"prompt\":\"%\",\"logit_bias\":{\"1\":1}}", "a", 16000 },
+        { H, "{\"messages\":[{\"role\":\"user\",\"content\":\"%\"}]}", "a", 20000 },
+        { H,
+          "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"reasoning_effort\":\"low\","
+          "\"chat_template_kwargs\":{\"a\":\"%\"}}",
+          "a", 20000 },
+        { H,
+          "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"chat_template_kwargs\":{\"a\":"
+          "\"%\"},\"reasoning_effort\":\"low\"}",
+          "a", 20000 },
+    };
+    int n_refused = 0;
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
+        char *body = large_body(large[i].form, large[i].one, large[i].n);
+        bool good = false;
+        for (int k = 1; !good; k++) {
+            request r;
+            refusal why;
+            atomic_store(&memory_fail_at, k);
+            good = parse(&r, large[i].e, body, strlen(body), false, &why);
+            atomic_store(&memory_fail_at, 0);
+            assert_that(good || why.status == 503, "body %zu, allocation %d: %s", i, k,
+                        why.message);
+            n_refused += !good;
+            request_free(&r);
+            assert_int_equal(atomic_load(&memory_used), 0);
+        }
+        free(body);
+    }
+    assert_true(n_refused > 20);
+}
+
 /* A budget that is too small refuses, and is given back in full. */
 static void within_a_budget(void **state)
 {
@@ -613,6 +673,7 @@ int main(void)
         TEST("request: the number of prompts is limited", number_of_prompts),
         TEST("request: lenient lists what it ignores", lenient),
         TEST("request: without memory it is refused and nothing is left", without_memory),
+        TEST("request: large ones without memory are refused too", large_without_memory),
         TEST("request: within a budget", within_a_budget),
     };
     return RUN(tests);
