@@ -33,6 +33,7 @@ job *job_new(server *s, endpoint e, const char *id, int key)
     snprintf(j->id, sizeof j->id, "%s", id ? id : j->made);
     atomic_init(&j->refs, 1);
     atomic_fetch_add(&s->n_job, 1);
+    atomic_fetch_add(&s->metrics.n_request, 1);
     atomic_fetch_add(&s->n_job_of[key < 0 ? 0 : key], 1);
     return j;
 }
@@ -77,6 +78,7 @@ void job_release(job *j)
     pthread_mutex_destroy(&j->lock);
     atomic_fetch_sub(&s->n_job_of[j->key < 0 ? 0 : j->key], 1);
     atomic_fetch_sub(&s->n_job, 1);
+    atomic_fetch_sub(&s->metrics.n_request, 1);
     memory_give(j);
 }
 

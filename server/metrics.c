@@ -108,6 +108,8 @@ static void put_http(const metrics *m, bytes *to)
     for (int i = 2; i <= 5; i++)
         bytes_format(to, "weft_http_responses_total{status=\"%dxx\"} %lld\n", i,
                      atomic_load(&m->status[i]));
+    put_head("weft_requests", "gauge", "Requests that are not answered in full.", to);
+    bytes_format(to, "weft_requests %lld\n", atomic_load(&m->n_request));
     put_head("weft_http_connections", "gauge", "Open connections.", to);
     bytes_format(to, "weft_http_connections %lld\n", atomic_load(&m->n_connection));
     put_head("weft_http_dropped_total", "counter", "Connections that passed a deadline.", to);

@@ -25,6 +25,7 @@ typedef struct metrics {
     atomic_llong finished[N_OUTCOME]; /* generations */
     atomic_llong status[6];           /* answers 1xx to 5xx; [0]: dropped */
     atomic_llong n_prompt, n_new;     /* tokens */
+    atomic_llong n_request;           /* that are not answered in full, or not forgotten */
     atomic_llong n_connection, n_dropped;
     atomic_llong n_log_lost; /* lines of the access log */
     histogram first_token, between_tokens, whole, queued;
