@@ -279,7 +279,7 @@ static void serve_events(load *l, const struct epoll_event *e, int n)
     for (int i = 0; i < n; i++) {
         client *c = e[i].data.ptr;
         if (c->used)
-            load_stream_go_on(&c->stream, on_token, l);
+            load_stream_advance(&c->stream, on_token, l);
     }
     for (client *c = l->client; c < l->client + MAX_STREAM; c++) {
         if (!c->used || (c->stream.state != STREAM_DONE && c->stream.state != STREAM_FAILED))

@@ -154,7 +154,7 @@ static void send_more(load_stream *s)
     s->state = STREAM_READING;
 }
 
-void load_stream_go_on(load_stream *s, stream_token_fn *fn, void *ud)
+void load_stream_advance(load_stream *s, stream_token_fn *fn, void *ud)
 {
     char bytes[16384];
     if (s->state == STREAM_CONNECTING)

@@ -45,6 +45,6 @@ bool load_stream_open(load_stream *s, const struct sockaddr *to, socklen_t n_to,
 void load_stream_close(load_stream *s);
 
 /* The socket is ready: sends and reads what it can. */
-void load_stream_go_on(load_stream *s, stream_token_fn *fn, void *ud);
+void load_stream_advance(load_stream *s, stream_token_fn *fn, void *ud);
 
 #endif

@@ -3,7 +3,7 @@
  *     cmd_chat.c       options, and the loop: a message, its answer
  *     conversation.c   the messages; saved and loaded as JSON
  *     chat_answer.c    renders the conversation, generates, shows
- *     think.c          separates thinking from the answer
+ *     server/think.c   separates thinking from the answer
  *     chat_line.c      a message from the terminal or a pipe: one line, or several
  *     chat_edit.c      the line editor: libedit
  *     chat_input.c     bytes of standard input, and signals

@@ -209,7 +209,6 @@ static int serve_main(void)
     int code = check_options();
     if (code)
         return code;
-    o.port = (int)port;
     o.budget = cli_budget();
     o.log = no_log ? NULL : log_path ? fopen(log_path, "ae") : stderr;
     if (!no_log && !o.log)

@@ -62,9 +62,7 @@ static bool decode(const server *s, const int32_t *ids, int64_t n, bytes *to, re
 
 static bool check_ids(const server *s, const prompt *p, int64_t i, refusal *why)
 {
-    weft_tokenizer_info info = { .struct_size = sizeof info };
     weft_model_info model = { .struct_size = sizeof model };
-    weft_tokenizer_get_info(s->model.tokenizer, &info);
     weft_model_get_info(s->model.model, &model);
     for (int64_t k = 0; k < p->n; k++)
         if (p->ids[k] >= model.n_vocab)
@@ -234,7 +232,7 @@ static bool make_parts(job *j, refusal *why)
              j->made);
     for (int i = 0; i < n; i++) {
         a->choices[i].index = i;
-        j->parts[i] = (part){ .job = j, .index = i };
+        j->parts[i] = (job_text){ .job = j, .index = i };
     }
     for (int64_t i = 0; i < r->n_input; i++)
         a->n_prompt += j->prompts[i].n;

@@ -124,7 +124,6 @@ void job_refuse(job *j, const refusal *why)
         j->taken = 0;
         answer_error(why, out);
         j->status = why->status;
-        j->retry_after = why->status == 503 || why->status == 429 ? 1 : 0;
     }
     j->failed = j->complete = true;
     job_end_write(j);

@@ -25,14 +25,14 @@ typedef struct prompt {
 } prompt;
 
 /* A text that is generated: choice `index` of the answer. */
-typedef struct part {
+typedef struct job_text {
     struct job *job;
     int index;
     uint64_t ticket; /* of the scheduler; 0: not submitted */
     thinking think;
     bool thinks, done;
     double last; /* when its last token came */
-} part;
+} job_text;
 
 typedef struct job {
     server *server;
@@ -52,16 +52,16 @@ typedef struct job {
     bool stream;   /* what follows are events */
     bool complete; /* nothing follows */
     bool announced;
-    int retry_after;                   /* seconds; 0: none */
     int64_t n_prompt, n_new, n_cached; /* for the log */
     double first;                      /* when the first token came; 0: not yet */
 
     /* of the clerk, then of the worker */
     request request;
-    bool failed; /* an error was answered; what still comes is dropped */
+    atomic_bool failed; /* an error was answered, also by the loop when the server stops; what still
+                           comes is dropped */
     answer answer;
     prompt *prompts;
-    part *parts;
+    job_text *parts;
     int n_part, n_submitted,
         n_done; /* texts: all, those that the scheduler has got, those it ended */
     uint64_t seed;

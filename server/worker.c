@@ -10,7 +10,7 @@
 
 static void take_thought(void *ud, bool thinks, const char *text, size_t n)
 {
-    part *p = ud;
+    job_text *p = ud;
     choice *c = &p->job->answer.choices[p->index];
     p->thinks = thinks;
     if (thinks)
@@ -19,7 +19,7 @@ static void take_thought(void *ud, bool thinks, const char *text, size_t n)
         answer_text(c, text, n);
 }
 
-static void take_text(part *p, const char *text, size_t n)
+static void take_text(job_text *p, const char *text, size_t n)
 {
     if (p->job->endpoint == ENDPOINT_CHAT)
         think_feed(&p->think, text, n);
@@ -27,7 +27,7 @@ static void take_text(part *p, const char *text, size_t n)
         answer_text(&p->job->answer.choices[p->index], text, n);
 }
 
-static void time_token(part *p)
+static void time_token(job_text *p)
 {
     job *j = p->job;
     const double now = server_now();
@@ -45,7 +45,7 @@ static void time_token(part *p)
 /* False once nobody waits for more: the client is gone, or takes nothing of its stream. */
 static bool on_token(void *ud, const weft_generated *t)
 {
-    part *p = ud;
+    job_text *p = ud;
     job *j = p->job;
     choice *c = &j->answer.choices[p->index];
     if (j->failed || atomic_load(&j->cancelled))
@@ -69,7 +69,7 @@ static bool on_token(void *ud, const weft_generated *t)
 
 static void on_prompt(void *ud, int64_t i, int32_t id, const weft_logprob *lp)
 {
-    part *p = ud;
+    job_text *p = ud;
     (void)i;
     if (!p->job->failed)
         answer_token(&p->job->answer, &p->job->answer.choices[p->index], id, lp);
@@ -77,7 +77,7 @@ static void on_prompt(void *ud, int64_t i, int32_t id, const weft_logprob *lp)
 
 /* ---- the end of a text ----------------------------------------------------------------------- */
 
-static void count_finish(part *p, const weft_generation *info, outcome how)
+static void count_finish(job_text *p, const weft_generation *info, outcome how)
 {
     metrics *m = &p->job->server->metrics;
     atomic_fetch_add(&m->finished[how], 1);
@@ -85,7 +85,7 @@ static void count_finish(part *p, const weft_generation *info, outcome how)
     metrics_time(&m->queued, info->queue_seconds);
 }
 
-static void end_text(part *p, const weft_generation *info)
+static void end_text(job_text *p, const weft_generation *info)
 {
     job *j = p->job;
     choice *c = &j->answer.choices[p->index];
@@ -135,7 +135,7 @@ static void cancel_parts(job *j)
 
 static void on_done(void *ud, const weft_generation *info, const weft_error *err)
 {
-    part *p = ud;
+    job_text *p = ud;
     job *j = p->job;
     p->done = true;
     j->n_done++;
@@ -193,7 +193,7 @@ static weft_generate_options generation_of(const job *j, const prompt *p)
     return o;
 }
 
-static bool submit_part(job *j, part *p, uint64_t seed, weft_error *err)
+static bool submit_part(job *j, job_text *p, uint64_t seed, weft_error *err)
 {
     const server *s = j->server;
     const request *r = &j->request;
@@ -250,7 +250,7 @@ void worker_submit(job *j, int64_t *room)
     if (j->n_submitted == 0)
         j->seed = seed_of(&j->request);
     while (!j->failed && j->n_submitted < j->n_part && (*room > 0 || j->n_submitted == j->n_done)) {
-        part *p = &j->parts[j->n_submitted];
+        job_text *p = &j->parts[j->n_submitted];
         if (!submit_part(j, p, j->seed + (uint64_t)(p->index % j->request.n), &err)) {
             if (err.code == WEFT_EBUSY && j->n_submitted > 0)
                 return; /* later */

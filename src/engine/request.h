@@ -68,6 +68,12 @@ static inline int64_t request_left(const request *r)
     return r->n_id - (r->session ? r->session->cache.length : 0);
 }
 
+/* Tokens that the queue counts. */
+static inline int64_t request_tokens(const request *r)
+{
+    return r->spec.opt.n_prompt + r->spec.n_source;
+}
+
 /* Tokens that may come from cached pages: not the last, whose logits are needed, nor those whose
  * log-probabilities the caller is still to get. */
 int64_t request_sharable(const request *r);

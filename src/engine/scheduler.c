@@ -130,11 +130,6 @@ static weft_status check_fit(const engine *e, const request_spec *q, weft_error 
     return WEFT_OK;
 }
 
-static int64_t tokens_of(const request *r)
-{
-    return r->spec.opt.n_prompt + r->spec.n_source;
-}
-
 /* Under the lock: appends a request, if the queue has room. */
 static weft_status enqueue(scheduler *s, request *r, weft_error *err)
 {
@@ -142,13 +137,13 @@ static weft_status enqueue(scheduler *s, request *r, weft_error *err)
     if (i->n_waiting >= s->opt.n_waiting)
         return weft_fail(err, WEFT_EBUSY, "%lld requests are waiting, the most that may",
                          (long long)i->n_waiting);
-    if (i->n_waiting > 0 && tokens_of(r) > s->opt.n_waiting_tokens - i->n_waiting_tokens)
+    if (i->n_waiting > 0 && request_tokens(r) > s->opt.n_waiting_tokens - i->n_waiting_tokens)
         return weft_fail(err, WEFT_EBUSY,
                          "%lld tokens are waiting; %lld more would be over the limit of %lld",
-                         (long long)i->n_waiting_tokens, (long long)tokens_of(r),
+                         (long long)i->n_waiting_tokens, (long long)request_tokens(r),
                          (long long)s->opt.n_waiting_tokens);
     i->n_waiting++;
-    i->n_waiting_tokens += tokens_of(r);
+    i->n_waiting_tokens += request_tokens(r);
     r->number = ++s->last_number;
     r->next = s->all;
     if (r->next)

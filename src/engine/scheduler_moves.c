@@ -7,11 +7,6 @@
 #include <assert.h>
 #include <string.h>
 
-static int64_t tokens_of(const request *r)
-{
-    return r->spec.opt.n_prompt + r->spec.n_source;
-}
-
 static void list_remove(request **list, int *n, const request *r)
 {
     int i = 0;
@@ -26,7 +21,7 @@ static void count_waiting(scheduler *s, const request *r, int by)
 {
     pthread_mutex_lock(&s->lock);
     s->info.n_waiting += by;
-    s->info.n_waiting_tokens += by * tokens_of(r);
+    s->info.n_waiting_tokens += by * request_tokens(r);
     pthread_mutex_unlock(&s->lock);
 }
 

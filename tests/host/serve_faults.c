@@ -359,17 +359,20 @@ static void late_bodies(const child *s)
 
 /* ---- stopping ---------------------------------------------------------------------------------- */
 
-/* Two requests of many texts take turns; whenever one of them is silent for a millisecond, it may get
- * a comment. */
+/* Two requests of many texts alternate; one of them that is silent when the server looks at its
+ * deadlines, four times a second, gets a comment. A fast machine may end both between two looks. */
 static void comment_while_waiting(const child *s)
 {
-    const int first = begin_ask(s, COMPLETE, long_body(30, false));
-    const int second = begin_ask(s, COMPLETE, long_body(30, true));
-    check(take_until(second, ": waiting\n\n", 30), "serve: a silent stream gets comments",
-          "none came");
-    close(first);
-    close(second);
-    is_clean(s, 20);
+    bool came = false;
+    for (int i = 0; i < 8 && !came; i++) {
+        const int first = begin_ask(s, COMPLETE, long_body(30, false));
+        const int second = begin_ask(s, COMPLETE, long_body(30, true));
+        came = take_until(second, ": waiting\n\n", 30);
+        close(first);
+        close(second);
+        is_clean(s, 20);
+    }
+    check(came, "serve: a silent stream gets comments", "none came");
 }
 
 /* Streams that end in time are whole. */

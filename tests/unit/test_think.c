@@ -1,4 +1,4 @@
-/* test_think.c - thinking is separated from the answer wherever the text is cut (cli/think.c). */
+/* test_think.c - thinking is separated from the answer wherever the text is cut (server/think.c). */
 #include "support.h"
 #include "think.h"
 
