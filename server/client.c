@@ -165,7 +165,8 @@ void client_resume(client *c)
 }
 
 /* Shut down, so that libmicrohttpd looks at the connection again: an end that came together with
- * the last bytes is one event, after which it has read only the bytes. */
+ * the last bytes is one event, after which it has read only the bytes. A connection that was reset
+ * has no further event: its own deadline ends it. */
 void client_hung_up(client *c)
 {
     unwatch(c);
@@ -176,6 +177,7 @@ void client_hung_up(client *c)
         ring_wake(&c->http->server->worker);
     }
     client_resume(c);
+    mhd.set_connection_option(c->connection, MHD_CONNECTION_OPTION_TIMEOUT, 1u);
 }
 
 void client_drop(client *c)

@@ -20,6 +20,7 @@
     F(get_daemon_info)                                                                             \
     F(get_connection_info)                                                                         \
     F(get_connection_values)                                                                       \
+    F(set_connection_option)                                                                       \
     F(lookup_connection_value)                                                                     \
     F(suspend_connection)                                                                          \
     F(resume_connection)                                                                           \

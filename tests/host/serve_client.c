@@ -153,6 +153,20 @@ size_t resident(pid_t pid)
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
+size_t peak(pid_t pid)
+{
+    char path[64], line[256];
+    size_t kib = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *f = fopen(path, "r");
+    while (f && kib == 0 && fgets(line, sizeof line, f))
+        if (sscanf(line, "VmHWM: %zu kB", &kib) != 1)
+            kib = 0;
+    if (f)
+        fclose(f);
+    return kib << 10;
+}
+
 /* ---- requests -------------------------------------------------------------------------------- */
 
 int dial(const child *s)

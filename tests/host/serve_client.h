@@ -23,6 +23,7 @@ int server_stop(child *s, int signal, double seconds);
 int n_descriptor(pid_t pid);
 bool descriptors_become(const child *s, int n, double seconds); /* n or fewer */
 size_t resident(pid_t pid);
+size_t peak(pid_t pid); /* the most that it was; 0: not known */
 
 double now(void);
 void pause_for(double seconds);

@@ -3,6 +3,8 @@
  * connection or descriptor is left. */
 #include "serve_client.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -11,6 +13,8 @@
 static const char *weft, *model;
 
 #define COMPLETE "/v1/completions"
+
+#define MEMORY "64M"
 
 #define LONG_TOKENS (THREAD_SANITIZED ? 60 : 240)
 
@@ -76,7 +80,7 @@ static void hang_up(const child *s, moment m, int i)
 
 static void hang_ups(const child *s)
 {
-    const int rounds = SANITIZED ? 20 : 100;
+    const int rounds = getenv("WEFT_TEST_LONG") ? 2000 : SANITIZED ? 20 : 100;
     double worst = 0;
     for (int m = 0; m < N_MOMENT; m++) {
         for (int i = 0; i < rounds; i++)
@@ -197,6 +201,49 @@ static void slow_clients(void)
     check(server_stop(&s, SIGTERM, 20) == 0, "serve: slow clients: it ends well", "it does not");
 }
 
+/* A client that is lost without a word: its host is switched off, or a cable is cut. A socket in
+ * repair mode closes like that; it takes a privilege. */
+static bool vanish(int fd)
+{
+    const int on = 1;
+    const bool can = setsockopt(fd, IPPROTO_TCP, TCP_REPAIR, &on, sizeof on) == 0;
+    close(fd);
+    return can;
+}
+
+/* The connection is half open: only the deadlines end it, the slow body's last. */
+static void vanished_clients(void)
+{
+    static const char *const parts[] = {
+        "",
+        "GET /health HT",
+        "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+        "application/json\r\nContent-Length: 1000\r\n\r\n{",
+    };
+    const char *const args[] = { model, "--header-seconds", "1", "--idle-seconds",
+                                 "1",   "--stall-seconds",  "1", NULL };
+    enum { N = 60 };
+    child s = server_start(weft, args);
+    bool can = true;
+    for (int i = 0; i < N && can; i++) {
+        const bool asks = i % 4 == 3;
+        const int fd = asks ? begin_ask(&s, COMPLETE, long_body(2, true)) : dial(&s);
+        if (asks)
+            take_until(fd, "data: ", 10);
+        else
+            put(fd, parts[i % 4], strlen(parts[i % 4]));
+        can = vanish(fd);
+    }
+    if (can)
+        check(metric_becomes(&s, "weft_http_connections", 1 + N / 4, 6) &&
+                  metric_becomes(&s, "weft_http_connections", 1, 12) && is_clean(&s, 1),
+              "serve: clients that vanish leave nothing", "%g connections",
+              metric(&s, "weft_http_connections"));
+    else
+        skip("serve: clients that vanish leave nothing", "no privilege for TCP_REPAIR");
+    check(server_stop(&s, SIGTERM, 20) == 0, "serve: after them it ends well", "it does not");
+}
+
 /* Many slow heads at once do not harm a good client. */
 static void slow_loris(const child *s)
 {
@@ -249,6 +296,21 @@ static void stalled_reader(const child *s)
 }
 
 /* ---- floods ------------------------------------------------------------------------------------ */
+
+/* A length above the limit is refused before a byte of the body is read. */
+static void large_body(const child *s)
+{
+    bool closed;
+    const char head[] = "POST " COMPLETE " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                        "application/json\r\nContent-Length: 67108864\r\n\r\n";
+    const int fd = dial(s);
+    put(fd, head, sizeof head - 1);
+    char *answer = take_all(fd, 10, &closed);
+    check(status_of(answer) == 413 && strstr(answer, "67108864"),
+          "serve: a body of 64 MiB is refused by its length", "%s", answer);
+    free(answer);
+    close(fd);
+}
 
 /* A body without an end, in chunks. */
 static void endless_body(const child *s)
@@ -435,14 +497,15 @@ int main(int argc, char **argv)
     must(argc >= 3, "serve_faults WEFT MODEL", NULL);
     weft = argv[1];
     model = argv[2];
-    const char *const args[] = { model,   "--parallel", "1", "--queue", "4", "--ping-seconds",
-                                 "0.001", "--threads",  "1", NULL };
+    const char *const args[] = { model,   "--parallel", "1", "--queue",   "4",    "--ping-seconds",
+                                 "0.001", "--threads",  "1", "--ram-max", MEMORY, NULL };
     child s = server_start(weft, args);
     pause_for(0.1); /* until connections of the start are closed */
     const int before = n_descriptor(s.pid);
     hang_ups(&s);
     one_stays(&s);
     slow_loris(&s);
+    large_body(&s);
     endless_body(&s);
     endless_head(&s);
     full_queue(&s);
@@ -452,8 +515,13 @@ int main(int argc, char **argv)
         stalled_reader(&s);
     check(descriptors_become(&s, before, 5), "serve: no descriptor is left", "%d, %d before",
           n_descriptor(s.pid), before);
+    const size_t most = peak(s.pid);
+    printf("at most %zu KiB resident of --ram-max " MEMORY "\n", most >> 10);
+    check(SANITIZED || (most > 0 && most < (size_t)64 << 20), "serve: memory stays below the limit",
+          "%zu bytes", most);
     check(server_stop(&s, SIGTERM, 30) == 0, "serve: after all of it, it ends well", "it does not");
     slow_clients();
+    vanished_clients();
     drain();
     no_drain();
     killed();
