@@ -17,7 +17,7 @@ static load_options load;
 static shape_options shape;
 static const char *host = "127.0.0.1", *key_file, *alias, *template_path, *cors, *log_path, *pre;
 static int64_t port = 8080, parallel, n_queue, n_cache, n_connection, n_per_address = 64;
-static double step_ms, drain = 30, header_s, idle_s, stall_s, ping_s;
+static double step_ms, drain = 30, header_s, idle_s, stall_s, ping_s, request_s = 3600;
 static bool insecure, lenient, share_prefixes, no_log, no_echo;
 static text_list hosts;
 
@@ -62,6 +62,8 @@ static const option options[] = {
       "that a client may take no bytes (30)" },
     { 0, "ping-seconds", OPT_REAL, &ping_s, "S", SETTING | RARE,
       "between comments of a silent stream (15)" },
+    { 0, "request-seconds", OPT_REAL, &request_s, "S", SETTING | RARE,
+      "for the whole of a request (3600)" },
     OPTION_CTX_SIZE(shape),
     OPTION_BATCH_SIZE(shape),
     OPTION_THREADS(shape.threads),
@@ -178,6 +180,8 @@ static int check_options(void)
         return cli_usage(c, "--connections: expected 1 to %d", 1 << 20);
     if (!(drain >= 0 && drain <= 86400))
         return cli_usage(c, "--drain: found %g; expected 0 to 86400 seconds", drain);
+    if (!(request_s > 0))
+        return cli_usage(c, "--request-seconds: found %g; expected more than 0", request_s);
     if (!(step_ms >= 0 && header_s >= 0 && idle_s >= 0 && stall_s >= 0 && ping_s >= 0))
         return cli_usage(c, "a negative time; expected seconds, or milliseconds of --step-ms");
     return cli_engine_options(c, &shape, &engine_options);
@@ -204,6 +208,7 @@ static int serve_main(void)
                         .idle_seconds = idle_s,
                         .stall_seconds = stall_s,
                         .ping_seconds = ping_s,
+                        .request_seconds = request_s,
                         .load = load_model };
     load.path = positional[0] ? positional[0] : load.path;
     int code = check_options();

@@ -483,9 +483,11 @@ typedef struct weft_render_options {
     const char *variables; /* JSON object: further variables, such as {"enable_thinking": false};
                                   or NULL */
     bool no_generation_prompt; /* do not end with the start of the assistant's turn */
-    bool trust_all; /* special tokens count wherever they are spelled, as in transformers:
+    bool trust_all;     /* special tokens count wherever they are spelled, as in transformers:
                                   not for untrusted input */
-    int64_t now;    /* Unix time for templates that write the date; 0: now */
+    int64_t now;        /* Unix time for templates that write the date; 0: now */
+    bool continue_last; /* end with the content of the last message, so that a model continues it;
+                                  implies no_generation_prompt */
 } weft_render_options;
 
 /* Who wrote the bytes [from, to): field `field` of message `message`, or the template (-1) or the
@@ -1128,8 +1130,8 @@ typedef struct weft_scheduler_options {
     int n_running;  /* requests that run at a time, at most the engine's n_session and n_batch, and
                        1024; 0: as many as possible */
     int n_waiting;  /* requests that wait; 0: 128 */
-    int64_t n_waiting_tokens; /* tokens of their prompts and sources; 0: four contexts. An empty
-                                 queue takes any prompt */
+    int64_t n_waiting_tokens; /* tokens of their prompts and sources; 0: four contexts, or as
+                                 many as the cache holds. An empty queue takes any prompt */
     bool share_prefixes; /* all keys share cached prefixes. Then anyone can find out by the time it
                             takes what others have sent */
 } weft_scheduler_options;

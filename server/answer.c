@@ -222,6 +222,30 @@ static void put_usage(const answer *a, wire *w)
     wire_end(w);
 }
 
+static double per_second(int64_t n, double seconds)
+{
+    return seconds > 0 ? (double)n / seconds : 0;
+}
+
+/* As llama-server names them. */
+static void put_timings(const answer *a, wire *w)
+{
+    int64_t n_new = 0;
+    for (int i = 0; i < a->n_choice; i++)
+        n_new += a->choices[i].n_new;
+    const int64_t n_prompt = a->n_prompt - a->n_cached;
+    wire_object(w, "timings");
+    wire_real(w, "queue_ms", a->queue_s * 1e3);
+    wire_int(w, "cache_n", a->n_cached);
+    wire_int(w, "prompt_n", n_prompt);
+    wire_real(w, "prompt_ms", a->prompt_s * 1e3);
+    wire_real(w, "prompt_per_second", per_second(n_prompt, a->prompt_s));
+    wire_int(w, "predicted_n", n_new);
+    wire_real(w, "predicted_ms", a->generate_s * 1e3);
+    wire_real(w, "predicted_per_second", per_second(n_new, a->generate_s));
+    wire_end(w);
+}
+
 static void put_head(const answer *a, const char *object, wire *w)
 {
     wire_object(w, NULL);
@@ -264,6 +288,7 @@ void answer_whole(const answer *a, bytes *to)
     }
     wire_end(&w);
     put_usage(a, &w);
+    put_timings(a, &w);
     wire_end(&w);
 }
 
@@ -353,6 +378,7 @@ void answer_stream_end(const answer *a, bytes *to)
         wire_list(&w, "choices");
         wire_end(&w);
         put_usage(a, &w);
+        put_timings(a, &w);
         wire_end(&w);
         bytes_text(to, "\n\n");
     }

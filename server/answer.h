@@ -32,7 +32,8 @@ typedef struct answer {
     const weft_tokenizer *tokenizer;
     choice *choices;
     int n_choice;
-    int64_t n_prompt, n_cached; /* tokens of all prompts, each counted once */
+    int64_t n_prompt, n_cached;           /* tokens of all prompts, each counted once */
+    double queue_s, prompt_s, generate_s; /* of the choice that took longest */
 } answer;
 
 /* ---- a choice grows -------------------------------------------------------------------------- */

@@ -123,7 +123,8 @@ static weft_rendered *render(const job *j, const weft_tokenizer *tokenizer, refu
     const request *r = &j->request;
     const weft_render_options o = { .struct_size = sizeof o,
                                     .variables = r->variables,
-                                    .no_generation_prompt = r->no_generation_prompt };
+                                    .no_generation_prompt = r->no_generation_prompt,
+                                    .continue_last = r->continue_last };
     weft_error err;
     if (!j->server->model.template) {
         refuse(why, 400, INVALID_REQUEST, "no_template", NULL,

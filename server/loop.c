@@ -88,11 +88,29 @@ static void take_in(work *w)
     }
 }
 
+/* A request that has taken all of its time gets an error. */
+static bool is_late(const work *w, const job *j, double now)
+{
+    return now - j->began > w->server->options.request_seconds;
+}
+
 static void look_for_cancelled(work *w)
 {
-    for (int i = 0; i < w->n; i++)
-        if (atomic_load(&w->at[i]->cancelled) && !w->at[i]->failed)
-            worker_cancel(w->at[i]);
+    const double now = server_now();
+    for (int i = 0; i < w->n; i++) {
+        job *j = w->at[i];
+        const bool late = is_late(w, j, now);
+        refusal why;
+        if (j->failed || (!late && !atomic_load(&j->cancelled)))
+            continue;
+        if (late) {
+            refuse(&why, 504, "timeout_error", "request_timeout", NULL,
+                   "not done after %g seconds; ask for less, or raise --request-seconds",
+                   w->server->options.request_seconds);
+            job_refuse(j, &why);
+        }
+        worker_cancel(j);
+    }
 }
 
 /* One turn of the first job that wants embeddings. True if there was one. */

@@ -99,6 +99,7 @@ static const field fields[] = {
     READ("chat_template_kwargs", CHAT | TEMPLATE, read_template_variables),
     READ("reasoning_effort", CHAT | TEMPLATE, read_effort),
     NOT("add_generation_prompt", CHAT | TEMPLATE, no_generation_prompt),
+    BOOL("continue_final_message", CHAT | TEMPLATE, continue_last),
     READ("encoding_format", EMBEDDINGS, read_encoding),
     INT("dimensions", EMBEDDINGS, dimensions, 1, 1 << 20),
     NOT("add_special_tokens", TOKENIZE | COMPLETIONS, no_special),
@@ -119,7 +120,6 @@ static const field fields[] = {
     LACKS("metadata", CHAT, "nothing is stored"),
     LACKS("web_search_options", CHAT, "the server opens no connections"),
     LACKS("suffix", COMPLETIONS, "text is only continued"),
-    LACKS("continue_final_message", CHAT | TEMPLATE, "use /v1/completions"),
 };
 
 #define N_FIELD (sizeof fields / sizeof *fields)

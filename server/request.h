@@ -67,7 +67,7 @@ typedef struct request {
     int32_t *stop_ids;
     int64_t n_stop_id;
 
-    bool no_generation_prompt;
+    bool no_generation_prompt, continue_last;
     bool base64;        /* of embeddings */
     int64_t dimensions; /* 0: the model's */
     bool no_special, parse_special;

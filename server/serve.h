@@ -36,6 +36,7 @@ typedef struct serve_options {
     double drain;                    /* seconds */
     double header_seconds, idle_seconds, stall_seconds; /* 0: 10, 15, 30 */
     double ping_seconds;                                /* 0: 15 */
+    double request_seconds;                             /* for the whole of a request */
     weft_budget *budget;
     FILE *log; /* access log, or NULL */
     serve_load_fn *load;

@@ -3,6 +3,7 @@
 #include "worker.h"
 
 #include <float.h>
+#include <math.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -85,6 +86,13 @@ static void count_finish(job_text *p, const weft_generation *info, outcome how)
     metrics_time(&m->queued, info->queue_seconds);
 }
 
+static void add_times(answer *a, const weft_generation *info)
+{
+    a->queue_s = fmax(a->queue_s, info->queue_seconds);
+    a->prompt_s = fmax(a->prompt_s, info->prompt_seconds);
+    a->generate_s = fmax(a->generate_s, info->generate_seconds);
+}
+
 static void end_text(job_text *p, const weft_generation *info)
 {
     job *j = p->job;
@@ -95,6 +103,7 @@ static void end_text(job_text *p, const weft_generation *info)
         think_end(&p->think);
     c->finish = full ? "length" : "stop";
     c->n_new = info->n_new;
+    add_times(&j->answer, info);
     if (p->index % j->request.n == 0) { /* a prompt counts once */
         j->answer.n_cached += info->n_reused;
         j->n_cached = j->answer.n_cached;

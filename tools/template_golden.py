@@ -108,4 +108,5 @@ def main():
     golden(HERE, os.path.join(HERE, "own.hash"))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -151,9 +151,11 @@ static bool list_generated(rendering *r, mem *m, weft_error *err)
     r->generated = mem_alloc(m, (out->n_generated + 1) * sizeof *r->generated, "spans", err);
     if (!r->generated)
         return false;
-    for (size_t i = 0; i < out->n_generated; i++)
+    for (size_t i = 0; i < out->n_generated; i++) {
+        const size_t end = out->generated[i].end; /* the text may have been cut inside of it */
         r->generated[i] = (weft_span){ (uint32_t)out->generated[i].begin,
-                                       (uint32_t)out->generated[i].end };
+                                       (uint32_t)(end < out->n ? end : out->n) };
+    }
     r->seen.generated = r->generated;
     r->seen.n_generated = (int64_t)out->n_generated;
     return true;
@@ -183,7 +185,7 @@ static bool render(rendering *r, const weft_tokenizer *words, const char *messag
     mem *m = &t->host.mem;
     chat_options how = { .tools = o->tools,
                          .variables = o->variables,
-                         .no_generation_prompt = o->no_generation_prompt,
+                         .no_generation_prompt = o->no_generation_prompt || o->continue_last,
                          .now = o->now };
     weft_tokenizer_info info = { .struct_size = sizeof info };
     if (words) {
@@ -193,6 +195,12 @@ static bool render(rendering *r, const weft_tokenizer *words, const char *messag
     }
     if (chat_text_render(&t->inner, messages, n, &how, &r->text, err) != WEFT_OK)
         return false;
+    if (o->continue_last && !chat_text_cut(&r->text)) {
+        weft_fail(err, WEFT_EINVAL,
+                  "the last message has no content that the template writes; expected content to "
+                  "continue");
+        return false;
+    }
     r->seen.text = r->text.out.text;
     r->seen.length = r->text.out.n;
     return list_origins(r, m, err) && list_generated(r, m, err) &&

@@ -9,6 +9,13 @@
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+/* What could run together may also arrive together. */
+static int64_t default_tokens(const engine *e)
+{
+    const int64_t some = DEFAULT_CONTEXTS * e->opt.n_ctx, all = e->pages.n_page * PAGE_ROWS;
+    return some > all ? some : all;
+}
+
 static weft_status fill_options(weft_scheduler_options *o, const engine *e, weft_error *err)
 {
     const engine_options *of = &e->opt;
@@ -17,7 +24,7 @@ static weft_status fill_options(weft_scheduler_options *o, const engine *e, weft
     o->step_ms = o->step_ms != 0 ? o->step_ms : DEFAULT_STEP_MS;
     o->n_running = o->n_running ? o->n_running : most;
     o->n_waiting = o->n_waiting ? o->n_waiting : DEFAULT_WAITING;
-    o->n_waiting_tokens = o->n_waiting_tokens ? o->n_waiting_tokens : DEFAULT_CONTEXTS * of->n_ctx;
+    o->n_waiting_tokens = o->n_waiting_tokens ? o->n_waiting_tokens : default_tokens(e);
     if (!(o->step_ms >= 1 && o->step_ms <= 1e6))
         return weft_fail(err, WEFT_EINVAL, "step_ms is %g, expected 1 to 1000000", o->step_ms);
     if (o->n_running < 1 || o->n_running > most)

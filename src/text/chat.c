@@ -303,7 +303,8 @@ static weft_status render_messages(const chat *c, json_t *root, const chat_optio
     json_t *list = whole ? json_object_get(root, "messages") : root;
     weft_status status = json_is_array(list) ? WEFT_OK
                                              : weft_fail(err, WEFT_EINVAL, "no list of messages");
-    for (size_t i = 0; i < json_array_size(list) && status == WEFT_OK; i++)
+    to->n_message = json_array_size(list);
+    for (size_t i = 0; i < to->n_message && status == WEFT_OK; i++)
         status = fit_message(c, json_array_get(list, i), i, o->as_given, err);
     if (status == WEFT_OK)
         status = set_all(c, list, whole ? json_object_get(root, "tools") : NULL, o, to, err);
@@ -328,6 +329,29 @@ weft_status chat_text_render(const chat *c, const char *messages, size_t n, cons
     const weft_status status = root ? chat_tree_render(c, root, o, to, err) : err->code;
     json_section_end();
     return status;
+}
+
+static bool is_last_content(const chat_text *t, const jinja_run *r)
+{
+    const chat_origin who = chat_origin_of(t, r->origin);
+    return r->end > r->begin && who.message >= 0 && (size_t)who.message + 1 == t->n_message &&
+           strcmp(who.field, "content") == 0;
+}
+
+bool chat_text_cut(chat_text *t)
+{
+    jinja_output *out = &t->out;
+    size_t n = out->n_run;
+    while (n > 0 && !is_last_content(t, &out->run[n - 1]))
+        n--;
+    if (n == 0)
+        return false;
+    out->n_run = n;
+    out->n = out->run[n - 1].end;
+    ((char *)out->text)[out->n] = '\0'; /* it is ours: const is for readers */
+    while (out->n_generated > 0 && out->generated[out->n_generated - 1].begin >= out->n)
+        out->n_generated--;
+    return true;
 }
 
 size_t chat_trusted(const chat_text *t, weft_span *span)

@@ -66,6 +66,7 @@ typedef struct chat_text {
     jinja_input *input;
     chat_origin *origin; /* [n_origin]: of the runs' origins, from 1 on; 0 is the template */
     uint32_t n_origin, room;
+    size_t n_message;
     jinja_output out;
 } chat_text;
 
@@ -80,6 +81,9 @@ void chat_text_free(chat_text *t);
 
 /* Who wrote a run. */
 chat_origin chat_origin_of(const chat_text *t, uint32_t origin);
+
+/* Cuts the text behind the content of the last message; false if the template did not write it. */
+bool chat_text_cut(chat_text *t);
 
 /* The spans that the template wrote, in span[n_run + 1] at most; returns their number. */
 size_t chat_trusted(const chat_text *t, weft_span *span);

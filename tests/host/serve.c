@@ -59,6 +59,11 @@ static void answers(const child *s)
                  "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],\"max_tokens\":4,"
                  "\"stream\":true}",
                  200, "data: [DONE]", "serve: a chat stream");
+    check_answer(
+        s, "/apply-template",
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"Who?\"},"
+        "{\"role\":\"assistant\",\"content\":\"The Ki\"}],\"continue_final_message\":true}",
+        200, "The Ki\"}", "serve: a message is continued");
 }
 
 /* ---- errors ---------------------------------------------------------------------------------- */

@@ -462,6 +462,25 @@ static void drain(void)
     check(code == 0, "serve: after SIGTERM it ends with 0", "%d", code);
 }
 
+/* A request that takes too long gets an error, and gives back what it had. */
+static void too_long(void)
+{
+    const char *const args[] = { model, "--request-seconds", "0.2", "--parallel", "1", NULL };
+    child s = server_start(weft, args);
+    bool closed;
+    int fd = begin_ask(&s, COMPLETE, long_body(30, true));
+    check(take_until(fd, "data: {\"error\":{\"message\":\"not done after 0.2 seconds", 30),
+          "serve: a stream that takes too long ends with an error", "it does not");
+    close(fd);
+    fd = begin_ask(&s, COMPLETE, long_body(30, false));
+    char *answer = take_all(fd, 30, &closed);
+    check(status_of(answer) == 504, "serve: a request that takes too long is 504", "%s", answer);
+    free(answer);
+    close(fd);
+    check(is_clean(&s, 20), "serve: and leaves nothing", "%g", metric(&s, "weft_requests"));
+    check(server_stop(&s, SIGTERM, 20) == 0, "serve: after it, it ends well", "it does not");
+}
+
 /* Streams that do not end in time get an error as their last event. */
 static void no_drain(void)
 {
@@ -522,6 +541,7 @@ int main(int argc, char **argv)
     check(server_stop(&s, SIGTERM, 30) == 0, "serve: after all of it, it ends well", "it does not");
     slow_clients();
     vanished_clients();
+    too_long();
     drain();
     no_drain();
     killed();

@@ -76,7 +76,10 @@ static answer begin(endpoint e, choice *choices, int n)
                  .choices = choices,
                  .n_choice = n,
                  .n_prompt = 7,
-                 .n_cached = 5 };
+                 .n_cached = 5,
+                 .queue_s = 0.5,
+                 .prompt_s = 0.25,
+                 .generate_s = 2 };
     snprintf(a.id, sizeof a.id, "%s-1", e == ENDPOINT_CHAT ? "chatcmpl" : "cmpl");
     for (int i = 0; i < n; i++)
         choices[i].index = i;

@@ -787,6 +787,98 @@ static void trust_all(void **state)
     weft_tokenizer_free(words);
 }
 
+/* ---- a message that is continued -------------------------------------------------------------- */
+
+#define WHY "{\"role\":\"user\",\"content\":\"Why is the sky blue?\"}"
+
+/* As in tools/chat_continue_golden.py. */
+static const char *const unfinished[] = {
+    "[" WHY ",{\"role\":\"assistant\",\"content\":\"Because light\"}]",
+    "[" WHY ",{\"role\":\"assistant\",\"content\":\"Because  \\n\"}]",
+    "[" WHY ",{\"role\":\"assistant\",\"content\":\"Yes.\"}," WHY
+    ",{\"role\":\"assistant\",\"content\":\"Yes.\"}]",
+    "[{\"role\":\"system\",\"content\":\"Be brief.\"}," WHY
+    ",{\"role\":\"assistant\",\"content\":\"\u00e9 {{ 1 }} <|im_end|> x\"}]",
+};
+
+/* One line: the template's name, and a hash for each conversation. Returns how many are the same;
+ * a conversation that transformers refuses counts for none. */
+static int check_continued(char *line, int *n_refused)
+{
+    char path[4096], hex[65];
+    const char *name = strtok(line, " \n"), *want;
+    int n = 0;
+    snprintf(path, sizeof path, "%s/%s.jinja", asset("templates"), name);
+    weft_template *t = load(path, NULL);
+    for (int i = 0; (want = strtok(NULL, " \n")); i++) {
+        weft_error err;
+        const weft_render_options o = { .struct_size = sizeof o,
+                                        .now = 1772895845,
+                                        .continue_last = true };
+        weft_rendered *r = weft_template_render(t, NULL, unfinished[i], strlen(unfinished[i]), &o,
+                                                &err);
+        if (*want == '-') {
+            ++*n_refused;
+            weft_rendered_free(r);
+            continue;
+        }
+        if (!r)
+            fail_msg("%s: conversation %d: %s", name, i, err.message);
+        sha256_hex(r->text, r->length, hex);
+        assert_that(strncmp(hex, want, 16) == 0, "%s: conversation %d ends in %s", name, i,
+                    r->text + (r->length > 60 ? r->length - 60 : 0));
+        assert_int_equal(strlen(r->text), r->length);
+        assert_int_equal(r->origins[r->n_origin - 1].to, r->length);
+        weft_rendered_free(r);
+        n++;
+    }
+    weft_template_free(t);
+    return n;
+}
+
+static void continued(void **state)
+{
+    (void)state;
+    char *line = NULL;
+    size_t room = 0;
+    int n = 0, n_refused = 0;
+    if (!asset("templates"))
+        skip();
+    setenv("TZ", "UTC", 1);
+    FILE *f = fopen(fixture("golden/templates/continue.hash"), "r");
+    assert_non_null(f);
+    while (getline(&line, &room, f) > 0)
+        n += check_continued(line, &n_refused);
+    fclose(f);
+    free(line);
+    print_message("%d texts as transformers cuts them; it refuses %d\n", n, n_refused);
+    assert_in_range(n, 200, 1000);
+}
+
+/* What follows the message is gone; without content it is refused. */
+static void continued_by_hand(void **state)
+{
+    (void)state;
+    weft_error err;
+    const weft_render_options o = { .struct_size = sizeof o, .continue_last = true };
+    weft_template *t = inline_template(
+        "{% for m in messages %}[{{ m.role }}] {% generation %}{{ m.content }}</s>"
+        "{% endgeneration %}{% endfor %}{% if add_generation_prompt %}[x]{% endif %}");
+    const char *talk =
+        "[{\"role\":\"user\",\"content\":\"a\"},"
+        "{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"b c\"}]}]";
+    weft_rendered *r = weft_template_render(t, NULL, talk, strlen(talk), &o, &err);
+    if (!r)
+        fail_msg("%s", err.message);
+    assert_string_equal(r->text, "[user] a</s>[assistant] b c");
+    assert_int_equal(r->n_generated, 2);
+    assert_int_equal(r->generated[1].to, r->length);
+    weft_rendered_free(r);
+    refuses(t, "[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"\"}]",
+            &o, WEFT_EINVAL, "content to continue");
+    weft_template_free(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -809,6 +901,8 @@ int main(void)
         TEST("chat: every failing allocation and file call is an error, and nothing is left",
              every_fault),
         TEST("chat: trust_all, as in transformers", trust_all),
+        TEST("chat: a message is continued as in transformers", continued),
+        TEST("chat: nothing follows a message that is continued", continued_by_hand),
     };
     return RUN(tests);
 }

@@ -310,6 +310,24 @@ static void many_keys(void **state)
     asked_close(&r);
 }
 
+/* Without a limit of their own, the prompts of all requests that the cache holds may wait. */
+static void all_at_once(void **state)
+{
+    (void)state;
+    enum { N_PAGE = 80, N = 25 }; /* four contexts are 64 pages */
+    asked_rig r;
+    weft_error err;
+    asked_open(&r, N_PAGE, NULL);
+    asked *a = asked_new(&r, 1);
+    a->opt.n_prompt = 200;
+    for (int i = 0; i < N; i++)
+        assert_true(weft_scheduler_submit(r.scheduler, &a->request, &err) > 0);
+    assert_int_equal(weft_scheduler_submit(r.scheduler, &a->request, &err), 0);
+    assert_int_equal(err.code, WEFT_EBUSY); /* 5200 tokens; the cache holds 5120 */
+    free(a);
+    asked_close(&r);
+}
+
 /* What can never fit is refused at once; a full queue says so. */
 static void refusals(void **state)
 {
@@ -363,6 +381,7 @@ int main(void)
         TEST("scheduler: a full cache and a full context end a text as alone", full),
         TEST("scheduler: a preempted request keeps the state of mirostat", mirostat_goes_on),
         TEST("scheduler: more keys than it remembers", many_keys),
+        TEST("scheduler: what the cache holds may arrive at once", all_at_once),
         TEST("scheduler: what cannot fit is refused, and a full queue says so", refusals),
     };
     return RUN(tests);
