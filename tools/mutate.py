@@ -56,7 +56,7 @@ def read_files(root):
     """path -> Source of every file that may be changed."""
     files = {}
     for name in build.tracked(root):
-        if name.endswith((".c", ".h")) and name.split("/")[0] in ("src", "cli"):
+        if name.endswith((".c", ".h")) and name.split("/")[0] in ("src", "cli", "server"):
             files[name] = source.Source(name, (root / name).read_text())
     return files
 
@@ -270,7 +270,7 @@ def state_of(root):
     """Changes with every source and test."""
     digest = hashlib.sha256()
     for name in sorted(build.tracked(root)):
-        counts = name.startswith(("src/", "cli/", "include/", "tests/")) and not name.endswith("CMakeLists.txt")
+        counts = name.startswith(("src/", "cli/", "server/", "include/", "tests/")) and not name.endswith("CMakeLists.txt")
         if counts and (root / name).is_file():
             digest.update(name.encode() + b"\0" + (root / name).read_bytes())
     return digest.hexdigest()[:16]

@@ -26,6 +26,26 @@ static void check_answer(const child *s, const char *path, const char *body, int
     free(answer);
 }
 
+/* Choice i has seed + i. */
+static void seeds_of_choices(const child *s)
+{
+    char *text[2];
+    for (int i = 0; i < 2; i++) {
+        char body[256];
+        snprintf(body, sizeof body,
+                 "{\"prompt\":\"ROMEO:\",\"max_tokens\":24,\"seed\":%d,\"n\":%d}", 5 + i, 2 - i);
+        char *answer = ask(s, COMPLETE, "", body);
+        text[i] = text_of(answer); /* all choices, joined */
+        free(answer);
+    }
+    const size_t n = strlen(text[0]), last = strlen(text[1]);
+    check(last > 10 && n > last && strcmp(text[0] + n - last, text[1]) == 0 &&
+              strncmp(text[0], text[1], last) != 0,
+          "serve: each choice has a seed of its own", "%s and %s", text[0], text[1]);
+    free(text[0]);
+    free(text[1]);
+}
+
 static void answers(const child *s)
 {
     check_answer(s, "/health", NULL, 200, "{\"status\":\"ok\"}", "serve: /health");
@@ -386,6 +406,7 @@ int main(int argc, char **argv)
     snprintf(template, sizeof template, "%s", argv[3]);
     const char *const args[] = { model, "--template", template, NULL };
     child s = server_start(weft, args);
+    seeds_of_choices(&s);
     answers(&s); /* makes the encoder, too */
     metric_becomes(&s, "weft_http_connections", 1, 10);
     pause_for(0.1); /* until connections of the start are closed */

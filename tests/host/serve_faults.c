@@ -95,6 +95,21 @@ static void hang_ups(const child *s)
     printf("%d clients hung up; clean after %.3f s at most\n", rounds * N_MOMENT, worst);
 }
 
+/* A request that waits is dropped when its client hangs up, not when its turn comes. */
+static void gone_while_waiting(const child *s)
+{
+    const int first = begin_ask(s, COMPLETE, long_body(30, true));
+    take_until(first, "data: ", 10);
+    const int second = begin_ask(s, COMPLETE, long_body(30, false));
+    metric_becomes(s, "weft_requests", 2, 5);
+    close(second);
+    check(metric_becomes(s, "weft_requests", 1, 1) && !take_until(first, "[DONE]", 0.05),
+          "serve: a request that waits is dropped with its client", "%g requests",
+          metric(s, "weft_requests"));
+    close(first);
+    is_clean(s, 20);
+}
+
 /* One that stays gets its whole text while others come and go. */
 static void *come_and_go(void *ud)
 {
@@ -522,6 +537,7 @@ int main(int argc, char **argv)
     pause_for(0.1); /* until connections of the start are closed */
     const int before = n_descriptor(s.pid);
     hang_ups(&s);
+    gone_while_waiting(&s);
     one_stays(&s);
     slow_loris(&s);
     large_body(&s);

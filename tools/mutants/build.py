@@ -44,7 +44,7 @@ def copy_tree(root, to):
         there.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(here, there)
         shutil.copymode(here, there)
-    for directory in ("src", "cli", "tests"):
+    for directory in ("src", "cli", "server", "tests"):
         for path in (to / directory).rglob("*"):
             if path.is_file() and str(path.relative_to(to)) not in wanted:
                 path.unlink()

@@ -69,7 +69,7 @@ class Reach:
         names = {}
         for (offset, name), place in zip(entries, told):
             file = os.path.relpath(os.path.normpath(place.rsplit(":", 1)[0]), self.made.tree)
-            if re.match(r"(src|cli)/", file):
+            if re.match(r"(src|cli|server)/", file):
                 names[offset] = f"{file}:{name}"
         return names
 

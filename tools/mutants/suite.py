@@ -33,11 +33,12 @@ ROOMS = {
     "explain": "test_report cli:report",
     "api": """test_engine test_encode test_sessions test_report cli:run cli:pictures cli:inspect cli:eval cli:encoders
         test_trainer test_hostile_api""",
+    "server": "test_think test_request test_answer test_serve_parts host_serve host_serve_fuzz host_serve_faults",
     "cli": "cli:attention_map cli:version cli:help cli:usage cli:environment cli:config cli:limits",
 }
 
 # What a slice has no time for.
-SLOW = set("test_train test_eval test_tokenizer_assets test_onig test_hostile_api "
+SLOW = set("host_serve host_serve_fuzz host_serve_faults test_train test_eval test_tokenizer_assets test_onig test_hostile_api "
            "cli:labels cli:small-stack cli:train cli:process-edge cli:bench".split())
 
 # Not about weft's code (docs, headers, installing), about time, or kills at random moments.
@@ -48,8 +49,8 @@ LEFT_OUT = re.compile(r"test_checkpoint_kill|test_tokenizer_linear|hostile_table
 
 def room_of(path):
     parts = path.split("/")
-    if parts[0] == "cli":
-        return "cli"
+    if parts[0] in ("cli", "server"):
+        return parts[0]
     return parts[1] if len(parts) > 2 else "api"
 
 
