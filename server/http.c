@@ -165,11 +165,7 @@ static void abort_all(http *h)
         if (!j)
             continue;
         atomic_store(&j->cancelled, true);
-        pthread_mutex_lock(&j->lock);
-        const bool open = !j->complete;
-        pthread_mutex_unlock(&j->lock);
-        if (open)
-            job_refuse(j, &why);
+        job_refuse(j, &why); /* unless it is complete */
     }
     ring_wake(&h->server->worker);
     h->aborted = true;

@@ -74,6 +74,7 @@ void job_release(job *j)
     memory_give(j->vectors);
     bytes_free(&j->body);
     bytes_free(&j->out);
+    bytes_free(&j->late);
     request_free(&j->request); /* prompts, parts and choices live there */
     pthread_mutex_destroy(&j->lock);
     atomic_fetch_sub(&s->n_job_of[j->key < 0 ? 0 : j->key], 1);
@@ -98,7 +99,7 @@ void job_announce(job *j)
 bytes *job_begin_write(job *j)
 {
     pthread_mutex_lock(&j->lock);
-    return &j->out;
+    return j->complete ? &j->late : &j->out;
 }
 
 void job_end_write(job *j)
@@ -117,6 +118,10 @@ void job_answer(job *j, bool complete)
 void job_refuse(job *j, const refusal *why)
 {
     bytes *out = job_begin_write(j);
+    if (j->complete) {
+        pthread_mutex_unlock(&j->lock);
+        return;
+    }
     if (j->status && j->stream) {
         answer_error_event(why, out);
     } else {

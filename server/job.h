@@ -46,11 +46,11 @@ typedef struct job {
     bytes body;
 
     pthread_mutex_t lock;
-    bytes out;
-    size_t taken;  /* bytes of it that were sent */
-    int status;    /* 0: not known yet */
-    bool stream;   /* what follows are events */
-    bool complete; /* nothing follows */
+    bytes out, late; /* late: what comes after the answer was completed, which nobody gets */
+    size_t taken;    /* bytes of it that were sent */
+    int status;      /* 0: not known yet */
+    bool stream;     /* what follows are events */
+    bool complete;   /* nothing follows */
     bool announced;
     int64_t n_prompt, n_new, n_cached; /* for the log */
     double first;                      /* when the first token came; 0: not yet */
@@ -84,7 +84,8 @@ void job_release(job *j);
 /* Tells the loop that there is something to send. */
 void job_announce(job *j);
 
-/* The answer is an error: its status, or an event if the stream has begun. */
+/* The answer is an error: its status, or an event if the stream has begun. Does nothing to an answer
+ * that is complete. */
 void job_refuse(job *j, const refusal *why);
 void job_refuse_error(job *j, const weft_error *err);
 

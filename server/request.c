@@ -105,7 +105,7 @@ static const field fields[] = {
     NOT("add_special_tokens", TOKENIZE | COMPLETIONS, no_special),
     NOT("add_special", TOKENIZE, no_special),
     BOOL("parse_special", TOKENIZE | COMPLETIONS, parse_special),
-    TEXT("user", GENERATE | EMBEDDINGS, model), /* only checked: see take */
+    READ("user", GENERATE | EMBEDDINGS, read_user),
     READ("response_format", GENERATE, read_response_format),
     READ("tool_choice", CHAT, read_tool_choice),
     READ("store", CHAT, read_no_store),
@@ -169,8 +169,7 @@ static bool take_text(const reading *r, const field *f, const json_t *value)
 {
     if (!json_is_string(value) || strlen(json_string_value(value)) != json_string_length(value))
         return refuse_value(r, "", value, "a string without zero bytes");
-    if (strcmp(f->name, "user") != 0)
-        *(const char **)member(r, f) = json_string_value(value);
+    *(const char **)member(r, f) = json_string_value(value);
     return true;
 }
 

@@ -398,6 +398,12 @@ bool read_tool_choice(const reading *r, const json_t *value)
     return is_word(value, words) || unsupported(r, "\"none\"");
 }
 
+/* A client's name for its own user: checked, and not used. */
+bool read_user(const reading *r, const json_t *value)
+{
+    return json_is_string(value) || refuse_value(r, "", value, "a string");
+}
+
 bool read_no_store(const reading *r, const json_t *value)
 {
     return json_is_false(value) || unsupported(r, "false, as nothing is stored");

@@ -86,7 +86,7 @@ static size_t take(job *j, char *to, size_t most)
     if (n > 0)
         memcpy(to, j->out.at + j->taken, n);
     j->taken += n;
-    if (j->taken == j->out.n || j->taken > (size_t)64 << 10) {
+    if (j->taken == j->out.n || (j->taken > (size_t)64 << 10 && j->taken > j->out.n / 2)) {
         bytes_drop(&j->out, j->taken);
         j->taken = 0;
     }
