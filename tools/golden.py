@@ -21,7 +21,7 @@ import json
 import math
 import sys
 import zlib
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -37,14 +37,20 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers import BertForMaskedLM, BertForQuestionAnswering, BertForSequenceClassification
-from transformers import BertForTokenClassification, BertModel
+from transformers import BertForTokenClassification, BertModel, CamembertForMaskedLM
 from transformers import DeepseekV2ForCausalLM, DeepseekV3ForCausalLM
 from transformers import DistilBertForMaskedLM, DistilBertForQuestionAnswering
 from transformers import DistilBertForSequenceClassification, DistilBertForTokenClassification
+from transformers import ElectraForMaskedLM, ElectraForPreTraining
+from transformers import ElectraForSequenceClassification, ElectraModel
 from transformers import GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM
+from transformers import MPNetForMaskedLM, MPNetForSequenceClassification, MPNetModel
+from transformers import NomicBertForMaskedLM, NomicBertForSequenceClassification, NomicBertModel
 from transformers import Qwen2ForCausalLM, Qwen3ForCausalLM
 from transformers import RobertaForMaskedLM, RobertaForQuestionAnswering
 from transformers import RobertaForSequenceClassification, RobertaForTokenClassification
+from transformers import XLMRobertaForMaskedLM, XLMRobertaForSequenceClassification
+from transformers import XLMRobertaModel
 from transformers.masking_utils import eager_mask
 from transformers.models.gpt2 import modeling_gpt2
 from transformers.models.llama import LlamaConfig
@@ -179,6 +185,79 @@ DISTILBERT_CLASSIFY = (
     ("classifier", "in", "cls.relu"),
     ("classifier", "out", "cls.output"),
 )
+# MPNet's attention is inside its module; its dropout takes the probabilities.
+
+MPNET_TAPS = (
+    ("{p}embeddings.word_embeddings", "out", "token_embd"),
+    ("{p}embeddings.position_embeddings", "out", "position_embd"),
+    ("{p}embeddings.LayerNorm", "in", "position_embd.residual"),
+    ("{p}embeddings.LayerNorm", "out", "token_embd_norm"),
+    ("{p}encoder.layer.{l}.attention.attn.q", "out", "blk.{l}.attn_q"),
+    ("{p}encoder.layer.{l}.attention.attn.k", "out", "blk.{l}.attn_k"),
+    ("{p}encoder.layer.{l}.attention.attn.v", "out", "blk.{l}.attn_v"),
+    ("{p}encoder.layer.{l}.attention.attn.dropout", "probs", "blk.{l}.attention.probs"),
+    ("{p}encoder.layer.{l}.attention.attn.o", "in", "blk.{l}.attention"),
+    ("{p}encoder.layer.{l}.attention.attn.o", "out", "blk.{l}.attn_output"),
+    ("{p}encoder.layer.{l}.attention.LayerNorm", "in", "blk.{l}.attn_output.residual"),
+    ("{p}encoder.layer.{l}.attention.LayerNorm", "out", "blk.{l}.attn_output_norm"),
+) + BERT_TAPS[12:]
+
+MPNET_TRAIN_TAPS = MPNET_TAPS + (
+    ("{p}encoder.relative_attention_bias", "none", "attn_rel_b"),
+)
+
+ELECTRA_TAPS = BERT_TAPS + (("{p}embeddings_project", "out", "embd_proj"),)
+
+NOMIC_TAPS = (
+    ("{p}embeddings.word_embeddings", "out", "token_embd"),
+    ("{p}embeddings.token_type_embeddings", "out", "token_types"),
+    ("{p}embeddings.LayerNorm", "in", "token_types.residual"),
+    ("{p}embeddings.LayerNorm", "out", "token_embd_norm"),
+    ("{p}layers.{l}.self_attn.q_proj", "out", "blk.{l}.attn_q"),
+    ("{p}layers.{l}.self_attn.k_proj", "out", "blk.{l}.attn_k"),
+    ("{p}layers.{l}.self_attn.v_proj", "out", "blk.{l}.attn_v"),
+    ("{p}layers.{l}.self_attn.o_proj", "in", "blk.{l}.attention"),
+    ("{p}layers.{l}.self_attn.o_proj", "out", "blk.{l}.attn_output"),
+    ("{p}layers.{l}.post_attention_layernorm", "in", "blk.{l}.attn_output.residual"),
+    ("{p}layers.{l}.post_attention_layernorm", "out", "blk.{l}.attn_output_norm"),
+    ("{p}layers.{l}.mlp.down_proj", "in", "blk.{l}.glu"),
+    ("{p}layers.{l}.mlp.down_proj", "out", "blk.{l}.ffn_down"),
+    ("{p}layers.{l}.post_mlp_layernorm", "in", "blk.{l}.ffn_down.residual"),
+    ("{p}layers.{l}.post_mlp_layernorm", "out", "blk.{l}.layer_output_norm"),
+)
+
+NOMIC_TRAIN_TAPS = NOMIC_TAPS + (
+    ("{p}layers.{l}.mlp.gate_proj", "out", "blk.{l}.ffn_gate"),
+    ("{p}layers.{l}.mlp.up_proj", "out", "blk.{l}.ffn_up"),
+)
+
+ELECTRA_FILL = (
+    ("generator_predictions.dense", "out", "mlm"),
+    ("generator_predictions.LayerNorm", "in", "mlm.gelu"),
+    ("generator_predictions.LayerNorm", "out", "mlm_norm"),
+    ("generator_lm_head", "out", "output"),
+)
+ELECTRA_DETECT = (
+    ("discriminator_predictions.dense", "out", "detect"),
+    ("discriminator_predictions.dense_prediction", "in", "detect.gelu"),
+    ("discriminator_predictions.dense_prediction", "out", "detect.output"),
+)
+ELECTRA_CLASSIFY = (
+    ("classifier.dense", "out", "cls"),
+    ("classifier.out_proj", "in", "cls.gelu"),
+    ("classifier.out_proj", "out", "cls.output"),
+)
+NOMIC_FILL = (
+    ("cls.predictions.transform.dense", "out", "mlm"),
+    ("cls.predictions.transform.layer_norm", "in", "mlm.silu"),
+    ("cls.predictions.transform.layer_norm", "out", "mlm_norm"),
+    ("cls.predictions.decoder", "out", "output"),
+)
+NOMIC_CLASSIFY = (
+    ("nomic_bert.pooler.dense", "out", "cls"),
+    ("nomic_bert.pooler", "out", "cls.tanh"),
+    ("classifier", "out", "cls.output"),
+)
 TAG = (("classifier", "out", "tag.output"),)
 ANSWER = (("qa_outputs", "out", "qa.output"),)
 
@@ -246,9 +325,9 @@ def with_prefix(taps, prefix):
     return tuple((path.replace("{p}", prefix), side, name) for path, side, name in taps)
 
 
-def encoder(model, n_token, config, taps, prefix, n_type=1):
+def encoder(model, n_token, config, taps, prefix, n_type=1, rotated=()):
     """A golden of an encoder, whose tensors begin with a prefix."""
-    return Golden(model, n_token, config, taps=with_prefix(taps, prefix), rotated=(),
+    return Golden(model, n_token, config, taps=with_prefix(taps, prefix), rotated=rotated,
                   n_type=n_type)
 
 
@@ -261,6 +340,18 @@ ROBERTA = dict(BERT, type_vocab_size=1, pad_token_id=1, layer_norm_eps=1e-5)
 DISTILBERT = dict(
     vocab_size=67, dim=24, hidden_dim=31, n_layers=2, n_heads=3, max_position_embeddings=29,
     pad_token_id=0)
+
+# Smaller still. MPNet's sequence is longer than the 8 distances that have a bucket each.
+
+SMALL = dict(
+    vocab_size=67, hidden_size=18, intermediate_size=25, num_hidden_layers=2,
+    num_attention_heads=3, max_position_embeddings=23)
+XLM_ROBERTA = dict(SMALL, type_vocab_size=1, pad_token_id=1, layer_norm_eps=1e-5)
+MPNET = dict(SMALL, max_position_embeddings=40, pad_token_id=1, layer_norm_eps=1e-5)
+ELECTRA = dict(SMALL, embedding_size=11, type_vocab_size=2, pad_token_id=0)
+NOMIC = dict(SMALL, type_vocab_size=2, pad_token_id=0)
+ONE = dict(id2label={0: "score"}, label2id=dict(score=0))
+TURNED = ("attn_q.rope", "attn_k.rope")
 
 # Keys of 16 numbers, values of 7; six experts of which a row has two or three.
 
@@ -370,6 +461,33 @@ GOLDENS = {
                               DISTILBERT_TAPS + TAG, "distilbert."),
     "distilbert-answer": encoder(DistilBertForQuestionAnswering, 16, DISTILBERT,
                                  DISTILBERT_TAPS + ANSWER, "distilbert."),
+
+    "xlm-roberta": encoder(XLMRobertaModel, 15, XLM_ROBERTA, BERT_TAPS, ""),
+    "xlm-roberta-fill": encoder(XLMRobertaForMaskedLM, 12, XLM_ROBERTA, BERT_TAPS + ROBERTA_FILL,
+                                "roberta."),
+    "xlm-roberta-rank": encoder(XLMRobertaForSequenceClassification, 14, XLM_ROBERTA | ONE,
+                                BERT_TAPS + ROBERTA_CLASSIFY, "roberta."),
+    "camembert-fill": encoder(CamembertForMaskedLM, 13, XLM_ROBERTA, BERT_TAPS + ROBERTA_FILL,
+                              "roberta."),
+
+    "mpnet": encoder(MPNetModel, 30, MPNET, MPNET_TAPS, ""),
+    "mpnet-fill": encoder(MPNetForMaskedLM, 17, MPNET, MPNET_TAPS + ROBERTA_FILL, "mpnet."),
+    "mpnet-classify": encoder(MPNetForSequenceClassification, 16, MPNET | THREE,
+                              MPNET_TAPS + ROBERTA_CLASSIFY, "mpnet."),
+
+    "electra": encoder(ElectraModel, 15, ELECTRA, ELECTRA_TAPS, "", 2),
+    "electra-fill": encoder(ElectraForMaskedLM, 14, ELECTRA, ELECTRA_TAPS + ELECTRA_FILL,
+                            "electra.", 2),
+    "electra-detect": encoder(ElectraForPreTraining, 13, ELECTRA, ELECTRA_TAPS + ELECTRA_DETECT,
+                              "electra.", 2),
+    "electra-classify": encoder(ElectraForSequenceClassification, 12, ELECTRA | THREE,
+                                ELECTRA_TAPS + ELECTRA_CLASSIFY, "electra.", 2),
+
+    "nomic": encoder(NomicBertModel, 21, NOMIC, NOMIC_TAPS, "", 2, TURNED),
+    "nomic-fill": encoder(NomicBertForMaskedLM, 15, NOMIC, NOMIC_TAPS + NOMIC_FILL, "nomic_bert.",
+                          2, TURNED),
+    "nomic-classify": encoder(NomicBertForSequenceClassification, 14, NOMIC | THREE,
+                              NOMIC_TAPS + NOMIC_CLASSIFY, "nomic_bert.", 2, TURNED),
 }
 
 
@@ -432,6 +550,24 @@ TRAININGS = {
         num_attention_heads=2),
         taps=with_prefix(BERT_TAPS + ROBERTA_CLASSIFY, "roberta."), smoothing=0.0, clip=math.inf,
         peak_lr=0.01, n_label=3),
+
+    "train-mpnet": Training(MPNetForMaskedLM, dict(
+        MPNET, vocab_size=31, hidden_size=12, intermediate_size=17, num_attention_heads=2,
+        max_position_embeddings=27),
+        taps=with_prefix(MPNET_TRAIN_TAPS + ROBERTA_FILL, "mpnet."), smoothing=0.1, clip=1.0,
+        peak_lr=0.005),
+
+    "train-electra": Training(ElectraForSequenceClassification, dict(
+        ELECTRA | THREE, vocab_size=31, hidden_size=12, intermediate_size=17,
+        num_attention_heads=2, max_position_embeddings=27, embedding_size=7),
+        taps=with_prefix(ELECTRA_TAPS + ELECTRA_CLASSIFY, "electra."), smoothing=0.0,
+        clip=math.inf, peak_lr=0.01, gain=0.6, n_label=3),
+
+    "train-nomic": Training(NomicBertForMaskedLM, dict(
+        NOMIC, vocab_size=31, hidden_size=12, intermediate_size=17, num_attention_heads=2,
+        max_position_embeddings=27),
+        taps=with_prefix(NOMIC_TRAIN_TAPS + NOMIC_FILL, "nomic_bert."), smoothing=0.0,
+        clip=math.inf, peak_lr=0.005),
 }
 
 
@@ -517,7 +653,9 @@ def tap_modules(model, taps, trace):
     """Hook the modules so that a forward pass leaves what they take or give in trace."""
     def record(module, args, output, side, name):
         x = args[0] if side == "in" else output
-        trace[name] = x.detach().clone() if side == "rows" else rows(x)
+        if side == "probs":  # [1, H, T, T]
+            x = x[0].transpose(0, 1).flatten(0, 1)
+        trace[name] = x.detach().clone() if side in ("rows", "probs") else rows(x)
 
     for path, side, name in all_layers(model, taps):
         model.get_submodule(path).register_forward_hook(partial(record, side=side, name=name))
@@ -526,6 +664,8 @@ def tap_modules(model, taps, trace):
 def tap_attention(golden, model, trace):
     """Patch the attention function of the modeling file: only it sees the rotated q and k."""
     modeling = sys.modules[golden.model.__module__]
+    if not hasattr(modeling, "eager_attention_forward"):
+        return nullcontext()
     attend = modeling.eager_attention_forward
     paths = {module: path for path, module in model.named_modules()}
 
@@ -675,6 +815,14 @@ def by_weft_name(model, taps, value):
             if isinstance(module, Conv1D) and x.dim() == 2:
                 x = x.T.contiguous()
             tensors[f"{name}.{kind}"] = x.reshape(-1, x.shape[-1])
+    return joined(tensors) if model.config.model_type == "nomic_bert" else tensors
+
+
+def joined(tensors):
+    """The tensors with q, k and v as one, which files of this model have."""
+    for name in [name for name in tensors if ".attn_q." in name]:
+        tensors[name.replace("attn_q", "attn_qkv")] = torch.cat(
+            [tensors.pop(name.replace("attn_q", f"attn_{x}")) for x in "qkv"])
     return tensors
 
 

@@ -83,12 +83,15 @@ void bind_export_text(bind *b, const char *gguf, const char *hf, const char *tex
 /* Records that the other format has no key for `what`, so that converting the model is an error. */
 void bind_not_convertible(bind *b, const char *what);
 
-/* Reads the keys of both formats for rotary positions; d_head and n_rot are given. NULL after an
- * error. */
+/* Reads the keys of both formats for rotary positions; d_head and n_rot are given, and theta if
+ * files without one mean another base than 10000. NULL after an error. */
 const rope_table *bind_rope(bind *b, rope_spec *s);
 
 /* The number of labels of the matrix `stem`; sets the model's label names. */
 int64_t bind_labels(bind *b, const char *stem);
+
+/* Is there a modules.json, as sentence-transformers writes it? */
+bool bind_has_modules(bind *b);
 
 /* How a text becomes one vector: from modules.json and the file it names, or from GGUF's keys; mean
  * pooling by default. */

@@ -154,6 +154,19 @@ static void read_modules(bind *b, const container *c, pooling *p)
     }
 }
 
+bool bind_has_modules(bind *b)
+{
+    container c;
+    bool there = false;
+    if (b->is_new || b->status != WEFT_OK)
+        return false;
+    const weft_status status = kept_config(&c, &b->m->file, "modules.json", &there, b->err);
+    if (status != WEFT_OK)
+        b->status = status;
+    container_close(&c);
+    return there;
+}
+
 static pooling hf_pooling(bind *b)
 {
     pooling p = { POOL_MEAN, false };

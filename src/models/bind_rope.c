@@ -68,7 +68,7 @@ static void rope_hf(bind *b, rope_spec *s)
 #define UNDER(name) (snprintf(key, sizeof key, "%s.%s", roof, name), key)
     const char *kind = bind_peek_text(b, NULL, UNDER("rope_type"));
     s->scaling = scaling_by_name(b, kind ? kind : bind_peek_text(b, NULL, UNDER("type")));
-    s->theta = bind_peek_real(b, NULL, new_roof ? UNDER("rope_theta") : "rope_theta", 10000, 1,
+    s->theta = bind_peek_real(b, NULL, new_roof ? UNDER("rope_theta") : "rope_theta", s->theta, 1,
                               MAX_THETA);
     for (size_t i = 0; i < N_ROPE_NUMBER; i++)
         *rope_number(s, i) = bind_peek_real(b, NULL, UNDER(strchr(rope_numbers[i].hf, '.') + 1),
@@ -83,7 +83,7 @@ static const char log_key[] = "rope.scaling.yarn_log_multiplier"; /* 0.1 times e
 static void rope_gguf(bind *b, rope_spec *s)
 {
     s->scaling = scaling_by_name(b, bind_peek_text(b, "rope.scaling.type", NULL));
-    s->theta = bind_peek_real(b, "rope.freq_base", NULL, 10000, 1, MAX_THETA);
+    s->theta = bind_peek_real(b, "rope.freq_base", NULL, s->theta, 1, MAX_THETA);
     for (size_t i = 0; i < N_ROPE_NUMBER; i++)
         if (rope_numbers[i].gguf)
             *rope_number(s, i) = bind_peek_real(b, rope_numbers[i].gguf, NULL, *rope_number(s, i),
@@ -138,6 +138,7 @@ const rope_table *bind_rope(bind *b, rope_spec *s)
     for (size_t i = 0; i < N_ROPE_NUMBER; i++)
         *rope_number(s, i) = rope_numbers[i].otherwise;
     s->old_ctx = (double)b->m->n_ctx;
+    s->theta = s->theta > 0 ? s->theta : 10000;
     s->pairing = b->gguf ? b->m->arch->gguf_pairing : b->hf_adjacent ? ROPE_ADJACENT : ROPE_HALVES;
     if (b->gguf_keys)
         rope_gguf(b, s);

@@ -9,11 +9,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const models[] = { "bert",        "bahdanau",   "bart",           "deepseek-v2",
-                                      "deepseek-v3", "gpt2",       "gpt2-rope",      "llama-gqa",
-                                      "m2m",         "llama-yarn", "mistral-window", "qwen3",
-                                      "t5",          "flan-t5",    "llama-linear",   "vit",
-                                      "deit",        "marian",     "roberta-fill" };
+static const char *const models[] = {
+    "bert",         "bahdanau",    "bart",         "deepseek-v2",  "deepseek-v3",    "gpt2",
+    "gpt2-rope",    "llama-gqa",   "m2m",          "llama-yarn",   "mistral-window", "qwen3",
+    "t5",           "flan-t5",     "llama-linear", "vit",          "deit",           "marian",
+    "roberta-fill", "xlm-roberta", "mpnet",        "electra-fill", "nomic"
+};
 #define N_MODEL (sizeof models / sizeof *models)
 
 /* Values that no number of a configuration can have. */

@@ -98,8 +98,10 @@ static void same_together(opened *o, weft_encoder_output output)
 static void batch_equals_one_by_one(void **state)
 {
     (void)state;
-    static const char *const names[] = { "bert-fill",           "bert-classify", "roberta-tag",
-                                         "distilbert-classify", "bert-answer",   "bert" };
+    static const char *const names[] = {
+        "bert-fill", "bert-classify", "roberta-tag",    "distilbert-classify", "bert-answer",
+        "bert",      "mpnet",         "electra-detect", "nomic-fill",          "xlm-roberta-rank"
+    };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         opened o;
         open_golden(&o, names[i]);

@@ -181,6 +181,20 @@ GOLDEN(distilbert_fill, "distilbert-fill")
 GOLDEN(distilbert_classify, "distilbert-classify")
 GOLDEN(distilbert_tag, "distilbert-tag")
 GOLDEN(distilbert_answer, "distilbert-answer")
+GOLDEN(xlm_roberta, "xlm-roberta")
+GOLDEN(xlm_roberta_fill, "xlm-roberta-fill")
+GOLDEN(xlm_roberta_rank, "xlm-roberta-rank")
+GOLDEN(camembert_fill, "camembert-fill")
+GOLDEN(mpnet, "mpnet")
+GOLDEN(mpnet_fill, "mpnet-fill")
+GOLDEN(mpnet_classify, "mpnet-classify")
+GOLDEN(electra, "electra")
+GOLDEN(electra_fill, "electra-fill")
+GOLDEN(electra_detect, "electra-detect")
+GOLDEN(electra_classify, "electra-classify")
+GOLDEN(nomic, "nomic")
+GOLDEN(nomic_fill, "nomic-fill")
+GOLDEN(nomic_classify, "nomic-classify")
 GOLDEN(bart, "bart")
 GOLDEN(marian, "marian")
 GOLDEN(m2m, "m2m")
@@ -241,6 +255,22 @@ int main(void)
         TEST("golden: DistilBERT for text classification equals transformers", distilbert_classify),
         TEST("golden: DistilBERT for token classification equals transformers", distilbert_tag),
         TEST("golden: DistilBERT for question answering equals transformers", distilbert_answer),
+        TEST("golden: XLM-R without a head equals transformers", xlm_roberta),
+        TEST("golden: XLM-R for masked language modelling equals transformers", xlm_roberta_fill),
+        TEST("golden: XLM-R that scores pairs equals transformers", xlm_roberta_rank),
+        TEST("golden: CamemBERT for masked language modelling equals transformers", camembert_fill),
+        TEST("golden: MPNet without a head, with relative positions, equals transformers", mpnet),
+        TEST("golden: MPNet for masked language modelling equals transformers", mpnet_fill),
+        TEST("golden: MPNet for text classification equals transformers", mpnet_classify),
+        TEST("golden: ELECTRA without a head, with narrow embeddings, equals transformers",
+             electra),
+        TEST("golden: ELECTRA's generator equals transformers", electra_fill),
+        TEST("golden: ELECTRA's discriminator equals transformers", electra_detect),
+        TEST("golden: ELECTRA for text classification equals transformers", electra_classify),
+        TEST("golden: nomic without a head, with rotary positions and gates, equals transformers",
+             nomic),
+        TEST("golden: nomic for masked language modelling equals transformers", nomic_fill),
+        TEST("golden: nomic for text classification equals transformers", nomic_classify),
         TEST("golden: Bahdanau's recurrence with additive attention equals PyTorch", bahdanau),
         TEST("golden: BART equals transformers", bart),
         TEST("golden: Marian equals transformers", marian),

@@ -323,6 +323,24 @@ static void roberta_trains_as_pytorch(void **state)
     against_pytorch("train-roberta", 0, 0);
 }
 
+static void mpnet_trains_as_pytorch(void **state)
+{
+    (void)state;
+    against_pytorch("train-mpnet", 1.0, 0.1f);
+}
+
+static void electra_trains_as_pytorch(void **state)
+{
+    (void)state;
+    against_pytorch("train-electra", 0, 0);
+}
+
+static void nomic_trains_as_pytorch(void **state)
+{
+    (void)state;
+    against_pytorch("train-nomic", 0, 0);
+}
+
 /* BART's logits bias is trained in weft, as in Marian's own code; in transformers it is not. */
 static void bart_trains_as_pytorch(void **state)
 {
@@ -985,6 +1003,11 @@ static void every_architecture_trains(void **state)
                                            "bert-fill",
                                            "roberta-fill",
                                            "distilbert-fill",
+                                           "xlm-roberta-fill",
+                                           "camembert-fill",
+                                           "mpnet-fill",
+                                           "electra-fill",
+                                           "nomic-fill",
                                            "vit",
                                            "deit",
                                            "bart",
@@ -1150,6 +1173,9 @@ int main(void)
              bert_trains_as_pytorch),
         TEST("train: RoBERTa for classification, ten steps equal PyTorch",
              roberta_trains_as_pytorch),
+        TEST("train: ten steps of MPNet on masks equal PyTorch", mpnet_trains_as_pytorch),
+        TEST("train: ten steps of ELECTRA on labels equal PyTorch", electra_trains_as_pytorch),
+        TEST("train: ten steps of nomic on masks equal PyTorch", nomic_trains_as_pytorch),
         TEST("train: ten steps of BART equal PyTorch", bart_trains_as_pytorch),
         TEST("train: ten steps of M2M-100 equal PyTorch", m2m_trains_as_pytorch),
         TEST("train: ten steps of the Transformer of 2017 equal PyTorch",
