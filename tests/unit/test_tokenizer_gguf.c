@@ -213,15 +213,16 @@ static void load(tokenizer *t, host *h, const bytes *b)
         fail_msg("%s", err.message);
 }
 
-/* The ids of a text without a template, as "1 2 3". */
-static const char *ids_of(const tokenizer *t, const char *text)
+/* The ids of a text without a template, or of a pair with one, as "1 2 3". */
+static const char *ids_of_two(const tokenizer *t, const char *text, const char *second)
 {
-    static char list[256];
+    static char list[4096];
     weft_error err = { 0 };
     encoding k = { 0 };
     encoder *e = encoder_new(t, &t->host->mem, &err);
-    const encode_options o = { .no_template = true };
-    if (encoder_encode(e, text, strlen(text), NULL, 0, &o, &k, &err) != WEFT_OK)
+    const encode_options o = { .no_template = !second };
+    if (encoder_encode(e, text, strlen(text), second, second ? strlen(second) : 0, &o, &k, &err) !=
+        WEFT_OK)
         fail_msg("%s", err.message);
     int n = 0;
     list[0] = '\0';
@@ -229,6 +230,11 @@ static const char *ids_of(const tokenizer *t, const char *text)
         n += snprintf(list + n, sizeof list - (size_t)n, "%s%u", i ? " " : "", k.id[i]);
     encoder_free(e);
     return list;
+}
+
+static const char *ids_of(const tokenizer *t, const char *text)
+{
+    return ids_of_two(t, text, NULL);
 }
 
 /* Of two tokens with the same text the first is used; Gemma falls back to bytes. */
@@ -278,6 +284,80 @@ static void ids_of_words(void **state)
     assert_string_equal(ids_of(&t, "Lower low er"), "2 3 2 0");
     tokenizer_free(&t);
     free(b.at);
+}
+
+/* "6120 8 3": the bytes of a text in hexadecimal, and its ids. */
+static size_t unhex(const char *s, char *to)
+{
+    size_t n = 0;
+    unsigned byte;
+    for (; sscanf(s + 2 * n, "%2x", &byte) == 1 && s[2 * n] != ' '; n++)
+        to[n] = (char)byte;
+    return n;
+}
+
+/* Gemma's runs of white space and its tags are user-defined pieces, which GGUF files spell with
+ * plain spaces. The ids are llama.cpp's (tools/spaces_golden.py). */
+static void ids_of_spaces(void **state)
+{
+    (void)state;
+    host h;
+    tokenizer t;
+    weft_error err = { 0 };
+    char line[4096], text[2048];
+    int n = 0;
+    host_plain(&h);
+    if (tokenizer_load(&t, fixture("golden/spaces/vocab.gguf"), NULL, WEFT_LOAD_COPY, &h, &err) !=
+        WEFT_OK)
+        fail_msg("%s", err.message);
+    FILE *f = fopen(fixture("golden/spaces/ids.txt"), "r");
+    assert_non_null(f);
+    for (; fgets(line, sizeof line, f); n++) {
+        const size_t length = unhex(line, text);
+        const char *expected = line + 2 * length + 1;
+        text[length] = '\0';
+        line[strcspn(line, "\n")] = '\0';
+        if (strcmp(ids_of(&t, text), expected) != 0)
+            fail_msg("\"%s\" is %s, expected %s", text, ids_of(&t, text), expected);
+    }
+    assert_int_equal(n, 300);
+    fclose(f);
+    tokenizer_free(&t);
+    assert_int_equal(atomic_load(&h.mem.used), 0);
+}
+
+/* XLM-R, as llama.cpp's converter writes it: unigram pieces, a token before each text and one after
+ * it. Between two texts there are two, unless the file says otherwise. */
+static void ids_of_pairs(void **state)
+{
+    (void)state;
+    static const char *const tokens[] = {
+        "<s>", "<pad>", "</s>", "<unk>", "\xE2\x96\x81low", "er"
+    };
+    static const int32_t types[] = { 3, 3, 3, 2, 1, 1 };
+    static const char *const expected[] = { "0 4 2 2 4 5 2", "0 4 2 4 5 2" };
+    for (int without = 0; without < 2; without++) {
+        host h;
+        tokenizer t;
+        gguf_build g = { 0 };
+        gguf_text(&g, KEY("model"), "t5");
+        gguf_texts(&g, KEY("tokens"), tokens, 6);
+        gguf_i32s(&g, KEY("token_type"), types, 6);
+        gguf_i32s(&g, KEY("scores"), types, 6);
+        gguf_u32(&g, KEY("bos_token_id"), 0);
+        gguf_u32(&g, KEY("eos_token_id"), 2);
+        gguf_u32(&g, KEY("unknown_token_id"), 3);
+        gguf_u32(&g, KEY("seperator_token_id"), 2);
+        gguf_bool(&g, KEY("add_bos_token"), true);
+        gguf_bool(&g, KEY("add_eos_token"), true);
+        if (without)
+            gguf_bool(&g, KEY("add_sep_token"), false);
+        bytes b = gguf_finish(&g);
+        load(&t, &h, &b);
+        assert_string_equal(ids_of_two(&t, "low", "lower"), expected[without]);
+        tokenizer_free(&t);
+        free(b.at);
+    }
 }
 
 /* ---- ways of splitting ------------------------------------------------------------------------- */
@@ -606,6 +686,8 @@ int main(void)
              named_by_the_caller),
         TEST("GGUF: of equal tokens the first is used; Gemma falls back to bytes", ids_of_merges),
         TEST("GGUF: BERT's pieces get their spelling back", ids_of_words),
+        TEST("GGUF: runs of spaces are user-defined pieces, as in llama.cpp", ids_of_spaces),
+        TEST("GGUF: XLM-R's pairs have two tokens between them", ids_of_pairs),
         TEST("GGUF: splitting modes cut like their models", ways_of_splitting),
         TEST("GGUF: patterns get a name only on an exact match", names_of_patterns),
         TEST("GGUF: patterns without memory are a clean error", patterns_without_memory),

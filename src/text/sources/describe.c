@@ -187,6 +187,19 @@ static void put_word(const description *d, uint32_t id)
         gguf_add_element(d->w, text, n);
 }
 
+/* llama.cpp looks for user-defined pieces in the text as written, so its files spell them with
+ * spaces. */
+static size_t bars_to_spaces(uint8_t *s, size_t n)
+{
+    size_t to = 0;
+    for (size_t at = 0; at < n; to++) {
+        const bool bar = n - at >= 3 && memcmp(s + at, BAR, 3) == 0;
+        s[to] = bar ? ' ' : s[at];
+        at += bar ? 3 : 1;
+    }
+    return to;
+}
+
 static void put_tokens(const description *d)
 {
     buffer spelled;
@@ -200,6 +213,8 @@ static void put_tokens(const description *d)
             put_word(d, id);
         } else {
             token_spelling(d->t, id, &spelled);
+            if (d->t->has_user && d->t->type[id] == PIECE_USER && d->s.bars)
+                spelled.n = bars_to_spaces(spelled.at, spelled.n);
             gguf_add_element(d->w, (const char *)spelled.at, spelled.n);
         }
     }

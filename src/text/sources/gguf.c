@@ -122,6 +122,27 @@ static weft_status make_template(const gguf_vocab *g, bool bos, bool eos, uint32
     return WEFT_OK;
 }
 
+/* Two texts, as RoBERTa and XLM-R read them: <s> A </s> </s> B </s>, all of type 0. Files that add
+ * no token between the texts say so. */
+static weft_status make_pair(const gguf_vocab *g, weft_error *err)
+{
+    const template *one = &g->t->single;
+    template *two = &g->t->pair;
+    uint32_t sep;
+    if (one->n != 3) /* not both a token before a text and one after it */
+        return WEFT_OK;
+    const uint32_t last = one->slot[2].id;
+    const weft_status status = token_id(g, "tokenizer.ggml.seperator_token_id", last, &sep, err);
+    if (status != WEFT_OK)
+        return status;
+    *two = *one;
+    if (flag(g, "tokenizer.ggml.add_sep_token", true))
+        two->slot[two->n++] = (slot){ SLOT_TOKEN, sep, 0 };
+    two->slot[two->n++] = (slot){ SLOT_B, 0, 0 };
+    two->slot[two->n++] = (slot){ SLOT_TOKEN, last, 0 };
+    return WEFT_OK;
+}
+
 /* ---- SentencePiece --------------------------------------------------------------------------- */
 
 static bool has_bytes(const gguf_vocab *g)
@@ -172,7 +193,7 @@ static weft_status load_pieces(gguf_vocab *g, bool viterbi, weft_error *err)
     if (status == WEFT_OK)
         status = viterbi ? make_template(g, false, true, NO_ID, 1, err)
                          : make_template(g, true, false, 1, 2, err);
-    return status;
+    return status == WEFT_OK && viterbi ? make_pair(g, err) : status;
 }
 
 /* ---- BPE with merges ------------------------------------------------------------------------- */
@@ -256,8 +277,9 @@ static weft_status load_byte_level(gguf_vocab *g, const char *pre, weft_error *e
     t->bpe.whole_words = pre_flags(pre) & PRE_WORDS;
     bpe_finish(&t->bpe);
     status = add_decoder(t, &(decoder_step){ .kind = DECODE_BYTE_LEVEL }, err);
-    return status == WEFT_OK ? make_template(g, pre_flags(pre) & PRE_BOS, false, NO_ID, NO_ID, err)
-                             : status;
+    if (status == WEFT_OK)
+        status = make_template(g, pre_flags(pre) & PRE_BOS, false, NO_ID, NO_ID, err);
+    return status == WEFT_OK && strcmp(pre, "roberta-bpe") == 0 ? make_pair(g, err) : status;
 }
 
 static weft_status load_letters(gguf_vocab *g, const char *pre, weft_error *err)

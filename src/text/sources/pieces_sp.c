@@ -55,6 +55,22 @@ weft_status sp_added(tokenizer *t, const uint8_t *type, bool user, weft_error *e
     return WEFT_OK;
 }
 
+/* GGUF files spell user-defined pieces with plain spaces, but pieces are sought where spaces are
+ * bars. The entry with bars; its text is NULL without memory. */
+static trie_entry with_bars(tokenizer *t, const trie_entry *e, weft_error *err)
+{
+    size_t n = 0;
+    char *text = arena_alloc(&t->store, 3 * (size_t)e->length + 1, err); /* bounded: TOKEN_MOST */
+    for (size_t k = 0; text && k < e->length; k++) {
+        if (e->text[k] == ' ')
+            memcpy(text + n, BAR, 3);
+        else
+            text[n] = e->text[k];
+        n += e->text[k] == ' ' ? 3 : 1;
+    }
+    return (trie_entry){ text, (uint32_t)n, e->value };
+}
+
 /* A trie of the user-defined pieces, or of all pieces that match text. */
 static weft_status trie_of(tokenizer *t, const sp_spec *s, bool user, trie *to, weft_error *err)
 {
@@ -62,9 +78,15 @@ static weft_status trie_of(tokenizer *t, const sp_spec *s, bool user, trie *to, 
     size_t n = 0;
     if (!e)
         return WEFT_ENOMEM;
-    for (uint32_t i = 0; i < t->vocab.n; i++)
-        if (s->type[i] == PIECE_USER || (!user && s->type[i] == PIECE_NORMAL))
-            e[n++] = (trie_entry){ vocab_text(&t->vocab, i), t->vocab.length[i], i };
+    for (uint32_t i = 0; i < t->vocab.n; i++) {
+        if (s->type[i] != PIECE_USER && (user || s->type[i] != PIECE_NORMAL))
+            continue;
+        e[n] = (trie_entry){ vocab_text(&t->vocab, i), t->vocab.length[i], i };
+        if (s->escape && s->type[i] == PIECE_USER && memchr(e[n].text, ' ', e[n].length))
+            e[n] = with_bars(t, &e[n], err);
+        if (!e[n++].text)
+            return WEFT_ENOMEM;
+    }
     t->has_user |= user && n > 0;
     return pieces_trie(t, to, e, n, err);
 }
