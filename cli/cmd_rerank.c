@@ -1,9 +1,10 @@
 /* weft rerank - documents by how well they answer a query.
  *
  * A model that scores pairs (a cross-encoder: a head with one output) reads the query with each
- * document. Any other one that makes vectors reads them apart, and the score is the cosine. */
+ * document. Any other one that makes vectors reads them apart, and the score is the cosine. With
+ * --yes-no, a model that generates text is asked (judge.h). */
 #include "json.h"
-#include "texts.h"
+#include "judge.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +13,16 @@ static const char *positional[MAX_LIST]; /* MODEL, QUERY, DOCUMENT ... */
 static load_options load;
 static text_options lines = { .normalize = true };
 static int64_t top;
-static bool json;
+static bool json, yes_no;
+static const char *task = JUDGE_TASK;
 
 static const option options[] = {
     OPTION_MODEL(load),
     { 'f', "file", OPT_TEXT, &lines.file, "FILE", 0, "read one document per line from FILE" },
     { 'k', "top", OPT_INT, &top, "N", 0, "show the N best documents (0: all)" },
+    { 0, "yes-no", OPT_FLAG, &yes_no, NULL, 0,
+      "ask a generative reranker (Qwen3-Reranker) for yes or no" },
+    { 0, "instruct", OPT_TEXT, &task, "TEXT", RARE, "with --yes-no: what a good document does" },
     OPTION_TRUNCATE(lines),
     OPTION_TOKENIZER(load),
     OPTION_POOLING(lines),
@@ -36,7 +41,7 @@ static const char examples[] =
 static const char about[] =
     "Prints one line per document, best first: score, number, text. A reranker\n"
     "(cross-encoder) scores each pair of query and document; with an embedding model the\n"
-    "score is the cosine similarity.\n";
+    "score is the cosine similarity; with --yes-no it is the probability of \"yes\".\n";
 
 typedef struct ranking {
     texts t;
@@ -172,6 +177,16 @@ static int look_at(bool *pairs)
     return 0;
 }
 
+/* Scores every line, in one way or another. */
+static int score_lines(ranking *r, const text_options *o)
+{
+    int threads;
+    if (!yes_no)
+        return texts_each(&r->t, o, NULL, take, r);
+    const int code = cli_threads(&command_rerank, lines.threads, &threads);
+    return code ? code : judge_lines(&r->t, task, threads, r->score, r->failed);
+}
+
 static int rank(char *text, bool pairs)
 {
     ranking r = { .first = !pairs };
@@ -190,7 +205,7 @@ static int rank(char *text, bool pairs)
         code = r.score && r.failed && (pairs || r.query) ? 0 : cli_no_memory();
     }
     if (!code)
-        code = texts_each(&r.t, &o, NULL, take, &r);
+        code = score_lines(&r, &o);
     if (r.score && r.failed && (!code || (r.t.n_failed && !r.failed[0]))) {
         const int printed = print_ranking(&r);
         code = code ? code : printed;
@@ -218,6 +233,10 @@ static int rerank_main(void)
         return cli_usage(c, "no documents; give them after the query, or -f FILE");
     if (top < 0)
         return cli_usage(c, "--top: %lld is less than 0", (long long)top);
+    if (yes_no && lines.truncate)
+        return cli_usage(c, "--yes-no and --truncate do not go together");
+    if (!yes_no && strcmp(task, JUDGE_TASK) != 0)
+        return cli_usage(c, "--instruct needs --yes-no");
     cli_catch_interrupt();
     int code = look_at(&pairs);
     if (!code && (lines.file || piped))

@@ -46,7 +46,7 @@ from transformers import ElectraForSequenceClassification, ElectraModel
 from transformers import GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM
 from transformers import MPNetForMaskedLM, MPNetForSequenceClassification, MPNetModel
 from transformers import NomicBertForMaskedLM, NomicBertForSequenceClassification, NomicBertModel
-from transformers import Qwen2ForCausalLM, Qwen3ForCausalLM
+from transformers import Qwen2ForCausalLM, Qwen3ForCausalLM, Qwen3Model
 from transformers import RobertaForMaskedLM, RobertaForQuestionAnswering
 from transformers import RobertaForSequenceClassification, RobertaForTokenClassification
 from transformers import XLMRobertaForMaskedLM, XLMRobertaForSequenceClassification
@@ -89,6 +89,11 @@ QWEN3_TAPS = LLAMA_TAPS + (
     ("model.layers.{l}.self_attn.q_norm", "out", "blk.{l}.attn_q_norm"),
     ("model.layers.{l}.self_attn.k_norm", "out", "blk.{l}.attn_k_norm"),
 )
+
+# Without a head, and without the prefix of the class that has one.
+
+QWEN3_BARE_TAPS = tuple((path.removeprefix("model."), side, name) for path, side, name in QWEN3_TAPS
+                        if path != "lm_head")
 
 GPT2_ROPE_TAPS = (
     ("transformer.wte", "out", "token_embd"),
@@ -318,6 +323,7 @@ class Golden:
     gain: float = 1.5  # of matrices
     n_type: int = 0  # token types of an encoder; 0: a decoder
     d_rope: int = 0  # rotary values at the end of a key, shared by all heads
+    modules: bool = False  # saved by sentence-transformers: the last token's vector, of length 1
 
 
 def with_prefix(taps, prefix):
@@ -414,6 +420,13 @@ GOLDENS = {
         vocab_size=77, hidden_size=45, intermediate_size=50, num_hidden_layers=2,
         num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=64),
         taps=QWEN3_TAPS, rotated=("attn_q_norm.rope", "attn_k_norm.rope")),
+
+    # As Qwen3-Embedding: no head, although the configuration says that it is not shared.
+    "qwen3-embed": Golden(Qwen3Model, 18, dict(
+        vocab_size=41, hidden_size=21, intermediate_size=26, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=6, max_position_embeddings=64,
+        tie_word_embeddings=False),
+        taps=QWEN3_BARE_TAPS, rotated=("attn_q_norm.rope", "attn_k_norm.rope"), modules=True),
 
     "gpt2": Golden(GPT2LMHeadModel, 21, dict(
         vocab_size=69, n_positions=29, n_embd=33, n_layer=2, n_head=3,
@@ -875,6 +888,17 @@ def save_model(model, path):
     (path / "generation_config.json").unlink(missing_ok=True)
 
 
+def save_modules(path):
+    """The files of sentence-transformers around a decoder."""
+    kinds = ("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")
+    modules = [dict(idx=k, name=str(k), path=place, type=f"sentence_transformers.models.{name}")
+               for k, (place, name) in enumerate(kinds)]
+    (path / "modules.json").write_text(json.dumps(modules, indent=2) + "\n")
+    (path / "1_Pooling").mkdir(exist_ok=True)
+    (path / "1_Pooling" / "config.json").write_text(
+        json.dumps(dict(pooling_mode_lasttoken=True), indent=2) + "\n")
+
+
 def save_with_metadata(tensors, path, metadata):
     """What save_file writes, which orders metadata differently each time, with it in order."""
     safetensors.torch.save_file(tensors, path, {key: str(x) for key, x in metadata.items()})
@@ -889,7 +913,7 @@ def save_with_metadata(tensors, path, metadata):
 
 def check_size(path):
     """The size of a golden in bytes; a directory over the limit is an error."""
-    size = sum(file.stat().st_size for file in path.iterdir())
+    size = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
     if size > MAX_BYTES:
         sys.exit(f"golden: {path.name} has {size} bytes, more than {MAX_BYTES}")
     return size
@@ -913,6 +937,8 @@ def make_trace(name, rng):
 
     path = GOLDEN_DIR / name
     save_model(model, path)
+    if golden.modules:
+        save_modules(path)
     told = {"ids": ids, "types": token_types(golden, ids)} if golden.n_type else {"ids": ids}
     safetensors.torch.save_file({**told, **trace}, path / "trace.safetensors")
     print_row(name, model, trace)

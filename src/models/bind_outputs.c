@@ -8,11 +8,14 @@
 
 /* ---- head ------------------------------------------------------------------------------------ */
 
+/* Models that sentence-transformers saved for their vectors, such as Qwen3-Embedding, have no head,
+ * whatever their configuration says. */
 bool bind_ties_head(bind *b, bool otherwise)
 {
     static const char key[] = "tie_word_embeddings";
     if (!b->gguf_keys)
-        return bind_flag(b, NULL, key, otherwise);
+        return bind_flag(b, NULL, key, otherwise) ||
+               (!b->is_new && !bind_has(b, "output") && bind_has_modules(b));
     const bool tied = !bind_has(b, "output");
     bind_implied(b, key, tied);
     return tied;

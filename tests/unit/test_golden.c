@@ -166,6 +166,7 @@ GOLDEN(llama_yarn, "llama-yarn")
 GOLDEN(mistral_window, "mistral-window")
 GOLDEN(qwen2, "qwen2")
 GOLDEN(qwen3, "qwen3")
+GOLDEN(qwen3_embed, "qwen3-embed")
 GOLDEN(gpt2, "gpt2")
 GOLDEN(gpt2_rope, "gpt2-rope")
 GOLDEN(bert, "bert")
@@ -239,6 +240,7 @@ int main(void)
         TEST("golden: Mistral with a sliding window equals transformers", mistral_window),
         TEST("golden: Qwen2 with biases equals transformers", qwen2),
         TEST("golden: Qwen3 with norms on q and k equals transformers", qwen3),
+        TEST("golden: Qwen3 without a head equals transformers", qwen3_embed),
         TEST("golden: GPT-2 equals transformers", gpt2),
         TEST("golden: GPT with fused c_attn and rotary positions equals PyTorch", gpt2_rope),
         TEST("golden: BERT without a head equals transformers", bert),

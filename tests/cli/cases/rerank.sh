@@ -35,3 +35,21 @@ cp -r "$GOLDEN/bert-rank" . && cp tokenizer.json bert-rank
 printf 'the tea\tis hot\nthe tea\tis old and the bread is warm\nthe tea\tthe water is hot\n' >pairs.txt
 "$WEFT" classify bert-rank -f pairs.txt --pairs | cut -f2 | sort -rg >scores
 cut -f1 ranked | cmp - scores && echo "the scores of classify, the best first"
+
+# A generative model says yes or no. The words of the question are one unknown token here; the scores are transformers' for
+# 0 3 4 0 3 0, 0 3 4 0 5 5 0 and 0 3 4 0: the softmax of the logits of no (2) and yes (1).
+cp -r "$GOLDEN/qwen3" . && cat >qwen3/tokenizer.json <<'END'
+{"version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null, "pre_tokenizer": null,
+ "post_processor": null, "decoder": null, "model": {"type": "BPE", "dropout": null, "unk_token": "<unk>",
+ "continuing_subword_prefix": null, "end_of_word_suffix": null, "fuse_unk": true, "byte_fallback": false,
+ "vocab": {"<unk>": 0, "yes": 1, "no": 2, "1": 3, "2": 4, "3": 5}, "merges": []}}
+END
+try "$WEFT" rerank qwen3 "12" "1" "33" "x" --yes-no | sed 's/\(\.[0-9]\{5\}\)[0-9]*/\1/g'
+printf '33\nx\n1\n' | "$WEFT" rerank qwen3 "12" --yes-no --json -k 1 | sed 's/\(\.[0-9]\{5\}\)[0-9]*/\1/g'
+many=$(awk 'BEGIN { for (i = 0; i < 70; i++) printf "3" }')
+try "$WEFT" rerank qwen3 "12" "1" "$many" --yes-no | sed -e 's/\(\.[0-9]\{5\}\)[0-9]*/\1/g' -e 's/33333*/3.../'
+try "$WEFT" rerank $m "a" "b" --yes-no
+try "$WEFT" rerank bert-rank "a" "b" --yes-no
+try "$WEFT" rerank qwen3 "1" "2" --yes-no --truncate
+try "$WEFT" rerank qwen3 "1" "2" --instruct "be kind"
+try "$WEFT" rerank qwen3 "1" "2" --yesno
