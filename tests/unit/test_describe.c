@@ -1,5 +1,6 @@
 /* Describes a tokenizer.json by GGUF's keys: how it splits, its tokens, its merges; and what GGUF
  * cannot represent. */
+#include "gguf_build.h"
 #include "support.h"
 #include "text/sources/describe.h"
 
@@ -44,17 +45,16 @@ typedef struct outcome {
     weft_error err;
 } outcome;
 
-/* Describes the tokenizer in a GGUF file, which c is then, on success. */
-static outcome described(const char *json, int64_t n_vocab, int32_t bos, int32_t eos, host *h,
-                         container *c)
+/* Describes the tokenizer of a file in a GGUF file, which c is then, on success. */
+static outcome described_file(const char *from, int64_t n_vocab, int32_t bos, int32_t eos, host *h,
+                              container *c)
 {
     outcome o = { .status = WEFT_OK };
     tokenizer t;
     save s;
     gguf_writer w;
     const char *path = temp_path("described.gguf");
-    o.status = tokenizer_load(&t, temp_file("tokenizer.json", json, strlen(json)), NULL,
-                              WEFT_LOAD_COPY, h, &o.err);
+    o.status = tokenizer_load(&t, from, NULL, WEFT_LOAD_COPY, h, &o.err);
     if (o.status != WEFT_OK)
         return o;
     t.bos = bos;
@@ -71,6 +71,13 @@ static outcome described(const char *json, int64_t n_vocab, int32_t bos, int32_t
     if (o.status == WEFT_OK)
         o.status = container_open(c, path, WEFT_LOAD_COPY, h, &o.err);
     return o;
+}
+
+static outcome described(const char *json, int64_t n_vocab, int32_t bos, int32_t eos, host *h,
+                         container *c)
+{
+    const char *from = temp_file("tokenizer.json", json, strlen(json));
+    return described_file(from, n_vocab, bos, eos, h, c);
 }
 
 /* The text of a key, or "none". */
@@ -256,6 +263,31 @@ static void merges(void **state)
     assert_int_equal(described(json_of(&none), 8, 5, 6, &h, &c).status, WEFT_OK);
     assert_int_equal(container_meta(&c, KEY("merges"))->length, 0);
     container_close(&c);
+}
+
+/* Bars in user-defined pieces are spaces in GGUF, as llama.cpp expects; in others they stay. */
+static void user_pieces(void **state)
+{
+    (void)state;
+    host h;
+    container c;
+    static const char *const tokens[] = {
+        "<unk>", "<s>", "</s>", BAR, BAR BAR, "a" BAR "<b>", "a"
+    };
+    static const int32_t types[] = { 2, 3, 3, 1, 4, 4, 1 };
+    gguf_build g = { 0 };
+    gguf_text(&g, KEY("model"), "llama");
+    gguf_texts(&g, KEY("tokens"), tokens, 7);
+    gguf_i32s(&g, KEY("token_type"), types, 7);
+    gguf_i32s(&g, KEY("scores"), types, 7);
+    bytes b = gguf_finish(&g);
+    host_plain(&h);
+    const outcome o = described_file(temp_file("v.gguf", b.at, b.n), 7, 1, 2, &h, &c);
+    if (o.status != WEFT_OK)
+        fail_msg("%s", o.err.message);
+    assert_string_equal(list_of(&c, KEY("tokens")), "<unk>|<s>|</s>|" BAR "|  |a <b>|a");
+    container_close(&c);
+    free(b.at);
 }
 
 static void tokens_and_ids(void **state)
@@ -491,6 +523,7 @@ int main(void)
              ways_of_splitting),
         TEST("describe: SentencePiece's pieces, with a space before the text or without", pieces),
         TEST("describe: merges as texts and as pairs are the same, versions are ignored", merges),
+        TEST("describe: user-defined pieces have spaces", user_pieces),
         TEST("describe: tokens, their kinds, and the ids that are special", tokens_and_ids),
         TEST("describe: WordPiece as in BERT", words),
         TEST("describe: one change each, and what GGUF's keys lose", one_change_each),

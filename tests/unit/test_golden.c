@@ -6,6 +6,9 @@
 #include "models/convert.h"
 #include "support.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #define TOLERANCE 1e-5
 
 #define MAX_ROW 64
@@ -208,6 +211,82 @@ GOLDEN(deepseek_v2, "deepseek-v2")
 GOLDEN(deepseek_v3, "deepseek-v3")
 GOLDEN(deepseek_v3_dense, "deepseek-v3-dense")
 
+/* A golden directory with another config.json, and a modules.json if there is one. */
+static const char *redressed(const char *name, const char *config, const char *modules)
+{
+    static char directory[4096];
+    char path[8192], from[256];
+    snprintf(directory, sizeof directory, "%s", temp_path(name));
+    assert_int_equal(mkdir(directory, 0700), 0);
+    snprintf(from, sizeof from, "golden/%s/model.safetensors", name);
+    snprintf(path, sizeof path, "%s/model.safetensors", directory);
+    assert_int_equal(symlink(fixture(from), path), 0);
+    const char *const written[] = { config, modules };
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", directory, i ? "modules.json" : "config.json");
+        unlink(path);
+        FILE *f = written[i] ? fopen(path, "w") : NULL;
+        if (f) {
+            fputs(written[i], f);
+            fclose(f);
+        }
+    }
+    return directory;
+}
+
+/* nomic as its authors wrote it: GPT-2's keys, and a base of 1000 if none is given. */
+static void authors_keys(void **state)
+{
+    (void)state;
+    host h;
+    weft_error err = { 0 };
+    model m;
+    static const char config[] =
+        "{\"model_type\": \"nomic_bert\", \"architectures\": [\"NomicBertModel\"], \"n_layer\": 2, "
+        "\"n_embd\": 18, \"n_head\": 3, \"n_inner\": 25, \"n_positions\": 23, \"vocab_size\": 67, "
+        "\"type_vocab_size\": 2, \"layer_norm_epsilon\": 1e-12, \"activation_function\": "
+        "\"swiglu\", \"prenorm\": false, \"causal\": false, \"rotary_emb_fraction\": %s}";
+    char filled[1024];
+    host_plain(&h);
+    snprintf(filled, sizeof filled, config, "1.0");
+    check_form("nomic", redressed("nomic", filled, NULL), "directory", &h);
+
+    snprintf(filled, sizeof filled, config, "0.5");
+    FILE *f = fopen(temp_path("nomic/config.json"), "w");
+    assert_non_null(f);
+    fputs(filled, f);
+    fclose(f);
+    assert_int_equal(model_open(&m, temp_path("nomic"), WEFT_LOAD_COPY, &h, &err),
+                     WEFT_EUNSUPPORTED);
+    assert_non_null(strstr(err.message, "rotary_emb_fraction"));
+}
+
+/* all-mpnet-base-v2 says that it fills masks, but has no head for that; modules.json tells. */
+static void lost_heads(void **state)
+{
+    (void)state;
+    host h;
+    model m;
+    weft_error err = { 0 };
+    static const char config[] =
+        "{\"model_type\": \"mpnet\", \"architectures\": [\"MPNetForMaskedLM\"], "
+        "\"num_hidden_layers\": 2, \"hidden_size\": 18, \"num_attention_heads\": 3, "
+        "\"intermediate_size\": 25, \"max_position_embeddings\": 40, \"vocab_size\": 67, "
+        "\"layer_norm_eps\": 1e-5}";
+    host_plain(&h);
+    const char *directory = redressed(
+        "mpnet", config,
+        "[{\"type\": \"sentence_transformers.models.Transformer\", \"path\": \"\"}]");
+    check_form("mpnet", directory, "directory", &h);
+    assert_int_equal(model_open(&m, directory, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+    assert_int_equal(m.task, WEFT_TASK_EMBED);
+    model_close(&m);
+
+    assert_int_equal(unlink(temp_path("mpnet/modules.json")), 0);
+    assert_int_equal(model_open(&m, directory, WEFT_LOAD_COPY, &h, &err), WEFT_EFORMAT);
+    assert_non_null(strstr(err.message, "lm_head.dense.weight is missing"));
+}
+
 /* A golden test must be able to fail: one weight changed by a thousandth must be found, by name. */
 static void planted_defect(void **state)
 {
@@ -285,6 +364,8 @@ int main(void)
         TEST("golden: DeepSeek-V3 with sigmoids, groups and a bias equals transformers",
              deepseek_v3),
         TEST("golden: DeepSeek-V3 without experts equals transformers", deepseek_v3_dense),
+        TEST("golden: nomic with its authors' keys equals transformers", authors_keys),
+        TEST("golden: a model that lost its head embeds, if modules.json says so", lost_heads),
         TEST("golden: a planted defect is found and named", planted_defect),
     };
     return RUN(tests);
