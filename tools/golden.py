@@ -353,7 +353,7 @@ SMALL = dict(
     vocab_size=67, hidden_size=18, intermediate_size=25, num_hidden_layers=2,
     num_attention_heads=3, max_position_embeddings=23)
 XLM_ROBERTA = dict(SMALL, type_vocab_size=1, pad_token_id=1, layer_norm_eps=1e-5)
-MPNET = dict(SMALL, max_position_embeddings=40, pad_token_id=1, layer_norm_eps=1e-5)
+MPNET = dict(SMALL, max_position_embeddings=34, pad_token_id=1, layer_norm_eps=1e-5)
 ELECTRA = dict(SMALL, embedding_size=11, type_vocab_size=2, pad_token_id=0)
 NOMIC = dict(SMALL, type_vocab_size=2, pad_token_id=0)
 ONE = dict(id2label={0: "score"}, label2id=dict(score=0))

@@ -271,7 +271,7 @@ static void lost_heads(void **state)
     static const char config[] =
         "{\"model_type\": \"mpnet\", \"architectures\": [\"MPNetForMaskedLM\"], "
         "\"num_hidden_layers\": 2, \"hidden_size\": 18, \"num_attention_heads\": 3, "
-        "\"intermediate_size\": 25, \"max_position_embeddings\": 40, \"vocab_size\": 67, "
+        "\"intermediate_size\": 25, \"max_position_embeddings\": 34, \"vocab_size\": 67, "
         "\"layer_norm_eps\": 1e-5}";
     host_plain(&h);
     const char *directory = redressed(
