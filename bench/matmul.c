@@ -2,7 +2,7 @@
  * kernel table of this processor. One row is measured against the bandwidth of memory, many rows
  * against multiply-adds in registers; of few rows, more must not be slower in all.
  *
- *     build/bench/matmul [--type q4_k] [--table avx2] [--no-pack] [--threads N] [--json] */
+ *     build/bench/matmul [--type q4_k,mxfp4] [--table avx2] [--no-pack] [--threads N] [--json] */
 #include "args.h"
 #include "bench.h"
 
@@ -13,13 +13,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t n_thread, n_repeat = 5, width = 2048;
-static const char *only_type, *only_table;
+/* Enough matrices that few rows read from memory, not cache; many rows need only some. */
+#define FEW_BYTES ((size_t)512 << 20)
+#define MAX_COPY  256
+#define FEW_ROWS  8
+#define MAX_ROW   512
+
+static int64_t n_thread, n_repeat = 5, width = 2048, most_rows = MAX_ROW;
+static const char *only_types, *only_table;
 static bool json, no_pack;
 
 static const arg args[] = {
     { "width", ARG_INT, &width, "N", "inputs and outputs, a multiple of 256 (2048)", 256, 16384 },
-    { "type", ARG_TEXT, &only_type, "TYPE", "weights of this type only", 0, 0 },
+    { "type", ARG_TEXT, &only_types, "LIST", "types in this order, with commas, perhaps twice", 0,
+      0 },
+    { "rows", ARG_INT, &most_rows, "N", "at most N rows (512)", 1, MAX_ROW },
     { "table", ARG_TEXT, &only_table, "NAME", "this kernel table only", 0, 0 },
     { "no-pack", ARG_FLAG, &no_pack, NULL, "weights as they are stored, not in panels", 0, 0 },
     { "threads", ARG_INT, &n_thread, "N", "threads (all processors)", 1, 1024 },
@@ -38,12 +46,6 @@ static const program self = {
     0,
     NULL
 };
-
-/* Enough matrices that few rows read from memory, not cache; many rows need only some. */
-#define FEW_BYTES ((size_t)512 << 20)
-#define MAX_COPY  256
-#define FEW_ROWS  8
-#define MAX_ROW   512
 
 typedef struct job {
     run run;
@@ -161,16 +163,49 @@ static void in_f32(dtype *to, const dtype *type, const char *name)
     to->quants = NULL;
 }
 
+/* Every table with weights of one type. */
+static void measure_type(job *j, mem *m, const dtype *type)
+{
+    static const int n_rows[] = { 1, 2, 4, FEW_ROWS, 16, MAX_ROW };
+    weights_init(j, type);
+    for (int k = 0; (j->run.kern = kernels_table(k)) != NULL; k++) {
+        if (only_table && strcmp(only_table, j->run.kern->name) != 0)
+            continue;
+        pack_copies(j, m, j->run.kern, j->run.pool);
+        for (size_t n = 0; n < sizeof n_rows / sizeof *n_rows && n_rows[n] <= most_rows; n++)
+            if (n_rows[n] <= FEW_ROWS || (j->run.kern != &kernels_scalar && !bench_smoke))
+                measure(j, n_rows[n]); /* others take minutes */
+        unpack_copies(j, m);
+    }
+    weights_free(j);
+}
+
+/* The types of a list, in its order; false if one is unknown. */
+static bool measure_list(job *j, mem *m, const dtype *const *types, size_t n_type)
+{
+    char list[256];
+    snprintf(list, sizeof list, "%s", only_types);
+    for (char *word = strtok(list, ","); word; word = strtok(NULL, ",")) {
+        size_t t = 0;
+        while (t < n_type && strcmp(types[t]->name, word) != 0)
+            t++;
+        if (t == n_type)
+            return false;
+        measure_type(j, m, types[t]);
+    }
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     /* the same formats in class f32, for comparison */
     static dtype q8_0_f32, q4_0_f32, q4_k_f32, q6_k_f32;
-    static const dtype *const types[] = { &dtype_f32,  &dtype_bf16, &dtype_f16,  &dtype_q8_0,
-                                          &dtype_q4_0, &dtype_q4_1, &dtype_q5_0, &dtype_q5_1,
-                                          &dtype_q2_k, &dtype_q3_k, &dtype_q4_k, &dtype_q5_k,
-                                          &dtype_q6_k, &q8_0_f32,   &q4_0_f32,   &q4_k_f32,
-                                          &q6_k_f32 };
-    static const int n_rows[] = { 1, 2, 4, FEW_ROWS, 16, MAX_ROW };
+    static const dtype *const types[] = { &dtype_f32,  &dtype_bf16,  &dtype_f16,    &dtype_q8_0,
+                                          &dtype_q4_0, &dtype_q4_1,  &dtype_q5_0,   &dtype_q5_1,
+                                          &dtype_q2_k, &dtype_q3_k,  &dtype_q4_k,   &dtype_q5_k,
+                                          &dtype_q6_k, &dtype_mxfp4, &dtype_iq4_nl, &dtype_iq4_xs,
+                                          &q8_0_f32,   &q4_0_f32,    &q4_k_f32,     &q6_k_f32 };
+    const size_t n_type = sizeof types / sizeof *types;
     const int code = args_parse(&self, argc, argv);
     if (code >= 0)
         return code;
@@ -191,24 +226,14 @@ int main(int argc, char **argv)
     j.x = bench_tensor("x", MAX_ROW, width);
     j.batch = bench_batch(MAX_ROW, 0, NULL);
     bench_print_machine(threads, kernels_select(&(log_sink){ 0 })->name, json);
-    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
-        if (only_type && strcmp(only_type, types[t]->name) != 0)
-            continue;
-        weights_init(&j, types[t]);
-        for (int k = 0; (j.run.kern = kernels_table(k)) != NULL; k++) {
-            if (only_table && strcmp(only_table, j.run.kern->name) != 0)
-                continue;
-            pack_copies(&j, &m, j.run.kern, threads);
-            for (size_t n = 0; n < sizeof n_rows / sizeof *n_rows; n++)
-                if (n_rows[n] <= FEW_ROWS || (j.run.kern != &kernels_scalar && !bench_smoke))
-                    measure(&j, n_rows[n]); /* others take minutes */
-            unpack_copies(&j, &m);
-        }
-        weights_free(&j);
-    }
+    bool known = true;
+    if (only_types)
+        known = measure_list(&j, &m, types, n_type);
+    for (size_t t = 0; !only_types && t < n_type; t++)
+        measure_type(&j, &m, types[t]);
     bench_batch_free(&j.batch);
     bench_tensor_free(j.x);
     run_free(&j.run);
     pool_free(threads);
-    return 0;
+    return known ? 0 : args_usage(&self, "--type %s: no such type", only_types);
 }

@@ -22,11 +22,12 @@ from gguf.quants import dequantize, quantize
 HALVES = {  # where a block has 16-bit floats
     "Q8_0": [0], "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2],
     "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208],
+    "MXFP4": [], "IQ4_NL": [0], "IQ4_XS": [0],
 }
 ENCODED = ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1"]
 N_RANDOM = 768  # blocks, after 256 that hold the same byte everywhere
 N_ENCODED = 8000  # blocks of 32
-MEASURED = ["Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"]
+MEASURED = ["Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "MXFP4", "IQ4_NL", "IQ4_XS"]
 N_MEASURED = 1 << 17  # numbers
 
 

@@ -17,7 +17,7 @@
 #include <time.h>
 
 static const char *path, *ggml_path,
-    *type_names = "q4_0,q4_1,q5_0,q5_1,q8_0,q2_k,q3_k,q4_k,q5_k,q6_k";
+    *type_names = "q4_0,q4_1,q5_0,q5_1,q8_0,q2_k,q3_k,q4_k,q5_k,q6_k,mxfp4,iq4_nl,iq4_xs";
 static int64_t gaussians = 1 << 22, lowest = 4096;
 
 static const arg args[] = {

@@ -10,6 +10,8 @@
  *                            with an offset of 128
  *     i_begin, i_scaled      the initial sum, and the scaling of sums without a minimum
  *     i_top8                 the upper bytes of the lanes, signed
+ *     i_max                  the larger lanes
+ *     i_look(table, codes)   bytes of a table of 16, by codes from 0 to 15
  *     add_products, i_pair   if I8_PAIRS is defined: sums of products by another instruction, and how
  *                            two words of codes are kept for it
  *
@@ -78,14 +80,35 @@ static inline vec beside(const uint8_t *panel, int lane)
     return v_from_f16((const uint16_t *)(const void *)panel + lane);
 }
 
-/* Blocks of 32: d, or d and m in a word; perhaps a word of fifth bits; codes. */
+/* Half of a power of two from each row's byte beside the words; see tensor/mxfp4.c. */
+static inline vec power_beside(const uint8_t *panel, int lane)
+{
+    typedef uint8_t narrow __attribute__((vector_size(WIDTH)));
+    narrow bytes;
+    memcpy(&bytes, panel + lane, sizeof bytes);
+    const words e = __builtin_convertvector(bytes, words);
+    return (vec)i_max((ivec)((e << 23) - (1 << 23)), (ivec)((e << 21) + (1 << 21))); /* subnormal */
+}
+
+/* The bytes of 16 codes, with the offset that products of their form expect. */
+#define LOW_BYTE(n)   (uint8_t)(n)
+#define BYTE_CODE(n)  LOW_BYTE((n) + MIDDLE_8)
+#define MXFP4_MIDDLE  12
+#define MXFP4_CODE(n) LOW_BYTE((n) + MXFP4_MIDDLE)
+static const uint8_t iq4_codes[16] = { IQ4_VALUES(BYTE_CODE) };
+static const uint8_t mxfp4_codes[16] = { MXFP4_VALUES(MXFP4_CODE) };
+
+/* Blocks of 32: d, or d and m in a word; perhaps a word of fifth bits; codes, perhaps of a table. */
 static inline __attribute__((always_inline)) void take_small(tile_kind kind, group_i8 *to,
                                                              const uint8_t *panel, int lane)
 {
     const bool asymmetric = kind == TILE_Q4_1 || kind == TILE_Q5_1;
     const bool fifth = kind == TILE_Q5_0 || kind == TILE_Q5_1;
-    const uint8_t *from = panel + 4 * lane + (asymmetric ? 0 : 2 * PANEL_ROWS);
-    if (asymmetric) {
+    const int d_bytes = asymmetric ? 0 : kind == TILE_MXFP4 ? 1 : 2; /* before the words */
+    const uint8_t *from = panel + 4 * lane + d_bytes * PANEL_ROWS;
+    if (kind == TILE_MXFP4) {
+        to->scale[0] = power_beside(panel, lane);
+    } else if (asymmetric) {
         to->scale[0] = v_low_f16(WORD(0));
         to->offset[0] = v_low_f16(WORD(0) >> 16);
     } else {
@@ -99,7 +122,23 @@ static inline __attribute__((always_inline)) void take_small(tile_kind kind, gro
         to->code[j] = BITS(WORD(asymmetric + fifth + j % 4), j / 4 * 4, 0, 15);
         if (fifth)
             to->code[j] |= BITS(WORD(asymmetric), j, 4, 16);
+        if (kind == TILE_IQ4_NL || kind == TILE_MXFP4)
+            to->code[j] = (octets)i_look(kind == TILE_MXFP4 ? mxfp4_codes : iq4_codes,
+                                         (ivec)to->code[j]);
     }
+}
+
+/* IQ4_XS: d and the upper two bits of eight scales in a word, their lower four in another; four
+ * words of codes for each group. */
+static inline __attribute__((always_inline)) void take_iq4_xs(group_i8 *to, const uint8_t *panel,
+                                                              int lane, int g)
+{
+    const uint8_t *from = panel + 4 * lane;
+    const words own = (WORD(1) >> 4 * g & 15) | (WORD(0) >> (16 + 2 * g) & 3) << 4;
+    to->scale[0] = v_mul(v_low_f16(WORD(0)), i_real((ivec)(own - 32)));
+    for (int j = 0; j < 8; j++)
+        to->code[j] = (octets)i_look(iq4_codes,
+                                     (ivec)BITS(WORD(2 + 4 * g + j % 4), j / 4 * 4, 0, 15));
 }
 
 /* Scales and minima of groups g to g + 3, g being 0 or 4, a byte each, from the twelve bytes of a
@@ -193,6 +232,8 @@ static inline __attribute__((always_inline)) void take_group(tile_kind kind, gro
         take_q3_k(to, panel, lane, g);
     else if (kind == TILE_Q4_K || kind == TILE_Q5_K)
         take_q45_k(kind, to, panel, lane, g);
+    else if (kind == TILE_IQ4_XS)
+        take_iq4_xs(to, panel, lane, g);
     else
         take_small(kind, to, panel, lane);
 }
@@ -423,7 +464,10 @@ static inline __attribute__((always_inline)) void few_rows(format_i8 f, real *y,
     DO(Q3_K, 256, 110, I8_HALVES, 4)                                                               \
     DO(Q4_K, 256, 144, I8_ASYMMETRIC, 0)                                                           \
     DO(Q5_K, 256, 176, I8_ASYMMETRIC, 0)                                                           \
-    DO(Q6_K, 256, 210, I8_HALVES, 32)
+    DO(Q6_K, 256, 210, I8_HALVES, 32)                                                              \
+    DO(MXFP4, 32, 17, I8_SCALED, MXFP4_MIDDLE)                                                     \
+    DO(IQ4_NL, 32, 18, I8_BYTES, MIDDLE_8)                                                         \
+    DO(IQ4_XS, 256, 136, I8_BYTES, MIDDLE_8)
 
 #define FUNCTIONS(name, columns, bytes, form, middle)                                              \
     static const format_i8 format_##name = { TILE_##name, (columns) / BLOCK_I8,                    \

@@ -51,6 +51,14 @@ typedef struct block_i8 {
 /* Produces block b of 32 columns of a stored row. */
 typedef void quants_fn(block_i8 *to, const void *row, int64_t b);
 
+/* The values of the codes 0 to 15 of IQ4_NL and IQ4_XS, and of MXFP4, where they are doubled. */
+#define IQ4_VALUES(AT)                                                                             \
+    AT(-127), AT(-104), AT(-83), AT(-65), AT(-49), AT(-35), AT(-22), AT(-10), AT(1), AT(13),       \
+        AT(25), AT(38), AT(53), AT(69), AT(89), AT(113)
+#define MXFP4_VALUES(AT)                                                                           \
+    AT(0), AT(1), AT(2), AT(3), AT(4), AT(6), AT(8), AT(12), AT(0), AT(-1), AT(-2), AT(-3),        \
+        AT(-4), AT(-6), AT(-8), AT(-12)
+
 /* Number of scales in a block of 32. */
 static inline int groups_i8(i8_form form)
 {
@@ -73,6 +81,9 @@ typedef enum tile_kind {
     TILE_Q4_K,
     TILE_Q5_K,
     TILE_Q6_K,
+    TILE_MXFP4,
+    TILE_IQ4_NL,
+    TILE_IQ4_XS,
     TILE_ROUNDED, /* floats to be rounded to bf16 */
     N_TILE
 } tile_kind;
@@ -80,8 +91,8 @@ typedef enum tile_kind {
 /* Rows of values as stored, and optionally in panels too.
  *
  * A panel interleaves 16 rows, for products with outputs in lanes: block by block, within a block
- * by 32-bit words, within a word by row. If a block has an f16 in addition to whole words, the
- * panel stores those of the 16 rows first:
+ * by 32-bit words, within a word by row. If a block has an f16 or a byte in addition to whole words,
+ * the panel stores those of the 16 rows first:
  *
  *     row i       | d w0 w1 ... | d w0 w1 ... |
  *     panel       | d d ... d | w0 w0 ... w0 | w1 w1 ... w1 | ...
@@ -99,7 +110,7 @@ typedef struct row_set {
     size_t row_bytes;
     const void *panels;     /* all of them, or NULL */
     int block, block_bytes; /* values and bytes of a block of a panel */
-    int odd;                /* offset of the f16 in a block that has one in addition to words */
+    int odd;                /* offset in a block of what it has in addition to words */
     int fifth;              /* the word of fifth bits, or -1 */
     int64_t k0;             /* index of the first column */
     tile_fn *tile;          /* its producer in class f32 ... */

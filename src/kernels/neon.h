@@ -132,5 +132,7 @@ typedef int32x4_t ivec;
 #define i_set(n)      vdupq_n_s32(n)
 #define i_real(t)     vcvtq_f32_s32(t)
 #define i_top8(t)     vshrq_n_s32(t, 24)
+#define i_max(a, b)   vmaxq_s32(a, b)
+#define i_look(t, u)  vreinterpretq_s32_u8(vqtbl1q_u8(vld1q_u8(t), vreinterpretq_u8_s32(u)))
 
 #endif

@@ -68,7 +68,8 @@ static void transpose_bits(uint8_t *word)
 static void vec_pack_panel(void *panel, const row_set *w, int64_t o, int64_t rows, int64_t b0,
                            int64_t n)
 {
-    const bool odd = w->block_bytes % 4 != 0, apart = odd || w->fifth >= 0; /* block by block */
+    const size_t odd = (size_t)w->block_bytes % 4; /* bytes beyond words */
+    const bool apart = odd || w->fifth >= 0;       /* block by block */
     const int64_t runs = apart ? n : 1, words = (apart ? 1 : n) * (w->block_bytes / 4);
     const uint8_t *row[PANEL_ROWS];
     uint8_t *to = panel;
@@ -78,10 +79,10 @@ static void vec_pack_panel(void *panel, const row_set *w, int64_t o, int64_t row
     for (int64_t r = 0; r < runs; r++) {
         const size_t at = (size_t)r * (size_t)w->block_bytes;
         for (int i = 0; odd && i < PANEL_ROWS; i++)
-            memcpy(to + 2 * i, row[i] + at + w->odd, 2);
-        to += odd ? 2 * PANEL_ROWS : 0;
+            memcpy(to + odd * (size_t)i, row[i] + at + w->odd, odd);
+        to += odd * PANEL_ROWS;
         for (int i = 0; i < PANEL_ROWS; i += WIDTH)
-            transpose_words(to + 4 * i, row + i, at + (odd && w->odd == 0 ? 2 : 0), words);
+            transpose_words(to + 4 * i, row + i, at + (w->odd == 0 ? odd : 0), words);
         if (w->fifth >= 0)
             transpose_bits(to + w->fifth * PANEL_ROWS * 4);
         to += words * PANEL_ROWS * 4;

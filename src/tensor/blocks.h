@@ -2,7 +2,8 @@
  *
  * A format's file defines BYTES of a block and quants(), which splits 32 values into integers,
  * scales and minima. A format that weft also writes defines put_block(). DECODES and ENCODES derive
- * decode() and encode() of whole rows. The 4-bit and 5-bit formats of 32 values share the layout of
+ * decode() and encode() of whole rows; FITS derives encode() and fit() where put_block() takes an
+ * importance for each value, or NULL. The 4-bit and 5-bit formats of 32 values share the layout of
  * their codes:
  *
  *     bytes of codes    | q[0] | q[16] << 4 | q[1] | q[17] << 4 | ... q[15] | q[31] << 4 |
@@ -68,6 +69,18 @@ decode_blocks(quants_fn *quants, i8_form form, real *to, const void *row, int64_
     {                                                                                              \
         for (int64_t b = 0; b < n / (block); b++)                                                  \
             name##_put_block((uint8_t *)row + b * BYTES, from + b * (block));                      \
+    }
+
+#define FITS(name, block)                                                                          \
+    static void name##_fit(void *row, const real *from, const float *importance, int64_t n)        \
+    {                                                                                              \
+        for (int64_t b = 0; b < n / (block); b++)                                                  \
+            name##_put_block((uint8_t *)row + b * BYTES, from + b * (block),                       \
+                             importance ? importance + b * (block) : NULL);                        \
+    }                                                                                              \
+    static void name##_encode(void *row, const real *from, int64_t n)                              \
+    {                                                                                              \
+        name##_fit(row, from, NULL, n);                                                            \
     }
 
 static inline void take_nibbles(uint8_t *q, const uint8_t *from)

@@ -38,8 +38,8 @@ static void f64_encode(void *row, const real *from, int64_t n)
     memcpy(row, from, (size_t)n * sizeof *from);
 }
 
-const dtype dtype_f64 = { "f64",      "F64",     28,         1,    8,        TILE_OTHER,
-                          f64_decode, real_tile, f64_encode, NULL, I8_SCALED };
+const dtype dtype_f64 = { "f64",      "F64",     28,         1,    8,         TILE_OTHER,
+                          f64_decode, real_tile, f64_encode, NULL, I8_SCALED, NULL };
 #else
 #define f32_tile real_tile
 #endif
@@ -74,14 +74,15 @@ static void bf16_encode_row(void *row, const real *from, int64_t n)
         to[k] = bf16_encode((float)from[k]);
 }
 
-const dtype dtype_f32 = { "f32",      "F32",    0,          1,    4,        TILE_F32,
-                          f32_decode, f32_tile, f32_encode, NULL, I8_SCALED };
+const dtype dtype_f32 = { "f32",      "F32",    0,          1,    4,         TILE_F32,
+                          f32_decode, f32_tile, f32_encode, NULL, I8_SCALED, NULL };
 const dtype dtype_f16 = {
-    "f16", "F16", 1, 1, 2, TILE_F16, f16_decode_row, f16_decode_row, f16_encode_row, NULL, I8_SCALED
+    "f16",          "F16",          1,    1,         2,   TILE_F16, f16_decode_row,
+    f16_decode_row, f16_encode_row, NULL, I8_SCALED, NULL
 };
 const dtype dtype_bf16 = {
-    "bf16",          "BF16",          30,   1,        2, TILE_BF16, bf16_decode_row,
-    bf16_decode_row, bf16_encode_row, NULL, I8_SCALED
+    "bf16",          "BF16",          30,   1,         2,   TILE_BF16, bf16_decode_row,
+    bf16_decode_row, bf16_encode_row, NULL, I8_SCALED, NULL
 };
 
 static const real *rounded_tile(real *to, const void *row, int64_t k0, int64_t n)
@@ -128,6 +129,9 @@ static const dtype *const table[] = {
     &dtype_q4_k,
     &dtype_q5_k,
     &dtype_q6_k,
+    &dtype_mxfp4,
+    &dtype_iq4_nl,
+    &dtype_iq4_xs,
     /* other types in files */
     &dtype_i8,
     &dtype_i32,

@@ -26,13 +26,18 @@ typedef struct dtype {
     /* Class i8, for block formats; NULL for others. */
     quants_fn *quants;
     i8_form form;
+
+    /* As encode, with an importance of each column: where codes are searched, the squared error of
+     * a value counts that much. NULL for a format whose codes follow from a rule. */
+    void (*fit)(void *row, const real *from, const float *importance, int64_t n);
 } dtype;
 
 /* f32 values to be rounded to bf16; only ever the right side of a product. */
 extern const dtype dtype_rounded;
 
 extern const dtype dtype_f32, dtype_f16, dtype_bf16, dtype_q8_0, dtype_q4_0, dtype_q4_1, dtype_q5_0,
-    dtype_q5_1, dtype_q2_k, dtype_q3_k, dtype_q4_k, dtype_q5_k, dtype_q6_k, dtype_i32;
+    dtype_q5_1, dtype_q2_k, dtype_q3_k, dtype_q4_k, dtype_q5_k, dtype_q6_k, dtype_mxfp4,
+    dtype_iq4_nl, dtype_iq4_xs, dtype_i32;
 
 /* The type of activations. */
 #ifdef WEFT_REAL_DOUBLE
@@ -53,7 +58,7 @@ static inline size_t dtype_row_bytes(const dtype *t, int64_t n)
 }
 
 /* Rows of n numbers for kernels, with the CPU's own producer if it has one. In formats whose blocks
- * are not whole words, blocks of 32 begin with their f16, the others end with it. */
+ * are not whole words, blocks of 32 begin with their scale, the others end with it. */
 static inline row_set dtype_rows(const dtype *t, const kernels *k, const void *data, int64_t n)
 {
     const int words = t->bytes < 4 ? 4 / t->bytes : 1;

@@ -26,7 +26,10 @@
  *     weights      the error of a number counts 1 + |x| / rms; over a block that is 2 at most, on
  *                  average, and 1 at least, so the squared error is at most twice that of covering
  *     stretching   d and e grow until sum x y = sum x x; where this would take more than a quarter
- *                  of the squared error, they stay */
+ *                  of the squared error, they stay
+ *
+ * If the caller gives an importance of each value, it multiplies the weights and the sums of
+ * stretching. The bounds hold only without it. */
 #include "tensor/fit.h"
 
 /* Four values at a time, which compilers map to the target's vectors: one order of sums, and so one
@@ -126,23 +129,41 @@ static void fit_weights(float *w, const float *x)
         w[k] = 1 + fabsf(x[k]) * inverse;
 }
 
+/* What the caller knows of the columns goes into the weights. */
+static void weigh(float *w, const float *importance)
+{
+    for (int k = 0; importance && k < LONG; k++)
+        w[k] *= importance[k];
+}
+
+/* Values and what they matter; importance is NULL if they matter alike. */
+typedef struct target {
+    const float *x, *importance;
+} target;
+
+static double matters(const target *t, int k)
+{
+    return t->importance ? (double)t->importance[k] : 1;
+}
+
 /* The factor that makes sum x y equal to sum x x. */
-static double stretch_of(const float *x, const float *y)
+static double stretch_of(const target *t, const float *y)
 {
     double xx = 0, xy = 0;
     for (int k = 0; k < LONG; k++) {
-        xx += (double)x[k] * (double)x[k];
-        xy += (double)x[k] * (double)y[k];
+        const double x = (double)t->x[k];
+        xx += matters(t, k) * x * x;
+        xy += matters(t, k) * x * (double)y[k];
     }
     return xy > 0 ? xx / xy : 1;
 }
 
-static double fit_loss(const float *x, const float *y)
+static double fit_loss(const target *t, const float *y)
 {
     double sum = 0;
     for (int k = 0; k < LONG; k++) {
-        const double off = (double)x[k] - (double)y[k];
-        sum += off * off;
+        const double off = (double)t->x[k] - (double)y[k];
+        sum += matters(t, k) * off * off;
     }
     return sum;
 }
@@ -205,19 +226,20 @@ static void read_asymmetric(float *y, const asymmetric_fit *f, int n)
         y[k] = f->d * (float)f->s[k / n] * (float)f->q[k] - f->e * (float)f->m[k / n];
 }
 
-static void stretch_asymmetric(asymmetric_fit *f, const float *x, int n)
+static void stretch_asymmetric(asymmetric_fit *f, const target *t, int n)
 {
     float y[LONG], z[LONG];
     asymmetric_fit more = *f;
     read_asymmetric(y, f, n);
-    more.d = stretched(f->d, stretch_of(x, y));
-    more.e = stretched(f->e, stretch_of(x, y));
+    more.d = stretched(f->d, stretch_of(t, y));
+    more.e = stretched(f->e, stretch_of(t, y));
     read_asymmetric(z, &more, n);
-    if (fit_loss(x, z) <= DEAREST * fit_loss(x, y))
+    if (fit_loss(t, z) <= DEAREST * fit_loss(t, y))
         *f = more;
 }
 
-void fit_asymmetric(asymmetric_fit *f, const real *from, const fit_shape *shape)
+void fit_asymmetric(asymmetric_fit *f, const real *from, const float *importance,
+                    const fit_shape *shape)
 {
     float x[LONG], w[LONG], q[GROUP];
     group g[LONG / SMALL];
@@ -232,6 +254,7 @@ void fit_asymmetric(asymmetric_fit *f, const real *from, const fit_shape *shape)
     }
     if (shape->few)
         fit_weights(w, x);
+    weigh(w, importance);
     for (int i = 0; i < n_group; i++) {
         const float above = g[i].high + f->e * (float)f->m[i];
         f->s[i] = (uint8_t)whole_steps(above / top, f->d, shape->steps);
@@ -241,7 +264,7 @@ void fit_asymmetric(asymmetric_fit *f, const real *from, const fit_shape *shape)
             f->q[i * shape->n + k] = (uint8_t)q[k];
     }
     if (shape->few)
-        stretch_asymmetric(f, x, shape->n);
+        stretch_asymmetric(f, &(target){ x, importance }, shape->n);
 }
 
 /* ---- without --------------------------------------------------------------------------------- */
@@ -278,18 +301,18 @@ static void read_signed(float *y, const signed_fit *f, int n)
         y[k] = f->d * (float)f->s[k / n] * (float)f->q[k];
 }
 
-static void stretch_signed(signed_fit *f, const float *x, int n)
+static void stretch_signed(signed_fit *f, const target *t, int n)
 {
     float y[LONG], z[LONG];
     signed_fit more = *f;
     read_signed(y, f, n);
-    more.d = stretched(f->d, stretch_of(x, y));
+    more.d = stretched(f->d, stretch_of(t, y));
     read_signed(z, &more, n);
-    if (fit_loss(x, z) <= DEAREST * fit_loss(x, y))
+    if (fit_loss(t, z) <= DEAREST * fit_loss(t, y))
         *f = more;
 }
 
-void fit_signed(signed_fit *f, const real *from, const fit_shape *shape)
+void fit_signed(signed_fit *f, const real *from, const float *importance, const fit_shape *shape)
 {
     float x[LONG], w[LONG], q[GROUP];
     group g[LONG / SMALL];
@@ -305,6 +328,7 @@ void fit_signed(signed_fit *f, const real *from, const fit_shape *shape)
     }
     if (shape->few)
         fit_weights(w, x);
+    weigh(w, importance);
     for (int i = 0; i < LONG / n; i++) {
         const int s = search_signed(f->d, &g[i], shape);
         f->s[i] = (int8_t)s;
@@ -313,5 +337,5 @@ void fit_signed(signed_fit *f, const real *from, const fit_shape *shape)
             f->q[i * n + k] = (int8_t)(q[k] - (float)(top + 1));
     }
     if (shape->few)
-        stretch_signed(f, x, n);
+        stretch_signed(f, &(target){ x, importance }, n);
 }

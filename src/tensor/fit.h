@@ -34,15 +34,17 @@ typedef struct signed_fit {
     int8_t q[LONG];
 } signed_fit;
 
-/* Let R be the largest range of a group including zero, M the largest magnitude of a value below
+/* `importance` says how much the squared error of each value matters, or is NULL if all are alike;
+ * then these bounds hold. Let R be the largest range of a group including zero, M the largest magnitude of a value below
  * zero, and S the steps. The root mean square error of a group is at most (R + M / (S - 0.1)) (1 +
  * 1.001 / S) / (2 top) + 2^-24 ... */
-void fit_asymmetric(asymmetric_fit *f, const real *x, const fit_shape *shape);
+void fit_asymmetric(asymmetric_fit *f, const real *x, const float *importance,
+                    const fit_shape *shape);
 
 /* ... and here, with A the largest magnitude of the block, at most A (1 + 1.001 / S) / (2 top) +
  * 2^-25. With `few`, the error of a block is at most 1.582 times this. In both, a block becomes all
  * NaN if a value is NaN, or if d or e would exceed 65504. */
-void fit_signed(signed_fit *f, const real *x, const fit_shape *shape);
+void fit_signed(signed_fit *f, const real *x, const float *importance, const fit_shape *shape);
 
 /* The first 16 bytes of a Q4_K or Q5_K block. */
 static inline void put_asymmetric_head(uint8_t *block, const asymmetric_fit *f)

@@ -31,10 +31,10 @@ static void q2_k_quants(block_i8 *to, const void *row, int64_t b)
 
 static const fit_shape shape = { 16, 15, 3, 0.6f, 1.1f, true };
 
-static void q2_k_put_block(uint8_t *block, const real *x)
+static void q2_k_put_block(uint8_t *block, const real *x, const float *importance)
 {
     asymmetric_fit f;
-    fit_asymmetric(&f, x, &shape);
+    fit_asymmetric(&f, x, importance, &shape);
     for (int i = 0; i < 16; i++)
         block[i] = (uint8_t)(f.s[i] | f.m[i] << 4);
     put_bit_pairs(block + 16, f.q);
@@ -43,7 +43,7 @@ static void q2_k_put_block(uint8_t *block, const real *x)
 }
 
 DECODES(q2_k, I8_ASYMMETRIC | I8_HALVES)
-ENCODES(q2_k, LONG)
+FITS(q2_k, LONG)
 
 const dtype dtype_q2_k = { "q2_k",
                            NULL,
@@ -55,4 +55,5 @@ const dtype dtype_q2_k = { "q2_k",
                            q2_k_decode,
                            q2_k_encode,
                            q2_k_quants,
-                           I8_ASYMMETRIC | I8_HALVES };
+                           I8_ASYMMETRIC | I8_HALVES,
+                           q2_k_fit };

@@ -38,11 +38,11 @@ static void q3_k_quants(block_i8 *to, const void *row, int64_t b)
 
 static const fit_shape shape = { 16, 31, 3, 0.6f, 1.2f, true };
 
-static void q3_k_put_block(uint8_t *block, const real *x)
+static void q3_k_put_block(uint8_t *block, const real *x, const float *importance)
 {
     signed_fit f;
     uint8_t q[LONG];
-    fit_signed(&f, x, &shape);
+    fit_signed(&f, x, importance, &shape);
     memset(block, 0, BYTES);
     for (int k = 0; k < LONG; k++) {
         q[k] = (uint8_t)(f.q[k] + 4);
@@ -58,7 +58,9 @@ static void q3_k_put_block(uint8_t *block, const real *x)
 }
 
 DECODES(q3_k, I8_HALVES)
-ENCODES(q3_k, LONG)
+FITS(q3_k, LONG)
 
-const dtype dtype_q3_k = { "q3_k",      NULL,        11,          LONG,        BYTES,    TILE_Q3_K,
-                           q3_k_decode, q3_k_decode, q3_k_encode, q3_k_quants, I8_HALVES };
+const dtype dtype_q3_k = {
+    "q3_k",      NULL,        11,          LONG,        BYTES,     TILE_Q3_K,
+    q3_k_decode, q3_k_decode, q3_k_encode, q3_k_quants, I8_HALVES, q3_k_fit
+};

@@ -31,5 +31,5 @@ static void q4_0_put_block(uint8_t *block, const real *x)
 DECODES(q4_0, I8_SCALED)
 ENCODES(q4_0, GROUP)
 
-const dtype dtype_q4_0 = { "q4_0",      NULL,        2,           GROUP,       BYTES,    TILE_Q4_0,
-                           q4_0_decode, q4_0_decode, q4_0_encode, q4_0_quants, I8_SCALED };
+const dtype dtype_q4_0 = { "q4_0",      NULL,        2,           GROUP,       BYTES,     TILE_Q4_0,
+                           q4_0_decode, q4_0_decode, q4_0_encode, q4_0_quants, I8_SCALED, NULL };

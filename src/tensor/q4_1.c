@@ -30,6 +30,6 @@ static void q4_1_put_block(uint8_t *block, const real *x)
 DECODES(q4_1, I8_ASYMMETRIC)
 ENCODES(q4_1, GROUP)
 
-const dtype dtype_q4_1 = { "q4_1",       NULL,        3,           GROUP,       BYTES,
-                           TILE_Q4_1,    q4_1_decode, q4_1_decode, q4_1_encode, q4_1_quants,
-                           I8_ASYMMETRIC };
+const dtype dtype_q4_1 = { "q4_1",        NULL,        3,           GROUP,       BYTES,
+                           TILE_Q4_1,     q4_1_decode, q4_1_decode, q4_1_encode, q4_1_quants,
+                           I8_ASYMMETRIC, NULL };

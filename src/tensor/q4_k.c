@@ -26,17 +26,17 @@ static void q4_k_quants(block_i8 *to, const void *row, int64_t b)
 
 static const fit_shape shape = { GROUP, 63, 15, 0.92f, 1.08f, false };
 
-static void q4_k_put_block(uint8_t *block, const real *x)
+static void q4_k_put_block(uint8_t *block, const real *x, const float *importance)
 {
     asymmetric_fit f;
-    fit_asymmetric(&f, x, &shape);
+    fit_asymmetric(&f, x, importance, &shape);
     put_asymmetric_head(block, &f);
     put_nibble_pairs(block + 16, f.q);
 }
 
 DECODES(q4_k, I8_ASYMMETRIC)
-ENCODES(q4_k, LONG)
+FITS(q4_k, LONG)
 
-const dtype dtype_q4_k = { "q4_k",      NULL,        12,           LONG,
-                           BYTES,       TILE_Q4_K,   q4_k_decode,  q4_k_decode,
-                           q4_k_encode, q4_k_quants, I8_ASYMMETRIC };
+const dtype dtype_q4_k = { "q4_k",        NULL,        12,          LONG,        BYTES,
+                           TILE_Q4_K,     q4_k_decode, q4_k_decode, q4_k_encode, q4_k_quants,
+                           I8_ASYMMETRIC, q4_k_fit };

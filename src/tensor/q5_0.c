@@ -32,5 +32,5 @@ static void q5_0_put_block(uint8_t *block, const real *x)
 DECODES(q5_0, I8_SCALED)
 ENCODES(q5_0, GROUP)
 
-const dtype dtype_q5_0 = { "q5_0",      NULL,        6,           GROUP,       BYTES,    TILE_Q5_0,
-                           q5_0_decode, q5_0_decode, q5_0_encode, q5_0_quants, I8_SCALED };
+const dtype dtype_q5_0 = { "q5_0",      NULL,        6,           GROUP,       BYTES,     TILE_Q5_0,
+                           q5_0_decode, q5_0_decode, q5_0_encode, q5_0_quants, I8_SCALED, NULL };

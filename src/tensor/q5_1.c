@@ -31,6 +31,6 @@ static void q5_1_put_block(uint8_t *block, const real *x)
 DECODES(q5_1, I8_ASYMMETRIC)
 ENCODES(q5_1, GROUP)
 
-const dtype dtype_q5_1 = { "q5_1",       NULL,        7,           GROUP,       BYTES,
-                           TILE_Q5_1,    q5_1_decode, q5_1_decode, q5_1_encode, q5_1_quants,
-                           I8_ASYMMETRIC };
+const dtype dtype_q5_1 = { "q5_1",        NULL,        7,           GROUP,       BYTES,
+                           TILE_Q5_1,     q5_1_decode, q5_1_decode, q5_1_encode, q5_1_quants,
+                           I8_ASYMMETRIC, NULL };

@@ -26,10 +26,10 @@ static void q5_k_quants(block_i8 *to, const void *row, int64_t b)
 
 static const fit_shape shape = { GROUP, 63, 31, 0.92f, 1.08f, false };
 
-static void q5_k_put_block(uint8_t *block, const real *x)
+static void q5_k_put_block(uint8_t *block, const real *x, const float *importance)
 {
     asymmetric_fit f;
-    fit_asymmetric(&f, x, &shape);
+    fit_asymmetric(&f, x, importance, &shape);
     put_asymmetric_head(block, &f);
     memset(block + 16, 0, GROUP);
     for (int k = 0; k < LONG; k++)
@@ -38,8 +38,8 @@ static void q5_k_put_block(uint8_t *block, const real *x)
 }
 
 DECODES(q5_k, I8_ASYMMETRIC)
-ENCODES(q5_k, LONG)
+FITS(q5_k, LONG)
 
-const dtype dtype_q5_k = { "q5_k",      NULL,        13,           LONG,
-                           BYTES,       TILE_Q5_K,   q5_k_decode,  q5_k_decode,
-                           q5_k_encode, q5_k_quants, I8_ASYMMETRIC };
+const dtype dtype_q5_k = { "q5_k",        NULL,        13,          LONG,        BYTES,
+                           TILE_Q5_K,     q5_k_decode, q5_k_decode, q5_k_encode, q5_k_quants,
+                           I8_ASYMMETRIC, q5_k_fit };

@@ -31,10 +31,10 @@ static void q6_k_quants(block_i8 *to, const void *row, int64_t b)
 
 static const fit_shape shape = { 16, 127, 31, 0.88f, 1.12f, false };
 
-static void q6_k_put_block(uint8_t *block, const real *x)
+static void q6_k_put_block(uint8_t *block, const real *x, const float *importance)
 {
     signed_fit f;
-    fit_signed(&f, x, &shape);
+    fit_signed(&f, x, importance, &shape);
     memset(block, 0, 192);
     for (int k = 0; k < LONG; k++) {
         const int h = k / 128, part = k % 128 / 32, q = f.q[k] + 32;
@@ -46,7 +46,9 @@ static void q6_k_put_block(uint8_t *block, const real *x)
 }
 
 DECODES(q6_k, I8_HALVES)
-ENCODES(q6_k, LONG)
+FITS(q6_k, LONG)
 
-const dtype dtype_q6_k = { "q6_k",      NULL,        14,          LONG,        BYTES,    TILE_Q6_K,
-                           q6_k_decode, q6_k_decode, q6_k_encode, q6_k_quants, I8_HALVES };
+const dtype dtype_q6_k = {
+    "q6_k",      NULL,        14,          LONG,        BYTES,     TILE_Q6_K,
+    q6_k_decode, q6_k_decode, q6_k_encode, q6_k_quants, I8_HALVES, q6_k_fit
+};

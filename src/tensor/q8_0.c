@@ -29,5 +29,5 @@ static void q8_0_put_block(uint8_t *block, const real *x)
 DECODES(q8_0, I8_SCALED)
 ENCODES(q8_0, GROUP)
 
-const dtype dtype_q8_0 = { "q8_0",      NULL,        8,           GROUP,       BYTES,   TILE_Q8_0,
-                           q8_0_decode, q8_0_decode, q8_0_encode, q8_0_quants, I8_BYTES };
+const dtype dtype_q8_0 = { "q8_0",      NULL,        8,           GROUP,       BYTES,    TILE_Q8_0,
+                           q8_0_decode, q8_0_decode, q8_0_encode, q8_0_quants, I8_BYTES, NULL };

@@ -321,10 +321,10 @@ static void same_answer_every_time(void **state)
 static void same_answer_in_every_format(void **state)
 {
     (void)state;
-    const dtype *const weights[] = { &dtype_f32,  &dtype_f16,  &dtype_bf16, &dtype_q8_0,
-                                     &dtype_q4_0, &dtype_q4_1, &dtype_q5_0, &dtype_q5_1,
-                                     &dtype_q2_k, &dtype_q3_k, &dtype_q4_k, &dtype_q5_k,
-                                     &dtype_q6_k };
+    const dtype *const weights[] = { &dtype_f32,  &dtype_f16,   &dtype_bf16,   &dtype_q8_0,
+                                     &dtype_q4_0, &dtype_q4_1,  &dtype_q5_0,   &dtype_q5_1,
+                                     &dtype_q2_k, &dtype_q3_k,  &dtype_q4_k,   &dtype_q5_k,
+                                     &dtype_q6_k, &dtype_mxfp4, &dtype_iq4_nl, &dtype_iq4_xs };
     const int n = (int)(sizeof weights / sizeof *weights);
     int tried = 0;
     for (int w = quick() ? 4 : 0; w < n; w += quick() ? 4 : 1) {

@@ -144,10 +144,10 @@ static void ropes_equal_scalar(void **state)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-static const dtype *const types[] = { &dtype_f32,  &dtype_f16,  &dtype_bf16, &dtype_q8_0,
-                                      &dtype_q4_0, &dtype_q4_1, &dtype_q5_0, &dtype_q5_1,
-                                      &dtype_q2_k, &dtype_q3_k, &dtype_q4_k, &dtype_q5_k,
-                                      &dtype_q6_k };
+static const dtype *const types[] = { &dtype_f32,  &dtype_f16,   &dtype_bf16,   &dtype_q8_0,
+                                      &dtype_q4_0, &dtype_q4_1,  &dtype_q5_0,   &dtype_q5_1,
+                                      &dtype_q2_k, &dtype_q3_k,  &dtype_q4_k,   &dtype_q5_k,
+                                      &dtype_q6_k, &dtype_mxfp4, &dtype_iq4_nl, &dtype_iq4_xs };
 #define N_TYPE (int)(sizeof types / sizeof *types)
 
 /* At least n values: whole blocks. */

@@ -37,8 +37,9 @@ static void answer(fixture_model *f, int n_thread, float *logits)
 static void formats_have_the_same_bits(void **state)
 {
     (void)state;
-    static const char *const types[] = { "f32",  "f16",  "bf16", "q8_0", "q4_0", "q4_1", "q5_0",
-                                         "q5_1", "q4_k", "q5_k", "q6_k", "q2_k", "q3_k" };
+    static const char *const types[] = { "f32",  "f16",   "bf16",   "q8_0",  "q4_0", "q4_1",
+                                         "q5_0", "q5_1",  "q4_k",   "q5_k",  "q6_k", "q2_k",
+                                         "q3_k", "mxfp4", "iq4_nl", "iq4_xs" };
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         fixture_model f, plain;
         float got[MAX_VOCAB], want[MAX_VOCAB];

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const dtype *const types[] = { &dtype_f32,  &dtype_f16,  &dtype_bf16, &dtype_q8_0,
-                                      &dtype_q4_0, &dtype_q4_1, &dtype_q5_0, &dtype_q5_1,
-                                      &dtype_q2_k, &dtype_q3_k, &dtype_q4_k, &dtype_q5_k,
-                                      &dtype_q6_k };
+static const dtype *const types[] = { &dtype_f32,  &dtype_f16,   &dtype_bf16,   &dtype_q8_0,
+                                      &dtype_q4_0, &dtype_q4_1,  &dtype_q5_0,   &dtype_q5_1,
+                                      &dtype_q2_k, &dtype_q3_k,  &dtype_q4_k,   &dtype_q5_k,
+                                      &dtype_q6_k, &dtype_mxfp4, &dtype_iq4_nl, &dtype_iq4_xs };
 #define N_TYPE (sizeof types / sizeof *types)
 
 static real *numbers(int64_t n, uint64_t stream)
@@ -82,12 +82,12 @@ static void unpack(uint8_t *row, const row_set *w, const matrix *m, int64_t o)
     const uint8_t *panel = (const uint8_t *)w->panels +
                            (size_t)(o / PANEL_ROWS * PANEL_ROWS) * m->row_bytes;
     const int block = w->block_bytes, words = block / 4, lane = (int)(o % PANEL_ROWS);
-    const bool odd = block % 4 != 0;
+    const int odd = block % 4;
     for (int64_t b = 0; b < m->K / w->block; b++, row += block, panel += block * PANEL_ROWS) {
-        const uint8_t *at = panel + (odd ? 2 * PANEL_ROWS : 0);
-        uint8_t *to = row + (odd && w->odd == 0 ? 2 : 0);
+        const uint8_t *at = panel + odd * PANEL_ROWS;
+        uint8_t *to = row + (w->odd == 0 ? odd : 0);
         if (odd)
-            memcpy(row + w->odd, panel + 2 * lane, 2);
+            memcpy(row + w->odd, panel + odd * lane, (size_t)odd);
         for (int i = 0; i < words; i++)
             memcpy(to + 4 * i, at + (i * PANEL_ROWS + lane) * 4, 4);
         if (w->fifth >= 0)
