@@ -67,7 +67,9 @@ static const dtype *type_of(const writer *w, const char *name, const part *p)
     const random_shape *s = w->shape;
     if (w->mix) {
         const int64_t gqa = s->n_head_kv > 0 ? s->n_head / s->n_head_kv : 1;
-        const quant_tensor of = { name, p->rows ? 2 : 1, p->cols, s->n_layer, !s->untied, gqa };
+        const quant_tensor of = {
+            name, p->rows ? 2 : 1, p->cols, s->n_layer, !s->untied, gqa, false
+        };
         return quant_fitting(quant_wanted(w->mix, &of), p->cols);
     }
     if (strcmp(p->stem, s->untied ? "output" : "token_embd") == 0)

@@ -26,12 +26,13 @@ static const char examples[] = "  weft quantize models/shakespeare.gguf small.gg
                                "  weft quantize ./model-directory . q8_0\n";
 
 static const char about[] =
-    "TYPE is q4_k_m (the usual choice), q5_k_m, q6_k, q8_0 (hardly any loss), q3_k_l,\n"
-    "q3_k_m, q3_k_s, q2_k (smallest, clear loss), q5_1, q5_0, q4_1, q4_0, or bf16, f16,\n"
-    "f32. Vectors and norms stay f32; in types below q6_k the output matrix gets q6_k.\n"
-    "The error shown for a tensor is relative to the root mean square of its values. In\n"
-    "the output, * after a type marks another than the one asked for, used when rows are\n"
-    "not a multiple of the block.\n";
+    "TYPE is q4_k_m (the usual choice), q5_k_m, q6_k, q8_0 (hardly any loss), iq4_xs, iq4_nl\n"
+    "(slightly smaller than q4_k_m), q3_k_l, q3_k_m, q3_k_s, q2_k (smallest, clear loss), q5_1,\n"
+    "q5_0, q4_1, q4_0, mxfp4, mxfp4_moe (experts in mxfp4, the rest in q8_0), or bf16, f16,\n"
+    "f32. Vectors and norms stay f32; in types below q6_k the output matrix gets q6_k, in\n"
+    "mxfp4 q8_0. The error shown for a tensor is relative to the root mean square of its\n"
+    "values. In the output, * after a type marks another than the one asked for, used when\n"
+    "rows are not a multiple of the block.\n";
 
 static void show_tensor(void *ud, const weft_converted_tensor *t)
 {
@@ -41,7 +42,7 @@ static void show_tensor(void *ud, const weft_converted_tensor *t)
     cli_progress_clear();
     if (!json) {
         marked = marked || t->instead;
-        printf("%-32s %5s -> %-5s%c %7.3f bits  error %.4f\n", t->name, t->from, t->to,
+        printf("%-32s %6s -> %-6s%c %7.3f bits  error %.4f\n", t->name, t->from, t->to,
                t->instead ? '*' : ' ', 8.0 * (double)t->bytes / (double)t->numbers, t->error);
         return;
     }

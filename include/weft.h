@@ -297,9 +297,10 @@ typedef struct weft_convert_options {
     size_t struct_size;
     weft_format to;   /* ignored for a path that ends in .gguf */
     const char *type; /* of the matrices: "f32", "f16", "bf16"; in GGUF also "q8_0", "q4_0", "q4_1",
-                           "q5_0", "q5_1", "q6_k" and the mixes "q5_k_m", "q4_k_m", "q3_k_l",
-                           "q3_k_m", "q3_k_s", "q2_k"; NULL: unchanged, or as in the directory
-                           that the GGUF file was made from */
+                           "q5_0", "q5_1", "q6_k", "mxfp4" and the mixes "q5_k_m", "q4_k_m",
+                           "iq4_nl", "iq4_xs", "mxfp4_moe", "q3_k_l", "q3_k_m", "q3_k_s",
+                           "q2_k"; NULL: unchanged, or as in the directory that the GGUF file was
+                           made from */
     uint64_t max_shard; /* maximum bytes of weights per file; 0: one file */
     bool force;         /* overwrite existing files, even the source */
     weft_load load;

@@ -23,6 +23,7 @@ HALVES = {  # where a block has 16-bit floats
     "Q8_0": [0], "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2],
     "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208],
     "MXFP4": [], "IQ4_NL": [0], "IQ4_XS": [0],
+    "IQ3_S": [0], "IQ3_XXS": [0], "IQ2_S": [0], "IQ2_XS": [0], "IQ2_XXS": [0],
 }
 ENCODED = ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1"]
 N_RANDOM = 768  # blocks, after 256 that hold the same byte everywhere

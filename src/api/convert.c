@@ -10,9 +10,8 @@ static weft_status translate(const weft_convert_options *o, convert_options *to,
     if (o->type && !target)
         return weft_fail(err, WEFT_EINVAL,
                          "\"%.40s\" is not a weight type; expected f32, f16 or bf16, or for "
-                         "GGUF also q8_0, q6_k, q5_k_m, q5_1, q5_0, q4_k_m, q4_1, q4_0, q3_k_l, "
-                         "q3_k_m, q3_k_s or "
-                         "q2_k",
+                         "GGUF also q8_0, q6_k, q5_k_m, q5_1, q5_0, q4_k_m, q4_1, q4_0, iq4_nl, "
+                         "iq4_xs, mxfp4, mxfp4_moe, q3_k_l, q3_k_m, q3_k_s or q2_k",
                          o->type);
     if (o->n_thread < 0 || o->n_thread > 1024)
         return weft_fail(err, WEFT_EINVAL,

@@ -64,6 +64,27 @@ static const dtype *mix_q5_k_m(quant_role role, int64_t layer, const quant_tenso
     return role == ROLE_FUSED ? &dtype_q6_k : mix_q4_k_m(role, layer, of);
 }
 
+static const dtype *mix_iq4(quant_role role, int64_t layer, const quant_tensor *of)
+{
+    switch (role) {
+    case ROLE_VALUES:
+    case ROLE_FUSED:
+    case ROLE_LATENT:
+        return of->gqa >= 4 ? &dtype_q5_k : NULL;
+    case ROLE_DOWN:
+        return layer < of->n_layer / 8 && !of->weighed ? &dtype_q5_k : NULL;
+    default:
+        return NULL;
+    }
+}
+
+/* The form of gpt-oss: the experts are most of its weights. */
+static const dtype *mix_mxfp4_moe(quant_role role, int64_t layer, const quant_tensor *of)
+{
+    (void)role, (void)layer;
+    return strstr(of->name, "_exps.") ? NULL : &dtype_q8_0;
+}
+
 static const quant_target targets[] = {
     /* name, file_type, most, logits, mix */
     { "f32", 0, &dtype_f32, &dtype_f32, NULL },
@@ -84,6 +105,10 @@ static const quant_target targets[] = {
     { "q5_k_m", 17, &dtype_q5_k, &dtype_q6_k, mix_q5_k_m },
     { "q5_k", 17, &dtype_q5_k, &dtype_q6_k, mix_q5_k_m },
     { "q6_k", 18, &dtype_q6_k, &dtype_q6_k, NULL },
+    { "iq4_nl", 25, &dtype_iq4_nl, &dtype_q6_k, mix_iq4 },
+    { "iq4_xs", 30, &dtype_iq4_xs, &dtype_q6_k, mix_iq4 },
+    { "mxfp4", 38, &dtype_mxfp4, &dtype_q8_0, NULL },
+    { "mxfp4_moe", 38, &dtype_mxfp4, &dtype_q8_0, mix_mxfp4_moe },
 };
 
 const quant_target *quant_target_by_name(const char *name)
@@ -160,6 +185,7 @@ const dtype *quant_fitting(const dtype *wanted, int64_t row)
     const dtype *t = wanted;
     if (row % t->block != 0 && t->block > 32)
         t = t == &dtype_q2_k || t == &dtype_q3_k ? &dtype_q4_0
+            : t == &dtype_iq4_xs                 ? &dtype_iq4_nl
             : t == &dtype_q4_k                   ? &dtype_q5_0
             : t == &dtype_q5_k                   ? &dtype_q5_1
                                                  : &dtype_q8_0;

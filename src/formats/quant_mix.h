@@ -20,6 +20,7 @@ typedef struct quant_tensor {
     int64_t n_layer; /* of the model */
     bool tied;       /* the embedding also computes the logits */
     int64_t gqa;     /* query heads for each KV head */
+    bool weighed;    /* the importance of its columns is known */
 } quant_tensor;
 
 /* The role of a matrix in its layer, to the extent that mixes care. */
@@ -44,8 +45,8 @@ typedef struct quant_target {
 } quant_target;
 
 /* Finds a target by name, case-insensitively: f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q2_k q3_k_s
- * q3_k_m q3_k_l q4_k_m q5_k_m q6_k; q3_k, q4_k and q5_k mean the mixes _m. NULL if there is
- * none. */
+ * q3_k_m q3_k_l q4_k_m q5_k_m q6_k iq4_nl iq4_xs mxfp4 mxfp4_moe; q3_k, q4_k and q5_k mean the
+ * mixes _m. NULL if there is none. */
 const quant_target *quant_target_by_name(const char *name);
 
 /* Vectors, norms and tables of positions. */
@@ -54,8 +55,8 @@ bool quant_stays_f32(const quant_tensor *of);
 /* The format that the target requests ... */
 const dtype *quant_wanted(const quant_target *t, const quant_tensor *of);
 
-/* ... and the one that is used. If rows are not a multiple of 256, Q2_K and Q3_K become Q4_0, Q4_K
- * becomes Q5_0, Q5_K becomes Q5_1 and Q6_K becomes Q8_0; if they are not a multiple of 32 either,
+/* ... and the one that is used. If rows are not a multiple of 256, Q2_K and Q3_K become Q4_0, IQ4_XS
+ * becomes IQ4_NL, Q4_K becomes Q5_0, Q5_K becomes Q5_1 and Q6_K becomes Q8_0; if they are not a multiple of 32 either,
  * F16. */
 const dtype *quant_fitting(const dtype *wanted, int64_t row);
 

@@ -161,7 +161,7 @@ static const dtype *type_for_gguf(const conversion *c, const tensor *w, const st
     const quant_target *target = c->o->target;
     const model *m = &c->m;
     const int64_t gqa = m->n_head_kv > 0 ? m->n_head / m->n_head_kv : 0;
-    const quant_tensor of = { w->name, w->n_dim, cols(w), m->n_layer, is_tied(m), gqa };
+    const quant_tensor of = { w->name, w->n_dim, cols(w), m->n_layer, is_tied(m), gqa, false };
     const dtype *wanted = quant_stays_f32(&of) ? &dtype_f32
                           : target             ? quant_wanted(target, &of)
                                                : from->type;

@@ -132,6 +132,11 @@ static const dtype *const table[] = {
     &dtype_mxfp4,
     &dtype_iq4_nl,
     &dtype_iq4_xs,
+    &dtype_iq3_s,
+    &dtype_iq3_xxs,
+    &dtype_iq2_s,
+    &dtype_iq2_xs,
+    &dtype_iq2_xxs,
     /* other types in files */
     &dtype_i8,
     &dtype_i32,

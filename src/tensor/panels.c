@@ -1,10 +1,13 @@
 /* panels.c - packs a weight, 16 rows of it at a time, on all threads. */
 #include "tensor/panels.h"
 
-/* A panel is made of 4-byte words, at least four of each row. */
+/* A panel is made of 4-byte words, at least four of each row. A block format without class i8 is
+ * decoded from its rows. */
 size_t panels_bytes(const tensor *t)
 {
     if (!t->multiplied || t->is_param || t->n_dim != 2)
+        return 0;
+    if (t->type->block > 1 && !t->type->quants)
         return 0;
     const size_t row_bytes = dtype_row_bytes(t->type, cols(t));
     if (row_bytes < 16 || (t->type->block == 1 && row_bytes % 4 != 0))

@@ -4,13 +4,14 @@
 #include "formats/quant_mix.h"
 
 static int64_t layers = 16, gqa = 1; /* of the model */
+static bool weighed;
 
 static const dtype *type_in(const char *target, const char *name, int64_t row)
 {
     const quant_target *t = quant_target_by_name(target);
     assert_non_null(t);
     const bool vector = !strstr(name, "weight") || strstr(name, "norm");
-    const quant_tensor of = { name, vector ? 1 : 2, row, layers, true, gqa };
+    const quant_tensor of = { name, vector ? 1 : 2, row, layers, true, gqa, weighed };
     return quant_fitting(quant_wanted(t, &of), row);
 }
 
@@ -128,6 +129,38 @@ static void experts(void **state)
     expect_in_layer("q4_k_m", 0, "ffn_up_exps", "q4_k");
 }
 
+/* 16 layers: the first eighth of the feed forward has more bits, unless errors are weighed. */
+static void layers_of_iq4(void **state)
+{
+    (void)state;
+    for (int l = 0; l < 16; l++)
+        for (gqa = 3; gqa < 5; gqa++)
+            for (int w = 0; w < 2; w++) {
+                weighed = w;
+                expect_in_layer("iq4_xs", l, "ffn_down", l < 2 && !w ? "q5_k" : "iq4_xs");
+                expect_in_layer("iq4_nl", l, "ffn_down_exps", l < 2 && !w ? "q5_k" : "iq4_nl");
+                expect_in_layer("iq4_xs", l, "attn_v", gqa == 4 ? "q5_k" : "iq4_xs");
+                expect_in_layer("IQ4_NL", l, "attn_qkv", gqa == 4 ? "q5_k" : "iq4_nl");
+                expect_in_layer("iq4_xs", l, "attn_output", "iq4_xs");
+                expect_in_layer("iq4_xs", l, "ffn_up", "iq4_xs");
+            }
+    gqa = 1;
+    weighed = false;
+}
+
+static void only_experts(void **state)
+{
+    (void)state;
+    static const char *const parts[] = { "ffn_up_exps", "ffn_gate_exps", "ffn_down_exps" };
+    for (int i = 0; i < 3; i++)
+        expect_in_layer("mxfp4_moe", 2, parts[i], "mxfp4");
+    expect_in_layer("mxfp4_moe", 2, "ffn_down_shexp", "q8_0");
+    expect_in_layer("mxfp4_moe", 2, "attn_v", "q8_0");
+    expect_in_layer("mxfp4", 2, "attn_v", "mxfp4");
+    expect("mxfp4_moe", "token_embd.weight", 2048, "q8_0");
+    expect("mxfp4", "token_embd.weight", 2048, "q8_0");
+}
+
 static void outside_of_layers(void **state)
 {
     (void)state;
@@ -142,9 +175,9 @@ static void outside_of_layers(void **state)
     expect("q4_k_m", "output_norm.weight", 2048, "f32");
     expect("q4_k_m", "blk.3.attn_q.bias", 2048, "f32");
     expect("q8_0", "position_embd.weight", 768, "f32");
-    const quant_tensor untied[] = { { "output.weight", 2, 2048, 16, false, 1 },
-                                    { "token_embd.weight", 2, 2048, 16, false, 1 },
-                                    { "rope_freqs.weight", 1, 64, 16, false, 1 } };
+    const quant_tensor untied[] = { { "output.weight", 2, 2048, 16, false, 1, false },
+                                    { "token_embd.weight", 2, 2048, 16, false, 1, false },
+                                    { "rope_freqs.weight", 1, 64, 16, false, 1, false } };
     const quant_target *t = quant_target_by_name("q4_k_m");
     assert_ptr_equal(quant_wanted(t, &untied[0]), &dtype_q6_k);
     assert_ptr_equal(quant_wanted(t, &untied[1]), &dtype_q4_k);
@@ -162,6 +195,9 @@ static void rows_that_do_not_fit(void **state)
     expect("q5_k_m", "blk.4.attn_q.weight", 576, "q5_1");
     expect("q4_k_m", "blk.0.attn_v.weight", 576, "q8_0");
     expect("q4_k_m", "blk.4.ffn_down.weight", 172, "f16");
+    expect("iq4_xs", "blk.4.attn_q.weight", 576, "iq4_nl");
+    expect("iq4_xs", "blk.4.ffn_down.weight", 172, "f16");
+    expect("mxfp4", "blk.4.attn_q.weight", 96, "mxfp4");
     expect("q2_k", "blk.4.attn_q.weight", 576, "q4_0");
     expect("q3_k_m", "blk.4.attn_q.weight", 576, "q4_0");
     expect("q3_k_m", "blk.4.attn_v.weight", 576, "q5_0");
@@ -181,6 +217,9 @@ int main(void)
              layers_of_three_bits),
         TEST("mix: Q2_K gives values that four query heads share even more bits", shared_values),
         TEST("mix: experts count like other feed forwards", experts),
+        TEST("mix: IQ4_XS and IQ4_NL give the first ffn_down and shared values more bits",
+             layers_of_iq4),
+        TEST("mix: MXFP4_MOE is for experts, the rest is Q8_0", only_experts),
         TEST("mix: the output matrix has more bits, vectors stay F32", outside_of_layers),
         TEST("mix: rows that do not fill blocks fall back", rows_that_do_not_fit),
     };
