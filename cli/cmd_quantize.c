@@ -2,7 +2,7 @@
 #include "cli.h"
 #include "json.h"
 
-static const char *positional[3];
+static const char *positional[3], *importance;
 static int64_t threads;
 static size_t max_shard;
 static load_options load;
@@ -10,6 +10,8 @@ static bool force, json, quiet, marked;
 
 static const option options[] = {
     OPTION_THREADS(threads),
+    { 0, "importance", OPT_TEXT, &importance, "TEXT", 0,
+      "weigh errors by the inputs of each matrix over this text file" },
     { 0, "max-shard-size", OPT_SIZE, &max_shard, "SIZE", 0,
       "split the output into files of at most SIZE" },
     { 'f', "force", OPT_FLAG, &force, NULL, 0, "overwrite existing files" },
@@ -21,9 +23,11 @@ static const option options[] = {
     { 0 },
 };
 
-static const char examples[] = "  weft quantize models/shakespeare.gguf small.gguf q4_0\n"
-                               "  weft quantize model.gguf model-q4.gguf q4_k_m\n"
-                               "  weft quantize ./model-directory . q8_0\n";
+static const char examples[] =
+    "  weft quantize models/shakespeare.gguf small.gguf q4_0\n"
+    "  weft quantize model.gguf model-q4.gguf q4_k_m\n"
+    "  weft quantize ./model-directory . q8_0\n"
+    "  weft quantize model.gguf small.gguf q3_k_m --importance text.txt\n";
 
 static const char about[] =
     "TYPE is q4_k_m (the usual choice), q5_k_m, q6_k, q8_0 (hardly any loss), iq4_xs, iq4_nl\n"
@@ -70,7 +74,8 @@ static int quantize_main(void)
                                .force = force,
                                .load = load.no_mmap ? WEFT_LOAD_COPY : WEFT_LOAD_MAP,
                                .budget = cli_budget(),
-                               .converted = show_tensor };
+                               .converted = show_tensor,
+                               .importance = importance };
     int code = cli_threads(c, threads, &o.n_thread);
     if (!code)
         code = cli_convert(positional[0], positional[1], &o, "quantising", json);

@@ -312,7 +312,9 @@ typedef struct weft_convert_options {
     int n_thread;                        /* 0: one per processor */
     weft_converted_tensor_fn *converted; /* called after each tensor, or NULL */
     void *converted_ud;
-    weft_budget *budget; /* also counted there, or NULL */
+    weft_budget *budget;    /* also counted there, or NULL */
+    const char *importance; /* a text file: errors count by the mean squares of the columns' inputs
+                               over it, where a quantised type searches its codes; or NULL */
 } weft_convert_options;
 
 typedef struct weft_convert_info {

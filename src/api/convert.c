@@ -1,6 +1,7 @@
 /* convert.c - the public function that converts models: check, translate, delegate. */
 #include "models/convert.h"
 #include "api/api.h"
+#include "api/importance.h"
 
 #include <stdio.h>
 
@@ -33,6 +34,27 @@ static weft_status translate(const weft_convert_options *o, convert_options *to,
     return WEFT_OK;
 }
 
+/* Converts, with the importance over a text if one is given. */
+static weft_status convert_with(const char *from, const char *to, const char *text,
+                                convert_options *o, convert_report *r, host *h, weft_error *err)
+{
+    measured m = { 0 };
+    if (text && (!o->target || !o->target->most->fit))
+        return weft_fail(err, WEFT_EINVAL,
+                         "importance is for types that search codes, not %s; expected q4_k_m, "
+                         "iq4_xs, q3_k_m or another such type",
+                         o->target ? o->target->name : "the type of the file");
+    if (text && measure_importance(&m, from, text, o, h, err) != WEFT_OK)
+        return err->code;
+    if (text) {
+        o->importance = m.importance.of;
+        o->n_importance = m.model.n_param;
+    }
+    const weft_status status = convert_model(from, to, o, r, h, err);
+    measured_free(&m);
+    return status;
+}
+
 weft_status weft_convert(const char *from, const char *to, const weft_convert_options *options,
                          weft_convert_info *info, weft_error *err)
 {
@@ -50,7 +72,7 @@ weft_status weft_convert(const char *from, const char *to, const weft_convert_op
         return err->code;
     host h = { .io = io_system, .log = { o.log, o.log_ud } };
     take_memory(&h, o.ram_max, o.budget);
-    if (convert_model(from, to, &inner, &r, &h, err) != WEFT_OK)
+    if (convert_with(from, to, o.importance, &inner, &r, &h, err) != WEFT_OK)
         return err->code;
     weft_convert_info i = { .format = r.to,
                             .n_tensor = r.n_tensor,

@@ -246,6 +246,8 @@ static weft_status evaluator_prepare(evaluator *e, const model *m, const model *
         status = side_init(&e->against, against, &eo, err);
     if (status != WEFT_OK)
         return status;
+    e->model.engine->run.observe = o->observe;
+    e->model.engine->run.observe_ud = o->observe_ud;
     if (o->loss_numbers) {
         e->model.engine->run.loss_numbers = o->loss_numbers;
         if (against)

@@ -42,6 +42,8 @@ typedef struct evaluate_options {
     const dtype *against_kv; /* options of the reference; NULL: the same */
     int64_t stride;          /* 0: half a window */
     int64_t loss_numbers;    /* logits that exist at once, as in run.h */
+    observe_fn *observe;     /* sees every op of the model, as in run.h; or NULL */
+    void *observe_ud;
     evaluate_fn *progress;
     void *ud;
 } evaluate_options;

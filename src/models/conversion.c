@@ -118,7 +118,10 @@ static void encode_row(void *arg, int64_t i)
     const dtype *type = j->t->type;
     uint8_t *row = j->out + (size_t)i * dtype_row_bytes(type, j->n_col);
     const real *x = j->x + i * j->n_col;
-    type->encode(row, x, j->n_col);
+    if (j->t->importance && type->fit)
+        type->fit(row, x, j->t->importance, j->n_col);
+    else
+        type->encode(row, x, j->n_col);
     if (j->lost)
         j->lost[i] = rounding_loss(type, row, x, j->n_col);
 }

@@ -21,6 +21,9 @@ typedef struct convert_options {
     void *progress_ud;
     weft_converted_tensor_fn *converted;
     void *converted_ud;
+    float *const *importance; /* [n_importance] of the columns of each parameter, in the order of
+                               * binding, NULL for those not known; or NULL */
+    int64_t n_importance;
 } convert_options;
 
 typedef struct convert_report {
@@ -46,11 +49,12 @@ typedef struct outgoing {
     int64_t shape[2]; /* outermost first */
     int hf_dim;       /* for a Hugging Face file, see export_shape */
     int64_t hf_shape[MAX_DIM];
-    int64_t stack, expert; /* for GGUF, see origin */
-    bool flip;             /* from is [cols, rows]: transpose */
-    int64_t permuted_head; /* head width, if rows of each head must be reordered; or 0 */
-    bool to_adjacent;      /* from halves to neighbours; otherwise back */
-    bool instead;          /* the requested type does not fit, so another is used */
+    int64_t stack, expert;   /* for GGUF, see origin */
+    bool flip;               /* from is [cols, rows]: transpose */
+    int64_t permuted_head;   /* head width, if rows of each head must be reordered; or 0 */
+    bool to_adjacent;        /* from halves to neighbours; otherwise back */
+    bool instead;            /* the requested type does not fit, so another is used */
+    const float *importance; /* of its columns, or NULL */
     uint64_t bytes;
     int part;
 } outgoing;

@@ -161,7 +161,9 @@ static const dtype *type_for_gguf(const conversion *c, const tensor *w, const st
     const quant_target *target = c->o->target;
     const model *m = &c->m;
     const int64_t gqa = m->n_head_kv > 0 ? m->n_head / m->n_head_kv : 0;
-    const quant_tensor of = { w->name, w->n_dim, cols(w), m->n_layer, is_tied(m), gqa, false };
+    const quant_tensor of = {
+        w->name, w->n_dim, cols(w), m->n_layer, is_tied(m), gqa, c->o->importance != NULL
+    };
     const dtype *wanted = quant_stays_f32(&of) ? &dtype_f32
                           : target             ? quant_wanted(target, &of)
                                                : from->type;
@@ -212,6 +214,7 @@ static weft_status add_tensor(conversion *c, int64_t i, outgoing *t)
                      .permuted_head = o->heads && before != after ? w->shape[0] / o->heads : 0,
                      .to_adjacent = after == ROPE_ADJACENT };
     t->hf_dim = export_shape(m, i, t->hf_shape);
+    t->importance = gguf && i < c->o->n_importance ? c->o->importance[i] : NULL;
     t->stack = o->stack;
     t->expert = o->stack ? o->expert : -1;
     t->type = gguf ? type_for_gguf(c, w, o->from, &t->instead) : type_for_hf(c, w, o->from);

@@ -74,6 +74,8 @@ tensor *apply(run *r, node *n)
         hunt_nan(r, n->out);
     if (r->trace)
         r->trace(r->trace_ud, n->out, n->op);
+    if (r->observe)
+        r->observe(r->observe_ud, n);
     return n->out;
 }
 

@@ -8,7 +8,7 @@
  * 18 bytes a block, 4.5 bits a number. The scale takes the sign of m, so that m itself is -8 d,
  * exact except for d's rounding. A value of the opposite sign reaches only 7 d, so |x - d (q - 8)|
  * <= |m| / 8 + |m| 2^-11 + 8 2^-25. A block with a NaN becomes all NaN. */
-#include "tensor/blocks.h"
+#include "tensor/fit_small.h"
 
 #define BYTES 18
 
@@ -21,15 +21,20 @@ static void q4_0_quants(block_i8 *to, const void *row, int64_t b)
     to->scale[0] = f16_at(block);
 }
 
-static void q4_0_put_block(uint8_t *block, const real *x)
+static void q4_0_put_block(uint8_t *block, const real *x, const float *importance)
 {
     uint8_t q[GROUP];
-    find_signed(q, block, x, 8);
+    if (importance)
+        fit_small(q, block, x, importance, 8);
+    else
+        find_signed(q, block, x, 8);
     put_nibbles(block + 2, q);
 }
 
 DECODES(q4_0, I8_SCALED)
-ENCODES(q4_0, GROUP)
+FITS(q4_0, GROUP)
 
-const dtype dtype_q4_0 = { "q4_0",      NULL,        2,           GROUP,       BYTES,     TILE_Q4_0,
-                           q4_0_decode, q4_0_decode, q4_0_encode, q4_0_quants, I8_SCALED, NULL };
+const dtype dtype_q4_0 = {
+    "q4_0",      NULL,        2,           GROUP,       BYTES,     TILE_Q4_0,
+    q4_0_decode, q4_0_decode, q4_0_encode, q4_0_quants, I8_SCALED, q4_0_fit
+};

@@ -7,7 +7,7 @@
  *
  * 22 bytes a block, 5.5 bits a number. As in q4_0.c, |x - d (q - 16)| <= |m| / 16 + |m| 2^-11 + 16
  * 2^-25, and a block with a NaN becomes all NaN. */
-#include "tensor/blocks.h"
+#include "tensor/fit_small.h"
 
 #define BYTES 22
 
@@ -21,16 +21,21 @@ static void q5_0_quants(block_i8 *to, const void *row, int64_t b)
     to->scale[0] = f16_at(block);
 }
 
-static void q5_0_put_block(uint8_t *block, const real *x)
+static void q5_0_put_block(uint8_t *block, const real *x, const float *importance)
 {
     uint8_t q[GROUP];
-    find_signed(q, block, x, 16);
+    if (importance)
+        fit_small(q, block, x, importance, 16);
+    else
+        find_signed(q, block, x, 16);
     put_fifth_bits(block + 2, q);
     put_nibbles(block + 6, q);
 }
 
 DECODES(q5_0, I8_SCALED)
-ENCODES(q5_0, GROUP)
+FITS(q5_0, GROUP)
 
-const dtype dtype_q5_0 = { "q5_0",      NULL,        6,           GROUP,       BYTES,     TILE_Q5_0,
-                           q5_0_decode, q5_0_decode, q5_0_encode, q5_0_quants, I8_SCALED, NULL };
+const dtype dtype_q5_0 = {
+    "q5_0",      NULL,        6,           GROUP,       BYTES,     TILE_Q5_0,
+    q5_0_decode, q5_0_decode, q5_0_encode, q5_0_quants, I8_SCALED, q5_0_fit
+};

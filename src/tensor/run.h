@@ -9,7 +9,7 @@
  *                           +- forward            under the no-allocation guard, timed
  *                           +- record             if there is a tape
  *                           +- hunt for NaN       if asked
- *                           +- trace              if there is a callback
+ *                           +- trace, observe     if there is a callback
  *
  * There are two arenas: headers always have memory, data has none in a dry run. So the same
  * function, called on a hypothetical batch, predicts the memory of a step to the byte. */
@@ -93,6 +93,9 @@ typedef struct tape tape;
 
 typedef void trace_fn(void *ud, const tensor *t, const op *by);
 
+/* Sees an op that has run, with its inputs. */
+typedef void observe_fn(void *ud, const node *n);
+
 /* Receives logits of the wanted rows from `first` on, as they are computed. */
 typedef void logits_fn(void *ud, const tensor *z, int64_t first);
 
@@ -141,6 +144,8 @@ struct run {
     void *read_ud;
     trace_fn *trace;
     void *trace_ud;
+    observe_fn *observe; /* called after every op, or NULL */
+    void *observe_ud;
     void (*tally)(void *ud, const run *r, const node *n); /* in a dry run: called for every op, or
                                                            * NULL */
     void *tally_ud;
