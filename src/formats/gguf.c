@@ -33,10 +33,13 @@ static const uint8_t width_of[N_KIND] = {
 static const char *type_name(uint32_t number)
 {
     static const char *const names[] = {
-        "F32",     "F16",    "Q4_0",    "Q4_1",  "Q4_2",   "Q4_3",  "Q5_0",  "Q5_1",
-        "Q8_0",    "Q8_1",   "Q2_K",    "Q3_K",  "Q4_K",   "Q5_K",  "Q6_K",  "Q8_K",
-        "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ2_S", "IQ4_XS",
-        "I8",      "I16",    "I32",     "I64",   "F64",    "IQ1_M", "BF16",
+        "F32",   "F16",        "Q4_0",       "Q4_1",       "Q4_2",     "Q4_3",     "Q5_0",
+        "Q5_1",  "Q8_0",       "Q8_1",       "Q2_K",       "Q3_K",     "Q4_K",     "Q5_K",
+        "Q6_K",  "Q8_K",       "IQ2_XXS",    "IQ2_XS",     "IQ3_XXS",  "IQ1_S",    "IQ4_NL",
+        "IQ3_S", "IQ2_S",      "IQ4_XS",     "I8",         "I16",      "I32",      "I64",
+        "F64",   "IQ1_M",      "BF16",       "Q4_0_4_4",   "Q4_0_4_8", "Q4_0_8_8", "TQ1_0",
+        "TQ2_0", "IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8", "MXFP4",    "NVFP4",    "Q1_0",
+        "Q2_0",
     };
     return number < sizeof names / sizeof *names ? names[number] : "an unknown type";
 }
@@ -299,8 +302,10 @@ static weft_status take_tensor(cursor *p, stored *t, uint64_t *offset)
     t->type = dtype_by_gguf(number);
     if (!t->type)
         return weft_fail(p->err, WEFT_EUNSUPPORTED,
-                         "%s: tensor %s is %s (type %u), which weft does not support", p->c->path,
-                         t->name, type_name(number), number);
+                         "%s: tensor %s is %s (type %u), which weft does not support; expected a "
+                         "type from F32 to IQ2_XXS; use the model's file in another type, such as "
+                         "Q4_K_M",
+                         p->c->path, t->name, type_name(number), number);
     if (!stored_bytes(t->type, t->n_dim, t->shape, &t->bytes))
         return weft_fail(p->err, WEFT_EFORMAT,
                          "%s: tensor %s: rows of %lld values are not a multiple of the %s block, "

@@ -92,6 +92,33 @@ static weft_status open_weights(container *c, const char *directory, weft_load l
     return weft_fail(err, first->code, "%s", first->message);
 }
 
+/* NULL if the file has no such key. For use before the keys are sorted. */
+static const meta *entry_of(const container *c, const char *key)
+{
+    for (int64_t i = 0; i < c->n_entry; i++)
+        if (strcmp(c->entry[i].key, key) == 0)
+            return &c->entry[i];
+    return NULL;
+}
+
+/* Directories of quantised weights: each method has names and layouts of its own. Those in MXFP4 are
+ * left to the model, which knows the names. */
+static weft_status refuse_method(const container *c, weft_error *err)
+{
+    static const char *const keys[] = { "quantization_config.quant_method",
+                                        "compression_config.quant_method" };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const meta *method = entry_of(c, keys[i]);
+        const bool text = method && method->type == META_TEXT;
+        if (method && !(text && strcmp(method->text, "mxfp4") == 0))
+            return weft_fail(err, WEFT_EUNSUPPORTED,
+                             "%s: %s is %.40s; expected weights in F32, F16 or BF16; use the "
+                             "model's GGUF file, or the directory it was quantised from",
+                             c->meta_path, keys[i], text ? method->text : "not text");
+    }
+    return WEFT_OK;
+}
+
 /* Errors name the wrong file, not the directory. */
 static weft_status open_directory(container *c, weft_load load, weft_error *err)
 {
@@ -107,21 +134,14 @@ static weft_status open_directory(container *c, weft_load load, weft_error *err)
     status = recognise_known(config->path, config->data, config->size, "JSON", err);
     if (status == WEFT_OK)
         status = config_parse(c, config->data, config->size, err);
+    if (status == WEFT_OK)
+        status = refuse_method(c, err);
     return status == WEFT_OK ? open_weights(c, directory, load, err) : status;
 }
 
 /* ---- GGUF files in parts --------------------------------------------------------------------- */
 
 #define MAX_PART 65535
-
-/* NULL if the file has no such key. For use before the keys are sorted. */
-static const meta *entry_of(const container *c, const char *key)
-{
-    for (int64_t i = 0; i < c->n_entry; i++)
-        if (strcmp(c->entry[i].key, key) == 0)
-            return &c->entry[i];
-    return NULL;
-}
 
 /* "-00002-of-00003.gguf", which has the same length for every part. */
 static size_t part_tail(int64_t part, int64_t count, char tail[40])

@@ -86,9 +86,11 @@ static weft_status read_tensor(const reading *r, const char *name, const json_t 
         return bad(r, name, "\"dtype\" is missing or not text");
     t->type = dtype_by_safetensors(type);
     if (!t->type)
-        return weft_fail(r->err, WEFT_EUNSUPPORTED,
-                         "%s: tensor %s has dtype %.16s, which weft does not support", c->path,
-                         name, type);
+        return weft_fail(
+            r->err, WEFT_EUNSUPPORTED,
+            "%s: tensor %s has dtype %.16s, which weft does not support; expected F32, "
+            "F16 or BF16; use the model's GGUF file, or its weights in one of these",
+            c->path, name, type);
     weft_status status = read_shape(r, t, json_object_get(spec, "shape"));
     if (status == WEFT_OK)
         status = read_extent(r, t, json_object_get(spec, "data_offsets"));

@@ -11,8 +11,8 @@
  * values of E2M1 doubled and the power halved, so that both are integers.
  *
  * The usual rule takes the power that puts the largest magnitude A between 8 and 16 steps. Above 12
- * it is clipped, so here the next power is tried too, and the one of smaller squared error taken.
- * With the usual rule no value is more than A / 4 off, so the root mean square of a block is not
+ * it is clipped, so here the powers beside it are tried too, and the one of smallest squared error
+ * is taken. With the usual rule no value is more than A / 4 off, so the root mean square of a block is not
  * either. No scale means NaN: a block with a NaN or an infinity becomes all infinite. */
 #include "tensor/blocks.h"
 
@@ -72,11 +72,20 @@ static void mxfp4_put_block(uint8_t *block, const real *x, const float *importan
         block[0] = 0xFF;
         return;
     }
-    uint8_t usual[GROUP], next[GROUP];
-    const int power = most > 0 ? ilogbf(most) + 125 : 0, e = power > 0 ? power : 0;
-    const bool more = codes_with(next, x, importance, e + 1) < codes_with(usual, x, importance, e);
-    block[0] = (uint8_t)(e + more);
-    put_nibbles(block + 1, more ? next : usual);
+    const int power = most > 0 ? ilogbf(most) + 125 : 0, usual = power > 0 ? power : 0;
+    uint8_t q[GROUP];
+    double least = codes_with(q, x, importance, usual);
+    int best = usual;
+    for (int e = usual > 0 ? usual - 1 : 0; e <= usual + 1; e++) {
+        const double error = codes_with(q, x, importance, e);
+        if (error < least) {
+            least = error;
+            best = e;
+        }
+    }
+    codes_with(q, x, importance, best);
+    block[0] = (uint8_t)best;
+    put_nibbles(block + 1, q);
 }
 
 DECODES(mxfp4, I8_SCALED)

@@ -360,8 +360,17 @@ static void unknown_dtype(void **state)
         const char *says;
     } type[] = {
         { 9, "tensor a is Q8_1 (type 9), which weft does not support" },
-        { 20, "tensor a is IQ4_NL (type 20), which weft does not support" },
-        { 31, "tensor a is an unknown type (type 31), which weft does not support" },
+        { 19, "tensor a is IQ1_S (type 19), which weft does not support; expected" },
+        { 29, "tensor a is IQ1_M (type 29)" },
+        { 31, "tensor a is Q4_0_4_4 (type 31)" },
+        { 34, "tensor a is TQ1_0 (type 34)" },
+        { 35, "tensor a is TQ2_0 (type 35)" },
+        { 40, "tensor a is NVFP4 (type 40)" },
+        { 41, "tensor a is Q1_0 (type 41)" },
+        { 42,
+          "tensor a is Q2_0 (type 42), which weft does not support; expected a type from F32 to "
+          "IQ2_XXS; use the model's file in another type" },
+        { 43, "tensor a is an unknown type (type 43), which weft does not support" },
         { UINT32_MAX, "tensor a is an unknown type (type 4294967295)" },
     };
     for (size_t i = 0; i < sizeof type / sizeof *type; i++) {

@@ -545,6 +545,32 @@ static void hostile_index(void **state)
     free(b.at);
 }
 
+/* Quantised directories are refused by the name of their method; MXFP4 reaches the weights. */
+static void quantised_directories(void **state)
+{
+    (void)state;
+    mkdir(temp_path("method"), 0700);
+    static const char *const methods[] = { "gptq", "awq", "bitsandbytes", "compressed-tensors",
+                                           "fp8" };
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        char config[128], says[192];
+        const int n = snprintf(config, sizeof config,
+                               "{\"quantization_config\":{\"quant_method\":\"%s\"}}", methods[i]);
+        temp_file("method/config.json", config, (size_t)n);
+        snprintf(says, sizeof says,
+                 "method/config.json: quantization_config.quant_method is %s; expected weights in "
+                 "F32, F16 or BF16; use the model's GGUF file",
+                 methods[i]);
+        contains(temp_path("method"), WEFT_EUNSUPPORTED, says);
+    }
+    static const char number[] = "{\"compression_config\":{\"quant_method\":4}}";
+    temp_file("method/config.json", number, sizeof number - 1);
+    contains(temp_path("method"), WEFT_EUNSUPPORTED, "compression_config.quant_method is not text");
+    static const char passes[] = "{\"quantization_config\":{\"quant_method\":\"mxfp4\"}}";
+    temp_file("method/config.json", passes, sizeof passes - 1);
+    contains(temp_path("method"), WEFT_EIO, "config.json without weights");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -559,6 +585,7 @@ int main(void)
         TEST("parts: files truncated anywhere are refused", cut_anywhere),
         TEST("parts: any failed allocation or file call is a clean error", any_call_fails),
         TEST("parts: a hostile index is refused", hostile_index),
+        TEST("parts: a quantised directory is refused by its method", quantised_directories),
     };
     return RUN(tests);
 }

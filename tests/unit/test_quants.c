@@ -207,6 +207,45 @@ static void loses_less_than_ggml(void **state)
     free(golden);
 }
 
+/* Weights of errors, from small to large. */
+static float weight_of(int k)
+{
+    return ldexpf(1, (int)(draw(1003, (uint64_t)k) >> 60) - 8);
+}
+
+/* Where codes are searched, a given importance reduces the error that it weighs. */
+static void importance_counts(void **state)
+{
+    (void)state;
+    float *x = malloc(N_MEASURED * sizeof *x), w[LONG], back[LONG];
+    uint8_t block[256];
+    make_bell(x, false);
+    for (int f = 0; f < N_FORMAT; f++) {
+        const dtype *t = formats[f].type;
+        double lost[2] = { 0 };
+        for (int k0 = 0; t->fit && k0 < N_MEASURED; k0 += LONG)
+            for (int known = 0; known < 2; known++) {
+                for (int k = 0; k < LONG; k++)
+                    w[k] = weight_of(k0 + k);
+                if (known)
+                    t->fit(block, x + k0, w, LONG);
+                else
+                    t->encode(block, x + k0, LONG);
+                t->decode(back, block, 0, LONG);
+                for (int k = 0; k < LONG; k++) {
+                    const double off = (double)x[k0 + k] - (double)back[k];
+                    lost[known] += (double)w[k] * off * off;
+                }
+            }
+        if (!t->fit)
+            continue;
+        print_message("%s: importance leaves %.3f of the weighted error\n", t->name,
+                      lost[1] / lost[0]);
+        assert_true(lost[1] < (t == &dtype_mxfp4 ? 0.995 : 0.9) * lost[0]);
+    }
+    free(x);
+}
+
 /* ---- bounds ---------------------------------------------------------------------------------- */
 
 /* The terms of a bound. */
@@ -501,6 +540,8 @@ int main(void)
         TEST("quants: formats for 32 numbers encode to the bits of the gguf package",
              encodes_as_gguf),
         TEST("quants: searched codes lose less than llama.cpp's", loses_less_than_ggml),
+        TEST("quants: where codes are searched, importance reduces the error it weighs",
+             importance_counts),
         TEST("quants: every error is within its bound", bounds_hold),
         TEST("quants: the largest values are within the bound too", bounds_hold_at_the_edge),
         TEST("quants: values lose as much as their negatives", both_signs_are_alike),

@@ -15,6 +15,12 @@ try "$WEFT" run wide.gguf "the " -n 4
 try "$WEFT" quantize wide wide.gguf q3_k_m -f
 try "$WEFT" quantize wide wide.gguf Q3_K_S -f -q
 try "$WEFT" quantize wide . q3_k_l -q
+try "$WEFT" quantize wide wide.gguf iq4_xs -f -q
+try "$WEFT" quantize wide wide.gguf iq4_xs -f -q --importance text
+try "$WEFT" run wide.gguf "the " -n 4
+try "$WEFT" quantize wide wide.gguf mxfp4 -f -q
+try "$WEFT" quantize wide wide.gguf q8_0 -f --importance text
+try "$WEFT" quantize wide wide.gguf q4_k_m -f --importance missing
 rm -r wide text
 try "$WEFT" quantize
 try "$WEFT" quantize "$GOLDEN/qwen3"
