@@ -111,7 +111,7 @@ MODES = {
     "weft_train_options.n_decay": "AR", "weft_train_options.lr": "AR", "weft_train_options.lr_min": "AR",
     "weft_logprob.logprob": "AA", "weft_eval_request.status": "AA", "weft_eval_request.message": "AA", "weft_engine_eval.work.done": "AA",
     # optional texts and arrays; what a text says is judged where it is used
-    "weft_convert_options.type": "AR", "weft_tokenizer_options.pre": "AA", "weft_tokenize_options.pair": "AA",
+    "weft_convert_options.type": "AR", "weft_convert_options.importance": "AR", "weft_tokenizer_options.pre": "AA", "weft_tokenize_options.pair": "AA",
     "weft_tokenizer_train_options.pattern": "AA", "weft_tokenizer_train_options.special": "AA",
     "weft_sampler_options.chain": "AR", "weft_input.types": "AA", "weft_report_options.title": "AA",
     "weft_train_options.frozen": "AA", "weft_train_options.sample": "AA", "weft_input.ids": "f->images ? ACCEPT : REFUSE, ACCEPT",
