@@ -4,7 +4,18 @@
 #include "hostile.h"
 #include "support.h"
 
-enum { F32 = 0, F16 = 1, Q4_0 = 2, Q8_0 = 8, Q4_K = 12, INT8 = 24, INT32 = 26, BF16 = 30 };
+enum {
+    F32 = 0,
+    F16 = 1,
+    Q4_0 = 2,
+    Q8_0 = 8,
+    Q4_K = 12,
+    IQ3_S = 21,
+    INT8 = 24,
+    INT32 = 26,
+    BF16 = 30,
+    MXFP4 = 39
+};
 enum { U8, I8, U16, I16, U32, I32, FLOAT32, BOOL, TEXT, ARRAY, U64, I64, FLOAT64 };
 
 /* ---- files, field by field ------------------------------------------------------------------- */
@@ -434,6 +445,12 @@ static void broken_block(void **state)
     refused(&g, WEFT_EFORMAT,
             "tensor t: rows of 48 values are not a multiple of the q8_0 block, or the shape "
             "overflows 64 bits");
+    tensor_at(&g, "t", 2, (const uint64_t[]){ 33, 2 }, MXFP4, 0);
+    data(&g, 256);
+    refused(&g, WEFT_EFORMAT, "tensor t: rows of 33 values are not a multiple of the mxfp4 block");
+    tensor_at(&g, "t", 2, (const uint64_t[]){ 128, 2 }, IQ3_S, 0);
+    data(&g, 256);
+    refused(&g, WEFT_EFORMAT, "tensor t: rows of 128 values are not a multiple of the iq3_s block");
     tensor_at(&g, "t", 2, (const uint64_t[]){ 288, 2 }, Q4_K, 0);
     data(&g, 512);
     refused(&g, WEFT_EFORMAT,
@@ -585,9 +602,8 @@ static void vary(bytes b, const field *f, const field *other, tally *n)
 static void matrix(void **state)
 {
     (void)state;
-    static const uint32_t dtypes[] = {
-        F32, F16, BF16, Q8_0, INT32, Q4_0, Q4_K, INT8, 31, UINT32_MAX
-    };
+    static const uint32_t dtypes[] = { F32,  F16,  BF16,  Q8_0,  INT32, Q4_0,
+                                       Q4_K, INT8, IQ3_S, MXFP4, 31,    UINT32_MAX };
     const bytes b = exact(seed_file());
     fields f;
     tally n = { 0 };
