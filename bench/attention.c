@@ -241,7 +241,7 @@ int main(int argc, char **argv)
     j.run.pool = threads;
     j.run.kern = kernels_select(&j.host.log);
     j.attn = (attn){ ATTN_CAUSAL, n_head, n_head_kv, d_head, d_head, 1 / sqrt((real)d_head),
-                     0,           { 0 } };
+                     0,           { 0 },  0,         NULL };
     bench_print_machine(threads, j.run.kern->name, json);
     const int64_t prompts[] = { bench_smoke ? 16 : 512, 2048 },
                   keys[] = { bench_smoke ? 64 : 1024, 8192 };

@@ -112,7 +112,10 @@ static weft_status encoder_make_run(encode_engine *e, bool maps, weft_error *err
     const weft_status status = encode_engine_predict(e->model, &e->opt, maps, &plan, err);
     if (status != WEFT_OK)
         return status;
-    return forward_make(&e->run, e->model, &plan.forward, maps, e->pool, take_output, e, err);
+    const weft_status made = forward_make(&e->run, e->model, &plan.forward, maps, e->pool,
+                                          take_output, e, err);
+    e->run.n_ctx = e->opt.n_ctx;
+    return made;
 }
 
 encode_engine *encode_engine_new(const model *m, const encode_engine_options *o, weft_error *err)

@@ -185,7 +185,10 @@ static weft_status engine_make_run(engine *e, bool maps, weft_error *err)
     const weft_status status = engine_predict(e->model, &e->opt, maps, &plan, err);
     if (status != WEFT_OK)
         return status;
-    return forward_make(&e->run, e->model, &plan.step, maps, e->pool, engine_take_logits, e, err);
+    const weft_status made = forward_make(&e->run, e->model, &plan.step, maps, e->pool,
+                                          engine_take_logits, e, err);
+    e->run.n_ctx = e->opt.n_ctx;
+    return made;
 }
 
 engine *engine_new(const model *m, const engine_options *o, weft_error *err)

@@ -96,6 +96,12 @@ void gguf_add_bytes(gguf_writer *w, const char *key, const uint8_t *x, uint64_t 
     buffer_put(&w->entries, x, n); /* bounded: likewise */
 }
 
+void gguf_add_bools(gguf_writer *w, const char *key, const bool *x, uint64_t n)
+{
+    array(w, key, BOOL, n);
+    buffer_put(&w->entries, x, n); /* bounded: likewise */
+}
+
 void gguf_add_f32s(gguf_writer *w, const char *key, const float *x, uint64_t n)
 {
     array(w, key, F32, n);

@@ -36,6 +36,7 @@ void gguf_add_bool(gguf_writer *w, const char *key, bool x);
 void gguf_add_text(gguf_writer *w, const char *key, const char *text, size_t length);
 void gguf_add_i32s(gguf_writer *w, const char *key, const int32_t *x, uint64_t n);
 void gguf_add_bytes(gguf_writer *w, const char *key, const uint8_t *x, uint64_t n);
+void gguf_add_bools(gguf_writer *w, const char *key, const bool *x, uint64_t n);
 void gguf_add_f32s(gguf_writer *w, const char *key, const float *x, uint64_t n);
 
 /* An array of strings: this header, then n elements. */

@@ -10,6 +10,36 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Names that other architectures of the family use for other norms. */
+static const bind_name names_around[] = {
+    { "post_attention_norm", "model.layers.%d.post_attention_layernorm" },
+    { "ffn_norm", "model.layers.%d.pre_feedforward_layernorm" },
+    { "post_ffw_norm", "model.layers.%d.post_feedforward_layernorm" },
+    { NULL, NULL },
+};
+static const bind_name names_behind[] = {
+    { "post_attention_norm", "model.layers.%d.post_attention_layernorm" },
+    { "post_ffw_norm", "model.layers.%d.post_feedforward_layernorm" },
+    { NULL, NULL },
+};
+static const bind_name names_mixtral[] = {
+    { "ffn_gate_inp", "model.layers.%d.block_sparse_moe.gate" },
+    { "ffn_gate_exps", "model.layers.%d.block_sparse_moe.experts.%e.w1" },
+    { "ffn_up_exps", "model.layers.%d.block_sparse_moe.experts.%e.w3" },
+    { "ffn_down_exps", "model.layers.%d.block_sparse_moe.experts.%e.w2" },
+    { NULL, NULL },
+};
+static const bind_name names_fused[] = {
+    { "ffn_up", "model.layers.%d.mlp.gate_up_proj" },
+    { NULL, NULL },
+};
+static const bind_name names_glm4[] = {
+    { "ffn_up", "model.layers.%d.mlp.gate_up_proj" },
+    { "post_attention_norm", "model.layers.%d.post_self_attn_layernorm" },
+    { "post_ffw_norm", "model.layers.%d.post_mlp_layernorm" },
+    { NULL, NULL },
+};
+
 const arch archs[] = {
     { .gguf = "llama",
       .hf = "llama",
@@ -33,6 +63,129 @@ const arch archs[] = {
       .hf_class = "Qwen3ForCausalLM",
       .family = &llama_family,
       .gguf_pairing = ROPE_HALVES },
+    { .gguf = "llama",
+      .hf = "mixtral",
+      .hf_class = "MixtralForCausalLM",
+      .family = &llama_family,
+      .gguf_pairing = ROPE_ADJACENT,
+      .hf_window = true,
+      .hf_names = names_mixtral,
+      .hf_experts = "num_local_experts" },
+    { .gguf = "qwen3moe",
+      .hf = "qwen3_moe",
+      .hf_class = "Qwen3MoeForCausalLM",
+      .family = &llama_family,
+      .gguf_pairing = ROPE_HALVES,
+      .hf_experts = "num_experts",
+      .hf_norm_flag = true },
+    { .gguf = "gemma2",
+      .hf = "gemma2",
+      .hf_class = "Gemma2ForCausalLM",
+      .family = &llama_family,
+      .gguf_pairing = ROPE_HALVES,
+      .hf_window = true,
+      .hf_tied = true,
+      .hf_gain = true,
+      .hf_names = names_around,
+      .norms = NORM_AROUND,
+      .root_embd = true,
+      .caps = true,
+      .hf_act = "hidden_activation",
+      .act = ACT_GELU_TANH,
+      .hf_scalar = "query_pre_attn_scalar",
+      .scalar_layers = 46,
+      .window_period = 2 },
+    { .gguf = "gemma3",
+      .hf = "gemma3_text",
+      .hf_class = "Gemma3ForCausalLM",
+      .family = &llama_family,
+      .gguf_pairing = ROPE_HALVES,
+      .hf_window = true,
+      .hf_tied = true,
+      .hf_gain = true,
+      .hf_names = names_around,
+      .hf_default = { 8, 4, 256, 131072, 1e6 },
+      .norms = NORM_AROUND,
+      .root_embd = true,
+      .caps = true,
+      .hf_act = "hidden_activation",
+      .act = ACT_GELU_TANH,
+      .hf_scalar = "query_pre_attn_scalar",
+      .scalar_layers = 62,
+      .window_period = 6,
+      .local_rope = true,
+      .local_theta = 10000 },
+    { .gguf = "granite",
+      .hf = "granite",
+      .hf_class = "GraniteForCausalLM",
+      .family = &llama_family,
+      .gguf_pairing = ROPE_ADJACENT,
+      .multipliers = true },
+    { .gguf = "smollm3",
+      .hf = "smollm3",
+      .hf_class = "SmolLM3ForCausalLM",
+      .family = &llama_family,
+      .gguf_pairing = ROPE_ADJACENT,
+      .hf_tied = true,
+      .bare_period = 4 },
+    { .gguf = "olmo2",
+      .hf = "olmo2",
+      .hf_class = "Olmo2ForCausalLM",
+      .family = &llama_family,
+      .gguf_pairing = ROPE_HALVES,
+      .hf_names = names_behind,
+      .norms = NORM_BEHIND,
+      .wide_norms = true,
+      .window_period = 4,
+      .local_rope = true },
+    { .gguf = "olmo2",
+      .hf = "olmo3",
+      .hf_class = "Olmo3ForCausalLM",
+      .family = &llama_family,
+      .gguf_pairing = ROPE_HALVES,
+      .hf_window = true,
+      .hf_names = names_behind,
+      .norms = NORM_BEHIND,
+      .wide_norms = true,
+      .window_period = 4,
+      .local_rope = true },
+    { .gguf = "phi3",
+      .hf = "phi3",
+      .hf_class = "Phi3ForCausalLM",
+      .family = &llama_family,
+      .gguf_pairing = ROPE_HALVES,
+      .hf_window = true,
+      .hf_partial = true,
+      .hf_names = names_fused,
+      .fused_qkv = true,
+      .fused_ffn = true },
+    { .gguf = "exaone4",
+      .hf = "exaone4",
+      .hf_class = "Exaone4ForCausalLM",
+      .family = &llama_family,
+      .gguf_pairing = ROPE_HALVES,
+      .hf_window = true,
+      .hf_names = names_behind,
+      .norms = NORM_BEHIND,
+      .window_period = 4,
+      .window_rope = true },
+    { .gguf = "glm4",
+      .hf = "glm4",
+      .hf_class = "Glm4ForCausalLM",
+      .family = &llama_family,
+      .gguf_pairing = ROPE_ADJACENT,
+      .hf_bare_o = true,
+      .hf_adjacent = true,
+      .hf_partial = true,
+      .hf_names = names_glm4,
+      .norms = NORM_AROUND,
+      .fused_ffn = true },
+    { .gguf = "mistral3",
+      .hf = "ministral3",
+      .hf_class = "Ministral3ForCausalLM",
+      .family = &llama_family,
+      .gguf_pairing = ROPE_ADJACENT,
+      .hf_window = true },
     { .gguf = "gpt2",
       .hf = "gpt2",
       .hf_class = "GPT2LMHeadModel",
@@ -115,10 +268,29 @@ static weft_status read_own(model *m, const char *name, weft_error *err)
     return WEFT_OK;
 }
 
+/* Is this one of the words of "llama, qwen2"? */
+static bool is_listed(const char *list, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *at = list; (at = strstr(at, word)); at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == ',' || !at[n]))
+            return true;
+    return false;
+}
+
+/* A model of pictures and text has the configuration of its text part inside its own. */
+static const char *name_in(model *m, const char *key, weft_error *err)
+{
+    static const char inner[] = "text_config.model_type";
+    const meta *text = container_meta(&m->file, inner);
+    m->text_part = text && text->type == META_TEXT && strcmp(key, "model_type") == 0;
+    return text_of(m, &m->file, m->text_part ? inner : key, err);
+}
+
 static weft_status find_arch(model *m, bool gguf, weft_error *err)
 {
     const char *key = gguf ? "general.architecture" : "model_type";
-    const char *text = text_of(m, &m->file, key, err);
+    const char *text = name_in(m, key, err);
     if (!text)
         return err->code;
     m->config = &m->file;
@@ -129,7 +301,7 @@ static weft_status find_arch(model *m, bool gguf, weft_error *err)
         gguf = false;
         text += strlen(OWN_ARCH);
     }
-    char known[400] = "";
+    char known[360] = "";
     for (int i = 0; i < n_arch; i++) {
         const char *name = gguf ? archs[i].gguf : archs[i].hf;
         if (name && strcmp(name, text) == 0) {
@@ -137,7 +309,7 @@ static weft_status find_arch(model *m, bool gguf, weft_error *err)
             m->name = name;
             return WEFT_OK;
         }
-        if (name && !strstr(known, name)) {
+        if (name && !is_listed(known, name)) {
             const size_t at = strlen(known);
             snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", name);
         }
@@ -149,10 +321,13 @@ static weft_status find_arch(model *m, bool gguf, weft_error *err)
 /* Why a model is bound: to run, to be converted, or to be created. */
 typedef enum bind_mode { BIND_RUN, BIND_PLAN, BIND_NEW } bind_mode;
 
-/* Upper bound on the weights of a file: an expert of a stacked tensor counts as its own weight. */
-static size_t most_weights(const container *c)
+/* Upper bound on the weights of a file: an expert of a stacked tensor counts as its own weight, and
+ * so does each of q, k and v in a fused one. */
+static size_t most_weights(const model *m)
 {
-    size_t n = (size_t)c->n_tensor;
+    const container *c = &m->file;
+    const bool fused = m->arch->fused_qkv || m->arch->fused_ffn;
+    size_t n = (fused ? 3 : 1) * (size_t)c->n_tensor;
     for (int64_t i = 0; i < c->n_tensor; i++)
         if (c->tensor[i].n_dim == 3)
             n += (size_t)(c->tensor[i].shape[0] < MAX_EXPERT ? c->tensor[i].shape[0] : MAX_EXPERT);
@@ -168,7 +343,7 @@ static weft_status bind_all(model *m, bool gguf, bind_mode mode, weft_error *err
     b.gguf_keys = gguf && m->config == &m->file;
     b.is_new = mode == BIND_NEW;
     b.most = b.is_new ? MAX_TENSOR : m->file.n_tensor;
-    const size_t n = b.is_new ? (size_t)b.most : most_weights(&m->file);
+    const size_t n = b.is_new ? (size_t)b.most : most_weights(m);
     b.used = mem_zalloc(&m->host->mem, (size_t)b.most + 1, sizeof *b.used, "binding", err);
     m->param = arena_alloc(&m->store, (n + 1) * sizeof *m->param, err);
     if (plan && (m->notes = arena_alloc(&m->store, sizeof *m->notes, err))) {
@@ -262,6 +437,8 @@ int export_shape(const model *m, int64_t i, int64_t *shape)
     const origin *o = &m->notes->origin[i];
     const int n_dim = o->hf_dim ? o->hf_dim : w->n_dim;
     memcpy(shape, o->hf_dim ? o->hf_shape : w->shape, MAX_DIM * sizeof *shape);
+    if (o->whole_rows)
+        shape[0] = o->whole_rows;
     if (o->flip) {
         shape[0] = w->shape[1];
         shape[1] = w->shape[0];

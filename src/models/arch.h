@@ -40,6 +40,12 @@ typedef struct family {
     tensor *(*states)(run *r, const model *m, tensor *x);
 } family;
 
+/* Where the norms of a block are: before attention and feed forward, around them, or behind. */
+typedef enum norm_place { NORM_BEFORE, NORM_AROUND, NORM_BEHIND } norm_place;
+
+struct bind_name;
+
+/* A number or flag that a row does not give is 0, and changes nothing. */
 typedef struct arch {
     const char *gguf;     /* general.architecture, or NULL */
     const char *hf;       /* model_type in config.json, or NULL */
@@ -49,6 +55,37 @@ typedef struct arch {
         gguf_pairing; /* with rotary positions; Hugging Face pairs halves unless hf_adjacent */
     bool hf_window;   /* sliding_window in config.json applies, to all layers */
     bool hf_qkv_bias; /* q, k and v have biases, whatever config.json says */
+    bool hf_bare_o;   /* attention_bias is about q, k and v only */
+    bool hf_adjacent; /* neighbours rotate as pairs in Hugging Face files too */
+    bool hf_partial;  /* config.json may say that only a part of each head rotates */
+    bool hf_tied;     /* the head shares the embedding unless config.json denies it */
+    bool hf_gain;     /* gains of norms are stored less 1 in Hugging Face files */
+    const struct bind_name *hf_names; /* that differ from the family's */
+    struct {
+        int64_t n_head, n_head_kv, d_head, n_ctx;
+        double theta;
+    } hf_default; /* where a config.json lacks them; 0: as in other architectures */
+
+    norm_place norms;
+    bool wide_norms;           /* those of q and k are over whole rows, not over heads */
+    bool fused_qkv, fused_ffn; /* rows of q, k, v, or of gate and up, are one stored matrix */
+    bool multipliers;          /* keys scale embeddings, branches, scores and logits */
+    bool root_embd;            /* embeddings are scaled by sqrt(d_model) */
+    bool caps;                 /* keys cap scores and logits */
+    const char *hf_act;        /* the key of the activation; NULL: hidden_act */
+    act_kind act;              /* its default; 0: SiLU */
+    const char *hf_scalar;     /* scores are scaled by the root of this key, not of d_head ... */
+    int64_t scalar_layers;     /* ... in GGUF only in the model of so many layers: d_model / H */
+
+    const char *hf_experts; /* the key of the number of experts; NULL: there are none */
+    bool hf_norm_flag;      /* keys say their width and whether their shares sum to 1 */
+
+    int64_t window_period; /* the last of so many layers has no window; 0 or 1: all layers have */
+    int64_t bare_period;   /* the last of so many layers does not rotate; 0: all layers do */
+    bool window_rope;      /* layers without a window do not rotate if others have one */
+    bool even_ramp;        /* of YaRN in GGUF, see rope_spec */
+    bool local_rope;       /* layers with a window rotate at frequencies of their own, unscaled: */
+    double local_theta;    /* ... their default theta; 0: that of the other layers */
 } arch;
 
 /* The images a model takes: their patches are its rows, after n_lead learned ones. */
@@ -66,6 +103,7 @@ struct model {
     host *host;
     const arch *arch;
     const char *name; /* the architecture's name in its configuration */
+    bool text_part;   /* of a model of pictures and text: its keys are under text_config */
     container file;
     const container *config; /* holds the keys: the file, or ... */
     container own;           /* ... the config.json embedded in weft's own GGUF file; see kept.h */

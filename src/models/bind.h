@@ -87,6 +87,19 @@ void bind_not_convertible(bind *b, const char *what);
  * files without one mean another base than 10000. NULL after an error. */
 const rope_table *bind_rope(bind *b, rope_spec *s);
 
+/* The same angles with queries warmed by their positions. */
+const rope_table *bind_warm_rope(bind *b, const rope_spec *s);
+
+/* The experts of this layer, of hidden width F: bind_experts.c. */
+void bind_experts(bind *b, const routing *how, experts *w, int64_t F);
+
+/* The same for the layers with a window, where they have keys of their own. */
+const rope_table *bind_local_rope(bind *b, const rope_spec *s);
+
+/* Which layers have the window of so many positions, and which rotate: arrays of n_layer flags. */
+const bool *bind_windows(bind *b, int64_t window);
+const bool *bind_turns(bind *b, const bool *windowed, int64_t window);
+
 /* The number of labels of the matrix `stem`; sets the model's label names. */
 int64_t bind_labels(bind *b, const char *stem);
 
@@ -109,6 +122,7 @@ typedef struct want {
     bool optional; /* NULL if the file has none ... */
     bool in_new;   /* ... but a new model has one */
     bool as_real;  /* decode to reals: it is small, and ops read it directly */
+    bool gain;     /* of a norm: see arch.hf_gain */
 
     bool hf_flip; /* a Hugging Face file stores it as [I, O], ... */
     int hf_dim;   /* ... or with this rank, elements in the same order; 0: the same shape */
@@ -117,6 +131,10 @@ typedef struct want {
     int64_t stack; /* matrices [O, I] that are one tensor in GGUF; 0: it is one matrix */
     int64_t part;  /* which of them, counted from 1; 0: all of them, as [stack O, I] */
     int64_t heads; /* its rows are this many rotary heads; 0: not rotary */
+
+    const char *whole;  /* the stem of the stored matrix that has its rows ... */
+    int64_t whole_rows; /* ... among so many ... */
+    int64_t row0;       /* ... from here on; NULL: it is stored alone */
 } want;
 
 /* Whether a matrix of a new model has a bias. If there is a file, the file decides. */
@@ -145,6 +163,13 @@ weight bind_tied(bind *b, const char *stem, tensor *w, bind_bias in_new);
 
 /* A gain [n] as reals, with its bias if it has one. */
 weight bind_norm(bind *b, const char *stem, int64_t n, bool has_bias);
+
+/* Rows [row0, row0 + O) of a matrix [n, I] that both formats store under the name `whole`. */
+weight bind_rows(bind *b, const char *stem, const char *whole, int64_t n, int64_t row0, int64_t O,
+                 int64_t I);
+
+/* A vector [n] as reals that is no norm's. */
+tensor *bind_numbers(bind *b, const char *stem, int64_t n);
 
 /* The gain of a norm over one rotary head. */
 tensor *bind_head_norm(bind *b, const char *stem, int64_t E);
@@ -189,6 +214,10 @@ const float *bind_divisors(bind *b, const char *stem, int64_t n);
  * model needs it. */
 void bind_ignore(bind *b, const char *hf_suffix);
 
+/* Ignores what belongs to the pictures of a model whose text part this is, and to the prediction of
+ * further tokens. */
+void bind_ignore_pictures(bind *b);
+
 /* Anything left over is an error. */
 weft_status bind_finish(bind *b);
 
@@ -196,6 +225,26 @@ weft_status bind_finish(bind *b);
 
 weft_status bind_fail_at(bind *b, weft_status code, const char *path, const char *format,
                          va_list args) __attribute__((format(printf, 4, 0)));
+
+#define FILE_NAME_BYTES (2 * NAME_BYTES)
+
+/* ".weight", or the suffix it asks for. */
+const char *bind_suffix(const want *w);
+
+/* "blk.3.attn_q", "enc.blk.3.attn_q" */
+void bind_stem(const bind *b, const char *stem, char name[NAME_BYTES]);
+
+/* The name in a Hugging Face file, with this suffix (".weight"); false if it has none. */
+bool bind_hf_name(const bind *b, const want *w, const char *suffix, char name[FILE_NAME_BYTES]);
+
+/* The file's tensor, and its expected name. */
+const stored *bind_look_up(bind *b, const want *w, char name[FILE_NAME_BYTES]);
+
+/* The entry of config.json, which may be that of a text part; or NULL. */
+const meta *bind_entry(const bind *b, const char *hf);
+
+/* Is there one, or a list of this name? */
+bool bind_has_key(const bind *b, const char *hf);
 
 /* Reads a value without recording it for conversion. */
 double bind_peek_real(bind *b, const char *gguf, const char *hf, double otherwise, double lo,

@@ -57,9 +57,21 @@ static found find_value(const bind *b, const char *gguf, const char *hf)
     if (b->gguf_keys)
         snprintf(f.key, sizeof f.key, "%s.%s", b->m->name, key);
     else
-        snprintf(f.key, sizeof f.key, "%s", key);
+        snprintf(f.key, sizeof f.key, "%s%s", b->m->text_part ? "text_config." : "", key);
     f.entry = container_meta(b->m->config, f.key);
     return f;
+}
+
+const meta *bind_entry(const bind *b, const char *hf)
+{
+    return b->gguf_keys ? NULL : find_value(b, NULL, hf).entry;
+}
+
+bool bind_has_key(const bind *b, const char *hf)
+{
+    char first[80];
+    snprintf(first, sizeof first, "%s.0", hf);
+    return bind_entry(b, hf) || bind_entry(b, first);
 }
 
 /* A list has its values under other keys, "key.0" and so on, so it would look absent. */

@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FILE_NAME_BYTES (2 * NAME_BYTES)
-
 /* An error about a tensor, which may be in another file; NULL for one that is in no file. */
 __attribute__((format(printf, 4, 5))) static void misfit(bind *b, const stored *t, weft_status code,
                                                          const char *format, ...)
@@ -21,86 +19,16 @@ __attribute__((format(printf, 4, 5))) static void misfit(bind *b, const stored *
     va_end(args);
 }
 
-/* ---- names ----------------------------------------------------------------------------------- */
-
-static const char *suffix_of(const want *w)
-{
-    return w->suffix ? w->suffix : ".weight";
-}
-
-/* "blk.3.attn_q", "enc.blk.3.attn_q" */
-static void gguf_stem(const bind *b, const char *stem, char *name)
-{
-    if (b->layer >= 0)
-        snprintf(name, NAME_BYTES, "%sblk.%d.%s", b->prefix, b->layer, stem);
-    else
-        snprintf(name, NAME_BYTES, "%s%s", b->prefix, stem);
-}
-
-/* The name in a Hugging Face file, with this suffix (".weight"); false if it has none. */
-static bool hf_name(const bind *b, const want *w, const char *suffix, char *name)
-{
-    const bind_name *n = b->names;
-    while (n->stem && strcmp(n->stem, w->stem) != 0)
-        n++;
-    if (!n->stem)
-        return false;
-    char *to = name; /* bounded: names in the program are short */
-    const char *s = n->hf;
-    while (*s && *s != '=')
-        if (*s == '%') {
-            to += snprintf(to, 24, "%lld", s[1] == 'e' ? (long long)w->part - 1 : b->layer);
-            s += 2;
-        } else {
-            *to++ = *s++;
-        }
-    snprintf(to, sizeof ".weight", "%s", *s ? "" : suffix);
-    return true;
-}
-
-/* Looks up a tensor of a directory by name, with or without the prefix. */
-static const stored *in_directory(bind *b, const char *name)
-{
-    const stored *t = container_tensor(&b->m->file, name);
-    const size_t n = strlen(b->hf_prefix);
-    if (t || strncmp(name, b->hf_prefix, n) != 0)
-        return t;
-    t = container_tensor(&b->m->file, name + n);
-    if (t && b->m->notes)
-        b->m->notes->hf_bare = true;
-    return t;
-}
-
-/* The file's tensor, and its expected name. Norms in BERT's first files have TensorFlow's names for
- * their gains and biases. */
-static const stored *look_up(bind *b, const want *w, char *file_name)
-{
-    const char *suffix = suffix_of(w);
-    if (b->gguf) {
-        char name[NAME_BYTES];
-        gguf_stem(b, w->stem, name);
-        snprintf(file_name, FILE_NAME_BYTES, "%s%s", name, suffix);
-        return container_tensor(&b->m->file, file_name);
-    }
-    if (!hf_name(b, w, suffix, file_name))
-        return NULL;
-    const stored *t = in_directory(b, file_name);
-    char old[FILE_NAME_BYTES];
-    if (t || !hf_name(b, w, strcmp(suffix, ".bias") == 0 ? ".beta" : ".gamma", old))
-        return t;
-    return in_directory(b, old);
-}
-
 bool bind_has(bind *b, const char *stem)
 {
     char name[FILE_NAME_BYTES];
-    return look_up(b, &(want){ .stem = stem }, name) != NULL;
+    return bind_look_up(b, &(want){ .stem = stem }, name) != NULL;
 }
 
 int64_t bind_rows_of(bind *b, const char *stem)
 {
     char name[FILE_NAME_BYTES];
-    const stored *t = look_up(b, &(want){ .stem = stem }, name);
+    const stored *t = bind_look_up(b, &(want){ .stem = stem }, name);
     return t && t->n_dim == 2 ? t->shape[0] : 0;
 }
 
@@ -116,6 +44,8 @@ static int file_shape(const bind *b, const want *w, int64_t *shape)
         shape[2] = w->shape[1];
         return 3;
     }
+    if (w->whole)
+        shape[0] = w->whole_rows;
     if (!b->gguf && w->hf_flip) {
         shape[0] = w->shape[1];
         shape[1] = w->shape[0];
@@ -157,7 +87,7 @@ static bool shape_is(bind *b, const stored *t, const char *name, int n_dim, cons
 static const stored *plan_tensor(bind *b, const want *w)
 {
     char name[FILE_NAME_BYTES] = "";
-    if ((w->optional && !w->in_new) || !hf_name(b, w, suffix_of(w), name))
+    if ((w->optional && !w->in_new) || !bind_hf_name(b, w, bind_suffix(w), name))
         return NULL;
     stored *t = bind_alloc(b, 1, sizeof *t);
     if (!t)
@@ -186,6 +116,20 @@ static const stored *stack_part(bind *b, const stored *all, const want *w)
     return t;
 }
 
+/* Its rows of the stored matrix, as if they were stored by themselves. */
+static const stored *rows_part(bind *b, const stored *all, const want *w)
+{
+    stored *t = bind_alloc(b, 1, sizeof *t);
+    if (!t)
+        return NULL;
+    *t = *all;
+    const size_t row = dtype_row_bytes(all->type, w->shape[1]);
+    t->shape[0] = w->shape[0];
+    t->bytes = (uint64_t)w->shape[0] * row; /* bounded: row0 + O <= whole_rows, as shape_is saw */
+    t->data = all->data + (uint64_t)w->row0 * row;
+    return t;
+}
+
 /* NULL if it is absent (an error unless optional) or has the wrong shape. */
 static const stored *find_tensor(bind *b, const want *w)
 {
@@ -195,7 +139,7 @@ static const stored *find_tensor(bind *b, const want *w)
         return NULL;
     if (b->is_new)
         return plan_tensor(b, w);
-    const stored *t = look_up(b, w, name);
+    const stored *t = bind_look_up(b, w, name);
     if (!t && !w->optional)
         misfit(b, NULL, WEFT_EFORMAT, "tensor %s is missing", name);
     const int n_dim = file_shape(b, w, shape);
@@ -207,6 +151,8 @@ static const stored *find_tensor(bind *b, const want *w)
                t->type->name);
         return NULL;
     }
+    if (w->whole)
+        return rows_part(b, t, w);
     return b->gguf && w->part ? stack_part(b, t, w) : t;
 }
 
@@ -220,12 +166,20 @@ static void note_origin(bind *b, const want *w, const stored *from)
                    .heads = w->heads,
                    .hf_dim = w->hf_dim,
                    .stack = w->stack,
-                   .expert = w->part - 1 };
+                   .expert = w->part - 1,
+                   .whole_rows = w->whole ? w->whole_rows : 0,
+                   .follows = w->whole && w->row0 > 0,
+                   .gain = w->gain && b->m->arch->hf_gain };
     memcpy(o->hf_shape, w->hf_shape, sizeof o->hf_shape);
-    if (!hf_name(b, w, suffix_of(w), name))
+    if (!bind_hf_name(b, w, bind_suffix(w), name))
         return;
     o->hf = arena_text(&b->m->store, name, strlen(name), b->err);
-    if (!o->hf)
+    if (w->whole) {
+        bind_stem(b, w->whole, name);
+        snprintf(name + strlen(name), sizeof ".weight", "%s", bind_suffix(w));
+        o->whole = arena_text(&b->m->store, name, strlen(name), b->err);
+    }
+    if (!o->hf || (w->whole && !o->whole))
         b->status = WEFT_ENOMEM;
 }
 
@@ -233,11 +187,11 @@ static void note_origin(bind *b, const want *w, const stored *from)
 static void name_tensor(const bind *b, const want *w, char *to)
 {
     char stem[NAME_BYTES], part[24] = "";
-    gguf_stem(b, w->stem, stem);
+    bind_stem(b, w->stem, stem);
     if (w->part)
         snprintf(part, sizeof part, ".%lld", (long long)w->part - 1);
     const int room = (int)(NAME_BYTES - 8 - strlen(part));
-    snprintf(to, NAME_BYTES, "%.*s%s%s", room, stem, part, suffix_of(w));
+    snprintf(to, NAME_BYTES, "%.*s%s%s", room, stem, part, bind_suffix(w));
 }
 
 static tensor *register_tensor(bind *b, const want *w, const stored *from)
@@ -296,12 +250,16 @@ tensor *bind_tensor(bind *b, const want *w)
     tensor *t = from ? register_tensor(b, w, from) : NULL;
     if (!t || b->plan)
         return t;
+    const int64_t n = w->shape[0] * (w->n_dim > 1 ? w->shape[1] : 1);
     if (w->as_real) /* bounded: shape_is has compared it with the file */
-        t->data = decoded(b, from, w->shape[0] * (w->n_dim > 1 ? w->shape[1] : 1));
+        t->data = decoded(b, from, n);
     else if (w->hf_flip && !b->gguf)
         t->data = transposed(b, from, w->shape[0], w->shape[1]);
     else
         t->data = in_place(b, from);
+    real *gain = w->gain && b->m->arch->hf_gain && !b->gguf ? t->data : NULL;
+    for (int64_t k = 0; gain && k < n; k++)
+        gain[k] += 1;
     return t->data ? t : NULL;
 }
 
@@ -312,14 +270,23 @@ static const char *stem_text(bind *b, const char *stem)
     char *text = bind_alloc(b, NAME_BYTES, 1);
     if (!text)
         return "";
-    gguf_stem(b, stem, text);
+    bind_stem(b, stem, text);
     return text;
 }
 
 static tensor *vector(bind *b, const char *stem, const char *suffix, int64_t n)
 {
-    return bind_tensor(
-        b, &(want){ .stem = stem, .suffix = suffix, .n_dim = 1, .shape = { n }, .as_real = true });
+    return bind_tensor(b, &(want){ .stem = stem,
+                                   .suffix = suffix,
+                                   .n_dim = 1,
+                                   .shape = { n },
+                                   .as_real = true,
+                                   .gain = !suffix });
+}
+
+tensor *bind_numbers(bind *b, const char *stem, int64_t n)
+{
+    return bind_tensor(b, &(want){ .stem = stem, .n_dim = 1, .shape = { n }, .as_real = true });
 }
 
 /* The bias of a matrix: the file decides whether there is one, or in_new for a model without a
@@ -381,6 +348,18 @@ weight bind_heads(bind *b, const char *stem, int64_t n_head, int64_t E, int64_t 
     return w;
 }
 
+weight bind_rows(bind *b, const char *stem, const char *whole, int64_t n, int64_t row0, int64_t O,
+                 int64_t I)
+{
+    return (weight){ .name = stem_text(b, stem),
+                     .w = multiplied(bind_tensor(b, &(want){ .stem = stem,
+                                                             .n_dim = 2,
+                                                             .shape = { O, I },
+                                                             .whole = whole,
+                                                             .whole_rows = n,
+                                                             .row0 = row0 })) };
+}
+
 weight bind_tied(bind *b, const char *stem, tensor *table, bind_bias in_new)
 {
     weight w = { .name = stem_text(b, stem), .w = multiplied(table) };
@@ -401,7 +380,9 @@ weight bind_norm(bind *b, const char *stem, int64_t n, bool has_bias)
 tensor *bind_head_norm(bind *b, const char *stem, int64_t E)
 {
     return bind_tensor(
-        b, &(want){ .stem = stem, .n_dim = 1, .shape = { E }, .as_real = true, .heads = 1 });
+        b,
+        &(want){
+            .stem = stem, .n_dim = 1, .shape = { E }, .as_real = true, .gain = true, .heads = 1 });
 }
 
 tensor *bind_vector(bind *b, const char *stem, int64_t n)
@@ -509,6 +490,24 @@ void bind_ignore(bind *b, const char *hf_suffix)
         b->used[i] = true;
         if (b->m->notes)
             b->m->notes->n_ignored++;
+    }
+}
+
+void bind_ignore_pictures(bind *b)
+{
+    static const char *const parts[] = { "vision_tower.",         "vision_model.", "visual.",
+                                         "embed_vision.",         "audio_tower.",  "mtp.",
+                                         "multi_modal_projector." };
+    const container *c = &b->m->file;
+    for (int64_t i = 0; !b->gguf && i < c->n_tensor; i++) {
+        const char *name = c->tensor[i].name;
+        name += strncmp(name, "model.", 6) == 0 ? 6 : 0;
+        for (size_t k = 0; !b->used[i] && k < sizeof parts / sizeof *parts; k++)
+            if (strncmp(name, parts[k], strlen(parts[k])) == 0) {
+                b->used[i] = true;
+                if (b->m->notes)
+                    b->m->notes->n_ignored++;
+            }
     }
 }
 

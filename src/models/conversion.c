@@ -152,6 +152,8 @@ static void straight(const rows_job *j)
             memcpy(j->out + (size_t)i * row, stored_row(t->from, from, j->n_col), row);
         else
             t->from->type->decode(j->x + i * j->n_col, aligned_row(j, from, j->n_col), 0, j->n_col);
+        for (int64_t k = 0; t->shift != 0 && k < j->n_col; k++)
+            j->x[i * j->n_col + k] += t->shift;
     }
 }
 
@@ -202,7 +204,8 @@ weft_status outgoing_rows(const outgoing *t, pool *p, mem *m, rows_fn *put, void
     rows_job j = { .t = t,
                    .n_row = vector ? (t->permuted_head ? t->shape[0] : 1) : t->shape[0],
                    .n_col = vector ? (t->permuted_head ? 1 : t->shape[0]) : t->shape[1],
-                   .same = t->from->type == t->type && (!t->flip || t->type->block == 1),
+                   .same = t->from->type == t->type && t->shift == 0 &&
+                           (!t->flip || t->type->block == 1),
                    .pool = p,
                    .err = err };
     const int64_t fit = PIECE / (j.n_col * (int64_t)sizeof(real));

@@ -53,6 +53,9 @@ typedef struct outgoing {
     bool flip;               /* from is [cols, rows]: transpose */
     int64_t permuted_head;   /* head width, if rows of each head must be reordered; or 0 */
     bool to_adjacent;        /* from halves to neighbours; otherwise back */
+    real shift;              /* added to every value: gains that a Hugging Face file has less 1 */
+    int64_t whole_rows;      /* of the matrix that it begins and others continue; or 0 */
+    bool follows;            /* it continues the tensor before it */
     bool instead;            /* the requested type does not fit, so another is used */
     const float *importance; /* of its columns, or NULL */
     uint64_t bytes;
@@ -105,10 +108,11 @@ typedef struct loss_sums {
 weft_status outgoing_rows(const outgoing *t, pool *p, mem *m, rows_fn *put, void *ud,
                           loss_sums *lost, weft_error *err);
 
-/* Is its data part of the tensor before it, as for stacked experts in GGUF? */
+/* Is its data part of the tensor before it, as for stacked experts in GGUF, or for k after q where
+ * both are rows of one matrix? */
 static inline bool outgoing_follows(const conversion *c, const outgoing *t)
 {
-    return c->report->to == WEFT_FORMAT_GGUF && t->stack > 0 && t->expert > 0;
+    return t->follows || (c->report->to == WEFT_FORMAT_GGUF && t->stack > 0 && t->expert > 0);
 }
 
 /* Opens the source; lists texts and tensors for the format c->report->to; frees everything. */

@@ -112,7 +112,8 @@ static weft_status read_texts(conversion *c)
                 c->text[i] = (small_text){ m->text, (size_t)m->length };
             continue;
         }
-        if (!convert_join(path, sizeof path, c->from, text_files[i]) ||
+        const bool other = i == TEXT_CONFIG && c->m.text_part; /* it is about pictures too */
+        if (other || !convert_join(path, sizeof path, c->from, text_files[i]) ||
             path_kind_of(path, c->host) == PATH_ABSENT)
             continue;
         status = file_open(&c->text_file[i], path, WEFT_LOAD_COPY, c->host, c->err);
@@ -155,18 +156,19 @@ static bool is_tied(const model *m)
 }
 
 /* Readers of GGUF expect vectors and learned positions in f32, whatever they were. */
-static const dtype *type_for_gguf(const conversion *c, const tensor *w, const stored *from,
+static const dtype *type_for_gguf(const conversion *c, const tensor *w, const origin *o,
                                   bool *instead)
 {
     const quant_target *target = c->o->target;
     const model *m = &c->m;
     const int64_t gqa = m->n_head_kv > 0 ? m->n_head / m->n_head_kv : 0;
     const quant_tensor of = {
-        w->name, w->n_dim, cols(w), m->n_layer, is_tied(m), gqa, c->o->importance != NULL
+        o->whole ? o->whole : w->name, w->n_dim, cols(w), m->n_layer, is_tied(m), gqa,
+        c->o->importance != NULL
     };
     const dtype *wanted = quant_stays_f32(&of) ? &dtype_f32
                           : target             ? quant_wanted(target, &of)
-                                               : from->type;
+                                               : o->from->type;
     const dtype *type = w->n_dim == 1 ? wanted : quant_fitting(wanted, cols(w));
     *instead = type != wanted;
     if (*instead && !c->o->converted) /* with a `converted` callback the caller already knows */
@@ -189,6 +191,8 @@ static const char *gguf_name(conversion *c, int64_t i)
 {
     const char *name = c->m.param[i]->name, *tail = strrchr(name, '.');
     char number[24], whole[NAME_BYTES];
+    if (c->m.notes->origin[i].whole)
+        return c->m.notes->origin[i].whole;
     if (c->m.notes->origin[i].expert < 0)
         return name;
     const int digits = snprintf(number, sizeof number, ".%lld",
@@ -215,9 +219,12 @@ static weft_status add_tensor(conversion *c, int64_t i, outgoing *t)
                      .to_adjacent = after == ROPE_ADJACENT };
     t->hf_dim = export_shape(m, i, t->hf_shape);
     t->importance = gguf && i < c->o->n_importance ? c->o->importance[i] : NULL;
+    t->whole_rows = o->whole_rows;
+    t->follows = o->follows;
+    t->shift = o->gain && c->from_gguf != gguf ? (gguf ? 1 : -1) : 0;
     t->stack = o->stack;
     t->expert = o->stack ? o->expert : -1;
-    t->type = gguf ? type_for_gguf(c, w, o->from, &t->instead) : type_for_hf(c, w, o->from);
+    t->type = gguf ? type_for_gguf(c, w, o, &t->instead) : type_for_hf(c, w, o->from);
     if (outgoing_follows(c, t))
         t->type = t[-1].type; /* one tensor, one type */
     if (!gguf && o->flip) {
@@ -234,18 +241,25 @@ static weft_status add_tensor(conversion *c, int64_t i, outgoing *t)
     return WEFT_OK;
 }
 
+/* A table of GGUF that a directory has as numbers of its configuration. */
+static outgoing divisors(const conversion *c, const char *name, const float *made)
+{
+    const int64_t n = c->m.rope.n_rot / 2;
+    return (outgoing){ .name = name,
+                       .from = c->from_gguf ? container_tensor(&c->m.file, name) : NULL,
+                       .made = c->from_gguf ? NULL : made,
+                       .type = &dtype_f32,
+                       .n_dim = 1,
+                       .shape = { n },
+                       .bytes = (uint64_t)n * sizeof(float) };
+}
+
 /* GGUF stores llama3's scaling as divisors of the frequencies. */
 static weft_status add_rope_freqs(conversion *c, outgoing *t)
 {
-    const stored *from = c->from_gguf ? container_tensor(&c->m.file, "rope_freqs.weight") : NULL;
     const int64_t n = c->m.rope.n_rot / 2;
-    *t = (outgoing){ .name = "rope_freqs.weight",
-                     .from = from,
-                     .type = &dtype_f32,
-                     .n_dim = 1,
-                     .shape = { n },
-                     .bytes = (uint64_t)n * sizeof(float) };
-    if (from)
+    *t = divisors(c, "rope_freqs.weight", NULL);
+    if (t->from)
         return WEFT_OK;
     double plain[MAX_HEAD / 2], scaled[MAX_HEAD / 2];
     rope_spec s = c->m.rope;
@@ -259,18 +273,9 @@ static weft_status add_rope_freqs(conversion *c, outgoing *t)
     return made ? WEFT_OK : WEFT_ENOMEM;
 }
 
-static weft_status list_tensors(conversion *c)
+/* Cuts the list into files of at most max_shard bytes. */
+static void place_parts(conversion *c)
 {
-    const model *m = &c->m;
-    weft_status status = WEFT_OK;
-    c->tensor = arena_alloc(&c->store, (size_t)(m->n_param + 1) * sizeof *c->tensor, c->err);
-    if (!c->tensor)
-        return WEFT_ENOMEM;
-    for (int64_t i = 0; i < m->n_param && status == WEFT_OK; i++)
-        status = add_tensor(c, i, &c->tensor[c->n_tensor++]);
-    const bool freqs = c->from_gguf ? m->rope.divisor != NULL : m->rope.scaling == ROPE_LLAMA3;
-    if (status == WEFT_OK && c->report->to == WEFT_FORMAT_GGUF && freqs && !c->own)
-        status = add_rope_freqs(c, &c->tensor[c->n_tensor++]);
     uint64_t in_part = 0;
     for (int64_t i = 0; i < c->n_tensor; i++) {
         outgoing *t = &c->tensor[i];
@@ -287,6 +292,27 @@ static weft_status list_tensors(conversion *c)
         c->bytes += t->bytes;
     }
     c->n_part++;
+}
+
+static weft_status list_tensors(conversion *c)
+{
+    const model *m = &c->m;
+    weft_status status = WEFT_OK;
+    c->tensor = arena_alloc(&c->store, (size_t)(m->n_param + 2) * sizeof *c->tensor, c->err);
+    if (!c->tensor)
+        return WEFT_ENOMEM;
+    for (int64_t i = 0; i < m->n_param && status == WEFT_OK; i++)
+        status = add_tensor(c, i, &c->tensor[c->n_tensor++]);
+    const bool tables = status == WEFT_OK && c->report->to == WEFT_FORMAT_GGUF && !c->own;
+    const bool far = m->rope.scaling == ROPE_LONG;
+    const bool freqs = c->from_gguf ? m->rope.divisor && !far : m->rope.scaling == ROPE_LLAMA3;
+    if (tables && freqs)
+        status = add_rope_freqs(c, &c->tensor[c->n_tensor++]);
+    if (tables && far) {
+        c->tensor[c->n_tensor++] = divisors(c, "rope_factors_long.weight", m->rope.far_divisor);
+        c->tensor[c->n_tensor++] = divisors(c, "rope_factors_short.weight", m->rope.divisor);
+    }
+    place_parts(c);
     if (c->n_part > 65535)
         return weft_fail(c->err, WEFT_EINVAL,
                          "files of at most %llu bytes would make %d files; the limit is 65535",
@@ -328,11 +354,16 @@ static weft_status check_target(const conversion *c)
         return weft_fail(c->err, WEFT_EINVAL,
                          "%s: not a safetensors type; expected f32, f16 or bf16",
                          c->o->target->name);
+    if (gguf && m->text_part && (!m->arch->gguf || m->notes->not_convertible))
+        return weft_fail(c->err, WEFT_EUNSUPPORTED,
+                         "%s: GGUF has no key for %s; convert the text part to a directory first",
+                         m->file.meta_path,
+                         m->arch->gguf ? m->notes->not_convertible : m->arch->hf);
     if (!gguf && c->from_gguf && !c->own && m->notes->not_convertible)
         return weft_fail(c->err, WEFT_EUNSUPPORTED,
                          "%s: config.json has no key for %s, which differs from its default",
                          m->file.meta_path, m->notes->not_convertible);
-    if (!gguf && m->rope.n_rot != 0 && m->rope.n_rot != m->rope.d_head)
+    if (!gguf && m->rope.n_rot != 0 && m->rope.n_rot != m->rope.d_head && !m->arch->hf_partial)
         return weft_fail(
             c->err, WEFT_EUNSUPPORTED,
             "%s: %lld of %lld rotary dimensions per head; config.json has no key for that",

@@ -57,6 +57,21 @@ static void add_facts(const conversion *c, gguf_writer *w)
     }
 }
 
+/* Which layers have a window, where that is not what readers expect of the architecture. */
+static void add_windows(const conversion *c, gguf_writer *w)
+{
+    const bool *windowed = c->m.notes->windowed;
+    const int64_t p = c->m.arch->window_period;
+    bool expected = true;
+    char key[128];
+    for (int64_t l = 0; windowed && l < c->m.n_layer; l++)
+        expected &= windowed[l] == (p <= 1 || (l + 1) % p != 0);
+    if (!windowed || expected)
+        return;
+    snprintf(key, sizeof key, "%s.attention.sliding_window_pattern", c->m.arch->gguf);
+    gguf_add_bools(w, key, windowed, (uint64_t)c->m.n_layer);
+}
+
 static void add_labels(const conversion *c, gguf_writer *w)
 {
     char key[128];
@@ -234,6 +249,7 @@ static void add_dtypes(const conversion *c, gguf_writer *w)
 static weft_status add_keys(const conversion *c, gguf_writer *w)
 {
     add_facts(c, w);
+    add_windows(c, w);
     add_labels(c, w);
     if (c->m.n_type > 0)
         gguf_add_u32(w, "tokenizer.ggml.token_type_count", (uint32_t)c->m.n_type);
@@ -297,12 +313,16 @@ static bool gguf_put_data(void *ud, const void *bytes, size_t n)
     return true;
 }
 
-/* The first expert declares the tensor for all of them; their data follows its own. */
+/* The first expert declares the tensor for all of them; their data follows its own. So do the rows
+ * of one matrix. */
 static void announce(gguf_writer *w, const outgoing *t)
 {
     const int64_t each = t->stack && t->expert < 0 ? t->shape[0] / t->stack : t->shape[0];
     const int64_t shape[] = { t->stack, each, t->shape[1] };
-    if (t->stack)
+    const int64_t whole[] = { t->whole_rows, t->shape[1] };
+    if (t->whole_rows)
+        gguf_add_tensor(w, t->name, t->type, 2, whole);
+    else if (t->stack)
         gguf_add_tensor(w, t->name, t->type, 3, shape);
     else
         gguf_add_tensor(w, t->name, t->type, t->n_dim, t->shape);

@@ -43,7 +43,7 @@ static void write_shard(conversion *c, const char *directory, int part)
     safetensors_writer_begin(&w, &c->save);
     for (int64_t i = 0; i < c->n_tensor; i++) {
         const outgoing *t = &c->tensor[i];
-        if (t->part == part)
+        if (t->part == part && !outgoing_follows(c, t))
             safetensors_add(&w, t->name, t->type, t->hf_dim, t->hf_shape);
     }
     shard_name(c, part, name, sizeof name);
@@ -72,6 +72,8 @@ static void write_index(conversion *c, const char *directory)
     buffer_format(&b, "{\n  \"metadata\": {\n    \"total_size\": %llu\n  },\n  \"weight_map\": {",
                   (unsigned long long)c->bytes);
     for (int64_t i = 0; i < c->n_tensor; i++) {
+        if (outgoing_follows(c, &c->tensor[i]))
+            continue;
         shard_name(c, c->tensor[i].part, name, sizeof name);
         buffer_text(&b, i ? ",\n    " : "\n    ");
         buffer_quote(&b, c->tensor[i].name, strlen(c->tensor[i].name));
@@ -131,8 +133,29 @@ static const char *under_rope(const config_value *f)
     return under ? f->hf + sizeof roof - 1 : NULL;
 }
 
+/* The lists of factors of longrope, and the word for each layer where they differ. */
+static void put_factors(buffer *b, const char *key, const float *x, int64_t n)
+{
+    buffer_format(b, ", \"%s\": [", key);
+    for (int64_t i = 0; i < n; i++) {
+        buffer_text(b, i ? ", " : "");
+        put_real(b, (double)x[i]);
+    }
+    buffer_text(b, "]");
+}
+
+static void put_layer_types(const conversion *c, buffer *b)
+{
+    const bool *windowed = c->m.notes->windowed;
+    for (int64_t l = 0; windowed && l < c->m.n_layer; l++)
+        buffer_format(b, "%s\"%s_attention\"", l ? ", " : ",\n  \"layer_types\": [",
+                      windowed[l] ? "sliding" : "full");
+    buffer_text(b, windowed ? "]" : "");
+}
+
 static void put_rope(const conversion *c, buffer *b)
 {
+    const rope_spec *s = &c->m.rope;
     int n = 0;
     for (int i = 0; i < c->m.notes->n_value; i++) {
         const char *key = under_rope(&c->m.notes->value[i]);
@@ -141,8 +164,14 @@ static void put_rope(const conversion *c, buffer *b)
         buffer_text(b, n++ ? ", " : ",\n  \"rope_scaling\": { ");
         put_config_value(b, &c->m.notes->value[i], key);
     }
-    if (n)
+    if (n && s->scaling == ROPE_LONG) {
+        put_factors(b, "short_factor", s->divisor, s->n_rot / 2);
+        put_factors(b, "long_factor", s->far_divisor, s->n_rot / 2);
+        buffer_format(b, " },\n  \"original_max_position_embeddings\": %lld",
+                      (long long)s->old_ctx);
+    } else if (n) {
         buffer_text(b, " }");
+    }
 }
 
 static void hf_put_ids(const conversion *c, buffer *b, const char *comma)
@@ -173,10 +202,10 @@ static const arch *arch_for(const conversion *c)
     if (c->m.arch->hf_window == window)
         return c->m.arch;
     for (int i = 0; i < n_arch; i++)
-        if (archs[i].gguf && strcmp(archs[i].gguf, c->m.arch->gguf) == 0 &&
-            archs[i].hf_window == window)
+        if (archs[i].gguf && c->m.arch->gguf && strcmp(archs[i].gguf, c->m.arch->gguf) == 0 &&
+            archs[i].hf_window == window && !archs[i].hf_experts == !c->m.arch->hf_experts)
             return &archs[i];
-    return NULL;
+    return window ? NULL : c->m.arch;
 }
 
 static const char *dtype_word(const dtype *t)
@@ -189,7 +218,7 @@ static const char *dtype_word(const dtype *t)
 static weft_status find_llama3(conversion *c)
 {
     rope_spec *s = &c->m.rope;
-    if (!s->divisor || c->text[TEXT_CONFIG].text)
+    if (!s->divisor || s->scaling == ROPE_LONG || c->text[TEXT_CONFIG].text)
         return WEFT_OK;
     const int64_t n = s->n_rot / 2;
     rope_spec guess = *s;
@@ -258,6 +287,7 @@ static void make_config(conversion *c, buffer *b)
         put_config_value(b, f, f->hf);
     }
     put_labels(c, b);
+    put_layer_types(c, b);
     put_rope(c, b);
     put_llama3(c, b);
     hf_put_ids(c, b, ",");

@@ -259,6 +259,7 @@ static void read_experts(bind *b, deepseek *m, sizes *n)
     n->n_shared = bind_int(b, "expert_shared_count", "n_shared_experts", 0, 0, 64);
     how->scale = (real)bind_real(b, "expert_weights_scale", "routed_scaling_factor", 1, 1e-6, 1e6);
     how->normalize = bind_flag(b, "expert_weights_norm", "norm_topk_prob", false);
+    how->epsilon = (real)1e-20; /* V3 adds this to the divisor */
     read_groups(b, how);
     if (!b->gguf_keys && how->kind == ROUTE_SOFTMAX && how->normalize)
         bind_fail(b, WEFT_EUNSUPPORTED,
@@ -304,8 +305,8 @@ static void deepseek_layout(deepseek *m, const sizes *n, int64_t H, bool split)
     m->to_v = (head_map){ H, 0, 0, split ? 0 : P, split ? E : both, R, E, false };
     m->from_latent = m->to_v;
     m->from_latent.x_pitch = R;
-    m->naive = (attn){ ATTN_CAUSAL, H, H, P + S, E, m->naive.scale, 0, { 0 } };
-    m->absorbed = (attn){ ATTN_CAUSAL, H, 1, R + S, R, m->naive.scale, 0, { 0 } };
+    m->naive = (attn){ ATTN_CAUSAL, H, H, P + S, E, m->naive.scale, 0, { 0 }, 0, NULL };
+    m->absorbed = (attn){ ATTN_CAUSAL, H, 1, R + S, R, m->naive.scale, 0, { 0 }, 0, NULL };
 }
 
 static void bind_attention(bind *b, deepseek_layer *w, const sizes *n, bool split)
@@ -328,19 +329,6 @@ static void bind_attention(bind *b, deepseek_layer *w, const sizes *n, bool spli
         w->k_b = w->v_b = bind_matrix(b, "attn_kv_b", H * (n->P + n->E), n->R);
     }
     w->o = bind_linear(b, "attn_output", D, H * n->E, NO_BIAS);
-}
-
-static void bind_experts(bind *b, const routing *how, experts *w, int64_t F)
-{
-    static const char *const stems[] = { "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps" };
-    const int64_t D = b->m->d_model, n = how->n_expert;
-    w->router = bind_matrix(b, "ffn_gate_inp", n, D);
-    w->bias = how->kind == ROUTE_SIGMOID ? bind_vector(b, "exp_probs_b", n) : NULL;
-    if (b->m->expert_bias)
-        b->m->expert_bias[b->layer] = w->bias;
-    w->part = bind_alloc(b, 3 * n, sizeof *w->part);
-    for (int64_t i = 0; w->part && i < 3 * n; i++)
-        w->part[i] = bind_part(b, stems[i / n], i % n, n, i < 2 * n ? F : D, i < 2 * n ? D : F);
 }
 
 static void deepseek_bind_layer(bind *b, const deepseek *m, deepseek_layer *w, const sizes *n,

@@ -15,9 +15,13 @@ typedef struct origin {
     bool flip;      /* such a file stores it as [I, O] */
     int hf_dim;     /* ... or with this rank, elements in the same order; 0: the same shape */
     int64_t hf_shape[MAX_DIM];
-    int64_t stack;  /* matrices that GGUF stacks in one tensor; 0: not stacked, and ... */
-    int64_t expert; /* ... this is one of them; -1: these are all */
-    int64_t heads;  /* rotary heads in its rows: their order depends on the pairing; or 0 */
+    int64_t stack;      /* matrices that GGUF stacks in one tensor; 0: not stacked, and ... */
+    int64_t expert;     /* ... this is one of them; -1: these are all */
+    int64_t heads;      /* rotary heads in its rows: their order depends on the pairing; or 0 */
+    int64_t whole_rows; /* it is rows of a stored matrix of so many, called ... */
+    const char *whole;  /* ... this in GGUF; 0: it is stored alone ... */
+    bool follows;       /* ... and not the first of them */
+    bool gain;          /* stored less 1 in a Hugging Face file */
 } origin;
 
 /* A configuration value and both its keys, NULL if a format has none. GGUF's is relative to the
@@ -28,12 +32,13 @@ typedef struct config_value {
     bool is_set; /* set by the file; otherwise it is the default */
 } config_value;
 
-#define MAX_CONFIG_VALUE 64
+#define MAX_CONFIG_VALUE 80
 
 typedef struct export_notes {
     origin *origin; /* [n_param] */
     config_value value[MAX_CONFIG_VALUE];
     int n_value;
+    const bool *windowed;        /* [n_layer] layers with a window; NULL: all or none */
     const char *not_convertible; /* a feature that the other format has no key for, or NULL */
     const char *hf_class;        /* class in transformers, if it is not the table's */
     const char *hf_prefix;       /* of most names in a Hugging Face file */

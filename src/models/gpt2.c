@@ -163,7 +163,8 @@ static void *bind_gpt2(bind *b)
     m->act = bind_act(b, "activation_function", ACT_GELU_TANH);
     m->attn = (attn){ ATTN_CAUSAL, of->n_head, of->n_head,
                       of->d_head,  of->d_head, 1 / sqrt((real)of->d_head),
-                      0,           { 0 } };
+                      0,           { 0 },      0,
+                      NULL };
     of->stream[0] = (stream_spec){ "k", of->d_model };
     of->stream[1] = (stream_spec){ "v", of->d_model };
     of->n_stream = 2;

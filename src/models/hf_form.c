@@ -17,6 +17,7 @@ static weft_status keep_tensor(hf_form *f, const conversion *c, int64_t i, weft_
     t->name = arena_text(&f->store, t->name, strlen(t->name), err);
     t->type = &dtype_f32;
     t->flip = c->m.notes->origin[i].flip;
+    t->shift = c->m.notes->origin[i].gain ? -1 : 0;
     t->from = from;
     if (!from || !t->name)
         return WEFT_ENOMEM;
@@ -136,7 +137,8 @@ void hf_form_weights(const hf_form *f, const float *const *numbers, const char *
     safetensors_writer_begin(&w, s);
     for (int64_t i = 0; i < f->n_tensor; i++) {
         const outgoing *t = &f->tensor[i];
-        safetensors_add(&w, t->name, &dtype_f32, t->hf_dim, t->hf_shape);
+        if (!t->follows)
+            safetensors_add(&w, t->name, &dtype_f32, t->hf_dim, t->hf_shape);
     }
     safetensors_writer_head(&w, path);
     for (int64_t i = 0; i < f->n_tensor && s->status == WEFT_OK; i++) {

@@ -267,7 +267,9 @@ static void t5_bind_stack(bind *b, t5_stack *s, bool decoder, bool gated, int64_
                       of->d_head,
                       1,
                       0,
-                      bias };
+                      bias,
+                      0,
+                      NULL };
     b->prefix = "";
     b->names = names;
     b->layer = -1;

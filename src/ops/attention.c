@@ -15,6 +15,9 @@
  * once, in chunks, or token by token gives the same bits. Keys and values are read through the
  * cache's format, this call's rows included, for the same reason.
  *
+ * A cap bends each score, s' = cap tanh(s / cap). A sink is one more score of a head, merged last: m'
+ * = max(m, sink), l' = l e^(m - m') + e^(sink - m'), o' = o e^(m - m').
+ *
  * Queries are processed in tiles, the heads of a group together, as matrix products: scores Q K^T
  * and outputs P V of a page (attention_tile.h). A masked key gets probability 0. A query without
  * keys gives zeros. */
@@ -42,6 +45,20 @@ static void attention_merge(const kernels *kern, real *o, real *l, real *m, cons
     for (int64_t k = 0; k < n; k++)
         o[k] = o[k] * keep + o_b[k] * take;
     *l = *l * keep + l_b * take;
+    *m = top;
+}
+
+/* A query without keys keeps its zeros. */
+static void merge_sink(const kernels *kern, real *o, real *l, real *m, real sink, int64_t n)
+{
+    const real top = sink > *m ? sink : *m;
+    real share[] = { *m, sink };
+    if (*l == 0)
+        return;
+    kern->exp_less(share, 2, top);
+    for (int64_t k = 0; k < n; k++)
+        o[k] *= share[0];
+    *l = *l * share[0] + share[1];
     *m = top;
 }
 
@@ -108,6 +125,9 @@ static void attend_tile(const run *r, const node *n, const query_tile *c)
                 attention_merge(r->kern, all->o + p * E, &all->l[p], &all->m[p], next->o + p * E,
                                 next->l[p], next->m[p], E);
     }
+    for (int64_t p = 0; n->in[SINK] && p < c->n; p++)
+        merge_sink(r->kern, all->o + p * E, &all->l[p], &all->m[p],
+                   values(n->in[SINK])[pair_head(c, p)], E);
     for (int64_t p = 0; p < c->n; p++) {
         const int64_t i = pair_row(c, p), h = pair_head(c, p);
         real *y = row(n->out, i) + h * E;
@@ -176,8 +196,9 @@ tensor *attention(run *r, tensor *q, tensor *k, tensor *v, const attn *a, int la
     assert(!v || cols(v) == a->n_head_kv * a->d_value);
     assert(v || a->kind == ATTN_CROSS || a->d_value <= a->d_key);
     assert(k || a->kind == ATTN_CROSS);
+    assert(!a->sink || cols(a->sink) == a->n_head);
     assert(!r->tape || r->at.batch->n_seq == 0 || !r->at.batch->seq[0].cache);
-    node n = { .op = &attention_op, .in = { q, k, v, a->bias.table }, .arg = a };
+    node n = { .op = &attention_op, .in = { q, k, v, a->bias.table, a->sink }, .arg = a };
     n.local = a->kind == ATTN_CROSS ? "cross_attention" : "attention";
     n.i[0] = layer;
     n.out = tensor_new(r, rows(q), a->n_head * a->d_value);

@@ -4,6 +4,9 @@
  *
  *     ds_j = p_j (dy . v_j - delta)   dv_j += p_j dy   dq += scale ds_j k_j   dk_j += scale ds_j q
  *
+ * With a cap, ds_j is multiplied by 1 - (s_j / cap)^2. A sink has p = exp(sink - lse) and no value,
+ * so its gradient is -p delta, summed over all rows.
+ *
  * Queries own dq and keys own dk and dv, so there are two passes and no two threads add to the same
  * value. A third pass sums the bias table over all pairs, one head per thread.
  *
@@ -19,6 +22,13 @@
 #include "tensor/tape.h"
 
 #include <string.h>
+
+/* 1 - (s / cap)^2, or 1 without a cap. */
+static void cap_slopes(real cap, const real *s, real *bend, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++)
+        bend[j] = cap > 0 ? 1 - s[j] / cap * (s[j] / cap) : 1;
+}
 
 /* p, and ds times `by`, of a tile for the keys [k0, k1) of one page, rows PAGE_ROWS apart. */
 static void slopes(const run *r, const node *n, const query_tile *c, int64_t k0, int64_t k1,
@@ -37,12 +47,13 @@ static void slopes(const run *r, const node *n, const query_tile *c, int64_t k0,
         const int64_t h = pair_head(c, i);
         const real lse = row(n->save[LSE], pair_row(c, i))[h];
         const real delta = row(n->save[DELTA], pair_row(c, i))[h];
-        real *p_i = p + i * PAGE_ROWS, *ds_i = ds + i * PAGE_ROWS;
+        real *p_i = p + i * PAGE_ROWS, *ds_i = ds + i * PAGE_ROWS, bend[PAGE_ROWS];
+        cap_slopes(a->cap, p_i, bend, k1 - k0);
         r->kern->exp_less(p_i, k1 - k0, lse);
         for (int64_t j = 0; j < k1 - k0; j++) {
             const bool seen = k0 + j >= c->lo[i] && k0 + j < c->hi[i];
             p_i[j] = seen ? p_i[j] : 0;
-            ds_i[j] = seen ? by * p_i[j] * (ds_i[j] - delta) : 0;
+            ds_i[j] = seen ? by * p_i[j] * (ds_i[j] - delta) * bend[j] : 0;
         }
     }
 }
@@ -201,12 +212,28 @@ static void bias_grads(const run *r, const void *ctx, int64_t h0, int64_t h1)
     }
 }
 
+static void sink_grads(const run *r, const void *ctx, int64_t h0, int64_t h1)
+{
+    const node *n = ctx;
+    const tensor *t = n->in[SINK];
+    for (int64_t h = h0; h < h1; h++) {
+        real sum = 0;
+        for (int64_t i = 0; i < rows(n->out); i++) {
+            real p = values(t)[h];
+            const real lse = row(n->save[LSE], i)[h];
+            r->kern->exp_less(&p, 1, lse);
+            sum -= lse > -INFINITY ? p * row(n->save[DELTA], i)[h] : 0;
+        }
+        grad_put(&t->grad[h], t->grad_written, sum);
+    }
+}
+
 void attention_backward(run *r, const node *n)
 {
     const attn *a = n->arg;
     const batch *b = key_batch(r, a);
     if (rows(n->out) == 0) {
-        for (int i = K; i <= BIAS; i++)
+        for (int i = K; i <= SINK; i++)
             grad_clear(n->in[i]);
         return;
     }
@@ -223,4 +250,6 @@ void attention_backward(run *r, const node *n)
         parallel(r, pages, (int64_t)(work / (double)pages), page_grads, n);
     if (n->in[BIAS] && n->in[BIAS]->needs_grad)
         parallel(r, a->n_head, (int64_t)(work / (double)a->n_head), bias_grads, n);
+    if (n->in[SINK] && n->in[SINK]->needs_grad)
+        parallel(r, a->n_head, 8 * rows(n->out), sink_grads, n);
 }

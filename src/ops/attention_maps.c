@@ -29,7 +29,12 @@ static void map_probs_forward(run *r, const node *n)
     for (int64_t u = 0; u < rows(n->out); u++) {
         real *p = row(n->out, u), max;
         memcpy(p, row(n->in[0], u), (size_t)cols(n->out) * sizeof *p);
-        const real sum = r->kern->exp_block(p, cols(n->out), &max);
+        real sum = r->kern->exp_block(p, cols(n->out), &max);
+        if (n->in[1]) {
+            real sink = values(n->in[1])[u % cols(n->in[1])];
+            r->kern->exp_less(&sink, 1, max);
+            sum += sink;
+        }
         for (int64_t j = 0; j < cols(n->out); j++)
             p[j] = max > -INFINITY ? p[j] / sum : 0;
     }
@@ -47,7 +52,7 @@ const op attention_scores_op = { "scores", "s_j = scale q . k_j", map_scores_for
 const op attention_probs_op = { "probs", "p = softmax(s)", map_probs_forward, NULL, map_cost };
 
 void attention_maps(run *r, const node *of, const op *scores_op, int64_t n_row, int64_t n_key,
-                    bool cross)
+                    bool cross, tensor *sink)
 {
     tape *recording = r->tape; /* maps are for display and have no gradient */
     const bool counting = r->counting;
@@ -59,7 +64,7 @@ void attention_maps(run *r, const node *of, const op *scores_op, int64_t n_row, 
     scores.out = tensor_new(r, n_row, n_key);
     tensor *s = apply(r, &scores);
 
-    node probs = { .op = &attention_probs_op, .in = { s } };
+    node probs = { .op = &attention_probs_op, .in = { s, sink } };
     probs.local = cross ? "cross_attention.probs" : "attention.probs";
     probs.out = tensor_new(r, n_row, n_key);
     apply(r, &probs);
@@ -75,6 +80,6 @@ void attention_show(run *r, const node *of)
         const int64_t end = key_end(r, a, &r->at.batch->row[i]);
         T = end > T ? end : T;
     }
-    attention_maps(r, of, &attention_scores_op, rows(of->out) * a->n_head, T,
-                   a->kind == ATTN_CROSS);
+    attention_maps(r, of, &attention_scores_op, rows(of->out) * a->n_head, T, a->kind == ATTN_CROSS,
+                   of->in[SINK]);
 }

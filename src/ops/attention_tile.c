@@ -147,6 +147,15 @@ void tile_buckets(const run *r, const node *n, const query_tile *c, int64_t k0, 
         at[d] = bucket(k0 - last + d, rows(n->in[BIAS]), &a->bias) * a->n_head;
 }
 
+static void cap_scores(const run *r, real *s, int64_t n, real cap)
+{
+    for (int64_t j = 0; j < n; j++)
+        s[j] /= cap;
+    r->kern->activate(s, s, ACT_TANH, n);
+    for (int64_t j = 0; j < n; j++)
+        s[j] *= cap;
+}
+
 void tile_score(const run *r, const node *n, const query_tile *c, const real *packed_q, int64_t k0,
                 int64_t k1, real *s, int64_t stride)
 {
@@ -166,6 +175,8 @@ void tile_score(const run *r, const node *n, const query_tile *c, const real *pa
         const int64_t pos = r->at.batch->row[pair_row(c, p)].pos, h = pair_head(c, p);
         for (int64_t j = 0; bias && j < k1 - k0; j++)
             row_of[j] += values(bias)[at[j + last - pos] + h];
+        if (a->cap > 0)
+            cap_scores(r, row_of, k1 - k0, a->cap);
     }
 }
 

@@ -18,7 +18,7 @@
 #define QUERY_TILE   24         /* most pairs of query and head ... */
 #define QUERY_FLOATS (24 * 128) /* ... and floats in a tile; MAX_HEAD must fit */
 
-enum { Q, K, V, BIAS };
+enum { Q, K, V, BIAS, SINK };
 enum { STREAM_K, STREAM_V };
 enum { LSE, DELTA }; /* saved when recording, [N, H]: log sum exp of the scores; dy . y */
 

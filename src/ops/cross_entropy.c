@@ -13,7 +13,10 @@
  *        |              |     of each row        | ## |         |  rows of dW: whole, once
  *        +--------------+                        +----+---------+  dx: strip after strip
  *
- * A part has as many rows, or tokens, as fit into 2^22 floats: at least one row or 64 tokens. */
+ * A part has as many rows, or tokens, as fit into 2^22 floats: at least one row or 64 tokens.
+ *
+ * With a cap c, z = c t and t = tanh((x W^T + b) / c), as in softcap.c; dz is then multiplied by
+ * 1 - t^2. */
 #include "ops/ops.h"
 #include "ops/product.h"
 
@@ -147,14 +150,34 @@ typedef struct part {
     double scale;         /* dloss / sum w, in backward */
 } part;
 
+#define PIECE 256 /* logits at a time, on the stack */
+
 /* ---- forward: some rows at a time */
+
+/* t = tanh(z / c), z = c t */
+static void cap_logits(const run *r, real *z, real *t, int64_t n, real c)
+{
+    for (int64_t k = 0; k < n; k++)
+        z[k] /= c;
+    r->kern->activate(t, z, ACT_TANH, n);
+    for (int64_t k = 0; k < n; k++)
+        z[k] = c * t[k];
+}
+
+static void cap_row(const run *r, real *z, int64_t n, real c)
+{
+    real t[PIECE];
+    for (int64_t k = 0; c > 0 && k < n; k += PIECE)
+        cap_logits(r, z + k, t, n - k < PIECE ? n - k : PIECE, c);
+}
 
 static void loss_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const part *p = ctx;
     const node *n = p->of;
     for (int64_t i = i0; i < i1; i++) {
-        const real *z = p->z.at + i * p->z.stride;
+        real *z = p->z.at + i * p->z.stride;
+        cap_row(r, z, p->z.cols, n->f[1]);
         real *sums = row(n->save[SUMS], p->row0 + i);
         sums[SUM_LSE] = r->kern->log_sum_exp(z, p->z.cols);
         sums[SUM_LOSS] = (real)row_loss(&r->at.batch->row[p->index[i]], z, p->z.cols,
@@ -200,13 +223,27 @@ static int64_t strip_width(const run *r, const tensor *x, int64_t V)
     return width < V ? width : V;
 }
 
+/* The slopes of n logits of row i, from column k of the strip on. */
+static void some_slopes(const run *r, const part *p, int64_t i, int64_t k, int64_t n)
+{
+    const node *of = p->of;
+    const real c = of->f[1];
+    real *z = p->z.at + i * p->z.stride + k, t[PIECE];
+    if (c > 0)
+        cap_logits(r, z, t, n, c);
+    row_slope(r->kern, &r->at.batch->row[p->index[i]], z, p->token0 + k, n,
+              row(of->save[SUMS], i)[SUM_LSE], of->f[0], rows(of->in[W]), p->scale);
+    for (int64_t j = 0; c > 0 && j < n; j++)
+        z[j] *= 1 - t[j] * t[j];
+}
+
 static void strip_slopes(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const part *p = ctx;
-    const node *n = p->of;
+    const int64_t most = p->of->f[1] > 0 ? PIECE : p->z.cols;
     for (int64_t i = i0; i < i1; i++)
-        row_slope(r->kern, &r->at.batch->row[p->index[i]], p->z.at + i * p->z.stride, p->token0,
-                  p->z.cols, row(n->save[SUMS], i)[SUM_LSE], n->f[0], rows(n->in[W]), p->scale);
+        for (int64_t k = 0; k < p->z.cols; k += most)
+            some_slopes(r, p, i, k, p->z.cols - k < most ? p->z.cols - k : most);
 }
 
 static void push_back(run *r, const node *n, const part *p)
@@ -254,7 +291,7 @@ const op linear_cross_entropy_op = { "linear_cross_entropy",
                                      "loss = sum w (-log softmax(x W^T + b)[target]) / sum w",
                                      parts_forward, parts_backward, parts_cost };
 
-tensor *linear_cross_entropy(run *r, tensor *x, const weight *w, real smoothing)
+tensor *linear_cross_entropy_capped(run *r, tensor *x, const weight *w, real smoothing, real cap)
 {
     assert(rows(x) == r->at.batch->n_wanted && cols(x) == cols(w->w));
     const int64_t N = rows(x), V = rows(w->w);
@@ -263,10 +300,16 @@ tensor *linear_cross_entropy(run *r, tensor *x, const weight *w, real smoothing)
     const tensor part_of = tensor_rows(w->w, 0, strip);
     node n = { .op = &linear_cross_entropy_op, .local = "loss", .in = { x, w->w, w->b } };
     n.f[0] = smoothing;
+    n.f[1] = cap;
     n.out = tensor_new(r, 1, 1);
     n.save[LOGITS] = tensor_new(r, 1, most);
     n.save[SUMS] = tensor_new(r, N, 2);
     product_plan(r, r->tape ? N : some, &part_of);
     n.arg = index_new(r);
     return apply(r, &n);
+}
+
+tensor *linear_cross_entropy(run *r, tensor *x, const weight *w, real smoothing)
+{
+    return linear_cross_entropy_capped(r, x, w, smoothing, 0);
 }

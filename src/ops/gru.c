@@ -434,7 +434,7 @@ static void gru_show_maps(run *r, const node *of)
         const int64_t end = s->n > 0 ? s->n : s->cache ? s->cache->length : 0;
         T = end > T ? end : T;
     }
-    attention_maps(r, of, &additive_scores_op, rows(of->out), T, true);
+    attention_maps(r, of, &additive_scores_op, rows(of->out), T, true, NULL);
 }
 
 /* ---- the ops --------------------------------------------------------------------------------- */

@@ -18,7 +18,13 @@ static tensor head_part(run *r, const tensor *x, int64_t first, int64_t count)
     return part;
 }
 
-static tensor *head_in_parts(run *r, tensor *x, const weight *w)
+static tensor *logits_of(run *r, tensor *x, const weight *w, real cap)
+{
+    tensor *z = linear(r, x, w);
+    return cap > 0 ? softcap(r, z, cap) : z;
+}
+
+static tensor *head_in_parts(run *r, tensor *x, const weight *w, real cap)
 {
     assert(!r->tape && "parts overwrite each other");
     const int64_t at_once = logits_at_once(r, rows(w->w));
@@ -30,7 +36,7 @@ static tensor *head_in_parts(run *r, tensor *x, const weight *w)
         arena_reset(&r->meta, meta);
         arena_reset(&r->data, data);
         tensor part = head_part(r, x, first, count);
-        z = linear(r, &part, w);
+        z = logits_of(r, &part, w, cap);
         if (!is_dry(r))
             r->read(r->read_ud, z, first);
         first += count;
@@ -38,9 +44,14 @@ static tensor *head_in_parts(run *r, tensor *x, const weight *w)
     return z;
 }
 
-tensor *head(run *r, tensor *x, const weight *w)
+tensor *head_capped(run *r, tensor *x, const weight *w, real cap)
 {
     if (r->training)
-        return linear_cross_entropy(r, x, w, r->smoothing);
-    return r->read ? head_in_parts(r, x, w) : linear(r, x, w);
+        return linear_cross_entropy_capped(r, x, w, r->smoothing, cap);
+    return r->read ? head_in_parts(r, x, w, cap) : logits_of(r, x, w, cap);
+}
+
+tensor *head(run *r, tensor *x, const weight *w)
+{
+    return head_capped(r, x, w, 0);
 }

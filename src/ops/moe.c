@@ -1,6 +1,6 @@
 /* moe: mixture of experts: a router chooses a few experts for every row.
  *
- *     s = softmax(Wr x), or sigmoid(Wr x)          e_1 .. e_k: where s + bias is largest
+ *     s = softmax(Wr x + br), or sigmoid           e_1 .. e_k: where s + bias is largest
  *     w_j = c s_e_j, or c s_e_j / sum_l s_e_l      y = sum_j w_j D_e_j (silu(G_e_j x) U_e_j x)
  *
  * The bias only affects the choice (V3 balances its experts that way), so it has no gradient here.
@@ -26,7 +26,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { X, ROUTER, BIAS };
+enum { X, ROUTER, ROUTER_BIAS, BIAS };
 
 typedef struct pairs {
     const experts *w;
@@ -96,11 +96,9 @@ static void choose_experts(const routing *how, const real *score, const real *bi
             *chosen++ = e;
 }
 
-#define TINY 1e-20 /* V3 adds this to the divisor */
-
 static real chosen_sum(const routing *how, const real *score, const int32_t *chosen)
 {
-    real sum = (real)TINY;
+    real sum = how->epsilon;
     for (int64_t j = 0; j < how->n_used; j++)
         sum += score[chosen[j]];
     return sum;
@@ -157,14 +155,50 @@ static void gather_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
         memcpy(row(p->x, p->place[s]), row(n->in[X], s / k), (size_t)cols(p->x) * sizeof(real));
 }
 
+#define PIECE 256 /* columns at a time, on the stack */
+#define LIMIT ((real)7)
+#define STEEP ((real)1.702)
+
+static real limited(real x)
+{
+    return x > LIMIT ? LIMIT : x;
+}
+
+static real limited_both(real x)
+{
+    return x > LIMIT ? LIMIT : x < -LIMIT ? -LIMIT : x;
+}
+
+/* sigmoid(1.702 g) of limited gates, n <= PIECE */
+static void steep_sigmoids(const run *r, const real *g, real *to, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++)
+        to[k] = STEEP * limited(g[k]);
+    r->kern->activate(to, to, ACT_SIGMOID, n);
+}
+
+static void activate_limited(const run *r, real *a, const real *g, const real *u, int64_t n)
+{
+    real s[PIECE];
+    steep_sigmoids(r, g, s, n);
+    for (int64_t k = 0; k < n; k++)
+        a[k] = limited(g[k]) * s[k] * (limited_both(u[k]) + 1);
+}
+
 static void activate_rows(const run *r, const void *ctx, int64_t s0, int64_t s1)
 {
     const node *n = ctx;
     const pairs *p = n->arg;
     const int64_t F = cols(p->a);
     for (int64_t s = s0; s < s1; s++) {
-        r->kern->activate(row(p->a, s), row(p->gate, s), ACT_SILU, F);
-        r->kern->mul(row(p->a, s), row(p->a, s), row(p->up, s), F);
+        real *a = row(p->a, s);
+        const real *g = row(p->gate, s), *u = row(p->up, s);
+        for (int64_t c = 0; p->how->act == EXPERT_LIMITED && c < F; c += PIECE)
+            activate_limited(r, a + c, g + c, u + c, F - c < PIECE ? F - c : PIECE);
+        if (p->how->act == EXPERT_LIMITED)
+            continue;
+        r->kern->activate(a, g, ACT_SILU, F);
+        r->kern->mul(a, a, u, F);
     }
 }
 
@@ -202,21 +236,28 @@ static const tensor *down_of(const pairs *p, int64_t e)
     return p->w->part[2 * p->how->n_expert + e];
 }
 
+/* The bias of gate, up or down i of all 3 n_expert; or NULL. */
+static const tensor *bias_of(const pairs *p, int64_t i)
+{
+    return p->w->biased ? p->w->part[3 * p->how->n_expert + i] : NULL;
+}
+
 static void moe_forward(run *r, const node *n)
 {
     const pairs *p = n->arg;
     const int64_t N = rows(n->out), E = p->how->n_expert;
-    product(r, whole(p->score), whole(n->in[X]), n->in[ROUTER], NULL);
+    product(r, whole(p->score), whole(n->in[X]), n->in[ROUTER], n->in[ROUTER_BIAS]);
     parallel(r, N, 8 * E, route_rows, n);
     sort_pairs(r, p, N);
     parallel(r, N, p->how->n_used * cols(p->x), gather_rows, n);
     for (int64_t e = 0; e < E; e++) {
-        product(r, of_expert(p, p->gate, e), of_expert(p, p->x, e), gate_of(p, e), NULL);
-        product(r, of_expert(p, p->up, e), of_expert(p, p->x, e), up_of(p, e), NULL);
+        product(r, of_expert(p, p->gate, e), of_expert(p, p->x, e), gate_of(p, e), bias_of(p, e));
+        product(r, of_expert(p, p->up, e), of_expert(p, p->x, e), up_of(p, e), bias_of(p, E + e));
     }
     parallel(r, rows(p->a), 8 * cols(p->a), activate_rows, n);
     for (int64_t e = 0; e < E; e++)
-        product(r, of_expert(p, p->y, e), of_expert(p, p->a, e), down_of(p, e), NULL);
+        product(r, of_expert(p, p->y, e), of_expert(p, p->a, e), down_of(p, e),
+                bias_of(p, 2 * E + e));
     parallel(r, N, p->how->n_used * cols(p->y), combine_rows, n);
 }
 
@@ -249,7 +290,18 @@ static void unroute_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
     }
 }
 
-#define PIECE 256 /* columns at a time, on the stack */
+/* The same for one piece of the other activation. */
+static void unactivate_limited(const run *r, const real *da, real *g, real *u, int64_t n)
+{
+    real s[PIECE];
+    steep_sigmoids(r, g, s, n);
+    for (int64_t k = 0; k < n; k++) {
+        const real gate = limited(g[k]), up = limited_both(u[k]) + 1;
+        const bool flat_g = g[k] > LIMIT, flat_u = u[k] > LIMIT || u[k] < -LIMIT;
+        g[k] = flat_g ? 0 : da[k] * up * s[k] * (1 + STEEP * gate * (1 - s[k]));
+        u[k] = flat_u ? 0 : da[k] * gate * s[k];
+    }
+}
 
 /* Overwrites g and u with dg and du; a is da. */
 static void unactivate_rows(const run *r, const void *ctx, int64_t s0, int64_t s1)
@@ -262,6 +314,10 @@ static void unactivate_rows(const run *r, const void *ctx, int64_t s0, int64_t s
             real *g = row(p->gate, s) + c, *u = row(p->up, s) + c, a[PIECE], through[PIECE];
             const real *da = row(p->a, s) + c;
             const int64_t w = F - c < PIECE ? F - c : PIECE;
+            if (p->how->act == EXPERT_LIMITED) {
+                unactivate_limited(r, da, g, u, w);
+                continue;
+            }
             r->kern->activate(a, g, ACT_SILU, w);
             r->kern->mul(through, da, u, w);
             r->kern->activate_back(g, g, through, ACT_SILU, w);
@@ -280,10 +336,12 @@ static void scatter_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
     }
 }
 
-static void moe_weight_back(run *r, const tensor *w, matrix dy, matrix x)
+static void moe_weight_back(run *r, const tensor *w, const tensor *b, matrix dy, matrix x)
 {
     if (w->needs_grad)
         product_dw(r, w, w->grad_written, dy, x);
+    if (b && b->needs_grad)
+        product_db(r, b, b->grad_written, dy);
 }
 
 static void moe_backward(run *r, const node *n)
@@ -295,19 +353,19 @@ static void moe_backward(run *r, const node *n)
     parallel(r, N, 4 * k * cols(p->y), unroute_rows, n);
     for (int64_t e = 0; e < E; e++) {
         const matrix dy = of_expert(p, p->y, e), a = of_expert(p, p->a, e);
-        moe_weight_back(r, down_of(p, e), dy, a);
+        moe_weight_back(r, down_of(p, e), bias_of(p, 2 * E + e), dy, a);
         product_dx(r, a, false, dy, down_of(p, e));
     }
     parallel(r, rows(p->a), 16 * cols(p->a), unactivate_rows, n);
     for (int64_t e = 0; e < E; e++) {
         const matrix dg = of_expert(p, p->gate, e), du = of_expert(p, p->up, e);
         const matrix in = of_expert(p, p->x, e);
-        moe_weight_back(r, gate_of(p, e), dg, in);
-        moe_weight_back(r, up_of(p, e), du, in);
+        moe_weight_back(r, gate_of(p, e), bias_of(p, e), dg, in);
+        moe_weight_back(r, up_of(p, e), bias_of(p, E + e), du, in);
         product_dx(r, in, false, dg, gate_of(p, e));
         product_dx(r, in, true, du, up_of(p, e));
     }
-    moe_weight_back(r, router, some_rows(whole(p->score), 0, N), whole(x));
+    moe_weight_back(r, router, n->in[ROUTER_BIAS], some_rows(whole(p->score), 0, N), whole(x));
     if (!x->needs_grad)
         return;
     product_dx(r, whole_grad(x), x->grad_written, some_rows(whole(p->score), 0, N), router);
@@ -362,15 +420,15 @@ tensor *moe(run *r, tensor *x, const experts *w, const routing *how, int layer)
 {
     assert(how->n_used <= how->n_expert && how->n_expert <= MAX_EXPERT);
     assert(cols(x) == cols(w->router) && how->n_expert == rows(w->router));
-    node n = { .op = &moe_op, .local = "moe", .in = { x, w->router, w->bias } };
+    node n = { .op = &moe_op, .local = "moe", .in = { x, w->router, w->router_bias, w->bias } };
     n.more = w->part;
-    n.n_more = 3 * how->n_expert;
+    n.n_more = (w->biased ? 6 : 3) * how->n_expert;
     n.out = tensor_new(r, rows(x), cols(x));
     pairs *p = pairs_new(r, rows(x), cols(x), w, how);
     p->layer = layer;
     n.arg = p;
     product_plan(r, rows(x), w->router);
-    for (int64_t i = 0; i < n.n_more; i++)
+    for (int64_t i = 0; i < 3 * how->n_expert; i++)
         product_plan(r, rows(x), w->part[i]);
     return apply(r, &n);
 }

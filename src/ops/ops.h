@@ -35,6 +35,9 @@ tensor *put_row(run *r, tensor *x, tensor *v, int64_t pos);
 /* y = c x */
 tensor *scale(run *r, tensor *x, real c);
 
+/* y = c tanh(x / c) */
+tensor *softcap(run *r, tensor *x, real c);
+
 /* ---- norms ----------------------------------------------------------------------------------- */
 
 /* y = x / sqrt(mean x^2 + eps) * w    over groups as wide as w: whole rows, or heads of q and k */
@@ -51,7 +54,13 @@ tensor *linear(run *r, tensor *x, const weight *w);
 /* Columns [c0, c0 + n) of x under its own name: a view without a copy. */
 tensor *slice(run *r, tensor *x, const char *name, int64_t c0, int64_t n);
 
-typedef enum rope_scaling { ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN } rope_scaling;
+typedef enum rope_scaling {
+    ROPE_PLAIN,
+    ROPE_LINEAR,
+    ROPE_LLAMA3,
+    ROPE_YARN,
+    ROPE_LONG
+} rope_scaling;
 
 /* The rotary position settings of a model file. */
 typedef struct rope_spec {
@@ -64,10 +73,15 @@ typedef struct rope_spec {
     double factor;               /* linear, llama3, yarn */
     double low_freq, high_freq;  /* llama3 */
     double beta_fast, beta_slow; /* yarn */
-    double attn_factor;          /* yarn: multiplies cos and sin; 0: 0.1 ln(factor) + 1, or ... */
+    bool even_ramp;              /* yarn: the ramp begins and ends at fractions of a pair too */
+    double attn_factor;          /* yarn: multiplies cos and sin; 0: 0.1 ln(factor) + 1, or ...
+                                  * long: 0: sqrt(1 + ln(context / old) / ln(old)) */
     double mscale, mscale_all;   /* yarn: ... the quotient of these magnitudes, if both are set */
-    double old_ctx;              /* llama3, yarn: the context before scaling */
+    double old_ctx;              /* llama3, yarn, long: the context before scaling */
     const float *divisor;        /* [n_rot / 2] by which frequencies are divided, or NULL */
+    const float *far_divisor;    /* long: the same for runs whose context is longer than old_ctx */
+    double warmth;               /* multiplies cos and sin at position p by ... */
+    double warm_ctx;             /* ... 1 + warmth ln(1 + floor(p / warm_ctx)); warmth 0: by 1 */
 } rope_spec;
 
 typedef struct rope_table rope_table; /* angles of all positions, see rope.c */
@@ -82,7 +96,8 @@ double rope_frequencies(const rope_spec *spec, double *freq);
 /* YaRN's 0.1 by ln(factor) + 1. */
 double yarn_magnitude(double factor, double by);
 
-/* Rotates the pairs of every head of row i by pos_i times their frequencies.            [N, H E] */
+/* Rotates the pairs of every head of row i by pos_i times their frequencies. Which of a long
+ * table's frequencies depends on the run's context, never on positions.                 [N, H E] */
 tensor *rope(run *r, tensor *x, const rope_table *table);
 
 typedef enum attn_kind {
@@ -105,12 +120,14 @@ typedef struct attn {
     real scale;
     int64_t window; /* a query sees at most this many keys, itself included; 0: all */
     attn_bias bias; /* table NULL: none */
+    real cap;       /* scores become cap tanh(score / cap); 0: they stay */
+    tensor *sink;   /* [H] a score of each head that takes its share but has no value; NULL: none */
 } attn;
 
 #define MAX_HEAD 1024 /* largest d_key or d_value */
 
 /* y_i,h = sum_j softmax_j(scale q_i,h . k_j,h' + bias) v_j,h',   h' = h K / H             [N, H
- * d_value] With ATTN_CROSS, k and v are NULL once the source is in its cache. Elsewhere, where v is
+ * d_value] Cap and sink are part of the softmax. With ATTN_CROSS, k and v are NULL once the source is in its cache. Elsewhere, where v is
  * NULL, values are the first d_value numbers of keys, and the cache holds them once. */
 tensor *attention(run *r, tensor *q, tensor *k, tensor *v, const attn *a, int layer);
 
@@ -181,6 +198,10 @@ tensor *glu(run *r, tensor *x, const weight *gate, const weight *up, act_kind ki
 /* How experts are scored: a softmax over all, or a sigmoid each. */
 typedef enum route_kind { ROUTE_SOFTMAX, ROUTE_SIGMOID } route_kind;
 
+/* What an expert makes of its gate g and up u: silu(g) u; or, in gpt-oss, both limited to 7:
+ * g sigmoid(1.702 g) (u + 1). */
+typedef enum expert_act { EXPERT_SILU, EXPERT_LIMITED } expert_act;
+
 typedef struct routing {
     route_kind kind;
     int64_t n_expert, n_used;      /* total; chosen per row */
@@ -189,17 +210,21 @@ typedef struct routing {
                                       its two best */
     bool normalize;                /* normalise the weights of the chosen to sum 1 before scaling */
     real scale;
+    real epsilon; /* added to that sum */
+    expert_act act;
 } routing;
 
 #define MAX_EXPERT 1024
 
 typedef struct experts {
-    tensor *router; /* [n_expert, D] */
-    tensor *bias;   /* [n_expert], added to scores for the choice only; or NULL */
-    tensor **part;  /* [3 n_expert]: gates [F, D] of all, ups [F, D] of all, downs [D, F] of all */
+    tensor *router;      /* [n_expert, D] */
+    tensor *router_bias; /* [n_expert], or NULL */
+    tensor *bias;        /* [n_expert], added to scores for the choice only; or NULL */
+    tensor **part; /* [3 n_expert]: gates [F, D] of all, ups [F, D] of all, downs [D, F] of all; */
+    bool biased;   /* ... then as many biases, [F], [F] and [D]: [6 n_expert] */
 } experts;
 
-/* y_i = sum over the experts e chosen for row i of w_ie down_e(silu(gate_e(x_i)) up_e(x_i)) [N, D] */
+/* y_i = sum over the experts e chosen for row i of w_ie down_e(act(gate_e(x_i), up_e(x_i))) [N, D] */
 tensor *moe(run *r, tensor *x, const experts *w, const routing *how, int layer);
 
 /* ---- out ------------------------------------------------------------------------------------- */
@@ -222,9 +247,13 @@ tensor *cross_entropy(run *r, tensor *logits, real smoothing);
 /* The same from the head's input, without computing all logits at once. */
 tensor *linear_cross_entropy(run *r, tensor *x, const weight *w, real smoothing);
 
+/* The same with logits that went through softcap; cap 0: they did not. */
+tensor *linear_cross_entropy_capped(run *r, tensor *x, const weight *w, real smoothing, real cap);
+
 /* The end of a model: the wanted rows' logits [n_wanted, V], or in training their loss [1, 1]. If
  * the run has a reader, it receives them in parts, and the op returns the last part. */
 tensor *head(run *r, tensor *x, const weight *w);
+tensor *head_capped(run *r, tensor *x, const weight *w, real cap);
 
 /* Rows whose logits are computed at once, for losses and readers. */
 static inline int64_t logits_at_once(const run *r, int64_t n_vocab)

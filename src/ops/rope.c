@@ -14,6 +14,8 @@
  *   yarn     (1-g) f/s + g f     g falls from 1 to 0 between the pairs that rotate beta_fast and
  *                                beta_slow times within the old context; cos and sin are multiplied
  *                                by 0.1 ln s + 1, or by the file's own factor
+ *   long     f / d_k             d is one of two lists in the file: for runs of at most the old
+ *                                context, and for longer ones
  *
  * Angles are computed in double: at position 100,000 a float has lost the third digit of the angle.
  * A table of all positions would be 64 MiB for 128k positions. So position 65536 i + 256 j + k
@@ -28,7 +30,10 @@
 struct rope_table {
     rope_pairing pairing;
     int64_t n_pair, d_head, skip, n_ctx;
-    double *table[3]; /* (cos, sin) of every pair at the positions 65536 i, 256 j and k */
+    double warmth, warm_ctx;
+    int64_t old_ctx;       /* runs of a longer context ... */
+    const rope_table *far; /* ... use this table instead; NULL: none does */
+    double *table[3];      /* (cos, sin) of every pair at the positions 65536 i, 256 j and k */
 };
 
 static const double pi = 3.14159265358979323846;
@@ -58,8 +63,9 @@ static double yarn_pair(const rope_spec *s, double turns)
 
 static double scale_yarn(const rope_spec *s, double f, int64_t k)
 {
-    const double low = fmax(floor(yarn_pair(s, s->beta_fast)), 0);
-    double high = fmin(ceil(yarn_pair(s, s->beta_slow)), (double)(s->n_rot - 1));
+    const double fast = yarn_pair(s, s->beta_fast), slow = yarn_pair(s, s->beta_slow);
+    const double low = fmax(s->even_ramp ? fast : floor(fast), 0);
+    double high = fmin(s->even_ramp ? slow : ceil(slow), (double)(s->n_rot - 1));
     if (high == low)
         high += 0.001; /* as in the reference: a step instead of a division by zero */
     const double ramp = fmin(fmax(((double)k - low) / (high - low), 0), 1);
@@ -78,10 +84,12 @@ double rope_frequencies(const rope_spec *s, double *freq)
             f = scale_yarn(s, f, k);
         freq[k] = s->divisor ? f / (double)s->divisor[k] : f;
     }
-    if (s->scaling != ROPE_YARN)
+    if (s->scaling != ROPE_YARN && s->scaling != ROPE_LONG)
         return 1;
     if (s->attn_factor != 0)
         return s->attn_factor;
+    if (s->scaling == ROPE_LONG)
+        return s->factor > 1 ? sqrt(1 + log(s->factor) / log(s->old_ctx)) : 1;
     return s->mscale != 0 && s->mscale_all != 0
                ? yarn_magnitude(s->factor, s->mscale) / yarn_magnitude(s->factor, s->mscale_all)
                : yarn_magnitude(s->factor, 1);
@@ -100,19 +108,43 @@ static double *turns(arena *store, int64_t n, int64_t step, const double *freq, 
     return t;
 }
 
-const rope_table *rope_new(const rope_spec *s, int64_t n_ctx, arena *store, weft_error *err)
+static rope_table *table_new(const rope_spec *s, int64_t n_ctx, arena *store, weft_error *err)
 {
     assert(s->n_rot % 2 == 0 && s->skip + s->n_rot <= s->d_head && s->d_head <= MAX_HEAD);
+    assert(s->warmth == 0 || s->n_rot == s->d_head);
     double freq[MAX_HEAD / 2];
     const double magnitude = rope_frequencies(s, freq);
     rope_table *t = arena_alloc(store, sizeof *t, err);
     if (!t)
         return NULL;
-    *t = (rope_table){ s->pairing, s->n_rot / 2, s->d_head, s->skip, n_ctx, { NULL } };
+    *t = (rope_table){ .pairing = s->pairing,
+                       .n_pair = s->n_rot / 2,
+                       .d_head = s->d_head,
+                       .skip = s->skip,
+                       .n_ctx = n_ctx,
+                       .warmth = s->warmth,
+                       .warm_ctx = s->warm_ctx };
     t->table[0] = turns(store, (n_ctx >> 16) + 1, 1 << 16, freq, t->n_pair, 1, err);
     t->table[1] = turns(store, 256, 1 << 8, freq, t->n_pair, 1, err);
     t->table[2] = turns(store, 256, 1, freq, t->n_pair, magnitude, err);
     return t->table[0] && t->table[1] && t->table[2] ? t : NULL;
+}
+
+const rope_table *rope_new(const rope_spec *s, int64_t n_ctx, arena *store, weft_error *err)
+{
+    rope_table *t = table_new(s, n_ctx, store, err);
+    if (!t || !s->far_divisor)
+        return t;
+    rope_spec beyond = *s;
+    beyond.divisor = s->far_divisor;
+    t->old_ctx = (int64_t)s->old_ctx;
+    t->far = table_new(&beyond, n_ctx, store, err);
+    return t->far ? t : NULL;
+}
+
+static const rope_table *table_for(const run *r, const rope_table *t)
+{
+    return t->far && (r->n_ctx ? r->n_ctx : t->n_ctx) > t->old_ctx ? t->far : t;
 }
 
 /* (cos, sin) of every pair at position pos. */
@@ -121,11 +153,13 @@ static void rotation_at(const rope_table *t, int64_t pos, real *rotation)
     const int64_t row = 2 * t->n_pair;
     const double *x = t->table[0] + (pos >> 16) * row, *y = t->table[1] + (pos >> 8 & 255) * row;
     const double *z = t->table[2] + (pos & 255) * row;
+    const double warm = t->warmth != 0 ? 1 + t->warmth * log(1 + floor((double)pos / t->warm_ctx))
+                                       : 1;
     for (int64_t k = 0; k < row; k += 2) {
         const double c = x[k] * y[k] - x[k + 1] * y[k + 1];
         const double s = x[k + 1] * y[k] + x[k] * y[k + 1];
-        rotation[k] = (real)(c * z[k] - s * z[k + 1]);
-        rotation[k + 1] = (real)(s * z[k] + c * z[k + 1]);
+        rotation[k] = (real)(warm * (c * z[k] - s * z[k + 1]));
+        rotation[k + 1] = (real)(warm * (s * z[k] + c * z[k + 1]));
     }
 }
 
@@ -142,7 +176,7 @@ static void rotate_head(const run *r, const rope_table *t, const real *rotation,
 static void rope_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
-    const rope_table *t = n->arg;
+    const rope_table *t = table_for(r, n->arg);
     real rotation[MAX_HEAD];
     for (int64_t i = i0; i < i1; i++) {
         const int64_t pos = r->at.batch->row[i].pos;
@@ -162,7 +196,7 @@ static void rope_forward(run *r, const node *n)
 static void rope_back_rows(const run *r, const void *ctx, int64_t i0, int64_t i1)
 {
     const node *n = ctx;
-    const rope_table *t = n->arg;
+    const rope_table *t = table_for(r, n->arg);
     const tensor *x = n->in[0];
     real rotation[MAX_HEAD], back[MAX_HEAD];
     for (int64_t i = i0; i < i1; i++) {

@@ -138,6 +138,7 @@ struct run {
     real dropout;         /* dropout rate, in training */
     real smoothing;       /* label smoothing */
     uint64_t key;         /* key of this step's random numbers */
+    int64_t n_ctx;        /* most positions of a sequence; 0: as many as the model allows */
     int64_t loss_numbers; /* logits computed at once, for the loss or `read`; 0: 2^22 */
     int64_t *load;   /* rows per expert, [layer, expert], which training forwards add to; or NULL */
     logits_fn *read; /* receives the logits in parts; NULL: they are computed all at once */

@@ -456,6 +456,7 @@ static bool put_numbers(safetensors_writer *w, numbers *n, int64_t i, float *roo
 {
     const tensor *t = n->m->param[i];
     const bool flip = n->m->notes->origin[i].flip;
+    const float less = n->m->notes->origin[i].gain ? 1 : 0; /* see arch.hf_gain */
     const int64_t R = t->n_dim > 1 ? rows(t) : 1, C = cols(t);
     const int64_t n_row = flip ? C : R, n_col = flip ? R : C;
     const dtype *type;
@@ -465,8 +466,9 @@ static bool put_numbers(safetensors_writer *w, numbers *n, int64_t i, float *roo
             return false;
         for (int64_t c = 0; c < n_col; c++) {
             const int64_t y = flip ? c : r, x = flip ? r : c;
-            room[c] = known ? known_number(known, type, y * C + x)
-                            : (float)init_model_value(n->m, t, n->from->seed, y, x);
+            room[c] = (known ? known_number(known, type, y * C + x)
+                             : (float)init_model_value(n->m, t, n->from->seed, y, x)) -
+                      less;
         }
         safetensors_writer_data(w, room, (size_t)n_col * sizeof *room);
     }
@@ -490,6 +492,8 @@ static void put_weights(save *to, const char *path, numbers *n, float *room)
     for (int64_t i = 0; i < m->n_param; i++) {
         int64_t shape[MAX_DIM];
         const int n_dim = export_shape(m, i, shape);
+        if (m->notes->origin[i].follows)
+            continue;
         safetensors_add(&w, m->notes->origin[i].hf, &dtype_f32, n_dim, shape);
     }
     safetensors_writer_head(&w, path);

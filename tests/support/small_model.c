@@ -65,6 +65,24 @@ const char *open_deepseek(fixture_model *f, int v, const char *type)
     return path;
 }
 
+static const char small_decoder[] =
+    "\"num_hidden_layers\": 3, \"hidden_size\": 64, \"intermediate_size\": 48, \"vocab_size\": 61,"
+    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 16,"
+    "\"max_position_embeddings\": 320, \"rms_norm_eps\": 1e-6";
+
+void open_decoder(fixture_model *f, const char *config)
+{
+    weft_error err = { 0 };
+    char text[1024];
+    const int n = snprintf(text, sizeof text, "{%s, %s}", config, small_decoder);
+    const char *directory = temp_path("decoder");
+    host_plain(&f->host);
+    if (init_model_write(directory, text, (size_t)n, &(init_model_source){ .seed = 7 }, &f->host,
+                         &err) != WEFT_OK ||
+        model_open(&f->model, directory, WEFT_LOAD_COPY, &f->host, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+}
+
 void open_golden(fixture_model *f, const char *name)
 {
     char path[128];

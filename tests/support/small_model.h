@@ -22,6 +22,10 @@ void open_typed(fixture_model *f, const dtype *type);
  * "q8_0"; v is its version, 2 or 3. Returns the path of the GGUF file, which is its third form. */
 const char *open_deepseek(fixture_model *f, int v, const char *type);
 
+/* A random decoder of this config.json, whose values small_decoder completes to three layers of
+ * width 64 and 61 tokens. */
+void open_decoder(fixture_model *f, const char *config);
+
 /* The model of tests/golden/NAME. */
 void open_golden(fixture_model *f, const char *name);
 

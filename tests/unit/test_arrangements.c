@@ -1,5 +1,6 @@
 /* Logits are a function of the model and of a session's own tokens, however they were evaluated.
  * Compared by memcmp. */
+#include "models/llama.h"
 #include "small_model.h"
 
 enum { LENGTH = 270, STRANGERS = 3, V = 61 }; /* crosses pages of 64 and the block of 256 keys */
@@ -353,6 +354,44 @@ static void same_answer_with_a_window(void **state)
     close_llama(&f);
 }
 
+/* Scores get a sink for each head of each layer. */
+static void add_sinks(fixture_model *f)
+{
+    static real numbers[] = { 1, (real)-0.5, 2, (real)0.25 };
+    static tensor sink = { .n_dim = 1, .shape = { 4 }, .stride = 4, .data = numbers };
+    const llama *m = f->model.self;
+    sink.type = &dtype_real;
+    for (int l = 0; l < f->model.n_layer; l++)
+        m->layer[l].attn.sink = &sink;
+}
+
+static const char *const decoders[] = {
+    "\"model_type\": \"gemma2\", \"sliding_window\": 70, \"attn_logit_softcapping\": 0.5,"
+    "\"final_logit_softcapping\": 2.0",
+    "\"model_type\": \"gemma3_text\", \"sliding_window\": 40, \"layer_types\":"
+    "[\"sliding_attention\", \"full_attention\", \"sliding_attention\"]",
+    "\"model_type\": \"phi3\", \"partial_rotary_factor\": 0.5, \"sliding_window\": 130",
+    "\"model_type\": \"qwen3_moe\", \"num_experts\": 6, \"num_experts_per_tok\": 2,"
+    "\"moe_intermediate_size\": 24, \"norm_topk_prob\": true",
+};
+
+/* Windows and rotary positions by layer, caps, fused matrices, experts; each with sinks and
+ * without. */
+static void same_answer_in_other_decoders(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i += quick() ? 2 : 1)
+        for (int sinks = 0; sinks < 2; sinks++) {
+            fixture_model f;
+            open_decoder(&f, decoders[i]);
+            f.host.io.sync = nothing_to_wait_for;
+            if (sinks)
+                add_sinks(&f);
+            one_answer(&f, &dtype_f32, &dtype_f16, kernels_table(0), 1);
+            close_llama(&f);
+        }
+}
+
 /* Experts serve rows of several sessions, and the cache holds latents: neither changes the
  * result. */
 static void same_answer_with_experts(void **state)
@@ -517,6 +556,8 @@ int main(void)
         TEST("arrangements: the same logits, by memcmp", same_answer_every_time),
         TEST("arrangements: the same logits in every format", same_answer_in_every_format),
         TEST("arrangements: the same logits with a sliding window", same_answer_with_a_window),
+        TEST("arrangements: the same logits with windows by layer, caps, sinks and experts",
+             same_answer_in_other_decoders),
         TEST("arrangements: the same logits with latents and experts", same_answer_with_experts),
         TEST("arrangements: a planted defect in the order of sums is detected",
              planted_defect_is_seen),

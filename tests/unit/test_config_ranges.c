@@ -13,7 +13,9 @@ static const char *const models[] = {
     "bert",         "bahdanau",    "bart",         "deepseek-v2",  "deepseek-v3",    "gpt2",
     "gpt2-rope",    "llama-gqa",   "m2m",          "llama-yarn",   "mistral-window", "qwen3",
     "t5",           "flan-t5",     "llama-linear", "vit",          "deit",           "marian",
-    "roberta-fill", "xlm-roberta", "mpnet",        "electra-fill", "nomic"
+    "roberta-fill", "gemma2",      "gemma3",       "granite",      "smollm3",        "olmo3",
+    "phi3",         "phi3-long",   "exaone4",      "glm4",         "ministral3",     "qwen3-moe",
+    "mixtral",      "xlm-roberta", "mpnet",        "electra-fill", "nomic"
 };
 #define N_MODEL (sizeof models / sizeof *models)
 
@@ -41,21 +43,21 @@ static void link_all(const char *from, const char *to)
     }
 }
 
-/* Sets a value under "a" or "a.b"; the old value is restored. */
+/* Sets a value under "a", "a.b" or "a.b.c"; the old value is restored. */
 static void put(json_t *root, const char *key, const char *value)
 {
-    const char *dot = strchr(key, '.');
     json_t *in = root;
-    if (dot) {
-        in = json_object_getn(root, key, (size_t)(dot - key));
-        if (!in) {
-            in = json_object();
-            json_object_setn_new(root, key, (size_t)(dot - key), in);
+    for (const char *dot = strchr(key, '.'); dot; key = dot + 1, dot = strchr(key, '.')) {
+        json_t *inner = json_object_getn(in, key, (size_t)(dot - key));
+        if (!inner) {
+            inner = json_object();
+            json_object_setn_new(in, key, (size_t)(dot - key), inner);
         }
+        in = inner;
     }
     json_t *v = json_loads(value, JSON_DECODE_ANY, NULL);
     assert_non_null(v);
-    assert_int_equal(json_object_set_new(in, dot ? dot + 1 : key, v), 0);
+    assert_int_equal(json_object_set_new(in, key, v), 0);
 }
 
 static void write_config(const json_t *root, const char *directory)
@@ -173,10 +175,19 @@ static const char *place_of(const json_t *config, const char *key, char *room, s
         snprintf(room, size, "%.*s", (int)(of_list - key) + 5, key);
         return room;
     }
-    const bool scaling = strncmp(key, "rope_scaling.", 13) == 0;
-    if (!json_object_get(config, "rope_parameters") || (!scaling && strcmp(key, "rope_theta") != 0))
+    const json_t *rope = json_object_get(config, "rope_parameters");
+    const bool scaling = strncmp(key, "rope_scaling.", 13) == 0,
+               local = strcmp(key, "rope_local_base_freq") == 0;
+    if (!rope ||
+        (!scaling && !local && strcmp(key, "rope_theta") != 0 && !json_object_get(rope, key)))
         return key;
-    snprintf(room, size, "rope_parameters.%s", scaling ? key + 13 : key);
+    const char *kind = !json_object_get(rope, "full_attention") ? ""
+                       : local                                  ? "sliding_attention."
+                                                                : "full_attention.";
+    snprintf(room, size, "rope_parameters.%s%s", kind,
+             local     ? "rope_theta"
+             : scaling ? key + 13
+                       : key);
     return room;
 }
 

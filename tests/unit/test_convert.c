@@ -196,8 +196,12 @@ static void forget(const char *path)
 /* ---- there and back -------------------------------------------------------------------------- */
 
 static const char *const lines[] = {
-    "llama-gqa", "llama-mqa", "llama-linear",  "llama-yarn", "mistral-window", "qwen2", "qwen3",
-    "gpt2",      "gpt2-rope", "bert-classify", "t5",         "nomic",
+    "llama-gqa", "llama-mqa", "llama-linear", "llama-yarn",  "mistral-window",
+    "qwen2",     "qwen3",     "gpt2",         "gpt2-rope",   "bert-classify",
+    "t5",        "gemma2",    "gemma3",       "gemma3-text", "granite",
+    "smollm3",   "olmo2",     "olmo3",        "phi3",        "phi3-short",
+    "exaone4",   "glm4",      "ministral3",   "qwen3-moe",   "mixtral",
+    "nomic",
 };
 #define N_LINE (sizeof lines / sizeof *lines)
 
@@ -230,6 +234,8 @@ static void configuration_from_facts(void **state)
     (void)state;
     for (size_t i = 1; i < N_LINE; i++) { /* the first has a scaling that GGUF cannot name */
         char name[64];
+        if (strcmp(lines[i], "gemma3-text") == 0)
+            continue; /* GGUF cannot say that names lack their prefix */
         const char *from = golden_path(lines[i]);
         snprintf(name, sizeof name, "%s-facts.gguf", lines[i]);
         const char *gguf = temp_path(name);
@@ -404,7 +410,7 @@ static void parts(void **state)
     (void)state;
     for (size_t i = 0; i < N_LINE; i += 4) {
         const char *from = golden_path(lines[i]);
-        const convert_options small = { .max_shard = 30000, .load = WEFT_LOAD_MAP };
+        const convert_options small = { .max_shard = 15000, .load = WEFT_LOAD_MAP };
         convert_report r = converted(from, temp_path("parts.gguf"), small);
         assert_true(r.n_file > 2);
         assert_non_null(strstr(r.path, "-00001-of-"));

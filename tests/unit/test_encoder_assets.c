@@ -179,7 +179,7 @@ static weight of_layer(shelf *s, int l, const char *w, const char *b, int64_t O,
 static void lens_load(shelf *s, lens *m)
 {
     enum { D = 56, H = 2 };
-    m->attn = (attn){ ATTN_FULL, H, H, D / H, D / H, 1 / sqrtf(D / H), 0, { 0 } };
+    m->attn = (attn){ ATTN_FULL, H, H, D / H, D / H, 1 / sqrtf(D / H), 0, { 0 }, 0, NULL };
     m->token_embd = matrix(s, "embed.W_E", 5, D, 0);
     m->position_embd = matrix(s, "pos_embed.W_pos", 42, D, 0);
     m->ln_final = weight_of(s, "ln_final.w", "ln_final.b", D, 0, 0);
@@ -335,7 +335,7 @@ static void use_load(shelf *s, use *m)
             .ffn_norm = of_use(s, l, "ffn_norm", WIDE, 0),
             .up = of_use(s, l, "ffn.fc1", F, WIDE),
             .down = of_use(s, l, "ffn.fc2", WIDE, F),
-            .attn = { ATTN_FULL, 4, 4, E, E, 1 / sqrtf((float)E), 0, { 0 } },
+            .attn = { ATTN_FULL, 4, 4, E, E, 1 / sqrtf((float)E), 0, { 0 }, 0, NULL },
         };
     }
     m->layer[0].widen = of_use(s, 0, "residual_proj", WIDE, D);

@@ -89,6 +89,7 @@ static void forward_all(const model *m, const golden *g, const kernels *kern, ru
     assert_int_equal(run_init_dry(&dry, &m->host->mem, (int)(m->n_layer + m->n_layer_src), &err),
                      WEFT_OK);
     dry.trace_maps = true;
+    dry.n_ctx = b.n_row; /* transformers chooses by the length */
     run_begin(&dry, &b);
     model_forward(&dry, m);
 
@@ -96,6 +97,7 @@ static void forward_all(const model *m, const golden *g, const kernels *kern, ru
         run_init(r, &m->host->mem, dry.meta.peak, dry.data.peak, dry.scratch_peak, &err), WEFT_OK);
     r->kern = kern;
     r->trace_maps = true;
+    r->n_ctx = b.n_row;
     r->trace = golden_compare;
     r->trace_ud = watch;
     run_begin(r, &b);
@@ -121,7 +123,7 @@ static void check_form(const char *name, const char *path, const char *form, hos
     const bool other = m.arch->family == &deepseek_family
                            ? v3
                            : strcmp(form, "gguf") == 0 && m.rope.n_rot > 0 &&
-                                 m.arch->gguf_pairing == ROPE_ADJACENT;
+                                 m.arch->gguf_pairing == ROPE_ADJACENT && !m.arch->hf_adjacent;
     snprintf(trace, sizeof trace, "golden/%s/trace.safetensors", name);
     for (int i = 0; kernels_table(i); i++) {
         char what[64];
@@ -170,6 +172,22 @@ GOLDEN(mistral_window, "mistral-window")
 GOLDEN(qwen2, "qwen2")
 GOLDEN(qwen3, "qwen3")
 GOLDEN(qwen3_embed, "qwen3-embed")
+GOLDEN(gemma2, "gemma2")
+GOLDEN(gemma3, "gemma3")
+GOLDEN(gemma3_layers, "gemma3-layers")
+GOLDEN(gemma3_text, "gemma3-text")
+GOLDEN(granite, "granite")
+GOLDEN(smollm3, "smollm3")
+GOLDEN(olmo2, "olmo2")
+GOLDEN(olmo3, "olmo3")
+GOLDEN(phi3, "phi3")
+GOLDEN(phi3_short, "phi3-short")
+GOLDEN(phi3_long, "phi3-long")
+GOLDEN(exaone4, "exaone4")
+GOLDEN(glm4, "glm4")
+GOLDEN(ministral3, "ministral3")
+GOLDEN(qwen3_moe, "qwen3-moe")
+GOLDEN(mixtral, "mixtral")
 GOLDEN(gpt2, "gpt2")
 GOLDEN(gpt2_rope, "gpt2-rope")
 GOLDEN(bert, "bert")
@@ -320,6 +338,23 @@ int main(void)
         TEST("golden: Qwen2 with biases equals transformers", qwen2),
         TEST("golden: Qwen3 with norms on q and k equals transformers", qwen3),
         TEST("golden: Qwen3 without a head equals transformers", qwen3_embed),
+        TEST("golden: Gemma 2 with capped scores and logits equals transformers", gemma2),
+        TEST("golden: Gemma 3 with a window and rotary positions by layer equals transformers",
+             gemma3),
+        TEST("golden: Gemma 3 with windows on listed layers equals transformers", gemma3_layers),
+        TEST("golden: Gemma 3 without a head equals transformers", gemma3_text),
+        TEST("golden: Granite with its multipliers equals transformers", granite),
+        TEST("golden: SmolLM3 with layers that do not rotate equals transformers", smollm3),
+        TEST("golden: OLMo 2 with norms after its branches equals transformers", olmo2),
+        TEST("golden: OLMo 3 with windows and YaRN elsewhere equals transformers", olmo3),
+        TEST("golden: Phi-3 with fused matrices, rotating in part, equals transformers", phi3),
+        TEST("golden: Phi-3 with longrope in a short context equals transformers", phi3_short),
+        TEST("golden: Phi-3 with longrope in a long context equals transformers", phi3_long),
+        TEST("golden: EXAONE 4 equals transformers", exaone4),
+        TEST("golden: GLM-4 equals transformers", glm4),
+        TEST("golden: Ministral 3 with queries warmed by position equals transformers", ministral3),
+        TEST("golden: Qwen3-MoE equals transformers", qwen3_moe),
+        TEST("golden: Mixtral equals transformers", mixtral),
         TEST("golden: GPT-2 equals transformers", gpt2),
         TEST("golden: GPT with fused c_attn and rotary positions equals PyTorch", gpt2_rope),
         TEST("golden: BERT without a head equals transformers", bert),

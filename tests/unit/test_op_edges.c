@@ -17,7 +17,7 @@ static void unseen_values_do_not_matter(void **state)
     bench b;
     bench_init(&b, 2);
     bench_rows(&b, 1, T, 0);
-    const attn a = { ATTN_CAUSAL, 1, 1, E, E, (real)0.5, WINDOW, { 0 } };
+    const attn a = { ATTN_CAUSAL, 1, 1, E, E, (real)0.5, WINDOW, { 0 }, 0, NULL };
     tensor *q = normal(&b, "q", T, E, 20), *k = normal(&b, "k", T, E, 21);
     tensor *v = normal(&b, "v", T, E, 22);
     const tensor *before = attention(&b.run, q, k, v, &a, 0);
@@ -45,7 +45,7 @@ static void loads_of_equals(const routing *how, int64_t load[EXPERTS])
     for (int i = 0; i < 3 * EXPERTS; i++)
         part[i] = i < 2 * EXPERTS ? normal(&b, "up", HIDDEN, WIDE, 2)
                                   : normal(&b, "down", WIDE, HIDDEN, 3);
-    const experts w = { router, NULL, part };
+    const experts w = { .router = router, .part = part };
     memset(load, 0, sizeof(int64_t[EXPERTS]));
     b.run.load = load;
     b.run.counting = true;
@@ -60,10 +60,11 @@ static void equal_experts_by_number(void **state)
         routing how;
         int64_t load[EXPERTS];
     } cases[] = {
-        { { ROUTE_SOFTMAX, EXPERTS, 2, 1, 1, false, 1 }, { N, N, 0, 0, 0, 0 } },
-        { { ROUTE_SIGMOID, EXPERTS, 3, 1, 1, true, 1 }, { N, N, N, 0, 0, 0 } },
-        { { ROUTE_SOFTMAX, EXPERTS, 3, 3, 2, false, 1 }, { N, N, N, 0, 0, 0 } }, /* groups too */
-        { { ROUTE_SIGMOID, EXPERTS, 1, 3, 1, true, 1 }, { N, 0, 0, 0, 0, 0 } },
+        { { ROUTE_SOFTMAX, EXPERTS, 2, 1, 1, false, 1, 0, EXPERT_SILU }, { N, N, 0, 0, 0, 0 } },
+        { { ROUTE_SIGMOID, EXPERTS, 3, 1, 1, true, 1, 0, EXPERT_SILU }, { N, N, N, 0, 0, 0 } },
+        { { ROUTE_SOFTMAX, EXPERTS, 3, 3, 2, false, 1, 0, EXPERT_SILU },
+          { N, N, N, 0, 0, 0 } }, /* groups too */
+        { { ROUTE_SIGMOID, EXPERTS, 1, 3, 1, true, 1, 0, EXPERT_SILU }, { N, 0, 0, 0, 0, 0 } },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int64_t load[EXPERTS];

@@ -244,7 +244,9 @@ static void crew_init(crew *c, const dtype *type, bool bias)
     fill_normal(c->biases, EXPERTS, 14, 0, 1);
     c->bias = (tensor){ .type = &dtype_real, .n_dim = 1, .shape = { EXPERTS }, .stride = EXPERTS };
     c->bias.data = c->biases;
-    c->experts = (experts){ c->router.w, bias ? &c->bias : NULL, c->list };
+    c->experts = (experts){ .router = c->router.w,
+                            .bias = bias ? &c->bias : NULL,
+                            .part = c->list };
 }
 
 static void crew_free(crew *c)
@@ -296,10 +298,10 @@ static void route_again(const crew *c, const routing *how, const real *x, long d
 }
 
 static const routing routings[] = {
-    { ROUTE_SOFTMAX, EXPERTS, 2, 1, 1, false, 1.5f },
-    { ROUTE_SOFTMAX, EXPERTS, 3, 3, 2, false, 1 },
-    { ROUTE_SIGMOID, EXPERTS, 2, 3, 2, true, 2.5f },
-    { ROUTE_SIGMOID, EXPERTS, EXPERTS, 1, 1, true, 1 },
+    { ROUTE_SOFTMAX, EXPERTS, 2, 1, 1, false, 1.5f, 0, EXPERT_SILU },
+    { ROUTE_SOFTMAX, EXPERTS, 3, 3, 2, false, 1, 0, EXPERT_SILU },
+    { ROUTE_SIGMOID, EXPERTS, 2, 3, 2, true, 2.5f, 0, EXPERT_SILU },
+    { ROUTE_SIGMOID, EXPERTS, EXPERTS, 1, 1, true, 1, 0, EXPERT_SILU },
 };
 
 /* The weighted sum of linear, glu and linear of a row, over the experts chosen by a second
@@ -801,6 +803,8 @@ static void naive_attention(const attention_case *c, const tensor *q, const tens
                                   b = d < c->n_bucket - 1 ? d : c->n_bucket - 1;
                     s[j] += bias[b * a->n_head + h];
                 }
+                if (a->cap > 0)
+                    s[j] = a->cap * tanh(s[j] / a->cap);
                 const bool hidden = (a->kind == ATTN_CAUSAL && j > p) ||
                                     (a->window && p - j >= a->window);
                 if (hidden)
@@ -809,6 +813,8 @@ static void naive_attention(const attention_case *c, const tensor *q, const tens
             }
             for (int j = 0; j < T; j++)
                 sum += s[j] = exp(s[j] - max);
+            if (a->sink)
+                sum += exp((wide)values(a->sink)[h] - max);
             for (int64_t e = 0; e < a->d_value; e++) {
                 wide o = 0;
                 for (int j = 0; j < T; j++)
@@ -860,7 +866,9 @@ static void attention_no_worse_than_plain(void **state)
 {
     (void)state;
     const int length = quick() ? 300 : 600; /* two blocks of keys or three */
-    attention_case c = { .a = { ATTN_CAUSAL, 4, 2, 64, 64, 0.125f, 0, { 0 } }, 1, length, 0 };
+    attention_case c = {
+        .a = { ATTN_CAUSAL, 4, 2, 64, 64, 0.125f, 0, { 0 }, 0, NULL }, 1, length, 0
+    };
     for (int t = 0; kernels_table(t); t++) {
         bench b;
         bench_init(&b, 2);
@@ -882,12 +890,15 @@ static void attention_no_worse_than_plain(void **state)
     }
 }
 
-static void check_attention(const attention_case *c)
+static void check_attention(const attention_case *of, bool sinks)
 {
     bench b;
+    attention_case with = *of;
+    const attention_case *c = &with;
     const attn *a = &c->a;
     bench_init(&b, 2);
     bench_rows(&b, c->n_seq, c->length, 0);
+    with.a.sink = sinks ? normal(&b, "sink", 1, a->n_head, 23) : NULL;
     const int64_t N = b.batch.n_row, size = N * a->n_head * a->d_value;
     tensor *q = normal(&b, "q", N, a->n_head * a->d_key, 20),
            *k = normal(&b, "k", N, a->n_head_kv * a->d_key, 21);
@@ -904,27 +915,33 @@ static void attention_formula(void **state)
 {
     (void)state;
     const attention_case cases[] = {
-        { { ATTN_CAUSAL, 1, 1, 1, 1, 1, 0, { 0 } }, 1, 1, 0 },
-        { { ATTN_CAUSAL, 4, 4, 8, 8, (real)0.35, 0, { 0 } }, 1, 70, 0 },
-        { { ATTN_CAUSAL, 4, 2, 8, 8, (real)0.35, 0, { 0 } }, 3, 33, 0 },
-        { { ATTN_CAUSAL, 6, 1, 5, 7, (real)0.4, 0, { 0 } },
+        { { ATTN_CAUSAL, 1, 1, 1, 1, 1, 0, { 0 }, 0, NULL }, 1, 1, 0 },
+        { { ATTN_CAUSAL, 4, 4, 8, 8, (real)0.35, 0, { 0 }, 0, NULL }, 1, 70, 0 },
+        { { ATTN_CAUSAL, 4, 2, 8, 8, (real)0.35, 0, { 0 }, 0, NULL }, 3, 33, 0 },
+        { { ATTN_CAUSAL, 6, 1, 5, 7, (real)0.4, 0, { 0 }, 0, NULL },
           2,
           41,
           0 }, /* MQA, values wider than keys */
-        { { ATTN_CAUSAL, 2, 2, 16, 16, (real)0.25, 0, { 0 } },
+        { { ATTN_CAUSAL, 2, 2, 16, 16, (real)0.25, 0, { 0 }, 0, NULL },
           1,
           600,
           0 }, /* three blocks of keys */
-        { { ATTN_CAUSAL, 2, 1, 16, 16, (real)0.25, 300, { 0 } },
+        { { ATTN_CAUSAL, 2, 1, 16, 16, (real)0.25, 300, { 0 }, 0, NULL },
           1,
           600,
           0 }, /* a window across blocks */
-        { { ATTN_CAUSAL, 2, 1, 16, 16, (real)0.25, 1, { 0 } }, 1, 30, 0 }, /* only itself */
-        { { ATTN_FULL, 3, 3, 9, 9, (real)0.33, 0, { 0 } }, 4, 29, 0 },
-        { { ATTN_FULL, 2, 2, 8, 8, (real)0.35, 0, { 0 } }, 1, 520, 0 },
+        { { ATTN_CAUSAL, 2, 1, 16, 16, (real)0.25, 1, { 0 }, 0, NULL },
+          1,
+          30,
+          0 }, /* only itself */
+        { { ATTN_FULL, 3, 3, 9, 9, (real)0.33, 0, { 0 }, 0, NULL }, 4, 29, 0 },
+        { { ATTN_FULL, 2, 2, 8, 8, (real)0.35, 0, { 0 }, 0, NULL }, 1, 520, 0 },
+        { { ATTN_CAUSAL, 4, 2, 8, 8, 1, 0, { 0 }, 2, NULL }, 2, 300, 0 },
+        { { ATTN_CAUSAL, 4, 2, 8, 8, 1, 17, { 0 }, (real)0.5, NULL }, 1, 90, 0 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        check_attention(&cases[i]);
+        for (int sinks = 0; sinks < 2; sinks++)
+            check_attention(&cases[i], sinks);
 }
 
 /* Cross-attention: queries of two sequences, keys of sources of other lengths; and a source without
@@ -934,7 +951,7 @@ static void attention_cross(void **state)
     (void)state;
     bench b;
     bench_init(&b, 2);
-    const attn a = { ATTN_CROSS, 4, 2, 8, 6, (real)0.35, 0, { 0 } };
+    const attn a = { ATTN_CROSS, 4, 2, 8, 6, (real)0.35, 0, { 0 }, 0, NULL };
     batch_row src_row[12];
     sequence src_seq[3] = { { 0, 5, -1, NULL, NULL },
                             { 5, 7, -1, NULL, NULL },
@@ -1163,7 +1180,7 @@ static void attention_bias_table(void **state)
     bench_rows(&b, 2, T, 0);
     tensor *table = normal(&b, "rel", BUCKETS, H2, 23);
     attention_case c = {
-        { ATTN_CAUSAL, H2, H2, E, E, 1, 0, { table, false, 128 } }, 2, T, BUCKETS
+        { ATTN_CAUSAL, H2, H2, E, E, 1, 0, { table, false, 128 }, 0, NULL }, 2, T, BUCKETS
     };
     tensor *q = normal(&b, "q", 2 * T, H2 * E, 20), *k = normal(&b, "k", 2 * T, H2 * E, 21);
     tensor *v = normal(&b, "v", 2 * T, H2 * E, 22);
@@ -1224,7 +1241,8 @@ static void attention_buckets(void **state)
         memset(zero->data, 0, sizeof(real[600]));
         for (int i = 0; i < 32; i++)
             row(table, i)[0] = (real)i;
-        const attn a = { two ? ATTN_FULL : ATTN_CAUSAL, 1, 1, 2, 2, 1, 0, { table, two, 128 } };
+        const attn a = { two ? ATTN_FULL : ATTN_CAUSAL, 1, 1,   2, 2, 1, 0,
+                         { table, two, 128 },           0, NULL };
         expected = two ? two_sided : one_sided;
         b.run.trace_maps = true;
         b.run.trace = check_buckets;
@@ -1257,8 +1275,8 @@ static void attention_groups_are_indices(void **state)
         bench b;
         bench_init(&b, 2);
         bench_rows(&b, 1, T, 0);
-        const attn shared = { ATTN_CAUSAL, H, K, E, E, (real)0.35, 0, { 0 } };
-        const attn alone = { ATTN_CAUSAL, 1, 1, E, E, (real)0.35, 0, { 0 } };
+        const attn shared = { ATTN_CAUSAL, H, K, E, E, (real)0.35, 0, { 0 }, 0, NULL };
+        const attn alone = { ATTN_CAUSAL, 1, 1, E, E, (real)0.35, 0, { 0 }, 0, NULL };
         tensor *q = normal(&b, "q", T, H * E, 20), *k = normal(&b, "k", T, K * E, 21),
                *v = normal(&b, "v", T, K * E, 22);
         const tensor *y = attention(&b.run, q, k, v, &shared, 0);
@@ -1281,7 +1299,7 @@ static void attention_properties(void **state)
     bench b;
     bench_init(&b, 2);
     bench_rows(&b, 1, T, 0);
-    const attn a = { ATTN_CAUSAL, H, H, E, E, (real)0.25, 0, { 0 } };
+    const attn a = { ATTN_CAUSAL, H, H, E, E, (real)0.25, 0, { 0 }, 0, NULL };
     tensor *q = normal(&b, "q", T, H * E, 20), *k = normal(&b, "k", T, H * E, 21),
            *v = normal(&b, "v", T, H * E, 22);
     tensor *ones = tensor_new(&b.run, T, H * E);

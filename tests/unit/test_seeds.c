@@ -303,7 +303,7 @@ static void attention_permutes(void **state)
     batch_row rows_of[ROWS] = { { 0 } };
     sequence seq = { .n = ROWS, .source = -1 };
     const batch b = { .n_row = ROWS, .n_seq = 1, .row = rows_of, .seq = &seq };
-    const attn a = { ATTN_FULL, 2, 2, 4, 4, 0.5f, 0, { 0 } };
+    const attn a = { ATTN_FULL, 2, 2, 4, 4, 0.5f, 0, { 0 }, 0, NULL };
     host_plain(&h);
     assert_int_equal(run_init(&r, &h.mem, 1 << 16, 1 << 18, 1 << 16, &err), WEFT_OK);
     r.kern = &kernels_scalar;

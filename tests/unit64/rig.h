@@ -75,6 +75,6 @@ void check_threads(const rig_size *size, const grad_case *cases, size_t n);
 
 /* Attention in all its forms, at any size: attention_cases.c. */
 build_fn build_attention, build_window, build_in_keys, build_full, build_bias, build_cross,
-    build_additive;
+    build_additive, build_cap, build_sink;
 
 #endif

@@ -39,6 +39,11 @@ static tensor *build_scale(rig *g)
     return scale(&g->run, leaf(g, 7, 5), (real)-1.7);
 }
 
+static tensor *build_softcap(rig *g)
+{
+    return softcap(&g->run, leaf(g, 7, 5), (real)0.9);
+}
+
 static tensor *build_rmsnorm(rig *g)
 {
     tensor *x = leaf(g, 7, 15);
@@ -227,32 +232,44 @@ static tensor *build_glu(rig *g)
 static tensor *with_experts(rig *g, const routing *how, bool bias)
 {
     static experts w;
-    static tensor *part[3 * 6];
+    static tensor *part[6 * 6];
     tensor *x = leaf(g, 7, 5);
-    w = (experts){ leaf(g, how->n_expert, 5), NULL, part };
+    w = (experts){ .router = leaf(g, how->n_expert, 5), .part = part };
     if (bias)
         w.bias = vector_leaf(g, how->n_expert);
     for (int64_t i = 0; i < 3 * how->n_expert; i++)
         part[i] = i < 2 * how->n_expert ? leaf(g, 3, 5) : leaf(g, 5, 3);
+    const bool biased = how->act == EXPERT_LIMITED;
+    if (biased)
+        w.router_bias = vector_leaf(g, how->n_expert);
+    w.biased = biased;
+    for (int64_t i = 0; biased && i < 3 * how->n_expert; i++)
+        part[3 * how->n_expert + i] = vector_leaf(g, i < 2 * how->n_expert ? 3 : 5);
     return moe(&g->run, x, &w, how, 0);
 }
 
 static tensor *build_moe(rig *g)
 {
-    static const routing how = { ROUTE_SOFTMAX, 4, 2, 1, 1, false, 1.7 };
+    static const routing how = { ROUTE_SOFTMAX, 4, 2, 1, 1, false, 1.7, 0, EXPERT_SILU };
     return with_experts(g, &how, false);
 }
 
 static tensor *build_moe_groups(rig *g)
 {
-    static const routing how = { ROUTE_SOFTMAX, 6, 3, 3, 2, true, 1 };
+    static const routing how = { ROUTE_SOFTMAX, 6, 3, 3, 2, true, 1, 0, EXPERT_SILU };
     return with_experts(g, &how, false);
 }
 
 static tensor *build_moe_sigmoid(rig *g)
 {
-    static const routing how = { ROUTE_SIGMOID, 6, 2, 3, 2, true, 2.5 };
+    static const routing how = { ROUTE_SIGMOID, 6, 2, 3, 2, true, 2.5, 1e-20, EXPERT_SILU };
     return with_experts(g, &how, true);
+}
+
+static tensor *build_moe_limited(rig *g)
+{
+    static const routing how = { ROUTE_SOFTMAX, 3, 2, 1, 1, true, 1, 0, EXPERT_LIMITED };
+    return with_experts(g, &how, false);
 }
 
 static tensor *build_take(rig *g)
@@ -302,12 +319,20 @@ static tensor *build_linear_cross_entropy(rig *g)
     return linear_cross_entropy(&g->run, x, &w, 0.1);
 }
 
+static tensor *build_capped_cross_entropy(rig *g)
+{
+    tensor *x = leaf(g, g->batch.n_wanted, 4);
+    const weight w = { "w", leaf(g, 6, 4), NULL };
+    return linear_cross_entropy_capped(&g->run, x, &w, 0.1, 1.3);
+}
+
 static const grad_case cases[] = {
     { "embed", "embed", build_embed },
     { "put_row", "put_row", build_put_row },
     { "features", "linear", build_features },
     { "embed", "embed, from a row on", build_embed_from },
     { "scale", "scale", build_scale },
+    { "softcap", "softcap", build_softcap },
     { "rmsnorm", "rmsnorm by groups", build_rmsnorm },
     { "layernorm", "layernorm", build_layernorm },
     { "linear", "linear", build_linear },
@@ -327,6 +352,8 @@ static const grad_case cases[] = {
     { "attention", "attention, both ways", build_full },
     { "attention", "attention, bias table", build_bias },
     { "attention", "attention, cross", build_cross },
+    { "attention", "attention, capped scores", build_cap },
+    { "attention", "attention, sinks and window", build_sink },
     { "kernel_pool", "kernel_pool, gaussian, others", build_gaussian },
     { "kernel_pool", "kernel_pool, boxcar", build_boxcar },
     { "kernel_pool", "kernel_pool, epanechnikov", build_epanechnikov },
@@ -344,6 +371,7 @@ static const grad_case cases[] = {
     { "moe", "moe", build_moe },
     { "moe", "moe, groups, normalised", build_moe_groups },
     { "moe", "moe, sigmoid, groups, bias", build_moe_sigmoid },
+    { "moe", "moe, biases, limited activation", build_moe_limited },
     { "take_rows", "take_rows", build_take },
     { "pool_rows", "pool_rows, mean", build_pool_mean },
     { "pool_rows", "pool_rows, max", build_pool_max },
@@ -354,6 +382,7 @@ static const grad_case cases[] = {
     { "dropout", "dropout", build_dropout },
     { "cross_entropy", "cross_entropy, smoothed", build_cross_entropy },
     { "linear_cross_entropy", "linear_cross_entropy, smoothed", build_linear_cross_entropy },
+    { "linear_cross_entropy", "linear_cross_entropy, capped", build_capped_cross_entropy },
 };
 #define N_CASE (sizeof cases / sizeof *cases)
 

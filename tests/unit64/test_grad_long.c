@@ -9,6 +9,8 @@ static const grad_case cases[] = {
     { "attention", "attention, both ways", build_full },
     { "attention", "attention, bias table", build_bias },
     { "attention", "attention, cross", build_cross },
+    { "attention", "attention, capped scores", build_cap },
+    { "attention", "attention, sinks and window", build_sink },
     { "additive", "additive", build_additive },
 };
 #define N_CASE (sizeof cases / sizeof *cases)
