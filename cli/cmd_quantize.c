@@ -11,7 +11,7 @@ static bool force, json, quiet, marked;
 static const option options[] = {
     OPTION_THREADS(threads),
     { 0, "importance", OPT_TEXT, &importance, "TEXT", 0,
-      "weigh errors by the inputs of each matrix over this text file" },
+      "weigh errors by each matrix's inputs over this text" },
     { 0, "max-shard-size", OPT_SIZE, &max_shard, "SIZE", 0,
       "split the output into files of at most SIZE" },
     { 'f', "force", OPT_FLAG, &force, NULL, 0, "overwrite existing files" },
@@ -30,13 +30,11 @@ static const char examples[] =
     "  weft quantize model.gguf small.gguf q3_k_m --importance text.txt\n";
 
 static const char about[] =
-    "TYPE is q4_k_m (the usual choice), q5_k_m, q6_k, q8_0 (hardly any loss), iq4_xs, iq4_nl\n"
-    "(slightly smaller than q4_k_m), q3_k_l, q3_k_m, q3_k_s, q2_k (smallest, clear loss), q5_1,\n"
-    "q5_0, q4_1, q4_0, mxfp4, mxfp4_moe (experts in mxfp4, the rest in q8_0), or bf16, f16,\n"
-    "f32. Vectors and norms stay f32; in types below q6_k the output matrix gets q6_k, in\n"
-    "mxfp4 q8_0. The error shown for a tensor is relative to the root mean square of its\n"
-    "values. In the output, * after a type marks another than the one asked for, used when\n"
-    "rows are not a multiple of the block.\n";
+    "TYPE: q4_k_m (the usual choice), q5_k_m, q6_k, q8_0 (hardly any loss), q3_k_l,\n"
+    "q3_k_m, q3_k_s, q2_k (clear loss), iq4_xs, iq4_nl, q5_1, q5_0, q4_1, q4_0, mxfp4,\n"
+    "mxfp4_moe, bf16, f16, f32. Vectors and norms stay f32; below q6_k the output matrix\n"
+    "gets q6_k, in mxfp4 q8_0. Errors are relative to the tensor's root mean square; *\n"
+    "marks a type used instead, as rows are not a multiple of the block.\n";
 
 static void show_tensor(void *ud, const weft_converted_tensor *t)
 {

@@ -215,9 +215,14 @@ static void bind_qkv(bind *b, llama_layer *w)
         w->k = bind_turned(b, "attn_k", K, in_new);
         w->v = bind_linear(b, "attn_v", K * E, D, in_new);
     }
+}
+
+static void bind_qk_norms(bind *b, llama_layer *w)
+{
+    const int64_t E = b->m->d_head;
     if (b->m->arch->wide_norms) {
-        w->q_norm = bind_norm(b, "attn_q_norm", H * E, false).w;
-        w->k_norm = bind_norm(b, "attn_k_norm", K * E, false).w;
+        w->q_norm = bind_norm(b, "attn_q_norm", b->m->n_head * E, false).w;
+        w->k_norm = bind_norm(b, "attn_k_norm", b->m->n_head_kv * E, false).w;
     } else if (bind_has(b, "attn_q_norm")) {
         w->q_norm = bind_head_norm(b, "attn_q_norm", E);
         w->k_norm = bind_head_norm(b, "attn_k_norm", E);
@@ -237,6 +242,7 @@ static void bind_ffn(bind *b, llama_layer *w)
     w->down = bind_linear(b, "ffn_down", D, F, NO_BIAS);
 }
 
+/* Sums over all gradients follow this order, so it stays as it is. */
 static void bind_layer(bind *b, const llama *m, llama_layer *w, int64_t d_expert)
 {
     const int64_t D = b->m->d_model;
@@ -245,6 +251,7 @@ static void bind_layer(bind *b, const llama *m, llama_layer *w, int64_t d_expert
         w->attn_norm = bind_norm(b, "attn_norm", D, false).w;
     bind_qkv(b, w);
     w->o = bind_linear(b, "attn_output", D, b->m->n_head * b->m->d_head, NO_BIAS);
+    bind_qk_norms(b, w);
     if (at != NORM_BEFORE)
         w->attn_norm_behind = bind_norm(b, "post_attention_norm", D, false).w;
     if (at != NORM_BEHIND)
