@@ -46,7 +46,7 @@ typedef struct job {
     bytes body;
 
     pthread_mutex_t lock;
-    bytes out, late; /* late: what comes after the answer was completed, which nobody gets */
+    bytes out, late; /* late: of an answer that was complete before; nobody gets it */
     size_t taken;    /* bytes of it that were sent */
     int status;      /* 0: not known yet */
     bool stream;     /* what follows are events */

@@ -287,6 +287,26 @@ static const char *name_in(model *m, const char *key, weft_error *err)
     return text_of(m, &m->file, m->text_part ? inner : key, err);
 }
 
+/* GGUF has one name for a Llama and a Mixtral. */
+static bool has_experts(const model *m, const char *name)
+{
+    char key[96];
+    snprintf(key, sizeof key, "%.60s.expert_count", name);
+    const meta *n = container_meta(&m->file, key);
+    return n && n->type == META_INT && n->integer > 0;
+}
+
+static const arch *row_of(const char *name, bool gguf, bool with_experts)
+{
+    const arch *found = NULL;
+    for (int i = 0; i < n_arch; i++) {
+        const char *is = gguf ? archs[i].gguf : archs[i].hf;
+        if (is && strcmp(is, name) == 0 && (!found || (with_experts && archs[i].hf_experts)))
+            found = &archs[i];
+    }
+    return found;
+}
+
 static weft_status find_arch(model *m, bool gguf, weft_error *err)
 {
     const char *key = gguf ? "general.architecture" : "model_type";
@@ -301,14 +321,13 @@ static weft_status find_arch(model *m, bool gguf, weft_error *err)
         gguf = false;
         text += strlen(OWN_ARCH);
     }
-    char known[360] = "";
+    m->arch = row_of(text, gguf, gguf && has_experts(m, text));
+    m->name = m->arch && gguf ? m->arch->gguf : m->arch ? m->arch->hf : NULL;
+    if (m->arch)
+        return WEFT_OK;
+    char known[400] = "";
     for (int i = 0; i < n_arch; i++) {
         const char *name = gguf ? archs[i].gguf : archs[i].hf;
-        if (name && strcmp(name, text) == 0) {
-            m->arch = &archs[i];
-            m->name = name;
-            return WEFT_OK;
-        }
         if (name && !is_listed(known, name)) {
             const size_t at = strlen(known);
             snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", name);

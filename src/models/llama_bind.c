@@ -107,24 +107,15 @@ static void read_scales(bind *b, llama *m, attn *a)
     }
 }
 
-/* GGUF has one name for models with experts and without. */
-static void take_row_with_experts(bind *b)
-{
-    const char *name = b->m->arch->gguf;
-    for (int i = 0; i < n_arch; i++)
-        if (archs[i].gguf && strcmp(archs[i].gguf, name) == 0 && archs[i].hf_experts)
-            b->m->arch = &archs[i];
-}
-
 /* Experts in all layers or in none: a softmax over all, and shares of the chosen that sum to 1.
- * GGUF calls Mixtral a llama, and has no key for the sum. Returns their hidden width. */
+ * GGUF has no key for the sum. Returns their hidden width. */
 static int64_t read_experts(bind *b, llama *m)
 {
     routing *how = &m->routing;
     const arch *row = b->m->arch;
-    if (!row->hf_experts && !b->gguf_keys)
+    if (!row->hf_experts)
         return 0;
-    const bool newer = !row->hf_experts || bind_has_key(b, "num_local_experts");
+    const bool newer = bind_has_key(b, "num_local_experts");
     const char *key = newer ? "num_local_experts" : row->hf_experts;
     const int64_t n = bind_int(b, "expert_count", key, 0, 0, MAX_EXPERT);
     if (n == 0)
@@ -133,8 +124,6 @@ static int64_t read_experts(bind *b, llama *m)
     how->scale = 1;
     how->normalize = true;
     how->n_used = bind_int(b, "expert_used_count", "num_experts_per_tok", REQUIRED, 1, n);
-    if (!row->hf_experts)
-        take_row_with_experts(b);
     if (row->hf_norm_flag) {
         how->normalize = bind_flag(b, NULL, "norm_topk_prob", b->gguf_keys);
         bind_export_flag(b, NULL, "norm_topk_prob", true);

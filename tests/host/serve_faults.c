@@ -232,8 +232,8 @@ static void vanished_clients(void)
     static const char *const parts[] = {
         "",
         "GET /health HT",
-        "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
-        "application/json\r\nContent-Length: 1000\r\n\r\n{",
+        ("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+         "application/json\r\nContent-Length: 1000\r\n\r\n{"),
     };
     const char *const args[] = { model, "--header-seconds", "1", "--idle-seconds",
                                  "1",   "--stall-seconds",  "1", NULL };
