@@ -324,8 +324,8 @@ static void all_at_once(void **state)
         assert_true(weft_scheduler_submit(r.scheduler, &a->request, &err) > 0);
     assert_int_equal(weft_scheduler_submit(r.scheduler, &a->request, &err), 0);
     assert_int_equal(err.code, WEFT_EBUSY); /* 5200 tokens; the cache holds 5120 */
+    asked_close(&r);                        /* each request hears that it ended */
     free(a);
-    asked_close(&r);
 }
 
 /* What can never fit is refused at once; a full queue says so. */
