@@ -100,8 +100,7 @@ static void run_trial(const probe *p, run *r, const trial *t)
     const int64_t C = probe_cols(m, t->type);
     tensor w = { .type = t->type, .n_dim = 2, .shape = { t->n_out, C }, .data = p->weights };
     w.panels = pack_expected(m) ? p->weights : NULL; /* zeros in any order */
-    const attn a = { ATTN_CAUSAL, m->n_head, m->n_head_kv, m->d_head, m->d_head,
-                     1,           0,         { 0 },        0,         NULL };
+    const attn a = attn_of(ATTN_CAUSAL, m->n_head, m->n_head_kv, m->d_head);
     run_begin(r, &p->batch);
     tensor *x = zeros(r, t->n_row, t->what == ATTEND ? m->n_head * m->d_head : C);
     if (t->what == PRODUCT) {

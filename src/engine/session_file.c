@@ -85,6 +85,14 @@ static void sum_weight(void *arg, int64_t i)
     w->sum[i] = xxh64_end(&s);
 }
 
+/* Are keys rotated by a long table's second list of frequencies? Those of the first are of no use to
+ * them. */
+static bool is_far(const engine *e)
+{
+    const rope_spec *s = &e->model->rope;
+    return s->far_divisor && e->opt.n_ctx > (int64_t)s->old_ctx;
+}
+
 /* The fingerprint of an engine's model, cached in the engine. */
 static weft_status fingerprint(engine *e, uint64_t *print, weft_error *err)
 {
@@ -100,6 +108,8 @@ static weft_status fingerprint(engine *e, uint64_t *print, weft_error *err)
             pool_run(e->pool, m->n_param, sum_weight, &w);
             xxh64_begin(&s);
             add_configuration(&s, m);
+            if (is_far(e))
+                xxh64_add(&s, "far", 3);
             xxh64_add(&s, w.sum, (size_t)m->n_param * sizeof *w.sum); /* bounded: allocated so */
             e->fingerprint = xxh64_end(&s) | 1;
         }

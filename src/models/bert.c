@@ -351,12 +351,7 @@ static void *bind_bert(bind *b)
     m->layer = bind_alloc(b, of->n_layer, sizeof *m->layer);
     m->eps = (real)bind_epsilon(b, "attention.layer_norm_epsilon", kind->eps, 1e-12);
     m->act = bind_act(b, kind->act, kind->default_act);
-    m->attn = (attn){ .kind = ATTN_FULL,
-                      .n_head = of->n_head,
-                      .n_head_kv = of->n_head,
-                      .d_key = of->d_head,
-                      .d_value = of->d_head,
-                      .scale = 1 / sqrt((real)of->d_head) };
+    m->attn = attn_of(ATTN_FULL, of->n_head, of->n_head, of->d_head);
     if (kind->theta > 0)
         m->rope = bert_read_rope(b, kind);
 

@@ -305,8 +305,18 @@ static void deepseek_layout(deepseek *m, const sizes *n, int64_t H, bool split)
     m->to_v = (head_map){ H, 0, 0, split ? 0 : P, split ? E : both, R, E, false };
     m->from_latent = m->to_v;
     m->from_latent.x_pitch = R;
-    m->naive = (attn){ ATTN_CAUSAL, H, H, P + S, E, m->naive.scale, 0, { 0 }, 0, NULL };
-    m->absorbed = (attn){ ATTN_CAUSAL, H, 1, R + S, R, m->naive.scale, 0, { 0 }, 0, NULL };
+    m->naive = (attn){ .kind = ATTN_CAUSAL,
+                       .n_head = H,
+                       .n_head_kv = H,
+                       .d_key = P + S,
+                       .d_value = E,
+                       .scale = m->naive.scale };
+    m->absorbed = (attn){ .kind = ATTN_CAUSAL,
+                          .n_head = H,
+                          .n_head_kv = 1,
+                          .d_key = R + S,
+                          .d_value = R,
+                          .scale = m->naive.scale };
 }
 
 static void bind_attention(bind *b, deepseek_layer *w, const sizes *n, bool split)

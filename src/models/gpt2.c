@@ -161,10 +161,7 @@ static void *bind_gpt2(bind *b)
     m->layer = bind_alloc(b, of->n_layer, sizeof *m->layer);
     m->eps = (real)bind_epsilon(b, "attention.layer_norm_epsilon", "layer_norm_epsilon", 1e-5);
     m->act = bind_act(b, "activation_function", ACT_GELU_TANH);
-    m->attn = (attn){ ATTN_CAUSAL, of->n_head, of->n_head,
-                      of->d_head,  of->d_head, 1 / sqrt((real)of->d_head),
-                      0,           { 0 },      0,
-                      NULL };
+    m->attn = attn_of(ATTN_CAUSAL, of->n_head, of->n_head, of->d_head);
     of->stream[0] = (stream_spec){ "k", of->d_model };
     of->stream[1] = (stream_spec){ "v", of->d_model };
     of->n_stream = 2;

@@ -89,15 +89,15 @@ static double read_scalar(bind *b)
 static void read_scales(bind *b, llama *m, attn *a)
 {
     const arch *row = b->m->arch;
-    const double plain = 1 / sqrt((double)b->m->d_head);
     m->embd_scale = row->root_embd ? sqrt((real)b->m->d_model) : 1;
     m->branch_scale = m->logit_scale = 1;
-    a->scale = (real)(row->hf_scalar ? read_scalar(b) : plain);
+    if (row->hf_scalar)
+        a->scale = (real)read_scalar(b);
     if (row->multipliers) {
         m->embd_scale = (real)bind_real(b, "embedding_scale", "embedding_multiplier", 1, 1e-6, 1e6);
         m->branch_scale = (real)bind_real(b, "residual_scale", "residual_multiplier", 1, 1e-6, 1e6);
         a->scale = (real)bind_real(b, "attention.scale", "attention_multiplier",
-                                   b->gguf_keys ? plain : 1, 1e-6, 1e6);
+                                   b->gguf_keys ? 1 / sqrt((double)b->m->d_head) : 1, 1e-6, 1e6);
         m->logit_scale = (real)(1 / bind_real(b, "logit_scale", "logits_scaling", 1, 1e-6, 1e6));
     }
     if (row->caps) {
@@ -292,11 +292,7 @@ void *llama_bind(bind *b)
     m->act = bind_act(b, row->hf_act ? row->hf_act : "hidden_act", row->act ? row->act : ACT_SILU);
     if (bind_flag(b, NULL, "use_bidirectional_attention", false))
         bind_fail(b, WEFT_EUNSUPPORTED, "use_bidirectional_attention: not a decoder");
-    attn a = { .kind = ATTN_CAUSAL,
-               .n_head = of->n_head,
-               .n_head_kv = of->n_head_kv,
-               .d_key = of->d_head,
-               .d_value = of->d_head };
+    attn a = attn_of(ATTN_CAUSAL, of->n_head, of->n_head_kv, of->d_head);
     of->stream[0] = (stream_spec){ "k", of->n_head_kv * of->d_head };
     of->stream[1] = (stream_spec){ "v", of->n_head_kv * of->d_head };
     of->n_stream = 2;

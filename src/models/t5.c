@@ -260,16 +260,9 @@ static void t5_bind_stack(bind *b, t5_stack *s, bool decoder, bool gated, int64_
             bias.table = bind_small_table(b, "attn_rel_b", n_bucket, of->n_head);
         t5_bind_layer(b, &s->layer[b->layer], decoder, gated);
     }
-    s->self = (attn){ decoder ? ATTN_CAUSAL : ATTN_FULL,
-                      of->n_head,
-                      of->n_head,
-                      of->d_head,
-                      of->d_head,
-                      1,
-                      0,
-                      bias,
-                      0,
-                      NULL };
+    s->self = attn_of(decoder ? ATTN_CAUSAL : ATTN_FULL, of->n_head, of->n_head, of->d_head);
+    s->self.scale = 1;
+    s->self.bias = bias;
     b->prefix = "";
     b->names = names;
     b->layer = -1;

@@ -387,7 +387,7 @@ static void transformer_bind_stack(bind *b, stack *s, const stack_sizes *n, bool
 static attn attention_of(const bind *b, attn_kind kind, int64_t n_head)
 {
     const int64_t E = b->m->d_model / n_head;
-    return (attn){ kind, n_head, n_head, E, E, 1 / sqrt((real)E), 0, { 0 }, 0, NULL };
+    return attn_of(kind, n_head, n_head, E);
 }
 
 static void *bind_transformer(bind *b)

@@ -222,12 +222,7 @@ static void *bind_vit(bind *b)
     m->layer = bind_alloc(b, of->n_layer, sizeof *m->layer);
     m->eps = (real)bind_epsilon(b, NULL, "layer_norm_eps", 1e-12);
     m->act = bind_act(b, "hidden_act", ACT_GELU);
-    m->attn = (attn){ .kind = ATTN_FULL,
-                      .n_head = of->n_head,
-                      .n_head_kv = of->n_head,
-                      .d_key = of->d_head,
-                      .d_value = of->d_head,
-                      .scale = 1 / sqrt((real)of->d_head) };
+    m->attn = attn_of(ATTN_FULL, of->n_head, of->n_head, of->d_head);
     bind_ends(b, m, deit);
     for (b->layer = 0; b->layer < of->n_layer && b->status == WEFT_OK; b->layer++)
         vit_bind_layer(b, &m->layer[b->layer]);

@@ -126,9 +126,21 @@ typedef struct attn {
 
 #define MAX_HEAD 1024 /* largest d_key or d_value */
 
+/* Heads of one width, scores divided by its root. */
+static inline attn attn_of(attn_kind kind, int64_t n_head, int64_t n_head_kv, int64_t d_head)
+{
+    return (attn){ .kind = kind,
+                   .n_head = n_head,
+                   .n_head_kv = n_head_kv,
+                   .d_key = d_head,
+                   .d_value = d_head,
+                   .scale = 1 / sqrt((real)d_head) };
+}
+
 /* y_i,h = sum_j softmax_j(scale q_i,h . k_j,h' + bias) v_j,h',   h' = h K / H             [N, H
- * d_value] Cap and sink are part of the softmax. With ATTN_CROSS, k and v are NULL once the source is in its cache. Elsewhere, where v is
- * NULL, values are the first d_value numbers of keys, and the cache holds them once. */
+ * d_value] Cap and sink are part of the softmax. With ATTN_CROSS, k and v are NULL once the source
+ * is in its cache. Elsewhere, where v is NULL, values are the first d_value numbers of keys, and the
+ * cache holds them once. */
 tensor *attention(run *r, tensor *q, tensor *k, tensor *v, const attn *a, int layer);
 
 /* Heads of x, each multiplied by its own rows of W. */

@@ -318,6 +318,31 @@ static void other_kernels_are_said(void **state)
     close_llama(&f);
 }
 
+/* Longrope: an engine rotates keys by one of two lists, as its context says. */
+static void contexts_of_longrope(void **state)
+{
+    (void)state;
+    static const int32_t ids[] = { 3, 1, 4, 1, 5 };
+    fixture_model f;
+    weft_error err = { 0 };
+    open_golden(&f, "phi3-long"); /* 64 positions, 20 before scaling */
+    engine *e = make_engine(&f, (engine_options){ .n_thread = 1, .n_ctx = 16 });
+    session *s = make_session(e);
+    must_feed(s, ids, 5);
+    const char *path = must_save(s);
+    session_free(s);
+    engine_free(e);
+    e = make_engine(&f, (engine_options){ .n_thread = 1, .n_ctx = 20 });
+    s = must_restore(e, path);
+    session_free(s);
+    engine_free(e);
+    e = make_engine(&f, (engine_options){ .n_thread = 1, .n_ctx = 21 });
+    assert_null(session_restore(e, path, &err));
+    assert_int_equal(err.code, WEFT_EINVAL);
+    engine_free(e);
+    close_llama(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,6 +351,8 @@ int main(void)
         TEST("file: without logits", without_logits),
         TEST("file: other models, caches and contexts are refused with the reason",
              strangers_are_refused),
+        TEST("file: a longrope model of the other range of contexts is refused",
+             contexts_of_longrope),
         TEST("file: truncated anywhere", truncated),
         TEST("file: any byte flipped", flipped),
         TEST("file: hostile numbers under a correct checksum", hostile_numbers),
