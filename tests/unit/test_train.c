@@ -400,10 +400,11 @@ static void decoders_train_as_pytorch(void **state)
         "train-olmo2",  "train-olmo3",      "train-phi3",      "train-exaone4",
         "train-glm4",   "train-ministral3", "train-qwen3-moe", "train-mixtral"
     };
-    /* A norm after a small branch amplifies rounding, in torch's f32 too. */
-    allowed = 2e-5;
-    for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++)
+    for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++) {
+        /* Only norms after small branches: they amplify rounding, in torch's f32 too. */
+        allowed = strcmp(decoders[i], "train-olmo2") == 0 ? 2e-5 : 1e-5;
         against_pytorch(decoders[i], 1.0, 0.1f);
+    }
     allowed = 1e-5;
 }
 
