@@ -20,9 +20,10 @@
 #define N_BANK    8         /* types in a model */
 
 const random_shape random_shapes[] = {
-    { "1b", "llama", 16, 2048, 8192, 32, 8, 128256, 131072, false, 500000 },
-    { "135m", "llama", 30, 576, 1536, 9, 3, 49152, 8192, false, 100000 },
-    { "124m", "gpt2", 12, 768, 3072, 12, 12, 50257, 1024, false, 0 },
+    { "1b", "llama", 16, 2048, 8192, 32, 8, 128256, 131072, false, 500000, 0, 0, 0, 0 },
+    { "135m", "llama", 30, 576, 1536, 9, 3, 49152, 8192, false, 100000, 0, 0, 0, 0 },
+    { "124m", "gpt2", 12, 768, 3072, 12, 12, 50257, 1024, false, 0, 0, 0, 0, 0 },
+    { "30b-a3b", "qwen3moe", 48, 2048, 6144, 32, 4, 151936, 40960, true, 1e6, 128, 128, 8, 768 },
     { 0 },
 };
 
@@ -54,7 +55,7 @@ typedef struct writer {
 
 /* ---- the list of tensors --------------------------------------------------------------------- */
 
-/* A matrix [rows, cols]; a vector has no rows. */
+/* A matrix [rows, cols], or the matrices of all experts, one below the other; a vector has no rows. */
 typedef struct part {
     const char *stem, *suffix;
     int64_t rows, cols;
@@ -74,7 +75,9 @@ static const dtype *type_of(const writer *w, const char *name, const part *p)
     }
     if (strcmp(p->stem, s->untied ? "output" : "token_embd") == 0)
         return w->head; /* it makes the logits */
-    return p->rows && strcmp(p->stem, "position_embd") != 0 ? w->type : &dtype_f32;
+    const bool small = strcmp(p->stem, "position_embd") == 0 ||
+                       strcmp(p->stem, "ffn_gate_inp") == 0;
+    return p->rows && !small ? w->type : &dtype_f32;
 }
 
 static void each_part(writer *w, part_fn *fn, const char *prefix, const part *list)
@@ -84,6 +87,29 @@ static void each_part(writer *w, part_fn *fn, const char *prefix, const part *li
         snprintf(name, sizeof name, "%s%s.%s", prefix, p->stem, p->suffix);
         fn(w, name, type_of(w, name, p), p);
     }
+}
+
+static void each_layer(writer *w, part_fn *fn, const part *layer)
+{
+    for (int64_t l = 0; l < w->shape->n_layer; l++) {
+        char prefix[32];
+        snprintf(prefix, sizeof prefix, "blk.%lld.", (long long)l);
+        each_part(w, fn, prefix, layer);
+    }
+}
+
+/* A decoder without learned positions, of such layers. */
+static void each_model(writer *w, part_fn *fn, const part *layer)
+{
+    const random_shape *s = w->shape;
+    const part rest[] = {
+        { "token_embd", "weight", s->n_vocab, s->d_model },
+        { "output_norm", "weight", 0, s->d_model },
+        { s->untied ? "output" : NULL, "weight", s->n_vocab, s->d_model },
+        { 0 },
+    };
+    each_part(w, fn, "", rest);
+    each_layer(w, fn, layer);
 }
 
 static void each_llama(writer *w, part_fn *fn)
@@ -97,18 +123,29 @@ static void each_llama(writer *w, part_fn *fn)
         { "ffn_gate", "weight", F, D },    { "ffn_up", "weight", F, D },
         { "ffn_down", "weight", D, F },    { 0 },
     };
-    const part rest[] = {
-        { "token_embd", "weight", s->n_vocab, D },
-        { "output_norm", "weight", 0, D },
-        { s->untied ? "output" : NULL, "weight", s->n_vocab, D },
+    each_model(w, fn, layer);
+}
+
+static void each_qwen3moe(writer *w, part_fn *fn)
+{
+    const random_shape *s = w->shape;
+    const int64_t D = s->d_model, F = s->d_expert, E = s->d_head, X = s->n_expert;
+    const part layer[] = {
+        { "attn_norm", "weight", 0, D },
+        { "attn_q", "weight", s->n_head * E, D },
+        { "attn_k", "weight", s->n_head_kv * E, D },
+        { "attn_v", "weight", s->n_head_kv * E, D },
+        { "attn_q_norm", "weight", 0, E },
+        { "attn_k_norm", "weight", 0, E },
+        { "attn_output", "weight", D, s->n_head * E },
+        { "ffn_norm", "weight", 0, D },
+        { "ffn_gate_inp", "weight", X, D },
+        { "ffn_gate_exps", "weight", X * F, D },
+        { "ffn_up_exps", "weight", X * F, D },
+        { "ffn_down_exps", "weight", X * D, F },
         { 0 },
     };
-    each_part(w, fn, "", rest);
-    for (int64_t l = 0; l < s->n_layer; l++) {
-        char prefix[32];
-        snprintf(prefix, sizeof prefix, "blk.%lld.", (long long)l);
-        each_part(w, fn, prefix, layer);
-    }
+    each_model(w, fn, layer);
 }
 
 static void each_gpt2(writer *w, part_fn *fn)
@@ -139,11 +176,7 @@ static void each_gpt2(writer *w, part_fn *fn)
         { 0 },
     };
     each_part(w, fn, "", rest);
-    for (int64_t l = 0; l < s->n_layer; l++) {
-        char prefix[32];
-        snprintf(prefix, sizeof prefix, "blk.%lld.", (long long)l);
-        each_part(w, fn, prefix, layer);
-    }
+    each_layer(w, fn, layer);
 }
 
 static void each_tensor(writer *w, part_fn *fn)
@@ -151,6 +184,8 @@ static void each_tensor(writer *w, part_fn *fn)
     w->at = w->n_tensor = 0;
     if (strcmp(w->shape->arch, "llama") == 0)
         each_llama(w, fn);
+    else if (w->shape->n_expert > 0)
+        each_qwen3moe(w, fn);
     else
         each_gpt2(w, fn);
 }
@@ -224,6 +259,11 @@ static void key_f32(writer *w, const char *name, double x)
     put(w, &(float){ (float)x }, sizeof(float));
 }
 
+static bool rotates(const random_shape *s)
+{
+    return strcmp(s->arch, "gpt2") != 0;
+}
+
 static void put_keys(writer *w)
 {
     const random_shape *s = w->shape;
@@ -236,9 +276,16 @@ static void put_keys(writer *w)
     key_u32(w, "block_count", s->n_layer);
     key_u32(w, "feed_forward_length", s->d_ff);
     key_u32(w, "attention.head_count", s->n_head);
-    if (strcmp(s->arch, "llama") == 0) {
+    if (s->n_expert > 0) {
+        key_u32(w, "attention.key_length", s->d_head);
+        key_u32(w, "attention.value_length", s->d_head);
+        key_u32(w, "expert_count", s->n_expert);
+        key_u32(w, "expert_used_count", s->n_expert_used);
+        key_u32(w, "expert_feed_forward_length", s->d_expert);
+    }
+    if (rotates(s)) {
         key_u32(w, "attention.head_count_kv", s->n_head_kv);
-        key_u32(w, "rope.dimension_count", s->d_model / s->n_head);
+        key_u32(w, "rope.dimension_count", s->d_head ? s->d_head : s->d_model / s->n_head);
         key_f32(w, "rope.freq_base", s->theta);
         key_f32(w, "attention.layer_norm_rms_epsilon", 1e-5);
     } else {
@@ -248,7 +295,7 @@ static void put_keys(writer *w)
 
 static uint64_t count_keys(const random_shape *s)
 {
-    return strcmp(s->arch, "llama") == 0 ? 13 : 10;
+    return rotates(s) ? 13 + (s->n_expert > 0 ? 5 : 0) : 10;
 }
 
 static void count_part(writer *w, const char *name, const dtype *type, const part *p)
@@ -260,10 +307,13 @@ static void count_part(writer *w, const char *name, const dtype *type, const par
 static void put_part(writer *w, const char *name, const dtype *type, const part *p)
 {
     put_text(w, name);
-    put_u32(w, p->rows ? 2 : 1);
+    const uint64_t n = strstr(name, "_exps") ? (uint64_t)w->shape->n_expert : 1;
+    put_u32(w, n > 1 ? 3 : p->rows ? 2 : 1);
     put_u64(w, (uint64_t)p->cols);
     if (p->rows)
-        put_u64(w, (uint64_t)p->rows);
+        put_u64(w, (uint64_t)p->rows / n);
+    if (n > 1)
+        put_u64(w, n);
     put_u32(w, (uint32_t)type->gguf);
     put_u64(w, w->at);
     w->at += aligned(part_bytes(type, p));
@@ -293,7 +343,8 @@ static int64_t bank_numbers(const random_shape *s)
 
 static int64_t longest_row(const random_shape *s)
 {
-    return s->d_model > s->d_ff ? s->d_model : s->d_ff;
+    const int64_t n = s->n_head * s->d_head > s->d_model ? s->n_head * s->d_head : s->d_model;
+    return n > s->d_ff ? n : s->d_ff;
 }
 
 /* The bank of a type, made on first use from the same normal numbers for every type. */
@@ -351,11 +402,13 @@ static void put_data(writer *w, const char *name, const dtype *type, const part 
 
 static weft_status check_shape(const random_shape *s, weft_error *err)
 {
-    const bool llama = strcmp(s->arch, "llama") == 0;
-    if (!llama && strcmp(s->arch, "gpt2") != 0)
-        return weft_fail(err, WEFT_EINVAL, "the architecture is \"%s\", expected llama or gpt2",
-                         s->arch);
-    if (s->d_model % s->n_head != 0 || (llama && s->d_model / s->n_head % 2 != 0))
+    const bool llama = strcmp(s->arch, "llama") == 0, moe = strcmp(s->arch, "qwen3moe") == 0;
+    if (!llama && !moe && strcmp(s->arch, "gpt2") != 0)
+        return weft_fail(err, WEFT_EINVAL,
+                         "the architecture is \"%s\", expected llama, gpt2 or qwen3moe", s->arch);
+    if (moe != (s->n_expert > 0))
+        return weft_fail(err, WEFT_EINVAL, "qwen3moe and experts come with --shape 30b-a3b only");
+    if (!moe && (s->d_model % s->n_head != 0 || (llama && s->d_model / s->n_head % 2 != 0)))
         return weft_fail(err, WEFT_EINVAL, "%lld heads cannot divide a width of %lld%s",
                          (long long)s->n_head, (long long)s->d_model,
                          llama ? " into even parts, which rotate in pairs" : "");

@@ -15,10 +15,12 @@
 
 typedef struct random_shape {
     const char *name; /* "1b" */
-    const char *arch; /* "llama" or "gpt2" */
+    const char *arch; /* "llama", "gpt2" or "qwen3moe" */
     int64_t n_layer, d_model, d_ff, n_head, n_head_kv, n_vocab, n_ctx;
-    bool untied;  /* the output matrix is separate */
-    double theta; /* of rotary positions */
+    bool untied;                               /* the output matrix is separate */
+    double theta;                              /* of rotary positions */
+    int64_t d_head;                            /* 0: d_model / n_head */
+    int64_t n_expert, n_expert_used, d_expert; /* of qwen3moe; 0: none */
 } random_shape;
 
 extern const random_shape random_shapes[]; /* the named ones; ends with a NULL name */

@@ -193,6 +193,8 @@ static void print_text(const view *v)
         printf("task          %s, %lld outputs\n", tasks[i->task], (long long)i->n_out);
     printf("parameters    %lld in %lld tensors, %s\n", (long long)i->n_parameter,
            (long long)i->n_tensor, cli_bytes(weight_bytes(v), a, sizeof a));
+    if (i->n_left_out > 0)
+        printf("left out      %lld tensors that weft does not use\n", (long long)i->n_left_out);
     if (i->n_layer_src > 0)
         printf("encoder       %lld layers, vocabulary %lld\n", (long long)i->n_layer_src,
                (long long)i->n_vocab_src);
@@ -355,6 +357,8 @@ static void json_info(const view *v)
     cli_json_string("architecture", i->architecture);
     cli_json_string("format", i->format);
     cli_json_int("n_parameter", i->n_parameter);
+    if (i->n_left_out > 0)
+        cli_json_int("n_left_out", i->n_left_out);
     cli_json_int("weight_bytes", weight_bytes(v));
     cli_json_int("n_layer", i->n_layer);
     cli_json_int("n_head", i->n_head);

@@ -196,6 +196,7 @@ typedef struct weft_model_info {
     int64_t n_vocab_src; /* vocabulary of the source */
     int32_t start_id;    /* the token that starts the decoder; -1: none */
     int64_t n_feature;   /* width of an input row of models that take images; 0: it takes tokens */
+    int64_t n_left_out;  /* tensors of the file that weft does not use, such as a vision tower */
 } weft_model_info;
 
 WEFT_API void weft_model_get_info(const weft_model *model, weft_model_info *info);

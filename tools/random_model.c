@@ -16,12 +16,13 @@ static bool untied;
 #define MAX_SIZE (1 << 24) /* of every size: their products stay far below 2^63 */
 
 static const arg args[] = {
-    { "shape", ARG_TEXT, &shape_name, "NAME", "1b, 135m (Llamas) or 124m (GPT-2)", 0, 0 },
+    { "shape", ARG_TEXT, &shape_name, "NAME", "1b, 135m (Llamas), 124m (GPT-2), 30b-a3b (experts)",
+      0, 0 },
     { "type", ARG_TEXT, &type_name, "TYPE", "of the matrices: f32 f16 bf16 q8_0 ... (bf16)", 0, 0 },
     { "mix", ARG_TEXT, &mix_name, "MIX", "as weft quantize chooses types: q4_k_m q5_k_m ...", 0,
       0 },
     { "head-type", ARG_TEXT, &head_name, "TYPE", "of the matrix that makes the logits", 0, 0 },
-    { "arch", ARG_TEXT, &arch, "NAME", "llama or gpt2", 0, 0 },
+    { "arch", ARG_TEXT, &arch, "NAME", "llama, gpt2 or qwen3moe", 0, 0 },
     { "layers", ARG_INT, &given.n_layer, "N", "blocks", 1, 4096 },
     { "width", ARG_INT, &given.d_model, "N", "of the stream", 1, MAX_SIZE },
     { "hidden", ARG_INT, &given.d_ff, "N", "width of the feed forward", 1, MAX_SIZE },
@@ -51,10 +52,11 @@ static int resolve(random_shape *s)
 {
     const random_shape *named = shape_name ? random_shape_by_name(shape_name) : NULL;
     if (shape_name && !named)
-        return args_usage(&self, "--shape is \"%s\", expected 1b, 135m or 124m", shape_name);
+        return args_usage(&self, "--shape is \"%s\", expected 1b, 135m, 124m or 30b-a3b",
+                          shape_name);
     *s = named ? *named : (random_shape){ .arch = "llama", .theta = 10000 };
     s->arch = arch ? arch : s->arch;
-    s->untied = untied;
+    s->untied = s->untied || untied;
     s->theta = given.theta > 0 ? given.theta : s->theta;
     const struct {
         const char *option;

@@ -136,6 +136,7 @@ void weft_model_get_info(const weft_model *w, weft_model_info *info)
         .n_tensor = m->n_param,
         .n_metadata = m->file.n_entry,
         .n_parameter = m->n_parameter,
+        .n_left_out = m->n_left_out,
         .bytes_anonymous = atomic_load(&w->host.mem.used),
         .eos_id = w->stop_ids.n > 0 ? w->stop_ids.id[0] : -1,
         .task = m->task,

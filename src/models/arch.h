@@ -129,7 +129,8 @@ struct model {
     pooling pool;
 
     int64_t n_parameter;
-    tensor **param; /* every weight once, in the order of binding */
+    int64_t n_left_out; /* tensors of the file that no model needs */
+    tensor **param;     /* every weight once, in the order of binding */
     int64_t n_param;
     void *self; /* the family's struct */
 

@@ -488,8 +488,7 @@ void bind_ignore(bind *b, const char *hf_suffix)
         if (length < n || strcmp(c->tensor[i].name + length - n, hf_suffix) != 0 || b->used[i])
             continue;
         b->used[i] = true;
-        if (b->m->notes)
-            b->m->notes->n_ignored++;
+        b->m->n_left_out++;
     }
 }
 
@@ -505,8 +504,7 @@ void bind_ignore_pictures(bind *b)
         for (size_t k = 0; !b->used[i] && k < sizeof parts / sizeof *parts; k++)
             if (strncmp(name, parts[k], strlen(parts[k])) == 0) {
                 b->used[i] = true;
-                if (b->m->notes)
-                    b->m->notes->n_ignored++;
+                b->m->n_left_out++;
             }
     }
 }

@@ -482,7 +482,7 @@ static weft_status convert(conversion *c, const char *to)
         return status;
     c->report->mix = c->o->target ? c->o->target : quant_target_by_name(c->report->type->name);
     c->report->n_tensor = c->n_written;
-    c->report->n_left_out = c->m.notes->n_ignored;
+    c->report->n_left_out = c->m.n_left_out;
     snprintf(c->report->architecture, sizeof c->report->architecture, "%s", c->m.name);
     warn_requantised(c);
     return write_files(c, to);

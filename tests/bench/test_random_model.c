@@ -1,12 +1,17 @@
-/* Random models: both architectures load in every type and give finite logits; impossible shapes
+/* Random models: all architectures load in every type and give finite logits; impossible shapes
  * are refused. */
 #include "support.h"
 
 #include "engine/session.h"
 #include "random_gguf.h"
 
-static const random_shape tiny_llama = { "tiny", "llama", 2, 64, 96, 4, 2, 300, 32, false, 10000 };
-static const random_shape tiny_gpt2 = { "tiny", "gpt2", 2, 64, 128, 4, 4, 300, 32, false, 0 };
+static const random_shape tiny_llama = { "tiny", "llama", 2,     64, 96, 4, 2, 300,
+                                         32,     false,   10000, 0,  0,  0, 0 };
+static const random_shape tiny_gpt2 = { "tiny", "gpt2", 2, 64, 128, 4, 4, 300,
+                                        32,     false,  0, 0,  0,   0, 0 };
+
+static const random_shape tiny_moe = { "tiny", "qwen3moe", 2,     64, 96, 4, 2, 300,
+                                       32,     true,       10000, 8,  4,  2, 32 };
 
 static const char *const type_names[] = { "f32",  "f16",  "bf16", "q8_0", "q4_0", "q4_1",
                                           "q5_0", "q5_1", "q4_k", "q5_k", "q6_k" };
@@ -33,7 +38,8 @@ static void check_runs(const char *path, const random_shape *s, const dtype *typ
     assert_int_equal(m.n_layer, s->n_layer);
     assert_int_equal(m.n_head_kv, s->n_head_kv);
     assert_int_equal(m.n_vocab, s->n_vocab);
-    const stored *up = container_tensor(&m.file, "blk.1.ffn_up.weight");
+    const stored *up = container_tensor(&m.file, s->n_expert ? "blk.1.ffn_up_exps.weight"
+                                                             : "blk.1.ffn_up.weight");
     assert_ptr_equal(up->type, type);
     const stored *embd = container_tensor(&m.file, "token_embd.weight");
     assert_ptr_equal(embd->type, type->block > 1 && !s->untied ? &dtype_q8_0 : type);
@@ -60,12 +66,15 @@ static void all_types_run(void **state)
     (void)state;
     weft_error err = { 0 };
     for (size_t t = 0; t < N_TYPE; t++)
-        for (int k = 0; k < 4; k++) {
+        for (int k = 0; k < 5; k++) {
             const dtype *type = dtype_by_name(type_names[t]);
-            random_shape s = k < 2 ? tiny_llama : tiny_gpt2;
-            s.untied = k % 2;
-            if (type->block > 32)
+            random_shape s = k < 2 ? tiny_llama : k < 4 ? tiny_gpt2 : tiny_moe;
+            s.untied = k % 2 || k == 4;
+            if (type->block > 32) {
                 s.d_model = s.d_ff = 256;
+                s.d_expert = k < 4 ? 0 : 256;
+                s.d_head = k < 4 ? 0 : 64;
+            }
             const char *path = fresh("model.gguf");
             uint64_t bytes = 0;
             if (random_gguf_write(path, &s, type, NULL, 1, &bytes, &err) != WEFT_OK)
@@ -166,7 +175,7 @@ static void refuses(void **state)
     check_refused(s, &dtype_q8_0, "do not make whole q8_0 blocks of 32");
     s = tiny_llama;
     s.arch = "mamba";
-    check_refused(s, &dtype_f32, "\"mamba\", expected llama or gpt2");
+    check_refused(s, &dtype_f32, "\"mamba\", expected llama, gpt2 or qwen3moe");
     check_refused(tiny_llama, &dtype_q4_k, "do not make whole q4_k blocks of 256");
     check_refused(tiny_llama, &dtype_i32, "i32 is no type of weights");
 }
@@ -184,7 +193,7 @@ static void cannot_write(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("random model: both architectures run in every type, tied and untied", all_types_run),
+        TEST("random model: all architectures run in every type, tied and untied", all_types_run),
         TEST("random model: a mix runs, with rows that fill blocks and rows that do not",
              mixes_run),
         TEST("random model: the file is a function of the seed", function_of_seed),
