@@ -20,6 +20,28 @@ typedef struct chat_variable {
     const char *name, *text;
 } chat_variable;
 
+/* How it writes calls of tools: see text/calls.h. */
+typedef enum call_form { CALLS_NONE, CALLS_JSON, CALLS_PAIRS } call_form;
+
+typedef struct call_literal {
+    const char *at;
+    size_t n;
+} call_literal;
+
+typedef struct call_syntax {
+    call_form form;
+    bool several;          /* one message may have several calls; otherwise `between` is empty */
+    call_literal begin;    /* before the first name */
+    call_literal start;    /* the first part of `begin`, which no other text has */
+    call_literal middle;   /* from a name to its arguments, or to the first key */
+    call_literal between;  /* from the arguments to the next name */
+    call_literal end;      /* behind the last arguments */
+    call_literal value[2]; /* PAIRS: from a key to its value; [0] a string, [1] anything else */
+    call_literal next;     /* PAIRS: from a value to the next key */
+    call_literal close;    /* PAIRS: what ends a value, the common part of next, between and end */
+    call_literal none_between, none_end; /* PAIRS: from the name, if there are no arguments */
+} call_syntax;
+
 typedef struct chat {
     mem *mem;
     const char *path; /* for messages */
@@ -34,6 +56,8 @@ typedef struct chat {
     bool arguments, argument_strings;    /* arguments of tool calls as an object, as a string */
     bool generation;                     /* it marks what the assistant writes */
     const char *think_begin, *think_end; /* or NULL */
+    call_syntax calls;
+    arena literals; /* of calls */
 } chat;
 
 /* Compiles c->source, and fills in what it accepts. path, source, n and the variables are set; they

@@ -1,6 +1,6 @@
 /* chat_probe.c - what a template accepts, found by rendering small conversations with it: a
  * placeholder that appears in the output was understood, one that does not, or an error, was not. */
-#include "text/chat.h"
+#include "text/calls.h"
 
 #include <string.h>
 
@@ -79,6 +79,8 @@ weft_status chat_open(chat *c, mem *m, weft_error *err)
         "\"WEFTVALUE\"", NULL, err);
     find_fence(c);
     c->generation = contains(c->source, c->n, "endgeneration");
+    if (!err->code && (c->arguments || c->argument_strings))
+        calls_probe(c, err);
     if (err->code)
         chat_close(c);
     return err->code;
@@ -88,6 +90,7 @@ void chat_close(chat *c)
 {
     jinja_free(c->program);
     c->program = NULL;
+    arena_free(&c->literals);
 }
 
 /* ---- tokens that the template writes --------------------------------------------------------- */
