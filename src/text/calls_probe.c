@@ -19,7 +19,7 @@
 #define LONGEST_LITERAL 200
 #define LONGEST_START   60 /* of thinking, at the end of a generation prompt */
 
-/* What is being cut; the text is behind WEFTUSER and the generation prompt. */
+/* What is being cut; `at` comes after the generation prompt. */
 typedef struct cut {
     chat *chat;
     const char *text;

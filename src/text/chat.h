@@ -35,7 +35,7 @@ typedef struct call_syntax {
     call_literal start;    /* the first part of `begin`, which no other text has */
     call_literal middle;   /* from a name to its arguments, or to the first key */
     call_literal between;  /* from the arguments to the next name */
-    call_literal end;      /* behind the last arguments */
+    call_literal end;      /* after the last arguments */
     call_literal value[2]; /* PAIRS: from a key to its value; [0] a string, [1] anything else */
     call_literal next;     /* PAIRS: from a value to the next key */
     call_literal close;    /* PAIRS: what ends a value, the common part of next, between and end */
