@@ -49,6 +49,11 @@ rx rx_and(rx_pool *p, rx a, rx b);
 rx rx_not(rx_pool *p, rx a);
 rx rx_repeat(rx_pool *p, rx a, uint32_t min, uint32_t max);
 
+/* Of many at once, which takes linear time: any of them, all of them. A long sequence is built from
+ * its end for the same reason. */
+rx rx_any(rx_pool *p, const rx *a, size_t n);
+rx rx_every(rx_pool *p, const rx *a, size_t n);
+
 /* WEFT_OK, or why a constructor or a derivative gave up. */
 weft_status rx_failed(const rx_pool *p, weft_error *err);
 
@@ -70,8 +75,12 @@ bool rx_alive(rx_pool *p, rx a);
 /* An expression as ECMA-262 writes it in JSON Schema's "pattern" and `--regex`, over code points:
  * alternation, groups (also (?:), classes with ranges and negation, \d \w \s \D \W \S, \xHH \uHHHH
  * \u{...}, \p{...} of the properties text/regex knows, greedy and lazy quantifiers, ^ and $.
- * `search`: the pattern may match anywhere unless anchored (JSON Schema); otherwise it is the whole
- * text. Look-around, back-references and \b are refused by name with their place. */
-rx rx_parse(rx_pool *p, const char *pattern, size_t n, bool search, weft_error *err);
+ * By default the pattern is the whole text. Look-around, back-references and \b are refused by name
+ * with their place. */
+enum {
+    RX_SEARCH = 1, /* it may match anywhere unless anchored, as in JSON Schema */
+    RX_JSON = 2    /* every code point as a JSON string spells it, without the quotes */
+};
+rx rx_parse(rx_pool *p, const char *pattern, size_t n, int flags, weft_error *err);
 
 #endif
