@@ -44,8 +44,15 @@ symbol grammar_repeat(grammar *g, symbol right, uint32_t min, uint32_t max);
 weft_status grammar_finish(grammar *g, symbol start, weft_error *err);
 
 /* Front ends. `text` in their syntax; NULL with err filled. */
-grammar *gbnf_read(mem *m, const char *text, size_t n, const grammar_limits *limits,
-                   weft_error *err);
+struct tokenizer;
+
+/* t: finds <text> tokens; NULL: they are refused. */
+grammar *gbnf_read(mem *m, const char *text, size_t n, const struct tokenizer *t,
+                   const grammar_limits *limits, weft_error *err);
+
+/* An expression as in rx_parse, for the whole text. */
+grammar *regex_read(mem *m, const char *text, size_t n, const grammar_limits *limits,
+                    weft_error *err);
 
 /* What a schema may leave open. */
 typedef struct schema_options {

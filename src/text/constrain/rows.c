@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#define COMPLETED  0x80000000u /* in work: the item completes rule (dot & ~COMPLETED) */
-#define EFFORT     ((uint64_t)1 << 22)
+#define COMPLETED  0x80000000u         /* in work: the item completes rule (dot & ~COMPLETED) */
+#define EFFORT     ((uint64_t)1 << 20) /* items that one token or mask may take */
 #define STEPS_MOST ((uint32_t)1 << 20)
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -128,10 +128,11 @@ static bool may_grow(rows *r)
 {
     const uint32_t most = r->grammar->limits.items;
     if (r->work.n >= most)
-        weft_fail(r->err, WEFT_ELIMIT,
-                  "the grammar has more than %u ways to read the text; expected fewer: make it less "
-                  "ambiguous, or replace right recursion by repetition",
-                  (unsigned)most);
+        weft_fail(
+            r->err, WEFT_ELIMIT,
+            "the grammar has more than %u ways to read the text; expected fewer: make it less "
+            "ambiguous, or replace right recursion by repetition",
+            (unsigned)most);
     else if (++r->effort > r->effort_most)
         weft_fail(r->err, WEFT_ELIMIT,
                   "the grammar takes more than %llu steps for one token; expected fewer: make it "
@@ -183,7 +184,7 @@ static void put_dot(rows *r, uint32_t dot, uint32_t origin)
 /* Those who waited for a rule in the row where it began move on. */
 static void complete(rows *r, uint32_t completed, uint32_t origin)
 {
-    const row *in = row_at(r, origin);
+    const row_head *in = row_at(r, origin);
     const item *wait = row_items(r, origin) + in->n_scan + in->n_token;
     const symbol s = symbol_of(SYMBOL_RULE, completed);
     r->accepts = r->accepts || completed == r->grammar->whole;
@@ -254,12 +255,12 @@ static void sort_items(const rows *r, item *it, uint32_t n)
         }
 }
 
-static uint32_t find_slot(const rows *r, const row *like, const item *items)
+static uint32_t find_slot(const rows *r, const row_head *like, const item *items)
 {
     const uint32_t n = like->n_scan + like->n_token + like->n_wait;
     uint32_t at = like->hash & (r->n_slot - 1);
     for (; r->slot[at] != NO_ROW; at = (at + 1) & (r->n_slot - 1)) {
-        const row *have = row_at(r, r->slot[at]);
+        const row_head *have = row_at(r, r->slot[at]);
         if (have->hash == like->hash && have->accepts == like->accepts &&
             have->n_scan == like->n_scan && have->n_token == like->n_token &&
             have->n_wait == like->n_wait &&
@@ -293,7 +294,7 @@ static bool grow_slots(rows *r)
     return true;
 }
 
-static uint32_t keep_row(rows *r, row *made, const item *items)
+static uint32_t keep_row(rows *r, row_head *made, const item *items)
 {
     const uint32_t n = made->n_scan + made->n_token + made->n_wait;
     if (!grow_slots(r))
@@ -306,7 +307,7 @@ static uint32_t keep_row(rows *r, row *made, const item *items)
     if (!to)
         return NO_ROW;
     memcpy(to, items, n * sizeof *to);
-    row *kept = extend(r, &r->row, 1, sizeof *kept);
+    row_head *kept = extend(r, &r->row, 1, sizeof *kept);
     if (!kept)
         return NO_ROW;
     *kept = *made;
@@ -324,10 +325,9 @@ static uint32_t row_end(rows *r)
     for (uint32_t i = 0; i < r->work.n; i++)
         count[group_of(r, &items[i])]++;
     const uint32_t n = r->work.n, left = n - count[3];
-    row made = { .n_scan = count[0],
-                 .n_token = count[1],
-                 .n_wait = count[2],
-                 .accepts = r->accepts };
+    row_head made = {
+        .n_scan = count[0], .n_token = count[1], .n_wait = count[2], .accepts = r->accepts
+    };
     sort_items(r, items, n);
     uint64_t hash = r->accepts;
     for (uint32_t i = 0; i < left; i++)
@@ -413,7 +413,7 @@ uint32_t rows_end_lexemes(rows *r, uint32_t from, uint32_t state)
 
 uint32_t rows_token(rows *r, uint32_t from, uint32_t id, uint32_t by_bytes)
 {
-    const row at = *row_at(r, from);
+    const row_head at = *row_at(r, from);
     bool any = false;
     row_begin(r);
     for (uint32_t i = 0; i < at.n_token && r->err->code == WEFT_OK; i++) {
@@ -427,7 +427,7 @@ uint32_t rows_token(rows *r, uint32_t from, uint32_t id, uint32_t by_bytes)
     if (!any)
         return by_bytes;
     if (by_bytes != NO_ROW) {
-        const row b = *row_at(r, by_bytes);
+        const row_head b = *row_at(r, by_bytes);
         for (uint32_t i = 0; i < b.n_scan + b.n_token + b.n_wait && r->err->code == WEFT_OK; i++)
             put_item(r, row_items(r, by_bytes)[i]);
         r->accepts = b.accepts;
@@ -450,7 +450,7 @@ void rows_next_bytes(rows *r, uint32_t from, uint64_t bytes[4])
 
 size_t rows_size(const rows *r)
 {
-    return (size_t)r->row.n * sizeof(row) + (size_t)r->item.n * sizeof(item) +
+    return (size_t)r->row.n * sizeof(row_head) + (size_t)r->item.n * sizeof(item) +
            (size_t)r->n_step * 2 * sizeof(step_entry);
 }
 
@@ -458,7 +458,7 @@ size_t rows_size(const rows *r)
  * forward moves it. */
 void rows_compact(rows *r, uint32_t *map, const bool *keep)
 {
-    row *rw = r->row.room.data;
+    row_head *rw = r->row.room.data;
     item *items = r->item.room.data;
     for (uint32_t i = 0; i < r->row.n; i++)
         map[i] = i == FIRST_ROW || keep[i] ? 0 : NO_ROW;
@@ -471,7 +471,7 @@ void rows_compact(rows *r, uint32_t *map, const bool *keep)
     for (uint32_t i = 0; i < r->row.n; i++) {
         if (map[i] == NO_ROW)
             continue;
-        row moved = rw[i];
+        row_head moved = rw[i];
         const uint32_t count = moved.n_scan + moved.n_token + moved.n_wait;
         uint64_t hash = moved.accepts;
         for (uint32_t k = 0; k < count; k++) {

@@ -30,12 +30,12 @@ typedef struct item {
 #define ORIGIN_SELF UINT32_MAX
 #define FIRST_ROW   ((uint32_t)0)
 
-typedef struct row {
+typedef struct row_head {
     uint32_t at; /* items: scan, then token, then wait */
     uint32_t n_scan, n_token, n_wait;
     uint32_t hash;
     bool accepts; /* the text may end here */
-} row;
+} row_head;
 
 typedef struct step_entry {
     uint32_t row, to; /* row NO_ROW: free */
@@ -68,9 +68,9 @@ void rows_free(rows *r);
 /* Before each call of a caller: where errors go. */
 void rows_begin(rows *r, weft_error *err);
 
-static inline const row *row_at(const rows *r, uint32_t index)
+static inline const row_head *row_at(const rows *r, uint32_t index)
 {
-    return (const row *)r->row.room.data + index;
+    return (const row_head *)r->row.room.data + index;
 }
 
 static inline const item *row_items(const rows *r, uint32_t index)
