@@ -57,6 +57,10 @@ rx rx_every(rx_pool *p, const rx *a, size_t n);
 /* WEFT_OK, or why a constructor or a derivative gave up. */
 weft_status rx_failed(const rx_pool *p, weft_error *err);
 
+/* Byte sets in the expression, counts multiplied out, at most UINT32_MAX: how many states its
+ * automaton may need. */
+uint32_t rx_size(const rx_pool *p, rx a);
+
 bool rx_matches_empty(const rx_pool *p, rx a);
 rx rx_derive(rx_pool *p, rx a, uint8_t byte);
 

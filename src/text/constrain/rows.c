@@ -1,0 +1,497 @@
+/* rows.c - makes rows and finds them again; see rows.h. */
+#include "text/constrain/rows.h"
+
+#include "text/hash.h"
+
+#include <string.h>
+
+#define COMPLETED  0x80000000u /* in work: the item completes rule (dot & ~COMPLETED) */
+#define EFFORT     ((uint64_t)1 << 22)
+#define STEPS_MOST ((uint32_t)1 << 20)
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void *extend(rows *r, list *to, size_t more, size_t size)
+{
+    const size_t used = (size_t)to->n * size;
+    if (to->room.room < used + more * size &&
+        !scratch_grow(&to->room, 2 * used + (more + 16) * size, r->mem, r->err))
+        return NULL;
+    to->n += (uint32_t)more;
+    return (char *)to->room.data + used;
+}
+
+static uint32_t *new_slots(rows *r, uint32_t n)
+{
+    uint32_t *slot = mem_alloc(r->mem, (size_t)n * sizeof *slot, "rows of a grammar", r->err);
+    for (uint32_t i = 0; slot && i < n; i++)
+        slot[i] = NO_ROW;
+    return slot;
+}
+
+static step_entry *new_steps(rows *r, uint32_t n)
+{
+    step_entry *step = mem_alloc(r->mem, (size_t)n * sizeof *step, "rows of a grammar", r->err);
+    for (uint32_t i = 0; step && i < n; i++)
+        step[i].row = NO_ROW;
+    return step;
+}
+
+static uint32_t first_row(rows *r);
+
+weft_status rows_init(rows *r, mem *m, grammar *g, weft_error *err)
+{
+    *r = (rows){ .mem = m, .grammar = g, .n_slot = 64, .n_seen = 64, .step_room = 1024 };
+    if (dfa_init(&r->dfa, m, g->pool, err) != WEFT_OK)
+        return err->code;
+    rows_begin(r, err);
+    r->initial = mem_alloc(m, ((size_t)g->lexemes.n + 1) * sizeof *r->initial, "rows of a grammar",
+                           err);
+    r->slot = new_slots(r, r->n_slot);
+    r->step = new_steps(r, r->step_room);
+    r->seen = mem_zalloc(m, r->n_seen, sizeof *r->seen, "rows of a grammar", err);
+    if (!r->initial || !r->slot || !r->step || !r->seen)
+        return err->code;
+    for (uint32_t i = 0; i < g->lexemes.n; i++)
+        r->initial[i] = DFA_UNKNOWN;
+    return first_row(r) == FIRST_ROW ? WEFT_OK : err->code;
+}
+
+void rows_free(rows *r)
+{
+    if (!r->mem)
+        return;
+    scratch_free(&r->row.room, r->mem);
+    scratch_free(&r->item.room, r->mem);
+    scratch_free(&r->work.room, r->mem);
+    mem_free(r->mem, r->initial);
+    mem_free(r->mem, r->slot);
+    mem_free(r->mem, r->step);
+    mem_free(r->mem, r->seen);
+    dfa_free(&r->dfa);
+}
+
+void rows_begin(rows *r, weft_error *err)
+{
+    r->err = r->dfa.err = err;
+    r->effort = 0;
+    r->effort_most = EFFORT;
+}
+
+/* ---- the row that is being made -------------------------------------------------------------- */
+
+static symbol after_dot(const rows *r, uint32_t dot)
+{
+    return ((const symbol *)r->grammar->right.room.data)[dot];
+}
+
+static uint32_t item_hash(const item *i)
+{
+    return (uint32_t)hash_mix((uint64_t)i->dot << 32 | i->origin, i->state);
+}
+
+/* Empties `seen`, and the row with it. */
+static void row_begin(rows *r)
+{
+    const item *work = r->work.room.data;
+    for (uint32_t i = 0; i < r->work.n; i++) {
+        uint32_t at = item_hash(&work[i]) & (r->n_seen - 1);
+        while (r->seen[at] != 0) {
+            r->seen[at] = 0;
+            at = (at + 1) & (r->n_seen - 1);
+        }
+    }
+    r->work.n = 0;
+    r->accepts = false;
+}
+
+static bool grow_seen(rows *r)
+{
+    const uint32_t n = 2 * r->n_seen;
+    uint32_t *seen = mem_zalloc(r->mem, n, sizeof *seen, "rows of a grammar", r->err);
+    if (!seen)
+        return false;
+    mem_free(r->mem, r->seen);
+    r->seen = seen;
+    r->n_seen = n;
+    const item *work = r->work.room.data;
+    for (uint32_t i = 0; i < r->work.n; i++) {
+        uint32_t at = item_hash(&work[i]) & (n - 1);
+        while (seen[at] != 0)
+            at = (at + 1) & (n - 1);
+        seen[at] = i + 1;
+    }
+    return true;
+}
+
+static bool may_grow(rows *r)
+{
+    const uint32_t most = r->grammar->limits.items;
+    if (r->work.n >= most)
+        weft_fail(r->err, WEFT_ELIMIT,
+                  "the grammar has more than %u ways to read the text; expected fewer: make it less "
+                  "ambiguous, or replace right recursion by repetition",
+                  (unsigned)most);
+    else if (++r->effort > r->effort_most)
+        weft_fail(r->err, WEFT_ELIMIT,
+                  "the grammar takes more than %llu steps for one token; expected fewer: make it "
+                  "less ambiguous",
+                  (unsigned long long)r->effort_most);
+    return r->err->code == WEFT_OK && (2 * r->work.n < r->n_seen || grow_seen(r));
+}
+
+static void put_item(rows *r, item it)
+{
+    if (!may_grow(r))
+        return;
+    uint32_t at = item_hash(&it) & (r->n_seen - 1);
+    const item *work = r->work.room.data;
+    for (; r->seen[at] != 0; at = (at + 1) & (r->n_seen - 1))
+        if (memcmp(&work[r->seen[at] - 1], &it, sizeof it) == 0)
+            return;
+    item *to = extend(r, &r->work, 1, sizeof *to);
+    if (!to)
+        return;
+    *to = it;
+    r->seen[at] = r->work.n;
+}
+
+static uint32_t initial_state(rows *r, uint32_t lexeme)
+{
+    if (r->initial[lexeme] == DFA_UNKNOWN) {
+        const uint32_t state = dfa_enter(&r->dfa, lexeme_at(r->grammar, lexeme));
+        if (r->err->code != WEFT_OK)
+            return DFA_DEAD;
+        r->initial[lexeme] = state;
+    }
+    return r->initial[lexeme];
+}
+
+/* A dot that has just arrived at a place. */
+static void put_dot(rows *r, uint32_t dot, uint32_t origin)
+{
+    const symbol s = after_dot(r, dot);
+    if (kind_of(s) == SYMBOL_END && origin == ORIGIN_SELF)
+        return; /* an empty rule: those who wait for it have already stepped over it */
+    if (kind_of(s) == SYMBOL_END)
+        put_item(r, (item){ COMPLETED | index_of(s), origin, 0 });
+    else
+        put_item(r, (item){ dot, origin,
+                            kind_of(s) == SYMBOL_LEXEME ? initial_state(r, index_of(s)) : 0 });
+}
+
+/* Those who waited for a rule in the row where it began move on. */
+static void complete(rows *r, uint32_t completed, uint32_t origin)
+{
+    const row *in = row_at(r, origin);
+    const item *wait = row_items(r, origin) + in->n_scan + in->n_token;
+    const symbol s = symbol_of(SYMBOL_RULE, completed);
+    r->accepts = r->accepts || completed == r->grammar->whole;
+    for (uint32_t i = 0; i < in->n_wait && r->err->code == WEFT_OK; i++)
+        if (after_dot(r, wait[i].dot) == s)
+            put_dot(r, wait[i].dot + 1, wait[i].origin == ORIGIN_SELF ? origin : wait[i].origin);
+}
+
+static void predict(rows *r, const item *it, uint32_t index)
+{
+    const rule *what = rule_at(r->grammar, index);
+    const uint32_t *start = (const uint32_t *)r->grammar->start.room.data + what->start;
+    for (uint32_t i = 0; i < what->n_start && r->err->code == WEFT_OK; i++)
+        put_dot(r, start[i], ORIGIN_SELF);
+    if (what->empty)
+        put_dot(r, it->dot + 1, it->origin);
+}
+
+/* Adds all that follows from the items so far. */
+static void close_row(rows *r)
+{
+    for (uint32_t i = 0; i < r->work.n && r->err->code == WEFT_OK; i++) {
+        const item it = ((const item *)r->work.room.data)[i];
+        if (it.dot & COMPLETED) {
+            complete(r, it.dot & ~COMPLETED, it.origin);
+            continue;
+        }
+        const symbol s = after_dot(r, it.dot);
+        if (kind_of(s) == SYMBOL_RULE)
+            predict(r, &it, index_of(s));
+        else if (kind_of(s) == SYMBOL_LEXEME && dfa_at(&r->dfa, it.state)->accepts)
+            put_dot(r, it.dot + 1, it.origin);
+    }
+}
+
+/* ---- rows are kept once ---------------------------------------------------------------------- */
+
+/* scan, token, wait; completed items are dropped. */
+static int group_of(const rows *r, const item *it)
+{
+    if (it->dot & COMPLETED)
+        return 3;
+    const symbol_kind kind = kind_of(after_dot(r, it->dot));
+    return kind == SYMBOL_LEXEME ? 0 : kind == SYMBOL_TOKEN ? 1 : 2;
+}
+
+static bool is_before(const rows *r, const item *a, const item *b)
+{
+    const int x = group_of(r, a), y = group_of(r, b);
+    if (x != y)
+        return x < y;
+    if (a->dot != b->dot)
+        return a->dot < b->dot;
+    return a->origin != b->origin ? a->origin < b->origin : a->state < b->state;
+}
+
+/* By insertion with falling gaps: short rows are the rule, and qsort may allocate. */
+static void sort_items(const rows *r, item *it, uint32_t n)
+{
+    static const uint32_t gaps[] = { 4193, 1577, 701, 301, 132, 57, 23, 10, 4, 1 };
+    for (size_t g = 0; g < sizeof gaps / sizeof *gaps; g++)
+        for (uint32_t i = gaps[g]; i < n; i++) {
+            const item x = it[i];
+            uint32_t k = i;
+            for (; k >= gaps[g] && is_before(r, &x, &it[k - gaps[g]]); k -= gaps[g])
+                it[k] = it[k - gaps[g]];
+            it[k] = x;
+        }
+}
+
+static uint32_t find_slot(const rows *r, const row *like, const item *items)
+{
+    const uint32_t n = like->n_scan + like->n_token + like->n_wait;
+    uint32_t at = like->hash & (r->n_slot - 1);
+    for (; r->slot[at] != NO_ROW; at = (at + 1) & (r->n_slot - 1)) {
+        const row *have = row_at(r, r->slot[at]);
+        if (have->hash == like->hash && have->accepts == like->accepts &&
+            have->n_scan == like->n_scan && have->n_token == like->n_token &&
+            have->n_wait == like->n_wait &&
+            memcmp(row_items(r, r->slot[at]), items, n * sizeof *items) == 0)
+            break;
+    }
+    return at;
+}
+
+static void enter_slots(rows *r)
+{
+    for (uint32_t i = 0; i < r->row.n; i++) {
+        uint32_t at = row_at(r, i)->hash & (r->n_slot - 1);
+        while (r->slot[at] != NO_ROW)
+            at = (at + 1) & (r->n_slot - 1);
+        r->slot[at] = i;
+    }
+}
+
+static bool grow_slots(rows *r)
+{
+    if (2 * r->row.n < r->n_slot)
+        return true;
+    uint32_t *slot = new_slots(r, 2 * r->n_slot);
+    if (!slot)
+        return false;
+    mem_free(r->mem, r->slot);
+    r->slot = slot;
+    r->n_slot *= 2;
+    enter_slots(r);
+    return true;
+}
+
+static uint32_t keep_row(rows *r, row *made, const item *items)
+{
+    const uint32_t n = made->n_scan + made->n_token + made->n_wait;
+    if (!grow_slots(r))
+        return NO_ROW;
+    const uint32_t slot = find_slot(r, made, items);
+    if (r->slot[slot] != NO_ROW)
+        return r->slot[slot];
+    made->at = r->item.n;
+    item *to = extend(r, &r->item, n, sizeof *to);
+    if (!to)
+        return NO_ROW;
+    memcpy(to, items, n * sizeof *to);
+    row *kept = extend(r, &r->row, 1, sizeof *kept);
+    if (!kept)
+        return NO_ROW;
+    *kept = *made;
+    return r->slot[slot] = r->row.n - 1;
+}
+
+/* Closes the row that is being made and finds its number. */
+static uint32_t row_end(rows *r)
+{
+    close_row(r);
+    if (r->err->code != WEFT_OK)
+        return NO_ROW;
+    item *items = r->work.room.data;
+    uint32_t count[4] = { 0 };
+    for (uint32_t i = 0; i < r->work.n; i++)
+        count[group_of(r, &items[i])]++;
+    const uint32_t n = r->work.n, left = n - count[3];
+    row made = { .n_scan = count[0],
+                 .n_token = count[1],
+                 .n_wait = count[2],
+                 .accepts = r->accepts };
+    sort_items(r, items, n);
+    uint64_t hash = r->accepts;
+    for (uint32_t i = 0; i < left; i++)
+        hash = hash_mix(hash, item_hash(&items[i]));
+    made.hash = (uint32_t)(hash ^ hash >> 32);
+    return keep_row(r, &made, items);
+}
+
+static uint32_t first_row(rows *r)
+{
+    row_begin(r);
+    put_dot(r, r->grammar->first, ORIGIN_SELF);
+    r->accepts = rule_at(r->grammar, r->grammar->whole)->empty;
+    return row_end(r);
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static uint32_t step_slot(const rows *r, uint32_t from, uint8_t byte)
+{
+    uint32_t at = (uint32_t)hash_mix(from, byte) & (r->step_room - 1);
+    while (r->step[at].row != NO_ROW && (r->step[at].row != from || r->step[at].byte != byte))
+        at = (at + 1) & (r->step_room - 1);
+    return at;
+}
+
+/* A full table is emptied: what is needed again is soon back. */
+static void keep_step(rows *r, uint32_t from, uint8_t byte, uint32_t to)
+{
+    if (2 * r->n_step >= r->step_room) {
+        const bool grow = r->step_room < STEPS_MOST;
+        step_entry *old = r->step, *fresh = new_steps(r, grow ? 2 * r->step_room : r->step_room);
+        if (!fresh)
+            return;
+        const uint32_t n = grow ? r->step_room : 0;
+        r->step = fresh;
+        r->step_room = grow ? 2 * r->step_room : r->step_room;
+        r->n_step = grow ? r->n_step : 0;
+        for (uint32_t i = 0; i < n; i++)
+            if (old[i].row != NO_ROW)
+                r->step[step_slot(r, old[i].row, (uint8_t)old[i].byte)] = old[i];
+        mem_free(r->mem, old);
+    }
+    r->step[step_slot(r, from, byte)] = (step_entry){ from, to, byte };
+    r->n_step++;
+}
+
+static uint32_t origin_in(const item *it, uint32_t from)
+{
+    return it->origin == ORIGIN_SELF ? from : it->origin;
+}
+
+uint32_t rows_step(rows *r, uint32_t from, uint8_t byte)
+{
+    const step_entry *known = &r->step[step_slot(r, from, byte)];
+    if (known->row != NO_ROW)
+        return known->to;
+    row_begin(r);
+    const uint32_t n = row_at(r, from)->n_scan;
+    for (uint32_t i = 0; i < n && r->err->code == WEFT_OK; i++) {
+        const item it = row_items(r, from)[i];
+        const uint32_t state = dfa_step(&r->dfa, it.state, byte);
+        if (state != DFA_DEAD)
+            put_item(r, (item){ it.dot, origin_in(&it, from), state });
+    }
+    const uint32_t to = r->work.n > 0 ? row_end(r) : NO_ROW;
+    if (r->err->code == WEFT_OK)
+        keep_step(r, from, byte, to);
+    return to;
+}
+
+uint32_t rows_end_lexemes(rows *r, uint32_t from, uint32_t state)
+{
+    row_begin(r);
+    const uint32_t n = row_at(r, from)->n_scan;
+    for (uint32_t i = 0; i < n && r->err->code == WEFT_OK; i++) {
+        const item it = row_items(r, from)[i];
+        if (it.state == state)
+            put_dot(r, it.dot + 1, origin_in(&it, from));
+    }
+    return row_end(r);
+}
+
+uint32_t rows_token(rows *r, uint32_t from, uint32_t id, uint32_t by_bytes)
+{
+    const row at = *row_at(r, from);
+    bool any = false;
+    row_begin(r);
+    for (uint32_t i = 0; i < at.n_token && r->err->code == WEFT_OK; i++) {
+        const item it = row_items(r, from)[at.n_scan + i];
+        const token_symbol *t = token_at(r->grammar, index_of(after_dot(r, it.dot)));
+        if ((t->id == id) == t->negated)
+            continue;
+        any = true;
+        put_dot(r, it.dot + 1, origin_in(&it, from));
+    }
+    if (!any)
+        return by_bytes;
+    if (by_bytes != NO_ROW) {
+        const row b = *row_at(r, by_bytes);
+        for (uint32_t i = 0; i < b.n_scan + b.n_token + b.n_wait && r->err->code == WEFT_OK; i++)
+            put_item(r, row_items(r, by_bytes)[i]);
+        r->accepts = b.accepts;
+    }
+    return row_end(r);
+}
+
+void rows_next_bytes(rows *r, uint32_t from, uint64_t bytes[4])
+{
+    memset(bytes, 0, 4 * sizeof *bytes);
+    const uint32_t n = row_at(r, from)->n_scan;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint64_t *live = dfa_live(&r->dfa, row_items(r, from)[i].state);
+        for (int k = 0; k < 4; k++)
+            bytes[k] |= live[k];
+    }
+}
+
+/* ---- forgetting ------------------------------------------------------------------------------ */
+
+size_t rows_size(const rows *r)
+{
+    return (size_t)r->row.n * sizeof(row) + (size_t)r->item.n * sizeof(item) +
+           (size_t)r->n_step * 2 * sizeof(step_entry);
+}
+
+/* Origins are older than their rows, so one pass back finds all that is needed, and one pass
+ * forward moves it. */
+void rows_compact(rows *r, uint32_t *map, const bool *keep)
+{
+    row *rw = r->row.room.data;
+    item *items = r->item.room.data;
+    for (uint32_t i = 0; i < r->row.n; i++)
+        map[i] = i == FIRST_ROW || keep[i] ? 0 : NO_ROW;
+    for (uint32_t i = r->row.n; i-- > 0;)
+        for (uint32_t k = 0; map[i] != NO_ROW && k < rw[i].n_scan + rw[i].n_token + rw[i].n_wait;
+             k++)
+            if (items[rw[i].at + k].origin != ORIGIN_SELF)
+                map[items[rw[i].at + k].origin] = 0;
+    uint32_t n = 0, n_item = 0;
+    for (uint32_t i = 0; i < r->row.n; i++) {
+        if (map[i] == NO_ROW)
+            continue;
+        row moved = rw[i];
+        const uint32_t count = moved.n_scan + moved.n_token + moved.n_wait;
+        uint64_t hash = moved.accepts;
+        for (uint32_t k = 0; k < count; k++) {
+            item it = items[moved.at + k];
+            it.origin = it.origin == ORIGIN_SELF ? ORIGIN_SELF : map[it.origin];
+            hash = hash_mix(hash, item_hash(&it));
+            items[n_item + k] = it;
+        }
+        moved.at = n_item;
+        moved.hash = (uint32_t)(hash ^ hash >> 32);
+        n_item += count;
+        map[i] = n;
+        rw[n++] = moved;
+    }
+    r->row.n = n;
+    r->item.n = n_item;
+    for (uint32_t i = 0; i < r->n_slot; i++)
+        r->slot[i] = NO_ROW;
+    enter_slots(r);
+    for (uint32_t i = 0; i < r->step_room; i++)
+        r->step[i].row = NO_ROW;
+    r->n_step = 0;
+}
