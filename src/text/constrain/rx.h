@@ -75,8 +75,8 @@ bool rx_alive(rx_pool *p, rx a);
 /* An expression as ECMA-262 writes it in JSON Schema's "pattern" and `--regex`, over code points:
  * alternation, groups (also (?:), classes with ranges and negation, \d \w \s \D \W \S, \xHH \uHHHH
  * \u{...}, \p{...} of the properties text/regex knows, greedy and lazy quantifiers, ^ and $.
- * By default the pattern is the whole text. Look-around, back-references and \b are refused by name
- * with their place. */
+ * By default the pattern is the whole text. err->code tells whether it was refused; look-around, back-references and \b are,
+ * by name and with their place. */
 enum {
     RX_SEARCH = 1, /* it may match anywhere unless anchored, as in JSON Schema */
     RX_JSON = 2    /* every code point as a JSON string spells it, without the quotes */

@@ -67,7 +67,7 @@ static bool may_ask(const inquiry *q, rx a)
     return q->n < QUESTIONS;
 }
 
-/* Goes on from the i-th state; true if it asked a question instead. */
+/* Continues at the i-th state; true if it asked a question instead. */
 static bool expand(rx_pool *p, uint32_t i, inquiry *q)
 {
     const rx_node n = p->node[p->found.at[i]];

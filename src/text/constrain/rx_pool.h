@@ -60,7 +60,7 @@ struct rx_pool {
     rx_list found, from;               /* of rx_alive: states, and from which one each was found */
 };
 
-/* Room for n elements of `size` bytes in an array that has *room; keeps what is there. */
+/* Room for n elements of `size` bytes in an array that has *room, which are kept. */
 bool rx_room(rx_pool *p, void **at, size_t *room, size_t n, size_t size);
 bool rx_push(rx_pool *p, rx_list *l, uint32_t x);
 
