@@ -84,7 +84,7 @@ static void leave(constraint_set *s)
 /* Forgets rows that no text needs, once there are many. Called with the lock held. */
 static weft_status tidy(constraint_set *s, weft_error *err)
 {
-    rows *r = &s->matcher.rows;
+    earley *r = &s->matcher.rows;
     if (rows_size(r) <= s->tidy_at)
         return WEFT_OK;
     const size_t n = r->row.n;

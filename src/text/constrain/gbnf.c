@@ -427,25 +427,11 @@ static void read_rules(gbnf *p)
         grammar_finish(p->g, r[root].symbol, p->err);
 }
 
-/* ---- whole texts ----------------------------------------------------------------------------- */
-
-static grammar *begin(mem *m, size_t n, const grammar_limits *limits, weft_error *err)
-{
-    grammar *g = grammar_new(m, limits, err);
-    if (g && n > grammar_bounds(g)->text) {
-        weft_fail(err, WEFT_ELIMIT, "the grammar has %zu bytes; expected at most %zu", n,
-                  grammar_bounds(g)->text);
-        grammar_free(g);
-        return NULL;
-    }
-    return g;
-}
-
 grammar *gbnf_read(mem *m, const char *text, size_t n, const tokenizer *t,
                    const grammar_limits *limits, weft_error *err)
 {
     gbnf p = { .text = text, .n = n, .tokenizer = t, .err = err };
-    p.g = begin(m, n, limits, err);
+    p.g = grammar_begin(m, n, limits, err);
     if (!p.g)
         return NULL;
     buffer_begin(&p.bytes, m, err);
@@ -462,22 +448,5 @@ grammar *gbnf_read(mem *m, const char *text, size_t n, const tokenizer *t,
     if (err->code == WEFT_OK)
         return p.g;
     grammar_free(p.g);
-    return NULL;
-}
-
-grammar *regex_read(mem *m, const char *text, size_t n, const grammar_limits *limits,
-                    weft_error *err)
-{
-    grammar *g = begin(m, n, limits, err);
-    if (!g)
-        return NULL;
-    const rx e = rx_parse(grammar_pool(g), text, n, 0, err);
-    if (err->code == WEFT_OK) {
-        const symbol s = grammar_rule(g, "expression"), l = grammar_lexeme(g, e);
-        grammar_add(g, s, &l, 1);
-        if (grammar_finish(g, s, err) == WEFT_OK)
-            return g;
-    }
-    grammar_free(g);
     return NULL;
 }

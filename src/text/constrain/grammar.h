@@ -25,6 +25,9 @@ typedef struct grammar_limits {
 grammar *grammar_new(mem *m, const grammar_limits *limits, weft_error *err);
 void grammar_free(grammar *g);
 
+/* The same for a text of n bytes, unless that is too long. */
+grammar *grammar_begin(mem *m, size_t n, const grammar_limits *limits, weft_error *err);
+
 /* Where lexemes are built. */
 rx_pool *grammar_pool(grammar *g);
 const grammar_limits *grammar_bounds(const grammar *g);
@@ -51,8 +54,8 @@ grammar *gbnf_read(mem *m, const char *text, size_t n, const struct tokenizer *t
                    const grammar_limits *limits, weft_error *err);
 
 /* An expression as in rx_parse, for the whole text. */
-grammar *regex_read(mem *m, const char *text, size_t n, const grammar_limits *limits,
-                    weft_error *err);
+grammar *pattern_read(mem *m, const char *text, size_t n, const grammar_limits *limits,
+                      weft_error *err);
 
 /* What a schema may leave open. */
 typedef struct schema_options {

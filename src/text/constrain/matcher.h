@@ -25,7 +25,7 @@ typedef struct slice {
 typedef struct matcher {
     mem *mem;
     grammar *grammar; /* owned */
-    rows rows;
+    earley rows;
     const token_trie *trie;
     size_t words;      /* of a mask: a bit for each id */
     uint64_t *special; /* [words] tokens that end the text */

@@ -11,7 +11,7 @@
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static void *extend(rows *r, list *to, size_t more, size_t size)
+static void *extend(earley *r, list *to, size_t more, size_t size)
 {
     const size_t used = (size_t)to->n * size;
     if (to->room.room < used + more * size &&
@@ -21,7 +21,7 @@ static void *extend(rows *r, list *to, size_t more, size_t size)
     return (char *)to->room.data + used;
 }
 
-static uint32_t *new_slots(rows *r, uint32_t n)
+static uint32_t *new_slots(earley *r, uint32_t n)
 {
     uint32_t *slot = mem_alloc(r->mem, (size_t)n * sizeof *slot, "rows of a grammar", r->err);
     for (uint32_t i = 0; slot && i < n; i++)
@@ -29,7 +29,7 @@ static uint32_t *new_slots(rows *r, uint32_t n)
     return slot;
 }
 
-static step_entry *new_steps(rows *r, uint32_t n)
+static step_entry *new_steps(earley *r, uint32_t n)
 {
     step_entry *step = mem_alloc(r->mem, (size_t)n * sizeof *step, "rows of a grammar", r->err);
     for (uint32_t i = 0; step && i < n; i++)
@@ -37,11 +37,11 @@ static step_entry *new_steps(rows *r, uint32_t n)
     return step;
 }
 
-static uint32_t first_row(rows *r);
+static uint32_t first_row(earley *r);
 
-weft_status rows_init(rows *r, mem *m, grammar *g, weft_error *err)
+weft_status rows_init(earley *r, mem *m, grammar *g, weft_error *err)
 {
-    *r = (rows){ .mem = m, .grammar = g, .n_slot = 64, .n_seen = 64, .step_room = 1024 };
+    *r = (earley){ .mem = m, .grammar = g, .n_slot = 64, .n_seen = 64, .step_room = 1024 };
     if (dfa_init(&r->dfa, m, g->pool, err) != WEFT_OK)
         return err->code;
     rows_begin(r, err);
@@ -57,7 +57,7 @@ weft_status rows_init(rows *r, mem *m, grammar *g, weft_error *err)
     return first_row(r) == FIRST_ROW ? WEFT_OK : err->code;
 }
 
-void rows_free(rows *r)
+void rows_free(earley *r)
 {
     if (!r->mem)
         return;
@@ -71,7 +71,7 @@ void rows_free(rows *r)
     dfa_free(&r->dfa);
 }
 
-void rows_begin(rows *r, weft_error *err)
+void rows_begin(earley *r, weft_error *err)
 {
     r->err = r->dfa.err = err;
     r->effort = 0;
@@ -80,7 +80,7 @@ void rows_begin(rows *r, weft_error *err)
 
 /* ---- the row that is being made -------------------------------------------------------------- */
 
-static symbol after_dot(const rows *r, uint32_t dot)
+static symbol after_dot(const earley *r, uint32_t dot)
 {
     return ((const symbol *)r->grammar->right.room.data)[dot];
 }
@@ -91,7 +91,7 @@ static uint32_t item_hash(const item *i)
 }
 
 /* Empties `seen`, and the row with it. */
-static void row_begin(rows *r)
+static void row_begin(earley *r)
 {
     const item *work = r->work.room.data;
     for (uint32_t i = 0; i < r->work.n; i++) {
@@ -105,7 +105,7 @@ static void row_begin(rows *r)
     r->accepts = false;
 }
 
-static bool grow_seen(rows *r)
+static bool grow_seen(earley *r)
 {
     const uint32_t n = 2 * r->n_seen;
     uint32_t *seen = mem_zalloc(r->mem, n, sizeof *seen, "rows of a grammar", r->err);
@@ -124,7 +124,7 @@ static bool grow_seen(rows *r)
     return true;
 }
 
-static bool may_grow(rows *r)
+static bool may_grow(earley *r)
 {
     const uint32_t most = r->grammar->limits.items;
     if (r->work.n >= most)
@@ -141,7 +141,7 @@ static bool may_grow(rows *r)
     return r->err->code == WEFT_OK && (2 * r->work.n < r->n_seen || grow_seen(r));
 }
 
-static void put_item(rows *r, item it)
+static void put_item(earley *r, item it)
 {
     if (!may_grow(r))
         return;
@@ -157,7 +157,7 @@ static void put_item(rows *r, item it)
     r->seen[at] = r->work.n;
 }
 
-static uint32_t initial_state(rows *r, uint32_t lexeme)
+static uint32_t initial_state(earley *r, uint32_t lexeme)
 {
     if (r->initial[lexeme] == DFA_UNKNOWN) {
         const uint32_t state = dfa_enter(&r->dfa, lexeme_at(r->grammar, lexeme));
@@ -169,7 +169,7 @@ static uint32_t initial_state(rows *r, uint32_t lexeme)
 }
 
 /* A dot that has just arrived at a place. */
-static void put_dot(rows *r, uint32_t dot, uint32_t origin)
+static void put_dot(earley *r, uint32_t dot, uint32_t origin)
 {
     const symbol s = after_dot(r, dot);
     if (kind_of(s) == SYMBOL_END && origin == ORIGIN_SELF)
@@ -182,7 +182,7 @@ static void put_dot(rows *r, uint32_t dot, uint32_t origin)
 }
 
 /* Those who waited for a rule in the row where it began move on. */
-static void complete(rows *r, uint32_t completed, uint32_t origin)
+static void complete(earley *r, uint32_t completed, uint32_t origin)
 {
     const row_head *in = row_at(r, origin);
     const item *wait = row_items(r, origin) + in->n_scan + in->n_token;
@@ -193,7 +193,7 @@ static void complete(rows *r, uint32_t completed, uint32_t origin)
             put_dot(r, wait[i].dot + 1, wait[i].origin == ORIGIN_SELF ? origin : wait[i].origin);
 }
 
-static void predict(rows *r, const item *it, uint32_t index)
+static void predict(earley *r, const item *it, uint32_t index)
 {
     const rule *what = rule_at(r->grammar, index);
     const uint32_t *start = (const uint32_t *)r->grammar->start.room.data + what->start;
@@ -204,7 +204,7 @@ static void predict(rows *r, const item *it, uint32_t index)
 }
 
 /* Adds all that follows from the items so far. */
-static void close_row(rows *r)
+static void close_row(earley *r)
 {
     for (uint32_t i = 0; i < r->work.n && r->err->code == WEFT_OK; i++) {
         const item it = ((const item *)r->work.room.data)[i];
@@ -223,7 +223,7 @@ static void close_row(rows *r)
 /* ---- rows are kept once ---------------------------------------------------------------------- */
 
 /* scan, token, wait; completed items are dropped. */
-static int group_of(const rows *r, const item *it)
+static int group_of(const earley *r, const item *it)
 {
     if (it->dot & COMPLETED)
         return 3;
@@ -231,7 +231,7 @@ static int group_of(const rows *r, const item *it)
     return kind == SYMBOL_LEXEME ? 0 : kind == SYMBOL_TOKEN ? 1 : 2;
 }
 
-static bool is_before(const rows *r, const item *a, const item *b)
+static bool is_before(const earley *r, const item *a, const item *b)
 {
     const int x = group_of(r, a), y = group_of(r, b);
     if (x != y)
@@ -242,7 +242,7 @@ static bool is_before(const rows *r, const item *a, const item *b)
 }
 
 /* By insertion with falling gaps: short rows are the rule, and qsort may allocate. */
-static void sort_items(const rows *r, item *it, uint32_t n)
+static void sort_items(const earley *r, item *it, uint32_t n)
 {
     static const uint32_t gaps[] = { 4193, 1577, 701, 301, 132, 57, 23, 10, 4, 1 };
     for (size_t g = 0; g < sizeof gaps / sizeof *gaps; g++)
@@ -255,7 +255,7 @@ static void sort_items(const rows *r, item *it, uint32_t n)
         }
 }
 
-static uint32_t find_slot(const rows *r, const row_head *like, const item *items)
+static uint32_t find_slot(const earley *r, const row_head *like, const item *items)
 {
     const uint32_t n = like->n_scan + like->n_token + like->n_wait;
     uint32_t at = like->hash & (r->n_slot - 1);
@@ -270,7 +270,7 @@ static uint32_t find_slot(const rows *r, const row_head *like, const item *items
     return at;
 }
 
-static void enter_slots(rows *r)
+static void enter_slots(earley *r)
 {
     for (uint32_t i = 0; i < r->row.n; i++) {
         uint32_t at = row_at(r, i)->hash & (r->n_slot - 1);
@@ -280,7 +280,7 @@ static void enter_slots(rows *r)
     }
 }
 
-static bool grow_slots(rows *r)
+static bool grow_slots(earley *r)
 {
     if (2 * r->row.n < r->n_slot)
         return true;
@@ -294,7 +294,7 @@ static bool grow_slots(rows *r)
     return true;
 }
 
-static uint32_t keep_row(rows *r, row_head *made, const item *items)
+static uint32_t keep_row(earley *r, row_head *made, const item *items)
 {
     const uint32_t n = made->n_scan + made->n_token + made->n_wait;
     if (!grow_slots(r))
@@ -315,7 +315,7 @@ static uint32_t keep_row(rows *r, row_head *made, const item *items)
 }
 
 /* Closes the row that is being made and finds its number. */
-static uint32_t row_end(rows *r)
+static uint32_t row_end(earley *r)
 {
     close_row(r);
     if (r->err->code != WEFT_OK)
@@ -336,7 +336,7 @@ static uint32_t row_end(rows *r)
     return keep_row(r, &made, items);
 }
 
-static uint32_t first_row(rows *r)
+static uint32_t first_row(earley *r)
 {
     row_begin(r);
     put_dot(r, r->grammar->first, ORIGIN_SELF);
@@ -346,7 +346,7 @@ static uint32_t first_row(rows *r)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static uint32_t step_slot(const rows *r, uint32_t from, uint8_t byte)
+static uint32_t step_slot(const earley *r, uint32_t from, uint8_t byte)
 {
     uint32_t at = (uint32_t)hash_mix(from, byte) & (r->step_room - 1);
     while (r->step[at].row != NO_ROW && (r->step[at].row != from || r->step[at].byte != byte))
@@ -355,7 +355,7 @@ static uint32_t step_slot(const rows *r, uint32_t from, uint8_t byte)
 }
 
 /* A full table is emptied: what is needed again is soon back. */
-static void keep_step(rows *r, uint32_t from, uint8_t byte, uint32_t to)
+static void keep_step(earley *r, uint32_t from, uint8_t byte, uint32_t to)
 {
     if (2 * r->n_step >= r->step_room) {
         const bool grow = r->step_room < STEPS_MOST;
@@ -380,7 +380,7 @@ static uint32_t origin_in(const item *it, uint32_t from)
     return it->origin == ORIGIN_SELF ? from : it->origin;
 }
 
-uint32_t rows_step(rows *r, uint32_t from, uint8_t byte)
+uint32_t rows_step(earley *r, uint32_t from, uint8_t byte)
 {
     const step_entry *known = &r->step[step_slot(r, from, byte)];
     if (known->row != NO_ROW)
@@ -399,7 +399,7 @@ uint32_t rows_step(rows *r, uint32_t from, uint8_t byte)
     return to;
 }
 
-uint32_t rows_end_lexemes(rows *r, uint32_t from, uint32_t state)
+uint32_t rows_end_lexemes(earley *r, uint32_t from, uint32_t state)
 {
     row_begin(r);
     const uint32_t n = row_at(r, from)->n_scan;
@@ -411,7 +411,7 @@ uint32_t rows_end_lexemes(rows *r, uint32_t from, uint32_t state)
     return row_end(r);
 }
 
-uint32_t rows_token(rows *r, uint32_t from, uint32_t id, uint32_t by_bytes)
+uint32_t rows_token(earley *r, uint32_t from, uint32_t id, uint32_t by_bytes)
 {
     const row_head at = *row_at(r, from);
     bool any = false;
@@ -435,7 +435,7 @@ uint32_t rows_token(rows *r, uint32_t from, uint32_t id, uint32_t by_bytes)
     return row_end(r);
 }
 
-void rows_next_bytes(rows *r, uint32_t from, uint64_t bytes[4])
+void rows_next_bytes(earley *r, uint32_t from, uint64_t bytes[4])
 {
     memset(bytes, 0, 4 * sizeof *bytes);
     const uint32_t n = row_at(r, from)->n_scan;
@@ -448,7 +448,7 @@ void rows_next_bytes(rows *r, uint32_t from, uint64_t bytes[4])
 
 /* ---- forgetting ------------------------------------------------------------------------------ */
 
-size_t rows_size(const rows *r)
+size_t rows_size(const earley *r)
 {
     return (size_t)r->row.n * sizeof(row_head) + (size_t)r->item.n * sizeof(item) +
            (size_t)r->n_step * 2 * sizeof(step_entry);
@@ -456,7 +456,7 @@ size_t rows_size(const rows *r)
 
 /* Origins are older than their rows, so one pass back finds all that is needed, and one pass
  * forward moves it. */
-void rows_compact(rows *r, uint32_t *map, const bool *keep)
+void rows_compact(earley *r, uint32_t *map, const bool *keep)
 {
     row_head *rw = r->row.room.data;
     item *items = r->item.room.data;

@@ -42,7 +42,7 @@ typedef struct step_entry {
     uint32_t byte;
 } step_entry;
 
-typedef struct rows {
+typedef struct earley {
     mem *mem;
     grammar *grammar;
     dfa dfa;
@@ -60,41 +60,41 @@ typedef struct rows {
     uint64_t effort; /* items made in this call */
     uint64_t effort_most;
     weft_error *err; /* of the current call */
-} rows;
+} earley;
 
-weft_status rows_init(rows *r, mem *m, grammar *g, weft_error *err);
-void rows_free(rows *r);
+weft_status rows_init(earley *r, mem *m, grammar *g, weft_error *err);
+void rows_free(earley *r);
 
 /* Before each call of a caller: where errors go. */
-void rows_begin(rows *r, weft_error *err);
+void rows_begin(earley *r, weft_error *err);
 
-static inline const row_head *row_at(const rows *r, uint32_t index)
+static inline const row_head *row_at(const earley *r, uint32_t index)
 {
     return (const row_head *)r->row.room.data + index;
 }
 
-static inline const item *row_items(const rows *r, uint32_t index)
+static inline const item *row_items(const earley *r, uint32_t index)
 {
     return (const item *)r->item.room.data + row_at(r, index)->at;
 }
 
 /* The row after one more byte, or NO_ROW. On failure NO_ROW with err filled. */
-uint32_t rows_step(rows *r, uint32_t from, uint8_t byte);
+uint32_t rows_step(earley *r, uint32_t from, uint8_t byte);
 
 /* The row after the lexemes of all scan items in this state end here. */
-uint32_t rows_end_lexemes(rows *r, uint32_t from, uint32_t state);
+uint32_t rows_end_lexemes(earley *r, uint32_t from, uint32_t state);
 
 /* The row after a token: what its bytes lead to (`by_bytes`, or NO_ROW) and what token items say. */
-uint32_t rows_token(rows *r, uint32_t from, uint32_t id, uint32_t by_bytes);
+uint32_t rows_token(earley *r, uint32_t from, uint32_t id, uint32_t by_bytes);
 
 /* The bytes that can come next. */
-void rows_next_bytes(rows *r, uint32_t from, uint64_t bytes[4]);
+void rows_next_bytes(earley *r, uint32_t from, uint64_t bytes[4]);
 
 /* Bytes that rows take. */
-size_t rows_size(const rows *r);
+size_t rows_size(const earley *r);
 
 /* Forgets all rows but the first and those marked in keep[rows], with their origins; map[row]
  * becomes the new number or NO_ROW. */
-void rows_compact(rows *r, uint32_t *map, const bool *keep);
+void rows_compact(earley *r, uint32_t *map, const bool *keep);
 
 #endif
