@@ -185,7 +185,7 @@ static void put_dot(earley *r, uint32_t dot, uint32_t origin)
 static void complete(earley *r, uint32_t completed, uint32_t origin)
 {
     const row_head *in = row_at(r, origin);
-    const item *wait = row_items(r, origin) + in->n_scan + in->n_token;
+    const item *wait = row_items(r, origin);
     const symbol s = symbol_of(SYMBOL_RULE, completed);
     r->accepts = r->accepts || completed == r->grammar->whole;
     for (uint32_t i = 0; i < in->n_wait && r->err->code == WEFT_OK; i++)
@@ -255,6 +255,14 @@ static void sort_items(const earley *r, item *it, uint32_t n)
         }
 }
 
+static uint32_t row_hash(const row_head *h, const item *items)
+{
+    uint64_t hash = hash_mix(h->waits, h->accepts);
+    for (uint32_t i = 0; i < h->n_scan + h->n_token + h->n_wait; i++)
+        hash = hash_mix(hash, item_hash(&items[i]));
+    return (uint32_t)(hash ^ hash >> 32);
+}
+
 static uint32_t find_slot(const earley *r, const row_head *like, const item *items)
 {
     const uint32_t n = like->n_scan + like->n_token + like->n_wait;
@@ -262,8 +270,8 @@ static uint32_t find_slot(const earley *r, const row_head *like, const item *ite
     for (; r->slot[at] != NO_ROW; at = (at + 1) & (r->n_slot - 1)) {
         const row_head *have = row_at(r, r->slot[at]);
         if (have->hash == like->hash && have->accepts == like->accepts &&
-            have->n_scan == like->n_scan && have->n_token == like->n_token &&
-            have->n_wait == like->n_wait &&
+            have->waits == like->waits && have->n_scan == like->n_scan &&
+            have->n_token == like->n_token && have->n_wait == like->n_wait &&
             memcmp(row_items(r, r->slot[at]), items, n * sizeof *items) == 0)
             break;
     }
@@ -294,11 +302,13 @@ static bool grow_slots(earley *r)
     return true;
 }
 
+/* The number of a row or set, which is kept if it is new. */
 static uint32_t keep_row(earley *r, row_head *made, const item *items)
 {
     const uint32_t n = made->n_scan + made->n_token + made->n_wait;
     if (!grow_slots(r))
         return NO_ROW;
+    made->hash = row_hash(made, items);
     const uint32_t slot = find_slot(r, made, items);
     if (r->slot[slot] != NO_ROW)
         return r->slot[slot];
@@ -324,16 +334,11 @@ static uint32_t row_end(earley *r)
     uint32_t count[4] = { 0 };
     for (uint32_t i = 0; i < r->work.n; i++)
         count[group_of(r, &items[i])]++;
-    const uint32_t n = r->work.n, left = n - count[3];
-    row_head made = {
-        .n_scan = count[0], .n_token = count[1], .n_wait = count[2], .accepts = r->accepts
-    };
-    sort_items(r, items, n);
-    uint64_t hash = r->accepts;
-    for (uint32_t i = 0; i < left; i++)
-        hash = hash_mix(hash, item_hash(&items[i]));
-    made.hash = (uint32_t)(hash ^ hash >> 32);
-    return keep_row(r, &made, items);
+    sort_items(r, items, r->work.n);
+    row_head set = { .n_wait = count[2], .waits = NO_ROW };
+    row_head made = { .n_scan = count[0], .n_token = count[1], .accepts = r->accepts };
+    made.waits = keep_row(r, &set, items + count[0] + count[1]);
+    return made.waits != NO_ROW ? keep_row(r, &made, items) : NO_ROW;
 }
 
 static uint32_t first_row(earley *r)
@@ -375,9 +380,9 @@ static void keep_step(earley *r, uint32_t from, uint8_t byte, uint32_t to)
     r->n_step++;
 }
 
-static uint32_t origin_in(const item *it, uint32_t from)
+static uint32_t origin_in(const earley *r, const item *it, uint32_t from)
 {
-    return it->origin == ORIGIN_SELF ? from : it->origin;
+    return it->origin == ORIGIN_SELF ? row_waits(r, from) : it->origin;
 }
 
 uint32_t rows_step(earley *r, uint32_t from, uint8_t byte)
@@ -391,7 +396,7 @@ uint32_t rows_step(earley *r, uint32_t from, uint8_t byte)
         const item it = row_items(r, from)[i];
         const uint32_t state = dfa_step(&r->dfa, it.state, byte);
         if (state != DFA_DEAD)
-            put_item(r, (item){ it.dot, origin_in(&it, from), state });
+            put_item(r, (item){ it.dot, origin_in(r, &it, from), state });
     }
     const uint32_t to = r->work.n > 0 ? row_end(r) : NO_ROW;
     if (r->err->code == WEFT_OK)
@@ -406,7 +411,7 @@ uint32_t rows_end_lexemes(earley *r, uint32_t from, uint32_t state)
     for (uint32_t i = 0; i < n && r->err->code == WEFT_OK; i++) {
         const item it = row_items(r, from)[i];
         if (it.state == state)
-            put_dot(r, it.dot + 1, origin_in(&it, from));
+            put_dot(r, it.dot + 1, origin_in(r, &it, from));
     }
     return row_end(r);
 }
@@ -422,14 +427,16 @@ uint32_t rows_token(earley *r, uint32_t from, uint32_t id, uint32_t by_bytes)
         if ((t->id == id) == t->negated)
             continue;
         any = true;
-        put_dot(r, it.dot + 1, origin_in(&it, from));
+        put_dot(r, it.dot + 1, origin_in(r, &it, from));
     }
     if (!any)
         return by_bytes;
     if (by_bytes != NO_ROW) {
         const row_head b = *row_at(r, by_bytes);
-        for (uint32_t i = 0; i < b.n_scan + b.n_token + b.n_wait && r->err->code == WEFT_OK; i++)
+        for (uint32_t i = 0; i < b.n_scan + b.n_token && r->err->code == WEFT_OK; i++)
             put_item(r, row_items(r, by_bytes)[i]);
+        for (uint32_t i = 0; i < row_at(r, b.waits)->n_wait && r->err->code == WEFT_OK; i++)
+            put_item(r, row_items(r, b.waits)[i]);
         r->accepts = b.accepts;
     }
     return row_end(r);
@@ -454,37 +461,51 @@ size_t rows_size(const earley *r)
            (size_t)r->n_step * 2 * sizeof(step_entry);
 }
 
-/* Origins are older than their rows, so one pass back finds all that is needed, and one pass
- * forward moves it. */
+/* What a row needs: its origins and those who wait in it. All are older than the row. */
+static void mark_needed(const earley *r, uint32_t *map, uint32_t index)
+{
+    const row_head *h = row_at(r, index);
+    const item *items = row_items(r, index);
+    for (uint32_t k = 0; k < h->n_scan + h->n_token + h->n_wait; k++)
+        if (items[k].origin != ORIGIN_SELF)
+            map[items[k].origin] = 0;
+    if (h->waits != NO_ROW)
+        map[h->waits] = 0;
+}
+
+/* Moves a row down to the place `index`, with its items to `at`. */
+static void move_row(earley *r, const uint32_t *map, uint32_t from, uint32_t index, uint32_t at)
+{
+    row_head moved = *row_at(r, from);
+    item *items = r->item.room.data;
+    for (uint32_t k = 0; k < moved.n_scan + moved.n_token + moved.n_wait; k++) {
+        item it = items[moved.at + k];
+        it.origin = it.origin == ORIGIN_SELF ? ORIGIN_SELF : map[it.origin];
+        items[at + k] = it;
+    }
+    moved.at = at;
+    moved.waits = moved.waits == NO_ROW ? NO_ROW : map[moved.waits];
+    moved.hash = row_hash(&moved, items + at);
+    ((row_head *)r->row.room.data)[index] = moved;
+}
+
+/* One pass back finds all that is needed, one pass forward moves it; new numbers are in the order of
+ * the old, so items stay sorted. */
 void rows_compact(earley *r, uint32_t *map, const bool *keep)
 {
-    row_head *rw = r->row.room.data;
-    item *items = r->item.room.data;
+    uint32_t n = 0, n_item = 0;
     for (uint32_t i = 0; i < r->row.n; i++)
         map[i] = i == FIRST_ROW || keep[i] ? 0 : NO_ROW;
     for (uint32_t i = r->row.n; i-- > 0;)
-        for (uint32_t k = 0; map[i] != NO_ROW && k < rw[i].n_scan + rw[i].n_token + rw[i].n_wait;
-             k++)
-            if (items[rw[i].at + k].origin != ORIGIN_SELF)
-                map[items[rw[i].at + k].origin] = 0;
-    uint32_t n = 0, n_item = 0;
+        if (map[i] != NO_ROW)
+            mark_needed(r, map, i);
     for (uint32_t i = 0; i < r->row.n; i++) {
         if (map[i] == NO_ROW)
             continue;
-        row_head moved = rw[i];
-        const uint32_t count = moved.n_scan + moved.n_token + moved.n_wait;
-        uint64_t hash = moved.accepts;
-        for (uint32_t k = 0; k < count; k++) {
-            item it = items[moved.at + k];
-            it.origin = it.origin == ORIGIN_SELF ? ORIGIN_SELF : map[it.origin];
-            hash = hash_mix(hash, item_hash(&it));
-            items[n_item + k] = it;
-        }
-        moved.at = n_item;
-        moved.hash = (uint32_t)(hash ^ hash >> 32);
-        n_item += count;
-        map[i] = n;
-        rw[n++] = moved;
+        const row_head h = *row_at(r, i);
+        move_row(r, map, i, n, n_item);
+        n_item += h.n_scan + h.n_token + h.n_wait;
+        map[i] = n++;
     }
     r->row.n = n;
     r->item.n = n_item;

@@ -7,6 +7,9 @@
  *     token   the dot is before a token
  *     wait    the dot is before a rule, which completes in a later row
  *
+ * Those who wait are apart, in a set of their own that a row refers to: it is all that later rows ask
+ * of an origin.
+ *
  * A lexeme is not greedy: on a byte every scan item steps, and where its state accepts, the dot also
  * moves on. So all ambiguity stays in the row.
  *
@@ -23,16 +26,19 @@
 #include "text/constrain/dfa.h"
 
 typedef struct item {
-    uint32_t dot, origin, state;
+    uint32_t dot;
+    uint32_t origin; /* those who wait where it began */
+    uint32_t state;
 } item;
 
 #define NO_ROW      UINT32_MAX /* no text continues so */
 #define ORIGIN_SELF UINT32_MAX
-#define FIRST_ROW   ((uint32_t)0)
+#define FIRST_ROW   ((uint32_t)1) /* after the set of those who wait in it */
 
 typedef struct row_head {
-    uint32_t at; /* items: scan, then token, then wait */
+    uint32_t at; /* items: scan, then token; or wait alone, in a set of those who wait */
     uint32_t n_scan, n_token, n_wait;
+    uint32_t waits; /* such a set, which has NO_ROW here */
     uint32_t hash;
     bool accepts; /* the text may end here */
 } row_head;
@@ -80,6 +86,12 @@ static inline const item *row_items(const earley *r, uint32_t index)
 
 /* The row after one more byte, or NO_ROW. On failure NO_ROW with err filled. */
 uint32_t rows_step(earley *r, uint32_t from, uint8_t byte);
+
+/* Those who wait in a row. */
+static inline uint32_t row_waits(const earley *r, uint32_t index)
+{
+    return row_at(r, index)->waits;
+}
 
 /* The row after the lexemes of all scan items in this state end here. */
 uint32_t rows_end_lexemes(earley *r, uint32_t from, uint32_t state);
