@@ -14,7 +14,7 @@
 static void *extend(earley *r, list *to, size_t more, size_t size)
 {
     const size_t used = (size_t)to->n * size;
-    if (to->room.room < used + more * size &&
+    if ((!to->room.data || to->room.room < used + more * size) &&
         !scratch_grow(&to->room, 2 * used + (more + 16) * size, r->mem, r->err))
         return NULL;
     to->n += (uint32_t)more;
@@ -171,7 +171,9 @@ static uint32_t initial_state(earley *r, uint32_t lexeme)
 /* A dot that has just arrived at a place. */
 static void put_dot(earley *r, uint32_t dot, uint32_t origin)
 {
-    const symbol s = after_dot(r, dot);
+    symbol s = after_dot(r, dot);
+    while (kind_of(s) == SYMBOL_LEXEME && lexeme_at(r->grammar, index_of(s)) == RX_EMPTY)
+        s = after_dot(r, ++dot);
     if (kind_of(s) == SYMBOL_END && origin == ORIGIN_SELF)
         return; /* an empty rule: those who wait for it have already stepped over it */
     if (kind_of(s) == SYMBOL_END)
@@ -179,6 +181,15 @@ static void put_dot(earley *r, uint32_t dot, uint32_t origin)
     else
         put_item(r, (item){ dot, origin,
                             kind_of(s) == SYMBOL_LEXEME ? initial_state(r, index_of(s)) : 0 });
+}
+
+/* A dot before a lexeme whose automaton is in a state; a lexeme that can only end has ended. */
+static void put_state(earley *r, uint32_t dot, uint32_t origin, uint32_t state)
+{
+    if (dfa_at(&r->dfa, state)->expression == RX_EMPTY)
+        put_dot(r, dot + 1, origin);
+    else
+        put_item(r, (item){ dot, origin, state });
 }
 
 /* Those who waited for a rule in the row where it began move on. */
@@ -396,7 +407,7 @@ uint32_t rows_step(earley *r, uint32_t from, uint8_t byte)
         const item it = row_items(r, from)[i];
         const uint32_t state = dfa_step(&r->dfa, it.state, byte);
         if (state != DFA_DEAD)
-            put_item(r, (item){ it.dot, origin_in(r, &it, from), state });
+            put_state(r, it.dot, origin_in(r, &it, from), state);
     }
     const uint32_t to = r->work.n > 0 ? row_end(r) : NO_ROW;
     if (r->err->code == WEFT_OK)
