@@ -5,6 +5,7 @@
 
 #include "random_grammar.h"
 #include "text/constrain/constraint.h"
+#include "text/constrain/matcher.h"
 #include "text/sources/source.h"
 
 #define LETTERS " aehinorst\"{"

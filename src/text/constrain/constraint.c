@@ -1,11 +1,13 @@
 /* constraint.c - texts under one grammar and its lock; see constraint.h. */
 #include "text/constrain/constraint.h"
 
+#include "text/constrain/matcher.h"
+
 #include <pthread.h>
 #include <string.h>
 
-#define ROWS_SOFT ((size_t)16 << 20) /* rows beyond this are forgotten if no text needs them */
-#define ROWS_HARD ((size_t)48 << 20)
+#define ROWS_SOFT ((size_t)12 << 20) /* rows beyond this are forgotten if no text needs them */
+#define ROWS_HARD ((size_t)24 << 20)
 
 struct constraint_set {
     mem *mem;

@@ -6,13 +6,16 @@
 #ifndef WEFT_TEXT_CONSTRAIN_CONSTRAINT_H
 #define WEFT_TEXT_CONSTRAIN_CONSTRAINT_H
 
-#include "text/constrain/matcher.h"
+#include "base/mem.h"
+
+struct grammar;
+struct token_trie;
 
 typedef struct constraint_set constraint_set;
 typedef struct constraint constraint;
 
 /* Takes the grammar, also on failure. */
-constraint_set *constraint_set_new(mem *m, grammar *g, const token_trie *tokens,
+constraint_set *constraint_set_new(mem *m, struct grammar *g, const struct token_trie *tokens,
                                    const int32_t *ends, int n_end, weft_error *err);
 
 /* After all its constraints were freed. */

@@ -389,8 +389,13 @@ static void put_rules(grammar *g, uint32_t start)
     scratch_free(&queue.room, g->mem);
 }
 
+/* May be called again with another start, which new rules may have. */
 weft_status grammar_finish(grammar *g, symbol start, weft_error *err)
 {
+    g->right.n = g->start.n = 0;
+    g->text = start;
+    for (uint32_t i = 0; i < g->rules.n; i++)
+        rule_at(g, i)->reached = false;
     const symbol all = grammar_rule(g, "the whole text");
     grammar_add(g, all, &start, 1);
     grammar_fold(g);

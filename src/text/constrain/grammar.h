@@ -46,9 +46,17 @@ symbol grammar_repeat(grammar *g, symbol right, uint32_t min, uint32_t max);
 /* Sets the start rule, checks limits, finds empty rules and removes what cannot be finished. */
 weft_status grammar_finish(grammar *g, symbol start, weft_error *err);
 
-/* Front ends. `text` in their syntax; NULL with err filled. */
+/* After grammar_finish: the text may first think, as in
+ *
+ *     blanks begin ... end blanks
+ *
+ * inside: it is thinking already, and must end that. A fence that is one token of the vocabulary may
+ * also be that token. */
 struct tokenizer;
+weft_status grammar_think(grammar *g, const char *begin, const char *end, bool inside,
+                          const struct tokenizer *t, weft_error *err);
 
+/* Front ends. `text` in their syntax; NULL with err filled. */
 /* t: finds <text> tokens; NULL: they are refused. */
 grammar *gbnf_read(mem *m, const char *text, size_t n, const struct tokenizer *t,
                    const grammar_limits *limits, weft_error *err);

@@ -44,7 +44,7 @@ weft_status matcher_init(matcher *m, grammar *g, const token_trie *tokens, const
 
 static void free_slices(matcher *m)
 {
-    slice **have = m->slices.room.data;
+    token_slice **have = m->slices.room.data;
     for (uint32_t i = 0; i < m->slices.n; i++) {
         mem_free(m->mem, have[i]);
         have[i] = NULL;
@@ -113,21 +113,21 @@ static void collect(matcher *m, uint32_t state)
     }
 }
 
-static slice *make_slice(matcher *m, uint32_t state)
+static token_slice *make_slice(matcher *m, uint32_t state)
 {
     collect(m, state);
     if (m->rows.err->code != WEFT_OK)
         return NULL;
     const bool dense = m->ids.n > 2 * m->words;
     const size_t set = dense ? m->words * sizeof(uint64_t) : m->ids.n * sizeof(uint32_t);
-    const size_t all = sizeof(slice) + set + m->crosses.n * sizeof(uint32_t);
+    const size_t all = sizeof(token_slice) + set + m->crosses.n * sizeof(uint32_t);
     if (m->slice_bytes + all > SLICE_BYTES)
         free_slices(m);
-    slice *s = mem_zalloc(m->mem, 1, all, "a constraint", m->rows.err);
+    token_slice *s = mem_zalloc(m->mem, 1, all, "a constraint", m->rows.err);
     if (!s)
         return NULL;
     m->slice_bytes += all;
-    *s = (slice){ .n_id = m->ids.n, .n_cross = m->crosses.n };
+    *s = (token_slice){ .n_id = m->ids.n, .n_cross = m->crosses.n };
     const uint32_t *id = m->ids.room.data;
     s->bits = dense ? (uint64_t *)(s + 1) : NULL;
     s->id = dense ? NULL : (uint32_t *)(s + 1);
@@ -142,20 +142,20 @@ static slice *make_slice(matcher *m, uint32_t state)
     return s;
 }
 
-static const slice *slice_of(matcher *m, uint32_t state)
+static const token_slice *slice_of(matcher *m, uint32_t state)
 {
     const size_t n = m->rows.dfa.states.n;
     if (m->slices.n < n) {
-        if (!scratch_grow(&m->slices.room, 2 * n * sizeof(slice *), m->mem, m->rows.err))
+        if (!scratch_grow(&m->slices.room, 2 * n * sizeof(token_slice *), m->mem, m->rows.err))
             return NULL;
-        memset((slice **)m->slices.room.data + m->slices.n, 0,
-               (2 * n - m->slices.n) * sizeof(slice *));
+        memset((token_slice **)m->slices.room.data + m->slices.n, 0,
+               (2 * n - m->slices.n) * sizeof(token_slice *));
         m->slices.n = (uint32_t)(2 * n);
     }
-    slice **at = (slice **)m->slices.room.data + state;
+    token_slice **at = (token_slice **)m->slices.room.data + state;
     if (!*at) {
-        slice *made = make_slice(m, state);
-        at = (slice **)m->slices.room.data + state;
+        token_slice *made = make_slice(m, state);
+        at = (token_slice **)m->slices.room.data + state;
         *at = made;
     }
     return *at;
@@ -197,7 +197,7 @@ static void walk_rows(matcher *m, uint32_t row, const uint64_t first[4], uint32_
 /* What the scan items of a row in one state allow. */
 static void add_state(matcher *m, uint32_t row, uint32_t state, uint64_t *bits, uint64_t *work)
 {
-    const slice *s = slice_of(m, state);
+    const token_slice *s = slice_of(m, state);
     if (!s)
         return;
     for (size_t i = 0; s->bits && i < m->words; i++)

@@ -15,12 +15,12 @@
 #include "text/constrain/rows.h"
 #include "text/constrain/token_trie.h"
 
-typedef struct slice {
+typedef struct token_slice {
     uint32_t n_id, n_cross;
     uint64_t *bits;  /* [words]; NULL: few tokens, in */
     uint32_t *id;    /* [n_id] */
     uint32_t *cross; /* [n_cross] nodes */
-} slice;
+} token_slice;
 
 typedef struct matcher {
     mem *mem;
@@ -30,7 +30,7 @@ typedef struct matcher {
     size_t words;      /* of a mask: a bit for each id */
     uint64_t *special; /* [words] tokens that end the text */
 
-    list slices; /* slice *, by state */
+    list slices; /* token_slice *, by state */
     size_t slice_bytes;
     uint32_t *mask_row; /* [MASKS] which row's mask is kept here; NO_ROW: none */
     uint64_t **mask;    /* [MASKS] */

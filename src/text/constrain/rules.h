@@ -78,6 +78,7 @@ struct grammar {
     /* after grammar_finish */
     list right;     /* symbol: productions with their ends */
     list start;     /* uint32_t: dots at the beginning of productions, by rule */
+    symbol text;    /* what grammar_finish was given */
     uint32_t first; /* the dot at which everything begins */
     uint32_t whole; /* the rule of the whole text */
 };

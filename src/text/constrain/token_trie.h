@@ -40,10 +40,10 @@ void token_trie_free(token_trie *t);
 size_t token_text(const token_trie *t, uint32_t id, const char **bytes);
 
 /* The ids of exactly this node. */
-static inline const uint32_t *node_ids(const token_trie *t, uint32_t node, uint32_t *n)
+static inline const uint32_t *node_ids(const token_trie *t, uint32_t at, uint32_t *n)
 {
-    *n = t->node[node + 1].first - t->node[node].first;
-    return t->id + t->node[node].first;
+    *n = t->node[at + 1].first - t->node[at].first;
+    return t->id + t->node[at].first;
 }
 
 #endif
