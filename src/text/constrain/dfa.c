@@ -43,7 +43,7 @@ static bool grow_slots(dfa *d)
 /* The number of a map of classes. There are few, most of them recent. */
 static uint32_t intern_map(dfa *d, const uint8_t map[256])
 {
-    const uint8_t (*have)[256] = d->maps.room.data;
+    const uint8_t(*have)[256] = d->maps.room.data;
     for (uint32_t i = d->maps.n, tries = 0; i-- > 0 && tries < 64; tries++)
         if (memcmp(have[i], map, 256) == 0)
             return i;
@@ -109,7 +109,7 @@ uint32_t dfa_derive(dfa *d, uint32_t state, uint8_t byte)
     if (rx_failed(d->pool, d->err) != WEFT_OK)
         return DFA_DEAD;
     const uint32_t next = dfa_enter(d, expression);
-    const uint8_t (*map)[256] = (const uint8_t (*)[256])d->maps.room.data + s.map;
+    const uint8_t(*map)[256] = (const uint8_t(*)[256])d->maps.room.data + s.map;
     if (d->err->code == WEFT_OK)
         ((uint32_t *)d->next.room.data)[s.table + (*map)[byte]] = next;
     return next;

@@ -16,16 +16,16 @@ typedef struct dfa_state {
     uint32_t map;   /* which classes */
     uint32_t table; /* where its transitions begin */
     bool accepts;
-    bool mapped;     /* `live` is filled */
+    bool mapped;      /* `live` is filled */
     uint64_t live[4]; /* bytes that have a transition */
 } dfa_state;
 
 typedef struct dfa {
     mem *mem;
     rx_pool *pool;
-    list states;  /* dfa_state */
-    list next;    /* uint32_t */
-    list maps;    /* uint8_t[256] */
+    list states;    /* dfa_state */
+    list next;      /* uint32_t */
+    list maps;      /* uint8_t[256] */
     uint32_t *slot; /* states by expression, hashed; 0: free */
     uint32_t n_slot;
     weft_error *err; /* of the current call: set when memory or the pool runs out */
@@ -50,7 +50,7 @@ static inline const dfa_state *dfa_at(const dfa *d, uint32_t state)
 static inline uint32_t dfa_step(dfa *d, uint32_t state, uint8_t byte)
 {
     const dfa_state *s = dfa_at(d, state);
-    const uint8_t (*map)[256] = (const uint8_t (*)[256])d->maps.room.data + s->map;
+    const uint8_t(*map)[256] = (const uint8_t(*)[256])d->maps.room.data + s->map;
     const uint32_t next = ((const uint32_t *)d->next.room.data)[s->table + (*map)[byte]];
     return next != DFA_UNKNOWN ? next : dfa_derive(d, state, byte);
 }

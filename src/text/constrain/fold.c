@@ -29,10 +29,10 @@ static recursion calls_itself(const grammar *g, uint32_t index)
             }
         if (times == 0 || q->n == 1)
             continue;
-        const recursion here = times > 1        ? ELSEWHERE
-                               : last == 0      ? AT_START
+        const recursion here = times > 1         ? ELSEWHERE
+                               : last == 0       ? AT_START
                                : last + 1 < q->n ? ELSEWHERE
-                                                : AT_END;
+                                                 : AT_END;
         if (where != NOT_CALLED && where != here)
             return ELSEWHERE;
         where = here;
@@ -87,8 +87,7 @@ static uint64_t size_of(const grammar *g, uint32_t index)
         const production *q = production_at(g, p);
         for (uint32_t i = 0; i < q->n && size <= FOLD_MOST; i++) {
             const symbol s = *symbol_at(g, q->at + i);
-            size += s == symbol_of(SYMBOL_RULE, index) ? 0
-                                                      : rx_size(g->pool, expression_of(g, s));
+            size += s == symbol_of(SYMBOL_RULE, index) ? 0 : rx_size(g->pool, expression_of(g, s));
         }
     }
     return size;

@@ -51,6 +51,11 @@ rx_pool *grammar_pool(grammar *g)
     return g->pool;
 }
 
+mem *grammar_mem(const grammar *g)
+{
+    return g->mem;
+}
+
 const grammar_limits *grammar_bounds(const grammar *g)
 {
     return &g->limits;
@@ -92,10 +97,9 @@ symbol grammar_rule(grammar *g, const char *name)
     rule *r = grammar_append(g, &g->rules, sizeof *r);
     if (!r)
         return NO_SYMBOL;
-    *r = (rule){ .first = NO_PRODUCTION,
-                 .last = NO_PRODUCTION,
-                 .repeats = NO_SYMBOL,
-                 .as = NO_SYMBOL };
+    *r = (rule){
+        .first = NO_PRODUCTION, .last = NO_PRODUCTION, .repeats = NO_SYMBOL, .as = NO_SYMBOL
+    };
     r->name = arena_text(&g->names, name, strlen(name), &g->failure);
     return r->name ? symbol_of(SYMBOL_RULE, g->rules.n - 1) : NO_SYMBOL;
 }

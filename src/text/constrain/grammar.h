@@ -25,8 +25,9 @@ typedef struct grammar_limits {
 grammar *grammar_new(mem *m, const grammar_limits *limits, weft_error *err);
 void grammar_free(grammar *g);
 
-/* Where lexemes are built. */
+/* Where lexemes are built, and the budget of all of it. */
 rx_pool *grammar_pool(grammar *g);
+mem *grammar_mem(const grammar *g);
 const grammar_limits *grammar_bounds(const grammar *g);
 
 /* Like the pool's constructors these return NO_SYMBOL once something failed; grammar_finish reports

@@ -128,10 +128,11 @@ static bool may_grow(rows *r)
 {
     const uint32_t most = r->grammar->limits.items;
     if (r->work.n >= most)
-        weft_fail(r->err, WEFT_ELIMIT,
-                  "the grammar has more than %u ways to read the text; expected fewer: make it less "
-                  "ambiguous, or replace right recursion by repetition",
-                  (unsigned)most);
+        weft_fail(
+            r->err, WEFT_ELIMIT,
+            "the grammar has more than %u ways to read the text; expected fewer: make it less "
+            "ambiguous, or replace right recursion by repetition",
+            (unsigned)most);
     else if (++r->effort > r->effort_most)
         weft_fail(r->err, WEFT_ELIMIT,
                   "the grammar takes more than %llu steps for one token; expected fewer: make it "
@@ -324,10 +325,9 @@ static uint32_t row_end(rows *r)
     for (uint32_t i = 0; i < r->work.n; i++)
         count[group_of(r, &items[i])]++;
     const uint32_t n = r->work.n, left = n - count[3];
-    row made = { .n_scan = count[0],
-                 .n_token = count[1],
-                 .n_wait = count[2],
-                 .accepts = r->accepts };
+    row made = {
+        .n_scan = count[0], .n_token = count[1], .n_wait = count[2], .accepts = r->accepts
+    };
     sort_items(r, items, n);
     uint64_t hash = r->accepts;
     for (uint32_t i = 0; i < left; i++)
