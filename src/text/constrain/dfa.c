@@ -9,7 +9,7 @@
 static void *extend(dfa *d, list *to, size_t more, size_t size)
 {
     const size_t used = (size_t)to->n * size;
-    if (to->room.room < used + more * size &&
+    if ((!to->room.data || to->room.room < used + more * size) &&
         !scratch_grow(&to->room, 2 * used + (more + 16) * size, d->mem, d->err))
         return NULL;
     to->n += (uint32_t)more;

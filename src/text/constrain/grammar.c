@@ -46,6 +46,18 @@ void grammar_free(grammar *g)
     mem_free(g->mem, g);
 }
 
+grammar *grammar_begin(mem *m, size_t n, const grammar_limits *limits, weft_error *err)
+{
+    grammar *g = grammar_new(m, limits, err);
+    if (g && n > g->limits.text) {
+        weft_fail(err, WEFT_ELIMIT, "the text has %zu bytes; expected at most %zu", n,
+                  g->limits.text);
+        grammar_free(g);
+        return NULL;
+    }
+    return g;
+}
+
 rx_pool *grammar_pool(grammar *g)
 {
     return g->pool;
@@ -403,4 +415,17 @@ weft_status grammar_finish(grammar *g, symbol start, weft_error *err)
     if (g->failure.code != WEFT_OK && err)
         *err = g->failure;
     return g->failure.code;
+}
+
+grammar *pattern_read(mem *m, const char *text, size_t n, const grammar_limits *limits,
+                      weft_error *err)
+{
+    grammar *g = grammar_begin(m, n, limits, err);
+    if (!g)
+        return NULL;
+    const rx e = rx_parse(g->pool, text, n, 0, err);
+    if (err->code == WEFT_OK && grammar_finish(g, grammar_lexeme(g, e), err) == WEFT_OK)
+        return g;
+    grammar_free(g);
+    return NULL;
 }

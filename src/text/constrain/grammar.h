@@ -25,6 +25,9 @@ typedef struct grammar_limits {
 grammar *grammar_new(mem *m, const grammar_limits *limits, weft_error *err);
 void grammar_free(grammar *g);
 
+/* The same for a text of n bytes, unless that is too long. */
+grammar *grammar_begin(mem *m, size_t n, const grammar_limits *limits, weft_error *err);
+
 /* Where lexemes are built, and the budget of all of it. */
 rx_pool *grammar_pool(grammar *g);
 mem *grammar_mem(const grammar *g);
@@ -45,8 +48,15 @@ symbol grammar_repeat(grammar *g, symbol right, uint32_t min, uint32_t max);
 weft_status grammar_finish(grammar *g, symbol start, weft_error *err);
 
 /* Front ends. `text` in their syntax; NULL with err filled. */
-grammar *gbnf_read(mem *m, const char *text, size_t n, const grammar_limits *limits,
-                   weft_error *err);
+struct tokenizer;
+
+/* t: finds <text> tokens; NULL: they are refused. */
+grammar *gbnf_read(mem *m, const char *text, size_t n, const struct tokenizer *t,
+                   const grammar_limits *limits, weft_error *err);
+
+/* An expression as in rx_parse, for the whole text. */
+grammar *pattern_read(mem *m, const char *text, size_t n, const grammar_limits *limits,
+                      weft_error *err);
 
 /* What a schema may leave open. */
 typedef struct schema_options {

@@ -5,23 +5,23 @@
 
 #include <string.h>
 
-#define COMPLETED  0x80000000u /* in work: the item completes rule (dot & ~COMPLETED) */
-#define EFFORT     ((uint64_t)1 << 22)
+#define COMPLETED  0x80000000u         /* in work: the item completes rule (dot & ~COMPLETED) */
+#define EFFORT     ((uint64_t)1 << 20) /* items that one token or mask may take */
 #define STEPS_MOST ((uint32_t)1 << 20)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static void *extend(rows *r, list *to, size_t more, size_t size)
+static void *extend(earley *r, list *to, size_t more, size_t size)
 {
     const size_t used = (size_t)to->n * size;
-    if (to->room.room < used + more * size &&
+    if ((!to->room.data || to->room.room < used + more * size) &&
         !scratch_grow(&to->room, 2 * used + (more + 16) * size, r->mem, r->err))
         return NULL;
     to->n += (uint32_t)more;
     return (char *)to->room.data + used;
 }
 
-static uint32_t *new_slots(rows *r, uint32_t n)
+static uint32_t *new_slots(earley *r, uint32_t n)
 {
     uint32_t *slot = mem_alloc(r->mem, (size_t)n * sizeof *slot, "rows of a grammar", r->err);
     for (uint32_t i = 0; slot && i < n; i++)
@@ -29,7 +29,7 @@ static uint32_t *new_slots(rows *r, uint32_t n)
     return slot;
 }
 
-static step_entry *new_steps(rows *r, uint32_t n)
+static step_entry *new_steps(earley *r, uint32_t n)
 {
     step_entry *step = mem_alloc(r->mem, (size_t)n * sizeof *step, "rows of a grammar", r->err);
     for (uint32_t i = 0; step && i < n; i++)
@@ -37,11 +37,11 @@ static step_entry *new_steps(rows *r, uint32_t n)
     return step;
 }
 
-static uint32_t first_row(rows *r);
+static uint32_t first_row(earley *r);
 
-weft_status rows_init(rows *r, mem *m, grammar *g, weft_error *err)
+weft_status rows_init(earley *r, mem *m, grammar *g, weft_error *err)
 {
-    *r = (rows){ .mem = m, .grammar = g, .n_slot = 64, .n_seen = 64, .step_room = 1024 };
+    *r = (earley){ .mem = m, .grammar = g, .n_slot = 64, .n_seen = 64, .step_room = 1024 };
     if (dfa_init(&r->dfa, m, g->pool, err) != WEFT_OK)
         return err->code;
     rows_begin(r, err);
@@ -57,7 +57,7 @@ weft_status rows_init(rows *r, mem *m, grammar *g, weft_error *err)
     return first_row(r) == FIRST_ROW ? WEFT_OK : err->code;
 }
 
-void rows_free(rows *r)
+void rows_free(earley *r)
 {
     if (!r->mem)
         return;
@@ -71,7 +71,7 @@ void rows_free(rows *r)
     dfa_free(&r->dfa);
 }
 
-void rows_begin(rows *r, weft_error *err)
+void rows_begin(earley *r, weft_error *err)
 {
     r->err = r->dfa.err = err;
     r->effort = 0;
@@ -80,7 +80,7 @@ void rows_begin(rows *r, weft_error *err)
 
 /* ---- the row that is being made -------------------------------------------------------------- */
 
-static symbol after_dot(const rows *r, uint32_t dot)
+static symbol after_dot(const earley *r, uint32_t dot)
 {
     return ((const symbol *)r->grammar->right.room.data)[dot];
 }
@@ -91,7 +91,7 @@ static uint32_t item_hash(const item *i)
 }
 
 /* Empties `seen`, and the row with it. */
-static void row_begin(rows *r)
+static void row_begin(earley *r)
 {
     const item *work = r->work.room.data;
     for (uint32_t i = 0; i < r->work.n; i++) {
@@ -105,7 +105,7 @@ static void row_begin(rows *r)
     r->accepts = false;
 }
 
-static bool grow_seen(rows *r)
+static bool grow_seen(earley *r)
 {
     const uint32_t n = 2 * r->n_seen;
     uint32_t *seen = mem_zalloc(r->mem, n, sizeof *seen, "rows of a grammar", r->err);
@@ -124,7 +124,7 @@ static bool grow_seen(rows *r)
     return true;
 }
 
-static bool may_grow(rows *r)
+static bool may_grow(earley *r)
 {
     const uint32_t most = r->grammar->limits.items;
     if (r->work.n >= most)
@@ -141,7 +141,7 @@ static bool may_grow(rows *r)
     return r->err->code == WEFT_OK && (2 * r->work.n < r->n_seen || grow_seen(r));
 }
 
-static void put_item(rows *r, item it)
+static void put_item(earley *r, item it)
 {
     if (!may_grow(r))
         return;
@@ -157,7 +157,7 @@ static void put_item(rows *r, item it)
     r->seen[at] = r->work.n;
 }
 
-static uint32_t initial_state(rows *r, uint32_t lexeme)
+static uint32_t initial_state(earley *r, uint32_t lexeme)
 {
     if (r->initial[lexeme] == DFA_UNKNOWN) {
         const uint32_t state = dfa_enter(&r->dfa, lexeme_at(r->grammar, lexeme));
@@ -169,9 +169,11 @@ static uint32_t initial_state(rows *r, uint32_t lexeme)
 }
 
 /* A dot that has just arrived at a place. */
-static void put_dot(rows *r, uint32_t dot, uint32_t origin)
+static void put_dot(earley *r, uint32_t dot, uint32_t origin)
 {
-    const symbol s = after_dot(r, dot);
+    symbol s = after_dot(r, dot);
+    while (kind_of(s) == SYMBOL_LEXEME && lexeme_at(r->grammar, index_of(s)) == RX_EMPTY)
+        s = after_dot(r, ++dot);
     if (kind_of(s) == SYMBOL_END && origin == ORIGIN_SELF)
         return; /* an empty rule: those who wait for it have already stepped over it */
     if (kind_of(s) == SYMBOL_END)
@@ -181,11 +183,20 @@ static void put_dot(rows *r, uint32_t dot, uint32_t origin)
                             kind_of(s) == SYMBOL_LEXEME ? initial_state(r, index_of(s)) : 0 });
 }
 
-/* Those who waited for a rule in the row where it began move on. */
-static void complete(rows *r, uint32_t completed, uint32_t origin)
+/* A dot before a lexeme whose automaton is in a state; a lexeme that can only end has ended. */
+static void put_state(earley *r, uint32_t dot, uint32_t origin, uint32_t state)
 {
-    const row *in = row_at(r, origin);
-    const item *wait = row_items(r, origin) + in->n_scan + in->n_token;
+    if (dfa_at(&r->dfa, state)->expression == RX_EMPTY)
+        put_dot(r, dot + 1, origin);
+    else
+        put_item(r, (item){ dot, origin, state });
+}
+
+/* Those who waited for a rule in the row where it began move on. */
+static void complete(earley *r, uint32_t completed, uint32_t origin)
+{
+    const row_head *in = row_at(r, origin);
+    const item *wait = row_items(r, origin);
     const symbol s = symbol_of(SYMBOL_RULE, completed);
     r->accepts = r->accepts || completed == r->grammar->whole;
     for (uint32_t i = 0; i < in->n_wait && r->err->code == WEFT_OK; i++)
@@ -193,7 +204,7 @@ static void complete(rows *r, uint32_t completed, uint32_t origin)
             put_dot(r, wait[i].dot + 1, wait[i].origin == ORIGIN_SELF ? origin : wait[i].origin);
 }
 
-static void predict(rows *r, const item *it, uint32_t index)
+static void predict(earley *r, const item *it, uint32_t index)
 {
     const rule *what = rule_at(r->grammar, index);
     const uint32_t *start = (const uint32_t *)r->grammar->start.room.data + what->start;
@@ -204,7 +215,7 @@ static void predict(rows *r, const item *it, uint32_t index)
 }
 
 /* Adds all that follows from the items so far. */
-static void close_row(rows *r)
+static void close_row(earley *r)
 {
     for (uint32_t i = 0; i < r->work.n && r->err->code == WEFT_OK; i++) {
         const item it = ((const item *)r->work.room.data)[i];
@@ -223,7 +234,7 @@ static void close_row(rows *r)
 /* ---- rows are kept once ---------------------------------------------------------------------- */
 
 /* scan, token, wait; completed items are dropped. */
-static int group_of(const rows *r, const item *it)
+static int group_of(const earley *r, const item *it)
 {
     if (it->dot & COMPLETED)
         return 3;
@@ -231,7 +242,7 @@ static int group_of(const rows *r, const item *it)
     return kind == SYMBOL_LEXEME ? 0 : kind == SYMBOL_TOKEN ? 1 : 2;
 }
 
-static bool is_before(const rows *r, const item *a, const item *b)
+static bool is_before(const earley *r, const item *a, const item *b)
 {
     const int x = group_of(r, a), y = group_of(r, b);
     if (x != y)
@@ -242,7 +253,7 @@ static bool is_before(const rows *r, const item *a, const item *b)
 }
 
 /* By insertion with falling gaps: short rows are the rule, and qsort may allocate. */
-static void sort_items(const rows *r, item *it, uint32_t n)
+static void sort_items(const earley *r, item *it, uint32_t n)
 {
     static const uint32_t gaps[] = { 4193, 1577, 701, 301, 132, 57, 23, 10, 4, 1 };
     for (size_t g = 0; g < sizeof gaps / sizeof *gaps; g++)
@@ -255,22 +266,30 @@ static void sort_items(const rows *r, item *it, uint32_t n)
         }
 }
 
-static uint32_t find_slot(const rows *r, const row *like, const item *items)
+static uint32_t row_hash(const row_head *h, const item *items)
+{
+    uint64_t hash = hash_mix(h->waits, h->accepts);
+    for (uint32_t i = 0; i < h->n_scan + h->n_token + h->n_wait; i++)
+        hash = hash_mix(hash, item_hash(&items[i]));
+    return (uint32_t)(hash ^ hash >> 32);
+}
+
+static uint32_t find_slot(const earley *r, const row_head *like, const item *items)
 {
     const uint32_t n = like->n_scan + like->n_token + like->n_wait;
     uint32_t at = like->hash & (r->n_slot - 1);
     for (; r->slot[at] != NO_ROW; at = (at + 1) & (r->n_slot - 1)) {
-        const row *have = row_at(r, r->slot[at]);
+        const row_head *have = row_at(r, r->slot[at]);
         if (have->hash == like->hash && have->accepts == like->accepts &&
-            have->n_scan == like->n_scan && have->n_token == like->n_token &&
-            have->n_wait == like->n_wait &&
+            have->waits == like->waits && have->n_scan == like->n_scan &&
+            have->n_token == like->n_token && have->n_wait == like->n_wait &&
             memcmp(row_items(r, r->slot[at]), items, n * sizeof *items) == 0)
             break;
     }
     return at;
 }
 
-static void enter_slots(rows *r)
+static void enter_slots(earley *r)
 {
     for (uint32_t i = 0; i < r->row.n; i++) {
         uint32_t at = row_at(r, i)->hash & (r->n_slot - 1);
@@ -280,7 +299,7 @@ static void enter_slots(rows *r)
     }
 }
 
-static bool grow_slots(rows *r)
+static bool grow_slots(earley *r)
 {
     if (2 * r->row.n < r->n_slot)
         return true;
@@ -294,11 +313,13 @@ static bool grow_slots(rows *r)
     return true;
 }
 
-static uint32_t keep_row(rows *r, row *made, const item *items)
+/* The number of a row or set, which is kept if it is new. */
+static uint32_t keep_row(earley *r, row_head *made, const item *items)
 {
     const uint32_t n = made->n_scan + made->n_token + made->n_wait;
     if (!grow_slots(r))
         return NO_ROW;
+    made->hash = row_hash(made, items);
     const uint32_t slot = find_slot(r, made, items);
     if (r->slot[slot] != NO_ROW)
         return r->slot[slot];
@@ -307,7 +328,7 @@ static uint32_t keep_row(rows *r, row *made, const item *items)
     if (!to)
         return NO_ROW;
     memcpy(to, items, n * sizeof *to);
-    row *kept = extend(r, &r->row, 1, sizeof *kept);
+    row_head *kept = extend(r, &r->row, 1, sizeof *kept);
     if (!kept)
         return NO_ROW;
     *kept = *made;
@@ -315,7 +336,7 @@ static uint32_t keep_row(rows *r, row *made, const item *items)
 }
 
 /* Closes the row that is being made and finds its number. */
-static uint32_t row_end(rows *r)
+static uint32_t row_end(earley *r)
 {
     close_row(r);
     if (r->err->code != WEFT_OK)
@@ -324,19 +345,14 @@ static uint32_t row_end(rows *r)
     uint32_t count[4] = { 0 };
     for (uint32_t i = 0; i < r->work.n; i++)
         count[group_of(r, &items[i])]++;
-    const uint32_t n = r->work.n, left = n - count[3];
-    row made = {
-        .n_scan = count[0], .n_token = count[1], .n_wait = count[2], .accepts = r->accepts
-    };
-    sort_items(r, items, n);
-    uint64_t hash = r->accepts;
-    for (uint32_t i = 0; i < left; i++)
-        hash = hash_mix(hash, item_hash(&items[i]));
-    made.hash = (uint32_t)(hash ^ hash >> 32);
-    return keep_row(r, &made, items);
+    sort_items(r, items, r->work.n);
+    row_head set = { .n_wait = count[2], .waits = NO_ROW };
+    row_head made = { .n_scan = count[0], .n_token = count[1], .accepts = r->accepts };
+    made.waits = keep_row(r, &set, items + count[0] + count[1]);
+    return made.waits != NO_ROW ? keep_row(r, &made, items) : NO_ROW;
 }
 
-static uint32_t first_row(rows *r)
+static uint32_t first_row(earley *r)
 {
     row_begin(r);
     put_dot(r, r->grammar->first, ORIGIN_SELF);
@@ -346,7 +362,7 @@ static uint32_t first_row(rows *r)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static uint32_t step_slot(const rows *r, uint32_t from, uint8_t byte)
+static uint32_t step_slot(const earley *r, uint32_t from, uint8_t byte)
 {
     uint32_t at = (uint32_t)hash_mix(from, byte) & (r->step_room - 1);
     while (r->step[at].row != NO_ROW && (r->step[at].row != from || r->step[at].byte != byte))
@@ -355,7 +371,7 @@ static uint32_t step_slot(const rows *r, uint32_t from, uint8_t byte)
 }
 
 /* A full table is emptied: what is needed again is soon back. */
-static void keep_step(rows *r, uint32_t from, uint8_t byte, uint32_t to)
+static void keep_step(earley *r, uint32_t from, uint8_t byte, uint32_t to)
 {
     if (2 * r->n_step >= r->step_room) {
         const bool grow = r->step_room < STEPS_MOST;
@@ -375,12 +391,12 @@ static void keep_step(rows *r, uint32_t from, uint8_t byte, uint32_t to)
     r->n_step++;
 }
 
-static uint32_t origin_in(const item *it, uint32_t from)
+static uint32_t origin_in(const earley *r, const item *it, uint32_t from)
 {
-    return it->origin == ORIGIN_SELF ? from : it->origin;
+    return it->origin == ORIGIN_SELF ? row_waits(r, from) : it->origin;
 }
 
-uint32_t rows_step(rows *r, uint32_t from, uint8_t byte)
+uint32_t rows_step(earley *r, uint32_t from, uint8_t byte)
 {
     const step_entry *known = &r->step[step_slot(r, from, byte)];
     if (known->row != NO_ROW)
@@ -391,7 +407,7 @@ uint32_t rows_step(rows *r, uint32_t from, uint8_t byte)
         const item it = row_items(r, from)[i];
         const uint32_t state = dfa_step(&r->dfa, it.state, byte);
         if (state != DFA_DEAD)
-            put_item(r, (item){ it.dot, origin_in(&it, from), state });
+            put_state(r, it.dot, origin_in(r, &it, from), state);
     }
     const uint32_t to = r->work.n > 0 ? row_end(r) : NO_ROW;
     if (r->err->code == WEFT_OK)
@@ -399,21 +415,21 @@ uint32_t rows_step(rows *r, uint32_t from, uint8_t byte)
     return to;
 }
 
-uint32_t rows_end_lexemes(rows *r, uint32_t from, uint32_t state)
+uint32_t rows_end_lexemes(earley *r, uint32_t from, uint32_t state)
 {
     row_begin(r);
     const uint32_t n = row_at(r, from)->n_scan;
     for (uint32_t i = 0; i < n && r->err->code == WEFT_OK; i++) {
         const item it = row_items(r, from)[i];
         if (it.state == state)
-            put_dot(r, it.dot + 1, origin_in(&it, from));
+            put_dot(r, it.dot + 1, origin_in(r, &it, from));
     }
     return row_end(r);
 }
 
-uint32_t rows_token(rows *r, uint32_t from, uint32_t id, uint32_t by_bytes)
+uint32_t rows_token(earley *r, uint32_t from, uint32_t id, uint32_t by_bytes)
 {
-    const row at = *row_at(r, from);
+    const row_head at = *row_at(r, from);
     bool any = false;
     row_begin(r);
     for (uint32_t i = 0; i < at.n_token && r->err->code == WEFT_OK; i++) {
@@ -422,20 +438,22 @@ uint32_t rows_token(rows *r, uint32_t from, uint32_t id, uint32_t by_bytes)
         if ((t->id == id) == t->negated)
             continue;
         any = true;
-        put_dot(r, it.dot + 1, origin_in(&it, from));
+        put_dot(r, it.dot + 1, origin_in(r, &it, from));
     }
     if (!any)
         return by_bytes;
     if (by_bytes != NO_ROW) {
-        const row b = *row_at(r, by_bytes);
-        for (uint32_t i = 0; i < b.n_scan + b.n_token + b.n_wait && r->err->code == WEFT_OK; i++)
+        const row_head b = *row_at(r, by_bytes);
+        for (uint32_t i = 0; i < b.n_scan + b.n_token && r->err->code == WEFT_OK; i++)
             put_item(r, row_items(r, by_bytes)[i]);
+        for (uint32_t i = 0; i < row_at(r, b.waits)->n_wait && r->err->code == WEFT_OK; i++)
+            put_item(r, row_items(r, b.waits)[i]);
         r->accepts = b.accepts;
     }
     return row_end(r);
 }
 
-void rows_next_bytes(rows *r, uint32_t from, uint64_t bytes[4])
+void rows_next_bytes(earley *r, uint32_t from, uint64_t bytes[4])
 {
     memset(bytes, 0, 4 * sizeof *bytes);
     const uint32_t n = row_at(r, from)->n_scan;
@@ -448,43 +466,57 @@ void rows_next_bytes(rows *r, uint32_t from, uint64_t bytes[4])
 
 /* ---- forgetting ------------------------------------------------------------------------------ */
 
-size_t rows_size(const rows *r)
+size_t rows_size(const earley *r)
 {
-    return (size_t)r->row.n * sizeof(row) + (size_t)r->item.n * sizeof(item) +
+    return (size_t)r->row.n * sizeof(row_head) + (size_t)r->item.n * sizeof(item) +
            (size_t)r->n_step * 2 * sizeof(step_entry);
 }
 
-/* Origins are older than their rows, so one pass back finds all that is needed, and one pass
- * forward moves it. */
-void rows_compact(rows *r, uint32_t *map, const bool *keep)
+/* What a row needs: its origins and those who wait in it. All are older than the row. */
+static void mark_needed(const earley *r, uint32_t *map, uint32_t index)
 {
-    row *rw = r->row.room.data;
+    const row_head *h = row_at(r, index);
+    const item *items = row_items(r, index);
+    for (uint32_t k = 0; k < h->n_scan + h->n_token + h->n_wait; k++)
+        if (items[k].origin != ORIGIN_SELF)
+            map[items[k].origin] = 0;
+    if (h->waits != NO_ROW)
+        map[h->waits] = 0;
+}
+
+/* Moves a row down to the place `index`, with its items to `at`. */
+static void move_row(earley *r, const uint32_t *map, uint32_t from, uint32_t index, uint32_t at)
+{
+    row_head moved = *row_at(r, from);
     item *items = r->item.room.data;
+    for (uint32_t k = 0; k < moved.n_scan + moved.n_token + moved.n_wait; k++) {
+        item it = items[moved.at + k];
+        it.origin = it.origin == ORIGIN_SELF ? ORIGIN_SELF : map[it.origin];
+        items[at + k] = it;
+    }
+    moved.at = at;
+    moved.waits = moved.waits == NO_ROW ? NO_ROW : map[moved.waits];
+    moved.hash = row_hash(&moved, items + at);
+    ((row_head *)r->row.room.data)[index] = moved;
+}
+
+/* One pass back finds all that is needed, one pass forward moves it; new numbers are in the order of
+ * the old, so items stay sorted. */
+void rows_compact(earley *r, uint32_t *map, const bool *keep)
+{
+    uint32_t n = 0, n_item = 0;
     for (uint32_t i = 0; i < r->row.n; i++)
         map[i] = i == FIRST_ROW || keep[i] ? 0 : NO_ROW;
     for (uint32_t i = r->row.n; i-- > 0;)
-        for (uint32_t k = 0; map[i] != NO_ROW && k < rw[i].n_scan + rw[i].n_token + rw[i].n_wait;
-             k++)
-            if (items[rw[i].at + k].origin != ORIGIN_SELF)
-                map[items[rw[i].at + k].origin] = 0;
-    uint32_t n = 0, n_item = 0;
+        if (map[i] != NO_ROW)
+            mark_needed(r, map, i);
     for (uint32_t i = 0; i < r->row.n; i++) {
         if (map[i] == NO_ROW)
             continue;
-        row moved = rw[i];
-        const uint32_t count = moved.n_scan + moved.n_token + moved.n_wait;
-        uint64_t hash = moved.accepts;
-        for (uint32_t k = 0; k < count; k++) {
-            item it = items[moved.at + k];
-            it.origin = it.origin == ORIGIN_SELF ? ORIGIN_SELF : map[it.origin];
-            hash = hash_mix(hash, item_hash(&it));
-            items[n_item + k] = it;
-        }
-        moved.at = n_item;
-        moved.hash = (uint32_t)(hash ^ hash >> 32);
-        n_item += count;
-        map[i] = n;
-        rw[n++] = moved;
+        const row_head h = *row_at(r, i);
+        move_row(r, map, i, n, n_item);
+        n_item += h.n_scan + h.n_token + h.n_wait;
+        map[i] = n++;
     }
     r->row.n = n;
     r->item.n = n_item;

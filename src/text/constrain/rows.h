@@ -7,6 +7,9 @@
  *     token   the dot is before a token
  *     wait    the dot is before a rule, which completes in a later row
  *
+ * Those who wait are apart, in a set of their own that a row refers to: it is all that later rows ask
+ * of an origin.
+ *
  * A lexeme is not greedy: on a byte every scan item steps, and where its state accepts, the dot also
  * moves on. So all ambiguity stays in the row.
  *
@@ -23,26 +26,29 @@
 #include "text/constrain/dfa.h"
 
 typedef struct item {
-    uint32_t dot, origin, state;
+    uint32_t dot;
+    uint32_t origin; /* those who wait where it began */
+    uint32_t state;
 } item;
 
 #define NO_ROW      UINT32_MAX /* no text continues so */
 #define ORIGIN_SELF UINT32_MAX
-#define FIRST_ROW   ((uint32_t)0)
+#define FIRST_ROW   ((uint32_t)1) /* after the set of those who wait in it */
 
-typedef struct row {
-    uint32_t at; /* items: scan, then token, then wait */
+typedef struct row_head {
+    uint32_t at; /* items: scan, then token; or wait alone, in a set of those who wait */
     uint32_t n_scan, n_token, n_wait;
+    uint32_t waits; /* such a set, which has NO_ROW here */
     uint32_t hash;
     bool accepts; /* the text may end here */
-} row;
+} row_head;
 
 typedef struct step_entry {
     uint32_t row, to; /* row NO_ROW: free */
     uint32_t byte;
 } step_entry;
 
-typedef struct rows {
+typedef struct earley {
     mem *mem;
     grammar *grammar;
     dfa dfa;
@@ -60,41 +66,47 @@ typedef struct rows {
     uint64_t effort; /* items made in this call */
     uint64_t effort_most;
     weft_error *err; /* of the current call */
-} rows;
+} earley;
 
-weft_status rows_init(rows *r, mem *m, grammar *g, weft_error *err);
-void rows_free(rows *r);
+weft_status rows_init(earley *r, mem *m, grammar *g, weft_error *err);
+void rows_free(earley *r);
 
 /* Before each call of a caller: where errors go. */
-void rows_begin(rows *r, weft_error *err);
+void rows_begin(earley *r, weft_error *err);
 
-static inline const row *row_at(const rows *r, uint32_t index)
+static inline const row_head *row_at(const earley *r, uint32_t index)
 {
-    return (const row *)r->row.room.data + index;
+    return (const row_head *)r->row.room.data + index;
 }
 
-static inline const item *row_items(const rows *r, uint32_t index)
+static inline const item *row_items(const earley *r, uint32_t index)
 {
     return (const item *)r->item.room.data + row_at(r, index)->at;
 }
 
 /* The row after one more byte, or NO_ROW. On failure NO_ROW with err filled. */
-uint32_t rows_step(rows *r, uint32_t from, uint8_t byte);
+uint32_t rows_step(earley *r, uint32_t from, uint8_t byte);
+
+/* Those who wait in a row. */
+static inline uint32_t row_waits(const earley *r, uint32_t index)
+{
+    return row_at(r, index)->waits;
+}
 
 /* The row after the lexemes of all scan items in this state end here. */
-uint32_t rows_end_lexemes(rows *r, uint32_t from, uint32_t state);
+uint32_t rows_end_lexemes(earley *r, uint32_t from, uint32_t state);
 
 /* The row after a token: what its bytes lead to (`by_bytes`, or NO_ROW) and what token items say. */
-uint32_t rows_token(rows *r, uint32_t from, uint32_t id, uint32_t by_bytes);
+uint32_t rows_token(earley *r, uint32_t from, uint32_t id, uint32_t by_bytes);
 
 /* The bytes that can come next. */
-void rows_next_bytes(rows *r, uint32_t from, uint64_t bytes[4]);
+void rows_next_bytes(earley *r, uint32_t from, uint64_t bytes[4]);
 
 /* Bytes that rows take. */
-size_t rows_size(const rows *r);
+size_t rows_size(const earley *r);
 
 /* Forgets all rows but the first and those marked in keep[rows], with their origins; map[row]
  * becomes the new number or NO_ROW. */
-void rows_compact(rows *r, uint32_t *map, const bool *keep);
+void rows_compact(earley *r, uint32_t *map, const bool *keep);
 
 #endif

@@ -155,6 +155,38 @@ static bool store_parts(rx_pool *p, rx_node *n, const uint64_t *set, const uint3
     return true;
 }
 
+/* See rx_size. Operands are older than the expression, so their sizes are known. */
+static uint32_t size_of(const rx_pool *p, const rx_node *n)
+{
+    uint64_t size = 0;
+    switch ((rx_kind)n->kind) {
+    case RX_K_NOTHING:
+    case RX_K_EMPTY:
+        break;
+    case RX_K_BYTES:
+        size = 1;
+        break;
+    case RX_K_MULTIPLE: /* its states */
+        size = n->b;
+        break;
+    case RX_K_SEQ:
+        size = (uint64_t)p->node[n->a].size + p->node[n->b].size;
+        break;
+    case RX_K_OR:
+    case RX_K_AND:
+        for (uint32_t i = 0; i < n->b && size < UINT32_MAX; i++)
+            size += p->node[p->operand.at[n->a + i]].size;
+        break;
+    case RX_K_NOT:
+        size = p->node[n->a].size;
+        break;
+    case RX_K_REPEAT: /* both factors are below 2^32 */
+        size = (uint64_t)p->node[n->a].size * (n->max == RX_MANY ? n->min | 1u : n->max);
+        break;
+    }
+    return size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
+}
+
 rx rx_intern(rx_pool *p, rx_node n, const uint64_t *set, const uint32_t *operand)
 {
     if (!rx_ok(p) || !grow_table(p))
@@ -173,6 +205,7 @@ rx rx_intern(rx_pool *p, rx_node n, const uint64_t *set, const uint32_t *operand
     if (!rx_room(p, (void **)&p->node, &p->node_room, p->n_node + 1, sizeof *p->node) ||
         !store_parts(p, &n, set, operand))
         return RX_NOTHING;
+    n.size = size_of(p, &n);
     p->node[p->n_node] = n;
     p->table[at] = (uint32_t)p->n_node;
     return (rx)p->n_node++;
@@ -215,6 +248,11 @@ weft_status rx_failed(const rx_pool *p, weft_error *err)
     if (!rx_ok(p))
         weft_fail(err, p->failed.code, "%s", p->failed.message);
     return p->failed.code;
+}
+
+uint32_t rx_size(const rx_pool *p, rx a)
+{
+    return p->node[a].size;
 }
 
 bool rx_matches_empty(const rx_pool *p, rx a)

@@ -26,6 +26,7 @@ typedef struct rx_node {
     bool plain;    /* without AND and NOT: matches something, as constructors remove "nothing" */
     uint8_t life;  /* what a search found */
     uint32_t a, b, min, max, hash;
+    uint32_t size; /* rx_size */
 } rx_node;
 
 /* A list that grows. */
