@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool accepts(rows *r, const char *text, size_t n)
+static bool accepts(earley *r, const char *text, size_t n)
 {
     weft_error err = { 0 };
     rows_begin(r, &err);
@@ -25,7 +25,7 @@ int main(void)
     mem m;
     mem_init(&m, 0, NULL);
     grammar *g = NULL;
-    rows *r = calloc(1, sizeof *r);
+    earley *r = calloc(1, sizeof *r);
     char *line = NULL;
     size_t room = 0;
     ssize_t n;
