@@ -63,6 +63,11 @@ rx_pool *grammar_pool(grammar *g)
     return g->pool;
 }
 
+mem *grammar_mem(const grammar *g)
+{
+    return g->mem;
+}
+
 const grammar_limits *grammar_bounds(const grammar *g)
 {
     return &g->limits;

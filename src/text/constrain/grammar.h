@@ -28,8 +28,9 @@ void grammar_free(grammar *g);
 /* The same for a text of n bytes, unless that is too long. */
 grammar *grammar_begin(mem *m, size_t n, const grammar_limits *limits, weft_error *err);
 
-/* Where lexemes are built. */
+/* Where lexemes are built, and the budget of all of it. */
 rx_pool *grammar_pool(grammar *g);
+mem *grammar_mem(const grammar *g);
 const grammar_limits *grammar_bounds(const grammar *g);
 
 /* Like the pool's constructors these return NO_SYMBOL once something failed; grammar_finish reports

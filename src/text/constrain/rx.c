@@ -166,6 +166,9 @@ static uint32_t size_of(const rx_pool *p, const rx_node *n)
     case RX_K_BYTES:
         size = 1;
         break;
+    case RX_K_MULTIPLE: /* its states */
+        size = n->b;
+        break;
     case RX_K_SEQ:
         size = (uint64_t)p->node[n->a].size + p->node[n->b].size;
         break;
@@ -381,4 +384,42 @@ rx rx_repeat(rx_pool *p, rx a, uint32_t min, uint32_t max)
                                 .min = min,
                                 .max = max },
                      NULL, NULL);
+}
+
+/* ---- multiples ------------------------------------------------------------------------------- */
+
+/* A remainder before the decimal point lives: digits can follow until it is 0. */
+static rx remainder_of(rx_pool *p, uint64_t value, uint32_t divisor, uint32_t decimals, bool before)
+{
+    uint64_t end = value % divisor;
+    for (uint32_t i = 0; i < decimals && end != 0; i++)
+        end = end * 10 % divisor;
+    return rx_intern(p,
+                     (rx_node){ .kind = RX_K_MULTIPLE,
+                                .nullable = end == 0,
+                                .life = before ? RX_LIVES : RX_UNKNOWN,
+                                .a = (uint32_t)(value % divisor),
+                                .b = divisor,
+                                .min = decimals,
+                                .max = before },
+                     NULL, NULL);
+}
+
+rx rx_multiple(rx_pool *p, uint32_t divisor, uint32_t decimals)
+{
+    return remainder_of(p, 0, divisor, decimals, true);
+}
+
+rx rx_derive_multiple(rx_pool *p, rx a, uint8_t byte)
+{
+    const rx_node n = p->node[a];
+    const bool before = n.max;
+    if (byte == '.' && before)
+        return remainder_of(p, n.a, n.b, n.min, false);
+    if (byte < '0' || byte > '9')
+        return RX_NOTHING;
+    if (!before && n.min == 0)
+        return byte == '0' ? a : RX_NOTHING;
+    return remainder_of(p, (uint64_t)n.a * 10 + byte - '0', n.b, before ? n.min : n.min - 1,
+                        before);
 }

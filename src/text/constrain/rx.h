@@ -49,6 +49,11 @@ rx rx_and(rx_pool *p, rx a, rx b);
 rx rx_not(rx_pool *p, rx a);
 rx rx_repeat(rx_pool *p, rx a, uint32_t min, uint32_t max);
 
+/* Digits, perhaps with a point among them, whose value is a multiple of divisor / 10^decimals: the
+ * states of this automaton are remainders. Also matches "", "." and the like; intersect it with a
+ * form. The divisor is not 0. */
+rx rx_multiple(rx_pool *p, uint32_t divisor, uint32_t decimals);
+
 /* Of many at once, which takes linear time: any of them, all of them. A long sequence is built from
  * its end for the same reason. */
 rx rx_any(rx_pool *p, const rx *a, size_t n);

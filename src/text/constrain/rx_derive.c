@@ -86,6 +86,10 @@ static bool part(rx_pool *p, rx a, uint8_t byte, rx *result)
         *result = p->set[n->a][byte / 64] >> byte % 64 & 1 ? RX_EMPTY : RX_NOTHING;
         return true;
     }
+    if (n->kind == RX_K_MULTIPLE) {
+        *result = rx_derive_multiple(p, a, byte);
+        return true;
+    }
     if (memo_get(p, a, byte, result))
         return true;
     rx_push(p, &p->todo, a);
@@ -151,6 +155,7 @@ static bool derive_node(rx_pool *p, rx a, uint8_t byte, rx *result)
     case RX_K_NOTHING:
     case RX_K_EMPTY:
     case RX_K_BYTES:
+    case RX_K_MULTIPLE:
         break;
     }
     return part(p, a, byte, result);
@@ -218,8 +223,19 @@ static void push_heads(rx_pool *p, const rx_node *n)
     case RX_K_NOTHING:
     case RX_K_EMPTY:
     case RX_K_BYTES:
+    case RX_K_MULTIPLE:
         break;
     }
+}
+
+/* Every digit and the point for itself. */
+static int split_digits(uint8_t class_of[256], int n)
+{
+    for (int b = '.'; b <= '9'; b++) {
+        uint64_t set[4] = { 1ull << b };
+        n = split(class_of, n, set);
+    }
+    return n;
 }
 
 int rx_classes(rx_pool *p, rx a, uint8_t class_of[256])
@@ -236,6 +252,8 @@ int rx_classes(rx_pool *p, rx a, uint8_t class_of[256])
         const rx_node *x = &p->node[top];
         if (x->kind == RX_K_BYTES)
             n = split(class_of, n, p->set[x->a]);
+        else if (x->kind == RX_K_MULTIPLE)
+            n = split_digits(class_of, n);
         else
             push_heads(p, x);
     }

@@ -8,12 +8,14 @@
 typedef enum rx_kind {
     RX_K_NOTHING,
     RX_K_EMPTY,
-    RX_K_BYTES, /* a: which of the pool's sets */
-    RX_K_SEQ,   /* a, then b; a is no sequence */
-    RX_K_OR,    /* b operands from a on, in the pool's list: sorted, none of them an OR */
-    RX_K_AND,   /* the same */
-    RX_K_NOT,   /* a */
-    RX_K_REPEAT /* a, min to max times */
+    RX_K_BYTES,   /* a: which of the pool's sets */
+    RX_K_SEQ,     /* a, then b; a is no sequence */
+    RX_K_OR,      /* b operands from a on, in the pool's list: sorted, none of them an OR */
+    RX_K_AND,     /* the same */
+    RX_K_NOT,     /* a */
+    RX_K_REPEAT,  /* a, min to max times */
+    RX_K_MULTIPLE /* digits that continue the remainder a of the divisor b: max 1 before the decimal
+                     point, 0 after it; min decimals are still missing */
 } rx_kind;
 
 typedef enum rx_life { RX_UNKNOWN, RX_LIVES, RX_IS_DEAD } rx_life;
@@ -70,6 +72,9 @@ rx rx_fail(rx_pool *p, weft_status code, const char *what);
 /* The number of an expression, which is made if it is new. For BYTES its set, for OR and AND their n.b
  * operands are given, which are copied. */
 rx rx_intern(rx_pool *p, rx_node n, const uint64_t *set, const uint32_t *operand);
+
+/* The derivative of a multiple. */
+rx rx_derive_multiple(rx_pool *p, rx a, uint8_t byte);
 
 /* Begins a walk over the nodes; the second is true for a node that this walk has not seen. */
 bool rx_walk_begin(rx_pool *p);
