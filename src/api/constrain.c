@@ -39,12 +39,14 @@ static grammar *read_grammar(weft_grammar *g, weft_grammar_kind kind, const char
                              const weft_grammar_options *o, weft_error *err)
 {
     const tokenizer *t = tokenizer_inside(g->tokenizer);
-    if (kind == WEFT_GRAMMAR_SCHEMA) {
-        weft_fail(err, WEFT_EUNSUPPORTED, "this build has no schemas");
-        return NULL;
-    }
-    grammar *made = kind == WEFT_GRAMMAR_REGEX ? pattern_read(&g->mem, text, n, NULL, err)
-                                               : gbnf_read(&g->mem, text, n, t, NULL, err);
+    const schema_options schema = { .lenient = o->ignored != NULL,
+                                    .openai_strict = o->openai_strict,
+                                    .indent = o->indent,
+                                    .ignored = o->ignored,
+                                    .user = o->ud };
+    grammar *made = kind == WEFT_GRAMMAR_REGEX  ? pattern_read(&g->mem, text, n, NULL, err)
+                    : kind == WEFT_GRAMMAR_GBNF ? gbnf_read(&g->mem, text, n, t, NULL, err)
+                                                : schema_read(&g->mem, text, n, &schema, NULL, err);
     if (!made || !o->think_end ||
         grammar_think(made, o->think_begin, o->think_end, o->thinking, t, err) == WEFT_OK)
         return made;
