@@ -88,6 +88,8 @@ typedef struct chat {
     weft_engine *engine;
     weft_session *session;
     weft_sampler *sampler;
+    weft_constraint *constraint; /* of answers; NULL: none, or not made yet */
+    bool thinking;               /* made for answers that begin with thinking */
     int64_t n_ctx;
 
     conversation talk;

@@ -193,6 +193,24 @@ static void print_end_reason(const chat *c)
         fputs("weft: stopped; the part above is kept\n", stderr);
 }
 
+/* The form of the answer begins after the thinking. It is compiled for the first answer, and again
+ * only if a prompt ends differently. */
+static int constrain(chat *c, bool inside)
+{
+    const weft_grammar_options form = { .struct_size = sizeof form,
+                                        .model = c->model,
+                                        .think_begin = c->info.think_begin,
+                                        .think_end = c->info.think_end,
+                                        .thinking = inside };
+    if (c->constraint && c->thinking == inside) {
+        weft_constraint_reset(c->constraint);
+        return 0;
+    }
+    weft_constraint_free(c->constraint);
+    c->thinking = inside;
+    return cli_constraint(c->command, &form, c->tokenizer, &c->constraint);
+}
+
 static int generate(chat *c, answer *a, const weft_rendered *prompt)
 {
     weft_error err = { 0 };
@@ -204,6 +222,7 @@ static int generate(chat *c, answer *a, const weft_rendered *prompt)
         .stop = c->stops.at,
         .n_stop = c->stops.n,
         .progress = still_reading,
+        .constraint = c->constraint,
     };
     c->made = (weft_generation){ .struct_size = sizeof c->made };
     cli_progress_begin("prompt", "tokens");
@@ -245,9 +264,11 @@ int chat_answer(chat *c)
     a.thinking.ud = &a;
     int code = make_prompt(c, &prompt);
     if (!code) {
-        think_init(&a.thinking, c->info.think_begin, c->info.think_end,
-                   begins_thinking(prompt, c->info.think_begin));
-        code = generate(c, &a, prompt);
+        const bool inside = begins_thinking(prompt, c->info.think_begin);
+        think_init(&a.thinking, c->info.think_begin, c->info.think_end, inside);
+        code = constrain(c, inside);
+        if (!code)
+            code = generate(c, &a, prompt);
     }
     if (!code)
         code = finish(c, &a);

@@ -427,6 +427,18 @@ extern const option sampling_options[];
 weft_sampler *cli_sampler(const command *c, weft_model *model, const weft_tokenizer *tokenizer,
                           int *code);
 
+/* The form that a text must have: --grammar, --regex, --schema. cli_constraint makes one of it, or
+ * NULL without such an option. `with`: whose ends count, and how the model thinks. Returns 0, or an
+ * exit code after printing an error. */
+typedef struct form_options {
+    const char *grammar, *regex, *schema;
+} form_options;
+
+extern form_options cli_form;
+bool cli_has_form(void);
+int cli_constraint(const command *c, const weft_grammar_options *with, weft_tokenizer *tokenizer,
+                   weft_constraint **to);
+
 /* True if an option asks for sampling instead of greedy decoding. */
 bool cli_samples(void);
 

@@ -174,6 +174,7 @@ static void chat_free(chat *c)
 {
     conversation_free(&c->talk);
     weft_sampler_free(c->sampler);
+    weft_constraint_free(c->constraint);
     weft_session_free(c->session);
     weft_engine_free(c->engine);
     weft_template_free(c->template);

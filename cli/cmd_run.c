@@ -73,6 +73,7 @@ typedef struct job {
     weft_engine *engine;
     weft_session *session;
     weft_sampler *sampler;
+    weft_constraint *constraint; /* or NULL */
     int32_t *prompt;
     int64_t n_prompt;
     int64_t room; /* positions of the context */
@@ -336,7 +337,8 @@ static int run_session(job *j, const weft_engine_options *engine_options, output
                                         .slide = when_full == 2,
                                         .eval_last = session_path != NULL,
                                         .n_top = n_top,
-                                        .progress = still_reading };
+                                        .progress = still_reading,
+                                        .constraint = j->constraint };
     j->output = o;
     j->made.struct_size = sizeof j->made;
     cli_progress_begin("prompt", "tokens");
@@ -481,7 +483,10 @@ static int sample(job *j, const weft_engine_options *engine_options)
     if (stops.n && !o.has_text)
         return cli_usage(&command_run,
                          "--stop: the model has no vocabulary, so it prints ids, not text");
+    const weft_grammar_options form = { .struct_size = sizeof form, .model = j->model };
     j->sampler = cli_sampler(&command_run, j->model, j->tokenizer, &code);
+    if (!code)
+        code = cli_constraint(&command_run, &form, j->tokenizer, &j->constraint);
     if (code)
         return code;
     code = run_session(j, engine_options, &o);
@@ -528,6 +533,9 @@ static int check_options(void)
     if (n_beam && (n_top || stops.n || session_path || ignore_eos || cli_samples()))
         return cli_usage(
             c, "--beams excludes sampling, --stop, --session, --logprobs and --ignore-eos");
+    if (cli_has_form() && (n_beam || when_full == 2))
+        return cli_usage(c,
+                         "--grammar, --regex and --schema exclude --beams and --when-full slide");
     return 0;
 }
 
@@ -565,6 +573,7 @@ static int run_main(void)
     if (!code)
         code = run_model(&j, &engine_options);
     weft_sampler_free(j.sampler);
+    weft_constraint_free(j.constraint);
     weft_session_free(j.session);
     weft_engine_free(j.engine);
     weft_model_close(j.model);

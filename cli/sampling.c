@@ -56,6 +56,12 @@ const option sampling_options[] = {
       "add to a token's logit: 15043+1, 2-inf; may be repeated" },
     { 0, "samplers", OPT_TEXT, &given.chain, "A;B", SETTING | RARE,
       "order of the samplers; see docs/SAMPLING.md" },
+    { 0, "schema", OPT_TEXT, &cli_form.schema, "FILE", SETTING | RARE,
+      "JSON that fits the schema in FILE" },
+    { 0, "grammar", OPT_TEXT, &cli_form.grammar, "FILE", SETTING | RARE,
+      "text that fits the GBNF grammar in FILE" },
+    { 0, "regex", OPT_TEXT, &cli_form.regex, "RE", SETTING | RARE,
+      "text that matches the regular expression RE" },
     { 0 },
 };
 

@@ -1011,6 +1011,81 @@ WEFT_API int64_t weft_sampler_kept(weft_sampler *sampler, int64_t k, weft_token_
 /* Call before a new text: resets mirostat. */
 WEFT_API void weft_sampler_reset(weft_sampler *sampler);
 
+/* ---- constraints: text of a given form ------------------------------------------------------- */
+
+/* A grammar says which texts may be generated. It is compiled for one tokenizer, and keeps what it
+ * learns about its vocabulary, so compile it once: any number of texts and threads may use it. */
+typedef struct weft_grammar weft_grammar;
+
+typedef enum weft_grammar_kind {
+    WEFT_GRAMMAR_REGEX,  /* ECMA-262; the whole text must match */
+    WEFT_GRAMMAR_GBNF,   /* llama.cpp's rules, from `root` on */
+    WEFT_GRAMMAR_SCHEMA, /* JSON Schema 2020-12 */
+} weft_grammar_kind;
+
+/* A keyword of a schema that weft does not support, and where it is, as a JSON pointer. */
+typedef void weft_ignored_fn(void *ud, const char *pointer, const char *keyword);
+
+typedef struct weft_grammar_options {
+    size_t struct_size;
+    const weft_model *model; /* its end-of-text tokens end a text; NULL: */
+    const int32_t *ends;     /* [n_end] these; NULL: the tokenizer's */
+    int n_end;
+    const char *think_begin;  /* a text may first think: between these two strings, blanks around */
+    const char *think_end;    /* them, the grammar holds for what follows; NULL: no thinking */
+    bool thinking;            /* the prompt ended with think_begin, so thinking must end first */
+    bool indent;              /* schema: allow line ends and up to 8 blanks between tokens */
+    bool openai_strict;       /* schema: additionalProperties must be false, all required */
+    weft_ignored_fn *ignored; /* schema: called for what is not supported, which is then ignored;
+                                 NULL: it is an error */
+    void *ud;
+} weft_grammar_options;
+
+/* Compiles n bytes. WEFT_EFORMAT: it is malformed; WEFT_EUNSUPPORTED: weft does not support it;
+ * WEFT_ELIMIT: it is too large; WEFT_EINVAL: it matches no text. */
+WEFT_API weft_grammar *weft_grammar_new(weft_tokenizer *tokenizer, weft_grammar_kind kind,
+                                        const char *text, size_t n,
+                                        const weft_grammar_options *options, weft_error *err);
+WEFT_API void weft_grammar_free(weft_grammar *grammar);
+
+/* One text under a grammar: its tokens so far. Use from one thread at a time. */
+typedef struct weft_constraint weft_constraint;
+
+WEFT_API weft_constraint *weft_constraint_new(weft_grammar *grammar, weft_error *err);
+WEFT_API weft_constraint *weft_constraint_clone(const weft_constraint *constraint, weft_error *err);
+WEFT_API void weft_constraint_free(weft_constraint *constraint);
+
+/* May this token come next? An end-of-text token may where the text may end. */
+WEFT_API bool weft_constraint_allows(weft_constraint *constraint, int32_t id);
+
+/* The same for all tokens below n_vocab: bit id % 64 of bits[id / 64], (n_vocab + 63) / 64 words. */
+WEFT_API weft_status weft_constraint_mask(weft_constraint *constraint, uint64_t *bits,
+                                          int64_t n_vocab, weft_error *err);
+
+/* Appends a token. One that is not allowed is WEFT_EINVAL, and nothing changes. */
+WEFT_API weft_status weft_constraint_accept(weft_constraint *constraint, int32_t id,
+                                            weft_error *err);
+
+/* The number of tokens so far, to which weft_constraint_rewind can go back. */
+WEFT_API int64_t weft_constraint_mark(const weft_constraint *constraint);
+WEFT_API weft_status weft_constraint_rewind(weft_constraint *constraint, int64_t mark,
+                                            weft_error *err);
+WEFT_API void weft_constraint_reset(weft_constraint *constraint);
+
+/* The bytes that every continuation begins with. Writes at most `size` and returns how many. */
+WEFT_API size_t weft_constraint_forced(weft_constraint *constraint, char *bytes, size_t size);
+
+/* may_end: the text is complete as it is. done: it is, and nothing can follow. */
+WEFT_API bool weft_constraint_may_end(const weft_constraint *constraint);
+WEFT_API bool weft_constraint_done(const weft_constraint *constraint);
+
+/* The sampler draws only tokens that the constraint allows; NULL: all. It looks at the best ones
+ * first, and at the whole vocabulary only if a step of the chain needs that. The caller passes the
+ * drawn token to weft_constraint_accept, and keeps the constraint alive. weft_generate does both for
+ * the constraint in its options. */
+WEFT_API weft_status weft_sampler_constrain(weft_sampler *sampler, weft_constraint *constraint,
+                                            weft_error *err);
+
 /* ---- stop strings ---------------------------------------------------------------------------- */
 
 /* Ends a text at the first stop string, however the text is split into tokens. Of strings that end
@@ -1083,6 +1158,9 @@ typedef struct weft_generate_options {
                       string counts; 0: none */
     const int32_t *stop_ids; /* [n_stop_id] more tokens that end the text, even with ignore_end */
     int n_stop_id;
+    weft_constraint *constraint; /* what may be generated, or NULL; new tokens are appended to it.
+                                    When nothing can follow, the text ends, with end_id -1. It must
+                                    stay alive until the end */
 } weft_generate_options;
 
 typedef struct weft_generation {

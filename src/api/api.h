@@ -97,6 +97,16 @@ bool read_sampler_options(weft_sampler_options *to, const weft_sampler_options *
 /* The internal tokenizer of the handle. */
 const struct tokenizer *tokenizer_inside(const weft_tokenizer *t);
 
+/* Its vocabulary as a trie, made on the first call; NULL with err filled on failure. */
+const struct token_trie *tokenizer_tokens(weft_tokenizer *t, weft_error *err);
+
+/* A reference to a tokenizer, which weft_tokenizer_free drops, and its memory. */
+void hold_tokenizer(weft_tokenizer *t);
+struct mem *tokenizer_memory(weft_tokenizer *t);
+
+/* The internal constraint of the handle. */
+struct constraint *constraint_inside(const weft_constraint *c);
+
 /* NULL for the default; an error if there is no such type. */
 bool take_kv_type(weft_kv_type from, const dtype **to, weft_error *err);
 

@@ -62,6 +62,7 @@ weft_status weft_generate(weft_session *s, weft_sampler *chain, const weft_token
                      .tokenizer = t ? tokenizer_inside(t) : NULL,
                      .pieces = &m->pieces,
                      .opt = &o,
+                     .constraint = o.constraint ? constraint_inside(o.constraint) : NULL,
                      .fn = fn,
                      .ud = ud,
                      .err = err };

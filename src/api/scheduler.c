@@ -103,6 +103,7 @@ static weft_status read_request(request_spec *to, const weft_scheduler *s, const
     }
     to->tokenizer = r.tokenizer ? tokenizer_inside(r.tokenizer) : NULL;
     to->pieces = &m->pieces;
+    to->constraint = to->opt.constraint ? constraint_inside(to->opt.constraint) : NULL;
     to->source = r.source;
     to->n_source = r.n_source;
     to->key = r.key ? r.key : "";

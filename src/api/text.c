@@ -1,5 +1,6 @@
 /* text.c - the public functions of tokenizers: check, translate, delegate. */
 #include "api/api.h"
+#include "text/constrain/token_trie.h"
 #include "text/decode.h"
 #include "text/sources/source.h"
 
@@ -8,8 +9,9 @@
 struct weft_tokenizer {
     host host;
     tokenizer inner;
-    _Atomic(encoder *) spare; /* an idle encoder, so that a single thread creates only one */
-    weft_budget *budget;      /* referenced; or NULL */
+    _Atomic(encoder *) spare;     /* an idle encoder, so that a single thread creates only one */
+    _Atomic(token_trie *) tokens; /* NULL until a grammar needs it */
+    weft_budget *budget;          /* referenced; or NULL */
     holders holders;
 };
 
@@ -59,13 +61,50 @@ weft_tokenizer *weft_tokenizer_load(const char *path, const weft_tokenizer_optio
     return t;
 }
 
+static void drop_tokens(weft_tokenizer *t, token_trie *tokens)
+{
+    if (tokens)
+        token_trie_free(tokens);
+    mem_free(&t->host.mem, tokens);
+}
+
 void weft_tokenizer_free(weft_tokenizer *t)
 {
     if (!t || !let_go(&t->holders))
         return;
     encoder_free(atomic_load(&t->spare));
+    drop_tokens(t, atomic_load(&t->tokens));
     tokenizer_free(&t->inner);
     release(t);
+}
+
+void hold_tokenizer(weft_tokenizer *t)
+{
+    hold(&t->holders);
+}
+
+struct mem *tokenizer_memory(weft_tokenizer *t)
+{
+    return &t->host.mem;
+}
+
+/* Two threads may both make it: the first one's stays. */
+const token_trie *tokenizer_tokens(weft_tokenizer *t, weft_error *err)
+{
+    token_trie *have = atomic_load(&t->tokens), *made;
+    if (have)
+        return have;
+    made = mem_zalloc(&t->host.mem, 1, sizeof *made, "a trie of tokens", err);
+    if (!made)
+        return NULL;
+    if (token_trie_init(made, &t->inner, &t->host.mem, err) != WEFT_OK) {
+        mem_free(&t->host.mem, made);
+        return NULL;
+    }
+    if (atomic_compare_exchange_strong(&t->tokens, &have, made))
+        return made;
+    drop_tokens(t, made);
+    return have;
 }
 
 const tokenizer *tokenizer_inside(const weft_tokenizer *t)

@@ -84,7 +84,7 @@ static weft_status generate_tokens(generation *g, session *s)
             status = generation_put(g, id);
         const weft_finish end = g->to.finish;
         if (status == WEFT_OK &&
-            (end == WEFT_FINISH_NONE || (g->opt->eval_last && end != WEFT_FINISH_END)))
+            (end == WEFT_FINISH_NONE || (g->opt->eval_last && g->to.end_id < 0)))
             status = append_token(g, s, id);
         if (status != WEFT_OK)
             return status;

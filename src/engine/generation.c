@@ -26,6 +26,7 @@ void generation_end(generation *g)
     stop_free(&g->stop);
     buffer_end(&g->held);
     scratch_free(&g->piece, g->mem);
+    scratch_free(&g->allowed, g->mem);
     mem_free(g->mem, g->top);
     g->top = NULL;
 }
@@ -60,15 +61,41 @@ static void exchange(float *logits, int64_t V, const int32_t *list, int n, float
     }
 }
 
-static weft_status pick(const generation *g, const session *s, int32_t *id)
+/* The most probable token that the constraint allows. */
+static weft_status pick_allowed(generation *g, const session *s, int32_t *id)
+{
+    const int64_t V = s->engine->model->n_vocab;
+    if (constraint_allows(g->constraint, *id, g->err) || g->err->code != WEFT_OK)
+        return g->err->code;
+    uint64_t *bits = scratch_grow(&g->allowed, ((size_t)V / 64 + 1) * sizeof *bits, g->mem, g->err);
+    if (!bits || constraint_mask(g->constraint, bits, V, g->err) != WEFT_OK)
+        return g->err->code;
+    *id = -1;
+    for (int64_t i = 0; i < V; i++)
+        if (bits[i / 64] >> i % 64 & 1 && s->logits[i] > -INFINITY &&
+            (*id < 0 || s->logits[i] > s->logits[*id]))
+            *id = (int32_t)i;
+    return *id >= 0 ? WEFT_OK
+                    : weft_fail(g->err, WEFT_EUNSUPPORTED,
+                                "no token of the vocabulary continues the text as the constraint "
+                                "demands");
+}
+
+static weft_status pick(generation *g, const session *s, int32_t *id)
 {
     *id = session_greedy(s);
-    return g->sampler ? sampler_pick(g->sampler, s->logits, s->ids, s->cache.length, id, g->err)
-                      : WEFT_OK;
+    if (!g->sampler)
+        return g->constraint ? pick_allowed(g, s, id) : WEFT_OK;
+    constraint *own = g->sampler->constraint;
+    g->sampler->constraint = g->constraint ? g->constraint : own;
+    const weft_status status = sampler_pick(g->sampler, s->logits, s->ids, s->cache.length, id,
+                                            g->err);
+    g->sampler->constraint = own;
+    return status;
 }
 
 /* A pick that cannot end the text. */
-static weft_status pick_more(const generation *g, session *s, int32_t *id)
+static weft_status pick_more(generation *g, session *s, int32_t *id)
 {
     const weft_generate_options *o = g->opt;
     const int64_t V = s->engine->model->n_vocab;
@@ -158,6 +185,8 @@ static weft_status put_text(generation *g, int32_t id)
 
 weft_status generation_put(generation *g, int32_t id)
 {
+    if (g->constraint && constraint_accept(g->constraint, id, g->err) != WEFT_OK)
+        return g->err->code;
     if (is_end(g->opt, id)) {
         g->to.finish = WEFT_FINISH_END;
         g->to.end_id = id;
@@ -165,6 +194,8 @@ weft_status generation_put(generation *g, int32_t id)
     }
     g->to.n_new++;
     const weft_status status = put_text(g, id);
+    if (g->to.finish == WEFT_FINISH_NONE && g->constraint && constraint_done(g->constraint))
+        g->to.finish = WEFT_FINISH_END;
     if (g->to.finish == WEFT_FINISH_NONE && g->to.n_new == g->opt->n_new)
         g->to.finish = WEFT_FINISH_LENGTH;
     return status;

@@ -22,6 +22,7 @@ typedef struct generation {
     const tokenizer *tokenizer;       /* where the bytes of tokens come from; NULL: */
     const pieces *pieces;             /* the model's file */
     const weft_generate_options *opt; /* checked; ends are set */
+    constraint *constraint;           /* or NULL */
     weft_generate_fn *fn;             /* or NULL */
     void *ud;
     weft_error *err; /* of all calls; lives as long as the generation */
@@ -31,6 +32,7 @@ typedef struct generation {
     size_t shown;       /* bytes of `held` that the last call showed */
     scratch piece;      /* bytes of a token of the model's file */
     weft_logprob *top;  /* [1 + n_top]; NULL: not requested */
+    scratch allowed;    /* a mask, if a greedy choice was refused */
     weft_generation to; /* what the caller learns at the end; finish ends the text */
 } generation;
 

@@ -68,6 +68,7 @@ request *request_new(const request_spec *from, const engine *e, weft_error *err)
                             .tokenizer = from->tokenizer,
                             .pieces = from->pieces,
                             .opt = &r->spec.opt,
+                            .constraint = from->constraint,
                             .fn = from->fn,
                             .ud = from->ud,
                             .err = &r->err };

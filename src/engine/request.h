@@ -17,6 +17,7 @@ typedef struct request_spec {
     bool samples;
     const tokenizer *tokenizer;
     const pieces *pieces;
+    constraint *constraint; /* or NULL */
     const int32_t *source;
     int64_t n_source;
     const char *key;

@@ -178,7 +178,8 @@ static weft_status alloc_sampler(sampler *s, weft_error *err)
     s->breaks = mem_zalloc(s->mem, V, sizeof *s->breaks, "a sampler", err);
     s->repeats = mem_zalloc(s->mem, o->dry_multiplier > 0 ? (size_t)o->dry_last_n : 1,
                             sizeof *s->repeats, "a sampler", err);
-    if (!s->bias || !s->z || !s->places || !s->times || !s->breaks || !s->repeats)
+    s->allowed = mem_zalloc(s->mem, V / 64 + 1, sizeof *s->allowed, "a sampler", err);
+    if (!s->bias || !s->z || !s->places || !s->times || !s->breaks || !s->repeats || !s->allowed)
         return WEFT_ENOMEM;
     for (int64_t i = 0; i < o->n_bias; i++)
         s->bias[i] = o->bias[i];
@@ -232,6 +233,7 @@ void sampler_free(sampler *s)
     mem_free(s->mem, s->times);
     mem_free(s->mem, s->breaks);
     mem_free(s->mem, s->repeats);
+    mem_free(s->mem, s->allowed);
     mem_free(s->mem, s);
 }
 
@@ -300,9 +302,8 @@ weft_status sampler_pick(sampler *s, const float *logits, const int32_t *ids, in
     int step = 0;
     while (step < s->n_step && s->chain[step]->scores)
         s->chain[step++]->apply(s);
-    order_begin(&s->order, s->z, s->n_vocab, s->places);
-    if (s->order.n == 0)
-        return weft_fail(err, WEFT_ENUMERIC, "all logits are -inf; no token can be sampled");
+    if (sampler_order(s, err) != WEFT_OK)
+        return err->code;
     s->end = s->order.n;
     while (step < s->n_step)
         s->chain[step++]->apply(s);

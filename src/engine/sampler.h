@@ -13,6 +13,7 @@
 
 #include "base/mem.h"
 #include "engine/order.h"
+#include "text/constrain/constraint.h"
 
 #define SAMPLER_STEPS 10
 
@@ -56,6 +57,9 @@ struct sampler {
     bool *breaks;       /* [V]: repetitions do not cross these tokens */
     int32_t *repeats;   /* [dry_last_n] */
     double mu;          /* state of mirostat */
+
+    constraint *constraint; /* only tokens that it allows; NULL: all. The owner's */
+    uint64_t *allowed;      /* [V / 64 + 1] */
 };
 
 /* Are the options valid? */
@@ -67,6 +71,9 @@ void sampler_reset(sampler *s);
 
 weft_status sampler_pick(sampler *s, const float *logits, const int32_t *ids, int64_t n,
                          int32_t *id, weft_error *err);
+
+/* Leaves out what the constraint refuses, and begins the order; see sampler_constrain.c. */
+weft_status sampler_order(sampler *s, weft_error *err);
 
 /* The tokens that remained for the last draw: at most k, best first; returns how many there
  * were. */

@@ -1,0 +1,390 @@
+/* Masks against brute force: every token of a vocabulary is asked alone, and those that are spelled
+ * in the grammar's letters are asked of a second reading of the grammar. Random grammars and
+ * prefixes, three published tokenizers. */
+#include "support.h"
+
+#include "random_grammar.h"
+#include "text/constrain/constraint.h"
+#include "text/constrain/matcher.h"
+#include "text/sources/source.h"
+
+#define LETTERS " aehinorst\"{"
+
+typedef struct vocabulary {
+    host host;
+    tokenizer tokenizer;
+    token_trie trie;
+    uint32_t *spelled; /* tokens of LETTERS only */
+    uint32_t n_spelled;
+    int32_t end;
+} vocabulary;
+
+static void open_vocabulary(vocabulary *v, const char *path)
+{
+    weft_error err = { 0 };
+    host_plain(&v->host);
+    if (tokenizer_load(&v->tokenizer, path, NULL, WEFT_LOAD_MAP, &v->host, &err) != WEFT_OK ||
+        token_trie_init(&v->trie, &v->tokenizer, &v->host.mem, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    v->end = v->tokenizer.eos >= 0 ? v->tokenizer.eos : 0;
+    v->spelled = calloc(v->trie.n_id, sizeof *v->spelled);
+    v->n_spelled = 0;
+    for (uint32_t id = 0; id < v->trie.n_id; id++) {
+        const char *bytes;
+        const size_t n = token_text(&v->trie, id, &bytes);
+        size_t in = 0;
+        while (in < n && bytes[in] && strchr(LETTERS, bytes[in]))
+            in++;
+        if (n > 0 && n <= 12 && in == n && (int32_t)id != v->end)
+            v->spelled[v->n_spelled++] = id;
+    }
+    assert_true(v->n_spelled > 100);
+}
+
+static void close_vocabulary(vocabulary *v)
+{
+    free(v->spelled);
+    token_trie_free(&v->trie);
+    tokenizer_free(&v->tokenizer);
+    assert_int_equal(v->host.mem.used, 0);
+}
+
+/* ---- brute force ----------------------------------------------------------------------------- */
+
+typedef struct trial {
+    random_grammar meant;
+    char source[1 << 16];
+    constraint *c;
+    char text[GRAMMAR_WORD + 1]; /* accepted so far */
+    int n;
+    uint64_t *mask, *again;
+    size_t words;
+} trial;
+
+static bool bit(const uint64_t *bits, uint32_t id)
+{
+    return bits[id / 64] >> id % 64 & 1;
+}
+
+/* Every token alone; then the spelled ones by the second reading. */
+static void compare_mask(trial *t, const vocabulary *v)
+{
+    weft_error err = { 0 };
+    assert_int_equal(constraint_mask(t->c, t->mask, v->trie.n_id, &err), WEFT_OK);
+    for (uint32_t id = 0; id < v->trie.n_id; id++)
+        if (constraint_allows(t->c, (int32_t)id, &err) != bit(t->mask, id))
+            fail_msg("token %u after \"%.*s\" is %s by the mask of\n%s%s", id, t->n, t->text,
+                     bit(t->mask, id) ? "allowed" : "refused", t->source, err.message);
+    for (int i = 0; i < 200; i++) {
+        const uint32_t id = v->spelled[random_grammar_draw(&t->meant, v->n_spelled)];
+        const char *bytes;
+        const size_t n = token_text(&v->trie, id, &bytes);
+        char text[GRAMMAR_WORD + 1];
+        bool open;
+        if (t->n + n > GRAMMAR_WORD)
+            continue;
+        memcpy(text, t->text, (size_t)t->n);
+        memcpy(text + t->n, bytes, n);
+        random_grammar_matches(&t->meant, text, t->n + (int)n, &open);
+        if (open != bit(t->mask, id))
+            fail_msg("\"%.*s\" after \"%.*s\" %s be in the mask of\n%s", (int)n, bytes, t->n,
+                     t->text, open ? "should" : "should not", t->source);
+    }
+    bool open;
+    const bool whole = random_grammar_matches(&t->meant, t->text, t->n, &open);
+    assert_int_equal(bit(t->mask, (uint32_t)v->end), whole);
+    assert_int_equal(constraint_may_end(t->c), whole);
+}
+
+/* Accepts a random token of the mask; false if there is none that the second reading can follow. */
+static bool go_on(trial *t, const vocabulary *v)
+{
+    weft_error err = { 0 };
+    uint32_t chosen = 0, seen = 0;
+    for (uint32_t i = 0; i < v->n_spelled; i++)
+        if (bit(t->mask, v->spelled[i]) && random_grammar_draw(&t->meant, ++seen) == 0)
+            chosen = v->spelled[i];
+    const char *bytes;
+    const size_t n = seen > 0 ? token_text(&v->trie, chosen, &bytes) : 0;
+    if (n == 0 || t->n + n > GRAMMAR_WORD - 14)
+        return false;
+    memcpy(t->text + t->n, bytes, n);
+    t->n += (int)n;
+    assert_int_equal(constraint_accept(t->c, (int32_t)chosen, &err), WEFT_OK);
+    return true;
+}
+
+/* One grammar, some prefixes: returns how many were compared. */
+static int compare_grammar(trial *t, vocabulary *v, uint64_t key)
+{
+    weft_error err = { 0 };
+    mem *m = &v->host.mem;
+    random_grammar_make(&t->meant, key, LETTERS);
+    random_grammar_write(&t->meant, t->source, sizeof t->source);
+    grammar *g = gbnf_read(m, t->source, strlen(t->source), NULL, NULL, &err);
+    if (!g)
+        return 0;
+    constraint_set *s = constraint_set_new(m, g, &v->trie, &v->end, 1, &err);
+    assert_non_null(s);
+    t->c = constraint_new(s, &err);
+    assert_non_null(t->c);
+    t->n = 0;
+    int n = 0;
+    do {
+        compare_mask(t, v);
+        n++;
+    } while (n < 6 && go_on(t, v));
+    constraint_free(t->c);
+    constraint_set_free(s);
+    return n;
+}
+
+/* With WEFT_TEST_LONG: 100,000 pairs in all. */
+static void compare_vocabulary(const char *path)
+{
+    static trial t;
+    vocabulary v;
+    open_vocabulary(&v, path);
+    const size_t words = (size_t)v.trie.n_id / 64 + 1;
+    t.mask = calloc(words, sizeof *t.mask);
+    const int most = getenv("WEFT_TEST_LONG") ? 33400 : quick() ? 10 : 100;
+    int n = 0;
+    for (uint64_t key = 0; n < most; key++)
+        n += compare_grammar(&t, &v, key + ((uint64_t)v.trie.n_id << 32));
+    free(t.mask);
+    close_vocabulary(&v);
+}
+
+static void byte_bpe(void **state)
+{
+    (void)state;
+    compare_vocabulary(asset("tokenizers/gpt2"));
+}
+
+static void sentencepiece(void **state)
+{
+    (void)state;
+    compare_vocabulary(asset("tokenizers/llama2/tokenizer.model"));
+}
+
+static void bert_pieces(void **state)
+{
+    (void)state;
+    compare_vocabulary(asset("tokenizers/bert-uncased/tokenizer.json"));
+}
+
+/* ---- a small vocabulary ---------------------------------------------------------------------- */
+
+typedef struct desk {
+    vocabulary v;
+    constraint_set *set;
+    constraint *c;
+    weft_error err;
+} desk;
+
+/* Ids are places in the file: letters, a few longer tokens, and two special ones. */
+static const char small_json[] =
+    "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"\\\"\":2,\",\":3,\"[\":4,\"]\":5,"
+    "\"ab\":6,\"\\\",\":7,\"\\\",\\\"\":8,\"b\\\"]\":9,\"<end>\":10,\"<tool>\":11,\"1\":12},"
+    "\"merges\":[\"a b\"]},"
+    "\"added_tokens\":[{\"id\":10,\"content\":\"<end>\",\"special\":true,\"single_word\":false,"
+    "\"lstrip\":false,\"rstrip\":false,\"normalized\":false},{\"id\":11,\"content\":\"<tool>\","
+    "\"special\":true,\"single_word\":false,\"lstrip\":false,\"rstrip\":false,"
+    "\"normalized\":false}]}";
+
+static void open_desk(desk *d, const char *grammar_text)
+{
+    const int32_t end = 10;
+    *d = (desk){ .err = { 0 } };
+    host_plain(&d->v.host);
+    const char *path = temp_file("tokenizer.json", small_json, strlen(small_json));
+    if (tokenizer_load(&d->v.tokenizer, path, NULL, WEFT_LOAD_COPY, &d->v.host, &d->err) !=
+            WEFT_OK ||
+        token_trie_init(&d->v.trie, &d->v.tokenizer, &d->v.host.mem, &d->err) != WEFT_OK)
+        fail_msg("%s", d->err.message);
+    grammar *g = gbnf_read(&d->v.host.mem, grammar_text, strlen(grammar_text), &d->v.tokenizer,
+                           NULL, &d->err);
+    if (!g)
+        fail_msg("%s", d->err.message);
+    d->set = constraint_set_new(&d->v.host.mem, g, &d->v.trie, &end, 1, &d->err);
+    d->c = constraint_new(d->set, &d->err);
+    assert_non_null(d->c);
+}
+
+static void close_desk(desk *d)
+{
+    constraint_free(d->c);
+    constraint_set_free(d->set);
+    token_trie_free(&d->v.trie);
+    tokenizer_free(&d->v.tokenizer);
+    assert_int_equal(d->v.host.mem.used, 0);
+}
+
+/* The ids of a mask in one line. */
+static const char *mask_line(desk *d)
+{
+    static char line[256];
+    uint64_t bits[1];
+    size_t n = 0;
+    assert_int_equal(constraint_mask(d->c, bits, 13, &d->err), WEFT_OK);
+    line[0] = 0;
+    for (uint32_t id = 0; id < 13; id++)
+        if (bit(bits, id))
+            n += (size_t)snprintf(line + n, sizeof line - n, "%s%u", n ? " " : "", id);
+    return line;
+}
+
+static void accept(desk *d, int32_t id)
+{
+    if (constraint_accept(d->c, id, &d->err) != WEFT_OK)
+        fail_msg("%s", d->err.message);
+}
+
+static const char quoted_list[] = "root ::= \"[\" item (\",\" item)* \"]\"\n"
+                                  "item ::= \"\\\"\" [ab]+ \"\\\"\"\n";
+
+static void borders(void **state)
+{
+    (void)state;
+    desk d;
+    open_desk(&d, quoted_list);
+    assert_string_equal(mask_line(&d), "4");
+    accept(&d, 4);
+    assert_string_equal(mask_line(&d), "2");
+    accept(&d, 2);
+    assert_string_equal(mask_line(&d), "0 1 6 9");
+    accept(&d, 6);
+    assert_string_equal(mask_line(&d), "0 1 2 6 7 8 9");
+    accept(&d, 8);
+    assert_string_equal(mask_line(&d), "0 1 6 9");
+    accept(&d, 9);
+    assert_string_equal(mask_line(&d), "10");
+    assert_true(constraint_done(d.c) && constraint_may_end(d.c));
+    accept(&d, 10);
+    assert_string_equal(mask_line(&d), "");
+    assert_int_equal(constraint_accept(d.c, 0, &d.err), WEFT_EINVAL);
+    assert_string_equal(d.err.message, "token 0 is not allowed after 6 tokens of this constraint");
+    close_desk(&d);
+}
+
+static void rewinding(void **state)
+{
+    (void)state;
+    desk d;
+    open_desk(&d, quoted_list);
+    accept(&d, 4);
+    accept(&d, 2);
+    constraint *copy = constraint_clone(d.c, &d.err);
+    accept(&d, 9);
+    assert_true(constraint_done(d.c));
+    assert_int_equal(constraint_length(d.c), 3);
+    assert_false(constraint_done(copy));
+    assert_true(constraint_allows(copy, 6, &d.err) && !constraint_allows(copy, 7, &d.err));
+    constraint_rewind(d.c, 1);
+    assert_string_equal(mask_line(&d), "2");
+    constraint_rewind(d.c, 5);
+    assert_int_equal(constraint_length(d.c), 1);
+    constraint_rewind(d.c, 0);
+    assert_string_equal(mask_line(&d), "4");
+    constraint_free(copy);
+    close_desk(&d);
+}
+
+static void forced(void **state)
+{
+    (void)state;
+    desk d;
+    char bytes[8];
+    open_desk(&d, "root ::= \"ab,\" (\"ab]\" | \"a\") \"]\"");
+    assert_int_equal(constraint_forced(d.c, bytes, sizeof bytes, &d.err), 4);
+    assert_memory_equal(bytes, "ab,a", 4);
+    assert_int_equal(constraint_forced(d.c, bytes, 2, &d.err), 2);
+    accept(&d, 6);
+    accept(&d, 3);
+    accept(&d, 6);
+    assert_int_equal(constraint_forced(d.c, bytes, sizeof bytes, &d.err), 2);
+    assert_memory_equal(bytes, "]]", 2);
+    close_desk(&d);
+}
+
+static void tokens(void **state)
+{
+    (void)state;
+    desk d;
+    open_desk(&d, "root ::= <tool> (\"a\"* | !<[1]>) <[12]>");
+    assert_string_equal(mask_line(&d), "11");
+    accept(&d, 11);
+    assert_string_equal(mask_line(&d), "0 2 3 4 5 6 7 8 9 11 12");
+    accept(&d, 0); /* both as a letter and as any token but b */
+    assert_string_equal(mask_line(&d), "0 12");
+    accept(&d, 0);
+    assert_string_equal(mask_line(&d), "0 12");
+    constraint_rewind(d.c, 1);
+    accept(&d, 6); /* only as a token */
+    assert_string_equal(mask_line(&d), "12");
+    accept(&d, 12);
+    assert_string_equal(mask_line(&d), "10");
+    close_desk(&d);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* A whole life; false with err filled if something failed. */
+static bool live(vocabulary *v, mem *m, weft_error *err)
+{
+    uint64_t bits[1];
+    char bytes[8];
+    const int32_t end = 10;
+    grammar *g = gbnf_read(m, quoted_list, strlen(quoted_list), &v->tokenizer, NULL, err);
+    constraint_set *s = g ? constraint_set_new(m, g, &v->trie, &end, 1, err) : NULL;
+    constraint *c = s ? constraint_new(s, err) : NULL;
+    constraint *copy = c ? constraint_clone(c, err) : NULL;
+    bool good = copy && constraint_mask(c, bits, 13, err) == WEFT_OK &&
+                constraint_accept(c, 4, err) == WEFT_OK &&
+                constraint_accept(c, 2, err) == WEFT_OK &&
+                constraint_mask(c, bits, 13, err) == WEFT_OK;
+    if (good) {
+        constraint_forced(copy, bytes, sizeof bytes, err);
+        good = err->code == WEFT_OK && bits[0] == (1u << 0 | 1u << 1 | 1u << 6 | 1u << 9);
+    }
+    constraint_free(copy);
+    constraint_free(c);
+    constraint_set_free(s);
+    return good;
+}
+
+static void allocation_faults(void **state)
+{
+    (void)state;
+    desk d;
+    open_desk(&d, quoted_list);
+    int64_t n = 0;
+    for (bool good = false; !good; n++) {
+        faults memory = { .fail_at = n + 1 };
+        host h;
+        weft_error err = { 0 };
+        host_faulty(&h, &memory, NULL);
+        good = live(&d.v, &h.mem, &err);
+        if (!good)
+            assert_int_equal(err.code, WEFT_ENOMEM);
+        assert_int_equal(memory.live, 0);
+        assert_true(n < 1000);
+    }
+    assert_true(n > 30);
+    close_desk(&d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST("constraint: masks equal brute force, byte-level BPE", byte_bpe),
+        TEST("constraint: masks equal brute force, SentencePiece", sentencepiece),
+        TEST("constraint: masks equal brute force, WordPiece", bert_pieces),
+        TEST("constraint: tokens cross the borders of lexemes, the end is a token", borders),
+        TEST("constraint: clones and rewinds", rewinding),
+        TEST("constraint: what is forced", forced),
+        TEST("constraint: tokens by number and text, and all but one", tokens),
+        TEST("constraint: every allocation may fail", allocation_faults),
+    };
+    return RUN(tests);
+}
