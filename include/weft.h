@@ -477,6 +477,8 @@ typedef struct weft_template_info {
     bool tools;    /* writes the tools it is given */
     bool thinking; /* has a switch for thinking: the variable enable_thinking */
     const char *think_begin, *think_end; /* strings around the model's thinking, or NULL */
+    bool calls;   /* weft knows how it writes calls of tools: see weft_call_reader_new */
+    bool several; /* of which one message may have several */
 } weft_template_info;
 
 WEFT_API void weft_template_get_info(const weft_template *chat, weft_template_info *info);
@@ -1085,6 +1087,58 @@ WEFT_API bool weft_constraint_done(const weft_constraint *constraint);
  * the constraint in its options. */
 WEFT_API weft_status weft_sampler_constrain(weft_sampler *sampler, weft_constraint *constraint,
                                             weft_error *err);
+
+/* ---- tools ----------------------------------------------------------------------------------- */
+
+/* Every family of models calls tools in a syntax of its own. weft learns it from the template, by
+ * rendering calls with it. `tools` is a JSON list as the OpenAI API has it:
+ *
+ *     [{"type": "function", "function": {"name": "add", "parameters": {"type": "object", ...}}}]
+ */
+typedef struct weft_tool_options {
+    size_t struct_size;
+    bool required;    /* the answer is a call; otherwise it may also be text, or text and calls */
+    bool single;      /* at most one call */
+    const char *only; /* the name of the tool that may be called; NULL: any */
+} weft_tool_options;
+
+/* The grammar of answers that call tools: their names, and arguments that match their parameters.
+ * Of a function with "strict": true every keyword must be supported; of others what is not supported
+ * is ignored. options may be NULL; grammar_options as for weft_grammar_new. WEFT_EUNSUPPORTED: weft
+ * does not know the syntax of this template. */
+WEFT_API weft_grammar *weft_tool_grammar_new(weft_tokenizer *tokenizer,
+                                             const weft_template *chat_template, const char *tools,
+                                             size_t n, const weft_tool_options *options,
+                                             const weft_grammar_options *grammar_options,
+                                             weft_error *err);
+
+/* Finds calls in an answer while it is generated. */
+typedef struct weft_call_reader weft_call_reader;
+
+typedef enum weft_call_event {
+    WEFT_CALL_TEXT,      /* text that is not of a call */
+    WEFT_CALL_BEGINS,    /* a call begins: its name, in one piece */
+    WEFT_CALL_ARGUMENTS, /* a piece of its arguments, in JSON */
+    WEFT_CALL_ENDS,
+} weft_call_event;
+
+/* text has n bytes, without terminator. */
+typedef void weft_call_fn(void *ud, weft_call_event event, const char *text, size_t n);
+
+/* tools: as above; NULL: a value that could be a number is one, where the template writes values
+ * without quotes. Both may be freed afterwards, the template not before the reader. */
+WEFT_API weft_call_reader *weft_call_reader_new(const weft_template *chat_template,
+                                                const char *tools, size_t n, weft_call_fn *fn,
+                                                void *ud, weft_error *err);
+WEFT_API void weft_call_reader_free(weft_call_reader *reader);
+
+/* Text that was generated, in pieces of any length. Special tokens must be in it as they are
+ * spelled. What begins like a call, but is none, is text. */
+WEFT_API weft_status weft_call_reader_push(weft_call_reader *reader, const char *text, size_t n,
+                                           weft_error *err);
+
+/* The end of the text: what was held back. A call that is not complete ends here, too. */
+WEFT_API weft_status weft_call_reader_finish(weft_call_reader *reader, weft_error *err);
 
 /* ---- stop strings ---------------------------------------------------------------------------- */
 

@@ -1,7 +1,32 @@
 /* answer.c - OpenAI's objects; see answer.h. */
 #include "answer.h"
 
+#include <stdio.h>
 #include <string.h>
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+static void forget(bytes *b)
+{
+    if (b->n > 0)
+        bytes_drop(b, b->n);
+}
+
+static void put_bytes(wire *w, const char *key, const bytes *b)
+{
+    wire_text(w, key, b->at ? b->at : "", b->n);
+    w->to->failed |= b->failed;
+}
+
+/* A list of which the elements are written already. */
+static void put_list(wire *w, const char *key, const bytes *elements)
+{
+    wire_list(w, key);
+    if (elements->n > 0)
+        wire_raw(w, NULL, elements->at, elements->n);
+    wire_end(w);
+    w->to->failed |= elements->failed;
+}
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
 
@@ -153,6 +178,61 @@ void answer_thought(choice *c, const char *text, size_t n)
     bytes_add(&c->thought, text, n);
 }
 
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* {"id":"call_0","type":"function","function":{"name":"add","arguments":"{}"}}, in a stream with its
+ * index, and its arguments in pieces. first: with id and name. */
+static void put_call(const answer *a, choice *c, bool first, const char *arguments, size_t n)
+{
+    const int index = c->n_call - 1;
+    wire w = wire_to(&c->calls);
+    if (c->calls.n > 0)
+        bytes_text(&c->calls, ",");
+    wire_object(&w, NULL);
+    if (a->stream)
+        wire_int(&w, "index", index);
+    if (first) {
+        char id[64];
+        snprintf(id, sizeof id, "call_%.20s%d_%d", strchr(a->id, '-') + 1, c->index, index);
+        wire_string(&w, "id", id);
+        wire_string(&w, "type", "function");
+    }
+    wire_object(&w, "function");
+    if (first)
+        put_bytes(&w, "name", &c->name);
+    wire_text(&w, "arguments", arguments, n);
+    wire_end(&w);
+    wire_end(&w);
+}
+
+void answer_call(const answer *a, choice *c, weft_call_event e, const char *text, size_t n)
+{
+    switch (e) {
+    case WEFT_CALL_TEXT:
+        answer_text(c, text, n);
+        break;
+    case WEFT_CALL_BEGINS:
+        c->n_call++;
+        forget(&c->name);
+        forget(&c->arguments);
+        bytes_add(&c->name, text, n);
+        if (a->stream)
+            put_call(a, c, true, "", 0);
+        break;
+    case WEFT_CALL_ARGUMENTS:
+        if (a->stream)
+            put_call(a, c, false, text, n);
+        else
+            bytes_add(&c->arguments, text, n);
+        break;
+    case WEFT_CALL_ENDS:
+        if (!a->stream)
+            put_call(a, c, true, c->arguments.at ? c->arguments.at : "", c->arguments.n);
+        c->calls.failed |= c->arguments.failed || c->name.failed;
+        break;
+    }
+}
+
 void choice_free(choice *c)
 {
     bytes_free(&c->text);
@@ -161,25 +241,12 @@ void choice_free(choice *c)
     bytes_free(&c->values);
     bytes_free(&c->tops);
     bytes_free(&c->offsets);
+    bytes_free(&c->calls);
+    bytes_free(&c->name);
+    bytes_free(&c->arguments);
 }
 
 /* ---- parts of the objects -------------------------------------------------------------------- */
-
-static void put_bytes(wire *w, const char *key, const bytes *b)
-{
-    wire_text(w, key, b->at ? b->at : "", b->n);
-    w->to->failed |= b->failed;
-}
-
-/* A list of which the elements are written already. */
-static void put_list(wire *w, const char *key, const bytes *elements)
-{
-    wire_list(w, key);
-    if (elements->n > 0)
-        wire_raw(w, NULL, elements->at, elements->n);
-    wire_end(w);
-    w->to->failed |= elements->failed;
-}
 
 static void put_logprobs(const answer *a, const choice *c, wire *w)
 {
@@ -261,9 +328,14 @@ static void put_message(const choice *c, wire *w)
 {
     wire_object(w, "message");
     wire_string(w, "role", "assistant");
-    put_bytes(w, "content", &c->text);
+    if (c->n_call > 0 && c->text.n == 0)
+        wire_null(w, "content");
+    else
+        put_bytes(w, "content", &c->text);
     if (c->thought.n > 0)
         put_bytes(w, "reasoning_content", &c->thought);
+    if (c->n_call > 0)
+        put_list(w, "tool_calls", &c->calls);
     wire_null(w, "refusal");
     wire_end(w);
 }
@@ -294,12 +366,6 @@ void answer_whole(const answer *a, bytes *to)
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
-static void forget(bytes *b)
-{
-    if (b->n > 0)
-        bytes_drop(b, b->n);
-}
-
 /* The text, thought and log-probabilities so far are in the chunk that was written. */
 static void forget_written(choice *c)
 {
@@ -309,6 +375,7 @@ static void forget_written(choice *c)
     forget(&c->values);
     forget(&c->tops);
     forget(&c->offsets);
+    forget(&c->calls);
     c->n_logprob = 0;
 }
 
@@ -323,6 +390,8 @@ static void put_delta(choice *c, bool first, wire *w)
             put_bytes(w, "content", &c->text);
         if (c->thought.n > 0)
             put_bytes(w, "reasoning_content", &c->thought);
+        if (c->calls.n > 0)
+            put_list(w, "tool_calls", &c->calls);
     }
     wire_end(w);
 }
@@ -359,13 +428,13 @@ void answer_chunk(const answer *a, choice *c, bytes *to)
     if (a->endpoint == ENDPOINT_CHAT && !c->begun)
         put_event(a, c, CHUNK_ROLE, to);
     c->begun = true;
-    if (c->text.n > 0 || c->thought.n > 0 || c->n_logprob > 0) {
+    if (c->text.n > 0 || c->thought.n > 0 || c->calls.n > 0 || c->n_logprob > 0) {
         put_event(a, c, CHUNK_TEXT, to);
         forget_written(c);
     }
     if (c->finish)
         put_event(a, c, CHUNK_FINISH, to);
-    to->failed |= c->text.failed || c->thought.failed || c->tokens.failed;
+    to->failed |= c->text.failed || c->thought.failed || c->tokens.failed || c->calls.failed;
 }
 
 void answer_stream_end(const answer *a, bytes *to)

@@ -15,9 +15,12 @@ typedef struct choice {
     bytes text, thought; /* not written yet */
     bytes tokens;        /* log-probabilities, as lists of JSON without their brackets: chat has */
     bytes values, tops, offsets; /* only `tokens`, of objects */
+    bytes calls;                 /* objects of calls, or changes of them in a stream; likewise */
+    bytes name, arguments;       /* of the call being read */
+    int n_call;
     int64_t n_logprob;
     int64_t offset;     /* code points before the next token */
-    const char *finish; /* "stop" or "length"; NULL until the end */
+    const char *finish; /* "stop", "length" or "tool_calls"; NULL until the end */
     bool begun;         /* the chunk with the role was written */
     int64_t n_new, n_thought;
 } choice;
@@ -42,6 +45,9 @@ typedef struct answer {
  * which has none. Only if log-probabilities are wanted. */
 void answer_token(answer *a, choice *c, int32_t id, const weft_logprob *lp);
 void answer_text(choice *c, const char *text, size_t n);
+
+/* What a reader of calls tells. */
+void answer_call(const answer *a, choice *c, weft_call_event e, const char *text, size_t n);
 void answer_thought(choice *c, const char *text, size_t n);
 
 /* The bytes of a token, or its spelling if it is special. */

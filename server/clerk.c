@@ -122,6 +122,7 @@ static weft_rendered *render(const job *j, const weft_tokenizer *tokenizer, refu
 {
     const request *r = &j->request;
     const weft_render_options o = { .struct_size = sizeof o,
+                                    .tools = r->tools,
                                     .variables = r->variables,
                                     .no_generation_prompt = r->no_generation_prompt,
                                     .continue_last = r->continue_last };
@@ -163,6 +164,58 @@ static bool make_chat_prompt(job *j, refusal *why)
     p->ids = p->rendered->tokens->ids;
     p->n = p->rendered->tokens->n;
     return check_length(j, p, 0, why);
+}
+
+/* ---- what an answer must match ---------------------------------------------------------------- */
+
+static bool calls_tools(const request *r)
+{
+    return r->tools && !r->no_calls;
+}
+
+static bool check_tools(const server *s, const request *r, refusal *why)
+{
+    weft_template_info info = { .struct_size = sizeof info };
+    if (!calls_tools(r))
+        return true;
+    weft_template_get_info(s->model.template, &info);
+    if (!info.tools)
+        return refuse(why, 400, INVALID_REQUEST, "unsupported_parameter", "tools",
+                      "tools: this model's chat template does not take them");
+    if (!info.calls)
+        return refuse(why, 400, INVALID_REQUEST, "unsupported_parameter", "tools",
+                      "tools: the syntax in which this model calls tools is not known");
+    return true;
+}
+
+static void take_call(void *ud, weft_call_event e, const char *text, size_t n)
+{
+    const job_text *p = ud;
+    answer *a = &p->job->answer;
+    answer_call(a, &a->choices[p->index], e, text, n);
+}
+
+/* Every text has a state of its own. */
+static bool constrain(job *j, refusal *why)
+{
+    const request *r = &j->request;
+    serve_model *m = &j->server->model;
+    weft_error err;
+    if (!r->form.text && !calls_tools(r))
+        return true;
+    for (int i = 0; i < j->n_part; i++) {
+        job_text *p = &j->parts[i];
+        const grammar_place at = { m->model, m->tokenizer, m->template,
+                                   j->prompts[i / r->n].inside };
+        p->constraint = grammars_constraint(&j->server->grammars, r, &at, why);
+        if (!p->constraint)
+            return false;
+        if (!r->form.text)
+            p->calls = weft_call_reader_new(m->template, r->tools, r->n_tools, take_call, p, &err);
+        if (!r->form.text && !p->calls)
+            return refused_by(&err, "tools", why);
+    }
+    return true;
 }
 
 /* ---- what the clerk answers itself ------------------------------------------------------------ */
@@ -275,14 +328,15 @@ static bool take_in(job *j, refusal *why, bool *good)
         *good = apply_template(j, why);
         return false;
     case ENDPOINT_CHAT:
-        *good = make_chat_prompt(j, why) && make_parts(j, why);
+        *good = make_chat_prompt(j, why) && check_tools(j->server, &j->request, why) &&
+                make_parts(j, why) && constrain(j, why);
         return *good;
     case ENDPOINT_COMPLETIONS:
     case ENDPOINT_EMBEDDINGS:
     case N_ENDPOINT:
         break;
     }
-    *good = make_prompts(j, why) && make_parts(j, why);
+    *good = make_prompts(j, why) && make_parts(j, why) && constrain(j, why);
     return *good;
 }
 
@@ -305,5 +359,6 @@ void *clerk_main(void *ud)
         for (job *j; (j = ring_pop(&s->clerk));)
             handle(j);
     }
+    grammars_free(&s->grammars);
     return NULL;
 }

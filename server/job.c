@@ -75,6 +75,10 @@ void job_release(job *j)
     bytes_free(&j->body);
     bytes_free(&j->out);
     bytes_free(&j->late);
+    for (int i = 0; i < j->n_part; i++) {
+        weft_constraint_free(j->parts[i].constraint);
+        weft_call_reader_free(j->parts[i].calls);
+    }
     request_free(&j->request); /* prompts, parts and choices live there */
     pthread_mutex_destroy(&j->lock);
     atomic_fetch_sub(&s->n_job_of[j->key < 0 ? 0 : j->key], 1);

@@ -30,6 +30,8 @@ typedef struct job_text {
     int index;
     uint64_t ticket; /* of the scheduler; 0: not submitted */
     thinking think;
+    weft_constraint *constraint; /* of the form or the tools; or NULL */
+    weft_call_reader *calls;     /* of the tools; or NULL */
     bool thinks, done;
     double last; /* when its last token came */
 } job_text;

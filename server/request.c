@@ -110,10 +110,15 @@ static const field fields[] = {
     READ("tool_choice", CHAT, read_tool_choice),
     READ("store", CHAT, read_no_store),
     READ("service_tier", GENERATE, read_service_tier),
-    LACKS("tools", CHAT, "tool calls come with constrained output"),
-    LACKS("functions", CHAT, "tool calls come with constrained output"),
-    LACKS("function_call", CHAT, "tool calls come with constrained output"),
-    LACKS("parallel_tool_calls", CHAT, "tool calls come with constrained output"),
+    READ("structured_outputs", GENERATE, read_structured_outputs),
+    READ("guided_json", GENERATE, read_guided_json),
+    READ("guided_regex", GENERATE, read_guided_regex),
+    READ("guided_grammar", GENERATE, read_guided_grammar),
+    READ("guided_choice", GENERATE, read_guided_choice),
+    READ("tools", CHAT | TEMPLATE, read_tools),
+    NOT("parallel_tool_calls", CHAT, single_call),
+    LACKS("functions", CHAT, "use tools"),
+    LACKS("function_call", CHAT, "use tool_choice"),
     LACKS("modalities", CHAT, "answers are text"),
     LACKS("audio", CHAT, "answers are text"),
     LACKS("prediction", CHAT, "there is no speculative decoding"),
@@ -268,6 +273,13 @@ static bool fits(const json_t *root, const request *r, refusal *why)
         return refuse(why, 400, INVALID_REQUEST, NULL, "top_logprobs",
                       "top_logprobs: found %lld without logprobs; expected \"logprobs\": true",
                       (long long)r->n_top);
+    if (r->form.text && r->tools && !r->no_calls)
+        return refuse(why, 400, INVALID_REQUEST, NULL, r->form.param,
+                      "%s: found with tools; expected one of them, or \"tool_choice\": \"none\"",
+                      r->form.param);
+    if (r->must_call && !r->tools)
+        return refuse(why, 400, INVALID_REQUEST, NULL, "tool_choice",
+                      "tool_choice: found without tools; expected tools");
     if (r->include_usage && !r->stream)
         return refuse(why, 400, INVALID_REQUEST, NULL, "stream_options",
                       "stream_options: found without stream; expected \"stream\": true");

@@ -39,6 +39,15 @@ typedef struct input {
     int64_t n;
 } input;
 
+/* What an answer must match; text NULL: anything. */
+typedef struct form {
+    weft_grammar_kind kind;
+    const char *text;
+    size_t n;
+    bool strict;       /* OpenAI's */
+    const char *param; /* the field that it came from */
+} form;
+
 typedef struct request {
     endpoint endpoint;
     const char *model; /* NULL: not given */
@@ -66,6 +75,12 @@ typedef struct request {
     int64_t n_bias;
     int32_t *stop_ids;
     int64_t n_stop_id;
+
+    form form;
+    const char *tools; /* JSON, or NULL */
+    size_t n_tools;
+    bool no_calls, must_call, single_call;
+    const char *only_tool; /* that may be called, or NULL */
 
     bool no_generation_prompt, continue_last;
     bool base64;        /* of embeddings */

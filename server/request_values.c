@@ -383,21 +383,6 @@ static bool unsupported(const reading *r, const char *expected)
                   "%s: this value is not supported; expected %s", r->name, expected);
 }
 
-bool read_response_format(const reading *r, const json_t *value)
-{
-    static const char *const kinds[] = { "text", NULL };
-    if (json_is_object(value) && json_object_size(value) == 1 &&
-        is_word(json_object_get(value, "type"), kinds))
-        return true;
-    return unsupported(r, "{\"type\": \"text\"}");
-}
-
-bool read_tool_choice(const reading *r, const json_t *value)
-{
-    static const char *const words[] = { "none", NULL };
-    return is_word(value, words) || unsupported(r, "\"none\"");
-}
-
 /* A client's name for its own user: checked, and not used. */
 bool read_user(const reading *r, const json_t *value)
 {

@@ -26,6 +26,7 @@ typedef bool value_fn(const reading *r, const json_t *value);
 value_fn read_prompt, read_text_prompt, read_input, read_ids, read_messages, read_stop, read_bias,
     read_stop_ids, read_stream_options, read_template_variables, read_effort, read_encoding,
     read_logprobs_flag, read_seed, read_response_format, read_tool_choice, read_no_store, read_user,
-    read_service_tier;
+    read_service_tier, read_structured_outputs, read_guided_json, read_guided_regex,
+    read_guided_grammar, read_guided_choice, read_tools;
 
 #endif

@@ -12,6 +12,7 @@
 #ifndef WEFT_SERVER_SERVER_H
 #define WEFT_SERVER_SERVER_H
 
+#include "grammars.h"
 #include "keys.h"
 #include "metrics.h"
 #include "ring.h"
@@ -35,6 +36,7 @@ typedef struct server {
     ring clerk, worker, ready;
     weft_scheduler *_Atomic scheduler; /* once it is loaded */
     metrics metrics;
+    grammars grammars; /* of the clerk */
 
     atomic_int n_job;     /* until both sides have released them */
     atomic_int *n_job_of; /* for each key; [0] without keys */

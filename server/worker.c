@@ -16,8 +16,22 @@ static void take_thought(void *ud, bool thinks, const char *text, size_t n)
     p->thinks = thinks;
     if (thinks)
         answer_thought(c, text, n);
+    else if (p->calls)
+        c->text.failed |= weft_call_reader_push(p->calls, text, n, NULL) != WEFT_OK;
     else
         answer_text(c, text, n);
+}
+
+/* Calls may be marked by special tokens, which are no text. */
+static void take_special(job_text *p, int32_t id)
+{
+    size_t n = 0;
+    const weft_tokenizer *t = p->job->server->model.tokenizer;
+    const char *spelled = p->calls && !p->thinks && weft_tokenizer_is_special(t, id)
+                              ? weft_tokenizer_token(t, id, &n)
+                              : NULL;
+    if (spelled && weft_call_reader_push(p->calls, spelled, n, NULL) != WEFT_OK)
+        p->job->answer.choices[p->index].text.failed = true;
 }
 
 static void take_text(job_text *p, const char *text, size_t n)
@@ -59,6 +73,8 @@ static bool on_token(void *ud, const weft_generated *t)
         c->n_thought += p->thinks;
     }
     take_text(p, t->text, t->length);
+    if (t->id >= 0)
+        take_special(p, t->id);
     if (j->stream)
         answer_chunk(&j->answer, c, out);
     const bool keeps_up = out->n - j->taken <= MAX_UNREAD && !out->failed;
@@ -101,7 +117,9 @@ static void end_text(job_text *p, const weft_generation *info)
     bytes *out = job_begin_write(j);
     if (j->endpoint == ENDPOINT_CHAT)
         think_end(&p->think);
-    c->finish = full ? "length" : "stop";
+    if (p->calls)
+        c->text.failed |= weft_call_reader_finish(p->calls, NULL) != WEFT_OK;
+    c->finish = full ? "length" : c->n_call > 0 ? "tool_calls" : "stop";
     c->n_new = info->n_new;
     add_times(&j->answer, info);
     if (p->index % j->request.n == 0) { /* a prompt counts once */
@@ -183,7 +201,8 @@ static weft_sampler_options sampler_of(const request *r, uint64_t seed)
     return o;
 }
 
-static weft_generate_options generation_of(const job *j, const prompt *p)
+static weft_generate_options generation_of(const job *j, const prompt *p,
+                                           weft_constraint *constraint)
 {
     const request *r = &j->request;
     weft_generate_options o = { .struct_size = sizeof o };
@@ -198,6 +217,7 @@ static weft_generate_options generation_of(const job *j, const prompt *p)
     o.ignore_end = r->ignore_eos;
     o.stop_ids = r->stop_ids;
     o.n_stop_id = (int)r->n_stop_id;
+    o.constraint = constraint;
     o.n_top = !r->wants_logprobs ? 0 : r->n_top > 0 ? r->n_top : 1;
     return o;
 }
@@ -208,7 +228,7 @@ static bool submit_part(job *j, job_text *p, uint64_t seed, weft_error *err)
     const request *r = &j->request;
     prompt *from = &j->prompts[p->index / r->n];
     const weft_sampler_options sampler = sampler_of(r, seed);
-    const weft_generate_options generate = generation_of(j, from);
+    const weft_generate_options generate = generation_of(j, from, p->constraint);
     const weft_request one = { .struct_size = sizeof one,
                                .generate = &generate,
                                .sampler = &sampler,

@@ -103,6 +103,8 @@ const struct token_trie *tokenizer_tokens(weft_tokenizer *t, weft_error *err);
 /* A reference to a tokenizer, which weft_tokenizer_free drops, and its memory. */
 void hold_tokenizer(weft_tokenizer *t);
 struct mem *tokenizer_memory(weft_tokenizer *t);
+const struct chat *template_inside(const weft_template *t);
+struct mem *template_memory(const weft_template *t);
 
 /* The internal constraint of the handle. */
 struct constraint *constraint_inside(const weft_constraint *c);

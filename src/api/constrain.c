@@ -3,6 +3,7 @@
 #include "engine/sampler.h"
 #include "text/constrain/constraint.h"
 #include "text/constrain/grammar.h"
+#include "text/constrain/tools.h"
 #include "text/tokenizer.h"
 
 #include <string.h>
@@ -35,18 +36,48 @@ static weft_status check_grammar_options(const weft_grammar_options *o, weft_err
     return WEFT_OK;
 }
 
-static grammar *read_grammar(weft_grammar *g, weft_grammar_kind kind, const char *text, size_t n,
-                             const weft_grammar_options *o, weft_error *err)
+/* What a grammar is made from: a text, or the tools of a template. */
+typedef struct grammar_source {
+    weft_grammar_kind kind;
+    const char *text;
+    size_t n;
+    const chat *chat; /* or NULL */
+    tool_rules rules;
+} grammar_source;
+
+static grammar *read_tools(weft_grammar *g, const grammar_source *from, weft_error *err)
 {
+    tool_list list;
+    if (tools_read(&list, from->text, from->n, &g->mem, err) != WEFT_OK)
+        return NULL;
+    grammar *made = tools_grammar(&list, &from->chat->calls, tokenizer_inside(g->tokenizer),
+                                  &from->rules, &g->mem, err);
+    tools_free(&list);
+    return made;
+}
+
+static grammar *read_text(weft_grammar *g, const grammar_source *from,
+                          const weft_grammar_options *o, weft_error *err)
+{
+    const weft_grammar_kind kind = from->kind;
+    const char *text = from->text;
+    const size_t n = from->n;
     const tokenizer *t = tokenizer_inside(g->tokenizer);
     const schema_options schema = { .lenient = o->ignored != NULL,
                                     .openai_strict = o->openai_strict,
                                     .indent = o->indent,
                                     .ignored = o->ignored,
                                     .user = o->ud };
-    grammar *made = kind == WEFT_GRAMMAR_REGEX  ? pattern_read(&g->mem, text, n, NULL, err)
-                    : kind == WEFT_GRAMMAR_GBNF ? gbnf_read(&g->mem, text, n, t, NULL, err)
-                                                : schema_read(&g->mem, text, n, &schema, NULL, err);
+    return kind == WEFT_GRAMMAR_REGEX  ? pattern_read(&g->mem, text, n, NULL, err)
+           : kind == WEFT_GRAMMAR_GBNF ? gbnf_read(&g->mem, text, n, t, NULL, err)
+                                       : schema_read(&g->mem, text, n, &schema, NULL, err);
+}
+
+static grammar *read_grammar(weft_grammar *g, const grammar_source *from,
+                             const weft_grammar_options *o, weft_error *err)
+{
+    const tokenizer *t = tokenizer_inside(g->tokenizer);
+    grammar *made = from->chat ? read_tools(g, from, err) : read_text(g, from, o, err);
     if (!made || !o->think_end ||
         grammar_think(made, o->think_begin, o->think_end, o->thinking, t, err) == WEFT_OK)
         return made;
@@ -54,31 +85,24 @@ static grammar *read_grammar(weft_grammar *g, weft_grammar_kind kind, const char
     return NULL;
 }
 
-static bool make_grammar(weft_grammar *g, weft_grammar_kind kind, const char *text, size_t n,
-                         const weft_grammar_options *o, weft_error *err)
+static bool make_grammar(weft_grammar *g, grammar_source *from, const weft_grammar_options *o,
+                         weft_error *err)
 {
     const int32_t eos = tokenizer_inside(g->tokenizer)->eos;
     const int32_t *ends = o->model ? o->model->stop_ids.id : o->ends ? o->ends : &eos;
     const int n_end = o->model ? o->model->stop_ids.n : o->ends ? o->n_end : eos >= 0;
     const struct token_trie *tokens = tokenizer_tokens(g->tokenizer, err);
-    grammar *made = tokens ? read_grammar(g, kind, text, n, o, err) : NULL;
+    from->rules.ends = ends;
+    from->rules.n_end = n_end;
+    grammar *made = tokens ? read_grammar(g, from, o, err) : NULL;
     g->set = made ? constraint_set_new(&g->mem, made, tokens, ends, n_end, err) : NULL;
     return g->set != NULL;
 }
 
-weft_grammar *weft_grammar_new(weft_tokenizer *t, weft_grammar_kind kind, const char *text,
-                               size_t n, const weft_grammar_options *options, weft_error *err)
+static weft_grammar *new_grammar(weft_tokenizer *t, grammar_source *from,
+                                 const weft_grammar_options *options, weft_error *err)
 {
     weft_grammar_options o;
-    weft_error local;
-    err = begin_call(err, &local);
-    if (!t || !text || (unsigned)kind > WEFT_GRAMMAR_SCHEMA) {
-        weft_fail(err, WEFT_EINVAL,
-                  !t      ? "no tokenizer given"
-                  : !text ? "no text given"
-                          : "no such kind of grammar");
-        return NULL;
-    }
     if (!read_options(&o, sizeof o, options, options ? options->struct_size : 0,
                       "weft_grammar_options", err) ||
         check_grammar_options(&o, err) != WEFT_OK)
@@ -90,10 +114,50 @@ weft_grammar *weft_grammar_new(weft_tokenizer *t, weft_grammar_kind kind, const 
     g->mem.within = tokenizer_memory(t);
     g->tokenizer = t;
     hold_tokenizer(t);
-    if (make_grammar(g, kind, text, n, &o, err))
+    if (make_grammar(g, from, &o, err))
         return g;
     weft_grammar_free(g);
     return NULL;
+}
+
+weft_grammar *weft_grammar_new(weft_tokenizer *t, weft_grammar_kind kind, const char *text,
+                               size_t n, const weft_grammar_options *options, weft_error *err)
+{
+    weft_error local;
+    err = begin_call(err, &local);
+    if (!t || !text || (unsigned)kind > WEFT_GRAMMAR_SCHEMA) {
+        weft_fail(err, WEFT_EINVAL,
+                  !t      ? "no tokenizer given"
+                  : !text ? "no text given"
+                          : "no such kind of grammar");
+        return NULL;
+    }
+    return new_grammar(t, &(grammar_source){ .kind = kind, .text = text, .n = n }, options, err);
+}
+
+weft_grammar *weft_tool_grammar_new(weft_tokenizer *t, const weft_template *chat_template,
+                                    const char *tools, size_t n, const weft_tool_options *options,
+                                    const weft_grammar_options *grammar_options, weft_error *err)
+{
+    weft_tool_options o;
+    weft_error local;
+    err = begin_call(err, &local);
+    if (!t || !chat_template || !tools) {
+        weft_fail(err, WEFT_EINVAL, "no %s given",
+                  !t               ? "tokenizer"
+                  : !chat_template ? "template"
+                                   : "tools");
+        return NULL;
+    }
+    if (!read_options(&o, sizeof o, options, options ? options->struct_size : 0,
+                      "weft_tool_options", err))
+        return NULL;
+    grammar_source from = { .text = tools,
+                            .n = n,
+                            .chat = template_inside(chat_template),
+                            .rules = {
+                                .required = o.required, .single = o.single, .only = o.only } };
+    return new_grammar(t, &from, grammar_options, err);
 }
 
 void weft_grammar_free(weft_grammar *g)

@@ -13,6 +13,16 @@ struct weft_template {
     holders holders;
 };
 
+const chat *template_inside(const weft_template *t)
+{
+    return &t->inner;
+}
+
+mem *template_memory(const weft_template *t)
+{
+    return (mem *)&t->host.mem;
+}
+
 /* ---- loading --------------------------------------------------------------------------------- */
 
 /* The block holds its own allocator. */
@@ -79,7 +89,9 @@ void weft_template_get_info(const weft_template *t, weft_template_info *info)
                                   .tools = t->inner.tools,
                                   .thinking = t->inner.thinking,
                                   .think_begin = t->inner.think_begin,
-                                  .think_end = t->inner.think_end };
+                                  .think_end = t->inner.think_end,
+                                  .calls = t->inner.calls.form != CALLS_NONE,
+                                  .several = t->inner.calls.several };
     copy_result(info, info->struct_size, &i, sizeof i);
 }
 

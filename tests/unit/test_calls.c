@@ -1,8 +1,10 @@
-/* Calls of tools: the syntax that templates of real models write is learned, and what they write is
- * read back, in pieces of any length. */
+/* Calls of tools: the syntax that templates of real models write is learned, what they write is read
+ * back, in pieces of any length, and the grammar of tools matches it and nothing else. */
 #include "base/rng.h"
 #include "support.h"
 #include "text/calls.h"
+#include "text/constrain/rows.h"
+#include "text/constrain/tools.h"
 #include "text/sources/chat_file.h"
 
 #include <dirent.h>
@@ -110,34 +112,70 @@ static json_t *conversation(const char *said, int first, int second)
                      "assistant", "content", said, "tool_calls", calls);
 }
 
-/* What the reader tells of the assistant's message; false if the template cannot write it. */
-static bool round_trip(const loaded *l, const char *said, int first, int second, uint32_t longest,
-                       told *t)
+/* ---- grammars -------------------------------------------------------------------------------- */
+
+/* A tool get_N for each of `arguments`. */
+static const char *tool_list_text(void)
 {
-    weft_error err = { 0 };
-    chat_text full;
-    json_t *talk = conversation(said, first, second);
-    char *text = json_dumps(talk, 0);
-    json_decref(talk);
-    const chat_options o = {
-        .tools = "[]", .bos = "", .eos = "", .now = 1, .no_generation_prompt = true
-    };
-    const weft_status status = chat_text_render(&l->chat, text, strlen(text), &o, &full, &err);
-    free(text);
-    if (status == WEFT_OK) {
-        const char *own = strstr(full.out.text, "WEFTUSER");
-        assert_non_null(own);
-        *t = read_text(&l->chat.calls, own, full.out.n - (size_t)(own - full.out.text), longest);
-    }
-    chat_text_free(&full);
-    return status == WEFT_OK;
+    static char text[8192];
+    size_t n = 0;
+    n += (size_t)snprintf(text + n, sizeof text - n, "[");
+    for (int i = 0; i < N_ARGUMENTS; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n,
+                              "%s{\"type\": \"function\", \"function\": {\"name\": \"get_%d\", "
+                              "\"parameters\": {\"type\": "
+                              "\"object\", \"properties\": {\"s2\": {\"type\": \"string\"}, \"s\": "
+                              "{\"type\": \"string\"}, "
+                              "\"list\": {\"type\": \"array\"}, \"n\": {\"type\": \"number\"}}, "
+                              "\"additionalProperties\": "
+                              "false}}}",
+                              i ? ", " : "", i);
+    snprintf(text + n, sizeof text - n, "]");
+    return text;
 }
 
-/* Templates that write a list as Python does, or text with markup in a way of their own. */
-static bool garbles(const char *name, int which)
+typedef struct judge {
+    mem mem;
+    earley rows;
+    grammar *grammar;
+    weft_error err;
+} judge;
+
+/* A vocabulary without special tokens: everything is spelled. */
+static void judge_begin(judge *j, const call_syntax *s, const char *tools, const tool_rules *o)
 {
-    return (which == 1 && strncmp(name, "ByteDance", 9) == 0) ||
-           ((which == 1 || which == 3) && strncmp(name, "openbmb", 7) == 0);
+    static const tokenizer plain;
+    tool_list tools_in;
+    *j = (judge){ 0 };
+    mem_init(&j->mem, 0, NULL);
+    if (tools_read(&tools_in, tools, strlen(tools), &j->mem, &j->err) != WEFT_OK)
+        fail_msg("%s", j->err.message);
+    j->grammar = tools_grammar(&tools_in, s, &plain, o, &j->mem, &j->err);
+    tools_free(&tools_in);
+    if (!j->grammar)
+        fail_msg("%s", j->err.message);
+    assert_int_equal(rows_init(&j->rows, &j->mem, j->grammar, &j->err), WEFT_OK);
+}
+
+static void judge_end(judge *j)
+{
+    rows_free(&j->rows);
+    grammar_free(j->grammar);
+    assert_int_equal(j->mem.used, 0);
+}
+
+/* How many bytes are matched; *whole: and the text may end there. */
+static size_t matched(judge *j, const char *text, size_t n, bool *whole)
+{
+    uint32_t row = FIRST_ROW;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t next = rows_step(&j->rows, row, (uint8_t)text[i]);
+        if (next == NO_ROW)
+            return i;
+        row = next;
+    }
+    *whole = row_at(&j->rows, row)->accepts;
+    return n;
 }
 
 /* Is `calls` what is expected, in any spelling of JSON? */
@@ -200,6 +238,58 @@ static bool is_unknown(const char *name)
     return false;
 }
 
+/* Bytes that the grammar matches from the start of the calls on. All but the end of the turn must
+ * be. */
+static size_t judge_calls(judge *j, const call_syntax *s, const char *own, const char *name)
+{
+    bool whole = false;
+    const char *from = own;
+    while (call_match(&s->begin, from, strlen(from)) == CALL_NO_MATCH)
+        from++;
+    const size_t n = strlen(from), good = matched(j, from, n, &whole);
+    if (!whole) { /* then what is left is the end of the turn: the calls were complete before */
+        size_t k = good;
+        while (k > 0 && !whole && k + 8 > good)
+            matched(j, from, k--, &whole);
+    }
+    if (!whole)
+        fail_msg("%s: the grammar stops at \"%.60s\" in %s", name, from + good, from);
+    return good;
+}
+
+/* What the reader tells of the assistant's message; false if the template cannot write it. The
+ * grammar, if any, must match it from the first literal to the last. */
+static bool round_trip(const loaded *l, const char *said, int first, int second, uint32_t longest,
+                       told *t, judge *j, const char *name)
+{
+    weft_error err = { 0 };
+    chat_text full;
+    json_t *talk = conversation(said, first, second);
+    char *text = json_dumps(talk, 0);
+    json_decref(talk);
+    const chat_options o = {
+        .tools = "[]", .bos = "", .eos = "", .now = 1, .no_generation_prompt = true
+    };
+    const weft_status status = chat_text_render(&l->chat, text, strlen(text), &o, &full, &err);
+    free(text);
+    if (status == WEFT_OK) {
+        const char *own = strstr(full.out.text, "WEFTUSER");
+        assert_non_null(own);
+        *t = read_text(&l->chat.calls, own, full.out.n - (size_t)(own - full.out.text), longest);
+        if (j)
+            judge_calls(j, &l->chat.calls, own, name);
+    }
+    chat_text_free(&full);
+    return status == WEFT_OK;
+}
+
+/* Templates that write a list as Python does, or text with markup in a way of their own. */
+static bool garbles(const char *name, int which)
+{
+    return (which == 1 && strncmp(name, "ByteDance", 9) == 0) ||
+           ((which == 1 || which == 3) && strncmp(name, "openbmb", 7) == 0);
+}
+
 static int check_template(const char *path, const char *name)
 {
     int n = 0;
@@ -208,18 +298,26 @@ static int check_template(const char *path, const char *name)
     const call_syntax *s = &l.chat.calls;
     if ((s->form == CALLS_NONE) != is_unknown(name))
         fail_msg("%s: form %d", name, (int)s->form);
+    /* It escapes letters beyond ASCII, which the grammar never does. */
+    const bool escapes = strncmp(name, "Reka", 4) == 0;
+    judge j;
+    if (s->form != CALLS_NONE)
+        judge_begin(&j, s, tool_list_text(), &(tool_rules){ .required = true });
     for (int i = 0; s->form != CALLS_NONE && i < N_ARGUMENTS * (N_ARGUMENTS + 1); i++) {
         const int first = i % N_ARGUMENTS, second = i / N_ARGUMENTS - 1;
         told t = { 0 };
         if (garbles(name, first) || garbles(name, second))
             continue;
-        if ((second >= 0 && !s->several) || !round_trip(&l, "", first, second, 1 + i % 7, &t))
+        if ((second >= 0 && !s->several) ||
+            !round_trip(&l, "", first, second, 1 + i % 7, &t, escapes ? NULL : &j, name))
             continue;
         check_calls(name, t.calls, first, second);
         n++;
     }
     if (s->form != CALLS_NONE && n < 4)
         fail_msg("%s: %d conversations", name, n);
+    if (s->form != CALLS_NONE)
+        judge_end(&j);
     unload(&l);
     return n;
 }
@@ -246,10 +344,203 @@ static void real_templates(void **state)
     assert_true(n_known >= 45);
 }
 
+/* ---- a syntax of our own --------------------------------------------------------------------- */
+
+#define LITERAL(text)                                                                              \
+    {                                                                                              \
+        text, sizeof text - 1                                                                      \
+    }
+
+static const call_syntax hermes = {
+    .form = CALLS_JSON,
+    .several = true,
+    .begin = LITERAL("<call>{\"name\": \""),
+    .start = LITERAL("<call>"),
+    .middle = LITERAL("\", \"arguments\": "),
+    .between = LITERAL("}</call><call>{\"name\": \""),
+    .end = LITERAL("}</call>"),
+};
+
+static const call_syntax coder = {
+    .form = CALLS_PAIRS,
+    .several = true,
+    .begin = LITERAL("<call><f="),
+    .start = LITERAL("<call>"),
+    .middle = LITERAL("><p="),
+    .between = LITERAL("</p></f><f="),
+    .end = LITERAL("</p></f></call>"),
+    .value = { LITERAL(">"), LITERAL(">") },
+    .next = LITERAL("</p><p="),
+    .close = LITERAL("</p>"),
+    .none_between = LITERAL("></f><f="),
+    .none_end = LITERAL("></f></call>"),
+};
+
+static const struct {
+    const call_syntax *syntax;
+    const char *in, *text, *calls;
+} readings[] = {
+    { &hermes, "just text", "just text", "" },
+    { &hermes, "a < b <cal", "a < b <cal", "" },
+    { &hermes, "one \n<call>{\"name\": \"f\", \"arguments\": {}}</call>", "one", "f{};" },
+    { &hermes, "<call>{\"name\": \"f\", \"arguments\": {\"a\": \"}\"}}</call>more", "more",
+      "f{\"a\": \"}\"};" },
+    { &hermes, "<call>{\"no\": 1}", "<call>{\"no\": 1}", "" },
+    { &hermes, "<call>{\"name\": \"f\", \"arguments\": [1]", "[1]", "f;" },
+    { &hermes, "<call>{\"name\": \"f\", \"arguments\": {\"a\": 1", "", "f{\"a\": 1;" },
+    { &hermes, "<call>{\"name\": \"f\", \"arguments\": {\"a\": \"\\\"}\"}}</call>", "",
+      "f{\"a\": \"\\\"}\"};" },
+    { &coder, "<call><f=g><p=s>17</p><p=n>17</p></f></call>", "", "g{\"s\": \"17\", \"n\": 17};" },
+    { &coder, "<call><f=g></f><f=h><p=n>x</p></f></call>", "", "g{};h{\"n\": \"x\"};" },
+    { &coder, "<call><f=g><p=s>a</p>b</p></f></call>", "a</p>b</p></f></call>", "g;" },
+};
+
+static void own_syntax(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof readings / sizeof *readings; i++)
+        for (uint32_t longest = 1; longest < 9; longest++) {
+            const told t = read_text(readings[i].syntax, readings[i].in, strlen(readings[i].in),
+                                     longest);
+            assert_string_equal(t.text, readings[i].text);
+            assert_string_equal(t.calls, readings[i].calls);
+        }
+}
+
+static const char two_tools[] =
+    "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"strict\": true, \"parameters\": "
+    "{\"type\": \"object\", \"properties\": {\"n\": {\"type\": \"integer\", \"maximum\": 9}}, "
+    "\"required\": [\"n\"], \"additionalProperties\": false}}}, {\"type\": \"function\", "
+    "\"function\": {\"name\": \"g\", \"parameters\": {\"type\": \"object\", \"properties\": "
+    "{\"s\": "
+    "{\"type\": \"string\", \"enum\": [\"a\", \"b\"]}, \"n\": {\"type\": \"integer\"}}, "
+    "\"additionalProperties\": false}}}]";
+
+static const struct {
+    const call_syntax *syntax;
+    tool_rules rules;
+    const char *text;
+    bool good;
+} judged[] = {
+    { &hermes, { 0 }, "text", true },
+    { &hermes, { 0 }, "a <b> <cal", true },
+    { &hermes, { 0 }, "<call>", false },
+    { &hermes, { 0 }, "x <call>{\"name\": \"f\", \"arguments\": {\"n\":9}}</call>", true },
+    { &hermes, { 0 }, "<call>{\"name\": \"f\", \"arguments\": {\"n\":10}}</call>", false },
+    { &hermes, { 0 }, "<call>{\"name\": \"f\", \"arguments\": {}}</call>", false },
+    { &hermes, { 0 }, "<call>{\"name\": \"g\", \"arguments\": {}}</call>", true },
+    { &hermes, { 0 }, "<call>{\"name\": \"h\", \"arguments\": {}}</call>", false },
+    { &hermes, { 0 }, "<call>{\"name\": \"g\", \"arguments\": {}}</call> and", false },
+    { &hermes, { .required = true }, "text", false },
+    { &hermes, { .required = true }, "\n<call>{\"name\": \"g\", \"arguments\": {}}</call>", true },
+    { &hermes, { .only = "f" }, "<call>{\"name\": \"g\", \"arguments\": {}}</call>", false },
+    { &hermes,
+      { 0 },
+      "<call>{\"name\": \"g\", \"arguments\": {}}</call><call>{\"name\": \"g\", \"arguments\": "
+      "{}}</call>",
+      true },
+    { &hermes,
+      { .single = true },
+      "<call>{\"name\": \"g\", \"arguments\": {}}</call><call>{\"name\": \"g\", \"arguments\": "
+      "{}}</call>",
+      false },
+    { &coder, { 0 }, "<call><f=f><p=n>9</p></f></call>", true },
+    { &coder, { 0 }, "<call><f=f></f></call>", false },
+    { &coder, { 0 }, "<call><f=g></f><f=g><p=s>a</p></f></call>", true },
+    { &coder, { 0 }, "<call><f=g><p=s>c</p></f></call>", false },
+    { &coder, { 0 }, "<call><f=g><p=s>b</p><p=n>12</p></f></call>", true },
+    { &coder, { 0 }, "<call><f=g><p=n>12</p><p=s>b</p></f></call>", false },
+};
+
+static void own_grammar(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof judged / sizeof *judged; i++) {
+        judge j;
+        bool whole = false;
+        judge_begin(&j, judged[i].syntax, two_tools, &judged[i].rules);
+        const size_t n = strlen(judged[i].text);
+        if ((matched(&j, judged[i].text, n, &whole) == n && whole) != judged[i].good)
+            fail_msg("%s is %s", judged[i].text, judged[i].good ? "refused" : "accepted");
+        judge_end(&j);
+    }
+}
+
+static const struct {
+    const char *text, *why;
+} bad_tools[] = {
+    { "", "tools" },
+    { "{}", "tools" },
+    { "[]", "tools: found 0, expected 1 to 256" },
+    { "[1]", "tools[0]: expected {\"type\"" },
+    { "[{\"type\": \"retrieval\", \"function\": {\"name\": \"f\"}}]", "tools[0]: expected" },
+    { "[{\"type\": \"function\", \"function\": {}}]", "tools[0].function.name: expected" },
+    { "[{\"type\": \"function\", \"function\": {\"name\": \"\"}}]", "tools[0].function.name" },
+    { "[{\"type\": \"function\", \"function\": {\"name\": \"a b\"}}]", "tools[0].function.name" },
+    { "[{\"function\": {\"name\": \"f\"}}, {\"function\": {\"name\": \"f\"}}]",
+      "tools[1].function.name: expected a name that no other tool has" },
+    { "[{\"function\": {\"name\": \"f\", \"parameters\": 3}}]", "tools[0].function.parameters" },
+    { "[{\"function\": {\"name\": \"f\", \"parameters\": {\"properties\": {\"s\": {\"enum\": "
+      "[1]}}}}}]",
+      "strings in the enum" },
+};
+
+static void lists(void **state)
+{
+    (void)state;
+    mem m;
+    tool_list tools_in;
+    mem_init(&m, 0, NULL);
+    for (size_t i = 0; i < sizeof bad_tools / sizeof *bad_tools; i++) {
+        weft_error err = { 0 };
+        assert_int_not_equal(
+            tools_read(&tools_in, bad_tools[i].text, strlen(bad_tools[i].text), &m, &err), WEFT_OK);
+        if (!strstr(err.message, bad_tools[i].why))
+            fail_msg("%s: \"%s\" does not say \"%s\"", bad_tools[i].text, err.message,
+                     bad_tools[i].why);
+    }
+    for (size_t n = 0; n + 1 < sizeof two_tools - 1; n++) {
+        weft_error err = { 0 };
+        assert_int_not_equal(tools_read(&tools_in, two_tools, n, &m, &err), WEFT_OK);
+    }
+    assert_int_equal(m.used, 0);
+}
+
+/* Every allocation fails once. */
+static void without_memory(void **state)
+{
+    (void)state;
+    const size_t n = strlen(two_tools);
+    bool done = false;
+    for (size_t most = 64; !done; most += most / 16 + 64) {
+        static const tokenizer plain;
+        weft_error err = { 0 };
+        mem m;
+        tool_list tools_in;
+        mem_init(&m, most, NULL);
+        grammar *g = NULL;
+        if (tools_read(&tools_in, two_tools, n, &m, &err) == WEFT_OK) {
+            g = tools_grammar(&tools_in, &coder, &plain, &(tool_rules){ 0 }, &m, &err);
+            tools_free(&tools_in);
+        }
+        done = g != NULL;
+        if (!g && err.code != WEFT_ELIMIT && err.code != WEFT_ENOMEM)
+            fail_msg("%d: %s", (int)err.code, err.message);
+        grammar_free(g);
+        assert_int_equal(m.used, 0);
+        assert_true(most < 1u << 24);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST("calls: what templates of real models write is read back", real_templates),
+        TEST("calls: what templates of real models write is read back, and matched",
+             real_templates),
+        TEST("calls: text around calls, and what only looks like one, is text", own_syntax),
+        TEST("calls: a grammar has the tools' names and arguments, and nothing else", own_grammar),
+        TEST("calls: a list of tools that is wrong says where", lists),
+        TEST("calls: tools without memory are an error", without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
