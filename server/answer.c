@@ -1,5 +1,5 @@
 /* answer.c - OpenAI's objects; see answer.h. */
-#include "answer.h"
+#include "blocks.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -168,14 +168,20 @@ void answer_token(answer *a, choice *c, int32_t id, const weft_logprob *lp)
     c->n_logprob++;
 }
 
-void answer_text(choice *c, const char *text, size_t n)
+void answer_text(const answer *a, choice *c, const char *text, size_t n)
 {
-    bytes_add(&c->text, text, n);
+    if (endpoint_has_blocks(a->endpoint))
+        blocks_add(a, c, BLOCK_TEXT, text, n);
+    else
+        bytes_add(&c->text, text, n);
 }
 
-void answer_thought(choice *c, const char *text, size_t n)
+void answer_thought(const answer *a, choice *c, const char *text, size_t n)
 {
-    bytes_add(&c->thought, text, n);
+    if (endpoint_has_blocks(a->endpoint))
+        blocks_add(a, c, BLOCK_THOUGHT, text, n);
+    else
+        bytes_add(&c->thought, text, n);
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -207,9 +213,13 @@ static void put_call(const answer *a, choice *c, bool first, const char *argumen
 
 void answer_call(const answer *a, choice *c, weft_call_event e, const char *text, size_t n)
 {
+    if (endpoint_has_blocks(a->endpoint)) {
+        blocks_call(a, c, e, text, n);
+        return;
+    }
     switch (e) {
     case WEFT_CALL_TEXT:
-        answer_text(c, text, n);
+        answer_text(a, c, text, n);
         break;
     case WEFT_CALL_BEGINS:
         c->n_call++;
@@ -244,6 +254,7 @@ void choice_free(choice *c)
     bytes_free(&c->calls);
     bytes_free(&c->name);
     bytes_free(&c->arguments);
+    blocks_free(&c->blocks);
 }
 
 /* ---- parts of the objects -------------------------------------------------------------------- */
@@ -344,6 +355,12 @@ void answer_whole(const answer *a, bytes *to)
 {
     const bool chat = a->endpoint == ENDPOINT_CHAT;
     wire w = wire_to(to);
+    if (endpoint_has_blocks(a->endpoint)) {
+        blocks_close(a, &a->choices[0]);
+        block_style_of(a->endpoint)->whole(a, to);
+        to->failed |= a->choices[0].blocks.done.failed;
+        return;
+    }
     put_head(a, chat ? "chat.completion" : "text_completion", &w);
     wire_list(&w, "choices");
     for (int i = 0; i < a->n_choice; i++) {
@@ -425,6 +442,10 @@ static void put_event(const answer *a, choice *c, chunk_part part, bytes *to)
 
 void answer_chunk(const answer *a, choice *c, bytes *to)
 {
+    if (endpoint_has_blocks(a->endpoint)) {
+        blocks_events(a, c, to);
+        return;
+    }
     if (a->endpoint == ENDPOINT_CHAT && !c->begun)
         put_event(a, c, CHUNK_ROLE, to);
     c->begun = true;
@@ -439,6 +460,10 @@ void answer_chunk(const answer *a, choice *c, bytes *to)
 
 void answer_stream_end(const answer *a, bytes *to)
 {
+    if (endpoint_has_blocks(a->endpoint)) {
+        block_style_of(a->endpoint)->ends(a, to);
+        return;
+    }
     if (a->include_usage) {
         const bool chat = a->endpoint == ENDPOINT_CHAT;
         wire w = wire_to(to);

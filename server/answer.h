@@ -10,6 +10,19 @@
 #include "request.h"
 #include "wire.h"
 
+/* See blocks.h. */
+typedef enum block_kind { BLOCK_NONE, BLOCK_THOUGHT, BLOCK_TEXT, BLOCK_CALL } block_kind;
+
+typedef struct blocks {
+    block_kind open;
+    int n;        /* so far, with the open one */
+    bool cut;     /* the arguments of the open call are not complete */
+    bytes text;   /* of the open one */
+    bytes done;   /* the objects of those that are closed */
+    bytes events; /* of a stream, not written yet */
+    int sequence; /* of the next event */
+} blocks;
+
 typedef struct choice {
     int index;
     bytes text, thought; /* not written yet */
@@ -19,14 +32,17 @@ typedef struct choice {
     bytes name, arguments;       /* of the call being read */
     int n_call;
     int64_t n_logprob;
-    int64_t offset;     /* code points before the next token */
-    const char *finish; /* "stop", "length" or "tool_calls"; NULL until the end */
-    bool begun;         /* the chunk with the role was written */
+    int64_t offset;         /* code points before the next token */
+    const char *finish;     /* "stop", "length" or "tool_calls"; NULL until the end */
+    const char *stopped_by; /* the stop string that ended it, or NULL */
+    blocks blocks;
+    bool begun; /* the chunk with the role was written */
     int64_t n_new, n_thought;
 } choice;
 
 typedef struct answer {
     endpoint endpoint;
+    const request *asked;
     char id[48];
     int64_t created;
     const char *model;
@@ -44,11 +60,11 @@ typedef struct answer {
 /* A token with its log-probabilities, as in weft_generated; lp NULL: the first token of a prompt,
  * which has none. Only if log-probabilities are wanted. */
 void answer_token(answer *a, choice *c, int32_t id, const weft_logprob *lp);
-void answer_text(choice *c, const char *text, size_t n);
+void answer_text(const answer *a, choice *c, const char *text, size_t n);
 
 /* What a reader of calls tells. */
 void answer_call(const answer *a, choice *c, weft_call_event e, const char *text, size_t n);
-void answer_thought(choice *c, const char *text, size_t n);
+void answer_thought(const answer *a, choice *c, const char *text, size_t n);
 
 /* The bytes of a token, or its spelling if it is special. */
 void answer_piece(const weft_tokenizer *t, int32_t id, bytes *to);
@@ -66,8 +82,11 @@ void answer_chunk(const answer *a, choice *c, bytes *to);
 void answer_stream_end(const answer *a, bytes *to);
 
 /* An error, as a body and as an event. */
-void answer_error(const refusal *why, bytes *to);
-void answer_error_event(const refusal *why, bytes *to);
+void answer_error(endpoint e, const refusal *why, bytes *to);
+void answer_error_event(endpoint e, const refusal *why, bytes *to);
+
+/* count_tokens of Messages */
+void answer_count(int64_t n, bytes *to);
 
 /* /v1/models, or one of them. */
 typedef struct served {

@@ -5,24 +5,38 @@
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-void answer_error(const refusal *why, bytes *to)
+/* Anthropic's errors have a type outside, and fewer fields. */
+void answer_error(endpoint e, const refusal *why, bytes *to)
 {
+    const bool messages = e == ENDPOINT_MESSAGES || e == ENDPOINT_COUNT;
     wire w = wire_to(to);
     wire_object(&w, NULL);
+    if (messages)
+        wire_string(&w, "type", "error");
     wire_object(&w, "error");
     wire_string(&w, "message", why->message);
     wire_string(&w, "type", why->type);
-    wire_string(&w, "param", why->param[0] ? why->param : NULL);
-    wire_string(&w, "code", why->code);
+    if (!messages) {
+        wire_string(&w, "param", why->param[0] ? why->param : NULL);
+        wire_string(&w, "code", why->code);
+    }
     wire_end(&w);
     wire_end(&w);
 }
 
-void answer_error_event(const refusal *why, bytes *to)
+void answer_error_event(endpoint e, const refusal *why, bytes *to)
 {
-    bytes_text(to, "data: ");
-    answer_error(why, to);
+    bytes_text(to, endpoint_has_blocks(e) ? "event: error\ndata: " : "data: ");
+    answer_error(e, why, to);
     bytes_text(to, "\n\n");
+}
+
+void answer_count(int64_t n, bytes *to)
+{
+    wire w = wire_to(to);
+    wire_object(&w, NULL);
+    wire_int(&w, "input_tokens", n);
+    wire_end(&w);
 }
 
 /* ---- models ---------------------------------------------------------------------------------- */

@@ -252,6 +252,16 @@ static bool detokenize(job *j, refusal *why)
     return good && finish(j, why);
 }
 
+static bool count_tokens(job *j, refusal *why)
+{
+    weft_rendered *text = render(j, j->server->model.tokenizer, why);
+    if (!text)
+        return false;
+    answer_count(text->tokens->n, job_begin_write(j));
+    weft_rendered_free(text);
+    return finish(j, why);
+}
+
 static bool apply_template(job *j, refusal *why)
 {
     weft_rendered *text = render(j, NULL, why);
@@ -263,6 +273,14 @@ static bool apply_template(job *j, refusal *why)
 }
 
 /* ---- what goes on to the worker --------------------------------------------------------------- */
+
+static const char *id_prefix(endpoint e)
+{
+    return e == ENDPOINT_CHAT        ? "chatcmpl-"
+           : e == ENDPOINT_RESPONSES ? "resp_"
+           : e == ENDPOINT_MESSAGES  ? "msg_"
+                                     : "cmpl-";
+}
 
 static bool make_parts(job *j, refusal *why)
 {
@@ -282,8 +300,8 @@ static bool make_parts(job *j, refusal *why)
     a->n_top = r->n_top;
     a->tokenizer = j->server->model.tokenizer;
     a->n_choice = j->n_part = n;
-    snprintf(a->id, sizeof a->id, "%s-%s", j->endpoint == ENDPOINT_CHAT ? "chatcmpl" : "cmpl",
-             j->made);
+    a->asked = r;
+    snprintf(a->id, sizeof a->id, "%s%s", id_prefix(j->endpoint), j->made);
     for (int i = 0; i < n; i++) {
         a->choices[i].index = i;
         j->parts[i] = (job_text){ .job = j, .index = i };
@@ -301,7 +319,7 @@ static bool check_model(const job *j, refusal *why)
     if (given && strcmp(given, s->model.name) != 0 && !s->options.lenient)
         return refuse(why, 404, "not_found_error", "model_not_found", "model",
                       "model: found %.100s; expected %.200s", given, s->model.name);
-    const bool generates = j->endpoint == ENDPOINT_COMPLETIONS || j->endpoint == ENDPOINT_CHAT;
+    const bool generates = j->endpoint == ENDPOINT_COMPLETIONS || endpoint_talks(j->endpoint);
     if (generates && !s->model.engine)
         return refuse(why, 400, INVALID_REQUEST, "wrong_model", "model",
                       "%.200s does not generate text; use /v1/embeddings", s->model.name);
@@ -327,7 +345,12 @@ static bool take_in(job *j, refusal *why, bool *good)
     case ENDPOINT_TEMPLATE:
         *good = apply_template(j, why);
         return false;
+    case ENDPOINT_COUNT:
+        *good = count_tokens(j, why);
+        return false;
     case ENDPOINT_CHAT:
+    case ENDPOINT_RESPONSES:
+    case ENDPOINT_MESSAGES:
         *good = make_chat_prompt(j, why) && check_tools(j->server, &j->request, why) &&
                 make_parts(j, why) && constrain(j, why);
         return *good;

@@ -127,11 +127,11 @@ void job_refuse(job *j, const refusal *why)
         return;
     }
     if (j->status && j->stream) {
-        answer_error_event(why, out);
+        answer_error_event(j->endpoint, why, out);
     } else {
         bytes_free(out);
         j->taken = 0;
-        answer_error(why, out);
+        answer_error(j->endpoint, why, out);
         j->status = why->status;
     }
     j->failed = j->complete = true;

@@ -22,6 +22,10 @@ typedef enum kind {
 #define TOKENIZE    (1u << ENDPOINT_TOKENIZE)
 #define DETOKENIZE  (1u << ENDPOINT_DETOKENIZE)
 #define TEMPLATE    (1u << ENDPOINT_TEMPLATE)
+#define RESPONSES   (1u << ENDPOINT_RESPONSES)
+#define COUNT       (1u << ENDPOINT_COUNT)
+#define MESSAGES    (1u << ENDPOINT_MESSAGES)
+#define TALKS       (RESPONSES | MESSAGES)
 #define GENERATE    (COMPLETIONS | CHAT)
 #define ALL         ((1u << N_ENDPOINT) - 1)
 
@@ -119,6 +123,36 @@ static const field fields[] = {
     NOT("parallel_tool_calls", CHAT, single_call),
     LACKS("functions", CHAT, "use tools"),
     LACKS("function_call", CHAT, "use tool_choice"),
+    READ("input", RESPONSES, read_later),
+    READ("instructions", RESPONSES, read_later),
+    INT("max_output_tokens", RESPONSES, max_tokens, 1, MAX_TOKENS),
+    READ("text", RESPONSES, read_text_format),
+    READ("reasoning", RESPONSES, read_reasoning),
+    READ("tool_choice", RESPONSES, read_responses_choice),
+    NOT("parallel_tool_calls", RESPONSES, single_call),
+    READ("previous_response_id", RESPONSES, read_no_previous),
+    READ("conversation", RESPONSES, read_no_previous),
+    READ("store", RESPONSES, read_no_store),
+    READ("include", RESPONSES, read_later),
+    READ("prompt_cache_key", RESPONSES, read_later),
+    READ("truncation", RESPONSES, read_truncation),
+    READ("messages", MESSAGES | COUNT, read_later),
+    READ("system", MESSAGES | COUNT, read_later),
+    INT("max_tokens", MESSAGES, max_tokens, 1, MAX_TOKENS),
+    READ("stop_sequences", MESSAGES, read_stop),
+    READ("tool_choice", MESSAGES | COUNT, read_messages_choice),
+    READ("thinking", MESSAGES | COUNT, read_thinking),
+    READ("tools", TALKS | COUNT, read_flat_tools),
+    READ("metadata", TALKS | COUNT, read_later),
+    REAL("temperature", TALKS, temperature, 0, 2),
+    REAL("top_p", TALKS, top_p, 0, 1),
+    INT("top_k", TALKS, top_k, -1, 1 << 24),
+    BOOL("stream", TALKS, stream),
+    READ("seed", TALKS, read_seed),
+    READ("user", RESPONSES, read_user),
+    READ("service_tier", RESPONSES, read_service_tier),
+    READ("chat_template_kwargs", TALKS | COUNT, read_template_variables),
+    LACKS("background", RESPONSES, "answers are not stored"),
     LACKS("modalities", CHAT, "answers are text"),
     LACKS("audio", CHAT, "answers are text"),
     LACKS("prediction", CHAT, "there is no speculative decoding"),
@@ -246,7 +280,8 @@ static bool take_field(request *r, const char *name, const json_t *value, bool l
 
 static bool missing(const request *r, refusal *why)
 {
-    const bool talks = r->endpoint == ENDPOINT_CHAT || r->endpoint == ENDPOINT_TEMPLATE;
+    const bool talks = endpoint_talks(r->endpoint) || r->endpoint == ENDPOINT_TEMPLATE ||
+                       r->endpoint == ENDPOINT_COUNT;
     const char *name = r->endpoint == ENDPOINT_EMBEDDINGS   ? "input"
                        : r->endpoint == ENDPOINT_DETOKENIZE ? "tokens"
                        : talks                              ? "messages"
@@ -265,6 +300,9 @@ static bool fits(const json_t *root, const request *r, refusal *why)
     if (json_is_integer(old) && json_is_integer(now) && !json_equal(old, now))
         return refuse(why, 400, INVALID_REQUEST, NULL, "max_tokens",
                       "max_tokens: differs from max_completion_tokens; expected one of them");
+    if (r->endpoint == ENDPOINT_MESSAGES && r->max_tokens < 0)
+        return refuse(why, 400, INVALID_REQUEST, "missing_required_parameter", "max_tokens",
+                      "max_tokens: missing; expected it in the body");
     if (r->best_of && r->best_of != r->n)
         return refuse(why, 400, INVALID_REQUEST, NULL, "best_of",
                       "best_of: found %lld; expected n, which is %lld", (long long)r->best_of,
@@ -311,6 +349,9 @@ bool request_parse(request *r, endpoint e, const char *body, size_t n, bool leni
         if (!take_field(r, name, value, lenient, why))
             return false;
     }
+    const bool translates = endpoint_has_blocks(e) || e == ENDPOINT_COUNT;
+    if (translates && !talk_translate(r, root, why))
+        return false;
     return !missing(r, why) && fits(root, r, why);
 }
 

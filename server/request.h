@@ -16,8 +16,23 @@ typedef enum endpoint {
     ENDPOINT_TOKENIZE,
     ENDPOINT_DETOKENIZE,
     ENDPOINT_TEMPLATE,
+    ENDPOINT_RESPONSES, /* OpenAI's /v1/responses, */
+    ENDPOINT_MESSAGES,  /* Anthropic's /v1/messages, */
+    ENDPOINT_COUNT,     /* and its count_tokens */
     N_ENDPOINT,
 } endpoint;
+
+/* Those that take a conversation and answer it. */
+static inline bool endpoint_talks(endpoint e)
+{
+    return e == ENDPOINT_CHAT || e == ENDPOINT_RESPONSES || e == ENDPOINT_MESSAGES;
+}
+
+/* Whose answers are lists of blocks: see blocks.h. */
+static inline bool endpoint_has_blocks(endpoint e)
+{
+    return e == ENDPOINT_RESPONSES || e == ENDPOINT_MESSAGES;
+}
 
 #define MAX_INPUT        256  /* prompts of one request, times n */
 #define MAX_EMBED        2048 /* texts of one request for embeddings */

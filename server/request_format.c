@@ -83,7 +83,8 @@ static bool set_choice(const reading *r, const json_t *value, const char *place)
     return set_form(r, WEFT_GRAMMAR_GBNF, text, length);
 }
 
-/* {"type": "json_schema", "json_schema": {"name": "n", "schema": {...}, "strict": true}} */
+/* {"type": "json_schema", "json_schema": {"name": "n", "schema": {...}, "strict": true}}; Responses
+ * has what is inside beside the type. */
 bool read_response_format(const reading *r, const json_t *value)
 {
     const json_t *type = json_object_get(value, "type");
@@ -94,11 +95,13 @@ bool read_response_format(const reading *r, const json_t *value)
         return set_object(r);
     if (!is_text(type, "json_schema"))
         return refuse_value(r, ".type", type, "text, json_object or json_schema");
-    if (!json_is_object(inner))
+    const bool flat = r->to->endpoint == ENDPOINT_RESPONSES;
+    const json_t *from = flat ? value : inner;
+    if (!json_is_object(from))
         return refuse_value(r, ".json_schema", inner, "an object with name and schema");
-    if (!set_schema(r, json_object_get(inner, "schema"), ".json_schema.schema"))
+    if (!set_schema(r, json_object_get(from, "schema"), flat ? ".schema" : ".json_schema.schema"))
         return false;
-    r->to->form.strict = json_is_true(json_object_get(inner, "strict"));
+    r->to->form.strict = json_is_true(json_object_get(from, "strict"));
     return true;
 }
 

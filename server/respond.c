@@ -70,7 +70,7 @@ enum MHD_Result respond(client *c, int status, const char *type, const bytes *bo
 enum MHD_Result respond_refusal(client *c, const refusal *why)
 {
     bytes body = { 0 };
-    answer_error(why, &body);
+    answer_error(c->x.route ? c->x.route->endpoint : N_ENDPOINT, why, &body);
     const enum MHD_Result queued = respond(c, why->status, "application/json", &body);
     bytes_free(&body);
     return queued;

@@ -104,6 +104,9 @@ static void get_tokenizer_info(client *c, bytes *to)
 static const route routes[] = {
     { "/v1/completions", true, false, ENDPOINT_COMPLETIONS, NULL, JSON },
     { "/v1/chat/completions", true, false, ENDPOINT_CHAT, NULL, JSON },
+    { "/v1/responses", true, false, ENDPOINT_RESPONSES, NULL, JSON },
+    { "/v1/messages", true, false, ENDPOINT_MESSAGES, NULL, JSON },
+    { "/v1/messages/count_tokens", true, false, ENDPOINT_COUNT, NULL, JSON },
     { "/v1/embeddings", true, false, ENDPOINT_EMBEDDINGS, NULL, JSON },
     { "/tokenize", true, false, ENDPOINT_TOKENIZE, NULL, JSON },
     { "/detokenize", true, false, ENDPOINT_DETOKENIZE, NULL, JSON },
@@ -213,13 +216,16 @@ static bool check_key(client *c, refusal *why)
     c->x.key = -1;
     if (s->keys.n == 0 || (c->x.route && c->x.route->open))
         return true;
+    const char *other = header(c, "x-api-key"); /* Anthropic's clients */
     if (given && strncasecmp(given, "Bearer ", 7) == 0)
         c->x.key = keys_find(&s->keys, given + 7, strlen(given + 7));
+    else if (!given && other)
+        c->x.key = keys_find(&s->keys, other, strlen(other));
     if (c->x.key >= 0)
         return true;
     return refuse(why, 401, "authentication_error", "invalid_api_key", NULL,
                   "%s; expected Authorization: Bearer and a key of this server",
-                  given ? "the key is not known" : "no key");
+                  given || other ? "the key is not known" : "no key");
 }
 
 static bool check_method(const client *c, const char *method, refusal *why)

@@ -15,11 +15,11 @@ static void take_thought(void *ud, bool thinks, const char *text, size_t n)
     choice *c = &p->job->answer.choices[p->index];
     p->thinks = thinks;
     if (thinks)
-        answer_thought(c, text, n);
+        answer_thought(&p->job->answer, c, text, n);
     else if (p->calls)
         c->text.failed |= weft_call_reader_push(p->calls, text, n, NULL) != WEFT_OK;
     else
-        answer_text(c, text, n);
+        answer_text(&p->job->answer, c, text, n);
 }
 
 /* Calls may be marked by special tokens, which are no text. */
@@ -36,10 +36,11 @@ static void take_special(job_text *p, int32_t id)
 
 static void take_text(job_text *p, const char *text, size_t n)
 {
-    if (p->job->endpoint == ENDPOINT_CHAT)
+    answer *a = &p->job->answer;
+    if (endpoint_talks(p->job->endpoint))
         think_feed(&p->think, text, n);
     else
-        answer_text(&p->job->answer.choices[p->index], text, n);
+        answer_text(a, &a->choices[p->index], text, n);
 }
 
 static void time_token(job_text *p)
@@ -115,12 +116,14 @@ static void end_text(job_text *p, const weft_generation *info)
     choice *c = &j->answer.choices[p->index];
     const bool full = info->finish == WEFT_FINISH_LENGTH || info->finish == WEFT_FINISH_CONTEXT;
     bytes *out = job_begin_write(j);
-    if (j->endpoint == ENDPOINT_CHAT)
+    if (endpoint_talks(j->endpoint))
         think_end(&p->think);
     if (p->calls)
         c->text.failed |= weft_call_reader_finish(p->calls, NULL) != WEFT_OK;
     c->finish = full ? "length" : c->n_call > 0 ? "tool_calls" : "stop";
     c->n_new = info->n_new;
+    if (info->finish == WEFT_FINISH_STOP && info->stop >= 0 && info->stop < j->request.n_stop)
+        c->stopped_by = j->request.stop[info->stop];
     add_times(&j->answer, info);
     if (p->index % j->request.n == 0) { /* a prompt counts once */
         j->answer.n_cached += info->n_reused;
@@ -207,7 +210,7 @@ static weft_generate_options generation_of(const job *j, const prompt *p,
     const request *r = &j->request;
     weft_generate_options o = { .struct_size = sizeof o };
     const int64_t given = r->max_tokens;
-    const int64_t usual = j->endpoint == ENDPOINT_CHAT ? 0 : 16; /* OpenAI's; 0: no limit */
+    const int64_t usual = endpoint_talks(j->endpoint) ? 0 : 16; /* OpenAI's; 0: no limit */
     o.prompt = p->ids;
     o.n_prompt = p->n;
     o.n_new = given < 0 ? usual : given == 0 ? -1 : given;
@@ -240,14 +243,15 @@ static bool submit_part(job *j, job_text *p, uint64_t seed, weft_error *err)
                                .done = on_done,
                                .ud = p };
     weft_template_info info = { .struct_size = sizeof info };
-    if (j->endpoint == ENDPOINT_CHAT)
+    if (endpoint_talks(j->endpoint))
         weft_template_get_info(s->model.template, &info);
     p->think = (thinking){ .fn = take_thought, .ud = p };
     think_init(&p->think, info.think_begin, info.think_end, from->inside);
     p->thinks = from->inside;
     p->ticket = weft_scheduler_submit(s->scheduler, &one, err);
     if (p->ticket && r->echo)
-        answer_text(&j->answer.choices[p->index], from->echo.at ? from->echo.at : "", from->echo.n);
+        answer_text(&j->answer, &j->answer.choices[p->index], from->echo.at ? from->echo.at : "",
+                    from->echo.n);
     return p->ticket != 0;
 }
 

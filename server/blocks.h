@@ -1,0 +1,40 @@
+/* blocks.h - answers of Responses and Messages: blocks of thinking, text and calls, one after the
+ * other.
+ *
+ * A block is open while pieces of it come. In a stream, opening it, each piece and closing it are
+ * events; a whole answer has the objects of all blocks. The two APIs differ in how these are
+ * written: blocks_responses.c, blocks_messages.c. */
+#ifndef WEFT_SERVER_BLOCKS_H
+#define WEFT_SERVER_BLOCKS_H
+
+#include "answer.h"
+
+/* How an API writes. `to` gets whole events. */
+typedef struct block_style {
+    void (*block)(const answer *a, const choice *c, wire *w); /* the open block, complete */
+    void (*begins)(const answer *a, choice *c, bytes *to);    /* the stream */
+    void (*opens)(const answer *a, choice *c, bytes *to);
+    void (*piece)(const answer *a, choice *c, const char *text, size_t n, bytes *to);
+    void (*closes)(const answer *a, choice *c, bytes *to);
+    void (*whole)(const answer *a, bytes *to); /* the answer as one object */
+    void (*ends)(const answer *a, bytes *to);  /* the stream */
+} block_style;
+
+extern const block_style responses_style, messages_style;
+const block_style *block_style_of(endpoint e);
+
+/* A piece of text or thinking. */
+void blocks_add(const answer *a, choice *c, block_kind kind, const char *text, size_t n);
+
+/* What a reader of calls tells. */
+void blocks_call(const answer *a, choice *c, weft_call_event e, const char *text, size_t n);
+void blocks_close(const answer *a, choice *c);
+
+/* The events since the last time, and before them the first ones. */
+void blocks_events(const answer *a, choice *c, bytes *to);
+void blocks_free(blocks *b);
+
+/* "call_..." with the block's number. */
+void block_id(const answer *a, const choice *c, const char *prefix, char id[64]);
+
+#endif
