@@ -124,7 +124,7 @@ static const field fields[] = {
     LACKS("functions", CHAT, "use tools"),
     LACKS("function_call", CHAT, "use tool_choice"),
     READ("input", RESPONSES, read_later),
-    READ("instructions", RESPONSES, read_later),
+    READ("instructions", RESPONSES, read_user),
     INT("max_output_tokens", RESPONSES, max_tokens, 1, MAX_TOKENS),
     READ("text", RESPONSES, read_text_format),
     READ("reasoning", RESPONSES, read_reasoning),
@@ -133,8 +133,8 @@ static const field fields[] = {
     READ("previous_response_id", RESPONSES, read_no_previous),
     READ("conversation", RESPONSES, read_no_previous),
     READ("store", RESPONSES, read_no_store),
-    READ("include", RESPONSES, read_later),
-    READ("prompt_cache_key", RESPONSES, read_later),
+    READ("include", RESPONSES, read_list),
+    READ("prompt_cache_key", RESPONSES, read_user),
     READ("truncation", RESPONSES, read_truncation),
     READ("messages", MESSAGES | COUNT, read_later),
     READ("system", MESSAGES | COUNT, read_later),
@@ -143,7 +143,7 @@ static const field fields[] = {
     READ("tool_choice", MESSAGES | COUNT, read_messages_choice),
     READ("thinking", MESSAGES | COUNT, read_thinking),
     READ("tools", TALKS | COUNT, read_flat_tools),
-    READ("metadata", TALKS | COUNT, read_later),
+    READ("metadata", TALKS | COUNT, read_object),
     REAL("temperature", TALKS, temperature, 0, 2),
     REAL("top_p", TALKS, top_p, 0, 1),
     INT("top_k", TALKS, top_k, -1, 1 << 24),
@@ -300,9 +300,6 @@ static bool fits(const json_t *root, const request *r, refusal *why)
     if (json_is_integer(old) && json_is_integer(now) && !json_equal(old, now))
         return refuse(why, 400, INVALID_REQUEST, NULL, "max_tokens",
                       "max_tokens: differs from max_completion_tokens; expected one of them");
-    if (r->endpoint == ENDPOINT_MESSAGES && r->max_tokens < 0)
-        return refuse(why, 400, INVALID_REQUEST, "missing_required_parameter", "max_tokens",
-                      "max_tokens: missing; expected it in the body");
     if (r->best_of && r->best_of != r->n)
         return refuse(why, 400, INVALID_REQUEST, NULL, "best_of",
                       "best_of: found %lld; expected n, which is %lld", (long long)r->best_of,

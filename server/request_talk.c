@@ -264,12 +264,23 @@ static bool put_anthropic(talk *t, const json_t *message, size_t i)
     return good;
 }
 
+/* Errors have its own name. */
+static bool put_system(talk *t, const json_t *content)
+{
+    const reading *outer = t->r;
+    const reading r = { .to = outer->to, .name = "system", .why = outer->why };
+    t->r = &r;
+    const bool good = put_message(t, "system", content, 0);
+    t->r = outer;
+    return good;
+}
+
 static bool put_messages(talk *t, const json_t *root)
 {
     const json_t *list = json_object_get(root, "messages"),
                  *first = json_object_get(root, "system");
     const size_t n = json_array_size(list);
-    if (first && !json_is_null(first) && !put_message(t, "system", first, 0))
+    if (first && !json_is_null(first) && !put_system(t, first))
         return false;
     if (!json_is_array(list) || n == 0 || n > MAX_MESSAGE)
         return refuse_value(t->r, "", list, "a list of messages");
@@ -407,6 +418,17 @@ bool read_thinking(const reading *r, const json_t *value)
         return refuse_value(r, ".type", json_object_get(value, "type"), "enabled or disabled");
     r->to->variables = on ? "{\"enable_thinking\":true}" : "{\"enable_thinking\":false}";
     return true;
+}
+
+/* Checked, and not used: what to include, and what clients write for themselves. */
+bool read_list(const reading *r, const json_t *value)
+{
+    return json_is_array(value) || refuse_value(r, "", value, "a list");
+}
+
+bool read_object(const reading *r, const json_t *value)
+{
+    return json_is_object(value) || refuse_value(r, "", value, "an object");
 }
 
 /* Fields that are read later, with others. */

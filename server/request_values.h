@@ -29,7 +29,7 @@ value_fn read_prompt, read_text_prompt, read_input, read_ids, read_messages, rea
     read_service_tier, read_structured_outputs, read_guided_json, read_guided_regex,
     read_guided_grammar, read_guided_choice, read_tools, read_flat_tools, read_responses_choice,
     read_messages_choice, read_text_format, read_reasoning, read_thinking, read_later,
-    read_no_previous, read_truncation;
+    read_no_previous, read_truncation, read_list, read_object;
 
 /* Writes the conversation of Responses or Messages as that of chat completions. */
 bool talk_translate(request *to, const json_t *root, refusal *why);

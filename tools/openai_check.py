@@ -89,9 +89,9 @@ def errors(client, base, model):
         (openai.BadRequestError, "temperature", lambda: client.completions.create(model=model, prompt="a",
                                                                                   temperature=5)),
         (openai.BadRequestError, "tools", lambda: client.chat.completions.create(
-            model=model, messages=[{"role": "user", "content": "a"}], tools=[])),
+            model=model, messages=[{"role": "user", "content": "a"}], tools=[{"type": "function"}])),
         (openai.BadRequestError, "response_format", lambda: client.chat.completions.create(
-            model=model, messages=[{"role": "user", "content": "a"}], response_format={"type": "json_object"})),
+            model=model, messages=[{"role": "user", "content": "a"}], response_format={"type": "xml"})),
         (openai.NotFoundError, "model", lambda: client.completions.create(model="other", prompt="a")),
     ]
     for kind, param, call in tries:

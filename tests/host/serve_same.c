@@ -4,7 +4,8 @@
  *
  *     host_serve_same WEFT MODEL TEMPLATE [REQUESTS]
  *
- * A tenth of the requests are distinct, so that the others find cached prefixes, also of their own. */
+ * A tenth of the requests are distinct, so that the others find cached prefixes, also of their own.
+ * Some have a form to match, and some call tools. */
 #include "serve_client.h"
 
 #include <pthread.h>
@@ -71,6 +72,20 @@ static void make_case(test_case *c, uint64_t *r, bool is_long)
         "\"temperature\":0.7,\"top_k\":12,\"frequency_penalty\":0.5,\"seed\":3",
         "\"temperature\":1,\"min_p\":0.05,\"repetition_penalty\":1.1,\"seed\":9",
     };
+    static const char *const forms[] = {
+        "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"f\",\"schema\":{"
+        "\"type\":"
+        "\"object\",\"properties\":{\"who\":{\"type\":\"string\"},\"n\":{\"type\":\"integer\"}},"
+        "\"required\":["
+        "\"who\",\"n\"]}}}",
+        "\"guided_regex\":\"([a-z]{2,5} ){3,9}[a-z]+\\\\.\"",
+        "\"structured_outputs\":{\"choice\":[\"the king\",\"my lord\",\"no more\"]}",
+    };
+    static const char tools[] = ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":"
+                                "\"speak\",\"parameters\":{\"type\":"
+                                "\"object\",\"properties\":{\"to\":{\"type\":\"string\","
+                                "\"maxLength\":12}},\"required\":[\"to\"],"
+                                "\"additionalProperties\":false}}}],\"tool_choice\":\"%s\"";
     char text[2048];
     const bool chat = below(r, 3) == 0, stream = below(r, 2) == 0, echo = !chat && below(r, 5) == 0;
     put_words(text, sizeof text, r, 1 + below(r, 60));
@@ -86,6 +101,12 @@ static void make_case(test_case *c, uint64_t *r, bool is_long)
     else
         n += (size_t)snprintf(c->body + n, sizeof c->body - n, ",\"max_tokens\":%d",
                               1 + below(r, 60));
+    const int form = is_long ? 9 : below(r, 6);
+    if (form < 3)
+        n += (size_t)snprintf(c->body + n, sizeof c->body - n, ",%s", forms[form]);
+    else if (form < 5 && chat)
+        n += (size_t)snprintf(c->body + n, sizeof c->body - n, tools,
+                              form == 3 ? "required" : "auto");
     if (below(r, 2))
         n += (size_t)snprintf(c->body + n, sizeof c->body - n, "%s",
                               chat ? ",\"logprobs\":true,\"top_logprobs\":3" : ",\"logprobs\":2");
@@ -98,6 +119,15 @@ static void make_case(test_case *c, uint64_t *r, bool is_long)
     if (echo)
         n += (size_t)snprintf(c->body + n, sizeof c->body - n, ",\"echo\":true");
     snprintf(c->body + n, sizeof c->body - n, "}");
+}
+
+/* Ids of calls are new in every answer. */
+static void drop_ids(char *text)
+{
+    for (char *at = strstr(text, "\"call_"); at; at = strstr(at + 1, "\"call_")) {
+        char *end = strchr(at + 1, '"');
+        memmove(at + 1, end, strlen(end) + 1);
+    }
 }
 
 /* All "choices" of an answer, without ids, times and counts of cached tokens. Freed by the caller;
@@ -119,6 +149,7 @@ static char *choices_of(const char *answer)
         at = end;
     }
     all[n] = 0;
+    drop_ids(all);
     return all;
 }
 

@@ -102,9 +102,9 @@ static void chat_whole(void **state)
     choice c[2] = { 0 };
     bytes to = { 0 };
     answer a = begin(ENDPOINT_CHAT, c, 2);
-    answer_text(&c[0], "Hello \"\\\n\t\x01\x7f\xc3\xa9 there", 20);
-    answer_thought(&c[0], "Hm", 2);
-    answer_text(&c[1], "cut \xc3", 5); /* not UTF-8: replaced */
+    answer_text(&a, &c[0], "Hello \"\\\n\t\x01\x7f\xc3\xa9 there", 20);
+    answer_thought(&a, &c[0], "Hm", 2);
+    answer_text(&a, &c[1], "cut \xc3", 5); /* not UTF-8: replaced */
     c[0].finish = "stop";
     c[1].finish = "length";
     c[0].n_new = 4, c[1].n_new = 9, c[0].n_thought = 1;
@@ -124,7 +124,7 @@ static void chat_logprobs(void **state)
     const weft_logprob cut[] = { { C3, -INFINITY }, { A9, -1e-9 }, { -1, 0 } };
     a.wants_logprobs = true;
     a.n_top = 2;
-    answer_text(&c[0], "H\xc3\xa9", 3);
+    answer_text(&a, &c[0], "H\xc3\xa9", 3);
     answer_token(&a, &c[0], H, probs);
     answer_token(&a, &c[0], C3, cut);
     c[0].finish = "stop";
@@ -145,7 +145,7 @@ static void completion_logprobs(void **state)
     const weft_logprob cut[] = { { C3, -3 }, { THERE, -0.0625 }, { -1, 0 } };
     a.wants_logprobs = true;
     a.n_top = 2;
-    answer_text(&c[0], "Hell\xc3\xa9o", 7);
+    answer_text(&a, &c[0], "Hell\xc3\xa9o", 7);
     answer_token(&a, &c[0], H, NULL);
     answer_token(&a, &c[0], ELL, ell);
     answer_token(&a, &c[0], C3, cut);
@@ -163,7 +163,7 @@ static void completion_plain(void **state)
     choice c[2] = { 0 };
     bytes to = { 0 };
     answer a = begin(ENDPOINT_COMPLETIONS, c, 2);
-    answer_text(&c[0], "one", 3);
+    answer_text(&a, &c[0], "one", 3);
     answer_token(&a, &c[0], H, probs); /* not wanted: nothing is kept */
     c[0].finish = "stop";
     c[1].finish = "length";
@@ -181,15 +181,15 @@ static void chat_stream(void **state)
     bytes to = { 0 };
     answer a = begin(ENDPOINT_CHAT, c, 2);
     a.stream = a.include_usage = true;
-    answer_thought(&c[0], "Hm", 2);
+    answer_thought(&a, &c[0], "Hm", 2);
     answer_chunk(&a, &c[0], &to);
     answer_chunk(&a, &c[1], &to); /* only its role */
     answer_chunk(&a, &c[1], &to); /* nothing */
-    answer_text(&c[0], "\xf0\x9f\x98\x80", 4);
+    answer_text(&a, &c[0], "\xf0\x9f\x98\x80", 4);
     answer_chunk(&a, &c[0], &to);
     c[0].finish = "stop";
     answer_chunk(&a, &c[0], &to);
-    answer_text(&c[1], "b", 1);
+    answer_text(&a, &c[1], "b", 1);
     c[1].finish = "length";
     answer_chunk(&a, &c[1], &to);
     c[0].n_new = 3, c[1].n_new = 1, c[0].n_thought = 1;
@@ -209,7 +209,7 @@ static void completion_stream(void **state)
     answer_token(&a, &c[0], H, probs); /* its text is held back */
     answer_chunk(&a, &c[0], &to);
     answer_token(&a, &c[0], O, probs);
-    answer_text(&c[0], "Ho", 2);
+    answer_text(&a, &c[0], "Ho", 2);
     answer_chunk(&a, &c[0], &to);
     c[0].finish = "length";
     answer_chunk(&a, &c[0], &to);
@@ -229,10 +229,10 @@ static void others(void **state)
     const float vectors[] = { 1, -0.5f, 3.14159274f, 0, 1e-30f, 65504 };
     const int32_t ids[] = { 1, 0, INT32_MAX };
     refuse(&why, 400, INVALID_REQUEST, "invalid_value", "n", "n: found %d; \xff \"q\"", 9);
-    answer_error(&why, &to);
+    answer_error(ENDPOINT_CHAT, &why, &to);
     bytes_text(&to, "\n");
     refuse(&why, 503, "server_error", NULL, NULL, "stopped");
-    answer_error_event(&why, &to);
+    answer_error_event(ENDPOINT_CHAT, &why, &to);
     answer_models(models, 2, &to);
     bytes_text(&to, "\n");
     answer_model(&models[1], &to);
@@ -320,7 +320,7 @@ static void without_memory(void **state)
         a.wants_logprobs = true;
         a.n_top = 2;
         atomic_store(&memory_fail_at, n_failed + 1);
-        answer_text(&c[0], "Ho", 2);
+        answer_text(&a, &c[0], "Ho", 2);
         answer_token(&a, &c[0], H, probs);
         answer_whole(&a, &to);
         failed = atomic_exchange(&memory_fail_at, 0) == -1;
