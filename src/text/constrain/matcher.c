@@ -178,6 +178,14 @@ static void set_bit(uint64_t *bits, uint32_t id)
     bits[id / 64] |= (uint64_t)1 << id % 64;
 }
 
+/* Does every plain code point lead back to this state, in which the lexeme cannot end? */
+static bool takes_plain(matcher *m, uint32_t state)
+{
+    return !dfa_at(&m->rows.dfa, state)->accepts && next_plain(m, state) == state;
+}
+
+#define MANY_NODES 48 /* in a subtree: worth asking whether the state takes all of it */
+
 /* Walks a trie along the automaton of one lexeme; returns the number of tokens. */
 static uint32_t collect(matcher *m, const token_nodes *t, uint32_t state)
 {
@@ -193,8 +201,14 @@ static uint32_t collect(matcher *m, const token_nodes *t, uint32_t state)
             continue;
         }
         m->path[at->depth] = s;
-        for (uint32_t k = at->first; k < at[1].first; k++, found++)
+        const bool whole = at->plain && at->end - i > MANY_NODES && takes_plain(m, s);
+        const uint32_t end = whole ? at->end : i + 1;
+        for (uint32_t k = at->first; k < t->node[end].first; k++, found++)
             set_bit(m->found, t->id[k]);
+        if (whole) {
+            i = end;
+            continue;
+        }
         if (at->end > i + 1 && dfa_at(d, s)->accepts)
             put(m, &m->crosses, i);
         i++;

@@ -61,9 +61,22 @@ static uint32_t common(const entry *a, const entry *b)
     return n;
 }
 
+/* Whole plain code points follow each byte of a token or they do not: those of which it is true. */
+static void mark_plain(token_node *nodes, const uint32_t *open, const entry *e, bool *plain)
+{
+    plain[e->n] = true;
+    for (uint32_t i = e->n; i-- > 0;) {
+        uint32_t point;
+        const size_t length = utf8_decode(e->bytes + i, e->n - i, &point);
+        plain[i] = length > 0 && is_plain(point) && plain[i + length];
+        if (!plain[i])
+            nodes[open[i]].plain = false;
+    }
+}
+
 /* One node for each byte that an entry does not share with the one before. open: the path to the
  * last node. */
-static void fill_nodes(token_nodes *t, entry *const *sorted, uint32_t *open)
+static void fill_nodes(token_nodes *t, entry *const *sorted, uint32_t *open, bool *plain)
 {
     uint32_t n = 1;
     t->node[0] = (token_node){ 0 };
@@ -74,12 +87,13 @@ static void fill_nodes(token_nodes *t, entry *const *sorted, uint32_t *open)
         for (uint32_t d = i > 0 ? sorted[i - 1]->n : 0; d > shared; d--)
             t->node[open[d]].end = n;
         for (uint32_t d = shared; d < e->n; d++) {
-            t->node[n] = (token_node){ .first = i,
-                                       .depth = (uint16_t)(d + 1),
-                                       .byte = (uint8_t)e->bytes[d] };
+            t->node[n] = (token_node){
+                .first = i, .depth = (uint16_t)(d + 1), .byte = (uint8_t)e->bytes[d], .plain = true
+            };
             open[d + 1] = n++;
         }
         t->id[i] = e->id;
+        mark_plain(t->node, open, e, plain);
     }
     for (uint32_t d = t->n_id > 0 ? sorted[t->n_id - 1]->n : 0; d > 0; d--)
         t->node[open[d]].end = n;
@@ -102,10 +116,12 @@ static weft_status build(token_nodes *to, const token_trie *t, entry *const *sor
     to->id = mem_zalloc(t->mem, (size_t)n_id + 1, sizeof *to->id, "a trie of tokens", err);
     uint32_t *open = mem_zalloc(t->mem, (size_t)t->depth + 1, sizeof *open, "a trie of tokens",
                                 err);
-    const bool good = to->node && to->id && open;
+    bool *plain = mem_zalloc(t->mem, (size_t)t->depth + 1, sizeof *plain, "a trie of tokens", err);
+    const bool good = to->node && to->id && open && plain;
     if (good)
-        fill_nodes(to, sorted, open);
+        fill_nodes(to, sorted, open, plain);
     mem_free(t->mem, open);
+    mem_free(t->mem, plain);
     return good ? WEFT_OK : err->code;
 }
 

@@ -22,6 +22,7 @@ typedef struct token_node {
     uint32_t first; /* the first of its ids */
     uint16_t depth; /* bytes from the root */
     uint8_t byte;
+    bool plain; /* all that follows it, in all its tokens, are plain code points */
 } token_node;
 
 typedef struct token_nodes {
