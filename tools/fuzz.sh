@@ -11,13 +11,13 @@
 set -eu
 cd "$(dirname "$0")/.."
 TARGETS=${TARGETS:-safetensors gguf config model regex tokenizer session manifest shard documents metrics image idx find
-    api settings resume unpack jinja request}
+    api settings resume unpack jinja request gbnf}
 TESTS="test_gguf test_safetensors test_config test_load_faults test_parts test_convert test_save test_describe test_regex
     test_unicode test_tokenizer test_tokenizer_files test_tokenizer_gguf test_session_files test_manifest test_checkpoint
     test_shard test_data test_report test_image test_idx test_table test_labelled test_classify test_marian
     test_tokenizer_limits test_tokenizer_forms test_find test_stores test_recognise test_unpack
     test_jinja test_templates test_trust test_chat test_chat_data
-    test_request"
+    test_request test_gbnf test_rows test_constraint"
 GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_write formats/config formats/open
     formats/index formats/shard base/save text/regex/regex text/regex/class text/regex/translate text/unicode/unicode
     text/unicode/normal text/sources/load text/sources/gguf text/sources/files text/sources/sp text/sources/hf
@@ -33,7 +33,8 @@ GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_w
     text/jinja/format text/jinja/functions text/jinja/iter text/jinja/jinja text/jinja/lex text/jinja/loop
     text/jinja/methods text/jinja/number text/jinja/ops text/jinja/parse text/jinja/parse_expr text/jinja/pieces
     text/jinja/pool text/jinja/repr text/jinja/run text/jinja/scope text/jinja/sequence text/jinja/tests
-    text/jinja/text text/jinja/value server/body server/request server/request_values"
+    text/jinja/text text/jinja/value server/body server/request server/request_values
+    text/constrain/gbnf text/constrain/grammar text/constrain/fold text/constrain/rows text/constrain/dfa"
 SHOWN="formats/json formats/container text/text text/scratch formats/image_png formats/image_jpeg"
 LEAST=90
 JOBS=${JOBS:-1}
@@ -55,6 +56,7 @@ dictionary() { # TARGET
     gguf | model) echo tests/fuzz/gguf.dict ;;
     regex) echo tests/fuzz/regex.dict ;;
     jinja) echo tests/fuzz/jinja.dict ;;
+    gbnf) echo tests/fuzz/gbnf.dict ;;
     settings) echo tests/fuzz/settings.dict ;;
     *) echo tests/fuzz/json.dict ;;
     esac

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define COMPLETED  0x80000000u         /* in work: the item completes rule (dot & ~COMPLETED) */
-#define EFFORT     ((uint64_t)1 << 20) /* items that one token or mask may take */
+#define EFFORT     ((uint64_t)1 << 24) /* items that one token or mask may take */
 #define STEPS_MOST ((uint32_t)1 << 20)
 
 /* ---- life ------------------------------------------------------------------------------------ */
