@@ -34,7 +34,7 @@ GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_w
     text/jinja/methods text/jinja/number text/jinja/ops text/jinja/parse text/jinja/parse_expr text/jinja/pieces
     text/jinja/pool text/jinja/repr text/jinja/run text/jinja/scope text/jinja/sequence text/jinja/tests
     text/jinja/text text/jinja/value server/body server/request server/request_values
-    text/constrain/gbnf text/constrain/grammar text/constrain/fold text/constrain/rows text/constrain/dfa"
+    text/constrain/gbnf text/constrain/grammar text/constrain/flatten text/constrain/fold text/constrain/rows text/constrain/dfa"
 SHOWN="formats/json formats/container text/text text/scratch formats/image_png formats/image_jpeg"
 LEAST=90
 JOBS=${JOBS:-1}

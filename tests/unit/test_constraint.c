@@ -1,5 +1,5 @@
 /* Masks against brute force: every token of a vocabulary is asked alone, and those that are spelled
- * in the grammar's letters are asked of a second reading of the grammar. Random grammars and
+ * in the grammar's letters are compared with a second reading of the grammar. Random grammars and
  * prefixes, three published tokenizers. */
 #include "support.h"
 
