@@ -52,12 +52,13 @@ static void add_constants(schema *s, const schema_set *set, const json_t *const 
 {
     rx *any = schema_alloc(s, n * sizeof *any);
     size_t n_any = 0;
+    const bool whole = types & TYPE_INTEGER && !(types & TYPE_NUMBER);
     for (size_t i = 0; any && i < n; i++) {
         const int good = schema_obeys(s, list[i], set);
         if (good < 0)
             return;
         if (good)
-            any[n_any++] = schema_constant(s, list[i], !(types & TYPE_NUMBER));
+            any[n_any++] = schema_constant(s, list[i], whole);
     }
     if (any)
         add_lexeme(s, to, rx_any(s->pool, any, n_any));

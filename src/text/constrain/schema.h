@@ -138,9 +138,6 @@ rx schema_string(schema *s, const schema_set *set);
 /* A text as a JSON string spells it, without quotes. */
 rx schema_text(schema *s, const char *text, size_t n);
 
-/* The pattern of a format; NULL if it is not known. */
-const char *schema_format(const char *name);
-
 /* Whether a pattern of JSON Schema is found in a text; false also on failure. */
 bool schema_finds(schema *s, const json_t *at, const char *keyword, const char *pattern,
                   const char *text, size_t n);
@@ -155,7 +152,7 @@ void schema_object(schema *s, const schema_set *set, symbol to);
 bool schema_property(schema *s, const schema_set *set, const char *key, schema_set *value);
 bool schema_requires(const schema_set *set, const char *key);
 
-/* A constant in all its spellings; `whole`: numbers without a point. */
+/* A constant in all its spellings; `whole`: if it is a number, without a point. */
 rx schema_constant(schema *s, const json_t *value, bool whole);
 
 /* The bit of its type. */
