@@ -3,14 +3,15 @@
 
     tools/schema_golden.py diff build/tests/schema_run SEED SCHEMAS     compares, prints a table by keyword
     tools/schema_golden.py suite build/tests/schema_run FILE...        the same for files of JSON-Schema-Test-Suite
-    tools/schema_golden.py write SEED SCHEMAS >tests/golden/constrain/schemas.txt
+    tools/schema_golden.py write build/tests/schema_run SEED SCHEMAS >tests/golden/constrain/schemas.txt
 
 Needs Python with jsonschema[format]. Instances are written as docs/CONSTRAIN.md says: properties in the schema's
 order, no white space or one blank after a comma or colon, numbers with up to 17 digits. An instance that is valid has
 to be accepted in one order of its properties; one that is invalid in none of those that are tried. Numbers are
 compared as decimals, so that 0.3 is a multiple of 0.1.
 
-In the file that `write` makes, a line is S and a schema, or + or - and a text that is valid or not.
+In the file that `write` makes, a line is S and a schema that weft compiles, or + or - and a text that is valid or not;
+valid texts have the order of properties that weft accepts.
 """
 import collections
 import itertools
@@ -556,10 +557,19 @@ def main():
                     values = [(t["data"], t["valid"]) for t in case["tests"] if in_reading(t["data"])]
                     judge(weft, tally, draw, case["schema"], values)
     elif command == "write":
-        for draw, schema, values in make(int(sys.argv[2]), int(sys.argv[3]), 6):
-            print("S" + write(schema))
+        weft = Weft(sys.argv[2])
+        left = int(sys.argv[4])
+        for draw, schema, values in make(int(sys.argv[3]), 10 * left, 8):
+            if left == 0:
+                break
+            text = write(schema)
+            if len(text) > 500 or weft.ask("S" + text) != "ok":
+                continue
+            left -= 1
+            print("S" + text)
             for value, good in values:
-                print(("+" if good else "-") + write(value, draw))
+                texts = [write(value, draw)] + (list(permutations(value)) if good else [])
+                print(("+" if good else "-") + next((t for t in texts if weft.ask("I" + t) == "1"), texts[0]))
         return 0
     tally.report()
     return 1 if tally.bad_yes + tally.bad_no else 0

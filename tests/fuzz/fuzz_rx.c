@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LIMIT 20000
+#define LIMIT 3000
 
 static void holds(bool good, const char *what)
 {
@@ -62,7 +62,8 @@ static void run(const char *pattern, size_t n, const uint8_t *text, size_t n_tex
             whole = good;
         const bool ended = err.code != WEFT_OK || rx_failed(p, NULL) != WEFT_OK;
         holds(!(flags == RX_SEARCH && whole) || good || ended, "a search does not find the whole");
-        rx_alive(p, rx_and(p, a, rx_not(p, rx_repeat(p, a, 2, 3))));
+        if (flags == 0)
+            rx_alive(p, rx_and(p, a, rx_not(p, rx_repeat(p, a, 2, 3))));
         rx_pool_free(p);
     }
 }

@@ -11,9 +11,9 @@
 #define TEXT 256
 
 static const grammar_limits limits = {
-    .expressions = 20000,
-    .symbols = 20000,
-    .items = 2000,
+    .expressions = 5000,
+    .symbols = 5000,
+    .items = 1000,
 };
 
 static void holds(bool good, const char *what)

@@ -44,6 +44,9 @@ void grammar_add(grammar *g, symbol rule, const symbol *right, size_t n);
 /* A rule for right{min,max}, made of right recursion; lexemes become one lexeme. */
 symbol grammar_repeat(grammar *g, symbol right, uint32_t min, uint32_t max);
 
+/* WEFT_OK, or why something failed. */
+weft_status grammar_check(const grammar *g, weft_error *err);
+
 /* Sets the start rule, checks limits, finds empty rules and removes what cannot be finished. */
 weft_status grammar_finish(grammar *g, symbol start, weft_error *err);
 

@@ -293,13 +293,13 @@ static void add_place(object *o, size_t i, uint32_t c)
 {
     grammar *g = o->s->grammar;
     const symbol to = *place(o, i, c);
-    const named *name = &o->name[i];
     if (i == o->n) {
         end_names(o, c, to);
         return;
     }
+    const named *name = &o->name[i];
     const uint32_t next = c < o->cap ? c + 1 : c;
-    if (name->pair != NO_SYMBOL && (c < o->count.max)) {
+    if (name->pair != NO_SYMBOL && c < o->count.max) {
         const symbol right[] = { o->s->comma, name->pair, *place(o, i + 1, next) };
         grammar_add(g, to, right + (c == 0), c == 0 ? 2 : 3);
     }

@@ -171,6 +171,9 @@ rx schema_string(schema *s, const schema_set *set)
     rx_pool *p = s->pool;
     const rx quote = rx_literal(p, "\"", 1);
     schema_count length;
+    const rx known = schema_recall(&s->string, set);
+    if (known != RX_NOTHING)
+        return known;
     if (!schema_counts(s, set, "minLength", "maxLength", &length) || length.min > length.max)
         return RX_NOTHING;
     const bool any_length = length.min == 0 && length.max == RX_MANY;
@@ -181,5 +184,5 @@ rx schema_string(schema *s, const schema_set *set)
     }
     if (r == RX_ALL)
         r = rx_repeat(p, any_character(p), 0, RX_MANY);
-    return rx_seq(p, quote, rx_seq(p, r, quote));
+    return schema_remember(&s->string, set, rx_seq(p, quote, rx_seq(p, r, quote)));
 }
