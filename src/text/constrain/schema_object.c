@@ -206,14 +206,12 @@ static rx unnamed_keys(object *o)
 {
     schema *s = o->s;
     rx_pool *p = s->pool;
-    uint64_t all = 0x10FFFF;
-    const rx_ranges range = { .at = &all, .n = 1 };
     rx *names = schema_alloc(s, o->n * sizeof *names);
     if (!names)
         return RX_NOTHING;
     for (size_t i = 0; i < o->n; i++)
         names[i] = schema_text(s, o->name[i].key, strlen(o->name[i].key));
-    return rx_and(p, rx_repeat(p, rx_json_of_ranges(p, &range), 0, RX_MANY),
+    return rx_and(p, rx_repeat(p, rx_any_point(p, true), 0, RX_MANY),
                   rx_not(p, rx_any(p, names, o->n)));
 }
 

@@ -126,13 +126,6 @@ bool schema_finds(schema *s, const json_t *at, const char *keyword, const char *
 
 /* ---- strings ------------------------------------------------------------------------------------------- */
 
-static rx any_character(rx_pool *p)
-{
-    uint64_t all = 0x10FFFF;
-    const rx_ranges range = { .at = &all, .n = 1 };
-    return rx_json_of_ranges(p, &range);
-}
-
 static rx format_of(schema *s, const json_t *one)
 {
     const json_t *format = json_object_get(one, "format");
@@ -146,7 +139,7 @@ static rx format_of(schema *s, const json_t *one)
     const struct schema_format *f = find_format(json_string_value(format));
     if (f) {
         const rx form = rx_parse(s->pool, f->pattern, strlen(f->pattern), RX_JSON, s->err);
-        const rx length = rx_repeat(s->pool, any_character(s->pool), 0, f->most);
+        const rx length = rx_repeat(s->pool, rx_any_point(s->pool, true), 0, f->most);
         return f->most ? rx_and(s->pool, form, length) : form;
     }
     snprintf(why, sizeof why, "format \"%.40s\" is not supported", json_string_value(format));
@@ -177,12 +170,12 @@ rx schema_string(schema *s, const schema_set *set)
     if (!schema_counts(s, set, "minLength", "maxLength", &length) || length.min > length.max)
         return RX_NOTHING;
     const bool any_length = length.min == 0 && length.max == RX_MANY;
-    rx r = any_length ? RX_ALL : rx_repeat(p, any_character(p), length.min, length.max);
+    rx r = any_length ? RX_ALL : rx_repeat(p, rx_any_point(p, true), length.min, length.max);
     for (size_t i = 0; i < set->n; i++) {
         r = rx_and(p, r, pattern_of(s, set->at[i]));
         r = rx_and(p, r, format_of(s, set->at[i]));
     }
     if (r == RX_ALL)
-        r = rx_repeat(p, any_character(p), 0, RX_MANY);
+        r = rx_repeat(p, rx_any_point(p, true), 0, RX_MANY);
     return schema_remember(&s->string, set, rx_seq(p, quote, rx_seq(p, r, quote)));
 }
