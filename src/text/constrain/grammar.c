@@ -63,6 +63,13 @@ rx_pool *grammar_pool(grammar *g)
     return g->pool;
 }
 
+weft_status grammar_check(const grammar *g, weft_error *err)
+{
+    if (g->failure.code != WEFT_OK && err)
+        *err = g->failure;
+    return g->failure.code;
+}
+
 mem *grammar_mem(const grammar *g)
 {
     return g->mem;

@@ -58,6 +58,23 @@ bool schema_add_to(schema *s, schema_set *set, const json_t *one)
     return append(s, set, one);
 }
 
+/* ---- expressions of sets ------------------------------------------------------------------------- */
+
+/* RX_NOTHING if it is not the one. */
+rx schema_recall(const schema_recent *r, const schema_set *set)
+{
+    const bool same = r->n > 0 && r->n == set->n && memcmp(r->at, set->at, r->n * sizeof *r->at) == 0;
+    return same ? r->made : RX_NOTHING;
+}
+
+rx schema_remember(schema_recent *r, const schema_set *set, rx made)
+{
+    r->n = set->n <= sizeof r->at / sizeof *r->at ? set->n : 0;
+    if (r->n)
+        memcpy(r->at, set->at, r->n * sizeof *r->at);
+    return r->made = made;
+}
+
 /* ---- keywords that are not supported ----------------------------------------------------------- */
 
 static const char *const unsupported[] = {
