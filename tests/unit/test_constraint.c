@@ -180,6 +180,77 @@ static void bert_pieces(void **state)
     compare_vocabulary(asset("tokenizers/bert-uncased/tokenizer.json"));
 }
 
+/* ---- strings --------------------------------------------------------------------------------- */
+
+/* Inside strings, masks come from tokens of plain text by their length: against every token alone,
+ * at every place of a text. */
+static const char *const string_grammars[] = {
+    "root ::= [\"] [^\"\\\\\\x00-\\x1F\\x7F]* [\"]",
+    "root ::= [\"] [^\"\\\\\\x00-\\x1F\\x7F]{0,1} [\"]",
+    "root ::= [\"] [^\"\\\\\\x00-\\x1F\\x7F]{2,7} [\"]",
+    "root ::= [\"] [^\"\\\\\\x00-\\x1F\\x7F]{31} [\"]",
+    "root ::= [\"] [^\"\\\\\\x00-\\x1F\\x7F]{3,36} [\"] \",\"",
+    "root ::= [\"] ([^\"\\\\\\x00-\\x1F] | \"\\\\\" [nt\"])* [\"]", /* a delete is text */
+    "root ::= [\"] [^\"\\\\\\x00-\\x1F\\x7Fe]* [\"]",               /* no e */
+    "root ::= [\"] [ !#-[\\x5D-~]{0,9} [\"]",                       /* ASCII only */
+    "root ::= [\"] [ !#-[\\x5D-~\\x80-\\uD7FF]{0,9} [\"]",          /* not all of Unicode */
+    "root ::= [\"] [^\"\\\\\\x00-\\x1F\\x7F]{0,20} [\"]?",          /* it may end anywhere */
+    "root ::= [\"] ([^\"\\\\\\x00-\\x1F\\x7F] [^\"\\\\\\x00-\\x1F\\x7F])* [\"]", /* an even number */
+};
+
+static void compare_string(vocabulary *v, const char *source, const char *text)
+{
+    weft_error err = { 0 };
+    uint64_t *mask = calloc((size_t)v->trie.n_id / 64 + 1, sizeof *mask);
+    grammar *g = gbnf_read(&v->host.mem, source, strlen(source), NULL, NULL, &err);
+    if (!g)
+        fail_msg("%s in %s", err.message, source);
+    constraint_set *s = constraint_set_new(&v->host.mem, g, &v->trie, &v->end, 1, &err);
+    constraint *c = constraint_new(s, &err);
+    assert_non_null(c);
+    for (; *text; text++) {
+        const char byte[] = { *text, 0 };
+        assert_int_equal(constraint_mask(c, mask, v->trie.n_id, &err), WEFT_OK);
+        int32_t letter = -1;
+        for (uint32_t id = 0; id < v->trie.n_id; id++) {
+            const char *bytes;
+            const size_t n = token_text(&v->trie, id, &bytes);
+            if (n == 1 && bytes[0] == byte[0])
+                letter = (int32_t)id;
+            if (constraint_allows(c, (int32_t)id, &err) != bit(mask, id))
+                fail_msg("\"%.*s\" before \"%s\" is %s by the mask of %s", (int)n, bytes, text,
+                         bit(mask, id) ? "allowed" : "refused", source);
+        }
+        if (letter < 0 || constraint_accept(c, letter, &err) != WEFT_OK)
+            break;
+    }
+    constraint_free(c);
+    constraint_set_free(s);
+    free(mask);
+}
+
+static void compare_strings(const char *path)
+{
+    vocabulary v;
+    open_vocabulary(&v, path);
+    for (size_t i = 0; i < sizeof string_grammars / sizeof *string_grammars; i++)
+        compare_string(&v, string_grammars[i], "\"the rain in spain stays mainly\"");
+    close_vocabulary(&v);
+    assert_true(v.n_spelled > 100);
+}
+
+static void strings_small(void **state)
+{
+    (void)state;
+    compare_strings(fixture("../models/shakespeare.gguf"));
+}
+
+static void strings_large(void **state)
+{
+    (void)state;
+    compare_strings(asset("tokenizers/gpt2"));
+}
+
 /* ---- a small vocabulary ---------------------------------------------------------------------- */
 
 typedef struct desk {
@@ -387,6 +458,8 @@ int main(void)
         TEST("constraint: masks equal brute force, byte-level BPE", byte_bpe),
         TEST("constraint: masks equal brute force, SentencePiece", sentencepiece),
         TEST("constraint: masks equal brute force, WordPiece", bert_pieces),
+        TEST("constraint: masks inside strings equal brute force", strings_small),
+        TEST("constraint: masks inside strings equal brute force, byte-level BPE", strings_large),
         TEST("constraint: tokens cross the borders of lexemes, the end is a token", borders),
         TEST("constraint: clones and rewinds", rewinding),
         TEST("constraint: what is forced", forced),
