@@ -196,6 +196,7 @@ static const char *const string_grammars[] = {
     "root ::= [\"] [ !#-[\\x5D-~\\x80-\\uD7FF]{0,9} [\"]",          /* not all of Unicode */
     "root ::= [\"] [^\"\\\\\\x00-\\x1F\\x7F]{0,20} [\"]?",          /* it may end anywhere */
     "root ::= [\"] ([^\"\\\\\\x00-\\x1F\\x7F] [^\"\\\\\\x00-\\x1F\\x7F])* [\"]", /* an even number */
+    "root ::= [^\"\\\\\\x00-\\x1F\\x7F]{1,3} (\"(\" root \")\")?", /* a plain token crosses its end */
 };
 
 static void compare_string(vocabulary *v, const char *source, const char *text)

@@ -178,10 +178,10 @@ static void set_bit(uint64_t *bits, uint32_t id)
     bits[id / 64] |= (uint64_t)1 << id % 64;
 }
 
-/* Does every plain code point lead back to this state, in which the lexeme cannot end? */
+/* Does every plain code point lead back to this state? */
 static bool takes_plain(matcher *m, uint32_t state)
 {
-    return !dfa_at(&m->rows.dfa, state)->accepts && next_plain(m, state) == state;
+    return next_plain(m, state) == state;
 }
 
 #define MANY_NODES 48 /* in a subtree: worth asking whether the state takes all of it */
