@@ -63,7 +63,8 @@ bool schema_add_to(schema *s, schema_set *set, const json_t *one)
 /* RX_NOTHING if it is not the one. */
 rx schema_recall(const schema_recent *r, const schema_set *set)
 {
-    const bool same = r->n > 0 && r->n == set->n && memcmp(r->at, set->at, r->n * sizeof *r->at) == 0;
+    const bool same = r->n > 0 && r->n == set->n &&
+                      memcmp(r->at, set->at, r->n * sizeof *r->at) == 0;
     return same ? r->made : RX_NOTHING;
 }
 
