@@ -16,7 +16,7 @@ void *schema_alloc(schema *s, size_t size)
 
 bool schema_spend(schema *s, uint64_t effort)
 {
-    enum { MOST = 200000 };
+    enum { MOST = 100000 };
     s->effort += effort;
     return s->effort <= MOST ||
            schema_refuse(s, WEFT_ELIMIT, NULL, NULL,
