@@ -384,6 +384,9 @@ static void forced(void **state)
     assert_int_equal(constraint_forced(d.c, bytes, sizeof bytes, &d.err), 2);
     assert_memory_equal(bytes, "]]", 2);
     close_desk(&d);
+    open_desk(&d, "root ::= \"ab\" (\",a\" root)?"); /* it may end after ab */
+    assert_int_equal(constraint_forced(d.c, bytes, sizeof bytes, &d.err), 2);
+    close_desk(&d);
 }
 
 static void tokens(void **state)

@@ -124,8 +124,7 @@ static bool reaches_multiple(rx_pool *p, rx a, inquiry *q)
         const uint64_t first = (m.b - shifted) % m.b;
         if (first < ten) {
             const uint64_t more = (ten - 1 - first) / m.b;
-            if (follow_digits(p, a, first, k, q) ||
-                follow_digits(p, a, first + more * m.b, k, q) ||
+            if (follow_digits(p, a, first, k, q) || follow_digits(p, a, first + more * m.b, k, q) ||
                 follow_digits(p, a, first + more / 2 * m.b, k, q))
                 return rx_ok(p);
         }
@@ -143,8 +142,7 @@ static void search(rx_pool *p, inquiry *q)
     add(p, a, NOBODY);
     for (uint32_t i = 0; i < p->found.n && rx_ok(p); i++) {
         const rx_life life = life_of(p, p->found.at[i]);
-        if (life == RX_LIVES ||
-            (life == RX_UNKNOWN && reaches_multiple(p, p->found.at[i], q))) {
+        if (life == RX_LIVES || (life == RX_UNKNOWN && reaches_multiple(p, p->found.at[i], q))) {
             for (uint32_t k = i; k != NOBODY; k = p->from.at[k])
                 p->node[p->found.at[k]].life = RX_LIVES;
             q->n--;

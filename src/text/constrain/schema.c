@@ -226,8 +226,8 @@ static symbol read_root(schema *s)
             add_settled(s, &m->set, m->rule);
         else
             add_place(s, m);
-        if (!s->failed && (rx_failed(s->pool, s->err) != WEFT_OK ||
-                           grammar_check(s->grammar, s->err) != WEFT_OK))
+        if (!s->failed &&
+            (rx_failed(s->pool, s->err) != WEFT_OK || grammar_check(s->grammar, s->err) != WEFT_OK))
             s->failed = true;
     }
     return s->failed ? NO_SYMBOL : root;

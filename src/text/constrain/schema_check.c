@@ -81,8 +81,9 @@ static int list_obeys(schema *s, const json_t *list, const schema_set *set, int 
         return -1;
     int good = n >= c.min && n <= c.max;
     for (size_t i = 0; i < n && good == 1; i++)
-        good = schema_item(s, set, i, &item) ? obeys(s, json_array_get(list, i), &item, depth + 1, false)
-                                             : -1;
+        good = schema_item(s, set, i, &item)
+                   ? obeys(s, json_array_get(list, i), &item, depth + 1, false)
+                   : -1;
     return good;
 }
 
@@ -102,7 +103,8 @@ static int object_obeys(schema *s, const json_t *object, const schema_set *set, 
     json_object_foreach((json_t *)object, key, child)
     {
         if (good == 1)
-            good = schema_property(s, set, key, &value) ? obeys(s, child, &value, depth + 1, false) : -1;
+            good = schema_property(s, set, key, &value) ? obeys(s, child, &value, depth + 1, false)
+                                                        : -1;
     }
     return good;
 }
