@@ -6,7 +6,7 @@
 #
 #   - formats and text see base and tensor (kernels only through tensor); text sees formats; models, engine, train,
 #     explain and api see both. dist sees base; train and api see dist. engine and train never see each other.
-#   - Inside text: unicode <- regex, jinja <- text <- sources, train, which do not see each other.
+#   - Inside text: unicode <- regex, jinja <- text <- sources, train, constrain, which do not see each other.
 #   - cli and server see <weft.h> and their own headers; cli also sees server's serve.h and think.h. Anyone in src may see weft.h.
 #   - Only kernels/dnnl.c includes dnnl. Headers do not include each other in a circle.
 #   - A file of models, bind_tensor.c and arch.c apart, never touches a tensor's data: that is what ops are for.

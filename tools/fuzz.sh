@@ -11,13 +11,13 @@
 set -eu
 cd "$(dirname "$0")/.."
 TARGETS=${TARGETS:-safetensors gguf config model regex tokenizer session manifest shard documents metrics image idx find
-    api settings resume unpack jinja request}
+    api settings resume unpack jinja request gbnf rx schema}
 TESTS="test_gguf test_safetensors test_config test_load_faults test_parts test_convert test_save test_describe test_regex
     test_unicode test_tokenizer test_tokenizer_files test_tokenizer_gguf test_session_files test_manifest test_checkpoint
     test_shard test_data test_report test_image test_idx test_table test_labelled test_classify test_marian
     test_tokenizer_limits test_tokenizer_forms test_find test_stores test_recognise test_unpack
     test_jinja test_templates test_trust test_chat test_chat_data
-    test_request"
+    test_request test_gbnf test_rows test_constraint test_rx test_rx_parse test_schema"
 GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_write formats/config formats/open
     formats/index formats/shard base/save text/regex/regex text/regex/class text/regex/translate text/unicode/unicode
     text/unicode/normal text/sources/load text/sources/gguf text/sources/files text/sources/sp text/sources/hf
@@ -33,7 +33,14 @@ GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_w
     text/jinja/format text/jinja/functions text/jinja/iter text/jinja/jinja text/jinja/lex text/jinja/loop
     text/jinja/methods text/jinja/number text/jinja/ops text/jinja/parse text/jinja/parse_expr text/jinja/pieces
     text/jinja/pool text/jinja/repr text/jinja/run text/jinja/scope text/jinja/sequence text/jinja/tests
-    text/jinja/text text/jinja/value server/body server/request server/request_values"
+    text/jinja/text text/jinja/value server/body server/request server/request_values
+    text/constrain/gbnf text/constrain/grammar text/constrain/flatten text/constrain/fold text/constrain/rows text/constrain/dfa
+    text/constrain/rx text/constrain/rx_join text/constrain/rx_derive text/constrain/rx_alive text/constrain/rx_points
+    text/constrain/rx_class text/constrain/rx_anchor text/constrain/rx_parse text/constrain/schema
+    text/constrain/schema_set text/constrain/schema_place text/constrain/schema_facts text/constrain/schema_decimal
+    text/constrain/schema_number text/constrain/schema_string text/constrain/schema_list
+    text/constrain/schema_object text/constrain/schema_value text/constrain/schema_check
+    text/constrain/schema_apart"
 SHOWN="formats/json formats/container text/text text/scratch formats/image_png formats/image_jpeg"
 LEAST=90
 JOBS=${JOBS:-1}
@@ -55,7 +62,10 @@ dictionary() { # TARGET
     gguf | model) echo tests/fuzz/gguf.dict ;;
     regex) echo tests/fuzz/regex.dict ;;
     jinja) echo tests/fuzz/jinja.dict ;;
+    gbnf) echo tests/fuzz/gbnf.dict ;;
     settings) echo tests/fuzz/settings.dict ;;
+    rx) echo tests/fuzz/rx.dict ;;
+    schema) echo tests/fuzz/schema.dict ;;
     *) echo tests/fuzz/json.dict ;;
     esac
 }
@@ -63,7 +73,7 @@ dictionary() { # TARGET
 longest() { # TARGET: bytes of an input
     case $1 in
     model | tokenizer | session) echo 16384 ;;
-    regex) echo 1024 ;;
+    regex | rx) echo 1024 ;;
     api) echo 96 ;;
     *) echo 4096 ;;
     esac

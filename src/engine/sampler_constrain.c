@@ -1,7 +1,7 @@
 /* sampler_constrain.c - leaves out tokens that a constraint refuses.
  *
- * Refused tokens get the score -inf before anything is ordered, so they have no place and all steps
- * work as ever. But a whole mask is only needed where a step looks at all tokens. Greedy decoding
+ * Refused tokens get the score -inf before anything is ordered, so they have no place, and no step
+ * needs to know. But a whole mask is only needed where a step looks at all tokens. Greedy decoding
  * and top_k look at the best k: those are asked one by one, in order, until k are allowed, and all
  * that tie with the last; whatever is worse is cut anyway. The result is the same, bit for bit. */
 #include "engine/sampler.h"

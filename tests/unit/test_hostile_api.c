@@ -30,6 +30,8 @@ typedef struct objects {
     weft_sampler *sampler;
     weft_decoder *decoder;
     weft_stop *stop;
+    weft_grammar *grammar; /* any tokens */
+    weft_constraint *constraint;
     weft_template *chat;
     weft_data *data;
     weft_budget *budget;
@@ -163,6 +165,12 @@ static weft_logprob valid_weft_logprob(const objects *f)
 {
     (void)f;
     return (weft_logprob){ .id = 3 };
+}
+
+static weft_grammar_options valid_weft_grammar_options(const objects *f)
+{
+    (void)f;
+    return (weft_grammar_options){ .struct_size = sizeof(weft_grammar_options) };
 }
 
 static weft_sampler_options valid_weft_sampler_options(const objects *f)
@@ -599,6 +607,11 @@ static void make_text(objects *f, weft_error *err)
     must(f->decoder, err);
     f->stop = weft_stop_new(f->strings, 1, err);
     must(f->stop, err);
+    static const char any[] = "root ::= !<[0]>*";
+    f->grammar = weft_grammar_new(f->tokenizer, WEFT_GRAMMAR_GBNF, any, strlen(any), NULL, err);
+    must(f->grammar, err);
+    f->constraint = weft_constraint_new(f->grammar, err);
+    must(f->constraint, err);
     f->chat = weft_template_load(f->jinja, NULL, err);
     must(f->chat, err);
     f->budget = weft_budget_new(CAP, err);
@@ -686,9 +699,11 @@ static void unmake(objects *f)
 {
     weft_data_close(f->data);
     weft_stop_free(f->stop);
+    weft_grammar_free(f->grammar);
     weft_template_free(f->chat);
     weft_decoder_free(f->decoder);
     weft_sampler_free(f->sampler);
+    weft_constraint_free(f->constraint);
     weft_encoder_free(f->encoder);
     weft_image_free(f->image);
     weft_session_free(f->session);

@@ -1,4 +1,4 @@
-/* dfa.h - the automaton of all lexemes of a grammar, built as far as it is used.
+/* dfa.h - the automaton of all lexemes of a grammar, built state by state when they are used.
  *
  * A state is an expression of the pool, so lexemes with a common tail share states. Bytes are
  * grouped in classes; a state has one transition for each, computed on its first use:

@@ -41,8 +41,11 @@ symbol grammar_lexeme(grammar *g, rx expression);
 symbol grammar_token(grammar *g, uint32_t id, bool negated); /* GBNF's <[id]> and !<[id]> */
 void grammar_add(grammar *g, symbol rule, const symbol *right, size_t n);
 
-/* A rule for right{min,max}, made of right recursion; lexemes become one lexeme. */
+/* A rule for right{min,max}, made of left recursion; a lexeme becomes one lexeme. */
 symbol grammar_repeat(grammar *g, symbol right, uint32_t min, uint32_t max);
+
+/* WEFT_OK, or why something failed. */
+weft_status grammar_check(const grammar *g, weft_error *err);
 
 /* Sets the start rule, checks limits, finds empty rules and removes what cannot be finished. */
 weft_status grammar_finish(grammar *g, symbol start, weft_error *err);

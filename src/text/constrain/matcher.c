@@ -13,7 +13,7 @@
 
 static weft_status alloc_matcher(matcher *m, weft_error *err)
 {
-    m->words = ((size_t)m->trie->n_id + 63) / 64 + 1;
+    m->words = m->trie->words;
     m->n_mask = 16;
     while (m->n_mask < 1024 && 2 * m->n_mask * m->words * sizeof(uint64_t) <= MASK_BYTES)
         m->n_mask *= 2;
@@ -21,7 +21,8 @@ static weft_status alloc_matcher(matcher *m, weft_error *err)
     m->path = mem_zalloc(m->mem, (size_t)m->trie->depth + 1, sizeof *m->path, "a constraint", err);
     m->mask_row = mem_alloc(m->mem, m->n_mask * sizeof *m->mask_row, "a constraint", err);
     m->mask = mem_zalloc(m->mem, m->n_mask, sizeof *m->mask, "a constraint", err);
-    if (!m->special || !m->path || !m->mask_row || !m->mask)
+    m->found = mem_zalloc(m->mem, m->words, sizeof *m->found, "a constraint", err);
+    if (!m->special || !m->found || !m->path || !m->mask_row || !m->mask)
         return err->code;
     matcher_forget(m);
     return WEFT_OK;
@@ -62,7 +63,8 @@ void matcher_free(matcher *m)
     mem_free(m->mem, m->special);
     mem_free(m->mem, m->path);
     scratch_free(&m->slices.room, m->mem);
-    scratch_free(&m->ids.room, m->mem);
+    scratch_free(&m->next_plain.room, m->mem);
+    mem_free(m->mem, m->found);
     scratch_free(&m->crosses.room, m->mem);
     scratch_free(&m->marked.room, m->mem);
     rows_free(&m->rows);
@@ -88,38 +90,136 @@ static bool put(matcher *m, list *to, uint32_t x)
     return true;
 }
 
-/* Walks the vocabulary along the automaton of one lexeme. */
-static void collect(matcher *m, uint32_t state)
+/* ---- plain code points ----------------------------------------------------------------------- */
+
+#define VARIES  (UINT32_MAX - 1) /* not all plain code points lead to one state */
+#define UNKNOWN UINT32_MAX
+
+/* The bytes of well-formed UTF-8 beyond ASCII: first bytes, second bytes, how many follow. */
+static const struct {
+    uint8_t first, last, low, high, more;
+} utf8_forms[] = {
+    { 0xC2, 0xDF, 0x80, 0xBF, 0 }, { 0xE0, 0xE0, 0xA0, 0xBF, 1 }, { 0xE1, 0xEC, 0x80, 0xBF, 1 },
+    { 0xED, 0xED, 0x80, 0x9F, 1 }, { 0xEE, 0xEF, 0x80, 0xBF, 1 }, { 0xF0, 0xF0, 0x90, 0xBF, 2 },
+    { 0xF1, 0xF3, 0x80, 0xBF, 2 }, { 0xF4, 0xF4, 0x80, 0x8F, 2 },
+};
+
+/* The one state after a byte of low to high and `more` that continue it; VARIES if there is none,
+ * or if the lexeme may end inside the code point. */
+static uint32_t after_bytes(dfa *d, uint32_t state, uint8_t low, uint8_t high, int more)
 {
-    const token_trie *t = m->trie;
+    uint32_t all = UNKNOWN, last = UNKNOWN;
+    for (int b = low; b <= high; b++) {
+        uint32_t to = dfa_step(d, state, (uint8_t)b);
+        if (to == last)
+            continue;
+        last = to;
+        if (to != DFA_DEAD && more > 0)
+            to = dfa_at(d, to)->accepts ? VARIES : after_bytes(d, to, 0x80, 0xBF, more - 1);
+        if (to == VARIES || (all != UNKNOWN && to != all))
+            return VARIES;
+        all = to;
+    }
+    return all;
+}
+
+static uint32_t find_next_plain(dfa *d, uint32_t state)
+{
+    uint32_t all = after_bytes(d, state, 0x20, 0x21, 0);
+    if (after_bytes(d, state, 0x23, 0x5B, 0) != all || after_bytes(d, state, 0x5D, 0x7E, 0) != all)
+        return VARIES;
+    for (size_t i = 0; i < sizeof utf8_forms / sizeof *utf8_forms && all != VARIES; i++)
+        for (int b = utf8_forms[i].first; b <= utf8_forms[i].last; b++) {
+            const uint32_t to = dfa_step(d, state, (uint8_t)b);
+            const uint32_t end = to == DFA_DEAD ? DFA_DEAD
+                                 : dfa_at(d, to)->accepts
+                                     ? VARIES
+                                     : after_bytes(d, to, utf8_forms[i].low, utf8_forms[i].high,
+                                                   utf8_forms[i].more);
+            if (end != all)
+                return VARIES;
+        }
+    return all;
+}
+
+static uint32_t next_plain(matcher *m, uint32_t state)
+{
+    while (m->next_plain.n <= state)
+        if (!put(m, &m->next_plain, UNKNOWN))
+            return VARIES;
+    if (((uint32_t *)m->next_plain.room.data)[state] == UNKNOWN) {
+        const uint32_t next = find_next_plain(&m->rows.dfa, state);
+        ((uint32_t *)m->next_plain.room.data)[state] = next;
+    }
+    return ((uint32_t *)m->next_plain.room.data)[state];
+}
+
+/* How many plain code points a state takes, whichever they are, without an end of the lexeme: all
+ * plain tokens up to that length stay inside, and longer ones do not. -1 if it is not so simple. */
+static int plain_room(matcher *m, uint32_t state)
+{
+    for (int n = 0; n < PLAIN_MOST; n++) {
+        const uint32_t next = next_plain(m, state);
+        if (next == VARIES || dfa_at(&m->rows.dfa, next)->accepts)
+            return -1;
+        if (next == DFA_DEAD)
+            return n;
+        if (next == state)
+            break;
+        state = next;
+    }
+    return PLAIN_MOST;
+}
+
+/* ---- making slices --------------------------------------------------------------------------- */
+
+static void set_bit(uint64_t *bits, uint32_t id)
+{
+    bits[id / 64] |= (uint64_t)1 << id % 64;
+}
+
+/* Does every plain code point lead back to this state? */
+static bool takes_plain(matcher *m, uint32_t state)
+{
+    return next_plain(m, state) == state;
+}
+
+#define MANY_NODES 48 /* in a subtree: worth asking whether the state takes all of it */
+
+/* Walks a trie along the automaton of one lexeme; returns the number of tokens. */
+static uint32_t collect(matcher *m, const token_nodes *t, uint32_t state)
+{
     dfa *d = &m->rows.dfa;
-    m->ids.n = m->crosses.n = 0;
+    uint32_t found = 0;
+    m->crosses.n = 0;
     m->path[0] = state;
     for (uint32_t i = 1; i < t->n && m->rows.err->code == WEFT_OK;) {
-        const token_node *node = &t->node[i];
-        const uint32_t s = dfa_step(d, m->path[node->depth - 1], node->byte);
+        const token_node *at = &t->node[i];
+        const uint32_t s = dfa_step(d, m->path[at->depth - 1], at->byte);
         if (s == DFA_DEAD) {
-            i = node->end;
+            i = at->end;
             continue;
         }
-        m->path[node->depth] = s;
-        uint32_t n;
-        const uint32_t *id = node_ids(t, i, &n);
-        for (uint32_t k = 0; k < n; k++)
-            put(m, &m->ids, id[k]);
-        if (node->end > i + 1 && dfa_at(d, s)->accepts)
+        m->path[at->depth] = s;
+        const bool whole = at->plain && at->end - i > MANY_NODES && takes_plain(m, s);
+        const uint32_t end = whole ? at->end : i + 1;
+        for (uint32_t k = at->first; k < t->node[end].first; k++, found++)
+            set_bit(m->found, t->id[k]);
+        if (whole) {
+            i = end;
+            continue;
+        }
+        if (at->end > i + 1 && dfa_at(d, s)->accepts)
             put(m, &m->crosses, i);
         i++;
     }
+    return found;
 }
 
-static token_slice *make_slice(matcher *m, uint32_t state)
+/* A block for n ids, dense or sparse, and the nodes in `crosses`. */
+static token_slice *new_slice(matcher *m, uint32_t n, bool dense)
 {
-    collect(m, state);
-    if (m->rows.err->code != WEFT_OK)
-        return NULL;
-    const bool dense = m->ids.n > 2 * m->words;
-    const size_t set = dense ? m->words * sizeof(uint64_t) : m->ids.n * sizeof(uint32_t);
+    const size_t set = dense ? m->words * sizeof(uint64_t) : (n + 1) / 2 * sizeof(uint64_t);
     const size_t all = sizeof(token_slice) + set + m->crosses.n * sizeof(uint32_t);
     if (m->slice_bytes + all > SLICE_BYTES)
         free_slices(m);
@@ -127,18 +227,36 @@ static token_slice *make_slice(matcher *m, uint32_t state)
     if (!s)
         return NULL;
     m->slice_bytes += all;
-    *s = (token_slice){ .n_id = m->ids.n, .n_cross = m->crosses.n };
-    const uint32_t *id = m->ids.room.data;
+    *s = (token_slice){ .n_id = n, .n_cross = m->crosses.n };
     s->bits = dense ? (uint64_t *)(s + 1) : NULL;
     s->id = dense ? NULL : (uint32_t *)(s + 1);
     s->cross = (uint32_t *)((char *)(s + 1) + set);
-    for (uint32_t i = 0; i < s->n_id; i++)
-        if (dense)
-            s->bits[id[i] / 64] |= (uint64_t)1 << id[i] % 64;
-        else
-            s->id[i] = id[i];
     if (s->n_cross > 0)
         memcpy(s->cross, m->crosses.room.data, s->n_cross * sizeof *s->cross);
+    return s;
+}
+
+static token_slice *make_slice(matcher *m, uint32_t state)
+{
+    const int room = plain_room(m, state);
+    const token_trie *t = m->trie;
+    const size_t bytes = m->words * sizeof *m->found;
+    if (room > 0)
+        memcpy(m->found, t->plain + (size_t)room * t->words, bytes);
+    else
+        memset(m->found, 0, bytes);
+    const token_nodes *nodes = room < 0 ? &t->all : &t->rest;
+    const uint32_t n = collect(m, nodes, state);
+    const bool dense = room > 0 || n > 2 * m->words;
+    token_slice *s = m->rows.err->code == WEFT_OK ? new_slice(m, n, dense) : NULL;
+    if (!s)
+        return NULL;
+    s->nodes = nodes;
+    if (dense)
+        memcpy(s->bits, m->found, bytes);
+    for (size_t i = 0, k = 0; !dense && k < n; i++)
+        for (uint64_t bits = m->found[i]; bits != 0; bits &= bits - 1)
+            s->id[k++] = (uint32_t)(64 * i + (size_t)__builtin_ctzll(bits));
     return s;
 }
 
@@ -163,16 +281,10 @@ static const token_slice *slice_of(matcher *m, uint32_t state)
 
 /* ---- masks ----------------------------------------------------------------------------------- */
 
-static void set_bit(uint64_t *bits, uint32_t id)
-{
-    bits[id / 64] |= (uint64_t)1 << id % 64;
-}
-
 /* Below a node at which lexemes ended, from the row after them. */
-static void walk_rows(matcher *m, uint32_t row, const uint64_t first[4], uint32_t top,
-                      uint64_t *bits)
+static void walk_rows(matcher *m, const token_nodes *t, uint32_t row, const uint64_t first[4],
+                      uint32_t top, uint64_t *bits)
 {
-    const token_trie *t = m->trie;
     const uint32_t depth = t->node[top].depth, end = t->node[top].end;
     m->path[depth] = row;
     for (uint32_t i = top + 1; i < end && m->rows.err->code == WEFT_OK;) {
@@ -215,7 +327,7 @@ static void add_state(matcher *m, uint32_t row, uint32_t state, uint64_t *bits, 
     if (row_at(&m->rows, after)->n_scan == 0)
         return;
     for (uint32_t i = 0; i < s->n_cross && m->rows.err->code == WEFT_OK; i++)
-        walk_rows(m, after, first, s->cross[i], bits);
+        walk_rows(m, s->nodes, after, first, s->cross[i], bits);
 }
 
 /* Has this mask not looked at the state yet? */

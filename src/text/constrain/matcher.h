@@ -19,7 +19,8 @@ typedef struct token_slice {
     uint32_t n_id, n_cross;
     uint64_t *bits;  /* [words]; NULL: few tokens, in */
     uint32_t *id;    /* [n_id] */
-    uint32_t *cross; /* [n_cross] nodes */
+    uint32_t *cross; /* [n_cross] nodes of: */
+    const token_nodes *nodes;
 } token_slice;
 
 typedef struct matcher {
@@ -36,9 +37,11 @@ typedef struct matcher {
     uint64_t **mask;    /* [MASKS] */
     uint32_t n_mask;
 
-    uint32_t *path;    /* [depth + 1] states or rows from the root to a node */
-    list ids, crosses; /* uint32_t: a slice that is being made */
-    list marked;       /* uint32_t: states, by the mask that looked at them last */
+    list next_plain; /* uint32_t, by state: the state after any plain code point */
+    uint64_t *found; /* [words] a slice that is being made */
+    uint32_t *path;  /* [depth + 1] states or rows from the root to a node */
+    list crosses;    /* uint32_t: nodes of the same */
+    list marked;     /* uint32_t: states, by the mask that looked at them last */
     uint32_t mark;
 } matcher;
 

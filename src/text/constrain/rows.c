@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define COMPLETED  0x80000000u         /* in work: the item completes rule (dot & ~COMPLETED) */
-#define EFFORT     ((uint64_t)1 << 20) /* items that one token or mask may take */
+#define EFFORT     ((uint64_t)1 << 24) /* items that one token or mask may take */
 #define STEPS_MOST ((uint32_t)1 << 20)
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -50,7 +50,8 @@ weft_status rows_init(earley *r, mem *m, grammar *g, weft_error *err)
     r->slot = new_slots(r, r->n_slot);
     r->step = new_steps(r, r->step_room);
     r->seen = mem_zalloc(m, r->n_seen, sizeof *r->seen, "rows of a grammar", err);
-    if (!r->initial || !r->slot || !r->step || !r->seen)
+    const item *work = extend(r, &r->work, 0, sizeof *work); /* a row may be empty */
+    if (!r->initial || !r->slot || !r->step || !r->seen || !work)
         return err->code;
     for (uint32_t i = 0; i < g->lexemes.n; i++)
         r->initial[i] = DFA_UNKNOWN;

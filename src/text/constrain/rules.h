@@ -111,6 +111,9 @@ static inline const token_symbol *token_at(const grammar *g, uint32_t i)
 /* Room for one more entry, which counts from now on. NULL: the grammar has failed. */
 void *grammar_append(grammar *g, list *to, size_t size);
 
+/* Appends to `symbols`, which grammar_add does for a whole production. */
+void grammar_symbol(grammar *g, symbol s);
+
 /* Notes the first failure. */
 void grammar_failed(grammar *g, weft_status code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -272,8 +272,11 @@ rx rx_bytes(rx_pool *p, const uint64_t set[4])
 rx rx_byte_range(rx_pool *p, uint8_t first, uint8_t last)
 {
     uint64_t set[4] = { 0 };
-    for (int b = first; b <= last; b++)
-        set[b / 64] |= 1ull << b % 64;
+    for (int word = first / 64; word <= last / 64; word++) {
+        const int from = word == first / 64 ? first % 64 : 0;
+        const int to = word == last / 64 ? last % 64 : 63;
+        set[word] = UINT64_MAX >> (63 - to + from) << from;
+    }
     return rx_bytes(p, set);
 }
 

@@ -95,6 +95,44 @@ static bool expand(rx_pool *p, uint32_t i, inquiry *q)
     return false;
 }
 
+/* ---- multiples ------------------------------------------------------------------------------- */
+
+/* Follows k digits of a number, with leading zeros. Steps count as in a search. */
+static bool follow_digits(rx_pool *p, rx a, uint64_t number, int k, inquiry *q)
+{
+    char digit[24];
+    for (int i = k; i-- > 0; number /= 10)
+        digit[i] = (char)('0' + number % 10);
+    for (int i = 0; i < k && a != RX_NOTHING; i++, q->steps++)
+        a = rx_derive(p, a, (uint8_t)digit[i]);
+    return rx_matches_empty(p, a);
+}
+
+/* A search would try all digits until the remainder is 0. Which ones make it so can be computed:
+ * the smallest, the largest and a middle number of k digits are tried. */
+static bool reaches_multiple(rx_pool *p, rx a, inquiry *q)
+{
+    const rx_node n = p->node[a];
+    rx_node m = { 0 };
+    for (uint32_t i = 0; n.kind == RX_K_AND && i < n.b; i++)
+        if (p->node[p->operand.at[n.a + i]].kind == RX_K_MULTIPLE)
+            m = p->node[p->operand.at[n.a + i]];
+    if (m.kind != RX_K_MULTIPLE || m.min > 0 || m.max == 0)
+        return false;
+    uint64_t ten = 1, shifted = m.a;
+    for (int k = 0; k <= 18 && q->steps < SEARCH_STEPS; k++, ten *= 10) {
+        const uint64_t first = (m.b - shifted) % m.b;
+        if (first < ten) {
+            const uint64_t more = (ten - 1 - first) / m.b;
+            if (follow_digits(p, a, first, k, q) || follow_digits(p, a, first + more * m.b, k, q) ||
+                follow_digits(p, a, first + more / 2 * m.b, k, q))
+                return rx_ok(p);
+        }
+        shifted = shifted * 10 % m.b;
+    }
+    return false;
+}
+
 /* Answers the last question, or asks another. */
 static void search(rx_pool *p, inquiry *q)
 {
@@ -104,7 +142,7 @@ static void search(rx_pool *p, inquiry *q)
     add(p, a, NOBODY);
     for (uint32_t i = 0; i < p->found.n && rx_ok(p); i++) {
         const rx_life life = life_of(p, p->found.at[i]);
-        if (life == RX_LIVES) {
+        if (life == RX_LIVES || (life == RX_UNKNOWN && reaches_multiple(p, p->found.at[i], q))) {
             for (uint32_t k = i; k != NOBODY; k = p->from.at[k])
                 p->node[p->found.at[k]].life = RX_LIVES;
             q->n--;

@@ -187,19 +187,46 @@ rx rx_derive(rx_pool *p, rx a, uint8_t byte)
 
 /* ---- classes --------------------------------------------------------------------------------- */
 
-/* Splits every class by a set; returns how many there are. */
-static int split(uint8_t class_of[256], int n, const uint64_t set[4])
+/* Classes while they are found, as sets of bytes. */
+typedef struct partition {
+    uint64_t set[256][4];
+    int n;
+} partition;
+
+/* Splits every class by a set. */
+static void split(partition *c, const uint64_t set[4])
 {
-    int inside[256], outside[256], n_new = 0;
-    memset(inside, -1, (size_t)n * sizeof *inside);
-    memset(outside, -1, (size_t)n * sizeof *outside);
-    for (int b = 0; b < 256; b++) {
-        int *to = set[b / 64] >> b % 64 & 1 ? &inside[class_of[b]] : &outside[class_of[b]];
-        if (*to < 0)
-            *to = n_new++;
-        class_of[b] = (uint8_t)*to;
+    for (int i = 0, n = c->n; i < n; i++) {
+        uint64_t in[4], out[4], any_in = 0, any_out = 0;
+        for (int k = 0; k < 4; k++) {
+            any_in |= in[k] = c->set[i][k] & set[k];
+            any_out |= out[k] = c->set[i][k] & ~set[k];
+        }
+        if (any_in && any_out) {
+            memcpy(c->set[i], in, sizeof in);
+            memcpy(c->set[c->n++], out, sizeof out);
+        }
     }
-    return n_new;
+}
+
+/* Numbers the classes by their first bytes. */
+static int number(const partition *c, uint8_t class_of[256])
+{
+    uint8_t of[256];
+    int16_t as[256];
+    int n = 0;
+    for (int i = 0; i < c->n; i++) {
+        as[i] = -1;
+        for (int k = 0; k < 4; k++)
+            for (uint64_t rest = c->set[i][k]; rest; rest &= rest - 1)
+                of[64 * k + __builtin_ctzll(rest)] = (uint8_t)i;
+    }
+    for (int b = 0; b < 256; b++) {
+        if (as[of[b]] < 0)
+            as[of[b]] = (int16_t)n++;
+        class_of[b] = (uint8_t)as[of[b]];
+    }
+    return n;
 }
 
 /* Puts on the stack what the first byte of a node is read by. */
@@ -229,33 +256,31 @@ static void push_heads(rx_pool *p, const rx_node *n)
 }
 
 /* Every digit and the point for itself. */
-static int split_digits(uint8_t class_of[256], int n)
+static void split_digits(partition *c)
 {
-    for (int b = '.'; b <= '9'; b++) {
-        uint64_t set[4] = { 1ull << b };
-        n = split(class_of, n, set);
-    }
-    return n;
+    for (int b = '.'; b <= '9'; b++)
+        split(c, (const uint64_t[4]){ 1ull << b });
 }
 
 int rx_classes(rx_pool *p, rx a, uint8_t class_of[256])
 {
-    int n = 1;
-    memset(class_of, 0, 256);
+    partition c;
+    memset(c.set[0], 0xFF, sizeof c.set[0]);
+    c.n = 1;
     p->todo.n = 0;
-    if (!rx_walk_begin(p) || !rx_push(p, &p->todo, a))
-        return n;
-    while (p->todo.n > 0 && n < 256) {
+    if (rx_walk_begin(p))
+        rx_push(p, &p->todo, a);
+    while (p->todo.n > 0 && c.n < 256) {
         const rx top = p->todo.at[--p->todo.n];
         if (!rx_walk_first(p, top))
             continue;
         const rx_node *x = &p->node[top];
         if (x->kind == RX_K_BYTES)
-            n = split(class_of, n, p->set[x->a]);
+            split(&c, p->set[x->a]);
         else if (x->kind == RX_K_MULTIPLE)
-            n = split_digits(class_of, n);
+            split_digits(&c);
         else
             push_heads(p, x);
     }
-    return n;
+    return number(&c, class_of);
 }

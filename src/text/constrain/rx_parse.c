@@ -223,8 +223,7 @@ static rx read_pattern(parser *r)
 {
     rx_source *s = &r->source;
     rx_pool *p = s->pool;
-    ranges_add(p, &s->range, 0, 0x10FFFF);
-    r->any = rx_repeat(p, rx_of_source(s), 0, RX_MANY);
+    r->any = rx_repeat(p, rx_any_point(p, s->flags & RX_JSON), 0, RX_MANY);
     while (s->at < s->n && rx_ok(p) && read_one(r))
         ;
     if (r->depth > 0 && !s->refused && rx_ok(p))

@@ -276,3 +276,12 @@ rx rx_json_of_ranges(rx_pool *p, const rx_ranges *r)
     ranges_free(p, &raw);
     return rx_ok(p) ? result : RX_NOTHING;
 }
+
+rx rx_any_point(rx_pool *p, bool json)
+{
+    uint64_t all = LAST_POINT;
+    const rx_ranges range = { .at = &all, .n = 1 };
+    if (p->any_point[json] == RX_NOTHING)
+        p->any_point[json] = json ? rx_json_of_ranges(p, &range) : rx_of_ranges(p, &range);
+    return p->any_point[json];
+}

@@ -26,4 +26,7 @@ rx rx_of_ranges(rx_pool *p, const rx_ranges *tidy);
  * else as itself. */
 rx rx_json_of_ranges(rx_pool *p, const rx_ranges *tidy);
 
+/* Any code point; made once. */
+rx rx_any_point(rx_pool *p, bool json);
+
 #endif

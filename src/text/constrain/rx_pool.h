@@ -58,6 +58,7 @@ struct rx_pool {
     size_t seen_room;
     uint32_t n_search;
 
+    rx any_point[2]; /* one code point, plain and as JSON; RX_NOTHING: not made yet */
     rx_list work, spine, gather, todo; /* of rx_any and rx_every; rx_seq; rx_derive; walks */
     rx_list found, from;               /* of rx_alive: states, and from which one each was found */
 };

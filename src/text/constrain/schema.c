@@ -51,13 +51,16 @@ static void add_constants(schema *s, const schema_set *set, const json_t *const 
                           unsigned types, symbol to)
 {
     rx *any = schema_alloc(s, n * sizeof *any);
-    size_t n_any = 0;
+    size_t n_any = 0, n_list = 0;
+    for (size_t i = 0; i < set->n; i++)
+        n_list += !!json_object_get(set->at[i], "const") + !!json_object_get(set->at[i], "enum");
+    const bool whole = types & TYPE_INTEGER && !(types & TYPE_NUMBER);
     for (size_t i = 0; any && i < n; i++) {
-        const int good = schema_obeys(s, list[i], set);
+        const int good = schema_obeys(s, list[i], set, n_list == 1);
         if (good < 0)
             return;
         if (good)
-            any[n_any++] = schema_constant(s, list[i], !(types & TYPE_NUMBER));
+            any[n_any++] = schema_constant(s, list[i], whole);
     }
     if (any)
         add_lexeme(s, to, rx_any(s->pool, any, n_any));
@@ -223,7 +226,8 @@ static symbol read_root(schema *s)
             add_settled(s, &m->set, m->rule);
         else
             add_place(s, m);
-        if (rx_failed(s->pool, s->failed ? NULL : s->err) != WEFT_OK)
+        if (!s->failed &&
+            (rx_failed(s->pool, s->err) != WEFT_OK || grammar_check(s->grammar, s->err) != WEFT_OK))
             s->failed = true;
     }
     return s->failed ? NO_SYMBOL : root;
@@ -270,8 +274,7 @@ symbol schema_add(grammar *g, const char *text, size_t n, const schema_options *
     arena_free(&s->arena);
     mem_free(m, s);
     if (root == NO_SYMBOL)
-        weft_fail(err, why.code ? why.code : WEFT_ELIMIT, "%s",
-                  why.code ? why.message : "schema: the grammar is full");
+        weft_fail(err, why.code, "%s", why.message);
     return root;
 }
 

@@ -68,6 +68,16 @@ typedef struct schema_made {
 
 #define SCHEMA_SLOTS 1024
 
+/* The expression of a set that was made last; the constants of an enum ask for it again and again. */
+typedef struct schema_recent {
+    const json_t *at[8];
+    size_t n; /* 0: none */
+    rx made;
+} schema_recent;
+
+rx schema_recall(const schema_recent *r, const schema_set *set);
+rx schema_remember(schema_recent *r, const schema_set *set, rx made);
+
 typedef struct schema {
     mem *mem;
     grammar *grammar;
@@ -80,6 +90,7 @@ typedef struct schema {
 
     schema_made *made[SCHEMA_SLOTS], *first, *last;
     size_t n_made;
+    schema_recent string, number, integer;
     uint64_t effort; /* of checks and comparisons */
     symbol comma;    /* with the blank that may follow */
     symbol open_list, close_list, open_object, close_object;
@@ -138,9 +149,6 @@ rx schema_string(schema *s, const schema_set *set);
 /* A text as a JSON string spells it, without quotes. */
 rx schema_text(schema *s, const char *text, size_t n);
 
-/* The pattern of a format; NULL if it is not known. */
-const char *schema_format(const char *name);
-
 /* Whether a pattern of JSON Schema is found in a text; false also on failure. */
 bool schema_finds(schema *s, const json_t *at, const char *keyword, const char *pattern,
                   const char *text, size_t n);
@@ -155,7 +163,7 @@ void schema_object(schema *s, const schema_set *set, symbol to);
 bool schema_property(schema *s, const schema_set *set, const char *key, schema_set *value);
 bool schema_requires(const schema_set *set, const char *key);
 
-/* A constant in all its spellings; `whole`: numbers without a point. */
+/* A constant in all its spellings; `whole`: if it is a number, without a point. */
 rx schema_constant(schema *s, const json_t *value, bool whole);
 
 /* The bit of its type. */
@@ -168,8 +176,8 @@ extern const char *const schema_number_keywords[], *const schema_string_keywords
 
 /* ---- judging ------------------------------------------------------------------------------------ */
 
-/* 1 if the value obeys the set, 0 if not, -1 on failure. */
-int schema_obeys(schema *s, const json_t *value, const schema_set *set);
+/* 1 if the value obeys the set, 0 if not, -1 on failure. `listed`: it is known to be in their enum. */
+int schema_obeys(schema *s, const json_t *value, const schema_set *set, bool listed);
 
 /* 1 if no value can obey both, 0 if that could not be shown, -1 on failure. */
 int schema_apart(schema *s, const schema_set *a, const schema_set *b);

@@ -15,8 +15,8 @@ static int constants_apart(schema *s, const json_t *const *list, size_t n, const
                            const schema_set *b)
 {
     for (size_t i = 0; i < n; i++) {
-        const int in_a = schema_obeys(s, list[i], a);
-        const int in_b = in_a == 1 ? schema_obeys(s, list[i], b) : 0;
+        const int in_a = schema_obeys(s, list[i], a, false);
+        const int in_b = in_a == 1 ? schema_obeys(s, list[i], b, false) : 0;
         if (in_a < 0 || in_b < 0)
             return -1;
         if (in_b)
@@ -109,5 +109,8 @@ static int apart(schema *s, const schema_set *a, const schema_set *b, int depth)
 
 int schema_apart(schema *s, const schema_set *a, const schema_set *b)
 {
-    return apart(s, a, b, 0);
+    const arena_mark mark = arena_at(&s->arena);
+    const int good = apart(s, a, b, 0);
+    arena_reset(&s->arena, mark);
+    return good;
 }

@@ -6,7 +6,7 @@
 
 #define DEPTH 64 /* of values and choices inside each other */
 
-static int obeys(schema *s, const json_t *value, const schema_set *set, int depth);
+static int obeys(schema *s, const json_t *value, const schema_set *set, int depth, bool listed);
 
 /* ---- equality ------------------------------------------------------------------------------------------- */
 
@@ -51,7 +51,7 @@ static int in_constants(schema *s, const json_t *value, const schema_set *set)
         size_t k;
         if (one && !is_equal(value, one))
             return 0;
-        if (!schema_spend(s, 1 + json_array_size(all) / 64))
+        if (!schema_spend(s, 1 + json_array_size(all) / 8))
             return -1;
         json_array_foreach(all, k, other) found = found || is_equal(value, other);
         if (!found)
@@ -64,7 +64,7 @@ static int in_constants(schema *s, const json_t *value, const schema_set *set)
 
 static int is_in(schema *s, const json_t *value, rx expression)
 {
-    if (s->failed || !schema_spend(s, 10))
+    if (s->failed || !schema_spend(s, 50))
         return -1;
     const bool whole = schema_type_of(value) == TYPE_INTEGER;
     const bool in = rx_alive(s->pool,
@@ -81,8 +81,9 @@ static int list_obeys(schema *s, const json_t *list, const schema_set *set, int 
         return -1;
     int good = n >= c.min && n <= c.max;
     for (size_t i = 0; i < n && good == 1; i++)
-        good = schema_item(s, set, i, &item) ? obeys(s, json_array_get(list, i), &item, depth + 1)
-                                             : -1;
+        good = schema_item(s, set, i, &item)
+                   ? obeys(s, json_array_get(list, i), &item, depth + 1, false)
+                   : -1;
     return good;
 }
 
@@ -102,7 +103,8 @@ static int object_obeys(schema *s, const json_t *object, const schema_set *set, 
     json_object_foreach((json_t *)object, key, child)
     {
         if (good == 1)
-            good = schema_property(s, set, key, &value) ? obeys(s, child, &value, depth + 1) : -1;
+            good = schema_property(s, set, key, &value) ? obeys(s, child, &value, depth + 1, false)
+                                                        : -1;
     }
     return good;
 }
@@ -139,7 +141,7 @@ static int choice_obeys(schema *s, const json_t *value, const schema_choice *c, 
     json_array_foreach(c->list, i, one)
     {
         schema_set set = { 0 };
-        const int good = schema_add_to(s, &set, one) ? obeys(s, value, &set, depth + 1) : -1;
+        const int good = schema_add_to(s, &set, one) ? obeys(s, value, &set, depth + 1, false) : -1;
         if (good < 0)
             return -1;
         n += good;
@@ -149,7 +151,7 @@ static int choice_obeys(schema *s, const json_t *value, const schema_choice *c, 
     return c->exclusive ? n == 1 : n > 0;
 }
 
-static int obeys(schema *s, const json_t *value, const schema_set *set, int depth)
+static int obeys(schema *s, const json_t *value, const schema_set *set, int depth, bool listed)
 {
     unsigned types;
     if (set->never)
@@ -163,7 +165,7 @@ static int obeys(schema *s, const json_t *value, const schema_set *set, int dept
         return -1;
     if (!(types & schema_type_of(value)))
         return 0;
-    int good = in_constants(s, value, &v->set);
+    int good = listed ? 1 : in_constants(s, value, &v->set);
     if (good == 1)
         good = kind_obeys(s, value, &v->set, depth);
     for (size_t i = 0; i < v->n_choice && good == 1; i++)
@@ -171,7 +173,10 @@ static int obeys(schema *s, const json_t *value, const schema_set *set, int dept
     return good;
 }
 
-int schema_obeys(schema *s, const json_t *value, const schema_set *set)
+int schema_obeys(schema *s, const json_t *value, const schema_set *set, bool listed)
 {
-    return obeys(s, value, set, 0);
+    const arena_mark mark = arena_at(&s->arena);
+    const int good = obeys(s, value, set, 0, listed);
+    arena_reset(&s->arena, mark);
+    return good;
 }

@@ -37,11 +37,11 @@ static bool read_real(decimal *d, double x)
     do
         snprintf(text, sizeof text, "%.*e", precision, fabs(x));
     while (strtod(text, NULL) != fabs(x) && ++precision < 17);
-    const char *c = text;
-    for (; *c && *c != 'e'; c++)
-        if (*c >= '0' && *c <= '9' && n < (int)sizeof digit)
-            digit[n++] = *c;
-    return place(d, digit, n, *c == 'e' ? atoi(c + 1) : 0);
+    const char *e = strchr(text, 'e');
+    for (const char *c = text; c < e; c++)
+        if (*c >= '0' && *c <= '9')
+            digit[n++] = *c; /* 17 at most */
+    return place(d, digit, n, atoi(e + 1));
 }
 
 bool decimal_read(const json_t *number, decimal *d)

@@ -232,6 +232,10 @@ rx schema_number(schema *s, const schema_set *set, bool integer)
 {
     rx_pool *p = s->pool;
     bounds b = { 0 };
+    schema_recent *recent = integer ? &s->integer : &s->number;
+    const rx known = schema_recall(recent, set);
+    if (known != RX_NOTHING)
+        return known;
     for (size_t i = 0; i < set->n; i++)
         if (!read_bound(s, set->at[i], false, &b) || !read_bound(s, set->at[i], true, &b) ||
             !read_step(s, set->at[i], &b))
@@ -241,5 +245,5 @@ rx schema_number(schema *s, const schema_set *set, bool integer)
         above = rx_seq(p, above, maybe(p, exponent(p)));
         below = rx_seq(p, below, maybe(p, exponent(p)));
     }
-    return rx_or(p, above, rx_seq(p, rx_literal(p, "-", 1), below));
+    return schema_remember(recent, set, rx_or(p, above, rx_seq(p, rx_literal(p, "-", 1), below)));
 }

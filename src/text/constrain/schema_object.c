@@ -206,14 +206,12 @@ static rx unnamed_keys(object *o)
 {
     schema *s = o->s;
     rx_pool *p = s->pool;
-    uint64_t all = 0x10FFFF;
-    const rx_ranges range = { .at = &all, .n = 1 };
     rx *names = schema_alloc(s, o->n * sizeof *names);
     if (!names)
         return RX_NOTHING;
     for (size_t i = 0; i < o->n; i++)
         names[i] = schema_text(s, o->name[i].key, strlen(o->name[i].key));
-    return rx_and(p, rx_repeat(p, rx_json_of_ranges(p, &range), 0, RX_MANY),
+    return rx_and(p, rx_repeat(p, rx_any_point(p, true), 0, RX_MANY),
                   rx_not(p, rx_any(p, names, o->n)));
 }
 
@@ -293,13 +291,13 @@ static void add_place(object *o, size_t i, uint32_t c)
 {
     grammar *g = o->s->grammar;
     const symbol to = *place(o, i, c);
-    const named *name = &o->name[i];
     if (i == o->n) {
         end_names(o, c, to);
         return;
     }
+    const named *name = &o->name[i];
     const uint32_t next = c < o->cap ? c + 1 : c;
-    if (name->pair != NO_SYMBOL && (c < o->count.max)) {
+    if (name->pair != NO_SYMBOL && c < o->count.max) {
         const symbol right[] = { o->s->comma, name->pair, *place(o, i + 1, next) };
         grammar_add(g, to, right + (c == 0), c == 0 ? 2 : 3);
     }

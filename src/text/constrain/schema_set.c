@@ -16,7 +16,7 @@ void *schema_alloc(schema *s, size_t size)
 
 bool schema_spend(schema *s, uint64_t effort)
 {
-    enum { MOST = 200000 };
+    enum { MOST = 100000 };
     s->effort += effort;
     return s->effort <= MOST ||
            schema_refuse(s, WEFT_ELIMIT, NULL, NULL,
@@ -56,6 +56,24 @@ bool schema_add_to(schema *s, schema_set *set, const json_t *one)
         return schema_refuse(s, WEFT_ELIMIT, one, NULL, "more than %d schemas hold at one place",
                              SCHEMA_MEMBERS);
     return append(s, set, one);
+}
+
+/* ---- expressions of sets ------------------------------------------------------------------------- */
+
+/* RX_NOTHING if it is not the one. */
+rx schema_recall(const schema_recent *r, const schema_set *set)
+{
+    const bool same = r->n > 0 && r->n == set->n &&
+                      memcmp(r->at, set->at, r->n * sizeof *r->at) == 0;
+    return same ? r->made : RX_NOTHING;
+}
+
+rx schema_remember(schema_recent *r, const schema_set *set, rx made)
+{
+    r->n = set->n <= sizeof r->at / sizeof *r->at ? set->n : 0;
+    if (r->n)
+        memcpy(r->at, set->at, r->n * sizeof *r->at);
+    return r->made = made;
 }
 
 /* ---- keywords that are not supported ----------------------------------------------------------- */

@@ -23,7 +23,13 @@
 #define HEX   "[0-9A-Fa-f]"
 #define GROUP HEX "{1,4}"
 #define LOW32 "(?:" GROUP ":" GROUP "|" IPV4 ")"
-#define LABEL "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+#define ALNUM "[A-Za-z0-9]"
+#define INNER "[A-Za-z0-9-]"
+
+/* Up to 63 characters; not -- in the third and fourth place, which says that a label is encoded. */
+#define LABEL                                                                                      \
+    ALNUM "(?:" ALNUM "|" INNER "(?:" ALNUM "(?:" INNER "{0,59}" ALNUM ")?|-" ALNUM "(?:" INNER    \
+          "{0,58}" ALNUM ")?))?"
 
 /* RFC 4291, by how many groups stand before the "::". */
 #define IPV6                                                                                       \
@@ -41,29 +47,31 @@
     "*)*|/(?:" PCHAR "+(?:/" PCHAR "*)*)?|" PCHAR "+(?:/" PCHAR "*)*|)"                            \
     "(?:\\?(?:" PCHAR "|[/?])*)?(?:#(?:" PCHAR "|[/?])*)?"
 
-static const struct {
+static const struct schema_format {
     const char *name, *pattern;
+    uint32_t most; /* characters; 0: any number */
 } formats[] = {
-    { "date", DATE },
-    { "time", TIME },
-    { "date-time", DATE "[Tt]" TIME },
+    { "date", DATE, 0 },
+    { "time", TIME, 0 },
+    { "date-time", DATE "T" TIME, 0 },
     { "duration",
       "P(?:\\d+W|(?:\\d+Y(?:\\d+M(?:\\d+D)?)?|\\d+M(?:\\d+D)?|\\d+D)(?:T(?:\\d+H(?:\\d+M"
       "(?:\\d+S)?)?|\\d+M(?:\\d+S)?|\\d+S))?|T(?:\\d+H(?:\\d+M(?:\\d+S)?)?|\\d+M(?:\\d+"
-      "S)?|\\d+S))" },
-    { "email", ATOM "(?:\\." ATOM ")*@" HOSTNAME },
-    { "hostname", HOSTNAME },
-    { "ipv4", IPV4 },
-    { "ipv6", IPV6 },
-    { "uuid", HEX "{8}-" HEX "{4}-" HEX "{4}-" HEX "{4}-" HEX "{12}" },
-    { "uri", URI },
+      "S)?|\\d+S))",
+      0 },
+    { "email", ATOM "(?:\\." ATOM ")*@" HOSTNAME, 254 },
+    { "hostname", HOSTNAME, 253 },
+    { "ipv4", IPV4, 0 },
+    { "ipv6", IPV6, 0 },
+    { "uuid", HEX "{8}-" HEX "{4}-" HEX "{4}-" HEX "{4}-" HEX "{12}", 0 },
+    { "uri", URI, 0 },
 };
 
-const char *schema_format(const char *name)
+static const struct schema_format *find_format(const char *name)
 {
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (strcmp(formats[i].name, name) == 0)
-            return formats[i].pattern;
+            return &formats[i];
     return NULL;
 }
 
@@ -118,13 +126,6 @@ bool schema_finds(schema *s, const json_t *at, const char *keyword, const char *
 
 /* ---- strings ------------------------------------------------------------------------------------------- */
 
-static rx any_character(rx_pool *p)
-{
-    uint64_t all = 0x10FFFF;
-    const rx_ranges range = { .at = &all, .n = 1 };
-    return rx_json_of_ranges(p, &range);
-}
-
 static rx format_of(schema *s, const json_t *one)
 {
     const json_t *format = json_object_get(one, "format");
@@ -135,9 +136,12 @@ static rx format_of(schema *s, const json_t *one)
         schema_refuse(s, WEFT_EFORMAT, one, "format", "expected a string");
         return RX_NOTHING;
     }
-    const char *pattern = schema_format(json_string_value(format));
-    if (pattern)
-        return rx_parse(s->pool, pattern, strlen(pattern), RX_JSON, s->err);
+    const struct schema_format *f = find_format(json_string_value(format));
+    if (f) {
+        const rx form = rx_parse(s->pool, f->pattern, strlen(f->pattern), RX_JSON, s->err);
+        const rx length = rx_repeat(s->pool, rx_any_point(s->pool, true), 0, f->most);
+        return f->most ? rx_and(s->pool, form, length) : form;
+    }
     snprintf(why, sizeof why, "format \"%.40s\" is not supported", json_string_value(format));
     schema_unsupported(s, one, "format", why);
     return RX_ALL;
@@ -160,15 +164,18 @@ rx schema_string(schema *s, const schema_set *set)
     rx_pool *p = s->pool;
     const rx quote = rx_literal(p, "\"", 1);
     schema_count length;
+    const rx known = schema_recall(&s->string, set);
+    if (known != RX_NOTHING)
+        return known;
     if (!schema_counts(s, set, "minLength", "maxLength", &length) || length.min > length.max)
         return RX_NOTHING;
     const bool any_length = length.min == 0 && length.max == RX_MANY;
-    rx r = any_length ? RX_ALL : rx_repeat(p, any_character(p), length.min, length.max);
+    rx r = any_length ? RX_ALL : rx_repeat(p, rx_any_point(p, true), length.min, length.max);
     for (size_t i = 0; i < set->n; i++) {
         r = rx_and(p, r, pattern_of(s, set->at[i]));
         r = rx_and(p, r, format_of(s, set->at[i]));
     }
     if (r == RX_ALL)
-        r = rx_repeat(p, any_character(p), 0, RX_MANY);
-    return rx_seq(p, quote, rx_seq(p, r, quote));
+        r = rx_repeat(p, rx_any_point(p, true), 0, RX_MANY);
+    return schema_remember(&s->string, set, rx_seq(p, quote, rx_seq(p, r, quote)));
 }

@@ -66,7 +66,7 @@ static rx enclose(schema *s, char open, rx inside, char close, bool empty)
                   rx_seq(p, inside, rx_seq(p, s->before_close, last)));
 }
 
-static rx object(schema *s, const json_t *value, bool whole)
+static rx object(schema *s, const json_t *value)
 {
     rx_pool *p = s->pool;
     const size_t n = json_object_size(value);
@@ -77,7 +77,7 @@ static rx object(schema *s, const json_t *value, bool whole)
     if (!pair)
         return RX_NOTHING;
     json_object_foreach((json_t *)value, key, child) pair[i++] = rx_seq(
-        p, rx_seq(p, string(s, key, strlen(key)), s->colon), schema_constant(s, child, whole));
+        p, rx_seq(p, string(s, key, strlen(key)), s->colon), schema_constant(s, child, false));
     for (i = n; i-- > 0;)
         r = before(s, pair[i], r, i + 1 == n);
     return enclose(s, '{', r, '}', n == 0);
@@ -90,10 +90,10 @@ rx schema_constant(schema *s, const json_t *value, bool whole)
     const size_t n = json_array_size(value);
     switch (json_typeof(value)) {
     case JSON_OBJECT:
-        return object(s, value, whole);
+        return object(s, value);
     case JSON_ARRAY:
         for (size_t i = n; i-- > 0;)
-            r = before(s, schema_constant(s, json_array_get(value, i), whole), r, i + 1 == n);
+            r = before(s, schema_constant(s, json_array_get(value, i), false), r, i + 1 == n);
         return enclose(s, '[', r, ']', n == 0);
     case JSON_STRING:
         return string(s, json_string_value(value), json_string_length(value));

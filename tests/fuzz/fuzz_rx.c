@@ -1,0 +1,85 @@
+/* fuzz_rx.c - an ECMA-262 pattern, a zero byte, and a text: parsed in all ways, and followed through
+ * the text. What matches must live, and a text that matches as a whole is found by a search. */
+#include "hostile.h"
+#include "text/constrain/rx.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIMIT 3000
+
+static void holds(bool good, const char *what)
+{
+    if (good)
+        return;
+    fprintf(stderr, "%s\n", what);
+    abort();
+}
+
+static void *plain_alloc(void *ud, size_t align, size_t size)
+{
+    (void)ud;
+    return aligned_alloc(align, size);
+}
+
+static void plain_release(void *ud, void *block)
+{
+    (void)ud;
+    free(block);
+}
+
+/* Whether all of the text matches. */
+static bool follow(rx_pool *p, rx a, const uint8_t *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint8_t class_of[256];
+        const rx next = rx_derive(p, a, text[i]);
+        if (i < 8 && rx_classes(p, a, class_of) > 1) {
+            const uint8_t other = (uint8_t)(text[i] ^ 1);
+            holds(class_of[other] != class_of[text[i]] || rx_derive(p, a, other) == next ||
+                      rx_failed(p, NULL) != WEFT_OK,
+                  "bytes of one class differ");
+        }
+        a = next;
+    }
+    const bool good = rx_matches_empty(p, a);
+    holds(!good || rx_alive(p, a) || rx_failed(p, NULL) != WEFT_OK, "what matches is dead");
+    return good;
+}
+
+static void run(const char *pattern, size_t n, const uint8_t *text, size_t n_text, mem *m)
+{
+    bool whole = false;
+    for (int flags = 0; flags < 4; flags++) {
+        weft_error err = { 0 };
+        rx_pool *p = rx_pool_new(m, LIMIT, &err);
+        const rx a = rx_parse(p, pattern, n, flags, &err);
+        holds(err.code == WEFT_OK || (err.message[0] && a == RX_NOTHING),
+              "refused without a sentence");
+        const bool good = follow(p, a, text, n_text) && rx_failed(p, NULL) == WEFT_OK;
+        if (flags == 0)
+            whole = good;
+        const bool ended = err.code != WEFT_OK || rx_failed(p, NULL) != WEFT_OK;
+        holds(!(flags == RX_SEARCH && whole) || good || ended, "a search does not find the whole");
+        if (flags == 0)
+            rx_alive(p, rx_and(p, a, rx_not(p, rx_repeat(p, a, 2, 3))));
+        rx_pool_free(p);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    mem m;
+    const uint8_t *zero = size ? memchr(data, 0, size) : NULL;
+    const size_t n = zero ? (size_t)(zero - data) : size;
+    const mem_hooks hooks = { plain_alloc, plain_release, NULL, .chunk = 1 };
+    mem_init(&m, (size_t)64 << 20, &hooks);
+    char *pattern = malloc(n ? n : 1);
+    if (n)
+        memcpy(pattern, data, n);
+    run(pattern, n, zero ? zero + 1 : data, zero ? size - n - 1 : 0, &m);
+    free(pattern);
+    holds(atomic_load(&m.used) == 0, "memory is left");
+    return 0;
+}
