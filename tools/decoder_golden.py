@@ -11,6 +11,7 @@ GGUF and back gives the same bytes; what training leaves of them is saved with t
 """
 
 import argparse
+import json
 import sys
 import zlib
 from contextlib import contextmanager, nullcontext
@@ -22,9 +23,11 @@ import safetensors.torch
 import torch
 import transformers
 from transformers import Exaone4ForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextModel
-from transformers import Glm4ForCausalLM, GraniteForCausalLM, Ministral3ForCausalLM
+from transformers import Glm4ForCausalLM, GptOssForCausalLM, GraniteForCausalLM
+from transformers import Ministral3ForCausalLM
 from transformers import MixtralForCausalLM, Qwen3MoeForCausalLM
 from transformers import Olmo2ForCausalLM, Olmo3ForCausalLM, Phi3ForCausalLM, SmolLM3ForCausalLM
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 import golden
 from golden import GOLDEN_DIR, rows
@@ -36,7 +39,8 @@ SELF = LAYER + ".self_attn"
 
 
 def taps(before="input_layernorm", behind=None, ffn="post_attention_layernorm", last=None,
-         norms=False, fused=False, scaled=False, up=("gate_proj", "up_proj"), experts=False):
+         norms=False, fused=False, scaled=False, up=("gate_proj", "up_proj"), experts=False,
+         router="gate", ffn_norm="ffn_norm"):
     """Taps of a block whose norms have these names, None where there is none."""
     stem = behind and "post_attention_norm" or ("attn_output.scale" if scaled else "attn_output")
     end = last and "post_ffw_norm" or ("ffn_down.scale" if scaled else "ffn_down")
@@ -52,9 +56,9 @@ def taps(before="input_layernorm", behind=None, ffn="post_attention_layernorm", 
         t = [tap for tap in t if "down_proj" not in tap[0] and tap[0] != LAYER]
         t += [(LAYER, "out", "blk.{l}.moe.residual"),
               (LAYER + ".mlp.experts", "rows", "blk.{l}.moe"),
-              (LAYER + ".mlp.gate", "own", "blk.{l}.ffn_gate_inp")]
+              (f"{LAYER}.mlp.{router}", "own", "blk.{l}.ffn_gate_inp")]
         up = ()
-    for module, name in ((before, "attn_norm"), (behind, "post_attention_norm"), (ffn, "ffn_norm"),
+    for module, name in ((before, "attn_norm"), (behind, "post_attention_norm"), (ffn, ffn_norm),
                          (last, "post_ffw_norm")):
         t += [(f"{LAYER}.{module}", "out", "blk.{l}." + name)] if module else []
     for x in ("qkv",) if fused else "qkv":
@@ -101,6 +105,9 @@ EXAONE4 = Kind(Exaone4ForCausalLM, taps(**BEHIND))
 GLM_4 = Kind(Glm4ForCausalLM, taps(**GLM4))
 QWEN3_MOE = Kind(Qwen3MoeForCausalLM, taps(norms=True, experts=True))
 MIXTRAL = Kind(MixtralForCausalLM, taps(experts=True))
+GPT_OSS = Kind(GptOssForCausalLM, (*taps(experts=True, router="router",
+                                         ffn_norm="post_attention_norm"),
+                                   (SELF, "own", "blk.{l}.attn_sinks")))
 MINISTRAL3 = Kind(Ministral3ForCausalLM, taps())
 
 # ---- models -----------------------------------------------------------------------------------
@@ -118,6 +125,7 @@ LOCAL = dict(full_attention=dict(rope_type="linear", rope_theta=5000.0, factor=8
              sliding_attention=dict(rope_type="default", rope_theta=100.0))
 WARM = dict(YARN, factor=8.0, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.4,
             original_max_position_embeddings=8)
+EVEN = dict(YARN, rope_theta=150000.0, truncate=False)
 LONG = dict(rope_type="longrope", rope_theta=10000.0, partial_rotary_factor=0.75,
             short_factor=[1.0, 1.25, 1.5], long_factor=[1.5, 4.0, 9.0],
             original_max_position_embeddings=20)
@@ -168,6 +176,12 @@ GOLDENS = {
     "mixtral": (MIXTRAL, 19, dict(
         SMALL, num_hidden_layers=2, num_local_experts=4, num_experts_per_tok=2,
         intermediate_size=13)),
+    "gpt-oss": (GPT_OSS, 19, dict(
+        SMALL, head_dim=8, num_local_experts=4, num_experts_per_tok=2, intermediate_size=13,
+        sliding_window=5, rope_parameters=EVEN)),
+    "gpt-oss-mxfp4": (GPT_OSS, 19, dict(
+        SMALL, hidden_size=64, num_hidden_layers=2, head_dim=8, num_local_experts=3,
+        num_experts_per_tok=2, intermediate_size=32, sliding_window=5, rope_parameters=EVEN)),
     "ministral3": (MINISTRAL3, 27, dict(
         SMALL, num_hidden_layers=2, head_dim=8, sliding_window=None, rope_parameters=WARM)),
 }
@@ -201,6 +215,9 @@ TRAININGS = {
         norm_topk_prob=True)),
     "train-mixtral": (MIXTRAL, dict(
         LESS, num_local_experts=3, num_experts_per_tok=2, intermediate_size=5)),
+    "train-gpt-oss": (GPT_OSS, dict(
+        LESS, head_dim=4, num_local_experts=3, num_experts_per_tok=2, intermediate_size=5,
+        sliding_window=5, rope_parameters=EVEN)),
     "train-ministral3": (MINISTRAL3, dict(
         LESS, head_dim=4, sliding_window=None, rope_parameters=WARM)),
 }
@@ -226,11 +243,33 @@ def small_gains(model):
 
 
 def build(kind, config, rng, **scales):
-    """A random model of the class."""
+    """A random model of the class; in traces the limits of gpt-oss cut."""
     model = golden.build(Build(kind.model, config, **scales), rng)
     if kind.gain:
         small_gains(model)
+    for name, p in model.named_parameters():
+        if kind is GPT_OSS and name.endswith("gate_up_proj") and not scales:
+            p.data *= 4
     return model
+
+
+def pack(model, path, rng):
+    """Gives the experts random blocks and scales, in the model and in the saved directory."""
+    tensors = {name: p.detach() for name, p in model.named_parameters()}
+    for name in [name for name in tensors if name.endswith(("gate_up_proj", "down_proj"))]:
+        E, inner, outer = tensors.pop(name).shape
+        blocks = torch.from_numpy(rng.integers(0, 256, (E, outer, inner // 32, 16), np.uint8))
+        scales = torch.from_numpy(rng.integers(121, 127, (E, outer, inner // 32), np.uint8))
+        model.get_parameter(name).data = convert_moe_packed_tensors(
+            blocks, scales, dtype=torch.float32).contiguous()
+        tensors.update({name + "_blocks": blocks, name + "_scales": scales})
+    model.config.save_pretrained(path)
+    config = json.loads((path / "config.json").read_text())
+    config["quantization_config"] = dict(
+        quant_method="mxfp4", modules_to_not_convert=["model.layers.*.self_attn", "lm_head"])
+    config["architectures"] = ["GptOssForCausalLM"]
+    (path / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+    safetensors.torch.save_file(tensors, path / "model.safetensors", dict(format="pt"))
 
 
 def with_prefix(kind):
@@ -304,11 +343,14 @@ def forward(kind, model, config, ids):
 def make_trace(name, rng):
     kind, n_token, config = GOLDENS[name]
     model = build(kind, config, rng)
+    path = GOLDEN_DIR / name
+    if name.endswith("mxfp4"):
+        pack(model, path, rng)
+    else:
+        golden.save_model(model, path)
     ids = torch.from_numpy(rng.integers(0, config["vocab_size"], n_token, np.int32))
     trace = forward(kind, model, config, ids)
     golden.check_trace(name, trace)
-    path = GOLDEN_DIR / name
-    golden.save_model(model, path)
     safetensors.torch.save_file({"ids": ids, **trace}, path / "trace.safetensors")
     golden.print_row(name, model, trace)
 
@@ -326,7 +368,11 @@ def named(kind):
             model.config.hidden_size // model.config.num_attention_heads
         H, K = model.config.num_attention_heads * E, model.config.num_key_value_heads * E
         for name in list(tensors):
-            if name.endswith("attn_qkv.weight"):
+            if name.endswith("attn_sinks.sinks"):
+                tensors[name.replace(".sinks", ".weight")] = tensors.pop(name)
+            elif ".moe." in name:  # the biases of gpt-oss's experts
+                tensors.update(split_biases(name, tensors.pop(name)))
+            elif name.endswith("attn_qkv.weight"):
                 for x, part in zip("qkv", tensors.pop(name).split((H, K, K))):
                     tensors[name.replace("qkv", x)] = part.contiguous()
             elif name.endswith("ffn_gate_up.weight"):
@@ -337,6 +383,23 @@ def named(kind):
         return tensors
 
     return mock.patch.object(golden, "by_weft_name", by_name)
+
+
+def woven(name, kind, x):
+    """golden.by_expert for gpt-oss: [E, D, 2 F] with gates and ups in turn, [E, F, D] downs."""
+    blk, x = name.rpartition(".")[0], x.transpose(1, 2)
+    parts = dict(down=x) if kind == "down_proj" else dict(gate=x[:, ::2], up=x[:, 1::2])
+    return {f"{blk}.ffn_{part}_exps.{e}.weight": y.contiguous()
+            for part, stack in parts.items() for e, y in enumerate(stack)}
+
+
+def split_biases(name, x):
+    """The same for biases [E, 2 F] and [E, D]."""
+    blk = name.partition(".moe.")[0]
+    down = name.endswith("down_proj_bias")
+    parts = dict(down=x) if down else dict(gate=x[:, ::2], up=x[:, 1::2])
+    return {f"{blk}.ffn_{part}_exps.{e}.bias": y[None].contiguous()
+            for part, stack in parts.items() for e, y in enumerate(stack)}
 
 
 def noise(training, model, batches):
@@ -378,7 +441,8 @@ def make_training(name, rng):
         ids, target, weight = golden.random_batches(model.config.vocab_size, rng, 0)
         if noise(training, model, zip(ids, target, weight)) > 3e-6:
             continue
-        with named(kind), double():
+        by_expert = woven if kind is GPT_OSS else golden.by_expert
+        with named(kind), double(), mock.patch.object(golden, "by_expert", by_expert):
             exact = golden.widen(model)
             tensors = golden.train(training, exact, ids, target, weight)
         if tensors["loss"][-1] < tensors["loss"][0]:

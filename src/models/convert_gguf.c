@@ -225,6 +225,12 @@ static void add_kept_texts(const conversion *c, gguf_writer *w)
     }
 }
 
+/* The type that a tensor gets in a directory. */
+static const char *type_word(const dtype *t)
+{
+    return t->safetensors ? t->safetensors : dtype_bf16.safetensors;
+}
+
 static void add_dtypes(const conversion *c, gguf_writer *w)
 {
     const model *m = &c->m;
@@ -232,7 +238,7 @@ static void add_dtypes(const conversion *c, gguf_writer *w)
     uint64_t n = 0;
     for (int64_t i = 0; i < m->n_param; i++)
         n += m->notes->origin[i].from->type != most;
-    put_text_key(w, DTYPE_KEY, most->safetensors);
+    put_text_key(w, DTYPE_KEY, type_word(most));
     if (n > 0)
         gguf_add_texts(w, DTYPES_KEY, n);
     for (int64_t i = 0; i < m->n_param && n > 0; i++) {
@@ -241,7 +247,7 @@ static void add_dtypes(const conversion *c, gguf_writer *w)
         if (type != most)
             gguf_add_element(
                 w, line,
-                (size_t)snprintf(line, sizeof line, "%s %s", m->param[i]->name, type->safetensors));
+                (size_t)snprintf(line, sizeof line, "%s %s", m->param[i]->name, type_word(type)));
     }
 }
 
@@ -323,7 +329,7 @@ static void announce(gguf_writer *w, const outgoing *t)
     if (t->whole_rows)
         gguf_add_tensor(w, t->name, t->type, 2, whole);
     else if (t->stack)
-        gguf_add_tensor(w, t->name, t->type, 3, shape);
+        gguf_add_tensor(w, t->name, t->type, t->n_dim + 1, shape);
     else
         gguf_add_tensor(w, t->name, t->type, t->n_dim, t->shape);
 }

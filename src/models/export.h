@@ -17,6 +17,7 @@ typedef struct origin {
     int64_t hf_shape[MAX_DIM];
     int64_t stack;      /* matrices that GGUF stacks in one tensor; 0: not stacked, and ... */
     int64_t expert;     /* ... this is one of them; -1: these are all */
+    int64_t ways, way;  /* as in a want */
     int64_t heads;      /* rotary heads in its rows: their order depends on the pairing; or 0 */
     int64_t whole_rows; /* it is rows of a stored matrix of so many, called ... */
     const char *whole;  /* ... this in GGUF; 0: it is stored alone ... */

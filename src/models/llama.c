@@ -1,7 +1,7 @@
 /* llama.c - decoder: rotary positions, grouped-query attention, gated feed forward.
  *
  * Llama 2 and 3, Mistral, Qwen2 and 3, SmolLM, TinyLlama, Gemma 2 and 3, Granite, OLMo 2 and 3,
- * Phi-3 and 4, EXAONE 4, GLM-4, Ministral 3, Mixtral, Qwen3-MoE. Where they differ, a weight is NULL
+ * Phi-3 and 4, EXAONE 4, GLM-4, Ministral 3, Mixtral, Qwen3-MoE, gpt-oss. Where they differ, a weight is NULL
  * or a number has a value that changes nothing; llama_bind.c reads them from the file. */
 #include "models/llama.h"
 

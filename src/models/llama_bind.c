@@ -14,6 +14,7 @@ static const bind_name names[] = {
     { "attn_v", "model.layers.%d.self_attn.v_proj" },
     { "attn_qkv", "model.layers.%d.self_attn.qkv_proj" },
     { "attn_output", "model.layers.%d.self_attn.o_proj" },
+    { "attn_sinks", "model.layers.%d.self_attn.sinks=" },
     { "attn_q_norm", "model.layers.%d.self_attn.q_norm" },
     { "attn_k_norm", "model.layers.%d.self_attn.k_norm" },
     { "ffn_norm", "model.layers.%d.post_attention_layernorm" },
@@ -135,8 +136,16 @@ static int64_t read_experts(bind *b, llama *m)
         bind_fail(b, WEFT_EUNSUPPORTED,
                   "layers without experts: decoder_sparse_step, "
                   "mlp_only_layers");
+    how->act = row->expert_act;
+    if (how->act == EXPERT_LIMITED &&
+        (bind_peek_real(b, NULL, "swiglu_limit", 7, 0, 1e6) != 7 ||
+         bind_peek_real(b, NULL, "swiglu_alpha", 1.702, 0, 1e6) != 1.702))
+        bind_fail(b, WEFT_EUNSUPPORTED,
+                  "swiglu_limit other than 7 or swiglu_alpha other than 1.702");
     b->m->n_expert = n;
     b->m->expert_bias = bind_alloc(b, b->m->n_layer, sizeof *b->m->expert_bias);
+    if (row->woven_experts) /* GGUF says their width twice */
+        return bind_int(b, "expert_feed_forward_length", NULL, b->m->d_ff, b->m->d_ff, b->m->d_ff);
     return row->hf_norm_flag ? bind_int(b, "expert_feed_forward_length", "moe_intermediate_size",
                                         REQUIRED, 1, 1 << 24)
                              : b->m->d_ff;
@@ -235,16 +244,20 @@ static void bind_ffn(bind *b, llama_layer *w)
 static void bind_layer(bind *b, const llama *m, llama_layer *w, int64_t d_expert)
 {
     const int64_t D = b->m->d_model;
-    const norm_place at = b->m->arch->norms;
+    const arch *row = b->m->arch;
+    const norm_place at = row->norms;
     if (at != NORM_BEHIND)
         w->attn_norm = bind_norm(b, "attn_norm", D, false).w;
     bind_qkv(b, w);
-    w->o = bind_linear(b, "attn_output", D, b->m->n_head * b->m->d_head, NO_BIAS);
+    w->o = bind_linear(b, "attn_output", D, b->m->n_head * b->m->d_head,
+                       row->hf_o_bias ? WITH_BIAS : NO_BIAS);
+    if (row->sinks)
+        w->attn.sink = bind_numbers(b, "attn_sinks", b->m->n_head);
     bind_qk_norms(b, w);
     if (at != NORM_BEFORE)
         w->attn_norm_behind = bind_norm(b, "post_attention_norm", D, false).w;
     if (at != NORM_BEHIND)
-        w->ffn_norm = bind_norm(b, "ffn_norm", D, false).w;
+        w->ffn_norm = bind_norm(b, row->ffn_norm ? row->ffn_norm : "ffn_norm", D, false).w;
     if (d_expert > 0)
         bind_experts(b, &m->routing, &w->experts, d_expert);
     else

@@ -201,7 +201,7 @@ static const char *const lines[] = {
     "t5",        "gemma2",    "gemma3",       "gemma3-text", "granite",
     "smollm3",   "olmo2",     "olmo3",        "phi3",        "phi3-short",
     "exaone4",   "glm4",      "ministral3",   "qwen3-moe",   "mixtral",
-    "nomic",
+    "nomic",     "gpt-oss",
 };
 #define N_LINE (sizeof lines / sizeof *lines)
 
@@ -269,6 +269,38 @@ static void configuration_from_facts(void **state)
     converted(gguf, back, (convert_options){ 0 });
     same_tensors(known, back);
     same_logits(known, back, 1e-5);
+}
+
+/* Blocks and scales of a directory become GGUF's blocks, byte for byte the same numbers; back in a
+ * directory they are BF16, and its config.json no longer says mxfp4. */
+static void packed_experts(void **state)
+{
+    (void)state;
+    const char *from = golden_path("gpt-oss-mxfp4"), *gguf = temp_path("packed.gguf");
+    const char *direct = temp_path("packed-direct"), *back = temp_path("packed-back");
+    host h;
+    container c;
+    weft_error err = { 0 };
+    host_plain(&h);
+    converted(from, gguf, (convert_options){ .load = WEFT_LOAD_MAP });
+    assert_int_equal(container_open(&c, gguf, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+    assert_ptr_equal(container_tensor(&c, "blk.1.ffn_gate_exps.weight")->type, &dtype_mxfp4);
+    assert_ptr_equal(container_tensor(&c, "blk.1.ffn_down_exps.weight")->type, &dtype_mxfp4);
+    assert_int_equal(container_tensor(&c, "blk.1.ffn_up_exps.bias")->n_dim, 2);
+    container_close(&c);
+    same_logits(from, gguf, 0);
+    converted(from, direct, (convert_options){ .to = WEFT_FORMAT_HF });
+    converted(gguf, back, (convert_options){ 0 });
+    same_tensors(direct, back);
+    char a[1200], b[1200];
+    snprintf(a, sizeof a, "%s/config.json", direct);
+    snprintf(b, sizeof b, "%s/config.json", back);
+    same_file(a, b);
+    assert_int_equal(container_open(&c, back, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+    assert_ptr_equal(container_tensor(&c, "model.layers.0.mlp.experts.gate_up_proj")->type,
+                     &dtype_bf16);
+    assert_null(container_meta(&c, "quantization_config.quant_method"));
+    container_close(&c);
 }
 
 /* ---- types ----------------------------------------------------------------------------------- */
@@ -1001,6 +1033,7 @@ int main(void)
              there_and_back),
         TEST("convert: config.json is made from GGUF's keys if none was kept",
              configuration_from_facts),
+        TEST("convert: experts in MXFP4 go from a directory to GGUF without loss", packed_experts),
         TEST("convert: types survive the round trip, vectors too", types_come_back),
         TEST("convert: rows that do not fill blocks become f16", blocks_or_f16),
         TEST("convert: the error of a mix is that of its formats, on any number of threads", a_mix),

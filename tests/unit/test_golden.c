@@ -157,6 +157,39 @@ static void check(const char *name)
     check_form(name, gguf, "gguf", &h);
 }
 
+/* In class i8 products round their inputs, so a model in MXFP4 is compared as the f32 it becomes
+ * without loss: as a directory, directly as GGUF, and as GGUF from the MXFP4 that GGUF has. */
+static void gpt_oss_mxfp4(void **state)
+{
+    (void)state;
+    static const char name[] = "gpt-oss-mxfp4";
+    host h;
+    weft_error err = { 0 };
+    static convert_report report;
+    host_plain(&h);
+    char from[4096]; /* fixture's result lasts until its next call */
+    snprintf(from, sizeof from, "%s", fixture("golden/gpt-oss-mxfp4"));
+    const char *packed = temp_path("packed.gguf");
+    const struct {
+        const char *from, *to, *type;
+    } steps[] = { { from, temp_path("unpacked"), "f32" },
+                  { from, temp_path("unpacked.gguf"), "f32" },
+                  { from, packed, NULL },
+                  { packed, temp_path("unpacked-2.gguf"), "f32" } };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        const quant_target *type = steps[i].type ? quant_target_by_name(steps[i].type) : NULL;
+        const bool gguf = strstr(steps[i].to, ".gguf") != NULL;
+        const convert_options o = { .to = gguf ? WEFT_FORMAT_GGUF : WEFT_FORMAT_HF,
+                                    .target = type,
+                                    .force = true,
+                                    .n_thread = 1 };
+        if (convert_model(steps[i].from, steps[i].to, &o, &report, &h, &err) != WEFT_OK)
+            fail_msg("%s", err.message);
+        if (type)
+            check_form(name, steps[i].to, gguf ? "gguf" : "directory", &h);
+    }
+}
+
 #define GOLDEN(fn, name)                                                                           \
     static void fn(void **state)                                                                   \
     {                                                                                              \
@@ -188,6 +221,7 @@ GOLDEN(glm4, "glm4")
 GOLDEN(ministral3, "ministral3")
 GOLDEN(qwen3_moe, "qwen3-moe")
 GOLDEN(mixtral, "mixtral")
+GOLDEN(gpt_oss, "gpt-oss")
 GOLDEN(gpt2, "gpt2")
 GOLDEN(gpt2_rope, "gpt2-rope")
 GOLDEN(bert, "bert")
@@ -355,6 +389,8 @@ int main(void)
         TEST("golden: Ministral 3 with queries warmed by position equals transformers", ministral3),
         TEST("golden: Qwen3-MoE equals transformers", qwen3_moe),
         TEST("golden: Mixtral equals transformers", mixtral),
+        TEST("golden: gpt-oss equals transformers", gpt_oss),
+        TEST("golden: gpt-oss with experts in MXFP4 equals transformers", gpt_oss_mxfp4),
         TEST("golden: GPT-2 equals transformers", gpt2),
         TEST("golden: GPT with fused c_attn and rotary positions equals PyTorch", gpt2_rope),
         TEST("golden: BERT without a head equals transformers", bert),
