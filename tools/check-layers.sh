@@ -9,7 +9,7 @@
 #   - Inside text: unicode <- regex, jinja <- text <- sources, train, which do not see each other.
 #   - cli and server see <weft.h> and their own headers; cli also sees server's serve.h and think.h. Anyone in src may see weft.h.
 #   - Only kernels/dnnl.c includes dnnl. Headers do not include each other in a circle.
-#   - A file of models, bind_tensor.c and arch.c apart, never touches a tensor's data: that is what ops are for.
+#   - A file of models, bind_tensor.c, bind_spread.c and arch.c apart, never touches a tensor's data: that is what ops are for.
 set -u
 cd "${1:-$(dirname "$0")/..}" || exit 2
 

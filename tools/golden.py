@@ -44,6 +44,7 @@ from transformers import DistilBertForSequenceClassification, DistilBertForToken
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 from transformers import ElectraForSequenceClassification, ElectraModel
 from transformers import GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM
+from transformers import GteForMaskedLM, GteForSequenceClassification
 from transformers import MPNetForMaskedLM, MPNetForSequenceClassification, MPNetModel
 from transformers import NomicBertForMaskedLM, NomicBertForSequenceClassification, NomicBertModel
 from transformers import Qwen2ForCausalLM, Qwen3ForCausalLM, Qwen3Model
@@ -258,6 +259,12 @@ NOMIC_FILL = (
     ("cls.predictions.transform.layer_norm", "out", "mlm_norm"),
     ("cls.predictions.decoder", "out", "output"),
 )
+GTE_FILL = ROBERTA_FILL
+GTE_CLASSIFY = (
+    ("gte.pooler.dense", "out", "cls"),
+    ("gte.pooler", "out", "cls.tanh"),
+    ("classifier", "out", "cls.output"),
+)
 NOMIC_CLASSIFY = (
     ("nomic_bert.pooler.dense", "out", "cls"),
     ("nomic_bert.pooler", "out", "cls.tanh"),
@@ -355,6 +362,7 @@ SMALL = dict(
 XLM_ROBERTA = dict(SMALL, type_vocab_size=1, pad_token_id=1, layer_norm_eps=1e-5)
 MPNET = dict(SMALL, max_position_embeddings=34, pad_token_id=1, layer_norm_eps=1e-5)
 ELECTRA = dict(SMALL, embedding_size=11, type_vocab_size=2, pad_token_id=0)
+GTE = dict(SMALL, type_vocab_size=1, pad_token_id=1)
 NOMIC = dict(SMALL, type_vocab_size=2, pad_token_id=0)
 ONE = dict(id2label={0: "score"}, label2id=dict(score=0))
 TURNED = ("attn_q.rope", "attn_k.rope")
@@ -496,6 +504,10 @@ GOLDENS = {
     "electra-classify": encoder(ElectraForSequenceClassification, 12, ELECTRA | THREE,
                                 ELECTRA_TAPS + ELECTRA_CLASSIFY, "electra.", 2),
 
+    "gte-fill": encoder(GteForMaskedLM, 21, GTE, NOMIC_TAPS + GTE_FILL, "gte.", 1, TURNED),
+    "gte-rank": encoder(GteForSequenceClassification, 14, GTE | ONE, NOMIC_TAPS + GTE_CLASSIFY,
+                        "gte.", 1, TURNED),
+
     "nomic": encoder(NomicBertModel, 21, NOMIC, NOMIC_TAPS, "", 2, TURNED),
     "nomic-fill": encoder(NomicBertForMaskedLM, 15, NOMIC, NOMIC_TAPS + NOMIC_FILL, "nomic_bert.",
                           2, TURNED),
@@ -575,6 +587,14 @@ TRAININGS = {
         num_attention_heads=2, max_position_embeddings=27, embedding_size=7),
         taps=with_prefix(ELECTRA_TAPS + ELECTRA_CLASSIFY, "electra."), smoothing=0.0,
         clip=math.inf, peak_lr=0.01, gain=0.6, n_label=3),
+
+    # With the usual theta a third of the keys hardly turns, and the gradient of its bias is noise.
+    "train-gte": Training(GteForMaskedLM, dict(
+        GTE, vocab_size=31, hidden_size=12, intermediate_size=17, num_attention_heads=2,
+        max_position_embeddings=27,
+        rope_parameters=dict(rope_type="default", rope_theta=20.0)),
+        taps=with_prefix(NOMIC_TRAIN_TAPS + GTE_FILL, "gte."), smoothing=0.0,
+        clip=math.inf, peak_lr=0.005),
 
     "train-nomic": Training(NomicBertForMaskedLM, dict(
         NOMIC, vocab_size=31, hidden_size=12, intermediate_size=17, num_attention_heads=2,
@@ -830,7 +850,7 @@ def by_weft_name(model, taps, value):
             if isinstance(module, Conv1D) and x.dim() == 2:
                 x = x.T.contiguous()
             tensors[f"{name}.{kind}"] = x.reshape(-1, x.shape[-1])
-    return joined(tensors) if model.config.model_type == "nomic_bert" else tensors
+    return joined(tensors) if model.config.model_type in ("nomic_bert", "gte") else tensors
 
 
 def joined(tensors):

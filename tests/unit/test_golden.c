@@ -248,6 +248,8 @@ GOLDEN(electra, "electra")
 GOLDEN(electra_fill, "electra-fill")
 GOLDEN(electra_detect, "electra-detect")
 GOLDEN(electra_classify, "electra-classify")
+GOLDEN(gte_fill, "gte-fill")
+GOLDEN(gte_rank, "gte-rank")
 GOLDEN(nomic, "nomic")
 GOLDEN(nomic_fill, "nomic-fill")
 GOLDEN(nomic_classify, "nomic-classify")
@@ -419,6 +421,8 @@ int main(void)
         TEST("golden: ELECTRA's generator equals transformers", electra_fill),
         TEST("golden: ELECTRA's discriminator equals transformers", electra_detect),
         TEST("golden: ELECTRA for text classification equals transformers", electra_classify),
+        TEST("golden: GTE for masked language modelling equals transformers", gte_fill),
+        TEST("golden: GTE that scores pairs equals transformers", gte_rank),
         TEST("golden: nomic without a head, with rotary positions and gates, equals transformers",
              nomic),
         TEST("golden: nomic for masked language modelling equals transformers", nomic_fill),

@@ -195,13 +195,13 @@ static void reference_lesson(const reference *r, lesson *l, int at)
     lesson_want(l);
 }
 
-/* Without rotation, the bias of keys, alone or as the middle of a fused one, has an exact gradient
- * of zero, so only its size is checked. */
-static bool rotates;
+static bool keys_turn; /* with rotary positions */
 
+/* The bias of keys, alone or as the middle of a fused one: its exact gradient is zero unless keys
+ * are rotated, so only its size is checked. */
 static bool is_key_bias(const tensor *t, int64_t k)
 {
-    if (rotates)
+    if (keys_turn)
         return false;
     return strstr(t->name, "attn_k.bias") ||
            (strstr(t->name, "attn_qkv.bias") && k >= cols(t) / 3 && k < 2 * cols(t) / 3);
@@ -268,7 +268,6 @@ static void against_pytorch(const char *name, double clip, real smoothing)
     double worst_grad = 0, worst_final = 0, worst_loss = 0;
     snprintf(path, sizeof path, "golden/%s", name);
     open_for_learning(&h, &m, fixture(path));
-    rotates = m.rope.n_rot > 0;
     snprintf(path, sizeof path, "golden/%s/train.safetensors", name);
     reference_open(&r, path);
     reference_lesson(&r, &s, 0);
@@ -278,6 +277,7 @@ static void against_pytorch(const char *name, double clip, real smoothing)
     learner_options o = { .n_thread = 2, .smoothing = smoothing };
     o.adamw = (adamw_options){ 0.9, 0.95, 1e-8, 0.1, clip };
     const char *buffer = buffer_of(&m);
+    keys_turn = m.rope.n_rot > 0;
     o.frozen = &buffer;
     o.n_frozen = buffer != NULL;
     start(&l, &m, o, &s);
@@ -340,6 +340,12 @@ static void electra_trains_as_pytorch(void **state)
 {
     (void)state;
     against_pytorch("train-electra", 0, 0);
+}
+
+static void gte_trains_as_pytorch(void **state)
+{
+    (void)state;
+    against_pytorch("train-gte", 0, 0);
 }
 
 static void nomic_trains_as_pytorch(void **state)
@@ -1043,6 +1049,7 @@ static void every_architecture_trains(void **state)
                                            "camembert-fill",
                                            "mpnet-fill",
                                            "electra-fill",
+                                           "gte-fill",
                                            "nomic-fill",
                                            "vit",
                                            "deit",
@@ -1212,6 +1219,7 @@ int main(void)
              roberta_trains_as_pytorch),
         TEST("train: ten steps of MPNet on masks equal PyTorch", mpnet_trains_as_pytorch),
         TEST("train: ten steps of ELECTRA on labels equal PyTorch", electra_trains_as_pytorch),
+        TEST("train: ten steps of GTE on masks equal PyTorch", gte_trains_as_pytorch),
         TEST("train: ten steps of nomic on masks equal PyTorch", nomic_trains_as_pytorch),
         TEST("train: ten steps of BART equal PyTorch", bart_trains_as_pytorch),
         TEST("train: ten steps of M2M-100 equal PyTorch", m2m_trains_as_pytorch),
