@@ -26,6 +26,7 @@ from transformers import Exaone4ForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalL
 from transformers import Glm4ForCausalLM, GptOssForCausalLM, GraniteForCausalLM
 from transformers import Ministral3ForCausalLM
 from transformers import MixtralForCausalLM, Qwen3MoeForCausalLM
+from transformers import Qwen3ForCausalLM
 from transformers import Olmo2ForCausalLM, Olmo3ForCausalLM, Phi3ForCausalLM, SmolLM3ForCausalLM
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
@@ -104,6 +105,7 @@ PHI3 = Kind(Phi3ForCausalLM, taps(fused=True, up=("gate_up_proj",)))
 EXAONE4 = Kind(Exaone4ForCausalLM, taps(**BEHIND))
 GLM_4 = Kind(Glm4ForCausalLM, taps(**GLM4))
 QWEN3_MOE = Kind(Qwen3MoeForCausalLM, taps(norms=True, experts=True))
+QWEN3 = Kind(Qwen3ForCausalLM, taps(norms=True))
 MIXTRAL = Kind(MixtralForCausalLM, taps(experts=True))
 GPT_OSS = Kind(GptOssForCausalLM, (*taps(experts=True, router="router",
                                          ffn_norm="post_attention_norm"),
@@ -173,6 +175,9 @@ GOLDENS = {
     "qwen3-moe": (QWEN3_MOE, 19, dict(
         SMALL, num_hidden_layers=2, head_dim=6, num_experts=5, num_experts_per_tok=2,
         moe_intermediate_size=9, norm_topk_prob=True)),
+    # Matrices that end inside a block of 128 x 128.
+    "qwen3-fp8": (QWEN3, 19, dict(
+        SMALL, hidden_size=132, intermediate_size=130, num_hidden_layers=1, head_dim=8)),
     "mixtral": (MIXTRAL, 19, dict(
         SMALL, num_hidden_layers=2, num_local_experts=4, num_experts_per_tok=2,
         intermediate_size=13)),
@@ -263,13 +268,41 @@ def pack(model, path, rng):
         model.get_parameter(name).data = convert_moe_packed_tensors(
             blocks, scales, dtype=torch.float32).contiguous()
         tensors.update({name + "_blocks": blocks, name + "_scales": scales})
+    save_quantised(model, path, tensors, dict(
+        quant_method="mxfp4", modules_to_not_convert=["model.layers.*.self_attn", "lm_head"]))
+
+
+def save_quantised(model, path, tensors, quantisation):
+    """The directory of a model that transformers would save otherwise."""
     model.config.save_pretrained(path)
     config = json.loads((path / "config.json").read_text())
-    config["quantization_config"] = dict(
-        quant_method="mxfp4", modules_to_not_convert=["model.layers.*.self_attn", "lm_head"])
-    config["architectures"] = ["GptOssForCausalLM"]
+    config["quantization_config"] = quantisation
+    config["architectures"] = [type(model).__name__]
     (path / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
     safetensors.torch.save_file(tensors, path / "model.safetensors", dict(format="pt"))
+
+
+def blocks_of_128(model, path):
+    """The matrices of layers as E4M3 with a scale for every 128 x 128, which the model then has as
+    BF16. Scales are F32 as DeepSeek's in attention, BF16 as Qwen's elsewhere."""
+    tensors = {name: p.detach() for name, p in model.named_parameters()}
+    for name in [name for name in tensors if name.endswith("proj.weight")]:
+        w = tensors[name]
+        rows, cols = (-(-n // 128) for n in w.shape)
+        scale = torch.empty(rows, cols)
+        for i in range(rows):
+            for k in range(cols):
+                block = w[128 * i:128 * i + 128, 128 * k:128 * k + 128]
+                scale[i, k] = block.abs().max() / 448
+        if "mlp" in name:
+            scale = scale.bfloat16()
+        wide = scale.float().repeat_interleave(128, 0).repeat_interleave(128, 1)
+        wide = wide[:w.shape[0], :w.shape[1]]
+        codes = (w / wide).clamp(-448, 448).to(torch.float8_e4m3fn)
+        model.get_parameter(name).data = (codes.float() * wide).bfloat16().float()
+        tensors[name], tensors[name + "_scale_inv"] = codes, scale
+    save_quantised(model, path, tensors, dict(
+        quant_method="fp8", fmt="e4m3", activation_scheme="dynamic", weight_block_size=[128, 128]))
 
 
 def with_prefix(kind):
@@ -346,6 +379,8 @@ def make_trace(name, rng):
     path = GOLDEN_DIR / name
     if name.endswith("mxfp4"):
         pack(model, path, rng)
+    elif name.endswith("fp8"):
+        blocks_of_128(model, path)
     else:
         golden.save_model(model, path)
     ids = torch.from_numpy(rng.integers(0, config["vocab_size"], n_token, np.int32))

@@ -44,6 +44,7 @@ from transformers import DistilBertForSequenceClassification, DistilBertForToken
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 from transformers import ElectraForSequenceClassification, ElectraModel
 from transformers import GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM
+from transformers import Glm4MoeLiteForCausalLM
 from transformers import GteForMaskedLM, GteForSequenceClassification
 from transformers import MPNetForMaskedLM, MPNetForSequenceClassification, MPNetModel
 from transformers import NomicBertForMaskedLM, NomicBertForSequenceClassification, NomicBertModel
@@ -384,6 +385,10 @@ DEEPSEEK_V2 = dict(
 DEEPSEEK_V3 = dict(
     DEEPSEEK, q_lora_rank=11, n_shared_experts=1, num_experts_per_tok=2, n_group=3, topk_group=2,
     routed_scaling_factor=2.5, norm_topk_prob=True, num_nextn_predict_layers=0)
+GLM4_LITE = dict(
+    {key: x for key, x in DEEPSEEK.items() if key != "first_k_dense_replace"}, q_lora_rank=11,
+    n_shared_experts=1, num_experts_per_tok=2, n_group=1, topk_group=1, routed_scaling_factor=1.8,
+    norm_topk_prob=True, rope_parameters=dict(rope_type="default", rope_theta=1000.0))
 THREE = dict(id2label={0: "no", 1: "perhaps", 2: "yes"}, label2id=dict(no=0, perhaps=1, yes=2))
 
 # Sizes are small and mutually odd, so that a wrong stride or a transposed index shows.
@@ -454,6 +459,8 @@ GOLDENS = {
     "deepseek-v2": Golden(DeepseekV2ForCausalLM, 37, DEEPSEEK_V2,
         taps=deepseek_taps(1, 2, True), rotated=("attn_q_b.rope", "k_rope.rope"), d_rope=6),
     "deepseek-v3": Golden(DeepseekV3ForCausalLM, 26, DEEPSEEK_V3,
+        taps=deepseek_taps(1, 2, True), rotated=("attn_q_b.rope", "k_rope.rope"), d_rope=6),
+    "glm4-moe-lite": Golden(Glm4MoeLiteForCausalLM, 26, GLM4_LITE,
         taps=deepseek_taps(1, 2, True), rotated=("attn_q_b.rope", "k_rope.rope"), d_rope=6),
     "deepseek-v3-dense": Golden(DeepseekV3ForCausalLM, 23, dict(
         DEEPSEEK_V3, q_lora_rank=None, first_k_dense_replace=2, tie_word_embeddings=True),
@@ -562,6 +569,12 @@ TRAININGS = {
     "train-deepseek-v3": Training(DeepseekV3ForCausalLM, dict(
         DEEPSEEK_V3, vocab_size=31, hidden_size=12, intermediate_size=17, moe_intermediate_size=5,
         qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=5, kv_lora_rank=8, tie_word_embeddings=True),
+        taps=deepseek_train_taps(1, 2, True), smoothing=0.0, clip=math.inf, peak_lr=0.01, gain=0.5,
+        kwargs=dict(use_cache=False)),
+
+    "train-glm4-moe-lite": Training(Glm4MoeLiteForCausalLM, dict(
+        GLM4_LITE, vocab_size=31, hidden_size=12, intermediate_size=17, moe_intermediate_size=5,
+        qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=5, kv_lora_rank=8),
         taps=deepseek_train_taps(1, 2, True), smoothing=0.0, clip=math.inf, peak_lr=0.01, gain=0.5,
         kwargs=dict(use_cache=False)),
 

@@ -260,6 +260,11 @@ const arch archs[] = {
       .hf_class = "DeepseekV3ForCausalLM",
       .family = &deepseek_family,
       .gguf_pairing = ROPE_ADJACENT },
+    { .gguf = "deepseek2",
+      .hf = "glm4_moe_lite",
+      .hf_class = "Glm4MoeLiteForCausalLM",
+      .family = &deepseek_family,
+      .gguf_pairing = ROPE_ADJACENT },
     { .hf = "bahdanau", .hf_class = "Bahdanau", .family = &bahdanau_family },
 };
 const int n_arch = sizeof archs / sizeof *archs;

@@ -214,6 +214,9 @@ const float *bind_divisors(bind *b, const char *stem, int64_t n);
  * model needs it. */
 void bind_ignore(bind *b, const char *hf_suffix);
 
+/* Ignores the n layers from b->m->n_layer on: they predict further tokens. */
+void bind_ignore_layers(bind *b, int64_t n);
+
 /* Ignores what belongs to the pictures of a model whose text part this is, and to the prediction of
  * further tokens. */
 void bind_ignore_pictures(bind *b);

@@ -485,6 +485,24 @@ void bind_ignore(bind *b, const char *hf_suffix)
     }
 }
 
+void bind_ignore_layers(bind *b, int64_t n)
+{
+    const container *c = &b->m->file;
+    for (int64_t l = b->m->n_layer; l < b->m->n_layer + n; l++) {
+        char prefix[48];
+        snprintf(prefix, sizeof prefix, b->gguf ? "blk.%lld." : "model.layers.%lld.", (long long)l);
+        for (int64_t i = 0; i < c->n_tensor; i++) {
+            if (b->used[i] || strncmp(c->tensor[i].name, prefix, strlen(prefix)) != 0)
+                continue;
+            b->used[i] = true;
+            if (b->m->notes)
+                b->m->notes->n_ignored++;
+        }
+    }
+    if (b->m->notes)
+        b->m->notes->n_further = n;
+}
+
 void bind_ignore_pictures(bind *b)
 {
     static const char *const parts[] = { "vision_tower.",         "vision_model.", "visual.",

@@ -285,7 +285,20 @@ OWN_FRAME static weft_status add_directory(const conversion *c, gguf_writer *w)
     return status;
 }
 
-/* From GGUF to GGUF, copies all keys except those about types and parts. */
+/* Keys that say how many layers there are, if some of the source are left out. */
+static bool is_count(const conversion *c, const char *key, gguf_writer *w)
+{
+    char count[128], further[128];
+    snprintf(count, sizeof count, "%s.block_count", c->m.arch->gguf);
+    snprintf(further, sizeof further, "%s.nextn_predict_layers", c->m.arch->gguf);
+    if (c->m.notes->n_further == 0)
+        return false;
+    if (strcmp(key, count) == 0)
+        gguf_add_u32(w, key, (uint32_t)c->m.n_layer);
+    return strcmp(key, count) == 0 || strcmp(key, further) == 0;
+}
+
+/* From GGUF to GGUF, copies all keys except those about types, parts and layers left out. */
 static void add_entries(const conversion *c, gguf_writer *w)
 {
     static const char *const ours[] = { "general.file_type", "general.quantization_version",
@@ -296,7 +309,7 @@ static void add_entries(const conversion *c, gguf_writer *w)
         bool skip = false;
         for (size_t k = 0; k < sizeof ours / sizeof *ours; k++)
             skip |= strcmp(from->entry[i].key, ours[k]) == 0;
-        if (!skip)
+        if (!skip && !is_count(c, from->entry[i].key, w))
             gguf_add_meta(w, &from->entry[i]);
     }
     add_types(c, w);

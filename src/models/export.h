@@ -45,6 +45,7 @@ typedef struct export_notes {
     const char *hf_prefix;       /* of most names in a Hugging Face file */
     bool hf_bare;                /* the file's names lack the prefix */
     int64_t n_ignored;           /* tensors that no model needs */
+    int64_t n_further;           /* layers among them that predict further tokens */
     const char *pooling_file;    /* "1_Pooling/config.json", which modules.json names; or NULL */
 } export_notes;
 

@@ -999,6 +999,9 @@ static void faults_everywhere(void **state)
     typed.target = quant_target_by_name("f16");
     converted(from, temp_path("faults/whole"), typed);
     all_faults(from, temp_path("faults/hf"), typed, "a directory into another type");
+    const convert_options whole = { .to = WEFT_FORMAT_HF, .force = true };
+    converted(golden_path("gpt-oss-mxfp4"), temp_path("faults/whole"), whole);
+    all_faults(golden_path("gpt-oss-mxfp4"), temp_path("faults/hf"), whole, "MXFP4 into BF16");
 }
 
 /* A directory that did not exist is removed on any failure. */

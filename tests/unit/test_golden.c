@@ -118,8 +118,8 @@ static void check_form(const char *name, const char *path, const char *form, hos
     weft_error err = { 0 };
     if (model_open(&m, path, WEFT_LOAD_COPY, h, &err) != WEFT_OK)
         fail_msg("%s", err.message);
-    const bool v3 = strcmp(m.arch->hf, "deepseek_v3") ==
-                    0; /* transformers reorders these into halves */
+    const bool v3 = m.arch->family == &deepseek_family &&
+                    strcmp(m.arch->hf, "deepseek_v2") != 0; /* transformers makes these halves */
     const bool other = m.arch->family == &deepseek_family
                            ? v3
                            : strcmp(form, "gguf") == 0 && m.rope.n_rot > 0 &&
@@ -157,18 +157,18 @@ static void check(const char *name)
     check_form(name, gguf, "gguf", &h);
 }
 
-/* In class i8 products round their inputs, so a model in MXFP4 is compared as the f32 it becomes
- * without loss: as a directory, directly as GGUF, and as GGUF from the MXFP4 that GGUF has. */
-static void gpt_oss_mxfp4(void **state)
+/* Products of small types round their inputs, so a model in MXFP4 or FP8 is compared as the f32 it
+ * becomes: as a directory, directly as GGUF, and as GGUF from the MXFP4 or BF16 that GGUF has. */
+static void check_packed(const char *name)
 {
-    (void)state;
-    static const char name[] = "gpt-oss-mxfp4";
+    char place[64];
     host h;
     weft_error err = { 0 };
     static convert_report report;
     host_plain(&h);
+    snprintf(place, sizeof place, "golden/%s", name);
     char from[4096]; /* fixture's result lasts until its next call */
-    snprintf(from, sizeof from, "%s", fixture("golden/gpt-oss-mxfp4"));
+    snprintf(from, sizeof from, "%s", fixture(place));
     const char *packed = temp_path("packed.gguf");
     const struct {
         const char *from, *to, *type;
@@ -188,6 +188,18 @@ static void gpt_oss_mxfp4(void **state)
         if (type)
             check_form(name, steps[i].to, gguf ? "gguf" : "directory", &h);
     }
+}
+
+static void gpt_oss_mxfp4(void **state)
+{
+    (void)state;
+    check_packed("gpt-oss-mxfp4");
+}
+
+static void qwen3_fp8(void **state)
+{
+    (void)state;
+    check_packed("qwen3-fp8");
 }
 
 #define GOLDEN(fn, name)                                                                           \
@@ -264,6 +276,7 @@ GOLDEN(deepseek_v2_lite, "deepseek-v2-lite")
 GOLDEN(deepseek_v2, "deepseek-v2")
 GOLDEN(deepseek_v3, "deepseek-v3")
 GOLDEN(deepseek_v3_dense, "deepseek-v3-dense")
+GOLDEN(glm4_moe_lite, "glm4-moe-lite")
 
 /* A golden directory with another config.json, and a modules.json if there is one. */
 static const char *redressed(const char *name, const char *config, const char *modules)
@@ -393,6 +406,7 @@ int main(void)
         TEST("golden: Mixtral equals transformers", mixtral),
         TEST("golden: gpt-oss equals transformers", gpt_oss),
         TEST("golden: gpt-oss with experts in MXFP4 equals transformers", gpt_oss_mxfp4),
+        TEST("golden: Qwen3 in FP8 equals transformers with the weights in BF16", qwen3_fp8),
         TEST("golden: GPT-2 equals transformers", gpt2),
         TEST("golden: GPT with fused c_attn and rotary positions equals PyTorch", gpt2_rope),
         TEST("golden: BERT without a head equals transformers", bert),
@@ -439,6 +453,7 @@ int main(void)
         TEST("golden: DeepSeek-V3 with sigmoids, groups and a bias equals transformers",
              deepseek_v3),
         TEST("golden: DeepSeek-V3 without experts equals transformers", deepseek_v3_dense),
+        TEST("golden: GLM-4.7-Flash equals transformers", glm4_moe_lite),
         TEST("golden: nomic with its authors' keys equals transformers", authors_keys),
         TEST("golden: a model that lost its head embeds, if modules.json says so", lost_heads),
         TEST("golden: a planted defect is found and named", planted_defect),

@@ -403,6 +403,12 @@ static void deepseek_v3_trains_as_pytorch(void **state)
     against_pytorch("train-deepseek-v3", 0, 0);
 }
 
+static void glm4_lite_trains_as_pytorch(void **state)
+{
+    (void)state;
+    against_pytorch("train-glm4-moe-lite", 0, 0);
+}
+
 static void decoders_train_as_pytorch(void **state)
 {
     (void)state;
@@ -1060,6 +1066,7 @@ static void every_architecture_trains(void **state)
                                            "transformer-2017",
                                            "deepseek-v2",
                                            "deepseek-v3",
+                                           "glm4-moe-lite",
                                            "bahdanau" };
     static real features[3 * 16 * 80];
     for (int i = 0; i < n_arch; i++) {
@@ -1230,6 +1237,7 @@ int main(void)
         TEST("train: ten steps of Flan-T5 equal PyTorch", flan_t5_trains_as_pytorch),
         TEST("train: ten steps of DeepSeek-V2 equal PyTorch", deepseek_v2_trains_as_pytorch),
         TEST("train: ten steps of DeepSeek-V3 equal PyTorch", deepseek_v3_trains_as_pytorch),
+        TEST("train: ten steps of GLM-4.7-Flash equal PyTorch", glm4_lite_trains_as_pytorch),
         TEST("train: 1, 2 and 4 threads give the same bits", threads_do_not_matter),
         TEST("train: many rows of narrow products are split, and give the same bits",
              many_rows_are_cut),
