@@ -26,7 +26,7 @@ from transformers import Exaone4ForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalL
 from transformers import Glm4ForCausalLM, GptOssForCausalLM, GraniteForCausalLM
 from transformers import Ministral3ForCausalLM
 from transformers import MixtralForCausalLM, Qwen3MoeForCausalLM
-from transformers import Qwen3ForCausalLM
+from transformers import Qwen3ForCausalLM, Qwen3ForSequenceClassification
 from transformers import Olmo2ForCausalLM, Olmo3ForCausalLM, Phi3ForCausalLM, SmolLM3ForCausalLM
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
@@ -106,6 +106,8 @@ EXAONE4 = Kind(Exaone4ForCausalLM, taps(**BEHIND))
 GLM_4 = Kind(Glm4ForCausalLM, taps(**GLM4))
 QWEN3_MOE = Kind(Qwen3MoeForCausalLM, taps(norms=True, experts=True))
 QWEN3 = Kind(Qwen3ForCausalLM, taps(norms=True))
+QWEN3_RANK = Kind(Qwen3ForSequenceClassification,
+                  (*taps(norms=True), ("score", "out", "cls.output")), logits="")
 MIXTRAL = Kind(MixtralForCausalLM, taps(experts=True))
 GPT_OSS = Kind(GptOssForCausalLM, (*taps(experts=True, router="router",
                                          ffn_norm="post_attention_norm"),
@@ -175,6 +177,9 @@ GOLDENS = {
     "qwen3-moe": (QWEN3_MOE, 19, dict(
         SMALL, num_hidden_layers=2, head_dim=6, num_experts=5, num_experts_per_tok=2,
         moe_intermediate_size=9, norm_topk_prob=True)),
+    "qwen3-rank": (QWEN3_RANK, 19, dict(
+        SMALL, num_hidden_layers=2, head_dim=8, pad_token_id=None, id2label={0: "yes", 1: "no"},
+        label2id=dict(yes=0, no=1))),
     # Matrices that end inside a block of 128 x 128.
     "qwen3-fp8": (QWEN3, 19, dict(
         SMALL, hidden_size=132, intermediate_size=130, num_hidden_layers=1, head_dim=8)),
@@ -366,6 +371,8 @@ def forward(kind, model, config, ids):
         trace[kind.first] = trace["token_embd"] * model.config.embedding_multiplier
     if kind.logits:
         trace[kind.logits] = rows(out.logits)
+    if kind is QWEN3_RANK:  # the last row scores the text
+        trace.update({name: trace[name][-1:].clone() for name in ("output_norm", "cls.output")})
     split_fused(trace, model.config)
     for l in range(model.config.num_hidden_layers):
         for x in rotated if kind.prefix and is_bare(model, l) else ():

@@ -72,7 +72,8 @@ static tensor *llama_states(run *r, const model *of, tensor *x)
 static tensor *llama_end(run *r, const model *of, tensor *x)
 {
     const llama *m = of->self;
-    x = llama_states(r, of, take_rows(r, x));
+    x = m->scores ? pool_rows(r, x, POOL_LAST) : take_rows(r, x);
+    x = llama_states(r, of, x);
     x = times(r, x, m->logit_scale);
     return head_capped(r, x, &m->output, m->cap); /* [n_wanted, V] */
 }

@@ -8,6 +8,7 @@ static const bind_name names[] = {
     { "token_embd", "model.embed_tokens" },
     { "output_norm", "model.norm" },
     { "output", "lm_head" },
+    { "cls.output", "score" },
     { "attn_norm", "model.layers.%d.input_layernorm" },
     { "attn_q", "model.layers.%d.self_attn.q_proj" },
     { "attn_k", "model.layers.%d.self_attn.k_proj" },
@@ -278,11 +279,38 @@ static void imply_biases(bind *b, const llama_layer *w)
         bind_not_convertible(b, "biases on some of q, k, v and o");
 }
 
+/* A head that scores a text, as rerankers have: llama.cpp writes Qwen3-Reranker's rows of "yes" and
+ * "no" so. */
+static void bind_scores(bind *b, llama *m)
+{
+    enum { GGUF_RANK = 4 };
+    static const char from[] = "ForCausalLM", to[] = "ForSequenceClassification";
+    model *of = b->m;
+    const size_t n = strlen(of->arch->hf_class) - strlen(from);
+    char *name = bind_alloc(b, (int64_t)(n + sizeof to), 1);
+    if (!name)
+        return;
+    memcpy(name, of->arch->hf_class, n);
+    memcpy(name + n, to, sizeof to);
+    b->hf_class = name;
+    m->scores = true;
+    of->task = WEFT_TASK_CLASSIFY;
+    of->n_stream = 0;
+    of->n_out = bind_labels(b, "cls.output");
+    of->pool = (pooling){ POOL_LAST, false };
+    bind_export_int(b, "pooling_type", NULL, GGUF_RANK);
+    m->output = bind_linear(b, "cls.output", of->n_out, of->d_model, NO_BIAS);
+}
+
 static void bind_ends(bind *b, llama *m)
 {
     const model *of = b->m;
     m->token_embd = bind_table(b, "token_embd", of->n_vocab, of->d_model);
     m->output_norm = bind_norm(b, "output_norm", of->d_model, false).w;
+    if (!b->is_new && bind_has(b, "cls.output")) {
+        bind_scores(b, m);
+        return;
+    }
     const bool tied = bind_ties_head(b, of->arch->hf_tied);
     m->output = tied ? bind_tied(b, "output", m->token_embd, NO_BIAS)
                      : bind_linear(b, "output", of->n_vocab, of->d_model, NO_BIAS);

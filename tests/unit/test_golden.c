@@ -217,6 +217,7 @@ GOLDEN(mistral_window, "mistral-window")
 GOLDEN(qwen2, "qwen2")
 GOLDEN(qwen3, "qwen3")
 GOLDEN(qwen3_embed, "qwen3-embed")
+GOLDEN(qwen3_rank, "qwen3-rank")
 GOLDEN(gemma2, "gemma2")
 GOLDEN(gemma3, "gemma3")
 GOLDEN(gemma3_layers, "gemma3-layers")
@@ -387,6 +388,7 @@ int main(void)
         TEST("golden: Qwen2 with biases equals transformers", qwen2),
         TEST("golden: Qwen3 with norms on q and k equals transformers", qwen3),
         TEST("golden: Qwen3 without a head equals transformers", qwen3_embed),
+        TEST("golden: Qwen3 that scores texts by their last row equals transformers", qwen3_rank),
         TEST("golden: Gemma 2 with capped scores and logits equals transformers", gemma2),
         TEST("golden: Gemma 3 with a window and rotary positions by layer equals transformers",
              gemma3),
