@@ -1,6 +1,7 @@
 /* judge.h - a model that generates text as a reranker: asked whether a document answers a query, it
- * says yes or no. The score is the probability of "yes" among the two. Or such a model with nothing
- * left of its head but these two rows, as llama.cpp writes Qwen3-Reranker: labels "yes" and "no". */
+ * says yes or no. The score is the probability of "yes" among the two.
+ * Or such a model whose head has only these two rows, labelled "yes" and "no", as llama.cpp writes
+ * Qwen3-Reranker. */
 #ifndef WEFT_CLI_JUDGE_H
 #define WEFT_CLI_JUDGE_H
 

@@ -360,7 +360,7 @@ static weft_status find_arch(model *m, bool gguf, weft_error *err)
     m->name = m->arch && gguf ? m->arch->gguf : m->arch ? m->arch->hf : NULL;
     if (m->arch)
         return WEFT_OK;
-    char known[400] = "";
+    char known[600] = "";
     for (int i = 0; i < n_arch; i++) {
         const char *name = gguf ? archs[i].gguf : archs[i].hf;
         if (name && !is_listed(known, name)) {

@@ -196,12 +196,37 @@ static void forget(const char *path)
 /* ---- there and back -------------------------------------------------------------------------- */
 
 static const char *const lines[] = {
-    "llama-gqa", "llama-mqa", "llama-linear", "llama-yarn",  "mistral-window",
-    "qwen2",     "qwen3",     "gpt2",         "gpt2-rope",   "bert-classify",
-    "t5",        "gemma2",    "gemma3",       "gemma3-text", "granite",
-    "smollm3",   "olmo2",     "olmo3",        "phi3",        "phi3-short",
-    "exaone4",   "glm4",      "ministral3",   "qwen3-moe",   "mixtral",
-    "nomic",     "gpt-oss",   "qwen3-rank",
+    "llama-gqa",
+    "llama-mqa",
+    "llama-linear",
+    "llama-yarn",
+    "mistral-window",
+    "qwen2",
+    "qwen3",
+    "gpt2",
+    "gpt2-rope",
+    "bert-classify",
+    "t5",
+    "gemma2",
+    "gemma3",
+    "gemma3-text",
+    "granite",
+    "smollm3",
+    "olmo2",
+    "olmo3",
+    "phi3",
+    "phi3-short",
+    "exaone4",
+    "glm4",
+    "ministral3",
+    "qwen3-moe",
+    "mixtral",
+    "nomic",
+    "gpt-oss",
+    "qwen3-rank",
+    "deepseek-v2",
+    "deepseek-v3",
+    "glm4-moe-lite",
 };
 #define N_LINE (sizeof lines / sizeof *lines)
 
@@ -269,6 +294,65 @@ static void configuration_from_facts(void **state)
     converted(gguf, back, (convert_options){ 0 });
     same_tensors(known, back);
     same_logits(known, back, 1e-5);
+}
+
+/* Every key of GGUF file a but those of the directory is in b, with the same value. */
+static void same_keys(const char *a, const char *b)
+{
+    static const char *const own[] = { "weft.", "xeft.", "general.name" };
+    host h;
+    container x, y;
+    weft_error err = { 0 };
+    host_plain(&h);
+    assert_int_equal(container_open(&x, a, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+    assert_int_equal(container_open(&y, b, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+    for (int64_t i = 0; i < x.n_entry; i++) {
+        const meta *m = &x.entry[i], *k = container_meta(&y, m->key);
+        bool skip = false;
+        for (size_t n = 0; n < sizeof own / sizeof *own; n++)
+            skip |= strncmp(m->key, own[n], strlen(own[n])) == 0;
+        if (skip)
+            continue;
+        if (!k || k->type != m->type)
+            fail_msg("%s: %s is missing or of another type", b, m->key);
+        const bool same = m->type == META_TEXT
+                              ? m->length == k->length && memcmp(m->text, k->text, m->length) == 0
+                          : m->type == META_ARRAY ? m->length == k->length
+                          : m->type == META_BOOL  ? m->flag == k->flag
+                                                  : m->number == k->number;
+        if (!same)
+            fail_msg("%s: %s has another value", b, m->key);
+    }
+    container_close(&x);
+    container_close(&y);
+}
+
+/* GGUF, directory, GGUF: the same file, if it was a directory before; otherwise the same tensors
+ * and keys. */
+static void from_gguf_and_back(void **state)
+{
+    (void)state;
+    mkdir(temp_path("again"), 0700);
+    for (size_t i = 0; i < N_LINE; i++) {
+        char name[64];
+        const bool named = strcmp(lines[i], "llama-gqa") != 0 && /* as configuration_from_facts */
+                           strcmp(lines[i], "gemma3-text") != 0;
+        const char *first = temp_path("first.gguf"), *second = temp_path("second.gguf");
+        const convert_options over = { .force = true };
+        snprintf(name, sizeof name, "again/%s", lines[i]); /* the file contains the name */
+        const char *between = temp_path(name);
+        converted(golden_path(lines[i]), first, over);
+        for (int forgotten = 0; forgotten <= named; forgotten++) {
+            if (forgotten)
+                forget(first);
+            converted(first, between, over);
+            converted(between, second, over);
+            if (!forgotten)
+                same_file(first, second);
+            same_tensors(first, second);
+            same_keys(first, second);
+        }
+    }
 }
 
 /* Blocks and scales of a directory become GGUF's blocks, byte for byte the same numbers; back in a
@@ -1040,6 +1124,7 @@ int main(void)
              there_and_back),
         TEST("convert: config.json is made from GGUF's keys if none was kept",
              configuration_from_facts),
+        TEST("convert: GGUF to a directory and back gives the same file", from_gguf_and_back),
         TEST("convert: experts in MXFP4 go from a directory to GGUF without loss", packed_experts),
         TEST("convert: types survive the round trip, vectors too", types_come_back),
         TEST("convert: rows that do not fill blocks become f16", blocks_or_f16),
