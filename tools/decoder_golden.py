@@ -2,6 +2,7 @@
 """decoder_golden.py - what transformers computes, for the decoders of llama.c that are not Llamas.
 
     decoder_golden.py [NAME ...]        regenerate all goldens, or the named ones
+    decoder_golden.py --rounding NAME   how far torch's f32 is from f64 in the second step of train-NAME
 
 As tools/golden.py, whose functions it uses: small random models in tests/golden/NAME with
 trace.safetensors, and models called train-* with train.safetensors.
@@ -11,6 +12,7 @@ GGUF and back gives the same bytes; what training leaves of them is saved with t
 """
 
 import argparse
+import copy
 import json
 import sys
 import zlib
@@ -507,13 +509,55 @@ def make_training(name, rng):
         print(f"  {row}", *(f"{x:.4f}" for x in tensors[row].flatten().tolist()))
 
 
+def two_steps(training, model, batches, dtype, eps):
+    """The gradients of the second step in this type."""
+    wide = dtype == torch.float64
+    model = golden.widen(model) if wide else copy.deepcopy(model)
+    params = list(model.parameters())
+    adamw = torch.optim.AdamW(params, betas=golden.BETAS, eps=eps, weight_decay=golden.DECAY)
+    adamw.param_groups[0]["lr"] = golden.learning_rates(training.peak_lr)[0].item()
+    for k, (ids, target, weight) in enumerate(batches):
+        adamw.zero_grad()
+        with nullcontext() if wide else mock.patch.object(golden, "wide", nullcontext):
+            golden.packed_loss(training, model, ids, target, weight.to(dtype)).backward()
+        if k == 1:
+            return [p.grad.double() for p in params]
+        torch.nn.utils.clip_grad_norm_(params, training.clip)
+        adamw.step()
+
+
+def print_rounding(name):
+    """AdamW's first step is g / (|g| + eps): a weight whose gradient is below the rounding of the
+    others moves by another share of the rate in f32 than in f64, unless eps is larger."""
+    kind, config = TRAININGS[name]
+    for lr in (0.01, 0.002):
+        for eps in (1e-8, 1e-4):
+            rng = np.random.default_rng(zlib.crc32(name.encode()))
+            training = golden.Training(kind.model, config, taps=with_prefix(kind), smoothing=0.1,
+                                       clip=1.0, embd_std=0.8, peak_lr=lr,
+                                       kwargs=dict(use_cache=False))
+            model = build(kind, config, rng, embd_std=training.embd_std, gain=1.0)
+            batches = list(zip(*golden.random_batches(model.config.vocab_size, rng, 0)))
+            narrow = two_steps(training, model, batches, torch.float32, eps)
+            with double():
+                exact = two_steps(training, model, batches, torch.float64, eps)
+            least = max(g.abs().max() for g in exact) / 100
+            worst = max(float((a - b).abs().max() / max(b.abs().max(), least))
+                        for a, b in zip(narrow, exact))
+            print(f"{name}: lr {lr}, eps {eps}: gradients of the second step differ by {worst:.1e}")
+
+
 def main():
     known = [*GOLDENS, *TRAININGS]
     parser = argparse.ArgumentParser(description="Make golden traces of decoders.")
     parser.add_argument("name", nargs="*", help=f"one of: {', '.join(known)}")
-    names = parser.parse_args().name or known
+    parser.add_argument("--rounding", metavar="NAME", choices=[*TRAININGS])
+    given = parser.parse_args()
+    names = given.name or known
     torch.set_num_threads(1)
     transformers.utils.logging.disable_progress_bar()
+    if given.rounding:
+        return print_rounding(given.rounding)
     for name in names:
         if name not in known:
             parser.error(f"no golden is called {name}")

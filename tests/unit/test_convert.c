@@ -355,6 +355,29 @@ static void from_gguf_and_back(void **state)
     }
 }
 
+/* Windows on other layers than the architecture's usual ones: full, window, full in a Gemma 3. */
+static void windows_by_layer(void **state)
+{
+    (void)state;
+    const char *from = variant("gemma3-layers", "pattern", "pre_attn_scalar\": 11",
+                               "pre_attn_scalar\": 8");
+    const char *gguf = temp_path("pattern.gguf"), *back = temp_path("pattern-back");
+    host h;
+    container c;
+    weft_error err = { 0 };
+    host_plain(&h);
+    converted(from, gguf, (convert_options){ 0 });
+    forget(gguf);
+    assert_int_equal(container_open(&c, gguf, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+    const meta *m = container_meta(&c, "gemma3.attention.sliding_window_pattern");
+    assert_true(m && m->type == META_ARRAY && m->length == 3);
+    assert_true(!m->at[0] && m->at[1] && !m->at[2]);
+    container_close(&c);
+    same_logits(from, gguf, 1e-5);
+    converted(gguf, back, (convert_options){ 0 });
+    same_logits(from, back, 1e-5);
+}
+
 /* Blocks and scales of a directory become GGUF's blocks, byte for byte the same numbers; back in a
  * directory they are BF16, and its config.json no longer says mxfp4. */
 static void packed_experts(void **state)
@@ -1125,6 +1148,7 @@ int main(void)
         TEST("convert: config.json is made from GGUF's keys if none was kept",
              configuration_from_facts),
         TEST("convert: GGUF to a directory and back gives the same file", from_gguf_and_back),
+        TEST("convert: windows on unusual layers go to GGUF and back", windows_by_layer),
         TEST("convert: experts in MXFP4 go from a directory to GGUF without loss", packed_experts),
         TEST("convert: types survive the round trip, vectors too", types_come_back),
         TEST("convert: rows that do not fill blocks become f16", blocks_or_f16),
