@@ -131,7 +131,9 @@ LOCAL = dict(full_attention=dict(rope_type="linear", rope_theta=5000.0, factor=8
              sliding_attention=dict(rope_type="default", rope_theta=100.0))
 WARM = dict(YARN, factor=8.0, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.4,
             original_max_position_embeddings=8)
-EVEN = dict(YARN, rope_theta=150000.0, truncate=False)
+# A ramp whose ends are inside of pairs.
+EVEN = dict(YARN, rope_theta=50.0, factor=2.0, beta_fast=4.0, original_max_position_embeddings=32,
+            truncate=False)
 LONG = dict(rope_type="longrope", rope_theta=10000.0, partial_rotary_factor=0.75,
             short_factor=[1.0, 1.25, 1.5], long_factor=[1.5, 4.0, 9.0],
             original_max_position_embeddings=20)
