@@ -183,7 +183,7 @@ static const dtype *type_for_hf(const conversion *c, const tensor *w, const stor
     const dtype *before = c->o->target ? c->o->target->most : type_before(c, w->name);
     if (before && before->decode)
         return before;
-    if (!c->from_gguf && from->type == &dtype_mxfp4)
+    if (from->type == &dtype_mxfp4)
         return &dtype_bf16; /* without loss */
     return from->type->safetensors ? from->type : &dtype_f32;
 }

@@ -128,6 +128,15 @@ static void mxfp4_parts(void **state)
     refused_with("gpt-oss-mxfp4", wide, 2, &odd);
 }
 
+static const tensor *param(const model *m, const char *name)
+{
+    for (int64_t i = 0; i < m->n_param; i++)
+        if (strcmp(m->param[i]->name, name) == 0)
+            return m->param[i];
+    fail_msg("no parameter %s", name);
+    return NULL;
+}
+
 /* Every code of E4M3, by its definition: (-1)^s 2^(e - 7) (1 + m / 8), or 2^-6 m / 8. */
 static void every_code(void **state)
 {
@@ -146,11 +155,7 @@ static void every_code(void **state)
                                              NULL);
     if (model_open(&m, directory, WEFT_LOAD_COPY, &h, &err) != WEFT_OK)
         fail_msg("%s", err.message);
-    const tensor *up = NULL;
-    for (int64_t i = 0; i < m.n_param; i++)
-        if (strcmp(m.param[i]->name, "blk.0.ffn_up.weight") == 0)
-            up = m.param[i];
-    assert_non_null(up);
+    const tensor *up = param(&m, "blk.0.ffn_up.weight");
     assert_ptr_equal(up->type, &dtype_bf16);
     for (int64_t i = 0; i < 130 * 132; i++) {
         const int code = codes[i], exponent = code >> 3 & 15, mantissa = code & 7;
@@ -162,6 +167,49 @@ static void every_code(void **state)
             assert_true(isnan(got));
         else
             assert_true((double)got == (code & 128 ? -size : size));
+    }
+    model_close(&m);
+}
+
+/* Rows of one stored matrix keep their factors: q, k and v of a Phi-3 with blocks of 16 x 8. All
+ * codes are 1, so that weights are factors. */
+static void fp8_of_fused_rows(void **state)
+{
+    (void)state;
+    static const char stem[] = "model.layers.0.self_attn.qkv_proj.weight";
+    static const char beside[] = "model.layers.0.self_attn.qkv_proj.weight_scale_inv";
+    static const struct {
+        const char *name;
+        int64_t row0, n;
+    } parts[] = { { "blk.0.attn_q.weight", 0, 32 },
+                  { "blk.0.attn_k.weight", 32, 16 },
+                  { "blk.0.attn_v.weight", 48, 16 } };
+    static uint8_t codes[64 * 32];
+    float factors[4 * 4];
+    memset(codes, 0x38, sizeof codes);
+    for (int i = 0; i < 16; i++)
+        factors[i] = (float)(i + 1);
+    const edit e[] = { { stem, &dtype_f8, 2, { 64, 32 }, codes },
+                       { beside, &dtype_f32, 2, { 4, 4 }, factors } };
+    host h;
+    model m;
+    weft_error err = { 0 };
+    host_plain(&h);
+    const char *directory = edited_directory(
+        fixture("golden/phi3"), "fused", e, 2, "\"hidden_act\"",
+        "\"quantization_config\": {\"quant_method\": \"fp8\", \"weight_block_size\": [16, 8]}, "
+        "\"hidden_act\"");
+    if (model_open(&m, directory, WEFT_LOAD_COPY, &h, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    for (int p = 0; p < 3; p++) {
+        const tensor *w = param(&m, parts[p].name);
+        assert_int_equal(rows(w), parts[p].n);
+        for (int64_t i = 0; i < parts[p].n * 32; i++) {
+            real got;
+            w->type->decode(&got, w->data, i, 1);
+            const int64_t row_of = parts[p].row0 + i / 32, col = i % 32;
+            assert_true((float)got == factors[row_of / 16 * 4 + col / 8]);
+        }
     }
     model_close(&m);
 }
@@ -203,6 +251,7 @@ int main(void)
         TEST("spread: a missing, wrong or surplus part of FP8 is refused by name", fp8_parts),
         TEST("spread: a missing, wrong or surplus part of MXFP4 is refused by name", mxfp4_parts),
         TEST("spread: every code of E4M3 is decoded", every_code),
+        TEST("spread: rows of one matrix in FP8 keep their scales", fp8_of_fused_rows),
         TEST("spread: FP8 becomes BF16 or Q8_0", fp8_converts),
     };
     return RUN(tests);
