@@ -168,8 +168,10 @@ static int look_at(bool *pairs)
     if (!m)
         return cli_fail(&err);
     weft_model_get_info(m, &info);
+    const bool judges = judge_has_rows(m, &info);
     weft_model_close(m);
-    *pairs = info.task == WEFT_TASK_CLASSIFY && !info.images;
+    yes_no = yes_no || judges;
+    *pairs = info.task == WEFT_TASK_CLASSIFY && !info.images && !judges;
     if (*pairs && info.n_out != 1)
         return cli_usage(&command_rerank,
                          "%s has %lld labels; expected one output, as rerankers have", load.path,
@@ -233,12 +235,12 @@ static int rerank_main(void)
         return cli_usage(c, "no documents; give them after the query, or -f FILE");
     if (top < 0)
         return cli_usage(c, "--top: %lld is less than 0", (long long)top);
-    if (yes_no && lines.truncate)
-        return cli_usage(c, "--yes-no and --truncate do not go together");
-    if (!yes_no && strcmp(task, JUDGE_TASK) != 0)
-        return cli_usage(c, "--instruct needs --yes-no");
     cli_catch_interrupt();
     int code = look_at(&pairs);
+    if (!code && yes_no && lines.truncate)
+        code = cli_usage(c, "--yes-no and --truncate do not go together");
+    if (!code && !yes_no && strcmp(task, JUDGE_TASK) != 0)
+        code = cli_usage(c, "--instruct needs --yes-no");
     if (!code && (lines.file || piped))
         code = cli_read(piped ? "-" : lines.file, CLI_MAX_TEXT, &file, &n);
     if (!code && n == 0 && (lines.file || piped))

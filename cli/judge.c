@@ -44,6 +44,7 @@ typedef struct judge {
     texts *t;
     weft_engine *engine;
     weft_session *session;
+    weft_encoder *encoder; /* instead of these, if the head has two rows */
     int32_t yes, no;
 } judge;
 
@@ -64,6 +65,14 @@ static int64_t longest(const texts *t, const char *task, weft_error *err)
 static bool judge_begin(judge *j, const char *task, int threads, weft_error *err)
 {
     const int64_t n_ctx = longest(j->t, task, err);
+    if (n_ctx > 0 && j->t->info.task == WEFT_TASK_CLASSIFY) {
+        const weft_encoder_options rows = { .struct_size = sizeof rows,
+                                            .threads = threads,
+                                            .n_ctx = n_ctx,
+                                            .output = WEFT_OUTPUT_HEAD };
+        j->encoder = weft_encoder_new(j->t->model, &rows, err);
+        return j->encoder != NULL;
+    }
     const weft_engine_options o = {
         .struct_size = sizeof o, .threads = threads, .n_ctx = n_ctx, .kv_type = WEFT_KV_F32
     };
@@ -76,10 +85,14 @@ static bool judge_begin(judge *j, const char *task, int threads, weft_error *err
 static weft_status judge_one(const judge *j, const weft_tokens *tokens, double *score,
                              weft_error *err)
 {
-    const weft_status status = weft_session_sync(j->session, tokens->ids, tokens->n, NULL, err);
+    float both[2];
+    const weft_input in = { .ids = tokens->ids, .n = tokens->n, .out = both };
+    const weft_status status = j->encoder ? weft_encoder_eval(j->encoder, &in, 1, err)
+                                          : weft_session_sync(j->session, tokens->ids, tokens->n,
+                                                              NULL, err);
     if (status != WEFT_OK)
         return status;
-    const float *z = weft_session_logits(j->session);
+    const float *z = j->encoder ? both : weft_session_logits(j->session);
     *score = 1 / (1 + exp((double)z[j->no] - (double)z[j->yes]));
     return WEFT_OK;
 }
@@ -109,13 +122,21 @@ static int judge_all(judge *j, const char *task, double *score, bool *failed, we
     return t->n_failed > 0;
 }
 
+bool judge_has_rows(const weft_model *m, const weft_model_info *info)
+{
+    const char *first = weft_model_label(m, 0), *second = weft_model_label(m, 1);
+    return info->task == WEFT_TASK_CLASSIFY && info->n_out == 2 && first && second &&
+           strcmp(first, "yes") == 0 && strcmp(second, "no") == 0;
+}
+
 int judge_lines(texts *t, const char *task, int threads, double *score, bool *failed)
 {
     weft_error err = { 0 };
     judge j = { .t = t };
-    j.yes = weft_tokenizer_id(t->tokenizer, "yes", 3);
-    j.no = weft_tokenizer_id(t->tokenizer, "no", 2);
-    if (j.yes < 0 || j.no < 0 || t->info.task != WEFT_TASK_GENERATE) {
+    const bool rows = judge_has_rows(t->model, &t->info);
+    j.yes = rows ? 0 : weft_tokenizer_id(t->tokenizer, "yes", 3);
+    j.no = rows ? 1 : weft_tokenizer_id(t->tokenizer, "no", 2);
+    if (j.yes < 0 || j.no < 0 || (!rows && t->info.task != WEFT_TASK_GENERATE)) {
         fprintf(stderr, "weft: %s %s; expected a model such as Qwen3-Reranker\n", t->path,
                 t->info.task != WEFT_TASK_GENERATE ? "does not generate text"
                                                    : "has no tokens \"yes\" and \"no\"");
@@ -123,6 +144,7 @@ int judge_lines(texts *t, const char *task, int threads, double *score, bool *fa
     }
     const int code = judge_begin(&j, task, threads, &err) ? judge_all(&j, task, score, failed, &err)
                                                           : cli_fail(&err);
+    weft_encoder_free(j.encoder);
     weft_session_free(j.session);
     weft_engine_free(j.engine);
     return code;

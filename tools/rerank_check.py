@@ -4,7 +4,7 @@
     rerank_check.py WEFT TOKENIZER WORK
 
 TOKENIZER is a directory with the tokenizer.json of Qwen2.5 or Qwen3. Makes small random models in WORK: a Qwen3
-that answers yes or no as on Qwen3-Reranker's card, a Qwen3 without a head and with bare names as
+that answers yes or no as on Qwen3-Reranker's card, the same with two rows as its head, as llama.cpp writes it, a Qwen3 without a head and with bare names as
 Qwen3-Embedding (last token, length 1), and an XLM-R with one output; prints the largest difference of any number
 and exits 1 if it is above 1e-5.
 """
@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM, Qwen3Model
+from transformers import Qwen3ForSequenceClassification
 from transformers import XLMRobertaConfig, XLMRobertaForSequenceClassification
 
 QUERY = "how do plants eat?"
@@ -99,6 +100,20 @@ def main():
     judge.save_pretrained(path)
     tokens_beside(path, source)
     good &= tell("Qwen3, yes or no", reranked(weft, path, "--yes-no"), yes_no(judge, tokenizer))
+
+    rows = Qwen3ForSequenceClassification(Qwen3Config(
+        **sizes, id2label={0: "yes", 1: "no"}, label2id=dict(yes=0, no=1), pad_token_id=0)).eval()
+    rows.model.load_state_dict(judge.model.state_dict())
+    words = [tokenizer.convert_tokens_to_ids(word) for word in ("yes", "no")]
+    rows.score.weight.data.copy_(judge.lm_head.weight[words])
+    path = work / "qwen3-two-rows"
+    rows.save_pretrained(path)
+    tokens_beside(path, source)
+    for model in (path, work / "qwen3-two-rows.gguf"):
+        if model != path:
+            subprocess.run([weft, "convert", path, model, "--force"], check=True, capture_output=True)
+        good &= tell(f"Qwen3 with two rows, {model.suffix or 'directory'}", reranked(weft, model),
+                     yes_no(judge, tokenizer))
 
     body, path = random_weights(Qwen3Model(Qwen3Config(**dict(sizes, tie_word_embeddings=False)))), \
         work / "qwen3-embedding"

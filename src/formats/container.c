@@ -23,6 +23,14 @@ const uint8_t *stored_row(const stored *t, int64_t i, int64_t n)
     return &t->data[(size_t)i * row]; /* bounded: inside the tensor */
 }
 
+void stored_copy_row(const stored *t, int64_t i, int64_t n, uint8_t *to)
+{
+    if (t->spread)
+        t->spread->row(t, i, n, to);
+    else
+        memcpy(to, stored_row(t, i, n), dtype_row_bytes(t->type, n));
+}
+
 static int order_tensor(const void *a, const void *b)
 {
     return strcmp(((const stored *)a)->name, ((const stored *)b)->name);

@@ -29,16 +29,31 @@ typedef struct meta {
     uint64_t raw_bytes;
 } meta;
 
+typedef struct stored stored;
+
+/* How the rows of a matrix are put together whose file stores them in another way. */
+typedef struct stored_spread {
+    void (*row)(const stored *t, int64_t i, int64_t n, uint8_t *to); /* row i, n numbers */
+    const uint8_t *data;                                             /* of the first row */
+    const uint8_t *scale;                                            /* of its blocks, or ... */
+    const float *factor;        /* ... of blocks of several rows; or NULL */
+    int64_t row_step, col_step; /* from number to number; of rows, for blocks */
+    int64_t block[2];           /* rows and columns that share a factor */
+    int64_t factor_cols;
+    int64_t row0; /* the first row, for factors */
+} stored_spread;
+
 /* A tensor as stored in the file. */
-typedef struct stored {
+struct stored {
     const char *name;
     const dtype *type;
     int n_dim;
     int64_t shape[MAX_DIM]; /* outermost first */
     const uint8_t *data;
     uint64_t bytes;
-    const char *path; /* the file that holds it */
-} stored;
+    const char *path;            /* the file that holds it */
+    const stored_spread *spread; /* NULL: its rows are at `data`, one after the other */
+};
 
 /* Where the index says a tensor is. */
 typedef struct placed {
@@ -95,8 +110,11 @@ weft_status container_index(container *c, weft_error *err);
  * bits. */
 bool stored_bytes(const dtype *t, int n_dim, const int64_t *shape, uint64_t *bytes);
 
-/* Row i of rows of `cols` elements each, which may begin at any address. */
+/* Row i of rows of `cols` elements each, which may begin at any address; not of a spread tensor. */
 const uint8_t *stored_row(const stored *t, int64_t i, int64_t cols);
+
+/* The same as a copy, of any tensor. */
+void stored_copy_row(const stored *t, int64_t i, int64_t cols, uint8_t *to);
 
 /* The same tensor in other memory. */
 static inline stored stored_over(const stored *t, const void *memory)

@@ -101,8 +101,8 @@ static const meta *entry_of(const container *c, const char *key)
     return NULL;
 }
 
-/* Directories of quantised weights: each method has names and layouts of its own. Those in MXFP4 are
- * left to the model, which knows the names. */
+/* Directories of quantised weights: each method has names and layouts of its own. Those in MXFP4 and
+ * FP8 are left to the model, which knows the names. */
 static weft_status refuse_method(const container *c, weft_error *err)
 {
     static const char *const keys[] = { "quantization_config.quant_method",
@@ -110,11 +110,14 @@ static weft_status refuse_method(const container *c, weft_error *err)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const meta *method = entry_of(c, keys[i]);
         const bool text = method && method->type == META_TEXT;
-        if (method && !(text && strcmp(method->text, "mxfp4") == 0))
-            return weft_fail(err, WEFT_EUNSUPPORTED,
-                             "%s: %s is %.40s; expected weights in F32, F16 or BF16; use the "
-                             "model's GGUF file, or the directory it was quantised from",
-                             c->meta_path, keys[i], text ? method->text : "not text");
+        const bool read = text &&
+                          (strcmp(method->text, "mxfp4") == 0 || strcmp(method->text, "fp8") == 0);
+        if (method && !read)
+            return weft_fail(
+                err, WEFT_EUNSUPPORTED,
+                "%s: %s is %.40s; expected mxfp4, fp8 or weights in F32, F16 or BF16; use the "
+                "model's GGUF file, or the directory it was quantised from",
+                c->meta_path, keys[i], text ? method->text : "not text");
     }
     return WEFT_OK;
 }

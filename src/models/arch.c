@@ -29,6 +29,14 @@ static const bind_name names_mixtral[] = {
     { "ffn_down_exps", "model.layers.%d.block_sparse_moe.experts.%e.w2" },
     { NULL, NULL },
 };
+static const bind_name names_gpt_oss[] = {
+    { "post_attention_norm", "model.layers.%d.post_attention_layernorm" },
+    { "ffn_gate_inp", "model.layers.%d.mlp.router" },
+    { "ffn_gate_exps", "model.layers.%d.mlp.experts.gate_up_proj~" },
+    { "ffn_up_exps", "model.layers.%d.mlp.experts.gate_up_proj~" },
+    { "ffn_down_exps", "model.layers.%d.mlp.experts.down_proj~" },
+    { NULL, NULL },
+};
 static const bind_name names_fused[] = {
     { "ffn_up", "model.layers.%d.mlp.gate_up_proj" },
     { NULL, NULL },
@@ -78,6 +86,23 @@ const arch archs[] = {
       .gguf_pairing = ROPE_HALVES,
       .hf_experts = "num_experts",
       .hf_norm_flag = true },
+    { .gguf = "gpt-oss",
+      .hf = "gpt_oss",
+      .hf_class = "GptOssForCausalLM",
+      .family = &llama_family,
+      .gguf_pairing = ROPE_HALVES,
+      .hf_window = true,
+      .hf_qkv_bias = true,
+      .hf_o_bias = true,
+      .hf_names = names_gpt_oss,
+      .hf_default = { 64, 8, 64, 131072, 150000 },
+      .hf_experts = "num_local_experts",
+      .expert_act = EXPERT_LIMITED,
+      .woven_experts = true,
+      .sinks = true,
+      .ffn_norm = "post_attention_norm",
+      .window_period = 2,
+      .even_ramp = true },
     { .gguf = "gemma2",
       .hf = "gemma2",
       .hf_class = "Gemma2ForCausalLM",
@@ -202,6 +227,11 @@ const arch archs[] = {
     { .hf = "distilbert", .hf_class = "DistilBertModel", .family = &bert_family },
     { .hf = "mpnet", .hf_class = "MPNetModel", .family = &bert_family },
     { .hf = "electra", .hf_class = "ElectraModel", .family = &bert_family },
+    { .hf = "gte",
+      .hf_class = "GteModel",
+      .family = &bert_family,
+      .fused_ffn = true,
+      .gguf_pairing = ROPE_HALVES },
     { .gguf = "nomic-bert",
       .hf = "nomic_bert",
       .hf_class = "NomicBertModel",
@@ -228,6 +258,11 @@ const arch archs[] = {
     { .gguf = "deepseek2",
       .hf = "deepseek_v3",
       .hf_class = "DeepseekV3ForCausalLM",
+      .family = &deepseek_family,
+      .gguf_pairing = ROPE_ADJACENT },
+    { .gguf = "deepseek2",
+      .hf = "glm4_moe_lite",
+      .hf_class = "Glm4MoeLiteForCausalLM",
       .family = &deepseek_family,
       .gguf_pairing = ROPE_ADJACENT },
     { .hf = "bahdanau", .hf_class = "Bahdanau", .family = &bahdanau_family },
@@ -325,7 +360,7 @@ static weft_status find_arch(model *m, bool gguf, weft_error *err)
     m->name = m->arch && gguf ? m->arch->gguf : m->arch ? m->arch->hf : NULL;
     if (m->arch)
         return WEFT_OK;
-    char known[400] = "";
+    char known[600] = "";
     for (int i = 0; i < n_arch; i++) {
         const char *name = gguf ? archs[i].gguf : archs[i].hf;
         if (name && !is_listed(known, name)) {
@@ -341,15 +376,16 @@ static weft_status find_arch(model *m, bool gguf, weft_error *err)
 typedef enum bind_mode { BIND_RUN, BIND_PLAN, BIND_NEW } bind_mode;
 
 /* Upper bound on the weights of a file: an expert of a stacked tensor counts as its own weight, and
- * so does each of q, k and v in a fused one. */
+ * so does each of q, k and v in a fused one, and each gate, up and bias of a woven one. */
 static size_t most_weights(const model *m)
 {
     const container *c = &m->file;
     const bool fused = m->arch->fused_qkv || m->arch->fused_ffn;
     size_t n = (fused ? 3 : 1) * (size_t)c->n_tensor;
     for (int64_t i = 0; i < c->n_tensor; i++)
-        if (c->tensor[i].n_dim == 3)
-            n += (size_t)(c->tensor[i].shape[0] < MAX_EXPERT ? c->tensor[i].shape[0] : MAX_EXPERT);
+        if (c->tensor[i].n_dim >= 3)
+            n += (m->arch->woven_experts ? 4 : 1) *
+                 (size_t)(c->tensor[i].shape[0] < MAX_EXPERT ? c->tensor[i].shape[0] : MAX_EXPERT);
     return n;
 }
 

@@ -56,6 +56,7 @@ typedef struct arch {
     bool hf_window;   /* sliding_window in config.json applies, to all layers */
     bool hf_qkv_bias; /* q, k and v have biases, whatever config.json says */
     bool hf_bare_o;   /* attention_bias is about q, k and v only */
+    bool hf_o_bias;   /* the output of attention has a bias, whatever config.json says */
     bool hf_adjacent; /* neighbours rotate as pairs in Hugging Face files too */
     bool hf_partial;  /* config.json may say that only a part of each head rotates */
     bool hf_tied;     /* the head shares the embedding unless config.json denies it */
@@ -79,6 +80,11 @@ typedef struct arch {
 
     const char *hf_experts; /* the key of the number of experts; NULL: there are none */
     bool hf_norm_flag;      /* keys say their width and whether their shares sum to 1 */
+    expert_act expert_act;
+    bool woven_experts;   /* they have biases; in a Hugging Face file, gates and ups of all are one
+                         * tensor [n, D, 2 F] with columns in turn, and downs are [n, F, D] */
+    bool sinks;           /* a score of each head without a value */
+    const char *ffn_norm; /* its name in GGUF, if it has another */
 
     int64_t window_period; /* the last of so many layers has no window; 0 or 1: all layers have */
     int64_t bare_period;   /* the last of so many layers does not rotate; 0: all layers do */

@@ -266,9 +266,14 @@ static void bert_bind_layer(bind *b, const bert_kind *kind, bert_layer *w)
     }
     w->o = bind_linear(b, "attn_output", D, D, bias);
     w->attn_output_norm = bind_norm(b, "attn_output_norm", D, true);
-    if (kind->gated)
-        w->gate = bind_linear(b, "ffn_gate", F, D, NO_BIAS);
-    w->up = bind_linear(b, "ffn_up", F, D, kind->gated ? NO_BIAS : bias);
+    if (b->m->arch->fused_ffn) {
+        w->up = bind_rows(b, "ffn_up", "ffn_up", 2 * F, 0, F, D);
+        w->gate = bind_rows(b, "ffn_gate", "ffn_up", 2 * F, F, F, D);
+    } else {
+        if (kind->gated)
+            w->gate = bind_linear(b, "ffn_gate", F, D, NO_BIAS);
+        w->up = bind_linear(b, "ffn_up", F, D, kind->gated ? NO_BIAS : bias);
+    }
     w->down = bind_linear(b, "ffn_down", D, F, bias);
     w->layer_output_norm = bind_norm(b, "layer_output_norm", D, true);
 }

@@ -136,6 +136,26 @@ static const bind_name nomic_names[] = {
     { NULL, NULL },
 };
 
+static const bind_name gte_names[] = {
+    { "token_embd", "gte.embeddings.word_embeddings" },
+    { "token_types", "gte.embeddings.token_type_embeddings" },
+    { "token_embd_norm", "gte.embeddings.LayerNorm" },
+    { "attn_qkv", "gte.encoder.layer.%d.attention.qkv_proj" },
+    { "attn_output", "gte.encoder.layer.%d.attention.o_proj" },
+    { "attn_output_norm", "gte.encoder.layer.%d.attn_ln" },
+    { "ffn_up", "gte.encoder.layer.%d.mlp.up_gate_proj" },
+    { "ffn_gate", "gte.encoder.layer.%d.mlp.up_gate_proj" },
+    { "ffn_down", "gte.encoder.layer.%d.mlp.down_proj" },
+    { "layer_output_norm", "gte.encoder.layer.%d.mlp_ln" },
+    { "mlm", "lm_head.dense" },
+    { "mlm_norm", "lm_head.norm" },
+    { "output", "lm_head.decoder" },
+    { "cls", "gte.pooler.dense" },
+    { "cls.output", "classifier" },
+    TAG_AND_ANSWER,
+    { NULL, NULL },
+};
+
 /* The keys that most have. */
 #define USUAL_KEYS                                                                                 \
     .n_layer = "num_hidden_layers", .d_model = "hidden_size", .n_head = "num_attention_heads",     \
@@ -230,6 +250,16 @@ static const bert_kind kinds[] = {
       .gated = true,
       .no_bias = true,
       .default_act = ACT_SILU,
+      .cls_act = ACT_TANH },
+    { .hf = "gte",
+      .names = gte_names,
+      .prefix = "gte.",
+      USUAL_KEYS,
+      .theta = 160000,
+      .fused = true,
+      .gated = true,
+      .fills_by_gelu = true,
+      .default_act = ACT_GELU,
       .cls_act = ACT_TANH },
 };
 

@@ -13,7 +13,8 @@
 
 /* weft's stem (the same as GGUF's) and Hugging Face's, with %d for the layer, %e for the expert and
  * the prefix of the class that has a head. A stem that ends with "=" is the whole name: no
- * ".weight" follows it. */
+ * ".weight" follows it. One that ends with "~" is the whole name of a weight, and its bias ends with
+ * "_bias". */
 typedef struct bind_name {
     const char *stem, *hf;
 } bind_name;
@@ -130,6 +131,9 @@ typedef struct want {
 
     int64_t stack; /* matrices [O, I] that are one tensor in GGUF; 0: it is one matrix */
     int64_t part;  /* which of them, counted from 1; 0: all of them, as [stack O, I] */
+    int64_t
+        ways;    /* in a Hugging Face file the columns of so many take turns, [stack, I, ways O], */
+    int64_t way; /* ... and this is whose; 0: they do not */
     int64_t heads; /* its rows are this many rotary heads; 0: not rotary */
 
     const char *whole;  /* the stem of the stored matrix that has its rows ... */
@@ -183,10 +187,6 @@ tensor *bind_bias_row(bind *b, const char *stem, int64_t n);
 /* A vector [n] as reals, or NULL if the file has none. GGUF calls it a bias. */
 tensor *bind_vector(bind *b, const char *stem, int64_t n);
 
-/* Matrix e of n, all [O, I], which GGUF stores as one tensor [n, O, I] and a directory one by
- * one. */
-tensor *bind_part(bind *b, const char *stem, int64_t e, int64_t n, int64_t O, int64_t I);
-
 /* All of a tensor [n, O, I], which only GGUF has, as a matrix [n O, I]. */
 tensor *bind_parts(bind *b, const char *stem, int64_t n, int64_t O, int64_t I);
 
@@ -214,6 +214,9 @@ const float *bind_divisors(bind *b, const char *stem, int64_t n);
  * model needs it. */
 void bind_ignore(bind *b, const char *hf_suffix);
 
+/* Ignores the n layers from b->m->n_layer on: they predict further tokens. */
+void bind_ignore_layers(bind *b, int64_t n);
+
 /* Ignores what belongs to the pictures of a model whose text part this is, and to the prediction of
  * further tokens. */
 void bind_ignore_pictures(bind *b);
@@ -239,6 +242,22 @@ bool bind_hf_name(const bind *b, const want *w, const char *suffix, char name[FI
 
 /* The file's tensor, and its expected name. */
 const stored *bind_look_up(bind *b, const want *w, char name[FILE_NAME_BYTES]);
+
+/* The tensor of a directory whose name ends with `suffix` instead of ".weight"; or NULL. */
+const stored *bind_look_beside(bind *b, const want *w, const char *suffix,
+                               char name[FILE_NAME_BYTES]);
+
+/* Is this its shape? Otherwise an error. */
+bool bind_shape_is(bind *b, const stored *t, const char *name, int n_dim, const int64_t *expected);
+
+/* An error about a tensor, which may be in another file; NULL for one that is in no file. */
+void bind_misfit(bind *b, const stored *t, weft_status code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Weights that a directory stores in another way: bind_spread.c. NULL if it does not, or after an
+ * error. */
+const stored *bind_spread(bind *b, const want *w, const stored *t, const char *name);
+const stored *bind_packed(bind *b, const want *w);
 
 /* The entry of config.json, which may be that of a text part; or NULL. */
 const meta *bind_entry(const bind *b, const char *hf);

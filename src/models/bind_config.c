@@ -28,6 +28,14 @@ weft_status bind_fail(bind *b, weft_status code, const char *format, ...)
     return b->status;
 }
 
+void bind_misfit(bind *b, const stored *t, weft_status code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    bind_fail_at(b, code, t ? t->path : b->m->file.path, format, args);
+    va_end(args);
+}
+
 void *bind_alloc(bind *b, int64_t n, size_t size)
 {
     size_t bytes;

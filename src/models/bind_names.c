@@ -1,10 +1,13 @@
-/* bind_names.c - the names of a model's tensors in files of both formats, and finding them there.
+/* bind_names.c - the names of a model's tensors in files of both formats, finding them there, and
+ * comparing their shapes.
  *
  *     want { "attn_q", layer 3 } -> "blk.3.attn_q.weight", "model.layers.3.self_attn.q_proj.weight" */
 #include "models/bind.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#define SUFFIX_BYTES sizeof ".weight_scale_inv"
 
 const char *bind_suffix(const want *w)
 {
@@ -42,14 +45,17 @@ bool bind_hf_name(const bind *b, const want *w, const char *suffix, char name[FI
     if (!s)
         return false;
     char *to = name; /* bounded: names in the program are short */
-    while (*s && *s != '=')
+    while (*s && *s != '=' && *s != '~')
         if (*s == '%') {
             to += snprintf(to, 24, "%lld", s[1] == 'e' ? (long long)w->part - 1 : b->layer);
             s += 2;
         } else {
             *to++ = *s++;
         }
-    snprintf(to, sizeof ".weight", "%s", *s ? "" : suffix);
+    const bool whole = *s == '=' || (*s == '~' && strcmp(suffix, ".weight") == 0);
+    snprintf(to, SUFFIX_BYTES, "%s", whole ? "" : suffix);
+    if (*s == '~' && *to == '.')
+        *to = '_';
     return true;
 }
 
@@ -82,6 +88,12 @@ static const stored *in_directory(bind *b, const char *name)
     return t;
 }
 
+const stored *bind_look_beside(bind *b, const want *w, const char *suffix,
+                               char name[FILE_NAME_BYTES])
+{
+    return !b->gguf && bind_hf_name(b, w, suffix, name) ? in_directory(b, name) : NULL;
+}
+
 /* The file's tensor, and its expected name. Norms in BERT's first files have TensorFlow's names for
  * their gains and biases. */
 const stored *bind_look_up(bind *b, const want *w, char file_name[FILE_NAME_BYTES])
@@ -100,4 +112,28 @@ const stored *bind_look_up(bind *b, const want *w, char file_name[FILE_NAME_BYTE
     if (t || !bind_hf_name(b, w, strcmp(suffix, ".bias") == 0 ? ".beta" : ".gamma", old))
         return t;
     return in_directory(b, old);
+}
+
+static void describe_tensor(char *text, size_t size, int n_dim, const int64_t *shape)
+{
+    size_t at = (size_t)snprintf(text, size, "[");
+    for (int d = 0; d < n_dim && at < size; d++)
+        at += (size_t)snprintf(text + at, size - at, "%s%lld", d ? ", " : "", (long long)shape[d]);
+    if (at < size)
+        snprintf(text + at, size - at, "]");
+}
+
+bool bind_shape_is(bind *b, const stored *t, const char *name, int n_dim, const int64_t *expected)
+{
+    bool same = t->n_dim == n_dim;
+    for (int d = 0; same && d < n_dim; d++)
+        same = t->shape[d] == expected[d];
+    if (!same) {
+        char got[96], text[96];
+        describe_tensor(got, sizeof got, t->n_dim, t->shape);
+        describe_tensor(text, sizeof text, n_dim, expected);
+        bind_misfit(b, t, WEFT_EFORMAT, "tensor %s is %s %s, expected %s", name, t->type->name, got,
+                    text);
+    }
+    return same;
 }

@@ -174,6 +174,10 @@ static void keep_rope(bind *b, rope_spec *s)
         if (rope_numbers[i].scalings >> s->scaling & 1 && *rope_number(s, i) != 0)
             bind_keep(b, in_gguf ? rope_numbers[i].gguf : NULL, rope_numbers[i].hf, true,
                       (meta){ .type = META_REAL, .number = *rope_number(s, i) });
+    if (s->scaling == ROPE_YARN && s->even_ramp)
+        bind_keep(b, NULL, "rope_scaling.truncate", true, (meta){ .type = META_BOOL });
+    if (s->scaling == ROPE_YARN && s->even_ramp != b->m->arch->even_ramp)
+        bind_not_convertible(b, "rope_scaling.truncate");
     if (s->scaling == ROPE_YARN && s->attn_factor != 0)
         bind_keep(
             b, attn_key, NULL, true,

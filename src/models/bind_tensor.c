@@ -9,16 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An error about a tensor, which may be in another file; NULL for one that is in no file. */
-__attribute__((format(printf, 4, 5))) static void misfit(bind *b, const stored *t, weft_status code,
-                                                         const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    bind_fail_at(b, code, t ? t->path : b->m->file.path, format, args);
-    va_end(args);
-}
-
 bool bind_has(bind *b, const char *stem)
 {
     char name[FILE_NAME_BYTES];
@@ -42,7 +32,7 @@ static int file_shape(const bind *b, const want *w, int64_t *shape)
         shape[0] = w->stack;
         shape[1] = w->part ? w->shape[0] : w->shape[0] / w->stack;
         shape[2] = w->shape[1];
-        return 3;
+        return w->n_dim + 1;
     }
     if (w->whole)
         shape[0] = w->whole_rows;
@@ -55,30 +45,6 @@ static int file_shape(const bind *b, const want *w, int64_t *shape)
         return w->hf_dim;
     }
     return w->n_dim;
-}
-
-static void describe_tensor(char *text, size_t size, int n_dim, const int64_t *shape)
-{
-    size_t at = (size_t)snprintf(text, size, "[");
-    for (int d = 0; d < n_dim && at < size; d++)
-        at += (size_t)snprintf(text + at, size - at, "%s%lld", d ? ", " : "", (long long)shape[d]);
-    if (at < size)
-        snprintf(text + at, size - at, "]");
-}
-
-static bool shape_is(bind *b, const stored *t, const char *name, int n_dim, const int64_t *expected)
-{
-    bool same = t->n_dim == n_dim;
-    for (int d = 0; same && d < n_dim; d++)
-        same = t->shape[d] == expected[d];
-    if (!same) {
-        char got[96], text[96];
-        describe_tensor(got, sizeof got, t->n_dim, t->shape);
-        describe_tensor(text, sizeof text, n_dim, expected);
-        misfit(b, t, WEFT_EFORMAT, "tensor %s is %s %s, expected %s", name, t->type->name, got,
-               text);
-    }
-    return same;
 }
 
 /* ---- from the file --------------------------------------------------------------------------- */
@@ -95,7 +61,7 @@ static const stored *plan_tensor(bind *b, const want *w)
     *t = (stored){ .type = &dtype_f32, .path = b->m->file.meta_path };
     t->n_dim = file_shape(b, w, t->shape);
     if (b->m->n_param == b->most || !stored_bytes(t->type, t->n_dim, t->shape, &t->bytes)) {
-        misfit(b, t, WEFT_EINVAL, "tensor %s is too large, or one too many", name);
+        bind_misfit(b, t, WEFT_EINVAL, "tensor %s is too large, or one too many", name);
         return NULL;
     }
     return t;
@@ -108,7 +74,7 @@ static const stored *stack_part(bind *b, const stored *all, const want *w)
     if (!t)
         return NULL;
     *t = *all;
-    t->n_dim = 2;
+    t->n_dim = w->n_dim;
     t->shape[0] = w->shape[0];
     t->shape[1] = w->shape[1];
     t->bytes = all->bytes / (uint64_t)w->stack;
@@ -126,7 +92,16 @@ static const stored *rows_part(bind *b, const stored *all, const want *w)
     const size_t row = dtype_row_bytes(all->type, w->shape[1]);
     t->shape[0] = w->shape[0];
     t->bytes = (uint64_t)w->shape[0] * row; /* bounded: row0 + O <= whole_rows, as shape_is saw */
-    t->data = all->data + (uint64_t)w->row0 * row;
+    if (!all->spread) {
+        t->data = all->data + (uint64_t)w->row0 * row;
+        return t;
+    }
+    stored_spread *s = bind_alloc(b, 1, sizeof *s);
+    if (!s)
+        return NULL;
+    *s = *all->spread;
+    s->row0 = w->row0;
+    t->spread = s;
     return t;
 }
 
@@ -140,15 +115,22 @@ static const stored *find_tensor(bind *b, const want *w)
     if (b->is_new)
         return plan_tensor(b, w);
     const stored *t = bind_look_up(b, w, name);
+    const stored *packed = !t && w->ways ? bind_packed(b, w) : NULL;
+    if (packed || b->status != WEFT_OK)
+        return packed;
     if (!t && !w->optional)
-        misfit(b, NULL, WEFT_EFORMAT, "tensor %s is missing", name);
+        bind_misfit(b, NULL, WEFT_EFORMAT, "tensor %s is missing", name);
     const int n_dim = file_shape(b, w, shape);
-    if (!t || !shape_is(b, t, name, n_dim, shape))
+    if (!t || !bind_shape_is(b, t, name, n_dim, shape))
         return NULL;
     b->used[t - b->m->file.tensor] = true;
+    const stored *apart = b->gguf ? NULL : bind_spread(b, w, t, name);
+    if (b->status != WEFT_OK)
+        return NULL;
+    t = apart ? apart : t;
     if (!t->type->decode) {
-        misfit(b, t, WEFT_EUNSUPPORTED, "tensor %s is %s, which is not a weight type", name,
-               t->type->name);
+        bind_misfit(b, t, WEFT_EUNSUPPORTED, "tensor %s is %s, which is not a weight type", name,
+                    t->type->name);
         return NULL;
     }
     if (w->whole)
@@ -167,6 +149,8 @@ static void note_origin(bind *b, const want *w, const stored *from)
                    .hf_dim = w->hf_dim,
                    .stack = w->stack,
                    .expert = w->part - 1,
+                   .ways = w->ways,
+                   .way = w->way,
                    .whole_rows = w->whole ? w->whole_rows : 0,
                    .follows = w->whole && w->row0 > 0,
                    .gain = w->gain && b->m->arch->hf_gain };
@@ -212,9 +196,22 @@ static tensor *register_tensor(bind *b, const want *w, const stored *from)
     return t;
 }
 
+/* All rows of a spread tensor, put together. */
+static void *gathered(bind *b, const stored *t)
+{
+    const int64_t n = t->shape[t->n_dim - 1], n_row = t->n_dim > 1 ? t->shape[0] : 1;
+    const size_t row = dtype_row_bytes(t->type, n);
+    uint8_t *to = bind_alloc(b, n_row, row);
+    for (int64_t i = 0; to && i < n_row; i++)
+        stored_copy_row(t, i, n, to + (size_t)i * row);
+    return to;
+}
+
 /* Weights stay in place in the mapped file, unless a kernel could not read them there. */
 static void *in_place(bind *b, const stored *t)
 {
+    if (t->spread)
+        return gathered(b, t);
     const size_t align = t->type->block > 1 ? 1 : (size_t)t->type->bytes;
     if ((uintptr_t)t->data % align == 0)
         return (void *)t->data;
@@ -238,9 +235,10 @@ static void *transposed(bind *b, const stored *t, int64_t O, int64_t I)
 {
     const size_t size = (size_t)t->type->bytes;
     char *to = bind_alloc(b, O, (size_t)I * size);
-    for (int64_t o = 0; to && o < O; o++)
+    const uint8_t *from = t->spread ? gathered(b, t) : t->data;
+    for (int64_t o = 0; to && from && o < O; o++)
         for (int64_t i = 0; i < I; i++)
-            memcpy(to + (size_t)(o * I + i) * size, t->data + (size_t)(i * O + o) * size, size);
+            memcpy(to + (size_t)(o * I + i) * size, from + (size_t)(i * O + o) * size, size);
     return to;
 }
 
@@ -405,12 +403,6 @@ tensor *bind_small_table(bind *b, const char *stem, int64_t n, int64_t d)
     return bind_tensor(b, &(want){ .stem = stem, .n_dim = 2, .shape = { n, d }, .as_real = true });
 }
 
-tensor *bind_part(bind *b, const char *stem, int64_t e, int64_t n, int64_t O, int64_t I)
-{
-    return multiplied(bind_tensor(
-        b, &(want){ .stem = stem, .n_dim = 2, .shape = { O, I }, .stack = n, .part = e + 1 }));
-}
-
 tensor *bind_parts(bind *b, const char *stem, int64_t n, int64_t O, int64_t I)
 {
     return multiplied(
@@ -471,8 +463,8 @@ const float *bind_divisors(bind *b, const char *stem, int64_t n)
         t->type->decode(&value, from, i, 1);
         x[i] = (float)value;
         if (!(x[i] > 0) || !isfinite(x[i]))
-            misfit(b, t, WEFT_EFORMAT, "tensor %s holds %g, expected values above 0", t->name,
-                   (double)x[i]);
+            bind_misfit(b, t, WEFT_EFORMAT, "tensor %s holds %g, expected values above 0", t->name,
+                        (double)x[i]);
     }
     return x;
 }
@@ -490,6 +482,23 @@ void bind_ignore(bind *b, const char *hf_suffix)
         b->used[i] = true;
         b->m->n_left_out++;
     }
+}
+
+void bind_ignore_layers(bind *b, int64_t n)
+{
+    const container *c = &b->m->file;
+    for (int64_t l = b->m->n_layer; l < b->m->n_layer + n; l++) {
+        char prefix[48];
+        snprintf(prefix, sizeof prefix, b->gguf ? "blk.%lld." : "model.layers.%lld.", (long long)l);
+        for (int64_t i = 0; i < c->n_tensor; i++) {
+            if (b->used[i] || strncmp(c->tensor[i].name, prefix, strlen(prefix)) != 0)
+                continue;
+            b->used[i] = true;
+            b->m->n_left_out++;
+        }
+    }
+    if (b->m->notes)
+        b->m->notes->n_further = n;
 }
 
 void bind_ignore_pictures(bind *b)
@@ -514,7 +523,7 @@ weft_status bind_finish(bind *b)
     const container *c = &b->m->file;
     for (int64_t i = 0; i < c->n_tensor && b->status == WEFT_OK; i++)
         if (!b->used[i])
-            misfit(b, &c->tensor[i], WEFT_EUNSUPPORTED, "unexpected tensor %s for a %s model",
-                   c->tensor[i].name, b->m->name);
+            bind_misfit(b, &c->tensor[i], WEFT_EUNSUPPORTED, "unexpected tensor %s for a %s model",
+                        c->tensor[i].name, b->m->name);
     return b->status;
 }

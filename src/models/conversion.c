@@ -72,14 +72,13 @@ static int64_t row_of(const outgoing *t, int64_t i)
 }
 
 /* A source row at an address that is aligned for its type. */
-static const void *aligned_row(const rows_job *j, int64_t i, int64_t n)
+static const void *aligned_row(const rows_job *j, const stored *s, int64_t i, int64_t n)
 {
-    const stored *s = j->t->from;
-    const uint8_t *row = stored_row(s, i, n);
     const size_t align = s->type->block > 1 ? 1 : (size_t)s->type->bytes;
-    if ((uintptr_t)row % align == 0)
-        return row;
-    return memcpy(j->in, row, dtype_row_bytes(s->type, n));
+    if (!s->spread && (uintptr_t)stored_row(s, i, n) % align == 0)
+        return stored_row(s, i, n);
+    stored_copy_row(s, i, n, j->in);
+    return j->in;
 }
 
 /* Finite values must stay finite, and a block has one scale for all its values. */
@@ -149,9 +148,10 @@ static void straight(const rows_job *j)
     for (int64_t i = 0; i < j->n; i++) {
         const int64_t from = row_of(t, j->at + i);
         if (j->same)
-            memcpy(j->out + (size_t)i * row, stored_row(t->from, from, j->n_col), row);
+            stored_copy_row(t->from, from, j->n_col, j->out + (size_t)i * row);
         else
-            t->from->type->decode(j->x + i * j->n_col, aligned_row(j, from, j->n_col), 0, j->n_col);
+            t->from->type->decode(j->x + i * j->n_col, aligned_row(j, t->from, from, j->n_col), 0,
+                                  j->n_col);
         for (int64_t k = 0; t->shift != 0 && k < j->n_col; k++)
             j->x[i * j->n_col + k] += t->shift;
     }
@@ -170,7 +170,7 @@ static void flipped(const rows_job *j, real *column)
                 memcpy(j->out + (size_t)(i * j->n_col + k) * size, from + (size_t)i * size, size);
             continue;
         }
-        t->from->type->decode(column, aligned_row(j, k, j->n_row), j->at, j->n);
+        t->from->type->decode(column, aligned_row(j, t->from, k, j->n_row), j->at, j->n);
         for (int64_t i = 0; i < j->n; i++)
             j->x[i * j->n_col + k] = column[i];
     }
@@ -195,17 +195,68 @@ static weft_status each_piece(rows_job *j, int64_t step, real *column, rows_fn *
     return status;
 }
 
+/* Columns of several matrices in turn, the layout of gpt-oss's experts in a directory: for each of E
+ * experts [I, ways O], or [ways O] of vectors. The other matrices follow t in the list, E for each
+ * way. One expert is in memory at a time. */
+static weft_status weave(rows_job *j, real *line, rows_fn *put, void *ud, loss_sums *lost)
+{
+    const outgoing *t = j->t;
+    const bool vector = t->n_dim == 1;
+    const int64_t O = vector ? 1 : t->shape[0], I = vector ? t->shape[0] : t->shape[1];
+    for (int64_t e = 0; e < t->stack; e++) {
+        for (int64_t at = 0; at < t->ways * O; at++) {
+            const stored *from = t[at % t->ways * t->stack + e].from;
+            from->type->decode(line, aligned_row(j, from, at / t->ways, I), 0, I);
+            for (int64_t i = 0; i < I; i++)
+                j->x[vector ? i * t->ways + at : i * j->n_col + at] = line[i];
+        }
+        const weft_status status = encode_rows(j, lost);
+        if (status != WEFT_OK)
+            return status;
+        if (!put(ud, j->out, (size_t)j->n * dtype_row_bytes(t->type, j->n_col)))
+            return WEFT_EIO;
+    }
+    return WEFT_OK;
+}
+
+static weft_status woven_rows(const outgoing *t, pool *p, mem *m, rows_fn *put, void *ud,
+                              loss_sums *lost, weft_error *err)
+{
+    const bool vector = t->n_dim == 1;
+    rows_job j = { .t = t, .n_col = t->ways * t->shape[0], .pool = p, .err = err };
+    j.n = j.n_row = vector ? 1 : t->shape[1];
+    const int64_t I = vector ? t->shape[0] : t->shape[1]; /* bounded: as stored_bytes saw */
+    j.out = mem_alloc(m, dtype_row_bytes(t->type, j.n_col) * (size_t)j.n, "converting", err);
+    j.in = mem_alloc(m, (size_t)I * sizeof(double), "converting", err);
+    j.x = mem_alloc(m, (size_t)(j.n * j.n_col) * sizeof *j.x, "converting", err);
+    j.lost = lost ? mem_alloc(m, (size_t)j.n * sizeof *j.lost, "converting", err) : NULL;
+    real *line = mem_alloc(m, (size_t)I * sizeof *line, "converting", err);
+    weft_status status = WEFT_ENOMEM;
+    if (j.out && j.in && j.x && line && (!lost || j.lost))
+        status = weave(&j, line, put, ud, lost);
+    mem_free(m, line);
+    mem_free(m, j.lost);
+    mem_free(m, j.x);
+    mem_free(m, j.in);
+    mem_free(m, j.out);
+    return status;
+}
+
 weft_status outgoing_rows(const outgoing *t, pool *p, mem *m, rows_fn *put, void *ud,
                           loss_sums *lost, weft_error *err)
 {
     if (t->made)
         return put(ud, t->made, (size_t)t->bytes) ? WEFT_OK : WEFT_EIO;
+    if (t->woven_in)
+        return WEFT_OK;
+    if (t->ways)
+        return woven_rows(t, p, m, put, ud, lost, err);
     const bool vector = t->n_dim == 1;
     rows_job j = { .t = t,
                    .n_row = vector ? (t->permuted_head ? t->shape[0] : 1) : t->shape[0],
                    .n_col = vector ? (t->permuted_head ? 1 : t->shape[0]) : t->shape[1],
                    .same = t->from->type == t->type && t->shift == 0 &&
-                           (!t->flip || t->type->block == 1),
+                           (!t->flip || (t->type->block == 1 && !t->from->spread)),
                    .pool = p,
                    .err = err };
     const int64_t fit = PIECE / (j.n_col * (int64_t)sizeof(real));
@@ -266,7 +317,7 @@ void convert_data(conversion *c, int part, rows_fn *put, void *ud)
 {
     counted k = { c, put, ud };
     for (int64_t i = 0; i < c->n_tensor && c->save.status == WEFT_OK; i++) {
-        if (c->tensor[i].part != part)
+        if (c->tensor[i].part != part || c->tensor[i].woven_in)
             continue;
         loss_sums lost = { 0 };
         const weft_status status = outgoing_rows(&c->tensor[i], c->pool, &c->host->mem, put_counted,

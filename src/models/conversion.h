@@ -56,6 +56,8 @@ typedef struct outgoing {
     real shift;              /* added to every value: gains that a Hugging Face file has less 1 */
     int64_t whole_rows;      /* of the matrix that it begins and others continue; or 0 */
     bool follows;            /* it continues the tensor before it */
+    int64_t ways;            /* > 0: its columns and those of others in turn, see weave; or ... */
+    bool woven_in;           /* ... it is one of these others */
     bool instead;            /* the requested type does not fit, so another is used */
     const float *importance; /* of its columns, or NULL */
     uint64_t bytes;
@@ -130,6 +132,10 @@ void convert_text(conversion *c, int i, buffer *b);
 struct gguf_writer;
 weft_status convert_keep_files(const conversion *c, struct gguf_writer *w);
 void convert_restore_files(conversion *c, const char *directory);
+
+/* Takes quantization_config out of the config.json of a directory: what is written is not quantised
+ * as it says. */
+weft_status convert_plain_config(conversion *c);
 
 /* Both write all files of their format to c->save. */
 void convert_to_gguf(conversion *c, const char *path);

@@ -119,7 +119,7 @@ static weft_status read_texts(conversion *c)
         status = file_open(&c->text_file[i], path, WEFT_LOAD_COPY, c->host, c->err);
         c->text[i] = (small_text){ file_text(&c->text_file[i]), c->text_file[i].size };
     }
-    return status;
+    return status == WEFT_OK && !c->from_gguf ? convert_plain_config(c) : status;
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -183,6 +183,8 @@ static const dtype *type_for_hf(const conversion *c, const tensor *w, const stor
     const dtype *before = c->o->target ? c->o->target->most : type_before(c, w->name);
     if (before && before->decode)
         return before;
+    if (from->type == &dtype_mxfp4)
+        return &dtype_bf16; /* without loss */
     return from->type->safetensors ? from->type : &dtype_f32;
 }
 
@@ -220,7 +222,9 @@ static weft_status add_tensor(conversion *c, int64_t i, outgoing *t)
     t->hf_dim = export_shape(m, i, t->hf_shape);
     t->importance = gguf && i < c->o->n_importance ? c->o->importance[i] : NULL;
     t->whole_rows = o->whole_rows;
-    t->follows = o->follows;
+    t->ways = gguf ? 0 : o->ways;
+    t->woven_in = t->ways && (o->way > 0 || o->expert > 0);
+    t->follows = o->follows || t->woven_in;
     t->shift = o->gain && c->from_gguf != gguf ? (gguf ? 1 : -1) : 0;
     t->stack = o->stack;
     t->expert = o->stack ? o->expert : -1;
@@ -236,7 +240,10 @@ static weft_status add_tensor(conversion *c, int64_t i, outgoing *t)
     const size_t prefix = strlen(m->notes->hf_prefix);
     if (!gguf && c->bare && strncmp(t->name, m->notes->hf_prefix, prefix) == 0)
         t->name += prefix;
-    if (!stored_bytes(t->type, t->n_dim, t->shape, &t->bytes))
+    const bool fits = t->ways ? stored_bytes(t->type, t->hf_dim, t->hf_shape, &t->bytes)
+                              : stored_bytes(t->type, t->n_dim, t->shape, &t->bytes);
+    t->bytes = t->woven_in ? 0 : t->bytes;
+    if (!fits)
         return weft_fail(c->err, WEFT_EFORMAT, "tensor %s is too large", t->name);
     return WEFT_OK;
 }

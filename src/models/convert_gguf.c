@@ -225,6 +225,12 @@ static void add_kept_texts(const conversion *c, gguf_writer *w)
     }
 }
 
+/* The type that a tensor gets in a directory. */
+static const char *type_word(const dtype *t)
+{
+    return t->safetensors ? t->safetensors : dtype_bf16.safetensors;
+}
+
 static void add_dtypes(const conversion *c, gguf_writer *w)
 {
     const model *m = &c->m;
@@ -232,7 +238,7 @@ static void add_dtypes(const conversion *c, gguf_writer *w)
     uint64_t n = 0;
     for (int64_t i = 0; i < m->n_param; i++)
         n += m->notes->origin[i].from->type != most;
-    put_text_key(w, DTYPE_KEY, most->safetensors);
+    put_text_key(w, DTYPE_KEY, type_word(most));
     if (n > 0)
         gguf_add_texts(w, DTYPES_KEY, n);
     for (int64_t i = 0; i < m->n_param && n > 0; i++) {
@@ -241,7 +247,7 @@ static void add_dtypes(const conversion *c, gguf_writer *w)
         if (type != most)
             gguf_add_element(
                 w, line,
-                (size_t)snprintf(line, sizeof line, "%s %s", m->param[i]->name, type->safetensors));
+                (size_t)snprintf(line, sizeof line, "%s %s", m->param[i]->name, type_word(type)));
     }
 }
 
@@ -279,7 +285,20 @@ OWN_FRAME static weft_status add_directory(const conversion *c, gguf_writer *w)
     return status;
 }
 
-/* From GGUF to GGUF, copies all keys except those about types and parts. */
+/* Keys that say how many layers there are, if some of the source are left out. */
+static bool is_count(const conversion *c, const char *key, gguf_writer *w)
+{
+    char count[128], further[128];
+    snprintf(count, sizeof count, "%s.block_count", c->m.arch->gguf);
+    snprintf(further, sizeof further, "%s.nextn_predict_layers", c->m.arch->gguf);
+    if (c->m.notes->n_further == 0)
+        return false;
+    if (strcmp(key, count) == 0)
+        gguf_add_u32(w, key, (uint32_t)c->m.n_layer);
+    return strcmp(key, count) == 0 || strcmp(key, further) == 0;
+}
+
+/* From GGUF to GGUF, copies all keys except those about types, parts and layers left out. */
 static void add_entries(const conversion *c, gguf_writer *w)
 {
     static const char *const ours[] = { "general.file_type", "general.quantization_version",
@@ -290,7 +309,7 @@ static void add_entries(const conversion *c, gguf_writer *w)
         bool skip = false;
         for (size_t k = 0; k < sizeof ours / sizeof *ours; k++)
             skip |= strcmp(from->entry[i].key, ours[k]) == 0;
-        if (!skip)
+        if (!skip && !is_count(c, from->entry[i].key, w))
             gguf_add_meta(w, &from->entry[i]);
     }
     add_types(c, w);
@@ -323,7 +342,7 @@ static void announce(gguf_writer *w, const outgoing *t)
     if (t->whole_rows)
         gguf_add_tensor(w, t->name, t->type, 2, whole);
     else if (t->stack)
-        gguf_add_tensor(w, t->name, t->type, 3, shape);
+        gguf_add_tensor(w, t->name, t->type, t->n_dim + 1, shape);
     else
         gguf_add_tensor(w, t->name, t->type, t->n_dim, t->shape);
 }

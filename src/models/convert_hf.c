@@ -302,6 +302,33 @@ static int hf_put_piece(const char *text, size_t n, void *ud)
     return 0;
 }
 
+weft_status convert_plain_config(conversion *c)
+{
+    static const char key[] = "quantization_config";
+    small_text *t = &c->text[TEXT_CONFIG];
+    if (!t->text || !container_meta(&c->m.file, "quantization_config.quant_method"))
+        return WEFT_OK;
+    buffer b;
+    buffer_begin(&b, &c->host->mem, c->err);
+    json_section_begin(&c->host->mem);
+    json_t *root = json_read((const uint8_t *)t->text, t->length, true, text_files[TEXT_CONFIG],
+                             c->err);
+    weft_status status = root ? WEFT_OK : c->err->code;
+    if (root && (json_object_del(root, key) != 0 ||
+                 json_dump_callback(root, hf_put_piece, &b, JSON_INDENT(2)) != 0))
+        status = weft_fail(c->err, WEFT_ENOMEM, "%s: no memory to write it",
+                           text_files[TEXT_CONFIG]);
+    json_section_end();
+    buffer_text(&b, "\n");
+    const size_t n = b.n;
+    const char *text = status == WEFT_OK && !b.failed
+                           ? arena_text(&c->store, (char *)b.at, n, c->err)
+                           : NULL;
+    buffer_end(&b);
+    *t = text ? (small_text){ text, n } : *t;
+    return text ? WEFT_OK : status != WEFT_OK ? status : WEFT_ENOMEM;
+}
+
 /* Updates the type in the configuration: readers trust it even if the weights have another. */
 static void make_config_typed(conversion *c, buffer *b)
 {

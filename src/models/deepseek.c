@@ -1,6 +1,6 @@
 /* deepseek.c - pre-norm decoder with multi-head latent attention and a mixture of experts.
  *
- * DeepSeek-V2 and V3. The keys and values of all heads are computed from one short latent per row,
+ * DeepSeek-V2 and V3, GLM-4.7-Flash. The keys and values of all heads are computed from one short latent per row,
  * next to one rotary key that all heads share:
  *
  *     c = norm(A x)    k_h = [Bk_h c, rope(a x)]    v_h = Bv_h c    q_h = [.., rope(..)]
@@ -15,6 +15,7 @@
  * multiplications. Both agree up to rounding. */
 #include "models/bind.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct deepseek_layer {
@@ -162,6 +163,7 @@ static const bind_name names[] = {
 typedef struct sizes {
     int64_t P, S, E, R, Q;
     int64_t n_dense, d_expert, n_shared;
+    int64_t n_further; /* layers that are left out */
 } sizes;
 
 /* GGUF files of the first layout give the head widths. Those of the second use the same keys for
@@ -185,11 +187,52 @@ static void read_head_sizes(bind *b, sizes *n)
     n->Q = bind_int(b, "attention.q_lora_rank", "q_lora_rank", 0, 0, INT32_MAX);
 }
 
+/* The number of layers; *further of them, at the end of a GGUF file and beyond the number that
+ * config.json gives, predict further tokens and are left out. */
+static int64_t read_layers(bind *b, int64_t *further)
+{
+    static const char key[] = "nextn_predict_layers";
+    const int64_t all = (int64_t)bind_peek_real(b, "block_count", NULL, 1, 1, (double)b->most);
+    *further = (int64_t)bind_peek_real(b, key, "num_nextn_predict_layers", 0, 0,
+                                       b->gguf_keys ? (double)(all - 1) : 1 << 10);
+    if (!b->gguf_keys || *further == 0)
+        return bind_int(b, "block_count", "num_hidden_layers", REQUIRED, 1, b->most);
+    bind_keep(
+        b, "block_count", "num_hidden_layers", true,
+        (meta){ .type = META_INT, .integer = all - *further, .number = (double)(all - *further) });
+    return all - *further;
+}
+
+/* Layers without experts come first. transformers also writes a word for each layer. */
+static int64_t read_dense(bind *b)
+{
+    const int64_t usual = strcmp(b->m->name, "glm4_moe_lite") == 0 ? 1 : 0;
+    char key[40];
+    if (!bind_entry(b, "mlp_layer_types.0"))
+        return bind_int(b, "leading_dense_block_count", "first_k_dense_replace", usual, 0,
+                        INT32_MAX);
+    int64_t n = 0;
+    for (int64_t l = 0; l < b->m->n_layer; l++) {
+        snprintf(key, sizeof key, "mlp_layer_types.%lld", (long long)l);
+        const char *kind = bind_peek_text(b, NULL, key);
+        const bool dense = kind && strcmp(kind, "dense") == 0;
+        n += dense;
+        if ((dense && n <= l) || (!dense && (!kind || strcmp(kind, "sparse") != 0))) {
+            bind_fail(b, WEFT_EUNSUPPORTED,
+                      "%s is \"%.40s\"; expected dense layers and then sparse ones", key,
+                      kind ? kind : "missing");
+            return n;
+        }
+    }
+    bind_export_int(b, "leading_dense_block_count", NULL, n);
+    return n;
+}
+
 static void deepseek_read_sizes(bind *b, sizes *n)
 {
     model *m = b->m;
     const int64_t max = INT32_MAX;
-    m->n_layer = bind_int(b, "block_count", "num_hidden_layers", REQUIRED, 1, b->most);
+    m->n_layer = read_layers(b, &n->n_further);
     m->d_model = bind_int(b, "embedding_length", "hidden_size", REQUIRED, 1, max);
     m->n_head = bind_int(b, "attention.head_count", "num_attention_heads", REQUIRED, 1, 65536);
     bind_int(b, "attention.head_count_kv", "num_key_value_heads", m->n_head, 1, m->n_head);
@@ -199,10 +242,10 @@ static void deepseek_read_sizes(bind *b, sizes *n)
     read_head_sizes(b, n);
     m->n_head_kv = m->n_head;
     m->d_head = n->P + n->S;
-    n->n_dense = bind_int(b, "leading_dense_block_count", "first_k_dense_replace", 0, 0, max);
+    n->n_dense = read_dense(b);
 }
 
-/* V3 scores with sigmoids, V2 with a softmax. Only V2's method says whether groups count. */
+/* V3 and GLM score with sigmoids, V2 with a softmax. Only V2's method says whether groups count. */
 static void read_groups(bind *b, routing *how)
 {
     const int64_t all = how->n_expert;
@@ -230,11 +273,11 @@ static void read_groups(bind *b, routing *how)
                   (long long)how->n_group);
 }
 
-/* GGUF has the same name for V2 and V3; the scoring function distinguishes them. */
+/* GGUF has the same name for V2, V3 and GLM; the scoring function distinguishes V2. */
 static route_kind read_kind(bind *b)
 {
     enum { GATE_SOFTMAX = 1, GATE_SIGMOID };
-    const bool v3 = !b->gguf_keys && strcmp(b->m->name, "deepseek_v3") == 0;
+    const bool v3 = !b->gguf_keys && strcmp(b->m->name, "deepseek_v2") != 0;
     bind_export_int(b, "expert_gating_func", NULL, v3 ? GATE_SIGMOID : GATE_SOFTMAX);
     if (!b->gguf_keys)
         return v3 ? ROUTE_SIGMOID : ROUTE_SOFTMAX;
@@ -258,7 +301,8 @@ static void read_experts(bind *b, deepseek *m, sizes *n)
                            1 << 24);
     n->n_shared = bind_int(b, "expert_shared_count", "n_shared_experts", 0, 0, 64);
     how->scale = (real)bind_real(b, "expert_weights_scale", "routed_scaling_factor", 1, 1e-6, 1e6);
-    how->normalize = bind_flag(b, "expert_weights_norm", "norm_topk_prob", false);
+    how->normalize = bind_flag(b, "expert_weights_norm", "norm_topk_prob",
+                               strcmp(b->m->name, "glm4_moe_lite") == 0);
     how->epsilon = (real)1e-20; /* V3 adds this to the divisor */
     read_groups(b, how);
     if (!b->gguf_keys && how->kind == ROUTE_SOFTMAX && how->normalize)
@@ -276,6 +320,8 @@ static void deepseek_read_rope(bind *b, deepseek *m, const sizes *n)
 {
     rope_spec s = { .n_rot = n->S, .d_head = n->S };
     b->hf_adjacent = true;
+    if (bind_peek_real(b, NULL, "rope_parameters.partial_rotary_factor", 1, 0, 1) != 1)
+        bind_fail(b, WEFT_EUNSUPPORTED, "partial_rotary_factor other than 1");
     if (!bind_flag(b, NULL, "rope_interleave", true))
         bind_fail(b, WEFT_EUNSUPPORTED, "rope_interleave is false");
     m->rope_k = bind_rope(b, &s);
@@ -399,6 +445,7 @@ static void *bind_deepseek(bind *b)
     b->layer = -1;
     if (tied)
         bind_ignore(b, "lm_head.weight");
+    bind_ignore_layers(b, n.n_further);
     return m;
 }
 

@@ -17,6 +17,7 @@ typedef struct origin {
     int64_t hf_shape[MAX_DIM];
     int64_t stack;      /* matrices that GGUF stacks in one tensor; 0: not stacked, and ... */
     int64_t expert;     /* ... this is one of them; -1: these are all */
+    int64_t ways, way;  /* as in a want */
     int64_t heads;      /* rotary heads in its rows: their order depends on the pairing; or 0 */
     int64_t whole_rows; /* it is rows of a stored matrix of so many, called ... */
     const char *whole;  /* ... this in GGUF; 0: it is stored alone ... */
@@ -43,6 +44,7 @@ typedef struct export_notes {
     const char *hf_class;        /* class in transformers, if it is not the table's */
     const char *hf_prefix;       /* of most names in a Hugging Face file */
     bool hf_bare;                /* the file's names lack the prefix */
+    int64_t n_further;           /* layers of the file that predict further tokens, left out */
     const char *pooling_file;    /* "1_Pooling/config.json", which modules.json names; or NULL */
 } export_notes;
 

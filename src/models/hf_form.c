@@ -130,11 +130,28 @@ static bool hf_form_put_data(void *ud, const void *bytes, size_t n)
     return w->save->status == WEFT_OK;
 }
 
+/* The tensors with these numbers, in one piece of memory; NULL if there is none. */
+static outgoing *over_numbers(const hf_form *f, const float *const *numbers, save *s)
+{
+    const size_t n = (size_t)f->n_tensor;
+    outgoing *all = mem_zalloc(&s->host->mem, n, sizeof *all + sizeof(stored), "saving", s->err);
+    stored *from = all ? (stored *)(void *)(all + n) : NULL;
+    if (!all && s->status == WEFT_OK)
+        s->status = WEFT_ENOMEM;
+    for (size_t i = 0; all && i < n; i++) {
+        from[i] = stored_over(f->tensor[i].from, numbers[i]);
+        all[i] = f->tensor[i];
+        all[i].from = &from[i];
+    }
+    return all;
+}
+
 /* Only moves bytes, converts nothing, so it needs no threads. */
 void hf_form_weights(const hf_form *f, const float *const *numbers, const char *path, save *s)
 {
     safetensors_writer w;
     safetensors_writer_begin(&w, s);
+    outgoing *all = over_numbers(f, numbers, s);
     for (int64_t i = 0; i < f->n_tensor; i++) {
         const outgoing *t = &f->tensor[i];
         if (!t->follows)
@@ -142,13 +159,11 @@ void hf_form_weights(const hf_form *f, const float *const *numbers, const char *
     }
     safetensors_writer_head(&w, path);
     for (int64_t i = 0; i < f->n_tensor && s->status == WEFT_OK; i++) {
-        outgoing t = f->tensor[i];
-        const stored from = stored_over(t.from, numbers[i]);
-        t.from = &from;
-        const weft_status status = outgoing_rows(&t, NULL, &s->host->mem, hf_form_put_data, &w,
+        const weft_status status = outgoing_rows(&all[i], NULL, &s->host->mem, hf_form_put_data, &w,
                                                  NULL, s->err);
         if (status != WEFT_OK && s->status == WEFT_OK)
             s->status = status;
     }
     safetensors_writer_end(&w);
+    mem_free(&s->host->mem, all);
 }

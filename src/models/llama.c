@@ -1,7 +1,7 @@
 /* llama.c - decoder: rotary positions, grouped-query attention, gated feed forward.
  *
  * Llama 2 and 3, Mistral, Qwen2 and 3, SmolLM, TinyLlama, Gemma 2 and 3, Granite, OLMo 2 and 3,
- * Phi-3 and 4, EXAONE 4, GLM-4, Ministral 3, Mixtral, Qwen3-MoE. Where they differ, a weight is NULL
+ * Phi-3 and 4, EXAONE 4, GLM-4, Ministral 3, Mixtral, Qwen3-MoE, gpt-oss. Where they differ, a weight is NULL
  * or a number has a value that changes nothing; llama_bind.c reads them from the file. */
 #include "models/llama.h"
 
@@ -72,7 +72,8 @@ static tensor *llama_states(run *r, const model *of, tensor *x)
 static tensor *llama_end(run *r, const model *of, tensor *x)
 {
     const llama *m = of->self;
-    x = llama_states(r, of, take_rows(r, x));
+    x = m->scores ? pool_rows(r, x, POOL_LAST) : take_rows(r, x);
+    x = llama_states(r, of, x);
     x = times(r, x, m->logit_scale);
     return head_capped(r, x, &m->output, m->cap); /* [n_wanted, V] */
 }

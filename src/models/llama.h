@@ -28,6 +28,7 @@ typedef struct llama {
     real eps;
     real embd_scale, branch_scale, logit_scale; /* 1 in most models */
     real cap;                                   /* of logits; 0: none */
+    bool scores; /* the head is [n_out, D] and scores the text by its last row */
 } llama;
 
 void *llama_bind(bind *b);

@@ -8,12 +8,14 @@ static const bind_name names[] = {
     { "token_embd", "model.embed_tokens" },
     { "output_norm", "model.norm" },
     { "output", "lm_head" },
+    { "cls.output", "score" },
     { "attn_norm", "model.layers.%d.input_layernorm" },
     { "attn_q", "model.layers.%d.self_attn.q_proj" },
     { "attn_k", "model.layers.%d.self_attn.k_proj" },
     { "attn_v", "model.layers.%d.self_attn.v_proj" },
     { "attn_qkv", "model.layers.%d.self_attn.qkv_proj" },
     { "attn_output", "model.layers.%d.self_attn.o_proj" },
+    { "attn_sinks", "model.layers.%d.self_attn.sinks=" },
     { "attn_q_norm", "model.layers.%d.self_attn.q_norm" },
     { "attn_k_norm", "model.layers.%d.self_attn.k_norm" },
     { "ffn_norm", "model.layers.%d.post_attention_layernorm" },
@@ -135,8 +137,16 @@ static int64_t read_experts(bind *b, llama *m)
         bind_fail(b, WEFT_EUNSUPPORTED,
                   "layers without experts: decoder_sparse_step, "
                   "mlp_only_layers");
+    how->act = row->expert_act;
+    if (how->act == EXPERT_LIMITED &&
+        (bind_peek_real(b, NULL, "swiglu_limit", 7, 0, 1e6) != 7 ||
+         bind_peek_real(b, NULL, "swiglu_alpha", 1.702, 0, 1e6) != 1.702))
+        bind_fail(b, WEFT_EUNSUPPORTED,
+                  "swiglu_limit other than 7 or swiglu_alpha other than 1.702");
     b->m->n_expert = n;
     b->m->expert_bias = bind_alloc(b, b->m->n_layer, sizeof *b->m->expert_bias);
+    if (row->woven_experts) /* GGUF says their width twice */
+        return bind_int(b, "expert_feed_forward_length", NULL, b->m->d_ff, b->m->d_ff, b->m->d_ff);
     return row->hf_norm_flag ? bind_int(b, "expert_feed_forward_length", "moe_intermediate_size",
                                         REQUIRED, 1, 1 << 24)
                              : b->m->d_ff;
@@ -235,16 +245,20 @@ static void bind_ffn(bind *b, llama_layer *w)
 static void bind_layer(bind *b, const llama *m, llama_layer *w, int64_t d_expert)
 {
     const int64_t D = b->m->d_model;
-    const norm_place at = b->m->arch->norms;
+    const arch *row = b->m->arch;
+    const norm_place at = row->norms;
     if (at != NORM_BEHIND)
         w->attn_norm = bind_norm(b, "attn_norm", D, false).w;
     bind_qkv(b, w);
-    w->o = bind_linear(b, "attn_output", D, b->m->n_head * b->m->d_head, NO_BIAS);
+    w->o = bind_linear(b, "attn_output", D, b->m->n_head * b->m->d_head,
+                       row->hf_o_bias ? WITH_BIAS : NO_BIAS);
+    if (row->sinks)
+        w->attn.sink = bind_numbers(b, "attn_sinks", b->m->n_head);
     bind_qk_norms(b, w);
     if (at != NORM_BEFORE)
         w->attn_norm_behind = bind_norm(b, "post_attention_norm", D, false).w;
     if (at != NORM_BEHIND)
-        w->ffn_norm = bind_norm(b, "ffn_norm", D, false).w;
+        w->ffn_norm = bind_norm(b, row->ffn_norm ? row->ffn_norm : "ffn_norm", D, false).w;
     if (d_expert > 0)
         bind_experts(b, &m->routing, &w->experts, d_expert);
     else
@@ -265,11 +279,38 @@ static void imply_biases(bind *b, const llama_layer *w)
         bind_not_convertible(b, "biases on some of q, k, v and o");
 }
 
+/* A head that scores a text, as rerankers have: llama.cpp writes Qwen3-Reranker's rows of "yes" and
+ * "no" so. */
+static void bind_scores(bind *b, llama *m)
+{
+    enum { GGUF_RANK = 4 };
+    static const char from[] = "ForCausalLM", to[] = "ForSequenceClassification";
+    model *of = b->m;
+    const size_t n = strlen(of->arch->hf_class) - strlen(from);
+    char *name = bind_alloc(b, (int64_t)(n + sizeof to), 1);
+    if (!name)
+        return;
+    memcpy(name, of->arch->hf_class, n);
+    memcpy(name + n, to, sizeof to);
+    b->hf_class = name;
+    m->scores = true;
+    of->task = WEFT_TASK_CLASSIFY;
+    of->n_stream = 0;
+    of->n_out = bind_labels(b, "cls.output");
+    of->pool = (pooling){ POOL_LAST, false };
+    bind_export_int(b, "pooling_type", NULL, GGUF_RANK);
+    m->output = bind_linear(b, "cls.output", of->n_out, of->d_model, NO_BIAS);
+}
+
 static void bind_ends(bind *b, llama *m)
 {
     const model *of = b->m;
     m->token_embd = bind_table(b, "token_embd", of->n_vocab, of->d_model);
     m->output_norm = bind_norm(b, "output_norm", of->d_model, false).w;
+    if (!b->is_new && bind_has(b, "cls.output")) {
+        bind_scores(b, m);
+        return;
+    }
     const bool tied = bind_ties_head(b, of->arch->hf_tied);
     m->output = tied ? bind_tied(b, "output", m->token_embd, NO_BIAS)
                      : bind_linear(b, "output", of->n_vocab, of->d_model, NO_BIAS);

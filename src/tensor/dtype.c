@@ -101,6 +101,13 @@ const dtype dtype_rounded = { .name = "rounded",
                               .tile = rounded_tile };
 
 const dtype dtype_i32 = { .name = "i32", .safetensors = "I32", .gguf = 26, .block = 1, .bytes = 4 };
+const dtype dtype_f8 = { /* E4M3: weights only together with their scales, see bind_spread.c */
+                         .name = "f8_e4m3",
+                         .safetensors = "F8_E4M3",
+                         .gguf = -1,
+                         .block = 1,
+                         .bytes = 1
+};
 static const dtype dtype_i8 = {
     .name = "i8", .safetensors = "I8", .gguf = 24, .block = 1, .bytes = 1
 };
@@ -138,6 +145,7 @@ static const dtype *const table[] = {
     &dtype_iq2_xs,
     &dtype_iq2_xxs,
     /* other types in files */
+    &dtype_f8,
     &dtype_i8,
     &dtype_i32,
     &dtype_i64,

@@ -38,7 +38,7 @@ extern const dtype dtype_rounded;
 extern const dtype dtype_f32, dtype_f16, dtype_bf16, dtype_q8_0, dtype_q4_0, dtype_q4_1, dtype_q5_0,
     dtype_q5_1, dtype_q2_k, dtype_q3_k, dtype_q4_k, dtype_q5_k, dtype_q6_k, dtype_mxfp4,
     dtype_iq4_nl, dtype_iq4_xs, dtype_iq3_s, dtype_iq3_xxs, dtype_iq2_s, dtype_iq2_xs,
-    dtype_iq2_xxs, dtype_i32;
+    dtype_iq2_xxs, dtype_i32, dtype_f8;
 
 /* The type of activations. */
 #ifdef WEFT_REAL_DOUBLE

@@ -15,7 +15,8 @@ static const char *const models[] = {
     "t5",           "flan-t5",     "llama-linear", "vit",          "deit",           "marian",
     "roberta-fill", "gemma2",      "gemma3",       "granite",      "smollm3",        "olmo3",
     "phi3",         "phi3-long",   "exaone4",      "glm4",         "ministral3",     "qwen3-moe",
-    "mixtral",      "xlm-roberta", "mpnet",        "electra-fill", "nomic"
+    "mixtral",      "xlm-roberta", "mpnet",        "electra-fill", "nomic",          "gpt-oss",
+    "glm4-moe-lite"
 };
 #define N_MODEL (sizeof models / sizeof *models)
 

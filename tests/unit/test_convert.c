@@ -196,12 +196,37 @@ static void forget(const char *path)
 /* ---- there and back -------------------------------------------------------------------------- */
 
 static const char *const lines[] = {
-    "llama-gqa", "llama-mqa", "llama-linear", "llama-yarn",  "mistral-window",
-    "qwen2",     "qwen3",     "gpt2",         "gpt2-rope",   "bert-classify",
-    "t5",        "gemma2",    "gemma3",       "gemma3-text", "granite",
-    "smollm3",   "olmo2",     "olmo3",        "phi3",        "phi3-short",
-    "exaone4",   "glm4",      "ministral3",   "qwen3-moe",   "mixtral",
+    "llama-gqa",
+    "llama-mqa",
+    "llama-linear",
+    "llama-yarn",
+    "mistral-window",
+    "qwen2",
+    "qwen3",
+    "gpt2",
+    "gpt2-rope",
+    "bert-classify",
+    "t5",
+    "gemma2",
+    "gemma3",
+    "gemma3-text",
+    "granite",
+    "smollm3",
+    "olmo2",
+    "olmo3",
+    "phi3",
+    "phi3-short",
+    "exaone4",
+    "glm4",
+    "ministral3",
+    "qwen3-moe",
+    "mixtral",
     "nomic",
+    "gpt-oss",
+    "qwen3-rank",
+    "deepseek-v2",
+    "deepseek-v3",
+    "glm4-moe-lite",
 };
 #define N_LINE (sizeof lines / sizeof *lines)
 
@@ -269,6 +294,120 @@ static void configuration_from_facts(void **state)
     converted(gguf, back, (convert_options){ 0 });
     same_tensors(known, back);
     same_logits(known, back, 1e-5);
+}
+
+/* Every key of GGUF file a but those of the directory is in b, with the same value. */
+static void same_keys(const char *a, const char *b)
+{
+    static const char *const own[] = { "weft.", "xeft.", "general.name" };
+    host h;
+    container x, y;
+    weft_error err = { 0 };
+    host_plain(&h);
+    assert_int_equal(container_open(&x, a, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+    assert_int_equal(container_open(&y, b, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+    for (int64_t i = 0; i < x.n_entry; i++) {
+        const meta *m = &x.entry[i], *k = container_meta(&y, m->key);
+        bool skip = false;
+        for (size_t n = 0; n < sizeof own / sizeof *own; n++)
+            skip |= strncmp(m->key, own[n], strlen(own[n])) == 0;
+        if (skip)
+            continue;
+        if (!k || k->type != m->type)
+            fail_msg("%s: %s is missing or of another type", b, m->key);
+        const bool same = m->type == META_TEXT
+                              ? m->length == k->length && memcmp(m->text, k->text, m->length) == 0
+                          : m->type == META_ARRAY ? m->length == k->length
+                          : m->type == META_BOOL  ? m->flag == k->flag
+                                                  : m->number == k->number;
+        if (!same)
+            fail_msg("%s: %s has another value", b, m->key);
+    }
+    container_close(&x);
+    container_close(&y);
+}
+
+/* GGUF, directory, GGUF: the same file, if it was a directory before; otherwise the same tensors
+ * and keys. */
+static void from_gguf_and_back(void **state)
+{
+    (void)state;
+    mkdir(temp_path("again"), 0700);
+    for (size_t i = 0; i < N_LINE; i++) {
+        char name[64];
+        const bool named = strcmp(lines[i], "llama-gqa") != 0 && /* as configuration_from_facts */
+                           strcmp(lines[i], "gemma3-text") != 0;
+        const char *first = temp_path("first.gguf"), *second = temp_path("second.gguf");
+        const convert_options over = { .force = true };
+        snprintf(name, sizeof name, "again/%s", lines[i]); /* the file contains the name */
+        const char *between = temp_path(name);
+        converted(golden_path(lines[i]), first, over);
+        for (int forgotten = 0; forgotten <= named; forgotten++) {
+            if (forgotten)
+                forget(first);
+            converted(first, between, over);
+            converted(between, second, over);
+            if (!forgotten)
+                same_file(first, second);
+            same_tensors(first, second);
+            same_keys(first, second);
+        }
+    }
+}
+
+/* Windows on other layers than the architecture's usual ones: full, window, full in a Gemma 3. */
+static void windows_by_layer(void **state)
+{
+    (void)state;
+    const char *from = variant("gemma3-layers", "pattern", "pre_attn_scalar\": 11",
+                               "pre_attn_scalar\": 8");
+    const char *gguf = temp_path("pattern.gguf"), *back = temp_path("pattern-back");
+    host h;
+    container c;
+    weft_error err = { 0 };
+    host_plain(&h);
+    converted(from, gguf, (convert_options){ 0 });
+    forget(gguf);
+    assert_int_equal(container_open(&c, gguf, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+    const meta *m = container_meta(&c, "gemma3.attention.sliding_window_pattern");
+    assert_true(m && m->type == META_ARRAY && m->length == 3);
+    assert_true(!m->at[0] && m->at[1] && !m->at[2]);
+    container_close(&c);
+    same_logits(from, gguf, 1e-5);
+    converted(gguf, back, (convert_options){ 0 });
+    same_logits(from, back, 1e-5);
+}
+
+/* Blocks and scales of a directory become GGUF's blocks, byte for byte the same numbers; back in a
+ * directory they are BF16, and its config.json no longer says mxfp4. */
+static void packed_experts(void **state)
+{
+    (void)state;
+    const char *from = golden_path("gpt-oss-mxfp4"), *gguf = temp_path("packed.gguf");
+    const char *direct = temp_path("packed-direct"), *back = temp_path("packed-back");
+    host h;
+    container c;
+    weft_error err = { 0 };
+    host_plain(&h);
+    converted(from, gguf, (convert_options){ .load = WEFT_LOAD_MAP });
+    assert_int_equal(container_open(&c, gguf, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+    assert_ptr_equal(container_tensor(&c, "blk.1.ffn_gate_exps.weight")->type, &dtype_mxfp4);
+    assert_ptr_equal(container_tensor(&c, "blk.1.ffn_down_exps.weight")->type, &dtype_mxfp4);
+    assert_int_equal(container_tensor(&c, "blk.1.ffn_up_exps.bias")->n_dim, 2);
+    container_close(&c);
+    same_logits(from, gguf, 0);
+    converted(from, direct, (convert_options){ .to = WEFT_FORMAT_HF });
+    converted(gguf, back, (convert_options){ 0 });
+    same_tensors(direct, back);
+    char a[1200], b[1200];
+    snprintf(a, sizeof a, "%s/config.json", direct);
+    snprintf(b, sizeof b, "%s/config.json", back);
+    same_file(a, b);
+    assert_int_equal(container_open(&c, back, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+    assert_ptr_equal(container_tensor(&c, "model.layers.0.mlp.experts.gate_up_proj")->type,
+                     &dtype_bf16);
+    assert_null(container_meta(&c, "quantization_config.quant_method"));
+    container_close(&c);
 }
 
 /* ---- types ----------------------------------------------------------------------------------- */
@@ -925,6 +1064,8 @@ static bool fault(const char *from, const char *to, convert_options o, bool file
     return true;
 }
 
+static int64_t stride = 1; /* of the calls that fail */
+
 static void all_faults(const char *source, const char *target, convert_options o, const char *what)
 {
     char from[1024], to[1024];
@@ -936,7 +1077,7 @@ static void all_faults(const char *source, const char *target, convert_options o
         tally n = { 0 };
         for (int sticky = 0; sticky < 2; sticky++)
             for (int64_t k = 1; fault(from, to, o, files, k, sticky, old, n_old, &n);
-                 k += quick() ? 7 : 1) {}
+                 k += quick() ? 7 : stride) {}
         print_message("%s: %lld fault points in %s, %lld survived\n", what, (long long)n.points,
                       files ? "files" : "memory", (long long)n.survived);
         assert_true(n.points > 0 && n.survived < n.points);
@@ -967,6 +1108,11 @@ static void faults_everywhere(void **state)
     typed.target = quant_target_by_name("f16");
     converted(from, temp_path("faults/whole"), typed);
     all_faults(from, temp_path("faults/hf"), typed, "a directory into another type");
+    const convert_options whole = { .to = WEFT_FORMAT_HF, .force = true };
+    converted(golden_path("gpt-oss-mxfp4"), temp_path("faults/whole"), whole);
+    stride = 5;
+    all_faults(golden_path("gpt-oss-mxfp4"), temp_path("faults/hf"), whole, "MXFP4 into BF16");
+    stride = 1;
 }
 
 /* A directory that did not exist is removed on any failure. */
@@ -1001,6 +1147,9 @@ int main(void)
              there_and_back),
         TEST("convert: config.json is made from GGUF's keys if none was kept",
              configuration_from_facts),
+        TEST("convert: GGUF to a directory and back gives the same file", from_gguf_and_back),
+        TEST("convert: windows on unusual layers go to GGUF and back", windows_by_layer),
+        TEST("convert: experts in MXFP4 go from a directory to GGUF without loss", packed_experts),
         TEST("convert: types survive the round trip, vectors too", types_come_back),
         TEST("convert: rows that do not fill blocks become f16", blocks_or_f16),
         TEST("convert: the error of a mix is that of its formats, on any number of threads", a_mix),

@@ -4,6 +4,7 @@
  * covers batches. */
 #include "small_model.h"
 
+#include "edited.h"
 #include "formats/gguf_write.h"
 #include "models/convert.h"
 #include "tensor/tape.h"
@@ -81,7 +82,7 @@ static void absorbed_is_naive(void **state)
 {
     (void)state;
     static const char *const goldens[] = { "deepseek-v2-lite", "deepseek-v2", "deepseek-v3",
-                                           "deepseek-v3-dense" };
+                                           "deepseek-v3-dense", "glm4-moe-lite" };
     for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
         char path[128];
         snprintf(path, sizeof path, "golden/%s", goldens[i]);
@@ -354,8 +355,8 @@ static void same_tensors(const char *a, const char *b, host *h)
 static void there_and_back(void **state)
 {
     (void)state;
-    static const char *const goldens[] = { "deepseek-v2", "deepseek-v3" };
-    for (int i = 0; i < 2; i++) {
+    static const char *const goldens[] = { "deepseek-v2", "deepseek-v3", "glm4-moe-lite" };
+    for (int i = 0; i < 3; i++) {
         host h;
         weft_error err = { 0 };
         static convert_report report;
@@ -381,6 +382,83 @@ static void there_and_back(void **state)
         snprintf(second, sizeof second, "%s/config.json", back);
         same_bytes(first, second);
         same_tensors(fixture(from), back, &h);
+    }
+}
+
+/* Layers that predict further tokens are left out and counted; the rest is the same model. */
+static void further_layers(void **state)
+{
+    (void)state;
+    static const edit hf[] = {
+        { "model.layers.2.eh_proj.weight", &dtype_f32, 2, { 24, 48 }, NULL },
+        { "model.layers.2.mlp.experts.0.up_proj.weight", &dtype_f32, 2, { 9, 24 }, NULL }
+    };
+    static const edit gguf[] = {
+        { "blk.2.nextn.eh_proj.weight", &dtype_f32, 2, { 24, 48 }, NULL }
+    };
+    static convert_report report;
+    host h;
+    weft_error err = { 0 };
+    const convert_options o = { .force = true, .n_thread = 1, .to = WEFT_FORMAT_GGUF };
+    const char *plain = temp_path("plain.gguf"), *less = temp_path("less.gguf");
+    host_plain(&h);
+    if (convert_model(fixture("golden/glm4-moe-lite"), plain, &o, &report, &h, &err) != WEFT_OK)
+        fail_msg("%s", err.message);
+    const char *directory = edited_directory(fixture("golden/glm4-moe-lite"), "further", hf, 2,
+                                             "\"n_group\"",
+                                             "\"num_nextn_predict_layers\": 1, \"n_group\"");
+    const char *other = edited_gguf(plain, "further.gguf", gguf, 1, "deepseek2.block_count", 3,
+                                    "deepseek2.nextn_predict_layers", 1);
+    for (int i = 0; i < 2; i++) {
+        if (convert_model(i ? other : directory, less, &o, &report, &h, &err) != WEFT_OK)
+            fail_msg("%s", err.message);
+        assert_int_equal(report.n_left_out, i ? 1 : 2);
+        same_tensors(plain, less, &h);
+        model m;
+        assert_int_equal(model_open(&m, less, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+        assert_int_equal(m.n_layer, 2);
+        assert_int_equal(container_meta(&m.file, "deepseek2.block_count")->integer, 2);
+        assert_null(container_meta(&m.file, "deepseek2.nextn_predict_layers"));
+        model_close(&m);
+    }
+    static const uint32_t wrong[] = { 3, 4 }; /* nothing would be left */
+    for (int i = 0; i < 2; i++) {
+        const char *all = edited_gguf(plain, "all.gguf", gguf, 1, "deepseek2.block_count", 3,
+                                      "deepseek2.nextn_predict_layers", wrong[i]);
+        model m;
+        assert_int_equal(model_open(&m, all, WEFT_LOAD_COPY, &h, &err), WEFT_EFORMAT);
+        assert_non_null(strstr(err.message, "nextn_predict_layers"));
+    }
+    /* Not announced, they are unexpected. */
+    model m;
+    const char *silent = edited_directory(fixture("golden/glm4-moe-lite"), "silent", hf, 2, NULL,
+                                          NULL);
+    assert_int_equal(model_open(&m, silent, WEFT_LOAD_COPY, &h, &err), WEFT_EUNSUPPORTED);
+    assert_non_null(strstr(err.message, "unexpected tensor model.layers.2."));
+}
+
+/* A word for each layer: dense ones first. */
+static void layer_words(void **state)
+{
+    (void)state;
+    static const char was[] = "\"dense\",\n    \"sparse\"";
+    static const struct {
+        const char *is, *says;
+    } cases[] = { { "\"sparse\", \"dense\"", "mlp_layer_types.1 is \"dense\"" },
+                  { "\"dense\", \"some\"", "mlp_layer_types.1 is \"some\"" },
+                  { "\"dense\"", "mlp_layer_types.1 is \"missing\"" },
+                  { "\"dense\", 3", "mlp_layer_types.1 is not text" },
+                  { "\"dense\", \"dense\"", "unexpected tensor" } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        host h;
+        model m;
+        weft_error err = { 0 };
+        host_plain(&h);
+        const char *path = edited_directory(fixture("golden/glm4-moe-lite"), "words", NULL, 0, was,
+                                            cases[i].is);
+        assert_int_not_equal(model_open(&m, path, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+        if (!strstr(err.message, cases[i].says) && i != 4)
+            fail_msg("\"%s\" does not say %s", err.message, cases[i].says);
     }
 }
 
@@ -527,6 +605,9 @@ int main(void)
         TEST("deepseek: keys and values in one tensor of GGUF or in two are one model",
              layouts_are_one_model),
         TEST("deepseek: a directory survives the round trip through GGUF", there_and_back),
+        TEST("deepseek: layers that predict further tokens are left out and counted",
+             further_layers),
+        TEST("deepseek: layers without experts come first", layer_words),
         TEST("deepseek: invalid configurations are named", configurations_are_checked),
         TEST("deepseek: learns tinyshakespeare, and reports the load of its experts",
              learns_shakespeare),

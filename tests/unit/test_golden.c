@@ -118,8 +118,8 @@ static void check_form(const char *name, const char *path, const char *form, hos
     weft_error err = { 0 };
     if (model_open(&m, path, WEFT_LOAD_COPY, h, &err) != WEFT_OK)
         fail_msg("%s", err.message);
-    const bool v3 = strcmp(m.arch->hf, "deepseek_v3") ==
-                    0; /* transformers reorders these into halves */
+    const bool v3 = m.arch->family == &deepseek_family &&
+                    strcmp(m.arch->hf, "deepseek_v2") != 0; /* transformers makes these halves */
     const bool other = m.arch->family == &deepseek_family
                            ? v3
                            : strcmp(form, "gguf") == 0 && m.rope.n_rot > 0 &&
@@ -157,6 +157,51 @@ static void check(const char *name)
     check_form(name, gguf, "gguf", &h);
 }
 
+/* Products of small types round their inputs, so a model in MXFP4 or FP8 is compared as the f32 it
+ * becomes: as a directory, directly as GGUF, and as GGUF from the MXFP4 or BF16 that GGUF has. */
+static void check_packed(const char *name)
+{
+    char place[64];
+    host h;
+    weft_error err = { 0 };
+    static convert_report report;
+    host_plain(&h);
+    snprintf(place, sizeof place, "golden/%s", name);
+    char from[4096]; /* fixture's result lasts until its next call */
+    snprintf(from, sizeof from, "%s", fixture(place));
+    const char *packed = temp_path("packed.gguf");
+    const struct {
+        const char *from, *to, *type;
+    } steps[] = { { from, temp_path("unpacked"), "f32" },
+                  { from, temp_path("unpacked.gguf"), "f32" },
+                  { from, packed, NULL },
+                  { packed, temp_path("unpacked-2.gguf"), "f32" } };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        const quant_target *type = steps[i].type ? quant_target_by_name(steps[i].type) : NULL;
+        const bool gguf = strstr(steps[i].to, ".gguf") != NULL;
+        const convert_options o = { .to = gguf ? WEFT_FORMAT_GGUF : WEFT_FORMAT_HF,
+                                    .target = type,
+                                    .force = true,
+                                    .n_thread = 1 };
+        if (convert_model(steps[i].from, steps[i].to, &o, &report, &h, &err) != WEFT_OK)
+            fail_msg("%s", err.message);
+        if (type)
+            check_form(name, steps[i].to, gguf ? "gguf" : "directory", &h);
+    }
+}
+
+static void gpt_oss_mxfp4(void **state)
+{
+    (void)state;
+    check_packed("gpt-oss-mxfp4");
+}
+
+static void qwen3_fp8(void **state)
+{
+    (void)state;
+    check_packed("qwen3-fp8");
+}
+
 #define GOLDEN(fn, name)                                                                           \
     static void fn(void **state)                                                                   \
     {                                                                                              \
@@ -172,6 +217,7 @@ GOLDEN(mistral_window, "mistral-window")
 GOLDEN(qwen2, "qwen2")
 GOLDEN(qwen3, "qwen3")
 GOLDEN(qwen3_embed, "qwen3-embed")
+GOLDEN(qwen3_rank, "qwen3-rank")
 GOLDEN(gemma2, "gemma2")
 GOLDEN(gemma3, "gemma3")
 GOLDEN(gemma3_layers, "gemma3-layers")
@@ -188,6 +234,7 @@ GOLDEN(glm4, "glm4")
 GOLDEN(ministral3, "ministral3")
 GOLDEN(qwen3_moe, "qwen3-moe")
 GOLDEN(mixtral, "mixtral")
+GOLDEN(gpt_oss, "gpt-oss")
 GOLDEN(gpt2, "gpt2")
 GOLDEN(gpt2_rope, "gpt2-rope")
 GOLDEN(bert, "bert")
@@ -214,6 +261,8 @@ GOLDEN(electra, "electra")
 GOLDEN(electra_fill, "electra-fill")
 GOLDEN(electra_detect, "electra-detect")
 GOLDEN(electra_classify, "electra-classify")
+GOLDEN(gte_fill, "gte-fill")
+GOLDEN(gte_rank, "gte-rank")
 GOLDEN(nomic, "nomic")
 GOLDEN(nomic_fill, "nomic-fill")
 GOLDEN(nomic_classify, "nomic-classify")
@@ -228,6 +277,7 @@ GOLDEN(deepseek_v2_lite, "deepseek-v2-lite")
 GOLDEN(deepseek_v2, "deepseek-v2")
 GOLDEN(deepseek_v3, "deepseek-v3")
 GOLDEN(deepseek_v3_dense, "deepseek-v3-dense")
+GOLDEN(glm4_moe_lite, "glm4-moe-lite")
 
 /* A golden directory with another config.json, and a modules.json if there is one. */
 static const char *redressed(const char *name, const char *config, const char *modules)
@@ -338,6 +388,7 @@ int main(void)
         TEST("golden: Qwen2 with biases equals transformers", qwen2),
         TEST("golden: Qwen3 with norms on q and k equals transformers", qwen3),
         TEST("golden: Qwen3 without a head equals transformers", qwen3_embed),
+        TEST("golden: Qwen3 that scores texts by their last row equals transformers", qwen3_rank),
         TEST("golden: Gemma 2 with capped scores and logits equals transformers", gemma2),
         TEST("golden: Gemma 3 with a window and rotary positions by layer equals transformers",
              gemma3),
@@ -355,6 +406,9 @@ int main(void)
         TEST("golden: Ministral 3 with queries warmed by position equals transformers", ministral3),
         TEST("golden: Qwen3-MoE equals transformers", qwen3_moe),
         TEST("golden: Mixtral equals transformers", mixtral),
+        TEST("golden: gpt-oss equals transformers", gpt_oss),
+        TEST("golden: gpt-oss with experts in MXFP4 equals transformers", gpt_oss_mxfp4),
+        TEST("golden: Qwen3 in FP8 equals transformers with the weights in BF16", qwen3_fp8),
         TEST("golden: GPT-2 equals transformers", gpt2),
         TEST("golden: GPT with fused c_attn and rotary positions equals PyTorch", gpt2_rope),
         TEST("golden: BERT without a head equals transformers", bert),
@@ -383,6 +437,8 @@ int main(void)
         TEST("golden: ELECTRA's generator equals transformers", electra_fill),
         TEST("golden: ELECTRA's discriminator equals transformers", electra_detect),
         TEST("golden: ELECTRA for text classification equals transformers", electra_classify),
+        TEST("golden: GTE for masked language modelling equals transformers", gte_fill),
+        TEST("golden: GTE that scores pairs equals transformers", gte_rank),
         TEST("golden: nomic without a head, with rotary positions and gates, equals transformers",
              nomic),
         TEST("golden: nomic for masked language modelling equals transformers", nomic_fill),
@@ -399,6 +455,7 @@ int main(void)
         TEST("golden: DeepSeek-V3 with sigmoids, groups and a bias equals transformers",
              deepseek_v3),
         TEST("golden: DeepSeek-V3 without experts equals transformers", deepseek_v3_dense),
+        TEST("golden: GLM-4.7-Flash equals transformers", glm4_moe_lite),
         TEST("golden: nomic with its authors' keys equals transformers", authors_keys),
         TEST("golden: a model that lost its head embeds, if modules.json says so", lost_heads),
         TEST("golden: a planted defect is found and named", planted_defect),

@@ -119,6 +119,13 @@ static void faults_gpt2(void **state)
     all_faults(fixture("golden/gpt2"));
 }
 
+static void faults_spread(void **state)
+{
+    (void)state;
+    all_faults(fixture("golden/gpt-oss-mxfp4"));
+    all_faults(fixture("golden/qwen3-fp8"));
+}
+
 /* ---- the cap --------------------------------------------------------------------------------- */
 
 typedef struct watch {
@@ -282,6 +289,8 @@ int main(void)
              faults_llama),
         TEST("load: a GPT-2 directory with any failed allocation or file call is a clean error",
              faults_gpt2),
+        TEST("load: MXFP4 and FP8 directories with any failed call are a clean error",
+             faults_spread),
         TEST("load: a memory cap refuses before memory is requested, and its lowest value is exact",
              cap),
         TEST("load: files that are not models are refused with their kind", wrong_files),

@@ -183,6 +183,8 @@ static void bits_of_directories(void **state)
         { "electra-fill", "weft.electra" },
         { "electra-detect", "weft.electra" },
         { "electra-classify", "weft.electra" },
+        { "gte-fill", "weft.gte" },
+        { "gte-rank", "weft.gte" },
         { "nomic", "nomic-bert" },
         { "nomic-fill", "weft.nomic_bert" },
         { "nomic-classify", "weft.nomic_bert" },

@@ -550,17 +550,17 @@ static void quantised_directories(void **state)
 {
     (void)state;
     mkdir(temp_path("method"), 0700);
-    static const char *const methods[] = { "gptq", "awq", "bitsandbytes", "compressed-tensors",
-                                           "fp8" };
+    static const char *const methods[] = { "gptq", "awq", "bitsandbytes", "compressed-tensors" };
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
         char config[128], says[192];
         const int n = snprintf(config, sizeof config,
                                "{\"quantization_config\":{\"quant_method\":\"%s\"}}", methods[i]);
         temp_file("method/config.json", config, (size_t)n);
-        snprintf(says, sizeof says,
-                 "method/config.json: quantization_config.quant_method is %s; expected weights in "
-                 "F32, F16 or BF16; use the model's GGUF file",
-                 methods[i]);
+        snprintf(
+            says, sizeof says,
+            "method/config.json: quantization_config.quant_method is %s; expected mxfp4, fp8 or "
+            "weights in F32, F16 or BF16; use the model's GGUF file",
+            methods[i]);
         contains(temp_path("method"), WEFT_EUNSUPPORTED, says);
     }
     static const char number[] = "{\"compression_config\":{\"quant_method\":4}}";

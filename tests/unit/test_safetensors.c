@@ -235,7 +235,7 @@ static void bad_spec(void **state)
 static void bad_dtype(void **state)
 {
     (void)state;
-    static const char *const types[] = { "F8_E4M3", "F4", "C64", "Q8_0", "f32", "" };
+    static const char *const types[] = { "F8_E5M2", "F4", "C64", "Q8_0", "f32", "" };
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         char header[128], says[96];
         snprintf(header, sizeof header,

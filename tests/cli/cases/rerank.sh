@@ -53,3 +53,13 @@ try "$WEFT" rerank bert-rank "a" "b" --yes-no
 try "$WEFT" rerank qwen3 "1" "2" --yes-no --truncate
 try "$WEFT" rerank qwen3 "1" "2" --instruct "be kind"
 try "$WEFT" rerank qwen3 "1" "2" --yesno
+
+# The same with two rows as the head, as llama.cpp writes Qwen3-Reranker, labelled yes and no; the scores are transformers'.
+cp -r "$GOLDEN/qwen3-rank" . && cp qwen3/tokenizer.json qwen3-rank
+try "$WEFT" rerank qwen3-rank "12" "1" "33" "x" | sed 's/\(\.[0-9]\{5\}\)[0-9]*/\1/g'
+"$WEFT" convert qwen3-rank rank.gguf >/dev/null 2>&1
+"$WEFT" rerank rank.gguf "12" "1" "33" "x" --yes-no | sed 's/\(\.[0-9]\{5\}\)[0-9]*/\1/g'
+"$WEFT" rerank rank.gguf "12" "1" "33" --instruct "be kind" | sed 's/\(\.[0-9]\{5\}\)[0-9]*/\1/g'
+try "$WEFT" rerank rank.gguf "12" "1" "$many" | sed -e 's/\(\.[0-9]\{5\}\)[0-9]*/\1/g' -e 's/33333*/3.../'
+try "$WEFT" rerank rank.gguf "12" "1" --truncate
+try "$WEFT" run rank.gguf -p 12
