@@ -1,9 +1,6 @@
 /* blocks.c - blocks open, grow and close; see blocks.h. */
 #include "blocks.h"
 
-#include <stdio.h>
-#include <string.h>
-
 const block_style *block_style_of(endpoint e)
 {
     return e == ENDPOINT_RESPONSES ? &responses_style : &messages_style;
@@ -116,10 +113,4 @@ void blocks_free(blocks *b)
     bytes_free(&b->text);
     bytes_free(&b->done);
     bytes_free(&b->events);
-}
-
-void block_id(const answer *a, const choice *c, const char *prefix, char id[64])
-{
-    const char *made = strchr(a->id, '_');
-    snprintf(id, 64, "%s_%.24s%d", prefix, made ? made + 1 : a->id, c->blocks.n - 1);
 }

@@ -9,6 +9,9 @@
 
 #include "answer.h"
 
+#include <stdio.h>
+#include <string.h>
+
 /* How an API writes. `to` gets whole events. */
 typedef struct block_style {
     void (*block)(const answer *a, const choice *c, wire *w); /* the open block, complete */
@@ -35,6 +38,10 @@ void blocks_events(const answer *a, choice *c, bytes *to);
 void blocks_free(blocks *b);
 
 /* "call_..." with the block's number. */
-void block_id(const answer *a, const choice *c, const char *prefix, char id[64]);
+static inline void block_id(const answer *a, const choice *c, const char *prefix, char id[64])
+{
+    const char *made = strchr(a->id, '_');
+    snprintf(id, 64, "%s_%.24s%d", prefix, made ? made + 1 : a->id, c->blocks.n - 1);
+}
 
 #endif

@@ -1,5 +1,5 @@
-/* request_format.c - the fields that say what form an answer has: response_format, as OpenAI has it,
- * structured_outputs and guided_*, as vLLM has them, and tools. */
+/* request_format.c - the fields that say what form an answer has: response_format of OpenAI,
+ * structured_outputs and guided_* of vLLM, and tools. */
 #include "request_values.h"
 
 #include "body.h"

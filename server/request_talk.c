@@ -443,7 +443,7 @@ bool read_truncation(const reading *r, const json_t *value)
     return is(value, "disabled") || refuse_value(r, "", value, "disabled");
 }
 
-/* Nothing is stored, so there is nothing to go on from. */
+/* Nothing is stored: the client sends the whole conversation. */
 bool read_no_previous(const reading *r, const json_t *value)
 {
     return refuse_value(r, "", value, "null: the server keeps no answers; send the conversation");

@@ -77,6 +77,8 @@ MODES = {
     "weft_sampler_constrain.constraint": "AA", "weft_generate_options.constraint": "AA", "weft_grammar_new.n": "AR",
     "weft_grammar_options.model": "AA", "weft_grammar_options.ends": "AA", "weft_grammar_options.think_begin": "AR",
     "weft_grammar_options.think_end": "AA", "weft_constraint_mask.n_vocab": ("R-", BUFFER),
+    "weft_call_reader_new.tools": "AR", "weft_call_reader_new.n": ("R-", BUFFER), "weft_tool_grammar_new.n": ("R-", BUFFER),
+    "weft_call_reader_push.n": ("A-", BUFFER), "weft_tool_options.only": "AR",
     "weft_constraint_forced.bytes": "AA", "weft_constraint_forced.size": "AA",
     "weft_generate.sampler": "AA", "weft_generate.tokenizer": "AA", "weft_generate.fn": "AA", "weft_generate.info": "AA",
     "weft_scheduler_get_info.info": "AA", "weft_scheduler_get_info.info.struct_size": "AA", "weft_scheduler_step.more": "AA",
@@ -127,11 +129,11 @@ MODES = {
 
 STRUCT_READ = {"weft_engine_eval.work", "weft_engine_step.work", "weft_session_logprobs.out"}  # and written
 BUFFERS = {"weft_session_top.out", "weft_sampler_kept.out"}  # arrays of structs that are only written
-BYTES = {"weft_grammar_new.text", "weft_template_render.messages", "weft_tokenizer_encode.text", "weft_tokenizer_id.token", "weft_stop_push.bytes", "weft_tokenize_options.pair"}
+BYTES = {"weft_grammar_new.text", "weft_call_reader_new.tools", "weft_tool_grammar_new.tools", "weft_call_reader_push.text", "weft_template_render.messages", "weft_tokenizer_encode.text", "weft_tokenizer_id.token", "weft_stop_push.bytes", "weft_tokenize_options.pair"}
 NEEDS = {"weft_model": "model", "weft_engine": "engine", "weft_session": "session", "weft_encoder": "encoder",
          "weft_tokenizer": "tokenizer", "weft_sampler": "sampler", "weft_decoder": "decoder", "weft_stop": "stop",
          "weft_data": "data", "weft_budget": "budget", "weft_template": "chat", "weft_scheduler": "scheduler",
-         "weft_grammar": "grammar", "weft_constraint": "constraint"}
+         "weft_grammar": "grammar", "weft_constraint": "constraint", "weft_call_reader": "calls"}
 ONLY = {  # kinds of models that a function is for
     "weft_image_open": "images", "weft_image_decode": "images", "weft_image_score": "images",
     "weft_session_source": "source", "weft_generate": "engine", "weft_session_save": "alone", "weft_session_restore": "alone",
@@ -164,6 +166,9 @@ VALID = {
     "weft_sampler_kept.k": "2", "weft_sampler_kept.out": "f->chances", "weft_stop_new.strings": "f->strings",
     "weft_stop_new.n": "1", "weft_stop_push.bytes": "f->text", "weft_stop_push.length": "8",
     "weft_grammar_new.kind": "WEFT_GRAMMAR_REGEX", "weft_grammar_new.text": "f->text", "weft_constraint_accept.id": "3",
+    "weft_call_reader_new.tools": "f->tools", "weft_tool_grammar_new.tools": "f->tools", "weft_call_reader_push.text": "f->text",
+    "weft_call_reader_new.n": "strlen(f->tools)", "weft_tool_grammar_new.n": "strlen(f->tools)", "weft_call_reader_push.n": "8",
+    "weft_call_reader_new.fn": "see_call",
     "weft_constraint_mask.bits": "(uint64_t[4]){ 0 }", "weft_constraint_mask.n_vocab": "200",
     "weft_constraint_rewind.mark": "0", "weft_generate.fn": "see_generated", "weft_stop_push.out": "&f->word", "weft_stop_flush.out": "&f->word", "weft_evaluate.against": "NULL",
     "weft_evaluate.n_document": "1", "weft_train_defaults.struct_size": "sizeof(weft_train_options)",

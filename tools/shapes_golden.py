@@ -117,8 +117,9 @@ MODELS = {
         n_shared_experts=2, num_experts_per_tok=6, moe_intermediate_size=1408,
         first_k_dense_replace=1, norm_topk_prob=False, topk_method="greedy", n_group=1,
         topk_group=1, routed_scaling_factor=1.0, **rope(10000.0))),
-    "gpt-oss-20b": ("GptOss", decoder(
-        2880, 2880, 24, 64, 8, 201088, 131072, head_dim=64, num_local_experts=32,
+    # One layer of 24: its experts are rearranged in memory when they are bound.
+    "gpt-oss-20b-part": ("GptOss", decoder(
+        2880, 2880, 1, 64, 8, 201088, 131072, head_dim=64, num_local_experts=32,
         num_experts_per_tok=4, sliding_window=128, **rope(
             150000.0, rope_type="yarn", factor=32.0, beta_fast=32.0, beta_slow=1.0, truncate=False,
             original_max_position_embeddings=4096))),

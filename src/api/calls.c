@@ -34,8 +34,8 @@ weft_call_reader *weft_call_reader_new(const weft_template *t, const char *tools
 {
     weft_error local;
     err = begin_call(err, &local);
-    if (!t || !fn) {
-        weft_fail(err, WEFT_EINVAL, !t ? "no template given" : "no function given");
+    if (!t || !fn || (!tools && n > 0)) {
+        weft_fail(err, WEFT_EINVAL, "no %s given", !t ? "template" : !fn ? "function" : "tools");
         return NULL;
     }
     const chat *c = template_inside(t);

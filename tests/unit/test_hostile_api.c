@@ -33,6 +33,8 @@ typedef struct objects {
     weft_grammar *grammar; /* any tokens */
     weft_constraint *constraint;
     weft_template *chat;
+    weft_call_reader *calls;
+    const char *tools;
     weft_data *data;
     weft_budget *budget;
     weft_image *image;
@@ -165,6 +167,12 @@ static weft_logprob valid_weft_logprob(const objects *f)
 {
     (void)f;
     return (weft_logprob){ .id = 3 };
+}
+
+static weft_tool_options valid_weft_tool_options(const objects *f)
+{
+    (void)f;
+    return (weft_tool_options){ .struct_size = sizeof(weft_tool_options) };
 }
 
 static weft_grammar_options valid_weft_grammar_options(const objects *f)
@@ -314,6 +322,11 @@ static bool see_generated(void *ud, const weft_generated *token)
 {
     (void)ud;
     return token->id >= -1;
+}
+
+static void see_call(void *ud, weft_call_event event, const char *text, size_t n)
+{
+    (void)ud, (void)event, (void)text, (void)n;
 }
 
 static void see_tensor(void *ud, const weft_trace_tensor *t)
@@ -562,7 +575,11 @@ static void make_files(objects *f)
     char text[20 * sizeof line] = "", directory[1024];
     for (int i = 0; i < 20; i++)
         strcat(text, line);
-    static const char chat[] = "{% for m in messages %}{{ m.content }}{% endfor %}";
+    static const char chat[] = "{{ tools | tojson if tools }}{% for m in messages %}{{ m.content "
+                               "}}{% for c in m.tool_calls "
+                               "or [] %}<call>{\"name\": \"{{ c.function.name }}\", \"arguments\": "
+                               "{{ c.function.arguments | "
+                               "tojson }}}</call>{% endfor %}<end>{% endfor %}";
     memcpy(f->text, letters, sizeof letters);
     snprintf(f->jinja, sizeof f->jinja, "%s", temp_file("own.jinja", chat, sizeof chat - 1));
     f->messages = "[{\"role\": \"user\", \"content\": \"a cat\"}]";
@@ -614,6 +631,9 @@ static void make_text(objects *f, weft_error *err)
     must(f->constraint, err);
     f->chat = weft_template_load(f->jinja, NULL, err);
     must(f->chat, err);
+    f->tools = "[{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]";
+    f->calls = weft_call_reader_new(f->chat, f->tools, strlen(f->tools), see_call, NULL, err);
+    must(f->calls, err);
     f->budget = weft_budget_new(CAP, err);
     must(f->budget, err);
 }
@@ -700,6 +720,7 @@ static void unmake(objects *f)
     weft_data_close(f->data);
     weft_stop_free(f->stop);
     weft_grammar_free(f->grammar);
+    weft_call_reader_free(f->calls);
     weft_template_free(f->chat);
     weft_decoder_free(f->decoder);
     weft_sampler_free(f->sampler);

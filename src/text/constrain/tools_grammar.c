@@ -40,7 +40,7 @@ static bool ends_text(const making *k, uint32_t id)
     return false;
 }
 
-/* What stands in a hole. */
+/* The text of a hole. */
 static symbol hole(const making *k, char which)
 {
     static const uint32_t letters[][2] = {
