@@ -12,9 +12,17 @@ static void clear(bytes *b)
         bytes_drop(b, b->n);
 }
 
+static void begin(const answer *a, choice *c)
+{
+    if (a->stream && !c->begun)
+        block_style_of(a->endpoint)->begins(a, c, &c->blocks.events);
+    c->begun = true;
+}
+
 static void open_block(const answer *a, choice *c, block_kind kind)
 {
     blocks *b = &c->blocks;
+    begin(a, c);
     blocks_close(a, c);
     clear(&b->text);
     b->open = kind;
@@ -98,9 +106,7 @@ void blocks_close(const answer *a, choice *c)
 void blocks_events(const answer *a, choice *c, bytes *to)
 {
     blocks *b = &c->blocks;
-    if (!c->begun)
-        block_style_of(a->endpoint)->begins(a, c, to);
-    c->begun = true;
+    begin(a, c);
     if (c->finish)
         blocks_close(a, c);
     bytes_add(to, b->events.at ? b->events.at : "", b->events.n);

@@ -480,7 +480,8 @@ static const struct {
     { "[{\"function\": {\"name\": \"f\"}}, {\"function\": {\"name\": \"f\"}}]",
       "tools[1].function.name: expected a name that no other tool has" },
     { "[{\"function\": {\"name\": \"f\", \"parameters\": 3}}]", "tools[0].function.parameters" },
-    { "[{\"function\": {\"name\": \"f\", \"parameters\": {\"properties\": {\"s\": {\"enum\": "
+    { "[{\"function\": {\"name\": \"f\", \"parameters\": {\"properties\": {\"s\": {\"type\": "
+      "\"string\", \"enum\": "
       "[1]}}}}}]",
       "strings in the enum" },
 };

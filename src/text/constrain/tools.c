@@ -51,6 +51,26 @@ static bool read_values(const reading *r, const json_t *list, tool_argument *to)
     return n == to->n_value;
 }
 
+/* Anything may be a string, unless the schema says otherwise. */
+static bool is_text(const json_t *schema)
+{
+    static const char *const others[] = { "const", "anyOf", "oneOf", "allOf", "$ref" };
+    const json_t *type = json_object_get(schema, "type"), *list = json_object_get(schema, "enum"),
+                 *x;
+    size_t i;
+    if (json_is_string(type))
+        return strcmp(json_string_value(type), "string") == 0;
+    for (i = 0; i < sizeof others / sizeof *others; i++)
+        if (json_object_get(schema, others[i]))
+            return false;
+    json_array_foreach(list, i, x)
+    {
+        if (!json_is_string(x))
+            return false;
+    }
+    return true;
+}
+
 static bool is_required(const json_t *parameters, const char *key)
 {
     const json_t *list = json_object_get(parameters, "required"), *x;
@@ -74,9 +94,7 @@ static bool read_arguments(const reading *r, const json_t *parameters, tool *to)
     json_object_foreach(properties, key, schema)
     {
         tool_argument *a = &to->argument[to->n_argument++];
-        const char *type = json_string_value(json_object_get(schema, "type"));
-        *a = (tool_argument){ .string = !type || strcmp(type, "string") == 0,
-                              .required = is_required(parameters, key) };
+        *a = (tool_argument){ .string = is_text(schema), .required = is_required(parameters, key) };
         a->key = keep(r, key, strlen(key));
         a->schema = keep_json(r, schema, &a->n_schema);
         if (!a->key || !a->schema ||
