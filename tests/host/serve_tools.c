@@ -110,7 +110,7 @@ static const exchange exchanges[] = {
       "{\"prompt\":\"a\",\"guided_regex\":\"(a\"}",
       400,
       { "guided_regex" } },
-    { "a tool that is not there",
+    { "an unknown tool",
       "/v1/chat/completions",
       "{" TALK
       ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],\"tool_choice\":{"

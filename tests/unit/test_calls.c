@@ -86,8 +86,8 @@ static void unload(loaded *l)
 
 static const char *const arguments[] = {
     "{\"s\": \"plain\", \"n\": -12.5}",
-    "{\"s\": \"a \\\"quote\\\", a } brace,\\nline \\u00fc \\\\\", \"list\": [1, {\"s\": \"]\"}], "
-    "\"n\": 3}",
+    ("{\"s\": \"a \\\"quote\\\", a } brace,\\nline \\u00fc \\\\\", \"list\": [1, {\"s\": \"]\"}], "
+     "\"n\": 3}"),
     "{\"n\": 1}",
     "{\"s\": \"<tool> & </parameter \\u20ac\"}",
     "{\"s2\": \"17\", \"s\": \"x\"}",
