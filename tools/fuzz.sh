@@ -17,7 +17,7 @@ TESTS="test_gguf test_safetensors test_config test_load_faults test_parts test_c
     test_shard test_data test_report test_image test_idx test_table test_labelled test_classify test_marian
     test_tokenizer_limits test_tokenizer_forms test_find test_stores test_recognise test_unpack
     test_jinja test_templates test_trust test_chat test_chat_data
-    test_request test_gbnf test_rows test_constraint test_rx test_rx_parse test_schema"
+    test_request test_gbnf test_rows test_constraint test_rx test_rx_parse test_schema test_calls"
 GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_write formats/config formats/open
     formats/index formats/shard base/save text/regex/regex text/regex/class text/regex/translate text/unicode/unicode
     text/unicode/normal text/sources/load text/sources/gguf text/sources/files text/sources/sp text/sources/hf

@@ -98,8 +98,9 @@ bool schema_enum(schema *s, const schema_set *set, const json_t *const **list, s
         const json_t **values = schema_alloc(s, count * sizeof *values);
         if (!values)
             return false;
-        values[0] = one;
-        if (!one)
+        if (one)
+            values[0] = one;
+        else
             json_array_foreach(all, k, value) values[k] = value;
         *list = values;
         *n = count;
