@@ -11,7 +11,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 TARGETS=${TARGETS:-safetensors gguf config model regex tokenizer session manifest shard documents metrics image idx find
-    api settings resume unpack jinja request gbnf rx schema}
+    api settings resume unpack jinja request gbnf rx schema calls}
 TESTS="test_gguf test_safetensors test_config test_load_faults test_parts test_convert test_save test_describe test_regex
     test_unicode test_tokenizer test_tokenizer_files test_tokenizer_gguf test_session_files test_manifest test_checkpoint
     test_shard test_data test_report test_image test_idx test_table test_labelled test_classify test_marian

@@ -53,8 +53,7 @@ typedef bool call_string_fn(void *ud, const char *name, const char *key);
 
 typedef enum call_place {
     PLACE_TEXT,
-    PLACE_BEGIN,
-    PLACE_NAME,
+    PLACE_BEGIN, /* of a call, up to its arguments */
     PLACE_JSON,
     PLACE_KEY,
     PLACE_VALUE,
@@ -67,7 +66,10 @@ typedef struct call_reader {
     call_string_fn *is_string;
     void *ud;
     call_place place;
-    buffer held; /* not told yet */
+    bool last;                          /* no more text comes */
+    buffer held;                        /* not told yet */
+    size_t lead;                        /* PLACE_BEGIN: white space before it */
+    const call_literal *opens, *begins; /* PLACE_BEGIN: what was found, and what must follow */
     char name[128], key[256];
     bool bare;            /* the value being read is a string without quotes */
     bool any;             /* the call has an argument */

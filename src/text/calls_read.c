@@ -53,43 +53,61 @@ static void tell_text(call_reader *r, const char *text)
     tell(r, CALL_ARGUMENTS, text, strlen(text));
 }
 
-/* It is no call after all. */
+/* The next call begins here, without a literal of its own: the one between calls was its. */
+static void expect_name(call_reader *r)
+{
+    static const call_literal nothing = { "", 0 };
+    r->opens = r->begins = &nothing;
+    r->place = PLACE_BEGIN;
+}
+
+/* It is no call after all. What was held is read as text, after the part that looked like a call. */
 static bool give_up(call_reader *r)
 {
+    const size_t looked = r->place == PLACE_BEGIN ? r->lead + r->opens->n : 0;
     if (r->place == PLACE_JSON || r->place == PLACE_KEY || r->place == PLACE_VALUE)
         tell(r, CALL_ENDS, "", 0);
-    tell(r, CALL_TEXT, held(r), r->held.n);
-    r->held.n = 0;
+    tell(r, CALL_TEXT, held(r), looked);
+    drop(r, looked);
+    r->lead = 0;
     r->place = PLACE_TEXT;
     return true;
 }
 
 /* A name or a key, without its end; false if it is too long for one. */
-static bool take(const call_reader *r, size_t n, char *to, size_t size)
+static bool take(const call_reader *r, size_t from, size_t n, char *to, size_t size)
 {
-    if (n == 0 || n >= size || memchr(held(r), 0, n))
+    if (n == 0 || n >= size || memchr(held(r) + from, 0, n))
         return false;
-    memcpy(to, held(r), n);
+    memcpy(to, held(r) + from, n);
     to[n] = '\0';
     return true;
 }
 
-/* The first place at or before which the literal matches: its index and length. CALL_MORE in
- * *length: it may match from there on. */
-static size_t seek(const call_reader *r, const call_literal *l, size_t *length)
+/* Bytes at which a literal matches what is held from `at` on. At the end of the text, no more comes. */
+static size_t match(const call_reader *r, const call_literal *l, size_t at)
 {
-    for (size_t i = 0; i < r->held.n; i++) {
-        *length = call_match(l, held(r) + i, r->held.n - i);
+    const size_t n = call_match(l, held(r) + at, r->held.n - at);
+    return n == CALL_MORE && r->last ? CALL_NO_MATCH : n;
+}
+
+/* The first place from `from` on at which the literal matches: its index and length. CALL_MORE in
+ * *length: it may match there, if more text comes; CALL_NO_MATCH: it does not. */
+static size_t seek(const call_reader *r, const call_literal *l, size_t from, size_t *length)
+{
+    for (size_t i = from; i < r->held.n; i++) {
+        *length = match(r, l, i);
         if (*length != CALL_NO_MATCH)
             return i;
     }
-    *length = CALL_MORE;
+    *length = r->last ? CALL_NO_MATCH : CALL_MORE;
     return r->held.n;
 }
 
 /* ---- places ----------------------------------------------------------------------------------
  *
- * Each returns true if it got further, and false if it needs more text. */
+ * Each returns true if it got further, and false if it needs more text. What it decides does not
+ * depend on how much is held, so pieces of any length tell the same. */
 
 static size_t without_space(const char *text, size_t n)
 {
@@ -102,64 +120,73 @@ static size_t without_space(const char *text, size_t n)
 static bool read_text(call_reader *r)
 {
     size_t length;
-    const size_t at = seek(r, &r->syntax->start, &length);
-    const size_t told = without_space(held(r), at);
+    const size_t at = seek(r, &r->syntax->start, 0, &length);
+    const size_t told = length == CALL_NO_MATCH ? at : without_space(held(r), at);
     tell(r, CALL_TEXT, held(r), told);
-    if (length == CALL_MORE) {
-        drop(r, told);
+    drop(r, told);
+    if (length == CALL_MORE || length == CALL_NO_MATCH)
         return false;
-    }
-    drop(r, at);
+    r->lead = at - told;
+    r->opens = &r->syntax->start;
+    r->begins = &r->syntax->begin;
     r->place = PLACE_BEGIN;
     return true;
 }
 
-static bool read_begin(call_reader *r)
-{
-    const size_t n = call_match(&r->syntax->begin, held(r), r->held.n);
-    if (n == CALL_MORE)
-        return false;
-    if (n == CALL_NO_MATCH)
-        return give_up(r);
-    drop(r, n);
-    r->place = PLACE_NAME;
-    return true;
-}
+/* What follows a name. */
+typedef enum name_end { NAME_ARGUMENTS, NAME_BETWEEN, NAME_END } name_end;
 
-/* A call without arguments, between tags. */
-static bool read_no_pairs(call_reader *r, size_t at, size_t length, call_place next)
-{
-    if (!take(r, at, r->name, sizeof r->name))
-        return give_up(r);
-    tell(r, CALL_BEGINS, r->name, at);
-    tell_text(r, "{}");
-    tell(r, CALL_ENDS, "", 0);
-    drop(r, at + length);
-    r->place = next;
-    return true;
-}
-
-static bool read_name(call_reader *r)
+/* Where the name ends that begins at `from`, and how; CALL_MORE in *length: that is open. Of ends at
+ * the same place none may be open, as one may begin another. */
+static size_t find_name_end(const call_reader *r, size_t from, size_t *length, name_end *how)
 {
     const call_syntax *s = r->syntax;
-    const bool pairs = s->form == CALLS_PAIRS;
-    size_t length, none = CALL_MORE, end = CALL_MORE;
-    const size_t at = seek(r, &s->middle, &length);
-    const size_t at_none = pairs ? seek(r, &s->none_between, &none) : SIZE_MAX;
-    const size_t at_end = pairs ? seek(r, &s->none_end, &end) : SIZE_MAX;
-    if (none != CALL_MORE && at_none < at)
-        return read_no_pairs(r, at_none, none, PLACE_NAME);
-    if (end != CALL_MORE && at_end < at && at_end <= at_none)
-        return read_no_pairs(r, at_end, end, PLACE_TEXT);
-    if (length == CALL_MORE || (pairs && (at_none < at || at_end < at)))
-        return r->held.n >= sizeof r->name + 200 ? give_up(r) : false;
-    if (!take(r, at, r->name, sizeof r->name))
+    const call_literal *const ends[] = { &s->middle, &s->none_between, &s->none_end };
+    const int n = s->form == CALLS_PAIRS ? 3 : 1;
+    size_t first = SIZE_MAX;
+    for (int i = 0; i < n; i++) {
+        size_t l;
+        const size_t at = seek(r, ends[i], from, &l);
+        if (at < first || (at == first && l == CALL_MORE)) {
+            *length = l;
+            *how = (name_end)i;
+        }
+        first = at < first ? at : first;
+    }
+    return first;
+}
+
+/* The literal before a name, the name, and what follows it. */
+static bool read_begin(call_reader *r)
+{
+    const size_t n = match(r, r->begins, r->lead);
+    size_t length = CALL_MORE;
+    name_end how = NAME_ARGUMENTS;
+    if (n == CALL_NO_MATCH)
         return give_up(r);
-    tell(r, CALL_BEGINS, r->name, at);
+    if (n == CALL_MORE)
+        return false;
+    const size_t from = r->lead + n, at = find_name_end(r, from, &length, &how);
+    if (at - from >= sizeof r->name || length == CALL_NO_MATCH)
+        return give_up(r);
+    if (length == CALL_MORE)
+        return false;
+    if (!take(r, from, at - from, r->name, sizeof r->name))
+        return give_up(r);
+    tell(r, CALL_BEGINS, r->name, at - from);
     drop(r, at + length);
+    r->lead = 0;
     r->depth = 0;
     r->any = r->quoted = r->escaped = false;
-    r->place = pairs ? PLACE_KEY : PLACE_JSON;
+    if (how == NAME_ARGUMENTS) {
+        r->place = r->syntax->form == CALLS_PAIRS ? PLACE_KEY : PLACE_JSON;
+        return true;
+    }
+    tell_text(r, "{}");
+    tell(r, CALL_ENDS, "", 0);
+    r->place = PLACE_TEXT;
+    if (how == NAME_BETWEEN)
+        expect_name(r);
     return true;
 }
 
@@ -197,11 +224,13 @@ static bool read_key(call_reader *r)
 {
     size_t length[2], at[2];
     for (int i = 0; i < 2; i++)
-        at[i] = seek(r, &r->syntax->value[i], &length[i]);
+        at[i] = seek(r, &r->syntax->value[i], 0, &length[i]);
     const int which = at[1] < at[0];
-    if (length[which] == CALL_MORE)
-        return r->held.n >= sizeof r->key + 200 ? give_up(r) : false;
-    if (!take(r, at[which], r->key, sizeof r->key))
+    if (at[which] >= sizeof r->key || length[which] == CALL_NO_MATCH)
+        return give_up(r);
+    if (length[which] == CALL_MORE || (at[0] == at[1] && length[1] == CALL_MORE))
+        return false;
+    if (!take(r, 0, at[which], r->key, sizeof r->key))
         return give_up(r);
     const bool told = r->syntax->value[0].n != r->syntax->value[1].n;
     r->bare = told ? which == 0 : r->is_string && r->is_string(r->ud, r->name, r->key);
@@ -241,17 +270,16 @@ static bool read_value(call_reader *r)
 {
     const call_syntax *s = r->syntax;
     size_t length;
-    const size_t at = seek(r, &s->close, &length);
+    const size_t at = seek(r, &s->close, 0, &length);
     if (length == CALL_MORE)
         return false;
-    const char *rest = held(r) + at;
+    if (length == CALL_NO_MATCH)
+        return give_up(r);
     const size_t n = r->held.n - at;
-    const size_t next = call_match(&s->next, rest, n), between = call_match(&s->between, rest, n);
-    const size_t end = call_match(&s->end, rest, n);
-    if (next == CALL_MORE || between == CALL_MORE || end == CALL_MORE) {
-        if (next > n && between > n && end > n)
-            return false;
-    }
+    const size_t next = match(r, &s->next, at), between = match(r, &s->between, at);
+    const size_t end = match(r, &s->end, at);
+    if (next == CALL_MORE || between == CALL_MORE || end == CALL_MORE)
+        return false;
     if (next == CALL_NO_MATCH && between == CALL_NO_MATCH && end == CALL_NO_MATCH)
         return give_up(r);
     if (!tell_pair(r, at))
@@ -264,26 +292,30 @@ static bool read_value(call_reader *r)
     tell_text(r, "}");
     tell(r, CALL_ENDS, "", 0);
     drop(r, at + (between <= n ? between : end));
-    r->place = between <= n ? PLACE_NAME : PLACE_TEXT;
+    r->place = PLACE_TEXT;
+    if (between <= n)
+        expect_name(r);
     return true;
 }
 
 static bool read_after(call_reader *r)
 {
     const call_syntax *s = r->syntax;
-    const size_t between = s->several ? call_match(&s->between, held(r), r->held.n) : CALL_NO_MATCH;
+    const size_t between = s->several ? match(r, &s->between, 0) : CALL_NO_MATCH;
     const size_t end = call_match(&s->end, held(r), r->held.n);
-    if (between <= r->held.n) {
-        drop(r, between);
-        r->place = PLACE_NAME;
-        return true;
-    }
-    if (between == CALL_MORE || end == CALL_MORE)
+    if (r->last && end == CALL_MORE) { /* it was cut */
+        r->held.n = 0;
         return false;
-    if (end == CALL_NO_MATCH)
-        return give_up(r);
-    drop(r, end);
+    }
+    if (between == CALL_MORE || (between == CALL_NO_MATCH && end == CALL_MORE))
+        return false;
     r->place = PLACE_TEXT;
+    if (between != CALL_NO_MATCH) {
+        drop(r, between);
+        expect_name(r);
+    } else if (end != CALL_NO_MATCH) {
+        drop(r, end);
+    }
     return true;
 }
 
@@ -296,23 +328,29 @@ void calls_read_begin(call_reader *r, const call_syntax *s, call_event_fn *event
     buffer_begin(&r->held, m, err);
 }
 
-bool calls_read(call_reader *r, const char *text, size_t n)
+static void read_held(call_reader *r)
 {
     static bool (*const read[])(call_reader *) = {
-        [PLACE_TEXT] = read_text,   [PLACE_BEGIN] = read_begin, [PLACE_NAME] = read_name,
-        [PLACE_JSON] = read_json,   [PLACE_KEY] = read_key,     [PLACE_VALUE] = read_value,
-        [PLACE_AFTER] = read_after,
+        [PLACE_TEXT] = read_text, [PLACE_BEGIN] = read_begin, [PLACE_JSON] = read_json,
+        [PLACE_KEY] = read_key,   [PLACE_VALUE] = read_value, [PLACE_AFTER] = read_after,
     };
-    buffer_put(&r->held, text, n);
     while (r->held.n > 0 && !r->held.failed && read[r->place](r))
         continue;
+}
+
+bool calls_read(call_reader *r, const char *text, size_t n)
+{
+    buffer_put(&r->held, text, n);
+    read_held(r);
     return !r->held.failed;
 }
 
 bool calls_read_end(call_reader *r)
 {
-    if (r->place != PLACE_AFTER)
-        give_up(r);
+    r->last = true;
+    read_held(r);
+    if (r->place == PLACE_JSON || r->place == PLACE_KEY || r->place == PLACE_VALUE)
+        tell(r, CALL_ENDS, "", 0); /* it was cut */
     return !r->held.failed;
 }
 

@@ -385,6 +385,12 @@ static const struct {
     { &hermes, "one \n<call>{\"name\": \"f\", \"arguments\": {}}</call>", "one", "f{};" },
     { &hermes, "<call>{\"name\": \"f\", \"arguments\": {\"a\": \"}\"}}</call>more", "more",
       "f{\"a\": \"}\"};" },
+    { &hermes, "a \n<call>no <call>{\"name\": \"f\", \"arguments\": {}}</call>", "a \n<call>no",
+      "f{};" },
+    { &hermes, "<call>{\"name\": \"f\", \"arguments\": {}}</call><call>{\"na", "<call>{\"na",
+      "f{};" },
+    { &hermes, "<call>{\"name\": \"f\", \"arguments\": {}}</ca", "", "f{};" },
+    { &hermes, "<call>{\"name\": \"f\", \"arguments\": {}} then", "} then", "f{};" },
     { &hermes, "<call>{\"no\": 1}", "<call>{\"no\": 1}", "" },
     { &hermes, "<call>{\"name\": \"f\", \"arguments\": [1]", "[1]", "f;" },
     { &hermes, "<call>{\"name\": \"f\", \"arguments\": {\"a\": 1", "", "f{\"a\": 1;" },
@@ -392,6 +398,9 @@ static const struct {
       "f{\"a\": \"\\\"}\"};" },
     { &coder, "<call><f=g><p=s>17</p><p=n>17</p></f></call>", "", "g{\"s\": \"17\", \"n\": 17};" },
     { &coder, "<call><f=g></f><f=h><p=n>x</p></f></call>", "", "g{};h{\"n\": \"x\"};" },
+    { &coder, "<call><f=g><p=s>a</p></f></call> b", " b", "g{\"s\": \"a\"};" },
+    { &coder, "<call><f=g><p=s>a</p", "a</p", "g;" },
+    { &coder, "<call><f=", "<call><f=", "" },
     { &coder, "<call><f=g><p=s>a</p>b</p></f></call>", "a</p>b</p></f></call>", "g;" },
 };
 
