@@ -355,6 +355,133 @@ static void at_bounds(void **state)
     }
 }
 
+/* ---- conversations of other APIs ------------------------------------------------------------- */
+
+static const struct {
+    endpoint e;
+    const char *body, *messages, *tools; /* as chat completions have them; tools NULL: none */
+} talks[] = {
+    { R, "{\"input\":\"a\",\"instructions\":\"i\"}",
+      "[{\"role\":\"system\",\"content\":\"i\"},{\"role\":\"user\",\"content\":\"a\"}]", NULL },
+    { R,
+      "{\"input\":[{\"role\":\"developer\",\"content\":\"d\"},{\"type\":\"message\",\"role\":"
+      "\"user\","
+      "\"content\":[{\"type\":\"input_text\",\"text\":\"a\"},{\"type\":\"input_text\",\"text\":"
+      "\"b\"}]}]}",
+      "[{\"role\":\"developer\",\"content\":\"d\"},{\"role\":\"user\",\"content\":\"ab\"}]", NULL },
+    { R,
+      "{\"input\":[{\"type\":\"reasoning\",\"summary\":[]},{\"role\":\"assistant\",\"content\":"
+      "\"s\"},{"
+      "\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\",\"arguments\":\"{}\"},{\"type\":"
+      "\"function_call\",\"call_id\":\"d\",\"name\":\"g\",\"arguments\":\"{}\"},{\"type\":"
+      "\"function_call_output\",\"call_id\":\"c\",\"output\":\"o\"}]}",
+      "[{\"role\":\"assistant\",\"content\":\"s\",\"tool_calls\":[{\"id\":\"c\",\"type\":"
+      "\"function\","
+      "\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}},{\"id\":\"d\",\"type\":\"function\","
+      "\"function\":{"
+      "\"name\":\"g\",\"arguments\":\"{}\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"c\","
+      "\"content\":\"o\"}]",
+      NULL },
+    { R,
+      "{\"input\":[{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\",\"arguments\":\"{}"
+      "\"}],"
+      "\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"description\":\"d\",\"strict\":true,"
+      "\"parameters\":"
+      "{\"type\":\"object\"}}]}",
+      "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"c\",\"type\":"
+      "\"function\","
+      "\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]}]",
+      "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"d\",\"strict\":true,"
+      "\"parameters\":{\"type\":\"object\"}}}]" },
+    { M,
+      "{\"system\":[{\"type\":\"text\",\"text\":\"s\"}],\"messages\":[{\"role\":\"user\","
+      "\"content\":\"a\"},{"
+      "\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"t\"},{\"type\":"
+      "\"text\","
+      "\"text\":\"b\"},{\"type\":\"tool_use\",\"id\":\"u\",\"name\":\"f\",\"input\":{\"x\":1}}]},{"
+      "\"role\":"
+      "\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"u\",\"content\":\"r\"},{"
+      "\"type\":"
+      "\"text\",\"text\":\"c\"}]}]}",
+      "[{\"role\":\"system\",\"content\":\"s\"},{\"role\":\"user\",\"content\":\"a\"},{\"role\":"
+      "\"assistant\","
+      "\"content\":\"b\",\"tool_calls\":[{\"id\":\"u\",\"type\":\"function\",\"function\":{"
+      "\"name\":\"f\","
+      "\"arguments\":{\"x\":1}}}]},{\"role\":\"tool\",\"tool_call_id\":\"u\",\"content\":\"r\"},{"
+      "\"role\":\"user\","
+      "\"content\":\"c\"}]",
+      NULL },
+    { M,
+      "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":"
+      "\"u\"}]}],"
+      "\"tools\":[{\"name\":\"f\",\"input_schema\":{}}]}",
+      "[{\"role\":\"tool\",\"tool_call_id\":\"u\",\"content\":\"\"}]",
+      "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{}}}]" },
+};
+
+static void translated(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof talks / sizeof *talks; i++) {
+        request r;
+        refusal why = { 0 };
+        const bool good = parse(&r, talks[i].e, talks[i].body, strlen(talks[i].body), false, &why);
+        assert_that(good, "%s: %s", talks[i].body, why.message);
+        assert_string_equal(r.messages, talks[i].messages);
+        assert_int_equal(r.n_messages, strlen(talks[i].messages));
+        if (talks[i].tools)
+            assert_string_equal(r.tools, talks[i].tools);
+        else
+            assert_null(r.tools);
+        request_free(&r);
+    }
+}
+
+/* Bodies that are refused, and where. */
+static const struct {
+    endpoint e;
+    const char *body, *param;
+} bad_talks[] = {
+    { R, "{\"input\":[]}", "input" },
+    { R, "{\"input\":3}", "input" },
+    { R, "{\"input\":[3]}", "input[0]" },
+    { R, "{\"input\":[{\"type\":\"item_reference\",\"id\":\"i\"}]}", "input[0]" },
+    { R, "{\"input\":[{\"role\":\"tool\",\"content\":\"a\"}]}", "input[0]" },
+    { R, "{\"input\":[{\"role\":\"user\"}]}", "input[0].content" },
+    { R, "{\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_image\"}]}]}",
+      "input[0].content" },
+    { R, "{\"input\":[{\"type\":\"function_call\",\"name\":\"f\",\"arguments\":\"{}\"}]}",
+      "input[0]" },
+    { R, "{\"input\":[{\"type\":\"function_call\",\"call_id\":\"c\",\"arguments\":\"{}\"}]}",
+      "input[0]" },
+    { R, "{\"input\":[{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\"}]}",
+      "input[0]" },
+    { R, "{\"input\":[{\"type\":\"function_call_output\",\"output\":\"o\"}]}", "input[0]" },
+    { M, "{\"messages\":[]}", "messages" },
+    { M, "{\"messages\":[{\"role\":\"system\",\"content\":\"a\"}]}", "messages[0].role" },
+    { M, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\"}]}]}",
+      "messages[0].content" },
+    { M,
+      "{\"messages\":[{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"u\"}]}]"
+      "}",
+      "messages[0]" },
+    { M, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\"}]}]}",
+      "messages[0]" },
+    { M, "{\"system\":[{\"type\":\"image\"}],\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}",
+      "system[0].content" },
+};
+
+static void not_translated(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof bad_talks / sizeof *bad_talks; i++) {
+        refusal why = { 0 };
+        assert_that(!try(bad_talks[i].e, bad_talks[i].body, &why), "%s is good", bad_talks[i].body);
+        assert_int_equal(why.status, 400);
+        assert_string_equal(why.param, bad_talks[i].param);
+    }
+}
+
 static const struct {
     endpoint e;
     const char *body, *param, *says;
@@ -618,18 +745,15 @@ static void lenient(void **state)
 }
 
 /* Every allocation fails once: 503, or 400 if the parser noticed first, and nothing is left. */
-static void without_memory(void **state)
+/* Every allocation fails once; returns how many did. */
+static int try_without_memory(endpoint e, const char *body)
 {
-    (void)state;
-    static const char chat[] =
-        "{\"messages\":[{\"role\":\"user\",\"content\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}],"
-        "\"chat_template_kwargs\":{\"a\":1},\"reasoning_effort\":\"low\",\"logit_bias\":{\"1\":1}}";
     int k = 1, n_refused = 0;
     for (bool good = false; !good; k++) {
         request r;
         refusal why;
         atomic_store(&memory_fail_at, k);
-        good = parse(&r, H, chat, strlen(chat), false, &why);
+        good = parse(&r, e, body, strlen(body), false, &why);
         atomic_store(&memory_fail_at, 0);
         assert_that(good || why.status == 503, "allocation %d: %s", k, why.message);
         n_refused += !good;
@@ -637,7 +761,22 @@ static void without_memory(void **state)
         assert_int_equal(atomic_load(&memory_used), 0);
         assert_true(k < 1000);
     }
-    assert_true(n_refused >= 3);
+    return n_refused;
+}
+
+static void without_memory(void **state)
+{
+    (void)state;
+    static const char chat[] =
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}],"
+        "\"chat_template_kwargs\":{\"a\":1},\"reasoning_effort\":\"low\",\"logit_bias\":{\"1\":1}}";
+    static const char formed[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"tools\":["
+                                 "{}],\"tool_choice\":\"none\","
+                                 "\"guided_choice\":[\"a\",\"b\"]}";
+    assert_true(try_without_memory(H, chat) >= 3);
+    assert_true(try_without_memory(H, formed) >= 3);
+    for (size_t i = 0; i < sizeof talks / sizeof *talks; i++)
+        assert_true(try_without_memory(talks[i].e, talks[i].body) > 0);
 }
 
 /* A list of n values, or a text of n letters, in place of the %s of a body. */
@@ -726,6 +865,8 @@ int main(void)
         TEST("request: a conversation", conversation),
         TEST("request: embeddings, tokenize, detokenize", other_endpoints),
         TEST("request: fields at their bounds", at_bounds),
+        TEST("request: conversations of responses and messages become those of chat", translated),
+        TEST("request: a conversation that is wrong says where", not_translated),
         TEST("request: refusals name the place", by_name),
         TEST("request: every field with hostile values", every_field_hostile),
         TEST("request: a body cut at every byte is refused", cut_at_every_byte),
