@@ -290,12 +290,13 @@ static bool garbles(const char *name, int which)
            ((which == 1 || which == 3) && strncmp(name, "openbmb", 7) == 0);
 }
 
-static int check_template(const char *path, const char *name)
+static int check_template(const char *path, const char *name, int *n_several)
 {
     int n = 0;
     loaded l;
     load(&l, path);
     const call_syntax *s = &l.chat.calls;
+    *n_several += s->several;
     if ((s->form == CALLS_NONE) != is_unknown(name))
         fail_msg("%s: form %d", name, (int)s->form);
     /* It escapes letters beyond ASCII, which the grammar never does. */
@@ -329,19 +330,21 @@ static void real_templates(void **state)
     snprintf(directory, sizeof directory, "%s", asset("templates"));
     struct dirent **entry;
     const int n = scandir(directory, &entry, NULL, alphasort);
-    int n_known = 0, n_talk = 0;
+    int n_known = 0, n_several = 0, n_talk = 0;
     for (int i = 0; i < n; i++) {
         if (strstr(entry[i]->d_name, ".jinja")) {
             snprintf(path, sizeof path, "%s/%s", directory, entry[i]->d_name);
-            const int talks = check_template(path, entry[i]->d_name);
+            const int talks = check_template(path, entry[i]->d_name, &n_several);
             n_known += talks > 0;
             n_talk += talks;
         }
         free(entry[i]);
     }
     free(entry);
-    print_message("%d templates, %d conversations\n", n_known, n_talk);
-    assert_true(n_known >= 45);
+    print_message("%d templates, %d with several calls, %d conversations\n", n_known, n_several,
+                  n_talk);
+    assert_int_equal(n_known, 47);
+    assert_int_equal(n_several, 41);
 }
 
 /* ---- a syntax of our own --------------------------------------------------------------------- */
