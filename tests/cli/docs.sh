@@ -75,6 +75,12 @@ prepare()
         mkdir -p "$snapshot"
         cp model.gguf "$snapshot/SmolLM2-135M-Instruct-Q8_0.gguf"
         ;;
+    CONSTRAIN)
+        cp "$golden/chat/chat.gguf" MODEL
+        echo 'hi' >prompt.txt
+        echo '{"type": "object", "properties": {"name": {"type": "string"}}}' >person.json
+        echo 'root ::= [a-z]+' >answer.gbnf
+        ;;
     DEEPSEEK) cp -r ../kit/deepseek deepseek-directory && rm model.gguf ;;
     ENCDEC)
         cp -r ../kit/translator model-directory
