@@ -76,7 +76,7 @@ prepare()
         cp model.gguf "$snapshot/SmolLM2-135M-Instruct-Q8_0.gguf"
         ;;
     CONSTRAIN)
-        cp "$golden/chat/chat.gguf" MODEL
+        cp -r ../kit/llama MODEL && cp "$golden/chat/template.jinja" MODEL/chat_template.jinja
         echo 'hi' >prompt.txt
         echo '{"type": "object", "properties": {"name": {"type": "string"}}}' >person.json
         echo 'root ::= [a-z]+' >answer.gbnf
