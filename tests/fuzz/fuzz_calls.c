@@ -59,14 +59,14 @@ static void hear(void *ud, call_event e, const char *text, size_t n)
         buffer_put(b, (const char[]){ marks[e], text[i] }, 2);
 }
 
-static void read_all(const call_syntax *s, const uint8_t *text, size_t n, size_t piece, buffer *to,
+static void read_all(const call_syntax *s, const uint8_t *text, size_t n, size_t step, buffer *to,
                      mem *m)
 {
     weft_error err = { 0 };
     call_reader r;
     calls_read_begin(&r, s, hear, NULL, to, m, &err);
-    for (size_t i = 0; i < n; i += piece)
-        calls_read(&r, (const char *)text + i, n - i < piece ? n - i : piece);
+    for (size_t i = 0; i < n; i += step)
+        calls_read(&r, (const char *)text + i, n - i < step ? n - i : step);
     calls_read_end(&r);
     holds(err.code == WEFT_OK, "an error");
     calls_read_free(&r);
