@@ -289,7 +289,7 @@ char *ask(const child *s, const char *path, const char *more, const char *body)
 {
     bool closed;
     const int fd = dial(s);
-    char *answer = fd >= 0 && send_request(fd, path, more, body) ? take_all(fd, 30, &closed)
+    char *answer = fd >= 0 && send_request(fd, path, more, body) ? take_all(fd, 120, &closed)
                                                                  : calloc(1, 1);
     if (fd >= 0)
         close(fd);
