@@ -12,12 +12,6 @@ static void forget(bytes *b)
         bytes_drop(b, b->n);
 }
 
-static void put_bytes(wire *w, const char *key, const bytes *b)
-{
-    wire_text(w, key, b->at ? b->at : "", b->n);
-    w->to->failed |= b->failed;
-}
-
 /* A list of which the elements are written already. */
 static void put_list(wire *w, const char *key, const bytes *elements)
 {
@@ -205,7 +199,7 @@ static void put_call(const answer *a, choice *c, bool first, const char *argumen
     }
     wire_object(&w, "function");
     if (first)
-        put_bytes(&w, "name", &c->name);
+        wire_bytes(&w, "name", &c->name);
     wire_text(&w, "arguments", arguments, n);
     wire_end(&w);
     wire_end(&w);
@@ -342,9 +336,9 @@ static void put_message(const choice *c, wire *w)
     if (c->n_call > 0 && c->text.n == 0)
         wire_null(w, "content");
     else
-        put_bytes(w, "content", &c->text);
+        wire_bytes(w, "content", &c->text);
     if (c->thought.n > 0)
-        put_bytes(w, "reasoning_content", &c->thought);
+        wire_bytes(w, "reasoning_content", &c->thought);
     if (c->n_call > 0)
         put_list(w, "tool_calls", &c->calls);
     wire_null(w, "refusal");
@@ -370,7 +364,7 @@ void answer_whole(const answer *a, bytes *to)
         if (chat)
             put_message(c, &w);
         else
-            put_bytes(&w, "text", &c->text);
+            wire_bytes(&w, "text", &c->text);
         put_logprobs(a, c, &w);
         wire_string(&w, "finish_reason", c->finish);
         wire_end(&w);
@@ -404,9 +398,9 @@ static void put_delta(choice *c, bool first, wire *w)
         wire_string(w, "content", "");
     } else {
         if (c->text.n > 0)
-            put_bytes(w, "content", &c->text);
+            wire_bytes(w, "content", &c->text);
         if (c->thought.n > 0)
-            put_bytes(w, "reasoning_content", &c->thought);
+            wire_bytes(w, "reasoning_content", &c->thought);
         if (c->calls.n > 0)
             put_list(w, "tool_calls", &c->calls);
     }
@@ -429,7 +423,7 @@ static void put_event(const answer *a, choice *c, chunk_part part, bytes *to)
     if (chat)
         put_delta(from, part == CHUNK_ROLE, &w);
     else
-        put_bytes(&w, "text", &from->text);
+        wire_bytes(&w, "text", &from->text);
     put_logprobs(a, from, &w);
     wire_string(&w, "finish_reason", part == CHUNK_FINISH ? c->finish : NULL);
     wire_end(&w);

@@ -37,6 +37,22 @@ void blocks_close(const answer *a, choice *c);
 void blocks_events(const answer *a, choice *c, bytes *to);
 void blocks_free(blocks *b);
 
+/* event: TYPE, data: {"type":"TYPE" without the closing bracket; and the end of such an event. */
+static inline wire block_event(const char *type, bytes *to)
+{
+    wire w = wire_to(to);
+    bytes_format(to, "event: %s\ndata: ", type);
+    wire_object(&w, NULL);
+    wire_string(&w, "type", type);
+    return w;
+}
+
+static inline void block_event_end(wire *w)
+{
+    wire_end(w);
+    bytes_text(w->to, "\n\n");
+}
+
 /* "call_..." with the block's number. */
 static inline void block_id(const answer *a, const choice *c, const char *prefix, char id[64])
 {

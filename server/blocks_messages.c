@@ -3,28 +3,6 @@
 
 #include <string.h>
 
-static void put(wire *w, const char *key, const bytes *b)
-{
-    wire_text(w, key, b->at ? b->at : "", b->n);
-    w->to->failed |= b->failed;
-}
-
-/* event: TYPE, then data: {"type":"TYPE" without the closing bracket */
-static wire begin_event(const char *type, bytes *to)
-{
-    wire w = wire_to(to);
-    bytes_format(to, "event: %s\ndata: ", type);
-    wire_object(&w, NULL);
-    wire_string(&w, "type", type);
-    return w;
-}
-
-static void end_event(wire *w)
-{
-    wire_end(w);
-    bytes_text(w->to, "\n\n");
-}
-
 static void put_usage(const answer *a, wire *w)
 {
     wire_object(w, "usage");
@@ -45,14 +23,14 @@ static void put_block(const answer *a, const choice *c, bool empty, wire *w)
     switch (b->open) {
     case BLOCK_THOUGHT:
         wire_string(w, "type", "thinking");
-        put(w, "thinking", text);
+        wire_bytes(w, "thinking", text);
         wire_string(w, "signature", "");
         break;
     case BLOCK_CALL:
         block_id(a, c, "toolu", id);
         wire_string(w, "type", "tool_use");
         wire_string(w, "id", id);
-        put(w, "name", &c->name);
+        wire_bytes(w, "name", &c->name);
         if (text->n > 0 && !c->blocks.cut)
             wire_raw(w, "input", text->at, text->n);
         else /* arguments that were cut are no JSON */
@@ -61,7 +39,7 @@ static void put_block(const answer *a, const choice *c, bool empty, wire *w)
     case BLOCK_NONE:
     case BLOCK_TEXT:
         wire_string(w, "type", "text");
-        put(w, "text", text);
+        wire_bytes(w, "text", text);
         break;
     }
 }
@@ -75,7 +53,7 @@ static void block(const answer *a, const choice *c, wire *w)
 
 static void begins(const answer *a, choice *c, bytes *to)
 {
-    wire w = begin_event("message_start", to);
+    wire w = block_event("message_start", to);
     (void)c;
     wire_object(&w, "message");
     wire_string(&w, "id", a->id);
@@ -88,17 +66,17 @@ static void begins(const answer *a, choice *c, bytes *to)
     wire_null(&w, "stop_sequence");
     put_usage(a, &w);
     wire_end(&w);
-    end_event(&w);
+    block_event_end(&w);
 }
 
 static void opens(const answer *a, choice *c, bytes *to)
 {
-    wire w = begin_event("content_block_start", to);
+    wire w = block_event("content_block_start", to);
     wire_int(&w, "index", c->blocks.n - 1);
     wire_object(&w, "content_block");
     put_block(a, c, true, &w);
     wire_end(&w);
-    end_event(&w);
+    block_event_end(&w);
 }
 
 static void piece(const answer *a, choice *c, const char *text, size_t n, bytes *to)
@@ -109,22 +87,22 @@ static void piece(const answer *a, choice *c, const char *text, size_t n, bytes 
         [BLOCK_TEXT] = { "text_delta", "text" },
         [BLOCK_CALL] = { "input_json_delta", "partial_json" },
     };
-    wire w = begin_event("content_block_delta", to);
+    wire w = block_event("content_block_delta", to);
     (void)a;
     wire_int(&w, "index", c->blocks.n - 1);
     wire_object(&w, "delta");
     wire_string(&w, "type", types[c->blocks.open][0]);
     wire_text(&w, types[c->blocks.open][1], text, n);
     wire_end(&w);
-    end_event(&w);
+    block_event_end(&w);
 }
 
 static void closes(const answer *a, choice *c, bytes *to)
 {
-    wire w = begin_event("content_block_stop", to);
+    wire w = block_event("content_block_stop", to);
     (void)a;
     wire_int(&w, "index", c->blocks.n - 1);
-    end_event(&w);
+    block_event_end(&w);
 }
 
 static void put_stop(const choice *c, wire *w)
@@ -157,14 +135,14 @@ static void whole(const answer *a, bytes *to)
 
 static void ends(const answer *a, bytes *to)
 {
-    wire w = begin_event("message_delta", to);
+    wire w = block_event("message_delta", to);
     wire_object(&w, "delta");
     put_stop(&a->choices[0], &w);
     wire_end(&w);
     put_usage(a, &w);
-    end_event(&w);
-    w = begin_event("message_stop", to);
-    end_event(&w);
+    block_event_end(&w);
+    w = block_event("message_stop", to);
+    block_event_end(&w);
 }
 
 const block_style messages_style = { block, begins, opens, piece, closes, whole, ends };

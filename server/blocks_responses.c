@@ -3,12 +3,6 @@
 
 #include <string.h>
 
-static void put(wire *w, const char *key, const bytes *b)
-{
-    wire_text(w, key, b->at ? b->at : "", b->n);
-    w->to->failed |= b->failed;
-}
-
 /* ---- the response ---------------------------------------------------------------------------- */
 
 static void put_usage(const answer *a, wire *w)
@@ -95,7 +89,7 @@ static void put_part(const choice *c, const char *key, bool empty, wire *w)
     const bool thought = c->blocks.open == BLOCK_THOUGHT;
     wire_object(w, key);
     wire_string(w, "type", thought ? "reasoning_text" : "output_text");
-    put(w, "text", empty ? &nothing : &c->blocks.text);
+    wire_bytes(w, "text", empty ? &nothing : &c->blocks.text);
     if (!thought) {
         wire_list(w, "annotations");
         wire_end(w);
@@ -129,8 +123,8 @@ static void put_item(const answer *a, const choice *c, const char *key, bool emp
     if (kind == BLOCK_CALL) {
         block_id(a, c, "call", id);
         wire_string(w, "call_id", id);
-        put(w, "name", &c->name);
-        put(w, "arguments", empty ? &nothing : &c->blocks.text);
+        wire_bytes(w, "name", &c->name);
+        wire_bytes(w, "arguments", empty ? &nothing : &c->blocks.text);
     } else {
         if (kind == BLOCK_TEXT)
             wire_string(w, "role", "assistant");
@@ -155,18 +149,9 @@ static void block(const answer *a, const choice *c, wire *w)
 
 static wire begin_event(choice *c, const char *type, bytes *to)
 {
-    wire w = wire_to(to);
-    bytes_format(to, "event: %s\ndata: ", type);
-    wire_object(&w, NULL);
-    wire_string(&w, "type", type);
+    wire w = block_event(type, to);
     wire_int(&w, "sequence_number", c->blocks.sequence++);
     return w;
-}
-
-static void end_event(wire *w)
-{
-    wire_end(w);
-    bytes_text(w->to, "\n\n");
 }
 
 /* An event about the open block, without its closing bracket. */
@@ -185,10 +170,10 @@ static void begins(const answer *a, choice *c, bytes *to)
 {
     wire w = begin_event(c, "response.created", to);
     put_response(a, "response", false, &w);
-    end_event(&w);
+    block_event_end(&w);
     w = begin_event(c, "response.in_progress", to);
     put_response(a, "response", false, &w);
-    end_event(&w);
+    block_event_end(&w);
 }
 
 static void put_item_event(const answer *a, choice *c, bool added, bytes *to)
@@ -196,7 +181,7 @@ static void put_item_event(const answer *a, choice *c, bool added, bytes *to)
     wire w = begin_event(c, added ? "response.output_item.added" : "response.output_item.done", to);
     wire_int(&w, "output_index", c->blocks.n - 1);
     put_item(a, c, "item", added, &w);
-    end_event(&w);
+    block_event_end(&w);
 }
 
 static void opens(const answer *a, choice *c, bytes *to)
@@ -206,7 +191,7 @@ static void opens(const answer *a, choice *c, bytes *to)
         return;
     wire w = begin_item_event(a, c, "response.content_part.added", to);
     put_part(c, "part", true, &w);
-    end_event(&w);
+    block_event_end(&w);
 }
 
 static const char *const deltas[] = {
@@ -236,22 +221,22 @@ static void piece(const answer *a, choice *c, const char *text, size_t n, bytes 
     wire w = begin_item_event(a, c, deltas[c->blocks.open], to);
     wire_text(&w, "delta", text, n);
     put_no_logprobs(c, &w);
-    end_event(&w);
+    block_event_end(&w);
 }
 
 static void closes(const answer *a, choice *c, bytes *to)
 {
     const bool call = c->blocks.open == BLOCK_CALL;
     wire w = begin_item_event(a, c, dones[c->blocks.open], to);
-    put(&w, call ? "arguments" : "text", &c->blocks.text);
+    wire_bytes(&w, call ? "arguments" : "text", &c->blocks.text);
     if (call)
-        put(&w, "name", &c->name);
+        wire_bytes(&w, "name", &c->name);
     put_no_logprobs(c, &w);
-    end_event(&w);
+    block_event_end(&w);
     if (!call) {
         w = begin_item_event(a, c, "response.content_part.done", to);
         put_part(c, "part", false, &w);
-        end_event(&w);
+        block_event_end(&w);
     }
     put_item_event(a, c, false, to);
 }
@@ -268,7 +253,7 @@ static void ends(const answer *a, bytes *to)
     const bool cut = strcmp(c->finish, "length") == 0;
     wire w = begin_event(c, cut ? "response.incomplete" : "response.completed", to);
     put_response(a, "response", true, &w);
-    end_event(&w);
+    block_event_end(&w);
 }
 
 const block_style responses_style = { block, begins, opens, piece, closes, whole, ends };

@@ -6,11 +6,6 @@
 
 #include <string.h>
 
-static bool is_text(const json_t *value, const char *text)
-{
-    return json_is_string(value) && strcmp(json_string_value(value), text) == 0;
-}
-
 /* An answer has one form. */
 static bool set_form(const reading *r, weft_grammar_kind kind, const char *text, size_t n)
 {
@@ -89,11 +84,11 @@ bool read_response_format(const reading *r, const json_t *value)
 {
     const json_t *type = json_object_get(value, "type");
     const json_t *inner = json_object_get(value, "json_schema");
-    if (is_text(type, "text"))
+    if (value_is(type, "text"))
         return true;
-    if (is_text(type, "json_object"))
+    if (value_is(type, "json_object"))
         return set_object(r);
-    if (!is_text(type, "json_schema"))
+    if (!value_is(type, "json_schema"))
         return refuse_value(r, ".type", type, "text, json_object or json_schema");
     const bool flat = r->to->endpoint == ENDPOINT_RESPONSES;
     const json_t *from = flat ? value : inner;
@@ -162,10 +157,10 @@ bool read_tool_choice(const reading *r, const json_t *value)
 {
     request *to = r->to;
     const json_t *name = json_object_get(json_object_get(value, "function"), "name");
-    if (is_text(value, "auto"))
+    if (value_is(value, "auto"))
         return true;
-    to->no_calls = is_text(value, "none");
-    to->must_call = is_text(value, "required");
+    to->no_calls = value_is(value, "none");
+    to->must_call = value_is(value, "required");
     if (to->no_calls || to->must_call)
         return true;
     if (!json_is_object(value) || !json_is_string(name))

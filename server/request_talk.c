@@ -14,14 +14,9 @@ typedef struct talk {
     wire w;
 } talk;
 
-static bool is(const json_t *value, const char *text)
-{
-    return json_is_string(value) && strcmp(json_string_value(value), text) == 0;
-}
-
 static bool has_type(const json_t *item, const char *type)
 {
-    return is(json_object_get(item, "type"), type);
+    return value_is(json_object_get(item, "type"), type);
 }
 
 static bool wrong(const talk *t, size_t i, const char *what, const json_t *found,
@@ -168,13 +163,13 @@ static bool put_item(talk *t, const json_t *items, size_t *i)
 {
     static const char *const roles[] = { "user", "system", "developer" };
     const json_t *item = json_array_get(items, *i), *role = json_object_get(item, "role");
-    if (has_type(item, "function_call") || (is_message(item) && is(role, "assistant")))
+    if (has_type(item, "function_call") || (is_message(item) && value_is(role, "assistant")))
         return put_turn(t, items, i);
     if (has_type(item, "function_call_output"))
         return put_result(t, json_object_get(item, "call_id"), json_object_get(item, "output"),
                           (*i)++);
     for (size_t k = 0; is_message(item) && k < sizeof roles / sizeof *roles; k++)
-        if (is(role, roles[k]))
+        if (value_is(role, roles[k]))
             return put_message(t, roles[k], json_object_get(item, "content"), (*i)++);
     if (has_type(item, "reasoning")) { /* the model's own, which templates leave out */
         ++*i;
@@ -249,8 +244,8 @@ static bool put_anthropic(talk *t, const json_t *message, size_t i)
 {
     const json_t *role = json_object_get(message, "role");
     const json_t *content = json_object_get(message, "content");
-    const bool ours = is(role, "assistant");
-    if (!ours && !is(role, "user"))
+    const bool ours = value_is(role, "assistant");
+    if (!ours && !value_is(role, "user"))
         return wrong(t, i, ".role", role, "user or assistant");
     if (!put_results(t, content, i))
         return false;
@@ -264,15 +259,22 @@ static bool put_anthropic(talk *t, const json_t *message, size_t i)
     return good;
 }
 
-/* Errors have its own name. */
+/* Errors name it, not the messages. */
 static bool put_system(talk *t, const json_t *content)
 {
-    const reading *outer = t->r;
-    const reading r = { .to = outer->to, .name = "system", .why = outer->why };
-    t->r = &r;
-    const bool good = put_message(t, "system", content, 0);
-    t->r = outer;
-    return good;
+    const reading r = { .to = t->r->to, .name = "system", .why = t->r->why };
+    const json_t *part;
+    size_t k;
+    if (!json_is_string(content) && !json_is_array(content))
+        return refuse_value(&r, "", content, "a string or a list of parts of text");
+    json_array_foreach(content, k, part)
+    {
+        char place[32];
+        snprintf(place, sizeof place, "[%zu]", k);
+        if (!text_of(part))
+            return refuse_value(&r, place, part, "a part of text");
+    }
+    return put_message(t, "system", content, 0);
 }
 
 static bool put_messages(talk *t, const json_t *root)
@@ -316,7 +318,7 @@ static bool put_tool(talk *t, const json_t *tool, size_t i)
     const json_t *name = json_object_get(tool, "name"), *type = json_object_get(tool, "type");
     const json_t *text = json_object_get(tool, "description");
     const json_t *schema = json_object_get(tool, responses ? "parameters" : "input_schema");
-    const bool known = responses ? is(type, "function") : !type || is(type, "custom");
+    const bool known = responses ? value_is(type, "function") : !type || value_is(type, "custom");
     if (!known || !json_is_string(name))
         return wrong(t, i, "", tool,
                      responses ? "{\"type\": \"function\", \"name\": \"...\"}"
@@ -396,9 +398,10 @@ bool read_messages_choice(const reading *r, const json_t *value)
 bool read_text_format(const reading *r, const json_t *value)
 {
     const json_t *format = json_object_get(value, "format");
+    const reading inner = { .to = r->to, .name = "text.format", .why = r->why };
     if (!json_is_object(value))
         return refuse_value(r, "", value, "an object with format");
-    return !format || json_is_null(format) || read_response_format(r, format);
+    return !format || json_is_null(format) || read_response_format(&inner, format);
 }
 
 /* {"effort": "low"} */
@@ -440,7 +443,7 @@ bool read_later(const reading *r, const json_t *value)
 
 bool read_truncation(const reading *r, const json_t *value)
 {
-    return is(value, "disabled") || refuse_value(r, "", value, "disabled");
+    return value_is(value, "disabled") || refuse_value(r, "", value, "disabled");
 }
 
 /* Nothing is stored: the client sends the whole conversation. */

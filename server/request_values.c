@@ -164,6 +164,11 @@ static bool one_of(const char *word, const char *const *words)
     return false;
 }
 
+bool value_is(const json_t *value, const char *text)
+{
+    return json_is_string(value) && strcmp(json_string_value(value), text) == 0;
+}
+
 static bool is_word(const json_t *value, const char *const *words)
 {
     return json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value) &&

@@ -20,6 +20,9 @@ const char *value_text(const json_t *value, char *text, size_t size);
 bool refuse_value(const reading *r, const char *place, const json_t *found, const char *expected);
 bool refuse_memory(const reading *r);
 
+/* Is it this string? */
+bool value_is(const json_t *value, const char *text);
+
 /* Each takes the value of a field; false after a refusal. */
 typedef bool value_fn(const reading *r, const json_t *value);
 

@@ -150,6 +150,12 @@ void wire_string(wire *w, const char *key, const char *text)
         wire_null(w, key);
 }
 
+void wire_bytes(wire *w, const char *key, const bytes *text)
+{
+    wire_text(w, key, text->at ? text->at : "", text->n);
+    w->to->failed |= text->failed;
+}
+
 void wire_int(wire *w, const char *key, int64_t x)
 {
     begin_value(w, key);

@@ -29,6 +29,7 @@ void wire_list(wire *w, const char *key);
 void wire_end(wire *w);
 void wire_text(wire *w, const char *key, const char *text, size_t n);
 void wire_string(wire *w, const char *key, const char *text); /* NULL: null */
+void wire_bytes(wire *w, const char *key, const bytes *text);
 void wire_int(wire *w, const char *key, int64_t x);
 void wire_real(wire *w, const char *key, double x); /* nine digits; -9999 if it is not finite */
 void wire_bool(wire *w, const char *key, bool x);

@@ -20,6 +20,16 @@ size_t utf8_find_wrong(const char *text, size_t length);
 /* Length of an incomplete code point at the end of text, which a stream must hold back. */
 size_t utf8_unfinished(const char *text, size_t length);
 
+/* The value of a hexadecimal digit, or -1. */
+static inline int text_hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if ((c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'))
+        return (c & 7) + 9;
+    return -1;
+}
+
 /* Are these the last bytes of s? */
 bool text_ends_with(const char *s, const char *tail);
 

@@ -4,7 +4,6 @@
 #include "hostile.h"
 #include "text/constrain/tools.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,14 +38,6 @@ static const call_syntax pair_form = {
     .none_between = LITERAL("></f><f="),
     .none_end = LITERAL("></f></c>"),
 };
-
-static void holds(bool good, const char *what)
-{
-    if (good)
-        return;
-    fprintf(stderr, "%s\n", what);
-    abort();
-}
 
 /* Texts and arguments joined, with a mark where a call begins and ends. */
 static void hear(void *ud, call_event e, const char *text, size_t n)

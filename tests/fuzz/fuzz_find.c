@@ -5,17 +5,7 @@
 #include "hostile.h"
 
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-static void holds(bool good, const char *what)
-{
-    if (good)
-        return;
-    fprintf(stderr, "%s\n", what);
-    abort();
-}
 
 static void as_manifest(const uint8_t *data, size_t size)
 {

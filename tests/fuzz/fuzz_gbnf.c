@@ -3,20 +3,11 @@
 #include "hostile.h"
 #include "text/constrain/rows.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CAP   ((size_t)64 << 20)
 #define STEPS 400
-
-static void holds(bool good, const char *what)
-{
-    if (good)
-        return;
-    fprintf(stderr, "%s\n", what);
-    abort();
-}
 
 static void walk(earley *r, const uint8_t *text, size_t n, weft_error *err)
 {

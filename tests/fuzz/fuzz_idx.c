@@ -4,16 +4,6 @@
 #include "hostile.h"
 
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-static void holds(bool good, const char *what)
-{
-    if (good)
-        return;
-    fprintf(stderr, "%s\n", what);
-    abort();
-}
 
 static void as_recipe(const uint8_t *data, size_t size)
 {

@@ -4,32 +4,11 @@
 #include "hostile.h"
 #include "text/jinja/jinja.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CAP   ((size_t)100 << 20)
 #define STEPS 5000
-
-static void holds(bool good, const char *what)
-{
-    if (good)
-        return;
-    fprintf(stderr, "%s\n", what);
-    abort();
-}
-
-static void *plain_alloc(void *ud, size_t align, size_t size)
-{
-    (void)ud;
-    return aligned_alloc(align, size);
-}
-
-static void plain_release(void *ud, void *block)
-{
-    (void)ud;
-    free(block);
-}
 
 static uint32_t next_origin(void *ud, const jinja_step *path, int n_path, bool is_key)
 {
@@ -111,8 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint8_t *zero = size ? memchr(data, 0, size) : NULL;
     const size_t n = zero ? (size_t)(zero - data) : size;
     /* every block of its own, so that a sanitizer sees one byte too many */
-    const mem_hooks hooks = { plain_alloc, plain_release, NULL, .chunk = 1 };
-    mem_init(&m, CAP, &hooks);
+    mem_init(&m, CAP, &plain_hooks);
     char *source = malloc(n ? n : 1);
     if (n)
         memcpy(source, data, n);

@@ -4,17 +4,8 @@
 #include "hostile.h"
 #include "request.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void holds(bool good, const char *what)
-{
-    if (good)
-        return;
-    fprintf(stderr, "%s\n", what);
-    abort();
-}
 
 static bool is_text(const char *text, size_t most)
 {

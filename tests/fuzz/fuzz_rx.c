@@ -3,31 +3,10 @@
 #include "hostile.h"
 #include "text/constrain/rx.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define LIMIT 3000
-
-static void holds(bool good, const char *what)
-{
-    if (good)
-        return;
-    fprintf(stderr, "%s\n", what);
-    abort();
-}
-
-static void *plain_alloc(void *ud, size_t align, size_t size)
-{
-    (void)ud;
-    return aligned_alloc(align, size);
-}
-
-static void plain_release(void *ud, void *block)
-{
-    (void)ud;
-    free(block);
-}
 
 /* Whether all of the text matches. */
 static bool follow(rx_pool *p, rx a, const uint8_t *text, size_t n)
@@ -73,8 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     mem m;
     const uint8_t *zero = size ? memchr(data, 0, size) : NULL;
     const size_t n = zero ? (size_t)(zero - data) : size;
-    const mem_hooks hooks = { plain_alloc, plain_release, NULL, .chunk = 1 };
-    mem_init(&m, (size_t)64 << 20, &hooks);
+    mem_init(&m, (size_t)64 << 20, &plain_hooks);
     char *pattern = malloc(n ? n : 1);
     if (n)
         memcpy(pattern, data, n);

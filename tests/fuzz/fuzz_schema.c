@@ -16,26 +16,6 @@ static const grammar_limits limits = {
     .items = 1000,
 };
 
-static void holds(bool good, const char *what)
-{
-    if (good)
-        return;
-    fprintf(stderr, "%s\n", what);
-    abort();
-}
-
-static void *plain_alloc(void *ud, size_t align, size_t size)
-{
-    (void)ud;
-    return aligned_alloc(align, size);
-}
-
-static void plain_release(void *ud, void *block)
-{
-    (void)ud;
-    free(block);
-}
-
 static void check_json(const char *text, size_t n)
 {
     json_error_t why;
@@ -111,8 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                .openai_strict = data[0] & 4,
                                .ignored = count_ignored,
                                .user = &n_ignored };
-    const mem_hooks hooks = { plain_alloc, plain_release, NULL, .chunk = 1 };
-    mem_init(&m, (size_t)64 << 20, &hooks);
+    mem_init(&m, (size_t)64 << 20, &plain_hooks);
     char *copy = malloc(n ? n : 1);
     if (n)
         memcpy(copy, text, n);

@@ -7,14 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void holds(bool good, const char *what)
-{
-    if (good)
-        return;
-    fprintf(stderr, "a file of ids got through, but %s\n", what);
-    abort();
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     shard s;

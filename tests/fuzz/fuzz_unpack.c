@@ -3,19 +3,10 @@
 #include "formats/unpack.h"
 #include "hostile.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CAP ((size_t)16 << 20)
-
-static void holds(bool good, const char *what)
-{
-    if (good)
-        return;
-    fprintf(stderr, "%s\n", what);
-    abort();
-}
 
 static void agrees(const uint8_t *data, size_t size, uint64_t n, mem *m)
 {

@@ -187,3 +187,25 @@ void fuzz_parser(parser_fn *parser, const uint8_t *data, size_t size)
     fprintf(stderr, "%s (status %d: %s)\n", why, (int)status, err.message);
     abort();
 }
+
+void holds(bool good, const char *what)
+{
+    if (good)
+        return;
+    fprintf(stderr, "%s\n", what);
+    abort();
+}
+
+static void *plain_alloc(void *ud, size_t align, size_t size)
+{
+    (void)ud;
+    return aligned_alloc(align, size);
+}
+
+static void plain_release(void *ud, void *block)
+{
+    (void)ud;
+    free(block);
+}
+
+const mem_hooks plain_hooks = { plain_alloc, plain_release, NULL, .chunk = 1 };

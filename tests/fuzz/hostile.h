@@ -3,6 +3,7 @@
 #ifndef WEFT_TESTS_HOSTILE_H
 #define WEFT_TESTS_HOSTILE_H
 
+#include "base/mem.h"
 #include "formats/container.h"
 
 /* Around every width at which arithmetic wraps. */
@@ -39,6 +40,12 @@ const char *parse_and_check(parser_fn *parser, const uint8_t *data, size_t size,
 
 /* Runs the parser; aborts with a message on a fault, as a fuzz target does. */
 void fuzz_parser(parser_fn *parser, const uint8_t *data, size_t size);
+
+/* Aborts with what was found, unless it is good. */
+void holds(bool good, const char *what);
+
+/* malloc and free, so that a sanitizer sees every block. */
+extern const mem_hooks plain_hooks;
 
 /* Provided by libFuzzer and by replay.c. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

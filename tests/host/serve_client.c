@@ -285,11 +285,13 @@ static bool send_request(int fd, const char *path, const char *more, const char 
     return put(fd, head, (size_t)n) && (!body || put(fd, body, strlen(body)));
 }
 
+#define PATIENCE (SANITIZED ? 120 : 30) /* seconds for an answer */
+
 char *ask(const child *s, const char *path, const char *more, const char *body)
 {
     bool closed;
     const int fd = dial(s);
-    char *answer = fd >= 0 && send_request(fd, path, more, body) ? take_all(fd, 120, &closed)
+    char *answer = fd >= 0 && send_request(fd, path, more, body) ? take_all(fd, PATIENCE, &closed)
                                                                  : calloc(1, 1);
     if (fd >= 0)
         close(fd);

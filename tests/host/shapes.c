@@ -136,7 +136,9 @@ static void judge(const char *weft, const char *file, const char *directory)
 int main(int argc, char **argv)
 {
     must(argc == 2, "usage: host_shapes WEFT", NULL);
-    char directory[] = "/tmp/weft-shapes-XXXXXX", path[2][64];
+    const char *in = getenv("TMPDIR");
+    char directory[1024], path[2][1100];
+    snprintf(directory, sizeof directory, "%s/weft-shapes-XXXXXX", in && *in ? in : "/tmp");
     must(mkdtemp(directory) != NULL, "a directory", NULL);
     snprintf(path[0], sizeof *path, "%s/config.json", directory);
     snprintf(path[1], sizeof *path, "%s/model.safetensors", directory);

@@ -65,22 +65,13 @@ rx rx_of_source(rx_source *s)
 
 /* ---- escapes --------------------------------------------------------------------------------- */
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if ((c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'))
-        return (c & 7) + 9;
-    return -1;
-}
-
 static bool read_hex(rx_source *s, int n, uint32_t *c)
 {
     *c = 0;
     for (int i = 0; i < n; i++) {
-        if (hex_value(rx_peek(s, (size_t)i)) < 0)
+        if (text_hex(rx_peek(s, (size_t)i)) < 0)
             return false;
-        *c = *c << 4 | (uint32_t)hex_value(rx_peek(s, (size_t)i));
+        *c = *c << 4 | (uint32_t)text_hex(rx_peek(s, (size_t)i));
     }
     s->at += (size_t)n;
     return true;
@@ -91,8 +82,8 @@ static bool read_braces(rx_source *s, uint32_t *c)
 {
     const size_t first = ++s->at;
     *c = 0;
-    for (; hex_value(rx_peek(s, 0)) >= 0 && *c <= LAST_POINT; s->at++)
-        *c = *c << 4 | (uint32_t)hex_value(rx_peek(s, 0));
+    for (; text_hex(rx_peek(s, 0)) >= 0 && *c <= LAST_POINT; s->at++)
+        *c = *c << 4 | (uint32_t)text_hex(rx_peek(s, 0));
     if (rx_peek(s, 0) != '}' || s->at == first || *c > LAST_POINT)
         return false;
     s->at++;

@@ -106,15 +106,6 @@ bool schema_unsupported(schema *s, const json_t *at, const char *keyword, const 
 
 /* ---- $ref ---------------------------------------------------------------------------------------- */
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if ((c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'))
-        return (c & 7) + 9;
-    return -1;
-}
-
 /* The next step of a pointer, with ~0, ~1 and %20 undone; NULL if it is malformed or too long. */
 static const char *read_step(const char **ref, char *to, size_t room)
 {
@@ -125,8 +116,8 @@ static const char *read_step(const char **ref, char *to, size_t room)
             return NULL;
         if (*c == '~' && (c[1] == '0' || c[1] == '1')) {
             to[n++] = *++c == '0' ? '~' : '/';
-        } else if (*c == '%' && hex_value(c[1]) >= 0 && hex_value(c[2]) >= 0) {
-            to[n++] = (char)(hex_value(c[1]) << 4 | hex_value(c[2]));
+        } else if (*c == '%' && text_hex(c[1]) >= 0 && text_hex(c[2]) >= 0) {
+            to[n++] = (char)(text_hex(c[1]) << 4 | text_hex(c[2]));
             c += 2;
         } else {
             to[n++] = *c;

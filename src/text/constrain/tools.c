@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#define MAX_TOOLS_TEXT ((size_t)1 << 20)
-
 typedef struct reading {
     tool_list *list;
     size_t at; /* the tool being read */

@@ -9,8 +9,9 @@
 #include "text/calls.h"
 #include "text/constrain/grammar.h"
 
-#define MAX_TOOL      256
-#define MAX_TOOL_NAME 128
+#define MAX_TOOL       256
+#define MAX_TOOLS_TEXT ((size_t)1 << 20)
+#define MAX_TOOL_NAME  128
 
 /* An argument, for templates that write each by itself. */
 typedef struct tool_argument {

@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-#define MAX_PIECE      64 /* of a literal: text, special tokens, holes */
-#define MAX_TOOLS_TEXT ((size_t)1 << 20)
+#define MAX_PIECE 64 /* of a literal: text, special tokens, holes */
 
 typedef struct making {
     grammar *g;

@@ -7,6 +7,7 @@
  *
  * So a class is read as items, which are fast and short. If items cannot express it, the class is
  * read again as a set of code points, and the ranges of the set are written instead. */
+#include "base/utf8.h"
 #include "text/regex/set.h"
 
 #include <string.h>
@@ -55,21 +56,12 @@ void regex_put_property(regex_text *t, const regex_property *p)
 
 /* ---- escapes --------------------------------------------------------------------------------- */
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if ((c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'))
-        return (c & 7) + 9;
-    return -1;
-}
-
 /* Up to `most` digits at s->at; returns how many there were. */
 static int read_hex(regex_source *s, int most, uint32_t *c)
 {
     int n = 0;
-    for (*c = 0; n < most && hex_digit(regex_peek(s, 0)) >= 0; n++, s->at++)
-        *c = *c << 4 | (uint32_t)hex_digit(regex_peek(s, 0));
+    for (*c = 0; n < most && text_hex(regex_peek(s, 0)) >= 0; n++, s->at++)
+        *c = *c << 4 | (uint32_t)text_hex(regex_peek(s, 0));
     return n;
 }
 
