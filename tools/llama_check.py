@@ -40,7 +40,8 @@ def texts(args, model, prompt):
     ours = subprocess.run(
         [args.weft / "weft", "run", model, prompt, "-n", "64", "--temp", "0", "--kv-type", "f32"],
         capture_output=True, check=True, stdin=subprocess.DEVNULL)
-    return theirs.stdout.decode().strip(), ours.stdout.decode().strip()
+    text = theirs.stdout.decode().strip().removesuffix("[end of text]").strip()
+    return text, ours.stdout.decode().strip()
 
 
 def greedy(args, model):

@@ -137,6 +137,7 @@ typedef __m256i ivec;
 #define i_real(t)     _mm256_cvtepi32_ps(t)
 #define i_top8(t)     _mm256_srai_epi32(t, 24)
 #define i_max(a, b)   _mm256_max_epi32(a, b)
+#define i_widen(p)    _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(p)))
 #define i_look(t, u)                                                                               \
     _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)(t))), u)
 

@@ -159,6 +159,7 @@ typedef __m512i ivec;
 #define i_real(t)     _mm512_cvtepi32_ps(t)
 #define i_top8(t)     _mm512_srai_epi32(t, 24)
 #define i_max(a, b)   _mm512_max_epi32(a, b)
+#define i_widen(p)    _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(p)))
 #define i_look(t, u)                                                                               \
     _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const void *)(t))), u)
 

@@ -11,6 +11,7 @@
  *     i_begin, i_scaled      the initial sum, and the scaling of sums without a minimum
  *     i_top8                 the upper bytes of the lanes, signed
  *     i_max                  the larger lanes
+ *     i_widen(p)             WIDTH bytes, one in each lane
  *     i_look(table, codes)   bytes of a table of 16, by codes from 0 to 15
  *     add_products, i_pair   if I8_PAIRS is defined: sums of products by another instruction, and how
  *                            two words of codes are kept for it
@@ -83,10 +84,7 @@ static inline vec beside(const uint8_t *panel, int lane)
 /* Half of a power of two from each row's byte beside the words; see tensor/mxfp4.c. */
 static inline vec power_beside(const uint8_t *panel, int lane)
 {
-    typedef uint8_t narrow __attribute__((vector_size(WIDTH)));
-    narrow bytes;
-    memcpy(&bytes, panel + lane, sizeof bytes);
-    const words e = __builtin_convertvector(bytes, words);
+    const words e = (words)i_widen(panel + lane); /* gcc 12 converts vectors lane by lane */
     return (vec)i_max((ivec)((e << 23) - (1 << 23)), (ivec)((e << 21) + (1 << 21))); /* subnormal */
 }
 

@@ -135,4 +135,12 @@ typedef int32x4_t ivec;
 #define i_max(a, b)   vmaxq_s32(a, b)
 #define i_look(t, u)  vreinterpretq_s32_u8(vqtbl1q_u8(vld1q_u8(t), vreinterpretq_u8_s32(u)))
 
+static inline ivec i_widen(const uint8_t *p)
+{
+    uint32_t four;
+    memcpy(&four, p, sizeof four);
+    const uint16x8_t wide = vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(four)));
+    return vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(wide)));
+}
+
 #endif
