@@ -7,14 +7,12 @@
  * but what the same text has warmed. Times are of the processor, in one thread. */
 #include "args.h"
 #include "bench.h"
+#include "cases.h"
 #include "weft.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define MAX_CASE 512
-#define MAX_LINE 65536
 
 static const char *positional[2];
 static int64_t rounds = 5;
@@ -115,33 +113,14 @@ static void run_case(weft_tokenizer *t, const char *schema, const char *text, ui
     weft_tokens_free(k);
 }
 
-/* Lines without their ends; an even number of them. */
-static int read_cases(const char *path, char **line)
-{
-    static char text[MAX_LINE];
-    int n = 0;
-    FILE *f = fopen(path, "r");
-    while (f && n < 2 * MAX_CASE && fgets(text, sizeof text, f)) {
-        text[strcspn(text, "\n")] = 0;
-        line[n++] = strdup(text);
-    }
-    if (!f || n == 0 || n % 2) {
-        fprintf(stderr, "constrain: %s: expected two lines for each case\n", path);
-        exit(1);
-    }
-    fclose(f);
-    return n / 2;
-}
-
 int main(int argc, char **argv)
 {
-    static char *line[2 * MAX_CASE];
     times compiles = { 0 }, masks = { 0 };
     weft_error err;
     const int code = args_parse(&constrain, argc, argv);
     if (code >= 0)
         return code;
-    const int n_case = read_cases(positional[1], line);
+    cases c = cases_read(positional[1]);
     weft_tokenizer *t = bench_must(weft_tokenizer_load(positional[0], NULL, &err), &err);
     weft_tokenizer_info info = { .struct_size = sizeof info };
     weft_tokenizer_get_info(t, &info);
@@ -149,14 +128,13 @@ int main(int argc, char **argv)
     const double start = bench_cpu();
     weft_grammar_free(weft_grammar_new(t, WEFT_GRAMMAR_REGEX, "a", 1, NULL, &err));
     printf("%s: %d tokens, trie in %.1f ms; %d cases\n", positional[0], (int)info.n_vocab,
-           1e3 * (bench_cpu() - start), n_case);
+           1e3 * (bench_cpu() - start), c.n);
     for (int64_t r = 0; bits && r < rounds; r++)
-        for (int i = 0; i < n_case; i++)
-            run_case(t, line[2 * i], line[2 * i + 1], bits, info.n_vocab, &compiles, &masks);
+        for (int i = 0; i < c.n; i++)
+            run_case(t, c.schema[i], c.text[i], bits, info.n_vocab, &compiles, &masks);
     times_print(&compiles, "compile");
     times_print(&masks, "mask");
-    for (int i = 0; i < 2 * n_case; i++)
-        free(line[i]);
+    cases_free(&c);
     free(compiles.at);
     free(masks.at);
     free(bits);

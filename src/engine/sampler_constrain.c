@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#define ASKED_MOST 256 /* tokens that are asked one by one; a mask costs about as much */
+#define ASKED_MOST 32 /* tokens that are asked one by one; a mask costs about as much */
 
 /* How many of the best tokens the first cutting step keeps; 0: it needs all. */
 static int64_t best_wanted(const sampler *s)
@@ -28,9 +28,12 @@ static weft_status apply_mask(sampler *s, weft_error *err)
 {
     if (constraint_mask(s->constraint, s->allowed, s->n_vocab, err) != WEFT_OK)
         return err->code;
-    for (int64_t i = 0; i < s->n_vocab; i++)
-        if (!(s->allowed[i / 64] >> i % 64 & 1))
-            s->z[i] = -INFINITY;
+    for (int64_t at = 0; at < s->n_vocab; at += 64) {
+        const int64_t n = s->n_vocab - at < 64 ? s->n_vocab - at : 64;
+        const uint64_t word = s->allowed[at / 64];
+        for (int64_t i = 0; word != UINT64_MAX && i < n; i++)
+            s->z[at + i] = word >> i & 1 ? s->z[at + i] : -INFINITY;
+    }
     order_begin(&s->order, s->z, s->n_vocab, s->places);
     return WEFT_OK;
 }
