@@ -3,9 +3,11 @@
 
     tools/schema_golden.py diff build/tests/schema_run SEED SCHEMAS     compares, prints a table by keyword
     tools/schema_golden.py suite build/tests/schema_run FILE...        the same for files of JSON-Schema-Test-Suite
+    tools/schema_golden.py generate build/tests/schema_generate SEED SCHEMAS MODEL TOKENIZER
+                                                                        what a model writes, judged by two validators
     tools/schema_golden.py write build/tests/schema_run SEED SCHEMAS >tests/golden/constrain/schemas.txt
 
-Needs Python with jsonschema[format]. Instances are written as docs/CONSTRAIN.md says: properties in the schema's
+Needs Python with jsonschema[format], and jsonschema-rs for `generate`. Instances are written as docs/CONSTRAIN.md says: properties in the schema's
 order, no white space or one blank after a comma or colon, numbers with up to 17 digits. An instance that is valid has
 to be accepted in one order of its properties; one that is invalid in none of those that are tried. Numbers are
 compared as decimals, so that 0.3 is a multiple of 0.1.
@@ -20,6 +22,7 @@ import random
 import re
 import subprocess
 import sys
+import threading
 from decimal import Decimal
 
 import jsonschema
@@ -55,7 +58,7 @@ def email(value):
         return True
     name, at, host = value.partition("@")
     atoms = all(a and all(c.isascii() and (c.isalnum() or c in "!#$%&'*+/=?^_`{|}~-") for c in a) for a in name.split("."))
-    return bool(at) and atoms and hostname(host)
+    return bool(at) and atoms and len(name) <= 64 and hostname(host)
 
 
 known = {k: strict(check, raises) for k, (check, raises) in Draft202012Validator.FORMAT_CHECKER.checkers.items()}
@@ -541,8 +544,46 @@ def judge(weft, tally, draw, schema, values):
             tally.bad_no += good
 
 
+def generated(program, schemas, model, tokenizer):
+    """(number, how it ended, text) of each schema."""
+    run = subprocess.Popen([program, model, tokenizer, "192"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    feed = threading.Thread(target=lambda: (run.stdin.write("".join(s + "\n" for s in schemas).encode()), run.stdin.close()))
+    feed.start()
+    while head := run.stdout.readline():
+        number, how, n = head.split()
+        text = run.stdout.read(int(n) + 1)[:-1]
+        yield int(number), how.decode(), text
+    feed.join()
+    if run.wait() != 0:
+        sys.exit("schema_generate failed")
+
+
+def generate(program, seed, count, model, tokenizer):
+    """What a model writes, in python-jsonschema and jsonschema-rs. Returns how many texts are wrong."""
+    import jsonschema_rs
+    draw = random.Random(seed)
+    schemas = [Maker(draw).whole() for _ in range(count)]
+    tally = collections.Counter()
+    for number, how, text in generated(program, map(write, schemas), model, tokenizer):
+        tally[how] += 1
+        if how != "finished":
+            continue
+        schema, value = schemas[number], text.decode()
+        first = Oracle(schema, format_checker=CHECKER).is_valid(read(value))
+        second = jsonschema_rs.Draft202012Validator(json.loads(write(schema)), validate_formats=True).is_valid(json.loads(value))
+        if not first or not second:
+            print("WRONG in", " and ".join(["python-jsonschema"] * (not first) + ["jsonschema-rs"] * (not second)) + ":",
+                  value, "by", write(schema))
+            tally["wrong"] += 1
+    print("%d schemas: %d refused, %d texts cut, %d finished, %d wrong" %
+          (count, tally["refused"], tally["cut"], tally["finished"], tally["wrong"]))
+    return tally["wrong"]
+
+
 def main():
     command = sys.argv[1]
+    if command == "generate":
+        return 1 if generate(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5], sys.argv[6]) else 0
     tally = Tally()
     if command == "diff":
         weft = Weft(sys.argv[2])

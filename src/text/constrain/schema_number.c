@@ -1,16 +1,18 @@
 /* schema_number.c - numbers: bounds and steps, exact, by their digits.
  *
  * A number that is not bounded has at most 17 significant digits, as many as tell any two doubles
- * apart, and perhaps an exponent of up to three digits. With a bound or a step there is no exponent,
- * and the digits are compared with those of the bound from left to right:
+ * apart, and perhaps an exponent, below 290 so that the number is a double. With a bound or a step
+ * there is no exponent, and the digits are compared with those of the bound from left to right:
  *
  *     >= 250     [0-9]{4,}, or 2 and then: 5 and then: [0-9], or [6-9][0-9]; or [3-9][0-9][0-9]
  *
- * Zero has no sign. */
+ * With a step it has at most 15 digits: others read it as a double, where a multiple of 12 with 17
+ * digits may be none. Zero has no sign. */
 #include "text/constrain/schema.h"
 #include "text/constrain/schema_decimal.h"
 
 #define SIGNIFICANT 17
+#define OF_A_STEP   15
 #define STEPS       8
 
 typedef struct bounds {
@@ -202,7 +204,7 @@ static rx compared(rx_pool *p, const decimal *d, bool above, bool open)
 /* The numbers of one sign, without it. */
 static rx of_sign(rx_pool *p, const bounds *b, bool integer, bool negative)
 {
-    uint32_t n = SIGNIFICANT;
+    uint32_t n = b->n_step > 0 ? OF_A_STEP : SIGNIFICANT;
     const bool min_here = b->has_min && b->min.negative == negative;
     const bool max_here = b->has_max && b->max.negative == negative;
     if ((b->has_min && !min_here && negative) || (b->has_max && !max_here && !negative))
@@ -221,11 +223,15 @@ static rx of_sign(rx_pool *p, const bounds *b, bool integer, bool negative)
     return r;
 }
 
+/* [eE][+-]?([0-9]{1,2}|[01][0-9]{2}|2[0-8][0-9]) */
 static rx exponent(rx_pool *p)
 {
     uint64_t e[4] = { 0, 1ull << ('e' - 64) | 1ull << ('E' - 64), 0, 0 };
     uint64_t sign[4] = { 1ull << '+' | 1ull << '-', 0, 0, 0 };
-    return rx_seq(p, rx_bytes(p, e), rx_seq(p, maybe(p, rx_bytes(p, sign)), digits(p, 1, 3)));
+    const rx power[] = { digits(p, 1, 2), rx_seq(p, rx_byte_range(p, '0', '1'), digits(p, 2, 2)),
+                         rx_seq(p, rx_literal(p, "2", 1),
+                                rx_seq(p, rx_byte_range(p, '0', '8'), digits(p, 1, 1))) };
+    return rx_seq(p, rx_bytes(p, e), rx_seq(p, maybe(p, rx_bytes(p, sign)), rx_any(p, power, 3)));
 }
 
 rx schema_number(schema *s, const schema_set *set, bool integer)

@@ -49,22 +49,23 @@
 
 static const struct schema_format {
     const char *name, *pattern;
-    uint32_t most; /* characters; 0: any number */
+    uint32_t most;    /* characters; 0: any number */
+    const char *also; /* another pattern, or NULL */
 } formats[] = {
-    { "date", DATE, 0 },
-    { "time", TIME, 0 },
-    { "date-time", DATE "T" TIME, 0 },
+    { "date", DATE, 0, NULL },
+    { "time", TIME, 0, NULL },
+    { "date-time", DATE "T" TIME, 0, NULL },
     { "duration",
       "P(?:\\d+W|(?:\\d+Y(?:\\d+M(?:\\d+D)?)?|\\d+M(?:\\d+D)?|\\d+D)(?:T(?:\\d+H(?:\\d+M"
       "(?:\\d+S)?)?|\\d+M(?:\\d+S)?|\\d+S))?|T(?:\\d+H(?:\\d+M(?:\\d+S)?)?|\\d+M(?:\\d+"
       "S)?|\\d+S))",
-      0 },
-    { "email", ATOM "(?:\\." ATOM ")*@" HOSTNAME, 254 },
-    { "hostname", HOSTNAME, 253 },
-    { "ipv4", IPV4, 0 },
-    { "ipv6", IPV6, 0 },
-    { "uuid", HEX "{8}-" HEX "{4}-" HEX "{4}-" HEX "{4}-" HEX "{12}", 0 },
-    { "uri", URI, 0 },
+      0, NULL },
+    { "email", ATOM "(?:\\." ATOM ")*@" HOSTNAME, 254, "[^@]{1,64}@.*" },
+    { "hostname", HOSTNAME, 253, NULL },
+    { "ipv4", IPV4, 0, NULL },
+    { "ipv6", IPV6, 0, NULL },
+    { "uuid", HEX "{8}-" HEX "{4}-" HEX "{4}-" HEX "{4}-" HEX "{12}", 0, NULL },
+    { "uri", URI, 0, NULL },
 };
 
 static const struct schema_format *find_format(const char *name)
@@ -138,9 +139,13 @@ static rx format_of(schema *s, const json_t *one)
     }
     const struct schema_format *f = find_format(json_string_value(format));
     if (f) {
-        const rx form = rx_parse(s->pool, f->pattern, strlen(f->pattern), RX_JSON, s->err);
-        const rx length = rx_repeat(s->pool, rx_any_point(s->pool, true), 0, f->most);
-        return f->most ? rx_and(s->pool, form, length) : form;
+        rx_pool *p = s->pool;
+        rx form = rx_parse(p, f->pattern, strlen(f->pattern), RX_JSON, s->err);
+        if (f->most)
+            form = rx_and(p, form, rx_repeat(p, rx_any_point(p, true), 0, f->most));
+        if (f->also)
+            form = rx_and(p, form, rx_parse(p, f->also, strlen(f->also), RX_JSON, s->err));
+        return form;
     }
     snprintf(why, sizeof why, "format \"%.40s\" is not supported", json_string_value(format));
     schema_unsupported(s, one, "format", why);
