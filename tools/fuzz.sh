@@ -7,7 +7,8 @@
 #
 # What is found is kept in build-fuzz: inputs/ grows from run to run, findings/ holds what broke. Exit status 1 on a
 # finding, on fewer inputs than asked for, or on less coverage than LEAST. JOBS sets how many compilers, targets and tests
-# run at once (1), TARGETS which targets there are, PATIENCE the seconds that an input may take (20).
+# run at once (1), TARGETS which targets there are, PATIENCE the seconds that an input may take (20). Many inputs in a short
+# time: LONGEST=128 bounds their bytes, PROFILE=0 leaves out the comparison of values.
 set -eu
 cd "$(dirname "$0")/.."
 TARGETS=${TARGETS:-safetensors gguf config model regex tokenizer session manifest shard documents metrics image idx find
@@ -71,7 +72,9 @@ dictionary() { # TARGET
 }
 
 longest() { # TARGET: bytes of an input
+    [ -z "${LONGEST:-}" ] || set -- LONGEST
     case $1 in
+    LONGEST) echo "$LONGEST" ;;
     model | tokenizer | session) echo 16384 ;;
     regex | rx) echo 1024 ;;
     api) echo 96 ;;
@@ -82,7 +85,7 @@ longest() { # TARGET: bytes of an input
 profile() { # TARGET: whether values that are compared guide it; a sequence of calls has no bytes to guess
     case $1 in
     api) echo 0 ;;
-    *) echo 1 ;;
+    *) echo "${PROFILE:-1}" ;;
     esac
 }
 

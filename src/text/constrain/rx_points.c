@@ -162,7 +162,7 @@ static rx continuation(rx_pool *p, const rx_ranges *r, const window *w, uint32_t
     rx rest[64];
     window part;
     size_t i = find(r, base > w->first ? base : w->first);
-    if (i >= r->n || first_of(r, i) > end)
+    if (i >= r->n || first_of(r, i) > end || w->first > end || w->last < base)
         return RX_NOTHING;
     if (depth == 1)
         return last_bytes(p, r, w, base);
