@@ -129,9 +129,18 @@ static rx last_bytes(rx_pool *p, const rx_ranges *r, const window *w, uint32_t b
     window part;
     for (size_t i = find(r, base); i < r->n && first_of(r, i) <= base + 63; i++)
         if (in_window(r, i, &block, &part))
-            for (uint32_t c = part.first; c <= part.last; c++)
-                set[2] |= 1ull << (c - base);
+            set[2] |= UINT64_MAX >> (63 - (part.last - part.first)) << (part.first - base);
     return rx_bytes(p, set);
+}
+
+/* Any `depth` continuation bytes. */
+static rx trail(rx_pool *p, int depth)
+{
+    if (depth == 0)
+        return RX_EMPTY;
+    if (p->trail[depth] == RX_NOTHING)
+        p->trail[depth] = rx_seq(p, rx_byte_range(p, 0x80, 0xBF), trail(p, depth - 1));
+    return p->trail[depth];
 }
 
 /* Joins branches with the same rest. */
@@ -164,13 +173,10 @@ static rx continuation(rx_pool *p, const rx_ranges *r, const window *w, uint32_t
     size_t i = find(r, base > w->first ? base : w->first);
     if (i >= r->n || first_of(r, i) > end || w->first > end || w->last < base)
         return RX_NOTHING;
+    if (in_window(r, i, w, &part) && part.first <= base && part.last >= end)
+        return trail(p, depth); /* the block is all inside */
     if (depth == 1)
         return last_bytes(p, r, w, base);
-    /* A block that is all inside gives the same rest everywhere. */
-    if (in_window(r, i, w, &part) && part.first <= base && part.last >= end) {
-        const rx all = rx_byte_range(p, 0x80, 0xBF);
-        return rx_seq(p, all, depth == 2 ? all : rx_seq(p, all, all));
-    }
     for (uint32_t k = 0; k < 64; k++)
         rest[k] = continuation(p, r, w, base + k * step, depth - 1);
     return branches(p, rest, 64, 0x80);

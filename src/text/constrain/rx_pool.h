@@ -59,6 +59,7 @@ struct rx_pool {
     uint32_t n_search;
 
     rx any_point[2]; /* one code point, plain and as JSON; RX_NOTHING: not made yet */
+    rx trail[4];     /* so many continuation bytes, likewise */
     rx_list work, spine, gather, todo; /* of rx_any and rx_every; rx_seq; rx_derive; walks */
     rx_list found, from;               /* of rx_alive: states, and from which one each was found */
 };
