@@ -47,14 +47,17 @@
     "*)*|/(?:" PCHAR "+(?:/" PCHAR "*)*)?|" PCHAR "+(?:/" PCHAR "*)*|)"                            \
     "(?:\\?(?:" PCHAR "|[/?])*)?(?:#(?:" PCHAR "|[/?])*)?"
 
+/* Not 0000, which RFC 3339 has and many libraries do not. */
+#define YEAR "(?:[1-9]|0[1-9]|00[1-9]|000[1-9]).*"
+
 static const struct schema_format {
     const char *name, *pattern;
     uint32_t most;    /* characters; 0: any number */
     const char *also; /* another pattern, or NULL */
 } formats[] = {
-    { "date", DATE, 0, NULL },
+    { "date", DATE, 0, YEAR },
     { "time", TIME, 0, NULL },
-    { "date-time", DATE "T" TIME, 0, NULL },
+    { "date-time", DATE "T" TIME, 0, YEAR },
     { "duration",
       "P(?:\\d+W|(?:\\d+Y(?:\\d+M(?:\\d+D)?)?|\\d+M(?:\\d+D)?|\\d+D)(?:T(?:\\d+H(?:\\d+M"
       "(?:\\d+S)?)?|\\d+M(?:\\d+S)?|\\d+S))?|T(?:\\d+H(?:\\d+M(?:\\d+S)?)?|\\d+M(?:\\d+"
