@@ -195,7 +195,7 @@ static bool check_survey(const uint8_t *data, uint64_t size, const char *path, w
                   "%s: %llu bytes of JSON would take %llu bytes of memory; the limit is %u per "
                   "byte of the file plus %u",
                   path, (unsigned long long)size, (unsigned long long)v.bytes, JSON_TREE_TIMES,
-                  MAX_JSON_TREE);
+                  JSON_TREE_MORE);
         return false;
     }
     return true;
