@@ -524,7 +524,7 @@ static void too_many(void **state)
     assert_int_equal(open_brackets(c, 1, 1000000, &d.err), WEFT_ELIMIT);
     unsigned long long need = 0;
     assert_int_equal(sscanf(d.err.message, "texts under this grammar need %llu bytes", &need), 1);
-    assert_true(need > 25165824 && need < 26000000);
+    assert_true(need > 25165824 && need < 2 * 25165824);
     assert_non_null(strstr(d.err.message, "; expected at most 25165824: use fewer at a time"));
     constraint_free(c);
     d.err = (weft_error){ 0 };
