@@ -410,7 +410,7 @@ static void tokens(void **state)
     close_desk(&d);
 }
 
-/* Ids that are none, and what comes after the end. */
+/* Ids that are none, and tokens after the end. */
 static void edges(void **state)
 {
     (void)state;
@@ -513,7 +513,7 @@ static void forgotten(void **state)
     close_desk(&d);
 }
 
-/* A text that needs more rows than a grammar may have is an error, and the others go on. */
+/* A text that needs more rows than a grammar may have is an error; the others can continue. */
 static void too_many(void **state)
 {
     (void)state;

@@ -117,7 +117,7 @@ static weft_status tidy(constraint_set *s, weft_error *err)
 
 /* ---- life of a text -------------------------------------------------------------------------- */
 
-/* Room for a token more. With the lock held, once others can see it: tidy reads all rows. */
+/* Room for one more token. With the lock held, once others can see it: tidy reads all rows. */
 static bool reserve(constraint *c, weft_error *err)
 {
     const size_t need = ((size_t)c->n + 2) * sizeof *c->row;
