@@ -262,7 +262,7 @@ static bool cut_none(cut *c, call_syntax *s)
 
 typedef bool cut_fn(cut *c, call_syntax *s);
 
-/* Renders and cuts; false if that does not work. */
+/* Renders and cuts; false, and s is as before, if that does not work. */
 static bool try_form(chat *c, const char *messages, cut_fn *fn, call_syntax *s, weft_error *err)
 {
     chat_text prompt, t;
@@ -270,8 +270,10 @@ static bool try_form(chat *c, const char *messages, cut_fn *fn, call_syntax *s, 
         return false;
     bool good = render(c, messages, false, &t, err);
     if (good) {
+        call_syntax more = *s;
         cut at = { c, t.out.text, t.out.n, own_text(c, &t, &prompt), err };
-        good = at.at != SIZE_MAX && fn(&at, s);
+        good = at.at != SIZE_MAX && fn(&at, &more);
+        *s = good ? more : *s;
         chat_text_free(&t);
     }
     chat_text_free(&prompt);

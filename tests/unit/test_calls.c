@@ -350,6 +350,194 @@ static void real_templates(void **state)
     assert_int_equal(n_several, 41);
 }
 
+/* ---- templates of our own -------------------------------------------------------------------- */
+
+#define SAID       "[{{ m.role }}]{{ m.content }}"
+#define EACH(call) "{% for c in m.tool_calls %}" call "{% endfor %}"
+#define TURNS(turn)                                                                                \
+    "{% for m in messages %}" turn                                                                 \
+    "{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
+#define TALK(call)     TURNS(SAID EACH(call) "</s>")
+#define NAME           "{{ c.function.name }}"
+#define OBJECT         "{{ c.function.arguments | tojson }}"
+#define ITEMS(one)     "{% for k, v in c.function.arguments.items() %}" one "{% endfor %}"
+#define FIRST(yes, no) "{% if c == m.tool_calls[0] %}" yes "{% else %}" no "{% endif %}"
+#define TYPE(yes, no)  "{% if v is string %}" yes "{% else %}" no "{% endif %}"
+#define LONG           "{{ 'x' * 200 }}"
+#define PAIRS          ITEMS("<p={{ k }}>{{ v }}</p>")
+#define F(inside)      "<f=" NAME ">" inside "</f>"
+
+/* What is learned from each: form, '+' if there may be several, and its literals: begin, start,
+ * middle, between, end; of pairs also value[0], value[1], next, close, none_between, none_end. Ids
+ * are $, numbers #. */
+static const struct {
+    const char *source, *syntax;
+} probed[] = {
+    { TALK("<call>" NAME ":" OBJECT "</call>"), "json+ <call>|<call>|:|</call><call>|</call>" },
+    { TALK("<call {{ c.id }}>" NAME ":" OBJECT "</call>"),
+      "json+ <call $>|<call $>|:|</call><call $>|</call>" },
+    { TALK("<call {{ loop.index }}>" NAME ":" OBJECT "</call>"),
+      "json+ <call #>|<call #>|:|</call><call #>|</call>" },
+    { TALK("<call>" NAME " {{ loop.index0 }}=" OBJECT "</call>"),
+      "json+ <call>|<call>| #=|</call><call>|</call>" },
+    /* 2 and 4 do not count: only one call is understood */
+    { TALK("<call>" NAME " {{ 2 * loop.index }}=" OBJECT "</call>"),
+      "json <call>|<call>| 2=||</call>" },
+    { TALK("<call>" NAME ":" FIRST(OBJECT, "") "</call>"), "json <call>|<call>|:||</call>" },
+    { TURNS(SAID
+            "{% if m.tool_calls %}<calls>" EACH("|" NAME ":" OBJECT) "</calls>{% endif %}</s>"),
+      "json+ <calls>||<calls>|:|||</calls>" },
+    /* the end of a turn: as a tag, as text, and longer than what is left */
+    { TURNS(SAID EACH("<call>" NAME ":" OBJECT) "END<e>"), "json+ <call>|<call>|:|<call>|END" },
+    { TURNS(SAID EACH("<call>" NAME ":" OBJECT) " END"), "json+ <call>|<call>|:|<call>|" },
+    { TURNS(SAID "{% if not m.tool_calls %}<e>{% endif %}" EACH("<call>" NAME ":" OBJECT) "<e>"),
+      "json+ <call>|<call>|:|<call>|" },
+    /* the text of a model after another prompt, far from a tag */
+    { TURNS("{{ 'a' * 50 }}{% if m.role == 'user' %}" SAID
+            "{% else %}(model){{ m.content }}{% endif "
+            "%}" EACH("<call>" NAME ":" OBJECT "</call>")),
+      "json+ aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa(model)<call>|" },
+    { TURNS("{% if m.role == 'user' %}" SAID
+            "{{ 'a' * 50 }}{% else %}(model){{ m.content }}{% endif "
+            "%}" EACH("<call>" NAME ":" OBJECT "</call>")),
+      "json+ (model)<call>|(model)<call>|:|</call><call>|</call>" },
+    /* thinking before and after calls, and without what the user said */
+    { TURNS(SAID "{% if m.role == 'assistant' %}<think>\n</think>\n{% endif %}" EACH(
+          "<call>" NAME ":" OBJECT "</call>") "</s>"),
+      "json+ <call>|<call>|:|</call><call>|</call>" },
+    { TURNS(SAID EACH("<call>" NAME ":" OBJECT "</call><think></think>") "</s>"),
+      "json+ <call>|<call>|:|</call><think></think><call>|</call><think></think>" },
+    { TURNS("{% if m.role != 'user' %}" SAID EACH("<call>" NAME ":" OBJECT
+                                                  "</call>") "<think></think></s>{% endif %}"),
+      "json+ <call>|<call>|:|</call><call>|</call>" },
+    /* literals that cannot be: too long, JSON in JSON, marks of ours, the name again */
+    { TALK("<call>{{ 'x' * 194 }}" NAME ":" OBJECT "</call>"), "json <call>xxx" },
+    { TALK("<call>{{ 'x' * 195 }}" NAME ":" OBJECT "</call>"), "none" },
+    { TALK("<call>" NAME LONG "x" OBJECT "</call>"), "none" },
+    { TALK("<call>" NAME ":" OBJECT "</call>" LONG), "none" },
+    { TALK("<call>" NAME ":" OBJECT FIRST("</call>" LONG, "</call>")), "none" },
+    { TALK("<call>\\" NAME ":" OBJECT "</call>"), "none" },
+    { TALK("<call>\1" NAME ":" OBJECT "</call>"), "none" },
+    { TALK("<call>\2" NAME ":" OBJECT "</call>"), "none" },
+    { TALK("<call>" NAME "=" NAME ":" OBJECT "</call>"), "none" },
+    { TALK("|" NAME ":" OBJECT "|"), "none" }, /* too short to begin a call */
+    /* objects that are none */
+    { TALK("<call>" NAME ":" ITEMS(" \"{{ k }}\": {{ v | tojson }}") "</call>"), "none" },
+    { TALK("<call>" NAME ITEMS(" \"{{ k }}\": {{ v | tojson }}") "</call>"), "none" },
+    { TALK("<call>" NAME ":{ " ITEMS("\"{{ k }}\": {{ v }}, ") "}</call>"), "none" },
+    { TALK("<call>" NAME ":{ " ITEMS(TYPE("\"{{ k }}\": {{ v | tojson }}", "")) "}</call>"),
+      "none" },
+    { TALK("<call>" NAME ":{ " ITEMS("\"{{ k }}\": " TYPE("{{ v | tojson }}, ", "1")) "}</call>"),
+      "none" },
+    { TALK("<call>" NAME ":{ " ITEMS("\"{{ k }}\": \"{{ v }}\", ") "}</call>"), "none" },
+    { TURNS(SAID EACH("<call>" NAME
+                      ":{ " ITEMS("\"{{ k }}\": " TYPE("{{ v | tojson }}, ", "{{ v }}")))),
+      "none" },
+    /* turns without calls that cannot be written, or not with their text */
+    { TURNS("{% if m.role == 'assistant' and not m.tool_calls %}{{ raise_exception('no') }}{% "
+            "endif %}" SAID EACH("<call>" NAME ":" OBJECT "</call>") "</s>"),
+      "none" },
+    { TURNS("{% if m.role == 'user' %}" SAID
+            "{% endif %}" EACH("<call>" NAME ":" OBJECT "</call>")),
+      "none" },
+    { TURNS("{% if m.role == 'user' %}" SAID "\n{% elif m.tool_calls[0].id != 'weftcall1' %}" EACH(
+          "<call>" NAME ":" OBJECT "</call>") "{% endif %}"),
+      "none" },
+    /* pairs */
+    { TALK(F(PAIRS)), "pairs+ <f=|<f=|><p=|</p></f><f=|</p></f>|>|>|</p><p=|</p><|></f><f=|></f>" },
+    { TALK("<f=" NAME ">" PAIRS), "pairs+ <f=|<f=|><p=|</p><f=|</p>|>|>|</p><p=|</p>|><f=|>" },
+    { TALK("<f=" NAME ">" ITEMS("{{ k }}={{ v }}</p>") "</f>"),
+      "pairs+ <f=|<f=|>|</p></f><f=|</p></f>|=|=|</p>|</p>|></f><f=|></f>" },
+    { TURNS(SAID EACH("{% if not loop.first %}|{% endif %}<f=" NAME
+                      ">" PAIRS) "{% if m.tool_calls %}</f>{% endif %}</s>"),
+      "pairs+ <f=|<f=|><p=|</p>|<f=|</p></f>|>|>|</p><p=|</p>|>|<f=|></f>" },
+    { TALK(F(ITEMS("<p={{ k }} s=" TYPE("true", "false") ">{{ v }}</p>"))),
+      "pairs+ <f=|<f=|><p=|</p></f><f=|</p></f>| s=true>| s=false>|</p><p=|</p><|></f><f=|></f>" },
+    { TALK(F(ITEMS("<p={{ k }} " TYPE("is true", "false") ">{{ v }}</p>"))), "none" },
+    { TALK(F(ITEMS("<p={{ k }} " TYPE("true>", "false>>") "{{ v }}</p>"))), "none" },
+    { TALK(F(ITEMS("<p={{ k }} " TYPE("a=true", "b=false") ">{{ v }}</p>"))), "none" },
+    { TALK(F(ITEMS("<p={{ k }} " TYPE("true>", "false]") "{{ v }}</p>"))), "none" },
+    { TALK(F(ITEMS("<p={{ k }} " TYPE("yes", "no") ">{{ v }}</p>"))), "none" },
+    { TALK(FIRST(F(PAIRS), "")), "none" },
+    { TALK(FIRST(F(PAIRS), F(""))), "none" },
+    { TALK(FIRST(F(PAIRS) LONG, F(PAIRS))), "none" },
+    { TALK(F(PAIRS) LONG), "none" },
+    { TALK(F(ITEMS("<p={{ k }}>" LONG "{{ v }}</p>"))), "none" },
+    { TALK(F(ITEMS("<p={{ k }}>" TYPE("{{ v }}", "") "</p>"))), "none" },
+    { TALK("<f=" NAME " {{ 2 * loop.index }}>" PAIRS "</f>"), "none" },
+    { TALK(F(ITEMS("<p={{ k }}>{{ v }}</p>" FIRST(".", ":")))), "none" },
+    { TALK(F(ITEMS("{{ k }}={{ v }};"))), "none" },
+    { TALK("{% if c.function.arguments %}" F(PAIRS) "{% endif %}"), "none" },
+    { TALK("{% if c.function.arguments or c == m.tool_calls[0] %}" F(PAIRS) "{% endif %}"),
+      "none" },
+    { TALK(F(PAIRS) "{% if not c.function.arguments and c != m.tool_calls[0] %}" LONG
+                    "{% endif %}"),
+      "none" },
+};
+
+static void put_literal(char *to, const call_literal *l, bool first)
+{
+    size_t at = strlen(to);
+    if (!first)
+        to[at++] = '|';
+    for (size_t i = 0; i < l->n; i++)
+        to[at++] = (char)(l->at[i] == CALL_ID ? '$' : l->at[i] == CALL_NUMBER ? '#' : l->at[i]);
+    to[at] = '\0';
+}
+
+static void describe_syntax(const call_syntax *s, char to[4096])
+{
+    const call_literal *const all[] = { &s->begin, &s->start,        &s->middle,   &s->between,
+                                        &s->end,   &s->value[0],     &s->value[1], &s->next,
+                                        &s->close, &s->none_between, &s->none_end };
+    const bool json = s->form == CALLS_JSON;
+    sprintf(to, "%s%s", json ? "json" : "pairs", s->several ? "+ " : " ");
+    if (s->form == CALLS_NONE)
+        strcpy(to, "none");
+    for (size_t i = 0; s->form != CALLS_NONE && i < (json ? 5 : sizeof all / sizeof *all); i++)
+        put_literal(to, all[i], i == 0);
+}
+
+static void own_templates(void **state)
+{
+    (void)state;
+    int n_bad = 0;
+    for (size_t i = 0; i < sizeof probed / sizeof *probed; i++) {
+        host h;
+        weft_error err = { 0 };
+        char found[4096];
+        host_plain(&h);
+        chat c = { .path = "t", .source = probed[i].source, .n = strlen(probed[i].source) };
+        if (chat_open(&c, &h.mem, &err) != WEFT_OK)
+            fail_msg("%s: %s", probed[i].source, err.message);
+        describe_syntax(&c.calls, found);
+        chat_close(&c);
+        if (strncmp(found, probed[i].syntax, strlen(probed[i].syntax)) != 0) {
+            print_error("%s\nfound    %s\nexpected %s\n", probed[i].source, found,
+                        probed[i].syntax);
+            n_bad++;
+        }
+        assert_int_equal(h.mem.used, 0);
+    }
+    assert_int_equal(n_bad, 0);
+}
+
+/* A template that calls make endless is an error, and one without memory. */
+static void probing_fails(void **state)
+{
+    (void)state;
+    static const char endless[] = TALK(
+        "{% if c.id == 'weftcall1' %}{% for i in range(100000) %}{% for j in range(100000) %}"
+        "x{% endfor %}{% endfor %}{% endif %}<call>" NAME ":" OBJECT);
+    host h;
+    weft_error err = { 0 };
+    host_plain(&h);
+    chat c = { .path = "t", .source = endless, .n = strlen(endless) };
+    assert_int_equal(chat_open(&c, &h.mem, &err), WEFT_ELIMIT);
+    chat_close(&c);
+    assert_int_equal(h.mem.used, 0);
+}
+
 /* ---- a syntax of our own --------------------------------------------------------------------- */
 
 #define LITERAL(text)                                                                              \
@@ -766,7 +954,7 @@ static void no_grammar(void **state)
           WEFT_EFORMAT,
           "the parameters of f: schema: /type: " },
         { &coder,
-          "[{\"function\":{\"name\":\"f\",\"strict\":true,\"parameters\":{\"properties\":{\"a\":{"
+          "[{\"function\":{\"name\":\"f\",\"strict\":true,\"parameters\":{\"properties\":{\"a\":{ "
           "\"not\":{},\"type\":\"number\"}}}}}]",
           { 0 },
           WEFT_EUNSUPPORTED,
@@ -920,6 +1108,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST("calls: what templates of real models write is read back, and matched",
              real_templates),
+        TEST("calls: what is learned from templates, literal by literal", own_templates),
+        TEST("calls: a template that calls make endless is an error", probing_fails),
         TEST("calls: text around calls, and what only looks like one, is text", own_syntax),
         TEST("calls: long names, and names with zero bytes", long_names),
         TEST("calls: values without types", without_types),
