@@ -272,7 +272,7 @@ static const char small_json[] =
     "\"special\":true,\"single_word\":false,\"lstrip\":false,\"rstrip\":false,"
     "\"normalized\":false}]}";
 
-static void open_desk(desk *d, const char *grammar_text)
+static void open_thinking_desk(desk *d, const char *grammar_text, const char *fence)
 {
     const int32_t end = 10;
     *d = (desk){ .err = { 0 } };
@@ -284,11 +284,16 @@ static void open_desk(desk *d, const char *grammar_text)
         fail_msg("%s", d->err.message);
     grammar *g = gbnf_read(&d->v.host.mem, grammar_text, strlen(grammar_text), &d->v.tokenizer,
                            NULL, &d->err);
-    if (!g)
+    if (!g || (fence && grammar_think(g, fence, fence, false, &d->v.tokenizer, &d->err) != WEFT_OK))
         fail_msg("%s", d->err.message);
     d->set = constraint_set_new(&d->v.host.mem, g, &d->v.trie, &end, 1, &d->err);
     d->c = constraint_new(d->set, &d->err);
     assert_non_null(d->c);
+}
+
+static void open_desk(desk *d, const char *grammar_text)
+{
+    open_thinking_desk(d, grammar_text, NULL);
 }
 
 static void close_desk(desk *d)
@@ -462,6 +467,31 @@ static void freed_in_any_order(void **state)
             constraint_free(c[(first + i) % 3]);
     }
     accept(&d, 4);
+    close_desk(&d);
+}
+
+/* A fence that is a special token, and one that is spelled. */
+static void fences(void **state)
+{
+    (void)state;
+    desk d;
+    open_thinking_desk(&d, quoted_list, "<tool>");
+    assert_string_equal(mask_line(&d), "4 11");
+    accept(&d, 11);
+    assert_string_equal(mask_line(&d), "0 1 2 3 4 5 6 7 8 9 11 12");
+    accept(&d, 5);
+    accept(&d, 11);
+    assert_string_equal(mask_line(&d), "4");
+    close_desk(&d);
+    open_thinking_desk(&d, quoted_list, "ab");
+    assert_string_equal(mask_line(&d), "0 4 6");
+    accept(&d, 0);
+    assert_string_equal(mask_line(&d), "1 9");
+    constraint_rewind(d.c, 0);
+    accept(&d, 6);
+    accept(&d, 3);
+    accept(&d, 6);
+    assert_string_equal(mask_line(&d), "4");
     close_desk(&d);
 }
 
@@ -685,6 +715,7 @@ int main(void)
         TEST("constraint: clones and rewinds", rewinding),
         TEST("constraint: what is forced", forced),
         TEST("constraint: tokens by number and text, and all but one", tokens),
+        TEST("constraint: fences of thinking are tokens, or spelled", fences),
         TEST("constraint: ids that are none, and after the end", edges),
         TEST("constraint: texts are freed in any order", freed_in_any_order),
         TEST("constraint: rows that no text needs are forgotten, others are not", forgotten),
