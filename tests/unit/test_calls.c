@@ -748,21 +748,21 @@ static void kinds(void **state)
                               "{\"odd\": {\"type\": [1]}}}}}]";
     static const char *const strings[] = { "any", "yes", "text", "texts", "zero" };
     static const char *const others[] = { "numbers", "mixed", "const", "either", "flag", "none" };
-    tool_list list;
+    tool_list tools_in;
     mem m;
     weft_error err = { 0 };
     mem_init(&m, 0, NULL);
-    assert_int_equal(tools_read(&list, all_kinds, strlen(all_kinds), &m, &err), WEFT_OK);
+    assert_int_equal(tools_read(&tools_in, all_kinds, strlen(all_kinds), &m, &err), WEFT_OK);
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++)
-        assert_that(tools_is_string(&list, "k", strings[i]), "%s is no string", strings[i]);
+        assert_that(tools_is_string(&tools_in, "k", strings[i]), "%s is no string", strings[i]);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        assert_that(!tools_is_string(&list, "k", others[i]), "%s is a string", others[i]);
-    assert_false(tools_is_string(&list, "now", "text"));
-    assert_false(tools_is_string(&list, "unknown", "text"));
-    tools_free(&list);
-    assert_int_equal(tools_read(&list, odd, strlen(odd), &m, &err), WEFT_OK);
-    assert_false(tools_is_string(&list, "k", "odd"));
-    tools_free(&list);
+        assert_that(!tools_is_string(&tools_in, "k", others[i]), "%s is a string", others[i]);
+    assert_false(tools_is_string(&tools_in, "now", "text"));
+    assert_false(tools_is_string(&tools_in, "unknown", "text"));
+    tools_free(&tools_in);
+    assert_int_equal(tools_read(&tools_in, odd, strlen(odd), &m, &err), WEFT_OK);
+    assert_false(tools_is_string(&tools_in, "k", "odd"));
+    tools_free(&tools_in);
     assert_int_equal(m.used, 0);
 }
 
@@ -882,7 +882,7 @@ static const struct {
 static weft_status read_many(int n, int length, weft_error *err)
 {
     mem m;
-    tool_list list;
+    tool_list tools_in;
     char *text = malloc((size_t)n * ((size_t)length + 40) + 8), *to = text;
     assert_non_null(text);
     mem_init(&m, 0, NULL);
@@ -890,10 +890,10 @@ static weft_status read_many(int n, int length, weft_error *err)
         to += sprintf(to, "%c{\"function\":{\"name\":\"%0*d\"}}", i ? ',' : '[', length, i);
     to += sprintf(to, "]");
     *err = (weft_error){ 0 };
-    const weft_status status = tools_read(&list, text, (size_t)(to - text), &m, err);
+    const weft_status status = tools_read(&tools_in, text, (size_t)(to - text), &m, err);
     if (status == WEFT_OK) {
-        assert_int_equal(list.n, n);
-        tools_free(&list);
+        assert_int_equal(tools_in.n, n);
+        tools_free(&tools_in);
     }
     free(text);
     assert_int_equal(m.used, 0);
@@ -905,7 +905,7 @@ static void bounds_of_lists(void **state)
     (void)state;
     weft_error err;
     mem m;
-    tool_list list;
+    tool_list tools_in;
     assert_int_equal(read_many(256, 3, &err), WEFT_OK);
     assert_int_equal(read_many(257, 3, &err), WEFT_EINVAL);
     assert_string_equal(err.message, "tools: found 257, expected 1 to 256");
@@ -918,9 +918,9 @@ static void bounds_of_lists(void **state)
     memset(text, ' ', MAX_TOOLS_TEXT + 1);
     memcpy(text, all_kinds, strlen(all_kinds));
     mem_init(&m, 0, NULL);
-    assert_int_equal(tools_read(&list, text, MAX_TOOLS_TEXT, &m, &err), WEFT_OK);
-    tools_free(&list);
-    assert_int_equal(tools_read(&list, text, MAX_TOOLS_TEXT + 1, &m, &err), WEFT_ELIMIT);
+    assert_int_equal(tools_read(&tools_in, text, MAX_TOOLS_TEXT, &m, &err), WEFT_OK);
+    tools_free(&tools_in);
+    assert_int_equal(tools_read(&tools_in, text, MAX_TOOLS_TEXT + 1, &m, &err), WEFT_ELIMIT);
     assert_string_equal(err.message, "tools: 1048577 bytes, expected at most 1048576");
     free(text);
     assert_int_equal(m.used, 0);
@@ -968,12 +968,13 @@ static void no_grammar(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         static const tokenizer plain;
         mem m;
-        tool_list list;
+        tool_list tools_in;
         weft_error err = { 0 };
         mem_init(&m, 0, NULL);
-        assert_int_equal(tools_read(&list, bad[i].tools, strlen(bad[i].tools), &m, &err), WEFT_OK);
-        assert_null(tools_grammar(&list, bad[i].syntax, &plain, &bad[i].rules, &m, &err));
-        tools_free(&list);
+        assert_int_equal(tools_read(&tools_in, bad[i].tools, strlen(bad[i].tools), &m, &err),
+                         WEFT_OK);
+        assert_null(tools_grammar(&tools_in, bad[i].syntax, &plain, &bad[i].rules, &m, &err));
+        tools_free(&tools_in);
         assert_that(err.code == bad[i].code && strstr(err.message, bad[i].why),
                     "%d %s; expected %s", (int)err.code, err.message, bad[i].why);
         assert_int_equal(m.used, 0);
@@ -1025,16 +1026,16 @@ static void special_tokens(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         host h;
         tokenizer t;
-        token_trie trie;
-        tool_list list;
+        token_trie pieces;
+        tool_list tools_in;
         weft_error err = { 0 };
         host_plain(&h);
         assert_int_equal(tokenizer_load(&t, path, NULL, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
-        assert_int_equal(token_trie_init(&trie, &t, &h.mem, &err), WEFT_OK);
-        assert_int_equal(tools_read(&list, one, strlen(one), &h.mem, &err), WEFT_OK);
+        assert_int_equal(token_trie_init(&pieces, &t, &h.mem, &err), WEFT_OK);
+        assert_int_equal(tools_read(&tools_in, one, strlen(one), &h.mem, &err), WEFT_OK);
         const tool_rules rules = { .ends = &end, .n_end = texts[i].n_end };
-        grammar *g = tools_grammar(&list, &tags, &t, &rules, &h.mem, &err);
-        constraint_set *set = constraint_set_new(&h.mem, g, &trie, &end, texts[i].n_end, &err);
+        grammar *g = tools_grammar(&tools_in, &tags, &t, &rules, &h.mem, &err);
+        constraint_set *set = constraint_set_new(&h.mem, g, &pieces, &end, texts[i].n_end, &err);
         constraint *c = constraint_new(set, &err);
         assert_non_null(c);
         int n = 0;
@@ -1044,8 +1045,8 @@ static void special_tokens(void **state)
                     "text %zu: %d tokens, %s", i, n, constraint_may_end(c) ? "whole" : "open");
         constraint_free(c);
         constraint_set_free(set);
-        tools_free(&list);
-        token_trie_free(&trie);
+        tools_free(&tools_in);
+        token_trie_free(&pieces);
         tokenizer_free(&t);
         assert_int_equal(h.mem.used, 0);
     }
@@ -1085,13 +1086,13 @@ static void without_memory(void **state)
             faults memory = { .fail_at = n + 1 };
             host h;
             weft_error err = { 0 };
-            tool_list list;
+            tool_list tools_in;
             grammar *g = NULL;
             host_faulty(&h, &memory, NULL);
-            if (tools_read(&list, text, strlen(text), &h.mem, &err) == WEFT_OK) {
-                g = tools_grammar(&list, which % 2 ? &coder : &hermes, &plain, &(tool_rules){ 0 },
-                                  &h.mem, &err);
-                tools_free(&list);
+            if (tools_read(&tools_in, text, strlen(text), &h.mem, &err) == WEFT_OK) {
+                g = tools_grammar(&tools_in, which % 2 ? &coder : &hermes, &plain,
+                                  &(tool_rules){ 0 }, &h.mem, &err);
+                tools_free(&tools_in);
             }
             good = g != NULL;
             grammar_free(g);

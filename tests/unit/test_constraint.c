@@ -673,12 +673,12 @@ static void tries(void **state)
         faults memory = { .fail_at = n + 1 };
         host h;
         weft_error err = { 0 };
-        token_trie trie;
+        token_trie pieces;
         host_faulty(&h, &memory, NULL);
-        good = token_trie_init(&trie, &d.v.tokenizer, &h.mem, &err) == WEFT_OK;
+        good = token_trie_init(&pieces, &d.v.tokenizer, &h.mem, &err) == WEFT_OK;
         assert_int_equal(err.code, good ? WEFT_OK : WEFT_ENOMEM);
         if (good)
-            token_trie_free(&trie);
+            token_trie_free(&pieces);
         assert_int_equal(memory.live, 0);
     }
     assert_int_equal(n, 13); /* 4, and 4 for each of the two tries */
@@ -687,18 +687,18 @@ static void tries(void **state)
     close_desk(&d);
 
     tokenizer t;
-    token_trie trie;
+    token_trie pieces;
     weft_error err = { 0 };
     host h;
     host_plain(&h);
     const char *path = temp_file("tokenizer.json", letters, strlen(letters));
     assert_int_equal(tokenizer_load(&t, path, NULL, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
-    assert_int_equal(token_trie_init(&trie, &t, &h.mem, &err), WEFT_OK);
-    assert_int_equal(trie.all.n, 4); /* the root, a, ab, b */
-    assert_int_equal(trie.all.n_id, 3);
-    assert_int_equal(trie.rest.n, 1);
-    assert_int_equal(trie.rest.n_id, 0);
-    token_trie_free(&trie);
+    assert_int_equal(token_trie_init(&pieces, &t, &h.mem, &err), WEFT_OK);
+    assert_int_equal(pieces.all.n, 4); /* the root, a, ab, b */
+    assert_int_equal(pieces.all.n_id, 3);
+    assert_int_equal(pieces.rest.n, 1);
+    assert_int_equal(pieces.rest.n_id, 0);
+    token_trie_free(&pieces);
     tokenizer_free(&t);
     assert_int_equal(h.mem.used, 0);
 }
