@@ -343,6 +343,7 @@ static void put_message(const choice *c, wire *w)
         put_list(w, "tool_calls", &c->calls);
     wire_null(w, "refusal");
     wire_end(w);
+    w->to->failed |= c->text.failed || c->thought.failed;
 }
 
 void answer_whole(const answer *a, bytes *to)
@@ -352,7 +353,7 @@ void answer_whole(const answer *a, bytes *to)
     if (endpoint_has_blocks(a->endpoint)) {
         blocks_close(a, &a->choices[0]);
         block_style_of(a->endpoint)->whole(a, to);
-        to->failed |= a->choices[0].blocks.done.failed;
+        to->failed |= blocks_failed(&a->choices[0]);
         return;
     }
     put_head(a, chat ? "chat.completion" : "text_completion", &w);

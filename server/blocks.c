@@ -103,6 +103,12 @@ void blocks_close(const answer *a, choice *c)
     b->open = BLOCK_NONE;
 }
 
+bool blocks_failed(const choice *c)
+{
+    const blocks *b = &c->blocks;
+    return b->events.failed || b->text.failed || b->done.failed || c->name.failed || c->text.failed;
+}
+
 void blocks_events(const answer *a, choice *c, bytes *to)
 {
     blocks *b = &c->blocks;
@@ -110,7 +116,7 @@ void blocks_events(const answer *a, choice *c, bytes *to)
     if (c->finish)
         blocks_close(a, c);
     bytes_add(to, b->events.at ? b->events.at : "", b->events.n);
-    to->failed |= b->events.failed || b->text.failed || b->done.failed || c->name.failed;
+    to->failed |= blocks_failed(c);
     clear(&b->events);
 }
 

@@ -33,6 +33,9 @@ void blocks_add(const answer *a, choice *c, block_kind kind, const char *text, s
 void blocks_call(const answer *a, choice *c, weft_call_event e, const char *text, size_t n);
 void blocks_close(const answer *a, choice *c);
 
+/* A piece is missing, for lack of memory. */
+bool blocks_failed(const choice *c);
+
 /* The events since the last time. */
 void blocks_events(const answer *a, choice *c, bytes *to);
 void blocks_free(blocks *b);

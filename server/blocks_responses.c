@@ -50,11 +50,17 @@ static void put_settings(const answer *a, wire *w)
     wire_end(w);
 }
 
+/* Did the answer get too long? */
+static bool is_cut(const choice *c)
+{
+    return c->finish && strcmp(c->finish, "length") == 0;
+}
+
 /* done: with what was generated */
 static void put_response(const answer *a, const char *key, bool done, wire *w)
 {
     const choice *c = &a->choices[0];
-    const bool cut = done && strcmp(c->finish, "length") == 0;
+    const bool cut = done && is_cut(c);
     wire_object(w, key);
     wire_string(w, "id", a->id);
     wire_string(w, "object", "response");
@@ -119,7 +125,10 @@ static void put_item(const answer *a, const choice *c, const char *key, bool emp
                 : kind == BLOCK_THOUGHT ? "reasoning"
                                         : "message");
     wire_string(w, "id", item_id(a, c, id));
-    wire_string(w, "status", empty ? "in_progress" : "completed");
+    wire_string(w, "status",
+                empty                        ? "in_progress"
+                : c->blocks.cut || is_cut(c) ? "incomplete"
+                                             : "completed");
     if (kind == BLOCK_CALL) {
         block_id(a, c, "call", id);
         wire_string(w, "call_id", id);
@@ -250,8 +259,7 @@ static void whole(const answer *a, bytes *to)
 static void ends(const answer *a, bytes *to)
 {
     choice *c = &a->choices[0];
-    const bool cut = strcmp(c->finish, "length") == 0;
-    wire w = begin_event(c, cut ? "response.incomplete" : "response.completed", to);
+    wire w = begin_event(c, is_cut(c) ? "response.incomplete" : "response.completed", to);
     put_response(a, "response", true, &w);
     block_event_end(&w);
 }

@@ -11,11 +11,17 @@ static bool refuse_grammar(const request *r, const weft_error *err, refusal *why
                   "%s: %s", param, err->message);
 }
 
+/* Completions are plain text; in a conversation the model may think first. */
+static bool may_think(const request *r, const grammar_place *at)
+{
+    return at->template && r->endpoint != ENDPOINT_COMPLETIONS;
+}
+
 /* All that decides what the grammar is. */
 static bool write_key(const request *r, const grammar_place *at, bytes *b)
 {
     bytes_format(b, "%d %d %d %d %d %d %s\n", r->form.text ? (int)r->form.kind : -1, r->form.strict,
-                 at->inside, r->must_call, r->single_call, r->no_calls,
+                 may_think(r, at), at->inside, r->must_call, r->single_call,
                  r->only_tool ? r->only_tool : "");
     if (r->form.text)
         bytes_add(b, r->form.text, r->form.n);
@@ -27,7 +33,7 @@ static bool write_key(const request *r, const grammar_place *at, bytes *b)
 static weft_grammar *compile(const request *r, const grammar_place *at, weft_error *err)
 {
     weft_template_info info = { .struct_size = sizeof info };
-    if (at->template && r->endpoint != ENDPOINT_COMPLETIONS)
+    if (may_think(r, at))
         weft_template_get_info(at->template, &info);
     const weft_grammar_options o = { .struct_size = sizeof o,
                                      .model = at->model,

@@ -182,13 +182,13 @@ static bool put_responses(talk *t, const json_t *root)
 {
     const json_t *items = json_object_get(root, "input");
     const json_t *first = json_object_get(root, "instructions");
-    if (json_is_string(first) && !put_message(t, "system", first, 0))
-        return false;
+    if (json_is_string(first))
+        put_message(t, "system", first, 0);
     if (json_is_string(items))
         return put_message(t, "user", items, 0);
     const size_t n = json_array_size(items);
     if (!json_is_array(items) || n == 0 || n > MAX_MESSAGE)
-        return refuse_value(t->r, "", items, "a string or a list of items");
+        return refuse_value(t->r, "", items, "a string or a list of 1 to 4096 items");
     for (size_t i = 0; i < n;)
         if (!put_item(t, items, &i))
             return false;
@@ -285,7 +285,7 @@ static bool put_messages(talk *t, const json_t *root)
     if (first && !json_is_null(first) && !put_system(t, first))
         return false;
     if (!json_is_array(list) || n == 0 || n > MAX_MESSAGE)
-        return refuse_value(t->r, "", list, "a list of messages");
+        return refuse_value(t->r, "", list, "a list of 1 to 4096 messages");
     for (size_t i = 0; i < n; i++)
         if (!put_anthropic(t, json_array_get(list, i), i))
             return false;
@@ -408,9 +408,10 @@ bool read_text_format(const reading *r, const json_t *value)
 bool read_reasoning(const reading *r, const json_t *value)
 {
     const json_t *effort = json_object_get(value, "effort");
+    const reading inner = { .to = r->to, .name = "reasoning.effort", .why = r->why };
     if (!json_is_object(value))
         return refuse_value(r, "", value, "an object with effort");
-    return !effort || json_is_null(effort) || read_effort(r, effort);
+    return !effort || json_is_null(effort) || read_effort(&inner, effort);
 }
 
 /* {"type": "enabled", "budget_tokens": 1024}: whether the model thinks, where it has a switch. */
@@ -419,8 +420,7 @@ bool read_thinking(const reading *r, const json_t *value)
     const bool on = has_type(value, "enabled") || has_type(value, "adaptive");
     if (!on && !has_type(value, "disabled"))
         return refuse_value(r, ".type", json_object_get(value, "type"), "enabled or disabled");
-    r->to->variables = on ? "{\"enable_thinking\":true}" : "{\"enable_thinking\":false}";
-    return true;
+    return add_variables(r, on ? "{\"enable_thinking\":true}" : "{\"enable_thinking\":false}");
 }
 
 /* Checked, and not used: what to include, and what clients write for themselves. */

@@ -238,8 +238,7 @@ bool read_messages(const reading *r, const json_t *value)
 
 /* ---- the template ---------------------------------------------------------------------------- */
 
-/* Both fields become one object of variables; the last one read adds the other's. */
-static bool set_variables(const reading *r, const char *json)
+bool add_variables(const reading *r, const char *json)
 {
     request *to = r->to;
     if (!to->variables || strcmp(to->variables, "{}") == 0) {
@@ -265,7 +264,7 @@ bool read_template_variables(const reading *r, const json_t *value)
     if (!json_is_object(value))
         return refuse_value(r, "", value, "an object");
     const char *json = body_write(&r->to->store, value, &n);
-    return json ? set_variables(r, json) : refuse_memory(r);
+    return json ? add_variables(r, json) : refuse_memory(r);
 }
 
 bool read_effort(const reading *r, const json_t *value)
@@ -278,7 +277,7 @@ bool read_effort(const reading *r, const json_t *value)
         return refuse_value(r, "", value, "none, minimal, low, medium, high or xhigh");
     snprintf(json, sizeof json, "{\"reasoning_effort\":\"%s\"}", json_string_value(value));
     const char *copy = store_text(&r->to->store, json, strlen(json));
-    return copy ? set_variables(r, copy) : refuse_memory(r);
+    return copy ? add_variables(r, copy) : refuse_memory(r);
 }
 
 /* ---- generation ------------------------------------------------------------------------------ */

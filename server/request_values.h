@@ -20,6 +20,9 @@ const char *value_text(const json_t *value, char *text, size_t size);
 bool refuse_value(const reading *r, const char *place, const json_t *found, const char *expected);
 bool refuse_memory(const reading *r);
 
+/* Adds an object of variables for the template to those of other fields. */
+bool add_variables(const reading *r, const char *json);
+
 /* Is it this string? */
 bool value_is(const json_t *value, const char *text);
 

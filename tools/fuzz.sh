@@ -18,7 +18,7 @@ TESTS="test_gguf test_safetensors test_config test_load_faults test_parts test_c
     test_shard test_data test_report test_image test_idx test_table test_labelled test_classify test_marian
     test_tokenizer_limits test_tokenizer_forms test_find test_stores test_recognise test_unpack
     test_jinja test_templates test_trust test_chat test_chat_data
-    test_request test_gbnf test_rows test_constraint test_rx test_rx_parse test_schema test_calls"
+    test_request test_answer test_serve_parts test_gbnf test_rows test_constraint test_rx test_rx_parse test_schema test_calls"
 GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_write formats/config formats/open
     formats/index formats/shard base/save text/regex/regex text/regex/class text/regex/translate text/unicode/unicode
     text/unicode/normal text/sources/load text/sources/gguf text/sources/files text/sources/sp text/sources/hf
@@ -35,13 +35,16 @@ GATED="formats/gguf formats/gguf_write formats/safetensors formats/safetensors_w
     text/jinja/methods text/jinja/number text/jinja/ops text/jinja/parse text/jinja/parse_expr text/jinja/pieces
     text/jinja/pool text/jinja/repr text/jinja/run text/jinja/scope text/jinja/sequence text/jinja/tests
     text/jinja/text text/jinja/value server/body server/request server/request_values
+    server/request_talk server/request_format server/grammars server/answer server/blocks server/blocks_messages
+    server/blocks_responses text/calls_probe text/calls_read text/constrain/constraint text/constrain/matcher
+    text/constrain/token_trie text/constrain/think text/constrain/tools text/constrain/tools_grammar
     text/constrain/gbnf text/constrain/grammar text/constrain/flatten text/constrain/fold text/constrain/rows text/constrain/dfa
     text/constrain/rx text/constrain/rx_join text/constrain/rx_derive text/constrain/rx_alive text/constrain/rx_points
     text/constrain/rx_class text/constrain/rx_anchor text/constrain/rx_parse text/constrain/schema
     text/constrain/schema_set text/constrain/schema_place text/constrain/schema_facts text/constrain/schema_decimal
     text/constrain/schema_number text/constrain/schema_string text/constrain/schema_list
     text/constrain/schema_object text/constrain/schema_value text/constrain/schema_check
-    text/constrain/schema_apart"
+    text/constrain/schema_apart text/constrain/schema_rule"
 SHOWN="formats/json formats/container text/text text/scratch formats/image_png formats/image_jpeg"
 LEAST=90
 JOBS=${JOBS:-1}

@@ -195,7 +195,7 @@ static bool check_survey(const uint8_t *data, uint64_t size, const char *path, w
                   "%s: %llu bytes of JSON would take %llu bytes of memory; the limit is %u per "
                   "byte of the file plus %u",
                   path, (unsigned long long)size, (unsigned long long)v.bytes, JSON_TREE_TIMES,
-                  MAX_JSON_TREE);
+                  JSON_TREE_MORE);
         return false;
     }
     return true;
@@ -247,4 +247,32 @@ json_t *json_read_root(const uint8_t *data, uint64_t size, bool big_integers, bo
         root = NULL;
     }
     return root;
+}
+
+/* Its writer leaves out what it has no memory for. */
+const char *json_write(const json_t *value, size_t flags, const char *what, weft_error *err)
+{
+    jmp_buf out;
+    const char *volatile text = NULL;
+    if (setjmp(out) == 0) {
+        parsing = &out;
+        text = json_dumps(value, flags);
+    }
+    parsing = NULL;
+    if (refused != WEFT_OK) {
+        weft_fail(err, refused, "%s: no memory to write its JSON", what);
+        return NULL;
+    }
+    return text;
+}
+
+bool json_is_value(const char *text, size_t n, mem *m, weft_error *err)
+{
+    json_error_t why;
+    json_section_begin(m);
+    const bool good = load((const uint8_t *)text, n, JSON_DECODE_ANY, &why) != NULL;
+    if (refused != WEFT_OK)
+        weft_fail(err, refused, "no memory to read a value of %zu bytes", n);
+    json_section_end();
+    return good;
 }

@@ -32,4 +32,11 @@ json_t *json_read(const uint8_t *data, uint64_t size, bool big_integers, const c
 json_t *json_read_root(const uint8_t *data, uint64_t size, bool big_integers, bool array,
                        const char *path, weft_error *err);
 
+/* In a section: a value as text, with flags of json_dumps, which lives until its end. NULL with err
+ * filled without memory; `what` is in its message. */
+const char *json_write(const json_t *value, size_t flags, const char *what, weft_error *err);
+
+/* Is a text one JSON value? Also false, with err filled, without memory to find out. */
+bool json_is_value(const char *text, size_t n, mem *m, weft_error *err);
+
 #endif

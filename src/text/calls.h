@@ -20,6 +20,8 @@
 #include "base/buffer.h"
 #include "text/chat.h"
 
+#define LONGEST_LITERAL 200 /* bytes */
+
 /* Characters in a literal. */
 #define CALL_ID     '\1' /* letters, digits, '_' and '-' */
 #define CALL_NUMBER '\2' /* digits */

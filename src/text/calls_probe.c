@@ -16,8 +16,7 @@
     "[{\"type\":\"function\",\"function\":{\"name\":\"WEFTTOOL\",\"description\":\"d\","           \
     "\"parameters\":{\"type\":\"object\",\"properties\":{\"WEFTARG\":{\"type\":\"string\","        \
     "\"description\":\"d\"}},\"required\":[\"WEFTARG\"]}}}]"
-#define LONGEST_LITERAL 200
-#define LONGEST_START   60 /* of thinking, at the end of a generation prompt */
+#define LONGEST_START 60 /* of thinking, at the end of a generation prompt */
 
 /* What is being cut; `at` comes after the generation prompt. */
 typedef struct cut {
@@ -46,7 +45,7 @@ static bool render(const chat *c, const char *messages, bool prompt, chat_text *
 
 static size_t find(const char *text, size_t n, size_t from, const char *what)
 {
-    const char *at = from <= n ? memmem(text + from, n - from, what, strlen(what)) : NULL;
+    const char *at = memmem(text + from, n - from, what, strlen(what));
     return at ? (size_t)(at - text) : SIZE_MAX;
 }
 
@@ -89,7 +88,7 @@ static bool keep(cut *c, size_t from, size_t to, call_literal *l)
 {
     char text[LONGEST_LITERAL];
     size_t n = 0;
-    if (from > to || to - from > sizeof text)
+    if (to - from > sizeof text)
         return false;
     for (size_t i = from; i < to;) {
         const bool id = to - i >= strlen(ID1) && (memcmp(c->text + i, ID1, strlen(ID1)) == 0 ||
@@ -263,7 +262,7 @@ static bool cut_none(cut *c, call_syntax *s)
 
 typedef bool cut_fn(cut *c, call_syntax *s);
 
-/* Renders and cuts; false if that does not work. */
+/* Renders and cuts; false, and s is as before, if that does not work. */
 static bool try_form(chat *c, const char *messages, cut_fn *fn, call_syntax *s, weft_error *err)
 {
     chat_text prompt, t;
@@ -271,8 +270,10 @@ static bool try_form(chat *c, const char *messages, cut_fn *fn, call_syntax *s, 
         return false;
     bool good = render(c, messages, false, &t, err);
     if (good) {
+        call_syntax more = *s;
         cut at = { c, t.out.text, t.out.n, own_text(c, &t, &prompt), err };
-        good = at.at != SIZE_MAX && fn(&at, s);
+        good = at.at != SIZE_MAX && fn(&at, &more);
+        *s = good ? more : *s;
         chat_text_free(&t);
     }
     chat_text_free(&prompt);

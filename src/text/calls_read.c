@@ -74,10 +74,10 @@ static bool give_up(call_reader *r)
     return true;
 }
 
-/* A name or a key, without its end; false if it is too long for one. */
-static bool take(const call_reader *r, size_t from, size_t n, char *to, size_t size)
+/* A name or a key, for which there is room; false if it cannot be one. */
+static bool take(const call_reader *r, size_t from, size_t n, char *to)
 {
-    if (n == 0 || n >= size || memchr(held(r) + from, 0, n))
+    if (n == 0 || memchr(held(r) + from, 0, n))
         return false;
     memcpy(to, held(r) + from, n);
     to[n] = '\0';
@@ -171,7 +171,7 @@ static bool read_begin(call_reader *r)
         return give_up(r);
     if (length == CALL_MORE)
         return false;
-    if (!take(r, from, at - from, r->name, sizeof r->name))
+    if (!take(r, from, at - from, r->name))
         return give_up(r);
     tell(r, CALL_BEGINS, r->name, at - from);
     drop(r, at + length);
@@ -205,7 +205,7 @@ static bool over_json(call_reader *r, char c)
 
 static bool read_json(call_reader *r)
 {
-    if (r->held.n > 0 && r->depth == 0 && held(r)[0] != '{')
+    if (r->depth == 0 && held(r)[0] != '{')
         return give_up(r);
     for (size_t i = 0; i < r->held.n; i++)
         if (over_json(r, held(r)[i])) {
@@ -228,23 +228,15 @@ static bool read_key(call_reader *r)
     const int which = at[1] < at[0];
     if (at[which] >= sizeof r->key || length[which] == CALL_NO_MATCH)
         return give_up(r);
-    if (length[which] == CALL_MORE || (at[0] == at[1] && length[1] == CALL_MORE))
+    if (length[which] == CALL_MORE)
         return false;
-    if (!take(r, 0, at[which], r->key, sizeof r->key))
+    if (!take(r, 0, at[which], r->key))
         return give_up(r);
     const bool told = r->syntax->value[0].n != r->syntax->value[1].n;
     r->bare = told ? which == 0 : r->is_string && r->is_string(r->ud, r->name, r->key);
     drop(r, at[which] + length[which]);
     r->place = PLACE_VALUE;
     return true;
-}
-
-static bool is_json(const call_reader *r, const char *text, size_t n)
-{
-    json_section_begin(r->held.mem);
-    const bool good = json_loadb(text, n, JSON_DECODE_ANY, NULL) != NULL;
-    json_section_end();
-    return good;
 }
 
 /* "key": value, in JSON. */
@@ -255,13 +247,13 @@ static bool tell_pair(call_reader *r, size_t n)
     buffer_text(&b, r->any ? ", " : "{");
     buffer_quote_any(&b, r->key, strlen(r->key));
     buffer_text(&b, ": ");
-    if (r->bare || !is_json(r, held(r), n))
+    if (r->bare || !json_is_value(held(r), n, r->held.mem, r->held.err))
         buffer_quote_any(&b, held(r), n);
     else
         buffer_put(&b, held(r), n);
     r->any = true;
     tell(r, CALL_ARGUMENTS, (const char *)b.at, b.n);
-    r->held.failed |= b.failed;
+    r->held.failed |= b.failed || r->held.err->code != WEFT_OK;
     buffer_end(&b);
     return !r->held.failed;
 }

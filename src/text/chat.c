@@ -83,8 +83,10 @@ static weft_status fit_arguments(const chat *c, json_t *call, weft_error *err)
         if (!other)
             return err->code;
     } else if (json_is_object(given) && !c->arguments && c->argument_strings) {
-        char *text = json_dumps(given, 0);
-        other = text ? json_string(text) : NULL;
+        const char *text = json_write(given, 0, "arguments", err);
+        if (!text)
+            return err->code;
+        other = json_string(text);
     } else {
         return WEFT_OK;
     }

@@ -357,8 +357,9 @@ weft_status chat_data_read(const chat_reader *r, const json_t *line, chat_docume
     f.conversation = conversation_of(line, r->mem, err);
     if (!f.conversation)
         return err->code;
-    if (json_is_object(variables) && !(how.variables = json_dumps(variables, 0)))
-        return no_room(err), err->code;
+    if (json_is_object(variables) &&
+        !(how.variables = json_write(variables, 0, "chat_template_kwargs", err)))
+        return err->code;
     f.list = json_object_get(f.conversation, "messages");
     weft_status status = chat_tree_render(r->chat, f.conversation, &how, &f.full, err);
     if (status == WEFT_OK)

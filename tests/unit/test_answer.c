@@ -38,7 +38,7 @@ static void must_parse(const char *text, size_t n)
         end = memchr(line, '\n', (size_t)(text + n - line));
         end = end ? end : text + n;
         const char *from = strncmp(line, "data: ", 6) == 0 ? line + 6 : line;
-        if (end == line || strncmp(from, "[DONE]", 6) == 0)
+        if (end == line || strncmp(from, "[DONE]", 6) == 0 || strncmp(from, "event: ", 7) == 0)
             continue;
         json_t *tree = json_loadb(from, (size_t)(end - from),
                                   JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
@@ -80,7 +80,11 @@ static answer begin(endpoint e, choice *choices, int n)
                  .queue_s = 0.5,
                  .prompt_s = 0.25,
                  .generate_s = 2 };
-    snprintf(a.id, sizeof a.id, "%s-1", e == ENDPOINT_CHAT ? "chatcmpl" : "cmpl");
+    static const char *const ids[N_ENDPOINT] = { [ENDPOINT_COMPLETIONS] = "cmpl-1",
+                                                 [ENDPOINT_CHAT] = "chatcmpl-1",
+                                                 [ENDPOINT_RESPONSES] = "resp_1",
+                                                 [ENDPOINT_MESSAGES] = "msg_1" };
+    strcpy(a.id, ids[e]);
     for (int i = 0; i < n; i++)
         choices[i].index = i;
     return a;
@@ -218,6 +222,117 @@ static void completion_stream(void **state)
     end(&a, &to);
 }
 
+/* ---- calls and blocks ------------------------------------------------------------------------ */
+
+/* What a model says: its thinking, a text, a call, a text with a quote, a call without arguments,
+ * and one that ends too early in all three ways. */
+static const struct said {
+    int event; /* -1: thinking */
+    const char *text;
+} said[] = {
+    { -1, "H" },
+    { -1, "m" },
+    { WEFT_CALL_TEXT, "Hi" },
+    { WEFT_CALL_BEGINS, "add" },
+    { WEFT_CALL_ARGUMENTS, "{\"x\":[1," },
+    { WEFT_CALL_ARGUMENTS, "\"}\\\"\"]}" },
+    { WEFT_CALL_ENDS, "" },
+    { WEFT_CALL_TEXT, "" },
+    { WEFT_CALL_TEXT, "\"so\"" },
+    { WEFT_CALL_BEGINS, "now" },
+    { WEFT_CALL_ENDS, "" },
+    { WEFT_CALL_BEGINS, "cut" },
+    { WEFT_CALL_ARGUMENTS, "{\"a\":{}" },
+    { WEFT_CALL_ENDS, "" },
+    { WEFT_CALL_BEGINS, "cut" },
+    { WEFT_CALL_ARGUMENTS, "{}\"" },
+    { WEFT_CALL_ENDS, "" },
+};
+
+static void say(answer *a, choice *c, const char *finish, const char *stopped_by, bytes *to)
+{
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        const size_t n = strlen(said[i].text);
+        if (said[i].event < 0)
+            answer_thought(a, c, said[i].text, n);
+        else
+            answer_call(a, c, (weft_call_event)said[i].event, said[i].text, n);
+        if (a->stream)
+            answer_chunk(a, c, to);
+    }
+    if (strcmp(finish, "tool_calls") != 0)
+        answer_text(a, c, "end", 3);
+    c->finish = finish;
+    c->stopped_by = stopped_by;
+    c->n_new = 9, c->n_thought = 2;
+    if (a->stream) {
+        answer_chunk(a, c, to);
+        answer_stream_end(a, to);
+    } else
+        answer_whole(a, to);
+}
+
+static void calls(void **state)
+{
+    (void)state;
+    static const struct {
+        endpoint e;
+        bool stream;
+        const char *finish, *stopped_by, *file;
+        request asked;
+    } answers[] = {
+        { ENDPOINT_CHAT, false, "tool_calls", NULL, "chat-calls.json", { 0 } },
+        { ENDPOINT_CHAT, true, "tool_calls", NULL, "chat-calls-stream.txt", { 0 } },
+        { ENDPOINT_RESPONSES, false, "tool_calls", NULL, "responses.json", { .must_call = true } },
+        { ENDPOINT_RESPONSES, true, "stop", NULL, "responses-stream.txt", { .no_calls = true } },
+        { ENDPOINT_RESPONSES, false, "length", NULL, "responses-cut.json", { .top_p = 0.5 } },
+        { ENDPOINT_RESPONSES, true, "length", NULL, "responses-cut-stream.txt", { 0 } },
+        { ENDPOINT_MESSAGES, false, "tool_calls", NULL, "messages.json", { 0 } },
+        { ENDPOINT_MESSAGES, true, "stop", "x", "messages-stream.txt", { 0 } },
+        { ENDPOINT_MESSAGES, false, "length", NULL, "messages-cut.json", { 0 } },
+    };
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        choice c[1] = { 0 };
+        bytes to = { 0 };
+        answer a = begin(answers[i].e, c, 1);
+        a.stream = answers[i].stream;
+        a.asked = &answers[i].asked;
+        say(&a, c, answers[i].finish, answers[i].stopped_by, &to);
+        compare(answers[i].file, &to);
+        end(&a, &to);
+    }
+}
+
+/* An answer of nothing has no blocks; a call alone has no text. */
+static void empty_blocks(void **state)
+{
+    (void)state;
+    static const endpoint all[] = { ENDPOINT_RESPONSES, ENDPOINT_MESSAGES, ENDPOINT_CHAT };
+    static const request asked;
+    bytes to = { 0 };
+    for (int i = 0; i < 6; i++) {
+        choice c[1] = { 0 };
+        answer a = begin(all[i / 2], c, 1);
+        a.stream = i % 2;
+        a.asked = &asked;
+        c->finish = "stop";
+        if (all[i / 2] == ENDPOINT_CHAT) {
+            answer_call(&a, c, WEFT_CALL_BEGINS, "f", 1);
+            answer_call(&a, c, WEFT_CALL_ENDS, "", 0);
+        }
+        if (a.stream) {
+            answer_chunk(&a, c, &to);
+            answer_stream_end(&a, &to);
+        } else {
+            answer_whole(&a, &to);
+            bytes_text(&to, "\n");
+        }
+        choice_free(c);
+    }
+    compare("empty.txt", &to);
+    bytes_free(&to);
+}
+
 /* ---- the others ------------------------------------------------------------------------------ */
 
 static void others(void **state)
@@ -233,6 +348,12 @@ static void others(void **state)
     bytes_text(&to, "\n");
     refuse(&why, 503, "server_error", NULL, NULL, "stopped");
     answer_error_event(ENDPOINT_CHAT, &why, &to);
+    answer_error_event(ENDPOINT_RESPONSES, &why, &to);
+    answer_error_event(ENDPOINT_MESSAGES, &why, &to);
+    answer_error(ENDPOINT_COUNT, &why, &to);
+    bytes_text(&to, "\n");
+    answer_count(INT64_MAX, &to);
+    bytes_text(&to, "\n");
     answer_models(models, 2, &to);
     bytes_text(&to, "\n");
     answer_model(&models[1], &to);
@@ -332,6 +453,67 @@ static void without_memory(void **state)
     assert_true(n_failed > 5);
 }
 
+/* Arguments too long for memory, or a reader of calls without it: the answer is not good, though
+ * nothing comes after. */
+static void cut_by_memory(void **state)
+{
+    (void)state;
+    static const endpoint all[] = { ENDPOINT_RESPONSES, ENDPOINT_MESSAGES, ENDPOINT_CHAT };
+    static const request asked;
+    static char arguments[1 << 16];
+    memset(arguments, ' ', sizeof arguments);
+    memcpy(arguments, "{}", 2);
+    for (int i = 0; i < 12; i++) {
+        choice c[1] = { 0 };
+        bytes to = { 0 };
+        answer a = begin(all[i / 4], c, 1);
+        a.stream = i % 2;
+        a.asked = &asked;
+        answer_call(&a, c, WEFT_CALL_BEGINS, "f", 1);
+        answer_call(&a, c, WEFT_CALL_ARGUMENTS, "{}", 2);
+        if (i % 4 < 2)
+            c->text.failed = true;
+        else
+            atomic_store(&memory_fail_at, 1);
+        answer_call(&a, c, WEFT_CALL_ARGUMENTS, arguments, sizeof arguments);
+        atomic_store(&memory_fail_at, 0);
+        answer_call(&a, c, WEFT_CALL_ENDS, "", 0);
+        c->finish = "tool_calls";
+        if (a.stream)
+            answer_chunk(&a, c, &to);
+        else
+            answer_whole(&a, &to);
+        assert_that(to.failed, "answer %d is good", i);
+        end(&a, &to);
+    }
+}
+
+/* Likewise of calls and blocks, in every API, whole and as a stream. */
+static void calls_without_memory(void **state)
+{
+    (void)state;
+    static const endpoint all[] = { ENDPOINT_RESPONSES, ENDPOINT_MESSAGES, ENDPOINT_CHAT };
+    static const request asked;
+    for (int i = 0; i < 12; i++) {
+        int n_failed = 0;
+        for (bool failed = true; failed;) {
+            choice c[1] = { 0 };
+            bytes to = { 0 };
+            answer a = begin(all[i / 4], c, 1);
+            a.stream = i % 2;
+            a.asked = &asked;
+            atomic_store(&memory_fail_at, n_failed + 1);
+            say(&a, c, i % 4 < 2 ? "stop" : "tool_calls", NULL, &to);
+            failed = atomic_exchange(&memory_fail_at, 0) == -1;
+            assert_that(to.failed == failed, "answer %d, allocation %d is refused: it is %s", i,
+                        n_failed + 1, to.failed ? "not good" : "good");
+            n_failed += failed;
+            end(&a, &to);
+        }
+        assert_true(n_failed > 5);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,10 +523,14 @@ int main(void)
         TEST("answer: a completion with echo and log-probabilities", completion_logprobs),
         TEST("answer: a stream of chat chunks", chat_stream),
         TEST("answer: a stream of completion chunks", completion_stream),
+        TEST("answer: calls and blocks of every API", calls),
+        TEST("answer: blocks of nothing", empty_blocks),
         TEST("answer: errors, models, embeddings, tokens", others),
         TEST("answer: any bytes become valid JSON", any_bytes),
         TEST("answer: the edges of UTF-8", edges_of_utf8),
         TEST("answer: without memory it says so and nothing is left", without_memory),
+        TEST("answer: calls without memory", calls_without_memory),
+        TEST("answer: a last call that memory cuts is not good", cut_by_memory),
     };
     return cmocka_run_group_tests_name(__FILE__, tests, load, unload);
 }

@@ -3,6 +3,7 @@
  * prefixes, three published tokenizers. */
 #include "support.h"
 
+#include "base/rng.h"
 #include "random_grammar.h"
 #include "text/constrain/constraint.h"
 #include "text/constrain/matcher.h"
@@ -271,7 +272,7 @@ static const char small_json[] =
     "\"special\":true,\"single_word\":false,\"lstrip\":false,\"rstrip\":false,"
     "\"normalized\":false}]}";
 
-static void open_desk(desk *d, const char *grammar_text)
+static void open_thinking_desk(desk *d, const char *grammar_text, const char *fence)
 {
     const int32_t end = 10;
     *d = (desk){ .err = { 0 } };
@@ -283,11 +284,16 @@ static void open_desk(desk *d, const char *grammar_text)
         fail_msg("%s", d->err.message);
     grammar *g = gbnf_read(&d->v.host.mem, grammar_text, strlen(grammar_text), &d->v.tokenizer,
                            NULL, &d->err);
-    if (!g)
+    if (!g || (fence && grammar_think(g, fence, fence, false, &d->v.tokenizer, &d->err) != WEFT_OK))
         fail_msg("%s", d->err.message);
     d->set = constraint_set_new(&d->v.host.mem, g, &d->v.trie, &end, 1, &d->err);
     d->c = constraint_new(d->set, &d->err);
     assert_non_null(d->c);
+}
+
+static void open_desk(desk *d, const char *grammar_text)
+{
+    open_thinking_desk(d, grammar_text, NULL);
 }
 
 static void close_desk(desk *d)
@@ -409,6 +415,202 @@ static void tokens(void **state)
     close_desk(&d);
 }
 
+/* Ids that are none, and tokens after the end. */
+static void edges(void **state)
+{
+    (void)state;
+    desk d;
+    uint64_t bits[3] = { 0, 0, UINT64_MAX };
+    char byte;
+    open_desk(&d, "root ::= \"1\" (\"b\" | <tool>)?");
+    assert_false(constraint_allows(d.c, -1, &d.err) || constraint_allows(d.c, 13, &d.err));
+    assert_false(constraint_allows(d.c, 10, &d.err) || constraint_may_end(d.c));
+    assert_int_equal(constraint_accept(d.c, INT32_MAX, &d.err), WEFT_EINVAL);
+    assert_int_equal(constraint_length(d.c), 0);
+    d.err = (weft_error){ 0 };
+    accept(&d, 12);
+    assert_true(constraint_may_end(d.c) && !constraint_done(d.c));      /* more may come */
+    assert_int_equal(constraint_mask(d.c, bits, 191, &d.err), WEFT_OK); /* ids beyond are not */
+    assert_true(bits[0] == (1u << 1 | 1u << 10 | 1u << 11) && bits[1] == 0 && bits[2] == 0);
+    assert_int_equal(constraint_forced(d.c, &byte, 1, &d.err), 0);
+    accept(&d, 10);
+    assert_true(constraint_may_end(d.c) && constraint_done(d.c));
+    assert_false(constraint_allows(d.c, 1, &d.err) || constraint_allows(d.c, 10, &d.err));
+    assert_int_equal(constraint_forced(d.c, &byte, 1, &d.err), 0);
+    constraint_rewind(d.c, -1);
+    assert_int_equal(constraint_length(d.c), 2);
+    close_desk(&d);
+    open_desk(&d, "root ::= (\"1\" | \"b\") \"a\" <tool>?"); /* two bytes far from each other */
+    assert_int_equal(constraint_forced(d.c, &byte, 1, &d.err), 0);
+    accept(&d, 12);
+    accept(&d, 0); /* only a token can follow */
+    assert_true(constraint_may_end(d.c) && !constraint_done(d.c));
+    close_desk(&d);
+    open_desk(&d, "root ::= \"a\" (<tool> | \"b\")"); /* a byte, or a token */
+    accept(&d, 0);
+    assert_int_equal(constraint_forced(d.c, &byte, 1, &d.err), 0);
+    assert_string_equal(mask_line(&d), "1 11");
+    close_desk(&d);
+}
+
+/* A text may be freed between two others. */
+static void freed_in_any_order(void **state)
+{
+    (void)state;
+    desk d;
+    open_desk(&d, quoted_list);
+    for (int first = 0; first < 3; first++) {
+        constraint *c[3];
+        for (int i = 0; i < 3; i++)
+            c[i] = constraint_new(d.set, &d.err);
+        for (int i = 0; i < 3; i++)
+            constraint_free(c[(first + i) % 3]);
+    }
+    accept(&d, 4);
+    close_desk(&d);
+}
+
+/* A fence that is a special token, and one that is spelled. */
+static void fences(void **state)
+{
+    (void)state;
+    desk d;
+    open_thinking_desk(&d, quoted_list, "<tool>");
+    assert_string_equal(mask_line(&d), "4 11");
+    accept(&d, 11);
+    assert_string_equal(mask_line(&d), "0 1 2 3 4 5 6 7 8 9 11 12");
+    accept(&d, 5);
+    accept(&d, 11);
+    assert_string_equal(mask_line(&d), "4");
+    close_desk(&d);
+    open_thinking_desk(&d, quoted_list, "ab");
+    assert_string_equal(mask_line(&d), "0 4 6");
+    accept(&d, 0);
+    assert_string_equal(mask_line(&d), "1 9");
+    constraint_rewind(d.c, 0);
+    accept(&d, 6);
+    accept(&d, 3);
+    accept(&d, 6);
+    assert_string_equal(mask_line(&d), "4");
+    close_desk(&d);
+}
+
+/* ---- many rows -------------------------------------------------------------------------------- */
+
+/* Brackets of two kinds: each prefix of opening ones has a row of its own. */
+static const char nested[] = "root ::= \"a\" root \"a\" | \"b\" root \"b\" | \"1\"";
+
+/* n brackets, of kinds drawn from a key; returns the status of the last. */
+static weft_status open_brackets(constraint *c, uint64_t key, int n, weft_error *err)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < n && status == WEFT_OK; i++)
+        status = constraint_accept(c, (int32_t)(rng_draw(key, 0, (uint64_t)i).word[0] & 1), err);
+    return status;
+}
+
+/* Texts that come and go leave rows behind, which are forgotten; those of the texts that stay, of
+ * one that has ended among them, are as they were. */
+static void forgotten(void **state)
+{
+    (void)state;
+    desk d;
+    open_desk(&d, nested);
+    weft_error *err = &d.err;
+    constraint *ended = constraint_new(d.set, err);
+    assert_int_equal(constraint_accept(ended, 12, err), WEFT_OK);
+    assert_int_equal(constraint_accept(ended, 10, err), WEFT_OK);
+    assert_int_equal(open_brackets(d.c, 0, 200, err), WEFT_OK);
+    for (uint64_t key = 1; key < 300; key++) {
+        constraint *c = constraint_new(d.set, err);
+        if (open_brackets(c, key, 2000, err) != WEFT_OK)
+            fail_msg("%s", err->message);
+        constraint_free(c);
+    }
+    assert_true(d.v.host.mem.used < (size_t)64 << 20); /* 300 texts would need 150 MiB */
+    assert_true(constraint_done(ended));
+    constraint_free(ended);
+    accept(&d, 12);
+    for (int i = 200; i-- > 0;) { /* the brackets close in their order, and in no other */
+        const int32_t id = (int32_t)(rng_draw(0, 0, (uint64_t)i).word[0] & 1);
+        assert_false(constraint_allows(d.c, !id, err));
+        accept(&d, id);
+    }
+    assert_true(constraint_done(d.c));
+    constraint_rewind(d.c, 100); /* an earlier row of it */
+    accept(&d, 12);
+    assert_false(constraint_allows(d.c, !(rng_draw(0, 0, 99).word[0] & 1), err));
+    close_desk(&d);
+}
+
+/* A text that needs more rows than a grammar may have is an error; the others can continue. */
+static void too_many(void **state)
+{
+    (void)state;
+    desk d;
+    open_desk(&d, nested);
+    constraint *c = constraint_new(d.set, &d.err);
+    accept(&d, 0);
+    assert_int_equal(open_brackets(c, 1, 1000000, &d.err), WEFT_ELIMIT);
+    unsigned long long need = 0;
+    assert_int_equal(sscanf(d.err.message, "texts under this grammar need %llu bytes", &need), 1);
+    assert_true(need > 25165824 && need < 2 * 25165824);
+    assert_non_null(strstr(d.err.message, "; expected at most 25165824: use fewer at a time"));
+    constraint_free(c);
+    d.err = (weft_error){ 0 };
+    accept(&d, 12);
+    accept(&d, 0);
+    assert_true(constraint_done(d.c));
+    close_desk(&d);
+}
+
+/* Brackets until rows are forgotten, which takes two blocks and gives them back; the allocation that
+ * fails is an error, and works the second time. Returns how many allocations there were. */
+static int64_t outgrow(desk *d, int64_t fail_at)
+{
+    faults memory = { .fail_at = fail_at };
+    host h;
+    weft_error err = { 0 };
+    const int32_t end = 10;
+    host_faulty(&h, &memory, NULL);
+    grammar *g = gbnf_read(&h.mem, nested, strlen(nested), NULL, NULL, &err);
+    constraint_set *s = constraint_set_new(&h.mem, g, &d->v.trie, &end, 1, &err);
+    constraint *c = constraint_new(s, &err);
+    assert_non_null(c);
+    int n_failed = 0, n = 0;
+    for (bool forgot = false; !forgot;) {
+        const int64_t calls = memory.calls;
+        const size_t used = h.mem.used;
+        const bool good = constraint_accept(c, n % 3 == 0, &err) == WEFT_OK;
+        assert_int_equal(err.code, good ? WEFT_OK : WEFT_ENOMEM);
+        err = (weft_error){ 0 };
+        n_failed += !good;
+        n += good;
+        forgot = good && memory.calls >= calls + 2 && h.mem.used <= used;
+        assert_true(n < 300000);
+    }
+    assert_int_equal(n_failed, fail_at > 0);
+    assert_int_equal(constraint_length(c), n);
+    assert_int_equal(constraint_accept(c, 12, &err), WEFT_OK);
+    assert_true(constraint_allows(c, (n - 1) % 3 == 0, &err));
+    assert_false(constraint_allows(c, (n - 1) % 3 != 0, &err));
+    constraint_free(c);
+    constraint_set_free(s);
+    assert_int_equal(memory.live, 0);
+    return memory.calls;
+}
+
+static void forgetting_without_memory(void **state)
+{
+    (void)state;
+    desk d;
+    open_desk(&d, nested);
+    const int64_t n = outgrow(&d, 0);
+    for (int64_t i = 0; i < 4; i++)
+        outgrow(&d, n - i);
+    close_desk(&d);
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /* A whole life; false with err filled if something failed. */
@@ -456,6 +658,51 @@ static void allocation_faults(void **state)
     close_desk(&d);
 }
 
+/* The trie of a vocabulary: every allocation of it, and one in which every token is plain. */
+static void tries(void **state)
+{
+    (void)state;
+    static const char letters[] =
+        "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},"
+        "\"merges\":[\"a b\"]}}";
+    desk d;
+    int64_t n = 0;
+    const char *bytes;
+    open_desk(&d, quoted_list);
+    for (bool good = false; !good; n++) {
+        faults memory = { .fail_at = n + 1 };
+        host h;
+        weft_error err = { 0 };
+        token_trie pieces;
+        host_faulty(&h, &memory, NULL);
+        good = token_trie_init(&pieces, &d.v.tokenizer, &h.mem, &err) == WEFT_OK;
+        assert_int_equal(err.code, good ? WEFT_OK : WEFT_ENOMEM);
+        if (good)
+            token_trie_free(&pieces);
+        assert_int_equal(memory.live, 0);
+    }
+    assert_int_equal(n, 13); /* 4, and 4 for each of the two tries */
+    assert_int_equal(token_text(&d.v.trie, 9, &bytes), 3);
+    assert_int_equal(token_text(&d.v.trie, 13, &bytes), 0);
+    close_desk(&d);
+
+    tokenizer t;
+    token_trie pieces;
+    weft_error err = { 0 };
+    host h;
+    host_plain(&h);
+    const char *path = temp_file("tokenizer.json", letters, strlen(letters));
+    assert_int_equal(tokenizer_load(&t, path, NULL, WEFT_LOAD_COPY, &h, &err), WEFT_OK);
+    assert_int_equal(token_trie_init(&pieces, &t, &h.mem, &err), WEFT_OK);
+    assert_int_equal(pieces.all.n, 4); /* the root, a, ab, b */
+    assert_int_equal(pieces.all.n_id, 3);
+    assert_int_equal(pieces.rest.n, 1);
+    assert_int_equal(pieces.rest.n_id, 0);
+    token_trie_free(&pieces);
+    tokenizer_free(&t);
+    assert_int_equal(h.mem.used, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -468,7 +715,15 @@ int main(void)
         TEST("constraint: clones and rewinds", rewinding),
         TEST("constraint: what is forced", forced),
         TEST("constraint: tokens by number and text, and all but one", tokens),
+        TEST("constraint: fences of thinking are tokens, or spelled", fences),
+        TEST("constraint: ids that are none, and after the end", edges),
+        TEST("constraint: texts are freed in any order", freed_in_any_order),
+        TEST("constraint: rows that no text needs are forgotten, others are not", forgotten),
+        TEST("constraint: a text that needs too many rows is an error", too_many),
+        TEST("constraint: rows are forgotten later if there is no memory for that",
+             forgetting_without_memory),
         TEST("constraint: every allocation may fail", allocation_faults),
+        TEST("constraint: tries of tokens, without memory and without tokens", tries),
     };
     return RUN(tests);
 }

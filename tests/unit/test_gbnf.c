@@ -210,6 +210,63 @@ static void bombs(void **state)
     bomb("many alternatives", text, WEFT_OK);
 }
 
+/* ---- thinking -------------------------------------------------------------------------------- */
+
+/* Grammars that are one lexeme and that are not; texts that match if the model may think before,
+ * and if it does already. */
+static void thinking(void **state)
+{
+    (void)state;
+    static const char *const grammars[] = { "root ::= \"(x)\" | \"x\"",
+                                            "root ::= \"(\" root \")\" | \"x\"",
+                                            ("root ::= pair\npair ::= \"(\" pair \")\" | end\n"
+                                             "end ::= \"x\" none*\nnone ::= \"\"") };
+    static const struct {
+        const char *text;
+        bool may, does, never; /* never: there is no string that begins it */
+    } texts[] = {
+        { "(x)", true, false, true },
+        { "<t>so</t>(x)", true, true, false },
+        { " \n<t></t>\t\r x", true, true, false },
+        { "<t><t></t>x", true, true, false },
+        { "so</t>(x)", false, true, false },
+        { "</t>  x", false, true, false },
+        { "</t>                x", false, true, false },   /* 16 blanks */
+        { "</t>                 x", false, false, false }, /* 17 */
+        { "<t>so</t>(x", false, false, false },
+        { "<t>so</t>y", false, false, false },
+        { "<t>so", false, false, false },
+        { "<t>so</t></t>x", false, false, false },
+        { "x<t></t>", false, false, false },
+    };
+    for (size_t i = 0; i < 3 * sizeof texts / sizeof *texts; i++)
+        for (int k = 0; k < 3; k++) {
+            mem m;
+            weft_error err;
+            earley rows;
+            const char *text = texts[i / 3].text;
+            uint32_t row = FIRST_ROW;
+            const bool want = k == 0   ? texts[i / 3].may
+                              : k == 1 ? texts[i / 3].does
+                                       : texts[i / 3].never;
+            grammar *g = read_text(&m, grammars[i % 3], strlen(grammars[i % 3]), &err);
+            assert_non_null(g);
+            assert_that(grammar_think(g, k < 2 ? "<t>" : NULL, "</t>", k == 1, NULL, &err) ==
+                            WEFT_OK,
+                        "%s: %s", grammars[i % 3], err.message);
+            assert_int_equal(rows_init(&rows, &m, g, &err), WEFT_OK);
+            rows_begin(&rows, &err);
+            for (const char *c = text; *c && row != NO_ROW; c++)
+                row = rows_step(&rows, row, (uint8_t)*c);
+            assert_that((row != NO_ROW && row_at(&rows, row)->accepts) == want,
+                        "%s after thinking %d is %s by %s", text, k, want ? "refused" : "accepted",
+                        grammars[i % 3]);
+            rows_free(&rows);
+            grammar_free(g);
+            assert_int_equal(m.used, 0);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +274,7 @@ int main(void)
         TEST("gbnf: the whole syntax", meaning),
         TEST("gbnf: every prefix is read or refused", truncation),
         TEST("gbnf: bombs end early", bombs),
+        TEST("think: the grammar holds for what follows", thinking),
     };
     return RUN(tests);
 }

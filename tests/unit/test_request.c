@@ -298,6 +298,15 @@ static const bound bounds[] = {
     { R, "\"max_output_tokens\":0", "max_output_tokens" },
     { R, "\"truncation\":\"auto\"", "truncation" },
     { R, "\"reasoning\":{\"effort\":\"low\"}", NULL },
+    { R, "\"reasoning\":{\"effort\":null}", NULL },
+    { R, "\"reasoning\":{\"effort\":\"much\"}", "reasoning.effort" },
+    { R, "\"reasoning\":\"low\"", "reasoning" },
+    { R, "\"truncation\":\"disabled\"", NULL },
+    { R, "\"truncation\":\"auto\"", "truncation" },
+    { R, "\"include\":[]", NULL },
+    { R, "\"include\":{}", "include" },
+    { R, "\"metadata\":{}", NULL },
+    { R, "\"metadata\":[]", "metadata" },
     { R, "\"background\":true", "background" },
     { M, "\"system\":[{\"type\":\"text\",\"text\":\"s\"}],\"stop_sequences\":[\"x\"]", NULL },
     { M, "\"system\":3", "system" },
@@ -418,6 +427,15 @@ static const struct {
       "\"tools\":[{\"name\":\"f\",\"input_schema\":{}}]}",
       "[{\"role\":\"tool\",\"tool_call_id\":\"u\",\"content\":\"\"}]",
       "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{}}}]" },
+    { R,
+      "{\"input\":[{\"role\":\"assistant\",\"content\":[{\"type\":\"output_text\",\"text\":"
+      "\"s\"}]}]}",
+      "[{\"role\":\"assistant\",\"content\":\"s\"}]", NULL },
+    { M,
+      "{\"messages\":[{\"role\":\"user\",\"content\":[]}],\"tools\":[{\"type\":\"custom\",\"name\":"
+      "\"f\"}]}",
+      "[{\"role\":\"user\",\"content\":\"\"}]",
+      "[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]" },
 };
 
 static void translated(void **state)
@@ -458,6 +476,12 @@ static const struct {
     { R, "{\"input\":[{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\"}]}",
       "input[0]" },
     { R, "{\"input\":[{\"type\":\"function_call_output\",\"output\":\"o\"}]}", "input[0]" },
+    { R, "{\"input\":[{\"role\":\"assistant\",\"content\":3},{\"type\":\"function_call\"}]}",
+      "input[0].content" },
+    { R,
+      "{\"input\":[{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\",\"arguments\":"
+      "\"{}\"},{\"type\":\"function_call\"},{\"type\":\"function_call\"}]}",
+      "input[1]" },
     { M, "{\"messages\":[]}", "messages" },
     { M, "{\"messages\":[{\"role\":\"system\",\"content\":\"a\"}]}", "messages[0].role" },
     { M, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\"}]}]}",
@@ -468,6 +492,10 @@ static const struct {
       "messages[0]" },
     { M, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\"}]}]}",
       "messages[0]" },
+    { M,
+      "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":[{"
+      "\"type\":\"tool_use\"},{\"type\":\"tool_use\",\"id\":\"u\",\"name\":\"f\",\"input\":{}}]}]}",
+      "messages[1]" },
     { M, "{\"system\":[{\"type\":\"image\"}],\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}",
       "system[0]" },
 };
@@ -482,6 +510,169 @@ static void not_translated(void **state)
         assert_string_equal(why.param, bad_talks[i].param);
     }
 }
+
+/* Lists of messages at their bound. */
+static void number_of_messages(void **state)
+{
+    (void)state;
+    static const struct {
+        endpoint e;
+        const char *name, *expected;
+    } lists[] = { { H, "messages", "a list of 1 to 4096 messages" },
+                  { R, "input", "a string or a list of 1 to 4096 items" },
+                  { M, "messages", "a list of 1 to 4096 messages" } };
+    static const char one[] = "{\"role\":\"user\",\"content\":\"a\"}";
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        for (int n = MAX_MESSAGE; n <= MAX_MESSAGE + 1; n++) {
+            refusal why = { 0 };
+            char message[128], *body = malloc(32 + (size_t)n * sizeof one), *to = body;
+            assert_non_null(body);
+            to += sprintf(to, "{\"%s\":[", lists[i].name);
+            for (int k = 0; k < n; k++)
+                to += sprintf(to, "%s%s", k ? "," : "", one);
+            strcpy(to, "]}");
+            assert_int_equal(try(lists[i].e, body, &why), n == MAX_MESSAGE);
+            free(body);
+            snprintf(message, sizeof message, "%s: found a list of 4097; expected %s",
+                     lists[i].name, lists[i].expected);
+            assert_string_equal(why.message, n == MAX_MESSAGE ? "" : message);
+        }
+}
+
+/* What a template gets, whichever field comes first. */
+static void variables(void **state)
+{
+    (void)state;
+    static const struct {
+        endpoint e;
+        const char *more, *variables;
+    } fields[] = {
+        { M, "\"thinking\":{\"type\":\"enabled\"}", "{\"enable_thinking\":true}" },
+        { M, "\"thinking\":{\"type\":\"adaptive\"}", "{\"enable_thinking\":true}" },
+        { M, "\"thinking\":{\"type\":\"disabled\"}", "{\"enable_thinking\":false}" },
+        { M, "\"chat_template_kwargs\":{\"a\":1},\"thinking\":{\"type\":\"disabled\"}",
+          "{\"a\":1,\"enable_thinking\":false}" },
+        { M, "\"thinking\":{\"type\":\"disabled\"},\"chat_template_kwargs\":{\"a\":1}",
+          "{\"enable_thinking\":false,\"a\":1}" },
+        { R, "\"chat_template_kwargs\":{\"a\":1},\"reasoning\":{\"effort\":\"low\"}",
+          "{\"a\":1,\"reasoning_effort\":\"low\"}" },
+        { H, "\"chat_template_kwargs\":{},\"reasoning_effort\":\"low\"",
+          "{\"reasoning_effort\":\"low\"}" },
+        { H, "\"reasoning_effort\":\"low\",\"chat_template_kwargs\":{}",
+          "{\"reasoning_effort\":\"low\"}" },
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        char body[256];
+        request r;
+        refusal why = { 0 };
+        const int n = snprintf(body, sizeof body, "%s,%s}", least[fields[i].e], fields[i].more);
+        assert_that(parse(&r, fields[i].e, body, (size_t)n, false, &why), "%s: %s", body,
+                    why.message);
+        assert_string_equal(r.variables, fields[i].variables);
+        request_free(&r);
+    }
+}
+
+/* ---- the form of an answer ------------------------------------------------------------------- */
+
+static void forms(void **state)
+{
+    (void)state;
+    static const struct {
+        endpoint e;
+        const char *more, *param;
+        weft_grammar_kind kind;
+        const char *text;
+        bool strict;
+    } made[] = {
+        { H, "\"response_format\":{\"type\":\"json_object\"}", "response_format",
+          WEFT_GRAMMAR_SCHEMA, "{\"type\":\"object\"}", false },
+        { H,
+          "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"n\","
+          "\"schema\":{\"type\":\"null\"},\"strict\":true}}",
+          "response_format", WEFT_GRAMMAR_SCHEMA, "{\"type\":\"null\"}", true },
+        { R, "\"text\":{\"format\":{\"type\":\"json_schema\",\"name\":\"n\",\"schema\":true}}",
+          "text.format", WEFT_GRAMMAR_SCHEMA, "true", false },
+        { C, "\"structured_outputs\":{\"json\":{\"type\":\"string\"}}", "structured_outputs",
+          WEFT_GRAMMAR_SCHEMA, "{\"type\":\"string\"}", false },
+        { C, "\"structured_outputs\":{\"json\":\"{ }\"}", "structured_outputs", WEFT_GRAMMAR_SCHEMA,
+          "{ }", false },
+        { C, "\"structured_outputs\":{\"regex\":\"a+\"}", "structured_outputs", WEFT_GRAMMAR_REGEX,
+          "a+", false },
+        { C, "\"structured_outputs\":{\"grammar\":\"root ::= [a]\"}", "structured_outputs",
+          WEFT_GRAMMAR_GBNF, "root ::= [a]", false },
+        { C, "\"structured_outputs\":{\"choice\":[\"a\",\"\"]}", "structured_outputs",
+          WEFT_GRAMMAR_GBNF, "root ::= \"a\" | \"\"", false },
+        { C, "\"structured_outputs\":{\"json_object\":true}", "structured_outputs",
+          WEFT_GRAMMAR_SCHEMA, "{\"type\":\"object\"}", false },
+        { C, "\"guided_json\":{}", "guided_json", WEFT_GRAMMAR_SCHEMA, "{}", false },
+        { C, "\"guided_regex\":\"b\"", "guided_regex", WEFT_GRAMMAR_REGEX, "b", false },
+        { C, "\"guided_grammar\":\"root ::= [b]\"", "guided_grammar", WEFT_GRAMMAR_GBNF,
+          "root ::= [b]", false },
+        { C, "\"guided_choice\":[\"\\\"\\\\\\n\\u001f \\u007f\xc3\xa9\"]", "guided_choice",
+          WEFT_GRAMMAR_GBNF, "root ::= \"\\x22\\x5C\\x0A\\x1F \\x7F\xc3\xa9\"", false },
+    };
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        char body[256];
+        request r;
+        refusal why = { 0 };
+        const int n = snprintf(body, sizeof body, "%s,%s}", least[made[i].e], made[i].more);
+        assert_that(parse(&r, made[i].e, body, (size_t)n, false, &why), "%s: %s", body,
+                    why.message);
+        assert_int_equal(r.form.kind, made[i].kind);
+        assert_int_equal(r.form.n, strlen(made[i].text));
+        assert_memory_equal(r.form.text, made[i].text, r.form.n);
+        assert_string_equal(r.form.param, made[i].param);
+        assert_int_equal(r.form.strict, made[i].strict);
+        request_free(&r);
+    }
+}
+
+#define ONE_TOOL  "\"tools\":[{\"type\":\"function\",\"name\":\"f\"}],"
+#define THIS_TOOL "\"tools\":[{\"name\":\"f\"}],"
+
+/* Who may call what. */
+static void choices_of_tools(void **state)
+{
+    (void)state;
+    static const struct {
+        endpoint e;
+        const char *more;
+        bool none, must, single;
+        const char *only;
+    } choices[] = {
+        { R, ONE_TOOL "\"tool_choice\":\"auto\"", false, false, false, NULL },
+        { R, ONE_TOOL "\"tool_choice\":\"none\"", true, false, false, NULL },
+        { R, ONE_TOOL "\"tool_choice\":\"required\"", false, true, false, NULL },
+        { R, ONE_TOOL "\"tool_choice\":{\"type\":\"function\",\"name\":\"f\"}", false, true, false,
+          "f" },
+        { R, ONE_TOOL "\"parallel_tool_calls\":false", false, false, true, NULL },
+        { M, THIS_TOOL "\"tool_choice\":{\"type\":\"auto\"}", false, false, false, NULL },
+        { M, THIS_TOOL "\"tool_choice\":{\"type\":\"none\"}", true, false, false, NULL },
+        { M, THIS_TOOL "\"tool_choice\":{\"type\":\"any\",\"disable_parallel_tool_use\":true}",
+          false, true, true, NULL },
+        { M, THIS_TOOL "\"tool_choice\":{\"type\":\"tool\",\"name\":\"f\"}", false, true, false,
+          "f" },
+        { H, THIS_TOOL "\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"f\"}}",
+          false, true, false, "f" },
+    };
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        char body[256];
+        request r;
+        refusal why = { 0 };
+        const int n = snprintf(body, sizeof body, "%s,%s}", least[choices[i].e], choices[i].more);
+        assert_that(parse(&r, choices[i].e, body, (size_t)n, false, &why), "%s: %s", body,
+                    why.message);
+        assert_int_equal(r.no_calls, choices[i].none);
+        assert_int_equal(r.must_call, choices[i].must);
+        assert_int_equal(r.single_call, choices[i].single);
+        assert_string_equal(r.only_tool ? r.only_tool : "any",
+                            choices[i].only ? choices[i].only : "any");
+        request_free(&r);
+    }
+}
+
+/* ---- refusals -------------------------------------------------------------------------------- */
 
 static const struct {
     endpoint e;
@@ -745,7 +936,6 @@ static void lenient(void **state)
     request_free(&r);
 }
 
-/* Every allocation fails once: 503, or 400 if the parser noticed first, and nothing is left. */
 /* Every allocation fails once; returns how many did. */
 static int try_without_memory(endpoint e, const char *body)
 {
@@ -818,6 +1008,25 @@ static void large_without_memory(void **state)
           "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"chat_template_kwargs\":{\"a\":"
           "\"%\"},\"reasoning_effort\":\"low\"}",
           "a", 20000 },
+        { H,
+          "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"tools\":[{\"x\":\"%\"}],"
+          "\"tool_choice\":{\"function\":{\"name\":\"f\"}}}",
+          "a", 20000 },
+        { H,
+          "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"tools\":[{}],\"tool_choice\":{"
+          "\"function\":{\"name\":\"%\"}}}",
+          "a", 20000 },
+        { R, "{\"input\":\"a\",\"tools\":[{\"type\":\"function\",\"name\":\"%\"}]}", "a", 20000 },
+        { R,
+          "{\"input\":\"a\",\"tools\":[{\"type\":\"function\",\"name\":\"f\"}],\"tool_choice\":{"
+          "\"type\":\"function\",\"name\":\"%\"}}",
+          "a", 20000 },
+        { R,
+          "{\"input\":[{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\",\"arguments\":"
+          "\"%\"}]}",
+          "a", 20000 },
+        { R, "{\"input\":\"%\"}", "a", 20000 },
+        { C, "{\"prompt\":\"a\",\"guided_choice\":[\"%\"]}", "a", 20000 },
     };
     int n_refused = 0;
     for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
@@ -868,6 +1077,10 @@ int main(void)
         TEST("request: fields at their bounds", at_bounds),
         TEST("request: conversations of responses and messages become those of chat", translated),
         TEST("request: a conversation that is wrong says where", not_translated),
+        TEST("request: the number of messages is limited", number_of_messages),
+        TEST("request: variables of a template are those of all fields", variables),
+        TEST("request: the form of an answer", forms),
+        TEST("request: who may call which tool", choices_of_tools),
         TEST("request: refusals name the place", by_name),
         TEST("request: every field with hostile values", every_field_hostile),
         TEST("request: a body cut at every byte is refused", cut_at_every_byte),

@@ -203,6 +203,8 @@ static const struct {
     /* references */
     { "{\"$ref\":\"#/a~1b/%41/~0\",\"a/b\":{\"A\":{\"~\":{\"type\":\"null\"}}}}", "null", "1" },
     { "{\"$ref\":\"#/prefixItems/1\",\"prefixItems\":[{},{\"type\":\"null\"}]}", "null", "[]" },
+    { "{\"type\":\"array\",\"prefixItems\":[true,false,true]}", "[]  [1]", "[1,2]  [1,2,3]" },
+    { "{\"type\":\"array\",\"prefixItems\":[{\"items\":false},true]}", "[1]  [[],2]", "[[1]]" },
     { "{\"definitions\":{\"n\":{\"type\":[\"object\",\"null\"],\"properties\":{\"n\":{\"$ref\":"
       "\"#/definitions/n\"}},\"additionalProperties\":false}},\"$ref\":\"#/definitions/n\"}",
       "null  {}  {\"n\":{\"n\":{\"n\":null}}}", "1  {\"n\":1}  {\"m\":null}" },
@@ -612,6 +614,41 @@ static void bombs(void **state)
     bomb("too long", "{\"enum\":[", "\"word @\",", 9000, "0]}");
 }
 
+/* A list of n places, each with a schema of its own. */
+static grammar *read_places(int n, const char *one, mem *m, weft_error *err)
+{
+    const grammar_limits limits = { .text = (size_t)1 << 20, .symbols = 1000000 };
+    const size_t room = 64 + (size_t)n * (strlen(one) + 1);
+    char *text = malloc(room);
+    assert_non_null(text);
+    size_t at = (size_t)snprintf(text, room, "{\"type\":\"array\",\"prefixItems\":[");
+    for (int i = 0; i < n; i++)
+        at += (size_t)snprintf(text + at, room - at, "%s%s", i ? "," : "", one);
+    at += (size_t)snprintf(text + at, room - at, "]}");
+    mem_init(m, 0, NULL);
+    grammar *g = schema_read(m, text, at, NULL, &limits, err);
+    free(text);
+    return g;
+}
+
+static void places(void **state)
+{
+    (void)state;
+    mem m;
+    weft_error err = { 0 };
+    grammar *g = read_places(19998, "{\"type\":\"null\"}", &m, &err); /* and two of the list */
+    assert_that(g != NULL, "%s", err.message);
+    grammar_free(g);
+    assert_null(read_places(19999, "{\"type\":\"null\"}", &m, &err));
+    assert_int_equal(err.code, WEFT_ELIMIT);
+    assert_string_equal(err.message, "schema: the root: more than 20000 places; simplify it");
+    assert_int_equal(m.used, 0);
+    assert_null(read_places(20000, "{}", &m, &err)); /* small texts, large trees */
+    assert_string_equal(err.message,
+                        "schema: 60032 bytes of JSON would take 4640744 bytes of memory; the limit "
+                        "is 32 per byte of the file plus 65536");
+}
+
 static void no_memory(void **state)
 {
     (void)state;
@@ -653,6 +690,7 @@ int main(void)
         TEST("schema: two inside one grammar", inside_a_grammar),
         TEST("schema: every beginning is read or refused", prefixes),
         TEST("schema: bombs end quickly and small", bombs),
+        TEST("schema: the number of places is limited", places),
         TEST("schema: every failed allocation is reported", no_memory),
     };
     return RUN(tests);

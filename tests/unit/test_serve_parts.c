@@ -1,6 +1,8 @@
-/* test_serve_parts.c - the small parts of the server: keys, rings, metrics, memory (server/). */
+/* test_serve_parts.c - the small parts of the server: keys, rings, metrics, memory, grammars
+ * (server/). */
 #include "support.h"
 
+#include "grammars.h"
 #include "keys.h"
 #include "memory.h"
 #include "metrics.h"
@@ -275,6 +277,164 @@ static void growing(void **state)
     assert_int_equal(atomic_load(&memory_used), 0);
 }
 
+/* ---- grammars -------------------------------------------------------------------------------- */
+
+static const char thinks[] =
+    "{% for m in messages %}[{{ m.role }}]{% if m.role == 'assistant' %}<think>\n</think>\n{% "
+    "endif %}"
+    "{{ m.content }}{% for c in m.tool_calls %}<call>{{ c.function.name }}:"
+    "{{ c.function.arguments | tojson }}</call>{% endfor %}</s>{% endfor %}"
+    "{% if add_generation_prompt %}[assistant]{% endif %}";
+
+typedef struct office {
+    weft_tokenizer *tokenizer;
+    weft_template *template;
+    grammars grammars;
+} office;
+
+static void open_office(office *o)
+{
+    weft_error err;
+    *o = (office){ 0 };
+    o->tokenizer = weft_tokenizer_load(fixture("../models/shakespeare.gguf"), NULL, &err);
+    assert_that(o->tokenizer != NULL, "%s", err.message);
+    o->template = weft_template_load(temp_file("t.jinja", thinks, strlen(thinks)), NULL, &err);
+    assert_that(o->template != NULL, "%s", err.message);
+}
+
+static void close_office(office *o)
+{
+    grammars_free(&o->grammars);
+    weft_template_free(o->template);
+    weft_tokenizer_free(o->tokenizer);
+    assert_int_equal(atomic_load(&memory_used), 0);
+}
+
+static int n_kept(const office *o)
+{
+    int n = 0;
+    for (int i = 0; i < N_GRAMMAR; i++)
+        n += o->grammars.at[i].grammar != NULL;
+    return n;
+}
+
+/* The bytes with which an answer must begin; "!param: message" if the request is refused. */
+static const char *begins(office *o, const request *r, bool inside)
+{
+    static char text[1200];
+    const grammar_place at = { NULL, o->tokenizer, o->template, inside };
+    refusal why;
+    weft_constraint *c = grammars_constraint(&o->grammars, r, &at, &why);
+    if (!c) {
+        assert_int_equal(why.status, strstr(why.message, "memory") ? 503 : 400);
+        snprintf(text, sizeof text, "!%s %s", why.param, why.message);
+        return text;
+    }
+    text[weft_constraint_forced(c, text, 64)] = '\0';
+    weft_constraint_free(c);
+    return text;
+}
+
+static request asks(endpoint e, weft_grammar_kind kind, const char *text)
+{
+    return (request){
+        .endpoint = e,
+        .form = { .kind = kind, .text = text, .n = text ? strlen(text) : 0, .param = "guided_json" }
+    };
+}
+
+#define TOOLS "[{\"function\":{\"name\":\"add\"}},{\"function\":{\"name\":\"sub\"}}]"
+
+/* Each is compiled once, and never taken for another. */
+static void one_of_each(void **state)
+{
+    (void)state;
+    office o;
+    open_office(&o);
+    static const char one[] = "{\"const\":12}";
+    const request tools = { .endpoint = ENDPOINT_CHAT, .tools = TOOLS, .n_tools = strlen(TOOLS) };
+    struct {
+        request r;
+        bool inside;
+        const char *begins;
+    } all[] = {
+        { asks(ENDPOINT_COMPLETIONS, WEFT_GRAMMAR_SCHEMA, one), false, "12" },
+        { asks(ENDPOINT_CHAT, WEFT_GRAMMAR_SCHEMA, one), false, "" }, /* it may think */
+        { asks(ENDPOINT_CHAT, WEFT_GRAMMAR_SCHEMA, one), true, "" },  /* it thinks already */
+        { asks(ENDPOINT_COMPLETIONS, WEFT_GRAMMAR_REGEX, "12+"), false, "12" },
+        { asks(ENDPOINT_COMPLETIONS, WEFT_GRAMMAR_REGEX, "13+"), false, "13" },
+        { tools, false, "" },
+        { tools, true, "" },
+        { tools, true, "" }, /* of which it must call one, */
+        { tools, true, "" }, /* only one, */
+        { tools, true, "" }, /* or only add */
+    };
+    all[7].r.must_call = true;
+    all[8].r.single_call = true;
+    all[9].r.only_tool = "add";
+    const int n = (int)(sizeof all / sizeof *all);
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < n; i++) {
+            assert_string_equal(begins(&o, &all[i].r, all[i].inside), all[i].begins);
+            assert_int_equal(n_kept(&o), round ? n : i + 1);
+        }
+    request strict = asks(ENDPOINT_COMPLETIONS, WEFT_GRAMMAR_SCHEMA,
+                          "{\"type\":\"object\",\"properties\":{\"a\":{}}}");
+    begins(&o, &strict, false);
+    strict.form.strict = true; /* not the one that was kept without it */
+    assert_string_equal(
+        begins(&o, &strict, false),
+        "!guided_json guided_json: schema: /additionalProperties: must be false with strict");
+    close_office(&o);
+}
+
+/* Of more than can be kept, the one used longest ago goes. */
+static void oldest_goes(void **state)
+{
+    (void)state;
+    office o;
+    char text[16];
+    open_office(&o);
+    for (int i = 0; i < N_GRAMMAR + 1; i++) {
+        request r = asks(ENDPOINT_COMPLETIONS, WEFT_GRAMMAR_REGEX, "a");
+        assert_string_equal(begins(&o, &r, false), "a"); /* used again and again */
+        snprintf(text, sizeof text, "b%d", i);
+        r = asks(ENDPOINT_COMPLETIONS, WEFT_GRAMMAR_REGEX, text);
+        assert_string_equal(begins(&o, &r, false), text);
+    }
+    assert_int_equal(n_kept(&o), N_GRAMMAR);
+    bool a = false, b1 = false, b2 = false;
+    for (int i = 0; i < N_GRAMMAR; i++) {
+        const kept_grammar *k = &o.grammars.at[i];
+        a |= k->key[k->n_key - 1] == 'a';
+        b1 |= memcmp(k->key + k->n_key - 2, "b1", 2) == 0;
+        b2 |= memcmp(k->key + k->n_key - 2, "b2", 2) == 0;
+    }
+    assert_true(a && b2 && !b1);
+    close_office(&o);
+}
+
+static void refused_grammars(void **state)
+{
+    (void)state;
+    office o;
+    open_office(&o);
+    request r = asks(ENDPOINT_CHAT, WEFT_GRAMMAR_SCHEMA, "{\"type\":\"widget\"}");
+    assert_string_equal(begins(&o, &r, false),
+                        "!guided_json guided_json: schema: /type: expected null, boolean, integer, "
+                        "number, string, array or object");
+    r = (request){ .endpoint = ENDPOINT_CHAT, .tools = "[1]", .n_tools = 3 };
+    assert_string_equal(begins(&o, &r, false),
+                        "!tools tools: tools[0]: expected {\"type\": \"function\", \"function\": "
+                        "{...}}");
+    r = asks(ENDPOINT_CHAT, WEFT_GRAMMAR_REGEX, "a");
+    atomic_store(&memory_fail_at, 1);
+    assert_string_equal(begins(&o, &r, false), "! no memory for the request");
+    atomic_store(&memory_fail_at, 0);
+    assert_int_equal(n_kept(&o), 0);
+    close_office(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +448,9 @@ int main(void)
         TEST("metrics: Prometheus' text", text_format),
         TEST("store: blocks are aligned, zeroed and limited", stores),
         TEST("bytes: they grow, and stay failed", growing),
+        TEST("grammars: each is compiled once, and never taken for another", one_of_each),
+        TEST("grammars: the one used longest ago goes", oldest_goes),
+        TEST("grammars: what is wrong is refused by the name of its field", refused_grammars),
     };
     return RUN(tests);
 }

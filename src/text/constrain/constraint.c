@@ -117,6 +117,7 @@ static weft_status tidy(constraint_set *s, weft_error *err)
 
 /* ---- life of a text -------------------------------------------------------------------------- */
 
+/* Room for one more token. With the lock held, once others can see it: tidy reads all rows. */
 static bool reserve(constraint *c, weft_error *err)
 {
     const size_t need = ((size_t)c->n + 2) * sizeof *c->row;
@@ -202,8 +203,6 @@ static uint32_t after(matcher *m, uint32_t row, int32_t id)
 
 bool constraint_allows(constraint *c, int32_t id, weft_error *err)
 {
-    weft_error local = { 0 };
-    err = err ? err : &local;
     matcher *m = enter(c->set, err);
     const bool yes = tidy(c->set, err) == WEFT_OK && after(m, c->row[c->n], id) != NO_ROW;
     leave(c->set);
@@ -212,12 +211,9 @@ bool constraint_allows(constraint *c, int32_t id, weft_error *err)
 
 weft_status constraint_accept(constraint *c, int32_t id, weft_error *err)
 {
-    weft_error local = { 0 };
-    err = err ? err : &local;
-    if (!reserve(c, err))
-        return err->code;
     matcher *m = enter(c->set, err);
-    const uint32_t to = tidy(c->set, err) == WEFT_OK ? after(m, c->row[c->n], id) : NO_ROW;
+    const bool ready = reserve(c, err) && tidy(c->set, err) == WEFT_OK;
+    const uint32_t to = ready ? after(m, c->row[c->n], id) : NO_ROW;
     if (to != NO_ROW)
         c->row[++c->n] = to;
     else if (err->code == WEFT_OK)
@@ -229,8 +225,6 @@ weft_status constraint_accept(constraint *c, int32_t id, weft_error *err)
 
 weft_status constraint_mask(constraint *c, uint64_t *bits, int64_t n, weft_error *err)
 {
-    weft_error local = { 0 };
-    err = err ? err : &local;
     const size_t words = ((size_t)n + 63) / 64, most = c->set->matcher.words;
     matcher *m = enter(c->set, err);
     memset(bits, 0, words * sizeof *bits);
@@ -280,8 +274,6 @@ static int only_byte(matcher *m, uint32_t row)
 
 size_t constraint_forced(constraint *c, char *bytes, size_t size, weft_error *err)
 {
-    weft_error local = { 0 };
-    err = err ? err : &local;
     matcher *m = enter(c->set, err);
     uint32_t row = tidy(c->set, err) == WEFT_OK ? c->row[c->n] : ENDED;
     size_t n = 0;

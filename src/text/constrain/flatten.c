@@ -81,6 +81,15 @@ static bool mark_has(grammar *g, production *p, property what)
     return fresh;
 }
 
+/* What was found for another start: rules that have a property already would tell nobody. */
+static void forget_properties(grammar *g)
+{
+    for (uint32_t i = 0; i < g->rules.n; i++)
+        rule_at(g, i)->finishes = rule_at(g, i)->empty = false;
+    for (uint32_t i = 0; i < g->productions.n; i++)
+        production_at(g, i)->finishes = production_at(g, i)->empty = false;
+}
+
 /* lacking[p]: symbols of production p without the property; queue: rules that have just got it. */
 static void spread(grammar *g, const uses *u, property what, uint32_t *lacking, uint32_t *queue)
 {
@@ -113,6 +122,7 @@ static void find_properties(grammar *g)
     uint32_t *queue = mem_zalloc(g->mem, (size_t)g->rules.n + 1, sizeof *queue, "a grammar",
                                  &g->failure);
     if (lacking && queue) {
+        forget_properties(g);
         spread(g, &u, FINISHES, lacking, queue);
         spread(g, &u, EMPTY, lacking, queue);
     }

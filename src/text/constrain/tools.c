@@ -24,10 +24,8 @@ static const char *keep(const reading *r, const char *text, size_t n)
 
 static const char *keep_json(const reading *r, const json_t *value, size_t *n)
 {
-    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    const char *text = json_write(value, JSON_COMPACT | JSON_ENCODE_ANY, "tools", r->err);
     *n = text ? strlen(text) : 0;
-    if (!text)
-        weft_fail(r->err, WEFT_ENOMEM, "no memory for the tools");
     return text ? keep(r, text, *n) : NULL;
 }
 
@@ -41,12 +39,25 @@ static bool read_values(const reading *r, const json_t *list, tool_argument *to)
         const json_t *x = json_array_get(list, i);
         if (!json_is_string(x))
             return fail(r, ".function.parameters", "strings in the enum of a string");
-        to->values[i] = keep(r, json_string_value(x), json_string_length(x));
-        if (!to->values[i])
+        to->values[i].n = json_string_length(x);
+        to->values[i].at = keep(r, json_string_value(x), to->values[i].n);
+        if (!to->values[i].at)
             return false;
         to->n_value++;
     }
     return n == to->n_value;
+}
+
+static bool has_string(const json_t *list)
+{
+    const json_t *x;
+    size_t i;
+    json_array_foreach(list, i, x)
+    {
+        if (json_is_string(x) && strcmp(json_string_value(x), "string") == 0)
+            return true;
+    }
+    return false;
 }
 
 /* Anything may be a string, unless the schema says otherwise. */
@@ -58,6 +69,8 @@ static bool is_text(const json_t *schema)
     size_t i;
     if (json_is_string(type))
         return strcmp(json_string_value(type), "string") == 0;
+    if (type)
+        return has_string(type);
     for (i = 0; i < sizeof others / sizeof *others; i++)
         if (json_object_get(schema, others[i]))
             return false;
@@ -113,10 +126,11 @@ static bool is_name(const char *name, size_t n)
 
 static bool read_tool(const reading *r, const json_t *value, tool *to)
 {
+    static const char nothing[] = "{\"type\":\"object\",\"properties\":{}}";
     const json_t *type = json_object_get(value, "type");
     const json_t *function = json_object_get(value, "function");
     const json_t *name = json_object_get(function, "name");
-    json_t *parameters = json_object_get(function, "parameters");
+    const json_t *parameters = json_object_get(function, "parameters");
     if (!json_is_object(function) ||
         (type && (!json_is_string(type) || strcmp(json_string_value(type), "function") != 0)))
         return fail(r, "", "{\"type\": \"function\", \"function\": {...}}");
@@ -125,12 +139,15 @@ static bool read_tool(const reading *r, const json_t *value, tool *to)
     for (size_t i = 0; i < r->at; i++)
         if (strcmp(r->list->tool[i].name, json_string_value(name)) == 0)
             return fail(r, ".function.name", "a name that no other tool has");
-    if (!parameters || json_is_null(parameters))
-        parameters = json_pack("{s:s, s:{}}", "type", "object", "properties");
-    if (!json_is_object(parameters))
-        return fail(r, ".function.parameters", "a JSON Schema");
     to->strict = json_is_true(json_object_get(function, "strict"));
     to->name = keep(r, json_string_value(name), json_string_length(name));
+    if (!parameters || json_is_null(parameters)) {
+        to->schema = nothing;
+        to->n_schema = strlen(nothing);
+        return to->name != NULL;
+    }
+    if (!json_is_object(parameters))
+        return fail(r, ".function.parameters", "a JSON Schema");
     to->schema = keep_json(r, parameters, &to->n_schema);
     return to->name && to->schema && read_arguments(r, parameters, to);
 }

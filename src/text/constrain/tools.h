@@ -18,7 +18,7 @@ typedef struct tool_argument {
     const char *key, *schema;
     size_t n_schema;
     bool string, required;
-    const char **values; /* of a string that is one of n_value; 0: any */
+    call_literal *values; /* of a string that is one of n_value; 0: any */
     size_t n_value;
 } tool_argument;
 

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#define MAX_PIECE 64 /* of a literal: text, special tokens, holes */
-
 typedef struct making {
     grammar *g;
     const call_syntax *s;
@@ -55,10 +53,10 @@ static symbol hole(const making *k, char which)
  * the literal, too. */
 static symbol literal(const making *k, const call_literal *l)
 {
-    symbol part[MAX_PIECE];
+    symbol part[LONGEST_LITERAL];
     size_t n = 0, from = 0, i = 0;
     const symbol rule = grammar_rule(k->g, "a literal of the template");
-    while (i < l->n && n + 2 < MAX_PIECE) {
+    while (i < l->n) {
         uint32_t id = 0;
         const bool open = l->at[i] == CALL_ID || l->at[i] == CALL_NUMBER;
         const size_t length = open ? 1 : special_at(k->t, l->at + i, l->n - i, &id);
@@ -101,7 +99,7 @@ static symbol by_schema(const making *k, const tool *t, const char *text, size_t
                                .openai_strict = t->strict,
                                .ignored = ignore };
     const symbol s = schema_add(k->g, text, n, &o, k->err);
-    if (s == NO_SYMBOL && k->err->code) {
+    if (s == NO_SYMBOL) {
         const weft_error why = *k->err;
         weft_fail(k->err, why.code, "the parameters of %s: %s", t->name, why.message);
     }
@@ -118,7 +116,7 @@ static symbol bare_value(const making *k, const tool *t, const tool_argument *a)
         return grammar_lexeme(k->g, without(p, &k->s->close));
     rx any = RX_NOTHING;
     for (size_t i = 0; i < a->n_value; i++)
-        any = rx_or(p, any, rx_literal(p, a->values[i], strlen(a->values[i])));
+        any = rx_or(p, any, rx_literal(p, a->values[i].at, a->values[i].n));
     return grammar_lexeme(k->g, any);
 }
 
@@ -252,7 +250,7 @@ grammar *tools_grammar(const tool_list *list, const call_syntax *s, const tokeni
     grammar_add(g, answer, (symbol[]){ text, calls }, 2);
     if (!o->required)
         grammar_add(g, answer, &text, 1);
-    if (calls != NO_SYMBOL && grammar_finish(g, answer, err) == WEFT_OK)
+    if (err->code == WEFT_OK && grammar_finish(g, answer, err) == WEFT_OK)
         return g;
     grammar_free(g);
     return NULL;
