@@ -103,9 +103,19 @@ static void spread(grammar *g, const uses *u, property what, uint32_t *lacking, 
         }
 }
 
+/* A grammar that was finished before has these already, and would not tell its users again. */
+static void forget_properties(grammar *g)
+{
+    for (uint32_t i = 0; i < g->rules.n; i++)
+        rule_at(g, i)->empty = rule_at(g, i)->finishes = false;
+    for (uint32_t i = 0; i < g->productions.n; i++)
+        production_at(g, i)->empty = production_at(g, i)->finishes = false;
+}
+
 static void find_properties(grammar *g)
 {
     uses u;
+    forget_properties(g);
     if (g->failure.code != WEFT_OK || !uses_find(&u, g))
         return;
     uint32_t *lacking = mem_zalloc(g->mem, (size_t)g->productions.n + 1, sizeof *lacking,
